@@ -2126,7 +2126,7 @@ static int alter(const char *line, int way, char out[ALTERED])
     return 0;
 }
 
-enum { JUDGES = 9 };
+enum { JUDGES = 48 };
 
 /* Whole samples, whose values lie in the middle between two elements: 256 + an odd number is such a bfloat16. Outside
  * is NaN. */
@@ -2143,35 +2143,6 @@ static void judge_ties(bzi_kernel_slot *slot, uint32_t dtype)
     }
 }
 
-/* Small launches of every kind of slot; fewer threads than pixels, and never as many as their sum. */
-static void judges_make(scene judges[JUDGES], uint64_t steps[JUDGES])
-{
-    static const int formats[BZI_KERNEL_SLOTS] = { NV12, NV12, NV12, NV12, NV12, P016, GRAY, ALMOST_NV12 };
-    random_state = 26;
-    for (int i = 0; i < JUDGES; i++) {
-        char fault[400];
-        scene *s = &judges[i];
-        memset(s, 0, sizeof *s);
-        scene_layout(s, 37, 11, i & 1, i == 6 || i == 8 ? 1 : 3);
-        s->out.dtype = (uint32_t)i >> 1 & 3;
-        s->count = BZI_KERNEL_SLOTS;
-        s->grid[0] = s->block[0] = 4;
-        s->grid[1] = 2;
-        s->block[1] = 3;
-        for (int k = 0; k < BZI_KERNEL_SLOTS; k++) {
-            s->frames[k] = frame_random(formats[k], i % 4 < 3 ? k % 3 : EDGES, 37, 11);
-            s->frames[k].slot.flags = (uint32_t)(k & 1) | (s->out.channels == 1 ? BZI_KERNEL_GRAY : 0);
-            for (int c = 0; c < 12; c++)
-                s->frames[k].slot.rgb[c] += (float)random_real(-0.1, 0.1);
-            if (s->out.dtype >= BZI_KERNEL_BFLOAT16 && (k == 1 || k == 7))
-                judge_ties(&s->frames[k].slot, s->out.dtype);
-        }
-        scene_expect(s);
-        steps[i] = 0;
-        CHECK(scene_run(s, shipped, ZEROS_ORDERED, &steps[i], fault));
-    }
-}
-
 static int judges_object(const scene judges[JUDGES], const uint64_t steps[JUDGES], ptx_program *program)
 {
     char fault[400];
@@ -2181,6 +2152,40 @@ static int judges_object(const scene judges[JUDGES], const uint64_t steps[JUDGES
             return 1;
     }
     return 0;
+}
+
+/* Small launches of every kind of slot; fewer threads than pixels, and never as many as their sum. */
+static void judges_make(scene judges[JUDGES], uint64_t steps[JUDGES])
+{
+    static const int formats[BZI_KERNEL_SLOTS] = { NV12, NV12, NV12, NV12, NV12, P016, GRAY, ALMOST_NV12 };
+    random_state = 26;
+    for (int i = 0; i < JUDGES; i++) {
+        char fault[400];
+        scene *s = &judges[i];
+        memset(s, 0, sizeof *s);
+        scene_layout(s, 37, 11, i & 1, i % 8 == 6 ? 1 : 3);
+        s->out.dtype = (uint32_t)i >> 1 & 3;
+        if (i == 0)
+            random_mean(s);                       /* one for all */
+        s->out.mean = i % 3 == 2 ? (uint64_t)(uintptr_t)mean_picture : 0;
+        s->count = BZI_KERNEL_SLOTS;
+        s->grid[0] = s->block[0] = 4;
+        s->grid[1] = 2;
+        s->block[1] = 3;
+        for (int k = 0; k < BZI_KERNEL_SLOTS; k++) {
+            s->frames[k] = frame_random(formats[(k + i / 8) % BZI_KERNEL_SLOTS], i % 4 < 3 ? k % 4 : EDGES, 37, 11);
+            s->frames[k].slot.flags = (uint32_t)(k & 1) | (s->out.channels == 1 ? BZI_KERNEL_GRAY : 0) |
+                                      (k % 3 ? BZI_KERNEL_FILL_MEAN : 0);
+            for (int c = 0; c < 12; c++)
+                s->frames[k].slot.rgb[c] += (float)random_real(-0.1, 0.1);
+            if (s->out.dtype >= BZI_KERNEL_BFLOAT16 && (k == 1 || k == 7))
+                judge_ties(&s->frames[k].slot, s->out.dtype);
+        }
+        scene_expect(s);
+        steps[i] = 0;
+        CHECK(scene_run(s, shipped, ZEROS_ORDERED, &steps[i], fault));
+    }
+    CHECK(!judges_object(judges, steps, shipped));
 }
 
 /* text with the line at this place replaced. */
@@ -2204,7 +2209,7 @@ TEST(one_altered_instruction_gives_another_picture)
     judges_make(judges, steps);
     for (const char *line = text; line; line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL)
         for (int way = 0; way < 2; way++) {
-            if (!alter(line, way, altered) || number++ % ROUNDS(1, 4))
+            if (!alter(line, way, altered) || number++ % ROUNDS(16, 60))
                 continue;
             char *changed = text_with(text, line, altered);
             ptx_program *program = ptx_decode(changed);
