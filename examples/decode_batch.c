@@ -1,6 +1,6 @@
 /* decode_batch.c - opens an archive, decodes one batch and writes its pictures as PPM files
  *
- *     cc -std=c11 -o decode_batch decode_batch.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl
+ *     cc -o decode_batch decode_batch.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl
  *     ./decode_batch train.bzna folder */
 #include "../benzina.h"
 
