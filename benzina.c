@@ -8459,7 +8459,7 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
         { "list", config->list != NULL, ops->listed != 0, "folders and RecordIO files" },
         { "classes", config->classes != NULL, ops->class_name != NULL, "folders" },
         { "class_order", config->class_order != 0, ops->class_name != NULL, "folders" },
-        { "orientation", config->orientation != 0, ops->still != 0, "folders, tars and RecordIO files" },
+        { "orientation", config->orientation != 0, ops->still || ops->track, "folders, tars, RecordIO and mp4 files" },
         { "palette", config->palette != 0, ops->still != 0, "folders, tars and RecordIO files" },
         { "records", config->records != NULL, ops == &bzi_records_ops, "the format \"records\"" },
     };

@@ -959,7 +959,7 @@ TEST(a_data_set_holds_what_its_files_hold)
 /* A setting, and the kinds on which it has an effect. */
 static const struct { const char *name, *kinds; } settings[] = {
     { "split", "archive, mp4 video" }, { "list", "folder, RecordIO" },           { "classes", "folder" },
-    { "class_order", "folder" },       { "orientation", "folder, tar, RecordIO" },
+    { "class_order", "folder" },       { "orientation", "folder, tar, RecordIO, archive, mp4 video" },
     { "palette", "folder, tar, RecordIO" }, { "records", "records" } };
 
 TEST(a_setting_has_an_effect_or_is_refused_by_its_name)

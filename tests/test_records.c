@@ -504,7 +504,7 @@ TEST(records_are_what_the_settings_say_whatever_their_bytes)
     config.orientation = BZNA_ORIENTATION_IGNORE;
     open_config(&o, file, sizeof file, BY_MEMORY, &config);
     CHECK_EQ(o.status, BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(o.err.message, "dataset_config.orientation: it has an effect on folders, tars and RecordIO files");
+    CHECK_CONTAINS(o.err.message, "dataset_config.orientation: it has an effect on folders, tars, RecordIO and mp4");
     config.orientation = BZNA_ORIENTATION_APPLY;
     config.palette = BZNA_PALETTE_INDEX;
     open_config(&o, file, sizeof file, BY_MEMORY, &config);
