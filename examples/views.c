@@ -79,7 +79,8 @@ int main(int argc, char **argv)
     if (argc < 2 || argc > 3) { fprintf(stderr, "usage: %s DATA [MASK]\n", argv[0]); return 2; }
     bzna_error_init(&err, sizeof err);
     bzna_dataset_config_init(&data, sizeof data);
-    data.palette = BZNA_PALETTE_INDEX;                           /* masks with a palette: their class numbers */
+    if (argc > 2)
+        data.palette = BZNA_PALETTE_INDEX;                       /* masks with a palette: their class numbers */
     bzna_extra_output_init(&extra, sizeof extra);
     bzna_loader_config_init(&config, sizeof config);
     config.output.batch_size  = 4;

@@ -940,10 +940,11 @@ struct Output
         drawn = warp === nothing ? config.warp :
                 changed(config.warp; kind = choice(WARPS, warp), law = choice(LAWS, law), flip_h = flip, flip_v = flip_v,
                         given(scale = crop_area, ratio = crop_ratio)...)
+        filter = changed(config.filter; kind = nearest ? 1 : 0)
+        colors = given(bias = bias, scale = scale, fill = fill)
         raw = bzna_extra_output(sizeof(bzna_extra_output), size[1], size[2], uint8 ? BZNA_DTYPE_UINT8 : BZNA_DTYPE_FLOAT32, 0, gray ? 2 : 0,
                                 views, warp !== nothing, nearest, own_color, Cstring(C_NULL), Cstring(C_NULL), drawn,
-                                changed(config.filter; kind = nearest ? 1 : 0),
-                                changed(config.color; given(bias = bias, scale = scale, fill = fill)...))
+                                filter, changed(config.color; colors...))
         return new(raw, String(name), optional(field))
     end
 end
