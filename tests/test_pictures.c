@@ -3,6 +3,7 @@
  * Pillow's pixels, and the program that made both. */
 #include "../benzina.c"
 #include "test.h"
+#include "bytes.h"
 
 enum { W = 40, H = 25, PIXELS = W * H };      /* of every picture there */
 
@@ -57,24 +58,8 @@ enum { BY_LIBAVCODEC = 0 };
 
 /* ---- Files and pictures ------------------------------------------------------------------------------------------ */
 
-/* Bytes in memory of exactly their size, so that a sanitizer sees every step outside. */
-typedef struct bytes {
-    uint8_t *data;
-    size_t   size;
-} bytes;
-
 static bzna_context *context;
 static bzna_decoder *decoder;                 /* the one that has seen every picture of this binary */
-
-static bytes bytes_make(const void *data, size_t size)
-{
-    bytes b = { malloc(size ? size : 1), size };
-    if (!b.data)
-        abort();
-    if (data && size)
-        memcpy(b.data, data, size);
-    return b;
-}
 
 static bytes file_read(const char *path)
 {
@@ -97,25 +82,6 @@ static bytes fixture(const char *name)
     char path[256];
     snprintf(path, sizeof path, DATA "%s", name);
     return file_read(path);
-}
-
-/* The bytes before `at`, others, and those from `after`. */
-static bytes spliced(bytes b, size_t at, const void *insert, size_t size, size_t after)
-{
-    bytes s = bytes_make(NULL, at + size + (b.size - after));
-    memcpy(s.data, b.data, at);
-    if (size)
-        memcpy(s.data + at, insert, size);
-    memcpy(s.data + at + size, b.data + after, b.size - after);
-    return s;
-}
-
-/* Where these bytes are; the end where they are not. */
-static size_t find(bytes b, size_t from, const void *what, size_t size)
-{
-    while (from + size <= b.size && memcmp(b.data + from, what, size))
-        from++;
-    return from + size <= b.size ? from : b.size;
 }
 
 static bzna_image image_of(uint32_t codec, bytes b)
