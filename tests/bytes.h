@@ -12,7 +12,7 @@ typedef struct bytes {
     size_t   size;
 } bytes;
 
-static bytes bytes_make(const void *data, size_t size)
+static inline bytes bytes_make(const void *data, size_t size)
 {
     bytes b = { malloc(size ? size : 1), size };
     if (!b.data)
@@ -23,7 +23,7 @@ static bytes bytes_make(const void *data, size_t size)
 }
 
 /* The bytes before `at`, others, and those from `after`. */
-static bytes spliced(bytes b, size_t at, const void *insert, size_t size, size_t after)
+static inline bytes spliced(bytes b, size_t at, const void *insert, size_t size, size_t after)
 {
     bytes s = bytes_make(NULL, at + size + (b.size - after));
     memcpy(s.data, b.data, at);
@@ -34,7 +34,7 @@ static bytes spliced(bytes b, size_t at, const void *insert, size_t size, size_t
 }
 
 /* Where these bytes are; the end where they are not. */
-static size_t find(bytes b, size_t from, const void *what, size_t size)
+static inline size_t find(bytes b, size_t from, const void *what, size_t size)
 {
     while (from + size <= b.size && memcmp(b.data + from, what, size))
         from++;
