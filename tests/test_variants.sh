@@ -57,7 +57,7 @@ job() { # VARIANT/JOB
     library) compiles library $cc $flags -O3 -c benzina.c -o "$dir/benzina.o" ;;
     rest)    for source in $(grep -l "$switch" tests/test_*.c); do
                  case " $suites " in *" $(basename "${source#tests/test_}" .c) "*) continue ;; esac
-                 compiles "$(basename "$source" .c)" $cc $flags "-DTEST_BUILD=\"$dir\"" -S -o "$dir/rest.s" "$source"
+                 compiles "$(basename "$source" .c)" $cc $flags -flto "-DTEST_BUILD=\"$dir\"" -c -o "$dir/rest.o" "$source"
              done ;;
     *)       if $cc $flags $lenient "-DTEST_BUILD=\"$dir\"" -o "$dir/tests/test_$name" "tests/test_$name.c" $libs -lm -lpthread -ldl
              then $run "$dir/tests/test_$name"; else does_not_compile "$name"; fi ;;

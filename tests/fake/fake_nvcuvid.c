@@ -228,30 +228,40 @@ static void work_poison(void *payload, int is_lost)
     output_drop(o);
 }
 
+/* count samples of one component, step samples apart. */
+static void row_make(const geometry *g, uint8_t *to, const uint8_t *from, size_t count, size_t step)
+{
+    if (g->bytes == 1 && step == 1)
+        memcpy(to, from, count);
+    else if (g->bytes == 1)
+        for (size_t x = 0; x < count; x++)
+            to[x * step] = from[x];
+    else
+        for (size_t x = 0; x < count; x++) {
+            uint16_t value;
+            memcpy(&value, from + 2 * x, 2);
+            value = (uint16_t)(value << (16 - g->depth));
+            memcpy(to + 2 * x * step, &value, 2);
+        }
+}
+
 static picture *picture_make(const geometry *g, const AVFrame *frame)
 {
     picture *p = malloc(g->picture_size), *to = p;
     if (!p)
         abort();
-    for (int plane = 0; plane < g->planes; plane++)
-        for (size_t y = 0; y < g->rows[plane]; y++) {
-            size_t samples = g->row[plane] / (size_t)g->bytes;
-            for (size_t x = 0; x < samples; x++, to += g->bytes) {
-                int source = g->planes == 2 && plane ? 1 + (int)(x & 1) : plane;
-                const uint8_t *from = frame->data[source] + (ptrdiff_t)y * frame->linesize[source];
-                size_t at = g->planes == 2 && plane ? x / 2 : x, half = g->planes == 2 && plane;
-                if (at >= ((size_t)frame->width + half) >> half || y >= ((size_t)frame->height + half) >> half) {
-                    memset(to, 0xaa, (size_t)g->bytes);     /* the frame's edges, rounded up */
-                } else if (g->bytes == 1) {
-                    *to = from[at];
-                } else {
-                    uint16_t value;
-                    memcpy(&value, from + 2 * at, 2);
-                    value = (uint16_t)(value << (16 - g->depth));
-                    memcpy(to, &value, 2);
-                }
-            }
-        }
+    memset(p, 0xaa, g->picture_size);           /* stays in the frame's edges, rounded up */
+    for (int plane = 0; plane < g->planes; plane++) {
+        int half = g->planes == 2 && plane;     /* two components in turns */
+        size_t step = half ? 2 : 1, width = ((size_t)frame->width + (size_t)half) >> half,
+               height = ((size_t)frame->height + (size_t)half) >> half;
+        size_t count = g->row[plane] / (size_t)g->bytes / step;
+        for (size_t y = 0; y < g->rows[plane]; y++, to += g->row[plane])
+            for (size_t part = 0; part < step && y < height; part++)
+                row_make(g, to + part * (size_t)g->bytes,
+                         frame->data[(size_t)plane + part] + (ptrdiff_t)y * frame->linesize[(size_t)plane + part],
+                         width < count ? width : count, step);
+    }
     return p;
 }
 
