@@ -1,20 +1,22 @@
-/* gpu_bench.c - what a GPU makes of archives: pictures a second end to end, and where the time goes: `make gpu-bench`
+/* gpu_bench.c - what a GPU makes of archives: pictures a second end to end, and where the time goes. `sh tests/gpu.sh`
+ * runs its sections, each in a process of its own, so that none can lose another's figures:
  *
- *     gpu_bench [--data DIR] [--device N] [--out FILE.json] [--peer FILE.json] [--seconds S] [--budget S] [--quick]
- *               [--rehearsal]
+ *     gpu_bench SECTION [--data DIR] [--device N] [--out FILE] [--scale S] [--budget S]
+ *     gpu_bench share --sessions N --batch N --begin T ...    one of several processes that measure at the same time
  *     gpu_bench --probe                        exit status 3, and the reason, where nothing can be measured
+ *     gpu_bench --sections                     their names
  *
- * DIR: what `make gpu-data` wrote. --peer: what tests/gpu_peer.py wrote. --rehearsal: tries the program itself,
- * quickly, on whatever stands in for a GPU; its figures are marked, and mean nothing. --budget: after so many seconds
- * nothing new is begun (default 330), and what is missing is named. --seconds: of each point (default 4; with --quick
- * 2, and fewer points).
+ * DIR: what `make gpu-data` wrote. FILE: where each figure goes at once, a line of JSON each. --scale: how long points
+ * take, of 2 seconds (default 1; below 0.3 there are fewer of them, too). --budget: after so many seconds no point is
+ * begun, and what is missing is named. On the fake driver every line and figure says so: they mean nothing.
  *
  * End to end: a loader over an archive in memory (shuffled, random resized crops, flips, normalized, batches of 256 of
  * 224x224 on the device, 3 in flight), whose batches are given back at once. The clock starts when all sessions have
  * their decoders, and stops when the last batch is whole: its stream has been waited for. Bare: as many sessions
- * without a loader, fed with pictures that lie ready, which decode and map and do nothing else. Contexts: the same
- * sessions, spread over several CUDA contexts of the device. Calls: a run in which the driver's functions are timed,
- * which costs a little. Processor time is of the whole process. */
+ * without a loader, fed with pictures that lie ready, which decode and map and do nothing else. One engine: a decoder
+ * driven by hand, with pictures that were parsed before. Contexts: the same sessions, spread over several CUDA contexts
+ * of the device. Calls: a run in which the driver's functions are timed, which costs a little. Processor time is of the
+ * whole process. */
 #include "../benzina.c"
 
 #include <sys/resource.h>
@@ -28,12 +30,13 @@ int main(void)
 #else
 
 enum { UNMEASURABLE = 3, BATCH = 256, EDGE = 224 };
+enum { WAIT_SPINS = 1, WAIT_YIELDS = 2, WAIT_SLEEPS = 4 };     /* CU_CTX_SCHED_... */
 
 static const char *data_dir = "build/gpu/data", *mark = "";
 static bzna_device_info about;
 static uint32_t device_number;
-static int quick, rehearsal;
-static double point_seconds = 4, budget_seconds = 330;
+static int is_fake, few;              /* few: points are short, and fewer */
+static double point_seconds = 2, budget_seconds = 3600;
 static uint64_t started_ns;
 static FILE *json;
 
@@ -196,8 +199,11 @@ typedef struct archive {
     double      picture_bytes;        /* of an access unit, on average */
 } archive;
 
-static archive archives[3] = { { .name = "h265_crf20" }, { .name = "h265_crf28" }, { .name = "h264_crf20" } };
-enum { ARCHIVES = 3 };
+/* The first is the common case. The last four: the same pictures coded to about so many bytes each. */
+static archive archives[] = { { .name = "h265_crf20" }, { .name = "h265_crf28" }, { .name = "h264_crf20" },
+                              { .name = "h265_5k" }, { .name = "h265_10k" }, { .name = "h265_26k" },
+                              { .name = "h265_60k" } };
+enum { ARCHIVES = sizeof archives / sizeof archives[0], FIRST_SIZED = 3 };
 
 static int64_t archive_read(void *user, uint64_t offset, void *dst, uint64_t size)
 {
@@ -211,14 +217,19 @@ static int64_t archive_read(void *user, uint64_t offset, void *dst, uint64_t siz
 
 static int64_t archive_size(void *user) { return (int64_t)((archive *)user)->size; }
 
+/* 0: it is not there, which is said. */
 static int archive_load(archive *a)
 {
     char path[512];
     FILE *file;
     long size;
+    if (a->bytes)
+        return 1;
     snprintf(path, sizeof path, "%s/%s.bzna", data_dir, a->name);
-    if (!(file = fopen(path, "rb")))
+    if (!(file = fopen(path, "rb"))) {
+        printf("%s%s is not there: run make gpu-data where there is an encoder\n", mark, path);
         return 0;
+    }
     fseek(file, 0, SEEK_END);
     size = ftell(file);
     rewind(file);
@@ -233,6 +244,8 @@ static bzna_dataset *archive_open(bzna_context *context, archive *a)
     bzna_source source = { sizeof source, 0, a, archive_read, archive_size, NULL };
     bzna_error err = fresh_error();
     bzna_dataset *dataset = NULL;
+    if (!archive_load(a))
+        exit(1);
     if (bzna_dataset_open_source(context, &source, NULL, &dataset, &err) != BZNA_OK)
         fail(a->name, &err);
     a->count = bzna_dataset_count(dataset);
@@ -314,14 +327,39 @@ enum { TIMED_CALLS(TIMED_ID) TIMED_COUNT };
 static const char *const timed_names[] = { TIMED_CALLS(TIMED_NAME) };
 
 static bzi_cuda real;
-static struct { atomic_uint_fast64_t calls, ns, self_ns; } timed[TIMED_COUNT];
+enum { TIMED_BUCKETS = 8 * 40 };      /* eight to each power of two of nanoseconds: to 9 % */
+static struct { atomic_uint_fast64_t calls, ns, self_ns, bucket[TIMED_BUCKETS]; } timed[TIMED_COUNT];
 static _Thread_local uint64_t timed_inside;       /* of calls made within the one at hand */
+
+static int timed_bucket(uint64_t ns)
+{
+    int power = 3;
+    if (ns < 8)
+        return (int)ns;
+    while (ns >> (power + 1))
+        power++;
+    power = 8 * (power - 2) + (int)(ns >> (power - 3) & 7);
+    return power < TIMED_BUCKETS ? power : TIMED_BUCKETS - 1;
+}
+
+/* The time, in us, that so large a part of the calls stayed below. */
+static double timed_quantile(int call, double part)
+{
+    uint64_t seen = 0;
+    for (int i = 0; i < TIMED_BUCKETS; i++) {
+        seen += timed[call].bucket[i];
+        if ((double)seen >= part * (double)timed[call].calls)
+            return (i < 8 ? i + 1 : ldexp(8 + i % 8 + 1, i / 8 - 1)) * 1e-3;
+    }
+    return 0;
+}
 
 static void timed_note(int call, uint64_t start, uint64_t outer)
 {
     uint64_t ns = bzi_os_now_ns() - start;
     atomic_fetch_add(&timed[call].calls, 1);
     atomic_fetch_add(&timed[call].ns, ns);
+    atomic_fetch_add(&timed[call].bucket[timed_bucket(ns - timed_inside)], 1);
     atomic_fetch_add(&timed[call].self_ns, ns - timed_inside);      /* parsing calls decoding, and making decoders */
     timed_inside = outer + ns;
 }
@@ -352,6 +390,16 @@ static double timed_us(int call)
     return (double)timed[call].ns * 1e-3 / (double)(timed[call].calls ? timed[call].calls : 1);
 }
 
+/* A CUDA context, current on no thread; NULL where the driver makes no more. */
+static CUcontext cuda_context_make(const bzi_device *device, unsigned flags)
+{
+    CUcontext made = NULL, popped;
+    if (!extra.context_create || extra.context_create(&made, flags, device->handle) != CUDA_SUCCESS)
+        return NULL;
+    device->cu.pop(&popped);                                /* creating it made it this thread's current one */
+    return made;
+}
+
 /* ---- End to end ---- */
 
 typedef struct point {
@@ -364,6 +412,8 @@ typedef struct point {
     watch    watch;
     bzna_loader_stats stats;
     int      profile;                 /* time the driver's calls */
+    CUcontext cuda;                   /* NULL: the device's primary one */
+    const char *beside;               /* what else goes on, for the report; NULL: nothing */
 } point;
 
 static void point_config(const point *p, bzna_loader_config *config)
@@ -447,7 +497,7 @@ static void point_warm_up(point *p, bzna_loader *loader, void **stream)
 
 static void point_measure(point *p)
 {
-    bzna_context *context = context_open(p->sessions);
+    bzna_context *context = context_open_in(p->sessions, p->cuda);
     bzna_dataset *dataset = archive_open(context, p->archive);
     bzna_loader *loader;
     void *stream = NULL;
@@ -480,9 +530,14 @@ static const char *dtype_name(uint32_t dtype) { return dtype == BZNA_DTYPE_FLOAT
 /* The start of a figure's line in the JSON file. */
 static void json_figure(const char *kind)
 {
-    static int some;
-    fprintf(json, "%s\n  {\"kind\": \"%s\", \"rehearsal\": %s, ", some++ ? "," : "", kind,
-            rehearsal ? "true" : "false");
+    fprintf(json, "{\"kind\": \"%s\", \"fake_driver\": %s, ", kind, is_fake ? "true" : "false");
+}
+
+/* Whatever happens next, this figure is there. */
+static void json_end(void)
+{
+    fputs("}\n", json);
+    fflush(json);
 }
 
 static void json_number(const char *name, double value)
@@ -504,15 +559,15 @@ static void point_report(const point *p)
                p->watch.sm_mhz, p->watch.watts);
     else
         printf("  %33s", "(no NVML)");
-    printf("  %s%s%s\n", stages[p->stats.limiting_stage & 3],
+    printf("  %s%s%s%s%s\n", stages[p->stats.limiting_stage & 3],
            p->stats.samples_failed || p->stats.sessions_lost ? ", WITH FAILURES" : "",
-           p->profile ? ", calls timed" : "");
+           p->profile ? ", calls timed" : "", p->beside ? ", " : "", p->beside ? p->beside : "");
     json_figure("end to end");
     fprintf(json,
             "\"archive\": \"%s\", \"sessions\": %u, \"dtype\": \"%s\", \"output\": \"%s\", \"readers\": %u, "
-            "\"readers_by_default\": %s",
+            "\"readers_by_default\": %s, \"beside\": \"%s\"",
             p->archive->name, p->sessions, dtype_name(p->dtype), output, p->readers_made,
-            p->readers ? "false" : "true");
+            p->readers ? "false" : "true", p->beside ? p->beside : "nothing");
     fprintf(json, ", \"batch\": %u, \"edge\": %u, \"calls_timed\": %s, \"limits\": \"%s\"", p->batch, (unsigned)EDGE,
             p->profile ? "true" : "false", stages[p->stats.limiting_stage & 3]);
     json_number("images_per_second", p->rate);
@@ -527,8 +582,7 @@ static void point_report(const point *p)
     json_number("sessions_lost", (double)p->stats.sessions_lost);
     json_number("decoders_made", (double)p->stats.decoders_made);
     json_number("decoders_reconfigured", (double)p->stats.decoders_reconfigured);
-    fputc('}', json);
-    fflush(json);
+    json_end();
 }
 
 static double point_run(archive *a, uint32_t sessions, uint32_t dtype, int32_t output, uint32_t readers, int profile)
@@ -538,7 +592,7 @@ static double point_run(archive *a, uint32_t sessions, uint32_t dtype, int32_t o
                 .dtype = dtype,
                 .output = output,
                 .readers = readers,
-                .batch = rehearsal ? 16 : BATCH,
+                .batch = few ? 16 : BATCH,
                 .profile = profile };
     if (!in_time(2 * point_seconds)) {
         printf("%s%-11s %4u %-8s: not measured, out of time\n", mark, a->name, sessions, dtype_name(dtype));
@@ -585,14 +639,10 @@ static void *share_run(void *user)
 }
 
 /* Opens everything; 0 where the driver makes no more contexts. */
-static int share_open(share *s, CUdevice device, const bzi_device *table)
+static int share_open(share *s, const bzi_device *table)
 {
-    CUcontext popped;
-    if (extra.context_create(&s->cuda, CU_CTX_SCHED_BLOCKING_SYNC, device) != CUDA_SUCCESS) {
-        s->cuda = NULL;
+    if (!(s->cuda = cuda_context_make(table, WAIT_SLEEPS)))
         return 0;
-    }
-    table->cu.pop(&popped);                                 /* creating it made it this thread's current one */
     s->context = context_open_in(s->point.sessions, s->cuda);
     s->dataset = archive_open(s->context, s->point.archive);
     return 1;
@@ -654,7 +704,7 @@ static double contexts_point(const bzna_context *any, uint32_t contexts, uint32_
                                 .output = BZNA_DEVICE_CUDA,
                                 .batch = batch / contexts,
                                 .readers = (readers + contexts - 1) / contexts };
-    while (open < contexts && share_open(&all[open], any->device->handle, any->device))
+    while (open < contexts && share_open(&all[open], any->device))
         open++;
     if (open == contexts) {
         rate = shares_measure(all, contexts, &w, &core_seconds);
@@ -671,7 +721,7 @@ static double contexts_point(const bzna_context *any, uint32_t contexts, uint32_
         json_number("core_seconds_per_1000", core_seconds);
         json_number("decoder_utilization", w.decoder);
         json_number("of_one_context", one > 0 ? rate / one : 1);
-        fputc('}', json);
+        json_end();
     } else {
         printf("%s%8u %8u: the driver makes no more than %u contexts\n", mark, contexts, sessions, open);
     }
@@ -679,34 +729,6 @@ static double contexts_point(const bzna_context *any, uint32_t contexts, uint32_
         share_close(&all[i]);
     free(all);
     return rate;
-}
-
-/* Whether the driver's locks, of which a CUDA context has its own, hold sessions up. */
-static void contexts_section(void)
-{
-    static const uint32_t counts[] = { 1, 2, 4, 7 };
-    uint32_t sessions = rehearsal ? 4 : 2 * (about.engines ? about.engines : 1), readers = sessions < 4  ? 2 :
-                                                                                           sessions > 16 ? 8 :
-                                                                                                           sessions / 2;
-    bzna_context *any = context_open(0);
-    double one = 0;
-    printf("\n%sThe same sessions in several CUDA contexts of the device, each with a loader and a consumer of its "
-           "own; %u readers and batches of %u in all\n",
-           mark, readers, rehearsal ? 16 : BATCH);
-    printf("%s%8s %8s %10s %8s %8s %10s\n", mark, "contexts", "sessions", "pictures/s", "cpu s/k", "NVDEC", "of one");
-    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
-        double rate;
-        if (sessions % counts[i] || (rehearsal && counts[i] > 2))
-            continue;
-        if (!extra.context_create || !extra.context_destroy || !in_time(2 * point_seconds)) {
-            printf("%s%8u %8u: not measured, %s\n", mark, counts[i], sessions,
-                   extra.context_create ? "out of time" : "the driver lacks cuCtxCreate");
-            continue;
-        }
-        rate = contexts_point(any, counts[i], sessions, readers, rehearsal ? 16 : BATCH, one);
-        one = counts[i] == 1 ? rate : one;
-    }
-    bzna_context_close(any);
 }
 
 /* ---- Bare sessions ---- */
@@ -772,30 +794,29 @@ static void *bare_run(void *user)
     return NULL;
 }
 
-/* Returns pictures a second; failures end the program. */
-static double bare_measure(bzna_context *context, const units *u, uint32_t sessions, uint32_t places, double seconds,
-                           watch *w, double *core_seconds)
+typedef struct bare_result { double rate, least, most, core_seconds; watch watch; } bare_result;
+
+/* Sessions in turn in these contexts. Rates are pictures a second, of all and of the slowest and fastest session;
+ * failures end the program. */
+static bare_result bare_measure(bzna_context *const *contexts, uint32_t context_count, const units *u,
+                                uint32_t sessions, uint32_t places, double seconds)
 {
     bare *all = calloc(sessions, sizeof *all);
+    bare_result r = { .least = INFINITY };
     atomic_int phase, ready;
-    double start, processor, rate;
+    double start, processor;
     uint64_t pictures = 0;
     atomic_init(&phase, 0);
     atomic_init(&ready, 0);
     for (uint32_t i = 0; i < sessions; i++) {
-        all[i].device = context->device;
-        all[i].context = context;
-        all[i].units = u;
-        all[i].places = places;
-        all[i].first = i * 37;
-        all[i].phase = &phase;
-        all[i].ready = &ready;
+        all[i] = (bare){ .device = contexts[i % context_count]->device, .context = contexts[i % context_count],
+                         .units = u, .places = places, .first = i * 37, .phase = &phase, .ready = &ready };
         if (pthread_create(&all[i].thread, NULL, bare_run, &all[i]) != 0)
             exit(1);
     }
     while ((uint32_t)atomic_load(&ready) < sessions)
         usleep(1000);
-    watch_start(w);
+    watch_start(&r.watch);
     processor = processor_seconds();
     start = now();
     atomic_store(&phase, 1);
@@ -803,64 +824,134 @@ static double bare_measure(bzna_context *context, const units *u, uint32_t sessi
     atomic_store(&phase, 2);
     seconds = now() - start;
     processor = processor_seconds() - processor;
-    watch_end(w);
+    watch_end(&r.watch);
     for (uint32_t i = 0; i < sessions; i++) {
         pthread_join(all[i].thread, NULL);
         pictures += all[i].pictures;
+        r.least = fmin(r.least, (double)all[i].pictures / seconds);
+        r.most = fmax(r.most, (double)all[i].pictures / seconds);
         if (all[i].failed)
             fail("a bare session", &all[i].err);
     }
     free(all);
-    rate = (double)pictures / seconds;
-    *core_seconds = processor / (double)(pictures ? pictures : 1) * 1000;
-    return rate;
+    r.rate = (double)pictures / seconds;
+    r.core_seconds = processor / (double)(pictures ? pictures : 1) * 1000;
+    return r;
 }
 
-static void bare_point(archive *a, uint32_t sessions)
+/* Sessions, all in one CUDA context or spread over several. */
+static void bare_point(archive *a, uint32_t sessions, uint32_t context_count)
 {
-    bzna_context *context;
+    bzna_context *contexts[8] = { NULL };
+    CUcontext cuda[8] = { NULL };
     bzna_dataset *dataset;
     units u = { 0 };
-    watch w;
-    double rate, core_seconds;
-    if (!in_time(point_seconds))
+    bare_result r;
+    if (!in_time(point_seconds + 1)) {
+        printf("%s%-11s %4u sessions in %u contexts: not measured, out of time\n", mark, a->name, sessions,
+               context_count);
         return;
-    context = context_open(0);
-    dataset = archive_open(context, a);
-    units_add(&u, context, dataset, NULL);
-    rate = bare_measure(context, &u, sessions, 0, point_seconds * 0.5, &w, &core_seconds);
-    printf(w.decoder < 0 ? "%s%-11s %4u %10.0f %8.3f\n" : "%s%-11s %4u %10.0f %8.3f %6.0f %%\n", mark, a->name,
-           sessions, rate, core_seconds, w.decoder);
+    }
+    contexts[0] = context_open(0);
+    for (uint32_t i = 1; i < context_count; i++) {
+        cuda[i] = cuda_context_make(contexts[0]->device, WAIT_SLEEPS);
+        contexts[i] = cuda[i] ? context_open_in(0, cuda[i]) : contexts[0];
+    }
+    dataset = archive_open(contexts[0], a);
+    units_add(&u, contexts[0], dataset, NULL);
+    r = bare_measure(contexts, context_count, &u, sessions, 0, point_seconds * 0.5);
+    printf("%s%-11s %4u %4u %10.0f %10.0f %10.0f %8.3f %8.0f\n", mark, a->name, sessions, context_count, r.rate,
+           r.least, r.most, r.core_seconds, r.watch.decoder);
     json_figure("bare sessions");
-    fprintf(json, "\"archive\": \"%s\", \"sessions\": %u", a->name, sessions);
-    json_number("images_per_second", rate);
-    json_number("core_seconds_per_1000", core_seconds);
-    json_number("decoder_utilization", w.decoder);
-    fputc('}', json);
+    fprintf(json, "\"archive\": \"%s\", \"sessions\": %u, \"contexts\": %u", a->name, sessions, context_count);
+    json_number("images_per_second", r.rate);
+    json_number("slowest_session", r.least);
+    json_number("fastest_session", r.most);
+    json_number("core_seconds_per_1000", r.core_seconds);
+    json_number("decoder_utilization", r.watch.decoder);
+    json_end();
     units_free(&u);
     bzna_dataset_close(dataset);
-    bzna_context_close(context);
+    for (uint32_t i = context_count; i-- > 0;) {
+        if (contexts[i] != contexts[0] || i == 0)
+            bzna_context_close(contexts[i]);
+        if (cuda[i])
+            extra.context_destroy(cuda[i]);
+    }
+}
+
+static void bare_header(void)
+{
+    printf("%s%-11s %4s %4s %10s %10s %10s %8s %8s\n", mark, "archive", "ses.", "ctx.", "pictures/s", "slowest",
+           "fastest", "cpu s/k", "NVDEC %");
+}
+
+/* How engines are shared: sessions that decode and map alone. */
+static void sessions_section(void)
+{
+    const uint32_t e = about.engines ? about.engines : 1, all[] = { 1, 2, 4, e, 2 * e, 4 * e };
+    bare_header();
+    for (int a = 0; a < FIRST_SIZED; a++)
+        for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+            if ((i < 3 || all[i] > all[i - 1]) && (!few || (a == 0 && i < 3)) && (a == 0 || i == 0 || i > 2))
+                bare_point(&archives[a], all[i], 1);
+}
+
+/* Whether the driver's locks, of which a CUDA context has its own, hold sessions up. */
+static void contexts_section(void)
+{
+    static const uint32_t counts[] = { 1, 2, 7 };
+    uint32_t sessions = few ? 4 : 2 * (about.engines ? about.engines : 1), readers = sessions < 4  ? 2 :
+                                                                                           sessions > 16 ? 8 :
+                                                                                                           sessions / 2;
+    bzna_context *any = context_open(0);
+    double one = 0;
+    printf("\n%sThe same sessions in several CUDA contexts of the device, each with a loader and a consumer of its "
+           "own; %u readers and batches of %u in all\n",
+           mark, readers, few ? 16 : BATCH);
+    printf("%s%8s %8s %10s %8s %8s %10s\n", mark, "contexts", "sessions", "pictures/s", "cpu s/k", "NVDEC", "of one");
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++) {
+        double rate;
+        if (sessions % counts[i] || (few && counts[i] > 2))
+            continue;
+        if (!extra.context_create || !extra.context_destroy || !in_time(2 * point_seconds)) {
+            printf("%s%8u %8u: not measured, %s\n", mark, counts[i], sessions,
+                   extra.context_create ? "out of time" : "the driver lacks cuCtxCreate");
+            continue;
+        }
+        rate = contexts_point(any, counts[i], sessions, readers, few ? 16 : BATCH, one);
+        one = counts[i] == 1 ? rate : one;
+    }
+    bzna_context_close(any);
+    printf("\n%sThe same, bare\n", mark);
+    bare_header();
+    for (size_t i = 0; i < sizeof counts / sizeof counts[0]; i++)
+        if (!few || counts[i] < 7)
+            bare_point(&archives[0], sessions, counts[i]);
 }
 
 /* ---- The calls of one run ---- */
 
-static void calls_report(double pictures)
+static void calls_report(uint32_t sessions)
 {
-    printf("\n%sThe driver's calls, timed in that run. Self: without the calls made within.\n", mark);
-    printf("%s%-20s %10s %12s %12s %14s\n", mark, "call", "calls", "us a call", "self", "us a picture");
+    const double pictures = (double)(timed[TIMED_map].calls ? timed[TIMED_map].calls : 1);
+    printf("%sThe driver's calls of %u sessions, in us, without the calls made within them\n", mark, sessions);
+    printf("%s%-20s %10s %12s %12s %12s %14s\n", mark, "call", "calls", "mean", "p50", "p99", "a picture");
     for (int i = 0; i < TIMED_COUNT; i++) {
         double calls = (double)timed[i].calls, self = (double)timed[i].self_ns * 1e-3;
         if (calls == 0)
             continue;
-        printf("%s%-20s %10.0f %12.2f %12.2f %14.2f\n", mark, timed_names[i], calls, timed_us(i), self / calls,
-               self / pictures);
+        printf("%s%-20s %10.0f %12.2f %12.2f %12.2f %14.2f\n", mark, timed_names[i], calls, self / calls,
+               timed_quantile(i, 0.5), timed_quantile(i, 0.99), self / pictures);
         json_figure("driver call");
-        fprintf(json, "\"call\": \"%s\"", timed_names[i]);
+        fprintf(json, "\"call\": \"%s\", \"sessions\": %u", timed_names[i], sessions);
         json_number("calls", calls);
         json_number("us", timed_us(i));
         json_number("self_us", self / calls);
+        json_number("p50_us", timed_quantile(i, 0.5));
+        json_number("p99_us", timed_quantile(i, 0.99));
         json_number("self_us_per_picture", self / pictures);
-        fputc('}', json);
+        json_end();
     }
 }
 
@@ -988,7 +1079,7 @@ static void kernel_case_run(const kernel_bench *k, const kernel_case *c)
     for (uint32_t i = 0; i < launches; i++)
         for (uint32_t n = 0; n < c->per_launch; n++)
             read += kernel_slot(k, c, i * c->per_launch + n, &slots[i].slot[n]);
-    for (int round = 0; round < (rehearsal ? 2 : 12); round++)
+    for (int round = 0; round < (few ? 2 : 12); round++)
         best = fmin(best, kernel_launches(k, c, slots, launches));
     free(slots);
     bandwidth = (read + written) / best;
@@ -1002,7 +1093,7 @@ static void kernel_case_run(const kernel_bench *k, const kernel_case *c)
     json_number("us_per_picture", best / k->count * 1e6);
     json_number("gb_per_second", bandwidth * 1e-9);
     json_number("fraction_of_copy", k->copy_bandwidth > 0 ? bandwidth / k->copy_bandwidth : -1);
-    fputc('}', json);
+    json_end();
 }
 
 /* Bytes a second of a copy within the device, read and written ones both counted. */
@@ -1039,7 +1130,7 @@ static void kernel_section(void)
         { "crop, flip, rotation", BZNA_DTYPE_FLOAT32, 30, 8, 1 },
     };
     bzna_context *context = context_open(0);
-    kernel_bench k = { .device = context->device, .count = rehearsal ? 16 : SURFACES };
+    kernel_bench k = { .device = context->device, .count = few ? 16 : SURFACES };
     uint8_t *noise = malloc(SURFACE_BYTES);
     int registers = 0;
     bzna_error err = fresh_error();
@@ -1075,7 +1166,7 @@ static void kernel_section(void)
     fprintf(json, "\"what\": \"copy within the device\"");
     json_number("gb_per_second", k.copy_bandwidth > 0 ? k.copy_bandwidth * 1e-9 : -1);
     json_number("kernel_registers", registers > 0 ? registers : -1);
-    fputc('}', json);
+    json_end();
     for (int i = 0; i < 16; i++)
         bzi_device_stream_free(k.device, k.stream[i]);
     bzi_device_free(k.device, k.surfaces, surfaces, NULL);
@@ -1094,7 +1185,7 @@ static void other_figure(const char *what, const char *unit_name, double value, 
     fprintf(json, "\"what\": \"%s\", \"unit\": \"%s\"", what, unit_name);
     json_number("value", value);
     json_number("count", count);
-    fputc('}', json);
+    json_end();
 }
 
 /* One session that meets more sizes than it keeps decoders: the check's archives have some of H.265, 8 bits, 4:2:0, and
@@ -1109,8 +1200,6 @@ static void decoders_section(void)
     bzna_context *context = context_open(0);
     bzna_dataset *datasets[4] = { NULL };                   /* a plain mp4's parameter sets lie in the data set */
     units u = { 0 };
-    watch w;
-    double ignored;
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {
         char path[512];
         snprintf(path, sizeof path, "%s/%s", data_dir, files[i].file);
@@ -1119,7 +1208,7 @@ static void decoders_section(void)
     }
     if (u.count) {
         time_calls(context->device);
-        bare_measure(context, &u, 1, 2, rehearsal ? 1 : 2, &w, &ignored);
+        bare_measure(&context, 1, &u, 1, 2, few ? 1 : 2);
         other_figure("creating a decoder (sizes of up to 1920x1080)", "ms", timed_us(TIMED_decoder_create) * 1e-3,
                      (double)timed[TIMED_decoder_create].calls);
         other_figure("giving it another size", "ms", timed_us(TIMED_decoder_reconfigure) * 1e-3,
@@ -1194,7 +1283,7 @@ static void decoder_memory(bzi_device *device, uint32_t width, uint32_t height, 
             intra ? "true" : "false", made);
     json_number("mib", each);
     json_number("estimated_mib", (double)estimate / (1 << 20));
-    fputc('}', json);
+    json_end();
 }
 
 static void memory_section(void)
@@ -1257,7 +1346,7 @@ static void parser_section(archive *a)
         bzi_device_check(device, device->cu.parser_create(&parser, &parameters), "cuvidCreateVideoParser", &err) !=
             BZNA_OK)
         fail("parser", &err);
-    for (double end = now() + (rehearsal ? 0.2 : 1); now() < end;)
+    for (double end = now() + (few ? 0.2 : 1); now() < end;)
         for (uint64_t i = 0; i < u.count; i++) {
             CUVIDSOURCEDATAPACKET packet;
             size_t size = 0;
@@ -1289,213 +1378,688 @@ static void parser_section(archive *a)
     bzna_context_close(context);
 }
 
-/* ---- The whole ---- */
+/* ---- What there is ---- */
 
-static char *peer_text;
-
-static double peer_figure(const char *name)
+static void text_figure(const char *what, const char *value)
 {
-    char key[64];
-    const char *at;
-    snprintf(key, sizeof key, "\"%s\":", name);
-    at = peer_text ? strstr(peer_text, key) : NULL;
-    return at ? strtod(at + strlen(key), NULL) : 0;
+    printf("%s%-40s %s\n", mark, what, value);
+    json_figure("text");
+    fprintf(json, "\"what\": \"%s\", \"value\": \"", what);
+    for (; *value; value++)
+        if ((unsigned char)*value >= 32)
+            fprintf(json, *value == '"' || *value == '\\' ? "\\%c" : "%c", *value);
+    fputc('"', json);
+    json_end();
 }
 
-static void peer_load(const char *path)
+/* What the driver takes of a kind of coded pictures, whether this library asks for it or not. */
+static void caps_figure(const bzi_device *device, int codec, int chroma, int depth)
 {
-    FILE *file = path ? fopen(path, "r") : NULL;
-    if (!file)
-        return;
-    peer_text = calloc(1, 1 << 16);
-    if (fread(peer_text, 1, (1 << 16) - 1, file) == 0) {
-        free(peer_text);
-        peer_text = NULL;
-    }
-    fclose(file);
+    static const char *const names[] = { "MPEG-1", "MPEG-2", "MPEG-4", "VC-1", "H.264", "JPEG", "H.264 SVC",
+                                         "H.264 MVC", "H.265", "VP8", "VP9", "AV1" };
+    CUVIDDECODECAPS caps;
+    CUresult result;
+    memset(&caps, 0, sizeof caps);
+    caps.eCodecType = (cudaVideoCodec)codec;
+    caps.eChromaFormat = (cudaVideoChromaFormat)chroma;
+    caps.nBitDepthMinus8 = (unsigned)depth - 8;
+    result = device->cu.decoder_caps(&caps);
+    if (caps.bIsSupported)
+        printf("%s%-9s %s %2u bits: %u engines, %ux%u to %ux%u, %u macroblocks, output formats %#x\n", mark,
+               names[codec], bzi_chroma_name((uint32_t)chroma), depth, caps.nNumNVDECs, caps.nMinWidth,
+               caps.nMinHeight, caps.nMaxWidth, caps.nMaxHeight, caps.nMaxMBCount, caps.nOutputFormatMask);
+    json_figure("caps");
+    fprintf(json, "\"codec\": \"%s\", \"chroma\": \"%s\", \"depth\": %d, \"result\": %d, \"supported\": %u",
+            names[codec], bzi_chroma_name((uint32_t)chroma), depth, (int)result, caps.bIsSupported);
+    if (caps.bIsSupported)
+        fprintf(json, ", \"engines\": %u, \"min\": [%u, %u], \"max\": [%u, %u], \"macroblocks\": %u, \"formats\": %u",
+                caps.nNumNVDECs, caps.nMinWidth, caps.nMinHeight, caps.nMaxWidth, caps.nMaxHeight, caps.nMaxMBCount,
+                caps.nOutputFormatMask);
+    json_end();
 }
 
-static void peer_section(double best)
+static void clocks_figures(void)
 {
-    static const struct { const char *key, *what; } rows[] = {
-        { "gpu_images_per_second", "torchvision: decode_jpeg on the GPU" },
-        { "workers_images_per_second", "torchvision: DataLoader with PIL workers" },
-    };
-    printf("\n%sThe same pictures as JPEG of quality 90, to the same batches, in the same call (tests/gpu_peer.py)\n",
-           mark);
-    printf("%s%-44s %10.0f\n", mark, "this library, best of the above in float32", best);
-    for (int i = 0; i < 2; i++) {
-        double rate = peer_figure(rows[i].key);
-        if (rate > 0)
-            printf("%s%-44s %10.0f   this library: %.1f times that\n", mark, rows[i].what, rate, best / rate);
-        else
-            printf("%s%-44s not measured\n", mark, rows[i].what);
-    }
-    printf("%s%s", mark, peer_text ? peer_text : "no figures of a peer\n");
-}
-
-static uint32_t end_to_end(double *best)
-{
-    static const uint32_t all[] = { 1, 2, 4, 7, 14, 28 }, few[] = { 1, 7, 14 }, fewest[] = { 1, 3 };
-    const uint32_t *sessions = rehearsal ? fewest : quick ? few : all;
-    size_t count = rehearsal ? 2 : quick ? 3 : 6;
-    uint32_t best_sessions = 1;
-    printf("%s%-11s %4s %-8s %-6s %4s %10s %8s %8s %7s %6s %6s %5s  %s\n", mark, "archive", "ses.", "dtype", "output",
-           "rdr.", "pictures/s", "cpu s/k", "NVDEC", "GPU", "vid", "SM MHz", "W", "limited by");
-    for (int a = 0; a < ARCHIVES; a++)
-        for (size_t i = 0; i < count; i++) {
-            double rate = point_run(&archives[a], sessions[i], BZNA_DTYPE_FLOAT32, BZNA_DEVICE_CUDA, 0, 0);
-            if (a == 0 && rate > *best) {
-                *best = rate;
-                best_sessions = sessions[i];
-            }
+    static const char *const names[4] = { "clock, graphics", "clock, SM", "clock, memory", "clock, video" };
+    int (*max)(void *device, int kind, unsigned *mhz) = NULL;
+    int (*mig)(void *device, unsigned *current, unsigned *pending) = NULL;
+    int (*version)(char *text, unsigned size) = NULL;
+    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+    char text[128];
+    unsigned a = 0, b = 0;
+    find(library, "nvmlDeviceGetMaxClockInfo", &max);
+    find(library, "nvmlDeviceGetMigMode", &mig);
+    find(library, "nvmlSystemGetDriverVersion", &version);
+    text_figure("driver", version && version(text, sizeof text) == 0 ? text : "not known: there is no NVML");
+    for (int i = 0; i < 4 && management.device; i++)
+        if (management.clock && management.clock(management.device, i, &a) == 0 && max &&
+            max(management.device, i, &b) == 0) {
+            snprintf(text, sizeof text, "%u of at most %u MHz", a, b);
+            text_figure(names[i], text);
         }
-    for (uint32_t readers = 1; readers <= 8; readers *= 2)
-        point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT32, BZNA_DEVICE_CUDA, readers, 0);
-    point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT16, BZNA_DEVICE_CUDA, 0, 0);
-    point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT32, BZNA_DEVICE_CPU, 0, 0);
-    return best_sessions;
+    snprintf(text, sizeof text, "not known");
+    if (mig && management.device && mig(management.device, &a, &b) == 0)
+        snprintf(text, sizeof text, "%s", a ? "on" : "off");
+    text_figure("MIG", text);
 }
 
-/* What is measured last, while there is time: the other float16 points. */
-static void remaining(uint32_t best_sessions)
+static void environment_section(void)
 {
-    static const uint32_t sessions[] = { 14, 7, 28, 4, 2, 1 };
-    if (quick || rehearsal)
-        return;
-    printf("\n");
-    for (int a = 0; a < ARCHIVES; a++)
-        for (size_t i = 0; i < sizeof sessions / sizeof sessions[0]; i++)
-            if (a || sessions[i] != best_sessions)
-                point_run(&archives[a], sessions[i], BZNA_DTYPE_FLOAT16, BZNA_DEVICE_CUDA, 0, 0);
-}
-
-static void measure_all(void)
-{
-    double best = 0;
-    uint32_t sessions;
-    printf("%s%s, compute capability %u.%u, driver for CUDA %u.%u, %u NVDEC engines, %u processors%s\n", mark,
-           about.name, about.compute_major, about.compute_minor, about.driver / 1000, about.driver % 1000 / 10,
-           about.engines, bzi_os_processors(), management.device ? "" : "; no NVML");
-    for (int a = 0; a < ARCHIVES; a++) {
-        bzna_context *context = context_open(0);
-        bzna_dataset *dataset = archive_open(context, &archives[a]);
-        units u = { 0 };
-        units_add(&u, context, dataset, NULL);
-        for (uint64_t i = 0; i < u.count; i++)
-            archives[a].picture_bytes += (double)u.unit[i].image.data_size / (double)u.count;
-        printf("%s%s: %llu pictures in frames of %ux%u, %.0f bytes each\n", mark, archives[a].name,
-               (unsigned long long)u.count, u.unit[0].image.frame_width, u.unit[0].image.frame_height,
-               archives[a].picture_bytes);
-        units_free(&u);
-        bzna_dataset_close(dataset);
-        bzna_context_close(context);
+    bzna_context *context = context_open(0);
+    const bzi_device *device = context->device;
+    unsigned flags = 0;
+    int active = 0;
+    bzna_error err = fresh_error();
+    char text[400];
+    snprintf(text, sizeof text, "%s, compute capability %u.%u, %.1f GiB, driver for CUDA %u.%u", about.name,
+             about.compute_major, about.compute_minor, (double)about.memory_bytes / (1 << 30), about.driver / 1000,
+             about.driver % 1000 / 10);
+    text_figure("device", text);
+    snprintf(text, sizeof text, "%u", about.engines);
+    text_figure("NVDEC engines", text);
+    snprintf(text, sizeof text, "%u", bzi_os_processors());
+    text_figure("processors that this process may use", text);
+    clocks_figures();
+    if (device->cu.primary_state && device->cu.primary_state(device->handle, &flags, &active) == CUDA_SUCCESS) {
+        snprintf(text, sizeof text, "%#x: who waits %s", flags,
+                 (flags & 7) == WAIT_SLEEPS ? "sleeps" :
+                 (flags & 7) == WAIT_SPINS  ? "spins" :
+                 (flags & 7) == WAIT_YIELDS ? "yields" : "does what the driver chooses");
+        text_figure("flags of the primary context", text);
     }
-    fprintf(json,
-            "{\"rehearsal\": %s, \"device\": {\"name\": \"%s\", \"compute\": \"%u.%u\", \"driver\": %u, \"engines\": "
-            "%u, \"memory\": %llu}, \"processors\": %u,\n"
-            "\"archives\": {",
-            rehearsal ? "true" : "false", about.name, about.compute_major, about.compute_minor, about.driver,
-            about.engines, (unsigned long long)about.memory_bytes, bzi_os_processors());
-    for (int a = 0; a < ARCHIVES; a++)
-        fprintf(json, "%s\"%s\": {\"pictures\": %llu, \"bytes_per_picture\": %.0f}", a ? ", " : "", archives[a].name,
-                (unsigned long long)archives[a].count, archives[a].picture_bytes);
-    fprintf(json, "},\n\"figures\": [");
-    printf("\n%sEnd to end\n", mark);
-    sessions = end_to_end(&best);
-    point_run(&archives[0], sessions, BZNA_DTYPE_FLOAT32, BZNA_DEVICE_CUDA, 0, 1);
-    calls_report((double)(timed[TIMED_map].calls ? timed[TIMED_map].calls : 1));
-    contexts_section();
-    printf("\n%sBare sessions: decoding and mapping alone\n%s%-11s %4s %10s %8s %8s\n", mark, mark, "archive", "ses.",
-           "pictures/s", "cpu s/k", "NVDEC");
-    for (int a = 0; a < ARCHIVES; a++) {
-        bare_point(&archives[a], 1);
-        if (about.engines > 1)
-            bare_point(&archives[a], about.engines);
-        if (!rehearsal)
-            bare_point(&archives[a], 2 * about.engines);
+    if (bzi_device_enter(context->device, &err) == BZNA_OK) {
+        for (int codec = 0; codec <= cudaVideoCodec_AV1; codec++)
+            for (int chroma = 0; chroma < 4; chroma++)
+                for (int depth = 8; depth <= 12; depth += 2)
+                    caps_figure(device, codec, chroma, depth);
+        bzi_device_leave(context->device);
     }
-    kernel_section();
-    printf("\n");
-    decoders_section();
-    memory_section();
-    printf("\n");
-    parser_section(&archives[0]);
-    parser_section(&archives[2]);
-    remaining(sessions);
-    peer_section(best);
-    fprintf(
-        json,
-        "\n],\n\"best_images_per_second\": %.6g, \"best_sessions\": %u, \"elapsed_seconds\": %.1f,\n\"peer\": %s}\n",
-        best, sessions, elapsed(), peer_text ? peer_text : "null");
+    bzna_context_close(context);
 }
 
-int main(int argc, char **argv)
+static void name_device(const char *name)
 {
-    const char *out = "build/gpu/bench.json", *peer = NULL;
-    int probe = 0;
-    bzna_context_config config;
+    is_fake = !strcmp(name, "Fake GPU");
+    if (is_fake)
+        mark = "fake driver: ";
+}
+
+/* The kernel's compilation by the driver, in a process that has done nothing else. Run twice with one CUDA_CACHE_PATH
+ * that was empty, the second is warm. */
+static void ptx_section(void)
+{
     bzna_context *context = NULL;
+    bzna_context_config config;
+    bzna_error err = fresh_error();
+    const size_t lines = sizeof bzi_kernel_ptx / sizeof bzi_kernel_ptx[0];
+    char *text = calloc(1, 1 << 20), *at = text;
+    bzi_cuda cu;
+    CUcontext cuda, popped;
+    CUdevice handle;
+    CUmodule module;
+    int count;
+    double start = now(), begun = start;
+    memset(&cu, 0, sizeof cu);
+    for (size_t i = 0; i < lines; i++)
+        at += snprintf(at, (size_t)((1 << 20) - (at - text)), "%s", bzi_kernel_ptx[i]);
+    if (bzi_cuda_start(&cu, &count, &err) != BZNA_OK || cu.device_get(&handle, (int)device_number) != CUDA_SUCCESS ||
+        cu.primary_retain(&cuda, handle) != CUDA_SUCCESS || cu.push(cuda) != CUDA_SUCCESS)
+        fail("starting the driver", &err);
+    if (cu.device_name(about.name, (int)sizeof about.name - 1, handle) == CUDA_SUCCESS)
+        name_device(about.name);
+    other_figure("starting the driver and its context", "ms", (now() - start) * 1e3, 1);
+    start = now();
+    if (cu.module_load(&module, text) != CUDA_SUCCESS)
+        fail("cuModuleLoadData", &err);
+    snprintf(err.message, sizeof err.message, "loading %ld bytes of PTX, the cache %s", (long)(at - text),
+             getenv("PTX_CACHE") ? getenv("PTX_CACHE") : "as it is");
+    other_figure(err.message, "ms", (now() - start) * 1e3, 1);
+    cu.module_unload(module);
+    cu.pop(&popped);
+    cu.primary_release(handle);
+    free(text);
+    bzna_context_config_init(&config, sizeof config);
+    config.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
+    start = now();
+    if (bzna_context_open(&config, &context, &err) != BZNA_OK)
+        fail("context", &err);
+    other_figure("opening a context of the library after that", "ms", (now() - start) * 1e3, 1);
+    bzna_context_close(context);
+    other_figure("all of it, closing included", "ms", (now() - begun) * 1e3, 1);
+}
+
+/* ---- The self-check, each way by itself ---- */
+
+static void selfcheck_try(bzna_context *context, size_t picture, uint32_t quirks, const char *way)
+{
+    bzi_device *device = context->device;
+    const uint32_t codec = bzi_check_pictures[picture].codec, depth = bzi_check_pictures[picture].depth;
+    bzi_session session;
+    bzi_check check = { .session = &session, .kind = bzi_device_kind(device, codec, 1, depth),
+                        .want = { codec, 1, depth, 0, 0 }, .rounds = BZI_CHECK_ROUNDS,
+                        .is_silent = codec == BZNA_CODEC_AV1 };
     bzna_error err = fresh_error();
     bzna_status status;
-    for (int i = 1; i < argc; i++) {
-        if (!strcmp(argv[i], "--data") && i + 1 < argc)         data_dir = argv[++i];
-        else if (!strcmp(argv[i], "--out") && i + 1 < argc)     out = argv[++i];
-        else if (!strcmp(argv[i], "--peer") && i + 1 < argc)    peer = argv[++i];
-        else if (!strcmp(argv[i], "--device") && i + 1 < argc)  device_number = (uint32_t)strtoul(argv[++i], NULL, 10);
-        else if (!strcmp(argv[i], "--seconds") && i + 1 < argc) point_seconds = strtod(argv[++i], NULL);
-        else if (!strcmp(argv[i], "--budget") && i + 1 < argc)  budget_seconds = strtod(argv[++i], NULL);
-        else if (!strcmp(argv[i], "--quick"))                   quick = 1, point_seconds = 2;
-        else if (!strcmp(argv[i], "--rehearsal"))
-            rehearsal = 1, point_seconds = 0.3, mark = "rehearsal: ";
-        else if (!strcmp(argv[i], "--probe"))                   probe = 1;
-        else {
-            fprintf(stderr, "usage: gpu_bench [--data DIR] [--device N] [--out FILE] [--peer FILE] [--seconds S] "
-                            "[--budget S] [--quick] [--rehearsal] | --probe\n");
-            return 2;
+    double start = now();
+    if ((status = bzi_session_open(&session, device, &context->host->memory, &err)) != BZNA_OK)
+        fail("session", &err);
+    bzi_check_use_built_in(&check);
+    if (bzi_session_accepts(&session, codec, &check.format, &err) == BZI_NVDEC_OK) {
+        check.kind->quirks = quirks;
+        status = bzi_check_try(&check, &err);
+        check.kind->quirks = 0;
+    } else {
+        status = BZNA_E_UNSUPPORTED;
+    }
+    printf("%s%-5s %2u bits, %-58s %s, %.0f ms %s\n", mark, bzi_codec_name(codec), depth, way,
+           status == BZNA_OK ? "passed" : status == BZNA_E_UNSUPPORTED ? "not decoded here" : "FAILED",
+           (now() - start) * 1e3, status == BZNA_OK ? "" : err.message);
+    json_figure("self-check");
+    fprintf(json, "\"codec\": \"%s\", \"depth\": %u, \"quirks\": %u, \"way\": \"%s\", \"status\": %d",
+            bzi_codec_name(codec), depth, quirks, way, status);
+    json_number("ms", (now() - start) * 1e3);
+    json_end();
+    if (atomic_load(&device->stuck))
+        exit(1);                                            /* nothing may wait for this driver any more */
+    bzi_session_close(&session);
+}
+
+static void selfcheck_section(void)
+{
+    static const struct { uint32_t quirks; const char *way; } ways[] = {
+        { 0, "as it is" },
+        { BZI_QUIRK_SURFACE, "surfaces are free when the kernel has read them" },
+        { BZI_QUIRK_INTRA, "decoders are not told that all pictures are intra" },
+        { BZI_QUIRK_INDEX, "the parser chooses the surfaces" },
+        { BZI_QUIRK_SIZE, "decoders are not given other sizes" },
+        { BZI_QUIRK_ALL, "all of these" },
+    };
+    bzna_context *context = context_open(0);
+    bzi_device *device = context->device;
+    bzna_error err = fresh_error();
+    device->checks = BZI_CHECKS_ALL;
+    text_figure("the kernel", bzi_check_device(device, &err) == BZNA_OK ? "passed" : err.message);
+    if (bzi_device_enter(device, &err) != BZNA_OK)
+        fail("context", &err);
+    for (size_t i = 0; i < sizeof bzi_check_pictures / sizeof bzi_check_pictures[0]; i++)
+        for (size_t k = 0; k < sizeof ways / sizeof ways[0]; k++)
+            if (in_time(1))
+                selfcheck_try(context, i, ways[k].quirks, ways[k].way);
+    bzi_device_leave(device);
+    bzna_context_close(context);
+}
+
+/* ---- One engine ---- */
+
+enum { ENGINE_SURFACES = 16, ENGINE_DEPTHS = 4 };
+static const uint32_t engine_depths[ENGINE_DEPTHS] = { 1, 2, 4, 8 };
+
+/* A picture as the parser hands it over. */
+typedef struct parsed { CUVIDPICPARAMS parameters; uint8_t *bytes; unsigned *slices; } parsed;
+
+typedef struct engine {
+    bzi_device    *device;
+    CUVIDEOFORMAT  format;            /* of the first picture; those of other sizes are left out */
+    parsed        *pictures;
+    uint64_t       count, bytes;
+    CUvideodecoder decoder;
+    CUstream       stream;
+} engine;
+
+static int CUDAAPI engine_sequence(void *user, CUVIDEOFORMAT *format)
+{
+    engine *e = user;
+    if (!e->count)
+        e->format = *format;
+    return format->coded_width == e->format.coded_width && format->coded_height == e->format.coded_height ? 8 : 0;
+}
+
+static int CUDAAPI engine_picture(void *user, CUVIDPICPARAMS *parameters)
+{
+    engine *e = user;
+    parsed *p = &e->pictures[e->count++];
+    p->parameters = *parameters;
+    p->bytes = malloc(parameters->nBitstreamDataLen);
+    p->slices = malloc(parameters->nNumSlices * sizeof *p->slices);
+    memcpy(p->bytes, parameters->pBitstreamData, parameters->nBitstreamDataLen);
+    memcpy(p->slices, parameters->pSliceDataOffsets, parameters->nNumSlices * sizeof *p->slices);
+    p->parameters.pBitstreamData = p->bytes;
+    p->parameters.pSliceDataOffsets = p->slices;
+    e->bytes += parameters->nBitstreamDataLen;
+    return 1;
+}
+
+/* Parses all pictures, each by a parser that has seen nothing. */
+static void engine_parse(engine *e, const units *u)
+{
+    uint8_t *stream = malloc(1 << 22);
+    bzna_error err = fresh_error();
+    e->pictures = calloc((size_t)u->count, sizeof *e->pictures);
+    for (uint64_t i = 0; i < u->count; i++) {
+        CUVIDPARSERPARAMS parameters;
+        CUVIDSOURCEDATAPACKET packet;
+        CUvideoparser parser;
+        size_t size = 0;
+        memset(&parameters, 0, sizeof parameters);
+        memset(&packet, 0, sizeof packet);
+        parameters.CodecType = cudaVideoCodec_HEVC;
+        parameters.ulMaxNumDecodeSurfaces = 1;
+        parameters.pUserData = e;
+        parameters.pfnSequenceCallback = engine_sequence;
+        parameters.pfnDecodePicture = engine_picture;
+        if (bzi_device_check(e->device, e->device->cu.parser_create(&parser, &parameters), "cuvidCreateVideoParser",
+                             &err) != BZNA_OK ||
+            bzna_image_annexb(&u->unit[i].image, stream, 1 << 22, &size, &err) != BZNA_OK)
+            fail("parser", &err);
+        packet.flags = CUVID_PKT_ENDOFPICTURE;
+        packet.payload = stream;
+        packet.payload_size = (tcu_ulong)size;
+        e->device->cu.parse(parser, &packet);
+        e->device->cu.parser_destroy(parser);
+    }
+    free(stream);
+}
+
+static void engine_open(engine *e)
+{
+    CUVIDDECODECREATEINFO info;
+    bzna_error err = fresh_error();
+    memset(&info, 0, sizeof info);
+    info.CodecType = cudaVideoCodec_HEVC;
+    info.ChromaFormat = cudaVideoChromaFormat_420;
+    info.ulWidth = info.ulTargetWidth = e->format.coded_width;
+    info.ulHeight = info.ulTargetHeight = e->format.coded_height;
+    info.ulNumDecodeSurfaces = ENGINE_SURFACES;
+    info.ulNumOutputSurfaces = 2;
+    info.ulIntraDecodeOnly = 1;
+    info.ulCreationFlags = cudaVideoCreate_PreferCUVID;
+    info.DeinterlaceMode = cudaVideoDeinterlaceMode_Weave;
+    info.OutputFormat = cudaVideoSurfaceFormat_NV12;
+    if (bzi_device_check(e->device, e->device->cu.decoder_create(&e->decoder, &info), "cuvidCreateDecoder", &err) !=
+            BZNA_OK ||
+        stream_make(e->device, (void **)&e->stream, &err) != BZNA_OK)
+        fail("decoder", &err);
+}
+
+static void engine_close(engine *e)
+{
+    e->device->cu.decoder_destroy(e->decoder);
+    bzi_device_stream_free(e->device, e->stream);
+    for (uint64_t i = 0; i < e->count; i++) {
+        free(e->pictures[i].bytes);
+        free(e->pictures[i].slices);
+    }
+    free(e->pictures);
+}
+
+/* Seconds a picture, with so many submitted and not mapped. */
+static double engine_measure(engine *e, uint32_t depth, double seconds)
+{
+    uint64_t submitted = 0, mapped = 0, first = 0;
+    double start = now(), begin = start;
+    bzna_error err = fresh_error();
+    while (now() - start < seconds || submitted < 4 * depth) {
+        CUVIDPROCPARAMS parameters;
+        unsigned long long address;
+        unsigned pitch;
+        for (; submitted < mapped + depth; submitted++) {
+            CUVIDPICPARAMS *p = &e->pictures[submitted % e->count].parameters;
+            p->CurrPicIdx = (int)(submitted % ENGINE_SURFACES);
+            if (bzi_device_check(e->device, e->device->cu.decode(e->decoder, p), "cuvidDecodePicture", &err))
+                fail("one engine", &err);
+        }
+        memset(&parameters, 0, sizeof parameters);
+        parameters.progressive_frame = 1;
+        parameters.output_stream = e->stream;
+        if (bzi_device_check(e->device, e->device->cu.map(e->decoder, (int)(mapped % ENGINE_SURFACES), &address, &pitch,
+                                                          &parameters), "cuvidMapVideoFrame64", &err))
+            fail("one engine", &err);
+        e->device->cu.unmap(e->decoder, address);
+        if (++mapped == 2 * depth) {                        /* the queue is full by now */
+            first = mapped;
+            begin = now();
         }
     }
-    setvbuf(stdout, NULL, _IOLBF, 0);
-    started_ns = bzi_os_now_ns();
+    start = now() - begin;
+    for (first = mapped - first; mapped < submitted; mapped++) {
+        CUVIDPROCPARAMS parameters = { .progressive_frame = 1, .output_stream = e->stream };
+        unsigned long long address;
+        unsigned pitch;
+        if (e->device->cu.map(e->decoder, (int)(mapped % ENGINE_SURFACES), &address, &pitch, &parameters) ==
+            CUDA_SUCCESS)
+            e->device->cu.unmap(e->decoder, address);
+    }
+    return start / (double)first;
+}
+
+/* us = a + b x bytes, by least squares. */
+static void engine_fit(uint32_t depth, const double *bytes, const double *us, int count)
+{
+    double x = 0, y = 0, xx = 0, xy = 0, a, b, worst = 0;
+    for (int i = 0; i < count; i++) {
+        x += bytes[i] / count;
+        y += us[i] / count;
+    }
+    for (int i = 0; i < count; i++) {
+        xx += (bytes[i] - x) * (bytes[i] - x);
+        xy += (bytes[i] - x) * (us[i] - y);
+    }
+    if (count < 2 || xx <= 0)
+        return;
+    b = xy / xx;
+    a = y - b * x;
+    for (int i = 0; i < count; i++)
+        worst = fmax(worst, fabs(a + b * bytes[i] - us[i]));
+    printf("%sdepth %u: us = %.1f + %.3f x kB, at most %.1f us from what was measured; %.0f Mbit/s for bytes alone\n",
+           mark, depth, a, b * 1000, worst, b > 0 ? 8 / b : 0);
+    json_figure("engine fit");
+    fprintf(json, "\"depth\": %u, \"points\": %d, \"a_us\": %.6g, \"b_us_per_byte\": %.6g", depth, count, a, b);
+    json_number("worst_us", worst);
+    json_end();
+}
+
+static void engine_section(void)
+{
+    double bytes[ARCHIVES], us[ENGINE_DEPTHS][ARCHIVES];
+    bzna_context *context = context_open(0);
+    bzna_error err = fresh_error();
+    int count = 0;
+    printf("%sOne decoder driven by hand: us a picture with 1, 2, 4, 8 of them submitted and not mapped\n", mark);
+    for (int a = FIRST_SIZED; a < ARCHIVES; a++) {
+        engine e = { .device = context->device };
+        units u = { 0 };
+        bzna_dataset *dataset;
+        if (!in_time(ENGINE_DEPTHS * point_seconds * 0.5) || !archive_load(&archives[a]))
+            continue;
+        dataset = archive_open(context, &archives[a]);
+        units_add(&u, context, dataset, NULL);
+        if (bzi_device_enter(context->device, &err) != BZNA_OK)
+            fail("context", &err);
+        engine_parse(&e, &u);
+        engine_open(&e);
+        bytes[count] = (double)e.bytes / (double)e.count;
+        printf("%s%-11s %4llu pictures of %6.0f bytes:", mark, archives[a].name, (unsigned long long)e.count,
+               bytes[count]);
+        for (int d = 0; d < ENGINE_DEPTHS; d++) {
+            us[d][count] = engine_measure(&e, engine_depths[d], point_seconds * 0.5) * 1e6;
+            printf(" %8.1f", us[d][count]);
+            json_figure("engine");
+            fprintf(json, "\"archive\": \"%s\", \"depth\": %u", archives[a].name, engine_depths[d]);
+            json_number("bytes", bytes[count]);
+            json_number("us", us[d][count]);
+            json_end();
+        }
+        printf("\n");
+        count++;
+        engine_close(&e);
+        bzi_device_leave(context->device);
+        units_free(&u);
+        bzna_dataset_close(dataset);
+    }
+    for (int d = 0; d < ENGINE_DEPTHS; d++)
+        engine_fit(engine_depths[d], bytes, us[d], count);
+    bzna_context_close(context);
+}
+
+/* ---- End to end ---- */
+
+static void end_header(void)
+{
+    printf("%s%-11s %4s %-8s %-6s %4s %10s %8s %8s %7s %6s %6s %5s  %s\n", mark, "archive", "ses.", "dtype", "output",
+           "rdr.", "pictures/s", "cpu s/k", "NVDEC", "GPU", "vid", "SM MHz", "W", "limited by");
+}
+
+static void end_section(void)
+{
+    const uint32_t e = about.engines ? about.engines : 1, all[] = { 1, e, 2 * e, 4 * e };
+    uint32_t best_sessions = 1;
+    double best = 0;
+    end_header();
+    for (int a = 0; a < (few ? 1 : FIRST_SIZED); a++)
+        for (size_t i = 0; i < (few ? 2 : 4); i++) {
+            const uint32_t sessions = few ? 1 + 2 * (uint32_t)i : all[i];
+            double rate;
+            if (a && i != 2)
+                continue;
+            rate = point_run(&archives[a], sessions, BZNA_DTYPE_FLOAT32, BZNA_DEVICE_CUDA, 0, 0);
+            if (a == 0 && rate > best) {
+                best = rate;
+                best_sessions = sessions;
+            }
+        }
+    point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT16, BZNA_DEVICE_CUDA, 0, 0);
+    point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT32, BZNA_DEVICE_CUDA, 8, 0);
+    point_run(&archives[0], best_sessions, BZNA_DTYPE_FLOAT32, BZNA_DEVICE_CPU, 0, 0);
+}
+
+static void calls_section(void)
+{
+    const uint32_t e = about.engines ? about.engines : 1, sessions[2] = { 1, few ? 3 : 2 * e };
+    for (int i = 0; i < 2; i++) {
+        end_header();
+        if (point_run(&archives[0], sessions[i], BZNA_DTYPE_FLOAT32, BZNA_DEVICE_CUDA, 0, 1) > 0)
+            calls_report(sessions[i]);
+    }
+}
+
+/* A thread that keeps the multiprocessors full, as training does: warps to a large output, one behind the other. */
+typedef struct load { pthread_t thread; bzi_device *device; atomic_int quit; uint64_t launches; } load;
+
+static void *load_run(void *user)
+{
+    load *l = user;
+    const uint32_t edge = few ? 64 : 2048;
+    const bzna_output output = { .width = edge, .height = edge };
+    const uint64_t bytes = 12ull * edge * edge;
+    bzi_kernel_output out = bzi_output_make(&output);
+    bzna_picture picture = { .depth = 8, .width = 512, .height = 512, .chroma_shift_x = 1, .chroma_shift_y = 1,
+                             .pitch = { 512, 512, 512 }, .color = { 1, 13, 5, 1, 1 } };
+    bzi_kernel_slots slots;
+    bzna_transform transform;
+    uint64_t memory = 0, surface = 0;
+    void *stream = NULL;
+    bzna_error err = fresh_error();
+    bzna_transform_init(&transform, sizeof transform);
+    transform.homography[0] = transform.homography[4] = 512.0 / edge;
+    if (bzi_device_enter(l->device, &err) != BZNA_OK || stream_make(l->device, &stream, &err) != BZNA_OK ||
+        bzi_device_alloc(l->device, bytes, stream, &memory, &err) != BZNA_OK ||
+        bzi_device_alloc(l->device, SURFACE_BYTES, stream, &surface, &err) != BZNA_OK)
+        fail("load", &err);
+    for (int i = 0; i < 3; i++)
+        picture.plane[i] = (const void *)(uintptr_t)(surface + (i ? SURFACE_EDGE * SURFACE_EDGE + (uint64_t)i - 1 : 0));
+    if (bzi_slot_make(&slots.slot[0], &picture, &transform, BZNA_CHANNELS_RGB, &err) != BZNA_OK)
+        fail("slot", &err);
+    bzi_slot_on_surface(&slots.slot[0], 1);
+    slots.slot[0].dst = memory;
+    while (!atomic_load(&l->quit)) {
+        for (int i = 0; i < 16; i++, l->launches++)
+            if (bzi_device_warp(l->device, &slots, 1, &out, stream, &err) != BZNA_OK)
+                fail("load", &err);
+        bzi_device_stream_wait(l->device, stream);
+    }
+    bzi_device_free(l->device, memory, bytes, stream);
+    bzi_device_free(l->device, surface, SURFACE_BYTES, stream);
+    bzi_device_stream_free(l->device, stream);
+    bzi_device_leave(l->device);
+    return NULL;
+}
+
+static void beside_point(const char *what, unsigned flags, int loaded)
+{
+    bzna_context *context = context_open(0);
+    const uint32_t sessions = few ? 2 : 2 * (about.engines ? about.engines : 1);
+    point p = { .archive = &archives[0], .sessions = sessions, .dtype = BZNA_DTYPE_FLOAT32,
+                .output = BZNA_DEVICE_CUDA, .batch = few ? 16 : BATCH, .beside = what };
+    load l = { 0 };
+    bzna_context *in = NULL;
+    if (!in_time(point_seconds * 2) || !(p.cuda = cuda_context_make(context->device, flags))) {
+        printf("%s%s: not measured, %s\n", mark, what, p.cuda ? "out of time" : "out of time, or no context");
+        bzna_context_close(context);
+        return;
+    }
+    if (loaded) {
+        in = context_open_in(0, p.cuda);
+        l.device = in->device;
+        if (pthread_create(&l.thread, NULL, load_run, &l) != 0)
+            exit(1);
+    }
+    point_measure(&p);
+    point_report(&p);
+    if (loaded) {
+        atomic_store(&l.quit, 1);
+        pthread_join(l.thread, NULL);
+        other_figure("launches of the load meanwhile", "", (double)l.launches, 1);
+        bzna_context_close(in);
+    }
+    extra.context_destroy(p.cuda);
+    bzna_context_close(context);
+}
+
+static void beside_section(void)
+{
+    end_header();
+    beside_point("in a context whose threads sleep", WAIT_SLEEPS, 0);
+    beside_point("in a context whose threads spin", WAIT_SPINS, 0);
+    beside_point("beside kernels that fill the GPU", WAIT_SLEEPS, 1);
+    beside_point("beside them, in a context whose threads spin", WAIT_SPINS, 1);
+}
+
+/* --- One of several processes --- */
+
+static uint32_t share_sessions = 1, share_batch = BATCH;
+static double share_begin;            /* seconds since 1970 at which all of them begin to count */
+
+static void share_section(void)
+{
+    point p = { .archive = &archives[0], .sessions = share_sessions, .dtype = BZNA_DTYPE_FLOAT32,
+                .output = BZNA_DEVICE_CUDA, .batch = share_batch };
+    bzna_context *context = context_open(p.sessions);
+    bzna_dataset *dataset = archive_open(context, p.archive);
+    bzna_loader *loader = point_open(&p, context, dataset);
+    void *stream = NULL;
+    struct timespec time;
+    double start, processor;
+    point_warm_up(&p, loader, &stream);
+    do {
+        point_take(loader, &stream);
+        clock_gettime(CLOCK_REALTIME, &time);
+    } while ((double)time.tv_sec + 1e-9 * (double)time.tv_nsec < share_begin);
+    processor = processor_seconds();
+    start = now();
+    do {
+        p.pictures += point_take(loader, &stream);
+    } while (now() - start < point_seconds);
+    point_wait(context->device, stream);
+    p.seconds = now() - start;
+    processor = processor_seconds() - processor;
+    json_figure("process");
+    fprintf(json, "\"sessions\": %u", p.sessions);
+    json_number("late_seconds", (double)time.tv_sec + 1e-9 * (double)time.tv_nsec - share_begin);
+    json_number("images_per_second", (double)p.pictures / p.seconds);
+    json_number("core_seconds_per_1000", processor / (double)p.pictures * 1000);
+    json_end();
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+}
+
+/* --- The rest --- */
+
+static void parser_sections(void)
+{
+    parser_section(&archives[0]);
+    parser_section(&archives[2]);
+}
+
+static const struct { const char *name; void (*run)(void); } sections[] = {
+    { "environment", environment_section }, { "ptx", ptx_section }, { "selfcheck", selfcheck_section },
+    { "engine", engine_section }, { "sessions", sessions_section }, { "end", end_section },
+    { "beside", beside_section }, { "calls", calls_section }, { "contexts", contexts_section },
+    { "share", share_section }, { "kernel", kernel_section }, { "decoders", decoders_section },
+    { "memory", memory_section }, { "parser", parser_sections },
+};
+enum { SECTIONS = sizeof sections / sizeof sections[0] };
+
+/* What the device is, in about; 0 and the reason: nothing can be measured. */
+static int device_find(bzna_error *err)
+{
+    bzna_context_config config;
+    bzna_context *context = NULL;
+    bzna_status status;
     bzna_context_config_init(&config, sizeof config);
     config.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
     about.struct_size = sizeof about;
-    status = bzna_context_open(&config, &context, &err);
+    if ((status = bzna_context_open(&config, &context, err)) == BZNA_OK &&
+        (status = bzna_context_get_device_info(context, &about, sizeof about, err)) == BZNA_OK &&
+        (status = about.video) != BZNA_OK)
+        snprintf(err->message, sizeof err->message, "%s", about.message);
     if (status == BZNA_OK)
-        status = bzna_context_get_device_info(context, &about, sizeof about, &err);
-    if (status == BZNA_OK && about.video != BZNA_OK)
-        snprintf(err.message, sizeof err.message, "%s", about.message);
-    if (probe) {
-        printf("%s\n", err.message[0] ? err.message : about.name);
-    } else {
-        if (!err.message[0] && !strcmp(about.name, "Fake GPU") && !rehearsal)
-            snprintf(err.message, sizeof err.message,
-                     "the fake driver has nothing to measure (--rehearsal tries the program on it)");
-        for (int a = 0; a < ARCHIVES && !err.message[0]; a++)
-            if (!archive_load(&archives[a]))
-                snprintf(err.message, sizeof err.message,
-                         "%s has no archives: run make gpu-data where there is an encoder", data_dir);
-        if (err.message[0])
-            printf("SKIP gpu-bench: %s\n", err.message);
-    }
-    if (probe || err.message[0]) {
-        bzna_context_close(context);
-        return probe && err.message[0] ? UNMEASURABLE : 0;
+        load_extras(context->device);
+    bzna_context_close(context);
+    name_device(about.name);
+    return status == BZNA_OK;
+}
+
+static int section_run(size_t section, const char *out)
+{
+    bzna_error err = fresh_error();
+    if (sections[section].run != ptx_section && !device_find(&err)) {
+        printf("SKIP gpu-bench: %s\n", err.message);
+        return UNMEASURABLE;
     }
     if (!(json = fopen(out, "w"))) {
         printf("%s: %s\n", out, strerror(errno));
         return 1;
     }
-    load_extras(context->device);
-    peer_load(peer);
-    measure_all();
-    bzna_context_close(context);
+    sections[section].run();
     for (int a = 0; a < ARCHIVES; a++)
         free(archives[a].bytes);
-    free(peer_text);
-    if (fclose(json) != 0)
-        return 1;
-    printf("%s%s, %.0f s\n", mark, out, elapsed());
-    return 0;
+    return fclose(json) != 0;
+}
+
+int main(int argc, char **argv)
+{
+    const char *out = "/dev/null";
+    double scale = 1;
+    size_t section = SECTIONS;
+    int bad = 0;
+    bzna_error err = fresh_error();
+    setvbuf(stdout, NULL, _IOLBF, 0);
+    started_ns = bzi_os_now_ns();
+    for (int i = 1; i < argc; i++) {
+        const char *value = i + 1 < argc ? argv[i + 1] : NULL;
+        for (size_t k = 0; k < SECTIONS; k++)
+            section = strcmp(argv[i], sections[k].name) ? section : k;
+        if (!strcmp(argv[i], "--probe")) {
+            int good = device_find(&err);
+            printf("%s\n", good ? about.name : err.message);
+            return good ? 0 : UNMEASURABLE;
+        }
+        if (!strcmp(argv[i], "--sections")) {
+            for (size_t k = 0; k < SECTIONS; k++)
+                printf("%s\n", sections[k].name);
+            return 0;
+        }
+        if (section < SECTIONS && !strcmp(argv[i], sections[section].name))
+            continue;
+        i++;
+        if (value && !strcmp(argv[i - 1], "--data"))          data_dir = value;
+        else if (value && !strcmp(argv[i - 1], "--out"))      out = value;
+        else if (value && !strcmp(argv[i - 1], "--device"))   device_number = (uint32_t)strtoul(value, NULL, 10);
+        else if (value && !strcmp(argv[i - 1], "--scale"))    scale = strtod(value, NULL);
+        else if (value && !strcmp(argv[i - 1], "--budget"))   budget_seconds = strtod(value, NULL);
+        else if (value && !strcmp(argv[i - 1], "--sessions")) share_sessions = (uint32_t)strtoul(value, NULL, 10);
+        else if (value && !strcmp(argv[i - 1], "--batch"))    share_batch = (uint32_t)strtoul(value, NULL, 10);
+        else if (value && !strcmp(argv[i - 1], "--begin"))    share_begin = strtod(value, NULL);
+        else bad = 1;
+    }
+    if (bad || section == SECTIONS) {
+        fprintf(stderr, "usage: gpu_bench SECTION [--data DIR] [--device N] [--out FILE] [--scale S] [--budget S] | "
+                        "--sections | --probe\n");
+        return 2;
+    }
+    point_seconds *= scale;
+    few = scale < 0.3;
+    return section_run(section, out);
 }
 #endif

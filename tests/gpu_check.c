@@ -173,6 +173,128 @@ static void md5_of_frame(const bzna_picture *p, char text[33])
     md5_end(&m, text);
 }
 
+/* ---- Where frames differ: DIR/rows.txt ----
+ *
+ *     rows FILE TRACK INDEX PLANE R C HEX...       16 bits of a hash of each of R rows and each of C columns
+ *
+ * An MD5 says that a frame is wrong; these say from which row and column on. */
+
+enum { EDGE_MAX = 4096 };
+
+typedef struct edges { uint32_t rows, columns; uint16_t sum[2 * EDGE_MAX]; } edges;      /* rows first */
+
+static uint32_t fold(uint32_t sum, uint32_t value) { return (sum ^ value) * 16777619u; }
+
+/* 0: there is no such plane, or it is too large. */
+static int edges_of(const bzna_picture *p, int plane, edges *out)
+{
+    static uint32_t columns[EDGE_MAX];
+    const uint32_t sx = plane ? p->chroma_shift_x : 0, sy = plane ? p->chroma_shift_y : 0;
+    out->columns = (p->frame_width + sx) >> sx;
+    out->rows = (p->frame_height + sy) >> sy;
+    if (!p->plane[plane] || out->columns > EDGE_MAX || out->rows > EDGE_MAX)
+        return 0;
+    for (uint32_t x = 0; x < out->columns; x++)
+        columns[x] = 2166136261u;
+    for (uint32_t y = 0; y < out->rows; y++) {
+        const uint8_t *row = (const uint8_t *)p->plane[plane] + (int64_t)y * p->pitch[plane];
+        uint32_t sum = 2166136261u;
+        for (uint32_t x = 0; x < out->columns; x++) {
+            uint16_t value = row[x];
+            if (p->depth > 8)
+                memcpy(&value, row + 2 * x, 2);
+            sum = fold(sum, value);
+            columns[x] = fold(columns[x], value);
+        }
+        out->sum[y] = (uint16_t)(sum >> 16 ^ sum);
+    }
+    for (uint32_t x = 0; x < out->columns; x++)
+        out->sum[out->rows + x] = (uint16_t)(columns[x] >> 16 ^ columns[x]);
+    return 1;
+}
+
+static const char *name_of(const char *path) { return strrchr(path, '/') ? strrchr(path, '/') + 1 : path; }
+
+/* What was recorded; 0: nothing was. */
+static int edges_recorded(const char *file, const char *track, uint64_t index, int plane, edges *out)
+{
+    char wanted[400], path[512], *line = NULL;
+    size_t room = 0;
+    int found = 0, at = 0;
+    FILE *rows;
+    snprintf(wanted, sizeof wanted, "rows %s %s %llu %d ", name_of(file), track ? track : "-",
+             (unsigned long long)index, plane);
+    snprintf(path, sizeof path, "%s/rows.txt", data_dir);
+    if (!(rows = fopen(path, "r")))
+        return 0;
+    while (!found && getline(&line, &room, rows) > 0)
+        found = !strncmp(line, wanted, strlen(wanted)) &&
+                sscanf(line + strlen(wanted), "%u %u %n", &out->rows, &out->columns, &at) >= 2 &&
+                out->rows <= EDGE_MAX && out->columns <= EDGE_MAX;
+    for (uint32_t i = 0; found && i < out->rows + out->columns; i++) {
+        unsigned value = 0;
+        found = sscanf(line + strlen(wanted) + at + 4 * i, "%4x", &value) == 1;
+        out->sum[i] = (uint16_t)value;
+    }
+    free(line);
+    fclose(rows);
+    return found;
+}
+
+/* The first, the last, and how many of some rows or columns that differ. */
+static void edges_differ(const char *what, const uint16_t *made, const uint16_t *expected, uint32_t count)
+{
+    uint32_t first = count, last = 0, different = 0;
+    for (uint32_t i = 0; i < count; i++)
+        if (made[i] != expected[i]) {
+            first = different++ ? first : i;
+            last = i;
+        }
+    if (different)
+        printf(", %s %u to %u (%u of %u)", what, first, last, different, count);
+}
+
+/* Which rows and columns of a frame are not as recorded. */
+static void frame_differs(const char *file, const char *track, uint64_t index, const bzna_picture *frame)
+{
+    static edges made, expected;
+    for (int plane = 0; plane < 3; plane++) {
+        if (!edges_of(frame, plane, &made))
+            continue;
+        if (!edges_recorded(file, track, index, plane, &expected)) {
+            printf("  plane %d: %s/rows.txt does not have it\n", plane, data_dir);
+            continue;
+        }
+        if (made.rows != expected.rows || made.columns != expected.columns) {
+            printf("  plane %d: %ux%u, not %ux%u\n", plane, made.columns, made.rows, expected.columns, expected.rows);
+            continue;
+        }
+        printf("  plane %d differs in", plane);
+        edges_differ("rows", made.sum, expected.sum, made.rows);
+        edges_differ("columns", made.sum + made.rows, expected.sum + made.rows, made.columns);
+        printf("\n");
+    }
+}
+
+/* Only lines that are not all zeros. */
+static void hex_print(const char *what, const void *data, size_t size)
+{
+    const uint8_t *p = data;
+    printf("  %s, %zu bytes:\n", what, size);
+    for (size_t at = 0; at < size; at += 32) {
+        const size_t count = size - at < 32 ? size - at : 32;
+        size_t zeros = 0;
+        while (zeros < count && !p[at + zeros])
+            zeros++;
+        if (zeros == count)
+            continue;
+        printf("    %04zx ", at);
+        for (size_t i = 0; i < count; i++)
+            printf(i % 4 ? "%02x" : " %02x", p[at + i]);
+        printf("\n");
+    }
+}
+
 /* ---- What is checked ---- */
 
 /* Kinds of coded pictures, as make gpu-data made them. */
@@ -588,8 +710,22 @@ static void record_batch(void *user, bzna_loader *loader, const check *c, const 
     }
 }
 
-/* A kind that libavcodec cannot decode has nothing to compare with: said, and left out. */
-static void record_frames(FILE *file, const char *name)
+static void record_rows(FILE *file, const char *name, const char *track, uint64_t index, const bzna_picture *picture)
+{
+    static edges e;
+    for (int plane = 0; plane < 3; plane++) {
+        if (!edges_of(picture, plane, &e))
+            continue;
+        fprintf(file, "rows %s %s %llu %d %u %u ", name, track ? track : "-", (unsigned long long)index, plane, e.rows,
+                e.columns);
+        for (uint32_t i = 0; i < e.rows + e.columns; i++)
+            fprintf(file, "%04x", e.sum[i]);
+        fputc('\n', file);
+    }
+}
+
+/* A kind that libavcodec cannot decode has nothing to compare with: said, and left out. file: of MD5s, or NULL. */
+static void record_frames(FILE *file, FILE *rows, const char *name, const char *track)
 {
     bzna_error err = fresh_error();
     bzna_dataset *dataset = NULL;
@@ -604,12 +740,14 @@ static void record_frames(FILE *file, const char *name)
         bzna_picture picture = { .struct_size = sizeof picture };
         coded unit;
         char sum[33];
-        if (coded_load(context, dataset, i, NULL, &unit, &err) != BZNA_OK ||
+        if (coded_load(context, dataset, i, track, &unit, &err) != BZNA_OK ||
             bzna_decoder_decode(decoder, &unit.image, &picture, &err) != BZNA_OK) {
             printf("left out: %s, sample %llu: %s\n", name, (unsigned long long)i, err.message);
         } else {
             md5_of_frame(&picture, sum);
-            fprintf(file, "frame %s %llu %s\n", name, (unsigned long long)i, sum);
+            if (file)
+                fprintf(file, "frame %s %llu %s\n", name, (unsigned long long)i, sum);
+            record_rows(rows, name, track, i, &picture);
         }
         free(unit.bytes);
     }
@@ -622,16 +760,22 @@ static int record(void)
     bzna_context_config config;
     bzna_error err = fresh_error();
     recording r = { 0 };
-    char path[512];
+    char path[512], rows_path[512];
+    FILE *rows = NULL;
     snprintf(path, sizeof path, "%s/expected.txt", data_dir);
+    snprintf(rows_path, sizeof rows_path, "%s/rows.txt", data_dir);
     bzna_context_config_init(&config, sizeof config);
     config.device.kind = BZNA_DEVICE_CPU;
-    if (bzna_context_open(&config, &context, &err) != BZNA_OK || !(r.file = fopen(path, "w"))) {
+    if (bzna_context_open(&config, &context, &err) != BZNA_OK || !(r.file = fopen(path, "w")) ||
+        !(rows = fopen(rows_path, "w"))) {
         printf("%s: %s\n", path, err.message[0] ? err.message : strerror(errno));
         return 1;
     }
     for (int i = 0; i < KINDS; i++)
-        record_frames(r.file, kinds[i]);
+        record_frames(r.file, rows, kinds[i], NULL);
+    for (int i = 0; i < 4; i++)                             /* whose MD5s stand in known.h */
+        record_frames(NULL, rows, i % 2 ? H264 : H265, i / 2 ? "bzna_thumb" : IN);
+    r.failed |= fclose(rows) != 0;
     for (int i = 0; i < CHECKS; i++) {
         variation v = { 0 };
         if (bzna_dataset_open(context, path_of(checks[i].file), NULL, &r.dataset, &err) != BZNA_OK) {
@@ -698,11 +842,23 @@ static bzna_status plain_take(bzi_session *session, const bzi_flight *flight, pl
     return status;
 }
 
+enum { IN_FLIGHT = 16 };              /* more than a session can have */
+
 typedef struct decoding {
     bzi_session session;
+    CUVIDPICPARAMS parameters[IN_FLIGHT];     /* what NVDEC was given, by the sample's index */
     void      (*fn)(void *user, uint64_t index, bzna_status status, const plain *frame, const bzna_error *err);
     void       *user;
 } decoding;
+
+static tcuvidDecodePicture *decode_really;
+static _Thread_local CUVIDPICPARAMS decode_given;
+
+static CUresult CUDAAPI decode_noted(CUvideodecoder decoder, CUVIDPICPARAMS *parameters)
+{
+    decode_given = *parameters;
+    return decode_really(decoder, parameters);
+}
 
 /* Maps the oldest picture. Surfaces are let go of when as many are mapped as can be. */
 static void decoding_advance(decoding *d)
@@ -739,7 +895,9 @@ static void decoding_submit(decoding *d, bzna_dataset *dataset, const char *trac
                BZI_NVDEC_BUSY)
             decoding_advance(d);
     free(unit.bytes);
-    if (result != BZI_NVDEC_OK)
+    if (result == BZI_NVDEC_OK)
+        d->parameters[index % IN_FLIGHT] = decode_given;
+    else
         d->fn(d->user, index, err.status, NULL, &err);
 }
 
@@ -758,12 +916,29 @@ static void decoding_run(decoding *d, bzna_dataset *dataset, const char *track, 
 }
 
 typedef struct tally {
+    const decoding *by;               /* NULL: what differs is not explained */
+    int explained;
     const char *name;
     const facts *known;
     const char *track;
     int frames, equal, refused, failed;
     char message[232];
 } tally;
+
+/* All that could tell why a frame is wrong: where it is, and what NVIDIA's parser made of it. Once for each tally. */
+static void tally_explain(tally *t, uint64_t index, const plain *frame)
+{
+    const bzi_session *session = t->by ? &t->by->session : NULL;
+    if (!session || t->explained++)
+        return;
+    printf("  %s %s, sample %llu\n", t->name, t->track ? t->track : "", (unsigned long long)index);
+    frame_differs(t->name, t->track, index, &frame->picture);
+    for (uint32_t i = 0; i < BZI_SESSION_PARSERS; i++)
+        if (session->parsers[i].handle)
+            hex_print("CUVIDEOFORMAT of a parser of this session", &session->parsers[i].parsed,
+                      sizeof session->parsers[i].parsed);
+    hex_print("CUVIDPICPARAMS of this picture", &t->by->parameters[index % IN_FLIGHT], sizeof (CUVIDPICPARAMS));
+}
 
 static void tally_frame(void *user, uint64_t index, bzna_status status, const plain *frame, const bzna_error *err)
 {
@@ -787,9 +962,11 @@ static void tally_frame(void *user, uint64_t index, bzna_status status, const pl
     }
     md5_of_frame(&frame->picture, sum);
     t->equal += should && !strcmp(sum, should);
-    if (should && strcmp(sum, should))
+    if (should && strcmp(sum, should)) {
         snprintf(t->message, sizeof t->message, "sample %llu: MD5 %.64s, not %.64s", (unsigned long long)index, sum,
                  should);
+        tally_explain(t, index, frame);
+    }
     if (!should) {
         t->frames--; /* libavcodec did not decode it: there is nothing to compare with */
         snprintf(t->message, sizeof t->message, "NVDEC decodes it; there is no MD5 of libavcodec's to compare with");
@@ -799,6 +976,10 @@ static void tally_frame(void *user, uint64_t index, bzna_status status, const pl
 static bzna_status decoding_open(decoding *d, bzna_error *err)
 {
     memset(d, 0, sizeof *d);
+    if (!decode_really) {
+        decode_really = device->cu.decode;
+        device->cu.decode = decode_noted;
+    }
     return bzi_session_open(&d->session, device, &context->host->memory, err);
 }
 
@@ -813,7 +994,7 @@ TEST(frames_of_the_original_archives_equal_their_md5)
         REQUIRE(bzna_dataset_open(context, archives[a], NULL, &dataset, &err) == BZNA_OK);
         REQUIRE(decoding_open(&d, &err) == BZNA_OK);
         for (int k = 0; k < 2; k++) {
-            tally t = { .name = archives[a], .known = &known[a], .track = tracks[k] };
+            tally t = { .by = &d, .name = archives[a], .known = &known[a], .track = tracks[k] };
             d.fn = tally_frame;
             d.user = &t;
             decoding_run(&d, dataset, tracks[k], 0, bzna_dataset_count(dataset));
@@ -835,7 +1016,7 @@ TEST(frames_of_every_kind_equal_libavcodec)
     REQUIRE(decoding_open(&d, &err) == BZNA_OK);
     for (int i = 0; i < KINDS; i++) {
         bzna_dataset *dataset = NULL;
-        tally t = { .name = kinds[i] };
+        tally t = { .by = &d, .name = kinds[i] };
         if (bzna_dataset_open(context, path_of(kinds[i]), NULL, &dataset, &err) != BZNA_OK) {
             printf("  %-16s is not there\n", kinds[i]);
             continue;

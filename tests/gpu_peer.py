@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""gpu_peer.py - what torchvision makes of the same pictures as JPEG: python3 tests/gpu_peer.py DIR [--seconds S] [--batch N] [--size PX] [--out FILE.json]
+"""gpu_peer.py - what torchvision and DALI make of the same pictures as JPEG: python3 tests/gpu_peer.py DIR [--seconds S] [--batch N] [--size PX] [--out FILE.json]
 
-Both ways end in normalized float32 batches [N, 3, PX, PX] on the GPU, by random resized crops and flips.
+All ways end in normalized float32 batches [N, 3, PX, PX] on the GPU, by random resized crops and flips.
   gpu      files' bytes in memory; torchvision.io.decode_jpeg on the GPU, a batch a call; crop, flip and normalize on the GPU
+  dali     DALI's pipeline: decoders.image_random_crop on "mixed", resize, crop_mirror_normalize; files in its readers' page cache
   workers  a DataLoader with a worker a processor: read, decode (PIL), crop and flip there; pinned memory; copy and normalize on the GPU
 Writes what could be measured, and why the rest could not."""
 import argparse
@@ -55,6 +56,21 @@ def on_gpu(files, args, torch):
         return len((torch.stack(out).float() - mean) / std)
 
     return rate_of(step, args.seconds, torch.cuda.synchronize)
+
+
+def by_dali(args, torch):
+    from nvidia.dali import fn, pipeline_def, types
+
+    @pipeline_def(batch_size=args.batch, num_threads=os.cpu_count() or 1, device_id=0, prefetch_queue_depth=3)
+    def pipeline():
+        data, _ = fn.readers.file(file_root=args.folder, random_shuffle=True)
+        pictures = fn.decoders.image_random_crop(data, device="mixed", random_area=[0.08, 1.0], random_aspect_ratio=[3 / 4, 4 / 3])
+        pictures = fn.resize(pictures, size=[args.size, args.size], antialias=False)
+        return fn.crop_mirror_normalize(pictures, dtype=types.FLOAT, mean=list(MEAN), std=list(STD), mirror=fn.random.coin_flip())
+
+    made = pipeline()
+    made.build()
+    return rate_of(lambda: len(made.run()[0]), args.seconds, torch.cuda.synchronize)
 
 
 class Pictures:
@@ -117,6 +133,10 @@ def measure(args):
         result["gpu_images_per_second"] = on_gpu(files, args, torch)
     except Exception as error:              # a torchvision without nvJPEG, an older one without lists
         result["gpu_reason"] = reason(error)
+    try:
+        result["dali_images_per_second"] = by_dali(args, torch)
+    except Exception as error:              # not installed, or no GPU for it
+        result["dali_reason"] = reason(error)
     try:
         result["workers_images_per_second"], result["workers"] = by_workers(files, args, torch)
     except Exception as error:

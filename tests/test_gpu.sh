@@ -46,15 +46,43 @@ check data_is_made says "4 pictures of" env GPU_FEW=1 BUILD="$T" sh tests/gpu.sh
 check gpu_check_holds_on_the_fake says " 0 failed, " faked sh tests/gpu.sh check
 check a_short_run_holds_on_the_fake says " 0 failed, 0 skipped" faked sh tests/gpu.sh check --short
 check the_kernel_alone_holds_on_the_fake says "1 passed, 0 failed, 0 skipped" faked sh tests/gpu.sh check --short --kernel
-check the_fake_is_not_measured says "SKIP gpu-bench: the fake driver" faked sh tests/gpu.sh bench
-check no_figures_of_it_are_written sh -c "! [ -e $T/gpu/bench.json ]"
-check gpu_bench_can_be_rehearsed faked sh tests/gpu.sh bench --rehearsal
-check every_figure_of_a_rehearsal_is_marked sh -c "! grep -vE '^(rehearsal: |gpu_peer: |$)' $T/log"
-check every_figure_in_its_file_is_marked sh -c "grep -q '\"kind\"' $T/gpu/bench.json && ! grep '\"kind\"' $T/gpu/bench.json | grep -v '\"rehearsal\": true'"
-for kind in "end to end" "driver call" contexts "bare sessions" kernel "decoder memory"; do
-    check "a_rehearsal_has_figures_of_$(echo "$kind" | tr ' ' _)" grep -qF -e "\"kind\": \"$kind\"" "$T/gpu/bench.json"
+
+# All sections, each point for a twentieth of its time: what they print and write is looked at below.
+check all_sections_run_on_the_fake says "limited by" faked sh tests/gpu.sh all --scale 0.05
+cp "$T/log" "$T/all.log"
+check every_line_says_that_the_driver_is_a_fake sh -c "! grep -vE '^(fake driver: |$)' $T/all.log"
+check every_figure_says_so_too sh -c "! cat $T/gpu/sections/*.figures | grep '\"kind\"' | grep -v '\"kind\": \"peers\"' | grep -v '\"fake_driver\": true'"
+check no_section_failed sh -c "! grep -E '^fake driver: -- [a-z0-9]+: ' $T/all.log"
+for kind in caps self-check engine "engine fit" "bare sessions" "end to end" processes "driver call" contexts kernel "decoder memory" peers; do
+    check "all_has_figures_of_$(echo "$kind" | tr ' ' _)" grep -qF -e "\"kind\": \"$kind\"" "$T/gpu/report.json"
 done
-check a_rehearsal_has_decoders_that_got_another_size sh -c "grep -F 'giving it another size' $T/gpu/bench.json | grep -qv '\"count\": 0}'"
-if command -v python3 >/dev/null; then check its_file_is_json python3 -m json.tool "$T/gpu/bench.json"
-else skip its_file_is_json "no python3 here"; fi
+if grep -q '_gate\|gate_' tests/gpu_check.c; then check all_runs_the_gate sh -c "! grep -q 'no check is named so: gate' $T/all.log"
+else skip all_runs_the_gate "gpu_check.c has no test that is named so"; fi
+check decoders_got_another_size sh -c "grep -F 'giving it another size' $T/gpu/report.json | grep -qv '\"count\": 0}'"
+json() { if command -v python3 >/dev/null; then check "$1" python3 -c "import json, sys; r = json.load(open('$2')); s = {x['name']: x for x in r['sections']}; assert $3, r"; else skip "$1" "no python3 here"; fi; }
+json the_report_is_json_and_has_all_sections "$T/gpu/report.json" "len(s) == 19 and r['driver'].startswith('the fake') and all(x['log'] and x['status'] == 'ok' for x in s.values())"
+
+# Sections that crash, hang, or stop in the middle of a line: the others, and what was written before, are there.
+mkdir -p "$T/broken/gpu"
+cp "$T/gpu/gpu_check" "$T/broken/gpu/"; ln -sf "$PWD/$T/gpu/data" "$T/broken/gpu/data"
+cat > "$T/broken/gpu/gpu_bench" <<END
+#!/bin/sh
+case \$1 in
+memory) shift; while [ \$1 != --out ]; do shift; done; printf '{"kind": "whole"}\n{"kind": "cut of' >\$2; kill -SEGV \$\$ ;;
+parser) sleep 60 ;;
+esac
+exec "$PWD/$T/gpu/gpu_bench" "\$@"
+END
+chmod +x "$T/broken/gpu/gpu_bench"
+broken() { env LD_LIBRARY_PATH="$BUILD/tests/fake" BUILD="$T/broken" "$@"; }
+check a_crash_and_a_hang_cost_their_own_sections says "limited by" broken sh tests/gpu.sh all --scale 0.05 --budget 25 --only "memory environment parser decoders"
+json and_the_report_says_which "$T/broken/gpu/report.json" "s['environment']['status'] == s['decoders']['status'] == 'ok' and 'signal 11' in s['memory']['status'] and 'out of time' in s['parser']['status'] and [f['kind'] for f in s['memory']['figures']] == ['whole']"
+check a_section_without_time_is_left_out says "left out" broken sh tests/gpu.sh all --scale 0.05 --budget 3 --only "environment peers"
+
+# A frame that is not as it should be: where, and what the parser made of it.
+sed 's/^frame main10.mp4 1 ..../frame main10.mp4 1 beef/' "$T/gpu/data/expected.txt" > "$T/expected" && mv "$T/expected" "$T/gpu/data/expected.txt"
+sed '/^rows main10.mp4 - 1 1 /s/....$/beef/' "$T/gpu/data/rows.txt" > "$T/rows" && mv "$T/rows" "$T/gpu/data/rows.txt"
+check a_wrong_frame_is_a_failure sh -c "! (BUILD=$T LD_LIBRARY_PATH=$BUILD/tests/fake sh tests/gpu.sh check --only frames_of_every_kind)"
+check and_is_located sh -c "grep -qF 'plane 1 differs in, columns 255 to 255 (1 of 256)' $T/log"
+check with_the_parameters_of_its_picture sh -c "grep -qF 'CUVIDPICPARAMS of this picture, ' $T/log && grep -qF 'CUVIDEOFORMAT of a parser' $T/log"
 finish

@@ -369,6 +369,7 @@ CUresult cuDeviceGetAttribute(int *pi, CUdevice_attribute attrib, CUdevice dev)
         return (CUresult)FAKE_E_DEVICE;
     *pi = attrib == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR ? (int)FAKE_GET(control->capability_major)
         : attrib == CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR ? (int)FAKE_GET(control->capability_minor)
+        : attrib == CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT ? 512
         : attrib == CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT ? 132 : attrib == CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING;
     return CUDA_SUCCESS;
 }

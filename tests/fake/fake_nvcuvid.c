@@ -28,7 +28,16 @@ enum { SURFACES = 32, OUTPUTS = 64, QUEUE = 4, DECODERS = 256, PARSERS = 256, EN
 
 static fake_control *control;
 
-__attribute__((constructor)) static void begin(void) { control = fake_get(); }
+static FILE *trace;                     /* FAKE_TRACE in the environment: a line for each decoder made and picture given */
+
+__attribute__((constructor)) static void begin(void)
+{
+    const char *path = getenv("FAKE_TRACE");
+    control = fake_get();
+    trace = path ? fopen(path, "a") : NULL;
+    if (trace)
+        setvbuf(trace, NULL, _IOLBF, 0);
+}
 
 static int claim(_Atomic int *state)
 {
@@ -107,6 +116,68 @@ CUresult cuvidGetDecoderCaps(CUVIDDECODECAPS *pdc)
         pdc->nMinHeight = (unsigned short)FAKE_GET(caps->min_height);
     }
     return CUDA_SUCCESS;
+}
+
+
+/* ---- What callers ask for, as lines of words: for comparisons of callers ----------------------------------------- */
+
+static void trace_decoder(const CUVIDDECODECREATEINFO *c)
+{
+    if (trace)
+        fprintf(trace,
+                "decoder codec=%d chroma=%d depth=%lu size=%lux%lu target=%lux%lu display=%d,%d,%d,%d rect=%d,%d,%d,%d "
+                "surfaces=%lu outputs=%lu format=%d deinterlace=%d flags=%lu intra_only=%lu max=%lux%lu lock=%d\n",
+                c->CodecType, c->ChromaFormat, c->bitDepthMinus8 + 8, c->ulWidth, c->ulHeight, c->ulTargetWidth,
+                c->ulTargetHeight, c->display_area.left, c->display_area.top, c->display_area.right,
+                c->display_area.bottom, c->target_rect.left, c->target_rect.top, c->target_rect.right,
+                c->target_rect.bottom, c->ulNumDecodeSurfaces, c->ulNumOutputSurfaces, c->OutputFormat,
+                c->DeinterlaceMode, c->ulCreationFlags, c->ulIntraDecodeOnly, c->ulMaxWidth, c->ulMaxHeight,
+                c->vidLock != NULL);
+}
+
+/* A slice: bytes behind its start code, without zeros at its end, which may belong to the next one's start code. */
+static void trace_slice(const CUVIDPICPARAMS *p, unsigned slice)
+{
+    const uint8_t *at = p->pBitstreamData + p->pSliceDataOffsets[slice];
+    const uint8_t *end = p->pBitstreamData +
+                         (slice + 1 < p->nNumSlices ? p->pSliceDataOffsets[slice + 1] : p->nBitstreamDataLen);
+    uint64_t sum = 0xcbf29ce484222325u;
+    while (at < end && !*at)
+        at++;
+    if (at < end && *at == 1)
+        at++;
+    while (end > at && !end[-1])
+        end--;
+    fprintf(trace, " slice%u=%zu:", slice, (size_t)(end - at));
+    for (; at < end; at++)
+        sum = (sum ^ *at) * 0x100000001b3u;
+    fprintf(trace, "%016llx", (unsigned long long)sum);
+}
+
+static void trace_picture(int codec, const CUVIDPICPARAMS *p)
+{
+    if (!trace)
+        return;
+    flockfile(trace);
+    fprintf(trace, "picture codec=%d size=%dx%d slices=%u", codec, p->PicWidthInMbs, p->FrameHeightInMbs, p->nNumSlices);
+    for (unsigned i = 0; i < p->nNumSlices && codec != FAKE_AV1; i++)
+        trace_slice(p, i);
+    fprintf(trace, " field=%d bottom=%d second=%d ref=%d intra=%d", p->field_pic_flag, p->bottom_field_flag,
+            p->second_field, p->ref_pic_flag, p->intra_pic_flag);
+    if (codec == FAKE_HEVC) {
+        const CUVIDHEVCPICPARAMS *h = &p->CodecSpecific.hevc;
+        fprintf(trace, " luma=%dx%d depths=%d,%d irap=%d idr=%d", h->pic_width_in_luma_samples,
+                h->pic_height_in_luma_samples, h->bit_depth_luma_minus8, h->bit_depth_chroma_minus8, h->IrapPicFlag,
+                h->IdrPicFlag);
+    }
+    if (codec == FAKE_AV1) {
+        const CUVIDAV1PICPARAMS *av1 = &p->CodecSpecific.av1;
+        fprintf(trace, " own_surface=%d references=", av1->decodePicIdx == p->CurrPicIdx);
+        for (int i = 0; i < 8; i++)
+            fprintf(trace, "%02x", av1->ref_frame_map[i]);
+    }
+    fputc('\n', trace);
+    funlockfile(trace);
 }
 
 
@@ -592,6 +663,7 @@ CUresult cuvidCreateDecoder(CUvideodecoder *phDecoder, CUVIDDECODECREATEINFO *pd
     decoder *d = decoders;
     long long memory = memory_of(pdci), budget = FAKE_GET(control->memory_budget);
     ENTER(cuvidCreateDecoder, FAKE_CONTEXT, NULL, pdci->ulWidth);
+    trace_decoder(pdci);
     fake_nap(FAKE_GET(control->create_us));
     if ((wrong = check_create(pdci))) {
         fake_violate("cuvidCreateDecoder: %s (%lux%lu, codec %d)", wrong, pdci->ulWidth, pdci->ulHeight,
@@ -762,6 +834,7 @@ CUresult cuvidDecodePicture(CUvideodecoder hDecoder, CUVIDPICPARAMS *pPicParams)
     ENTER(cuvidDecodePicture, FAKE_CONTEXT, hDecoder, pPicParams->CurrPicIdx);
     if (!(d = decoder_take(hDecoder, "cuvidDecodePicture")))
         return (CUresult)FAKE_E_HANDLE;
+    trace_picture(d->codec, pPicParams);
     pthread_mutex_lock(&d->lock);
     if ((wrong = check_submit(d, pPicParams)))
         fake_violate("cuvidDecodePicture: surface %d %s", pPicParams->CurrPicIdx, wrong);
