@@ -89,27 +89,56 @@ void tool_buffer_reserve(tool_buffer *buffer, uint64_t size)
     buffer->size = (size_t)size;
 }
 
+int tool_write_all(int file, const void *data, size_t size)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t put = write(file, (const char *)data + done, size - done);
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return put < 0 ? errno : ENOSPC;
+        done += (size_t)put;
+    }
+    return 0;
+}
+
 tool_progress tool_progress_start(const char *items, uint64_t total)
 {
+    int64_t now = tool_now_ns();
     return (tool_progress){
-        .items = items, .total = total, .start_ns = tool_now_ns(), .is_terminal = isatty(STDERR_FILENO),
+        .items = items, .total = total, .start_ns = now, .shown_ns = now, .is_terminal = isatty(STDERR_FILENO),
     };
+}
+
+enum { PROGRESS_TERMINAL_MS = 200, PROGRESS_LINE_MS = 10000, PROGRESS_BAR = 20 };
+
+/* "12 of 100 pictures, 3.4 MB, 1 failed, 52.1 a second, 0:00:02 left" */
+static void progress_text(const tool_progress *p, uint64_t done, double seconds, char *text, size_t size)
+{
+    char bytes[32] = "", failed[32] = "";
+    double rate = seconds > 0 ? (double)(done - p->first) / seconds : 0;
+    uint64_t left = rate > 0 ? (uint64_t)((double)(p->total - done) / rate + 0.5) : 0;
+    if (p->bytes) snprintf(bytes, sizeof bytes, ", %.1f MB", (double)p->bytes * 1e-6);
+    if (p->failed) snprintf(failed, sizeof failed, ", %" PRIu64 " left out", p->failed);
+    snprintf(text, size, "%" PRIu64 " of %" PRIu64 " %s%s%s, %.1f a second, %" PRIu64 ":%02" PRIu64 ":%02" PRIu64
+             " left", done, p->total, p->items, bytes, failed, rate, left / 3600, left / 60 % 60, left % 60);
 }
 
 void tool_progress_show(tool_progress *p, uint64_t done)
 {
     int64_t now = tool_now_ns();
-    if (!p->is_terminal || now - p->shown_ns < 200000000) return;
+    char text[200], bar[PROGRESS_BAR + 1];
+    if (now - p->shown_ns < (p->is_terminal ? PROGRESS_TERMINAL_MS : PROGRESS_LINE_MS) * INT64_C(1000000)) return;
     double seconds = (double)(now - p->start_ns) * 1e-9;
-    double rate = seconds > 0 ? (double)done / seconds : 0;
-    uint64_t left = rate > 0 ? (uint64_t)((double)(p->total - done) / rate + 0.5) : 0;
-    fprintf(stderr, "\r%" PRIu64 " of %" PRIu64 " %s, %.1f a second, %" PRIu64 ":%02" PRIu64 ":%02" PRIu64 " left   ",
-            done, p->total, p->items, rate, left / 3600, left / 60 % 60, left % 60);
+    progress_text(p, done, seconds, text, sizeof text);
+    for (int i = 0; i < PROGRESS_BAR; i++)
+        bar[i] = (double)done * PROGRESS_BAR > (double)p->total * i ? '=' : ' ';
+    bar[PROGRESS_BAR] = 0;
+    if (p->is_terminal) fprintf(stderr, "\r[%s] %s\033[K", bar, text);
+    else                fprintf(stderr, "%s\n", text);
     p->shown_ns = now;
-    p->is_shown = 1;
+    p->is_shown = p->is_terminal;
 }
 
 void tool_progress_end(const tool_progress *p)
 {
-    if (p->is_shown) fprintf(stderr, "\r%78s\r", "");
+    if (p->is_shown) fputs("\r\033[K", stderr);
 }

@@ -88,11 +88,12 @@ static const tool_option pack_options[] = {
     OPTION_FLAG("tune-decode", tune_decode, "h265, h264: faster to decode, and larger (tune fastdecode)"),
     { "quality", 0, KIND_INTEGER, FIELD(quality), 1, 100, "N", "90",
       "quality of jpeg, 1 to 100 as libjpeg counts it: higher is better and larger" },
-    OPTION_JOBS("encoding threads (default: one for each processor); do not change the archive"),
+    OPTION_JOBS("processes that encode (default: one for each processor); they do not change the archive"),
     { "class-order", 0, KIND_CHOICE, FIELD(class_order), 0, 0, "numeric|text", NULL,
       "numeric numbers class folders as 0, 1, 2, 10; text as 0, 1, 10, 2\n"
       "(default: text, with a warning if the two differ)" },
-    OPTION_FLAG("overwrite", overwrite, "replace OUT.bzna if it exists"),
+    OPTION_FLAG("resume", resume, "go on with an interrupted run: only what it has not done is encoded"),
+    OPTION_FLAG("overwrite", overwrite, "replace OUT.bzna if it exists, and what an interrupted run has left"),
     OPTION_JSON, OPTION_END
 };
 static const tool_option json_options[] = { OPTION_JSON, OPTION_END };
@@ -148,10 +149,13 @@ static const tool_command commands[] = {
       "out and listed at the end. Files whose names begin with a dot are ignored. Pictures of more than 512x512\n"
       "pixels get a thumbnail, which loaders take for small batches; with --codec copy they get none.\n"
       "The same pictures and options give the same bytes.\n\n"
-      "The archive is written as OUT.bzna.partial, which is locked, and renamed when it is complete. The next run\n"
-      "replaces the partial file of a run that was killed.\n\n"
-      "Exit status: 0 all files packed; 1 some files left out, or an error; 2 bad command line, or OUT.bzna already\n"
-      "exists and --overwrite was not given.", 1, pack_options, tool_run_pack },
+      "The archive is written as OUT.bzna.partial, which is locked, and renamed when it is complete; beside it,\n"
+      "OUT.bzna.partial.log says which files are done. A run that was interrupted, killed, or found the disk full\n"
+      "goes on where it was with --resume, with the same options and files, and gives the same bytes as one that\n"
+      "was not interrupted. Files count as the same while their names, sizes, times of modification and classes\n"
+      "are. --resume without anything to go on with begins.\n\n"
+      "Exit status: 0 all files packed; 1 some files left out, or an error; 2 bad command line, or OUT.bzna or\n"
+      "what an interrupted run has left exists, and neither --resume nor --overwrite says what to do.", 1, pack_options, tool_run_pack },
     { "info", "DATA", "what a data set is",
       DATA_HELP
       "Prints what kind of data set it is, its size in bytes, the numbers of samples, of targets and of classes with\n"

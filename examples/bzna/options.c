@@ -119,6 +119,29 @@ static const char *option_set(const tool_option *p, tool_options *o, const char 
     return NULL;
 }
 
+char *tool_option_text(const tool_option *p, const tool_options *o)
+{
+    const char *field = (const char *)o + p->offset, *text;
+    bzna_device device;
+    int64_t integer;
+    double real;
+    switch (p->kind) {
+    case KIND_FLAG: case KIND_INTEGER:
+        memcpy(&integer, field, sizeof integer);
+        return tool_format("%" PRId64, integer);
+    case KIND_REAL:
+        memcpy(&real, field, sizeof real);
+        return tool_format("%.15g", real);
+    case KIND_DEVICE:
+        memcpy(&device, field, sizeof device);
+        return tool_format("%" PRId32 ":%" PRId32, device.kind, device.ordinal);
+    case KIND_CHOICE: case KIND_TEXT:
+        break;
+    }
+    memcpy(&text, field, sizeof text);
+    return tool_format("%s", text ? text : "-");
+}
+
 /* The option that an argument names; *value is set when the argument holds the value, too ("--crf=20"). */
 static const tool_option *option_find(const tool_command *c, const char *argument, const char **value)
 {
@@ -163,6 +186,7 @@ int tool_options_parse(const tool_command *c, int count, char **arguments, tool_
 {
     int only_operands = 0;
     memset(o, 0, sizeof *o);
+    o->command = c;
     o->operand = arguments;                                 /* which are moved to the front */
     for (const tool_option *p = c->options; p->name; p++)
         if (p->default_value && p->kind != KIND_FLAG) option_set(p, o, p->default_value);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/stat.h>
 
 /* ---- lists ---- */
 
@@ -25,14 +26,28 @@ static void names_free(pack_names *n)
     free(n->names);
 }
 
-/* Takes over path and reason. */
+static int64_t time_ns(const struct stat *status)
+{
+#ifdef __APPLE__
+    return (int64_t)status->st_mtimespec.tv_sec * 1000000000 + status->st_mtimespec.tv_nsec;
+#else
+    return (int64_t)status->st_mtim.tv_sec * 1000000000 + status->st_mtim.tv_nsec;
+#endif
+}
+
+/* Takes over path, whose first root_size bytes are the folder's, and reason. */
 static void files_add(pack_files *f, char *path, int64_t target, char *reason)
 {
+    struct stat status;
+    int is_there = !stat(path, &status);
     if (f->count == f->capacity) {
         f->capacity = f->capacity ? 2 * f->capacity : 64;
         f->list = tool_checked(realloc(f->list, f->capacity * sizeof *f->list));
     }
-    f->list[f->count++] = (pack_file){ path, reason, target };
+    f->list[f->count++] = (pack_file){
+        .path = path, .relative = path + f->root_size, .reason = reason, .target = target,
+        .size = is_there ? (int64_t)status.st_size : -1, .time_ns = is_there ? time_ns(&status) : -1,
+    };
 }
 
 
@@ -183,6 +198,7 @@ static int root_collect(pack_files *f, const char *root)
 
 int pack_files_collect(pack_files *f, const char *root, const char *class_order)
 {
+    f->root_size = strlen(root) + 1;
     if (root_collect(f, root)) return EXIT_INPUT;
     for (size_t i = 0; i < f->count && f->classes.count; i++)
         f->list[i].reason = tool_format("lies outside every class folder");

@@ -1,4 +1,4 @@
-/* tool.h - what the files of the command-line tool share. Each command has a file of its own, pack has five. */
+/* tool.h - what the files of the command-line tool share. Each command has a file of its own, pack has several. */
 #ifndef BZNA_TOOL_H
 #define BZNA_TOOL_H
 
@@ -55,12 +55,16 @@ int tool_processor_count(void);
 int tool_path_exists(const char *path);
 int tool_is_folder(const char *path);
 
-/* The progress line of a long job, shown on a terminal only. */
+/* Writes everything. Returns 0, or errno. */
+int tool_write_all(int file, const void *data, size_t size);
+
+/* The progress of a long job: a line that is written over on a terminal, a line every ten seconds elsewhere. */
 typedef struct tool_progress {
-    const char *items;                /* "samples" */
-    uint64_t    total;
+    const char *items;                /* "pictures" */
+    uint64_t    total, first;         /* first: what an earlier run had done */
+    uint64_t    failed, bytes;        /* so far; 0 is not shown */
     int64_t     start_ns, shown_ns;
-    int         is_terminal, is_shown;
+    int         is_terminal, is_json, is_shown;
 } tool_progress;
 
 tool_progress tool_progress_start(const char *items, uint64_t total);
@@ -79,9 +83,10 @@ typedef struct tool_options {
     int64_t     jobs, quality, batch, size, views, threads, seed, sessions;
     bzna_device device;
     /* flags: 0, 1; -1: --no-... */
-    int64_t     json, md5, decode, shuffle, overwrite, tune_decode, antialias;
+    int64_t     json, md5, decode, shuffle, overwrite, resume, tune_decode, antialias;
     char      **operand;
     int         operand_count;
+    const struct tool_command *command;
 } tool_options;
 
 typedef enum tool_option_kind {
@@ -113,6 +118,9 @@ int tool_options_parse(const tool_command *c, int count, char **arguments, tool_
 PRINTF_LIKE(2, 3) int tool_usage_error(const tool_command *c, const char *format, ...);
 
 void tool_print_help(const tool_command *c);
+
+/* An option's value as text, to be freed. */
+char *tool_option_text(const tool_option *p, const tool_options *o);
 
 /* Whether word is one of "a|b|c". */
 int tool_is_choice(const char *choices, const char *word);
@@ -177,6 +185,12 @@ int archive_open_with(archive *a, const tool_options *o);
 
 void archive_close(archive *a);
 
+/* unindexed.c: opens the samples at the beginning of an archive whose index is missing, as a data set of a->context. The
+ * file stays the caller's, and open. */
+int archive_open_unindexed(archive *a, int file, const uint64_t *sizes, size_t count);
+
+enum { TOOL_ARCHIVE_FIRST = 40 };     /* where an archive's samples begin */
+
 /* What a loader is opened with beside the options. */
 typedef struct archive_loading {
     uint64_t epochs;
@@ -238,9 +252,12 @@ void archive_value_print(FILE *file, const archive_value *value);
 /* ---- pack_files.c: which files are packed, and their classes ---- */
 
 typedef struct pack_file {
-    char   *path;
-    char   *reason;                   /* why it cannot be packed; NULL: it can, as far as is known */
-    int64_t target;
+    char       *path;
+    const char *relative;             /* its end: the path in the folder */
+    char       *reason;               /* why it cannot be packed; NULL: it can, as far as is known */
+    int64_t     target;
+    int64_t     size, time_ns;        /* in bytes, and of the last modification; -1: not known */
+    uint32_t    split;                /* BZNA_SPLIT_... */
 } pack_file;
 
 typedef struct pack_names {
@@ -251,6 +268,7 @@ typedef struct pack_names {
 typedef struct pack_files {
     pack_file *list;
     size_t     count, capacity;
+    size_t     root_size;             /* bytes of the folder's name and a slash, with which paths begin */
     pack_names classes;               /* in the order of their numbers */
 } pack_files;
 
@@ -290,7 +308,103 @@ typedef struct pack_encoded {
 } pack_encoded;
 
 /* Encodes a file's picture and, if the picture does not fit into 512x512 pixels, a thumbnail. */
-char *pack_encode_file(const tool_options *o, const char *path, pack_encoded *input, pack_encoded *thumb);
+char *pack_encode_file(const tool_options *o, const pack_file *file, pack_encoded *input, pack_encoded *thumb);
+
+
+/* ---- pack_workers.c: processes that encode ---- */
+
+typedef struct pack_job {
+    const tool_options *options;
+    const pack_files   *files;
+    size_t              jobs;
+} pack_job;
+
+typedef struct pack_result {
+    char        *reason;              /* NULL: it was encoded */
+    pack_encoded input, thumb;
+} pack_result;
+
+typedef struct pack_workers pack_workers;
+
+enum { PACK_AGAIN = -1 };
+
+/* Starts processes that encode the files from `first` on. NULL after printing an error. */
+pack_workers *pack_workers_start(const pack_job *job, size_t first);
+
+/* The next file's result, in the order of the files; to be freed. PACK_AGAIN: not yet, after at most 0.2 s or after a
+ * signal. EXIT_INPUT after printing an error. */
+int pack_workers_next(pack_workers *w, pack_result *result);
+void pack_workers_end(pack_workers *w);
+void pack_result_free(pack_result *r);
+
+
+/* ---- pack_journal.c: which files are done ---- */
+
+typedef struct pack_record {
+    char    *reason;                  /* why the file is left out, or NULL */
+    uint64_t size;                    /* of its sample in the archive */
+    uint64_t at;                      /* where the record stands in the log */
+    uint32_t checksum;                /* of the sample */
+} pack_record;
+
+typedef struct pack_journal {
+    char        *path;
+    int          file;
+    int          is_begun;            /* there is a log of a run */
+    pack_record *records;             /* of the first files, as far as they were read */
+    size_t       count;
+    int64_t      end;                 /* of what was read */
+} pack_journal;
+
+uint32_t pack_checksum(const void *data, size_t size);
+
+/* Opens the log beside the partial file, or makes an empty one. */
+int pack_journal_open(pack_journal *j, const char *partial);
+
+/* Reads the log of an interrupted run, and refuses one that had other settings or files. */
+int pack_journal_read(pack_journal *j, const tool_options *o, const pack_files *files);
+
+/* Makes the log a new one, or forgets all but the first records. */
+int pack_journal_begin(pack_journal *j, const tool_options *o, const pack_files *files);
+int pack_journal_keep(pack_journal *j, size_t count);
+int pack_journal_add(pack_journal *j, const pack_file *file, const pack_record *record);
+void pack_journal_close(pack_journal *j);
+
+
+/* ---- pack_output.c: the archive that is written ---- */
+
+typedef struct pack_output {
+    const tool_options *options;
+    pack_files         *files;
+    char               *partial;
+    int                 file;         /* the partial file, locked */
+    pack_journal        journal;
+    bzna_context       *context;
+    bzna_writer        *writer;
+    size_t              done;         /* files: packed or left out */
+    size_t              resumed;      /* of these, by an earlier run */
+    size_t              left_out;
+    uint64_t            position;     /* bytes written */
+    uint32_t            checksum;     /* of the last sample */
+    const uint8_t      *expected;     /* what a sample that is there must be; NULL: samples are written */
+    uint64_t            expected_size;
+    int                 error;        /* errno of a failed write */
+} pack_output;
+
+/* Opens and locks OUT.partial. EXIT_USAGE: there is an archive or an interrupted run, and no option says what to do. */
+int pack_output_open(pack_output *out, const tool_options *o);
+
+/* Begins an archive, or goes on with an interrupted one. */
+int pack_output_begin(pack_output *out, pack_files *files);
+
+/* Writes the next file's sample, or notes why it is left out; takes over the reason. */
+int pack_output_add(pack_output *out, pack_result *result);
+
+/* Writes the index, and gives the archive its name. */
+int pack_output_finish(pack_output *out);
+
+/* Without finish, what was written stays for --resume, unless it is nothing. */
+void pack_output_close(pack_output *out);
 
 
 /* ---- index_tar.c: an index beside a tar ---- */

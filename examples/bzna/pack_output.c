@@ -1,0 +1,330 @@
+/* pack_output.c - the archive that is written, and how an interrupted run goes on
+ *
+ * The archive is written as OUT.partial, which is locked, with a log beside it, and gets its name when it is complete:
+ * under the name OUT there is never half an archive. --resume gives the samples that are in OUT.partial to the writer
+ * once more, without encoding, and holds the bytes that it makes of them against those that are there. So the archive
+ * is the same as that of a run that was not interrupted. */
+#include "tool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <libavcodec/avcodec.h>
+
+/* ---- the partial file ---- */
+
+/* Opens and locks the file that is written. A run that is killed leaves its file behind, but no lock, not even where a
+ * process of its lives on: such a lock is the parent's alone. */
+static int partial_open(const char *path, int *file)
+{
+    struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    struct stat opened, named;
+    for (int i = 0; i < 10; i++) {
+        *file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (*file < 0) return tool_error("%s: cannot be written: %s", path, strerror(errno));
+        if (fcntl(*file, F_SETLK, &whole)) {
+            if (errno == EAGAIN || errno == EACCES) break;
+            tool_error("warning: %s: cannot be locked (%s): make sure that no other bzna pack writes it", path,
+                       strerror(errno));
+            return EXIT_OK;
+        }
+        /* Another run may have renamed this file to its final name between open and flock. */
+        if (!fstat(*file, &opened) && !stat(path, &named) &&
+            opened.st_dev == named.st_dev && opened.st_ino == named.st_ino) return EXIT_OK;
+        close(*file);
+        *file = -1;
+    }
+    if (*file >= 0) close(*file);
+    *file = -1;
+    return tool_error("%s: another bzna pack is writing it", path);
+}
+
+/* Bytes of the partial file; one without samples counts as empty. */
+static uint64_t partial_size(const pack_output *out)
+{
+    struct stat status;
+    return fstat(out->file, &status) || status.st_size <= TOOL_ARCHIVE_FIRST ? 0 : (uint64_t)status.st_size;
+}
+
+static void partial_discard(const pack_output *out)
+{
+    unlink(out->partial);
+    if (out->journal.path) unlink(out->journal.path);
+}
+
+int pack_output_open(pack_output *out, const tool_options *o)
+{
+    *out = (pack_output){ .options = o, .file = -1, .journal = { .file = -1 } };
+    if (tool_is_folder(o->out)) return tool_error("%s: is a folder", o->out);
+    out->partial = tool_format("%s.partial", o->out);
+    if (partial_open(out->partial, &out->file)) return EXIT_INPUT;
+    if (!o->overwrite && tool_path_exists(o->out)) {
+        tool_error("%s: already exists; to replace it: bzna pack --overwrite ...", o->out);
+    } else if (partial_size(out) && !o->overwrite && !o->resume) {
+        tool_error("%s: an interrupted run has left it; to go on: bzna pack --resume ..., to begin again: bzna pack "
+                   "--overwrite ...", out->partial);
+    } else {
+        return EXIT_OK;
+    }
+    if (!partial_size(out)) unlink(out->partial);
+    close(out->file);
+    out->file = -1;
+    return EXIT_USAGE;
+}
+
+
+/* ---- writing ---- */
+
+/* Writes; or, while samples are gone through that are there, compares. */
+static bzna_status sink_write_at(void *user, uint64_t offset, const void *src, uint64_t size)
+{
+    pack_output *out = user;
+    if (out->expected)
+        return size == out->expected_size && offset == out->position && !memcmp(src, out->expected, (size_t)size)
+             ? BZNA_OK : BZNA_E_MISMATCH;
+    out->expected_size = size;
+    out->checksum = pack_checksum(src, (size_t)size);
+    for (uint64_t done = 0; done < size;) {
+        ssize_t put = pwrite(out->file, (const char *)src + done, (size_t)(size - done), (off_t)(offset + done));
+        if (put < 0 && errno == EINTR) continue;
+        if (put <= 0) return out->error = put < 0 ? errno : ENOSPC, BZNA_E_IO;
+        done += (uint64_t)put;
+    }
+    return BZNA_OK;
+}
+
+static int write_failed(const pack_output *out, const bzna_error *err)
+{
+    if (!out->error) return tool_error("%s: %s", out->partial, err->message);
+    return tool_error("%s: cannot be written: %s", out->partial, strerror(out->error));
+}
+
+static int writer_open(pack_output *out)
+{
+    const bzna_device cpu = { BZNA_DEVICE_CPU, 0 };
+    bzna_error err = tool_empty_error();
+    bzna_sink sink = { .struct_size = sizeof sink, .user = out, .write_at = sink_write_at };
+    if (archive_open_context(cpu, 0, &out->context, &err) < 0) return tool_error("%s", err.message);
+    if (bzna_writer_open_sink(out->context, &sink, NULL, &out->writer, &err) < 0) return write_failed(out, &err);
+    out->position = TOOL_ARCHIVE_FIRST;
+    return EXIT_OK;
+}
+
+/* Adds one sample. One that the writer refuses is left out, for *reason; only an error that later samples would meet,
+ * too, is returned. */
+static int sample_add(pack_output *out, const bzna_image *input, const bzna_image *thumb, char **reason)
+{
+    const pack_file *file = &out->files->list[out->done];
+    const char *slash = strrchr(file->relative, '/');
+    bzna_error err = tool_empty_error();
+    bzna_sample_desc sample = {
+        .struct_size = sizeof sample, .split = file->split, .target = file->target,
+        .name = slash ? slash + 1 : file->relative, .image = input, .thumb = thumb,
+    };
+    bzna_status status = bzna_writer_add(out->writer, &sample, &err);
+    if (status == BZNA_E_IO || status == BZNA_E_MEMORY || status == BZNA_E_CALLBACK || status == BZNA_E_STATE)
+        return write_failed(out, &err);
+    if (status < 0) *reason = tool_format("%s", err.message);
+    else            out->position += out->expected_size;
+    return EXIT_OK;
+}
+
+static bzna_image image_of(const pack_encoded *e)
+{
+    return (bzna_image){
+        .struct_size = sizeof(bzna_image), .codec = e->codec,
+        .width = (uint32_t)e->width, .height = (uint32_t)e->height,
+        .frame_width = (uint32_t)e->frame_width, .frame_height = (uint32_t)e->frame_height,
+        .color = { .primaries = 1, .transfer = 13, .matrix = 5, .full_range = 1, .present = 1 },
+        .data = e->packet->data, .data_size = (uint64_t)e->packet->size,
+    };
+}
+
+/* The next file is done; takes over the reason. */
+static void file_done(pack_output *out, char *reason)
+{
+    pack_file *file = &out->files->list[out->done++];
+    free(file->reason);
+    file->reason = reason;
+    out->left_out += reason != NULL;
+}
+
+int pack_output_add(pack_output *out, pack_result *result)
+{
+    char *reason = result->reason;
+    int status = EXIT_OK;
+    result->reason = NULL;
+    if (!reason) {
+        bzna_image input = image_of(&result->input), thumb = { 0 };
+        if (result->thumb.packet) thumb = image_of(&result->thumb);
+        status = sample_add(out, &input, result->thumb.packet ? &thumb : NULL, &reason);
+    }
+    pack_record record = { .reason = reason, .size = out->expected_size, .checksum = out->checksum };
+    if (status == EXIT_OK) status = pack_journal_add(&out->journal, &out->files->list[out->done], &record);
+    if (status == EXIT_OK) file_done(out, reason);
+    else                   free(reason);
+    return status;
+}
+
+
+/* ---- going on ---- */
+
+/* The samples of an earlier run, while they are gone through. */
+typedef struct earlier {
+    archive     archive;
+    tool_buffer sample, input, thumb;
+} earlier;
+
+static bzna_status picture_read(earlier *e, uint64_t index, const char *field, tool_buffer *buffer, bzna_image *image,
+                                bzna_error *err)
+{
+    bzna_status status = archive_read_picture(&e->archive, index, field, buffer, image, err);
+    image->orientation = 0;           /* a JPEG's own, which the writer takes from its bytes */
+    return status;
+}
+
+/* The thumbnail of a sample, when it is a picture of its own. */
+static int has_thumb(const earlier *e, uint64_t index)
+{
+    bzna_image_info input = { .struct_size = 0 }, thumb = { .struct_size = 0 };
+    const bzna_dataset *d = e->archive.dataset;
+    return bzna_dataset_get_image_info(d, index, "image", &input, sizeof input, NULL) == BZNA_OK &&
+           bzna_dataset_get_image_info(d, index, "thumb", &thumb, sizeof thumb, NULL) == BZNA_OK &&
+           input.data_offset != thumb.data_offset;
+}
+
+/* Gives one sample that is there to the writer again. */
+static int sample_add_again(pack_output *out, earlier *e, uint64_t index)
+{
+    bzna_error err = tool_empty_error();
+    bzna_image input, thumb;
+    char *reason = NULL;
+    int with_thumb = has_thumb(e, index), status = EXIT_OK;
+    out->expected = e->sample.data;
+    if (picture_read(e, index, "image", &e->input, &input, &err) < 0 ||
+        (with_thumb && picture_read(e, index, "thumb", &e->thumb, &thumb, &err) < 0))
+        status = tool_error("%s: the sample of %s: %s", out->partial, out->files->list[out->done].path, err.message);
+    else
+        status = sample_add(out, &input, with_thumb ? &thumb : NULL, &reason);
+    if (reason)
+        status = tool_error("%s: the sample of %s is not what this bzna would write (%s)", out->partial,
+                            out->files->list[out->done].path, reason);
+    free(reason);
+    out->expected = NULL;
+    return status;
+}
+
+/* Whether the sample that a record describes is there, whole. Reads it. */
+static int sample_is_sound(const pack_output *out, const pack_record *record, earlier *e)
+{
+    tool_buffer_reserve(&e->sample, record->size);
+    uint64_t done = 0;
+    ssize_t got = 1;
+    while (done < record->size && got > 0) {
+        got = pread(out->file, e->sample.data + done, (size_t)(record->size - done), (off_t)(out->position + done));
+        if (got > 0) done += (uint64_t)got;
+    }
+    return done == record->size && pack_checksum(e->sample.data, (size_t)done) == record->checksum;
+}
+
+/* Opens the samples whose bytes are all there. */
+static int earlier_open(const pack_output *out, earlier *e)
+{
+    const pack_journal *j = &out->journal;
+    uint64_t *sizes = tool_checked(calloc(j->count + 1, sizeof *sizes)), left = partial_size(out);
+    size_t count = 0;
+    left = left > TOOL_ARCHIVE_FIRST ? left - TOOL_ARCHIVE_FIRST : 0;
+    for (size_t i = 0; i < j->count; i++) {
+        if (j->records[i].reason) continue;
+        if (j->records[i].size > left || j->records[i].size > UINT32_MAX) break;
+        left -= j->records[i].size;
+        sizes[count++] = j->records[i].size;
+    }
+    e->archive.context = out->context;
+    int result = count ? archive_open_unindexed(&e->archive, out->file, sizes, count) : EXIT_OK;
+    free(sizes);
+    return result;
+}
+
+/* Goes through the files that an earlier run has done. Stops at the first sample that is not whole, which a loss of power
+ * may leave behind. */
+static int go_through_earlier(pack_output *out)
+{
+    earlier e = { .archive = { .count = 0 } };
+    tool_progress progress = tool_progress_start("samples that are there", out->journal.count);
+    uint64_t index = 0;
+    int result = earlier_open(out, &e);
+    while (result == EXIT_OK && out->done < out->journal.count) {
+        const pack_record *record = &out->journal.records[out->done];
+        if (!record->reason && (index == e.archive.count || !sample_is_sound(out, record, &e))) break;
+        out->expected_size = record->size;
+        if (!record->reason) result = sample_add_again(out, &e, index++);
+        if (result == EXIT_OK) file_done(out, record->reason ? tool_format("%s", record->reason) : NULL);
+        tool_progress_show(&progress, out->done);
+    }
+    tool_progress_end(&progress);
+    bzna_dataset_close(e.archive.dataset);
+    free(e.sample.data);
+    free(e.input.data);
+    free(e.thumb.data);
+    out->resumed = out->done - out->left_out;
+    if (result != EXIT_OK) return result;
+    if (ftruncate(out->file, (off_t)out->position)) return out->error = errno, write_failed(out, NULL);
+    return pack_journal_keep(&out->journal, out->done);
+}
+
+int pack_output_begin(pack_output *out, pack_files *files)
+{
+    const tool_options *o = out->options;
+    int resume = o->resume && partial_size(out);
+    out->files = files;
+    if (pack_journal_open(&out->journal, out->partial)) return EXIT_INPUT;
+    if (resume && pack_journal_read(&out->journal, o, files)) return EXIT_INPUT;
+    if (resume && !out->journal.is_begun)
+        return tool_error("%s: has no log beside it, without which no run can go on; to begin again: bzna pack "
+                          "--overwrite ...", out->partial);
+    if (!resume && ftruncate(out->file, 0)) return out->error = errno, write_failed(out, NULL);
+    if (!resume && pack_journal_begin(&out->journal, o, files)) return EXIT_INPUT;
+    if (writer_open(out)) return EXIT_INPUT;
+    return resume ? go_through_earlier(out) : EXIT_OK;
+}
+
+
+/* ---- the end ---- */
+
+int pack_output_finish(pack_output *out)
+{
+    const tool_options *o = out->options;
+    bzna_error err = tool_empty_error();
+    if (bzna_writer_finish(out->writer, &err) < 0) return write_failed(out, &err);
+    /* A name must not outlive its bytes when the machine loses power. */
+    if (fsync(out->file) && errno != EINVAL && errno != EROFS) return out->error = errno, write_failed(out, &err);
+    if (!o->overwrite && tool_path_exists(o->out)) {
+        unlink(out->journal.path);
+        out->position = 0;
+        return tool_error("%s: was made by another program meanwhile and is left as it is; the new archive is %s",
+                          o->out, out->partial);
+    }
+    if (rename(out->partial, o->out)) return tool_error("%s: cannot be written: %s", o->out, strerror(errno));
+    unlink(out->journal.path);
+    out->position = 0;
+    return EXIT_OK;
+}
+
+void pack_output_close(pack_output *out)
+{
+    bzna_writer_close(out->writer);
+    bzna_context_close(out->context);
+    if (out->file >= 0 && out->writer && out->position > TOOL_ARCHIVE_FIRST)
+        tool_error("%s has %zu of %zu files; to go on, give the same command with --resume", out->partial, out->done,
+                   out->files->count);
+    else if (out->file >= 0 && !partial_size(out))
+        partial_discard(out);
+    pack_journal_close(&out->journal);
+    if (out->file >= 0) close(out->file);         /* which also unlocks it */
+    free(out->partial);
+}

@@ -1,0 +1,299 @@
+/* pack_workers.c - processes that encode pictures
+ *
+ * Processes, not threads: what a damaged picture does to a decoder costs that picture, not the run; and what an encoder
+ * leaks (x265 3.5: 1.2 kB each, and determinism needs one for each picture) ends with its process, which is replaced
+ * after some pictures. Which process encodes a picture has no effect on its bytes.
+ *
+ * The parent has one thread. It sends the numbers of files, a few ahead, and takes results as they come; the caller
+ * gets them in the order of the files. Pictures that are encoded and not yet taken are in a window of fixed size, so
+ * that memory does not depend on their number. */
+#include "tool.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <libavcodec/avcodec.h>
+
+enum { WINDOW_PER_WORKER = 8, QUEUE_DEPTH = 2, PICTURES_PER_WORKER = 1000, POLL_MS = 200 };
+
+typedef struct worker {
+    pid_t  pid;
+    int    socket;                    /* -1: not running */
+    size_t queue[QUEUE_DEPTH], queued;            /* files that it was sent, in order */
+    size_t sent;                      /* in its life */
+} worker;
+
+typedef struct window_slot {
+    pack_result result;
+    int         is_ready;
+} window_slot;
+
+struct pack_workers {
+    pack_job     job;
+    worker      *list;
+    size_t       count;
+    window_slot *window;
+    size_t       window_size, sent, taken;        /* files: up to which they were sent, and taken */
+};
+
+/* What a worker sends back; the reason's text or the bytes of both pictures follow. */
+typedef struct reply_picture {
+    uint32_t codec, size;
+    int32_t  width, height, frame_width, frame_height;
+} reply_picture;
+
+typedef struct reply {
+    uint64_t      file;
+    uint32_t      reason_size;        /* 0: it was encoded */
+    reply_picture picture[2];
+} reply;
+
+
+/* ---- in a worker ---- */
+
+static int read_all(int file, void *data, size_t size)
+{
+    for (size_t done = 0; done < size;) {
+        ssize_t got = read(file, (char *)data + done, size - done);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return -1;
+        done += (size_t)got;
+    }
+    return 0;
+}
+
+static reply_picture reply_of(const pack_encoded *e)
+{
+    if (!e->packet) return (reply_picture){ .size = 0 };
+    return (reply_picture){ e->codec, (uint32_t)e->packet->size, e->width, e->height, e->frame_width, e->frame_height };
+}
+
+static int reply_send(int socket, size_t file, const pack_result *r)
+{
+    reply head = { .file = file, .reason_size = r->reason ? (uint32_t)strlen(r->reason) + 1 : 0 };
+    const pack_encoded *pictures[2] = { &r->input, &r->thumb };
+    for (int i = 0; i < 2 && !r->reason; i++) head.picture[i] = reply_of(pictures[i]);
+    int error = tool_write_all(socket, &head, sizeof head);
+    if (!error && r->reason) error = tool_write_all(socket, r->reason, head.reason_size);
+    for (int i = 0; i < 2 && !error && head.picture[i].size; i++)
+        error = tool_write_all(socket, pictures[i]->packet->data, head.picture[i].size);
+    return error;
+}
+
+/* Encodes until the parent closes the socket, or is gone. */
+static void worker_run(const pack_job *job, int socket)
+{
+    uint64_t file;
+    int error = 0;
+    while (!error && !read_all(socket, &file, sizeof file)) {
+        pack_result r = { NULL };
+        r.reason = pack_encode_file(job->options, &job->files->list[file], &r.input, &r.thumb);
+        error = reply_send(socket, (size_t)file, &r);
+        pack_result_free(&r);
+    }
+}
+
+
+/* ---- starting and ending workers ---- */
+
+void pack_result_free(pack_result *r)
+{
+    av_packet_free(&r->input.packet);
+    av_packet_free(&r->thumb.packet);
+    free(r->reason);
+    *r = (pack_result){ NULL };
+}
+
+/* The terminal sends signals to all processes; it is the parent that ends the workers. */
+static void worker_signals(void)
+{
+    static const int ignored[] = { SIGINT, SIGTERM, SIGHUP, SIGPIPE };
+    for (size_t i = 0; i < LENGTH(ignored); i++) signal(ignored[i], SIG_IGN);
+}
+
+static int worker_start(pack_workers *w, worker *one)
+{
+    int pair[2];
+    *one = (worker){ .pid = -1, .socket = -1 };
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) return tool_error("no process could be started: %s", strerror(errno));
+    fflush(NULL);
+    if ((one->pid = fork()) < 0) {
+        close(pair[0]);
+        close(pair[1]);
+        return tool_error("no process could be started: %s", strerror(errno));
+    }
+    if (!one->pid) {
+        /* Of the sockets only one stays open in each worker, so that all end when the parent has. */
+        for (size_t i = 0; i < w->count; i++) if (w->list[i].socket >= 0) close(w->list[i].socket);
+        close(pair[0]);
+        worker_signals();
+        worker_run(&w->job, pair[1]);
+        _exit(0);
+    }
+    close(pair[1]);
+    one->socket = pair[0];
+    return EXIT_OK;
+}
+
+/* Returns its status, as waitpid gives it. */
+static int worker_wait(worker *one)
+{
+    int status = 0;
+    if (one->socket >= 0) close(one->socket);
+    one->socket = -1;
+    while (waitpid(one->pid, &status, 0) < 0 && errno == EINTR) continue;
+    return status;
+}
+
+pack_workers *pack_workers_start(const pack_job *job, size_t first)
+{
+    pack_workers *w = tool_checked(calloc(1, sizeof *w));
+    size_t left = job->files->count - first, wanted = job->jobs < left ? job->jobs : left;
+    w->job = *job;
+    w->sent = w->taken = first;
+    w->list = tool_checked(calloc(wanted + 1, sizeof *w->list));
+    w->window_size = WINDOW_PER_WORKER * (wanted + 1);
+    w->window = tool_checked(calloc(w->window_size, sizeof *w->window));
+    while (w->count < wanted && worker_start(w, &w->list[w->count]) == EXIT_OK) w->count++;
+    if (w->count || !wanted) return w;
+    pack_workers_end(w);
+    return NULL;
+}
+
+void pack_workers_end(pack_workers *w)
+{
+    if (!w) return;
+    for (size_t i = 0; i < w->count; i++) {
+        if (w->list[i].socket < 0) continue;
+        kill(w->list[i].pid, SIGKILL);
+        worker_wait(&w->list[i]);
+    }
+    for (size_t i = 0; i < w->window_size; i++) pack_result_free(&w->window[i].result);
+    free(w->window);
+    free(w->list);
+    free(w);
+}
+
+
+/* ---- giving out files, taking results ---- */
+
+static window_slot *slot_of(pack_workers *w, size_t file) { return &w->window[file % w->window_size]; }
+
+/* A worker that is gone shows when its answer is read. */
+static void worker_send(worker *one, size_t file)
+{
+    uint64_t number = file;
+    one->queue[one->queued++] = file;
+    one->sent++;
+    (void)tool_write_all(one->socket, &number, sizeof number);
+}
+
+/* Sends the next file that needs encoding, if there is one and room for it. */
+static int send_next(pack_workers *w, worker *one)
+{
+    for (; w->sent < w->job.files->count && w->sent < w->taken + w->window_size; w->sent++) {
+        const char *reason = w->job.files->list[w->sent].reason;
+        if (!reason) return worker_send(one, w->sent++), 1;
+        slot_of(w, w->sent)->result.reason = tool_format("%s", reason);
+        slot_of(w, w->sent)->is_ready = 1;
+    }
+    return 0;
+}
+
+/* First one file for each worker, then a second, which it begins without waiting for the parent. */
+static int send_files(pack_workers *w)
+{
+    for (size_t depth = 1; depth <= QUEUE_DEPTH; depth++)
+        for (size_t i = 0; i < w->count; i++) {
+            worker *one = &w->list[i];
+            if (one->sent >= PICTURES_PER_WORKER) {
+                if (one->queued) continue;
+                worker_wait(one);
+                if (worker_start(w, one)) return EXIT_INPUT;
+            }
+            if (one->queued < depth && !send_next(w, one)) return EXIT_OK;
+        }
+    return EXIT_OK;
+}
+
+/* A worker that crashed has met a picture that is at fault; one that was ended from outside, or had no memory, has not. */
+static int worker_died(pack_workers *w, worker *one)
+{
+    static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
+    int status = worker_wait(one), crash = 0;
+    worker old = *one;
+    for (size_t i = 0; i < LENGTH(crashes); i++) crash |= WIFSIGNALED(status) && WTERMSIG(status) == crashes[i];
+    if (!crash || !old.queued)
+        return tool_error("a process that encodes ended with %s %d%s", WIFSIGNALED(status) ? "signal" : "status",
+                          WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status),
+                          WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL ? ": is memory out?" : "");
+    slot_of(w, old.queue[0])->result.reason = tool_format("the decoder or encoder crashed (signal %d)",
+                                                          WTERMSIG(status));
+    slot_of(w, old.queue[0])->is_ready = 1;
+    if (worker_start(w, one)) return EXIT_INPUT;
+    for (size_t i = 1; i < old.queued; i++) worker_send(one, old.queue[i]);
+    return EXIT_OK;
+}
+
+static int picture_receive(int socket, const reply_picture *from, pack_encoded *to)
+{
+    if (!from->size) return 0;
+    *to = (pack_encoded){ tool_checked(av_packet_alloc()), from->codec, from->width, from->height, from->frame_width,
+                          from->frame_height };
+    if (av_new_packet(to->packet, (int)from->size) < 0) exit(tool_error("out of memory"));
+    return read_all(socket, to->packet->data, from->size);
+}
+
+/* Returns -1 when the worker is gone. */
+static int result_receive(pack_workers *w, worker *one)
+{
+    reply head;
+    pack_result r = { NULL };
+    if (read_all(one->socket, &head, sizeof head)) return -1;
+    int failed = 0;
+    if (head.reason_size) {
+        r.reason = tool_checked(malloc(head.reason_size));
+        failed = read_all(one->socket, r.reason, head.reason_size);
+    } else {
+        failed = picture_receive(one->socket, &head.picture[0], &r.input) ||
+                 picture_receive(one->socket, &head.picture[1], &r.thumb);
+    }
+    if (failed) return pack_result_free(&r), -1;
+    slot_of(w, (size_t)head.file)->result = r;
+    slot_of(w, (size_t)head.file)->is_ready = 1;
+    one->queued--;
+    memmove(one->queue, one->queue + 1, one->queued * sizeof *one->queue);
+    return 0;
+}
+
+static int receive_some(pack_workers *w)
+{
+    struct pollfd *files = tool_checked(calloc(w->count + 1, sizeof *files));
+    int result = EXIT_OK;
+    for (size_t i = 0; i < w->count; i++) files[i] = (struct pollfd){ .fd = w->list[i].socket, .events = POLLIN };
+    int ready = poll(files, (nfds_t)w->count, POLL_MS);
+    for (size_t i = 0; i < w->count && ready > 0 && result == EXIT_OK; i++)
+        if (files[i].revents && result_receive(w, &w->list[i])) result = worker_died(w, &w->list[i]);
+    free(files);
+    return result;
+}
+
+int pack_workers_next(pack_workers *w, pack_result *result)
+{
+    window_slot *slot = slot_of(w, w->taken);
+    int status = send_files(w);
+    if (status != EXIT_OK || slot->is_ready) goto done;
+    status = receive_some(w);
+done:
+    if (status != EXIT_OK || !slot->is_ready) return status == EXIT_OK ? PACK_AGAIN : status;
+    *result = slot->result;
+    *slot = (window_slot){ .is_ready = 0 };
+    w->taken++;
+    return EXIT_OK;
+}

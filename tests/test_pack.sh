@@ -1,0 +1,394 @@
+#!/bin/sh
+# test_pack.sh - tests of bzna pack: pictures of all kinds, classes, outputs. test_resume.sh interrupts it.
+# shellcheck disable=SC2012,SC2046,SC2059
+. tests/tool.sh
+
+pack_tests() {
+    expect 0 "draw_pictures" "$build/draw_pictures" "$t/drawn" 12
+    expect 0 "draw_pictures again" "$build/draw_pictures" "$t/again" 12
+    if diff -r "$t/drawn" "$t/again" >/dev/null; then pass; else fail "draw_pictures draws the same twice"; fi
+    expect 0 "pack" "$bzna" pack "$t/drawn" -o "$t/one.bzna" --jobs 1 --preset superfast
+    expect 0 "pack --json" "$bzna" pack "$t/drawn" -o "$t/two.bzna" --jobs 2 --preset superfast --json
+    json "$t/out" "pack's report is JSON"
+    says "$t/out" '"classes":["charts","fractals","plasma","shapes"]' "pack tells the classes in order"
+    if cmp -s "$t/one.bzna" "$t/two.bzna"; then pass; else fail "the archive does not depend on --jobs"; fi
+    expect 0 "verify --decode of the packed archive" "$bzna" verify --decode "$t/one.bzna"
+    expect 0 "list of the packed archive" "$bzna" list --json "$t/one.bzna"
+    same "targets are the numbers of the class folders" "$(field_all target)" "0 0 0 1 1 1 2 2 2 3 3 3 "
+    same "file names are kept, in order" "$(field_all filename)" "00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm "
+    expect 0 "pack over an archive, as H.264" "$bzna" pack "$t/drawn" -o "$t/two.bzna" --codec h264 --crf 24 \
+        --preset veryfast --overwrite
+    expect 0 "verify --decode of H.264" "$bzna" verify --decode "$t/two.bzna"
+    if [ -e "$t/one.bzna.partial" ] || [ -e "$t/two.bzna.partial" ]; then fail "no partial file is left"; else pass; fi
+
+    # 333x251 (odd) and 120x90 look like what they were made from.
+    for archive in one two; do
+        for which in 4:fractals/01 9:shapes/00; do
+            expect 0 "extract ${which#*:} of $archive" "$bzna" extract "$t/$archive.bzna" "${which%%:*}" -o "$t/x.ppm"
+            psnr "$t/drawn/${which#*:}.ppm" "$t/x.ppm"
+            if [ "$db" -ge 24 ]; then pass; else fail "${which#*:} of $archive looks like its source" "$db dB"; fi
+        done
+    done
+    expect 0 "extract of a stream" "$bzna" extract "$t/one.bzna" 0 -o "$t/x.h265"
+    same "the stream begins with a parameter set" "$(head -c 5 "$t/x.h265" | od -An -tx1 | tr -d ' ')" 0000000140
+    expect 0 "extract of planes" "$bzna" extract "$t/one.bzna" 0 -o "$t/x.yuv"
+    same "the planes are the whole frame" "$(wc -c <"$t/x.yuv" | tr -d ' ')" $((512 * 512 * 3 / 2))
+    expect 0 "extract of a thumbnail" "$bzna" extract "$t/one.bzna" 7 --track bzna_thumb -o "$t/x.ppm"
+    same "a thumbnail's longest edge is 512" "$(ppm_size "$t/x.ppm")" "512 354"
+}
+
+movie_tests() {
+    if ! command -v ffprobe >/dev/null 2>&1; then
+        skip "ffprobe sees every picture" "ffprobe is not installed"
+        return
+    fi
+    for archive in one two; do
+        same "ffprobe sees every picture of $archive" "$(ffprobe -v error -count_frames -select_streams v -show_entries stream=nb_read_frames \
+            -of csv=p=0 "$t/$archive.bzna" 2>&1 | tr -d ',')" 12
+    done
+}
+
+orientation_tests() {
+    mkdir "$t/exif"
+    for o in 1 2 3 4 5 6 7 8; do oriented_jpeg $o >"$t/exif/$o.jpg"; done
+    expect 0 "pack of EXIF orientations" "$bzna" pack "$t/exif" -o "$t/exif.bzna" --preset superfast --crf 4
+    for corners in 1:ABCD 2:BADC 3:DCBA 4:CDAB 5:ACBD 6:CADB 7:DBCA 8:BDAC; do
+        o=${corners%:*} w=24 h=16
+        if [ "$o" -ge 5 ]; then w=16 h=24; fi
+        run "$bzna" extract "$t/exif.bzna" $((o - 1)) -o "$t/x.ppm"
+        same "orientation $o gives the right size" "$(ppm_size "$t/x.ppm")" "$w $h"
+        same "orientation $o gives an upright picture" "$(found "$t/x.ppm" $w $h)" "${corners#*:}"
+    done
+}
+
+# A folder of files of all kinds: their bytes are the archive's samples, and are decoded as such.
+copy_tests() {
+    mkdir "$t/copied"
+    cp $data/pictures/*.jpg "$t/copied"
+    rm "$t/copied/jpeg_arithmetic.jpg"                      # pack looks at pictures by libavcodec, which cannot decode it
+    expect 0 "pack of JPEG files as they are" "$bzna" pack "$t/copied" -o "$t/copy.bzna" --codec copy
+    expect 0 "verify --decode of them" "$bzna" verify --decode "$t/copy.bzna"
+    expect 0 "list of them" "$bzna" list --json "$t/copy.bzna"
+    same "they are JPEG" "$(grep -c '"image":{"codec":"mjpg"\|"bzna_input":{"codec":"mjpg"' "$t/out")" "$(ls "$t/copied" | wc -l | tr -d ' ')"
+    says "$t/out" '"width":25,"height":40,"frame_width":40,"frame_height":25' "a copied file keeps its orientation"
+    i=0 changed=
+    for file in "$t/copied"/*; do
+        run "$bzna" extract "$t/copy.bzna" $i -o "$t/x.jpg"
+        cmp -s "$file" "$t/x.jpg" || changed="$changed ${file##*/}"
+        i=$((i + 1))
+    done
+    same "files whose bytes changed" "$changed" ""
+    run "$bzna" extract "$t/copied" "$(ls "$t/copied" | grep -n exif_6 | awk -F: '{ print $1 - 1 }')" -o "$t/a.ppm"
+    run "$bzna" extract "$t/copy.bzna" "$(ls "$t/copied" | grep -n exif_6 | awk -F: '{ print $1 - 1 }')" -o "$t/b.ppm"
+    same "turned as in the folder" "$(ppm_size "$t/b.ppm")" "25 40"
+    if cmp -s "$t/a.ppm" "$t/b.ppm"; then pass; else fail "an archive's JPEG is seen as the folder's"; fi
+    expect 0 "info of them" "$bzna" info --json "$t/copy.bzna"
+    json "$t/out" "info of JPEG is JSON"
+    expect 0 "batch of them" "$bzna" batch "$t/copy.bzna" -o "$t/copy" --batch 4 --size 64
+    expect 0 "bench of them" "$bzna" bench "$t/copy.bzna" --seconds 0.2 --batch 4 --threads 1 --decoder software
+    if command -v ffmpeg >/dev/null 2>&1; then
+        mkdir "$t/two"
+        cp "$t/copied/jpeg_420_progressive.jpg" "$t/two/a.jpg"
+        ffmpeg -v error -i "$t/two/a.jpg" -vf crop=24:16 -pix_fmt yuvj420p "$t/two/b.jpg"
+        expect 0 "pack of two sizes" "$bzna" pack "$t/two" -o "$t/two.bzna" --codec copy --overwrite
+        same "ffprobe sees them as one track" "$(ffprobe -v error -count_frames -select_streams v -show_entries \
+            stream=codec_name,width,height,nb_read_frames -of csv=p=0 "$t/two.bzna" 2>&1)" mjpeg,40,25,2
+        same "ffmpeg decodes the archive as the files" "$(frames "$t/two.bzna")" "$(frames "$t/two/a.jpg"; frames "$t/two/b.jpg")"
+    else skip "ffmpeg reads archives of JPEG" "ffmpeg is not installed"; fi
+
+    cp "$t/drawn/plasma/01.ppm" "$t/copied/large.ppm"
+    head -c 500 "$t/copied/jpeg_440.jpg" >"$t/copied/cut.jpg"
+    expect 1 "a file that is cut off is left out" "$bzna" pack "$t/copied" -o "$t/copy.bzna" --codec copy --overwrite --quality 95
+    says "$t/err" "copied/cut.jpg: " "it is named"
+    run "$bzna" list --json "$t/copy.bzna"
+    same "what is no JPEG becomes one, without a thumbnail" \
+        "$(grep -o '"name":"large.ppm".*\|.*"large.ppm".*' "$t/out" | grep -o '"codec":"[a-z]*"' | tr '\n' ' ')" '"codec":"mjpg" '
+}
+
+jpeg_tests() {
+    refused 2 "--quality" "a quality out of range" "$bzna" pack "$t" -o "$t/x.bzna" --quality 101
+    refused 2 "--tune-decode" "an encoder without that" "$bzna" pack "$t" -o "$t/x.bzna" --codec jpeg --tune-decode
+    expect 0 "pack as JPEG" "$bzna" pack "$t/drawn" -o "$t/jpeg.bzna" --codec jpeg --jobs 1
+    expect 0 "pack as JPEG again" "$bzna" pack "$t/drawn" -o "$t/again.bzna" --codec jpeg --jobs 2 --quality 90
+    if cmp -s "$t/jpeg.bzna" "$t/again.bzna"; then pass; else fail "the same JPEGs with --jobs 2, quality 90 by default"; fi
+    expect 0 "pack of low quality" "$bzna" pack "$t/drawn" -o "$t/again.bzna" --codec jpeg --quality 20 --overwrite
+    expect 0 "verify --decode of JPEG" "$bzna" verify --decode "$t/again.bzna"
+    same "low quality is less than half as large" \
+        "$(($(wc -c <"$t/again.bzna") * 2 < $(wc -c <"$t/jpeg.bzna")))" 1
+    for which in 4:fractals/01 9:shapes/00; do
+        expect 0 "extract ${which#*:} of JPEG" "$bzna" extract "$t/jpeg.bzna" "${which%%:*}" -o "$t/x.ppm"
+        psnr "$t/drawn/${which#*:}.ppm" "$t/x.ppm"
+        if [ "$db" -ge 24 ]; then pass; else fail "${which#*:} of JPEG looks like its source" "$db dB"; fi
+    done
+    run "$bzna" list --json "$t/jpeg.bzna"
+    says "$t/out" '"width":333,"height":251,"frame_width":333,"frame_height":251' "a JPEG is not padded"
+    expect 0 "extract of a JPEG's thumbnail" "$bzna" extract "$t/jpeg.bzna" 7 --track bzna_thumb -o "$t/x.ppm"
+    same "its longest edge is 512" "$(ppm_size "$t/x.ppm")" "512 354"
+    run "$bzna" extract "$t/jpeg.bzna" 0 -o "$t/x.jpg"
+    if grep -q Lavc "$t/x.jpg"; then fail "no encoder's name is stored"; else pass; fi
+    if [ -n "$python" ] && "$python" -c 'import PIL' 2>/dev/null; then
+        same "its tables are libjpeg's, but for the first number" "$("$python" -c '
+import io, sys
+from PIL import Image
+mine, f = Image.open(sys.argv[1]), io.BytesIO()
+mine.convert("RGB").save(f, "JPEG", quality=90)
+print([list(mine.quantization[k])[1:] == list(Image.open(f).quantization[k])[1:] for k in (0, 1)])' "$t/x.jpg")" "[True, True]"
+    else skip "its tables are libjpeg's, but for the first number" "python3 has no PIL"; fi
+}
+
+# How an encoder is set shows in sizes: without CABAC, H.264 grows.
+encoder_tests() {
+    mkdir "$t/few"
+    cp "$t/drawn/plasma/00.ppm" "$t/few/a.ppm"
+    cp "$t/drawn/shapes/00.ppm" "$t/few/b.ppm"
+    expect 0 "pack as H.264" "$bzna" pack "$t/few" -o "$t/few.bzna" --codec h264 --preset veryfast
+    for codec in h264 h265; do
+        expect 0 "pack --tune-decode as $codec" "$bzna" pack "$t/few" -o "$t/tuned.bzna" --codec $codec --preset veryfast --tune-decode --overwrite
+        expect 0 "verify --decode of it" "$bzna" verify --decode "$t/tuned.bzna"
+        if [ $codec = h264 ]; then same "tuned H.264 is larger" "$(($(wc -c <"$t/tuned.bzna") > $(wc -c <"$t/few.bzna")))" 1; fi
+    done
+    run "$bzna" pack "$t/few" -o "$t/av1.bzna" --codec av1 --preset superfast
+    if grep -q "no libaom-av1" "$t/err"; then skip "pack as AV1" "this libavcodec has no libaom-av1"; return; fi
+    same "pack as AV1" "$status" 0
+    expect 0 "verify --decode of AV1" "$bzna" verify --decode "$t/av1.bzna"
+    expect 0 "extract of AV1" "$bzna" extract "$t/av1.bzna" 1 -o "$t/x.ppm"
+    psnr "$t/few/b.ppm" "$t/x.ppm"
+    if [ "$db" -ge 30 ]; then pass; else fail "AV1 looks like its source" "$db dB"; fi
+}
+
+unreadable_tests() {
+    mkdir -p "$t/mixed/ants" "$t/mixed/bees"
+    cp "$t/drawn/shapes/00.ppm" "$t/mixed/ants/good.ppm"
+    cp "$t/drawn/plasma/00.ppm" "$t/mixed/bees/good.ppm"
+    echo "not a picture" >"$t/mixed/ants/note.txt"
+    : >"$t/mixed/ants/empty.jpg"
+    oriented_jpeg 1 | head -c 183 >"$t/mixed/bees/cut.jpg"
+    head -c 9000 "$t/drawn/shapes/00.ppm" >"$t/mixed/bees/cut.ppm"
+    cp "$t/drawn/shapes/00.ppm" "$t/mixed/loose.ppm"
+    : >"$t/mixed/ants/.hidden"
+    expect 1 "pack with unreadable files" "$bzna" pack "$t/mixed" -o "$t/mixed.bzna" --preset superfast
+    for file in ants/note.txt ants/empty.jpg bees/cut.jpg bees/cut.ppm loose.ppm; do
+        if grep -qE "mixed/$file: .+" "$t/err"; then pass; else fail "$file is listed with a reason" "$(cat "$t/err")"; fi
+    done
+    says "$t/err" "5 of 7 files" "unreadable files are counted, hidden ones are not"
+    expect 0 "the archive is whole without them" "$bzna" verify --decode "$t/mixed.bzna"
+    run "$bzna" list --json "$t/mixed.bzna"
+    same "the others are in it" "$(field_all target)" "0 1 "
+    run "$bzna" pack "$t/mixed" -o "$t/mixed.bzna" --preset superfast --json --overwrite
+    json "$t/out" "the report of unreadable files is JSON"
+
+    mkdir "$t/nothing" "$t/texts"
+    echo text >"$t/texts/a.txt"
+    refused 1 "nothing" "pack of an empty folder" "$bzna" pack "$t/nothing" -o "$t/none.bzna"
+    refused 1 "absent" "pack of a folder that is not there" "$bzna" pack "$t/absent" -o "$t/none.bzna"
+    refused 1 "texts" "pack of a folder without pictures" "$bzna" pack "$t/texts" -o "$t/none.bzna"
+    refused 1 "nodir" "pack into a folder that is not there" "$bzna" pack "$t/drawn" -o "$t/nodir/x.bzna"
+    if ls "$t"/none.bzna* >/dev/null 2>&1; then fail "a failed pack leaves no file"; else pass; fi
+}
+
+name_tests() {
+    mkdir "$t/flat"
+    utf8=$(printf 'b \303\274\303\261 "q" \\ .ppm')
+    cp "$t/drawn/shapes/00.ppm" "$t/flat/100%d%03d.ppm"
+    cp "$t/drawn/shapes/00.ppm" "$t/flat/$utf8"
+    cp "$t/drawn/shapes/00.ppm" "$t/flat/c*[d]?.ppm"
+    printf 'P6 1 1 255\n\310\144\062' >"$t/flat/e.ppm"
+    { printf 'P5 3 700 255\n'; dd if=/dev/zero bs=2100 count=1 2>/dev/null; } >"$t/flat/f.pgm"
+    expect 0 "pack of a flat folder with odd names and sizes" "$bzna" pack "$t/flat" -o "$t/flat.bzna" \
+        --preset superfast
+    expect 0 "verify of a flat folder's archive" "$bzna" verify --decode "$t/flat.bzna"
+    expect 0 "list of a flat folder's archive" "$bzna" list --json "$t/flat.bzna"
+    json "$t/out" "odd names are JSON"
+    same "a flat folder has no targets" "$(field_all target)" "null null null null null "
+    says "$t/out" '"100%d%03d.ppm"' "a name with % is kept"
+    says "$t/out" "$(printf '"b \303\274\303\261 \\"q\\" \\\\ .ppm"')" "a name with quotes and letters beyond ASCII is kept"
+    run "$bzna" extract "$t/flat.bzna" 3 -o "$t/x.ppm"
+    same "one pixel stays one pixel" "$(ppm_size "$t/x.ppm")" "1 1"
+    same "and keeps its color" "$(pixel "$t/x.ppm" 1 1 0 0 | awk '{ print (($1-200)^2 < 50 && ($2-100)^2 < 50 && ($3-50)^2 < 50) }')" 1
+    run "$bzna" extract "$t/flat.bzna" 4 --track bzna_thumb -o "$t/x.ppm"
+    same "the thumbnail of a picture of 3x700 pixels" "$(ppm_size "$t/x.ppm")" "2 512"
+}
+
+# Chroma stays where luma is: spots of brightness and color around the same points near the corners still are.
+chroma_tests() {
+    if [ -z "$numpy" ]; then skip "chroma stays where luma is" "there is no python3 with numpy"; return; fi
+    mkdir -p "$t/chroma/spots"
+    expect 0 "pictures with spots" "$numpy" tests/tool_pictures.py chroma "$t/chroma/spots"
+    expect 0 "pack of pictures with spots" "$bzna" pack "$t/chroma" -o "$t/chroma.bzna" --codec h264 \
+        --preset ultrafast --crf 1
+    expect 0 "their chroma is measured" "$numpy" tests/tool_pictures.py shift "$bzna" "$t/chroma.bzna"
+    cp "$t/out" "$t/shift"
+    same "the chroma of all pictures is measured" "$(grep -c bzna_input "$t/shift") $(grep -c bzna_thumb "$t/shift")" \
+        "$(ls "$t/chroma/spots" | wc -l | tr -d ' ') 18"
+    for kind in 444 422 420 411 440 rgb cmyk; do
+        far=$(awk -v k="$kind" 'index($1, k "_") == 1 { n++; if (!($3 < 0.1)) print }
+                                END { if (n < 32) print "too few" }' "$t/shift")
+        if [ -z "$far" ]; then pass
+        else fail "$kind: chroma is less than 0.1 pixels from luma at every corner" "$(echo "$far" | head -n 6)"; fi
+    done
+    far=$(awk '!($4 <= 3)' "$t/shift")
+    if [ -z "$far" ]; then pass
+    else fail "the last row and column of chroma are of the picture" "$(echo "$far" | head -n 6)"; fi
+}
+
+tiff_tests() {
+    if [ -z "$python" ]; then skip "TIFFs that libavcodec makes black" "there is no python3"; return; fi
+    mkdir "$t/tiff"
+    oriented_jpeg 1 >"$t/strip.jpg"
+    expect 0 "TIFFs are made" "$python" tests/tool_pictures.py tiff "$t/tiff" "$t/strip.jpg"
+    expect 1 "pack of TIFFs that libavcodec makes black" "$bzna" pack "$t/tiff" -o "$t/tiff.bzna" --preset superfast
+    for file in jpeg jpeg_mm jpeg_rgb old_jpeg; do
+        says "$t/err" "tiff/$file.tif: a TIFF compressed as JPEG" "$file.tif is refused by name"
+    done
+    says "$t/err" "tiff/tiles.tif: a TIFF in tiles" "tiles.tif is refused by name"
+    says "$t/err" "tiff/sensor.tif: cannot be decoded: " \
+        "a sensor's values are left to libavcodec, which says what it lacks"
+    run "$bzna" list --json "$t/tiff.bzna"
+    same "the other TIFFs are packed" "$(field_all filename)" "deflate.tif raw.tif raw_mm.tif "
+    for i in 0 1 2; do
+        run "$bzna" extract "$t/tiff.bzna" $i -o "$t/x.ppm"
+        same "TIFF $i is green" \
+            "$(pixel "$t/x.ppm" 64 48 30 20 | awk '{ print (($1-60)^2 < 50 && ($2-160)^2 < 50 && ($3-60)^2 < 50) }')" 1
+    done
+}
+
+icon_tests() {
+    if [ -z "$python" ]; then skip "the largest picture of an icon is taken" "there is no python3"; return; fi
+    mkdir "$t/icons"
+    expect 0 "icons are made" "$python" tests/tool_pictures.py icons "$t/icons"
+    expect 1 "pack of icons" "$bzna" pack "$t/icons" -o "$t/icons.bzna" --preset superfast
+    says "$t/err" "icons/d_cut.ico: cannot be decoded" "an icon whose largest picture is damaged is unreadable"
+    for kind in "0 48 220" "1 256 220" "2 32 30"; do
+        # shellcheck disable=SC2086  # words: index, edge, red
+        set -- $kind
+        run "$bzna" extract "$t/icons.bzna" "$1" -o "$t/x.ppm"
+        same "the largest picture of icon $1 is taken" "$(ppm_size "$t/x.ppm")" "$2 $2"
+        same "of icon $1's pictures of that size, the one with most colors is taken" \
+            "$(pixel "$t/x.ppm" "$2" "$2" 8 8 | awk -v red="$3" '{ print (($1-red)^2 < 50 && ($3-30)^2 < 50) }')" 1
+    done
+}
+
+class_tests() {
+    for class in 0 1 2 10 x09 x9 x10 y1b y2a; do
+        mkdir -p "$t/numbers/$class"
+        cp "$t/exif/1.jpg" "$t/numbers/$class/$class.jpg"
+    done
+    pack_numbers() {
+        expect 0 "pack of numbered classes $*" \
+            "$bzna" pack "$t/numbers" -o "$t/numbers.bzna" --preset ultrafast --overwrite "$@"
+        cp "$t/err" "$t/warning"
+        run "$bzna" list --json "$t/numbers.bzna"
+    }
+    pack_numbers
+    same "classes are numbered as text" "$(field_all filename)" \
+        "0.jpg 1.jpg 10.jpg 2.jpg x09.jpg x10.jpg x9.jpg y1b.jpg y2a.jpg "
+    says "$t/warning" 'in the order of their names as text: "10" is class 2, "2" is class 3' "a warning says so"
+    says "$t/warning" "--class-order numeric" "the warning says what to type"
+    pack_numbers --class-order text
+    same "--class-order text numbers classes as text" "$(field_all filename)" \
+        "0.jpg 1.jpg 10.jpg 2.jpg x09.jpg x10.jpg x9.jpg y1b.jpg y2a.jpg "
+    same "--class-order text does not warn" "$(cat "$t/warning")" ""
+    pack_numbers --class-order numeric
+    same "--class-order numeric numbers by value" "$(field_all filename)" \
+        "0.jpg 1.jpg 2.jpg 10.jpg x09.jpg x9.jpg x10.jpg y1b.jpg y2a.jpg "
+    same "--class-order numeric does not warn" "$(cat "$t/warning")" ""
+    same "targets are in the order of the classes" "$(field_all target)" "0 1 2 3 4 5 6 7 8 "
+    run "$bzna" pack "$t/exif" -o "$t/numbers.bzna" --preset ultrafast --overwrite
+    same "without classes there is no warning" "$(cat "$t/err")" ""
+
+    for file in inet/train/ants/1 inet/train/bees/1 inet/val/ants/1 flat/train2017/1 flat/val2017/1 one/train/ants/1 \
+        one/notes/1 only/Test/1 cars/train/1 cars/bus/1; do
+        mkdir -p "$t/splits/$(dirname "$file")"
+        cp "$t/exif/1.jpg" "$t/splits/$file.jpg"
+    done
+    for root in inet flat one only; do
+        refused 1 "$t/splits/$root: holds splits, not classes" "$root: splits are no classes" \
+            "$bzna" pack "$t/splits/$root" -o "$t/split.bzna"
+    done
+    refused 1 "bzna pack $t/splits/inet/val -o val.bzna" "the message says what to type" \
+        "$bzna" pack "$t/splits/inet" -o "$t/split.bzna"
+    if ls "$t"/split.bzna* >/dev/null 2>&1; then fail "refused splits leave no file"; else pass; fi
+    expect 0 "a split by itself has classes" "$bzna" pack "$t/splits/inet/train" -o "$t/split.bzna" \
+        --preset ultrafast --json
+    says "$t/out" '"classes":["ants","bees"]' "the classes are those of the split"
+    expect 0 "a folder named train among other folders is a class" \
+        "$bzna" pack "$t/splits/cars" -o "$t/split.bzna" --preset ultrafast \
+        --overwrite
+}
+
+# halted_pack NAME: a pack of $t/drawn into NAME, stopped while it writes; its number in $halted
+halted_pack() {
+    "$bzna" pack "$t/drawn" -o "$1" --jobs 1 --preset superfast >"$t/halted.out" 2>"$t/halted.err" &
+    halted=$!
+    wait_done "$1.partial.log" 1
+    kill -STOP $halted
+    if [ -s "$1.partial" ]; then pass; else fail "a pack is stopped while it writes" "$(cat "$t/halted.err")"; fi
+}
+
+output_tests() {
+    echo "not to be lost" >"$t/kept.bzna"
+    refused 2 "kept.bzna: already exists" "an existing output is not replaced" "$bzna" pack "$t/exif" \
+        -o "$t/kept.bzna"
+    says "$t/err" "bzna pack --overwrite" "the message says what to type"
+    same "the existing output is unchanged" "$(cat "$t/kept.bzna")" "not to be lost"
+    expect 0 "--overwrite replaces it" "$bzna" pack "$t/exif" -o "$t/kept.bzna" --preset ultrafast --overwrite
+    expect 0 "the new archive is complete" "$bzna" verify --decode "$t/kept.bzna"
+
+    halted_pack "$t/locked.bzna"
+    refused 1 "locked.bzna.partial: another bzna pack is writing it" "a second pack to the same output" \
+        "$bzna" pack "$t/exif" -o "$t/locked.bzna"
+    refused 1 "another bzna pack is writing it" "a second pack to the same output with --overwrite" \
+        "$bzna" pack "$t/exif" -o "$t/locked.bzna" \
+        --overwrite
+    kill -CONT $halted
+    wait $halted
+    same "the first pack succeeds" "$?" 0
+    expect 0 "the first pack writes a complete archive" "$bzna" verify --decode --json "$t/locked.bzna"
+    says "$t/out" '{"samples":12,"bad":[],"unsupported":[]}' "the archive of the first pack has all its pictures"
+
+    halted_pack "$t/killed.bzna"
+    kill -KILL $halted
+    wait $halted 2>/dev/null
+    refused 2 "killed.bzna.partial: an interrupted run has left it; to go on: bzna pack --resume" \
+        "what a killed run has left is not lost" "$bzna" pack "$t/exif" -o "$t/killed.bzna" --preset ultrafast
+    expect 0 "--overwrite begins again" "$bzna" pack "$t/exif" -o "$t/killed.bzna" --preset ultrafast --overwrite
+    expect 0 "the archive of the next run is complete" "$bzna" verify --decode --json "$t/killed.bzna"
+    says "$t/out" '{"samples":8,"bad":[],"unsupported":[]}' "the archive holds nothing of the killed run"
+
+    halted_pack "$t/sudden.bzna"
+    echo "not to be lost" >"$t/sudden.bzna"
+    kill -CONT $halted
+    wait $halted
+    same "an output that another program made meanwhile is an error" "$?" 1
+    same "the output of another program is unchanged" "$(cat "$t/sudden.bzna")" "not to be lost"
+    says "$t/halted.err" "the new archive is $t/sudden.bzna.partial" "the message says where the archive is"
+    expect 0 "the new archive is complete under that name" "$bzna" verify --decode "$t/sudden.bzna.partial"
+    rm -f "$t/sudden.bzna.partial"
+
+    bad=
+    for _ in 1 2 3 4; do
+        "$bzna" pack "$t/exif" -o "$t/raced.bzna" --preset ultrafast --overwrite >"$t/log" 2>&1 &
+        run "$bzna" pack "$t/splits/cars" -o "$t/raced.bzna" --preset ultrafast --overwrite
+        wait $!
+        ends=$?$status
+        run "$bzna" verify --decode "$t/raced.bzna"
+        case "$ends$status" in 000 | 010 | 100) ;; *) bad="$bad $ends$status" ;; esac
+    done
+    same "of two simultaneous packs at least one succeeds, and the archive is complete" "$bad" ""
+    if ls "$t"/*.partial* >/dev/null 2>&1; then fail "no partial file is left" "$(ls "$t"/*.partial*)"; else pass; fi
+}
+
+pack_tests
+movie_tests
+orientation_tests
+copy_tests
+jpeg_tests
+encoder_tests
+unreadable_tests
+name_tests
+chroma_tests
+tiff_tests
+icon_tests
+class_tests
+output_tests
+finish
