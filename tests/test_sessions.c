@@ -15,6 +15,7 @@ TEST_MAIN(RUN(sessions_decode_on_the_fake_driver))
 
 #include "archives.h"
 #include "fake/watch.h"
+#include "gate.h"
 #include <libavcodec/bsf.h>
 #include <libavutil/opt.h>
 #include <sys/wait.h>
@@ -4107,6 +4108,43 @@ TEST(a_driver_whose_copies_run_only_when_somebody_waits_is_found_out_and_gone_ar
     archive_free(a);
 }
 
+/* Whatever is queued from now on comes 40 ms later. */
+static bzna_status close_the_gate(void *user, void *stream, bzna_error *err)
+{
+    bzi_device *device = user;
+    void *event = NULL;
+    bzna_status status = bzi_device_event(device, &event, err);
+    control->stream_us = 40000;
+    if (status == BZNA_OK)
+        status = bzi_device_record(device, event, stream, err);
+    bzi_device_event_free(device, event);
+    return status;
+}
+
+/* gpu-check's own test: on a driver whose surfaces are read late it fails, and with the way around it holds. */
+TEST(a_surface_that_is_decoded_into_before_its_picture_was_copied_is_noticed_and_the_quirk_keeps_it)
+{
+    BEGIN;
+    for (int way = 0; way < 6; way++) {
+        bzna_context *context = gpu_context(1);
+        bzi_device *device = NULL;
+        bzna_error e = { .struct_size = sizeof e };
+        gate g = { .close = close_the_gate };
+        const uint32_t codec = way % 2 ? BZNA_CODEC_H264 : BZNA_CODEC_H265;
+        control->wrong_surface = way >= 2;
+        REQUIRE(bzi_context_gpu(context, &device, &e) == BZNA_OK && bzi_device_enter(device, &e) == BZNA_OK);
+        g.user = device;
+        CHECK_EQ(gate_try(&g, device, codec, way < 4 ? 0 : BZI_QUIRK_SURFACE, &e), BZNA_OK);
+        bzi_device_leave(device);
+        CHECK(g.same_surface);
+        CHECK_EQ(g.was_closed, way < 4);
+        CHECK_EQ(g.holds[0], way < 2 || way >= 4);
+        CHECK_EQ(g.holds[1], 1);
+        bzna_context_close(context);
+        finish();
+    }
+}
+
 /* Memory that is out for a check is no verdict: the picture is decoded in software, and the next one checks again. */
 TEST(a_check_that_lacks_memory_is_no_verdict_and_is_made_again)
 {
@@ -4175,6 +4213,8 @@ TEST_MAIN(setup();
     RUN(a_device_whose_kernel_makes_wrong_pixels_is_not_used)
     RUN(av1_is_checked_on_request_alone_and_with_0_nothing_is)
     RUN(a_driver_that_gives_no_status_passes_the_check_and_is_used)
+    RUN(a_driver_whose_copies_run_only_when_somebody_waits_is_found_out_and_gone_around)
+    RUN(a_surface_that_is_decoded_into_before_its_picture_was_copied_is_noticed_and_the_quirk_keeps_it)
     RUN(a_check_that_lacks_memory_is_no_verdict_and_is_made_again)
     RUN(one_picture_in_n_is_compared_with_libavcodecs_and_results_are_the_same)
     RUN(jpegs_are_decoded_in_software_and_nothing_has_fallen_back)
@@ -4231,7 +4271,6 @@ TEST_MAIN(setup();
     RUN(a_picture_takes_four_calls_of_the_driver_and_a_part_of_a_launch_and_an_event)
     RUN(sessions_have_as_many_pictures_in_flight_and_mapped_as_asked_for)
     RUN(where_the_drivers_calls_spin_a_session_maps_only_pictures_that_are_done)
-    RUN(a_driver_whose_copies_run_only_when_somebody_waits_is_found_out_and_gone_around)
     RUN(all_engines_are_busy_and_sessions_are_two_an_engine_or_three_of_one_or_as_many_as_asked_for)
     RUN(a_device_without_engines_refuses_nvdec_and_with_auto_uploads_what_libavcodec_decodes)
     RUN(a_parser_is_given_one_content_of_parameter_sets_and_made_anew_after_a_failure)
