@@ -169,10 +169,10 @@ $(BUILD)/bench/lib%.so.1: tests/null_driver.c
 
 # What must hold on a real GPU, and how fast it is. Both run what lies in $(BUILD)/gpu, and need neither a compiler nor libavcodec there: it is built where
 # clang and NVIDIA's headers are, and gpu-data, where an encoder is, makes what they compare and measure with (PHOTOS=DIR: of pictures of yours).
-$(BUILD)/gpu/%: tests/%.c tests/test.h tests/known.h benzina.c benzina.h benzina_kernels.cu $(PTX)
+$(BUILD)/gpu/%: tests/%.c tests/test.h tests/known.h tests/gate.h benzina.c benzina.h benzina_kernels.cu $(PTX)
 	@mkdir -p $(BUILD)/gpu
 	$(CC) $(BASE_CFLAGS:-O3=-O2) -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< -lm -lpthread -ldl
-$(BUILD)/gpu/gpu_record: tests/gpu_check.c tests/test.h tests/known.h benzina.c benzina.h benzina_kernels.cu $(PTX)
+$(BUILD)/gpu/gpu_record: tests/gpu_check.c tests/test.h tests/known.h tests/gate.h benzina.c benzina.h benzina_kernels.cu $(PTX)
 	@mkdir -p $(BUILD)/gpu
 	$(CC) $(BASE_CFLAGS:-O3=-O2) $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS)
 GPU_BUILDS := $(if $(HAVE_CUDA),$(shell command -v $(firstword $(CC))))

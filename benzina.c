@@ -140,6 +140,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_IN_FLIGHT      64u
 #define BZI_LIMIT_READ_AHEAD     65536u
 #define BZI_LIMIT_SESSIONS       256u /* decode sessions of a context: no device has a tenth of so many engines */
+#define BZI_LIMIT_SESSION_DEPTH  16u             /* pictures that a session has submitted and not mapped */
 #define BZI_LIMIT_VECTOR         65536u          /* numbers of a vector that is a tensor */
 /* of a tar's members; a data set's samples have one more, the key */
 #define BZI_LIMIT_FIELDS         64u
@@ -11781,6 +11782,7 @@ typedef CUresult CUDAAPI bzi_cu_host_alloc(void **host, size_t bytes, unsigned i
 typedef CUresult CUDAAPI bzi_cu_host_free(void *host);
 typedef CUresult CUDAAPI bzi_cu_stream_wait(CUstream stream, CUevent event, unsigned int flags);
 typedef CUresult CUDAAPI bzi_cu_current(CUcontext *context);
+typedef CUresult CUDAAPI bzi_cu_flags(unsigned int *flags);
 typedef CUresult CUDAAPI bzi_cu_stream_priority(CUstream *stream, unsigned int flags, int priority);
 typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
 
@@ -11836,6 +11838,7 @@ typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
 /* Those that a driver may lack. */
 #define BZI_CUDA_OPTIONAL(X)                                    \
     X(current,          "cuCtxGetCurrent",            bzi_cu_current)               \
+    X(flags,            "cuCtxGetFlags",              bzi_cu_flags)                 \
     X(primary_state,    "cuDevicePrimaryCtxGetState", tcuDevicePrimaryCtxGetState)  \
     X(primary_flags,    "cuDevicePrimaryCtxSetFlags", tcuDevicePrimaryCtxSetFlags)  \
     X(stream_priority,  "cuStreamCreateWithPriority", bzi_cu_stream_priority)       \
@@ -11968,6 +11971,7 @@ typedef struct bzi_device bzi_device;
 typedef struct bzi_device_desc {
     bzi_host             *host;       /* outlives the device */
     bzna_device           wanted;
+    uint32_t              sessions, sessions_per_engine, session_depth, session_mapped;    /* context_config's */
     void                 *cuda_context;           /* the user's; NULL: the device's primary one */
     uint64_t              decode_memory_bytes;    /* 0: an eighth of the device's */
     bzna_device_allocator allocator;
@@ -12010,6 +12014,7 @@ struct bzi_device {
     bzna_error       video;           /* status < 0: why NVDEC cannot be used */
     atomic_int       lost;            /* the CUresult that lost the device, or 0 */
     atomic_int       stuck;           /* NVDEC did not end with a picture: no call may wait for it any more */
+    uint32_t         spins;           /* who waits in a call of the driver's keeps a processor busy */
     uint32_t         checks;          /* BZI_CHECKS_... */
     uint32_t         has_checking;
     bzi_mutex        checking;        /* (K) */
@@ -12137,6 +12142,13 @@ static void bzi_device_use_blocking_sync(bzi_device *device)
     if (cu->primary_state && cu->primary_flags && cu->primary_state(device->handle, &flags, &active) == CUDA_SUCCESS &&
         !active)
         cu->primary_flags(device->handle, CU_CTX_SCHED_BLOCKING_SYNC);
+}
+
+/* Whether it comes to that nevertheless: the program, or another library, made the context. In the CUDA context. */
+static int bzi_device_spins(const bzi_device *device)
+{
+    unsigned flags = 0;
+    return !device->cu.flags || device->cu.flags(&flags) != CUDA_SUCCESS || !(flags & CU_CTX_SCHED_BLOCKING_SYNC);
 }
 
 /* The device of the user's CUDA context. */
@@ -12338,6 +12350,7 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
     status = device->has_checking ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
     if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK &&
         (status = bzi_device_enter(device, err)) == BZNA_OK) {
+        device->spins = (uint32_t)bzi_device_spins(device);
         if ((status = bzi_device_load_kernel(device, err)) == BZNA_OK)
             bzi_device_open_video(device);
         bzi_device_leave(device);
@@ -12609,13 +12622,13 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
  * A surface of a decoder is in use from its submission until it is unmapped. Decoders remember nothing of a picture as
  * long as every picture is intra. */
 
-/* Pictures submitted and not mapped: cuvidDecodePicture queues as many before it blocks. */
-#define BZI_SESSION_DEPTH         4u
-/* Pictures mapped and not unmapped: one launch warps them together. At most BZI_KERNEL_SLOTS. */
-#define BZI_SESSION_MAPPED        4u
-#define BZI_SESSION_SURFACES      (BZI_SESSION_DEPTH + BZI_SESSION_MAPPED)
 /* Surfaces that a decoder may have: NVDEC's limit, and bits of bzi_nvdec.busy. */
 #define BZI_LIMIT_SURFACES        32u
+/* So long a picture may take, and so often its status is asked for where no call of the driver's waits for it. */
+#ifndef BZI_NVDEC_DEADLINE_NS
+#  define BZI_NVDEC_DEADLINE_NS   5000000000u
+#endif
+#define BZI_NVDEC_POLL_NS         100000u
 /* Making a decoder takes 50 to 100 ms, and giving one another size 5 ms: those of frame sizes that alternate are
  * kept. */
 #define BZI_NVDEC_CACHE_SLOTS     8u
@@ -12656,7 +12669,7 @@ typedef struct bzi_nvdec {
     uint32_t       width, height;     /* of its surfaces, as NVIDIA's parser has it */
     uint32_t       max_width, max_height;     /* that it can be given without being made anew */
     uint32_t       quirks;            /* BZI_QUIRK_..., of its kind */
-    uint32_t       surfaces;          /* how many it has: BZI_SESSION_SURFACES, or more if the parser asks for more */
+    uint32_t       surfaces;          /* how many it has: those chosen from, or more if the parser asks for more */
     uint32_t       busy;              /* a bit a surface: submitted, and not unmapped */
     uint32_t       lost;              /* a bit a surface that could not be mapped: it never comes free */
     uint64_t       frames;            /* a hash of the format */
@@ -12701,19 +12714,25 @@ static void bzi_nvdec_destroy(bzi_device *device, bzi_nvdec *decoder)
     memset(decoder, 0, sizeof *decoder);
 }
 
+/* How many surfaces a session chooses from: those of pictures submitted and those of pictures mapped. */
+static uint32_t bzi_nvdec_chosen(const bzi_device *device)
+{
+    return device->desc.session_depth + device->desc.session_mapped;
+}
+
 /* How many surfaces a decoder needs: those that the parser's pictures may refer to by index, and those that we
  * choose from. */
-static uint32_t bzi_nvdec_surfaces(const CUVIDEOFORMAT *parsed)
+static uint32_t bzi_nvdec_surfaces(const bzi_device *device, const CUVIDEOFORMAT *parsed)
 {
-    uint32_t asked = parsed->min_num_decode_surfaces;
-    return asked > BZI_SESSION_SURFACES ? asked : BZI_SESSION_SURFACES;
+    uint32_t asked = parsed->min_num_decode_surfaces, chosen = bzi_nvdec_chosen(device);
+    return asked > chosen ? asked : chosen;
 }
 
 /* Whether it is one for such frames, as NVIDIA's parser sees them. */
 static int bzi_nvdec_serves(const bzi_nvdec *decoder, const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed)
 {
     return decoder->handle && !memcmp(&decoder->format, want, sizeof *want) && decoder->width == parsed->coded_width &&
-           decoder->height == parsed->coded_height && decoder->surfaces >= bzi_nvdec_surfaces(parsed);
+           decoder->height == parsed->coded_height && decoder->surfaces >= parsed->min_num_decode_surfaces;
 }
 
 /* Whether it can become one for such frames by being given another size. */
@@ -12725,20 +12744,20 @@ static int bzi_nvdec_fits(const bzi_nvdec *decoder, const bzi_nvdec_format *want
            !(decoder->quirks & BZI_QUIRK_SIZE);
 }
 
-/* BZI_SESSION_SURFACES when all that we choose from are in use. */
-static uint32_t bzi_nvdec_free_surface(const bzi_nvdec *decoder)
+/* BZI_LIMIT_SURFACES when all that we choose from are in use. */
+static uint32_t bzi_nvdec_free_surface(const bzi_device *device, const bzi_nvdec *decoder)
 {
-    uint32_t surface = 0;
-    while (surface < BZI_SESSION_SURFACES && decoder->busy >> surface & 1)
-        surface++;
-    return surface;
+    for (uint32_t surface = 0; surface < bzi_nvdec_chosen(device); surface++)
+        if (!(decoder->busy >> surface & 1))
+            return surface;
+    return BZI_LIMIT_SURFACES;
 }
 
-/* What a decoder's surfaces take of the device's memory. */
+/* What a decoder's surfaces, decoded and mapped ones, take of the device's memory. */
 static uint64_t bzi_nvdec_bytes(const bzi_nvdec_format *want, uint64_t surfaces, uint64_t width, uint64_t height)
 {
     const uint32_t bytes = want->depth > 8 ? 2 : 1;
-    return (surfaces + BZI_SESSION_MAPPED) * width * height * (want->chroma == 3 ? 6 : 3) / 2 * bytes;
+    return surfaces * width * height * (want->chroma == 3 ? 6 : 3) / 2 * bytes;
 }
 
 /* The largest width or height that a decoder is made for: at least the edge of its frames, and what the decoder
@@ -12751,7 +12770,8 @@ static uint32_t bzi_nvdec_max_edge(uint32_t edge, uint32_t had, uint32_t limit)
 }
 
 /* All of the frame, nothing scaled. Edges are at most 16384: E_LIMIT and the device's maximum came before. */
-static void bzi_nvdec_describe(const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed, CUVIDDECODECREATEINFO *info)
+static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed,
+                               CUVIDDECODECREATEINFO *info)
 {
     memset(info, 0, sizeof *info);
     info->CodecType = bzi_nvdec_codec(want->codec);
@@ -12761,8 +12781,8 @@ static void bzi_nvdec_describe(const bzi_nvdec_format *want, const CUVIDEOFORMAT
     info->ulHeight = info->ulTargetHeight = parsed->coded_height;
     info->display_area.right = (short)parsed->coded_width;
     info->display_area.bottom = (short)parsed->coded_height;
-    info->ulNumDecodeSurfaces = bzi_nvdec_surfaces(parsed);
-    info->ulNumOutputSurfaces = BZI_SESSION_MAPPED;
+    info->ulNumDecodeSurfaces = bzi_nvdec_surfaces(device, parsed);
+    info->ulNumOutputSurfaces = device->desc.session_mapped;
     info->ulIntraDecodeOnly = bzi_codec_find(want->codec)->nv_unit > 1;
     info->ulCreationFlags = cudaVideoCreate_PreferCUVID;
     info->DeinterlaceMode = cudaVideoDeinterlaceMode_Weave;
@@ -12783,13 +12803,14 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
     bzi_nvdec_destroy(device, decoder);
     if (bzi_device_caps(device, want->codec, want->chroma, want->depth, &caps, err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
-    bzi_nvdec_describe(want, parsed, &info);
+    bzi_nvdec_describe(device, want, parsed, &info);
     decoder->quirks = bzi_device_kind(device, want->codec, want->chroma, want->depth)->quirks;
     if (decoder->quirks & BZI_QUIRK_INTRA)
         info.ulIntraDecodeOnly = 0;
     info.ulMaxWidth = bzi_nvdec_max_edge(parsed->coded_width, had_width, caps.nMaxWidth);
     info.ulMaxHeight = bzi_nvdec_max_edge(parsed->coded_height, had_height, caps.nMaxHeight);
-    *bytes = bzi_nvdec_bytes(want, info.ulNumDecodeSurfaces, info.ulMaxWidth, info.ulMaxHeight) +
+    *bytes = bzi_nvdec_bytes(want, info.ulNumDecodeSurfaces + info.ulNumOutputSurfaces, info.ulMaxWidth,
+                             info.ulMaxHeight) +
              atomic_load(&device->decoder_extra);
     if (atomic_fetch_add(&device->decoder_bytes, *bytes) + *bytes > device->decoder_budget) {
         status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY,
@@ -12805,7 +12826,7 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
         return status == BZNA_E_MEMORY ? BZI_NVDEC_NO_MEMORY : BZI_NVDEC_FAILED;
     }
     atomic_fetch_add(&device->decoders_made, 1);
-    decoder->surfaces = bzi_nvdec_surfaces(parsed);
+    decoder->surfaces = (uint32_t)info.ulNumDecodeSurfaces;
     decoder->max_width = (uint32_t)info.ulMaxWidth;
     decoder->max_height = (uint32_t)info.ulMaxHeight;
     decoder->bytes = *bytes;
@@ -12820,7 +12841,7 @@ static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const b
     CUresult result;
     bzna_error ignored;
     if (!decoder->handle || !bzi_nvdec_fits(decoder, want) || parsed->coded_width > decoder->max_width ||
-        parsed->coded_height > decoder->max_height || bzi_nvdec_surfaces(parsed) > decoder->surfaces)
+        parsed->coded_height > decoder->max_height || parsed->min_num_decode_surfaces > decoder->surfaces)
         return 0;
     memset(&info, 0, sizeof info);
     info.ulWidth = info.ulTargetWidth = parsed->coded_width;
@@ -12912,7 +12933,7 @@ static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_f
         if (d->lost && d->busy == d->lost)
             bzi_nvdec_destroy(cache->device, d);
         if (d->handle && !d->lost && !memcmp(&d->format, want, sizeof *want))
-            return bzi_nvdec_free_surface(d) < BZI_SESSION_SURFACES ? d : NULL;
+            return bzi_nvdec_free_surface(cache->device, d) < BZI_LIMIT_SURFACES ? d : NULL;
         if (d->busy) {
             busy_fits |= bzi_nvdec_fits(d, want);
             continue;
@@ -12944,7 +12965,7 @@ static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *d
             cache->target++;
     } else {
         bzi_nvdec_result result;
-        *bytes = bzi_nvdec_bytes(want, bzi_nvdec_surfaces(parsed),
+        *bytes = bzi_nvdec_bytes(want, bzi_nvdec_surfaces(cache->device, parsed) + cache->device->desc.session_mapped,
                                  bzi_nvdec_max_edge(parsed->coded_width, 0, UINT32_MAX),
                                  bzi_nvdec_max_edge(parsed->coded_height, 0, UINT32_MAX)) +
                  atomic_load(&cache->device->decoder_extra);
@@ -13062,9 +13083,10 @@ struct bzi_session {
     bzi_parser       parsers[BZI_SESSION_PARSERS];
     bzi_nvdec_cache  decoders;
     uint32_t         failures;        /* calls of the driver in a row that failed, and did not lose the device */
-    bzi_flight       pending[BZI_SESSION_DEPTH];      /* submitted: a ring */
+    uint32_t         silent;          /* the driver does not say when a picture is done */
+    bzi_flight       pending[BZI_LIMIT_SESSION_DEPTH];        /* submitted: a ring */
     uint32_t         pending_first, pending_count;
-    bzi_flight       mapped[BZI_SESSION_MAPPED];
+    bzi_flight       mapped[BZI_KERNEL_SLOTS];
     uint32_t         mapped_count;
     bzi_software     software;        /* what pictures are compared with; memory NULL: it is not open */
 };
@@ -13129,9 +13151,9 @@ static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
     if (!s || s->result != BZI_NVDEC_OK)
         return 0;
     if (s->queued)                                          /* the picture's decoder stays as it is */
-        return (int)bzi_nvdec_surfaces(format);
+        return (int)bzi_nvdec_surfaces(s->session->device, format);
     s->result = bzi_nvdec_cache_acquire(&s->session->decoders, &s->want, format, &s->flight.decoder, s->err);
-    return s->result == BZI_NVDEC_OK ? (int)bzi_nvdec_surfaces(format) : 0;
+    return s->result == BZI_NVDEC_OK ? (int)bzi_nvdec_surfaces(s->session->device, format) : 0;
 }
 
 /* Gives the picture to a decoder. */
@@ -13153,10 +13175,10 @@ static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFO
         BZI_FAIL(s->err, BZNA_E_CODEC, "the picture has film grain, which takes two surfaces");
         return BZI_NVDEC_REFUSED;
     }
-    flight->surface = bzi_nvdec_free_surface(flight->decoder);
+    flight->surface = bzi_nvdec_free_surface(device, flight->decoder);
     if (flight->decoder->quirks & BZI_QUIRK_INDEX)
         flight->surface = (uint32_t)parameters->CurrPicIdx % BZI_LIMIT_SURFACES;
-    if (flight->decoder->busy >> flight->surface & 1)
+    if (flight->surface == BZI_LIMIT_SURFACES || flight->decoder->busy >> flight->surface & 1)
         return BZI_NVDEC_BUSY;
     parameters->CurrPicIdx = (int)flight->surface;
     if (s->want.codec == BZNA_CODEC_AV1) {
@@ -13294,7 +13316,7 @@ static bzi_nvdec_result bzi_session_submit(bzi_session *session, const bzna_imag
     /* Looked for again in the sequence callback: to be busy there would cost the parser, which has then seen the
      * picture. */
     flight->decoder = bzi_nvdec_cache_find(&session->decoders, &submission.want);
-    if (session->pending_count == BZI_SESSION_DEPTH || !flight->decoder)
+    if (session->pending_count == session->device->desc.session_depth || !flight->decoder)
         return BZI_NVDEC_BUSY;
     flight->tag = tag;
     flight->picture = *picture;
@@ -13309,7 +13331,7 @@ static bzi_nvdec_result bzi_session_submit(bzi_session *session, const bzna_imag
         return result == BZI_NVDEC_FAILED ? bzi_session_fall_back(session, err) : result;
     }
     bzi_nvdec_cache_use(&session->decoders, flight->decoder, flight->surface);
-    session->pending[(session->pending_first + session->pending_count++) % BZI_SESSION_DEPTH] = *flight;
+    session->pending[(session->pending_first + session->pending_count++) % BZI_LIMIT_SESSION_DEPTH] = *flight;
     return BZI_NVDEC_OK;
 }
 
@@ -13346,48 +13368,80 @@ static void bzi_slot_on_surface(bzi_kernel_slot *slot, uint32_t semi_planar)
 
 static void bzi_session_unmap(bzi_session *session, const bzi_flight *flight)
 {
-    session->device->cu.unmap(flight->decoder->handle, flight->address);
+    if (!atomic_load(&session->device->stuck))              /* else this might not return */
+        session->device->cu.unmap(flight->decoder->handle, flight->address);
     flight->decoder->busy &= ~(1u << flight->surface);
 }
 
-/* Whether NVDEC decoded the whole picture. Of AV1, and by old drivers, no status is given. */
-static bzna_status bzi_session_check_decoded(bzi_session *session, const bzi_flight *flight, bzna_error *err)
+/* What NVDEC says of a picture. Of AV1, and by old drivers, no status is given: Invalid. */
+static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *flight, cuvidDecodeStatus *out,
+                                   bzna_error *err)
 {
     bzi_device *device = session->device;
-    CUVIDGETDECODESTATUS decoded;
-    CUresult result;
-    memset(&decoded, 0, sizeof decoded);
-    result = device->cu.decode_status(flight->decoder->handle, (int)flight->surface, &decoded);
-    if (result != CUDA_SUCCESS)
-        return bzi_cuda_is_lost((int)result) ? bzi_device_check(device, result, "cuvidGetDecodeStatus", err) : BZNA_OK;
-    if (decoded.decodeStatus == cuvidDecodeStatus_Error || decoded.decodeStatus == cuvidDecodeStatus_Error_Concealed)
-        return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, decoded.decodeStatus, "NVDEC: the picture is damaged");
+    CUVIDGETDECODESTATUS decoded = { .decodeStatus = cuvidDecodeStatus_Invalid };
+    const CUresult result = device->cu.decode_status(flight->decoder->handle, (int)flight->surface, &decoded);
+    *out = result == CUDA_SUCCESS ? decoded.decodeStatus : cuvidDecodeStatus_Invalid;
+    return bzi_cuda_is_lost((int)result) ? bzi_device_check(device, result, "cuvidGetDecodeStatus", err) : BZNA_OK;
+}
+
+/* Waits until a picture is done, if NVDEC says so: a driver that has no word for a picture in its first half second has
+ * none for any. *out: what it says, Invalid: nothing. */
+static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *flight, cuvidDecodeStatus *out,
+                                     bzna_error *err)
+{
+    bzi_device *device = session->device;
+    const uint64_t begin = bzi_os_now_ns();
+    *out = cuvidDecodeStatus_Invalid;
+    while (!session->silent && flight->decoder->format.codec != BZNA_CODEC_AV1) {
+        uint64_t waited;
+        bzna_status status = bzi_session_ask(session, flight, out, err);
+        if (status != BZNA_OK || (*out != cuvidDecodeStatus_Invalid && *out != cuvidDecodeStatus_InProgress))
+            return status;
+        waited = bzi_os_now_ns() - begin;
+        if (waited > BZI_NVDEC_DEADLINE_NS)
+            atomic_store(&device->stuck, 1);
+        if (atomic_load(&device->stuck))
+            return bzi_device_video(device, err);
+        session->silent = *out == cuvidDecodeStatus_Invalid && waited > BZI_NVDEC_DEADLINE_NS / 10;
+        bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
+    }
     return BZNA_OK;
 }
 
-/* Waits for the oldest picture and maps it. Its tag is set in every case; the rest of *out is valid until
- * bzi_session_unmap_all. Pre: pending_count > 0, mapped_count < BZI_SESSION_MAPPED. */
+/* Maps the oldest picture, for which the driver waits, or we do. Its tag is set in every case; the rest of *out is
+ * valid until bzi_session_unmap_all. Pre: pending_count > 0, mapped_count < session_mapped. */
 static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, bzna_error *err)
 {
     bzi_device *device = session->device;
     CUVIDPROCPARAMS parameters;
     unsigned long long address = 0;
     unsigned pitch = 0;
+    cuvidDecodeStatus decoded = cuvidDecodeStatus_Invalid;
     CUresult result;
+    bzna_status status = BZNA_OK;
     *out = session->pending[session->pending_first];
-    session->pending_first = (session->pending_first + 1) % BZI_SESSION_DEPTH;
+    session->pending_first = (session->pending_first + 1) % BZI_LIMIT_SESSION_DEPTH;
     session->pending_count--;
     memset(&parameters, 0, sizeof parameters);
     parameters.progressive_frame = 1;
     parameters.output_stream = session->stream;
-    result = device->cu.map(out->decoder->handle, (int)out->surface, &address, &pitch, &parameters);
-    if (bzi_device_check(device, result, "cuvidMapVideoFrame64", err) != BZNA_OK) {
+    if (device->spins)
+        status = bzi_session_await(session, out, &decoded, err);
+    if (status == BZNA_OK) {
+        result = device->cu.map(out->decoder->handle, (int)out->surface, &address, &pitch, &parameters);
+        status = bzi_device_check(device, result, "cuvidMapVideoFrame64", err);
+    }
+    if (status != BZNA_OK) {
         out->decoder->lost |= 1u << out->surface;           /* the decoder takes no more pictures */
         return bzi_session_fall_back(session, err);
     }
     session->failures = 0;
     out->address = address;
-    if (bzi_session_check_decoded(session, out, err) != BZNA_OK) {
+    if (decoded == cuvidDecodeStatus_Invalid)
+        status = bzi_session_ask(session, out, &decoded, err);
+    if (decoded == cuvidDecodeStatus_Error || decoded == cuvidDecodeStatus_Error_Concealed)
+        status = bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, decoded, "NVDEC: the picture is damaged");
+    if (status != BZNA_OK) {
         bzi_session_unmap(session, out);
         return BZI_NVDEC_FAILED;
     }
@@ -13449,16 +13503,12 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 
 #ifndef BENZINA_NO_CUDA
 
-/* How often a picture is decoded; fewer times where all copies would take so many bytes. */
-#define BZI_CHECK_ROUNDS  12u
+/* How often a picture is decoded: twice for each surface of a session; fewer times where all copies would take so many
+ * bytes. */
+#define BZI_CHECK_ROUNDS  (2 * (BZI_LIMIT_SESSION_DEPTH + BZI_KERNEL_SLOTS))
 #define BZI_CHECK_BYTES   (64u << 20)
 /* So often a picture is copied, which keeps the stream behind the decoder, as kernels of large batches do. */
 #define BZI_CHECK_COPIES  64u
-/* So long a picture may take, once its decoder is there. */
-#ifndef BZI_CHECK_DEADLINE_NS
-#  define BZI_CHECK_DEADLINE_NS 5000000000u
-#endif
-#define BZI_CHECK_POLL_NS 100000u
 /* Of what is measured of a decoder, more than this is not its own. */
 #define BZI_CHECK_MAX_EXTRA (256u << 20)
 
@@ -13511,7 +13561,6 @@ typedef struct bzi_check {
     uint64_t         sums[2];
     uint8_t          bytes[2][256];
     uint32_t         rounds;
-    uint32_t         is_silent;       /* NVDEC does not say when a picture is done */
     bzi_flight       flights[BZI_CHECK_ROUNDS];
     uint64_t         surface_bytes;
     uint8_t         *surfaces;        /* pinned: a copy for each round */
@@ -13671,39 +13720,14 @@ static bzna_status bzi_check_sum_of(bzi_session *session, const bzna_image *imag
 
 /* --- NVDEC --- */
 
-/* Waits until the oldest picture in flight is done, if NVDEC says so: a driver that has no word for a picture in its
- * first half second has none for any. */
-static bzna_status bzi_check_wait(bzi_check *check, bzna_error *err)
-{
-    bzi_device *device = check->session->device;
-    const bzi_flight *flight = &check->session->pending[check->session->pending_first];
-    const uint64_t begin = bzi_os_now_ns();
-    while (!check->is_silent) {
-        CUVIDGETDECODESTATUS decoded = { .decodeStatus = cuvidDecodeStatus_Invalid };
-        const CUresult result = device->cu.decode_status(flight->decoder->handle, (int)flight->surface, &decoded);
-        const uint64_t waited = bzi_os_now_ns() - begin;
-        if (result != CUDA_SUCCESS)
-            return bzi_device_check(device, result, "cuvidGetDecodeStatus", err);
-        if (decoded.decodeStatus == cuvidDecodeStatus_Invalid) {
-            check->is_silent = waited > BZI_CHECK_DEADLINE_NS / 10;
-        } else if (decoded.decodeStatus != cuvidDecodeStatus_InProgress) {
-            break;
-        } else if (waited > BZI_CHECK_DEADLINE_NS) {
-            atomic_store(&device->stuck, 1);
-            return bzi_device_video(device, err);
-        }
-        bzi_os_sleep_ns(BZI_CHECK_POLL_NS);
-    }
-    return BZNA_OK;
-}
-
 /* Maps the oldest picture, and enqueues copies of it. */
 static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *err)
 {
     bzi_session *session = check->session;
     bzi_flight *flight = &check->flights[round];
     void *pinned = check->surfaces;
-    bzna_status status = bzi_check_wait(check, err);
+    cuvidDecodeStatus ignored;
+    bzna_status status = bzi_session_await(session, &session->pending[session->pending_first], &ignored, err);
     if (status == BZNA_OK && bzi_session_map(session, flight, err) != BZI_NVDEC_OK)
         return err->status;
     if (status == BZNA_OK && !pinned) {
@@ -13719,7 +13743,7 @@ static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *e
 
 /* Which picture a round decodes: in the order of Thue and Morse, so that what was in a surface before, however long
  * ago, is not always what should be there. */
-static uint32_t bzi_check_which(uint32_t round) { return 0x6996u >> round % 16 & 1; }
+static uint32_t bzi_check_which(uint32_t round) { return (0x6996u >> round % 16 ^ 0x6996u >> round / 16) & 1; }
 
 /* As an engine does: submits what there is room for, maps some, and unmaps them behind what reads them. */
 static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
@@ -13738,7 +13762,7 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
         if (!session->pending_count)
             return BZI_FAIL(err, BZNA_E_DEVICE, "no surface comes free");
         status = bzi_check_map(check, mapped, err);
-        if (session->mapped_count == BZI_SESSION_MAPPED || !session->pending_count)
+        if (session->mapped_count == session->device->desc.session_mapped || !session->pending_count)
             bzi_session_unmap_all(session);
     }
     return status;
@@ -13793,8 +13817,6 @@ static bzna_status bzi_check_try(bzi_check *check, bzna_error *err)
         session->decoders.decoders[i].used = 0;             /* the next pictures take these first */
     if (status == BZNA_OK)
         return status;
-    if (atomic_load(&session->device->stuck))
-        session->mapped_count = 0;                          /* to unmap might not return */
     bzi_session_unmap_all(session);
     session->pending_count = 0;
     for (uint32_t i = 0; i < BZI_SESSION_PARSERS; i++)
@@ -13845,15 +13867,14 @@ static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
 {
     const char *skip = "NVDEC does not say when AV1 is decoded";
     bzna_status status = BZNA_E_UNSUPPORTED;
-    check->rounds = BZI_CHECK_ROUNDS;
-    check->is_silent = check->want.codec == BZNA_CODEC_AV1;
-    if (!check->is_silent || check->session->device->checks == BZI_CHECKS_ALL) {
+    check->rounds = 2 * bzi_nvdec_chosen(check->session->device);
+    if (check->want.codec != BZNA_CODEC_AV1 || check->session->device->checks == BZI_CHECKS_ALL) {
         if (bzi_check_use_built_in(check))
             return bzi_check_run(check, err);
         if (!check->images[0].data)
             return BZNA_OK;
         check->images[1] = check->images[0];
-        check->rounds = 1 + (uint32_t)bzi_min(BZI_CHECK_ROUNDS - 1, BZI_CHECK_BYTES /
+        check->rounds = 1 + (uint32_t)bzi_min(check->rounds - 1, BZI_CHECK_BYTES /
                                               (6ull * check->want.width * check->want.height));
         status = bzi_check_sum_of(check->session, &check->images[0], &check->format, &check->picture, &check->sums[0],
                                   err);
@@ -14030,8 +14051,9 @@ typedef struct bzi_lane {
     void             *stream;
     uint32_t          number;         /* of its events in batches: engines first, then the loader's workers */
     uint32_t          count;          /* of items */
-    bzi_item         *items[BZI_KERNEL_SLOTS];
-    bzna_status       status[BZI_KERNEL_SLOTS];
+    uint32_t          kept;           /* 1: the first item was launched before, its batch's event is to come */
+    bzi_item         *items[BZI_KERNEL_SLOTS + 1];
+    bzna_status       status[BZI_KERNEL_SLOTS + 1];
     uint32_t          slot_count[BZI_LIMIT_OUTPUTS];
     bzi_kernel_slots  slots[BZI_LIMIT_OUTPUTS];
     bzna_error        error;          /* status < 0: of a launch since the last flush */
@@ -15394,23 +15416,24 @@ static bzna_status bzi_lane_download(const bzi_lane *lane, const bzi_item *item,
     return status;
 }
 
-/* Enqueues what was gathered: a launch an output; copies, when batches go to the host; an event a batch. */
-static bzna_status bzi_lane_launch(bzi_lane *lane, bzna_error *err)
+/* Enqueues what was gathered: a launch an output; copies, when batches go to the host; an event a batch, but none of
+ * `more`, which the lane will write more of. */
+static bzna_status bzi_lane_launch(bzi_lane *lane, const bzna_batch *more, bzna_error *err)
 {
     const bzna_loader *loader = lane->items[0]->batch->loader;
     bzna_status status;
-    for (uint32_t i = 0; i < lane->count; i++)
+    for (uint32_t i = lane->kept; i < lane->count; i++)
         lane->items[i]->batch->touched[lane->number] = 1;
     bzi_lane_warp_all(lane, loader);
     status = lane->error.status;
     if (status != BZNA_OK)
         *err = lane->error;
     lane->error.status = BZNA_OK;
-    for (uint32_t i = 0; i < lane->count && status == BZNA_OK && !loader->on_device; i++)
+    for (uint32_t i = lane->kept; i < lane->count && status == BZNA_OK && !loader->on_device; i++)
         status = bzi_lane_download(lane, lane->items[i], err);
     for (uint32_t i = 0; i < lane->count && status == BZNA_OK; i++) {
         bzna_batch *batch = lane->items[i]->batch;
-        if (i + 1 == lane->count || lane->items[i + 1]->batch != batch)
+        if (batch != (i + 1 < lane->count ? lane->items[i + 1]->batch : more))
             status = bzi_device_record(lane->device, batch->written[lane->number], lane->stream, err);
     }
     if (status != BZNA_OK)                                  /* no event tells when what was enqueued has ended, */
@@ -15418,31 +15441,32 @@ static bzna_status bzi_lane_launch(bzi_lane *lane, bzna_error *err)
     return status;
 }
 
-/* Gives the slots to their batches. status: of the launch, which began at start. */
-static void bzi_lane_give(bzi_lane *lane, bzna_loader *loader, bzna_status status, const bzna_error *err,
-                          uint64_t start)
+/* Launches what was gathered, and gives the slots to their batches: all but the last one of `more`, without which that
+ * batch is not ready, nor can it be thrown away. A launch that failed leaves nothing to be kept. */
+static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
 {
-    uint64_t each = (bzi_os_now_ns() - start) / lane->count;
+    bzna_loader *loader = lane->items[0]->batch->loader;
+    const uint64_t start = bzi_os_now_ns();
+    const uint32_t count = lane->count, kept = lane->kept;
+    uint64_t each;
+    bzna_error err;
+    bzna_status status = bzi_lane_launch(lane, more, &err);
+    each = (bzi_os_now_ns() - start) / (count > kept ? count - kept : 1);
     bzi_os_lock(&loader->mutex);
     if (status != BZNA_OK)
-        bzi_loader_break(loader, err);                      /* slots that nothing was written to cannot be delivered */
-    for (uint32_t i = 0; i < lane->count; i++) {
+        bzi_loader_break(loader, &err);                     /* slots that nothing was written to cannot be delivered */
+    lane->count = lane->kept = status == BZNA_OK && more;
+    for (uint32_t i = 0; i < count; i++) {
         bzi_item *item = lane->items[i];
-        item->warp_ns += each;
-        if (lane->status[i] == BZNA_OK)
+        item->warp_ns += i < kept ? 0 : each;
+        if (lane->status[i] == BZNA_OK && i >= kept)
             bzi_item_account(item, BZNA_OK);                /* those that failed were counted when they did */
-        bzi_item_finish(item, lane->status[i]);
+        if (i + 1 < count || !lane->kept)
+            bzi_item_finish(item, lane->status[i]);
     }
-    lane->count = 0;
+    lane->items[0] = lane->items[count - 1];
+    lane->status[0] = lane->status[count - 1];
     bzi_os_unlock(&loader->mutex);
-}
-
-static void bzi_lane_flush(bzi_lane *lane)
-{
-    uint64_t start = bzi_os_now_ns();
-    bzna_error err;
-    bzna_status status = bzi_lane_launch(lane, &err);
-    bzi_lane_give(lane, lane->items[0]->batch->loader, status, &err, start);
 }
 
 /* --- The end of a sample --- */
@@ -15708,7 +15732,7 @@ static void bzi_worker_item(bzi_worker *worker, bzi_item *item)
     else
         bzi_lane_add(lane, item, status);
     if (lane && lane->count)
-        bzi_lane_flush(lane);
+        bzi_lane_flush(lane, NULL);
 }
 
 /* An item that was read, or NULL when the loader closes. Called and returns with the lock held. */
@@ -15853,26 +15877,30 @@ static bzi_item *bzi_pool_take(bzi_engine *engine, int busy)
     return item;
 }
 
-/* Launches the kernel for the lane's slots, which read the mapped surfaces, and unmaps those. */
-static void bzi_engine_flush(bzi_engine *engine)
+/* Launches the kernel for the lane's slots, which read the mapped surfaces, and unmaps those. The event of the last
+ * one's batch may wait for pictures of that batch that are in flight. */
+static void bzi_engine_flush(bzi_engine *engine, int may_wait)
 {
+    const bzi_session *session = &engine->session;
     bzi_lane *lane = &engine->lane;
-    bzna_loader *loader = lane->count ? lane->items[0]->batch->loader : NULL;
-    uint64_t start = bzi_os_now_ns();
-    bzna_error err;
-    bzna_status status = loader ? bzi_lane_launch(lane, &err) : BZNA_OK;
+    const bzna_batch *last = lane->count ? lane->items[lane->count - 1]->batch : NULL, *more = NULL;
+    for (uint32_t i = 0; may_wait && i < session->pending_count; i++) {
+        const bzi_item *item = session->pending[(session->pending_first + i) % BZI_LIMIT_SESSION_DEPTH].tag;
+        more = item->batch == last ? last : more;
+    }
+    if (last)
+        bzi_lane_flush(lane, more);
     bzi_session_unmap_all(&engine->session);
-    if (loader)
-        bzi_lane_give(lane, loader, status, &err, start);
 }
 
 /* Makes room in the lane for an item of this loader. */
 static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
 {
     const bzi_lane *lane = &engine->lane;
-    if (lane->count == BZI_KERNEL_SLOTS || engine->session.mapped_count == BZI_SESSION_MAPPED ||
-        (lane->count && lane->items[0]->batch->loader != item->batch->loader))
-        bzi_engine_flush(engine);
+    const int other = lane->count && lane->items[0]->batch->loader != item->batch->loader;
+    if (other || lane->count - lane->kept == BZI_KERNEL_SLOTS ||
+        engine->session.mapped_count == engine->pool->device->desc.session_mapped)
+        bzi_engine_flush(engine, !other);
 }
 
 /* The sample cannot be had: its slot takes another sample, or is filled. Pre: every mapped surface that a sample needs
@@ -15999,8 +16027,8 @@ static void bzi_engine_advance(bzi_engine *engine)
     bzi_session *session = &engine->session;
     if (session->pending_count)
         bzi_engine_map(engine);
-    if (!session->pending_count || session->mapped_count == BZI_SESSION_MAPPED)
-        bzi_engine_flush(engine);
+    if (!session->pending_count || session->mapped_count == session->device->desc.session_mapped)
+        bzi_engine_flush(engine, 1);
 }
 
 static int bzi_engine_busy(const bzi_engine *engine)
@@ -16118,7 +16146,8 @@ static void *bzi_engine_run(void *argument)
     engine->lane.stream = engine->session.stream;
     while (!engine->retired) {
         int busy = bzi_engine_busy(engine);
-        bzi_item *item = engine->session.pending_count < BZI_SESSION_DEPTH ? bzi_pool_take(engine, busy) : NULL;
+        int full = engine->session.pending_count == pool->device->desc.session_depth;
+        bzi_item *item = full ? NULL : bzi_pool_take(engine, busy);
         if (item)
             bzi_engine_begin(engine, item);
         else if (busy)
@@ -16183,7 +16212,7 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
     return BZNA_OK;
 }
 
-static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, uint32_t sessions, bzi_pool **out, bzna_error *err)
+static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **out, bzna_error *err)
 {
     bzi_pool *pool = bzi_alloc_zero(&host->memory, 1, sizeof *pool);
     bzna_status status;
@@ -16191,7 +16220,11 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, uint32_t se
         return bzi_fail_memory(err, "decode sessions");
     pool->host = host;
     pool->device = device;
-    pool->count = sessions ? sessions : 2 * device->info.engines;
+    pool->count = device->desc.sessions;
+    if (!pool->count && device->desc.sessions_per_engine)
+        pool->count = (uint32_t)bzi_min(device->desc.sessions_per_engine * device->info.engines, BZI_LIMIT_SESSIONS);
+    if (!pool->count)
+        pool->count = device->info.engines == 1 ? 3 : 2 * device->info.engines;
     if ((status = bzi_pool_start(pool, err)) != BZNA_OK) {
         bzi_pool_close(pool);
         return status;
@@ -16202,8 +16235,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, uint32_t se
 
 #else
 
-#define bzi_pool_open(device, host, sessions, out, err) bzi_device_none(err, device, host, sessions, out)
-#define bzi_pool_close                                  bzi_device_skip
+#define bzi_pool_open(device, host, out, err) bzi_device_none(err, device, host, out)
+#define bzi_pool_close                        bzi_device_skip
 
 #endif
 
@@ -16215,7 +16248,6 @@ struct bzna_context {
     bzi_host       *host;
     atomic_int      references;       /* the owner's, and one a loader */
     bzi_device_desc device_desc;
-    uint32_t        sessions;         /* context_config.sessions */
     bzi_mutex       mutex;            /* (C) a leaf; never held across a call of the driver's or the user's */
     bzi_device     *device;           /* (C) */
     bzna_error      device_error;     /* (C) status < 0: why there is no device */
@@ -16260,7 +16292,10 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
     context->device_desc.cuda_context = config->cuda_context;
     context->device_desc.decode_memory_bytes = config->decode_memory_bytes;
     context->device_desc.allocator = config->device_allocator;
-    context->sessions = config->sessions;
+    context->device_desc.sessions = config->sessions;
+    context->device_desc.sessions_per_engine = config->sessions_per_engine;
+    context->device_desc.session_depth = config->session_depth;
+    context->device_desc.session_mapped = config->session_mapped;
     *out = context;
     return BZNA_OK;
 }
@@ -16336,7 +16371,7 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
     bzi_os_unlock(&context->mutex);
     if (*out)
         return BZNA_OK;
-    if ((status = bzi_pool_open(context->device, context->host, context->sessions, &made, err)) != BZNA_OK)
+    if ((status = bzi_pool_open(context->device, context->host, &made, err)) != BZNA_OK)
         return status;
     bzi_context_keep(context, NULL, NULL, made);
     *out = context->pool;
@@ -16480,7 +16515,7 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
     const uint64_t in_flight = config->pipeline.batches_in_flight;
     loader->item_count = config->read.ahead_samples + config->decode.threads + config->read.threads;
     if (loader->pool)
-        loader->item_count += loader->pool->count * BZI_SESSION_SURFACES;
+        loader->item_count += loader->pool->count * bzi_nvdec_chosen(loader->device);
     loader->items = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->items);
     loader->free_items = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->free_items);
     loader->redo = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->redo);
@@ -17336,6 +17371,15 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
     if (c->sessions > BZI_LIMIT_SESSIONS)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.sessions: %u is more than %u", c->sessions,
                         BZI_LIMIT_SESSIONS);
+    if (c->sessions_per_engine > BZI_LIMIT_SESSIONS)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.sessions_per_engine: %u is more than %u",
+                        c->sessions_per_engine, BZI_LIMIT_SESSIONS);
+    if (c->session_depth > BZI_LIMIT_SESSION_DEPTH)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.session_depth: %u is more than %u", c->session_depth,
+                        BZI_LIMIT_SESSION_DEPTH);
+    if (c->session_mapped > BZI_KERNEL_SLOTS)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.session_mapped: %u is more than %u", c->session_mapped,
+                        BZI_KERNEL_SLOTS);
     if (c->cuda_context && c->device.kind == BZNA_DEVICE_CPU)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.cuda_context: device.kind is BZNA_DEVICE_CPU");
     if (!c->allocator.alloc) {
@@ -17345,6 +17389,8 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
     c->log_level = c->log_level ? c->log_level : BZNA_LOG_WARNING;
     c->max_sample_bytes = c->max_sample_bytes ? c->max_sample_bytes : BZI_LIMIT_SAMPLE_BYTES;
     c->max_edge_px = c->max_edge_px ? c->max_edge_px : BZI_LIMIT_EDGE;
+    c->session_depth = c->session_depth ? c->session_depth : 4;
+    c->session_mapped = c->session_mapped ? c->session_mapped : BZI_KERNEL_SLOTS;
     return BZNA_OK;
 }
 
@@ -17837,7 +17883,7 @@ static void bzi_loader_scale(const bzna_loader_config *config, bzi_loader_mode *
         mode->reader_threads = !mode->pool ? 1 : sessions < 4 ? 2 : (uint32_t)bzi_min(sessions / 2, 8);
     mode->read_ahead = config->read.ahead_samples;
     if (!mode->read_ahead)
-        mode->read_ahead = 2 * config->decode.threads + 2 + BZI_SESSION_DEPTH * sessions;
+        mode->read_ahead = 2 * config->decode.threads + 2 + 4 * sessions;
 }
 
 /* Decides, and changes nothing but *mode. Having no GPU is an error only if the config insists on one; having one that
@@ -18165,8 +18211,7 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_open: out is NULL");
     *out = NULL;
     memset(&c, 0, sizeof c);
-    if (config && (status = bzi_api_in(&c, sizeof c, config, offsetof(bzna_context_config, reserved0),
-                                       "context_config", &e)) != BZNA_OK)
+    if (config && (status = bzi_api_in(&c, sizeof c, config, 0, "context_config", &e)) != BZNA_OK)
         BZI_API_END(status);
     if ((status = bzi_context_check(&c, &e)) != BZNA_OK || (status = bzi_context_make(&c, out, &e)) != BZNA_OK)
         BZI_API_END(status);

@@ -171,10 +171,9 @@
  *
  * Decode sessions belong to the context and serve all its loaders: each is a thread with a CUDA
  * stream, and decoders for up to eight frame sizes; with more, it decodes more slowly. It holds up
- * to 8 samples: with fewer slots in flight (batch_size * batches_in_flight), some sessions wait.
- * What NVDEC cannot decode here (codec, depth, chroma format, size), or a call of the driver's
- * refuses, software decodes on the loader's threads; bzna_loader_stats counts it. Pixels are equal,
- * bit for bit, but damage may be noticed by one decoder alone.
+ * to 12 samples: with fewer slots in flight (batch_size * batches_in_flight), some sessions wait.
+ * What NVDEC cannot decode here (codec, depth, chroma format, size), or the driver refuses, the
+ * loader's threads decode; bzna_loader_stats counts. Pixels are equal; one may overlook damage.
  * The kernel is checked when a device is opened, NVDEC before it decodes pictures of a kind (codec,
  * chroma format, depth): by built-in pictures, or the first one against libavcodec. What fails is
  * gone around, or decoded in software, and logged. BENZINA_NVDEC_CHECK=0 in the environment skips
@@ -431,10 +430,11 @@ typedef struct bzna_context_config {
     /* longest edge of a coded frame, default 16384 (at most 65535); sample size, default 256 MiB */
     uint32_t              max_edge_px;
     uint64_t              max_sample_bytes;
-    /* NVDEC decode sessions, at most 256; default 2 for each engine of the device. Device memory
-     * for their decoders, by estimate, default an eighth of it all: with little, there are fewer,
-     * which change frame sizes; with none, a session ends */
-    uint32_t              sessions, reserved0;
+    /* NVDEC decode sessions: in all, or for each engine; default 2 (of a single engine, 3), at most
+     * 256. Of each, pictures being decoded (4, at most 16) and decoded ones that a launch warps (8,
+     * at most 8). Device memory for their decoders, by estimate, default an eighth of it all: with
+     * little, they are fewer and change frame sizes; with none, a session ends */
+    uint32_t              sessions, sessions_per_engine, session_depth, session_mapped;
     uint64_t              decode_memory_bytes;
     /* for batches and uploads; the CUcontext to work in, on its device, NULL: the primary one */
     bzna_device_allocator device_allocator;

@@ -748,7 +748,7 @@ typedef struct bare {
 static void bare_advance(bare *b, bzi_session *session)
 {
     bzi_flight flight;
-    if (session->mapped_count == BZI_SESSION_MAPPED || !session->pending_count)
+    if (session->mapped_count == session->device->desc.session_mapped || !session->pending_count)
         bzi_session_unmap_all(session);
     if (!session->pending_count)
         return;
@@ -1241,15 +1241,16 @@ static int decoders_make(bzi_device *device, CUvideodecoder *all, uint32_t width
     info.ulHeight = info.ulTargetHeight = height;
     info.ulMaxWidth = bzi_nvdec_max_edge(width, 0, 8192);
     info.ulMaxHeight = bzi_nvdec_max_edge(height, 0, 8192);
-    info.ulNumDecodeSurfaces = BZI_SESSION_SURFACES;
-    info.ulNumOutputSurfaces = BZI_SESSION_MAPPED;
+    info.ulNumDecodeSurfaces = bzi_nvdec_chosen(device);
+    info.ulNumOutputSurfaces = device->desc.session_mapped;
     info.ulIntraDecodeOnly = (unsigned long)intra;
     info.ulCreationFlags = cudaVideoCreate_PreferCUVID;
     info.DeinterlaceMode = cudaVideoDeinterlaceMode_Weave;
     info.OutputFormat = cudaVideoSurfaceFormat_NV12;
     info.display_area.right = (short)width;
     info.display_area.bottom = (short)height;
-    *estimate = bzi_nvdec_bytes(&format, BZI_SESSION_SURFACES, info.ulMaxWidth, info.ulMaxHeight);
+    *estimate = bzi_nvdec_bytes(&format, info.ulNumDecodeSurfaces + info.ulNumOutputSurfaces, info.ulMaxWidth,
+                                info.ulMaxHeight);
     while (made < MEASURED_DECODERS && device->cu.decoder_create(&all[made], &info) == CUDA_SUCCESS)
         made++;
     return made;

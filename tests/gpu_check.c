@@ -24,6 +24,7 @@ int main(void)
 #else
 #include "test.h"
 #include "known.h"
+#include "gate.h"
 #include <sys/wait.h>
 #ifdef __GLIBC__
 #  include <malloc.h>
@@ -868,7 +869,7 @@ static void decoding_advance(decoding *d)
     plain frame;
     bzi_nvdec_result result;
     bzna_status status;
-    if (d->session.mapped_count == BZI_SESSION_MAPPED || !d->session.pending_count)
+    if (d->session.mapped_count == device->desc.session_mapped || !d->session.pending_count)
         bzi_session_unmap_all(&d->session);
     if (!d->session.pending_count)
         return;
@@ -1704,6 +1705,39 @@ TEST(nvdec_overwrites_no_surface_that_a_slow_consumer_holds_up)
         backlog_of(2);
 }
 
+static bzna_status put_burden(void *user, void *stream, bzna_error *err) { return burden_put(user, stream, err); }
+
+/* Where it does not, the self-check must have found out. */
+TEST(a_picture_holds_while_its_surface_is_decoded_into_again)
+{
+    static const uint32_t codecs[] = { BZNA_CODEC_H264, BZNA_CODEC_H265 };
+    bzna_error err = fresh_error();
+    burden b;
+    void *stream = NULL;
+    REQUIRE(stream_make(device, &stream, &err) == BZNA_OK);
+    REQUIRE(burden_make(&b, BURDEN_SECONDS, stream, &err) == BZNA_OK);
+    for (int i = 0; i < 2; i++) {
+        gate g = { .close = put_burden, .user = &b };
+        bzna_codec_info c = { 0 };
+        uint32_t quirks;
+        device->checks = BZI_CHECKS_ALL;
+        bzna_context_get_codec_info(context, codecs[i], 1, 8, &c, sizeof c, &err);
+        device->checks = BZI_CHECKS_NONE;
+        if (!c.supported)
+            continue;
+        quirks = bzi_device_kind(device, codecs[i], 1, 8)->quirks;
+        CHECK_EQ(gate_try(&g, device, codecs[i], 0, &err), BZNA_OK);
+        printf("  %s: the next picture was done %s, in %s surface: the first one %s, the next one %s; the self-check goes "
+               "around it: %s %s\n", bzi_codec_name(codecs[i]), g.was_closed ? "while the stream waited" : "too late",
+               g.same_surface ? "the same" : "another", g.holds[0] ? "holds" : "is overwritten",
+               g.holds[1] ? "is right" : "is wrong", quirks & BZI_QUIRK_SURFACE ? "yes" : "no", err.message);
+        CHECK(g.was_closed && g.same_surface && g.holds[1]);
+        CHECK(g.holds[0] || quirks & BZI_QUIRK_SURFACE);
+    }
+    burden_free(&b);
+    bzi_device_stream_free(device, stream);
+}
+
 TEST(a_batch_moves_to_another_stream)
 {
     streams s = { .in_flight = 2 };
@@ -2347,6 +2381,7 @@ static const struct test { const char *name; void (*run)(void); int in_short, is
     SHORT(batches_come_to_the_host_as_they_are)
     ALL(no_number_of_sessions_changes_a_pixel)
     ALL(a_slow_consumer_reads_whole_batches_on_its_own_stream)
+    ALL(a_picture_holds_while_its_surface_is_decoded_into_again)
     ALL(nvdec_overwrites_no_surface_that_a_slow_consumer_holds_up)
     SHORT(a_batch_moves_to_another_stream)
     ALL(batches_lie_in_buffers_of_the_user)

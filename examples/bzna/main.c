@@ -72,7 +72,7 @@
     { "device", 0, KIND_DEVICE, FIELD(device), 0, 0, "auto|cpu|N", "auto", \
       "auto: a GPU if there is one; cpu: no GPU; N: CUDA device N" }, \
     { "sessions", 0, KIND_INTEGER, FIELD(sessions), 1, 256, "N", NULL, \
-      "NVDEC sessions (default: two for each NVDEC engine)" }, \
+      "NVDEC sessions (default: two for each NVDEC engine, three for one)" }, \
     OPTIONS_DATASET, OPTION_JSON
 
 #define PRESETS "ultrafast|superfast|veryfast|faster|fast|medium|slow|slower|veryslow|placebo"

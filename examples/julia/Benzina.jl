@@ -166,7 +166,9 @@ mutable struct bzna_context_config
     max_edge_px::UInt32
     max_sample_bytes::UInt64
     sessions::UInt32
-    reserved0::UInt32
+    sessions_per_engine::UInt32
+    session_depth::UInt32
+    session_mapped::UInt32
     decode_memory_bytes::UInt64
     device_allocator::bzna_device_allocator
     cuda_context::Ptr{Cvoid}

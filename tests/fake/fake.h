@@ -109,6 +109,8 @@ typedef struct fake_control {
      * are never done, and what waits for one never returns. */
     fake_number wrong_surface, wrong_intra, wrong_index, wrong_size, wrong_kernel, stuck;
     fake_number no_status;                  /* 1: cuvidGetDecodeStatus says Invalid of all pictures [0] */
+    fake_number spins;                      /* 1: contexts are another library's, in which waiting calls spin [0] */
+    fake_number lazy_streams; /* 1: work in a stream begins only when somebody waits for it, or asks [0] */
 
     /* Counters. */
     fake_number calls[FAKE_FUNCTION_COUNT]; /* each function's calls, failed ones too */
@@ -127,6 +129,7 @@ typedef struct fake_control {
     fake_number max_mapped, max_queued;     /* of any decoder; queued: submitted and not decoded */
     fake_number max_busy_decoders;          /* decoders with something queued, at the same time */
     fake_number max_busy_engines;
+    fake_number map_waits;                  /* maps of pictures that were not decoded yet */
     /* maps at which n pictures of the decoder were submitted and not mapped, that one included */
     fake_number map_depth[33];
     fake_number log_count;                  /* beyond FAKE_LOG_SIZE only the count goes on */

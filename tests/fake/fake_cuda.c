@@ -57,6 +57,7 @@ CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags);
 tcuDevicePrimaryCtxGetState cuDevicePrimaryCtxGetState;
 tcuDevicePrimaryCtxSetFlags cuDevicePrimaryCtxSetFlags;
 CUresult cuCtxGetCurrent(CUcontext *pctx);
+CUresult cuCtxGetFlags(unsigned *flags);
 CUresult cuStreamCreateWithPriority(CUstream *phStream, unsigned flags, int priority);
 CUresult cuThreadExchangeStreamCaptureMode(int *mode);
 
@@ -248,6 +249,7 @@ enum { FREE, MAKING, ALIVE, DEAD };
 
 struct CUctx_st {
     _Atomic int state;
+    fake_number flags;
     CUdevice    device;
     fake_number retained, objects;      /* of a primary context; what lives in it */
 };
@@ -457,6 +459,14 @@ CUresult cuCtxGetDevice(CUdevice *device)
 }
 
 /* What a driver may lack: neither scripted nor counted. */
+CUresult cuCtxGetFlags(unsigned *flags)
+{
+    if (!fake_current())
+        return (CUresult)FAKE_E_CONTEXT;
+    *flags = FAKE_GET(control->spins) ? 0 : (unsigned)FAKE_GET(fake_current()->flags);
+    return CUDA_SUCCESS;
+}
+
 CUresult cuCtxGetCurrent(CUcontext *pctx)
 {
     *pctx = fake_current();
@@ -465,15 +475,17 @@ CUresult cuCtxGetCurrent(CUcontext *pctx)
 
 CUresult cuDevicePrimaryCtxGetState(CUdevice dev, unsigned *flags, int *active)
 {
-    *flags = 0;
+    *flags = is_device(dev) ? (unsigned)FAKE_GET(contexts[dev].flags) : 0;
     *active = is_device(dev) && FAKE_GET(contexts[dev].retained) > 0;
     return CUDA_SUCCESS;
 }
 
 CUresult cuDevicePrimaryCtxSetFlags(CUdevice dev, unsigned flags)
 {
-    (void)flags;
-    return (CUresult)(is_device(dev) ? 0 : FAKE_E_DEVICE);
+    if (!is_device(dev))
+        return (CUresult)FAKE_E_DEVICE;
+    FAKE_SET(contexts[dev].flags, flags);
+    return CUDA_SUCCESS;
 }
 
 CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned flags, CUdevice dev)
@@ -484,6 +496,7 @@ CUresult cuCtxCreate_v2(CUcontext *pctx, unsigned flags, CUdevice dev)
     for (size_t i = DEVICES; i < sizeof contexts / sizeof contexts[0]; i++)
         if (claim(&contexts[i].state, FREE)) {
             contexts[i].device = dev;
+            FAKE_SET(contexts[i].flags, flags);
             settle(&contexts[i].state, ALIVE);
             *pctx = stack[depth++] = &contexts[i];
             return CUDA_SUCCESS;
@@ -523,7 +536,7 @@ struct CUstream_st {
     pthread_t       thread;
     node           *head;
     _Atomic(node *) tail;
-    fake_number     pushed, done;
+    fake_number     pushed, done, pumped;       /* pumped: so many may begin, where streams are lazy */
     fake_word       work, progress;
 };
 
@@ -537,7 +550,8 @@ static void *stream_main(void *argument)
         unsigned seen = FAKE_GET(s->work.value);
         int stopping = atomic_load_explicit(&s->stop, memory_order_acquire);
         node *next = atomic_load_explicit(&s->head->next, memory_order_acquire);
-        if (next) {
+        if (next && (stopping || lost() || !FAKE_GET(control->lazy_streams) ||
+                     FAKE_GET(s->done) < FAKE_GET(s->pumped))) {
             fake_nap(FAKE_GET(control->stream_us) + up_to(FAKE_GET(control->stream_delay_us)));
             next->work(next->payload, lost());
             free(s->head);
@@ -561,8 +575,17 @@ static int stream_start(struct CUstream_st *s, CUcontext context)
     FAKE_SET(s->tail, s->head);
     FAKE_SET(s->pushed, 0);
     FAKE_SET(s->done, 0);
+    FAKE_SET(s->pumped, 0);
     FAKE_SET(s->stop, 0);
     return s->head && !fake_start(&s->thread, stream_main, s);
+}
+
+/* Somebody waits for what was queued so far, or asks whether it is done. */
+static void stream_pump(struct CUstream_st *s)
+{
+    FAKE_SET(s->pumped, FAKE_GET(s->pushed));
+    if (FAKE_GET(control->lazy_streams))
+        fake_wake(&s->work);
 }
 
 /* Does all that was queued, then ends. */
@@ -636,6 +659,7 @@ int fake_stream_push(CUstream stream, uint64_t serial, fake_work *work, void *pa
 static CUresult stream_drain(struct CUstream_st *s)
 {
     long long target = FAKE_GET(s->pushed);
+    stream_pump(s);
     for (;;) {
         unsigned seen = FAKE_GET(s->progress.value);
         if (atomic_load_explicit(&s->done, memory_order_acquire) >= target || lost())
@@ -705,6 +729,7 @@ struct CUevent_st {
     CUcontext   context;
     /* pending: queued work that names the event, which keeps its place after its end */
     fake_number recorded, done[64], pending;
+    _Atomic(struct CUstream_st *) stream;       /* of the last record */
     fake_word   word;
 };
 
@@ -726,6 +751,9 @@ static struct CUevent_st *event_use(CUevent event, const char *function)
 
 static int event_reached(struct CUevent_st *e, long long number)
 {
+    struct CUstream_st *s = FAKE_GET(e->stream);
+    if (s && is_alive(&s->state))
+        stream_pump(s);
     return atomic_load_explicit(&e->done[number % 64], memory_order_acquire) >= number;
 }
 
@@ -778,6 +806,7 @@ CUresult cuEventCreate(CUevent *phEvent, unsigned Flags)
             continue;
         e->context = fake_current();
         FAKE_SET(e->recorded, 0);
+        FAKE_SET(e->stream, NULL);
         for (int k = 0; k < 64; k++)
             FAKE_SET(e->done[k], 0);
         fake_object(e->context, 1);
@@ -806,6 +835,7 @@ CUresult cuEventRecord(CUevent hEvent, CUstream hStream)
     ENTER(cuEventRecord, FAKE_CONTEXT, hStream, (intptr_t)hEvent);
     if (!event_use(hEvent, "cuEventRecord") || !(s = stream_use(hStream, "cuEventRecord")))
         return (CUresult)FAKE_E_HANDLE;
+    FAKE_SET(hEvent->stream, s);
     push_mark(s, work_record, hEvent, FAKE_ADD(hEvent->recorded, 1) + 1);
     return CUDA_SUCCESS;
 }
@@ -1305,6 +1335,7 @@ void fake_reset(void)
     pthread_mutex_unlock(&implicit_lock);
     for (size_t i = 0; i < sizeof contexts / sizeof contexts[0]; i++) {
         FAKE_SET(contexts[i].objects, 0);
+        FAKE_SET(contexts[i].flags, 0);
         contexts[i].device = i < DEVICES ? (CUdevice)i : 0;
         settle(&contexts[i].state, FREE);
     }

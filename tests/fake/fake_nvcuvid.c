@@ -877,6 +877,7 @@ static const char *check_map(decoder *d, int index)
     for (int i = 0; i < SURFACES; i++)
         depth += d->surface[i].state == QUEUED || d->surface[i].state == DECODED;
     FAKE_ADD(control->map_depth[depth], 1);
+    FAKE_ADD(control->map_waits, s->state == QUEUED);
     while (s->state == QUEUED && !lost())
         decoder_wait(d);
     return NULL;

@@ -301,7 +301,7 @@ impl ContextConfig {
         self
     }
 
-    /// Decode sessions on the GPU, which all loaders of the context share. Default: 2 for each NVDEC engine.
+    /// Decode sessions on the GPU, which all loaders of the context share. Default: 2 for each NVDEC engine, 3 for a single one.
     pub fn sessions(mut self, sessions: u32) -> Self {
         self.config.sessions = sessions;
         self

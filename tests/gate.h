@@ -1,0 +1,88 @@
+/* gate.h - whether a picture holds that was mapped and unmapped while its stream waits behind other work, when NVDEC
+ * decodes the next one into the same surface meanwhile. NVIDIA's documents do not say; whoever unmaps right after
+ * enqueueing what reads a picture, as FFmpeg and this library do, counts on it. For gpu_check.c, and for test_sessions.c,
+ * which proves on the fake driver that it notices. Include after benzina.c.
+ *
+ *     the gate closes: work that takes long is enqueued on the session's stream
+ *     picture A is decoded, mapped, read by a copy on the stream, and unmapped: all of that is queued behind the gate
+ *     picture B is decoded, into A's surface; NVDEC says that it is done, and the gate is still closed
+ *     the gate opens: what the copy has read must be A */
+#ifndef BENZINA_TEST_GATE_H
+#define BENZINA_TEST_GATE_H
+
+typedef struct gate {
+    bzna_status (*close)(void *user, void *stream, bzna_error *err);
+    void         *user;
+    int           was_closed;         /* when B was done: else nothing was tried */
+    int           same_surface;       /* A's and B's: likewise */
+    int           holds[2];           /* A, B */
+} gate;
+
+/* Decodes the next picture, maps it and enqueues a copy to the host. */
+static bzna_status gate_pass(bzi_check *check, uint32_t number, void *copy, uint64_t room, bzna_error *err)
+{
+    bzi_session *session = check->session;
+    bzi_flight *flight = &check->flights[number];
+    cuvidDecodeStatus decoded;
+    bzna_status status = bzi_session_await(session, &session->pending[session->pending_first], &decoded, err);
+    if (status != BZNA_OK || bzi_session_map(session, flight, err) != BZI_NVDEC_OK)
+        return err->status;
+    if (bzi_check_surface_bytes(flight) > room)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "a surface of %llu bytes",
+                        (unsigned long long)bzi_check_surface_bytes(flight));
+    return bzi_device_download(session->device, copy, flight->address, bzi_check_surface_bytes(flight), session->stream,
+                               err);
+}
+
+static bzna_status gate_submit(bzi_check *check, uint32_t number, bzna_error *err)
+{
+    return bzi_session_submit(check->session, &check->images[number], &check->picture, &check->format, NULL, err) ==
+                   BZI_NVDEC_OK ? BZNA_OK : err->status < 0 ? err->status : BZNA_E_DEVICE;
+}
+
+/* In the CUDA context, with decoders of these quirks. */
+static bzna_status gate_try(gate *g, bzi_device *device, uint32_t codec, uint32_t quirks, bzna_error *err)
+{
+    enum { ROOM = 1 << 20 };
+    bzi_session session;
+    bzi_check check = { .session = &session, .want = { codec, 1, 8, 0, 0 } };
+    bzi_caps *kind = bzi_device_kind(device, codec, 1, 8);
+    const uint32_t had = kind->quirks;
+    void *event = NULL, *pinned = NULL;
+    cuvidDecodeStatus decoded;
+    bzna_status status = bzi_session_open(&session, device, &device->desc.host->memory, err);
+    kind->quirks = quirks;
+    g->was_closed = g->same_surface = g->holds[0] = g->holds[1] = 0;
+    if (status == BZNA_OK && bzi_check_use_built_in(&check) &&
+        (status = bzi_device_pin(device, 2 * ROOM, &pinned, err)) == BZNA_OK &&
+        (status = bzi_device_event(device, &event, err)) == BZNA_OK &&
+        (status = gate_submit(&check, 1, err)) == BZNA_OK &&                 /* making the decoder takes long */
+        (status = gate_pass(&check, 1, pinned, ROOM, err)) == BZNA_OK) {
+        bzi_session_unmap_all(&session);
+        if ((status = bzi_device_drain(device, session.stream, err)) == BZNA_OK &&
+            (status = g->close(g->user, session.stream, err)) == BZNA_OK &&
+            (status = bzi_device_record(device, event, session.stream, err)) == BZNA_OK &&
+            (status = gate_submit(&check, 0, err)) == BZNA_OK &&
+            (status = gate_pass(&check, 0, pinned, ROOM, err)) == BZNA_OK) {
+            bzi_session_unmap_all(&session);
+            if ((status = gate_submit(&check, 1, err)) == BZNA_OK &&
+                (status = bzi_session_await(&session, &session.pending[session.pending_first], &decoded, err)) ==
+                    BZNA_OK) {
+                g->was_closed = device->cu.event_query(event) == CUDA_ERROR_NOT_READY;
+                status = gate_pass(&check, 1, (uint8_t *)pinned + ROOM, ROOM, err);
+                bzi_session_unmap_all(&session);
+            }
+        }
+        bzi_device_stream_wait(device, session.stream);
+        g->same_surface = check.flights[0].surface == check.flights[1].surface;
+        for (int i = 0; i < 2 && status == BZNA_OK; i++)
+            g->holds[i] = bzi_check_sum_copy(&check.flights[i], (uint8_t *)pinned + i * ROOM) == check.sums[i];
+    }
+    bzi_device_event_free(device, event);
+    bzi_device_unpin(device, pinned);
+    session.pending_count = 0;
+    bzi_session_close(&session);
+    kind->quirks = had;
+    return status;
+}
+#endif
