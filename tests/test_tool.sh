@@ -16,10 +16,10 @@ prepare() {
 usage_tests() {
     expect 0 "the tool's version" "$bzna" --version
     expect 0 "the tool's own help" "$bzna" --help
-    for command in pack info list extract verify batch bench index devices; do
+    for command in pack info list extract verify batch sheet view bench index devices; do
         says "$t/out" "bzna $command" "help lists $command"
     done
-    for command in pack info list extract verify batch bench index; do
+    for command in pack info list extract verify batch sheet view bench index; do
         expect 0 "$command --help" "$bzna" $command --help
         says "$t/out" "usage: bzna $command" "$command --help shows its usage"
         cp "$t/out" "$t/help"

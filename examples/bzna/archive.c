@@ -156,6 +156,10 @@ int archive_open_loader(const archive *a, const tool_options *o, const archive_l
     config.order.kind = o->shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL;
     config.order.seed = (uint64_t)o->seed;
     config.order.epochs = loading->epochs;
+    config.order.indices = loading->indices;
+    config.order.index_count = loading->index_count;
+    config.pipeline.transform = loading->transform;
+    config.pipeline.transform_user = loading->user;
     config.decode.threads = (uint32_t)o->threads;
     config.pipeline.batches_in_flight = loading->batches_in_flight;
     config.decode.decoder = option_value_of(o->decoder, decoders);

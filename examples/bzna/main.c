@@ -6,6 +6,8 @@
  *     bzna extract DATA INDEX          one picture, as PNG, PPM, planes or a bitstream, or another field
  *     bzna verify DATA                 looks for damage; with --decode, decodes every picture
  *     bzna batch DATA -o DIR           one batch as a loader delivers it, as picture files
+ *     bzna sheet DATA -o OUT.png       samples, or one sample under several augmentations, on one labelled sheet
+ *     bzna view DATA -o OUT.html       a page of samples, to look through in a browser
  *     bzna bench DATA                  pictures per second
  *     bzna index FILE...               an index beside each .tar or .rec, so that it opens at once
  *     bzna devices                     GPUs, and what their video decoders decode
@@ -47,13 +49,15 @@
     { "palette", 0, KIND_CHOICE, FIELD(palette), 0, 0, "colors|index", "colors", \
       "what pictures with a palette give: colors, or indices as gray" }
 
-/* What batch and bench have in common. */
+/* What batch, sheet and bench have in common. */
 #define DTYPES "f32|f16|bf16|u8|float32|float16|bfloat16|uint8"
 #define FILTERS "nearest|linear|cubic|lanczos|area|cubic-0.75|lanczos4"
-#define OPTIONS_LOADER \
+#define OPTIONS_TYPE \
     { "dtype", 0, KIND_CHOICE, FIELD(dtype), 0, 0, DTYPES, "f32", \
       "type of the batches; uint8 is rounded and saturated" }, \
-    { "layout", 0, KIND_CHOICE, FIELD(layout), 0, 0, "NCHW|NHWC", "NCHW", "planes, or pixels of channels" }, \
+    { "layout", 0, KIND_CHOICE, FIELD(layout), 0, 0, "NCHW|NHWC", "NCHW", "planes, or pixels of channels" }
+#define OPTIONS_LOADER \
+    { "flip", 0, KIND_REAL, FIELD(flip), 0, 1, "P", "0", "probability of a horizontal flip" }, \
     { "channels", 0, KIND_CHOICE, FIELD(channels), 0, 0, "RGB|BGR|gray|grey", "RGB", \
       "channels and their order; gray is one, the luma" }, \
     { "warp", 0, KIND_CHOICE, FIELD(warp), 0, 0, "random|center|none", "random", \
@@ -118,8 +122,25 @@ static const tool_option batch_options[] = {
     { "batch", 0, KIND_INTEGER, FIELD(batch), 1, 65536, "N", "16", "batch size" },
     { "seed", 0, KIND_INTEGER, FIELD(seed), 0, 9.2e18, "N", "1", "seed of the order and of the augmentation" },
     OPTION_FLAG("shuffle", shuffle, "in shuffled order instead of the data set's"),
-    { "flip", 0, KIND_REAL, FIELD(flip), 0, 1, "P", "0", "probability of a horizontal flip" },
+    OPTIONS_TYPE, OPTIONS_LOADER, OPTION_END
+};
+static const tool_option sheet_options[] = {
+    { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "OUT.png", NULL, "the file to write; required" },
+    { "batch", 0, KIND_INTEGER, FIELD(batch), 1, 4096, "N", "16", "how many samples, or with --index, draws of one" },
+    { "index", 0, KIND_INTEGER, FIELD(index), -1, 9.2e18, "I", "-1", "sample I alone, drawn N times; -1: many samples" },
+    { "seed", 0, KIND_INTEGER, FIELD(seed), 0, 9.2e18, "N", "1", "seed of the order and of the augmentation" },
+    OPTION_FLAG("shuffle", shuffle, "in shuffled order instead of the data set's"),
     OPTIONS_LOADER, OPTION_END
+};
+static const tool_option view_options[] = {
+    { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "OUT.html", NULL, "the file to write; required" },
+    { "count", 0, KIND_INTEGER, FIELD(count), 1, 100000, "N", "500", "how many samples" },
+    { "size", 0, KIND_INTEGER, FIELD(size), 16, 1024, "PX", "200", "longest edge of the pictures on the page, in pixels" },
+    { "seed", 0, KIND_INTEGER, FIELD(seed), 0, 9.2e18, "N", "1", "seed of the order" },
+    OPTION_FLAG("shuffle", shuffle, "the first N of a shuffled order instead of the data set's"),
+    OPTION_TRACK("the picture of a sample to show: its field, image or thumb\n"
+                 "(default: the thumbnail where there is one)"),
+    OPTIONS_DATASET, OPTION_END
 };
 static const tool_option bench_options[] = {
     { "batch", 0, KIND_INTEGER, FIELD(batch), 1, 65536, "N", "64", "batch size" },
@@ -128,7 +149,7 @@ static const tool_option bench_options[] = {
     { "seconds", 0, KIND_REAL, FIELD(seconds), 0.1, 86400, "S", "5", "how long each of the two rates is measured" },
     { "output", 0, KIND_CHOICE, FIELD(output), 0, 0, "auto|host|device", "auto",
       "memory of the batches\nauto: the device's if there is one and the decoder is not software" },
-    OPTIONS_LOADER, OPTION_END
+    OPTIONS_TYPE, OPTIONS_LOADER, OPTION_END
 };
 
 
@@ -192,6 +213,19 @@ static const tool_command commands[] = {
       DATA_HELP
       "Loads the first batch of an epoch. Writes each picture as DIR/00000.ppm, DIR/00001.ppm, ..., and all of them\n"
       "on a contact sheet, DIR/contact.ppm and DIR/contact.png.", 1, batch_options, tool_run_batch },
+    { "sheet", "DATA -o OUT.png", "samples, or one under several augmentations, on one labelled sheet",
+      DATA_HELP
+      "Loads the first N samples of an epoch as `bzna batch` does, or one sample N times, and draws them on one PNG.\n"
+      "Below each stand its index, its target, and what was drawn: the crop (width x height at left,top of the whole\n"
+      "picture), \"mirrored\", \"turned\" by degrees, and so on. With --views, a row has the views of one sample.\n"
+      "A sample that fails is black, with its error in red, and the exit status is 1.",
+      1, sheet_options, tool_run_sheet },
+    { "view", "DATA -o OUT.html", "a page of samples, to look through in a browser",
+      DATA_HELP
+      "Writes one HTML page that needs no other file and no network: the first N samples with their pictures, indices,\n"
+      "targets, names and sizes. The page filters by class, by status and by text. Samples that cannot be read or\n"
+      "decoded are marked, with the error; the exit status is 1 then, and the page is complete all the same.",
+      1, view_options, tool_run_view },
     { "bench", "DATA", "pictures per second",
       DATA_HELP
       "Measures the rate of a loader (shuffled order, endless epochs) and that of its decoder alone, with as many\n"
@@ -239,7 +273,8 @@ static int command_run(const tool_command *c, int count, char **arguments)
     int parsed = tool_options_parse(c, count, arguments, &o);
     if (parsed < 0) return EXIT_USAGE;
     if (parsed > 0) return EXIT_OK;
-    if (!o.out && (c->run == tool_run_pack || c->run == tool_run_batch))
+    if (!o.out && (c->run == tool_run_pack || c->run == tool_run_batch || c->run == tool_run_sheet ||
+                   c->run == tool_run_view))
         return tool_usage_error(c, "-o must be given");
     int result = c->run(&o);
     if ((fflush(stdout) || ferror(stdout)) && result == EXIT_OK)

@@ -80,7 +80,7 @@ typedef struct tool_options {
     const char *warp, *law, *filter;
     const char *format, *split, *list, *classes, *class_order, *orientation, *palette;      /* of the data set */
     double      crf, flip, seconds;
-    int64_t     jobs, quality, batch, size, views, threads, seed, sessions;
+    int64_t     jobs, quality, batch, size, views, threads, seed, sessions, index, count;
     bzna_device device;
     /* flags: 0, 1; -1: --no-... */
     int64_t     json, md5, decode, shuffle, overwrite, resume, tune_decode, antialias;
@@ -149,7 +149,7 @@ int tool_file_open(tool_file *out, const char *path);
 int tool_file_close(tool_file *out);
 
 
-/* ---- picture_file.c: pictures in 8-bit RGB, as PPM and PNG ---- */
+/* ---- picture_file.c: pictures in 8-bit RGB, as PPM, PNG and JPEG ---- */
 
 typedef struct tool_rgb {
     uint8_t *pixels;                  /* rows without padding */
@@ -164,6 +164,20 @@ void tool_rgb_put_planes(tool_rgb *dst, uint32_t x, uint32_t y, const float *pla
 
 int tool_write_ppm(const char *path, const tool_rgb *picture);
 int tool_write_png(const char *path, const tool_rgb *picture);
+
+/* Encodes a picture as JPEG, of a quality of 85 or so. Prints an error and returns EXIT_INPUT when it fails. */
+int tool_jpeg_encode(const tool_rgb *picture, tool_buffer *jpeg, size_t *size);
+
+
+/* ---- font.c: text in pictures ---- */
+
+typedef struct tool_color { uint8_t rgb[3]; } tool_color;
+
+enum { TOOL_GLYPH_WIDTH = 6 };        /* pixels from one character to the next, at scale 1 */
+
+/* What lies outside the picture is not drawn. Characters that are not ASCII become "?". */
+void tool_rgb_rectangle(tool_rgb *dst, uint32_t x, uint32_t y, uint32_t width, uint32_t height, tool_color color);
+void tool_rgb_text(tool_rgb *dst, uint32_t x, uint32_t y, uint32_t scale, tool_color color, const char *text);
 
 
 /* ---- archive.c: contexts, data sets, loaders, samples ---- */
@@ -195,9 +209,13 @@ enum { TOOL_ARCHIVE_FIRST = 40 };     /* where an archive's samples begin */
 typedef struct archive_loading {
     uint64_t epochs;
     uint32_t batches_in_flight;       /* 0: the library's default */
+    const uint64_t   *indices;        /* the samples of an epoch; NULL: all */
+    uint64_t          index_count;
+    bzna_transform_fn transform;      /* NULL: none */
+    void             *user;           /* of transform */
 } archive_loading;
 
-/* Opens a loader as the options of batch and bench say. */
+/* Opens a loader as the options of batch, bench and sheet say. */
 int archive_open_loader(const archive *a, const tool_options *o, const archive_loading *loading, bzna_loader **loader);
 
 /* The file name of a sample, in buffer; *name is NULL when the sample has none. */
@@ -425,6 +443,8 @@ int tool_run_extract(const tool_options *o);
 int tool_run_verify(const tool_options *o);
 int tool_run_batch(const tool_options *o);
 int tool_run_bench(const tool_options *o);
+int tool_run_sheet(const tool_options *o);
+int tool_run_view(const tool_options *o);
 int tool_run_devices(const tool_options *o);
 int tool_run_pack(const tool_options *o);
 int tool_run_index(const tool_options *o);
