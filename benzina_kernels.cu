@@ -74,6 +74,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  include <stdint.h>
 #  include <string.h>
 #  if defined(__x86_64__) && defined(__GNUC__)
+#    include <cpuid.h>
 #    include <immintrin.h>
 #  endif
 #  define BZI_KERNEL_CUDA  0
@@ -355,10 +356,10 @@ BZI_KERNEL_FN int64_t bzi_kernel_offset(int32_t index, int32_t pitch)
 #endif
 }
 
-/* The linear filter: vertical first, then horizontal, as the separable loop does; x and y are weights. */
+/* The linear filter: horizontal, then vertical, as the separable loop does; x and y are weights. */
 BZI_KERNEL_FN float bzi_kernel_bilinear(float p00, float p01, float p10, float p11, float x, float y)
 {
-    return bzi_kernel_lerp(bzi_kernel_lerp(p00, p10, y), bzi_kernel_lerp(p01, p11, y), x);
+    return bzi_kernel_lerp(bzi_kernel_lerp(p00, p01, x), bzi_kernel_lerp(p10, p11, x), y);
 }
 
 /* Sample (x, y) of plane p. Conditions, because an index that varies would put the slot into memory on the GPU. */
@@ -462,29 +463,28 @@ BZI_KERNEL_FN bzi_kernel_axis bzi_kernel_choose(const bzi_kernel_axis axis[2], i
     return chosen;
 }
 
-/* Any filter, of plane p, and of Cr beside Cb: vertical first, then horizontal, taps ascending, as the separable loop
- * does. */
+/* Any filter, of plane p, and of Cr beside Cb: horizontal, then vertical, taps ascending, as the separable loop does. */
 BZI_KERNEL_FN void bzi_kernel_filter_plane(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, int kind,
                                            const bzi_kernel_taps *x, const bzi_kernel_taps *y, float sum[2])
 {
     float weights_x = 0.0f, weights_y = 0.0f;
     sum[0] = sum[1] = 0.0f;
     BZI_KERNEL_ROLLED
-    for (int32_t i = x->first; i <= x->last; i++) {
-        const int32_t column = bzi_kernel_nearest_of(x, kind, i);
+    for (int32_t k = y->first; k <= y->last; k++) {
+        const int32_t row = bzi_kernel_nearest_of(y, kind, k);
         float part[2] = { 0.0f, 0.0f }, weight;
-        weights_y = 0.0f;                      /* summed again, which costs less than a loop of its own */
+        weights_x = 0.0f;                      /* summed again, which costs less than a loop of its own */
         BZI_KERNEL_ROLLED
-        for (int32_t k = y->first; k <= y->last; k++) {
-            const int32_t row = bzi_kernel_nearest_of(y, kind, k);
-            weight = bzi_kernel_weight(slot->filter, kind, y, k);
-            weights_y += weight;
+        for (int32_t i = x->first; i <= x->last; i++) {
+            const int32_t column = bzi_kernel_nearest_of(x, kind, i);
+            weight = bzi_kernel_weight(slot->filter, kind, x, i);
+            weights_x += weight;
             part[0] += weight * bzi_kernel_fetch(slot, view, p, column, row);
             if (p)
                 part[1] += weight * bzi_kernel_fetch(slot, view, 2, column, row);
         }
-        weight = bzi_kernel_weight(slot->filter, kind, x, i);
-        weights_x += weight;
+        weight = bzi_kernel_weight(slot->filter, kind, y, k);
+        weights_y += weight;
         sum[0] += weight * part[0];
         sum[1] += weight * part[1];
     }
@@ -627,7 +627,7 @@ BZI_KERNEL_FN uint16_t bzi_kernel_half(float value)
     half = size < 0x47800000 ? size : 0x47800000;      /* 65536 */
     half = (half - (112u << 23) + 0xfff + (half >> 13 & 1)) >> 13;
     uint32_t is_tiny = 0u - (uint32_t)(size < 113u << 23), is_nan = 0u - (uint32_t)(size > 0x7f800000);
-    half = (half & ~is_tiny) | ((tiny - (126u << 23)) & is_tiny) | (is_nan & 0x3ff);
+    half = (half & ~is_tiny) | ((tiny - (126u << 23)) & is_tiny) | (is_nan & (0x200 | (bits >> 13 & 0x3ff)));
     return (uint16_t)((bits >> 16 & 0x8000) | half);
 #endif
 }
@@ -948,12 +948,16 @@ BZI_KERNEL_CPU void bzi_kernel_identity_matrix(int is_gray, int full_range, int 
     }
 }
 
-BZI_KERNEL_FN void bzi_kernel_fill_columns(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int32_t y,
-                                           int32_t first, int32_t end)
+/* turned: rows and columns of the output have changed places, but not those of the mean picture. */
+BZI_KERNEL_FN void bzi_kernel_fill_columns(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int turned,
+                                           int32_t y, int32_t first, int32_t end)
 {
+    bzi_kernel_output flat = *out;
+    flat.width = turned ? out->height : out->width;
+    flat.height = turned ? out->width : out->height;
     for (int32_t x = first; x < end; x++) {
         float mean[3], c[3];
-        bzi_kernel_mean(out, x, y, mean);
+        bzi_kernel_mean(&flat, turned ? y : x, turned ? x : y, mean);
         bzi_kernel_fill_color(slot, out, mean, c);
         bzi_kernel_store(slot, out, x, y, c);
     }
@@ -963,7 +967,7 @@ BZI_KERNEL_FN void bzi_kernel_fill_columns(const bzi_kernel_slot *slot, const bz
 BZI_KERNEL_CPU void bzi_kernel_fill(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
 {
     for (int32_t y = 0; y < out->height; y++)
-        bzi_kernel_fill_columns(slot, out, y, 0, out->width);
+        bzi_kernel_fill_columns(slot, out, 0, y, 0, out->width);
 }
 
 /* The reference, and the loop for every H that is not separable. */
@@ -980,22 +984,31 @@ BZI_KERNEL_CPU void bzi_kernel_warp_plain(const bzi_kernel_slot *slot, const bzi
         }
 }
 
-/* The separable loop, for an axis-aligned H: u depends on x alone and v on y alone. For each output row it sums rows of
- * each plane over the columns that are needed (vertical), then samples of that line for each output pixel (horizontal),
- * then converts color: loops that compilers vectorize. Its workspace, per plane of luma [0] and chroma [1]: */
+/* The separable loop, for an axis-aligned H: u depends on x alone and v on y alone. Rows of each plane that an output
+ * row needs and that are not held yet are filtered along x (horizontal); rows so made, which neighboring output rows
+ * share, are summed (vertical); then come colors. Its workspace, per plane of luma [0] and chroma [1]: */
+#define BZI_KERNEL_HELD 128           /* rows held at most; where filters are higher, rows are made again */
+
 typedef struct bzi_kernel_lines {
-    int      avx2;                    /* the processor has it */
+    int      level;                   /* what the processor has: 0 the build's instructions, 1 AVX2, 2 AVX-512 */
     int32_t  first, end;              /* output columns inside the picture */
-    int32_t  low[2], count[2];        /* the first sample of a line, which may lie before the picture, and how many */
+    int32_t  low[2], count[2];        /* the first sample that is read, which may lie before the picture; how many */
     int32_t  taps[2];                 /* samples an output pixel, horizontally */
-    size_t   room;                    /* of what has an element per output column inside: */
-    int32_t *index[2];                /* its first sample, counted from low */
+    int32_t  rows[2];                 /* how many are held */
+    int      near[2];                 /* any four columns, from a multiple of 4 on, begin within 13 samples */
+    int      turned;                  /* rows and columns of the output have changed places */
+    size_t   room;                    /* of what has an element per output column inside: a multiple of 16 */
+    int32_t *index[2];                /* a column's first sample, counted from low */
+    int32_t *base[2];                 /* the least index of four columns */
+    int32_t *pick[2];                 /* where, from base on, the column's first four samples lie: four bytes */
     float   *weight[2];               /* tap by tap; LERP: of the right sample alone */
     float   *norm[2];
-    const uint8_t **rows;             /* the rows of one line */
-    float   *vertical;                /* and their weights */
-    float   *line[3];                 /* Y, Cb, Cr: rows summed up */
-    float   *row[3];                  /* R, G, B of an output row, unless the batch holds it just so */
+    float   *samples;                 /* of a row of the picture, as floats or bytes */
+    float   *ring[3];                 /* rows held, at their number modulo rows */
+    int32_t  held[3][BZI_KERNEL_HELD];/* which those are */
+    float   *row[3];                  /* Y, Cb, Cr of an output row */
+    float   *mean[3];                 /* of the mean picture there */
+    float   *color[3];                /* R, G, B, or elements */
 } bzi_kernel_lines;
 
 /* An H that turns the picture by 90 degrees is axis-aligned once rows and columns of the output change places. No bit
@@ -1030,27 +1043,59 @@ BZI_KERNEL_CPU uint64_t bzi_kernel_room(const bzi_kernel_view *view, int32_t wid
     return view->shrink[0] > 1.0f && most < (float)width ? (uint64_t)most : (uint64_t)width;
 }
 
+/* Parts of a workspace, each of whole cache lines. */
+BZI_KERNEL_CPU float *bzi_kernel_part(float *memory, uint64_t *used, uint64_t elements)
+{
+    float *part = memory ? memory + *used : NULL;
+    *used += (elements + 15) / 16 * 16;
+    return part;
+}
+
+/* What lines need, from memory, or only counted where that is NULL. Returns how many elements of four bytes. */
+BZI_KERNEL_CPU uint64_t bzi_kernel_lay_out(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
+                                           const bzi_kernel_view *view, int32_t width, float *memory)
+{
+    uint64_t used = 0, most = 0, room = (bzi_kernel_room(view, width) + 15) / 16 * 16;
+    memset(lines, 0, sizeof *lines);
+    memset(lines->held, 0xff, sizeof lines->held);
+    lines->room = (size_t)room;
+    for (int c = 0; c < 2; c++) {
+        const int32_t rows = bzi_kernel_count(slot, view, 1, c);
+        const uint64_t taps = (uint64_t)(lines->taps[c] = bzi_kernel_count(slot, view, 0, c));
+        const uint64_t samples = (uint64_t)view->x[c].last + 1 + 2 * taps + 16;
+        most = samples > most ? samples : most;
+        lines->rows[c] = rows > BZI_KERNEL_HELD ? BZI_KERNEL_HELD : rows > 4 ? rows : 4;
+        lines->index[c] = (int32_t *)(void *)bzi_kernel_part(memory, &used, room);
+        lines->base[c] = (int32_t *)(void *)bzi_kernel_part(memory, &used, room / 4);
+        lines->pick[c] = (int32_t *)(void *)bzi_kernel_part(memory, &used, room);
+        lines->norm[c] = bzi_kernel_part(memory, &used, room);
+        lines->weight[c] = bzi_kernel_part(memory, &used, taps * room);
+    }
+    for (int p = 0; p < 3; p++) {
+        lines->row[p] = bzi_kernel_part(memory, &used, room);
+        lines->mean[p] = bzi_kernel_part(memory, &used, room);
+        lines->color[p] = bzi_kernel_part(memory, &used, room);
+        lines->ring[p] = bzi_kernel_part(memory, &used, (uint64_t)lines->rows[p > 0] * room);
+    }
+    lines->samples = bzi_kernel_part(memory, &used, most);
+    return used + 16;
+}
+
 /* What the separable loop needs for this slot, in bytes; 0: the loop is not for it. */
 BZI_KERNEL_CPU size_t bzi_kernel_workspace_bytes(const bzi_kernel_slot *given, const bzi_kernel_output *to)
 {
     bzi_kernel_slot local = *given, *slot = &local;
     bzi_kernel_output turned = *to, *out = &turned;
+    bzi_kernel_lines lines;
     bzi_kernel_turn(slot, out);
-    if (!bzi_kernel_aligned(slot->h) || out->width < 1 || slot->x1 < slot->x0 || slot->y1 < slot->y0 ||
-        (out->mean && !bzi_kernel_aligned(given->h)))
+    if (!bzi_kernel_aligned(slot->h) || out->width < 1 || slot->x1 < slot->x0 || slot->y1 < slot->y0)
         return 0;
-    bzi_kernel_view view = bzi_kernel_view_of(slot);
-    uint64_t columns = (uint64_t)out->width, room = bzi_kernel_room(&view, out->width);
-    uint64_t samples = (uint64_t)((int64_t)slot->x1 - slot->x0) + 1;
-    uint64_t floats = 3 * columns + 3 * ((uint64_t)bzi_kernel_count(slot, &view, 1, 0) + 3);
-    for (int c = 0; c < 2; c++) {
-        uint64_t taps = (uint64_t)bzi_kernel_count(slot, &view, 0, c);
-        floats += (taps + 2) * room + (c ? 2 : 1) * (samples + 2 * taps);
-    }
-    return floats <= SIZE_MAX / sizeof(float) ? (size_t)floats * sizeof(float) : SIZE_MAX;
+    const bzi_kernel_view view = bzi_kernel_view_of(slot);
+    const uint64_t elements = bzi_kernel_lay_out(&lines, slot, &view, out->width, NULL);
+    return elements <= SIZE_MAX / sizeof(float) ? (size_t)elements * sizeof(float) : SIZE_MAX;
 }
 
-/* Column i of those inside, at u. kind is a constant, c luma 0 or chroma 1. */
+/* Column i of those inside, at u; c: luma 0 or chroma 1. */
 BZI_KERNEL_FN void bzi_kernel_plan_column(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
                                           const bzi_kernel_view *view, int c, int32_t i, float u)
 {
@@ -1072,27 +1117,28 @@ BZI_KERNEL_FN void bzi_kernel_plan_column(bzi_kernel_lines *lines, const bzi_ker
     lines->norm[c][i] = 1.0f / sum;
 }
 
-/* What lines need, from the workspace. */
-BZI_KERNEL_CPU void bzi_kernel_lay_out(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
-                                       const bzi_kernel_view *view, int32_t width, float *memory)
+/* Which samples all columns read, and where those of four columns lie. Past the last column is what it has, without
+ * weight. */
+BZI_KERNEL_CPU void bzi_kernel_plan_samples(bzi_kernel_lines *lines, int c, int32_t columns)
 {
-    memset(lines, 0, sizeof *lines);
-    lines->room = (size_t)bzi_kernel_room(view, width);
-    int32_t rows = bzi_kernel_count(slot, view, 1, 0) + 3;
-    lines->rows = (const uint8_t **)(void *)memory;
-    memory += 2 * rows;
-    lines->vertical = memory;
-    memory += rows;
-    for (int c = 0; c < 2; c++) {
-        lines->taps[c]   = bzi_kernel_count(slot, view, 0, c);
-        lines->index[c]  = (int32_t *)(void *)memory;
-        lines->norm[c]   = memory + lines->room;
-        lines->weight[c] = memory + 2 * lines->room;
-        memory += ((size_t)lines->taps[c] + 2) * lines->room;
+    int32_t *index = lines->index[c], room = (int32_t)lines->room, a = index[0], b = index[columns - 1];
+    lines->low[c]   = a < b ? a : b;                             /* in a mirrored picture, indices decrease */
+    lines->count[c] = (a < b ? b - a : a - b) + lines->taps[c];
+    lines->near[c]  = 1;
+    for (int32_t i = 0; i < room; i++) {
+        index[i] = (i < columns ? index[i] : b) - lines->low[c];
+        for (size_t k = 0; i >= columns && k < (size_t)lines->taps[c]; k++)
+            lines->weight[c][k * lines->room + (size_t)i] = lines->norm[c][i] = 0.0f;
     }
-    for (int c = 0; c < 3; c++, memory += width)
-        lines->row[c] = memory;
-    lines->line[0] = memory;
+    for (int32_t i = 0; i < room; i += 4) {
+        const int32_t least = index[i] < index[i + 3] ? index[i] : index[i + 3];
+        lines->base[c][i / 4] = least;
+        for (int32_t k = i; k < i + 4; k++) {
+            const int32_t offset = index[k] - least;
+            lines->near[c] &= offset <= 12;
+            lines->pick[c][k] = (offset & 15) * 0x01010101 + 0x03020100;
+        }
+    }
 }
 
 /* The taps of every output column and the span of samples they touch. u(x) is monotonic, rounding included: the inside
@@ -1100,6 +1146,7 @@ BZI_KERNEL_CPU void bzi_kernel_lay_out(bzi_kernel_lines *lines, const bzi_kernel
 BZI_KERNEL_CPU int bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                    int32_t width, float *memory)
 {
+    memory += (64 - (uintptr_t)memory % 64) % 64 / sizeof *memory;
     bzi_kernel_lay_out(lines, slot, view, width, memory);
     for (int32_t x = 0; x < width; x++) {
         float u, v;
@@ -1114,175 +1161,382 @@ BZI_KERNEL_CPU int bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slo
         for (int c = 0; c < 2; c++)
             bzi_kernel_plan_column(lines, slot, view, c, x - lines->first, u);
     }
-    for (int c = 0; c < 2 && lines->end; c++) {
-        int32_t columns = lines->end - lines->first, a = lines->index[c][0], b = lines->index[c][columns - 1];
-        lines->low[c]   = a < b ? a : b;                         /* in a mirrored picture, indices decrease */
-        lines->count[c] = (a < b ? b - a : a - b) + lines->taps[c];
-        for (int32_t i = 0; i < columns; i++)
-            lines->index[c][i] -= lines->low[c];
-    }
-    lines->line[1] = lines->line[0] + lines->count[0];
-    lines->line[2] = lines->line[1] + lines->count[1];
+    for (int c = 0; c < 2 && lines->end; c++)
+        bzi_kernel_plan_samples(lines, c, lines->end - lines->first);
+    for (int p = 1; p < 3 && !view->plane[p]; p++)
+        for (size_t i = 0; i < lines->room; i++)
+            lines->row[p][i] = view->neutral;
     return 1;
 }
 
-BZI_KERNEL_FN void bzi_kernel_blend(float *restrict line, const uint8_t *restrict row0, const uint8_t *restrict row1,
-                                    int32_t count, int32_t step, int32_t depth, int32_t low_zeros, float weight)
+/* Eight lanes of AVX2 or sixteen of AVX-512, where compilers make no vectors: horizontal filters of bytes, and colors with
+ * their types. Four samples of a column are 32 bits; they come from the 16 bytes of four columns in one shuffle, or, where
+ * columns lie farther apart, one by one. There is no FMA in it: the bits are those of the loops above. */
+#if defined(__x86_64__) && defined(__GNUC__)
+#  define BZI_KERNEL_X86 1
+#  define BZI_KERNEL_AVX2   __attribute__((target("avx2,f16c"))) BZI_KERNEL_CPU
+#  define BZI_KERNEL_AVX512 __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512vl,avx512dq"))) BZI_KERNEL_CPU
+#  define BZI_KERNEL_LANE(i) _mm_loadu_si128((const void *)(bytes + index[i * step]))
+
+/* What the processor has. Asked once: cpuid takes longer than a row where a hypervisor answers it. */
+BZI_KERNEL_CPU int bzi_kernel_level(void)
 {
-    for (int32_t i = 0; i < count; i++)
-        line[i] = bzi_kernel_lerp(bzi_kernel_load(row0 + (int64_t)i * step, depth, low_zeros),
-                                  bzi_kernel_load(row1 + (int64_t)i * step, depth, low_zeros), weight);
+    static int found = -1;
+    int level = __atomic_load_n(&found, __ATOMIC_RELAXED);
+    unsigned a, b, c = 0, d;
+    if (level >= 0)
+        return level;
+    level = __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
+    if (level && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq"))
+        level = 2;
+    __atomic_store_n(&found, level, __ATOMIC_RELAXED);
+    return level;
 }
 
-/* Adds weighted rows to a line, or makes it of them. rows (2 or 4) and more are constants. */
-BZI_KERNEL_FN void bzi_kernel_add_rows(float *restrict line, const uint8_t *const *row, const float *w, int rows,
-                                       int more, int32_t count, int32_t step, int32_t depth, int32_t low_zeros)
+/* Sixteen bytes from each index, one a lane of 128 bits. */
+BZI_KERNEL_AVX2 __m256i bzi_kernel_lanes_256(const uint8_t *bytes, const int32_t *index, int step)
 {
-    const uint8_t *restrict row0 = row[0], *restrict row1 = row[1], *restrict row2 = row[rows - 2],
-                  *restrict row3 = row[rows - 1];
-    const float w0 = w[0], w1 = w[1], w2 = w[rows - 2], w3 = w[rows - 1];
-    for (int32_t i = 0; i < count; i++) {
-        int64_t at = (int64_t)i * step;
-        float sum = more ? line[i] : 0.0f;
-        sum += w0 * bzi_kernel_load(row0 + at, depth, low_zeros);
-        sum += w1 * bzi_kernel_load(row1 + at, depth, low_zeros);
-        if (rows == 4) {
-            sum += w2 * bzi_kernel_load(row2 + at, depth, low_zeros);
-            sum += w3 * bzi_kernel_load(row3 + at, depth, low_zeros);
-        }
-        line[i] = sum;
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(BZI_KERNEL_LANE(0)), BZI_KERNEL_LANE(1), 1);
+}
+
+BZI_KERNEL_AVX512 __m512i bzi_kernel_lanes_512(const uint8_t *bytes, const int32_t *index, int step)
+{
+    __m512i lanes = _mm512_inserti32x4(_mm512_castsi128_si512(BZI_KERNEL_LANE(0)), BZI_KERNEL_LANE(1), 1);
+    return _mm512_inserti32x4(_mm512_inserti32x4(lanes, BZI_KERNEL_LANE(2), 2), BZI_KERNEL_LANE(3), 3);
+}
+
+/* Lanes as elements. The least integer, which NaN becomes, is the byte 0: min takes its second operand then. */
+BZI_KERNEL_AVX2 void bzi_kernel_put_256(void *to, uint32_t dtype, __m256 v)
+{
+    __m256i bits = _mm256_castps_si256(v), high = _mm256_srli_epi32(bits, 16);
+    if (dtype == BZI_KERNEL_FLOAT32) {
+        _mm256_storeu_ps(to, v);
+    } else if (dtype == BZI_KERNEL_FLOAT16) {
+        _mm_storeu_si128(to, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+    } else if (dtype == BZI_KERNEL_BFLOAT16) {
+        bits = _mm256_add_epi32(bits, _mm256_add_epi32(_mm256_set1_epi32(0x7fff),
+                                                       _mm256_and_si256(high, _mm256_set1_epi32(1))));
+        bits = _mm256_blendv_epi8(_mm256_srli_epi32(bits, 16), _mm256_or_si256(high, _mm256_set1_epi32(0x40)),
+                                  _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q)));
+        bits = _mm256_permute4x64_epi64(_mm256_packus_epi32(bits, bits), 8);
+        _mm_storeu_si128(to, _mm256_castsi256_si128(bits));
+    } else {
+        bits = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_set1_ps(255.0f), v));
+        bits = _mm256_permute4x64_epi64(_mm256_packs_epi32(bits, bits), 8);
+        bits = _mm256_packus_epi16(bits, bits);
+        _mm_storel_epi64(to, _mm256_castsi256_si128(bits));
     }
 }
 
-/* Two or four at a time; the common layout is given as constants, for which the loops are vectorized. The workspace has
- * three rows more than there are, of weight 0. */
-BZI_KERNEL_FN void bzi_kernel_sum_rows(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, float *line,
-                                       int32_t rows, int32_t count, int32_t step)
+BZI_KERNEL_AVX512 void bzi_kernel_put_512(void *to, uint32_t dtype, __m512 v)
 {
-    for (int32_t k = 0; k < rows; k += 4) {
-        const uint8_t *const *row = lines->rows + k;
-        const float *w = lines->vertical + k;
-        int packed = slot->depth <= 8 && step == 1, two = rows - k <= 2;
-        if (packed && two && k == 0)
-            bzi_kernel_add_rows(line, row, w, 2, 0, count, 1, 8, 0);
-        else if (packed && two)
-            bzi_kernel_add_rows(line, row, w, 2, 1, count, 1, 8, 0);
-        else if (packed && k == 0)
-            bzi_kernel_add_rows(line, row, w, 4, 0, count, 1, 8, 0);
-        else if (packed)
-            bzi_kernel_add_rows(line, row, w, 4, 1, count, 1, 8, 0);
-        else
-            bzi_kernel_add_rows(line, row, w, 4, k > 0, count, step, slot->depth, slot->low_zeros);
+    __m512i bits = _mm512_castps_si512(v), high = _mm512_srli_epi32(bits, 16);
+    if (dtype == BZI_KERNEL_FLOAT32) {
+        _mm512_storeu_ps(to, v);
+    } else if (dtype == BZI_KERNEL_FLOAT16) {
+        _mm256_storeu_si256(to, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+    } else if (dtype == BZI_KERNEL_BFLOAT16) {
+        bits = _mm512_add_epi32(bits, _mm512_add_epi32(_mm512_set1_epi32(0x7fff),
+                                                       _mm512_and_si512(high, _mm512_set1_epi32(1))));
+        bits = _mm512_mask_or_epi32(_mm512_srli_epi32(bits, 16), _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), high,
+                                    _mm512_set1_epi32(0x40));
+        _mm256_storeu_si256(to, _mm512_cvtepi32_epi16(bits));
+    } else {
+        bits = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_set1_ps(255.0f), v));
+        _mm_storeu_si128(to, _mm512_cvtusepi32_epi8(_mm512_max_epi32(bits, _mm512_setzero_si512())));
     }
 }
 
-/* The rows and weights of a line at v; returns their norm. */
-BZI_KERNEL_FN float bzi_kernel_plan_rows(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
-                                         const bzi_kernel_view *view, int p, float v, int32_t *rows)
-{
-    bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, view->y[p > 0], v, view->shrink[1]);
-    float sum = 0.0f;
-    for (int32_t k = taps.first; k <= taps.last; k++) {
-        float weight = bzi_kernel_weight(slot->filter, view->kind, &taps, k);
-        lines->rows[k - taps.first] = bzi_kernel_row(slot, view, p, bzi_kernel_nearest_of(&taps, view->kind, k));
-        lines->vertical[k - taps.first] = weight;
-        sum += weight;
+/* V is an instruction of that width, lanes is bits / 32. */
+#  define BZI_KERNEL_VECTORS(target, bits, V)                                                                          \
+    target void bzi_kernel_quads_##bits(const uint8_t *bytes, const int32_t *index, __m##bits##i quad[4])              \
+    {                                                                                                                  \
+        const __m##bits##i a = bzi_kernel_lanes_##bits(bytes, index, 4), b = bzi_kernel_lanes_##bits(bytes, index + 1, 4),\
+                           c = bzi_kernel_lanes_##bits(bytes, index + 2, 4),                                           \
+                           d = bzi_kernel_lanes_##bits(bytes, index + 3, 4);                                           \
+        const __m##bits##i ab = V(unpacklo_epi32)(a, b), cd = V(unpacklo_epi32)(c, d),                                 \
+                           far_ab = V(unpackhi_epi32)(a, b), far_cd = V(unpackhi_epi32)(c, d);                         \
+        quad[0] = V(unpacklo_epi64)(ab, cd);                                                                           \
+        quad[1] = V(unpackhi_epi64)(ab, cd);                                                                           \
+        quad[2] = V(unpacklo_epi64)(far_ab, far_cd);                                                                   \
+        quad[3] = V(unpackhi_epi64)(far_ab, far_cd);                                                                   \
+    }                                                                                                                  \
+    target void bzi_kernel_horizontal_##bits(const bzi_kernel_lines *lines, int c, int lerp, float *restrict row)      \
+    {                                                                                                                  \
+        const uint8_t *restrict bytes = (const uint8_t *)(const void *)lines->samples;                                 \
+        const int32_t *restrict index = lines->index[c], *restrict base = lines->base[c], *restrict pick = lines->pick[c];\
+        const float *restrict weight = lines->weight[c];                                                               \
+        const size_t room = lines->room, taps = (size_t)lines->taps[c];                                                \
+        const int near = lines->near[c];                                                                               \
+        for (size_t i = 0; i < room; i += bits / 32) {                                                                 \
+            const __m##bits##i places = V(loadu_si##bits)((const void *)(pick + i));                                   \
+            __m##bits##i quad[4], four;                                                                                \
+            __m##bits sum = V(setzero_ps)();                                                                           \
+            const float *w = weight + i;                                                                               \
+            for (size_t k = 0; k < taps; k += 4, w += 4 * room) {                                                      \
+                if (near)                                                                                              \
+                    four = V(shuffle_epi8)(bzi_kernel_lanes_##bits(bytes + k, base + i / 4, 1), places);               \
+                else if (k % 16 == 0)                                                                                  \
+                    bzi_kernel_quads_##bits(bytes + k, index + i, quad);                                               \
+                if (!near)                                                                                             \
+                    four = quad[k / 4 % 4];                                                                            \
+                const __m##bits sample = BZI_KERNEL_SAMPLE(0, bits, V);                                                \
+                if (lerp) {                                                                                            \
+                    sum = V(add_ps)(sample, V(mul_ps)(V(sub_ps)(BZI_KERNEL_SAMPLE(1, bits, V), sample),                \
+                                                      V(loadu_ps)(w)));                                                \
+                    break;                                                                                             \
+                }                                                                                                      \
+                sum = V(add_ps)(sum, V(mul_ps)(V(loadu_ps)(w), sample));                                               \
+                BZI_KERNEL_NEXT(1, bits, V) BZI_KERNEL_NEXT(2, bits, V) BZI_KERNEL_NEXT(3, bits, V)                    \
+            }                                                                                                          \
+            V(storeu_ps)(row + i, sum);                                                                                \
+        }                                                                                                              \
+    }                                                                                                                  \
+    target void bzi_kernel_apply_matrix_##bits(const float m[12], __m##bits c[3])                                      \
+    {                                                                                                                  \
+        const __m##bits c0 = c[0], c1 = c[1], c2 = c[2];                                                               \
+        for (int i = 0; i < 3; i++, m += 4) {                                                                          \
+            c[i] = V(add_ps)(V(mul_ps)(V(set1_ps)(m[0]), c0), V(mul_ps)(V(set1_ps)(m[1]), c1));                        \
+            c[i] = V(add_ps)(V(add_ps)(c[i], V(mul_ps)(V(set1_ps)(m[2]), c2)), V(set1_ps)(m[3]));                      \
+            c[i] = V(min_ps)(V(max_ps)(c[i], V(setzero_ps)()), V(set1_ps)(255.0f));                                    \
+        }                                                                                                              \
+    }                                                                                                                  \
+    target void bzi_kernel_colors_##bits(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,                   \
+                                         const bzi_kernel_output *out, const float *const mean[3],                     \
+                                         uint8_t *const to[3])                                                         \
+    {                                                                                                                  \
+        const int32_t columns = lines->end - lines->first, shift = bzi_kernel_element_shift(out);                      \
+        const float *luma = lines->row[0], *cb = lines->row[1], *cr = lines->row[2], *weight = slot->luma;             \
+        const uint32_t flags = slot->flags, dtype = out->dtype;                                                        \
+        for (int32_t i = 0; i < columns; i += bits / 32) {                                                             \
+            __m##bits c[3] = { V(loadu_ps)(luma + i), V(loadu_ps)(cb + i), V(loadu_ps)(cr + i) };                      \
+            bzi_kernel_apply_matrix_##bits(slot->rgb, c);                                                              \
+            if (flags & BZI_KERNEL_COLOR)                                                                              \
+                bzi_kernel_apply_matrix_##bits(slot->color, c);                                                        \
+            if (flags & BZI_KERNEL_GRAY)                                                                               \
+                c[0] = V(add_ps)(V(add_ps)(V(mul_ps)(V(set1_ps)(weight[0]), c[0]),                                     \
+                                           V(mul_ps)(V(set1_ps)(weight[1]), c[1])),                                    \
+                                 V(mul_ps)(V(set1_ps)(weight[2]), c[2]));                                              \
+            BZI_KERNEL_CHANNEL(0, bits, V)                                                                             \
+            if (out->channels == 3) {                                                                                  \
+                BZI_KERNEL_CHANNEL(1, bits, V) BZI_KERNEL_CHANNEL(2, bits, V)                                          \
+            }                                                                                                          \
+        }                                                                                                              \
     }
-    *rows = taps.last - taps.first + 1;
-    for (int32_t k = *rows; k < *rows + 3; k++) {
-        lines->rows[k] = lines->rows[0];
-        lines->vertical[k] = 0.0f;
+#  define BZI_KERNEL_SAMPLE(n, bits, V) V(cvtepi32_ps)(V(and_si##bits)(V(srli_epi32)(four, 8 * n), V(set1_epi32)(255)))
+#  define BZI_KERNEL_NEXT(n, bits, V)                                                                                  \
+    if (k + n < taps)                                                                                                  \
+        sum = V(add_ps)(sum, V(mul_ps)(V(loadu_ps)(w + n * room), BZI_KERNEL_SAMPLE(n, bits, V)));
+#  define BZI_KERNEL_CHANNEL(p, bits, V)                                                                               \
+    {                                                                                                                  \
+        uint8_t rest[bits / 8], *at = to[p] + ((size_t)i << shift);                                                    \
+        c[p] = V(sub_ps)(c[p], V(set1_ps)(slot->bias[p]));                                                             \
+        if (out->mean)                                                                                                 \
+            c[p] = V(sub_ps)(c[p], V(loadu_ps)(mean[p] + i));                                                          \
+        c[p] = V(mul_ps)(c[p], V(set1_ps)(slot->scale[p]));                                                            \
+        bzi_kernel_put_##bits(i + bits / 32 <= columns ? at : rest, dtype, c[p]);                                      \
+        if (i + bits / 32 > columns)                                                                                   \
+            memcpy(at, rest, (size_t)(columns - i) << shift);                                                          \
     }
-    return 1.0f / sum;
-}
+#  define BZI_KERNEL_V256(name) _mm256_##name
+#  define BZI_KERNEL_V512(name) _mm512_##name
+BZI_KERNEL_VECTORS(BZI_KERNEL_AVX2, 256, BZI_KERNEL_V256)
+BZI_KERNEL_VECTORS(BZI_KERNEL_AVX512, 512, BZI_KERNEL_V512)
 
-/* The vertical filter: rows of plane p become a line, of which samples before and behind the picture are those of its
- * border. Returns the norm. */
-BZI_KERNEL_FN float bzi_kernel_vertical(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                        bzi_kernel_lines *lines, int p, float v)
+/* Bytes of three channels, sixteen columns at a time, as pixels; returns how many columns. */
+BZI_KERNEL_AVX2 int32_t bzi_kernel_pixels_avx2(uint64_t address, uint8_t *const from[3], int32_t columns)
+{
+    enum { X = -1 };
+    static const int8_t place[3][3][16] = {        /* which of 16 bytes of a channel goes where, in each third of 48 */
+        { { 0, X, X, 1, X, X, 2, X, X, 3, X, X, 4, X, X, 5 }, { X, 0, X, X, 1, X, X, 2, X, X, 3, X, X, 4, X, X },
+          { X, X, 0, X, X, 1, X, X, 2, X, X, 3, X, X, 4, X } }, { { X, X, 6, X, X, 7, X, X, 8, X, X, 9, X, X, 10, X },
+          { 5, X, X, 6, X, X, 7, X, X, 8, X, X, 9, X, X, 10 }, { X, 5, X, X, 6, X, X, 7, X, X, 8, X, X, 9, X, X } },
+        { { X, 11, X, X, 12, X, X, 13, X, X, 14, X, X, 15, X, X },
+          { X, X, 11, X, X, 12, X, X, 13, X, X, 14, X, X, 15, X },
+          { 10, X, X, 11, X, X, 12, X, X, 13, X, X, 14, X, X, 15 } } };
+#define PLACE(c) _mm_shuffle_epi8(_mm_loadu_si128((const void *)(from[c] + x)), _mm_loadu_si128((const void *)place[part][c]))
+    int32_t x = 0;
+    for (; x + 16 <= columns; x += 16)
+        for (int part = 0; part < 3; part++)
+            _mm_storeu_si128((__m128i *)(uintptr_t)(address + (uint64_t)(3 * x + 16 * part)),
+                             _mm_or_si128(_mm_or_si128(PLACE(0), PLACE(1)), PLACE(2)));
+#undef PLACE
+    return x;
+}
+#else
+#  define BZI_KERNEL_X86 0
+BZI_KERNEL_CPU int bzi_kernel_level(void) { return 0; }
+#  define bzi_kernel_pixels_avx2(address, from, columns) 0
+#endif
+
+/* The samples of a row of plane p from lines->low on: as bytes, or as floats. Before and behind the picture are those of
+ * its border. type, step, depth and low_zeros are constants where that makes the loop a vector's. */
+#define BZI_KERNEL_SAMPLES(type, expression)                                                                           \
+    do {                                                                                                               \
+        type *to = (type *)(void *)lines->samples;                                                                     \
+        for (int32_t i = first; i < end; i++) {                                                                        \
+            const uint8_t *from = source + (int64_t)i * step;                                                          \
+            to[i] = (expression);                                                                                      \
+        }                                                                                                              \
+        for (int32_t i = 0; i < first; i++)                                                                            \
+            to[i] = to[first];                                                                                         \
+        for (int32_t i = end; i < lines->count[c]; i++)                                                                \
+            to[i] = to[end - 1];                                                                                       \
+    } while (0)
+
+BZI_KERNEL_CPU void bzi_kernel_read_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                        const bzi_kernel_lines *lines, int p, int32_t index, int as_bytes)
 {
     const int c = p > 0;
-    int32_t end = (int32_t)view->x[c].last + 1 - lines->low[c], first = lines->low[c] < 0 ? -lines->low[c] : 0, rows;
-    end = end < lines->count[c] ? end : lines->count[c];
-    float *line = lines->line[p], norm = 1.0f;
-    int64_t skip = (int64_t)(lines->low[c] + first) * slot->step[p];
-    if (view->kind == BZI_KERNEL_LERP) {
-        bzi_kernel_tap tap = bzi_kernel_tap_of(view->y[c], bzi_kernel_place(slot->filter, v, view->y[0].last));
-        const uint8_t *row0 = bzi_kernel_row(slot, view, p, tap.index) + skip;
-        const uint8_t *row1 = row0 + (int64_t)tap.next * slot->pitch[p];
-        if (slot->depth <= 8 && slot->step[p] == 1)
-            bzi_kernel_blend(line, row0, row1, end, 1, 8, 0, tap.weight);
-        else if (slot->depth <= 8 && slot->step[p] == 2)
-            bzi_kernel_blend(line, row0, row1, end, 2, 8, 0, tap.weight);
-        else
-            bzi_kernel_blend(line, row0, row1, end, slot->step[p], slot->depth, slot->low_zeros, tap.weight);
+    const int32_t step = slot->step[p], depth = slot->depth, low_zeros = slot->low_zeros;
+    const int32_t first = lines->low[c] < 0 ? -lines->low[c] : 0, last = (int32_t)view->x[c].last + 1 - lines->low[c];
+    const int32_t end = last < lines->count[c] ? last : lines->count[c];
+    const uint8_t *source = bzi_kernel_row(slot, view, p, index) + (int64_t)lines->low[c] * step;
+    if (as_bytes && step == 1) {
+        uint8_t *to = (uint8_t *)(void *)lines->samples;
+        memcpy(to + first, source + first, (size_t)(end - first));
+        memset(to, to[first], (size_t)first);
+        memset(to + end, to[end - 1], (size_t)(lines->count[c] - end));
+    } else if (as_bytes) {
+        BZI_KERNEL_SAMPLES(uint8_t, *from);
     } else {
-        norm = bzi_kernel_plan_rows(lines, slot, view, p, v, &rows);
-        for (int32_t k = 0; k < rows + 3; k++)
-            lines->rows[k] += skip;
-        bzi_kernel_sum_rows(slot, lines, line + first, rows, end - first, slot->step[p]);
+        BZI_KERNEL_SAMPLES(float, bzi_kernel_load(from, depth, low_zeros));
     }
-    for (int32_t i = 0; i < first; i++)
-        line[i] = line[first];
-    for (int32_t i = end; i < lines->count[c]; i++)
-        line[i] = line[end - 1];
-    return norm;
 }
 
-/* Adds weighted samples of a line to a row, or makes it of them. more and taps (1 to 4) are constants. */
+/* Adds weighted samples to a row, or makes it of them. more and taps (1 to 4) are constants. */
 BZI_KERNEL_FN void bzi_kernel_add_columns(float *restrict row, const float *restrict line,
                                           const int32_t *restrict index, const float *restrict weight, size_t room,
-                                          int taps, int more, int32_t columns)
+                                          int kind)
 {
-    for (int32_t i = 0; i < columns; i++) {
+    const int taps = kind & 7, more = kind & 8;
+    for (size_t i = 0; i < room; i++) {
         float sum = more ? row[i] : 0.0f;
         sum += weight[i] * line[index[i]];
         if (taps > 1)
-            sum += weight[room + (size_t)i] * line[index[i] + 1];
+            sum += weight[room + i] * line[index[i] + 1];
         if (taps > 2)
-            sum += weight[2 * room + (size_t)i] * line[index[i] + 2];
+            sum += weight[2 * room + i] * line[index[i] + 2];
         if (taps > 3)
-            sum += weight[3 * room + (size_t)i] * line[index[i] + 3];
+            sum += weight[3 * room + i] * line[index[i] + 3];
         row[i] = sum;
     }
 }
 
-BZI_KERNEL_FN void bzi_kernel_lerp_columns(float *restrict row, const float *restrict line,
-                                           const int32_t *restrict index, const float *restrict weight, int32_t columns)
+/* The horizontal filter, of samples that are floats. */
+BZI_KERNEL_CPU void bzi_kernel_horizontal(const bzi_kernel_lines *lines, int c, int lerp, float *restrict row)
 {
-    for (int32_t i = 0; i < columns; i++)
+    const int32_t taps = lines->taps[c], *restrict index = lines->index[c];
+    const size_t room = lines->room;
+    const float *restrict line = lines->samples, *restrict weight = lines->weight[c];
+    for (size_t i = 0; lerp && i < room; i++)
         row[i] = bzi_kernel_lerp(line[index[i]], line[index[i] + 1], weight[i]);
-}
-
-/* The horizontal filter: a line becomes the inside of an output row. */
-BZI_KERNEL_FN void bzi_kernel_horizontal(const bzi_kernel_lines *lines, int kind, int p, float norm, float *row)
-{
-    const int c = p > 0;
-    const int32_t columns = lines->end - lines->first, taps = lines->taps[c];
-    if (kind == BZI_KERNEL_LERP) {
-        bzi_kernel_lerp_columns(row, lines->line[p], lines->index[c], lines->weight[c], columns);
-        return;
-    }
-#define ADD(taps, more) case (taps) + 4 * (more):                                                                      \
-    bzi_kernel_add_columns(row, line, lines->index[c], weight, lines->room, taps, more, columns); break;
-    for (int32_t k = 0; k < taps; k += 4) {
-        const float *line = lines->line[p] + k, *weight = lines->weight[c] + (size_t)k * lines->room;
-        switch ((taps - k < 4 ? taps - k : 4) + (k ? 4 : 0)) {
-        ADD(2, 0) ADD(3, 0) ADD(4, 0) ADD(1, 1) ADD(2, 1) ADD(3, 1) ADD(4, 1)
+#define ADD(taps, more) case (taps) + (more): bzi_kernel_add_columns(row, line, index, weight, room, taps + more); break;
+    for (int32_t k = 0; k < taps && !lerp; k += 4, line += 4, weight += 4 * room) {
+        switch ((taps - k < 4 ? taps - k : 4) + (k ? 8 : 0)) {
+        ADD(2, 0) ADD(3, 0) ADD(4, 0) ADD(1, 8) ADD(2, 8) ADD(3, 8) ADD(4, 8)
         }
     }
 #undef ADD
-    for (int32_t i = 0; i < columns; i++)
-        row[i] *= lines->norm[c][i] * norm;
 }
 
-/* mean: of each channel, where flags have BZI_KERNEL_MEAN. */
-BZI_KERNEL_FN void bzi_kernel_color_convert_row(const bzi_kernel_slot *slot, uint32_t flags, const float *const mean[3],
-                                                float *const row[3], int32_t columns)
+/* Row index of plane p, filtered along x, from those held or made now. */
+BZI_KERNEL_CPU const float *bzi_kernel_held_row(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
+                                                const bzi_kernel_view *view, int p, int32_t index)
+{
+    const int c = p > 0, at = index % lines->rows[c], lerp = view->kind == BZI_KERNEL_LERP;
+    const int as_bytes = lines->level && slot->depth <= 8;
+    float *row = lines->ring[p] + (size_t)at * lines->room;
+    if (lines->held[p][at] == index)
+        return row;
+    lines->held[p][at] = index;
+    bzi_kernel_read_row(slot, view, lines, p, index, as_bytes);
+#if BZI_KERNEL_X86
+    if (as_bytes && lines->level == 2)
+        bzi_kernel_horizontal_512(lines, c, lerp, row);
+    else if (as_bytes)
+        bzi_kernel_horizontal_256(lines, c, lerp, row);
+#endif
+    if (!as_bytes)
+        bzi_kernel_horizontal(lines, c, lerp, row);
+    return row;
+}
+
+/* Adds weighted rows to another, or makes it of them. kind is a constant: how many (2 or 4); 8: adds; 16: the last,
+ * norm times scale is multiplied. */
+BZI_KERNEL_FN void bzi_kernel_add_rows(float *restrict sums, const float *const row[4], const float w[4], int kind,
+                                       const float *restrict norm, size_t room)
+{
+    const float *restrict row0 = row[0], *restrict row1 = row[1], *restrict row2 = row[2], *restrict row3 = row[3];
+    const float w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3], scale = w[4];
+    for (size_t i = 0; i < room; i++) {
+        float sum = kind & 8 ? sums[i] : 0.0f;
+        sum += w0 * row0[i];
+        sum += w1 * row1[i];
+        if (kind & 4) {
+            sum += w2 * row2[i];
+            sum += w3 * row3[i];
+        }
+        sums[i] = kind & 16 ? sum * (norm[i] * scale) : sum;
+    }
+}
+
+/* The vertical filter: rows of plane p become one of the output, at v. Two or four are added at a time. */
+BZI_KERNEL_FN void bzi_kernel_vertical(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
+                                       const bzi_kernel_view *view, int p, float v)
+{
+    const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, view->y[p > 0], v, view->shrink[1]);
+    const float *row[4], *norm = lines->norm[p > 0];
+    float w[5], sum = 0.0f;
+    for (int32_t k = taps.first; k <= taps.last; k += 4) {
+        for (int32_t j = 0; j < 4; j++) {
+            const int32_t at = k + j <= taps.last ? k + j : taps.last;
+            const int32_t index = bzi_kernel_nearest_of(&taps, view->kind, at);
+            w[j] = k + j <= taps.last ? bzi_kernel_weight(slot->filter, view->kind, &taps, at) : 0.0f;
+            row[j] = bzi_kernel_held_row(lines, slot, view, p, index);
+            sum += w[j];
+        }
+        w[4] = 1.0f / sum;
+#define ADD(kind) case kind: bzi_kernel_add_rows(lines->row[p], row, w, kind, norm, lines->room); break;
+        switch ((k + 1 < taps.last ? 4 : 2) + (k > taps.first ? 8 : 0) + (k + 4 > taps.last ? 16 : 0)) {
+        ADD(4) ADD(12) ADD(18) ADD(20) ADD(26) ADD(28)
+        }
+#undef ADD
+    }
+}
+
+/* The same of two rows. */
+BZI_KERNEL_FN void bzi_kernel_lerp_rows(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
+                                        const bzi_kernel_view *view, int p, float v)
+{
+    const bzi_kernel_tap tap = bzi_kernel_tap_of(view->y[p > 0], bzi_kernel_place(slot->filter, v, view->y[0].last));
+    const float *restrict above = bzi_kernel_held_row(lines, slot, view, p, tap.index);
+    const float *restrict below = bzi_kernel_held_row(lines, slot, view, p, tap.index + tap.next);
+    float *restrict row = lines->row[p];
+    for (size_t i = 0; i < lines->room; i++)
+        row[i] = bzi_kernel_lerp(above[i], below[i], tap.weight);
+}
+
+/* lines->row to colors, then to elements: a loop each, which compilers make vectors of. */
+#define BZI_KERNEL_CONVERT(convert, type)                                                                              \
+    BZI_KERNEL_CPU void convert##_row(void *to, const float *row, int32_t columns)                                     \
+    {                                                                                                                  \
+        type *restrict dst = to;                                                                                       \
+        for (int32_t i = 0; i < columns; i++)                                                                          \
+            dst[i] = convert(row[i]);                                                                                  \
+    }
+BZI_KERNEL_CONVERT(bzi_kernel_float, float)
+BZI_KERNEL_CONVERT(bzi_kernel_half, uint16_t)
+BZI_KERNEL_CONVERT(bzi_kernel_bfloat, uint16_t)
+BZI_KERNEL_CONVERT(bzi_kernel_byte, uint8_t)
+
+BZI_KERNEL_FN void bzi_kernel_convert_row(const bzi_kernel_slot *slot, uint32_t flags, const float *const mean[3],
+                                          float *const color[3], int32_t columns)
 {
     const bzi_kernel_slot local = *slot;       /* the compiler knows that storing pixels does not change it */
     const float *restrict mean0 = mean[0], *restrict mean1 = mean[1], *restrict mean2 = mean[2];
-    float *restrict r = row[0], *restrict g = row[1], *restrict b = row[2];
+    float *restrict r = color[0], *restrict g = color[1], *restrict b = color[2];
     for (int32_t i = 0; i < columns; i++) {
         const int has = flags & BZI_KERNEL_MEAN ? 1 : 0;
         float c[3] = { r[i], g[i], b[i] };
@@ -1294,179 +1548,137 @@ BZI_KERNEL_FN void bzi_kernel_color_convert_row(const bzi_kernel_slot *slot, uin
     }
 }
 
-/* Columns of an output row to the batch: one channel, whose elements lie side by side, or three in pixels. A function
- * of each kind a type. */
-#define BZI_KERNEL_ROWS(convert, type)                                                                                 \
-    BZI_KERNEL_FN void convert##_plane(uint64_t address, const float *restrict row, int32_t columns)                   \
+BZI_KERNEL_CPU void bzi_kernel_colors(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,
+                                      const bzi_kernel_output *out, const float *const mean[3], uint8_t *const to[3])
+{
+    const int32_t columns = lines->end - lines->first;
+    for (int p = 0; p < 3; p++)
+        memcpy(lines->color[p], lines->row[p], (size_t)columns * sizeof(float));
+#define CONVERT(flags) case flags: bzi_kernel_convert_row(slot, flags, mean, lines->color, columns); break;
+    switch ((slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY)) | (out->mean ? BZI_KERNEL_MEAN : 0)) {
+    CONVERT(0) CONVERT(1) CONVERT(2) CONVERT(3)
+    default: bzi_kernel_convert_row(slot, slot->flags | BZI_KERNEL_MEAN, mean, lines->color, columns); break;
+    }
+#undef CONVERT
+    for (uint32_t p = 0; p < out->channels; p++)
+        BZI_KERNEL_BY_TYPE(out->dtype, row, to[p], lines->color[p], columns);
+}
+
+/* Elements of an output row to where they do not lie side by side: in pixels, or below each other. */
+#define BZI_KERNEL_SCATTER(name, type)                                                                                 \
+    BZI_KERNEL_CPU void name(uint64_t address, const bzi_kernel_output *out, uint8_t *const from[3], int32_t columns,  \
+                             int avx2)                                                                                 \
     {                                                                                                                  \
         type *restrict dst = (type *)(uintptr_t)address;                                                               \
-        for (int32_t x = 0; x < columns; x++)                                                                          \
-            dst[x] = convert(row[x]);                                                                                  \
-    }                                                                                                                  \
-    BZI_KERNEL_FN void convert##_pixels(uint64_t address, const float *restrict c0, const float *restrict c1,          \
-                                        const float *restrict c2, int32_t columns)                                     \
-    {                                                                                                                  \
-        type *restrict dst = (type *)(uintptr_t)address;                                                               \
-        for (int32_t x = 0; x < columns; x++) {                                                                        \
-            dst[(int64_t)x * 3] = convert(c0[x]);                                                                      \
-            dst[(int64_t)x * 3 + 1] = convert(c1[x]);                                                                  \
-            dst[(int64_t)x * 3 + 2] = convert(c2[x]);                                                                  \
+        const type *restrict c[3] = { (type *)(void *)from[0], (type *)(void *)from[1], (type *)(void *)from[2] };     \
+        const int is_pixel = out->stride_x == 3 && out->stride_c == 1 && out->channels == 3;                           \
+        const int32_t done = sizeof(type) == 1 && is_pixel && avx2 ? bzi_kernel_pixels_avx2(address, from, columns) : 0;\
+        for (int32_t x = done; is_pixel && x < columns; x++) {                                                         \
+            dst[(int64_t)x * 3] = c[0][x];                                                                             \
+            dst[(int64_t)x * 3 + 1] = c[1][x];                                                                         \
+            dst[(int64_t)x * 3 + 2] = c[2][x];                                                                         \
         }                                                                                                              \
+        for (uint32_t p = 0; !is_pixel && p < out->channels; p++)                                                      \
+            for (int32_t x = 0; x < columns; x++)                                                                      \
+                dst[p * out->stride_c + x * out->stride_x] = c[p][x];                                                  \
     }
-BZI_KERNEL_ROWS(bzi_kernel_float, float)
-BZI_KERNEL_ROWS(bzi_kernel_half, uint16_t)
-BZI_KERNEL_ROWS(bzi_kernel_bfloat, uint16_t)
-BZI_KERNEL_ROWS(bzi_kernel_byte, uint8_t)
+BZI_KERNEL_SCATTER(bzi_kernel_scatter_1, uint8_t)
+BZI_KERNEL_SCATTER(bzi_kernel_scatter_2, uint16_t)
+BZI_KERNEL_SCATTER(bzi_kernel_scatter_4, uint32_t)
 
-/* Bytes as AVX2 converts them; what is left of a row, less than sixteen columns, is for the functions above. */
-#if defined(__x86_64__) && defined(__GNUC__)
-#  define BZI_KERNEL_AVX2 __attribute__((target("avx2"))) BZI_KERNEL_CPU
-
-/* min takes its second operand when one is NaN, which becomes the least integer, and that 0. */
-BZI_KERNEL_AVX2 __m128i bzi_kernel_bytes_avx2(const float *row)
-{
-    const __m256 most = _mm256_set1_ps(255.0f);
-    __m256i a = _mm256_cvtps_epi32(_mm256_min_ps(most, _mm256_loadu_ps(row)));
-    __m256i b = _mm256_cvtps_epi32(_mm256_min_ps(most, _mm256_loadu_ps(row + 8)));
-    __m256i words = _mm256_permute4x64_epi64(_mm256_packs_epi32(a, b), 0xd8);
-    return _mm_packus_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
-}
-
-BZI_KERNEL_AVX2 void bzi_kernel_byte_plane_avx2(uint64_t address, const float *row, int32_t columns)
-{
-    int32_t x = 0;
-    for (; x + 16 <= columns; x += 16)
-        _mm_storeu_si128((__m128i *)(uintptr_t)(address + (uint64_t)x), bzi_kernel_bytes_avx2(row + x));
-    bzi_kernel_byte_plane(address + (uint64_t)x, row + x, columns - x);
-}
-
-BZI_KERNEL_AVX2 void bzi_kernel_byte_pixels_avx2(uint64_t address, float *const row[3], int32_t columns)
-{
-    enum { X = -1 };
-    static const int8_t place[3][3][16] = {        /* which of 16 bytes of a channel goes where, in each third of 48 */
-        { { 0, X, X, 1, X, X, 2, X, X, 3, X, X, 4, X, X, 5 }, { X, 0, X, X, 1, X, X, 2, X, X, 3, X, X, 4, X, X },
-          { X, X, 0, X, X, 1, X, X, 2, X, X, 3, X, X, 4, X } }, { { X, X, 6, X, X, 7, X, X, 8, X, X, 9, X, X, 10, X },
-          { 5, X, X, 6, X, X, 7, X, X, 8, X, X, 9, X, X, 10 }, { X, 5, X, X, 6, X, X, 7, X, X, 8, X, X, 9, X, X } },
-        { { X, 11, X, X, 12, X, X, 13, X, X, 14, X, X, 15, X, X },
-          { X, X, 11, X, X, 12, X, X, 13, X, X, 14, X, X, 15, X },
-          { 10, X, X, 11, X, X, 12, X, X, 13, X, X, 14, X, X, 15 } } };
-#define PLACE(v, c) _mm_shuffle_epi8(v, _mm_loadu_si128((const __m128i *)(const void *)place[part][c]))
-    int32_t x = 0;
-    for (; x + 16 <= columns; x += 16) {
-        __m128i r = bzi_kernel_bytes_avx2(row[0] + x), g = bzi_kernel_bytes_avx2(row[1] + x),
-                b = bzi_kernel_bytes_avx2(row[2] + x);
-        for (int part = 0; part < 3; part++) {
-            __m128i pixels = _mm_or_si128(_mm_or_si128(PLACE(r, 0), PLACE(g, 1)), PLACE(b, 2));
-            _mm_storeu_si128((__m128i *)(uintptr_t)(address + (uint64_t)(3 * x + 16 * part)), pixels);
-        }
-    }
-    bzi_kernel_byte_pixels(address + 3 * (uint64_t)x, row[0] + x, row[1] + x, row[2] + x, columns - x);
-#undef PLACE
-}
-#else
-#  define bzi_kernel_byte_plane_avx2 bzi_kernel_byte_plane
-#  define bzi_kernel_byte_pixels_avx2(address, row, columns) ((void)0)
-#endif
-
-BZI_KERNEL_FN void bzi_kernel_store_plane(uint64_t address, uint32_t dtype, const float *row, int32_t columns, int avx2)
-{
-    if (avx2 && dtype == BZI_KERNEL_UINT8)
-        bzi_kernel_byte_plane_avx2(address, row, columns);
-    else
-        BZI_KERNEL_BY_TYPE(dtype, plane, address, row, columns);
-}
-
-/* lines->row to the batch, unless it lies there already. */
-BZI_KERNEL_FN void bzi_kernel_store_row(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,
-                                        const bzi_kernel_output *out, int32_t y)
+BZI_KERNEL_CPU void bzi_kernel_scatter(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,
+                                       const bzi_kernel_output *out, int32_t y, uint8_t *const from[3])
 {
     const int32_t shift = bzi_kernel_element_shift(out), columns = lines->end - lines->first;
     const uint64_t address = slot->dst + ((uint64_t)(y * out->stride_y + lines->first * out->stride_x) << shift);
-    if (out->stride_x == 1) {
-        for (uint32_t p = 0; p < out->channels; p++)
-            bzi_kernel_store_plane(address + ((uint64_t)(p * out->stride_c) << shift), out->dtype, lines->row[p],
-                                   columns, lines->avx2);
-    } else if (out->stride_x == 3 && out->stride_c == 1 && out->channels == 3) {
-        if (lines->avx2 && out->dtype == BZI_KERNEL_UINT8)
-            bzi_kernel_byte_pixels_avx2(address, lines->row, columns);
+    if (shift == 2)
+        bzi_kernel_scatter_4(address, out, from, columns, lines->level);
+    else if (shift == 1)
+        bzi_kernel_scatter_2(address, out, from, columns, lines->level);
+    else
+        bzi_kernel_scatter_1(address, out, from, columns, lines->level);
+}
+
+/* Sums of rows for the output row at v. */
+BZI_KERNEL_FN void bzi_kernel_sums(const bzi_kernel_slot *slot, const bzi_kernel_view *view, bzi_kernel_lines *lines,
+                                   float v)
+{
+    for (int p = 0; p < (view->plane[1] ? 3 : 1); p++)
+        if (view->kind == BZI_KERNEL_LERP)
+            bzi_kernel_lerp_rows(lines, slot, view, p, v);
         else
-            BZI_KERNEL_BY_TYPE(out->dtype, pixels, address, lines->row[0], lines->row[1], lines->row[2], columns);
-    } else {
-        for (int32_t i = 0; i < columns; i++) {
-            float c[3] = { lines->row[0][i], lines->row[1][i], lines->row[2][i] };
-            bzi_kernel_store(slot, out, lines->first + i, y, c);
-        }
-    }
+            bzi_kernel_vertical(lines, slot, view, p, v);
 }
 
-/* Colors of an output row: a loop each, since a test inside keeps one scalar; so is that for mean pictures. */
-BZI_KERNEL_FN void bzi_kernel_colors(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,
-                                     const bzi_kernel_output *out, int32_t y, float *const row[3])
+/* The same as more lanes. */
+#if BZI_KERNEL_X86
+BZI_KERNEL_AVX2 void bzi_kernel_sums_256(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                         bzi_kernel_lines *lines, float v)
 {
-    const float *mean[3] = { NULL, NULL, NULL };
-    const int32_t columns = lines->end - lines->first;
-    for (uint32_t p = 0; p < 3 && out->mean; p++)
-        mean[p] = (const float *)(uintptr_t)out->mean + lines->first +
-                  (int64_t)out->width * (y + (int64_t)out->height * (p < out->channels ? p : 0));
-#define CONVERT(flags) case flags: bzi_kernel_color_convert_row(slot, flags, mean, row, columns); break;
-    switch ((slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY)) | (out->mean ? BZI_KERNEL_MEAN : 0)) {
-    CONVERT(0) CONVERT(1) CONVERT(2) CONVERT(3)
-    default: bzi_kernel_color_convert_row(slot, slot->flags | BZI_KERNEL_MEAN, mean, row, columns); break;
-    }
-#undef CONVERT
+    bzi_kernel_sums(slot, view, lines, v);
 }
 
-/* The inside of output row y. */
-BZI_KERNEL_FN void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                      bzi_kernel_lines *lines, const bzi_kernel_output *out, int32_t y, float v)
+BZI_KERNEL_AVX512 void bzi_kernel_sums_512(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                           bzi_kernel_lines *lines, float v)
 {
-    float *row[3];
-    int direct = out->stride_x == 1 && out->dtype == BZI_KERNEL_FLOAT32;
-    for (int p = 0; p < 3; p++) {
-        row[p] = direct && p < (int)out->channels ?
-                     (float *)(uintptr_t)slot->dst + y * out->stride_y + p * out->stride_c + lines->first :
-                     lines->row[p];
-        if (view->plane[p]) {
-            float norm = bzi_kernel_vertical(slot, view, lines, p, v);
-            bzi_kernel_horizontal(lines, view->kind, p, norm, row[p]);
-        } else {
-            for (int32_t i = 0; i < lines->end - lines->first; i++)
-                row[p][i] = view->neutral;
-        }
+    bzi_kernel_sums(slot, view, lines, v);
+}
+#endif
+
+/* The mean picture's rows. */
+BZI_KERNEL_CPU void bzi_kernel_read_mean(const bzi_kernel_lines *lines, const bzi_kernel_output *out, int32_t y)
+{
+    const float *plane = (const float *)(uintptr_t)out->mean;
+    const int64_t step_x = lines->turned ? out->height : 1, step_y = lines->turned ? 1 : out->width;
+    for (uint32_t p = 0; p < out->channels; p++, plane += (int64_t)out->width * out->height)
+        for (int32_t x = lines->first; x < lines->end; x++)
+            lines->mean[p][x - lines->first] = plane[y * step_y + x * step_x];
+}
+
+/* The inside of output row y, which is at v. */
+BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                       bzi_kernel_lines *lines, const bzi_kernel_output *out, int32_t y, float v)
+{
+    const int direct = out->stride_x == 1;
+    const float *const mean[3] = { lines->mean[0], lines->mean[1], lines->mean[2] };
+    uint8_t *to[3];
+    for (uint32_t p = 0; p < 3; p++) {
+        const int64_t at = (y * out->stride_y + p * out->stride_c + lines->first) * (1 << bzi_kernel_element_shift(out));
+        to[p] = direct && p < out->channels ? (uint8_t *)(uintptr_t)(slot->dst + (uint64_t)at) :
+                                              (uint8_t *)(void *)lines->color[p];
     }
-    bzi_kernel_colors(slot, lines, out, y, row);
+    if (out->mean)
+        bzi_kernel_read_mean(lines, out, y);
+#if BZI_KERNEL_X86
+    if (lines->level == 2) {
+        bzi_kernel_sums_512(slot, view, lines, v);
+        bzi_kernel_colors_512(slot, lines, out, mean, to);
+    } else if (lines->level) {
+        bzi_kernel_sums_256(slot, view, lines, v);
+        bzi_kernel_colors_256(slot, lines, out, mean, to);
+    }
+#endif
+    if (!lines->level) {
+        bzi_kernel_sums(slot, view, lines, v);
+        bzi_kernel_colors(slot, lines, out, mean, to);
+    }
     if (!direct)
-        bzi_kernel_store_row(slot, lines, out, y);
+        bzi_kernel_scatter(slot, lines, out, y, to);
 }
 
-BZI_KERNEL_FN void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view, bzi_kernel_lines *lines,
-                                   const bzi_kernel_output *out)
+BZI_KERNEL_CPU void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view, bzi_kernel_lines *lines,
+                                    const bzi_kernel_output *out)
 {
     for (int32_t y = 0; y < out->height; y++) {
         float u, v;
         bzi_kernel_map(slot->h, 0, y, &u, &v);
-        int inside = bzi_kernel_inside(v, view->y[0].last) && lines->end > 0;
+        const int inside = bzi_kernel_inside(v, view->y[0].last) && lines->end > 0;
         if (inside)
             bzi_kernel_columns(slot, view, lines, out, y, v);
-        bzi_kernel_fill_columns(slot, out, y, 0, inside ? lines->first : out->width);
-        bzi_kernel_fill_columns(slot, out, y, inside ? lines->end : out->width, out->width);
+        bzi_kernel_fill_columns(slot, out, lines->turned, y, 0, inside ? lines->first : out->width);
+        bzi_kernel_fill_columns(slot, out, lines->turned, y, inside ? lines->end : out->width, out->width);
     }
 }
-
-/* The same rows, eight lanes instead of four. AVX2 alone, without FMA: the bits stay the same. */
-#if defined(__x86_64__) && defined(__GNUC__)
-__attribute__((target("avx2")))
-BZI_KERNEL_CPU void bzi_kernel_rows_avx2(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                         bzi_kernel_lines *lines, const bzi_kernel_output *out)
-{
-    lines->avx2 = 1;
-    bzi_kernel_rows(slot, view, lines, out);
-}
-#  define BZI_KERNEL_HAS_AVX2() __builtin_cpu_supports("avx2")
-#else
-#  define bzi_kernel_rows_avx2  bzi_kernel_rows
-#  define BZI_KERNEL_HAS_AVX2() 0
-#endif
 
 /* Warps a slot with axis-aligned H, turned or not; workspace is aligned as malloc does. Returns 1; or 0, having done
  * nothing, when H is another or the workspace too small. */
@@ -1479,14 +1691,13 @@ BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const 
     bzi_kernel_slot local = *slot;
     bzi_kernel_output to = *out;
     bzi_kernel_turn(&local, &to);
-    bzi_kernel_view view = bzi_kernel_view_of(&local);
+    const bzi_kernel_view view = bzi_kernel_view_of(&local);
     bzi_kernel_lines lines;
     if (!bzi_kernel_plan(&lines, &local, &view, to.width, workspace))
         return 0;
-    if (BZI_KERNEL_HAS_AVX2())
-        bzi_kernel_rows_avx2(&local, &view, &lines, &to);
-    else
-        bzi_kernel_rows(&local, &view, &lines, &to);
+    lines.level = bzi_kernel_level();
+    lines.turned = slot->h[0] != local.h[0] || slot->h[4] != local.h[4];
+    bzi_kernel_rows(&local, &view, &lines, &to);
     return 1;
 }
 

@@ -179,15 +179,26 @@ static void warp_separable(const bzi_kernel_slot *slot, const bzi_kernel_output 
     free(workspace);
 }
 
-/* The separable loop with the instructions of the build alone, whatever this processor has. */
-static void warp_separable_base(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+/* The separable loop with fewer instructions than this processor may have: those of the build alone, or AVX2. */
+static void warp_separable_at(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int level)
 {
     void *workspace = workspace_make(bzi_kernel_workspace_bytes(slot, out));
     bzi_kernel_view view = bzi_kernel_view_of(slot);
     bzi_kernel_lines lines;
     CHECK_EQ(bzi_kernel_plan(&lines, slot, &view, out->width, workspace), 1);
+    lines.level = level < bzi_kernel_level() ? level : bzi_kernel_level();
     bzi_kernel_rows(slot, &view, &lines, out);
     free(workspace);
+}
+
+static void warp_separable_base(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+{
+    warp_separable_at(slot, out, 0);
+}
+
+static void warp_separable_avx2(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+{
+    warp_separable_at(slot, out, 1);
 }
 
 /* Renders into buffer[1...]; every element of the slot is written, and no other. Returns the first element. */
@@ -402,6 +413,7 @@ TEST(the_separable_loop_equals_the_plain_one_to_the_bit)
         bzi_kernel_output out = output_random(&f.slot, width, height);
         different += !same_bits(bzi_kernel_warp_plain, warp_separable, &f.slot, out);
         different += !same_bits(bzi_kernel_warp_plain, warp_separable_base, &f.slot, out);
+        different += !same_bits(bzi_kernel_warp_plain, warp_separable_avx2, &f.slot, out);
         frame_free(&f);
     }
     CHECK_EQ(different, 0);
@@ -426,7 +438,7 @@ TEST(the_separable_loop_turns_pictures_to_the_bit)
         turn(f.slot.h);
         random_filter(&f.slot);
         bzi_kernel_output out = output_random(&f.slot, width, height);
-        different += !same_bits(bzi_kernel_warp_plain, out.mean ? warp_front : warp_separable, &f.slot, out);
+        different += !same_bits(bzi_kernel_warp_plain, warp_separable, &f.slot, out);
         frame_free(&f);
     }
     CHECK_EQ(different, 0);
@@ -639,6 +651,7 @@ TEST(every_type_is_the_float_output_rounded_in_every_loop)
             wrong += !is_element(got, out.dtype, (size_t)k, floats[k]);
         wrong += !same_bits(bzi_kernel_warp_plain, warp_separable, &f.slot, out);
         wrong += !same_bits(bzi_kernel_warp_plain, warp_separable_base, &f.slot, out);
+        wrong += !same_bits(bzi_kernel_warp_plain, warp_separable_avx2, &f.slot, out);
         frame_free(&f);
     }
     CHECK_EQ(wrong, 0);
@@ -1090,7 +1103,8 @@ TEST(the_size_of_the_workspace_does_not_wrap_around)
     slot.x1 = INT32_MAX;
     slot.depth = 8;
     bzi_kernel_output out = output_nchw(INT32_MAX, 1);
-    CHECK(bzi_kernel_workspace_bytes(&slot, &out) == (SIZE_MAX > UINT32_MAX ? (size_t)120259084352u : SIZE_MAX));
+    const size_t bytes = bzi_kernel_workspace_bytes(&slot, &out);
+    CHECK(SIZE_MAX > UINT32_MAX ? bytes / INT32_MAX > 4 * 12 : bytes == SIZE_MAX);
 }
 
 TEST_MAIN(
