@@ -131,6 +131,9 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
  * BZI_LIMIT_STILL_RATIO */
 #define BZI_LIMIT_STILL_BYTES    (64u << 20)
 #define BZI_LIMIT_STILL_RATIO    4096u           /* of real pictures, at most about 1000 */
+#define BZI_LIMIT_ITEMS          4096u           /* of a HEIF file: phones write up to some 500 */
+#define BZI_LIMIT_PROPERTIES     32u             /* of an item; writers need 10 */
+#define BZI_LIMIT_TILES          1024u           /* of a grid: 16384 x 16384 in tiles of 512 */
 #define BZI_LIMIT_TAR_EXTRA      16u             /* headers in a row that only describe a member; writers need 3 */
 #define BZI_LIMIT_PAX_BYTES      (1u << 20)      /* of one of them; writers need a few kB */
 #define BZI_LIMIT_BATCH          65536u
@@ -1777,6 +1780,8 @@ typedef struct bzi_format {
     bzna_color  color;                /* present when the VUI has video_signal_type */
     uint32_t    orientation;          /* EXIF's, 1..8; 0: none is said */
     uint32_t    pixel_bits;           /* of a still, decoded; 0: its size was compared with that of the file */
+    uint32_t    crop[4];              /* a HEIF file's: x, y, width, height of what is seen; all 0: the whole */
+    uint32_t    tiles;                /* of a HEIF grid; 0: it is none */
 } bzi_format;
 
 enum { BZI_CHROMA_440 = 4, BZI_CHROMA_411 = 5 };
@@ -3559,20 +3564,751 @@ static const bzi_codec bzi_codecs[] = {
 
 #define BZI_CODECS (sizeof bzi_codecs / sizeof bzi_codecs[0])
 
+static const bzi_codec *bzi_codec_of_entry(uint32_t type)
+{
+    for (size_t i = 0; i < BZI_CODECS && type; i++)
+        if (bzi_codecs[i].entries[0] == type || bzi_codecs[i].entries[1] == type)
+            return &bzi_codecs[i];
+    return NULL;
+}
+
+/* --- What is seen of a frame --- */
+
+/* One side of a clean aperture (ISO/IEC 14496-12 12.1.4): center at (frame-1)/2 + offset. In units of 1/(2*d*d') to
+ * stay whole. Returns 0 if it does not lie in the frame. */
+static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *offset, uint32_t *begin, uint32_t *length)
+{
+    double extent, middle, first;
+    if (size[1] <= 0 || offset[1] == 0 || size[0] <= 0)
+        return 0;
+    extent = floor((double)size[0] / size[1]);
+    middle = (frame - 1.0) / 2 + (double)offset[0] / offset[1];
+    first = floor(middle - (extent - 1) / 2);               /* a half-pixel position goes to the pixel before */
+    if (!(extent >= 1) || !(first >= 0) || first + extent > frame)
+        return 0;
+    *begin = (uint32_t)first;
+    *length = (uint32_t)extent;
+    return 1;
+}
+
+/* EXIF's numbers as {a, b, c, d}: what lies at x, y is seen at a x + c y, b x + d y. */
+static const int8_t bzi_orientations[9][4] = { { 0 },          { 1, 0, 0, 1 },  { -1, 0, 0, 1 },   { -1, 0, 0, -1 },
+                                               { 1, 0, 0, -1 }, { 0, 1, 1, 0 }, { 0, 1, -1, 0 },   { 0, -1, -1, 0 },
+                                               { 0, -1, 1, 0 } };
+
+/* 0: it is no turn by quarters, and no mirror. */
+static uint32_t bzi_orientation_of(int32_t a, int32_t b, int32_t c, int32_t d)
+{
+    for (uint32_t i = 1; i < 9; i++)
+        if (bzi_orientations[i][0] == a && bzi_orientations[i][1] == b && bzi_orientations[i][2] == c &&
+            bzi_orientations[i][3] == d)
+            return i;
+    return 0;
+}
+
+/* One after the other. */
+static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
+{
+    const int8_t *f = bzi_orientations[first], *t = bzi_orientations[then];
+    return bzi_orientation_of(t[0] * f[0] + t[2] * f[1], t[1] * f[0] + t[3] * f[1], t[0] * f[2] + t[2] * f[3],
+                              t[1] * f[2] + t[3] * f[3]);
+}
+
+
+#ifndef BENZINA_NO_HEIF
+/* ==== 13. HEIF: items ================================================================================================
+ * Calls: rooms 1-12. What a HEIF or AVIF file (ISO/IEC 23008-12) says of its pictures: the items of its meta box, where
+ * their bytes lie, what refers to what, and their properties. Works on memory, without allocating: boxes are walked
+ * anew for each question, with limits on how many there are. Offsets in messages are base and on. */
+
+#define BZI_GRID BZI_FOURCC('g', 'r', 'i', 'd')
+#define BZI_IDEN BZI_FOURCC('i', 'd', 'e', 'n')
+
+typedef struct bzi_heif {
+    bzi_span   file;
+    uint64_t   base;                  /* offset of the file in what holds it, for messages */
+    uint32_t   primary;               /* number of the item that is the picture; 0: there is none */
+    uint32_t   has_movie;
+    bzi_cursor iloc, iinf, iref, iprp, idat;      /* the payloads of meta's boxes; empty where there is none */
+} bzi_heif;
+
+/* The picture that an item is, or is made of, as its properties say: a part of the frame, turned. */
+typedef struct bzi_heif_item {
+    uint32_t   id, type;              /* of the item that holds data: what identity items lead to */
+    uint32_t   width, height;         /* of its frame; 0: not said */
+    uint32_t   crop[4];               /* x, y, width, height of the part that is seen, as it lies in the frame */
+    uint32_t   orientation;           /* EXIF's number */
+    int32_t    clap[8];
+    bzna_color color;
+    bzi_span   config;
+    uint64_t   config_at;
+} bzi_heif_item;
+
+/* "meta/iloc at byte 120: ..." */
+BZI_PRINTF(5, 6)
+static bzna_status bzi_heif_fail(const bzi_cursor *box, const char *path, bzna_status status, bzna_error *err,
+                                 const char *format, ...)
+{
+    const size_t length = strlen(path);
+    const uint32_t type = length < 4 ? 0 : bzi_be32((const uint8_t *)path + length - 4);
+    char text[160];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return bzi_fail(err, status, bzi_cursor_offset(box), type, 0, "%s at byte %llu: %s", path,
+                    (unsigned long long)bzi_cursor_offset(box), text);
+}
+
+/* A HEIF file's first bytes: ftyp with one of the brands that stills and sequences have. */
+static int bzi_heif_probe(bzi_span head)
+{
+    static const char brands[] = "mif1mif2msf1heicheixheimheishevchevxhevmhevsavcijpegavifavismiaf";
+    if (head.size < 12 || memcmp(head.data + 4, "ftyp", 4))
+        return 0;
+    for (size_t i = 0; i + 4 < sizeof brands; i += 4)
+        if (!memcmp(head.data + 8, brands + i, 4))
+            return 1;
+    return 0;
+}
+
+/* The next box of c: 1; 0 at the end, -1 where it does not fit. */
+static int bzi_heif_next_box(bzi_cursor *c, uint32_t *type, bzi_cursor *payload)
+{
+    const uint64_t left = bzi_cursor_left(c);
+    uint64_t size, header = 8;
+    if (left < 8)
+        return 0;
+    size = bzi_be32(c->data + c->pos);
+    *type = bzi_be32(c->data + c->pos + 4);
+    if (size == 1 && left >= 16) {
+        header = 16;
+        size = bzi_be64(c->data + c->pos + 8);
+    }
+    size = size ? size : left;
+    if (size < header || size > left)
+        return -1;
+    bzi_cursor_take(c, header);
+    *payload = bzi_cursor_sub(c, size - header);
+    return 1;
+}
+
+/* A number of 0, 2, 4 or 8 bytes. */
+static uint64_t bzi_cursor_number(bzi_cursor *c, uint32_t bytes)
+{
+    uint64_t high = bytes == 8 ? bzi_cursor_u32(c) : 0;
+    return bytes == 0 ? 0 : bytes == 2 ? bzi_cursor_u16(c) : high << 32 | bzi_cursor_u32(c);
+}
+
+/* The boxes of meta; of each kind the first. */
+static bzna_status bzi_heif_read_meta(bzi_heif *heif, bzi_cursor meta, bzna_error *err)
+{
+    const struct { const char *type; bzi_cursor *to; } boxes[] = { { "iloc", &heif->iloc }, { "iinf", &heif->iinf },
+                                                                   { "iref", &heif->iref }, { "iprp", &heif->iprp },
+                                                                   { "idat", &heif->idat } };
+    bzi_cursor box;
+    uint32_t type;
+    int got;
+    bzi_cursor_take(&meta, 4);
+    for (uint32_t n = 0; (got = bzi_heif_next_box(&meta, &type, &box)) > 0; n++) {
+        if (n == BZI_LIMIT_ITEMS)
+            return bzi_heif_fail(&box, "meta", BZNA_E_LIMIT, err, "more than %u boxes", n);
+        if (type == BZI_FOURCC('p', 'i', 't', 'm'))
+            heif->primary = (uint32_t)bzi_cursor_number(&box, bzi_cursor_u32(&box) >> 24 ? 4 : 2);
+        for (size_t i = 0; i < sizeof boxes / sizeof boxes[0]; i++)
+            if (bzi_be32((const uint8_t *)boxes[i].type) == type && !boxes[i].to->data)
+                *boxes[i].to = box;
+    }
+    return got < 0 ? bzi_heif_fail(&meta, "meta", BZNA_E_BOX, err, "a box does not fit in what holds it") : BZNA_OK;
+}
+
+static bzna_status bzi_heif_read(bzi_heif *heif, bzi_span file, uint64_t base, bzna_error *err)
+{
+    bzi_cursor c = bzi_cursor_make(file.data, file.size, base), box;
+    uint32_t type, has_meta = 0;
+    int got;
+    memset(heif, 0, sizeof *heif);
+    heif->file = file;
+    heif->base = base;
+    for (uint32_t n = 0; (got = bzi_heif_next_box(&c, &type, &box)) > 0; n++) {
+        if (n == BZI_LIMIT_TOP_BOXES)
+            return bzi_heif_fail(&box, "file", BZNA_E_LIMIT, err, "more than %u boxes", n);
+        heif->has_movie |= type == BZI_FOURCC('m', 'o', 'o', 'v');
+        if (type == BZI_FOURCC('m', 'e', 't', 'a') && !has_meta++ && bzi_heif_read_meta(heif, box, err) != BZNA_OK)
+            return err->status;
+    }
+    return got < 0 ? bzi_heif_fail(&c, "file", BZNA_E_TRUNCATED, err, "a box goes past the end") : BZNA_OK;
+}
+
+/* --- What items are, and what refers to them --- */
+
+/* An item's type (infe); 0: there is no such item, or it has none. */
+static bzna_status bzi_heif_type(const bzi_heif *heif, uint32_t id, uint32_t *type, bzna_error *err)
+{
+    bzi_cursor c = heif->iinf, box;
+    uint32_t kind;
+    int got;
+    bzi_cursor_number(&c, bzi_cursor_u32(&c) >> 24 ? 4 : 2);
+    for (uint32_t n = 0; (got = bzi_heif_next_box(&c, &kind, &box)) > 0; n++) {
+        uint32_t version = bzi_cursor_u32(&box) >> 24;
+        if (n == BZI_LIMIT_ITEMS)
+            return bzi_heif_fail(&c, "meta/iinf", BZNA_E_LIMIT, err, "more than %u items", n);
+        if (version < 2 || bzi_cursor_number(&box, version == 2 ? 2 : 4) != id)
+            continue;
+        if (bzi_cursor_u16(&box))
+            return bzi_heif_fail(&box, "meta/iinf/infe", BZNA_E_UNSUPPORTED, err, "item %u is encrypted", id);
+        *type = bzi_cursor_u32(&box);
+        return BZNA_OK;
+    }
+    return bzi_heif_fail(&heif->iinf, "meta/iinf", BZNA_E_BOX, err, got < 0 ? "a box does not fit in what holds it" :
+                         "there is no item %u", id);
+}
+
+/* References of a kind, one after the other: 1; 0 at the end. ids: of the items that item *from refers to. */
+static int bzi_heif_next_reference(bzi_cursor *c, uint32_t id_bytes, uint32_t kind, uint32_t *from, bzi_cursor *ids)
+{
+    uint32_t type;
+    while (bzi_heif_next_box(c, &type, ids) > 0) {
+        uint64_t count;
+        *from = (uint32_t)bzi_cursor_number(ids, id_bytes);
+        count = bzi_cursor_u16(ids);
+        if (type == kind && count && bzi_cursor_left(ids) >= count * id_bytes) {
+            *ids = bzi_cursor_sub(ids, count * id_bytes);
+            return 1;
+        }
+    }
+    return 0;
+}
+
+/* What an item is made of (dimg): how many items, and their numbers, of *id_bytes each. */
+static uint64_t bzi_heif_inputs(const bzi_heif *heif, uint32_t id, bzi_cursor *ids, uint32_t *id_bytes)
+{
+    bzi_cursor c = heif->iref;
+    uint32_t from;
+    *id_bytes = bzi_cursor_u32(&c) >> 24 ? 4 : 2;
+    for (uint32_t n = 0; n < BZI_LIMIT_ITEMS &&
+         bzi_heif_next_reference(&c, *id_bytes, BZI_FOURCC('d', 'i', 'm', 'g'), &from, ids); n++)
+        if (from == id)
+            return bzi_cursor_left(ids) / *id_bytes;
+    return 0;
+}
+
+/* The first item that refers so to the item; 0: there is none. number, if not NULL: where that stands. */
+static uint32_t bzi_heif_referrer(const bzi_heif *heif, uint32_t kind, uint32_t id, bzi_span *number)
+{
+    bzi_cursor c = heif->iref, ids;
+    uint32_t from, id_bytes = bzi_cursor_u32(&c) >> 24 ? 4 : 2;
+    for (uint32_t n = 0; n < BZI_LIMIT_ITEMS && bzi_heif_next_reference(&c, id_bytes, kind, &from, &ids); n++)
+        while (bzi_cursor_left(&ids))
+            if (bzi_cursor_number(&ids, id_bytes) == id) {
+                if (number)
+                    *number = (bzi_span){ ids.data - 2 - id_bytes, id_bytes };
+                return from;
+            }
+    return 0;
+}
+
+/* --- Where their bytes lie --- */
+
+/* The extents of an item, which are read one after the other. */
+typedef struct bzi_heif_extents {
+    bzi_cursor c;                     /* at the next extent */
+    uint32_t   left, index_bytes, offset_bytes, length_bytes;
+    uint64_t   base, begin;           /* added to offsets; where bytes of `in` lie in the file */
+    bzi_span   in;
+} bzi_heif_extents;
+
+/* Reads an entry of iloc, and its number. c stands behind it then, e at its extents. Returns construction_method and
+ * data_reference_index, 0 where the extents lie in this file. */
+static uint32_t bzi_heif_iloc_entry(bzi_cursor *c, uint32_t version, uint32_t base_bytes, bzi_heif_extents *e,
+                                    uint32_t *id)
+{
+    uint32_t method, reference;
+    *id = (uint32_t)bzi_cursor_number(c, version < 2 ? 2 : 4);
+    method = version ? bzi_cursor_u16(c) & 15 : 0;
+    reference = bzi_cursor_u16(c);
+    e->base = bzi_cursor_number(c, base_bytes);
+    e->left = bzi_cursor_u16(c);
+    e->c = *c;
+    bzi_cursor_take(c, (uint64_t)e->left * (e->index_bytes + e->offset_bytes + e->length_bytes));
+    return method | reference << 4;
+}
+
+static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_heif_extents *e, bzna_error *err)
+{
+    bzi_cursor c = heif->iloc;
+    uint32_t version = bzi_cursor_u32(&c) >> 24, sizes = bzi_cursor_u16(&c), found = 0, where = 0;
+    uint64_t count = bzi_cursor_number(&c, version < 2 ? 2 : 4);
+    const uint32_t widths[4] = { sizes >> 12, sizes >> 8 & 15, sizes >> 4 & 15, version ? sizes & 15 : 0 };
+    memset(e, 0, sizeof *e);
+    for (int i = 0; i < 4; i++)
+        if (widths[i] != 0 && widths[i] != 4 && widths[i] != 8)
+            return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "numbers of %u bytes", widths[i]);
+    if (version > 2 || count > BZI_LIMIT_ITEMS)
+        return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_LIMIT, err, "version %u, %llu items", version,
+                             (unsigned long long)count);
+    e->offset_bytes = widths[0];
+    e->length_bytes = widths[1];
+    e->index_bytes = widths[3];
+    for (uint64_t i = 0; i < count && !c.overrun && (!found || found != id); i++)
+        where = bzi_heif_iloc_entry(&c, version, widths[2], e, &found);
+    if (c.overrun || found != id)
+        return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, c.overrun ? "too short for its items" :
+                             "it does not say where item %u lies", id);
+    if (where > 1)
+        return bzi_heif_fail(&e->c, "meta/iloc", BZNA_E_UNSUPPORTED, err, "item %u lies in %s", id,
+                             where & 15 ? "other items (construction method 2)" : "another file");
+    e->in = where ? (bzi_span){ heif->idat.data, heif->idat.size } : heif->file;
+    e->begin = where ? heif->idat.base : heif->base;
+    if (!e->left)
+        return bzi_heif_fail(&e->c, "meta/iloc", BZNA_E_BOX, err, "item %u has no bytes", id);
+    return BZNA_OK;
+}
+
+/* The next one's bytes; BZNA_END. A length of 0 is all that follows. */
+static bzna_status bzi_heif_next_extent(bzi_heif_extents *e, bzi_span *bytes, bzna_error *err)
+{
+    const bzi_cursor at = e->c;
+    uint64_t offset, size, end;
+    if (!e->left)
+        return BZNA_END;
+    e->left--;
+    bzi_cursor_number(&e->c, e->index_bytes);
+    offset = bzi_cursor_number(&e->c, e->offset_bytes);
+    size = bzi_cursor_number(&e->c, e->length_bytes);
+    if (!bzi_add(e->base, offset, &offset) || offset > e->in.size || !bzi_add(offset, size, &end) || end > e->in.size)
+        return bzi_heif_fail(&at, "meta/iloc", BZNA_E_BOX, err, "an extent of %llu bytes at %llu of %llu",
+                             (unsigned long long)size, (unsigned long long)offset, (unsigned long long)e->in.size);
+    *bytes = (bzi_span){ e->in.data + offset, size ? size : e->in.size - offset };
+    return BZNA_OK;
+}
+
+/* Where an item's bytes lie: *bytes is the first extent, with those that follow on it; *total the size of all, of which
+ * as much goes to dst as there is room for. */
+static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *bytes, uint64_t *total, bzi_span dst,
+                                  bzna_error *err)
+{
+    bzi_heif_extents e;
+    bzi_span part = { NULL, 0 };
+    bzna_status status = bzi_heif_extents_of(heif, id, &e, err);
+    *bytes = (bzi_span){ NULL, 0 };
+    *total = 0;
+    while (status == BZNA_OK && (status = bzi_heif_next_extent(&e, &part, err)) == BZNA_OK) {
+        if (!*total || bytes->data + bytes->size == part.data)
+            *bytes = (bzi_span){ *total ? bytes->data : part.data, bytes->size + part.size };
+        if (*total < dst.size)
+            memcpy((uint8_t *)(uintptr_t)dst.data + *total, part.data, (size_t)bzi_min(part.size, dst.size - *total));
+        *total += part.size;
+        if (*total > heif->file.size)
+            return bzi_heif_fail(&e.c, "meta/iloc", BZNA_E_BOX, err, "the extents of item %u overlap", id);
+    }
+    if (status == BZNA_END && !*total)
+        return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "item %u has no bytes", id);
+    return status == BZNA_END ? BZNA_OK : status;
+}
+
+
+/* ==== 14. HEIF: properties ===========================================================================================
+ * Calls: rooms 1-13. What of an item's frame is seen, and how it is turned; the tiles of a grid. */
+
+/* The transforms come in the order of ipma, each on the picture as those before it left it: the clean aperture of a
+ * turned picture is one of the frame. */
+static bzna_status bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
+{
+    static const uint8_t mirrored[9] = { 0, 0, 1, 3, 2, 0, 2, 3, 1 };       /* as in bzi_picture_orient */
+    const uint32_t turned = item->orientation > 4, *crop = item->crop;
+    uint32_t at[2], size[2];
+    for (int i = 0; i < 8; i++)
+        item->clap[i] = (int32_t)bzi_cursor_u32(c);
+    if (!bzi_clap_side(crop[2 + turned], item->clap, item->clap + 4, &at[turned], &size[turned]) ||
+        !bzi_clap_side(crop[3 - turned], item->clap + 2, item->clap + 6, &at[!turned], &size[!turned]))
+        return bzi_heif_fail(c, "meta/iprp/ipco/clap", BZNA_E_BOX, err, "it does not lie in the picture");
+    for (int i = 0; i < 2; i++) {
+        item->crop[i] += mirrored[item->orientation] >> i & 1 ? crop[2 + i] - at[i] - size[i] : at[i];
+        item->crop[2 + i] = size[i];
+    }
+    return BZNA_OK;
+}
+
+static bzna_status bzi_heif_irot(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
+{
+    static const uint8_t numbers[4] = { 1, 8, 3, 6 };       /* quarters, anticlockwise */
+    (void)err;
+    item->orientation = bzi_orientation_then(item->orientation, numbers[bzi_cursor_u8(c) & 3]);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_heif_imir(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
+{
+    (void)err;
+    item->orientation = bzi_orientation_then(item->orientation, bzi_cursor_u8(c) & 1 ? 2 : 4);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_heif_ispe(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
+{
+    bzi_cursor_take(c, 4);
+    if (item->width)
+        return BZNA_OK;                                     /* that of an identity item follows from its input's */
+    item->crop[2] = item->width = bzi_cursor_u32(c);
+    item->crop[3] = item->height = bzi_cursor_u32(c);
+    return item->width && item->height ? BZNA_OK : bzi_heif_fail(c, "meta/iprp/ipco/ispe", BZNA_E_BOX, err,
+                                                                 "a picture of %ux%u", item->width, item->height);
+}
+
+static bzna_status bzi_heif_colr(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
+{
+    (void)err;
+    if (bzi_cursor_u32(c) != BZI_FOURCC('n', 'c', 'l', 'x'))
+        return BZNA_OK;                                     /* an ICC profile says nothing about Y'CbCr */
+    item->color.primaries = (uint16_t)bzi_cursor_u16(c);
+    item->color.transfer = (uint16_t)bzi_cursor_u16(c);
+    item->color.matrix = (uint16_t)bzi_cursor_u16(c);
+    item->color.full_range = bzi_cursor_u8(c) & 0x80 ? 1 : 0;
+    item->color.present = 1;
+    return BZNA_OK;
+}
+
+/* Of several layers in one item: the decoders give the best one, so that is all that may be asked for. */
+static bzna_status bzi_heif_lsel(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
+{
+    const uint32_t layer = bzi_cursor_u16(c);
+    (void)item;
+    return layer == 0xffff ? BZNA_OK : bzi_heif_fail(c, "meta/iprp/ipco/lsel", BZNA_E_UNSUPPORTED, err,
+                                                     "layer %u of several is selected", layer);
+}
+
+static bzna_status bzi_heif_a1op(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
+{
+    const uint32_t point = bzi_cursor_u8(c);
+    (void)item;
+    return point == 0 ? BZNA_OK : bzi_heif_fail(c, "meta/iprp/ipco/a1op", BZNA_E_UNSUPPORTED, err,
+                                                "operating point %u is selected", point);
+}
+
+static bzna_status bzi_heif_no_effect(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
+{
+    (void)item, (void)c, (void)err;
+    return BZNA_OK;
+}
+
+/* A property of an item: ipma says that it must be understood, or that it need not. */
+static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cursor c, uint32_t essential,
+                                     bzna_error *err)
+{
+    static const struct { const char *type; bzna_status (*read)(bzi_heif_item *, bzi_cursor *, bzna_error *); }
+    rules[] = { { "ispe", bzi_heif_ispe }, { "colr", bzi_heif_colr }, { "clap", bzi_heif_clap },
+                { "irot", bzi_heif_irot }, { "imir", bzi_heif_imir }, { "lsel", bzi_heif_lsel },
+                { "a1op", bzi_heif_a1op }, { "pixi", bzi_heif_no_effect }, { "pasp", bzi_heif_no_effect },
+                { "a1lx", bzi_heif_no_effect }, { "auxC", bzi_heif_no_effect } };
+    const bzi_codec *codec = bzi_codec_of_entry(item->type);
+    char path[32] = "meta/iprp/ipco/";
+    bzna_status status;
+    bzi_fourcc_text(type, path + strlen(path));
+    if (codec && codec->config == type && !item->config.data) {
+        item->config_at = bzi_cursor_offset(&c);
+        item->config = (bzi_span){ c.data, c.size };
+        return BZNA_OK;
+    }
+    for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
+        if (bzi_be32((const uint8_t *)rules[i].type) == type) {
+            status = rules[i].read(item, &c, err);
+            return status == BZNA_OK && c.overrun ? bzi_heif_fail(&c, path, BZNA_E_BOX, err, "too short") : status;
+        }
+    return !essential || (codec && codec->config == type) ? BZNA_OK :
+           bzi_heif_fail(&c, path, BZNA_E_UNSUPPORTED, err, "item %u needs this property, which is not known", item->id);
+}
+
+/* The property of that number, from 1. */
+static bzna_status bzi_heif_find_property(const bzi_heif *heif, uint32_t number, uint32_t *type, bzi_cursor *property,
+                                          bzna_error *err)
+{
+    bzi_cursor c = heif->iprp, ipco;
+    uint32_t n = 0;
+    int got = bzi_heif_next_box(&c, type, &ipco);
+    if (got > 0 && *type == BZI_FOURCC('i', 'p', 'c', 'o') && number <= BZI_LIMIT_ITEMS)
+        while (n < number && bzi_heif_next_box(&ipco, type, property) > 0)
+            n++;
+    return n == number ? BZNA_OK : bzi_heif_fail(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err,
+                                                 "an item has property %u, ipco has fewer", number);
+}
+
+/* The properties that one ipma gives an item; c stands behind version and flags. */
+static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uint32_t version, uint32_t id,
+                                         bzi_heif_item *item, bzna_error *err)
+{
+    const uint32_t is_wide = version & 1, count = bzi_cursor_u32(&c);
+    for (uint32_t i = 0; i < count && !c.overrun; i++) {
+        uint32_t of = (uint32_t)bzi_cursor_number(&c, version >> 24 ? 4 : 2), n = bzi_cursor_u8(&c);
+        if (i == BZI_LIMIT_ITEMS || (of == id && n > BZI_LIMIT_PROPERTIES))
+            return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "%u items, %u properties", count, n);
+        for (uint32_t k = 0; k < n && of == id && !c.overrun; k++) {
+            uint32_t word = is_wide ? bzi_cursor_u16(&c) : bzi_cursor_u8(&c), top = is_wide ? 0x8000 : 0x80, type;
+            bzi_cursor property;
+            if (!(word & (top - 1)))
+                continue;
+            if (bzi_heif_find_property(heif, word & (top - 1), &type, &property, err) != BZNA_OK ||
+                bzi_heif_property(item, type, property, word & top, err) != BZNA_OK)
+                return err->status;
+        }
+        if (of != id)
+            bzi_cursor_take(&c, n * (1ull + is_wide));
+    }
+    return c.overrun ? bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "too short for its items") : BZNA_OK;
+}
+
+static bzna_status bzi_heif_properties(const bzi_heif *heif, uint32_t id, bzi_heif_item *item, bzna_error *err)
+{
+    bzi_cursor c = heif->iprp, box;
+    uint32_t type;
+    for (uint32_t n = 0; n < 4 && bzi_heif_next_box(&c, &type, &box) > 0; n++) {
+        uint32_t version = bzi_cursor_u32(&box);
+        if (type == BZI_FOURCC('i', 'p', 'm', 'a') &&
+            bzi_heif_associations(heif, box, version, id, item, err) != BZNA_OK)
+            return err->status;
+    }
+    return BZNA_OK;
+}
+
+static bzna_status bzi_heif_fail_type(const bzi_heif *heif, const bzi_heif_item *item, bzna_error *err)
+{
+    char type[5];
+    bzi_fourcc_text(item->type, type);
+    return bzi_heif_fail(&heif->iinf, "meta/iinf", BZNA_E_UNSUPPORTED, err,
+                         "the picture, item %u, is of type '%s', which is not read", item->id, type);
+}
+
+/* An item, or what identity items lead to, with the properties of all on the way. */
+static bzna_status bzi_heif_find(const bzi_heif *heif, uint32_t id, bzi_heif_item *item, bzna_error *err)
+{
+    uint32_t chain[8], n = 0, id_bytes;
+    bzi_cursor ids;
+    bzna_status status;
+    memset(item, 0, sizeof *item);
+    item->orientation = 1;
+    while ((status = bzi_heif_type(heif, id, &item->type, err)) == BZNA_OK) {
+        chain[n++] = item->id = id;
+        if (item->type != BZI_IDEN)
+            break;
+        if (n == 8 || bzi_heif_inputs(heif, id, &ids, &id_bytes) != 1)
+            return bzi_heif_fail(&heif->iref, "meta/iref", BZNA_E_BOX, err, n == 8 ? "item %u is the last of too many "
+                                 "identity items" : "identity item %u has not one input", id);
+        id = (uint32_t)bzi_cursor_number(&ids, id_bytes);
+    }
+    if (status == BZNA_OK && item->type != BZI_GRID && !bzi_codec_of_entry(item->type))
+        return bzi_heif_fail_type(heif, item, err);
+    while (status == BZNA_OK && n)
+        status = bzi_heif_properties(heif, chain[--n], item, err);
+    if (status == BZNA_OK && !item->width)
+        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err, "item %u has no size (ispe)", item->id);
+    return status;
+}
+
+/* An item that is coded, as a picture: its frame; what is seen of it says the item. data: NULL where it lies in
+ * pieces. */
+static bzna_status bzi_heif_coded(const bzi_heif *heif, const bzi_heif_item *item, bzna_image *coded, bzna_error *err)
+{
+    const bzi_codec *codec = bzi_codec_of_entry(item->type);
+    bzi_span bytes;
+    uint64_t size;
+    memset(coded, 0, sizeof *coded);
+    coded->struct_size = sizeof *coded;
+    if (!codec)
+        return bzi_heif_fail_type(heif, item, err);
+    if (item->config.size < codec->config_bytes)
+        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err,
+                             "item %u (%s) has no decoder configuration, or too short a one", item->id, codec->name);
+    coded->codec = codec->id;
+    coded->length_size = codec->length_at ? (item->config.data[codec->length_at] & 3u) + 1 : 0;
+    if (coded->length_size == 3)
+        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err, "NAL unit lengths of 3 bytes");
+    coded->config = item->config.data;
+    coded->config_size = item->config.size;
+    coded->frame_width = coded->width = item->width;
+    coded->frame_height = coded->height = item->height;
+    coded->color = item->color;
+    if (bzi_heif_bytes(heif, item->id, &bytes, &size, (bzi_span){ NULL, 0 }, err) != BZNA_OK)
+        return err->status;
+    coded->data = bytes.size == size ? bytes.data : NULL;
+    coded->data_size = size;
+    return BZNA_OK;
+}
+
+typedef struct bzi_heif_grid {
+    uint32_t   columns, rows, width, height;
+    bzi_cursor tiles;                 /* their items' numbers, row by row */
+    uint32_t   id_bytes;
+} bzi_heif_grid;
+
+static uint32_t bzi_heif_tile(const bzi_heif_grid *grid, uint32_t number)
+{
+    bzi_cursor c = grid->tiles;
+    bzi_cursor_take(&c, (uint64_t)number * grid->id_bytes);
+    return (uint32_t)bzi_cursor_number(&c, grid->id_bytes);
+}
+
+/* 6.6.2.3.2 of the standard. */
+static bzna_status bzi_heif_read_grid(const bzi_heif *heif, const bzi_heif_item *item, bzi_heif_grid *grid,
+                                      bzna_error *err)
+{
+    uint8_t bytes[12] = { 0 };
+    bzi_cursor c = bzi_cursor_make(bytes, sizeof bytes, heif->base);
+    bzi_span first;
+    uint64_t size, tiles;
+    uint32_t flags;
+    memset(grid, 0, sizeof *grid);
+    if (bzi_heif_bytes(heif, item->id, &first, &size, (bzi_span){ bytes, sizeof bytes }, err) != BZNA_OK)
+        return err->status;
+    tiles = bzi_heif_inputs(heif, item->id, &grid->tiles, &grid->id_bytes);
+    flags = bzi_cursor_u16(&c);
+    grid->rows = bzi_cursor_u8(&c) + 1;
+    grid->columns = bzi_cursor_u8(&c) + 1;
+    grid->width = (uint32_t)bzi_cursor_number(&c, flags & 1 ? 4 : 2);
+    grid->height = (uint32_t)bzi_cursor_number(&c, flags & 1 ? 4 : 2);
+    if (flags > 1 || size < (flags & 1 ? 12u : 8u))
+        return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "grid item %u: version %u in %llu bytes",
+                             item->id, flags >> 8, (unsigned long long)size);
+    if (tiles != (uint64_t)grid->rows * grid->columns || tiles > BZI_LIMIT_TILES)
+        return bzi_heif_fail(&heif->iref, "meta/iref", tiles > BZI_LIMIT_TILES ? BZNA_E_LIMIT : BZNA_E_BOX, err,
+                             "grid item %u has %u x %u tiles, of which %llu are named (at most %u)", item->id,
+                             grid->columns, grid->rows, (unsigned long long)tiles, BZI_LIMIT_TILES);
+    if (grid->width != item->width || grid->height != item->height)
+        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err, "grid item %u is %ux%u, its ispe says %ux%u",
+                             item->id, grid->width, grid->height, item->width, item->height);
+    return BZNA_OK;
+}
+
+/* A tile, which must be of the first one's size and as it is. */
+static bzna_status bzi_heif_find_tile(const bzi_heif *heif, const bzi_heif_grid *grid, uint32_t number,
+                                      bzi_heif_item *tile, bzna_image *coded, bzna_error *err)
+{
+    if (bzi_heif_find(heif, bzi_heif_tile(grid, number), tile, err) != BZNA_OK ||
+        bzi_heif_coded(heif, tile, coded, err) != BZNA_OK)
+        return err->status;
+    if (tile->orientation != 1 || tile->crop[2] != tile->width || tile->crop[3] != tile->height)
+        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipma", BZNA_E_UNSUPPORTED, err, "tile %u is turned or cut", number);
+    return BZNA_OK;
+}
+
+/* --- A file as one coded picture: a grid, or an item in pieces. What is direct has its item's codec instead. --- */
+
+/* What the coded item says. Of one in pieces, its configuration, or its first piece, has to say it. */
+static bzna_status bzi_heif_inspect_item(const bzi_heif *heif, const bzi_heif_item *item, bzna_image *coded,
+                                         bzi_format *format, bzna_error *err)
+{
+    bzi_span bytes, unit;
+    bzi_image_nals n;
+    uint64_t size;
+    uint32_t type, reduced;
+    if (coded->data)
+        return bzi_codec_of_entry(item->type)->inspect(coded, format, err);
+    if (bzi_heif_bytes(heif, item->id, &bytes, &size, (bzi_span){ NULL, 0 }, err) != BZNA_OK)
+        return err->status;
+    memset(format, 0, sizeof *format);
+    for (int part = 0; coded->codec == BZNA_CODEC_AV1 && part < 2; part++) {
+        bzi_span rest = part ? bytes : bzi_image_obus(coded);
+        while (bzi_obu_next(&rest, &type, &unit) > 0)
+            if (type == BZI_OBU_SEQUENCE_HEADER && bzi_av1_read(unit, format, &reduced))
+                return BZNA_OK;
+    }
+    n = bzi_image_nals_make(coded);
+    while (coded->length_size && bzi_nals_next(&n.nals[0], &unit) > 0)
+        if (bzi_nal_kind(coded->codec, unit) == BZI_NAL_SPS && bzi_sps_read(coded->codec, unit, format))
+            return BZNA_OK;
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "item %u lies in pieces, and does not begin with what it is", item->id);
+}
+
+/* Of a grid: the format of the first tile, and the size of all. */
+static bzna_status bzi_heif_inspect_grid(const bzi_heif *heif, bzi_heif_item *item, bzi_format *format, bzna_error *err)
+{
+    bzi_heif_grid grid;
+    bzi_heif_item tile;
+    bzna_image coded;
+    if (bzi_heif_read_grid(heif, item, &grid, err) != BZNA_OK ||
+        bzi_heif_find_tile(heif, &grid, 0, &tile, &coded, err) != BZNA_OK ||
+        bzi_heif_inspect_item(heif, &tile, &coded, format, err) != BZNA_OK)
+        return err->status;
+    if ((uint64_t)tile.width * grid.columns < grid.width || (uint64_t)tile.height * grid.rows < grid.height ||
+        (uint64_t)tile.width * (grid.columns - 1) >= grid.width || (uint64_t)tile.height * (grid.rows - 1) >= grid.height)
+        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err, "%u x %u tiles of %ux%u do not make %ux%u",
+                             grid.columns, grid.rows, tile.width, tile.height, grid.width, grid.height);
+    if ((tile.width % 2 && grid.columns > 1 && format->chroma_format % 3) ||
+        (tile.height % 2 && grid.rows > 1 && format->chroma_format == 1))
+        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_UNSUPPORTED, err,
+                             "tiles of %ux%u split samples of chroma", tile.width, tile.height);
+    if ((uint64_t)grid.width * grid.height > BZI_LIMIT_STILL_BYTES / 2 &&
+        (uint64_t)grid.width * grid.height / BZI_LIMIT_STILL_RATIO > heif->file.size)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "a grid of %ux%u in %llu bytes: one of more than %u megapixels needs a byte "
+                        "for each %u pixels", grid.width, grid.height, (unsigned long long)heif->file.size,
+                        BZI_LIMIT_STILL_BYTES >> 21, BZI_LIMIT_STILL_RATIO);
+    item->color = item->color.present ? item->color : tile.color;
+    format->width = grid.width;
+    format->height = grid.height;
+    memset(format->window, 0, sizeof format->window);
+    format->tiles = grid.columns * grid.rows;
+    return BZNA_OK;
+}
+
+/* Reads a file, and finds the item that an image's config numbers, else the primary one. */
+static bzna_status bzi_heif_of(const bzna_image *image, bzi_heif *heif, bzi_heif_item *item, bzna_error *err)
+{
+    const bzi_span number = bzi_image_config(image);
+    bzi_cursor c = bzi_cursor_make(number.data, number.size, 0);
+    if (bzi_heif_read(heif, bzi_image_data(image), 0, err) != BZNA_OK)
+        return err->status;
+    return bzi_heif_find(heif, number.size ? (uint32_t)bzi_cursor_number(&c, number.size == 2 ? 2 : 4) : heif->primary,
+                         item, err);
+}
+
+static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
+{
+    bzi_heif heif;
+    bzi_heif_item item;
+    bzna_image coded;
+    bzna_status status;
+    if (bzi_heif_of(image, &heif, &item, err) != BZNA_OK)
+        return err->status;
+    if (item.type == BZI_GRID)
+        status = bzi_heif_inspect_grid(&heif, &item, format, err);
+    else if ((status = bzi_heif_coded(&heif, &item, &coded, err)) == BZNA_OK)
+        status = bzi_heif_inspect_item(&heif, &item, &coded, format, err);
+    if (status != BZNA_OK)
+        return status;
+    if (format->width - format->window[0] - format->window[1] != item.width ||
+        format->height - format->window[2] - format->window[3] != item.height)
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "the stream's frame is not %ux%u, as its ispe says", item.width,
+                        item.height);
+    memcpy(format->crop, item.crop, sizeof format->crop);
+    format->orientation = item.orientation;
+    format->color = item.color.present && !(format->color.present && format->color.matrix == 0) ? item.color :
+                    format->color.present ? format->color : bzi_color_of_archives;
+    return BZNA_OK;
+}
+
+static const bzi_codec bzi_codec_heif = {
+    .id = BZNA_CODEC_HEIF,
+    .name = "HEIF",
+    .inspect = bzi_heif_inspect,
+    .stream = bzi_image_bytes,
+    .key = bzi_image_key_none,
+    .is_file = 1
+};
+#endif
+
+
+/* ==== 15. Codecs: finding them =======================================================================================
+ * Calls: rooms 1-14. */
+
 /* NULL: not known. */
 static const bzi_codec *bzi_codec_find(uint32_t id)
 {
     for (size_t i = 0; i < BZI_CODECS; i++)
         if (bzi_codecs[i].id == id)
             return &bzi_codecs[i];
-    return NULL;
-}
-
-static const bzi_codec *bzi_codec_of_entry(uint32_t type)
-{
-    for (size_t i = 0; i < BZI_CODECS && type; i++)
-        if (bzi_codecs[i].entries[0] == type || bzi_codecs[i].entries[1] == type)
-            return &bzi_codecs[i];
+#ifndef BENZINA_NO_HEIF
+    if (id == BZNA_CODEC_HEIF)
+        return &bzi_codec_heif;
+#endif
     return NULL;
 }
 
@@ -3597,12 +4333,12 @@ static const char *bzi_codec_unread(bzi_span head, int as_picture)
         { "1AY&SY", 4, 6, 0, "compressed by bzip2: decompress it (bunzip2), or read it through a source that does" },
         { "\xfd" "7zXZ", 0, 5, 0, "compressed by xz: decompress it (unxz), or read it through a source that does" },
         { "PK\x03\x04", 0, 4, 0, "a zip file, which is not read: unpack it into a folder" },
-        { "ftypavif", 4, 8, 0, "an AVIF picture, which is not read" },
-        { "ftypavis", 4, 8, 0, "an AVIF image sequence, which is not read" },
-        { "ftyphei", 4, 7, 0, "a HEIF picture (HEIC), which is not read" },
-        { "ftyphev", 4, 7, 0, "a HEIF image sequence, which is not read" },
-        { "ftypmif1", 4, 8, 0, "a HEIF picture, which is not read" },
-        { "ftypmsf1", 4, 8, 0, "a HEIF image sequence, which is not read" },
+#ifdef BENZINA_NO_HEIF
+        { "ftypavi", 4, 7, 0, "an AVIF picture, which this build does not read (BENZINA_NO_HEIF)" },
+        { "ftyphe", 4, 6, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
+        { "ftypmif1", 4, 8, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
+        { "ftypmsf1", 4, 8, 0, "a HEIF image sequence, which this build does not read (BENZINA_NO_HEIF)" },
+#endif
         { "\0\0\0\x0cJXL ", 0, 8, 0, "a JPEG XL picture, which is not read" },
         { "\xff\x0a", 0, 2, 0, "a JPEG XL picture, which is not read" },
         { "8BPS", 0, 4, 0, "a Photoshop file (PSD), which is not read" },
@@ -3667,6 +4403,7 @@ typedef struct bzi_image {
     uint32_t    fourcc;               /* of the sample entry */
     int32_t     clap[8];              /* the clean aperture as it stands in the file; all 0: none */
     uint64_t    config_offset, data_offset;
+    uint32_t    beside;               /* BZNA_BESIDE_... */
     uint32_t    has_range;            /* 0: the container's color has no range (QuickTime's nclc) */
     bzna_color  otherwise;            /* where neither container nor stream says any */
 } bzi_image;
@@ -3713,6 +4450,12 @@ static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *co
     picture->height = whole && !image->height && image->crop_y < height ? height - image->crop_y : image->height;
     picture->crop_x = image->crop_x;
     picture->crop_y = image->crop_y;
+    if (whole && !image->width && sps->crop[2]) {
+        picture->crop_x = sps->crop[0];
+        picture->crop_y = sps->crop[1];
+        picture->width = sps->crop[2];
+        picture->height = sps->crop[3];
+    }
     if (!bzi_rect_is_inside(picture->crop_x, picture->crop_y, picture->width, picture->height, width, height))
         return BZI_FAIL(err, codec->is_file ? BZNA_E_MISMATCH : BZNA_E_ARGUMENT,
                         "image: %ux%u at %u,%u does not lie in its frame, %ux%u", picture->width, picture->height,
@@ -3789,6 +4532,7 @@ static bzna_image_info bzi_image_info(const bzi_image *image)
     info.data_offset = image->data_offset;
     info.data_size = image->coded.data_size;
     info.orientation = image->coded.orientation;
+    info.beside = image->beside;
     return info;
 }
 
@@ -3811,6 +4555,12 @@ static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
     if (!coded->width) {
         coded->width = coded->frame_width = format.width - format.window[0] - format.window[1];
         coded->height = coded->frame_height = format.height - format.window[2] - format.window[3];
+        if (format.crop[2]) {
+            coded->crop_x = format.crop[0];
+            coded->crop_y = format.crop[1];
+            coded->width = format.crop[2];
+            coded->height = format.crop[3];
+        }
     }
     return BZNA_OK;
 }
@@ -3925,6 +4675,13 @@ static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_st
     va_end(arguments);
     return bzi_fail(err, status, offset, fourcc, 0, "%s%sat byte %llu: %s", path, n ? " " : "",
                     (unsigned long long)offset, text);
+}
+
+/* For another file, with the room that it has. */
+static void bzi_movie_reset(bzi_movie *movie)
+{
+    movie->track_count = movie->depth = movie->has_moov = movie->brand_count = 0;
+    movie->turned_at = 0;
 }
 
 static bzi_track *bzi_movie_track(bzi_movie *movie) { return &movie->tracks[movie->track_count - 1]; }
@@ -4404,23 +5161,6 @@ static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limi
                     (unsigned long long)limit);
 }
 
-/* One side of a clean aperture (ISO/IEC 14496-12 12.1.4): center at (frame-1)/2 + offset. In units of 1/(2*d*d') to
- * stay whole. Returns 0 if it does not lie in the frame. */
-static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *offset, uint32_t *begin, uint32_t *length)
-{
-    double extent, middle, first;
-    if (size[1] <= 0 || offset[1] == 0 || size[0] <= 0)
-        return 0;
-    extent = floor((double)size[0] / size[1]);
-    middle = (frame - 1.0) / 2 + (double)offset[0] / offset[1];
-    first = floor(middle - (extent - 1) / 2);               /* a half-pixel position goes to the pixel before */
-    if (!(extent >= 1) || !(first >= 0) || first + extent > frame)
-        return 0;
-    *begin = (uint32_t)first;
-    *length = (uint32_t)extent;
-    return 1;
-}
-
 /* The clean aperture of a track's frames, where it has one. */
 static bzna_status bzi_track_clap(const bzi_track *track, bzi_image *image, bzna_error *err)
 {
@@ -4583,6 +5323,184 @@ struct bzi_container {
 };
 
 #define BZI_PROBE_BYTES 512u
+
+
+/* ==== 20. HEIF: files ================================================================================================
+ * Calls: rooms 1-19. A HEIF or AVIF file, alone or among other pictures, as the picture that it shows: its primary item,
+ * else the first picture of its first track of pictures. */
+
+#ifndef BENZINA_NO_HEIF
+
+/* What the file holds beside the picture that is read: BZNA_BESIDE_... */
+static uint32_t bzi_heif_beside(const bzi_heif *heif)
+{
+    const uint32_t auxl = BZI_FOURCC('a', 'u', 'x', 'l');
+    bzi_cursor c = heif->iinf, box;
+    uint32_t type, beside = heif->has_movie ? BZNA_BESIDE_SEQUENCE : 0, n = 0;
+    bzi_cursor_number(&c, bzi_cursor_u32(&c) >> 24 ? 4 : 2);
+    while (n++ < BZI_LIMIT_ITEMS && bzi_heif_next_box(&c, &type, &box) > 0) {
+        const uint32_t flags = bzi_cursor_u32(&box), id = (uint32_t)bzi_cursor_number(&box, flags >> 24 == 2 ? 2 : 4);
+        bzi_cursor_u16(&box);
+        type = bzi_cursor_u32(&box);
+        if (flags >> 24 >= 2 && id != heif->primary && !(flags & 1) &&
+            (bzi_codec_of_entry(type) || type == BZI_GRID || type == BZI_IDEN || type == BZI_FOURCC('i', 'o', 'v', 'l')))
+            beside |= BZNA_BESIDE_PICTURES;
+    }
+    return beside | (bzi_heif_referrer(heif, BZI_FOURCC('t', 'h', 'm', 'b'), heif->primary, NULL) ? BZNA_BESIDE_THUMB : 0) |
+           (bzi_heif_referrer(heif, auxl, heif->primary, NULL) ? BZNA_BESIDE_AUXILIARY : 0);
+}
+
+/* The first picture of the first track of pictures: its sample tables, and what it says of pictures. */
+static bzna_status bzi_heif_sequence(bzi_span bytes, uint64_t offset, bzi_movie *movie, bzi_image *image,
+                                     bzna_error *err)
+{
+    uint32_t i = 0;
+    uint64_t at, size;
+    bzna_status status;
+    bzi_movie_reset(movie);
+    status = bzi_box_walk(movie, bzi_cursor_make(bytes.data, bytes.size, offset), BZI_FILE, err);
+    while (i < movie->track_count && movie->tracks[i].handler != BZI_FOURCC('p', 'i', 'c', 't') &&
+           movie->tracks[i].handler != BZI_FOURCC('v', 'i', 'd', 'e'))
+        i++;
+    if (status == BZNA_OK && (i == movie->track_count || !movie->tracks[i].table.sample_count))
+        return bzi_fail(err, BZNA_E_NOT_FOUND, offset, 0, 0, "the HEIF file at byte %llu has neither a primary item nor "
+                        "a track of pictures", (unsigned long long)offset);
+    if (status != BZNA_OK || (status = bzi_table_check(&movie->tracks[i], i, err)) != BZNA_OK ||
+        (status = bzi_table_entry(&movie->tracks[i].table, 0, bytes.size, &at, &size, err)) != BZNA_OK ||
+        (status = bzi_track_image(&movie->tracks[i], image, err)) != BZNA_OK)
+        return status;
+    image->coded.config = movie->tracks[i].config.data;
+    image->coded.data = bytes.data + at;
+    image->coded.data_size = size;
+    image->data_offset = offset + at;
+    return size ? BZNA_OK : BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u]: its first picture has no bytes", i);
+}
+
+/* The picture of a file; thumb: its thumbnail. What is coded as one piece is a picture of its item's codec, else of
+ * BZNA_CODEC_HEIF. */
+static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bzi_scratch *scratch, bzi_image *image,
+                                  bzna_error *err)
+{
+    bzi_heif heif;
+    bzi_heif_item item;
+    bzi_span number = { NULL, 0 };
+    uint32_t id;
+    memset(image, 0, sizeof *image);
+    image->has_range = 1;
+    if (bzi_heif_read(&heif, bytes, offset, err) != BZNA_OK)
+        return err->status;
+    id = thumb ? bzi_heif_referrer(&heif, BZI_FOURCC('t', 'h', 'm', 'b'), heif.primary, &number) : heif.primary;
+    if (thumb && !id)
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture \"thumb\"");
+    if (!id)
+        return bzi_heif_sequence(bytes, offset, &scratch->movie, image, err);
+    if (bzi_heif_find(&heif, id, &item, err) != BZNA_OK ||
+        (item.type != BZI_GRID && bzi_heif_coded(&heif, &item, &image->coded, err) != BZNA_OK))
+        return err->status;
+    image->fourcc = item.type;
+    image->beside = bzi_heif_beside(&heif);
+    image->otherwise = bzi_color_of_archives;               /* ISO/IEC 23000-22 7.3.6.4 */
+    image->data_offset = offset;
+    if (!image->coded.data) {
+        image->coded = (bzna_image){ .struct_size = sizeof image->coded, .codec = BZNA_CODEC_HEIF, .data = bytes.data,
+                                     .data_size = bytes.size, .config = number.data, .config_size = number.size };
+        return BZNA_OK;
+    }
+    memcpy(image->clap, item.clap, sizeof image->clap);
+    image->config_offset = item.config_at;
+    image->data_offset += (uint64_t)((const uint8_t *)image->coded.data - bytes.data);
+    image->coded.crop_x = item.crop[0];
+    image->coded.crop_y = item.crop[1];
+    image->coded.width = item.crop[2];
+    image->coded.height = item.crop[3];
+    image->coded.orientation = item.orientation;
+    return BZNA_OK;
+}
+
+/* --- A file by itself as a data set of one sample --- */
+
+static int bzi_heif_row_probe(const uint8_t *head, uint64_t size) { return bzi_heif_probe((bzi_span){ head, size }); }
+
+static bzna_status bzi_heif_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
+{
+    (void)config, (void)err;
+    c->count = 1;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_heif_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
+{
+    (void)index, (void)err;
+    *extent = (bzi_extent){ 0, c->source.size };
+    return BZNA_OK;
+}
+
+static bzna_status bzi_heif_describe_field(const bzi_container *c, uint32_t number, bzi_field *field)
+{
+    (void)c;
+    *field = (bzi_field){ BZNA_FIELD_PICTURE, 1, "image" };
+    if (number == 1)
+        bzi_string_copy(field->name, sizeof field->name, "thumb");
+    return number < 2 ? BZNA_OK : BZNA_E_RANGE;
+}
+
+static bzna_status bzi_heif_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
+                                   bzna_sample *out, bzna_error *err)
+{
+    bzi_heif heif;
+    (void)c, (void)scratch;
+    if (bzi_heif_read(&heif, (bzi_span){ sample->bytes, sample->extent.size }, 0, err) != BZNA_OK)
+        return err->status;
+    bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "image");
+    if (heif.primary && bzi_heif_referrer(&heif, BZI_FOURCC('t', 'h', 'm', 'b'), heif.primary, NULL))
+        bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "thumb");
+    return BZNA_OK;
+}
+
+static bzna_status bzi_heif_row_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
+                                      bzi_scratch *scratch, bzi_image *image, bzna_error *err)
+{
+    const int thumb = pick->name && !strcmp(pick->name, "thumb");
+    (void)c;
+    if (pick->name && !thumb && strcmp(pick->name, "image"))
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture \"%s\"", pick->name);
+    return bzi_heif_image((bzi_span){ sample->bytes, sample->extent.size }, 0, thumb, scratch, image, err);
+}
+
+static uint64_t bzi_heif_fingerprint(const bzi_container *c, uint64_t hash)
+{
+    return bzi_hash(hash, &c->source.size, sizeof c->source.size);
+}
+
+static void bzi_heif_close(bzi_container *c) { (void)c; }
+
+static const bzi_container_ops bzi_heif_ops = {
+    .name = "HEIF",
+    .names_inside = 1,
+    .still = 1,
+    .probe = bzi_heif_row_probe,
+    .open = bzi_heif_open,
+    .locate = bzi_heif_locate,
+    .describe_field = bzi_heif_describe_field,
+    .images = bzi_heif_images,
+    .image = bzi_heif_row_image,
+    .fingerprint = bzi_heif_fingerprint,
+    .close = bzi_heif_close
+};
+
+#endif
+
+/* A picture that is a file, at offset in what holds it: what it is, its first bytes say. */
+BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offset, bzi_scratch *scratch,
+                                                   bzi_image *image, bzna_error *err)
+{
+#ifndef BENZINA_NO_HEIF
+    if (bzi_heif_probe(bytes))
+        return bzi_heif_image(bytes, offset, 0, scratch, image, err);
+#endif
+    (void)scratch;
+    return bzi_image_found(bytes, offset, image, err);
+}
 
 
 /* ==== 17. Containers: mp4 ============================================================================================
@@ -4968,8 +5886,7 @@ static bzna_status bzi_mp4_parse(const bzi_sample *sample, bzi_movie *movie, bzn
 {
     const bzi_extent *e = &sample->extent;
     bzna_status status;
-    movie->track_count = movie->depth = movie->has_moov = movie->brand_count = 0;
-    movie->turned_at = 0;
+    bzi_movie_reset(movie);
     status = bzi_box_walk(movie, bzi_cursor_make(sample->bytes, e->size, e->offset), BZI_FILE, err);
     if (status == BZNA_OK && !movie->has_moov)
         status = bzi_fail(err, BZNA_E_BOX, e->offset, BZI_MOOV, 0, "no moov box in its %llu bytes at byte %llu",
@@ -5852,7 +6769,7 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
  * read. */
 
 /* ImageFolder's, and those of other pictures that can be decoded. */
-#define BZI_PICTURE_EXTENSIONS " jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm gif jp2 j2k "
+#define BZI_PICTURE_EXTENSIONS " jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm gif jp2 j2k heic heif hif avif "
 
 /* Files of one class; without classes, all. */
 typedef struct bzi_class {
@@ -6267,10 +7184,9 @@ static bzna_status bzi_folder_image(const bzi_container *c, const bzi_sample *sa
                                     bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
     (void)c;
-    (void)scratch;
     if (pick->name && strcmp(pick->name, "image"))
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture \"%s\"", pick->name);
-    return bzi_image_found((bzi_span){ sample->bytes, sample->extent.size }, 0, image, err);
+    return bzi_file_image((bzi_span){ sample->bytes, sample->extent.size }, 0, scratch, image, err);
 }
 
 /* The classes and the names of all files: another order of classes is another data set. */
@@ -7204,7 +8120,6 @@ static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sampl
     const bzi_tar *tar = c->own;
     const char *const name = pick->name && strcmp(pick->name, "image") ? pick->name : NULL;
     bzi_span bytes;
-    (void)scratch;
     for (uint32_t i = tar->begins[sample->index]; i < tar->begins[sample->index + 1]; i++) {
         const bzi_tar_member *m = &tar->members[i];
         const bzi_field *field = &tar->fields[m->field];
@@ -7212,7 +8127,7 @@ static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sampl
             continue;
         if (bzi_tar_bytes(tar, sample, m, &bytes, err) != BZNA_OK)
             return err->status;
-        return bzi_image_found(bytes, m->offset, image, err);
+        return bzi_file_image(bytes, m->offset, scratch, image, err);
     }
     return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture%s%s%s", name ? " \"" : "", name ? name : "",
                     name ? "\"" : "");
@@ -7752,14 +8667,13 @@ static bzna_status bzi_recordio_image(const bzi_container *c, const bzi_sample *
     bzi_recordio_entry entry;
     bzi_span picture;
     bzna_status status;
-    (void)scratch;
     if (pick->name && strcmp(pick->name, "image"))
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture \"%s\"", pick->name);
     if ((status = bzi_recordio_read(c, sample, &entry, err)) != BZNA_OK)
         return status;
     picture.data = sample->bytes + entry.picture_at;
     picture.size = entry.picture_size;
-    return bzi_image_found(picture, sample->extent.offset + entry.picture_at, image, err);
+    return bzi_file_image(picture, sample->extent.offset + entry.picture_at, scratch, image, err);
 }
 
 /* Tells files apart: sizes, the index entries at both ends, and the list. */
@@ -8403,6 +9317,9 @@ static const bzi_container_ops *const bzi_containers[] = {
 #ifndef BENZINA_NO_SHARDS
     &bzi_tar_row,
     &bzi_recordio_ops,
+#endif
+#ifndef BENZINA_NO_HEIF
+    &bzi_heif_ops,
 #endif
     &bzi_mp4_archive,
     &bzi_mp4_video,
@@ -11346,10 +12263,19 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
  * recently used first, serve those that do not. It is flushed between pictures, and frame memory is cleared, because
  * H.265 slices that end early leave pixels unwritten and nobody says so. */
 
+/* A part of a frame, its end excluded; all 0: the whole. */
+typedef struct bzi_region {
+    uint32_t x0, y0, x1, y1;
+} bzi_region;
+
 typedef struct bzi_software {
     const bzi_memory *memory;
     uint32_t          max_edge_px;
     bzi_buffer        stream;         /* Annex B of the picture being decoded */
+    bzi_region        wanted;         /* of the frame of a grid, by the next call alone */
+    uint32_t          tiles;          /* of a grid, that the last call has decoded */
+    bzi_buffer        canvas;         /* a grid's tiles, put together */
+    bzi_buffer        gathered;       /* an item that lies in pieces, put together */
 #ifndef BENZINA_NO_JPEG
     bzi_turbo         turbo;
 #endif
@@ -11709,7 +12635,8 @@ static void bzi_software_close(bzi_software *software)
 #ifndef BENZINA_NO_AVCODEC
     bzi_av_close(software);
 #endif
-    (void)software;
+    bzi_buffer_free(software->memory, &software->canvas);
+    bzi_buffer_free(software->memory, &software->gathered);
 }
 
 static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *memory, uint32_t max_edge_px,
@@ -11733,10 +12660,9 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
     return status;
 }
 
-/* So many rows of a picture, at least. Pre: picture and format are what bzi_picture_describe made of the image. The
- * picture's planes belong to the decoder until its next call; below those rows they may hold anything. */
-static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
-                                       uint32_t rows, bzna_picture *picture, bzna_error *err)
+/* As bzi_software_decode, below, but for a HEIF file. */
+static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_image *image, const bzi_format *format,
+                                           uint32_t rows, bzna_picture *picture, bzna_error *err)
 {
     const bzi_codec *row = bzi_codec_find(image->codec);
     if (row->planes) {
@@ -11754,6 +12680,180 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no libavcodec, which decodes %s",
                     bzi_image_codec_name(image));
 #endif
+}
+
+
+/* ==== 42. Software decode: HEIF ======================================================================================
+ * Calls: rooms 1-14, 40, 41. Grids, and items that lie in pieces. Of a grid, the tiles that are wanted are decoded one
+ * after the other, and copied to their places in one canvas, which the warp reads as any picture. */
+
+#ifndef BENZINA_NO_HEIF
+
+/* A tile's planes as they lie in the canvas: clipped at its right and lower edges. */
+static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture *tile, uint32_t x, uint32_t y,
+                                  bzna_error *err)
+{
+    const uint32_t bytes = canvas->depth > 8 ? 2 : 1;
+    if (tile->depth != canvas->depth || tile->chroma_shift_x != canvas->chroma_shift_x ||
+        tile->chroma_shift_y != canvas->chroma_shift_y || !tile->plane[1] != !canvas->plane[1])
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "the tile at %u,%u has another depth or chroma format than the first", x, y);
+    for (int i = 0; i < (canvas->plane[1] ? 3 : 1); i++) {
+        const uint32_t shift_x = i ? canvas->chroma_shift_x : 0, shift_y = i ? canvas->chroma_shift_y : 0;
+        const uint32_t width = (uint32_t)bzi_min(tile->frame_width, canvas->frame_width - x);
+        const uint32_t height = (uint32_t)bzi_min(tile->frame_height, canvas->frame_height - y);
+        const uint64_t size = (((uint64_t)width + (1u << shift_x) - 1) >> shift_x) * bytes;
+        uint8_t *dst = (uint8_t *)(uintptr_t)canvas->plane[i] + (int64_t)(y >> shift_y) * canvas->pitch[i] +
+                       (uint64_t)(x >> shift_x) * bytes;
+        if (tile->step[i] && tile->step[i] != bytes)
+            return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the tile at %u,%u does not come as planes", x, y);
+        for (uint32_t row = 0; row < (height + (1u << shift_y) - 1) >> shift_y; row++)
+            memcpy(dst + (int64_t)row * canvas->pitch[i],
+                   (const uint8_t *)tile->plane[i] + (int64_t)row * tile->pitch[i], (size_t)size);
+    }
+    return BZNA_OK;
+}
+
+/* Memory for a canvas, as the picture says that it is. */
+static bzna_status bzi_canvas_make(bzi_software *software, uint32_t chroma_format, bzna_picture *canvas,
+                                   bzna_error *err)
+{
+    const uint64_t bytes = canvas->depth > 8 ? 2 : 1;
+    uint64_t offset[3], total = 0;
+    const int count = chroma_format ? 3 : 1;
+    for (int i = 0; i < count; i++) {
+        const uint32_t shift_x = i ? canvas->chroma_shift_x : 0, shift_y = i ? canvas->chroma_shift_y : 0;
+        canvas->pitch[i] = (int64_t)((((((uint64_t)canvas->frame_width + shift_x) >> shift_x) * bytes) + 63) & ~63ull);
+        offset[i] = total;
+        total += (uint64_t)canvas->pitch[i] * (((uint64_t)canvas->frame_height + shift_y) >> shift_y);
+    }
+    if (!bzi_buffer_reserve(software->memory, &software->canvas, total, 0))
+        return bzi_fail_memory(err, "the canvas of a grid");
+    for (int i = 0; i < count; i++)
+        canvas->plane[i] = software->canvas.data + offset[i];
+    return BZNA_OK;
+}
+
+/* One coded item. What lies in pieces is put together first. */
+static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *heif, const bzi_heif_item *item,
+                                        bzna_image *coded, bzna_picture *picture, bzna_error *err)
+{
+    bzi_image alone;
+    bzi_format format;
+    bzi_span first;
+    bzna_status status;
+    if (!coded->data) {
+        if (!bzi_buffer_reserve(software->memory, &software->gathered, coded->data_size, 0))
+            return bzi_fail_memory(err, "an item in pieces");
+        if (bzi_heif_bytes(heif, item->id, &first, &coded->data_size,
+                           (bzi_span){ software->gathered.data, coded->data_size }, err) != BZNA_OK)
+            return err->status;
+        coded->data = software->gathered.data;
+    }
+    alone = bzi_image_alone(coded);
+    if ((status = bzi_picture_describe(&alone, software->max_edge_px, &format, picture, err)) != BZNA_OK)
+        return status;
+    software->tiles++;
+    return bzi_software_decode_one(software, coded, &format, picture->frame_height, picture, err);
+}
+
+/* The tiles that the wanted part of the frame touches, in their order. */
+static bzna_status bzi_heif_decode_grid(bzi_software *software, const bzi_heif *heif, const bzi_heif_item *item,
+                                        bzna_picture *canvas, bzna_error *err)
+{
+    const bzi_region wanted = software->wanted;
+    bzi_heif_grid grid;
+    bzi_heif_item first, tile;
+    bzna_image coded;
+    bzna_picture picture;
+    uint64_t bytes = 0;
+    if (bzi_heif_read_grid(heif, item, &grid, err) != BZNA_OK ||
+        bzi_heif_find_tile(heif, &grid, 0, &first, &coded, err) != BZNA_OK)
+        return err->status;
+    for (uint32_t i = 0; i < grid.rows * grid.columns; i++) {
+        const uint32_t x = i % grid.columns * first.width, y = i / grid.columns * first.height;
+        if (wanted.x1 && (x >= wanted.x1 || y >= wanted.y1 || x + first.width <= wanted.x0 ||
+                          y + first.height <= wanted.y0))
+            continue;
+        if (bzi_heif_find_tile(heif, &grid, i, &tile, &coded, err) != BZNA_OK)
+            return err->status;
+        if (tile.width != first.width || tile.height != first.height)
+            return BZI_FAIL(err, BZNA_E_MISMATCH, "tile %u is %ux%u, the first one is %ux%u", i, tile.width,
+                            tile.height, first.width, first.height);
+        if ((bytes += coded.data_size) > heif->file.size)
+            return BZI_FAIL(err, BZNA_E_BOX, "the grid's tiles overlap in the file");
+        if (bzi_heif_decode_item(software, heif, &tile, &coded, &picture, err) != BZNA_OK ||
+            bzi_canvas_put(canvas, &picture, x, y, err) != BZNA_OK)
+            return err->status;
+    }
+    return BZNA_OK;
+}
+
+/* Pre: the picture was described. */
+static bzna_status bzi_heif_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
+                                   bzna_picture *picture, bzna_error *err)
+{
+    bzi_heif heif;
+    bzi_heif_item item;
+    bzna_image coded;
+    bzna_picture decoded;
+    if (bzi_heif_of(image, &heif, &item, err) != BZNA_OK)
+        return err->status;
+    if (item.type == BZI_GRID)
+        return bzi_canvas_make(software, format->chroma_format, picture, err) == BZNA_OK ?
+               bzi_heif_decode_grid(software, &heif, &item, picture, err) : err->status;
+    if (bzi_heif_coded(&heif, &item, &coded, err) != BZNA_OK ||
+        bzi_heif_decode_item(software, &heif, &item, &coded, &decoded, err) != BZNA_OK)
+        return err->status;
+    software->tiles = 0;
+    memcpy(picture->plane, decoded.plane, sizeof picture->plane);
+    memcpy(picture->pitch, decoded.pitch, sizeof picture->pitch);
+    memcpy(picture->step, decoded.step, sizeof picture->step);
+    return BZNA_OK;
+}
+
+#endif
+
+/* The part of a frame that the warp of a slot may read joins a region, and more beside it: filters reach at most four
+ * of the output's pixels to each side, or four of the picture's, twice as far in chroma. Only an affine H bounds it. */
+BZI_MAYBE_UNUSED static void bzi_region_add(bzi_region *region, const bzi_kernel_slot *slot,
+                                            const bzi_kernel_output *to)
+{
+    const double size[2] = { slot->x1 - slot->x0 + 1.0, slot->y1 - slot->y0 + 1.0 };
+    const double origin[2] = { slot->x0, slot->y0 };
+    const float *h = slot->h;
+    const int affine = h[6] == 0 && h[7] == 0 && h[8] != 0;
+    uint32_t *const begin[2] = { &region->x0, &region->y0 }, *const end[2] = { &region->x1, &region->y1 };
+    double reach = fabs(h[8]);
+    for (int i = 0; i < 2; i++)
+        reach = fmax(reach, fabs(h[3 * i]) + fabs(h[3 * i + 1]));
+    reach = 8 * reach / fabs(h[8]) + 4;
+    for (int i = 0; i < 2; i++) {
+        double low = INFINITY, high = -INFINITY;
+        for (int corner = 0; corner < 4; corner++) {
+            const double x = corner & 1 ? to->width - 1 : 0, y = corner & 2 ? to->height - 1 : 0;
+            const double v = (h[3 * i] * x + h[3 * i + 1] * y + h[3 * i + 2]) / h[8];
+            low = fmin(low, v - reach);
+            high = fmax(high, v + reach + 1);
+        }
+        low = affine && low > 0 ? fmin(low, size[i]) : 0;   /* NaN is all */
+        high = affine && high < size[i] ? fmax(high, 1) : size[i];
+        *begin[i] = (uint32_t)fmin(*begin[i], origin[i] + low);
+        *end[i] = (uint32_t)fmax(*end[i], origin[i] + high);
+    }
+}
+
+/* So many rows of a picture, at least; of a grid, what software->wanted says. Pre: picture and format are what
+ * bzi_picture_describe made of the image. The picture's planes belong to the decoder until its next call; elsewhere
+ * they may hold anything. */
+static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
+                                       uint32_t rows, bzna_picture *picture, bzna_error *err)
+{
+    software->tiles = 0;
+#ifndef BENZINA_NO_HEIF
+    if (image->codec == BZNA_CODEC_HEIF)
+        return bzi_heif_decode(software, image, format, picture, err);
+#endif
+    return bzi_software_decode_one(software, image, format, rows, picture, err);
 }
 
 struct bzna_decoder {
@@ -14014,6 +15114,7 @@ typedef struct bzi_item {
     bzna_status         status;       /* of reading */
     bzi_buffer          bytes;
     uint64_t            decode_ns, warp_ns;   /* spent on it by workers or engines */
+    uint32_t            tiles;        /* of grids, decoded */
     uint32_t            by_nvdec;
     uint32_t            passed_over;  /* (P) so often, as the first of the queue */
     uint64_t            frames;       /* a hash of what decoder its picture needs; 0: no engine has looked yet */
@@ -14569,7 +15670,7 @@ static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
 {
     item->index = bzi_order_at(&item->batch->order, item->position);
     item->local = item->index;
-    item->decode_ns = item->warp_ns = item->by_nvdec = 0;
+    item->decode_ns = item->warp_ns = item->by_nvdec = item->tiles = 0;
     item->frames = item->passed_over = 0;
     item->container = bzi_dataset_at(loader->dataset, &item->local);
     item->batch->indices[item->slot] = item->index;
@@ -15217,7 +16318,9 @@ static void bzi_loader_to_workers(bzna_loader *loader, bzi_item *item)
 /* What was read goes to the device's engines, or to the loader's workers. With the lock held. */
 static void bzi_reader_hand_on(bzna_loader *loader, bzi_item *item)
 {
-    const int to_pool = loader->pool && !item->container->ops->still && !bzi_loader_interrupted(loader);
+    const bzi_span bytes = { item->bytes.data, item->status == BZNA_OK ? item->extent.size : 0 };
+    const int is_still = item->container->ops->still && !bzi_heif_probe(bytes);
+    const int to_pool = loader->pool && !is_still && !bzi_loader_interrupted(loader);
     if (to_pool && bzi_pool_submit(loader->pool, item))
         return;
     loader->stats.fallbacks += to_pool && item->status == BZNA_OK;
@@ -15298,6 +16401,8 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
     warp->busy_ns += item->warp_ns;
     warp->bytes += item->warp_ns ? loader->slot_bytes : 0;
     stats->samples++;
+    stats->samples_tiled += item->tiles != 0;
+    stats->tiles += item->tiles;
     if (status != BZNA_OK)
         bzi_item_count_failure(item, status);
     else if (item->by_nvdec)
@@ -15658,6 +16763,19 @@ static bzna_status bzi_worker_rows(bzi_worker *worker, const bzi_item *item, uin
     return status;
 }
 
+/* Which part of a grid's frame its views read: its tiles. Pre: bzi_worker_rows has made their slots. */
+static bzi_region bzi_worker_wanted(const bzi_worker *worker, uint32_t number)
+{
+    const bzna_loader *loader = worker->loader;
+    bzi_region wanted = { UINT32_MAX, UINT32_MAX, 1, 1 };
+    for (uint32_t i = 0; i < loader->output_count; i++) {
+        const bzi_output *output = &loader->outputs[i];
+        for (uint32_t view = 0; output->picture == number && view < output->views; view++)
+            bzi_region_add(&wanted, &worker->views.slots[output->first + view], &output->kernel);
+    }
+    return wanted;
+}
+
 /* All views of one of the sample's pictures. On the device they are gathered; bzi_worker_item launches, but for a
  * sample of several pictures, which take turns in the memory that they are uploaded to. */
 static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t number, bzna_error *err)
@@ -15705,10 +16823,14 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
         return BZNA_OK;                                     /* only fields were asked for */
     status = bzi_worker_parse(worker, item, err);
     for (uint32_t i = 0; i < loader->pick_count && status == BZNA_OK; i++) {
-        if ((status = bzi_worker_rows(worker, item, i, &rows, err)) != BZNA_OK ||
-            (status = bzi_software_decode(&worker->software, &worker->images[i].coded, &worker->formats[i], rows,
+        if ((status = bzi_worker_rows(worker, item, i, &rows, err)) != BZNA_OK)
+            break;
+        if (worker->formats[i].tiles)
+            worker->software.wanted = bzi_worker_wanted(worker, i);
+        if ((status = bzi_software_decode(&worker->software, &worker->images[i].coded, &worker->formats[i], rows,
                                           &worker->pictures[i], err)) != BZNA_OK)
             break;
+        item->tiles += worker->software.tiles;
         decoded = bzi_os_now_ns();
         item->decode_ns += decoded - begin;
         status = bzi_worker_warp(worker, item, i, err);

@@ -492,7 +492,7 @@ BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t
  * many of R, G and B; config is two bytes, channels (1 or 3) and BZNA_LAYOUT_... JPEG, STILL and
  * RAW are decoded in software, and the latter two not written. */
 enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CODEC_AV1 = 3,
-       BZNA_CODEC_JPEG = 4, BZNA_CODEC_STILL = 5, BZNA_CODEC_RAW = 6 };
+       BZNA_CODEC_JPEG = 4, BZNA_CODEC_STILL = 5, BZNA_CODEC_RAW = 6, BZNA_CODEC_HEIF = 7 };
 
 /* What pictures with a palette give: its colors, or their indices as gray (masks of classes). */
 enum { BZNA_PALETTE_COLORS = 0, BZNA_PALETTE_INDEX = 1 };
@@ -617,6 +617,11 @@ typedef struct bzna_sample {
     char     image_names[BZNA_IMAGES_MAX][BZNA_NAME_MAX];
 } bzna_sample;
 
+/* What a HEIF file holds beside its picture (bits): thumbnails ("thumb" of a file by itself); alpha,
+ * depth and the like; further pictures; an image sequence. None is delivered with the picture. */
+enum { BZNA_BESIDE_THUMB = 1, BZNA_BESIDE_AUXILIARY = 2, BZNA_BESIDE_PICTURES = 4,
+       BZNA_BESIDE_SEQUENCE = 8 };
+
 /* What is said of one picture of a sample (the fields of bzna_image; fourcc: the sample entry,
  * "hvc1" = 0x68766331, or the kind of file, "jpeg"; clap: the clean aperture as it stands in the
  * file, (n, d) x 4, all 0: there is none), and where config's payload and the access unit lie. */
@@ -627,7 +632,7 @@ typedef struct bzna_image_info {
     uint32_t   length_size;
     bzna_color color;
     uint64_t   config_offset, config_size, data_offset, data_size;
-    uint32_t   orientation, reserved0;
+    uint32_t   orientation, beside;
 } bzna_image_info;
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size);
 BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
@@ -1143,6 +1148,8 @@ typedef struct bzna_loader_stats {
      * state. Its sessions that ended: no memory for decoders, or 32 failed driver calls in a row.
      * By decode.verify_every: pictures compared, and of them not equal */
     uint64_t         decoders_made, decoders_reconfigured, sessions_lost, verified, verify_failed;
+    /* HEIF grids, and their tiles that were decoded: those that the warp reads */
+    uint64_t         samples_tiled, tiles;
 } bzna_loader_stats;
 
 /* Where a run stands: 128 bytes, to be kept beside a model's checkpoint. Plain little-endian data

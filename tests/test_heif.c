@@ -1,0 +1,349 @@
+/* test_heif.c - HEIF and AVIF: the pixels that libheif has of them, turned and cut; what they say of themselves; grids, of
+ * which only the tiles that a warp reads are decoded; damage. tests/data/heif has the files, and the program that made
+ * them. */
+#include "../benzina.c"
+#include "test.h"
+#include "bytes.h"
+
+#ifdef BENZINA_NO_HEIF
+TEST(pictures_are_read) { SKIP("built without HEIF"); }
+TEST_MAIN(RUN(pictures_are_read))
+#else
+
+#define DATA "tests/data/heif/"
+
+static const struct {
+    const char *name;
+    uint32_t    codec, beside;
+} files[] = {
+    { "still.heic", BZNA_CODEC_HEIF, 0 },        { "still_10.heic", BZNA_CODEC_HEIF, 0 },
+    { "thumb.heic", BZNA_CODEC_H265, 1 | 4 },    { "idat.heic", BZNA_CODEC_H265, 0 },
+    { "wide.heic", BZNA_CODEC_H265, 0 },         { "pieces.heic", BZNA_CODEC_HEIF, 0 },
+    { "identity.heic", BZNA_CODEC_H265, 4 },     { "grid.heic", BZNA_CODEC_HEIF, 0 },
+    { "sequence.heics", BZNA_CODEC_H265, 0 },    { "still_jpeg.heif", BZNA_CODEC_JPEG, 0 },
+    { "still_h264.heic", BZNA_CODEC_H264, 0 },   { "still.avif", BZNA_CODEC_AV1, 0 },
+    { "gray.avif", BZNA_CODEC_AV1, 0 },          { "limited_709.avif", BZNA_CODEC_AV1, 0 },
+    { "rgb.avif", BZNA_CODEC_AV1, 0 },           { "depth_10.avif", BZNA_CODEC_AV1, 0 },
+    { "alpha.avif", BZNA_CODEC_AV1, 2 | 4 },     { "grid.avif", BZNA_CODEC_HEIF, 0 },
+    { "crop.avif", BZNA_CODEC_AV1, 0 },          { "crop_turned.avif", BZNA_CODEC_AV1, 0 },
+    { "turned_0_0.avif", BZNA_CODEC_AV1, 0 },    { "turned_0_1.avif", BZNA_CODEC_AV1, 0 },
+    { "turned_1.avif", BZNA_CODEC_AV1, 0 },      { "turned_1_0.avif", BZNA_CODEC_AV1, 0 },
+    { "turned_1_1.avif", BZNA_CODEC_AV1, 0 },    { "turned_2.avif", BZNA_CODEC_AV1, 0 },
+    { "turned_2_0.avif", BZNA_CODEC_AV1, 0 },    { "turned_2_1.avif", BZNA_CODEC_AV1, 0 },
+    { "turned_3.avif", BZNA_CODEC_AV1, 0 },      { "turned_3_0.avif", BZNA_CODEC_AV1, 0 },
+    { "turned_3_1.avif", BZNA_CODEC_AV1, 0 },
+};
+
+static bzna_context *context;
+static bzna_decoder *decoder;
+static bzna_error err;
+
+static void setup(void)
+{
+    bzna_error_init(&err, sizeof err);
+    if (!context && bzna_context_open(NULL, &context, &err) != BZNA_OK)
+        exit(1);
+#ifndef BENZINA_NO_AVCODEC
+    if (!decoder && bzna_decoder_open(context, &decoder, &err) != BZNA_OK)
+        exit(1);
+#endif
+}
+
+static bytes file_read(const char *name, const char *suffix)
+{
+    char path[256];
+    FILE *file;
+    bytes b = { NULL, 0 };
+    uint8_t data[16384];
+    snprintf(path, sizeof path, DATA "%s%s", name, suffix);
+    if (!(file = fopen(path, "rb"))) {
+        printf("cannot read %s\n", path);
+        exit(1);
+    }
+    b = bytes_make(data, fread(data, 1, sizeof data, file));
+    fclose(file);
+    return b;
+}
+
+static bzna_dataset *open_bytes(bytes b)
+{
+    bzna_dataset *dataset = NULL;
+    setup();
+    bzna_dataset_open_memory(context, b.data, b.size, NULL, &dataset, &err);
+    return dataset;
+}
+
+/* The picture of a file in memory, or why not; its pointers go into copy, which has the file's size. */
+static bzna_status read_image(bytes b, const char *name, bytes *copy, bzna_image *image)
+{
+    bzna_dataset *dataset = open_bytes(b);
+    bzna_status status = err.status;
+    *copy = bytes_make(NULL, b.size);
+    bzna_image_init(image, sizeof *image);
+    if (dataset)
+        status = bzna_dataset_read_image(dataset, 0, name, copy->data, copy->size, image, &err);
+    bzna_dataset_close(dataset);
+    return status;
+}
+
+TEST(files_say_what_they_are_and_what_they_hold_beside_their_picture)
+{
+    for (size_t i = 0; i < COUNT(files); i++) {
+        bytes b = file_read(files[i].name, ""), mean = file_read(files[i].name, ".mean");
+        bzna_dataset *dataset = open_bytes(b);
+        bzna_image_info info = { .struct_size = sizeof info };
+        uint32_t turned;
+        if (!dataset || bzna_dataset_get_image_info(dataset, 0, NULL, &info, sizeof info, &err) != BZNA_OK) {
+            printf("  %s: %s\n", files[i].name, err.message);
+            test_failures++;
+        } else {
+            turned = info.orientation > 4;
+            CHECK_EQ(info.codec, files[i].codec);
+            CHECK_EQ(turned ? info.height : info.width, bzi_be16(mean.data));
+            CHECK_EQ(turned ? info.width : info.height, bzi_be16(mean.data + 2));
+            if (info.beside != files[i].beside)
+                printf("  %s\n", files[i].name);
+            CHECK_EQ(info.beside, files[i].beside);
+        }
+        bzna_dataset_close(dataset);
+        free(mean.data);
+        free(b.data);
+    }
+}
+
+/* ---- Damage: refused with place and offset, whatever decodes ----------------------------------------------------- */
+
+static void check_refused(bytes b, bzna_status status, const char *part)
+{
+    bzna_image image;
+    bytes copy;
+    bzi_format format;
+    bzna_picture picture;
+    bzna_status got = read_image(b, NULL, &copy, &image);
+    const bzi_image alone = bzi_image_alone(&image);
+    if (got == BZNA_OK)
+        got = bzi_picture_describe(&alone, 16384, &format, &picture, &err);
+    CHECK_EQ(got, status);
+    CHECK_CONTAINS(err.message, part);
+    free(copy.data);
+}
+
+/* A file with one field changed: `at` bytes behind the first place where kind stands. */
+static void check_changed(const char *name, const char *kind, size_t at, const char *to, size_t size, bzna_status status,
+                          const char *part)
+{
+    bytes b = file_read(name, "");
+    size_t place = find(b, 0, kind, 4);
+    if (place + at + size > b.size) {
+        printf("  %s has no %s\n", name, kind);
+        test_failures++;
+    } else {
+        memcpy(b.data + place + at, to, size);
+        check_refused(b, status, part);
+    }
+    free(b.data);
+}
+
+TEST(items_that_lie_nowhere_are_refused_with_box_and_offset)
+{
+    check_changed("still.avif", "iloc", 18, "\x7f\xff\xff\xff", 4, BZNA_E_BOX, "meta/iloc at byte ");
+    check_changed("still.avif", "iloc", 22, "\x7f\xff\xff\xff", 4, BZNA_E_BOX, "meta/iloc at byte ");
+    check_changed("still.avif", "iloc", 16, "\0\0", 2, BZNA_E_BOX, "has no bytes");
+    check_changed("still.avif", "iloc", 16, "\xff\xff", 2, BZNA_E_BOX, "too short for its items");
+    check_changed("still.avif", "iloc", 14, "\0\1", 2, BZNA_E_UNSUPPORTED, "another file");
+    check_changed("still.avif", "iloc", 12, "\0\2", 2, BZNA_E_BOX, "does not say where item 1 lies");
+    check_changed("still.avif", "iloc", 10, "\xff\xff", 2, BZNA_E_LIMIT, "65535 items");
+    check_changed("still.avif", "iloc", 8, "\x34", 1, BZNA_E_BOX, "numbers of 3 bytes");
+    check_changed("idat.heic", "iloc", 14, "\0\2", 2, BZNA_E_UNSUPPORTED, "construction method 2");
+    check_changed("idat.heic", "idat", 0, "free", 4, BZNA_E_BOX, "meta/iloc at byte ");
+    check_changed("pieces.heic", "iloc", 24, "\0\0\2\0", 4, BZNA_E_BOX, "meta/iloc at byte ");
+    check_changed("still.avif", "iloc", 0, "free", 4, BZNA_E_BOX, "meta/iloc");
+}
+
+TEST(properties_that_are_missing_or_contradict_the_stream_are_refused)
+{
+    check_changed("still.avif", "ispe", 8, "\0\0\0\x29", 4, BZNA_E_MISMATCH, "41x24");
+    check_changed("still.avif", "ispe", 8, "\0\0\0\0", 4, BZNA_E_BOX, "meta/iprp/ipco/ispe at byte ");
+    check_changed("still.avif", "ispe", 0, "free", 4, BZNA_E_BOX, "item 1 has no size (ispe)");
+    check_changed("wide.heic", "hvcC", 0, "free", 4, BZNA_E_UNSUPPORTED, "meta/iprp/ipco/free at byte ");
+    check_changed("wide.heic", "ipma", 16, "\xff", 1, BZNA_E_LIMIT, "255 properties");
+    check_changed("wide.heic", "ipma", 17, "\xff\xff", 2, BZNA_E_BOX, "has property 32767");
+    check_changed("wide.heic", "ipma", 8, "\0\1\0\0", 4, BZNA_E_BOX, "too short for its items");
+    check_changed("wide.heic", "ipma", 0, "free", 4, BZNA_E_BOX, "has no size (ispe)");
+    check_changed("crop.avif", "clap", 4, "\0\1\0\0", 4, BZNA_E_BOX, "meta/iprp/ipco/clap at byte ");
+    check_changed("crop.avif", "clap", 8, "\0\0\0\0", 4, BZNA_E_BOX, "does not lie in the picture");
+    check_changed("grid.avif", "ispe", 8, "\0\0\0\xc1", 4, BZNA_E_BOX, "its ispe says 193x128");
+}
+
+TEST(items_that_are_absent_of_other_kinds_or_in_circles_are_refused)
+{
+    bytes b = file_read("overlay.heic", "");
+    check_refused(b, BZNA_E_UNSUPPORTED, "the picture, item 2, is of type 'iovl', which is not read");
+    free(b.data);
+    check_changed("still.avif", "pitm", 8, "\0\x9", 2, BZNA_E_BOX, "meta/iinf at byte ");
+    check_changed("still.avif", "pitm", 8, "\0\0", 2, BZNA_E_NOT_FOUND, "neither a primary item nor a track");
+    check_changed("still.avif", "infe", 10, "\0\1", 2, BZNA_E_UNSUPPORTED, "is encrypted");
+    check_changed("still.avif", "infe", 12, "hvc2", 4, BZNA_E_UNSUPPORTED, "'hvc2', which is not read");
+    check_changed("identity.heic", "dimg", 8, "\0\2", 2, BZNA_E_BOX, "too many identity items");      /* of itself */
+    check_changed("identity.heic", "dimg", 6, "\0\0", 2, BZNA_E_BOX, "has not one input");
+    check_changed("sequence.heics", "pict", 0, "auxv", 4, BZNA_E_NOT_FOUND, "track of pictures");
+    check_changed("sequence.heics", "stco", 12, "\x7f\0\0\0", 4, BZNA_E_BOX, "index entry 0");
+}
+
+TEST(grids_that_do_not_fit_are_refused)
+{
+    bytes b = file_read("grid.avif", "");
+    const size_t at = find(b, find(b, 0, "mdat", 4), "\0\0\1\2\0\xc0\0\x80", 8), dimg = find(b, 0, "dimg", 4);
+    const struct { uint8_t rows, columns; bzna_status status; const char *part; } sizes[] = {
+        { 255, 255, BZNA_E_BOX, "256 x 256 tiles, of which 6 are named" }, { 2, 1, BZNA_E_BOX, "do not make 192x128" },
+        { 0, 5, BZNA_E_BOX, "do not make" }, { 1, 1, BZNA_E_BOX, "2 x 2 tiles, of which 6" },
+    };
+    REQUIRE(at < b.size && dimg < b.size);
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        b.data[at + 2] = sizes[i].rows;
+        b.data[at + 3] = sizes[i].columns;
+        check_refused(b, sizes[i].status, sizes[i].part);
+    }
+    b.data[at + 2] = 1;
+    b.data[at + 3] = 2;
+    b.data[dimg + 9] = b.data[dimg + 5];                    /* a tile that is the grid */
+    check_refused(b, BZNA_E_UNSUPPORTED, "'grid', which is not read");
+    b.data[dimg + 9] = 99;
+    check_refused(b, BZNA_E_BOX, "there is no item 99");
+    free(b.data);
+}
+
+TEST(files_that_end_early_fail_everywhere)
+{
+    for (size_t i = 0; i < COUNT(files); i++) {
+        bytes b = file_read(files[i].name, "");
+        for (size_t size = 0; size < b.size; size++) {
+            bytes part = bytes_make(b.data, size), copy;
+            bzna_image image;
+            CHECK(read_image(part, NULL, &copy, &image) != BZNA_OK);
+            free(copy.data);
+            free(part.data);
+        }
+        free(b.data);
+    }
+}
+
+#ifdef BENZINA_NO_AVCODEC
+#define PIXEL_TESTS
+#else
+
+/* ---- Pixels ------------------------------------------------------------------------------------------------------ */
+
+static bzna_picture seen;
+
+/* The picture as it is seen, R, G, B in 0..255, row by row; NULL: err says why. */
+static float *look(const bzna_image *image, uint32_t *width, uint32_t *height)
+{
+    bzna_transform t;
+    bzna_output o;
+    float *pixels;
+    size_t size;
+    bzna_picture_init(&seen, sizeof seen);
+    if (bzna_decoder_decode(decoder, image, &seen, &err) != BZNA_OK)
+        return NULL;
+    bzna_transform_init(&t, sizeof t);
+    bzna_output_init(&o, sizeof o);
+    *width = o.width = bzi_picture_width(&seen);
+    *height = o.height = bzi_picture_height(&seen);
+    o.layout = BZNA_LAYOUT_NHWC;
+    size = 3 * sizeof *pixels * o.width * o.height;
+    if (!(pixels = malloc(size)) || bzna_picture_render(&seen, &t, &o, pixels, size, &err) != BZNA_OK)
+        abort();
+    return pixels;
+}
+
+/* The largest difference of a block's mean from what others see. */
+static double difference(const float *pixels, uint32_t width, uint32_t height, const uint8_t *mean)
+{
+    double most = 0;
+    for (uint32_t y = 0; y < height / 4; y++)
+        for (uint32_t x = 0; x < width / 4; x++)
+            for (uint32_t c = 0; c < 3; c++) {
+                double sum = 0;
+                for (uint32_t i = 0; i < 16; i++)
+                    sum += pixels[3 * ((4 * y + i / 4) * width + 4 * x + i % 4) + c];
+                most = fmax(most, fabs(sum / 16 - mean[3 * (y * (width / 4) + x) + c]));
+            }
+    return most;
+}
+
+static void check_seen(const char *name, const bzna_image *image)
+{
+    bytes mean = file_read(name, ".mean");
+    uint32_t width = 0, height = 0;
+    float *pixels = look(image, &width, &height);
+    if (!pixels || width != bzi_be16(mean.data) || height != bzi_be16(mean.data + 2)) {
+        printf("  %s: %ux%u: %s\n", name, width, height, err.message);
+        test_failures++;
+    } else if (getenv("SHOW") && printf("%s %.2f\n", name, difference(pixels, width, height, mean.data + 4)) < 0) {
+    } else if (!(difference(pixels, width, height, mean.data + 4) <= 3.0)) {
+        printf("  %s: a block is %.2f of 255 from libheif's\n", name,
+               difference(pixels, width, height, mean.data + 4));
+        test_failures++;
+    }
+    free(pixels);
+    free(mean.data);
+}
+
+static int has_decoder(const char *name)
+{
+    return strstr(name, ".avif") ? avcodec_find_decoder_by_name("libdav1d") != NULL :
+                                   avcodec_find_decoder(AV_CODEC_ID_HEVC) != NULL;
+}
+
+TEST(pictures_are_as_libheif_sees_them)
+{
+    for (size_t i = 0; i < COUNT(files); i++) {
+        bytes b = file_read(files[i].name, ""), copy;
+        bzna_image image;
+        if (!has_decoder(files[i].name)) {
+            printf("%s: this libavcodec has no decoder\n", files[i].name);
+        } else if (read_image(b, NULL, &copy, &image) == BZNA_OK) {
+            check_seen(files[i].name, &image);
+            bzna_image_init(&image, sizeof image);          /* by itself, a file says all of that, too */
+            image.codec = BZNA_CODEC_HEIF;
+            image.data = b.data;
+            image.data_size = b.size;
+            if (strcmp(files[i].name, "sequence.heics"))
+                check_seen(files[i].name, &image);
+            free(copy.data);
+        } else {
+            printf("  %s: %s\n", files[i].name, err.message);
+            test_failures++;
+        }
+        free(b.data);
+    }
+}
+
+TEST(thumbnails_are_delivered_by_name_alone)
+{
+    bytes b = file_read("thumb.heic", ""), copy;
+    bzna_image image;
+    uint32_t width, height;
+    CHECK_EQ(read_image(b, "thumb", &copy, &image), BZNA_OK);
+    free(look(&image, &width, &height));
+    CHECK(seen.width == 64 && seen.height == 48);
+    free(copy.data);
+    CHECK_EQ(read_image(b, "depth", &copy, &image), BZNA_E_NOT_FOUND);
+    free(copy.data);
+    free(b.data);
+    b = file_read("still.avif", "");
+    CHECK_EQ(read_image(b, "thumb", &copy, &image), BZNA_E_NOT_FOUND);
+    free(copy.data);
+    free(b.data);
+}
+
+#define PIXEL_TESTS RUN(pictures_are_as_libheif_sees_them) RUN(thumbnails_are_delivered_by_name_alone)
+#endif
+
+TEST_MAIN(RUN(files_say_what_they_are_and_what_they_hold_beside_their_picture)
+          RUN(items_that_lie_nowhere_are_refused_with_box_and_offset)
+          RUN(properties_that_are_missing_or_contradict_the_stream_are_refused)
+          RUN(items_that_are_absent_of_other_kinds_or_in_circles_are_refused) RUN(grids_that_do_not_fit_are_refused)
+          RUN(files_that_end_early_fail_everywhere) PIXEL_TESTS)
+#endif
