@@ -10,8 +10,11 @@ log="$BUILD/tests/log.txt"; : > "$log"
 
 # These repeat what others test, in another way. Suites say of parts of theirs "LEFT what".
 LONG="test_loader_nvdec test_training_device"
-# These compile for minutes, and no test of theirs looks at a clock: they run beside the others.
-BESIDE="test_build.sh test_variants.sh"
+# Two suites run at a time. Those that look at a clock, or count what threads do meanwhile, never beside one another: TIMED one after the other, and
+# at their side the rest, with FIRST what takes longest, so that both end together.
+TIMED="test_sessions test_loader_nvdec test_loader_device test_training_nvdec test_training_device test_loader test_training test_contract test_driver test_outputs_device
+    test_outputs_nvdec test_outputs test_files test_records test_records_device test_host test_sampler test_fake.sh"
+FIRST="test_build.sh test_tool.sh test_variants.sh test_ptx test_rust.sh test_fuzz.sh test_examples.sh test_python.sh test_decode"
 
 export TEST_ALL LSAN_OPTIONS="suppressions=$PWD/tests/lsan.supp:print_suppressions=0" TSAN_OPTIONS="suppressions=$PWD/tests/tsan.supp:print_suppressions=0"
 # A python3 with numpy, if there is one.
@@ -53,43 +56,49 @@ run() { # name: its output and its exit status go to files of its name
 export CUDA_VISIBLE_DEVICES=
 
 # Suites that are wanted: a name of a binary, or of a script.
-suites=
-for source in tests/test_*.c tests/test_*.sh; do
-    name=$(basename "$source" .c)
+timed=; rest=
+for name in $TIMED $FIRST $(basename -s .c tests/test_*.c tests/test_*.sh); do
     case "$name" in *"$TEST"*) ;; *) continue ;; esac
+    case " $timed $rest " in *" $name "*) continue ;; esac
     case " $LONG " in *" $name "*) if [ -z "$TEST$TEST_ALL" ]; then left="$left; $name"; continue; fi ;; esac
-    suites="$suites $name"
+    case " $TIMED " in *" $name "*) timed="$timed $name" ;; *) rest="$rest $name" ;; esac
 done
-if [ -z "$suites" ]; then echo "FAIL TEST=$TEST: no suite has that in its name"; failed=1; fi
-
-# All at once; what does not build is said below, one by one.
-binaries=
-for name in $suites; do case $name in *.sh) ;; *) binaries="$binaries $BUILD/tests/$name" ;; esac; done
-# shellcheck disable=SC2086
-[ -z "$binaries" ] || make --no-print-directory -s -k -j "$(getconf _NPROCESSORS_ONLN)" $binaries > "$log" 2>&1
+if [ -z "$timed$rest" ]; then echo "FAIL TEST=$TEST: no suite has that in its name"; failed=1; fi
 
 # A sanitizer does not watch compilers.
-case "$SANITIZE$suites" in ?*" test_build.sh"*)
-    [ -z "$SANITIZE" ] || { echo "SKIP test_build.sh: compilers are not what a sanitizer watches"; skipped=$((skipped + 1)); suites=$(echo "$suites" | sed 's/ test_build.sh//'); } ;;
+case "${SANITIZE:+sanitized} $rest " in "sanitized "*" test_build.sh "*)
+    echo "SKIP test_build.sh: compilers are not what a sanitizer watches"; skipped=$((skipped + 1)); rest=$(echo "$rest " | sed 's/ test_build.sh / /')
 esac
 
-beside=
-for name in $suites; do case " $BESIDE " in *" $name "*) beside="$beside $name" ;; esac; done
-(for name in $beside; do run "$name"; done) &
-trap 'kill $! 2>/dev/null' INT TERM
+# All at once; what does not build is said one by one.
+binaries=
+for name in $timed $rest; do case $name in *.sh) ;; *) binaries="$binaries $BUILD/tests/$name" ;; esac; done
+# shellcheck disable=SC2086
+if [ -n "$binaries" ] && ! make --no-print-directory -s -k -j "$(getconf _NPROCESSORS_ONLN)" $binaries > "$log" 2>&1; then
+    for name in $timed $rest; do
+        case $name in *.sh) continue ;; esac
+        make --no-print-directory -s "$BUILD/tests/$name" > "$log" 2>&1 && continue
+        echo "FAIL $name: does not build"; tail -n 20 "$log"; failed=$((failed + 1))
+        timed=$(echo "$timed " | sed "s/ $name / /"); rest=$(echo "$rest " | sed "s/ $name / /")
+    done
+fi
 
-for name in $suites; do
-    case " $BESIDE " in *" $name "*) continue ;; esac
-    case $name in
-    *.sh) ;;
-    *) if ! make --no-print-directory -s "$BUILD/tests/$name" > "$log" 2>&1; then
-           echo "FAIL $name: does not build"; tail -n 20 "$log"; failed=$((failed + 1)); continue
-       fi ;;
-    esac
-    run "$name"; count "$name"
-done
+# Who makes a suite's folder, runs it; what is done is counted by the first shell alone.
+taken="$BUILD/tests/taken"
+rm -rf "$taken"; mkdir -p "$taken"
+for name in $timed $rest; do rm -f "$BUILD/tests/$name.status"; done
+uncounted="$timed $rest"
+count_done() {
+    for name in $uncounted; do
+        [ -s "$BUILD/tests/$name.status" ] || continue
+        count "$name"; uncounted=$(echo " $uncounted " | sed "s/ $name / /")
+    done
+}
+(for name in $rest; do mkdir "$taken/$name" 2>/dev/null && run "$name"; done) &
+trap 'kill $! 2>/dev/null' INT TERM
+for name in $timed $rest; do mkdir "$taken/$name" 2>/dev/null && { run "$name"; count_done; }; done
 wait
-for name in $beside; do count "$name"; done
+count_done
 [ -z "$left" ] || echo "left to make test-all: ${left#; }"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

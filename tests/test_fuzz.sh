@@ -11,7 +11,7 @@ step=4; [ -n "$TEST_ALL" ] || step=20; [ -z "$SANITIZE" ] || step=50
 mkdir -p "$BUILD/tests"
 JPEG_CFLAGS=$(pkg-config --cflags libjpeg 2>/dev/null) && JPEG_LIBS=$(pkg-config --libs libjpeg) || JPEG_CFLAGS=-DBENZINA_NO_JPEG
 # shellcheck disable=SC2086
-${CC:-cc} -std=c11 -O2 -g -I. -DBENZINA_NO_CUDA ${SANITIZE:-} $(pkg-config --cflags libavcodec libavutil) $JPEG_CFLAGS -o "$BUILD/tests/fuzz_archive" tests/fuzz_archive.c \
+${CC:-cc} -std=c11 -O1 -g -I. -DBENZINA_STATIC -DBENZINA_NO_CUDA ${SANITIZE:-} $(pkg-config --cflags libavcodec libavutil) $JPEG_CFLAGS -o "$BUILD/tests/fuzz_archive" tests/fuzz_archive.c \
     $(pkg-config --libs libavcodec libavutil) $JPEG_LIBS -lm -lpthread || { echo "tests/test_fuzz.sh: 0 passed, 1 failed, 0 skipped"; exit 1; }
 run() { # name, arguments...
     name=$1; shift
