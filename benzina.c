@@ -1769,7 +1769,8 @@ static int bzi_nals_next(bzi_nals *n, bzi_span *nal)
 
 /* What a coded picture says of itself, whatever its codec. */
 typedef struct bzi_format {
-    /* H.265: general profile .. level; H.264: profile, constraints, level; AV1: profile, level, tier */
+    /* H.265: general profile .. level; H.264: profile, constraints, level; AV1: profile, level, tier; JPEG: 1: it
+     * is baseline, Y'CbCr, in one scan */
     uint8_t     profile[12];
     uint32_t    sub_layers, nested;
     uint32_t    chroma_format;        /* 0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4; JPEG: BZI_CHROMA_... */
@@ -2176,7 +2177,8 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
  * and must be whole. Of a single scan, rows above damage are of use; where it is, the decoder says. Works on memory,
  * without allocating.
  *
- * Who decodes them is fixed when the library is built, because their pixels depend on it. */
+ * Who decodes them is fixed when the library is built, or for NVDEC when a loader is opened: their pixels depend on
+ * it. */
 
 #ifndef BENZINA_NO_JPEG
 #  define BZI_JPEG_DECODER "libjpeg-turbo"
@@ -2630,6 +2632,7 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
     format->width = j.width;
     format->height = j.height;
     format->depth_luma = format->depth_chroma = 8;
+    format->profile[0] = j.frame == BZI_JPEG_SOF0 && j.count == 3 && !j.several && !bzi_jpeg_is_rgb(&j);
     format->orientation = j.orientation;
     format->has_chroma_location = format->chroma_location = 1;              /* centered */
     format->color.primaries = 1;
@@ -3545,6 +3548,8 @@ static const bzi_codec bzi_codecs[] = {
       .stream = bzi_image_bytes,
       .key = bzi_image_key_none,
       .av_id = BZI_AV_ID(MJPEG),
+      .nv_id = BZI_NV_ID(JPEG),                 /* for loaders that ask for it */
+      .nv_unit = 1,
       .strip = bzi_jpeg_strip,
       .is_file = 1 },
     { .id = BZNA_CODEC_STILL,                   /* bzi_stills has libavcodec's numbers */
@@ -14609,10 +14614,12 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #define BZI_CHECK_BYTES   (64u << 20)
 /* So often a picture is copied, which keeps the stream behind the decoder, as kernels of large batches do. */
 #define BZI_CHECK_COPIES  64u
+/* Decoders of JPEG round in ways of their own: pictures may differ by so much of 255, and by half of 1 on average. */
+#define BZI_CHECK_MAX_DIFFERENCE 4u
 /* Of what is measured of a decoder, more than this is not its own. */
 #define BZI_CHECK_MAX_EXTRA (256u << 20)
 
-/* Of so many rows and columns, and 4:2:0, with the sums of their values: made by tests/make/check_pictures.py. */
+/* Of so many rows and columns, and 4:2:0, with sums of values (JPEG has none): made by tests/make/check_pictures.py. */
 #define BZI_CHECK_SIZE    160
 static const struct { uint32_t codec, depth; uint64_t sums[2]; const char *hex[2]; } bzi_check_pictures[] = {
     { BZNA_CODEC_H264, 8, { 0xd8e379382fd46ec2ull, 0x9ba275147f7d08fcull }, {
@@ -14649,6 +14656,30 @@ static const struct { uint32_t codec, depth; uint64_t sums[2]; const char *hex[2
         "e563c06c65820a40e20e3006c191266191e4841fefd1d0f1a9e2adf84ac491506c1f2d4c90",
         "12000a0b00000003bcfcf9fff30080324810009fe01a8beb8b2bdc0802d65f387ac41ca63ee17096de19859a69a387112cc984a4"
         "58fbb82cb69593dfd4376122005a58cd293652280ef5147be98629a59fd8f8a10dde193bc0" } },
+    { BZNA_CODEC_JPEG, 8, { 0, 0 }, {
+        "ffd8ffdb004300083e3e493e49555555555555645d6468686864646464686868707070838383707070686870707c7c83838f938f8787"
+        "838793939b9b9bbabab2b2d9d9e0ffffffffc40055000101010101000000000000000000000002010507060101000301010101000000"
+        "0000000000000407000805060203100100000000000000000000000000000000110100000000000000000000000000000000ffc00011"
+        "0800a000a003012200021100031100ffda000c03010002110311003f00e2a6868690e29a190529a190529a190529a19053dc9a1a484a"
+        "4a686414a686414a686414a686414e20686cfecd2a686414a686414a686414a686414f726869212929a190529a190529a190529a1905"
+        "3881a1b3fb34a9a190529a190529a190529a19053dc9a1a484a4a686414a686414a686414a686414e20686cfecd2a686414a686414a6"
+        "86414a686414f726869212929a190529a190529a190529a19053881a1b3fb34a9a190529a190529a190529a19053dc9a1a484a4a6864"
+        "14a686414a686414a68643f673834347ecdaa686414a686414a686414a686414c034373d2929a190529a190529a190fd14d0c85641a1"
+        "bcbb3ca9a190529a190529a190529a1905300d0dcf4a4a686412a68643ed4d0c85534321590686f2e8154d0c8294d0c8294d0c8294d0"
+        "c82980686e7a50534321f4a68642a9a190aa68642b20d0de5d08a9a190529a190529a190529a1905300d0dcf48ca68642a9a190aa686"
+        "42a9a190ac834379743aa686414a686414a686414a686414c034373dee94d0c8553432154d0c855343215fffd9",
+        "ffd8ffdb004300083e3e493e49555555555555645d6468686864646464686868707070838383707070686870707c7c83838f938f8787"
+        "838793939b9b9bbabab2b2d9d9e0ffffffffc40056000101010101010000000000000000000002030507060401010003010101010000"
+        "000000000000000407000806050302100100000000000000000000000000000000110100000000000000000000000000000000ffc000"
+        "110800a000a003012200021100031100ffda000c03010002110311003f00f9cd237368fd5348c8295348c8295348c8295348c829ef4d"
+        "234909495348c8295348c8295348c8295348c829c30d2366f65154d2320a54d2320a54d2320a54d2320a7bd348d2425254d2320a54d2"
+        "320a54d2320a54d2320a70c348d9bd9455348c8295348c8295348c8295348c829ef4d234909495348c8295348c8295348c8295348c82"
+        "9c30d2366f65154d2320a54d2320a54d2320a54d2320a7bd348d2425254d2320a54d2320a54d2320a54d2320a70c348d9bd9555348c8"
+        "7d95348c8295348c8295348c829ef4d234909495348c8295348c8295348c8295348c829cf0d2340ecc2a9a4642aa69190fa2a6919052"
+        "a691905310d2379e9495348c8295348c8295348c8295348c82988691b8766d54d232155348c8554d2321fb54d23209621a46f3d292a6"
+        "919052a6919052a6919052a691905310d2370ecf2a9a4642aa69190aa9a4642aa69190fd310d2379e9415348c8295348c8295348c829"
+        "5348c82988691b8740aa9a4642aa69190aa9a4642aa69190ac4348de7a4654d2320a54d2320a54d2320a54d2320a621a46e1d08aa691"
+        "90aa9a4642aa69190aa9a4642b10d2379eee95348c8295348c8295348c8295348c829fffd9" } },
 };
 
 typedef struct bzi_check {
@@ -14659,7 +14690,7 @@ typedef struct bzi_check {
     bzna_picture     picture;
     bzna_image       images[2];
     uint64_t         sums[2];
-    uint8_t          bytes[2][256];
+    uint8_t          bytes[2][768];
     uint32_t         rounds;
     bzi_flight       flights[BZI_CHECK_ROUNDS];
     uint64_t         surface_bytes;
@@ -14761,8 +14792,8 @@ static uint64_t bzi_check_surface_bytes(const bzi_flight *flight)
     return (uint64_t)flight->picture.pitch[0] * (even + (flight->semi_planar ? (height + 1) / 2 : even + height));
 }
 
-/* Of the picture in a copy of its surface. */
-static uint64_t bzi_check_sum_copy(const bzi_flight *flight, const uint8_t *copy)
+/* The picture in a copy of its surface. */
+static bzna_picture bzi_check_in_copy(const bzi_flight *flight, const uint8_t *copy, uint32_t *low_zeros)
 {
     bzna_picture picture = flight->picture;
     bzi_kernel_slot slot = { .depth = (int32_t)picture.depth };
@@ -14771,7 +14802,15 @@ static uint64_t bzi_check_sum_copy(const bzi_flight *flight, const uint8_t *copy
         picture.plane[i] = copy + ((uintptr_t)picture.plane[i] - (uintptr_t)flight->address);
         picture.step[i] = (uint32_t)slot.step[i];
     }
-    return bzi_check_sum(&picture, (uint32_t)slot.low_zeros);
+    *low_zeros = (uint32_t)slot.low_zeros;
+    return picture;
+}
+
+static uint64_t bzi_check_sum_copy(const bzi_flight *flight, const uint8_t *copy)
+{
+    uint32_t low_zeros;
+    const bzna_picture picture = bzi_check_in_copy(flight, copy, &low_zeros);
+    return bzi_check_sum(&picture, low_zeros);
 }
 
 /* The built-in pictures of the kind. Returns 0 when there are none. */
@@ -14802,18 +14841,27 @@ static int bzi_check_use_built_in(bzi_check *check)
     return k < count;
 }
 
-/* The sum of what libavcodec makes of a picture. */
-static bzna_status bzi_check_sum_of(bzi_session *session, const bzna_image *image, const bzi_format *format,
-                                    const bzna_picture *picture, uint64_t *sum, bzna_error *err)
+/* What the CPU makes of a picture, until the next one. */
+static bzna_status bzi_check_software(bzi_session *session, const bzna_image *image, const bzi_format *format,
+                                      bzna_picture *picture, bzna_error *err)
 {
     bzi_software *software = &session->software;
-    bzna_picture decoded = *picture;
     bzna_status status = BZNA_OK;
     if (!software->memory)
         status = bzi_software_open(software, session->memory, session->device->desc.host->max_edge_px, err);
-    if (status != BZNA_OK)
-        memset(software, 0, sizeof *software);
-    else if ((status = bzi_software_decode(software, image, format, decoded.frame_height, &decoded, err)) == BZNA_OK)
+    if (status == BZNA_OK)
+        return bzi_software_decode(software, image, format, picture->frame_height, picture, err);
+    memset(software, 0, sizeof *software);
+    return status;
+}
+
+/* The sum of that. */
+static bzna_status bzi_check_sum_of(bzi_session *session, const bzna_image *image, const bzi_format *format,
+                                    const bzna_picture *picture, uint64_t *sum, bzna_error *err)
+{
+    bzna_picture decoded = *picture;
+    bzna_status status = bzi_check_software(session, image, format, &decoded, err);
+    if (status == BZNA_OK)
         *sum = bzi_check_sum(&decoded, 0);
     return status;
 }
@@ -14868,6 +14916,32 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
     return status;
 }
 
+/* Whether the copy of a round is near enough to what the CPU makes of its JPEG. */
+static bzna_status bzi_check_near(bzi_check *check, uint32_t round, bzna_error *err)
+{
+    bzna_picture decoded = check->picture, made;
+    uint64_t sum = 0, count = 0;
+    uint32_t most = 0, low_zeros;
+    bzna_status status = bzi_check_software(check->session, &check->images[bzi_check_which(round)], &check->format,
+                                            &decoded, err);
+    if (status != BZNA_OK)
+        return status;
+    made = bzi_check_in_copy(&check->flights[round], check->surfaces + round * check->surface_bytes, &low_zeros);
+    for (int i = 0; i < 3; i++) {
+        const uint32_t size = i ? BZI_CHECK_SIZE / 2 : BZI_CHECK_SIZE;
+        const uint8_t *a = made.plane[i], *b = decoded.plane[i];
+        for (uint32_t at = 0; at < size * size; at++, count++) {
+            const int64_t y = at / size, x = at % size;
+            const int difference = a[y * made.pitch[i] + x * made.step[i]] - b[y * decoded.pitch[i] + x];
+            sum += (uint32_t)abs(difference);
+            most = (uint32_t)abs(difference) > most ? (uint32_t)abs(difference) : most;
+        }
+    }
+    return most <= BZI_CHECK_MAX_DIFFERENCE && 2 * sum <= count ? BZNA_OK :
+           BZI_FAIL(err, BZNA_E_DEVICE, "picture %u of %u differs by up to %u of 255 from " BZI_JPEG_DECODER "'s, by "
+                    "%.2f on average", round + 1, check->rounds, most, (double)sum / (double)count);
+}
+
 /* A decoder for larger frames, so that it has to be given another size. The first one of a device is measured: what it
  * takes beyond its surfaces, all are taken to take, but not what others may have allocated meanwhile. */
 static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
@@ -14907,7 +14981,9 @@ static bzna_status bzi_check_try(bzi_check *check, bzna_error *err)
         status = bzi_check_decode(check, err);
     bzi_device_stream_wait(session->device, session->stream);
     for (uint32_t i = 0; i < check->rounds && status == BZNA_OK; i++)
-        if (bzi_check_sum_copy(&check->flights[i], check->surfaces + i * check->surface_bytes) !=
+        if (check->want.codec == BZNA_CODEC_JPEG)
+            status = bzi_check_near(check, i, err);
+        else if (bzi_check_sum_copy(&check->flights[i], check->surfaces + i * check->surface_bytes) !=
             check->sums[bzi_check_which(i)])
             status = BZI_FAIL(err, BZNA_E_DEVICE, "picture %u of %u has wrong pixels", i + 1, check->rounds);
     bzi_device_unpin(session->device, check->surfaces);
@@ -14968,7 +15044,9 @@ static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
     const char *skip = "NVDEC does not say when AV1 is decoded";
     bzna_status status = BZNA_E_UNSUPPORTED;
     check->rounds = 2 * bzi_nvdec_chosen(check->session->device);
-    if (check->want.codec != BZNA_CODEC_AV1 || check->session->device->checks == BZI_CHECKS_ALL) {
+    if (!BZI_SOFTWARE && check->want.codec == BZNA_CODEC_JPEG) {
+        skip = "there is no other decoder of JPEG to compare with";
+    } else if (check->want.codec != BZNA_CODEC_AV1 || check->session->device->checks == BZI_CHECKS_ALL) {
         if (bzi_check_use_built_in(check))
             return bzi_check_run(check, err);
         if (!check->images[0].data)
@@ -15304,6 +15382,7 @@ struct bzna_loader {
     void              *stream;        /* the consumer's */
     uint32_t           owns_stream;
     uint32_t           worker_count;
+    bzna_codec_info    jpeg;          /* supported: of JPEG, NVDEC decodes what these limits admit; see below */
     char               reason[sizeof ((bzna_loader_info *)0)->decoder_reason];
 
     bzi_mutex mutex;
@@ -15535,6 +15614,18 @@ static void bzi_loader_break(bzna_loader *loader, const bzna_error *err)
     if (loader->poison.status == BZNA_OK)
         loader->poison = *err;
     bzi_os_wake_all(&loader->consumer_wake);
+}
+
+
+/* Whether a coded picture is a JPEG that NVDEC decodes: by what the loader was opened with and by the file alone, never
+ * by how busy, or how well, either decoder is. */
+static int bzi_loader_is_nvdec_jpeg(const bzna_loader *loader, uint32_t codec, const bzi_format *format)
+{
+    const bzna_codec_info *limits = &loader->jpeg;
+    return limits->supported && codec == BZNA_CODEC_JPEG && format->profile[0] && format->chroma_format == 1 &&
+           format->width >= limits->min_width && format->width <= limits->max_width &&
+           format->height >= limits->min_height && format->height <= limits->max_height &&
+           (uint64_t)format->width * format->height / 256 <= limits->max_macroblocks;
 }
 
 
@@ -16812,6 +16903,16 @@ static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, bz
     return bzi_item_draw(item, worker->pictures, worker->views.transforms, err);
 }
 
+/* A JPEG that NVDEC was to decode, and did not, for the reason that stands in the error: its pixels are not this
+ * decoder's to give. */
+static bzna_status bzi_worker_refuse_jpeg(bzna_error *err)
+{
+    const bzna_error why = *err;
+    const bzna_status status = why.status == BZNA_OK || why.status == BZNA_E_CODEC ? BZNA_E_DECODE : why.status;
+    return bzi_fail(err, status, BZNA_NO_OFFSET, 0, why.native_code, "loader_config.decode.jpeg: not by NVDEC: %s",
+                    why.message);
+}
+
 /* parse -> transforms -> decode -> warp. */
 static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_error *err)
 {
@@ -16822,6 +16923,8 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     if (!loader->slot_bytes)
         return BZNA_OK;                                     /* only fields were asked for */
     status = bzi_worker_parse(worker, item, err);
+    if (status == BZNA_OK && bzi_loader_is_nvdec_jpeg(loader, worker->images[0].coded.codec, &worker->formats[0]))
+        status = bzi_worker_refuse_jpeg(err);
     for (uint32_t i = 0; i < loader->pick_count && status == BZNA_OK; i++) {
         if ((status = bzi_worker_rows(worker, item, i, &rows, err)) != BZNA_OK)
             break;
@@ -17091,7 +17194,7 @@ static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight 
     bzi_lane_add(&engine->lane, item, BZNA_OK);
 }
 
-/* Compares a mapped picture with libavcodec's, for the statistics alone. */
+/* Compares a mapped picture with libavcodec's, for the statistics alone. JPEG need not be equal. */
 static void bzi_engine_verify(bzi_engine *engine, const bzi_item *item, const bzi_flight *flight)
 {
     bzna_loader *loader = item->batch->loader;
@@ -17102,6 +17205,7 @@ static void bzi_engine_verify(bzi_engine *engine, const bzi_item *item, const bz
     int same, is_first;
     if (bzi_item_image(item, 0, &engine->verify_scratch, &image, &err) != BZNA_OK ||
         bzi_picture_describe(&image, loader->host->max_edge_px, &format, &picture, &err) != BZNA_OK ||
+        image.coded.codec == BZNA_CODEC_JPEG ||
         (same = bzi_check_compare(&engine->session, flight, &image.coded, &format)) < 0)
         return;
     bzi_os_lock(&loader->mutex);
@@ -17206,6 +17310,10 @@ static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bz
     if (bzi_item_image(item, 0, &engine->scratch, &image, err) != BZNA_OK ||
         bzi_picture_describe(&image, loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
+    if (image.coded.codec == BZNA_CODEC_JPEG && !bzi_loader_is_nvdec_jpeg(loader, BZNA_CODEC_JPEG, &sps)) {
+        BZI_FAIL(err, BZNA_E_CODEC, "JPEG is decoded in software, not by NVDEC");
+        return BZI_NVDEC_FOREIGN;
+    }
     result = bzi_session_accepts(session, image.coded.codec, &sps, err);
     want = bzi_nvdec_format_of(image.coded.codec, &sps);
     while (result == BZI_NVDEC_OK && bzi_check_is_due(session->device, &want) && bzi_engine_busy(engine))
@@ -18346,6 +18454,11 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
         hash = bzi_hash(hash, &output->shape.channels, sizeof output->shape.channels);
     if (loader->stills)
         hash = bzi_hash(hash, &loader->stills, sizeof loader->stills);
+    if (loader->jpeg.supported) {
+        const uint32_t limits[] = { BZNA_DECODER_NVDEC, loader->jpeg.min_width, loader->jpeg.min_height,
+                                    loader->jpeg.max_width, loader->jpeg.max_height, loader->jpeg.max_macroblocks };
+        hash = bzi_hash(hash, limits, sizeof limits);
+    }
     if (output->mean_bytes)
         hash = bzi_hash(hash, &output->mean_hash, sizeof output->mean_hash);
     return bzi_hash(hash, pick->name ? pick->name : "", pick->name ? strlen(pick->name) : 0);
@@ -18672,6 +18785,8 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
                         (unsigned long long)samples, c->output.batch_size, c->shard.world_size);
     if (c->decode.decoder > BZNA_DECODER_NVDEC)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.decoder: %u is not known", c->decode.decoder);
+    if (c->decode.jpeg > BZNA_DECODER_NVDEC)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg: %u is not known", c->decode.jpeg);
 #ifdef BENZINA_NO_AVCODEC
     if (c->decode.verify_every)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.decode.verify_every: this build has no libavcodec");
@@ -18690,7 +18805,7 @@ static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_e
         { "color", c->color.reserved, 2, c->color.reserved0 },
         { "fields", c->fields.reserved, 3, 0 },
         { "read", c->read.reserved, 4, c->read.reserved0 },
-        { "decode", c->decode.reserved, 3, c->decode.reserved0 },
+        { "decode", c->decode.reserved, 3, 0 },
         { "errors", c->errors.reserved, 2, c->errors.reserved0 },
         { "pipeline", c->pipeline.reserved, 4, c->pipeline.reserved0 },
     };
@@ -19053,6 +19168,27 @@ static void bzi_loader_set_mode(bzna_loader *loader, const bzi_loader_mode *mode
     memcpy(loader->reason, mode->reason, sizeof loader->reason);
 }
 
+/* JPEG by NVDEC was asked for. Whether it can is found out here, by a check with pictures of ours: when a sample comes,
+ * it is too late to choose. */
+static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
+{
+    bzna_codec_info info = { .codec = BZNA_CODEC_JPEG, .chroma_format = 1, .depth = 8 };
+    bzna_status status;
+    if (!loader->pool)
+        return BZI_FAIL(err, BZNA_E_DEVICE, "loader_config.decode.jpeg: %s", loader->reason);
+    if ((status = bzi_device_enter(loader->device, err)) != BZNA_OK)
+        return status;
+    if ((status = bzi_device_codec(loader->device, &info, err)) == BZNA_OK && info.supported)
+        bzi_check_ask(loader->device, &info);
+    bzi_device_leave(loader->device);
+    if (status == BZNA_OK &&
+        (!info.supported || (info.check != BZNA_CHECK_PASSED && info.check != BZNA_CHECK_SKIPPED)))
+        status = BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC of %s does not decode JPEG%s%s", loader->device->info.name,
+                          info.check_message[0] ? ": " : "", info.check_message);
+    loader->jpeg = info;
+    return status == BZNA_OK ? status : bzi_error_prefix(err, "loader_config.decode.jpeg");
+}
+
 static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
 {
     bzi_loader_gpu gpu;
@@ -19062,7 +19198,7 @@ static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
         (status = bzi_loader_decide(&loader->config, &gpu, &mode, err)) != BZNA_OK)
         return status;
     bzi_loader_set_mode(loader, &mode);
-    return BZNA_OK;
+    return loader->config.decode.jpeg == BZNA_DECODER_NVDEC ? bzi_loader_take_jpeg(loader, err) : BZNA_OK;
 }
 
 /* Copies of the caller's mean images. On failure, none of the caller's is left. */

@@ -248,8 +248,8 @@
  * RGB, CMYK, YCCK), PNG, WebP, GIF (its first picture), BMP, TIFF, PNM, JPEG 2000. Alpha is
  * dropped, as PIL's convert("RGB") does it. They are turned as their EXIF data say, unless
  * dataset_config.orientation is IGNORE, as in torchvision's ImageFolder; transforms see the turned
- * size. A JPEG's pixels are those of its decoder, libjpeg-turbo or libavcodec. Damage fails it down
- * to the last row that its warp reads; if it has several scans (progressive), anywhere.
+ * size. A JPEG's pixels are those of its decoder: libjpeg-turbo, libavcodec, NVDEC. Damage fails it
+ * down to the last row that its warp reads; if it has several scans (progressive), anywhere.
  *
  * 13. WHAT IT DOES NOT DO
  *     - Fragmented mp4 files (mvex, moof), and tracks whose matrix (tkhd, mvhd) turns, flips or
@@ -1031,17 +1031,17 @@ typedef struct bzna_loader_read {
     uint64_t reserved[4];
 } bzna_loader_read;
 
-/* BZNA_DECODER_...; threads that decode in software: default one a processor, at most 1024; with
- * NVDEC, for what it cannot decode. verify_every: one of so many of NVDEC's pictures is compared,
- * for the statistics alone, with libavcodec's (E_UNSUPPORTED without). */
+/* BZNA_DECODER_...; threads that decode in software: default one a processor, at most 1024.
+ * verify_every: one of so many of NVDEC's pictures is compared with libavcodec's, for statistics
+ * (E_UNSUPPORTED without). jpeg: with BZNA_DECODER_NVDEC, all JPEG that are baseline, 4:2:0, of a
+ * size it takes (best: one) are NVDEC's, or opening fails; pixels differ by up to 4 of 255 */
 typedef struct bzna_loader_decode {
-    uint32_t decoder, threads, verify_every, reserved0;
+    uint32_t decoder, threads, verify_every, jpeg;
     uint64_t reserved[3];
 } bzna_loader_decode;
 
-/* BZNA_ON_ERROR_... */
 typedef struct bzna_loader_errors {
-    uint32_t policy, reserved0;
+    uint32_t policy, reserved0;       /* BZNA_ON_ERROR_... */
     uint64_t reserved[2];
 } bzna_loader_errors;
 

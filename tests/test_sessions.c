@@ -3701,10 +3701,10 @@ static bzna_status jpeg_upright(void *user, const bzna_sample_info *sample, bzna
     return BZNA_OK;
 }
 
-/* Sample `index` of a batch on the host against bzna_picture_render. */
-static void jpeg_check(const float *got, uint64_t index, const bzna_loader_config *c, bzna_decoder *decoder)
+/* What bzna_picture_render makes of sample `index`. */
+static void jpeg_render(float wanted[3 * WIDTH * HEIGHT], uint64_t index, const bzna_loader_config *c,
+                        bzna_decoder *decoder)
 {
-    static float wanted[3 * WIDTH * HEIGHT];
     bzna_image image = { .struct_size = sizeof image, .codec = BZNA_CODEC_JPEG };
     bzna_picture picture = { .struct_size = sizeof picture };
     bzna_transform t;
@@ -3722,7 +3722,14 @@ static void jpeg_check(const float *got, uint64_t index, const bzna_loader_confi
     }
     t.fill_space = c->color.fill_space;
     CHECK_EQ(bzna_decoder_decode(decoder, &image, &picture, NULL), BZNA_OK);
-    CHECK_EQ(bzna_picture_render(&picture, &t, &o, wanted, sizeof wanted, NULL), BZNA_OK);
+    CHECK_EQ(bzna_picture_render(&picture, &t, &o, wanted, 3 * WIDTH * HEIGHT * sizeof *wanted, NULL), BZNA_OK);
+}
+
+/* Sample `index` of a batch on the host against that. */
+static void jpeg_check(const float *got, uint64_t index, const bzna_loader_config *c, bzna_decoder *decoder)
+{
+    static float wanted[3 * WIDTH * HEIGHT];
+    jpeg_render(wanted, index, c, decoder);
     CHECK(!memcmp(got, wanted, sizeof wanted));
 }
 
@@ -3807,6 +3814,244 @@ static bzna_codec_info codec_info(bzna_context *context, uint32_t codec, uint32_
     return info;
 }
 
+/* ---- JPEG by NVDEC ----------------------------------------------------------------------------------------------- */
+
+/* An archive whose odd samples are JPEG: in turn one that NVDEC takes, and one that is too small for it. */
+typedef struct jpeg_case {
+    archive      *a;
+    bzna_context *context;
+    bzna_dataset *dataset;
+    messages      said;
+} jpeg_case;
+
+static void jpeg_case_open(jpeg_case *j)
+{
+    bzi_check check = { .want = { BZNA_CODEC_JPEG, 1, 8, 0, 0 } };
+    FILE *file = fopen(jpeg_names[1], "rb");
+    require(file && bzi_check_use_built_in(&check) ? BZNA_OK : BZNA_E_NOT_FOUND, "pictures");
+    jpeg_sizes[1] = fread(jpeg_bytes[1], 1, sizeof jpeg_bytes[1], file);
+    jpeg_sizes[0] = (size_t)check.images[0].data_size;
+    memcpy(jpeg_bytes[0], check.images[0].data, jpeg_sizes[0]);
+    fclose(file);
+    j->a = plain_archive(32);
+    j->context = checked_context(2, &j->said, NULL);
+    j->dataset = archive_open(j->context, j->a);
+    video_ops = j->dataset->parts[0].container->ops;
+    jpeg_ops = *video_ops;
+    jpeg_ops.image = jpeg_image;
+    j->dataset->parts[0].container->ops = &jpeg_ops;
+}
+
+static void jpeg_case_close(jpeg_case *j)
+{
+    j->dataset->parts[0].container->ops = video_ops;
+    bzna_dataset_close(j->dataset);
+    bzna_context_close(j->context);
+    finish();
+    archive_free(j->a);
+}
+
+static bzna_loader_config jpeg_config(void)
+{
+    bzna_loader_config c = config_of(8, BZNA_DEVICE_CPU, BZNA_DTYPE_FLOAT32);
+    c.pipeline.transform = jpeg_upright;
+    c.decode.jpeg = BZNA_DECODER_NVDEC;
+    return c;
+}
+
+/* What a loader delivers: the largest difference, of 255, of NVDEC's JPEG from bzna_picture_render's; others must be
+ * equal. failed: JPEG of NVDEC that failed, and how. */
+static double jpeg_run(jpeg_case *j, bzna_loader *loader, const bzna_loader_config *c, int *failed,
+                       bzna_loader_stats *stats)
+{
+    static float wanted[3 * WIDTH * HEIGHT];
+    bzna_decoder *decoder = NULL;
+    bzna_batch *batch;
+    double most = 0;
+    *failed = 0;
+    CHECK_EQ(bzna_decoder_open(j->context, &decoder, NULL), BZNA_OK);
+    while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        bzna_batch_info info;
+        CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, NULL), BZNA_OK);
+        for (uint32_t i = 0; i < info.count; i++) {
+            const float *got = (const float *)info.image.data + i * 3 * WIDTH * HEIGHT;
+            bzna_error err = { .struct_size = sizeof err };
+            if (info.status[i] != BZNA_OK) {
+                bzna_batch_error(batch, i, &err);
+                CHECK_EQ(info.indices[i] % 4, 1);
+                CHECK_CONTAINS(err.message, "loader_config.decode.jpeg: not by NVDEC: ");
+                ++*failed;
+            } else if (info.indices[i] % 4 == 3) {
+                jpeg_check(got, info.indices[i], c, decoder);
+            } else if (info.indices[i] % 4 == 1) {
+                jpeg_render(wanted, info.indices[i], c, decoder);
+                for (int k = 0; k < 3 * WIDTH * HEIGHT; k++)
+                    most = fmax(most, fabs(got[k] - wanted[k]) * c->color.std[k / (WIDTH * HEIGHT)]);
+            }
+        }
+        bzna_batch_release(batch);
+    }
+    stats->struct_size = sizeof *stats;
+    CHECK_EQ(bzna_loader_get_stats(loader, stats, sizeof *stats, NULL), BZNA_OK);
+    bzna_decoder_close(decoder);
+    return most;
+}
+
+/* Of the pictures in tests/data, one is baseline, Y'CbCr of 4:2:0, and in one scan: if the device takes its size. */
+TEST(which_jpegs_are_nvdecs_the_file_and_the_devices_limits_say)
+{
+    static const char *const names[] = {
+        "exif_6", "411", "420_progressive", "422_restarts", "440", "cmyk", "cmyk_subsampled", "gray_progressive",
+        "rgb_adobe", "rgb_numbers", "ycck", "ycck_420_scans",
+    };
+    static const uint32_t limits[][5] = { { 40, 25, 40, 25, 3 }, { 41, 25, 99, 99, 9 }, { 40, 26, 99, 99, 9 },
+                                          { 40, 25, 39, 99, 9 }, { 40, 25, 99, 24, 9 }, { 40, 25, 99, 99, 2 } };
+    static bzna_loader loader;
+    for (size_t i = 0; i < COUNT(names); i++)
+        for (size_t k = 0; k < COUNT(limits); k++) {
+            bzna_codec_info info = { .min_width = limits[k][0], .min_height = limits[k][1], .max_width = limits[k][2],
+                                     .max_height = limits[k][3], .max_macroblocks = limits[k][4] };
+            char path[128];
+            uint8_t bytes[2048];
+            bzi_span span = { bytes, 0 };
+            bzi_format format;
+            bzna_error err;
+            FILE *file;
+            snprintf(path, sizeof path, "tests/data/pictures/jpeg_%s.jpg", names[i]);
+            REQUIRE(file = fopen(path, "rb"));
+            span.size = fread(bytes, 1, sizeof bytes, file);
+            fclose(file);
+            REQUIRE(bzi_jpeg_inspect(span, &format, &err) == BZNA_OK);
+            loader.jpeg = info;
+            CHECK_EQ(bzi_loader_is_nvdec_jpeg(&loader, BZNA_CODEC_JPEG, &format), 0);
+            loader.jpeg.supported = 1;
+            CHECK_EQ(bzi_loader_is_nvdec_jpeg(&loader, BZNA_CODEC_JPEG, &format), i == 0 && k == 0);
+            CHECK_EQ(bzi_loader_is_nvdec_jpeg(&loader, BZNA_CODEC_H265, &format), 0);
+        }
+}
+
+TEST(a_jpeg_that_nvdec_takes_is_its_where_asked_and_others_are_the_cpus)
+{
+    jpeg_case j;
+    bzna_loader_config c = jpeg_config();
+    bzna_loader_stats stats;
+    bzna_loader *loader;
+    double most;
+    int failed;
+    BEGIN;
+    control->caps[FAKE_JPEG].chroma_mask = 1 << 1;
+    control->jpeg_error = 1;
+    jpeg_case_open(&j);
+    c.decode.verify_every = 1;                              /* JPEG are not among what is compared */
+    loader = loader_open(j.context, j.dataset, &c);
+    most = jpeg_run(&j, loader, &c, &failed, &stats);
+    CHECK(stats.samples_nvdec == 24 && stats.samples_software == 8 && stats.fallbacks == 0);
+    CHECK(stats.verified == 16 && stats.verify_failed == 0);
+    CHECK_EQ(failed, 0);
+    CHECK(most > 0);                                        /* another decoder's, and near */
+    CHECK_NEAR(most, 0, 10);                                /* of Y and of Cb or Cr, by up to 4 and 1.772 x 4 */
+    bzna_loader_close(loader);
+    c.decode.jpeg = BZNA_DECODER_AUTO;
+    c.decode.verify_every = 0;
+    loader = loader_open(j.context, j.dataset, &c);
+    CHECK(jpeg_run(&j, loader, &c, &failed, &stats) == 0);
+    CHECK(stats.samples_nvdec == 16 && stats.samples_software == 16 && stats.fallbacks == 0);
+    bzna_loader_close(loader);
+    CHECK_EQ(j.said.count, 0);
+    jpeg_case_close(&j);
+}
+
+TEST(a_loader_that_asks_nvdec_for_jpeg_does_not_open_where_that_cannot_be)
+{
+    static const struct {
+        long long mask, error;
+        uint32_t decoder, jpeg;
+        bzna_status status;
+        const char *text;
+    } cases[] = {
+        { 0, 0, BZNA_DECODER_AUTO, BZNA_DECODER_NVDEC, BZNA_E_DEVICE, "NVDEC of Fake GPU does not decode JPEG" },
+        { 2, 5, BZNA_DECODER_AUTO, BZNA_DECODER_NVDEC, BZNA_E_DEVICE, "does not decode JPEG: picture 1 of " },
+        { 2, 2, BZNA_DECODER_AUTO, BZNA_DECODER_NVDEC, BZNA_E_DEVICE, " by up to 2 of 255 from " BZI_JPEG_DECODER },
+        { 2, 1, BZNA_DECODER_AUTO, BZNA_DECODER_NVDEC, BZNA_OK, "" },
+        { 2, 0, BZNA_DECODER_SOFTWARE, BZNA_DECODER_NVDEC, BZNA_E_DEVICE, "decode.jpeg: software decoding was asked" },
+        { 2, 0, BZNA_DECODER_AUTO, 3, BZNA_E_ARGUMENT, "loader_config.decode.jpeg: 3 is not known" },
+        { 2, 0, BZNA_DECODER_NVDEC, BZNA_DECODER_NVDEC, BZNA_OK, "" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        jpeg_case j;
+        bzna_loader_config c = jpeg_config();
+        bzna_loader *loader = NULL;
+        bzna_error err = { .struct_size = sizeof err };
+        BEGIN;
+        control->caps[FAKE_JPEG].chroma_mask = cases[i].mask;
+        control->jpeg_error = cases[i].error;
+        jpeg_case_open(&j);
+        c.decode.decoder = cases[i].decoder;
+        c.decode.jpeg = cases[i].jpeg;
+        CHECK_EQ(bzna_loader_open(j.context, j.dataset, &c, &loader, &err), cases[i].status);
+        if (cases[i].status != BZNA_OK)
+            CHECK_CONTAINS(err.message, cases[i].text);
+        CHECK((loader != NULL) == (cases[i].status == BZNA_OK));
+        bzna_loader_close(loader);
+        jpeg_case_close(&j);
+    }
+}
+
+/* Without memory for decoders, or with sessions that end, all else is decoded in software; a JPEG of NVDEC's is not. */
+TEST(a_jpeg_of_nvdecs_is_never_the_cpus_whatever_fails)
+{
+    static const struct { const char *call; int code; } cases[] = {
+        { "cuvidCreateDecoder", 2 }, { "cuvidDecodePicture", 1 }, { "cuvidMapVideoFrame64", 1 },
+        { "cuvidCreateVideoParser", 999 },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        jpeg_case j;
+        bzna_loader_config c = jpeg_config();
+        bzna_loader_stats stats;
+        bzna_loader *loader;
+        int failed;
+        BEGIN;
+        control->caps[FAKE_JPEG].chroma_mask = 1 << 1;
+        jpeg_case_open(&j);
+        codec_info(j.context, BZNA_CODEC_JPEG, 1, 8);       /* checked, before anything fails */
+        codec_info(j.context, BZNA_CODEC_H265, 1, 8);
+        codec_info(j.context, BZNA_CODEC_H264, 1, 8);
+        fake->fail(cases[i].call, 1, cases[i].code, 1);
+        loader = loader_open(j.context, j.dataset, &c);
+        jpeg_run(&j, loader, &c, &failed, &stats);
+        CHECK_EQ(failed, 8);
+        CHECK(stats.samples_nvdec == 0 && stats.samples_software == 24 && stats.samples_failed == 8);
+        bzna_loader_close(loader);
+        fake->fail(cases[i].call, 0, 0, 0);
+        control->allow_drop = 1;
+        jpeg_case_close(&j);
+    }
+}
+
+TEST(a_state_of_nvdecs_jpeg_is_not_one_of_the_cpus)
+{
+    jpeg_case j;
+    bzna_loader_config c = jpeg_config();
+    bzna_loader_state state;
+    bzna_loader *loader;
+    BEGIN;
+    control->caps[FAKE_JPEG].chroma_mask = 1 << 1;
+    jpeg_case_open(&j);
+    loader = loader_open(j.context, j.dataset, &c);
+    CHECK_EQ(bzna_loader_save(loader, &state, sizeof state, NULL), BZNA_OK);
+    CHECK_EQ(bzna_loader_restore(loader, &state, NULL), BZNA_OK);
+    bzna_loader_close(loader);
+    c.decode.jpeg = BZNA_DECODER_SOFTWARE;
+    loader = loader_open(j.context, j.dataset, &c);
+    CHECK_EQ(bzna_loader_restore(loader, &state, NULL), BZNA_E_ARGUMENT);
+    bzna_loader_close(loader);
+    c.pipeline.restore_any_pixels = 1;
+    loader = loader_open(j.context, j.dataset, &c);
+    CHECK_EQ(bzna_loader_restore(loader, &state, NULL), BZNA_OK);
+    bzna_loader_close(loader);
+    jpeg_case_close(&j);
+}
+
 TEST(the_built_in_pictures_are_small_and_libavcodec_decodes_them_to_their_sums)
 {
     size_t text = 0;
@@ -3821,10 +4066,11 @@ TEST(the_built_in_pictures_are_small_and_libavcodec_decodes_them_to_their_sums)
         memset(pictures, 0, sizeof pictures);
         for (int i = 0; i < 2; i++) {
             check.images[i].struct_size = sizeof check.images[i];
-            text += strlen(bzi_check_pictures[k].hex[i]);
+            text += check.want.codec == BZNA_CODEC_JPEG ? 0 : strlen(bzi_check_pictures[k].hex[i]);
             CHECK(check.images[i].data_size <= sizeof check.bytes[i]);
             coded_decode(&pictures[i], decoder, &check.images[i]);
-            CHECK_EQ(bzi_check_sum(&pictures[i].picture, 0), bzi_check_pictures[k].sums[i]);
+            if (check.want.codec != BZNA_CODEC_JPEG)        /* which is compared with the CPU's decoder itself */
+                CHECK_EQ(bzi_check_sum(&pictures[i].picture, 0), bzi_check_pictures[k].sums[i]);
             CHECK(pictures[i].picture.frame_width == 160 && pictures[i].picture.frame_height == 160);
         }
         for (uint32_t y = 0; y < 160; y++)
@@ -4218,6 +4464,11 @@ TEST_MAIN(setup();
     RUN(a_check_that_lacks_memory_is_no_verdict_and_is_made_again)
     RUN(one_picture_in_n_is_compared_with_libavcodecs_and_results_are_the_same)
     RUN(jpegs_are_decoded_in_software_and_nothing_has_fallen_back)
+    RUN(which_jpegs_are_nvdecs_the_file_and_the_devices_limits_say)
+    RUN(a_jpeg_that_nvdec_takes_is_its_where_asked_and_others_are_the_cpus)
+    RUN(a_loader_that_asks_nvdec_for_jpeg_does_not_open_where_that_cannot_be)
+    RUN(a_jpeg_of_nvdecs_is_never_the_cpus_whatever_fails)
+    RUN(a_state_of_nvdecs_jpeg_is_not_one_of_the_cpus)
     RUN(under_random_delays_every_slot_holds_its_own_picture)
     RUN(a_consumer_that_reads_in_a_stream_and_releases_at_once_gets_the_right_pixels)
     RUN(each_picture_is_mapped_then_warped_on_the_same_stream_then_unmapped_by_one_thread)

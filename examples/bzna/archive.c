@@ -163,6 +163,7 @@ int archive_open_loader(const archive *a, const tool_options *o, const archive_l
     config.decode.threads = (uint32_t)o->threads;
     config.pipeline.batches_in_flight = loading->batches_in_flight;
     config.decode.decoder = option_value_of(o->decoder, decoders);
+    config.decode.jpeg = option_value_of(o->jpeg_decoder, decoders);
     config.warp.kind = option_value_of(o->warp, warps);
     config.warp.law = option_value_of(o->law, laws);
     config.warp.flip_h = o->flip;

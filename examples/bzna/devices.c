@@ -22,7 +22,7 @@ static gpu gpu_open(uint32_t ordinal)
     return g;
 }
 
-static const char *const codec_names[] = { "H.264", "H.265", "AV1" };
+static const char *const codec_names[] = { "H.264", "H.265", "AV1", "JPEG" };
 static const char *const chroma_names[] = { "gray", "4:2:0", "4:2:2", "4:4:4" };
 static const uint32_t depths[] = { 8, 10, 12 };
 static const char *const check_names[] = { "none", "passed", "failed", "skipped" };      /* by BZNA_CHECK_... */

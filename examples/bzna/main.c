@@ -73,6 +73,8 @@
     OPTION_TRACK("the picture of a sample to load: its field, image or thumb\n" \
                  "(default: sizes up to 512 load the thumbnail where there is one)"), \
     { "decoder", 0, KIND_CHOICE, FIELD(decoder), 0, 0, "auto|software|nvdec", "auto", "which decoder to use" }, \
+    { "jpeg-decoder", 0, KIND_CHOICE, FIELD(jpeg_decoder), 0, 0, "auto|software|nvdec", "auto", \
+      "nvdec: it decodes baseline JPEG of 4:2:0, too, or the command fails" }, \
     { "device", 0, KIND_DEVICE, FIELD(device), 0, 0, "auto|cpu|N", "auto", \
       "auto: a GPU if there is one; cpu: no GPU; N: CUDA device N" }, \
     { "sessions", 0, KIND_INTEGER, FIELD(sessions), 1, 256, "N", NULL, \

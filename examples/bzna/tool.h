@@ -76,7 +76,7 @@ void tool_progress_end(const tool_progress *p);
 
 /* The options of all commands. Those that a command does not have are 0 or NULL. */
 typedef struct tool_options {
-    const char *out, *track, *field, *codec, *preset, *decoder, *output, *dtype, *layout, *channels;
+    const char *out, *track, *field, *codec, *preset, *decoder, *jpeg_decoder, *output, *dtype, *layout, *channels;
     const char *warp, *law, *filter;
     const char *format, *split, *list, *classes, *class_order, *orientation, *palette;      /* of the data set */
     double      crf, flip, seconds;

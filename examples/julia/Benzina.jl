@@ -349,7 +349,7 @@ struct bzna_loader_decode
     decoder::UInt32
     threads::UInt32
     verify_every::UInt32
-    reserved0::UInt32
+    jpeg::UInt32
     reserved::NTuple{3,UInt64}
 end
 
@@ -986,6 +986,7 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     rank = 0, world_size = 1              this process's share
     epoch = 0                             the first one
     decoder = :auto                       :software, :nvdec; :auto is NVDEC where the device has it, and software for what that cannot
+    jpeg_decoder = :auto                  :nvdec: NVDEC decodes baseline JPEG of 4:2:0, too, or opening fails; pixels are near libjpeg-turbo's
     verify_every = 0                      one picture in so many of NVDEC's is compared with libavcodec's, for the statistics alone
     threads, reader_threads, batches_in_flight, read_ahead, read_retries       0: the library's defaults
 """
@@ -1011,7 +1012,7 @@ mutable struct Loader
                     on_error::Symbol = :fill, decoder::Symbol = :auto, rank::Integer = 0, world_size::Integer = 1,
                     epoch::Integer = 0, threads::Integer = 0,
                     reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0,
-                    verify_every::Integer = 0)
+                    verify_every::Integer = 0, jpeg_decoder::Symbol = :auto)
         config = bzna_loader_config()
         bzna_loader_config_init(config, sizeof(bzna_loader_config))
         config.output = changed(config.output; batch_size = batchsize, width = size[1], height = size[2], views = views,
@@ -1027,7 +1028,8 @@ mutable struct Loader
         config.filter = changed(config.filter; kind = choice(FILTERS, filter), antialias = antialias ? BZNA_ANTIALIAS_AUTO : BZNA_ANTIALIAS_OFF)
         config.color = changed(config.color; given(mean = mean, std = std, bias = bias, scale = scale, fill = fill)...)
         config.read = changed(config.read; threads = reader_threads, ahead_samples = read_ahead, retries = read_retries)
-        config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads, verify_every = verify_every)
+        config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads, verify_every = verify_every,
+                                jpeg = choice(DECODERS, jpeg_decoder))
         config.errors = changed(config.errors; policy = choice(ON_ERROR, on_error))
         config.pipeline = changed(config.pipeline; batches_in_flight = batches_in_flight)
 

@@ -206,7 +206,7 @@ extra_output:   u32 struct_size, width, height, dtype, layout, channels, views, 
 loader_outputs: ptr ptr; u64 count
 loader_fields:  str image, tensors, bytes; u64 reserved[3]
 loader_read:    u32 threads, ahead_samples; u64 memory_bytes; u32 retries, reserved0; u64 backoff_ns, reserved[4]
-loader_decode:  u32 decoder, threads, verify_every, reserved0; u64 reserved[3]
+loader_decode:  u32 decoder, threads, verify_every, jpeg; u64 reserved[3]
 loader_errors:  u32 policy, reserved0; u64 reserved[2]
 loader_pipeline: u32 batches_in_flight, restore_any_pixels; ptr cpus; u32 cpu_count, reserved0;
                 transform_fn transform; ptr transform_user; u64 reserved[4]
@@ -2019,6 +2019,7 @@ _CHOICES = {
                "area": FILTER_AREA, "cubic-0.75": FILTER_CUBIC_075, "lanczos4": FILTER_LANCZOS4},
     "antialias": {True: ANTIALIAS_AUTO, False: ANTIALIAS_OFF},
     "decoder": {"auto": DECODER_AUTO, "software": DECODER_SOFTWARE, "nvdec": DECODER_NVDEC},
+    "jpeg_decoder": {"auto": DECODER_AUTO, "software": DECODER_SOFTWARE, "nvdec": DECODER_NVDEC},
 }
 
 # Arguments that are one field of a bzna_loader_config. The first of them have their place in DataLoader's signature.
@@ -2035,7 +2036,7 @@ _FIELDS = {
     "tensors": "fields.tensors", "bytes": "fields.bytes",
     "reader_threads": "read.threads", "read_ahead": "read.ahead_samples", "read_memory_bytes": "read.memory_bytes",
     "read_retries": "read.retries", "read_backoff_ns": "read.backoff_ns",
-    "verify_every": "decode.verify_every", "restore_any_pixels": "pipeline.restore_any_pixels",
+    "verify_every": "decode.verify_every", "jpeg_decoder": "decode.jpeg", "restore_any_pixels": "pipeline.restore_any_pixels",
 }
 _KEYWORDS = {field: name for name, field in _FIELDS.items()}            # messages name them as the caller knows them
 _KEYWORDS.update({"output.width": "shape", "output.height": "shape", "output.device": "memory", "order.kind": "shuffle",
@@ -2218,6 +2219,8 @@ class DataLoader(_Handled):
     copy             True: tensors or arrays of their own, which may be kept in any number
     device           that decodes and warps: "cpu", "cuda:0", ... (see Context); None: the dataset's
     decoder          "auto": NVDEC where the device has it, and software for what that cannot; "software", "nvdec"
+    jpeg_decoder     "nvdec": NVDEC decodes baseline JPEG of 4:2:0, too (best of one size), or opening fails; its pixels are near
+                     libjpeg-turbo's, not equal. "auto", "software": never
     dtype            "float32", "float16", "bfloat16" (which numpy does not have: torch, or its bits by memoryview), "uint8" (rounded
                      to nearest, ties to even, saturated)
     channels         "RGB", "BGR", "gray" or "grey" (one channel, the luma); mean and std, bias and norm are in that order

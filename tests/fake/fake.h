@@ -63,7 +63,7 @@ typedef struct fake_caps {
     fake_number depth_mask;                 /* bit n: n bits a sample */
     fake_number min_width, min_height, max_width, max_height, max_macroblocks;
 } fake_caps;
-enum { FAKE_H264, FAKE_HEVC, FAKE_AV1, FAKE_CODECS };
+enum { FAKE_H264, FAKE_HEVC, FAKE_AV1, FAKE_JPEG, FAKE_CODECS };
 enum { FAKE_INDEX_CYCLE, FAKE_INDEX_ZERO, FAKE_INDEX_RANDOM };
 
 /* One call, or one piece of work in a stream (stream_copy, stream_kernel) or an engine (engine_picture). */
@@ -91,7 +91,7 @@ typedef struct fake_control {
     fake_number memory_budget;              /* bytes for device memory and decoders, 0: no limit [0] */
     fake_number engines;                    /* nNumNVDECs; at 0 the caps are all zero [7] */
     fake_number caps_without_engines;       /* 1: at 0 engines the caps still say supported [0] */
-    fake_caps   caps[FAKE_CODECS]; /* [Hopper's: H.264 8 bits 4:2:0; HEVC 8, 10, 12 bits 4:2:0 and 4:4:4; no AV1] */
+    fake_caps   caps[FAKE_CODECS]; /* [Hopper's: H.264 8 bits 4:2:0; HEVC 8, 10, 12 bits 4:2:0 and 4:4:4; no more] */
     fake_number parser_index;               /* which surface the parser names: FAKE_INDEX_... [FAKE_INDEX_CYCLE] */
     fake_number parser_propagates;          /* 1: cuvidParseVideoData returns 999 when a callback failed [0] */
     fake_number min_surfaces;               /* CUVIDEOFORMAT.min_num_decode_surfaces [4] */
@@ -108,6 +108,7 @@ typedef struct fake_control {
      * picture is decoded into the surface that the parser named; the kernel writes a wrong pixel (2: none); pictures
      * are never done, and what waits for one never returns. */
     fake_number wrong_surface, wrong_intra, wrong_index, wrong_size, wrong_kernel, stuck;
+    fake_number jpeg_error;                 /* is added to every other luma sample of a JPEG [0] */
     fake_number no_status;                  /* 1: cuvidGetDecodeStatus says Invalid of all pictures [0] */
     fake_number spins;                      /* 1: contexts are another library's, in which waiting calls spin [0] */
     fake_number lazy_streams; /* 1: work in a stream begins only when somebody waits for it, or asks [0] */

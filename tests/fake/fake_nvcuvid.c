@@ -28,7 +28,7 @@ enum { SURFACES = 32, OUTPUTS = 64, QUEUE = 4, DECODERS = 256, PARSERS = 256, EN
 
 static fake_control *control;
 
-static FILE *trace;                     /* FAKE_TRACE in the environment: a line for each decoder made and picture given */
+static FILE *trace;     /* FAKE_TRACE in the environment: a line for each decoder made and picture given */
 
 __attribute__((constructor)) static void begin(void)
 {
@@ -71,6 +71,7 @@ static int codec_of(cudaVideoCodec codec)
     return codec == cudaVideoCodec_H264 ? FAKE_H264 :
            codec == cudaVideoCodec_HEVC ? FAKE_HEVC :
            codec == cudaVideoCodec_AV1  ? FAKE_AV1 :
+           codec == cudaVideoCodec_JPEG ? FAKE_JPEG :
                                           -1;
 }
 
@@ -79,6 +80,8 @@ static const AVCodec *software_of(int codec)
     const AVCodec *found;
     if (codec == FAKE_H264 || codec == FAKE_HEVC)
         return avcodec_find_decoder(codec == FAKE_H264 ? AV_CODEC_ID_H264 : AV_CODEC_ID_HEVC);
+    if (codec == FAKE_JPEG)
+        return avcodec_find_decoder(AV_CODEC_ID_MJPEG);
     found = avcodec_find_decoder_by_name("libdav1d");
     return found ? found : avcodec_find_decoder_by_name("libaom-av1");
 }
@@ -159,7 +162,8 @@ static void trace_picture(int codec, const CUVIDPICPARAMS *p)
     if (!trace)
         return;
     flockfile(trace);
-    fprintf(trace, "picture codec=%d size=%dx%d slices=%u", codec, p->PicWidthInMbs, p->FrameHeightInMbs, p->nNumSlices);
+    fprintf(trace, "picture codec=%d size=%dx%d slices=%u", codec, p->PicWidthInMbs, p->FrameHeightInMbs,
+            p->nNumSlices);
     for (unsigned i = 0; i < p->nNumSlices && codec != FAKE_AV1; i++)
         trace_slice(p, i);
     fprintf(trace, " field=%d bottom=%d second=%d ref=%d intra=%d", p->field_pic_flag, p->bottom_field_flag,
@@ -464,6 +468,9 @@ static picture *engine_decode(const decoder *d, AVCodecContext **context, AVFram
                   (FAKE_GET(control->wrong_size) && d->resized)))
             for (size_t i = 0; i < d->g.row[0] * d->g.rows[0]; i++)
                 p[i] ^= 0x40;
+        if (p && d->codec == FAKE_JPEG)
+            for (size_t i = 0; i < d->g.row[0] * d->g.rows[0]; i += 2)
+                p[i] = (uint8_t)(p[i] + FAKE_GET(control->jpeg_error));
         if (!p)
             avcodec_free_context(context);      /* nothing of a bad picture reaches the next */
     }
@@ -1088,7 +1095,7 @@ static bytes gather(parser *p, bytes packet, unsigned **offsets, unsigned *count
     *offsets = malloc(sizeof **offsets * (packet.size / 4 + 1));
     if (!*offsets)
         abort();
-    if (p->codec == FAKE_AV1) {
+    if (p->codec == FAKE_AV1 || p->codec == FAKE_JPEG) {
         append(&unit, packet.data, packet.size);
         (*offsets)[(*count)++] = 0;
         return unit;
@@ -1110,6 +1117,21 @@ static bytes gather(parser *p, bytes packet, unsigned **offsets, unsigned *count
     return unit;
 }
 
+/* A JPEG's size and layout, of 4:2:0 or another, by its frame header: libavcodec's parser does not look at it. */
+static void inspect_jpeg(bytes unit, AVCodecParserContext *s)
+{
+    for (size_t at = 2; at + 19 < unit.size && unit.data[at] == 0xff;) {
+        const uint8_t *segment = unit.data + at;
+        if (segment[1] == 0xc0) {
+            s->height = segment[5] << 8 | segment[6];
+            s->width = segment[7] << 8 | segment[8];
+            s->format = segment[11] == 0x22 ? AV_PIX_FMT_YUV420P : AV_PIX_FMT_YUV444P;
+            return;
+        }
+        at += 2u + (size_t)(segment[2] << 8 | segment[3]);
+    }
+}
+
 /* What libavcodec says of the picture; 0: it sees none. */
 static int inspect(parser *p, bytes unit, CUVIDEOFORMAT *format)
 {
@@ -1119,7 +1141,10 @@ static int inspect(parser *p, bytes unit, CUVIDEOFORMAT *format)
     int size;
     s->format = -1;
     s->width = s->height = s->coded_width = s->coded_height = 0;
-    av_parser_parse2(s, p->context, &data, &size, unit.data, (int)unit.size, AV_NOPTS_VALUE, AV_NOPTS_VALUE, 0);
+    if (p->codec == FAKE_JPEG)
+        inspect_jpeg(unit, s);
+    else
+        av_parser_parse2(s, p->context, &data, &size, unit.data, (int)unit.size, AV_NOPTS_VALUE, AV_NOPTS_VALUE, 0);
     if (s->width <= 0 || s->height <= 0 || !(f = av_pix_fmt_desc_get(s->format)))
         return 0;
     memset(format, 0, sizeof *format);
@@ -1227,7 +1252,7 @@ static int parse(parser *p, bytes packet)
 
 CUresult cuvidCreateVideoParser(CUvideoparser *pObj, CUVIDPARSERPARAMS *pParams)
 {
-    static const int ids[FAKE_CODECS] = { AV_CODEC_ID_H264, AV_CODEC_ID_HEVC, AV_CODEC_ID_AV1 };
+    static const int ids[FAKE_CODECS] = { AV_CODEC_ID_H264, AV_CODEC_ID_HEVC, AV_CODEC_ID_AV1, AV_CODEC_ID_MJPEG };
     parser *p = parsers;
     int codec = codec_of(pParams->CodecType);
     ENTER(cuvidCreateVideoParser, 0, NULL, pParams->CodecType);

@@ -491,6 +491,13 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
+    /// With [`DecodeWith::Nvdec`], NVDEC decodes baseline JPEG of 4:2:0, too, best of one size, or opening fails. Its pixels are near
+    /// libjpeg-turbo's, not equal. Default: never.
+    pub fn jpeg_decoder(mut self, decoder: DecodeWith) -> Self {
+        self.config.decode.jpeg = decoder as u32;
+        self
+    }
+
     /// One picture in so many that NVDEC decodes is compared with libavcodec's, for the statistics alone.
     pub fn verify_every(mut self, pictures: u32) -> Self {
         self.config.decode.verify_every = pictures;

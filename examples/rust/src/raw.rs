@@ -642,7 +642,7 @@ structs! {
         decoder: u32,
         threads: u32,
         verify_every: u32,
-        reserved0: u32,
+        jpeg: u32,
         reserved: [u64; 3],
     }
 
