@@ -378,6 +378,151 @@ output_tests() {
     if ls "$t"/*.partial* >/dev/null 2>&1; then fail "no partial file is left" "$(ls "$t"/*.partial*)"; else pass; fi
 }
 
+# listed ARCHIVE: target, codec, size, frame and name of each full picture
+listed() {
+    "$bzna" list --json "$1" | sed -n 's/.*"target":\([^,]*\),"filename":"*\([^",]*\)"*,.*"bzna_input":{"codec":"\([a-z0-9]*\)","width":\([0-9]*\),"height":\([0-9]*\),"frame_width":\([0-9]*\),"frame_height":\([0-9]*\).*/\1 \3 \4x\5 \6x\7 \2/p'
+}
+
+size_tests() {
+    mkdir "$t/sizes"
+    { printf 'P6 640 20 255\n'; head -c 38400 /dev/zero; } >"$t/sizes/a.ppm"
+    { printf 'P6 33 50 255\n'; head -c 4950 /dev/zero; } >"$t/sizes/b.ppm"
+    sizes() { # NAME EXPECTED OPTION...
+        name=$1 expected=$2
+        shift 2
+        expect 0 "$name" "$bzna" pack "$t/sizes" -o "$t/sizes.bzna" --preset ultrafast --overwrite "$@"
+        same "$name" "$(listed "$t/sizes.bzna" | cut -d ' ' -f 3,4 | tr '\n' ' ')" "$expected"
+        expect 0 "$name: decodes" "$bzna" verify --decode "$t/sizes.bzna"
+    }
+    sizes "frames are multiples of 512" "640x20 1024x512 33x50 512x512 "
+    sizes "--frame 64, but at least 144" "640x20 640x192 33x50 192x192 " --frame 64
+    sizes "--frame exact of H.265" "640x20 640x144 33x50 144x144 " --frame exact
+    sizes "--frame exact of H.264" "640x20 640x48 33x50 48x64 " --frame exact --codec h264
+    sizes "--max-edge" "40x1 512x512 26x40 512x512 " --max-edge 40
+    sizes "--max-short-edge" "640x20 1024x512 20x30 512x512 " --max-short-edge 20
+    run "$bzna" list --json "$t/sizes.bzna"
+    same "a picture above 512 pixels has a thumbnail" "$(grep -c '"bzna_thumb":{"codec":"hvc1","width":512,"height":16,"frame_width":512,"frame_height":512' "$t/out")" 1
+    expect 0 "--thumb 64" "$bzna" pack "$t/sizes" -o "$t/sizes.bzna" --preset ultrafast --overwrite --thumb 64
+    run "$bzna" list --json "$t/sizes.bzna"
+    same "a thumbnail of that size" "$(grep -c '"bzna_thumb":{"codec":"hvc1","width":64,"height":2,"frame_width":144,"frame_height":144' "$t/out")" 1
+    expect 0 "--thumb none" "$bzna" pack "$t/sizes" -o "$t/sizes.bzna" --preset ultrafast --overwrite --thumb none
+    run "$bzna" list --json "$t/sizes.bzna"
+    same "no thumbnail" "$(grep '"a.ppm"' "$t/out" | grep -c bzna_thumb)" 0
+    for wrong in "--frame 100" "--frame 8" "--frame big" "--thumb 600" "--thumb 8" "--codec jpeg --frame 64" "--codec copy --max-edge 9" \
+        "--shard 3/3" "--shard 1" "--shard -1/2" "--background pink" "--preset swift" "--lossless --codec jpeg" "--encoder libx264 --codec h265"; do
+        # shellcheck disable=SC2086  # the options are words
+        refused 2 "--" "$wrong" "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" $wrong
+    done
+    refused 1 "no encoder nonsense" "an encoder that there is not" "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --encoder nonsense
+    if ls "$t"/wrong.bzna* >/dev/null 2>&1; then fail "what is refused leaves no file"; else pass; fi
+}
+
+# Loss is measured against what ffmpeg makes of the picture: the same planes, bit for bit.
+chroma_444_tests() {
+    mkdir "$t/colors"
+    cp "$t/drawn/shapes/00.ppm" "$t/colors/a.ppm"
+    for codec in h265 h264 jpeg; do
+        expect 0 "4:4:4 as $codec" "$bzna" pack "$t/colors" -o "$t/colors.bzna" --preset ultrafast --overwrite --chroma 444 --codec $codec
+        expect 0 "it decodes" "$bzna" verify --decode "$t/colors.bzna"
+        run "$bzna" extract "$t/colors.bzna" 0 -o "$t/x.yuv"
+        [ $codec = jpeg ] && area=$((120 * 90)) || area=$((512 * 512))
+        same "$codec keeps all samples of chroma" "$(wc -c <"$t/x.yuv" | tr -d ' ')" $((area * 3))
+    done
+    if ! command -v ffmpeg >/dev/null 2>&1; then skip "--lossless loses nothing" "ffmpeg is not installed"; return; fi
+    ffmpeg -v error -i "$t/colors/a.ppm" -vf scale=out_range=full:out_color_matrix=bt601:flags=area+accurate_rnd+full_chroma_inp+bitexact,format=yuv444p -f rawvideo -y "$t/expected.yuv" 2>&1
+    for codec in h265 h264; do
+        expect 0 "--lossless as $codec" "$bzna" pack "$t/colors" -o "$t/colors.bzna" --preset ultrafast --overwrite --chroma 444 --codec $codec --lossless --frame exact
+        run "$bzna" extract "$t/colors.bzna" 0 -o "$t/x.yuv"
+        run "$bzna" list --json "$t/colors.bzna"
+        w=$(field frame_width <"$t/out") h=$(field frame_height <"$t/out")
+        ffmpeg -v error -f rawvideo -pix_fmt yuv444p -s "${w}x$h" -i "$t/x.yuv" -vf crop=120:90:0:0 -f rawvideo -y "$t/actual.yuv" 2>&1
+        if cmp -s "$t/expected.yuv" "$t/actual.yuv"; then pass; else fail "$codec without loss has ffmpeg's planes" "$(cmp "$t/expected.yuv" "$t/actual.yuv" 2>&1)"; fi
+    done
+}
+
+background_tests() {
+    if [ -z "$python" ]; then skip "--background" "there is no python3"; return; fi
+    mkdir "$t/alpha"
+    "$python" -c '
+import struct, sys, zlib
+def chunk(kind, data): return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+rows = b"".join(b"\0" + bytes((200, 40, 40, 255)) * 16 + bytes((10, 10, 10, 0)) * 16 + bytes((200, 40, 40, 128)) * 16 for _ in range(32))
+open(sys.argv[1], "wb").write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", 48, 32, 8, 6, 0, 0, 0)) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b""))' "$t/alpha/a.png"
+    for way in "#00ff00:0,255,0:100,147,20" white:255,255,255:227,147,147 none:10,10,10:200,40,40; do
+        color=${way%%:*} clear=${way#*:}
+        half=${clear#*:} clear=${clear%%:*}
+        set -- --background "$color"
+        if [ "$color" = none ]; then set --; fi
+        expect 0 "background $color" "$bzna" pack "$t/alpha" -o "$t/alpha.bzna" --preset ultrafast --crf 1 --chroma 444 --overwrite "$@"
+        run "$bzna" extract "$t/alpha.bzna" 0 -o "$t/x.ppm"
+        same "background $color: solid, clear and half" "$(for x in 8 24 40; do pixel "$t/x.ppm" 48 32 $x 16 | tr ' ' ,; done | tr '\n' ' ' |
+            awk -v want="200,40,40 $clear $half" '{ split(want, w, "[ ,]"); gsub(/,/, " "); far = 0
+                for (i = 1; i <= 9; i++) { d = $i - w[i]; if (d > 8 || d < -8) far = 1 }; print far ? $0 : "near" }')" near
+    done
+}
+
+target_tests() {
+    for file in k/a l/b l/c; do mkdir -p "$t/named/${file%/*}"; cp "$t/exif/1.jpg" "$t/named/$file.jpg"; done
+    targets() { # NAME EXPECTED OPTION...
+        name=$1 expected=$2
+        shift 2
+        expect 0 "$name" "$bzna" pack "$t/named" -o "$t/named.bzna" --preset ultrafast --overwrite "$@"
+        same "$name" "$(listed "$t/named.bzna" | cut -d ' ' -f 1,5 | tr '\n' ' ')" "$expected"
+    }
+    printf 'l/c.jpg,30\nk/a.jpg\t-7\nl/b.jpg 9223372036854775807\n' >"$t/targets.txt"
+    targets "--targets by name" "-7 a.jpg 9223372036854775807 b.jpg 30 c.jpg " --targets "$t/targets.txt"
+    printf '5\n6\n\n7\n' >"$t/targets.txt"
+    targets "--targets in order" "5 a.jpg 6 b.jpg 7 c.jpg " --targets "$t/targets.txt"
+    refused_targets() { printf "$1" >"$t/targets.txt"; refused 1 "$2" "targets: $2" "$bzna" pack "$t/named" -o "$t/wrong.bzna" --targets "$t/targets.txt"; }
+    refused_targets 'k/a.jpg,1\nk/z.jpg,2\n' 'line 2: there is no file "k/z.jpg"'
+    refused_targets 'k/a.jpg,one\n' "line 1: must be NAME,TARGET"
+    refused_targets 'k/a.jpg,1\nl/b.jpg,2\n' "has targets of 2 of 3 files"
+    refused_targets '1\n2\n3\n4\n' "line 4: there are only 3 files"
+    refused_targets '1\n2\nl/c.jpg,3\n' "some lines have names, and some have not"
+    printf '\001\002\000\000\000\000\000\000' >"$t/named/k/a.jpg.target"
+    echo 77 >"$t/named/l/c.target"
+    targets ".target files" "513 a.jpg 1 b.jpg 77 c.jpg "
+    echo seventy >"$t/named/l/c.target"
+    expect 1 "a .target file that is none" "$bzna" pack "$t/named" -o "$t/named.bzna" --preset ultrafast --overwrite
+    says "$t/err" "l/c.target: holds no target" "it is named"
+    rm "$t/named/l/c.target" "$t/named/k/a.jpg.target"
+    printf '0\t12\tl/c.jpg\n1\t11\tk/a.jpg\n' >"$t/two.lst"
+    targets "--list .lst" "12 c.jpg 11 a.jpg " --list "$t/two.lst"
+    printf 'l/b.jpg,4\nk/a.jpg,3\n' >"$t/two.csv"
+    targets "--list .csv" "4 b.jpg 3 a.jpg " --list "$t/two.csv"
+    targets "--shard 0/2" "0 a.jpg " --shard 0/2
+    targets "--shard 1/2" "1 b.jpg 1 c.jpg " --shard 1/2
+    refused 1 "this share of the files is empty" "a share without files" "$bzna" pack "$t/named" -o "$t/wrong.bzna" --shard 0/9
+}
+
+# Pictures of other data sets become the archive that their files give.
+data_set_tests() {
+    expect 0 "a folder" "$bzna" pack "$t/named" -o "$t/folder.bzna" --codec jpeg
+    if command -v tar >/dev/null 2>&1; then
+        mkdir "$t/shard"
+        for file in k/a:0 l/b:1 l/c:1; do
+            base=${file%:*}
+            cp "$t/named/$base.jpg" "$t/shard/${base#*/}.jpg"
+            printf '%s' "${file#*:}" >"$t/shard/${base#*/}.cls"
+        done
+        (cd "$t/shard" && tar -cf ../three.tar a.cls a.jpg b.cls b.jpg c.cls c.jpg)
+        expect 0 "pack of a tar" "$bzna" pack "$t/three.tar" -o "$t/tar.bzna" --codec jpeg
+        same "a tar's pictures, targets and names" "$(listed "$t/tar.bzna")" "$(listed "$t/folder.bzna" | sed 's/\.jpg//')"
+        expect 0 "pack of a tar as it is" "$bzna" pack "$t/three.tar" -o "$t/copy2.bzna" --codec copy
+        run "$bzna" extract "$t/copy2.bzna" 1 -o "$t/x.jpg"
+        if cmp -s "$t/x.jpg" "$t/named/l/b.jpg"; then pass; else fail "a tar's JPEG is copied"; fi
+    else skip "pack of a tar" "tar is not installed"; fi
+    expect 0 "pack of an archive" "$bzna" pack "$t/one.bzna" -o "$t/again2.bzna" --codec h264 --preset ultrafast
+    same "an archive's pictures, targets and names" "$(listed "$t/again2.bzna")" "$(listed "$t/one.bzna" | sed 's/hvc1/avc1/')"
+    run "$bzna" extract "$t/again2.bzna" 4 -o "$t/x.ppm"
+    psnr "$t/drawn/fractals/01.ppm" "$t/x.ppm"
+    if [ "$db" -ge 24 ]; then pass; else fail "a picture of an archive looks like its source" "$db dB"; fi
+    expect 0 "pack of pictures" "$bzna" pack "$t/named/l/c.jpg" "$t/drawn/shapes/00.ppm" -o "$t/files.bzna" --preset ultrafast
+    same "pictures in the order of the command" "$(listed "$t/files.bzna" | cut -d ' ' -f 1,5 | tr '\n' ' ')" "null c.jpg null 00.ppm "
+    refused 1 "is a folder, and only one can be packed at a time" "two folders" "$bzna" pack "$t/named" "$t/exif" -o "$t/wrong.bzna"
+    refused 1 "absent" "a file that is not there" "$bzna" pack "$t/absent.tar" -o "$t/wrong.bzna"
+}
+
 pack_tests
 movie_tests
 orientation_tests
@@ -391,4 +536,9 @@ tiff_tests
 icon_tests
 class_tests
 output_tests
+size_tests
+chroma_444_tests
+background_tests
+target_tests
+data_set_tests
 finish

@@ -187,6 +187,13 @@ bzna_status archive_filename(const archive *a, uint64_t index, tool_buffer *buff
     return status == BZNA_E_NOT_FOUND ? BZNA_OK : status;
 }
 
+const char *archive_default_track(const bzna_sample *sample)
+{
+    for (uint32_t i = 0; i < sample->image_count && i < BZNA_IMAGES_MAX; i++)
+        if (!strcmp(sample->image_names[i], "bzna_input")) return sample->image_names[i];
+    return sample->image_count ? sample->image_names[0] : "image";
+}
+
 bzna_status archive_read_picture(const archive *a, uint64_t index, const char *track, tool_buffer *buffer,
                                  bzna_image *image, bzna_error *err)
 {

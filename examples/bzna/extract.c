@@ -239,9 +239,7 @@ static const char *choose_track(extraction *x)
     x->sample = (bzna_sample){ .struct_size = sizeof x->sample };
     if (x->options->track) return x->options->track;
     if (bzna_dataset_get_sample(x->archive->dataset, x->index, &x->sample, sizeof x->sample, &err) < 0) return "image";
-    for (uint32_t i = 0; i < x->sample.image_count && i < BZNA_IMAGES_MAX; i++)
-        if (!strcmp(x->sample.image_names[i], "bzna_input")) return x->sample.image_names[i];
-    return x->sample.image_count ? x->sample.image_names[0] : "image";
+    return archive_default_track(&x->sample);
 }
 
 static int extract_decoded(const extraction *x)

@@ -81,19 +81,44 @@
       "NVDEC sessions (default: two for each NVDEC engine, three for one)" }, \
     OPTIONS_DATASET, OPTION_JSON
 
-#define PRESETS "ultrafast|superfast|veryfast|faster|fast|medium|slow|slower|veryslow|placebo"
-
 static const tool_option pack_options[] = {
     { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "OUT.bzna", NULL, "the archive to write; required" },
-    { "codec", 0, KIND_CHOICE, FIELD(codec), 0, 0, "h265|h264|av1|jpeg|copy", "h265",
-      "codec of the pictures; copy keeps JPEG files as they are,\nand encodes others as jpeg" },
+    { "codec", 0, KIND_CHOICE, FIELD(codec), 0, 0, "h265|h264|av1|jpeg|copy", NULL,
+      "codec of the pictures; copy keeps JPEG files as they are,\n"
+      "and encodes others as jpeg (default: h265, or that of --encoder)" },
+    { "encoder", 0, KIND_TEXT, FIELD(encoder), 0, 0, "NAME", NULL,
+      "libavcodec's encoder, as in `ffmpeg -encoders`: hevc_nvenc, libsvtav1\n"
+      "(default: libx265, libx264, libaom-av1, mjpeg)" },
     { "crf", 0, KIND_REAL, FIELD(crf), 0, 51, "N", "20",
       "constant rate factor of h265, h264 and av1, 0 to 51: lower is better and larger" },
-    { "preset", 0, KIND_CHOICE, FIELD(preset), 0, 0, PRESETS, "medium",
-      "preset of their encoders: slower is smaller" },
+    { "preset", 0, KIND_TEXT, FIELD(preset), 0, 0, "NAME", NULL,
+      "preset of the encoder: slower is smaller. ultrafast, superfast, veryfast, faster,\n"
+      "fast, medium, slow, slower, veryslow, placebo (default medium);\n"
+      "of another --encoder, what that one has (default: its own)" },
+    { "chroma", 0, KIND_CHOICE, FIELD(chroma), 0, 0, "420|444", NULL,
+      "444 keeps colors at full resolution: larger, and fewer GPUs decode it (default 420)" },
+    OPTION_FLAG("lossless", lossless, "h265, h264, av1: no loss beyond that of 8-bit Y'CbCr"),
     OPTION_FLAG("tune-decode", tune_decode, "h265, h264: faster to decode, and larger (tune fastdecode)"),
     { "quality", 0, KIND_INTEGER, FIELD(quality), 1, 100, "N", "90",
       "quality of jpeg, 1 to 100 as libjpeg counts it: higher is better and larger" },
+    { "max-edge", 0, KIND_INTEGER, FIELD(max_edge), 1, 16384, "PX", NULL, "scale down what has a longer edge" },
+    { "max-short-edge", 0, KIND_INTEGER, FIELD(max_short_edge), 1, 16384, "PX", NULL,
+      "scale down what has a longer short edge" },
+    { "frame", 0, KIND_TEXT, FIELD(frame), 0, 0, "auto|N|exact", NULL,
+      "edges of coded frames: multiples of 512 (auto), or of N; exact: as the picture,\n"
+      "rounded up to 16. At least what NVDEC decodes: 144 (h265), 48 (h264), 128 (av1)" },
+    { "thumb", 0, KIND_TEXT, FIELD(thumb), 0, 0, "PX|none", NULL,
+      "longest edge of thumbnails, 16 to 512; pictures that are not longer have none\n(default 512)" },
+    { "background", 0, KIND_TEXT, FIELD(background), 0, 0, "COLOR", NULL,
+      "what lies under transparent pixels: white, black, gray, #rrggbb\n"
+      "(default: alpha is dropped, and the colors under it show)" },
+    { "list", 0, KIND_TEXT, FIELD(list), 0, 0, "FILE", NULL,
+      "which files of the folder, in this order, and their labels; of a .rec, its labels:\n"
+      ".lst (index, label, path, tabs between) or .csv (path,label)" },
+    { "targets", 0, KIND_TEXT, FIELD(targets), 0, 0, "FILE", NULL,
+      "targets of all files: lines of NAME,TARGET, or of TARGET in the files' order" },
+    { "shard", 0, KIND_TEXT, FIELD(shard), 0, 0, "I/N", NULL,
+      "only share I of N, from 0/N to N-1/N: one behind the other, all nearly as large" },
     OPTION_JOBS("processes that encode (default: one for each processor); they do not change the archive"),
     { "class-order", 0, KIND_CHOICE, FIELD(class_order), 0, 0, "numeric|text", NULL,
       "numeric numbers class folders as 0, 1, 2, 10; text as 0, 1, 10, 2\n"
@@ -162,11 +187,13 @@ static const tool_option bench_options[] = {
     "several (shard-{000..146}.tar), a .rec.\n\n"
 
 static const tool_command commands[] = {
-    { "pack", "DIR -o OUT.bzna", "make an archive from a folder of pictures",
+    { "pack", "DIR|FILE... -o OUT.bzna", "make an archive of pictures",
       "Encodes every picture in DIR as one H.265, H.264 or AV1 frame, or as JPEG, and writes them into an archive.\n"
       "Each folder in DIR is a class; classes are numbered from 0 in the order of their names. Without folders,\n"
       "samples have no target. Folders named train, val, test and the like are splits, not classes: pack each by\n"
-      "itself.\n\n"
+      "itself. A file NAME.target beside the picture NAME, or NAME with an extension, is its target.\n"
+      "FILE is a picture, or a data set: a tar, a .rec, an archive, a pattern of several. Of their samples, pictures,\n"
+      "targets and names are packed.\n\n"
       "All picture formats of libavcodec are read. EXIF orientations are applied (with --codec copy, they stay in the\n"
       "files' bytes, and loaders apply them), alpha channels dropped. Files that are not readable pictures are left\n"
       "out and listed at the end. Files whose names begin with a dot are ignored. Pictures of more than 512x512\n"
@@ -178,7 +205,7 @@ static const tool_command commands[] = {
       "was not interrupted. Files count as the same while their names, sizes, times of modification and classes\n"
       "are. --resume without anything to go on with begins.\n\n"
       "Exit status: 0 all files packed; 1 some files left out, or an error; 2 bad command line, or OUT.bzna or\n"
-      "what an interrupted run has left exists, and neither --resume nor --overwrite says what to do.", 1, pack_options, tool_run_pack },
+      "what an interrupted run has left exists, and neither --resume nor --overwrite says what to do.", -1, pack_options, tool_run_pack },
     { "info", "DATA", "what a data set is",
       DATA_HELP
       "Prints what kind of data set it is, its size in bytes, the numbers of samples, of targets and of classes with\n"

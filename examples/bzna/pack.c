@@ -95,10 +95,10 @@ static void list_unreadable(const pack_files *f, size_t done)
 /* ---- the command ---- */
 
 /* Encodes and writes the files that are not yet done. */
-static int encode_and_write(pack_output *out)
+static int encode_and_write(pack_output *out, const pack_settings *s)
 {
-    const tool_options *o = out->options;
-    const pack_job job = { o, out->files, o->jobs ? (size_t)o->jobs : (size_t)tool_processor_count() };
+    const tool_options *o = s->options;
+    const pack_job job = { s, out->files, o->jobs ? (size_t)o->jobs : (size_t)tool_processor_count() };
     tool_progress progress = tool_progress_start("pictures", out->files->count);
     pack_workers *workers = pack_workers_start(&job, out->done);
     int result = workers ? EXIT_OK : EXIT_INPUT;
@@ -118,12 +118,12 @@ static int encode_and_write(pack_output *out)
     return interrupted ? tool_error("interrupted") : result;
 }
 
-static int pack_files_into(pack_output *out, pack_files *files)
+static int pack_files_into(pack_output *out, const pack_settings *s, pack_files *files)
 {
-    const tool_options *o = out->options;
+    const tool_options *o = s->options;
     int64_t start_ns = tool_now_ns();
     int result = pack_output_begin(out, files);
-    if (result == EXIT_OK) result = encode_and_write(out);
+    if (result == EXIT_OK) result = encode_and_write(out, s);
     list_unreadable(files, out->done);
     if (result == EXIT_OK && out->left_out == files->count)
         result = tool_error("%s: none of its %zu files is a readable picture", o->operand[0], files->count);
@@ -139,16 +139,15 @@ int tool_run_pack(const tool_options *o)
 {
     pack_output out;
     pack_files files = { 0 };
-    if (o->tune_decode && strcmp(o->codec, "h265") && strcmp(o->codec, "h264")) {
-        tool_error("--tune-decode: the encoders of h265 and h264 have it, %s has not", o->codec);
-        return EXIT_USAGE;
-    }
-    int result = pack_output_open(&out, o);
+    pack_settings settings;
+    int result = pack_settings_read(o, &settings);
+    if (result != EXIT_OK) return result;
+    result = pack_output_open(&out, o);
     if (result == EXIT_OK) {
         signals_catch();
         pack_av_capture_messages();
-        result = pack_files_collect(&files, o->operand[0], o->class_order);
-        if (result == EXIT_OK) result = pack_files_into(&out, &files);
+        result = pack_files_collect(&files, &settings);
+        if (result == EXIT_OK) result = pack_files_into(&out, &settings, &files);
     }
     pack_output_close(&out);
     pack_files_free(&files);

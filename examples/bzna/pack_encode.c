@@ -1,7 +1,7 @@
 /* pack_encode.c - encodes one picture
  *
- * The full picture is placed in the top left corner of a frame whose edges are multiples of 512. A picture that does
- * not fit into 512x512 gets a thumbnail, longest edge 512, in a frame of 512x512. The rest of a frame repeats the
+ * The full picture is placed in the top left corner of a frame whose edges are multiples of 512, or of what --frame says.
+ * A picture whose longest edge is more than 512, or what --thumb says, gets a thumbnail of that size. The rest of a frame repeats the
  * picture's last column and row. Each frame is encoded by an encoder of its own with one thread, so the bytes depend
  * neither on the pictures before it nor on how many are encoded at a time.
  *
@@ -14,26 +14,6 @@
 
 #include <libavcodec/avcodec.h>
 #include <libavutil/opt.h>
-
-enum { FRAME_STEP_PX = 512 };
-
-typedef struct pack_codec {
-    const char *name, *encoder;       /* the option's, and libavcodec's */
-    uint32_t    id;                   /* BZNA_CODEC_... */
-    const char *profile;
-} pack_codec;
-
-static const pack_codec *codec_of(const tool_options *o)
-{
-    static const pack_codec codecs[] = {
-        { "h265", "libx265", BZNA_CODEC_H265, "main" },  { "h264", "libx264", BZNA_CODEC_H264, "high" },
-        { "av1", "libaom-av1", BZNA_CODEC_AV1, "main" }, { "jpeg", "mjpeg", BZNA_CODEC_JPEG, NULL },
-        { "copy", "mjpeg", BZNA_CODEC_JPEG, NULL },
-    };
-    const pack_codec *c = codecs;
-    while (strcmp(c->name, o->codec)) c++;
-    return c;
-}
 
 /* Each encoder encodes one picture. keyint=2, since x265 marks streams of keyint=1 with the profile Main Intra, which
  * hardware decoders need not support; ref=1, so that a decoder keeps no more surfaces than it must. */
@@ -74,37 +54,69 @@ static void jpeg_set_quality(AVCodecContext *encoder, int64_t quality)
     encoder->global_quality = 8 * FF_QP2LAMBDA;
 }
 
-/* What only this codec's encoder has. */
-static void encoder_set(AVCodecContext *encoder, const pack_codec *c, const tool_options *o)
+/* H.265 and H.264 of x265 and x264. Without loss, x264 has only the profile for 4:4:4. */
+static void x26x_set(void *own, const pack_settings *s)
 {
-    void *own = encoder->priv_data;
-    if (c->id == BZNA_CODEC_JPEG) {
-        encoder->strict_std_compliance = FF_COMPLIANCE_UNOFFICIAL;            /* newer versions ask for it */
-        jpeg_set_quality(encoder, o->quality);
-        return;
+    int is_x265 = s->codec == BZNA_CODEC_H265;
+    av_opt_set(own, "preset", s->preset, 0);
+    if (s->options->tune_decode) av_opt_set(own, "tune", "fastdecode", 0);
+    if (is_x265) {
+        char *params = tool_format("%s%s", x265_params, s->is_lossless ? ":lossless=1" : "");
+        av_opt_set(own, "profile", s->is_444 ? "main444-8" : "main", 0);
+        av_opt_set(own, "x265-params", params, 0);
+        free(params);
+    } else {
+        av_opt_set(own, "profile", s->is_444 || s->is_lossless ? "high444" : "high", 0);
+        av_opt_set(own, "x264-params", x264_params, 0);
+        if (s->is_lossless) av_opt_set_int(own, "qp", 0, 0);
     }
-    av_opt_set_double(own, "crf", o->crf, 0);
-    if (c->id == BZNA_CODEC_AV1) {
-        av_opt_set(own, "usage", "allintra", 0);
-        av_opt_set_int(own, "cpu-used", aom_speed(o->preset), 0);
-        return;
-    }
-    av_opt_set(own, "preset", o->preset, 0);
-    av_opt_set(own, "profile", c->profile, 0);
-    if (o->tune_decode) av_opt_set(own, "tune", "fastdecode", 0);
-    if (c->id == BZNA_CODEC_H265) av_opt_set(own, "x265-params", x265_params, 0);
-    else                          av_opt_set(own, "x264-params", x264_params, 0);
 }
 
-/* NULL: this libavcodec has no such encoder. */
-static AVCodecContext *encoder_alloc(const pack_codec *c, const tool_options *o, const AVFrame *frame)
+/* Any other encoder of video: a quality by the first of these ways that it has. */
+static int other_set(AVCodecContext *encoder, const pack_settings *s)
 {
-    const AVCodec *codec = avcodec_find_encoder_by_name(c->encoder);
-    if (!codec) return NULL;
+    void *own = encoder->priv_data;
+    double crf = s->options->crf;
+    encoder->gop_size = 1;
+    encoder->max_b_frames = 0;
+    if (av_opt_set_double(own, "crf", crf, 0) < 0) {
+        av_opt_set(own, "rc", "constqp", 0);
+        if (av_opt_set_int(own, "qp", (int64_t)crf, 0) < 0) {
+            encoder->flags |= AV_CODEC_FLAG_QSCALE;
+            encoder->global_quality = (int)(crf * FF_QP2LAMBDA);
+        }
+    }
+    return s->preset ? av_opt_set(own, "preset", s->preset, 0) : 0;
+}
+
+/* What only this codec's encoder has. Returns 0 or an AVERROR. */
+static int encoder_set(AVCodecContext *encoder, const pack_settings *s)
+{
+    void *own = encoder->priv_data;
+    if (s->codec == BZNA_CODEC_JPEG) {
+        encoder->strict_std_compliance = FF_COMPLIANCE_UNOFFICIAL;            /* newer versions ask for it */
+        jpeg_set_quality(encoder, s->options->quality);
+        return 0;
+    }
+    if (!strcmp(s->encoder, "libx265") || !strcmp(s->encoder, "libx264")) {
+        if (!s->is_lossless) av_opt_set_double(own, "crf", s->options->crf, 0);
+        x26x_set(own, s);
+        return 0;
+    }
+    if (strcmp(s->encoder, "libaom-av1")) return other_set(encoder, s);
+    av_opt_set_double(own, "crf", s->is_lossless ? 0 : s->options->crf, 0);
+    av_opt_set(own, "usage", "allintra", 0);
+    av_opt_set_int(own, "cpu-used", aom_speed(s->preset), 0);
+    return s->is_lossless ? av_opt_set(own, "aom-params", "lossless=1", 0) : 0;
+}
+
+static AVCodecContext *encoder_alloc(const pack_settings *s, const AVFrame *frame)
+{
+    const AVCodec *codec = avcodec_find_encoder_by_name(s->encoder);
     AVCodecContext *encoder = tool_checked(avcodec_alloc_context3(codec));
     encoder->width = frame->width;
     encoder->height = frame->height;
-    encoder->pix_fmt = AV_PIX_FMT_YUV420P;
+    encoder->pix_fmt = (enum AVPixelFormat)frame->format;
     encoder->time_base = (AVRational){ 1, 20 };
     encoder->framerate = (AVRational){ 20, 1 };
     encoder->thread_count = 1;
@@ -113,7 +125,6 @@ static AVCodecContext *encoder_alloc(const pack_codec *c, const tool_options *o,
     encoder->color_trc = AVCOL_TRC_IEC61966_2_1;
     encoder->colorspace = AVCOL_SPC_BT470BG;
     encoder->chroma_sample_location = AVCHROMA_LOC_CENTER;
-    encoder_set(encoder, c, o);
     return encoder;
 }
 
@@ -144,72 +155,88 @@ static void drop_sei(AVPacket *packet, int h265)
 }
 
 /* Encodes one frame as one access unit, parameter sets included. Returns NULL or the reason. */
-static char *frame_encode(const tool_options *o, AVFrame *frame, AVPacket *packet)
+static char *frame_encode(const pack_settings *s, AVFrame *frame, AVPacket *packet)
 {
-    const pack_codec *c = codec_of(o);
-    AVCodecContext *encoder = encoder_alloc(c, o, frame);
-    if (!encoder) return tool_format("this libavcodec has no %s", c->encoder);
+    AVCodecContext *encoder = encoder_alloc(s, frame);
+    int result = encoder_set(encoder, s);
     frame->pts = 0;
     frame->color_range = AVCOL_RANGE_JPEG;
     frame->pict_type = AV_PICTURE_TYPE_I;
     frame->quality = encoder->global_quality;
-    int result = avcodec_open2(encoder, encoder->codec, NULL);
+    if (result >= 0) result = avcodec_open2(encoder, encoder->codec, NULL);
     if (result >= 0) result = avcodec_send_frame(encoder, frame);
     if (result >= 0) result = avcodec_send_frame(encoder, NULL);
     if (result >= 0) result = avcodec_receive_packet(encoder, packet);
     avcodec_free_context(&encoder);
     if (result >= 0 && av_packet_make_writable(packet) < 0) result = AVERROR(ENOMEM);
     if (result < 0) return pack_av_reason("cannot be encoded", result);
-    if (c->id == BZNA_CODEC_H265 || c->id == BZNA_CODEC_H264) drop_sei(packet, c->id == BZNA_CODEC_H265);
+    if (s->codec == BZNA_CODEC_H265 || s->codec == BZNA_CODEC_H264) drop_sei(packet, s->codec == BZNA_CODEC_H265);
     return NULL;
 }
 
-static int frame_edge(int picture_edge, uint32_t codec_id)
+static int round_up(int edge, int step) { return (edge + step - 1) / step * step; }
+
+static int frame_edge(const pack_settings *s, int picture_edge, int step)
 {
-    if (codec_id == BZNA_CODEC_JPEG) return picture_edge;
-    return (picture_edge + FRAME_STEP_PX - 1) / FRAME_STEP_PX * FRAME_STEP_PX;
+    if (s->codec == BZNA_CODEC_JPEG) return picture_edge;
+    return round_up(picture_edge < s->smallest_px ? s->smallest_px : picture_edge, step);
 }
 
-/* Encodes a picture, scaled to width x height pixels, in a padded frame. */
-static char *picture_encode(const tool_options *o, const AVFrame *picture, int width, int height, pack_encoded *result)
+typedef struct size { int width, height; } size;
+
+/* Encodes a picture, scaled to a size, in a frame whose edges are multiples of `step`. */
+static char *picture_encode(const pack_settings *s, const AVFrame *picture, size to, int step, pack_encoded *result)
 {
     AVFrame *frame = tool_checked(av_frame_alloc());
-    uint32_t id = codec_of(o)->id;
-    frame->format = AV_PIX_FMT_YUV420P;
-    frame->width = frame_edge(width, id);
-    frame->height = frame_edge(height, id);
+    frame->format = s->is_444 ? AV_PIX_FMT_YUV444P : AV_PIX_FMT_YUV420P;
+    frame->width = frame_edge(s, to.width, step);
+    frame->height = frame_edge(s, to.height, step);
     if (av_frame_get_buffer(frame, 0) < 0) exit(tool_error("out of memory"));
-    *result = (pack_encoded){ NULL, id, width, height, frame->width, frame->height };
-    char *reason = pack_frame_fill(picture, width, height, frame);
+    *result = (pack_encoded){ NULL, s->codec, to.width, to.height, frame->width, frame->height };
+    char *reason = pack_frame_fill(picture, to.width, to.height, frame);
     if (!reason) {
         result->packet = tool_checked(av_packet_alloc());
-        reason = frame_encode(o, frame, result->packet);
+        reason = frame_encode(s, frame, result->packet);
     }
     av_frame_free(&frame);
     return reason;
 }
 
-static char *thumbnail_encode(const tool_options *o, const AVFrame *picture, pack_encoded *thumb)
+/* A size whose `edge` has at most `limit` pixels, in the same proportions: fractions of pixels are cut off. */
+static size size_limit(size of, int edge, int limit)
 {
-    int w = picture->width, h = picture->height, longest = w > h ? w : h;
-    if (longest <= FRAME_STEP_PX) return NULL;
-    w = w * FRAME_STEP_PX / longest;
-    h = h * FRAME_STEP_PX / longest;
-    return picture_encode(o, picture, w ? w : 1, h ? h : 1, thumb);
+    if (!limit || edge <= limit) return of;
+    int64_t w = (int64_t)of.width * limit / edge, h = (int64_t)of.height * limit / edge;
+    return (size){ w ? (int)w : 1, h ? (int)h : 1 };
 }
 
-char *pack_encode_file(const tool_options *o, const pack_file *file, pack_encoded *input, pack_encoded *thumb)
+static size size_wanted(const pack_settings *s, const AVFrame *picture)
+{
+    size of = { picture->width, picture->height };
+    of = size_limit(of, FFMAX(of.width, of.height), s->max_edge_px);
+    return size_limit(of, FFMIN(of.width, of.height), s->max_short_edge_px);
+}
+
+/* Every thumbnail has a frame of the same size, so that decoders need no other configuration. */
+static char *thumbnail_encode(const pack_settings *s, const AVFrame *picture, size full, pack_encoded *thumb)
+{
+    int longest = FFMAX(full.width, full.height);
+    if (!s->thumb_px || longest <= s->thumb_px) return NULL;
+    return picture_encode(s, picture, size_limit(full, longest, s->thumb_px), round_up(s->thumb_px, 16), thumb);
+}
+
+char *pack_encode_file(const pack_settings *s, const pack_file *file, pack_encoded *input, pack_encoded *thumb)
 {
     AVFrame *picture = NULL;
     AVPacket *bytes = tool_checked(av_packet_alloc());
-    int is_copy = !strcmp(o->codec, "copy");
-    char *reason = pack_picture_read(file->path, bytes, &picture);
-    if (!reason && is_copy && bytes->size > 2 && !memcmp(bytes->data, "\xff\xd8\xff", 3)) {
+    char *reason = pack_picture_read(s, file, bytes, &picture);
+    if (!reason && s->is_copy && bytes->size > 2 && !memcmp(bytes->data, "\xff\xd8\xff", 3)) {
         *input = (pack_encoded){ bytes, BZNA_CODEC_JPEG, 0, 0, 0, 0 };
         bytes = NULL;
     } else if (!reason) {
-        reason = picture_encode(o, picture, picture->width, picture->height, input);
-        if (!reason && !is_copy) reason = thumbnail_encode(o, picture, thumb);
+        size full = size_wanted(s, picture);
+        reason = picture_encode(s, picture, full, s->frame_step_px, input);
+        if (!reason && !s->is_copy) reason = thumbnail_encode(s, picture, full, thumb);
     }
     av_packet_free(&bytes);
     av_frame_free(&picture);

@@ -35,16 +35,21 @@ static int64_t time_ns(const struct stat *status)
 #endif
 }
 
+static pack_file *files_next(pack_files *f)
+{
+    if (f->count == f->capacity) {
+        f->capacity = f->capacity ? 2 * f->capacity : 64;
+        f->list = tool_checked(realloc(f->list, f->capacity * sizeof *f->list));
+    }
+    return &f->list[f->count++];
+}
+
 /* Takes over path, whose first root_size bytes are the folder's, and reason. */
 static void files_add(pack_files *f, char *path, int64_t target, char *reason)
 {
     struct stat status;
     int is_there = !stat(path, &status);
-    if (f->count == f->capacity) {
-        f->capacity = f->capacity ? 2 * f->capacity : 64;
-        f->list = tool_checked(realloc(f->list, f->capacity * sizeof *f->list));
-    }
-    f->list[f->count++] = (pack_file){
+    *files_next(f) = (pack_file){
         .path = path, .relative = path + f->root_size, .reason = reason, .target = target,
         .size = is_there ? (int64_t)status.st_size : -1, .time_ns = is_there ? time_ns(&status) : -1,
     };
@@ -196,7 +201,7 @@ static int root_collect(pack_files *f, const char *root)
     return error ? tool_error("%s: cannot be opened: %s", root, strerror(error)) : EXIT_OK;
 }
 
-int pack_files_collect(pack_files *f, const char *root, const char *class_order)
+static int folder_of_classes_collect(pack_files *f, const char *root, const char *class_order)
 {
     f->root_size = strlen(root) + 1;
     if (root_collect(f, root)) return EXIT_INPUT;
@@ -206,7 +211,120 @@ int pack_files_collect(pack_files *f, const char *root, const char *class_order)
     classes_sort(&f->classes, class_order);
     for (size_t i = 0; i < f->classes.count; i++)
         folder_collect(f, tool_format("%s/%s", root, f->classes.names[i]), (int64_t)i, 0);
-    return f->count ? EXIT_OK : tool_error("%s: there are no files in it", root);
+    pack_targets_beside(f);
+    return EXIT_OK;
+}
+
+
+/* ---- data sets ---- */
+
+/* Opens an operand as a data set, which f closes; NULL after filling in err. */
+static archive *archive_add(pack_files *f, const tool_options *o, const char *path, bzna_error *err)
+{
+    const bzna_device cpu = { BZNA_DEVICE_CPU, 0 };
+    bzna_dataset_config config;
+    archive *a = tool_checked(calloc(1, sizeof *a));
+    bzna_dataset_config_init(&config, sizeof config);
+    config.list = o->list;
+    if (archive_open_context(cpu, 0, &a->context, err) < 0 ||
+        bzna_dataset_open(a->context, path, &config, &a->dataset, err) < 0) {
+        archive_close(a);
+        free(a);
+        return NULL;
+    }
+    a->count = bzna_dataset_count(a->dataset);
+    f->archives = tool_checked(realloc(f->archives, (f->archive_count + 1) * sizeof *f->archives));
+    f->archives[f->archive_count++] = a;
+    return a;
+}
+
+/* Archives hold one class number a sample. */
+static int archive_check_labels(const archive *a, const tool_options *o, const char *path)
+{
+    bzna_sample sample = { .struct_size = sizeof sample };
+    if (o->targets || bzna_dataset_get_sample(a->dataset, 0, &sample, sizeof sample, NULL) < 0 ||
+        sample.target != BZNA_TARGET_NONE) return EXIT_OK;
+    archive_fields fields = archive_fields_read(a);
+    int result = EXIT_OK;
+    for (uint32_t i = 0; i < fields.count; i++)
+        if (!strcmp(fields.list[i].name, "label") && fields.list[i].kind == BZNA_FIELD_VECTOR)
+            result = tool_error("%s: has several labels a sample, and an archive one target: give --targets", path);
+    archive_fields_free(&fields);
+    return result;
+}
+
+/* The samples of a data set; a folder's are files, in the order of --list. */
+static int archive_collect(pack_files *f, archive *a, const char *path, int is_folder)
+{
+    tool_buffer buffer = { NULL, 0 };
+    struct stat status;
+    int64_t time = stat(path, &status) ? -1 : time_ns(&status);
+    bzna_error err = tool_empty_error();
+    for (uint64_t i = 0; i < a->count; i++) {
+        bzna_sample sample = { .struct_size = sizeof sample };
+        const char *name = NULL;
+        char *reason = NULL;
+        if (bzna_dataset_get_sample(a->dataset, i, &sample, sizeof sample, &err) < 0 ||
+            archive_filename(a, i, &buffer, &name, &err) < 0) reason = tool_format("%s", err.message);
+        if (is_folder && name) {
+            f->root_size = strlen(path) + 1;
+            files_add(f, tool_format("%s/%s", path, name), sample.target, reason);
+            continue;
+        }
+        pack_file *file = files_next(f);
+        char *head = tool_format("%s: sample %" PRIu64 ": ", path, i);
+        *file = (pack_file){ .path = tool_format("%s%s", head, name ? name : ""), .archive = a, .index = i,
+                             .reason = reason, .target = reason ? BZNA_TARGET_NONE : sample.target,
+                             .size = (int64_t)sample.size, .time_ns = time };
+        file->relative = file->path + strlen(head);
+        free(head);
+    }
+    free(buffer.data);
+    return EXIT_OK;
+}
+
+/* A data set, or a picture; *status says whether a folder is one. */
+static int operand_collect(pack_files *f, const tool_options *o, const char *path)
+{
+    bzna_error err = tool_empty_error();
+    struct stat status;
+    int is_there = !stat(path, &status), is_file = is_there && S_ISREG(status.st_mode);
+    if (is_there && S_ISDIR(status.st_mode) && !o->list) {
+        if (o->operand_count == 1) return folder_of_classes_collect(f, path, o->class_order);
+        return tool_error("%s: is a folder, and only one can be packed at a time: classes are numbered by folder", path);
+    }
+    archive *a = archive_add(f, o, path, &err);
+    if (!a && is_file && !o->list) {
+        const char *slash = strrchr(path, '/');
+        f->root_size = slash ? (size_t)(slash + 1 - path) : 0;
+        files_add(f, tool_format("%s", path), BZNA_TARGET_NONE, NULL);
+        return EXIT_OK;
+    }
+    if (!a) return tool_error("%s", err.message);
+    if (archive_check_labels(a, o, path)) return EXIT_INPUT;
+    return archive_collect(f, a, path, is_there && S_ISDIR(status.st_mode));
+}
+
+/* Keeps one of several shares of the files that are as large as can be, one behind the other. */
+static void files_keep_shard(pack_files *f, uint64_t shard, uint64_t shard_count)
+{
+    size_t first = (size_t)(f->count * shard / shard_count);
+    size_t end = (size_t)(f->count * (shard + 1) / shard_count);
+    for (size_t i = 0; i < f->count; i++)
+        if (i < first || i >= end) free(f->list[i].path), free(f->list[i].reason);
+    memmove(f->list, f->list + first, (end - first) * sizeof *f->list);
+    f->count = end - first;
+}
+
+int pack_files_collect(pack_files *f, const pack_settings *s)
+{
+    const tool_options *o = s->options;
+    for (int i = 0; i < o->operand_count; i++)
+        if (operand_collect(f, o, o->operand[i])) return EXIT_INPUT;
+    if (!f->count) return tool_error("%s: there are no files in it", o->operand[0]);
+    if (o->targets && pack_targets_read(f, o->targets)) return EXIT_INPUT;
+    if (s->shard_count > 1) files_keep_shard(f, s->shard, s->shard_count);
+    return f->count ? EXIT_OK : tool_error("--shard %s: this share of the files is empty", o->shard);
 }
 
 void pack_files_free(pack_files *f)
@@ -216,5 +334,10 @@ void pack_files_free(pack_files *f)
         free(f->list[i].reason);
     }
     free(f->list);
+    for (size_t i = 0; i < f->archive_count; i++) {
+        archive_close(f->archives[i]);
+        free(f->archives[i]);
+    }
+    free(f->archives);
     names_free(&f->classes);
 }

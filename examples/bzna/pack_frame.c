@@ -204,11 +204,11 @@ char *pack_frame_orient(AVFrame **frame, int orientation)
     return NULL;
 }
 
-/* Repeats the last column and row of the top left width x height pixels over the rest of a 4:2:0 frame. */
+/* Repeats the last column and row of the top left width x height pixels over the rest of a frame. */
 static void frame_extend_edges(AVFrame *frame, int width, int height)
 {
     for (int plane = 0; plane < 3; plane++) {
-        int shift = plane ? 1 : 0, w = AV_CEIL_RSHIFT(width, shift), h = AV_CEIL_RSHIFT(height, shift);
+        int shift = plane && frame->format == AV_PIX_FMT_YUV420P ? 1 : 0, w = AV_CEIL_RSHIFT(width, shift), h = AV_CEIL_RSHIFT(height, shift);
         int frame_w = AV_CEIL_RSHIFT(frame->width, shift), frame_h = AV_CEIL_RSHIFT(frame->height, shift);
         ptrdiff_t pitch = frame->linesize[plane];
         uint8_t *top = frame->data[plane], *last = top + (h - 1) * pitch;
@@ -217,9 +217,53 @@ static void frame_extend_edges(AVFrame *frame, int width, int height)
     }
 }
 
+/* The same into a 4:4:4 frame. */
+static char *frame_scale_into_444(const AVFrame *picture, AVFrame *dst, int width, int height)
+{
+    AVFrame *src = tool_checked(av_frame_clone(picture));
+    char *reason = frame_to_444(&src, width, height);
+    for (int plane = 0; plane < 3 && !reason; plane++)
+        for (int y = 0; y < height; y++)
+            memcpy(dst->data[plane] + (ptrdiff_t)y * dst->linesize[plane],
+                   src->data[plane] + (ptrdiff_t)y * src->linesize[plane], (size_t)width);
+    av_frame_free(&src);
+    return reason;
+}
+
+/* Over the background, in RGB without alpha. */
+static AVFrame *frame_blend(const AVFrame *rgba, const uint8_t background[3])
+{
+    AVFrame *dst = frame_alloc(AV_PIX_FMT_RGB24, rgba->width, rgba->height);
+    for (int y = 0; y < rgba->height; y++) {
+        const uint8_t *from = rgba->data[0] + (ptrdiff_t)y * rgba->linesize[0];
+        uint8_t *to = dst->data[0] + (ptrdiff_t)y * dst->linesize[0];
+        for (int x = 0; x < rgba->width; x++, from += 4)
+            for (int c = 0; c < 3; c++) *to++ = (uint8_t)((from[c] * from[3] + background[c] * (255 - from[3]) + 127) / 255);
+    }
+    dst->color_range = AVCOL_RANGE_JPEG;
+    dst->colorspace = AVCOL_SPC_RGB;
+    return dst;
+}
+
+char *pack_frame_blend(AVFrame **frame, const uint8_t background[3])
+{
+    const AVPixFmtDescriptor *format = av_pix_fmt_desc_get((enum AVPixelFormat)(*frame)->format);
+    if (!(format->flags & AV_PIX_FMT_FLAG_ALPHA) && (*frame)->format != AV_PIX_FMT_PAL8) return NULL;
+    AVFrame *rgba = frame_alloc(AV_PIX_FMT_RGBA, (*frame)->width, (*frame)->height);
+    char *reason = frame_scale(*frame, rgba, rgba->width, rgba->height, SWS_AREA);
+    if (!reason) {
+        AVFrame *blended = frame_blend(rgba, background);
+        av_frame_free(frame);
+        *frame = blended;
+    }
+    av_frame_free(&rgba);
+    return reason;
+}
+
 char *pack_frame_fill(const AVFrame *picture, int width, int height, AVFrame *dst)
 {
-    char *reason = frame_scale_to_420(picture, dst, width, height);
+    char *reason = dst->format == AV_PIX_FMT_YUV420P ? frame_scale_to_420(picture, dst, width, height)
+                                                     : frame_scale_into_444(picture, dst, width, height);
     if (!reason) frame_extend_edges(dst, width, height);
     return reason;
 }

@@ -123,7 +123,7 @@ static int sample_add(pack_output *out, const bzna_image *input, const bzna_imag
     bzna_error err = tool_empty_error();
     bzna_sample_desc sample = {
         .struct_size = sizeof sample, .split = file->split, .target = file->target,
-        .name = slash ? slash + 1 : file->relative, .image = input, .thumb = thumb,
+        .name = slash && !file->archive ? slash + 1 : file->relative, .image = input, .thumb = thumb,
     };
     bzna_status status = bzna_writer_add(out->writer, &sample, &err);
     if (status == BZNA_E_IO || status == BZNA_E_MEMORY || status == BZNA_E_CALLBACK || status == BZNA_E_STATE)

@@ -305,13 +305,18 @@ static int file_orientation(const uint8_t *data, size_t size)
     return 1;
 }
 
-char *pack_picture_read(const char *path, AVPacket *file, AVFrame **picture)
+char *pack_picture_read(const pack_settings *s, const pack_file *from, AVPacket *file, AVFrame **picture)
 {
+    int orientation = 1;
     *picture = tool_checked(av_frame_alloc());
     av_message[0] = 0;
-    char *reason = file_read(path, file);
-    if (!reason) reason = tiff_refuse(file->data, (size_t)file->size);
-    if (!reason) reason = file_decode(file, path, *picture);
-    if (!reason) reason = pack_frame_orient(picture, file_orientation(file->data, (size_t)file->size));
+    char *reason = from->archive ? pack_sample_read(from, file, *picture, &orientation) : file_read(from->path, file);
+    if (!reason && file->size) {
+        reason = tiff_refuse(file->data, (size_t)file->size);
+        if (!reason) reason = file_decode(file, from->path, *picture);
+        orientation = file_orientation(file->data, (size_t)file->size);
+    }
+    if (!reason && s->has_background) reason = pack_frame_blend(picture, s->background);
+    if (!reason) reason = pack_frame_orient(picture, orientation);
     return reason;
 }

@@ -93,7 +93,7 @@ static void worker_run(const pack_job *job, int socket)
     int error = 0;
     while (!error && !read_all(socket, &file, sizeof file)) {
         pack_result r = { NULL };
-        r.reason = pack_encode_file(job->options, &job->files->list[file], &r.input, &r.thumb);
+        r.reason = pack_encode_file(job->settings, &job->files->list[file], &r.input, &r.thumb);
         error = reply_send(socket, (size_t)file, &r);
         pack_result_free(&r);
     }

@@ -78,12 +78,13 @@ void tool_progress_end(const tool_progress *p);
 typedef struct tool_options {
     const char *out, *track, *field, *codec, *preset, *decoder, *jpeg_decoder, *output, *dtype, *layout, *channels;
     const char *warp, *law, *filter;
+    const char *encoder, *chroma, *frame, *thumb, *targets, *shard, *background, *report;   /* of pack */
     const char *format, *split, *list, *classes, *class_order, *orientation, *palette;      /* of the data set */
     double      crf, flip, seconds;
-    int64_t     jobs, quality, batch, size, views, threads, seed, sessions, index, count;
+    int64_t     jobs, quality, batch, size, views, threads, seed, sessions, index, count, max_edge, max_short_edge;
     bzna_device device;
     /* flags: 0, 1; -1: --no-... */
-    int64_t     json, md5, decode, shuffle, overwrite, resume, tune_decode, antialias;
+    int64_t     json, md5, decode, shuffle, overwrite, resume, lossless, tune_decode, antialias;
     char      **operand;
     int         operand_count;
     const struct tool_command *command;
@@ -222,6 +223,9 @@ int archive_open_loader(const archive *a, const tool_options *o, const archive_l
 bzna_status archive_filename(const archive *a, uint64_t index, tool_buffer *buffer, const char **name,
                              bzna_error *err);
 
+/* The picture to take of a sample when none is named: an archive's full one; else the first, mostly the only one. */
+const char *archive_default_track(const bzna_sample *sample);
+
 /* Reads one picture of a sample, not decoded, into buffer, and describes it in *image. */
 bzna_status archive_read_picture(const archive *a, uint64_t index, const char *track, tool_buffer *buffer,
                                  bzna_image *image, bzna_error *err);
@@ -267,11 +271,33 @@ void archive_value_json(const archive_value *value);
 void archive_value_print(FILE *file, const archive_value *value);
 
 
+/* ---- pack_settings.c: what the options of pack mean ---- */
+
+typedef struct pack_settings {
+    const tool_options *options;
+    const char         *encoder, *preset;         /* libavcodec's; preset NULL: the encoder's own */
+    uint32_t            codec;                    /* BZNA_CODEC_... */
+    int                 is_copy, is_444, is_lossless, has_background;
+    int                 smallest_px;              /* edge of a frame */
+    int                 frame_step_px;            /* edges of frames are multiples of it */
+    int                 thumb_px;                 /* longest edge of a thumbnail; 0: none */
+    int                 max_edge_px, max_short_edge_px;   /* 0: any */
+    uint8_t             background[3];
+    uint64_t            shard, shard_count;
+} pack_settings;
+
+/* Prints an error and returns EXIT_USAGE or EXIT_INPUT if there cannot be such an archive. */
+int pack_settings_read(const tool_options *o, pack_settings *s);
+
+
 /* ---- pack_files.c: which files are packed, and their classes ---- */
 
+/* A file, or a sample of a data set. */
 typedef struct pack_file {
-    char       *path;
-    const char *relative;             /* its end: the path in the folder */
+    char       *path;                 /* of a sample: how it is called in messages */
+    const char *relative;             /* its end: the path in the folder, or a sample's name */
+    const archive *archive;           /* NULL: a file */
+    uint64_t    index;                /* in archive */
     char       *reason;               /* why it cannot be packed; NULL: it can, as far as is known */
     int64_t     target;
     int64_t     size, time_ns;        /* in bytes, and of the last modification; -1: not known */
@@ -288,11 +314,22 @@ typedef struct pack_files {
     size_t     count, capacity;
     size_t     root_size;             /* bytes of the folder's name and a slash, with which paths begin */
     pack_names classes;               /* in the order of their numbers */
+    archive  **archives;              /* opened data sets */
+    size_t     archive_count;
 } pack_files;
 
-/* The files below a folder: each folder in it is a class; without folders there are no classes. */
-int pack_files_collect(pack_files *f, const char *root, const char *class_order);
+/* What the operands hold. A folder: the files below it; each folder in it is a class, without folders there are no
+ * classes. Anything else: a data set's samples, or a picture. */
+int pack_files_collect(pack_files *f, const pack_settings *s);
 void pack_files_free(pack_files *f);
+
+/* ---- pack_targets.c ---- */
+
+/* Takes NAME.target files for the targets of the pictures beside them. */
+void pack_targets_beside(pack_files *f);
+
+/* Gives all files the targets that a list has: lines of NAME,TARGET, or of TARGET in the order of the files. */
+int pack_targets_read(pack_files *f, const char *path);
 
 
 /* ---- pack_picture.c, pack_frame.c, pack_encode.c: reading, converting and encoding one picture ----
@@ -308,14 +345,21 @@ void pack_av_capture_messages(void);
 /* A reason made of `what`, an AVERROR, and what libav logged on this thread since pack_picture_read began. */
 char *pack_av_reason(const char *what, int code);
 
-/* Reads a file's bytes into a packet, and decodes its first picture into a new frame, upright. */
-char *pack_picture_read(const char *path, struct AVPacket *file, struct AVFrame **picture);
+/* Reads a file's bytes into a packet, and decodes its first picture into a new frame, upright. The packet stays empty
+ * where a data set's sample is no file of its own. */
+char *pack_picture_read(const pack_settings *s, const pack_file *from, struct AVPacket *file, struct AVFrame **picture);
+
+/* Reads a data set's sample: either its file's bytes into a packet, or its picture, decoded, into a frame. */
+char *pack_sample_read(const pack_file *from, struct AVPacket *file, struct AVFrame *frame, int *orientation);
 
 /* Replaces *frame by the upright picture: EXIF orientations 1 to 8. */
 char *pack_frame_orient(struct AVFrame **frame, int orientation);
 
-/* Scales a picture to width x height pixels in the top left corner of dst, a 4:2:0 frame at least as large, and repeats
- * the last column and row over the rest. */
+/* Replaces a picture that has alpha by what it is over a background. */
+char *pack_frame_blend(struct AVFrame **frame, const uint8_t background[3]);
+
+/* Scales a picture to width x height pixels in the top left corner of dst, a 4:2:0 or 4:4:4 frame at least as large, and
+ * repeats the last column and row over the rest. */
 char *pack_frame_fill(const struct AVFrame *picture, int width, int height, struct AVFrame *dst);
 
 /* A picture as one access unit. A size of 0 is that of a JPEG, which says it itself. */
@@ -325,16 +369,16 @@ typedef struct pack_encoded {
     int              width, height, frame_width, frame_height;
 } pack_encoded;
 
-/* Encodes a file's picture and, if the picture does not fit into 512x512 pixels, a thumbnail. */
-char *pack_encode_file(const tool_options *o, const pack_file *file, pack_encoded *input, pack_encoded *thumb);
+/* Encodes a file's picture and, if the picture is larger than one, a thumbnail. */
+char *pack_encode_file(const pack_settings *s, const pack_file *file, pack_encoded *input, pack_encoded *thumb);
 
 
 /* ---- pack_workers.c: processes that encode ---- */
 
 typedef struct pack_job {
-    const tool_options *options;
-    const pack_files   *files;
-    size_t              jobs;
+    const pack_settings *settings;
+    const pack_files    *files;
+    size_t               jobs;
 } pack_job;
 
 typedef struct pack_result {
