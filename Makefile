@@ -33,9 +33,12 @@ HAVE_CUDA     := $(shell pkg-config --exists ffnvcodec 2>/dev/null && echo | $(C
 
 # -std=c11 and -ffp-contract=off: no fused multiply-add, so that every machine computes the same bits.
 BASE_CFLAGS = -fvisibility=hidden -I. $(WARN) $(CPPFLAGS) $(CFLAGS) -std=c11 -ffp-contract=off $(SANITIZE)
-# Tests take less time to run than to optimize, but for those that use little of the library: what they do not use is then left out.
+# Tests take less time to run than to optimize, but for those that use little of the library, as what they do not use is then left out, and, under
+# sanitizers, those of loaders.
 TEST_SMALL  = $(filter %_basics %_cursor %_filters %_kernels %_lists %_ptx %_resampling %_sampler %_transforms,$@)
-TEST_CFLAGS = $(patsubst -O3,$(if $(TEST_SMALL),$(if $(filter %_ptx,$@),-O2,-O1),-O0),$(BASE_CFLAGS)) $(if $(TEST_SMALL),-DBENZINA_STATIC)
+TEST_LONG   = $(if $(SANITIZE),$(foreach name,_loader _training _sessions _contract,$(findstring $(name),$@)))
+TEST_OPT    = $(if $(TEST_SMALL),$(if $(filter %_ptx,$@),-O2,-O1),$(if $(strip $(TEST_LONG)),$(OPT),-O0))
+TEST_CFLAGS = $(patsubst $(OPT),$(TEST_OPT),$(BASE_CFLAGS)) $(if $(TEST_SMALL),-DBENZINA_STATIC)
 ifeq ($(HAVE_AVCODEC),yes)
 AV_CFLAGS := $(shell pkg-config --cflags libavcodec libavutil)
 AV_LIBS   := $(shell pkg-config --libs libavcodec libavutil)
