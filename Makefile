@@ -164,12 +164,12 @@ bench: all $(BUILD)/bench/open $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD
 PYTHON ?= python3
 bench-peers bench-codecs: all
 	@BUILD="$(BUILD)" PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS="$(PEERS)" THREADS="$(THREADS)" DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" CHART="$(CHART)" $(PYTHON) tests/$(subst -,_,$@).py
-$(BUILD)/bench/open $(BUILD)/bench/sessions: $(BUILD)/bench/%: tests/bench_%.c benzina.c $(BUILD)/libbenzina.a
+$(BUILD)/bench/open $(BUILD)/bench/sessions: $(BUILD)/bench/%: tests/bench_%.c tests/null_driver.h benzina.c $(PTX)
 	@mkdir -p $(BUILD)/bench
-	$(CC) $(BASE_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(if $(filter %sessions,$@),$(BUILD)/libbenzina.a) $(LIBS)
-$(BUILD)/bench/lib%.so.1: tests/null_driver.c
+	$(CC) $(BASE_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS)
+$(BUILD)/bench/lib%.so.1: tests/null_driver.c tests/null_driver.h
 	@mkdir -p $(BUILD)/bench
-	$(CC) $(BASE_CFLAGS) -fvisibility=default -fPIC -shared $(CUDA_CFLAGS) $(LDFLAGS) -Wl,-soname,lib$*.so.1 -o $@ $<
+	$(CC) $(BASE_CFLAGS) -fvisibility=default -fPIC -shared $(CUDA_CFLAGS) $(LDFLAGS) -Wl,-soname,lib$*.so.1 -o $@ $< -lm -lpthread -ldl
 
 # What must hold on a real GPU, and how fast it is. Both run what lies in $(BUILD)/gpu, and need neither a compiler nor libavcodec there: it is built where
 # clang and NVIDIA's headers are, and gpu-data, where an encoder is, makes what they compare and measure with (PHOTOS=DIR: of pictures of yours).

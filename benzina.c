@@ -13733,7 +13733,9 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 #ifndef BZI_NVDEC_DEADLINE_NS
 #  define BZI_NVDEC_DEADLINE_NS   5000000000u
 #endif
-#define BZI_NVDEC_POLL_NS         100000u
+#ifndef BZI_NVDEC_POLL_NS
+#  define BZI_NVDEC_POLL_NS       100000u
+#endif
 /* Making a decoder takes 50 to 100 ms, and giving one another size 5 ms: those of frame sizes that alternate are
  * kept. */
 #define BZI_NVDEC_CACHE_SLOTS     8u
@@ -13777,6 +13779,7 @@ typedef struct bzi_nvdec {
     uint32_t       surfaces;          /* how many it has: those chosen from, or more if the parser asks for more */
     uint32_t       busy;              /* a bit a surface: submitted, and not unmapped */
     uint32_t       lost;              /* a bit a surface that could not be mapped: it never comes free */
+    uint32_t       next;              /* the surface after the last one submitted: all take turns */
     uint64_t       frames;            /* a hash of the format */
     uint64_t       used;              /* when, by the cache's clock */
     uint64_t       bytes;             /* of device memory, by estimate */
@@ -13849,12 +13852,14 @@ static int bzi_nvdec_fits(const bzi_nvdec *decoder, const bzi_nvdec_format *want
            !(decoder->quirks & BZI_QUIRK_SIZE);
 }
 
-/* BZI_LIMIT_SURFACES when all that we choose from are in use. */
+/* The one that has been free for longest, whose picture was copied long ago; BZI_LIMIT_SURFACES when all that we choose
+ * from are in use. */
 static uint32_t bzi_nvdec_free_surface(const bzi_device *device, const bzi_nvdec *decoder)
 {
-    for (uint32_t surface = 0; surface < bzi_nvdec_chosen(device); surface++)
-        if (!(decoder->busy >> surface & 1))
-            return surface;
+    const uint32_t chosen = bzi_nvdec_chosen(device);
+    for (uint32_t i = 0; i < chosen; i++)
+        if (!(decoder->busy >> (decoder->next + i) % chosen & 1))
+            return (decoder->next + i) % chosen;
     return BZI_LIMIT_SURFACES;
 }
 
@@ -14118,6 +14123,7 @@ static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bz
 static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint32_t surface)
 {
     decoder->busy |= 1u << surface;
+    decoder->next = surface + 1;
     decoder->used = ++cache->clock;
     if (cache->clock % BZI_NVDEC_GROW_INTERVAL == 0 && cache->max_live < BZI_NVDEC_CACHE_SLOTS)
         cache->max_live++;

@@ -1,15 +1,107 @@
 /* null_driver.c - libcuda.so.1 and libnvcuvid.so.1 that accept everything and do nothing: what remains of a loader's
- * time is the library's own. For tests/bench_sessions.c. One device of seven engines, every picture one of 512x512, 8
- * bits, 4:2:0; nothing is ever pending. */
+ * time is the library's own. For tests/bench_sessions.c. Every picture is one of 512x512, 8 bits, 4:2:0. At first
+ * nothing is ever pending; null_driver.h says what calls may be made to cost. */
+#define _GNU_SOURCE
+#include "null_driver.h"
+#include <dlfcn.h>
 #include <ffnvcodec/dynlink_cuda.h>
 #include <ffnvcodec/dynlink_nvcuvid.h>
+#include <math.h>
+#include <pthread.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <time.h>
 
 #define EXPORT __attribute__((visibility("default"))) CUresult
 
 static char surfaces[4096];                 /* an address for what nobody reads */
+
+/* ---- Time: real nanoseconds ---- */
+
+enum { ENGINES = 16 };
+typedef struct state {
+    pthread_mutex_t lock;
+    double          context_free, engine_free[ENGINES];     /* when each of them is */
+    int             next_engine;
+} state;
+
+/* Of libcuda.so.1 both: the other library asks for its. */
+__attribute__((visibility("default"))) null_model null_model_state;
+__attribute__((visibility("default"))) extern state null_state;
+state null_state = { .lock = PTHREAD_MUTEX_INITIALIZER };
+static null_model *model;
+static state *shared;
+
+__attribute__((constructor)) static void find(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_LAZY);
+    model = library ? dlsym(library, "null_model_state") : NULL;
+    shared = library ? dlsym(library, "null_state") : NULL;
+    model = model ? model : &null_model_state;
+    shared = shared ? shared : &null_state;
+}
+
+static double now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
+}
+
+static void sleep_until(double ns)
+{
+    static _Thread_local int is_exact;
+    struct timespec t = { (time_t)(ns * 1e-9), (long)fmod(ns, 1e9) };
+    if (!is_exact++)
+        prctl(PR_SET_TIMERSLACK, 1);
+    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL))
+        ;
+}
+
+static double scaled(double us) { return us * 1e3 * model->scale; }
+
+/* Opens a call that takes the context's lock: returns when it has had it. Up to leave, the model's own lock is held. */
+static void enter(void)
+{
+    double end;
+    if (model->scale <= 0)
+        return;
+    atomic_fetch_add(&model->calls, 1);
+    pthread_mutex_lock(&shared->lock);
+    end = shared->context_free = fmax(now(), shared->context_free) + scaled(model->lock_us);
+    pthread_mutex_unlock(&shared->lock);
+    if (model->lock_us > 0)
+        sleep_until(end);
+    pthread_mutex_lock(&shared->lock);
+}
+
+static CUresult leave(void)
+{
+    if (model->scale > 0)
+        pthread_mutex_unlock(&shared->lock);
+    return CUDA_SUCCESS;
+}
+
+typedef struct timeline { double free; } timeline;      /* a stream: when all that was enqueued is done */
+typedef struct moment { double at; } moment;            /* an event */
+
+/* Enqueues work that takes so long, not while the program keeps the device busy. */
+static double enqueue(CUstream handle, double us)
+{
+    timeline *s = (timeline *)(void *)handle;
+    double start;
+    if (model->scale <= 0)
+        return 0;
+    start = fmax(now(), s->free);
+    if (model->sm_period_us > 0) {
+        double at = fmod(start, scaled(model->sm_period_us));
+        start += at < scaled(model->sm_busy_us) ? scaled(model->sm_busy_us) - at : 0;
+    }
+    return s->free = start + scaled(us);
+}
 
 EXPORT cuInit(unsigned flags);
 EXPORT cuInit(unsigned flags) { return flags ? 1 : CUDA_SUCCESS; }
@@ -59,6 +151,8 @@ EXPORT cuCtxPushCurrent_v2(CUcontext context);
 EXPORT cuCtxPushCurrent_v2(CUcontext context) { (void)context; return CUDA_SUCCESS; }
 EXPORT cuCtxPopCurrent_v2(CUcontext *context);
 EXPORT cuCtxPopCurrent_v2(CUcontext *context) { *context = NULL; return CUDA_SUCCESS; }
+EXPORT cuCtxGetFlags(unsigned *flags);
+EXPORT cuCtxGetFlags(unsigned *flags) { *flags = model->spins ? 0 : CU_CTX_SCHED_BLOCKING_SYNC; return CUDA_SUCCESS; }
 EXPORT cuCtxGetDevice(CUdevice *device);
 EXPORT cuCtxGetDevice(CUdevice *device) { *device = 0; return CUDA_SUCCESS; }
 
@@ -98,40 +192,61 @@ EXPORT cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream s
     return CUDA_SUCCESS;
 }
 
-EXPORT cuStreamCreate(CUstream *stream, unsigned flags);
-EXPORT cuStreamCreate(CUstream *stream, unsigned flags)
+EXPORT cuStreamCreate(CUstream *out, unsigned flags);
+EXPORT cuStreamCreate(CUstream *out, unsigned flags)
 {
     (void)flags;
-    *stream = (CUstream)(void *)surfaces;
-    return CUDA_SUCCESS;
+    *out = (CUstream)calloc(1, sizeof(timeline));
+    return *out ? CUDA_SUCCESS : 2;
 }
-EXPORT cuStreamDestroy_v2(CUstream stream);
-EXPORT cuStreamDestroy_v2(CUstream stream) { (void)stream; return CUDA_SUCCESS; }
-EXPORT cuStreamSynchronize(CUstream stream);
-EXPORT cuStreamSynchronize(CUstream stream) { (void)stream; return CUDA_SUCCESS; }
-EXPORT cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags);
-EXPORT cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags)
+EXPORT cuStreamDestroy_v2(CUstream handle);
+EXPORT cuStreamDestroy_v2(CUstream handle) { free((void *)handle); return CUDA_SUCCESS; }
+EXPORT cuStreamSynchronize(CUstream handle);
+EXPORT cuStreamSynchronize(CUstream handle) { sleep_until(((timeline *)(void *)handle)->free); return CUDA_SUCCESS; }
+EXPORT cuStreamWaitEvent(CUstream handle, CUevent what, unsigned flags);
+EXPORT cuStreamWaitEvent(CUstream handle, CUevent what, unsigned flags)
 {
-    (void)stream;
-    (void)event;
+    timeline *s = (timeline *)(void *)handle;
     (void)flags;
-    return CUDA_SUCCESS;
+    enter();
+    s->free = fmax(s->free, ((moment *)(void *)what)->at);
+    return leave();
 }
-EXPORT cuEventCreate(CUevent *event, unsigned flags);
-EXPORT cuEventCreate(CUevent *event, unsigned flags)
+EXPORT cuEventCreate(CUevent *out, unsigned flags);
+EXPORT cuEventCreate(CUevent *out, unsigned flags)
 {
     (void)flags;
-    *event = (CUevent)(void *)surfaces;
+    *out = (CUevent)calloc(1, sizeof(moment));
+    return *out ? CUDA_SUCCESS : 2;
+}
+EXPORT cuEventDestroy_v2(CUevent what);
+EXPORT cuEventDestroy_v2(CUevent what) { free((void *)what); return CUDA_SUCCESS; }
+EXPORT cuEventRecord(CUevent what, CUstream handle);
+EXPORT cuEventRecord(CUevent what, CUstream handle)
+{
+    enter();
+    ((moment *)(void *)what)->at = ((timeline *)(void *)handle)->free;
+    return leave();
+}
+EXPORT cuEventQuery(CUevent what);
+EXPORT cuEventQuery(CUevent what)
+{
+    double at;
+    enter();
+    at = ((moment *)(void *)what)->at;
+    leave();
+    return model->scale <= 0 || at <= now() ? CUDA_SUCCESS : CUDA_ERROR_NOT_READY;
+}
+EXPORT cuEventSynchronize(CUevent what);
+EXPORT cuEventSynchronize(CUevent what)
+{
+    double at;
+    enter();
+    at = ((moment *)(void *)what)->at;
+    leave();
+    sleep_until(at);
     return CUDA_SUCCESS;
 }
-EXPORT cuEventDestroy_v2(CUevent event);
-EXPORT cuEventDestroy_v2(CUevent event) { (void)event; return CUDA_SUCCESS; }
-EXPORT cuEventRecord(CUevent event, CUstream stream);
-EXPORT cuEventRecord(CUevent event, CUstream stream) { (void)event; (void)stream; return CUDA_SUCCESS; }
-EXPORT cuEventQuery(CUevent event);
-EXPORT cuEventQuery(CUevent event) { (void)event; return CUDA_SUCCESS; }
-EXPORT cuEventSynchronize(CUevent event);
-EXPORT cuEventSynchronize(CUevent event) { (void)event; return CUDA_SUCCESS; }
 
 EXPORT cuModuleLoadData(CUmodule *module, const void *image);
 EXPORT cuModuleLoadData(CUmodule *module, const void *image)
@@ -151,24 +266,24 @@ EXPORT cuModuleGetFunction(CUfunction *function, CUmodule module, const char *na
     return CUDA_SUCCESS;
 }
 EXPORT cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                      unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void **parameters,
-                      void **extra);
+                      unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream handle,
+                      void **parameters, void **extra);
 EXPORT cuLaunchKernel(CUfunction function, unsigned grid_x, unsigned grid_y, unsigned grid_z, unsigned block_x,
-                      unsigned block_y, unsigned block_z, unsigned shared, CUstream stream, void **parameters,
-                      void **extra)
+                      unsigned block_y, unsigned block_z, unsigned shared_bytes, CUstream handle,
+                      void **parameters, void **extra)
 {
     (void)function;
     (void)grid_x;
     (void)grid_y;
-    (void)grid_z;
     (void)block_x;
     (void)block_y;
     (void)block_z;
-    (void)shared;
-    (void)stream;
+    (void)shared_bytes;
     (void)parameters;
     (void)extra;
-    return CUDA_SUCCESS;
+    enter();
+    enqueue(handle, grid_z * model->slot_us);
+    return leave();
 }
 EXPORT cuGetErrorName(CUresult error, const char **name);
 EXPORT cuGetErrorName(CUresult error, const char **name) { (void)error; *name = "an error"; return CUDA_SUCCESS; }
@@ -177,59 +292,107 @@ EXPORT cuvidGetDecoderCaps(CUVIDDECODECAPS *caps);
 EXPORT cuvidGetDecoderCaps(CUVIDDECODECAPS *caps)
 {
     caps->bIsSupported = 1;
-    caps->nNumNVDECs = 7;
+    caps->nNumNVDECs = (unsigned char)(model->engines ? model->engines : 7);
     caps->nOutputFormatMask = 15;
     caps->nMaxWidth = caps->nMaxHeight = 8192;
     caps->nMaxMBCount = 262144;
     return CUDA_SUCCESS;
 }
-EXPORT cuvidCreateDecoder(CUvideodecoder *decoder, CUVIDDECODECREATEINFO *info);
-EXPORT cuvidCreateDecoder(CUvideodecoder *decoder, CUVIDDECODECREATEINFO *info)
+typedef struct decoder {
+    int       engine;
+    unsigned  submitted;
+    double    last[4];                        /* when its last four pictures are decoded */
+    double    done[32], copied[32];           /* when each surface's picture is, and when its map's copy */
+} decoder;
+
+EXPORT cuvidCreateDecoder(CUvideodecoder *out, CUVIDDECODECREATEINFO *info);
+EXPORT cuvidCreateDecoder(CUvideodecoder *out, CUVIDDECODECREATEINFO *info)
 {
+    decoder *d = calloc(1, sizeof *d);
     (void)info;
-    *decoder = surfaces;
-    return CUDA_SUCCESS;
+    if (!d)
+        return 2;
+    enter();
+    d->engine = shared->next_engine++ % (model->engines ? model->engines : 7);
+    *out = d;
+    return leave();
 }
-EXPORT cuvidDestroyDecoder(CUvideodecoder decoder);
-EXPORT cuvidDestroyDecoder(CUvideodecoder decoder) { (void)decoder; return CUDA_SUCCESS; }
-EXPORT cuvidReconfigureDecoder(CUvideodecoder decoder, CUVIDRECONFIGUREDECODERINFO *info);
-EXPORT cuvidReconfigureDecoder(CUvideodecoder decoder, CUVIDRECONFIGUREDECODERINFO *info)
+EXPORT cuvidDestroyDecoder(CUvideodecoder handle);
+EXPORT cuvidDestroyDecoder(CUvideodecoder handle) { free(handle); return CUDA_SUCCESS; }
+EXPORT cuvidReconfigureDecoder(CUvideodecoder handle, CUVIDRECONFIGUREDECODERINFO *info);
+EXPORT cuvidReconfigureDecoder(CUvideodecoder handle, CUVIDRECONFIGUREDECODERINFO *info)
 {
-    (void)decoder;
+    (void)handle;
     (void)info;
     return CUDA_SUCCESS;
 }
-EXPORT cuvidDecodePicture(CUvideodecoder decoder, CUVIDPICPARAMS *parameters);
-EXPORT cuvidDecodePicture(CUvideodecoder decoder, CUVIDPICPARAMS *parameters)
+
+/* Of the engines that are free at that time the one that was busy last, else the one that is free first. */
+static int first_engine(double from)
 {
-    (void)decoder;
-    (void)parameters;
-    return CUDA_SUCCESS;
+    const double *end = shared->engine_free;
+    int best = 0;
+    for (int i = 1; i < (model->engines ? model->engines : 7); i++)
+        if (end[best] <= from ? end[i] <= from && end[i] > end[best] : end[i] < end[best])
+            best = i;
+    return best;
 }
-EXPORT cuvidGetDecodeStatus(CUvideodecoder decoder, int index, CUVIDGETDECODESTATUS *status);
-EXPORT cuvidGetDecodeStatus(CUvideodecoder decoder, int index, CUVIDGETDECODESTATUS *status)
+
+/* Four pictures may be queued: then the call blocks. A decoder's pictures are decoded one after the other. */
+EXPORT cuvidDecodePicture(CUvideodecoder handle, CUVIDPICPARAMS *p);
+EXPORT cuvidDecodePicture(CUvideodecoder handle, CUVIDPICPARAMS *p)
 {
-    (void)decoder;
-    (void)index;
-    status->decodeStatus = cuvidDecodeStatus_Success;
-    return CUDA_SUCCESS;
+    decoder *d = handle;
+    double *oldest = &d->last[d->submitted % 4], before = d->last[(d->submitted + 3) % 4], start;
+    int engine;
+    if (model->scale <= 0)
+        return CUDA_SUCCESS;
+    sleep_until(*oldest);
+    enter();
+    start = fmax(now(), before);
+    if (model->surface_waits)
+        start = fmax(start, d->copied[p->CurrPicIdx & 31]);
+    engine = model->dynamic ? first_engine(start) : d->engine;
+    start = fmax(start, shared->engine_free[engine]);
+    *oldest = d->done[p->CurrPicIdx & 31] = shared->engine_free[engine] =
+        start + scaled(model->picture_us + model->kilobyte_us * p->nBitstreamDataLen / 1024.0);
+    d->submitted++;
+    atomic_fetch_add(&model->pictures, 1);
+    return leave();
 }
-EXPORT cuvidMapVideoFrame64(CUvideodecoder decoder, int index, unsigned long long *address, unsigned *pitch,
+EXPORT cuvidGetDecodeStatus(CUvideodecoder handle, int index, CUVIDGETDECODESTATUS *status);
+EXPORT cuvidGetDecodeStatus(CUvideodecoder handle, int index, CUVIDGETDECODESTATUS *status)
+{
+    const decoder *d = handle;
+    enter();
+    status->decodeStatus = model->scale <= 0 || d->done[index & 31] <= now() ? cuvidDecodeStatus_Success :
+                                                                               cuvidDecodeStatus_InProgress;
+    return leave();
+}
+EXPORT cuvidMapVideoFrame64(CUvideodecoder handle, int index, unsigned long long *address, unsigned *pitch,
                             CUVIDPROCPARAMS *parameters);
-EXPORT cuvidMapVideoFrame64(CUvideodecoder decoder, int index, unsigned long long *address, unsigned *pitch,
+EXPORT cuvidMapVideoFrame64(CUvideodecoder handle, int index, unsigned long long *address, unsigned *pitch,
                             CUVIDPROCPARAMS *parameters)
 {
-    (void)decoder; (void)index; (void)parameters;
+    decoder *d = handle;
+    if (model->scale > 0) {
+        const double start = now();
+        sleep_until(d->done[index & 31]);
+        atomic_fetch_add(&model->map_ns, (long long)((now() - start) / model->scale));
+    }
+    enter();
+    d->copied[index & 31] = enqueue(parameters->output_stream, model->copy_us);
     *address = (unsigned long long)(size_t)surfaces;
     *pitch = 512;
-    return CUDA_SUCCESS;
+    return leave();
 }
-EXPORT cuvidUnmapVideoFrame64(CUvideodecoder decoder, unsigned long long address);
-EXPORT cuvidUnmapVideoFrame64(CUvideodecoder decoder, unsigned long long address)
+EXPORT cuvidUnmapVideoFrame64(CUvideodecoder handle, unsigned long long address);
+EXPORT cuvidUnmapVideoFrame64(CUvideodecoder handle, unsigned long long address)
 {
-    (void)decoder;
+    (void)handle;
     (void)address;
-    return CUDA_SUCCESS;
+    enter();
+    return leave();
 }
 
 typedef struct parser {
@@ -252,7 +415,6 @@ EXPORT cuvidParseVideoData(CUvideoparser handle, CUVIDSOURCEDATAPACKET *packet)
 {
     parser *p = handle;
     CUVIDPICPARAMS picture;
-    (void)packet;
     if (!p->begun++) {
         CUVIDEOFORMAT format;
         memset(&format, 0, sizeof format);
@@ -262,6 +424,7 @@ EXPORT cuvidParseVideoData(CUvideoparser handle, CUVIDSOURCEDATAPACKET *packet)
         p->parameters.pfnSequenceCallback(p->parameters.pUserData, &format);
     }
     memset(&picture, 0, sizeof picture);
+    picture.nBitstreamDataLen = (unsigned)packet->payload_size;
     p->parameters.pfnDecodePicture(p->parameters.pUserData, &picture);
     return CUDA_SUCCESS;
 }

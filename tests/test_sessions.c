@@ -4391,6 +4391,58 @@ TEST(a_surface_that_is_decoded_into_before_its_picture_was_copied_is_noticed_and
     }
 }
 
+/* Every reason for which a picture is not NVDEC's is said, once, and costs no sample. */
+TEST(why_a_picture_is_decoded_in_software_is_said_in_words)
+{
+    enum { PICTURES = 80 };
+    const struct { int parser, software, broken; uint64_t memory; const char *text; } ways[] = {
+        { 1, -1, 0, 0, "NVIDIA's parser sees a frame of 240x144, 8 bits, chroma format 1; we see 160x144, 8, 1" },
+        { 2, -1, 0, 0, "NVIDIA's parser finds a picture and no parameter sets" },
+        { 3, -1, 0, 0, "the picture is interlaced" },
+        { 0, 0, 0, 0, "NVDEC of Fake GPU does not decode H.265 of 8 bits, 4:2:2" },
+        { 0, 3, 0, 0, "decodes H.265 frames of 144x144 to 8192x8192 and 262144 macroblocks, not 128x96" },
+        { 0, -1, 0, 1, "context_config.decode_memory_bytes: 1 bytes leave no room for another decoder" },
+        { 0, -1, 1, 0, "cuvidMapVideoFrame64: CUDA_ERROR_UNKNOWN (999)" },
+        { 0, -1, 2, 0, "cuvidCreateVideoParser: CUDA_ERROR_UNKNOWN (999)" },
+    };
+    BEGIN;
+    if (!has_encoders)
+        SKIP("this libavcodec has no libx264 and libx265");
+    for (size_t i = 0; i < COUNT(ways); i++) {
+        archive *a = archive_make(PICTURES, ways[i].software < 0 ? plain : &software[ways[i].software], 1);
+        bzna_context_config config;
+        bzna_context *context = NULL;
+        bzna_loader_config c = config_of(8, 0, 0);
+        bzna_loader_stats stats;
+        messages m = { 0 };
+        bzna_context_config_init(&config, sizeof config);
+        config.sessions = 1;
+        config.log = take_message;
+        config.log_user = &m;
+        config.decode_memory_bytes = ways[i].memory;
+        require(bzna_context_open(&config, &context, NULL), "a context");
+        control->wrong_parser = ways[i].parser;
+        if (ways[i].broken)
+            fake->fail(ways[i].broken == 1 ? "cuvidMapVideoFrame64" : "cuvidCreateVideoParser", 1, 999, 1);
+        CHECK_EQ(walk(context, a, &c, HOST, &stats).failed, 0);
+        CHECK_EQ(stats.samples_software, PICTURES);
+        CHECK_EQ(stats.fallbacks, PICTURES);
+        CHECK_CONTAINS(m.text[0], "decoding in software: ");
+        CHECK_CONTAINS(m.text[0], ways[i].text);
+        CHECK(m.count >= 1 && m.count <= 1 + 2 * (ways[i].memory || ways[i].broken));
+        if (ways[i].memory || ways[i].broken) {             /* the session is of no use, and ends */
+            CHECK_EQ(stats.sessions_lost, 1);
+            CHECK_CONTAINS(m.text[1], "a decode session ends, 0 go on: ");
+            CHECK_CONTAINS(m.text[1], ways[i].broken ? "32 calls of the driver in a row failed" : ways[i].text);
+        }
+        fake->fail("cuvidMapVideoFrame64", 0, 0, 0);
+        fake->fail("cuvidCreateVideoParser", 0, 0, 0);
+        bzna_context_close(context);
+        finish();
+        archive_free(a);
+    }
+}
+
 /* Memory that is out for a check is no verdict: the picture is decoded in software, and the next one checks again. */
 TEST(a_check_that_lacks_memory_is_no_verdict_and_is_made_again)
 {
@@ -4461,6 +4513,7 @@ TEST_MAIN(setup();
     RUN(a_driver_that_gives_no_status_passes_the_check_and_is_used)
     RUN(a_driver_whose_copies_run_only_when_somebody_waits_is_found_out_and_gone_around)
     RUN(a_surface_that_is_decoded_into_before_its_picture_was_copied_is_noticed_and_the_quirk_keeps_it)
+    RUN(why_a_picture_is_decoded_in_software_is_said_in_words)
     RUN(a_check_that_lacks_memory_is_no_verdict_and_is_made_again)
     RUN(one_picture_in_n_is_compared_with_libavcodecs_and_results_are_the_same)
     RUN(jpegs_are_decoded_in_software_and_nothing_has_fallen_back)

@@ -1157,6 +1157,7 @@ static int inspect(parser *p, bytes unit, CUVIDEOFORMAT *format)
     format->min_num_decode_surfaces = (unsigned char)FAKE_GET(control->min_surfaces);
     format->coded_width = (unsigned)coded_size(p->codec, s->coded_width ? s->coded_width : s->width);
     format->coded_height = (unsigned)coded_size(p->codec, s->coded_height ? s->coded_height : s->height);
+    format->coded_width += FAKE_GET(control->wrong_parser) == 1 ? 80 : 0;
     format->display_area.right = s->width;
     format->display_area.bottom = s->height;
     format->chroma_format = f->nb_components == 1 ? cudaVideoChromaFormat_Monochrome :
@@ -1185,6 +1186,10 @@ static int call_sequence(parser *p, const CUVIDEOFORMAT *format)
     if (p->has_format && !memcmp(&p->format, format, sizeof *format))
         return 1;
     p->format = *format;
+    if (FAKE_GET(control->wrong_parser) == 2) {
+        p->surfaces = (unsigned)FAKE_GET(control->min_surfaces);
+        return 1;
+    }
     in_sequence = 1;
     result = p->params.pfnSequenceCallback ? p->params.pfnSequenceCallback(p->params.pUserData, &copy) : 1;
     in_sequence = 0;
@@ -1214,6 +1219,7 @@ static int call_picture(parser *p, bytes unit, unsigned *offsets, unsigned count
     pic->nNumSlices = count;
     pic->pSliceDataOffsets = offsets;
     pic->ref_pic_flag = 1;
+    pic->field_pic_flag = FAKE_GET(control->wrong_parser) == 3;
     pic->intra_pic_flag = p->software->pict_type != AV_PICTURE_TYPE_P && p->software->pict_type != AV_PICTURE_TYPE_B;
     if (p->codec == FAKE_HEVC) {
         pic->CodecSpecific.hevc.pic_width_in_luma_samples = (int)p->format.coded_width;
