@@ -273,7 +273,7 @@ all() {
     engines=$(sed -n 's/.*"what": "NVDEC engines", "value": "\([0-9]*\)".*/\1/p' "$S/environment.figures" 2>/dev/null) cores=$(getconf _NPROCESSORS_ONLN)
     engines=${engines:-7}
     section selfcheck   40 bench selfcheck
-    section gate        60 check gate
+    section gate        60 check a_picture_holds_while
     section md5         60 check frames_of
     section engine      45 bench engine
     section sessions    50 bench sessions

@@ -1537,8 +1537,7 @@ static void selfcheck_try(bzna_context *context, size_t picture, uint32_t quirks
     const uint32_t codec = bzi_check_pictures[picture].codec, depth = bzi_check_pictures[picture].depth;
     bzi_session session;
     bzi_check check = { .session = &session, .kind = bzi_device_kind(device, codec, 1, depth),
-                        .want = { codec, 1, depth, 0, 0 }, .rounds = BZI_CHECK_ROUNDS,
-                        .is_silent = codec == BZNA_CODEC_AV1 };
+                        .want = { codec, 1, depth, 0, 0 }, .rounds = BZI_CHECK_ROUNDS };
     bzna_error err = fresh_error();
     bzna_status status;
     double start = now();

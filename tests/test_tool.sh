@@ -479,6 +479,8 @@ device_tests() {
     expect 0 "batch by libavcodec" "$bzna" batch $data/mini_h265.bzna -o "$t/by_software" --device cpu --shuffle \
         --flip 0.5
     if diff -r "$t/by_nvdec" "$t/by_software" >/dev/null; then pass; else fail "both decode the same batch"; fi
+    refused 1 "decode.jpeg: NVDEC of Fake GPU does not decode JPEG" "JPEG by NVDEC where it has none" $fake "$bzna" batch \
+        $data/mini_h265.bzna -o "$t/nowhere" --jpeg-decoder nvdec
     refused 1 "there is no CUDA device 5" "a device past the last" $fake "$bzna" batch $data/mini_h265.bzna \
         -o "$t/nowhere" --device 5
     }
