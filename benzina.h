@@ -1030,7 +1030,7 @@ typedef struct bzna_loader_read {
  * NVDEC, for what it cannot decode. verify_every: one of so many of NVDEC's pictures is compared,
  * for the statistics alone, with libavcodec's (E_UNSUPPORTED without). */
 typedef struct bzna_loader_decode {
-    uint32_t decoder, threads, verify_every, reserved0;
+    uint32_t decoder, threads, verify_every, jpeg_shrink;
     uint64_t reserved[3];
 } bzna_loader_decode;
 
