@@ -2182,8 +2182,10 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 
 #ifndef BENZINA_NO_JPEG
 #  define BZI_JPEG_DECODER "libjpeg-turbo"
-#else
+#elif !defined(BENZINA_NO_AVCODEC)
 #  define BZI_JPEG_DECODER "libavcodec"
+#else
+#  define BZI_JPEG_DECODER ""
 #endif
 #if !defined(BENZINA_NO_JPEG) && defined(D_ARITH_CODING_SUPPORTED)
 #  define BZI_JPEG_ARITHMETIC 1
@@ -4606,6 +4608,40 @@ BZI_MAYBE_UNUSED static bzna_status bzi_image_found(bzi_span bytes, uint64_t off
                         (unsigned long long)offset, bytes.data[0], bytes.size > 1 ? bytes.data[1] : 0,
                         bytes.size > 2 ? bytes.data[2] : 0, bytes.size > 3 ? bytes.data[3] : 0);
     return BZNA_OK;
+}
+
+
+/* Rows first to end - 1 of a picture's frame; chroma's are row >> shift. */
+typedef struct bzi_rows {
+    int32_t first, end;
+} bzi_rows;
+
+/* A part of a frame, its end excluded; all 0: the whole. */
+typedef struct bzi_region {
+    uint32_t x0, y0, x1, y1;
+} bzi_region;
+
+/* What is wanted of a picture, at least: rows of its frame at 1/shrink of its size, which a JPEG may be decoded at; of
+ * a grid, the tiles of a part of its frame. */
+typedef struct bzi_wanted {
+    bzi_rows   rows;
+    uint32_t   shrink;
+    bzi_region part;
+} bzi_wanted;
+
+/* With rows that are wanted, too. */
+static void bzi_rows_add(bzi_rows *rows, bzi_rows more)
+{
+    const bzi_rows had = *rows;
+    if (more.first >= more.end)
+        return;
+    rows->first = had.first < had.end && had.first < more.first ? had.first : more.first;
+    rows->end = had.end > more.end ? had.end : more.end;
+}
+
+static bzi_wanted bzi_picture_all(const bzna_picture *picture)
+{
+    return (bzi_wanted){ { 0, (int32_t)picture->frame_height }, 1, { 0, 0, 0, 0 } };
 }
 
 
@@ -10054,17 +10090,18 @@ static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
     return hash;
 }
 
-/* Of what fixes the pixels of pictures that are no video: settings, and who decodes them, since decoders of JPEG
- * differ. 0: there are none. */
-static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset)
+/* Of what fixes the pixels of pictures that are no video: settings, and who decodes JPEG, since decoders differ. 0:
+ * there are none. Which samples of an archive are JPEG, only they say: libavcodec counts with all archives. */
+static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset, const char *decoder)
 {
-    static const char decoder[] = BZI_JPEG_DECODER;
+    const int by_libavcodec = !strcmp(decoder, "libavcodec");
     uint64_t hash = 0;
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_container *c = dataset->parts[i].container;
         const uint32_t settings[] = { i, c->orientation, c->palette };
-        if (c->orientation || c->palette || (c->ops->still && !hash))
-            hash = bzi_hash(bzi_hash(hash ? hash : BZI_HASH_START, decoder, sizeof decoder), settings, sizeof settings);
+        if (c->orientation || c->palette || ((c->ops->still || by_libavcodec) && !hash))
+            hash = bzi_hash(bzi_hash(hash ? hash : BZI_HASH_START, decoder, strlen(decoder) + 1), settings,
+                            sizeof settings);
     }
     return hash;
 }
@@ -11935,61 +11972,91 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     return BZNA_OK;
 }
 
-/* The last row of a plane that is read for row v of the picture; p: 0 luma, 1 chroma. */
-static int32_t bzi_slot_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, float v)
+/* The rows of a plane that are read for row v of the picture; p: 0 luma, 1 chroma. */
+static bzi_rows bzi_slot_plane_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, float v)
 {
     if (view->kind == BZI_KERNEL_LERP) {
-        v = bzi_kernel_place(slot->filter, v, view->y[0].last);
-        const bzi_kernel_tap tap = bzi_kernel_tap_of(view->y[p], v);
-        return tap.index + tap.next;
+        const bzi_kernel_tap tap = bzi_kernel_tap_of(view->y[p], bzi_kernel_place(slot->filter, v, view->y[0].last));
+        return (bzi_rows){ tap.index, tap.index + tap.next + 1 };
     }
     const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, view->y[p], v, view->shrink[1]);
-    return taps.last < taps.end ? taps.last : taps.end;
+    return (bzi_rows){ taps.first > 0 ? taps.first : 0, (taps.last < taps.end ? taps.last : taps.end) + 1 };
 }
 
-/* The same of all planes, as a row of the frame's luma: chroma's samples lie in the first row that they are of. Whether
+/* The same of all planes, as rows of the frame's luma: chroma's samples lie in the first row that they are of. Whether
  * there is chroma, nobody knows before the picture is decoded; without subsampling, its rows are luma's. */
-static int32_t bzi_slot_luma_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view, float v)
+static bzi_rows bzi_slot_luma_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view, float v)
 {
-    const int32_t luma = slot->y0 + bzi_slot_row(slot, view, 0, v);
-    const int32_t first = slot->y0 >> slot->shift_y;
-    const int32_t chroma = (first + bzi_slot_row(slot, view, 1, v)) * (1 << slot->shift_y);
-    return luma > chroma ? luma : chroma;
+    const int32_t first = slot->y0 >> slot->shift_y, each = 1 << slot->shift_y;
+    const bzi_rows luma = bzi_slot_plane_rows(slot, view, 0, v), chroma = bzi_slot_plane_rows(slot, view, 1, v);
+    const bzi_rows a = { slot->y0 + luma.first, slot->y0 + luma.end };
+    const bzi_rows b = { (first + chroma.first) * each, (first + chroma.end - 1) * each + 1 };
+    return (bzi_rows){ a.first < b.first ? a.first : b.first, a.end > b.end ? a.end : b.end };
 }
 
-/* The last row of the frame, in luma samples, that the warp of a slot can read, and of chroma row >> shift_y, so that a
- * decoder may stop behind it; -1: none. Of an axis-aligned H, turned or not, the row itself; of another affine one some
- * row behind it; else the picture's last. */
-static int32_t bzi_slot_last_row(const bzi_kernel_slot *given, const bzi_kernel_output *to)
+/* The rows of the frame that the warp of a slot can read, and of chroma row >> shift_y. Of an axis-aligned H, turned or
+ * not, none but those; of another affine one, some around them; else all of the picture. */
+static bzi_rows bzi_slot_rows(const bzi_kernel_slot *given, const bzi_kernel_output *to)
 {
     bzi_kernel_slot slot = *given;
     bzi_kernel_output out = *to;
     if (slot.x1 < slot.x0 || slot.y1 < slot.y0)
-        return -1;
+        return (bzi_rows){ 0, 0 };
     bzi_kernel_turn(&slot, &out);
     const bzi_kernel_view view = bzi_kernel_view_of(&slot);
     const int aligned = bzi_kernel_aligned(slot.h), affine = bzi_kernel_affine(slot.h);
     const float last = view.y[0].last;
-    float u, v, most = -1.0f;
+    float u, v, least = last + 1.0f, most = -1.0f;
     for (int32_t y = 0; aligned && y < out.height; y++) {
         bzi_kernel_map_affine(slot.h, 0, y, &u, &v);
+        least = bzi_kernel_inside(v, last) && v < least ? v : least;
         most = bzi_kernel_inside(v, last) && v > most ? v : most;
     }
     for (int corner = 0; !aligned && corner < 4; corner++) {  /* one more row for rounding; NaN may be any row */
         bzi_kernel_map_affine(slot.h, corner & 1 ? out.width - 1 : 0, corner & 2 ? out.height - 1 : 0, &u, &v);
-        v = affine && v + 1.0f < last ? v + 1.0f : last + 0.5f;
-        most = v > most ? v : most;
+        const float above = affine && v - 1.0f > 0.0f ? v - 1.0f : -0.5f;
+        const float below = affine && v + 1.0f < last ? v + 1.0f : last + 0.5f;
+        least = above < least ? above : least;
+        most = below > most ? below : most;
     }
-    return most >= -0.5f ? bzi_slot_luma_row(&slot, &view, most) : -1;
+    if (most < -0.5f || least > last + 0.5f)
+        return (bzi_rows){ 0, 0 };
+    return (bzi_rows){ bzi_slot_luma_rows(&slot, &view, least).first, bzi_slot_luma_rows(&slot, &view, most).end };
 }
 
 /* Of a decoder that shrinks by k, which need not be whole: position X of the picture lies at (X + 0.5) / k - 0.5. */
-BZI_MAYBE_UNUSED static void bzi_homography_shrink(double h[9], double k)
+static void bzi_homography_shrink(double h[9], double k)
 {
     for (int i = 0; i < 3; i++) {
         h[i] = (h[i] + 0.5 * h[6 + i]) / k - 0.5 * h[6 + i];
         h[3 + i] = (h[3 + i] + 0.5 * h[6 + i]) / k - 0.5 * h[6 + i];
     }
+}
+
+/* By how much, 1, 2, 4 or 8, a decoder may shrink the picture of a slot: no more than its filter, which antialiases,
+ * does then. */
+static uint32_t bzi_slot_may_shrink(const bzi_kernel_slot *slot)
+{
+    const bzi_kernel_view view = bzi_kernel_view_of(slot);
+    const float least = view.shrink[0] < view.shrink[1] ? view.shrink[0] : view.shrink[1];
+    uint32_t k = slot->filter == BZI_KERNEL_NEAREST || slot->antialias || slot->x0 || slot->y0 ||
+                 !bzi_kernel_affine(slot->h) ? 1 : 8;
+    while (k > 1 && !((float)k <= least))
+        k /= 2;
+    return k;
+}
+
+/* The picture was decoded at 1/k of its size; the last row and column may be of fewer than k. */
+static void bzi_slot_shrink(bzi_kernel_slot *slot, uint32_t k)
+{
+    double h[9];
+    for (int i = 0; i < 9; i++)
+        h[i] = slot->h[i];
+    bzi_homography_shrink(h, k);
+    for (int i = 0; i < 9 && k > 1; i++)
+        slot->h[i] = (float)h[i];
+    slot->x1 /= (int32_t)k;
+    slot->y1 /= (int32_t)k;
 }
 
 static uint32_t bzi_channels(uint32_t channels) { return channels == BZNA_CHANNELS_GRAY ? 1 : 3; }
@@ -12027,14 +12094,22 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 
 /* ==== 37. JPEG decode ================================================================================================
  * Calls: rooms 1-13. The only room that knows libjpeg-turbo. One of these a thread. Components come as planes of their
- * own ("raw data"), neither upsampled nor converted, and no row below those that are wanted is decoded. libjpeg keeps
- * the tables of pictures before; a picture that would use them was refused by bzi_jpeg_walk. What it allocates for a
+ * own ("raw data"), neither upsampled nor converted. Of rows above those that are wanted only the entropy coding is
+ * decoded, of those below nothing. libjpeg keeps the tables of pictures before; a picture that would use them was refused by bzi_jpeg_walk. What it allocates for a
  * picture it frees after it; coefficients of several scans take most, and bzi_jpeg_check_memory bounds them. */
 
 #ifndef BENZINA_NO_JPEG
 #  define BZI_TEXT_OF(version) #version
 #  define BZI_TEXT(version) BZI_TEXT_OF(version)
 #  define BZI_TURBO "libjpeg-turbo " BZI_TEXT(LIBJPEG_TURBO_VERSION)
+/* The edge of a block of a component, and the least of all of them: 8, unless the picture is shrunk. */
+#  if JPEG_LIB_VERSION >= 70
+#    define BZI_TURBO_EDGE(component)  (uint32_t)(component)->DCT_h_scaled_size
+#    define BZI_TURBO_LEAST_EDGE(info) (uint32_t)(info)->min_DCT_h_scaled_size
+#  else
+#    define BZI_TURBO_EDGE(component)  (uint32_t)(component)->DCT_scaled_size
+#    define BZI_TURBO_LEAST_EDGE(info) (uint32_t)(info)->min_DCT_scaled_size
+#  endif
 
 typedef struct bzi_turbo {
     struct jpeg_decompress_struct info;
@@ -12043,7 +12118,7 @@ typedef struct bzi_turbo {
     jmp_buf                       jump;       /* where errors go while libjpeg is at work */
     const bzi_memory             *memory;
     bzi_span                      data;
-    uint32_t                      rows;       /* that are wanted */
+    bzi_wanted                    wanted;
     uint32_t                      ended;      /* libjpeg has asked for more bytes than there are */
     uint8_t                      *plane[4];   /* of a component each */
     int64_t                       pitch[4];
@@ -12136,6 +12211,8 @@ static int bzi_turbo_start(bzi_turbo *turbo)
     info->raw_data_out = TRUE;
     info->do_fancy_upsampling = info->do_block_smoothing = FALSE;
     info->dct_method = JDCT_ISLOW;
+    info->scale_num = 1;
+    info->scale_denom = turbo->wanted.shrink;
     return jpeg_start_decompress(info) && info->num_components <= 4;
 }
 
@@ -12146,9 +12223,10 @@ static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, bzna_error *err)
     uint64_t offset[4] = { 0 }, size = 0;
     for (int i = 0; i < info->num_components; i++) {
         const jpeg_component_info *component = &info->comp_info[i];
-        turbo->pitch[i] = ((int64_t)component->width_in_blocks * DCTSIZE + 63) & ~(int64_t)63;
+        const uint32_t edge = BZI_TURBO_EDGE(component);
+        turbo->pitch[i] = ((int64_t)component->width_in_blocks * edge + 63) & ~(int64_t)63;
         offset[i] = size;
-        size += (uint64_t)turbo->pitch[i] * info->total_iMCU_rows * (uint64_t)component->v_samp_factor * DCTSIZE;
+        size += (uint64_t)turbo->pitch[i] * info->total_iMCU_rows * (uint64_t)component->v_samp_factor * edge;
     }
     if (!bzi_buffer_reserve(turbo->memory, &turbo->pixels, size, 0))
         return bzi_fail_memory(err, "a picture's planes");
@@ -12157,18 +12235,23 @@ static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Decodes into the planes, a row of MCUs at a time. */
+/* Decodes into the planes, a row of MCUs at a time: of those above the wanted ones no component is needed, so that
+ * their coefficients are read, and nothing is made of them. */
 static int bzi_turbo_read(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
-    const uint32_t lines = (uint32_t)info->max_v_samp_factor * DCTSIZE;
+    const uint32_t lines = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
     JSAMPROW rows[4][MAX_SAMP_FACTOR * DCTSIZE];
     JSAMPARRAY planes[4] = { rows[0], rows[1], rows[2], rows[3] };
-    while (info->output_scanline < turbo->rows && info->output_scanline < info->output_height) {
-        const int64_t n = info->output_scanline / lines;
-        for (int i = 0; i < info->num_components; i++)
-            for (int k = 0, each = info->comp_info[i].v_samp_factor * DCTSIZE; k < each; k++)
-                rows[i][k] = turbo->plane[i] + (n * each + k) * turbo->pitch[i];
+    while (info->output_scanline < (uint32_t)turbo->wanted.rows.end && info->output_scanline < info->output_height) {
+        const uint32_t n = info->output_scanline / lines;
+        for (int i = 0; i < info->num_components; i++) {
+            jpeg_component_info *component = &info->comp_info[i];
+            const uint32_t each = (uint32_t)component->v_samp_factor * BZI_TURBO_EDGE(component);
+            component->component_needed = (n + 1) * lines > (uint32_t)turbo->wanted.rows.first;
+            for (uint32_t k = 0; k < each; k++)
+                rows[i][k] = turbo->plane[i] + ((int64_t)n * each + k) * turbo->pitch[i];
+        }
         if (!jpeg_read_raw_data(info, planes, lines))
             return 0;
     }
@@ -12190,12 +12273,12 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
                     info->input_iMCU_row * (uint32_t)info->max_v_samp_factor * DCTSIZE, text);
 }
 
-/* Reads as many rows as are wanted into planes. */
-static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, uint32_t rows, bzna_error *err)
+/* Reads the rows that are wanted into planes. */
+static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, bzi_wanted wanted, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
     turbo->data = data;
-    turbo->rows = rows;
+    turbo->wanted = wanted;
     turbo->ended = turbo->info.input_iMCU_row = 0;
     turbo->source.next_input_byte = data.data;
     turbo->source.bytes_in_buffer = (size_t)data.size;
@@ -12212,19 +12295,24 @@ static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, int is_cmyk, bzna_pictur
 {
     const struct jpeg_decompress_struct *info = &turbo->info;
     const jpeg_component_info *in = info->comp_info;
-    const int h = info->max_h_samp_factor, v = info->max_v_samp_factor, width = (int)info->image_width;
-    const uint64_t size = (uint64_t)info->image_width * info->image_height;
+    const uint32_t h = (uint32_t)info->max_h_samp_factor * BZI_TURBO_LEAST_EDGE(info), width = info->output_width;
+    const uint32_t v = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
+    const uint64_t size = (uint64_t)width * info->output_height;
     if (!bzi_buffer_reserve(turbo->memory, &turbo->product, 3 * size, 0))
         return bzi_fail_memory(err, "a picture's planes");
-    for (uint32_t i = 0; i < 3; i++) {
-        uint8_t *dst = turbo->product.data + i * size;
-        picture->plane[is_cmyk ? (i + 2) % 3 : i] = dst;    /* C, M, Y become R, G, B */
+    for (uint32_t i = 0, end = (uint32_t)bzi_min((uint32_t)turbo->wanted.rows.end, info->output_height); i < 3; i++) {
+        uint32_t y = (uint32_t)turbo->wanted.rows.first;
+        const uint32_t edge = BZI_TURBO_EDGE(&in[i]), edge_k = BZI_TURBO_EDGE(&in[3]);
+        const uint32_t h_i = (uint32_t)in[i].h_samp_factor * edge, h_k = (uint32_t)in[3].h_samp_factor * edge_k;
+        const uint32_t v_i = (uint32_t)in[i].v_samp_factor * edge, v_k = (uint32_t)in[3].v_samp_factor * edge_k;
+        uint8_t *dst = turbo->product.data + i * size + (uint64_t)y * width;
+        picture->plane[is_cmyk ? (i + 2) % 3 : i] = turbo->product.data + i * size; /* C, M, Y become R, G, B */
         picture->pitch[i] = width;
-        for (int y = 0; y < (int)bzi_min(turbo->rows, info->image_height); y++) {
-            const uint8_t *row = turbo->plane[i] + turbo->pitch[i] * (y * in[i].v_samp_factor / v);
-            const uint8_t *k = turbo->plane[3] + turbo->pitch[3] * (y * in[3].v_samp_factor / v);
-            for (int x = 0; x < width; x++) {
-                const int sample = row[x * in[i].h_samp_factor / h], black = k[x * in[3].h_samp_factor / h];
+        for (; y < end; y++) {
+            const uint8_t *row = turbo->plane[i] + turbo->pitch[i] * (y * v_i / v);
+            const uint8_t *k = turbo->plane[3] + turbo->pitch[3] * (y * v_k / v);
+            for (uint32_t x = 0; x < width; x++) {
+                const int sample = row[x * h_i / h], black = k[x * h_k / h];
                 const int value = is_cmyk ? (sample * black + 127) / 255 :
                                   i == 0  ? ((255 - sample) * black + 127) / 255 : 128 + (128 - sample) * black / 255;
                 *dst++ = (uint8_t)(value > 255 ? 255 : value);
@@ -12234,13 +12322,14 @@ static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, int is_cmyk, bzna_pictur
     return BZNA_OK;
 }
 
-/* So many rows of a picture that was inspected. Its planes stay until the next call. */
-static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_format *format, uint32_t rows,
+/* Some rows of a picture that was inspected. Its planes stay until the next call. Of one that is shrunk, libjpeg may
+ * shrink chroma by less. */
+static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_format *format, bzi_wanted wanted,
                                     bzna_picture *picture, bzna_error *err)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
     const int is_rgb = format->color.matrix == 0;
-    bzna_status status = bzi_turbo_run(turbo, data, rows, err);
+    bzna_status status = bzi_turbo_run(turbo, data, wanted, err);
     if (status == BZNA_OK && (info->image_width != picture->frame_width || info->image_height != picture->frame_height))
         status = BZI_FAIL(err, BZNA_E_MISMATCH, "libjpeg-turbo's picture is %ux%u, not %ux%u", info->image_width,
                           info->image_height, picture->frame_width, picture->frame_height);
@@ -12250,6 +12339,11 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
         const uint32_t place = is_rgb ? (i + 2) % 3 : i;    /* R, G, B become G, B, R */
         picture->plane[place] = turbo->plane[i];
         picture->pitch[place] = turbo->pitch[i];
+    }
+    if (status == BZNA_OK && info->num_components == 3 &&
+        BZI_TURBO_EDGE(&info->comp_info[1]) > BZI_TURBO_LEAST_EDGE(info)) {
+        picture->chroma_shift_x--;                          /* it doubles both or none */
+        picture->chroma_shift_y--;
     }
     jpeg_abort_decompress(info);
     return status;
@@ -12268,16 +12362,10 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
  * recently used first, serve those that do not. It is flushed between pictures, and frame memory is cleared, because
  * H.265 slices that end early leave pixels unwritten and nobody says so. */
 
-/* A part of a frame, its end excluded; all 0: the whole. */
-typedef struct bzi_region {
-    uint32_t x0, y0, x1, y1;
-} bzi_region;
-
 typedef struct bzi_software {
     const bzi_memory *memory;
     uint32_t          max_edge_px;
     bzi_buffer        stream;         /* Annex B of the picture being decoded */
-    bzi_region        wanted;         /* of the frame of a grid, by the next call alone */
     uint32_t          tiles;          /* of a grid, that the last call has decoded */
     bzi_buffer        canvas;         /* a grid's tiles, put together */
     bzi_buffer        gathered;       /* an item that lies in pieces, put together */
@@ -12667,7 +12755,7 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
 
 /* As bzi_software_decode, below, but for a HEIF file. */
 static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_image *image, const bzi_format *format,
-                                           uint32_t rows, bzna_picture *picture, bzna_error *err)
+                                           bzi_wanted wanted, bzna_picture *picture, bzna_error *err)
 {
     const bzi_codec *row = bzi_codec_find(image->codec);
     if (row->planes) {
@@ -12676,12 +12764,12 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
     }
 #ifndef BENZINA_NO_JPEG
     if (image->codec == BZNA_CODEC_JPEG)
-        return bzi_turbo_decode(&software->turbo, bzi_image_data(image), format, rows, picture, err);
+        return bzi_turbo_decode(&software->turbo, bzi_image_data(image), format, wanted, picture, err);
 #endif
 #ifndef BENZINA_NO_AVCODEC
-    return bzi_av_decode(software, image, format, rows, picture, err);
+    return bzi_av_decode(software, image, format, (uint32_t)wanted.rows.end, picture, err);
 #else
-    (void)software, (void)format, (void)rows;
+    (void)software, (void)format, (void)wanted;
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no libavcodec, which decodes %s",
                     bzi_image_codec_name(image));
 #endif
@@ -12758,14 +12846,13 @@ static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *
     if ((status = bzi_picture_describe(&alone, software->max_edge_px, &format, picture, err)) != BZNA_OK)
         return status;
     software->tiles++;
-    return bzi_software_decode_one(software, coded, &format, picture->frame_height, picture, err);
+    return bzi_software_decode_one(software, coded, &format, bzi_picture_all(picture), picture, err);
 }
 
 /* The tiles that the wanted part of the frame touches, in their order. */
 static bzna_status bzi_heif_decode_grid(bzi_software *software, const bzi_heif *heif, const bzi_heif_item *item,
-                                        bzna_picture *canvas, bzna_error *err)
+                                        bzi_region wanted, bzna_picture *canvas, bzna_error *err)
 {
-    const bzi_region wanted = software->wanted;
     bzi_heif_grid grid;
     bzi_heif_item first, tile;
     bzna_image coded;
@@ -12795,7 +12882,7 @@ static bzna_status bzi_heif_decode_grid(bzi_software *software, const bzi_heif *
 
 /* Pre: the picture was described. */
 static bzna_status bzi_heif_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
-                                   bzna_picture *picture, bzna_error *err)
+                                   bzi_region wanted, bzna_picture *picture, bzna_error *err)
 {
     bzi_heif heif;
     bzi_heif_item item;
@@ -12805,7 +12892,7 @@ static bzna_status bzi_heif_decode(bzi_software *software, const bzna_image *ima
         return err->status;
     if (item.type == BZI_GRID)
         return bzi_canvas_make(software, format->chroma_format, picture, err) == BZNA_OK ?
-               bzi_heif_decode_grid(software, &heif, &item, picture, err) : err->status;
+               bzi_heif_decode_grid(software, &heif, &item, wanted, picture, err) : err->status;
     if (bzi_heif_coded(&heif, &item, &coded, err) != BZNA_OK ||
         bzi_heif_decode_item(software, &heif, &item, &coded, &decoded, err) != BZNA_OK)
         return err->status;
@@ -12847,18 +12934,17 @@ BZI_MAYBE_UNUSED static void bzi_region_add(bzi_region *region, const bzi_kernel
     }
 }
 
-/* So many rows of a picture, at least; of a grid, what software->wanted says. Pre: picture and format are what
- * bzi_picture_describe made of the image. The picture's planes belong to the decoder until its next call; elsewhere
- * they may hold anything. */
+/* Pre: picture and format are what bzi_picture_describe made of the image. The picture's planes belong to the decoder
+ * until its next call; outside what is wanted they may hold anything. Its sizes stay those of the whole picture. */
 static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
-                                       uint32_t rows, bzna_picture *picture, bzna_error *err)
+                                       bzi_wanted wanted, bzna_picture *picture, bzna_error *err)
 {
     software->tiles = 0;
 #ifndef BENZINA_NO_HEIF
     if (image->codec == BZNA_CODEC_HEIF)
-        return bzi_heif_decode(software, image, format, picture, err);
+        return bzi_heif_decode(software, image, format, wanted.part, picture, err);
 #endif
-    return bzi_software_decode_one(software, image, format, rows, picture, err);
+    return bzi_software_decode_one(software, image, format, wanted, picture, err);
 }
 
 struct bzna_decoder {
@@ -14856,7 +14942,7 @@ static bzna_status bzi_check_software(bzi_session *session, const bzna_image *im
     if (!software->memory)
         status = bzi_software_open(software, session->memory, session->device->desc.host->max_edge_px, err);
     if (status == BZNA_OK)
-        return bzi_software_decode(software, image, format, picture->frame_height, picture, err);
+        return bzi_software_decode(software, image, format, bzi_picture_all(picture), picture, err);
     memset(software, 0, sizeof *software);
     return status;
 }
@@ -16167,17 +16253,19 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
     return status;
 }
 
-/* The slots of one of the sample's pictures, which was decoded, but for where they lie. */
-static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const bzna_picture *picture, bzi_views *views,
-                                  bzna_error *err)
+/* The slots of one of the sample's pictures, which was decoded at 1/shrink of its size, but for where they lie. */
+static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const bzna_picture *picture, uint32_t shrink,
+                                  bzi_views *views, bzna_error *err)
 {
     const bzna_loader *loader = item->batch->loader;
     bzna_status status = BZNA_OK;
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
         const uint32_t end = output->picture == number ? output->first + output->views : 0;
-        for (uint32_t n = output->first; n < end && status == BZNA_OK; n++)
+        for (uint32_t n = output->first; n < end && status == BZNA_OK; n++) {
             status = bzi_slot_make(&views->slots[n], picture, &views->transforms[n], output->shape.channels, err);
+            bzi_slot_shrink(&views->slots[n], shrink);
+        }
     }
     return status;
 }
@@ -16757,15 +16845,18 @@ typedef struct bzi_plane {
     uint64_t pitch, offset;
 } bzi_plane;
 
-static uint32_t bzi_picture_planes(const bzna_picture *picture, bzi_plane planes[3], uint64_t *total)
+/* Of a picture that was decoded at 1/shrink of its size. */
+static uint32_t bzi_picture_planes(const bzna_picture *picture, uint32_t shrink, bzi_plane planes[3], uint64_t *total)
 {
     uint32_t count = picture->plane[1] ? 3 : 1, sample_bytes = picture->depth > 8 ? 2 : 1;
+    const uint64_t width = ((uint64_t)picture->frame_width + shrink - 1) / shrink;
+    const uint64_t height = ((uint64_t)picture->frame_height + shrink - 1) / shrink;
     *total = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t shift_x = i ? picture->chroma_shift_x : 0, shift_y = i ? picture->chroma_shift_y : 0;
         bzi_plane *plane = &planes[i];
-        plane->row_bytes = (((uint64_t)picture->frame_width + (1u << shift_x) - 1) >> shift_x) * sample_bytes;
-        plane->rows = ((uint64_t)picture->frame_height + (1u << shift_y) - 1) >> shift_y;
+        plane->row_bytes = ((width + (1u << shift_x) - 1) >> shift_x) * sample_bytes;
+        plane->rows = (height + (1u << shift_y) - 1) >> shift_y;
         plane->pitch = (plane->row_bytes + 255) & ~(uint64_t)255;
         plane->offset = *total;
         *total += plane->pitch * plane->rows;
@@ -16803,13 +16894,13 @@ static void bzi_plane_copy_row(uint8_t *dst, const uint8_t *src, uint64_t size, 
 }
 
 /* Copies a picture's planes to the device, where the warp reads them: *picture then has their addresses there. */
-static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, bzna_error *err)
+static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, uint32_t shrink, bzna_error *err)
 {
     bzi_device *device = worker->lane.device;
     void *stream = worker->lane.stream;
     bzi_plane planes[3];
     uint64_t total;
-    uint32_t count = bzi_picture_planes(picture, planes, &total);
+    uint32_t count = bzi_picture_planes(picture, shrink, planes, &total);
     bzna_status status;
     if ((status = bzi_device_await(device, worker->uploaded, err)) != BZNA_OK ||
         (status = bzi_worker_reserve(worker, total, err)) != BZNA_OK)
@@ -16842,46 +16933,67 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     return BZNA_OK;
 }
 
-/* How many rows of a picture's frame its views need. Its planes are not there yet. */
-static bzna_status bzi_worker_rows(bzi_worker *worker, const bzi_item *item, uint32_t number, uint32_t *rows,
-                                   bzna_error *err)
+/* What the views need of a JPEG, whose slots are made: the rows that one of them reads; shrunk, if the config allows
+ * it, by no more than each of them allows. */
+static void bzi_worker_want_rows(bzi_worker *worker, uint32_t number, bzi_wanted *wanted)
 {
     const bzna_loader *loader = worker->loader;
-    bzna_status status = bzi_item_slots(item, number, &worker->pictures[number], &worker->views, err);
-    *rows = 0;
-    for (uint32_t i = 0; i < loader->output_count && status == BZNA_OK; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        for (uint32_t view = 0; output->picture == number && view < output->views; view++) {
-            const bzi_kernel_slot *slot = &worker->views.slots[output->first + view];
-            uint32_t wanted = (uint32_t)(bzi_slot_last_row(slot, &output->kernel) + 1);
-            *rows = wanted > *rows ? wanted : *rows;
+    bzi_kernel_slot *slots = worker->views.slots;
+    wanted->rows = (bzi_rows){ 0, 0 };
+    wanted->shrink = loader->config.decode.jpeg_shrink ? 8 : 1;
+    for (uint32_t pass = 0; pass < 2; pass++)
+        for (uint32_t i = 0; i < loader->output_count; i++) {
+            const bzi_output *output = &loader->outputs[i];
+            const uint32_t end = output->picture == number ? output->first + output->views : 0;
+            for (uint32_t n = output->first; n < end; n++)
+                if (!pass) {
+                    wanted->shrink = (uint32_t)bzi_min(wanted->shrink, bzi_slot_may_shrink(&slots[n]));
+                } else {
+                    bzi_slot_shrink(&slots[n], wanted->shrink);
+                    bzi_rows_add(&wanted->rows, bzi_slot_rows(&slots[n], &output->kernel));
+                }
         }
-    }
-    return status;
 }
 
-/* Which part of a grid's frame its views read: its tiles. Pre: bzi_worker_rows has made their slots. */
-static bzi_region bzi_worker_wanted(const bzi_worker *worker, uint32_t number)
+/* Which part of a grid's frame they read. */
+static void bzi_worker_want_part(const bzi_worker *worker, uint32_t number, bzi_wanted *wanted)
 {
     const bzna_loader *loader = worker->loader;
-    bzi_region wanted = { UINT32_MAX, UINT32_MAX, 1, 1 };
+    wanted->part = (bzi_region){ UINT32_MAX, UINT32_MAX, 1, 1 };
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
         for (uint32_t view = 0; output->picture == number && view < output->views; view++)
-            bzi_region_add(&wanted, &worker->views.slots[output->first + view], &output->kernel);
+            bzi_region_add(&wanted->part, &worker->views.slots[output->first + view], &output->kernel);
     }
-    return wanted;
+}
+
+/* What is wanted of a picture, whose planes are not there yet: all of it, if it cannot be decoded in part. */
+static bzna_status bzi_worker_want(bzi_worker *worker, const bzi_item *item, uint32_t number, bzi_wanted *wanted,
+                                   bzna_error *err)
+{
+    const int is_jpeg = worker->images[number].coded.codec == BZNA_CODEC_JPEG;
+    bzna_status status = BZNA_OK;
+    *wanted = bzi_picture_all(&worker->pictures[number]);
+    if (!is_jpeg && !worker->formats[number].tiles)
+        return BZNA_OK;
+    status = bzi_item_slots(item, number, &worker->pictures[number], 1, &worker->views, err);
+    if (status == BZNA_OK && is_jpeg)
+        bzi_worker_want_rows(worker, number, wanted);
+    else if (status == BZNA_OK)
+        bzi_worker_want_part(worker, number, wanted);
+    return status;
 }
 
 /* All views of one of the sample's pictures. On the device they are gathered; bzi_worker_item launches, but for a
  * sample of several pictures, which take turns in the memory that they are uploaded to. */
-static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t number, bzna_error *err)
+static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t number, uint32_t shrink,
+                                   bzna_error *err)
 {
     bzna_loader *loader = worker->loader;
     bzna_picture *picture = &worker->pictures[number];
     bzna_status status;
-    if ((loader->on_device && (status = bzi_worker_upload(worker, picture, err)) != BZNA_OK) ||
-        (status = bzi_item_slots(item, number, picture, &worker->views, err)) != BZNA_OK)
+    if ((loader->on_device && (status = bzi_worker_upload(worker, picture, shrink, err)) != BZNA_OK) ||
+        (status = bzi_item_slots(item, number, picture, shrink, &worker->views, err)) != BZNA_OK)
         return status;
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
@@ -16924,7 +17036,6 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
 {
     const bzna_loader *loader = worker->loader;
     uint64_t begin = bzi_os_now_ns(), decoded;
-    uint32_t rows;
     bzna_status status;
     if (!loader->slot_bytes)
         return BZNA_OK;                                     /* only fields were asked for */
@@ -16932,17 +17043,15 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     if (status == BZNA_OK && bzi_loader_is_nvdec_jpeg(loader, worker->images[0].coded.codec, &worker->formats[0]))
         status = bzi_worker_refuse_jpeg(err);
     for (uint32_t i = 0; i < loader->pick_count && status == BZNA_OK; i++) {
-        if ((status = bzi_worker_rows(worker, item, i, &rows, err)) != BZNA_OK)
-            break;
-        if (worker->formats[i].tiles)
-            worker->software.wanted = bzi_worker_wanted(worker, i);
-        if ((status = bzi_software_decode(&worker->software, &worker->images[i].coded, &worker->formats[i], rows,
+        bzi_wanted wanted;
+        if ((status = bzi_worker_want(worker, item, i, &wanted, err)) != BZNA_OK ||
+            (status = bzi_software_decode(&worker->software, &worker->images[i].coded, &worker->formats[i], wanted,
                                           &worker->pictures[i], err)) != BZNA_OK)
             break;
         item->tiles += worker->software.tiles;
         decoded = bzi_os_now_ns();
         item->decode_ns += decoded - begin;
-        status = bzi_worker_warp(worker, item, i, err);
+        status = bzi_worker_warp(worker, item, i, wanted.shrink, err);
         begin = bzi_os_now_ns();
         item->warp_ns += begin - decoded;
     }
@@ -17246,7 +17355,7 @@ static void bzi_engine_map(bzi_engine *engine)
         bzi_engine_verify(engine, item, &flight);
     if (status == BZNA_OK &&
         (status = bzi_item_draw(item, &flight.picture, engine->views.transforms, err)) == BZNA_OK)
-        status = bzi_item_slots(item, 0, &flight.picture, &engine->views, err);
+        status = bzi_item_slots(item, 0, &flight.picture, 1, &engine->views, err);
     if (status == BZNA_OK)
         bzi_engine_add(engine, item, &flight);
     else
@@ -18465,6 +18574,8 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
                                     loader->jpeg.max_width, loader->jpeg.max_height, loader->jpeg.max_macroblocks };
         hash = bzi_hash(hash, limits, sizeof limits);
     }
+    if (loader->config.decode.jpeg_shrink)
+        hash = bzi_hash(hash, "shrink", sizeof "shrink");
     if (output->mean_bytes)
         hash = bzi_hash(hash, &output->mean_hash, sizeof output->mean_hash);
     return bzi_hash(hash, pick->name ? pick->name : "", pick->name ? strlen(pick->name) : 0);
@@ -18793,6 +18904,12 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.decoder: %u is not known", c->decode.decoder);
     if (c->decode.jpeg > BZNA_DECODER_NVDEC)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg: %u is not known", c->decode.jpeg);
+    if (c->decode.jpeg_shrink > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink: neither 0 nor 1");
+#ifdef BENZINA_NO_JPEG
+    if (c->decode.jpeg_shrink)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.decode.jpeg_shrink: this build has no libjpeg-turbo");
+#endif
 #ifdef BENZINA_NO_AVCODEC
     if (c->decode.verify_every)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.decode.verify_every: this build has no libavcodec");
@@ -18933,6 +19050,9 @@ static bzna_status bzi_settings_add(bzi_loader_settings *s, const char *where, c
     if (output->views > BZI_LIMIT_VIEWS - s->view_count)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u, and %u of other outputs: more than %u", where,
                         output->views, s->view_count, BZI_LIMIT_VIEWS);
+    if (s->config.decode.jpeg_shrink && (output->transform.antialias || output->transform.filter == BZNA_FILTER_NEAREST))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink: %s has a filter without antialias",
+                        where);
     while (output->picture < s->pick_count && !bzi_name_is(field, s->fields[output->picture]))
         output->picture++;
     if (output->picture == s->pick_count)
@@ -19329,7 +19449,7 @@ static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fiel
         (status = bzi_loader_make_items(loader, err)) != BZNA_OK)
         return status;
     loader->fingerprint = bzi_loader_fingerprint(loader);
-    loader->stills = bzi_dataset_hash_stills(loader->dataset);
+    loader->stills = bzi_dataset_hash_stills(loader->dataset, BZI_JPEG_DECODER);
 #ifdef BENZINA_NO_AVCODEC
     if (loader->slot_bytes && (loader->stills ? !BZI_SOFTWARE : !loader->pool))
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "decoder: this build has no libavcodec (BENZINA_NO_AVCODEC)");
@@ -20030,7 +20150,7 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
         BZI_API_END(status);
     alone = bzi_image_alone(&whole);
     if ((status = bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, &all, &e)) == BZNA_OK &&
-        (status = bzi_software_decode(&decoder->software, &whole, &format, all.frame_height, &all, &e)) == BZNA_OK)
+        (status = bzi_software_decode(&decoder->software, &whole, &format, bzi_picture_all(&all), &all, &e)) == BZNA_OK)
         bzi_struct_out(picture, picture->struct_size, &all, sizeof all);
     BZI_API_END(status);
 }

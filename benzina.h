@@ -1036,8 +1036,8 @@ typedef struct bzna_loader_read {
  * (E_UNSUPPORTED without). jpeg: with BZNA_DECODER_NVDEC, all JPEG that are baseline, 4:2:0, of a
  * size it takes (best: one) are NVDEC's, or opening fails; pixels differ by up to 4 of 255 */
 typedef struct bzna_loader_decode {
-    uint32_t decoder, threads, verify_every, jpeg;
-    uint64_t reserved[3];
+    uint32_t decoder, threads, verify_every, jpeg, jpeg_shrink, reserved0;
+    uint64_t reserved[2];
 } bzna_loader_decode;
 
 typedef struct bzna_loader_errors {

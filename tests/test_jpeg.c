@@ -1,5 +1,5 @@
 /* test_jpeg.c - JPEG as libjpeg-turbo decodes it: planes as TurboJPEG has them, no rows but those that a warp needs,
- * damage where it is. test_pictures.c has what Pillow makes of them. */
+ * shrunk where that is allowed, damage where it is. test_pictures.c has what Pillow makes of them. */
 #include "../benzina.c"
 #include "test.h"
 
@@ -41,7 +41,19 @@ static const kind kinds[] = {
     { "4:2:0 arithmetic", 2, 2, 3, 0, BASELINE, 0, 1 }, { "4:2:0 both", 2, 2, 3, 0, PROGRESSIVE, 0, 1 },
 };
 
-static bytes encoded(const kind *k)
+/* What TurboJPEG has no planes of. */
+static const kind with_black[] = { { "CMYK", 1, 1, 4, 1, BASELINE, 0, 0 }, { "YCCK 4:2:0", 2, 2, 4, 0, BASELINE, 0, 0 } };
+
+static double waves(int x, int y, int channel)
+{
+    static bzna_random random;
+    if (!x && !y && !channel)
+        bzna_random_init(&random, 7, 0, 0, 0);
+    return 128 + 90 * sin((x + channel / 3.) / 29. + y / 11.) + bzna_random_u32(&random) % 31;
+}
+
+/* picture: a sample of a channel, in turns. */
+static bytes encode(const kind *k, double (*picture)(int x, int y, int channel))
 {
     static const jpeg_scan_info scans[3] = { { 1, { 0 }, 0, 63, 0, 0 }, { 1, { 1 }, 0, 63, 0, 0 },
                                              { 1, { 2 }, 0, 63, 0, 0 } };
@@ -49,20 +61,19 @@ static bytes encoded(const kind *k)
     struct jpeg_error_mgr errors;
     unsigned char *data = NULL;
     unsigned long size = 0;
-    uint8_t row[3 * W];
+    uint8_t row[4 * W];
     JSAMPROW rows[1] = { row };
     bytes b;
-    bzna_random random;
-    bzna_random_init(&random, 7, 0, 0, 0);
     info.err = jpeg_std_error(&errors);
     jpeg_create_compress(&info);
     jpeg_mem_dest(&info, &data, &size);
     info.image_width = W;
     info.image_height = H;
     info.input_components = k->components;
-    info.in_color_space = k->components == 1 ? JCS_GRAYSCALE : JCS_RGB;
+    info.in_color_space = k->components == 1 ? JCS_GRAYSCALE : k->components == 4 ? JCS_CMYK : JCS_RGB;
     jpeg_set_defaults(&info);
-    jpeg_set_colorspace(&info, k->components == 1 ? JCS_GRAYSCALE : k->rgb ? JCS_RGB : JCS_YCbCr);
+    jpeg_set_colorspace(&info, k->components == 1 ? JCS_GRAYSCALE : k->components == 4 ? k->rgb ? JCS_CMYK : JCS_YCCK :
+                               k->rgb ? JCS_RGB : JCS_YCbCr);
     jpeg_set_quality(&info, 85, TRUE);
     info.comp_info[0].h_samp_factor = k->h;
     info.comp_info[0].v_samp_factor = k->v;
@@ -77,7 +88,7 @@ static bytes encoded(const kind *k)
     jpeg_start_compress(&info, TRUE);
     for (int y = 0; y < H; y++) {
         for (int i = 0; i < W * k->components; i++)
-            row[i] = (uint8_t)(128 + 90 * sin(i / 29. + y / 11.) + bzna_random_u32(&random) % 31);
+            row[i] = (uint8_t)picture(i / k->components, y, i % k->components);
         jpeg_write_scanlines(&info, rows, 1);
     }
     jpeg_finish_compress(&info);
@@ -86,6 +97,8 @@ static bytes encoded(const kind *k)
     free(data);
     return b;
 }
+
+static bytes encoded(const kind *k) { return encode(k, waves); }
 
 static const kind *kind_of(const char *name)
 {
@@ -101,8 +114,8 @@ static const bzi_memory memory = { { .alloc = bzi_os_alloc, .release = bzi_os_re
 static bzi_software decoders[2];              /* of all rows; of some */
 static bzna_error last;
 
-/* So many rows; what is below them keeps nothing of pictures before. */
-static bzna_status decode(bzi_software *decoder, bytes b, uint32_t rows, bzna_picture *picture)
+/* What is wanted; other rows keep nothing of pictures before. */
+static bzna_status decode_wanted(bzi_software *decoder, bytes b, bzi_wanted wanted, bzna_picture *picture)
 {
     bzna_image coded;
     bzi_image image;
@@ -116,10 +129,16 @@ static bzna_status decode(bzi_software *decoder, bytes b, uint32_t rows, bzna_pi
     if (!decoder->memory && bzi_software_open(decoder, &memory, 16384, &last) != BZNA_OK)
         abort();
     if (decoder->turbo.pixels.data)
-        memset(decoder->turbo.pixels.data, rows ? 0xa5 : 0x5a, (size_t)decoder->turbo.pixels.capacity);
+        memset(decoder->turbo.pixels.data, decoder == decoders ? 0xa5 : 0x5a, (size_t)decoder->turbo.pixels.capacity);
     bzi_error_init(&last);
     status = bzi_picture_describe(&image, 16384, &format, picture, &last);
-    return status ? status : bzi_software_decode(decoder, &coded, &format, rows, picture, &last);
+    return status ? status : bzi_software_decode(decoder, &coded, &format, wanted, picture, &last);
+}
+
+/* So many rows. */
+static bzna_status decode(bzi_software *decoder, bytes b, uint32_t rows, bzna_picture *picture)
+{
+    return decode_wanted(decoder, b, (bzi_wanted){ { 0, (int32_t)rows }, 1 }, picture);
 }
 
 /* Whether two pictures are the same down to a row of luma. */
@@ -216,52 +235,234 @@ static void random_transform(bzna_random *random, bzna_transform *t, const bzna_
     t->antialias = t->filter == BZNA_FILTER_AREA ? BZNA_ANTIALIAS_AUTO : bzna_random_u32(random) % 2;
 }
 
+/* The slot of a warp of a picture at 1/k of its size. */
+static bzi_kernel_slot slot_of(const bzna_picture *picture, const bzna_transform *t, uint32_t k)
+{
+    bzi_kernel_slot slot;
+    CHECK_EQ(bzi_slot_make(&slot, picture, t, BZNA_CHANNELS_RGB, &last), BZNA_OK);
+    bzi_slot_shrink(&slot, k);
+    return slot;
+}
+
+static void warp(const bzna_picture *picture, const bzna_transform *t, uint32_t k, const bzi_kernel_output *to,
+                 float *pixels)
+{
+    static float workspace[1 << 18];
+    bzi_kernel_slot slot = slot_of(picture, t, k);
+    slot.dst = (uint64_t)(uintptr_t)pixels;
+    CHECK(bzi_kernel_workspace_bytes(&slot, to) <= sizeof workspace);
+    bzi_kernel_warp(&slot, to, workspace, sizeof workspace);
+}
+
+/* Whether the rows of MCUs above those that are wanted are as they were before. */
+static int is_untouched(const bzi_turbo *turbo, bzi_rows rows)
+{
+    const struct jpeg_decompress_struct *info = &turbo->info;
+    const uint32_t lines = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
+    for (int i = 0; i < info->num_components; i++) {
+        const uint64_t each = (uint64_t)info->comp_info[i].v_samp_factor * BZI_TURBO_EDGE(&info->comp_info[i]);
+        for (uint64_t n = 0; n < (uint64_t)rows.first / lines * each * (uint64_t)turbo->pitch[i]; n++)
+            if (turbo->plane[i][n] != 0x5a)
+                return 0;
+    }
+    return 1;
+}
+
+enum { OUT_W = 9, OUT_H = 7 };
+
 TEST(a_warp_of_the_rows_that_it_needs_is_that_of_the_whole_picture)
 {
     const uint32_t rounds = ROUNDS(80, 20);
-    const bzna_output out = { .struct_size = sizeof out, .width = 19, .height = 17 };
+    const bzna_output out = { .struct_size = sizeof out, .width = OUT_W, .height = OUT_H };
     const bzi_kernel_output to = bzi_output_make(&out);
-    uint32_t stopped = 0, tried = 0;
+    uint32_t stopped = 0, tried = 0, above = 0, shrunk[9] = { 0 };
     bzna_random random;
     bzna_random_init(&random, 3, 0, 0, 0);
-    for (size_t i = 0; i < COUNT(kinds); i++) {
-        bytes b = encoded(&kinds[i]);
-        bzna_picture all, some;
+    for (size_t i = 0; i < COUNT(kinds) + COUNT(with_black); i++) {
+        const kind *one = i < COUNT(kinds) ? &kinds[i] : &with_black[i - COUNT(kinds)];
+        bytes b = encoded(one);
         uint32_t different = 0;
-        CHECK_EQ(decode(&decoders[0], b, H, &all), BZNA_OK);
+        bzna_picture all, some;
+        CHECK_EQ(decode(&decoders[1], b, H, &some), BZNA_OK);   /* has memory for all rows */
         for (uint32_t n = 0; n < rounds; n++) {
-            static float pixels[2][3 * 19 * 17], workspace[1 << 18];
+            static float pixels[2][3 * OUT_W * OUT_H];
             bzna_transform t;
+            bzi_wanted wanted = { { 0, H }, 1 };
             bzi_kernel_slot slot;
-            uint32_t rows;
             random_transform(&random, &t, &out);
-            all.orientation = 1 + n % 8;
+            CHECK_EQ(decode_wanted(&decoders[0], b, wanted, &all), BZNA_OK);
             some = all;
+            some.orientation = 1 + n % 8;
             memset(some.plane, 0, sizeof some.plane);       /* as a loader asks: planes come later */
-            CHECK_EQ(bzi_slot_make(&slot, &some, &t, BZNA_CHANNELS_RGB, &last), BZNA_OK);
-            rows = (uint32_t)(bzi_slot_last_row(&slot, &to) + 1);
-            for (int k = 0; k < 2; k++) {
-                bzna_picture *picture = k ? &some : &all;
-                if (k)
-                    CHECK_EQ(decode(&decoders[1], b, rows, &some), BZNA_OK);
-                picture->orientation = 1 + n % 8;
-                CHECK_EQ(bzi_slot_make(&slot, picture, &t, BZNA_CHANNELS_RGB, &last), BZNA_OK);
-                slot.dst = (uint64_t)(uintptr_t)pixels[k];
-                CHECK(bzi_kernel_workspace_bytes(&slot, &to) <= sizeof workspace);
-                bzi_kernel_warp(&slot, &to, workspace, sizeof workspace);
-            }
+            slot = slot_of(&some, &t, 1);
+            wanted.shrink = n % 3 ? bzi_slot_may_shrink(&slot) : 1;
+            if (wanted.shrink > 1)
+                CHECK_EQ(decode_wanted(&decoders[0], b, wanted, &all), BZNA_OK);
+            bzi_slot_shrink(&slot, wanted.shrink);
+            wanted.rows = bzi_slot_rows(&slot, &to);
+            CHECK_EQ(decode_wanted(&decoders[1], b, wanted, &some), BZNA_OK);
+            all.orientation = some.orientation = 1 + n % 8;
+            warp(&all, &t, wanted.shrink, &to, pixels[0]);
+            warp(&some, &t, wanted.shrink, &to, pixels[1]);
             different += memcmp(pixels[0], pixels[1], sizeof pixels[0]) != 0;
             tried++;
-            stopped += decoders[1].turbo.info.output_scanline < H;
-            CHECK(decoders[1].turbo.info.output_scanline < rows + 8 * (uint32_t)kinds[i].v);
+            shrunk[wanted.shrink]++;
+            above += wanted.rows.first >= 16;
+            stopped += decoders[1].turbo.info.output_scanline < decoders[1].turbo.info.output_height;
+            CHECK(decoders[1].turbo.info.output_scanline < (uint32_t)wanted.rows.end + 8 * (uint32_t)one->v);
+            CHECK(is_untouched(&decoders[1].turbo, wanted.rows));
         }
         if (different) {
-            printf("  %s: %u of %u warps are not those of the whole picture\n", kinds[i].name, different, rounds);
+            printf("  %s: %u of %u warps are not those of the whole picture\n", one->name, different, rounds);
             test_failures++;
         }
         free(b.data);
     }
-    CHECK(stopped > tried / 4);
+    CHECK(stopped > tried / 4 && above > tried / 8);
+    CHECK(shrunk[2] > tried / 16 && shrunk[4] > tried / 16 && shrunk[8] > tried / 200);
+}
+
+/* ---- Shrunk ------------------------------------------------------------------------------------------------------ */
+
+/* The other way to have libjpeg shrink: rows of pixels, where chroma that is subsampled repeats. */
+static void scanlines(bytes b, uint32_t k, uint8_t *pixels, uint32_t *width, uint32_t *height)
+{
+    struct jpeg_decompress_struct info;
+    struct jpeg_error_mgr errors;
+    info.err = jpeg_std_error(&errors);
+    jpeg_create_decompress(&info);
+    jpeg_mem_src(&info, b.data, (unsigned long)b.size);
+    jpeg_read_header(&info, TRUE);
+    info.out_color_space = info.jpeg_color_space;
+    info.do_fancy_upsampling = info.do_block_smoothing = FALSE;
+    info.dct_method = JDCT_ISLOW;
+    info.scale_num = 1;
+    info.scale_denom = k;
+    jpeg_start_decompress(&info);
+    *width = info.output_width;
+    *height = info.output_height;
+    while (info.output_scanline < info.output_height) {
+        JSAMPROW row = pixels + (size_t)info.output_scanline * info.output_width * (size_t)info.num_components;
+        jpeg_read_scanlines(&info, &row, 1);
+    }
+    jpeg_finish_decompress(&info);
+    jpeg_destroy_decompress(&info);
+}
+
+TEST(shrunk_planes_are_libjpegs_rows)
+{
+    static uint8_t rows[4 * PIXELS];
+    for (size_t i = 0; i < COUNT(kinds) + COUNT(with_black); i++) {
+        const kind *one = i < COUNT(kinds) ? &kinds[i] : &with_black[i - COUNT(kinds)];
+        const uint32_t n = (uint32_t)one->components;
+        bytes b = encoded(one);
+        for (uint32_t k = 1; k <= 8; k *= 2) {
+            const bzi_wanted wanted = { { 0, H }, k };
+            uint32_t width, height, different = 0;
+            bzna_picture picture;
+            CHECK_EQ(decode_wanted(&decoders[0], b, wanted, &picture), BZNA_OK);
+            scanlines(b, k, rows, &width, &height);
+            CHECK(width == (W + k - 1) / k && height == (H + k - 1) / k);
+            CHECK(picture.width == W && picture.height == H);
+            if (!strcmp(one->name, "4:2:0"))
+                CHECK_EQ(picture.chroma_shift_x | picture.chroma_shift_y, k == 1);
+            for (uint32_t p = 0; p < (n == 1 ? 1 : 3); p++)
+                for (uint32_t at = 0; at < width * height; at++) {
+                    const uint32_t x = at % width >> (p ? picture.chroma_shift_x : 0);
+                    const uint32_t y = at / width >> (p ? picture.chroma_shift_y : 0);
+                    const uint8_t *plane = picture.plane[one->rgb ? (p + 2) % 3 : p], *pixel = rows + at * n;
+                    const int value = plane[y * (uint64_t)picture.pitch[p] + x];
+                    const int wish = n < 4     ? pixel[p] :
+                                     one->rgb ? (pixel[p] * pixel[3] + 127) / 255 :
+                                     p == 0    ? ((255 - pixel[0]) * pixel[3] + 127) / 255 :
+                                                 128 + (128 - pixel[p]) * pixel[3] / 255;
+                    different += value != (wish > 255 ? 255 : wish);
+                }
+            if (different) {
+                printf("  %s at 1/%u: %u samples differ\n", one->name, k, different);
+                test_failures++;
+            }
+        }
+        free(b.data);
+    }
+}
+
+static double slopes(int x, int y, int channel) { return channel ? 60 + 1.5 * y : 15 + 2.4 * x; }
+
+/* A slope shows where samples lie: half a pixel of the shrunk picture would be 1.2 or more of 255. */
+TEST(a_shrunk_picture_lies_where_the_whole_one_does)
+{
+    static const char *const names[] = { "4:2:0", "4:2:2", "4:4:4", "4:4:0", "gray" };
+    const bzna_output out = { .struct_size = sizeof out, .width = OUT_W, .height = OUT_H };
+    const bzi_kernel_output to = bzi_output_make(&out);
+    for (size_t i = 0; i < COUNT(names); i++) {
+        kind like = *kind_of(names[i]);
+        bytes b = encode(&like, slopes);
+        for (uint32_t n = 0; n < 24; n++) {
+            static float pixels[2][3 * OUT_W * OUT_H];
+            const uint32_t k = 2u << n / 8, orientation = 1 + n % 8;
+            const int turned = orientation > 4;
+            double difference[3] = { 0 }, shrink = k * 1.02;
+            bzna_picture picture;
+            bzna_transform t;
+            bzna_transform_init(&t, sizeof t);
+            memset(t.homography, 0, sizeof t.homography);
+            t.homography[0] = t.homography[4] = shrink;
+            t.homography[2] = ((turned ? H : W) - 1 - shrink * (OUT_W - 1)) / 2;
+            t.homography[5] = ((turned ? W : H) - 1 - shrink * (OUT_H - 1)) / 2;
+            t.homography[8] = 1;
+            if (k == 8)                       /* otherwise it would reach outside */
+                t.homography[0] = t.homography[4] = 8, t.homography[2] = 3.5, t.homography[5] = 3.5;
+            for (int j = 0; j < 2; j++) {
+                const bzi_wanted wanted = { { 0, H }, j ? k : 1 };
+                CHECK_EQ(decode_wanted(&decoders[0], b, wanted, &picture), BZNA_OK);
+                picture.orientation = orientation;
+                bzi_kernel_slot slot = slot_of(&picture, &t, 1);
+                CHECK_EQ(bzi_slot_may_shrink(&slot), k);
+                warp(&picture, &t, wanted.shrink, &to, pixels[j]);
+            }
+            for (int at = 0; at < 3 * OUT_W * OUT_H; at++) {
+                const int x = at % OUT_W, y = at / OUT_W % OUT_H;   /* taps at the edges are cut off otherwise */
+                if (x && y && x < OUT_W - 2 && y < OUT_H - 2)
+                    difference[at / (OUT_W * OUT_H)] += pixels[0][at] - pixels[1][at];
+            }
+            for (int p = 0; p < 3; p++)
+                if (fabs(difference[p] / ((OUT_W - 3) * (OUT_H - 3))) > 0.5) {
+                    printf("  %s at 1/%u, orientation %u: %.2f\n", names[i], k, orientation, difference[p]);
+                    test_failures++;
+                }
+        }
+        free(b.data);
+    }
+}
+
+/* No more than the least of what it does along its two axes; not where the filter would not antialias then. */
+TEST(a_picture_is_shrunk_by_no_more_than_its_warp_does)
+{
+    static const struct { double h[9]; uint32_t filter, antialias, shrink; } cases[] = {
+        { { 1.9, 0, 0, 0, 9, 0, 0, 0, 1 }, 0, 0, 1 },     { { 2, 0, 0, 0, 9, 0, 0, 0, 1 }, 0, 0, 2 },
+        { { -3.99, 0, 90, 0, 4, 0, 0, 0, 1 }, 0, 0, 2 },  { { 4, 0, 0, 0, -4, 70, 0, 0, 1 }, 0, 0, 4 },
+        { { 0, 9, 0, 8, 0, 0, 0, 0, 1 }, 0, 0, 8 },       { { 99, 0, 0, 0, 99, 0, 0, 0, 1 }, 0, 0, 8 },
+        { { 4, 4, 0, -4, 4, 40, 0, 0, 1 }, 0, 0, 4 },     { { 4, 0, 0, 0, 4, 0, 0.001, 0, 1 }, 0, 0, 1 },
+        { { 4, 0, 0, 0, 4, 0, 0, 0, 1 }, BZNA_FILTER_NEAREST, 0, 1 },
+        { { 4, 0, 0, 0, 4, 0, 0, 0, 1 }, BZNA_FILTER_LINEAR, BZNA_ANTIALIAS_OFF, 1 },
+        { { 4, 0, 0, 0, 4, 0, 0, 0, 1 }, BZNA_FILTER_LANCZOS3, 0, 4 },
+    };
+    bzna_picture picture = { .struct_size = sizeof picture, .depth = 8, .width = W, .height = H, .frame_width = W,
+                             .frame_height = H, .orientation = 1, .color = { 1, 13, 5, 1, 1 } };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        bzna_transform t;
+        bzna_transform_init(&t, sizeof t);
+        memcpy(t.homography, cases[i].h, sizeof t.homography);
+        t.filter = cases[i].filter;
+        t.antialias = cases[i].antialias;
+        const bzi_kernel_slot slot = slot_of(&picture, &t, 1);
+        CHECK_EQ(bzi_slot_may_shrink(&slot), cases[i].shrink);
+        picture.crop_x = 1;
+        const bzi_kernel_slot cropped = slot_of(&picture, &t, 1);
+        CHECK_EQ(bzi_slot_may_shrink(&cropped), 1);
+        picture.crop_x = 0;
+    }
 }
 
 /* ---- Damage ------------------------------------------------------------------------------------------------------ */
@@ -582,6 +783,9 @@ TEST(decoders_are_closed)                     /* what the tests above have used 
 TEST_MAIN(RUN(planes_are_those_of_turbojpeg)
           RUN(arithmetic_coding_has_the_pixels_of_huffmans)
           RUN(a_warp_of_the_rows_that_it_needs_is_that_of_the_whole_picture)
+          RUN(shrunk_planes_are_libjpegs_rows)
+          RUN(a_shrunk_picture_lies_where_the_whole_one_does)
+          RUN(a_picture_is_shrunk_by_no_more_than_its_warp_does)
           RUN(what_ends_early_is_good_down_to_the_row_that_is_named)
           RUN(damage_is_of_no_matter_above_it)
           RUN(of_several_scans_all_must_be_whole)

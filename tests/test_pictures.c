@@ -271,10 +271,11 @@ TEST(rows_above_are_those_of_the_whole_picture)
         const bzi_image image = bzi_image_alone(&coded);
         static uint8_t whole[3][PIXELS];
         for (uint32_t rows = H; rows; rows--) {
+            const bzi_wanted wanted = { { 0, (int32_t)rows }, 1 };
             bzi_format format;
             bzna_picture picture;
             REQUIRE(bzi_picture_describe(&image, W, &format, &picture, &last) == BZNA_OK);
-            CHECK_EQ(bzi_software_decode(&decoder->software, &coded, &format, rows, &picture, &last), BZNA_OK);
+            CHECK_EQ(bzi_software_decode(&decoder->software, &coded, &format, wanted, &picture, &last), BZNA_OK);
             for (int p = 0; p < 3 && picture.plane[p]; p++) {
                 const uint32_t sx = p ? picture.chroma_shift_x : 0, sy = p ? picture.chroma_shift_y : 0;
                 for (uint32_t y = 0; y < (rows + sy) >> sy; y++) {

@@ -71,7 +71,7 @@ TEST(rows_behind_the_last_one_change_no_bit_and_the_last_one_does)
             slot.h[1 + 2 * k] += (float)random_real(-0.5, 0.5);
         for (int k = 0; i % 4 == 3 && k < 2; k++)
             slot.h[6 + k] += (float)random_real(-0.02, 0.02);
-        const int32_t last = bzi_slot_last_row(&slot, &out);
+        const int32_t last = bzi_slot_rows(&slot, &out).end - 1;
         CHECK(last >= -1 && last <= slot.y1);
         bzi_kernel_warp_plain(&slot, &out);
         overwrite(planes, &slot, last + 1, 0x55);
@@ -103,7 +103,7 @@ TEST(a_matrix_from_nowhere_has_some_last_row)
         const bzi_kernel_output out = { 5, 5, 25, 5, 1, 0, 3, 0 };
         for (int k = random_int(1, 5); k > 0; k--)
             slot.h[random_int(0, i % 2 ? 8 : 5)] = hostile[random_u32() % COUNT(hostile)];
-        const int32_t last = bzi_slot_last_row(&slot, &out);
+        const int32_t last = bzi_slot_rows(&slot, &out).end - 1;
         CHECK(last >= -1 && last <= slot.y1);
     }
 }
