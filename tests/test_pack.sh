@@ -335,9 +335,9 @@ output_tests() {
     expect 0 "the new archive is complete" "$bzna" verify --decode "$t/kept.bzna"
 
     halted_pack "$t/locked.bzna"
-    refused 1 "locked.bzna.partial: another bzna pack is writing it" "a second pack to the same output" \
+    refused 1 "locked.bzna.partial: another bzna is writing it" "a second pack to the same output" \
         "$bzna" pack "$t/exif" -o "$t/locked.bzna"
-    refused 1 "another bzna pack is writing it" "a second pack to the same output with --overwrite" \
+    refused 1 "another bzna is writing it" "a second pack to the same output with --overwrite" \
         "$bzna" pack "$t/exif" -o "$t/locked.bzna" \
         --overwrite
     kill -CONT $halted
@@ -409,7 +409,7 @@ size_tests() {
     run "$bzna" list --json "$t/sizes.bzna"
     same "no thumbnail" "$(grep '"a.ppm"' "$t/out" | grep -c bzna_thumb)" 0
     for wrong in "--frame 100" "--frame 8" "--frame big" "--thumb 600" "--thumb 8" "--codec jpeg --frame 64" "--codec copy --max-edge 9" \
-        "--shard 3/3" "--shard 1" "--shard -1/2" "--background pink" "--preset swift" "--lossless --codec jpeg" "--encoder libx264 --codec h265"; do
+        "--shard 3/3" "--shard 1" "--shard -1/2" "--background pink" "--preset swift" "--lossless --codec jpeg" "--preset fast --codec jpeg" "--report x.txt" "--encoder libx264 --codec h265"; do
         # shellcheck disable=SC2086  # the options are words
         refused 2 "--" "$wrong" "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" $wrong
     done
@@ -422,7 +422,7 @@ chroma_444_tests() {
     mkdir "$t/colors"
     cp "$t/drawn/shapes/00.ppm" "$t/colors/a.ppm"
     for codec in h265 h264 jpeg; do
-        expect 0 "4:4:4 as $codec" "$bzna" pack "$t/colors" -o "$t/colors.bzna" --preset ultrafast --overwrite --chroma 444 --codec $codec
+        expect 0 "4:4:4 as $codec" "$bzna" pack "$t/colors" -o "$t/colors.bzna" --overwrite --chroma 444 --codec $codec
         expect 0 "it decodes" "$bzna" verify --decode "$t/colors.bzna"
         run "$bzna" extract "$t/colors.bzna" 0 -o "$t/x.yuv"
         [ $codec = jpeg ] && area=$((120 * 90)) || area=$((512 * 512))
@@ -430,7 +430,8 @@ chroma_444_tests() {
     done
     if ! command -v ffmpeg >/dev/null 2>&1; then skip "--lossless loses nothing" "ffmpeg is not installed"; return; fi
     ffmpeg -v error -i "$t/colors/a.ppm" -vf scale=out_range=full:out_color_matrix=bt601:flags=area+accurate_rnd+full_chroma_inp+bitexact,format=yuv444p -f rawvideo -y "$t/expected.yuv" 2>&1
-    for codec in h265 h264; do
+    for codec in h265 h264 av1; do
+        if [ $codec = av1 ] && ! ffmpeg -v error -encoders 2>&1 | grep -q libaom-av1; then skip "--lossless as av1" "no libaom-av1"; continue; fi
         expect 0 "--lossless as $codec" "$bzna" pack "$t/colors" -o "$t/colors.bzna" --preset ultrafast --overwrite --chroma 444 --codec $codec --lossless --frame exact
         run "$bzna" extract "$t/colors.bzna" 0 -o "$t/x.yuv"
         run "$bzna" list --json "$t/colors.bzna"
@@ -523,6 +524,44 @@ data_set_tests() {
     refused 1 "absent" "a file that is not there" "$bzna" pack "$t/absent.tar" -o "$t/wrong.bzna"
 }
 
+# PSNR and SSIM against ffmpeg's own of the same planes.
+report_tests() {
+    mkdir -p "$t/quality"
+    cp "$t/drawn/plasma/00.ppm" "$t/quality/a<b>.ppm"
+    cp "$t/drawn/fractals/01.ppm" "$t/quality/c.ppm"
+    echo none >"$t/quality/d.txt"
+    expect 1 "--report .json" "$bzna" pack "$t/quality" -o "$t/quality.bzna" --preset ultrafast --crf 40 --chroma 444 --report "$t/report.json"
+    json "$t/report.json" "the report is JSON"
+    says "$t/report.json" '"reason":"not a picture' "it names what was left out"
+    same "it tells the sizes of sources and samples" "$(grep -o '"source_bytes":[0-9]*,"bytes":[0-9]*' "$t/report.json" | tail -n 2 | tr '\n' ' ')" \
+        "$("$bzna" list "$t/quality.bzna" | awk 'NR > 1 { print $3 }' | { read -r a; read -r b
+           echo "\"source_bytes\":$(wc -c <"$t/quality/a<b>.ppm"),\"bytes\":$a \"source_bytes\":$(wc -c <"$t/quality/c.ppm"),\"bytes\":$b "; })"
+    if command -v ffmpeg >/dev/null 2>&1; then
+        for i in 0:500x333:plasma/00 1:333x251:fractals/01; do
+            size=${i#*:} file=${i##*:}
+            size=${size%:*}
+            run "$bzna" extract "$t/quality.bzna" "${i%%:*}" --track bzna_input -o "$t/x.yuv"
+            ffmpeg -v info -f rawvideo -pix_fmt yuv444p -s 512x512 -i "$t/x.yuv" -i "$t/drawn/$file.ppm" -lavfi "[0]crop=${size%x*}:${size#*x}:0:0[a];[1]scale=out_range=full:out_color_matrix=bt601:flags=area+accurate_rnd+full_chroma_inp+bitexact,format=yuv444p,split[b][c];[a]split[d][e];[d][b]psnr;[e][c]ssim" -f null - >"$t/log" 2>&1
+            same "PSNR and SSIM of $file are ffmpeg's" \
+                "$(grep -o '"psnr":[0-9.]*,"ssim":[0-9.]*' "$t/report.json" | sed -n "$((${i%%:*} + 1))p" | tr -c '0-9.\n' ' ' | awk '{ printf "%.2f %.3f", $1, $2 }')" \
+                "$(awk '/PSNR/ { sub(/.*average:/, ""); p = $1 } /SSIM Y/ { sub(/.*SSIM Y:/, ""); s = $1 } END { printf "%.2f %.3f", p, s }' "$t/log")"
+        done
+    else skip "PSNR and SSIM are ffmpeg's" "ffmpeg is not installed"; fi
+    expect 1 "--report .html" "$bzna" pack "$t/quality" -o "$t/quality.bzna" --preset ultrafast --report "$t/report.html" --overwrite
+    same "the page shows both pictures of both" "$(grep -o '<img src="data:image/jpeg;base64,' "$t/report.html" | wc -l | tr -d ' ')" 4
+    says "$t/report.html" "a&lt;b&gt;.ppm: PSNR" "names are escaped"
+    says "$t/report.html" "d.txt: not a picture" "the page names what was left out"
+    if [ -n "$python" ]; then
+        expect 0 "the page is well formed" "$python" -c '
+import html.parser, sys
+class Page(html.parser.HTMLParser):
+    open = []
+    def handle_starttag(self, tag, _): tag in ("img", "meta") or self.open.append(tag)
+    def handle_endtag(self, tag): assert self.open.pop() == tag, tag
+p = Page(); p.feed(open(sys.argv[1]).read()); assert not p.open' "$t/report.html"
+    fi
+}
+
 pack_tests
 movie_tests
 orientation_tests
@@ -541,4 +580,5 @@ chroma_444_tests
 background_tests
 target_tests
 data_set_tests
+report_tests
 finish

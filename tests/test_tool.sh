@@ -49,7 +49,7 @@ usage_tests() {
     refused 2 "--layout" "a layout that is not among the choices" "$bzna" batch $data/mini_h265.bzna -o "$t/nowhere" --layout nchw
     refused 2 "--channels" "channels that are not among the choices" "$bzna" bench $data/mini_h265.bzna --channels YUV
     refused 2 "--sessions" "too many sessions" "$bzna" batch $data/mini_h265.bzna -o "$t/nowhere" --sessions 257
-    refused 2 "INDEX" "an index that is not a number" "$bzna" extract $data/mini_h265.bzna one --md5
+    refused 1 "neither an index" "neither an index nor a name" "$bzna" extract $data/mini_h265.bzna one --md5
     refused 2 "x.gif" "a format that extract cannot write" "$bzna" extract $data/mini_h265.bzna 0 -o "$t/x.gif"
     refused 2 "nothing to do" "extract without anything to do" "$bzna" extract $data/mini_h265.bzna 0
     refused 2 "frobnicate" "an unknown command" "$bzna" frobnicate

@@ -1,6 +1,7 @@
 /* archive.c - opens contexts, data sets and loaders, and reads samples: most of what the tool needs of the library */
 #include "tool.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -185,6 +186,26 @@ bzna_status archive_filename(const archive *a, uint64_t index, tool_buffer *buff
     bzna_status status = archive_value_read(a, index, &field, buffer, &value, err);
     *name = status == BZNA_OK ? (const char *)value.data : NULL;
     return status == BZNA_E_NOT_FOUND ? BZNA_OK : status;
+}
+
+int archive_find_sample(const archive *a, const char *argument, uint64_t *index)
+{
+    tool_buffer buffer = { NULL, 0 };
+    const char *name;
+    char *end;
+    uint64_t found = 0;
+    errno = 0;
+    *index = strtoull(argument, &end, 10);
+    if (end != argument && !*end && !errno && argument[0] != '-') return EXIT_OK;
+    for (uint64_t i = 0; i < a->count; i++) {
+        if (archive_filename(a, i, &buffer, &name, NULL) < 0 || !name || strcmp(name, argument)) continue;
+        if (found++ == 0) *index = i;
+        else if (found == 2)
+            tool_error("\"%s\": samples %" PRIu64 " and %" PRIu64 " have that name: give an index", argument, *index, i);
+    }
+    free(buffer.data);
+    if (!found) tool_error("\"%s\": neither an index, a number from 0, nor the name of a sample", argument);
+    return found == 1 ? EXIT_OK : EXIT_INPUT;
 }
 
 const char *archive_default_track(const bzna_sample *sample)

@@ -111,6 +111,13 @@ tool_progress tool_progress_start(const char *items, uint64_t total)
 enum { PROGRESS_TERMINAL_MS = 200, PROGRESS_LINE_MS = 10000, PROGRESS_BAR = 20 };
 
 /* "12 of 100 pictures, 3.4 MB, 1 failed, 52.1 a second, 0:00:02 left" */
+static void progress_json(const tool_progress *p, uint64_t done, double seconds)
+{
+    fprintf(stderr, "{\"done\":%" PRIu64 ",\"total\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"left_out\":%" PRIu64
+            ",\"seconds\":%.1f,\"per_second\":%.1f}\n", done, p->total, p->bytes, p->failed, seconds,
+            seconds > 0 ? (double)(done - p->first) / seconds : 0);
+}
+
 static void progress_text(const tool_progress *p, uint64_t done, double seconds, char *text, size_t size)
 {
     char bytes[32] = "", failed[32] = "";
@@ -126,16 +133,18 @@ void tool_progress_show(tool_progress *p, uint64_t done)
 {
     int64_t now = tool_now_ns();
     char text[200], bar[PROGRESS_BAR + 1];
-    if (now - p->shown_ns < (p->is_terminal ? PROGRESS_TERMINAL_MS : PROGRESS_LINE_MS) * INT64_C(1000000)) return;
+    int is_bar = p->is_terminal && !p->is_json;
+    if (now - p->shown_ns < (is_bar ? PROGRESS_TERMINAL_MS : PROGRESS_LINE_MS) * INT64_C(1000000)) return;
     double seconds = (double)(now - p->start_ns) * 1e-9;
+    p->shown_ns = now;
+    if (p->is_json) { progress_json(p, done, seconds); return; }
     progress_text(p, done, seconds, text, sizeof text);
     for (int i = 0; i < PROGRESS_BAR; i++)
         bar[i] = (double)done * PROGRESS_BAR > (double)p->total * i ? '=' : ' ';
     bar[PROGRESS_BAR] = 0;
-    if (p->is_terminal) fprintf(stderr, "\r[%s] %s\033[K", bar, text);
-    else                fprintf(stderr, "%s\n", text);
-    p->shown_ns = now;
-    p->is_shown = p->is_terminal;
+    if (is_bar) fprintf(stderr, "\r[%s] %s\033[K", bar, text);
+    else        fprintf(stderr, "%s\n", text);
+    p->is_shown = is_bar;
 }
 
 void tool_progress_end(const tool_progress *p)

@@ -1,11 +1,11 @@
 /* extract.c - bzna extract: one picture of a data set, decoded or not, or another field */
 #include "tool.h"
 
-#include <errno.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <libavcodec/avcodec.h>
 #include <libavutil/md5.h>
 #include <libavutil/mem.h>
 
@@ -171,7 +171,7 @@ static int write_stream(const bzna_image *image, const char *path)
 /* ---- the command ---- */
 
 typedef enum extract_format {
-    EXTRACT_NONE, EXTRACT_PPM, EXTRACT_PNG, EXTRACT_PLANES, EXTRACT_STREAM, EXTRACT_UNKNOWN
+    EXTRACT_NONE, EXTRACT_PPM, EXTRACT_PNG, EXTRACT_JPEG, EXTRACT_PLANES, EXTRACT_STREAM, EXTRACT_UNKNOWN
 } extract_format;
 
 typedef struct extension {
@@ -190,16 +190,17 @@ static const extension extensions[] = {
     { ".h264", EXTRACT_STREAM, BZNA_CODEC_H264 },
     { ".264",  EXTRACT_STREAM, BZNA_CODEC_H264 },
     { ".obu",  EXTRACT_STREAM, BZNA_CODEC_AV1 },
-    { ".jpg",  EXTRACT_STREAM, BZNA_CODEC_JPEG },
-    { ".jpeg", EXTRACT_STREAM, BZNA_CODEC_JPEG },
+    { ".jpg",  EXTRACT_JPEG, BZNA_CODEC_JPEG },
+    { ".jpeg", EXTRACT_JPEG, BZNA_CODEC_JPEG },
 };
 
-static extension extension_of(const char *path)
+/* --as, else the extension of -o's file; standard output has none, and gets PNG. */
+static extension extension_of(const tool_options *o)
 {
-    if (!path) return (extension){ NULL, EXTRACT_NONE, 0 };
-    const char *dot = strrchr(path, '.');
+    if (!o->out) return (extension){ NULL, EXTRACT_NONE, 0 };
+    const char *dot = o->as ? o->as : !strcmp(o->out, "-") ? ".png" : strrchr(o->out, '.');
     for (size_t i = 0; dot && i < LENGTH(extensions); i++)
-        if (!strcmp(dot, extensions[i].text)) return extensions[i];
+        if (!strcmp(dot + (*dot == '.'), extensions[i].text + 1)) return extensions[i];
     return (extension){ NULL, EXTRACT_UNKNOWN, 0 };
 }
 
@@ -239,7 +240,29 @@ static const char *choose_track(extraction *x)
     x->sample = (bzna_sample){ .struct_size = sizeof x->sample };
     if (x->options->track) return x->options->track;
     if (bzna_dataset_get_sample(x->archive->dataset, x->index, &x->sample, sizeof x->sample, &err) < 0) return "image";
-    return archive_default_track(&x->sample);
+    const char *track = archive_default_track(&x->sample);
+    for (uint32_t i = 0; i < x->sample.image_count && i < BZNA_IMAGES_MAX && !x->options->json; i++)
+        if (strcmp(x->sample.image_names[i], track))
+            fprintf(stderr, "bzna: note: this is the sample's %s; --track %s is its other picture\n", track,
+                    x->sample.image_names[i]);
+    return track;
+}
+
+/* Encoded anew, upright. */
+static int write_jpeg(const extraction *x)
+{
+    tool_options options = { .quality = 95 };
+    const pack_settings s = { .options = &options, .encoder = "mjpeg", .codec = BZNA_CODEC_JPEG, .smallest_px = 1,
+                              .frame_step_px = 16 };
+    const pack_file sample = { .path = x->options->operand[0], .archive = x->archive, .index = x->index,
+                               .track = x->track };
+    pack_encoded jpeg = { NULL }, none = { NULL };
+    char *reason = pack_encode_file(&s, &sample, &jpeg, &none);
+    int result = reason ? tool_error("%s: sample %" PRIu64 ": %s", sample.path, x->index, reason)
+                        : write_bytes(x->options->out, jpeg.packet->data, (size_t)jpeg.packet->size);
+    free(reason);
+    av_packet_free(&jpeg.packet);
+    return result;
 }
 
 static int extract_decoded(const extraction *x)
@@ -275,13 +298,16 @@ static int extract(extraction *x)
     tool_buffer buffer = { NULL, 0 };
     int result = EXIT_OK;
     x->track = choose_track(x);
+    int is_written = 0;
     if (archive_read_picture(x->archive, x->index, x->track, &buffer, &x->image, &err) < 0)
         result = tool_error("%s", err.message);
     else if (x->as.format == EXTRACT_STREAM && x->as.codec != x->image.codec)
         result = refuse_stream(x);
-    else if (x->as.format == EXTRACT_STREAM)
-        result = write_stream(&x->image, o->out);
-    if (result == EXIT_OK && (x->as.format != EXTRACT_STREAM || o->md5 || o->json)) result = extract_decoded(x);
+    else if (x->as.format == EXTRACT_STREAM || (x->as.format == EXTRACT_JPEG && x->image.codec == BZNA_CODEC_JPEG))
+        result = write_stream(&x->image, o->out), is_written = 1;
+    else if (x->as.format == EXTRACT_JPEG)
+        result = write_jpeg(x), is_written = 1;
+    if (result == EXIT_OK && (!is_written || o->md5 || o->json)) result = extract_decoded(x);
     free(buffer.data);
     return result;
 }
@@ -340,8 +366,13 @@ static int extraction_check(const extraction *x)
     const tool_options *o = x->options;
     if (o->field && (o->track || o->md5))
         tool_error("--field takes no picture apart: --track and --md5 mean nothing with it");
+    else if (o->out && !strcmp(o->out, "-") && (o->json || o->md5))
+        tool_error("-o - writes the picture to standard output, where --json and --md5 print");
+    else if (o->as && (o->field || !o->out))
+        tool_error("--as says the format of -o's picture");
     else if (!o->field && x->as.format == EXTRACT_UNKNOWN)
-        tool_error("%s: the name must end in .png, .ppm, .yuv, .jpg, .h265, .h264 or .obu", o->out);
+        tool_error("%s: the name must end in .png, .ppm, .yuv, .jpg, .h265, .h264 or .obu%s", o->out,
+                   o->as ? ", or --as be one of these" : "");
     else if (!o->field && x->as.format == EXTRACT_NONE && !o->md5 && !o->json)
         tool_error("nothing to do: give -o, --field or --md5");
     else
@@ -352,17 +383,11 @@ static int extraction_check(const extraction *x)
 int tool_run_extract(const tool_options *o)
 {
     archive a;
-    char *end = NULL;
-    errno = 0;
-    extraction x = { .options = o, .archive = &a, .as = extension_of(o->out) };
-    x.index = strtoull(o->operand[1], &end, 10);
-    if (end == o->operand[1] || *end || errno || o->operand[1][0] == '-') {
-        tool_error("INDEX must be a number from 0, not \"%s\"", o->operand[1]);
-        return EXIT_USAGE;
-    }
+    extraction x = { .options = o, .archive = &a, .as = extension_of(o) };
     if (extraction_check(&x)) return EXIT_USAGE;
     if (archive_open(&a, o)) return EXIT_INPUT;
-    int result = o->field ? extract_field(&x) : extract(&x);
+    int result = archive_find_sample(&a, o->operand[1], &x.index);
+    if (result == EXIT_OK) result = o->field ? extract_field(&x) : extract(&x);
     archive_close(&a);
     return result;
 }

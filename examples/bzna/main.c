@@ -9,11 +9,13 @@
  *     bzna sheet DATA -o OUT.png       samples, or one sample under several augmentations, on one labelled sheet
  *     bzna view DATA -o OUT.html       a page of samples, to look through in a browser
  *     bzna bench DATA                  pictures per second
+ *     bzna merge DATA... -o OUT.bzna   one archive of several; append, subset, split: others of coded samples
+ *     bzna diff DATA DATA              in what two data sets differ
  *     bzna index FILE...               an index beside each .tar or .rec, so that it opens at once
  *     bzna devices                     GPUs, and what their video decoders decode
  *
  * The library is used through benzina.h alone; libavformat, libavcodec and libswscale read and encode pictures. A file
- * for each command, and five for pack; in this one, the tables of commands and options.
+ * for each command or kind of them, several for pack; in this one, the tables of commands and options.
  *
  * Exit status: 0 success, 1 bad input, 2 bad command line. */
 #include "tool.h"
@@ -120,17 +122,41 @@ static const tool_option pack_options[] = {
     { "shard", 0, KIND_TEXT, FIELD(shard), 0, 0, "I/N", NULL,
       "only share I of N, from 0/N to N-1/N: one behind the other, all nearly as large" },
     OPTION_JOBS("processes that encode (default: one for each processor); they do not change the archive"),
+    { "classes", 0, KIND_TEXT, FIELD(classes), 0, 0, "FILE", NULL,
+      "names of the class folders, one a line, in the order of their numbers;\nother folders are refused" },
+    { "splits", 0, KIND_TEXT, FIELD(splits), 0, 0, "S=DIR,...", NULL,
+      "train=DIR,validation=DIR,test=DIR instead of DIR: folders of the same classes,\n"
+      "which the archive has in that order, and each split by its name" },
     { "class-order", 0, KIND_CHOICE, FIELD(class_order), 0, 0, "numeric|text", NULL,
       "numeric numbers class folders as 0, 1, 2, 10; text as 0, 1, 10, 2\n"
       "(default: text, with a warning if the two differ)" },
+    { "report", 0, KIND_TEXT, FIELD(report), 0, 0, "FILE", NULL,
+      "PSNR and SSIM of every picture, and what was left out: .json, or .html\nwith the worst 20 beside their sources" },
     OPTION_FLAG("resume", resume, "go on with an interrupted run: only what it has not done is encoded"),
     OPTION_FLAG("overwrite", overwrite, "replace OUT.bzna if it exists, and what an interrupted run has left"),
     OPTION_JSON, OPTION_END
 };
 static const tool_option json_options[] = { OPTION_JSON, OPTION_END };
+#define OPTION_OVERWRITE OPTION_FLAG("overwrite", overwrite, "replace what exists")
+#define OPTION_OUT { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "OUT.bzna", NULL, "the archive to write" }
+static const tool_option index_options[] = { OPTION_OUT, OPTION_OVERWRITE, OPTION_JSON, OPTION_END };
+static const tool_option merge_options[] = { OPTION_OUT, OPTION_OVERWRITE, OPTIONS_DATASET, OPTION_JSON, OPTION_END };
+static const tool_option subset_options[] = {
+    OPTION_OUT,
+    { "indices", 0, KIND_TEXT, FIELD(indices), 0, 0, "FILE", NULL, "numbers of samples, from 0" },
+    { "class", 0, KIND_TEXT, FIELD(class_name), 0, 0, "NAME", NULL, "a class, by its name or its number" },
+    OPTION_OVERWRITE, OPTIONS_DATASET, OPTION_JSON, OPTION_END
+};
+static const tool_option split_options[] = {
+    OPTION_OUT,
+    { "parts", 0, KIND_INTEGER, FIELD(parts), 1, 99999, "N", NULL, "how many archives" },
+    OPTION_OVERWRITE, OPTIONS_DATASET, OPTION_JSON, OPTION_END
+};
 static const tool_option dataset_options[] = { OPTIONS_DATASET, OPTION_JSON, OPTION_END };
 static const tool_option extract_options[] = {
-    { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "FILE", NULL, "the file to write; its extension selects the format" },
+    { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "FILE", NULL, "the file to write, - for standard output; its extension selects the format" },
+    { "as", 0, KIND_TEXT, FIELD(as), 0, 0, "png|ppm|yuv|jpg|h265|h264|obu", NULL,
+      "the format, whatever the file's name is (default of standard output: png)" },
     OPTION_TRACK("the picture of the sample to extract: its field, image or thumb\n"
                  "(default: an archive's full picture, else the first one)"),
     { "field", 0, KIND_TEXT, FIELD(field), 0, 0, "NAME", NULL,
@@ -205,7 +231,7 @@ static const tool_command commands[] = {
       "was not interrupted. Files count as the same while their names, sizes, times of modification and classes\n"
       "are. --resume without anything to go on with begins.\n\n"
       "Exit status: 0 all files packed; 1 some files left out, or an error; 2 bad command line, or OUT.bzna or\n"
-      "what an interrupted run has left exists, and neither --resume nor --overwrite says what to do.", -1, pack_options, tool_run_pack },
+      "what an interrupted run has left exists, and neither --resume nor --overwrite says what to do.", OPERANDS_ANY, pack_options, tool_run_pack },
     { "info", "DATA", "what a data set is",
       DATA_HELP
       "Prints what kind of data set it is, its size in bytes, the numbers of samples, of targets and of classes with\n"
@@ -222,13 +248,13 @@ static const tool_command commands[] = {
       "name is \"-\" in text and null in JSON; fields that a sample does not have are left out, and of bytes only\n"
       "their number is printed. Damaged samples are listed with the error, and the exit status is 1.",
       1, dataset_options, tool_run_list },
-    { "extract", "DATA INDEX", "one picture or field of a data set",
+    { "extract", "DATA INDEX|NAME", "one picture or field of a data set",
       DATA_HELP
-      "Extracts sample INDEX, from 0. The extension of -o's file selects the format:\n"
+      "Extracts sample INDEX, from 0, or the one whose file name NAME is. The extension of -o's file selects the format:\n"
       "  .png .ppm            the picture in RGB, upright, without padding\n"
       "  .yuv                 the planes of the decoded frame, padding included, one after the other: Y, Cb, Cr, or\n"
       "                       G, B, R of what is coded in RGB\n"
-      "  .jpg .jpeg           a JPEG's own bytes\n"
+      "  .jpg .jpeg           a JPEG's own bytes; of other pictures, a JPEG of quality 95, upright\n"
       "  .h265 .h264 .obu     the encoded picture as a bitstream: Annex B, or OBUs of AV1\n"
       "With --field, the value of that field is written instead, or printed without -o: of a picture, its own bytes.",
       2, extract_options, tool_run_extract },
@@ -261,12 +287,30 @@ static const tool_command commands[] = {
       "threads and the encoded pictures in memory. The two take turns, so that other work on the machine slows both.\n"
       "Where NVDEC decodes, only the loader is measured, including all work on the device.",
       1, bench_options, tool_run_bench },
+    { "merge", "DATA... -o OUT.bzna", "one archive of several, without encoding",
+      "Copies the samples of all data sets, one behind the other, into an archive: pictures as they are coded, targets,\n"
+      "names, splits. What an archive cannot hold (a PNG in a tar) is left out, by name: bzna pack encodes it.",
+      OPERANDS_SOME, merge_options, tool_run_merge },
+    { "append", "ARCHIVE DATA...", "add the samples of data sets to an archive",
+      "Writes ARCHIVE.partial, with the samples of ARCHIVE and of all others behind them, as bzna merge does, and puts\n"
+      "it in ARCHIVE's place when it is complete.", OPERANDS_SOME, dataset_options, tool_run_append },
+    { "subset", "DATA -o OUT.bzna", "an archive of some samples, without encoding",
+      "Copies samples as bzna merge does: those whose numbers a file has, in its order, or those of a class.",
+      1, subset_options, tool_run_subset },
+    { "split", "DATA -o OUT.bzna --parts N", "several archives of one, without encoding",
+      "Copies the samples, as bzna merge does, into N archives of nearly as many each, one behind the other:\n"
+      "OUT-00000-of-00004.bzna and so on.", 1, split_options, tool_run_split },
+    { "diff", "DATA DATA", "in what two data sets differ",
+      "Compares sample by sample: names, targets, and pictures as they are coded. The exit status is 0 if nothing\n"
+      "differs, and 1 if something does.", 2, dataset_options, tool_run_diff },
     { "index", "FILE...", "an index beside each .tar or .rec, so that it opens at once",
       "Writes SHARD.idx beside SHARD.tar, as wds2idx of NVIDIA DALI does: where the members of each sample lie; or\n"
       "RECORDS.idx beside RECORDS.rec, as MXNet does: where its records begin. A file that has one is opened without\n"
       "a walk over its headers. An index that is there is replaced. One that contradicts its file is refused until it\n"
-      "is removed or written again. Names with blanks cannot stand in the index of a tar.",
-      -1, json_options, tool_run_index },
+      "is removed or written again. Names with blanks cannot stand in the index of a tar.\n\n"
+      "With -o NEW.bzna, an archive that lost its end, or was never indexed: its samples, up to the first that is not\n"
+      "whole, are copied into a new one. Which split they are of is lost.",
+      OPERANDS_SOME, index_options, tool_run_index },
     { "devices", "", "GPUs, and what their video decoders decode",
       "Prints every CUDA device: memory, compute capability, NVDEC engines, and the codecs, chroma formats, bit\n"
       "depths and frame sizes that they decode, with what came of their self-check: NVDEC decodes built-in pictures.\n"

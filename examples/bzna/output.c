@@ -18,20 +18,22 @@ static int utf8_length(const unsigned char *text)
     return length;
 }
 
-void tool_json_string(const char *text)
+void tool_json_write(FILE *file, const char *text)
 {
-    if (!text) { fputs("null", stdout); return; }
-    putchar('"');
+    if (!text) { fputs("null", file); return; }
+    fputc('"', file);
     for (const unsigned char *at = (const unsigned char *)text; *at;) {
         int length = utf8_length(at);
-        if (!length)                        fputs("\\ufffd", stdout);
-        else if (*at == '"' || *at == '\\') printf("\\%c", *at);
-        else if (*at < 0x20 || *at == 0x7F) printf("\\u%04x", *at);
-        else                                fwrite(at, 1, (size_t)length, stdout);
+        if (!length)                        fputs("\\ufffd", file);
+        else if (*at == '"' || *at == '\\') fprintf(file, "\\%c", *at);
+        else if (*at < 0x20 || *at == 0x7F) fprintf(file, "\\u%04x", *at);
+        else                                fwrite(at, 1, (size_t)length, file);
         at += length ? length : 1;
     }
-    putchar('"');
+    fputc('"', file);
 }
+
+void tool_json_string(const char *text) { tool_json_write(stdout, text); }
 
 void tool_print_text(FILE *file, const char *text)
 {
@@ -50,8 +52,9 @@ tool_fourcc_text tool_fourcc(uint32_t code)
 
 int tool_file_open(tool_file *out, const char *path)
 {
-    out->path = path;
-    out->file = fopen(path, "wb");
+    int is_stdout = !strcmp(path, "-");
+    out->path = is_stdout ? "standard output" : path;
+    out->file = is_stdout ? stdout : fopen(path, "wb");
     return out->file ? EXIT_OK : tool_error("%s: cannot be written: %s", path, strerror(errno));
 }
 
@@ -59,6 +62,6 @@ int tool_file_close(tool_file *out)
 {
     int failed = ferror(out->file);
     errno = 0;
-    if (!fclose(out->file) && !failed) return EXIT_OK;
+    if (!(out->file == stdout ? fflush(stdout) : fclose(out->file)) && !failed) return EXIT_OK;
     return tool_error("%s: cannot be written: %s", out->path, errno ? strerror(errno) : "write error");
 }

@@ -192,12 +192,13 @@ static char *picture_encode(const pack_settings *s, const AVFrame *picture, size
     frame->width = frame_edge(s, to.width, step);
     frame->height = frame_edge(s, to.height, step);
     if (av_frame_get_buffer(frame, 0) < 0) exit(tool_error("out of memory"));
-    *result = (pack_encoded){ NULL, s->codec, to.width, to.height, frame->width, frame->height };
+    *result = (pack_encoded){ NULL, s->codec, to.width, to.height, frame->width, frame->height, 0, 0, 0 };
     char *reason = pack_frame_fill(picture, to.width, to.height, frame);
     if (!reason) {
         result->packet = tool_checked(av_packet_alloc());
         reason = frame_encode(s, frame, result->packet);
     }
+    if (!reason && s->options->report) reason = pack_quality_measure(frame, result->packet, s->codec, result);
     av_frame_free(&frame);
     return reason;
 }
@@ -222,7 +223,8 @@ static char *thumbnail_encode(const pack_settings *s, const AVFrame *picture, si
 {
     int longest = FFMAX(full.width, full.height);
     if (!s->thumb_px || longest <= s->thumb_px) return NULL;
-    return picture_encode(s, picture, size_limit(full, longest, s->thumb_px), round_up(s->thumb_px, 16), thumb);
+    return picture_encode(s, picture, size_limit(full, longest, s->thumb_px),
+                          round_up(FFMAX(s->thumb_px, s->smallest_px), 16), thumb);
 }
 
 char *pack_encode_file(const pack_settings *s, const pack_file *file, pack_encoded *input, pack_encoded *thumb)
@@ -231,7 +233,7 @@ char *pack_encode_file(const pack_settings *s, const pack_file *file, pack_encod
     AVPacket *bytes = tool_checked(av_packet_alloc());
     char *reason = pack_picture_read(s, file, bytes, &picture);
     if (!reason && s->is_copy && bytes->size > 2 && !memcmp(bytes->data, "\xff\xd8\xff", 3)) {
-        *input = (pack_encoded){ bytes, BZNA_CODEC_JPEG, 0, 0, 0, 0 };
+        *input = (pack_encoded){ bytes, BZNA_CODEC_JPEG, 0, 0, 0, 0, 1, PACK_PSNR_MAX, 1 };
         bytes = NULL;
     } else if (!reason) {
         size full = size_wanted(s, picture);

@@ -20,6 +20,14 @@ static void names_add(pack_names *n, char *name)
     n->names[n->count++] = name;
 }
 
+/* The place of a name; count if it is not there. */
+static size_t names_find(const pack_names *n, const char *name)
+{
+    size_t i = 0;
+    while (i < n->count && strcmp(n->names[i], name)) i++;
+    return i;
+}
+
 static void names_free(pack_names *n)
 {
     for (size_t i = 0; i < n->count; i++) free(n->names[i]);
@@ -201,18 +209,111 @@ static int root_collect(pack_files *f, const char *root)
     return error ? tool_error("%s: cannot be opened: %s", root, strerror(error)) : EXIT_OK;
 }
 
-static int folder_of_classes_collect(pack_files *f, const char *root, const char *class_order)
+/* Takes the classes from a file, one a line, and refuses folders that are not among them. */
+static int classes_read(pack_names *classes, const char *path, const char *root)
+{
+    pack_names listed = { NULL, 0, 0 };
+    FILE *in = fopen(path, "r");
+    char *line = NULL;
+    size_t capacity = 0;
+    int result = EXIT_OK;
+    if (!in) return tool_error("%s: cannot be opened: %s", path, strerror(errno));
+    while (getline(&line, &capacity, in) >= 0) {
+        line[strcspn(line, "\r\n")] = 0;
+        if (*line) names_add(&listed, tool_format("%s", line));
+    }
+    if (ferror(in)) result = tool_error("%s: cannot be read", path);
+    fclose(in);
+    free(line);
+    for (size_t i = 0; i < classes->count && result == EXIT_OK; i++)
+        if (names_find(&listed, classes->names[i]) == listed.count)
+            result = tool_error("%s/%s: is no class of %s", root, classes->names[i], path);
+    names_free(classes);
+    *classes = listed;
+    return result;
+}
+
+/* Adds the files of every class folder in root. Classes without a folder have no files. */
+static void class_folders_collect(pack_files *f, const char *root)
+{
+    for (size_t i = 0; i < f->classes.count; i++) {
+        char *path = tool_format("%s/%s", root, f->classes.names[i]);
+        if (tool_is_folder(path)) folder_collect(f, path, (int64_t)i, 0);
+        else                      free(path);
+    }
+}
+
+static int folder_of_classes_collect(pack_files *f, const tool_options *o, const char *root)
 {
     f->root_size = strlen(root) + 1;
     if (root_collect(f, root)) return EXIT_INPUT;
     for (size_t i = 0; i < f->count && f->classes.count; i++)
         f->list[i].reason = tool_format("lies outside every class folder");
-    if (classes_check_splits(&f->classes, root)) return EXIT_INPUT;
-    classes_sort(&f->classes, class_order);
-    for (size_t i = 0; i < f->classes.count; i++)
-        folder_collect(f, tool_format("%s/%s", root, f->classes.names[i]), (int64_t)i, 0);
-    pack_targets_beside(f);
+    if (o->classes) {
+        if (classes_read(&f->classes, o->classes, root)) return EXIT_INPUT;
+    } else {
+        if (classes_check_splits(&f->classes, root)) return EXIT_INPUT;
+        classes_sort(&f->classes, o->class_order);
+    }
+    class_folders_collect(f, root);
     return EXIT_OK;
+}
+
+
+/* ---- splits ---- */
+
+/* One split's files, with the classes of the first. */
+static int split_collect(pack_files *f, const tool_options *o, const char *root, uint32_t split)
+{
+    pack_files own = { .list = NULL };
+    pack_names classes = f->classes;
+    int result = folder_of_classes_collect(&own, o, root);
+    if (result == EXIT_OK && !f->count) {
+        f->classes = own.classes;
+        own.classes = (pack_names){ NULL, 0, 0 };
+    }
+    size_t *number = tool_checked(calloc(own.classes.count + 1, sizeof *number));
+    for (size_t i = 0; i < own.classes.count && result == EXIT_OK; i++)
+        if ((number[i] = names_find(&classes, own.classes.names[i])) == classes.count)
+            result = tool_error("%s/%s: is a class that the first split has not", root, own.classes.names[i]);
+    for (size_t i = 0; i < own.count; i++)
+        if (own.list[i].target >= 0 && (size_t)own.list[i].target < own.classes.count)
+            own.list[i].target = (int64_t)number[own.list[i].target];
+    pack_targets_beside(&own);
+    for (size_t i = 0; i < own.count; i++) {
+        own.list[i].split = split;
+        *files_next(f) = own.list[i];
+    }
+    free(number);
+    names_free(&own.classes);
+    free(own.list);
+    return result;
+}
+
+/* "train=DIR,validation=DIR,test=DIR", in whichever order: the archive has them in this one. */
+static int splits_collect(pack_files *f, const tool_options *o)
+{
+    static const char *const names[] = { NULL, "train", "validation", "test" };
+    char *text = tool_format("%s", o->splits), *at = text;
+    const char *roots[LENGTH(names)] = { NULL };
+    int result = EXIT_OK;
+    while (at && result == EXIT_OK) {
+        char *comma = strchr(at, ','), *equals = strchr(at, '=');
+        uint32_t split = LENGTH(names);
+        if (comma) *comma++ = 0;
+        if (equals) *equals++ = 0;
+        while (--split && strcmp(names[split], at)) continue;
+        if (!split || !equals || !*equals || roots[split])
+            result = tool_error("--splits must be train=DIR,validation=DIR,test=DIR, or some of them, not \"%s\"",
+                                o->splits);
+        else
+            roots[split] = equals;
+        at = comma;
+    }
+    for (uint32_t split = 1; split < LENGTH(names) && result == EXIT_OK; split++)
+        if (roots[split]) result = split_collect(f, o, roots[split], split);
+    free(text);
+    return result;
 }
 
 
@@ -290,7 +391,11 @@ static int operand_collect(pack_files *f, const tool_options *o, const char *pat
     struct stat status;
     int is_there = !stat(path, &status), is_file = is_there && S_ISREG(status.st_mode);
     if (is_there && S_ISDIR(status.st_mode) && !o->list) {
-        if (o->operand_count == 1) return folder_of_classes_collect(f, path, o->class_order);
+        if (o->operand_count == 1) {
+            int result = folder_of_classes_collect(f, o, path);
+            pack_targets_beside(f);
+            return result;
+        }
         return tool_error("%s: is a folder, and only one can be packed at a time: classes are numbered by folder", path);
     }
     archive *a = archive_add(f, o, path, &err);
@@ -319,9 +424,10 @@ static void files_keep_shard(pack_files *f, uint64_t shard, uint64_t shard_count
 int pack_files_collect(pack_files *f, const pack_settings *s)
 {
     const tool_options *o = s->options;
+    if (o->splits && splits_collect(f, o)) return EXIT_INPUT;
     for (int i = 0; i < o->operand_count; i++)
         if (operand_collect(f, o, o->operand[i])) return EXIT_INPUT;
-    if (!f->count) return tool_error("%s: there are no files in it", o->operand[0]);
+    if (!f->count) return tool_error("%s: there are no files in it", o->splits ? o->splits : o->operand[0]);
     if (o->targets && pack_targets_read(f, o->targets)) return EXIT_INPUT;
     if (s->shard_count > 1) files_keep_shard(f, s->shard, s->shard_count);
     return f->count ? EXIT_OK : tool_error("--shard %s: this share of the files is empty", o->shard);

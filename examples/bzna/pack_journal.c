@@ -63,7 +63,7 @@ static const char *x265_version(void)
 /* All options that change the archive's bytes, and the versions of the libraries. */
 static char *settings_text(const tool_options *o)
 {
-    static const char neutral[] = "out|jobs|overwrite|resume|json|report";
+    static const char neutral[] = "out|jobs|overwrite|resume|json|report|targets|list|shard";
     uint32_t version = bzna_version();
     unsigned codec = avcodec_version();
     char *text = tool_format("benzina %" PRIu32 ", libavcodec %u.%u.%u (%s), x265 %s", version, codec >> 16,
@@ -147,7 +147,8 @@ int pack_journal_add(pack_journal *j, const pack_file *file, const pack_record *
     uint32_t checksum = file_checksum(file);
     char *body = record->reason
         ? tool_format("- %08" PRIx32 " %s", checksum, record->reason)
-        : tool_format("+ %08" PRIx32 " %" PRIu64 " %08" PRIx32, checksum, record->size, record->checksum);
+        : tool_format("+ %08" PRIx32 " %" PRIu64 " %08" PRIx32 " %d %.6f %.8f", checksum, record->size, record->checksum,
+                      record->is_measured, record->psnr, record->ssim);
     for (char *at = body; *at; at++) if (*at == '\n') *at = ' ';
     int error = line_write(j->file, body);
     free(body);
@@ -186,7 +187,7 @@ static char *journal_text(const pack_journal *j)
     return text;
 }
 
-/* Reads "+ FILE SIZE CHECKSUM" or "- FILE REASON". Returns the file's checksum. */
+/* Reads "+ FILE SIZE CHECKSUM MEASURED PSNR SSIM" or "- FILE REASON". Returns the file's checksum. */
 static uint32_t record_parse(const char *body, pack_record *record)
 {
     char *at;
@@ -195,7 +196,10 @@ static uint32_t record_parse(const char *body, pack_record *record)
         record->reason = tool_format("%s", *at ? at + 1 : "");
     } else {
         record->size = strtoull(at, &at, 10);
-        record->checksum = (uint32_t)strtoul(at, NULL, 16);
+        record->checksum = (uint32_t)strtoul(at, &at, 16);
+        record->is_measured = (int)strtol(at, &at, 10);
+        record->psnr = strtod(at, &at);
+        record->ssim = strtod(at, NULL);
     }
     return file;
 }

@@ -17,32 +17,6 @@
 
 /* ---- the partial file ---- */
 
-/* Opens and locks the file that is written. A run that is killed leaves its file behind, but no lock, not even where a
- * process of its lives on: such a lock is the parent's alone. */
-static int partial_open(const char *path, int *file)
-{
-    struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
-    struct stat opened, named;
-    for (int i = 0; i < 10; i++) {
-        *file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-        if (*file < 0) return tool_error("%s: cannot be written: %s", path, strerror(errno));
-        if (fcntl(*file, F_SETLK, &whole)) {
-            if (errno == EAGAIN || errno == EACCES) break;
-            tool_error("warning: %s: cannot be locked (%s): make sure that no other bzna pack writes it", path,
-                       strerror(errno));
-            return EXIT_OK;
-        }
-        /* Another run may have renamed this file to its final name between open and flock. */
-        if (!fstat(*file, &opened) && !stat(path, &named) &&
-            opened.st_dev == named.st_dev && opened.st_ino == named.st_ino) return EXIT_OK;
-        close(*file);
-        *file = -1;
-    }
-    if (*file >= 0) close(*file);
-    *file = -1;
-    return tool_error("%s: another bzna pack is writing it", path);
-}
-
 /* Bytes of the partial file; one without samples counts as empty. */
 static uint64_t partial_size(const pack_output *out)
 {
@@ -61,7 +35,7 @@ int pack_output_open(pack_output *out, const tool_options *o)
     *out = (pack_output){ .options = o, .file = -1, .journal = { .file = -1 } };
     if (tool_is_folder(o->out)) return tool_error("%s: is a folder", o->out);
     out->partial = tool_format("%s.partial", o->out);
-    if (partial_open(out->partial, &out->file)) return EXIT_INPUT;
+    if (tool_partial_open(out->partial, &out->file)) return EXIT_INPUT;
     if (!o->overwrite && tool_path_exists(o->out)) {
         tool_error("%s: already exists; to replace it: bzna pack --overwrite ...", o->out);
     } else if (partial_size(out) && !o->overwrite && !o->resume) {
@@ -145,11 +119,15 @@ static bzna_image image_of(const pack_encoded *e)
 }
 
 /* The next file is done; takes over the reason. */
-static void file_done(pack_output *out, char *reason)
+static void file_done(pack_output *out, const pack_record *record, char *reason)
 {
     pack_file *file = &out->files->list[out->done++];
     free(file->reason);
     file->reason = reason;
+    file->sample_size = record->size;
+    file->is_measured = record->is_measured;
+    file->psnr = record->psnr;
+    file->ssim = record->ssim;
     out->left_out += reason != NULL;
 }
 
@@ -163,9 +141,14 @@ int pack_output_add(pack_output *out, pack_result *result)
         if (result->thumb.packet) thumb = image_of(&result->thumb);
         status = sample_add(out, &input, result->thumb.packet ? &thumb : NULL, &reason);
     }
-    pack_record record = { .reason = reason, .size = out->expected_size, .checksum = out->checksum };
+    pack_record record = { .reason = reason, .size = out->expected_size, .checksum = out->checksum,
+                           .is_measured = result->input.is_measured, .psnr = result->input.psnr,
+                           .ssim = result->input.ssim };
     if (status == EXIT_OK) status = pack_journal_add(&out->journal, &out->files->list[out->done], &record);
-    if (status == EXIT_OK) file_done(out, reason);
+    const pack_encoded *e = &result->input;
+    out->encoded += !reason;
+    out->small += !reason && (int64_t)e->width * e->height * 4 < (int64_t)e->frame_width * e->frame_height;
+    if (status == EXIT_OK) file_done(out, &record, reason);
     else                   free(reason);
     return status;
 }
@@ -245,7 +228,7 @@ static int earlier_open(const pack_output *out, earlier *e)
         sizes[count++] = j->records[i].size;
     }
     e->archive.context = out->context;
-    int result = count ? archive_open_unindexed(&e->archive, out->file, sizes, count) : EXIT_OK;
+    int result = count ? archive_open_unindexed(&e->archive, out->file, TOOL_ARCHIVE_FIRST, sizes, count) : EXIT_OK;
     free(sizes);
     return result;
 }
@@ -263,7 +246,7 @@ static int go_through_earlier(pack_output *out)
         if (!record->reason && (index == e.archive.count || !sample_is_sound(out, record, &e))) break;
         out->expected_size = record->size;
         if (!record->reason) result = sample_add_again(out, &e, index++);
-        if (result == EXIT_OK) file_done(out, record->reason ? tool_format("%s", record->reason) : NULL);
+        if (result == EXIT_OK) file_done(out, record, record->reason ? tool_format("%s", record->reason) : NULL);
         tool_progress_show(&progress, out->done);
     }
     tool_progress_end(&progress);
@@ -301,18 +284,12 @@ int pack_output_finish(pack_output *out)
     const tool_options *o = out->options;
     bzna_error err = tool_empty_error();
     if (bzna_writer_finish(out->writer, &err) < 0) return write_failed(out, &err);
-    /* A name must not outlive its bytes when the machine loses power. */
-    if (fsync(out->file) && errno != EINVAL && errno != EROFS) return out->error = errno, write_failed(out, &err);
-    if (!o->overwrite && tool_path_exists(o->out)) {
+    int result = tool_partial_rename(out->partial, out->file, o->out, o->overwrite);
+    if (result == EXIT_OK || tool_path_exists(o->out)) {
         unlink(out->journal.path);
-        out->position = 0;
-        return tool_error("%s: was made by another program meanwhile and is left as it is; the new archive is %s",
-                          o->out, out->partial);
+        out->position = 0;            /* there is nothing to go on with */
     }
-    if (rename(out->partial, o->out)) return tool_error("%s: cannot be written: %s", o->out, strerror(errno));
-    unlink(out->journal.path);
-    out->position = 0;
-    return EXIT_OK;
+    return result;
 }
 
 void pack_output_close(pack_output *out)

@@ -81,7 +81,8 @@ char *pack_sample_read(const pack_file *from, AVPacket *file, AVFrame *frame, in
     char *reason = NULL;
     bzna_status status = bzna_dataset_get_sample(from->archive->dataset, from->index, &sample, sizeof sample, &err);
     if (status == BZNA_OK)
-        status = archive_read_picture(from->archive, from->index, archive_default_track(&sample), &buffer, &image, &err);
+        status = archive_read_picture(from->archive, from->index, from->track ? from->track : archive_default_track(&sample),
+                                      &buffer, &image, &err);
     if (status < 0) {
         reason = tool_format("%s", err.message);
     } else if (image.codec != BZNA_CODEC_JPEG && image.codec != BZNA_CODEC_STILL) {

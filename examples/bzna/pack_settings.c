@@ -133,6 +133,10 @@ static int read_shard(const tool_options *o, pack_settings *s)
 int pack_settings_read(const tool_options *o, pack_settings *s)
 {
     *s = (pack_settings){ .options = o };
+    if (!o->splits == !o->operand_count)
+        return tool_usage_error(o->command, o->splits ? "--splits has the folders: there can be no others"
+                                                      : "too few arguments");
+    if (o->splits && (o->list || o->targets)) return unusable("--splits: --list and --targets mean nothing with it");
     int result = read_codec(o, s);
     if (result == EXIT_OK) result = read_encoder_options(o, s);
     if (result == EXIT_OK) result = read_sizes(o, s);

@@ -44,7 +44,7 @@ static int target_parse(const uint8_t *data, size_t size, int64_t *target)
     char text[32] = "", *end;
     int is_text = size > 0 && size < sizeof text;
     uint64_t value = 0;
-    for (size_t i = 0; i < size && is_text; i++) is_text = isdigit(data[i]) || isspace(data[i]) || data[i] == '-';
+    for (size_t i = 0; i < size && is_text; i++) is_text = isprint(data[i]) || isspace(data[i]);
     if (is_text) {
         memcpy(text, data, size);
         *target = strtoll(text, &end, 10);

@@ -45,7 +45,8 @@ struct pack_workers {
 /* What a worker sends back; the reason's text or the bytes of both pictures follow. */
 typedef struct reply_picture {
     uint32_t codec, size;
-    int32_t  width, height, frame_width, frame_height;
+    int32_t  width, height, frame_width, frame_height, is_measured;
+    double   psnr, ssim;
 } reply_picture;
 
 typedef struct reply {
@@ -71,7 +72,8 @@ static int read_all(int file, void *data, size_t size)
 static reply_picture reply_of(const pack_encoded *e)
 {
     if (!e->packet) return (reply_picture){ .size = 0 };
-    return (reply_picture){ e->codec, (uint32_t)e->packet->size, e->width, e->height, e->frame_width, e->frame_height };
+    return (reply_picture){ e->codec, (uint32_t)e->packet->size, e->width, e->height, e->frame_width, e->frame_height,
+                            e->is_measured, e->psnr, e->ssim };
 }
 
 static int reply_send(int socket, size_t file, const pack_result *r)
@@ -245,7 +247,7 @@ static int picture_receive(int socket, const reply_picture *from, pack_encoded *
 {
     if (!from->size) return 0;
     *to = (pack_encoded){ tool_checked(av_packet_alloc()), from->codec, from->width, from->height, from->frame_width,
-                          from->frame_height };
+                          from->frame_height, from->is_measured, from->psnr, from->ssim };
     if (av_new_packet(to->packet, (int)from->size) < 0) exit(tool_error("out of memory"));
     return read_all(socket, to->packet->data, from->size);
 }

@@ -79,9 +79,11 @@ typedef struct tool_options {
     const char *out, *track, *field, *codec, *preset, *decoder, *jpeg_decoder, *output, *dtype, *layout, *channels;
     const char *warp, *law, *filter;
     const char *encoder, *chroma, *frame, *thumb, *targets, *shard, *background, *report;   /* of pack */
-    const char *format, *split, *list, *classes, *class_order, *orientation, *palette;      /* of the data set */
+    const char *as, *indices, *class_name;    /* of extract, subset */
+    const char *format, *split, *splits, *list, *classes, *class_order, *orientation, *palette;      /* of the data set */
     double      crf, flip, seconds;
     int64_t     jobs, quality, batch, size, views, threads, seed, sessions, index, count, max_edge, max_short_edge;
+    int64_t     parts;
     bzna_device device;
     /* flags: 0, 1; -1: --no-... */
     int64_t     json, md5, decode, shuffle, overwrite, resume, lossless, tune_decode, antialias;
@@ -105,9 +107,11 @@ typedef struct tool_option {
     const char      *help;
 } tool_option;
 
+enum { OPERANDS_SOME = -1, OPERANDS_ANY = -2 };
+
 typedef struct tool_command {
     const char        *name, *operands, *summary, *help;
-    int                operand_count; /* -1: one or more */
+    int                operand_count; /* or OPERANDS_SOME: one or more; OPERANDS_ANY: none or more */
     const tool_option *options;       /* ends with an option without a name */
     int              (*run)(const tool_options *o);
 } tool_command;
@@ -131,6 +135,7 @@ int tool_is_choice(const char *choices, const char *word);
 
 /* Prints a JSON string, or null for NULL. Bytes that are not UTF-8 become U+FFFD. */
 void tool_json_string(const char *text);
+void tool_json_write(FILE *file, const char *text);
 
 /* Prints text that comes from a file: control characters, which could change the terminal's state, become "?". */
 void tool_print_text(FILE *file, const char *text);
@@ -139,7 +144,7 @@ typedef struct tool_fourcc_text { char text[5]; } tool_fourcc_text;
 
 tool_fourcc_text tool_fourcc(uint32_t code);
 
-/* A file that is written. Opening and closing print an error and return EXIT_INPUT when they fail; between them,
+/* A file that is written; "-" is standard output. Opening and closing print an error and return EXIT_INPUT when they fail; between them,
  * failed writes are seen by closing. */
 typedef struct tool_file {
     const char *path;
@@ -148,6 +153,15 @@ typedef struct tool_file {
 
 int tool_file_open(tool_file *out, const char *path);
 int tool_file_close(tool_file *out);
+
+
+/* ---- partial.c: files that get their name when they are complete ---- */
+
+/* Opens and locks the file that is written. EXIT_INPUT after printing an error, also where another run has locked it. */
+int tool_partial_open(const char *path, int *file);
+
+/* Flushes the complete file, and gives it its name. */
+int tool_partial_rename(const char *partial, int file, const char *path, int64_t overwrite);
 
 
 /* ---- picture_file.c: pictures in 8-bit RGB, as PPM, PNG and JPEG ---- */
@@ -200,9 +214,9 @@ int archive_open_with(archive *a, const tool_options *o);
 
 void archive_close(archive *a);
 
-/* unindexed.c: opens the samples at the beginning of an archive whose index is missing, as a data set of a->context. The
- * file stays the caller's, and open. */
-int archive_open_unindexed(archive *a, int file, const uint64_t *sizes, size_t count);
+/* unindexed.c: opens the samples of an archive whose index is missing, one behind the other from byte `first` on, as a
+ * data set of a->context. The file stays the caller's, and open. */
+int archive_open_unindexed(archive *a, int file, uint64_t first, const uint64_t *sizes, size_t count);
 
 enum { TOOL_ARCHIVE_FIRST = 40 };     /* where an archive's samples begin */
 
@@ -225,6 +239,9 @@ bzna_status archive_filename(const archive *a, uint64_t index, tool_buffer *buff
 
 /* The picture to take of a sample when none is named: an archive's full one; else the first, mostly the only one. */
 const char *archive_default_track(const bzna_sample *sample);
+
+/* The sample that an argument names: by its index, or by its file name. Prints an error and returns EXIT_INPUT. */
+int archive_find_sample(const archive *a, const char *argument, uint64_t *index);
 
 /* Reads one picture of a sample, not decoded, into buffer, and describes it in *image. */
 bzna_status archive_read_picture(const archive *a, uint64_t index, const char *track, tool_buffer *buffer,
@@ -298,10 +315,14 @@ typedef struct pack_file {
     const char *relative;             /* its end: the path in the folder, or a sample's name */
     const archive *archive;           /* NULL: a file */
     uint64_t    index;                /* in archive */
+    const char *track;                /* its picture; NULL: archive_default_track */
     char       *reason;               /* why it cannot be packed; NULL: it can, as far as is known */
     int64_t     target;
     int64_t     size, time_ns;        /* in bytes, and of the last modification; -1: not known */
     uint32_t    split;                /* BZNA_SPLIT_... */
+    int         is_measured;          /* psnr and ssim are known */
+    double      psnr, ssim;
+    uint64_t    sample_size;          /* once it is packed: its bytes in the archive */
 } pack_file;
 
 typedef struct pack_names {
@@ -367,7 +388,14 @@ typedef struct pack_encoded {
     struct AVPacket *packet;          /* NULL: there is none */
     uint32_t         codec;           /* BZNA_CODEC_... */
     int              width, height, frame_width, frame_height;
+    int              is_measured;     /* with --report */
+    double           psnr, ssim;
 } pack_encoded;
+
+/* pack_quality.c: compares a coded picture with what the encoder was given, and notes the result in e. */
+char *pack_quality_measure(const struct AVFrame *source, const struct AVPacket *packet, uint32_t codec, pack_encoded *e);
+
+enum { PACK_PSNR_MAX = 100 };         /* dB; also that of pictures without loss */
 
 /* Encodes a file's picture and, if the picture is larger than one, a thumbnail. */
 char *pack_encode_file(const pack_settings *s, const pack_file *file, pack_encoded *input, pack_encoded *thumb);
@@ -407,6 +435,8 @@ typedef struct pack_record {
     uint64_t size;                    /* of its sample in the archive */
     uint64_t at;                      /* where the record stands in the log */
     uint32_t checksum;                /* of the sample */
+    int      is_measured;
+    double   psnr, ssim;
 } pack_record;
 
 typedef struct pack_journal {
@@ -446,6 +476,7 @@ typedef struct pack_output {
     size_t              done;         /* files: packed or left out */
     size_t              resumed;      /* of these, by an earlier run */
     size_t              left_out;
+    size_t              encoded, small;           /* by this run; small: fill less than a quarter of their frames */
     uint64_t            position;     /* bytes written */
     uint32_t            checksum;     /* of the last sample */
     const uint8_t      *expected;     /* what a sample that is there must be; NULL: samples are written */
@@ -473,10 +504,25 @@ void pack_output_close(pack_output *out);
 
 /* Writes the text of the index to out. Prints an error and returns EXIT_INPUT when it fails. */
 int index_write_tar(const char *path, FILE *out, uint64_t *samples);
+
+/* ---- assemble.c: the index of an archive that lost it ---- */
+
+/* Writes an archive of the samples that are whole to -o. */
+int index_recover_archive(const tool_options *o, const char *path);
+
 /* ---- index_rec.c: an index beside a RecordIO file ---- */
 
 /* Writes the text of the index to out. Prints an error and returns EXIT_INPUT when it fails. */
 int index_record_file(const char *path, FILE *out, uint64_t *samples);
+
+
+/* ---- pack_report.c ---- */
+
+/* EXIT_USAGE: the report's name says no format. */
+int pack_report_check(const tool_options *o);
+
+/* Writes --report's file, once the archive is complete. */
+int pack_report_write(const tool_options *o, const pack_files *files);
 
 
 /* ---- the commands ---- */
@@ -492,5 +538,10 @@ int tool_run_view(const tool_options *o);
 int tool_run_devices(const tool_options *o);
 int tool_run_pack(const tool_options *o);
 int tool_run_index(const tool_options *o);
+int tool_run_merge(const tool_options *o);
+int tool_run_append(const tool_options *o);
+int tool_run_subset(const tool_options *o);
+int tool_run_split(const tool_options *o);
+int tool_run_diff(const tool_options *o);
 
 #endif

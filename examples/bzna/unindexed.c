@@ -10,7 +10,8 @@
 
 typedef struct unindexed {
     int      file;                    /* the caller's */
-    uint8_t *head, *index;            /* what stands at the file's beginning, and behind the samples */
+    uint64_t first;                   /* where the samples begin in it: what is before is not read */
+    uint8_t *head, *index;            /* what stands before the samples, and behind them */
     uint64_t end, index_size;         /* of the samples */
 } unindexed;
 
@@ -116,7 +117,9 @@ static int64_t source_read_at(void *user, uint64_t offset, void *dst, uint64_t s
     if (size > total - offset) size = total - offset;
     while (offset + done < u->end && done < size) {
         uint64_t left = u->end - offset - done < size - done ? u->end - offset - done : size - done;
-        ssize_t got = pread(u->file, (uint8_t *)dst + done, (size_t)left, (off_t)(offset + done));
+        uint64_t at = offset + done < HEAD_BYTES ? 0 : offset + done - HEAD_BYTES + u->first;
+        if (offset + done < HEAD_BYTES && left > HEAD_BYTES - offset - done) left = HEAD_BYTES - offset - done;
+        ssize_t got = pread(u->file, (uint8_t *)dst + done, (size_t)left, (off_t)at);
         if (got <= 0) return BZNA_E_IO;
         done += (uint64_t)got;
     }
@@ -139,13 +142,14 @@ static void source_close(void *user)
     free(u);
 }
 
-int archive_open_unindexed(archive *a, int file, const uint64_t *sizes, size_t count)
+int archive_open_unindexed(archive *a, int file, uint64_t first, const uint64_t *sizes, size_t count)
 {
     bzna_error err = tool_empty_error();
     unindexed *u = tool_checked(calloc(1, sizeof *u));
     bzna_source source = { .struct_size = sizeof source, .user = u, .read_at = source_read_at, .size = source_size,
                            .close = source_close };
     u->file = file;
+    u->first = first;
     u->end = HEAD_BYTES;
     for (size_t i = 0; i < count; i++) u->end += sizes[i];
     u->head = tool_checked(malloc(HEAD_BYTES));

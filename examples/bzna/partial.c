@@ -1,0 +1,47 @@
+/* partial.c - files that get their name when they are complete */
+#include "tool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* Opens and locks the file that is written. A run that is killed leaves its file behind, but no lock, not even where a
+ * process of its lives on: such a lock is the parent's alone. */
+int tool_partial_open(const char *path, int *file)
+{
+    struct flock whole = { .l_type = F_WRLCK, .l_whence = SEEK_SET };
+    struct stat opened, named;
+    for (int i = 0; i < 10; i++) {
+        *file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666);
+        if (*file < 0) return tool_error("%s: cannot be written: %s", path, strerror(errno));
+        if (fcntl(*file, F_SETLK, &whole)) {
+            if (errno == EAGAIN || errno == EACCES) break;
+            tool_error("warning: %s: cannot be locked (%s): make sure that no other bzna writes it", path,
+                       strerror(errno));
+            return EXIT_OK;
+        }
+        /* Another run may have renamed this file to its final name between open and flock. */
+        if (!fstat(*file, &opened) && !stat(path, &named) &&
+            opened.st_dev == named.st_dev && opened.st_ino == named.st_ino) return EXIT_OK;
+        close(*file);
+        *file = -1;
+    }
+    if (*file >= 0) close(*file);
+    *file = -1;
+    return tool_error("%s: another bzna is writing it", path);
+}
+
+int tool_partial_rename(const char *partial, int file, const char *path, int64_t overwrite)
+{
+    /* A name must not outlive its bytes when the machine loses power. */
+    if (fsync(file) && errno != EINVAL && errno != EROFS)
+        return tool_error("%s: cannot be written: %s", partial, strerror(errno));
+    if (!overwrite && tool_path_exists(path))
+        return tool_error("%s: was made by another program meanwhile and is left as it is; the new archive is %s", path,
+                          partial);
+    if (rename(partial, path)) return tool_error("%s: cannot be written: %s", path, strerror(errno));
+    return EXIT_OK;
+}

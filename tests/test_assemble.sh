@@ -1,0 +1,146 @@
+#!/bin/sh
+# test_assemble.sh - bzna merge, append, subset, split, diff, and index of archives: coded samples in new archives
+# shellcheck disable=SC2012,SC2046,SC2059
+. tests/tool.sh
+
+# Archives of three classes and of two splits: a to c are the same files in shares.
+prepare() {
+    for file in ants/a ants/b bees/c bees/d cows/e; do
+        mkdir -p "$t/in/${file%/*}"
+        { printf 'P6 24 16 255\n'; tail -c +$((700 * ${#passed} + $(printf '%d' "'${file#*/}") * 90)) $data/mini_h265.bzna | head -c 1152; } >"$t/in/$file.ppm"
+    done
+    { printf 'P6 600 20 255\n'; tail -c +5000 $data/mini_h265.bzna | head -c 36000; } >"$t/in/bees/d.ppm"
+    expect 0 "pack" "$bzna" pack "$t/in" -o "$t/all.bzna" --preset ultrafast
+    for i in 0 1 2; do expect 0 "pack of share $i" "$bzna" pack "$t/in" -o "$t/part$i.bzna" --preset ultrafast --shard $i/3; done
+    expect 0 "pack of splits" "$bzna" pack --splits "test=$t/in,train=$t/in" -o "$t/splits.bzna" --preset ultrafast
+}
+
+names() { "$bzna" list "$@" | awk 'NR > 1 { printf "%s%s ", $2, $NF }'; }
+
+split_tests() {
+    same "splits are written in their order" "$(names "$t/splits.bzna")" "0a.ppm 0b.ppm 1c.ppm 1d.ppm 2e.ppm 0a.ppm 0b.ppm 1c.ppm 1d.ppm 2e.ppm "
+    for split in train test; do same "$split by its name" "$(names "$t/splits.bzna" --split $split)" "0a.ppm 0b.ppm 1c.ppm 1d.ppm 2e.ppm "; done
+    mkdir -p "$t/val/bees" "$t/odd/wasps"
+    cp "$t/in/bees/c.ppm" "$t/val/bees"
+    cp "$t/in/bees/c.ppm" "$t/odd/wasps"
+    expect 0 "a split without some of the classes" "$bzna" pack --splits "validation=$t/val,train=$t/in" -o "$t/v.bzna" --preset ultrafast
+    same "has the numbers of the first split's classes" "$(names "$t/v.bzna" --split validation)" "1c.ppm "
+    refused 1 "odd/wasps: is a class that the first split has not" "a split with other classes" \
+        "$bzna" pack --splits "train=$t/in,test=$t/odd" -o "$t/wrong.bzna"
+    for wrong in "train" "dev=$t/in" "train=$t/in,train=$t/val" "train="; do
+        refused 1 "--splits must be" "--splits $wrong" "$bzna" pack --splits "$wrong" -o "$t/wrong.bzna"
+    done
+    refused 2 "--splits has the folders" "--splits and a folder" "$bzna" pack "$t/in" --splits "train=$t/in" -o "$t/wrong.bzna"
+    refused 2 "too few" "neither" "$bzna" pack -o "$t/wrong.bzna"
+    printf 'cows\nghosts\nbees\nants\n' >"$t/classes.txt"
+    expect 0 "--classes FILE" "$bzna" pack "$t/in" -o "$t/c.bzna" --preset ultrafast --classes "$t/classes.txt"
+    same "numbers classes as the file does" "$(names "$t/c.bzna")" "0e.ppm 2c.ppm 2d.ppm 3a.ppm 3b.ppm "
+    printf 'cows\nbees\n' >"$t/classes.txt"
+    refused 1 "in/ants: is no class of" "a folder that is not among them" "$bzna" pack "$t/in" -o "$t/wrong.bzna" --classes "$t/classes.txt"
+}
+
+merge_tests() {
+    expect 0 "merge of shares" "$bzna" merge "$t/part0.bzna" "$t/part1.bzna" "$t/part2.bzna" -o "$t/merged.bzna"
+    if cmp -s "$t/merged.bzna" "$t/all.bzna"; then pass; else fail "merged shares are the whole, byte for byte" "$(cmp "$t/merged.bzna" "$t/all.bzna" 2>&1)"; fi
+    refused 2 "already exists" "merge does not replace" "$bzna" merge "$t/part0.bzna" -o "$t/merged.bzna"
+    expect 0 "merge of one, with its splits" "$bzna" merge "$t/splits.bzna" -o "$t/again.bzna"
+    if cmp -s "$t/again.bzna" "$t/splits.bzna"; then pass; else fail "splits are kept, byte for byte"; fi
+    expect 0 "merge of an archive of the original tools" "$bzna" merge $data/mini_h264.bzna -o "$t/mini.bzna"
+    expect 0 "verify --decode of it" "$bzna" verify --decode "$t/mini.bzna"
+    same "its pictures decode to the same" "$(for i in 0 3 7; do "$bzna" extract "$t/mini.bzna" $i --md5; done 2>/dev/null)" \
+        "$(for i in 0 3 7; do "$bzna" extract $data/mini_h264.bzna $i --md5; done 2>/dev/null)"
+    same "its names and targets are those" "$(names "$t/mini.bzna")" "$(names $data/mini_h264.bzna)"
+    expect 1 "merge of what an archive cannot hold" "$bzna" merge "$t/in" -o "$t/none.bzna"
+    says "$t/err" "sample 0 is left out: " "it is named"
+    refused 2 "-o must be given" "merge without -o" "$bzna" merge "$t/part0.bzna"
+    refused 1 "absent.bzna" "merge of a file that is not there" "$bzna" merge "$t/part0.bzna" "$t/absent.bzna" -o "$t/wrong.bzna"
+
+    cp "$t/part0.bzna" "$t/grown.bzna"
+    expect 0 "append" "$bzna" append "$t/grown.bzna" "$t/part1.bzna" "$t/part2.bzna"
+    if cmp -s "$t/grown.bzna" "$t/all.bzna"; then pass; else fail "an archive that grew is the whole"; fi
+    expect 1 "append of damage" "$bzna" append "$t/grown.bzna" "$t/absent.bzna"
+    if cmp -s "$t/grown.bzna" "$t/all.bzna"; then pass; else fail "a failed append leaves the archive as it was"; fi
+
+    expect 0 "split" "$bzna" split "$t/all.bzna" -o "$t/share.bzna" --parts 3
+    for i in 0 1 2; do
+        if cmp -s "$t/share-0000$i-of-00003.bzna" "$t/part$i.bzna"; then pass; else fail "share $i is what pack --shard gives"; fi
+    done
+    refused 1 "already exists" "split does not replace" "$bzna" split "$t/all.bzna" -o "$t/share.bzna" --parts 3
+    refused 1 "has only 5 samples" "more parts than samples" "$bzna" split "$t/all.bzna" -o "$t/s.bzna" --parts 6
+
+    printf '4\n0 2\n' >"$t/indices.txt"
+    expect 0 "subset by numbers" "$bzna" subset "$t/all.bzna" --indices "$t/indices.txt" -o "$t/sub.bzna"
+    same "is in the order of the file" "$(names "$t/sub.bzna")" "2e.ppm 0a.ppm 1c.ppm "
+    expect 0 "subset by class" "$bzna" subset "$t/all.bzna" --class 1 -o "$t/sub.bzna" --overwrite
+    same "has that class" "$(names "$t/sub.bzna")" "1c.ppm 1d.ppm "
+    echo 5 >"$t/indices.txt"
+    refused 1 "there is no sample 5: there are 5" "a number past the end" "$bzna" subset "$t/all.bzna" --indices "$t/indices.txt" -o "$t/wrong.bzna"
+    echo x >"$t/indices.txt"
+    refused 1 "must hold numbers" "what is no number" "$bzna" subset "$t/all.bzna" --indices "$t/indices.txt" -o "$t/wrong.bzna"
+    refused 1 'no sample is of class "7"' "a class that is not there" "$bzna" subset "$t/all.bzna" --class 7 -o "$t/wrong.bzna"
+    refused 2 "give --indices or --class" "subset of nothing" "$bzna" subset "$t/all.bzna" -o "$t/wrong.bzna"
+    if ls "$t"/wrong.bzna* "$t"/*.partial >/dev/null 2>&1; then fail "nothing is left of what failed" "$(ls "$t"/wrong.bzna* "$t"/*.partial)"; else pass; fi
+}
+
+diff_tests() {
+    expect 0 "an archive does not differ from itself" "$bzna" diff "$t/all.bzna" "$t/all.bzna"
+    expect 1 "archives of other lengths" "$bzna" diff "$t/all.bzna" "$t/part0.bzna"
+    says "$t/err" "5 samples and 1; of the first 1, 0 differ" "diff counts"
+    expect 0 "another quality" "$bzna" pack "$t/in" -o "$t/other.bzna" --preset ultrafast --crf 40
+    expect 1 "pictures differ" "$bzna" diff "$t/all.bzna" "$t/other.bzna"
+    same "in each sample" "$(cat "$t/out")" "$(for i in 0 1 2 3 4; do echo "sample $i: picture"; done)"
+    cp -r "$t/in" "$t/renamed"
+    mv "$t/renamed/ants/b.ppm" "$t/renamed/ants/bb.ppm"
+    expect 0 "another name" "$bzna" pack "$t/renamed" -o "$t/renamed.bzna" --preset ultrafast
+    expect 1 "a name differs" "$bzna" diff --json "$t/all.bzna" "$t/renamed.bzna"
+    same "of that sample alone" "$(cat "$t/out")" '{"index":1,"differs":"name"}'
+}
+
+recover_tests() {
+    head -c $(($(wc -c <"$t/all.bzna") - 1000)) "$t/all.bzna" >"$t/cut.bzna"
+    refused 1 "" "an archive that lost its end does not open" "$bzna" info "$t/cut.bzna"
+    expect 0 "its index is made again" "$bzna" index "$t/cut.bzna" -o "$t/found.bzna"
+    if cmp -s "$t/found.bzna" "$t/all.bzna"; then pass; else fail "it is the archive that it was, byte for byte" "$("$bzna" diff "$t/found.bzna" "$t/all.bzna" 2>&1)"; fi
+    head -c 20000 $data/mini_h265.bzna >"$t/short.bzna"
+    refused 1 "no whole sample" "less than one sample" "$bzna" index "$t/short.bzna" -o "$t/wrong.bzna"
+    head -c 100000 $data/mini_h265.bzna >"$t/half.bzna"
+    expect 0 "an archive of the original tools that was cut" "$bzna" index "$t/half.bzna" -o "$t/found.bzna" --overwrite
+    expect 0 "decodes" "$bzna" verify --decode "$t/found.bzna"
+    same "its samples are the first of the whole" "$(names "$t/found.bzna")" \
+        "$(names $data/mini_h265.bzna | tr ' ' '\n' | head -n "$("$bzna" list "$t/found.bzna" | awk 'END { print NR - 1 }')" | tr '\n' ' ')"
+    refused 1 "bzna index $t/cut.bzna -o NEW.bzna" "an archive without -o" "$bzna" index "$t/cut.bzna"
+    refused 1 "is not an archive" "what is none" "$bzna" index "$t/in/ants/a.ppm" -o "$t/wrong.bzna"
+}
+
+extract_tests() {
+    expect 0 "extract by name" "$bzna" extract "$t/all.bzna" c.ppm -o "$t/x.ppm"
+    expect 0 "extract by number" "$bzna" extract "$t/all.bzna" 2 -o "$t/y.ppm"
+    if cmp -s "$t/x.ppm" "$t/y.ppm"; then pass; else fail "a name is that sample"; fi
+    refused 1 '"c.ppm": samples 2 and 7 have that name' "a name that two have" "$bzna" extract "$t/splits.bzna" c.ppm -o "$t/x.ppm"
+    refused 1 "neither an index" "a name that none has" "$bzna" extract "$t/all.bzna" zzz -o "$t/x.ppm"
+    "$bzna" extract "$t/all.bzna" 2 -o - >"$t/x.png" 2>"$t/err"
+    same "standard output gets PNG" "$(head -c 8 "$t/x.png" | od -An -tx1 | tr -d ' ')" 89504e470d0a1a0a
+    "$bzna" extract "$t/all.bzna" 2 -o - --as ppm >"$t/x.ppm" 2>"$t/err"
+    if cmp -s "$t/x.ppm" "$t/y.ppm"; then pass; else fail "--as ppm on standard output"; fi
+    expect 0 "a JPEG of what is none" "$bzna" extract "$t/all.bzna" 2 -o "$t/x.jpg"
+    expect 0 "it can be packed" "$bzna" extract "$t/all.bzna" 2 -o "$t/x.bin" --as .jpg
+    if cmp -s "$t/x.jpg" "$t/x.bin"; then pass; else fail "--as names the format"; fi
+    if command -v ffmpeg >/dev/null 2>&1; then
+        ffmpeg -v error -i "$t/x.jpg" -y "$t/x.ppm" 2>&1
+        psnr "$t/x.ppm" "$t/y.ppm"
+        if [ "$db" -ge 20 ]; then pass; else fail "the JPEG is the picture" "$db dB"; fi
+    else skip "the JPEG is the picture" "ffmpeg is not installed"; fi
+    run "$bzna" extract "$t/all.bzna" d.ppm -o "$t/x.ppm"
+    says "$t/err" "this is the sample's bzna_input; --track bzna_thumb" "extract says which picture it took"
+    refused 2 "--as" "--as without -o" "$bzna" extract "$t/all.bzna" 2 --md5 --as png
+    refused 2 "standard output" "-o - and --json" "$bzna" extract "$t/all.bzna" 2 -o - --json
+    refused 2 "--as" "a format that there is not" "$bzna" extract "$t/all.bzna" 2 -o - --as gif
+}
+
+prepare
+split_tests
+merge_tests
+diff_tests
+recover_tests
+extract_tests
+finish
