@@ -78,8 +78,7 @@
  * means the documented default. (Two are not zero: bzna_transform, which is the identity, and the
  * target of bzna_sample_desc, none.) They are checked when used, and an error's message names the
  * field. bzna_X_get_info(x, &info, sizeof info, &err) tells about an object. Three structs are
- * values that one call gives and another takes, prepared by init, too: bzna_image, bzna_picture,
- * bzna_loader_state. Reserved words must be zero.
+ * given by a call and taken by another: bzna_image, _picture, _loader_state. Reserved words are 0.
  *
  * 4. THREADS AND CALLBACKS
  * Contexts, datasets, loaders and batches may be used by any thread, concurrently, with two limits:
@@ -217,8 +216,7 @@
  * decoded by video engines since Pascal; AV1 is as small, and needs GA10x, Ada or Blackwell. For
  * CPUs copy JPEG files, without loss: several times as fast as H.265. H.264 tuned for decoding
  * serves both kinds, with larger files. tests/BENCHMARKS.md has figures. VIDEOS (mp4, QuickTime;
- * fragmented, too) of frames that stand alone are turned and mirrored as their matrices (tkhd,
- * mvhd) say; edit lists are ignored.
+ * fragmented, too) of frames that stand alone are turned as matrices say; edit lists are ignored.
  *
  * FOLDERS of pictures have the order and classes of torchvision's ImageFolder: each folder in the
  * root is a class, and all pictures below it are of that class; without class folders there are no
@@ -237,8 +235,7 @@
  * BZNA_NAME_MAX bytes or more belong to no sample; 64 fields are the most. Sparse files are
  * refused; a field that stands twice fails its sample. Opening walks over the headers, or reads
  * SHARD.idx beside SHARD.tar (version 1.2, of DALI's wds2idx or `bzna index`). An index older than
- * the tar must be what a walk finds; one that the headers contradict is refused with E_BOX, at open
- * or when a sample is used.
+ * the tar must be what a walk finds; one that the headers contradict is refused with E_BOX.
  *
  * RECORDIO files (MXNet's .rec) have a sample a record: "image", "label" (its numbers), "target"
  * (the number where it is one, and whole), "id", "name" (the id in digits), "record" (all bytes,
@@ -583,8 +580,7 @@ typedef struct bzna_dataset_config {
 
 /* part_count: files, or ranges of files, that it is made of; size_bytes (of whole files, 0 for
  * folders) and target_count (samples from the first that have a target) are sums. The first one's:
- * container ("archive", "mp4 video", "folder", "tar", "RecordIO", "records"), tracks, and brands
- * (the major one first; 8 at most). */
+ * container ("archive", "mp4 video", "HEIF", "folder", "tar", "RecordIO", "records"), tracks. */
 typedef struct bzna_dataset_info {
     uint32_t struct_size, field_count;
     uint64_t size_bytes, sample_count, target_count;
@@ -748,8 +744,7 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
  * as 1, 2, 3"). The stream of (seed, epoch, sample, operation): key = the first two words of
  * philox(counter = {epoch low, epoch high, 0, 0}, key = {seed low, seed high}); block n =
  * philox(counter = {sample low, sample high, operation, n}, key). Words come in order 0..3 of block
- * 0, 1, ...; used: words of block already handed out, 4: all. A plain value: copy it to repeat its
- * numbers. Test vectors, the first words of a stream:
+ * 0, 1, ...; used: words of block handed out, 4: all. Test vectors, the first words of a stream:
  *
  *     seed 0,    epoch 0, sample 0,       operation 0:   d4abea56 dd653103 04e23b27 74656f08
  *     seed 1234, epoch 5, sample 1000000, operation 16:  3cf3e08d 4cc55af4 77c3fa94 890dc105 */
@@ -1092,8 +1087,7 @@ typedef struct bzna_tensor {
 
 /* One batch, as it lies in memory until it is released. Arrays have an element for each slot. */
 typedef struct bzna_batch_info {
-    /* real samples, which are the first slots; of them, how many have a status < 0, and how many
-     * hold another sample than planned (errors.policy; indices says which) */
+    /* real samples, in the first slots; of them, those that failed, and that were replaced */
     uint32_t           struct_size, count, failed, replaced;
     /* the first output. NCHW: {batch, channels, height, width}; NHWC: {batch, height, width,
      * channels}; of several views {views, batch, ...}: each view is a batch. In several slices,
@@ -1149,7 +1143,7 @@ typedef struct bzna_loader_stats {
      * state. Its sessions that ended: no memory for decoders, or 32 failed driver calls in a row.
      * By decode.verify_every: pictures compared, and of them not equal */
     uint64_t         decoders_made, decoders_reconfigured, sessions_lost, verified, verify_failed;
-    uint64_t         samples_tiled, tiles;        /* HEIF grids, and their tiles that were decoded */
+    uint64_t         samples_tiled, tiles;   /* HEIF grids, and their tiles that were decoded */
 } bzna_loader_stats;
 
 /* Where a run stands: 128 bytes, to be kept beside a model's checkpoint. Plain little-endian data
