@@ -116,7 +116,8 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 
 #define BZI_LIMIT_DEPTH          16u             /* box nesting; real files reach 8 */
 #define BZI_LIMIT_TRACKS         64u             /* tracks of a movie; archives have 4, with split variants 13 */
-#define BZI_LIMIT_TOP_BOXES      65536u          /* boxes at file level: bounds the walk over a hostile file */
+/* boxes at file level, two a fragment, of which a video may have one a frame: bounds the walk over a hostile file */
+#define BZI_LIMIT_TOP_BOXES      (1u << 22)
 #define BZI_LIMIT_BOX_CHILDREN   1048576u        /* children of one box, likewise */
 #define BZI_LIMIT_PARAMETER_SETS 16u /* VPS + SPS + PPS that a writer keeps for one picture; encoders send 3 */
 #define BZI_LIMIT_CONFIG_BYTES   65536u /* parameter sets of one picture: each has a 16-bit length in hvcC and avcC */
@@ -1490,6 +1491,13 @@ static const uint8_t *bzi_cursor_take(bzi_cursor *c, uint64_t n)
 static uint32_t bzi_cursor_u8(bzi_cursor *c)  { const uint8_t *p = bzi_cursor_take(c, 1); return p ? *p : 0; }
 static uint32_t bzi_cursor_u16(bzi_cursor *c) { const uint8_t *p = bzi_cursor_take(c, 2); return p ? bzi_be16(p) : 0; }
 static uint32_t bzi_cursor_u32(bzi_cursor *c) { const uint8_t *p = bzi_cursor_take(c, 4); return p ? bzi_be32(p) : 0; }
+
+/* A number of 0, 2, 4 or 8 bytes. */
+static uint64_t bzi_cursor_number(bzi_cursor *c, uint32_t bytes)
+{
+    uint64_t high = bytes == 8 ? bzi_cursor_u32(c) : 0;
+    return bytes == 0 ? 0 : bytes == 2 ? bzi_cursor_u16(c) : high << 32 | bzi_cursor_u32(c);
+}
 
 /* A cursor over the next n bytes. */
 static bzi_cursor bzi_cursor_sub(bzi_cursor *c, uint64_t n)
@@ -3700,13 +3708,6 @@ static int bzi_heif_next_box(bzi_cursor *c, uint32_t *type, bzi_cursor *payload)
     return 1;
 }
 
-/* A number of 0, 2, 4 or 8 bytes. */
-static uint64_t bzi_cursor_number(bzi_cursor *c, uint32_t bytes)
-{
-    uint64_t high = bytes == 8 ? bzi_cursor_u32(c) : 0;
-    return bytes == 0 ? 0 : bytes == 2 ? bzi_cursor_u16(c) : high << 32 | bzi_cursor_u32(c);
-}
-
 /* The boxes of meta; of each kind the first. */
 static bzna_status bzi_heif_read_meta(bzi_heif *heif, bzi_cursor meta, bzna_error *err)
 {
@@ -3993,12 +3994,6 @@ static bzna_status bzi_heif_a1op(bzi_heif_item *item, bzi_cursor *c, bzna_error 
                                                 "operating point %u is selected", point);
 }
 
-static bzna_status bzi_heif_no_effect(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
-{
-    (void)item, (void)c, (void)err;
-    return BZNA_OK;
-}
-
 /* A property of an item: ipma says that it must be understood, or that it need not. */
 static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cursor c, uint32_t essential,
                                      bzna_error *err)
@@ -4006,8 +4001,7 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
     static const struct { const char *type; bzna_status (*read)(bzi_heif_item *, bzi_cursor *, bzna_error *); }
     rules[] = { { "ispe", bzi_heif_ispe }, { "colr", bzi_heif_colr }, { "clap", bzi_heif_clap },
                 { "irot", bzi_heif_irot }, { "imir", bzi_heif_imir }, { "lsel", bzi_heif_lsel },
-                { "a1op", bzi_heif_a1op }, { "pixi", bzi_heif_no_effect }, { "pasp", bzi_heif_no_effect },
-                { "a1lx", bzi_heif_no_effect }, { "auxC", bzi_heif_no_effect } };
+                { "a1op", bzi_heif_a1op }, { "pixi", NULL }, { "pasp", NULL }, { "a1lx", NULL }, { "auxC", NULL } };
     const bzi_codec *codec = bzi_codec_of_entry(item->type);
     char path[32] = "meta/iprp/ipco/";
     bzna_status status;
@@ -4019,11 +4013,11 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
     }
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         if (bzi_be32((const uint8_t *)rules[i].type) == type) {
-            status = rules[i].read(item, &c, err);
+            status = rules[i].read ? rules[i].read(item, &c, err) : BZNA_OK;
             return status == BZNA_OK && c.overrun ? bzi_heif_fail(&c, path, BZNA_E_BOX, err, "too short") : status;
         }
     return !essential || (codec && codec->config == type) ? BZNA_OK :
-           bzi_heif_fail(&c, path, BZNA_E_UNSUPPORTED, err, "item %u needs this property, which is not known", item->id);
+           bzi_heif_fail(&c, path, BZNA_E_UNSUPPORTED, err, "item %u needs this property, which is unknown", item->id);
 }
 
 /* The property of that number, from 1. */
@@ -4180,8 +4174,9 @@ static bzna_status bzi_heif_read_grid(const bzi_heif *heif, const bzi_heif_item 
                              "grid item %u has %u x %u tiles, of which %llu are named (at most %u)", item->id,
                              grid->columns, grid->rows, (unsigned long long)tiles, BZI_LIMIT_TILES);
     if (grid->width != item->width || grid->height != item->height)
-        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err, "grid item %u is %ux%u, its ispe says %ux%u",
-                             item->id, grid->width, grid->height, item->width, item->height);
+        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err,
+                             "grid item %u is %ux%u, its ispe says %ux%u", item->id, grid->width, grid->height,
+                             item->width, item->height);
     return BZNA_OK;
 }
 
@@ -4193,7 +4188,8 @@ static bzna_status bzi_heif_find_tile(const bzi_heif *heif, const bzi_heif_grid 
         bzi_heif_coded(heif, tile, coded, err) != BZNA_OK)
         return err->status;
     if (tile->orientation != 1 || tile->crop[2] != tile->width || tile->crop[3] != tile->height)
-        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipma", BZNA_E_UNSUPPORTED, err, "tile %u is turned or cut", number);
+        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipma", BZNA_E_UNSUPPORTED, err, "tile %u is turned or cut",
+                             number);
     return BZNA_OK;
 }
 
@@ -4235,8 +4231,7 @@ static bzna_status bzi_heif_inspect_grid(const bzi_heif *heif, bzi_heif_item *it
         bzi_heif_find_tile(heif, &grid, 0, &tile, &coded, err) != BZNA_OK ||
         bzi_heif_inspect_item(heif, &tile, &coded, format, err) != BZNA_OK)
         return err->status;
-    if ((uint64_t)tile.width * grid.columns < grid.width || (uint64_t)tile.height * grid.rows < grid.height ||
-        (uint64_t)tile.width * (grid.columns - 1) >= grid.width || (uint64_t)tile.height * (grid.rows - 1) >= grid.height)
+    if ((grid.width - 1) / tile.width != grid.columns - 1 || (grid.height - 1) / tile.height != grid.rows - 1)
         return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err, "%u x %u tiles of %ux%u do not make %ux%u",
                              grid.columns, grid.rows, tile.width, tile.height, grid.width, grid.height);
     if ((tile.width % 2 && grid.columns > 1 && format->chroma_format % 3) ||
@@ -4300,6 +4295,9 @@ static const bzi_codec bzi_codec_heif = {
     .key = bzi_image_key_none,
     .is_file = 1
 };
+
+#else
+static int bzi_heif_probe(bzi_span head) { (void)head; return 0; }
 #endif
 
 
@@ -4655,6 +4653,7 @@ typedef struct bzi_table {
     const uint8_t *chunks;            /* stco/co64 entries */
     const uint8_t *runs;              /* stsc entries, 12 bytes */
     uint64_t      *offsets;           /* one a sample, owned by the dataset; NULL when every sample is its own chunk */
+    uint8_t       *own_sizes;         /* of a fragmented track, 4 bytes a sample: sizes is this; owned likewise */
     uint32_t       size_bits;         /* of an entry of sizes: 4, 8, 16, 32 */
     uint32_t       common_size;
     uint32_t       sample_count;
@@ -4676,12 +4675,37 @@ typedef struct bzi_track {
     uint32_t    has_range;            /* color.full_range was said, too: QuickTime's nclc ends before it */
     bzi_span    config;               /* hvcC, avcC, av1C payload */
     uint64_t    config_at;
-    uint64_t    turned_at;            /* file offset of tkhd's matrix if it turns, flips or scales; else 0 */
+    uint32_t    orientation;          /* EXIF's number of what tkhd's matrix does */
+    uint64_t    turned_at;            /* its file offset, if it does something else; else 0 */
+    uint32_t    id;
+    uint32_t    fragment_samples, fragments_depend;     /* samples in fragments; some need others */
     bzi_table   table;
 } bzi_track;
 
+/* A box moof while it is read: where the runs of samples of a track begin, and what they have in common. */
+typedef struct bzi_fragment {
+    bzi_track *track;                 /* NULL: none that is known */
+    uint64_t   begin;                 /* of moof, in the file */
+    uint64_t   base, end;             /* what offsets are relative to; where the run before ended */
+    uint32_t   runs, first;           /* runs of this track; whether it is the first track of the fragment */
+    uint32_t   size, flags;           /* of a sample, where a run does not say */
+} bzi_fragment;
+
+/* Where the samples of a track's fragments go. */
+typedef struct bzi_fragment_sink {
+    const bzi_track *track;
+    uint64_t        *offsets;
+    uint8_t         *sizes;
+    uint64_t         at, count;
+} bzi_fragment_sink;
+
 typedef struct bzi_movie {
-    uint64_t  turned_at;              /* likewise of mvhd's matrix, which holds for all tracks */
+    uint32_t  orientation;            /* as in bzi_track, of mvhd's matrix, which holds for all tracks */
+    uint64_t  turned_at;
+    uint64_t  box_at;                 /* file offset of the box being read */
+    uint32_t  trex_count, trex[BZI_LIMIT_TRACKS][3];      /* track, size and flags of samples in its fragments */
+    bzi_fragment       fragment;
+    bzi_fragment_sink *sink;          /* NULL: samples of fragments are only counted */
     uint32_t  brand_count, brands[8];
     uint32_t  has_moov;
     uint32_t  track_count;
@@ -4722,7 +4746,8 @@ static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_st
 static void bzi_movie_reset(bzi_movie *movie)
 {
     movie->track_count = movie->depth = movie->has_moov = movie->brand_count = 0;
-    movie->turned_at = 0;
+    movie->turned_at = movie->orientation = movie->trex_count = 0;
+    movie->sink = NULL;
 }
 
 static bzi_track *bzi_movie_track(bzi_movie *movie) { return &movie->tracks[movie->track_count - 1]; }
@@ -4746,31 +4771,28 @@ static bzna_status bzi_box_moov(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
-/* Its samples would lie in moof boxes, which are not read: those of moov would be taken for all. */
-static bzna_status bzi_box_fragments(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+/* What a matrix {a b u, c d v, x y w} does to pictures, which a, b, c and d say: EXIF's number; 0: something else. All
+ * zeros say nothing. */
+static uint32_t bzi_box_matrix(bzi_cursor *c, uint64_t *turned_at)
 {
-    return bzi_box_fail(movie, err, BZNA_E_UNSUPPORTED, bzi_cursor_offset(c),
-                        "the file is fragmented; remux with ffmpeg -c copy");
-}
-
-/* The offset of a matrix {a b u, c d v, x y w} that turns, flips or scales, which a, b, c and d say; else 0. All zeros
- * say nothing. */
-static uint64_t bzi_box_matrix(bzi_cursor *c)
-{
-    uint64_t at = bzi_cursor_offset(c);
-    uint32_t m[9];
+    const uint64_t at = bzi_cursor_offset(c);
+    int32_t m[9];
+    uint32_t number, whole = 1;
     for (int i = 0; i < 9; i++)
-        m[i] = bzi_cursor_u32(c);
-    if (!m[1] && !m[3] && ((m[0] == 0x10000 && m[4] == 0x10000) || (!m[0] && !m[4])))
-        return 0;
-    return at;
+        m[i] = (int32_t)bzi_cursor_u32(c);
+    for (int i = 0; i < 5; i++)
+        whole &= i == 2 || m[i] % 0x10000 == 0;
+    number = !m[0] && !m[1] && !m[3] && !m[4] ? 1 :
+             whole ? bzi_orientation_of(m[0] / 0x10000, m[1] / 0x10000, m[3] / 0x10000, m[4] / 0x10000) : 0;
+    *turned_at = number ? 0 : at;
+    return number;
 }
 
 static bzna_status bzi_box_mvhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     (void)err;
     bzi_cursor_take(c, (bzi_cursor_u32(c) >> 24 ? 28 : 16) + 16);       /* times, duration; rate, volume */
-    movie->turned_at = bzi_box_matrix(c);
+    movie->orientation = bzi_box_matrix(c, &movie->turned_at);
     return BZNA_OK;
 }
 
@@ -4788,8 +4810,10 @@ static bzna_status bzi_box_tkhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     uint32_t version = bzi_cursor_u32(c);
     (void)err;
     track->flags = version & 0xffffff;
-    bzi_cursor_take(c, (version >> 24 ? 32 : 20) + 16);     /* times, id, duration; layer, volume */
-    track->turned_at = bzi_box_matrix(c);
+    bzi_cursor_take(c, version >> 24 ? 16 : 8);             /* times */
+    track->id = bzi_cursor_u32(c);
+    bzi_cursor_take(c, (version >> 24 ? 12 : 8) + 16);      /* duration; layer, volume */
+    track->orientation = bzi_box_matrix(c, &track->turned_at);
     bzi_cursor_take(c, 8);                                  /* width, height */
     return BZNA_OK;
 }
@@ -4957,6 +4981,116 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
+
+/* ==== 17. Boxes: fragments, rules ====================================================================================
+ * Calls: rooms 1-16. Samples in fragments (moof), and the table of what is read where. */
+
+static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    uint32_t *trex = movie->trex[movie->trex_count % BZI_LIMIT_TRACKS];
+    if (movie->trex_count++ == BZI_LIMIT_TRACKS)
+        return bzi_box_fail(movie, err, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
+    bzi_cursor_take(c, 4);
+    trex[0] = bzi_cursor_u32(c);
+    bzi_cursor_take(c, 8);
+    trex[1] = bzi_cursor_u32(c);
+    trex[2] = bzi_cursor_u32(c);
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_moof(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    if (!movie->has_moov)
+        return bzi_box_fail(movie, err, BZNA_E_UNSUPPORTED, bzi_cursor_offset(c), "a fragment before the moov box");
+    movie->fragment = (bzi_fragment){ .begin = movie->box_at, .end = movie->box_at, .first = 1 };
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_traf(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    (void)c, (void)err;
+    movie->fragment.track = NULL;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_box_tfhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_fragment *f = &movie->fragment;
+    const uint32_t flags = bzi_cursor_u32(c), id = bzi_cursor_u32(c);
+    (void)err;
+    f->track = NULL;
+    f->size = f->flags = f->runs = 0;
+    for (uint32_t i = 0; i < movie->track_count; i++)
+        if (movie->tracks[i].id == id)
+            f->track = &movie->tracks[i];
+    for (uint32_t i = 0; i < movie->trex_count; i++)
+        if (movie->trex[i][0] == id) {
+            f->size = movie->trex[i][1];
+            f->flags = movie->trex[i][2];
+        }
+    f->base = flags & 0x20000 || f->first ? f->begin : f->end;
+    f->first = 0;
+    if (flags & 1)
+        f->base = bzi_cursor_number(c, 8);
+    bzi_cursor_take(c, (flags & 2 ? 4 : 0) + (flags & 8 ? 4 : 0));          /* description, duration */
+    f->size = flags & 0x10 ? bzi_cursor_u32(c) : f->size;
+    f->flags = flags & 0x20 ? bzi_cursor_u32(c) : f->flags;
+    return BZNA_OK;
+}
+
+/* One sample of a run, which lies at the end of the one before it. */
+static void bzi_fragment_add(bzi_movie *movie, uint32_t size, uint32_t flags)
+{
+    bzi_fragment *f = &movie->fragment;
+    bzi_fragment_sink *sink = movie->sink;
+    f->track->fragments_depend |= flags >> 16 & 1;          /* sample_is_non_sync_sample */
+    if (sink && sink->track == f->track && sink->at < sink->count) {
+        sink->offsets[sink->at] = f->end;
+        for (int i = 0; i < 4; i++)
+            sink->sizes[4 * sink->at + (uint32_t)i] = (uint8_t)(size >> (24 - 8 * i));
+        sink->at++;
+    }
+    if (!bzi_add(f->end, size, &f->end))
+        f->end = UINT64_MAX;                                /* fails its own sample, at use */
+}
+
+/* Samples that have all in common cost no bytes here: they are counted first, and listed only if the file can hold
+ * them. */
+static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    bzi_fragment *f = &movie->fragment;
+    const uint32_t flags = bzi_cursor_u32(c), count = bzi_cursor_u32(c);
+    const uint32_t each = 4 * ((flags >> 8 & 1) + (flags >> 9 & 1) + (flags >> 10 & 1) + (flags >> 11 & 1));
+    const uint64_t at = bzi_cursor_offset(c);
+    uint32_t first_flags;
+    uint64_t start = f->runs++ ? f->end : f->base;
+    if (flags & 1)
+        start = f->base + (uint64_t)(int64_t)(int32_t)bzi_cursor_u32(c);    /* an offset is checked at use */
+    first_flags = flags & 4 ? bzi_cursor_u32(c) : f->flags;
+    if (c->overrun || (uint64_t)count * each > bzi_cursor_left(c) || (!(flags & 0x200) && count && !f->size))
+        return bzi_box_fail(movie, err, BZNA_E_BOX, at, "%u samples of %u bytes each do not fit in it", count, each);
+    if (!f->track)
+        return BZNA_OK;
+    if (count > UINT32_MAX - f->track->table.sample_count - f->track->fragment_samples)
+        return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "more than %u samples", UINT32_MAX);
+    f->track->fragment_samples += count;
+    f->end = start;
+    if (!movie->sink && !each) {
+        f->track->fragments_depend |= count && ((first_flags | (count > 1 ? f->flags : 0)) >> 16 & 1);
+        f->end = bzi_add(start, (uint64_t)count * f->size, &f->end) ? f->end : UINT64_MAX;
+        return BZNA_OK;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        uint32_t size, sample_flags;
+        bzi_cursor_take(c, flags & 0x100 ? 4 : 0);
+        size = flags & 0x200 ? bzi_cursor_u32(c) : f->size;
+        sample_flags = flags & 0x400 ? bzi_cursor_u32(c) : i ? f->flags : first_flags;
+        bzi_cursor_take(c, flags & 0x800 ? 4 : 0);
+        bzi_fragment_add(movie, size, flags & 4 && !i ? first_flags : sample_flags);
+    }
+    return BZNA_OK;
+}
+
 /* Which boxes are read, and where. children: what their children are looked up under; 0: they have none that matter. */
 typedef struct bzi_box_rule {
     uint32_t parent, type, children;
@@ -4970,12 +5104,19 @@ typedef struct bzi_box_rule {
 #define BZI_MINF BZI_FOURCC('m', 'i', 'n', 'f')
 #define BZI_STBL BZI_FOURCC('s', 't', 'b', 'l')
 #define BZI_STSD BZI_FOURCC('s', 't', 's', 'd')
+#define BZI_MVEX BZI_FOURCC('m', 'v', 'e', 'x')
+#define BZI_MOOF BZI_FOURCC('m', 'o', 'o', 'f')
+#define BZI_TRAF BZI_FOURCC('t', 'r', 'a', 'f')
 
 static const bzi_box_rule bzi_box_rules[] = {
     BZI_BOX(BZI_FILE,   'f', 't', 'y', 'p', 0,          bzi_box_ftyp),
     BZI_BOX(BZI_FILE,   'm', 'o', 'o', 'v', BZI_MOOV,   bzi_box_moov),
-    BZI_BOX(BZI_FILE,   'm', 'o', 'o', 'f', 0,          bzi_box_fragments),
-    BZI_BOX(BZI_MOOV,   'm', 'v', 'e', 'x', 0,          bzi_box_fragments),
+    BZI_BOX(BZI_FILE,   'm', 'o', 'o', 'f', BZI_MOOF,   bzi_box_moof),
+    BZI_BOX(BZI_MOOF,   't', 'r', 'a', 'f', BZI_TRAF,   bzi_box_traf),
+    BZI_BOX(BZI_TRAF,   't', 'f', 'h', 'd', 0,          bzi_box_tfhd),
+    BZI_BOX(BZI_TRAF,   't', 'r', 'u', 'n', 0,          bzi_box_trun),
+    BZI_BOX(BZI_MOOV,   'm', 'v', 'e', 'x', BZI_MVEX,   NULL),
+    BZI_BOX(BZI_MVEX,   't', 'r', 'e', 'x', 0,          bzi_box_trex),
     BZI_BOX(BZI_MOOV,   'm', 'v', 'h', 'd', 0,          bzi_box_mvhd),
     BZI_BOX(BZI_MOOV,   't', 'r', 'a', 'k', BZI_TRAK,   bzi_box_trak),
     BZI_BOX(BZI_TRAK,   't', 'k', 'h', 'd', 0,          bzi_box_tkhd),
@@ -5091,6 +5232,7 @@ static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, uint32_t parent,
         if (!rule)
             continue;
         movie->path[movie->depth++] = box.type;
+        movie->box_at = box.at;
         status = rule->read ? rule->read(movie, &payload, err) : BZNA_OK;
         if (status == BZNA_OK && payload.overrun)
             status = bzi_box_fail(movie, err, BZNA_E_BOX, box.at, "its %llu bytes are too few",
@@ -5200,6 +5342,26 @@ static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limi
                     i, (unsigned long long)(t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes),
                     (unsigned long long)t->sizes_at, (unsigned long long)*size, (unsigned long long)*offset,
                     (unsigned long long)limit);
+}
+
+/* How a track's pictures are to be turned: by the matrices of track and movie, of which each may be a turn by quarters
+ * or a mirror. 0: as they say themselves. */
+static bzna_status bzi_track_orientation(const bzi_track *track, uint32_t number, uint64_t movie_turned_at,
+                                         uint32_t movie_orientation, uint32_t *orientation, bzna_error *err)
+{
+    const uint64_t at = track->turned_at ? track->turned_at : movie_turned_at;
+    const uint32_t both = bzi_orientation_then(track->orientation ? track->orientation : 1,
+                                               movie_orientation ? movie_orientation : 1);
+    char place[32] = "mvhd";
+    *orientation = both > 1 ? both : 0;
+    if (!at)
+        return BZNA_OK;
+    if (track->turned_at)
+        snprintf(place, sizeof place, "trak[%u]/tkhd", number);
+    return bzi_fail(err, BZNA_E_UNSUPPORTED, at,
+                    track->turned_at ? BZI_FOURCC('t', 'k', 'h', 'd') : BZI_FOURCC('m', 'v', 'h', 'd'), 0,
+                    "moov/%s at byte %llu: the matrix scales or skews track \"%s\", which is not supported", place,
+                    (unsigned long long)at, track->name);
 }
 
 /* The clean aperture of a track's frames, where it has one. */
@@ -5367,15 +5529,15 @@ struct bzi_container {
 
 
 /* ==== 20. HEIF: files ================================================================================================
- * Calls: rooms 1-19. A HEIF or AVIF file, alone or among other pictures, as the picture that it shows: its primary item,
- * else the first picture of its first track of pictures. */
+ * Calls: rooms 1-19. A HEIF or AVIF file, alone or among other pictures, as the picture that it shows: its primary
+ * item, else the first picture of its first track of pictures. */
 
 #ifndef BENZINA_NO_HEIF
 
 /* What the file holds beside the picture that is read: BZNA_BESIDE_... */
 static uint32_t bzi_heif_beside(const bzi_heif *heif)
 {
-    const uint32_t auxl = BZI_FOURCC('a', 'u', 'x', 'l');
+    const uint32_t auxl = BZI_FOURCC('a', 'u', 'x', 'l'), thmb = BZI_FOURCC('t', 'h', 'm', 'b');
     bzi_cursor c = heif->iinf, box;
     uint32_t type, beside = heif->has_movie ? BZNA_BESIDE_SEQUENCE : 0, n = 0;
     bzi_cursor_number(&c, bzi_cursor_u32(&c) >> 24 ? 4 : 2);
@@ -5384,10 +5546,11 @@ static uint32_t bzi_heif_beside(const bzi_heif *heif)
         bzi_cursor_u16(&box);
         type = bzi_cursor_u32(&box);
         if (flags >> 24 >= 2 && id != heif->primary && !(flags & 1) &&
-            (bzi_codec_of_entry(type) || type == BZI_GRID || type == BZI_IDEN || type == BZI_FOURCC('i', 'o', 'v', 'l')))
+            (bzi_codec_of_entry(type) || type == BZI_GRID || type == BZI_IDEN ||
+             type == BZI_FOURCC('i', 'o', 'v', 'l')))
             beside |= BZNA_BESIDE_PICTURES;
     }
-    return beside | (bzi_heif_referrer(heif, BZI_FOURCC('t', 'h', 'm', 'b'), heif->primary, NULL) ? BZNA_BESIDE_THUMB : 0) |
+    return beside | (bzi_heif_referrer(heif, thmb, heif->primary, NULL) ? BZNA_BESIDE_THUMB : 0) |
            (bzi_heif_referrer(heif, auxl, heif->primary, NULL) ? BZNA_BESIDE_AUXILIARY : 0);
 }
 
@@ -5404,8 +5567,8 @@ static bzna_status bzi_heif_sequence(bzi_span bytes, uint64_t offset, bzi_movie 
            movie->tracks[i].handler != BZI_FOURCC('v', 'i', 'd', 'e'))
         i++;
     if (status == BZNA_OK && (i == movie->track_count || !movie->tracks[i].table.sample_count))
-        return bzi_fail(err, BZNA_E_NOT_FOUND, offset, 0, 0, "the HEIF file at byte %llu has neither a primary item nor "
-                        "a track of pictures", (unsigned long long)offset);
+        return bzi_fail(err, BZNA_E_NOT_FOUND, offset, 0, 0, "the HEIF file at byte %llu has neither a primary item "
+                        "nor a track of pictures", (unsigned long long)offset);
     if (status != BZNA_OK || (status = bzi_table_check(&movie->tracks[i], i, err)) != BZNA_OK ||
         (status = bzi_table_entry(&movie->tracks[i].table, 0, bytes.size, &at, &size, err)) != BZNA_OK ||
         (status = bzi_track_image(&movie->tracks[i], image, err)) != BZNA_OK)
@@ -5414,6 +5577,9 @@ static bzna_status bzi_heif_sequence(bzi_span bytes, uint64_t offset, bzi_movie 
     image->coded.data = bytes.data + at;
     image->coded.data_size = size;
     image->data_offset = offset + at;
+    if ((status = bzi_track_orientation(&movie->tracks[i], i, movie->turned_at, movie->orientation,
+                                        &image->coded.orientation, err)) != BZNA_OK)
+        return status;
     return size ? BZNA_OK : BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u]: its first picture has no bytes", i);
 }
 
@@ -5557,6 +5723,7 @@ typedef struct bzi_mp4 {
     uint64_t   trailing_bytes;        /* after the last box: too few for another */
     int32_t    input, target, filename;       /* track numbers, -1: there is none */
     uint64_t   turned_at;             /* as in bzi_movie */
+    uint32_t   movie_orientation, orientation;      /* as there; of a video's frames */
     uint32_t   brand_count, brands[8];
     uint32_t   track_count;
     bzi_track *tracks;
@@ -5574,9 +5741,11 @@ static void bzi_mp4_close(bzi_container *c)
     bzi_mp4 *mp4 = c->own;
     if (!mp4)
         return;
-    for (uint32_t i = 0; i < mp4->track_count; i++)
+    for (uint32_t i = 0; i < mp4->track_count; i++) {
         bzi_release(memory, mp4->tracks[i].table.offsets, mp4->tracks[i].table.sample_count,
                     sizeof *mp4->tracks[i].table.offsets);
+        bzi_release(memory, mp4->tracks[i].table.own_sizes, mp4->tracks[i].table.sample_count, 4);
+    }
     bzi_release(memory, mp4->tracks, mp4->track_count, sizeof *mp4->tracks);
     bzi_buffer_free(memory, &mp4->index);
     bzi_buffer_free(memory, &mp4->targets);
@@ -5672,6 +5841,7 @@ static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
     if (status == BZNA_OK) {
         mp4->track_count = movie.track_count;
         mp4->turned_at = movie.turned_at;
+        mp4->movie_orientation = movie.orientation;
         mp4->brand_count = movie.brand_count;
         memcpy(mp4->brands, movie.brands, sizeof mp4->brands);
     }
@@ -5695,20 +5865,50 @@ static int32_t bzi_mp4_find(const bzi_mp4 *mp4, const char *name, const char *sp
     return bzi_track_find(mp4->tracks, mp4->track_count, variant);
 }
 
-/* Pictures are delivered as they are coded: a track that is to be shown otherwise is refused. */
-static bzna_status bzi_track_check_matrix(const bzi_track *track, uint32_t number, uint64_t movie_turned_at,
-                                          bzna_error *err)
+/* A fragmented track: its samples in moov, then those of its fragments, are written out as one list. */
+static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, uint32_t number, bzna_error *err)
 {
-    uint64_t at = track->turned_at ? track->turned_at : movie_turned_at;
-    char place[32] = "mvhd";
-    if (!at)
-        return BZNA_OK;
-    if (track->turned_at)
-        snprintf(place, sizeof place, "trak[%u]/tkhd", number);
-    return bzi_fail(err, BZNA_E_UNSUPPORTED, at,
-                    track->turned_at ? BZI_FOURCC('t', 'k', 'h', 'd') : BZI_FOURCC('m', 'v', 'h', 'd'), 0,
-                    "moov/%s at byte %llu: the matrix turns, flips or scales track \"%s\", which is not supported",
-                    place, (unsigned long long)at, track->name);
+    const bzi_memory *memory = &c->host->memory;
+    const bzi_mp4 *mp4 = c->own;
+    bzi_table *table = &track->table;
+    const uint32_t in_moov = table->sample_count, count = in_moov + track->fragment_samples;
+    bzi_fragment_sink sink = { .at = in_moov, .count = count };
+    bzi_buffer index = { NULL, 0 }, scratch = { NULL, 0 };
+    bzi_movie movie;
+    bzna_status status = BZNA_OK;
+    if (count > c->source.size)
+        return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples do not fit the file", number, track->name,
+                        count);
+    sink.offsets = bzi_alloc(memory, count, sizeof *sink.offsets, 16);
+    sink.sizes = bzi_alloc_zero(memory, count, 4);
+    if (!sink.offsets || !sink.sizes)
+        status = bzi_fail_memory(err, "the sample index");
+    for (uint32_t i = 0; i < in_moov && status == BZNA_OK; i++) {
+        for (int k = 0; k < 4; k++)
+            sink.sizes[4 * (uint64_t)i + (uint32_t)k] = (uint8_t)(bzi_table_size(table, i) >> (24 - 8 * k));
+        sink.offsets[i] = bzi_table_is_plain(table) ? bzi_table_chunk(table, i) : 0;
+    }
+    if (status == BZNA_OK && in_moov && !bzi_table_is_plain(table))
+        status = bzi_table_expand(table, number, sink.offsets, err);
+    memset(&movie, 0, sizeof movie);
+    movie.sink = &sink;
+    sink.track = &movie.tracks[number];
+    if (status == BZNA_OK)
+        status = bzi_mp4_scan(c, &movie, &index, &scratch, err);
+    if (status == BZNA_OK && sink.at != count)
+        status = BZI_FAIL(err, BZNA_E_IO, "moov/trak[%u] \"%s\": its fragments have changed", number, track->name);
+    bzi_buffer_free(memory, &index);
+    bzi_buffer_free(memory, &scratch);
+    if (status != BZNA_OK || mp4->track_count != movie.track_count) {
+        bzi_release(memory, sink.offsets, count, sizeof *sink.offsets);
+        bzi_release(memory, sink.sizes, count, 4);
+        return status == BZNA_OK ? BZI_FAIL(err, BZNA_E_IO, "the moov box has changed") : status;
+    }
+    table->offsets = sink.offsets;
+    table->sizes = table->own_sizes = sink.sizes;
+    table->size_bits = 32;
+    table->sample_count = count;
+    return BZNA_OK;
 }
 
 /* Only tables that are not one sample a chunk are written out; archives never need it. */
@@ -5721,13 +5921,15 @@ static bzna_status bzi_mp4_index_track(bzi_container *c, int32_t number, bzna_er
     if (!track)
         return BZNA_OK;
     table = &track->table;
-    if ((status = bzi_table_check(track, (uint32_t)number, err)) != BZNA_OK || table->sample_count == 0 ||
-        bzi_table_is_plain(table))
+    if ((status = bzi_table_check(track, (uint32_t)number, err)) != BZNA_OK ||
+        ((table->sample_count == 0 || bzi_table_is_plain(table)) && !track->fragment_samples))
         return status;
     if (!table->sizes && (!bzi_mul(table->common_size, table->sample_count, &bytes) || bytes > c->source.size))
         return bzi_fail(err, BZNA_E_BOX, table->sizes_at, BZI_FOURCC('s', 't', 's', 'z'), 0,
                         "moov/trak[%d]/mdia/minf/stbl/stsz at byte %llu: %u samples of %u bytes do not fit the file",
                         (int)number, (unsigned long long)table->sizes_at, table->sample_count, table->common_size);
+    if (track->fragment_samples)
+        return bzi_mp4_index_fragments(c, track, (uint32_t)number, err);
     table->offsets = bzi_alloc(&c->host->memory, table->sample_count, sizeof *table->offsets, 16);
     if (!table->offsets)
         return bzi_fail_memory(err, "the sample index");
@@ -5766,7 +5968,7 @@ static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error
     bzna_status status;
     mp4->target = bzi_mp4_find(mp4, "bzna_target", split);
     mp4->filename = bzi_mp4_find(mp4, "bzna_fname", split);
-    if (input->table.sample_count == 0)
+    if (input->table.sample_count + input->fragment_samples == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov/trak[%d] \"%s\" has no samples", (int)mp4->input, input->name);
     if ((status = bzi_mp4_index_track(c, mp4->input, err)) != BZNA_OK ||
         (status = bzi_mp4_index_track(c, mp4->target, err)) != BZNA_OK ||
@@ -5815,7 +6017,7 @@ static const char *bzi_mp4_codec_name(uint32_t entry)
 static bzna_status bzi_mp4_check_codec(const bzi_track *track, int32_t number, bzna_error *err)
 {
     char type[5];
-    if (bzi_codec_of_entry(track->format) || track->table.sample_count == 0)
+    if (bzi_codec_of_entry(track->format) || track->table.sample_count + track->fragment_samples == 0)
         return BZNA_OK;
     bzi_fourcc_text(track->format, type);
     return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, track->format, 0,
@@ -5841,11 +6043,12 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
     input = bzi_mp4_track(c, mp4->input);
     if ((status = bzi_mp4_check_codec(input, mp4->input, err)) != BZNA_OK)
         return status;
-    if (input->has_sync && input->sync_count < input->table.sample_count)
+    if (input->fragments_depend || (input->has_sync && input->sync_count < input->table.sample_count))
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED,
-                        "moov/trak[%d]/mdia/minf/stbl/stss: not every frame of the video stands alone",
-                        (int)mp4->input);
-    if ((status = bzi_track_check_matrix(input, (uint32_t)mp4->input, mp4->turned_at, err)) != BZNA_OK)
+                        "moov/trak[%d]%s: not every frame of the video stands alone", (int)mp4->input,
+                        input->fragments_depend ? ", its fragments" : "/mdia/minf/stbl/stss");
+    if ((status = bzi_track_orientation(input, (uint32_t)mp4->input, mp4->turned_at, mp4->movie_orientation,
+                                        &mp4->orientation, err)) != BZNA_OK)
         return status;
     return bzi_mp4_index(c, config->split, err);
 }
@@ -5984,6 +6187,7 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
     const bzi_track *track;
     bzi_extent unit;
     int32_t number;
+    uint32_t orientation;
     bzna_status status = bzi_mp4_parse(sample, movie, err);
     (void)c;
     if (status != BZNA_OK)
@@ -5991,7 +6195,8 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
     if ((number = bzi_mp4_choose(movie, pick)) < 0)
         return bzi_mp4_fail_image(pick->name, err);
     track = &movie->tracks[number];
-    if ((status = bzi_track_check_matrix(track, (uint32_t)number, movie->turned_at, err)) != BZNA_OK)
+    if ((status = bzi_track_orientation(track, (uint32_t)number, movie->turned_at, movie->orientation, &orientation,
+                                        err)) != BZNA_OK)
         return status;
     if (!track->table.chunk_bytes || !track->table.chunk_count)
         return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\" has a sample but no stco or co64 entry", track->name);
@@ -5999,6 +6204,7 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
         (status = bzi_mp4_picture(track, sample, &unit, image, err)) != BZNA_OK)
         return status;
     image->otherwise = bzi_color_of_archives;
+    image->coded.orientation = orientation;
     return BZNA_OK;
 }
 
@@ -6026,6 +6232,8 @@ static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample 
     if (pick->name && strcmp(pick->name, "image") != 0 && strcmp(pick->name, track->name) != 0)
         return bzi_mp4_fail_image(pick->name, err);
     if ((status = bzi_mp4_picture(track, sample, &unit, image, err)) == BZNA_OK)
+        image->coded.orientation = ((const bzi_mp4 *)c->own)->orientation;
+    if (status == BZNA_OK)
         image->otherwise = strncmp(track->name, "bzna_", 5) ? bzi_color_of_codecs : bzi_color_of_archives;
     return status;
 }
@@ -12789,7 +12997,8 @@ static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture
     const uint32_t bytes = canvas->depth > 8 ? 2 : 1;
     if (tile->depth != canvas->depth || tile->chroma_shift_x != canvas->chroma_shift_x ||
         tile->chroma_shift_y != canvas->chroma_shift_y || !tile->plane[1] != !canvas->plane[1])
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "the tile at %u,%u has another depth or chroma format than the first", x, y);
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "the tile at %u,%u has another depth or chroma format than the first",
+                        x, y);
     for (int i = 0; i < (canvas->plane[1] ? 3 : 1); i++) {
         const uint32_t shift_x = i ? canvas->chroma_shift_x : 0, shift_y = i ? canvas->chroma_shift_y : 0;
         const uint32_t width = (uint32_t)bzi_min(tile->frame_width, canvas->frame_width - x);

@@ -28,6 +28,7 @@
  *     BENZINA_NO_JPEG      no libjpeg-turbo: libavcodec decodes JPEG, more slowly, not arithmetic
  *     BENZINA_NO_WRITER    no writer: bzna_writer_open returns E_UNSUPPORTED
  *     BENZINA_NO_SHARDS    neither tar nor RecordIO
+ *     BENZINA_NO_HEIF      neither HEIF nor AVIF
  *     BENZINA_STATIC       every function is static: for `#include "benzina.c"` in a file of yours
  *
  * 2. THE FIRST PROGRAM
@@ -77,8 +78,7 @@
  * means the documented default. (Two are not zero: bzna_transform, which is the identity, and the
  * target of bzna_sample_desc, none.) They are checked when used, and an error's message names the
  * field. bzna_X_get_info(x, &info, sizeof info, &err) tells about an object. Three structs are
- * values that one call gives and another takes, prepared by init, too: bzna_image, bzna_picture,
- * bzna_loader_state. Reserved words must be zero.
+ * given by a call and taken by another: bzna_image, _picture, _loader_state. Reserved words are 0.
  *
  * 4. THREADS AND CALLBACKS
  * Contexts, datasets, loaders and batches may be used by any thread, concurrently, with two limits:
@@ -121,9 +121,8 @@
  * A sample that cannot be read or decoded costs its own slot of the batch, which is filled with the
  * out-of-bounds color; its status says why (bzna_batch_error has the message). No other changes.
  *
- * Errors are returned, never printed. What libavcodec prints in no decoder's name (of some damaged
- * H.265 parameter sets "nb_cpb 0 invalid", of some damaged WebP "Invalid code", on stderr) goes
- * through its process-wide log, which is the program's to set: av_log_set_level.
+ * Errors are returned, never printed. What libavcodec prints in no decoder's name ("nb_cpb 0
+ * invalid") goes through its process-wide log, which is the program's to set: av_log_set_level.
  *
  * 7. COLOR AND COORDINATES
  * A homography H (3x3, row-major) maps OUTPUT pixel coordinates to INPUT pixel coordinates of the
@@ -212,19 +211,20 @@
  * many files some 64 are open at a time; one that is opened again must be as it was, else E_IO.
  *
  * ARCHIVES (.bzna) hold frames of H.265, H.264 or AV1, or JPEG files as they are (sample entry
- * mjpg, HEIF's; QuickTime's jpeg is read; the original tools refuse both). For GPUs pack H.265:
- * small, decoded by video engines since Pascal; AV1 is as small, and needs GA10x, Ada or Blackwell.
- * For CPUs copy JPEG files, without loss: several times as fast as H.265. H.264 tuned for decoding
- * serves both kinds, with larger files. tests/BENCHMARKS.md has figures.
+ * mjpg; QuickTime's jpeg is read; the original tools refuse both). For GPUs pack H.265: small,
+ * decoded by video engines since Pascal; AV1 is as small, and needs GA10x, Ada or Blackwell. For
+ * CPUs copy JPEG files, without loss: several times as fast as H.265. H.264 tuned for decoding
+ * serves both kinds, with larger files. tests/BENCHMARKS.md has figures. VIDEOS (mp4, QuickTime;
+ * fragmented, too) of frames that stand alone are turned as matrices say; edit lists are ignored.
  *
  * FOLDERS of pictures have the order and classes of torchvision's ImageFolder: each folder in the
  * root is a class, and all pictures below it are of that class; without class folders there are no
  * targets. Files are known by their names (jpg jpeg png ppm pgm pbm pnm bmp webp tif tiff gif jp2
- * j2k, in upper case, too), and left out where they begin with a dot. Links are followed; one that
- * leads back is refused, and so are a class without pictures, and, unless classes are chosen, a
- * root whose folders hold only folders, or are all called as splits are (train, val, test2017).
- * With a list, samples are the files that it names, in its order; labels are targets where each
- * sample has one that is whole, else vectors. Files are looked at when read.
+ * j2k heic heif hif avif, in upper case, too), and left out where they begin with a dot. Links are
+ * followed. Refused are one that leads back, a class without pictures, and, unless classes are
+ * chosen, a root whose folders hold only folders, or are all called as splits are (train, val,
+ * test2017). With a list, samples are the files that it names, in its order; labels are targets
+ * where each sample has one that is whole, else vectors. Files are looked at when read.
  *
  * TARS are shards as WebDataset writes them. Files next to each other that share a key, the name up
  * to the first dot after its last slash, are a sample; what follows is the field, in lower case: by
@@ -232,32 +232,32 @@
  * webp, ... pictures, others bytes. "name" is the key, unless a file is called so, "cls" the
  * target, "image" the first picture. Folders, links, hidden files, __folders__ and names of
  * BZNA_NAME_MAX bytes or more belong to no sample; 64 fields are the most. Sparse files are
- * refused; a field that stands twice fails its sample. Opening walks over the headers (and keeps 36
- * bytes for a sample of two files), or reads SHARD.idx beside SHARD.tar (version 1.2, of DALI's
- * wds2idx or `bzna index`). An index older than the tar must be what a walk finds; one that the
- * headers contradict is refused with E_BOX, at open or when a sample is used.
+ * refused; a field that stands twice fails its sample. Opening walks over the headers, or reads
+ * SHARD.idx beside SHARD.tar (version 1.2, of DALI's wds2idx or `bzna index`). An index older than
+ * the tar must be what a walk finds; one that the headers contradict is refused with E_BOX.
  *
  * RECORDIO files (MXNet's .rec) have a sample a record: "image", "label" (its numbers), "target"
  * (the number where it is one, and whole), "id", "name" (the id in digits), "record" (all bytes,
  * which then may be anything). A list gives labels and names by id, with a line for each. Where
  * records begin, NAME.idx beside NAME.rec says (of MXNet or `bzna index`), else one scan over the
- * headers; 8 bytes are kept a record. An index that is older than the file must be what a scan
- * finds; one of another file is refused with E_FORMAT, at open or when a sample is used.
+ * headers. An index that is older than the file must be what a scan finds; one of another file is
+ * refused with E_FORMAT, at open or when a sample is used.
  *
- * PICTURES are told apart by their content: JPEG (8 bits; baseline and progressive; gray, Y'CbCr,
- * RGB, CMYK, YCCK), PNG, WebP, GIF (its first picture), BMP, TIFF, PNM, JPEG 2000. Alpha is
- * dropped, as PIL's convert("RGB") does it. They are turned as their EXIF data say, unless
- * dataset_config.orientation is IGNORE, as in torchvision's ImageFolder; transforms see the turned
- * size. A JPEG's pixels are those of its decoder: libjpeg-turbo, libavcodec, NVDEC. Damage fails it
- * down to the last row that its warp reads; if it has several scans (progressive), anywhere.
+ * PICTURES are told apart by their content: JPEG (8 bits, of any color), PNG, WebP, GIF (its first
+ * picture), BMP, TIFF, PNM, JPEG 2000, HEIF, AVIF. Alpha is dropped, as PIL's convert("RGB") does
+ * it. They are turned as EXIF (irot, imir) says, unless dataset_config.orientation is IGNORE;
+ * transforms see that size. A JPEG's pixels are its decoder's: libjpeg-turbo, libavcodec, NVDEC.
+ * Damage fails it down to the last row that its warp reads; if it has several scans (progressive),
+ * anywhere. Of HEIF and AVIF, the picture is the primary item (H.265, H.264, AV1, JPEG, iden,
+ * grid), cut and turned by its properties, else the first of a track. Of a grid, software decodes
+ * the tiles that the warp reads; the rest may go to NVDEC. A file by itself has the field "thumb",
+ * chosen by name alone. Overlays are refused; bzna_image_info.beside says what is left out.
  *
  * 13. WHAT IT DOES NOT DO
- *     - Fragmented mp4 files (mvex, moof), and tracks whose matrix (tkhd, mvhd) turns, flips or
- *       scales the picture, are refused with E_UNSUPPORTED. Edit lists are ignored.
- *     - Every sample is a frame of its own; video is not decoded as video.
+ *     - Every sample is a frame of its own; video is not decoded as video. Matrices do not scale.
  *     - NVDEC does not decode for a loader whose outputs are made of several fields: software does.
  *     - ICC profiles are not applied, nor transfer functions or primaries: no HDR tone mapping.
- *     - No HEIF, AVIF, JPEG XL, animated WebP, lossless or subsampled RGB JPEG, tiled or JPEG TIFF.
+ *     - No JPEG XL, animated WebP, lossless or subsampled RGB JPEG, tiled or JPEG TIFF.
  *     - No network, compression, subprocess, spooling: a bzna_source. Windows, macOS: not tried.
  */
 #ifndef BENZINA_H
@@ -487,10 +487,11 @@ BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t
     bzna_error *err);
 
 /* ---- Pictures as they are coded ----------------------------------------------------------- */
-/* STILL: a file of PNG, WebP, GIF (its first picture), BMP, TIFF, PNM or JPEG 2000, told apart by
- * its content. RAW: pixels that are not coded, frame_width * frame_height bytes, or three times as
- * many of R, G and B; config is two bytes, channels (1 or 3) and BZNA_LAYOUT_... JPEG, STILL and
- * RAW are decoded in software, and the latter two not written. */
+/* STILL: a file of PNG, WebP, GIF (its first picture), BMP, TIFF, PNM or JPEG 2000. RAW: pixels
+ * that are not coded, frame_width * frame_height bytes, or three times as many of R, G and B;
+ * config is two bytes, channels (1 or 3) and BZNA_LAYOUT_... JPEG, STILL and RAW are decoded in
+ * software, and the latter two not written. HEIF: likewise a file of a grid or an item in pieces;
+ * config: where in data the item's number stands, NULL: the primary one. */
 enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CODEC_AV1 = 3,
        BZNA_CODEC_JPEG = 4, BZNA_CODEC_STILL = 5, BZNA_CODEC_RAW = 6, BZNA_CODEC_HEIF = 7 };
 
@@ -579,8 +580,7 @@ typedef struct bzna_dataset_config {
 
 /* part_count: files, or ranges of files, that it is made of; size_bytes (of whole files, 0 for
  * folders) and target_count (samples from the first that have a target) are sums. The first one's:
- * container ("archive", "mp4 video", "folder", "tar", "RecordIO", "records"), tracks, and brands
- * (the major one first; 8 at most). */
+ * container ("archive", "mp4 video", "HEIF", "folder", "tar", "RecordIO", "records"), tracks. */
 typedef struct bzna_dataset_info {
     uint32_t struct_size, field_count;
     uint64_t size_bytes, sample_count, target_count;
@@ -617,11 +617,9 @@ typedef struct bzna_sample {
     char     image_names[BZNA_IMAGES_MAX][BZNA_NAME_MAX];
 } bzna_sample;
 
-/* What a HEIF file holds beside its picture (bits): thumbnails ("thumb" of a file by itself); alpha,
- * depth and the like; further pictures; an image sequence. None is delivered with the picture. */
-enum { BZNA_BESIDE_THUMB = 1, BZNA_BESIDE_AUXILIARY = 2, BZNA_BESIDE_PICTURES = 4,
-       BZNA_BESIDE_SEQUENCE = 8 };
-
+/* What a HEIF file holds beside its picture. */
+enum { BZNA_BESIDE_THUMB = 1, BZNA_BESIDE_AUXILIARY = 2 /* alpha, depth, ... */,
+       BZNA_BESIDE_PICTURES = 4, BZNA_BESIDE_SEQUENCE = 8 };
 /* What is said of one picture of a sample (the fields of bzna_image; fourcc: the sample entry,
  * "hvc1" = 0x68766331, or the kind of file, "jpeg"; clap: the clean aperture as it stands in the
  * file, (n, d) x 4, all 0: there is none), and where config's payload and the access unit lie. */
@@ -746,8 +744,7 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
  * as 1, 2, 3"). The stream of (seed, epoch, sample, operation): key = the first two words of
  * philox(counter = {epoch low, epoch high, 0, 0}, key = {seed low, seed high}); block n =
  * philox(counter = {sample low, sample high, operation, n}, key). Words come in order 0..3 of block
- * 0, 1, ...; used: words of block already handed out, 4: all. A plain value: copy it to repeat its
- * numbers. Test vectors, the first words of a stream:
+ * 0, 1, ...; used: words of block handed out, 4: all. Test vectors, the first words of a stream:
  *
  *     seed 0,    epoch 0, sample 0,       operation 0:   d4abea56 dd653103 04e23b27 74656f08
  *     seed 1234, epoch 5, sample 1000000, operation 16:  3cf3e08d 4cc55af4 77c3fa94 890dc105 */
@@ -1090,8 +1087,7 @@ typedef struct bzna_tensor {
 
 /* One batch, as it lies in memory until it is released. Arrays have an element for each slot. */
 typedef struct bzna_batch_info {
-    /* real samples, which are the first slots; of them, how many have a status < 0, and how many
-     * hold another sample than planned (errors.policy; indices says which) */
+    /* real samples, in the first slots; of them, those that failed, and that were replaced */
     uint32_t           struct_size, count, failed, replaced;
     /* the first output. NCHW: {batch, channels, height, width}; NHWC: {batch, height, width,
      * channels}; of several views {views, batch, ...}: each view is a batch. In several slices,
@@ -1101,8 +1097,7 @@ typedef struct bzna_batch_info {
     /* batch: number within the epoch, from 0 (from the restored position after a restore).
      * position: of this rank's first sample in the epoch's global order */
     uint64_t           epoch, batch, position;
-    /* BZNA_TARGET_NONE where there is none; sample index in the dataset; BZNA_OK, or why the slot
-     * holds the out-of-bounds color */
+    /* BZNA_TARGET_NONE: none; sample index in the dataset; BZNA_OK, or why the slot is filled */
     const int64_t     *targets;
     const uint64_t    *indices;
     const bzna_status *status;
@@ -1148,8 +1143,7 @@ typedef struct bzna_loader_stats {
      * state. Its sessions that ended: no memory for decoders, or 32 failed driver calls in a row.
      * By decode.verify_every: pictures compared, and of them not equal */
     uint64_t         decoders_made, decoders_reconfigured, sessions_lost, verified, verify_failed;
-    /* HEIF grids, and their tiles that were decoded: those that the warp reads */
-    uint64_t         samples_tiled, tiles;
+    uint64_t         samples_tiled, tiles;   /* HEIF grids, and their tiles that were decoded */
 } bzna_loader_stats;
 
 /* Where a run stands: 128 bytes, to be kept beside a model's checkpoint. Plain little-endian data
@@ -1199,8 +1193,7 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
 
 /* Goes on from a state. Seed and epochs come from it; world size, threads and batch size may
  * differ. E_ARGUMENT: it is of another dataset or order, or of a run whose pixels were made
- * otherwise (chapter 9). A state of version 1 (64 bytes, of 0.1), which says less, is
- * taken, with a warning. */
+ * otherwise (chapter 9). One of version 1 (64 bytes, of 0.1) is taken, with a warning. */
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state,
     bzna_error *err);
 

@@ -21,9 +21,10 @@ run() { # name, arguments...
 run corruptions_of_h265_do_no_harm corrupt tests/data/mini_h265.bzna 0 10000 $step & first=$!
 if run corruptions_of_h264_do_no_harm corrupt tests/data/mini_h264.bzna 0 10000 $step; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
 if wait $first; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
-pictures=tests/data/pictures
+pictures=tests/data/pictures; heif=tests/data/heif
 for file in tests/data/seeds/* $pictures/jpeg_420_progressive.jpg $pictures/jpeg_exif_6.jpg $pictures/jpeg_arithmetic.jpg $pictures/jpeg_ycck_420_scans.jpg $pictures/png_palette_clear.png $pictures/webp_lossy_clear.webp \
-    $pictures/gif_animated_clear.gif $pictures/tiff_lzw.tif $pictures/jpeg2000.jp2 $pictures/bmp_palette_8.bmp; do
+    $pictures/gif_animated_clear.gif $pictures/tiff_lzw.tif $pictures/jpeg2000.jp2 $pictures/bmp_palette_8.bmp \
+    $heif/grid.heic $heif/grid.avif $heif/identity.heic $heif/pieces.heic $heif/thumb.heic $heif/alpha.avif $heif/sequence.heics; do
     seed=$(basename "$file" | tr . _)
     if run "corruptions_of_small_${seed}_do_no_harm" corrupt "$file" 0 2000 "$step"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi
     if run "corruptions_of_small_${seed}_are_parsed" parse "$file" 0 20000 "$step"; then passed=$((passed + 1)); else failed=$((failed + 1)); fi

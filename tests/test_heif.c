@@ -1,6 +1,6 @@
-/* test_heif.c - HEIF and AVIF: the pixels that libheif has of them, turned and cut; what they say of themselves; grids, of
- * which only the tiles that a warp reads are decoded; damage. tests/data/heif has the files, and the program that made
- * them. */
+/* test_heif.c - HEIF and AVIF: the pixels that libheif has of them, turned and cut; what they say of themselves; grids,
+ * of which only the tiles that a warp reads are decoded; damage. tests/data/heif has the files, and the program that
+ * made them. */
 #include "../benzina.c"
 #include "test.h"
 #include "bytes.h"
@@ -129,8 +129,8 @@ static void check_refused(bytes b, bzna_status status, const char *part)
 }
 
 /* A file with one field changed: `at` bytes behind the first place where kind stands. */
-static void check_changed(const char *name, const char *kind, size_t at, const char *to, size_t size, bzna_status status,
-                          const char *part)
+static void check_changed(const char *name, const char *kind, size_t at, const char *to, size_t size,
+                          bzna_status status, const char *part)
 {
     bytes b = file_read(name, "");
     size_t place = find(b, 0, kind, 4);
@@ -272,16 +272,19 @@ static double difference(const float *pixels, uint32_t width, uint32_t height, c
     return most;
 }
 
+/* About half of what one pixel's move does. libheif repeats chroma, and ffmpeg's R'G'B' is coarser; under alpha, encoders
+ * save bits. */
 static void check_seen(const char *name, const bzna_image *image)
 {
+    const double tolerance = !strcmp(name, "alpha.avif") ? 4 : !strcmp(name, "sequence.heics") ? 3.2 :
+                             strstr(name, ".avif") ? 1.5 : 2.3;
     bytes mean = file_read(name, ".mean");
     uint32_t width = 0, height = 0;
     float *pixels = look(image, &width, &height);
     if (!pixels || width != bzi_be16(mean.data) || height != bzi_be16(mean.data + 2)) {
         printf("  %s: %ux%u: %s\n", name, width, height, err.message);
         test_failures++;
-    } else if (getenv("SHOW") && printf("%s %.2f\n", name, difference(pixels, width, height, mean.data + 4)) < 0) {
-    } else if (!(difference(pixels, width, height, mean.data + 4) <= 3.0)) {
+    } else if (!(difference(pixels, width, height, mean.data + 4) <= tolerance)) {
         printf("  %s: a block is %.2f of 255 from libheif's\n", name,
                difference(pixels, width, height, mean.data + 4));
         test_failures++;
@@ -338,7 +341,128 @@ TEST(thumbnails_are_delivered_by_name_alone)
     free(b.data);
 }
 
-#define PIXEL_TESTS RUN(pictures_are_as_libheif_sees_them) RUN(thumbnails_are_delivered_by_name_alone)
+/* ---- Grids: of which tiles are decoded --------------------------------------------------------------------------- */
+
+static bzna_transform drawn_transform(uint32_t number)
+{
+    static const uint32_t filters[] = { BZNA_FILTER_LINEAR, BZNA_FILTER_NEAREST, BZNA_FILTER_CUBIC, BZNA_FILTER_AREA,
+                                        BZNA_FILTER_LANCZOS4, BZNA_FILTER_LANCZOS3, BZNA_FILTER_CUBIC_075 };
+    bzna_transform t;
+    bzna_random random;
+    double scale, angle;
+    bzna_transform_init(&t, sizeof t);
+    bzna_random_init(&random, 7, 0, number, 0);
+    scale = exp(bzna_random_uniform(&random, -2.5, 1.5));
+    angle = number % 3 ? bzna_random_uniform(&random, -3.2, 3.2) : 0;
+    t.homography[0] = scale * cos(angle);
+    t.homography[1] = -scale * sin(angle);
+    t.homography[3] = scale * sin(angle) * bzna_random_uniform(&random, 0.5, 2);
+    t.homography[4] = scale * cos(angle) * bzna_random_uniform(&random, 0.5, 2);
+    t.homography[2] = bzna_random_uniform(&random, -20, 200);
+    t.homography[5] = bzna_random_uniform(&random, -20, 130);
+    if (number % 16 == 15)
+        t.homography[6] = bzna_random_uniform(&random, -0.05, 0.05);
+    t.filter = filters[number % COUNT(filters)];
+    t.antialias = t.filter != BZNA_FILTER_AREA && number % 5 == 0 ? BZNA_ANTIALIAS_OFF : 0;
+    return t;
+}
+
+/* The canvas holds anything where no tile was decoded: a warp must not read it. */
+static uint32_t check_region(const bzna_image *image, const bzna_transform *t)
+{
+    static float whole[3 * 16 * 16], part[3 * 16 * 16];
+    bzna_output o = { .struct_size = sizeof o, .width = 16, .height = 16 };
+    const bzi_kernel_output out = bzi_output_make(&o);
+    bzi_region region = { UINT32_MAX, UINT32_MAX, 1, 1 };
+    bzi_kernel_slot slot;
+    uint32_t tiles;
+    bzna_picture_init(&seen, sizeof seen);
+    CHECK_EQ(bzna_decoder_decode(decoder, image, &seen, &err), BZNA_OK);
+    CHECK_EQ(decoder->software.tiles, 6);
+    CHECK_EQ(bzna_picture_render(&seen, t, &o, whole, sizeof whole, &err), BZNA_OK);
+    CHECK_EQ(bzi_slot_make(&slot, &seen, t, 0, &err), BZNA_OK);
+    bzi_region_add(&region, &slot, &out);
+    memset(decoder->software.canvas.data, 0xa5, (size_t)decoder->software.canvas.capacity);
+    decoder->software.wanted = region;
+    CHECK_EQ(bzna_decoder_decode(decoder, image, &seen, &err), BZNA_OK);
+    memset(&decoder->software.wanted, 0, sizeof decoder->software.wanted);
+    tiles = decoder->software.tiles;
+    CHECK_EQ(bzna_picture_render(&seen, t, &o, part, sizeof part, &err), BZNA_OK);
+    if (memcmp(whole, part, sizeof whole)) {
+        printf("  filter %u: %u tiles, not all that the warp reads\n", t->filter, tiles);
+        test_failures++;
+    }
+    return tiles;
+}
+
+TEST(warps_read_no_tile_that_was_not_decoded)
+{
+    static const char *const names[] = { "grid.heic", "grid.avif" };
+    for (size_t i = 0; i < COUNT(names); i++) {
+        bytes b = file_read(names[i], ""), copy;
+        uint32_t by_count[7] = { 0 };
+        bzna_image image;
+        CHECK_EQ(read_image(b, NULL, &copy, &image), BZNA_OK);
+        for (uint32_t number = 0; number < ROUNDS(300, 60) && has_decoder(names[i]); number++) {
+            const bzna_transform t = drawn_transform(number);
+            image.orientation = 1 + number % 8;
+            by_count[check_region(&image, &t)]++;
+        }
+        CHECK(!has_decoder(names[i]) || (by_count[1] && by_count[2] && by_count[4] && by_count[6]));
+        free(copy.data);
+        free(b.data);
+    }
+}
+
+/* A loader's crop of 24 x 24 pixels, always at the same place. */
+static bzna_status crop(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *t)
+{
+    const double *place = user;
+    (void)sample, (void)random;
+    t->homography[0] = t->homography[4] = 1;
+    t->homography[2] = place[0];
+    t->homography[5] = place[1];
+    return BZNA_OK;
+}
+
+TEST(a_loader_decodes_the_tiles_of_its_crop_alone_and_counts_them)
+{
+    static const struct { double place[2]; uint32_t tiles; } crops[] = {
+        { { 14, 14 }, 1 }, { { 150, 90 }, 1 }, { { 52, 14 }, 2 }, { { 52, 52 }, 4 }, { { 84, 52 }, 2 },
+    };
+    const char *const paths[] = { DATA "grid.avif", DATA "grid.avif", DATA "still.avif" };
+    bzna_dataset *dataset = NULL;
+    if (!has_decoder("grid.avif"))
+        SKIP("this libavcodec has no decoder of AV1");
+    setup();
+    REQUIRE(bzna_dataset_open_list(context, paths, 3, NULL, &dataset, &err) == BZNA_OK);
+    for (size_t i = 0; i < COUNT(crops); i++) {
+        bzna_loader_config config;
+        bzna_loader_stats stats = { .struct_size = sizeof stats };
+        bzna_loader *loader = NULL;
+        bzna_batch *batch = NULL;
+        double place[2] = { crops[i].place[0], crops[i].place[1] };
+        bzna_loader_config_init(&config, sizeof config);
+        config.output.batch_size = 3;
+        config.output.width = config.output.height = 24;
+        config.output.device.kind = BZNA_DEVICE_CPU;
+        config.pipeline.transform = crop;
+        config.pipeline.transform_user = place;
+        CHECK_EQ(bzna_loader_open(context, dataset, &config, &loader, &err), BZNA_OK);
+        CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), BZNA_OK);
+        bzna_batch_release(batch);
+        CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), BZNA_END);
+        CHECK_EQ(bzna_loader_get_stats(loader, &stats, sizeof stats, &err), BZNA_OK);
+        CHECK_EQ(stats.samples_failed, 0);
+        CHECK_EQ(stats.samples_tiled, 2);
+        CHECK_EQ(stats.tiles, 2 * crops[i].tiles);
+        bzna_loader_close(loader);
+    }
+    bzna_dataset_close(dataset);
+}
+
+#define PIXEL_TESTS RUN(pictures_are_as_libheif_sees_them) RUN(thumbnails_are_delivered_by_name_alone) \
+    RUN(warps_read_no_tile_that_was_not_decoded) RUN(a_loader_decodes_the_tiles_of_its_crop_alone_and_counts_them)
 #endif
 
 TEST_MAIN(RUN(files_say_what_they_are_and_what_they_hold_beside_their_picture)

@@ -30,6 +30,8 @@ describe() {
                      suites="host boxes dataset $containers writer dlpack" ;;
     without_shards)  flags="$flags $AV_CFLAGS $JPEG_CFLAGS -DBENZINA_NO_CUDA -DBENZINA_NO_SHARDS"; libs="$AV_LIBS $JPEG_LIBS"
                      suites=dataset ;;
+    without_heif)    flags="$flags $AV_CFLAGS $JPEG_CFLAGS -DBENZINA_NO_CUDA -DBENZINA_NO_HEIF"; libs="$AV_LIBS $JPEG_LIBS"
+                     suites=dataset; switch=BENZINA_NO_HEIF ;;
     aarch64)         cc=aarch64-linux-gnu-gcc; flags="-O1 $neither -DTEST_EMULATED"
                      run="qemu-aarch64 -L /usr/aarch64-linux-gnu"
                      suites="kernels basics host cursor boxes dataset $containers"
@@ -100,6 +102,7 @@ else add without_avcodec rest; fi
 if [ -z "$av" ] || [ -z "$cuda" ]; then skip without_jpeg "no libavcodec, no clang or no nv-codec-headers here"; else add without_jpeg; fi
 if [ -z "$av$cuda" ]; then skip without_both "$same"; else add without_both rest; fi
 if [ -z "$av" ]; then skip without_shards "no libavcodec here"; else add without_shards library; fi
+if [ -z "$av" ]; then skip without_heif "no libavcodec here"; else add without_heif library; fi
 for machine in aarch64:aarch64-linux-gnu-gcc:qemu-aarch64 arm:arm-linux-gnueabihf-gcc:qemu-arm; do
     variant=${machine%%:*}; qemu=${machine##*:}; cross=${machine#*:}; cross=${cross%:*}
     wanted "$variant" || continue

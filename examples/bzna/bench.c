@@ -249,6 +249,7 @@ static void report_json(const bench *b, const char *device, double rate)
     printf(",\"nvdec\":%" PRIu64 ",\"software\":%" PRIu64 ",\"fallbacks\":%" PRIu64 ",\"decoders_made\":%" PRIu64
            ",\"decoders_reconfigured\":%" PRIu64 ",\"sessions_lost\":%" PRIu64, s->samples_nvdec, s->samples_software,
            s->fallbacks, s->decoders_made, s->decoders_reconfigured, s->sessions_lost);
+    printf(",\"samples_tiled\":%" PRIu64 ",\"tiles\":%" PRIu64, s->samples_tiled, s->tiles);
     printf(",\"limits\":\"%s\",\"samples\":%" PRIu64 ",\"seconds\":%.3f}\n", stage_names[s->limiting_stage & 3],
            b->archive->count, (double)b->loader_ns * 1e-9);
 }
@@ -289,6 +290,9 @@ static void report_text(const bench *b, const bzna_device_info *device, double r
                " in software (%" PRIu64 " fallbacks); %" PRIu64 " decoders made, %" PRIu64 " reconfigured\n",
                info->sessions, s->sessions_lost, s->samples_nvdec, s->samples_software, s->fallbacks, s->decoders_made,
                s->decoders_reconfigured);
+    if (s->samples_tiled)
+        printf("grids        %" PRIu64 ", of which %.2f tiles each were decoded\n", s->samples_tiled,
+               (double)s->tiles / (double)s->samples_tiled);
     report_stages(s);
 }
 

@@ -199,14 +199,29 @@ static seen_size image_size(const bzna_image_info *image)
     return (seen_size){ image->width, image->height };
 }
 
+static const struct { uint32_t bit; const char *what; } besides[] = {
+    { BZNA_BESIDE_THUMB, "thumbnail" }, { BZNA_BESIDE_AUXILIARY, "alpha or depth" },
+    { BZNA_BESIDE_PICTURES, "further pictures" }, { BZNA_BESIDE_SEQUENCE, "image sequence" }
+};
+
+/* What a HEIF file holds that is not delivered with its picture. */
+static void beside_print(uint32_t beside, const char *first, const char *next, const char *quote)
+{
+    int count = 0;
+    for (size_t i = 0; i < LENGTH(besides); i++)
+        if (beside & besides[i].bit) printf("%s%s%s%s", count++ ? next : first, quote, besides[i].what, quote);
+}
+
 static void image_json(const bzna_image_info *image, const char *codec)
 {
     seen_size size = image_size(image);
     printf("{\"codec\":");
     tool_json_string(codec);
     printf(",\"width\":%" PRIu32 ",\"height\":%" PRIu32 ",\"frame_width\":%" PRIu32 ",\"frame_height\":%" PRIu32
-           ",\"payload_offset\":%" PRIu64 ",\"payload_size\":%" PRIu64 "}",
+           ",\"payload_offset\":%" PRIu64 ",\"payload_size\":%" PRIu64,
            size.width, size.height, image->frame_width, image->frame_height, image->data_offset, image->data_size);
+    beside_print(image->beside, ",\"beside\":[", ",", "\"");
+    printf(image->beside ? "]}" : "}");
 }
 
 static void sample_json(listing *l, listed_sample *s)
@@ -253,6 +268,7 @@ static void sample_text(listing *l, listed_sample *s)
            s->image_count ? s->codecs[0].text : "-", sizes[0], sizes[1]);
     tool_print_text(stdout, s->filename ? s->filename : "-");
     values_print(l, s, value_text);
+    if (s->image_count) beside_print(s->images[0].beside, "  left out: ", ", ", "");
     if (s->err.status < 0) {
         printf("  ");
         tool_print_text(stdout, s->err.message);

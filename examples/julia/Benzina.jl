@@ -472,6 +472,8 @@ mutable struct bzna_loader_stats
     sessions_lost::UInt64
     verified::UInt64
     verify_failed::UInt64
+    samples_tiled::UInt64
+    tiles::UInt64
     bzna_loader_stats() = new()
 end
 

@@ -118,7 +118,7 @@ DTYPE_FLOAT32, DTYPE_FLOAT16, DTYPE_BFLOAT16, DTYPE_UINT8 = 0, 1, 2, 3
 DTYPE_INT32, DTYPE_INT64, DTYPE_UINT64 = 16, 17, 18
 LAYOUT_NCHW, LAYOUT_NHWC = 0, 1
 CHANNELS_RGB, CHANNELS_BGR, CHANNELS_GRAY = 0, 1, 2
-CODEC_UNKNOWN, CODEC_H264, CODEC_H265, CODEC_AV1, CODEC_JPEG, CODEC_STILL, CODEC_RAW = range(7)
+CODEC_UNKNOWN, CODEC_H264, CODEC_H265, CODEC_AV1, CODEC_JPEG, CODEC_STILL, CODEC_RAW, CODEC_HEIF = range(8)
 PALETTE_COLORS, PALETTE_INDEX = 0, 1
 DECODER_AUTO, DECODER_SOFTWARE, DECODER_NVDEC = 0, 1, 2
 CHECK_NONE, CHECK_PASSED, CHECK_FAILED, CHECK_SKIPPED = 0, 1, 2, 3
@@ -178,7 +178,7 @@ track_info:     u32 struct_size, handler, format, flags; u64 sample_count; char 
 sample:         u32 struct_size, image_count; u64 index, offset, size; i64 target; char image_names[4][32]
 image_info:     u32 struct_size, codec, fourcc, width, height, frame_width, frame_height, crop_x, crop_y; i32 clap[8];
                 u32 length_size; color color; u64 config_offset, config_size, data_offset, data_size;
-                u32 orientation, reserved0
+                u32 orientation, beside
 picture:        u32 struct_size, depth, width, height, crop_x, crop_y, frame_width, frame_height, chroma_shift_x,
                 chroma_shift_y, chroma_left, chroma_top; color color; ptr plane[3]; i64 pitch[3];
                 u32 orientation, step[3]
@@ -223,7 +223,8 @@ loader_info:    u32 struct_size, decoder; tensor image; u32 layout, sessions, th
 stage_stats:    u64 count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth, capacity, reserved[3]
 loader_stats:   u32 struct_size, limiting_stage; stage_stats stage[4]; u64 samples, samples_failed, failed_read,
                 failed_format, failed_decode, failed_other, replaced, retries, read_memory_bytes, samples_nvdec,
-                samples_software, fallbacks, decoders_made, decoders_reconfigured, sessions_lost, verified, verify_failed
+                samples_software, fallbacks, decoders_made, decoders_reconfigured, sessions_lost, verified, verify_failed,
+                samples_tiled, tiles
 loader_state:   u32 struct_size, version; u64 seed, epoch, position, fingerprint, sample_count, end_epoch; u32 order,
                 check; u64 pixels, reserved[7]
 writer_config:  u32 struct_size, reserved0

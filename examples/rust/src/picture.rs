@@ -20,6 +20,7 @@ pub enum Codec {
     Jpeg = raw::BZNA_CODEC_JPEG as isize,
     Still = raw::BZNA_CODEC_STILL as isize,
     Raw = raw::BZNA_CODEC_RAW as isize,
+    Heif = raw::BZNA_CODEC_HEIF as isize,
 }
 
 /// How Y'CbCr becomes R'G'B'.
@@ -102,6 +103,7 @@ impl Image {
             raw::BZNA_CODEC_JPEG => Codec::Jpeg,
             raw::BZNA_CODEC_STILL => Codec::Still,
             raw::BZNA_CODEC_RAW => Codec::Raw,
+            raw::BZNA_CODEC_HEIF => Codec::Heif,
             _ => Codec::Unknown,
         }
     }

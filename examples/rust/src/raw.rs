@@ -78,6 +78,11 @@ pub const BZNA_CODEC_STILL: u32 = 5;
 pub const BZNA_PALETTE_COLORS: u32 = 0;
 pub const BZNA_PALETTE_INDEX: u32 = 1;
 pub const BZNA_CODEC_RAW: u32 = 6;
+pub const BZNA_CODEC_HEIF: u32 = 7;
+pub const BZNA_BESIDE_THUMB: u32 = 1;
+pub const BZNA_BESIDE_AUXILIARY: u32 = 2;
+pub const BZNA_BESIDE_PICTURES: u32 = 4;
+pub const BZNA_BESIDE_SEQUENCE: u32 = 8;
 pub const BZNA_ORIENTATION_APPLY: u32 = 0;
 pub const BZNA_ORIENTATION_IGNORE: u32 = 1;
 pub const BZNA_CLASS_ORDER_TEXT: u32 = 0;
@@ -427,7 +432,7 @@ structs! {
         data_offset: u64,
         data_size: u64,
         orientation: u32,
-        reserved0: u32,
+        beside: u32,
     }
 
     struct bzna_picture {
@@ -765,6 +770,8 @@ structs! {
         sessions_lost: u64,
         verified: u64,
         verify_failed: u64,
+        samples_tiled: u64,
+        tiles: u64,
     }
 
     struct bzna_loader_state {
