@@ -93,7 +93,7 @@
  *     source.close                 the thread that releases the dataset last
  *     sink.write_at, .close        the caller's thread
  *     log                          the caller's thread, inside bzna_* calls, unless log_any_thread
- *     transform                    the loader's decoders, the context's sessions, concurrently
+ *     transform, picture           the loader's decoders, the context's sessions, concurrently
  *
  * No lock is held while a callback runs. Callbacks must return: the library waits for them when it
  * closes. Callbacks must not close any object (X_close returns E_STATE there, and does nothing),
@@ -752,7 +752,7 @@ typedef struct bzna_random {
 
 /* Numbers from BZNA_OPERATION_USER on are the user's. */
 enum { BZNA_OPERATION_WARP = 0, BZNA_OPERATION_COLOR = 1, BZNA_OPERATION_ORDER = 2,
-       BZNA_OPERATION_USER = 16 };
+       BZNA_OPERATION_PICTURE = 3, BZNA_OPERATION_USER = 16 };
 BZNA_API void bzna_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample,
     uint32_t operation);
@@ -822,6 +822,14 @@ typedef struct bzna_sample_info {
 typedef bzna_status (*bzna_transform_fn)(void *user, const bzna_sample_info *sample,
     bzna_random *random, bzna_transform *transform);
 
+/* Called on decoder threads, concurrently, once a decoded picture, before its views are warped.
+ * planes: picture's, and a copy of the loader's, to draw into: [i] has the rows of picture->plane
+ * [i], until the callback returns. Coordinates are of the coded frame: crop_x, crop_y and
+ * orientation say where what is seen lies. sample->output: the first output made of it. random: of
+ * BZNA_OPERATION_PICTURE. A negative result fails the sample with E_CALLBACK. Forbidden: as above. */
+typedef bzna_status (*bzna_picture_fn)(void *user, const bzna_sample_info *sample,
+    bzna_random *random, const bzna_picture *picture, void *const planes[3]);
+
 /* What bzna_picture_render writes: edges of 1..16384 pixels; BZNA_CHANNELS_... */
 typedef struct bzna_output {
     uint32_t struct_size, width, height, dtype, layout, channels;
@@ -851,9 +859,13 @@ BZNA_API void bzna_affine_init(bzna_affine *affine, size_t struct_size);
 BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9],
     bzna_error *err);
 
-/* NONE: centered, one output pixel for one input pixel. */
+/* out = a b, row-major: b first, then a. out may be a or b. */
+BZNA_API void bzna_homography_multiply(const double a[9], const double b[9], double out[9]);
+
+/* NONE: centered, one output pixel for one input pixel. MXNET: the affine augmentation of its
+ * ImageRecordIter, whose parameters' names are given below. */
 enum { BZNA_WARP_NONE = 0, BZNA_WARP_RANDOM_RESIZED_CROP = 1, BZNA_WARP_CENTER_RESIZED_CROP = 2,
-       BZNA_WARP_SIMILARITY = 3 };
+       BZNA_WARP_SIMILARITY = 3, BZNA_WARP_MXNET = 4 };
 
 /* How crops are drawn. AUTO: TORCHVISION for RANDOM_RESIZED_CROP, else BENZINA, the original's:
  * log-uniform area. TORCHVISION: uniform area, whole pixels; centered: its Resize, CenterCrop. */
@@ -866,24 +878,59 @@ typedef struct bzna_warp {
     /* scale: RANDOM_RESIZED_CROP: of the crop's AREA, lo..hi, default 0.08..1. SIMILARITY: of the
      * area, default 1..1. CENTER_RESIZED_CROP: [0] is the fraction of the short edge, default 1
      * (224/256: short edge 256, crop 224). ratio: of the crop's width to its height, lo..hi;
-     * default 3/4..4/3 for RANDOM_RESIZED_CROP, the input's own for SIMILARITY */
+     * default 3/4..4/3 for RANDOM_RESIZED_CROP, the input's own for SIMILARITY. MXNET: min..
+     * max_random_scale; 1 -+ max_aspect_ratio; default 1..1 each */
     double   scale[2], ratio[2];
-    /* SIMILARITY: rotation, lo..hi; shift, at most +- these fractions of the output's size */
+    /* rotation, lo..hi, SIMILARITY's counterclockwise, MXNET's of whole degrees (max_rotate_angle;
+     * of no width: rotate). SIMILARITY: shift, at most +- these fractions of the output's size */
     double   degrees[2], translate[2];
     /* probabilities of mirroring; with every kind */
     double   flip_h, flip_v;
-    /* SIMILARITY: scale crops to the output (forced by scale, ratio); keep ratios; from anywhere */
+    /* with every kind, of what it gives: as torchvision's RandomAffine would turn it (degrees,
+     * lo..hi, clockwise) and shear it (x lo..hi, y lo..hi, in degrees, less than 90), then as its
+     * RandomPerspective would distort it (distortion_scale, 0..1; its probability, default 0.5).
+     * What they bring in is of the input, which goes on beyond a crop */
+    double   rotate[2], shear[4], perspective, perspective_p;
+    /* SIMILARITY: scale crops to the output (forced by scale, ratio); keep ratios; from anywhere,
+     * else centered (MXNET's rand_crop, too) */
     uint32_t resize, keep_ratio, random_crop, reserved0;
+    /* MXNET: max_shear_ratio; min.. and max_img_size of the scaled picture (0: any); min.. and
+     * max_crop_size of a square crop, resized to the output (0: the output's size); pad; resize
+     * of the short edge, before all; where the crop begins, if has_crop_start is 1 */
+    double   shear_ratio;
+    uint32_t canvas_px[2], crop_px[2], pad_px, short_edge_px;
+    uint32_t has_crop_start, crop_x_start, crop_y_start, reserved1;
     uint64_t reserved[4];
 } bzna_warp;
 BZNA_API void bzna_warp_init(bzna_warp *warp, size_t struct_size);
 
 /* Draws one warp. Draws are taken from random in this order: by the original's law s, then (ar) up
  * to 10 times; by torchvision's (s, ar) up to 10 times; then, if that found a crop, cx, cy;
- * degrees, tx, ty, flip_h, flip_v. A range of no width takes none. Errors: E_ARGUMENT. */
+ * degrees, tx, ty, flip_h, flip_v. MXNET: shear, degrees, scale, ratio, crop's size, x, y, flips.
+ * Then rotate, shear in x, in y, whether there is perspective, and x, y of its corners from the
+ * top left one clockwise. A range of no width takes none. Errors: E_ARGUMENT. */
 BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, uint32_t in_width,
     uint32_t in_height, uint32_t out_width, uint32_t out_height, double homography[9],
     bzna_error *err);
+
+/* How colors are drawn, of R, G, B in 0..255, each view anew. brightness, saturation: factors lo..
+ * hi as of torchvision's ColorJitter (0, 0: none); grayscale: a probability, as RandomGrayscale's.
+ * They are one matrix (the result is clamped once, not after each step as there, so that what is
+ * both brighter than 255 and desaturated differs), luma 0.299, 0.587, 0.114; the out-of-bounds
+ * color stays. mxnet_contrast, _illumination: its max_random_contrast, below 1, and
+ * max_random_illumination: c = 1 + U(-,+), i = U(-,+), y = ((x - mean) * c + i) * scale. */
+typedef struct bzna_jitter {
+    float    brightness[2], saturation[2];
+    float    grayscale, mxnet_contrast, mxnet_illumination;
+    uint32_t reserved0;
+    uint64_t reserved[4];
+} bzna_jitter;
+BZNA_API void bzna_jitter_init(bzna_jitter *jitter, size_t struct_size);
+
+/* Draws one jitter, in the order of the fields, behind what transform's color, bias and scale do
+ * already. A range of no width, and a probability of 0 or 1, take no draw. Errors: E_ARGUMENT. */
+BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *jitter,
+    bzna_transform *transform, bzna_error *err);
 
 /* ---- Loaders ------------------------------------------------------------------------------ */
 enum { BZNA_ORDER_SEQUENTIAL = 0, BZNA_ORDER_SHUFFLE = 1 };
@@ -970,12 +1017,15 @@ typedef struct bzna_loader_filter {
 /* y = (x - mean) / std, std 0 = 1; or y = (x - bias) * scale, scale 0 = 1; not both. fill: the
  * out-of-bounds color, default black; fill_space: BZNA_FILL_...; matrix: BZNA_MATRIX_...
  * mean_image, in place of mean or bias: one for each pixel, of float32 [channels, height, width] of
- * the output, copied. An output of another size or other channels needs own_color then. */
+ * the output, copied. An output of another size or other channels needs own_color then. jitter:
+ * with random numbers of BZNA_OPERATION_COLOR, forked with the view (own_warp 0: the first's). */
 typedef struct bzna_loader_color {
     float       mean[3], std[3], bias[3], scale[3], fill[3];
     uint32_t    fill_space, matrix, reserved0;
     const void *mean_image;
-    uint64_t    mean_image_bytes, reserved[2];
+    uint64_t    mean_image_bytes;
+    bzna_jitter jitter;
+    uint64_t    reserved[2];
 } bzna_loader_color;
 
 /* A further output of the same samples: the tensor's name, and the picture field that it is made
@@ -1050,7 +1100,10 @@ typedef struct bzna_loader_pipeline {
     /* replaces or changes what warp and color gave a sample; NULL: none */
     bzna_transform_fn transform;
     void             *transform_user;
-    uint64_t          reserved[4];
+    /* draws into pictures before they are warped; software decodes then. NULL: none */
+    bzna_picture_fn   picture;
+    void             *picture_user;
+    uint64_t          reserved[2];
 } bzna_loader_pipeline;
 
 typedef struct bzna_loader_config {

@@ -75,7 +75,7 @@ typedef struct tool_options {
     const char *out, *track, *field, *codec, *preset, *decoder, *output, *dtype, *layout, *channels;
     const char *warp, *law, *filter;
     const char *format, *split, *list, *classes, *class_order, *orientation, *palette;      /* of the data set */
-    double      crf, flip, seconds;
+    double      crf, flip, rotate, shear, perspective, brightness, saturation, grayscale, seconds;
     int64_t     jobs, quality, batch, size, views, threads, seed, sessions, index, count;
     bzna_device device;
     /* flags: 0, 1; -1: --no-... */
