@@ -11750,7 +11750,8 @@ static uint32_t bzi_draw_flip(bzna_random *random, double probability)
     return bzi_random_uniform(random, 0, 1) < probability;
 }
 
-/* A warp with its defaults filled in: the random similarity that every kind is a case of. */
+/* A warp with its defaults filled in: MXNet's, or the random similarity that every other kind is a case of; and what
+ * distorts its output. */
 typedef struct bzi_similarity {
     uint32_t law;                     /* never AUTO */
     uint32_t resize, keep_ratio, random_crop;
@@ -11759,6 +11760,9 @@ typedef struct bzi_similarity {
     double   ratio[2];                /* 0, 0: the input's own */
     double   degrees[2], translate[2];
     double   flip_h, flip_v;
+    double   rotate[2], shear[4], perspective, perspective_p;
+    double   shear_ratio;
+    uint32_t is_mxnet, canvas_px[2], crop_px[2], pad_px, short_edge_px, has_crop_start, crop_start[2];
 } bzi_similarity;
 
 /* The crop of both laws when ten tries found none: the largest centered one within the ratios. */
@@ -11841,17 +11845,11 @@ static int bzi_crop_benzina(bzna_random *random, const bzi_similarity *p, double
     return 1;
 }
 
-/* Pre: checked, sizes > 0. */
-static void bzi_warp_similarity(bzna_random *random, const bzi_similarity *p, uint32_t in_width, uint32_t in_height,
-                                uint32_t out_width, uint32_t out_height, double h[9])
+/* Pre: a has sizes > 0, and nothing else. */
+static void bzi_warp_similarity(bzna_random *random, const bzi_similarity *p, bzna_affine a, double h[9])
 {
+    const uint32_t in_width = a.in_width, in_height = a.in_height;
     int resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1, found;
-    bzna_affine a;
-    memset(&a, 0, sizeof a);
-    a.in_width = in_width;
-    a.in_height = in_height;
-    a.out_width = out_width;
-    a.out_height = out_height;
     a.has_crop = 1;
     a.resize = (uint32_t)resize;
     a.keep_ratio = p->keep_ratio;
@@ -11869,30 +11867,171 @@ static void bzi_warp_similarity(bzna_random *random, const bzi_similarity *p, ui
         }
     }
     a.degrees = bzi_draw(random, p->degrees[0], p->degrees[1]);
-    a.translate_x = bzi_draw(random, -p->translate[0] * out_width, p->translate[0] * out_width);
-    a.translate_y = bzi_draw(random, -p->translate[1] * out_height, p->translate[1] * out_height);
+    a.translate_x = bzi_draw(random, -p->translate[0] * a.out_width, p->translate[0] * a.out_width);
+    a.translate_y = bzi_draw(random, -p->translate[1] * a.out_height, p->translate[1] * a.out_height);
     a.flip_h = bzi_draw_flip(random, p->flip_h);
     a.flip_v = bzi_draw_flip(random, p->flip_v);
     bzi_affine_matrix(&a, h);
+}
+
+/* h = a b; h may be either. */
+static void bzi_homography_multiply(const double a[9], const double b[9], double h[9])
+{
+    double product[9];
+    for (int i = 0; i < 9; i++) {
+        const double *row = a + i / 3 * 3, *column = b + i % 3;
+        product[i] = row[0] * column[0] + row[1] * column[3] + row[2] * column[6];
+    }
+    memcpy(h, product, sizeof product);
+}
+
+/* A whole number of lo..hi. */
+static double bzi_draw_integer(bzna_random *random, double lo, double hi)
+{
+    return fmin(floor(bzi_draw(random, lo, lo < hi ? hi + 1 : hi)), hi);
+}
+
+/* MXNet's DefaultImageAugmenter: resize of the short edge, affine transform onto a canvas, pad, crop, mirror; its M
+ * maps the other way. Rounding is MXNet's, too; a crop larger than the canvas, which it refuses, is centered. Pre: a
+ * has sizes > 0, and nothing else. */
+static void bzi_warp_mxnet(bzna_random *random, const bzi_similarity *p, bzna_affine a, double h[9])
+{
+    const double out[2] = { a.out_width, a.out_height }, given[2] = { a.in_width, a.in_height };
+    const int s = given[0] > given[1];
+    double in[2] = { given[0], given[1] }, crop[2] = { out[0], out[1] }, origin[2];
+    if (p->short_edge_px) {
+        in[s] = p->short_edge_px;
+        in[!s] = floor(p->short_edge_px * given[!s] / given[s]);
+    }
+    const double shear = bzi_draw(random, -p->shear_ratio, p->shear_ratio);
+    const double radians = bzi_draw_integer(random, p->degrees[0], p->degrees[1]) * (3.14159265358979323846 / 180);
+    const double k = bzi_draw(random, p->scale[0], p->scale[1]), ratio = bzi_draw(random, p->ratio[0], p->ratio[1]);
+    const double c = cos(radians), d = sin(radians), hs = 2 * k / (1 + ratio), ws = ratio * hs;
+    const double m[4] = { hs * c - shear * d * ws, hs * d + shear * c * ws, -d * ws, c * ws };
+    const double inverse[4] = { m[3] / (hs * ws), -m[1] / (hs * ws), -m[2] / (hs * ws), m[0] / (hs * ws) };
+    if (p->crop_px[1])
+        crop[0] = crop[1] = bzi_draw_integer(random, p->crop_px[0], p->crop_px[1]);
+    for (int i = 0; i < 2; i++) {
+        const double most = p->canvas_px[1] ? p->canvas_px[1] : 1e10;
+        const double canvas = fmax(fmin(k * in[i], most), p->canvas_px[0]);
+        const double room = floor(canvas) + 2.0 * p->pad_px - crop[i];
+        const double begin = p->has_crop_start ? p->crop_start[i] :
+                             p->random_crop && room > 0 ? bzi_draw_integer(random, 0, room) : floor(room / 2);
+        origin[i] = begin - p->pad_px + (crop[i] / out[i] - 1) / 2 -
+                    (canvas - (m[2 * i] * in[0] + m[2 * i + 1] * in[1])) / 2;
+    }
+    for (int i = 0; i < 2; i++) {                           /* M is applied to centers of pixels, the resize to edges */
+        const double grow = given[i] / in[i];
+        h[3 * i] = grow * inverse[2 * i] * (crop[0] / out[0]);
+        h[3 * i + 1] = grow * inverse[2 * i + 1] * (crop[1] / out[1]);
+        h[3 * i + 2] = grow * (inverse[2 * i] * origin[0] + inverse[2 * i + 1] * origin[1] + 0.5) - 0.5;
+    }
+    h[6] = h[7] = 0;
+    h[8] = 1;
+    const int flips[2] = { (int)bzi_draw_flip(random, p->flip_h), (int)bzi_draw_flip(random, p->flip_v) };
+    for (int i = 0; i < 6; i++)
+        if (i % 3 < 2 && flips[i % 3]) {
+            h[i / 3 * 3 + 2] += h[i] * (out[i % 3] - 1);
+            h[i] = -h[i];
+        }
+}
+
+/* torchvision's RandomAffine without its shift and scale, as it maps output to input: about the middle. */
+static void bzi_distort_affine(double rotate, double shear_x, double shear_y, const double size[2], double h[9])
+{
+    const double to_radians = 3.14159265358979323846 / 180, turn = (rotate - shear_y) * to_radians;
+    const double cos_y = cos(shear_y * to_radians), tan_x = tan(shear_x * to_radians), r = rotate * to_radians;
+    const double a = cos(turn) / cos_y, b = -a * tan_x - sin(r), c = sin(turn) / cos_y, d = -c * tan_x + cos(r);
+    const double x = (size[0] - 1) / 2, y = (size[1] - 1) / 2;
+    const double matrix[9] = { d, -b, x - d * x + b * y, -c, a, y + c * x - a * y, 0, 0, 1 };
+    bzi_homography_multiply(h, matrix, h);
+}
+
+/* torchvision's perspective, which moves the corners of the output, from the top left one clockwise, to q; they are
+ * whole pixels from 0 to w - 1 there, taken for edges of pixels. The unit square becomes the quadrilateral (Heckbert
+ * 1989), whose inverse maps output to input; one without an inverse is not applied. */
+static void bzi_distort_perspective(double q[4][2], const double size[2], double h[9])
+{
+    double d1[2], d2[2], sum[2], p[9];
+    for (int i = 0; i < 2; i++) {
+        d1[i] = q[1][i] - q[2][i];
+        d2[i] = q[3][i] - q[2][i];
+        sum[i] = q[0][i] - q[1][i] + q[2][i] - q[3][i];
+    }
+    const double det = d1[0] * d2[1] - d2[0] * d1[1];
+    const double g = (sum[0] * d2[1] - d2[0] * sum[1]) / det, k = (d1[0] * sum[1] - sum[0] * d1[1]) / det;
+    const double a = q[1][0] - q[0][0] + g * q[1][0], b = q[3][0] - q[0][0] + k * q[3][0], c = q[0][0];
+    const double d = q[1][1] - q[0][1] + g * q[1][1], e = q[3][1] - q[0][1] + k * q[3][1], f = q[0][1];
+    const double w = size[0] - 1, v = size[1] - 1, one = a * e - b * d;
+    const double adjugate[9] = { w * (e - f * k), w * (c * k - b), w * (b * f - c * e), v * (f * g - d),
+                                 v * (a - c * g), v * (c * d - a * f), d * k - e * g, b * g - a * k, one };
+    const double centers[9] = { 1, 0, 0.5, 0, 1, 0.5, 0, 0, 1 }, edges[9] = { 1, 0, -0.5, 0, 1, -0.5, 0, 0, 1 };
+    if (!(fabs(det) > 0) || !(w > 0) || !(v > 0) || !(fabs(one) > 0))
+        return;
+    bzi_homography_multiply(adjugate, centers, p);
+    bzi_homography_multiply(edges, p, p);
+    for (int i = 0; i < 9; i++)
+        p[i] /= one;
+    bzi_homography_multiply(h, p, h);
+}
+
+/* The corners of torchvision's RandomPerspective. */
+static void bzi_draw_corners(bzna_random *random, double distortion, const double size[2], double q[4][2])
+{
+    for (int i = 0; i < 8; i++) {
+        const int axis = i % 2, far = axis ? i >= 4 : i == 2 || i == 4;
+        const double reach = floor(distortion * floor(size[axis] / 2));
+        q[i / 2][axis] = bzi_draw_integer(random, 0, reach) + (far ? size[axis] - 1 - reach : 0);
+    }
+}
+
+/* Pre: checked, sizes > 0. */
+static void bzi_warp_draw(bzna_random *random, const bzi_similarity *p, const uint32_t in[2], const uint32_t out[2],
+                          double h[9])
+{
+    const bzna_affine sizes = { .in_width = in[0], .in_height = in[1], .out_width = out[0], .out_height = out[1] };
+    const double size[2] = { out[0], out[1] };
+    double rotate, shear_x, shear_y, corners[4][2];
+    if (p->is_mxnet)
+        bzi_warp_mxnet(random, p, sizes, h);
+    else
+        bzi_warp_similarity(random, p, sizes, h);
+    rotate = bzi_draw(random, p->rotate[0], p->rotate[1]);
+    shear_x = bzi_draw(random, p->shear[0], p->shear[1]);
+    shear_y = bzi_draw(random, p->shear[2], p->shear[3]);
+    if (rotate != 0 || shear_x != 0 || shear_y != 0)
+        bzi_distort_affine(rotate, shear_x, shear_y, size, h);
+    if (p->perspective > 0 && bzi_draw_flip(random, p->perspective_p)) {
+        bzi_draw_corners(random, p->perspective, size, corners);
+        bzi_distort_perspective(corners, size, h);
+    }
 }
 
 /* The fields of each kind of warp; what is set beside them would have no effect. */
 static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, bzna_error *err)
 {
     const struct { const char *name; int set; uint32_t kinds; } fields[] = {     /* a bit a kind that reads the field */
-        { "scale", w->scale[0] != 0 || w->scale[1] != 0, 2 | 4 | 8 },
-        { "scale[1]", w->scale[1] != 0, 2 | 8 },
-        { "ratio", w->ratio[0] != 0 || w->ratio[1] != 0, 2 | 8 },
-        { "degrees", w->degrees[0] != 0 || w->degrees[1] != 0, 8 },
+        { "scale", w->scale[0] != 0 || w->scale[1] != 0, 2 | 4 | 8 | 16 },
+        { "scale[1]", w->scale[1] != 0, 2 | 8 | 16 },
+        { "ratio", w->ratio[0] != 0 || w->ratio[1] != 0, 2 | 8 | 16 },
+        { "degrees", w->degrees[0] != 0 || w->degrees[1] != 0, 8 | 16 },
         { "translate", w->translate[0] != 0 || w->translate[1] != 0, 8 },
         { "resize", w->resize != 0, 8 },
         { "keep_ratio", w->keep_ratio != 0, 8 },
-        { "random_crop", w->random_crop != 0, 8 },
+        { "random_crop", w->random_crop != 0, 8 | 16 },
         { "law", w->law != 0, 2 | 4 | 8 },
+        { "perspective_p", w->perspective_p != 0, w->perspective != 0 ? ~0u : 0 },
+        { "shear_ratio", w->shear_ratio != 0, 16 },
+        { "canvas_px", w->canvas_px[0] || w->canvas_px[1], 16 },
+        { "crop_px", w->crop_px[0] || w->crop_px[1], 16 },
+        { "pad_px", w->pad_px != 0, 16 },
+        { "short_edge_px", w->short_edge_px != 0, 16 },
+        { "has_crop_start", w->has_crop_start != 0, 16 },
+        { "crop_x_start, crop_y_start", w->crop_x_start || w->crop_y_start, w->has_crop_start ? ~0u : 0 },
     };
-    if (w->reserved0 || w->reserved[0] || w->reserved[1] || w->reserved[2] || w->reserved[3])
+    if (w->reserved0 || w->reserved1 || w->reserved[0] || w->reserved[1] || w->reserved[2] || w->reserved[3])
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", where);
-    if (w->kind > BZNA_WARP_SIMILARITY)
+    if (w->kind > BZNA_WARP_MXNET)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.kind: %u is not known", where, w->kind);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (fields[i].set && !(fields[i].kinds >> w->kind & 1))
@@ -11904,22 +12043,32 @@ static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, 
 /* The first field that is out of its range; NULL: none is. */
 static const char *bzi_similarity_fault(const bzi_similarity *p)
 {
-    if (!bzi_finite(p->scale, 2) || !(p->scale[0] > 0) || !(p->scale[0] <= p->scale[1]) || p->scale[1] > 1e6)
-        return "scale";
-    if (!bzi_finite(p->ratio, 2) || (p->ratio[0] != 0 || p->ratio[1] != 0 ?
-                                         !(p->ratio[0] > 0) || !(p->ratio[0] <= p->ratio[1]) || p->ratio[1] > 1e6 :
-                                         0))
-        return "ratio";
-    if (!bzi_finite(p->degrees, 2) || !(p->degrees[0] <= p->degrees[1]) || p->degrees[0] < -1e6 || p->degrees[1] > 1e6)
-        return "degrees";
-    if (!bzi_finite(p->translate, 2) || p->translate[0] < 0 || p->translate[1] < 0 || p->translate[0] > 1e6 ||
-        p->translate[1] > 1e6)
-        return "translate";
-    if (!(p->flip_h >= 0 && p->flip_h <= 1))
-        return "flip_h";
-    if (!(p->flip_v >= 0 && p->flip_v <= 1))
-        return "flip_v";
-    return p->law > BZNA_LAW_TORCHVISION ? "law" : NULL;
+    const int has_ratio = p->ratio[0] != 0 || p->ratio[1] != 0;
+    const struct { const char *name; double lo, hi, least, most; } ranges[] = {  /* lo <= hi, both of least..most */
+        { "scale", p->scale[0], p->scale[1], DBL_MIN, 1e6 },
+        { "ratio", p->ratio[0], p->ratio[1], has_ratio ? DBL_MIN : 0, 1e6 },
+        { "degrees", p->degrees[0], p->degrees[1], -1e6, 1e6 },
+        { "translate", p->translate[0], p->translate[0], 0, 1e6 },
+        { "translate", p->translate[1], p->translate[1], 0, 1e6 },
+        { "flip_h", p->flip_h, p->flip_h, 0, 1 },
+        { "flip_v", p->flip_v, p->flip_v, 0, 1 },
+        { "rotate", p->rotate[0], p->rotate[1], -1e6, 1e6 },
+        { "shear", p->shear[0], p->shear[1], -89.999, 89.999 },
+        { "shear", p->shear[2], p->shear[3], -89.999, 89.999 },
+        { "perspective", p->perspective, p->perspective, 0, 1 },
+        { "perspective_p", p->perspective_p, p->perspective_p, 0, 1 },
+        { "shear_ratio", p->shear_ratio, p->shear_ratio, 0, 1e6 },
+        { "canvas_px", p->canvas_px[0], p->canvas_px[1] ? p->canvas_px[1] : 1e6, 0, 1e6 },
+        { "crop_px", p->crop_px[0], p->crop_px[1], p->crop_px[1] ? 1 : 0, 1e6 },
+        { "pad_px", p->pad_px, p->pad_px, 0, 1e6 },
+        { "short_edge_px", p->short_edge_px, p->short_edge_px, 0, 1e6 },
+        { "has_crop_start", p->has_crop_start, p->has_crop_start, 0, 1 },
+        { "law", p->law, p->law, 0, BZNA_LAW_TORCHVISION },
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
+        if (!(ranges[i].lo >= ranges[i].least && ranges[i].hi >= ranges[i].lo && ranges[i].most >= ranges[i].hi))
+            return ranges[i].name;
+    return NULL;
 }
 
 /* What a kind of warp is where nothing else is set. */
@@ -11937,6 +12086,8 @@ static bzi_similarity bzi_similarity_of_kind(uint32_t kind)
         p.law = BZNA_LAW_TORCHVISION;
     } else if (kind == BZNA_WARP_CENTER_RESIZED_CROP) {
         p.resize = p.keep_ratio = 1;
+    } else if (kind == BZNA_WARP_MXNET) {
+        p.ratio[0] = p.ratio[1] = p.is_mxnet = 1;
     }
     return p;
 }
@@ -11949,7 +12100,7 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
     if (status != BZNA_OK)
         return status;
     *p = bzi_similarity_of_kind(w->kind);
-    if (w->kind == BZNA_WARP_SIMILARITY) {
+    if (w->kind == BZNA_WARP_SIMILARITY || p->is_mxnet) {
         p->resize = w->resize;
         p->keep_ratio = w->keep_ratio;
         p->random_crop = w->random_crop;
@@ -11971,6 +12122,18 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
     p->law = w->law ? w->law : p->law;
     p->flip_h = w->flip_h;
     p->flip_v = w->flip_v;
+    memcpy(p->rotate, w->rotate, sizeof p->rotate);
+    memcpy(p->shear, w->shear, sizeof p->shear);
+    p->perspective = w->perspective;
+    p->perspective_p = w->perspective_p != 0 || w->perspective <= 0 ? w->perspective_p : 0.5;
+    p->shear_ratio = w->shear_ratio;
+    memcpy(p->canvas_px, w->canvas_px, sizeof p->canvas_px);
+    memcpy(p->crop_px, w->crop_px, sizeof p->crop_px);
+    p->pad_px = w->pad_px;
+    p->short_edge_px = w->short_edge_px;
+    p->has_crop_start = w->has_crop_start;
+    p->crop_start[0] = w->crop_x_start;
+    p->crop_start[1] = w->crop_y_start;
     fault = bzi_similarity_fault(p);
     if (fault)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: out of its range, or not a number", where, fault);
@@ -11984,6 +12147,45 @@ static void bzi_transform_init(bzna_transform *t)
     t->homography[0] = t->homography[4] = t->homography[8] = 1;
     t->color[0] = t->color[5] = t->color[10] = 1;
     t->scale[0] = t->scale[1] = t->scale[2] = 1;
+}
+
+/* The first field that is out of its range; NULL: none is. */
+static const char *bzi_jitter_fault(const bzna_jitter *j)
+{
+    const struct { const char *name; float lo, hi, most; } ranges[] = {      /* lo <= hi, both of 0..most */
+        { "brightness", j->brightness[0], j->brightness[1], 1e6f },
+        { "saturation", j->saturation[0], j->saturation[1], 1e6f },
+        { "grayscale", j->grayscale, j->grayscale, 1 },
+        { "mxnet_contrast", j->mxnet_contrast, j->mxnet_contrast, 0.999f },
+        { "mxnet_illumination", j->mxnet_illumination, j->mxnet_illumination, 1e6f },
+        { "reserved0", (float)j->reserved0, 0, 0 },
+    };
+    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
+        if (!(ranges[i].lo >= 0 && ranges[i].hi >= ranges[i].lo && ranges[i].most >= ranges[i].hi))
+            return ranges[i].name;
+    return j->reserved[0] || j->reserved[1] || j->reserved[2] || j->reserved[3] ? "reserved" : NULL;
+}
+
+/* brightness (saturation x + (1 - saturation) luma) is what both blends make of x without their clamps, in either
+ * order. Pre: checked. */
+static void bzi_jitter_draw(bzna_random *random, const bzna_jitter *j, bzna_transform *t)
+{
+    static const double luma[3] = { 0.299, 0.587, 0.114 };
+    const double brightness = j->brightness[1] > 0 ? bzi_draw(random, j->brightness[0], j->brightness[1]) : 1;
+    const double blend = j->saturation[1] > 0 ? bzi_draw(random, j->saturation[0], j->saturation[1]) : 1;
+    const double saturation = bzi_draw_flip(random, j->grayscale) ? 0 : blend;
+    const double contrast = 1 + bzi_draw(random, -j->mxnet_contrast, j->mxnet_contrast);
+    const double illumination = bzi_draw(random, -j->mxnet_illumination, j->mxnet_illumination);
+    for (int i = 0; i < 4 && (brightness != 1 || saturation != 1); i++) {    /* columns of the matrix */
+        const double column[3] = { t->color[i], t->color[4 + i], t->color[8 + i] };
+        const double gray = luma[0] * column[0] + luma[1] * column[1] + luma[2] * column[2];
+        for (int row = 0; row < 3; row++)
+            t->color[4 * row + i] = (float)(brightness * (saturation * column[row] + (1 - saturation) * gray));
+    }
+    for (int i = 0; i < 3 && (contrast != 1 || illumination != 0); i++) {
+        t->bias[i] = (float)(t->bias[i] - illumination / contrast);
+        t->scale[i] = (float)(t->scale[i] * contrast);
+    }
 }
 
 /* Luma weights of red and blue for a matrix code point (ISO/IEC 23091-2 table 4); unspecified is BT.601, as in JFIF. 0:
@@ -15511,6 +15713,7 @@ typedef struct bzi_output {
     uint32_t          own_warp, own_filter, own_color;      /* 0: as the first output */
     bzi_similarity    warp;
     bzna_transform    transform;      /* what every sample starts with */
+    bzna_jitter       jitter;
     bzi_kernel_output kernel;         /* on the host */
     uint64_t          picture_bytes;
     uint64_t          offset;         /* in the data of a batch */
@@ -15647,6 +15850,7 @@ typedef struct bzi_worker {
     bzna_picture pictures[BZI_LIMIT_OUTPUTS];
     bzi_views    views;
     bzi_buffer   workspace;
+    bzi_buffer   drawn;               /* what the user's callback draws into */
     bzi_lane     lane;                /* with batches on the device */
     void        *staging;             /* likewise: pictures go from here, in pinned memory, */
     uint64_t     upload, upload_bytes;        /* to here, on the device */
@@ -16377,19 +16581,11 @@ static int bzi_is_singular(const double h[9])
     return !(fabs(determinant) > 16 * DBL_EPSILON * largest);
 }
 
-/* What the user's callback makes of a view. */
-static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, uint32_t view,
-                                const bzna_picture *picture, bzna_transform *transform, bzna_error *err)
+/* What callbacks are told of a view, or of a picture whose first view it is. */
+static bzna_sample_info bzi_item_info(const bzi_item *item, const bzi_output *output, uint32_t view,
+                                      const bzna_picture *picture)
 {
-    const bzna_loader *loader = item->batch->loader;
-    const bzna_loader_pipeline *pipeline = &loader->config.pipeline;
-    bzna_random random = bzi_item_random(item, BZNA_OPERATION_USER, output->random + view);
-    bzna_sample_info info;
-    bzna_status status;
-    memset(&info, 0, sizeof info);
-    info.struct_size = sizeof info;
-    info.slot = item->slot;
-    info.index = item->index;
+    bzna_sample_info info = { .struct_size = sizeof info, .slot = item->slot, .index = item->index };
     info.epoch = item->batch->epoch;
     info.target = item->batch->targets[item->slot];
     info.width = bzi_picture_width(picture);
@@ -16398,7 +16594,19 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, 
     info.out_height = output->shape.height;
     info.occurrence = item->batch->order.repeats ? item->position : 0;
     info.view = output->random + view;
-    info.output = (uint32_t)(output - loader->outputs);
+    info.output = (uint32_t)(output - item->batch->loader->outputs);
+    return info;
+}
+
+/* What the user's callback makes of a view. */
+static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, uint32_t view,
+                                const bzna_picture *picture, bzna_transform *transform, bzna_error *err)
+{
+    const bzna_loader *loader = item->batch->loader;
+    const bzna_loader_pipeline *pipeline = &loader->config.pipeline;
+    bzna_random random = bzi_item_random(item, BZNA_OPERATION_USER, output->random + view);
+    bzna_sample_info info = bzi_item_info(item, output, view, picture);
+    bzna_status status;
     bzi_os_in_callback++;
     status = pipeline->transform(pipeline->transform_user, &info, &random, transform);
     bzi_os_in_callback--;
@@ -16444,18 +16652,23 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
         const bzna_picture *picture = &pictures[output->picture];
+        const uint32_t in[2] = { bzi_picture_width(picture), bzi_picture_height(picture) };
+        const uint32_t out[2] = { output->shape.width, output->shape.height };
         for (uint32_t view = 0; view < output->views && status == BZNA_OK; view++) {
             bzna_transform *transform = &transforms[output->first + view];
             bzna_random random;
-            if (!output->own_warp) {
+            if (output->own_warp) {
+                *transform = output->transform;
+                random = bzi_item_random(item, BZNA_OPERATION_WARP, output->random + view);
+                bzi_warp_draw(&random, &output->warp, in, out, transform->homography);
+            } else {
                 bzi_view_share(output, loader->outputs, &transforms[view], pictures, transform);
-                continue;
             }
-            *transform = output->transform;
-            random = bzi_item_random(item, BZNA_OPERATION_WARP, output->random + view);
-            bzi_warp_similarity(&random, &output->warp, bzi_picture_width(picture), bzi_picture_height(picture),
-                                output->shape.width, output->shape.height, transform->homography);
-            if (loader->config.pipeline.transform)
+            if (output->own_warp || output->own_color) {
+                random = bzi_item_random(item, BZNA_OPERATION_COLOR, output->own_warp ? output->random + view : view);
+                bzi_jitter_draw(&random, &output->jitter, transform);
+            }
+            if (output->own_warp && loader->config.pipeline.transform)
                 status = bzi_view_ask(item, output, view, picture, transform, err);
         }
     }
@@ -17102,6 +17315,17 @@ static void bzi_plane_copy_row(uint8_t *dst, const uint8_t *src, uint64_t size, 
         dst[i] = src[i / bytes * step + i % bytes];
 }
 
+/* One plane; the picture has its pitch and step then. */
+static void bzi_picture_copy_plane(bzna_picture *picture, uint32_t i, const bzi_plane *plane, uint8_t *dst)
+{
+    const uint8_t *src = picture->plane[i];
+    for (uint64_t y = 0; y < plane->rows; y++)
+        bzi_plane_copy_row(dst + y * plane->pitch, src + (int64_t)y * picture->pitch[i], plane->row_bytes,
+                           picture->depth > 8 ? 2 : 1, picture->step[i]);
+    picture->step[i] = 0;
+    picture->pitch[i] = (int64_t)plane->pitch;
+}
+
 /* Copies a picture's planes to the device, where the warp reads them: *picture then has their addresses there. */
 static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, uint32_t shrink, bzna_error *err)
 {
@@ -17115,14 +17339,8 @@ static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, 
         (status = bzi_worker_reserve(worker, total, err)) != BZNA_OK)
         return status;
     for (uint32_t i = 0; i < count; i++) {
-        const uint8_t *src = picture->plane[i];
-        uint8_t *dst = (uint8_t *)worker->staging + planes[i].offset;
-        for (uint64_t y = 0; y < planes[i].rows; y++)
-            bzi_plane_copy_row(dst + y * planes[i].pitch, src + (int64_t)y * picture->pitch[i], planes[i].row_bytes,
-                               picture->depth > 8 ? 2 : 1, picture->step[i]);
-        picture->step[i] = 0;
+        bzi_picture_copy_plane(picture, i, &planes[i], (uint8_t *)worker->staging + planes[i].offset);
         picture->plane[i] = (const void *)(uintptr_t)(worker->upload + planes[i].offset);
-        picture->pitch[i] = (int64_t)planes[i].pitch;
     }
     if ((status = bzi_device_upload(device, worker->upload, worker->staging, total, stream, err)) == BZNA_OK)
         status = bzi_device_record(device, worker->uploaded, stream, err);
@@ -17176,14 +17394,15 @@ static void bzi_worker_want_part(const bzi_worker *worker, uint32_t number, bzi_
     }
 }
 
-/* What is wanted of a picture, whose planes are not there yet: all of it, if it cannot be decoded in part. */
+/* What is wanted of a picture, whose planes are not there yet: all of it, if it cannot be decoded in part, or a callback
+ * sees it. */
 static bzna_status bzi_worker_want(bzi_worker *worker, const bzi_item *item, uint32_t number, bzi_wanted *wanted,
                                    bzna_error *err)
 {
     const int is_jpeg = worker->images[number].coded.codec == BZNA_CODEC_JPEG;
     bzna_status status = BZNA_OK;
     *wanted = bzi_picture_all(&worker->pictures[number]);
-    if (!is_jpeg && !worker->formats[number].tiles)
+    if ((!is_jpeg && !worker->formats[number].tiles) || worker->loader->config.pipeline.picture)
         return BZNA_OK;
     status = bzi_item_slots(item, number, &worker->pictures[number], 1, &worker->views, err);
     if (status == BZNA_OK && is_jpeg)
@@ -17240,7 +17459,39 @@ static bzna_status bzi_worker_refuse_jpeg(bzna_error *err)
                     why.message);
 }
 
-/* parse -> transforms -> decode -> warp. */
+/* A picture as the user's callback draws it, in a copy: the planes may be a decoder's or a data set's. */
+static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uint32_t number, bzna_error *err)
+{
+    const bzna_loader_pipeline *pipeline = &worker->loader->config.pipeline;
+    const bzi_output *output = worker->loader->outputs;
+    bzna_random random = bzi_item_random(item, BZNA_OPERATION_PICTURE, number);
+    bzna_picture *picture = &worker->pictures[number];
+    bzna_sample_info info;
+    bzi_plane planes[3];
+    void *drawn[3] = { NULL, NULL, NULL };
+    uint64_t total;
+    const uint32_t count = bzi_picture_planes(picture, 1, planes, &total);
+    bzna_status status;
+    if (!bzi_buffer_reserve(&worker->loader->host->memory, &worker->drawn, total, 0))
+        return bzi_fail_memory(err, "a copy of the picture");
+    for (uint32_t i = 0; i < count; i++) {
+        drawn[i] = (uint8_t *)worker->drawn.data + planes[i].offset;
+        bzi_picture_copy_plane(picture, i, &planes[i], drawn[i]);
+        picture->plane[i] = drawn[i];
+    }
+    while (output->picture != number)
+        output++;
+    info = bzi_item_info(item, output, 0, picture);
+    bzi_os_in_callback++;
+    status = pipeline->picture(pipeline->picture_user, &info, &random, picture, drawn);
+    bzi_os_in_callback--;
+    if (status < 0)
+        return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the picture callback returned %d",
+                        (int)status);
+    return BZNA_OK;
+}
+
+/* parse -> transforms -> decode -> draw -> warp. */
 static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_error *err)
 {
     const bzna_loader *loader = worker->loader;
@@ -17255,7 +17506,8 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
         bzi_wanted wanted;
         if ((status = bzi_worker_want(worker, item, i, &wanted, err)) != BZNA_OK ||
             (status = bzi_software_decode(&worker->software, &worker->images[i].coded, &worker->formats[i], wanted,
-                                          &worker->pictures[i], err)) != BZNA_OK)
+                                          &worker->pictures[i], err)) != BZNA_OK ||
+            (loader->config.pipeline.picture && (status = bzi_worker_draw(worker, item, i, err)) != BZNA_OK))
             break;
         item->tiles += worker->software.tiles;
         decoded = bzi_os_now_ns();
@@ -18357,6 +18609,7 @@ static void bzi_loader_end(bzna_loader *loader)
         if (loader->workers[i].software.memory)
             bzi_software_close(&loader->workers[i].software);
         bzi_buffer_free(memory, &loader->workers[i].workspace);
+        bzi_buffer_free(memory, &loader->workers[i].drawn);
         bzi_worker_free_lane(&loader->workers[i]);
     }
     if (entered)
@@ -18762,13 +19015,23 @@ static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
     return (uint32_t)(hash ^ hash >> 32);
 }
 
+static int bzi_is_zero(const void *data, size_t size)
+{
+    const uint8_t *bytes = data;
+    while (size && !bytes[size - 1])
+        size--;
+    return size == 0;
+}
+
 /* Of what fixes an output's pixels. Not of dtype and layout, which say how they are stored. */
 static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *output, uint64_t hash)
 {
     const bzna_transform *t = &output->transform;
     const bzi_pick *pick = &loader->picks[output->picture];
     const uint32_t numbers[] = { output->shape.width, output->shape.height, t->filter,   t->antialias, t->matrix,
-                                 t->fill_space,       pick->whole,          loader->config.pipeline.transform != NULL };
+                                 t->fill_space,       pick->whole,
+                                 (loader->config.pipeline.transform != NULL) |
+                                     (uint32_t)(loader->config.pipeline.picture != NULL) << 1 };
     hash = bzi_hash(hash, numbers, sizeof numbers);
     hash = bzi_hash(hash, &output->warp, sizeof output->warp);
     hash = bzi_hash(hash, t->bias, sizeof t->bias);
@@ -18785,6 +19048,8 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
     }
     if (loader->config.decode.jpeg_shrink)
         hash = bzi_hash(hash, "shrink", sizeof "shrink");
+    if (!bzi_is_zero(&output->jitter, sizeof output->jitter))
+        hash = bzi_hash(hash, &output->jitter, sizeof output->jitter);
     if (output->mean_bytes)
         hash = bzi_hash(hash, &output->mean_hash, sizeof output->mean_hash);
     return bzi_hash(hash, pick->name ? pick->name : "", pick->name ? strlen(pick->name) : 0);
@@ -19139,7 +19404,7 @@ static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_e
         { "read", c->read.reserved, 4, c->read.reserved0 },
         { "decode", c->decode.reserved, 3, 0 },
         { "errors", c->errors.reserved, 2, c->errors.reserved0 },
-        { "pipeline", c->pipeline.reserved, 4, c->pipeline.reserved0 },
+        { "pipeline", c->pipeline.reserved, 2, c->pipeline.reserved0 },
     };
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
         int set = groups[i].padding != 0;
@@ -19182,7 +19447,10 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
                                         bzi_setting(text[1], where, "filter.antialias"),
                                         bzi_setting(text[2], where, "color.matrix"),
                                         bzi_setting(text[3], where, "color.fill_space") };
+    const char *fault = bzi_jitter_fault(&c->jitter);
     int divides = 0, multiplies = 0;
+    if (fault)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.jitter.%s: out of its range, or not a number", where, fault);
     for (int i = 0; i < 3; i++) {
         divides |= c->mean[i] != 0 || c->std[i] != 0;
         multiplies |= c->bias[i] != 0 || c->scale[i] != 0;
@@ -19219,14 +19487,6 @@ typedef struct bzi_loader_settings {
     uint32_t           output_count, pick_count, view_count;
     uint64_t           data_bytes, slot_bytes;
 } bzi_loader_settings;
-
-static int bzi_is_zero(const void *data, size_t size)
-{
-    const uint8_t *bytes = data;
-    while (size && !bytes[size - 1])
-        size--;
-    return size == 0;
-}
 
 static int bzi_name_is(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
 
@@ -19289,6 +19549,7 @@ static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
     if (c->output.slices > 1 && (first->views > 1 || c->outputs.count))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.slices: not together with views or outputs");
     bzi_transform_init(&first->transform);
+    first->jitter = c->color.jitter;
     if ((status = bzi_loader_check_colors("loader_config", &c->filter, &c->color, &first->transform, err)) != BZNA_OK ||
         (status = bzi_settings_mean("loader_config", &c->color, first, 1, err)) != BZNA_OK ||
         (status = bzi_warp_resolve(&c->warp, "loader_config.warp", &first->warp, err)) != BZNA_OK)
@@ -19349,6 +19610,7 @@ static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where,
     char text[BZI_SETTING_BYTES];
     bzna_status status;
     bzi_transform_init(&output->transform);
+    output->jitter = color->jitter;
     if ((status = bzi_extra_check_shape(s, where, e, output, err)) != BZNA_OK ||
         (status = bzi_extra_check_groups(where, e, err)) != BZNA_OK ||
         (status = bzi_loader_check_colors(where, e->own_filter ? &e->filter : &s->config.filter, color,
@@ -19424,11 +19686,14 @@ typedef struct bzi_loader_mode {
 static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu *gpu, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
-    const int software = config->decode.decoder == BZNA_DECODER_SOFTWARE || loader->pick_count > 1;
+    const int software = config->decode.decoder == BZNA_DECODER_SOFTWARE || loader->pick_count > 1 ||
+                         config->pipeline.picture;
     memset(gpu, 0, sizeof *gpu);
     bzi_error_init(&gpu->why);
     if (loader->pick_count > 1)
         BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "outputs of several fields are decoded in software");
+    if (config->pipeline.picture)
+        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "pipeline.picture draws into what software decodes");
     if (!loader->slot_bytes || (config->output.device.kind == BZNA_DEVICE_CPU && software))
         return BZNA_OK;
     if (bzi_context_gpu(loader->context, &gpu->device, &gpu->why) != BZNA_OK) {
@@ -20412,6 +20677,35 @@ BZNA_API void bzna_warp_init(bzna_warp *warp, size_t struct_size)
         memset(warp, 0, struct_size);
 }
 
+BZNA_API void bzna_jitter_init(bzna_jitter *jitter, size_t struct_size)
+{
+    if (jitter && struct_size <= UINT32_MAX)
+        memset(jitter, 0, struct_size);
+}
+
+BZNA_API void bzna_homography_multiply(const double a[9], const double b[9], double out[9])
+{
+    bzi_homography_multiply(a, b, out);
+}
+
+BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *jitter, bzna_transform *transform,
+                                      bzna_error *err)
+{
+    bzna_transform all;
+    const char *fault;
+    bzna_status status;
+    BZI_API_BEGIN;
+    if (!random || !jitter || !transform)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_jitter_draw: random, jitter or transform is NULL");
+    if ((fault = bzi_jitter_fault(jitter)) != NULL)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "jitter.%s: out of its range, or not a number", fault);
+    if ((status = bzi_api_in(&all, sizeof all, transform, 0, "transform", &e)) != BZNA_OK)
+        BZI_API_END(status);
+    bzi_jitter_draw(random, jitter, &all);
+    bzi_struct_out(transform, transform->struct_size, &all, sizeof all);
+    return BZNA_OK;
+}
+
 BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9], bzna_error *err)
 {
     double numbers[7];
@@ -20440,6 +20734,7 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
 BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, uint32_t in_width, uint32_t in_height,
                                     uint32_t out_width, uint32_t out_height, double homography[9], bzna_error *err)
 {
+    const uint32_t in[2] = { in_width, in_height }, out[2] = { out_width, out_height };
     bzi_similarity p;
     bzna_status status;
     BZI_API_BEGIN;
@@ -20452,7 +20747,7 @@ BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, 
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_warp_draw: from %ux%u to %ux%u", in_width, in_height, out_width,
                      out_height);
     if ((status = bzi_warp_resolve(warp, "warp", &p, &e)) == BZNA_OK)
-        bzi_warp_similarity(random, &p, in_width, in_height, out_width, out_height, homography);
+        bzi_warp_draw(random, &p, in, out, homography);
     BZI_API_END(status);
 }
 

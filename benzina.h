@@ -93,7 +93,7 @@
  *     source.close                 the thread that releases the dataset last
  *     sink.write_at, .close        the caller's thread
  *     log                          the caller's thread, inside bzna_* calls, unless log_any_thread
- *     transform                    the loader's decoders, the context's sessions, concurrently
+ *     transform, picture           the loader's decoders, the context's sessions, concurrently
  *
  * No lock is held while a callback runs. Callbacks must return: the library waits for them when it
  * closes. Callbacks must not close any object (X_close returns E_STATE there, and does nothing),
@@ -740,12 +740,11 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     bzna_picture *picture, bzna_error *err);
 
 /* ---- Random numbers and order ------------------------------------------------------------- */
-/* A counter-based generator: Philox4x32-10 (Salmon et al. 2011, "Parallel random numbers: as easy
- * as 1, 2, 3"). The stream of (seed, epoch, sample, operation): key = the first two words of
- * philox(counter = {epoch low, epoch high, 0, 0}, key = {seed low, seed high}); block n =
- * philox(counter = {sample low, sample high, operation, n}, key). Words come in order 0..3 of block
- * 0, 1, ...; used: words of block handed out, 4: all. Test vectors, the first words of a stream:
- *
+/* A counter-based generator: Philox4x32-10 (Salmon et al. 2011). The stream of (seed, epoch,
+ * sample, operation): key = the first two words of philox(counter = {epoch low, epoch high, 0, 0},
+ * key = {seed low, seed high}); block n = philox(counter = {sample low, sample high, operation, n},
+ * key). Words come in order 0..3 of block 0, 1, ...; used: words of block already handed out, 4:
+ * all. A plain value: copy it to repeat its numbers. Test vectors, the first words of a stream:
  *     seed 0,    epoch 0, sample 0,       operation 0:   d4abea56 dd653103 04e23b27 74656f08
  *     seed 1234, epoch 5, sample 1000000, operation 16:  3cf3e08d 4cc55af4 77c3fa94 890dc105 */
 typedef struct bzna_random {
@@ -754,20 +753,17 @@ typedef struct bzna_random {
 
 /* Numbers from BZNA_OPERATION_USER on are the user's. */
 enum { BZNA_OPERATION_WARP = 0, BZNA_OPERATION_COLOR = 1, BZNA_OPERATION_ORDER = 2,
-       BZNA_OPERATION_USER = 16 };
+       BZNA_OPERATION_PICTURE = 3, BZNA_OPERATION_USER = 16 };
 BZNA_API void bzna_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample,
     uint32_t operation);
-
-/* Of a stream that is fresh from bzna_random_init, the one of another view of the sample, or of
- * another occurrence of it in the epoch: key = the first two words of philox(counter = {occurrence
- * low, high, view, 1}, key). (0, 0) leaves it as it is. A loader's occurrence is the position in
- * the epoch's order where an order can repeat a sample (chapter 9), else 0. */
+/* Of a stream fresh from bzna_random_init, that of another view or occurrence of the sample: key =
+ * the first two words of philox(counter = {occurrence low, high, view, 1}, key). (0, 0) leaves it
+ * as it is. A loader's occurrence is the position where an order can repeat samples, else 0. */
 BZNA_API void bzna_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence);
 BZNA_API uint32_t bzna_random_u32(bzna_random *random);
 /* lo + (hi-lo) * k/2^53, k of 53 bits: two words, low then high. */
 BZNA_API double bzna_random_uniform(bzna_random *random, double lo, double hi);
-
 /* The index at a position of an epoch's shuffled order: a bijection of [0, count), computed without
  * memory. Any count up to 2^63; a position outside [0, count) gives UINT64_MAX.
  * bzna_permute(1234, 5, 1281167, 0..3) = 298837, 609860, 1210012, 1168792. */
@@ -824,6 +820,12 @@ typedef struct bzna_sample_info {
 typedef bzna_status (*bzna_transform_fn)(void *user, const bzna_sample_info *sample,
     bzna_random *random, bzna_transform *transform);
 
+/* Called on decoder threads, concurrently, once a decoded picture, before its views are warped.
+ * planes: picture's, in a copy that is to be drawn into; they are those of the coded frame (crop_x,
+ * crop_y, orientation). sample->output: the first one made of it. random: BZNA_OPERATION_PICTURE's.
+ * A negative result fails the sample with E_CALLBACK. Forbidden inside: as above. */
+typedef bzna_status (*bzna_picture_fn)(void *user, const bzna_sample_info *sample,
+    bzna_random *random, const bzna_picture *picture, void *const planes[3]);
 /* What bzna_picture_render writes: edges of 1..16384 pixels; BZNA_CHANNELS_... */
 typedef struct bzna_output {
     uint32_t struct_size, width, height, dtype, layout, channels;
@@ -832,13 +834,11 @@ typedef struct bzna_output {
 /* Identity homography, bias 0, scale 1, fill 0, identity color. */
 BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size);
 BZNA_API void bzna_output_init(bzna_output *output, size_t struct_size);
-
-/* Warps one picture into dst (channels * height * width elements, dst_bytes in all), on the
- * caller's thread, without allocating. Errors: E_ARGUMENT, E_BUFFER, E_UNSUPPORTED. */
+/* Warps one picture into dst (channels * height * width elements), on the caller's thread, without
+ * allocating. Errors: E_ARGUMENT, E_BUFFER, E_UNSUPPORTED. */
 BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture,
     const bzna_transform *transform, const bzna_output *output, void *dst, size_t dst_bytes,
     bzna_error *err);
-
 /* compute_affine_matrix of the original: H = T_in T_crop R S T_out. The crop (has_crop 0: the whole
  * input) has its center crop_x, crop_y from the input's; translate_x, _y are in output pixels. */
 typedef struct bzna_affine {
@@ -848,19 +848,17 @@ typedef struct bzna_affine {
     uint32_t flip_h, flip_v, resize, keep_ratio;
 } bzna_affine;
 BZNA_API void bzna_affine_init(bzna_affine *affine, size_t struct_size);
-
 /* Writes the 3x3 matrix. Errors: E_ARGUMENT for a size of 0 or a NaN. */
 BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9],
     bzna_error *err);
-
-/* NONE: centered, one output pixel for one input pixel. */
+/* out = a b, row-major: b first, then a. out may be a or b. */
+BZNA_API void bzna_homography_multiply(const double a[9], const double b[9], double out[9]);
+/* NONE: centered, one output pixel for one input pixel. MXNET: as its ImageRecordIter has it. */
 enum { BZNA_WARP_NONE = 0, BZNA_WARP_RANDOM_RESIZED_CROP = 1, BZNA_WARP_CENTER_RESIZED_CROP = 2,
-       BZNA_WARP_SIMILARITY = 3 };
-
+       BZNA_WARP_SIMILARITY = 3, BZNA_WARP_MXNET = 4 };
 /* How crops are drawn. AUTO: TORCHVISION for RANDOM_RESIZED_CROP, else BENZINA, the original's:
  * log-uniform area. TORCHVISION: uniform area, whole pixels; centered: its Resize, CenterCrop. */
 enum { BZNA_LAW_AUTO = 0, BZNA_LAW_BENZINA = 1, BZNA_LAW_TORCHVISION = 2 };
-
 /* A random warp. A setting that has no effect on the kind is refused. */
 typedef struct bzna_warp {
     /* BZNA_WARP_..., BZNA_LAW_... */
@@ -868,34 +866,60 @@ typedef struct bzna_warp {
     /* scale: RANDOM_RESIZED_CROP: of the crop's AREA, lo..hi, default 0.08..1. SIMILARITY: of the
      * area, default 1..1. CENTER_RESIZED_CROP: [0] is the fraction of the short edge, default 1
      * (224/256: short edge 256, crop 224). ratio: of the crop's width to its height, lo..hi;
-     * default 3/4..4/3 for RANDOM_RESIZED_CROP, the input's own for SIMILARITY */
+     * default 3/4..4/3 for RANDOM_RESIZED_CROP, the input's own for SIMILARITY. MXNET:
+     * min.., max_random_scale, and 1 -+ max_aspect_ratio; default 1..1 */
     double   scale[2], ratio[2];
-    /* SIMILARITY: rotation, lo..hi; shift, at most +- these fractions of the output's size */
+    /* rotation, lo..hi, of whole degrees with MXNET (+-max_rotate_angle; of no width: rotate).
+     * SIMILARITY: shift, at most +- these fractions of the output's size */
     double   degrees[2], translate[2];
     /* probabilities of mirroring; with every kind */
     double   flip_h, flip_v;
-    /* SIMILARITY: scale crops to the output (forced by scale, ratio); keep ratios; from anywhere */
+    /* with every kind, on top of it: torchvision's RandomAffine of the output (degrees clockwise,
+     * lo..hi; shear in degrees below 90, x lo..hi, y lo..hi), then its RandomPerspective
+     * (distortion_scale; p, default 0.5). What they bring in is the input beyond the crop */
+    double   rotate[2], shear[4], perspective, perspective_p;
+    /* SIMILARITY: scale crops (forced by scale, ratio); keep ratios; crop anywhere (MXNET, too) */
     uint32_t resize, keep_ratio, random_crop, reserved0;
+    /* MXNET: max_shear_ratio; min.. and max_img_size (0: any); min.. and max_crop_size (0: the
+     * output's size); pad; resize; with has_crop_start 1, crop_x_start, crop_y_start */
+    double   shear_ratio;
+    uint32_t canvas_px[2], crop_px[2], pad_px, short_edge_px;
+    uint32_t has_crop_start, crop_x_start, crop_y_start, reserved1;
     uint64_t reserved[4];
 } bzna_warp;
 BZNA_API void bzna_warp_init(bzna_warp *warp, size_t struct_size);
 
 /* Draws one warp. Draws are taken from random in this order: by the original's law s, then (ar) up
  * to 10 times; by torchvision's (s, ar) up to 10 times; then, if that found a crop, cx, cy;
- * degrees, tx, ty, flip_h, flip_v. A range of no width takes none. Errors: E_ARGUMENT. */
+ * degrees, tx, ty, flip_h, flip_v. MXNET: shear, degrees, scale, ratio, crop, x, y, flips. Then
+ * rotate, shear x, y, whether there is perspective, x, y of its corners, clockwise from the top
+ * left. A range of no width takes none. Errors: E_ARGUMENT. */
 BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, uint32_t in_width,
-    uint32_t in_height, uint32_t out_width, uint32_t out_height, double homography[9],
-    bzna_error *err);
+    uint32_t in_height, uint32_t out_width, uint32_t out_height, double out[9], bzna_error *err);
+
+/* How colors are drawn. brightness, saturation: factors lo..hi as of torchvision's ColorJitter (0,
+ * 0: none). grayscale: the probability of its RandomGrayscale. They are one matrix, clamped once
+ * (there, after each step: what gets brighter than 255 and is then desaturated differs); the
+ * out-of-bounds color stays. mxnet_contrast (below 1), mxnet_illumination: its max_random_...;
+ * c = 1 + U(-,+), i = U(-,+): y = ((x - mean) * c + i) * scale. */
+typedef struct bzna_jitter {
+    float    brightness[2], saturation[2];
+    float    grayscale, mxnet_contrast, mxnet_illumination;
+    uint32_t reserved0;  uint64_t reserved[4];
+} bzna_jitter;
+BZNA_API void bzna_jitter_init(bzna_jitter *jitter, size_t struct_size);
+/* Draws one jitter, in the order of the fields, on top of transform's color, bias and scale. A
+ * range of no width, or a probability of 0 or 1, takes no draw. Errors: E_ARGUMENT. */
+BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *jitter,
+    bzna_transform *transform, bzna_error *err);
 
 /* ---- Loaders ------------------------------------------------------------------------------ */
 enum { BZNA_ORDER_SEQUENTIAL = 0, BZNA_ORDER_SHUFFLE = 1 };
-
-/* The last batch of an epoch when it is not full. PARTIAL delivers fewer samples, DROP none, PAD
- * fills it from the start of the epoch's order; info.count says how many are real. Since every rank
- * gets as many batches, PARTIAL's last one may be empty for some (count 0). */
+/* An epoch's last batch when it is not full. PARTIAL delivers fewer samples (for some ranks none:
+ * count 0), DROP no batch, PAD fills it from the start of the order; info.count are real. */
 enum { BZNA_LAST_PARTIAL = 0, BZNA_LAST_DROP = 1, BZNA_LAST_PAD = 2 };
-/* REPLACE: each position is an independent draw. ONCE: without replacement (Efraimidis and Spirakis
- * 2006), which sorts all samples when an epoch starts (16 bytes each); order.kind has no effect. */
+/* REPLACE: each position is an independent draw. ONCE: without replacement (Efraimidis, Spirakis
+ * 2006), by sorting all samples as an epoch starts (16 bytes each); order.kind has no effect. */
 enum { BZNA_WEIGHTING_NONE = 0, BZNA_WEIGHTING_REPLACE = 1, BZNA_WEIGHTING_ONCE = 2 };
 /* AUTO: NVDEC where the context has it, and in software what it cannot decode. */
 enum { BZNA_DECODER_AUTO = 0, BZNA_DECODER_SOFTWARE = 1, BZNA_DECODER_NVDEC = 2 };
@@ -907,7 +931,6 @@ enum { BZNA_DECODER_AUTO = 0, BZNA_DECODER_SOFTWARE = 1, BZNA_DECODER_NVDEC = 2 
 enum { BZNA_ON_ERROR_FILL = 0, BZNA_ON_ERROR_REPLACE = 1, BZNA_ON_ERROR_STOP = 2 };
 #define BZNA_WAIT_FOREVER   ((int64_t)-1)
 #define BZNA_EPOCHS_ENDLESS UINT64_MAX
-
 /* The caller's memory. */
 typedef struct bzna_buffer {
     void    *data;
@@ -916,8 +939,8 @@ typedef struct bzna_buffer {
 
 /* Batches, and where they lie. */
 typedef struct bzna_loader_output {
-    /* 1..65536 samples; width and height of pictures, 1..16384 pixels. All three must be given, but
-     * for sizes of 0 with fields.tensors or bytes: batches without pictures, on the host */
+    /* 1..65536 samples; 1..16384 pixels. All three must be given, but for sizes of 0 with
+     * fields.tensors or bytes: batches without pictures, on the host */
     uint32_t           batch_size, width, height;
     /* BZNA_DTYPE_..., BZNA_LAYOUT_..., BZNA_CHANNELS_...; views of each sample, default 1: view n
      * has the random numbers that are forked with n. slices: equal parts that a batch of one output
@@ -928,16 +951,14 @@ typedef struct bzna_loader_output {
     /* the consumer's CUstream, for batches on the device; NULL: the loader makes one (a
      * non-blocking one, which the default stream does not wait for): chapter 11 */
     void              *stream;
-    /* memory for batches instead of the library's, batches_in_flight * slices of them (the array is
-     * copied): buffers[batch * slices + slice], each with bytes for batch_size / slices samples (of
-     * all outputs in order, each from a multiple of 256 bytes on), aligned to 4 bytes, valid until
-     * the loader is closed and its batches are released. Device addresses if the output is on the
-     * device; where there is a GPU, device must be named */
+    /* memory for batches, batches_in_flight * slices of them (the array is copied):
+     * buffers[batch * slices + slice], each for batch_size / slices samples (of all outputs in
+     * order, each from a multiple of 256 bytes on), aligned to 4 bytes, valid until the loader is
+     * closed and its batches are released. Where there is a GPU, device must be named */
     const bzna_buffer *buffers;
     uint32_t           buffer_count, reserved0;
     uint64_t           reserved[4];
 } bzna_loader_output;
-
 /* The samples of an epoch. Arrays are copied. */
 typedef struct bzna_loader_order {
     /* BZNA_ORDER_..., BZNA_LAST_... */
@@ -956,13 +977,11 @@ typedef struct bzna_loader_order {
     uint64_t        epoch_samples;
     uint64_t        reserved[4];
 } bzna_loader_order;
-
 /* This process's share: chapter 9. world_size: default 1. */
 typedef struct bzna_loader_shard {
     uint32_t rank, world_size;
     uint64_t reserved[2];
 } bzna_loader_shard;
-
 /* BZNA_FILTER_..., BZNA_ANTIALIAS_... AREA with OFF is refused. */
 typedef struct bzna_loader_filter {
     uint32_t kind, antialias;
@@ -972,12 +991,15 @@ typedef struct bzna_loader_filter {
 /* y = (x - mean) / std, std 0 = 1; or y = (x - bias) * scale, scale 0 = 1; not both. fill: the
  * out-of-bounds color, default black; fill_space: BZNA_FILL_...; matrix: BZNA_MATRIX_...
  * mean_image, in place of mean or bias: one for each pixel, of float32 [channels, height, width] of
- * the output, copied. An output of another size or other channels needs own_color then. */
+ * the output, copied. An output of another size or other channels needs own_color then. jitter:
+ * with random numbers of BZNA_OPERATION_COLOR, forked with the view (own_warp 0: the first's). */
 typedef struct bzna_loader_color {
     float       mean[3], std[3], bias[3], scale[3], fill[3];
     uint32_t    fill_space, matrix, reserved0;
     const void *mean_image;
-    uint64_t    mean_image_bytes, reserved[2];
+    uint64_t    mean_image_bytes;
+    bzna_jitter jitter;
+    uint64_t    reserved[2];
 } bzna_loader_color;
 
 /* A further output of the same samples: the tensor's name, and the picture field that it is made
@@ -1014,7 +1036,6 @@ typedef struct bzna_loader_fields {
     const char *image, *tensors, *bytes;
     uint64_t    reserved[3];
 } bzna_loader_fields;
-
 typedef struct bzna_loader_read {
     /* threads: default 1; with NVDEC, one for two sessions, 2 to 8. At most 256. ahead_samples:
      * samples read before they are decoded; default 2 a decoder thread + 4 a session + 2. At most
@@ -1041,7 +1062,6 @@ typedef struct bzna_loader_errors {
     uint32_t policy, reserved0;       /* BZNA_ON_ERROR_... */
     uint64_t reserved[2];
 } bzna_loader_errors;
-
 typedef struct bzna_loader_pipeline {
     /* batches being filled, ready, on loan, or released and still read on the device; default 3, at
      * most 64. restore_any_pixels 1: bzna_loader_restore takes states of other pixels, too */
@@ -1052,9 +1072,11 @@ typedef struct bzna_loader_pipeline {
     /* replaces or changes what warp and color gave a sample; NULL: none */
     bzna_transform_fn transform;
     void             *transform_user;
-    uint64_t          reserved[4];
+    /* draws into pictures before they are warped: software decodes. NULL: none */
+    bzna_picture_fn   picture;
+    void             *picture_user;
+    uint64_t          reserved[2];
 } bzna_loader_pipeline;
-
 typedef struct bzna_loader_config {
     uint32_t             struct_size, reserved0;
     bzna_loader_output   output;
@@ -1106,10 +1128,9 @@ typedef struct bzna_batch_info {
 } bzna_batch_info;
 
 /* What a loader yields (image: of a full batch), and who decodes (BZNA_DECODER_SOFTWARE or _NVDEC,
- * by name, "libavcodec 59.37.100", and why this one and not the other); defaults are filled in.
- * sessions: NVDEC's, shared with the context's other loaders; 0: software only. Samples and batches
- * are this rank's, from the epoch's start, padding not counted. picture: what is decoded of each
- * sample (fields.image, else "thumb" or "image"), and why. */
+ * by name, and why this one); defaults are filled in. sessions: NVDEC's, shared with the context's
+ * other loaders; 0: software only. Samples and batches are this rank's, padding not counted.
+ * picture: what is decoded of each sample (fields.image, else "thumb" or "image"), and why. */
 typedef struct bzna_loader_info {
     uint32_t    struct_size, decoder;
     bzna_tensor image;
@@ -1125,10 +1146,9 @@ typedef struct bzna_stage_stats {
     uint64_t count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth, capacity, reserved[3];
 } bzna_stage_stats;
 enum { BZNA_STAGE_READ = 0, BZNA_STAGE_DECODE = 1, BZNA_STAGE_WARP = 2, BZNA_STAGE_DELIVER = 3 };
-/* Counts since the loader was opened. limiting_stage is a judgement from the times: the stage that
- * is busy while the one before it is blocked and the one after it waits for work; when readers are
- * blocked, and either bzna_loader_next never waits or decoders have nothing to do, it is the
- * consumer (DELIVER). DELIVER counts batches lent out, and waits in bzna_loader_next. */
+/* Counts since the loader was opened. limiting_stage: the stage that is busy while the one before
+ * it is blocked and the one after it waits; when readers are blocked, and either bzna_loader_next
+ * never waits or decoders have nothing to do, the consumer (DELIVER, which counts batches lent). */
 typedef struct bzna_loader_stats {
     uint32_t         struct_size, limiting_stage;
     bzna_stage_stats stage[4];
@@ -1146,10 +1166,9 @@ typedef struct bzna_loader_stats {
     uint64_t         samples_tiled, tiles;   /* HEIF grids, and their tiles that were decoded */
 } bzna_loader_stats;
 
-/* Where a run stands: 128 bytes, to be kept beside a model's checkpoint. Plain little-endian data
- * without pointers. position: samples of the epoch's global order already delivered, all ranks
- * together. fingerprint: of the dataset, indices and weights. pixels: a hash of what fixes pixels
- * (sizes, warp, colors, picture; not dtype, layout, batch size or threads). check: of all else. */
+/* Where a run stands: 128 bytes of plain little-endian data, for a model's checkpoint. position:
+ * samples of the epoch's order already delivered, of all ranks. fingerprint: of the dataset,
+ * indices and weights. pixels: a hash of what fixes pixels (chapter 9). check: of all else. */
 typedef struct bzna_loader_state {
     uint32_t struct_size, version;
     uint64_t seed, epoch, position, fingerprint, sample_count, end_epoch;
@@ -1165,10 +1184,8 @@ BZNA_API void bzna_extra_output_init(bzna_extra_output *output, size_t struct_si
  * (output.buffers), E_LIMIT, E_THREAD; E_DEVICE, E_DEVICE_LOST where config asks for the device. */
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset,
     const bzna_loader_config *config, bzna_loader **out, bzna_error *err);
-
-/* Stops the threads and releases the dataset. Waits for callbacks that are running and, on the
- * device, for what was enqueued to read batches that were released. Batches on loan stay valid; the
- * release of the last one frees their memory, and waits likewise. */
+/* Stops the threads and releases the dataset. Waits for running callbacks and, on the device, for
+ * what reads released batches. Batches on loan stay valid; the last one's release frees memory. */
 BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
 
 /* The next batch, in order, lent to the caller until bzna_batch_release. timeout_ns: 0 polls,
@@ -1178,25 +1195,19 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
  * error with BZNA_ON_ERROR_STOP. The last three stay until bzna_loader_reset or _restore. */
 BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **batch,
     bzna_error *err);
-
 /* Ends all waiting, now and later, until bzna_loader_reset or _restore. Does not wait itself. */
 BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err);
-
-/* Goes to the start of an epoch (set_epoch elsewhere), whatever is under way; batches already
- * delivered stay valid. E_STATE while a thread waits in next. The number of epochs left is as if
- * the loader had been opened with first_epoch = epoch. */
+/* Goes to the start of an epoch, whatever is under way, as if it were first_epoch; batches already
+ * delivered stay valid. E_STATE while a thread waits in next. */
 BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err);
-
 /* The state after the last batch delivered. E_STRUCT_SIZE: state has fewer than 128 bytes. */
 BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *state,
     size_t struct_size, bzna_error *err);
-
 /* Goes on from a state. Seed and epochs come from it; world size, threads and batch size may
  * differ. E_ARGUMENT: it is of another dataset or order, or of a run whose pixels were made
  * otherwise (chapter 9). One of version 1 (64 bytes, of 0.1) is taken, with a warning. */
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state,
     bzna_error *err);
-
 /* What the loader yields, and with what. */
 BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info *info,
     size_t struct_size, bzna_error *err);
@@ -1207,46 +1218,38 @@ BZNA_API bzna_status bzna_loader_get_stats(bzna_loader *loader, bzna_loader_stat
  * fields.tensors, which lie on the host, then those of outputs. E_RANGE past the end. */
 BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bzna_tensor *tensor,
     size_t struct_size, bzna_error *err);
-
 /* The batch as it lies in memory; what info points to is the loader's, valid until its release. */
 BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_info *info,
     size_t struct_size, bzna_error *err);
-
 /* One tensor of the batch, by name. E_NOT_FOUND; E_UNSUPPORTED: "image" lies in several slices. */
 BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name,
     bzna_tensor *tensor, size_t struct_size, bzna_error *err);
-
 /* The value of one of fields.bytes in a slot: a picture as a stream of its own (bzna_image_annexb),
  * numbers as int64_t or float, all with a NUL behind them that is not counted. NULL and 0 where the
  * sample has none, or failed. Valid while the batch is on loan. Errors: E_NOT_FOUND, E_RANGE. */
 BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name, uint32_t slot,
     const void **data, uint64_t *size, bzna_error *err);
-
 /* The status of a slot, with its message in err. E_RANGE past the end. */
 BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bzna_error *err);
 /* Where a slice lies, and how many of its samples are real. E_RANGE past the end. */
 BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, void **data,
     uint32_t *count, bzna_error *err);
-
 /* Returns a batch to its loader; NULL is none. Does not wait, while the loader is open. Any thread;
  * of a batch on BZNA_STREAM_PER_THREAD, the one that used it. E_STATE: not on loan, or after fork.
  * What fails on the device, bzna_loader_next reports. */
 BZNA_API bzna_status bzna_batch_release(bzna_batch *batch);
-
 /* Moves a batch on the device to another stream of its context: what is enqueued there afterwards
  * reads the finished batch, and releasing orders behind that stream instead of the loader's.
  * E_STATE: not on loan, or to PER_THREAD with DLPack tensors. E_UNSUPPORTED: on the host. */
 BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error *err);
-
 /* Kinds of DLPack tensors (dlpack.h): DLManagedTensor * ("dltensor" capsules), and
  * DLManagedTensorVersioned * of version 1.0 ("dltensor_versioned" capsules). */
 enum { BZNA_DLPACK_0 = 0, BZNA_DLPACK_1 = 1 };
 
 /* A tensor of the batch, by name, as a DLPack tensor, into *tensor. It keeps the batch on loan
- * until its deleter has run, whichever of bzna_batch_release and the deleter comes last; the
- * deleter may be called from any thread, and after the loader was closed. Nothing is copied or
+ * until its deleter has run, on any thread, even after the loader was closed. Nothing is copied or
  * allocated. Errors: E_NOT_FOUND; E_UNSUPPORTED (as of bzna_batch_tensor); E_STATE (a batch on
- * BZNA_STREAM_PER_THREAD has none: a deleter would have to run on that thread). */
+ * BZNA_STREAM_PER_THREAD: the deleter would have to run on that thread). */
 BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, uint32_t version,
     void **tensor, bzna_error *err);
 

@@ -228,6 +228,16 @@ static void scaling(double from_width, double from_height, double to_width, doub
     memcpy(out, m, sizeof m);
 }
 
+/* The jitter of view `number`. */
+static void jitter(const plan *p, const bzna_loader_color *c, uint64_t epoch, uint64_t index, uint32_t number,
+                   bzna_transform *t)
+{
+    bzna_random random;
+    bzna_random_init(&random, p->c.order.seed, epoch, index, BZNA_OPERATION_COLOR);
+    bzna_random_fork(&random, number, 0);
+    require(bzna_jitter_draw(&random, &c->jitter, t, NULL), "jitter");
+}
+
 /* What the header says a view's transform is. */
 static void transform_of(const plan *p, uint64_t epoch, uint64_t index, uint32_t i, uint32_t view, bzna_transform *t)
 {
@@ -243,8 +253,10 @@ static void transform_of(const plan *p, uint64_t epoch, uint64_t index, uint32_t
         scaling(shape.width, shape.height, first_shape.width, first_shape.height, out);
         scaling(seen_width(first), seen_height(first), seen_width(picture), seen_height(picture), in);
         *t = given;
-        if (e->own_color)
+        if (e->own_color) {
             colors_of(&e->color, t);
+            jitter(p, &e->color, epoch, index, view, t);
+        }
         if (e->own_filter) {
             t->filter = e->filter.kind;
             t->antialias = e->filter.antialias;
@@ -265,6 +277,7 @@ static void transform_of(const plan *p, uint64_t epoch, uint64_t index, uint32_t
     bzna_random_fork(&random, number, 0);
     require(bzna_warp_draw(&random, e ? &e->warp : &p->c.warp, seen_width(picture), seen_height(picture), shape.width,
                            shape.height, t->homography, NULL), "warp");
+    jitter(p, e && e->own_color ? &e->color : &p->c.color, epoch, index, number, t);
 }
 
 static size_t bytes_of(const bzna_output *shape)
@@ -282,6 +295,8 @@ static int view_is_right(const plan *p, const bzna_batch_info *info, uint32_t sl
     const uint64_t index = info->indices[slot];
     bzna_transform t;
     transform_of(p, info->epoch, index, i, view, &t);
+    if (info->status[slot] < 0)                             /* the fill, as it is without a jitter */
+        colors_of(i && p->extra[i - 1].own_color ? &p->extra[i - 1].color : &p->c.color, &t);
     if (info->status[slot] < 0) {                           /* all of it lies outside */
         t.homography[0] = t.homography[4] = 1;
         t.homography[1] = t.homography[3] = 0;
@@ -378,6 +393,10 @@ static plan plan_dino(bzna_dataset *dataset)
     plan p = plan_of(dataset);
     bzna_extra_output *e;
     p.c.output.views = 2;
+    p.c.warp.perspective = 0.5;
+    p.c.warp.rotate[1] = 20;
+    p.c.color.jitter = (bzna_jitter){ .brightness = { 0.6f, 1.4f }, .saturation = { 0, 2 }, .grayscale = 0.2f,
+                                      .mxnet_contrast = 0.3f, .mxnet_illumination = 9 };
     e = plan_add(&p, "local");
     e->own_warp = 1;
     e->views = 8;
@@ -387,6 +406,7 @@ static plan plan_dino(bzna_dataset *dataset)
     e->warp.scale[0] = 0.05;
     e->warp.scale[1] = 0.4;
     e->warp.flip_v = 0.5;
+    e->warp.shear[0] = -20;
     e->own_filter = 1;
     e->filter.kind = BZNA_FILTER_CUBIC;
     e->filter.antialias = BZNA_ANTIALIAS_OFF;
@@ -400,6 +420,8 @@ static plan plan_dino(bzna_dataset *dataset)
     e->channels = BZNA_CHANNELS_GRAY;
     e->warp.kind = BZNA_WARP_CENTER_RESIZED_CROP;
     e->warp.flip_h = 0.5;
+    e->color.jitter.brightness[0] = 0.5f;
+    e->color.jitter.brightness[1] = 2;
     return p;
 }
 
@@ -659,6 +681,82 @@ TEST(what_a_callback_makes_of_a_view_holds_for_the_outputs_that_share_it)
         const bzna_batch_info info = info_of(batch);
         CHECK(!memcmp(tensor_of(&p, batch, 0, info.count), tensor_of(&p, batch, 1, info.count),
                       (size_t)info.image.bytes));
+        bzna_batch_release(batch);
+    }
+    bzna_loader_close(loader);
+}
+
+/* ---- Pictures that are drawn into ---- */
+
+/* Turns every sample into its complement, where the picture is what the decoder gave. */
+static bzna_status invert(void *user, const bzna_sample_info *s, bzna_random *random, const bzna_picture *picture,
+                          void *const planes[3])
+{
+    bzna_random fresh;
+    bzna_random_init(&fresh, 11, s->epoch, s->index, BZNA_OPERATION_PICTURE);
+    if (user && s->index == *(const uint64_t *)user)
+        return BZNA_E_DECODE;
+    for (int k = 0; k < 3 && planes[k]; k++) {
+        const uint32_t sx = k ? picture->chroma_shift_x : 0, sy = k ? picture->chroma_shift_y : 0;
+        for (uint32_t y = 0; y < (picture->frame_height + (1u << sy) - 1) >> sy; y++)
+            for (uint32_t x = 0; x < (picture->frame_width + (1u << sx) - 1) >> sx; x++) {
+                uint8_t *at = (uint8_t *)planes[k] + (int64_t)y * picture->pitch[k] + x;
+                *at = (uint8_t)~*at;
+            }
+    }
+    return planes[0] == picture->plane[0] && picture->depth == 8 && s->output < 2 &&
+                   (s->output || !memcmp(&fresh, random, sizeof fresh)) ? BZNA_OK : BZNA_E_CALLBACK;
+}
+
+/* The same of what the model knows. */
+static void invert_known(coded *all, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        const bzna_picture *p = &all[i].picture;
+        for (int k = 0; k < 3 && p->plane[k]; k++) {
+            const uint32_t shift = k ? p->chroma_shift_y : 0, rows = (p->frame_height + (1u << shift) - 1) >> shift;
+            uint8_t *at = (uint8_t *)(uintptr_t)p->plane[k];
+            for (size_t n = (size_t)p->pitch[k] * rows; n-- > 0; at++)
+                *at = (uint8_t)~*at;
+        }
+    }
+}
+
+TEST(a_callback_draws_into_pictures_before_they_are_warped)
+{
+    plan p = plan_dino(archives), q = plan_of(tars);
+    p.c.pipeline.picture = q.c.pipeline.picture = invert;
+    plan_add(&q, "left")->field = "left.ppm";
+    invert_known(thumbs, SAMPLES);
+    invert_known(known[0], FIELDS * SAMPLES);
+    CHECK_EQ(walk(&p), 2 * SAMPLES);
+    CHECK_EQ(walk(&q), 2 * SAMPLES);
+    q.c.outputs.count = 0;                                  /* of rows below the crop, too */
+    q.c.warp.scale[0] = 0.01;
+    q.c.warp.scale[1] = 0.02;
+    CHECK_EQ(walk(&q), 2 * SAMPLES);
+    invert_known(thumbs, SAMPLES);
+    invert_known(known[0], FIELDS * SAMPLES);
+}
+
+TEST(a_picture_callback_that_fails_costs_its_sample)
+{
+    plan p = plan_of(archives);
+    uint64_t bad = 4;
+    bzna_loader *loader = NULL;
+    bzna_batch *batch = NULL;
+    bzna_error e = { .struct_size = sizeof e };
+    p.c.pipeline.picture = invert;
+    p.c.pipeline.picture_user = &bad;
+    loader = plan_open(&p, context);
+    REQUIRE(loader);
+    while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
+        const bzna_batch_info b = info_of(batch);
+        for (uint32_t slot = 0; slot < b.count; slot++) {
+            CHECK_EQ(b.status[slot], b.indices[slot] == bad ? BZNA_E_CALLBACK : BZNA_OK);
+            if (b.indices[slot] == bad && bzna_batch_error(batch, slot, &e) < 0)
+                CHECK_CONTAINS(e.message, "the picture callback returned -402");
+        }
         bzna_batch_release(batch);
     }
     bzna_loader_close(loader);
@@ -1001,6 +1099,13 @@ TEST(an_allocation_that_fails_at_open_leaves_nothing)
 }
 
 /* Once all pictures were met, nothing is allocated; what fails to be, costs its sample, and no memory. */
+static bzna_status leave(void *user, const bzna_sample_info *s, bzna_random *random, const bzna_picture *picture,
+                         void *const planes[3])
+{
+    (void)user, (void)s, (void)random, (void)picture, (void)planes;
+    return BZNA_OK;
+}
+
 TEST(in_steady_state_nothing_is_allocated)
 {
     ledger l;
@@ -1014,6 +1119,7 @@ TEST(in_steady_state_nothing_is_allocated)
     config.allocator = ledger_allocator(&l);
     require(bzna_context_open(&config, &own, NULL), "context");
     require(bzna_dataset_open_memory(own, shard.bytes, shard.size, NULL, &p.dataset, NULL), "tar");
+    p.c.pipeline.picture = leave;
     p.c.order.epochs = 60;
     p.c.decode.threads = 1;
     p.c.output.views = 2;
@@ -1077,16 +1183,19 @@ static void change(plan *p, int i)
     case 13: p->extra[2].color.mean_image = a_mean; p->extra[2].color.mean_image_bytes = sizeof a_mean; break;
     case 14: p->extra[0].filter.kind = BZNA_FILTER_LANCZOS3; break;
     case 15: p->extra[0].filter.antialias = BZNA_ANTIALIAS_AUTO; break;
+    case 16: p->extra[2].color.jitter.brightness[1] = 3; break;
+    case 17: p->c.warp.rotate[1] = 21; break;
+    case 18: p->c.pipeline.picture = invert; break;
     /* how pixels are stored */
-    case 16: p->extra[0].dtype = BZNA_DTYPE_UINT8; break;
-    case 17: p->extra[0].layout = BZNA_LAYOUT_NHWC; break;
+    case 19: p->extra[0].dtype = BZNA_DTYPE_UINT8; break;
+    case 20: p->extra[0].layout = BZNA_LAYOUT_NHWC; break;
     default: p->extra[0].name = "renamed"; break;
     }
 }
 
 TEST(a_state_of_other_outputs_is_refused)
 {
-    enum { OTHER_PIXELS = 16, CHANGES = 19 };
+    enum { OTHER_PIXELS = 19, CHANGES = 22 };
     plan p = plan_dino(archives);
     bzna_loader *loader = plan_open(&p, context);
     bzna_loader_state state;
@@ -1289,6 +1398,24 @@ TEST(outputs_of_several_fields_are_not_decoded_by_nvdec)
     CHECK_EQ(walk_loader(&p, loader), 2 * SAMPLES);
     bzna_loader_close(loader);
 }
+
+TEST(pictures_that_are_drawn_into_are_not_decoded_by_nvdec)
+{
+    plan p = plan_of(archives);
+    bzna_loader *loader = NULL;
+    bzna_error e = { .struct_size = sizeof e };
+    bzna_loader_info info = { .struct_size = sizeof info };
+    p.c.pipeline.picture = invert;
+    p.c.decode.decoder = BZNA_DECODER_NVDEC;
+    CHECK(bzna_loader_open(context, archives, &p.c, &loader, &e) < 0);
+    CHECK_CONTAINS(e.message, "loader_config.decode.decoder: pipeline.picture draws into what software decodes");
+    p.c.decode.decoder = BZNA_DECODER_AUTO;
+    CHECK_EQ(bzna_loader_open(context, archives, &p.c, &loader, &e), BZNA_OK);
+    CHECK_EQ(bzna_loader_get_info(loader, &info, sizeof info, NULL), BZNA_OK);
+    CHECK_EQ(info.decoder, BZNA_DECODER_SOFTWARE);
+    CHECK_CONTAINS(info.decoder_reason, "pipeline.picture draws into what software decodes");
+    bzna_loader_close(loader);
+}
 #endif
 
 int main(int argc, char **argv)
@@ -1305,6 +1432,8 @@ int main(int argc, char **argv)
     RUN(outputs_do_not_depend_on_threads)
     RUN(a_callback_is_told_output_and_view_and_what_it_breaks_costs_the_sample_alone)
     RUN(what_a_callback_makes_of_a_view_holds_for_the_outputs_that_share_it)
+    RUN(a_callback_draws_into_pictures_before_they_are_warped)
+    RUN(a_picture_callback_that_fails_costs_its_sample)
     RUN(what_is_outside_has_the_fill_color_in_each_outputs_type_and_channels)
     RUN(a_mean_image_is_subtracted_pixel_by_pixel)
     RUN(a_picture_that_cannot_be_decoded_fails_its_sample_in_all_outputs)
@@ -1322,6 +1451,7 @@ int main(int argc, char **argv)
 #if TEST_NVDEC
     RUN(views_share_decoding_mapping_and_launches)
     RUN(outputs_of_several_fields_are_not_decoded_by_nvdec)
+    RUN(pictures_that_are_drawn_into_are_not_decoded_by_nvdec)
 #endif
     bzna_dataset_close(tars);
     bzna_dataset_close(archives);

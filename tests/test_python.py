@@ -1454,6 +1454,45 @@ class Outputs(unittest.TestCase):
             self.assertEqual(pixels(b.images)[:view], pixels(a.images))
             self.assertNotEqual(pixels(b.images)[view:2 * view], pixels(b.images)[2 * view:])
 
+    def test_geometry_and_jitter_are_drawn_anew_for_each_view_and_the_same_on_any_thread(self):
+        plain = [pixels(batch.images) for batch in self.batches(warp_transform=ops.CenterResizedCrop())]
+        for options in (dict(rotate=20), dict(shear=(-20, 20, 5, 10)), dict(perspective=(0.5, 1)), dict(brightness=0.5), dict(saturation=(0, 0.5)),
+                        dict(grayscale=1.0)):
+            views = [[pixels(batch.images) for batch in self.batches(warp_transform=ops.CenterResizedCrop(), views=2, num_threads=threads, **options)]
+                     for threads in (1, 4)]
+            self.assertEqual(views[0], views[1])
+            for batch, alone in zip(views[0], plain):
+                half = len(batch) // 2
+                self.assertNotEqual(batch[:half], alone, options)
+                if "grayscale" not in options:
+                    self.assertNotEqual(batch[:half], batch[half:], options)
+        for batch in self.batches(grayscale=1.0, layout="NHWC", dtype="uint8"):
+            values = pixels(batch.images)
+            self.assertEqual(values[0::3], values[1::3])
+            self.assertEqual(values[0::3], values[2::3])
+
+    def test_mxnets_parameters_become_a_warp(self):
+        warp = ops.MXNetAffine(max_rotate_angle=10, max_shear_ratio=0.1, max_aspect_ratio=0.25, min_random_scale=0.5, max_crop_size=30, pad=2,
+                               rand_crop=True, rand_mirror=True, max_img_size=1e10)
+        self.assertEqual((tuple(warp._struct.degrees), tuple(warp._struct.ratio), tuple(warp._struct.crop_px), tuple(warp._struct.canvas_px)),
+                         ((-10, 10), (0.75, 1.25), (30, 30), (0, 0)))
+        self.assertEqual(tuple(ops.MXNetAffine(max_rotate_angle=10, rotate=7)._struct.degrees), (7, 7))
+        by_library = [pixels(batch.images) for batch in self.batches(warp_transform=warp)]
+        self.assertEqual(len(set(by_library)), len(by_library))
+        middle = ops.MXNetAffine()(0, (100, 80), (40, 20), benzina.Random(1))
+        self.assertEqual(middle, (1, 0, 30, 0, 1, 30, 0, 0, 1))
+
+    def test_augmentation_without_meaning_is_refused(self):
+        for options in (dict(perspective=1.5), dict(perspective=(0.5, 2)), dict(brightness=-1), dict(saturation=(2, 1)), dict(rotate=(1, 2, 3)),
+                        dict(shear=(1, 2, 3)), dict(rotate=5, warp_transform=lambda *about: (1, 0, 0, 0, 1, 0, 0, 0, 1))):
+            with self.assertRaises(ValueError, msg=options):
+                loader_of(**options)
+        for options in (dict(grayscale=2), dict(shear=95), dict(rotate=(5, 1))):
+            with self.assertRaises(Error) as caught:
+                loader_of(**options)
+            self.assertEqual(caught.exception.status, Status.E_ARGUMENT)
+            self.assertIn(next(iter(options)), str(caught.exception))
+
     def test_outputs_come_in_the_loop_by_their_names(self):
         local = benzina.Output("local", shape=(8, 10), views=4, dtype="uint8", layout="NHWC", channels="gray", mean_image=None,
                                warp_transform=ops.RandomResizedCrop(scale=(0.05, 0.3)), filter="cubic")

@@ -4,6 +4,7 @@
 #include "../benzina.c"
 #include "test.h"
 #include "colors.h"
+#include "geometry.h"
 
 /* ---- Oracles ----------------------------------------------------------------------------------------------------- */
 
@@ -720,13 +721,368 @@ TEST(a_similarity_without_meaning_is_refused)
     p.reserved[3] = 1;
     CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 10, h, NULL), BZNA_E_STRUCT_SIZE);
     p = similarity();
-    p.kind = 4;
+    p.kind = 5;
     CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 10, h, &err), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(err.message, "warp.kind");
     p = warp_of(BZNA_WARP_RANDOM_RESIZED_CROP);
     p.degrees[1] = 10;
     CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 10, h, &err), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(err.message, "warp.degrees: has no effect");
+}
+
+/* ---- What goes on top of a warp, MXNet's, color ------------------------------------------------------------------ */
+
+static void map(const double h[9], double x, double y, double out[2])
+{
+    const double w = h[6] * x + h[7] * y + h[8];
+    out[0] = (h[0] * x + h[1] * y + h[2]) / w;
+    out[1] = (h[3] * x + h[4] * y + h[5]) / w;
+}
+
+/* x is h's image of the result: Cramer's rule. */
+static void unmap(const double h[9], double x, double y, double out[2])
+{
+    const double a = h[0] - x * h[6], b = h[1] - x * h[7], c = h[3] - y * h[6], d = h[4] - y * h[7];
+    const double e = x * h[8] - h[2], f = y * h[8] - h[5];
+    out[0] = (e * d - b * f) / (a * d - b * c);
+    out[1] = (a * f - c * e) / (a * d - b * c);
+}
+
+static const double identity[9] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 };
+
+static int is_identity(const double h[9])
+{
+    for (int i = 0; i < 9; i++)
+        if (h[i] != identity[i])
+            return 0;
+    return 1;
+}
+
+TEST(a_perspective_is_torchvisions)
+{
+    for (size_t i = 0; i < COUNT(torchvision_perspectives); i++) {
+        const double size[2] = { torchvision_perspectives[i].width, torchvision_perspectives[i].height };
+        const double *c = torchvision_perspectives[i].coefficients;
+        double corners[4][2], h[9];
+        memcpy(h, identity, sizeof h);
+        for (int k = 0; k < 8; k++)
+            corners[k / 2][k % 2] = torchvision_perspectives[i].corners[k];
+        bzi_distort_perspective(corners, size, h);
+        for (int k = 0; k < 9; k++) {                       /* edges of pixels there, centers here */
+            const double x = size[0] * (k % 3) / 2, y = size[1] * (k / 3) / 2, w = c[6] * x + c[7] * y + 1;
+            double at[2];
+            if (fabs(w) < 0.05)
+                continue;
+            map(h, x - 0.5, y - 0.5, at);
+            CHECK_NEAR(at[0] + 0.5, (c[0] * x + c[1] * y + c[2]) / w, 2e-4 * size[0] / fabs(w));
+            CHECK_NEAR(at[1] + 0.5, (c[3] * x + c[4] * y + c[5]) / w, 2e-4 * size[1] / fabs(w));
+        }
+    }
+}
+
+TEST(rotation_and_shear_are_torchvisions)
+{
+    for (size_t i = 0; i < COUNT(torchvision_affines); i++) {
+        const int width = torchvision_affines[i].width, height = torchvision_affines[i].height;
+        const double *c = torchvision_affines[i].matrix;
+        bzna_warp p = warp_of(BZNA_WARP_NONE);
+        bzna_random random = stream(i);
+        double h[9], at[2];
+        p.rotate[0] = p.rotate[1] = torchvision_affines[i].rotate;
+        p.shear[0] = p.shear[1] = torchvision_affines[i].shear[0];
+        p.shear[2] = p.shear[3] = torchvision_affines[i].shear[1];
+        CHECK_EQ(bzna_warp_draw(&random, &p, (uint32_t)width, (uint32_t)height, (uint32_t)width, (uint32_t)height, h,
+                                NULL), BZNA_OK);
+        CHECK_EQ(words_taken(&random), 0);
+        for (int k = 0; k < 4; k++) {
+            const double x = k & 1 ? width : 0, y = k & 2 ? height : 0;
+            map(h, x - 0.5, y - 0.5, at);
+            CHECK_NEAR(at[0] + 0.5, c[0] * x + c[1] * y + c[2], 1e-6);
+            CHECK_NEAR(at[1] + 0.5, c[3] * x + c[4] * y + c[5], 1e-6);
+        }
+    }
+}
+
+TEST(what_goes_on_top_of_a_warp_is_of_its_output)
+{
+    bzna_warp p = warp_of(BZNA_WARP_RANDOM_RESIZED_CROP), top = warp_of(BZNA_WARP_NONE);
+    double plain[9], both[9], alone[9], expected[9];
+    p.flip_h = 0.5;
+    for (uint64_t i = 0; i < 100; i++) {
+        bzna_random random = stream(i), again = stream(i);
+        CHECK_EQ(bzna_warp_draw(&random, &p, 500, 375, 224, 160, plain, NULL), BZNA_OK);
+        bzna_warp whole = p;
+        top.rotate[0] = -30, top.rotate[1] = 30;
+        top.shear[0] = -10, top.shear[1] = 5, top.shear[2] = 1, top.shear[3] = 9;
+        top.perspective = 0.5, top.perspective_p = 0.7;
+        memcpy(whole.rotate, top.rotate, sizeof top.rotate);
+        memcpy(whole.shear, top.shear, sizeof top.shear);
+        whole.perspective = 0.5, whole.perspective_p = 0.7;
+        CHECK_EQ(bzna_warp_draw(&again, &whole, 500, 375, 224, 160, both, NULL), BZNA_OK);
+        CHECK_EQ(bzna_warp_draw(&random, &top, 224, 160, 224, 160, alone, NULL), BZNA_OK);   /* the draws go on */
+        bzna_homography_multiply(plain, alone, expected);
+        multiply(plain, alone, alone);
+        for (int k = 0; k < 9; k++) {
+            CHECK_NEAR(both[k], expected[k], 1e-9 * (1 + fabs(expected[k])));
+            CHECK(expected[k] == alone[k]);
+        }
+        CHECK_EQ(words_taken(&again), words_taken(&random));
+    }
+}
+
+TEST(rotation_shear_and_corners_are_uniform)
+{
+    static double corner[8][DRAWS];
+    int applied = 0;
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        const uint32_t width = 40001, height = 60001;
+        bzna_warp p = warp_of(BZNA_WARP_NONE);
+        bzna_random random = stream(i);
+        double h[9], at[2];
+        p.rotate[0] = -20, p.rotate[1] = 60, p.shear[0] = -30, p.shear[1] = 10;
+        CHECK_EQ(bzna_warp_draw(&random, &p, 100, 100, 100, 100, h, NULL), BZNA_OK);
+        first[i] = (atan2(-h[3], h[4]) * 180 / acos(-1) + 20) / 80;              /* column x of the forward matrix */
+        second[i] = (atan((h[0] * h[3] + h[1] * h[4]) / (h[3] * h[3] + h[4] * h[4])) * 180 / acos(-1) + 30) / 40;
+        p = warp_of(BZNA_WARP_NONE);
+        p.perspective = 0.5;
+        CHECK_EQ(bzna_warp_draw(&random, &p, width, height, width, height, h, NULL), BZNA_OK);
+        if (is_identity(h))
+            continue;
+        for (int k = 0; k < 4; k++) {
+            const int far_x = k == 1 || k == 2, far_y = k >= 2;
+            unmap(h, (far_x ? width - 1 : 0) - 0.5, (far_y ? height - 1 : 0) - 0.5, at);
+            corner[2 * k][applied] = (at[0] + 0.5 - (far_x ? width - 1 - 10000 : 0) + 0.5) / 10001;
+            corner[2 * k + 1][applied] = (at[1] + 0.5 - (far_y ? height - 1 - 15000 : 0) + 0.5) / 15001;
+        }
+        applied++;
+    }
+    check_uniform("rotate", first, DRAWS);
+    check_uniform("shear", second, DRAWS);
+    CHECK_NEAR((double)applied / DRAWS, 0.5, 2.5 / sqrt(DRAWS));                /* torchvision's p */
+    for (int k = 0; k < 8; k++)
+        check_uniform("a corner", corner[k], applied);
+}
+
+/* Where MXNet puts a pixel of the picture: forwards, as its source has it. */
+static void mxnet_forward(const bzna_warp *p, bzna_random *random, const double in[2], const double out[2],
+                          const double from[2], double to[2])
+{
+    const double s = draw(random, -p->shear_ratio, p->shear_ratio);
+    const double angle = p->degrees[0] < p->degrees[1] ?
+                             floor(draw(random, p->degrees[0], p->degrees[1] + 1)) : p->degrees[0];
+    const double k = draw(random, p->scale[0], p->scale[1]), r = draw(random, p->ratio[0], p->ratio[1]);
+    const double a = cos(angle * acos(-1) / 180), b = sin(angle * acos(-1) / 180), hs = 2 * k / (1 + r), ws = r * hs;
+    const double m[2][2] = { { hs * a - s * b * ws, hs * b + s * a * ws }, { -b * ws, a * ws } };
+    double size[2] = { out[0], out[1] };
+    if (p->crop_px[1])
+        size[0] = size[1] = p->crop_px[0] < p->crop_px[1] ?
+                                floor(draw(random, p->crop_px[0], p->crop_px[1] + 1.0)) : p->crop_px[0];
+    for (int i = 0; i < 2; i++) {
+        double canvas = k * in[i];
+        if (p->canvas_px[1] && canvas > p->canvas_px[1])
+            canvas = p->canvas_px[1];
+        if (canvas < p->canvas_px[0])
+            canvas = p->canvas_px[0];
+        const double t = (canvas - (m[i][0] * in[0] + m[i][1] * in[1])) / 2;
+        const double room = floor(canvas) + 2 * p->pad_px - size[i];
+        const double begin = p->has_crop_start ? (i ? p->crop_y_start : p->crop_x_start) :
+                             p->random_crop && room > 0 ? floor(draw(random, 0, room + 1)) : floor(room / 2);
+        const double cropped = m[i][0] * from[0] + m[i][1] * from[1] + t + p->pad_px - begin;
+        to[i] = (cropped + 0.5) * out[i] / size[i] - 0.5;
+    }
+    if (draw_flip(random, p->flip_h))
+        to[0] = out[0] - 1 - to[0];
+}
+
+TEST(mxnets_affine_is_drawn_as_documented)
+{
+    for (uint64_t i = 0; i < 400; i++) {
+        bzna_warp p = warp_of(BZNA_WARP_MXNET);
+        bzna_random random = stream(i), again;
+        const double in[2] = { 333, 251 }, out[2] = { 224, 160 };
+        double h[9], at[2], to[2];
+        p.shear_ratio = i & 1 ? 0.2 : 0;
+        p.degrees[0] = i & 2 ? -15 : 10, p.degrees[1] = i & 2 ? 15 : 10;
+        p.scale[0] = 0.7, p.scale[1] = i & 4 ? 1.4 : 0.7;
+        p.ratio[0] = i & 8 ? 0.75 : 1, p.ratio[1] = i & 8 ? 1.25 : 1;
+        p.canvas_px[0] = i & 16 ? 240 : 0, p.canvas_px[1] = i & 16 ? 300 : 0;
+        p.crop_px[0] = i & 32 ? 100 : 0, p.crop_px[1] = i & 32 ? 220 : 0;
+        p.pad_px = i & 64 ? 7 : 0;
+        p.random_crop = (uint32_t)(i >> 7 & 1);
+        p.has_crop_start = i % 5 == 4;
+        p.crop_x_start = p.has_crop_start * 11, p.crop_y_start = p.has_crop_start * 5;
+        p.flip_h = (int)(i % 3) / 2.0;
+        again = random;
+        CHECK_EQ(bzna_warp_draw(&random, &p, 333, 251, 224, 160, h, NULL), BZNA_OK);
+        for (int k = 0; k < 4; k++) {
+            const double from[2] = { k & 1 ? 332 : 0, k & 2 ? 250 : 0 };
+            bzna_random same = again;
+            mxnet_forward(&p, &same, in, out, from, to);
+            map(h, to[0], to[1], at);
+            CHECK_NEAR(at[0], from[0], 1e-8);
+            CHECK_NEAR(at[1], from[1], 1e-8);
+            CHECK_EQ(words_taken(&same), words_taken(&random));
+        }
+    }
+}
+
+TEST(mxnets_resize_of_the_short_edge_is_before_all)
+{
+    bzna_warp p = warp_of(BZNA_WARP_MXNET);
+    bzna_random random = stream(1);
+    double h[9];
+    p.short_edge_px = 100;                                  /* 300 x 201 becomes 149 x 100, then its middle 40 x 20 */
+    CHECK_EQ(bzna_warp_draw(&random, &p, 300, 201, 40, 20, h, NULL), BZNA_OK);
+    CHECK_NEAR(h[0], 300 / 149.0, 1e-12);
+    CHECK_NEAR(h[4], 2.01, 1e-12);
+    CHECK_NEAR(h[2], (54 + 0.5) * 300 / 149.0 - 0.5, 1e-9);
+    CHECK_NEAR(h[5], (40 + 0.5) * 2.01 - 0.5, 1e-9);
+    CHECK_EQ(words_taken(&random), 0);
+}
+
+TEST(settings_on_top_of_a_warp_are_checked)
+{
+    bzna_warp p = warp_of(BZNA_WARP_NONE);
+    bzna_random random = stream(1);
+    bzna_error err = { .struct_size = sizeof err };
+    double h[9];
+    struct { double *field, value; const char *says; } bad[] = {
+        { &p.rotate[0], 1, "rotate" }, { &p.rotate[1], NAN, "rotate" }, { &p.shear[0], 1, "shear" },
+        { &p.shear[1], 90, "shear" }, { &p.shear[2], -90, "shear" }, { &p.shear[3], NAN, "shear" },
+        { &p.perspective, 1.01, "perspective" }, { &p.perspective, -0.1, "perspective" },
+        { &p.perspective, NAN, "perspective" }, { &p.perspective_p, 0.5, "perspective_p: has no effect" },
+        { &p.shear_ratio, 0.5, "shear_ratio: has no effect" },
+    };
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        p = warp_of(BZNA_WARP_NONE);
+        *bad[i].field = bad[i].value;
+        err.message[0] = 0;
+        CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 10, h, &err), BZNA_E_ARGUMENT);
+        CHECK_CONTAINS(err.message, bad[i].says);
+    }
+    p = warp_of(BZNA_WARP_MXNET);
+    p.canvas_px[0] = 10, p.canvas_px[1] = 9;
+    CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 10, h, NULL), BZNA_E_ARGUMENT);
+    p = warp_of(BZNA_WARP_MXNET);
+    p.crop_px[1] = 9;
+    CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 10, h, NULL), BZNA_E_ARGUMENT);
+    p = warp_of(BZNA_WARP_MXNET);
+    p.shear_ratio = NAN;
+    CHECK_EQ(bzna_warp_draw(&random, &p, 10, 10, 10, 10, h, NULL), BZNA_E_ARGUMENT);
+    p = warp_of(BZNA_WARP_NONE);                            /* a line has no perspective: it stays as it is */
+    p.perspective = p.perspective_p = 1;
+    CHECK_EQ(bzna_warp_draw(&random, &p, 1, 9, 1, 9, h, NULL), BZNA_OK);
+    CHECK(is_identity(h));
+}
+
+static bzna_jitter jitter_of(double brightness, double saturation)
+{
+    bzna_jitter j;
+    bzna_jitter_init(&j, sizeof j);
+    j.brightness[0] = j.brightness[1] = (float)brightness;
+    j.saturation[0] = j.saturation[1] = (float)saturation;
+    return j;
+}
+
+TEST(brightness_saturation_and_gray_are_torchvisions)
+{
+    int clamped = 0;
+    for (size_t i = 0; i < COUNT(torchvision_jitters); i++) {
+        const double saturation = torchvision_jitters[i].saturation;
+        bzna_jitter j = jitter_of(torchvision_jitters[i].brightness, saturation);
+        bzna_random random = stream(i);
+        bzna_transform t;
+        bzna_transform_init(&t, sizeof t);
+        j.grayscale = saturation > 0 ? 0 : 1;
+        CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_OK);
+        CHECK_EQ(words_taken(&random), 0);
+        clamped += torchvision_jitters[i].is_clamped;
+        if (torchvision_jitters[i].is_clamped)
+            continue;                                       /* the difference that the header states */
+        float rgb[3];
+        for (int c = 0; c < 3; c++)
+            rgb[c] = (float)torchvision_jitters[i].rgb[c];
+        bzi_kernel_apply_matrix(t.color, rgb);
+        for (int c = 0; c < 3; c++)                         /* 0.2989 there: 0.0255 of 255, doubled by blends */
+            CHECK_NEAR(rgb[c], torchvision_jitters[i].expected[c], 0.055);
+    }
+    CHECK(clamped > 10 && clamped < (int)COUNT(torchvision_jitters) - 10);
+}
+
+TEST(mxnets_contrast_and_illumination_are_about_the_mean)
+{
+    for (uint64_t i = 0; i < 100; i++) {
+        bzna_jitter j;
+        bzna_random random = stream(i), again = random;
+        bzna_transform t;
+        bzna_jitter_init(&j, sizeof j);
+        bzna_transform_init(&t, sizeof t);
+        j.mxnet_contrast = 0.4f;
+        j.mxnet_illumination = 30;
+        t.bias[1] = 116;
+        t.scale[1] = 1 / 57.f;
+        CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_OK);
+        const double c = 1 + draw(&again, -j.mxnet_contrast, j.mxnet_contrast), l = draw(&again, -30, 30);
+        for (float x = 0; x < 256; x += 51)
+            CHECK_NEAR((x - t.bias[1]) * t.scale[1], ((x - 116) * c + l) / 57, 1e-4);
+        CHECK_EQ(words_taken(&again), words_taken(&random));
+    }
+}
+
+TEST(factors_are_uniform_and_gray_comes_with_its_probability)
+{
+    int gray = 0;
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        bzna_jitter j = jitter_of(0.5, 0.25);
+        bzna_random random = stream(i);
+        bzna_transform t;
+        bzna_transform_init(&t, sizeof t);
+        j.brightness[1] = 1.5f;
+        j.saturation[1] = 1.25f;
+        CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_OK);
+        first[i] = t.color[0] + t.color[1] + t.color[2] - 0.5;
+        second[i] = (t.color[0] - t.color[4]) / (first[i] + 0.5) - 0.25;
+        j = jitter_of(0, 0);
+        j.grayscale = 0.2f;
+        bzna_transform_init(&t, sizeof t);
+        CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_OK);
+        gray += t.color[0] == t.color[4];
+    }
+    check_uniform("brightness", first, DRAWS);
+    check_uniform("saturation", second, DRAWS);
+    CHECK_NEAR((double)gray / DRAWS, 0.2, 2.5 * sqrt(0.2 * 0.8 / DRAWS));
+}
+
+TEST(a_jitter_goes_behind_the_color_that_is_there_and_is_checked)
+{
+    bzna_jitter j = jitter_of(2, 0.5);
+    bzna_random random = stream(1);
+    bzna_error err = { .struct_size = sizeof err };
+    bzna_transform t;
+    float rgb[3] = { 10, 20, 30 }, expected[3] = { 35, 20, 10 };        /* swapped, and 5 more of red */
+    bzna_transform_init(&t, sizeof t);
+    const float swap[12] = { 0, 0, 1, 5, 0, 1, 0, 0, 1, 0, 0, 0 };
+    memcpy(t.color, swap, sizeof swap);
+    CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_OK);
+    bzi_kernel_apply_matrix(t.color, rgb);
+    const double luma = 0.299 * 35 + 0.587 * 20 + 0.114 * 10;
+    for (int c = 0; c < 3; c++)
+        CHECK_NEAR(rgb[c], 2 * (0.5 * expected[c] + 0.5 * luma), 1e-4);
+    struct { float *field, value; const char *says; } bad[] = {
+        { &j.brightness[0], 3, "brightness" }, { &j.brightness[1], NAN, "brightness" },
+        { &j.saturation[0], -1, "saturation" }, { &j.grayscale, 1.5f, "grayscale" },
+        { &j.mxnet_contrast, 1, "mxnet_contrast" }, { &j.mxnet_illumination, -1, "mxnet_illumination" },
+    };
+    for (size_t i = 0; i < COUNT(bad); i++) {
+        j = jitter_of(2, 0.5);
+        *bad[i].field = bad[i].value;
+        CHECK_EQ(bzna_jitter_draw(&random, &j, &t, &err), BZNA_E_ARGUMENT);
+        CHECK_CONTAINS(err.message, bad[i].says);
+    }
+    j = jitter_of(1, 1);
+    j.reserved[2] = 1;
+    CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_jitter_draw(NULL, &j, &t, NULL), BZNA_E_ARGUMENT);
 }
 
 /* ---- What a loader's config becomes ------------------------------------------------------------------------------ */
@@ -1448,6 +1804,17 @@ TEST_MAIN(
     RUN(torchvisions_law_fills_outputs_that_are_no_squares)
     RUN(no_warp_is_the_centered_picture_one_to_one)
     RUN(a_similarity_without_meaning_is_refused)
+    RUN(a_perspective_is_torchvisions)
+    RUN(rotation_and_shear_are_torchvisions)
+    RUN(what_goes_on_top_of_a_warp_is_of_its_output)
+    RUN(rotation_shear_and_corners_are_uniform)
+    RUN(mxnets_affine_is_drawn_as_documented)
+    RUN(mxnets_resize_of_the_short_edge_is_before_all)
+    RUN(settings_on_top_of_a_warp_are_checked)
+    RUN(brightness_saturation_and_gray_are_torchvisions)
+    RUN(mxnets_contrast_and_illumination_are_about_the_mean)
+    RUN(factors_are_uniform_and_gray_comes_with_its_probability)
+    RUN(a_jitter_goes_behind_the_color_that_is_there_and_is_checked)
     RUN(a_loaders_warp_fields_mean_what_the_header_says)
     RUN(inits_fill_no_more_than_the_caller_has)
     RUN(matrix_code_points_have_their_weights)

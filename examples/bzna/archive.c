@@ -143,6 +143,26 @@ static const option_value channels[] = {
     { "grey", BZNA_CHANNELS_GRAY }, { NULL, 0 },
 };
 
+/* A factor of 1 - most to 1 + most, not below 0; none for 0. */
+static void factor_range(double most, float range[2])
+{
+    range[0] = most > 0 && most < 1 ? (float)(1 - most) : 0;
+    range[1] = most > 0 ? (float)(1 + most) : 0;
+}
+
+static void set_augmentation(const tool_options *o, bzna_warp *warp, bzna_jitter *jitter)
+{
+    warp->flip_h = o->flip;
+    warp->rotate[0] = -o->rotate;
+    warp->rotate[1] = o->rotate;
+    warp->shear[0] = -o->shear;
+    warp->shear[1] = o->shear;
+    warp->perspective = o->perspective;
+    factor_range(o->brightness, jitter->brightness);
+    factor_range(o->saturation, jitter->saturation);
+    jitter->grayscale = (float)o->grayscale;
+}
+
 int archive_open_loader(const archive *a, const tool_options *o, const archive_loading *loading, bzna_loader **loader)
 {
     bzna_error err = tool_empty_error();
@@ -167,7 +187,7 @@ int archive_open_loader(const archive *a, const tool_options *o, const archive_l
     config.decode.jpeg = option_value_of(o->jpeg_decoder, decoders);
     config.warp.kind = option_value_of(o->warp, warps);
     config.warp.law = option_value_of(o->law, laws);
-    config.warp.flip_h = o->flip;
+    set_augmentation(o, &config.warp, &config.color.jitter);
     config.filter.kind = option_value_of(o->filter, filters);
     config.filter.antialias = o->antialias < 0 ? BZNA_ANTIALIAS_OFF : BZNA_ANTIALIAS_AUTO;
     config.fields.image = o->track;

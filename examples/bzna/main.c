@@ -60,6 +60,13 @@
     { "layout", 0, KIND_CHOICE, FIELD(layout), 0, 0, "NCHW|NHWC", "NCHW", "planes, or pixels of channels" }
 #define OPTIONS_LOADER \
     { "flip", 0, KIND_REAL, FIELD(flip), 0, 1, "P", "0", "probability of a horizontal flip" }, \
+    { "rotate", 0, KIND_REAL, FIELD(rotate), 0, 180, "D", "0", "rotate by -D to D degrees, on top of the warp" }, \
+    { "shear", 0, KIND_REAL, FIELD(shear), 0, 89, "D", "0", "then shear by -D to D degrees along x" }, \
+    { "perspective", 0, KIND_REAL, FIELD(perspective), 0, 1, "S", "0", \
+      "then distort half of them: torchvision's distortion_scale" }, \
+    { "brightness", 0, KIND_REAL, FIELD(brightness), 0, 100, "B", "0", "multiply colors by 1-B to 1+B" }, \
+    { "saturation", 0, KIND_REAL, FIELD(saturation), 0, 100, "S", "0", "colors by 1-S to 1+S, the rest their luma" }, \
+    { "grayscale", 0, KIND_REAL, FIELD(grayscale), 0, 1, "P", "0", "probability of gray in all channels" }, \
     { "channels", 0, KIND_CHOICE, FIELD(channels), 0, 0, "RGB|BGR|gray|grey", "RGB", \
       "channels and their order; gray is one, the luma" }, \
     { "warp", 0, KIND_CHOICE, FIELD(warp), 0, 0, "random|center|none", "random", \
@@ -180,7 +187,7 @@ static const tool_option batch_options[] = {
 static const tool_option sheet_options[] = {
     { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "OUT.png", NULL, "the file to write; required" },
     { "batch", 0, KIND_INTEGER, FIELD(batch), 1, 4096, "N", "16", "how many samples, or with --index, draws of one" },
-    { "index", 0, KIND_INTEGER, FIELD(index), -1, 9.2e18, "I", "-1", "sample I alone, drawn N times; -1: many samples" },
+    { "index", 0, KIND_INTEGER, FIELD(index), -1, 9.2e18, "I", "-1", "sample I alone, drawn N times; -1: any" },
     { "seed", 0, KIND_INTEGER, FIELD(seed), 0, 9.2e18, "N", "1", "seed of the order and of the augmentation" },
     OPTION_FLAG("shuffle", shuffle, "in shuffled order instead of the data set's"),
     OPTIONS_LOADER, OPTION_END
@@ -188,7 +195,7 @@ static const tool_option sheet_options[] = {
 static const tool_option view_options[] = {
     { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "OUT.html", NULL, "the file to write; required" },
     { "count", 0, KIND_INTEGER, FIELD(count), 1, 100000, "N", "500", "how many samples" },
-    { "size", 0, KIND_INTEGER, FIELD(size), 16, 1024, "PX", "200", "longest edge of the pictures on the page, in pixels" },
+    { "size", 0, KIND_INTEGER, FIELD(size), 16, 1024, "PX", "200", "longest edge of pictures on the page, in pixels" },
     { "seed", 0, KIND_INTEGER, FIELD(seed), 0, 9.2e18, "N", "1", "seed of the order" },
     OPTION_FLAG("shuffle", shuffle, "the first N of a shuffled order instead of the data set's"),
     OPTION_TRACK("the picture of a sample to show: its field, image or thumb\n"
@@ -277,7 +284,7 @@ static const tool_command commands[] = {
       1, sheet_options, tool_run_sheet },
     { "view", "DATA -o OUT.html", "a page of samples, to look through in a browser",
       DATA_HELP
-      "Writes one HTML page that needs no other file and no network: the first N samples with their pictures, indices,\n"
+      "Writes one HTML page that needs no other file and no network: the first N samples, with pictures, indices,\n"
       "targets, names and sizes. The page filters by class, by status and by text. Samples that cannot be read or\n"
       "decoded are marked, with the error; the exit status is 1 then, and the page is complete all the same.",
       1, view_options, tool_run_view },

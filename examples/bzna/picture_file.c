@@ -41,8 +41,8 @@ static int frame_fill(AVFrame *frame, const tool_rgb *picture)
     const uint8_t *const planes[1] = { picture->pixels };
     const int row_bytes[1] = { (int)picture->width * 3 };
     struct SwsContext *convert = sws_getContext((int)picture->width, (int)picture->height, AV_PIX_FMT_RGB24,
-                                                frame->width, frame->height, frame->format, SWS_ACCURATE_RND, NULL, NULL,
-                                                NULL);
+                                                frame->width, frame->height, frame->format, SWS_ACCURATE_RND, NULL,
+                                                NULL, NULL);
     if (!convert) return AVERROR(ENOMEM);
     sws_scale(convert, planes, row_bytes, 0, (int)picture->height, frame->data, frame->linesize);
     sws_freeContext(convert);
@@ -74,7 +74,7 @@ static int picture_encode(AVCodecContext *encoder, const tool_rgb *picture, AVFr
 static AVPacket *packet_of(const char *name, enum AVCodecID id, const tool_rgb *picture)
 {
     const AVCodec *codec = avcodec_find_encoder(id);
-    if (!codec) return tool_error("%s: not written: this libavcodec has no %s encoder", name, avcodec_get_name(id)), NULL;
+    if (!codec) return tool_error("%s: this libavcodec has no %s encoder", name, avcodec_get_name(id)), NULL;
     AVCodecContext *encoder = tool_checked(avcodec_alloc_context3(codec));
     AVFrame *frame = tool_checked(av_frame_alloc());
     AVPacket *packet = tool_checked(av_packet_alloc());

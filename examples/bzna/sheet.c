@@ -23,7 +23,7 @@ typedef struct sheet {
     char              **labels;       /* one a picture */
 } sheet;
 
-enum { GAP_PX = 6, LINE_PX = 10, LABEL_LINES_MAX = 8 };
+enum { GAP_PX = 6, LINE_PX = 10, LABEL_LINES_MAX = 12 };
 
 
 /* ---- what was drawn ---- */
@@ -64,12 +64,21 @@ static void words_add_geometry(char *text, const drawing *d, double size)
                  e = (h[4] - y * h[7]) / w, area = a * e - b * c, side = area < 0 ? -1 : 1;
     const double turn = degrees_of(side * c, side * a), shear = degrees_of(a * b + c * e, fabs(area));
     const double width = hypot(a, c) * size, height = fabs(area) / hypot(a, c) * size;
-    words_add(text, " %.0fx%.0f at %.0f,%.0f", width, height, x + 0.5 - width / 2, y + 0.5 - height / 2);
+    words_add(text, " %.0fx%.0f at %ld,%ld", width, height, lround(x + 0.5 - width / 2), lround(y + 0.5 - height / 2));
     words_add(text, " of %" PRIu32 "x%" PRIu32, d->width, d->height);
     if (area < 0) words_add(text, " mirrored");
     if (fabs(turn) >= 0.5) words_add(text, " turned %.0f", turn);
     if (fabs(shear) >= 0.5) words_add(text, " sheared %.0f", shear);
     if (fabs(h[6]) + fabs(h[7]) > 1e-9 * fabs(h[8])) words_add(text, " perspective");
+}
+
+/* Brightness, saturation, gray: what a color matrix of them says. Its rows add up to the brightness. */
+static void words_add_color(char *text, const float color[12])
+{
+    const double brightness = color[0] + color[1] + color[2], saturation = (color[0] - color[4]) / brightness;
+    if (fabs(brightness - 1) >= 0.005) words_add(text, " brightness %.2f", brightness);
+    if (brightness > 0 && fabs(saturation) < 0.005) words_add(text, " gray");
+    else if (brightness > 0 && fabs(saturation - 1) >= 0.005) words_add(text, " saturation %.2f", saturation);
 }
 
 static void label_text(const sheet *s, uint32_t picture, char text[512])
@@ -89,6 +98,7 @@ static void label_text(const sheet *s, uint32_t picture, char text[512])
         return;
     }
     words_add_geometry(text, &s->drawings[picture], s->size);
+    words_add_color(text, s->drawings[picture].transform.color);
 }
 
 

@@ -81,7 +81,7 @@ typedef struct tool_options {
     const char *encoder, *chroma, *frame, *thumb, *targets, *shard, *background, *report;   /* of pack */
     const char *as, *indices, *class_name;    /* of extract, subset */
     const char *format, *split, *splits, *list, *classes, *class_order, *orientation, *palette;      /* of the data set */
-    double      crf, flip, seconds;
+    double      crf, flip, rotate, shear, perspective, brightness, saturation, grayscale, seconds;
     int64_t     jobs, quality, batch, size, views, threads, seed, sessions, index, count, max_edge, max_short_edge;
     int64_t     parts;
     bzna_device device;

@@ -19,7 +19,8 @@ static const char page_begin[] =
     "form { display: flex; flex-wrap: wrap; gap: 8px; align-items: center }\n"
     "select, input { font: inherit; padding: 6px; max-width: 100%; flex: 1 1 8em; min-width: 0 }\n"
     "#shown { flex: 1 0 100% }\n"
-    "main { display: grid; gap: 10px; padding: 10px 12px; grid-template-columns: repeat(auto-fill, minmax(150px, 1fr)) }\n"
+    "main { display: grid; gap: 10px; padding: 10px 12px }\n"
+    "main { grid-template-columns: repeat(auto-fill, minmax(150px, 1fr)) }\n"
     "figure { margin: 0; border: 1px solid var(--line); border-radius: 6px; overflow: hidden }\n"
     "figure[hidden] { display: none }\n"
     "figure.bad, figure.unsupported { border: 2px solid var(--bad) }\n"
@@ -49,7 +50,8 @@ static const char page_end[] =
     "  const wanted = at('class').value, status = at('status').value, text = at('text').value.toLowerCase();\n"
     "  let shown = 0;\n"
     "  for (const f of figures) {\n"
-    "    f.hidden = (wanted !== '' && f.dataset.target !== wanted) || (status !== '' && f.dataset.status !== status) ||\n"
+    "    f.hidden = (wanted !== '' && f.dataset.target !== wanted) ||\n"
+    "      (status !== '' && f.dataset.status !== status) ||\n"
     "      !f.querySelector('figcaption').textContent.toLowerCase().includes(text);\n"
     "    shown += !f.hidden;\n"
     "  }\n"
@@ -157,7 +159,11 @@ static void caption_write(view *v, uint64_t index, int64_t target, const char *c
     }
     if (bzna_dataset_get_sample(v->data.dataset, index, &sample, sizeof sample, NULL) == BZNA_OK && sample.size)
         fprintf(v->file, "%" PRIu64 " bytes", sample.size);
-    if (err->status < 0) fputs("<div class=\"error\">", v->file), html_text(v->file, err->message), fputs("</div>", v->file);
+    if (err->status < 0) {
+        fputs("<div class=\"error\">", v->file);
+        html_text(v->file, err->message);
+        fputs("</div>", v->file);
+    }
     fputs("</figcaption></figure>\n", v->file);
 }
 

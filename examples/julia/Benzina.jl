@@ -104,6 +104,7 @@ const BZNA_WARP_NONE = UInt32(0)
 const BZNA_WARP_RANDOM_RESIZED_CROP = UInt32(1)
 const BZNA_WARP_CENTER_RESIZED_CROP = UInt32(2)
 const BZNA_WARP_SIMILARITY = UInt32(3)
+const BZNA_WARP_MXNET = UInt32(4)
 const BZNA_LAW_AUTO = UInt32(0)
 const BZNA_LAW_BENZINA = UInt32(1)
 const BZNA_LAW_TORCHVISION = UInt32(2)
@@ -234,9 +235,32 @@ struct bzna_warp
     translate::NTuple{2,Float64}
     flip_h::Float64
     flip_v::Float64
+    rotate::NTuple{2,Float64}
+    shear::NTuple{4,Float64}
+    perspective::Float64
+    perspective_p::Float64
     resize::UInt32
     keep_ratio::UInt32
     random_crop::UInt32
+    reserved0::UInt32
+    shear_ratio::Float64
+    canvas_px::NTuple{2,UInt32}
+    crop_px::NTuple{2,UInt32}
+    pad_px::UInt32
+    short_edge_px::UInt32
+    has_crop_start::UInt32
+    crop_x_start::UInt32
+    crop_y_start::UInt32
+    reserved1::UInt32
+    reserved::NTuple{4,UInt64}
+end
+
+struct bzna_jitter
+    brightness::NTuple{2,Float32}
+    saturation::NTuple{2,Float32}
+    grayscale::Float32
+    mxnet_contrast::Float32
+    mxnet_illumination::Float32
     reserved0::UInt32
     reserved::NTuple{4,UInt64}
 end
@@ -302,6 +326,7 @@ struct bzna_loader_color
     reserved0::UInt32
     mean_image::Ptr{Cvoid}
     mean_image_bytes::UInt64
+    jitter::bzna_jitter
     reserved::NTuple{2,UInt64}
 end
 
@@ -367,7 +392,9 @@ struct bzna_loader_pipeline
     reserved0::UInt32
     transform::Ptr{Cvoid}
     transform_user::Ptr{Cvoid}
-    reserved::NTuple{4,UInt64}
+    picture::Ptr{Cvoid}
+    picture_user::Ptr{Cvoid}
+    reserved::NTuple{2,UInt64}
 end
 
 mutable struct bzna_loader_config
@@ -600,6 +627,7 @@ using .LibBenzina: BZNA_OK, BZNA_END, BZNA_AGAIN, BZNA_E_RANGE, BZNA_E_STATE, BZ
     BZNA_TARGET_NONE, BZNA_EPOCHS_ENDLESS, BZNA_DEVICE_AUTO, BZNA_DEVICE_CPU, BZNA_DEVICE_CUDA,
     BZNA_ORDER_SEQUENTIAL, BZNA_ORDER_SHUFFLE, BZNA_LAST_PARTIAL,
     BZNA_LAST_DROP, BZNA_LAST_PAD, BZNA_WARP_NONE, BZNA_WARP_RANDOM_RESIZED_CROP, BZNA_WARP_CENTER_RESIZED_CROP, BZNA_WARP_SIMILARITY,
+    BZNA_WARP_MXNET,
     BZNA_LAW_AUTO, BZNA_LAW_BENZINA, BZNA_LAW_TORCHVISION, BZNA_FILTER_LINEAR, BZNA_FILTER_NEAREST, BZNA_FILTER_CUBIC, BZNA_FILTER_AREA,
     BZNA_FILTER_LANCZOS4, BZNA_FILTER_LANCZOS3, BZNA_FILTER_CUBIC_075, BZNA_ANTIALIAS_AUTO, BZNA_ANTIALIAS_OFF,
     BZNA_CHANNELS_RGB, BZNA_CHANNELS_BGR, BZNA_CHANNELS_GRAY, BZNA_DECODER_AUTO, BZNA_DECODER_SOFTWARE, BZNA_DECODER_NVDEC,
@@ -909,7 +937,7 @@ end
 # ---- Loaders -------------------------------------------------------------------------------------------------------------------------
 
 const WARPS = (none = BZNA_WARP_NONE, random_resized_crop = BZNA_WARP_RANDOM_RESIZED_CROP,
-               center_resized_crop = BZNA_WARP_CENTER_RESIZED_CROP, similarity = BZNA_WARP_SIMILARITY)
+               center_resized_crop = BZNA_WARP_CENTER_RESIZED_CROP, similarity = BZNA_WARP_SIMILARITY, mxnet = BZNA_WARP_MXNET)
 const LAWS = (auto = BZNA_LAW_AUTO, benzina = BZNA_LAW_BENZINA, torchvision = BZNA_LAW_TORCHVISION)
 const FILTERS = (nearest = BZNA_FILTER_NEAREST, linear = BZNA_FILTER_LINEAR, cubic = BZNA_FILTER_CUBIC, lanczos = BZNA_FILTER_LANCZOS3,
                  area = BZNA_FILTER_AREA, cubic_075 = BZNA_FILTER_CUBIC_075, lanczos4 = BZNA_FILTER_LANCZOS4)
@@ -965,12 +993,15 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     shuffle = false, seed = 0             another order in each epoch; the seed of the order and of all random numbers
     partial = true, pad = false           the last batch when it is not full: shorter; with partial = false left out; with pad = true filled up
     buffer = false                        true: a batch is given back when the next one is asked for
-    warp = :none                          :random_resized_crop, :center_resized_crop, :similarity
+    warp = :none                          :random_resized_crop, :center_resized_crop, :similarity, :mxnet
     crop_area, crop_ratio                 pairs: area of a crop lo..hi, its width to its height lo..hi; the defaults depend on the warp.
                                           :center_resized_crop takes the fraction of the short edge as crop_area = (224/256, 0)
     degrees, translate                    pairs, and resize, keep_ratio, random_crop = false: of :similarity
     law = :auto                           by the warp's name; :benzina, :torchvision draw crops by that law
     flip = 0, flip_v = 0                  probabilities of mirroring
+    rotate, shear                         on top of any warp, in degrees: lo, hi clockwise; lo, hi in x, lo, hi in y
+    perspective = 0, perspective_p = 0    torchvision's RandomPerspective on top: how far corners go, 0..1; how often, 0: half the time
+    brightness, saturation, grayscale = 0 random colors: factors lo, hi; a probability
     filter = :linear                      :nearest, :cubic, :lanczos (PIL's); :cubic_075, :lanczos4, :area (OpenCV's)
     antialias = true                      whether the filter is widened where a picture shrinks, as in PIL; false: as in OpenCV
     channels = :RGB                       :BGR, :gray (one channel, the luma); mean, std, bias, scale are in that order
@@ -1007,7 +1038,8 @@ mutable struct Loader
     function Loader(data::Dataset; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffle::Bool = false, seed::Integer = 0,
                     partial::Bool = true, pad::Bool = false, buffer::Bool = false, warp::Symbol = :none, crop_area = nothing,
                     crop_ratio = nothing, degrees = nothing, translate = nothing, resize::Bool = false, keep_ratio::Bool = false,
-                    random_crop::Bool = false, law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, mean = nothing, std = nothing,
+                    random_crop::Bool = false, law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, rotate = nothing, shear = nothing,
+                    perspective::Real = 0, perspective_p::Real = 0, brightness = nothing, saturation = nothing, grayscale::Real = 0, mean = nothing, std = nothing,
                     bias = nothing, scale = nothing, fill = nothing, image::Union{Nothing,AbstractString} = nothing, indices = nothing,
                      tensors = nothing, bytes = nothing, views::Integer = 1, outputs = (), mean_image = nothing,
                      filter::Symbol = :linear, antialias::Bool = true, channels::Symbol = :RGB,
@@ -1026,9 +1058,12 @@ mutable struct Loader
         config.shard = changed(config.shard; rank = rank, world_size = world_size)
         config.warp = changed(config.warp; kind = choice(WARPS, warp), law = choice(LAWS, law), flip_h = flip, flip_v = flip_v,
                               resize = resize, keep_ratio = keep_ratio, random_crop = random_crop,
-                              given(scale = crop_area, ratio = crop_ratio, degrees = degrees, translate = translate)...)
+                              perspective = perspective, perspective_p = perspective_p,
+                              given(scale = crop_area, ratio = crop_ratio, degrees = degrees, translate = translate, rotate = rotate,
+                                    shear = shear)...)
         config.filter = changed(config.filter; kind = choice(FILTERS, filter), antialias = antialias ? BZNA_ANTIALIAS_AUTO : BZNA_ANTIALIAS_OFF)
-        config.color = changed(config.color; given(mean = mean, std = std, bias = bias, scale = scale, fill = fill)...)
+        jitter = changed(config.color.jitter; grayscale = grayscale, given(brightness = brightness, saturation = saturation)...)
+        config.color = changed(config.color; jitter = jitter, given(mean = mean, std = std, bias = bias, scale = scale, fill = fill)...)
         config.read = changed(config.read; threads = reader_threads, ahead_samples = read_ahead, retries = read_retries)
         config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads, verify_every = verify_every,
                                 jpeg = choice(DECODERS, jpeg_decoder))

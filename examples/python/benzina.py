@@ -125,7 +125,7 @@ CHECK_NONE, CHECK_PASSED, CHECK_FAILED, CHECK_SKIPPED = 0, 1, 2, 3
 FIELD_PICTURE, FIELD_INTEGER, FIELD_VECTOR, FIELD_TEXT, FIELD_BYTES = 1, 2, 3, 4, 5
 ORDER_SEQUENTIAL, ORDER_SHUFFLE = 0, 1
 LAST_PARTIAL, LAST_DROP, LAST_PAD = 0, 1, 2
-WARP_NONE, WARP_RANDOM_RESIZED_CROP, WARP_CENTER_RESIZED_CROP, WARP_SIMILARITY = 0, 1, 2, 3
+WARP_NONE, WARP_RANDOM_RESIZED_CROP, WARP_CENTER_RESIZED_CROP, WARP_SIMILARITY, WARP_MXNET = range(5)
 LAW_AUTO, LAW_BENZINA, LAW_TORCHVISION = 0, 1, 2
 ON_ERROR_FILL, ON_ERROR_REPLACE, ON_ERROR_STOP = 0, 1, 2
 WEIGHTING_NONE, WEIGHTING_REPLACE, WEIGHTING_ONCE = 0, 1, 2
@@ -147,6 +147,7 @@ _types_by_name = {
     "close_fn": _c.CFUNCTYPE(None, _c.c_void_p),
     "write_at_fn": _c.CFUNCTYPE(_c.c_int32, _c.c_void_p, _c.c_uint64, _c.c_void_p, _c.c_uint64),
     "transform_fn": _c.CFUNCTYPE(_c.c_int32, _c.c_void_p, _c.c_void_p, _c.c_void_p, _c.c_void_p),
+    "picture_fn": _c.CFUNCTYPE(_c.c_int32, _c.c_void_p, _c.c_void_p, _c.c_void_p, _c.c_void_p, _c.c_void_p),
 }
 
 _STRUCTS = """
@@ -190,8 +191,12 @@ sample_info:    u32 struct_size, slot; u64 index, epoch; i64 target; u32 width, 
 output:         u32 struct_size, width, height, dtype, layout, channels
 affine:         u32 struct_size, in_width, in_height, out_width, out_height, has_crop; f64 crop_x, crop_y, crop_width,
                 crop_height, degrees, translate_x, translate_y; u32 flip_h, flip_v, resize, keep_ratio
-warp:           u32 kind, law; f64 scale[2], ratio[2], degrees[2], translate[2], flip_h, flip_v; u32 resize,
-                keep_ratio, random_crop, reserved0; u64 reserved[4]
+warp:           u32 kind, law; f64 scale[2], ratio[2], degrees[2], translate[2], flip_h, flip_v, rotate[2], shear[4],
+                perspective, perspective_p; u32 resize, keep_ratio, random_crop, reserved0; f64 shear_ratio;
+                u32 canvas_px[2], crop_px[2], pad_px, short_edge_px, has_crop_start, crop_x_start, crop_y_start,
+                reserved1; u64 reserved[4]
+jitter:         f32 brightness[2], saturation[2], grayscale, mxnet_contrast, mxnet_illumination; u32 reserved0;
+                u64 reserved[4]
 buffer:         ptr data; u64 bytes
 loader_output:  u32 batch_size, width, height, dtype, layout, channels, views, slices; device device; ptr stream,
                 buffers; u32 buffer_count, reserved0; u64 reserved[4]
@@ -200,7 +205,7 @@ loader_order:   u32 kind, last_batch; u64 seed, epochs, first_epoch; ptr indices
 loader_shard:   u32 rank, world_size; u64 reserved[2]
 loader_filter:  u32 kind, antialias; u64 reserved[2]
 loader_color:   f32 mean[3], std[3], bias[3], scale[3], fill[3]; u32 fill_space, matrix, reserved0; ptr mean_image;
-                u64 mean_image_bytes, reserved[2]
+                u64 mean_image_bytes; jitter jitter; u64 reserved[2]
 extra_output:   u32 struct_size, width, height, dtype, layout, channels, views, own_warp, own_filter, own_color;
                 str name, field; warp warp; loader_filter filter; loader_color color
 loader_outputs: ptr ptr; u64 count
@@ -209,7 +214,7 @@ loader_read:    u32 threads, ahead_samples; u64 memory_bytes; u32 retries, reser
 loader_decode:  u32 decoder, threads, verify_every, jpeg; u64 reserved[3]
 loader_errors:  u32 policy, reserved0; u64 reserved[2]
 loader_pipeline: u32 batches_in_flight, restore_any_pixels; ptr cpus; u32 cpu_count, reserved0;
-                transform_fn transform; ptr transform_user; u64 reserved[4]
+                transform_fn transform; ptr transform_user; picture_fn picture; ptr picture_user; u64 reserved[2]
 loader_config:  u32 struct_size, reserved0; loader_output output; loader_outputs outputs; loader_order order;
                 loader_shard shard; warp warp; loader_filter filter; loader_color color; loader_fields fields;
                 loader_read read; loader_decode decode; loader_errors errors; loader_pipeline pipeline
@@ -301,6 +306,9 @@ affine_init: void &affine size
 affine_matrix: i32 &affine &f64 &error
 warp_init: void &warp size
 warp_draw: i32 &random &warp u32 u32 u32 u32 &f64 &error
+homography_multiply: void &f64 &f64 &f64
+jitter_init: void &jitter size
+jitter_draw: i32 &random &jitter &transform &error
 loader_config_init: void &loader_config size
 extra_output_init: void &extra_output size
 loader_open: i32 ptr ptr &loader_config out &error
@@ -1666,6 +1674,36 @@ class _Ops:
             warp.scale[0] = self.edge_scale
             return warp
 
+    class MXNetAffine(WarpTransform):
+        """The affine augmentation of MXNet's ImageRecordIter, by its parameters' names. Integers, fractions and pixels are as there; a
+        min_aspect_ratio is not: the ratio is drawn between 1 - max_aspect_ratio and 1 + max_aspect_ratio. fill_value is DataLoader's
+        oob_transform, inter_method its inter_method."""
+
+        def __init__(self, max_rotate_angle=0, rotate=-1, max_shear_ratio=0.0, min_random_scale=1.0, max_random_scale=1.0,
+                     max_aspect_ratio=0.0, min_img_size=0, max_img_size=0, min_crop_size=-1, max_crop_size=-1, pad=0, resize=-1,
+                     rand_crop=False, crop_x_start=-1, crop_y_start=-1, mirror=False, rand_mirror=False):
+            warp = self._struct = _new("warp")
+            warp.kind = WARP_MXNET
+            warp.degrees[:] = (rotate, rotate) if rotate > 0 else (-abs(max_rotate_angle), abs(max_rotate_angle))
+            warp.shear_ratio = max_shear_ratio
+            warp.scale[:] = min_random_scale, max_random_scale
+            warp.ratio[:] = 1 - max_aspect_ratio, 1 + max_aspect_ratio
+            warp.canvas_px[:] = int(min_img_size), 0 if max_img_size >= 1e6 else int(max_img_size)
+            sizes = [size for size in (min_crop_size, max_crop_size) if size > 0]
+            warp.crop_px[:] = (min(sizes), max(sizes)) if sizes else (0, 0)
+            warp.pad_px, warp.short_edge_px, warp.random_crop = pad, max(0, resize), bool(rand_crop)
+            if crop_x_start >= 0 or crop_y_start >= 0:
+                warp.has_crop_start, warp.crop_x_start, warp.crop_y_start = 1, max(0, crop_x_start), max(0, crop_y_start)
+            warp.flip_h = 1.0 if mirror else 0.5 if rand_mirror else 0.0
+
+        def _warp(self):
+            return structs.warp.from_buffer_copy(self._struct)
+
+        def __call__(self, index, in_size, out_size, rng):
+            matrix, err = (_c.c_double * 9)(), _new("error")
+            _check(lib.bzna_warp_draw(rng.struct, self._struct, *in_size, *out_size, matrix, err), err)
+            return tuple(matrix)
+
     compute_affine_matrix = staticmethod(compute_affine_matrix)
 
 
@@ -2042,7 +2080,8 @@ _FIELDS = {
 _KEYWORDS = {field: name for name, field in _FIELDS.items()}            # messages name them as the caller knows them
 _KEYWORDS.update({"output.width": "shape", "output.height": "shape", "output.device": "memory", "order.kind": "shuffle",
                   "order.indices": "indices", "order.weights": "weights", "color.std": "std",
-                  "color.mean_image": "mean_image", "color.mean_image_bytes": "mean_image"})
+                  "color.mean_image": "mean_image", "color.mean_image_bytes": "mean_image", "warp.rotate": "rotate",
+                  "warp.shear": "shear"})
 _LOADER_CONFIG = _re.compile(r"loader_config\.(\w+\.\w+)")
 
 
@@ -2133,7 +2172,33 @@ _READERS = {
 }
 
 
-_LIBRARY_WARPS = ops.SimilarityTransform, ops.RandomResizedCrop, ops.CenterResizedCrop
+_LIBRARY_WARPS = ops.SimilarityTransform, ops.RandomResizedCrop, ops.CenterResizedCrop, ops.MXNetAffine
+
+
+def _set_distortion(warp, rotate, shear, perspective):
+    """What torchvision's RandomAffine and RandomPerspective call degrees, shear, distortion_scale and p."""
+    def around(d):
+        return (-abs(d), abs(d))
+    warp.rotate[:] = _pair("rotate", rotate, around)
+    shear = tuple(shear) if isinstance(shear, _abc.Iterable) else around(shear)
+    warp.shear[:] = _floats("shear", shear if len(shear) == 4 else shear + (0.0, 0.0), 4)
+    distortion, p = _pair("perspective", perspective, lambda d: (d, 0.5))
+    if not (0 <= distortion <= 1 and 0 <= p <= 1):
+        raise ValueError("perspective: %r is not a distortion of 0 to 1, or that and a probability" % (perspective,))
+    if distortion and p:
+        warp.perspective, warp.perspective_p = distortion, p
+
+
+def _set_jitter(jitter, brightness, saturation, grayscale):
+    def around(b):
+        return (max(0.0, 1 - b), 1 + b) if b >= 0 else (b, b)
+    for name, value in (("brightness", brightness), ("saturation", saturation)):
+        factors = _pair(name, value, around)
+        if not 0 <= factors[0] <= factors[1]:
+            raise ValueError("%s: %r is neither a number from 0 on nor two, the smaller one first" % (name, value))
+        if factors != (1, 1):
+            getattr(jitter, name)[:] = factors
+    jitter.grayscale = grayscale
 
 
 def _set_mean_image(color, image):
@@ -2245,6 +2310,12 @@ class DataLoader(_Handled):
     views            so many views of each sample, each with its own random warp: images is V x N x C x H x W then
     outputs          further Outputs of the same decode, which are in the loop's fields, too
     mean_image       a mean for each pixel: an array of float32, C x H x W, in place of mean
+    rotate, shear    degrees, drawn for each view, on top of the warp, as torchvision's RandomAffine draws them: a number d means
+                     (-d, d); shear may have four, of x and y
+    perspective      distortion_scale of torchvision's RandomPerspective, on top of that, or (distortion_scale, p); p is 0.5
+    brightness, saturation
+                     factors as of torchvision's ColorJitter: a number b means (max(0, 1 - b), 1 + b)
+    grayscale        the probability of torchvision's RandomGrayscale
 
     Further settings of bzna_loader_config: reader_threads, read_ahead, read_retries, matrix, fill_space, ... (_FIELDS
     has them all).
@@ -2258,7 +2329,8 @@ class DataLoader(_Handled):
                  bias_transform=None, norm_transform=None, warp_transform=None, oob_transform=None, color_transform=None, transform=None,
                  mean=None, std=None, num_threads=0, epochs=None, rank=0, world_size=1, indices=None, weights=None, weighting=None,
                  last_batch=None, on_error="fill", output=None, copy=False, decoder="auto", dtype="float32", memory=None, stream=None,
-                 fields=None, outputs=(), mean_image=None, inter_method=None, **settings):
+                 fields=None, outputs=(), mean_image=None, inter_method=None, brightness=0, saturation=0, grayscale=0, perspective=0,
+                 rotate=0, shear=0, **settings):
         _dispose_put_off()
         _refuse_unknown(settings)               # before anything else: who writes torch's arguments is told so
         self._tensors, self._bytes = _fields_of(fields, settings)
@@ -2317,6 +2389,10 @@ class DataLoader(_Handled):
         _warn_of_mean(mean, std)
         kept.append(_set_mean_image(config.color, mean_image))
         hooks = self._set_transforms(config, warp_transform, bias_transform, norm_transform, oob_transform, color_transform, transform)
+        if (rotate, shear, perspective) != (0, 0, 0) and hooks.warp:
+            raise ValueError("rotate, shear, perspective: they go on top of a warp of ops that the library draws, not of %r" % (warp_transform,))
+        _set_distortion(config.warp, rotate, shear, perspective)
+        _set_jitter(config.color.jitter, brightness, saturation, grayscale)
         if inter_method is not None:
             method = _choice("inter_method", inter_method, {"inter_method": _INTER_METHODS})
             if callable(method):

@@ -57,6 +57,7 @@ pub use raw::bzna_loader_stats as LoaderStats;
 pub use raw::bzna_sample_info as SampleInfo;
 pub use raw::bzna_tensor as Tensor;
 pub use raw::bzna_transform as Transform;
+pub use raw::bzna_jitter as Jitter;
 pub use raw::bzna_warp as Warp;
 
 use std::alloc::GlobalAlloc;

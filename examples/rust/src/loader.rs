@@ -358,6 +358,24 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
+    /// Turned clockwise by `rotate` degrees, lo..hi, and sheared by degrees in x, lo..hi, and in y, on top of the warp.
+    pub fn rotate_shear(mut self, rotate: [f64; 2], shear: [f64; 4]) -> Self {
+        (self.config.warp.rotate, self.config.warp.shear) = (rotate, shear);
+        self
+    }
+
+    /// torchvision's RandomPerspective on top of the warp: how far corners go, 0..1, and how often; 0.0: half the time.
+    pub fn perspective(mut self, distortion: f64, probability: f64) -> Self {
+        (self.config.warp.perspective, self.config.warp.perspective_p) = (distortion, probability);
+        self
+    }
+
+    /// Random colors: brightness, saturation, grayscale, and MXNet's contrast and illumination.
+    pub fn jitter(mut self, jitter: Jitter) -> Self {
+        self.config.color.jitter = jitter;
+        self
+    }
+
     /// y = (x - mean) / std for each of red, green, blue; x is in 0..255.
     pub fn mean_std(mut self, mean: [f32; 3], std: [f32; 3]) -> Self {
         (self.config.color.mean, self.config.color.std) = (mean, std);

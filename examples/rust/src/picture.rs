@@ -260,6 +260,11 @@ impl Warp {
         Warp::of(raw::BZNA_WARP_SIMILARITY)
     }
 
+    /// MXNet's affine augmentation, whose parameters the fields name: canvas_px is its min and max_img_size, and so on.
+    pub fn mxnet() -> Warp {
+        Warp::of(raw::BZNA_WARP_MXNET)
+    }
+
     /// Draws one warp: the homography of [`Transform`].
     pub fn draw(&self, random: &mut Random, input: (u32, u32), output: (u32, u32)) -> Result<[f64; 9]> {
         let mut homography = [0.0; 9];

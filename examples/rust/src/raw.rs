@@ -18,6 +18,16 @@ pub type bzna_transform_fn = Option<
     ) -> bzna_status,
 >;
 
+pub type bzna_picture_fn = Option<
+    unsafe extern "C" fn(
+        user: *mut c_void,
+        sample: *const bzna_sample_info,
+        random: *mut bzna_random,
+        picture: *const bzna_picture,
+        planes: *const *mut c_void,
+    ) -> bzna_status,
+>;
+
 pub const BZNA_VERSION_MAJOR: u32 = 0;
 pub const BZNA_VERSION_MINOR: u32 = 2;
 pub const BZNA_VERSION_PATCH: u32 = 0;
@@ -102,6 +112,7 @@ pub const BZNA_FIELD_BYTES: u32 = 5;
 pub const BZNA_OPERATION_WARP: u32 = 0;
 pub const BZNA_OPERATION_COLOR: u32 = 1;
 pub const BZNA_OPERATION_ORDER: u32 = 2;
+pub const BZNA_OPERATION_PICTURE: u32 = 3;
 pub const BZNA_OPERATION_USER: u32 = 16;
 
 pub const BZNA_FILTER_LINEAR: u32 = 0;
@@ -147,6 +158,7 @@ pub const BZNA_WARP_NONE: u32 = 0;
 pub const BZNA_WARP_RANDOM_RESIZED_CROP: u32 = 1;
 pub const BZNA_WARP_CENTER_RESIZED_CROP: u32 = 2;
 pub const BZNA_WARP_SIMILARITY: u32 = 3;
+pub const BZNA_WARP_MXNET: u32 = 4;
 pub const BZNA_DECODER_AUTO: u32 = 0;
 pub const BZNA_DECODER_SOFTWARE: u32 = 1;
 pub const BZNA_DECODER_NVDEC: u32 = 2;
@@ -532,9 +544,33 @@ structs! {
         translate: [f64; 2],
         flip_h: f64,
         flip_v: f64,
+        rotate: [f64; 2],
+        shear: [f64; 4],
+        perspective: f64,
+        perspective_p: f64,
         resize: u32,
         keep_ratio: u32,
         random_crop: u32,
+        reserved0: u32,
+        shear_ratio: f64,
+        canvas_px: [u32; 2],
+        crop_px: [u32; 2],
+        pad_px: u32,
+        short_edge_px: u32,
+        has_crop_start: u32,
+        crop_x_start: u32,
+        crop_y_start: u32,
+        reserved1: u32,
+        reserved: [u64; 4],
+    }
+
+    /// How colors are drawn; zero is none of them.
+    struct bzna_jitter {
+        brightness: [f32; 2],
+        saturation: [f32; 2],
+        grayscale: f32,
+        mxnet_contrast: f32,
+        mxnet_illumination: f32,
         reserved0: u32,
         reserved: [u64; 4],
     }
@@ -600,6 +636,7 @@ structs! {
         reserved0: u32,
         mean_image: *const c_void,
         mean_image_bytes: u64,
+        jitter: bzna_jitter,
         reserved: [u64; 2],
     }
 
@@ -665,7 +702,9 @@ structs! {
         reserved0: u32,
         transform: bzna_transform_fn,
         transform_user: *mut c_void,
-        reserved: [u64; 4],
+        picture: bzna_picture_fn,
+        picture_user: *mut c_void,
+        reserved: [u64; 2],
     }
 
     struct bzna_loader_config {
@@ -864,8 +903,11 @@ extern "C" {
     pub fn bzna_picture_render(picture: *const bzna_picture, transform: *const bzna_transform, output: *const bzna_output, dst: *mut c_void, dst_bytes: usize, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_affine_init(affine: *mut bzna_affine, struct_size: usize);
     pub fn bzna_affine_matrix(affine: *const bzna_affine, homography: *mut f64, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_homography_multiply(a: *const f64, b: *const f64, out: *mut f64);
     pub fn bzna_warp_init(warp: *mut bzna_warp, struct_size: usize);
     pub fn bzna_warp_draw(random: *mut bzna_random, warp: *const bzna_warp, in_width: u32, in_height: u32, out_width: u32, out_height: u32, homography: *mut f64, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_jitter_init(jitter: *mut bzna_jitter, struct_size: usize);
+    pub fn bzna_jitter_draw(random: *mut bzna_random, jitter: *const bzna_jitter, transform: *mut bzna_transform, err: *mut bzna_error) -> bzna_status;
 
     pub fn bzna_loader_config_init(config: *mut bzna_loader_config, struct_size: usize);
     pub fn bzna_extra_output_init(output: *mut bzna_extra_output, struct_size: usize);
