@@ -7,14 +7,14 @@
  * Compile with -ffp-contract=off (nvcc: -fmad=false): operations are then rounded one by one, in the order written, so
  * that the GPU, the plain loop and the separable loop give the same bits.
  *
- * What decided the CPU loops (500x375 4:2:0 to 224x224, random crops; gcc 12 and clang 14, -O3, x86-64):
- *   - vertical, horizontal and color as loops of a row take 0.15 of the plain loop's time, with AVX2 0.7 of that;
- *   - they must stay apart, and free of tests: a test of flags in the color loop costs 3x with gcc, one fused loop 1.7x
- *     with clang, since either keeps them scalar;
- *   - constants (0 and 255, luma weights) must not meet what a comparison chose: gcc carries them into the choice, and
- *     the loop stays scalar (4x) or compares bytes (1.2x). Hence integers in bzi_kernel_byte, weights in the slot;
- *   - filters are vertical first: that loop reads whole rows of bytes; horizontal first would gather samples of every
- *     row that is read. A weight of 0 changes no bit: loops may have more taps than a filter has samples.
+ * What decided the CPU loops (500x375 4:2:0 to 224x224, random crops; gcc 12, -O3, Zen 4, taken in turns):
+ *   - filters are horizontal first: an input row is filtered once, and output rows share it. Four taps of a column are
+ *     one shuffle of bytes, not four gathers of floats: 0.6 of the time that vertical first took;
+ *   - where columns lie more than four samples apart, 16 bytes of each are transposed: 1.1 of that time, at shrink 6;
+ *   - colors and types of elements in one loop by hand: gcc keeps that scalar as soon as it tests flags or has six
+ *     pointers (3x), and a loop of its own for halves cost 0.4 of the warp;
+ *   - constants (0 and 255) must not meet what a comparison chose: gcc then keeps loops scalar. Hence integers in
+ *     bzi_kernel_byte, weights in the slot. A weight of 0 changes no bit: loops may have more taps than samples.
  *
  * What decided the GPU kernels, by counting instructions in the code for sm_90 (PTX of clang 14, ptxas 13.0), never by
  * timing: a pixel inside the picture, float32 out in planes, without a color matrix.
@@ -483,7 +483,7 @@ BZI_KERNEL_FN bzi_kernel_axis bzi_kernel_choose(const bzi_kernel_axis axis[2], i
     return chosen;
 }
 
-/* Any filter, of plane p, and of Cr beside Cb: horizontal, then vertical, taps ascending, as the separable loop does. */
+/* Any filter, of plane p, and of Cr beside Cb: horizontal, then vertical, taps ascending, as the separable loop. */
 BZI_KERNEL_FN void bzi_kernel_filter_plane(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p,
                                            const bzi_kernel_taps *x, const bzi_kernel_taps *y, float sum[2])
 {
@@ -1027,6 +1027,7 @@ typedef struct bzi_kernel_lines {
     int32_t  held[3][BZI_KERNEL_HELD];/* which those are */
     float   *row[3], *mean[3];        /* Y, Cb, Cr of an output row; of the mean picture there */
     float   *color[3];                /* R, G, B, or elements */
+    int8_t   place[3][3][16];         /* of 48 bytes of pixels: from which of 16 of a channel; -1: from another */
 } bzi_kernel_lines;
 
 /* An H that turns the picture by 90 degrees is axis-aligned once rows and columns of the output change places. No bit
@@ -1188,8 +1189,8 @@ BZI_KERNEL_CPU int bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slo
     return 1;
 }
 
-/* ---- instructions of x86-64 for what compilers make no vectors of: horizontal filters of bytes, and colors with their
- * types, 8 lanes with AVX2 (256 bits) and 16 with AVX-512. There is no FMA in it: the bits are those of the loops in C. */
+/* Instructions of x86-64 for what compilers make no vectors of: horizontal filters of bytes, and colors with their
+ * types, 8 lanes with AVX2 (256 bits), 16 with AVX-512. There is no FMA in it: the bits are those of the loops in C. */
 #if defined(__x86_64__) && defined(__GNUC__)
 #  define BZI_KERNEL_X86 1
 #  define BZI_KERNEL_AVX2   __attribute__((target("avx2,f16c"))) BZI_KERNEL_CPU
@@ -1267,7 +1268,8 @@ BZI_KERNEL_AVX512 void bzi_kernel_put_512(uint8_t *to, uint32_t dtype, __m512 v)
     target void bzi_kernel_quads_##bits(const uint8_t *bytes, const int32_t *index, __m##bits##i quad[4])              \
     {                                                                                                                  \
         __m##bits##i a = bzi_kernel_lanes_##bits(bytes, index, 4), b = bzi_kernel_lanes_##bits(bytes, index + 1, 4),   \
-                     c = bzi_kernel_lanes_##bits(bytes, index + 2, 4), d = bzi_kernel_lanes_##bits(bytes, index + 3, 4);\
+                     c = bzi_kernel_lanes_##bits(bytes, index + 2, 4),                                                 \
+                     d = bzi_kernel_lanes_##bits(bytes, index + 3, 4);                                                 \
         __m##bits##i ab = V(unpacklo_epi32)(a, b), cd = V(unpacklo_epi32)(c, d);                                       \
         quad[0] = V(unpacklo_epi64)(ab, cd);                                                                           \
         quad[1] = V(unpackhi_epi64)(ab, cd);                                                                           \
@@ -1350,39 +1352,29 @@ BZI_KERNEL_AVX512 void bzi_kernel_put_512(uint8_t *to, uint32_t dtype, __m512 v)
             memcpy(at, rest, (size_t)(columns - i) << shift);                                                          \
     }
 
-/* Elements of three channels as pixels, 16 bytes of each at a time, which are spread over three times 16; returns how many
- * pixels. shift is a constant. */
-BZI_KERNEL_AVX2 int64_t bzi_kernel_interleave(uint8_t *to, const bzi_kernel_lines *lines, int shift)
-{
-    const int64_t bytes = (int64_t)(lines->end - lines->first) << shift;
-    int8_t place[3][3][16];                    /* from which byte of a channel each comes; -1: from another channel */
-    int64_t at = 0;
-    memset(place, -1, sizeof place);
-    for (int i = 0; i < 48; i++) {
-        const int element = i >> shift, byte = i & ((1 << shift) - 1);
-        place[i / 16][element % 3][i % 16] = (int8_t)((element / 3 << shift) + byte);
-    }
-    for (; at + 16 <= bytes; at += 16)
-        for (int part = 0; part < 3; part++) {
-            __m128i sum = _mm_setzero_si128();
-            for (int p = 0; p < 3; p++)
-                sum = _mm_or_si128(sum, _mm_shuffle_epi8(
-                    _mm_loadu_si128((const void *)((const uint8_t *)(const void *)lines->color[p] + at)),
-                    _mm_loadu_si128((const void *)place[part][p])));
-            _mm_storeu_si128((void *)(to + 3 * at + 16 * part), sum);
-        }
-    return at >> shift;
-}
 BZI_KERNEL_VECTORS(BZI_KERNEL_AVX2, 256, BZI_KERNEL_V256)
 BZI_KERNEL_VECTORS(BZI_KERNEL_AVX512, 512, BZI_KERNEL_V512)
+
+/* Elements of three channels as pixels, 16 bytes of each at a time; returns how many bytes of each. */
+BZI_KERNEL_AVX2 int64_t bzi_kernel_interleave(uint8_t *to, const bzi_kernel_lines *lines, int64_t bytes)
+{
+    const uint8_t *from[3];
+    int64_t at = 0;
+    for (int p = 0; p < 3; p++)
+        from[p] = (const uint8_t *)(const void *)lines->color[p];
+#define PLACE(p) _mm_shuffle_epi8(_mm_loadu_si128((const void *)(from[p] + at)),                                       \
+                                  _mm_loadu_si128((const void *)lines->place[part][p]))
+    for (; at + 16 <= bytes; at += 16)
+        for (int part = 0; part < 3; part++)
+            _mm_storeu_si128((void *)(to + 3 * at + 16 * part),
+                             _mm_or_si128(_mm_or_si128(PLACE(0), PLACE(1)), PLACE(2)));
+#undef PLACE
+    return at;
+}
 #else
 #  define BZI_KERNEL_X86 0
 BZI_KERNEL_CPU int bzi_kernel_level(void) { return 0; }
-BZI_KERNEL_CPU int64_t bzi_kernel_interleave(uint8_t *to, const bzi_kernel_lines *lines, int shift)
-{
-    (void)to; (void)lines; (void)shift;
-    return 0;
-}
+#  define bzi_kernel_interleave(to, lines, bytes) 0
 #endif
 
 /* The samples of a row of plane p from lines->low on, as bytes or floats; before and behind the picture, those of its
@@ -1526,37 +1518,16 @@ BZI_KERNEL_AVX512 void bzi_kernel_sums_512(const bzi_kernel_slot *slot, const bz
 }
 #endif
 
-/* lines->row to lines->color. flags are constants, since a test in the loop keeps it scalar. */
-BZI_KERNEL_FN void bzi_kernel_convert_row(const bzi_kernel_slot *slot, uint32_t flags, const bzi_kernel_lines *lines)
-{
-    const bzi_kernel_slot local = *slot;       /* the compiler knows that storing pixels does not change it */
-    float *restrict r = lines->color[0], *restrict g = lines->color[1], *restrict b = lines->color[2];
-    const int32_t columns = lines->end - lines->first;
-    for (int p = 0; p < 3; p++)
-        memcpy(lines->color[p], lines->row[p], (size_t)columns * sizeof(float));
-    for (int32_t i = 0; i < columns; i++) {
-        float c[3] = { r[i], g[i], b[i] }, mean[3] = { 0.0f, 0.0f, 0.0f };
-        for (int p = 0; p < 3 && (flags & BZI_KERNEL_MEAN); p++)
-            mean[p] = lines->mean[p][i];
-        bzi_kernel_color_convert(&local, flags, mean, c);
-        r[i] = c[0];
-        g[i] = c[1];
-        b[i] = c[2];
-    }
-}
-
-/* An output row without instructions of x86-64. */
+/* Colors of an output row without instructions of x86-64. */
 BZI_KERNEL_CPU void bzi_kernel_colors(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,
                                       const bzi_kernel_output *out, int32_t y)
 {
     const uint32_t flags = (slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY)) | (out->mean ? BZI_KERNEL_MEAN : 0);
-    if (flags)
-        bzi_kernel_convert_row(slot, flags, lines);
-    else
-        bzi_kernel_convert_row(slot, 0, lines);
     for (int32_t x = lines->first; x < lines->end; x++) {
         const int32_t i = x - lines->first;
-        float c[3] = { lines->color[0][i], lines->color[1][i], lines->color[2][i] };
+        const float mean[3] = { lines->mean[0][i], lines->mean[1][i], lines->mean[2][i] };
+        float c[3] = { lines->row[0][i], lines->row[1][i], lines->row[2][i] };
+        bzi_kernel_color_convert(slot, flags, mean, c);
         bzi_kernel_store(slot, out, x, y, c);
     }
 }
@@ -1569,7 +1540,7 @@ BZI_KERNEL_FN void bzi_kernel_scatter(const bzi_kernel_slot *slot, const bzi_ker
     uint8_t *to = (uint8_t *)(uintptr_t)slot->dst + ((y * out->stride_y + lines->first * out->stride_x) << shift);
     int64_t done = 0;
     if (out->stride_x == 3 && out->stride_c == 1 && out->channels == 3)
-        done = bzi_kernel_interleave(to, lines, shift);
+        done = bzi_kernel_interleave(to, lines, columns << shift) >> shift;
     for (uint32_t p = 0; p < out->channels; p++, to += out->stride_c << shift) {
         const uint8_t *from = (const uint8_t *)(const void *)lines->color[p];
         for (int64_t i = done; i < columns; i++)
@@ -1623,6 +1594,10 @@ BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ke
 BZI_KERNEL_CPU void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view, bzi_kernel_lines *lines,
                                     const bzi_kernel_output *out)
 {
+    const int shift = bzi_kernel_element_shift(out);
+    memset(lines->place, -1, sizeof lines->place);
+    for (int i = 0; i < 48; i++)
+        lines->place[i / 16][(i >> shift) % 3][i % 16] = (int8_t)(((i >> shift) / 3 << shift) + i % (1 << shift));
     for (int32_t y = 0; y < out->height; y++) {
         float u, v;
         bzi_kernel_map(slot->h, 0, y, &u, &v);
