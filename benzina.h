@@ -771,8 +771,8 @@ BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, ui
 
 /* ---- Transforms --------------------------------------------------------------------------- */
 /* CUBIC (a = -0.5), LANCZOS3: as in PIL, without samples from outside the picture. CUBIC_075
- * (a = -0.75), LANCZOS4: as in OpenCV, the border repeated. AREA: the mean of what is covered;
- * LINEAR where it enlarges. NEAREST: chroma is linear. AUTO: where warps shrink, others widen. */
+ * (a = -0.75), LANCZOS4: OpenCV's, the border repeated. AREA: the mean; LINEAR where it enlarges.
+ * Subsampled chroma is linear unless shrunk. AUTO: where warps shrink, all but NEAREST widen. */
 enum { BZNA_FILTER_LINEAR = 0, BZNA_FILTER_NEAREST = 1, BZNA_FILTER_CUBIC = 2, BZNA_FILTER_AREA = 3,
        BZNA_FILTER_LANCZOS4 = 4, BZNA_FILTER_LANCZOS3 = 5, BZNA_FILTER_CUBIC_075 = 6 };
 enum { BZNA_ANTIALIAS_AUTO = 0, BZNA_ANTIALIAS_OFF = 1 };
@@ -834,8 +834,9 @@ typedef struct bzna_output {
 /* Identity homography, bias 0, scale 1, fill 0, identity color. */
 BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size);
 BZNA_API void bzna_output_init(bzna_output *output, size_t struct_size);
-/* Warps one picture into dst (channels * height * width elements), on the caller's thread, without
- * allocating. Errors: E_ARGUMENT, E_BUFFER, E_UNSUPPORTED. */
+
+/* Warps one picture into dst (channels * height * width elements), on the caller's thread, with
+ * malloc's memory. Errors: E_ARGUMENT, E_BUFFER, E_UNSUPPORTED. */
 BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture,
     const bzna_transform *transform, const bzna_output *output, void *dst, size_t dst_bytes,
     bzna_error *err);

@@ -7,14 +7,14 @@
  * Compile with -ffp-contract=off (nvcc: -fmad=false): operations are then rounded one by one, in the order written, so
  * that the GPU, the plain loop and the separable loop give the same bits.
  *
- * What decided the CPU loops (500x375 4:2:0 to 224x224, random crops; gcc 12 and clang 14, -O3, x86-64):
- *   - vertical, horizontal and color as loops of a row take 0.15 of the plain loop's time, with AVX2 0.7 of that;
- *   - they must stay apart, and free of tests: a test of flags in the color loop costs 3x with gcc, one fused loop 1.7x
- *     with clang, since either keeps them scalar;
- *   - constants (0 and 255, luma weights) must not meet what a comparison chose: gcc carries them into the choice, and
- *     the loop stays scalar (4x) or compares bytes (1.2x). Hence integers in bzi_kernel_byte, weights in the slot;
- *   - filters are vertical first: that loop reads whole rows of bytes; horizontal first would gather samples of every
- *     row that is read. A weight of 0 changes no bit: loops may have more taps than a filter has samples.
+ * What decided the CPU loops (500x375 4:2:0 to 224x224, random crops; gcc 12, -O3, Zen 4, taken in turns):
+ *   - filters are horizontal first: an input row is filtered once, and output rows share it. Four taps of a column are
+ *     one shuffle of bytes, not four gathers of floats: 0.6 of the time that vertical first took;
+ *   - where columns lie more than four samples apart, 16 bytes of each are transposed: 1.1 of that time, at shrink 6;
+ *   - colors and types of elements in one loop by hand: gcc keeps that scalar as soon as it tests flags or has six
+ *     pointers (3x), and a loop of its own for halves cost 0.4 of the warp;
+ *   - constants (0 and 255) must not meet what a comparison chose: gcc then keeps loops scalar. Hence integers in
+ *     bzi_kernel_byte, weights in the slot. A weight of 0 changes no bit: loops may have more taps than samples.
  *
  * What decided the GPU kernels, by counting instructions in the code for sm_90 (PTX of clang 14, ptxas 13.0), never by
  * timing: a pixel inside the picture, float32 out in planes, without a color matrix.
@@ -216,8 +216,8 @@ BZI_KERNEL_FN int bzi_kernel_is_separable(const float h[9])
     return bzi_kernel_aligned(h) || (h[0] == 0.0f && h[4] == 0.0f && bzi_kernel_affine(h));
 }
 
-/* Kinds of formulas for weights. LERP: two samples an axis. RAMP: linear and area. */
-enum { BZI_KERNEL_LERP, BZI_KERNEL_RAMP, BZI_KERNEL_CUBICS, BZI_KERNEL_LANCZOS };
+/* Kinds of filters. LERP: two samples an axis. RAMP: linear and area. SHARP: cubic and Lanczos. */
+enum { BZI_KERNEL_LERP, BZI_KERNEL_RAMP, BZI_KERNEL_SHARP };
 
 /* At most this many samples an axis where H is not separable, which then shrinks by more than filters widen. */
 #define BZI_KERNEL_TAPS 64
@@ -231,11 +231,26 @@ BZI_KERNEL_FN float bzi_kernel_length(float a, float b)
     return longer + shorter * shorter / (2.0f * longer + 0.41421356f * shorter + 1e-30f);
 }
 
+BZI_KERNEL_FN int bzi_kernel_is_lanczos(uint32_t filter)
+{
+    return filter == BZI_KERNEL_LANCZOS3 || filter == BZI_KERNEL_LANCZOS4;
+}
+
+BZI_KERNEL_FN int bzi_kernel_is_cubic(uint32_t filter)
+{
+    return filter == BZI_KERNEL_CUBIC || filter == BZI_KERNEL_CUBIC_075;
+}
+
+BZI_KERNEL_FN int bzi_kernel_is_ramp(uint32_t filter)
+{
+    return !bzi_kernel_is_lanczos(filter) && !bzi_kernel_is_cubic(filter);
+}
+
 /* How far a filter reaches, in samples, where it is not widened. */
 BZI_KERNEL_FN float bzi_kernel_support(uint32_t filter)
 {
     return filter == BZI_KERNEL_LANCZOS4 ? 4.0f : filter == BZI_KERNEL_LANCZOS3 ? 3.0f :
-           filter == BZI_KERNEL_CUBIC || filter == BZI_KERNEL_CUBIC_075 ? 2.0f : 1.0f;
+           bzi_kernel_is_cubic(filter) ? 2.0f : 1.0f;
 }
 
 /* The lengths of the gradients of u and v, by which filters widen; du_x is du/dx. */
@@ -252,10 +267,8 @@ BZI_KERNEL_FN void bzi_kernel_shrink(const bzi_kernel_slot *slot, float du_x, fl
 BZI_KERNEL_FN int bzi_kernel_kind(const bzi_kernel_slot *slot, const float shrink[2])
 {
     const uint32_t filter = slot->filter;
-    if (filter == BZI_KERNEL_LANCZOS3 || filter == BZI_KERNEL_LANCZOS4)
-        return BZI_KERNEL_LANCZOS;
-    if (filter == BZI_KERNEL_CUBIC || filter == BZI_KERNEL_CUBIC_075)
-        return BZI_KERNEL_CUBICS;
+    if (!bzi_kernel_is_ramp(filter))
+        return BZI_KERNEL_SHARP;
     return filter == BZI_KERNEL_NEAREST || slot->antialias ||
            (bzi_kernel_affine(slot->h) && shrink[0] <= 1.0f && shrink[1] <= 1.0f) ? BZI_KERNEL_LERP : BZI_KERNEL_RAMP;
 }
@@ -388,6 +401,7 @@ typedef struct bzi_kernel_taps {
     int32_t begin, count;     /* the filter's reach; the same count at any position */
     int32_t first, last;      /* what of it has weight */
     int32_t end;              /* the last sample of the axis */
+    uint32_t filter;
     float   position, narrow, radius;
 } bzi_kernel_taps;
 
@@ -414,33 +428,39 @@ BZI_KERNEL_FN float bzi_kernel_lanczos(int three, float x)
 }
 
 /* The weight of sample i; those of an axis are divided by their sum. */
-BZI_KERNEL_FN float bzi_kernel_weight(uint32_t filter, int kind, const bzi_kernel_taps *taps, int32_t i)
+BZI_KERNEL_FN float bzi_kernel_weight(const bzi_kernel_taps *taps, int32_t i)
 {
+    const uint32_t filter = taps->filter;
     float x = (float)i - taps->position, a = filter == BZI_KERNEL_CUBIC ? -0.5f : -0.75f;
-    x = BZI_KERNEL_MAX(x, -x);
-    if (kind == BZI_KERNEL_RAMP)
-        return bzi_kernel_clamp((filter == BZI_KERNEL_AREA ? taps->radius : 1.0f) - x * taps->narrow, 1.0f);
-    x = x * taps->narrow;
-    if (kind == BZI_KERNEL_LANCZOS)
+    x = BZI_KERNEL_MAX(x, -x) * taps->narrow;
+    if (bzi_kernel_is_ramp(filter))
+        return bzi_kernel_clamp((filter == BZI_KERNEL_AREA ? taps->radius : 1.0f) - x, 1.0f);
+    if (bzi_kernel_is_lanczos(filter))
         return bzi_kernel_lanczos(filter == BZI_KERNEL_LANCZOS3, x);
     float near = ((a + 2.0f) * x - (a + 3.0f)) * x * x + 1.0f, far = (((x - 5.0f) * x + 8.0f) * x - 4.0f) * a;
     return x < 1.0f ? near : x < 2.0f ? far : 0.0f;
 }
 
-/* Where picture coordinate t takes its samples; shrink: input pixels an output pixel. */
+/* Where picture coordinate t takes its samples; shrink: input pixels an output pixel. Chroma of fewer samples than luma
+ * comes near to what it is if it is interpolated to luma's size and filtered there: cubic and Lanczos are linear where
+ * it is not shrunk; linear and area are wider where luma is shrunk. */
 BZI_KERNEL_FN bzi_kernel_taps bzi_kernel_reach(uint32_t filter, bzi_kernel_axis axis, float t, float shrink)
 {
     bzi_kernel_taps taps;
-    float wide = BZI_KERNEL_MIN(BZI_KERNEL_MAX(shrink * axis.scale, 1.0f), axis.last + 1.0f);
-    taps.radius = filter == BZI_KERNEL_AREA ? 0.5f * wide + 0.5f : bzi_kernel_support(filter) * wide;
-    taps.narrow = filter == BZI_KERNEL_AREA ? 1.0f : 1.0f / wide;
+    const int is_ramp = bzi_kernel_is_ramp(filter);
+    float wide = shrink * axis.scale;
+    taps.filter = axis.scale < 1.0f && wide <= 1.0f && !is_ramp ? BZI_KERNEL_LINEAR : filter;
+    wide = axis.scale < 1.0f && shrink > 1.0f && is_ramp ? bzi_kernel_length(1.0f, wide) : wide;
+    wide = BZI_KERNEL_MIN(BZI_KERNEL_MAX(wide, 1.0f), axis.last + 1.0f);
+    taps.radius = taps.filter == BZI_KERNEL_AREA ? 0.5f * wide + 0.5f : bzi_kernel_support(taps.filter) * wide;
+    taps.narrow = taps.filter == BZI_KERNEL_AREA ? 1.0f : 1.0f / wide;
     taps.position = t * axis.scale + axis.offset;
     taps.begin = bzi_kernel_floor(taps.position - taps.radius) + 1;
     taps.count = -bzi_kernel_floor(-2.0f * taps.radius);
     taps.end   = (int32_t)axis.last;
     taps.first = taps.begin;
     taps.last  = taps.begin + taps.count - 1;
-    if (!bzi_kernel_repeats(filter)) {
+    if (!bzi_kernel_repeats(taps.filter)) {
         taps.first = taps.first > 0 ? taps.first : 0;
         taps.last  = taps.last < taps.end ? taps.last : taps.end;
     }
@@ -448,9 +468,9 @@ BZI_KERNEL_FN bzi_kernel_taps bzi_kernel_reach(uint32_t filter, bzi_kernel_axis 
 }
 
 /* The sample that tap i reads; ramps have none outside. */
-BZI_KERNEL_FN int32_t bzi_kernel_nearest_of(const bzi_kernel_taps *taps, int kind, int32_t i)
+BZI_KERNEL_FN int32_t bzi_kernel_nearest_of(const bzi_kernel_taps *taps, int32_t i)
 {
-    return kind == BZI_KERNEL_RAMP ? i : i < 0 ? 0 : i < taps->end ? i : taps->end;
+    return bzi_kernel_is_ramp(taps->filter) ? i : i < 0 ? 0 : i < taps->end ? i : taps->end;
 }
 
 /* axis[p], as bzi_kernel_fetch. */
@@ -463,27 +483,27 @@ BZI_KERNEL_FN bzi_kernel_axis bzi_kernel_choose(const bzi_kernel_axis axis[2], i
     return chosen;
 }
 
-/* Any filter, of plane p, and of Cr beside Cb: horizontal, then vertical, taps ascending, as the separable loop does. */
-BZI_KERNEL_FN void bzi_kernel_filter_plane(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, int kind,
+/* Any filter, of plane p, and of Cr beside Cb: horizontal, then vertical, taps ascending, as the separable loop. */
+BZI_KERNEL_FN void bzi_kernel_filter_plane(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p,
                                            const bzi_kernel_taps *x, const bzi_kernel_taps *y, float sum[2])
 {
     float weights_x = 0.0f, weights_y = 0.0f;
     sum[0] = sum[1] = 0.0f;
     BZI_KERNEL_ROLLED
     for (int32_t k = y->first; k <= y->last; k++) {
-        const int32_t row = bzi_kernel_nearest_of(y, kind, k);
+        const int32_t row = bzi_kernel_nearest_of(y, k);
         float part[2] = { 0.0f, 0.0f }, weight;
         weights_x = 0.0f;                      /* summed again, which costs less than a loop of its own */
         BZI_KERNEL_ROLLED
         for (int32_t i = x->first; i <= x->last; i++) {
-            const int32_t column = bzi_kernel_nearest_of(x, kind, i);
-            weight = bzi_kernel_weight(slot->filter, kind, x, i);
+            const int32_t column = bzi_kernel_nearest_of(x, i);
+            weight = bzi_kernel_weight(x, i);
             weights_x += weight;
             part[0] += weight * bzi_kernel_fetch(slot, view, p, column, row);
             if (p)
                 part[1] += weight * bzi_kernel_fetch(slot, view, 2, column, row);
         }
-        weight = bzi_kernel_weight(slot->filter, kind, y, k);
+        weight = bzi_kernel_weight(y, k);
         weights_y += weight;
         sum[0] += weight * part[0];
         sum[1] += weight * part[1];
@@ -494,8 +514,8 @@ BZI_KERNEL_FN void bzi_kernel_filter_plane(const bzi_kernel_slot *slot, const bz
 }
 
 /* Y'CbCr at u, v of the picture. */
-BZI_KERNEL_FN void bzi_kernel_filter(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int kind, float u,
-                                     float v, const float shrink[2], float c[3])
+BZI_KERNEL_FN void bzi_kernel_filter(const bzi_kernel_slot *slot, const bzi_kernel_view *view, float u, float v,
+                                     const float shrink[2], float c[3])
 {
     float luma = 0.0f, cb = view->neutral, cr = view->neutral;
     BZI_KERNEL_ROLLED
@@ -503,7 +523,7 @@ BZI_KERNEL_FN void bzi_kernel_filter(const bzi_kernel_slot *slot, const bzi_kern
         const bzi_kernel_taps x = bzi_kernel_reach(slot->filter, bzi_kernel_choose(view->x, p), u, shrink[0]);
         const bzi_kernel_taps y = bzi_kernel_reach(slot->filter, bzi_kernel_choose(view->y, p), v, shrink[1]);
         float sum[2];
-        bzi_kernel_filter_plane(slot, view, p, kind, &x, &y, sum);
+        bzi_kernel_filter_plane(slot, view, p, &x, &y, sum);
         luma = p ? luma : sum[0];
         cb   = p ? sum[0] : cb;
         cr   = p ? sum[1] : cr;
@@ -593,7 +613,7 @@ BZI_KERNEL_FN void bzi_kernel_pixel(const bzi_kernel_slot *slot, const bzi_kerne
     if (kind == BZI_KERNEL_LERP)
         bzi_kernel_lerp_pixel(slot, view, u, v, c);
     else
-        bzi_kernel_filter(slot, view, kind, u, v, shrink, c);
+        bzi_kernel_filter(slot, view, u, v, shrink, c);
     bzi_kernel_color_convert(slot, (slot->flags & 3) | BZI_KERNEL_MEAN, mean, c);
 }
 
@@ -984,19 +1004,18 @@ BZI_KERNEL_CPU void bzi_kernel_warp_plain(const bzi_kernel_slot *slot, const bzi
         }
 }
 
-/* The separable loop, for an axis-aligned H: u depends on x alone and v on y alone. Rows of each plane that an output
- * row needs and that are not held yet are filtered along x (horizontal); rows so made, which neighboring output rows
- * share, are summed (vertical); then come colors. Its workspace, per plane of luma [0] and chroma [1]: */
+/* The separable loop, for an axis-aligned H: u depends on x alone and v on y alone. Rows of the picture are filtered
+ * along x (horizontal) and held, since neighboring output rows share them; rows so made are summed (vertical); then
+ * come colors. Its workspace, per plane of luma [0] and chroma [1]: */
 #define BZI_KERNEL_HELD 128           /* rows held at most; where filters are higher, rows are made again */
 
 typedef struct bzi_kernel_lines {
-    int      level;                   /* what the processor has: 0 the build's instructions, 1 AVX2, 2 AVX-512 */
+    int      level;                   /* the build's instructions (0), AVX2 (1), AVX-512 (2) */
+    int      turned;                  /* rows and columns of the output have changed places */
     int32_t  first, end;              /* output columns inside the picture */
     int32_t  low[2], count[2];        /* the first sample that is read, which may lie before the picture; how many */
-    int32_t  taps[2];                 /* samples an output pixel, horizontally */
-    int32_t  rows[2];                 /* how many are held */
-    int      near[2];                 /* any four columns, from a multiple of 4 on, begin within 13 samples */
-    int      turned;                  /* rows and columns of the output have changed places */
+    int32_t  taps[2], rows[2];        /* samples an output pixel, horizontally; how many rows are held */
+    int      near[2];                 /* four columns, from a multiple of 4 on, begin within 13 samples */
     size_t   room;                    /* of what has an element per output column inside: a multiple of 16 */
     int32_t *index[2];                /* a column's first sample, counted from low */
     int32_t *base[2];                 /* the least index of four columns */
@@ -1006,19 +1025,19 @@ typedef struct bzi_kernel_lines {
     float   *samples;                 /* of a row of the picture, as floats or bytes */
     float   *ring[3];                 /* rows held, at their number modulo rows */
     int32_t  held[3][BZI_KERNEL_HELD];/* which those are */
-    float   *row[3];                  /* Y, Cb, Cr of an output row */
-    float   *mean[3];                 /* of the mean picture there */
+    float   *row[3], *mean[3];        /* Y, Cb, Cr of an output row; of the mean picture there */
     float   *color[3];                /* R, G, B, or elements */
+    int8_t   place[3][3][16];         /* of 48 bytes of pixels: from which of 16 of a channel; -1: from another */
 } bzi_kernel_lines;
 
 /* An H that turns the picture by 90 degrees is axis-aligned once rows and columns of the output change places. No bit
- * changes: the products that are added in another order are 0. */
-BZI_KERNEL_CPU void bzi_kernel_turn(bzi_kernel_slot *slot, bzi_kernel_output *out)
+ * changes: the products that are added in another order are 0. Returns whether they have. */
+BZI_KERNEL_CPU int bzi_kernel_turn(bzi_kernel_slot *slot, bzi_kernel_output *out)
 {
     const bzi_kernel_slot s = *slot;
     const bzi_kernel_output o = *out;
     if (s.h[0] != 0.0f || s.h[4] != 0.0f || bzi_kernel_aligned(s.h))
-        return;
+        return 0;
     for (int row = 0; row < 6; row += 3) {
         slot->h[row] = s.h[row + 1];
         slot->h[row + 1] = s.h[row];
@@ -1027,6 +1046,7 @@ BZI_KERNEL_CPU void bzi_kernel_turn(bzi_kernel_slot *slot, bzi_kernel_output *ou
     out->height = o.width;
     out->stride_x = o.stride_y;
     out->stride_y = o.stride_x;
+    return 1;
 }
 
 /* Samples an output pixel, the same for all: along x (0) or y (1), of luma (0) or chroma (1). */
@@ -1109,7 +1129,7 @@ BZI_KERNEL_FN void bzi_kernel_plan_column(bzi_kernel_lines *lines, const bzi_ker
     bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, view->x[c], u, view->shrink[0]);
     for (int32_t k = 0; k < taps.count; k++) {
         const int32_t at = taps.begin + k, is_inside = at >= taps.first && at <= taps.last;
-        float weight = is_inside ? bzi_kernel_weight(slot->filter, view->kind, &taps, at) : 0.0f;
+        float weight = is_inside ? bzi_kernel_weight(&taps, at) : 0.0f;
         lines->weight[c][(size_t)k * lines->room + (size_t)i] = weight;
         sum += weight;
     }
@@ -1169,16 +1189,16 @@ BZI_KERNEL_CPU int bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slo
     return 1;
 }
 
-/* Eight lanes of AVX2 or sixteen of AVX-512, where compilers make no vectors: horizontal filters of bytes, and colors with
- * their types. Four samples of a column are 32 bits; they come from the 16 bytes of four columns in one shuffle, or, where
- * columns lie farther apart, one by one. There is no FMA in it: the bits are those of the loops above. */
+/* Instructions of x86-64 for what compilers make no vectors of: horizontal filters of bytes, and colors with their
+ * types, 8 lanes with AVX2 (256 bits), 16 with AVX-512. There is no FMA in it: the bits are those of the loops in C. */
 #if defined(__x86_64__) && defined(__GNUC__)
 #  define BZI_KERNEL_X86 1
 #  define BZI_KERNEL_AVX2   __attribute__((target("avx2,f16c"))) BZI_KERNEL_CPU
 #  define BZI_KERNEL_AVX512 __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512vl,avx512dq"))) BZI_KERNEL_CPU
-#  define BZI_KERNEL_LANE(i) _mm_loadu_si128((const void *)(bytes + index[i * step]))
+#  define BZI_KERNEL_V256(name) _mm256_##name
+#  define BZI_KERNEL_V512(name) _mm512_##name
 
-/* What the processor has. Asked once: cpuid takes longer than a row where a hypervisor answers it. */
+/* Asked once: where a hypervisor answers cpuid, that takes longer than a row. */
 BZI_KERNEL_CPU int bzi_kernel_level(void)
 {
     static int found = -1;
@@ -1195,6 +1215,7 @@ BZI_KERNEL_CPU int bzi_kernel_level(void)
 }
 
 /* Sixteen bytes from each index, one a lane of 128 bits. */
+#  define BZI_KERNEL_LANE(i) _mm_loadu_si128((const void *)(bytes + index[i * step]))
 BZI_KERNEL_AVX2 __m256i bzi_kernel_lanes_256(const uint8_t *bytes, const int32_t *index, int step)
 {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(BZI_KERNEL_LANE(0)), BZI_KERNEL_LANE(1), 1);
@@ -1206,88 +1227,81 @@ BZI_KERNEL_AVX512 __m512i bzi_kernel_lanes_512(const uint8_t *bytes, const int32
     return _mm512_inserti32x4(_mm512_inserti32x4(lanes, BZI_KERNEL_LANE(2), 2), BZI_KERNEL_LANE(3), 3);
 }
 
-/* Lanes as elements. The least integer, which NaN becomes, is the byte 0: min takes its second operand then. */
-BZI_KERNEL_AVX2 void bzi_kernel_put_256(void *to, uint32_t dtype, __m256 v)
+/* Eight elements. The least integer, which NaN becomes, is the byte 0: min takes its second operand then. */
+BZI_KERNEL_AVX2 void bzi_kernel_put_256(uint8_t *to, uint32_t dtype, __m256 v)
 {
-    __m256i bits = _mm256_castps_si256(v), high = _mm256_srli_epi32(bits, 16);
+    __m256i bits = _mm256_castps_si256(v), high = _mm256_srli_epi32(bits, 16), odd, nan;
     if (dtype == BZI_KERNEL_FLOAT32) {
-        _mm256_storeu_ps(to, v);
+        _mm256_storeu_si256((void *)to, bits);
     } else if (dtype == BZI_KERNEL_FLOAT16) {
-        _mm_storeu_si128(to, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+        _mm_storeu_si128((void *)to, _mm256_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
     } else if (dtype == BZI_KERNEL_BFLOAT16) {
-        bits = _mm256_add_epi32(bits, _mm256_add_epi32(_mm256_set1_epi32(0x7fff),
-                                                       _mm256_and_si256(high, _mm256_set1_epi32(1))));
-        bits = _mm256_blendv_epi8(_mm256_srli_epi32(bits, 16), _mm256_or_si256(high, _mm256_set1_epi32(0x40)),
-                                  _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q)));
+        odd  = _mm256_add_epi32(_mm256_set1_epi32(0x7fff), _mm256_and_si256(high, _mm256_set1_epi32(1)));
+        nan  = _mm256_castps_si256(_mm256_cmp_ps(v, v, _CMP_UNORD_Q));
+        bits = _mm256_srli_epi32(_mm256_add_epi32(bits, odd), 16);
+        bits = _mm256_blendv_epi8(bits, _mm256_or_si256(high, _mm256_set1_epi32(0x40)), nan);
         bits = _mm256_permute4x64_epi64(_mm256_packus_epi32(bits, bits), 8);
-        _mm_storeu_si128(to, _mm256_castsi256_si128(bits));
+        _mm_storeu_si128((void *)to, _mm256_castsi256_si128(bits));
     } else {
         bits = _mm256_cvtps_epi32(_mm256_min_ps(_mm256_set1_ps(255.0f), v));
         bits = _mm256_permute4x64_epi64(_mm256_packs_epi32(bits, bits), 8);
-        bits = _mm256_packus_epi16(bits, bits);
-        _mm_storel_epi64(to, _mm256_castsi256_si128(bits));
+        _mm_storel_epi64((void *)to, _mm256_castsi256_si128(_mm256_packus_epi16(bits, bits)));
     }
 }
 
-BZI_KERNEL_AVX512 void bzi_kernel_put_512(void *to, uint32_t dtype, __m512 v)
+BZI_KERNEL_AVX512 void bzi_kernel_put_512(uint8_t *to, uint32_t dtype, __m512 v)
 {
-    __m512i bits = _mm512_castps_si512(v), high = _mm512_srli_epi32(bits, 16);
     if (dtype == BZI_KERNEL_FLOAT32) {
-        _mm512_storeu_ps(to, v);
-    } else if (dtype == BZI_KERNEL_FLOAT16) {
-        _mm256_storeu_si256(to, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
-    } else if (dtype == BZI_KERNEL_BFLOAT16) {
-        bits = _mm512_add_epi32(bits, _mm512_add_epi32(_mm512_set1_epi32(0x7fff),
-                                                       _mm512_and_si512(high, _mm512_set1_epi32(1))));
-        bits = _mm512_mask_or_epi32(_mm512_srli_epi32(bits, 16), _mm512_cmp_ps_mask(v, v, _CMP_UNORD_Q), high,
-                                    _mm512_set1_epi32(0x40));
-        _mm256_storeu_si256(to, _mm512_cvtepi32_epi16(bits));
+        _mm512_storeu_ps((void *)to, v);
+    } else if (dtype == BZI_KERNEL_UINT8) {
+        __m512i bits = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_set1_ps(255.0f), v));
+        _mm_storeu_si128((void *)to, _mm512_cvtusepi32_epi8(_mm512_max_epi32(bits, _mm512_setzero_si512())));
     } else {
-        bits = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_set1_ps(255.0f), v));
-        _mm_storeu_si128(to, _mm512_cvtusepi32_epi8(_mm512_max_epi32(bits, _mm512_setzero_si512())));
+        bzi_kernel_put_256(to, dtype, _mm512_castps512_ps256(v));
+        bzi_kernel_put_256(to + 16, dtype, _mm512_extractf32x8_ps(v, 1));
     }
 }
 
-/* V is an instruction of that width, lanes is bits / 32. */
+/* V is an instruction of that width. Four samples of a column are 32 bits: they come from the 16 bytes of four columns
+ * in one shuffle, or, where columns lie farther apart, from 16 bytes of each column, four times four at once. */
 #  define BZI_KERNEL_VECTORS(target, bits, V)                                                                          \
     target void bzi_kernel_quads_##bits(const uint8_t *bytes, const int32_t *index, __m##bits##i quad[4])              \
     {                                                                                                                  \
-        const __m##bits##i a = bzi_kernel_lanes_##bits(bytes, index, 4), b = bzi_kernel_lanes_##bits(bytes, index + 1, 4),\
-                           c = bzi_kernel_lanes_##bits(bytes, index + 2, 4),                                           \
-                           d = bzi_kernel_lanes_##bits(bytes, index + 3, 4);                                           \
-        const __m##bits##i ab = V(unpacklo_epi32)(a, b), cd = V(unpacklo_epi32)(c, d),                                 \
-                           far_ab = V(unpackhi_epi32)(a, b), far_cd = V(unpackhi_epi32)(c, d);                         \
+        __m##bits##i a = bzi_kernel_lanes_##bits(bytes, index, 4), b = bzi_kernel_lanes_##bits(bytes, index + 1, 4),   \
+                     c = bzi_kernel_lanes_##bits(bytes, index + 2, 4),                                                 \
+                     d = bzi_kernel_lanes_##bits(bytes, index + 3, 4);                                                 \
+        __m##bits##i ab = V(unpacklo_epi32)(a, b), cd = V(unpacklo_epi32)(c, d);                                       \
         quad[0] = V(unpacklo_epi64)(ab, cd);                                                                           \
         quad[1] = V(unpackhi_epi64)(ab, cd);                                                                           \
-        quad[2] = V(unpacklo_epi64)(far_ab, far_cd);                                                                   \
-        quad[3] = V(unpackhi_epi64)(far_ab, far_cd);                                                                   \
+        ab = V(unpackhi_epi32)(a, b);                                                                                  \
+        cd = V(unpackhi_epi32)(c, d);                                                                                  \
+        quad[2] = V(unpacklo_epi64)(ab, cd);                                                                           \
+        quad[3] = V(unpackhi_epi64)(ab, cd);                                                                           \
     }                                                                                                                  \
     target void bzi_kernel_horizontal_##bits(const bzi_kernel_lines *lines, int c, int lerp, float *restrict row)      \
     {                                                                                                                  \
         const uint8_t *restrict bytes = (const uint8_t *)(const void *)lines->samples;                                 \
-        const int32_t *restrict index = lines->index[c], *restrict base = lines->base[c], *restrict pick = lines->pick[c];\
-        const float *restrict weight = lines->weight[c];                                                               \
+        const int32_t *restrict index = lines->index[c], *restrict base = lines->base[c];                              \
         const size_t room = lines->room, taps = (size_t)lines->taps[c];                                                \
+        const float *restrict weight = lines->weight[c];                                                               \
         const int near = lines->near[c];                                                                               \
         for (size_t i = 0; i < room; i += bits / 32) {                                                                 \
-            const __m##bits##i places = V(loadu_si##bits)((const void *)(pick + i));                                   \
+            const __m##bits##i places = V(loadu_si##bits)((const void *)(lines->pick[c] + i));                         \
             __m##bits##i quad[4], four;                                                                                \
             __m##bits sum = V(setzero_ps)();                                                                           \
             const float *w = weight + i;                                                                               \
             for (size_t k = 0; k < taps; k += 4, w += 4 * room) {                                                      \
-                if (near)                                                                                              \
-                    four = V(shuffle_epi8)(bzi_kernel_lanes_##bits(bytes + k, base + i / 4, 1), places);               \
-                else if (k % 16 == 0)                                                                                  \
+                if (!near && k % 16 == 0)                                                                              \
                     bzi_kernel_quads_##bits(bytes + k, index + i, quad);                                               \
-                if (!near)                                                                                             \
-                    four = quad[k / 4 % 4];                                                                            \
-                const __m##bits sample = BZI_KERNEL_SAMPLE(0, bits, V);                                                \
+                four = near ? V(shuffle_epi8)(bzi_kernel_lanes_##bits(bytes + k, base + i / 4, 1), places) :           \
+                              quad[k / 4 % 4];                                                                         \
+                const __m##bits left = BZI_KERNEL_SAMPLE(0, bits, V);                                                  \
                 if (lerp) {                                                                                            \
-                    sum = V(add_ps)(sample, V(mul_ps)(V(sub_ps)(BZI_KERNEL_SAMPLE(1, bits, V), sample),                \
-                                                      V(loadu_ps)(w)));                                                \
+                    sum = V(sub_ps)(BZI_KERNEL_SAMPLE(1, bits, V), left);                                              \
+                    sum = V(add_ps)(left, V(mul_ps)(sum, V(loadu_ps)(w)));                                             \
                     break;                                                                                             \
                 }                                                                                                      \
-                sum = V(add_ps)(sum, V(mul_ps)(V(loadu_ps)(w), sample));                                               \
+                sum = V(add_ps)(sum, V(mul_ps)(V(loadu_ps)(w), left));                                                 \
                 BZI_KERNEL_NEXT(1, bits, V) BZI_KERNEL_NEXT(2, bits, V) BZI_KERNEL_NEXT(3, bits, V)                    \
             }                                                                                                          \
             V(storeu_ps)(row + i, sum);                                                                                \
@@ -1303,21 +1317,19 @@ BZI_KERNEL_AVX512 void bzi_kernel_put_512(void *to, uint32_t dtype, __m512 v)
         }                                                                                                              \
     }                                                                                                                  \
     target void bzi_kernel_colors_##bits(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,                   \
-                                         const bzi_kernel_output *out, const float *const mean[3],                     \
-                                         uint8_t *const to[3])                                                         \
+                                         const bzi_kernel_output *out, uint8_t *const to[3])                           \
     {                                                                                                                  \
         const int32_t columns = lines->end - lines->first, shift = bzi_kernel_element_shift(out);                      \
         const float *luma = lines->row[0], *cb = lines->row[1], *cr = lines->row[2], *weight = slot->luma;             \
-        const uint32_t flags = slot->flags, dtype = out->dtype;                                                        \
         for (int32_t i = 0; i < columns; i += bits / 32) {                                                             \
             __m##bits c[3] = { V(loadu_ps)(luma + i), V(loadu_ps)(cb + i), V(loadu_ps)(cr + i) };                      \
             bzi_kernel_apply_matrix_##bits(slot->rgb, c);                                                              \
-            if (flags & BZI_KERNEL_COLOR)                                                                              \
+            if (slot->flags & BZI_KERNEL_COLOR)                                                                        \
                 bzi_kernel_apply_matrix_##bits(slot->color, c);                                                        \
-            if (flags & BZI_KERNEL_GRAY)                                                                               \
-                c[0] = V(add_ps)(V(add_ps)(V(mul_ps)(V(set1_ps)(weight[0]), c[0]),                                     \
-                                           V(mul_ps)(V(set1_ps)(weight[1]), c[1])),                                    \
-                                 V(mul_ps)(V(set1_ps)(weight[2]), c[2]));                                              \
+            if (slot->flags & BZI_KERNEL_GRAY) {                                                                       \
+                c[0] = V(add_ps)(V(mul_ps)(V(set1_ps)(weight[0]), c[0]), V(mul_ps)(V(set1_ps)(weight[1]), c[1]));      \
+                c[0] = V(add_ps)(c[0], V(mul_ps)(V(set1_ps)(weight[2]), c[2]));                                        \
+            }                                                                                                          \
             BZI_KERNEL_CHANNEL(0, bits, V)                                                                             \
             if (out->channels == 3) {                                                                                  \
                 BZI_KERNEL_CHANNEL(1, bits, V) BZI_KERNEL_CHANNEL(2, bits, V)                                          \
@@ -1333,115 +1345,79 @@ BZI_KERNEL_AVX512 void bzi_kernel_put_512(void *to, uint32_t dtype, __m512 v)
         uint8_t rest[bits / 8], *at = to[p] + ((size_t)i << shift);                                                    \
         c[p] = V(sub_ps)(c[p], V(set1_ps)(slot->bias[p]));                                                             \
         if (out->mean)                                                                                                 \
-            c[p] = V(sub_ps)(c[p], V(loadu_ps)(mean[p] + i));                                                          \
+            c[p] = V(sub_ps)(c[p], V(loadu_ps)(lines->mean[p] + i));                                                   \
         c[p] = V(mul_ps)(c[p], V(set1_ps)(slot->scale[p]));                                                            \
-        bzi_kernel_put_##bits(i + bits / 32 <= columns ? at : rest, dtype, c[p]);                                      \
+        bzi_kernel_put_##bits(i + bits / 32 <= columns ? at : rest, out->dtype, c[p]);                                 \
         if (i + bits / 32 > columns)                                                                                   \
             memcpy(at, rest, (size_t)(columns - i) << shift);                                                          \
     }
-#  define BZI_KERNEL_V256(name) _mm256_##name
-#  define BZI_KERNEL_V512(name) _mm512_##name
+
 BZI_KERNEL_VECTORS(BZI_KERNEL_AVX2, 256, BZI_KERNEL_V256)
 BZI_KERNEL_VECTORS(BZI_KERNEL_AVX512, 512, BZI_KERNEL_V512)
 
-/* Bytes of three channels, sixteen columns at a time, as pixels; returns how many columns. */
-BZI_KERNEL_AVX2 int32_t bzi_kernel_pixels_avx2(uint64_t address, uint8_t *const from[3], int32_t columns)
+/* Elements of three channels as pixels, 16 bytes of each at a time; returns how many bytes of each. */
+BZI_KERNEL_AVX2 int64_t bzi_kernel_interleave(uint8_t *to, const bzi_kernel_lines *lines, int64_t bytes)
 {
-    enum { X = -1 };
-    static const int8_t place[3][3][16] = {        /* which of 16 bytes of a channel goes where, in each third of 48 */
-        { { 0, X, X, 1, X, X, 2, X, X, 3, X, X, 4, X, X, 5 }, { X, 0, X, X, 1, X, X, 2, X, X, 3, X, X, 4, X, X },
-          { X, X, 0, X, X, 1, X, X, 2, X, X, 3, X, X, 4, X } }, { { X, X, 6, X, X, 7, X, X, 8, X, X, 9, X, X, 10, X },
-          { 5, X, X, 6, X, X, 7, X, X, 8, X, X, 9, X, X, 10 }, { X, 5, X, X, 6, X, X, 7, X, X, 8, X, X, 9, X, X } },
-        { { X, 11, X, X, 12, X, X, 13, X, X, 14, X, X, 15, X, X },
-          { X, X, 11, X, X, 12, X, X, 13, X, X, 14, X, X, 15, X },
-          { 10, X, X, 11, X, X, 12, X, X, 13, X, X, 14, X, X, 15 } } };
-#define PLACE(c) _mm_shuffle_epi8(_mm_loadu_si128((const void *)(from[c] + x)), _mm_loadu_si128((const void *)place[part][c]))
-    int32_t x = 0;
-    for (; x + 16 <= columns; x += 16)
+    const uint8_t *from[3];
+    int64_t at = 0;
+    for (int p = 0; p < 3; p++)
+        from[p] = (const uint8_t *)(const void *)lines->color[p];
+#define PLACE(p) _mm_shuffle_epi8(_mm_loadu_si128((const void *)(from[p] + at)),                                       \
+                                  _mm_loadu_si128((const void *)lines->place[part][p]))
+    for (; at + 16 <= bytes; at += 16)
         for (int part = 0; part < 3; part++)
-            _mm_storeu_si128((__m128i *)(uintptr_t)(address + (uint64_t)(3 * x + 16 * part)),
+            _mm_storeu_si128((void *)(to + 3 * at + 16 * part),
                              _mm_or_si128(_mm_or_si128(PLACE(0), PLACE(1)), PLACE(2)));
 #undef PLACE
-    return x;
+    return at;
 }
 #else
 #  define BZI_KERNEL_X86 0
 BZI_KERNEL_CPU int bzi_kernel_level(void) { return 0; }
-#  define bzi_kernel_pixels_avx2(address, from, columns) 0
+#  define bzi_kernel_interleave(to, lines, bytes) 0
 #endif
 
-/* The samples of a row of plane p from lines->low on: as bytes, or as floats. Before and behind the picture are those of
- * its border. type, step, depth and low_zeros are constants where that makes the loop a vector's. */
-#define BZI_KERNEL_SAMPLES(type, expression)                                                                           \
-    do {                                                                                                               \
-        type *to = (type *)(void *)lines->samples;                                                                     \
-        for (int32_t i = first; i < end; i++) {                                                                        \
-            const uint8_t *from = source + (int64_t)i * step;                                                          \
-            to[i] = (expression);                                                                                      \
-        }                                                                                                              \
-        for (int32_t i = 0; i < first; i++)                                                                            \
-            to[i] = to[first];                                                                                         \
-        for (int32_t i = end; i < lines->count[c]; i++)                                                                \
-            to[i] = to[end - 1];                                                                                       \
-    } while (0)
-
+/* The samples of a row of plane p from lines->low on, as bytes or floats; before and behind the picture, those of its
+ * border. */
 BZI_KERNEL_CPU void bzi_kernel_read_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                         const bzi_kernel_lines *lines, int p, int32_t index, int as_bytes)
 {
     const int c = p > 0;
-    const int32_t step = slot->step[p], depth = slot->depth, low_zeros = slot->low_zeros;
-    const int32_t first = lines->low[c] < 0 ? -lines->low[c] : 0, last = (int32_t)view->x[c].last + 1 - lines->low[c];
-    const int32_t end = last < lines->count[c] ? last : lines->count[c];
+    const int32_t step = slot->step[p], depth = slot->depth, low_zeros = slot->low_zeros, count = lines->count[c];
+    const int32_t first = lines->low[c] < 0 ? -lines->low[c] : 0, last = (int32_t)view->x[c].last - lines->low[c];
+    const int32_t end = last < count ? last + 1 : count;
     const uint8_t *source = bzi_kernel_row(slot, view, p, index) + (int64_t)lines->low[c] * step;
-    if (as_bytes && step == 1) {
-        uint8_t *to = (uint8_t *)(void *)lines->samples;
-        memcpy(to + first, source + first, (size_t)(end - first));
-        memset(to, to[first], (size_t)first);
-        memset(to + end, to[end - 1], (size_t)(lines->count[c] - end));
-    } else if (as_bytes) {
-        BZI_KERNEL_SAMPLES(uint8_t, *from);
-    } else {
-        BZI_KERNEL_SAMPLES(float, bzi_kernel_load(from, depth, low_zeros));
-    }
-}
-
-/* Adds weighted samples to a row, or makes it of them. more and taps (1 to 4) are constants. */
-BZI_KERNEL_FN void bzi_kernel_add_columns(float *restrict row, const float *restrict line,
-                                          const int32_t *restrict index, const float *restrict weight, size_t room,
-                                          int kind)
-{
-    const int taps = kind & 7, more = kind & 8;
-    for (size_t i = 0; i < room; i++) {
-        float sum = more ? row[i] : 0.0f;
-        sum += weight[i] * line[index[i]];
-        if (taps > 1)
-            sum += weight[room + i] * line[index[i] + 1];
-        if (taps > 2)
-            sum += weight[2 * room + i] * line[index[i] + 2];
-        if (taps > 3)
-            sum += weight[3 * room + i] * line[index[i] + 3];
-        row[i] = sum;
+    float *floats = lines->samples;
+    uint8_t *bytes = (uint8_t *)(void *)lines->samples;
+    if (as_bytes && step == 1)
+        memcpy(bytes + first, source + first, (size_t)(end - first));
+    for (int32_t i = first; i < end && as_bytes && step != 1; i++)
+        bytes[i] = source[(int64_t)i * step];
+    for (int32_t i = first; i < end && !as_bytes; i++)
+        floats[i] = bzi_kernel_load(source + (int64_t)i * step, depth, low_zeros);
+    for (int32_t i = first > 0 ? 0 : end; i < count; i = i + 1 == first ? end : i + 1) {
+        const int32_t from = i < first ? first : end - 1;
+        if (as_bytes)
+            bytes[i] = bytes[from];
+        else
+            floats[i] = floats[from];
     }
 }
 
 /* The horizontal filter, of samples that are floats. */
 BZI_KERNEL_CPU void bzi_kernel_horizontal(const bzi_kernel_lines *lines, int c, int lerp, float *restrict row)
 {
-    const int32_t taps = lines->taps[c], *restrict index = lines->index[c];
+    const int32_t *restrict index = lines->index[c];
     const size_t room = lines->room;
-    const float *restrict line = lines->samples, *restrict weight = lines->weight[c];
-    for (size_t i = 0; lerp && i < room; i++)
-        row[i] = bzi_kernel_lerp(line[index[i]], line[index[i] + 1], weight[i]);
-#define ADD(taps, more) case (taps) + (more): bzi_kernel_add_columns(row, line, index, weight, room, taps + more); break;
-    for (int32_t k = 0; k < taps && !lerp; k += 4, line += 4, weight += 4 * room) {
-        switch ((taps - k < 4 ? taps - k : 4) + (k ? 8 : 0)) {
-        ADD(2, 0) ADD(3, 0) ADD(4, 0) ADD(1, 8) ADD(2, 8) ADD(3, 8) ADD(4, 8)
-        }
-    }
-#undef ADD
+    const float *restrict w = lines->weight[c], *restrict line = lines->samples;
+    for (size_t i = 0; i < room; i++)
+        row[i] = lerp ? bzi_kernel_lerp(line[index[i]], line[index[i] + 1], w[i]) : w[i] * line[index[i]];
+    for (int32_t k = 1; !lerp && k < lines->taps[c]; k++)
+        for (size_t i = 0; i < room; i++)
+            row[i] += w[(size_t)k * room + i] * line[index[i] + k];
 }
 
-/* Row index of plane p, filtered along x, from those held or made now. */
+/* Row index of plane p, filtered along x: held, or made now. */
 BZI_KERNEL_CPU const float *bzi_kernel_held_row(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
                                                 const bzi_kernel_view *view, int p, int32_t index)
 {
@@ -1450,8 +1426,8 @@ BZI_KERNEL_CPU const float *bzi_kernel_held_row(bzi_kernel_lines *lines, const b
     float *row = lines->ring[p] + (size_t)at * lines->room;
     if (lines->held[p][at] == index)
         return row;
-    lines->held[p][at] = index;
     bzi_kernel_read_row(slot, view, lines, p, index, as_bytes);
+    lines->held[p][at] = index;
 #if BZI_KERNEL_X86
     if (as_bytes && lines->level == 2)
         bzi_kernel_horizontal_512(lines, c, lerp, row);
@@ -1464,8 +1440,8 @@ BZI_KERNEL_CPU const float *bzi_kernel_held_row(bzi_kernel_lines *lines, const b
 }
 
 /* Adds weighted rows to another, or makes it of them. kind is a constant: how many (2 or 4); 8: adds; 16: the last,
- * norm times scale is multiplied. */
-BZI_KERNEL_FN void bzi_kernel_add_rows(float *restrict sums, const float *const row[4], const float w[4], int kind,
+ * multiplied by norm times w[4]. */
+BZI_KERNEL_FN void bzi_kernel_add_rows(float *restrict sums, const float *const row[4], const float w[5], int kind,
                                        const float *restrict norm, size_t room)
 {
     const float *restrict row0 = row[0], *restrict row1 = row[1], *restrict row2 = row[2], *restrict row3 = row[3];
@@ -1492,9 +1468,8 @@ BZI_KERNEL_FN void bzi_kernel_vertical(bzi_kernel_lines *lines, const bzi_kernel
     for (int32_t k = taps.first; k <= taps.last; k += 4) {
         for (int32_t j = 0; j < 4; j++) {
             const int32_t at = k + j <= taps.last ? k + j : taps.last;
-            const int32_t index = bzi_kernel_nearest_of(&taps, view->kind, at);
-            w[j] = k + j <= taps.last ? bzi_kernel_weight(slot->filter, view->kind, &taps, at) : 0.0f;
-            row[j] = bzi_kernel_held_row(lines, slot, view, p, index);
+            w[j] = k + j <= taps.last ? bzi_kernel_weight(&taps, at) : 0.0f;
+            row[j] = bzi_kernel_held_row(lines, slot, view, p, bzi_kernel_nearest_of(&taps, at));
             sum += w[j];
         }
         w[4] = 1.0f / sum;
@@ -1518,87 +1493,6 @@ BZI_KERNEL_FN void bzi_kernel_lerp_rows(bzi_kernel_lines *lines, const bzi_kerne
         row[i] = bzi_kernel_lerp(above[i], below[i], tap.weight);
 }
 
-/* lines->row to colors, then to elements: a loop each, which compilers make vectors of. */
-#define BZI_KERNEL_CONVERT(convert, type)                                                                              \
-    BZI_KERNEL_CPU void convert##_row(void *to, const float *row, int32_t columns)                                     \
-    {                                                                                                                  \
-        type *restrict dst = to;                                                                                       \
-        for (int32_t i = 0; i < columns; i++)                                                                          \
-            dst[i] = convert(row[i]);                                                                                  \
-    }
-BZI_KERNEL_CONVERT(bzi_kernel_float, float)
-BZI_KERNEL_CONVERT(bzi_kernel_half, uint16_t)
-BZI_KERNEL_CONVERT(bzi_kernel_bfloat, uint16_t)
-BZI_KERNEL_CONVERT(bzi_kernel_byte, uint8_t)
-
-BZI_KERNEL_FN void bzi_kernel_convert_row(const bzi_kernel_slot *slot, uint32_t flags, const float *const mean[3],
-                                          float *const color[3], int32_t columns)
-{
-    const bzi_kernel_slot local = *slot;       /* the compiler knows that storing pixels does not change it */
-    const float *restrict mean0 = mean[0], *restrict mean1 = mean[1], *restrict mean2 = mean[2];
-    float *restrict r = color[0], *restrict g = color[1], *restrict b = color[2];
-    for (int32_t i = 0; i < columns; i++) {
-        const int has = flags & BZI_KERNEL_MEAN ? 1 : 0;
-        float c[3] = { r[i], g[i], b[i] };
-        const float m[3] = { has ? mean0[i] : 0.0f, has ? mean1[i] : 0.0f, has ? mean2[i] : 0.0f };
-        bzi_kernel_color_convert(&local, flags, m, c);
-        r[i] = c[0];
-        g[i] = c[1];
-        b[i] = c[2];
-    }
-}
-
-BZI_KERNEL_CPU void bzi_kernel_colors(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,
-                                      const bzi_kernel_output *out, const float *const mean[3], uint8_t *const to[3])
-{
-    const int32_t columns = lines->end - lines->first;
-    for (int p = 0; p < 3; p++)
-        memcpy(lines->color[p], lines->row[p], (size_t)columns * sizeof(float));
-#define CONVERT(flags) case flags: bzi_kernel_convert_row(slot, flags, mean, lines->color, columns); break;
-    switch ((slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY)) | (out->mean ? BZI_KERNEL_MEAN : 0)) {
-    CONVERT(0) CONVERT(1) CONVERT(2) CONVERT(3)
-    default: bzi_kernel_convert_row(slot, slot->flags | BZI_KERNEL_MEAN, mean, lines->color, columns); break;
-    }
-#undef CONVERT
-    for (uint32_t p = 0; p < out->channels; p++)
-        BZI_KERNEL_BY_TYPE(out->dtype, row, to[p], lines->color[p], columns);
-}
-
-/* Elements of an output row to where they do not lie side by side: in pixels, or below each other. */
-#define BZI_KERNEL_SCATTER(name, type)                                                                                 \
-    BZI_KERNEL_CPU void name(uint64_t address, const bzi_kernel_output *out, uint8_t *const from[3], int32_t columns,  \
-                             int avx2)                                                                                 \
-    {                                                                                                                  \
-        type *restrict dst = (type *)(uintptr_t)address;                                                               \
-        const type *restrict c[3] = { (type *)(void *)from[0], (type *)(void *)from[1], (type *)(void *)from[2] };     \
-        const int is_pixel = out->stride_x == 3 && out->stride_c == 1 && out->channels == 3;                           \
-        const int32_t done = sizeof(type) == 1 && is_pixel && avx2 ? bzi_kernel_pixels_avx2(address, from, columns) : 0;\
-        for (int32_t x = done; is_pixel && x < columns; x++) {                                                         \
-            dst[(int64_t)x * 3] = c[0][x];                                                                             \
-            dst[(int64_t)x * 3 + 1] = c[1][x];                                                                         \
-            dst[(int64_t)x * 3 + 2] = c[2][x];                                                                         \
-        }                                                                                                              \
-        for (uint32_t p = 0; !is_pixel && p < out->channels; p++)                                                      \
-            for (int32_t x = 0; x < columns; x++)                                                                      \
-                dst[p * out->stride_c + x * out->stride_x] = c[p][x];                                                  \
-    }
-BZI_KERNEL_SCATTER(bzi_kernel_scatter_1, uint8_t)
-BZI_KERNEL_SCATTER(bzi_kernel_scatter_2, uint16_t)
-BZI_KERNEL_SCATTER(bzi_kernel_scatter_4, uint32_t)
-
-BZI_KERNEL_CPU void bzi_kernel_scatter(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,
-                                       const bzi_kernel_output *out, int32_t y, uint8_t *const from[3])
-{
-    const int32_t shift = bzi_kernel_element_shift(out), columns = lines->end - lines->first;
-    const uint64_t address = slot->dst + ((uint64_t)(y * out->stride_y + lines->first * out->stride_x) << shift);
-    if (shift == 2)
-        bzi_kernel_scatter_4(address, out, from, columns, lines->level);
-    else if (shift == 1)
-        bzi_kernel_scatter_2(address, out, from, columns, lines->level);
-    else
-        bzi_kernel_scatter_1(address, out, from, columns, lines->level);
-}
-
 /* Sums of rows for the output row at v. */
 BZI_KERNEL_FN void bzi_kernel_sums(const bzi_kernel_slot *slot, const bzi_kernel_view *view, bzi_kernel_lines *lines,
                                    float v)
@@ -1610,7 +1504,6 @@ BZI_KERNEL_FN void bzi_kernel_sums(const bzi_kernel_slot *slot, const bzi_kernel
             bzi_kernel_vertical(lines, slot, view, p, v);
 }
 
-/* The same as more lanes. */
 #if BZI_KERNEL_X86
 BZI_KERNEL_AVX2 void bzi_kernel_sums_256(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                          bzi_kernel_lines *lines, float v)
@@ -1625,7 +1518,37 @@ BZI_KERNEL_AVX512 void bzi_kernel_sums_512(const bzi_kernel_slot *slot, const bz
 }
 #endif
 
-/* The mean picture's rows. */
+/* Colors of an output row without instructions of x86-64. */
+BZI_KERNEL_CPU void bzi_kernel_colors(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,
+                                      const bzi_kernel_output *out, int32_t y)
+{
+    const uint32_t flags = (slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY)) | (out->mean ? BZI_KERNEL_MEAN : 0);
+    for (int32_t x = lines->first; x < lines->end; x++) {
+        const int32_t i = x - lines->first;
+        const float mean[3] = { lines->mean[0][i], lines->mean[1][i], lines->mean[2][i] };
+        float c[3] = { lines->row[0][i], lines->row[1][i], lines->row[2][i] };
+        bzi_kernel_color_convert(slot, flags, mean, c);
+        bzi_kernel_store(slot, out, x, y, c);
+    }
+}
+
+/* Elements of a row, of 1 << shift bytes, to where they do not lie side by side; shift is a constant. */
+BZI_KERNEL_FN void bzi_kernel_scatter(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,
+                                      const bzi_kernel_output *out, int32_t y, int shift)
+{
+    const int64_t step = out->stride_x << shift, columns = lines->end - lines->first;
+    uint8_t *to = (uint8_t *)(uintptr_t)slot->dst + ((y * out->stride_y + lines->first * out->stride_x) << shift);
+    int64_t done = 0;
+    if (out->stride_x == 3 && out->stride_c == 1 && out->channels == 3)
+        done = bzi_kernel_interleave(to, lines, columns << shift) >> shift;
+    for (uint32_t p = 0; p < out->channels; p++, to += out->stride_c << shift) {
+        const uint8_t *from = (const uint8_t *)(const void *)lines->color[p];
+        for (int64_t i = done; i < columns; i++)
+            memcpy(to + i * step, from + (i << shift), (size_t)1 << shift);
+    }
+}
+
+/* The mean picture's pixels of row y. */
 BZI_KERNEL_CPU void bzi_kernel_read_mean(const bzi_kernel_lines *lines, const bzi_kernel_output *out, int32_t y)
 {
     const float *plane = (const float *)(uintptr_t)out->mean;
@@ -1639,36 +1562,42 @@ BZI_KERNEL_CPU void bzi_kernel_read_mean(const bzi_kernel_lines *lines, const bz
 BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                        bzi_kernel_lines *lines, const bzi_kernel_output *out, int32_t y, float v)
 {
-    const int direct = out->stride_x == 1;
-    const float *const mean[3] = { lines->mean[0], lines->mean[1], lines->mean[2] };
+    const int32_t shift = bzi_kernel_element_shift(out);
     uint8_t *to[3];
-    for (uint32_t p = 0; p < 3; p++) {
-        const int64_t at = (y * out->stride_y + p * out->stride_c + lines->first) * (1 << bzi_kernel_element_shift(out));
-        to[p] = direct && p < out->channels ? (uint8_t *)(uintptr_t)(slot->dst + (uint64_t)at) :
-                                              (uint8_t *)(void *)lines->color[p];
-    }
+    for (uint32_t p = 0; p < 3; p++)
+        to[p] = out->stride_x == 1 ? (uint8_t *)(uintptr_t)slot->dst +
+                                         ((y * out->stride_y + p * out->stride_c + lines->first) << shift) :
+                                     (uint8_t *)(void *)lines->color[p];
     if (out->mean)
         bzi_kernel_read_mean(lines, out, y);
 #if BZI_KERNEL_X86
     if (lines->level == 2) {
         bzi_kernel_sums_512(slot, view, lines, v);
-        bzi_kernel_colors_512(slot, lines, out, mean, to);
+        bzi_kernel_colors_512(slot, lines, out, to);
     } else if (lines->level) {
         bzi_kernel_sums_256(slot, view, lines, v);
-        bzi_kernel_colors_256(slot, lines, out, mean, to);
+        bzi_kernel_colors_256(slot, lines, out, to);
     }
 #endif
     if (!lines->level) {
         bzi_kernel_sums(slot, view, lines, v);
-        bzi_kernel_colors(slot, lines, out, mean, to);
+        bzi_kernel_colors(slot, lines, out, y);
+    } else if (out->stride_x != 1 && shift == 2) {
+        bzi_kernel_scatter(slot, lines, out, y, 2);
+    } else if (out->stride_x != 1 && shift == 1) {
+        bzi_kernel_scatter(slot, lines, out, y, 1);
+    } else if (out->stride_x != 1) {
+        bzi_kernel_scatter(slot, lines, out, y, 0);
     }
-    if (!direct)
-        bzi_kernel_scatter(slot, lines, out, y, to);
 }
 
 BZI_KERNEL_CPU void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view, bzi_kernel_lines *lines,
                                     const bzi_kernel_output *out)
 {
+    const int shift = bzi_kernel_element_shift(out);
+    memset(lines->place, -1, sizeof lines->place);
+    for (int i = 0; i < 48; i++)
+        lines->place[i / 16][(i >> shift) % 3][i % 16] = (int8_t)(((i >> shift) / 3 << shift) + i % (1 << shift));
     for (int32_t y = 0; y < out->height; y++) {
         float u, v;
         bzi_kernel_map(slot->h, 0, y, &u, &v);
@@ -1690,13 +1619,13 @@ BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const 
         return 0;
     bzi_kernel_slot local = *slot;
     bzi_kernel_output to = *out;
-    bzi_kernel_turn(&local, &to);
+    const int turned = bzi_kernel_turn(&local, &to);
     const bzi_kernel_view view = bzi_kernel_view_of(&local);
     bzi_kernel_lines lines;
     if (!bzi_kernel_plan(&lines, &local, &view, to.width, workspace))
         return 0;
     lines.level = bzi_kernel_level();
-    lines.turned = slot->h[0] != local.h[0] || slot->h[4] != local.h[4];
+    lines.turned = turned;
     bzi_kernel_rows(&local, &view, &lines, &to);
     return 1;
 }

@@ -309,6 +309,24 @@ static oracle_axis oracle_weights(const bzi_kernel_slot *slot, double t, double 
     return axis;
 }
 
+/* The length of a gradient as the kernel approximates it. */
+static double oracle_length(double a, double b)
+{
+    double longer = fmax(fabs(a), fabs(b)), shorter = fmin(fabs(a), fabs(b));
+    return longer > 0 ? longer + shorter * shorter / (2 * longer + (sqrt(2) - 1) * shorter) : 0;
+}
+
+/* The filter of an axis and what it widens by. Chroma of fewer samples than luma is interpolated linearly if the warp does
+ * not shrink it; if it does, linear and area widen as if it had been interpolated to luma's size before. */
+static double oracle_filter(bzi_kernel_slot *slot, int shift, double shrink)
+{
+    const double s = shrink / (1 << shift);
+    const int is_ramp = slot->filter <= BZI_KERNEL_AREA && slot->filter != BZI_KERNEL_CUBIC;
+    if (shift && s <= 1 && slot->filter != BZI_KERNEL_AREA)
+        slot->filter = BZI_KERNEL_LINEAR;
+    return shift && shrink > 1 && is_ramp ? oracle_length(1, s) : s;
+}
+
 /* Of frame coordinates x, y, where the warp shrinks by shrink[]. */
 static double oracle_plane(const bzi_kernel_slot *slot, int p, double x, double y, const double shrink[2])
 {
@@ -324,19 +342,14 @@ static double oracle_plane(const bzi_kernel_slot *slot, int p, double x, double 
     }
     x = slot->left && p ? x / (1 << sx) : (x + 0.5) / (1 << sx) - 0.5;
     y = slot->top && p ? y / (1 << sy) : (y + 0.5) / (1 << sy) - 0.5;
-    oracle_axis ax = oracle_weights(&at, x, shrink[0] / (1 << sx), slot->x0 >> sx, slot->x1 >> sx);
-    oracle_axis ay = oracle_weights(&at, y, shrink[1] / (1 << sy), slot->y0 >> sy, slot->y1 >> sy);
+    bzi_kernel_slot of_x = at, of_y = at;
+    const double wide_x = oracle_filter(&of_x, sx, shrink[0]), wide_y = oracle_filter(&of_y, sy, shrink[1]);
+    oracle_axis ax = oracle_weights(&of_x, x, wide_x, slot->x0 >> sx, slot->x1 >> sx);
+    oracle_axis ay = oracle_weights(&of_y, y, wide_y, slot->y0 >> sy, slot->y1 >> sy);
     for (int j = ay.low; j <= ay.high; j++)
         for (int i = ax.low; i <= ax.high; i++)
             sum += ax.weight[i] * ay.weight[j] * oracle_fetch(slot, p, i, j);
     return sum;
-}
-
-/* The length of a gradient as the kernel approximates it. */
-static double oracle_length(double a, double b)
-{
-    double longer = fmax(fabs(a), fabs(b)), shorter = fmin(fabs(a), fabs(b));
-    return longer > 0 ? longer + shorter * shorter / (2 * longer + (sqrt(2) - 1) * shorter) : 0;
 }
 
 /* What filters widen by where x, y is mapped to u, v. */
