@@ -70,7 +70,7 @@ endif
 
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 
-.PHONY: all deps demo test test-all asan tsan fuzz bench bench-peers bench-codecs gpu-check gpu-bench gpu-data dist install uninstall clean what
+.PHONY: all deps demo test test-all asan tsan fuzz bench bench-model bench-peers bench-codecs gpu-check gpu-bench gpu-data dist install uninstall clean what
 
 all: what $(LIB) $(PROGRAMS)
 
@@ -159,6 +159,9 @@ fuzz: $(PTX) | $(BUILD)
 PHOTOS ?= $(BUILD)/bench/pictures
 bench: all $(BUILD)/bench/open $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
 	@sh tests/make/bench.sh $(BUILD) $(PHOTOS)
+# Which numbers of sessions and surfaces suit a driver that costs what is written in tests/bench_sessions.c: a table, in five minutes.
+bench-model: $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
+	@LD_LIBRARY_PATH=$(BUILD)/bench BENZINA_NVDEC_CHECK=0 $(BUILD)/bench/sessions --model tests/data/mini_h265.bzna 1
 # This library beside torchvision, DALI, FFCV, WebDataset and MXNet, as far as PYTHON has them; and what each codec of bzna pack costs.
 # PICTURES=DIR: class folders of JPEG files instead of pictures that are made. Their settings stand at the top of the scripts.
 PYTHON ?= python3
