@@ -178,11 +178,11 @@ $(BUILD)/bench/lib%.so.1: tests/null_driver.c tests/null_driver.h
 # clang and NVIDIA's headers are, and gpu-data, where an encoder is, makes what they compare and measure with (PHOTOS=DIR: of pictures of yours).
 $(BUILD)/gpu/%: tests/%.c tests/test.h tests/known.h tests/gate.h benzina.c benzina.h benzina_kernels.cu $(PTX)
 	@mkdir -p $(BUILD)/gpu
-	$(CC) $(BASE_CFLAGS:-O3=-O2) -DBENZINA_NO_AVCODEC $(if $(GPU_JPEG),$(shell pkg-config --cflags libjpeg),-DBENZINA_NO_JPEG) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(GPU_JPEG) -lm -lpthread -ldl
+	$(CC) $(BASE_CFLAGS:-O3=-O2) -DBENZINA_NO_AVCODEC $(if $(filter %_bench,$(if $(GPU_JPEG),$@)),$(shell pkg-config --cflags libjpeg),-DBENZINA_NO_JPEG) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(if $(filter %_bench,$@),$(GPU_JPEG)) -lm -lpthread -ldl
 $(BUILD)/gpu/gpu_record: tests/gpu_check.c tests/test.h tests/known.h tests/gate.h benzina.c benzina.h benzina_kernels.cu $(PTX)
 	@mkdir -p $(BUILD)/gpu
 	$(CC) $(BASE_CFLAGS:-O3=-O2) $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS)
-# JPEG by NVDEC is compared with libjpeg-turbo's, where that can be linked into them.
+# gpu_bench compares JPEG by NVDEC with libjpeg-turbo's, where that can be linked into it. In gpu_check nothing but NVDEC decodes.
 GPU_JPEG   := $(if $(HAVE_JPEG),$(wildcard $(shell pkg-config --variable=libdir libjpeg)/libjpeg.a))
 GPU_BUILDS := $(if $(HAVE_CUDA),$(shell command -v $(firstword $(CC))))
 gpu-check: $(if $(GPU_BUILDS),$(BUILD)/gpu/gpu_check)

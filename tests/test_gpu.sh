@@ -80,10 +80,12 @@ json and_the_report_says_which "$T/broken/gpu/report.json" "s['environment']['st
 check a_section_without_time_is_left_out says "left out" broken sh tests/gpu.sh all --scale 0.05 --budget 3 --only "environment peers"
 
 # A frame that is not as it should be: where, and what the parser made of it.
+cp "$T/gpu/data/expected.txt" "$T/gpu/data/rows.txt" "$T/"
 sed 's/^frame main10.mp4 1 ..../frame main10.mp4 1 beef/' "$T/gpu/data/expected.txt" > "$T/expected" && mv "$T/expected" "$T/gpu/data/expected.txt"
 sed '/^rows main10.mp4 - 1 1 /s/....$/beef/' "$T/gpu/data/rows.txt" > "$T/rows" && mv "$T/rows" "$T/gpu/data/rows.txt"
 check a_wrong_frame_is_a_failure sh -c "! (BUILD=$T LD_LIBRARY_PATH=$BUILD/tests/fake sh tests/gpu.sh check --only frames_of_every_kind)"
 cp "$T/log" "$T/wrong.log"
 check and_is_located sh -c "cat $T/wrong.log; grep -qF 'plane 1 differs in, columns 255 to 255 (1 of 256)' $T/wrong.log"
+mv "$T/expected.txt" "$T/rows.txt" "$T/gpu/data/"
 check with_the_parameters_of_its_picture sh -c "grep -qF 'CUVIDPICPARAMS of this picture, ' $T/wrong.log && grep -qF 'CUVIDEOFORMAT of a parser' $T/wrong.log"
 finish

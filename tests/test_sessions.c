@@ -3927,6 +3927,11 @@ TEST(which_jpegs_are_nvdecs_the_file_and_the_devices_limits_say)
             loader.jpeg.supported = 1;
             CHECK_EQ(bzi_loader_is_nvdec_jpeg(&loader, BZNA_CODEC_JPEG, &format), i == 0 && k == 0);
             CHECK_EQ(bzi_loader_is_nvdec_jpeg(&loader, BZNA_CODEC_H265, &format), 0);
+            for (size_t at = 0; at + 1 < span.size; at++)   /* the same picture, called extended sequential */
+                if (bytes[at] == 0xff && bytes[at + 1] == 0xc0)
+                    bytes[at + 1] = 0xc1;
+            REQUIRE(bzi_jpeg_inspect(span, &format, &err) == BZNA_OK);
+            CHECK_EQ(bzi_loader_is_nvdec_jpeg(&loader, BZNA_CODEC_JPEG, &format), 0);
         }
 }
 
