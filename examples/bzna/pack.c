@@ -108,7 +108,7 @@ static int encode_and_write(pack_output *out, const pack_settings *s)
     progress.first = out->done;
     progress.is_json = o->json != 0;
     while (result == EXIT_OK && out->done < out->files->count && !interrupted) {
-        pack_result picture = { NULL };
+        pack_result picture = { .reason = NULL };
         int status = pack_workers_next(workers, &picture);
         if (status == EXIT_OK) status = pack_output_add(out, &picture);
         if (status != PACK_AGAIN) result = status;
