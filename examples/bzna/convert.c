@@ -233,8 +233,8 @@ static char *record_write(conversion *c, uint64_t index, const sample_file *f)
     float label = f->target == BZNA_TARGET_NONE ? -1.f : (float)f->target;
     uint32_t bits, kind = 0;
     if (size >> 29) return tool_format("a record has less than 512 MiB");
-    if ((int64_t)label != f->target) return tool_format("the target %" PRId64 " is no number of 32-bit floating point",
-                                                        f->target);
+    if (f->target > 16777216 || f->target < -16777216)
+        return tool_format("the target %" PRId64 " is no whole number of 32-bit floating point", f->target);
     uint8_t *data = tool_checked(calloc(1, size));
     memcpy(&bits, &label, 4);
     put_le(data + 4, bits, 4);
@@ -289,7 +289,8 @@ static char *sample_write(conversion *c, uint64_t index, sample_file *f)
 {
     bzna_error err = tool_empty_error();
     if (bzna_dataset_target(c->archive.dataset, index, &f->target, &err) < 0 ||
-        archive_filename(&c->archive, index, &f->name_buffer, &f->name, &err) < 0) return tool_format("%s", err.message);
+        archive_filename(&c->archive, index, &f->name_buffer, &f->name, &err) < 0)
+        return tool_format("%s", err.message);
     char *reason = picture_bytes(c, index, f);
     if (reason) return reason;
     return c->kind == TO_FOLDER ? folder_write(c, index, f) : c->kind == TO_TAR ? tar_write(c, index, f)
