@@ -1,5 +1,5 @@
 #!/bin/sh
-# test_assemble.sh - bzna merge, append, subset, split, diff, and index of archives: coded samples in new archives
+# test_assemble.sh - bzna merge, append, subset, split, diff, index of archives, convert, extract
 # shellcheck disable=SC2012,SC2046,SC2059
 . tests/tool.sh
 
@@ -137,10 +137,56 @@ extract_tests() {
     refused 2 "--as" "a format that there is not" "$bzna" extract "$t/all.bzna" 2 -o - --as gif
 }
 
+# What is converted there and back is what it was: the library reads what the tool writes, and tar lists it.
+convert_tests() {
+    mkdir -p "$t/photos/ants" "$t/photos/bees"
+    oriented_jpeg 1 >"$t/photos/ants/a.jpg"
+    oriented_jpeg 6 >"$t/photos/bees/b.jpg"
+    # The bytes that begin a RecordIO record, at every alignment, in a comment.
+    { printf '\377\330\377\376\000\031'; for _ in 1 2 3 4; do printf '\012\043\327\316x'; done; printf 'xxx'; oriented_jpeg 1 | tail -c +3; } >"$t/photos/bees/c.jpg"
+    expect 0 "convert a folder to a tar" "$bzna" convert "$t/photos" -o "$t/p.tar"
+    same "the tar has a picture and a class for each" "$(tar -tf "$t/p.tar" 2>&1 | tr '\n' ' ')" "a.jpg a.cls b.jpg b.cls c.jpg c.cls "
+    same "the library reads its keys and targets" "$(names "$t/p.tar" | tr -d '\n')" "$("$bzna" list "$t/p.tar" | awk 'NR > 1 { printf "%s%s ", $2, $NF }')"
+    expect 0 "convert a tar to a .rec" "$bzna" convert "$t/p.tar" -o "$t/p.rec"
+    expect 0 "verify --decode of the .rec" "$bzna" verify --decode "$t/p.rec"
+    for i in 0:ants/a 1:bees/b 2:bees/c; do
+        run "$bzna" extract "$t/p.rec" ${i%:*} -o "$t/x.jpg"
+        if cmp -s "$t/x.jpg" "$t/photos/${i#*:}.jpg"; then pass; else fail "${i#*:} comes out of a .rec as it went in"; fi
+        run "$bzna" extract "$t/p.tar" ${i%:*} -o "$t/x.jpg"
+        if cmp -s "$t/x.jpg" "$t/photos/${i#*:}.jpg"; then pass; else fail "${i#*:} comes out of a tar as it went in"; fi
+    done
+    same "targets are the labels" "$("$bzna" list "$t/p.rec" | awk 'NR > 1 { printf "%s ", $2 }')" "0 1 1 "
+    mv "$t/p.idx" "$t/written.idx"
+    expect 0 "bzna index of the .rec" "$bzna" index "$t/p.rec"
+    same "the index is the one that was written" "$(awk '{ print $2 }' "$t/written.idx" | tr '\n' ' ')" "$(awk '{ print $2 }' "$t/p.idx" | tr '\n' ' ')"
+    expect 0 "convert a tar to a folder" "$bzna" convert "$t/p.tar" -o "$t/folder/"
+    same "the folder has a folder for each class" "$(cd "$t/folder" && find . -name '*.jpg' | sort | tr '\n' ' ')" "./0/a.jpg ./1/b.jpg ./1/c.jpg "
+    if cmp -s "$t/folder/1/c.jpg" "$t/photos/bees/c.jpg"; then pass; else fail "a file is as it was"; fi
+    expect 0 "convert a tar to an archive" "$bzna" convert "$t/p.tar" -o "$t/p.bzna"
+    expect 0 "verify --decode of the archive" "$bzna" verify --decode "$t/p.bzna"
+    expect 0 "convert an archive to a folder" "$bzna" convert "$t/p.bzna" -o "$t/folder2/"
+    if diff -r "$t/folder" "$t/folder2" >/dev/null; then pass; else fail "an archive of JPEG gives the folder that it was made of" "$(diff -r "$t/folder" "$t/folder2")"; fi
+    expect 0 "convert frames of video to a tar" "$bzna" convert "$t/splits.bzna" -o "$t/v.tar"
+    same "names that are not unique get numbers" "$(tar -tf "$t/v.tar" | head -n 3 | tr '\n' ' ')" "000000000_a.jpg 000000000_a.cls 000000001_b.jpg "
+    expect 0 "they decode" "$bzna" verify --decode "$t/v.tar"
+    expect 0 "convert to shards" "$bzna" convert "$t/splits.bzna" -o "$t/s.tar" --shard-size 4 --shuffle --seed 3
+    expect 0 "the same again" "$bzna" convert "$t/splits.bzna" -o "$t/r.tar" --shard-size 4 --shuffle --seed 3
+    same "shards are numbered" "$(cd "$t" && echo s-*.tar)" "s-000000.tar s-000001.tar s-000002.tar"
+    if cmp -s "$t/s-000001.tar" "$t/r-000001.tar"; then pass; else fail "the same seed gives the same order"; fi
+    order=$(for i in 0 1 2; do tar -tf "$t/s-00000$i.tar" | grep jpg; done | tr '\n' ' ')
+    own=$(tar -tf "$t/v.tar" | grep jpg | tr '\n' ' ')
+    same "all samples are there" "$(echo "$order" | tr ' ' '\n' | grep . | sort | tr '\n' ' ')" "$own"
+    if [ "$order" != "$own" ]; then pass; else fail "they are in another order" "$order"; fi
+    refused 1 "already exists" "convert does not replace" "$bzna" convert "$t/p.tar" -o "$t/p.rec"
+    refused 2 "-o must be a name in" "what is to be written is not clear" "$bzna" convert "$t/p.tar" -o "$t/x.zip"
+    refused 2 "--shard-size and --shuffle" "shards of an archive" "$bzna" convert "$t/p.tar" -o "$t/x.bzna" --shuffle
+}
+
 prepare
 split_tests
 merge_tests
 diff_tests
 recover_tests
 extract_tests
+convert_tests
 finish

@@ -49,7 +49,7 @@ interrupt() {
 }
 
 kill_tests() {
-    kills=0 runs=0 completed=0 bad= resumed_from=
+    kills=0 runs=0 completed=0 bad='' resumed_from=''
     while [ $kills -lt 50 ] && [ $runs -lt 400 ]; do
         runs=$((runs + 1))
         "$bzna" pack "$t/in" -o "$t/x.bzna" --preset ultrafast --resume >"$t/log" 2>&1 &   # "pack &" is a shell's number
@@ -144,6 +144,9 @@ power_tests() {
     cp "$t/cut" "$t/x.bzna.partial.log"
     resumed "a line of the log is damaged"
     interrupt KILL 20
+    cat "$t/whole.bzna" "$t/whole.bzna" >>"$t/x.bzna.partial"
+    resumed "there is more than the log tells"
+    interrupt KILL 20
     rm "$t/x.bzna.partial.log"
     refuses "has no log beside it" "a partial file without a log"
     echo "not to be lost" >"$t/x.bzna"
@@ -199,9 +202,9 @@ struck() {
     "$bzna" pack "$t/drawn" -o "$t/y.bzna" --jobs 1 --preset slow >"$t/out" 2>"$t/err" &
     wait_done "$t/y.bzna.partial.log" 1
     child=$(children $!)
-    kill -STOP $child
-    kill "-$1" $child
-    kill -CONT $child 2>/dev/null
+    kill -STOP "$child"
+    kill "-$1" "$child"
+    kill -CONT "$child" 2>/dev/null
     ended=0
     wait $! || ended=$?
 }

@@ -221,7 +221,8 @@ int archive_find_sample(const archive *a, const char *argument, uint64_t *index)
         if (archive_filename(a, i, &buffer, &name, NULL) < 0 || !name || strcmp(name, argument)) continue;
         if (found++ == 0) *index = i;
         else if (found == 2)
-            tool_error("\"%s\": samples %" PRIu64 " and %" PRIu64 " have that name: give an index", argument, *index, i);
+            tool_error("\"%s\": samples %" PRIu64 " and %" PRIu64 " have that name: give an index", argument, *index,
+                       i);
     }
     free(buffer.data);
     if (!found) tool_error("\"%s\": neither an index, a number from 0, nor the name of a sample", argument);

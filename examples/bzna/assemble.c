@@ -222,7 +222,8 @@ static int concatenate(const tool_options *o, const char *path)
     if (result == EXIT_OK) {
         result = assembly_open(&a, o, path);
         a.progress = tool_progress_start("samples", total);
-        for (int i = 0; i < opened && result == EXIT_OK; i++) result = range_add(&a, &parts[i], 0, parts[i].archive.count);
+        for (int i = 0; i < opened && result == EXIT_OK; i++)
+            result = range_add(&a, &parts[i], 0, parts[i].archive.count);
         tool_progress_end(&a.progress);
         if (result == EXIT_OK) result = assembly_finish(&a);
         assembly_close(&a, result);

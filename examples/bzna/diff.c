@@ -98,7 +98,7 @@ int tool_run_diff(const tool_options *o)
     side_close(&b);
     if (!differing && x == y) return EXIT_OK;
     if (x != y)
-        return tool_error("%" PRIu64 " samples and %" PRIu64 "; of the first %" PRIu64 ", %" PRIu64 " differ", x, y, count,
-                          differing);
+        return tool_error("%" PRIu64 " samples and %" PRIu64 "; of the first %" PRIu64 ", %" PRIu64 " differ", x, y,
+                          count, differing);
     return tool_error("%" PRIu64 " of %" PRIu64 " samples differ", differing, count);
 }

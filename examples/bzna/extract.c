@@ -256,7 +256,7 @@ static int write_jpeg(const extraction *x)
                               .frame_step_px = 16 };
     const pack_file sample = { .path = x->options->operand[0], .archive = x->archive, .index = x->index,
                                .track = x->track };
-    pack_encoded jpeg = { NULL }, none = { NULL };
+    pack_encoded jpeg = { .packet = NULL }, none = { .packet = NULL };
     char *reason = pack_encode_file(&s, &sample, &jpeg, &none);
     int result = reason ? tool_error("%s: sample %" PRIu64 ": %s", sample.path, x->index, reason)
                         : write_bytes(x->options->out, jpeg.packet->data, (size_t)jpeg.packet->size);

@@ -138,7 +138,8 @@ static const tool_option pack_options[] = {
       "numeric numbers class folders as 0, 1, 2, 10; text as 0, 1, 10, 2\n"
       "(default: text, with a warning if the two differ)" },
     { "report", 0, KIND_TEXT, FIELD(report), 0, 0, "FILE", NULL,
-      "PSNR and SSIM of every picture, and what was left out: .json, or .html\nwith the worst 20 beside their sources" },
+      "PSNR and SSIM of every picture, and what was left out: .json, or .html\n"
+      "with the worst 20 beside their sources" },
     OPTION_FLAG("resume", resume, "go on with an interrupted run: only what it has not done is encoded"),
     OPTION_FLAG("overwrite", overwrite, "replace OUT.bzna if it exists, and what an interrupted run has left"),
     OPTION_JSON, OPTION_END
@@ -154,6 +155,15 @@ static const tool_option subset_options[] = {
     { "class", 0, KIND_TEXT, FIELD(class_name), 0, 0, "NAME", NULL, "a class, by its name or its number" },
     OPTION_OVERWRITE, OPTIONS_DATASET, OPTION_JSON, OPTION_END
 };
+static const tool_option convert_options[] = {
+    { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "OUT", NULL, "what to write: OUT/, OUT.tar, OUT.rec or OUT.bzna" },
+    { "shard-size", 0, KIND_INTEGER, FIELD(shard_size), 1, 1e12, "N", NULL,
+      "samples a file: OUT-000000.tar and so on" },
+    OPTION_FLAG("shuffle", shuffle, "in an order of chance, the same for the same --seed"),
+    { "seed", 0, KIND_INTEGER, FIELD(seed), 0, 9.2e18, "N", "1", "of that order" },
+    { "quality", 0, KIND_INTEGER, FIELD(quality), 1, 100, "N", "95", "of JPEG that frames of video become" },
+    OPTION_OVERWRITE, OPTIONS_DATASET, OPTION_JSON, OPTION_END
+};
 static const tool_option split_options[] = {
     OPTION_OUT,
     { "parts", 0, KIND_INTEGER, FIELD(parts), 1, 99999, "N", NULL, "how many archives" },
@@ -161,7 +171,8 @@ static const tool_option split_options[] = {
 };
 static const tool_option dataset_options[] = { OPTIONS_DATASET, OPTION_JSON, OPTION_END };
 static const tool_option extract_options[] = {
-    { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "FILE", NULL, "the file to write, - for standard output; its extension selects the format" },
+    { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "FILE", NULL,
+      "the file to write, - for standard output; its extension selects the format" },
     { "as", 0, KIND_TEXT, FIELD(as), 0, 0, "png|ppm|yuv|jpg|h265|h264|obu", NULL,
       "the format, whatever the file's name is (default of standard output: png)" },
     OPTION_TRACK("the picture of the sample to extract: its field, image or thumb\n"
@@ -238,7 +249,8 @@ static const tool_command commands[] = {
       "was not interrupted. Files count as the same while their names, sizes, times of modification and classes\n"
       "are. --resume without anything to go on with begins.\n\n"
       "Exit status: 0 all files packed; 1 some files left out, or an error; 2 bad command line, or OUT.bzna or\n"
-      "what an interrupted run has left exists, and neither --resume nor --overwrite says what to do.", OPERANDS_ANY, pack_options, tool_run_pack },
+      "what an interrupted run has left exists, and neither --resume nor --overwrite says what to do.",
+      OPERANDS_ANY, pack_options, tool_run_pack },
     { "info", "DATA", "what a data set is",
       DATA_HELP
       "Prints what kind of data set it is, its size in bytes, the numbers of samples, of targets and of classes with\n"
@@ -257,7 +269,8 @@ static const tool_command commands[] = {
       1, dataset_options, tool_run_list },
     { "extract", "DATA INDEX|NAME", "one picture or field of a data set",
       DATA_HELP
-      "Extracts sample INDEX, from 0, or the one whose file name NAME is. The extension of -o's file selects the format:\n"
+      "Extracts sample INDEX, from 0, or the one whose file name NAME is. The extension of -o's file selects the\n"
+      "format:\n"
       "  .png .ppm            the picture in RGB, upright, without padding\n"
       "  .yuv                 the planes of the decoded frame, padding included, one after the other: Y, Cb, Cr, or\n"
       "                       G, B, R of what is coded in RGB\n"
@@ -295,18 +308,24 @@ static const tool_command commands[] = {
       "Where NVDEC decodes, only the loader is measured, including all work on the device.",
       1, bench_options, tool_run_bench },
     { "merge", "DATA... -o OUT.bzna", "one archive of several, without encoding",
-      "Copies the samples of all data sets, one behind the other, into an archive: pictures as they are coded, targets,\n"
-      "names, splits. What an archive cannot hold (a PNG in a tar) is left out, by name: bzna pack encodes it.",
+      "Copies the samples of all data sets, one behind the other, into an archive: pictures as they are coded,\n"
+      "targets, names, splits. What an archive cannot hold (a PNG in a tar) is left out, by name: bzna pack encodes\n"
+      "it.",
       OPERANDS_SOME, merge_options, tool_run_merge },
     { "append", "ARCHIVE DATA...", "add the samples of data sets to an archive",
-      "Writes ARCHIVE.partial, with the samples of ARCHIVE and of all others behind them, as bzna merge does, and puts\n"
-      "it in ARCHIVE's place when it is complete.", OPERANDS_SOME, dataset_options, tool_run_append },
+      "Writes ARCHIVE.partial, with the samples of ARCHIVE and of all others behind them, as bzna merge does, and\n"
+      "puts it in ARCHIVE's place when it is complete.", OPERANDS_SOME, dataset_options, tool_run_append },
     { "subset", "DATA -o OUT.bzna", "an archive of some samples, without encoding",
       "Copies samples as bzna merge does: those whose numbers a file has, in its order, or those of a class.",
       1, subset_options, tool_run_subset },
     { "split", "DATA -o OUT.bzna --parts N", "several archives of one, without encoding",
       "Copies the samples, as bzna merge does, into N archives of nearly as many each, one behind the other:\n"
       "OUT-00000-of-00004.bzna and so on.", 1, split_options, tool_run_split },
+    { "convert", "DATA -o OUT", "a data set as a folder, tar, RecordIO file or archive",
+      "OUT is a folder (OUT/), OUT.tar (as WebDataset has it), OUT.rec (MXNet's, with OUT.idx) or OUT.bzna. JPEG, PNG\n"
+      "and other files stay as they are; frames of video become JPEG, but in OUT.bzna, where they stay frames.\n"
+      "Targets, names and, in a tar, further fields are kept. A folder has a folder for each class.",
+      1, convert_options, tool_run_convert },
     { "diff", "DATA DATA", "in what two data sets differ",
       "Compares sample by sample: names, targets, and pictures as they are coded. The exit status is 0 if nothing\n"
       "differs, and 1 if something does.", 2, dataset_options, tool_run_diff },

@@ -208,6 +208,7 @@ int tool_options_parse(const tool_command *c, int count, char **arguments, tool_
             i += used;
         }
     }
-    if (o->operand_count < (c->operand_count == OPERANDS_ANY ? 0 : abs(c->operand_count))) return tool_usage_error(c, "too few arguments"), -1;
+    if (o->operand_count < (c->operand_count == OPERANDS_ANY ? 0 : abs(c->operand_count)))
+        return tool_usage_error(c, "too few arguments"), -1;
     return 0;
 }

@@ -15,10 +15,10 @@ static volatile sig_atomic_t interrupted;         /* the signal, or 0 */
 
 static void note_signal(int number) { interrupted = number; }
 
-/* Ctrl-C and the like end the run in order. What cannot be written is an error, not the end of the program. */
+/* From here on, Ctrl-C and the like end the run in order. Before, nothing is written that they could break. */
 static void signals_catch(void)
 {
-    static const int ending[] = { SIGINT, SIGTERM, SIGHUP }, ignored[] = { SIGPIPE, SIGXFSZ };
+    static const int ending[] = { SIGINT, SIGTERM, SIGHUP };
     struct sigaction action;
     memset(&action, 0, sizeof action);
     sigemptyset(&action.sa_mask);
@@ -28,8 +28,6 @@ static void signals_catch(void)
         if (!sigaction(ending[i], NULL, &old) && old.sa_handler == SIG_IGN) continue;       /* as nohup asks */
         sigaction(ending[i], &action, NULL);
     }
-    action.sa_handler = SIG_IGN;
-    for (size_t i = 0; i < LENGTH(ignored); i++) sigaction(ignored[i], &action, NULL);
 }
 
 /* Ends the program as the signal would have, so that the shell knows. */
@@ -105,10 +103,11 @@ static int encode_and_write(pack_output *out, const pack_settings *s)
     tool_progress progress = tool_progress_start("pictures", out->files->count);
     pack_workers *workers = pack_workers_start(&job, out->done);
     int result = workers ? EXIT_OK : EXIT_INPUT;
+    signals_catch();
     progress.first = out->done;
     progress.is_json = o->json != 0;
     while (result == EXIT_OK && out->done < out->files->count && !interrupted) {
-        pack_result picture = { NULL };
+        pack_result picture = { .reason = NULL };
         int status = pack_workers_next(workers, &picture);
         if (status == EXIT_OK) status = pack_output_add(out, &picture);
         if (status != PACK_AGAIN) result = status;
@@ -151,7 +150,8 @@ int tool_run_pack(const tool_options *o)
     if (result != EXIT_OK) return result;
     result = pack_output_open(&out, o);
     if (result == EXIT_OK) {
-        signals_catch();
+        signal(SIGPIPE, SIG_IGN);         /* what cannot be written is an error, not the end of the program */
+        signal(SIGXFSZ, SIG_IGN);
         pack_av_capture_messages();
         result = pack_files_collect(&files, &settings);
         if (result == EXIT_OK) result = pack_files_into(&out, &settings, &files);

@@ -1,9 +1,9 @@
 /* pack_encode.c - encodes one picture
  *
- * The full picture is placed in the top left corner of a frame whose edges are multiples of 512, or of what --frame says.
- * A picture whose longest edge is more than 512, or what --thumb says, gets a thumbnail of that size. The rest of a frame repeats the
- * picture's last column and row. Each frame is encoded by an encoder of its own with one thread, so the bytes depend
- * neither on the pictures before it nor on how many are encoded at a time.
+ * The full picture is placed in the top left corner of a frame whose edges are multiples of 512, or of what --frame
+ * says. A picture whose longest edge is more than 512, or what --thumb says, gets a thumbnail of that size. The rest of
+ * a frame repeats the picture's last column and row. Each frame is encoded by an encoder of its own with
+ * one thread, so the bytes depend neither on the pictures before it nor on how many are encoded at a time.
  *
  * A JPEG's frame is the picture itself. Codec "copy" keeps the bytes of JPEG files, once they were seen to decode, and
  * encodes others as JPEG; it makes no thumbnails, since a loader would take them for the pictures. */

@@ -396,7 +396,8 @@ static int operand_collect(pack_files *f, const tool_options *o, const char *pat
             pack_targets_beside(f);
             return result;
         }
-        return tool_error("%s: is a folder, and only one can be packed at a time: classes are numbered by folder", path);
+        return tool_error("%s: is a folder, and only one can be packed at a time: classes are numbered by folder",
+                          path);
     }
     archive *a = archive_add(f, o, path, &err);
     if (!a && is_file && !o->list) {

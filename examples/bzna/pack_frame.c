@@ -208,7 +208,8 @@ char *pack_frame_orient(AVFrame **frame, int orientation)
 static void frame_extend_edges(AVFrame *frame, int width, int height)
 {
     for (int plane = 0; plane < 3; plane++) {
-        int shift = plane && frame->format == AV_PIX_FMT_YUV420P ? 1 : 0, w = AV_CEIL_RSHIFT(width, shift), h = AV_CEIL_RSHIFT(height, shift);
+        int shift = plane && frame->format == AV_PIX_FMT_YUV420P ? 1 : 0;
+        int w = AV_CEIL_RSHIFT(width, shift), h = AV_CEIL_RSHIFT(height, shift);
         int frame_w = AV_CEIL_RSHIFT(frame->width, shift), frame_h = AV_CEIL_RSHIFT(frame->height, shift);
         ptrdiff_t pitch = frame->linesize[plane];
         uint8_t *top = frame->data[plane], *last = top + (h - 1) * pitch;
@@ -238,7 +239,8 @@ static AVFrame *frame_blend(const AVFrame *rgba, const uint8_t background[3])
         const uint8_t *from = rgba->data[0] + (ptrdiff_t)y * rgba->linesize[0];
         uint8_t *to = dst->data[0] + (ptrdiff_t)y * dst->linesize[0];
         for (int x = 0; x < rgba->width; x++, from += 4)
-            for (int c = 0; c < 3; c++) *to++ = (uint8_t)((from[c] * from[3] + background[c] * (255 - from[3]) + 127) / 255);
+            for (int c = 0; c < 3; c++)
+                *to++ = (uint8_t)((from[c] * from[3] + background[c] * (255 - from[3]) + 127) / 255);
     }
     dst->color_range = AVCOL_RANGE_JPEG;
     dst->colorspace = AVCOL_SPC_RGB;

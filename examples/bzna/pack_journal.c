@@ -147,8 +147,8 @@ int pack_journal_add(pack_journal *j, const pack_file *file, const pack_record *
     uint32_t checksum = file_checksum(file);
     char *body = record->reason
         ? tool_format("- %08" PRIx32 " %s", checksum, record->reason)
-        : tool_format("+ %08" PRIx32 " %" PRIu64 " %08" PRIx32 " %d %.6f %.8f", checksum, record->size, record->checksum,
-                      record->is_measured, record->psnr, record->ssim);
+        : tool_format("+ %08" PRIx32 " %" PRIu64 " %08" PRIx32 " %d %.6f %.8f", checksum, record->size,
+                      record->checksum, record->is_measured, record->psnr, record->ssim);
     for (char *at = body; *at; at++) if (*at == '\n') *at = ' ';
     int error = line_write(j->file, body);
     free(body);

@@ -233,8 +233,8 @@ static int earlier_open(const pack_output *out, earlier *e)
     return result;
 }
 
-/* Goes through the files that an earlier run has done. Stops at the first sample that is not whole, which a loss of power
- * may leave behind. */
+/* Goes through the files that an earlier run has done. Stops at the first sample that is not whole, which a loss of
+ * power may leave behind. */
 static int go_through_earlier(pack_output *out)
 {
     earlier e = { .archive = { .count = 0 } };

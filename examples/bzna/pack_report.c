@@ -159,7 +159,8 @@ static void html_histogram(FILE *out, const measure *m)
         fprintf(out, "<rect x=\"%d\" y=\"%.1f\" width=\"18\" height=\"%.1f\"><title>%zu</title></rect>", i * 20,
                 105 - height, height, bins[i]);
     }
-    fprintf(out, "<text x=\"0\" y=\"125\">%.*f</text><text x=\"480\" y=\"125\" text-anchor=\"end\">%.*f%s</text></svg>\n",
+    fprintf(out, "<text x=\"0\" y=\"125\">%.*f</text>"
+            "<text x=\"480\" y=\"125\" text-anchor=\"end\">%.*f%s</text></svg>\n",
             m->decimals, low, m->decimals, low + span, m->unit);
 }
 
@@ -180,7 +181,7 @@ static void html_picture(FILE *out, const pack_file *file)
     tool_options options = { .quality = 95 };
     const pack_settings s = { .options = &options, .encoder = "mjpeg", .codec = BZNA_CODEC_JPEG, .smallest_px = 1,
                               .frame_step_px = 16, .max_edge_px = SHOWN_EDGE_PX };
-    pack_encoded jpeg = { NULL }, none = { NULL };
+    pack_encoded jpeg = { .packet = NULL }, none = { .packet = NULL };
     char *reason = pack_encode_file(&s, file, &jpeg, &none);
     if (reason) {
         html_text(out, reason);
@@ -205,8 +206,8 @@ static uint64_t sample_index(const pack_files *files, const pack_file *file)
 
 static void html_worst(FILE *out, const quality_report *r, const archive *packed)
 {
-    fprintf(out, "<h2>The worst %zu by PSNR</h2>\n<p>Left the source, right what is in the archive, both scaled to at most "
-            "%d pixels.</p>\n", r->worst_count, SHOWN_EDGE_PX);
+    fprintf(out, "<h2>The worst %zu by PSNR</h2>\n<p>Left the source, right what is in the archive, both scaled to at "
+            "most %d pixels.</p>\n", r->worst_count, SHOWN_EDGE_PX);
     for (size_t i = 0; i < r->worst_count; i++) {
         const pack_file *file = r->worst[i];
         pack_file sample = { .path = file->path, .archive = packed, .index = sample_index(r->files, file) };
@@ -215,8 +216,8 @@ static void html_worst(FILE *out, const quality_report *r, const archive *packed
         html_picture(out, &sample);
         fputs("<figcaption>", out);
         html_text(out, file->path);
-        fprintf(out, ": PSNR %.2f dB, SSIM %.4f, %" PRId64 " to %" PRIu64 " bytes, sample %" PRIu64 "</figcaption></figure>\n",
-                file->psnr, file->ssim, file->size, file->sample_size, sample.index);
+        fprintf(out, ": PSNR %.2f dB, SSIM %.4f, %" PRId64 " to %" PRIu64 " bytes, sample %" PRIu64
+                "</figcaption></figure>\n", file->psnr, file->ssim, file->size, file->sample_size, sample.index);
     }
 }
 

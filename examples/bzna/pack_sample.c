@@ -31,7 +31,8 @@ static enum AVPixelFormat format_of(const bzna_picture *p)
 static void copy_planes(const bzna_picture *p, AVFrame *frame)
 {
     uint32_t bytes = p->depth > 8 ? 2 : 1;
-    int is_gbr = frame->format >= 0 && (av_pix_fmt_desc_get((enum AVPixelFormat)frame->format)->flags & AV_PIX_FMT_FLAG_RGB);
+    const AVPixFmtDescriptor *format = av_pix_fmt_desc_get((enum AVPixelFormat)frame->format);
+    int is_gbr = format && (format->flags & AV_PIX_FMT_FLAG_RGB);
     for (int plane = 0; plane < 3 && p->plane[plane]; plane++) {
         uint32_t sx = plane && !is_gbr ? p->chroma_shift_x : 0, sy = plane && !is_gbr ? p->chroma_shift_y : 0;
         uint32_t width = (p->width + (1u << sx) - 1) >> sx, height = (p->height + (1u << sy) - 1) >> sy;
@@ -80,9 +81,9 @@ char *pack_sample_read(const pack_file *from, AVPacket *file, AVFrame *frame, in
     tool_buffer buffer = { NULL, 0 };
     char *reason = NULL;
     bzna_status status = bzna_dataset_get_sample(from->archive->dataset, from->index, &sample, sizeof sample, &err);
+    const char *track = from->track ? from->track : archive_default_track(&sample);
     if (status == BZNA_OK)
-        status = archive_read_picture(from->archive, from->index, from->track ? from->track : archive_default_track(&sample),
-                                      &buffer, &image, &err);
+        status = archive_read_picture(from->archive, from->index, track, &buffer, &image, &err);
     if (status < 0) {
         reason = tool_format("%s", err.message);
     } else if (image.codec != BZNA_CODEC_JPEG && image.codec != BZNA_CODEC_STILL) {

@@ -94,7 +94,7 @@ static void worker_run(const pack_job *job, int socket)
     uint64_t file;
     int error = 0;
     while (!error && !read_all(socket, &file, sizeof file)) {
-        pack_result r = { NULL };
+        pack_result r = { .reason = NULL };
         r.reason = pack_encode_file(job->settings, &job->files->list[file], &r.input, &r.thumb);
         error = reply_send(socket, (size_t)file, &r);
         pack_result_free(&r);
@@ -109,7 +109,7 @@ void pack_result_free(pack_result *r)
     av_packet_free(&r->input.packet);
     av_packet_free(&r->thumb.packet);
     free(r->reason);
-    *r = (pack_result){ NULL };
+    *r = (pack_result){ .reason = NULL };
 }
 
 /* The terminal sends signals to all processes; it is the parent that ends the workers. */
@@ -123,7 +123,8 @@ static int worker_start(pack_workers *w, worker *one)
 {
     int pair[2];
     *one = (worker){ .pid = -1, .socket = -1 };
-    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair)) return tool_error("no process could be started: %s", strerror(errno));
+    if (socketpair(AF_UNIX, SOCK_STREAM, 0, pair))
+        return tool_error("no process could be started: %s", strerror(errno));
     fflush(NULL);
     if ((one->pid = fork()) < 0) {
         close(pair[0]);
@@ -224,7 +225,8 @@ static int send_files(pack_workers *w)
     return EXIT_OK;
 }
 
-/* A worker that crashed has met a picture that is at fault; one that was ended from outside, or had no memory, has not. */
+/* A worker that crashed has met a picture that is at fault; one that was ended from outside, or had no memory, has
+ * not. */
 static int worker_died(pack_workers *w, worker *one)
 {
     static const int crashes[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT };
@@ -256,7 +258,7 @@ static int picture_receive(int socket, const reply_picture *from, pack_encoded *
 static int result_receive(pack_workers *w, worker *one)
 {
     reply head;
-    pack_result r = { NULL };
+    pack_result r = { .reason = NULL };
     if (read_all(one->socket, &head, sizeof head)) return -1;
     int failed = 0;
     if (head.reason_size) {

@@ -78,12 +78,12 @@ void tool_progress_end(const tool_progress *p);
 typedef struct tool_options {
     const char *out, *track, *field, *codec, *preset, *decoder, *jpeg_decoder, *output, *dtype, *layout, *channels;
     const char *warp, *law, *filter;
-    const char *encoder, *chroma, *frame, *thumb, *targets, *shard, *background, *report;   /* of pack */
+    const char *encoder, *chroma, *frame, *thumb, *targets, *splits, *shard, *background, *report;      /* of pack */
     const char *as, *indices, *class_name;    /* of extract, subset */
-    const char *format, *split, *splits, *list, *classes, *class_order, *orientation, *palette;      /* of the data set */
+    const char *format, *split, *list, *classes, *class_order, *orientation, *palette;      /* of the data set */
     double      crf, flip, rotate, shear, perspective, brightness, saturation, grayscale, seconds;
     int64_t     jobs, quality, batch, size, views, threads, seed, sessions, index, count, max_edge, max_short_edge;
-    int64_t     parts;
+    int64_t     parts, shard_size;
     bzna_device device;
     /* flags: 0, 1; -1: --no-... */
     int64_t     json, md5, decode, shuffle, overwrite, resume, lossless, tune_decode, antialias;
@@ -144,8 +144,8 @@ typedef struct tool_fourcc_text { char text[5]; } tool_fourcc_text;
 
 tool_fourcc_text tool_fourcc(uint32_t code);
 
-/* A file that is written; "-" is standard output. Opening and closing print an error and return EXIT_INPUT when they fail; between them,
- * failed writes are seen by closing. */
+/* A file that is written; "-" is standard output. Opening and closing print an error and return EXIT_INPUT when they
+ * fail; between them, failed writes are seen by closing. */
 typedef struct tool_file {
     const char *path;
     FILE       *file;
@@ -157,7 +157,8 @@ int tool_file_close(tool_file *out);
 
 /* ---- partial.c: files that get their name when they are complete ---- */
 
-/* Opens and locks the file that is written. EXIT_INPUT after printing an error, also where another run has locked it. */
+/* Opens and locks the file that is written. EXIT_INPUT after printing an error, also where another run has locked
+ * it. */
 int tool_partial_open(const char *path, int *file);
 
 /* Flushes the complete file, and gives it its name. */
@@ -379,8 +380,8 @@ char *pack_frame_orient(struct AVFrame **frame, int orientation);
 /* Replaces a picture that has alpha by what it is over a background. */
 char *pack_frame_blend(struct AVFrame **frame, const uint8_t background[3]);
 
-/* Scales a picture to width x height pixels in the top left corner of dst, a 4:2:0 or 4:4:4 frame at least as large, and
- * repeats the last column and row over the rest. */
+/* Scales a picture to width x height pixels in the top left corner of dst, a 4:2:0 or 4:4:4 frame at least as large,
+ * and repeats the last column and row over the rest. */
 char *pack_frame_fill(const struct AVFrame *picture, int width, int height, struct AVFrame *dst);
 
 /* A picture as one access unit. A size of 0 is that of a JPEG, which says it itself. */
@@ -393,7 +394,8 @@ typedef struct pack_encoded {
 } pack_encoded;
 
 /* pack_quality.c: compares a coded picture with what the encoder was given, and notes the result in e. */
-char *pack_quality_measure(const struct AVFrame *source, const struct AVPacket *packet, uint32_t codec, pack_encoded *e);
+char *pack_quality_measure(const struct AVFrame *source, const struct AVPacket *packet, uint32_t codec,
+                           pack_encoded *e);
 
 enum { PACK_PSNR_MAX = 100 };         /* dB; also that of pictures without loss */
 
@@ -543,5 +545,6 @@ int tool_run_append(const tool_options *o);
 int tool_run_subset(const tool_options *o);
 int tool_run_split(const tool_options *o);
 int tool_run_diff(const tool_options *o);
+int tool_run_convert(const tool_options *o);
 
 #endif

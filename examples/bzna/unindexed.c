@@ -1,7 +1,7 @@
 /* unindexed.c - reads the samples of an archive that has no index yet
  *
- * A sample is a whole small mp4, so that it says itself what it is; only where each lies is missing. The library gets the
- * file with the shortest index that it takes for an archive's behind the samples: one track of their places. */
+ * A sample is a whole small mp4, so that it says itself what it is; only where each lies is missing. The library gets
+ * the file with the shortest index that it takes for an archive's behind the samples: one track of their places. */
 #include "tool.h"
 
 #include <stdlib.h>
@@ -103,7 +103,8 @@ static void put_head(uint8_t *head, uint64_t end)
 }
 
 /* Copies what [offset, offset + size) has of `part`, which lies at `at`. */
-static void copy_part(uint8_t *dst, uint64_t offset, uint64_t size, const uint8_t *part, uint64_t at, uint64_t part_size)
+static void copy_part(uint8_t *dst, uint64_t offset, uint64_t size, const uint8_t *part, uint64_t at,
+                      uint64_t part_size)
 {
     uint64_t from = offset > at ? offset : at, to = offset + size < at + part_size ? offset + size : at + part_size;
     if (from < to) memcpy(dst + (from - offset), part + (from - at), (size_t)(to - from));
