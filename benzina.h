@@ -258,6 +258,7 @@
  *     - Every sample is a frame of its own; video is not decoded as video.
  *     - NVDEC does not decode for a loader whose outputs are made of several fields: software does.
  *     - ICC profiles are not applied, nor transfer functions or primaries: no HDR tone mapping.
+ *     - No posterize, solarize, sharpness, equalize: pipeline.picture may draw such things.
  *     - No HEIF, AVIF, JPEG XL, animated WebP, lossless or subsampled RGB JPEG, tiled or JPEG TIFF.
  *     - No network, compression, subprocess, spooling: a bzna_source. Windows, macOS: not tried.
  */
@@ -1242,7 +1243,6 @@ BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error
 /* Kinds of DLPack tensors (dlpack.h): DLManagedTensor * ("dltensor" capsules), and
  * DLManagedTensorVersioned * of version 1.0 ("dltensor_versioned" capsules). */
 enum { BZNA_DLPACK_0 = 0, BZNA_DLPACK_1 = 1 };
-
 /* A tensor of the batch, by name, as a DLPack tensor, into *tensor. It keeps the batch on loan
  * until its deleter has run, on any thread, even after the loader was closed. Nothing is copied or
  * allocated. Errors: E_NOT_FOUND; E_UNSUPPORTED (as of bzna_batch_tensor); E_STATE (a batch on
