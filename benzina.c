@@ -12146,7 +12146,15 @@ static void bzi_transform_init(bzna_transform *t)
     t->struct_size = sizeof *t;
     t->homography[0] = t->homography[4] = t->homography[8] = 1;
     t->color[0] = t->color[5] = t->color[10] = 1;
-    t->scale[0] = t->scale[1] = t->scale[2] = 1;
+    t->scale[0] = t->scale[1] = t->scale[2] = t->gain = 1;
+}
+
+static int bzi_color_is_identity(const float color[12])
+{
+    for (int i = 0; i < 12; i++)
+        if (color[i] != (i % 5 == 0 ? 1 : 0))
+            return 0;
+    return 1;
 }
 
 /* The first field that is out of its range; NULL: none is. */
@@ -12166,16 +12174,20 @@ static const char *bzi_jitter_fault(const bzna_jitter *j)
     return j->reserved[0] || j->reserved[1] || j->reserved[2] || j->reserved[3] ? "reserved" : NULL;
 }
 
-/* brightness (saturation x + (1 - saturation) luma) is what both blends make of x without their clamps, in either
- * order. Pre: checked. */
+/* torchvision clamps after brightness, and after saturation. A factor above 1 is the gain, behind which the kernel
+ * clamps; one below 1 needs no clamp, and goes into the matrix. Pre: checked. */
 static void bzi_jitter_draw(bzna_random *random, const bzna_jitter *j, bzna_transform *t)
 {
     static const double luma[3] = { 0.299, 0.587, 0.114 };
-    const double brightness = j->brightness[1] > 0 ? bzi_draw(random, j->brightness[0], j->brightness[1]) : 1;
+    double brightness = j->brightness[1] > 0 ? bzi_draw(random, j->brightness[0], j->brightness[1]) : 1;
     const double blend = j->saturation[1] > 0 ? bzi_draw(random, j->saturation[0], j->saturation[1]) : 1;
     const double saturation = bzi_draw_flip(random, j->grayscale) ? 0 : blend;
     const double contrast = 1 + bzi_draw(random, -j->mxnet_contrast, j->mxnet_contrast);
     const double illumination = bzi_draw(random, -j->mxnet_illumination, j->mxnet_illumination);
+    if (brightness > 1 && bzi_color_is_identity(t->color)) {
+        t->gain = (float)((t->gain != 0 ? t->gain : 1) * brightness);
+        brightness = 1;
+    }
     for (int i = 0; i < 4 && (brightness != 1 || saturation != 1); i++) {    /* columns of the matrix */
         const double column[3] = { t->color[i], t->color[4 + i], t->color[8 + i] };
         const double gray = luma[0] * column[0] + luma[1] * column[1] + luma[2] * column[2];
@@ -12266,6 +12278,8 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     for (int i = 0; i < 12; i++)
         if (!isfinite(t->color[i]))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.color[%d]: not a finite number", i);
+    if (!(t->gain >= 0 && t->gain <= 1e6f) || t->reserved0)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.gain, reserved0: out of range, or not a number");
     return bzi_transform_check_settings(t, &names, err);
 }
 
@@ -12273,11 +12287,10 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
  * is a fill in units of the output; one in R, G, B becomes those channels first. */
 static void bzi_slot_colors(bzi_kernel_slot *slot, const bzna_transform *t, uint32_t channels)
 {
-    static const float identity[12] = { 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0 };
     static const float luma[3] = { 0.299f, 0.587f, 0.114f };  /* PIL's and torchvision's */
     const int is_gray = channels == BZNA_CHANNELS_GRAY, is_bgr = channels == BZNA_CHANNELS_BGR;
     memcpy(slot->color, t->color, sizeof slot->color);
-    slot->flags = memcmp(t->color, identity, sizeof identity) ? BZI_KERNEL_COLOR : 0;
+    slot->flags = bzi_color_is_identity(t->color) ? 0 : BZI_KERNEL_COLOR;
     slot->flags |= (is_gray ? BZI_KERNEL_GRAY : 0) | (t->fill_space == BZNA_FILL_RGB ? BZI_KERNEL_FILL_MEAN : 0);
     memcpy(slot->luma, luma, sizeof luma);
     for (int i = 0; i < 3; i++) {
@@ -12373,6 +12386,8 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     slot->antialias = t->antialias;
     if ((status = bzi_slot_matrix(slot, picture, t->matrix, err)) != BZNA_OK)
         return status;
+    for (int i = 0; i < 12 && t->gain != 0; i++)
+        slot->rgb[i] *= t->gain;
     bzi_picture_orient(picture, t->homography, h);
     for (int i = 0; i < 9; i++)
         slot->h[i] = (float)h[i];

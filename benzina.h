@@ -257,6 +257,7 @@
  *     - Every sample is a frame of its own; video is not decoded as video. Matrices do not scale.
  *     - NVDEC does not decode for a loader whose outputs are made of several fields: software does.
  *     - ICC profiles are not applied, nor transfer functions or primaries: no HDR tone mapping.
+ *     - No posterize, solarize, sharpness, equalize: pipeline.picture may draw such things.
  *     - No JPEG XL, animated WebP, lossless or subsampled RGB JPEG, tiled or JPEG TIFF.
  *     - No network, compression, subprocess, spooling: a bzna_source. Windows, macOS: not tried.
  */
@@ -790,16 +791,16 @@ enum { BZNA_MATRIX_AUTO = 0, BZNA_MATRIX_BT601_FULL = 1, BZNA_MATRIX_BT601 = 2,
 /* RGB: R, G, B in 0..255, before bias and scale; OUTPUT: the channels delivered, in their units. */
 enum { BZNA_FILL_RGB = 0, BZNA_FILL_OUTPUT = 1 };
 
-/* What happens to one sample: output pixel -> input pixel (homography, row-major: chapter 7); then
- * the 3x4 matrix color, row-major, on R'G'B' in 0..255, [R G B]' = C [R G B 1]'; then
- * y = (x - bias) * scale, in the order of the channels delivered (GRAY: [0]). fill is the
- * out-of-bounds color. The loader fills it from its config; a user's callback may change all. */
+/* What happens to one sample: output to input pixel (homography, row-major, chapter 7); R'G'B'
+ * times gain (0 = 1), clamped to 0..255; then the 3x4 matrix color, row-major, clamped: [R G B]' =
+ * C [R G B 1]'; y = (x - bias) * scale, in the order of the channels delivered (GRAY: [0]). fill is
+ * the out-of-bounds color. The loader fills in all; a user's callback may change it. */
 typedef struct bzna_transform {
     uint32_t struct_size, filter;
     double   homography[9];
     float    bias[3], scale[3], fill[3];
     uint32_t fill_space, matrix, antialias;
-    float    color[12];
+    float    color[12], gain;  uint32_t reserved0;
 } bzna_transform;
 
 /* What a transform callback is told: slot in the batch, size of the picture without padding, as it
@@ -898,11 +899,10 @@ BZNA_API void bzna_warp_init(bzna_warp *warp, size_t struct_size);
 BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, uint32_t in_width,
     uint32_t in_height, uint32_t out_width, uint32_t out_height, double out[9], bzna_error *err);
 
-/* How colors are drawn. brightness, saturation: factors lo..hi as of torchvision's ColorJitter (0,
- * 0: none). grayscale: the probability of its RandomGrayscale. They are one matrix, clamped once
- * (there, after each step: what gets brighter than 255 and is then desaturated differs); the
- * out-of-bounds color stays. mxnet_contrast (below 1), mxnet_illumination: its max_random_...;
- * c = 1 + U(-,+), i = U(-,+): y = ((x - mean) * c + i) * scale. */
+/* How colors are drawn. brightness, saturation: factors lo..hi as of torchvision's ColorJitter
+ * (0, 0: none), in this order (there, in any), clamped after each. grayscale: the probability of
+ * its RandomGrayscale. The out-of-bounds color stays. mxnet_contrast (below 1), _illumination: its
+ * max_random_...; c = 1 + U(-,+), i = U(-,+): y = ((x - mean) * c + i) * scale. */
 typedef struct bzna_jitter {
     float    brightness[2], saturation[2];
     float    grayscale, mxnet_contrast, mxnet_illumination;
@@ -1246,7 +1246,6 @@ BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error
 /* Kinds of DLPack tensors (dlpack.h): DLManagedTensor * ("dltensor" capsules), and
  * DLManagedTensorVersioned * of version 1.0 ("dltensor_versioned" capsules). */
 enum { BZNA_DLPACK_0 = 0, BZNA_DLPACK_1 = 1 };
-
 /* A tensor of the batch, by name, as a DLPack tensor, into *tensor. It keeps the batch on loan
  * until its deleter has run, on any thread, even after the loader was closed. Nothing is copied or
  * allocated. Errors: E_NOT_FOUND; E_UNSUPPORTED (as of bzna_batch_tensor); E_STATE (a batch on

@@ -726,6 +726,7 @@ TEST(a_callback_draws_into_pictures_before_they_are_warped)
 {
     plan p = plan_dino(archives), q = plan_of(tars);
     p.c.pipeline.picture = q.c.pipeline.picture = invert;
+    p.c.decode.decoder = BZNA_DECODER_SOFTWARE;             /* the suite is run with NVDEC demanded, too */
     plan_add(&q, "left")->field = "left.ppm";
     invert_known(thumbs, SAMPLES);
     invert_known(known[0], FIELDS * SAMPLES);
@@ -748,6 +749,7 @@ TEST(a_picture_callback_that_fails_costs_its_sample)
     bzna_error e = { .struct_size = sizeof e };
     p.c.pipeline.picture = invert;
     p.c.pipeline.picture_user = &bad;
+    p.c.decode.decoder = BZNA_DECODER_SOFTWARE;
     loader = plan_open(&p, context);
     REQUIRE(loader);
     while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {

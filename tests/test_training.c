@@ -1786,7 +1786,7 @@ TEST(what_would_have_no_effect_is_refused_when_a_loader_opens)
         case 8:  c.warp.ratio[0] = c.warp.ratio[1] = 1; break;
         case 9:  c.warp.scale[0] = c.warp.scale[1] = 0.5; break;
         case 10: c.color.std[1] = -1; break;
-        default: c.warp.kind = 4; break;
+        default: c.warp.kind = 5; break;
         }
         CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), expected[i].status);
         CHECK_CONTAINS(e.message, expected[i].says);

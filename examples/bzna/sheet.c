@@ -72,10 +72,11 @@ static void words_add_geometry(char *text, const drawing *d, double size)
     if (fabs(h[6]) + fabs(h[7]) > 1e-9 * fabs(h[8])) words_add(text, " perspective");
 }
 
-/* Brightness, saturation, gray: what a color matrix of them says. Its rows add up to the brightness. */
-static void words_add_color(char *text, const float color[12])
+/* Brightness, saturation, gray: what gain and matrix say of them. The matrix's rows add up to its brightness. */
+static void words_add_color(char *text, const bzna_transform *t)
 {
-    const double brightness = color[0] + color[1] + color[2], saturation = (color[0] - color[4]) / brightness;
+    const double sum = t->color[0] + t->color[1] + t->color[2], brightness = sum * t->gain;
+    const double saturation = (t->color[0] - t->color[4]) / sum;
     if (fabs(brightness - 1) >= 0.005) words_add(text, " brightness %.2f", brightness);
     if (brightness > 0 && fabs(saturation) < 0.005) words_add(text, " gray");
     else if (brightness > 0 && fabs(saturation - 1) >= 0.005) words_add(text, " saturation %.2f", saturation);
@@ -98,7 +99,7 @@ static void label_text(const sheet *s, uint32_t picture, char text[512])
         return;
     }
     words_add_geometry(text, &s->drawings[picture], s->size);
-    words_add_color(text, s->drawings[picture].transform.color);
+    words_add_color(text, &s->drawings[picture].transform);
 }
 
 

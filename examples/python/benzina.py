@@ -185,7 +185,7 @@ picture:        u32 struct_size, depth, width, height, crop_x, crop_y, frame_wid
                 u32 orientation, step[3]
 random:         u32 key[2], counter[4], block[4], used, reserved0
 transform:      u32 struct_size, filter; f64 homography[9]; f32 bias[3], scale[3], fill[3]; u32 fill_space, matrix,
-                antialias; f32 color[12]
+                antialias; f32 color[12], gain; u32 reserved0
 sample_info:    u32 struct_size, slot; u64 index, epoch; i64 target; u32 width, height, out_width, out_height;
                 u64 occurrence; u32 view, output
 output:         u32 struct_size, width, height, dtype, layout, channels

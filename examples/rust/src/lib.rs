@@ -52,12 +52,12 @@ pub use raw::bzna_dataset_info as DatasetInfo;
 pub use raw::bzna_device_info as DeviceInfo;
 pub use raw::bzna_field_info as FieldInfo;
 pub use raw::bzna_image_info as ImageInfo;
+pub use raw::bzna_jitter as Jitter;
 pub use raw::bzna_loader_info as LoaderInfo;
 pub use raw::bzna_loader_stats as LoaderStats;
 pub use raw::bzna_sample_info as SampleInfo;
 pub use raw::bzna_tensor as Tensor;
 pub use raw::bzna_transform as Transform;
-pub use raw::bzna_jitter as Jitter;
 pub use raw::bzna_warp as Warp;
 
 use std::alloc::GlobalAlloc;

@@ -1,6 +1,6 @@
 //! Loaders and the batches that they lend.
 
-use crate::{call, host, make, raw, Dataset, Device, Error, Law, LoaderInfo, LoaderStats, Matrix, Random, Result};
+use crate::{call, host, make, raw, Dataset, Device, Error, Jitter, Law, LoaderInfo, LoaderStats, Matrix, Random, Result};
 use crate::{SampleInfo, Status, Tensor, Transform, Warp};
 use std::borrow::Borrow;
 use std::ffi::{c_void, CString};

@@ -487,6 +487,8 @@ structs! {
         matrix: u32,
         antialias: u32,
         color: [f32; 12],
+        gain: f32,
+        reserved0: u32,
     }
 
     /// What a transform callback is told.

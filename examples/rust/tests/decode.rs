@@ -3,8 +3,8 @@
 mod common;
 
 use benzina::{
-    Batch, Channels, Codec, Context, ContextConfig, Dataset, DatasetOptions, DecodeWith, Decoder, Device, Dtype, Filter, Image, LastBatch,
-    Law, Layout, Loader, LoaderInfo, Next, Output, Random, State, Status, Tensor, Transform, Warp, Writer,
+    Batch, Channels, Codec, Context, ContextConfig, Dataset, DatasetOptions, DecodeWith, Decoder, Device, Dtype, Filter, Image, Jitter,
+    LastBatch, Law, Layout, Loader, LoaderInfo, Next, Output, Random, State, Status, Tensor, Transform, Warp, Writer,
 };
 use common::{archive, collect, mini, quiet};
 use std::path::PathBuf;
@@ -139,6 +139,19 @@ fn a_warp_is_the_same_by_its_name_and_by_its_settings() {
     let crop = Warp { flip_h: 0.5, law: Law::Benzina as u32, ..Warp::random_resized_crop() };
     assert!(open(Some(crop)) == open(None));
     assert!(open(Some(Warp { law: Law::Auto as u32, ..crop })) != open(None));
+}
+
+#[test]
+fn geometry_and_jitter_go_on_top_of_a_warp() {
+    let data = mini();
+    let loader = || data.loader().batch_size(4).size(24, 24).center_resized_crop(1.0);
+    let plain = collect(loader().open().unwrap()).pixels;
+    assert!(collect(loader().rotate_shear([-20.0, 20.0], [0.0; 4]).open().unwrap()).pixels != plain);
+    assert!(collect(loader().perspective(0.5, 1.0).open().unwrap()).pixels != plain);
+    let brighter = Jitter { brightness: [1.5, 1.5], ..Jitter::default() };
+    assert!(collect(loader().jitter(brighter).open().unwrap()).pixels != plain);
+    let error = loader().jitter(Jitter { grayscale: 2.0, ..brighter }).open().unwrap_err();
+    assert!(error.to_string().contains("color.jitter.grayscale"), "{error}");
 }
 
 #[test]
