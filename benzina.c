@@ -247,6 +247,8 @@ static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64
         bzi_text_trim(dst);
 }
 
+static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
 /* Names from files go into messages: what is not printable ASCII becomes '?'. */
 static void bzi_text_printable(char *text)
 {
@@ -274,6 +276,36 @@ static uint64_t bzi_search(const void *array, uint64_t count, const void *value,
             low = middle + 1;
     }
     return low;
+}
+
+/* Moves the element at root down until none below it stands behind it. */
+static void bzi_sort_sift(uint8_t *a, uint64_t root, uint64_t end, size_t size,
+                          int (*is_before)(const void *a, const void *b))
+{
+    uint8_t moved[64];
+    uint64_t child;
+    memcpy(moved, a + root * size, size);
+    for (; (child = 2 * root + 1) < end; root = child) {
+        child += child + 1 < end && is_before(a + child * size, a + (child + 1) * size);
+        if (!is_before(moved, a + child * size))
+            break;
+        memcpy(a + root * size, a + child * size, size);
+    }
+    memcpy(a + root * size, moved, size);
+}
+
+/* Heapsort: in place, and n log n steps whatever the order was. Pre: size <= 64. */
+static void bzi_sort(void *array, uint64_t count, size_t size, int (*is_before)(const void *a, const void *b))
+{
+    uint8_t *a = array, last[64];
+    for (uint64_t root = count / 2; root-- > 0;)
+        bzi_sort_sift(a, root, count, size, is_before);
+    for (uint64_t end = count; end-- > 1;) {
+        memcpy(last, a + end * size, size);
+        memcpy(a + end * size, a, size);
+        memcpy(a, last, size);
+        bzi_sort_sift(a, 0, end, size, is_before);
+    }
 }
 
 /* FNV-1a: fingerprints and check sums of states; not for hostile keys. */
@@ -1819,6 +1851,15 @@ typedef struct bzi_format {
 
 enum { BZI_CHROMA_440 = 4, BZI_CHROMA_411 = 5 };
 
+/* The code points of a color, which may be left out: unspecified. */
+static void bzi_format_color(bzi_bits *b, bzi_format *format)
+{
+    const uint32_t said = bzi_bits_1(b);
+    format->color.primaries = (uint16_t)(said ? bzi_bits_u(b, 8) : 2);
+    format->color.transfer = (uint16_t)(said ? bzi_bits_u(b, 8) : 2);
+    format->color.matrix = (uint16_t)(said ? bzi_bits_u(b, 8) : 2);
+}
+
 /* E.2.1 of both standards begin alike: up to the chroma location. */
 static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
 {
@@ -1830,12 +1871,7 @@ static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
         bzi_bits_u(b, 3);
         sps->color.present = 1;
         sps->color.full_range = (uint8_t)bzi_bits_1(b);
-        sps->color.primaries = sps->color.transfer = sps->color.matrix = 2;
-        if (bzi_bits_1(b)) {
-            sps->color.primaries = (uint16_t)bzi_bits_u(b, 8);
-            sps->color.transfer = (uint16_t)bzi_bits_u(b, 8);
-            sps->color.matrix = (uint16_t)bzi_bits_u(b, 8);
-        }
+        bzi_format_color(b, sps);
     }
     sps->has_chroma_location = bzi_bits_1(b);
     if (sps->has_chroma_location) {
@@ -2159,12 +2195,7 @@ static void bzi_av1_color(bzi_bits *b, uint32_t profile, bzi_format *sps)
     sps->depth_luma = sps->depth_chroma = twelve ? 12 : high ? 10 : 8;
     sps->chroma_format = gray ? 0 : profile == 0 ? 1 : 3;
     sps->color.present = 1;                                /* for the range is always said */
-    sps->color.primaries = sps->color.transfer = sps->color.matrix = 2;
-    if (bzi_bits_1(b)) {
-        sps->color.primaries = (uint16_t)bzi_bits_u(b, 8);
-        sps->color.transfer = (uint16_t)bzi_bits_u(b, 8);
-        sps->color.matrix = (uint16_t)bzi_bits_u(b, 8);
-    }
+    bzi_format_color(b, sps);
     if (!gray && sps->color.primaries == 1 && sps->color.transfer == 13 && sps->color.matrix == 0) {
         sps->color.full_range = 1;                         /* sRGB as it is, 4:4:4 */
         sps->chroma_format = 3;
@@ -3032,8 +3063,6 @@ static uint64_t bzi_tiff_strip(uint8_t *data, uint64_t size)
     memset(data + out, 0, (size_t)bzi_min(4, size - out));  /* no second picture */
     return size;
 }
-
-static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /* The next word of a header, up to 8 characters; comments are skipped. */
 static void bzi_pnm_word(bzi_cursor *c, char word[9])
@@ -5243,49 +5272,15 @@ typedef struct bzi_list {
     uint8_t       separator;          /* of fields */
 } bzi_list;
 
-/* --- Sorting --- */
-
-/* Moves the element at root down until none below it stands behind it. */
-static void bzi_sort_sift(uint8_t *a, uint64_t root, uint64_t end, size_t size,
-                          int (*is_before)(const void *a, const void *b))
-{
-    uint8_t moved[64];
-    uint64_t child;
-    memcpy(moved, a + root * size, size);
-    for (; (child = 2 * root + 1) < end; root = child) {
-        child += child + 1 < end && is_before(a + child * size, a + (child + 1) * size);
-        if (!is_before(moved, a + child * size))
-            break;
-        memcpy(a + root * size, a + child * size, size);
-    }
-    memcpy(a + root * size, moved, size);
-}
-
-/* Heapsort: in place, and n log n steps whatever the order was. Pre: size <= 64. */
-static void bzi_sort(void *array, uint64_t count, size_t size, int (*is_before)(const void *a, const void *b))
-{
-    uint8_t *a = array, last[64];
-    for (uint64_t root = count / 2; root-- > 0;)
-        bzi_sort_sift(a, root, count, size, is_before);
-    for (uint64_t end = count; end-- > 1;) {
-        memcpy(last, a + end * size, size);
-        memcpy(a + end * size, a, size);
-        memcpy(a, last, size);
-        bzi_sort_sift(a, 0, end, size, is_before);
-    }
-}
-
 /* --- Numbers, whatever the process's locale is --- */
-
-static int bzi_is_blank(uint8_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 static bzi_span bzi_span_trim(bzi_span s)
 {
-    while (s.size && bzi_is_blank(s.data[0])) {
+    while (s.size && bzi_is_space(s.data[0])) {
         s.data++;
         s.size--;
     }
-    while (s.size && bzi_is_blank(s.data[s.size - 1]))
+    while (s.size && bzi_is_space(s.data[s.size - 1]))
         s.size--;
     return s;
 }
@@ -5669,17 +5664,17 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
  * sorted(os.walk(top, followlinks=True)) gives them: by the path of their folder, then by name, as bytes. Links are
  * followed; names that begin with a dot are left out. No file is opened or looked at. */
 
-/* Returns 0 when there is no room. */
-static int bzi_path_join(char *path, uint64_t capacity, const char *folder, const char *name)
+static bzna_status bzi_path_join(char *path, uint64_t capacity, const char *folder, const char *name, bzna_error *err)
 {
     const size_t length = strlen(folder), size = strlen(name) + 1;
     const size_t slash = *folder && *name && folder[length - 1] != '/';
     if (length + slash + size > capacity)
-        return 0;
+        return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %u bytes", *name ? name : folder,
+                        BZI_LIMIT_PATH_BYTES - 1);
     memcpy(path, folder, length);
     path[length] = '/';
     memcpy(path + length + slash, name, size);
-    return 1;
+    return BZNA_OK;
 }
 
 /* Whether a word is one of a list's, in any case. list: in small letters, between blanks. */
@@ -5824,6 +5819,7 @@ static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, 
                                   bzna_error *err)
 {
     char below[BZI_LIMIT_PATH_BYTES];
+    bzna_status status;
     if (name[0] == '.' || kind == BZI_OS_OTHER)
         return BZNA_OK;
     if (kind != BZI_OS_FOLDER && !bzi_path_has_extension(name, walk->extensions)) {
@@ -5832,10 +5828,8 @@ static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, 
     }
     if (kind != BZI_OS_FOLDER)
         return bzi_names_add(&walk->names, name, err);
-    if (!bzi_path_join(below, sizeof below, path, name))
-        return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: the path of a folder has at most %u bytes", path,
-                        BZI_LIMIT_PATH_BYTES - 1);
-    return bzi_walk_add_folder(walk, below, i, err);
+    status = bzi_path_join(below, sizeof below, path, name, err);
+    return status == BZNA_OK ? bzi_walk_add_folder(walk, below, i, err) : status;
 }
 
 /* A folder that links lead back to would be met without end. */
@@ -5859,9 +5853,8 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
     const char *name;
     int error = 0, kind;
     bzi_string_copy(below, sizeof below, (const char *)walk->names.text.data + bzi_walk_at(walk, i)->path);
-    if (!bzi_path_join(path, sizeof path, walk->root, below))
-        return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: the path of a folder has at most %u bytes", below,
-                        BZI_LIMIT_PATH_BYTES - 1);
+    if ((status = bzi_path_join(path, sizeof path, walk->root, below, err)) != BZNA_OK)
+        return status;
     if ((error = bzi_os_folder_open(&folder, path)) != 0)
         return bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", below, strerror(error));
     memcpy(bzi_walk_at(walk, i)->id, folder.id, sizeof folder.id);
@@ -5930,10 +5923,7 @@ static int bzi_tree_is_past(const void *folders, uint64_t i, const void *index)
 static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, uint64_t capacity, bzna_error *err)
 {
     uint64_t k = bzi_search(tree->folders, tree->folder_count, &i, bzi_tree_is_past);
-    if (bzi_path_join(path, capacity, tree->folders[k].path, tree->names[i]))
-        return BZNA_OK;
-    return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %u bytes", tree->names[i],
-                    BZI_LIMIT_PATH_BYTES - 1);
+    return bzi_path_join(path, capacity, tree->folders[k].path, tree->names[i], err);
 }
 
 
@@ -6186,13 +6176,14 @@ static bzna_status bzi_folder_make(bzi_container *c, const char *path, bzna_erro
     const bzi_memory *memory = &c->host->memory;
     char here[BZI_LIMIT_PATH_BYTES], root[BZI_LIMIT_PATH_BYTES];
     bzi_folder *folder = c->own = bzi_alloc_zero(memory, 1, sizeof *folder);
+    bzna_status status;
     if (!folder)
         return bzi_fail_memory(err, "a folder");
     folder->host = c->host;
     if (path[0] == '/' || !bzi_os_here(here, sizeof here))
         here[0] = 0;
-    if (!bzi_path_join(root, sizeof root, here, path))
-        return BZI_FAIL(err, BZNA_E_LIMIT, "a path has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
+    if ((status = bzi_path_join(root, sizeof root, here, path, err)) != BZNA_OK)
+        return status;
     folder->root_size = strlen(root) + 1;
     folder->root = bzi_alloc_copy(memory, root, folder->root_size, 1);
     return folder->root ? BZNA_OK : bzi_fail_memory(err, "a folder");
@@ -6281,9 +6272,7 @@ static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, char 
     char name[BZI_LIMIT_PATH_BYTES];
     const bzi_folder *folder = c->own;
     bzna_status status = bzi_folder_name(c, index, name, sizeof name, err);
-    if (status == BZNA_OK && !bzi_path_join(path, capacity, name[0] == '/' ? "" : folder->root, name))
-        return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %u bytes", name, BZI_LIMIT_PATH_BYTES - 1);
-    return status;
+    return status == BZNA_OK ? bzi_path_join(path, capacity, name[0] == '/' ? "" : folder->root, name, err) : status;
 }
 
 /* What a list or the folder around the file says of a sample. */
@@ -8246,9 +8235,8 @@ static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bz
             status = bzi_walk_finish(&walk, &tree, err);
     }
     for (uint64_t i = 0; i < tree.count && status == BZNA_OK; i++)
-        status = bzi_path_join(path, sizeof path, folder, tree.names[i]) ?
-                     bzi_paths_add(paths, path, err) :
-                     BZI_FAIL(err, BZNA_E_LIMIT, "a path has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
+        if ((status = bzi_path_join(path, sizeof path, folder, tree.names[i], err)) == BZNA_OK)
+            status = bzi_paths_add(paths, path, err);
     bzi_tree_free(&tree, paths->memory);
     bzi_walk_free(&walk);
     return status;
@@ -8987,13 +8975,15 @@ static const bzi_container *bzi_dataset_at(const bzna_dataset *dataset, uint64_t
     return part->container;
 }
 
-static bzna_status bzi_dataset_check_index(const bzna_dataset *dataset, uint64_t index, bzna_error *err)
+/* Likewise of an index that the caller gave; NULL: there is no such sample. */
+static const bzi_container *bzi_dataset_find(const bzna_dataset *dataset, uint64_t *index, bzna_error *err)
 {
-    if (index < dataset->count)
-        return BZNA_OK;
-    BZI_FAIL(err, BZNA_E_RANGE, "index %llu is not below the %llu samples", (unsigned long long)index,
+    if (*index < dataset->count)
+        return bzi_dataset_at(dataset, index);
+    BZI_FAIL(err, BZNA_E_RANGE, "index %llu is not below the %llu samples", (unsigned long long)*index,
              (unsigned long long)dataset->count);
-    return bzi_error_prefix(err, dataset->part_count > 1 ? "data set" : dataset->parts[0].container->name);
+    bzi_error_prefix(err, dataset->part_count > 1 ? "data set" : dataset->parts[0].container->name);
+    return NULL;
 }
 
 /* The name of a class, with a NUL: the first container's that has names. */
@@ -10296,35 +10286,10 @@ typedef struct bzi_order {
     bzi_permutation permutation;
 } bzi_order;
 
-static int bzi_ranked_before(const bzi_ranked *a, const bzi_ranked *b)
+static int bzi_ranked_is_before(const void *left, const void *right)
 {
+    const bzi_ranked *a = left, *b = right;
     return a->key < b->key || (a->key <= b->key && a->sample < b->sample);
-}
-
-/* Heapsort: in place, no recursion, no allocation, the same everywhere. */
-static void bzi_ranked_sift(bzi_ranked *r, uint64_t root, uint64_t count)
-{
-    bzi_ranked moved = r[root];
-    for (uint64_t child; (child = 2 * root + 1) < count; root = child) {
-        if (child + 1 < count && bzi_ranked_before(&r[child], &r[child + 1]))
-            child++;
-        if (!bzi_ranked_before(&moved, &r[child]))
-            break;
-        r[root] = r[child];
-    }
-    r[root] = moved;
-}
-
-static void bzi_ranked_sort(bzi_ranked *r, uint64_t count)
-{
-    for (uint64_t i = count / 2; i-- > 0; )
-        bzi_ranked_sift(r, i, count);
-    for (uint64_t end = count; end-- > 1; ) {
-        bzi_ranked last = r[end];
-        r[end] = r[0];
-        r[0] = last;
-        bzi_ranked_sift(r, 0, end);
-    }
 }
 
 static int bzi_order_ends_past(const void *ends, uint64_t i, const void *sample)
@@ -10364,7 +10329,7 @@ static void bzi_order_rank(bzi_order *order)
         order->ranked[i].key = weight > 0 ? fmin(-log1p(-bzi_random_uniform(&random, 0, 1)) / weight, DBL_MAX) :
                                             HUGE_VAL;
     }
-    bzi_ranked_sort(order->ranked, order->samples);
+    bzi_sort(order->ranked, order->samples, sizeof *order->ranked, bzi_ranked_is_before);
 }
 
 static void bzi_order_epoch(bzi_order *order, uint64_t seed, uint64_t epoch)
@@ -18456,9 +18421,8 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
     if (!dataset || !target)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_target: %s is NULL", dataset ? "target" : "dataset");
     *target = BZNA_TARGET_NONE;
-    if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
-        BZI_API_END(status);
-    c = bzi_dataset_at(dataset, &index);
+    if (!(c = bzi_dataset_find(dataset, &index, &e)))
+        BZI_API_END(e.status);
     if ((status = bzi_container_look_target(c, index, target, &e)) != BZNA_OK) {
         *target = BZNA_TARGET_NONE;
         bzi_container_fail(c, index, &e);
@@ -18477,9 +18441,8 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
         *needed = 0;
     if (!dataset || !field)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_field: %s is NULL", dataset ? "field" : "dataset");
-    if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
-        BZI_API_END(status);
-    c = bzi_dataset_at(dataset, &index);
+    if (!(c = bzi_dataset_find(dataset, &index, &e)))
+        BZI_API_END(e.status);
     if ((status = bzi_container_field(c, index, field, &value, &e)) != BZNA_OK)
         bzi_container_fail(c, index, &e);
     if (needed)
@@ -18513,9 +18476,8 @@ BZNA_API bzna_status bzna_dataset_get_sample(const bzna_dataset *dataset, uint64
     BZI_API_BEGIN;
     if (!dataset || !sample)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_get_sample: %s is NULL", dataset ? "sample" : "dataset");
-    if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
-        BZI_API_END(status);
-    c = bzi_dataset_at(dataset, &local);
+    if (!(c = bzi_dataset_find(dataset, &local, &e)))
+        BZI_API_END(e.status);
     if ((status = bzi_container_sample(c, local, &all, &e)) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, local, &e));
     all.index = index;
@@ -18538,9 +18500,8 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
                                 "image");
     if (image->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "image.struct_size: not set");
-    if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
-        BZI_API_END(status);
-    c = bzi_dataset_at(dataset, &index);
+    if (!(c = bzi_dataset_find(dataset, &index, &e)))
+        BZI_API_END(e.status);
     if ((status = bzi_container_read_image(c, index, &pick, room, &all, &e)) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
     bzi_struct_out(image, image->struct_size, &all.coded, sizeof all.coded);
@@ -18558,9 +18519,8 @@ BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, ui
     BZI_API_BEGIN;
     if (!dataset || !info)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_get_image_info: %s is NULL", dataset ? "info" : "dataset");
-    if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
-        BZI_API_END(status);
-    c = bzi_dataset_at(dataset, &index);
+    if (!(c = bzi_dataset_find(dataset, &index, &e)))
+        BZI_API_END(e.status);
     if ((status = bzi_container_describe_image(c, index, &pick, &image, &e)) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
     all = bzi_image_info(&image);
