@@ -252,6 +252,8 @@ static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64
         bzi_text_trim(dst);
 }
 
+static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
+
 /* Names from files go into messages: what is not printable ASCII becomes '?'. */
 static void bzi_text_printable(char *text)
 {
@@ -279,6 +281,36 @@ static uint64_t bzi_search(const void *array, uint64_t count, const void *value,
             low = middle + 1;
     }
     return low;
+}
+
+/* Moves the element at root down until none below it stands behind it. */
+static void bzi_sort_sift(uint8_t *a, uint64_t root, uint64_t end, size_t size,
+                          int (*is_before)(const void *a, const void *b))
+{
+    uint8_t moved[64];
+    uint64_t child;
+    memcpy(moved, a + root * size, size);
+    for (; (child = 2 * root + 1) < end; root = child) {
+        child += child + 1 < end && is_before(a + child * size, a + (child + 1) * size);
+        if (!is_before(moved, a + child * size))
+            break;
+        memcpy(a + root * size, a + child * size, size);
+    }
+    memcpy(a + root * size, moved, size);
+}
+
+/* Heapsort: in place, and n log n steps whatever the order was. Pre: size <= 64. */
+static void bzi_sort(void *array, uint64_t count, size_t size, int (*is_before)(const void *a, const void *b))
+{
+    uint8_t *a = array, last[64];
+    for (uint64_t root = count / 2; root-- > 0;)
+        bzi_sort_sift(a, root, count, size, is_before);
+    for (uint64_t end = count; end-- > 1;) {
+        memcpy(last, a + end * size, size);
+        memcpy(a + end * size, a, size);
+        memcpy(a, last, size);
+        bzi_sort_sift(a, 0, end, size, is_before);
+    }
 }
 
 /* FNV-1a: fingerprints and check sums of states; not for hostile keys. */
@@ -1336,7 +1368,7 @@ static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, cons
 }
 
 /* When the file of a source that was opened by its path was changed last. */
-BZI_MAYBE_UNUSED static int64_t bzi_source_modified_ns(const bzi_source *source)
+static int64_t bzi_source_modified_ns(const bzi_source *source)
 {
     return source->shared ? source->shared->file.modified_ns : source->file.modified_ns;
 }
@@ -1452,6 +1484,45 @@ static bzna_status bzi_source_view(const bzi_source *source, const bzi_memory *m
         return bzi_fail_memory(err, "the bytes of a source");
     *view = buffer->data;
     return bzi_source_read(source, offset, buffer->data, size, err);
+}
+
+/* For walks over a source whose offsets rise. */
+typedef struct bzi_window {
+    const bzi_source *source;
+    const bzi_memory *memory;
+    const uint8_t    *map;            /* all of the source, or NULL: then bytes has what was read last */
+    bzi_buffer        bytes;
+    uint64_t          at, size;       /* of bytes, in the source */
+} bzi_window;
+
+#define BZI_WINDOW_READ      4096u    /* what is read after a seek: a page */
+#define BZI_WINDOW_READ_MOST 65536u   /* what is read where a walk looks at nearly all */
+
+/* Bytes of the source. Where the next ones lie close behind the last, more and more is read at once, so that small
+ * steps do not cost a read each; after a seek, little. Pre: they lie in the source. */
+BZI_MAYBE_UNUSED static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t size,
+                                                    const uint8_t **view, bzna_error *err)
+{
+    uint64_t end = window->at + window->size, n = BZI_WINDOW_READ;
+    bzna_status status;
+    if (window->map) {
+        *view = window->map + offset;
+        return BZNA_OK;
+    }
+    if (offset < window->at || offset + size > end) {
+        if (offset >= window->at && offset <= end + window->size && window->size)
+            n = bzi_min(2 * window->size, BZI_WINDOW_READ_MOST);
+        n = bzi_min(size > n ? size : n, window->source->size - offset);
+        window->size = 0;
+        if (!bzi_buffer_reserve(window->memory, &window->bytes, n, 0))
+            return bzi_fail_memory(err, "the bytes of a source");
+        if ((status = bzi_source_read(window->source, offset, window->bytes.data, n, err)) != BZNA_OK)
+            return status;
+        window->at = offset;
+        window->size = n;
+    }
+    *view = window->bytes.data + (offset - window->at);
+    return BZNA_OK;
 }
 
 
@@ -1795,6 +1866,15 @@ typedef struct bzi_format {
 
 enum { BZI_CHROMA_440 = 4, BZI_CHROMA_411 = 5 };
 
+/* The code points of a color, which may be left out: unspecified. */
+static void bzi_format_color(bzi_bits *b, bzi_format *format)
+{
+    const uint32_t said = bzi_bits_1(b);
+    format->color.primaries = (uint16_t)(said ? bzi_bits_u(b, 8) : 2);
+    format->color.transfer = (uint16_t)(said ? bzi_bits_u(b, 8) : 2);
+    format->color.matrix = (uint16_t)(said ? bzi_bits_u(b, 8) : 2);
+}
+
 /* E.2.1 of both standards begin alike: up to the chroma location. */
 static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
 {
@@ -1806,12 +1886,7 @@ static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
         bzi_bits_u(b, 3);
         sps->color.present = 1;
         sps->color.full_range = (uint8_t)bzi_bits_1(b);
-        sps->color.primaries = sps->color.transfer = sps->color.matrix = 2;
-        if (bzi_bits_1(b)) {
-            sps->color.primaries = (uint16_t)bzi_bits_u(b, 8);
-            sps->color.transfer = (uint16_t)bzi_bits_u(b, 8);
-            sps->color.matrix = (uint16_t)bzi_bits_u(b, 8);
-        }
+        bzi_format_color(b, sps);
     }
     sps->has_chroma_location = bzi_bits_1(b);
     if (sps->has_chroma_location) {
@@ -2135,12 +2210,7 @@ static void bzi_av1_color(bzi_bits *b, uint32_t profile, bzi_format *sps)
     sps->depth_luma = sps->depth_chroma = twelve ? 12 : high ? 10 : 8;
     sps->chroma_format = gray ? 0 : profile == 0 ? 1 : 3;
     sps->color.present = 1;                                /* for the range is always said */
-    sps->color.primaries = sps->color.transfer = sps->color.matrix = 2;
-    if (bzi_bits_1(b)) {
-        sps->color.primaries = (uint16_t)bzi_bits_u(b, 8);
-        sps->color.transfer = (uint16_t)bzi_bits_u(b, 8);
-        sps->color.matrix = (uint16_t)bzi_bits_u(b, 8);
-    }
+    bzi_format_color(b, sps);
     if (!gray && sps->color.primaries == 1 && sps->color.transfer == 13 && sps->color.matrix == 0) {
         sps->color.full_range = 1;                         /* sRGB as it is, 4:4:4 */
         sps->chroma_format = 3;
@@ -3012,8 +3082,6 @@ static uint64_t bzi_tiff_strip(uint8_t *data, uint64_t size)
     memset(data + out, 0, (size_t)bzi_min(4, size - out));  /* no second picture */
     return size;
 }
-
-static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
 /* The next word of a header, up to 8 characters; comments are skipped. */
 static void bzi_pnm_word(bzi_cursor *c, char word[9])
@@ -5483,12 +5551,10 @@ typedef struct bzi_container_ops {
     /* sets what stands after source in bzi_container. config is checked */
     bzna_status (*open)(bzi_container *c, const bzna_dataset_config *config, bzna_error *err);
     bzna_status (*locate)(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err);
-    /* BZNA_E_RANGE: past the end */
-    bzna_status (*describe_field)(const bzi_container *c, uint32_t number, bzi_field *field);
-    /* of any kind but a picture */
+    /* number: in fields, of any kind but a picture */
     bzna_status (*field)(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                          bzna_error *err);
-    /* their names */
+    /* their names; NULL: those of the picture fields */
     bzna_status (*images)(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch, bzna_sample *out,
                           bzna_error *err);
     bzna_status (*image)(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch,
@@ -5519,6 +5585,8 @@ struct bzi_container {
     uint64_t    count;
     uint64_t    target_count;         /* the first so many samples have a target, or so many of them have */
     uint64_t    class_count;
+    const bzi_field *fields;          /* that samples have */
+    uint32_t    field_count;
     uint32_t    target_field;         /* number of the field that gives a sample's target; BZI_NO_FIELD: none */
     uint32_t    target_inside;        /* it is in the sample's bytes */
     uint32_t    orientation, palette; /* BZNA_ORIENTATION_..., BZNA_PALETTE_... */
@@ -5526,6 +5594,23 @@ struct bzi_container {
 };
 
 #define BZI_PROBE_BYTES 512u
+
+/* Adds a field. own: where the container keeps its fields. */
+static void bzi_container_add_field(bzi_container *c, bzi_field *own, uint32_t kind, uint32_t inside, const char *name)
+{
+    bzi_field *field = &own[c->field_count++];
+    c->fields = own;
+    field->kind = kind;
+    field->inside = inside;
+    bzi_string_copy(field->name, sizeof field->name, name);
+}
+
+/* name: which was asked for; NULL: any. */
+static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
+{
+    return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture%s%s%s", name ? " \"" : "", name ? name : "",
+                    name ? "\"" : "");
+}
 
 
 /* ==== 20. HEIF: files ================================================================================================
@@ -5598,7 +5683,7 @@ static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bz
         return err->status;
     id = thumb ? bzi_heif_referrer(&heif, BZI_FOURCC('t', 'h', 'm', 'b'), heif.primary, &number) : heif.primary;
     if (thumb && !id)
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture \"thumb\"");
+        return bzi_container_fail_image("thumb", err);
     if (!id)
         return bzi_heif_sequence(bytes, offset, &scratch->movie, image, err);
     if (bzi_heif_find(&heif, id, &item, err) != BZNA_OK ||
@@ -5628,10 +5713,14 @@ static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bz
 
 static int bzi_heif_row_probe(const uint8_t *head, uint64_t size) { return bzi_heif_probe((bzi_span){ head, size }); }
 
+static const bzi_field bzi_heif_fields[] = { { BZNA_FIELD_PICTURE, 1, "image" }, { BZNA_FIELD_PICTURE, 1, "thumb" } };
+
 static bzna_status bzi_heif_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     (void)config, (void)err;
     c->count = 1;
+    c->fields = bzi_heif_fields;
+    c->field_count = sizeof bzi_heif_fields / sizeof bzi_heif_fields[0];
     return BZNA_OK;
 }
 
@@ -5640,15 +5729,6 @@ static bzna_status bzi_heif_locate(const bzi_container *c, uint64_t index, bzi_e
     (void)index, (void)err;
     *extent = (bzi_extent){ 0, c->source.size };
     return BZNA_OK;
-}
-
-static bzna_status bzi_heif_describe_field(const bzi_container *c, uint32_t number, bzi_field *field)
-{
-    (void)c;
-    *field = (bzi_field){ BZNA_FIELD_PICTURE, 1, "image" };
-    if (number == 1)
-        bzi_string_copy(field->name, sizeof field->name, "thumb");
-    return number < 2 ? BZNA_OK : BZNA_E_RANGE;
 }
 
 static bzna_status bzi_heif_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
@@ -5670,7 +5750,7 @@ static bzna_status bzi_heif_row_image(const bzi_container *c, const bzi_sample *
     const int thumb = pick->name && !strcmp(pick->name, "thumb");
     (void)c;
     if (pick->name && !thumb && strcmp(pick->name, "image"))
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture \"%s\"", pick->name);
+        return bzi_container_fail_image(pick->name, err);
     return bzi_heif_image((bzi_span){ sample->bytes, sample->extent.size }, 0, thumb, scratch, image, err);
 }
 
@@ -5688,7 +5768,6 @@ static const bzi_container_ops bzi_heif_ops = {
     .probe = bzi_heif_row_probe,
     .open = bzi_heif_open,
     .locate = bzi_heif_locate,
-    .describe_field = bzi_heif_describe_field,
     .images = bzi_heif_images,
     .image = bzi_heif_row_image,
     .fingerprint = bzi_heif_fingerprint,
@@ -5727,6 +5806,7 @@ typedef struct bzi_mp4 {
     uint32_t   brand_count, brands[8];
     uint32_t   track_count;
     bzi_track *tracks;
+    bzi_field  fields[4];             /* image, thumb, target, name; of those, what there is */
 } bzi_mp4;
 
 static bzi_track *bzi_mp4_track(const bzi_container *c, int32_t number)
@@ -5975,7 +6055,15 @@ static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error
         (status = bzi_mp4_index_track(c, mp4->filename, err)) != BZNA_OK)
         return status;
     c->count = input->table.sample_count;
-    c->target_field = mp4->target < 0 ? BZI_NO_FIELD : c->ops->names_inside ? 2 : 1;
+    bzi_container_add_field(c, mp4->fields, BZNA_FIELD_PICTURE, 1, "image");
+    if (c->ops->names_inside)
+        bzi_container_add_field(c, mp4->fields, BZNA_FIELD_PICTURE, 1, "thumb");
+    if (mp4->target >= 0) {
+        c->target_field = c->field_count;
+        bzi_container_add_field(c, mp4->fields, BZNA_FIELD_INTEGER, 0, "target");
+    }
+    if (mp4->filename >= 0)
+        bzi_container_add_field(c, mp4->fields, BZNA_FIELD_TEXT, 0, "name");
     return bzi_mp4_load_targets(c, err);
 }
 
@@ -6158,12 +6246,6 @@ static int32_t bzi_mp4_choose(const bzi_movie *movie, const bzi_pick *pick)
     return -1;
 }
 
-static bzna_status bzi_mp4_fail_image(const char *name, bzna_error *err)
-{
-    return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture track%s%s%s", name ? " \"" : "", name ? name : "",
-                    name ? "\"" : "");
-}
-
 /* One picture: what its track says, and where in the sample its access unit lies. */
 static bzna_status bzi_mp4_picture(const bzi_track *track, const bzi_sample *sample, const bzi_extent *unit,
                                    bzi_image *image, bzna_error *err)
@@ -6193,7 +6275,7 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
     if (status != BZNA_OK)
         return status;
     if ((number = bzi_mp4_choose(movie, pick)) < 0)
-        return bzi_mp4_fail_image(pick->name, err);
+        return bzi_container_fail_image(pick->name, err);
     track = &movie->tracks[number];
     if ((status = bzi_track_orientation(track, (uint32_t)number, movie->turned_at, movie->orientation, &orientation,
                                         err)) != BZNA_OK)
@@ -6230,7 +6312,7 @@ static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample 
     bzna_status status;
     (void)scratch;
     if (pick->name && strcmp(pick->name, "image") != 0 && strcmp(pick->name, track->name) != 0)
-        return bzi_mp4_fail_image(pick->name, err);
+        return bzi_container_fail_image(pick->name, err);
     if ((status = bzi_mp4_picture(track, sample, &unit, image, err)) == BZNA_OK)
         image->coded.orientation = ((const bzi_mp4 *)c->own)->orientation;
     if (status == BZNA_OK)
@@ -6275,37 +6357,11 @@ static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
     memcpy(info->brands, mp4->brands, sizeof info->brands);
 }
 
-enum { BZI_MP4_IMAGE, BZI_MP4_THUMB, BZI_MP4_TARGET, BZI_MP4_NAME, BZI_MP4_FIELDS };
-
-/* Which field a number is, of those that there are; BZI_MP4_FIELDS: past the end. */
-static uint32_t bzi_mp4_field_at(const bzi_container *c, uint32_t number)
-{
-    const bzi_mp4 *mp4 = c->own;
-    const int present[BZI_MP4_FIELDS] = { 1, c->ops->names_inside != 0, mp4->target >= 0, mp4->filename >= 0 };
-    uint32_t i = 0;
-    while (i < BZI_MP4_FIELDS && (!present[i] || number-- > 0))
-        i++;
-    return i;
-}
-
-static bzna_status bzi_mp4_describe_field(const bzi_container *c, uint32_t number, bzi_field *field)
-{
-    static const bzi_field fields[BZI_MP4_FIELDS] = { { BZNA_FIELD_PICTURE, 1, "image" },
-                                                      { BZNA_FIELD_PICTURE, 1, "thumb" },
-                                                      { BZNA_FIELD_INTEGER, 0, "target" },
-                                                      { BZNA_FIELD_TEXT, 0, "name" } };
-    uint32_t which = bzi_mp4_field_at(c, number);
-    if (which == BZI_MP4_FIELDS)
-        return BZNA_E_RANGE;
-    *field = fields[which];
-    return BZNA_OK;
-}
-
 static bzna_status bzi_mp4_field(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                                  bzna_error *err)
 {
-    return bzi_mp4_field_at(c, number) == BZI_MP4_NAME ? bzi_mp4_filename(c, sample->index, value, err) :
-                                                         bzi_mp4_target(c, sample->index, value, err);
+    return c->fields[number].kind == BZNA_FIELD_TEXT ? bzi_mp4_filename(c, sample->index, value, err) :
+                                                       bzi_mp4_target(c, sample->index, value, err);
 }
 
 static bzna_status bzi_mp4_describe_track(const bzi_container *c, uint32_t number, bzna_track_info *info)
@@ -6330,7 +6386,6 @@ static const bzi_container_ops bzi_mp4_archive = {
     .probe = bzi_mp4_probe,
     .open = bzi_mp4_open_archive,
     .locate = bzi_mp4_locate,
-    .describe_field = bzi_mp4_describe_field,
     .field = bzi_mp4_field,
     .images = bzi_mp4_archive_images,
     .image = bzi_mp4_archive_image,
@@ -6345,7 +6400,6 @@ static const bzi_container_ops bzi_mp4_video = {
     .probe = bzi_mp4_probe,
     .open = bzi_mp4_open_video,
     .locate = bzi_mp4_locate,
-    .describe_field = bzi_mp4_describe_field,
     .field = bzi_mp4_field,
     .images = bzi_mp4_video_images,
     .image = bzi_mp4_video_image,
@@ -6379,47 +6433,15 @@ typedef struct bzi_list {
     uint8_t       separator;          /* of fields */
 } bzi_list;
 
-/* --- Sorting --- */
-
-/* Moves the element at root down until none below it stands behind it. */
-static void bzi_sort_sift(uint8_t *a, uint64_t root, uint64_t end, size_t size,
-                          int (*is_before)(const void *a, const void *b))
-{
-    uint8_t moved[64];
-    uint64_t child;
-    memcpy(moved, a + root * size, size);
-    for (; (child = 2 * root + 1) < end; root = child) {
-        child += child + 1 < end && is_before(a + child * size, a + (child + 1) * size);
-        if (!is_before(moved, a + child * size))
-            break;
-        memcpy(a + root * size, a + child * size, size);
-    }
-    memcpy(a + root * size, moved, size);
-}
-
-/* Heapsort: in place, and n log n steps whatever the order was. Pre: size <= 64. */
-static void bzi_sort(void *array, uint64_t count, size_t size, int (*is_before)(const void *a, const void *b))
-{
-    uint8_t *a = array, last[64];
-    for (uint64_t root = count / 2; root-- > 0;)
-        bzi_sort_sift(a, root, count, size, is_before);
-    for (uint64_t end = count; end-- > 1;) {
-        memcpy(last, a + end * size, size);
-        memcpy(a + end * size, a, size);
-        memcpy(a, last, size);
-        bzi_sort_sift(a, 0, end, size, is_before);
-    }
-}
-
 /* --- Numbers, whatever the process's locale is --- */
 
 static bzi_span bzi_span_trim(bzi_span s)
 {
-    while (s.size && (s.data[0] == ' ' || s.data[0] == '\r')) {
+    while (s.size && bzi_is_space(s.data[0])) {
         s.data++;
         s.size--;
     }
-    while (s.size && (s.data[s.size - 1] == ' ' || s.data[s.size - 1] == '\r'))
+    while (s.size && bzi_is_space(s.data[s.size - 1]))
         s.size--;
     return s;
 }
@@ -6428,13 +6450,29 @@ static bzi_span bzi_span_trim(bzi_span s)
 static int bzi_span_integer(bzi_span s, uint64_t *out)
 {
     uint64_t value = 0;
-    s = bzi_span_trim(s);
     for (uint64_t i = 0; i < s.size; i++)
         if (s.data[i] < '0' || s.data[i] > '9' || !bzi_mul(value, 10, &value) ||
             !bzi_add(value, (uint64_t)(s.data[i] - '0'), &value))
             return 0;
     *out = value;
     return s.size > 0;
+}
+
+/* Digits, with a sign or without, between blanks. */
+BZI_MAYBE_UNUSED static int bzi_span_signed(bzi_span s, int64_t *out)
+{
+    uint64_t value;
+    int minus;
+    s = bzi_span_trim(s);
+    minus = s.size && *s.data == '-';
+    if (minus || (s.size && *s.data == '+')) {
+        s.data++;
+        s.size--;
+    }
+    if (!bzi_span_integer(s, &value) || value > (uint64_t)INT64_MAX + (uint64_t)minus)
+        return 0;
+    *out = minus && value ? -(int64_t)(value - 1) - 1 : (int64_t)value;
+    return 1;
 }
 
 /* x * 10^exponent. */
@@ -6599,7 +6637,7 @@ static bzna_status bzi_list_take(bzi_list *list, bzi_list_line *line, bzna_error
     const char *fault = tabs ? bzi_list_split_tabs(line) : bzi_list_split_commas(line);
     if (fault)
         return bzi_list_fail(line, fault, line->text, err);
-    if (tabs && !bzi_span_integer(line->index, &index))
+    if (tabs && !bzi_span_integer(bzi_span_trim(line->index), &index))
         return bzi_list_fail(line, "the index is no whole number", line->index, err);
     fault = bzi_list_labels(list, line, &labels);
     if (fault && !tabs && line->number == 1)
@@ -6691,6 +6729,50 @@ static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const
     return bzi_error_prefix(err, path);
 }
 
+/* --- The index beside a file --- */
+
+/* bzi_idx_close frees it. */
+typedef struct bzi_idx {
+    bzi_span   text;                  /* a line feed stands at its end */
+    bzi_buffer buffer;
+    uint32_t   is_old;                /* older than the file */
+    char       path[BZI_LIMIT_PATH_BYTES];
+} bzi_idx;
+
+BZI_MAYBE_UNUSED static void bzi_idx_close(bzi_idx *idx, bzi_host *host)
+{
+    bzi_buffer_free(&host->memory, &idx->buffer);
+}
+
+/* NAME.idx beside NAME and extension, as a source. BZNA_AGAIN: there is none. Messages name the index. */
+BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, bzi_host *host, const bzi_source *of,
+                                                 const char *extension, bzna_error *err)
+{
+    const size_t length = of->path ? strlen(of->path) : 0;
+    bzi_source file;
+    bzna_status status;
+    memset(idx, 0, offsetof(bzi_idx, path));
+    memset(&file, 0, sizeof file);
+    if (length < 5 || length >= sizeof idx->path || strcmp(of->path + length - 4, extension))
+        return BZNA_AGAIN;
+    snprintf(idx->path, sizeof idx->path, "%.*s.idx", (int)length - 4, of->path);
+    if ((status = bzi_source_open_file(&file, &host->files, idx->path, err)) != BZNA_OK)
+        return status == BZNA_E_NOT_FOUND ? BZNA_AGAIN : bzi_error_prefix(err, idx->path);
+    idx->is_old = file.file.modified_ns < bzi_source_modified_ns(of);
+    if (!bzi_buffer_reserve(&host->memory, &idx->buffer, file.size + 1, 0))
+        status = bzi_fail_memory(err, "an index");
+    else if ((status = bzi_source_read(&file, 0, idx->buffer.data, file.size, err)) == BZNA_OK)
+        idx->buffer.data[file.size] = '\n';
+    idx->text = (bzi_span){ idx->buffer.data, file.size };
+    bzi_source_close(&file, &host->memory);
+    if (status == BZNA_OK)
+        return BZNA_OK;
+    bzi_idx_close(idx, host);
+    return bzi_error_prefix(err, idx->path);
+}
+
+/* --- Its rows --- */
+
 static bzi_span bzi_list_path(const bzi_list *list, const bzi_list_row *row)
 {
     bzi_span s = { list->text + row->path_at, row->path_size };
@@ -6743,17 +6825,17 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
  * sorted(os.walk(top, followlinks=True)) gives them: by the path of their folder, then by name, as bytes. Links are
  * followed; names that begin with a dot are left out. No file is opened or looked at. */
 
-/* Returns 0 when there is no room. */
-static int bzi_path_join(char *path, uint64_t capacity, const char *folder, const char *name)
+static bzna_status bzi_path_join(char *path, uint64_t capacity, const char *folder, const char *name, bzna_error *err)
 {
     const size_t length = strlen(folder), size = strlen(name) + 1;
     const size_t slash = *folder && *name && folder[length - 1] != '/';
     if (length + slash + size > capacity)
-        return 0;
+        return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %u bytes", *name ? name : folder,
+                        BZI_LIMIT_PATH_BYTES - 1);
     memcpy(path, folder, length);
     path[length] = '/';
     memcpy(path + length + slash, name, size);
-    return 1;
+    return BZNA_OK;
 }
 
 /* Whether a word is one of a list's, in any case. list: in small letters, between blanks. */
@@ -6898,6 +6980,7 @@ static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, 
                                   bzna_error *err)
 {
     char below[BZI_LIMIT_PATH_BYTES];
+    bzna_status status;
     if (name[0] == '.' || kind == BZI_OS_OTHER)
         return BZNA_OK;
     if (kind != BZI_OS_FOLDER && !bzi_path_has_extension(name, walk->extensions)) {
@@ -6906,10 +6989,8 @@ static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, 
     }
     if (kind != BZI_OS_FOLDER)
         return bzi_names_add(&walk->names, name, err);
-    if (!bzi_path_join(below, sizeof below, path, name))
-        return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: the path of a folder has at most %u bytes", path,
-                        BZI_LIMIT_PATH_BYTES - 1);
-    return bzi_walk_add_folder(walk, below, i, err);
+    status = bzi_path_join(below, sizeof below, path, name, err);
+    return status == BZNA_OK ? bzi_walk_add_folder(walk, below, i, err) : status;
 }
 
 /* A folder that links lead back to would be met without end. */
@@ -6933,9 +7014,8 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
     const char *name;
     int error = 0, kind;
     bzi_string_copy(below, sizeof below, (const char *)walk->names.text.data + bzi_walk_at(walk, i)->path);
-    if (!bzi_path_join(path, sizeof path, walk->root, below))
-        return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: the path of a folder has at most %u bytes", below,
-                        BZI_LIMIT_PATH_BYTES - 1);
+    if ((status = bzi_path_join(path, sizeof path, walk->root, below, err)) != BZNA_OK)
+        return status;
     if ((error = bzi_os_folder_open(&folder, path)) != 0)
         return bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", below, strerror(error));
     memcpy(bzi_walk_at(walk, i)->id, folder.id, sizeof folder.id);
@@ -7004,10 +7084,7 @@ static int bzi_tree_is_past(const void *folders, uint64_t i, const void *index)
 static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, uint64_t capacity, bzna_error *err)
 {
     uint64_t k = bzi_search(tree->folders, tree->folder_count, &i, bzi_tree_is_past);
-    if (bzi_path_join(path, capacity, tree->folders[k].path, tree->names[i]))
-        return BZNA_OK;
-    return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %u bytes", tree->names[i],
-                    BZI_LIMIT_PATH_BYTES - 1);
+    return bzi_path_join(path, capacity, tree->folders[k].path, tree->names[i], err);
 }
 
 
@@ -7036,7 +7113,7 @@ typedef struct bzi_folder {
     bzi_class  *classes;
     uint64_t    class_room;
     bzi_list    list;                 /* which names the samples, where it has rows */
-    uint32_t    has_targets, has_labels;
+    bzi_field   fields[3];            /* image, target or label or neither, name */
     bzi_host   *host;
 } bzi_folder;
 
@@ -7212,7 +7289,7 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_
         folder->classes[i].begin = c->count;
         c->count += folder->classes[i].tree.count;
     }
-    folder->has_targets = 1;
+    c->target_count = c->count;
     return BZNA_OK;
 }
 
@@ -7228,12 +7305,10 @@ static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_con
                         config->classes ? "classes" : "class_order");
     if ((status = bzi_list_open(&folder->list, &c->host->memory, config->list, err)) != BZNA_OK)
         return status;
-    c->count = list->count;
-    folder->has_targets = 1;
-    for (uint64_t i = 0; i < list->count && folder->has_targets; i++)
-        folder->has_targets = (uint32_t)bzi_label_target(bzi_list_row_labels(list, &list->rows[i]),
-                                                         list->rows[i].label_count, &target);
-    folder->has_labels = !folder->has_targets && list->label_count > 0;
+    c->count = c->target_count = list->count;
+    for (uint64_t i = 0; i < list->count && c->target_count; i++)
+        if (!bzi_label_target(bzi_list_row_labels(list, &list->rows[i]), list->rows[i].label_count, &target))
+            c->target_count = 0;
     return BZNA_OK;
 }
 
@@ -7262,13 +7337,14 @@ static bzna_status bzi_folder_make(bzi_container *c, const char *path, bzna_erro
     const bzi_memory *memory = &c->host->memory;
     char here[BZI_LIMIT_PATH_BYTES], root[BZI_LIMIT_PATH_BYTES];
     bzi_folder *folder = c->own = bzi_alloc_zero(memory, 1, sizeof *folder);
+    bzna_status status;
     if (!folder)
         return bzi_fail_memory(err, "a folder");
     folder->host = c->host;
     if (path[0] == '/' || !bzi_os_here(here, sizeof here))
         here[0] = 0;
-    if (!bzi_path_join(root, sizeof root, here, path))
-        return BZI_FAIL(err, BZNA_E_LIMIT, "a path has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
+    if ((status = bzi_path_join(root, sizeof root, here, path, err)) != BZNA_OK)
+        return status;
     folder->root_size = strlen(root) + 1;
     folder->root = bzi_alloc_copy(memory, root, folder->root_size, 1);
     return folder->root ? BZNA_OK : bzi_fail_memory(err, "a folder");
@@ -7302,11 +7378,18 @@ static bzna_status bzi_folder_open_path(bzi_container *c, const char *path, cons
                                         bzna_error *err)
 {
     bzna_status status = bzi_folder_find(c, path, config, err);
-    if (status == BZNA_OK && ((const bzi_folder *)c->own)->has_targets) {
-        c->target_count = c->count;
-        c->target_field = 1;
+    bzi_folder *folder = c->own;
+    if (status != BZNA_OK)
+        return status;
+    bzi_container_add_field(c, folder->fields, BZNA_FIELD_PICTURE, 1, "image");
+    if (c->target_count) {
+        c->target_field = c->field_count;
+        bzi_container_add_field(c, folder->fields, BZNA_FIELD_INTEGER, 0, "target");
+    } else if (folder->list.label_count) {
+        bzi_container_add_field(c, folder->fields, BZNA_FIELD_VECTOR, 0, "label");
     }
-    return status;
+    bzi_container_add_field(c, folder->fields, BZNA_FIELD_TEXT, 0, "name");
+    return BZNA_OK;
 }
 
 static bzna_status bzi_folder_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
@@ -7350,44 +7433,16 @@ static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, char 
     char name[BZI_LIMIT_PATH_BYTES];
     const bzi_folder *folder = c->own;
     bzna_status status = bzi_folder_name(c, index, name, sizeof name, err);
-    if (status == BZNA_OK && !bzi_path_join(path, capacity, name[0] == '/' ? "" : folder->root, name))
-        return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %u bytes", name, BZI_LIMIT_PATH_BYTES - 1);
-    return status;
-}
-
-enum { BZI_FOLDER_IMAGE, BZI_FOLDER_TARGET, BZI_FOLDER_LABEL, BZI_FOLDER_NAME, BZI_FOLDER_FIELDS };
-
-/* Which field a number is, of those that there are; BZI_FOLDER_FIELDS: past the end. */
-static uint32_t bzi_folder_field_at(const bzi_container *c, uint32_t number)
-{
-    const bzi_folder *folder = c->own;
-    const uint32_t present[BZI_FOLDER_FIELDS] = { 1, folder->has_targets, folder->has_labels, 1 };
-    uint32_t i = 0;
-    while (i < BZI_FOLDER_FIELDS && (!present[i] || number-- > 0))
-        i++;
-    return i;
-}
-
-static bzna_status bzi_folder_describe_field(const bzi_container *c, uint32_t number, bzi_field *field)
-{
-    static const bzi_field fields[BZI_FOLDER_FIELDS] = { { BZNA_FIELD_PICTURE, 1, "image" },
-                                                         { BZNA_FIELD_INTEGER, 0, "target" },
-                                                         { BZNA_FIELD_VECTOR, 0, "label" },
-                                                         { BZNA_FIELD_TEXT, 0, "name" } };
-    uint32_t which = bzi_folder_field_at(c, number);
-    if (which == BZI_FOLDER_FIELDS)
-        return BZNA_E_RANGE;
-    *field = fields[which];
-    return BZNA_OK;
+    return status == BZNA_OK ? bzi_path_join(path, capacity, name[0] == '/' ? "" : folder->root, name, err) : status;
 }
 
 /* What a list or the folder around the file says of a sample. */
-static void bzi_folder_label(const bzi_folder *folder, uint64_t index, uint32_t which, bzi_value *value)
+static void bzi_folder_label(const bzi_folder *folder, uint64_t index, uint32_t kind, bzi_value *value)
 {
     const bzi_list_row *row = folder->list.rows ? &folder->list.rows[index] : NULL;
     const float *labels = row ? bzi_list_row_labels(&folder->list, row) : NULL;
     int64_t target = BZNA_TARGET_NONE;
-    if (which == BZI_FOLDER_LABEL) {
+    if (kind == BZNA_FIELD_VECTOR) {
         value->absent = row->label_count == 0;
         bzi_value_put(value, labels, row->label_count * sizeof *labels);
         return;
@@ -7403,10 +7458,10 @@ static bzna_status bzi_folder_field(const bzi_container *c, const bzi_sample *sa
                                     bzi_value *value, bzna_error *err)
 {
     char name[BZI_LIMIT_PATH_BYTES];
-    uint32_t which = bzi_folder_field_at(c, number);
+    const uint32_t kind = c->fields[number].kind;
     bzna_status status = BZNA_OK;
-    if (which != BZI_FOLDER_NAME)
-        bzi_folder_label(c->own, sample->index, which, value);
+    if (kind != BZNA_FIELD_TEXT)
+        bzi_folder_label(c->own, sample->index, kind, value);
     else if ((status = bzi_folder_name(c, sample->index, name, sizeof name, err)) == BZNA_OK)
         bzi_value_put(value, name, strlen(name));
     return status;
@@ -7418,23 +7473,12 @@ static void bzi_folder_class_name(const bzi_container *c, uint64_t target, bzi_v
     bzi_value_put(value, name, strlen(name));
 }
 
-static bzna_status bzi_folder_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                     bzna_sample *out, bzna_error *err)
-{
-    (void)c;
-    (void)sample;
-    (void)scratch;
-    (void)err;
-    bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "image");
-    return BZNA_OK;
-}
-
 static bzna_status bzi_folder_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                     bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
     (void)c;
     if (pick->name && strcmp(pick->name, "image"))
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture \"%s\"", pick->name);
+        return bzi_container_fail_image(pick->name, err);
     return bzi_file_image((bzi_span){ sample->bytes, sample->extent.size }, 0, scratch, image, err);
 }
 
@@ -7460,9 +7504,7 @@ static const bzi_container_ops bzi_folder_ops = {
     .still = 1,
     .listed = 1,
     .locate = bzi_folder_locate,
-    .describe_field = bzi_folder_describe_field,
     .field = bzi_folder_field,
-    .images = bzi_folder_images,
     .image = bzi_folder_image,
     .fingerprint = bzi_folder_fingerprint,
     .close = bzi_folder_close,
@@ -7476,16 +7518,10 @@ static const bzi_container_ops bzi_folder_ops = {
  * Calls: rooms 1-7. A walk over the members of a tar: v7, ustar, GNU and pax headers. Names, headers that only describe
  * the next member, and their number have limits; what is read stays within the source. */
 
-#define BZI_TAR_BLOCK     512u
-#define BZI_TAR_READ      4096u       /* what is read after a seek: a page, so that small members cost no read */
-#define BZI_TAR_READ_MOST 65536u      /* what is read where headers lie close together */
+#define BZI_TAR_BLOCK 512u
 
 typedef struct bzi_tar_walk {
-    const bzi_source *source;
-    const bzi_memory *memory;
-    const uint8_t    *map;            /* all of the tar, or NULL: then the window has what was read last */
-    bzi_buffer        window;
-    uint64_t          window_at, window_size;
+    bzi_window        window;         /* over the tar */
     uint64_t          at;             /* of the next header */
     /* the member: where its bytes are, whether it is a file, its name */
     uint64_t          offset, size;
@@ -7500,40 +7536,13 @@ static void bzi_tar_walk_begin(bzi_tar_walk *walk, const bzi_source *source, con
                                const uint8_t *map, uint64_t at)
 {
     memset(walk, 0, offsetof(bzi_tar_walk, name));
-    walk->source = source;
-    walk->memory = memory;
-    walk->map = map;
+    walk->window.source = source;
+    walk->window.memory = memory;
+    walk->window.map = map;
     walk->at = at;
 }
 
-static void bzi_tar_walk_end(bzi_tar_walk *walk) { bzi_buffer_free(walk->memory, &walk->window); }
-
-/* Bytes of the source. Where the next ones lie close behind the last, more and more is read at once, so that small
- * members do not cost a read each; after a seek, little. Pre: they lie in the source. */
-static bzna_status bzi_tar_view(bzi_tar_walk *walk, uint64_t offset, uint64_t size, const uint8_t **view,
-                                bzna_error *err)
-{
-    uint64_t end = walk->window_at + walk->window_size, n = BZI_TAR_READ;
-    bzna_status status;
-    if (walk->map) {
-        *view = walk->map + offset;
-        return BZNA_OK;
-    }
-    if (offset < walk->window_at || offset + size > end) {
-        if (offset >= walk->window_at && offset <= end + walk->window_size && walk->window_size)
-            n = bzi_min(2 * walk->window_size, BZI_TAR_READ_MOST);
-        n = bzi_min(size > n ? size : n, walk->source->size - offset);
-        walk->window_size = 0;
-        if (!bzi_buffer_reserve(walk->memory, &walk->window, n, 0))
-            return bzi_fail_memory(err, "the headers of a tar");
-        if ((status = bzi_source_read(walk->source, offset, walk->window.data, n, err)) != BZNA_OK)
-            return status;
-        walk->window_at = offset;
-        walk->window_size = n;
-    }
-    *view = walk->window.data + (offset - walk->window_at);
-    return BZNA_OK;
-}
+static void bzi_tar_walk_end(bzi_tar_walk *walk) { bzi_buffer_free(walk->window.memory, &walk->window.bytes); }
 
 /* Octal digits between blanks, or base 256; nothing at all is 0. Returns 0 if it is something else, or negative. */
 static int bzi_tar_number(const uint8_t *field, uint32_t size, uint64_t *value)
@@ -7554,31 +7563,6 @@ static int bzi_tar_number(const uint8_t *field, uint32_t size, uint64_t *value)
     for (; i < size && field[i] >= '0' && field[i] <= '7'; i++)
         *value = *value << 3 | (uint64_t)(field[i] - '0');
     return i == size || field[i] == 0 || field[i] == ' ';
-}
-
-/* A decimal number with a sign or without, between blanks. Returns 0 if it is something else, or too large. */
-static int bzi_tar_decimal(bzi_span text, int64_t *value)
-{
-    const uint8_t *p = text.data, *end = text.data + text.size;
-    uint64_t number = 0;
-    int negative = 0;
-    while (p < end && (*p == ' ' || (*p >= '\t' && *p <= '\r')))
-        p++;
-    while (p < end && (end[-1] == ' ' || (end[-1] >= '\t' && end[-1] <= '\r')))
-        end--;
-    if (p < end && (*p == '-' || *p == '+'))
-        negative = *p++ == '-';
-    if (p == end)
-        return 0;
-    for (; p < end; p++) {
-        if (*p < '0' || *p > '9' || number > INT64_MAX / 10)
-            return 0;
-        number = number * 10 + (uint64_t)(*p - '0');
-    }
-    if (number > (uint64_t)INT64_MAX + (uint64_t)negative)
-        return 0;
-    *value = negative && number ? -(int64_t)(number - 1) - 1 : (int64_t)number;
-    return 1;
 }
 
 /* Whether a block is a header: its check sum says so. Some writers have summed signed bytes. */
@@ -7606,11 +7590,11 @@ static bzna_status bzi_tar_header(bzi_tar_walk *walk, const uint8_t **header, bz
     const uint8_t *block = NULL;
     bzna_status status;
     *header = NULL;
-    if (walk->at >= walk->source->size)
+    if (walk->at >= walk->window.source->size)
         return BZNA_OK;
-    if (walk->source->size - walk->at < BZI_TAR_BLOCK)
+    if (walk->window.source->size - walk->at < BZI_TAR_BLOCK)
         return bzi_fail(err, BZNA_E_TRUNCATED, walk->at, 0, 0, "the tar ends inside the header at byte %llu", at);
-    if ((status = bzi_tar_view(walk, walk->at, BZI_TAR_BLOCK, &block, err)) != BZNA_OK)
+    if ((status = bzi_window_view(&walk->window, walk->at, BZI_TAR_BLOCK, &block, err)) != BZNA_OK)
         return status;
     if (block[0] == 0 && !memcmp(block, block + 1, BZI_TAR_BLOCK - 1))
         return BZNA_OK;
@@ -7695,7 +7679,7 @@ static bzna_status bzi_pax_apply(bzi_tar_walk *walk, const bzi_pax *record, uint
     if (!bzi_pax_is(record, "size"))
         return BZNA_OK;
     walk->told_size = -1;
-    if (record->value.size && (!bzi_tar_decimal(record->value, &walk->told_size) || walk->told_size < 0))
+    if (record->value.size && (!bzi_span_signed(record->value, &walk->told_size) || walk->told_size < 0))
         return bzi_fail(err, BZNA_E_BOX, at, 0, 0, "the pax record at byte %llu: its size is no number below 2^63",
                         (unsigned long long)at);
     return BZNA_OK;
@@ -7740,7 +7724,7 @@ static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bz
         return bzi_fail(err, BZNA_E_LIMIT, walk->at, 0, 0,
                         "the header at byte %llu has %llu bytes of names and records, more than %u",
                         (unsigned long long)walk->at, (unsigned long long)walk->size, BZI_LIMIT_PAX_BYTES);
-    if ((status = bzi_tar_view(walk, walk->offset, walk->size, &view, err)) != BZNA_OK)
+    if ((status = bzi_window_view(&walk->window, walk->offset, walk->size, &view, err)) != BZNA_OK)
         return status;
     if (type == 'K')
         return BZNA_OK;
@@ -7763,10 +7747,10 @@ static bzna_status bzi_tar_place(bzi_tar_walk *walk, const uint8_t *header, bzna
         return bzi_fail(err, BZNA_E_BOX, walk->at, 0, 0, "the header at byte %llu: its size is no number", at);
     if (walk->told_size >= 0 && !bzi_tar_describes(type))
         walk->size = (uint64_t)walk->told_size;
-    if (walk->size > walk->source->size - walk->offset)
+    if (walk->size > walk->window.source->size - walk->offset)
         return bzi_fail(err, BZNA_E_TRUNCATED, walk->at, 0, 0,
                         "the member at byte %llu has %llu bytes, which end beyond the tar's end at byte %llu", at,
-                        (unsigned long long)walk->size, (unsigned long long)walk->source->size);
+                        (unsigned long long)walk->size, (unsigned long long)walk->window.source->size);
     walk->is_file = type == 0 || type == '0' || type == '7';
     return BZNA_OK;
 }
@@ -7826,7 +7810,6 @@ typedef struct bzi_tar {
     uint32_t       *begins;           /* the first member of each sample, and the end of the last one's */
     uint64_t        member_count;
     uint32_t        from_index;       /* what an index says of a member is checked when the member is used */
-    uint32_t        field_count;
     uint32_t        key_field;        /* the number of "name", the key; BZI_NO_FIELD: members are called so */
     bzi_field      *fields;           /* in the order first met; last the key */
 } bzi_tar;
@@ -7842,7 +7825,7 @@ static void bzi_tar_close(bzi_container *c)
         return;
     bzi_release(memory, tar->members, tar->member_count, sizeof *tar->members);
     bzi_release(memory, tar->begins, c->count + 1, sizeof *tar->begins);
-    bzi_release(memory, tar->fields, tar->field_count, sizeof *tar->fields);
+    bzi_release(memory, tar->fields, c->field_count, sizeof *tar->fields);
     bzi_release(memory, tar, 1, sizeof *tar);
     c->own = NULL;
 }
@@ -8101,7 +8084,7 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_
     const bzi_span version = bzi_tar_word(x), number = bzi_tar_word(x);
     bzna_status status = BZNA_OK;
     int64_t count = -1;
-    if (version.size != 4 || memcmp(version.data, "v1.2", 4) || !bzi_tar_decimal(number, &count) || count < 0 ||
+    if (version.size != 4 || memcmp(version.data, "v1.2", 4) || !bzi_span_signed(number, &count) || count < 0 ||
         bzi_tar_word(x).size) {
         bzi_log(b->c->host, BZNA_LOG_INFO, BZNA_OK, "%s: the .idx file beside it is ignored: it is no index v1.2",
                 b->c->name);
@@ -8120,36 +8103,21 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_
  * sample. BZNA_AGAIN: there is none. One that is stale is refused, not believed. */
 static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
 {
-    const bzi_memory *memory = &b->c->host->memory;
-    const bzi_source *source = &b->c->source;
-    const size_t length = source->path ? strlen(source->path) : 0;
-    char path[BZI_LIMIT_PATH_BYTES];
+    bzi_host *host = b->c->host;
+    bzi_idx idx;
     bzi_tar_index x;
-    bzi_source file;
-    bzi_buffer buffer = { NULL, 0 };
-    bzna_status status;
-    if (length < 5 || length >= sizeof path || strcmp(source->path + length - 4, ".tar"))
-        return BZNA_AGAIN;
-    snprintf(path, sizeof path, "%.*s.idx", (int)length - 4, source->path);
-    memset(&file, 0, sizeof file);
-    if ((status = bzi_source_open_file(&file, &b->c->host->files, path, err)) != BZNA_OK)
-        return status == BZNA_E_NOT_FOUND ? BZNA_AGAIN : bzi_error_prefix(err, ".idx");
+    bzna_status status = bzi_idx_open(&idx, host, &b->c->source, ".tar", err);
+    if (status != BZNA_OK)
+        return status;
     memset(&x, 0, offsetof(bzi_tar_index, walk));
-    bzi_tar_walk_begin(&x.walk, source, memory, NULL, 0);
-    status = file.size ? BZNA_OK : BZNA_AGAIN;
-    if (file.size && !bzi_buffer_reserve(memory, &buffer, file.size + 1, 0))
-        status = bzi_fail_memory(err, "the index of a tar");
-    if (status == BZNA_OK && (status = bzi_source_read(&file, 0, buffer.data, file.size, err)) == BZNA_OK) {
-        x.p = buffer.data;
-        x.end = x.p + file.size;
-        buffer.data[file.size] = '\n';
-        status = bzi_tar_parse_index(b, &x, err);
-    }
-    b->is_old = file.file.modified_ns < bzi_source_modified_ns(source);
+    bzi_tar_walk_begin(&x.walk, &b->c->source, &host->memory, NULL, 0);
+    x.p = idx.text.data;
+    x.end = x.p + idx.text.size;
+    status = bzi_tar_parse_index(b, &x, err);
+    b->is_old = idx.is_old;
     b->tar->from_index = status == BZNA_OK;
     bzi_tar_walk_end(&x.walk);
-    bzi_buffer_free(memory, &buffer);
-    bzi_source_close(&file, memory);
+    bzi_idx_close(&idx, host);
     return status;
 }
 
@@ -8203,10 +8171,10 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
         b->fields[b->field_count++] = (bzi_field){ BZNA_FIELD_TEXT, 0, "name" };
     c->count = b->count;
     tar->member_count = b->member_count;
-    tar->field_count = b->field_count;
+    c->field_count = b->field_count;
     tar->members = bzi_alloc_copy(memory, b->members.data, b->member_count, sizeof *tar->members);
     tar->begins = bzi_alloc_copy(memory, b->begins.data, b->count + 1, sizeof *tar->begins);
-    tar->fields = bzi_alloc_copy(memory, b->fields, b->field_count, sizeof *tar->fields);
+    c->fields = tar->fields = bzi_alloc_copy(memory, b->fields, b->field_count, sizeof *tar->fields);
     if (!tar->members || !tar->begins || !tar->fields)
         return bzi_fail_memory(err, "the index of a tar");
     c->target_inside = c->target_field != BZI_NO_FIELD;
@@ -8263,17 +8231,8 @@ static bzna_status bzi_tar_locate(const bzi_container *c, uint64_t index, bzi_ex
                             (unsigned long long)m->offset - BZI_TAR_BLOCK);
         places[m->field] = m->offset;
     }
-    extent->offset = first->offset - begin > BZI_TAR_READ ? first->offset - BZI_TAR_BLOCK : begin;
+    extent->offset = first->offset - begin > BZI_WINDOW_READ ? first->offset - BZI_TAR_BLOCK : begin;
     extent->size = bzi_tar_member_end(last) - extent->offset;
-    return BZNA_OK;
-}
-
-static bzna_status bzi_tar_describe_field(const bzi_container *c, uint32_t number, bzi_field *field)
-{
-    const bzi_tar *tar = c->own;
-    if (number >= tar->field_count)
-        return BZNA_E_RANGE;
-    *field = tar->fields[number];
     return BZNA_OK;
 }
 
@@ -8337,7 +8296,7 @@ static bzna_status bzi_tar_field(const bzi_container *c, const bzi_sample *sampl
         bzi_value_put(value, bytes.data, bytes.size);
         return BZNA_OK;
     }
-    if (bzi_tar_decimal(bytes, &integer)) {
+    if (bzi_span_signed(bytes, &integer)) {
         bzi_value_put(value, &integer, sizeof integer);
         return BZNA_OK;
     }
@@ -8378,8 +8337,7 @@ static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sampl
             return err->status;
         return bzi_file_image(bytes, m->offset, scratch, image, err);
     }
-    return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture%s%s%s", name ? " \"" : "", name ? name : "",
-                    name ? "\"" : "");
+    return bzi_container_fail_image(name, err);
 }
 
 /* Tells files apart: sizes, and where the samples at both ends lie. */
@@ -8402,7 +8360,6 @@ static const bzi_container_ops bzi_tar_row = {
     .probe = bzi_tar_probe,
     .open = bzi_tar_open,
     .locate = bzi_tar_locate,
-    .describe_field = bzi_tar_describe_field,
     .field = bzi_tar_field,
     .images = bzi_tar_images,
     .image = bzi_tar_image,
@@ -8420,7 +8377,6 @@ static const bzi_container_ops bzi_tar_row = {
 
 #define BZI_RECORDIO_MAGIC  0xced7230au
 #define BZI_RECORDIO_MAX    ((1u << 29) - 1)      /* bytes of a part, and of a record: its length has 29 bits */
-#define BZI_RECORDIO_WINDOW 4096u                 /* read at once where headers are looked for */
 
 enum { BZI_RECORDIO_WHOLE, BZI_RECORDIO_FIRST, BZI_RECORDIO_MIDDLE, BZI_RECORDIO_LAST };
 
@@ -8469,26 +8425,11 @@ static void bzi_recordio_close(bzi_container *c)
 /* A walk over the headers of all parts. */
 typedef struct bzi_recordio_scan {
     const bzi_container *c;
-    bzi_buffer window;                /* bytes of the file, where it is not mapped */
-    uint64_t   window_at, window_size;
+    bzi_window window;                /* over the file */
     bzi_buffer offsets;               /* found so far */
     uint64_t   count;
     int        in_parts;              /* inside of a record in parts */
 } bzi_recordio_scan;
-
-static bzna_status bzi_recordio_peek(bzi_recordio_scan *scan, uint64_t at, const uint8_t **header, bzna_error *err)
-{
-    const bzi_source *source = &scan->c->source;
-    bzna_status status = BZNA_OK;
-    if (source->map || (at >= scan->window_at && at + 8 <= scan->window_at + scan->window_size)) {
-        *header = source->map ? source->map + at : scan->window.data + (at - scan->window_at);
-        return BZNA_OK;
-    }
-    scan->window_at = at;
-    scan->window_size = bzi_min(BZI_RECORDIO_WINDOW, source->size - at);
-    status = bzi_source_view(source, &scan->c->host->memory, &scan->window, at, scan->window_size, header, err);
-    return status;
-}
 
 static bzna_status bzi_recordio_fail_scan(uint64_t at, bzna_status status, const char *what, bzna_error *err)
 {
@@ -8514,7 +8455,7 @@ static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
     for (uint64_t at = 0; at < size; at += part.next) {
         if (size - at < 8)
             return bzi_recordio_fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the header", err);
-        if ((status = bzi_recordio_peek(scan, at, &header, err)) != BZNA_OK)
+        if ((status = bzi_window_view(&scan->window, at, 8, &header, err)) != BZNA_OK)
             return status;
         if (!bzi_recordio_header(header, &part))
             return bzi_recordio_fail_scan(at, BZNA_E_FORMAT, "no record begins", err);
@@ -8550,6 +8491,7 @@ static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error 
     bzna_status status;
     memset(&scan, 0, sizeof scan);
     scan.c = c;
+    scan.window = (bzi_window){ .source = &c->source, .memory = &c->host->memory, .map = c->source.map };
     status = bzi_recordio_walk(&scan, err);
     if (is_same) {
         *is_same = status == BZNA_OK && scan.count == c->count &&
@@ -8558,7 +8500,7 @@ static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error 
     } else if (status == BZNA_OK && (status = bzi_recordio_make(c, scan.count, err)) == BZNA_OK) {
         memcpy(own->offsets, scan.offsets.data, (size_t)(scan.count * sizeof *own->offsets));
     }
-    bzi_buffer_free(&c->host->memory, &scan.window);
+    bzi_buffer_free(&c->host->memory, &scan.window.bytes);
     bzi_buffer_free(&c->host->memory, &scan.offsets);
     return status;
 }
@@ -8589,7 +8531,7 @@ static bzna_status bzi_recordio_parse_idx(bzi_container *c, bzi_span text, bzna_
             continue;
         for (tab = stop; tab > at && tab[-1] != '\t'; tab--)
             continue;
-        if (tab == at || !bzi_span_integer(bzi_span_between(tab, stop), &offsets[count]))
+        if (tab == at || !bzi_span_integer(bzi_span_trim(bzi_span_between(tab, stop)), &offsets[count]))
             return bzi_recordio_fail_idx((uint64_t)(at - text.data), "no key, tab and offset", line, err);
         if (offsets[count] % 4 || offsets[count] >= c->source.size || c->source.size - offsets[count] < 8)
             return bzi_recordio_fail_idx(offsets[count], "no record can begin at its offset", line, err);
@@ -8612,7 +8554,7 @@ static bzna_status bzi_recordio_parse_idx(bzi_container *c, bzi_span text, bzna_
 
 /* Whether the index is this file's. That of the same time or later is looked at in two places; one that is older may be
  * so because the two files were copied one after the other: then it is what a scan finds. */
-static bzna_status bzi_recordio_check_idx(bzi_container *c, const bzi_file *idx, bzna_error *err)
+static bzna_status bzi_recordio_check_idx(bzi_container *c, uint32_t is_old, bzna_error *err)
 {
     const bzi_recordio *own = c->own;
     const uint64_t ends[2] = { own->offsets[0], own->offsets[c->count - 1] };
@@ -8620,8 +8562,7 @@ static bzna_status bzi_recordio_check_idx(bzi_container *c, const bzi_file *idx,
     uint8_t header[8];
     int is_same = 1;
     bzna_status status;
-    if (idx->modified_ns < bzi_source_modified_ns(&c->source) &&
-        (status = bzi_recordio_find(c, &is_same, err)) != BZNA_OK)
+    if (is_old && (status = bzi_recordio_find(c, &is_same, err)) != BZNA_OK)
         return status;
     if (!is_same)
         return bzi_recordio_fail_idx(BZNA_NO_OFFSET, "older than the .rec, and of other records", 0, err);
@@ -8635,47 +8576,31 @@ static bzna_status bzi_recordio_check_idx(bzi_container *c, const bzi_file *idx,
     return BZNA_OK;
 }
 
-static bzna_status bzi_recordio_load_idx(bzi_container *c, const bzi_source *idx, bzna_error *err)
-{
-    const bzi_memory *memory = &c->host->memory;
-    bzi_span text = { NULL, idx->size };
-    uint64_t lines = 1;
-    uint8_t *bytes = bzi_alloc(memory, idx->size, 1, 16);
-    bzna_status status = bytes ? bzi_source_read(idx, 0, bytes, idx->size, err) :
-                                 bzi_fail_memory(err, "the index of a RecordIO file");
-    text.data = bytes;
-    for (uint64_t i = 0; status == BZNA_OK && i < text.size; i++)
-        lines += text.data[i] == '\n';
-    if (status == BZNA_OK && (status = bzi_recordio_make(c, lines, err)) == BZNA_OK &&
-        (status = bzi_recordio_parse_idx(c, text, err)) == BZNA_OK)
-        status = bzi_recordio_check_idx(c, &idx->file, err);
-    bzi_release(memory, bytes, idx->size, 1);
-    return status;
-}
-
 /* NAME.idx of NAME.rec. BZNA_AGAIN: there is none. */
 static bzna_status bzi_recordio_open_idx(bzi_container *c, bzna_error *err)
 {
-    const char *rec = c->source.path;
-    const size_t length = rec ? strlen(rec) : 0;
-    char path[BZI_LIMIT_PATH_BYTES];
-    bzi_source idx;
-    bzna_status status;
-    if (length < 5 || length >= sizeof path || strcmp(rec + length - 4, ".rec"))
-        return BZNA_AGAIN;
-    memcpy(path, rec, length - 3);
-    memcpy(path + length - 3, "idx", 4);
-    memset(&idx, 0, sizeof idx);
-    if ((status = bzi_source_open_file(&idx, &c->host->files, path, err)) == BZNA_E_NOT_FOUND)
-        return BZNA_AGAIN;
-    if (status == BZNA_OK) {
-        status = bzi_recordio_load_idx(c, &idx, err);
-        bzi_source_close(&idx, &c->host->memory);
-    }
+    bzi_idx idx;
+    uint64_t lines = 1;
+    bzna_status status = bzi_idx_open(&idx, c->host, &c->source, ".rec", err);
     if (status != BZNA_OK)
-        bzi_error_prefix(err, path);
+        return status;
+    for (uint64_t i = 0; i < idx.text.size; i++)
+        lines += idx.text.data[i] == '\n';
+    if ((status = bzi_recordio_make(c, lines, err)) != BZNA_OK ||
+        (status = bzi_recordio_parse_idx(c, idx.text, err)) != BZNA_OK ||
+        (status = bzi_recordio_check_idx(c, idx.is_old, err)) != BZNA_OK)
+        bzi_error_prefix(err, idx.path);
+    bzi_idx_close(&idx, c->host);
     return status;
 }
+
+enum { BZI_RECORDIO_IMAGE, BZI_RECORDIO_LABEL, BZI_RECORDIO_ID, BZI_RECORDIO_TARGET, BZI_RECORDIO_NAME,
+       BZI_RECORDIO_RECORD, BZI_RECORDIO_FIELDS };
+
+static const bzi_field bzi_recordio_fields[BZI_RECORDIO_FIELDS] = {
+    { BZNA_FIELD_PICTURE, 1, "image" },  { BZNA_FIELD_VECTOR, 1, "label" }, { BZNA_FIELD_INTEGER, 1, "id" },
+    { BZNA_FIELD_INTEGER, 1, "target" }, { BZNA_FIELD_TEXT, 1, "name" },    { BZNA_FIELD_BYTES, 1, "record" },
+};
 
 static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
@@ -8689,7 +8614,9 @@ static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config
     if ((status = bzi_recordio_open_idx(c, err)) == BZNA_AGAIN)
         status = bzi_recordio_find(c, NULL, err);
     c->target_count = c->count;       /* which of them have none, is known when they are read */
-    c->target_field = 3;
+    c->fields = bzi_recordio_fields;
+    c->field_count = BZI_RECORDIO_FIELDS;
+    c->target_field = BZI_RECORDIO_TARGET;
     c->target_inside = 1;
     return status;
 }
@@ -8823,22 +8750,6 @@ static float bzi_recordio_label(const bzi_container *c, const bzi_recordio_entry
 
 /* --- Fields --- */
 
-enum { BZI_RECORDIO_IMAGE, BZI_RECORDIO_LABEL, BZI_RECORDIO_ID, BZI_RECORDIO_TARGET, BZI_RECORDIO_NAME,
-       BZI_RECORDIO_RECORD, BZI_RECORDIO_FIELDS };
-
-static bzna_status bzi_recordio_describe_field(const bzi_container *c, uint32_t number, bzi_field *field)
-{
-    static const bzi_field fields[BZI_RECORDIO_FIELDS] = {
-        { BZNA_FIELD_PICTURE, 1, "image" },  { BZNA_FIELD_VECTOR, 1, "label" }, { BZNA_FIELD_INTEGER, 1, "id" },
-        { BZNA_FIELD_INTEGER, 1, "target" }, { BZNA_FIELD_TEXT, 1, "name" },    { BZNA_FIELD_BYTES, 1, "record" },
-    };
-    (void)c;
-    if (number >= BZI_RECORDIO_FIELDS)
-        return BZNA_E_RANGE;
-    *field = fields[number];
-    return BZNA_OK;
-}
-
 static void bzi_recordio_put_labels(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
 {
     value->size = entry->label_count * sizeof(float);
@@ -8899,17 +8810,6 @@ static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *
     return BZNA_OK;
 }
 
-static bzna_status bzi_recordio_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                       bzna_sample *out, bzna_error *err)
-{
-    (void)c;
-    (void)sample;
-    (void)scratch;
-    (void)err;
-    bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "image");
-    return BZNA_OK;
-}
-
 static bzna_status bzi_recordio_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                       bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
@@ -8917,7 +8817,7 @@ static bzna_status bzi_recordio_image(const bzi_container *c, const bzi_sample *
     bzi_span picture;
     bzna_status status;
     if (pick->name && strcmp(pick->name, "image"))
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture \"%s\"", pick->name);
+        return bzi_container_fail_image(pick->name, err);
     if ((status = bzi_recordio_read(c, sample, &entry, err)) != BZNA_OK)
         return status;
     picture.data = sample->bytes + entry.picture_at;
@@ -8943,9 +8843,7 @@ static const bzi_container_ops bzi_recordio_ops = {
     .probe = bzi_recordio_probe,
     .open = bzi_recordio_open,
     .locate = bzi_recordio_locate,
-    .describe_field = bzi_recordio_describe_field,
     .field = bzi_recordio_field,
-    .images = bzi_recordio_images,
     .image = bzi_recordio_image,
     .fingerprint = bzi_recordio_fingerprint,
     .close = bzi_recordio_close,
@@ -8965,6 +8863,7 @@ typedef struct bzi_records {
     uint64_t     bytes;               /* of a record, up to the end of data and label */
     uint32_t     is_picture;
     uint8_t      layout[2];           /* of pictures: bzna_image.config */
+    bzi_field    fields[2];           /* image or data; target or label, or neither */
 } bzi_records;
 
 enum { BZI_RECORDS_DATA, BZI_RECORDS_LABEL };
@@ -8990,12 +8889,10 @@ static void bzi_records_close(bzi_container *c)
     c->own = NULL;
 }
 
-static int bzi_records_has_label(const bzi_records *own) { return own->c.label_type != BZNA_RECORD_NONE; }
-
 /* A label that is an integer is a target. */
 static int bzi_records_has_target(const bzi_records *own)
 {
-    return bzi_records_has_label(own) && own->c.label_type != BZNA_RECORD_FLOAT32;
+    return own->c.label_type != BZNA_RECORD_NONE && own->c.label_type != BZNA_RECORD_FLOAT32;
 }
 
 static bzna_status bzi_records_fail(const char *field, uint64_t value, const char *why, bzna_error *err)
@@ -9087,8 +8984,17 @@ static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config 
     own->c = *config->records;
     if ((status = bzi_records_check(c, own, err)) != BZNA_OK ||
         (status = bzi_records_measure(c, own, err)) != BZNA_OK ||
-        (status = bzi_records_count(c, own, err)) != BZNA_OK || !bzi_records_has_target(own))
+        (status = bzi_records_count(c, own, err)) != BZNA_OK)
         return status;
+    if (own->is_picture)
+        bzi_container_add_field(c, own->fields, BZNA_FIELD_PICTURE, 1, "image");
+    else
+        bzi_container_add_field(c, own->fields, BZNA_FIELD_VECTOR, 1, "data");
+    if (own->c.label_type == BZNA_RECORD_FLOAT32)
+        bzi_container_add_field(c, own->fields, BZNA_FIELD_VECTOR, 1, "label");
+    if (!bzi_records_has_target(own))
+        return BZNA_OK;
+    bzi_container_add_field(c, own->fields, BZNA_FIELD_INTEGER, 1, "target");
     c->target_count = c->count;
     c->target_field = BZI_RECORDS_LABEL;
     c->target_inside = 1;
@@ -9101,22 +9007,6 @@ static bzna_status bzi_records_locate(const bzi_container *c, uint64_t index, bz
     (void)err;
     extent->offset = own->c.header_bytes + index * own->c.stride;
     extent->size = own->bytes;
-    return BZNA_OK;
-}
-
-static bzna_status bzi_records_describe_field(const bzi_container *c, uint32_t number, bzi_field *field)
-{
-    const bzi_records *own = c->own;
-    const int is_data = number == BZI_RECORDS_DATA, is_target = bzi_records_has_target(own);
-    if (number > (uint32_t)bzi_records_has_label(own))
-        return BZNA_E_RANGE;
-    memset(field, 0, sizeof *field);
-    field->inside = 1;
-    field->kind = is_data && own->is_picture ? BZNA_FIELD_PICTURE :
-                  !is_data && is_target      ? BZNA_FIELD_INTEGER :
-                                               BZNA_FIELD_VECTOR;
-    bzi_string_copy(field->name, sizeof field->name,
-                    is_data ? own->is_picture ? "image" : "data" : is_target ? "target" : "label");
     return BZNA_OK;
 }
 
@@ -9169,17 +9059,6 @@ static bzna_status bzi_records_field(const bzi_container *c, const bzi_sample *s
     return BZNA_OK;
 }
 
-static bzna_status bzi_records_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                      bzna_sample *out, bzna_error *err)
-{
-    (void)sample;
-    (void)scratch;
-    (void)err;
-    if (((const bzi_records *)c->own)->is_picture)
-        bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "image");
-    return BZNA_OK;
-}
-
 static bzna_status bzi_records_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                      bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
@@ -9187,8 +9066,7 @@ static bzna_status bzi_records_image(const bzi_container *c, const bzi_sample *s
     bzna_image coded;
     (void)scratch;
     if (!own->is_picture || (pick->name && strcmp(pick->name, "image")))
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture%s%s%s", pick->name ? " \"" : "",
-                        pick->name ? pick->name : "", pick->name ? "\"" : "");
+        return bzi_container_fail_image(pick->name, err);
     memset(&coded, 0, sizeof coded);
     coded.struct_size = sizeof coded;
     coded.codec = BZNA_CODEC_RAW;
@@ -9220,9 +9098,7 @@ static const bzi_container_ops bzi_records_ops = {
     .probe = bzi_records_probe,
     .open = bzi_records_open,
     .locate = bzi_records_locate,
-    .describe_field = bzi_records_describe_field,
     .field = bzi_records_field,
-    .images = bzi_records_images,
     .image = bzi_records_image,
     .fingerprint = bzi_records_fingerprint,
     .close = bzi_records_close
@@ -9517,9 +9393,8 @@ static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bz
             status = bzi_walk_finish(&walk, &tree, err);
     }
     for (uint64_t i = 0; i < tree.count && status == BZNA_OK; i++)
-        status = bzi_path_join(path, sizeof path, folder, tree.names[i]) ?
-                     bzi_paths_add(paths, path, err) :
-                     BZI_FAIL(err, BZNA_E_LIMIT, "a path has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
+        if ((status = bzi_path_join(path, sizeof path, folder, tree.names[i], err)) == BZNA_OK)
+            status = bzi_paths_add(paths, path, err);
     bzi_tree_free(&tree, paths->memory);
     bzi_walk_free(&walk);
     return status;
@@ -9898,6 +9773,17 @@ static bzna_status bzi_container_look_target(const bzi_container *c, uint64_t in
     return status;
 }
 
+static bzna_status bzi_container_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
+                                        bzna_sample *out, bzna_error *err)
+{
+    if (c->ops->images)
+        return c->ops->images(c, sample, scratch, out, err);
+    for (uint32_t i = 0; i < c->field_count; i++)
+        if (c->fields[i].kind == BZNA_FIELD_PICTURE)
+            bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, c->fields[i].name);
+    return BZNA_OK;
+}
+
 /* Where the sample is, its target and the names of its pictures. */
 static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, bzna_sample *out, bzna_error *err)
 {
@@ -9908,7 +9794,7 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
     if ((status = bzi_look_begin(&look, c, index, c->ops->names_inside || c->target_inside, err)) != BZNA_OK)
         return status;
     if ((status = bzi_container_target(c, sample, &out->target, err)) == BZNA_OK)
-        status = c->ops->images(c, sample, &look.scratch, out, err);
+        status = bzi_container_images(c, sample, &look.scratch, out, err);
     out->offset = sample->extent.offset;
     out->size = sample->extent.size;
     bzi_look_end(&look);
@@ -9957,7 +9843,8 @@ static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t
 static uint32_t bzi_container_find_field(const bzi_container *c, const char *name, bzi_field *field)
 {
     uint32_t picture = BZI_NO_FIELD;
-    for (uint32_t i = 0; c->ops->describe_field(c, i, field) == BZNA_OK; i++) {
+    for (uint32_t i = 0; i < c->field_count; i++) {
+        *field = c->fields[i];
         if (strcmp(field->name, name) == 0)
             return i;
         if (field->kind == BZNA_FIELD_PICTURE && picture == BZI_NO_FIELD)
@@ -9969,7 +9856,7 @@ static uint32_t bzi_container_find_field(const bzi_container *c, const char *nam
     }
     if (strcmp(name, "target") || c->target_field == BZI_NO_FIELD)
         return BZI_NO_FIELD;
-    c->ops->describe_field(c, c->target_field, field);
+    *field = c->fields[c->target_field];
     return c->target_field;
 }
 
@@ -10249,13 +10136,15 @@ static const bzi_container *bzi_dataset_at(const bzna_dataset *dataset, uint64_t
     return part->container;
 }
 
-static bzna_status bzi_dataset_check_index(const bzna_dataset *dataset, uint64_t index, bzna_error *err)
+/* Likewise of an index that the caller gave; NULL: there is no such sample. */
+static const bzi_container *bzi_dataset_find(const bzna_dataset *dataset, uint64_t *index, bzna_error *err)
 {
-    if (index < dataset->count)
-        return BZNA_OK;
-    BZI_FAIL(err, BZNA_E_RANGE, "index %llu is not below the %llu samples", (unsigned long long)index,
+    if (*index < dataset->count)
+        return bzi_dataset_at(dataset, index);
+    BZI_FAIL(err, BZNA_E_RANGE, "index %llu is not below the %llu samples", (unsigned long long)*index,
              (unsigned long long)dataset->count);
-    return bzi_error_prefix(err, dataset->part_count > 1 ? "data set" : dataset->parts[0].container->name);
+    bzi_error_prefix(err, dataset->part_count > 1 ? "data set" : dataset->parts[0].container->name);
+    return NULL;
 }
 
 /* The name of a class, with a NUL: the first container's that has names. */
@@ -10314,31 +10203,30 @@ static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset, const char 
     return hash;
 }
 
-/* A field of the parts from the first to the last: those of the first, then what others have beside them. BZNA_E_RANGE:
- * past the end. */
-static bzna_status bzi_dataset_describe_field(const bzna_dataset *dataset, uint32_t number, bzi_field *field)
+/* A field of the parts from the first to the last: those of the first, then what others have beside them. NULL: past
+ * the end. */
+static const bzi_field *bzi_dataset_field(const bzna_dataset *dataset, uint32_t number)
 {
-    bzi_field seen[BZI_LIMIT_FIELDS + 1];
+    const bzi_field *seen[BZI_LIMIT_FIELDS + 1];
     uint32_t count = 0;
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_container *c = dataset->parts[i].container;
-        for (uint32_t k = 0, j; count <= BZI_LIMIT_FIELDS && c->ops->describe_field(c, k, &seen[count]) == BZNA_OK;
-             k++) {
-            for (j = 0; j < count && strcmp(seen[j].name, seen[count].name); j++)
+        for (uint32_t k = 0, j; k < c->field_count && count <= BZI_LIMIT_FIELDS; k++) {
+            for (j = 0; j < count && strcmp(seen[j]->name, c->fields[k].name); j++)
                 continue;
-            if (j == count && count++ == number) {
-                *field = seen[number];
-                return BZNA_OK;
-            }
+            if (j < count)
+                continue;
+            if (count == number)
+                return &c->fields[k];
+            seen[count++] = &c->fields[k];
         }
     }
-    return BZNA_E_RANGE;
+    return NULL;
 }
 
 static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info *info)
 {
     const bzi_container *first = dataset->parts[0].container;
-    bzi_field field;
     memset(info, 0, sizeof *info);
     info->sample_count = dataset->count;
     info->part_count = dataset->part_count;
@@ -10351,7 +10239,7 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
     if (first->ops->describe)
         first->ops->describe(first, info);
     bzi_string_copy(info->container, sizeof info->container, first->ops->name);
-    while (bzi_dataset_describe_field(dataset, info->field_count, &field) == BZNA_OK)
+    while (bzi_dataset_field(dataset, info->field_count))
         info->field_count++;
 }
 
@@ -11560,35 +11448,10 @@ typedef struct bzi_order {
     bzi_permutation permutation;
 } bzi_order;
 
-static int bzi_ranked_before(const bzi_ranked *a, const bzi_ranked *b)
+static int bzi_ranked_is_before(const void *left, const void *right)
 {
+    const bzi_ranked *a = left, *b = right;
     return a->key < b->key || (a->key <= b->key && a->sample < b->sample);
-}
-
-/* Heapsort: in place, no recursion, no allocation, the same everywhere. */
-static void bzi_ranked_sift(bzi_ranked *r, uint64_t root, uint64_t count)
-{
-    bzi_ranked moved = r[root];
-    for (uint64_t child; (child = 2 * root + 1) < count; root = child) {
-        if (child + 1 < count && bzi_ranked_before(&r[child], &r[child + 1]))
-            child++;
-        if (!bzi_ranked_before(&moved, &r[child]))
-            break;
-        r[root] = r[child];
-    }
-    r[root] = moved;
-}
-
-static void bzi_ranked_sort(bzi_ranked *r, uint64_t count)
-{
-    for (uint64_t i = count / 2; i-- > 0; )
-        bzi_ranked_sift(r, i, count);
-    for (uint64_t end = count; end-- > 1; ) {
-        bzi_ranked last = r[end];
-        r[end] = r[0];
-        r[0] = last;
-        bzi_ranked_sift(r, 0, end);
-    }
 }
 
 static int bzi_order_ends_past(const void *ends, uint64_t i, const void *sample)
@@ -11628,7 +11491,7 @@ static void bzi_order_rank(bzi_order *order)
         order->ranked[i].key = weight > 0 ? fmin(-log1p(-bzi_random_uniform(&random, 0, 1)) / weight, DBL_MAX) :
                                             HUGE_VAL;
     }
-    bzi_ranked_sort(order->ranked, order->samples);
+    bzi_sort(order->ranked, order->samples, sizeof *order->ranked, bzi_ranked_is_before);
 }
 
 static void bzi_order_epoch(bzi_order *order, uint64_t seed, uint64_t epoch)
@@ -20435,15 +20298,15 @@ BZNA_API bzna_status bzna_dataset_get_field_info(const bzna_dataset *dataset, ui
                                                  size_t struct_size, bzna_error *err)
 {
     bzna_field_info all;
-    bzi_field found;
+    const bzi_field *found;
     BZI_API_BEGIN;
     if (!dataset || !info)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_get_field_info: %s is NULL", dataset ? "info" : "dataset");
     memset(&all, 0, sizeof all);
-    if (bzi_dataset_describe_field(dataset, field, &found) != BZNA_OK)
+    if (!(found = bzi_dataset_field(dataset, field)))
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no field %u", dataset->parts[0].container->name, field);
-    all.kind = found.kind;
-    memcpy(all.name, found.name, sizeof all.name);
+    all.kind = found->kind;
+    memcpy(all.name, found->name, sizeof all.name);
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
@@ -20470,9 +20333,8 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
     if (!dataset || !target)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_target: %s is NULL", dataset ? "target" : "dataset");
     *target = BZNA_TARGET_NONE;
-    if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
-        BZI_API_END(status);
-    c = bzi_dataset_at(dataset, &index);
+    if (!(c = bzi_dataset_find(dataset, &index, &e)))
+        BZI_API_END(e.status);
     if ((status = bzi_container_look_target(c, index, target, &e)) != BZNA_OK) {
         *target = BZNA_TARGET_NONE;
         bzi_container_fail(c, index, &e);
@@ -20491,9 +20353,8 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
         *needed = 0;
     if (!dataset || !field)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_field: %s is NULL", dataset ? "field" : "dataset");
-    if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
-        BZI_API_END(status);
-    c = bzi_dataset_at(dataset, &index);
+    if (!(c = bzi_dataset_find(dataset, &index, &e)))
+        BZI_API_END(e.status);
     if ((status = bzi_container_field(c, index, field, &value, &e)) != BZNA_OK)
         bzi_container_fail(c, index, &e);
     if (needed)
@@ -20527,9 +20388,8 @@ BZNA_API bzna_status bzna_dataset_get_sample(const bzna_dataset *dataset, uint64
     BZI_API_BEGIN;
     if (!dataset || !sample)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_get_sample: %s is NULL", dataset ? "sample" : "dataset");
-    if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
-        BZI_API_END(status);
-    c = bzi_dataset_at(dataset, &local);
+    if (!(c = bzi_dataset_find(dataset, &local, &e)))
+        BZI_API_END(e.status);
     if ((status = bzi_container_sample(c, local, &all, &e)) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, local, &e));
     all.index = index;
@@ -20552,9 +20412,8 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
                                 "image");
     if (image->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "image.struct_size: not set");
-    if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
-        BZI_API_END(status);
-    c = bzi_dataset_at(dataset, &index);
+    if (!(c = bzi_dataset_find(dataset, &index, &e)))
+        BZI_API_END(e.status);
     if ((status = bzi_container_read_image(c, index, &pick, room, &all, &e)) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
     bzi_struct_out(image, image->struct_size, &all.coded, sizeof all.coded);
@@ -20572,9 +20431,8 @@ BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, ui
     BZI_API_BEGIN;
     if (!dataset || !info)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_get_image_info: %s is NULL", dataset ? "info" : "dataset");
-    if ((status = bzi_dataset_check_index(dataset, index, &e)) != BZNA_OK)
-        BZI_API_END(status);
-    c = bzi_dataset_at(dataset, &index);
+    if (!(c = bzi_dataset_find(dataset, &index, &e)))
+        BZI_API_END(e.status);
     if ((status = bzi_container_describe_image(c, index, &pick, &image, &e)) != BZNA_OK)
         BZI_API_END(bzi_container_fail(c, index, &e));
     all = bzi_image_info(&image);

@@ -548,7 +548,7 @@ TEST(paths_that_are_too_long_are_refused)
              "i=$((i + 1)); done", TOP, name, name, name);
     if (system(path))
         SKIP("the shell cannot make paths of 5000 bytes");
-    check_refused("d", NULL, BZNA_E_LIMIT, "the path of a folder has at most 4095 bytes");
+    check_refused("d", NULL, BZNA_E_LIMIT, "a path has at most 4095 bytes");
     clear();
 }
 
