@@ -204,6 +204,15 @@ def by_hand():
     keep_mean("still_jpeg.heif", Image.open(T + "/one.jpg"))
 
 
+def repeated_tiles():
+    """Grids that name one tile again and again: 45 x 45 times, more than are read, and 30 x 30 times."""
+    entry, config, unit, _ = coded("libx265", drawn(64, 64), *X265)
+    for name, n in (("crowded.heic", 45), ("repeated.heic", 30)):
+        grid = b"\0\0" + bytes((n - 1, n - 1)) + number(64 * n, 2) * 2
+        keep(name, file_of([(1, entry, [config, ispe(64, 64)], [unit], False), (2, b"grid", [ispe(64 * n, 64 * n)], [grid], True)], 2,
+                           iloc=1, refs=[(b"dimg", 2, [1] * (n * n))]))
+
+
 def sequence():
     """Tracks alone."""
     run("ffmpeg", "-y", "-loop", "1", "-i", png(48, 32), "-frames:v", "3", "-pix_fmt", "yuv420p", "-c:v", "libx265", *X265, T + "/three.mp4")
@@ -218,4 +227,5 @@ def sequence():
 if __name__ == "__main__":
     by_encoders()
     by_hand()
+    repeated_tiles()
     sequence()
