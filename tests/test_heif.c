@@ -26,7 +26,8 @@ static const struct {
     { "wide.heic", BZNA_CODEC_H265, 0 },         { "pieces.heic", BZNA_CODEC_HEIF, 0 },
     { "identity.heic", BZNA_CODEC_H265, 4 },     { "grid.heic", BZNA_CODEC_HEIF, 0 },
     { "sequence.heics", BZNA_CODEC_H265, 0 },    { "still_jpeg.heif", BZNA_CODEC_JPEG, 0 },
-    { "still_h264.heic", BZNA_CODEC_H264, 0 },   { "still.avif", BZNA_CODEC_AV1, 0 },
+    { "still_h264.heic", BZNA_CODEC_H264, 0 },   { "grid_jpeg.heif", BZNA_CODEC_HEIF, 4 },
+    { "still.avif", BZNA_CODEC_AV1, 0 },
     { "gray.avif", BZNA_CODEC_AV1, 0 },          { "limited_709.avif", BZNA_CODEC_AV1, 0 },
     { "rgb.avif", BZNA_CODEC_AV1, 0 },           { "depth_10.avif", BZNA_CODEC_AV1, 0 },
     { "alpha.avif", BZNA_CODEC_AV1, 2 | 4 },     { "grid.avif", BZNA_CODEC_HEIF, 0 },
@@ -533,7 +534,7 @@ TEST(a_folder_of_them_is_a_data_set)
     }
     CHECK_EQ(equal, count - 2);
     CHECK_EQ(bzna_loader_get_stats(loader, &stats, sizeof stats, &err), BZNA_OK);
-    CHECK_EQ(stats.samples_tiled, 5);
+    CHECK_EQ(stats.samples_tiled, 6);
     CHECK(TEST_NVDEC ? stats.samples_nvdec > 0 : !stats.samples_nvdec);
     bzna_batch_release(batch);
     bzna_loader_close(loader);
