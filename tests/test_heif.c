@@ -3,12 +3,12 @@
  * made them. */
 #include "../benzina.c"
 #include "test.h"
-#include "bytes.h"
 #ifdef TEST_NVDEC
 #  include "fake/nvdec.h"
 #else
 #  define TEST_NVDEC 0
 #endif
+#include "bytes.h"
 
 #ifdef BENZINA_NO_HEIF
 TEST(pictures_are_read) { SKIP("built without HEIF"); }

@@ -215,16 +215,17 @@ def repeated_tiles():
 
 def jpeg_tiles():
     """Two JPEGs of 4:1:1 side by side, of which the canvas cuts off a part: its chroma has an odd width."""
-    picture, tiles = drawn(77, 24), []
+    picture, tiles, both = drawn(77, 24), [], Image.new("RGB", (77, 24))
     for x in (0, 40):
         picture.crop((x, 0, x + 40, 24)).save(T + "/tile.png")
         run("ffmpeg", "-y", "-i", T + "/tile.png", "-pix_fmt", "yuvj411p", "-c:v", "mjpeg", "-q:v", "2", T + "/tile.jpg")
         with open(T + "/tile.jpg", "rb") as f:
             tiles.append(f.read())
+        both.paste(Image.open(T + "/tile.jpg"), (x, 0))
     grid = b"\0\0\0\1" + number(77, 2) + number(24, 2)
     keep("grid_jpeg.heif", file_of([(1, b"jpeg", [ispe(40, 24)], [tiles[0]], False), (2, b"jpeg", [ispe(40, 24)], [tiles[1]], False),
                                     (3, b"grid", [ispe(77, 24)], [grid], True)], 3, brand=b"mif1", iloc=1, refs=[(b"dimg", 3, [1, 2])]))
-    keep_mean("grid_jpeg.heif", picture)
+    keep_mean("grid_jpeg.heif", both)
 
 
 def sequence():
