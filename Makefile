@@ -148,6 +148,7 @@ $(BUILD)/tests/test_loader_nvdec $(BUILD)/tests/test_loader_device: tests/test_l
 $(BUILD)/tests/test_training_nvdec $(BUILD)/tests/test_training_device: tests/test_training.c tests/fake/nvdec.h
 $(BUILD)/tests/test_records_device: tests/test_records.c tests/fake/nvdec.h
 $(BUILD)/tests/test_outputs_nvdec $(BUILD)/tests/test_outputs_device: tests/test_outputs.c tests/fake/nvdec.h
+$(BUILD)/tests/test_heif_nvdec: tests/test_heif.c tests/fake/nvdec.h
 
 # Every single-byte corruption of the fixed series, under ASan and UBSan; then two coverage-guided minutes at once, with decoding and without,
 # where clang has libFuzzer. Its seeds are of less than 8 kB: executions are then some ten times as many as with photographs.

@@ -4295,6 +4295,7 @@ static bzna_status bzi_heif_inspect_grid(const bzi_heif *heif, bzi_heif_item *it
     bzi_heif_grid grid;
     bzi_heif_item tile;
     bzna_image coded;
+    uint32_t chroma, unit_x, unit_y;
     if (bzi_heif_read_grid(heif, item, &grid, err) != BZNA_OK ||
         bzi_heif_find_tile(heif, &grid, 0, &tile, &coded, err) != BZNA_OK ||
         bzi_heif_inspect_item(heif, &tile, &coded, format, err) != BZNA_OK)
@@ -4302,8 +4303,10 @@ static bzna_status bzi_heif_inspect_grid(const bzi_heif *heif, bzi_heif_item *it
     if ((grid.width - 1) / tile.width != grid.columns - 1 || (grid.height - 1) / tile.height != grid.rows - 1)
         return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err, "%u x %u tiles of %ux%u do not make %ux%u",
                              grid.columns, grid.rows, tile.width, tile.height, grid.width, grid.height);
-    if ((tile.width % 2 && grid.columns > 1 && format->chroma_format % 3) ||
-        (tile.height % 2 && grid.rows > 1 && format->chroma_format == 1))
+    chroma = format->chroma_format;
+    unit_x = chroma == BZI_CHROMA_411 ? 4 : chroma == 1 || chroma == 2 ? 2 : 1;
+    unit_y = chroma == 1 || chroma == BZI_CHROMA_440 ? 2 : 1;
+    if ((tile.width % unit_x && grid.columns > 1) || (tile.height % unit_y && grid.rows > 1))
         return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_UNSUPPORTED, err,
                              "tiles of %ux%u split samples of chroma", tile.width, tile.height);
     if ((uint64_t)grid.width * grid.height > BZI_LIMIT_STILL_BYTES / 2 &&
@@ -13104,9 +13107,10 @@ static bzna_status bzi_canvas_make(bzi_software *software, uint32_t chroma_forma
     const int count = chroma_format ? 3 : 1;
     for (int i = 0; i < count; i++) {
         const uint32_t shift_x = i ? canvas->chroma_shift_x : 0, shift_y = i ? canvas->chroma_shift_y : 0;
-        canvas->pitch[i] = (int64_t)((((((uint64_t)canvas->frame_width + shift_x) >> shift_x) * bytes) + 63) & ~63ull);
+        const uint64_t width = ((uint64_t)canvas->frame_width + (1u << shift_x) - 1) >> shift_x;
+        canvas->pitch[i] = (int64_t)((width * bytes + 63) & ~63ull);
         offset[i] = total;
-        total += (uint64_t)canvas->pitch[i] * (((uint64_t)canvas->frame_height + shift_y) >> shift_y);
+        total += (uint64_t)canvas->pitch[i] * (((uint64_t)canvas->frame_height + (1u << shift_y) - 1) >> shift_y);
     }
     if (!bzi_buffer_reserve(software->memory, &software->canvas, total, 0))
         return bzi_fail_memory(err, "the canvas of a grid");

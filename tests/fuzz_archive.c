@@ -310,6 +310,7 @@ static uint64_t decoder_bytes(const bzna_decoder *decoder)
     if (!decoder)
         return 0;
     kept = decoder->software.stream.capacity + decoder->software.key.capacity + decoder->software.pixels.capacity;
+    kept += decoder->software.canvas.capacity + decoder->software.gathered.capacity;
 #ifndef BENZINA_NO_JPEG
     kept += decoder->software.turbo.pixels.capacity + decoder->software.turbo.product.capacity;
 #endif

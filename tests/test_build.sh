@@ -167,7 +167,7 @@ check header_has_at_most_90_functions sh -c "[ \$(awk -v list=functions -f tests
 # RecordIO, lists, raw records) and eight kinds of pictures (JPEG, PNG, WebP, GIF, BMP, TIFF, PNM, JPEG 2000) took the difference.
 # The self-check of NVDEC and of the kernel took 700 lines more, views and outputs 500, libjpeg-turbo and what of a JPEG is needed 450, archives of
 # JPEG and what stills and settings are refused 400, HEIF with grids 900, fragments and turned tracks 200.
-check library_has_at_most_20600_lines at_most 20600 -l benzina.c
+check library_has_at_most_20700_lines at_most 20700 -l benzina.c
 check library_has_at_most_926_kB at_most 926000 -c benzina.c
 check kernels_have_at_most_1500_lines at_most 1500 -l benzina_kernels.cu
 check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" benzina.c benzina_kernels.cu $held

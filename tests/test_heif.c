@@ -3,6 +3,11 @@
  * made them. */
 #include "../benzina.c"
 #include "test.h"
+#ifdef TEST_NVDEC
+#  include "fake/nvdec.h"
+#else
+#  define TEST_NVDEC 0
+#endif
 #include "bytes.h"
 
 #ifdef BENZINA_NO_HEIF
@@ -21,7 +26,8 @@ static const struct {
     { "wide.heic", BZNA_CODEC_H265, 0 },         { "pieces.heic", BZNA_CODEC_HEIF, 0 },
     { "identity.heic", BZNA_CODEC_H265, 4 },     { "grid.heic", BZNA_CODEC_HEIF, 0 },
     { "sequence.heics", BZNA_CODEC_H265, 0 },    { "still_jpeg.heif", BZNA_CODEC_JPEG, 0 },
-    { "still_h264.heic", BZNA_CODEC_H264, 0 },   { "still.avif", BZNA_CODEC_AV1, 0 },
+    { "still_h264.heic", BZNA_CODEC_H264, 0 },   { "grid_jpeg.heif", BZNA_CODEC_HEIF, 4 },
+    { "still.avif", BZNA_CODEC_AV1, 0 },
     { "gray.avif", BZNA_CODEC_AV1, 0 },          { "limited_709.avif", BZNA_CODEC_AV1, 0 },
     { "rgb.avif", BZNA_CODEC_AV1, 0 },           { "depth_10.avif", BZNA_CODEC_AV1, 0 },
     { "alpha.avif", BZNA_CODEC_AV1, 2 | 4 },     { "grid.avif", BZNA_CODEC_HEIF, 0 },
@@ -210,6 +216,13 @@ TEST(grids_that_do_not_fit_are_refused)
     check_refused(b, BZNA_E_UNSUPPORTED, "'grid', which is not read");
     b.data[dimg + 9] = 99;
     check_refused(b, BZNA_E_BOX, "there is no item 99");
+    free(b.data);
+}
+
+TEST(grids_of_more_tiles_than_are_read_are_refused)
+{
+    bytes b = file_read("crowded.heic", "");
+    check_refused(b, BZNA_E_LIMIT, "45 x 45 tiles, of which 2025 are named (at most 1024)");
     free(b.data);
 }
 
@@ -461,7 +474,89 @@ TEST(a_loader_decodes_the_tiles_of_its_crop_alone_and_counts_them)
     bzna_dataset_close(dataset);
 }
 
-#define PIXEL_TESTS RUN(pictures_are_as_libheif_sees_them) RUN(thumbnails_are_delivered_by_name_alone) \
+/* ---- Folders ----------------------------------------------------------------------------------------------------- */
+
+static bzna_status as_it_is(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *t)
+{
+    const double identity[9] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 };
+    (void)user, (void)sample, (void)random;
+    memcpy(t->homography, identity, sizeof identity);
+    return BZNA_OK;
+}
+
+/* What a slot of 20 x 20 pixels must hold. */
+static void draw_sample(const bzna_dataset *dataset, uint64_t i, float *pixels)
+{
+    static uint8_t copy[16384];
+    bzna_image image = { .struct_size = sizeof image };
+    bzna_output o = { .struct_size = sizeof o, .width = 20, .height = 20 };
+    bzna_transform t;
+    bzna_transform_init(&t, sizeof t);
+    bzna_picture_init(&seen, sizeof seen);
+    CHECK_EQ(bzna_dataset_read_image(dataset, i, NULL, copy, sizeof copy, &image, &err), BZNA_OK);
+    decoder->software.wanted = (bzi_region){ 0, 0, 64, 64 };
+    CHECK_EQ(bzna_decoder_decode(decoder, &image, &seen, &err), BZNA_OK);
+    memset(&decoder->software.wanted, 0, sizeof decoder->software.wanted);
+    CHECK_EQ(bzna_picture_render(&seen, &t, &o, pixels, 1200 * sizeof *pixels, &err), BZNA_OK);
+}
+
+TEST(a_folder_of_them_is_a_data_set)
+{
+    static float wanted[1200];
+    bzna_dataset *dataset = NULL;
+    bzna_loader *loader = NULL;
+    bzna_loader_config config;
+    bzna_loader_stats stats = { .struct_size = sizeof stats };
+    bzna_batch_info info = { .struct_size = sizeof info };
+    bzna_batch *batch = NULL;
+    uint64_t count, equal = 0;
+    if (!has_decoder("still.heic") || !has_decoder("still.avif"))
+        SKIP("this libavcodec has no decoder of H.265, or of AV1");
+    setup();
+    REQUIRE(bzna_dataset_open(context, DATA, NULL, &dataset, &err) == BZNA_OK);
+    count = bzna_dataset_count(dataset);
+    CHECK_EQ(count, COUNT(files) + 2);                      /* .heics is no such name */
+    bzna_loader_config_init(&config, sizeof config);
+    config.output.batch_size = (uint32_t)count;
+    config.output.width = config.output.height = 20;
+    config.pipeline.transform = as_it_is;
+    if (!TEST_NVDEC)
+        config.output.device.kind = BZNA_DEVICE_CPU;
+    REQUIRE(bzna_loader_open(context, dataset, &config, &loader, &err) == BZNA_OK);
+    CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), BZNA_OK);
+    CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, &err), BZNA_OK);
+    CHECK_EQ(info.failed, 2);                               /* overlay.heic, crowded.heic */
+    for (uint64_t i = 0; i < count; i++) {
+        if (info.status[i] != BZNA_OK)
+            continue;
+        draw_sample(dataset, info.indices[i], wanted);
+        equal += !memcmp((const float *)info.image.data + 1200 * i, wanted, sizeof wanted);
+    }
+    CHECK_EQ(equal, count - 2);
+    CHECK_EQ(bzna_loader_get_stats(loader, &stats, sizeof stats, &err), BZNA_OK);
+    CHECK_EQ(stats.samples_tiled, 6);
+    CHECK(TEST_NVDEC ? stats.samples_nvdec > 0 : !stats.samples_nvdec);
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+/* Or a few bytes would cost as much as a file of 900 tiles. */
+TEST(a_tile_that_is_named_again_and_again_is_refused)
+{
+    bytes b = file_read("repeated.heic", ""), copy;
+    bzna_image image;
+    bzna_picture_init(&seen, sizeof seen);
+    CHECK_EQ(read_image(b, NULL, &copy, &image), BZNA_OK);
+    CHECK_EQ(bzna_decoder_decode(decoder, &image, &seen, &err), has_decoder("still.heic") ? BZNA_E_BOX : BZNA_E_CODEC);
+    CHECK_CONTAINS(err.message, has_decoder("still.heic") ? "the grid's tiles overlap in the file" : "");
+    CHECK(decoder->software.tiles < 100);
+    free(copy.data);
+    free(b.data);
+}
+
+#define PIXEL_TESTS RUN(a_tile_that_is_named_again_and_again_is_refused) \
+    RUN(pictures_are_as_libheif_sees_them) RUN(a_folder_of_them_is_a_data_set) RUN(thumbnails_are_delivered_by_name_alone) \
     RUN(warps_read_no_tile_that_was_not_decoded) RUN(a_loader_decodes_the_tiles_of_its_crop_alone_and_counts_them)
 #endif
 
@@ -469,5 +564,6 @@ TEST_MAIN(RUN(files_say_what_they_are_and_what_they_hold_beside_their_picture)
           RUN(items_that_lie_nowhere_are_refused_with_box_and_offset)
           RUN(properties_that_are_missing_or_contradict_the_stream_are_refused)
           RUN(items_that_are_absent_of_other_kinds_or_in_circles_are_refused) RUN(grids_that_do_not_fit_are_refused)
+          RUN(grids_of_more_tiles_than_are_read_are_refused)
           RUN(files_that_end_early_fail_everywhere) PIXEL_TESTS)
 #endif

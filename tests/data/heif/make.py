@@ -204,6 +204,30 @@ def by_hand():
     keep_mean("still_jpeg.heif", Image.open(T + "/one.jpg"))
 
 
+def repeated_tiles():
+    """Grids that name one tile again and again: 45 x 45 times, more than are read, and 30 x 30 times."""
+    entry, config, unit, _ = coded("libx265", drawn(64, 64), *X265)
+    for name, n in (("crowded.heic", 45), ("repeated.heic", 30)):
+        grid = b"\0\0" + bytes((n - 1, n - 1)) + number(64 * n, 2) * 2
+        keep(name, file_of([(1, entry, [config, ispe(64, 64)], [unit], False), (2, b"grid", [ispe(64 * n, 64 * n)], [grid], True)], 2,
+                           iloc=1, refs=[(b"dimg", 2, [1] * (n * n))]))
+
+
+def jpeg_tiles():
+    """Two JPEGs of 4:1:1 side by side, of which the canvas cuts off a part: its chroma has an odd width."""
+    picture, tiles, both = drawn(77, 24), [], Image.new("RGB", (77, 24))
+    for x in (0, 40):
+        picture.crop((x, 0, x + 40, 24)).save(T + "/tile.png")
+        run("ffmpeg", "-y", "-i", T + "/tile.png", "-pix_fmt", "yuvj411p", "-c:v", "mjpeg", "-q:v", "2", T + "/tile.jpg")
+        with open(T + "/tile.jpg", "rb") as f:
+            tiles.append(f.read())
+        both.paste(Image.open(T + "/tile.jpg"), (x, 0))
+    grid = b"\0\0\0\1" + number(77, 2) + number(24, 2)
+    keep("grid_jpeg.heif", file_of([(1, b"jpeg", [ispe(40, 24)], [tiles[0]], False), (2, b"jpeg", [ispe(40, 24)], [tiles[1]], False),
+                                    (3, b"grid", [ispe(77, 24)], [grid], True)], 3, brand=b"mif1", iloc=1, refs=[(b"dimg", 3, [1, 2])]))
+    keep_mean("grid_jpeg.heif", both)
+
+
 def sequence():
     """Tracks alone."""
     run("ffmpeg", "-y", "-loop", "1", "-i", png(48, 32), "-frames:v", "3", "-pix_fmt", "yuv420p", "-c:v", "libx265", *X265, T + "/three.mp4")
@@ -218,4 +242,6 @@ def sequence():
 if __name__ == "__main__":
     by_encoders()
     by_hand()
+    repeated_tiles()
+    jpeg_tiles()
     sequence()
