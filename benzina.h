@@ -246,11 +246,10 @@
  * finds; one of another file is refused with E_FORMAT, at open or when a sample is used.
  *
  * PICTURES are told apart by their content: JPEG (8 bits; baseline and progressive; gray, Y'CbCr,
- * RGB, CMYK, YCCK), PNG, WebP, GIF (its first picture), BMP, TIFF, PNM, JPEG 2000. Alpha is
- * dropped, as PIL's convert("RGB") does it. They are turned as their EXIF data say, unless
- * dataset_config.orientation is IGNORE, as in torchvision's ImageFolder; transforms see the turned
- * size. A JPEG's pixels are those of its decoder, libjpeg-turbo or libavcodec. Damage fails it down
- * to the last row that its warp reads; if it has several scans (progressive), anywhere.
+ * RGB, CMYK, YCCK), PNG, WebP, GIF (its first picture), BMP, TIFF, PNM, JPEG 2000. Alpha is left
+ * out. They are turned as EXIF says, unless dataset_config.orientation is IGNORE (ImageFolder's);
+ * transforms see the turned size. A JPEG's pixels are those of its decoder, libjpeg-turbo or
+ * libavcodec. Damage fails it down to the last row that its warp reads; if progressive, anywhere.
  *
  * 13. WHAT IT DOES NOT DO
  *     - Fragmented mp4 files (mvex, moof), and tracks whose matrix (tkhd, mvhd) turns, flips or
@@ -1028,7 +1027,8 @@ typedef struct bzna_loader_read {
 
 /* BZNA_DECODER_...; threads that decode in software: default one a processor, at most 1024; with
  * NVDEC, for what it cannot decode. verify_every: one of so many of NVDEC's pictures is compared,
- * for the statistics alone, with libavcodec's (E_UNSUPPORTED without). */
+ * for the statistics alone, with libavcodec's. jpeg_shrink 1: a JPEG that all its views shrink 2-
+ * (4-, 8-) fold, with antialias, is decoded at 1/2 (1/4, 1/8). E_UNSUPPORTED: no such library. */
 typedef struct bzna_loader_decode {
     uint32_t decoder, threads, verify_every, jpeg_shrink;
     uint64_t reserved[3];

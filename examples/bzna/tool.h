@@ -79,7 +79,7 @@ typedef struct tool_options {
     int64_t     jobs, quality, batch, size, views, threads, seed, sessions;
     bzna_device device;
     /* flags: 0, 1; -1: --no-... */
-    int64_t     json, md5, decode, shuffle, overwrite, tune_decode, antialias;
+    int64_t     json, md5, decode, shuffle, overwrite, tune_decode, antialias, jpeg_shrink;
     char      **operand;
     int         operand_count;
 } tool_options;

@@ -640,7 +640,7 @@ structs! {
         decoder: u32,
         threads: u32,
         verify_every: u32,
-        reserved0: u32,
+        jpeg_shrink: u32,
         reserved: [u64; 3],
     }
 
