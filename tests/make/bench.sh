@@ -19,7 +19,7 @@ pairs() {
                 "$build/bzna" bench "$archive" --threads $threads --seconds 1 --json
             done | awk -F'[:,]' '{ print $2, $4, $2 / $4 }
                 END { if (NR != 12) exit 1 }' | sort -k 3n | awk -v what="$codec, $threads threads" '
-                { loader[NR] = $1; alone[NR] = $2; share[NR] = $3 }
+                { loader[NR] = $1; share[NR] = $3 }
                 END { if (NR != 12) exit 1
                       printf "%s: %.3f of decoding alone (%.3f to %.3f; %.0f pictures/s in the middle)\n", what,
                              (share[6] + share[7]) / 2, share[1], share[12], loader[6] }'
