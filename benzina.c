@@ -12386,8 +12386,9 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 /* ==== 37. JPEG decode ================================================================================================
  * Calls: rooms 1-13. The only room that knows libjpeg-turbo. One of these a thread. Components come as planes of their
  * own ("raw data"), neither upsampled nor converted. Of rows above those that are wanted only the entropy coding is
- * decoded, of those below nothing. libjpeg keeps the tables of pictures before; a picture that would use them was refused by bzi_jpeg_walk. What it allocates for a
- * picture it frees after it; coefficients of several scans take most, and bzi_jpeg_check_memory bounds them. */
+ * decoded, of those below nothing. libjpeg keeps the tables of pictures before; a picture that would use them was
+ * refused by bzi_jpeg_walk. What it allocates for a picture it frees after it; coefficients of several scans take most,
+ * and bzi_jpeg_check_memory bounds them. */
 
 #ifndef BENZINA_NO_JPEG
 #  define BZI_TEXT_OF(version) #version
@@ -19401,7 +19402,8 @@ static bzna_status bzi_settings_add(bzi_loader_settings *s, const char *where, c
     if (output->views > BZI_LIMIT_VIEWS - s->view_count)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u, and %u of other outputs: more than %u", where,
                         output->views, s->view_count, BZI_LIMIT_VIEWS);
-    if (s->config.decode.jpeg_shrink && (output->transform.antialias || output->transform.filter == BZNA_FILTER_NEAREST))
+    if (s->config.decode.jpeg_shrink &&
+        (output->transform.antialias || output->transform.filter == BZNA_FILTER_NEAREST))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink: %s has a filter without antialias",
                         where);
     while (output->picture < s->pick_count && !bzi_name_is(field, s->fields[output->picture]))

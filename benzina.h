@@ -1051,9 +1051,10 @@ typedef struct bzna_loader_read {
 } bzna_loader_read;
 
 /* BZNA_DECODER_...; threads that decode in software: default one a processor, at most 1024.
- * verify_every: one of so many of NVDEC's pictures is compared with libavcodec's, for statistics
- * (E_UNSUPPORTED without). jpeg: with BZNA_DECODER_NVDEC, all JPEG that are baseline, 4:2:0, of a
- * size it takes (best: one) are NVDEC's, or opening fails; pixels differ by up to 4 of 255 */
+ * verify_every: one of so many of NVDEC's pictures is compared with libavcodec's, for statistics.
+ * jpeg: with BZNA_DECODER_NVDEC, all JPEG that are baseline, 4:2:0, of a size it takes (best: one)
+ * are NVDEC's, or opening fails; pixels differ by up to 4 of 255. jpeg_shrink 1: a JPEG that all its
+ * views shrink 2- (4-, 8-) fold, with antialias, is decoded at 1/2 (1/4, 1/8) by libjpeg-turbo */
 typedef struct bzna_loader_decode {
     uint32_t decoder, threads, verify_every, jpeg, jpeg_shrink, reserved0;
     uint64_t reserved[2];

@@ -164,12 +164,11 @@ def benzina_batches(data, threads, antialias):
     sys.path.insert(0, "examples/python")
     import benzina
 
-    options = {"antialias": 1} if antialias else {}
     is_archive = isinstance(data, str) and data.endswith(".bzna")
     loader = benzina.DataLoader(data, shape=(SIZE, SIZE), batch_size=BATCH, shuffle=True, seed=1, drop_last=True,
                                 mean=MEAN, std=STD, num_threads=threads,
                                 warp_transform=benzina.ops.RandomResizedCrop(flip_h=0.5),
-                                track="image" if is_archive else None, output="field", **options)
+                                track="image" if is_archive else None, output="field", antialias=antialias)
     while True:
         for images, _ in loader:
             yield images.shape[0]

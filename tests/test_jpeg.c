@@ -42,7 +42,9 @@ static const kind kinds[] = {
 };
 
 /* What TurboJPEG has no planes of. */
-static const kind with_black[] = { { "CMYK", 1, 1, 4, 1, BASELINE, 0, 0 }, { "YCCK 4:2:0", 2, 2, 4, 0, BASELINE, 0, 0 } };
+static const kind with_black[] = {
+    { "CMYK", 1, 1, 4, 1, BASELINE, 0, 0 }, { "YCCK 4:2:0", 2, 2, 4, 0, BASELINE, 0, 0 },
+};
 
 static double waves(int x, int y, int channel)
 {
@@ -754,6 +756,98 @@ TEST(a_loader_decodes_what_the_warp_reads)
     free(whole.data);
 }
 
+static double difference_of(const float *a, const float *b, size_t count)
+{
+    double sum = 0;
+    for (size_t i = 0; i < count; i++)
+        sum += fabs(a[i] - b[i]);
+    return sum / (double)count;
+}
+
+enum { SMALL = 3 * 16 * 12 };
+
+/* The first of a folder's pictures, at 16x12; with another output, or another antialias. */
+static bzna_status load_small(bzna_context *context, bzna_dataset *dataset, uint32_t jpeg_shrink, uint32_t edge,
+                              uint32_t antialias, float *pixels)
+{
+    bzna_extra_output extra;
+    bzna_loader_config config;
+    bzna_loader *loader = NULL;
+    bzna_batch *batch = NULL;
+    bzna_batch_info info;
+    bzna_status status;
+    bzna_extra_output_init(&extra, sizeof extra);
+    extra.name = "other";
+    extra.width = extra.height = edge;
+    bzna_loader_config_init(&config, sizeof config);
+    config.output.batch_size = 1;
+    config.output.width = 16;
+    config.output.height = 12;
+    config.warp.kind = BZNA_WARP_CENTER_RESIZED_CROP;
+    config.filter.antialias = antialias;
+    config.decode.jpeg_shrink = jpeg_shrink;
+    config.outputs.ptr = edge ? &extra : NULL;
+    config.outputs.count = edge != 0;
+    if ((status = bzna_loader_open(context, dataset, &config, &loader, &last)) != BZNA_OK)
+        return status;
+    if ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &last)) == BZNA_OK) {
+        bzna_batch_get_info(batch, &info, sizeof info, &last);
+        status = info.status[0];
+        memcpy(pixels, info.image.data, SMALL * sizeof *pixels);
+    }
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    return status;
+}
+
+TEST(a_loader_shrinks_by_what_all_views_of_a_picture_allow)
+{
+    static const char folder[] = TEST_BUILD "/tests/jpeg_shrunk", path[] = TEST_BUILD "/tests/jpeg_shrunk/0.jpg";
+    static float whole[SMALL], shrunk[SMALL], other[SMALL];
+    bytes b = encoded(kind_of("4:2:0"));
+    bzna_context *context = NULL;
+    bzna_dataset *dataset = NULL;
+    FILE *file;
+    mkdir(folder, 0777);
+    REQUIRE((file = fopen(path, "wb")) && fwrite(b.data, 1, b.size, file) == b.size);
+    fclose(file);
+    REQUIRE(bzna_context_open(NULL, &context, &last) == BZNA_OK);
+    REQUIRE(bzna_dataset_open(context, folder, NULL, &dataset, &last) == BZNA_OK);
+    CHECK_EQ(load_small(context, dataset, 0, 0, 0, whole), BZNA_OK);
+    CHECK_EQ(load_small(context, dataset, 1, 0, 0, shrunk), BZNA_OK);
+    CHECK(memcmp(whole, shrunk, sizeof whole) && difference_of(whole, shrunk, SMALL) < 2);
+    CHECK_EQ(load_small(context, dataset, 1, 8, 0, other), BZNA_OK);        /* allows more */
+    CHECK(!memcmp(shrunk, other, sizeof other));
+    CHECK_EQ(load_small(context, dataset, 1, 60, 0, other), BZNA_OK);       /* does not allow it */
+    CHECK(!memcmp(whole, other, sizeof other));
+    CHECK_EQ(load_small(context, dataset, 1, 0, BZNA_ANTIALIAS_OFF, other), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(last.message, "decode.jpeg_shrink: loader_config.output has a filter without antialias");
+    CHECK_EQ(load_small(context, dataset, 2, 0, 0, other), BZNA_E_ARGUMENT);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    free(b.data);
+}
+
+/* Which samples of an archive are JPEG, is known when they are read: where libavcodec decodes them, all states say so.
+ * It decodes all else as others do, so that states of other builds agree. */
+TEST(a_state_knows_who_decodes_an_archives_jpegs)
+{
+    static const char archive[] = "tests/data/mini_h265.bzna", folder[] = TEST_BUILD "/tests/jpeg_shrunk";
+    bzna_context *context = NULL;
+    bzna_dataset *datasets[2] = { NULL, NULL };
+    REQUIRE(bzna_context_open(NULL, &context, &last) == BZNA_OK);
+    REQUIRE(bzna_dataset_open(context, archive, NULL, &datasets[0], &last) == BZNA_OK);
+    REQUIRE(bzna_dataset_open(context, folder, NULL, &datasets[1], &last) == BZNA_OK);
+    CHECK_EQ(bzi_dataset_hash_stills(datasets[0], "libjpeg-turbo"), 0);
+    CHECK_EQ(bzi_dataset_hash_stills(datasets[0], ""), 0);
+    CHECK(bzi_dataset_hash_stills(datasets[0], "libavcodec") != 0);
+    CHECK(bzi_dataset_hash_stills(datasets[1], "libavcodec") != 0 && bzi_dataset_hash_stills(datasets[1], "") != 0);
+    CHECK(bzi_dataset_hash_stills(datasets[1], "libavcodec") != bzi_dataset_hash_stills(datasets[1], "libjpeg-turbo"));
+    bzna_dataset_close(datasets[0]);
+    bzna_dataset_close(datasets[1]);
+    bzna_context_close(context);
+}
+
 TEST(nothing_is_printed)
 {
     static const char path[] = TEST_BUILD "/tests/jpeg_stderr.txt";
@@ -795,6 +889,8 @@ TEST_MAIN(RUN(planes_are_those_of_turbojpeg)
           RUN(coefficients_of_several_scans_are_bounded)
           RUN(a_decoder_that_has_seen_as_large_a_picture_allocates_nothing)
           RUN(a_loader_decodes_what_the_warp_reads)
+          RUN(a_loader_shrinks_by_what_all_views_of_a_picture_allow)
+          RUN(a_state_knows_who_decodes_an_archives_jpegs)
           RUN(nothing_is_printed)
           RUN(decoders_are_closed))
 #endif

@@ -1687,10 +1687,11 @@ TEST(a_state_is_refused_by_a_loader_that_makes_other_pixels)
     state = state_of(loader);
     CHECK(state.struct_size == 128 && state.version == 2);
     bzna_loader_close(loader);
-    for (int i = 0; i < 12; i++) {
-        static const bzna_status expected[12] = { BZNA_OK,         BZNA_OK,         BZNA_OK,         BZNA_OK,
+    for (int i = 0; i < 13; i++) {
+        static const bzna_status expected[13] = { BZNA_OK,         BZNA_OK,         BZNA_OK,         BZNA_OK,
                                                   BZNA_E_ARGUMENT, BZNA_E_ARGUMENT, BZNA_E_ARGUMENT, BZNA_E_ARGUMENT,
-                                                  BZNA_E_ARGUMENT, BZNA_E_ARGUMENT, BZNA_OK,         BZNA_OK };
+                                                  BZNA_E_ARGUMENT, BZNA_E_ARGUMENT, BZNA_OK,         BZNA_OK,
+                                                  BZNA_E_ARGUMENT };
         bzna_loader_config c = base;
         bzna_error e = { .struct_size = sizeof e };
         bzna_loader_state given = state;
@@ -1712,8 +1713,13 @@ TEST(a_state_is_refused_by_a_loader_that_makes_other_pixels)
             given.check = bzi_loader_state_check(&given);
             memset((uint8_t *)&given + 64, 0xee, 64);
             break;
+        case 12: c.decode.jpeg_shrink = 1; break;
         default: break;
         }
+#ifdef BENZINA_NO_JPEG
+        if (c.decode.jpeg_shrink)
+            continue;
+#endif
         loader = open_loader(dataset, &c);
         CHECK_EQ(bzna_loader_restore(loader, &given, &e), expected[i]);
         if (expected[i] != BZNA_OK)

@@ -77,6 +77,7 @@
       "how pixels are resampled" }, \
     OPTION_FLAG("antialias", antialias, "widen the filter where a picture shrinks: the default"), \
     { "no-antialias", 0, KIND_FLAG, FIELD(antialias), -1, 0, NULL, NULL, "do not widen it" }, \
+    OPTION_FLAG("jpeg-shrink", jpeg_shrink, "decode JPEG at 1/2, 1/4, 1/8 where the warp shrinks by that"), \
     { "size", 0, KIND_INTEGER, FIELD(size), 1, 16384, "PX", "224", "edge of the square output, in pixels" }, \
     { "views", 0, KIND_INTEGER, FIELD(views), 1, 64, "N", "1", "views of each picture, each with a warp of its own" }, \
     OPTION_TRACK("the picture of a sample to load: its field, image or thumb\n" \

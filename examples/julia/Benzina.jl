@@ -375,7 +375,9 @@ struct bzna_loader_decode
     threads::UInt32
     verify_every::UInt32
     jpeg::UInt32
-    reserved::NTuple{3,UInt64}
+    jpeg_shrink::UInt32
+    reserved0::UInt32
+    reserved::NTuple{2,UInt64}
 end
 
 struct bzna_loader_errors
@@ -1021,6 +1023,7 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     decoder = :auto                       :software, :nvdec; :auto is NVDEC where the device has it, and software for what that cannot
     jpeg_decoder = :auto                  :nvdec: NVDEC decodes baseline JPEG of 4:2:0, too, or opening fails; pixels are near libjpeg-turbo's
     verify_every = 0                      one picture in so many of NVDEC's is compared with libavcodec's, for the statistics alone
+    jpeg_shrink = false                   a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8
     threads, reader_threads, batches_in_flight, read_ahead, read_retries       0: the library's defaults
 """
 mutable struct Loader
@@ -1046,7 +1049,7 @@ mutable struct Loader
                     on_error::Symbol = :fill, decoder::Symbol = :auto, rank::Integer = 0, world_size::Integer = 1,
                     epoch::Integer = 0, threads::Integer = 0,
                     reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0,
-                    verify_every::Integer = 0, jpeg_decoder::Symbol = :auto)
+                    verify_every::Integer = 0, jpeg_decoder::Symbol = :auto, jpeg_shrink::Bool = false)
         config = bzna_loader_config()
         bzna_loader_config_init(config, sizeof(bzna_loader_config))
         config.output = changed(config.output; batch_size = batchsize, width = size[1], height = size[2], views = views,
@@ -1066,7 +1069,7 @@ mutable struct Loader
         config.color = changed(config.color; jitter = jitter, given(mean = mean, std = std, bias = bias, scale = scale, fill = fill)...)
         config.read = changed(config.read; threads = reader_threads, ahead_samples = read_ahead, retries = read_retries)
         config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads, verify_every = verify_every,
-                                jpeg = choice(DECODERS, jpeg_decoder))
+                                jpeg = choice(DECODERS, jpeg_decoder), jpeg_shrink = jpeg_shrink)
         config.errors = changed(config.errors; policy = choice(ON_ERROR, on_error))
         config.pipeline = changed(config.pipeline; batches_in_flight = batches_in_flight)
 

@@ -211,7 +211,7 @@ extra_output:   u32 struct_size, width, height, dtype, layout, channels, views, 
 loader_outputs: ptr ptr; u64 count
 loader_fields:  str image, tensors, bytes; u64 reserved[3]
 loader_read:    u32 threads, ahead_samples; u64 memory_bytes; u32 retries, reserved0; u64 backoff_ns, reserved[4]
-loader_decode:  u32 decoder, threads, verify_every, jpeg; u64 reserved[3]
+loader_decode:  u32 decoder, threads, verify_every, jpeg, jpeg_shrink, reserved0; u64 reserved[2]
 loader_errors:  u32 policy, reserved0; u64 reserved[2]
 loader_pipeline: u32 batches_in_flight, restore_any_pixels; ptr cpus; u32 cpu_count, reserved0;
                 transform_fn transform; ptr transform_user; picture_fn picture; ptr picture_user; u64 reserved[2]
@@ -2057,6 +2057,7 @@ _CHOICES = {
     "filter": {"nearest": FILTER_NEAREST, "linear": FILTER_LINEAR, "cubic": FILTER_CUBIC, "lanczos": FILTER_LANCZOS3,
                "area": FILTER_AREA, "cubic-0.75": FILTER_CUBIC_075, "lanczos4": FILTER_LANCZOS4},
     "antialias": {True: ANTIALIAS_AUTO, False: ANTIALIAS_OFF},
+    "jpeg_shrink": {True: 1, False: 0},
     "decoder": {"auto": DECODER_AUTO, "software": DECODER_SOFTWARE, "nvdec": DECODER_NVDEC},
     "jpeg_decoder": {"auto": DECODER_AUTO, "software": DECODER_SOFTWARE, "nvdec": DECODER_NVDEC},
 }
@@ -2075,7 +2076,8 @@ _FIELDS = {
     "tensors": "fields.tensors", "bytes": "fields.bytes",
     "reader_threads": "read.threads", "read_ahead": "read.ahead_samples", "read_memory_bytes": "read.memory_bytes",
     "read_retries": "read.retries", "read_backoff_ns": "read.backoff_ns",
-    "verify_every": "decode.verify_every", "jpeg_decoder": "decode.jpeg", "restore_any_pixels": "pipeline.restore_any_pixels",
+    "verify_every": "decode.verify_every", "jpeg_decoder": "decode.jpeg", "jpeg_shrink": "decode.jpeg_shrink",
+    "restore_any_pixels": "pipeline.restore_any_pixels",
 }
 _KEYWORDS = {field: name for name, field in _FIELDS.items()}            # messages name them as the caller knows them
 _KEYWORDS.update({"output.width": "shape", "output.height": "shape", "output.device": "memory", "order.kind": "shuffle",
@@ -2294,6 +2296,7 @@ class DataLoader(_Handled):
     filter           "nearest", "linear", "cubic" (a = -0.5), "lanczos" (a = 3): PIL's; "cubic-0.75", "lanczos4", "area": OpenCV's
     antialias        True: where a picture shrinks, the filter is widened by as much, as in PIL and torchvision ("nearest" is not;
                      "area" always is); False: it is not, as in OpenCV
+    jpeg_shrink      True: a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8 of its size
     inter_method     MXNet's number instead of the two: 0 nearest, 1 linear, 2 cubic, 3 area, 4 lanczos4; 9: for each sample 2 where both
                      sides grow, 3 where both shrink, else 1; 10: for each sample any of 0 to 4. 9 and 10 run in Python
     memory           "host", "device"; None: the device for output="torch" where torch has CUDA and the context a GPU, else the host

@@ -516,6 +516,12 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
+    /// Whether a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8 of its size.
+    pub fn jpeg_shrink(mut self, jpeg_shrink: bool) -> Self {
+        self.config.decode.jpeg_shrink = u32::from(jpeg_shrink);
+        self
+    }
+
     /// One picture in so many that NVDEC decodes is compared with libavcodec's, for the statistics alone.
     pub fn verify_every(mut self, pictures: u32) -> Self {
         self.config.decode.verify_every = pictures;

@@ -687,7 +687,9 @@ structs! {
         threads: u32,
         verify_every: u32,
         jpeg: u32,
-        reserved: [u64; 3],
+        jpeg_shrink: u32,
+        reserved0: u32,
+        reserved: [u64; 2],
     }
 
     struct bzna_loader_errors {
