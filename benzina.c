@@ -8,7 +8,7 @@
  *       4  memory            the only caller of the user's allocator
  *     5-6  host              errors, log, limits; files, of which few are open at a time, and sources
  *       7  cursor            bounded bytes and bits, sticky overrun
- *    8-13  codecs            NAL units; AV1; JPEG; stills; the table of codecs; what a picture is
+ *    8-13  codecs            NAL units; AV1; JPEG; stills; the table of codecs; HEIF; what a picture is
  *      14  boxes             mp4 boxes by table
  *      15  sample tables     where a track's samples lie
  *      16  containers        their types: what holds samples is a row of operations

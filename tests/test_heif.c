@@ -285,8 +285,8 @@ static double difference(const float *pixels, uint32_t width, uint32_t height, c
     return most;
 }
 
-/* About half of what one pixel's move does. libheif repeats chroma, and ffmpeg's R'G'B' is coarser; under alpha, encoders
- * save bits. */
+/* About half of what one pixel's move does. libheif repeats chroma, and ffmpeg's R'G'B' is coarser; under alpha,
+ * encoders save bits. */
 static void check_seen(const char *name, const bzna_image *image)
 {
     const double tolerance = !strcmp(name, "alpha.avif") ? 4 : !strcmp(name, "sequence.heics") ? 3.2 :
@@ -556,7 +556,8 @@ TEST(a_tile_that_is_named_again_and_again_is_refused)
 }
 
 #define PIXEL_TESTS RUN(a_tile_that_is_named_again_and_again_is_refused) \
-    RUN(pictures_are_as_libheif_sees_them) RUN(a_folder_of_them_is_a_data_set) RUN(thumbnails_are_delivered_by_name_alone) \
+    RUN(pictures_are_as_libheif_sees_them) RUN(a_folder_of_them_is_a_data_set) \
+    RUN(thumbnails_are_delivered_by_name_alone) \
     RUN(warps_read_no_tile_that_was_not_decoded) RUN(a_loader_decodes_the_tiles_of_its_crop_alone_and_counts_them)
 #endif
 
