@@ -1,7 +1,7 @@
 /* gate.h - whether a picture holds that was mapped and unmapped while its stream waits behind other work, when NVDEC
- * decodes the next one into the same surface meanwhile. NVIDIA's documents do not say; whoever unmaps right after
- * enqueueing what reads a picture, as FFmpeg and this library do, counts on it. For gpu_check.c, and for test_sessions.c,
- * which proves on the fake driver that it notices. Include after benzina.c.
+ * decodes another one into the same surface meanwhile. NVIDIA's documents do not say; whoever unmaps right after
+ * enqueueing what reads a picture, as FFmpeg and this library do, counts on it. For gpu_check.c, and for
+ * test_sessions.c, which proves on the fake driver that it notices. Include after benzina.c.
  *
  *     the gate closes: work that takes long is enqueued on the session's stream
  *     picture A is decoded, mapped, read by a copy on the stream, and unmapped: all of that is queued behind the gate

@@ -1727,8 +1727,9 @@ TEST(a_picture_holds_while_its_surface_is_decoded_into_again)
             continue;
         quirks = bzi_device_kind(device, codecs[i], 1, 8)->quirks;
         CHECK_EQ(gate_try(&g, device, codecs[i], 0, &err), BZNA_OK);
-        printf("  %s: the next picture was done %s, in %s surface: the first one %s, the next one %s; the self-check goes "
-               "around it: %s %s\n", bzi_codec_name(codecs[i]), g.was_closed ? "while the stream waited" : "too late",
+        printf("  %s: the next picture was done %s, in %s surface: the first one %s, the next one %s; the self-check "
+               "goes around it: %s %s\n", bzi_codec_name(codecs[i]),
+               g.was_closed ? "while the stream waited" : "too late",
                g.same_surface ? "the same" : "another", g.holds[0] ? "holds" : "is overwritten",
                g.holds[1] ? "is right" : "is wrong", quirks & BZI_QUIRK_SURFACE ? "yes" : "no", err.message);
         CHECK(g.was_closed && g.same_surface && g.holds[1]);

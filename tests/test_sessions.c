@@ -3327,6 +3327,35 @@ TEST(a_picture_takes_four_calls_of_the_driver_and_a_part_of_a_launch_and_an_even
     archive_free(a);
 }
 
+/* Four pictures are launched, and their event waits for the batch's other four, whose maps fail: libavcodec decodes
+ * those, long before the stream has written the first. */
+TEST(a_batch_whose_last_pictures_go_elsewhere_waits_for_those_that_were_launched)
+{
+    archive *a;
+    BEGIN;
+    a = archive_make(8, plain, 1);
+    for (int kind = HOST; kind <= SYNCED; kind++) {
+        bzna_context_config config;
+        bzna_context *context = NULL;
+        bzna_loader_config c = config_of(8, 0, 0);
+        bzna_loader_stats stats;
+        bzna_context_config_init(&config, sizeof config);
+        config.sessions = 1;
+        config.session_mapped = 4;
+        require(bzna_context_open(&config, &context, NULL), "a context");
+        control->engine_us = 2000;                          /* the other four are in flight */
+        control->stream_us = 30000;
+        fake->fail("cuvidMapVideoFrame64", 5, 999, 1);
+        CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
+        CHECK_EQ(stats.samples_nvdec, 4);
+        CHECK_EQ(stats.samples_software, 4);
+        fake->fail("cuvidMapVideoFrame64", 0, 0, 0);
+        bzna_context_close(context);
+        finish();
+    }
+    archive_free(a);
+}
+
 /* Every depth and number of mapped surfaces has the same pixels, and stays within them. */
 TEST(sessions_have_as_many_pictures_in_flight_and_mapped_as_asked_for)
 {
@@ -4578,6 +4607,7 @@ TEST_MAIN(setup();
     RUN(surfaces_are_not_used_again_before_they_are_unmapped_whatever_index_the_parser_names)
     RUN(sessions_keep_pictures_queued_while_there_is_work_and_never_too_many)
     RUN(a_picture_takes_four_calls_of_the_driver_and_a_part_of_a_launch_and_an_event)
+    RUN(a_batch_whose_last_pictures_go_elsewhere_waits_for_those_that_were_launched)
     RUN(sessions_have_as_many_pictures_in_flight_and_mapped_as_asked_for)
     RUN(where_the_drivers_calls_spin_a_session_maps_only_pictures_that_are_done)
     RUN(all_engines_are_busy_and_sessions_are_two_an_engine_or_three_of_one_or_as_many_as_asked_for)
