@@ -728,6 +728,8 @@ TEST(a_callback_draws_into_pictures_before_they_are_warped)
     p.c.pipeline.picture = q.c.pipeline.picture = invert;
     p.c.decode.decoder = BZNA_DECODER_SOFTWARE;             /* the suite is run with NVDEC demanded, too */
     plan_add(&q, "left")->field = "left.ppm";
+    q.extra[0].own_color = 1;                               /* of a warp that it shares, and colors drawn for it */
+    q.extra[0].color.jitter.brightness[1] = 2;
     invert_known(thumbs, SAMPLES);
     invert_known(known[0], FIELDS * SAMPLES);
     CHECK_EQ(walk(&p), 2 * SAMPLES);
