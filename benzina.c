@@ -3503,13 +3503,6 @@ static uint64_t bzi_image_key_still(const bzna_image *image, uint8_t *key, uint6
     return bzi_image_key_add(key, at, capacity, number);
 }
 
-/* Nothing of a picture stays with its decoder. */
-static uint64_t bzi_image_key_none(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
-{
-    (void)image, (void)key, (void)capacity;
-    return at;
-}
-
 /* --- Pictures that are not coded --- */
 
 /* Of BZNA_CODEC_RAW: full range, and R'G'B' as it is. */
@@ -3567,7 +3560,7 @@ typedef struct bzi_codec {
     /* E_DECODE: not a picture that stands alone */
     bzna_status (*inspect)(const bzna_image *image, bzi_format *sps, bzna_error *err);
     bzna_status (*stream)(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed, bzna_error *err);
-    /* parameter sets, each after its size */
+    /* parameter sets, each after its size. NULL: nothing of a picture stays with its decoder */
     uint64_t    (*key)(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity);
     int         av_id;                /* libavcodec's number */
     const char *av_decoder;           /* and decoder; NULL: its own one */
@@ -3624,7 +3617,6 @@ static const bzi_codec bzi_codecs[] = {
       .entries = { BZI_FOURCC('m', 'j', 'p', 'g'), BZI_FOURCC('j', 'p', 'e', 'g') },        /* HEIF's, QuickTime's */
       .inspect = bzi_image_jpeg,
       .stream = bzi_image_bytes,
-      .key = bzi_image_key_none,
       .av_id = BZI_AV_ID(MJPEG),
       .nv_id = BZI_NV_ID(JPEG),                 /* for loaders that ask for it */
       .nv_unit = 1,
@@ -3641,7 +3633,6 @@ static const bzi_codec bzi_codecs[] = {
       .name = "raw",
       .inspect = bzi_image_raw,
       .stream = bzi_image_bytes,
-      .key = bzi_image_key_none,
       .planes = bzi_image_raw_planes },
 };
 
@@ -4363,7 +4354,6 @@ static const bzi_codec bzi_codec_heif = {
     .name = "HEIF",
     .inspect = bzi_heif_inspect,
     .stream = bzi_image_bytes,
-    .key = bzi_image_key_none,
     .is_file = 1
 };
 
@@ -4448,10 +4438,11 @@ BZI_MAYBE_UNUSED static const char *bzi_image_codec_name(const bzna_image *image
  * Pre: the codec is known. */
 BZI_MAYBE_UNUSED static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
 {
+    const bzi_codec *codec = bzi_codec_find(image->codec);
     uint64_t size = sizeof image->codec;
     if (size <= capacity)
         memcpy(key, &image->codec, sizeof image->codec);
-    return bzi_codec_find(image->codec)->key(image, key, size, capacity);
+    return codec->key ? codec->key(image, key, size, capacity) : size;
 }
 
 /* What a decoder is given. Likewise. */
@@ -5542,14 +5533,15 @@ static void bzi_value_put(bzi_value *value, const void *data, uint64_t size)
 typedef struct bzi_container bzi_container;
 
 /* Errors name place and byte offset; the caller adds the sample and the file. open returns BZNA_AGAIN for a file of
- * another kind that begins alike: the next row that recognizes it has its turn, and finds own as this one left it. Rows
- * may lack what stands after close. */
+ * another kind that begins alike: the next row that recognizes it has its turn, and finds own, of the same type, as
+ * this one left it. Rows may lack what stands after close. */
 typedef struct bzi_container_ops {
     const char *name;
+    uint64_t    own_bytes;            /* of what the row keeps of a file, all zeros before open */
     uint32_t    names_inside;         /* which pictures a sample has is in its bytes */
     uint32_t    still;                /* pictures are JPEG or other stills: NVDEC is not asked */
     uint32_t    listed;               /* dataset_config.list may name or label its samples */
-    /* head: the file's first bytes, at most BZI_PROBE_BYTES */
+    /* head: the file's first bytes, at most BZI_PROBE_BYTES. NULL: they do not say */
     int         (*probe)(const uint8_t *head, uint64_t size);
     /* sets what stands after source in bzi_container. config is checked */
     bzna_status (*open)(bzi_container *c, const bzna_dataset_config *config, bzna_error *err);
@@ -5563,9 +5555,9 @@ typedef struct bzi_container_ops {
     bzna_status (*image)(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch,
                          bzi_image *image, bzna_error *err); /* the image's pointers go into bytes and the container */
     uint64_t    (*fingerprint)(const bzi_container *c, uint64_t hash);
-    void        (*close)(bzi_container *c);                 /* frees own, which may be NULL */
-    /* where each sample is a file of its own: its path. locate then gives offset 0 and size 0, and the size is found
-     * when the file is opened */
+    void        (*close)(bzi_container *c);                 /* frees what own points to; NULL: nothing */
+    /* where each sample is a file of its own: its path. There is no locate then: the size is found when the file is
+     * opened */
     bzna_status (*path)(const bzi_container *c, uint64_t index, char *path, uint64_t capacity, bzna_error *err);
     /* the name of a target */
     void        (*class_name)(const bzi_container *c, uint64_t target, bzi_value *value);
@@ -5762,8 +5754,6 @@ static uint64_t bzi_heif_fingerprint(const bzi_container *c, uint64_t hash)
     return bzi_hash(hash, &c->source.size, sizeof c->source.size);
 }
 
-static void bzi_heif_close(bzi_container *c) { (void)c; }
-
 static const bzi_container_ops bzi_heif_ops = {
     .name = "HEIF",
     .names_inside = 1,
@@ -5773,8 +5763,7 @@ static const bzi_container_ops bzi_heif_ops = {
     .locate = bzi_heif_locate,
     .images = bzi_heif_images,
     .image = bzi_heif_row_image,
-    .fingerprint = bzi_heif_fingerprint,
-    .close = bzi_heif_close
+    .fingerprint = bzi_heif_fingerprint
 };
 
 #endif
@@ -5822,8 +5811,6 @@ static void bzi_mp4_close(bzi_container *c)
 {
     const bzi_memory *memory = &c->host->memory;
     bzi_mp4 *mp4 = c->own;
-    if (!mp4)
-        return;
     for (uint32_t i = 0; i < mp4->track_count; i++) {
         bzi_release(memory, mp4->tracks[i].table.offsets, mp4->tracks[i].table.sample_count,
                     sizeof *mp4->tracks[i].table.offsets);
@@ -5832,8 +5819,6 @@ static void bzi_mp4_close(bzi_container *c)
     bzi_release(memory, mp4->tracks, mp4->track_count, sizeof *mp4->tracks);
     bzi_buffer_free(memory, &mp4->index);
     bzi_buffer_free(memory, &mp4->targets);
-    bzi_release(memory, mp4, 1, sizeof *mp4);
-    c->own = NULL;
 }
 
 /* A file that begins with a box of a kind that files begin with. */
@@ -5910,11 +5895,9 @@ static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
 {
     const bzi_memory *memory = &c->host->memory;
     bzi_movie movie;                  /* not in the heap, where thousands of files would leave as many holes */
-    bzi_mp4 *mp4 = c->own = bzi_alloc_zero(memory, 1, sizeof *mp4);
+    bzi_mp4 *mp4 = c->own;
     bzi_buffer scratch = { NULL, 0 };
     bzna_status status;
-    if (!mp4)
-        return bzi_fail_memory(err, "a data set");
     memset(&movie, 0, sizeof movie);
     status = bzi_mp4_scan(c, &movie, &mp4->index, &scratch, err);
     bzi_buffer_free(memory, &scratch);
@@ -6075,11 +6058,10 @@ static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error
 static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     const char *split = config->split;
-    bzi_mp4 *mp4;
+    bzi_mp4 *mp4 = c->own;
     bzna_status status = bzi_mp4_read(c, err);
     if (status != BZNA_OK)
         return status;
-    mp4 = c->own;
     mp4->input = bzi_mp4_find(mp4, "bzna_input", split);
     if (mp4->input < 0 && split)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.split: moov has no track \"bzna_input_%s\"", split);
@@ -6119,14 +6101,13 @@ static bzna_status bzi_mp4_check_codec(const bzi_track *track, int32_t number, b
 /* The movie is read by the archive's row, which has its turn first unless the format was named. */
 static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
-    bzi_mp4 *mp4;
+    bzi_mp4 *mp4 = c->own;
     const bzi_track *input;
-    bzna_status status = c->own ? BZNA_AGAIN : bzi_mp4_open_archive(c, config, err);
+    bzna_status status = mp4->tracks ? BZNA_AGAIN : bzi_mp4_open_archive(c, config, err);
     if (status == BZNA_OK)
         return BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is an archive, no mp4 video");
     if (status != BZNA_AGAIN)
         return status;
-    mp4 = c->own;
     if (mp4->input < 0)
         mp4->input = bzi_track_find(mp4->tracks, mp4->track_count, NULL);
     if (mp4->input < 0)
@@ -6385,6 +6366,7 @@ static bzna_status bzi_mp4_describe_track(const bzi_container *c, uint32_t numbe
 
 static const bzi_container_ops bzi_mp4_archive = {
     .name = "archive",
+    .own_bytes = sizeof(bzi_mp4),
     .names_inside = 1,
     .probe = bzi_mp4_probe,
     .open = bzi_mp4_open_archive,
@@ -6400,6 +6382,7 @@ static const bzi_container_ops bzi_mp4_archive = {
 
 static const bzi_container_ops bzi_mp4_video = {
     .name = "mp4 video",
+    .own_bytes = sizeof(bzi_mp4),
     .probe = bzi_mp4_probe,
     .open = bzi_mp4_open_video,
     .locate = bzi_mp4_locate,
@@ -7124,16 +7107,12 @@ static void bzi_folder_close(bzi_container *c)
 {
     const bzi_memory *memory = &c->host->memory;
     bzi_folder *folder = c->own;
-    if (!folder)
-        return;
     for (uint64_t i = 0; i < folder->class_room; i++)
         bzi_tree_free(&folder->classes[i].tree, memory);
     bzi_release(memory, folder->classes, folder->class_room, sizeof *folder->classes);
     bzi_tree_free(&folder->top, memory);
     bzi_list_close(&folder->list, memory);
     bzi_release(memory, folder->root, folder->root_size, 1);
-    bzi_release(memory, folder, 1, sizeof *folder);
-    c->own = NULL;
 }
 
 /* Names that are numbers, by their numbers; equal ones as text. */
@@ -7339,10 +7318,8 @@ static bzna_status bzi_folder_make(bzi_container *c, const char *path, bzna_erro
 {
     const bzi_memory *memory = &c->host->memory;
     char here[BZI_LIMIT_PATH_BYTES], root[BZI_LIMIT_PATH_BYTES];
-    bzi_folder *folder = c->own = bzi_alloc_zero(memory, 1, sizeof *folder);
+    bzi_folder *folder = c->own;
     bzna_status status;
-    if (!folder)
-        return bzi_fail_memory(err, "a folder");
     folder->host = c->host;
     if (path[0] == '/' || !bzi_os_here(here, sizeof here))
         here[0] = 0;
@@ -7357,11 +7334,10 @@ static bzna_status bzi_folder_find(bzi_container *c, const char *path, const bzn
                                    bzna_error *err)
 {
     bzi_walk walk = { .names = { .memory = &c->host->memory }, .extensions = BZI_PICTURE_EXTENSIONS };
-    bzi_folder *folder;
+    bzi_folder *folder = c->own;
     bzna_status status = bzi_folder_make(c, path, err);
     if (status != BZNA_OK)
         return status;
-    folder = c->own;
     walk.root = folder->root;
     if (config->list)
         return bzi_folder_open_list(c, config, err);
@@ -7392,15 +7368,6 @@ static bzna_status bzi_folder_open_path(bzi_container *c, const char *path, cons
         bzi_container_add_field(c, folder->fields, BZNA_FIELD_VECTOR, 0, "label");
     }
     bzi_container_add_field(c, folder->fields, BZNA_FIELD_TEXT, 0, "name");
-    return BZNA_OK;
-}
-
-static bzna_status bzi_folder_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
-{
-    (void)c;
-    (void)index;
-    (void)err;
-    memset(extent, 0, sizeof *extent);
     return BZNA_OK;
 }
 
@@ -7504,9 +7471,9 @@ static uint64_t bzi_folder_fingerprint(const bzi_container *c, uint64_t hash)
 
 static const bzi_container_ops bzi_folder_ops = {
     .name = "folder",
+    .own_bytes = sizeof(bzi_folder),
     .still = 1,
     .listed = 1,
-    .locate = bzi_folder_locate,
     .field = bzi_folder_field,
     .image = bzi_folder_image,
     .fingerprint = bzi_folder_fingerprint,
@@ -7824,13 +7791,9 @@ static void bzi_tar_close(bzi_container *c)
 {
     const bzi_memory *memory = &c->host->memory;
     bzi_tar *tar = c->own;
-    if (!tar)
-        return;
     bzi_release(memory, tar->members, tar->member_count, sizeof *tar->members);
     bzi_release(memory, tar->begins, c->count + 1, sizeof *tar->begins);
     bzi_release(memory, tar->fields, c->field_count, sizeof *tar->fields);
-    bzi_release(memory, tar, 1, sizeof *tar);
-    c->own = NULL;
 }
 
 static int bzi_tar_probe(const uint8_t *head, uint64_t size)
@@ -8194,9 +8157,7 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
     (void)config;
     memset(&b, 0, sizeof b);
     b.c = c;
-    b.tar = c->own = bzi_alloc_zero(&c->host->memory, 1, sizeof *b.tar);
-    if (!b.tar)
-        return bzi_fail_memory(err, "a data set");
+    b.tar = c->own;
     if ((status = bzi_tar_read_index(&b, err)) == BZNA_AGAIN)
         status = bzi_tar_scan(&b, err);
     else if (status == BZNA_OK && b.is_old)
@@ -8359,6 +8320,7 @@ static uint64_t bzi_tar_fingerprint(const bzi_container *c, uint64_t hash)
 
 static const bzi_container_ops bzi_tar_row = {
     .name = "tar",
+    .own_bytes = sizeof(bzi_tar),
     .still = 1,
     .probe = bzi_tar_probe,
     .open = bzi_tar_open,
@@ -8415,12 +8377,8 @@ static void bzi_recordio_close(bzi_container *c)
 {
     const bzi_memory *memory = &c->host->memory;
     bzi_recordio *own = c->own;
-    if (!own)
-        return;
     bzi_release(memory, own->offsets, own->room, sizeof *own->offsets);
     bzi_list_close(&own->list, memory);
-    bzi_release(memory, own, 1, sizeof *own);
-    c->own = NULL;
 }
 
 /* --- The scan --- */
@@ -8607,10 +8565,8 @@ static const bzi_field bzi_recordio_fields[BZI_RECORDIO_FIELDS] = {
 
 static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
-    bzi_recordio *own = c->own = bzi_alloc_zero(&c->host->memory, 1, sizeof *own);
+    bzi_recordio *own = c->own;
     bzna_status status = BZNA_OK;
-    if (!own)
-        return bzi_fail_memory(err, "a data set");
     if (config->list && ((status = bzi_list_open(&own->list, &c->host->memory, config->list, err)) != BZNA_OK ||
                          (status = bzi_list_sort(&own->list, config->list, err)) != BZNA_OK))
         return status;
@@ -8841,6 +8797,7 @@ static uint64_t bzi_recordio_fingerprint(const bzi_container *c, uint64_t hash)
 
 static const bzi_container_ops bzi_recordio_ops = {
     .name = "RecordIO",
+    .own_bytes = sizeof(bzi_recordio),
     .still = 1,
     .listed = 1,
     .probe = bzi_recordio_probe,
@@ -8876,20 +8833,6 @@ static uint32_t bzi_records_type_bytes(uint32_t type)
 {
     static const uint8_t bytes[] = { 0, 1, 4, 8, 4 };
     return type < sizeof bytes ? bytes[type] : 0;
-}
-
-/* Never by its bytes. */
-static int bzi_records_probe(const uint8_t *head, uint64_t size)
-{
-    (void)head;
-    (void)size;
-    return 0;
-}
-
-static void bzi_records_close(bzi_container *c)
-{
-    bzi_release(&c->host->memory, c->own, 1, sizeof(bzi_records));
-    c->own = NULL;
 }
 
 /* A label that is an integer is a target. */
@@ -8978,10 +8921,8 @@ static bzna_status bzi_records_count(bzi_container *c, const bzi_records *own, b
 
 static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
-    bzi_records *own = c->own = bzi_alloc_zero(&c->host->memory, 1, sizeof *own);
+    bzi_records *own = c->own;
     bzna_status status;
-    if (!own)
-        return bzi_fail_memory(err, "a data set");
     if (!config->records)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records: must say what the records are");
     own->c = *config->records;
@@ -9098,13 +9039,12 @@ static uint64_t bzi_records_fingerprint(const bzi_container *c, uint64_t hash)
 
 static const bzi_container_ops bzi_records_ops = {
     .name = "records",
-    .probe = bzi_records_probe,
+    .own_bytes = sizeof(bzi_records),
     .open = bzi_records_open,
     .locate = bzi_records_locate,
     .field = bzi_records_field,
     .image = bzi_records_image,
-    .fingerprint = bzi_records_fingerprint,
-    .close = bzi_records_close
+    .fingerprint = bzi_records_fingerprint
 };
 
 
@@ -9465,8 +9405,9 @@ static void bzi_container_retain(bzi_container *c) { atomic_fetch_add(&c->refere
 static void bzi_container_free(bzi_container *c)
 {
     bzi_host *host = c->host;
-    if (c->ops)
+    if (c->own && c->ops->close)
         c->ops->close(c);
+    bzi_release(&host->memory, c->own, 1, c->ops ? c->ops->own_bytes : 0);
     bzi_release(&host->memory, c->name, c->name_size, 1);
     bzi_release(&host->memory, c, 1, sizeof *c);
     bzi_host_drop(host);
@@ -9515,13 +9456,21 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
     return BZNA_OK;
 }
 
+static bzna_status bzi_container_become(bzi_container *c, const bzi_container_ops *ops, bzna_error *err)
+{
+    c->ops = ops;
+    if (!c->own && ops->own_bytes && !(c->own = bzi_alloc_zero(&c->host->memory, 1, ops->own_bytes)))
+        return bzi_fail_memory(err, "a data set");
+    return BZNA_OK;
+}
+
 /* Whether it is a row's turn. */
 static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_config *config, const uint8_t *head,
                                uint64_t size)
 {
     if (config->format)
         return strcmp(config->format, ops->name) == 0;
-    return config->records ? ops == &bzi_records_ops : ops->probe(head, size);
+    return config->records ? ops == &bzi_records_ops : ops->probe && ops->probe(head, size);
 }
 
 /* Finds the row for a file by its first bytes, and has it build the index. */
@@ -9540,8 +9489,9 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
         const bzi_container_ops *ops = bzi_containers[i];
         if (!bzi_container_suits(ops, config, head, size))
             continue;
-        c->ops = ops;
-        if ((status = ops->open(c, config, err)) != BZNA_AGAIN && bzi_container_check_config(c, config, err) != BZNA_OK)
+        if ((status = bzi_container_become(c, ops, err)) == BZNA_OK)
+            status = ops->open(c, config, err);
+        if (status != BZNA_AGAIN && bzi_container_check_config(c, config, err) != BZNA_OK)
             status = err->status;
     }
     return status == BZNA_AGAIN ? bzi_container_fail_kind(head, size, config->format, err) : status;
@@ -9598,10 +9548,10 @@ static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, c
     bzna_status status = bzi_container_make(host, config->name ? config->name : path, config, &c, err);
     if (status != BZNA_OK)
         return status;
-    c->ops = &bzi_folder_ops;
-    if (config->format && strcmp(config->format, c->ops->name))
+    if (config->format && strcmp(config->format, bzi_folder_ops.name))
         status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a folder, no %s", config->format);
-    else if ((status = bzi_container_check_config(c, config, err)) == BZNA_OK)
+    else if ((status = bzi_container_become(c, &bzi_folder_ops, err)) == BZNA_OK &&
+             (status = bzi_container_check_config(c, config, err)) == BZNA_OK)
         status = bzi_folder_open_path(c, path, config, err);
     if (status != BZNA_OK) {
         bzi_container_free(c);
@@ -9672,8 +9622,9 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
     reading->container = c;
     reading->source = &c->source;
     reading->sample.index = index;
-    if ((status = c->ops->locate(c, index, &reading->sample.extent, err)) != BZNA_OK ||
-        (c->ops->path && (status = bzi_reading_open(reading, c, err)) != BZNA_OK))
+    status = c->ops->path ? bzi_reading_open(reading, c, err) :
+                            c->ops->locate(c, index, &reading->sample.extent, err);
+    if (status != BZNA_OK)
         return status;
     if (extent->size <= limit)
         return BZNA_OK;
@@ -19285,7 +19236,7 @@ static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_e
         { "color", c->color.reserved, 2, c->color.reserved0 },
         { "fields", c->fields.reserved, 3, 0 },
         { "read", c->read.reserved, 4, c->read.reserved0 },
-        { "decode", c->decode.reserved, 3, 0 },
+        { "decode", c->decode.reserved, 2, c->decode.reserved0 },
         { "errors", c->errors.reserved, 2, c->errors.reserved0 },
         { "pipeline", c->pipeline.reserved, 2, c->pipeline.reserved0 },
     };

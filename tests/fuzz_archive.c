@@ -137,7 +137,9 @@ static void explore_idx(explorer *e, uint64_t size, const uint8_t *text, uint64_
     c.own = bzi_alloc_zero(&c.host->memory, 1, sizeof(bzi_recordio));
     for (uint64_t i = 0; i < text_size; i++)
         lines += text[i] == '\n';
-    if (c.own && bzi_recordio_make(&c, lines, &err) == BZNA_OK && bzi_recordio_parse_idx(&c, span, &err) == BZNA_OK)
+    if (!c.own)
+        return;
+    if (bzi_recordio_make(&c, lines, &err) == BZNA_OK && bzi_recordio_parse_idx(&c, span, &err) == BZNA_OK)
         for (uint64_t i = 0; i < c.count; i++) {
             bzi_extent extent;
             bzi_recordio_locate(&c, i, &extent, &err);
@@ -145,6 +147,7 @@ static void explore_idx(explorer *e, uint64_t size, const uint8_t *text, uint64_
                 abort();
         }
     bzi_recordio_close(&c);
+    bzi_release(&c.host->memory, c.own, 1, sizeof(bzi_recordio));
 }
 
 static void explore_list(explorer *e, const uint8_t *text, uint64_t size)
@@ -181,11 +184,13 @@ static void explore_tar_index(explorer *e, const uint8_t *text, uint64_t text_si
     c.source.callbacks = (bzna_source){ sizeof(bzna_source), 0, &tar, bytes_read_at, bytes_size, NULL };
     b.c = &c;
     b.tar = c.own = bzi_alloc_zero(memory, 1, sizeof *b.tar);
+    if (!b.tar)
+        return;
     memset(&x, 0, offsetof(bzi_tar_index, walk));
     bzi_tar_walk_begin(&x.walk, &c.source, memory, NULL, 0);
     x.p = text;
     x.end = text + text_size;
-    if (b.tar && bzi_tar_parse_index(&b, &x, &err) == BZNA_OK && bzi_tar_finish(&b, &err) == BZNA_OK)
+    if (bzi_tar_parse_index(&b, &x, &err) == BZNA_OK && bzi_tar_finish(&b, &err) == BZNA_OK)
         for (uint64_t i = 0; i < c.count; i++) {
             bzi_extent extent;
             if (bzi_tar_locate(&c, i, &extent, &err) == BZNA_OK &&
@@ -196,6 +201,7 @@ static void explore_tar_index(explorer *e, const uint8_t *text, uint64_t text_si
     bzi_buffer_free(memory, &b.members);
     bzi_buffer_free(memory, &b.begins);
     bzi_tar_close(&c);
+    bzi_release(memory, c.own, 1, sizeof *b.tar);
 }
 
 /* The paths that a pattern stands for. No folder is searched: what has wildcards is expanded, not matched. */

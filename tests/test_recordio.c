@@ -341,7 +341,7 @@ TEST(a_file_that_is_gone_while_its_idx_is_read_is_an_error)
     CHECK_EQ(bzi_source_open_path(&source, own->host, PATH, &err), BZNA_OK);
     CHECK_EQ(bzi_container_make(own->host, PATH, &config, &c, &err), BZNA_OK);
     c->source = source;
-    c->ops = &bzi_recordio_ops;
+    CHECK_EQ(bzi_container_become(c, &bzi_recordio_ops, &err), BZNA_OK);
     close(bzi_files_evict(&own->host->files));
     own->host->files.open--;
     CHECK(!unlink(PATH));
