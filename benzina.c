@@ -14041,6 +14041,7 @@ static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 #define bzi_device_stream_free                                   bzi_device_skip
 #define bzi_device_stream_wait                                   bzi_device_skip
 #define bzi_device_unpin                                         bzi_device_skip
+#define bzi_nvdec_chosen(device)                                 ((uint32_t)bzi_device_skip(device))
 
 static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 {
@@ -16799,9 +16800,8 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 50. Decode stages: workers =====================================================================================
- * Calls: rooms 1-49. What becomes of a sample, in software or on the device; lanes, the streams that write slots on the
- * device; workers, which decode in software. */
+/* ==== 50. Decode stages: lanes =======================================================================================
+ * Calls: rooms 1-49. How a sample ends, warped or failed, and the lanes: streams that write slots on the device. */
 
 /* One of the coded pictures in an item's bytes. */
 static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_scratch *scratch, bzi_image *image,
@@ -17069,7 +17069,9 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
         bzi_item_fill(item, status, lane);
 }
 
-/* --- Workers: software decode --- */
+
+/* ==== 50. Decode stages: workers =====================================================================================
+ * Calls: rooms 1-49. Threads that decode in software, and warp into a slot, on the host or by a lane. */
 
 /* A worker's part of the device: its stream, and the event after its uploads. In the CUDA context. */
 static bzna_status bzi_worker_make_lane(bzi_worker *worker, uint32_t number, bzna_error *err)
@@ -17228,8 +17230,8 @@ static void bzi_worker_want_part(const bzi_worker *worker, uint32_t number, bzi_
     }
 }
 
-/* What is wanted of a picture, whose planes are not there yet: all of it, if it cannot be decoded in part, or a callback
- * sees it. */
+/* What is wanted of a picture, whose planes are not there yet: all of it, if it cannot be decoded in part, or if a
+ * callback sees it. */
 static bzna_status bzi_worker_want(bzi_worker *worker, const bzi_item *item, uint32_t number, bzi_wanted *wanted,
                                    bzna_error *err)
 {

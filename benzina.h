@@ -182,9 +182,7 @@
  * host memory, and no stream is involved. Else batches lie in device memory. The consumer's stream
  * is output.stream, or one that the loader makes; bzna_batch_info.stream names it. bzna_loader_next
  * blocks until the batch is filled, and until one is free: while all are on loan or still read by
- * work that you enqueued. So that work must not wait for the thread that is in bzna_loader_next (by
- * a host function, or a value written later). Otherwise the consumer's stream waits for the GPU.
- *
+ * work that you enqueued, which must not wait for that call. Else the stream waits for the GPU.
  *     - What is enqueued on that stream after bzna_loader_next reads the finished batch. The host
  *       must not read it before it has synchronized with that stream, or copied the batch on it.
  *     - bzna_batch_release orders everything enqueued on that stream up to then before the memory
@@ -192,16 +190,15 @@
  *     - To use a batch on another stream, call bzna_batch_move first. The default streams are
  *       BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD, never NULL; with the latter, release on the
  *       thread that used it. A stream must live until the last batch on it was released.
- *     - While a CUDA graph is being captured on that stream, neither open nor close a loader with
- *       it, nor take, move or release batches: copy what the graph reads into memory of its own.
+ *     - While a CUDA graph is captured on that stream, neither open nor close a loader with it, nor
+ *       take, move or release batches.
  *
  * A slow consumer stalls only its own loader: decode streams never wait on consumer streams.
  * Batches are recycled in order of release: one that a slow stream reads delays those after it.
  * The device's primary context is used, or context_config.cuda_context. A primary one that nobody
- * has used before is set to let waiting threads sleep (CU_CTX_SCHED_BLOCKING_SYNC), the program's
- * own too; make the CUDA context first to have it otherwise. On the caller's threads it is pushed
- * around calls. When the driver reports that the device is lost (ECC error, illegal address, ...),
- * or the context cannot be pushed, every loader on it ends with E_DEVICE_LOST.
+ * has used before is set to let waiting threads sleep (CU_CTX_SCHED_BLOCKING_SYNC); make it first
+ * to have it otherwise. On the caller's threads it is pushed around calls. When the device is lost
+ * (ECC error, illegal address, ...), every loader on it ends with E_DEVICE_LOST.
  *
  * 12. KINDS OF DATA SETS
  * A path that names nothing may be a pattern of several paths, which are laid end to end: "a::b"
@@ -1025,14 +1022,13 @@ typedef struct bzna_loader_outputs {
     uint64_t                 count;
 } bzna_loader_outputs;
 
-/* image: which picture of a sample: "image", "thumb", or the name of a track of the sample; a name
- * that the first sample does not have is refused. Default: if width and height are at most 512, the
- * thumbnail where a sample has one; else the picture. tensors, bytes: further fields of each batch,
- * by name, commas between them. tensors: integers ([N] int64, -1 where a sample has none) and
- * vectors ([N, k] float32). k is how many numbers the first sample has, or stands behind a colon,
- * "cls,label:16"; what a shorter vector, or a failed sample, leaves of its row is NaN; longer ones
- * fail their sample with E_MISMATCH. bytes: fields of any kind, for bzna_batch_bytes; one that is
- * called as a tensor of every batch ("index") comes so only. Copied. */
+/* image: which picture of a sample: "image", "thumb", or a track's name, which the first sample
+ * must have. Default: if width and height are at most 512, the thumbnail where a sample has one;
+ * else the picture. tensors, bytes: further fields of each batch, by name, commas between them.
+ * tensors: integers ([N] int64, -1: none) and vectors ([N, k] float32); k is how many numbers the
+ * first sample has, or stands behind a colon, "cls,label:16"; what a shorter vector, or a failed
+ * sample, leaves of its row is NaN; longer ones fail with E_MISMATCH. bytes: of any kind, for
+ * bzna_batch_bytes; one with the name of a tensor of every batch ("index") comes so. Copied. */
 typedef struct bzna_loader_fields {
     const char *image, *tensors, *bytes;
     uint64_t    reserved[3];
@@ -1052,9 +1048,9 @@ typedef struct bzna_loader_read {
 
 /* BZNA_DECODER_...; threads that decode in software: default one a processor, at most 1024.
  * verify_every: one of so many of NVDEC's pictures is compared with libavcodec's, for statistics.
- * jpeg: with BZNA_DECODER_NVDEC, all JPEG that are baseline, 4:2:0, of a size it takes (best: one)
- * are NVDEC's, or opening fails; pixels differ by up to 4 of 255. jpeg_shrink 1: a JPEG that all its
- * views shrink 2- (4-, 8-) fold, with antialias, is decoded at 1/2 (1/4, 1/8) by libjpeg-turbo */
+ * jpeg: BZNA_DECODER_NVDEC: all JPEG that are baseline, 4:2:0, of a size it takes (best: one) are
+ * NVDEC's, or opening fails; pixels differ by up to 4 of 255. jpeg_shrink 1: a JPEG that all views
+ * shrink 2- (4-, 8-) fold, with antialias, is decoded at 1/2 (1/4, 1/8), by libjpeg-turbo. */
 typedef struct bzna_loader_decode {
     uint32_t decoder, threads, verify_every, jpeg, jpeg_shrink, reserved0;
     uint64_t reserved[2];
@@ -1064,6 +1060,7 @@ typedef struct bzna_loader_errors {
     uint32_t policy, reserved0;       /* BZNA_ON_ERROR_... */
     uint64_t reserved[2];
 } bzna_loader_errors;
+
 typedef struct bzna_loader_pipeline {
     /* batches being filled, ready, on loan, or released and still read on the device; default 3, at
      * most 64. restore_any_pixels 1: bzna_loader_restore takes states of other pixels, too */

@@ -380,6 +380,20 @@ static bzna_transform drawn_transform(uint32_t number)
     return t;
 }
 
+/* What a loader asks for: the tiles of a part of the frame. */
+static void decode_part(const bzna_image *image, bzi_region part, bzna_picture *picture)
+{
+    const bzi_image alone = bzi_image_alone(image);
+    bzi_wanted wanted;
+    bzi_format format;
+    bzna_error e;
+    bzna_error_init(&e, sizeof e);
+    CHECK_EQ(bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, picture, &e), BZNA_OK);
+    wanted = bzi_picture_all(picture);
+    wanted.part = part;
+    CHECK_EQ(bzi_software_decode(&decoder->software, image, &format, wanted, picture, &e), BZNA_OK);
+}
+
 /* The canvas holds anything where no tile was decoded: a warp must not read it. */
 static uint32_t check_region(const bzna_image *image, const bzna_transform *t)
 {
@@ -396,9 +410,7 @@ static uint32_t check_region(const bzna_image *image, const bzna_transform *t)
     CHECK_EQ(bzi_slot_make(&slot, &seen, t, 0, &err), BZNA_OK);
     bzi_region_add(&region, &slot, &out);
     memset(decoder->software.canvas.data, 0xa5, (size_t)decoder->software.canvas.capacity);
-    decoder->software.wanted = region;
-    CHECK_EQ(bzna_decoder_decode(decoder, image, &seen, &err), BZNA_OK);
-    memset(&decoder->software.wanted, 0, sizeof decoder->software.wanted);
+    decode_part(image, region, &seen);
     tiles = decoder->software.tiles;
     CHECK_EQ(bzna_picture_render(&seen, t, &o, part, sizeof part, &err), BZNA_OK);
     if (memcmp(whole, part, sizeof whole)) {
@@ -494,9 +506,7 @@ static void draw_sample(const bzna_dataset *dataset, uint64_t i, float *pixels)
     bzna_transform_init(&t, sizeof t);
     bzna_picture_init(&seen, sizeof seen);
     CHECK_EQ(bzna_dataset_read_image(dataset, i, NULL, copy, sizeof copy, &image, &err), BZNA_OK);
-    decoder->software.wanted = (bzi_region){ 0, 0, 64, 64 };
-    CHECK_EQ(bzna_decoder_decode(decoder, &image, &seen, &err), BZNA_OK);
-    memset(&decoder->software.wanted, 0, sizeof decoder->software.wanted);
+    decode_part(&image, (bzi_region){ 0, 0, 64, 64 }, &seen);
     CHECK_EQ(bzna_picture_render(&seen, &t, &o, pixels, 1200 * sizeof *pixels, &err), BZNA_OK);
 }
 

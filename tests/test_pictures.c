@@ -1478,7 +1478,7 @@ TEST(jpegs_in_an_archive_are_the_bytes_and_pixels_that_went_in)
     const uint64_t pixels = bzi_dataset_hash_stills(dataset, BZI_JPEG_DECODER);
     bzna_dataset_close(dataset);
     dataset = finished(NULL, BZNA_ORIENTATION_IGNORE);
-    CHECK(bzi_dataset_hash_stills(dataset, BZI_JPEG_DECODER) != pixels);      /* a state of the one is none of the other */
+    CHECK(bzi_dataset_hash_stills(dataset, BZI_JPEG_DECODER) != pixels);      /* states of one are none of the other */
     for (size_t i = 0; i <= COUNT(jpegs); i++) {
         images[i].orientation = 1;
         check_archived(dataset, i, files[i], &images[i]);

@@ -1003,7 +1003,8 @@ TEST(an_index_gives_what_the_headers_give)
     CHECK_EQ(tar_in(d[0])->member_count, tar_in(d[1])->member_count);
     CHECK(!memcmp(tar_in(d[0])->members, tar_in(d[1])->members, 5 * sizeof(bzi_tar_member)));
     CHECK_EQ(d[0]->parts[0].container->field_count, d[1]->parts[0].container->field_count);
-    CHECK(!memcmp(tar_in(d[0])->fields, tar_in(d[1])->fields, d[0]->parts[0].container->field_count * sizeof(bzi_field)));
+    CHECK(!memcmp(tar_in(d[0])->fields, tar_in(d[1])->fields,
+                  d[0]->parts[0].container->field_count * sizeof(bzi_field)));
     bzna_dataset_close(d[0]);
     bzna_dataset_close(d[1]);
     bzna_context_close(context);
