@@ -19373,7 +19373,7 @@ static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_e
         { "color", c->color.reserved, 2, c->color.reserved0 },
         { "fields", c->fields.reserved, 3, 0 },
         { "read", c->read.reserved, 4, c->read.reserved0 },
-        { "decode", c->decode.reserved, 3, 0 },
+        { "decode", c->decode.reserved, 2, c->decode.reserved0 },
         { "errors", c->errors.reserved, 2, c->errors.reserved0 },
         { "pipeline", c->pipeline.reserved, 2, c->pipeline.reserved0 },
     };
