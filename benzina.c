@@ -14142,6 +14142,21 @@ static cudaVideoSurfaceFormat bzi_nvdec_format_surface(const bzi_nvdec_format *f
 
 static cudaVideoCodec bzi_nvdec_codec(uint32_t codec) { return (cudaVideoCodec)bzi_codec_find(codec)->nv_id; }
 
+/* What NVIDIA's parser would say of such frames, for decoders that are made before it has seen any. */
+static CUVIDEOFORMAT bzi_nvdec_expect(const bzi_nvdec_format *format, uint32_t width, uint32_t height,
+                                      uint32_t surfaces)
+{
+    CUVIDEOFORMAT parsed;
+    memset(&parsed, 0, sizeof parsed);
+    parsed.codec = bzi_nvdec_codec(format->codec);
+    parsed.chroma_format = (cudaVideoChromaFormat)format->chroma;
+    parsed.bit_depth_luma_minus8 = (unsigned char)(format->depth - 8);
+    parsed.coded_width = width;
+    parsed.coded_height = height;
+    parsed.min_num_decode_surfaces = (unsigned char)surfaces;
+    return parsed;
+}
+
 /* --- A decoder --- */
 
 static void bzi_nvdec_destroy(bzi_device *device, bzi_nvdec *decoder)
@@ -15290,12 +15305,9 @@ static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
     bzi_nvdec *decoder;
     size_t before = 0, after = 0, total;
     const int is_first = atomic_load(&device->decoders_made) == 0;
-    memset(&parsed, 0, sizeof parsed);
-    parsed.codec = bzi_nvdec_codec(larger.codec);
-    parsed.chroma_format = (cudaVideoChromaFormat)larger.chroma;
-    parsed.bit_depth_luma_minus8 = (unsigned char)(larger.depth - 8);
-    parsed.coded_width = larger.width += 64;
-    parsed.coded_height = larger.height += 64;
+    larger.width += 64;
+    larger.height += 64;
+    parsed = bzi_nvdec_expect(&larger, larger.width, larger.height, 0);
     check->session->decoders.target = 1;
     if (is_first)
         device->cu.memory_info(&before, &total);
@@ -15583,9 +15595,10 @@ typedef struct bzi_pool {
     bzi_host          *host;
     struct bzi_engine *engines;
     uint32_t           count;         /* of engines; immutable */
-    uint32_t           has_mutex, has_cond;
+    uint32_t           has_mutex, has_cond, has_turns;
     bzi_mutex          mutex;
-    bzi_cond           wake;
+    bzi_cond           wake, turns;
+    uint32_t           turn;          /* (P) the engine that may start: those before it have their main decoder */
     bzi_item          *first, *last;  /* (P) */
     uint32_t           queued;        /* (P) items */
     uint32_t           idle, live, quit;      /* (P) engines that wait, that have not ended; the pool closes */
@@ -17433,6 +17446,8 @@ typedef struct bzi_engine {
     bzi_pool   *pool;
     bzi_thread  thread;
     uint32_t    started;
+    uint32_t    has_turn;             /* the next engine waits for this one's first decoder */
+    bzi_nvdec   main;                 /* (P) once the turn has passed: a copy; handle NULL: none was made so far */
     uint32_t    oom_streak;           /* samples in a row for which it found no memory */
     uint32_t    retired;              /* it ends, other engines go on */
     bzi_session session;
@@ -17774,18 +17789,63 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
     }
 }
 
-static void *bzi_engine_run(void *argument)
+/* --- The first decoders --- */
+
+/* Engines start one after the other, since a driver that binds a decoder to one engine of the hardware for good does so
+ * in the order of creation. The first one has its main decoder with its first sample, whose parser says what is asked
+ * of it; the others make the same one at once, before their samples come. Where a sample made none, as when software
+ * decodes it, the next engine's sample may. Returns 0 when the pool closes. */
+static int bzi_engine_await_turn(bzi_engine *engine)
 {
-    bzi_engine *engine = argument;
+    bzi_pool *pool = engine->pool;
+    const uint32_t number = engine->lane.number;
+    bzi_os_lock(&pool->mutex);
+    while (pool->turn != number && !pool->quit)
+        bzi_os_wait(&pool->turns, &pool->mutex);
+    engine->has_turn = !pool->quit;
+    if (number && engine->has_turn)
+        engine->main = pool->engines[number - 1].main;
+    bzi_os_unlock(&pool->mutex);
+    return (int)engine->has_turn;
+}
+
+static void bzi_engine_pass_turn(bzi_engine *engine)
+{
+    bzi_pool *pool = engine->pool;
+    for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS && !engine->main.handle; i++)
+        if (engine->session.decoders.decoders[i].used)      /* by a sample */
+            engine->main = engine->session.decoders.decoders[i];
+    engine->has_turn = 0;
+    bzi_os_lock(&pool->mutex);
+    pool->turn++;
+    bzi_os_wake_all(&pool->turns);
+    bzi_os_unlock(&pool->mutex);
+}
+
+/* Makes the main decoder, if it is known. Where that fails, the first sample tries again, and what follows is as for
+ * every sample. */
+static void bzi_engine_prepare(bzi_engine *engine)
+{
+    const bzi_nvdec *main = &engine->main;
+    bzi_nvdec_cache *decoders = &engine->session.decoders;
+    CUVIDEOFORMAT parsed;
+    bzi_nvdec *made;
+    bzna_error ignored;
+    if (!main->handle || atomic_load(&engine->pool->device->stuck))
+        return;
+    parsed = bzi_nvdec_expect(&main->format, main->width, main->height, main->surfaces);
+    if (bzi_nvdec_cache_acquire(decoders, &main->format, &parsed, &made, &ignored) == BZI_NVDEC_OK)
+        made->used = ++decoders->clock;                     /* frames of another size get one of their own */
+    bzi_engine_pass_turn(engine);
+}
+
+/* --- Running --- */
+
+/* Until the pool closes, or the engine retires. */
+static void bzi_engine_work(bzi_engine *engine)
+{
     bzi_pool *pool = engine->pool;
     bzna_error err;
-    if (bzi_device_enter_thread(pool->device, &err) != BZNA_OK) {
-        bzi_engine_retire(engine, &err);
-        return NULL;
-    }
-    if (bzi_session_open(&engine->session, pool->device, &pool->host->memory, &err) != BZNA_OK)
-        bzi_engine_retire(engine, &err);
-    engine->lane.stream = engine->session.stream;
     while (!engine->retired) {
         int busy = bzi_engine_busy(engine);
         int full = engine->session.pending_count == pool->device->desc.session_depth;
@@ -17796,11 +17856,35 @@ static void *bzi_engine_run(void *argument)
             bzi_engine_advance(engine);
         else
             break;                                          /* the pool closes */
+        if (engine->has_turn)
+            bzi_engine_pass_turn(engine);
         if (engine->session.failures >= BZI_ENGINE_MAX_FAILURES && !engine->retired) {
             BZI_FAIL(&err, BZNA_E_DEVICE, "%u calls of the driver in a row failed", engine->session.failures);
             bzi_engine_retire(engine, &err);
         }
     }
+}
+
+static void *bzi_engine_run(void *argument)
+{
+    bzi_engine *engine = argument;
+    bzi_pool *pool = engine->pool;
+    bzna_error err;
+    int entered;
+    if (!bzi_engine_await_turn(engine))
+        return NULL;
+    entered = bzi_device_enter_thread(pool->device, &err) == BZNA_OK;
+    if (entered && bzi_session_open(&engine->session, pool->device, &pool->host->memory, &err) == BZNA_OK) {
+        engine->lane.stream = engine->session.stream;
+        bzi_engine_prepare(engine);
+        bzi_engine_work(engine);
+    } else {
+        bzi_engine_retire(engine, &err);
+    }
+    if (engine->has_turn)
+        bzi_engine_pass_turn(engine);
+    if (!entered)
+        return NULL;
     bzi_session_close(&engine->session);
     bzi_device_leave(pool->device);
     return NULL;
@@ -17812,10 +17896,11 @@ static void bzi_pool_close(bzi_pool *pool)
     const bzi_memory memory = pool->host->memory;
     /* In a forked child, the pool's threads are not there, and its lock may be held by one of them. */
     int foreign = bzi_device_is_foreign(pool->device);
-    if (pool->has_cond && !foreign) {
+    if (pool->has_turns && !foreign) {
         bzi_os_lock(&pool->mutex);
         pool->quit = 1;
         bzi_os_wake_all(&pool->wake);
+        bzi_os_wake_all(&pool->turns);
         bzi_os_unlock(&pool->mutex);
     }
     for (uint32_t i = 0; pool->engines && i < pool->count; i++)
@@ -17823,6 +17908,8 @@ static void bzi_pool_close(bzi_pool *pool)
             bzi_os_thread_join(pool->engines[i].thread);
     if (pool->has_cond && !foreign)
         bzi_os_cond_free(&pool->wake);
+    if (pool->has_turns && !foreign)
+        bzi_os_cond_free(&pool->turns);
     if (pool->has_mutex && !foreign)
         bzi_os_mutex_free(&pool->mutex);
     bzi_release(&memory, pool->engines, pool->count, sizeof *pool->engines);
@@ -17836,7 +17923,8 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
         return bzi_fail_memory(err, "decode sessions");
     pool->has_mutex = bzi_os_mutex_init(&pool->mutex) == 0;
     pool->has_cond = pool->has_mutex && bzi_os_cond_init(&pool->wake) == 0;
-    if (!pool->has_cond)
+    pool->has_turns = pool->has_cond && bzi_os_cond_init(&pool->turns) == 0;
+    if (!pool->has_turns)
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
     pool->live = pool->count;
     for (uint32_t i = 0; i < pool->count; i++) {

@@ -2116,8 +2116,8 @@ static void watch_growth(void *user, bzna_loader *loader, const check *c, const 
 
 static void many_epochs(bzna_loader_config *config, void *user) { (void)user; config->order.epochs = 14; }
 
-/* Two sessions, so that both have met every frame size by the fifth epoch, or nearly. mixed.bzna has three, and a
- * session keeps eight decoders. */
+/* Two sessions, so that both have met every frame size by the fifth epoch, or nearly. mixed.bzna has three; of the
+ * third, a session makes a decoder only when it has given one of its two another size so often. */
 TEST(ten_epochs_more_take_no_memory_and_make_no_decoder)
 {
     static const struct { const char *check; uint64_t formats; } runs[2] = { { "crop_flip", 1 }, { "mixed_half", 3 } };
@@ -2141,7 +2141,8 @@ TEST(ten_epochs_more_take_no_memory_and_make_no_decoder)
             growth_judge(&g, runs[i].check);
         CHECK_EQ(g.stats[2].samples_failed, 0);
         CHECK(g.stats[2].decoders_made <= 2 * runs[i].formats);
-        CHECK_EQ(g.stats[2].decoders_reconfigured, 0);
+        CHECK(g.stats[2].decoders_reconfigured <=
+              (runs[i].formats > BZI_NVDEC_CACHE_FIRST ? 2u * BZI_NVDEC_CHANGES : 0));
         bzna_context_close(v.context);
     }
 }

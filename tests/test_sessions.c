@@ -3462,6 +3462,95 @@ TEST(all_engines_are_busy_and_sessions_are_two_an_engine_or_three_of_one_or_as_m
     archive_free(a);
 }
 
+/* When all sessions have started: which have a decoder, as bits. The fake's decoders lie in the order of creation as
+ * long as none was destroyed, and a session's first one has its first place. */
+static uint32_t main_decoders(bzna_context *context)
+{
+    bzi_pool *pool = context->pool;
+    const bzi_nvdec *before = NULL;
+    uint32_t have = 0, started = 0;
+    while (started < pool->count) {
+        bzi_os_sleep_ns(1000000);
+        bzi_os_lock(&pool->mutex);
+        started = pool->turn;
+        bzi_os_unlock(&pool->mutex);
+    }
+    bzi_os_lock(&pool->mutex);
+    for (uint32_t i = 0; i < pool->count; i++) {
+        const bzi_nvdec *first = &pool->engines[i].session.decoders.decoders[0];
+        if (!first->handle)
+            continue;
+        have |= 1u << i;
+        if (before) {
+            CHECK((uintptr_t)first->handle > (uintptr_t)before->handle);
+            CHECK(first->max_width == before->max_width && first->surfaces == before->surfaces);
+        }
+        before = first;
+    }
+    bzi_os_unlock(&pool->mutex);
+    return have;
+}
+
+/* One sample is enough: its size is the main one, also where others follow, and one session has no memory at first. */
+TEST(each_session_makes_its_main_decoder_at_its_start_one_after_the_other)
+{
+    static const struct { uint64_t samples; int kinds, check, fails; } ways[] = {
+        { 1, 1, 0, 0 }, { 1, 1, 1, 0 }, { 120, 4, 0, 0 }, { 120, 4, 1, 0 }, { 1, 1, 0, 3 }, { 120, 4, 0, 3 } };
+    const int kinds[4] = { plain[0], sizes[0], sizes[1], plain[1] };
+    BEGIN;
+    if (!has_encoders)
+        SKIP("this libavcodec has no libx264 and libx265");
+    for (size_t i = 0; i < COUNT(ways); i++) {
+        archive *a = archive_make(ways[i].samples, kinds, ways[i].kinds);
+        bzna_loader_config c = config_of(30, 0, 0);
+        bzna_context *context;
+        bzna_loader_stats stats;
+        uint32_t have;
+        setenv("BENZINA_NVDEC_CHECK", ways[i].check ? "1" : "0", 1);
+        context = gpu_context(14);
+        setenv("BENZINA_NVDEC_CHECK", "0", 1);
+        control->create_us = 1000;
+        control->min_surfaces = i % 2 ? 15 : 4;             /* the parser's word for it is kept */
+        delays(300, 100, 40);
+        if (ways[i].fails)
+            fake->fail("cuvidCreateDecoder", ways[i].fails, 999, 0);
+        CHECK_EQ(walk(context, a, &c, i % 2 ? SYNCED : HOST, &stats).failed, 0);
+        have = main_decoders(context);
+        if (ways[i].samples == 1) {
+            CHECK_EQ(have, ways[i].fails ? 0x3fff & ~(1u << (ways[i].fails - 1)) : 0x3fff);
+            CHECK_EQ(control->creates, ways[i].fails ? 13 : 14);
+        } else {
+            CHECK_EQ(have | 1u << 2, 0x3fff);
+        }
+        CHECK(stats.samples_software <= (uint64_t)(ways[i].fails && ways[i].samples > 1));
+        CHECK_EQ(stats.sessions_lost, 0);
+        bzna_context_close(context);
+        CHECK_EQ(control->creates, control->destroys);
+        finish();
+        archive_free(a);
+    }
+}
+
+/* A context that closes while its sessions start: those whose turn has not come make nothing. */
+TEST(closing_while_sessions_start_waits_for_one_decoder_at_most)
+{
+    archive *a;
+    uint64_t start;
+    bzna_loader_config c = config_of(1, 0, 0);
+    bzna_context *context;
+    BEGIN;
+    a = archive_make(1, plain, 1);
+    context = gpu_context(14);
+    control->create_us = 100000;
+    walk(context, a, &c, HOST, NULL);
+    start = bzi_os_now_ns();
+    bzna_context_close(context);
+    CHECK(seconds_since(start) < 1);
+    CHECK(control->creates <= 3);
+    finish();
+    archive_free(a);
+}
+
 TEST(a_device_without_engines_refuses_nvdec_and_with_auto_uploads_what_libavcodec_decodes)
 {
     archive *a;
@@ -4611,6 +4700,8 @@ TEST_MAIN(setup();
     RUN(sessions_have_as_many_pictures_in_flight_and_mapped_as_asked_for)
     RUN(where_the_drivers_calls_spin_a_session_maps_only_pictures_that_are_done)
     RUN(all_engines_are_busy_and_sessions_are_two_an_engine_or_three_of_one_or_as_many_as_asked_for)
+    RUN(each_session_makes_its_main_decoder_at_its_start_one_after_the_other)
+    RUN(closing_while_sessions_start_waits_for_one_decoder_at_most)
     RUN(a_device_without_engines_refuses_nvdec_and_with_auto_uploads_what_libavcodec_decodes)
     RUN(a_parser_is_given_one_content_of_parameter_sets_and_made_anew_after_a_failure)
     RUN(frames_of_one_size_with_different_crops_show_each_its_own_part)
