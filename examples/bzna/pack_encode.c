@@ -5,8 +5,8 @@
  * a frame repeats the picture's last column and row. Each frame is encoded by an encoder of its own with
  * one thread, so the bytes depend neither on the pictures before it nor on how many are encoded at a time.
  *
- * A JPEG's frame is the picture itself. Codec "copy" keeps the bytes of JPEG files, once they were seen to decode, and
- * encodes others as JPEG; it makes no thumbnails, since a loader would take them for the pictures. */
+ * A JPEG's frame is the picture itself. Codec "copy" keeps the bytes of JPEG files that the library decodes, as loaders
+ * will, and encodes others as JPEG; it makes no thumbnails, since a loader would take them for the pictures. */
 #include "tool.h"
 
 #include <stdlib.h>
@@ -232,7 +232,7 @@ char *pack_encode_file(const pack_settings *s, const pack_file *file, pack_encod
     AVFrame *picture = NULL;
     AVPacket *bytes = tool_checked(av_packet_alloc());
     char *reason = pack_picture_read(s, file, bytes, &picture);
-    if (!reason && s->is_copy && bytes->size > 2 && !memcmp(bytes->data, "\xff\xd8\xff", 3)) {
+    if (!reason && !picture) {
         *input = (pack_encoded){ bytes, BZNA_CODEC_JPEG, 0, 0, 0, 0, 1, PACK_PSNR_MAX, 1 };
         bytes = NULL;
     } else if (!reason) {

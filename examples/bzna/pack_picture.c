@@ -311,6 +311,10 @@ char *pack_picture_read(const pack_settings *s, const pack_file *from, AVPacket 
     *picture = tool_checked(av_frame_alloc());
     av_message[0] = 0;
     char *reason = from->archive ? pack_sample_read(from, file, *picture, &orientation) : file_read(from->path, file);
+    if (!reason && s->is_copy && file->size > 2 && !memcmp(file->data, "\xff\xd8\xff", 3)) {
+        av_frame_free(picture);
+        return pack_jpeg_check(file);
+    }
     if (!reason && file->size) {
         reason = tiff_refuse(file->data, (size_t)file->size);
         if (!reason) reason = file_decode(file, from->path, *picture);

@@ -60,17 +60,28 @@ static char *picture_copy(const bzna_picture *p, AVFrame *frame)
     return NULL;
 }
 
-/* One for the process that encodes: opening one costs more than a picture. */
-static char *picture_decode(const archive *a, const bzna_image *image, AVFrame *frame, int *orientation)
+/* By one decoder for the process that encodes: opening one costs more than a picture. */
+static char *picture_decode(const bzna_image *image, bzna_picture *picture)
 {
+    static bzna_context *context;
     static bzna_decoder *decoder;
     bzna_error err = tool_empty_error();
+    bzna_picture_init(picture, sizeof *picture);
+    if ((!context && bzna_context_open(NULL, &context, &err) < 0) ||
+        (!decoder && bzna_decoder_open(context, &decoder, &err) < 0) ||
+        bzna_decoder_decode(decoder, image, picture, &err) < 0) return tool_format("%s", err.message);
+    return NULL;
+}
+
+char *pack_jpeg_check(const AVPacket *file)
+{
+    bzna_image image;
     bzna_picture picture;
-    bzna_picture_init(&picture, sizeof picture);
-    if ((!decoder && bzna_decoder_open(a->context, &decoder, &err) < 0) ||
-        bzna_decoder_decode(decoder, image, &picture, &err) < 0) return tool_format("%s", err.message);
-    *orientation = picture.orientation ? (int)picture.orientation : 1;
-    return picture_copy(&picture, frame);
+    bzna_image_init(&image, sizeof image);
+    image.codec = BZNA_CODEC_JPEG;
+    image.data = file->data;
+    image.data_size = (uint64_t)file->size;
+    return picture_decode(&image, &picture);
 }
 
 char *pack_sample_read(const pack_file *from, AVPacket *file, AVFrame *frame, int *orientation)
@@ -87,7 +98,10 @@ char *pack_sample_read(const pack_file *from, AVPacket *file, AVFrame *frame, in
     if (status < 0) {
         reason = tool_format("%s", err.message);
     } else if (image.codec != BZNA_CODEC_JPEG && image.codec != BZNA_CODEC_STILL) {
-        reason = picture_decode(from->archive, &image, frame, orientation);
+        bzna_picture picture;
+        reason = picture_decode(&image, &picture);
+        if (!reason && picture.orientation) *orientation = (int)picture.orientation;
+        if (!reason) reason = picture_copy(&picture, frame);
     } else if (image.data_size > INT32_MAX / 2 || av_new_packet(file, (int)image.data_size) < 0) {
         reason = tool_format("out of memory");
     } else {

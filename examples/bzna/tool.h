@@ -368,11 +368,14 @@ void pack_av_capture_messages(void);
 char *pack_av_reason(const char *what, int code);
 
 /* Reads a file's bytes into a packet, and decodes its first picture into a new frame, upright. The packet stays empty
- * where a data set's sample is no file of its own. */
+ * where a data set's sample is no file of its own; *picture is NULL where the bytes are a JPEG that is to be copied. */
 char *pack_picture_read(const pack_settings *s, const pack_file *from, struct AVPacket *file, struct AVFrame **picture);
 
 /* Reads a data set's sample: either its file's bytes into a packet, or its picture, decoded, into a frame. */
 char *pack_sample_read(const pack_file *from, struct AVPacket *file, struct AVFrame *frame, int *orientation);
+
+/* Whether loaders decode a JPEG file, all of it: NULL or the reason why they do not. */
+char *pack_jpeg_check(const struct AVPacket *file);
 
 /* Replaces *frame by the upright picture: EXIF orientations 1 to 8. */
 char *pack_frame_orient(struct AVFrame **frame, int orientation);
