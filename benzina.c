@@ -17446,7 +17446,7 @@ typedef struct bzi_engine {
     bzi_pool   *pool;
     bzi_thread  thread;
     uint32_t    started;
-    uint32_t    has_turn;             /* the next engine waits for this one's first decoder */
+    uint32_t    has_turn, settled;    /* the next engine waits for this one's first decoder; all have theirs */
     bzi_nvdec   main;                 /* (P) once the turn has passed: a copy; handle NULL: none was made so far */
     uint32_t    oom_streak;           /* samples in a row for which it found no memory */
     uint32_t    retired;              /* it ends, other engines go on */
@@ -17724,6 +17724,75 @@ static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
         bzi_engine_retire(engine, &why);
 }
 
+/* --- The first decoders --- */
+
+/* Engines start one after the other, since a driver that binds a decoder to one engine of the hardware for good does so
+ * in the order of creation. The first one has its main decoder with its first sample, whose parser says what is asked
+ * of it; the others make the same one at once, before their samples come, and none makes another one before that. Where
+ * a sample made none, as when software decodes it, the next engine's sample may. Returns 0 when the pool closes. */
+static int bzi_engine_await_turn(bzi_engine *engine)
+{
+    bzi_pool *pool = engine->pool;
+    const uint32_t number = engine->lane.number;
+    bzi_os_lock(&pool->mutex);
+    while (pool->turn != number && !pool->quit)
+        bzi_os_wait(&pool->turns, &pool->mutex);
+    engine->has_turn = !pool->quit;
+    if (number && engine->has_turn)
+        engine->main = pool->engines[number - 1].main;
+    bzi_os_unlock(&pool->mutex);
+    return (int)engine->has_turn;
+}
+
+static void bzi_engine_pass_turn(bzi_engine *engine)
+{
+    bzi_pool *pool = engine->pool;
+    for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS && !engine->main.handle; i++)
+        if (engine->session.decoders.decoders[i].used)      /* by a sample */
+            engine->main = engine->session.decoders.decoders[i];
+    engine->has_turn = 0;
+    bzi_os_lock(&pool->mutex);
+    pool->turn++;
+    bzi_os_wake_all(&pool->turns);
+    bzi_os_unlock(&pool->mutex);
+}
+
+/* Makes the main decoder, if it is known. Where that fails, the first sample tries again, and what follows is as for
+ * every sample. */
+static void bzi_engine_prepare(bzi_engine *engine)
+{
+    const bzi_nvdec *main = &engine->main;
+    bzi_nvdec_cache *decoders = &engine->session.decoders;
+    CUVIDEOFORMAT parsed;
+    bzi_nvdec *made;
+    bzna_error ignored;
+    if (!main->handle)
+        return;
+    parsed = bzi_nvdec_expect(&main->format, main->width, main->height, main->surfaces);
+    if (!atomic_load(&engine->pool->device->stuck) &&
+        bzi_nvdec_cache_acquire(decoders, &main->format, &parsed, &made, &ignored) == BZI_NVDEC_OK)
+        made->used = ++decoders->clock;                     /* frames of another size get one of their own */
+    bzi_engine_pass_turn(engine);
+}
+
+/* Before a decoder of another kind or size is made: until all engines have their main one. */
+static void bzi_engine_settle(bzi_engine *engine, const bzi_nvdec_format *want)
+{
+    bzi_pool *pool = engine->pool;
+    const uint64_t frames = bzi_hash(BZI_HASH_START, want, sizeof *want);
+    if (engine->settled || !engine->main.handle || frames == engine->main.frames)
+        return;
+    while (bzi_engine_busy(engine))
+        bzi_engine_advance(engine);
+    bzi_os_lock(&pool->mutex);
+    while (pool->turn < pool->count)
+        bzi_os_wait(&pool->turns, &pool->mutex);
+    bzi_os_unlock(&pool->mutex);
+    engine->settled = 1;
+}
+
+/* --- Samples --- */
+
 /* Parses an item that was read, and submits it once the session has room. BUSY: it is another engine's now. */
 static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bzna_error *err)
 {
@@ -17743,6 +17812,8 @@ static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bz
     }
     result = bzi_session_accepts(session, image.coded.codec, &sps, err);
     want = bzi_nvdec_format_of(image.coded.codec, &sps);
+    if (result == BZI_NVDEC_OK)
+        bzi_engine_settle(engine, &want);
     while (result == BZI_NVDEC_OK && bzi_check_is_due(session->device, &want) && bzi_engine_busy(engine))
         bzi_engine_advance(engine);
     if (result == BZI_NVDEC_OK)
@@ -17787,56 +17858,6 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
         bzi_engine_fail(engine, item, err->status);
         break;
     }
-}
-
-/* --- The first decoders --- */
-
-/* Engines start one after the other, since a driver that binds a decoder to one engine of the hardware for good does so
- * in the order of creation. The first one has its main decoder with its first sample, whose parser says what is asked
- * of it; the others make the same one at once, before their samples come. Where a sample made none, as when software
- * decodes it, the next engine's sample may. Returns 0 when the pool closes. */
-static int bzi_engine_await_turn(bzi_engine *engine)
-{
-    bzi_pool *pool = engine->pool;
-    const uint32_t number = engine->lane.number;
-    bzi_os_lock(&pool->mutex);
-    while (pool->turn != number && !pool->quit)
-        bzi_os_wait(&pool->turns, &pool->mutex);
-    engine->has_turn = !pool->quit;
-    if (number && engine->has_turn)
-        engine->main = pool->engines[number - 1].main;
-    bzi_os_unlock(&pool->mutex);
-    return (int)engine->has_turn;
-}
-
-static void bzi_engine_pass_turn(bzi_engine *engine)
-{
-    bzi_pool *pool = engine->pool;
-    for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS && !engine->main.handle; i++)
-        if (engine->session.decoders.decoders[i].used)      /* by a sample */
-            engine->main = engine->session.decoders.decoders[i];
-    engine->has_turn = 0;
-    bzi_os_lock(&pool->mutex);
-    pool->turn++;
-    bzi_os_wake_all(&pool->turns);
-    bzi_os_unlock(&pool->mutex);
-}
-
-/* Makes the main decoder, if it is known. Where that fails, the first sample tries again, and what follows is as for
- * every sample. */
-static void bzi_engine_prepare(bzi_engine *engine)
-{
-    const bzi_nvdec *main = &engine->main;
-    bzi_nvdec_cache *decoders = &engine->session.decoders;
-    CUVIDEOFORMAT parsed;
-    bzi_nvdec *made;
-    bzna_error ignored;
-    if (!main->handle || atomic_load(&engine->pool->device->stuck))
-        return;
-    parsed = bzi_nvdec_expect(&main->format, main->width, main->height, main->surfaces);
-    if (bzi_nvdec_cache_acquire(decoders, &main->format, &parsed, &made, &ignored) == BZI_NVDEC_OK)
-        made->used = ++decoders->clock;                     /* frames of another size get one of their own */
-    bzi_engine_pass_turn(engine);
 }
 
 /* --- Running --- */
