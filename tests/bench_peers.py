@@ -468,11 +468,12 @@ def draw_chart(json_path, folder):
             axis.bar_label(bars, fmt="%.0f", padding=2, fontsize=7)
         axis.set_yticks([i + 0.2 * (len(threads) - 1) for i in range(len(names))], names)
         axis.set_xlabel("pictures/s with " + " (light) and ".join(map(str, threads)) + " threads")
+        axis.set_xticks([])                                   # each bar has its number
         axis.set_title("antialias " + mode)
         axis.margins(x=0.12)
-        axis.spines[["top", "right"]].set_visible(False)
+        axis.spines[["top", "right", "bottom"]].set_visible(False)
     figure.tight_layout()
-    figure.savefig(folder + "/peers.svg", metadata={"Date": None})
+    figure.savefig(folder + "/peers.svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
     figure.savefig(folder + "/peers.png", dpi=110, metadata={"Software": None})
 
 
