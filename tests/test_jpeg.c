@@ -121,7 +121,7 @@ static const kind *kind_of(const char *name)
 
 static const bzi_memory memory = { { .alloc = bzi_os_alloc, .release = bzi_os_release } };
 static bzi_software decoders[2];              /* of all rows; of some */
-static bzna_error last;
+static bzna_error last = { .struct_size = sizeof last };
 
 /* What is wanted; other rows keep nothing of pictures before. */
 static bzna_status decode_wanted(bzi_software *decoder, bytes b, bzi_wanted wanted, bzna_picture *picture)
