@@ -486,6 +486,54 @@ TEST(a_loader_decodes_the_tiles_of_its_crop_alone_and_counts_them)
     bzna_dataset_close(dataset);
 }
 
+/* Of a file in memory, as 4x4 pixels, which is no more than an eighth of it. */
+static void load_shrunk(bytes b, uint32_t jpeg_shrink, float *pixels)
+{
+    bzna_dataset *dataset = open_bytes(b);
+    bzna_loader_config config;
+    bzna_loader *loader = NULL;
+    bzna_batch *batch = NULL;
+    bzna_batch_info info = { .struct_size = sizeof info };
+    bzna_loader_config_init(&config, sizeof config);
+    config.output.batch_size = 1;
+    config.output.width = config.output.height = 4;
+    config.output.device.kind = BZNA_DEVICE_CPU;
+    config.decode.decoder = BZNA_DECODER_SOFTWARE;
+    config.decode.jpeg_shrink = jpeg_shrink;
+    config.warp.kind = BZNA_WARP_CENTER_RESIZED_CROP;
+    REQUIRE(dataset && bzna_loader_open(context, dataset, &config, &loader, &err) == BZNA_OK);
+    CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), BZNA_OK);
+    bzna_batch_get_info(batch, &info, sizeof info, &err);
+    CHECK_EQ(info.failed, 0);
+    memcpy(pixels, info.image.data, 3 * 4 * 4 * sizeof *pixels);
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+/* A picture that is one JPEG may be decoded at a fraction of its size, as that JPEG alone; tiles of a grid are not. */
+TEST(no_tile_is_shrunk)
+{
+#ifdef BENZINA_NO_JPEG
+    SKIP("built without libjpeg-turbo");
+#else
+    static float whole[3 * 4 * 4], shrunk[3 * 4 * 4], alone[3 * 4 * 4];
+    bytes still = file_read("still_jpeg.heif", ""), grid = file_read("grid_jpeg.heif", ""), jpeg = still;
+    load_shrunk(grid, 0, whole);
+    load_shrunk(grid, 1, shrunk);
+    CHECK(!memcmp(whole, shrunk, sizeof whole));
+    const size_t at = find(still, 0, "\xff\xd8\xff", 3);
+    jpeg = bytes_make(still.data + at, still.size - at);
+    load_shrunk(still, 0, whole);
+    load_shrunk(still, 1, shrunk);
+    load_shrunk(jpeg, 1, alone);
+    CHECK(memcmp(whole, shrunk, sizeof whole) && !memcmp(shrunk, alone, sizeof shrunk));
+    free(jpeg.data);
+    free(still.data);
+    free(grid.data);
+#endif
+}
+
 /* ---- Folders ----------------------------------------------------------------------------------------------------- */
 
 static bzna_status as_it_is(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *t)
@@ -566,7 +614,7 @@ TEST(a_tile_that_is_named_again_and_again_is_refused)
 }
 
 #define PIXEL_TESTS RUN(a_tile_that_is_named_again_and_again_is_refused) \
-    RUN(pictures_are_as_libheif_sees_them) RUN(a_folder_of_them_is_a_data_set) \
+    RUN(pictures_are_as_libheif_sees_them) RUN(a_folder_of_them_is_a_data_set) RUN(no_tile_is_shrunk) \
     RUN(thumbnails_are_delivered_by_name_alone) \
     RUN(warps_read_no_tile_that_was_not_decoded) RUN(a_loader_decodes_the_tiles_of_its_crop_alone_and_counts_them)
 #endif

@@ -2,6 +2,13 @@
  * shrunk where that is allowed, damage where it is. test_pictures.c has what Pillow makes of them. */
 #include "../benzina.c"
 #include "test.h"
+#ifdef TEST_NVDEC
+#  include "fake/nvdec.h"
+#  define TEST_PLACE "_device"
+#else
+#  define TEST_NVDEC 0
+#  define TEST_PLACE ""
+#endif
 
 #ifdef BENZINA_NO_JPEG
 TEST(jpegs_are_decoded) { SKIP("built without libjpeg-turbo"); }
@@ -114,7 +121,7 @@ static const kind *kind_of(const char *name)
 
 static const bzi_memory memory = { { .alloc = bzi_os_alloc, .release = bzi_os_release } };
 static bzi_software decoders[2];              /* of all rows; of some */
-static bzna_error last;
+static bzna_error last = { .struct_size = sizeof last };
 
 /* What is wanted; other rows keep nothing of pictures before. */
 static bzna_status decode_wanted(bzi_software *decoder, bytes b, bzi_wanted wanted, bzna_picture *picture)
@@ -140,7 +147,7 @@ static bzna_status decode_wanted(bzi_software *decoder, bytes b, bzi_wanted want
 /* So many rows. */
 static bzna_status decode(bzi_software *decoder, bytes b, uint32_t rows, bzna_picture *picture)
 {
-    return decode_wanted(decoder, b, (bzi_wanted){ { 0, (int32_t)rows }, 1 }, picture);
+    return decode_wanted(decoder, b, (bzi_wanted){ .rows = { 0, (int32_t)rows }, .shrink = 1 }, picture);
 }
 
 /* Whether two pictures are the same down to a row of luma. */
@@ -289,7 +296,7 @@ TEST(a_warp_of_the_rows_that_it_needs_is_that_of_the_whole_picture)
         for (uint32_t n = 0; n < rounds; n++) {
             static float pixels[2][3 * OUT_W * OUT_H];
             bzna_transform t;
-            bzi_wanted wanted = { { 0, H }, 1 };
+            bzi_wanted wanted = { .rows = { 0, H }, .shrink = 1 };
             bzi_kernel_slot slot;
             random_transform(&random, &t, &out);
             CHECK_EQ(decode_wanted(&decoders[0], b, wanted, &all), BZNA_OK);
@@ -359,7 +366,7 @@ TEST(shrunk_planes_are_libjpegs_rows)
         const uint32_t n = (uint32_t)one->components;
         bytes b = encoded(one);
         for (uint32_t k = 1; k <= 8; k *= 2) {
-            const bzi_wanted wanted = { { 0, H }, k };
+            const bzi_wanted wanted = { .rows = { 0, H }, .shrink = k };
             uint32_t width, height, different = 0;
             bzna_picture picture;
             CHECK_EQ(decode_wanted(&decoders[0], b, wanted, &picture), BZNA_OK);
@@ -416,7 +423,7 @@ TEST(a_shrunk_picture_lies_where_the_whole_one_does)
             if (k == 8)                       /* otherwise it would reach outside */
                 t.homography[0] = t.homography[4] = 8, t.homography[2] = 3.5, t.homography[5] = 3.5;
             for (int j = 0; j < 2; j++) {
-                const bzi_wanted wanted = { { 0, H }, j ? k : 1 };
+                const bzi_wanted wanted = { .rows = { 0, H }, .shrink = j ? k : 1 };
                 CHECK_EQ(decode_wanted(&decoders[0], b, wanted, &picture), BZNA_OK);
                 picture.orientation = orientation;
                 bzi_kernel_slot slot = slot_of(&picture, &t, 1);
@@ -692,67 +699,102 @@ TEST(a_decoder_that_has_seen_as_large_a_picture_allocates_nothing)
     bzna_context_close(context);
 }
 
+/* To the device, in test_jpeg_device.c: planes of the size at which they were decoded are uploaded. */
+static void config_init(bzna_loader_config *config, int32_t device_kind)
+{
+    bzna_loader_config_init(config, sizeof *config);
+    config->output.device.kind = device_kind;
+    config->decode.decoder = BZNA_DECODER_SOFTWARE;
+}
+
+static const int32_t here = TEST_NVDEC ? BZNA_DEVICE_CUDA : BZNA_DEVICE_CPU;
+
+static void file_write(const char *folder, int number, bytes b, size_t size)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%d.jpg", folder, number);
+    FILE *file = fopen(path, "wb");
+    REQUIRE(file && fwrite(b.data, 1, size, file) == size);
+    fclose(file);
+}
+
+enum { READ_W = 16, READ_H = 4, READ = 3 * READ_W * READ_H };
+
 static bzna_status crop(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *transform)
 {
     const double rows = *(const uint32_t *)user;
     (void)sample, (void)random;
     memset(transform->homography, 0, sizeof transform->homography);
-    transform->homography[0] = 1;
-    transform->homography[4] = rows / 16;
+    transform->homography[0] = (double)W / READ_W;
+    transform->homography[4] = rows / READ_H;
     transform->homography[8] = 1;
     return BZNA_OK;
 }
 
-/* A sample fails by damage in rows that its warp reads, and by no other. */
+/* A batch of a folder's four: whole, cut off, whole, damaged. */
+static void check_damage(bzna_context *context, bzna_dataset *dataset, uint32_t rows, uint32_t shrink, float *pixels)
+{
+    static const char *const said[] = { "", "truncated after row ", "", "damaged near row " };
+    bzna_error err = { .struct_size = sizeof err };
+    bzna_loader_config config;
+    bzna_loader *loader = NULL;
+    bzna_loader_info info;
+    bzna_batch *batch = NULL;
+    bzna_batch_info got;
+    config_init(&config, here);
+    config.output.batch_size = 4;
+    config.output.width = READ_W;
+    config.output.height = READ_H;
+    config.pipeline.transform = crop;
+    config.pipeline.transform_user = &rows;
+    config.decode.jpeg_shrink = shrink;
+    REQUIRE(bzna_loader_open(context, dataset, &config, &loader, &err) == BZNA_OK);
+    bzna_loader_get_info(loader, &info, sizeof info, &err);
+    CHECK_CONTAINS(info.decoder_name, "libjpeg-turbo ");
+    REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err) == BZNA_OK);
+    bzna_batch_get_info(batch, &got, sizeof got, &err);
+    memcpy(pixels, got.image.data, READ * sizeof *pixels);
+    for (uint32_t i = 0; i < 4; i++) {
+        CHECK_EQ(got.status[i], rows > 16 && i % 2 ? BZNA_E_DECODE : BZNA_OK);
+        if (got.status[i] == BZNA_OK) {
+            CHECK(!memcmp(pixels, (const float *)got.image.data + i * READ, READ * sizeof *pixels));
+        } else {
+            bzna_batch_error(batch, i, &err);
+            CHECK_CONTAINS(err.message, ".jpg: JPEG, byte ");
+            CHECK_CONTAINS(err.message, said[i]);
+        }
+    }
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+}
+
+/* A sample fails by damage in rows that its warp reads, and by no other; shrunk to a quarter, too. */
 TEST(a_loader_decodes_what_the_warp_reads)
 {
-    static const char folder[] = TEST_BUILD "/tests/jpeg_folder";
-    bytes whole = encoded(kind_of("4:2:0"));
+    static const char folder[] = TEST_BUILD "/tests/jpeg_folder" TEST_PLACE;
+    bytes whole = encoded(kind_of("4:2:0 restarts")), damaged = bytes_make(whole.data, whole.size);
     bzna_error err = { .struct_size = sizeof err };
     bzna_context *context = NULL;
     bzna_dataset *dataset = NULL;
-    char path[512];
+    const size_t third = find(whole, 0, "\xff\xd2", 2);
     mkdir(folder, 0777);
-    for (int i = 0; i < 4; i++) {
-        snprintf(path, sizeof path, "%s/%d.jpg", folder, i);
-        FILE *file = fopen(path, "wb");
-        REQUIRE(file && fwrite(whole.data, 1, i % 2 ? whole.size * 2 / 3 : whole.size, file) > 0);
-        fclose(file);
-    }
+    damaged.data[third + 1] = 0xd7;                         /* not the restart that is due */
+    memset(damaged.data + third + 2, 0, 40);
+    file_write(folder, 0, whole, whole.size);
+    file_write(folder, 1, whole, third);
+    file_write(folder, 2, whole, whole.size);
+    file_write(folder, 3, damaged, damaged.size);
     REQUIRE(bzna_context_open(NULL, &context, &err) == BZNA_OK);
     REQUIRE(bzna_dataset_open(context, folder, NULL, &dataset, &err) == BZNA_OK);
     for (uint32_t rows = 16; rows <= H; rows += H - 16) {
-        bzna_loader_config config;
-        bzna_loader *loader = NULL;
-        bzna_loader_info info;
-        bzna_batch *batch = NULL;
-        bzna_batch_info got;
-        bzna_loader_config_init(&config, sizeof config);
-        config.output.batch_size = 4;
-        config.output.width = config.output.height = 16;
-        config.pipeline.transform = crop;
-        config.pipeline.transform_user = &rows;
-        REQUIRE(bzna_loader_open(context, dataset, &config, &loader, &err) == BZNA_OK);
-        bzna_loader_get_info(loader, &info, sizeof info, &err);
-        CHECK_CONTAINS(info.decoder_name, "libjpeg-turbo ");
-        REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err) == BZNA_OK);
-        bzna_batch_get_info(batch, &got, sizeof got, &err);
-        CHECK_EQ(got.failed, rows == 16 ? 0 : 2);
-        for (uint32_t i = 0; i < 4; i++)
-            CHECK_EQ(got.status[i], rows > 16 && i % 2 ? BZNA_E_DECODE : BZNA_OK);
-        if (got.failed) {
-            bzna_batch_error(batch, 1, &err);
-            CHECK_CONTAINS(err.message, "1.jpg: JPEG, byte ");
-            CHECK_CONTAINS(err.message, "truncated after row ");
-        } else {
-            const float *image = got.image.data;
-            CHECK(!memcmp(image, image + 3 * 256, 3 * 256 * sizeof *image));
-        }
-        bzna_batch_release(batch);
-        bzna_loader_close(loader);
+        static float pixels[2][READ];
+        check_damage(context, dataset, rows, 0, pixels[0]);
+        check_damage(context, dataset, rows, 1, pixels[1]);
+        CHECK(memcmp(pixels[0], pixels[1], sizeof pixels[0]));
     }
     bzna_dataset_close(dataset);
     bzna_context_close(context);
+    free(damaged.data);
     free(whole.data);
 }
 
@@ -764,11 +806,17 @@ static double difference_of(const float *a, const float *b, size_t count)
     return sum / (double)count;
 }
 
-enum { SMALL = 3 * 16 * 12 };
+enum { SMALL = 3 * 16 * 12, OTHER = 3 * 60 * 60 };
 
-/* The first of a folder's pictures, at 16x12; with another output, or another antialias. */
-static bzna_status load_small(bzna_context *context, bzna_dataset *dataset, uint32_t jpeg_shrink, uint32_t edge,
-                              uint32_t antialias, float *pixels)
+/* What a loader is asked for beside the first output: 16x12 pixels of the whole picture, which shrinks it by 5.8. */
+typedef struct asked {
+    uint32_t jpeg_shrink, edge, antialias;                  /* edge: of another output; 0: there is none */
+    uint32_t own_warp, warp, views;                         /* own_warp 0: the other output has the first one's warp */
+    int32_t  device_kind;
+} asked;
+
+/* The first of a data set's pictures; `other`, if it is not NULL, has the other output's views. */
+static bzna_status load_small(bzna_context *context, bzna_dataset *dataset, const asked *a, float *pixels, float *other)
 {
     bzna_extra_output extra;
     bzna_loader_config config;
@@ -778,51 +826,85 @@ static bzna_status load_small(bzna_context *context, bzna_dataset *dataset, uint
     bzna_status status;
     bzna_extra_output_init(&extra, sizeof extra);
     extra.name = "other";
-    extra.width = extra.height = edge;
-    bzna_loader_config_init(&config, sizeof config);
+    extra.width = extra.height = a->edge;
+    extra.views = a->views;
+    extra.own_warp = a->own_warp;
+    extra.warp.kind = a->warp;
+    config_init(&config, a->device_kind);
     config.output.batch_size = 1;
     config.output.width = 16;
     config.output.height = 12;
     config.warp.kind = BZNA_WARP_CENTER_RESIZED_CROP;
-    config.filter.antialias = antialias;
-    config.decode.jpeg_shrink = jpeg_shrink;
-    config.outputs.ptr = edge ? &extra : NULL;
-    config.outputs.count = edge != 0;
+    config.filter.antialias = a->antialias;
+    config.decode.jpeg_shrink = a->jpeg_shrink;
+    config.outputs.ptr = a->edge ? &extra : NULL;
+    config.outputs.count = a->edge != 0;
     if ((status = bzna_loader_open(context, dataset, &config, &loader, &last)) != BZNA_OK)
         return status;
     if ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &last)) == BZNA_OK) {
+        bzna_tensor tensor = { .struct_size = sizeof tensor };
         bzna_batch_get_info(batch, &info, sizeof info, &last);
         status = info.status[0];
         memcpy(pixels, info.image.data, SMALL * sizeof *pixels);
+        if (other && bzna_batch_tensor(batch, extra.name, &tensor, sizeof tensor, &last) == BZNA_OK)
+            memcpy(other, tensor.data, (size_t)tensor.bytes);
     }
     bzna_batch_release(batch);
     bzna_loader_close(loader);
     return status;
 }
 
+/* Loads as asked on the device, if there is one, and on the host, which has the same bits. */
+static bzna_status load_twice(bzna_context *context, bzna_dataset *dataset, asked a, float *pixels, float *other)
+{
+    static float small[SMALL], large[OTHER];
+    bzna_status status;
+    a.device_kind = BZNA_DEVICE_CPU;
+    status = load_small(context, dataset, &a, pixels, other);
+    if (!TEST_NVDEC || status != BZNA_OK)
+        return status;
+    a.device_kind = BZNA_DEVICE_CUDA;
+    CHECK_EQ(load_small(context, dataset, &a, small, other ? large : NULL), BZNA_OK);
+    CHECK(!memcmp(small, pixels, sizeof small));
+    CHECK(!other || !memcmp(large, other, 3ull * a.edge * a.edge * (a.views ? a.views : 1) * sizeof *other));
+    return status;
+}
+
 TEST(a_loader_shrinks_by_what_all_views_of_a_picture_allow)
 {
-    static const char folder[] = TEST_BUILD "/tests/jpeg_shrunk", path[] = TEST_BUILD "/tests/jpeg_shrunk/0.jpg";
-    static float whole[SMALL], shrunk[SMALL], other[SMALL];
+    static const char folder[] = TEST_BUILD "/tests/jpeg_shrunk" TEST_PLACE;
+    static float whole[SMALL], shrunk[SMALL], other[SMALL], views[2][OTHER];
+    static const asked none = { .edge = 0 }, alone = { .jpeg_shrink = 1 }, unknown = { .jpeg_shrink = 2 },
+                       sharp = { .jpeg_shrink = 1, .antialias = BZNA_ANTIALIAS_OFF };
+    static const struct { asked asked; int is_shrunk; } with_others[] = {
+        { { .jpeg_shrink = 1, .edge = 8 }, 1 },             /* shrinks by more */
+        { { .jpeg_shrink = 1, .edge = 60 }, 0 },            /* by less than two */
+        { { .jpeg_shrink = 1, .edge = 8, .own_warp = 1, .warp = BZNA_WARP_CENTER_RESIZED_CROP }, 1 },
+        { { .jpeg_shrink = 1, .edge = 30, .own_warp = 1, .warp = BZNA_WARP_NONE }, 0 },         /* does not resize */
+        { { .jpeg_shrink = 1, .edge = 40, .own_warp = 1, .warp = BZNA_WARP_RANDOM_RESIZED_CROP, .views = 2 }, 0 },
+    };
     bytes b = encoded(kind_of("4:2:0"));
     bzna_context *context = NULL;
     bzna_dataset *dataset = NULL;
-    FILE *file;
     mkdir(folder, 0777);
-    REQUIRE((file = fopen(path, "wb")) && fwrite(b.data, 1, b.size, file) == b.size);
-    fclose(file);
+    file_write(folder, 0, b, b.size);
     REQUIRE(bzna_context_open(NULL, &context, &last) == BZNA_OK);
     REQUIRE(bzna_dataset_open(context, folder, NULL, &dataset, &last) == BZNA_OK);
-    CHECK_EQ(load_small(context, dataset, 0, 0, 0, whole), BZNA_OK);
-    CHECK_EQ(load_small(context, dataset, 1, 0, 0, shrunk), BZNA_OK);
+    CHECK_EQ(load_twice(context, dataset, none, whole, NULL), BZNA_OK);
+    CHECK_EQ(load_twice(context, dataset, alone, shrunk, NULL), BZNA_OK);
     CHECK(memcmp(whole, shrunk, sizeof whole) && difference_of(whole, shrunk, SMALL) < 2);
-    CHECK_EQ(load_small(context, dataset, 1, 8, 0, other), BZNA_OK);        /* allows more */
-    CHECK(!memcmp(shrunk, other, sizeof other));
-    CHECK_EQ(load_small(context, dataset, 1, 60, 0, other), BZNA_OK);       /* does not allow it */
-    CHECK(!memcmp(whole, other, sizeof other));
-    CHECK_EQ(load_small(context, dataset, 1, 0, BZNA_ANTIALIAS_OFF, other), BZNA_E_ARGUMENT);
+    for (size_t i = 0; i < COUNT(with_others); i++) {
+        asked a = with_others[i].asked;
+        const float *as = with_others[i].is_shrunk ? shrunk : whole;
+        CHECK_EQ(load_twice(context, dataset, a, other, views[0]), BZNA_OK);
+        CHECK(!memcmp(as, other, sizeof other));
+        a.jpeg_shrink = 0;
+        CHECK_EQ(load_twice(context, dataset, a, other, views[1]), BZNA_OK);
+        CHECK(!memcmp(views[0], views[1], sizeof views[0]) == !with_others[i].is_shrunk);
+    }
+    CHECK_EQ(load_twice(context, dataset, sharp, other, NULL), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(last.message, "decode.jpeg_shrink: loader_config.output has a filter without antialias");
-    CHECK_EQ(load_small(context, dataset, 2, 0, 0, other), BZNA_E_ARGUMENT);
+    CHECK_EQ(load_twice(context, dataset, unknown, other, NULL), BZNA_E_ARGUMENT);
     bzna_dataset_close(dataset);
     bzna_context_close(context);
     free(b.data);
@@ -832,7 +914,7 @@ TEST(a_loader_shrinks_by_what_all_views_of_a_picture_allow)
  * It decodes all else as others do, so that states of other builds agree. */
 TEST(a_state_knows_who_decodes_an_archives_jpegs)
 {
-    static const char archive[] = "tests/data/mini_h265.bzna", folder[] = TEST_BUILD "/tests/jpeg_shrunk";
+    static const char archive[] = "tests/data/mini_h265.bzna", folder[] = TEST_BUILD "/tests/jpeg_shrunk" TEST_PLACE;
     bzna_context *context = NULL;
     bzna_dataset *datasets[2] = { NULL, NULL };
     REQUIRE(bzna_context_open(NULL, &context, &last) == BZNA_OK);
@@ -874,6 +956,11 @@ TEST(decoders_are_closed)                     /* what the tests above have used 
             bzi_software_close(&decoders[i]);
 }
 
+#if TEST_NVDEC
+TEST_MAIN(RUN(a_loader_decodes_what_the_warp_reads)
+          RUN(a_loader_shrinks_by_what_all_views_of_a_picture_allow)
+          RUN(decoders_are_closed))
+#else
 TEST_MAIN(RUN(planes_are_those_of_turbojpeg)
           RUN(arithmetic_coding_has_the_pixels_of_huffmans)
           RUN(a_warp_of_the_rows_that_it_needs_is_that_of_the_whole_picture)
@@ -893,4 +980,5 @@ TEST_MAIN(RUN(planes_are_those_of_turbojpeg)
           RUN(a_state_knows_who_decodes_an_archives_jpegs)
           RUN(nothing_is_printed)
           RUN(decoders_are_closed))
+#endif
 #endif
