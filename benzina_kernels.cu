@@ -1026,7 +1026,7 @@ typedef struct bzi_kernel_lines {
     float   *ring[3];                 /* rows held, at their number modulo rows */
     int32_t  held[3][BZI_KERNEL_HELD];/* which those are */
     float   *row[3], *mean[3];        /* Y, Cb, Cr of an output row; of the mean picture there */
-    float   *color[3];                /* R, G, B, or elements */
+    float   *rgb[3], *color[3];       /* R, G, B of it; its elements */
     int8_t   place[3][3][16];         /* of 48 bytes of pixels: from which of 16 of a channel; -1: from another */
 } bzi_kernel_lines;
 
@@ -1094,6 +1094,7 @@ BZI_KERNEL_CPU uint64_t bzi_kernel_lay_out(bzi_kernel_lines *lines, const bzi_ke
     for (int p = 0; p < 3; p++) {
         lines->row[p] = bzi_kernel_part(memory, &used, room);
         lines->mean[p] = bzi_kernel_part(memory, &used, room);
+        lines->rgb[p] = bzi_kernel_part(memory, &used, room);
         lines->color[p] = bzi_kernel_part(memory, &used, room);
         lines->ring[p] = bzi_kernel_part(memory, &used, (uint64_t)lines->rows[p > 0] * room);
     }
@@ -1251,14 +1252,12 @@ BZI_KERNEL_AVX2 void bzi_kernel_put_256(uint8_t *to, uint32_t dtype, __m256 v)
 
 BZI_KERNEL_AVX512 void bzi_kernel_put_512(uint8_t *to, uint32_t dtype, __m512 v)
 {
-    if (dtype == BZI_KERNEL_FLOAT32) {
-        _mm512_storeu_ps((void *)to, v);
-    } else if (dtype == BZI_KERNEL_UINT8) {
+    if (dtype == BZI_KERNEL_UINT8) {           /* one store, not two: a tenth of the warp */
         __m512i bits = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_set1_ps(255.0f), v));
         _mm_storeu_si128((void *)to, _mm512_cvtusepi32_epi8(_mm512_max_epi32(bits, _mm512_setzero_si512())));
     } else {
         bzi_kernel_put_256(to, dtype, _mm512_castps512_ps256(v));
-        bzi_kernel_put_256(to + 16, dtype, _mm512_extractf32x8_ps(v, 1));
+        bzi_kernel_put_256(to + (dtype == BZI_KERNEL_FLOAT32 ? 32 : 16), dtype, _mm512_extractf32x8_ps(v, 1));
     }
 }
 
@@ -1359,16 +1358,21 @@ BZI_KERNEL_VECTORS(BZI_KERNEL_AVX512, 512, BZI_KERNEL_V512)
 BZI_KERNEL_AVX2 int64_t bzi_kernel_interleave(uint8_t *to, const bzi_kernel_lines *lines, int64_t bytes)
 {
     const uint8_t *from[3];
+    __m128i place[3][3];                       /* of its own, so that it stays in registers */
     int64_t at = 0;
+    memcpy(place, lines->place, sizeof place);
     for (int p = 0; p < 3; p++)
         from[p] = (const uint8_t *)(const void *)lines->color[p];
-#define PLACE(p) _mm_shuffle_epi8(_mm_loadu_si128((const void *)(from[p] + at)),                                       \
-                                  _mm_loadu_si128((const void *)lines->place[part][p]))
-    for (; at + 16 <= bytes; at += 16)
-        for (int part = 0; part < 3; part++)
-            _mm_storeu_si128((void *)(to + 3 * at + 16 * part),
-                             _mm_or_si128(_mm_or_si128(PLACE(0), PLACE(1)), PLACE(2)));
-#undef PLACE
+    for (; at + 16 <= bytes; at += 16) {
+        const __m128i r = _mm_loadu_si128((const void *)(from[0] + at)),
+                      g = _mm_loadu_si128((const void *)(from[1] + at)),
+                      b = _mm_loadu_si128((const void *)(from[2] + at));
+        for (int part = 0; part < 3; part++) {
+            __m128i pixels = _mm_or_si128(_mm_shuffle_epi8(r, place[part][0]), _mm_shuffle_epi8(g, place[part][1]));
+            pixels = _mm_or_si128(pixels, _mm_shuffle_epi8(b, place[part][2]));
+            _mm_storeu_si128((void *)(to + 3 * at + 16 * part), pixels);
+        }
+    }
     return at;
 }
 #else
@@ -1518,18 +1522,46 @@ BZI_KERNEL_AVX512 void bzi_kernel_sums_512(const bzi_kernel_slot *slot, const bz
 }
 #endif
 
-/* Colors of an output row without instructions of x86-64. */
-BZI_KERNEL_CPU void bzi_kernel_colors(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,
-                                      const bzi_kernel_output *out, int32_t y)
+/* Colors of an output row, and elements: without instructions of x86-64, for compilers to vectorize. flags are constant,
+ * since a test inside keeps a loop scalar. */
+BZI_KERNEL_FN void bzi_kernel_color_row(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, uint32_t flags)
 {
-    const uint32_t flags = (slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY)) | (out->mean ? BZI_KERNEL_MEAN : 0);
-    for (int32_t x = lines->first; x < lines->end; x++) {
-        const int32_t i = x - lines->first;
-        const float mean[3] = { lines->mean[0][i], lines->mean[1][i], lines->mean[2][i] };
-        float c[3] = { lines->row[0][i], lines->row[1][i], lines->row[2][i] };
-        bzi_kernel_color_convert(slot, flags, mean, c);
-        bzi_kernel_store(slot, out, x, y, c);
+    const bzi_kernel_slot local = *slot;       /* the compiler knows that storing pixels does not change it */
+    const float *restrict luma = lines->row[0], *restrict cb = lines->row[1], *restrict cr = lines->row[2];
+    const float *restrict mean0 = lines->mean[0], *restrict mean1 = lines->mean[1], *restrict mean2 = lines->mean[2];
+    float *restrict r = lines->rgb[0], *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
+    for (size_t i = 0; i < lines->room; i++) {
+        float c[3] = { luma[i], cb[i], cr[i] };
+        const float mean[3] = { mean0[i], mean1[i], mean2[i] };
+        bzi_kernel_color_convert(&local, flags, mean, c);
+        r[i] = c[0];
+        g[i] = c[1];
+        b[i] = c[2];
     }
+}
+
+#define BZI_KERNEL_CONVERT(convert, type)                                                                              \
+    BZI_KERNEL_FN void convert##_row(void *to, const float *restrict from, int32_t columns)                            \
+    {                                                                                                                  \
+        type *restrict dst = (type *)to;                                                                               \
+        for (int32_t i = 0; i < columns; i++)                                                                          \
+            dst[i] = convert(from[i]);                                                                                 \
+    }
+BZI_KERNEL_CONVERT(bzi_kernel_float, float)
+BZI_KERNEL_CONVERT(bzi_kernel_half, uint16_t)
+BZI_KERNEL_CONVERT(bzi_kernel_bfloat, uint16_t)
+BZI_KERNEL_CONVERT(bzi_kernel_byte, uint8_t)
+
+BZI_KERNEL_CPU void bzi_kernel_colors(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,
+                                      const bzi_kernel_output *out, uint8_t *const to[3])
+{
+#define CONVERT(flags) case flags: bzi_kernel_color_row(slot, lines, flags); break;
+    switch ((slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY)) | (out->mean ? BZI_KERNEL_MEAN : 0)) {
+    CONVERT(0) CONVERT(1) CONVERT(2) CONVERT(3) CONVERT(4) CONVERT(5) CONVERT(6) CONVERT(7)
+    }
+#undef CONVERT
+    for (uint32_t p = 0; p < out->channels; p++)
+        BZI_KERNEL_BY_TYPE(out->dtype, row, to[p], lines->rgb[p], lines->end - lines->first);
 }
 
 /* Elements of a row, of 1 << shift bytes, to where they do not lie side by side; shift is a constant. */
@@ -1539,7 +1571,7 @@ BZI_KERNEL_FN void bzi_kernel_scatter(const bzi_kernel_slot *slot, const bzi_ker
     const int64_t step = out->stride_x << shift, columns = lines->end - lines->first;
     uint8_t *to = (uint8_t *)(uintptr_t)slot->dst + ((y * out->stride_y + lines->first * out->stride_x) << shift);
     int64_t done = 0;
-    if (out->stride_x == 3 && out->stride_c == 1 && out->channels == 3)
+    if (lines->level && out->stride_x == 3 && out->stride_c == 1 && out->channels == 3)
         done = bzi_kernel_interleave(to, lines, columns << shift) >> shift;
     for (uint32_t p = 0; p < out->channels; p++, to += out->stride_c << shift) {
         const uint8_t *from = (const uint8_t *)(const void *)lines->color[p];
@@ -1581,8 +1613,9 @@ BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ke
 #endif
     if (!lines->level) {
         bzi_kernel_sums(slot, view, lines, v);
-        bzi_kernel_colors(slot, lines, out, y);
-    } else if (out->stride_x != 1 && shift == 2) {
+        bzi_kernel_colors(slot, lines, out, to);
+    }
+    if (out->stride_x != 1 && shift == 2) {
         bzi_kernel_scatter(slot, lines, out, y, 2);
     } else if (out->stride_x != 1 && shift == 1) {
         bzi_kernel_scatter(slot, lines, out, y, 1);
