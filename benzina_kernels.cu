@@ -167,11 +167,11 @@ typedef struct bzi_kernel_axis {
     float scale, offset, last;
 } bzi_kernel_axis;
 
-/* Two neighboring samples of an axis, index and index + next, and the weight of the second. */
-typedef struct bzi_kernel_tap {
-    int32_t index, next;
+/* Two neighboring samples of an axis, or its last one twice, and the weight of the second. */
+typedef struct bzi_kernel_span {
+    int32_t first, second;
     float   weight;
-} bzi_kernel_tap;
+} bzi_kernel_span;
 
 /* What pixels of a slot share. */
 typedef struct bzi_kernel_view {
@@ -323,14 +323,20 @@ BZI_KERNEL_FN float bzi_kernel_place(uint32_t filter, float t, float last)
     return bzi_kernel_clamp(filter == BZI_KERNEL_NEAREST ? (float)bzi_kernel_floor(t + 0.5f) : t, last);
 }
 
-BZI_KERNEL_FN bzi_kernel_tap bzi_kernel_tap_of(bzi_kernel_axis axis, float t)
+/* At a position that is not outside. */
+BZI_KERNEL_FN bzi_kernel_span bzi_kernel_span_at(float position, float last)
 {
-    float position = bzi_kernel_clamp(t * axis.scale + axis.offset, axis.last);
-    bzi_kernel_tap tap;
-    tap.index  = (int32_t)position;
-    tap.next   = position < axis.last;
-    tap.weight = position - (float)tap.index;
-    return tap;
+    bzi_kernel_span span;
+    int32_t end = (int32_t)last;
+    span.first  = (int32_t)position;
+    span.second = span.first + 1 < end ? span.first + 1 : end;
+    span.weight = position - (float)span.first;
+    return span;
+}
+
+BZI_KERNEL_FN bzi_kernel_span bzi_kernel_span_of(bzi_kernel_axis axis, float t)
+{
+    return bzi_kernel_span_at(bzi_kernel_clamp(t * axis.scale + axis.offset, axis.last), axis.last);
 }
 
 BZI_KERNEL_FN float bzi_kernel_lerp(float a, float b, float weight) { return a + (b - a) * weight; }
@@ -386,14 +392,13 @@ BZI_KERNEL_FN float bzi_kernel_fetch(const bzi_kernel_slot *slot, const bzi_kern
     return bzi_kernel_load((const uint8_t *)(uintptr_t)(plane + (uint64_t)at), slot->depth, slot->low_zeros);
 }
 
-BZI_KERNEL_FN float bzi_kernel_sample(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, bzi_kernel_tap x,
-                                      bzi_kernel_tap y)
+BZI_KERNEL_FN float bzi_kernel_sample(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p,
+                                      bzi_kernel_span x, bzi_kernel_span y)
 {
-    const int32_t right = x.index + x.next, below = y.index + y.next;
-    return bzi_kernel_bilinear(bzi_kernel_fetch(slot, view, p, x.index, y.index),
-                               bzi_kernel_fetch(slot, view, p, right, y.index),
-                               bzi_kernel_fetch(slot, view, p, x.index, below),
-                               bzi_kernel_fetch(slot, view, p, right, below), x.weight, y.weight);
+    return bzi_kernel_bilinear(bzi_kernel_fetch(slot, view, p, x.first, y.first),
+                               bzi_kernel_fetch(slot, view, p, x.second, y.first),
+                               bzi_kernel_fetch(slot, view, p, x.first, y.second),
+                               bzi_kernel_fetch(slot, view, p, x.second, y.second), x.weight, y.weight);
 }
 
 /* The samples of an axis that one pixel is made of, first..last, and what their weights come from. */
@@ -584,12 +589,12 @@ BZI_KERNEL_FN void bzi_kernel_lerp_pixel(const bzi_kernel_slot *slot, const bzi_
 {
     u = bzi_kernel_place(slot->filter, u, view->x[0].last);
     v = bzi_kernel_place(slot->filter, v, view->y[0].last);
-    c[0] = bzi_kernel_sample(slot, view, 0, bzi_kernel_tap_of(view->x[0], u), bzi_kernel_tap_of(view->y[0], v));
+    c[0] = bzi_kernel_sample(slot, view, 0, bzi_kernel_span_of(view->x[0], u), bzi_kernel_span_of(view->y[0], v));
     c[1] = c[2] = view->neutral;
     if (view->plane[1]) {
-        bzi_kernel_tap tap_x = bzi_kernel_tap_of(view->x[1], u), tap_y = bzi_kernel_tap_of(view->y[1], v);
-        c[1] = bzi_kernel_sample(slot, view, 1, tap_x, tap_y);
-        c[2] = bzi_kernel_sample(slot, view, 2, tap_x, tap_y);
+        bzi_kernel_span x = bzi_kernel_span_of(view->x[1], u), y = bzi_kernel_span_of(view->y[1], v);
+        c[1] = bzi_kernel_sample(slot, view, 1, x, y);
+        c[2] = bzi_kernel_sample(slot, view, 2, x, y);
     }
 }
 
@@ -724,12 +729,6 @@ typedef struct bzi_kernel_thread {
     uint32_t x, y, step_x, step_y;
 } bzi_kernel_thread;
 
-/* Two samples of an axis, by their positions in the picture, and the weight of the second. */
-typedef struct bzi_kernel_span {
-    int32_t first, second;
-    float   weight;
-} bzi_kernel_span;
-
 /* Is this 8 bit NV12, not empty, Cb and Cr aligned for one load, its positions and the row stride of the batch small
  * enough for 32 bits? */
 BZI_KERNEL_FN int bzi_kernel_nv12(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
@@ -741,23 +740,13 @@ BZI_KERNEL_FN int bzi_kernel_nv12(const bzi_kernel_slot *slot, const bzi_kernel_
            out->stride_y >= 0 && out->stride_y < 1 << 29;
 }
 
-BZI_KERNEL_FN bzi_kernel_span bzi_kernel_span_of(float position, float last)
-{
-    bzi_kernel_span span;
-    int32_t end = (int32_t)last;
-    span.first  = (int32_t)position;
-    span.second = span.first + 1 < end ? span.first + 1 : end;
-    span.weight = position - (float)span.first;
-    return span;
-}
-
 /* Luma and chroma at picture coordinate t; 0: outside. */
 BZI_KERNEL_FN int bzi_kernel_spans(const bzi_kernel_axis axis[2], float t, bzi_kernel_span span[2])
 {
     int inside = t >= -0.5f && t <= axis[0].last + 0.5f;
     t = bzi_kernel_clamp(t, axis[0].last);
-    span[0] = bzi_kernel_span_of(t, axis[0].last);
-    span[1] = bzi_kernel_span_of(bzi_kernel_clamp(t * axis[1].scale + axis[1].offset, axis[1].last), axis[1].last);
+    span[0] = bzi_kernel_span_at(t, axis[0].last);
+    span[1] = bzi_kernel_span_of(axis[1], t);
     return inside;
 }
 
@@ -1122,9 +1111,9 @@ BZI_KERNEL_FN void bzi_kernel_plan_column(bzi_kernel_lines *lines, const bzi_ker
 {
     float sum = 0.0f;
     if (view->kind == BZI_KERNEL_LERP) {
-        bzi_kernel_tap tap = bzi_kernel_tap_of(view->x[c], bzi_kernel_place(slot->filter, u, view->x[0].last));
-        lines->index[c][i]  = tap.index;
-        lines->weight[c][i] = tap.weight;
+        bzi_kernel_span span = bzi_kernel_span_of(view->x[c], bzi_kernel_place(slot->filter, u, view->x[0].last));
+        lines->index[c][i]  = span.first;
+        lines->weight[c][i] = span.weight;
         return;
     }
     bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, view->x[c], u, view->shrink[0]);
@@ -1489,12 +1478,12 @@ BZI_KERNEL_FN void bzi_kernel_vertical(bzi_kernel_lines *lines, const bzi_kernel
 BZI_KERNEL_FN void bzi_kernel_lerp_rows(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
                                         const bzi_kernel_view *view, int p, float v)
 {
-    const bzi_kernel_tap tap = bzi_kernel_tap_of(view->y[p > 0], bzi_kernel_place(slot->filter, v, view->y[0].last));
-    const float *restrict above = bzi_kernel_held_row(lines, slot, view, p, tap.index);
-    const float *restrict below = bzi_kernel_held_row(lines, slot, view, p, tap.index + tap.next);
+    const bzi_kernel_span y = bzi_kernel_span_of(view->y[p > 0], bzi_kernel_place(slot->filter, v, view->y[0].last));
+    const float *restrict above = bzi_kernel_held_row(lines, slot, view, p, y.first);
+    const float *restrict below = bzi_kernel_held_row(lines, slot, view, p, y.second);
     float *restrict row = lines->row[p];
     for (size_t i = 0; i < lines->room; i++)
-        row[i] = bzi_kernel_lerp(above[i], below[i], tap.weight);
+        row[i] = bzi_kernel_lerp(above[i], below[i], y.weight);
 }
 
 /* Sums of rows for the output row at v. */
