@@ -167,11 +167,11 @@ typedef struct bzi_kernel_axis {
     float scale, offset, last;
 } bzi_kernel_axis;
 
-/* Two neighboring samples of an axis, index and index + next, and the weight of the second. */
-typedef struct bzi_kernel_tap {
-    int32_t index, next;
+/* Two neighboring samples of an axis, or its last one twice, and the weight of the second. */
+typedef struct bzi_kernel_span {
+    int32_t first, second;
     float   weight;
-} bzi_kernel_tap;
+} bzi_kernel_span;
 
 /* What pixels of a slot share. */
 typedef struct bzi_kernel_view {
@@ -323,14 +323,20 @@ BZI_KERNEL_FN float bzi_kernel_place(uint32_t filter, float t, float last)
     return bzi_kernel_clamp(filter == BZI_KERNEL_NEAREST ? (float)bzi_kernel_floor(t + 0.5f) : t, last);
 }
 
-BZI_KERNEL_FN bzi_kernel_tap bzi_kernel_tap_of(bzi_kernel_axis axis, float t)
+/* At a position that is not outside. */
+BZI_KERNEL_FN bzi_kernel_span bzi_kernel_span_at(float position, float last)
 {
-    float position = bzi_kernel_clamp(t * axis.scale + axis.offset, axis.last);
-    bzi_kernel_tap tap;
-    tap.index  = (int32_t)position;
-    tap.next   = position < axis.last;
-    tap.weight = position - (float)tap.index;
-    return tap;
+    bzi_kernel_span span;
+    int32_t end = (int32_t)last;
+    span.first  = (int32_t)position;
+    span.second = span.first + 1 < end ? span.first + 1 : end;
+    span.weight = position - (float)span.first;
+    return span;
+}
+
+BZI_KERNEL_FN bzi_kernel_span bzi_kernel_span_of(bzi_kernel_axis axis, float t)
+{
+    return bzi_kernel_span_at(bzi_kernel_clamp(t * axis.scale + axis.offset, axis.last), axis.last);
 }
 
 BZI_KERNEL_FN float bzi_kernel_lerp(float a, float b, float weight) { return a + (b - a) * weight; }
@@ -386,14 +392,13 @@ BZI_KERNEL_FN float bzi_kernel_fetch(const bzi_kernel_slot *slot, const bzi_kern
     return bzi_kernel_load((const uint8_t *)(uintptr_t)(plane + (uint64_t)at), slot->depth, slot->low_zeros);
 }
 
-BZI_KERNEL_FN float bzi_kernel_sample(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, bzi_kernel_tap x,
-                                      bzi_kernel_tap y)
+BZI_KERNEL_FN float bzi_kernel_sample(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p,
+                                      bzi_kernel_span x, bzi_kernel_span y)
 {
-    const int32_t right = x.index + x.next, below = y.index + y.next;
-    return bzi_kernel_bilinear(bzi_kernel_fetch(slot, view, p, x.index, y.index),
-                               bzi_kernel_fetch(slot, view, p, right, y.index),
-                               bzi_kernel_fetch(slot, view, p, x.index, below),
-                               bzi_kernel_fetch(slot, view, p, right, below), x.weight, y.weight);
+    return bzi_kernel_bilinear(bzi_kernel_fetch(slot, view, p, x.first, y.first),
+                               bzi_kernel_fetch(slot, view, p, x.second, y.first),
+                               bzi_kernel_fetch(slot, view, p, x.first, y.second),
+                               bzi_kernel_fetch(slot, view, p, x.second, y.second), x.weight, y.weight);
 }
 
 /* The samples of an axis that one pixel is made of, first..last, and what their weights come from. */
@@ -584,12 +589,12 @@ BZI_KERNEL_FN void bzi_kernel_lerp_pixel(const bzi_kernel_slot *slot, const bzi_
 {
     u = bzi_kernel_place(slot->filter, u, view->x[0].last);
     v = bzi_kernel_place(slot->filter, v, view->y[0].last);
-    c[0] = bzi_kernel_sample(slot, view, 0, bzi_kernel_tap_of(view->x[0], u), bzi_kernel_tap_of(view->y[0], v));
+    c[0] = bzi_kernel_sample(slot, view, 0, bzi_kernel_span_of(view->x[0], u), bzi_kernel_span_of(view->y[0], v));
     c[1] = c[2] = view->neutral;
     if (view->plane[1]) {
-        bzi_kernel_tap tap_x = bzi_kernel_tap_of(view->x[1], u), tap_y = bzi_kernel_tap_of(view->y[1], v);
-        c[1] = bzi_kernel_sample(slot, view, 1, tap_x, tap_y);
-        c[2] = bzi_kernel_sample(slot, view, 2, tap_x, tap_y);
+        bzi_kernel_span x = bzi_kernel_span_of(view->x[1], u), y = bzi_kernel_span_of(view->y[1], v);
+        c[1] = bzi_kernel_sample(slot, view, 1, x, y);
+        c[2] = bzi_kernel_sample(slot, view, 2, x, y);
     }
 }
 
@@ -724,12 +729,6 @@ typedef struct bzi_kernel_thread {
     uint32_t x, y, step_x, step_y;
 } bzi_kernel_thread;
 
-/* Two samples of an axis, by their positions in the picture, and the weight of the second. */
-typedef struct bzi_kernel_span {
-    int32_t first, second;
-    float   weight;
-} bzi_kernel_span;
-
 /* Is this 8 bit NV12, not empty, Cb and Cr aligned for one load, its positions and the row stride of the batch small
  * enough for 32 bits? */
 BZI_KERNEL_FN int bzi_kernel_nv12(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
@@ -741,23 +740,13 @@ BZI_KERNEL_FN int bzi_kernel_nv12(const bzi_kernel_slot *slot, const bzi_kernel_
            out->stride_y >= 0 && out->stride_y < 1 << 29;
 }
 
-BZI_KERNEL_FN bzi_kernel_span bzi_kernel_span_of(float position, float last)
-{
-    bzi_kernel_span span;
-    int32_t end = (int32_t)last;
-    span.first  = (int32_t)position;
-    span.second = span.first + 1 < end ? span.first + 1 : end;
-    span.weight = position - (float)span.first;
-    return span;
-}
-
 /* Luma and chroma at picture coordinate t; 0: outside. */
 BZI_KERNEL_FN int bzi_kernel_spans(const bzi_kernel_axis axis[2], float t, bzi_kernel_span span[2])
 {
     int inside = t >= -0.5f && t <= axis[0].last + 0.5f;
     t = bzi_kernel_clamp(t, axis[0].last);
-    span[0] = bzi_kernel_span_of(t, axis[0].last);
-    span[1] = bzi_kernel_span_of(bzi_kernel_clamp(t * axis[1].scale + axis[1].offset, axis[1].last), axis[1].last);
+    span[0] = bzi_kernel_span_at(t, axis[0].last);
+    span[1] = bzi_kernel_span_of(axis[1], t);
     return inside;
 }
 
@@ -1026,7 +1015,7 @@ typedef struct bzi_kernel_lines {
     float   *ring[3];                 /* rows held, at their number modulo rows */
     int32_t  held[3][BZI_KERNEL_HELD];/* which those are */
     float   *row[3], *mean[3];        /* Y, Cb, Cr of an output row; of the mean picture there */
-    float   *color[3];                /* R, G, B, or elements */
+    float   *rgb[3], *color[3];       /* R, G, B of it; its elements */
     int8_t   place[3][3][16];         /* of 48 bytes of pixels: from which of 16 of a channel; -1: from another */
 } bzi_kernel_lines;
 
@@ -1094,6 +1083,7 @@ BZI_KERNEL_CPU uint64_t bzi_kernel_lay_out(bzi_kernel_lines *lines, const bzi_ke
     for (int p = 0; p < 3; p++) {
         lines->row[p] = bzi_kernel_part(memory, &used, room);
         lines->mean[p] = bzi_kernel_part(memory, &used, room);
+        lines->rgb[p] = bzi_kernel_part(memory, &used, room);
         lines->color[p] = bzi_kernel_part(memory, &used, room);
         lines->ring[p] = bzi_kernel_part(memory, &used, (uint64_t)lines->rows[p > 0] * room);
     }
@@ -1121,9 +1111,9 @@ BZI_KERNEL_FN void bzi_kernel_plan_column(bzi_kernel_lines *lines, const bzi_ker
 {
     float sum = 0.0f;
     if (view->kind == BZI_KERNEL_LERP) {
-        bzi_kernel_tap tap = bzi_kernel_tap_of(view->x[c], bzi_kernel_place(slot->filter, u, view->x[0].last));
-        lines->index[c][i]  = tap.index;
-        lines->weight[c][i] = tap.weight;
+        bzi_kernel_span span = bzi_kernel_span_of(view->x[c], bzi_kernel_place(slot->filter, u, view->x[0].last));
+        lines->index[c][i]  = span.first;
+        lines->weight[c][i] = span.weight;
         return;
     }
     bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, view->x[c], u, view->shrink[0]);
@@ -1251,14 +1241,12 @@ BZI_KERNEL_AVX2 void bzi_kernel_put_256(uint8_t *to, uint32_t dtype, __m256 v)
 
 BZI_KERNEL_AVX512 void bzi_kernel_put_512(uint8_t *to, uint32_t dtype, __m512 v)
 {
-    if (dtype == BZI_KERNEL_FLOAT32) {
-        _mm512_storeu_ps((void *)to, v);
-    } else if (dtype == BZI_KERNEL_UINT8) {
+    if (dtype == BZI_KERNEL_UINT8) {           /* one store, not two: a tenth of the warp */
         __m512i bits = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_set1_ps(255.0f), v));
         _mm_storeu_si128((void *)to, _mm512_cvtusepi32_epi8(_mm512_max_epi32(bits, _mm512_setzero_si512())));
     } else {
         bzi_kernel_put_256(to, dtype, _mm512_castps512_ps256(v));
-        bzi_kernel_put_256(to + 16, dtype, _mm512_extractf32x8_ps(v, 1));
+        bzi_kernel_put_256(to + (dtype == BZI_KERNEL_FLOAT32 ? 32 : 16), dtype, _mm512_extractf32x8_ps(v, 1));
     }
 }
 
@@ -1359,16 +1347,21 @@ BZI_KERNEL_VECTORS(BZI_KERNEL_AVX512, 512, BZI_KERNEL_V512)
 BZI_KERNEL_AVX2 int64_t bzi_kernel_interleave(uint8_t *to, const bzi_kernel_lines *lines, int64_t bytes)
 {
     const uint8_t *from[3];
+    __m128i place[3][3];                       /* of its own, so that it stays in registers */
     int64_t at = 0;
+    memcpy(place, lines->place, sizeof place);
     for (int p = 0; p < 3; p++)
         from[p] = (const uint8_t *)(const void *)lines->color[p];
-#define PLACE(p) _mm_shuffle_epi8(_mm_loadu_si128((const void *)(from[p] + at)),                                       \
-                                  _mm_loadu_si128((const void *)lines->place[part][p]))
-    for (; at + 16 <= bytes; at += 16)
-        for (int part = 0; part < 3; part++)
-            _mm_storeu_si128((void *)(to + 3 * at + 16 * part),
-                             _mm_or_si128(_mm_or_si128(PLACE(0), PLACE(1)), PLACE(2)));
-#undef PLACE
+    for (; at + 16 <= bytes; at += 16) {
+        const __m128i r = _mm_loadu_si128((const void *)(from[0] + at)),
+                      g = _mm_loadu_si128((const void *)(from[1] + at)),
+                      b = _mm_loadu_si128((const void *)(from[2] + at));
+        for (int part = 0; part < 3; part++) {
+            __m128i pixels = _mm_or_si128(_mm_shuffle_epi8(r, place[part][0]), _mm_shuffle_epi8(g, place[part][1]));
+            pixels = _mm_or_si128(pixels, _mm_shuffle_epi8(b, place[part][2]));
+            _mm_storeu_si128((void *)(to + 3 * at + 16 * part), pixels);
+        }
+    }
     return at;
 }
 #else
@@ -1485,12 +1478,12 @@ BZI_KERNEL_FN void bzi_kernel_vertical(bzi_kernel_lines *lines, const bzi_kernel
 BZI_KERNEL_FN void bzi_kernel_lerp_rows(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
                                         const bzi_kernel_view *view, int p, float v)
 {
-    const bzi_kernel_tap tap = bzi_kernel_tap_of(view->y[p > 0], bzi_kernel_place(slot->filter, v, view->y[0].last));
-    const float *restrict above = bzi_kernel_held_row(lines, slot, view, p, tap.index);
-    const float *restrict below = bzi_kernel_held_row(lines, slot, view, p, tap.index + tap.next);
+    const bzi_kernel_span y = bzi_kernel_span_of(view->y[p > 0], bzi_kernel_place(slot->filter, v, view->y[0].last));
+    const float *restrict above = bzi_kernel_held_row(lines, slot, view, p, y.first);
+    const float *restrict below = bzi_kernel_held_row(lines, slot, view, p, y.second);
     float *restrict row = lines->row[p];
     for (size_t i = 0; i < lines->room; i++)
-        row[i] = bzi_kernel_lerp(above[i], below[i], tap.weight);
+        row[i] = bzi_kernel_lerp(above[i], below[i], y.weight);
 }
 
 /* Sums of rows for the output row at v. */
@@ -1518,18 +1511,46 @@ BZI_KERNEL_AVX512 void bzi_kernel_sums_512(const bzi_kernel_slot *slot, const bz
 }
 #endif
 
-/* Colors of an output row without instructions of x86-64. */
-BZI_KERNEL_CPU void bzi_kernel_colors(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,
-                                      const bzi_kernel_output *out, int32_t y)
+/* Colors of an output row, and elements: without instructions of x86-64, for compilers to vectorize. flags are constant,
+ * since a test inside keeps a loop scalar. */
+BZI_KERNEL_FN void bzi_kernel_color_row(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, uint32_t flags)
 {
-    const uint32_t flags = (slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY)) | (out->mean ? BZI_KERNEL_MEAN : 0);
-    for (int32_t x = lines->first; x < lines->end; x++) {
-        const int32_t i = x - lines->first;
-        const float mean[3] = { lines->mean[0][i], lines->mean[1][i], lines->mean[2][i] };
-        float c[3] = { lines->row[0][i], lines->row[1][i], lines->row[2][i] };
-        bzi_kernel_color_convert(slot, flags, mean, c);
-        bzi_kernel_store(slot, out, x, y, c);
+    const bzi_kernel_slot local = *slot;       /* the compiler knows that storing pixels does not change it */
+    const float *restrict luma = lines->row[0], *restrict cb = lines->row[1], *restrict cr = lines->row[2];
+    const float *restrict mean0 = lines->mean[0], *restrict mean1 = lines->mean[1], *restrict mean2 = lines->mean[2];
+    float *restrict r = lines->rgb[0], *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
+    for (size_t i = 0; i < lines->room; i++) {
+        float c[3] = { luma[i], cb[i], cr[i] };
+        const float mean[3] = { mean0[i], mean1[i], mean2[i] };
+        bzi_kernel_color_convert(&local, flags, mean, c);
+        r[i] = c[0];
+        g[i] = c[1];
+        b[i] = c[2];
     }
+}
+
+#define BZI_KERNEL_CONVERT(convert, type)                                                                              \
+    BZI_KERNEL_FN void convert##_row(void *to, const float *restrict from, int32_t columns)                            \
+    {                                                                                                                  \
+        type *restrict dst = (type *)to;                                                                               \
+        for (int32_t i = 0; i < columns; i++)                                                                          \
+            dst[i] = convert(from[i]);                                                                                 \
+    }
+BZI_KERNEL_CONVERT(bzi_kernel_float, float)
+BZI_KERNEL_CONVERT(bzi_kernel_half, uint16_t)
+BZI_KERNEL_CONVERT(bzi_kernel_bfloat, uint16_t)
+BZI_KERNEL_CONVERT(bzi_kernel_byte, uint8_t)
+
+BZI_KERNEL_CPU void bzi_kernel_colors(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,
+                                      const bzi_kernel_output *out, uint8_t *const to[3])
+{
+#define CONVERT(flags) case flags: bzi_kernel_color_row(slot, lines, flags); break;
+    switch ((slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY)) | (out->mean ? BZI_KERNEL_MEAN : 0)) {
+    CONVERT(0) CONVERT(1) CONVERT(2) CONVERT(3) CONVERT(4) CONVERT(5) CONVERT(6) CONVERT(7)
+    }
+#undef CONVERT
+    for (uint32_t p = 0; p < out->channels; p++)
+        BZI_KERNEL_BY_TYPE(out->dtype, row, to[p], lines->rgb[p], lines->end - lines->first);
 }
 
 /* Elements of a row, of 1 << shift bytes, to where they do not lie side by side; shift is a constant. */
@@ -1539,7 +1560,7 @@ BZI_KERNEL_FN void bzi_kernel_scatter(const bzi_kernel_slot *slot, const bzi_ker
     const int64_t step = out->stride_x << shift, columns = lines->end - lines->first;
     uint8_t *to = (uint8_t *)(uintptr_t)slot->dst + ((y * out->stride_y + lines->first * out->stride_x) << shift);
     int64_t done = 0;
-    if (out->stride_x == 3 && out->stride_c == 1 && out->channels == 3)
+    if (lines->level && out->stride_x == 3 && out->stride_c == 1 && out->channels == 3)
         done = bzi_kernel_interleave(to, lines, columns << shift) >> shift;
     for (uint32_t p = 0; p < out->channels; p++, to += out->stride_c << shift) {
         const uint8_t *from = (const uint8_t *)(const void *)lines->color[p];
@@ -1581,8 +1602,9 @@ BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ke
 #endif
     if (!lines->level) {
         bzi_kernel_sums(slot, view, lines, v);
-        bzi_kernel_colors(slot, lines, out, y);
-    } else if (out->stride_x != 1 && shift == 2) {
+        bzi_kernel_colors(slot, lines, out, to);
+    }
+    if (out->stride_x != 1 && shift == 2) {
         bzi_kernel_scatter(slot, lines, out, y, 2);
     } else if (out->stride_x != 1 && shift == 1) {
         bzi_kernel_scatter(slot, lines, out, y, 1);

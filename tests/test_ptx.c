@@ -2188,6 +2188,43 @@ static void judges_make(scene judges[JUDGES], uint64_t steps[JUDGES])
     CHECK(!judges_object(judges, steps, shipped));
 }
 
+/* The table in benzina_kernels.cu: instructions of PTX a pixel, of a thread's setup as well; what ptxas makes of them for
+ * a GPU is less. */
+TEST(instructions_a_pixel_are_counted_by_kernel)
+{
+    static const struct { const char *name; int kernel, planes; uint32_t filter, plain; double shrink; } cases[] = {
+        { "nv12, linear", BZI_KERNEL_NV12, 2, BZI_KERNEL_LINEAR, 1, 1.5 },
+        { "nv12_ramp, linear antialiased", BZI_KERNEL_NV12_RAMP, 2, BZI_KERNEL_LINEAR, 0, 1.5 },
+        { "linear, linear", BZI_KERNEL_ANY_LINEAR, 3, BZI_KERNEL_LINEAR, 1, 1.5 },
+        { "any, linear antialiased", BZI_KERNEL_ANY, 3, BZI_KERNEL_LINEAR, 0, 1.5 },
+        { "any, cubic antialiased", BZI_KERNEL_ANY, 2, BZI_KERNEL_CUBIC, 0, 1.5 },
+    };
+    NEED_SHIPPED();
+    random_state = 27;
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const frame_layout layout = { .width = 500, .height = 375, .planes = cases[i].planes, .shift_x = 1,
+                                      .shift_y = 1, .depth = 8 };
+        char fault[400];
+        uint64_t steps = 0;
+        scene s = { .count = 1, .grid = { 7, 7 }, .block = { 32, 8 }, .frames = { frame_make(&layout) } };
+        bzi_kernel_slot *slot = &s.frames[0].slot;
+        scene_layout(&s, 224, 224, 0, 3);
+        frame_allow(&s.frames[0]);
+        bzi_kernel_rgb_matrix(0.299, 0.114, 1, 8, slot->rgb);
+        slot->h[0] = slot->h[4] = (float)cases[i].shrink;
+        slot->h[2] = slot->h[5] = 20.25f;
+        slot->h[8] = slot->scale[0] = slot->scale[1] = slot->scale[2] = 1.0f;
+        slot->filter = cases[i].filter;
+        slot->antialias = cases[i].plain;
+        scene_expect(&s);
+        CHECK_EQ(bzi_kernel_of(slot, &s.out), cases[i].kernel);
+        CHECK(scene_run(&s, shipped, ZEROS_ORDERED, &steps, fault));
+        printf("  %-30s %5.0f instructions a pixel\n", cases[i].name, (double)steps / (224 * 224));
+        CHECK(steps > 100 * 224 * 224);
+        scene_free(&s);
+    }
+}
+
 /* text with the line at this place replaced. */
 static char *text_with(const char *text, const char *line, const char *altered)
 {
@@ -2244,6 +2281,7 @@ TEST_MAIN(
     RUN(any_grid_and_block_write_every_pixel_once)
     RUN(either_rule_for_the_larger_of_two_zeros_gives_the_same_bits)
     RUN(every_instruction_was_executed)
+    RUN(instructions_a_pixel_are_counted_by_kernel)
     RUN(one_altered_instruction_gives_another_picture)
     if (shipped) ptx_free(shipped);
 )
