@@ -14466,6 +14466,17 @@ static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bz
     }
 }
 
+/* Makes a decoder like another session's, as if a sample had asked for it. Where that fails, the first sample tries
+ * again. */
+static void bzi_nvdec_cache_copy(bzi_nvdec_cache *cache, const bzi_nvdec *from)
+{
+    const CUVIDEOFORMAT parsed = bzi_nvdec_expect(&from->format, from->width, from->height, from->surfaces);
+    bzi_nvdec *made;
+    bzna_error ignored;
+    if (bzi_nvdec_cache_acquire(cache, &from->format, &parsed, &made, &ignored) == BZI_NVDEC_OK)
+        made->used = ++cache->clock;                        /* frames of another size get one of their own */
+}
+
 /* A picture was submitted to this surface. */
 static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint32_t surface)
 {
@@ -17757,21 +17768,13 @@ static void bzi_engine_pass_turn(bzi_engine *engine)
     bzi_os_unlock(&pool->mutex);
 }
 
-/* Makes the main decoder, if it is known. Where that fails, the first sample tries again, and what follows is as for
- * every sample. */
+/* Makes the main decoder, if it is known. */
 static void bzi_engine_prepare(bzi_engine *engine)
 {
-    const bzi_nvdec *main = &engine->main;
-    bzi_nvdec_cache *decoders = &engine->session.decoders;
-    CUVIDEOFORMAT parsed;
-    bzi_nvdec *made;
-    bzna_error ignored;
-    if (!main->handle)
+    if (!engine->main.handle)
         return;
-    parsed = bzi_nvdec_expect(&main->format, main->width, main->height, main->surfaces);
-    if (!atomic_load(&engine->pool->device->stuck) &&
-        bzi_nvdec_cache_acquire(decoders, &main->format, &parsed, &made, &ignored) == BZI_NVDEC_OK)
-        made->used = ++decoders->clock;                     /* frames of another size get one of their own */
+    if (!atomic_load(&engine->pool->device->stuck))
+        bzi_nvdec_cache_copy(&engine->session.decoders, &engine->main);
     bzi_engine_pass_turn(engine);
 }
 

@@ -271,7 +271,7 @@ TEST(rows_above_are_those_of_the_whole_picture)
         const bzi_image image = bzi_image_alone(&coded);
         static uint8_t whole[3][PIXELS];
         for (uint32_t rows = H; rows; rows--) {
-            const bzi_wanted wanted = { { 0, (int32_t)rows }, 1 };
+            const bzi_wanted wanted = { .rows = { 0, (int32_t)rows }, .shrink = 1 };
             bzi_format format;
             bzna_picture picture;
             REQUIRE(bzi_picture_describe(&image, W, &format, &picture, &last) == BZNA_OK);
