@@ -511,24 +511,23 @@ static void load_shrunk(bytes b, uint32_t jpeg_shrink, float *pixels)
     bzna_dataset_close(dataset);
 }
 
-/* A picture that is one JPEG may be decoded at a fraction of its size, as that JPEG alone; tiles of a grid are not. */
+/* A picture that is one JPEG may be decoded at a fraction of its size; tiles of a grid are not. */
 TEST(no_tile_is_shrunk)
 {
 #ifdef BENZINA_NO_JPEG
     SKIP("built without libjpeg-turbo");
 #else
-    static float whole[3 * 4 * 4], shrunk[3 * 4 * 4], alone[3 * 4 * 4];
-    bytes still = file_read("still_jpeg.heif", ""), grid = file_read("grid_jpeg.heif", ""), jpeg = still;
+    static float whole[3 * 4 * 4], shrunk[3 * 4 * 4];
+    double worst = 0;
+    bytes still = file_read("still_jpeg.heif", ""), grid = file_read("grid_jpeg.heif", "");
     load_shrunk(grid, 0, whole);
     load_shrunk(grid, 1, shrunk);
     CHECK(!memcmp(whole, shrunk, sizeof whole));
-    const size_t at = find(still, 0, "\xff\xd8\xff", 3);
-    jpeg = bytes_make(still.data + at, still.size - at);
     load_shrunk(still, 0, whole);
     load_shrunk(still, 1, shrunk);
-    load_shrunk(jpeg, 1, alone);
-    CHECK(memcmp(whole, shrunk, sizeof whole) && !memcmp(shrunk, alone, sizeof shrunk));
-    free(jpeg.data);
+    for (size_t i = 0; i < COUNT(whole); i++)
+        worst = fmax(worst, fabs(whole[i] - shrunk[i]));
+    CHECK(worst > 0 && worst < 12);
     free(still.data);
     free(grid.data);
 #endif
