@@ -107,7 +107,7 @@ data() {
     "$BUILD/draw_pictures" "$D/drawn" $((GPU_FEW ? 9 : 18)) && "$BUILD/bzna" pack "$D/drawn" -o "$D/mixed.bzna" >/dev/null || exit 1
     rm -rf "${D:?}/drawn"
     "$G/gpu_record" --record --data "$D" || exit 1
-    if [ ! -d "$photos" ]; then "$BUILD/draw_pictures" "$photos" 96 || exit 1; fi
+    if [ ! -d "$photos" ]; then mkdir -p "$(dirname "$photos")" && "$BUILD/draw_pictures" "$photos" 96 || exit 1; fi
     pictures "$photos"
     "$BUILD/bzna" pack "$D/ppm" -o "$D/h265_crf20.bzna" --crf 20 >/dev/null &&
     "$BUILD/bzna" pack "$D/ppm" -o "$D/h265_crf28.bzna" --crf 28 >/dev/null &&
