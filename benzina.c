@@ -8,32 +8,35 @@
  *       4  memory            the only caller of the user's allocator
  *     5-6  host              errors, log, limits; files, of which few are open at a time, and sources
  *       7  cursor            bounded bytes and bits, sticky overrun
- *    8-13  codecs            NAL units; AV1; JPEG; stills; the table of codecs; HEIF; what a picture is
- *      14  boxes             mp4 boxes by table
- *      15  sample tables     where a track's samples lie
- *      16  containers        their types: what holds samples is a row of operations
- *   17-18  mp4               archives, plain video; their samples
- *   19-21  folders           lists of samples; directories; pictures that are files
- *   22-24  tar               headers; WebDataset shards, with or without an index; their samples
- *   25-26  records           MXNet's RecordIO; records of one size
- *   27-28  opening           paths and patterns; the table of containers
- *   29-30  data sets         a sample, its pictures and fields; parts over containers
- *   31-33  writer            the same boxes, the other way: pictures, tracks, archives
- *      34  random, order     Philox, the keyed permutation, shards
- *      35  transforms        parameters -> homography, color -> matrix
- *      36  kernels           benzina_kernels.cu as plain C
- *      37  JPEG decode       libjpeg-turbo; nothing else touches it
- *      38  software decode   libavcodec; nothing else touches it; who decodes what
- *   39-41  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, events
- *   42-44  NVDEC             a session's decoders; sessions; their self-check; nothing else touches NVDEC
- *   45-48  loader            its state; the life of a batch, and the plan; fields; outputs; the locks live here
- *      49  readers
- *   50-51  decode stages     workers: software; engines: NVDEC
- *      52  contexts
- *      53  parts, closing    a loader's batches, queues, order, threads
- *      54  delivering
- *   55-57  configuration     defaults, checks; outputs; opening
- *   58-61  public API        validate, delegate
+ *    8-12  codecs            NAL units; AV1; JPEG; stills; the table of codecs
+ *   13-14  HEIF              the items of a file and what they say, grids
+ *   15-16  pictures          which codec; what a picture is
+ *   17-18  boxes             mp4 boxes by table; fragments
+ *      19  sample tables     where a track's samples lie
+ *      20  containers        their types: what holds samples is a row of operations
+ *      21  HEIF files        alone, or among other pictures
+ *   22-23  mp4               archives, plain video; their samples
+ *   24-26  folders           lists of samples; directories; pictures that are files
+ *   27-29  tar               headers; WebDataset shards, with or without an index; their samples
+ *   30-31  records           MXNet's RecordIO; records of one size
+ *   32-33  opening           paths and patterns; the table of containers
+ *   34-35  data sets         a sample, its pictures and fields; parts over containers
+ *   36-38  writer            the same boxes, the other way: pictures, tracks, archives
+ *      39  random, order     Philox, the keyed permutation, shards
+ *      40  transforms        parameters -> homography, color -> matrix
+ *      41  kernels           benzina_kernels.cu as plain C
+ *      42  JPEG decode       libjpeg-turbo; nothing else touches it
+ *   43-44  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
+ *   45-47  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, events
+ *   48-50  NVDEC             a session's decoders; sessions; their self-check; nothing else touches NVDEC
+ *   51-54  loader            its state; the life of a batch, and the plan; fields; outputs; the locks live here
+ *      55  readers           threads that read samples in the planned order
+ *   56-58  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      59  contexts          the host, the device and its pool
+ *      60  parts, closing    a loader's batches, queues, order, threads
+ *      61  delivering        what the consumer's calls do
+ *   62-64  configuration     defaults, checks; outputs; opening
+ *   65-68  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -668,7 +671,7 @@ static void bzi_os_release(void *user, void *ptr, size_t size)
 
 
 /* ==== 4. Memory ======================================================================================================
- * Calls: rooms 1-3. The only caller of the user's allocator. Sizes are counted in 64 bits and checked. Who allocates
+ * Calls: rooms 2. The only caller of the user's allocator. Sizes are counted in 64 bits and checked. Who allocates
  * remembers the size, because release gets it back. */
 
 typedef struct bzi_memory {
@@ -811,7 +814,7 @@ BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory
 
 
 /* ==== 5. Host ========================================================================================================
- * Calls: rooms 1-4. Inside the library a bzna_error is always there and whole; the public API copies it to the
+ * Calls: rooms 2-4. Inside the library a bzna_error is always there and whole; the public API copies it to the
  * caller's. */
 
 static const char *bzi_status_name(bzna_status status)
@@ -1093,7 +1096,7 @@ static bzna_status bzi_parallel(bzna_status (*each)(void *user, uint64_t index, 
 
 
 /* ==== 6. Host: files, sources ========================================================================================
- * Calls: rooms 1-5. Where bytes come from. A context has only so many files of its data sets open at once. */
+ * Calls: rooms 2-5. Where bytes come from. A context has only so many files of its data sets open at once. */
 
 /* --- Open files --- */
 
@@ -1527,7 +1530,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_window_view(bzi_window *window, uint64_t
 
 
 /* ==== 7. Cursor ======================================================================================================
- * Calls: rooms 1-2. Reading past the end gives zeros and sets overrun, which stays set: check once, at the end. */
+ * Calls: rooms 2. Reading past the end gives zeros and sets overrun, which stays set: check once, at the end. */
 
 typedef struct bzi_cursor {
     const uint8_t *data;
@@ -1657,7 +1660,7 @@ static int32_t bzi_bits_se(bzi_bits *b)
 
 
 /* ==== 8. NAL units ===================================================================================================
- * Calls: rooms 1-7. What coded pictures of H.264 and H.265 say of themselves: NAL units and parameter sets. Works on
+ * Calls: rooms 2, 7. What coded pictures of H.264 and H.265 say of themselves: NAL units and parameter sets. Works on
  * memory, without allocating. */
 
 #define BZI_HVC1 BZI_FOURCC('h', 'v', 'c', '1')
@@ -2109,7 +2112,7 @@ static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
 
 
 /* ==== 9. AV1 =========================================================================================================
- * Calls: rooms 1-8. The same of AV1: open bitstream units; sections are those of "AV1 Bitstream & Decoding Process
+ * Calls: rooms 7-8. The same of AV1: open bitstream units; sections are those of "AV1 Bitstream & Decoding Process
  * Specification". */
 
 enum {
@@ -2250,13 +2253,11 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 
 
 /* ==== 10. JPEG =======================================================================================================
- * Calls: rooms 1-8. What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF), by its markers. Decoders use
+ * Calls: rooms 5, 7. What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF), by its markers. Decoders use
  * tables of an earlier picture, and conceal that scans are missing: so a picture of several scans is walked to its end,
  * and must be whole. Of a single scan, rows above damage are of use; where it is, the decoder says. Works on memory,
- * without allocating.
- *
- * Who decodes them is fixed when the library is built, or for NVDEC when a loader is opened: their pixels depend on
- * it. */
+ * without allocating.  Who decodes them is fixed when the library is built, or for NVDEC when a loader is opened: their
+ * pixels depend on it. */
 
 #ifndef BENZINA_NO_JPEG
 #  define BZI_JPEG_DECODER "libjpeg-turbo"
@@ -2768,9 +2769,9 @@ BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
 
 
 /* ==== 11. Stills =====================================================================================================
- * Calls: rooms 1-10. Pictures that are files of their own, told apart by their first bytes. Their headers say sizes and
- * orientation; and their ends are looked for, because decoders conceal what is missing. What components and bits they
- * have is known once they are decoded: a format's are provisional here. */
+ * Calls: rooms 2, 5, 7, 10. Pictures that are files of their own, told apart by their first bytes. Their headers say
+ * sizes and orientation; and their ends are looked for, because decoders conceal what is missing. What components and
+ * bits they have is known once they are decoded: a format's are provisional here. */
 
 /* A little-endian number of the next bytes. */
 static uint32_t bzi_cursor_le(bzi_cursor *c, uint32_t bytes)
@@ -3294,7 +3295,7 @@ BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t siz
 
 
 /* ==== 12. Codecs =====================================================================================================
- * Calls: rooms 1-11. A codec is a row of a table and its functions, and nothing else in the library names one. */
+ * Calls: rooms 2, 5, 8-11. A codec is a row of a table and its functions, and nothing else in the library names one. */
 
 /* Their color where neither container nor stream says it. In archives: BT.709 primaries, sRGB curve, BT.601 matrix,
  * full range. Elsewhere what the codecs' standards and FFmpeg take it for: limited range, and BT.601 at any size, as
@@ -3691,9 +3692,9 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 
 #ifndef BENZINA_NO_HEIF
 /* ==== 13. HEIF: items ================================================================================================
- * Calls: rooms 1-12. What a HEIF or AVIF file (ISO/IEC 23008-12) says of its pictures: the items of its meta box, where
- * their bytes lie, what refers to what, and their properties. Works on memory, without allocating: boxes are walked
- * anew for each question, with limits on how many there are. Offsets in messages are base and on. */
+ * Calls: rooms 2, 5, 7. What a HEIF or AVIF file (ISO/IEC 23008-12) says of its pictures: the items of its meta box,
+ * where their bytes lie, what refers to what, and their properties. Works on memory, without allocating: boxes are
+ * walked anew for each question, with limits on how many there are. Offsets in messages are base and on. */
 
 #define BZI_GRID BZI_FOURCC('g', 'r', 'i', 'd')
 #define BZI_IDEN BZI_FOURCC('i', 'd', 'e', 'n')
@@ -3976,7 +3977,7 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
 
 
 /* ==== 14. HEIF: properties ===========================================================================================
- * Calls: rooms 1-13. What of an item's frame is seen, and how it is turned; the tiles of a grid. */
+ * Calls: rooms 2, 5, 7-9, 12-13. What of an item's frame is seen, and how it is turned; the tiles of a grid. */
 
 /* The transforms come in the order of ipma, each on the picture as those before it left it: the clean aperture of a
  * turned picture is one of the frame. */
@@ -4363,7 +4364,7 @@ static int bzi_heif_probe(bzi_span head) { (void)head; return 0; }
 
 
 /* ==== 15. Codecs: finding them =======================================================================================
- * Calls: rooms 1-14. */
+ * Calls: rooms 11-12, 14. */
 
 /* NULL: not known. */
 static const bzi_codec *bzi_codec_find(uint32_t id)
@@ -4453,8 +4454,8 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
 }
 
 
-/* ==== 13. Pictures ===================================================================================================
- * Calls: rooms 1-12. A picture as container and stream describe it together. */
+/* ==== 16. Pictures ===================================================================================================
+ * Calls: rooms 2, 5, 15. A picture as container and stream describe it together. */
 
 /* Whether a picture of that size at that place lies in its frame. */
 static int bzi_rect_is_inside(uint32_t x, uint32_t y, uint32_t width, uint32_t height, uint32_t frame_width,
@@ -4705,9 +4706,9 @@ static bzi_wanted bzi_picture_all(const bzna_picture *picture)
 }
 
 
-/* ==== 14. Boxes ======================================================================================================
- * Calls: rooms 1-13. mp4 by tables: rules say which box is read where; unknown boxes are skipped. Everything in here
- * works on memory, without allocating: a track's tables stay where they lie in the file. */
+/* ==== 17. Boxes ======================================================================================================
+ * Calls: rooms 2, 5, 7, 12. mp4 by tables: rules say which box is read where; unknown boxes are skipped. Everything in
+ * here works on memory, without allocating: a track's tables stay where they lie in the file. */
 
 /* A track's sample tables, as they lie in the file. Big-endian, unaligned. */
 typedef struct bzi_table {
@@ -5044,8 +5045,8 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 }
 
 
-/* ==== 17. Boxes: fragments, rules ====================================================================================
- * Calls: rooms 1-16. Samples in fragments (moof), and the table of what is read where. */
+/* ==== 18. Boxes: fragments, rules ====================================================================================
+ * Calls: rooms 2, 7, 17. Samples in fragments (moof), and the table of what is read where. */
 
 static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
@@ -5309,8 +5310,8 @@ static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, uint32_t parent,
 }
 
 
-/* ==== 15. Sample tables ==============================================================================================
- * Calls: rooms 1-14. Where the samples of a track lie, and what its pictures are. */
+/* ==== 19. Sample tables ==============================================================================================
+ * Calls: rooms 2, 5, 12. Where the samples of a track lie, and what its pictures are. */
 
 /* Pre: i < sample_count. */
 static uint32_t bzi_table_size(const bzi_table *t, uint32_t i)
@@ -5478,9 +5479,9 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
 }
 
 
-/* ==== 16. Containers =================================================================================================
- * Calls: rooms 1-15. The types only. A container holds samples, and is a row of operations: an archive, a plain mp4
- * video. It is immutable once open, so any thread may use it. Nothing outside rooms 16 to 30 knows which one a sample
+/* ==== 20. Containers =================================================================================================
+ * Calls: rooms 2, 5. The types only. A container holds samples, and is a row of operations: an archive, a plain mp4
+ * video. It is immutable once open, so any thread may use it. Nothing outside rooms 20 to 35 knows which one a sample
  * came from. */
 
 /* Where a sample's bytes lie, in its container's source or in a file of its own. */
@@ -5608,9 +5609,9 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 }
 
 
-/* ==== 20. HEIF: files ================================================================================================
- * Calls: rooms 1-19. A HEIF or AVIF file, alone or among other pictures, as the picture that it shows: its primary
- * item, else the first picture of its first track of pictures. */
+/* ==== 21. HEIF: files ================================================================================================
+ * Calls: rooms 2, 5, 7, 12-14, 16-20. A HEIF or AVIF file, alone or among other pictures, as the picture that it shows:
+ * its primary item, else the first picture of its first track of pictures. */
 
 #ifndef BENZINA_NO_HEIF
 
@@ -5781,11 +5782,11 @@ BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offs
 }
 
 
-/* ==== 17. Containers: mp4 ============================================================================================
- * Calls: rooms 1-16. Files are opened and indexed here. Archives, whose samples are small mp4 files of their own, and
- * plain videos whose first video track has only sync samples: each frame is then a sample. The movie box stays where it
- * lies (mapped, or read in one piece); a sample's own boxes are read when the sample is. Nothing is allocated per
- * sample, but for offsets where several samples share a chunk. */
+/* ==== 22. Containers: mp4 ============================================================================================
+ * Calls: rooms 2, 4-7, 12, 17-20. Files are opened and indexed here. Archives, whose samples are small mp4 files of
+ * their own, and plain videos whose first video track has only sync samples: each frame is then a sample. The movie box
+ * stays where it lies (mapped, or read in one piece); a sample's own boxes are read when the sample is. Nothing is
+ * allocated per sample, but for offsets where several samples share a chunk. */
 
 typedef struct bzi_mp4 {
     bzi_buffer index;                 /* the movie box, when the source is not mapped */
@@ -6126,8 +6127,8 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 }
 
 
-/* ==== 18. Containers: mp4, samples ===================================================================================
- * Calls: rooms 1-17. */
+/* ==== 23. Containers: mp4, samples ===================================================================================
+ * Calls: rooms 2, 4-7, 12, 17-20, 22. */
 
 static bzna_status bzi_mp4_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
@@ -6396,11 +6397,11 @@ static const bzi_container_ops bzi_mp4_video = {
 };
 
 
-/* ==== 19. Lists ======================================================================================================
- * Calls: rooms 1-7. Text that lists samples, one a line: index, labels and path with tabs between them (MXNet's .lst),
- * or path and labels with commas (.csv; the first line may be a header, and a path with commas stands in quotes). Which
- * of them it is, the first line says. The text is kept, since paths lie in it; a line costs 32 bytes more, and 4 a
- * label. */
+/* ==== 24. Lists ======================================================================================================
+ * Calls: rooms 2, 4-7. Text that lists samples, one a line: index, labels and path with tabs between them (MXNet's
+ * .lst), or path and labels with commas (.csv; the first line may be a header, and a path with commas stands in
+ * quotes). Which of them it is, the first line says. The text is kept, since paths lie in it; a line costs 32 bytes
+ * more, and 4 a label. */
 
 typedef struct bzi_list_row {
     uint64_t index;                   /* as the line says; of a .csv, its row, from 0 */
@@ -6806,8 +6807,8 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
 }
 
 
-/* ==== 20. Directories ================================================================================================
- * Calls: rooms 1-16. The files under a folder that have certain names, in the order in which Python's
+/* ==== 25. Directories ================================================================================================
+ * Calls: rooms 2-5. The files under a folder that have certain names, in the order in which Python's
  * sorted(os.walk(top, followlinks=True)) gives them: by the path of their folder, then by name, as bytes. Links are
  * followed; names that begin with a dot are left out. No file is opened or looked at. */
 
@@ -7074,11 +7075,11 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
 }
 
 
-/* ==== 21. Containers: folder =========================================================================================
- * Calls: rooms 1-20. Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each
- * folder in the root is a class, and all pictures below it are of that class. A root that holds pictures and no folders
- * has no classes. A list can name the files instead. Opening looks at no file; each sample's is opened when it is
- * read. */
+/* ==== 26. Containers: folder =========================================================================================
+ * Calls: rooms 2-5, 20-21, 24-25. Pictures that are files, in the order and with the classes of torchvision's
+ * ImageFolder: each folder in the root is a class, and all pictures below it are of that class. A root that holds
+ * pictures and no folders has no classes. A list can name the files instead. Opening looks at no file; each sample's is
+ * opened when it is read. */
 
 /* ImageFolder's, and those of other pictures that can be decoded. */
 #define BZI_PICTURE_EXTENSIONS " jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm gif jp2 j2k heic heif hif avif "
@@ -7484,9 +7485,9 @@ static const bzi_container_ops bzi_folder_ops = {
 
 
 #ifndef BENZINA_NO_SHARDS
-/* ==== 22. tar: headers ===============================================================================================
- * Calls: rooms 1-7. A walk over the members of a tar: v7, ustar, GNU and pax headers. Names, headers that only describe
- * the next member, and their number have limits; what is read stays within the source. */
+/* ==== 27. tar: headers ===============================================================================================
+ * Calls: rooms 4-7, 24. A walk over the members of a tar: v7, ustar, GNU and pax headers. Names, headers that only
+ * describe the next member, and their number have limits; what is read stays within the source. */
 
 #define BZI_TAR_BLOCK 512u
 
@@ -7762,11 +7763,11 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 }
 
 
-/* ==== 23. Containers: tar ============================================================================================
- * Calls: rooms 1-22. WebDataset shards. Members that lie next to each other and share a key, the name up to the first
- * dot after its last slash, are a sample; what follows that dot is the field. The index is a number a sample and a
- * place a member, 36 bytes for a sample of two members: keys are read again where they stand. It is built by a walk
- * over all headers, or from what wds2idx has written beside the file. Nothing is allocated per sample. */
+/* ==== 28. Containers: tar ============================================================================================
+ * Calls: rooms 2, 4-5, 24, 27. WebDataset shards. Members that lie next to each other and share a key, the name up to
+ * the first dot after its last slash, are a sample; what follows that dot is the field. The index is a number a sample
+ * and a place a member, 36 bytes for a sample of two members: keys are read again where they stand. It is built by a
+ * walk over all headers, or from what wds2idx has written beside the file. Nothing is allocated per sample. */
 
 /* Where a member lies: 16 bytes. */
 typedef struct bzi_tar_member {
@@ -8169,8 +8170,8 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 }
 
 
-/* ==== 24. Containers: tar, samples ===================================================================================
- * Calls: rooms 1-23. */
+/* ==== 29. Containers: tar, samples ===================================================================================
+ * Calls: rooms 2, 5-6, 20-21, 24, 27-28. */
 
 /* Where the headers of a sample's first member begin: where the sample before ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
@@ -8333,9 +8334,9 @@ static const bzi_container_ops bzi_tar_row = {
 };
 
 
-/* ==== 25. Containers: RecordIO =======================================================================================
- * Calls: rooms 1-16, 19. MXNet's .rec: records end to end, each of a picture and its labels, or of any bytes. Where
- * they begin, NAME.idx beside NAME.rec says, else one scan over their headers: 8 bytes a record. An index is not
+/* ==== 30. Containers: RecordIO =======================================================================================
+ * Calls: rooms 2, 4-6, 20-21, 24. MXNet's .rec: records end to end, each of a picture and its labels, or of any bytes.
+ * Where they begin, NAME.idx beside NAME.rec says, else one scan over their headers: 8 bytes a record. An index is not
  * believed: that of an older time must be what a scan finds, and each record's header is checked when it is read. A
  * record is written in parts where its own bytes hold the magic number; it becomes one part when it is read, in the
  * memory that it was read into. */
@@ -8813,9 +8814,9 @@ static const bzi_container_ops bzi_recordio_ops = {
 #endif
 
 
-/* ==== 26. Containers: raw records ====================================================================================
- * Calls: rooms 1-16. Files of records of one size, which say nothing of themselves: dataset_config.records does. MNIST,
- * CIFAR, tensors as they are in memory. */
+/* ==== 31. Containers: raw records ====================================================================================
+ * Calls: rooms 2, 5, 12, 16, 20. Files of records of one size, which say nothing of themselves: dataset_config.records
+ * does. MNIST, CIFAR, tensors as they are in memory. */
 
 typedef struct bzi_records {
     bzna_records c;                   /* checked; stride and scale are never 0 */
@@ -9048,11 +9049,11 @@ static const bzi_container_ops bzi_records_ops = {
 };
 
 
-/* ==== 27. Paths and patterns =========================================================================================
- * Calls: rooms 1-20. What a caller's path stands for. One that exists stands for itself. Else "::" separates several,
- * braces are expanded ({000..146}, {1..9..2}, {a,b}, nested; the leftmost varies slowest), then *, ? and [] match the
- * names of files, in the order of bytes; what follows a backslash stands for itself. A folder that holds archives or
- * shards stands for those. */
+/* ==== 32. Paths and patterns =========================================================================================
+ * Calls: rooms 2-3, 5, 25. What a caller's path stands for. One that exists stands for itself. Else "::" separates
+ * several, braces are expanded ({000..146}, {1..9..2}, {a,b}, nested; the leftmost varies slowest), then *, ? and []
+ * match the names of files, in the order of bytes; what follows a backslash stands for itself. A folder that holds
+ * archives or shards stands for those. */
 
 #define BZI_SHARD_EXTENSIONS " bzna tar rec "
 
@@ -9375,9 +9376,9 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 }
 
 
-/* ==== 28. Containers: opening ========================================================================================
- * Calls: rooms 1-27. The table of containers: a file is of the first kind whose row recognizes it. Errors of samples
- * get the sample's number and the container's name here. */
+/* ==== 33. Containers: opening ========================================================================================
+ * Calls: rooms 2-6, 15, 21, 23, 26, 29-31. The table of containers: a file is of the first kind whose row recognizes
+ * it. Errors of samples get the sample's number and the container's name here. */
 
 /* The surest probe first. */
 static const bzi_container_ops *const bzi_containers[] = {
@@ -9578,8 +9579,9 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 }
 
 
-/* ==== 29. Samples ====================================================================================================
- * Calls: rooms 1-28. One sample of a container: read, looked at on the caller's thread, its pictures and fields. */
+/* ==== 34. Samples ====================================================================================================
+ * Calls: rooms 2, 4-6, 15-16. One sample of a container: read, looked at on the caller's thread, its pictures and
+ * fields. */
 
 /* --- Reading --- */
 
@@ -9878,8 +9880,8 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 }
 
 
-/* ==== 30. Datasets ===================================================================================================
- * Calls: rooms 1-29. Parts of containers laid end to end. Ranges, concatenations and lists of paths are only
+/* ==== 35. Datasets ===================================================================================================
+ * Calls: rooms 2-6, 25, 32-33. Parts of containers laid end to end. Ranges, concatenations and lists of paths are only
  * parts. */
 
 /* A part of a data set. */
@@ -10198,9 +10200,9 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 }
 
 
-/* ==== 31. Writer: pictures ===========================================================================================
- * Calls: rooms 1-14. The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs
- * give the same bytes. Here: bytes that grow, coded pictures taken apart, their sample entries. */
+/* ==== 36. Writer: pictures ===========================================================================================
+ * Calls: rooms 2, 4-5, 8-9, 12, 15-16. The same boxes, written to memory. Nothing depends on time, address or thread:
+ * the same inputs give the same bytes. Here: bytes that grow, coded pictures taken apart, their sample entries. */
 
 #ifndef BENZINA_NO_WRITER
 
@@ -10630,8 +10632,8 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 #endif
 
 
-/* ==== 32. Writer: tracks =============================================================================================
- * Calls: rooms 1-14, 31. The boxes of one track, in a sample or in the index. */
+/* ==== 37. Writer: tracks =============================================================================================
+ * Calls: rooms 2, 36. The boxes of one track, in a sample or in the index. */
 
 #ifndef BENZINA_NO_WRITER
 
@@ -10828,8 +10830,8 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
 #endif
 
 
-/* ==== 33. Writer: archives ===========================================================================================
- * Calls: rooms 1-14, 31-32. Samples go to the sink one after the other, the index at the end. The archive's mdat has
+/* ==== 38. Writer: archives ===========================================================================================
+ * Calls: rooms 2-5, 36-37. Samples go to the sink one after the other, the index at the end. The archive's mdat has
  * length 0 until bzna_writer_finish patches it, which marks it unfinished. */
 
 #ifndef BENZINA_NO_WRITER
@@ -11256,8 +11258,8 @@ static void bzi_writer_close(bzna_writer *writer) { (void)writer; }
 #endif
 
 
-/* ==== 34. Random numbers, order ======================================================================================
- * Calls: rooms 1-2. Pure functions of (seed, epoch, position): no state, so any thread, rank and restart agree. */
+/* ==== 39. Random numbers, order ======================================================================================
+ * Calls: rooms 2. Pure functions of (seed, epoch, position): no state, so any thread, rank and restart agree. */
 
 static void bzi_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
@@ -11510,9 +11512,9 @@ static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
 }
 
 
-/* ==== 35. Transforms, color ==========================================================================================
- * Calls: rooms 1-2, 34. Parameters and random numbers -> homography; color description -> coefficients. Double
- * precision. */
+/* ==== 40. Transforms, color ==========================================================================================
+ * Calls: rooms 5, 39. Parameters and random numbers -> homography; color description -> coefficients. Double precision.
+ * */
 
 static int bzi_finite(const double *values, int n)
 {
@@ -12045,8 +12047,8 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 }
 
 
-/* ==== 36. Kernels on the CPU =========================================================================================
- * Calls: rooms 1-2, 35. The arithmetic is benzina_kernels.cu's; here a picture and a transform become its slot. */
+/* ==== 41. Kernels on the CPU =========================================================================================
+ * Calls: rooms 5, 40. The arithmetic is benzina_kernels.cu's; here a picture and a transform become its slot. */
 
 #include "benzina_kernels.cu"
 
@@ -12334,10 +12336,10 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 }
 
 
-/* ==== 37. JPEG decode ================================================================================================
- * Calls: rooms 1-13. The only room that knows libjpeg-turbo. One of these a thread. Components come as planes of their
- * own ("raw data"), neither upsampled nor converted. Of rows above those that are wanted only the entropy coding is
- * decoded, of those below nothing. libjpeg keeps the tables of pictures before; a picture that would use them was
+/* ==== 42. JPEG decode ================================================================================================
+ * Calls: rooms 2, 4-5. The only room that knows libjpeg-turbo. One of these a thread. Components come as planes of
+ * their own ("raw data"), neither upsampled nor converted. Of rows above those that are wanted only the entropy coding
+ * is decoded, of those below nothing. libjpeg keeps the tables of pictures before; a picture that would use them was
  * refused by bzi_jpeg_walk. What it allocates for a picture it frees after it; coefficients of several scans take most,
  * and bzi_jpeg_check_memory bounds them. */
 
@@ -12597,13 +12599,13 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 #endif
 
 
-/* ==== 38. Software decode ============================================================================================
- * Calls: rooms 1-13, 37. The only room that knows libavcodec, and who decodes what: libjpeg-turbo the JPEGs, if it is
- * built in, libavcodec all else. One of these a thread; its codec contexts stay open across samples. Results must not
- * depend on what was decoded before. libavcodec keeps old parameter sets when new ones are
- * damaged, so a context only ever sees one content of parameter sets: archives share theirs, and a few contexts, least
- * recently used first, serve those that do not. It is flushed between pictures, and frame memory is cleared, because
- * H.265 slices that end early leave pixels unwritten and nobody says so. */
+/* ==== 43. Software decode ============================================================================================
+ * Calls: rooms 2, 4-5, 10-12, 15, 42. The only room that knows libavcodec, and who decodes what: libjpeg-turbo the
+ * JPEGs, if it is built in, libavcodec all else. One of these a thread; its codec contexts stay open across samples.
+ * Results must not depend on what was decoded before. libavcodec keeps old parameter sets when new ones are damaged, so
+ * a context only ever sees one content of parameter sets: archives share theirs, and a few contexts, least recently
+ * used first, serve those that do not. It is flushed between pictures, and frame memory is cleared, because H.265
+ * slices that end early leave pixels unwritten and nobody says so. */
 
 typedef struct bzi_software {
     const bzi_memory *memory;
@@ -13019,9 +13021,9 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 }
 
 
-/* ==== 42. Software decode: HEIF ======================================================================================
- * Calls: rooms 1-14, 40, 41. Grids, and items that lie in pieces. Of a grid, the tiles that are wanted are decoded one
- * after the other, and copied to their places in one canvas, which the warp reads as any picture. */
+/* ==== 44. Software decode: HEIF ======================================================================================
+ * Calls: rooms 2, 4-5, 13-14, 16, 41, 43. Grids, and items that lie in pieces. Of a grid, the tiles that are wanted are
+ * decoded one after the other, and copied to their places in one canvas, which the warp reads as any picture. */
 
 #ifndef BENZINA_NO_HEIF
 
@@ -13198,8 +13200,8 @@ struct bzna_decoder {
 };
 
 
-/* ==== 39. CUDA: the driver ===========================================================================================
- * Calls: rooms 1-6. NVIDIA's driver, opened at run time: only the functions that are used, each named when it is
+/* ==== 45. CUDA: the driver ===========================================================================================
+ * Calls: rooms 3, 5. NVIDIA's driver, opened at run time: only the functions that are used, each named when it is
  * missing; and what its errors mean. Drivers do not survive being unloaded, so their libraries stay open. */
 
 #ifndef BENZINA_NO_CUDA
@@ -13391,15 +13393,13 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 40. CUDA: the device ===========================================================================================
- * Calls: rooms 1-6, 39, and room 36's structs. A device with its memory, streams and events. The rooms below see
- * streams and events as void *, device addresses as uint64_t, and never a CUresult: what fails comes back as a status,
- * with the driver's code in native_code.
- *
- * A context has one bzi_device at most, made by the first that needs it. Calls that need a current CUDA context are
- * made between enter and leave, or on a thread of the library's that entered once. Its lock (D) is a leaf; only slow
- * queries of the driver are made with it held. (K), which comes before it, is held by the session that checks a
- * kind. */
+/* ==== 46. CUDA: the device ===========================================================================================
+ * Calls: rooms 2-5, 12, 15, 41, 45, and the kernels' structs. A device with its memory, streams and events. The rooms
+ * below see streams and events as void *, device addresses as uint64_t, and never a CUresult: what fails comes back as
+ * a status, with the driver's code in native_code.  A context has one bzi_device at most, made by the first that needs
+ * it. Calls that need a current CUDA context are made between enter and leave, or on a thread of the library's that
+ * entered once. Its lock (D) is a leaf; only slow queries of the driver are made with it held. (K), which comes before
+ * it, is held by the session that checks a kind. */
 
 typedef struct bzi_device bzi_device;
 
@@ -13417,14 +13417,14 @@ typedef struct bzi_device_desc {
 
 #define BZI_CAPS_DEPTHS 3             /* 8, 10, 12 */
 
-/* What drivers may get wrong, and how decoding goes around it: bits, in the order in which room 44 tries them. */
+/* What drivers may get wrong, and how decoding goes around it: bits, in the order in which they are tried. */
 #define BZI_QUIRK_SURFACE 1u          /* a surface is free when the kernel has read it, not when it is unmapped */
 #define BZI_QUIRK_INTRA   2u          /* decoders are not told that all pictures are intra */
 #define BZI_QUIRK_INDEX   4u          /* the parser chooses the surface of a picture */
 #define BZI_QUIRK_SIZE    8u          /* a decoder is not given another size */
 #define BZI_QUIRK_ALL     15u
 
-/* What room 44 checks: BENZINA_NVDEC_CHECK in the environment is 0, not there, or "all". */
+/* What the self-check looks at: BENZINA_NVDEC_CHECK in the environment is 0, not there, or "all". */
 enum { BZI_CHECKS_NONE, BZI_CHECKS_SAFE, BZI_CHECKS_ALL };
 
 /* Of a kind of coded pictures: codec, chroma format, depth. */
@@ -13800,8 +13800,8 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
 }
 
 
-/* ==== 41. CUDA: memory and streams ===================================================================================
- * Calls: rooms 1-6, 39-40. Functions say whether they run in the CUDA context. */
+/* ==== 47. CUDA: memory and streams ===================================================================================
+ * Calls: rooms 3, 5, 41, 45-46. Functions say whether they run in the CUDA context. */
 
 /* Memory on the device, aligned to 256 bytes. In the CUDA context. */
 static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
@@ -14051,13 +14051,11 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 42. NVDEC decoders =============================================================================================
- * Calls: rooms 1-6, 8-13, 39-41. The decoders of a session: made, given another size, and kept in a cache, which also
+/* ==== 48. NVDEC decoders =============================================================================================
+ * Calls: rooms 2-3, 5, 15, 46. The decoders of a session: made, given another size, and kept in a cache, which also
  * says what happens when there is no memory for one more. A cache belongs to one thread, which works in the CUDA
- * context.
- *
- * A surface of a decoder is in use from its submission until it is unmapped. Decoders remember nothing of a picture as
- * long as every picture is intra. */
+ * context.  A surface of a decoder is in use from its submission until it is unmapped. Decoders remember nothing of a
+ * picture as long as every picture is intra. */
 
 /* Surfaces that a decoder may have: NVDEC's limit, and bits of bzi_nvdec.busy. */
 #define BZI_LIMIT_SURFACES        32u
@@ -14489,23 +14487,17 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 43. NVDEC sessions =============================================================================================
- * Calls: rooms 1-13, 36-42. A session decodes pictures in the order in which they are submitted and keeps several in
- * flight. It has parsers of NVIDIA's, a cache of decoders, and a stream on which decoded surfaces are mapped. One
- * thread opens, uses and closes it, in the CUDA context.
- *
- *     accepts -> submit -> map (waits for the oldest) -> the kernel is enqueued on session->stream -> unmap
- *
- * The session chooses the surface of a picture, not the parser: every picture stands alone, so that the index which the
- * parser proposes means nothing. Where the self-check has found that this fails, the parser does.
- *
- * A picture must not depend on those decoded before it. So a parser only ever sees one content of parameter sets, and
- * is made anew after a failure. A session keeps several, as it keeps decoders, since a batch may mix frame sizes.
- *
- * A decoder may be given another size only in the sequence callback, which a parser makes for parameter sets that are
- * new to it: where the decoder has another size by now, the parser is made anew, too.
- *
- * The parser calls back inside submit, and does not tell its caller what a callback returned: that stands in
+/* ==== 49. NVDEC sessions =============================================================================================
+ * Calls: rooms 3-5, 15, 41, 43, 45-48. A session decodes pictures in the order in which they are submitted and keeps
+ * several in flight. It has parsers of NVIDIA's, a cache of decoders, and a stream on which decoded surfaces are
+ * mapped. One thread opens, uses and closes it, in the CUDA context.  accepts -> submit -> map (waits for the oldest)
+ * -> the kernel is enqueued on session->stream -> unmap  The session chooses the surface of a picture, not the parser:
+ * every picture stands alone, so that the index which the parser proposes means nothing. Where the self-check has found
+ * that this fails, the parser does.  A picture must not depend on those decoded before it. So a parser only ever sees
+ * one content of parameter sets, and is made anew after a failure. A session keeps several, as it keeps decoders, since
+ * a batch may mix frame sizes.  A decoder may be given another size only in the sequence callback, which a parser makes
+ * for parameter sets that are new to it: where the decoder has another size by now, the parser is made anew, too.  The
+ * parser calls back inside submit, and does not tell its caller what a callback returned: that stands in
  * bzi_submission. */
 
 #ifndef BENZINA_NO_CUDA
@@ -14960,13 +14952,12 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 44. NVDEC: self-check ==========================================================================================
- * Calls: rooms 1-13, 35-43. Whether the device makes what it should, tried before its results are used: the kernel,
- * when the device is opened; NVDEC, with the first picture of each kind, by the session that is to decode it, and as it
- * will: several pictures in flight, surfaces used again at once. What fails is tried around what drivers may get wrong
- * (BZI_QUIRK_...): the first way that passes is kept, and a kind that has none is decoded in software. Two built-in
- * pictures serve the commonest kinds; of others, the one at hand is compared with libavcodec's.
- *
+/* ==== 50. NVDEC: self-check ==========================================================================================
+ * Calls: rooms 2-5, 15-16, 40-41, 43-44, 46-49. Whether the device makes what it should, tried before its results are
+ * used: the kernel, when the device is opened; NVDEC, with the first picture of each kind, by the session that is to
+ * decode it, and as it will: several pictures in flight, surfaces used again at once. What fails is tried around what
+ * drivers may get wrong (BZI_QUIRK_...): the first way that passes is kept, and a kind that has none is decoded in
+ * software. Two built-in pictures serve the commonest kinds; of others, the one at hand is compared with libavcodec's. 
  * A picture is mapped when NVDEC says that it is done: a call that waits for one that never is could not be ended. Then
  * nothing more is asked of its decoder, and of NVDEC in this process. Of AV1, it does not say. */
 
@@ -15506,39 +15497,30 @@ static int bzi_check_compare(bzi_session *session, const bzi_flight *flight, con
 #endif
 
 
-/* ==== 45. Loader: state ==============================================================================================
- * Calls: rooms 1-44. A loader: readers fetch samples in the planned order, workers decode each and warp it into the
+/* ==== 51. Loader: state ==============================================================================================
+ * Calls: rooms 2-3, 41. A loader: readers fetch samples in the planned order, workers decode each and warp it into the
  * slot that the plan gave it, bzna_loader_next lends out finished batches in order. The order of completion never
  * matters. With NVDEC, readers hand samples to the device's pool, whose engines (a thread and a session each) serve all
- * loaders of the context; what NVDEC cannot decode goes on to the loader's workers.
- *
- * Locks. One lock a loader guards everything marked (L). It is held for bookkeeping only, never across a read, a decode
- * or user code. The pool's lock, (P), may be taken while a loader's is held, never the other way round.
- *
- * Items. An item is a slot of a batch and the sample for it. It belongs to whoever holds it: free list -> reader ->
- * (pool -> engine ->) ring -> worker -> free list, or -> redo -> reader when its slot takes another sample. A slot is
- * written by the one worker or engine that holds its item. In steady state nothing is allocated: items, batches and
- * queues are made at open; an item's bytes grow to the largest sample met, under a common ceiling.
- *
- * Batches. free -> filling -> ready -> on loan -> free; with batches on the device, on loan -> retiring -> free.
- * Retiring: released, but GPU work that the consumer enqueued may still read it. A reader that has nothing to read
- * reclaims it: it waits for that work. It is not active meanwhile: a reset does not wait for it, closing does.
- *
- * Interrupts. Stop, reset, restore and close let readers and workers finish the sample at hand and keep them from
- * taking another. Who waits with an item in hand (for memory, for a retry) gives up at once: what is planned is thrown
- * away.
- *
- * Streams. On the device, slots are written by lanes: streams of engines and of workers. A batch has an event a lane,
- * recorded after the lane's last write, for which the consumer's stream waits; and one that its release records on the
- * consumer's stream, for which a reader waits. Decode streams never wait on consumer streams, nor do engines and
- * workers: a session has few surfaces, and its stream frees them, so a slow consumer must not hold that up.
- *
- * bzna_loader_next blocks on the GPU only when
- *   - batches go to the host: until the copy of the batch at hand is complete;
- *   - all batches that are not on loan are retiring: until a reader has reclaimed one;
- *   - the driver refuses to let the consumer's stream wait: until nothing writes to that batch any more.
- * Of the other calls, reset, restore and close wait for writes to batches that are thrown away, close also for reads of
- * those that are retiring, and a release waits for the consumer's stream only if its event cannot be recorded. */
+ * loaders of the context; what NVDEC cannot decode goes on to the loader's workers.  Locks. One lock a loader guards
+ * everything marked (L). It is held for bookkeeping only, never across a read, a decode or user code. The pool's lock,
+ * (P), may be taken while a loader's is held, never the other way round.  Items. An item is a slot of a batch and the
+ * sample for it. It belongs to whoever holds it: free list -> reader -> (pool -> engine ->) ring -> worker -> free
+ * list, or -> redo -> reader when its slot takes another sample. A slot is written by the one worker or engine that
+ * holds its item. In steady state nothing is allocated: items, batches and queues are made at open; an item's bytes
+ * grow to the largest sample met, under a common ceiling.  Batches. free -> filling -> ready -> on loan -> free; with
+ * batches on the device, on loan -> retiring -> free. Retiring: released, but GPU work that the consumer enqueued may
+ * still read it. A reader that has nothing to read reclaims it: it waits for that work. It is not active meanwhile: a
+ * reset does not wait for it, closing does.  Interrupts. Stop, reset, restore and close let readers and workers finish
+ * the sample at hand and keep them from taking another. Who waits with an item in hand (for memory, for a retry) gives
+ * up at once: what is planned is thrown away.  Streams. On the device, slots are written by lanes: streams of engines
+ * and of workers. A batch has an event a lane, recorded after the lane's last write, for which the consumer's stream
+ * waits; and one that its release records on the consumer's stream, for which a reader waits. Decode streams never wait
+ * on consumer streams, nor do engines and workers: a session has few surfaces, and its stream frees them, so a slow
+ * consumer must not hold that up.  bzna_loader_next blocks on the GPU only when - batches go to the host: until the
+ * copy of the batch at hand is complete; - all batches that are not on loan are retiring: until a reader has reclaimed
+ * one; - the driver refuses to let the consumer's stream wait: until nothing writes to that batch any more. Of the
+ * other calls, reset, restore and close wait for writes to batches that are thrown away, close also for reads of those
+ * that are retiring, and a release waits for the consumer's stream only if its event cannot be recorded. */
 
 typedef struct bzi_item {
     struct bzi_item    *next;         /* (P) in the pool's queue */
@@ -15993,9 +15975,9 @@ static int bzi_loader_is_nvdec_jpeg(const bzna_loader *loader, uint32_t codec, c
 }
 
 
-/* ==== 46. Loader: the life of a batch, the plan ======================================================================
- * Calls: rooms 1-45. Each change of a batch's state is one function. The plan says which sample goes into which slot.
- * All with the loader's lock held. */
+/* ==== 52. Loader: the life of a batch, the plan ======================================================================
+ * Calls: rooms 3, 35, 39, 51. Each change of a batch's state is one function. The plan says which sample goes into
+ * which slot. All with the loader's lock held. */
 
 /* The plan may take it. From new or on loan, where nothing on the device reads the batch; from retiring, when nothing
  * does so any more; from filling or ready, when a reset forgets what is planned. */
@@ -16197,9 +16179,9 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 }
 
 
-/* ==== 47. Loader: fields =============================================================================================
- * Calls: rooms 1-46. The fields that batches carry besides picture and target: numbers as tensors, others as bytes, a
- * value a slot. The values of a slot belong to whoever holds its item. */
+/* ==== 53. Loader: fields =============================================================================================
+ * Calls: rooms 2, 4-5, 15, 33-34, 51. The fields that batches carry besides picture and target: numbers as tensors,
+ * others as bytes, a value a slot. The values of a slot belong to whoever holds its item. */
 
 /* The column of a field whose bytes batches carry; BZI_NO_FIELD: they do not. */
 static uint32_t bzi_loader_find_bytes(const bzna_loader *loader, const char *name)
@@ -16414,8 +16396,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 48. Loader: outputs ============================================================================================
- * Calls: rooms 1-47. What becomes of a sample: the transforms of its views, which are drawn before its pictures are
+/* ==== 54. Loader: outputs ============================================================================================
+ * Calls: rooms 5, 39-41. What becomes of a sample: the transforms of its views, which are drawn before its pictures are
  * decoded; their slots, once they were. */
 
 /* The random numbers of a view. A sample that comes again in an epoch has others. */
@@ -16552,9 +16534,10 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
 }
 
 
-/* ==== 49. Readers ====================================================================================================
- * Calls: rooms 1-47. Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader
- * reclaims retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
+/* ==== 55. Readers ====================================================================================================
+ * Calls: rooms 2-5, 13, 34, 46-47, 51-53. Threads that take samples in the planned order, read their bytes, and hand
+ * them on. An idle reader reclaims retiring batches. Functions called with the lock held return with it held, even if
+ * they wait meanwhile. */
 
 /* --- Reclaiming --- */
 
@@ -16824,8 +16807,9 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 50. Decode stages: lanes =======================================================================================
- * Calls: rooms 1-49. How a sample ends, warped or failed, and the lanes: streams that write slots on the device. */
+/* ==== 56. Decode stages: lanes =======================================================================================
+ * Calls: rooms 3, 5, 33-34, 41, 47, 51-52. How a sample ends, warped or failed, and the lanes: streams that write slots
+ * on the device. */
 
 /* One of the coded pictures in an item's bytes. */
 static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_scratch *scratch, bzi_image *image,
@@ -17094,8 +17078,9 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
 }
 
 
-/* ==== 50. Decode stages: workers =====================================================================================
- * Calls: rooms 1-49. Threads that decode in software, and warp into a slot, on the host or by a lane. */
+/* ==== 57. Decode stages: workers =====================================================================================
+ * Calls: rooms 2-5, 16, 41, 44, 46-47, 51, 54, 56. Threads that decode in software, and warp into a slot, on the host
+ * or by a lane. */
 
 /* A worker's part of the device: its stream, and the event after its uploads. In the CUDA context. */
 static bzna_status bzi_worker_make_lane(bzi_worker *worker, uint32_t number, bzna_error *err)
@@ -17441,15 +17426,12 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 51. Decode stages: engines =====================================================================================
- * Calls: rooms 1-50. The pool's engines, a thread and an NVDEC session each. */
+/* ==== 58. Decode stages: engines =====================================================================================
+ * Calls: rooms 2-5, 16, 41, 46-51, 54-56. The pool's engines, a thread and an NVDEC session each. */
 
-/* After so many samples in a row for which it found no memory, an engine ends. */
-#define BZI_ENGINE_MAX_OOM_STREAK 4u
-/* Likewise after so many calls of the driver in a row that failed. */
-#define BZI_ENGINE_MAX_FAILURES   32u
-/* So many items of the queue are looked at, and so often may the first one be passed over. */
-#define BZI_POOL_MAX_PASSED       16u
+#define BZI_ENGINE_MAX_OOM_STREAK 4u  /* after so many samples in a row without memory, an engine ends */
+#define BZI_ENGINE_MAX_FAILURES   32u /* likewise after so many failed calls of the driver in a row */
+#define BZI_POOL_MAX_PASSED       16u /* items of the queue looked at, and how often the first may be passed over */
 
 #ifndef BENZINA_NO_CUDA
 
@@ -17488,8 +17470,7 @@ static bzi_item *bzi_pool_pop(bzi_pool *pool, const bzi_engine *engine)
         before = item;
         item = i < BZI_POOL_MAX_PASSED && pool->first->passed_over < BZI_POOL_MAX_PASSED ? item->next : NULL;
     }
-    if (!item)
-        before = NULL;
+    before = item ? before : NULL;
     item = item ? item : pool->first;
     pool->first->passed_over += before != NULL;
     *(before ? &before->next : &pool->first) = item->next;
@@ -17995,8 +17976,9 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 #endif
 
 
-/* ==== 52. Contexts ===================================================================================================
- * Calls: rooms 1-51. A context: the host, and the device and its pool, each made by the first loader that needs it. */
+/* ==== 59. Contexts ===================================================================================================
+ * Calls: rooms 3-5, 45-47, 50, 58. A context: the host, and the device and its pool, each made by the first loader that
+ * needs it. */
 
 struct bzna_context {
     bzi_host       *host;
@@ -18133,8 +18115,9 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 53. Parts of a loader, closing =================================================================================
- * Calls: rooms 1-52. Makes a loader's batches, queues, order, locks and threads, and ends them. */
+/* ==== 60. Parts of a loader, closing =================================================================================
+ * Calls: rooms 2-5, 35, 43, 46-48, 51-53, 55, 57, 59. Makes a loader's batches, queues, order, locks and threads, and
+ * ends them. */
 
 /* --- Batches --- */
 
@@ -18605,8 +18588,9 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 54. Delivering =================================================================================================
- * Calls: rooms 1-53. What the consumer's calls do: batches out and back, tensors, resets, states, statistics. */
+/* ==== 61. Delivering =================================================================================================
+ * Calls: rooms 2-3, 5, 46-47, 51-52, 60. What the consumer's calls do: batches out and back, tensors, resets, states,
+ * statistics. */
 
 /* A batch with a failed sample, when the user wants to stop at the first. */
 static bzna_status bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch, bzna_error *err)
@@ -19116,8 +19100,8 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
 }
 
 
-/* ==== 55. Configuration ==============================================================================================
- * Calls: rooms 1-54. Checks what callers ask for, by field; fills in defaults. */
+/* ==== 62. Configuration ==============================================================================================
+ * Calls: rooms 3, 5, 39-41. Checks what callers ask for, by field; fills in defaults. */
 
 static bzna_status bzi_device_check_wanted(const char *field, bzna_device device, bzna_error *err)
 {
@@ -19424,8 +19408,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 56. Configuration: outputs =====================================================================================
- * Calls: rooms 1-55. Checks what outputs callers ask for, and with them a loader's config as a whole. */
+/* ==== 63. Configuration: outputs =====================================================================================
+ * Calls: rooms 2, 5, 40-41, 61-62. Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
 /* What a loader is to do. */
 typedef struct bzi_loader_settings {
@@ -19612,8 +19596,8 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
 }
 
 
-/* ==== 57. Opening ====================================================================================================
- * Calls: rooms 1-56. Decides who decodes; opens loaders. */
+/* ==== 64. Opening ====================================================================================================
+ * Calls: rooms 2-5, 33-35, 46-47, 50-53, 59-60. Decides who decodes; opens loaders. */
 
 /* What the context's GPU offers to a loader that may use it. */
 typedef struct bzi_loader_gpu {
@@ -19936,7 +19920,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 58. Public API: contexts =======================================================================================
+/* ==== 65. Public API: contexts =======================================================================================
  * Validates, delegates, and copies errors to the caller's struct. Nothing below is called by anything above. */
 
 /* Gives the caller its copy of an error, with what its struct has room for. */
@@ -20154,7 +20138,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 59. Public API: data sets ======================================================================================
+/* ==== 66. Public API: data sets ======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
@@ -20511,7 +20495,7 @@ BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, ui
 }
 
 
-/* ==== 60. Public API: pictures, numbers, warps =======================================================================
+/* ==== 67. Public API: pictures, numbers, warps =======================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
@@ -20756,7 +20740,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 61. Public API: loaders, batches, writers ======================================================================
+/* ==== 68. Public API: loaders, batches, writers ======================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)

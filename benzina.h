@@ -190,8 +190,7 @@
  *     - To use a batch on another stream, call bzna_batch_move first. The default streams are
  *       BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD, never NULL; with the latter, release on the
  *       thread that used it. A stream must live until the last batch on it was released.
- *     - While a CUDA graph is captured on that stream, neither open nor close a loader with it, nor
- *       take, move or release batches.
+ *     - While a CUDA graph is captured on it, neither open, close, take, move nor release with it.
  *
  * A slow consumer stalls only its own loader: decode streams never wait on consumer streams.
  * Batches are recycled in order of release: one that a slow stream reads delays those after it.

@@ -173,7 +173,7 @@ check header_has_at_most_90_functions sh -c "[ \$(awk -v list=functions -f tests
 # The self-check of NVDEC and of the kernel took 700 lines more, views and outputs 500, libjpeg-turbo and what of a JPEG is needed 450, archives of
 # JPEG and what stills and settings are refused 400, HEIF with grids 1,070, fragments and turned tracks 260, geometry and jitter 300, JPEG by NVDEC and at
 # a part of its size 250.
-check library_has_at_most_21200_lines at_most 21200 -l benzina.c
+check library_has_at_most_21300_lines at_most 21300 -l benzina.c
 check library_has_at_most_960_kB at_most 960000 -c benzina.c
 check kernels_have_at_most_1500_lines at_most 1500 -l benzina_kernels.cu
 check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" benzina.c benzina_kernels.cu $held

@@ -316,8 +316,8 @@ static double oracle_length(double a, double b)
     return longer > 0 ? longer + shorter * shorter / (2 * longer + (sqrt(2) - 1) * shorter) : 0;
 }
 
-/* The filter of an axis and what it widens by. Chroma of fewer samples than luma is interpolated linearly if the warp does
- * not shrink it; if it does, linear and area widen as if it had been interpolated to luma's size before. */
+/* The filter of an axis and what it widens by. Chroma of fewer samples than luma is interpolated linearly if the warp
+ * does not shrink it; if it does, linear and area widen as if it had been interpolated to luma's size before. */
 static double oracle_filter(bzi_kernel_slot *slot, int shift, double shrink)
 {
     const double s = shrink / (1 << shift);
