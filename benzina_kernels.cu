@@ -1523,8 +1523,8 @@ BZI_KERNEL_AVX512 void bzi_kernel_sums_512(const bzi_kernel_slot *slot, const bz
 }
 #endif
 
-/* Colors of an output row, and elements: without instructions of x86-64, for compilers to vectorize. flags are constant,
- * since a test inside keeps a loop scalar. */
+/* Colors of an output row, and elements, without instructions of x86-64: for compilers to vectorize. flags are a
+ * constant, since a test inside keeps a loop scalar. */
 BZI_KERNEL_FN void bzi_kernel_color_row(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, uint32_t flags)
 {
     const bzi_kernel_slot local = *slot;       /* the compiler knows that storing pixels does not change it */
