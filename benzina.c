@@ -12220,8 +12220,8 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
 static bzi_rows bzi_slot_plane_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, float v)
 {
     if (view->kind == BZI_KERNEL_LERP) {
-        const bzi_kernel_span y = bzi_kernel_span_of(view->y[p], bzi_kernel_place(slot->filter, v, view->y[0].last));
-        return (bzi_rows){ y.first, y.second + 1 };
+        const bzi_kernel_tap tap = bzi_kernel_tap_of(view->y[p], bzi_kernel_place(slot->filter, v, view->y[0].last));
+        return (bzi_rows){ tap.index, tap.index + tap.next + 1 };
     }
     const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, view->y[p], v, view->shrink[1]);
     return (bzi_rows){ taps.first > 0 ? taps.first : 0, (taps.last < taps.end ? taps.last : taps.end) + 1 };

@@ -11,18 +11,19 @@
  *   - filters are horizontal first: an input row is filtered once, and output rows share it. Four taps of a column are
  *     one shuffle of bytes, not four gathers of floats: 0.6 of the time that vertical first took;
  *   - where columns lie more than four samples apart, 16 bytes of each are transposed: 1.1 of that time, at shrink 6;
- *   - colors and types of elements in one loop by hand: gcc keeps that scalar as soon as it tests flags or has six
- *     pointers (3x), and a loop of its own for halves cost 0.4 of the warp;
+ *   - colors and types of elements in one loop by hand, where there is AVX2: gcc keeps that scalar as soon as it tests
+ *     flags or has six pointers (3x), and a loop of its own for halves cost 0.4 of the warp. Without AVX2, colors are
+ *     made in place, of constant flags, and the warp takes 1.1 to 1.6 times as long as it did vertical first;
  *   - constants (0 and 255) must not meet what a comparison chose: gcc then keeps loops scalar. Hence integers in
  *     bzi_kernel_byte, weights in the slot. A weight of 0 changes no bit: loops may have more taps than samples.
  *
- * What decided the GPU kernels, by counting instructions in the code for sm_90 (PTX of clang 14, ptxas 13.0), never by
- * timing: a pixel inside the picture, float32 out in planes, without a color matrix.
+ * What decided the GPU kernels, by counting, never by timing: registers (ptxas 13.0, sm_90) and instructions of PTX a
+ * pixel, as build/tests/test_ptx executes and prints them (500x375 4:2:0 to 224x224, shrunk by 1.5, float32 in planes):
  *
- *     nv12       48 registers   170 instructions, under an axis-aligned H
- *     nv12_ramp  64             some 20 a sample and 40 a column of samples more
- *     linear     64             any format
- *     any       104             any filter
+ *     nv12       48 registers    205  linear, not widened
+ *     nv12_ramp  72              994  linear, widened
+ *     linear     48              288  linear, not widened, of three planes
+ *     any       128             1609  linear, widened, of three planes; cubic, widened, of NV12: 2766
  *
  *   - Kernels of their own, because the path with most registers decides for all of a kernel;
  *   - slots as parameters, copied to a local before the loops: they are then in uniform registers, and loops load
@@ -167,11 +168,11 @@ typedef struct bzi_kernel_axis {
     float scale, offset, last;
 } bzi_kernel_axis;
 
-/* Two neighboring samples of an axis, or its last one twice, and the weight of the second. */
-typedef struct bzi_kernel_span {
-    int32_t first, second;
+/* Two neighboring samples of an axis, index and index + next, and the weight of the second. */
+typedef struct bzi_kernel_tap {
+    int32_t index, next;
     float   weight;
-} bzi_kernel_span;
+} bzi_kernel_tap;
 
 /* What pixels of a slot share. */
 typedef struct bzi_kernel_view {
@@ -323,20 +324,14 @@ BZI_KERNEL_FN float bzi_kernel_place(uint32_t filter, float t, float last)
     return bzi_kernel_clamp(filter == BZI_KERNEL_NEAREST ? (float)bzi_kernel_floor(t + 0.5f) : t, last);
 }
 
-/* At a position that is not outside. */
-BZI_KERNEL_FN bzi_kernel_span bzi_kernel_span_at(float position, float last)
+BZI_KERNEL_FN bzi_kernel_tap bzi_kernel_tap_of(bzi_kernel_axis axis, float t)
 {
-    bzi_kernel_span span;
-    int32_t end = (int32_t)last;
-    span.first  = (int32_t)position;
-    span.second = span.first + 1 < end ? span.first + 1 : end;
-    span.weight = position - (float)span.first;
-    return span;
-}
-
-BZI_KERNEL_FN bzi_kernel_span bzi_kernel_span_of(bzi_kernel_axis axis, float t)
-{
-    return bzi_kernel_span_at(bzi_kernel_clamp(t * axis.scale + axis.offset, axis.last), axis.last);
+    float position = bzi_kernel_clamp(t * axis.scale + axis.offset, axis.last);
+    bzi_kernel_tap tap;
+    tap.index  = (int32_t)position;
+    tap.next   = position < axis.last;
+    tap.weight = position - (float)tap.index;
+    return tap;
 }
 
 BZI_KERNEL_FN float bzi_kernel_lerp(float a, float b, float weight) { return a + (b - a) * weight; }
@@ -392,13 +387,14 @@ BZI_KERNEL_FN float bzi_kernel_fetch(const bzi_kernel_slot *slot, const bzi_kern
     return bzi_kernel_load((const uint8_t *)(uintptr_t)(plane + (uint64_t)at), slot->depth, slot->low_zeros);
 }
 
-BZI_KERNEL_FN float bzi_kernel_sample(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p,
-                                      bzi_kernel_span x, bzi_kernel_span y)
+BZI_KERNEL_FN float bzi_kernel_sample(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, bzi_kernel_tap x,
+                                      bzi_kernel_tap y)
 {
-    return bzi_kernel_bilinear(bzi_kernel_fetch(slot, view, p, x.first, y.first),
-                               bzi_kernel_fetch(slot, view, p, x.second, y.first),
-                               bzi_kernel_fetch(slot, view, p, x.first, y.second),
-                               bzi_kernel_fetch(slot, view, p, x.second, y.second), x.weight, y.weight);
+    const int32_t right = x.index + x.next, below = y.index + y.next;
+    return bzi_kernel_bilinear(bzi_kernel_fetch(slot, view, p, x.index, y.index),
+                               bzi_kernel_fetch(slot, view, p, right, y.index),
+                               bzi_kernel_fetch(slot, view, p, x.index, below),
+                               bzi_kernel_fetch(slot, view, p, right, below), x.weight, y.weight);
 }
 
 /* The samples of an axis that one pixel is made of, first..last, and what their weights come from. */
@@ -589,12 +585,12 @@ BZI_KERNEL_FN void bzi_kernel_lerp_pixel(const bzi_kernel_slot *slot, const bzi_
 {
     u = bzi_kernel_place(slot->filter, u, view->x[0].last);
     v = bzi_kernel_place(slot->filter, v, view->y[0].last);
-    c[0] = bzi_kernel_sample(slot, view, 0, bzi_kernel_span_of(view->x[0], u), bzi_kernel_span_of(view->y[0], v));
+    c[0] = bzi_kernel_sample(slot, view, 0, bzi_kernel_tap_of(view->x[0], u), bzi_kernel_tap_of(view->y[0], v));
     c[1] = c[2] = view->neutral;
     if (view->plane[1]) {
-        bzi_kernel_span x = bzi_kernel_span_of(view->x[1], u), y = bzi_kernel_span_of(view->y[1], v);
-        c[1] = bzi_kernel_sample(slot, view, 1, x, y);
-        c[2] = bzi_kernel_sample(slot, view, 2, x, y);
+        bzi_kernel_tap tap_x = bzi_kernel_tap_of(view->x[1], u), tap_y = bzi_kernel_tap_of(view->y[1], v);
+        c[1] = bzi_kernel_sample(slot, view, 1, tap_x, tap_y);
+        c[2] = bzi_kernel_sample(slot, view, 2, tap_x, tap_y);
     }
 }
 
@@ -729,6 +725,12 @@ typedef struct bzi_kernel_thread {
     uint32_t x, y, step_x, step_y;
 } bzi_kernel_thread;
 
+/* Two samples of an axis, by their positions in the picture, and the weight of the second. */
+typedef struct bzi_kernel_span {
+    int32_t first, second;
+    float   weight;
+} bzi_kernel_span;
+
 /* Is this 8 bit NV12, not empty, Cb and Cr aligned for one load, its positions and the row stride of the batch small
  * enough for 32 bits? */
 BZI_KERNEL_FN int bzi_kernel_nv12(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
@@ -740,13 +742,23 @@ BZI_KERNEL_FN int bzi_kernel_nv12(const bzi_kernel_slot *slot, const bzi_kernel_
            out->stride_y >= 0 && out->stride_y < 1 << 29;
 }
 
+BZI_KERNEL_FN bzi_kernel_span bzi_kernel_span_of(float position, float last)
+{
+    bzi_kernel_span span;
+    int32_t end = (int32_t)last;
+    span.first  = (int32_t)position;
+    span.second = span.first + 1 < end ? span.first + 1 : end;
+    span.weight = position - (float)span.first;
+    return span;
+}
+
 /* Luma and chroma at picture coordinate t; 0: outside. */
 BZI_KERNEL_FN int bzi_kernel_spans(const bzi_kernel_axis axis[2], float t, bzi_kernel_span span[2])
 {
     int inside = t >= -0.5f && t <= axis[0].last + 0.5f;
     t = bzi_kernel_clamp(t, axis[0].last);
-    span[0] = bzi_kernel_span_at(t, axis[0].last);
-    span[1] = bzi_kernel_span_of(axis[1], t);
+    span[0] = bzi_kernel_span_of(t, axis[0].last);
+    span[1] = bzi_kernel_span_of(bzi_kernel_clamp(t * axis[1].scale + axis[1].offset, axis[1].last), axis[1].last);
     return inside;
 }
 
@@ -1111,9 +1123,9 @@ BZI_KERNEL_FN void bzi_kernel_plan_column(bzi_kernel_lines *lines, const bzi_ker
 {
     float sum = 0.0f;
     if (view->kind == BZI_KERNEL_LERP) {
-        bzi_kernel_span span = bzi_kernel_span_of(view->x[c], bzi_kernel_place(slot->filter, u, view->x[0].last));
-        lines->index[c][i]  = span.first;
-        lines->weight[c][i] = span.weight;
+        bzi_kernel_tap tap = bzi_kernel_tap_of(view->x[c], bzi_kernel_place(slot->filter, u, view->x[0].last));
+        lines->index[c][i]  = tap.index;
+        lines->weight[c][i] = tap.weight;
         return;
     }
     bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, view->x[c], u, view->shrink[0]);
@@ -1478,12 +1490,12 @@ BZI_KERNEL_FN void bzi_kernel_vertical(bzi_kernel_lines *lines, const bzi_kernel
 BZI_KERNEL_FN void bzi_kernel_lerp_rows(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
                                         const bzi_kernel_view *view, int p, float v)
 {
-    const bzi_kernel_span y = bzi_kernel_span_of(view->y[p > 0], bzi_kernel_place(slot->filter, v, view->y[0].last));
-    const float *restrict above = bzi_kernel_held_row(lines, slot, view, p, y.first);
-    const float *restrict below = bzi_kernel_held_row(lines, slot, view, p, y.second);
+    const bzi_kernel_tap tap = bzi_kernel_tap_of(view->y[p > 0], bzi_kernel_place(slot->filter, v, view->y[0].last));
+    const float *restrict above = bzi_kernel_held_row(lines, slot, view, p, tap.index);
+    const float *restrict below = bzi_kernel_held_row(lines, slot, view, p, tap.index + tap.next);
     float *restrict row = lines->row[p];
     for (size_t i = 0; i < lines->room; i++)
-        row[i] = bzi_kernel_lerp(above[i], below[i], y.weight);
+        row[i] = bzi_kernel_lerp(above[i], below[i], tap.weight);
 }
 
 /* Sums of rows for the output row at v. */
@@ -1511,17 +1523,19 @@ BZI_KERNEL_AVX512 void bzi_kernel_sums_512(const bzi_kernel_slot *slot, const bz
 }
 #endif
 
-/* Colors of an output row, and elements: without instructions of x86-64, for compilers to vectorize. flags are constant,
- * since a test inside keeps a loop scalar. */
+/* Colors of an output row, and elements, without instructions of x86-64: for compilers to vectorize. flags are a
+ * constant, since a test inside keeps a loop scalar. */
 BZI_KERNEL_FN void bzi_kernel_color_row(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, uint32_t flags)
 {
     const bzi_kernel_slot local = *slot;       /* the compiler knows that storing pixels does not change it */
-    const float *restrict luma = lines->row[0], *restrict cb = lines->row[1], *restrict cr = lines->row[2];
+    const int32_t columns = lines->end - lines->first, has = flags & BZI_KERNEL_MEAN ? 1 : 0;
     const float *restrict mean0 = lines->mean[0], *restrict mean1 = lines->mean[1], *restrict mean2 = lines->mean[2];
     float *restrict r = lines->rgb[0], *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
-    for (size_t i = 0; i < lines->room; i++) {
-        float c[3] = { luma[i], cb[i], cr[i] };
-        const float mean[3] = { mean0[i], mean1[i], mean2[i] };
+    for (int p = 0; p < 3; p++)                /* gcc makes no vectors of loops that read and write three rows each */
+        memcpy(lines->rgb[p], lines->row[p], (size_t)columns * sizeof(float));
+    for (int32_t i = 0; i < columns; i++) {
+        float c[3] = { r[i], g[i], b[i] };
+        const float mean[3] = { has ? mean0[i] : 0.0f, has ? mean1[i] : 0.0f, has ? mean2[i] : 0.0f };
         bzi_kernel_color_convert(&local, flags, mean, c);
         r[i] = c[0];
         g[i] = c[1];

@@ -2188,8 +2188,7 @@ static void judges_make(scene judges[JUDGES], uint64_t steps[JUDGES])
     CHECK(!judges_object(judges, steps, shipped));
 }
 
-/* The table in benzina_kernels.cu: instructions of PTX a pixel, of a thread's setup as well; what ptxas makes of them for
- * a GPU is less. */
+/* The table in benzina_kernels.cu: instructions of PTX a pixel, a thread's setup included. */
 TEST(instructions_a_pixel_are_counted_by_kernel)
 {
     static const struct { const char *name; int kernel, planes; uint32_t filter, plain; double shrink; } cases[] = {
