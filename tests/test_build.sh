@@ -175,7 +175,8 @@ check header_has_at_most_90_functions sh -c "[ \$(awk -v list=functions -f tests
 # a part of its size 250.
 check library_has_at_most_21300_lines at_most 21300 -l benzina.c
 check library_has_at_most_960_kB at_most 960000 -c benzina.c
-check kernels_have_at_most_1500_lines at_most 1500 -l benzina_kernels.cu
+# Of 1,500 lines, one loop for AVX2 was the fast one; AVX-512, and elements that are made where colors are, took 180.
+check kernels_have_at_most_1700_lines at_most 1700 -l benzina_kernels.cu
 check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" benzina.c benzina_kernels.cu $held
 check no_static_forward_declarations sh -c "! grep -nE '^static [^=(]*\([^)]*\);[[:space:]]*$' benzina.c"
 check rooms_have_at_most_550_lines sh -c "awk '/^\/\* ==== /{ if (NR - begin > 550 && begin) { print room; bad = 1 } begin = NR; room = \$0 } END { exit bad }' benzina.c"
