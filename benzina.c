@@ -4560,7 +4560,8 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
     memset(picture, 0, sizeof *picture);
     picture->struct_size = sizeof *picture;
     if (!codec)
-        return BZI_FAIL(err, BZNA_E_CODEC, "codec %u: H.264, H.265, AV1, JPEG and stills can be decoded", image->codec);
+        return BZI_FAIL(err, BZNA_E_CODEC, "codec %u: H.264, H.265, AV1, JPEG, stills and HEIF can be decoded",
+                        image->codec);
     if ((status = codec->inspect(image, sps, err)) != BZNA_OK)
         return bzi_image_fail_at(given, err);
     if (sps->width > max_edge_px || sps->height > max_edge_px)

@@ -548,8 +548,8 @@ TEST(what_is_missing_or_contradicts_is_named)
         u.image.config = NULL;
         check_fails(decoder, &u, BZNA_E_DECODE, "no sequence parameter set");
         u.image = image;
-        u.image.codec = BZNA_CODEC_RAW + 1;
-        check_fails(decoder, &u, BZNA_E_CODEC, "codec 7: H.264, H.265, AV1, JPEG and stills can");
+        u.image.codec = BZNA_CODEC_HEIF + 1;
+        check_fails(decoder, &u, BZNA_E_CODEC, "codec 8: H.264, H.265, AV1, JPEG, stills and HEIF can");
         u.image = image;
         u.image.codec = 77;
         check_fails(decoder, &u, BZNA_E_CODEC, "codec 77");

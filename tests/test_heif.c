@@ -46,6 +46,7 @@ static bzna_error err;
 
 static void setup(void)
 {
+    (void)decoder;                    /* without libavcodec */
     bzna_error_init(&err, sizeof err);
     if (!context && bzna_context_open(NULL, &context, &err) != BZNA_OK)
         exit(1);
