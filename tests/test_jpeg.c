@@ -930,6 +930,59 @@ TEST(a_state_knows_who_decodes_an_archives_jpegs)
     bzna_context_close(context);
 }
 
+/* The sum of a picture's luma; planes may be padded. */
+static uint64_t luma_sum(const bzna_picture *picture, const void *plane)
+{
+    uint64_t sum = 0;
+    for (uint32_t y = 0; y < picture->frame_height; y++)
+        for (uint32_t x = 0; x < picture->frame_width; x++)
+            sum = sum * 31 + ((const uint8_t *)plane)[(int64_t)y * picture->pitch[0] + (int64_t)x * picture->step[0]];
+    return sum;
+}
+
+static bzna_status sum_luma(void *user, const bzna_sample_info *sample, bzna_random *random,
+                            const bzna_picture *picture, void *const planes[3])
+{
+    (void)sample, (void)random;
+    *(uint64_t *)user = luma_sum(picture, planes[0]);
+    return BZNA_OK;
+}
+
+TEST(who_draws_into_a_picture_sees_all_of_it)
+{
+    static const char folder[] = TEST_BUILD "/tests/jpeg_seen" TEST_PLACE;
+    bytes b = encoded(kind_of("4:2:0"));
+    bzna_context *context = NULL;
+    bzna_dataset *dataset = NULL;
+    bzna_loader *loader = NULL;
+    bzna_batch *batch = NULL;
+    bzna_loader_config config;
+    bzna_picture whole;
+    uint64_t seen = 0;
+    mkdir(folder, 0777);
+    file_write(folder, 0, b, b.size);
+    config_init(&config, BZNA_DEVICE_CPU);
+    config.output.batch_size = 1;
+    config.output.width = config.output.height = 4;         /* of the middle: half the rows are below it */
+    config.decode.jpeg_shrink = 1;
+    config.pipeline.picture = sum_luma;
+    config.pipeline.picture_user = &seen;
+    REQUIRE(bzna_context_open(NULL, &context, &last) == BZNA_OK);
+    REQUIRE(bzna_dataset_open(context, folder, NULL, &dataset, &last) == BZNA_OK);
+    for (int i = 0; i < 2; i++) {
+        config.warp.kind = i ? BZNA_WARP_CENTER_RESIZED_CROP : BZNA_WARP_NONE;
+        REQUIRE(bzna_loader_open(context, dataset, &config, &loader, &last) == BZNA_OK);
+        CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &last), BZNA_OK);
+        bzna_batch_release(batch);
+        bzna_loader_close(loader);
+        CHECK_EQ(decode(&decoders[0], b, H, &whole), BZNA_OK);
+        CHECK_EQ(seen, luma_sum(&whole, whole.plane[0]));
+        seen = 0;
+    }
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+}
+
 TEST(nothing_is_printed)
 {
     static const char path[] = TEST_BUILD "/tests/jpeg_stderr.txt";
@@ -978,6 +1031,7 @@ TEST_MAIN(RUN(planes_are_those_of_turbojpeg)
           RUN(a_loader_decodes_what_the_warp_reads)
           RUN(a_loader_shrinks_by_what_all_views_of_a_picture_allow)
           RUN(a_state_knows_who_decodes_an_archives_jpegs)
+          RUN(who_draws_into_a_picture_sees_all_of_it)
           RUN(nothing_is_printed)
           RUN(decoders_are_closed))
 #endif
