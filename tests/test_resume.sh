@@ -199,10 +199,10 @@ full_tests() {
 # children PID: its child processes
 children() { grep -s '' /proc/[0-9]*/stat | awk -v p="$1" '{ split($0, f, "/"); sub(/^.*\) /, ""); if ($2 == p) print f[3] }'; }
 
-# struck SIGNAL: a run whose one process that encodes gets the signal; its exit status in $ended
+# struck SIGNAL: a run whose one process that encodes gets the signal, which no sanitizer may take; its exit status in $ended
 struck() {
     rm -f "$t/y.bzna"*
-    "$bzna" pack "$t/drawn" -o "$t/y.bzna" --jobs 1 --preset slow >"$t/out" 2>"$t/err" &
+    ASAN_OPTIONS="$ASAN_OPTIONS:handle_segv=0" TSAN_OPTIONS="$TSAN_OPTIONS:handle_segv=0" "$bzna" pack "$t/drawn" -o "$t/y.bzna" --jobs 1 --preset slow >"$t/out" 2>"$t/err" &
     wait_done "$t/y.bzna.partial.log" 1
     child=$(children $!)
     kill -STOP "$child"

@@ -167,6 +167,7 @@ static char *frame_encode(const pack_settings *s, AVFrame *frame, AVPacket *pack
     if (result >= 0) result = avcodec_send_frame(encoder, frame);
     if (result >= 0) result = avcodec_send_frame(encoder, NULL);
     if (result >= 0) result = avcodec_receive_packet(encoder, packet);
+    av_freep(&encoder->chroma_intra_matrix);                     /* which versions before 6 do not free */
     avcodec_free_context(&encoder);
     if (result >= 0 && av_packet_make_writable(packet) < 0) result = AVERROR(ENOMEM);
     if (result < 0) return pack_av_reason("cannot be encoded", result);
