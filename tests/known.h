@@ -2,6 +2,7 @@
  * memory. Include after benzina.c and test.h. */
 #ifndef BENZINA_TEST_KNOWN_H
 #define BENZINA_TEST_KNOWN_H
+#include <stdatomic.h>
 #ifndef BENZINA_NO_AVCODEC
 #include <libavcodec/avcodec.h>
 #include <libavutil/md5.h>
@@ -136,18 +137,17 @@ static void facts_load(void)
         }
 }
 
-/* ---- A host that counts ---- */
+/* ---- A host that counts, in several threads at once ---- */
 
-typedef struct counter { long long blocks, bytes, calls, wrong_sizes, fail_at; size_t largest; } counter;
+typedef struct counter { _Atomic long long blocks, bytes, calls, wrong_sizes, fail_at, largest; } counter;
 
 static void *counter_alloc(void *user, size_t size, size_t align)
 {
     counter *c = user;
     uint8_t *p;
-    c->calls++;
-    if (size > c->largest)
-        c->largest = size;
-    if (c->fail_at && c->calls >= c->fail_at)
+    long long call = ++c->calls, largest = c->largest;
+    while ((long long)size > largest && !atomic_compare_exchange_weak(&c->largest, &largest, (long long)size)) { }
+    if (c->fail_at && call >= c->fail_at)
         return NULL;
     if (size == 0 || align > 64 || (align & (align - 1)))
         c->wrong_sizes++;
@@ -176,7 +176,7 @@ static bzna_context *context_of(counter *c)
 {
     bzna_context_config config;
     bzna_context *context = NULL;
-    memset(c, 0, sizeof *c);
+    *c = (counter){ 0 };
     bzna_context_config_init(&config, sizeof config);
     config.allocator.user = c;
     config.allocator.alloc = counter_alloc;
