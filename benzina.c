@@ -13207,7 +13207,7 @@ struct bzna_decoder {
 
 #ifndef BENZINA_NO_CUDA
 
-enum { BZI_CUDA_NO_MEMORY = 2 };
+enum { BZI_CUDA_NO_MEMORY = 2, BZI_CUDA_NO_DEVICE = 100 };
 
 /* The drivers 465, and no others, say CUDA 11.3 (470, from its first release for Linux on, says 11.4). With them,
  * decoders that work at the same time on streams of their own overwrite memory; NVIDIA mended that in 470.21. */
@@ -13374,10 +13374,12 @@ static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
         return bzi_cuda_fail_forked(err);
     if ((status = bzi_cuda_load(cu, err)) != BZNA_OK)
         return status;
-    if ((result = cu->init(0)) != CUDA_SUCCESS || (result = cu->device_count(count)) != CUDA_SUCCESS)
+    if ((result = cu->init(0)) == CUDA_SUCCESS && (result = cu->device_count(count)) == CUDA_SUCCESS && *count < 1)
+        result = (CUresult)BZI_CUDA_NO_DEVICE;
+    if (result != CUDA_SUCCESS)
         return bzi_cuda_fail(cu, result, "cuInit", err);
     atomic_store(&started, bzi_os_process());
-    return *count > 0 ? BZNA_OK : BZI_FAIL(err, BZNA_E_DEVICE, "the NVIDIA driver sees no device");
+    return BZNA_OK;
 }
 
 /* The device of the CUDA context that is current on the calling thread, else the first one. Programs with one process
@@ -14141,21 +14143,6 @@ static cudaVideoSurfaceFormat bzi_nvdec_format_surface(const bzi_nvdec_format *f
 
 static cudaVideoCodec bzi_nvdec_codec(uint32_t codec) { return (cudaVideoCodec)bzi_codec_find(codec)->nv_id; }
 
-/* What NVIDIA's parser would say of such frames, for decoders that are made before it has seen any. */
-static CUVIDEOFORMAT bzi_nvdec_expect(const bzi_nvdec_format *format, uint32_t width, uint32_t height,
-                                      uint32_t surfaces)
-{
-    CUVIDEOFORMAT parsed;
-    memset(&parsed, 0, sizeof parsed);
-    parsed.codec = bzi_nvdec_codec(format->codec);
-    parsed.chroma_format = (cudaVideoChromaFormat)format->chroma;
-    parsed.bit_depth_luma_minus8 = (unsigned char)(format->depth - 8);
-    parsed.coded_width = width;
-    parsed.coded_height = height;
-    parsed.min_num_decode_surfaces = (unsigned char)surfaces;
-    return parsed;
-}
-
 /* --- A decoder --- */
 
 static void bzi_nvdec_destroy(bzi_device *device, bzi_nvdec *decoder)
@@ -14410,10 +14397,8 @@ static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *d
 {
     if (bzi_nvdec_serves(decoder, want, parsed))
         return BZI_NVDEC_OK;
-    if (decoder->busy) {
-        BZI_FAIL(err, BZNA_E_CODEC, "NVIDIA's parser sees different frames in streams of one frame size");
-        return BZI_NVDEC_REFUSED;
-    }
+    if (decoder->busy)                                      /* with streams for which the parser asks for less */
+        return BZI_NVDEC_BUSY;
     if (bzi_nvdec_agree(want, parsed, err) != BZNA_OK)
         return BZI_NVDEC_REFUSED;
     if (bzi_nvdec_reconfigure(cache->device, decoder, want, parsed)) {
@@ -14469,7 +14454,10 @@ static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bz
  * again. */
 static void bzi_nvdec_cache_copy(bzi_nvdec_cache *cache, const bzi_nvdec *from)
 {
-    const CUVIDEOFORMAT parsed = bzi_nvdec_expect(&from->format, from->width, from->height, from->surfaces);
+    const CUVIDEOFORMAT parsed = {
+        .codec = bzi_nvdec_codec(from->format.codec), .chroma_format = (cudaVideoChromaFormat)from->format.chroma,
+        .bit_depth_luma_minus8 = (unsigned char)(from->format.depth - 8), .coded_width = from->width,
+        .coded_height = from->height, .min_num_decode_surfaces = (unsigned char)from->surfaces };
     bzi_nvdec *made;
     bzna_error ignored;
     if (bzi_nvdec_cache_acquire(cache, &from->format, &parsed, &made, &ignored) == BZI_NVDEC_OK)
@@ -14523,6 +14511,8 @@ typedef struct bzi_submission {
     bzi_session     *session;
     bzi_nvdec_format       want;
     bzi_flight       flight;
+    uint32_t         only_decoder;    /* one is made for such pictures, and this one is not decoded */
+    uint32_t         larger;          /* it is made for frames that are so many pixels wider and higher */
     uint32_t         queued;          /* the decoder has the picture */
     bzi_nvdec_result result;          /* of the callbacks */
     bzna_error      *err;
@@ -14609,12 +14599,14 @@ static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
 {
     bzi_parser *parser = user;
     bzi_submission *s = parser->submission;
-    parser->parsed = *format;
+    CUVIDEOFORMAT asked = parser->parsed = *format;
     if (!s || s->result != BZI_NVDEC_OK)
         return 0;
     if (s->queued)                                          /* the picture's decoder stays as it is */
         return (int)bzi_nvdec_surfaces(s->session->device, format);
-    s->result = bzi_nvdec_cache_acquire(&s->session->decoders, &s->want, format, &s->flight.decoder, s->err);
+    asked.coded_width += s->larger;
+    asked.coded_height += s->larger;
+    s->result = bzi_nvdec_cache_acquire(&s->session->decoders, &s->want, &asked, &s->flight.decoder, s->err);
     return s->result == BZI_NVDEC_OK ? (int)bzi_nvdec_surfaces(s->session->device, format) : 0;
 }
 
@@ -14659,7 +14651,8 @@ static int CUDAAPI bzi_parser_on_picture(void *user, CUVIDPICPARAMS *parameters)
     bzi_parser *parser = user;
     bzi_submission *s = parser->submission;
     if (s && s->result == BZI_NVDEC_OK && !s->queued) {
-        s->result = bzi_submission_decode(s, &parser->parsed, parameters);
+        if (!s->only_decoder)
+            s->result = bzi_submission_decode(s, &parser->parsed, parameters);
         s->queued = s->result == BZI_NVDEC_OK;
     }
     return s && s->queued;
@@ -14762,39 +14755,57 @@ static bzna_status bzi_session_stream(bzi_session *session, const bzna_image *im
     return bzi_image_stream(image, session->bytes.data, *size, size, err);
 }
 
+/* Gives a picture to a parser, whose callbacks find its decoder, and submit it there. */
+static bzi_nvdec_result bzi_session_offer(bzi_session *session, const bzna_image *image, const bzi_format *sps,
+                                          bzi_submission *submission, bzna_error *err)
+{
+    bzi_parser *parser = NULL;
+    uint64_t size;
+    bzi_nvdec_result result;
+    submission->session = session;
+    submission->want = bzi_nvdec_format_of(image->codec, sps);
+    submission->want.width += submission->larger;
+    submission->want.height += submission->larger;
+    submission->err = err;
+    /* Looked for again in the sequence callback: to be busy there would cost the parser, which has then seen the
+     * picture. */
+    submission->flight.decoder = bzi_nvdec_cache_find(&session->decoders, &submission->want);
+    if (!submission->flight.decoder)
+        return BZI_NVDEC_BUSY;
+    if (bzi_session_stream(session, image, &size, err) != BZNA_OK ||
+        bzi_session_find_parser(session, image, submission, &parser, err) != BZNA_OK)
+        return bzi_session_fall_back(session, err);
+    if ((result = bzi_session_parse(session, parser, size, submission)) != BZI_NVDEC_OK)
+        bzi_session_drop_parser(session, parser);
+    return result == BZI_NVDEC_FAILED ? bzi_session_fall_back(session, err) : result;
+}
+
 /* Queues a picture that bzi_session_accepts. picture, sps: what the image says of itself. */
 static bzi_nvdec_result bzi_session_submit(bzi_session *session, const bzna_image *image, const bzna_picture *picture,
                                            const bzi_format *sps, void *tag, bzna_error *err)
 {
-    bzi_submission submission;
-    bzi_flight *flight = &submission.flight;
-    bzi_parser *parser = NULL;
-    uint64_t size;
-    bzi_nvdec_result result;
-    memset(&submission, 0, sizeof submission);
-    submission.session = session;
-    submission.want = bzi_nvdec_format_of(image->codec, sps);
-    submission.err = err;
-    /* Looked for again in the sequence callback: to be busy there would cost the parser, which has then seen the
-     * picture. */
-    flight->decoder = bzi_nvdec_cache_find(&session->decoders, &submission.want);
-    if (session->pending_count == session->device->desc.session_depth || !flight->decoder)
-        return BZI_NVDEC_BUSY;
-    flight->tag = tag;
-    flight->picture = *picture;
-    flight->window_x = sps->window[0];
-    flight->window_y = sps->window[2];
-    flight->semi_planar = sps->chroma_format != 3;
-    if (bzi_session_stream(session, image, &size, err) != BZNA_OK ||
-        bzi_session_find_parser(session, image, &submission, &parser, err) != BZNA_OK)
-        return bzi_session_fall_back(session, err);
-    if ((result = bzi_session_parse(session, parser, size, &submission)) != BZI_NVDEC_OK) {
-        bzi_session_drop_parser(session, parser);
-        return result == BZI_NVDEC_FAILED ? bzi_session_fall_back(session, err) : result;
-    }
+    bzi_submission submission = { .flight = { .tag = tag, .picture = *picture, .window_x = sps->window[0],
+                                              .window_y = sps->window[2],
+                                              .semi_planar = sps->chroma_format != 3 } };
+    const bzi_flight *flight = &submission.flight;
+    bzi_nvdec_result result = BZI_NVDEC_BUSY;
+    if (session->pending_count == session->device->desc.session_depth ||
+        (result = bzi_session_offer(session, image, sps, &submission, err)) != BZI_NVDEC_OK)
+        return result;
     bzi_nvdec_cache_use(&session->decoders, flight->decoder, flight->surface);
     session->pending[(session->pending_first + session->pending_count++) % BZI_LIMIT_SESSION_DEPTH] = *flight;
     return BZI_NVDEC_OK;
+}
+
+/* Makes the decoder of such pictures, or of some that are so much larger, with what NVIDIA's parser asks for. */
+static bzi_nvdec_result bzi_session_prepare(bzi_session *session, const bzna_image *image, const bzi_format *sps,
+                                            uint32_t larger, bzna_error *err)
+{
+    bzi_submission submission = { .only_decoder = 1, .larger = larger };
+    const bzi_nvdec_result result = bzi_session_offer(session, image, sps, &submission, err);
+    if (result == BZI_NVDEC_OK)
+        submission.flight.decoder->used = ++session->decoders.clock;
+    return result;
 }
 
 /* Where the planes lie in a mapped surface, which has an even number of rows whatever the frame has. */
@@ -15263,8 +15274,6 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
         }
         if (result != BZI_NVDEC_OK && result != BZI_NVDEC_BUSY)
             return err->status;
-        if (!session->pending_count)
-            return BZI_FAIL(err, BZNA_E_DEVICE, "no surface comes free");
         status = bzi_check_map(check, mapped, err);
         if (session->mapped_count == session->device->desc.session_mapped || !session->pending_count)
             bzi_session_unmap_all(session);
@@ -15303,18 +15312,13 @@ static bzna_status bzi_check_near(bzi_check *check, uint32_t round, bzna_error *
 static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
 {
     bzi_device *device = check->session->device;
-    bzi_nvdec_format larger = check->want;
-    CUVIDEOFORMAT parsed;
-    bzi_nvdec *decoder;
+    bzi_nvdec *decoder = &check->session->decoders.decoders[0];
     size_t before = 0, after = 0, total;
     const int is_first = atomic_load(&device->decoders_made) == 0;
-    larger.width += 64;
-    larger.height += 64;
-    parsed = bzi_nvdec_expect(&larger, larger.width, larger.height, 0);
     check->session->decoders.target = 1;
     if (is_first)
         device->cu.memory_info(&before, &total);
-    if (bzi_nvdec_cache_acquire(&check->session->decoders, &larger, &parsed, &decoder, err) != BZI_NVDEC_OK)
+    if (bzi_session_prepare(check->session, &check->images[0], &check->format, 64, err) != BZI_NVDEC_OK)
         return err->status;
     if (is_first && device->cu.memory_info(&after, &total) == CUDA_SUCCESS && before > after + decoder->bytes) {
         uint64_t extra = bzi_min(before - after - decoder->bytes, BZI_CHECK_MAX_EXTRA);
@@ -15394,12 +15398,12 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
 /* Checks a kind; check->images[0].data NULL: with built-in pictures alone. What cannot be checked is skipped. */
 static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
 {
-    const char *skip = "NVDEC does not say when AV1 is decoded";
+    const char *skip = "there is no other decoder to compare with";
     bzna_status status = BZNA_E_UNSUPPORTED;
     check->rounds = 2 * bzi_nvdec_chosen(check->session->device);
-    if (!BZI_SOFTWARE && check->want.codec == BZNA_CODEC_JPEG) {
-        skip = "there is no other decoder of JPEG to compare with";
-    } else if (check->want.codec != BZNA_CODEC_AV1 || check->session->device->checks == BZI_CHECKS_ALL) {
+    if (check->want.codec == BZNA_CODEC_AV1 && check->session->device->checks != BZI_CHECKS_ALL) {
+        skip = "NVDEC does not say when AV1 is decoded";
+    } else if (BZI_SOFTWARE || check->want.codec != BZNA_CODEC_JPEG) {
         if (bzi_check_use_built_in(check))
             return bzi_check_run(check, err);
         if (!check->images[0].data)
@@ -15410,7 +15414,6 @@ static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
         status = bzi_check_sum_of(check->session, &check->images[0], &check->format, &check->picture, &check->sums[0],
                                   err);
         check->sums[1] = check->sums[0];
-        skip = "there is no libavcodec to compare with";
     }
     if (status != BZNA_E_UNSUPPORTED)
         return status == BZNA_OK ? bzi_check_run(check, err) : status;
@@ -15583,6 +15586,14 @@ typedef struct bzi_lane {
     bzna_error        error;          /* status < 0: of a launch since the last flush */
 } bzi_lane;
 
+/* A picture like those to come, for which the first session makes its decoder before any of them is read. */
+typedef struct bzi_example {
+    bzna_image   image;               /* codec 0: none */
+    bzna_picture picture;
+    bzi_format   format;
+    bzi_buffer   bytes;               /* config and data of the image */
+} bzi_example;
+
 /* What waits for the device's engines, of all loaders in the order of reading. */
 typedef struct bzi_pool {
     bzi_device        *device;
@@ -15592,7 +15603,8 @@ typedef struct bzi_pool {
     uint32_t           has_mutex, has_cond, has_turns;
     bzi_mutex          mutex;
     bzi_cond           wake, turns;
-    uint32_t           turn;          /* (P) the engine that may start: those before it have their main decoder */
+    bzi_example        example;       /* immutable once turn is 1 */
+    atomic_uint        turn;          /* engines that may start: all but the last have their main decoder */
     bzi_item          *first, *last;  /* (P) */
     uint32_t           queued;        /* (P) items */
     uint32_t           idle, live, quit;      /* (P) engines that wait, that have not ended; the pool closes */
@@ -16132,6 +16144,32 @@ static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
 }
 
 /* --- The pool's queue --- */
+
+/* Lets the engines start, once. Copies the example; its codec is 0 where there is none. */
+static void bzi_pool_begin(bzi_pool *pool, const bzi_example *example)
+{
+    const bzi_memory *memory = &pool->host->memory;
+    const uint64_t config_size = example->image.config_size, data_size = example->image.data_size;
+    bzi_example copy = *example;
+    if (copy.image.codec && bzi_buffer_reserve(memory, &copy.bytes, config_size + data_size, 0)) {
+        if (config_size)
+            memcpy(copy.bytes.data, example->image.config, (size_t)config_size);
+        memcpy(copy.bytes.data + config_size, example->image.data, (size_t)data_size);
+        copy.image.config = config_size ? copy.bytes.data : NULL;
+        copy.image.data = copy.bytes.data + config_size;
+    } else {
+        copy.image.codec = 0;
+    }
+    bzi_os_lock(&pool->mutex);
+    if (pool->turn == 0) {
+        pool->turn = 1;
+        pool->example = copy;
+        memset(&copy, 0, sizeof copy);
+        bzi_os_wake_all(&pool->turns);
+    }
+    bzi_os_unlock(&pool->mutex);
+    bzi_buffer_free(memory, &copy.bytes);
+}
 
 /* Hands an item to the engines. Returns 0 when there are none left. With the loader's lock held. */
 static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
@@ -16777,6 +16815,29 @@ static void bzi_reader_hand_on(bzna_loader *loader, bzi_item *item)
     bzi_loader_to_workers(loader, item);
 }
 
+/* Lets the sessions start; their decoders are for pictures like the data set's first one, if that can be had now. */
+static void bzi_reader_begin_pool(bzna_loader *loader)
+{
+    const bzi_part *part = &loader->dataset->parts[0];
+    bzi_example example;
+    bzi_image image;
+    bzi_look look;
+    bzna_error ignored;
+    int looked;
+    memset(&example, 0, sizeof example);
+    if (loader->pool->turn)
+        return;
+    looked = bzi_look_begin(&look, part->container, part->first, 1, &ignored) == BZNA_OK;
+    if (looked && !bzi_container_image(part->container, &look.reading.sample, &loader->picks[0], &look.scratch, &image,
+                                       &ignored) &&
+        !bzi_picture_describe(&image, loader->host->max_edge_px, &example.format, &example.picture, &ignored) &&
+        (image.coded.codec != BZNA_CODEC_JPEG || bzi_loader_is_nvdec_jpeg(loader, BZNA_CODEC_JPEG, &example.format)))
+        example.image = image.coded;
+    bzi_pool_begin(loader->pool, &example);
+    if (looked)
+        bzi_look_end(&look);
+}
+
 static void *bzi_reader_run(void *argument)
 {
     bzi_reader *reader = argument;
@@ -16785,6 +16846,8 @@ static void *bzi_reader_run(void *argument)
     bzna_error err;
     bzi_item *item;
     int entered = loader->device && bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
+    if (loader->pool && reader == loader->readers)
+        bzi_reader_begin_pool(loader);
     bzi_os_lock(&loader->mutex);
     if (loader->device && !entered)
         bzi_loader_break(loader, &err);
@@ -17720,15 +17783,15 @@ static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
 /* --- The first decoders --- */
 
 /* Engines start one after the other, since a driver that binds a decoder to one engine of the hardware for good does so
- * in the order of creation. The first one has its main decoder with its first sample, whose parser says what is asked
- * of it; the others make the same one at once, before their samples come, and none makes another one before that. Where
- * a sample made none, as when software decodes it, the next engine's sample may. Returns 0 when the pool closes. */
+ * in the order of creation. The first one makes its main decoder for the example, as NVIDIA's parser sees it; the others
+ * make the same one, and none makes another one before all have theirs. Where there is no example, or none could be
+ * made for it, a session's first sample is the next one's example. Returns 0 when the pool closes. */
 static int bzi_engine_await_turn(bzi_engine *engine)
 {
     bzi_pool *pool = engine->pool;
     const uint32_t number = engine->lane.number;
     bzi_os_lock(&pool->mutex);
-    while (pool->turn != number && !pool->quit)
+    while (pool->turn <= number && !pool->quit)
         bzi_os_wait(&pool->turns, &pool->mutex);
     engine->has_turn = !pool->quit;
     if (number && engine->has_turn)
@@ -17741,7 +17804,7 @@ static void bzi_engine_pass_turn(bzi_engine *engine)
 {
     bzi_pool *pool = engine->pool;
     for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS && !engine->main.handle; i++)
-        if (engine->session.decoders.decoders[i].used)      /* by a sample */
+        if (engine->session.decoders.decoders[i].used)      /* not by the self-check alone */
             engine->main = engine->session.decoders.decoders[i];
     engine->has_turn = 0;
     bzi_os_lock(&pool->mutex);
@@ -17750,14 +17813,23 @@ static void bzi_engine_pass_turn(bzi_engine *engine)
     bzi_os_unlock(&pool->mutex);
 }
 
-/* Makes the main decoder, if it is known. */
+/* Makes the main decoder, if it is known. What fails here, samples will fail with, and say so. */
 static void bzi_engine_prepare(bzi_engine *engine)
 {
-    if (!engine->main.handle)
-        return;
-    if (!atomic_load(&engine->pool->device->stuck))
-        bzi_nvdec_cache_copy(&engine->session.decoders, &engine->main);
-    bzi_engine_pass_turn(engine);
+    const bzi_example *example = &engine->pool->example;
+    const bzi_nvdec_format want = bzi_nvdec_format_of(example->image.codec, &example->format);
+    bzi_session *session = &engine->session;
+    int made = engine->main.handle != NULL;
+    bzna_error err;
+    if (made && !atomic_load(&engine->pool->device->stuck))
+        bzi_nvdec_cache_copy(&session->decoders, &engine->main);
+    else if (!engine->lane.number && want.codec)
+        made = bzi_session_accepts(session, want.codec, &example->format, &err) == BZI_NVDEC_OK &&
+               bzi_check_kind(session, &want, &example->image, &example->format, &example->picture, &err) ==
+               BZI_NVDEC_OK &&
+               bzi_session_prepare(session, &example->image, &example->format, 0, &err) == BZI_NVDEC_OK;
+    if (made)
+        bzi_engine_pass_turn(engine);
 }
 
 /* Before a decoder of another kind or size is made: until all engines have their main one. */
@@ -17770,7 +17842,7 @@ static void bzi_engine_settle(bzi_engine *engine, const bzi_nvdec_format *want)
     while (bzi_engine_busy(engine))
         bzi_engine_advance(engine);
     bzi_os_lock(&pool->mutex);
-    while (pool->turn < pool->count)
+    while (pool->turn <= pool->count)
         bzi_os_wait(&pool->turns, &pool->mutex);
     bzi_os_unlock(&pool->mutex);
     engine->settled = 1;
@@ -17918,6 +17990,7 @@ static void bzi_pool_close(bzi_pool *pool)
         bzi_os_cond_free(&pool->turns);
     if (pool->has_mutex && !foreign)
         bzi_os_mutex_free(&pool->mutex);
+    bzi_buffer_free(&memory, &pool->example.bytes);
     bzi_release(&memory, pool->engines, pool->count, sizeof *pool->engines);
     bzi_release(&memory, pool, 1, sizeof *pool);
 }

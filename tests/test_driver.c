@@ -7,6 +7,8 @@
 #  define _FILE_OFFSET_BITS 64
 #endif
 #include <dlfcn.h>
+#include <errno.h>
+#include <pthread.h>
 #include <string.h>
 
 /* Libraries and symbols that the library under test does not find. */
@@ -25,11 +27,23 @@ __attribute__((unused)) static void *find_symbol(void *library, const char *name
     return missing_symbol && !strcmp(name, missing_symbol) ? NULL : dlsym(library, name);
 }
 
+/* So many threads and locks can be had, the next one cannot; 0: all. */
+static int threads_left, locks_left;
+
+__attribute__((unused)) static int is_last(int *left) { return *left && --*left == 0; }
+
 #define dlopen(name, flags) find_library(name, flags)
 #define dlsym(library, name) find_symbol(library, name)
+#define pthread_create(thread, with, run, argument) \
+    (is_last(&threads_left) ? EAGAIN : pthread_create(thread, with, run, argument))
+#define pthread_mutex_init(mutex, with) (is_last(&locks_left) ? EAGAIN : pthread_mutex_init(mutex, with))
+#define pthread_cond_init(cond, with) (is_last(&locks_left) ? EAGAIN : pthread_cond_init(cond, with))
 #include "../benzina.c"
 #undef dlopen
 #undef dlsym
+#undef pthread_create
+#undef pthread_mutex_init
+#undef pthread_cond_init
 #include "test.h"
 
 #if defined(BENZINA_NO_CUDA) || defined(BENZINA_NO_AVCODEC)
@@ -51,6 +65,7 @@ static const char *const cuda_names[] = { BZI_CUDA_SYMBOLS(NAME_OF) }, *const nv
 static void finish(void)
 {
     missing_library[0] = missing_library[1] = missing_symbol = NULL;
+    threads_left = locks_left = 0;
     fake_finish();
 }
 
@@ -339,7 +354,8 @@ TEST(without_a_driver_auto_works_on_the_cpu_and_a_device_by_number_is_refused)
     config.log_user = &m;
     config.log_level = BZNA_LOG_INFO;
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_OK);
-    check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_SOFTWARE, on_cpu, "libcuda.so.1");
+    check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_SOFTWARE, on_cpu,
+                "libcuda.so.1 was not found: there is no NVIDIA driver here");
     check_works(context, BZNA_DECODER_SOFTWARE, on_cpu, BZNA_DECODER_SOFTWARE, on_cpu, NULL);
     check_refused(context, BZNA_DECODER_NVDEC, on_cpu, BZNA_E_DEVICE, "libcuda.so.1");
     check_refused(context, BZNA_DECODER_SOFTWARE, on_cuda(0), BZNA_E_DEVICE, "libcuda.so.1");
@@ -374,9 +390,8 @@ TEST(without_libnvcuvid_the_device_is_usable_and_says_which_capability_container
     CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK_EQ(info.video, BZNA_E_DEVICE);
     CHECK_EQ(info.engines, 0);
-    CHECK_CONTAINS(info.message, "libnvcuvid.so.1");
-    CHECK_CONTAINS(info.message, "NVIDIA_DRIVER_CAPABILITIES");
-    CHECK_CONTAINS(info.message, "video");
+    CHECK_STR(info.message, "libnvcuvid.so.1 was not found: the driver's video part is not installed "
+                            "(in a container: set NVIDIA_DRIVER_CAPABILITIES=compute,video)");
     CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
     CHECK_CONTAINS(e.message, "NVIDIA_DRIVER_CAPABILITIES");
     check_refused(context, BZNA_DECODER_NVDEC, on_cuda(0), BZNA_E_DEVICE, "NVIDIA_DRIVER_CAPABILITIES");
@@ -427,7 +442,8 @@ TEST(a_driver_that_cannot_start_leaves_auto_on_the_cpu)
         control->devices = 0;
         CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
         CHECK_EQ(bzna_device_count(&count, &e), BZNA_E_DEVICE);
-        check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_SOFTWARE, on_cpu, NULL);
+        check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_SOFTWARE, on_cpu,
+                    "no NVDEC: cuInit: CUDA_ERROR_NO_DEVICE (100)");
         bzna_context_close(context);
         finish();
     }
@@ -438,7 +454,7 @@ TEST(a_driver_that_cannot_start_leaves_auto_on_the_cpu)
         control->capability_major = 5;
         control->capability_minor = 2;
         CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
-        CHECK_CONTAINS(e.message, "5.2");
+        CHECK_CONTAINS(e.message, "Fake GPU has compute capability 5.2: 6.0 is needed");
         check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_SOFTWARE, on_cpu, "5.2");
         bzna_context_close(context);
         finish();
@@ -457,7 +473,7 @@ TEST(nothing_of_the_driver_is_touched_before_it_is_needed)
     bzna_context_close(context);
     context = context_of(on_cpu);
     check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_SOFTWARE, on_cpu, NULL);
-    check_refused(context, BZNA_DECODER_NVDEC, on_auto, BZNA_E_DEVICE, "BZNA_DEVICE_CPU");
+    check_refused(context, BZNA_DECODER_NVDEC, on_auto, BZNA_E_DEVICE, "context_config.device is BZNA_DEVICE_CPU");
     check_refused(context, BZNA_DECODER_AUTO, on_cuda(0), BZNA_E_DEVICE, "BZNA_DEVICE_CPU");
     bzna_context_close(context);
     CHECK_EQ(control->calls[FAKE_cuInit], 0);
@@ -583,6 +599,53 @@ static void *ask(void *argument)
     return NULL;
 }
 
+/* Each lock, then each thread, that a loader needs is the one that cannot be had, until there are enough for all. */
+TEST(a_thread_or_a_lock_that_cannot_be_had_is_said_and_leaves_nothing)
+{
+    int met = 0;
+    BEGIN;
+    for (int of_locks = 0; of_locks < 2; of_locks++) {
+        bzna_status status = BZNA_E_THREAD;
+        for (int at = 1; at < 200 && status == BZNA_E_THREAD; at++) {
+            bzna_context *context = context_of(on_auto);
+            bzna_loader_config c = config_of(BZNA_DECODER_NVDEC, on_cuda(0));
+            bzna_dataset *dataset = NULL;
+            bzna_loader *loader = NULL;
+            bzna_error e = no_error();
+            require(bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &dataset, NULL), "mini_h265.bzna");
+            *(of_locks ? &locks_left : &threads_left) = at;
+            status = bzna_loader_open(context, dataset, &c, &loader, &e);
+            if (status != BZNA_OK) {
+                CHECK_EQ(status, BZNA_E_THREAD);
+                CHECK(!loader && (strstr(e.message, "cannot make a lock") || strstr(e.message, "cannot start")));
+                met += strstr(e.message, "context_config.sessions: cannot start session 1 of 3: ") != NULL;
+            }
+            bzna_loader_close(loader);
+            bzna_dataset_close(dataset);
+            bzna_context_close(context);
+            finish();
+        }
+        CHECK_EQ(status, BZNA_OK);
+    }
+    CHECK_EQ(met, 1);
+}
+
+/* Its code is there still. */
+TEST(an_error_that_the_driver_has_no_name_for_is_called_unknown)
+{
+    bzna_context *context;
+    bzna_device_info info;
+    bzna_error e = no_error();
+    BEGIN;
+    context = context_of(on_auto);
+    fake->fail("cuDeviceTotalMem_v2", 1, 12345, 1);
+    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
+    CHECK_STR(e.message, "asking the device what it is: unknown error (12345)");
+    CHECK_EQ(e.native_code, 12345);
+    bzna_context_close(context);
+    finish();
+}
+
 TEST(many_threads_may_ask_a_context_first_and_make_one_device)
 {
     BEGIN;
@@ -635,8 +698,10 @@ TEST(a_driver_that_corrupts_memory_is_not_asked_to_decode_and_the_message_says_w
 TEST(why_the_kernel_could_not_be_compiled_is_said_in_words)
 {
     static const struct { int code; const char *words; } ways[] = {
-        { 221, "libnvidia-ptxjitcompiler.so.1" }, { 222, "driver is too old" },
-        { 223, "CUDA_DISABLE_PTX_JIT" }, { 304, "CUDA_CACHE_PATH" },
+        { 221, "libnvidia-ptxjitcompiler.so.1 was not found; it is a part of the driver" },
+        { 222, "the driver is too old for this kernel" },
+        { 223, "unset CUDA_DISABLE_PTX_JIT: the driver must compile the kernel" },
+        { 304, "can ~/.nv/ComputeCache, or CUDA_CACHE_PATH, be written to?" },
     };
     BEGIN;
     for (size_t i = 0; i < COUNT(ways); i++) {
@@ -710,7 +775,7 @@ TEST(a_device_that_is_not_there_is_refused_with_the_number_that_there_are)
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_E_DEVICE);
     CHECK(!context);
     CHECK_CONTAINS(e.message, "context_config.device");
-    CHECK_CONTAINS(e.message, "sees 2");
+    CHECK_CONTAINS(e.message, "there is no CUDA device 2; the driver sees 2");
     config.device = on_cuda(INT32_MAX);
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_E_DEVICE);
     finish();
@@ -806,6 +871,7 @@ TEST(auto_takes_the_device_that_is_current_on_the_thread_and_contexts_of_users_m
     config.device = on_cuda(2);
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(e.message, "context_config.cuda_context");
+    CHECK_CONTAINS(e.message, "the context is of device 1, but device 2 was asked for");
     config.device.kind = BZNA_DEVICE_CPU;
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_E_ARGUMENT);
     CHECK_EQ(destroy(mine), 0);
@@ -885,6 +951,84 @@ TEST(a_query_of_caps_that_fails_is_told_and_tried_again)
     finish();
 }
 
+/* ---- Messages ---------------------------------------------------------------------------------------------------- */
+
+/* Whether three words in a row of a message stand between quotes in a test, or it has not as many besides what printf
+ * fills in. */
+static int is_looked_for(const char *message, const char *tests)
+{
+    int runs = 0;
+    for (const char *at = message; *at; at++) {
+        char words[256];
+        size_t n = 0, spaces = 0;
+        if (at > message && at[-1] != ' ')
+            continue;
+        while (at[n] && at[n] != '%' && (at[n] != ' ' || ++spaces < 3) && n + 1 < sizeof words) {
+            words[n] = at[n];
+            n++;
+        }
+        words[n] = 0;
+        if (spaces < 2 || strlen(words) < 10)
+            continue;
+        runs++;
+        for (const char *found = tests; (found = strstr(found, words)) != NULL; found++) {
+            int quotes = 0;
+            for (const char *before = found; before > tests && before[-1] != '\n'; before--)
+                quotes += before[-1] == '"' || before[-1] == '\'';
+            if (quotes % 2)
+                return 1;
+        }
+    }
+    return !runs;
+}
+
+static char *text_of(const char *path, char *before)
+{
+    const size_t had = before ? strlen(before) : 0;
+    FILE *file = fopen(path, "rb");
+    char *text = realloc(before, had + (2u << 20));
+    require(file && text ? BZNA_OK : BZNA_E_IO, path);
+    text[had + fread(text + had, 1, (2u << 20) - 1, file)] = 0;
+    fclose(file);
+    return text;
+}
+
+/* The rooms of the driver, of NVDEC and of the engines: the strings of their source, neighbors joined; but names of what
+ * there was no memory for. */
+TEST(every_message_of_the_gpu_path_is_looked_for_by_a_test)
+{
+    static const char *const rooms[][2] = { { "/* ==== 45. CUDA: the driver", "/* ==== 51. " },
+                                            { "/* ==== 58. Decode stages: engines", "/* ==== 60. " } };
+    char *tests = text_of("tests/test_build.sh", text_of("tests/test_sessions.c", text_of("tests/test_driver.c", NULL)));
+    char *library = text_of("benzina.c", NULL), message[1024];
+    int count = 0;
+    for (size_t i = 0; i < COUNT(rooms); i++) {
+        const char *at = strstr(library, rooms[i][0]), *end = strstr(library, rooms[i][1]);
+        REQUIRE(at && end && at < end);
+        for (size_t n = 0, named = 0; at < end; at++) {
+            if (at[0] == '/' && at[1] == '*') {
+                at = strstr(at, "*/") + 1;
+            } else if (*at == '"') {
+                named = !n && !strncmp(at - 21, "bzi_fail_memory(err, ", 21);
+                for (at++; *at != '"'; at++)
+                    if (n + 1 < sizeof message && (*at != '\\' || *++at))
+                        message[n++] = *at;
+            } else if (n && !strchr(" \n", *at)) {
+                message[n] = 0;
+                n = 0;
+                count++;
+                if (!named && !is_looked_for(message, tests)) {
+                    test_failures++;
+                    printf("  no test looks for: %s\n", message);
+                }
+            }
+        }
+    }
+    CHECK(count > 100);
+    free(library);
+    free(tests);
+}
+
 TEST_MAIN(RUN(a_library_that_truly_lacks_a_symbol_is_named_with_it) fake_setup();
     RUN(each_symbol_of_libcuda_that_is_missing_is_named)
     RUN(each_symbol_of_libnvcuvid_that_is_missing_is_named_and_costs_only_nvdec)
@@ -895,6 +1039,8 @@ TEST_MAIN(RUN(a_library_that_truly_lacks_a_symbol_is_named_with_it) fake_setup()
     RUN(nothing_of_the_driver_is_touched_before_it_is_needed)
     RUN(whatever_fails_when_the_device_is_opened_is_told_and_leaves_nothing)
     RUN(without_host_memory_the_device_is_not_opened_and_may_be_later)
+    RUN(a_thread_or_a_lock_that_cannot_be_had_is_said_and_leaves_nothing)
+    RUN(an_error_that_the_driver_has_no_name_for_is_called_unknown)
     RUN(many_threads_may_ask_a_context_first_and_make_one_device)
     RUN(a_driver_that_corrupts_memory_is_not_asked_to_decode_and_the_message_says_what_to_do)
     RUN(why_the_kernel_could_not_be_compiled_is_said_in_words)
@@ -904,6 +1050,7 @@ TEST_MAIN(RUN(a_library_that_truly_lacks_a_symbol_is_named_with_it) fake_setup()
     RUN(batches_lie_on_the_contexts_device_and_no_other)
     RUN(auto_takes_the_device_that_is_current_on_the_thread_and_contexts_of_users_must_be_of_the_device)
     RUN(codecs_are_what_the_caps_say_and_are_asked_for_once)
+    RUN(every_message_of_the_gpu_path_is_looked_for_by_a_test)
     RUN(a_query_of_caps_that_fails_is_told_and_tried_again)
 )
 #endif

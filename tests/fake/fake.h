@@ -110,7 +110,8 @@ typedef struct fake_control {
     fake_number wrong_surface, wrong_intra, wrong_index, wrong_size, wrong_kernel, stuck;
     fake_number jpeg_error;                 /* is added to every other luma sample of a JPEG [0] */
     fake_number no_status;                  /* 1: cuvidGetDecodeStatus says Invalid of all pictures [0] */
-    /* Of the parser: 1, it sees frames that are 80 wider; 2, pictures without parameter sets; 3, interlaced ones [0] */
+    /* Of the parser: 1, it sees frames that are 80 wider; 2, pictures without parameter sets; 3, interlaced ones; 4,
+     * of AV1, with film grain [0] */
     fake_number wrong_parser;
     fake_number spins;                      /* 1: contexts are another library's, in which waiting calls spin [0] */
     fake_number lazy_streams; /* 1: work in a stream begins only when somebody waits for it, or asks [0] */

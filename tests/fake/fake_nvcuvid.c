@@ -1228,6 +1228,8 @@ static int call_picture(parser *p, bytes unit, unsigned *offsets, unsigned count
         pic->CodecSpecific.hevc.bit_depth_chroma_minus8 = p->format.bit_depth_chroma_minus8;
         pic->CodecSpecific.hevc.IrapPicFlag = pic->CodecSpecific.hevc.IdrPicFlag = (unsigned char)pic->intra_pic_flag;
     }
+    if (p->codec == FAKE_AV1)
+        pic->CodecSpecific.av1.apply_grain = FAKE_GET(control->wrong_parser) == 4;
     p->next = (p->next + 1) % p->surfaces;
     parser_named = pic->CurrPicIdx;
     if (p->params.pfnDecodePicture)
