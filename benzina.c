@@ -13023,10 +13023,54 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 
 
 /* ==== 44. Software decode: HEIF ======================================================================================
- * Calls: rooms 2, 4-5, 13-14, 16, 41, 43. Grids, and items that lie in pieces. Of a grid, the tiles that are wanted are
- * decoded one after the other, and copied to their places in one canvas, which the warp reads as any picture. */
+ * Calls: rooms 2, 4-5, 13-14, 16, 41, 43. Grids, and items that lie in pieces. The tiles of a grid that are wanted are
+ * copied to their places in one canvas, which the warp reads as any picture. They share nothing but what is read, and
+ * each has its own part of the canvas: any threads may decode them, in any order. */
 
 #ifndef BENZINA_NO_HEIF
+
+/* The tiles of a grid that are wanted, a rectangle of them, numbered row by row. It points into the picture's bytes. */
+typedef struct bzi_tiles {
+    bzi_heif      heif;
+    bzi_heif_grid grid;
+    uint32_t      width, height;      /* of each */
+    uint32_t      column, row, columns, count;        /* the first one; how many side by side; how many */
+    bzna_picture  canvas;
+} bzi_tiles;
+
+/* A wanted tile's number in the grid. */
+static uint32_t bzi_tiles_place(const bzi_tiles *tiles, uint32_t number)
+{
+    return (tiles->row + number / tiles->columns) * tiles->grid.columns + tiles->column + number % tiles->columns;
+}
+
+/* Of the grid that a picture is, without the canvas. */
+static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi_region wanted, bzna_error *err)
+{
+    bzi_heif_grid *const grid = &tiles->grid;
+    bzi_heif_item item;
+    bzna_image coded;
+    bzi_span first;
+    uint64_t bytes = 0, size = 0;
+    if (bzi_heif_of(image, &tiles->heif, &item, err) != BZNA_OK ||
+        bzi_heif_read_grid(&tiles->heif, &item, grid, err) != BZNA_OK ||
+        bzi_heif_find_tile(&tiles->heif, grid, 0, &item, &coded, err) != BZNA_OK)
+        return err->status;
+    wanted.x1 = wanted.x1 && wanted.x1 < grid->width ? wanted.x1 : grid->width;
+    wanted.y1 = wanted.y1 && wanted.y1 < grid->height ? wanted.y1 : grid->height;
+    tiles->width = item.width;
+    tiles->height = item.height;
+    tiles->column = wanted.x0 / item.width;
+    tiles->row = wanted.y0 / item.height;
+    tiles->columns = (wanted.x1 - 1) / item.width + 1 - tiles->column;
+    tiles->count = tiles->columns * ((wanted.y1 - 1) / item.height + 1 - tiles->row);
+    for (uint32_t i = 0; i < tiles->count && bytes <= tiles->heif.file.size; i++, bytes += size) {
+        const uint32_t id = bzi_heif_tile(grid, bzi_tiles_place(tiles, i));
+        if (bzi_heif_bytes(&tiles->heif, id, &first, &size, (bzi_span){ NULL, 0 }, err) != BZNA_OK)
+            return err->status;
+    }
+    return bytes <= tiles->heif.file.size ? BZNA_OK : BZI_FAIL(err, BZNA_E_BOX, "the grid's tiles overlap in the file");
+}
 
 /* A tile's planes as they lie in the canvas: clipped at its right and lower edges. */
 static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture *tile, uint32_t x, uint32_t y,
@@ -13053,9 +13097,9 @@ static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture
     return BZNA_OK;
 }
 
-/* Memory for a canvas, as the picture says that it is. */
-static bzna_status bzi_canvas_make(bzi_software *software, uint32_t chroma_format, bzna_picture *canvas,
-                                   bzna_error *err)
+/* The canvas for the tiles, which are then to be decoded: *canvas says how large it is, and gets its planes. */
+static bzna_status bzi_software_canvas(bzi_software *software, bzi_tiles *tiles, uint32_t chroma_format,
+                                       bzna_picture *canvas, bzna_error *err)
 {
     const uint64_t bytes = canvas->depth > 8 ? 2 : 1;
     uint64_t offset[3], total = 0;
@@ -13071,6 +13115,8 @@ static bzna_status bzi_canvas_make(bzi_software *software, uint32_t chroma_forma
         return bzi_fail_memory(err, "the canvas of a grid");
     for (int i = 0; i < count; i++)
         canvas->plane[i] = software->canvas.data + offset[i];
+    tiles->canvas = *canvas;
+    software->tiles = tiles->count;
     return BZNA_OK;
 }
 
@@ -13093,63 +13139,79 @@ static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *
     alone = bzi_image_alone(coded);
     if ((status = bzi_picture_describe(&alone, software->max_edge_px, &format, picture, err)) != BZNA_OK)
         return status;
-    software->tiles++;
     return bzi_software_decode_one(software, coded, &format, bzi_picture_all(picture), picture, err);
 }
 
-/* The tiles that the wanted part of the frame touches, in their order. */
-static bzna_status bzi_heif_decode_grid(bzi_software *software, const bzi_heif *heif, const bzi_heif_item *item,
-                                        bzi_region wanted, bzna_picture *canvas, bzna_error *err)
+/* A tile, and where it lies in the canvas. */
+static bzna_status bzi_tiles_find(const bzi_tiles *tiles, uint32_t number, bzi_heif_item *item, bzna_image *coded,
+                                  uint32_t place[2], bzna_error *err)
 {
-    bzi_heif_grid grid;
-    bzi_heif_item first, tile;
-    bzna_image coded;
-    bzna_picture picture;
-    uint64_t bytes = 0;
-    if (bzi_heif_read_grid(heif, item, &grid, err) != BZNA_OK ||
-        bzi_heif_find_tile(heif, &grid, 0, &first, &coded, err) != BZNA_OK)
-        return err->status;
-    for (uint32_t i = 0; i < grid.rows * grid.columns; i++) {
-        const uint32_t x = i % grid.columns * first.width, y = i / grid.columns * first.height;
-        if (wanted.x1 && (x >= wanted.x1 || y >= wanted.y1 || x + first.width <= wanted.x0 ||
-                          y + first.height <= wanted.y0))
-            continue;
-        if (bzi_heif_find_tile(heif, &grid, i, &tile, &coded, err) != BZNA_OK)
-            return err->status;
-        if (tile.width != first.width || tile.height != first.height)
-            return BZI_FAIL(err, BZNA_E_MISMATCH, "tile %u is %ux%u, the first one is %ux%u", i, tile.width,
-                            tile.height, first.width, first.height);
-        if ((bytes += coded.data_size) > heif->file.size)
-            return BZI_FAIL(err, BZNA_E_BOX, "the grid's tiles overlap in the file");
-        if (bzi_heif_decode_item(software, heif, &tile, &coded, &picture, err) != BZNA_OK ||
-            bzi_canvas_put(canvas, &picture, x, y, err) != BZNA_OK)
-            return err->status;
-    }
-    return BZNA_OK;
+    const uint32_t at = bzi_tiles_place(tiles, number);
+    bzna_status status = bzi_heif_find_tile(&tiles->heif, &tiles->grid, at, item, coded, err);
+    place[0] = at % tiles->grid.columns * tiles->width;
+    place[1] = at / tiles->grid.columns * tiles->height;
+    if (status == BZNA_OK && (item->width != tiles->width || item->height != tiles->height))
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "tile %u is %ux%u, the first one is %ux%u", at, item->width,
+                        item->height, tiles->width, tiles->height);
+    return status;
 }
 
-/* Pre: the picture was described. */
-static bzna_status bzi_heif_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
-                                   bzi_region wanted, bzna_picture *picture, bzna_error *err)
+/* Decodes a tile, and copies it to its place. */
+static bzna_status bzi_software_tile(bzi_software *software, const bzi_tiles *tiles, uint32_t number, bzna_error *err)
+{
+    bzi_heif_item item;
+    bzna_image coded;
+    bzna_picture picture;
+    uint32_t place[2];
+    if (bzi_tiles_find(tiles, number, &item, &coded, place, err) != BZNA_OK ||
+        bzi_heif_decode_item(software, &tiles->heif, &item, &coded, &picture, err) != BZNA_OK)
+        return err->status;
+    return bzi_canvas_put(&tiles->canvas, &picture, place[0], place[1], err);
+}
+
+/* A grid, by one thread. */
+static bzna_status bzi_software_grid(bzi_software *software, const bzna_image *image, uint32_t chroma_format,
+                                     bzi_region wanted, bzna_picture *picture, bzna_error *err)
+{
+    bzi_tiles tiles;
+    bzna_status status = bzi_tiles_open(&tiles, image, wanted, err);
+    if (status == BZNA_OK)
+        status = bzi_software_canvas(software, &tiles, chroma_format, picture, err);
+    for (uint32_t i = 0; status == BZNA_OK && i < tiles.count; i++)
+        status = bzi_software_tile(software, &tiles, i, err);
+    return status;
+}
+
+/* An item that is no grid. */
+static bzna_status bzi_software_item(bzi_software *software, const bzna_image *image, bzna_picture *picture,
+                                     bzna_error *err)
 {
     bzi_heif heif;
     bzi_heif_item item;
     bzna_image coded;
     bzna_picture decoded;
-    if (bzi_heif_of(image, &heif, &item, err) != BZNA_OK)
-        return err->status;
-    if (item.type == BZI_GRID)
-        return bzi_canvas_make(software, format->chroma_format, picture, err) == BZNA_OK ?
-               bzi_heif_decode_grid(software, &heif, &item, wanted, picture, err) : err->status;
-    if (bzi_heif_coded(&heif, &item, &coded, err) != BZNA_OK ||
+    if (bzi_heif_of(image, &heif, &item, err) != BZNA_OK || bzi_heif_coded(&heif, &item, &coded, err) != BZNA_OK ||
         bzi_heif_decode_item(software, &heif, &item, &coded, &decoded, err) != BZNA_OK)
         return err->status;
-    software->tiles = 0;
     memcpy(picture->plane, decoded.plane, sizeof picture->plane);
     memcpy(picture->pitch, decoded.pitch, sizeof picture->pitch);
     memcpy(picture->step, decoded.step, sizeof picture->step);
     return BZNA_OK;
 }
+
+#else
+
+typedef struct bzi_tiles { uint32_t count; } bzi_tiles;
+
+/* No picture is a grid: these are not reached. */
+static bzna_status bzi_software_no_tiles(bzna_error *err, ...)
+{
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build does not read HEIF (BENZINA_NO_HEIF)");
+}
+
+#define bzi_tiles_open(tiles, image, wanted, err)                     bzi_software_no_tiles(err, tiles, image)
+#define bzi_software_canvas(software, tiles, chroma, picture, err)    bzi_software_no_tiles(err, tiles)
+#define bzi_software_tile(software, tiles, number, err)               bzi_software_no_tiles(err, tiles, number)
 
 #endif
 
@@ -13190,7 +13252,8 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
     software->tiles = 0;
 #ifndef BENZINA_NO_HEIF
     if (image->codec == BZNA_CODEC_HEIF)
-        return bzi_heif_decode(software, image, format, wanted.part, picture, err);
+        return format->tiles ? bzi_software_grid(software, image, format->chroma_format, wanted.part, picture, err) :
+                               bzi_software_item(software, image, picture, err);
 #endif
     return bzi_software_decode_one(software, image, format, wanted, picture, err);
 }
@@ -15623,7 +15686,7 @@ typedef struct bzi_dl_versioned {
     bzi_dl_tensor tensor;
 } bzi_dl_versioned;
 
-enum { BZI_CONDS = 5 };               /* of a loader */
+enum { BZI_CONDS = 6 };               /* of a loader */
 
 /* The tensors that every batch has: bzi_loader_describe_tensor. Behind them come those of fields, then those of further
  * outputs. */
@@ -15697,6 +15760,12 @@ typedef struct bzi_worker {
     void        *staging;             /* likewise: pictures go from here, in pinned memory, */
     uint64_t     upload, upload_bytes;        /* to here, on the device */
     void        *uploaded;            /* event: staging may be written again */
+    bzi_tiles    tiles;               /* of the grid at hand: any worker may decode them, */
+    uint32_t     next_tile, end_tile;         /* (L) from next to end - 1, those that nobody has begun */
+    uint32_t     tiles_begun;         /* (L) those that somebody is decoding */
+    uint64_t     helped_ns;           /* (L) spent by others */
+    bzna_error   tile_error;          /* (L) of the first tile, in their order, that failed; */
+    uint32_t     failed_tile;         /* (L) its number, or UINT32_MAX */
 } bzi_worker;
 
 typedef struct bzi_reader {
@@ -15735,6 +15804,7 @@ struct bzna_loader {
     bzi_mutex mutex;
     bzi_cond  reader_wake, worker_wake, consumer_wake, control_wake;
     bzi_cond  holder_wake;            /* readers that wait with an item in hand */
+    bzi_cond  tiles_wake;             /* workers whose last tiles others are decoding */
     uint32_t  cond_count, has_mutex;
 
     uint32_t references;              /* (L) the owner's and one a batch on loan */
@@ -15742,6 +15812,7 @@ struct bzna_loader {
     uint32_t paused;                  /* (L) resets and restores at work */
     uint32_t active;                  /* (L) readers and workers with an item in hand, and items with the pool */
     uint32_t holding;                 /* (L) of them, readers that wait: for memory, for a retry */
+    uint32_t idle_workers;            /* (L) */
     uint32_t waiting;                 /* (L) a thread is in next */
     uint32_t on_loan, free_batches;   /* (L) */
     uint32_t reclaiming;              /* (L) a reader waits for the GPU work that reads a retiring batch */
@@ -17337,6 +17408,90 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
     return BZNA_OK;
 }
 
+/* --- Grids --- */
+
+/* Decodes one of the tiles that `of` has left; returns 0 if it has none. They are begun in their order, and none after
+ * one that failed: which one that is, and so the error, does not depend on who decodes. With the lock held. */
+static int bzi_worker_tile(bzi_worker *worker, bzi_worker *of)
+{
+    bzna_loader *loader = worker->loader;
+    const uint32_t number = of->next_tile;
+    uint64_t begin;
+    bzna_error err;
+    bzna_status status;
+    if (number == of->end_tile)
+        return 0;
+    of->next_tile++;
+    of->tiles_begun++;
+    bzi_os_unlock(&loader->mutex);
+    begin = bzi_os_now_ns();
+    status = bzi_software_tile(&worker->software, &of->tiles, number, &err);
+    bzi_os_lock(&loader->mutex);
+    of->tiles_begun--;
+    of->helped_ns += worker != of ? bzi_os_now_ns() - begin : 0;
+    if (status != BZNA_OK && number < of->failed_tile) {
+        of->failed_tile = number;
+        of->tile_error = err;
+        of->end_tile = of->next_tile;
+    }
+    if (worker != of && !of->tiles_begun && of->next_tile == of->end_tile)
+        bzi_os_wake_all(&loader->tiles_wake);
+    return 1;
+}
+
+/* A worker that has no sample helps one that has a grid. With the lock held. */
+static int bzi_worker_help(bzi_worker *worker)
+{
+    bzna_loader *loader = worker->loader;
+    for (uint32_t i = 0; i < loader->worker_count; i++)
+        if (bzi_worker_tile(worker, &loader->workers[i]))
+            return 1;
+    return 0;
+}
+
+/* The tiles of a grid. The worker waits for others only once it has none to begin, for those that they have begun. */
+static bzna_status bzi_worker_grid(bzi_worker *worker, bzi_item *item, bzna_error *err)
+{
+    bzna_loader *loader = worker->loader;
+    uint64_t waited;
+    bzi_os_lock(&loader->mutex);
+    worker->next_tile = 0;
+    worker->end_tile = worker->tiles.count;
+    worker->failed_tile = UINT32_MAX;
+    worker->helped_ns = 0;
+    if (loader->idle_workers && worker->end_tile > 1)
+        bzi_os_wake_all(&loader->worker_wake);
+    while (bzi_worker_tile(worker, worker))
+        ;
+    waited = bzi_os_now_ns();
+    while (worker->tiles_begun)
+        bzi_os_wait(&loader->tiles_wake, &loader->mutex);
+    item->decode_ns += worker->helped_ns - (bzi_os_now_ns() - waited);
+    bzi_os_unlock(&loader->mutex);
+    if (worker->failed_tile != UINT32_MAX) {
+        *err = worker->tile_error;
+        return err->status;
+    }
+    item->tiles += worker->tiles.count;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_worker_decode(bzi_worker *worker, bzi_item *item, uint32_t number, bzi_wanted wanted,
+                                     bzna_error *err)
+{
+    const bzna_image *coded = &worker->images[number].coded;
+    const bzi_format *format = &worker->formats[number];
+    bzna_picture *picture = &worker->pictures[number];
+    if (!format->tiles)
+        return bzi_software_decode(&worker->software, coded, format, wanted, picture, err);
+    if (bzi_tiles_open(&worker->tiles, coded, wanted.part, err) != BZNA_OK ||
+        bzi_software_canvas(&worker->software, &worker->tiles, format->chroma_format, picture, err) != BZNA_OK)
+        return err->status;
+    return bzi_worker_grid(worker, item, err);
+}
+
+/* --- Samples --- */
+
 /* parse -> transforms -> decode -> draw -> warp. */
 static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_error *err)
 {
@@ -17351,11 +17506,9 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     for (uint32_t i = 0; i < loader->pick_count && status == BZNA_OK; i++) {
         bzi_wanted wanted;
         if ((status = bzi_worker_want(worker, item, i, &wanted, err)) != BZNA_OK ||
-            (status = bzi_software_decode(&worker->software, &worker->images[i].coded, &worker->formats[i], wanted,
-                                          &worker->pictures[i], err)) != BZNA_OK ||
+            (status = bzi_worker_decode(worker, item, i, wanted, err)) != BZNA_OK ||
             (loader->config.pipeline.picture && (status = bzi_worker_draw(worker, item, i, err)) != BZNA_OK))
             break;
-        item->tiles += worker->software.tiles;
         decoded = bzi_os_now_ns();
         item->decode_ns += decoded - begin;
         status = bzi_worker_warp(worker, item, i, wanted.shrink, err);
@@ -17383,8 +17536,9 @@ static void bzi_worker_item(bzi_worker *worker, bzi_item *item)
 }
 
 /* An item that was read, or NULL when the loader closes. Called and returns with the lock held. */
-static bzi_item *bzi_worker_take(bzna_loader *loader)
+static bzi_item *bzi_worker_take(bzi_worker *worker)
 {
+    bzna_loader *loader = worker->loader;
     bzna_stage_stats *stage = &loader->stats.stage[BZNA_STAGE_DECODE];
     while (!loader->quit) {
         uint64_t start;
@@ -17396,9 +17550,13 @@ static bzi_item *bzi_worker_take(bzna_loader *loader)
             loader->active++;
             return item;
         }
+        if (bzi_worker_help(worker))
+            continue;
         blocked = !loader->planning && !loader->free_batches;       /* all batches are filled: back-pressure */
         start = bzi_os_now_ns();
+        loader->idle_workers++;
         bzi_os_wait(&loader->worker_wake, &loader->mutex);
+        loader->idle_workers--;
         if (!loader->pool)                                  /* with NVDEC, workers are idle by nature */
             *(blocked ? &stage->wait_after_ns : &stage->wait_before_ns) += bzi_os_now_ns() - start;
     }
@@ -17415,7 +17573,7 @@ static void *bzi_worker_run(void *argument)
     bzi_os_lock(&loader->mutex);
     if (loader->on_device && !entered)
         bzi_loader_break(loader, &err);
-    while ((item = bzi_worker_take(loader)) != NULL) {
+    while ((item = bzi_worker_take(worker)) != NULL) {
         bzi_os_unlock(&loader->mutex);
         bzi_worker_item(worker, item);
         bzi_os_lock(&loader->mutex);
@@ -18361,7 +18519,7 @@ static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
 static bzi_cond *bzi_loader_cond(bzna_loader *loader, uint32_t number)
 {
     bzi_cond *conds[BZI_CONDS] = { &loader->reader_wake, &loader->holder_wake, &loader->worker_wake,
-                                   &loader->consumer_wake, &loader->control_wake };
+                                   &loader->consumer_wake, &loader->control_wake, &loader->tiles_wake };
     return conds[number];
 }
 

@@ -606,9 +606,9 @@ TEST(a_tile_that_is_named_again_and_again_is_refused)
     bzna_image image;
     bzna_picture_init(&seen, sizeof seen);
     CHECK_EQ(read_image(b, NULL, &copy, &image), BZNA_OK);
-    CHECK_EQ(bzna_decoder_decode(decoder, &image, &seen, &err), has_decoder("still.heic") ? BZNA_E_BOX : BZNA_E_CODEC);
-    CHECK_CONTAINS(err.message, has_decoder("still.heic") ? "the grid's tiles overlap in the file" : "");
-    CHECK(decoder->software.tiles < 100);
+    CHECK_EQ(bzna_decoder_decode(decoder, &image, &seen, &err), BZNA_E_BOX);
+    CHECK_CONTAINS(err.message, "the grid's tiles overlap in the file");
+    CHECK_EQ(decoder->software.tiles, 0);
     free(copy.data);
     free(b.data);
 }
