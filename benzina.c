@@ -13060,8 +13060,8 @@ static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi
     wanted.y1 = wanted.y1 && wanted.y1 < grid->height ? wanted.y1 : grid->height;
     tiles->width = item.width;
     tiles->height = item.height;
-    tiles->column = wanted.x0 / item.width;
-    tiles->row = wanted.y0 / item.height;
+    tiles->column = (uint32_t)bzi_min(wanted.x0, wanted.x1 - 1) / item.width;
+    tiles->row = (uint32_t)bzi_min(wanted.y0, wanted.y1 - 1) / item.height;
     tiles->columns = (wanted.x1 - 1) / item.width + 1 - tiles->column;
     tiles->count = tiles->columns * ((wanted.y1 - 1) / item.height + 1 - tiles->row);
     for (uint32_t i = 0; i < tiles->count && bytes <= tiles->heif.file.size; i++, bytes += size) {
@@ -13309,6 +13309,7 @@ typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
     X(host_free,        "cuMemFreeHost",              bzi_cu_host_free)             \
     X(upload,           "cuMemcpyHtoDAsync_v2",       tcuMemcpyHtoDAsync_v2)        \
     X(download,         "cuMemcpyDtoHAsync_v2",       tcuMemcpyDtoHAsync_v2)        \
+    X(copy_2d,          "cuMemcpy2DAsync_v2",         tcuMemcpy2DAsync_v2)          \
     X(stream_create,    "cuStreamCreate",             tcuStreamCreate)              \
     X(stream_destroy,   "cuStreamDestroy_v2",         tcuStreamDestroy_v2)          \
     X(stream_sync,      "cuStreamSynchronize",        tcuStreamSynchronize)         \
@@ -14860,10 +14861,10 @@ static bzi_nvdec_result bzi_session_submit(bzi_session *session, const bzna_imag
     return BZI_NVDEC_OK;
 }
 
-/* Where the planes lie in a mapped surface, which has an even number of rows whatever the frame has. */
-static void bzi_session_planes(bzi_flight *flight, unsigned pitch)
+/* Where the planes lie in a mapped surface of so many rows, or one more: their number is even. */
+static void bzi_session_planes(bzi_flight *flight, uint32_t height, uint64_t pitch)
 {
-    uint64_t rows = (flight->decoder->height + 1) & ~1u, bytes = flight->picture.depth > 8 ? 2 : 1;
+    uint64_t rows = (height + 1) & ~1u, bytes = flight->picture.depth > 8 ? 2 : 1;
     uint64_t x = flight->window_x, y = flight->window_y, base = flight->address;
     uint64_t plane[3];
     plane[0] = base + y * pitch + x * bytes;
@@ -14877,7 +14878,7 @@ static void bzi_session_planes(bzi_flight *flight, unsigned pitch)
     for (int i = 0; i < 3; i++) {
         int is_there = i == 0 || flight->picture.chroma_shift_x || !flight->semi_planar;
         flight->picture.plane[i] = is_there ? (const void *)(uintptr_t)plane[i] : NULL;
-        flight->picture.pitch[i] = pitch;
+        flight->picture.pitch[i] = (int64_t)pitch;
     }
 }
 
@@ -14970,7 +14971,7 @@ static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, b
         bzi_session_unmap(session, out);
         return BZI_NVDEC_FAILED;
     }
-    bzi_session_planes(out, pitch);
+    bzi_session_planes(out, out->decoder->height, pitch);
     session->mapped[session->mapped_count++] = *out;
     return BZI_NVDEC_OK;
 }
@@ -14986,6 +14987,36 @@ static void bzi_session_unmap_all(bzi_session *session)
         bzi_device_stream_wait(session->device, session->stream);
     while (session->mapped_count)
         bzi_session_unmap(session, &session->mapped[--session->mapped_count]);
+}
+
+/* Enqueues a copy of a mapped picture to its place in another one, which lies as surfaces do: what of it does not reach
+ * beyond the other's edges. */
+static bzna_status bzi_session_copy(bzi_session *session, const bzi_flight *flight, const bzna_picture *to,
+                                    const uint32_t place[2], bzna_error *err)
+{
+    bzi_device *device = session->device;
+    const bzna_picture *from = &flight->picture;
+    const uint32_t bytes = from->depth > 8 ? 2 : 1;
+    const uint32_t width = (uint32_t)bzi_min(from->frame_width, to->frame_width - place[0]);
+    const uint32_t height = (uint32_t)bzi_min(from->frame_height, to->frame_height - place[1]);
+    bzna_status status = BZNA_OK;
+    for (uint32_t i = 0; i < (flight->semi_planar ? 2u : 3u) && from->plane[i] && status == BZNA_OK; i++) {
+        const uint32_t x = i ? from->chroma_shift_x : 0, y = i ? from->chroma_shift_y : 0;
+        const uint32_t each = bytes << (i && flight->semi_planar);
+        CUDA_MEMCPY2D copy;
+        memset(&copy, 0, sizeof copy);
+        copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+        copy.srcDevice = (CUdeviceptr)(uintptr_t)from->plane[i];
+        copy.srcPitch = (size_t)from->pitch[i];
+        copy.dstDevice = (CUdeviceptr)(uintptr_t)to->plane[i];
+        copy.dstPitch = (size_t)to->pitch[i];
+        copy.dstXInBytes = (size_t)(place[0] >> x) * each;
+        copy.dstY = place[1] >> y;
+        copy.WidthInBytes = (((size_t)width + (1u << x) - 1) >> x) * each;
+        copy.Height = (height + (1u << y) - 1) >> y;
+        status = bzi_device_check(device, device->cu.copy_2d(&copy, session->stream), "cuMemcpy2DAsync", err);
+    }
+    return status;
 }
 
 /* Pre: nothing is pending. */
@@ -16469,7 +16500,7 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 
 
 /* ==== 54. Loader: outputs ============================================================================================
- * Calls: rooms 5, 39-41. What becomes of a sample: the transforms of its views, which are drawn before its pictures are
+ * Calls: rooms 5, 39-41, 44. What becomes of a sample: the transforms of its views, which are drawn before its pictures are
  * decoded; their slots, once they were. */
 
 /* The random numbers of a view. A sample that comes again in an epoch has others. */
@@ -16603,6 +16634,18 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
         }
     }
     return status;
+}
+
+/* Which part of a picture's frame the slots read that were made for it. */
+BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzna_loader *loader, const bzi_views *views, uint32_t number)
+{
+    bzi_region part = { UINT32_MAX, UINT32_MAX, 1, 1 };
+    for (uint32_t i = 0; i < loader->output_count; i++) {
+        const bzi_output *output = &loader->outputs[i];
+        for (uint32_t view = 0; output->picture == number && view < output->views; view++)
+            bzi_region_add(&part, &views->slots[output->first + view], &output->kernel);
+    }
+    return part;
 }
 
 
@@ -17299,18 +17342,6 @@ static void bzi_worker_want_rows(bzi_worker *worker, uint32_t number, bzi_wanted
         }
 }
 
-/* Which part of a grid's frame they read. */
-static void bzi_worker_want_part(const bzi_worker *worker, uint32_t number, bzi_wanted *wanted)
-{
-    const bzna_loader *loader = worker->loader;
-    wanted->part = (bzi_region){ UINT32_MAX, UINT32_MAX, 1, 1 };
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        for (uint32_t view = 0; output->picture == number && view < output->views; view++)
-            bzi_region_add(&wanted->part, &worker->views.slots[output->first + view], &output->kernel);
-    }
-}
-
 /* What is wanted of a picture, whose planes are not there yet: all of it, if it cannot be decoded in part, or if a
  * callback sees it. */
 static bzna_status bzi_worker_want(bzi_worker *worker, const bzi_item *item, uint32_t number, bzi_wanted *wanted,
@@ -17325,7 +17356,7 @@ static bzna_status bzi_worker_want(bzi_worker *worker, const bzi_item *item, uin
     if (status == BZNA_OK && is_jpeg)
         bzi_worker_want_rows(worker, number, wanted);
     else if (status == BZNA_OK)
-        bzi_worker_want_part(worker, number, wanted);
+        wanted->part = bzi_views_part(worker->loader, &worker->views, number);
     return status;
 }
 
@@ -17586,7 +17617,10 @@ static void *bzi_worker_run(void *argument)
 
 
 /* ==== 58. Decode stages: engines =====================================================================================
- * Calls: rooms 2-5, 16, 41, 46-51, 54-56. The pool's engines, a thread and an NVDEC session each. */
+ * Calls: rooms 2-5, 14, 16, 41, 44, 46-51, 54-56. The pool's engines, a thread and an NVDEC session each. An engine
+ * decodes the tiles of a grid one behind the other, several in flight, and copies each to its place in a canvas of its
+ * own, which the kernel then reads as it reads a surface: all on the engine's stream, so that the next grid's tiles are
+ * copied there after that. Samples are many: other engines have other grids. */
 
 #define BZI_ENGINE_MAX_OOM_STREAK 4u  /* after so many samples in a row without memory, an engine ends */
 #define BZI_ENGINE_MAX_FAILURES   32u /* likewise after so many failed calls of the driver in a row */
@@ -17607,6 +17641,11 @@ typedef struct bzi_engine {
     bzi_views   views;
     bzi_scratch scratch;
     bzi_scratch verify_scratch;       /* while a picture is being submitted, another one may be verified */
+    bzi_tiles   tiles;                /* of the grid at hand */
+    bzi_nvdec_format tile_format;
+    uint32_t    tiles_mapped;
+    bzi_flight  canvas;               /* where they are put together, as if it were a surface */
+    uint64_t    canvas_bytes;
 } bzi_engine;
 
 /* Whether an item may come before others: it needs a decoder that the engine has, or no engine has looked yet. */
@@ -17772,19 +17811,24 @@ static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight 
     bzi_lane_add(&engine->lane, item, BZNA_OK);
 }
 
+static int bzi_item_is_verified(const bzi_item *item)
+{
+    const uint64_t verify_every = item->batch->loader->config.decode.verify_every;
+    return verify_every && item->position % verify_every == 0;
+}
+
 /* Compares a mapped picture with libavcodec's, for the statistics alone. JPEG need not be equal. */
-static void bzi_engine_verify(bzi_engine *engine, const bzi_item *item, const bzi_flight *flight)
+static void bzi_engine_verify(bzi_engine *engine, const bzi_item *item, const bzi_flight *flight,
+                              const bzi_image *image)
 {
     bzna_loader *loader = item->batch->loader;
     bzna_picture picture;
     bzi_format format;
-    bzi_image image;
     bzna_error err;
     int same, is_first;
-    if (bzi_item_image(item, 0, &engine->verify_scratch, &image, &err) != BZNA_OK ||
-        bzi_picture_describe(&image, loader->host->max_edge_px, &format, &picture, &err) != BZNA_OK ||
-        image.coded.codec == BZNA_CODEC_JPEG ||
-        (same = bzi_check_compare(&engine->session, flight, &image.coded, &format)) < 0)
+    if (bzi_picture_describe(image, loader->host->max_edge_px, &format, &picture, &err) != BZNA_OK ||
+        image->coded.codec == BZNA_CODEC_JPEG ||
+        (same = bzi_check_compare(&engine->session, flight, &image->coded, &format)) < 0)
         return;
     bzi_os_lock(&loader->mutex);
     loader->stats.verified++;
@@ -17800,10 +17844,10 @@ static void bzi_engine_map(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
     bzi_item *item = session->pending[session->pending_first].tag;
-    const uint64_t verify_every = item->batch->loader->config.decode.verify_every;
-    bzna_error *err = &item->batch->errors[item->slot];
+    bzna_error *err = &item->batch->errors[item->slot], ignored;
     uint64_t start = bzi_os_now_ns();
     bzi_flight flight;
+    bzi_image image;
     bzi_nvdec_result result;
     bzna_status status;
     bzi_engine_make_room(engine, item);
@@ -17814,8 +17858,9 @@ static void bzi_engine_map(bzi_engine *engine)
         return;
     }
     status = result == BZI_NVDEC_OK ? BZNA_OK : err->status;
-    if (status == BZNA_OK && verify_every && item->position % verify_every == 0)
-        bzi_engine_verify(engine, item, &flight);
+    if (status == BZNA_OK && bzi_item_is_verified(item) &&
+        bzi_item_image(item, 0, &engine->verify_scratch, &image, &ignored) == BZNA_OK)
+        bzi_engine_verify(engine, item, &flight, &image);
     if (status == BZNA_OK &&
         (status = bzi_item_draw(item, &flight.picture, engine->views.transforms, err)) == BZNA_OK)
         status = bzi_item_slots(item, 0, &flight.picture, 1, &engine->views, err);
@@ -17934,6 +17979,167 @@ static void bzi_engine_settle(bzi_engine *engine, const bzi_nvdec_format *want)
     engine->settled = 1;
 }
 
+/* Whether the session can decode a picture of the item's, or one of its tiles: what it says of itself is in sps and
+ * picture. BUSY: the item is another engine's now. */
+static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, const bzna_image *image,
+                                          const bzi_format *sps, const bzna_picture *picture, bzna_error *err)
+{
+    bzi_session *session = &engine->session;
+    const bzi_nvdec_format want = bzi_nvdec_format_of(image->codec, sps);
+    bzi_nvdec_result result = bzi_session_accepts(session, image->codec, sps, err);
+    if (result == BZI_NVDEC_OK)
+        bzi_engine_settle(engine, &want);
+    while (result == BZI_NVDEC_OK && bzi_check_is_due(session->device, &want) && bzi_engine_busy(engine))
+        bzi_engine_advance(engine);
+    if (result == BZI_NVDEC_OK)
+        result = bzi_check_kind(session, &want, image, sps, picture, err);
+    return result == BZI_NVDEC_OK && bzi_engine_return(engine, item, &want) ? BZI_NVDEC_BUSY : result;
+}
+
+/* --- Grids --- */
+
+#ifndef BENZINA_NO_HEIF
+
+/* A tile, as a picture by itself, and its place. */
+static bzi_nvdec_result bzi_engine_tile(const bzi_engine *engine, uint32_t number, bzi_image *image, uint32_t place[2],
+                                        bzna_error *err)
+{
+    bzi_heif_item item;
+    bzna_image coded;
+    if (bzi_tiles_find(&engine->tiles, number, &item, &coded, place, err) != BZNA_OK)
+        return BZI_NVDEC_FAILED;
+    *image = bzi_image_alone(&coded);
+    if (coded.data && coded.codec != BZNA_CODEC_JPEG)
+        return BZI_NVDEC_OK;
+    BZI_FAIL(err, BZNA_E_CODEC, "tiles that are JPEGs or lie in pieces are decoded in software, not by NVDEC");
+    return BZI_NVDEC_FOREIGN;
+}
+
+/* Waits for the oldest tile in flight, and copies it to the canvas. */
+static bzi_nvdec_result bzi_engine_map_tile(bzi_engine *engine, const bzi_item *item, bzna_error *err)
+{
+    bzi_session *session = &engine->session;
+    bzi_flight flight;
+    bzi_image image;
+    uint32_t place[2];
+    bzi_nvdec_result result = bzi_session_map(session, &flight, err);
+    const uint32_t number = engine->tiles_mapped++;
+    if (result != BZI_NVDEC_OK)
+        return result;
+    result = bzi_engine_tile(engine, number, &image, place, err);
+    if (result == BZI_NVDEC_OK && bzi_item_is_verified(item))
+        bzi_engine_verify(engine, item, &flight, &image);
+    if (result == BZI_NVDEC_OK && bzi_session_copy(session, &flight, &engine->canvas.picture, place, err) != BZNA_OK)
+        result = bzi_session_fall_back(session, err);
+    bzi_session_unmap_all(session);
+    return result;
+}
+
+static bzi_nvdec_result bzi_engine_submit_tile(bzi_engine *engine, bzi_item *item, uint32_t number, bzna_error *err)
+{
+    bzi_session *session = &engine->session;
+    bzna_picture picture;
+    bzi_nvdec_format want;
+    bzi_image image;
+    bzi_format sps;
+    uint32_t place[2];
+    bzi_nvdec_result result = bzi_engine_tile(engine, number, &image, place, err);
+    if (result != BZI_NVDEC_OK)
+        return result;
+    if (bzi_picture_describe(&image, item->batch->loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
+        return BZI_NVDEC_FAILED;
+    want = bzi_nvdec_format_of(image.coded.codec, &sps);
+    if (memcmp(&want, &engine->tile_format, sizeof want) != 0) {
+        BZI_FAIL(err, BZNA_E_CODEC, "tiles of several formats are decoded in software, not by NVDEC");
+        return BZI_NVDEC_REFUSED;
+    }
+    while ((result = bzi_session_submit(session, &image.coded, &picture, &sps, item, err)) == BZI_NVDEC_BUSY)
+        if ((result = bzi_engine_map_tile(engine, item, err)) != BZI_NVDEC_OK)
+            break;
+    return result;
+}
+/* Memory for the canvas, and its planes: as a surface of so many rows. */
+static bzi_nvdec_result bzi_engine_make_canvas(bzi_engine *engine, const bzi_format *sps, const bzna_picture *picture,
+                                               bzna_error *err)
+{
+    bzi_flight *canvas = &engine->canvas;
+    bzi_device *device = engine->pool->device;
+    void *stream = engine->session.stream;
+    const uint64_t rows = (picture->frame_height + 1) & ~1u;
+    const uint64_t pitch = (((uint64_t)picture->frame_width + 1) * (picture->depth > 8 ? 2 : 1) + 255) & ~255ull;
+    const uint64_t bytes = sps->chroma_format == 3 ? 3 * pitch * rows : pitch * rows * 3 / 2;
+    if (bytes > engine->canvas_bytes) {
+        uint64_t address;
+        bzi_device_stream_wait(device, stream);
+        bzi_device_free(device, canvas->address, engine->canvas_bytes, stream);
+        engine->canvas_bytes = canvas->address = 0;
+        if (bzi_device_alloc(device, bytes, stream, &address, err) != BZNA_OK)
+            return err->status == BZNA_E_DEVICE_LOST ? BZI_NVDEC_FAILED : BZI_NVDEC_REFUSED;
+        canvas->address = address;
+        engine->canvas_bytes = bytes;
+    }
+    canvas->picture = *picture;
+    canvas->semi_planar = sps->chroma_format != 3;
+    bzi_session_planes(canvas, picture->frame_height, pitch);
+    return BZI_NVDEC_OK;
+}
+
+/* Whether the session can decode the tiles, of which the first one says what they are. */
+static bzi_nvdec_result bzi_engine_accept_tiles(bzi_engine *engine, bzi_item *item, const bzna_image *image,
+                                                bzna_error *err)
+{
+    bzna_picture picture;
+    bzi_image first;
+    bzi_format sps;
+    uint32_t place[2];
+    bzi_nvdec_result result;
+    if (bzi_tiles_open(&engine->tiles, image, (bzi_region){ 0, 0, 1, 1 }, err) != BZNA_OK)
+        return BZI_NVDEC_FAILED;
+    if ((result = bzi_engine_tile(engine, 0, &first, place, err)) != BZI_NVDEC_OK)
+        return result;
+    if (bzi_picture_describe(&first, item->batch->loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
+        return BZI_NVDEC_FAILED;
+    engine->tile_format = bzi_nvdec_format_of(first.coded.codec, &sps);
+    return bzi_engine_accept(engine, item, &first.coded, &sps, &picture, err);
+}
+
+/* Decodes what is wanted of a grid, and adds all views of the canvas to the lane. */
+static bzi_nvdec_result bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzna_image *image,
+                                        const bzi_format *sps, bzna_picture *picture, bzna_error *err)
+{
+    const bzi_session *session = &engine->session;
+    const bzna_loader *loader = item->batch->loader;
+    bzi_views *views = &engine->views;
+    bzna_error other;
+    bzi_nvdec_result result = bzi_engine_accept_tiles(engine, item, image, err);
+    while (result == BZI_NVDEC_OK && bzi_engine_busy(engine))
+        bzi_engine_advance(engine);                         /* what reads the canvas is enqueued then */
+    if (result != BZI_NVDEC_OK || (result = bzi_engine_make_canvas(engine, sps, picture, err)) != BZI_NVDEC_OK)
+        return result;
+    if (bzi_item_draw(item, picture, views->transforms, err) != BZNA_OK ||
+        bzi_item_slots(item, 0, &engine->canvas.picture, 1, views, err) != BZNA_OK ||
+        bzi_tiles_open(&engine->tiles, image, bzi_views_part(loader, views, 0), err) != BZNA_OK)
+        return BZI_NVDEC_FAILED;
+    engine->tiles_mapped = 0;
+    for (uint32_t i = 0; i < engine->tiles.count && result == BZI_NVDEC_OK; i++)
+        result = bzi_engine_submit_tile(engine, item, i, err);
+    while (session->pending_count) {
+        const bzi_nvdec_result mapped = bzi_engine_map_tile(engine, item, result == BZI_NVDEC_OK ? err : &other);
+        result = result == BZI_NVDEC_OK ? mapped : result;
+    }
+    if (result != BZI_NVDEC_OK)
+        return result;
+    item->by_nvdec = 1;
+    item->tiles = engine->tiles.count;
+    engine->oom_streak = 0;
+    bzi_engine_add(engine, item, &engine->canvas);
+    return BZI_NVDEC_OK;
+}
+
+#else
+#define bzi_engine_grid(engine, item, image, sps, picture, err) BZI_NVDEC_FAILED
+#endif
+
 /* --- Samples --- */
 
 /* Parses an item that was read, and submits it once the session has room. BUSY: it is another engine's now. */
@@ -17944,7 +18150,6 @@ static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bz
     bzna_picture picture;
     bzi_image image;
     bzi_format sps;
-    bzi_nvdec_format want;
     bzi_nvdec_result result;
     if (bzi_item_image(item, 0, &engine->scratch, &image, err) != BZNA_OK ||
         bzi_picture_describe(&image, loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
@@ -17953,16 +18158,9 @@ static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bz
         BZI_FAIL(err, BZNA_E_CODEC, "JPEG is decoded in software, not by NVDEC");
         return BZI_NVDEC_FOREIGN;
     }
-    result = bzi_session_accepts(session, image.coded.codec, &sps, err);
-    want = bzi_nvdec_format_of(image.coded.codec, &sps);
-    if (result == BZI_NVDEC_OK)
-        bzi_engine_settle(engine, &want);
-    while (result == BZI_NVDEC_OK && bzi_check_is_due(session->device, &want) && bzi_engine_busy(engine))
-        bzi_engine_advance(engine);
-    if (result == BZI_NVDEC_OK)
-        result = bzi_check_kind(session, &want, &image.coded, &sps, &picture, err);
-    if (result == BZI_NVDEC_OK && bzi_engine_return(engine, item, &want))
-        return BZI_NVDEC_BUSY;
+    if (sps.tiles)
+        return bzi_engine_grid(engine, item, &image.coded, &sps, &picture, err);
+    result = bzi_engine_accept(engine, item, &image.coded, &sps, &picture, err);
     if (result == BZI_NVDEC_OK) {
         item->by_nvdec = 1;
         while ((result = bzi_session_submit(session, &image.coded, &picture, &sps, item, err)) == BZI_NVDEC_BUSY)
@@ -18049,6 +18247,8 @@ static void *bzi_engine_run(void *argument)
         bzi_engine_pass_turn(engine);
     if (!entered)
         return NULL;
+    bzi_device_stream_wait(pool->device, engine->session.stream);
+    bzi_device_free(pool->device, engine->canvas.address, engine->canvas_bytes, engine->session.stream);
     bzi_session_close(&engine->session);
     bzi_device_leave(pool->device);
     return NULL;
