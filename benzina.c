@@ -13023,10 +13023,54 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 
 
 /* ==== 44. Software decode: HEIF ======================================================================================
- * Calls: rooms 2, 4-5, 13-14, 16, 41, 43. Grids, and items that lie in pieces. Of a grid, the tiles that are wanted are
- * decoded one after the other, and copied to their places in one canvas, which the warp reads as any picture. */
+ * Calls: rooms 2, 4-5, 13-14, 16, 41, 43. Grids, and items that lie in pieces. The tiles of a grid that are wanted are
+ * copied to their places in one canvas, which the warp reads as any picture. They share nothing but what is read, and
+ * each has its own part of the canvas: any threads may decode them, in any order. */
 
 #ifndef BENZINA_NO_HEIF
+
+/* The tiles of a grid that are wanted, a rectangle of them, numbered row by row. It points into the picture's bytes. */
+typedef struct bzi_tiles {
+    bzi_heif      heif;
+    bzi_heif_grid grid;
+    uint32_t      width, height;      /* of each */
+    uint32_t      column, row, columns, count;        /* the first one; how many side by side; how many */
+    bzna_picture  canvas;
+} bzi_tiles;
+
+/* A wanted tile's number in the grid. */
+static uint32_t bzi_tiles_place(const bzi_tiles *tiles, uint32_t number)
+{
+    return (tiles->row + number / tiles->columns) * tiles->grid.columns + tiles->column + number % tiles->columns;
+}
+
+/* Of the grid that a picture is, without the canvas. */
+static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi_region wanted, bzna_error *err)
+{
+    bzi_heif_grid *const grid = &tiles->grid;
+    bzi_heif_item item;
+    bzna_image coded;
+    bzi_span first;
+    uint64_t bytes = 0, size = 0;
+    if (bzi_heif_of(image, &tiles->heif, &item, err) != BZNA_OK ||
+        bzi_heif_read_grid(&tiles->heif, &item, grid, err) != BZNA_OK ||
+        bzi_heif_find_tile(&tiles->heif, grid, 0, &item, &coded, err) != BZNA_OK)
+        return err->status;
+    wanted.x1 = wanted.x1 && wanted.x1 < grid->width ? wanted.x1 : grid->width;
+    wanted.y1 = wanted.y1 && wanted.y1 < grid->height ? wanted.y1 : grid->height;
+    tiles->width = item.width;
+    tiles->height = item.height;
+    tiles->column = (uint32_t)bzi_min(wanted.x0, wanted.x1 - 1) / item.width;
+    tiles->row = (uint32_t)bzi_min(wanted.y0, wanted.y1 - 1) / item.height;
+    tiles->columns = (wanted.x1 - 1) / item.width + 1 - tiles->column;
+    tiles->count = tiles->columns * ((wanted.y1 - 1) / item.height + 1 - tiles->row);
+    for (uint32_t i = 0; i < tiles->count && bytes <= tiles->heif.file.size; i++, bytes += size) {
+        const uint32_t id = bzi_heif_tile(grid, bzi_tiles_place(tiles, i));
+        if (bzi_heif_bytes(&tiles->heif, id, &first, &size, (bzi_span){ NULL, 0 }, err) != BZNA_OK)
+            return err->status;
+    }
+    return bytes <= tiles->heif.file.size ? BZNA_OK : BZI_FAIL(err, BZNA_E_BOX, "the grid's tiles overlap in the file");
+}
 
 /* A tile's planes as they lie in the canvas: clipped at its right and lower edges. */
 static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture *tile, uint32_t x, uint32_t y,
@@ -13053,9 +13097,9 @@ static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture
     return BZNA_OK;
 }
 
-/* Memory for a canvas, as the picture says that it is. */
-static bzna_status bzi_canvas_make(bzi_software *software, uint32_t chroma_format, bzna_picture *canvas,
-                                   bzna_error *err)
+/* The canvas for the tiles, which are then to be decoded: *canvas says how large it is, and gets its planes. */
+static bzna_status bzi_software_canvas(bzi_software *software, bzi_tiles *tiles, uint32_t chroma_format,
+                                       bzna_picture *canvas, bzna_error *err)
 {
     const uint64_t bytes = canvas->depth > 8 ? 2 : 1;
     uint64_t offset[3], total = 0;
@@ -13071,6 +13115,8 @@ static bzna_status bzi_canvas_make(bzi_software *software, uint32_t chroma_forma
         return bzi_fail_memory(err, "the canvas of a grid");
     for (int i = 0; i < count; i++)
         canvas->plane[i] = software->canvas.data + offset[i];
+    tiles->canvas = *canvas;
+    software->tiles = tiles->count;
     return BZNA_OK;
 }
 
@@ -13093,63 +13139,79 @@ static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *
     alone = bzi_image_alone(coded);
     if ((status = bzi_picture_describe(&alone, software->max_edge_px, &format, picture, err)) != BZNA_OK)
         return status;
-    software->tiles++;
     return bzi_software_decode_one(software, coded, &format, bzi_picture_all(picture), picture, err);
 }
 
-/* The tiles that the wanted part of the frame touches, in their order. */
-static bzna_status bzi_heif_decode_grid(bzi_software *software, const bzi_heif *heif, const bzi_heif_item *item,
-                                        bzi_region wanted, bzna_picture *canvas, bzna_error *err)
+/* A tile, and where it lies in the canvas. */
+static bzna_status bzi_tiles_find(const bzi_tiles *tiles, uint32_t number, bzi_heif_item *item, bzna_image *coded,
+                                  uint32_t place[2], bzna_error *err)
 {
-    bzi_heif_grid grid;
-    bzi_heif_item first, tile;
-    bzna_image coded;
-    bzna_picture picture;
-    uint64_t bytes = 0;
-    if (bzi_heif_read_grid(heif, item, &grid, err) != BZNA_OK ||
-        bzi_heif_find_tile(heif, &grid, 0, &first, &coded, err) != BZNA_OK)
-        return err->status;
-    for (uint32_t i = 0; i < grid.rows * grid.columns; i++) {
-        const uint32_t x = i % grid.columns * first.width, y = i / grid.columns * first.height;
-        if (wanted.x1 && (x >= wanted.x1 || y >= wanted.y1 || x + first.width <= wanted.x0 ||
-                          y + first.height <= wanted.y0))
-            continue;
-        if (bzi_heif_find_tile(heif, &grid, i, &tile, &coded, err) != BZNA_OK)
-            return err->status;
-        if (tile.width != first.width || tile.height != first.height)
-            return BZI_FAIL(err, BZNA_E_MISMATCH, "tile %u is %ux%u, the first one is %ux%u", i, tile.width,
-                            tile.height, first.width, first.height);
-        if ((bytes += coded.data_size) > heif->file.size)
-            return BZI_FAIL(err, BZNA_E_BOX, "the grid's tiles overlap in the file");
-        if (bzi_heif_decode_item(software, heif, &tile, &coded, &picture, err) != BZNA_OK ||
-            bzi_canvas_put(canvas, &picture, x, y, err) != BZNA_OK)
-            return err->status;
-    }
-    return BZNA_OK;
+    const uint32_t at = bzi_tiles_place(tiles, number);
+    bzna_status status = bzi_heif_find_tile(&tiles->heif, &tiles->grid, at, item, coded, err);
+    place[0] = at % tiles->grid.columns * tiles->width;
+    place[1] = at / tiles->grid.columns * tiles->height;
+    if (status == BZNA_OK && (item->width != tiles->width || item->height != tiles->height))
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "tile %u is %ux%u, the first one is %ux%u", at, item->width,
+                        item->height, tiles->width, tiles->height);
+    return status;
 }
 
-/* Pre: the picture was described. */
-static bzna_status bzi_heif_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
-                                   bzi_region wanted, bzna_picture *picture, bzna_error *err)
+/* Decodes a tile, and copies it to its place. */
+static bzna_status bzi_software_tile(bzi_software *software, const bzi_tiles *tiles, uint32_t number, bzna_error *err)
+{
+    bzi_heif_item item;
+    bzna_image coded;
+    bzna_picture picture;
+    uint32_t place[2];
+    if (bzi_tiles_find(tiles, number, &item, &coded, place, err) != BZNA_OK ||
+        bzi_heif_decode_item(software, &tiles->heif, &item, &coded, &picture, err) != BZNA_OK)
+        return err->status;
+    return bzi_canvas_put(&tiles->canvas, &picture, place[0], place[1], err);
+}
+
+/* A grid, by one thread. */
+static bzna_status bzi_software_grid(bzi_software *software, const bzna_image *image, uint32_t chroma_format,
+                                     bzi_region wanted, bzna_picture *picture, bzna_error *err)
+{
+    bzi_tiles tiles;
+    bzna_status status = bzi_tiles_open(&tiles, image, wanted, err);
+    if (status == BZNA_OK)
+        status = bzi_software_canvas(software, &tiles, chroma_format, picture, err);
+    for (uint32_t i = 0; status == BZNA_OK && i < tiles.count; i++)
+        status = bzi_software_tile(software, &tiles, i, err);
+    return status;
+}
+
+/* An item that is no grid. */
+static bzna_status bzi_software_item(bzi_software *software, const bzna_image *image, bzna_picture *picture,
+                                     bzna_error *err)
 {
     bzi_heif heif;
     bzi_heif_item item;
     bzna_image coded;
     bzna_picture decoded;
-    if (bzi_heif_of(image, &heif, &item, err) != BZNA_OK)
-        return err->status;
-    if (item.type == BZI_GRID)
-        return bzi_canvas_make(software, format->chroma_format, picture, err) == BZNA_OK ?
-               bzi_heif_decode_grid(software, &heif, &item, wanted, picture, err) : err->status;
-    if (bzi_heif_coded(&heif, &item, &coded, err) != BZNA_OK ||
+    if (bzi_heif_of(image, &heif, &item, err) != BZNA_OK || bzi_heif_coded(&heif, &item, &coded, err) != BZNA_OK ||
         bzi_heif_decode_item(software, &heif, &item, &coded, &decoded, err) != BZNA_OK)
         return err->status;
-    software->tiles = 0;
     memcpy(picture->plane, decoded.plane, sizeof picture->plane);
     memcpy(picture->pitch, decoded.pitch, sizeof picture->pitch);
     memcpy(picture->step, decoded.step, sizeof picture->step);
     return BZNA_OK;
 }
+
+#else
+
+typedef struct bzi_tiles { uint32_t count; } bzi_tiles;
+
+/* No picture is a grid: these are not reached. */
+static bzna_status bzi_software_no_tiles(bzna_error *err, ...)
+{
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build does not read HEIF (BENZINA_NO_HEIF)");
+}
+
+#define bzi_tiles_open(tiles, image, wanted, err)                     bzi_software_no_tiles(err, tiles, image)
+#define bzi_software_canvas(software, tiles, chroma, picture, err)    bzi_software_no_tiles(err, tiles)
+#define bzi_software_tile(software, tiles, number, err)               bzi_software_no_tiles(err, tiles, number)
 
 #endif
 
@@ -13190,7 +13252,8 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
     software->tiles = 0;
 #ifndef BENZINA_NO_HEIF
     if (image->codec == BZNA_CODEC_HEIF)
-        return bzi_heif_decode(software, image, format, wanted.part, picture, err);
+        return format->tiles ? bzi_software_grid(software, image, format->chroma_format, wanted.part, picture, err) :
+                               bzi_software_item(software, image, picture, err);
 #endif
     return bzi_software_decode_one(software, image, format, wanted, picture, err);
 }
@@ -13246,6 +13309,7 @@ typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
     X(host_free,        "cuMemFreeHost",              bzi_cu_host_free)             \
     X(upload,           "cuMemcpyHtoDAsync_v2",       tcuMemcpyHtoDAsync_v2)        \
     X(download,         "cuMemcpyDtoHAsync_v2",       tcuMemcpyDtoHAsync_v2)        \
+    X(copy_2d,          "cuMemcpy2DAsync_v2",         tcuMemcpy2DAsync_v2)          \
     X(stream_create,    "cuStreamCreate",             tcuStreamCreate)              \
     X(stream_destroy,   "cuStreamDestroy_v2",         tcuStreamDestroy_v2)          \
     X(stream_sync,      "cuStreamSynchronize",        tcuStreamSynchronize)         \
@@ -14808,10 +14872,10 @@ static bzi_nvdec_result bzi_session_prepare(bzi_session *session, const bzna_ima
     return result;
 }
 
-/* Where the planes lie in a mapped surface, which has an even number of rows whatever the frame has. */
-static void bzi_session_planes(bzi_flight *flight, unsigned pitch)
+/* Where the planes lie in a mapped surface of so many rows, or one more: their number is even. */
+static void bzi_session_planes(bzi_flight *flight, uint32_t height, uint64_t pitch)
 {
-    uint64_t rows = (flight->decoder->height + 1) & ~1u, bytes = flight->picture.depth > 8 ? 2 : 1;
+    uint64_t rows = (height + 1) & ~1u, bytes = flight->picture.depth > 8 ? 2 : 1;
     uint64_t x = flight->window_x, y = flight->window_y, base = flight->address;
     uint64_t plane[3];
     plane[0] = base + y * pitch + x * bytes;
@@ -14825,7 +14889,7 @@ static void bzi_session_planes(bzi_flight *flight, unsigned pitch)
     for (int i = 0; i < 3; i++) {
         int is_there = i == 0 || flight->picture.chroma_shift_x || !flight->semi_planar;
         flight->picture.plane[i] = is_there ? (const void *)(uintptr_t)plane[i] : NULL;
-        flight->picture.pitch[i] = pitch;
+        flight->picture.pitch[i] = (int64_t)pitch;
     }
 }
 
@@ -14918,7 +14982,7 @@ static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, b
         bzi_session_unmap(session, out);
         return BZI_NVDEC_FAILED;
     }
-    bzi_session_planes(out, pitch);
+    bzi_session_planes(out, out->decoder->height, pitch);
     session->mapped[session->mapped_count++] = *out;
     return BZI_NVDEC_OK;
 }
@@ -14934,6 +14998,36 @@ static void bzi_session_unmap_all(bzi_session *session)
         bzi_device_stream_wait(session->device, session->stream);
     while (session->mapped_count)
         bzi_session_unmap(session, &session->mapped[--session->mapped_count]);
+}
+
+/* Enqueues a copy of a mapped picture to its place in another one, which lies as surfaces do: what of it does not reach
+ * beyond the other's edges. */
+static bzna_status bzi_session_copy(bzi_session *session, const bzi_flight *flight, const bzna_picture *to,
+                                    const uint32_t place[2], bzna_error *err)
+{
+    bzi_device *device = session->device;
+    const bzna_picture *from = &flight->picture;
+    const uint32_t bytes = from->depth > 8 ? 2 : 1;
+    const uint32_t width = (uint32_t)bzi_min(from->frame_width, to->frame_width - place[0]);
+    const uint32_t height = (uint32_t)bzi_min(from->frame_height, to->frame_height - place[1]);
+    bzna_status status = BZNA_OK;
+    for (uint32_t i = 0; i < (flight->semi_planar ? 2u : 3u) && from->plane[i] && status == BZNA_OK; i++) {
+        const uint32_t x = i ? from->chroma_shift_x : 0, y = i ? from->chroma_shift_y : 0;
+        const uint32_t each = bytes << (i && flight->semi_planar);
+        CUDA_MEMCPY2D copy;
+        memset(&copy, 0, sizeof copy);
+        copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
+        copy.srcDevice = (CUdeviceptr)(uintptr_t)from->plane[i];
+        copy.srcPitch = (size_t)from->pitch[i];
+        copy.dstDevice = (CUdeviceptr)(uintptr_t)to->plane[i];
+        copy.dstPitch = (size_t)to->pitch[i];
+        copy.dstXInBytes = (size_t)(place[0] >> x) * each;
+        copy.dstY = place[1] >> y;
+        copy.WidthInBytes = (((size_t)width + (1u << x) - 1) >> x) * each;
+        copy.Height = (height + (1u << y) - 1) >> y;
+        status = bzi_device_check(device, device->cu.copy_2d(&copy, session->stream), "cuMemcpy2DAsync", err);
+    }
+    return status;
 }
 
 /* Pre: nothing is pending. */
@@ -15635,7 +15729,7 @@ typedef struct bzi_dl_versioned {
     bzi_dl_tensor tensor;
 } bzi_dl_versioned;
 
-enum { BZI_CONDS = 5 };               /* of a loader */
+enum { BZI_CONDS = 6 };               /* of a loader */
 
 /* The tensors that every batch has: bzi_loader_describe_tensor. Behind them come those of fields, then those of further
  * outputs. */
@@ -15709,6 +15803,12 @@ typedef struct bzi_worker {
     void        *staging;             /* likewise: pictures go from here, in pinned memory, */
     uint64_t     upload, upload_bytes;        /* to here, on the device */
     void        *uploaded;            /* event: staging may be written again */
+    bzi_tiles    tiles;               /* of the grid at hand: any worker may decode them, */
+    uint32_t     next_tile, end_tile;         /* (L) from next to end - 1, those that nobody has begun */
+    uint32_t     tiles_begun;         /* (L) those that somebody is decoding */
+    uint64_t     helped_ns;           /* (L) spent by others */
+    bzna_error   tile_error;          /* (L) of the first tile, in their order, that failed; */
+    uint32_t     failed_tile;         /* (L) its number, or UINT32_MAX */
 } bzi_worker;
 
 typedef struct bzi_reader {
@@ -15747,6 +15847,7 @@ struct bzna_loader {
     bzi_mutex mutex;
     bzi_cond  reader_wake, worker_wake, consumer_wake, control_wake;
     bzi_cond  holder_wake;            /* readers that wait with an item in hand */
+    bzi_cond  tiles_wake;             /* workers whose last tiles others are decoding */
     uint32_t  cond_count, has_mutex;
 
     uint32_t references;              /* (L) the owner's and one a batch on loan */
@@ -15754,6 +15855,7 @@ struct bzna_loader {
     uint32_t paused;                  /* (L) resets and restores at work */
     uint32_t active;                  /* (L) readers and workers with an item in hand, and items with the pool */
     uint32_t holding;                 /* (L) of them, readers that wait: for memory, for a retry */
+    uint32_t idle_workers;            /* (L) */
     uint32_t waiting;                 /* (L) a thread is in next */
     uint32_t on_loan, free_batches;   /* (L) */
     uint32_t reclaiming;              /* (L) a reader waits for the GPU work that reads a retiring batch */
@@ -16436,7 +16538,7 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 
 
 /* ==== 54. Loader: outputs ============================================================================================
- * Calls: rooms 5, 39-41. What becomes of a sample: the transforms of its views, which are drawn before its pictures are
+ * Calls: rooms 5, 39-41, 44. What becomes of a sample: the transforms of its views, which are drawn before its pictures are
  * decoded; their slots, once they were. */
 
 /* The random numbers of a view. A sample that comes again in an epoch has others. */
@@ -16570,6 +16672,18 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
         }
     }
     return status;
+}
+
+/* Which part of a picture's frame the slots read that were made for it. */
+BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzna_loader *loader, const bzi_views *views, uint32_t number)
+{
+    bzi_region part = { UINT32_MAX, UINT32_MAX, 1, 1 };
+    for (uint32_t i = 0; i < loader->output_count; i++) {
+        const bzi_output *output = &loader->outputs[i];
+        for (uint32_t view = 0; output->picture == number && view < output->views; view++)
+            bzi_region_add(&part, &views->slots[output->first + view], &output->kernel);
+    }
+    return part;
 }
 
 
@@ -17291,18 +17405,6 @@ static void bzi_worker_want_rows(bzi_worker *worker, uint32_t number, bzi_wanted
         }
 }
 
-/* Which part of a grid's frame they read. */
-static void bzi_worker_want_part(const bzi_worker *worker, uint32_t number, bzi_wanted *wanted)
-{
-    const bzna_loader *loader = worker->loader;
-    wanted->part = (bzi_region){ UINT32_MAX, UINT32_MAX, 1, 1 };
-    for (uint32_t i = 0; i < loader->output_count; i++) {
-        const bzi_output *output = &loader->outputs[i];
-        for (uint32_t view = 0; output->picture == number && view < output->views; view++)
-            bzi_region_add(&wanted->part, &worker->views.slots[output->first + view], &output->kernel);
-    }
-}
-
 /* What is wanted of a picture, whose planes are not there yet: all of it, if it cannot be decoded in part, or if a
  * callback sees it. */
 static bzna_status bzi_worker_want(bzi_worker *worker, const bzi_item *item, uint32_t number, bzi_wanted *wanted,
@@ -17317,7 +17419,7 @@ static bzna_status bzi_worker_want(bzi_worker *worker, const bzi_item *item, uin
     if (status == BZNA_OK && is_jpeg)
         bzi_worker_want_rows(worker, number, wanted);
     else if (status == BZNA_OK)
-        bzi_worker_want_part(worker, number, wanted);
+        wanted->part = bzi_views_part(worker->loader, &worker->views, number);
     return status;
 }
 
@@ -17400,6 +17502,90 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
     return BZNA_OK;
 }
 
+/* --- Grids --- */
+
+/* Decodes one of the tiles that `of` has left; returns 0 if it has none. They are begun in their order, and none after
+ * one that failed: which one that is, and so the error, does not depend on who decodes. With the lock held. */
+static int bzi_worker_tile(bzi_worker *worker, bzi_worker *of)
+{
+    bzna_loader *loader = worker->loader;
+    const uint32_t number = of->next_tile;
+    uint64_t begin;
+    bzna_error err;
+    bzna_status status;
+    if (number == of->end_tile)
+        return 0;
+    of->next_tile++;
+    of->tiles_begun++;
+    bzi_os_unlock(&loader->mutex);
+    begin = bzi_os_now_ns();
+    status = bzi_software_tile(&worker->software, &of->tiles, number, &err);
+    bzi_os_lock(&loader->mutex);
+    of->tiles_begun--;
+    of->helped_ns += worker != of ? bzi_os_now_ns() - begin : 0;
+    if (status != BZNA_OK && number < of->failed_tile) {
+        of->failed_tile = number;
+        of->tile_error = err;
+        of->end_tile = of->next_tile;
+    }
+    if (worker != of && !of->tiles_begun && of->next_tile == of->end_tile)
+        bzi_os_wake_all(&loader->tiles_wake);
+    return 1;
+}
+
+/* A worker that has no sample helps one that has a grid. With the lock held. */
+static int bzi_worker_help(bzi_worker *worker)
+{
+    bzna_loader *loader = worker->loader;
+    for (uint32_t i = 0; i < loader->worker_count; i++)
+        if (bzi_worker_tile(worker, &loader->workers[i]))
+            return 1;
+    return 0;
+}
+
+/* The tiles of a grid. The worker waits for others only once it has none to begin, for those that they have begun. */
+static bzna_status bzi_worker_grid(bzi_worker *worker, bzi_item *item, bzna_error *err)
+{
+    bzna_loader *loader = worker->loader;
+    uint64_t waited;
+    bzi_os_lock(&loader->mutex);
+    worker->next_tile = 0;
+    worker->end_tile = worker->tiles.count;
+    worker->failed_tile = UINT32_MAX;
+    worker->helped_ns = 0;
+    if (loader->idle_workers && worker->end_tile > 1)
+        bzi_os_wake_all(&loader->worker_wake);
+    while (bzi_worker_tile(worker, worker))
+        ;
+    waited = bzi_os_now_ns();
+    while (worker->tiles_begun)
+        bzi_os_wait(&loader->tiles_wake, &loader->mutex);
+    item->decode_ns += worker->helped_ns - (bzi_os_now_ns() - waited);
+    bzi_os_unlock(&loader->mutex);
+    if (worker->failed_tile != UINT32_MAX) {
+        *err = worker->tile_error;
+        return err->status;
+    }
+    item->tiles += worker->tiles.count;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_worker_decode(bzi_worker *worker, bzi_item *item, uint32_t number, bzi_wanted wanted,
+                                     bzna_error *err)
+{
+    const bzna_image *coded = &worker->images[number].coded;
+    const bzi_format *format = &worker->formats[number];
+    bzna_picture *picture = &worker->pictures[number];
+    if (!format->tiles)
+        return bzi_software_decode(&worker->software, coded, format, wanted, picture, err);
+    if (bzi_tiles_open(&worker->tiles, coded, wanted.part, err) != BZNA_OK ||
+        bzi_software_canvas(&worker->software, &worker->tiles, format->chroma_format, picture, err) != BZNA_OK)
+        return err->status;
+    return bzi_worker_grid(worker, item, err);
+}
+
+/* --- Samples --- */
+
 /* parse -> transforms -> decode -> draw -> warp. */
 static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_error *err)
 {
@@ -17414,11 +17600,9 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     for (uint32_t i = 0; i < loader->pick_count && status == BZNA_OK; i++) {
         bzi_wanted wanted;
         if ((status = bzi_worker_want(worker, item, i, &wanted, err)) != BZNA_OK ||
-            (status = bzi_software_decode(&worker->software, &worker->images[i].coded, &worker->formats[i], wanted,
-                                          &worker->pictures[i], err)) != BZNA_OK ||
+            (status = bzi_worker_decode(worker, item, i, wanted, err)) != BZNA_OK ||
             (loader->config.pipeline.picture && (status = bzi_worker_draw(worker, item, i, err)) != BZNA_OK))
             break;
-        item->tiles += worker->software.tiles;
         decoded = bzi_os_now_ns();
         item->decode_ns += decoded - begin;
         status = bzi_worker_warp(worker, item, i, wanted.shrink, err);
@@ -17446,8 +17630,9 @@ static void bzi_worker_item(bzi_worker *worker, bzi_item *item)
 }
 
 /* An item that was read, or NULL when the loader closes. Called and returns with the lock held. */
-static bzi_item *bzi_worker_take(bzna_loader *loader)
+static bzi_item *bzi_worker_take(bzi_worker *worker)
 {
+    bzna_loader *loader = worker->loader;
     bzna_stage_stats *stage = &loader->stats.stage[BZNA_STAGE_DECODE];
     while (!loader->quit) {
         uint64_t start;
@@ -17459,9 +17644,13 @@ static bzi_item *bzi_worker_take(bzna_loader *loader)
             loader->active++;
             return item;
         }
+        if (bzi_worker_help(worker))
+            continue;
         blocked = !loader->planning && !loader->free_batches;       /* all batches are filled: back-pressure */
         start = bzi_os_now_ns();
+        loader->idle_workers++;
         bzi_os_wait(&loader->worker_wake, &loader->mutex);
+        loader->idle_workers--;
         if (!loader->pool)                                  /* with NVDEC, workers are idle by nature */
             *(blocked ? &stage->wait_after_ns : &stage->wait_before_ns) += bzi_os_now_ns() - start;
     }
@@ -17478,7 +17667,7 @@ static void *bzi_worker_run(void *argument)
     bzi_os_lock(&loader->mutex);
     if (loader->on_device && !entered)
         bzi_loader_break(loader, &err);
-    while ((item = bzi_worker_take(loader)) != NULL) {
+    while ((item = bzi_worker_take(worker)) != NULL) {
         bzi_os_unlock(&loader->mutex);
         bzi_worker_item(worker, item);
         bzi_os_lock(&loader->mutex);
@@ -17491,7 +17680,10 @@ static void *bzi_worker_run(void *argument)
 
 
 /* ==== 58. Decode stages: engines =====================================================================================
- * Calls: rooms 2-5, 16, 41, 46-51, 54-56. The pool's engines, a thread and an NVDEC session each. */
+ * Calls: rooms 2-5, 14, 16, 41, 44, 46-51, 54-56. The pool's engines, a thread and an NVDEC session each. An engine
+ * decodes the tiles of a grid one behind the other, several in flight, and copies each to its place in a canvas of its
+ * own, which the kernel then reads as it reads a surface: all on the engine's stream, so that the next grid's tiles are
+ * copied there after that. Samples are many: other engines have other grids. */
 
 #define BZI_ENGINE_MAX_OOM_STREAK 4u  /* after so many samples in a row without memory, an engine ends */
 #define BZI_ENGINE_MAX_FAILURES   32u /* likewise after so many failed calls of the driver in a row */
@@ -17512,6 +17704,11 @@ typedef struct bzi_engine {
     bzi_views   views;
     bzi_scratch scratch;
     bzi_scratch verify_scratch;       /* while a picture is being submitted, another one may be verified */
+    bzi_tiles   tiles;                /* of the grid at hand */
+    bzi_nvdec_format tile_format;
+    uint32_t    tiles_mapped;
+    bzi_flight  canvas;               /* where they are put together, as if it were a surface */
+    uint64_t    canvas_bytes;
 } bzi_engine;
 
 /* Whether an item may come before others: it needs a decoder that the engine has, or no engine has looked yet. */
@@ -17677,19 +17874,24 @@ static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight 
     bzi_lane_add(&engine->lane, item, BZNA_OK);
 }
 
+static int bzi_item_is_verified(const bzi_item *item)
+{
+    const uint64_t verify_every = item->batch->loader->config.decode.verify_every;
+    return verify_every && item->position % verify_every == 0;
+}
+
 /* Compares a mapped picture with libavcodec's, for the statistics alone. JPEG need not be equal. */
-static void bzi_engine_verify(bzi_engine *engine, const bzi_item *item, const bzi_flight *flight)
+static void bzi_engine_verify(bzi_engine *engine, const bzi_item *item, const bzi_flight *flight,
+                              const bzi_image *image)
 {
     bzna_loader *loader = item->batch->loader;
     bzna_picture picture;
     bzi_format format;
-    bzi_image image;
     bzna_error err;
     int same, is_first;
-    if (bzi_item_image(item, 0, &engine->verify_scratch, &image, &err) != BZNA_OK ||
-        bzi_picture_describe(&image, loader->host->max_edge_px, &format, &picture, &err) != BZNA_OK ||
-        image.coded.codec == BZNA_CODEC_JPEG ||
-        (same = bzi_check_compare(&engine->session, flight, &image.coded, &format)) < 0)
+    if (bzi_picture_describe(image, loader->host->max_edge_px, &format, &picture, &err) != BZNA_OK ||
+        image->coded.codec == BZNA_CODEC_JPEG ||
+        (same = bzi_check_compare(&engine->session, flight, &image->coded, &format)) < 0)
         return;
     bzi_os_lock(&loader->mutex);
     loader->stats.verified++;
@@ -17705,10 +17907,10 @@ static void bzi_engine_map(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
     bzi_item *item = session->pending[session->pending_first].tag;
-    const uint64_t verify_every = item->batch->loader->config.decode.verify_every;
-    bzna_error *err = &item->batch->errors[item->slot];
+    bzna_error *err = &item->batch->errors[item->slot], ignored;
     uint64_t start = bzi_os_now_ns();
     bzi_flight flight;
+    bzi_image image;
     bzi_nvdec_result result;
     bzna_status status;
     bzi_engine_make_room(engine, item);
@@ -17719,8 +17921,9 @@ static void bzi_engine_map(bzi_engine *engine)
         return;
     }
     status = result == BZI_NVDEC_OK ? BZNA_OK : err->status;
-    if (status == BZNA_OK && verify_every && item->position % verify_every == 0)
-        bzi_engine_verify(engine, item, &flight);
+    if (status == BZNA_OK && bzi_item_is_verified(item) &&
+        bzi_item_image(item, 0, &engine->verify_scratch, &image, &ignored) == BZNA_OK)
+        bzi_engine_verify(engine, item, &flight, &image);
     if (status == BZNA_OK &&
         (status = bzi_item_draw(item, &flight.picture, engine->views.transforms, err)) == BZNA_OK)
         status = bzi_item_slots(item, 0, &flight.picture, 1, &engine->views, err);
@@ -17848,6 +18051,167 @@ static void bzi_engine_settle(bzi_engine *engine, const bzi_nvdec_format *want)
     engine->settled = 1;
 }
 
+/* Whether the session can decode a picture of the item's, or one of its tiles: what it says of itself is in sps and
+ * picture. BUSY: the item is another engine's now. */
+static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, const bzna_image *image,
+                                          const bzi_format *sps, const bzna_picture *picture, bzna_error *err)
+{
+    bzi_session *session = &engine->session;
+    const bzi_nvdec_format want = bzi_nvdec_format_of(image->codec, sps);
+    bzi_nvdec_result result = bzi_session_accepts(session, image->codec, sps, err);
+    if (result == BZI_NVDEC_OK)
+        bzi_engine_settle(engine, &want);
+    while (result == BZI_NVDEC_OK && bzi_check_is_due(session->device, &want) && bzi_engine_busy(engine))
+        bzi_engine_advance(engine);
+    if (result == BZI_NVDEC_OK)
+        result = bzi_check_kind(session, &want, image, sps, picture, err);
+    return result == BZI_NVDEC_OK && bzi_engine_return(engine, item, &want) ? BZI_NVDEC_BUSY : result;
+}
+
+/* --- Grids --- */
+
+#ifndef BENZINA_NO_HEIF
+
+/* A tile, as a picture by itself, and its place. */
+static bzi_nvdec_result bzi_engine_tile(const bzi_engine *engine, uint32_t number, bzi_image *image, uint32_t place[2],
+                                        bzna_error *err)
+{
+    bzi_heif_item item;
+    bzna_image coded;
+    if (bzi_tiles_find(&engine->tiles, number, &item, &coded, place, err) != BZNA_OK)
+        return BZI_NVDEC_FAILED;
+    *image = bzi_image_alone(&coded);
+    if (coded.data && coded.codec != BZNA_CODEC_JPEG)
+        return BZI_NVDEC_OK;
+    BZI_FAIL(err, BZNA_E_CODEC, "tiles that are JPEGs or lie in pieces are decoded in software, not by NVDEC");
+    return BZI_NVDEC_FOREIGN;
+}
+
+/* Waits for the oldest tile in flight, and copies it to the canvas. */
+static bzi_nvdec_result bzi_engine_map_tile(bzi_engine *engine, const bzi_item *item, bzna_error *err)
+{
+    bzi_session *session = &engine->session;
+    bzi_flight flight;
+    bzi_image image;
+    uint32_t place[2];
+    bzi_nvdec_result result = bzi_session_map(session, &flight, err);
+    const uint32_t number = engine->tiles_mapped++;
+    if (result != BZI_NVDEC_OK)
+        return result;
+    result = bzi_engine_tile(engine, number, &image, place, err);
+    if (result == BZI_NVDEC_OK && bzi_item_is_verified(item))
+        bzi_engine_verify(engine, item, &flight, &image);
+    if (result == BZI_NVDEC_OK && bzi_session_copy(session, &flight, &engine->canvas.picture, place, err) != BZNA_OK)
+        result = bzi_session_fall_back(session, err);
+    bzi_session_unmap_all(session);
+    return result;
+}
+
+static bzi_nvdec_result bzi_engine_submit_tile(bzi_engine *engine, bzi_item *item, uint32_t number, bzna_error *err)
+{
+    bzi_session *session = &engine->session;
+    bzna_picture picture;
+    bzi_nvdec_format want;
+    bzi_image image;
+    bzi_format sps;
+    uint32_t place[2];
+    bzi_nvdec_result result = bzi_engine_tile(engine, number, &image, place, err);
+    if (result != BZI_NVDEC_OK)
+        return result;
+    if (bzi_picture_describe(&image, item->batch->loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
+        return BZI_NVDEC_FAILED;
+    want = bzi_nvdec_format_of(image.coded.codec, &sps);
+    if (memcmp(&want, &engine->tile_format, sizeof want) != 0) {
+        BZI_FAIL(err, BZNA_E_CODEC, "tiles of several formats are decoded in software, not by NVDEC");
+        return BZI_NVDEC_REFUSED;
+    }
+    while ((result = bzi_session_submit(session, &image.coded, &picture, &sps, item, err)) == BZI_NVDEC_BUSY)
+        if ((result = bzi_engine_map_tile(engine, item, err)) != BZI_NVDEC_OK)
+            break;
+    return result;
+}
+/* Memory for the canvas, and its planes: as a surface of so many rows. */
+static bzi_nvdec_result bzi_engine_make_canvas(bzi_engine *engine, const bzi_format *sps, const bzna_picture *picture,
+                                               bzna_error *err)
+{
+    bzi_flight *canvas = &engine->canvas;
+    bzi_device *device = engine->pool->device;
+    void *stream = engine->session.stream;
+    const uint64_t rows = (picture->frame_height + 1) & ~1u;
+    const uint64_t pitch = (((uint64_t)picture->frame_width + 1) * (picture->depth > 8 ? 2 : 1) + 255) & ~255ull;
+    const uint64_t bytes = sps->chroma_format == 3 ? 3 * pitch * rows : pitch * rows * 3 / 2;
+    if (bytes > engine->canvas_bytes) {
+        uint64_t address;
+        bzi_device_stream_wait(device, stream);
+        bzi_device_free(device, canvas->address, engine->canvas_bytes, stream);
+        engine->canvas_bytes = canvas->address = 0;
+        if (bzi_device_alloc(device, bytes, stream, &address, err) != BZNA_OK)
+            return err->status == BZNA_E_DEVICE_LOST ? BZI_NVDEC_FAILED : BZI_NVDEC_REFUSED;
+        canvas->address = address;
+        engine->canvas_bytes = bytes;
+    }
+    canvas->picture = *picture;
+    canvas->semi_planar = sps->chroma_format != 3;
+    bzi_session_planes(canvas, picture->frame_height, pitch);
+    return BZI_NVDEC_OK;
+}
+
+/* Whether the session can decode the tiles, of which the first one says what they are. */
+static bzi_nvdec_result bzi_engine_accept_tiles(bzi_engine *engine, bzi_item *item, const bzna_image *image,
+                                                bzna_error *err)
+{
+    bzna_picture picture;
+    bzi_image first;
+    bzi_format sps;
+    uint32_t place[2];
+    bzi_nvdec_result result;
+    if (bzi_tiles_open(&engine->tiles, image, (bzi_region){ 0, 0, 1, 1 }, err) != BZNA_OK)
+        return BZI_NVDEC_FAILED;
+    if ((result = bzi_engine_tile(engine, 0, &first, place, err)) != BZI_NVDEC_OK)
+        return result;
+    if (bzi_picture_describe(&first, item->batch->loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
+        return BZI_NVDEC_FAILED;
+    engine->tile_format = bzi_nvdec_format_of(first.coded.codec, &sps);
+    return bzi_engine_accept(engine, item, &first.coded, &sps, &picture, err);
+}
+
+/* Decodes what is wanted of a grid, and adds all views of the canvas to the lane. */
+static bzi_nvdec_result bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzna_image *image,
+                                        const bzi_format *sps, bzna_picture *picture, bzna_error *err)
+{
+    const bzi_session *session = &engine->session;
+    const bzna_loader *loader = item->batch->loader;
+    bzi_views *views = &engine->views;
+    bzna_error other;
+    bzi_nvdec_result result = bzi_engine_accept_tiles(engine, item, image, err);
+    while (result == BZI_NVDEC_OK && bzi_engine_busy(engine))
+        bzi_engine_advance(engine);                         /* what reads the canvas is enqueued then */
+    if (result != BZI_NVDEC_OK || (result = bzi_engine_make_canvas(engine, sps, picture, err)) != BZI_NVDEC_OK)
+        return result;
+    if (bzi_item_draw(item, picture, views->transforms, err) != BZNA_OK ||
+        bzi_item_slots(item, 0, &engine->canvas.picture, 1, views, err) != BZNA_OK ||
+        bzi_tiles_open(&engine->tiles, image, bzi_views_part(loader, views, 0), err) != BZNA_OK)
+        return BZI_NVDEC_FAILED;
+    engine->tiles_mapped = 0;
+    for (uint32_t i = 0; i < engine->tiles.count && result == BZI_NVDEC_OK; i++)
+        result = bzi_engine_submit_tile(engine, item, i, err);
+    while (session->pending_count) {
+        const bzi_nvdec_result mapped = bzi_engine_map_tile(engine, item, result == BZI_NVDEC_OK ? err : &other);
+        result = result == BZI_NVDEC_OK ? mapped : result;
+    }
+    if (result != BZI_NVDEC_OK)
+        return result;
+    item->by_nvdec = 1;
+    item->tiles = engine->tiles.count;
+    engine->oom_streak = 0;
+    bzi_engine_add(engine, item, &engine->canvas);
+    return BZI_NVDEC_OK;
+}
+
+#else
+#define bzi_engine_grid(engine, item, image, sps, picture, err) BZI_NVDEC_FAILED
+#endif
+
 /* --- Samples --- */
 
 /* Parses an item that was read, and submits it once the session has room. BUSY: it is another engine's now. */
@@ -17858,7 +18222,6 @@ static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bz
     bzna_picture picture;
     bzi_image image;
     bzi_format sps;
-    bzi_nvdec_format want;
     bzi_nvdec_result result;
     if (bzi_item_image(item, 0, &engine->scratch, &image, err) != BZNA_OK ||
         bzi_picture_describe(&image, loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
@@ -17867,16 +18230,9 @@ static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bz
         BZI_FAIL(err, BZNA_E_CODEC, "JPEG is decoded in software, not by NVDEC");
         return BZI_NVDEC_FOREIGN;
     }
-    result = bzi_session_accepts(session, image.coded.codec, &sps, err);
-    want = bzi_nvdec_format_of(image.coded.codec, &sps);
-    if (result == BZI_NVDEC_OK)
-        bzi_engine_settle(engine, &want);
-    while (result == BZI_NVDEC_OK && bzi_check_is_due(session->device, &want) && bzi_engine_busy(engine))
-        bzi_engine_advance(engine);
-    if (result == BZI_NVDEC_OK)
-        result = bzi_check_kind(session, &want, &image.coded, &sps, &picture, err);
-    if (result == BZI_NVDEC_OK && bzi_engine_return(engine, item, &want))
-        return BZI_NVDEC_BUSY;
+    if (sps.tiles)
+        return bzi_engine_grid(engine, item, &image.coded, &sps, &picture, err);
+    result = bzi_engine_accept(engine, item, &image.coded, &sps, &picture, err);
     if (result == BZI_NVDEC_OK) {
         item->by_nvdec = 1;
         while ((result = bzi_session_submit(session, &image.coded, &picture, &sps, item, err)) == BZI_NVDEC_BUSY)
@@ -17963,6 +18319,8 @@ static void *bzi_engine_run(void *argument)
         bzi_engine_pass_turn(engine);
     if (!entered)
         return NULL;
+    bzi_device_stream_wait(pool->device, engine->session.stream);
+    bzi_device_free(pool->device, engine->canvas.address, engine->canvas_bytes, engine->session.stream);
     bzi_session_close(&engine->session);
     bzi_device_leave(pool->device);
     return NULL;
@@ -18434,7 +18792,7 @@ static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
 static bzi_cond *bzi_loader_cond(bzna_loader *loader, uint32_t number)
 {
     bzi_cond *conds[BZI_CONDS] = { &loader->reader_wake, &loader->holder_wake, &loader->worker_wake,
-                                   &loader->consumer_wake, &loader->control_wake };
+                                   &loader->consumer_wake, &loader->control_wake, &loader->tiles_wake };
     return conds[number];
 }
 

@@ -191,6 +191,13 @@ EXPORT cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream s
     (void)stream;
     return CUDA_SUCCESS;
 }
+EXPORT cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream);
+EXPORT cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *copy, CUstream stream)
+{
+    (void)copy;
+    (void)stream;
+    return CUDA_SUCCESS;
+}
 
 EXPORT cuStreamCreate(CUstream *out, unsigned flags);
 EXPORT cuStreamCreate(CUstream *out, unsigned flags)

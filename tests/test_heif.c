@@ -487,6 +487,206 @@ TEST(a_loader_decodes_the_tiles_of_its_crop_alone_and_counts_them)
     bzna_dataset_close(dataset);
 }
 
+/* ---- Grids: who decodes their tiles ------------------------------------------------------------------------------ */
+
+#define DAMAGED(n) TEST_BUILD "/tests/heif_damaged_" #n ".heic"
+
+/* A grid of which two tiles are overwritten: it is the first one's error that counts. */
+static void damage_tiles(const char *path, uint32_t first, uint32_t second)
+{
+    const uint32_t tiles[2] = { first, second };
+    bytes b = file_read("grid.heic", "");
+    FILE *file = fopen(path, "wb");
+    bzi_heif heif;
+    bzi_heif_item item;
+    bzi_heif_grid grid;
+    bzi_span data;
+    uint64_t size;
+    CHECK_EQ(bzi_heif_read(&heif, (bzi_span){ b.data, b.size }, 0, &err), BZNA_OK);
+    CHECK_EQ(bzi_heif_find(&heif, heif.primary, &item, &err), BZNA_OK);
+    CHECK_EQ(bzi_heif_read_grid(&heif, &item, &grid, &err), BZNA_OK);
+    for (int i = 0; i < 2; i++) {
+        const uint32_t id = bzi_heif_tile(&grid, tiles[i]);
+        CHECK_EQ(bzi_heif_bytes(&heif, id, &data, &size, (bzi_span){ NULL, 0 }, &err), BZNA_OK);
+        memset((uint8_t *)(uintptr_t)data.data + 4, 0xff, (size_t)data.size - 4);
+    }
+    REQUIRE(file && fwrite(b.data, 1, b.size, file) == b.size && fclose(file) == 0);
+    free(b.data);
+}
+
+enum { MIXED = 8, MIXED_SIZE = 3 * 24 * 24, MIXED_BATCHES = 12 };
+
+static bzna_dataset *open_mixed(bzna_context *on)
+{
+    static const char *const paths[MIXED] = { DATA "grid.heic", DAMAGED(1), DATA "grid.avif", DATA "still.heic",
+                                              DATA "grid.heic", DATA "grid_jpeg.heif", DAMAGED(2), DATA "grid.heic" };
+    bzna_dataset *dataset = NULL;
+    damage_tiles(DAMAGED(1), 5, 1);
+    damage_tiles(DAMAGED(2), 2, 4);
+    CHECK_EQ(bzna_dataset_open_list(on, paths, MIXED, NULL, &dataset, &err), BZNA_OK);
+    return dataset;
+}
+
+static bzna_loader *open_mixed_loader(bzna_context *on, bzna_dataset *dataset, uint32_t threads,
+                                      uint32_t decoder_kind)
+{
+    bzna_loader_config config;
+    bzna_loader *loader = NULL;
+    bzna_loader_config_init(&config, sizeof config);
+    config.output.batch_size = MIXED;
+    config.output.width = config.output.height = 24;
+    config.output.device.kind = BZNA_DEVICE_CPU;
+    config.decode.threads = threads;
+    config.decode.decoder = decoder_kind;
+    config.decode.verify_every = decoder_kind == BZNA_DECODER_SOFTWARE ? 0 : 3;
+    config.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
+    config.warp.scale[0] = 0.005;
+    config.warp.scale[1] = 0.2;
+    config.order.epochs = MIXED_BATCHES;
+    config.order.seed = 3;
+    CHECK_EQ(bzna_loader_open(on, dataset, &config, &loader, &err), BZNA_OK);
+    return loader;
+}
+
+typedef struct mixed_result {
+    float       pixels[MIXED_BATCHES][MIXED][MIXED_SIZE];
+    bzna_status status[MIXED_BATCHES][MIXED];
+    char        messages[MIXED_BATCHES][MIXED][256];
+    uint64_t    tiles, helped, nvdec, fallbacks, verified, wrong;
+} mixed_result;
+
+static void run_mixed(bzna_loader *loader, mixed_result *result)
+{
+    bzna_loader_stats stats = { .struct_size = sizeof stats };
+    bzna_batch_info info = { .struct_size = sizeof info };
+    REQUIRE(loader);
+    memset(result, 0, sizeof *result);
+    for (uint32_t n = 0; n < MIXED_BATCHES; n++) {
+        bzna_batch *batch = NULL;
+        CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), BZNA_OK);
+        CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, &err), BZNA_OK);
+        memcpy(result->pixels[n], info.image.data, sizeof result->pixels[n]);
+        memcpy(result->status[n], info.status, sizeof result->status[n]);
+        for (uint32_t i = 0; i < MIXED; i++)
+            if (info.status[i] != BZNA_OK)
+                bzi_string_copy(result->messages[n][i], 256, batch->errors[i].message);
+        bzna_batch_release(batch);
+        for (uint32_t w = 0; w < loader->worker_count; w++) {
+            bzi_os_lock(&loader->mutex);
+            result->helped += loader->workers[w].helped_ns != 0;
+            bzi_os_unlock(&loader->mutex);
+        }
+    }
+    CHECK_EQ(bzna_loader_get_stats(loader, &stats, sizeof stats, &err), BZNA_OK);
+    result->tiles = stats.tiles;
+    result->nvdec = stats.samples_nvdec;
+    result->fallbacks = stats.fallbacks;
+    result->verified = stats.verified;
+    result->wrong = stats.verify_failed;
+    bzna_loader_close(loader);
+}
+
+/* Crops that touch a damaged tile fail; others, and all other slots, are not disturbed. */
+static void check_mixed(const mixed_result *a, const mixed_result *b, int messages)
+{
+    uint32_t failed = 0;
+    for (uint32_t n = 0; n < MIXED_BATCHES; n++)
+        for (uint32_t i = 0; i < MIXED; i++) {
+            failed += a->status[n][i] != BZNA_OK;
+            CHECK_EQ(a->status[n][i], b->status[n][i]);
+            CHECK(!memcmp(a->pixels[n][i], b->pixels[n][i], sizeof a->pixels[n][i]));
+            CHECK(!messages || !strcmp(a->messages[n][i], b->messages[n][i]));
+        }
+    CHECK(failed > 4 && failed < 2 * MIXED_BATCHES);
+    CHECK_EQ(a->tiles, b->tiles);
+}
+
+static mixed_result one, many;
+
+TEST(free_workers_decode_tiles_and_nothing_else_changes)
+{
+    bzna_dataset *dataset = NULL;
+    if (!has_decoder("grid.heic") || !has_decoder("grid.avif"))
+        SKIP("this libavcodec has no decoder of H.265, or of AV1");
+    setup();
+    dataset = open_mixed(context);
+    run_mixed(open_mixed_loader(context, dataset, 1, BZNA_DECODER_SOFTWARE), &one);
+    CHECK_EQ(one.helped, 0);
+    for (uint32_t round = 0; round < ROUNDS(20, 5) && !(round > 2 && many.helped); round++) {
+        run_mixed(open_mixed_loader(context, dataset, 2 + round, BZNA_DECODER_SOFTWARE), &many);
+        check_mixed(&one, &many, 1);
+    }
+    CHECK(many.helped > 0);
+    bzna_dataset_close(dataset);
+}
+
+TEST(a_loader_can_be_closed_while_tiles_are_decoded)
+{
+    bzna_dataset *dataset = NULL;
+    if (!has_decoder("grid.heic"))
+        SKIP("this libavcodec has no decoder of H.265");
+    setup();
+    dataset = open_mixed(context);
+    for (uint32_t round = 0; round < ROUNDS(60, 20); round++) {
+        bzna_loader *loader = open_mixed_loader(context, dataset, 1 + round % 6, BZNA_DECODER_SOFTWARE);
+        bzna_batch *batch = NULL;
+        bzi_os_sleep_ns(200000ull * (round % 11));
+        if (round % 3 == 0) {
+            CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), BZNA_OK);
+            bzna_batch_release(batch);
+        }
+        if (round % 3 == 1)
+            CHECK_EQ(bzna_loader_reset(loader, 7, &err), BZNA_OK);
+        bzna_loader_close(loader);
+    }
+    bzna_dataset_close(dataset);
+}
+
+#if TEST_NVDEC
+/* min_size: of frames that this GPU decodes; tiles have 64. */
+static void run_on_gpu(uint32_t min_size, mixed_result *result)
+{
+    fake_control *control = fake_load()->control;
+    bzna_context *gpu = NULL;
+    bzna_dataset *dataset;
+    const long long min_width = control->caps[FAKE_HEVC].min_width, min_height = control->caps[FAKE_HEVC].min_height;
+    control->caps[FAKE_HEVC].min_width = control->caps[FAKE_HEVC].min_height = min_size;
+    REQUIRE(bzna_context_open(NULL, &gpu, &err) == BZNA_OK);
+    dataset = open_mixed(gpu);
+    run_mixed(open_mixed_loader(gpu, dataset, 2, BZNA_DECODER_NVDEC), result);
+    bzna_dataset_close(dataset);
+    bzna_context_close(gpu);
+    control->caps[FAKE_HEVC].min_width = min_width;
+    control->caps[FAKE_HEVC].min_height = min_height;
+}
+
+TEST(nvdec_decodes_grids_tile_by_tile_and_what_it_cannot_goes_to_the_cpu_whole)
+{
+    fake_control *control = fake_load()->control;
+    bzna_dataset *dataset = NULL;
+    long long copies;
+    if (!has_decoder("grid.heic") || !has_decoder("grid.avif"))
+        SKIP("this libavcodec has no decoder of H.265, or of AV1");
+    setup();
+    dataset = open_mixed(context);
+    run_mixed(open_mixed_loader(context, dataset, 1, BZNA_DECODER_SOFTWARE), &one);
+    bzna_dataset_close(dataset);
+    copies = control->calls[FAKE_cuMemcpy2DAsync_v2];
+    run_on_gpu(144, &many);
+    check_mixed(&one, &many, 1);
+    CHECK_EQ(many.nvdec, 0);
+    CHECK_EQ(control->calls[FAKE_cuMemcpy2DAsync_v2], copies);
+    run_on_gpu(16, &many);
+    check_mixed(&one, &many, 0);
+    CHECK(many.nvdec > 4 * MIXED_BATCHES && many.nvdec < 6 * MIXED_BATCHES);      /* H.265, where it is not damaged */
+    CHECK(many.verified > 0 && many.wrong == 0);
+    CHECK(control->calls[FAKE_cuMemcpy2DAsync_v2] - copies > 2 * 3 * MIXED_BATCHES);
+}
+#define GRID_TESTS RUN(nvdec_decodes_grids_tile_by_tile_and_what_it_cannot_goes_to_the_cpu_whole)
+#else
+#define GRID_TESTS
+#endif
+
 /* Of a file in memory, as 4x4 pixels, which is no more than an eighth of it. */
 static void load_shrunk(bytes b, uint32_t jpeg_shrink, float *pixels)
 {
@@ -606,14 +806,15 @@ TEST(a_tile_that_is_named_again_and_again_is_refused)
     bzna_image image;
     bzna_picture_init(&seen, sizeof seen);
     CHECK_EQ(read_image(b, NULL, &copy, &image), BZNA_OK);
-    CHECK_EQ(bzna_decoder_decode(decoder, &image, &seen, &err), has_decoder("still.heic") ? BZNA_E_BOX : BZNA_E_CODEC);
-    CHECK_CONTAINS(err.message, has_decoder("still.heic") ? "the grid's tiles overlap in the file" : "");
-    CHECK(decoder->software.tiles < 100);
+    CHECK_EQ(bzna_decoder_decode(decoder, &image, &seen, &err), BZNA_E_BOX);
+    CHECK_CONTAINS(err.message, "the grid's tiles overlap in the file");
+    CHECK_EQ(decoder->software.tiles, 0);
     free(copy.data);
     free(b.data);
 }
 
-#define PIXEL_TESTS RUN(a_tile_that_is_named_again_and_again_is_refused) \
+#define PIXEL_TESTS GRID_TESTS RUN(free_workers_decode_tiles_and_nothing_else_changes) \
+    RUN(a_loader_can_be_closed_while_tiles_are_decoded) RUN(a_tile_that_is_named_again_and_again_is_refused) \
     RUN(pictures_are_as_libheif_sees_them) RUN(a_folder_of_them_is_a_data_set) RUN(no_tile_is_shrunk) \
     RUN(thumbnails_are_delivered_by_name_alone) \
     RUN(warps_read_no_tile_that_was_not_decoded) RUN(a_loader_decodes_the_tiles_of_its_crop_alone_and_counts_them)

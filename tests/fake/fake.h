@@ -50,7 +50,7 @@
         X(cuvidDecodePicture) X(cuvidGetDecodeStatus) \
     X(cuvidMapVideoFrame64) X(cuvidUnmapVideoFrame64) X(cuvidCreateVideoParser) X(cuvidParseVideoData) \
         X(cuvidDestroyVideoParser) \
-    X(cuMemGetInfo_v2) \
+    X(cuMemGetInfo_v2) X(cuMemcpy2DAsync_v2) \
     X(stream_copy) X(stream_kernel) X(engine_picture)
 #define FAKE_ID(name) FAKE_##name,
 enum { FAKE_FUNCTIONS(FAKE_ID) FAKE_FUNCTION_COUNT };

@@ -34,6 +34,7 @@ tcuMemFree_v2 cuMemFree_v2;
 tcuMemcpyHtoDAsync_v2 cuMemcpyHtoDAsync_v2;
 tcuMemcpyDtoHAsync_v2 cuMemcpyDtoHAsync_v2;
 tcuMemcpyDtoH_v2 cuMemcpyDtoH_v2;
+tcuMemcpy2DAsync_v2 cuMemcpy2DAsync_v2;
 tcuStreamCreate cuStreamCreate;
 tcuStreamDestroy_v2 cuStreamDestroy_v2;
 tcuStreamSynchronize cuStreamSynchronize;
@@ -1046,13 +1047,20 @@ CUresult cuMemFreeHost(void *p)
     return (CUresult)-after;
 }
 
-typedef struct copy { void *dst; const void *src; size_t size; CUstream stream; } copy;
+/* rows of size bytes */
+typedef struct copy {
+    uint8_t       *dst;
+    const uint8_t *src;
+    size_t         size, rows, dst_pitch, src_pitch;
+    CUstream       stream;
+} copy;
 
 static void work_copy(void *payload, int is_lost)
 {
     copy *c = payload;
     if (!is_lost && !fake_happens(FAKE_stream_copy, c->stream, NULL, (long long)(intptr_t)c->dst))
-        memcpy(c->dst, c->src, c->size);
+        for (size_t y = 0; y < c->rows; y++)
+            memcpy(c->dst + y * c->dst_pitch, c->src + y * c->src_pitch, c->size);
     free(c);
 }
 
@@ -1070,7 +1078,7 @@ static CUresult push_copy(CUstream stream, void *dst, const void *src, size_t si
         FAKE_ADD(control->pageable_copies, 1);
     if (!(c = malloc(sizeof *c)))
         abort();
-    *c = (copy){ dst, src, size, stream };
+    *c = (copy){ dst, src, size, 1, 0, 0, stream };
     stream_push(s, work_copy, c);
     return CUDA_SUCCESS;
 }
@@ -1087,6 +1095,31 @@ CUresult cuMemcpyDtoHAsync_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteC
     ENTER(cuMemcpyDtoHAsync_v2, FAKE_CONTEXT, hStream, srcDevice);
     return push_copy(hStream, dstHost, (const void *)(uintptr_t)srcDevice, ByteCount, srcDevice, dstHost,
                      "cuMemcpyDtoHAsync");
+}
+
+/* From the device, to it or to the host. */
+CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream hStream)
+{
+    static const char function[] = "cuMemcpy2DAsync";
+    const int to_host = c->dstMemoryType == CU_MEMORYTYPE_HOST;
+    uint64_t from = c->srcDevice + c->srcY * c->srcPitch + c->srcXInBytes;
+    uint64_t to = (to_host ? (uint64_t)(uintptr_t)c->dstHost : c->dstDevice) + c->dstY * c->dstPitch + c->dstXInBytes;
+    struct CUstream_st *s;
+    copy *work;
+    ENTER(cuMemcpy2DAsync_v2, FAKE_CONTEXT, hStream, (intptr_t)c->dstDevice);
+    if (!(s = stream_use(hStream, function)))
+        return (CUresult)FAKE_E_HANDLE;
+    if (c->srcMemoryType != CU_MEMORYTYPE_DEVICE || !c->Height || c->WidthInBytes > c->srcPitch ||
+        c->WidthInBytes > c->dstPitch ||
+        !check_address(from, (c->Height - 1) * c->srcPitch + c->WidthInBytes, 0, function) ||
+        (!to_host && !check_address(to, (c->Height - 1) * c->dstPitch + c->WidthInBytes, 0, function)))
+        return (CUresult)FAKE_E_VALUE;
+    if (!(work = malloc(sizeof *work)))
+        abort();
+    *work = (copy){ (uint8_t *)(uintptr_t)to, (const uint8_t *)(uintptr_t)from, c->WidthInBytes, c->Height,
+                    c->dstPitch, c->srcPitch, hStream };
+    stream_push(s, work_copy, work);
+    return CUDA_SUCCESS;
 }
 
 CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)

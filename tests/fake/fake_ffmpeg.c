@@ -21,7 +21,6 @@ REFUSED(cuGraphicsUnregisterResource) REFUSED(cuGraphicsMapResources) REFUSED(cu
 REFUSED(cuGraphicsSubResourceGetMappedArray) REFUSED(cuGraphicsResourceGetMappedPointer_v2) REFUSED(cuArray3DCreate_v2)
 REFUSED(cuArrayDestroy)
 
-tcuMemcpy2DAsync_v2 cuMemcpy2DAsync_v2;
 tcuGetErrorString cuGetErrorString;
 
 CUresult cuGetErrorString(CUresult error, const char **text)
@@ -38,18 +37,6 @@ __attribute__((constructor)) static void loosen(void)
     control->caps[FAKE_AV1].chroma_mask = 1 << 1;
 }
 
-/* From the device to the host, when the stream is done. */
-CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream stream)
-{
-    const uint8_t *from = (const uint8_t *)(uintptr_t)c->srcDevice + c->srcY * c->srcPitch + c->srcXInBytes;
-    uint8_t *to = (uint8_t *)c->dstHost + c->dstY * c->dstPitch + c->dstXInBytes;
-    struct CUstream_st *s = stream_use(stream, "cuMemcpy2DAsync");
-    if (!s || c->srcMemoryType != CU_MEMORYTYPE_DEVICE || c->dstMemoryType != CU_MEMORYTYPE_HOST || stream_drain(s))
-        return (CUresult)FAKE_E_VALUE;
-    for (size_t y = 0; y < c->Height; y++)
-        memcpy(to + y * c->dstPitch, from + y * c->srcPitch, c->WidthInBytes);
-    return CUDA_SUCCESS;
-}
 #else
 REFUSED(cuvidCtxLockCreate) REFUSED(cuvidCtxLockDestroy) REFUSED(cuvidCtxLock) REFUSED(cuvidCtxUnlock)
 REFUSED(cuvidCreateVideoSource) REFUSED(cuvidCreateVideoSourceW) REFUSED(cuvidDestroyVideoSource)
