@@ -1765,6 +1765,21 @@ class Callbacks(unittest.TestCase):
             self.assertEqual([(x - target) * 2 for x in a[:size]], list(b[:size]))
             self.assertEqual(a[size:], b[size:])
 
+    def test_a_transform_draws_the_jitter_that_a_loader_draws(self):
+        strengths = {"brightness": 0.5, "saturation": (0.2, 0.4), "grayscale": 0.5}
+        jitter = ops.ColorJitter(**strengths)
+        drawn = []
+
+        def transform(sample, rng, t):
+            jitter(benzina.Random(1234, sample.epoch, sample.index, 1), t)      # the loader's own numbers
+            drawn.append(t.gain)
+        made = digest(loader_of(transform=transform, epochs=1))
+        self.assertEqual(made, digest(loader_of(epochs=1, **strengths)))
+        self.assertNotEqual(made, digest(loader_of(epochs=1)))
+        self.assertEqual((len(drawn), [gain for gain in drawn if not 0.5 <= gain <= 1.5]), (COUNT, []))
+        with self.assertRaisesRegex(TypeError, "vividness"):
+            ops.ColorJitter(vividness=1)
+
     def test_an_exception_fails_its_sample_alone(self):
         def warp(index, in_size, out_size, rng):
             if index == 1:
@@ -1912,6 +1927,109 @@ if child == 0:
 print(os.waitpid(child, 0)[1], sum(len(b) for b in loader.batches()))
 """ % (ARCHIVE, ARCHIVE))
         self.assertEqual((done.returncode, done.stdout), (0, "0 8\n"), done.stderr)
+
+
+@needs_decoder
+@needs("numpy")
+class Pictures(unittest.TestCase):
+    """The picture callback."""
+
+    identity = dict(warp_transform=(1, 0, 0, 0, 1, 0, 0, 0, 1), shape=(384, 512), batch_size=4)
+
+    def tearDown(self):
+        gc.collect()
+        benzina._dispose_put_off()
+        self.assertEqual(benzina._registry, {})
+
+    def arrays(self, **options):
+        loader = loader_of(**{**self.identity, "output": "numpy", "epochs": 1, **options})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return [images.copy() for images, _ in loader]
+
+    def test_a_rectangle_that_is_drawn_shows_and_the_rest_stays(self):
+        seen = {}
+
+        def draw(sample, rng, picture):
+            seen[sample.index] = (picture.width, picture.height, picture.depth, picture.chroma_shift, picture.full_range,
+                                  [plane.shape for plane in picture.planes], sample.epoch, sample.target)
+            for plane in picture.region(100, 60, 200, 160):
+                plane[...] = picture.gray
+        plain, drawn = self.arrays(), self.arrays(picture=draw)
+        self.assertEqual(seen[1], (375, 500, 8, (1, 1), True, [(500, 375), (250, 188), (250, 188)], 0, 37))
+        self.assertEqual(seen[2], (512, 384, 8, (1, 1), True, [(384, 512), (192, 256), (192, 256)], 0, 74))
+        for a, b in zip(plain, drawn):
+            self.assertTrue((abs(b[:, :, 62:158, 102:198] - 128) <= 0.5).all())
+            a[:, :, 58:162, 98:202] = b[:, :, 58:162, 98:202]           # chroma is filtered over the edge
+            self.assertTrue((a == b).all())
+
+    def test_random_erasing_is_the_same_on_any_thread_and_in_every_run(self):
+        def erase(sample, rng, picture):
+            width, height = (int(edge * rng.uniform(0.1, 0.5)) for edge in (picture.width, picture.height))
+            left, top = rng.randrange(picture.width - width + 1), rng.randrange(picture.height - height + 1)
+            for plane in picture.region(left, top, left + width, top + height):
+                plane[...] = picture.gray
+        one, four = (digest(loader_of(picture=erase, num_threads=n)) for n in (1, 4))
+        self.assertEqual(one, four)
+        self.assertNotEqual(one, digest(loader_of()))
+        loader = loader_of(picture=erase, epochs=2)
+        self.assertNotEqual(digest(loader), digest(loader))             # of the next epoch
+
+    def test_what_is_drawn_stays_in_its_sample(self):
+        def draw(sample, rng, picture):
+            if sample.index == 1:
+                for plane in picture.planes:
+                    plane[...] = 0
+        plain, drawn = self.arrays()[0], self.arrays(picture=draw)[0]
+        self.assertEqual([(a == b).all() for a, b in zip(plain, drawn)], [True, False, True, True])
+
+    def test_an_exception_fails_its_sample_with_the_message(self):
+        def draw(sample, rng, picture):
+            planes = picture.planes                                     # kept by the traceback's frames
+            if sample.index == 2:
+                raise LookupError("no such luck with %d planes" % len(planes))
+        loader = loader_of(picture=draw, epochs=1, batch_size=4)
+        first, second = loader.batches()
+        self.assertEqual((first.failed, second.failed, list(first.status.memoryview())), (1, 0, [0, 0, Status.E_CALLBACK, 0]))
+        self.assertIn("picture callback", first.errors()[2].message)
+        self.assertEqual(str(loader.last_exception), "no such luck with 3 planes")
+        frame = loader.last_exception.__traceback__
+        while frame.tb_next:
+            frame = frame.tb_next
+        self.assertEqual(frame.tb_frame.f_locals, {})
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for _ in loader_of(picture=draw, epochs=1, batch_size=4):
+                pass
+        self.assertIn("no such luck with 3 planes", str(said[0].message))
+
+    def test_a_view_that_is_kept_fails_its_sample(self):
+        kept = []
+
+        def draw(sample, rng, picture):
+            if sample.index == 1:
+                kept.append(picture.planes[0][:10].T)
+            kept.append(picture.planes[0][:10].copy())
+        loader = loader_of(picture=draw, epochs=1, batch_size=COUNT)
+        batch, = loader.batches()
+        self.assertEqual((list(batch.errors()), len(kept)), ([1], COUNT + 1))
+        self.assertIn("a view of the planes was kept", str(loader.last_exception))
+        kept.clear()
+
+    def test_padding_rows_and_odd_sizes_are_not_seen(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "a.ppm"), "wb") as file:
+                file.write(b"P6\n21 13\n255\n" + bytes(range(256)) * 3 + bytes(21 * 13 * 3 - 768))
+            subprocess.run([BZNA, "pack", file.name, "-o", os.path.join(folder, "a.bzna"), "--codec", "h264"], check=True,
+                           capture_output=True)
+            shapes = []
+
+            def draw(sample, rng, picture):
+                shapes.append([plane.shape for plane in picture.planes])
+                shapes.append([plane.shape for plane in picture.region(3, 5, 4, 6)])
+                shapes.append([plane.size for plane in picture.region(30, 5, 40, 6)])
+            next(loader_of(benzina.Dataset(os.path.join(folder, "a.bzna")), picture=draw, epochs=1).batches())
+        self.assertEqual(shapes, [[(13, 21), (7, 11), (7, 11)], [(1, 1), (1, 1), (1, 1)], [0, 0, 0]])
 
 
 # ---- sources ----------------------------------------------------------------------------------------------------------------

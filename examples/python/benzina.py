@@ -65,11 +65,12 @@ import re as _re
 import sys as _sys
 import threading as _threading
 import time as _time
+import traceback as _traceback
 import types as _types
 import warnings as _warnings
 import weakref as _weakref
 
-__all__ = ["Batch", "Context", "DataLoader", "Dataset", "Distributed", "Error", "Field", "Output", "Random", "Sample", "Status",
+__all__ = ["Batch", "Context", "DataLoader", "Dataset", "Distributed", "Error", "Field", "Output", "Picture", "Random", "Sample", "Status",
            "Writer", "cifar", "compute_affine_matrix", "csv", "device_count", "distributed_from_env", "idx", "lib", "ops",
            "structs", "version"]
 
@@ -1704,6 +1705,19 @@ class _Ops:
             _check(lib.bzna_warp_draw(rng.struct, self._struct, *in_size, *out_size, matrix, err), err)
             return tuple(matrix)
 
+    class ColorJitter:
+        """Random colors in a transform callback of one's own: jitter(rng, transform) draws one jitter, on top of the
+        transform's. Strengths are those of DataLoader (brightness, saturation, grayscale, ...), by name; a DataLoader
+        that is given them needs no callback."""
+
+        def __init__(self, **strengths):
+            self._struct = _new("jitter")
+            _set_jitter(self._struct, **strengths)
+
+        def __call__(self, rng, transform):
+            err = _new("error")
+            _check(lib.bzna_jitter_draw(rng.struct, self._struct, transform, err), err)
+
     compute_affine_matrix = staticmethod(compute_affine_matrix)
 
 
@@ -1745,6 +1759,7 @@ class _Hooks:
         self.filter = None                      # (homography, rng)
         self.own_colors = ()                    # of outputs, by number, that these are not for
         self.whole = None                       # (sample_info, rng, transform), last of all
+        self.picture = None                     # (sample_info, rng, Picture), before any warp
         self.failure = None
 
     def needed(self):
@@ -1777,6 +1792,77 @@ def _transform_thunk(user, info, random, transform):
     try:
         hooks.apply(structs.sample_info.from_address(info), Random(_struct=structs.random.from_address(random)),
                     structs.transform.from_address(transform))
+        return 0
+    except BaseException as exception:
+        hooks.failure = exception
+        return Status.E_CALLBACK.value
+
+
+class Picture:
+    """A decoded picture that a DataLoader's picture callback draws into, before it is warped; until that returns.
+
+    planes           one numpy array of a gray picture, else three: Y', Cb, Cr, or G, B, R where is_rgb. They are the
+                     picture without padding, as it is coded: not turned by its orientation (EXIF's number). Of uint8,
+                     or uint16 where depth, the bits of a sample, is above 8
+    chroma_shift     (x, y): Cb and Cr have 1 / 2**x of the columns and 1 / 2**y of the rows; (1, 1) for 4:2:0
+    width, height    of planes[0]; full_range: Y' is 0..255 (of 8 bits), else 16..235
+    gray             half of the largest sample: middle gray, filled into all planes of whatever kind
+
+    What is to be kept of planes must be copied."""
+
+    def __init__(self, struct, planes, memory):
+        self.width, self.height, self.depth = struct.width, struct.height, struct.depth
+        self.chroma_shift = (struct.chroma_shift_x, struct.chroma_shift_y)
+        self.orientation = struct.orientation or 1
+        self.is_rgb = bool(struct.color.present) and struct.color.matrix == 0
+        self.full_range = bool(struct.color.full_range)
+        self.gray = 1 << (struct.depth - 1)
+        self._origin = struct.crop_x, struct.crop_y
+        self._frame = [self._plane(i, struct, planes[i], memory) for i in range(3) if planes[i]]
+        self.planes = self.region(0, 0, self.width, self.height)
+
+    @staticmethod
+    def _plane(number, struct, address, memory):
+        """One plane of the whole coded frame."""
+        numpy = _installed("numpy")
+        shift_x, shift_y = (struct.chroma_shift_x, struct.chroma_shift_y) if number else (0, 0)
+        shape = -(-struct.frame_height >> shift_y), -(-struct.frame_width >> shift_x)
+        kind = numpy.dtype(numpy.uint8 if struct.depth <= 8 else numpy.uint16)
+        size = struct.pitch[number] * (shape[0] - 1) + shape[1] * kind.itemsize
+        memory.append((_c.c_char * size).from_address(address))
+        return numpy.ndarray(shape, kind, memory[-1], 0, (struct.pitch[number], kind.itemsize))
+
+    def region(self, left, top, right, bottom):
+        """What planes have of a rectangle, in whole pixels of planes[0]: subsampled chroma that it touches is part of it."""
+        left, right = (min(max(edge, 0), self.width) + self._origin[0] for edge in (left, right))
+        top, bottom = (min(max(edge, 0), self.height) + self._origin[1] for edge in (top, bottom))
+        shifts = [(0, 0), self.chroma_shift, self.chroma_shift]
+        return [plane[top >> y:-(-bottom >> y), left >> x:-(-right >> x)] for plane, (x, y) in zip(self._frame, shifts)]
+
+
+def _draw(function, info, rng, struct, planes):
+    """Calls a picture callback. Raises its exception, without the frames whose variables would be views of the planes."""
+    memory = []                                 # what all views are views of
+    picture = Picture(struct, planes, memory)
+    memory = [_weakref.ref(plane) for plane in memory]
+    try:
+        function(info, rng, picture)
+    except BaseException as exception:
+        _traceback.clear_frames(exception.__traceback__.tb_next)
+        raise
+    del picture
+    if any(plane() is not None for plane in memory):
+        raise ValueError("picture: a view of the planes was kept, which are gone when the callback returns: copy it")
+
+
+@_callback("picture_fn")
+def _picture_thunk(user, info, random, picture, planes):
+    hooks = _registry.get(user)
+    if hooks is None:
+        return Status.E_CALLBACK.value
+    try:
+        _draw(hooks.picture, structs.sample_info.from_address(info), Random(_struct=structs.random.from_address(random)),
+              structs.picture.from_address(picture), (_c.c_void_p * 3).from_address(planes))
         return 0
     except BaseException as exception:
         hooks.failure = exception
@@ -2191,7 +2277,7 @@ def _set_distortion(warp, rotate, shear, perspective):
         warp.perspective, warp.perspective_p = distortion, p
 
 
-def _set_jitter(jitter, brightness, saturation, grayscale):
+def _set_jitter(jitter, brightness=0, saturation=0, grayscale=0):
     def around(b):
         return (max(0.0, 1 - b), 1 + b) if b >= 0 else (b, b)
     for name, value in (("brightness", brightness), ("saturation", saturation)):
@@ -2279,6 +2365,14 @@ class DataLoader(_Handled):
     oob_transform, color_transform
                      the color outside the picture, and the conversion to RGB (see ops.ColorTransform; None: what the file says)
     transform        a callable (sample_info, rng, structs.transform) that may change all of it
+    picture          a callable (sample_info, rng, Picture) that draws into decoded pictures before they are warped, once a sample
+                     whatever the views; in software alone. Random erasing, of up to half of each edge:
+
+                         def erase(sample, rng, picture):
+                             width, height = (int(edge * rng.uniform(0.1, 0.5)) for edge in (picture.width, picture.height))
+                             left, top = rng.randrange(picture.width - width + 1), rng.randrange(picture.height - height + 1)
+                             for plane in picture.region(left, top, left + width, top + height):
+                                 plane[...] = picture.gray
     rank, world_size this process's share (see distributed_from_env). Every rank gets as many batches; the last may be empty on some, unless
                      drop_last or last_batch="pad"
     indices          the samples of an epoch, instead of all; weights: how likely each is, with weighting="replace" or "once"
@@ -2329,7 +2423,7 @@ class DataLoader(_Handled):
     _gone = "the loader is closed"
 
     def __init__(self, dataset, shape=None, path=None, batch_size=1, shuffle=False, drop_last=False, timeout=0, device=None, multibuffering=3, seed=None,
-                 bias_transform=None, norm_transform=None, warp_transform=None, oob_transform=None, color_transform=None, transform=None,
+                 bias_transform=None, norm_transform=None, warp_transform=None, oob_transform=None, color_transform=None, transform=None, picture=None,
                  mean=None, std=None, num_threads=0, epochs=None, rank=0, world_size=1, indices=None, weights=None, weighting=None,
                  last_batch=None, on_error="fill", output=None, copy=False, decoder="auto", dtype="float32", memory=None, stream=None,
                  fields=None, outputs=(), mean_image=None, inter_method=None, brightness=0, saturation=0, grayscale=0, perspective=0,
@@ -2392,6 +2486,9 @@ class DataLoader(_Handled):
         _warn_of_mean(mean, std)
         kept.append(_set_mean_image(config.color, mean_image))
         hooks = self._set_transforms(config, warp_transform, bias_transform, norm_transform, oob_transform, color_transform, transform)
+        if picture is not None and _installed("numpy") is None:
+            raise ImportError("picture: it is given numpy arrays, and numpy is not installed")
+        hooks.picture = picture
         if (rotate, shear, perspective) != (0, 0, 0) and hooks.warp:
             raise ValueError("rotate, shear, perspective: they go on top of a warp of ops that the library draws, not of %r" % (warp_transform,))
         _set_distortion(config.warp, rotate, shear, perspective)
@@ -2412,9 +2509,12 @@ class DataLoader(_Handled):
             hooks.own_colors = [i for i, extra in enumerate(extras, 1) if extra.own_color]
 
         handle, err, key = _c.c_void_p(), _new("error"), None
-        if hooks.needed():
+        if hooks.needed() or picture:
             key = _register(hooks)
+        if hooks.needed():
             config.pipeline.transform, config.pipeline.transform_user = _transform_thunk, key
+        if picture:
+            config.pipeline.picture, config.pipeline.picture_user = _picture_thunk, key
         status = lib.bzna_loader_open(context.handle, dataset.handle, config, handle, err)
         del kept                                # the library has copied it
         if status < 0:
