@@ -1836,6 +1836,8 @@ class Picture:
         """What planes have of a rectangle, in whole pixels of planes[0]: subsampled chroma that it touches is part of it."""
         left, right = (min(max(edge, 0), self.width) + self._origin[0] for edge in (left, right))
         top, bottom = (min(max(edge, 0), self.height) + self._origin[1] for edge in (top, bottom))
+        if right <= left or bottom <= top:      # nothing of chroma, either
+            left = right = top = bottom = 0
         shifts = [(0, 0), self.chroma_shift, self.chroma_shift]
         return [plane[top >> y:-(-bottom >> y), left >> x:-(-right >> x)] for plane, (x, y) in zip(self._frame, shifts)]
 
