@@ -52,17 +52,22 @@ deviation where its reciprocal is meant. mean= and std= are the other spelling, 
 import array as _array
 import collections as _collections
 import collections.abc as _abc
+import concurrent.futures as _futures
 import ctypes as _c
 import ctypes.util as _ctypes_util
 import enum as _enum
 import errno as _errno
 import io as _io
 import itertools as _itertools
+import json as _json
 import math as _math
 import os as _os
 import random as _random
 import re as _re
+import shutil as _shutil
+import subprocess as _subprocess
 import sys as _sys
+import tempfile as _tempfile
 import threading as _threading
 import time as _time
 import traceback as _traceback
@@ -1289,72 +1294,382 @@ def _forget_thunk(user):
 _CODECS = {"h265": CODEC_H265, "h264": CODEC_H264, "av1": CODEC_AV1, "jpeg": CODEC_JPEG}
 _SPLITS = {None: 0, "train": 1, "validation": 2, "test": 3}
 
+# Options of `bzna pack`, by which pictures are encoded.
+_ENCODER_OPTIONS = ("encoder", "crf", "preset", "chroma", "lossless", "tune_decode", "quality", "max_edge", "max_short_edge", "frame",
+                    "thumb", "background")
+
+
+def _tool():
+    """The path of the program bzna."""
+    here = _os.path.dirname(_os.path.abspath(__file__))
+    named = _os.environ.get("BENZINA_TOOL")
+    tried = [named] if named else [_os.path.join(here, "bzna"), _os.path.join(here, "..", "..", "build", "bzna")]
+    found = next((path for path in tried if _os.path.exists(path)), None) or (None if named else _shutil.which("bzna"))
+    if found is None:
+        raise Error(Status.E_NOT_FOUND, "the program bzna, which encodes pictures, was not found: neither at " + " nor at ".join(tried) +
+                    ("" if named else ", nor in PATH; BENZINA_TOOL names it"))
+    return found
+
+
+class _Encoder:
+    """A process of `bzna pack - -o -`, which encodes one picture after the other."""
+
+    _PICTURES = 1000                            # then another one takes its place, since encoders leak memory
+
+    def __init__(self, command):
+        self._said = _tempfile.TemporaryFile()
+        self._process = _subprocess.Popen(command, stdin=_subprocess.PIPE, stdout=_subprocess.PIPE, stderr=self._said)
+        self._left = self._PICTURES
+        self._answer()                          # its first line: what it encodes to
+
+    def _answer(self):
+        line = self._process.stdout.readline()
+        if not line.endswith(b"\n"):
+            raise self._ended()
+        return _json.loads(line)
+
+    def _ended(self):
+        """The error that says how it ended."""
+        status = self._process.wait()
+        self._said.seek(0)
+        said = self._said.read().decode("utf-8", "replace").strip()
+        if status == 2:                         # of its command line
+            return ValueError(said.split("\n")[0])
+        return Error(Status.E_DECODE, said or "the decoder or encoder crashed (%s %d)" %
+                     (("signal", -status) if status < 0 else ("status", status)))
+
+    def encode(self, path):
+        """What pack_stream.c says of the picture, with its "data", and that of its "thumb"."""
+        self._left -= 1
+        try:
+            self._process.stdin.write(path + b"\0")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._ended() from None
+        answer = self._answer()
+        if "reason" not in answer:
+            for part in filter(None, (answer, answer["thumb"])):
+                part["data"] = self._process.stdout.read(part["size"])
+                if len(part["data"]) != part["size"]:
+                    raise self._ended()
+        return answer
+
+    @property
+    def is_worn(self):
+        return self._left <= 0
+
+    def close(self):
+        self._process.kill()                    # it has nothing that could be lost
+        try:
+            self._process.stdin.close()
+        except BrokenPipeError:
+            pass
+        self._process.stdout.close()
+        self._process.wait()
+        self._said.close()
+
+
+class _Encoders:
+    """Processes that encode pictures for several threads, at most jobs of them. One is started when a picture finds none idle."""
+
+    def __init__(self, codec, options, jobs):
+        self._options = ["--codec=" + codec]
+        for name, value in options.items():
+            if name not in _ENCODER_OPTIONS:
+                raise TypeError("Writer has no argument %s; pictures are encoded by %s" % (name, ", ".join(_ENCODER_OPTIONS)))
+            option = "--" + name.replace("_", "-")
+            if value is not None and value is not False:
+                self._options.append(option if value is True else "%s=%s" % (option, value))
+        self._idle, self._places = _collections.deque(), _threading.BoundedSemaphore(jobs)
+        if len(self._options) > 1:              # which may be wrong: said at once
+            self._idle.append(self._started())
+
+    def _started(self):
+        return _Encoder([_tool(), "pack", "-", "-o", "-", *self._options])
+
+    def encode(self, path):
+        with self._places:
+            try:
+                one = self._idle.pop()
+            except IndexError:
+                one = self._started()
+            try:
+                answer = one.encode(path)
+            except BaseException:               # it crashed, or is in the middle of an answer
+                one.close()
+                raise
+            if one.is_worn:
+                one.close()
+            else:
+                self._idle.append(one)
+        return answer
+
+    def close(self):
+        while self._idle:
+            self._idle.pop().close()
+
+
+def _is_pil(image):
+    return hasattr(image, "getbands") and hasattr(image, "convert")
+
+
+def _pixels(image):
+    """A picture that is no file, as the bytes of one: PAM, PPM or PGM; None where it is one."""
+    if _is_pil(image):
+        if "A" in image.getbands() or "transparency" in image.info:
+            image = image.convert("RGBA")
+            return b"P7\nWIDTH %d\nHEIGHT %d\nDEPTH 4\nMAXVAL 255\nTUPLTYPE RGB_ALPHA\nENDHDR\n" % image.size + image.tobytes()
+        image = image if image.mode == "L" else image.convert("RGB")
+        return b"P%d\n%d %d\n255\n" % (5 if image.mode == "L" else 6, *image.size) + image.tobytes()
+    view = memoryview(image)
+    if view.ndim == 1:
+        return None
+    height, width, *channels = view.shape if view.ndim > 1 else (0, 0)
+    if view.format != "B" or channels not in ([], [1], [3]) or 0 in view.shape:
+        raise TypeError("image: an array of %s, shape %r; uint8 of H x W or H x W x 3 is needed" % (view.format, view.shape))
+    return b"P%d\n%d %d\n255\n" % (6 if channels == [3] else 5, width, height) + view.tobytes()
+
+
+def _is_elementary(data):
+    """Whether bytes are a coded picture that is no file: start codes of H.264 and H.265, or AV1's first OBU."""
+    return data[:3] == b"\0\0\1" or data[:4] == b"\0\0\0\1" or data[:2] == b"\x12\0"
+
+
+def _field_bytes(name, value):
+    """(FIELD_..., bytes) of what a sample has beside its picture."""
+    if isinstance(value, str):
+        return FIELD_TEXT, value.encode("utf-8", "surrogateescape")
+    if isinstance(value, (bytes, bytearray)):
+        return FIELD_BYTES, bytes(value)
+    if not getattr(value, "shape", ()) and hasattr(value, "__index__"):
+        return FIELD_INTEGER, _array.array("q", [_in_range(name, value, -2**63, 2**63 - 1)]).tobytes()
+    numbers = value.tolist() if hasattr(value, "tolist") else value
+    numbers = list(_flat(numbers))
+    if any(isinstance(n, int) and abs(n) > 2**24 for n in numbers):
+        raise ValueError("%s: vectors are of float32, which does not have every integer above 2**24" % name)
+    return FIELD_VECTOR, _array.array("f", numbers).tobytes()
+
+
+def _flat(numbers):
+    if not isinstance(numbers, _abc.Iterable):
+        yield numbers
+        return
+    for number in numbers:
+        yield from _flat(number)
+
 
 class Writer(_Handled):
-    """Writes an archive; coding pictures is for others (ffmpeg, x265, bzna pack):
+    """Writes an archive:
 
-        with benzina.Writer("small.bzna") as writer:
-            writer.add(data, target=3, name="cat.jpg")          # bytes of one coded picture
-            for sample in benzina.Dataset("train.bzna")[:1000]:
-                writer.add(sample, target=sample.target, name=sample.filename)
+        with benzina.Writer("train.bzna", codec="h265", classes=["cat", "dog"]) as writer:
+            writer.add("photos/cat.jpg", target=0)
+            writer.add(pixels, target=1, name="dog", box=(10, 20, 200, 180), caption="a dog")
 
     At the end of the block the archive is finished, by finish(). After an exception, or close() alone, it is left
-    unfinished, and readers refuse it. path: a path, or a binary file that can seek. What was there is lost at once: no
-    open Dataset may be reading it."""
+    unfinished, and readers refuse it. The same samples give the same bytes.
+
+    path             a path, or a binary file that can seek. What was there is lost at once: no open Dataset may be reading it
+    codec            what pictures are encoded to: "h265", "h264", "av1", "jpeg"; "copy" keeps JPEG files as they are, and
+                     encodes other pictures as jpeg. Processes of `bzna pack` encode, by its laws: frames of multiples of
+                     512 pixels, thumbnails for what is larger than 512, and so on. $BENZINA_TOOL names that program; else it
+                     is looked for beside this file, in ../../build and in PATH
+    classes          the names of the targets 0, 1, ...: Dataset.classes
+    jobs             how many pictures are encoded at once; None: as many as there are processors
+    queue_bytes      memory for samples that wait for smaller indices, 64 MiB if it is 0; timeout: how many seconds add
+                     waits when that is full
+    encoder, crf, preset, chroma, lossless, tune_decode, quality, max_edge, max_short_edge, frame, thumb, background
+                     as `bzna pack` has them: crf=28, frame="exact", lossless=True
+
+    add encodes one picture, and returns when it is written. Several at a time: add_all; or threads of yours that call add,
+    each sample with its index."""
 
     __reduce__ = _uncopied("one process writes an archive")
     _gone = "the writer is closed"
+    _has_failed = False                         # a write did: nothing can be added any more
 
-    def __init__(self, path, context=None):
+    def __init__(self, path, codec="h265", context=None, *, classes=None, jobs=None, queue_bytes=0, timeout=60, **options):
         _dispose_put_off()
+        if codec not in _CODECS and codec != "copy":
+            raise ValueError("codec: %r is none of %s" % (codec, ", ".join(map(repr, [*_CODECS, "copy"]))))
+        self.codec, self.jobs, self.timeout = codec, jobs or _os.cpu_count() or 1, timeout
+        self._encoders = _Encoders(codec, options, self.jobs)
+        _weakref.finalize(self, self._encoders.close)
+        config = _new("writer_config")
+        names = (_c.c_char_p * len(classes or ()))(*[_text("classes", name) for name in classes or ()])
+        config.classes, config.class_count, config.queue_bytes = _c.addressof(names), len(names), queue_bytes
         context, handle, err = context or _shared_context(), _c.c_void_p(), _new("error")
         self._sink = None
-        if isinstance(path, (str, bytes, _os.PathLike)):
-            _check(lib.bzna_writer_open(context.handle, _os.fsencode(path), None, handle, err), err)
+        if _is_path(path):
+            _check(lib.bzna_writer_open(context.handle, _path_bytes(path), config, handle, err), err)
         else:
             self._sink = _Sink(path)
             key = _register(self._sink)
             callbacks = _new("sink")
             callbacks.user, callbacks.write_at, callbacks.close = key, _write_at_thunk, _forget_thunk
-            status = lib.bzna_writer_open_sink(context.handle, callbacks, None, handle, err)
+            status = lib.bzna_writer_open_sink(context.handle, callbacks, config, handle, err)
             if status < 0:
                 _registry.pop(key)
             _check(status, err, self._sink.failure)
         self._handle = handle.value
         self._close = _owned(self, lib.bzna_writer_close, handle.value)
 
-    def add(self, image, target=None, name=None, thumb=None, split=None, codec=None, size=None, thumb_size=None):
+    def add(self, image, target=None, name=None, thumb=None, split=None, codec=None, size=None, thumb_size=None, *, index=None,
+            fields=None, **more):
         """Adds one sample.
 
-        image            a Sample: its picture is taken as it is coded, and its thumbnail, unless thumb gives one; or the
-                         bytes of one coded picture that stands alone: H.265 or H.264 with start codes (Annex B) and
-                         parameter sets, AV1's OBUs, or a JPEG file
-        target           a number; None and -1: none. name: its file name, or None
-        thumb            None: the picture serves, if its frame is at most 512x512. Else bytes, or a Sample with one
+        image            a path of a picture file, or its bytes; an array of uint8, H x W or H x W x 3 in RGB; a PIL picture,
+                         as its pixels are: all these are encoded. A Sample: kept as it is coded, with its thumbnail, where
+                         that is the writer's codec; else encoded. Bytes of a coded picture that stands alone are kept:
+                         H.265 or H.264 with start codes (Annex B) and parameter sets, AV1's OBUs
+        target           a number; None and -1: none
+        name             None: of a path its last part, else none
+        thumb            bytes of a coded picture, or a Sample with one; None: the encoder's, else the picture serves, if its
+                         frame is at most 512x512
         split            None, "train", "validation", "test"
-        codec            of bytes: "h265", "h264", "av1", "jpeg"; None: what they are
-        size, thumb_size of bytes: (width, height) of the picture, which begins in the frame's top left corner; None:
+        codec            "h265", "h264", "av1", "jpeg": the bytes are a coded picture, and kept
+        size, thumb_size of coded bytes: (width, height) of the picture, which begins in the frame's top left corner; None:
                          all of the frame
+        index            where the sample stands in the archive, from 0: samples may come in any order, from several
+                         threads; None: behind all that were added. See skip
+        fields, further arguments
+                         what the sample has beside its picture, by name: integers, texts, bytes, numbers and arrays of
+                         numbers (vectors of float32). fields: a dict of them, for names that are arguments here
 
-        A sample that is refused leaves the archive as it was."""
-        sample, err = _new("sample_desc"), _new("error")
-        handle = self.handle
-        picture, kept = _coded("image", image, codec, size)
-        if thumb is not None:
-            small, kept_too = _coded("thumb", thumb, codec, thumb_size, "bzna_thumb")
-        else:
-            small, kept_too = _thumbnail(image, picture, kept) if isinstance(image, Sample) else (None, None)
-        sample.image = _c.addressof(picture)
-        sample.thumb = small and _c.addressof(small)
-        if target is not None:
-            sample.target = _in_range("target", target, -2**63, 2**63 - 1)
-        if name is not None:
-            sample.name = _text("name", name)
+        A sample that is refused raises, and leaves the archive as it was: others can be added."""
+        self._write(self._described(image, target, name, thumb, split, codec, size, thumb_size, fields=fields, **more), index)
+
+    def skip(self, index):
+        """No sample comes at this index: those behind it move up."""
+        self._write((None, None), index)
+
+    def add_all(self, samples, on_error=None):
+        """Adds samples, dicts of add's arguments, in their order, jobs of them encoded at once:
+
+            writer.add_all({"image": path, "target": target} for path, target in found)
+
+        on_error: a callable (sample, exception) for those that are refused, which are left out; None: the first one
+        raises, behind those before it. Returns how many were added."""
+        def described(sample):
+            return self._described(**{name: value for name, value in sample.items() if name != "index"})
+        samples, waiting, count = iter(samples), _collections.deque(), 0
+        with _futures.ThreadPoolExecutor(self.jobs) as pool:
+            try:
+                while True:
+                    for sample in _itertools.islice(samples, 4 * self.jobs - len(waiting)):
+                        waiting.append((sample, pool.submit(described, sample)))
+                    if not waiting:
+                        return count
+                    sample, future = waiting.popleft()
+                    try:
+                        self._write(future.result(), sample.get("index"))
+                        count += 1
+                    except Exception as error:
+                        if on_error is None or self._has_failed or self._handle is None:
+                            raise
+                        on_error(sample, error)
+                        if sample.get("index") is not None:
+                            self.skip(sample["index"])
+            finally:
+                for _, future in waiting:
+                    future.cancel()
+
+    def _described(self, image, target=None, name=None, thumb=None, split=None, codec=None, size=None, thumb_size=None, *, fields=None,
+                   **more):
+        """(structs.sample_desc, what it points to)"""
+        _ = self.handle                         # what is closed says so
+        sample, kept = _new("sample_desc"), []
         if split not in _SPLITS:
             raise ValueError("split: %r is none of %s" % (split, ", ".join(map(repr, _SPLITS))))
         sample.split = _SPLITS[split]
-        _check(lib.bzna_writer_add(handle, sample, err), err, self._sink and self._sink.failure)
-        del kept, kept_too                      # the structs point into them
+        if target is not None:
+            sample.target = _in_range("target", target, -2**63, 2**63 - 1)
+        if name is None and isinstance(image, (str, _os.PathLike)):
+            name = _os.path.basename(_os.fsdecode(image))
+        if name is not None:
+            sample.name = _text("name", name)
+        self._set_fields(sample, {**(fields or {}), **more}, kept)
+        picture, small = self._pictures(image, codec, size, name, kept)
+        if thumb is not None:
+            small, buffer = _coded("thumb", thumb, codec, thumb_size, "bzna_thumb")
+            kept.append(buffer)
+        sample.image, sample.thumb = _c.addressof(picture), small and _c.addressof(small)
+        kept += [picture, small]
+        return sample, kept
+
+    @staticmethod
+    def _set_fields(sample, fields, kept):
+        values = (structs.field_value * len(fields))()
+        for value, (name, given) in zip(values, ((n, v) for n, v in fields.items() if v is not None)):
+            kind, data = _field_bytes(name, given)
+            lib.bzna_field_value_init(value, _c.sizeof(value))
+            value.kind, value.name, value.data, value.size = kind, name.encode(), _c.cast(_c.c_char_p(data), _c.c_void_p), len(data)
+            kept.append(data)
+            sample.field_count += 1
+        sample.fields = _c.addressof(values)
+        kept.append(values)
+
+    def _pictures(self, image, codec, size, name, kept):
+        """(structs.image, that of a thumbnail or None), coded already or by an encoder."""
+        if isinstance(image, Sample):
+            picture, buffer = image._coded()
+            if picture.codec == _CODECS.get(self.codec) or self.codec == "copy" and picture.codec in _CODECS.values():
+                small, buffer_too = _thumbnail(image, picture, buffer)
+                kept += [buffer, buffer_too]
+                return picture, small
+            is_file = picture.codec in (CODEC_JPEG, CODEC_STILL)
+            image = image._dataset.field(image.index, "image") if is_file else image.image()
+        if isinstance(image, (str, _os.PathLike)):
+            return self._encoded(_os.path.abspath(_os.fsencode(image)), _os.fsdecode(image), kept)
+        try:
+            file = _pixels(image)
+        except TypeError as error:
+            if str(error).startswith("image: "):
+                raise
+            raise TypeError("image: %s is neither a path, a Sample, bytes, an array nor a PIL picture" % type(image).__name__) from None
+        if file is None:
+            data = bytes(memoryview(image))
+            if codec is not None or _is_elementary(data):
+                picture, buffer = _coded("image", data, codec, size)
+                kept.append(buffer)
+                return picture, None
+            if not data:
+                raise ValueError("image: there are no bytes")
+        with _tempfile.NamedTemporaryFile(suffix=".pam" if file else _os.path.splitext(name or "")[1]) as holder:
+            holder.write(file or data)
+            holder.flush()
+            return self._encoded(_os.fsencode(holder.name), name or "image", kept)
+
+    def _encoded(self, path, what, kept):
+        answer = self._encoders.encode(path)
+        if "reason" in answer:
+            raise Error(Status.E_DECODE, "%s: %s" % (what, answer["reason"]))
+
+        def image_of(part):
+            image = _new("image")
+            for name in ("width", "height", "frame_width", "frame_height"):
+                setattr(image, name, part[name])
+            image.codec = _CODECS[part["codec"]]
+            image.color = structs.color(1, 13, 5, 1, 1)         # as bzna pack: sRGB's primaries and transfer, BT.601, full range
+            image.data, image.data_size = _c.cast(_c.c_char_p(part["data"]), _c.c_void_p), len(part["data"])
+            kept.append(part["data"])
+            return image
+        return image_of(answer), answer["thumb"] and image_of(answer["thumb"])
+
+    def _write(self, described, index):
+        sample, kept = described
+        err, end = _new("error"), _time.monotonic() + self.timeout
+        while True:
+            if index is None:
+                status = lib.bzna_writer_add(self.handle, sample, err)
+                break
+            status = lib.bzna_writer_add_at(self.handle, _in_range("index", index, 0, 2**64 - 1), sample, 10**8, err)
+            if status != Status.AGAIN or _time.monotonic() > end:
+                break
+        del kept                                # the structs point into them
+        self._has_failed |= status == Status.E_IO
+        if status == Status.AGAIN:
+            raise Error(status, "the sample was not taken: samples of smaller indices are missing, and queue_bytes hold no more")
+        _check(status, err, self._sink and self._sink.failure)
 
     def finish(self):
         """Writes the index and closes the file."""
@@ -1363,6 +1678,11 @@ class Writer(_Handled):
         if self._sink and hasattr(self._sink.file, "flush"):
             self._sink.file.flush()
         self.close()
+
+    def close(self):
+        """Without finish, the archive is left unfinished."""
+        super().close()
+        self._encoders.close()
 
     def __exit__(self, kind, *_):
         try:
