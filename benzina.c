@@ -21103,6 +21103,11 @@ BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_
     bzi_struct_init(config, struct_size);
 }
 
+BZNA_API void bzna_field_value_init(bzna_field_value *value, size_t struct_size)
+{
+    bzi_struct_init(value, struct_size);
+}
+
 BZNA_API void bzna_sample_desc_init(bzna_sample_desc *sample, size_t struct_size)
 {
     bzna_sample_desc all;
@@ -21128,9 +21133,10 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
         return status;
     if (sink && !callbacks.write_at)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "sink.write_at: must be given");
-    if (config && (status = bzi_api_in(&c, sizeof c, config, offsetof(bzna_writer_config, reserved0), "writer_config",
-                                       err)) != BZNA_OK)
+    if (config && (status = bzi_api_in(&c, sizeof c, config, 0, "writer_config", err)) != BZNA_OK)
         return status;
+    if (config && c.class_count)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "writer_config.classes: not yet");
     return bzi_writer_make(context->host, path, sink ? &callbacks : NULL, out, err);
 }
 
@@ -21176,7 +21182,17 @@ BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc
         BZI_API_END(status);
     if (!desc.image)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "sample.image: must be given");
+    if (desc.field_count)
+        BZI_API_FAIL(BZNA_E_UNSUPPORTED, "sample.fields: not yet");
     BZI_API_END(bzi_writer_add(writer, &desc, &e));
+}
+
+BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, const bzna_sample_desc *sample,
+                                        int64_t timeout_ns, bzna_error *err)
+{
+    BZI_API_BEGIN;
+    (void)writer, (void)index, (void)sample, (void)timeout_ns;
+    BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_writer_add_at: not yet");
 }
 
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err)
