@@ -739,8 +739,9 @@ class Writers(unittest.TestCase):
         data, size = annexb(sample)
         with benzina.Writer(self.path) as writer:
             writer.add(sample, target=1)
-            for kind, word, options in ((TypeError, "int", dict(image=7)), (TypeError, "str", dict(image="a.jpg")),
-                                        (Error, "h264", dict(image=b"\xff\xd8\xff\xe0" * 10)), (Error, "image", dict(image=b"")),
+            for kind, word, options in ((TypeError, "int", dict(image=7)), (Error, "a.jpg", dict(image="a.jpg")),
+                                        (Error, "x.jpg: ", dict(image=b"\xff\xd8\xff\xe0" * 10, name="x.jpg")), (ValueError, "image", dict(image=b"")),
+                                        (Error, "jpeg", dict(image=b"\xff\xd8\xff\xe0" * 10, codec="jpeg")),
                                         (Error, "h264", dict(image=data, codec="h264")), (ValueError, "codec", dict(image=data, codec="png")),
                                         (ValueError, "size", dict(image=data, size=(0, 5))), (Error, "513x512", dict(image=data, size=(513, 512))),
                                         (ValueError, "target", dict(image=sample, target=2**63)), (ValueError, "NUL", dict(image=sample, name="a\0b")),
@@ -758,12 +759,12 @@ class Writers(unittest.TestCase):
         folder = benzina.Dataset(files)
         with open("tests/data/pictures/jpeg_422_restarts.jpg", "rb") as file:
             data = file.read()
-        with benzina.Writer(self.path) as writer:
+        with benzina.Writer(self.path, codec="copy") as writer:
             for sample in folder:
                 writer.add(sample, target=1, name=sample.filename)
             writer.add(data, codec="jpeg")
             writer.add(data)
-            writer.add(data, size=(7, 5))
+            writer.add(data, size=(7, 5), codec="jpeg")
             writer.add(folder[0], thumb=data)
         made = benzina.Dataset(self.path)
         self.assertEqual([made.field(i, "image") for i in (2, 3, 4)], [data] * 3)

@@ -1522,9 +1522,10 @@ class Writer(_Handled):
         """Adds one sample.
 
         image            a path of a picture file, or its bytes; an array of uint8, H x W or H x W x 3 in RGB; a PIL picture,
-                         as its pixels are: all these are encoded. A Sample: kept as it is coded, with its thumbnail, where
-                         that is the writer's codec; else encoded. Bytes of a coded picture that stands alone are kept:
-                         H.265 or H.264 with start codes (Annex B) and parameter sets, AV1's OBUs
+                         as its pixels are: all these are encoded. A Sample: its frame of H.265, H.264 or AV1 is kept as
+                         it is, with its thumbnail; its file (JPEG, PNG) is encoded as other files are. Bytes of one frame
+                         that stands alone are kept, too: H.265 or H.264 with start codes (Annex B) and parameter sets,
+                         AV1's OBUs
         target           a number; None and -1: none
         name             None: of a path its last part, else none
         thumb            bytes of a coded picture, or a Sample with one; None: the encoder's, else the picture serves, if its
@@ -1616,7 +1617,7 @@ class Writer(_Handled):
         """(structs.image, that of a thumbnail or None), coded already or by an encoder."""
         if isinstance(image, Sample):
             picture, buffer = image._coded()
-            if picture.codec == _CODECS.get(self.codec) or self.codec == "copy" and picture.codec in _CODECS.values():
+            if picture.codec in (CODEC_H264, CODEC_H265, CODEC_AV1) or (picture.codec, self.codec) == (CODEC_JPEG, "copy"):
                 small, buffer_too = _thumbnail(image, picture, buffer)
                 kept += [buffer, buffer_too]
                 return picture, small
