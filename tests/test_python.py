@@ -806,6 +806,221 @@ class Writers(unittest.TestCase):
             benzina.Writer(7)
 
 
+
+def psnr(a, b):
+    """Of two H x W x 3 arrays of uint8, in dB."""
+    error = ((a.astype("f") - b) ** 2).mean()
+    return 99 if error == 0 else 10 * math.log10(255 ** 2 / error)
+
+
+def can_encode():
+    run = subprocess.run([BZNA, "pack", "-", "-o", "-", "--codec", "h264", "--preset", "ultrafast"], stdin=subprocess.DEVNULL,
+                         capture_output=True)
+    return run.returncode == 0
+
+
+@needs_decoder
+@needs("numpy")
+@unittest.skipUnless(can_encode(), "bzna has no encoder of H.264")
+class Encoding(unittest.TestCase):
+    """Writers that encode."""
+
+    fast = dict(codec="h264", preset="ultrafast", crf=8, frame="exact", jobs=2)
+    jpeg = "tests/data/pictures/jpeg_422_restarts.jpg"
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder, self.path = folder.name, os.path.join(folder.name, "made.bzna")
+        os.environ["BENZINA_TOOL"] = BZNA
+        self.addCleanup(os.environ.pop, "BENZINA_TOOL")
+        import numpy
+        x, y = numpy.arange(160), numpy.arange(120)[:, None]
+        self.pixels = numpy.stack([x + 0 * y, 2 * y + 0 * x, 255 - x + 0 * y], 2).astype(numpy.uint8)      # smooth
+
+    tearDown = Writers.tearDown
+
+    def source(self):
+        return benzina.Dataset(os.path.dirname(self.jpeg), name=None)
+
+    def test_pictures_of_every_kind_come_back(self):
+        import numpy
+        with open(self.jpeg, "rb") as file:
+            data = file.read()
+        with benzina.Writer(self.path, classes=["cat", "dog", "\u732b"], **self.fast) as writer:
+            writer.add(self.jpeg, target=2, caption="a path", boxes=[[1, 2, 3, 4], [5, 6, 7, 8.5]])
+            writer.add(pathlib.Path(self.jpeg), target=0, name="\xe9.jpg", number=-7, raw=b"\0\1", split="train")
+            writer.add(data, target=1, boxes=numpy.arange(3), fields={"split": "a field"})
+            writer.add(self.pixels, name="pixels")
+            writer.add(self.pixels[::2, ::-1, 0], number=numpy.int64(2**62))
+            writer.add(self.pixels[:, :, :1], caption=None)
+            if importable("PIL"):
+                from PIL import Image
+                writer.add(Image.fromarray(self.pixels))
+                writer.add(Image.fromarray(self.pixels[:, :, 1]))
+                writer.add(Image.fromarray(numpy.dstack([self.pixels, self.pixels[:, :, 0]])))
+            writer.add(benzina.Dataset(ARCHIVE)[2])
+        made = benzina.Dataset(self.path)
+        self.assertEqual(made.classes, ["cat", "dog", "\u732b"])
+        self.assertEqual([s.target for s in made][:4], [2, 0, 1, -1])
+        self.assertEqual(made.filenames[:4], ["jpeg_422_restarts.jpg", "\xe9.jpg", "", "pixels"])
+        names = ("caption", "boxes", "number", "raw", "split")
+        self.assertEqual([[made.field(i, name) for name in names] for i in range(5)],
+                         [["a path", array.array("f", [1, 2, 3, 4, 5, 6, 7, 8.5]), None, None, None],
+                          [None, None, -7, b"\0\1", None],
+                          [None, array.array("f", [0, 1, 2]), None, None, "a field"], [None] * 5, [None, None, 2**62, None, None]])
+        self.assertEqual(len(benzina.Dataset(self.path, split="train")), 1)
+        as_file = benzina.Dataset(os.path.dirname(self.jpeg))[sorted(n for n in os.listdir(os.path.dirname(self.jpeg)) if n.endswith((
+            "jpg", "png", "bmp", "gif", "jp2", "j2k", "webp", "tif", "ppm", "pgm", "pbm", "pnm"))).index("jpeg_422_restarts.jpg")].image()
+        gray, small = [numpy.dstack([plane] * 3) for plane in (self.pixels[:, :, 0], self.pixels[::2, ::-1, 0])]
+        expected = [as_file] * 3 + [self.pixels, small, gray]
+        if importable("PIL"):
+            expected += [self.pixels, numpy.dstack([self.pixels[:, :, 1]] * 3), self.pixels]
+        for number, picture in enumerate(expected):
+            got = made[number].image()
+            self.assertEqual(got.shape, picture.shape)
+            self.assertGreater(psnr(got, picture), 34, number)
+        self.assertEqual(coded(made[-1]), coded(rewritten(benzina.Dataset(ARCHIVE))[2]))      # kept as it was
+        self.assertTrue(made[-1].image_info("thumb").data_offset != made[-1].image_info().data_offset)
+
+    def test_it_is_encoded_as_the_tool_packs_it(self):
+        with benzina.Writer(self.path, **self.fast) as writer:
+            for name in ("jpeg_exif_6.jpg", "jpeg_411.jpg"):
+                writer.add("tests/data/pictures/" + name)
+            large = os.path.join(self.folder, "large.ppm")
+            with open(large, "wb") as file:
+                file.write(b"P6\n600 8\n255\n" + bytes(range(240)) * 60)
+            writer.add(large)
+        packed = os.path.join(self.folder, "packed.bzna")
+        subprocess.run([BZNA, "pack", "tests/data/pictures/jpeg_exif_6.jpg", "tests/data/pictures/jpeg_411.jpg", large, "-o", packed,
+                        "--codec=h264", "--preset=ultrafast", "--crf=8", "--frame=exact"], check=True, capture_output=True)
+        made, packed = benzina.Dataset(self.path), benzina.Dataset(packed)
+        for field in ("image", "thumb"):
+            self.assertEqual([made.field(i, field) for i in range(3)], [packed.field(i, field) for i in range(3)])
+        self.assertNotEqual(made.field(2, "image"), made.field(2, "thumb"))
+
+    def test_the_bytes_are_the_same_in_every_order_and_from_several_threads(self):
+        pictures = [self.pixels[i:, i:] for i in range(12)]
+        digests = set()
+
+        def run(add):
+            with benzina.Writer(self.path, **self.fast) as writer:
+                add(writer)
+            with open(self.path, "rb") as file:
+                digests.add(hashlib.sha256(file.read()).digest())
+
+        def in_turn(writer):
+            for i, picture in enumerate(pictures):
+                writer.add(picture, target=i, name=str(i), number=i)
+
+        def by_threads(writer):
+            errors = []
+
+            def add(first):
+                try:
+                    for i in range(11 - first, -1, -3):
+                        writer.add(pictures[i], target=i, name=str(i), number=i, index=i)
+                except BaseException as error:
+                    errors.append(error)
+            threads = [threading.Thread(target=add, args=(i,)) for i in range(3)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(errors, [])
+
+        def with_gaps(writer):
+            for i in reversed(range(12)):
+                writer.add(pictures[i], target=i, name=str(i), number=i, index=2 * i)
+                writer.skip(2 * i + 1)
+        run(in_turn)
+        run(by_threads)
+        run(with_gaps)
+        run(lambda writer: writer.add_all(dict(image=p, target=i, name=str(i), number=i) for i, p in enumerate(pictures)))
+        self.assertEqual(len(digests), 1)
+
+    @unittest.skipUnless(shutil.which("ffprobe"), "there is no ffprobe")
+    def test_ffprobe_sees_the_pictures(self):
+        with benzina.Writer(self.path, classes=["a"], **self.fast) as writer:
+            writer.add_all({"image": self.pixels, "target": 0, "name": str(i), "caption": "a picture"} for i in range(5))
+        probe = subprocess.run(["ffprobe", "-v", "error", "-count_frames", "-show_entries", "stream=codec_name,nb_read_frames", "-of", "csv=p=0",
+                                self.path], capture_output=True, text=True)
+        self.assertEqual((probe.returncode, probe.stderr), (0, ""))
+        self.assertIn("h264,5", probe.stdout)
+
+    def test_a_picture_that_is_refused_leaves_the_others(self):
+        refused = []
+        with open(self.jpeg, "rb") as file:
+            data = file.read()
+        samples = [dict(image=self.pixels), dict(image=b"no picture", name="b"), dict(image=data[:700], name="cut.jpg"), dict(image="none.jpg"),
+                   dict(image=self.pixels, target=2**63), dict(image=self.pixels, box=object()), dict(image=data)]
+        with benzina.Writer(self.path, **self.fast) as writer:
+            self.assertEqual(writer.add_all(samples, lambda sample, error: refused.append(([s is sample for s in samples].index(True), error))), 2)
+            with self.assertRaisesRegex(Error, "cut.jpg: "):
+                writer.add(**samples[2])
+            with self.assertRaisesRegex(TypeError, "float32|uint8"):
+                writer.add(self.pixels.astype("f"))
+            with self.assertRaises(Error):
+                writer.add_all(samples)
+            with self.assertRaisesRegex(ValueError, "float32"):
+                writer.add(self.pixels, box=[2**24 + 1])
+        self.assertEqual([number for number, error in refused], [1, 2, 3, 4, 5])
+        self.assertIn("none.jpg: cannot be opened", str(refused[2][1]))
+        self.assertEqual(len(benzina.Dataset(self.path)), 3)
+
+    def test_a_write_that_fails_ends_it(self):
+        class Full(io.BytesIO):
+            def write(self, data):
+                if self.tell() > 3000:
+                    raise OSError(errno.ENOSPC, "no room")
+                return super().write(data)
+        told = []
+        with self.assertRaises(Error) as caught, benzina.Writer(Full(), **self.fast) as writer:
+            writer.add_all(({"image": self.pixels} for _ in range(100)), lambda sample, error: told.append(error))
+        self.assertEqual((caught.exception.status, told), (Status.E_IO, []))
+
+    def test_indices_that_are_missing(self):
+        with benzina.Writer(self.path, queue_bytes=1, timeout=0.2, **self.fast) as writer:
+            with self.assertRaises(Error) as caught:
+                writer.add(self.pixels, index=3)
+            self.assertEqual(caught.exception.status, Status.AGAIN)
+            writer.add(self.pixels, index=0)
+            with self.assertRaisesRegex(Error, "index") as caught:
+                writer.add(self.pixels, index=0)
+            self.assertEqual(caught.exception.status, Status.E_ARGUMENT)
+        with benzina.Writer(self.path, **self.fast) as writer:
+            writer.add(self.pixels, index=1)
+            with self.assertRaises(Error) as caught:
+                writer.finish()
+            self.assertEqual(caught.exception.status, Status.E_NOT_FOUND)
+            writer.add(self.pixels, index=0)
+
+    def test_a_process_that_dies_costs_its_picture(self):
+        with benzina.Writer(self.path, codec="jpeg") as writer:
+            writer.add(self.pixels)
+            one = writer._encoders._idle[0]
+            one._process.kill()
+            with self.assertRaisesRegex(Error, "crashed"):
+                writer.add(self.pixels)
+            writer.add(self.pixels)
+            self.assertIsNot(writer._encoders._idle[0], one)
+            writer._encoders._idle[0]._left = 1                         # its last one
+            writer.add(self.pixels)
+            self.assertEqual(len(writer._encoders._idle), 0)
+            writer.add(self.pixels)
+        self.assertEqual(len(benzina.Dataset(self.path)), 4)
+        self.assertEqual(len(writer._encoders._idle), 0)
+
+    def test_options_and_a_tool_that_is_not_there_are_named(self):
+        for kind, word, options in ((ValueError, "--crf", dict(crf=99)), (TypeError, "speed", dict(speed=3)), (ValueError, "h263", dict(codec="h263")),
+                                    (ValueError, "--frame", dict(frame=7)), (ValueError, "--preset", dict(codec="jpeg", preset="slow"))):
+            with self.assertRaisesRegex(kind, word):
+                benzina.Writer(self.path, **options)
+            self.assertFalse(os.path.exists(self.path))
+        os.environ["BENZINA_TOOL"] = os.path.join(self.folder, "absent")
+        with self.assertRaisesRegex(Error, "absent"), benzina.Writer(self.path) as writer:
+            writer.add(self.pixels)
+
 # ---- folders, shards, records ----------------------------------------------------------------------------------------
 
 def oriented_jpeg(orientation):

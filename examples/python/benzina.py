@@ -1500,7 +1500,7 @@ class Writer(_Handled):
         _weakref.finalize(self, self._encoders.close)
         config = _new("writer_config")
         names = (_c.c_char_p * len(classes or ()))(*[_text("classes", name) for name in classes or ()])
-        config.classes, config.class_count, config.queue_bytes = _c.addressof(names), len(names), queue_bytes
+        config.classes, config.class_count, config.queue_bytes = _c.addressof(names) if classes else None, len(names), queue_bytes
         context, handle, err = context or _shared_context(), _c.c_void_p(), _new("error")
         self._sink = None
         if _is_path(path):
@@ -1610,7 +1610,7 @@ class Writer(_Handled):
             value.kind, value.name, value.data, value.size = kind, name.encode(), _c.cast(_c.c_char_p(data), _c.c_void_p), len(data)
             kept.append(data)
             sample.field_count += 1
-        sample.fields = _c.addressof(values)
+        sample.fields = _c.addressof(values) if sample.field_count else None
         kept.append(values)
 
     def _pictures(self, image, codec, size, name, kept):
