@@ -739,8 +739,9 @@ class Writers(unittest.TestCase):
         data, size = annexb(sample)
         with benzina.Writer(self.path) as writer:
             writer.add(sample, target=1)
-            for kind, word, options in ((TypeError, "int", dict(image=7)), (TypeError, "str", dict(image="a.jpg")),
-                                        (Error, "h264", dict(image=b"\xff\xd8\xff\xe0" * 10)), (Error, "image", dict(image=b"")),
+            for kind, word, options in ((TypeError, "int", dict(image=7)), (Error, "a.jpg", dict(image="a.jpg")),
+                                        (Error, "x.jpg: ", dict(image=b"\xff\xd8\xff\xe0" * 10, name="x.jpg")), (ValueError, "image", dict(image=b"")),
+                                        (Error, "jpeg", dict(image=b"\xff\xd8\xff\xe0" * 10, codec="jpeg")),
                                         (Error, "h264", dict(image=data, codec="h264")), (ValueError, "codec", dict(image=data, codec="png")),
                                         (ValueError, "size", dict(image=data, size=(0, 5))), (Error, "513x512", dict(image=data, size=(513, 512))),
                                         (ValueError, "target", dict(image=sample, target=2**63)), (ValueError, "NUL", dict(image=sample, name="a\0b")),
@@ -758,12 +759,12 @@ class Writers(unittest.TestCase):
         folder = benzina.Dataset(files)
         with open("tests/data/pictures/jpeg_422_restarts.jpg", "rb") as file:
             data = file.read()
-        with benzina.Writer(self.path) as writer:
+        with benzina.Writer(self.path, codec="copy") as writer:
             for sample in folder:
                 writer.add(sample, target=1, name=sample.filename)
             writer.add(data, codec="jpeg")
             writer.add(data)
-            writer.add(data, size=(7, 5))
+            writer.add(data, size=(7, 5), codec="jpeg")
             writer.add(folder[0], thumb=data)
         made = benzina.Dataset(self.path)
         self.assertEqual([made.field(i, "image") for i in (2, 3, 4)], [data] * 3)
@@ -804,6 +805,221 @@ class Writers(unittest.TestCase):
         with self.assertRaises(TypeError):
             benzina.Writer(7)
 
+
+
+def psnr(a, b):
+    """Of two H x W x 3 arrays of uint8, in dB."""
+    error = ((a.astype("f") - b) ** 2).mean()
+    return 99 if error == 0 else 10 * math.log10(255 ** 2 / error)
+
+
+def can_encode():
+    run = subprocess.run([BZNA, "pack", "-", "-o", "-", "--codec", "h264", "--preset", "ultrafast"], stdin=subprocess.DEVNULL,
+                         capture_output=True)
+    return run.returncode == 0
+
+
+@needs_decoder
+@needs("numpy")
+@unittest.skipUnless(can_encode(), "bzna has no encoder of H.264")
+class Encoding(unittest.TestCase):
+    """Writers that encode."""
+
+    fast = dict(codec="h264", preset="ultrafast", crf=8, frame="exact", jobs=2)
+    jpeg = "tests/data/pictures/jpeg_422_restarts.jpg"
+
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder, self.path = folder.name, os.path.join(folder.name, "made.bzna")
+        os.environ["BENZINA_TOOL"] = BZNA
+        self.addCleanup(os.environ.pop, "BENZINA_TOOL")
+        import numpy
+        x, y = numpy.arange(160), numpy.arange(120)[:, None]
+        self.pixels = numpy.stack([x + 0 * y, 2 * y + 0 * x, 255 - x + 0 * y], 2).astype(numpy.uint8)      # smooth
+
+    tearDown = Writers.tearDown
+
+    def source(self):
+        return benzina.Dataset(os.path.dirname(self.jpeg), name=None)
+
+    def test_pictures_of_every_kind_come_back(self):
+        import numpy
+        with open(self.jpeg, "rb") as file:
+            data = file.read()
+        with benzina.Writer(self.path, classes=["cat", "dog", "\u732b"], **self.fast) as writer:
+            writer.add(self.jpeg, target=2, caption="a path", boxes=[[1, 2, 3, 4], [5, 6, 7, 8.5]])
+            writer.add(pathlib.Path(self.jpeg), target=0, name="\xe9.jpg", number=-7, raw=b"\0\1", split="train")
+            writer.add(data, target=1, boxes=numpy.arange(3), fields={"split": "a field"})
+            writer.add(self.pixels, name="pixels")
+            writer.add(self.pixels[::2, ::-1, 0], number=numpy.int64(2**62))
+            writer.add(self.pixels[:, :, :1], caption=None)
+            if importable("PIL"):
+                from PIL import Image
+                writer.add(Image.fromarray(self.pixels))
+                writer.add(Image.fromarray(self.pixels[:, :, 1]))
+                writer.add(Image.fromarray(numpy.dstack([self.pixels, self.pixels[:, :, 0]])))
+            writer.add(benzina.Dataset(ARCHIVE)[2])
+        made = benzina.Dataset(self.path)
+        self.assertEqual(made.classes, ["cat", "dog", "\u732b"])
+        self.assertEqual([s.target for s in made][:4], [2, 0, 1, -1])
+        self.assertEqual(made.filenames[:4], ["jpeg_422_restarts.jpg", "\xe9.jpg", "", "pixels"])
+        names = ("caption", "boxes", "number", "raw", "split")
+        self.assertEqual([[made.field(i, name) for name in names] for i in range(5)],
+                         [["a path", array.array("f", [1, 2, 3, 4, 5, 6, 7, 8.5]), None, None, None],
+                          [None, None, -7, b"\0\1", None],
+                          [None, array.array("f", [0, 1, 2]), None, None, "a field"], [None] * 5, [None, None, 2**62, None, None]])
+        self.assertEqual(len(benzina.Dataset(self.path, split="train")), 1)
+        as_file = benzina.Dataset(os.path.dirname(self.jpeg))[sorted(n for n in os.listdir(os.path.dirname(self.jpeg)) if n.endswith((
+            "jpg", "png", "bmp", "gif", "jp2", "j2k", "webp", "tif", "ppm", "pgm", "pbm", "pnm"))).index("jpeg_422_restarts.jpg")].image()
+        gray, small = [numpy.dstack([plane] * 3) for plane in (self.pixels[:, :, 0], self.pixels[::2, ::-1, 0])]
+        expected = [as_file] * 3 + [self.pixels, small, gray]
+        if importable("PIL"):
+            expected += [self.pixels, numpy.dstack([self.pixels[:, :, 1]] * 3), self.pixels]
+        for number, picture in enumerate(expected):
+            got = made[number].image()
+            self.assertEqual(got.shape, picture.shape)
+            self.assertGreater(psnr(got, picture), 34, number)
+        self.assertEqual(coded(made[-1]), coded(rewritten(benzina.Dataset(ARCHIVE))[2]))      # kept as it was
+        self.assertTrue(made[-1].image_info("thumb").data_offset != made[-1].image_info().data_offset)
+
+    def test_it_is_encoded_as_the_tool_packs_it(self):
+        with benzina.Writer(self.path, **self.fast) as writer:
+            for name in ("jpeg_exif_6.jpg", "jpeg_411.jpg"):
+                writer.add("tests/data/pictures/" + name)
+            large = os.path.join(self.folder, "large.ppm")
+            with open(large, "wb") as file:
+                file.write(b"P6\n600 8\n255\n" + bytes(range(240)) * 60)
+            writer.add(large)
+        packed = os.path.join(self.folder, "packed.bzna")
+        subprocess.run([BZNA, "pack", "tests/data/pictures/jpeg_exif_6.jpg", "tests/data/pictures/jpeg_411.jpg", large, "-o", packed,
+                        "--codec=h264", "--preset=ultrafast", "--crf=8", "--frame=exact"], check=True, capture_output=True)
+        made, packed = benzina.Dataset(self.path), benzina.Dataset(packed)
+        for field in ("image", "thumb"):
+            self.assertEqual([made.field(i, field) for i in range(3)], [packed.field(i, field) for i in range(3)])
+        self.assertNotEqual(made.field(2, "image"), made.field(2, "thumb"))
+
+    def test_the_bytes_are_the_same_in_every_order_and_from_several_threads(self):
+        pictures = [self.pixels[i:, i:] for i in range(12)]
+        digests = set()
+
+        def run(add):
+            with benzina.Writer(self.path, **self.fast) as writer:
+                add(writer)
+            with open(self.path, "rb") as file:
+                digests.add(hashlib.sha256(file.read()).digest())
+
+        def in_turn(writer):
+            for i, picture in enumerate(pictures):
+                writer.add(picture, target=i, name=str(i), number=i)
+
+        def by_threads(writer):
+            errors = []
+
+            def add(first):
+                try:
+                    for i in range(11 - first, -1, -3):
+                        writer.add(pictures[i], target=i, name=str(i), number=i, index=i)
+                except BaseException as error:
+                    errors.append(error)
+            threads = [threading.Thread(target=add, args=(i,)) for i in range(3)]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+            self.assertEqual(errors, [])
+
+        def with_gaps(writer):
+            for i in reversed(range(12)):
+                writer.add(pictures[i], target=i, name=str(i), number=i, index=2 * i)
+                writer.skip(2 * i + 1)
+        run(in_turn)
+        run(by_threads)
+        run(with_gaps)
+        run(lambda writer: writer.add_all(dict(image=p, target=i, name=str(i), number=i) for i, p in enumerate(pictures)))
+        self.assertEqual(len(digests), 1)
+
+    @unittest.skipUnless(shutil.which("ffprobe"), "there is no ffprobe")
+    def test_ffprobe_sees_the_pictures(self):
+        with benzina.Writer(self.path, classes=["a"], **self.fast) as writer:
+            writer.add_all({"image": self.pixels, "target": 0, "name": str(i), "caption": "a picture"} for i in range(5))
+        probe = subprocess.run(["ffprobe", "-v", "error", "-count_frames", "-show_entries", "stream=codec_name,nb_read_frames", "-of", "csv=p=0",
+                                self.path], capture_output=True, text=True)
+        self.assertEqual((probe.returncode, probe.stderr), (0, ""))
+        self.assertIn("h264,5", probe.stdout)
+
+    def test_a_picture_that_is_refused_leaves_the_others(self):
+        refused = []
+        with open(self.jpeg, "rb") as file:
+            data = file.read()
+        samples = [dict(image=self.pixels), dict(image=b"no picture", name="b"), dict(image=data[:700], name="cut.jpg"), dict(image="none.jpg"),
+                   dict(image=self.pixels, target=2**63), dict(image=self.pixels, box=object()), dict(image=data)]
+        with benzina.Writer(self.path, **self.fast) as writer:
+            self.assertEqual(writer.add_all(samples, lambda sample, error: refused.append(([s is sample for s in samples].index(True), error))), 2)
+            with self.assertRaisesRegex(Error, "cut.jpg: "):
+                writer.add(**samples[2])
+            with self.assertRaisesRegex(TypeError, "float32|uint8"):
+                writer.add(self.pixels.astype("f"))
+            with self.assertRaises(Error):
+                writer.add_all(samples)
+            with self.assertRaisesRegex(ValueError, "float32"):
+                writer.add(self.pixels, box=[2**24 + 1])
+        self.assertEqual([number for number, error in refused], [1, 2, 3, 4, 5])
+        self.assertIn("none.jpg: cannot be opened", str(refused[2][1]))
+        self.assertEqual(len(benzina.Dataset(self.path)), 3)
+
+    def test_a_write_that_fails_ends_it(self):
+        class Full(io.BytesIO):
+            def write(self, data):
+                if self.tell() > 3000:
+                    raise OSError(errno.ENOSPC, "no room")
+                return super().write(data)
+        told = []
+        with self.assertRaises(Error) as caught, benzina.Writer(Full(), **self.fast) as writer:
+            writer.add_all(({"image": self.pixels} for _ in range(100)), lambda sample, error: told.append(error))
+        self.assertEqual((caught.exception.status, told), (Status.E_IO, []))
+
+    def test_indices_that_are_missing(self):
+        with benzina.Writer(self.path, queue_bytes=1, timeout=0.2, **self.fast) as writer:
+            with self.assertRaises(Error) as caught:
+                writer.add(self.pixels, index=3)
+            self.assertEqual(caught.exception.status, Status.AGAIN)
+            writer.add(self.pixels, index=0)
+            with self.assertRaisesRegex(Error, "index") as caught:
+                writer.add(self.pixels, index=0)
+            self.assertEqual(caught.exception.status, Status.E_ARGUMENT)
+        with benzina.Writer(self.path, **self.fast) as writer:
+            writer.add(self.pixels, index=1)
+            with self.assertRaises(Error) as caught:
+                writer.finish()
+            self.assertEqual(caught.exception.status, Status.E_NOT_FOUND)
+            writer.add(self.pixels, index=0)
+
+    def test_a_process_that_dies_costs_its_picture(self):
+        with benzina.Writer(self.path, codec="jpeg") as writer:
+            writer.add(self.pixels)
+            one = writer._encoders._idle[0]
+            one._process.kill()
+            with self.assertRaisesRegex(Error, "crashed"):
+                writer.add(self.pixels)
+            writer.add(self.pixels)
+            self.assertIsNot(writer._encoders._idle[0], one)
+            writer._encoders._idle[0]._left = 1                         # its last one
+            writer.add(self.pixels)
+            self.assertEqual(len(writer._encoders._idle), 0)
+            writer.add(self.pixels)
+        self.assertEqual(len(benzina.Dataset(self.path)), 4)
+        self.assertEqual(len(writer._encoders._idle), 0)
+
+    def test_options_and_a_tool_that_is_not_there_are_named(self):
+        for kind, word, options in ((ValueError, "--crf", dict(crf=99)), (TypeError, "speed", dict(speed=3)), (ValueError, "h263", dict(codec="h263")),
+                                    (ValueError, "--frame", dict(frame=7)), (ValueError, "--preset", dict(codec="jpeg", preset="slow"))):
+            with self.assertRaisesRegex(kind, word):
+                benzina.Writer(self.path, **options)
+            self.assertFalse(os.path.exists(self.path))
+        os.environ["BENZINA_TOOL"] = os.path.join(self.folder, "absent")
+        with self.assertRaisesRegex(Error, "absent"), benzina.Writer(self.path) as writer:
+            writer.add(self.pixels)
 
 # ---- folders, shards, records ----------------------------------------------------------------------------------------
 
@@ -1765,6 +1981,21 @@ class Callbacks(unittest.TestCase):
             self.assertEqual([(x - target) * 2 for x in a[:size]], list(b[:size]))
             self.assertEqual(a[size:], b[size:])
 
+    def test_a_transform_draws_the_jitter_that_a_loader_draws(self):
+        strengths = {"brightness": 0.5, "saturation": (0.2, 0.4), "grayscale": 0.5}
+        jitter = ops.ColorJitter(**strengths)
+        drawn = []
+
+        def transform(sample, rng, t):
+            jitter(benzina.Random(1234, sample.epoch, sample.index, 1), t)      # the loader's own numbers
+            drawn.append(t.gain)
+        made = digest(loader_of(transform=transform, epochs=1))
+        self.assertEqual(made, digest(loader_of(epochs=1, **strengths)))
+        self.assertNotEqual(made, digest(loader_of(epochs=1)))
+        self.assertEqual((len(drawn), [gain for gain in drawn if not 0.5 <= gain <= 1.5]), (COUNT, []))
+        with self.assertRaisesRegex(TypeError, "vividness"):
+            ops.ColorJitter(vividness=1)
+
     def test_an_exception_fails_its_sample_alone(self):
         def warp(index, in_size, out_size, rng):
             if index == 1:
@@ -1912,6 +2143,109 @@ if child == 0:
 print(os.waitpid(child, 0)[1], sum(len(b) for b in loader.batches()))
 """ % (ARCHIVE, ARCHIVE))
         self.assertEqual((done.returncode, done.stdout), (0, "0 8\n"), done.stderr)
+
+
+@needs_decoder
+@needs("numpy")
+class Pictures(unittest.TestCase):
+    """The picture callback."""
+
+    identity = dict(warp_transform=(1, 0, 0, 0, 1, 0, 0, 0, 1), shape=(384, 512), batch_size=4)
+
+    def tearDown(self):
+        gc.collect()
+        benzina._dispose_put_off()
+        self.assertEqual(benzina._registry, {})
+
+    def arrays(self, **options):
+        loader = loader_of(**{**self.identity, "output": "numpy", "epochs": 1, **options})
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return [images.copy() for images, _ in loader]
+
+    def test_a_rectangle_that_is_drawn_shows_and_the_rest_stays(self):
+        seen = {}
+
+        def draw(sample, rng, picture):
+            seen[sample.index] = (picture.width, picture.height, picture.depth, picture.chroma_shift, picture.full_range,
+                                  [plane.shape for plane in picture.planes], sample.epoch, sample.target)
+            for plane in picture.region(60, 40, 120, 90):
+                plane[...] = picture.gray
+        plain, drawn = self.arrays(), self.arrays(picture=draw)
+        self.assertEqual(seen[1], (375, 500, 8, (1, 1), True, [(500, 375), (250, 188), (250, 188)], 0, 37))
+        self.assertEqual(seen[2], (512, 384, 8, (1, 1), True, [(384, 512), (192, 256), (192, 256)], 0, 74))
+        for a, b in zip(plain, drawn):
+            self.assertTrue((abs(b[:, :, 42:88, 62:118] - 128) <= 0.5).all())
+            a[:, :, 38:92, 58:122] = b[:, :, 38:92, 58:122]             # chroma is filtered over the edge
+            self.assertTrue((a == b).all())
+
+    def test_random_erasing_is_the_same_on_any_thread_and_in_every_run(self):
+        def erase(sample, rng, picture):
+            width, height = (int(edge * rng.uniform(0.1, 0.5)) for edge in (picture.width, picture.height))
+            left, top = rng.randrange(picture.width - width + 1), rng.randrange(picture.height - height + 1)
+            for plane in picture.region(left, top, left + width, top + height):
+                plane[...] = picture.gray
+        one, four = (digest(loader_of(picture=erase, num_threads=n)) for n in (1, 4))
+        self.assertEqual(one, four)
+        self.assertNotEqual(one, digest(loader_of()))
+        loader = loader_of(picture=erase, epochs=2)
+        self.assertNotEqual(digest(loader), digest(loader))             # of the next epoch
+
+    def test_what_is_drawn_stays_in_its_sample(self):
+        def draw(sample, rng, picture):
+            if sample.index == 1:
+                for plane in picture.planes:
+                    plane[...] = 0
+        plain, drawn = self.arrays()[0], self.arrays(picture=draw)[0]
+        self.assertEqual([(a == b).all() for a, b in zip(plain, drawn)], [True, False, True, True])
+
+    def test_an_exception_fails_its_sample_with_the_message(self):
+        def draw(sample, rng, picture):
+            planes = picture.planes                                     # kept by the traceback's frames
+            if sample.index == 2:
+                raise LookupError("no such luck with %d planes" % len(planes))
+        loader = loader_of(picture=draw, epochs=1, batch_size=4)
+        first, second = loader.batches()
+        self.assertEqual((first.failed, second.failed, list(first.status.memoryview())), (1, 0, [0, 0, Status.E_CALLBACK, 0]))
+        self.assertIn("picture callback", first.errors()[2].message)
+        self.assertEqual(str(loader.last_exception), "no such luck with 3 planes")
+        frame = loader.last_exception.__traceback__
+        while frame.tb_next:
+            frame = frame.tb_next
+        self.assertEqual(frame.tb_frame.f_locals, {})
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            for _ in loader_of(picture=draw, epochs=1, batch_size=4):
+                pass
+        self.assertIn("no such luck with 3 planes", str(said[0].message))
+
+    def test_a_view_that_is_kept_fails_its_sample(self):
+        kept = []
+
+        def draw(sample, rng, picture):
+            if sample.index == 1:
+                kept.append(picture.planes[0][:10].T)
+            kept.append(picture.planes[0][:10].copy())
+        loader = loader_of(picture=draw, epochs=1, batch_size=COUNT)
+        batch, = loader.batches()
+        self.assertEqual((list(batch.errors()), len(kept)), ([1], COUNT + 1))
+        self.assertIn("a view of the planes was kept", str(loader.last_exception))
+        kept.clear()
+
+    def test_padding_rows_and_odd_sizes_are_not_seen(self):
+        with tempfile.TemporaryDirectory() as folder:
+            with open(os.path.join(folder, "a.ppm"), "wb") as file:
+                file.write(b"P6\n21 13\n255\n" + bytes(range(256)) * 3 + bytes(21 * 13 * 3 - 768))
+            subprocess.run([BZNA, "pack", file.name, "-o", os.path.join(folder, "a.bzna"), "--codec", "h264"], check=True,
+                           capture_output=True)
+            shapes = []
+
+            def draw(sample, rng, picture):
+                shapes.append([plane.shape for plane in picture.planes])
+                shapes.append([plane.shape for plane in picture.region(3, 5, 4, 6)])
+                shapes.append([plane.size for plane in picture.region(30, 5, 40, 6)])
+            next(loader_of(benzina.Dataset(os.path.join(folder, "a.bzna")), picture=draw, epochs=1).batches())
+        self.assertEqual(shapes, [[(13, 21), (7, 11), (7, 11)], [(1, 1), (1, 1), (1, 1)], [0, 0, 0]])
 
 
 # ---- sources ----------------------------------------------------------------------------------------------------------------

@@ -249,6 +249,8 @@ static const tool_command commands[] = {
       "goes on where it was with --resume, with the same options and files, and gives the same bytes as one that\n"
       "was not interrupted. Files count as the same while their names, sizes, times of modification and classes\n"
       "are. --resume without anything to go on with begins.\n\n"
+      "With - -o -, for other programs: names of files, each with a NUL behind it, are read from standard input, and\n"
+      "coded pictures written to standard output, each behind a line of JSON (see pack_stream.c).\n\n"
       "Exit status: 0 all files packed; 1 some files left out, or an error; 2 bad command line, or OUT.bzna or\n"
       "what an interrupted run has left exists, and neither --resume nor --overwrite says what to do.",
       OPERANDS_ANY, pack_options, tool_run_pack },

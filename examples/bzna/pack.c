@@ -147,7 +147,9 @@ int tool_run_pack(const tool_options *o)
     pack_settings settings;
     int result = pack_settings_read(o, &settings);
     if (result == EXIT_OK) result = pack_report_check(o);
+    if (result == EXIT_OK) result = pack_stream_check(o);
     if (result != EXIT_OK) return result;
+    if (!strcmp(o->out, "-")) return pack_stream(&settings);
     result = pack_output_open(&out, o);
     if (result == EXIT_OK) {
         signal(SIGPIPE, SIG_IGN);         /* what cannot be written is an error, not the end of the program */

@@ -521,6 +521,15 @@ int index_recover_archive(const tool_options *o, const char *path);
 int index_record_file(const char *path, FILE *out, uint64_t *samples);
 
 
+/* ---- pack_stream.c: encodes for another program ---- */
+
+/* EXIT_USAGE: only one of input and output is "-", or an option means nothing then. */
+int pack_stream_check(const tool_options *o);
+
+/* Encodes the files that standard input names, onto standard output. */
+int pack_stream(const pack_settings *s);
+
+
 /* ---- pack_report.c ---- */
 
 /* EXIT_USAGE: the report's name says no format. */

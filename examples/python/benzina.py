@@ -52,24 +52,30 @@ deviation where its reciprocal is meant. mean= and std= are the other spelling, 
 import array as _array
 import collections as _collections
 import collections.abc as _abc
+import concurrent.futures as _futures
 import ctypes as _c
 import ctypes.util as _ctypes_util
 import enum as _enum
 import errno as _errno
 import io as _io
 import itertools as _itertools
+import json as _json
 import math as _math
 import os as _os
 import random as _random
 import re as _re
+import shutil as _shutil
+import subprocess as _subprocess
 import sys as _sys
+import tempfile as _tempfile
 import threading as _threading
 import time as _time
+import traceback as _traceback
 import types as _types
 import warnings as _warnings
 import weakref as _weakref
 
-__all__ = ["Batch", "Context", "DataLoader", "Dataset", "Distributed", "Error", "Field", "Output", "Random", "Sample", "Status",
+__all__ = ["Batch", "Context", "DataLoader", "Dataset", "Distributed", "Error", "Field", "Output", "Picture", "Random", "Sample", "Status",
            "Writer", "cifar", "compute_affine_matrix", "csv", "device_count", "distributed_from_env", "idx", "lib", "ops",
            "structs", "version"]
 
@@ -232,8 +238,10 @@ loader_stats:   u32 struct_size, limiting_stage; stage_stats stage[4]; u64 sampl
                 samples_tiled, tiles
 loader_state:   u32 struct_size, version; u64 seed, epoch, position, fingerprint, sample_count, end_epoch; u32 order,
                 check; u64 pixels, reserved[7]
-writer_config:  u32 struct_size, reserved0
-sample_desc:    u32 struct_size, split; ptr image, thumb; i64 target; str name
+writer_config:  u32 struct_size, class_count; ptr classes; u64 queue_bytes, reserved[4]
+field_value:    u32 struct_size, kind; str name; ptr data; u64 size
+sample_desc:    u32 struct_size, split; ptr image, thumb; i64 target; str name; ptr fields; u32 field_count, reserved0;
+                u64 reserved[2]
 """
 
 
@@ -330,10 +338,12 @@ batch_release: i32 ptr
 batch_move: i32 ptr ptr &error
 batch_to_dlpack: i32 ptr str u32 out &error
 writer_config_init: void &writer_config size
+field_value_init: void &field_value size
 sample_desc_init: void &sample_desc size
 writer_open: i32 ptr str &writer_config out &error
 writer_open_sink: i32 ptr &sink &writer_config out &error
 writer_add: i32 ptr &sample_desc &error
+writer_add_at: i32 ptr u64 &sample_desc i64 &error
 writer_finish: i32 ptr &error
 writer_close: i32 ptr
 """
@@ -1288,72 +1298,383 @@ def _forget_thunk(user):
 _CODECS = {"h265": CODEC_H265, "h264": CODEC_H264, "av1": CODEC_AV1, "jpeg": CODEC_JPEG}
 _SPLITS = {None: 0, "train": 1, "validation": 2, "test": 3}
 
+# Options of `bzna pack`, by which pictures are encoded.
+_ENCODER_OPTIONS = ("encoder", "crf", "preset", "chroma", "lossless", "tune_decode", "quality", "max_edge", "max_short_edge", "frame",
+                    "thumb", "background")
+
+
+def _tool():
+    """The path of the program bzna."""
+    here = _os.path.dirname(_os.path.abspath(__file__))
+    named = _os.environ.get("BENZINA_TOOL")
+    tried = [named] if named else [_os.path.join(here, "bzna"), _os.path.join(here, "..", "..", "build", "bzna")]
+    found = next((path for path in tried if _os.path.exists(path)), None) or (None if named else _shutil.which("bzna"))
+    if found is None:
+        raise Error(Status.E_NOT_FOUND, "the program bzna, which encodes pictures, was not found: neither at " + " nor at ".join(tried) +
+                    ("" if named else ", nor in PATH; BENZINA_TOOL names it"))
+    return found
+
+
+class _Encoder:
+    """A process of `bzna pack - -o -`, which encodes one picture after the other."""
+
+    _PICTURES = 1000                            # then another one takes its place, since encoders leak memory
+
+    def __init__(self, command):
+        self._said = _tempfile.TemporaryFile()
+        self._process = _subprocess.Popen(command, stdin=_subprocess.PIPE, stdout=_subprocess.PIPE, stderr=self._said)
+        self._left = self._PICTURES
+        self._answer()                          # its first line: what it encodes to
+
+    def _answer(self):
+        line = self._process.stdout.readline()
+        if not line.endswith(b"\n"):
+            raise self._ended()
+        return _json.loads(line)
+
+    def _ended(self):
+        """The error that says how it ended."""
+        status = self._process.wait()
+        self._said.seek(0)
+        said = self._said.read().decode("utf-8", "replace").strip()
+        if status == 2:                         # of its command line
+            return ValueError(said.split("\n")[0])
+        return Error(Status.E_DECODE, said or "the decoder or encoder crashed (%s %d)" %
+                     (("signal", -status) if status < 0 else ("status", status)))
+
+    def encode(self, path):
+        """What pack_stream.c says of the picture, with its "data", and that of its "thumb"."""
+        self._left -= 1
+        try:
+            self._process.stdin.write(path + b"\0")
+            self._process.stdin.flush()
+        except BrokenPipeError:
+            raise self._ended() from None
+        answer = self._answer()
+        if "reason" not in answer:
+            for part in filter(None, (answer, answer["thumb"])):
+                part["data"] = self._process.stdout.read(part["size"])
+                if len(part["data"]) != part["size"]:
+                    raise self._ended()
+        return answer
+
+    @property
+    def is_worn(self):
+        return self._left <= 0
+
+    def close(self):
+        self._process.kill()                    # it has nothing that could be lost
+        try:
+            self._process.stdin.close()
+        except BrokenPipeError:
+            pass
+        self._process.stdout.close()
+        self._process.wait()
+        self._said.close()
+
+
+class _Encoders:
+    """Processes that encode pictures for several threads, at most jobs of them. One is started when a picture finds none idle."""
+
+    def __init__(self, codec, options, jobs):
+        self._options = ["--codec=" + codec]
+        for name, value in options.items():
+            if name not in _ENCODER_OPTIONS:
+                raise TypeError("Writer has no argument %s; pictures are encoded by %s" % (name, ", ".join(_ENCODER_OPTIONS)))
+            option = "--" + name.replace("_", "-")
+            if value is not None and value is not False:
+                self._options.append(option if value is True else "%s=%s" % (option, value))
+        self._idle, self._places = _collections.deque(), _threading.BoundedSemaphore(jobs)
+        if len(self._options) > 1:              # which may be wrong: said at once
+            self._idle.append(self._started())
+
+    def _started(self):
+        return _Encoder([_tool(), "pack", "-", "-o", "-", *self._options])
+
+    def encode(self, path):
+        with self._places:
+            try:
+                one = self._idle.pop()
+            except IndexError:
+                one = self._started()
+            try:
+                answer = one.encode(path)
+            except BaseException:               # it crashed, or is in the middle of an answer
+                one.close()
+                raise
+            if one.is_worn:
+                one.close()
+            else:
+                self._idle.append(one)
+        return answer
+
+    def close(self):
+        while self._idle:
+            self._idle.pop().close()
+
+
+def _is_pil(image):
+    return hasattr(image, "getbands") and hasattr(image, "convert")
+
+
+def _pixels(image):
+    """A picture that is no file, as the bytes of one: PAM, PPM or PGM; None where it is one."""
+    if _is_pil(image):
+        if "A" in image.getbands() or "transparency" in image.info:
+            image = image.convert("RGBA")
+            return b"P7\nWIDTH %d\nHEIGHT %d\nDEPTH 4\nMAXVAL 255\nTUPLTYPE RGB_ALPHA\nENDHDR\n" % image.size + image.tobytes()
+        image = image if image.mode == "L" else image.convert("RGB")
+        return b"P%d\n%d %d\n255\n" % (5 if image.mode == "L" else 6, *image.size) + image.tobytes()
+    view = memoryview(image)
+    if view.ndim == 1:
+        return None
+    height, width, *channels = view.shape if view.ndim > 1 else (0, 0)
+    if view.format != "B" or channels not in ([], [1], [3]) or 0 in view.shape:
+        raise TypeError("image: an array of %s, shape %r; uint8 of H x W or H x W x 3 is needed" % (view.format, view.shape))
+    return b"P%d\n%d %d\n255\n" % (6 if channels == [3] else 5, width, height) + view.tobytes()
+
+
+def _is_elementary(data):
+    """Whether bytes are a coded picture that is no file: start codes of H.264 and H.265, or AV1's first OBU."""
+    return data[:3] == b"\0\0\1" or data[:4] == b"\0\0\0\1" or data[:2] == b"\x12\0"
+
+
+def _field_bytes(name, value):
+    """(FIELD_..., bytes) of what a sample has beside its picture."""
+    if isinstance(value, str):
+        return FIELD_TEXT, value.encode("utf-8", "surrogateescape")
+    if isinstance(value, (bytes, bytearray)):
+        return FIELD_BYTES, bytes(value)
+    if not getattr(value, "shape", ()) and hasattr(value, "__index__"):
+        return FIELD_INTEGER, _array.array("q", [_in_range(name, value, -2**63, 2**63 - 1)]).tobytes()
+    numbers = value.tolist() if hasattr(value, "tolist") else value
+    numbers = list(_flat(numbers))
+    if any(isinstance(n, int) and abs(n) > 2**24 for n in numbers):
+        raise ValueError("%s: vectors are of float32, which does not have every integer above 2**24" % name)
+    return FIELD_VECTOR, _array.array("f", numbers).tobytes()
+
+
+def _flat(numbers):
+    if not isinstance(numbers, _abc.Iterable):
+        yield numbers
+        return
+    for number in numbers:
+        yield from _flat(number)
+
 
 class Writer(_Handled):
-    """Writes an archive; coding pictures is for others (ffmpeg, x265, bzna pack):
+    """Writes an archive:
 
-        with benzina.Writer("small.bzna") as writer:
-            writer.add(data, target=3, name="cat.jpg")          # bytes of one coded picture
-            for sample in benzina.Dataset("train.bzna")[:1000]:
-                writer.add(sample, target=sample.target, name=sample.filename)
+        with benzina.Writer("train.bzna", codec="h265", classes=["cat", "dog"]) as writer:
+            writer.add("photos/cat.jpg", target=0)
+            writer.add(pixels, target=1, name="dog", box=(10, 20, 200, 180), caption="a dog")
 
     At the end of the block the archive is finished, by finish(). After an exception, or close() alone, it is left
-    unfinished, and readers refuse it. path: a path, or a binary file that can seek. What was there is lost at once: no
-    open Dataset may be reading it."""
+    unfinished, and readers refuse it. The same samples give the same bytes.
+
+    path             a path, or a binary file that can seek. What was there is lost at once: no open Dataset may be reading it
+    codec            what pictures are encoded to: "h265", "h264", "av1", "jpeg"; "copy" keeps JPEG files as they are, and
+                     encodes other pictures as jpeg. Processes of `bzna pack` encode, by its laws: frames of multiples of
+                     512 pixels, thumbnails for what is larger than 512, and so on. $BENZINA_TOOL names that program; else it
+                     is looked for beside this file, in ../../build and in PATH
+    classes          the names of the targets 0, 1, ...: Dataset.classes
+    jobs             how many pictures are encoded at once; None: as many as there are processors
+    queue_bytes      memory for samples that wait for smaller indices, 64 MiB if it is 0; timeout: how many seconds add
+                     waits when that is full
+    encoder, crf, preset, chroma, lossless, tune_decode, quality, max_edge, max_short_edge, frame, thumb, background
+                     as `bzna pack` has them: crf=28, frame="exact", lossless=True
+
+    add encodes one picture, and returns when it is written. Several at a time: add_all; or threads of yours that call add,
+    each sample with its index."""
 
     __reduce__ = _uncopied("one process writes an archive")
     _gone = "the writer is closed"
+    _has_failed = False                         # a write did: nothing can be added any more
 
-    def __init__(self, path, context=None):
+    def __init__(self, path, codec="h265", context=None, *, classes=None, jobs=None, queue_bytes=0, timeout=60, **options):
         _dispose_put_off()
+        if codec not in _CODECS and codec != "copy":
+            raise ValueError("codec: %r is none of %s" % (codec, ", ".join(map(repr, [*_CODECS, "copy"]))))
+        self.codec, self.jobs, self.timeout = codec, jobs or _os.cpu_count() or 1, timeout
+        self._encoders = _Encoders(codec, options, self.jobs)
+        _weakref.finalize(self, self._encoders.close)
+        config = _new("writer_config")
+        names = (_c.c_char_p * len(classes or ()))(*[_text("classes", name) for name in classes or ()])
+        config.classes, config.class_count, config.queue_bytes = _c.addressof(names) if classes else None, len(names), queue_bytes
         context, handle, err = context or _shared_context(), _c.c_void_p(), _new("error")
         self._sink = None
-        if isinstance(path, (str, bytes, _os.PathLike)):
-            _check(lib.bzna_writer_open(context.handle, _os.fsencode(path), None, handle, err), err)
+        if _is_path(path):
+            _check(lib.bzna_writer_open(context.handle, _path_bytes(path), config, handle, err), err)
         else:
             self._sink = _Sink(path)
             key = _register(self._sink)
             callbacks = _new("sink")
             callbacks.user, callbacks.write_at, callbacks.close = key, _write_at_thunk, _forget_thunk
-            status = lib.bzna_writer_open_sink(context.handle, callbacks, None, handle, err)
+            status = lib.bzna_writer_open_sink(context.handle, callbacks, config, handle, err)
             if status < 0:
                 _registry.pop(key)
             _check(status, err, self._sink.failure)
         self._handle = handle.value
         self._close = _owned(self, lib.bzna_writer_close, handle.value)
 
-    def add(self, image, target=None, name=None, thumb=None, split=None, codec=None, size=None, thumb_size=None):
+    def add(self, image, target=None, name=None, thumb=None, split=None, codec=None, size=None, thumb_size=None, *, index=None,
+            fields=None, **more):
         """Adds one sample.
 
-        image            a Sample: its picture is taken as it is coded, and its thumbnail, unless thumb gives one; or the
-                         bytes of one coded picture that stands alone: H.265 or H.264 with start codes (Annex B) and
-                         parameter sets, AV1's OBUs, or a JPEG file
-        target           a number; None and -1: none. name: its file name, or None
-        thumb            None: the picture serves, if its frame is at most 512x512. Else bytes, or a Sample with one
+        image            a path of a picture file, or its bytes; an array of uint8, H x W or H x W x 3 in RGB; a PIL picture,
+                         as its pixels are: all these are encoded. A Sample: its frame of H.265, H.264 or AV1 is kept as
+                         it is, with its thumbnail; its file (JPEG, PNG) is encoded as other files are. Bytes of one frame
+                         that stands alone are kept, too: H.265 or H.264 with start codes (Annex B) and parameter sets,
+                         AV1's OBUs
+        target           a number; None and -1: none
+        name             None: of a path its last part, else none
+        thumb            bytes of a coded picture, or a Sample with one; None: the encoder's, else the picture serves, if its
+                         frame is at most 512x512
         split            None, "train", "validation", "test"
-        codec            of bytes: "h265", "h264", "av1", "jpeg"; None: what they are
-        size, thumb_size of bytes: (width, height) of the picture, which begins in the frame's top left corner; None:
+        codec            "h265", "h264", "av1", "jpeg": the bytes are a coded picture, and kept
+        size, thumb_size of coded bytes: (width, height) of the picture, which begins in the frame's top left corner; None:
                          all of the frame
+        index            where the sample stands in the archive, from 0: samples may come in any order, from several
+                         threads; None: behind all that were added. See skip
+        fields, further arguments
+                         what the sample has beside its picture, by name: integers, texts, bytes, numbers and arrays of
+                         numbers (vectors of float32). fields: a dict of them, for names that are arguments here
 
-        A sample that is refused leaves the archive as it was."""
-        sample, err = _new("sample_desc"), _new("error")
-        handle = self.handle
-        picture, kept = _coded("image", image, codec, size)
-        if thumb is not None:
-            small, kept_too = _coded("thumb", thumb, codec, thumb_size, "bzna_thumb")
-        else:
-            small, kept_too = _thumbnail(image, picture, kept) if isinstance(image, Sample) else (None, None)
-        sample.image = _c.addressof(picture)
-        sample.thumb = small and _c.addressof(small)
-        if target is not None:
-            sample.target = _in_range("target", target, -2**63, 2**63 - 1)
-        if name is not None:
-            sample.name = _text("name", name)
+        A sample that is refused raises, and leaves the archive as it was: others can be added."""
+        self._write(self._described(image, target, name, thumb, split, codec, size, thumb_size, fields=fields, **more), index)
+
+    def skip(self, index):
+        """No sample comes at this index: those behind it move up."""
+        self._write((None, None), index)
+
+    def add_all(self, samples, on_error=None):
+        """Adds samples, dicts of add's arguments, in their order, jobs of them encoded at once:
+
+            writer.add_all({"image": path, "target": target} for path, target in found)
+
+        on_error: a callable (sample, exception) for those that are refused, which are left out; None: the first one
+        raises, behind those before it. Returns how many were added."""
+        def described(sample):
+            return self._described(**{name: value for name, value in sample.items() if name != "index"})
+        samples, waiting, count = iter(samples), _collections.deque(), 0
+        with _futures.ThreadPoolExecutor(self.jobs) as pool:
+            try:
+                while True:
+                    for sample in _itertools.islice(samples, 4 * self.jobs - len(waiting)):
+                        waiting.append((sample, pool.submit(described, sample)))
+                    if not waiting:
+                        return count
+                    sample, future = waiting.popleft()
+                    try:
+                        self._write(future.result(), sample.get("index"))
+                        count += 1
+                    except Exception as error:
+                        if on_error is None or self._has_failed or self._handle is None:
+                            raise
+                        on_error(sample, error)
+                        if sample.get("index") is not None:
+                            self.skip(sample["index"])
+            finally:
+                for _, future in waiting:
+                    future.cancel()
+
+    def _described(self, image, target=None, name=None, thumb=None, split=None, codec=None, size=None, thumb_size=None, *, fields=None,
+                   **more):
+        """(structs.sample_desc, what it points to)"""
+        _ = self.handle                         # what is closed says so
+        sample, kept = _new("sample_desc"), []
         if split not in _SPLITS:
             raise ValueError("split: %r is none of %s" % (split, ", ".join(map(repr, _SPLITS))))
         sample.split = _SPLITS[split]
-        _check(lib.bzna_writer_add(handle, sample, err), err, self._sink and self._sink.failure)
-        del kept, kept_too                      # the structs point into them
+        if target is not None:
+            sample.target = _in_range("target", target, -2**63, 2**63 - 1)
+        if name is None and isinstance(image, (str, _os.PathLike)):
+            name = _os.path.basename(_os.fsdecode(image))
+        if name is not None:
+            sample.name = _text("name", name)
+        self._set_fields(sample, {**(fields or {}), **more}, kept)
+        picture, small = self._pictures(image, codec, size, name, kept)
+        if thumb is not None:
+            small, buffer = _coded("thumb", thumb, codec, thumb_size, "bzna_thumb")
+            kept.append(buffer)
+        sample.image, sample.thumb = _c.addressof(picture), small and _c.addressof(small)
+        kept += [picture, small]
+        return sample, kept
+
+    @staticmethod
+    def _set_fields(sample, fields, kept):
+        values = (structs.field_value * len(fields))()
+        for value, (name, given) in zip(values, ((n, v) for n, v in fields.items() if v is not None)):
+            kind, data = _field_bytes(name, given)
+            lib.bzna_field_value_init(value, _c.sizeof(value))
+            value.kind, value.name, value.data, value.size = kind, name.encode(), _c.cast(_c.c_char_p(data), _c.c_void_p), len(data)
+            kept.append(data)
+            sample.field_count += 1
+        sample.fields = _c.addressof(values) if sample.field_count else None
+        kept.append(values)
+
+    def _pictures(self, image, codec, size, name, kept):
+        """(structs.image, that of a thumbnail or None), coded already or by an encoder."""
+        if isinstance(image, Sample):
+            picture, buffer = image._coded()
+            if picture.codec in (CODEC_H264, CODEC_H265, CODEC_AV1) or (picture.codec, self.codec) == (CODEC_JPEG, "copy"):
+                small, buffer_too = _thumbnail(image, picture, buffer)
+                kept += [buffer, buffer_too]
+                return picture, small
+            is_file = picture.codec in (CODEC_JPEG, CODEC_STILL)
+            image = image._dataset.field(image.index, "image") if is_file else image.image()
+        if isinstance(image, (str, _os.PathLike)):
+            return self._encoded(_os.path.abspath(_os.fsencode(image)), _os.fsdecode(image), kept)
+        try:
+            file = _pixels(image)
+        except TypeError as error:
+            if str(error).startswith("image: "):
+                raise
+            raise TypeError("image: %s is neither a path, a Sample, bytes, an array nor a PIL picture" % type(image).__name__) from None
+        if file is None:
+            data = bytes(memoryview(image))
+            if codec is not None or _is_elementary(data):
+                picture, buffer = _coded("image", data, codec, size)
+                kept.append(buffer)
+                return picture, None
+            if not data:
+                raise ValueError("image: there are no bytes")
+        with _tempfile.NamedTemporaryFile(suffix=".pam" if file else _os.path.splitext(name or "")[1]) as holder:
+            holder.write(file or data)
+            holder.flush()
+            return self._encoded(_os.fsencode(holder.name), name or "image", kept)
+
+    def _encoded(self, path, what, kept):
+        answer = self._encoders.encode(path)
+        if "reason" in answer:
+            raise Error(Status.E_DECODE, "%s: %s" % (what, answer["reason"]))
+
+        def image_of(part):
+            image = _new("image")
+            for name in ("width", "height", "frame_width", "frame_height"):
+                setattr(image, name, part[name])
+            image.codec = _CODECS[part["codec"]]
+            image.color = structs.color(1, 13, 5, 1, 1)         # as bzna pack: sRGB's primaries and transfer, BT.601, full range
+            image.data, image.data_size = _c.cast(_c.c_char_p(part["data"]), _c.c_void_p), len(part["data"])
+            kept.append(part["data"])
+            return image
+        return image_of(answer), answer["thumb"] and image_of(answer["thumb"])
+
+    def _write(self, described, index):
+        sample, kept = described
+        err, end = _new("error"), _time.monotonic() + self.timeout
+        while True:
+            if index is None:
+                status = lib.bzna_writer_add(self.handle, sample, err)
+                break
+            status = lib.bzna_writer_add_at(self.handle, _in_range("index", index, 0, 2**64 - 1), sample, 10**8, err)
+            if status != Status.AGAIN or _time.monotonic() > end:
+                break
+        del kept                                # the structs point into them
+        self._has_failed |= status == Status.E_IO
+        if status == Status.AGAIN:
+            raise Error(status, "the sample was not taken: samples of smaller indices are missing, and queue_bytes hold no more")
+        _check(status, err, self._sink and self._sink.failure)
 
     def finish(self):
         """Writes the index and closes the file."""
@@ -1362,6 +1683,11 @@ class Writer(_Handled):
         if self._sink and hasattr(self._sink.file, "flush"):
             self._sink.file.flush()
         self.close()
+
+    def close(self):
+        """Without finish, the archive is left unfinished."""
+        super().close()
+        self._encoders.close()
 
     def __exit__(self, kind, *_):
         try:
@@ -1704,6 +2030,19 @@ class _Ops:
             _check(lib.bzna_warp_draw(rng.struct, self._struct, *in_size, *out_size, matrix, err), err)
             return tuple(matrix)
 
+    class ColorJitter:
+        """Random colors in a transform callback of one's own: jitter(rng, transform) draws one jitter, on top of the
+        transform's. Strengths are those of DataLoader (brightness, saturation, grayscale, ...), by name; a DataLoader
+        that is given them needs no callback."""
+
+        def __init__(self, **strengths):
+            self._struct = _new("jitter")
+            _set_jitter(self._struct, **strengths)
+
+        def __call__(self, rng, transform):
+            err = _new("error")
+            _check(lib.bzna_jitter_draw(rng.struct, self._struct, transform, err), err)
+
     compute_affine_matrix = staticmethod(compute_affine_matrix)
 
 
@@ -1745,6 +2084,7 @@ class _Hooks:
         self.filter = None                      # (homography, rng)
         self.own_colors = ()                    # of outputs, by number, that these are not for
         self.whole = None                       # (sample_info, rng, transform), last of all
+        self.picture = None                     # (sample_info, rng, Picture), before any warp
         self.failure = None
 
     def needed(self):
@@ -1777,6 +2117,79 @@ def _transform_thunk(user, info, random, transform):
     try:
         hooks.apply(structs.sample_info.from_address(info), Random(_struct=structs.random.from_address(random)),
                     structs.transform.from_address(transform))
+        return 0
+    except BaseException as exception:
+        hooks.failure = exception
+        return Status.E_CALLBACK.value
+
+
+class Picture:
+    """A decoded picture that a DataLoader's picture callback draws into, before it is warped; until that returns.
+
+    planes           one numpy array of a gray picture, else three: Y', Cb, Cr, or G, B, R where is_rgb. They are the
+                     picture without padding, as it is coded: not turned by its orientation (EXIF's number). Of uint8,
+                     or uint16 where depth, the bits of a sample, is above 8
+    chroma_shift     (x, y): Cb and Cr have 1 / 2**x of the columns and 1 / 2**y of the rows; (1, 1) for 4:2:0
+    width, height    of planes[0]; full_range: Y' is 0..255 (of 8 bits), else 16..235
+    gray             half of the largest sample: middle gray, filled into all planes of whatever kind
+
+    What is to be kept of planes must be copied."""
+
+    def __init__(self, struct, planes, memory):
+        self.width, self.height, self.depth = struct.width, struct.height, struct.depth
+        self.chroma_shift = (struct.chroma_shift_x, struct.chroma_shift_y)
+        self.orientation = struct.orientation or 1
+        self.is_rgb = bool(struct.color.present) and struct.color.matrix == 0
+        self.full_range = bool(struct.color.full_range)
+        self.gray = 1 << (struct.depth - 1)
+        self._origin = struct.crop_x, struct.crop_y
+        self._frame = [self._plane(i, struct, planes[i], memory) for i in range(3) if planes[i]]
+        self.planes = self.region(0, 0, self.width, self.height)
+
+    @staticmethod
+    def _plane(number, struct, address, memory):
+        """One plane of the whole coded frame."""
+        numpy = _installed("numpy")
+        shift_x, shift_y = (struct.chroma_shift_x, struct.chroma_shift_y) if number else (0, 0)
+        shape = -(-struct.frame_height >> shift_y), -(-struct.frame_width >> shift_x)
+        kind = numpy.dtype(numpy.uint8 if struct.depth <= 8 else numpy.uint16)
+        size = struct.pitch[number] * (shape[0] - 1) + shape[1] * kind.itemsize
+        memory.append((_c.c_char * size).from_address(address))
+        return numpy.ndarray(shape, kind, memory[-1], 0, (struct.pitch[number], kind.itemsize))
+
+    def region(self, left, top, right, bottom):
+        """What planes have of a rectangle, in whole pixels of planes[0]: subsampled chroma that it touches is part of it."""
+        left, right = (min(max(edge, 0), self.width) + self._origin[0] for edge in (left, right))
+        top, bottom = (min(max(edge, 0), self.height) + self._origin[1] for edge in (top, bottom))
+        if right <= left or bottom <= top:      # nothing of chroma, either
+            left = right = top = bottom = 0
+        shifts = [(0, 0), self.chroma_shift, self.chroma_shift]
+        return [plane[top >> y:-(-bottom >> y), left >> x:-(-right >> x)] for plane, (x, y) in zip(self._frame, shifts)]
+
+
+def _draw(function, info, rng, struct, planes):
+    """Calls a picture callback. Raises its exception, without the frames whose variables would be views of the planes."""
+    memory = []                                 # what all views are views of
+    picture = Picture(struct, planes, memory)
+    memory = [_weakref.ref(plane) for plane in memory]
+    try:
+        function(info, rng, picture)
+    except BaseException as exception:
+        _traceback.clear_frames(exception.__traceback__.tb_next)
+        raise
+    del picture
+    if any(plane() is not None for plane in memory):
+        raise ValueError("picture: a view of the planes was kept, which are gone when the callback returns: copy it")
+
+
+@_callback("picture_fn")
+def _picture_thunk(user, info, random, picture, planes):
+    hooks = _registry.get(user)
+    if hooks is None:
+        return Status.E_CALLBACK.value
+    try:
+        _draw(hooks.picture, structs.sample_info.from_address(info), Random(_struct=structs.random.from_address(random)),
+              structs.picture.from_address(picture), (_c.c_void_p * 3).from_address(planes))
         return 0
     except BaseException as exception:
         hooks.failure = exception
@@ -2191,7 +2604,7 @@ def _set_distortion(warp, rotate, shear, perspective):
         warp.perspective, warp.perspective_p = distortion, p
 
 
-def _set_jitter(jitter, brightness, saturation, grayscale):
+def _set_jitter(jitter, brightness=0, saturation=0, grayscale=0):
     def around(b):
         return (max(0.0, 1 - b), 1 + b) if b >= 0 else (b, b)
     for name, value in (("brightness", brightness), ("saturation", saturation)):
@@ -2279,6 +2692,14 @@ class DataLoader(_Handled):
     oob_transform, color_transform
                      the color outside the picture, and the conversion to RGB (see ops.ColorTransform; None: what the file says)
     transform        a callable (sample_info, rng, structs.transform) that may change all of it
+    picture          a callable (sample_info, rng, Picture) that draws into decoded pictures before they are warped, once a sample
+                     whatever the views; in software alone. Random erasing, of up to half of each edge:
+
+                         def erase(sample, rng, picture):
+                             width, height = (int(edge * rng.uniform(0.1, 0.5)) for edge in (picture.width, picture.height))
+                             left, top = rng.randrange(picture.width - width + 1), rng.randrange(picture.height - height + 1)
+                             for plane in picture.region(left, top, left + width, top + height):
+                                 plane[...] = picture.gray
     rank, world_size this process's share (see distributed_from_env). Every rank gets as many batches; the last may be empty on some, unless
                      drop_last or last_batch="pad"
     indices          the samples of an epoch, instead of all; weights: how likely each is, with weighting="replace" or "once"
@@ -2329,7 +2750,7 @@ class DataLoader(_Handled):
     _gone = "the loader is closed"
 
     def __init__(self, dataset, shape=None, path=None, batch_size=1, shuffle=False, drop_last=False, timeout=0, device=None, multibuffering=3, seed=None,
-                 bias_transform=None, norm_transform=None, warp_transform=None, oob_transform=None, color_transform=None, transform=None,
+                 bias_transform=None, norm_transform=None, warp_transform=None, oob_transform=None, color_transform=None, transform=None, picture=None,
                  mean=None, std=None, num_threads=0, epochs=None, rank=0, world_size=1, indices=None, weights=None, weighting=None,
                  last_batch=None, on_error="fill", output=None, copy=False, decoder="auto", dtype="float32", memory=None, stream=None,
                  fields=None, outputs=(), mean_image=None, inter_method=None, brightness=0, saturation=0, grayscale=0, perspective=0,
@@ -2392,6 +2813,9 @@ class DataLoader(_Handled):
         _warn_of_mean(mean, std)
         kept.append(_set_mean_image(config.color, mean_image))
         hooks = self._set_transforms(config, warp_transform, bias_transform, norm_transform, oob_transform, color_transform, transform)
+        if picture is not None and _installed("numpy") is None:
+            raise ImportError("picture: it is given numpy arrays, and numpy is not installed")
+        hooks.picture = picture
         if (rotate, shear, perspective) != (0, 0, 0) and hooks.warp:
             raise ValueError("rotate, shear, perspective: they go on top of a warp of ops that the library draws, not of %r" % (warp_transform,))
         _set_distortion(config.warp, rotate, shear, perspective)
@@ -2412,9 +2836,12 @@ class DataLoader(_Handled):
             hooks.own_colors = [i for i, extra in enumerate(extras, 1) if extra.own_color]
 
         handle, err, key = _c.c_void_p(), _new("error"), None
-        if hooks.needed():
+        if hooks.needed() or picture:
             key = _register(hooks)
+        if hooks.needed():
             config.pipeline.transform, config.pipeline.transform_user = _transform_thunk, key
+        if picture:
+            config.pipeline.picture, config.pipeline.picture_user = _picture_thunk, key
         status = lib.bzna_loader_open(context.handle, dataset.handle, config, handle, err)
         del kept                                # the library has copied it
         if status < 0:

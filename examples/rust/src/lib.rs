@@ -44,7 +44,8 @@ pub mod raw;
 
 pub use host::{Seekable, Source};
 pub use loader::{
-    Batch, Batches, Channels, DecodeWith, Dtype, Filter, LastBatch, Layout, Loader, LoaderBuilder, Next, OnError, Output, State, Weighting,
+    Batch, Batches, Channels, DecodeWith, Drawing, Dtype, Filter, LastBatch, Layout, Loader, LoaderBuilder, Next, OnError, Output, Plane, State,
+    Weighting,
 };
 pub use picture::{Codec, Decoder, Image, Law, Matrix, Picture, Random, Sample, Split, Writer};
 pub use raw::bzna_codec_info as CodecInfo;

@@ -199,11 +199,142 @@ unsafe extern "C" fn transform(
 ) -> raw::bzna_status {
     let transformer = &*user.cast::<Transformer>();
     let (sample, random, transform) = (&*sample, &mut *random.cast::<Random>(), &mut *transform);
-    host::guard(raw::BZNA_E_CALLBACK, || match (transformer.0)(sample, random, transform) {
+    host::guard(raw::BZNA_E_CALLBACK, || result_of((transformer.0)(sample, random, transform)))
+}
+
+/// A decoded picture that the closure of [`LoaderBuilder::picture`] draws into, before it is warped. Sizes and planes are those of the
+/// picture without padding, as it is coded: not turned by its orientation.
+pub struct Drawing<'a> {
+    raw: &'a raw::bzna_picture,
+    planes: [*mut u8; 3],
+}
+
+/// One plane of a [`Drawing`].
+#[derive(Debug)]
+pub struct Plane<'a> {
+    /// From the first sample of the first row on; the last row ends with its last sample.
+    pub data: &'a mut [u8],
+    /// Bytes from one row to the next.
+    pub stride: usize,
+    /// Samples in a row, and rows.
+    pub width: usize,
+    pub height: usize,
+    /// 1, or 2 where [`Drawing::depth`] is above 8: u16 in the machine's order of bytes.
+    pub sample_bytes: usize,
+}
+
+impl Plane<'_> {
+    /// The bytes of one row. Panics past the last one.
+    pub fn row(&mut self, y: usize) -> &mut [u8] {
+        assert!(y < self.height, "row {y} of {}", self.height);
+        &mut self.data[y * self.stride..][..self.width * self.sample_bytes]
+    }
+
+    /// Fills a rectangle with one value; what lies outside the plane is left out. Panics where the value does not fit.
+    pub fn fill(&mut self, columns: std::ops::Range<usize>, rows: std::ops::Range<usize>, value: u16) {
+        assert!(self.sample_bytes == 2 || value < 256, "{value} is no sample of 8 bits");
+        let (first, end) = (columns.start * self.sample_bytes, columns.end.min(self.width) * self.sample_bytes);
+        for y in rows.start..rows.end.min(self.height) {
+            if first < end {
+                let bytes = value.to_ne_bytes();
+                match self.sample_bytes {
+                    1 => self.row(y)[first..end].fill(value as u8),
+                    _ => self.row(y)[first..end].chunks_exact_mut(2).for_each(|sample| sample.copy_from_slice(&bytes)),
+                }
+            }
+        }
+    }
+}
+
+impl Drawing<'_> {
+    /// Width and height, in pixels.
+    pub fn size(&self) -> (usize, usize) {
+        (self.raw.width as usize, self.raw.height as usize)
+    }
+
+    /// Bits of a sample.
+    pub fn depth(&self) -> u32 {
+        self.raw.depth
+    }
+
+    /// log2 of how many columns and rows of the picture a sample of Cb and Cr stands for: (1, 1) for 4:2:0.
+    pub fn chroma_shift(&self) -> (u32, u32) {
+        (self.raw.chroma_shift_x, self.raw.chroma_shift_y)
+    }
+
+    /// What the samples mean; where `present` is 1 and `matrix` is 0, the planes are G, B, R.
+    pub fn color(&self) -> raw::bzna_color {
+        self.raw.color
+    }
+
+    /// EXIF's number, 1..8: how the picture is turned when it is warped.
+    pub fn orientation(&self) -> u32 {
+        self.raw.orientation.max(1)
+    }
+
+    /// 1: gray; 3: Y', Cb, Cr.
+    pub fn plane_count(&self) -> usize {
+        self.planes.iter().take_while(|plane| !plane.is_null()).count()
+    }
+
+    /// One plane. Panics where there is none.
+    pub fn plane(&mut self, number: usize) -> Plane<'_> {
+        assert!(number < self.plane_count(), "plane {number} of {}", self.plane_count());
+        let (shift_x, shift_y) = if number > 0 { self.chroma_shift() } else { (0, 0) };
+        let span = |first: u32, count: u32, shift: u32| ((first >> shift) as usize, (first + count).div_ceil(1 << shift) as usize);
+        let (left, right) = span(self.raw.crop_x, self.raw.width, shift_x);
+        let (top, bottom) = span(self.raw.crop_y, self.raw.height, shift_y);
+        let (stride, sample_bytes) = (self.raw.pitch[number] as usize, if self.raw.depth > 8 { 2 } else { 1 });
+        let size = (bottom - top - 1) * stride + (right - left) * sample_bytes;
+        // SAFETY: inside the plane of the coded frame, a copy that nobody else looks at before the closure returns; borrowed from self.
+        let data = unsafe { std::slice::from_raw_parts_mut(self.planes[number].add(top * stride + left * sample_bytes), size) };
+        Plane { data, stride, width: right - left, height: bottom - top, sample_bytes }
+    }
+
+    /// Fills a rectangle of the picture with middle gray, in all planes, with the subsampled chroma that it touches.
+    pub fn erase(&mut self, columns: std::ops::Range<usize>, rows: std::ops::Range<usize>) {
+        for number in 0..self.plane_count() {
+            let (x, y) = if number > 0 { self.chroma_shift() } else { (0, 0) };
+            // Chroma begins where that of crop_x, crop_y does.
+            let (odd_x, odd_y) = ((self.raw.crop_x & ((1 << x) - 1)) as usize, (self.raw.crop_y & ((1 << y) - 1)) as usize);
+            let span = |range: &std::ops::Range<usize>, odd: usize, shift: u32| (range.start + odd) >> shift..(range.end + odd).div_ceil(1 << shift);
+            let gray = 1 << (self.raw.depth - 1);
+            self.plane(number).fill(span(&columns, odd_x, x), span(&rows, odd_y, y), gray);
+        }
+    }
+}
+
+impl fmt::Debug for Drawing<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Drawing").field("size", &self.size()).field("depth", &self.depth()).finish_non_exhaustive()
+    }
+}
+
+type PictureFn = dyn Fn(&SampleInfo, &mut Random, &mut Drawing<'_>) -> Result<(), Status> + Send + Sync;
+
+/// The closure behind a thin pointer, for `picture_user`.
+struct Drawer(Box<PictureFn>);
+
+unsafe extern "C" fn draw(
+    user: *mut c_void,
+    sample: *const raw::bzna_sample_info,
+    random: *mut raw::bzna_random,
+    picture: *const raw::bzna_picture,
+    planes: *const *mut c_void,
+) -> raw::bzna_status {
+    let drawer = &*user.cast::<Drawer>();
+    let (sample, random, planes) = (&*sample, &mut *random.cast::<Random>(), &*planes.cast::<[*mut u8; 3]>());
+    let mut drawing = Drawing { raw: &*picture, planes: *planes };
+    host::guard(raw::BZNA_E_CALLBACK, || result_of((drawer.0)(sample, random, &mut drawing)))
+}
+
+/// What C is told of a closure's result.
+fn result_of(result: Result<(), Status>) -> raw::bzna_status {
+    match result {
         Ok(()) => raw::BZNA_OK,
         Err(status) if status.0 < 0 => status.0,
         Err(_) => raw::BZNA_E_CALLBACK,
-    })
+    }
 }
 
 /// A loader in the making; see [`Dataset::loader`]. What is not said is the default of the library: one epoch in sequence, centered, one
@@ -222,6 +353,7 @@ pub struct LoaderBuilder<'a> {
     outputs: Vec<Output>,
     mean_image: Option<Vec<f32>>,
     transform: Option<Arc<Transformer>>,
+    picture: Option<Arc<Drawer>>,
 }
 
 impl fmt::Debug for LoaderBuilder<'_> {
@@ -248,6 +380,7 @@ impl<'a> LoaderBuilder<'a> {
             outputs: Vec::new(),
             mean_image: None,
             transform: None,
+            picture: None,
         }
     }
 
@@ -558,6 +691,34 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
+    /// Called once for each decoded picture, before its views are warped, by the decoder threads, several at once: draws into it. In
+    /// software alone: NVDEC decodes nothing for this loader. An error, or a panic, fails the sample with [`Status::CALLBACK`]. The
+    /// closure must not use contexts, data sets or loaders. Random erasing:
+    ///
+    /// ```no_run
+    /// # fn main() -> benzina::Result<()> {
+    /// # let data = benzina::Context::new(Default::default())?.open("train.bzna")?;
+    /// let loader = data.loader().batch_size(256).size(224, 224).picture(|_, random, picture| {
+    ///     let mut span = |edge: usize| {
+    ///         let length = random.uniform(0.1, 0.5) * edge as f64;
+    ///         let first = random.uniform(0.0, edge as f64 - length);
+    ///         first as usize..(first + length) as usize
+    ///     };
+    ///     let (columns, rows) = (span(picture.size().0), span(picture.size().1));
+    ///     picture.erase(columns, rows);
+    ///     Ok(())
+    /// });
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn picture<F>(mut self, function: F) -> Self
+    where
+        F: Fn(&SampleInfo, &mut Random, &mut Drawing<'_>) -> Result<(), Status> + Send + Sync + 'static,
+    {
+        self.picture = Some(Arc::new(Drawer(Box::new(function))));
+        self
+    }
+
     /// Checks the configuration, allocates, and starts the threads: decoding begins at once. The loader keeps the data set alive.
     pub fn open(mut self) -> Result<Loader> {
         fn count<T>(items: &[T]) -> u64 {
@@ -598,10 +759,14 @@ impl<'a> LoaderBuilder<'a> {
             config.pipeline.transform = Some(transform);
             config.pipeline.transform_user = Arc::as_ptr(transformer).cast_mut().cast();
         }
+        if let Some(drawer) = &self.picture {
+            config.pipeline.picture = Some(draw);
+            config.pipeline.picture_user = Arc::as_ptr(drawer).cast_mut().cast();
+        }
         let context = self.data.context().clone();
-        // SAFETY: what the config points to lives for the call, and is copied; the transformer lives until the loader is closed.
+        // SAFETY: what the config points to lives for the call, and is copied; the closures live until the loader is closed.
         let raw = make(|out, err| unsafe { raw::bzna_loader_open(context.as_raw(), self.data.as_raw(), config, out, err) })?;
-        Ok(Loader { raw, transform: self.transform, context })
+        Ok(Loader { raw, transform: self.transform, picture: self.picture, context })
     }
 }
 
@@ -631,11 +796,12 @@ fn set_mean_image(color: &mut raw::bzna_loader_color, mean: &Option<Vec<f32>>) {
 pub struct Loader {
     raw: NonNull<raw::bzna_loader>,
     transform: Option<Arc<Transformer>>,
+    picture: Option<Arc<Drawer>>,
     context: crate::Context,
 }
 
 // SAFETY: any thread may use a loader; only one at a time waits in bzna_loader_next (a second one gets BZNA_E_STATE): chapter 4 of the
-// manual. So sharing is sound, and at worst an error. The transformer is Send + Sync.
+// manual. So sharing is sound, and at worst an error. The closures are Send + Sync.
 unsafe impl Send for Loader {}
 unsafe impl Sync for Loader {}
 
@@ -748,7 +914,7 @@ impl Drop for Loader {
         // SAFETY: ours, and closed once; it waits for callbacks that are running. Refused inside a callback and after a fork: the
         // threads, if any, then run on, and what they use must stay.
         if unsafe { raw::bzna_loader_close(self.raw.as_ptr()) } < 0 {
-            std::mem::forget(self.transform.take());
+            std::mem::forget((self.transform.take(), self.picture.take()));
             self.context.leak();
         }
     }

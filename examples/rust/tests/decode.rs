@@ -522,3 +522,66 @@ fn views_and_outputs_come_from_one_decode() {
     assert!(builder().views(65).open().unwrap_err().message.contains("output.views"));
     assert!(builder().output(Output::new("image")).open().unwrap_err().message.contains("outputs[0].name"));
 }
+
+#[test]
+fn a_picture_is_drawn_into_before_it_is_warped() {
+    let data = mini();
+    let whole = || data.loader().batch_size(2).size(512, 512).warp(&Warp::none());
+    let plain = whole().open().unwrap().next_batch().unwrap().unwrap();
+    let drawn = whole()
+        .picture(|sample, random, picture| {
+            assert_eq!((picture.depth(), picture.chroma_shift(), picture.plane_count(), picture.orientation()), (8, (1, 1), 3, 1));
+            assert!(picture.color().full_range == 1 && random.uniform(0.0, 1.0) < 1.0);
+            if sample.index == 1 {
+                assert_eq!(picture.size(), (375, 500));
+                let chroma = picture.plane(1);
+                assert_eq!((chroma.width, chroma.height, chroma.sample_bytes), (188, 250, 1));
+                assert_eq!(chroma.data.len(), 249 * chroma.stride + 188);
+                return Ok(());
+            }
+            picture.erase(100..200, 60..160);
+            picture.plane(0).fill(490..9999, 370..9999, 0);
+            picture.plane(0).row(0).fill(255);
+            Ok(())
+        })
+        .open()
+        .unwrap()
+        .next_batch()
+        .unwrap()
+        .unwrap();
+    // The first picture has 500 x 375 pixels and lies in the middle of 512 x 512.
+    let at = |batch: &benzina::Batch, x: usize, y: usize| [0, 1, 2].map(|c| batch.picture(0)[(c * 512 + y + 68) * 512 + x + 6]);
+    assert!(at(&drawn, 150, 100).iter().all(|v| (v - 128.0).abs() < 0.5), "{:?}", at(&drawn, 150, 100));
+    for (x, y) in [(90, 100), (210, 100), (150, 50), (150, 170), (480, 360)] {
+        assert_eq!(at(&drawn, x, y), at(&plain, x, y), "{x} {y}");
+    }
+    assert!(at(&drawn, 499, 374).iter().sum::<f32>() < at(&plain, 499, 374).iter().sum::<f32>());
+    assert!(at(&drawn, 10, 0).iter().sum::<f32>() > at(&plain, 10, 0).iter().sum::<f32>());
+    assert_eq!(drawn.picture(1), plain.picture(1));
+}
+
+#[test]
+fn a_panic_or_an_error_while_drawing_fails_its_sample_alone() {
+    quiet();
+    let data = mini();
+    let plain = collect(data.loader().batch_size(4).size(20, 20).open().unwrap());
+    let loader = data
+        .loader()
+        .batch_size(4)
+        .size(20, 20)
+        .picture(|sample, _, picture| match sample.index {
+            1 => Err(Status(-7)),
+            2 => {
+                picture.plane(0).row(99999);
+                Ok(())
+            }
+            _ => Ok(()),
+        })
+        .open()
+        .unwrap();
+    let batch = loader.next_batch().unwrap().unwrap();
+    assert_eq!((batch.failed(), batch.error(1).unwrap().native_code), (2, -7));
+    assert_eq!(batch.error(2).unwrap().status, Status::CALLBACK);
+    let area = 3 * 20 * 20;
+    assert!(batch.picture(0) == &plain.pixels[..area] && batch.picture(3) == &plain.pixels[3 * area..4 * area]);
+}
