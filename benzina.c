@@ -151,6 +151,9 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_VECTOR         65536u          /* numbers of a vector that is a tensor */
 /* of a tar's members; a data set's samples have one more, the key */
 #define BZI_LIMIT_FIELDS         64u
+#define BZI_LIMIT_ARCHIVE_FIELDS 60u             /* that an archive has beside image, thumb, target and name */
+#define BZI_LIMIT_CLASS_BYTES    (256u << 20)    /* of the names of an archive's classes */
+#define BZI_LIMIT_HOLES          26u             /* tables of an archive's index: two a track, of at most 13 */
 #define BZI_LIMIT_COLUMNS        16u             /* fields that a batch carries as tensors, and as bytes */
 #define BZI_LIMIT_OUTPUTS        16u             /* of a loader: a lane keeps the slots of a launch for each */
 #define BZI_LIMIT_VIEWS          64u             /* of a sample, in all outputs: a thread keeps a slot for each */
@@ -340,6 +343,17 @@ static int bzi_struct_in(void *dst, size_t known, const void *src)
             return 0;
     memcpy(dst, src, given < known ? given : known);
     return 1;
+}
+
+/* Likewise element i of an array, whose structs are all of the size that the first one says. */
+static int bzi_struct_in_array(void *dst, size_t known, const void *array, uint64_t i)
+{
+    uint32_t first, given;
+    const uint8_t *at;
+    memcpy(&first, array, sizeof first);
+    at = (const uint8_t *)array + (size_t)i * first;
+    memcpy(&given, at, sizeof given);
+    return bzi_struct_in(dst, known, at) && given == first;
 }
 
 static void bzi_struct_out(void *dst, size_t given, void *src, size_t known)
@@ -4770,6 +4784,8 @@ typedef struct bzi_movie {
     uint32_t  trex_count, trex[BZI_LIMIT_TRACKS][3];      /* track, size and flags of samples in its fragments */
     bzi_fragment       fragment;
     bzi_fragment_sink *sink;          /* NULL: samples of fragments are only counted */
+    bzi_span  names;                  /* payload of our box 'uuid', behind its id: see room 38 */
+    uint64_t  names_at;
     uint32_t  brand_count, brands[8];
     uint32_t  has_moov;
     uint32_t  track_count;
@@ -4811,6 +4827,7 @@ static void bzi_movie_reset(bzi_movie *movie)
 {
     movie->track_count = movie->depth = movie->has_moov = movie->brand_count = 0;
     movie->turned_at = movie->orientation = movie->trex_count = 0;
+    movie->names.size = 0;
     movie->sink = NULL;
 }
 
@@ -5035,6 +5052,23 @@ static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c, bzna_error *err
                            err);
 }
 
+#define BZI_UUID BZI_FOURCC('u', 'u', 'i', 'd')
+/* 6f2b7f0e-5c1d-4a8e-9d3a-627a6e610001, which tells our box from others of that type. */
+static const uint8_t bzi_box_uuid[16] = { 0x6f, 0x2b, 0x7f, 0x0e, 0x5c, 0x1d, 0x4a, 0x8e,
+                                          0x9d, 0x3a, 0x62, 0x7a, 0x6e, 0x61, 0x00, 0x01 };
+
+static bzna_status bzi_box_names(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
+{
+    const uint64_t size = bzi_cursor_left(c);
+    (void)err;
+    if (size < sizeof bzi_box_uuid || memcmp(bzi_cursor_take(c, sizeof bzi_box_uuid), bzi_box_uuid, 16))
+        return BZNA_OK;
+    movie->names_at = bzi_cursor_offset(c);
+    movie->names.size = bzi_cursor_left(c);
+    movie->names.data = bzi_cursor_take(c, movie->names.size);
+    return BZNA_OK;
+}
+
 static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
@@ -5183,6 +5217,7 @@ static const bzi_box_rule bzi_box_rules[] = {
     BZI_BOX(BZI_MVEX,   't', 'r', 'e', 'x', 0,          bzi_box_trex),
     BZI_BOX(BZI_MOOV,   'm', 'v', 'h', 'd', 0,          bzi_box_mvhd),
     BZI_BOX(BZI_MOOV,   't', 'r', 'a', 'k', BZI_TRAK,   bzi_box_trak),
+    BZI_BOX(BZI_MOOV,   'u', 'u', 'i', 'd', 0,          bzi_box_names),
     BZI_BOX(BZI_TRAK,   't', 'k', 'h', 'd', 0,          bzi_box_tkhd),
     BZI_BOX(BZI_TRAK,   'm', 'd', 'i', 'a', BZI_MDIA,   NULL),
     BZI_BOX(BZI_MDIA,   'h', 'd', 'l', 'r', 0,          bzi_box_hdlr),
@@ -5562,7 +5597,7 @@ typedef struct bzi_container_ops {
      * opened */
     bzna_status (*path)(const bzi_container *c, uint64_t index, char *path, uint64_t capacity, bzna_error *err);
     /* the name of a target */
-    void        (*class_name)(const bzi_container *c, uint64_t target, bzi_value *value);
+    bzna_status (*class_name)(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err);
     void        (*describe)(const bzi_container *c, bzna_dataset_info *info);        /* tracks, brands */
     bzna_status (*track)(const bzi_container *c, uint32_t track, bzna_track_info *info);
     /* of a sample that was just read: makes its bytes what the other operations take, in place. writable: its bytes, or
@@ -5800,7 +5835,10 @@ typedef struct bzi_mp4 {
     uint32_t   brand_count, brands[8];
     uint32_t   track_count;
     bzi_track *tracks;
-    bzi_field  fields[4];             /* image, thumb, target, name; of those, what there is */
+    bzi_span   names;                 /* as in bzi_movie */
+    uint64_t   names_at, classes_at;  /* classes_at: in names */
+    bzi_field *fields;                /* image, thumb, target, name; of those, what there is; then those of names */
+    uint32_t   field_room, first_own; /* the number of the first of those */
 } bzi_mp4;
 
 static bzi_track *bzi_mp4_track(const bzi_container *c, int32_t number)
@@ -5819,6 +5857,7 @@ static void bzi_mp4_close(bzi_container *c)
         bzi_release(memory, mp4->tracks[i].table.own_sizes, mp4->tracks[i].table.sample_count, 4);
     }
     bzi_release(memory, mp4->tracks, mp4->track_count, sizeof *mp4->tracks);
+    bzi_release(memory, mp4->fields, mp4->field_room, sizeof *mp4->fields);
     bzi_buffer_free(memory, &mp4->index);
     bzi_buffer_free(memory, &mp4->targets);
 }
@@ -5910,6 +5949,8 @@ static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
         mp4->track_count = movie.track_count;
         mp4->turned_at = movie.turned_at;
         mp4->movie_orientation = movie.orientation;
+        mp4->names = movie.names;
+        mp4->names_at = movie.names_at;
         mp4->brand_count = movie.brand_count;
         memcpy(mp4->brands, movie.brands, sizeof mp4->brands);
     }
@@ -6028,6 +6069,79 @@ static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
     return bzi_source_read(&c->source, first, mp4->targets.data, last - first, err);
 }
 
+/* One field in a box of ours: kind, name and value. */
+typedef struct bzi_named {
+    uint32_t kind;
+    bzi_span name, value;
+} bzi_named;
+
+/* The fields of a box of ours, and how many there are. Returns 0 where it is of another version, and says nothing. */
+static int bzi_named_begin(bzi_cursor *c, bzi_span box, uint64_t at, uint32_t *count)
+{
+    *c = bzi_cursor_make(box.data, box.size, at);
+    if (bzi_cursor_u32(c) != 0)
+        return 0;
+    *count = bzi_cursor_u32(c);
+    return !c->overrun;
+}
+
+static bzna_status bzi_named_next(bzi_cursor *c, bzi_named *n, bzna_error *err)
+{
+    const uint64_t at = bzi_cursor_offset(c);
+    n->kind = bzi_cursor_u8(c);
+    n->name.size = bzi_cursor_u8(c);
+    n->name.data = bzi_cursor_take(c, n->name.size);
+    n->value.size = bzi_cursor_u32(c);
+    n->value.data = bzi_cursor_take(c, n->value.size);
+    if (!c->overrun && n->kind >= BZNA_FIELD_INTEGER && n->kind <= BZNA_FIELD_BYTES && n->name.size &&
+        n->name.size < BZNA_NAME_MAX)
+        return BZNA_OK;
+    return bzi_fail(err, BZNA_E_BOX, at, BZI_UUID, 0, "moov/uuid: the field at byte %llu has no name, or no kind that "
+                    "is known, or does not fit the box", (unsigned long long)at);
+}
+
+/* The fields and classes that a box of ours names. Only names of fields are read. */
+static bzna_status bzi_mp4_read_names(bzi_container *c, bzna_error *err)
+{
+    bzi_mp4 *mp4 = c->own;
+    bzi_cursor cursor;
+    bzi_named n;
+    uint32_t count = 0;
+    bzna_status status;
+    mp4->first_own = c->field_count;
+    if (!mp4->names.size || !bzi_named_begin(&cursor, mp4->names, mp4->names_at, &count))
+        return BZNA_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        char name[BZNA_NAME_MAX];
+        if (i == BZI_LIMIT_ARCHIVE_FIELDS)
+            return BZI_FAIL(err, BZNA_E_LIMIT, "moov/uuid: more than %u fields", i);
+        if ((status = bzi_named_next(&cursor, &n, err)) != BZNA_OK)
+            return status;
+        bzi_text_copy(name, sizeof name, n.name.data, n.name.size);
+        bzi_container_add_field(c, mp4->fields, n.kind, c->ops->names_inside, name);
+    }
+    mp4->classes_at = cursor.pos + 4;
+    c->class_count = bzi_cursor_left(&cursor) < 8 ? 0 : bzi_cursor_u32(&cursor);
+    if (c->class_count >= bzi_cursor_left(&cursor) / 4)
+        return c->class_count ? bzi_fail(err, BZNA_E_BOX, mp4->names_at + mp4->classes_at, BZI_UUID, 0, "moov/uuid: it "
+                                         "has no room for the names of %llu classes",
+                                         (unsigned long long)c->class_count) : BZNA_OK;
+    return BZNA_OK;
+}
+
+/* Pre: target < class_count. */
+static bzna_status bzi_mp4_class_name(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err)
+{
+    const bzi_mp4 *mp4 = c->own;
+    const uint64_t at = mp4->classes_at + 4 * target, names_at = mp4->classes_at + 4 * (c->class_count + 1);
+    const uint32_t begin = bzi_be32(mp4->names.data + at), end = bzi_be32(mp4->names.data + at + 4);
+    if (begin > end || end > mp4->names.size - names_at)
+        return bzi_fail(err, BZNA_E_BOX, mp4->names_at + at, BZI_UUID, 0, "moov/uuid: the name of class %llu does not "
+                        "lie in it", (unsigned long long)target);
+    bzi_value_put(value, mp4->names.data + names_at + begin, end - begin);
+    return BZNA_OK;
+}
+
 /* What both kinds of mp4 need of their tracks. Pre: input is a track. */
 static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error *err)
 {
@@ -6043,6 +6157,9 @@ static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error
         (status = bzi_mp4_index_track(c, mp4->filename, err)) != BZNA_OK)
         return status;
     c->count = input->table.sample_count;
+    mp4->field_room = mp4->names.size ? BZI_LIMIT_ARCHIVE_FIELDS + 4 : 4;
+    if (!(mp4->fields = bzi_alloc_zero(&c->host->memory, mp4->field_room, sizeof *mp4->fields)))
+        return bzi_fail_memory(err, "the fields of a data set");
     bzi_container_add_field(c, mp4->fields, BZNA_FIELD_PICTURE, 1, "image");
     if (c->ops->names_inside)
         bzi_container_add_field(c, mp4->fields, BZNA_FIELD_PICTURE, 1, "thumb");
@@ -6052,7 +6169,8 @@ static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error
     }
     if (mp4->filename >= 0)
         bzi_container_add_field(c, mp4->fields, BZNA_FIELD_TEXT, 0, "name");
-    return bzi_mp4_load_targets(c, err);
+    status = bzi_mp4_read_names(c, err);
+    return status == BZNA_OK ? bzi_mp4_load_targets(c, err) : status;
 }
 
 /* An archive's bzna_input track holds files; a track of that name that holds video is a sample of an archive, by
@@ -6343,9 +6461,67 @@ static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
     memcpy(info->brands, mp4->brands, sizeof info->brands);
 }
 
+/* Our box in the moov of a sample; without bytes: there is none. */
+static bzi_span bzi_mp4_find_names(const bzi_sample *sample, uint64_t *at)
+{
+    bzi_cursor c = bzi_cursor_make(sample->bytes, sample->extent.size, sample->extent.offset);
+    while (bzi_cursor_left(&c) >= 8) {
+        uint64_t size = bzi_cursor_u32(&c), header = 8;
+        const uint32_t type = bzi_cursor_u32(&c);
+        if (size == 1) {
+            size = bzi_cursor_number(&c, 8);
+            header = 16;
+        }
+        size = size ? size - header : bzi_cursor_left(&c);
+        if (type == BZI_MOOV) {                             /* go through its boxes instead */
+            c = bzi_cursor_sub(&c, size);
+            continue;
+        }
+        *at = bzi_cursor_offset(&c) + sizeof bzi_box_uuid;
+        const uint8_t *payload = bzi_cursor_take(&c, size);
+        if (c.overrun)
+            break;
+        if (type == BZI_UUID && size >= sizeof bzi_box_uuid && !memcmp(payload, bzi_box_uuid, sizeof bzi_box_uuid))
+            return (bzi_span){ payload + sizeof bzi_box_uuid, size - sizeof bzi_box_uuid };
+    }
+    return (bzi_span){ NULL, 0 };
+}
+
+/* The value of a field of a box of ours: of the sample, in an archive; of the file, which is a sample by itself. */
+static bzna_status bzi_mp4_named(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
+                                 bzi_value *value, bzna_error *err)
+{
+    const bzi_mp4 *mp4 = c->own;
+    uint64_t at = mp4->names_at;
+    const bzi_span box = field->inside ? bzi_mp4_find_names(sample, &at) : mp4->names;
+    bzi_cursor cursor;
+    bzi_named n;
+    uint32_t count = 0;
+    bzna_status status;
+    value->absent = 1;
+    if (!box.size || !bzi_named_begin(&cursor, box, at, &count))
+        return BZNA_OK;
+    for (uint32_t i = 0; i < count; i++) {
+        if ((status = bzi_named_next(&cursor, &n, err)) != BZNA_OK)
+            return status;
+        if (strlen(field->name) != n.name.size || memcmp(field->name, n.name.data, (size_t)n.name.size))
+            continue;
+        if (n.kind != field->kind || (n.kind == BZNA_FIELD_INTEGER && n.value.size != 8) ||
+            (n.kind == BZNA_FIELD_VECTOR && n.value.size % 4))
+            return bzi_fail(err, BZNA_E_BOX, at, BZI_UUID, 0, "moov/uuid: its %s is of kind %u, in %llu bytes",
+                            field->name, n.kind, (unsigned long long)n.value.size);
+        value->absent = 0;
+        bzi_value_put(value, n.value.data, n.value.size);
+        return BZNA_OK;
+    }
+    return BZNA_OK;
+}
+
 static bzna_status bzi_mp4_field(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                                  bzna_error *err)
 {
+    if (number >= ((const bzi_mp4 *)c->own)->first_own)
+        return bzi_mp4_named(c, sample, &c->fields[number], value, err);
     return c->fields[number].kind == BZNA_FIELD_TEXT ? bzi_mp4_filename(c, sample->index, value, err) :
                                                        bzi_mp4_target(c, sample->index, value, err);
 }
@@ -6377,6 +6553,7 @@ static const bzi_container_ops bzi_mp4_archive = {
     .images = bzi_mp4_archive_images,
     .image = bzi_mp4_archive_image,
     .fingerprint = bzi_mp4_fingerprint,
+    .class_name = bzi_mp4_class_name,
     .describe = bzi_mp4_describe,
     .track = bzi_mp4_describe_track,
     .close = bzi_mp4_close
@@ -6392,6 +6569,7 @@ static const bzi_container_ops bzi_mp4_video = {
     .images = bzi_mp4_video_images,
     .image = bzi_mp4_video_image,
     .fingerprint = bzi_mp4_fingerprint,
+    .class_name = bzi_mp4_class_name,
     .describe = bzi_mp4_describe,
     .track = bzi_mp4_describe_track,
     .close = bzi_mp4_close
@@ -7439,10 +7617,12 @@ static bzna_status bzi_folder_field(const bzi_container *c, const bzi_sample *sa
     return status;
 }
 
-static void bzi_folder_class_name(const bzi_container *c, uint64_t target, bzi_value *value)
+static bzna_status bzi_folder_class_name(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err)
 {
     const char *name = ((const bzi_folder *)c->own)->classes[target].name;
+    (void)err;
     bzi_value_put(value, name, strlen(name));
+    return BZNA_OK;
 }
 
 static bzna_status bzi_folder_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
@@ -9445,8 +9625,8 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
     const struct { const char *name; int is_set, has_effect; const char *kinds; } settings[] = {
         { "split", config->split != NULL, ops->track != NULL, "mp4 files" },
         { "list", config->list != NULL, ops->listed != 0, "folders and RecordIO files" },
-        { "classes", config->classes != NULL, ops->class_name != NULL, "folders" },
-        { "class_order", config->class_order != 0, ops->class_name != NULL, "folders" },
+        { "classes", config->classes != NULL, ops == &bzi_folder_ops, "folders" },
+        { "class_order", config->class_order != 0, ops == &bzi_folder_ops, "folders" },
         { "orientation", config->orientation != 0, ops->still || ops->track, "folders, tars, RecordIO and mp4 files" },
         { "palette", config->palette != 0, ops->still != 0, "folders, tars and RecordIO files" },
         { "records", config->records != NULL, ops == &bzi_records_ops, "the format \"records\"" },
@@ -10118,7 +10298,8 @@ static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t targe
             return bzi_error_prefix(err, c->name);
         }
         value->capacity -= capacity > 0;
-        c->ops->class_name(c, target, value);
+        if (c->ops->class_name(c, target, value, err) != BZNA_OK)
+            return bzi_error_prefix(err, c->name);
         value->size++;
         if (value->size > capacity)
             return BZI_FAIL(err, BZNA_E_BUFFER, "the name needs %llu bytes, the buffer has %llu",
@@ -10207,12 +10388,20 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 
 #ifndef BENZINA_NO_WRITER
 
+/* A place among bytes where a table belongs that is made while they are written: count entries of width bytes. */
+typedef struct bzi_hole {
+    uint64_t at;
+    uint32_t table, split, width, offsets, count;   /* offsets: they are offsets, not sizes */
+} bzi_hole;
+
 /* Bytes that grow; a failed allocation sticks, and is asked for once, at the end. */
 typedef struct bzi_out {
     const bzi_memory *memory;
     bzi_buffer        buffer;
     uint64_t          size;
-    uint32_t          failed;
+    uint32_t          failed, too_large;
+    bzi_hole         *holes;          /* BZI_LIMIT_HOLES; NULL: none are made */
+    uint32_t          hole_count;
 } bzi_out;
 
 /* Room for n more bytes; NULL when memory is out. */
@@ -10282,16 +10471,24 @@ static uint64_t bzi_out_begin_full(bzi_out *out, uint32_t type, uint32_t version
 
 static void bzi_out_end(bzi_out *out, uint64_t at)
 {
-    if (!out->failed && out->size - at > UINT32_MAX)
-        out->failed = 1;
+    uint64_t size = out->size - at;
+    for (uint32_t i = 0; i < out->hole_count; i++)
+        size += out->holes[i].at > at ? (uint64_t)out->holes[i].count * out->holes[i].width : 0;
+    out->too_large |= size > UINT32_MAX;
     if (!out->failed)
-        bzi_put_be32(out->buffer.data + at, (uint32_t)(out->size - at));
+        bzi_put_be32(out->buffer.data + at, (uint32_t)size);
+}
+
+static void bzi_out_hole(bzi_out *out, const bzi_hole *hole)
+{
+    out->holes[out->hole_count] = *hole;
+    out->holes[out->hole_count++].at = out->size;
 }
 
 static void bzi_out_reset(bzi_out *out)
 {
     out->size = 0;
-    out->failed = 0;
+    out->failed = out->too_large = out->hole_count = 0;
 }
 
 static void bzi_out_matrix(bzi_out *out)
@@ -10633,12 +10830,166 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 #endif
 
 
-/* ==== 37. Writer: tracks =============================================================================================
- * Calls: rooms 2, 36. The boxes of one track, in a sample or in the index. */
+/* ==== 37. Writer: tracks, index ======================================================================================
+ * Calls: rooms 2, 4, 36. The boxes of one track, in a sample or in the index; and what is kept of each sample until the
+ * index is written, some 12 bytes. The tables of the index are made of that while they are written, so that they are
+ * never in memory: in a track's boxes, a hole stands for each. */
 
 #ifndef BENZINA_NO_WRITER
 
 #define BZI_WRITER_TIMESCALE 20u
+#define BZI_WRITER_FIRST     40u      /* where samples begin: ftyp 24, mdat header 16 */
+#define BZI_WRITER_NUL       12u      /* a byte before them that is 0: the name of samples that have none */
+
+/* What the index says of a sample. */
+typedef struct bzi_record {
+    uint64_t size;
+    uint64_t gap;                     /* bytes behind it: a box of the names since the box before; mostly 0 */
+    uint64_t thumb, thumb_size;       /* its place in the sample; no bytes: there is none */
+    uint64_t name_size;               /* its NUL counted; 0: there is none */
+    uint64_t split;
+    int64_t  target;
+} bzi_record;
+
+/* Records of all samples, one after the other, as numbers of 7 bits a byte. */
+#define BZI_LOG_BLOCK_BYTES 65520u
+#define BZI_RECORD_MAX      70u
+typedef struct bzi_index_block {
+    struct bzi_index_block *next;
+    uint64_t              used;
+    uint8_t               bytes[BZI_LOG_BLOCK_BYTES];
+} bzi_index_block;
+
+typedef struct bzi_index_place {
+    const bzi_index_block *block;       /* NULL: past the end */
+    uint64_t             at;
+} bzi_index_place;
+
+typedef struct bzi_log {
+    bzi_index_block *first, *last;
+} bzi_index_log;
+
+/* Room for one more record. Returns 0 when memory is out. */
+static int bzi_index_reserve(bzi_index_log *log, const bzi_memory *memory)
+{
+    bzi_index_block *block;
+    if (log->last && log->last->used + BZI_RECORD_MAX <= BZI_LOG_BLOCK_BYTES)
+        return 1;
+    if (!(block = bzi_alloc(memory, 1, sizeof *block, 16)))
+        return 0;
+    block->next = NULL;
+    block->used = 0;
+    if (log->last)
+        log->last->next = block;
+    else
+        log->first = block;
+    log->last = block;
+    return 1;
+}
+
+/* Pre: there is room. */
+static void bzi_index_put(bzi_index_log *log, const bzi_record *r)
+{
+    const uint64_t sign = r->target < 0 ? UINT64_MAX : 0;   /* small numbers of either sign are short */
+    const uint64_t numbers[] = { r->size,      r->gap,   r->thumb, r->thumb_size,
+                                 r->name_size, r->split, (uint64_t)r->target << 1 ^ sign };
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        uint64_t v = numbers[i];
+        for (; v > 127; v >>= 7)
+            log->last->bytes[log->last->used++] = (uint8_t)(128 | (v & 127));
+        log->last->bytes[log->last->used++] = (uint8_t)v;
+    }
+}
+
+static int bzi_index_next(bzi_index_place *place, bzi_record *r)
+{
+    uint64_t numbers[7] = { 0 };
+    while (place->block && place->at == place->block->used)
+        *place = (bzi_index_place){ place->block->next, 0 };
+    if (!place->block)
+        return 0;
+    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
+        uint32_t shift = 0;
+        uint8_t byte;
+        do {
+            byte = place->block->bytes[place->at++];
+            numbers[i] |= (uint64_t)(byte & 127) << shift;
+            shift += 7;
+        } while (byte & 128);
+    }
+    *r = (bzi_record){ .size = numbers[0], .gap = numbers[1], .thumb = numbers[2], .thumb_size = numbers[3],
+                       .name_size = numbers[4], .split = numbers[5] };
+    r->target = (int64_t)(numbers[6] >> 1 ^ (numbers[6] & 1 ? UINT64_MAX : 0));
+    return 1;
+}
+
+static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
+{
+    while (log->first) {
+        bzi_index_block *next = log->first->next;
+        bzi_release(memory, log->first, 1, sizeof *log->first);
+        log->first = next;
+    }
+}
+
+/* --- Tables --- */
+
+/* Of what the entries of an outer track are. */
+enum { BZI_TABLE_SAMPLES, BZI_TABLE_TARGETS, BZI_TABLE_NAMES, BZI_TABLE_THUMBS };
+
+/* The entries of an outer track. */
+typedef struct bzi_entries {
+    bzi_index_place next, ahead;        /* records; ahead: up to the box of the names that are gone through */
+    uint32_t      table, split;       /* split 0: all */
+    uint64_t      sample_at, ahead_at, target_at, name_at, last_names_at;
+    uint64_t      offset, size;       /* of the entry */
+    int64_t       target;
+} bzi_entries;
+
+static void bzi_entries_find_names(bzi_entries *e)
+{
+    bzi_record r = { .gap = 0 };
+    while (!r.gap && bzi_index_next(&e->ahead, &r))
+        e->ahead_at += r.size + r.gap;
+    e->name_at = r.gap ? e->ahead_at - r.gap + 8 : e->last_names_at;
+}
+
+/* Targets and the names that no box holds stand behind the samples. */
+static bzi_entries bzi_entries_of(const bzi_index_log *log, uint32_t table, uint32_t split, uint64_t targets_at,
+                                  uint64_t names_at)
+{
+    const bzi_index_place first = { log->first, 0 };
+    bzi_entries e = { .next = first, .ahead = first, .table = table, .split = split, .sample_at = BZI_WRITER_FIRST,
+                      .ahead_at = BZI_WRITER_FIRST, .target_at = targets_at, .last_names_at = names_at };
+    if (table == BZI_TABLE_NAMES)
+        bzi_entries_find_names(&e);
+    return e;
+}
+
+static int bzi_entries_next(bzi_entries *e)
+{
+    bzi_record r;
+    while (bzi_index_next(&e->next, &r)) {
+        const uint64_t at[] = { e->sample_at, e->target_at, r.name_size ? e->name_at : BZI_WRITER_NUL,
+                                e->sample_at + r.thumb };
+        const uint64_t sizes[] = { r.size, 8, r.name_size ? r.name_size : 1, r.thumb_size };
+        if (e->table == BZI_TABLE_TARGETS && r.target == BZNA_TARGET_NONE)
+            return 0;                                       /* later ones are not indexed */
+        e->sample_at += r.size + r.gap;
+        e->target_at += 8;
+        e->name_at += r.name_size;
+        if (r.gap && e->table == BZI_TABLE_NAMES)
+            bzi_entries_find_names(e);
+        e->offset = at[e->table];
+        e->size = sizes[e->table];
+        e->target = r.target;
+        if (!e->split || e->split == r.split)
+            return 1;
+    }
+    return 0;
+}
+
+/* --- Tracks --- */
 
 /* One track to write. Of a video track, what it shows or, once that is gone, its sample entry; of a metadata track, its
  * mime type. */
@@ -10647,16 +10998,10 @@ typedef struct bzi_track_desc {
     const bzi_coded *coded;
     const bzi_out   *entry;
     uint32_t         id, flags, version, width, height, with_clap;
-    uint32_t         count;           /* of the track's samples */
-    uint32_t         total;           /* of the archive's, over which members selects */
-    const uint8_t   *members;         /* a byte each; NULL: all belong to the track */
-    uint32_t         member;          /* the value of those that do */
-    const uint8_t   *sizes;           /* big-endian 32 bits each; NULL: common_size */
-    uint32_t         common_size;
-    uint32_t         spell_out;       /* write common_size once a sample, as the original tools do */
-    uint64_t         offset;          /* of the first owner */
-    const uint8_t   *skips; /* big-endian 32 bits each: bytes between an owner's start and this entry; NULL: 0 */
-    const uint8_t   *owners;          /* sizes of what the entries lie in; NULL: sizes */
+    uint32_t         count;           /* of its samples */
+    uint32_t         offset_bytes;    /* in the index, where tables are holes; 0: in a sample, where it has one entry */
+    uint32_t         table, split;    /* in the index */
+    uint64_t         offset, size;    /* in a sample */
 } bzi_track_desc;
 
 static void bzi_out_times(bzi_out *out, uint32_t version, uint32_t id_or_scale, int reserved, uint64_t duration)
@@ -10686,65 +11031,26 @@ static void bzi_out_mvhd(bzi_out *out, uint32_t version, uint64_t duration, uint
 
 static int bzi_track_is_video(const bzi_track_desc *t) { return t->coded || t->entry; }
 
-/* The entries of a track, whose samples lie one after the other: where each is, and its size. */
-typedef struct bzi_entries {
-    const bzi_track_desc *track;
-    uint32_t              next;       /* of the archive's samples */
-    uint64_t              owner;      /* where that one begins */
-    uint64_t              offset;     /* of the entry */
-    uint32_t              size;
-} bzi_entries;
-
-static bzi_entries bzi_entries_of(const bzi_track_desc *t)
-{
-    bzi_entries e = { t, 0, t->offset, 0, 0 };
-    return e;
-}
-
-static int bzi_entries_next(bzi_entries *e)
-{
-    const bzi_track_desc *t = e->track;
-    while (e->next < t->total) {
-        uint64_t at = (uint64_t)e->next * 4;
-        uint32_t size = t->sizes ? bzi_be32(t->sizes + at) : t->common_size;
-        int belongs = !t->members || t->members[e->next] == t->member;
-        e->offset = e->owner + (t->skips ? bzi_be32(t->skips + at) : 0);
-        e->size = size;
-        e->owner += t->owners ? bzi_be32(t->owners + at) : size;
-        e->next++;
-        if (belongs)
-            return 1;
-    }
-    return 0;
-}
-
-/* 64 bits wide only when the last one needs it. */
-static void bzi_out_offsets(bzi_out *out, const bzi_track_desc *t)
-{
-    uint64_t box;
-    bzi_entries e = bzi_entries_of(t);
-    int wide;
-    while (bzi_entries_next(&e))
-        ;
-    wide = e.offset > UINT32_MAX; /* of the archive's last sample, whether it belongs to the track or not */
-    box = bzi_out_begin_full(out, wide ? BZI_FOURCC('c', 'o', '6', '4') : BZI_FOURCC('s', 't', 'c', 'o'), 0);
-    bzi_out_u32(out, t->count);
-    for (e = bzi_entries_of(t); bzi_entries_next(&e); )
-        if (wide)
-            bzi_out_u64(out, e.offset);
-        else
-            bzi_out_u32(out, (uint32_t)e.offset);
-    bzi_out_end(out, box);
-}
-
+/* Sizes are spelled out in the index, as the original tools do. */
 static void bzi_out_sizes(bzi_out *out, const bzi_track_desc *t)
 {
     uint64_t box = bzi_out_begin_full(out, BZI_FOURCC('s', 't', 's', 'z'), 0);
-    int each = t->sizes || t->spell_out;
-    bzi_out_u32(out, each ? 0 : t->common_size);
+    bzi_out_u32(out, (uint32_t)t->size);
     bzi_out_u32(out, t->count);
-    for (bzi_entries e = bzi_entries_of(t); each && bzi_entries_next(&e); )
-        bzi_out_u32(out, e.size);
+    if (t->offset_bytes)
+        bzi_out_hole(out, &(bzi_hole){ 0, t->table, t->split, 4, 0, t->count });
+    bzi_out_end(out, box);
+}
+
+static void bzi_out_offsets(bzi_out *out, const bzi_track_desc *t)
+{
+    const int wide = t->offset_bytes == 8;
+    uint64_t box = bzi_out_begin_full(out, wide ? BZI_FOURCC('c', 'o', '6', '4') : BZI_FOURCC('s', 't', 'c', 'o'), 0);
+    bzi_out_u32(out, t->count);
+    if (t->offset_bytes)
+        bzi_out_hole(out, &(bzi_hole){ 0, t->table, t->split, t->offset_bytes, 1, t->count });
+    else
+        bzi_out_u32(out, (uint32_t)t->offset);
     bzi_out_end(out, box);
 }
 
@@ -10832,61 +11138,96 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
 
 
 /* ==== 38. Writer: archives ===========================================================================================
- * Calls: rooms 2-5, 36-37. Samples go to the sink one after the other, the index at the end. The archive's mdat has
- * length 0 until bzna_writer_finish patches it, which marks it unfinished. */
+ * Calls: rooms 2-5, 36-37. A sample is made by the thread that hands it in, and waits in the queue until its turn. One
+ * thread at a time, the busy one, writes those whose turn it is, in the order of their indices, so that the file does
+ * not depend on timing. The archive's mdat has length 0 until bzna_writer_finish patches it, which marks it unfinished.
+ *
+ * Fields lie in a box 'uuid', the last one in the sample's moov: version and flags, 0; how many there are; of each its
+ * kind and the length of its name, a byte each, the name, how many bytes the value has, and these, little-endian. The
+ * index has the same box, with the fields of all samples, without values; behind them, how many classes have names,
+ * where each name begins and the last one ends, and the names, one after the other. Names of samples stand behind
+ * targets at the end of mdat; where they are many, in boxes 'free' between the samples. */
+
+#define BZI_INDEX_LAST UINT64_MAX     /* the sample comes behind all that were given */
 
 #ifndef BENZINA_NO_WRITER
 
-#define BZI_WRITER_FIRST 40u          /* where samples begin: ftyp 24, mdat header 16 */
+#define BZI_WRITER_NAMES_BYTES (64u << 10)   /* of names that are kept until they are written */
+#define BZI_WRITER_TAIL_BYTES  (64u << 10)   /* of the index that are written at once */
+#define BZI_QUEUE_SLOTS        4096u
+#define BZI_QUEUE_BYTES        (64u << 20)   /* by default */
+
+/* A sample that was handed in. */
+typedef struct bzi_pending {
+    struct bzi_pending *next;         /* in its slot of the queue */
+    uint64_t            index;
+    bzi_record          record;
+    uint64_t            name_at;      /* in the sample */
+    uint32_t            left_out;     /* no sample comes at this index */
+    uint32_t            thumb_width, thumb_height;
+    bzi_out             out;          /* the sample, and behind it the thumbnail's sample entry, without its size */
+} bzi_pending;
 
 struct bzna_writer {
     bzi_host     *host;
     bzna_sink     sink;               /* write_at NULL: file is ours */
     bzi_file      file;
-    uint64_t      position;           /* where the next sample goes */
+    bzi_mutex     lock;               /* guards what follows, up to last */
+    bzi_cond      changed;            /* the queue, or that nobody is busy any more */
     bzna_status   poison;             /* what every later call returns */
-    uint32_t      finished;
-    uint32_t      count, target_count;
-    uint32_t      no_more_targets;    /* a sample had none */
-    uint32_t      names, thumbs;      /* samples that had one */
-    uint32_t      thumbs_differ;
-    bzi_out       sizes, thumb_skips, thumb_sizes, targets, name_sizes, name_bytes;
-    bzi_out       splits;             /* a byte a sample */
-    uint32_t      split_counts[4], split_targets[4];
-    bzi_out       thumb_entry; /* sample entry of the first thumbnail, to compare the others with, and for the index */
-    uint32_t      thumb_width, thumb_height;  /* the largest frame's, which thumb_entry leaves 0 */
-    bzi_out       scratch;
+    uint32_t      finished, busy;
+    uint64_t      next, last;         /* the index whose turn it is; one more than the largest that was given */
+    uint64_t      queue_limit, queue_bytes, queue_count;
+    bzi_pending  *queue[BZI_QUEUE_SLOTS];    /* by index */
+    bzi_pending  *spare;
+    bzi_field     fields[BZI_LIMIT_ARCHIVE_FIELDS];   /* sorted by name */
+    uint32_t      field_count;
+    /* the busy thread's */
+    uint32_t      no_more_targets, thumbs_differ;
+    uint32_t      names, thumbs;      /* samples that have one */
+    uint32_t      counts[4], targets[4];      /* samples of each split, of all; and those whose targets are indexed */
+    uint64_t      position;           /* where the next sample goes, and the next piece of the index */
+    bzi_index_log log;
+    bzi_hole      holes[BZI_LIMIT_HOLES];
+    uint32_t      class_count, thumb_width, thumb_height;     /* the largest thumbnail's */
+    bzi_out       name_bytes, class_names, thumb_entry, movie, tail;
 };
 
-#define BZI_WRITER_OUTS 9
+#define BZI_WRITER_OUTS 5
 
 static void bzi_writer_outs(bzna_writer *writer, bzi_out *outs[BZI_WRITER_OUTS])
 {
-    bzi_out *all[BZI_WRITER_OUTS] = { &writer->sizes,   &writer->thumb_skips, &writer->thumb_sizes,
-                                      &writer->targets, &writer->name_sizes,  &writer->name_bytes,
-                                      &writer->splits,  &writer->thumb_entry, &writer->scratch };
+    bzi_out *all[BZI_WRITER_OUTS] = { &writer->name_bytes, &writer->class_names, &writer->thumb_entry, &writer->movie,
+                                      &writer->tail };
     memcpy(outs, all, sizeof all);
+}
+
+static void bzi_pending_free(const bzi_memory *memory, bzi_pending *p)
+{
+    if (p)
+        bzi_buffer_free(memory, &p->out.buffer);
+    bzi_release(memory, p, 1, sizeof *p);
 }
 
 static void bzi_writer_free(bzna_writer *writer)
 {
     bzi_host *host = writer->host;
+    const bzi_memory *memory = &host->memory;
     bzi_out *outs[BZI_WRITER_OUTS];
     bzi_writer_outs(writer, outs);
     for (int i = 0; i < BZI_WRITER_OUTS; i++)
-        bzi_buffer_free(&host->memory, &outs[i]->buffer);
-    bzi_release(&host->memory, writer, 1, sizeof *writer);
+        bzi_buffer_free(memory, &outs[i]->buffer);
+    for (uint32_t i = 0; i < BZI_QUEUE_SLOTS; i++)
+        for (bzi_pending *p = writer->queue[i], *next; p; p = next) {
+            next = p->next;
+            bzi_pending_free(memory, p);
+        }
+    bzi_pending_free(memory, writer->spare);
+    bzi_index_free(&writer->log, memory);
+    bzi_os_cond_free(&writer->changed);
+    bzi_os_mutex_free(&writer->lock);
+    bzi_release(memory, writer, 1, sizeof *writer);
     bzi_host_drop(host);
-}
-
-static int bzi_writer_failed(bzna_writer *writer)
-{
-    bzi_out *outs[BZI_WRITER_OUTS];
-    uint32_t failed = 0;
-    bzi_writer_outs(writer, outs);
-    for (int i = 0; i < BZI_WRITER_OUTS; i++)
-        failed |= outs[i]->failed;
-    return failed != 0;
 }
 
 static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const void *bytes, uint64_t size,
@@ -10905,32 +11246,79 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
     }
     if (status >= 0 && !error)
         return BZNA_OK;
-    writer->poison = BZNA_E_IO;
     return bzi_fail(err, BZNA_E_IO, offset, 0, error ? error : status, "writing %llu bytes at byte %llu failed: %s",
                     (unsigned long long)size, (unsigned long long)offset,
                     error ? strerror(error) : bzi_status_text(status));
 }
 
-static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_sink *sink, bzna_writer **out,
-                                   bzna_error *err)
+/* --- Opening --- */
+
+/* Copies the names of classes, each with its NUL. */
+static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_writer_config *config, bzna_error *err)
 {
-    static const uint8_t head[BZI_WRITER_FIRST] = { 0,   0,   0, 24, 'f', 't', 'y', 'p', 'i', 's', 'o',
-                                                    'm', 0,   0, 0,  0,   'b', 'z', 'n', 'a', 'i', 's',
-                                                    'o', 'm', 0, 0,  0,   1,   'm', 'd', 'a', 't' };
+    writer->queue_limit = config->queue_bytes ? config->queue_bytes : BZI_QUEUE_BYTES;
+    writer->class_count = config->class_count;
+    if (!config->classes != !config->class_count)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "writer_config.classes: class_count is %u, and classes is%s NULL",
+                        config->class_count, config->classes ? " not" : "");
+    for (uint32_t i = 0; i < config->class_count; i++) {
+        const char *name = config->classes[i];
+        if (!name || strlen(name) >= BZI_LIMIT_NAME_BYTES)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "writer_config.classes[%u]: %s", i,
+                            name ? "longer than 65535 bytes" : "is NULL");
+        bzi_out_bytes(&writer->class_names, name, strlen(name) + 1);
+        if (writer->class_names.failed)
+            return bzi_fail_memory(err, "the names of classes");
+    }
+    if (writer->class_names.size > BZI_LIMIT_CLASS_BYTES)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "writer_config.classes: more than %u bytes", BZI_LIMIT_CLASS_BYTES);
+    return BZNA_OK;
+}
+
+/* Without a file. */
+static bzna_status bzi_writer_alloc(bzi_host *host, const bzna_writer_config *config, bzna_writer **out,
+                                    bzna_error *err)
+{
     bzna_writer *writer = bzi_alloc_zero(&host->memory, 1, sizeof *writer);
     bzi_out *outs[BZI_WRITER_OUTS];
-    bzna_status status = BZNA_OK;
+    bzna_status status;
     int error;
     if (!writer)
         return bzi_fail_memory(err, "a writer");
+    if ((error = bzi_os_mutex_init(&writer->lock)) == 0 && (error = bzi_os_cond_init(&writer->changed)) != 0)
+        bzi_os_mutex_free(&writer->lock);
+    if (error) {
+        bzi_release(&host->memory, writer, 1, sizeof *writer);
+        return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error, "a lock cannot be made: %s", strerror(error));
+    }
     writer->host = host;
+    writer->file.fd = -1;
     bzi_host_retain(host);
     bzi_writer_outs(writer, outs);
     for (int i = 0; i < BZI_WRITER_OUTS; i++)
         outs[i]->memory = &host->memory;
+    writer->movie.holes = writer->holes;
+    if ((status = bzi_writer_name_classes(writer, config, err)) == BZNA_OK)
+        *out = writer;
+    else
+        bzi_writer_free(writer);
+    return status;
+}
+
+static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_sink *sink,
+                                   const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
+{
+    static const uint8_t head[BZI_WRITER_FIRST] = { 0,   0,   0, 24, 'f', 't', 'y', 'p', 'i', 's', 'o',
+                                                    'm', 0,   0, 0,  0,   'b', 'z', 'n', 'a', 'i', 's',
+                                                    'o', 'm', 0, 0,  0,   1,   'm', 'd', 'a', 't' };
+    bzna_writer *writer = NULL;
+    bzna_status status = bzi_writer_alloc(host, config, &writer, err);
+    int error;
+    if (status != BZNA_OK)
+        return status;
     if (sink) {
         writer->sink = *sink;
-    } else if (path && (error = bzi_os_file_open(&writer->file, path, 1)) != 0) {
+    } else if ((error = bzi_os_file_open(&writer->file, path, 1)) != 0) {
         status = bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0,
                           error, "cannot create: %s", strerror(error));
         bzi_error_prefix(err, path);
@@ -10960,130 +11348,148 @@ static void bzi_writer_close(bzna_writer *writer)
     bzi_writer_free(writer);
 }
 
-/* The places inside one sample. */
-typedef struct bzi_sample_places {
-    uint64_t input, input_size, thumb, thumb_size, target, name, name_size;
-} bzi_sample_places;
+/* --- Making samples --- */
 
-static void bzi_writer_inner_track(bzi_out *out, const char *name, const char *mime, const bzi_coded *coded,
-                                   uint32_t id, uint32_t flags, uint64_t offset, uint64_t size)
+static void bzi_out_inner_track(bzi_out *out, const char *name, const char *mime, const bzi_coded *coded, uint32_t id,
+                                uint64_t offset, uint64_t size)
 {
-    bzi_track_desc t;
-    memset(&t, 0, sizeof t);
-    t.name = name;
-    t.mime = mime;
-    t.coded = coded;
-    t.id = id;
-    t.flags = flags;
-    t.width = coded ? coded->image.width : 0;
-    t.height = coded ? coded->image.height : 0;
-    t.with_clap = coded != NULL;
-    t.count = t.total = 1;
-    t.common_size = (uint32_t)size;
-    t.offset = offset;
+    const bzi_track_desc t = { .name = name, .mime = mime, .coded = coded, .id = id, .with_clap = coded != NULL,
+                               .flags = strcmp(name, "bzna_thumb") ? 0 : 3, .width = coded ? coded->image.width : 0,
+                               .height = coded ? coded->image.height : 0, .count = 1, .offset = offset, .size = size };
     bzi_out_trak(out, &t);
 }
 
-/* The whole small mp4 of one sample, into scratch. */
-static void bzi_writer_inner(bzi_out *out, const bzna_sample_desc *sample, const bzi_coded *input,
-                             const bzi_coded *thumb, bzi_sample_places *at)
+static uint64_t bzi_out_begin_fields(bzi_out *out, uint32_t count)
 {
-    uint64_t box;
-    uint32_t id = 1;
-    bzi_out_reset(out);
-    box = bzi_out_begin(out, BZI_FOURCC('f', 't', 'y', 'p'));
-    bzi_out_u32(out, BZI_FOURCC('i', 's', 'o', 'm'));
+    const uint64_t box = bzi_out_begin(out, BZI_UUID);
+    bzi_out_bytes(out, bzi_box_uuid, sizeof bzi_box_uuid);
     bzi_out_u32(out, 0);
-    bzi_out_u32(out, BZI_FOURCC('i', 's', 'o', 'm'));
-    bzi_out_end(out, box);
-    box = bzi_out_begin(out, BZI_FOURCC('m', 'd', 'a', 't'));
-    at->input = at->thumb = out->size;
+    bzi_out_u32(out, count);
+    return box;
+}
+
+static void bzi_out_field(bzi_out *out, uint32_t kind, const char *name, const void *value, uint64_t size)
+{
+    bzi_out_u8(out, kind);
+    bzi_out_u8(out, (uint32_t)strlen(name));
+    bzi_out_bytes(out, name, strlen(name));
+    bzi_out_u32(out, (uint32_t)size);
+    bzi_out_bytes(out, value, size);
+}
+
+/* The field number i of those that the caller gave. Pre: they were checked. */
+static bzna_field_value bzi_sample_field(const bzna_sample_desc *sample, uint32_t i)
+{
+    bzna_field_value value;
+    bzi_struct_in_array(&value, sizeof value, sample->fields, i);
+    return value;
+}
+
+static bzna_status bzi_sample_check_field(const bzna_sample_desc *sample, uint32_t i, bzna_error *err)
+{
+    static const char *const taken[] = { "image", "thumb", "target", "name" };
+    bzna_field_value v;
+    const char *wrong = NULL;
+    size_t length;
+    if (!bzi_struct_in_array(&v, sizeof v, sample->fields, i))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "sample.fields[%u].struct_size: not that of the first one, or not "
+                        "known", i);
+    length = v.name ? strlen(v.name) : 0;
+    if (length == 0 || length >= BZNA_NAME_MAX)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u].name: must have 1 to %u bytes", i, BZNA_NAME_MAX - 1);
+    for (size_t k = 0; k < sizeof taken / sizeof taken[0]; k++)
+        if (!strcmp(v.name, taken[k]))
+            wrong = "name: archives have a field of that name";
+    for (uint32_t k = 0; k < i; k++)
+        if (!strcmp(bzi_sample_field(sample, k).name, v.name))
+            wrong = "name: stands there twice";
+    if (v.kind < BZNA_FIELD_INTEGER || v.kind > BZNA_FIELD_BYTES)
+        wrong = "kind: must be BZNA_FIELD_INTEGER, _VECTOR, _TEXT or _BYTES";
+    else if ((v.size && !v.data) || v.size > UINT32_MAX)
+        wrong = v.data ? "size: more than 4 GiB" : "data: is NULL";
+    else if (v.kind == BZNA_FIELD_INTEGER ? v.size != 8 : v.kind == BZNA_FIELD_VECTOR && v.size % 4)
+        wrong = "size: an integer has 8 bytes, and each number of a vector 4";
+    else if (v.kind == BZNA_FIELD_TEXT && v.size && memchr(v.data, 0, (size_t)v.size))
+        wrong = "data: a NUL in a text";
+    return wrong ? BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u] \"%s\", %s", i, v.name, wrong) : BZNA_OK;
+}
+
+static bzna_status bzi_sample_check(const bzna_sample_desc *sample, bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+    if (sample->split > BZNA_SPLIT_TEST)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.split: %u is not known", sample->split);
+    if (sample->name && strlen(sample->name) >= BZI_LIMIT_NAME_BYTES)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.name: longer than 65535 bytes");
+    if (sample->field_count > BZI_LIMIT_ARCHIVE_FIELDS || (sample->field_count && !sample->fields))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields: %u fields %s; at most %u", sample->field_count,
+                        sample->fields ? "at an address" : "at NULL", BZI_LIMIT_ARCHIVE_FIELDS);
+    for (uint32_t i = 0; i < sample->field_count && status == BZNA_OK; i++)
+        status = bzi_sample_check_field(sample, i, err);
+    return status;
+}
+
+/* The media of a sample, in its mdat: pictures, target, name. The target lies before the name. */
+static void bzi_pending_put_media(bzi_pending *p, const bzna_sample_desc *sample, const bzi_coded *input,
+                                  const bzi_coded *thumb, uint64_t *input_size)
+{
+    bzi_out *out = &p->out;
+    const uint64_t box = bzi_out_begin(out, BZI_FOURCC('m', 'd', 'a', 't'));
+    p->record.thumb = out->size;
     input->ops->unit(out, input);
-    at->input_size = at->thumb_size = out->size - at->input;
+    *input_size = out->size - p->record.thumb;
     if (thumb && thumb != input) {
-        at->thumb = out->size;
+        p->record.thumb = out->size;
         thumb->ops->unit(out, thumb);
-        at->thumb_size = out->size - at->thumb;
     }
-    at->target = out->size;
+    p->record.thumb_size = thumb ? out->size - p->record.thumb : 0;
     if (sample->target != BZNA_TARGET_NONE)
         bzi_out_le64(out, (uint64_t)sample->target);
-    at->name = out->size;
-    at->name_size = sample->name ? strlen(sample->name) + 1 : 0;
-    bzi_out_bytes(out, sample->name, at->name_size);
+    p->name_at = out->size;
+    p->record.name_size = sample->name ? strlen(sample->name) + 1 : 0;
+    bzi_out_bytes(out, sample->name, p->record.name_size);
     bzi_out_end(out, box);
+}
+
+/* The whole small mp4 of one sample. */
+static void bzi_pending_put(bzi_pending *p, const bzna_sample_desc *sample, const bzi_coded *input,
+                            const bzi_coded *thumb)
+{
+    static const uint8_t ftyp[20] = { 0, 0, 0, 20, 'f', 't', 'y', 'p', 'i', 's', 'o', 'm', 0, 0, 0, 0,
+                                      'i', 's', 'o', 'm' };
+    const uint32_t has_target = sample->target != BZNA_TARGET_NONE, has_name = sample->name != NULL;
+    bzi_out *out = &p->out;
+    uint64_t box, input_size;
+    uint32_t id = 1;
+    bzi_out_bytes(out, ftyp, sizeof ftyp);
+    bzi_pending_put_media(p, sample, input, thumb, &input_size);
     box = bzi_out_begin(out, BZI_MOOV);
-    bzi_out_mvhd(out, 0, BZI_WRITER_TIMESCALE,
-                 2u + (sample->name != NULL) + (sample->target != BZNA_TARGET_NONE) + (thumb != NULL));
-    bzi_writer_inner_track(out, "bzna_input", NULL, input, id++, 0, at->input, at->input_size);
-    if (sample->name)
-        bzi_writer_inner_track(out, "bzna_fname", "text/plain", NULL, id++, 0, at->name, at->name_size);
-    if (sample->target != BZNA_TARGET_NONE)
-        bzi_writer_inner_track(out, "bzna_target", "application/octet-stream", NULL, id++, 0, at->target, 8);
+    bzi_out_mvhd(out, 0, BZI_WRITER_TIMESCALE, 2u + has_name + has_target + (thumb != NULL));
+    bzi_out_inner_track(out, "bzna_input", NULL, input, id++, sizeof ftyp + 8, input_size);
+    if (has_name)
+        bzi_out_inner_track(out, "bzna_fname", "text/plain", NULL, id++, p->name_at, p->record.name_size);
+    if (has_target)
+        bzi_out_inner_track(out, "bzna_target", "application/octet-stream", NULL, id++, p->name_at - 8, 8);
     if (thumb)
-        bzi_writer_inner_track(out, "bzna_thumb", NULL, thumb, id++, 3, at->thumb, at->thumb_size);
+        bzi_out_inner_track(out, "bzna_thumb", NULL, thumb, id++, p->record.thumb, p->record.thumb_size);
+    if (sample->field_count) {
+        const uint64_t fields = bzi_out_begin_fields(out, sample->field_count);
+        for (uint32_t i = 0; i < sample->field_count; i++) {
+            const bzna_field_value v = bzi_sample_field(sample, i);
+            bzi_out_field(out, v.kind, v.name, v.data, v.size);
+        }
+        bzi_out_end(out, fields);
+    }
     bzi_out_end(out, box);
 }
 
 #define BZI_ENTRY_SIZE_AT 32u         /* where a sample entry says its width and height, 16 bits each */
 
-/* The playable track needs one configuration: remembers the first thumbnail's and compares the others'. */
-static void bzi_writer_note_thumb(bzna_writer *writer, const bzi_coded *thumb)
-{
-    bzi_out *out = &writer->scratch;                        /* the sample is behind us */
-    const bzna_image *image = thumb ? &thumb->image : NULL;
-    if (!image || writer->thumbs_differ)
-        return;
-    bzi_out_reset(out);
-    bzi_out_visual(out, thumb, 0);
-    if (out->failed)
-        return;
-    memset(out->buffer.data + BZI_ENTRY_SIZE_AT, 0, 4);     /* JPEGs of several sizes share an entry */
-    if (image->frame_width > writer->thumb_width)
-        writer->thumb_width = image->frame_width;
-    if (image->frame_height > writer->thumb_height)
-        writer->thumb_height = image->frame_height;
-    if (writer->thumb_entry.size == 0)
-        bzi_out_bytes(&writer->thumb_entry, out->buffer.data, out->size);
-    else
-        writer->thumbs_differ = writer->thumb_entry.size != out->size ||
-                                memcmp(writer->thumb_entry.buffer.data, out->buffer.data, (size_t)out->size);
-}
-
-static bzna_status bzi_writer_index(bzna_writer *writer, const bzna_sample_desc *sample, const bzi_coded *thumb,
-                                    const bzi_sample_places *at, uint64_t size, bzna_error *err)
-{
-    bzi_out_u32(&writer->sizes, (uint32_t)size);
-    bzi_out_u32(&writer->thumb_skips, (uint32_t)at->thumb);
-    bzi_out_u32(&writer->thumb_sizes, (uint32_t)at->thumb_size);
-    writer->thumbs += thumb != NULL;
-    writer->names += sample->name != NULL;
-    bzi_out_u32(&writer->name_sizes, sample->name ? (uint32_t)at->name_size : 1);
-    bzi_out_bytes(&writer->name_bytes, sample->name ? sample->name : "", sample->name ? at->name_size : 1);
-    if (sample->target != BZNA_TARGET_NONE && !writer->no_more_targets) {
-        bzi_out_le64(&writer->targets, (uint64_t)sample->target);
-        writer->target_count++;
-        writer->split_targets[sample->split]++;
-    }
-    bzi_out_u8(&writer->splits, sample->split);
-    writer->split_counts[sample->split]++;
-    writer->no_more_targets |= sample->target == BZNA_TARGET_NONE;
-    bzi_writer_note_thumb(writer, thumb);
-    writer->count++;
-    writer->position += size;
-    if (bzi_writer_failed(writer)) {
-        writer->poison = BZNA_E_MEMORY;
-        return bzi_fail_memory(err, "the archive's index");
-    }
-    return BZNA_OK;
-}
-
-static bzna_status bzi_writer_add(bzna_writer *writer, const bzna_sample_desc *sample, bzna_error *err)
+/* Makes the bytes of a sample. No lock is held. */
+static bzna_status bzi_pending_make(bzi_pending *p, const bzna_sample_desc *sample, bzna_error *err)
 {
     bzi_coded input, given_thumb;
     const bzi_coded *thumb = NULL;
-    bzi_sample_places at;
-    uint64_t size;
     bzna_status status;
     if ((status = bzi_coded_make(&input, sample->image, "sample.image", err)) != BZNA_OK)
         return status;
@@ -11094,164 +11500,519 @@ static bzna_status bzi_writer_add(bzna_writer *writer, const bzna_sample_desc *s
     } else if (input.image.frame_width <= 512 && input.image.frame_height <= 512) {
         thumb = &input;
     }
-    if (sample->split > BZNA_SPLIT_TEST)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.split: %u is not known", sample->split);
-    if (sample->name && strlen(sample->name) > 65535)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.name: longer than 65535 bytes");
-    if (writer->count == UINT32_MAX)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "an archive holds at most %u samples", UINT32_MAX);
-    bzi_writer_inner(&writer->scratch, sample, &input, thumb, &at);
-    size = writer->scratch.size;
-    if (writer->scratch.failed || size > UINT32_MAX)
-        return size > UINT32_MAX ? BZI_FAIL(err, BZNA_E_LIMIT, "a sample has at most 4 GiB") :
-                                   bzi_fail_memory(err, "a sample");
-    if ((status = bzi_writer_write(writer, writer->position, writer->scratch.buffer.data, size, err)) != BZNA_OK)
+    if ((status = bzi_sample_check(sample, err)) != BZNA_OK)
         return status;
-    return bzi_writer_index(writer, sample, thumb, &at, size, err);
+    p->record.split = sample->split;
+    p->record.target = sample->target;
+    bzi_pending_put(p, sample, &input, thumb);
+    p->record.size = p->out.size;
+    if (p->record.size > UINT32_MAX)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "a sample has at most 4 GiB");
+    if (thumb) {
+        p->thumb_width = thumb->image.frame_width;
+        p->thumb_height = thumb->image.frame_height;
+        bzi_out_visual(&p->out, thumb, 0);
+    }
+    if (p->out.failed)
+        return bzi_fail_memory(err, "a sample");
+    if (thumb)                                              /* JPEGs of several sizes share an entry */
+        memset(p->out.buffer.data + p->record.size + BZI_ENTRY_SIZE_AT, 0, 4);
+    return BZNA_OK;
+}
+
+/* --- Writing samples --- */
+
+/* The playable track needs one configuration: keeps the first thumbnail's and compares the others'. Pre: there is room
+ * for it. */
+static void bzi_writer_note_thumb(bzna_writer *writer, const bzi_pending *p)
+{
+    bzi_out *first = &writer->thumb_entry;
+    const bzi_span entry = { p->out.buffer.data + p->record.size, p->out.size - p->record.size };
+    if (p->thumb_width > writer->thumb_width)
+        writer->thumb_width = p->thumb_width;
+    if (p->thumb_height > writer->thumb_height)
+        writer->thumb_height = p->thumb_height;
+    if (writer->thumbs++ == 0)
+        bzi_out_bytes(first, entry.data, entry.size);
+    else
+        writer->thumbs_differ |= first->size != entry.size ||
+                                 memcmp(first->buffer.data, entry.data, (size_t)entry.size) != 0;
+}
+
+/* The sample is in the file. Pre: there is room in the log. */
+static void bzi_writer_note(bzna_writer *writer, const bzi_record *r)
+{
+    writer->no_more_targets |= r->target == BZNA_TARGET_NONE;
+    writer->counts[0]++;
+    writer->targets[0] += !writer->no_more_targets;
+    if (r->split) {
+        writer->counts[r->split]++;
+        writer->targets[r->split] += !writer->no_more_targets;
+    }
+    writer->names += r->name_size > 0;
+    bzi_index_put(&writer->log, r);
+    writer->position += r->size + r->gap;
+}
+
+/* Writes the sample whose turn it is, and behind it the names that were kept, once they are many: one call of the sink.
+ * After E_MEMORY, all is as it was. */
+static bzna_status bzi_writer_write_sample(bzna_writer *writer, bzi_pending *p, bzna_error *err)
+{
+    const bzi_memory *memory = &writer->host->memory;
+    bzi_record *r = &p->record;
+    bzi_out *names = &writer->name_bytes;
+    const uint64_t name_bytes = names->size + r->name_size;
+    bzna_status status;
+    r->gap = name_bytes >= BZI_WRITER_NAMES_BYTES ? 8 + name_bytes : 0;
+    if (!bzi_index_reserve(&writer->log, memory) || !bzi_buffer_reserve(memory, &names->buffer, name_bytes, 1) ||
+        !bzi_buffer_reserve(memory, &p->out.buffer, r->size + r->gap, 1) ||
+        !bzi_buffer_reserve(memory, &writer->thumb_entry.buffer, p->out.size - r->size, 1))
+        return bzi_fail_memory(err, "the archive's index");
+    if (r->thumb_size)
+        bzi_writer_note_thumb(writer, p);
+    p->out.size = r->size;
+    if (r->name_size)
+        bzi_out_bytes(names, p->out.buffer.data + p->name_at, r->name_size);
+    if (r->gap) {
+        const uint64_t box = bzi_out_begin(&p->out, BZI_FOURCC('f', 'r', 'e', 'e'));
+        bzi_out_bytes(&p->out, names->buffer.data, names->size);
+        bzi_out_end(&p->out, box);
+        names->size = 0;
+    }
+    if ((status = bzi_writer_write(writer, writer->position, p->out.buffer.data, p->out.size, err)) == BZNA_OK)
+        bzi_writer_note(writer, r);
+    return status;
+}
+
+/* --- The queue. All of it under the lock --- */
+
+static bzi_pending **bzi_queue_find(bzna_writer *writer, uint64_t index)
+{
+    bzi_pending **at = &writer->queue[index % BZI_QUEUE_SLOTS];
+    while (*at && (*at)->index != index)
+        at = &(*at)->next;
+    return at;
+}
+
+static uint64_t bzi_pending_bytes(const bzi_pending *p) { return sizeof *p + p->out.buffer.capacity; }
+
+static void bzi_queue_put(bzna_writer *writer, bzi_pending *p)
+{
+    bzi_pending **at = &writer->queue[p->index % BZI_QUEUE_SLOTS];
+    p->next = *at;
+    *at = p;
+    writer->queue_count++;
+    writer->queue_bytes += bzi_pending_bytes(p);
+}
+
+static bzi_pending *bzi_queue_take(bzna_writer *writer, uint64_t index)
+{
+    bzi_pending **at = bzi_queue_find(writer, index), *p = *at;
+    if (!p)
+        return NULL;
+    *at = p->next;
+    writer->queue_count--;
+    writer->queue_bytes -= bzi_pending_bytes(p);
+    return p;
+}
+
+/* "5, 9 to 12, ...": the indices that were not given, of those below the largest that was. */
+static void bzi_queue_name_missing(bzna_writer *writer, char *text, size_t capacity)
+{
+    size_t n = 0;
+    for (uint64_t from = writer->next, to; from < writer->last && n + 64 < capacity; from = to) {
+        to = writer->last;
+        for (uint32_t i = 0; i < BZI_QUEUE_SLOTS; i++)
+            for (const bzi_pending *p = writer->queue[i]; p; p = p->next)
+                if (p->index >= from && p->index < to)
+                    to = p->index;
+        n += (size_t)snprintf(text + n, capacity - n, "%s%llu", n ? ", " : "", (unsigned long long)from);
+        if (to > from + 1)
+            n += (size_t)snprintf(text + n, capacity - n, " to %llu", (unsigned long long)to - 1);
+        while (to < writer->last && *bzi_queue_find(writer, to))
+            to++;
+        if (to < writer->last && n + 64 >= capacity)
+            snprintf(text + n, capacity - n, ", ...");
+    }
+}
+
+static bzna_status bzi_writer_check(const bzna_writer *writer, bzna_error *err)
+{
+    if (bzi_os_in_callback)
+        return BZI_FAIL(err, BZNA_E_STATE, "not in a callback");
+    if (writer->poison)
+        return BZI_FAIL(err, writer->poison, "the writer failed before: %s", bzi_status_text(writer->poison));
+    if (writer->finished)
+        return BZI_FAIL(err, BZNA_E_STATE, "the archive is finished");
+    return BZNA_OK;
+}
+
+static bzna_status bzi_writer_check_index(bzna_writer *writer, uint64_t index, bzna_error *err)
+{
+    bzna_status status = bzi_writer_check(writer, err);
+    if (status != BZNA_OK)
+        return status;
+    if (index == BZI_INDEX_LAST)
+        return writer->last < UINT32_MAX ? BZNA_OK : BZI_FAIL(err, BZNA_E_LIMIT, "an archive holds at most %u samples",
+                                                              UINT32_MAX);
+    if (index < writer->next || *bzi_queue_find(writer, index))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "index %llu was given before", (unsigned long long)index);
+    return BZNA_OK;
+}
+
+/* The place of a field's name among those that are known, which are sorted. */
+static uint32_t bzi_writer_find_field(const bzna_writer *writer, const char *name)
+{
+    uint32_t i = 0;
+    while (i < writer->field_count && strcmp(writer->fields[i].name, name) < 0)
+        i++;
+    return i;
+}
+
+/* Takes note of a sample's fields. All or, with an error, none. */
+static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_sample_desc *sample, bzna_error *err)
+{
+    uint32_t unknown = 0;
+    for (uint32_t i = 0; i < sample->field_count; i++) {
+        const bzna_field_value v = bzi_sample_field(sample, i);
+        const uint32_t k = bzi_writer_find_field(writer, v.name);
+        const int is_known = k < writer->field_count && !strcmp(writer->fields[k].name, v.name);
+        if (is_known && writer->fields[k].kind != v.kind)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u] \"%s\", kind: other samples have kind %u there", i,
+                            v.name, writer->fields[k].kind);
+        unknown += !is_known;
+    }
+    if (writer->field_count + unknown > BZI_LIMIT_ARCHIVE_FIELDS)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "sample.fields: more than %u names in one archive",
+                        BZI_LIMIT_ARCHIVE_FIELDS);
+    for (uint32_t i = 0; i < sample->field_count; i++) {
+        const bzna_field_value v = bzi_sample_field(sample, i);
+        const uint32_t k = bzi_writer_find_field(writer, v.name);
+        bzi_field *field = &writer->fields[k];
+        if (k < writer->field_count && !strcmp(field->name, v.name))
+            continue;
+        memmove(field + 1, field, (writer->field_count++ - k) * sizeof *field);
+        field->kind = v.kind;
+        bzi_string_copy(field->name, sizeof field->name, v.name);
+    }
+    return BZNA_OK;
+}
+
+/* Unless a thread is busy: writes the samples whose turn it is, own too, without the lock. One that meets E_MEMORY
+ * stays where it is, and is tried again by the next call; own is taken out. */
+static bzna_status bzi_writer_drain(bzna_writer *writer, bzi_pending *own, bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+    bzi_pending *p;
+    if (writer->busy)
+        return BZNA_OK;
+    writer->busy = 1;
+    while (status == BZNA_OK && (p = bzi_queue_take(writer, writer->next)) != NULL) {
+        writer->next++;
+        bzi_os_unlock(&writer->lock);
+        if (!p->left_out)
+            status = bzi_writer_write_sample(writer, p, err);
+        bzi_os_lock(&writer->lock);
+        if (status == BZNA_E_MEMORY) {
+            writer->next--;
+            bzi_queue_put(writer, p);
+            if (p != own)
+                status = BZNA_AGAIN;
+            continue;
+        }
+        writer->poison = status;
+        if (!writer->spare && p->out.buffer.capacity <= writer->queue_limit) {
+            writer->spare = p;
+            continue;
+        }
+        bzi_os_unlock(&writer->lock);
+        bzi_pending_free(&writer->host->memory, p);
+        bzi_os_lock(&writer->lock);
+    }
+    writer->busy = 0;
+    bzi_os_wake_all(&writer->changed);
+    return status;
+}
+
+/* Waits for room in the queue, or its turn; puts p into the queue. */
+static bzna_status bzi_writer_queue(bzna_writer *writer, bzi_pending *p, uint64_t index,
+                                    const bzna_sample_desc *sample, int64_t timeout_ns, bzna_error *err)
+{
+    const uint64_t now = bzi_os_now_ns(), deadline = timeout_ns > INT64_MAX / 2 ? UINT64_MAX : now + (uint64_t)timeout_ns;
+    bzna_status status;
+    while ((status = bzi_writer_check_index(writer, index, err)) == BZNA_OK) {
+        /* where no index below it is missing, its turn will come: somebody is busy with those */
+        const int is_last = index == BZI_INDEX_LAST || index == writer->last;
+        const int will_come = writer->busy && (index == writer->next ||
+                                               (is_last && writer->next + writer->queue_count == writer->last));
+        p->index = index == BZI_INDEX_LAST ? writer->last : index;
+        if ((p->index == writer->next && !writer->busy) ||
+            writer->queue_bytes + bzi_pending_bytes(p) <= writer->queue_limit)
+            break;
+        if (will_come)
+            bzi_os_wait(&writer->changed, &writer->lock);
+        else if (bzi_os_now_ns() >= deadline)
+            return BZNA_AGAIN;
+        else
+            bzi_os_wait_until(&writer->changed, &writer->lock, deadline);
+    }
+    if (status != BZNA_OK || (sample && (status = bzi_writer_note_fields(writer, sample, err)) != BZNA_OK))
+        return status;
+    writer->last = p->index >= writer->last ? p->index + 1 : writer->last;
+    bzi_queue_put(writer, p);
+    return BZNA_OK;
+}
+
+/* A sample, or that none comes, at an index. */
+static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzna_sample_desc *sample,
+                                  int64_t timeout_ns, bzna_error *err)
+{
+    const bzi_memory *memory = &writer->host->memory;
+    bzi_pending *p;
+    bzna_status status;
+    bzi_os_lock(&writer->lock);
+    status = bzi_writer_check_index(writer, index, err);
+    p = status == BZNA_OK ? writer->spare : NULL;
+    writer->spare = p ? NULL : writer->spare;
+    bzi_os_unlock(&writer->lock);
+    if (status != BZNA_OK)
+        return status;
+    if (!p && !(p = bzi_alloc_zero(memory, 1, sizeof *p)))
+        return bzi_fail_memory(err, "a sample");
+    *p = (bzi_pending){ .left_out = !sample, .out = { .memory = memory, .buffer = p->out.buffer } };
+    status = sample ? bzi_pending_make(p, sample, err) : BZNA_OK;
+    bzi_os_lock(&writer->lock);
+    if (status == BZNA_OK && (status = bzi_writer_drain(writer, NULL, err)) >= 0 &&
+        (status = bzi_writer_queue(writer, p, index, sample, timeout_ns, err)) == BZNA_OK) {
+        const uint64_t own = p->index;
+        status = bzi_writer_drain(writer, p, err);
+        p = status == BZNA_E_MEMORY ? bzi_queue_take(writer, own) : NULL;
+        if (p && own + 1 == writer->last) {
+            writer->last--;
+        } else if (p && index == BZI_INDEX_LAST) {          /* others came behind it: nobody knows this index */
+            p->left_out = 1;
+            bzi_queue_put(writer, p);
+            p = NULL;
+        }
+        status = status == BZNA_AGAIN ? BZNA_OK : status;
+    }
+    bzi_os_unlock(&writer->lock);
+    bzi_pending_free(memory, p);
+    return status;
+}
+
+/* --- The index --- */
+
+/* The next bytes at the end of the file. Pre: tail has its room. */
+static bzna_status bzi_writer_put(bzna_writer *writer, const void *bytes, uint64_t size, bzna_error *err)
+{
+    bzi_out *tail = &writer->tail;
+    const uint8_t *from = bytes;
+    while (size) {
+        const uint64_t n = bzi_min(size, BZI_WRITER_TAIL_BYTES - tail->size);
+        bzna_status status;
+        bzi_out_bytes(tail, from, n);
+        from += n;
+        size -= n;
+        if (tail->size < BZI_WRITER_TAIL_BYTES)
+            return BZNA_OK;
+        if ((status = bzi_writer_write(writer, writer->position, tail->buffer.data, tail->size, err)) != BZNA_OK)
+            return status;
+        writer->position += tail->size;
+        tail->size = 0;
+    }
+    return BZNA_OK;
+}
+
+/* A table of the index; or, with a width of 0, the targets themselves. */
+static bzna_status bzi_writer_put_table(bzna_writer *writer, const bzi_hole *hole, uint64_t targets_at,
+                                        uint64_t names_at, bzna_error *err)
+{
+    bzi_entries e = bzi_entries_of(&writer->log, hole->table, hole->split, targets_at, names_at);
+    bzna_status status = BZNA_OK;
+    while (status == BZNA_OK && bzi_entries_next(&e)) {
+        const uint64_t v = hole->offsets ? e.offset : e.size;
+        uint8_t bytes[8];
+        bzi_put_be32(bytes, (uint32_t)(hole->width == 8 ? v >> 32 : v));
+        bzi_put_be32(bytes + 4, (uint32_t)v);
+        for (int i = 0; i < 8 && !hole->width; i++)
+            bytes[i] = (uint8_t)((uint64_t)e.target >> (8 * i));
+        status = bzi_writer_put(writer, bytes, hole->width ? hole->width : 8, err);
+    }
+    return status;
 }
 
 /* bzna_input, bzna_target and bzna_fname, of the whole archive (split 0) or of one split. Returns the next track's
  * id. */
-static uint32_t bzi_writer_metadata(bzna_writer *writer, uint32_t split, uint32_t id, uint64_t targets_at,
-                                    uint64_t names_at)
+static uint32_t bzi_writer_metadata(bzna_writer *writer, uint32_t split, uint32_t id, uint32_t offset_bytes)
 {
     static const char *const suffixes[4] = { "", "_train", "_validation", "_test" };
-    bzi_out *out = &writer->scratch;
-    char name[BZNA_NAME_MAX];
-    bzi_track_desc t;
-    memset(&t, 0, sizeof t);
-    t.version = 1;
-    t.name = name;
-    t.members = split ? writer->splits.buffer.data : NULL;
-    t.member = split;
-    t.id = id++;
-    snprintf(name, sizeof name, "bzna_input%s", suffixes[split]);
-    t.mime = "video/mp4";
-    t.count = split ? writer->split_counts[split] : writer->count;
-    t.total = writer->count;
-    t.sizes = writer->sizes.buffer.data;
-    t.offset = BZI_WRITER_FIRST;
-    bzi_out_trak(out, &t);
-    t.id = id++;
-    snprintf(name, sizeof name, "bzna_target%s", suffixes[split]);
-    t.mime = "application/octet-stream";
-    t.count = split ? writer->split_targets[split] : writer->target_count;
-    t.total = writer->target_count;
-    t.sizes = NULL;
-    t.common_size = 8;
-    t.spell_out = 1;
-    t.offset = targets_at;
-    bzi_out_trak(out, &t);
-    if (!writer->names)
-        return id;
-    t.id = id++;
-    snprintf(name, sizeof name, "bzna_fname%s", suffixes[split]);
-    t.mime = "text/plain";
-    t.count = split ? writer->split_counts[split] : writer->count;
-    t.total = writer->count;
-    t.sizes = writer->name_sizes.buffer.data;
-    t.offset = names_at;
-    bzi_out_trak(out, &t);
+    static const char *const names[3] = { "bzna_input", "bzna_target", "bzna_fname" };
+    static const char *const mimes[3] = { "video/mp4", "application/octet-stream", "text/plain" };
+    for (uint32_t i = 0; i < (writer->names ? 3u : 2u); i++) {
+        char name[BZNA_NAME_MAX];
+        const bzi_track_desc t = { .name = name, .mime = mimes[i], .id = id++, .version = 1, .table = i,
+                                   .split = split, .offset_bytes = offset_bytes,
+                                   .count = i == 1 ? writer->targets[split] : writer->counts[split] };
+        snprintf(name, sizeof name, "%s%s", names[i], suffixes[split]);
+        bzi_out_trak(&writer->movie, &t);
+    }
     return id;
 }
 
 /* The playable track, last as the format asks. */
-static void bzi_writer_playable(bzna_writer *writer, uint32_t id)
+static void bzi_writer_playable(bzna_writer *writer, uint32_t id, uint32_t offset_bytes)
 {
-    bzi_track_desc t;
-    memset(&t, 0, sizeof t);
+    const bzi_track_desc t = { .name = "bzna_thumb", .entry = &writer->thumb_entry, .id = id, .version = 1, .flags = 3,
+                               .width = writer->thumb_width, .height = writer->thumb_height,
+                               .table = BZI_TABLE_THUMBS, .offset_bytes = offset_bytes, .count = writer->counts[0] };
     bzi_put_be32(writer->thumb_entry.buffer.data + BZI_ENTRY_SIZE_AT, writer->thumb_width << 16 | writer->thumb_height);
-    t.version = 1;
-    t.id = id;
-    t.name = "bzna_thumb";
-    t.entry = &writer->thumb_entry;
-    t.flags = 3;
-    t.width = writer->thumb_width;
-    t.height = writer->thumb_height;
-    t.count = t.total = writer->count;
-    t.sizes = writer->thumb_sizes.buffer.data;
-    t.skips = writer->thumb_skips.buffer.data;
-    t.owners = writer->sizes.buffer.data;
-    t.offset = BZI_WRITER_FIRST;
-    bzi_out_trak(&writer->scratch, &t);
+    bzi_out_trak(&writer->movie, &t);
 }
 
-/* The outer movie box, into scratch. */
-static void bzi_writer_movie(bzna_writer *writer, uint64_t targets_at, uint64_t names_at)
+/* Names and kinds of fields, names of classes. */
+static void bzi_writer_names(bzna_writer *writer)
 {
-    bzi_out *out = &writer->scratch;
-    uint32_t with_thumb = writer->thumbs == writer->count && !writer->thumbs_differ, sets = 1, id = 1;
+    bzi_out *out = &writer->movie;
+    const char *const names = (const char *)writer->class_names.buffer.data;
+    const uint64_t box = bzi_out_begin_fields(out, writer->field_count);
+    uint64_t from = 0, begin = 0;
+    for (uint32_t i = 0; i < writer->field_count; i++)
+        bzi_out_field(out, writer->fields[i].kind, writer->fields[i].name, NULL, 0);
+    bzi_out_u32(out, writer->class_count);
+    bzi_out_u32(out, 0);
+    for (uint32_t i = 0; i < writer->class_count; i++, from += strlen(names + from) + 1)
+        bzi_out_u32(out, (uint32_t)(begin += strlen(names + from)));
+    from = 0;
+    for (uint32_t i = 0; i < writer->class_count; i++, from += strlen(names + from) + 1)
+        bzi_out_bytes(out, names + from, strlen(names + from));
+    bzi_out_end(out, box);
+}
+
+/* The outer movie box, with holes for its tables. */
+static bzna_status bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes, bzna_error *err)
+{
+    bzi_out *out = &writer->movie;
+    const uint32_t with_thumb = writer->thumbs == writer->counts[0] && !writer->thumbs_differ;
+    uint32_t sets = 1, id = 1;
     uint64_t box;
     for (uint32_t split = 1; split < 4; split++)
-        sets += writer->split_counts[split] > 0;
+        sets += writer->counts[split] > 0;
     bzi_out_reset(out);
+    bzi_out_reset(&writer->tail);
     box = bzi_out_begin(out, BZI_MOOV);
-    bzi_out_mvhd(out, 1, (uint64_t)writer->count * BZI_WRITER_TIMESCALE,
+    bzi_out_mvhd(out, 1, (uint64_t)writer->counts[0] * BZI_WRITER_TIMESCALE,
                  1 + sets * (2u + (writer->names > 0)) + with_thumb);
     for (uint32_t split = 0; split < 4; split++)
-        if (split == 0 || writer->split_counts[split])
-            id = bzi_writer_metadata(writer, split, id, targets_at, names_at);
+        if (split == 0 || writer->counts[split])
+            id = bzi_writer_metadata(writer, split, id, offset_bytes);
     if (with_thumb)
-        bzi_writer_playable(writer, id);
+        bzi_writer_playable(writer, id, offset_bytes);
+    if (writer->class_count || writer->field_count)
+        bzi_writer_names(writer);
     bzi_out_end(out, box);
+    if (out->too_large)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "the index of %u samples would have more than 4 GiB", writer->counts[0]);
+    if (out->failed || !bzi_buffer_reserve(&writer->host->memory, &writer->tail.buffer, BZI_WRITER_TAIL_BYTES, 0))
+        return bzi_fail_memory(err, "the archive's index");
+    return BZNA_OK;
+}
+
+/* Targets, names, movie box, length of mdat. */
+static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
+{
+    const bzi_hole targets = { .table = BZI_TABLE_TARGETS };
+    const bzi_out *out = &writer->movie;
+    const uint64_t targets_at = writer->position, names_at = targets_at + (uint64_t)writer->targets[0] * 8;
+    const uint64_t end = names_at + writer->name_bytes.size;
+    uint64_t at = 0;
+    uint8_t length[8];
+    bzna_status status = bzi_writer_movie(writer, end > UINT32_MAX ? 8 : 4, err);
+    if (status != BZNA_OK ||
+        (status = bzi_writer_put_table(writer, &targets, targets_at, names_at, err)) != BZNA_OK ||
+        (status = bzi_writer_put(writer, writer->name_bytes.buffer.data, writer->name_bytes.size, err)) != BZNA_OK)
+        return status;
+    for (uint32_t i = 0; i <= out->hole_count && status == BZNA_OK; i++) {
+        const uint64_t to = i < out->hole_count ? out->holes[i].at : out->size;
+        status = bzi_writer_put(writer, out->buffer.data + at, to - at, err);
+        if (status == BZNA_OK && i < out->hole_count)
+            status = bzi_writer_put_table(writer, &out->holes[i], targets_at, names_at, err);
+        at = to;
+    }
+    if (status != BZNA_OK ||
+        (status = bzi_writer_write(writer, writer->position, writer->tail.buffer.data, writer->tail.size, err)) !=
+            BZNA_OK)
+        return status;
+    bzi_put_be32(length, (uint32_t)((end - 24) >> 32));
+    bzi_put_be32(length + 4, (uint32_t)(end - 24));
+    return bzi_writer_write(writer, 32, length, 8, err);
+}
+
+/* Nobody is busy, nothing waits. */
+static bzna_status bzi_writer_check_complete(bzna_writer *writer, bzna_error *err)
+{
+    char missing[160];
+    bzna_status status;
+    while (writer->busy)
+        bzi_os_wait(&writer->changed, &writer->lock);
+    if ((status = bzi_writer_check(writer, err)) != BZNA_OK ||
+        (status = bzi_writer_drain(writer, NULL, err)) != BZNA_OK)
+        return status == BZNA_AGAIN ? err->status : status;
+    if (writer->queue_count) {
+        bzi_queue_name_missing(writer, missing, sizeof missing);
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "samples that were never given: %s", missing);
+    }
+    return writer->counts[0] ? BZNA_OK : BZI_FAIL(err, BZNA_E_NO_SAMPLES, "nothing was added to the archive");
 }
 
 static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
 {
-    uint64_t targets_at = writer->position, names_at = targets_at + writer->targets.size;
-    uint64_t end = names_at + (writer->names ? writer->name_bytes.size : 0);
-    uint8_t length[8];
     bzna_status status;
-    if (writer->count == 0)
-        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "nothing was added to the archive");
-    bzi_writer_movie(writer, targets_at, names_at);
-    if (writer->scratch.failed)
-        return bzi_fail_memory(err, "the archive's index");
-    if ((status = bzi_writer_write(writer, targets_at, writer->targets.buffer.data, writer->targets.size, err)) !=
-            BZNA_OK ||
-        (status = bzi_writer_write(writer, names_at, writer->name_bytes.buffer.data, end - names_at, err)) != BZNA_OK ||
-        (status = bzi_writer_write(writer, end, writer->scratch.buffer.data, writer->scratch.size, err)) != BZNA_OK)
-        return status;
-    bzi_put_be32(length, (uint32_t)((end - 24) >> 32));
-    bzi_put_be32(length + 4, (uint32_t)(end - 24));
-    if ((status = bzi_writer_write(writer, 32, length, 8, err)) != BZNA_OK)
-        return status;
-    writer->finished = 1;
-    if (writer->thumbs != writer->count || writer->thumbs_differ)
+    bzi_os_lock(&writer->lock);
+    status = bzi_writer_check_complete(writer, err);
+    if (status == BZNA_OK) {
+        writer->busy = 1;
+        bzi_os_unlock(&writer->lock);
+        status = bzi_writer_index(writer, err);
+        bzi_os_lock(&writer->lock);
+        writer->busy = 0;
+        writer->finished = status == BZNA_OK;
+        writer->poison = status == BZNA_E_IO ? status : BZNA_OK;
+        bzi_os_wake_all(&writer->changed);
+    }
+    bzi_os_unlock(&writer->lock);
+    if (status == BZNA_OK && (writer->thumbs != writer->counts[0] || writer->thumbs_differ))
         bzi_log(writer->host, BZNA_LOG_WARNING, BZNA_OK, "no outer bzna_thumb track: %s",
-                writer->thumbs != writer->count ? "not every sample has a thumbnail" :
-                                                  "the thumbnails do not share one decoder configuration");
-    return BZNA_OK;
+                writer->thumbs != writer->counts[0] ? "not every sample has a thumbnail" :
+                                                      "the thumbnails do not share one decoder configuration");
+    return status;
 }
 
 #else
 
 /* No writer is ever made. */
 struct bzna_writer {
-    bzi_host   *host;
-    bzna_status poison;
-    uint32_t    finished;
+    bzi_host *host;
 };
 
-static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_sink *sink, bzna_writer **out,
-                                   bzna_error *err)
+static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_sink *sink,
+                                   const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
 {
-    (void)host;
-    (void)path;
-    (void)sink;
-    (void)out;
+    (void)host, (void)path, (void)sink, (void)config, (void)out;
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no writer (BENZINA_NO_WRITER)");
 }
 
-static bzna_status bzi_writer_add(bzna_writer *writer, const bzna_sample_desc *sample, bzna_error *err)
+static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzna_sample_desc *sample,
+                                  int64_t timeout_ns, bzna_error *err)
 {
-    (void)sample;
-    return BZI_FAIL(err, writer->poison, "no writer");
+    (void)writer, (void)index, (void)sample, (void)timeout_ns;
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "no writer");
 }
 
 static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
 {
-    return BZI_FAIL(err, writer->poison, "no writer");
+    (void)writer;
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "no writer");
 }
 
 static void bzi_writer_close(bzna_writer *writer) { (void)writer; }
@@ -19568,15 +20329,12 @@ static bzna_status bzi_settings_outputs(bzi_loader_settings *s, bzna_error *err)
                         (unsigned long long)given->count, given->ptr ? "at an address" : "at NULL",
                         BZI_LIMIT_OUTPUTS - 1);
     for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++) {
-        const uint8_t *at = (const uint8_t *)given->ptr + (size_t)i * given->ptr->struct_size;
         char where[BZI_SETTING_BYTES / 2];
         bzna_extra_output extra;
-        uint32_t size;
         snprintf(where, sizeof where, "loader_config.outputs[%u]", i);
-        memcpy(&size, at, sizeof size);
-        if (!bzi_struct_in(&extra, sizeof extra, at) || size != given->ptr->struct_size)
-            return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u, not that of the first one, or fields unknown "
-                            "to this version are set", where, size);
+        if (!bzi_struct_in_array(&extra, sizeof extra, given->ptr, i))
+            return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: not that of the first one, or fields unknown to "
+                            "this version are set", where);
         status = bzi_settings_extra(s, where, &extra, err);
     }
     return status;
@@ -21103,6 +21861,11 @@ BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_
     bzi_struct_init(config, struct_size);
 }
 
+BZNA_API void bzna_field_value_init(bzna_field_value *value, size_t struct_size)
+{
+    bzi_struct_init(value, struct_size);
+}
+
 BZNA_API void bzna_sample_desc_init(bzna_sample_desc *sample, size_t struct_size)
 {
     bzna_sample_desc all;
@@ -21115,7 +21878,7 @@ BZNA_API void bzna_sample_desc_init(bzna_sample_desc *sample, size_t struct_size
 static bzna_status bzi_api_writer(bzna_context *context, const char *path, const bzna_sink *sink,
                                   const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
 {
-    bzna_writer_config c;
+    bzna_writer_config c = { .struct_size = sizeof c };
     bzna_sink callbacks;
     bzna_status status;
     if (!context || !out || (!path && !sink))
@@ -21128,10 +21891,12 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
         return status;
     if (sink && !callbacks.write_at)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "sink.write_at: must be given");
-    if (config && (status = bzi_api_in(&c, sizeof c, config, offsetof(bzna_writer_config, reserved0), "writer_config",
-                                       err)) != BZNA_OK)
+    if (config && (status = bzi_api_in(&c, sizeof c, config, 0, "writer_config", err)) != BZNA_OK)
         return status;
-    return bzi_writer_make(context->host, path, sink ? &callbacks : NULL, out, err);
+    for (size_t i = 0; i < sizeof c.reserved / sizeof c.reserved[0]; i++)
+        if (c.reserved[i])
+            return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "writer_config: reserved words are set");
+    return bzi_writer_make(context->host, path, sink ? &callbacks : NULL, &c, out, err);
 }
 
 BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path, const bzna_writer_config *config,
@@ -21152,41 +21917,53 @@ BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sin
     BZI_API_END(bzi_api_writer(context, NULL, sink, config, out, &e));
 }
 
-static bzna_status bzi_api_writer_usable(const bzna_writer *writer, bzna_error *err)
+static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_sample_desc *sample, int64_t timeout_ns,
+                               bzna_error *err)
 {
+    bzna_sample_desc desc;
+    bzna_status status;
     if (!writer)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "the writer is NULL");
-    if (writer->poison)
-        return BZI_FAIL(err, writer->poison, "the writer failed before: %s", bzi_status_text(writer->poison));
-    if (writer->finished)
-        return BZI_FAIL(err, BZNA_E_STATE, "the archive is finished");
-    return BZNA_OK;
+    if (!sample)
+        return bzi_writer_add(writer, index, NULL, timeout_ns, err);
+    if ((status = bzi_api_in(&desc, sizeof desc, sample, offsetof(bzna_sample_desc, reserved0), "sample", err)) !=
+        BZNA_OK)
+        return status;
+    if (desc.reserved[0] || desc.reserved[1])
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "sample: reserved words are set");
+    if (!desc.image)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.image: must be given");
+    return bzi_writer_add(writer, index, &desc, timeout_ns, err);
 }
 
 BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc *sample, bzna_error *err)
 {
-    bzna_sample_desc desc;
-    bzna_status status;
     BZI_API_BEGIN;
-    if ((status = bzi_api_writer_usable(writer, &e)) != BZNA_OK)
-        BZI_API_END(status);
     if (!sample)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "sample is NULL");
-    if ((status = bzi_api_in(&desc, sizeof desc, sample, 0, "sample", &e)) != BZNA_OK)
-        BZI_API_END(status);
-    if (!desc.image)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "sample.image: must be given");
-    BZI_API_END(bzi_writer_add(writer, &desc, &e));
+    BZI_API_END(bzi_api_add(writer, BZI_INDEX_LAST, sample, 0, &e));
+}
+
+BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, const bzna_sample_desc *sample,
+                                        int64_t timeout_ns, bzna_error *err)
+{
+    BZI_API_BEGIN;
+    if (timeout_ns < 0)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_writer_add_at: timeout_ns is negative; no call waits forever");
+    if (index >= UINT32_MAX)
+        BZI_API_FAIL(BZNA_E_RANGE, "bzna_writer_add_at: index %llu is above %u", (unsigned long long)index,
+                     UINT32_MAX - 1);
+    BZI_API_END(bzi_api_add(writer, index, sample, timeout_ns, &e));
 }
 
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err)
 {
     bzna_status status;
     BZI_API_BEGIN;
-    if ((status = bzi_api_writer_usable(writer, &e)) == BZNA_OK) {
-        status = bzi_writer_finish(writer, &e);
-        bzi_log_deliver(writer->host);
-    }
+    if (!writer)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "the writer is NULL");
+    status = bzi_writer_finish(writer, &e);
+    bzi_log_deliver(writer->host);
     BZI_API_END(status);
 }
 

@@ -81,9 +81,8 @@
  * given by a call and taken by another: bzna_image, _picture, _loader_state. Reserved words are 0.
  *
  * 4. THREADS AND CALLBACKS
- * Contexts, datasets, loaders and batches may be used by any thread, concurrently, with two limits:
- * one thread at a time may wait in bzna_loader_next (a second one gets E_STATE), and a batch is
- * released once. A decoder or a writer is used by one thread at a time.
+ * All but decoders may be used by any thread, concurrently, with two limits: one thread at a time
+ * may wait in bzna_loader_next (a second one gets E_STATE), and a batch is released once.
  *
  *     callback                     is called on
  *     allocator.alloc, .release    any thread, concurrently
@@ -91,7 +90,7 @@
  *     source.read_at               the loader's readers, concurrently; else the caller's thread
  *     source.size                  the caller's thread, in bzna_dataset_open_source
  *     source.close                 the thread that releases the dataset last
- *     sink.write_at, .close        the caller's thread
+ *     sink.write_at, .close        a thread that adds, finishes or closes; never concurrently
  *     log                          the caller's thread, inside bzna_* calls, unless log_any_thread
  *     transform, picture           the loader's decoders, the context's sessions, concurrently
  *
@@ -381,7 +380,7 @@ typedef struct bzna_source {
 } bzna_source;
 
 /* Bytes to anywhere. write_at writes all size bytes at offset and returns BZNA_OK, or a negative
- * status; the writer appends, and once goes back to patch 8 bytes. close may be NULL. */
+ * status; the writer appends, and at the end goes back to patch 8 bytes. close may be NULL. */
 typedef struct bzna_sink {
     uint32_t    struct_size, reserved0;
     void       *user;
@@ -438,13 +437,11 @@ typedef struct bzna_context_config {
     void                 *cuda_context;
 } bzna_context_config;
 BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struct_size);
-
 /* Makes a context. config may be NULL: all defaults. Errors: E_ARGUMENT, E_THREAD, E_DEVICE (a
  * device was demanded that cannot be used), E_UNSUPPORTED (no GPU path in this build). */
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out,
     bzna_error *err);
 BZNA_API bzna_status bzna_context_close(bzna_context *context);
-
 /* A CUDA device, as a context uses it. driver: the CUDA version that it supports, 12040 = 12.4.
  * engines: NVDEC engines for 8-bit 4:2:0 H.265, else H.264. sessions: that loaders share to decode,
  * 0 before the first. video: BZNA_OK if NVDEC can be used, else why not, with message. */
@@ -468,15 +465,12 @@ typedef struct bzna_codec_info {
     uint32_t min_width, min_height, max_width, max_height, max_macroblocks, check;
     char     check_message[128];
 } bzna_codec_info;
-
 /* CUDA devices here. Starts CUDA. Errors: E_DEVICE (no driver), E_UNSUPPORTED (no GPU path). */
 BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err);
-
 /* The context's device, which is made ready if it was not. Errors: as for a context that demands a
  * device, with AUTO too: E_DEVICE says why the CPU works instead. */
 BZNA_API bzna_status bzna_context_get_device_info(bzna_context *context, bzna_device_info *info,
     size_t struct_size, bzna_error *err);
-
 /* What NVDEC can do there with pictures of a kind, after a check with built-in ones. Errors: as of
  * bzna_context_get_device_info, why video cannot be used, E_ARGUMENT. */
 BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t codec,
@@ -521,7 +515,6 @@ typedef struct bzna_image {
     uint32_t    palette, reserved1;
 } bzna_image;
 BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size);
-
 /* The access unit as an Annex B stream: the parameter sets of the config, then the coded picture,
  * each behind 00 00 00 01. AV1 is copied as it is, behind the config's OBUs, other kinds as they
  * are. dst has capacity bytes (NULL: 0); *needed (may be NULL) is set to the size of the whole.
@@ -592,8 +585,8 @@ enum { BZNA_FIELD_PICTURE = 1, BZNA_FIELD_INTEGER = 2, BZNA_FIELD_VECTOR = 3, BZ
        BZNA_FIELD_BYTES = 5 };
 
 /* One field of a data set's samples. An archive has "image" and "thumb", a plain video "image";
- * both have "target" and "name" where they have the tracks of them. A folder has "image", "name"
- * (the file's path below it), "target" where classes are folders or a list has it, else "label". */
+ * both have "target" and "name" where they have the tracks of them, and what was written beside. A
+ * folder has "image", "name" (its path), "target" where classes or a list have it, else "label". */
 typedef struct bzna_field_info {
     uint32_t struct_size, kind;
     char     name[BZNA_NAME_MAX];
@@ -631,39 +624,32 @@ typedef struct bzna_image_info {
 } bzna_image_info;
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size);
 BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
-
 /* Opens a path, and finds out by its content what it is: chapter 12 has the kinds, and the patterns
  * that stand for several files. The cost does not grow with the number of samples of an archive.
  * config may be NULL. Errors: E_NOT_FOUND, E_ARGUMENT (braces, a setting without effect on the
  * kind), E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED, E_UNSUPPORTED. */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
-
 /* Several paths laid end to end, by which messages call them (config->name must be NULL), opened by
  * several threads. Errors: those of the first that fails; E_NO_SAMPLES; E_LIMIT (over 65536). */
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths,
     uint32_t count, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
-
 /* A file that lies in memory. The bytes are borrowed: they must stay as they are until the data
  * set, and every loader and data set made of it, is closed. Errors: as of a path, without E_IO. */
 BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void *bytes, size_t size,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
-
 /* The same from a user's source. On success the data set owns it and closes it exactly once; on
  * failure it is still the caller's, and close has not been called. */
 BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset);
-
 /* Several data sets laid end to end: index i of the whole is index i - (counts before) of its part.
  * Errors: E_ARGUMENT, E_LIMIT (more than 2^63 samples or 65536 files). */
 BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts,
     uint32_t part_count, bzna_dataset **out, bzna_error *err);
-
 /* The samples first .. first + count - 1 of a data set, as one. Errors: E_RANGE, E_NO_SAMPLES. */
 BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count,
     bzna_dataset **out, bzna_error *err);
-
 /* How many samples there are; 0 for NULL. */
 BZNA_API uint64_t bzna_dataset_count(const bzna_dataset *dataset);
 /* What the data set is as a whole. */
@@ -681,21 +667,17 @@ BZNA_API bzna_status bzna_dataset_get_sample(const bzna_dataset *dataset, uint64
 /* A sample's target: BZNA_TARGET_NONE where it has none. Errors: E_RANGE, E_IO, E_BOX. */
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index,
     int64_t *target, bzna_error *err);
-
-/* The name of a class, as text with a NUL at its end, of a folder whose folders are classes: target
- * is what bzna_dataset_target gives. Of data sets laid end to end, the first that has names answers
- * for all. buffer and *needed as in bzna_dataset_field. Any thread. Errors: E_NOT_FOUND (classes
- * have no names), E_RANGE (there is no such class), E_BUFFER. */
+/* The name of a class, as text with a NUL at its end: of folders that are classes, or as an archive
+ * has it. Of data sets laid end to end, the first that has names answers for all. buffer, *needed:
+ * as in bzna_dataset_field. Errors: E_NOT_FOUND (no names), E_RANGE (no such class), E_BUFFER. */
 BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t target, void *buffer,
     size_t capacity, size_t *needed, bzna_error *err);
-
 /* One field of a sample, by name: a picture as a stream of its own (bzna_image_annexb), an integer
  * as an int64_t, text with a NUL at its end. buffer has capacity bytes (NULL: 0); *needed (may be
  * NULL) gets the size, the NUL counted. A sample without a name among named ones has "". Errors:
  * E_NOT_FOUND (none of that name, or in this sample), E_BUFFER, E_RANGE, E_IO, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, size_t *needed, bzna_error *err);
-
 /* Reads one picture of a sample. field: "image", "thumb", or the name of a track ("bzna_input");
  * NULL: the thumbnail where there is one, else the picture. buffer, of at least the sample's size
  * (bzna_dataset_get_sample), receives the whole sample. *image, prepared by bzna_image_init, is
@@ -703,7 +685,6 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
  * samples share it, into the data set). Errors: E_RANGE, E_NOT_FOUND, E_BUFFER, E_IO, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, bzna_image *image, bzna_error *err);
-
 /* Where that picture lies, and what its container says of it. Errors: likewise. */
 BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, uint64_t index,
     const char *field, bzna_image_info *info, size_t struct_size, bzna_error *err);
@@ -725,11 +706,9 @@ typedef struct bzna_picture {
     uint32_t    orientation, step[3];
 } bzna_picture;
 BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size);
-
 /* Opens a software decoder. E_UNSUPPORTED: built with BENZINA_NO_AVCODEC. */
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err);
 BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder);
-
 /* Decodes one access unit; image must have its data and config. *picture, prepared by
  * bzna_picture_init, is filled in; its planes are the decoder's until its next call (raw pictures':
  * image's). After E_ARGUMENT, E_CODEC, E_DECODE, E_MISMATCH, E_LIMIT, E_BOX it can go on. */
@@ -1251,46 +1230,67 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
     void **tensor, bzna_error *err);
 
 /* ---- Writers ------------------------------------------------------------------------------ */
+/* classes: names of the targets 0 .. class_count - 1, for bzna_dataset_class; copied. queue_bytes:
+ * memory for samples that wait for those of smaller indices (bzna_writer_add_at); default 64 MiB */
 typedef struct bzna_writer_config {
-    uint32_t struct_size, reserved0;
+    uint32_t           struct_size, class_count;
+    const char *const *classes;
+    uint64_t           queue_bytes, reserved[4];
 } bzna_writer_config;
-
 enum { BZNA_SPLIT_NONE = 0, BZNA_SPLIT_TRAIN = 1, BZNA_SPLIT_VALIDATION = 2, BZNA_SPLIT_TEST = 3 };
-
-/* One sample to write. What it points to is read before bzna_writer_add returns. split:
- * BZNA_SPLIT_...: also listed in that split's tracks, which older readers ignore. image: the full
- * picture, which must be given. thumb: its thumbnail; NULL: the picture itself serves, if its frame
- * is at most 512x512. target: written here and in the index; BZNA_TARGET_NONE (set by init): none;
- * once a sample has none, later ones are not indexed. name: UTF-8, at most 65535 bytes, or NULL. */
+/* A further field of a sample: name (1 to 31 bytes; not "image", "thumb", "target" or "name"), kind
+ * (BZNA_FIELD_INTEGER, _VECTOR, _TEXT or _BYTES; the same in all samples), and the value's bytes,
+ * as bzna_dataset_field gives them, text without a NUL. An archive has at most 60 such names. */
+typedef struct bzna_field_value {
+    uint32_t    struct_size, kind;
+    const char *name;
+    const void *data;
+    uint64_t    size;
+} bzna_field_value;
+/* One sample to write. What it points to is read before the call returns. split: BZNA_SPLIT_...:
+ * also listed in that split's tracks, which older readers ignore. image: the full picture, which
+ * must be given. thumb: its thumbnail; NULL: the picture itself serves, if its frame is at most
+ * 512x512. target: written here and in the index; BZNA_TARGET_NONE (set by init): none; once a
+ * sample has none, later ones are not indexed. name: UTF-8, at most 65535 bytes, or NULL; as in
+ * folders, a path with slashes. fields: field_count of them, which lie beside the picture. */
 typedef struct bzna_sample_desc {
-    uint32_t          struct_size, split;
-    const bzna_image *image, *thumb;
-    int64_t           target;
-    const char       *name;
+    uint32_t                struct_size, split;
+    const bzna_image       *image, *thumb;
+    int64_t                 target;
+    const char             *name;
+    const bzna_field_value *fields;
+    uint32_t                field_count, reserved0;
+    uint64_t                reserved[2];
 } bzna_sample_desc;
-
 BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_size);
+BZNA_API void bzna_field_value_init(bzna_field_value *value, size_t struct_size);
 BZNA_API void bzna_sample_desc_init(bzna_sample_desc *sample, size_t struct_size);
-
 /* Makes the file. config may be NULL. Errors: E_ARGUMENT, E_NOT_FOUND, E_IO, E_UNSUPPORTED. */
 BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path,
     const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
-
 /* The same into a sink, which the writer then owns and closes once; on failure the caller does. */
 BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sink *sink,
     const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
-
-/* Writes one sample: the same inputs give the same bytes. A sample that is refused (E_ARGUMENT,
- * E_STRUCT_SIZE, E_BOX, E_LIMIT, E_CODEC, E_DECODE, E_MISMATCH) leaves the archive as it was; a
- * failed write (E_IO) ends the writer: every later call returns that status. E_MEMORY may be tried
- * again unless the sample was written already, which ends it, too. */
+/* Writes one sample, behind all that were given: the same inputs give the same bytes. One that is
+ * refused (E_ARGUMENT, E_STRUCT_SIZE, E_BOX, E_LIMIT, E_CODEC, E_DECODE, E_MISMATCH) leaves the
+ * archive as it was, as does E_MEMORY. A failed write (E_IO) ends the writer: every later call
+ * returns that status. BZNA_AGAIN: as below, where indices are missing. */
 BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc *sample,
     bzna_error *err);
-
+/* The same at an index, for several threads at once: samples come in any order, and lie in the file
+ * in that of their indices, whatever the timing. sample NULL: none comes at this index, and those
+ * behind it move up. A sample whose turn has not come is copied, up to config.queue_bytes in all,
+ * and written by a later call. Past that, the call waits for up to timeout_ns (0: not at all) and
+ * returns BZNA_AGAIN: it was not taken. So no call waits forever, and where each thread takes the
+ * smallest index that is left, none waits long. Errors: likewise; E_ARGUMENT: the index was given
+ * before, or timeout_ns is negative; E_RANGE: it is above 2^32 - 2. */
+BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index,
+    const bzna_sample_desc *sample, int64_t timeout_ns, bzna_error *err);
 /* Writes the index; nothing can be added afterwards. The outer bzna_thumb track is written if every
- * sample has a thumbnail and all share one configuration. E_NO_SAMPLES: nothing was added. */
+ * sample has a thumbnail and all share one configuration. E_NO_SAMPLES: nothing was added.
+ * E_NOT_FOUND: samples wait for indices that were never given, which the message names; they can
+ * still be given. */
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err);
-
 /* Without finish, the file is left unfinished, and readers say so. */
 BZNA_API bzna_status bzna_writer_close(bzna_writer *writer);
 

@@ -30,7 +30,6 @@ static int make_archive(bzna_context *context, const char *path, bzna_error *err
     bzna_writer *writer = NULL;
     bzna_image image = { .struct_size = sizeof image };
     bzna_sample_desc desc = { .struct_size = sizeof desc, .name = "00000000.JPEG", .image = &image };
-    bzi_coded thumb;
     bzna_status status = bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &dataset, err);
     if (status == BZNA_OK)
         status = bzna_dataset_read_image(dataset, 0, "bzna_input", buffer, sizeof buffer, &image, err);
@@ -38,11 +37,12 @@ static int make_archive(bzna_context *context, const char *path, bzna_error *err
         status = bzna_writer_open(context, path, NULL, &writer, err);
     if (status == BZNA_OK)
         status = bzna_writer_add(writer, &desc, err);
-    if (status == BZNA_OK)
-        status = bzi_coded_make(&thumb, &image, "thumb", err);
     for (uint32_t i = 1; status == BZNA_OK && i < SAMPLES; i++) {
-        bzi_sample_places at = { 28, 15000, 28, 15000, 0, 0, 14 };
-        status = bzi_writer_index(writer, &desc, &thumb, &at, SAMPLE_BYTES, err);
+        const bzi_record record = { .size = SAMPLE_BYTES, .thumb = 28, .thumb_size = 15000 };
+        if (!bzi_index_reserve(&writer->log, &writer->host->memory))
+            return bzi_fail_memory(err, "the index");
+        bzi_writer_note(writer, &record);
+        writer->thumbs++;
     }
     if (status == BZNA_OK)
         status = bzna_writer_finish(writer, err);

@@ -232,8 +232,10 @@ loader_stats:   u32 struct_size, limiting_stage; stage_stats stage[4]; u64 sampl
                 samples_tiled, tiles
 loader_state:   u32 struct_size, version; u64 seed, epoch, position, fingerprint, sample_count, end_epoch; u32 order,
                 check; u64 pixels, reserved[7]
-writer_config:  u32 struct_size, reserved0
-sample_desc:    u32 struct_size, split; ptr image, thumb; i64 target; str name
+writer_config:  u32 struct_size, class_count; ptr classes; u64 queue_bytes, reserved[4]
+field_value:    u32 struct_size, kind; str name; ptr data; u64 size
+sample_desc:    u32 struct_size, split; ptr image, thumb; i64 target; str name; ptr fields; u32 field_count, reserved0;
+                u64 reserved[2]
 """
 
 
@@ -330,10 +332,12 @@ batch_release: i32 ptr
 batch_move: i32 ptr ptr &error
 batch_to_dlpack: i32 ptr str u32 out &error
 writer_config_init: void &writer_config size
+field_value_init: void &field_value size
 sample_desc_init: void &sample_desc size
 writer_open: i32 ptr str &writer_config out &error
 writer_open_sink: i32 ptr &sink &writer_config out &error
 writer_add: i32 ptr &sample_desc &error
+writer_add_at: i32 ptr u64 &sample_desc i64 &error
 writer_finish: i32 ptr &error
 writer_close: i32 ptr
 """

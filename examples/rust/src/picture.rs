@@ -342,6 +342,10 @@ impl<'a> Writer<'a> {
             thumb: sample.thumb.map_or(ptr::null(), |thumb| &thumb.raw),
             target: sample.target.unwrap_or(raw::BZNA_TARGET_NONE),
             name: name.as_ref().map_or(ptr::null(), |name| name.as_ptr()),
+            fields: ptr::null(),
+            field_count: 0,
+            reserved0: 0,
+            reserved: [0; 2],
         };
         // SAFETY: a live writer, ours alone; what the description points to lives for the call.
         call(|err| unsafe { raw::bzna_writer_add(self.raw.as_ptr(), &desc, err) }).map(drop)

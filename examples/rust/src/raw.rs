@@ -834,7 +834,18 @@ structs! {
 
     struct bzna_writer_config {
         struct_size: u32,
-        reserved0: u32,
+        class_count: u32,
+        classes: *const *const c_char,
+        queue_bytes: u64,
+        reserved: [u64; 4],
+    }
+
+    struct bzna_field_value {
+        struct_size: u32,
+        kind: u32,
+        name: *const c_char,
+        data: *const c_void,
+        size: u64,
     }
 
     struct bzna_sample_desc {
@@ -844,6 +855,10 @@ structs! {
         thumb: *const bzna_image,
         target: i64,
         name: *const c_char,
+        fields: *const bzna_field_value,
+        field_count: u32,
+        reserved0: u32,
+        reserved: [u64; 2],
     }
 }
 
@@ -936,10 +951,12 @@ extern "C" {
     pub fn bzna_batch_to_dlpack(batch: *mut bzna_batch, name: *const c_char, version: u32, tensor: *mut *mut c_void, err: *mut bzna_error) -> bzna_status;
 
     pub fn bzna_writer_config_init(config: *mut bzna_writer_config, struct_size: usize);
+    pub fn bzna_field_value_init(value: *mut bzna_field_value, struct_size: usize);
     pub fn bzna_sample_desc_init(sample: *mut bzna_sample_desc, struct_size: usize);
     pub fn bzna_writer_open(context: *mut bzna_context, path: *const c_char, config: *const bzna_writer_config, out: *mut *mut bzna_writer, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_writer_open_sink(context: *mut bzna_context, sink: *const bzna_sink, config: *const bzna_writer_config, out: *mut *mut bzna_writer, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_writer_add(writer: *mut bzna_writer, sample: *const bzna_sample_desc, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_writer_add_at(writer: *mut bzna_writer, index: u64, sample: *const bzna_sample_desc, timeout_ns: i64, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_writer_finish(writer: *mut bzna_writer, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_writer_close(writer: *mut bzna_writer) -> bzna_status;
 }
