@@ -64,6 +64,22 @@ static void files_add(pack_files *f, char *path, int64_t target, char *reason)
 }
 
 
+void pack_files_free(pack_files *f)
+{
+    for (size_t i = 0; i < f->count; i++) {
+        free(f->list[i].path);
+        free(f->list[i].reason);
+    }
+    free(f->list);
+    for (size_t i = 0; i < f->archive_count; i++) {
+        archive_close(f->archives[i]);
+        free(f->archives[i]);
+    }
+    free(f->archives);
+    names_free(&f->classes);
+}
+
+
 /* ---- orders of names ---- */
 
 static int name_order(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
@@ -243,10 +259,26 @@ static void class_folders_collect(pack_files *f, const char *root)
     }
 }
 
+/* Folders without any files are no classes where all files lie outside of them. */
+static void classes_drop_empty(pack_files *f, const char *root)
+{
+    pack_files inner = { .list = NULL };
+    if (!f->count || !f->classes.count) return;
+    inner.classes = f->classes;
+    class_folders_collect(&inner, root);
+    if (!inner.count) {
+        names_free(&f->classes);
+        f->classes = (pack_names){ NULL, 0, 0 };
+    }
+    inner.classes = (pack_names){ NULL, 0, 0 };
+    pack_files_free(&inner);
+}
+
 static int folder_of_classes_collect(pack_files *f, const tool_options *o, const char *root)
 {
     f->root_size = strlen(root) + 1;
     if (root_collect(f, root)) return EXIT_INPUT;
+    classes_drop_empty(f, root);
     for (size_t i = 0; i < f->count && f->classes.count; i++)
         f->list[i].reason = tool_format("lies outside every class folder");
     if (o->classes) {
@@ -319,16 +351,18 @@ static int splits_collect(pack_files *f, const tool_options *o)
 
 /* ---- data sets ---- */
 
-/* Opens an operand as a data set, which f closes; NULL after filling in err. */
+/* Opens an operand as a data set, which f closes; NULL after filling in err, and for a picture, which is none. */
 static archive *archive_add(pack_files *f, const tool_options *o, const char *path, bzna_error *err)
 {
     const bzna_device cpu = { BZNA_DEVICE_CPU, 0 };
     bzna_dataset_config config;
+    bzna_dataset_info info = { .struct_size = sizeof info };
     archive *a = tool_checked(calloc(1, sizeof *a));
     bzna_dataset_config_init(&config, sizeof config);
     config.list = o->list;
     if (archive_open_context(cpu, 0, &a->context, err) < 0 ||
-        bzna_dataset_open(a->context, path, &config, &a->dataset, err) < 0) {
+        bzna_dataset_open(a->context, path, &config, &a->dataset, err) < 0 ||
+        bzna_dataset_get_info(a->dataset, &info, sizeof info, err) < 0 || !strcmp(info.container, "HEIF")) {
         archive_close(a);
         free(a);
         return NULL;
@@ -432,19 +466,4 @@ int pack_files_collect(pack_files *f, const pack_settings *s)
     if (o->targets && pack_targets_read(f, o->targets)) return EXIT_INPUT;
     if (s->shard_count > 1) files_keep_shard(f, s->shard, s->shard_count);
     return f->count ? EXIT_OK : tool_error("--shard %s: this share of the files is empty", o->shard);
-}
-
-void pack_files_free(pack_files *f)
-{
-    for (size_t i = 0; i < f->count; i++) {
-        free(f->list[i].path);
-        free(f->list[i].reason);
-    }
-    free(f->list);
-    for (size_t i = 0; i < f->archive_count; i++) {
-        archive_close(f->archives[i]);
-        free(f->archives[i]);
-    }
-    free(f->archives);
-    names_free(&f->classes);
 }

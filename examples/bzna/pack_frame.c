@@ -59,6 +59,11 @@ static char *frame_scale(const AVFrame *src, AVFrame *dst, int width, int height
     av_opt_set_int(scaler, "dsth", height, 0);
     av_opt_set_int(scaler, "dst_format", dst->format, 0);
     av_opt_set_int(scaler, "dst_range", 1, 0);
+    /* Chroma is taken for centered, as JPEG's is, unless the frame says otherwise. */
+    if (src->chroma_location == AVCHROMA_LOC_LEFT || src->chroma_location == AVCHROMA_LOC_TOPLEFT)
+        av_opt_set_int(scaler, "src_h_chr_pos", 0, 0);
+    if (src->chroma_location == AVCHROMA_LOC_TOP || src->chroma_location == AVCHROMA_LOC_TOPLEFT)
+        av_opt_set_int(scaler, "src_v_chr_pos", 0, 0);
     av_opt_set_int(scaler, "sws_flags", filter | SWS_ACCURATE_RND | SWS_FULL_CHR_H_INP | SWS_BITEXACT, 0);
     int result = sws_init_context(scaler, NULL, NULL);
     if (result >= 0) {
@@ -193,6 +198,20 @@ static AVFrame *frame_rotate(const AVFrame *src, int orientation)
 }
 
 /* In 4:4:4, so that no chroma sample has to be split. */
+char *pack_frame_crop(AVFrame **frame)
+{
+    int left = (int)(*frame)->crop_left, top = (int)(*frame)->crop_top;
+    if (!left && !top) return NULL;
+    char *reason = frame_to_444(frame, (*frame)->width, (*frame)->height);
+    for (int plane = 0; plane < 3 && !reason; plane++)
+        (*frame)->data[plane] += (ptrdiff_t)top * (*frame)->linesize[plane] + left;
+    (*frame)->width -= left;
+    (*frame)->height -= top;
+    (*frame)->crop_left = (*frame)->crop_top = 0;
+    return reason;
+}
+
+/* In 4:4:4, too. */
 char *pack_frame_orient(AVFrame **frame, int orientation)
 {
     if (orientation == 1) return NULL;

@@ -1,10 +1,10 @@
-/* pack_picture.c - reads pictures of any format that libavcodec decodes
+/* pack_picture.c - reads pictures of any format that the library or libavcodec decodes
  *
- * A file is read whole; libavformat recognizes its format by its content (by its name only where the content cannot
+ * A file is read whole. JPEG, HEIF and AVIF are the library's (pack_sample.c). Of others, libavformat recognizes the format by its content (by its name only where the content cannot
  * tell, as with TGA), and libavcodec decodes its first picture, strictly: a picture that is cut off or damaged is
  * unreadable, not half gray. Names are never given to libavformat: "100%d.jpg" is a file, not a sequence of files.
  *
- * The EXIF orientation of JPEG, PNG, WebP and TIFF files is applied, all eight values. It is read here, since what
+ * The EXIF orientation of PNG, WebP and TIFF files is applied, all eight values. It is read here, since what
  * libavcodec says of it depends on format and version. */
 #include "tool.h"
 
@@ -41,8 +41,8 @@ char *pack_av_reason(const char *what, int code)
 {
     char text[AV_ERROR_MAX_STRING_SIZE] = "";
     av_strerror(code, text, sizeof text);
-    if (av_message[0]) return tool_format("%s: %s (%s)", what, av_message, text);
-    return tool_format("%s: %s", what, text);
+    if (code == AVERROR_INVALIDDATA || code == AVERROR_EOF) snprintf(text, sizeof text, "damaged or cut off");
+    return av_message[0] ? tool_format("%s: %s (%s)", what, text, av_message) : tool_format("%s: %s", what, text);
 }
 
 
@@ -135,9 +135,8 @@ static int is_picture_format(const AVFormatContext *format)
 {
     const char *name = format->iformat->name;
     size_t length = strlen(name);
-    const AVDictionaryEntry *brand = av_dict_get(format->metadata, "major_brand", NULL, 0);
     return (length > 5 && !strcmp(name + length - 5, "_pipe")) || !strcmp(name, "image2pipe") || !strcmp(name, "gif") ||
-           !strcmp(name, "apng") || !strcmp(name, "ico") || (brand && !strcmp(brand->value, "avif"));
+           !strcmp(name, "apng") || !strcmp(name, "ico");
 }
 
 /* Formats that libavformat does not always recognize by their content. */
@@ -274,6 +273,15 @@ static char *tiff_refuse(const uint8_t *data, size_t size)
     return NULL;
 }
 
+/* An animation has no picture outside its frames, which libavcodec does not look for. */
+static char *webp_refuse(const uint8_t *data, size_t size)
+{
+    int is_animated = size > 20 && !memcmp(data, "RIFF", 4) && !memcmp(data + 8, "WEBPVP8X", 8) && data[20] & 2;
+    return is_animated ? tool_format("an animated WebP, which libavcodec cannot decode") : NULL;
+}
+
+static int is_jpeg(const uint8_t *data, size_t size) { return size > 2 && !memcmp(data, "\xff\xd8\xff", 3); }
+
 /* Of a JPEG file: in its APP1 segment. */
 static int jpeg_orientation(const uint8_t *data, size_t size)
 {
@@ -291,7 +299,7 @@ static int jpeg_orientation(const uint8_t *data, size_t size)
 /* 1 to 8: in JPEG's APP1, PNG's eXIf, WebP's EXIF, or TIFF itself; 1 if there is none. */
 static int file_orientation(const uint8_t *data, size_t size)
 {
-    if (size > 4 && data[0] == 0xFF && data[1] == 0xD8) return jpeg_orientation(data, size);
+    if (is_jpeg(data, size)) return jpeg_orientation(data, size);
     int png = size > 8 && !memcmp(data, "\x89PNG\r\n\x1a\n", 8);
     int webp = size > 12 && !memcmp(data, "RIFF", 4) && !memcmp(data + 8, "WEBP", 4);
     if (!png && !webp) return tiff_orientation(data, size);
@@ -305,21 +313,37 @@ static int file_orientation(const uint8_t *data, size_t size)
     return 1;
 }
 
+/* JPEG, HEIF and AVIF through the library, everything else with libavcodec; JPEG that the library knows nothing of, too. */
+static char *bytes_decode(const AVPacket *file, const char *path, AVFrame *frame, int *orientation)
+{
+    const uint8_t *data = file->data;
+    size_t size = (size_t)file->size;
+    if (pack_is_heif(data, size)) return pack_heif_read(file, frame, orientation);
+    if (is_jpeg(data, size)) {
+        bzna_status status;
+        char *reason = pack_jpeg_read(file, frame, orientation, &status);
+        if (status != BZNA_E_UNSUPPORTED && status != BZNA_E_CODEC) return reason;
+        free(reason);
+    }
+    *orientation = file_orientation(data, size);
+    char *reason = tiff_refuse(data, size);
+    if (!reason) reason = webp_refuse(data, size);
+    return reason ? reason : file_decode(file, path, frame);
+}
+
 char *pack_picture_read(const pack_settings *s, const pack_file *from, AVPacket *file, AVFrame **picture)
 {
     int orientation = 1;
+    bzna_status status;
     *picture = tool_checked(av_frame_alloc());
     av_message[0] = 0;
     char *reason = from->archive ? pack_sample_read(from, file, *picture, &orientation) : file_read(from->path, file);
-    if (!reason && s->is_copy && file->size > 2 && !memcmp(file->data, "\xff\xd8\xff", 3)) {
+    if (!reason && s->is_copy && is_jpeg(file->data, (size_t)file->size)) {
         av_frame_free(picture);
-        return pack_jpeg_check(file);
+        return pack_jpeg_read(file, NULL, &orientation, &status);
     }
-    if (!reason && file->size) {
-        reason = tiff_refuse(file->data, (size_t)file->size);
-        if (!reason) reason = file_decode(file, from->path, *picture);
-        orientation = file_orientation(file->data, (size_t)file->size);
-    }
+    if (!reason && file->size) reason = bytes_decode(file, from->path, *picture, &orientation);
+    if (!reason) reason = pack_frame_crop(picture);
     if (!reason && s->has_background) reason = pack_frame_blend(picture, s->background);
     if (!reason) reason = pack_frame_orient(picture, orientation);
     return reason;

@@ -374,8 +374,15 @@ char *pack_picture_read(const pack_settings *s, const pack_file *from, struct AV
 /* Reads a data set's sample: either its file's bytes into a packet, or its picture, decoded, into a frame. */
 char *pack_sample_read(const pack_file *from, struct AVPacket *file, struct AVFrame *frame, int *orientation);
 
-/* Whether loaders decode a JPEG file, all of it: NULL or the reason why they do not. */
-char *pack_jpeg_check(const struct AVPacket *file);
+/* Decodes a JPEG file as loaders do; frame NULL: only to see whether they would. *status says why not. */
+char *pack_jpeg_read(const struct AVPacket *file, struct AVFrame *frame, int *orientation, bzna_status *status);
+
+/* Whether a file may be a HEIF or AVIF; and its picture: the primary item, grids put together. */
+int pack_is_heif(const uint8_t *data, size_t size);
+char *pack_heif_read(const struct AVPacket *file, struct AVFrame *frame, int *orientation);
+
+/* Cuts off what lies before crop_left and crop_top, which are within the first chroma samples. */
+char *pack_frame_crop(struct AVFrame **frame);
 
 /* Replaces *frame by the upright picture: EXIF orientations 1 to 8. */
 char *pack_frame_orient(struct AVFrame **frame, int orientation);
