@@ -167,15 +167,15 @@
  * BZNA_DEVICE_AUTO is the CPU and BZNA_DEVICE_CUDA is refused; bzna_context_get_device_info says
  * why. In containers, libnvcuvid is there only with NVIDIA_DRIVER_CAPABILITIES=compute,video.
  *
- * Decode sessions belong to the context and serve all its loaders: each is a thread with a CUDA
- * stream, and decoders for up to eight frame sizes; with more, it decodes more slowly. It holds up
- * to 12 samples: with fewer slots in flight (batch_size * batches_in_flight), some sessions wait.
- * What NVDEC cannot decode here (codec, depth, chroma format, size), or the driver refuses, the
- * loader's threads decode; bzna_loader_stats counts. Pixels are equal; one may overlook damage.
- * The kernel is checked when a device is opened, NVDEC before it decodes pictures of a kind (codec,
- * chroma format, depth): by built-in pictures, or the first one against libavcodec. What fails is
- * gone around, or decoded in software, and logged. BENZINA_NVDEC_CHECK=0 in the environment skips
- * this; all checks AV1, too, of which NVDEC does not say when it is decoded.
+ * Decode sessions, each a thread with a CUDA stream and decoders for up to eight frame sizes (more
+ * are slower), are the context's and serve all its loaders. For their first decoders, the first
+ * loader reads its data set's first sample. Each holds up to 12 samples: with fewer in flight
+ * (batch_size * batches_in_flight), some wait. What NVDEC cannot decode here (codec, depth, chroma
+ * format, size), or the driver refuses, the loader's threads decode; bzna_loader_stats counts.
+ * Pixels are equal; one may overlook damage. The kernel is checked when a device is opened, NVDEC
+ * before it decodes pictures of a kind (codec, chroma format, depth): by built-in pictures, or the
+ * first one against libavcodec. What fails is gone around, or decoded in software, and logged.
+ * BENZINA_NVDEC_CHECK=0 in the environment skips this; all checks AV1, too, which has no status.
  *
  * With output.device on the CPU, bzna_loader_next returns when the batch has arrived in (pinned)
  * host memory, and no stream is involved. Else batches lie in device memory. The consumer's stream
