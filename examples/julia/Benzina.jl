@@ -35,6 +35,9 @@
 # `wait`, no sockets of Julia's own. Vector{UInt8} and any seekable IO are sources already. All this needs a library whose threads leave
 # SIGSEGV unblocked, since Julia's safepoints are faults; paths do not, since no Julia runs on the library's threads then.
 #
+# The callbacks of a loader, config.pipeline.transform and picture, have no form of Julia's own yet: a @cfunction (or C's) for them goes into
+# a bzna_loader_config, with bzna_loader_open. They are called on the decoders' threads, several at once, and what is said above holds.
+#
 # Samples are counted from 1, as everything in Julia is. Resuming: `save(loader)` gives 128 bytes, `restore!(loader, bytes)` goes on there.
 #
 # GPU. Where there is one, it decodes and warps (`device = :cpu` or `decoder = :software` say otherwise), and batches come to host memory, where

@@ -27,7 +27,8 @@ names a folder's classes. DataLoader(..., tensors=["label:5"], bytes=["txt", "js
 idx, cifar and csv make data sets of MNIST's, CIFAR's and tables' files.
 
 Single samples. dataset.fields names what samples hold; dataset[i].fields["name"], or dataset.field(i, "name"), is what
-one of them has. dataset[i].image() is the whole picture, upright, H x W x 3 uint8 in RGB. Writer writes archives.
+one of them has. dataset[i].image() is the whole picture, upright, H x W x 3 uint8 in RGB. Writer writes archives, of picture
+files, arrays, PIL pictures or coded ones.
 
 Processes. A Dataset opened from a path, and a Context, can be pickled and copied: each copy opens the file again, by
 its absolute path. A Dataset over a source, a DataLoader, a Batch and a Writer cannot, and say so.
@@ -42,7 +43,7 @@ streams must order them itself, as DLPack asks.
 Low level. lib has every function of benzina.h, declared, structs every struct, and every object here a handle for them, which is valid
 while the object lives: keep the object in a variable.
 
-Threads. Callbacks (a source's read_at, a transform written in Python) run on the library's threads, several at once, each holding
+Threads. Callbacks (a source's read_at, a transform or picture callback written in Python) run on the library's threads, several at once, each holding
 the interpreter's lock while it runs: right, and slow. The transforms of ops run without Python, the Constant warp excepted.
 An exception in a callback fails its sample, as damage in the file would, and is kept: DataLoader.last_exception.
 
