@@ -158,6 +158,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_OUTPUTS        16u             /* of a loader: a lane keeps the slots of a launch for each */
 #define BZI_LIMIT_VIEWS          64u             /* of a sample, in all outputs: a thread keeps a slot for each */
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
+#define BZI_LIMIT_GROUPS         64u             /* in braces, of a pattern: 16 of two members give as many files */
 #define BZI_LIMIT_OPEN_FILES     64u             /* of data sets, at once; a quarter of what the process may have */
 /* until a read fails because the process has no descriptor left: longer than others take to read a sample */
 #define BZI_DESCRIPTOR_WAIT_NS   1000000000u
@@ -4946,10 +4947,13 @@ static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
+/* Of the entries that no codec of the table has, nothing more is known. */
 static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
     bzna_status status = bzi_box_entry(movie, c, err);
+    if (status == BZNA_OK && !bzi_codec_of_entry(track->format))
+        status = c->overrun ? BZNA_OK : BZI_SKIP;
     if (status != BZNA_OK)
         return status;
     bzi_cursor_take(c, 16);
@@ -5231,19 +5235,12 @@ static const bzi_box_rule bzi_box_rules[] = {
     BZI_BOX(BZI_STBL,   'c', 'o', '6', '4', 0,          bzi_box_stco),
     BZI_BOX(BZI_STBL,   's', 't', 's', 's', 0,          bzi_box_stss),
     BZI_BOX(BZI_STSD,   'm', 'e', 't', 't', 0,          bzi_box_mett),
-    BZI_BOX(BZI_STSD,   'h', 'v', 'c', '1', BZI_VISUAL, bzi_box_visual),
-    BZI_BOX(BZI_STSD,   'h', 'e', 'v', '1', BZI_VISUAL, bzi_box_visual),
-    BZI_BOX(BZI_STSD,   'a', 'v', 'c', '1', BZI_VISUAL, bzi_box_visual),
-    BZI_BOX(BZI_STSD,   'a', 'v', 'c', '3', BZI_VISUAL, bzi_box_visual),
-    BZI_BOX(BZI_STSD,   'a', 'v', '0', '1', BZI_VISUAL, bzi_box_visual),
-    BZI_BOX(BZI_STSD,   'm', 'j', 'p', 'g', BZI_VISUAL, bzi_box_visual),
-    BZI_BOX(BZI_STSD,   'j', 'p', 'e', 'g', BZI_VISUAL, bzi_box_visual),
     BZI_BOX(BZI_VISUAL, 'h', 'v', 'c', 'C', 0,          bzi_box_config),
     BZI_BOX(BZI_VISUAL, 'a', 'v', 'c', 'C', 0,          bzi_box_config),
     BZI_BOX(BZI_VISUAL, 'a', 'v', '1', 'C', 0,          bzi_box_config),
     BZI_BOX(BZI_VISUAL, 'c', 'l', 'a', 'p', 0,          bzi_box_clap),
     BZI_BOX(BZI_VISUAL, 'c', 'o', 'l', 'r', 0,          bzi_box_colr),
-    { BZI_STSD, BZI_ANY, 0, bzi_box_entry },
+    { BZI_STSD, BZI_ANY, BZI_VISUAL, bzi_box_visual },      /* but mett */
 };
 
 static const bzi_box_rule *bzi_box_find(uint32_t parent, uint32_t type)
@@ -9343,28 +9340,6 @@ static int bzi_brace_range_of(const char *p, const char *end, bzi_brace_range *r
     return 1;
 }
 
-/* How many texts a pattern gives; at most BZI_LIMIT_PARTS + 1 are counted. */
-static uint64_t bzi_brace_count(const char *p, const char *end)
-{
-    const uint64_t most = BZI_LIMIT_PARTS + 1;
-    uint64_t count = 1;
-    while ((p = bzi_brace_next(p, end, '{', '{')) < end) {
-        const char *close = bzi_brace_next(++p, end, '}', '}');
-        bzi_brace_range range;
-        uint64_t items = 0;
-        if (bzi_brace_range_of(p, close, &range)) {
-            items = bzi_min(range.count, most);
-        } else {
-            for (const char *comma; (comma = bzi_brace_next(p, close, ',', ',')) < close; p = comma + 1)
-                items = bzi_min(items + bzi_brace_count(p, comma), most);
-            items = bzi_min(items + bzi_brace_count(p, close), most);
-        }
-        count = bzi_min(count * items, most);
-        p = close + 1;
-    }
-    return count;
-}
-
 /* A member of a range. Returns where it ends. */
 static char *bzi_brace_write_range(const bzi_brace_range *range, uint64_t number, char *out)
 {
@@ -9375,40 +9350,40 @@ static char *bzi_brace_write_range(const bzi_brace_range *range, uint64_t number
     return out + 1;
 }
 
-/* Writes text number i of those. It is not longer than the pattern. Returns where it ends. */
-static char *bzi_brace_write(const char *p, const char *end, uint64_t i, char *out)
+/* The texts that a pattern gives: those of each member of its first group in turn, with all that the rest gives. Before
+ * from, there are no more groups, of which `groups` were replaced. No text is longer than the pattern. */
+static bzna_status bzi_brace_expand(bzi_names *texts, const char *pattern, size_t from, uint32_t groups,
+                                    bzna_error *err)
 {
-    uint64_t below = bzi_brace_count(p, end);
-    while (p < end) {
-        const char *open = bzi_brace_next(p, end, '{', '{'), *close, *comma;
-        bzi_brace_range range;
-        uint64_t item, count;
-        memcpy(out, p, (size_t)(open - p));
-        out += open - p;
-        if (open == end)
+    const char *const end = pattern + strlen(pattern), *open = pattern + from, *close = end, *member;
+    char text[BZI_LIMIT_PATH_BYTES];
+    bzi_brace_range range;
+    int is_range = 0;
+    bzna_status status = BZNA_OK;
+    for (; (open = bzi_brace_next(open, end, '{', '{')) < end; open++) {     /* of no range or list, the braces stay */
+        close = bzi_brace_next(open + 1, end, '}', '}');
+        is_range = bzi_brace_range_of(open + 1, close, &range);
+        if (is_range || bzi_brace_next(open + 1, close, ',', ',') < close)
             break;
-        p = open + 1;
-        close = bzi_brace_next(p, end, '}', '}');
-        below /= bzi_brace_count(open, close + 1);
-        item = i / below;
-        i %= below;
-        comma = bzi_brace_next(p, close, ',', ',');
-        if (bzi_brace_range_of(p, close, &range)) {
-            out = bzi_brace_write_range(&range, item, out);
-        } else if (comma == close) {                        /* neither: the braces stay */
-            *out++ = '{';
-            out = bzi_brace_write(p, close, item, out);
-            *out++ = '}';
-        } else {
-            for (; item >= (count = bzi_brace_count(p, comma)); comma = bzi_brace_next(p, close, ',', ',')) {
-                item -= count;
-                p = comma + 1;
-            }
-            out = bzi_brace_write(p, comma, item, out);
-        }
-        p = close + 1;
     }
-    return out;
+    if (open == end && texts->count < BZI_LIMIT_PARTS)
+        return bzi_names_add(texts, pattern, err);
+    if (open == end)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "the pattern stands for more than %u files", BZI_LIMIT_PARTS);
+    if (groups == BZI_LIMIT_GROUPS)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "the pattern has more than %u groups in braces", BZI_LIMIT_GROUPS);
+    memcpy(text, pattern, (size_t)(open - pattern));
+    member = open + 1;
+    for (uint64_t i = 0; status == BZNA_OK && (is_range ? i < range.count : member <= close); i++) {
+        const char *member_end = is_range ? member : bzi_brace_next(member, close, ',', ',');
+        char *out = text + (open - pattern);
+        memcpy(out, member, (size_t)(member_end - member));
+        out = is_range ? bzi_brace_write_range(&range, i, out) : out + (member_end - member);
+        memcpy(out, close + 1, (size_t)(end - close));      /* with its NUL */
+        status = bzi_brace_expand(texts, text, (size_t)(open - pattern), groups + 1, err);
+        member = is_range ? member : member_end + 1;
+    }
+    return status;
 }
 
 /* --- Paths --- */
@@ -9459,23 +9434,17 @@ static bzna_status bzi_paths_add_expanded(bzi_names *paths, const char *text, bz
 /* One path, or one between "::". */
 static bzna_status bzi_paths_add_pattern(bzi_names *paths, const char *pattern, bzna_error *err)
 {
-    const size_t size = strlen(pattern);
-    char text[BZI_LIMIT_PATH_BYTES];
+    bzi_names texts = { .memory = paths->memory };
     bzna_status status;
-    uint64_t count;
     if (bzi_os_kind(pattern) != BZI_OS_NONE || !pattern[strcspn(pattern, "{}*?[")])
         return bzi_paths_add(paths, pattern, err);
-    if (size >= sizeof text)
+    if (strlen(pattern) >= BZI_LIMIT_PATH_BYTES)
         return BZI_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
-    if ((status = bzi_brace_check(pattern, err)) != BZNA_OK)
-        return status;
-    count = bzi_brace_count(pattern, pattern + size);
-    if (count > BZI_LIMIT_PARTS)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "the pattern stands for more than %u files", BZI_LIMIT_PARTS);
-    for (uint64_t i = 0; i < count && status == BZNA_OK; i++) {
-        *bzi_brace_write(pattern, pattern + size, i, text) = 0;
-        status = bzi_paths_add_expanded(paths, text, err);
-    }
+    if ((status = bzi_brace_check(pattern, err)) == BZNA_OK)
+        status = bzi_brace_expand(&texts, pattern, 0, 0, err);
+    for (uint64_t i = 0; i < texts.count && status == BZNA_OK; i++)
+        status = bzi_paths_add_expanded(paths, bzi_names_get(&texts, i), err);
+    bzi_names_free(&texts);
     return status;
 }
 
@@ -21132,6 +21101,7 @@ static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status s
 #define BZI_API_BEGIN bzna_error e; bzi_error_init(&e)
 #define BZI_API_FAIL(...) return bzi_api_error(err, &e, BZI_FAIL(&e, __VA_ARGS__))
 #define BZI_API_END(status) return bzi_api_error(err, &e, (status))
+#define BZI_API_NEED(argument) if (!(argument)) BZI_API_FAIL(BZNA_E_ARGUMENT, "%s: " #argument " is NULL", __func__)
 
 /* An answer into the caller's struct, as far as that has room. */
 static bzna_status bzi_api_out(void *out, size_t given, void *all, size_t known, bzna_error *err)
@@ -21188,8 +21158,7 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
     bzi_device *device;
     bzna_status status;
     BZI_API_BEGIN;
-    if (!out)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_open: out is NULL");
+    BZI_API_NEED(out);
     *out = NULL;
     memset(&c, 0, sizeof c);
     if (config && (status = bzi_api_in(&c, sizeof c, config, 0, "context_config", &e)) != BZNA_OK)
@@ -21222,8 +21191,7 @@ BZNA_API bzna_status bzna_context_close(bzna_context *context)
 BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err)
 {
     BZI_API_BEGIN;
-    if (!count)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_device_count: count is NULL");
+    BZI_API_NEED(count);
     BZI_API_END(bzi_device_count(count, &e));
 }
 
@@ -21235,8 +21203,8 @@ BZNA_API bzna_status bzna_context_get_device_info(bzna_context *context, bzna_de
     bzna_error why;
     bzna_status status;
     BZI_API_BEGIN;
-    if (!context || !info)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_get_device_info: %s is NULL", context ? "info" : "context");
+    BZI_API_NEED(context);
+    BZI_API_NEED(info);
     status = bzi_context_gpu(context, &device, &e);
     bzi_log_deliver(context->host);
     if (status != BZNA_OK)
@@ -21258,8 +21226,8 @@ BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t
     bzna_codec_info all;
     bzna_status status;
     BZI_API_BEGIN;
-    if (!context || !info)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_get_codec_info: %s is NULL", context ? "info" : "context");
+    BZI_API_NEED(context);
+    BZI_API_NEED(info);
     if (!bzi_codec_find(codec) || chroma_format > 3 || (depth != 8 && depth != 10 && depth != 12))
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_get_codec_info: codec %u, chroma format %u, %u bits", codec,
                      chroma_format, depth);
@@ -21378,38 +21346,38 @@ static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzn
     return status == BZNA_OK ? bzi_api_check_dataset_config(c, err) : status;
 }
 
-BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, const bzna_dataset_config *config,
-                                       bzna_dataset **out, bzna_error *err)
+/* What paths stand for. */
+static bzna_status bzi_api_open_paths(bzna_context *context, const char *const *paths, uint32_t count,
+                                      const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset_config c;
     bzna_records records;
-    bzna_status status;
+    bzna_status status = bzi_api_dataset_config(config, &c, &records, err);
+    if (status == BZNA_OK)
+        status = bzi_dataset_open_list(context->host, paths, count, &c, out, err);
+    bzi_log_deliver(context->host);
+    return status;
+}
+
+BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, const bzna_dataset_config *config,
+                                       bzna_dataset **out, bzna_error *err)
+{
     BZI_API_BEGIN;
-    if (out)
-        *out = NULL;
-    if (!context || !path || !out)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open: %s is NULL", !context ? "context" : !path ? "path" : "out");
-    if ((status = bzi_api_dataset_config(config, &c, &records, &e)) == BZNA_OK) {
-        status = bzi_dataset_open_list(context->host, &path, 1, &c, out, &e);
-        bzi_log_deliver(context->host);
-    }
-    BZI_API_END(status);
+    BZI_API_NEED(out);
+    *out = NULL;
+    BZI_API_NEED(context);
+    BZI_API_NEED(path);
+    BZI_API_END(bzi_api_open_paths(context, &path, 1, config, out, &e));
 }
 
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths, uint32_t count,
                                             const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    bzna_dataset_config c;
-    bzna_records records;
-    bzna_status status;
     BZI_API_BEGIN;
-    if (out)
-        *out = NULL;
-    if (!context || !paths || !out)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open_list: %s is NULL",
-                     !context ? "context" :
-                     !paths   ? "paths" :
-                                "out");
+    BZI_API_NEED(out);
+    *out = NULL;
+    BZI_API_NEED(context);
+    BZI_API_NEED(paths);
     if (count == 0)
         BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_open_list: there are no paths");
     if (count > BZI_LIMIT_PARTS)
@@ -21417,83 +21385,71 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
     for (uint32_t i = 0; i < count; i++)
         if (!paths[i])
             BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open_list: paths[%u] is NULL", i);
-    if ((status = bzi_api_dataset_config(config, &c, &records, &e)) == BZNA_OK && c.name)
-        status = BZI_FAIL(&e, BZNA_E_ARGUMENT, "dataset_config.name: of a list, every file is called by its path");
-    if (status == BZNA_OK) {
-        status = bzi_dataset_open_list(context->host, paths, count, &c, out, &e);
-        bzi_log_deliver(context->host);
-    }
-    BZI_API_END(status);
+    BZI_API_END(bzi_api_open_paths(context, paths, count, config, out, &e));
+}
+
+/* What memory holds, or, if callbacks are given, a user's source. */
+static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source, const bzna_source *callbacks,
+                                       const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
+{
+    bzna_dataset_config c;
+    bzna_records records;
+    const char *name;
+    bzna_status status = bzi_api_dataset_config(config, &c, &records, err);
+    if (status != BZNA_OK)
+        return status;
+    name = c.name ? c.name : callbacks ? "source" : "memory";
+    if (callbacks)
+        status = bzi_source_open_user(source, callbacks, err);
+    if (status == BZNA_OK)
+        status = bzi_dataset_open(context->host, source, name, &c, out, err);
+    if (status != BZNA_OK)
+        bzi_error_prefix(err, name);
+    bzi_log_deliver(context->host);
+    return status;
 }
 
 BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void *bytes, size_t size,
                                               const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    bzna_dataset_config c;
-    bzna_records records;
-    bzi_source source;
-    bzna_status status;
+    bzi_source source = { .size = 0 };
     BZI_API_BEGIN;
-    if (out)
-        *out = NULL;
-    if (!context || !bytes || !out)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open_memory: %s is NULL",
-                     !context ? "context" :
-                     !bytes   ? "bytes" :
-                                "out");
-    if ((status = bzi_api_dataset_config(config, &c, &records, &e)) != BZNA_OK)
-        BZI_API_END(status);
-    memset(&source, 0, sizeof source);
+    BZI_API_NEED(out);
+    *out = NULL;
+    BZI_API_NEED(context);
+    BZI_API_NEED(bytes);
     bzi_source_open_memory(&source, bytes, size);
-    if ((status = bzi_dataset_open(context->host, &source, c.name ? c.name : "memory", &c, out, &e)) != BZNA_OK)
-        bzi_error_prefix(&e, c.name ? c.name : "memory");
-    bzi_log_deliver(context->host);
-    BZI_API_END(status);
+    BZI_API_END(bzi_api_open_source(context, &source, NULL, config, out, &e));
 }
 
 BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source,
                                               const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
-    bzna_dataset_config c;
-    bzna_records records;
+    bzi_source opened = { .size = 0 };
     bzna_source callbacks;
-    bzi_source opened;
     bzna_status status;
     BZI_API_BEGIN;
-    if (out)
-        *out = NULL;
-    if (!context || !source || !out)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open_source: %s is NULL",
-                     !context ? "context" :
-                     !source  ? "source" :
-                                "out");
+    BZI_API_NEED(out);
+    *out = NULL;
+    BZI_API_NEED(context);
+    BZI_API_NEED(source);
     if ((status = bzi_api_in(&callbacks, sizeof callbacks, source, offsetof(bzna_source, reserved0), "source", &e)) !=
         BZNA_OK)
         BZI_API_END(status);
     if (!callbacks.read_at || !callbacks.size)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "source.%s: must be given", callbacks.read_at ? "size" : "read_at");
-    if ((status = bzi_api_dataset_config(config, &c, &records, &e)) != BZNA_OK)
-        BZI_API_END(status);
-    memset(&opened, 0, sizeof opened);
-    if ((status = bzi_source_open_user(&opened, &callbacks, &e)) == BZNA_OK)
-        status = bzi_dataset_open(context->host, &opened, c.name ? c.name : "source", &c, out, &e);
-    if (status != BZNA_OK)
-        bzi_error_prefix(&e, c.name ? c.name : "source");
-    bzi_log_deliver(context->host);
-    BZI_API_END(status);
+    BZI_API_END(bzi_api_open_source(context, &opened, &callbacks, config, out, &e));
 }
 
 BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts, uint32_t part_count,
                                          bzna_dataset **out, bzna_error *err)
 {
     BZI_API_BEGIN;
-    if (out)
-        *out = NULL;
-    if (!context || !parts || !part_count || !out)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_concat: %s",
-                     !context ? "context is NULL" :
-                     !out     ? "out is NULL" :
-                                "there are no parts");
+    BZI_API_NEED(out);
+    *out = NULL;
+    BZI_API_NEED(context);
+    if (!parts || !part_count)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_concat: there are no parts");
     for (uint32_t i = 0; i < part_count; i++)
         if (!parts[i])
             BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_concat: parts[%u] is NULL", i);
@@ -21504,10 +21460,9 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
                                         bzna_error *err)
 {
     BZI_API_BEGIN;
-    if (out)
-        *out = NULL;
-    if (!dataset || !out)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_range: %s is NULL", dataset ? "out" : "dataset");
+    BZI_API_NEED(out);
+    *out = NULL;
+    BZI_API_NEED(dataset);
     if (count == 0)
         BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_range: count is 0");
     if (first > dataset->count || count > dataset->count - first)
@@ -21533,8 +21488,8 @@ BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dat
 {
     bzna_dataset_info all;
     BZI_API_BEGIN;
-    if (!dataset || !info)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_get_info: %s is NULL", dataset ? "info" : "dataset");
+    BZI_API_NEED(dataset);
+    BZI_API_NEED(info);
     bzi_dataset_describe(dataset, &all);
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
@@ -21545,8 +21500,8 @@ BZNA_API bzna_status bzna_dataset_get_field_info(const bzna_dataset *dataset, ui
     bzna_field_info all;
     const bzi_field *found;
     BZI_API_BEGIN;
-    if (!dataset || !info)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_get_field_info: %s is NULL", dataset ? "info" : "dataset");
+    BZI_API_NEED(dataset);
+    BZI_API_NEED(info);
     memset(&all, 0, sizeof all);
     if (!(found = bzi_dataset_field(dataset, field)))
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no field %u", dataset->parts[0].container->name, field);
@@ -21561,8 +21516,8 @@ BZNA_API bzna_status bzna_dataset_get_track_info(const bzna_dataset *dataset, ui
     bzna_track_info all;
     const bzi_container *c;
     BZI_API_BEGIN;
-    if (!dataset || !info)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_get_track_info: %s is NULL", dataset ? "info" : "dataset");
+    BZI_API_NEED(dataset);
+    BZI_API_NEED(info);
     memset(&all, 0, sizeof all);
     c = dataset->parts[0].container;
     if (!c->ops->track || c->ops->track(c, track, &all) != BZNA_OK)
@@ -21575,8 +21530,8 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
     const bzi_container *c;
     bzna_status status;
     BZI_API_BEGIN;
-    if (!dataset || !target)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_target: %s is NULL", dataset ? "target" : "dataset");
+    BZI_API_NEED(dataset);
+    BZI_API_NEED(target);
     *target = BZNA_TARGET_NONE;
     if (!(c = bzi_dataset_find(dataset, &index, &e)))
         BZI_API_END(e.status);
@@ -21596,8 +21551,8 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
     BZI_API_BEGIN;
     if (needed)
         *needed = 0;
-    if (!dataset || !field)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_field: %s is NULL", dataset ? "field" : "dataset");
+    BZI_API_NEED(dataset);
+    BZI_API_NEED(field);
     if (!(c = bzi_dataset_find(dataset, &index, &e)))
         BZI_API_END(e.status);
     if ((status = bzi_container_field(c, index, field, &value, &e)) != BZNA_OK)
@@ -21615,8 +21570,7 @@ BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t tar
     BZI_API_BEGIN;
     if (needed)
         *needed = 0;
-    if (!dataset)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_class: dataset is NULL");
+    BZI_API_NEED(dataset);
     status = bzi_dataset_class(dataset, (uint64_t)target, &value, &e);
     if (needed)
         *needed = (size_t)value.size;
@@ -21631,8 +21585,8 @@ BZNA_API bzna_status bzna_dataset_get_sample(const bzna_dataset *dataset, uint64
     bzna_sample all;
     bzna_status status;
     BZI_API_BEGIN;
-    if (!dataset || !sample)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_get_sample: %s is NULL", dataset ? "sample" : "dataset");
+    BZI_API_NEED(dataset);
+    BZI_API_NEED(sample);
     if (!(c = bzi_dataset_find(dataset, &local, &e)))
         BZI_API_END(e.status);
     if ((status = bzi_container_sample(c, local, &all, &e)) != BZNA_OK)
@@ -21650,11 +21604,9 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
     bzi_image all;
     bzna_status status;
     BZI_API_BEGIN;
-    if (!dataset || !buffer || !image)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_read_image: %s is NULL",
-                     !dataset ? "dataset" :
-                     !buffer  ? "buffer" :
-                                "image");
+    BZI_API_NEED(dataset);
+    BZI_API_NEED(buffer);
+    BZI_API_NEED(image);
     if (image->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "image.struct_size: not set");
     if (!(c = bzi_dataset_find(dataset, &index, &e)))
@@ -21674,8 +21626,8 @@ BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, ui
     bzna_image_info all;
     bzna_status status;
     BZI_API_BEGIN;
-    if (!dataset || !info)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_get_image_info: %s is NULL", dataset ? "info" : "dataset");
+    BZI_API_NEED(dataset);
+    BZI_API_NEED(info);
     if (!(c = bzi_dataset_find(dataset, &index, &e)))
         BZI_API_END(e.status);
     if ((status = bzi_container_describe_image(c, index, &pick, &image, &e)) != BZNA_OK)
@@ -21693,10 +21645,9 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
     bzna_decoder *decoder;
     bzna_status status;
     BZI_API_BEGIN;
-    if (out)
-        *out = NULL;
-    if (!context || !out)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_decoder_open: %s is NULL", context ? "out" : "context");
+    BZI_API_NEED(out);
+    *out = NULL;
+    BZI_API_NEED(context);
     decoder = bzi_alloc_zero(&context->host->memory, 1, sizeof *decoder);
     if (!decoder)
         BZI_API_END(bzi_fail_memory(&e, "a decoder"));
@@ -21734,8 +21685,8 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     bzna_picture all;
     bzna_status status;
     BZI_API_BEGIN;
-    if (!decoder || !picture)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_decoder_decode: %s is NULL", decoder ? "picture" : "decoder");
+    BZI_API_NEED(decoder);
+    BZI_API_NEED(picture);
     if (picture->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "picture.struct_size: not set");
     if ((status = bzi_api_image(image, &whole, &e)) != BZNA_OK)
@@ -21813,8 +21764,9 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     const char *fault;
     bzna_status status;
     BZI_API_BEGIN;
-    if (!random || !jitter || !transform)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_jitter_draw: random, jitter or transform is NULL");
+    BZI_API_NEED(random);
+    BZI_API_NEED(jitter);
+    BZI_API_NEED(transform);
     if ((fault = bzi_jitter_fault(jitter)) != NULL)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "jitter.%s: out of its range, or not a number", fault);
     if ((status = bzi_api_in(&all, sizeof all, transform, 0, "transform", &e)) != BZNA_OK)
@@ -21830,8 +21782,8 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
     bzna_affine a;
     bzna_status status;
     BZI_API_BEGIN;
-    if (!affine || !homography)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_affine_matrix: %s is NULL", affine ? "homography" : "affine");
+    BZI_API_NEED(affine);
+    BZI_API_NEED(homography);
     if ((status = bzi_api_in(&a, sizeof a, affine, 0, "affine", &e)) != BZNA_OK)
         BZI_API_END(status);
     numbers[0] = a.crop_x;
@@ -21856,11 +21808,9 @@ BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, 
     bzi_similarity p;
     bzna_status status;
     BZI_API_BEGIN;
-    if (!random || !warp || !homography)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_warp_draw: %s is NULL",
-                     !random ? "random" :
-                     !warp   ? "warp" :
-                               "homography");
+    BZI_API_NEED(random);
+    BZI_API_NEED(warp);
+    BZI_API_NEED(homography);
     if (!in_width || !in_height || !out_width || !out_height)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_warp_draw: from %ux%u to %ux%u", in_width, in_height, out_width,
                      out_height);
@@ -21903,8 +21853,10 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     bzi_kernel_slot slot;
     bzna_status status;
     BZI_API_BEGIN;
-    if (!picture || !transform || !output || !dst)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_picture_render: an argument is NULL");
+    BZI_API_NEED(picture);
+    BZI_API_NEED(transform);
+    BZI_API_NEED(output);
+    BZI_API_NEED(dst);
     if ((status = bzi_api_in(&p, sizeof p, picture, 0, "picture", &e)) != BZNA_OK ||
         (status = bzi_api_in(&t, sizeof t, transform, 0, "transform", &e)) != BZNA_OK ||
         (status = bzi_api_in(&o, sizeof o, output, 0, "output", &e)) != BZNA_OK)
@@ -21949,14 +21901,11 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
     bzi_loader_settings settings;
     bzna_status status;
     BZI_API_BEGIN;
-    if (out)
-        *out = NULL;
-    if (!context || !dataset || !config || !out)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_open: %s is NULL",
-                     !context ? "context" :
-                     !dataset ? "dataset" :
-                     !config  ? "config" :
-                                "out");
+    BZI_API_NEED(out);
+    *out = NULL;
+    BZI_API_NEED(context);
+    BZI_API_NEED(dataset);
+    BZI_API_NEED(config);
     memset(&settings, 0, sizeof settings);
     if ((status = bzi_api_in(&settings.config, sizeof settings.config, config,
                              offsetof(bzna_loader_config, reserved0), "loader_config", &e)) != BZNA_OK)
@@ -21967,12 +21916,11 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
     BZI_API_END(status);
 }
 
-static bzna_status bzi_api_loader(const char *call, const bzna_loader *loader, bzna_error *err)
-{
-    if (!loader)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: loader is NULL", call);
-    return bzi_loader_forked(loader) ? BZI_FAIL(err, BZNA_E_STATE, "%s: not after fork", call) : BZNA_OK;
-}
+/* Where a call may be made: not in a child after fork(); of those that wait, not inside a callback either. */
+#define BZI_API_PLACE(loader, waits)                                                                    \
+    if (((waits) && bzi_os_in_callback) || bzi_loader_forked(loader))                                   \
+    BZI_API_FAIL(BZNA_E_STATE, "%s: not %s", __func__,                                                  \
+                 bzi_loader_forked(loader) ? "after fork" : "inside a callback")
 
 BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
 {
@@ -21994,12 +21942,10 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
     bzna_context *context;
     bzna_status status;
     BZI_API_BEGIN;
-    if (batch)
-        *batch = NULL;
-    if (!loader || !batch)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_next: %s is NULL", loader ? "batch" : "loader");
-    if (bzi_os_in_callback || bzi_loader_forked(loader))
-        BZI_API_FAIL(BZNA_E_STATE, "bzna_loader_next: not %s", bzi_os_in_callback ? "inside a callback" : "after fork");
+    BZI_API_NEED(batch);
+    *batch = NULL;
+    BZI_API_NEED(loader);
+    BZI_API_PLACE(loader, 1);
     context = loader->context;
     bzi_context_retain(context); /* another thread may close the loader as soon as its lock is free */
     status = bzi_loader_next(loader, timeout_ns, batch, &e);
@@ -22010,33 +21956,28 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
 
 BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
 {
-    bzna_status status;
     BZI_API_BEGIN;
-    if ((status = bzi_api_loader("bzna_loader_stop", loader, &e)) == BZNA_OK)
-        bzi_loader_stop(loader);
-    BZI_API_END(status);
+    BZI_API_NEED(loader);
+    BZI_API_PLACE(loader, 0);
+    bzi_loader_stop(loader);
+    return BZNA_OK;
 }
 
 BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err)
 {
     BZI_API_BEGIN;
-    if (!loader)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_reset: loader is NULL");
-    if (bzi_os_in_callback || bzi_loader_forked(loader))
-        BZI_API_FAIL(BZNA_E_STATE, "bzna_loader_reset: not %s",
-                     bzi_os_in_callback ? "inside a callback" : "after fork");
+    BZI_API_NEED(loader);
+    BZI_API_PLACE(loader, 1);
     BZI_API_END(bzi_loader_reset(loader, epoch, &e));
 }
 
 BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *state, size_t struct_size,
                                       bzna_error *err)
 {
-    bzna_status status;
     BZI_API_BEGIN;
-    if ((status = bzi_api_loader("bzna_loader_save", loader, &e)) != BZNA_OK)
-        BZI_API_END(status);
-    if (!state)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_save: state is NULL");
+    BZI_API_NEED(loader);
+    BZI_API_PLACE(loader, 0);
+    BZI_API_NEED(state);
     if (struct_size < sizeof *state)
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "bzna_loader_save: a state has %u bytes, not %llu", (unsigned)sizeof *state,
                      (unsigned long long)struct_size);
@@ -22048,11 +21989,9 @@ BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_
 {
     bzna_status status;
     BZI_API_BEGIN;
-    if (!loader || !state)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_restore: %s is NULL", loader ? "state" : "loader");
-    if (bzi_os_in_callback || bzi_loader_forked(loader))
-        BZI_API_FAIL(BZNA_E_STATE, "bzna_loader_restore: not %s",
-                     bzi_os_in_callback ? "inside a callback" : "after fork");
+    BZI_API_NEED(loader);
+    BZI_API_NEED(state);
+    BZI_API_PLACE(loader, 1);
     status = bzi_loader_restore(loader, state, &e);
     bzi_log_deliver(loader->host);
     BZI_API_END(status);
@@ -22096,8 +22035,8 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
 {
     bzna_loader_info all;
     BZI_API_BEGIN;
-    if (!loader || !info)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_get_info: %s is NULL", loader ? "info" : "loader");
+    BZI_API_NEED(loader);
+    BZI_API_NEED(info);
     bzi_api_loader_info(loader, &all);
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
@@ -22106,12 +22045,10 @@ BZNA_API bzna_status bzna_loader_get_stats(bzna_loader *loader, bzna_loader_stat
                                            bzna_error *err)
 {
     bzna_loader_stats all;
-    bzna_status status;
     BZI_API_BEGIN;
-    if ((status = bzi_api_loader("bzna_loader_get_stats", loader, &e)) != BZNA_OK)
-        BZI_API_END(status);
-    if (!stats)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_get_stats: stats is NULL");
+    BZI_API_NEED(loader);
+    BZI_API_PLACE(loader, 0);
+    BZI_API_NEED(stats);
     bzi_loader_stats(loader, &all);
     BZI_API_END(bzi_api_out(stats, struct_size, &all, sizeof all, &e));
 }
@@ -22121,8 +22058,8 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 {
     bzna_tensor all;
     BZI_API_BEGIN;
-    if (!loader || !tensor)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_tensor: %s is NULL", loader ? "tensor" : "loader");
+    BZI_API_NEED(loader);
+    BZI_API_NEED(tensor);
     if (number >= bzi_loader_tensors(loader))
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_loader_tensor: %u is not below %u", number, bzi_loader_tensors(loader));
     bzi_loader_describe_tensor(loader, number, loader->config.output.batch_size, &all);
@@ -22136,8 +22073,8 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
 {
     bzna_batch_info all;
     BZI_API_BEGIN;
-    if (!batch || !info)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_batch_get_info: %s is NULL", batch ? "info" : "batch");
+    BZI_API_NEED(batch);
+    BZI_API_NEED(info);
     memset(&all, 0, sizeof all);
     bzi_batch_tensor(batch, 0, &all.image);
     all.stream = batch->loader->on_device ? batch->stream : NULL;
@@ -22175,11 +22112,9 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
     uint32_t number;
     bzna_status status;
     BZI_API_BEGIN;
-    if (!batch || !name || !tensor)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_batch_tensor: %s is NULL",
-                     !batch ? "batch" :
-                     !name  ? "name" :
-                              "tensor");
+    BZI_API_NEED(batch);
+    BZI_API_NEED(name);
+    BZI_API_NEED(tensor);
     if ((status = bzi_api_find_tensor(batch, name, &number, &e)) != BZNA_OK)
         BZI_API_END(status);
     bzi_batch_tensor(batch, number, &all);
@@ -22192,12 +22127,10 @@ BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name,
     const bzi_slot_bytes *bytes;
     uint32_t column;
     BZI_API_BEGIN;
-    if (!batch || !name || !data || !size)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_batch_bytes: %s is NULL",
-                     !batch ? "batch" :
-                     !name  ? "name" :
-                     !data  ? "data" :
-                              "size");
+    BZI_API_NEED(batch);
+    BZI_API_NEED(name);
+    BZI_API_NEED(data);
+    BZI_API_NEED(size);
     if (slot >= batch->slots)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_bytes: slot %u is not below %u", slot, batch->slots);
     column = bzi_loader_find_bytes(batch->loader, name);
@@ -22226,11 +22159,9 @@ BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, v
     const bzna_loader_output *output;
     uint32_t each;
     BZI_API_BEGIN;
-    if (!batch || !data || !count)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_batch_slice: %s is NULL",
-                     !batch ? "batch" :
-                     !data  ? "data" :
-                              "count");
+    BZI_API_NEED(batch);
+    BZI_API_NEED(data);
+    BZI_API_NEED(count);
     output = &batch->loader->config.output;
     if (slice >= output->slices)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_slice: %u is not below the %u slices", slice, output->slices);
@@ -22246,17 +22177,13 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
     uint32_t number;
     bzna_status status;
     BZI_API_BEGIN;
-    if (tensor)
-        *tensor = NULL;
-    if (!batch || !name || !tensor)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_batch_to_dlpack: %s is NULL",
-                     !batch ? "batch" :
-                     !name  ? "name" :
-                              "tensor");
+    BZI_API_NEED(tensor);
+    *tensor = NULL;
+    BZI_API_NEED(batch);
+    BZI_API_NEED(name);
     if (version > BZNA_DLPACK_1)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_to_dlpack: version %u is not known", version);
-    if (bzi_loader_forked(batch->loader))
-        BZI_API_FAIL(BZNA_E_STATE, "bzna_batch_to_dlpack: not after fork");
+    BZI_API_PLACE(batch->loader, 0);
     if ((status = bzi_api_find_tensor(batch, name, &number, &e)) == BZNA_OK)
         status = bzi_batch_export(batch, number, version, tensor, &e);
     BZI_API_END(status);
@@ -22265,10 +22192,8 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
 BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error *err)
 {
     BZI_API_BEGIN;
-    if (!batch)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_batch_move: batch is NULL");
-    if (bzi_loader_forked(batch->loader))
-        BZI_API_FAIL(BZNA_E_STATE, "bzna_batch_move: not after fork");
+    BZI_API_NEED(batch);
+    BZI_API_PLACE(batch->loader, 0);
     if (!batch->loader->on_device)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_move: the batch is on the host");
     if (!stream)

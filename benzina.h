@@ -630,7 +630,7 @@ BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
  * kind), E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED, E_UNSUPPORTED. */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
-/* Several paths laid end to end, by which messages call them (config->name must be NULL), opened by
+/* Several paths laid end to end, by which messages call them (config->name: only of one), opened by
  * several threads. Errors: those of the first that fails; E_NO_SAMPLES; E_LIMIT (over 65536). */
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths,
     uint32_t count, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);

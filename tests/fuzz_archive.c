@@ -208,25 +208,24 @@ static void explore_tar_index(explorer *e, const uint8_t *text, uint64_t text_si
 static void explore_pattern(explorer *e, const uint8_t *data, uint64_t size)
 {
     enum { MOST = 200 };
-    char *pattern = malloc((size_t)size + 1), *text = malloc((size_t)size + 1);
-    bzi_names paths = { .memory = &e->context->host->memory };
-    uint64_t count;
+    char *pattern = malloc((size_t)size + 1);
+    bzi_names paths = { .memory = &e->context->host->memory }, texts = paths;
     bzna_error err;
-    if (!pattern || !text)
+    if (!pattern)
         abort();
     memcpy(pattern, data, (size_t)size);
     pattern[size] = 0;
     size = strlen(pattern);
-    if (bzi_brace_check(pattern, &err) == BZNA_OK) {
-        count = bzi_brace_count(pattern, pattern + size);
-        for (uint64_t i = 0; i < count && i < MOST && count <= BZI_LIMIT_PARTS; i++)
-            if (bzi_brace_write(pattern, pattern + size, i % 2 ? count - 1 - i / 2 : i / 2, text) > text + size)
+    if (size < BZI_LIMIT_PATH_BYTES && bzi_brace_check(pattern, &err) == BZNA_OK &&
+        bzi_brace_expand(&texts, pattern, 0, 0, &err) == BZNA_OK) {
+        for (uint64_t i = 0; i < texts.count; i++)
+            if (strlen(bzi_names_get(&texts, i)) > size)
                 abort();
-        if (count <= MOST && !strpbrk(pattern, "*?["))
+        if (texts.count <= MOST && !strpbrk(pattern, "*?["))
             bzi_paths_expand(&paths, pattern, &err);
         bzi_names_free(&paths);
     }
-    free(text);
+    bzi_names_free(&texts);
     free(pattern);
 }
 

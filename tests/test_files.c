@@ -607,22 +607,21 @@ static char *ask_oracle(const char *how, const char *const *patterns, size_t cou
 /* The same of ours, without backslashes as the oracle has it. */
 static void braces_of(const char *pattern, char *out)
 {
+    bzi_names texts = { .memory = &context->host->memory };
     bzna_error err;
-    uint64_t count;
-    if (bzi_brace_check(pattern, &err) != BZNA_OK) {
+    if (bzi_brace_check(pattern, &err) != BZNA_OK || bzi_brace_expand(&texts, pattern, 0, 0, &err) != BZNA_OK) {
         strcpy(out, "=!\n\n");
+        bzi_names_free(&texts);
         return;
     }
-    count = bzi_brace_count(pattern, pattern + strlen(pattern));
-    for (uint64_t i = 0; i < count && i < 2000; i++) {
-        char text[4096];
-        *bzi_brace_write(pattern, pattern + strlen(pattern), i, text) = 0;
+    for (uint64_t i = 0; i < texts.count && i < 2000; i++) {
         *out++ = '=';
-        for (char *p = text; *p; *out++ = *p++)
+        for (const char *p = bzi_names_get(&texts, i); *p; *out++ = *p++)
             p += *p == '\\' && p[1];
         *out++ = '\n';
     }
     strcpy(out, "\n");
+    bzi_names_free(&texts);
 }
 
 static const char *const brace_patterns[] = {
