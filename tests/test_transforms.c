@@ -987,7 +987,8 @@ static bzna_jitter jitter_of(double brightness, double contrast, double saturati
 }
 
 /* Pixels of R, G, B, in planes of width * height, as they are, but for their colors. */
-static void recolor(const bzna_transform *t, uint32_t width, uint32_t height, const int *rgb, uint32_t channels, float *out)
+static void recolor(const bzna_transform *t, uint32_t width, uint32_t height, const int *rgb, uint32_t channels,
+                    float *out)
 {
     uint8_t planes[3][64];
     bzna_output output = { .struct_size = sizeof output, .width = width, .height = height, .channels = channels };
@@ -1161,7 +1162,7 @@ TEST(mxnets_hls_are_integers_by_its_law_drawn_one_after_the_other)
         double sum = 0, worst = 0;
         for (int x = -255; x <= 255; x++) {                 /* truncated: x of 0 is of -1..1 */
             sum += count[k][255 + x];
-            worst = fmax(worst, fabs(sum / DRAWS - mxnet_law(((x >= 0 ? x + 1 : x) / most[k] + 1) / 2)));
+            worst = fmax(worst, fabs(sum / DRAWS - mxnet_law(((double)(x >= 0 ? x + 1 : x) / most[k] + 1) / 2)));
         }
         CHECK(worst <= 2.2 / sqrt(DRAWS));
     }
@@ -1189,7 +1190,8 @@ TEST(a_jitter_goes_behind_the_color_that_is_there_and_is_checked)
         { &j.contrast[0], -1, "contrast" }, { &j.contrast[1], INFINITY, "contrast" },
         { &j.saturation[0], -1, "saturation" }, { &j.grayscale, 1.5f, "grayscale" },
         { &j.hue[0], -0.51f, "hue" }, { &j.hue[1], 0.51f, "hue" }, { &j.hue[0], 0.1f, "hue" },
-        { &j.mxnet_hls[0], 181, "mxnet_hls" }, { &j.mxnet_hls[1], -1, "mxnet_hls" }, { &j.mxnet_hls[2], NAN, "mxnet_hls" },
+        { &j.mxnet_hls[0], 181, "mxnet_hls" }, { &j.mxnet_hls[1], -1, "mxnet_hls" },
+        { &j.mxnet_hls[2], NAN, "mxnet_hls" },
         { &j.mxnet_contrast, 1, "mxnet_contrast" }, { &j.mxnet_illumination, -1, "mxnet_illumination" },
     };
     for (size_t i = 0; i < COUNT(bad); i++) {
