@@ -11860,11 +11860,23 @@ static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, 
     return BZNA_OK;
 }
 
+/* What should hold: lo <= hi, both of least..most, and no NaN. */
+typedef struct bzi_range { const char *name; double lo, hi, least, most; } bzi_range;
+
+/* The first that does not; NULL: all do. */
+static const char *bzi_ranges_fault(const bzi_range *ranges, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!(ranges[i].lo >= ranges[i].least && ranges[i].hi >= ranges[i].lo && ranges[i].most >= ranges[i].hi))
+            return ranges[i].name;
+    return NULL;
+}
+
 /* The first field that is out of its range; NULL: none is. */
 static const char *bzi_similarity_fault(const bzi_similarity *p)
 {
     const int has_ratio = p->ratio[0] != 0 || p->ratio[1] != 0;
-    const struct { const char *name; double lo, hi, least, most; } ranges[] = {  /* lo <= hi, both of least..most */
+    const bzi_range ranges[] = {
         { "scale", p->scale[0], p->scale[1], DBL_MIN, 1e6 },
         { "ratio", p->ratio[0], p->ratio[1], has_ratio ? DBL_MIN : 0, 1e6 },
         { "degrees", p->degrees[0], p->degrees[1], -1e6, 1e6 },
@@ -11885,10 +11897,7 @@ static const char *bzi_similarity_fault(const bzi_similarity *p)
         { "has_crop_start", p->has_crop_start, p->has_crop_start, 0, 1 },
         { "law", p->law, p->law, 0, BZNA_LAW_TORCHVISION },
     };
-    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
-        if (!(ranges[i].lo >= ranges[i].least && ranges[i].hi >= ranges[i].lo && ranges[i].most >= ranges[i].hi))
-            return ranges[i].name;
-    return NULL;
+    return bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
 }
 
 /* What a kind of warp is where nothing else is set. */
@@ -11977,27 +11986,24 @@ static int bzi_color_is_identity(const float color[12])
     return 1;
 }
 
-/* The first field that is out of its range; NULL: none is. */
 static const char *bzi_jitter_fault(const bzna_jitter *j)
 {
-    const struct { const char *name; float lo, hi, most; } ranges[] = {      /* lo <= hi, both of 0..most */
-        { "brightness", j->brightness[0], j->brightness[1], 1e6f },
-        { "contrast", j->contrast[0], j->contrast[1], 1e6f },
-        { "saturation", j->saturation[0], j->saturation[1], 1e6f },
-        { "hue", j->hue[0] + 0.5f, j->hue[1] + 0.5f, 1 },
-        { "grayscale", j->grayscale, j->grayscale, 1 },
-        { "mxnet_hls", j->mxnet_hls[0], j->mxnet_hls[0], 180 },
-        { "mxnet_hls", j->mxnet_hls[1], j->mxnet_hls[1], 255 },
-        { "mxnet_hls", j->mxnet_hls[2], j->mxnet_hls[2], 255 },
-        { "mxnet_contrast", j->mxnet_contrast, j->mxnet_contrast, 0.999f },
-        { "mxnet_illumination", j->mxnet_illumination, j->mxnet_illumination, 1e6f },
-        { "mxnet_clamp_hue", (float)j->mxnet_clamp_hue, 1, 1 },
-        { "reserved0", (float)j->reserved0, 0, 0 },
+    const float *hls = j->mxnet_hls;
+    const bzi_range ranges[] = {
+        { "brightness", j->brightness[0], j->brightness[1], 0, 1e6 },
+        { "contrast", j->contrast[0], j->contrast[1], 0, 1e6 },
+        { "saturation", j->saturation[0], j->saturation[1], 0, 1e6 },
+        { "hue", j->hue[0], j->hue[1], -0.5, 0.5 },
+        { "grayscale", j->grayscale, j->grayscale, 0, 1 },
+        { "mxnet_hls", hls[0], hls[0], 0, 180 },
+        { "mxnet_hls", hls[1], hls[1], 0, 255 },
+        { "mxnet_hls", hls[2], hls[2], 0, 255 },
+        { "mxnet_contrast", j->mxnet_contrast, j->mxnet_contrast, 0, 0.999 },
+        { "mxnet_illumination", j->mxnet_illumination, j->mxnet_illumination, 0, 1e6 },
+        { "mxnet_clamp_hue", j->mxnet_clamp_hue, 1, 0, 1 },
+        { "reserved", 0, (double)(j->reserved0 | j->reserved[0] | j->reserved[1]), 0, 0 },
     };
-    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
-        if (!(ranges[i].lo >= 0 && ranges[i].hi >= ranges[i].lo && ranges[i].most >= ranges[i].hi))
-            return ranges[i].name;
-    return j->reserved[0] || j->reserved[1] ? "reserved" : NULL;
+    return bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
 }
 
 /* MXNet's H, L, S are integers, and nearer to 0 than uniform ones. Pre: checked. */
@@ -12103,16 +12109,16 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     for (int i = 0; i < 12; i++)
         if (!isfinite(t->color[i]))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.color[%d]: not a finite number", i);
-    const struct { const char *name; float size, most; } jitter[] = {
-        { "hls", fabsf(t->hls[0]), 180 },  { "hls", fabsf(t->hls[1]), 255 },      { "hls", fabsf(t->hls[2]), 255 },
-        { "brightness", t->brightness, 1e6f },    { "contrast", t->contrast, 1e6f },
-        { "saturation", t->saturation, 1e6f },    { "hue", fabsf(t->hue), 0.5f },
-        { "clamp_hue", (float)t->clamp_hue, 1 },  { "grayscale", (float)t->grayscale, 1 },
-        { "reserved0", (float)t->reserved0, 0 },
+    if (fault)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.%s: out of its range, or not a number", fault);
+    const bzi_range ranges[] = {
+        { "hls", t->hls[0], t->hls[0], -180, 180 }, { "hls", t->hls[1], t->hls[1], -255, 255 },
+        { "hls", t->hls[2], t->hls[2], -255, 255 }, { "brightness", 0, t->brightness, 0, 1e6 },
+        { "contrast", 0, t->contrast, 0, 1e6 },     { "saturation", 0, t->saturation, 0, 1e6 },
+        { "hue", t->hue, t->hue, -0.5, 0.5 },       { "clamp_hue", 0, t->clamp_hue, 0, 1 },
+        { "grayscale", 0, t->grayscale, 0, 1 },     { "reserved0", 0, t->reserved0, 0, 0 },
     };
-    for (size_t i = 0; i < sizeof jitter / sizeof jitter[0]; i++)
-        if (!(jitter[i].size >= 0 && jitter[i].size <= jitter[i].most))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.%s: out of range, or not a number", jitter[i].name);
+    const char *fault = bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
     return bzi_transform_check_settings(t, &names, err);
 }
 

@@ -52,6 +52,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_READ8(p)  __nvvm_ldg_uc(p)
 #  define BZI_KERNEL_READ16(p) __nvvm_ldg_us((const uint16_t *)(p))
 #  define BZI_KERNEL_READF(p)  __nvvm_ldg_f(p)
+#  define BZI_KERNEL_READ64(p) __nvvm_ldg_ll(p)
 #  define BZI_KERNEL_ROLLED    _Pragma("unroll 1")
 #  define BZI_KERNEL_MIN(a, b) __builtin_fminf(a, b)
 #  define BZI_KERNEL_MAX(a, b) __builtin_fmaxf(a, b)
@@ -67,6 +68,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_READ8(p)  __ldg(p)
 #  define BZI_KERNEL_READ16(p) __ldg((const uint16_t *)(p))
 #  define BZI_KERNEL_READF(p)  __ldg(p)
+#  define BZI_KERNEL_READ64(p) __ldg(p)
 #  define BZI_KERNEL_ROLLED    _Pragma("unroll 1")
 #  define BZI_KERNEL_MIN(a, b) fminf(a, b)
 #  define BZI_KERNEL_MAX(a, b) fmaxf(a, b)
@@ -83,6 +85,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_READ8(p)  (*(p))
 #  define BZI_KERNEL_READ16(p) bzi_kernel_read16(p)
 #  define BZI_KERNEL_READF(p)  (*(p))
+#  define BZI_KERNEL_READ64(p) (*(p))
 #  define BZI_KERNEL_ROLLED
 #  define BZI_KERNEL_MIN(a, b) ((a) < (b) ? (a) : (b))   /* instructions differ on NaN and -0; the uses below do not */
 #  define BZI_KERNEL_MAX(a, b) ((a) > (b) ? (a) : (b))
@@ -562,7 +565,7 @@ BZI_KERNEL_FN float bzi_kernel_luma(const float weight[3], const float c[3])
 }
 
 /* Moves H, L and S of R, G, B in 0..255, as bzi_kernel_slot.hls: OpenCV's HLS, not rounded. H alone leaves the largest
- * and the smallest as they are, which is HSV's too. gcc makes vectors of choices only between what is computed already. */
+ * and the smallest as they are, which is HSV's too. gcc makes vectors of choices only between what is computed. */
 BZI_KERNEL_FN void bzi_kernel_shift(float h, float l, float s, float round, float c[3])
 {
     const float rg = c[0] - c[1], gb = c[1] - c[2], br = c[2] - c[0];
@@ -586,24 +589,19 @@ BZI_KERNEL_FN void bzi_kernel_shift(float h, float l, float s, float round, floa
     }
 }
 
-/* R'G'B' in 0..255, in two parts: a shift and brightness; contrast and a blend with the luma. Each is clamped, as
- * torchvision does with floats. */
-BZI_KERNEL_FN void bzi_kernel_jitter_first(const bzi_kernel_slot *slot, uint32_t flags, int again, float c[3])
+/* A step of jitter on R'G'B' in 0..255: 0 is hls and brightness, 1 contrast and saturation, 2 hue, 3 gray. Each is
+ * clamped, as torchvision does with floats. */
+BZI_KERNEL_FN void bzi_kernel_jitter_step(const bzi_kernel_slot *slot, uint32_t flags, int step, float c[3])
 {
-    if (flags & (again ? BZI_KERNEL_SHIFT * 2 : BZI_KERNEL_SHIFT))
-        bzi_kernel_shift(again ? slot->hue : slot->hls[0], again ? 0.0f : slot->hls[1], again ? 0.0f : slot->hls[2],
-                         again ? 6.0f : slot->round, c);
+    const float scale = step == 0 ? slot->brightness : step == 1 ? slot->contrast : 1.0f;
+    const float blend = step == 1 ? slot->saturation : slot->vivid, add = step == 1 ? slot->offset : 0.0f;
+    if (flags & (step == 0 ? BZI_KERNEL_SHIFT : step == 2 ? 2 * BZI_KERNEL_SHIFT : 0))
+        bzi_kernel_shift(step ? slot->hue : slot->hls[0], step ? 0.0f : slot->hls[1], step ? 0.0f : slot->hls[2],
+                         step ? 6.0f : slot->round, c);
     for (int i = 0; i < 3; i++)
-        c[i] = bzi_kernel_clamp(c[i] * (again ? 1.0f : slot->brightness), 255.0f);
-}
-
-BZI_KERNEL_FN void bzi_kernel_jitter_then(const bzi_kernel_slot *slot, int again, float c[3])
-{
-    const float blend = again ? slot->vivid : slot->saturation;
-    for (int i = 0; i < 3; i++)
-        c[i] = bzi_kernel_clamp(c[i] * (again ? 1.0f : slot->contrast) + (again ? 0.0f : slot->offset), 255.0f);
+        c[i] = bzi_kernel_clamp(c[i] * scale + add, 255.0f);
     const float gray = (1.0f - blend) * bzi_kernel_luma(slot->luma, c);
-    for (int i = 0; i < 3; i++)
+    for (int i = 0; i < 3 && (step & 1); i++)
         c[i] = bzi_kernel_clamp(c[i] * blend + gray, 255.0f);
 }
 
@@ -611,12 +609,8 @@ BZI_KERNEL_FN void bzi_kernel_jitter_then(const bzi_kernel_slot *slot, int again
 BZI_KERNEL_FN void bzi_kernel_jitter(const bzi_kernel_slot *slot, uint32_t flags, float c[3])
 {
     BZI_KERNEL_ROLLED
-    for (int again = 0; again < 2; again++) {
-        bzi_kernel_jitter_first(slot, flags, again, c);
-        if (flags & BZI_KERNEL_SUM)
-            return;
-        bzi_kernel_jitter_then(slot, again, c);
-    }
+    for (int step = 0; step < (flags & BZI_KERNEL_SUM ? 1 : 4); step++)
+        bzi_kernel_jitter_step(slot, flags, step, c);
     const float red = flags & BZI_KERNEL_SWAP ? c[2] : c[0];
     c[2] = flags & BZI_KERNEL_SWAP ? c[0] : c[2];
     c[0] = red;
@@ -821,8 +815,9 @@ BZI_KERNEL_FN bzi_kernel_slot bzi_kernel_with_mean(const bzi_kernel_slot *slot)
 {
     bzi_kernel_slot local = *slot;
     if (slot->flags & BZI_KERNEL_MEAN_LUMA) {
-        const int64_t BZI_KERNEL_GLOBAL *sums = (const int64_t BZI_KERNEL_GLOBAL *)(uintptr_t)slot->sums;
-        local.offset = (1.0f - slot->contrast) * ((float)sums[0] / (float)sums[1] * 0.00390625f);
+        const long long *sums = (const long long *)(uintptr_t)slot->sums;
+        const float sum = (float)BZI_KERNEL_READ64(sums), count = (float)BZI_KERNEL_READ64(sums + 1);
+        local.offset = (1.0f - slot->contrast) * (sum / count * 0.00390625f);
     }
     return local;
 }
@@ -1630,22 +1625,19 @@ BZI_KERNEL_FN void bzi_kernel_lerp_rows(bzi_kernel_lines *lines, const bzi_kerne
         row[i] = bzi_kernel_lerp(above[i], below[i], tap.weight);
 }
 
-/* A part of a row's jitter, in place in rgb; part and flags are constants, for compilers to vectorize. */
-BZI_KERNEL_FN void bzi_kernel_jitter_part(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, int part,
+/* A step of a row's jitter, in place in rgb; step and flags are constants, for compilers to vectorize. */
+BZI_KERNEL_FN void bzi_kernel_jitter_line(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, int step,
                                           uint32_t flags)
 {
     const bzi_kernel_slot local = *slot;
     float *restrict r = lines->rgb[0], *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
     for (int32_t i = 0; i < lines->end - lines->first; i++) {
         float c[3] = { r[i], g[i], b[i] };
-        if (part == 0)
+        if (step == 0)
             bzi_kernel_apply_matrix(local.rgb, c);
-        if (part == 0 && (flags & BZI_KERNEL_COLOR))
+        if (flags & BZI_KERNEL_COLOR)
             bzi_kernel_apply_matrix(local.color, c);
-        if (part == 0 || part == 2)
-            bzi_kernel_jitter_first(&local, flags, part == 2, c);
-        else
-            bzi_kernel_jitter_then(&local, part == 3, c);
+        bzi_kernel_jitter_step(&local, flags, step, c);
         r[i] = c[0];
         g[i] = c[1];
         b[i] = c[2];
@@ -1661,20 +1653,20 @@ BZI_KERNEL_FN void bzi_kernel_jitter_row(const bzi_kernel_slot *slot, bzi_kernel
     int32_t sum = 0;                           /* of at most 2^14 pixels, below 2^16 each */
     for (int p = 0; p < 3; p++)
         memcpy(lines->rgb[p], lines->row[p], (size_t)columns * sizeof(float));
-#define PART(flags) case flags: bzi_kernel_jitter_part(slot, lines, 0, flags); break;
-    switch (slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_SHIFT)) { PART(0) PART(1) PART(128) PART(129) }
-#undef PART
+#define LINE(flags) case flags: bzi_kernel_jitter_line(slot, lines, 0, flags); break;
+    switch (slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_SHIFT)) { LINE(0) LINE(1) LINE(128) LINE(129) }
+#undef LINE
     for (int32_t i = 0; i < columns && (slot->flags & BZI_KERNEL_SUM); i++)
         sum += (int32_t)(((w0 * r[i] + w1 * g[i]) + w2 * b[i]) * 256.0f + 0.5f);
     lines->sums[0] += (uint64_t)sum;
     lines->sums[1] += (uint64_t)columns;
     if (slot->flags & BZI_KERNEL_SUM)
         return;
-    bzi_kernel_jitter_part(slot, lines, 1, 0);
+    bzi_kernel_jitter_line(slot, lines, 1, 0);
     if (slot->flags & (2 * BZI_KERNEL_SHIFT))
-        bzi_kernel_jitter_part(slot, lines, 2, 2 * BZI_KERNEL_SHIFT);
+        bzi_kernel_jitter_line(slot, lines, 2, 2 * BZI_KERNEL_SHIFT);
     if (slot->vivid != 1.0f)
-        bzi_kernel_jitter_part(slot, lines, 3, 0);
+        bzi_kernel_jitter_line(slot, lines, 3, 0);
 }
 
 /* What is left to do with rows of colors, and which those are. */

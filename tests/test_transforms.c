@@ -926,6 +926,52 @@ TEST(mxnets_affine_is_drawn_as_documented)
     }
 }
 
+/* M comes back from its inverse: angle, scale, ratio and shear from that. Of integers, a part of the next one is added:
+ * uniform ones then are. */
+TEST(mxnets_affine_and_crops_are_uniform)
+{
+    static double angle[DRAWS], left[DRAWS], top[DRAWS], side[DRAWS];
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        bzna_warp p = warp_of(BZNA_WARP_MXNET);
+        bzna_random random = stream(i);
+        double h[9];
+        p.shear_ratio = 0.2;
+        p.degrees[0] = -15, p.degrees[1] = 15;
+        p.scale[0] = 0.7, p.scale[1] = 1.4;
+        p.ratio[0] = 0.75, p.ratio[1] = 1.25;
+        CHECK_EQ(bzna_warp_draw(&random, &p, 333, 251, 224, 160, h, NULL), BZNA_OK);
+        const double one = h[0] * h[4] - h[1] * h[3];
+        const double m[2][2] = { { h[4] / one, -h[1] / one }, { -h[3] / one, h[0] / one } };
+        const double ws = hypot(m[1][0], m[1][1]), a = m[1][1] / ws, b = -m[1][0] / ws, hs = m[0][0] * a + m[0][1] * b;
+        const double degrees = atan2(b, a) * 180 / acos(-1);
+        CHECK_NEAR(degrees, round(degrees), 1e-6);
+        angle[i] = (round(degrees) + 15 + bzna_random_uniform(&random, 0, 1)) / 31;
+        first[i] = ((hs + ws) / 2 - 0.7) / 0.7;
+        second[i] = (ws / hs - 0.75) / 0.5;
+        third[i] = ((m[0][1] * a - m[0][0] * b) / ws + 0.2) / 0.4;
+        p = warp_of(BZNA_WARP_MXNET);
+        p.random_crop = 1;
+        p.crop_px[0] = 100, p.crop_px[1] = 180;
+        CHECK_EQ(bzna_warp_draw(&random, &p, 333, 251, 100, 100, h, NULL), BZNA_OK);
+        const double crop = h[0] * 100;                     /* its first pixel begins half a pixel before */
+        side[i] = (round(crop) - 100 + bzna_random_uniform(&random, 0, 1)) / 81;
+        left[i] = (round(h[2] + 0.5 - h[0] / 2) + bzna_random_uniform(&random, 0, 1)) / (333 - crop + 1);
+        top[i] = (round(h[5] + 0.5 - h[4] / 2) + bzna_random_uniform(&random, 0, 1)) / (251 - crop + 1);
+        p = warp_of(BZNA_WARP_NONE);
+        p.shear[2] = -30, p.shear[3] = 10;
+        CHECK_EQ(bzna_warp_draw(&random, &p, 100, 100, 100, 100, h, NULL), BZNA_OK);
+        fourth[i] = (atan(h[3]) * 180 / acos(-1) + 30) / 40;
+    }
+    check_uniform("angle", angle, DRAWS);
+    check_uniform("scale", first, DRAWS);
+    check_uniform("ratio", second, DRAWS);
+    check_uniform("shear", third, DRAWS);
+    check_uniform("side", side, DRAWS);
+    check_uniform("left", left, DRAWS);
+    check_uniform("top", top, DRAWS);
+    check_uniform("shear along y", fourth, DRAWS);
+}
+
 TEST(mxnets_resize_of_the_short_edge_is_before_all)
 {
     bzna_warp p = warp_of(BZNA_WARP_MXNET);
@@ -1954,6 +2000,7 @@ TEST_MAIN(
     RUN(what_goes_on_top_of_a_warp_is_of_its_output)
     RUN(rotation_shear_and_corners_are_uniform)
     RUN(mxnets_affine_is_drawn_as_documented)
+    RUN(mxnets_affine_and_crops_are_uniform)
     RUN(mxnets_resize_of_the_short_edge_is_before_all)
     RUN(settings_on_top_of_a_warp_are_checked)
     RUN(every_step_of_color_is_torchvisions_and_in_its_order)
