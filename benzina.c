@@ -12590,11 +12590,23 @@ static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, 
     return BZNA_OK;
 }
 
+/* What should hold: lo <= hi, both of least..most, and no NaN. */
+typedef struct bzi_range { const char *name; double lo, hi, least, most; } bzi_range;
+
+/* The first that does not; NULL: all do. */
+static const char *bzi_ranges_fault(const bzi_range *ranges, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        if (!(ranges[i].lo >= ranges[i].least && ranges[i].hi >= ranges[i].lo && ranges[i].most >= ranges[i].hi))
+            return ranges[i].name;
+    return NULL;
+}
+
 /* The first field that is out of its range; NULL: none is. */
 static const char *bzi_similarity_fault(const bzi_similarity *p)
 {
     const int has_ratio = p->ratio[0] != 0 || p->ratio[1] != 0;
-    const struct { const char *name; double lo, hi, least, most; } ranges[] = {  /* lo <= hi, both of least..most */
+    const bzi_range ranges[] = {
         { "scale", p->scale[0], p->scale[1], DBL_MIN, 1e6 },
         { "ratio", p->ratio[0], p->ratio[1], has_ratio ? DBL_MIN : 0, 1e6 },
         { "degrees", p->degrees[0], p->degrees[1], -1e6, 1e6 },
@@ -12615,10 +12627,7 @@ static const char *bzi_similarity_fault(const bzi_similarity *p)
         { "has_crop_start", p->has_crop_start, p->has_crop_start, 0, 1 },
         { "law", p->law, p->law, 0, BZNA_LAW_TORCHVISION },
     };
-    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
-        if (!(ranges[i].lo >= ranges[i].least && ranges[i].hi >= ranges[i].lo && ranges[i].most >= ranges[i].hi))
-            return ranges[i].name;
-    return NULL;
+    return bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
 }
 
 /* What a kind of warp is where nothing else is set. */
@@ -12696,7 +12705,7 @@ static void bzi_transform_init(bzna_transform *t)
     t->struct_size = sizeof *t;
     t->homography[0] = t->homography[4] = t->homography[8] = 1;
     t->color[0] = t->color[5] = t->color[10] = 1;
-    t->scale[0] = t->scale[1] = t->scale[2] = t->gain = 1;
+    t->scale[0] = t->scale[1] = t->scale[2] = 1;
 }
 
 static int bzi_color_is_identity(const float color[12])
@@ -12707,43 +12716,45 @@ static int bzi_color_is_identity(const float color[12])
     return 1;
 }
 
-/* The first field that is out of its range; NULL: none is. */
 static const char *bzi_jitter_fault(const bzna_jitter *j)
 {
-    const struct { const char *name; float lo, hi, most; } ranges[] = {      /* lo <= hi, both of 0..most */
-        { "brightness", j->brightness[0], j->brightness[1], 1e6f },
-        { "saturation", j->saturation[0], j->saturation[1], 1e6f },
-        { "grayscale", j->grayscale, j->grayscale, 1 },
-        { "mxnet_contrast", j->mxnet_contrast, j->mxnet_contrast, 0.999f },
-        { "mxnet_illumination", j->mxnet_illumination, j->mxnet_illumination, 1e6f },
-        { "reserved0", (float)j->reserved0, 0, 0 },
+    const float *hls = j->mxnet_hls;
+    const bzi_range ranges[] = {
+        { "brightness", j->brightness[0], j->brightness[1], 0, 1e6 },
+        { "contrast", j->contrast[0], j->contrast[1], 0, 1e6 },
+        { "saturation", j->saturation[0], j->saturation[1], 0, 1e6 },
+        { "hue", j->hue[0], j->hue[1], -0.5, 0.5 },
+        { "grayscale", j->grayscale, j->grayscale, 0, 1 },
+        { "mxnet_hls", hls[0], hls[0], 0, 180 },
+        { "mxnet_hls", hls[1], hls[1], 0, 255 },
+        { "mxnet_hls", hls[2], hls[2], 0, 255 },
+        { "mxnet_contrast", j->mxnet_contrast, j->mxnet_contrast, 0, 0.999 },
+        { "mxnet_illumination", j->mxnet_illumination, j->mxnet_illumination, 0, 1e6 },
+        { "mxnet_clamp_hue", j->mxnet_clamp_hue, 1, 0, 1 },
+        { "reserved", 0, (double)(j->reserved0 | j->reserved[0] | j->reserved[1]), 0, 0 },
     };
-    for (size_t i = 0; i < sizeof ranges / sizeof ranges[0]; i++)
-        if (!(ranges[i].lo >= 0 && ranges[i].hi >= ranges[i].lo && ranges[i].most >= ranges[i].hi))
-            return ranges[i].name;
-    return j->reserved[0] || j->reserved[1] || j->reserved[2] || j->reserved[3] ? "reserved" : NULL;
+    return bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
 }
 
-/* torchvision clamps after brightness, and after saturation. A factor above 1 is the gain, behind which the kernel
- * clamps; one below 1 needs no clamp, and goes into the matrix. Pre: checked. */
+/* MXNet's H, L, S are integers, and nearer to 0 than uniform ones. Pre: checked. */
 static void bzi_jitter_draw(bzna_random *random, const bzna_jitter *j, bzna_transform *t)
 {
-    static const double luma[3] = { 0.299, 0.587, 0.114 };
-    double brightness = j->brightness[1] > 0 ? bzi_draw(random, j->brightness[0], j->brightness[1]) : 1;
-    const double blend = j->saturation[1] > 0 ? bzi_draw(random, j->saturation[0], j->saturation[1]) : 1;
-    const double saturation = bzi_draw_flip(random, j->grayscale) ? 0 : blend;
+    const float *ranges[4] = { j->brightness, j->contrast, j->saturation, j->hue };
+    float *drawn[4] = { &t->brightness, &t->contrast, &t->saturation, &t->hue };
+    for (int i = 0; i < 4; i++)
+        if (ranges[i][0] != 0 || ranges[i][1] != 0) {
+            *drawn[i] = (float)bzi_draw(random, ranges[i][0], ranges[i][1]);
+            *drawn[i] = *drawn[i] != 0 || i == 3 ? *drawn[i] : FLT_MIN;      /* a factor of 0 stands for 1 */
+        }
+    t->grayscale = bzi_draw_flip(random, j->grayscale) ? 1 : t->grayscale;
+    t->clamp_hue = j->mxnet_clamp_hue ? 1 : t->clamp_hue;
+    for (int i = 0; i < 3; i++)
+        if (j->mxnet_hls[i] > 0) {
+            const double one = bzi_random_uniform(random, 0, 1), four = bzi_random_uniform(random, 0, 4);
+            t->hls[i] = (float)trunc(((one + four) / 5 * 2 - 1) * j->mxnet_hls[i]);
+        }
     const double contrast = 1 + bzi_draw(random, -j->mxnet_contrast, j->mxnet_contrast);
     const double illumination = bzi_draw(random, -j->mxnet_illumination, j->mxnet_illumination);
-    if (brightness > 1 && bzi_color_is_identity(t->color)) {
-        t->gain = (float)((t->gain != 0 ? t->gain : 1) * brightness);
-        brightness = 1;
-    }
-    for (int i = 0; i < 4 && (brightness != 1 || saturation != 1); i++) {    /* columns of the matrix */
-        const double column[3] = { t->color[i], t->color[4 + i], t->color[8 + i] };
-        const double gray = luma[0] * column[0] + luma[1] * column[1] + luma[2] * column[2];
-        for (int row = 0; row < 3; row++)
-            t->color[4 * row + i] = (float)(brightness * (saturation * column[row] + (1 - saturation) * gray));
-    }
     for (int i = 0; i < 3 && (contrast != 1 || illumination != 0); i++) {
         t->bias[i] = (float)(t->bias[i] - illumination / contrast);
         t->scale[i] = (float)(t->scale[i] * contrast);
@@ -12828,8 +12839,16 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     for (int i = 0; i < 12; i++)
         if (!isfinite(t->color[i]))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.color[%d]: not a finite number", i);
-    if (!(t->gain >= 0 && t->gain <= 1e6f) || t->reserved0)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.gain, reserved0: out of range, or not a number");
+    if (fault)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.%s: out of its range, or not a number", fault);
+    const bzi_range ranges[] = {
+        { "hls", t->hls[0], t->hls[0], -180, 180 }, { "hls", t->hls[1], t->hls[1], -255, 255 },
+        { "hls", t->hls[2], t->hls[2], -255, 255 }, { "brightness", 0, t->brightness, 0, 1e6 },
+        { "contrast", 0, t->contrast, 0, 1e6 },     { "saturation", 0, t->saturation, 0, 1e6 },
+        { "hue", t->hue, t->hue, -0.5, 0.5 },       { "clamp_hue", 0, t->clamp_hue, 0, 1 },
+        { "grayscale", 0, t->grayscale, 0, 1 },     { "reserved0", 0, t->reserved0, 0, 0 },
+    };
+    const char *fault = bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
     return bzi_transform_check_settings(t, &names, err);
 }
 
@@ -12851,9 +12870,46 @@ static void bzi_slot_colors(bzi_kernel_slot *slot, const bzna_transform *t, uint
     }
 }
 
+/* Brightness, saturation and gray alone are matrices: a brightness above 1 goes into rgb, where the kernel then clamps,
+ * as torchvision does; one below 1 needs no clamp. All else is BZI_KERNEL_JITTER. Pre: color and rgb are there. */
+static void bzi_slot_jitter(bzi_kernel_slot *slot, const bzna_transform *t)
+{
+    const float brightness = t->brightness != 0 ? t->brightness : 1, contrast = t->contrast != 0 ? t->contrast : 1;
+    const float saturation = t->saturation != 0 ? t->saturation : 1;
+    const float lit = brightness < 1 ? brightness : 1, blend = t->grayscale ? 0 : saturation;
+    const int shifts = t->hls[0] != 0 || t->hls[1] != 0 || t->hls[2] != 0, turns = t->hue != 0;
+    const int is_linear = !shifts && !turns && contrast == 1 && !(t->grayscale && saturation > 1);
+    if (brightness == 1 && saturation == 1 && !t->grayscale && is_linear)
+        return;
+    if (is_linear && !(slot->flags & BZI_KERNEL_COLOR)) {
+        for (int i = 0; i < 12; i++) {
+            slot->rgb[i] *= brightness / lit;
+            if (i % 4 < 3)
+                slot->color[i] = lit * (slot->color[i] * blend + (1 - blend) * slot->luma[i % 4]);
+        }
+        slot->flags |= BZI_KERNEL_COLOR;
+        return;
+    }
+    slot->flags |= BZI_KERNEL_JITTER | (shifts ? BZI_KERNEL_SHIFT : 0) | (turns ? 2 * BZI_KERNEL_SHIFT : 0) |
+                   (contrast != 1 ? BZI_KERNEL_MEAN_LUMA : 0);
+    slot->hls[0] = t->hls[0] / 30;
+    slot->hls[1] = t->hls[1];
+    slot->hls[2] = t->hls[2] / 255;
+    slot->round = t->clamp_hue ? 0.0f : 6.0f;
+    slot->brightness = brightness;
+    slot->contrast = contrast;
+    slot->saturation = saturation;
+    slot->hue = t->hue * 6;
+    slot->vivid = t->grayscale ? 0.0f : 1.0f;
+}
+
 /* B, G, R: the last matrix gives its rows in that order. */
 static void bzi_slot_swap(bzi_kernel_slot *slot)
 {
+    if (slot->flags & BZI_KERNEL_JITTER) {
+        slot->flags |= BZI_KERNEL_SWAP;
+        return;
+    }
     float *matrix = slot->flags & BZI_KERNEL_COLOR ? slot->color : slot->rgb;
     for (int i = 0; i < 4; i++) {
         float red = matrix[i];
@@ -12936,12 +12992,11 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     slot->antialias = t->antialias;
     if ((status = bzi_slot_matrix(slot, picture, t->matrix, err)) != BZNA_OK)
         return status;
-    for (int i = 0; i < 12 && t->gain != 0; i++)
-        slot->rgb[i] *= t->gain;
     bzi_picture_orient(picture, t->homography, h);
     for (int i = 0; i < 9; i++)
         slot->h[i] = (float)h[i];
     bzi_slot_colors(slot, t, channels);
+    bzi_slot_jitter(slot, t);
     if (channels == BZNA_CHANNELS_BGR)
         bzi_slot_swap(slot);
     return BZNA_OK;
@@ -14040,6 +14095,7 @@ typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
     X(upload,           "cuMemcpyHtoDAsync_v2",       tcuMemcpyHtoDAsync_v2)        \
     X(download,         "cuMemcpyDtoHAsync_v2",       tcuMemcpyDtoHAsync_v2)        \
     X(copy_2d,          "cuMemcpy2DAsync_v2",         tcuMemcpy2DAsync_v2)          \
+    X(set_bytes,        "cuMemsetD8Async",            tcuMemsetD8Async)             \
     X(stream_create,    "cuStreamCreate",             tcuStreamCreate)              \
     X(stream_destroy,   "cuStreamDestroy_v2",         tcuStreamDestroy_v2)          \
     X(stream_sync,      "cuStreamSynchronize",        tcuStreamSynchronize)         \
@@ -14738,23 +14794,34 @@ static bzna_status bzi_device_download(bzi_device *device, void *dst, uint64_t s
     return bzi_device_check(device, device->cu.download(dst, src, (size_t)bytes, stream), "cuMemcpyDtoHAsync", err);
 }
 
-/* Warps slots[0 .. count-1], which are copied at the call, those of each kernel in a launch. Blocks have 32 x 8
+static bzna_status bzi_device_zero(bzi_device *device, uint64_t dst, uint64_t bytes, void *stream, bzna_error *err)
+{
+    return bzi_device_check(device, device->cu.set_bytes(dst, 0, (size_t)bytes, stream), "cuMemsetD8Async", err);
+}
+
+/* Warps slots[0 .. count-1], which are copied at the call, those of each kernel in a launch; in front of all, a launch
+ * adds up the lumas of those that need their mean, whose sums are 0. Blocks have 32 x 8
  * threads, so that a warp of threads covers consecutive pixels of a row; each thread does four rows, since setting up a
  * slot takes as long as a pixel. */
 static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *slots, uint32_t count,
-                                   bzi_kernel_output *out, void *stream, bzna_error *err)
+                                   const bzi_kernel_output *out, void *stream, bzna_error *err)
 {
     bzi_kernel_slots some;
-    void *parameters[2] = { &some, out };
+    bzi_kernel_output to = *out;
+    void *parameters[2] = { &some, &to };
     unsigned width = ((unsigned)out->width + 31) / 32, height = ((unsigned)out->height + 31) / 32;
     CUresult result = CUDA_SUCCESS;
-    for (int kernel = 0; kernel < BZI_KERNEL_COUNT && result == CUDA_SUCCESS; kernel++) {
+    for (int kernel = -1; kernel < BZI_KERNEL_COUNT && result == CUDA_SUCCESS; kernel++) {
         unsigned n = 0;
         for (uint32_t i = 0; i < count; i++)
-            if (bzi_kernel_of(&slots->slot[i], out) == kernel)
+            if (kernel < 0 && (slots->slot[i].flags & BZI_KERNEL_MEAN_LUMA))
+                some.slot[n++] = bzi_kernel_summing(&slots->slot[i]);
+            else if (kernel >= 0 && bzi_kernel_of(&slots->slot[i], out) == kernel)
                 some.slot[n++] = slots->slot[i];
+        to.mean = kernel < 0 ? 0 : out->mean;
         if (n)
-            result = device->cu.launch(device->warp[kernel], width, height, n, 32, 8, 1, 0, stream, parameters, NULL);
+            result = device->cu.launch(device->warp[kernel < 0 ? BZI_KERNEL_ANY : kernel], width, height, n, 32, 8, 1,
+                                       0, stream, parameters, NULL);
     }
     return bzi_device_check(device, result, "cuLaunchKernel", err);
 }
@@ -14827,6 +14894,7 @@ static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 #define bzi_device_alloc(device, bytes, stream, out, err)        bzi_device_none(err, device, bytes, stream, out)
 #define bzi_device_upload(device, dst, src, bytes, stream, err)  bzi_device_none(err, device, dst, src, bytes, stream)
 #define bzi_device_download(device, dst, src, bytes, stream, err) bzi_device_none(err, device, dst, src, bytes, stream)
+#define bzi_device_zero(device, dst, bytes, stream, err)         bzi_device_none(err, device, dst, bytes, stream)
 #define bzi_device_warp(device, slots, count, out, stream, err)  bzi_device_none(err, device, slots, count, out, stream)
 #define bzi_device_close                                         bzi_device_skip
 #define bzi_device_counts                                        bzi_device_skip
@@ -16397,6 +16465,7 @@ typedef struct bzi_views {
 
 /* A stream that writes slots of batches, and the launches that are being gathered, one an output. All its items are of
  * one loader. */
+#define BZI_LANE_SUMS (BZI_KERNEL_SLOTS * 2 * sizeof(uint64_t))
 typedef struct bzi_lane {
     bzi_device       *device;
     void             *stream;
@@ -16407,6 +16476,7 @@ typedef struct bzi_lane {
     bzna_status       status[BZI_KERNEL_SLOTS + 1];
     uint32_t          slot_count[BZI_LIMIT_OUTPUTS];
     bzi_kernel_slots  slots[BZI_LIMIT_OUTPUTS];
+    uint64_t          sums;           /* on the device, of BZI_LANE_SUMS bytes, for slots with a contrast; or 0 */
     bzna_error        error;          /* status < 0: of a launch since the last flush */
 } bzi_lane;
 
@@ -17825,14 +17895,31 @@ static uint64_t bzi_lane_target(const bzi_item *item, const bzi_output *output, 
                                       batch->device_data + bzi_output_at(output, view, batch->slots, item->slot);
 }
 
+/* Where slots that have a contrast add up their lumas: launches of a stream come one after the other. */
+static bzna_status bzi_lane_sums(bzi_lane *lane, bzi_kernel_slot *slots, uint32_t count, bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+    uint32_t wanted = 0;
+    for (uint32_t i = 0; i < count; i++)
+        wanted |= slots[i].flags & BZI_KERNEL_MEAN_LUMA;
+    if (wanted && !lane->sums)
+        status = bzi_device_alloc(lane->device, BZI_LANE_SUMS, lane->stream, &lane->sums, err);
+    for (uint32_t i = 0; i < count; i++)
+        slots[i].sums = lane->sums + i * 2 * sizeof(uint64_t);
+    if (wanted && status == BZNA_OK)
+        status = bzi_device_zero(lane->device, lane->sums, BZI_LANE_SUMS, lane->stream, err);
+    return status;
+}
+
 /* Enqueues the slots of an output that were gathered. What fails is kept until the lane is flushed. */
 static void bzi_lane_warp(bzi_lane *lane, const bzna_loader *loader, uint32_t number)
 {
     bzi_kernel_output out = loader->outputs[number].kernel;
+    bzi_kernel_slots *slots = &lane->slots[number];
+    const uint32_t count = lane->slot_count[number];
     out.mean = loader->outputs[number].device_mean;
-    if (lane->slot_count[number] && lane->error.status == BZNA_OK)
-        bzi_device_warp(lane->device, &lane->slots[number], lane->slot_count[number], &out, lane->stream,
-                        &lane->error);
+    if (count && lane->error.status == BZNA_OK && bzi_lane_sums(lane, slots->slot, count, &lane->error) == BZNA_OK)
+        bzi_device_warp(lane->device, slots, count, &out, lane->stream, &lane->error);
     lane->slot_count[number] = 0;
 }
 
@@ -18010,6 +18097,7 @@ static void bzi_worker_free_lane(bzi_worker *worker)
     bzi_device_stream_wait(lane->device, lane->stream);
     bzi_device_event_free(lane->device, worker->uploaded);
     bzi_device_free(lane->device, worker->upload, worker->upload_bytes, lane->stream);
+    bzi_device_free(lane->device, lane->sums, BZI_LANE_SUMS, lane->stream);
     bzi_device_unpin(lane->device, worker->staging);
     bzi_device_stream_free(lane->device, lane->stream);
 }
@@ -19051,6 +19139,7 @@ static void *bzi_engine_run(void *argument)
         return NULL;
     bzi_device_stream_wait(pool->device, engine->session.stream);
     bzi_device_free(pool->device, engine->canvas.address, engine->canvas_bytes, engine->session.stream);
+    bzi_device_free(pool->device, engine->lane.sums, BZI_LANE_SUMS, engine->lane.stream);
     bzi_session_close(&engine->session);
     bzi_device_leave(pool->device);
     return NULL;

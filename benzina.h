@@ -752,8 +752,7 @@ BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, ui
 enum { BZNA_FILTER_LINEAR = 0, BZNA_FILTER_NEAREST = 1, BZNA_FILTER_CUBIC = 2, BZNA_FILTER_AREA = 3,
        BZNA_FILTER_LANCZOS4 = 4, BZNA_FILTER_LANCZOS3 = 5, BZNA_FILTER_CUBIC_075 = 6 };
 enum { BZNA_ANTIALIAS_AUTO = 0, BZNA_ANTIALIAS_OFF = 1 };
-/* Types of elements, rounded to nearest, ties to even. FLOAT16: IEEE binary16. UINT8: y of 0..255,
- * saturated. The wider integers are those of targets, indices and status. */
+/* Rounded to nearest, ties to even. UINT8: saturated. INT32..UINT64: targets, indices, status. */
 enum { BZNA_DTYPE_FLOAT32 = 0, BZNA_DTYPE_FLOAT16 = 1, BZNA_DTYPE_BFLOAT16 = 2,
        BZNA_DTYPE_UINT8 = 3, BZNA_DTYPE_INT32 = 16, BZNA_DTYPE_INT64 = 17, BZNA_DTYPE_UINT64 = 18 };
 /* Planes, or pixels ("channels last"), of channels. GRAY: one, 0.299 R + 0.587 G + 0.114 B. */
@@ -766,16 +765,18 @@ enum { BZNA_MATRIX_AUTO = 0, BZNA_MATRIX_BT601_FULL = 1, BZNA_MATRIX_BT601 = 2,
 /* RGB: R, G, B in 0..255, before bias and scale; OUTPUT: the channels delivered, in their units. */
 enum { BZNA_FILL_RGB = 0, BZNA_FILL_OUTPUT = 1 };
 
-/* What happens to one sample: output to input pixel (homography, row-major, chapter 7); R'G'B'
- * times gain (0 = 1), clamped to 0..255; then the 3x4 matrix color, row-major, clamped: [R G B]' =
- * C [R G B 1]'; y = (x - bias) * scale, in the order of the channels delivered (GRAY: [0]). fill is
- * the out-of-bounds color. The loader fills in all; a user's callback may change it. */
+/* What happens to one sample: output to input pixel (homography, row-major, chapter 7); R'G'B' of
+ * 0..255 times color (3x4, row-major: [R G B]' = C [R G B 1]'); hls, added to OpenCV's H (0..180:
+ * round, or with clamp_hue 1 to its end), L, S (0..255); torchvision's brightness, contrast (about
+ * the mean of pixels inside), saturation (0 = 1), hue (+-0.5 turns), grayscale (1), each clamped; y
+ * = (x - bias) * scale, in the order of the channels delivered (GRAY: [0]). fill is the out-of-
+ * bounds color. bzna_transform_init: identities, fill 0. A user's callback may change it all. */
 typedef struct bzna_transform {
     uint32_t struct_size, filter;
     double   homography[9];
     float    bias[3], scale[3], fill[3];
-    uint32_t fill_space, matrix, antialias;
-    float    color[12], gain;  uint32_t reserved0;
+    uint32_t fill_space, matrix, antialias, clamp_hue, grayscale, reserved0;
+    float    color[12], hls[3], brightness, contrast, saturation, hue;
 } bzna_transform;
 
 /* What a transform callback is told: slot in the batch, size of the picture without padding, as it
@@ -807,7 +808,6 @@ typedef struct bzna_output {
     uint32_t struct_size, width, height, dtype, layout, channels;
 } bzna_output;
 
-/* Identity homography, bias 0, scale 1, fill 0, identity color. */
 BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size);
 BZNA_API void bzna_output_init(bzna_output *output, size_t struct_size);
 
@@ -874,18 +874,18 @@ BZNA_API void bzna_warp_init(bzna_warp *warp, size_t struct_size);
 BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, uint32_t in_width,
     uint32_t in_height, uint32_t out_width, uint32_t out_height, double out[9], bzna_error *err);
 
-/* How colors are drawn. brightness, saturation: factors lo..hi as of torchvision's ColorJitter
- * (0, 0: none), in this order (there, in any), clamped after each. grayscale: the probability of
- * its RandomGrayscale. The out-of-bounds color stays. mxnet_contrast (below 1), _illumination: its
- * max_random_...; c = 1 + U(-,+), i = U(-,+): y = ((x - mean) * c + i) * scale. */
+/* How colors are drawn: brightness, contrast, saturation, hue (lo..hi; 0, 0: none) by torchvision's
+ * ColorJitter, in this order; grayscale: RandomGrayscale's p. The out-of-bounds color stays. As of
+ * MXNet: random_h (at most 180), _l, _s (255) in mxnet_hls, max_random_...; c (below 1) = 1 +
+ * U(-,+), i = U(-,+): y = ((x - mean) * c + i) * scale. mxnet_clamp_hue: see clamp_hue above. */
 typedef struct bzna_jitter {
-    float    brightness[2], saturation[2];
-    float    grayscale, mxnet_contrast, mxnet_illumination;
-    uint32_t reserved0;  uint64_t reserved[4];
+    float    brightness[2], contrast[2], saturation[2], hue[2];
+    float    grayscale, mxnet_hls[3], mxnet_contrast, mxnet_illumination;
+    uint32_t mxnet_clamp_hue, reserved0;  uint64_t reserved[2];
 } bzna_jitter;
 BZNA_API void bzna_jitter_init(bzna_jitter *jitter, size_t struct_size);
-/* Draws one jitter, in the order of the fields, on top of transform's color, bias and scale. A
- * range of no width, or a probability of 0 or 1, takes no draw. Errors: E_ARGUMENT. */
+/* Draws one jitter, in the order of the fields (mxnet_hls: two draws each), into transform. A range
+ * of no width, or a probability of 0 or 1, takes no draw. Errors: E_ARGUMENT. */
 BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *jitter,
     bzna_transform *transform, bzna_error *err);
 

@@ -52,6 +52,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_READ8(p)  __nvvm_ldg_uc(p)
 #  define BZI_KERNEL_READ16(p) __nvvm_ldg_us((const uint16_t *)(p))
 #  define BZI_KERNEL_READF(p)  __nvvm_ldg_f(p)
+#  define BZI_KERNEL_READ64(p) __nvvm_ldg_ll(p)
 #  define BZI_KERNEL_ROLLED    _Pragma("unroll 1")
 #  define BZI_KERNEL_MIN(a, b) __builtin_fminf(a, b)
 #  define BZI_KERNEL_MAX(a, b) __builtin_fmaxf(a, b)
@@ -67,6 +68,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_READ8(p)  __ldg(p)
 #  define BZI_KERNEL_READ16(p) __ldg((const uint16_t *)(p))
 #  define BZI_KERNEL_READF(p)  __ldg(p)
+#  define BZI_KERNEL_READ64(p) __ldg(p)
 #  define BZI_KERNEL_ROLLED    _Pragma("unroll 1")
 #  define BZI_KERNEL_MIN(a, b) fminf(a, b)
 #  define BZI_KERNEL_MAX(a, b) fmaxf(a, b)
@@ -83,6 +85,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_READ8(p)  (*(p))
 #  define BZI_KERNEL_READ16(p) bzi_kernel_read16(p)
 #  define BZI_KERNEL_READF(p)  (*(p))
+#  define BZI_KERNEL_READ64(p) (*(p))
 #  define BZI_KERNEL_ROLLED
 #  define BZI_KERNEL_MIN(a, b) ((a) < (b) ? (a) : (b))   /* instructions differ on NaN and -0; the uses below do not */
 #  define BZI_KERNEL_MAX(a, b) ((a) > (b) ? (a) : (b))
@@ -107,6 +110,11 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #define BZI_KERNEL_COLOR 1u      /* bzi_kernel_slot.flags: color is not the identity */
 #define BZI_KERNEL_GRAY  2u      /* the first channel is the luma of R'G'B' */
 #define BZI_KERNEL_FILL_MEAN 4u  /* the mean picture is subtracted from fill as well */
+#define BZI_KERNEL_JITTER 8u     /* what stands behind color in the slot is done; the flags below say what of it */
+#define BZI_KERNEL_SWAP  16u     /* B, G, R */
+#define BZI_KERNEL_MEAN_LUMA 32u /* contrast is about the mean luma */
+#define BZI_KERNEL_SUM   64u     /* lumas are added to sums, and no pixel is written: bzi_kernel_summing */
+#define BZI_KERNEL_SHIFT 128u    /* shift by hls; times 2: by hue */
 
 /* BZNA_FILTER_... */
 enum {
@@ -129,13 +137,21 @@ typedef struct bzi_kernel_slot {
     int32_t  low_zeros;       /* bits below the value in two bytes: 16 - depth for P016, 0 for libavcodec's formats */
     float    h[9];            /* output pixel -> picture pixel (relative to x0, y0), row-major */
     float    rgb[12];         /* [R G B]' = rgb * [Y Cb Cr 1]', 3x4: range and matrix folded in, result in 0..255 */
-    float    color[12];      /* 3x4 on the clamped R'G'B' (identity mostly), clamped again */
+    float    color[12];       /* 3x4 on the clamped R'G'B' (identity mostly), clamped again */
     float    bias[3], scale[3];
     float    fill[3];         /* out of bounds, in OUTPUT units */
     uint32_t flags;           /* BZI_KERNEL_COLOR, _GRAY, _FILL_MEAN */
     float    luma[3];         /* weights for _GRAY; as constants, they would keep gcc from vectorizing */
     uint32_t filter;          /* BZI_KERNEL_LINEAR, ... */
     uint32_t antialias;       /* 0: where the warp shrinks, the filter widens; 1: never */
+    float    hls[3];          /* added to H (in 0..6), L (0..255), S (0..1) */
+    float    brightness;      /* R'G'B' times it */
+    float    contrast, offset;/* R'G'B' times contrast, plus offset: (1 - contrast) times the mean luma */
+    float    saturation;      /* 1: colors as they are; 0: gray */
+    float    hue;             /* as hls[0], but after saturation */
+    float    vivid;           /* as saturation, but after hue */
+    float    round;           /* 6: H goes round; 0: it stops at 0 and 6, as MXNet's does */
+    uint64_t sums;            /* two uint64_t, for MEAN_LUMA: of the lumas of pixels inside, in 1/256; of how many */
 } bzi_kernel_slot;
 
 /* The samples of one launch, passed by value: a launch's parameters may be 4096 bytes in all. */
@@ -156,7 +172,7 @@ typedef struct bzi_kernel_output {
     uint64_t mean;                           /* float32 [channels][height][width], subtracted before scale; 0: none */
 } bzi_kernel_output;
 
-BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slot) == 288);
+BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slot) == 336);
 BZI_KERNEL_ASSERT(sizeof(bzi_kernel_output) == 48);
 BZI_KERNEL_ASSERT(sizeof(bzi_kernel_slots) + sizeof(bzi_kernel_output) <= 4096);
 
@@ -548,6 +564,58 @@ BZI_KERNEL_FN float bzi_kernel_luma(const float weight[3], const float c[3])
     return (weight[0] * c[0] + weight[1] * c[1]) + weight[2] * c[2];
 }
 
+/* Moves H, L and S of R, G, B in 0..255, as bzi_kernel_slot.hls: OpenCV's HLS, not rounded. H alone leaves the largest
+ * and the smallest as they are, which is HSV's too. gcc makes vectors of choices only between what is computed. */
+BZI_KERNEL_FN void bzi_kernel_shift(float h, float l, float s, float round, float c[3])
+{
+    const float rg = c[0] - c[1], gb = c[1] - c[2], br = c[2] - c[0];
+    const float most = BZI_KERNEL_MAX(BZI_KERNEL_MAX(c[0], c[1]), c[2]);
+    const float least = BZI_KERNEL_MIN(BZI_KERNEL_MIN(c[0], c[1]), c[2]);
+    const float range = BZI_KERNEL_MAX(most - least, 1e-6f);
+    const float red = gb / range, green = br / range + 2.0f, blue = rg / range + 4.0f;
+    float hue = most == c[0] ? red : most == c[1] ? green : blue;
+    const float turned = hue + 6.0f;
+    float light = 0.5f * (most + least), half = 0.5f * (most - least);
+    hue = (hue < 0.0f ? turned : hue) + h;
+    hue = bzi_kernel_clamp(hue - round * (float)bzi_kernel_floor(hue * 0.16666667f), 6.0f);
+    s = bzi_kernel_clamp(half / BZI_KERNEL_MAX(BZI_KERNEL_MIN(light, 255.0f - light), 1e-6f) + s, 1.0f);
+    light = bzi_kernel_clamp(light + l, 255.0f);
+    half = s * BZI_KERNEL_MIN(light, 255.0f - light);
+    for (int i = 0; i < 3; i++) {
+        float away = hue - (i ? 2.0f * (float)i : 3.0f);
+        away = BZI_KERNEL_MAX(away, -away);
+        away = bzi_kernel_clamp(i ? 2.0f - away : away - 1.0f, 1.0f);
+        c[i] = bzi_kernel_clamp(light - half + 2.0f * half * away, 255.0f);
+    }
+}
+
+/* A step of jitter on R'G'B' in 0..255: 0 is hls and brightness, 1 contrast and saturation, 2 hue, 3 gray. Each is
+ * clamped, as torchvision does with floats. */
+BZI_KERNEL_FN void bzi_kernel_jitter_step(const bzi_kernel_slot *slot, uint32_t flags, int step, float c[3])
+{
+    const float scale = step == 0 ? slot->brightness : step == 1 ? slot->contrast : 1.0f;
+    const float blend = step == 1 ? slot->saturation : slot->vivid, add = step == 1 ? slot->offset : 0.0f;
+    if (flags & (step == 0 ? BZI_KERNEL_SHIFT : step == 2 ? 2 * BZI_KERNEL_SHIFT : 0))
+        bzi_kernel_shift(step ? slot->hue : slot->hls[0], step ? 0.0f : slot->hls[1], step ? 0.0f : slot->hls[2],
+                         step ? 6.0f : slot->round, c);
+    for (int i = 0; i < 3; i++)
+        c[i] = bzi_kernel_clamp(c[i] * scale + add, 255.0f);
+    const float gray = (1.0f - blend) * bzi_kernel_luma(slot->luma, c);
+    for (int i = 0; i < 3 && (step & 1); i++)
+        c[i] = bzi_kernel_clamp(c[i] * blend + gray, 255.0f);
+}
+
+/* All of it; with BZI_KERNEL_SUM, what is in front of contrast. */
+BZI_KERNEL_FN void bzi_kernel_jitter(const bzi_kernel_slot *slot, uint32_t flags, float c[3])
+{
+    BZI_KERNEL_ROLLED
+    for (int step = 0; step < (flags & BZI_KERNEL_SUM ? 1 : 4); step++)
+        bzi_kernel_jitter_step(slot, flags, step, c);
+    const float red = flags & BZI_KERNEL_SWAP ? c[2] : c[0];
+    c[2] = flags & BZI_KERNEL_SWAP ? c[0] : c[2];
+    c[0] = red;
+}
+
 /* Y'CbCr -> output units, in place. mean: that of the pixel, where flags have BZI_KERNEL_MEAN. */
 #define BZI_KERNEL_MEAN 4u
 BZI_KERNEL_FN void bzi_kernel_color_convert(const bzi_kernel_slot *slot, uint32_t flags, const float mean[3],
@@ -556,6 +624,8 @@ BZI_KERNEL_FN void bzi_kernel_color_convert(const bzi_kernel_slot *slot, uint32_
     bzi_kernel_apply_matrix(slot->rgb, c);
     if (flags & BZI_KERNEL_COLOR)
         bzi_kernel_apply_matrix(slot->color, c);
+    if (flags & BZI_KERNEL_JITTER)
+        bzi_kernel_jitter(slot, flags, c);
     if (flags & BZI_KERNEL_GRAY)
         c[0] = bzi_kernel_luma(slot->luma, c);
     for (int i = 0; i < 3; i++)
@@ -615,7 +685,7 @@ BZI_KERNEL_FN void bzi_kernel_pixel(const bzi_kernel_slot *slot, const bzi_kerne
         bzi_kernel_lerp_pixel(slot, view, u, v, c);
     else
         bzi_kernel_filter(slot, view, u, v, shrink, c);
-    bzi_kernel_color_convert(slot, (slot->flags & 3) | BZI_KERNEL_MEAN, mean, c);
+    bzi_kernel_color_convert(slot, slot->flags | BZI_KERNEL_MEAN, mean, c);
 }
 
 BZI_KERNEL_FN uint32_t bzi_kernel_bits(float value)
@@ -714,6 +784,42 @@ BZI_KERNEL_FN void bzi_kernel_store(const bzi_kernel_slot *slot, const bzi_kerne
 {
     uint64_t element = (uint64_t)(y * out->stride_y + x * out->stride_x);
     BZI_KERNEL_BY_TYPE(out->dtype, put, slot->dst + (element << bzi_kernel_element_shift(out)), out, c);
+}
+
+/* A pixel of a slot, or its luma, where that is inside. */
+BZI_KERNEL_FN void bzi_kernel_finish(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int32_t x, int32_t y,
+                                     const float c[3], uint64_t sums[2])
+{
+    if (!(slot->flags & BZI_KERNEL_SUM))
+        bzi_kernel_store(slot, out, x, y, c);
+    else if (c[0] >= 0.0f) {
+        sums[0] += (uint64_t)(int32_t)(c[0] * 256.0f + 0.5f);
+        sums[1]++;
+    }
+}
+
+/* Integers: the sums do not depend on the order. */
+BZI_KERNEL_FN void bzi_kernel_add_sums(const bzi_kernel_slot *slot, const uint64_t sums[2])
+{
+    for (uint32_t i = 0; i < 2 && (slot->flags & BZI_KERNEL_SUM); i++) {
+#if BZI_KERNEL_CUDA
+        __asm__ volatile("red.global.add.u64 [%0], %1;" : : "l"(slot->sums + 8 * i), "l"(sums[i]) : "memory");
+#else
+        ((uint64_t *)(uintptr_t)slot->sums)[i] += sums[i];
+#endif
+    }
+}
+
+/* The slot, with the mean that its contrast is about. */
+BZI_KERNEL_FN bzi_kernel_slot bzi_kernel_with_mean(const bzi_kernel_slot *slot)
+{
+    bzi_kernel_slot local = *slot;
+    if (slot->flags & BZI_KERNEL_MEAN_LUMA) {
+        const long long *sums = (const long long *)(uintptr_t)slot->sums;
+        const float sum = (float)BZI_KERNEL_READ64(sums), count = (float)BZI_KERNEL_READ64(sums + 1);
+        local.offset = (1.0f - slot->contrast) * (sum / count * 0.00390625f);
+    }
+    return local;
 }
 
 /* The rest of this part is what one GPU thread does, in C too, for the tests. For the pictures that hardware decoders
@@ -836,12 +942,14 @@ BZI_KERNEL_FN void bzi_kernel_pixels(const bzi_kernel_slot *slot, const bzi_kern
                                      bzi_kernel_thread thread, int kind)
 {
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
+    uint64_t sums[2] = { 0, 0 };
     for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x)
         for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y) {
             float c[3];
             bzi_kernel_pixel(slot, &view, out, kind < 0 ? view.kind : kind, (int32_t)x, (int32_t)y, c);
-            bzi_kernel_store(slot, out, (int32_t)x, (int32_t)y, c);
+            bzi_kernel_finish(slot, out, (int32_t)x, (int32_t)y, c, sums);
         }
+    bzi_kernel_add_sums(slot, sums);
 }
 
 /* NV12 shrunk by an axis-aligned H. */
@@ -855,6 +963,7 @@ BZI_KERNEL_FN void bzi_kernel_ramp_thread(const bzi_kernel_slot *slot, const bzi
     local.filter = local.filter == BZI_KERNEL_AREA ? BZI_KERNEL_AREA : BZI_KERNEL_LINEAR;
     local.antialias = 0;
     local.depth = 8;
+    local.flags &= BZI_KERNEL_COLOR | BZI_KERNEL_GRAY;
     no_mean.mean = 0;
     bzi_kernel_pixels(&local, &no_mean, thread, BZI_KERNEL_RAMP);
 }
@@ -875,6 +984,7 @@ BZI_KERNEL_FN void bzi_kernel_linear_thread(const bzi_kernel_slot *slot, const b
     bzi_kernel_slot local = *slot;             /* read before the loops: what they use then stays in registers */
     bzi_kernel_output no_mean = *out;
     local.filter = BZI_KERNEL_LINEAR;
+    local.flags &= BZI_KERNEL_COLOR | BZI_KERNEL_GRAY;
     no_mean.mean = 0;
     bzi_kernel_pixels(&local, &no_mean, thread, BZI_KERNEL_LERP);
 }
@@ -882,12 +992,12 @@ BZI_KERNEL_FN void bzi_kernel_linear_thread(const bzi_kernel_slot *slot, const b
 BZI_KERNEL_FN void bzi_kernel_any_thread(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
                                          bzi_kernel_thread thread)
 {
-    const bzi_kernel_slot local = *slot;
+    const bzi_kernel_slot local = bzi_kernel_with_mean(slot);
     bzi_kernel_pixels(&local, out, thread, -1);
 }
 
 /* The kernels, each with the registers that it needs, and which of them a slot is for. Linear: of two samples an axis,
- * without a mean picture. */
+ * without a mean picture or jitter. */
 #define BZI_KERNELS(X)                                                                                                 \
     X(bzi_kernel_warp_nv12, bzi_kernel_nv12_thread)            /* 8 bit NV12, linear */                                \
     X(bzi_kernel_warp_nv12_ramp, bzi_kernel_ramp_thread)       /* the same, shrunk by an axis-aligned H */             \
@@ -898,7 +1008,7 @@ enum { BZI_KERNEL_NV12, BZI_KERNEL_NV12_RAMP, BZI_KERNEL_ANY_LINEAR, BZI_KERNEL_
 BZI_KERNEL_FN int bzi_kernel_of(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
 {
     const int nv12 = bzi_kernel_nv12(slot, out), kind = bzi_kernel_view_of(slot).kind;
-    if (out->mean || slot->filter == BZI_KERNEL_NEAREST)
+    if (out->mean || slot->filter == BZI_KERNEL_NEAREST || (slot->flags & BZI_KERNEL_JITTER))
         return BZI_KERNEL_ANY;
     if (kind == BZI_KERNEL_LERP)
         return nv12 ? BZI_KERNEL_NV12 : BZI_KERNEL_ANY_LINEAR;
@@ -991,18 +1101,32 @@ BZI_KERNEL_CPU void bzi_kernel_fill(const bzi_kernel_slot *slot, const bzi_kerne
         bzi_kernel_fill_columns(slot, out, 0, y, 0, out->width);
 }
 
+/* What adds the lumas of a slot to its sums, of an output without a mean picture: those are fill outside, -1. */
+BZI_KERNEL_CPU bzi_kernel_slot bzi_kernel_summing(const bzi_kernel_slot *slot)
+{
+    bzi_kernel_slot local = *slot;
+    local.flags &= BZI_KERNEL_COLOR | BZI_KERNEL_JITTER | BZI_KERNEL_SHIFT;
+    local.flags |= BZI_KERNEL_GRAY | BZI_KERNEL_SUM;
+    local.bias[0] = 0.0f;
+    local.scale[0] = 1.0f;
+    local.fill[0] = -1.0f;
+    return local;
+}
+
 /* The reference, and the loop for every H that is not separable. */
 BZI_KERNEL_CPU void bzi_kernel_warp_plain(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
 {
-    const bzi_kernel_slot local = *slot;       /* the compiler knows that storing pixels does not change them */
+    const bzi_kernel_slot local = bzi_kernel_with_mean(slot);  /* the compiler knows that storing does not change it */
     const bzi_kernel_output to = *out;
     const bzi_kernel_view view = bzi_kernel_view_of(&local);
+    uint64_t sums[2] = { 0, 0 };
     for (int32_t y = 0; y < to.height; y++)
         for (int32_t x = 0; x < to.width; x++) {
             float c[3];
             bzi_kernel_pixel(&local, &view, &to, view.kind, x, y, c);
-            bzi_kernel_store(&local, &to, x, y, c);
+            bzi_kernel_finish(&local, &to, x, y, c, sums);
         }
+    bzi_kernel_add_sums(&local, sums);
 }
 
 /* The separable loop, for an axis-aligned H: u depends on x alone and v on y alone. Rows of the picture are filtered
@@ -1028,6 +1152,9 @@ typedef struct bzi_kernel_lines {
     int32_t  held[3][BZI_KERNEL_HELD];/* which those are */
     float   *row[3], *mean[3];        /* Y, Cb, Cr of an output row; of the mean picture there */
     float   *rgb[3], *color[3];       /* R, G, B of it; its elements */
+    float   *from[3];                 /* what colors are made of: row, or, with a jitter, rgb */
+    bzi_kernel_slot colors;           /* what is left to do with the colors of a row */
+    uint64_t sums[2];                 /* bzi_kernel_slot.sums */
     int8_t   place[3][3][16];         /* of 48 bytes of pixels: from which of 16 of a channel; -1: from another */
 } bzi_kernel_lines;
 
@@ -1320,7 +1447,7 @@ BZI_KERNEL_AVX512 void bzi_kernel_put_512(uint8_t *to, uint32_t dtype, __m512 v)
                                          const bzi_kernel_output *out, uint8_t *const to[3])                           \
     {                                                                                                                  \
         const int32_t columns = lines->end - lines->first, shift = bzi_kernel_element_shift(out);                      \
-        const float *luma = lines->row[0], *cb = lines->row[1], *cr = lines->row[2], *weight = slot->luma;             \
+        const float *luma = lines->from[0], *cb = lines->from[1], *cr = lines->from[2], *weight = slot->luma;          \
         for (int32_t i = 0; i < columns; i += bits / 32) {                                                             \
             __m##bits c[3] = { V(loadu_ps)(luma + i), V(loadu_ps)(cb + i), V(loadu_ps)(cr + i) };                      \
             bzi_kernel_apply_matrix_##bits(slot->rgb, c);                                                              \
@@ -1498,7 +1625,64 @@ BZI_KERNEL_FN void bzi_kernel_lerp_rows(bzi_kernel_lines *lines, const bzi_kerne
         row[i] = bzi_kernel_lerp(above[i], below[i], tap.weight);
 }
 
-/* Sums of rows for the output row at v. */
+/* A step of a row's jitter, in place in rgb; step and flags are constants, for compilers to vectorize. */
+BZI_KERNEL_FN void bzi_kernel_jitter_line(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, int step,
+                                          uint32_t flags)
+{
+    const bzi_kernel_slot local = *slot;
+    float *restrict r = lines->rgb[0], *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
+    for (int32_t i = 0; i < lines->end - lines->first; i++) {
+        float c[3] = { r[i], g[i], b[i] };
+        if (step == 0)
+            bzi_kernel_apply_matrix(local.rgb, c);
+        if (flags & BZI_KERNEL_COLOR)
+            bzi_kernel_apply_matrix(local.color, c);
+        bzi_kernel_jitter_step(&local, flags, step, c);
+        r[i] = c[0];
+        g[i] = c[1];
+        b[i] = c[2];
+    }
+}
+
+/* Y', Cb, Cr of an output row become R, G, B behind the jitter, or their lumas are added up. */
+BZI_KERNEL_FN void bzi_kernel_jitter_row(const bzi_kernel_slot *slot, bzi_kernel_lines *lines)
+{
+    const float *restrict r = lines->rgb[0], *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
+    const float w0 = slot->luma[0], w1 = slot->luma[1], w2 = slot->luma[2];
+    const int32_t columns = lines->end - lines->first;
+    int32_t sum = 0;                           /* of at most 2^14 pixels, below 2^16 each */
+    for (int p = 0; p < 3; p++)
+        memcpy(lines->rgb[p], lines->row[p], (size_t)columns * sizeof(float));
+#define LINE(flags) case flags: bzi_kernel_jitter_line(slot, lines, 0, flags); break;
+    switch (slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_SHIFT)) { LINE(0) LINE(1) LINE(128) LINE(129) }
+#undef LINE
+    for (int32_t i = 0; i < columns && (slot->flags & BZI_KERNEL_SUM); i++)
+        sum += (int32_t)(((w0 * r[i] + w1 * g[i]) + w2 * b[i]) * 256.0f + 0.5f);
+    lines->sums[0] += (uint64_t)sum;
+    lines->sums[1] += (uint64_t)columns;
+    if (slot->flags & BZI_KERNEL_SUM)
+        return;
+    bzi_kernel_jitter_line(slot, lines, 1, 0);
+    if (slot->flags & (2 * BZI_KERNEL_SHIFT))
+        bzi_kernel_jitter_line(slot, lines, 2, 2 * BZI_KERNEL_SHIFT);
+    if (slot->vivid != 1.0f)
+        bzi_kernel_jitter_line(slot, lines, 3, 0);
+}
+
+/* What is left to do with rows of colors, and which those are. */
+BZI_KERNEL_CPU void bzi_kernel_plan_colors(bzi_kernel_lines *lines, const bzi_kernel_slot *slot)
+{
+    const int swap = slot->flags & BZI_KERNEL_SWAP ? 2 : 0;
+    lines->colors = *slot;
+    memcpy(lines->from, slot->flags & BZI_KERNEL_JITTER ? lines->rgb : lines->row, sizeof lines->from);
+    if (slot->flags & BZI_KERNEL_JITTER) {
+        lines->colors.flags &= BZI_KERNEL_GRAY;
+        memset(lines->colors.rgb, 0, sizeof lines->colors.rgb);
+        lines->colors.rgb[swap] = lines->colors.rgb[5] = lines->colors.rgb[10 - swap] = 1.0f;
+    }
+}
+
+/* Sums of rows for the output row at v, and its jitter. */
 BZI_KERNEL_FN void bzi_kernel_sums(const bzi_kernel_slot *slot, const bzi_kernel_view *view, bzi_kernel_lines *lines,
                                    float v)
 {
@@ -1507,6 +1691,8 @@ BZI_KERNEL_FN void bzi_kernel_sums(const bzi_kernel_slot *slot, const bzi_kernel
             bzi_kernel_lerp_rows(lines, slot, view, p, v);
         else
             bzi_kernel_vertical(lines, slot, view, p, v);
+    if (slot->flags & BZI_KERNEL_JITTER)
+        bzi_kernel_jitter_row(slot, lines);
 }
 
 #if BZI_KERNEL_X86
@@ -1532,7 +1718,7 @@ BZI_KERNEL_FN void bzi_kernel_color_row(const bzi_kernel_slot *slot, const bzi_k
     const float *restrict mean0 = lines->mean[0], *restrict mean1 = lines->mean[1], *restrict mean2 = lines->mean[2];
     float *restrict r = lines->rgb[0], *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
     for (int p = 0; p < 3; p++)                /* gcc makes no vectors of loops that read and write three rows each */
-        memcpy(lines->rgb[p], lines->row[p], (size_t)columns * sizeof(float));
+        memmove(lines->rgb[p], lines->from[p], (size_t)columns * sizeof(float));
     for (int32_t i = 0; i < columns; i++) {
         float c[3] = { r[i], g[i], b[i] };
         const float mean[3] = { has ? mean0[i] : 0.0f, has ? mean1[i] : 0.0f, has ? mean2[i] : 0.0f };
@@ -1606,18 +1792,23 @@ BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ke
     if (out->mean)
         bzi_kernel_read_mean(lines, out, y);
 #if BZI_KERNEL_X86
-    if (lines->level == 2) {
+    if (lines->level == 2)
         bzi_kernel_sums_512(slot, view, lines, v);
-        bzi_kernel_colors_512(slot, lines, out, to);
-    } else if (lines->level) {
+    else if (lines->level)
         bzi_kernel_sums_256(slot, view, lines, v);
-        bzi_kernel_colors_256(slot, lines, out, to);
-    }
 #endif
-    if (!lines->level) {
+    if (!lines->level)
         bzi_kernel_sums(slot, view, lines, v);
-        bzi_kernel_colors(slot, lines, out, to);
-    }
+    if (slot->flags & BZI_KERNEL_SUM)
+        return;
+#if BZI_KERNEL_X86
+    if (lines->level == 2)
+        bzi_kernel_colors_512(&lines->colors, lines, out, to);
+    else if (lines->level)
+        bzi_kernel_colors_256(&lines->colors, lines, out, to);
+#endif
+    if (!lines->level)
+        bzi_kernel_colors(&lines->colors, lines, out, to);
     if (out->stride_x != 1 && shift == 2) {
         bzi_kernel_scatter(slot, lines, out, y, 2);
     } else if (out->stride_x != 1 && shift == 1) {
@@ -1631,6 +1822,7 @@ BZI_KERNEL_CPU void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kerne
                                     const bzi_kernel_output *out)
 {
     const int shift = bzi_kernel_element_shift(out);
+    bzi_kernel_plan_colors(lines, slot);
     memset(lines->place, -1, sizeof lines->place);
     for (int i = 0; i < 48; i++)
         lines->place[i / 16][(i >> shift) % 3][i % 16] = (int8_t)(((i >> shift) / 3 << shift) + i % (1 << shift));
@@ -1640,6 +1832,8 @@ BZI_KERNEL_CPU void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kerne
         const int inside = bzi_kernel_inside(v, view->y[0].last) && lines->end > 0;
         if (inside)
             bzi_kernel_columns(slot, view, lines, out, y, v);
+        if (slot->flags & BZI_KERNEL_SUM)
+            continue;
         bzi_kernel_fill_columns(slot, out, lines->turned, y, 0, inside ? lines->first : out->width);
         bzi_kernel_fill_columns(slot, out, lines->turned, y, inside ? lines->end : out->width, out->width);
     }
@@ -1653,7 +1847,7 @@ BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const 
     size_t needed = bzi_kernel_workspace_bytes(slot, out);
     if (!needed || !workspace || workspace_bytes < needed)
         return 0;
-    bzi_kernel_slot local = *slot;
+    bzi_kernel_slot local = bzi_kernel_with_mean(slot);
     bzi_kernel_output to = *out;
     const int turned = bzi_kernel_turn(&local, &to);
     const bzi_kernel_view view = bzi_kernel_view_of(&local);
@@ -1663,14 +1857,25 @@ BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const 
     lines.level = bzi_kernel_level();
     lines.turned = turned;
     bzi_kernel_rows(&local, &view, &lines, &to);
+    bzi_kernel_add_sums(&local, lines.sums);
     return 1;
 }
 
-/* The fastest loop for the slot. */
+/* The fastest loop for the slot; twice, where contrast needs the mean. */
 BZI_KERNEL_CPU void bzi_kernel_warp(const bzi_kernel_slot *slot, const bzi_kernel_output *out, void *workspace,
                                     size_t workspace_bytes)
 {
-    if (!bzi_kernel_warp_separable(slot, out, workspace, workspace_bytes))
-        bzi_kernel_warp_plain(slot, out);
+    bzi_kernel_slot local = *slot;
+    bzi_kernel_output no_mean = *out;
+    uint64_t sums[2] = { 0, 0 };
+    no_mean.mean = 0;
+    if (slot->flags & BZI_KERNEL_MEAN_LUMA) {
+        local.sums = (uint64_t)(uintptr_t)sums;
+        const bzi_kernel_slot first = bzi_kernel_summing(&local);
+        if (!bzi_kernel_warp_separable(&first, &no_mean, workspace, workspace_bytes))
+            bzi_kernel_warp_plain(&first, &no_mean);
+    }
+    if (!bzi_kernel_warp_separable(&local, out, workspace, workspace_bytes))
+        bzi_kernel_warp_plain(&local, out);
 }
 #endif

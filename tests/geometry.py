@@ -1,9 +1,11 @@
-"""Writes tests/geometry.h: what torchvision makes of corners, angles, shears and color factors.
+"""Writes tests/geometry.h: what torchvision makes of corners, angles, shears and color factors, and OpenCV of HLS.
 
     python3 tests/geometry.py > tests/geometry.h
 """
 import textwrap
 
+import cv2
+import numpy
 import torch
 from torchvision.transforms import RandomAffine, RandomPerspective
 from torchvision.transforms import functional as F
@@ -29,15 +31,35 @@ for i in range(40):
     angle, _, _, shear = RandomAffine.get_params([-180.0, 180.0], None, None, [-60.0, 60.0, -60.0, 60.0], [width, height])
     matrix = F._get_inverse_affine_matrix([width * 0.5, height * 0.5], angle, [0, 0], 1.0, list(shear))
     emit("    { %.17g, { %.17g, %.17g }, %d, %d,\n      { %s } }," % (angle, *shear, width, height, ", ".join("%.17g" % v for v in matrix)))
-emit("};\n/* Floats, so that nothing is rounded; is_clamped: a step gave what the next one did not see. */")
-emit("static const struct { int is_clamped; double brightness, saturation, rgb[3], expected[3]; } torchvision_jitters[] = {")
+emit("};\n/* Of 8 pixels: what comes of all steps in this order, of floats, so that nothing is rounded; is_clamped: a step left 0..255. */")
+emit("static const struct { int is_clamped; double brightness, contrast, saturation, hue; int gray, rgb[24]; double expected[24]; }")
+emit("torchvision_jitters[] = {")
+for i in range(40):
+    brightness, contrast, saturation = (float(torch.empty(1).uniform_(0, 2)) if i >> k & 1 else 1 for k in range(3))
+    hue, gray = float(torch.empty(1).uniform_(-0.5, 0.5)) if i >> 3 & 1 else 0, i % 7 == 0
+    pixels = torch.randint(0, 256, (3, 2, 4))
+    pixels[:, 0, 0] = pixels[0, 0, 0]           # a gray one
+    pixels[1, 1, 1] = pixels[0, 1, 1]           # two channels alike
+    picture, clamped = pixels / 255.0, False
+    for function, factor, neutral in ((F.adjust_brightness, brightness, 1), (F.adjust_contrast, contrast, 1), (F.adjust_saturation, saturation, 1),
+                                      (F.adjust_hue, hue, 0)):
+        picture = function(picture, factor) if factor != neutral else picture
+        clamped |= factor > 1 and bool((picture == 1).any())
+    picture = F.rgb_to_grayscale(picture, 3) if gray else picture
+    emit("    { %d, %.9g, %.9g, %.9g, %.9g, %d, { %s },\n      { %s } }," % (
+        clamped, brightness, contrast, saturation, hue, gray, ", ".join(map(str, pixels.flatten().tolist())),
+        ", ".join("%.7g" % (255 * v) for v in picture.flatten().tolist())))
+
+emit("};\n/* What OpenCV's HLS of floats makes of moves in its units of 8 bits; MXNet clamps the hue. */")
+emit("static const struct { int clamps, hls[3], rgb[3]; double expected[3]; } opencv_shifts[] = {")
 for i in range(60):
-    brightness, saturation = (float(torch.empty(1).uniform_(0, 2)) for _ in range(2))
-    picture = torch.rand(3, 1, 1)
-    lit = F.adjust_brightness(picture, brightness)
-    both = F.adjust_saturation(lit, saturation) if i % 6 else F.rgb_to_grayscale(lit, 3)
-    clamped = bool((picture * brightness > 1).any())
-    emit("    { %d, %.9g, %.9g, { %s }, { %s } }," % (clamped, brightness, saturation if i % 6 else 0,
-                                                     ", ".join("%.9g" % (255 * v) for v in picture.flatten().tolist()),
-                                                     ", ".join("%.9g" % (255 * v) for v in both.flatten().tolist())))
+    clamps, moves = i % 2, [int(torch.randint(-most, most + 1, (1,))) if i >> k & 1 else 0 for k, most in ((1, 180), (2, 255), (3, 255))]
+    pixel = torch.randint(0, 256, (3,))
+    if i % 5 == 0:
+        pixel[2] = pixel[0]
+    h, l, s = cv2.cvtColor((pixel.numpy() / 255).astype("float32").reshape(1, 1, 3), cv2.COLOR_RGB2HLS).flatten().tolist()
+    h, l, s = h / 2 + moves[0], l + moves[1] / 255, s + moves[2] / 255
+    h, l, s = min(max(h, 0), 180) if clamps else h % 180, min(max(l, 0), 1), min(max(s, 0), 1)
+    made = cv2.cvtColor(numpy.array([[[2 * h, l, s]]], "float32"), cv2.COLOR_HLS2RGB).flatten().tolist()
+    emit("    { %d, { %d, %d, %d }, { %d, %d, %d }, { %.7g, %.7g, %.7g } }," % (clamps, *moves, *pixel.tolist(), *(255 * v for v in made)))
 emit("};")

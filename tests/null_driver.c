@@ -182,6 +182,15 @@ EXPORT cuMemcpyHtoDAsync_v2(CUdeviceptr to, const void *from, size_t bytes, CUst
     (void)stream;
     return CUDA_SUCCESS;
 }
+EXPORT cuMemsetD8Async(CUdeviceptr to, unsigned char byte, size_t bytes, CUstream stream);
+EXPORT cuMemsetD8Async(CUdeviceptr to, unsigned char byte, size_t bytes, CUstream stream)
+{
+    (void)to;
+    (void)byte;
+    (void)bytes;
+    (void)stream;
+    return CUDA_SUCCESS;
+}
 EXPORT cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream);
 EXPORT cuMemcpyDtoHAsync_v2(void *to, CUdeviceptr from, size_t bytes, CUstream stream)
 {

@@ -16,6 +16,22 @@ static uint32_t random_u32(void)
 static int32_t random_int(int32_t lo, int32_t hi) { return lo + (int32_t)(random_u32() % (uint32_t)(hi - lo + 1)); }
 static double  random_real(double lo, double hi)  { return lo + (hi - lo) * (random_u32() / 4294967296.0); }
 
+/* Any jitter whose contrast is about no mean. */
+__attribute__((unused)) static void random_jitter(bzi_kernel_slot *slot)
+{
+    static const float most[3] = { 6, 255, 1 };
+    slot->flags |= BZI_KERNEL_JITTER | (random_u32() & (BZI_KERNEL_SWAP | 3 * BZI_KERNEL_SHIFT));
+    for (int i = 0; i < 3; i++)
+        slot->hls[i] = random_int(0, 2) ? (float)random_real(-1, 1) * most[i] : 0.0f;
+    slot->round = random_int(0, 1) ? 6.0f : 0.0f;
+    slot->brightness = (float)random_real(0, 2);
+    slot->contrast = (float)random_real(0, 3);
+    slot->offset = (float)random_real(-200, 100);
+    slot->saturation = (float)random_real(0, 2);
+    slot->hue = (float)random_real(-3, 3);
+    slot->vivid = random_int(0, 2) ? 1.0f : 0.0f;
+}
+
 /* A crop, perhaps mirrored, perhaps reaching beyond the picture, scaled to the output. */
 __attribute__((unused)) static void random_crop(bzi_kernel_slot *slot, int32_t width, int32_t height)
 {

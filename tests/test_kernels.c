@@ -423,6 +423,8 @@ TEST(the_separable_loop_equals_the_plain_one_to_the_bit)
         int32_t width = random_int(1, EDGE), height = random_int(1, EDGE);
         random_crop(&f.slot, width, height);
         random_filter(&f.slot);
+        if (i % 3 == 0)
+            random_jitter(&f.slot);
         bzi_kernel_output out = output_random(&f.slot, width, height);
         different += !same_bits(bzi_kernel_warp_plain, warp_separable, &f.slot, out);
         different += !same_bits(bzi_kernel_warp_plain, warp_separable_base, &f.slot, out);
@@ -780,6 +782,8 @@ TEST(gpu_threads_equal_the_plain_loop_to_the_bit)
             slot->h[random_int(0, i % 8 == 3 ? 5 : 8)] = hostile[random_u32() % (sizeof hostile / sizeof *hostile)];
         if (i & 16)
             random_filter(slot);
+        if (i % 5 == 0)
+            random_jitter(slot);
         bzi_kernel_output out = output_random(slot, width, height);
         different += !same_bits(bzi_kernel_warp_plain, warp_threads, slot, out);
         frame_free(&f);
@@ -787,6 +791,77 @@ TEST(gpu_threads_equal_the_plain_loop_to_the_bit)
     CHECK_EQ(different, 0);
     for (int i = 0; i < BZI_KERNEL_COUNT; i++)
         CHECK(kernels[i] > 100);
+}
+
+/* What a loop adds up for the mean luma of a slot. */
+static void sums_of(warp_fn warp, const bzi_kernel_slot *slot, bzi_kernel_output out, uint64_t sums[2])
+{
+    bzi_kernel_slot first = *slot;
+    out.mean = 0;
+    sums[0] = sums[1] = 0;
+    first.sums = (uint64_t)(uintptr_t)sums;
+    first = bzi_kernel_summing(&first);
+    first.dst = 0;                                          /* no pixel is written */
+    warp(&first, &out);
+}
+
+/* The mean from the pixels themselves: those of a slot without bias, scale and what is behind contrast. */
+static void check_mean(const frame *f, const bzi_kernel_output *out, const uint64_t sums[2])
+{
+    bzi_kernel_slot slot = f->slot;
+    double sum = 0, count = 0;
+    slot.flags &= BZI_KERNEL_COLOR | BZI_KERNEL_JITTER | BZI_KERNEL_SHIFT;
+    slot.contrast = slot.saturation = slot.vivid = 1;
+    slot.offset = 0;
+    for (int i = 0; i < 3; i++) {
+        slot.bias[i] = 0;
+        slot.scale[i] = 1;
+        slot.fill[i] = -1;
+    }
+    const int pixels = out->width * out->height;
+    const float *rgb = render(bzi_kernel_warp_plain, slot, output_nchw(out->width, out->height), buffer_a);
+    for (int i = 0; i < pixels; i++)
+        if (rgb[i] >= 0) {
+            sum += slot.luma[0] * rgb[i] + slot.luma[1] * rgb[i + pixels] + slot.luma[2] * rgb[i + 2 * pixels];
+            count++;
+        }
+    CHECK_EQ(sums[1], (uint64_t)count);
+    CHECK_NEAR((double)sums[0] / 256, sum, 1e-6 + count * (0.5 / 256 + 1e-4));
+}
+
+TEST(contrast_about_the_mean_is_the_same_in_every_loop)
+{
+    int some = 0;
+    random_state = 19;
+    for (int i = 0; i < 400; i++) {
+        uint64_t sums[4][2];
+        frame f = frame_random();
+        int32_t width = random_int(1, EDGE), height = random_int(1, EDGE);
+        random_crop(&f.slot, width, height);
+        random_filter(&f.slot);
+        random_jitter(&f.slot);
+        if (i % 3 == 1)
+            f.slot.h[1] = 0.2f;
+        if (i % 3 == 2)
+            f.slot.h[7] = 0.01f;
+        if (i % 9 == 0)
+            turn(f.slot.h);
+        f.slot.flags |= BZI_KERNEL_MEAN_LUMA;
+        bzi_kernel_output out = output_random(&f.slot, width, height);
+        sums_of(bzi_kernel_warp_plain, &f.slot, out, sums[0]);
+        sums_of(warp_threads, &f.slot, out, sums[1]);
+        CHECK(!memcmp(sums[0], sums[1], sizeof *sums));
+        if (i % 3 == 0) {
+            sums_of(warp_separable, &f.slot, out, sums[2]);
+            CHECK(!memcmp(sums[0], sums[2], sizeof *sums));
+        }
+        check_mean(&f, &out, sums[0]);
+        f.slot.sums = (uint64_t)(uintptr_t)sums[0];
+        CHECK(same_bits(bzi_kernel_warp_plain, warp_front, &f.slot, out));
+        some += sums[0][1] > 0;
+        frame_free(&f);
+    }
+    CHECK(some > 300);
 }
 
 /* ---- Where samples are read -------------------------------------------------------------------------------------- */
@@ -1124,6 +1199,7 @@ TEST_MAIN(
     RUN(the_separable_loop_equals_the_plain_one_to_the_bit)
     RUN(the_separable_loop_turns_pictures_to_the_bit)
     RUN(the_front_equals_the_plain_loop_for_every_kind_of_matrix)
+    RUN(contrast_about_the_mean_is_the_same_in_every_loop)
     RUN(the_plain_loop_equals_an_oracle_in_double_precision)
     RUN(the_length_of_a_gradient_is_off_by_less_than_1_percent)
     RUN(lanczos_is_as_near_as_its_comment_says)

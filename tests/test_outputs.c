@@ -395,7 +395,8 @@ static plan plan_dino(bzna_dataset *dataset)
     p.c.output.views = 2;
     p.c.warp.perspective = 0.5;
     p.c.warp.rotate[1] = 20;
-    p.c.color.jitter = (bzna_jitter){ .brightness = { 0.6f, 1.4f }, .saturation = { 0, 2 }, .grayscale = 0.2f,
+    p.c.color.jitter = (bzna_jitter){ .brightness = { 0.6f, 1.4f }, .contrast = { 0.5f, 2 }, .saturation = { 0, 2 },
+                                      .hue = { -0.1f, 0.5f }, .grayscale = 0.2f, .mxnet_hls = { 90, 20, 60 },
                                       .mxnet_contrast = 0.3f, .mxnet_illumination = 9 };
     e = plan_add(&p, "local");
     e->own_warp = 1;
@@ -422,6 +423,7 @@ static plan plan_dino(bzna_dataset *dataset)
     e->warp.flip_h = 0.5;
     e->color.jitter.brightness[0] = 0.5f;
     e->color.jitter.brightness[1] = 2;
+    e->color.jitter.contrast[1] = 3;
     return p;
 }
 

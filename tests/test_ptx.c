@@ -26,7 +26,7 @@ enum {
     MAX_BANKS = 16,
     MAX_PARAMETERS = 2,
     MAX_ENTRIES = BZI_KERNEL_COUNT,
-    READABLE = 4,                         /* planes, and the mean picture */
+    READABLE = 5,                         /* planes, the mean picture, sums of lumas */
     MAX_VECTOR = 4,
     NAME = 64
 };
@@ -67,6 +67,7 @@ typedef enum ptx_op {
     OP_CVTA,
     OP_LD,
     OP_ST,
+    OP_RED,
     OP_BRA,
     OP_RET
 } ptx_op;
@@ -364,6 +365,7 @@ static const ptx_form ptx_forms[] = {
     { "cvta", OP_CVTA, 1, T_INT, 0 },
     { "cvt",  OP_CVT,  1, T_INT | T_BYTE | T_FLOAT | T_HALF, N_FROM },
     { "ld",   OP_LD,   0, T_ALL | T_BYTE, 0 },              { "st",   OP_ST,   0, T_ALL | T_BYTE, 0 },
+    { "red",  OP_RED,  0, T_INT, 0 },
     { "bra",  OP_BRA,  0, 0, N_UNTYPED },                   { "ret",  OP_RET,  0, 0, N_UNTYPED },
     { "exit", OP_RET,  0, 0, N_UNTYPED },
 };
@@ -408,7 +410,9 @@ static int ptx_memory_suffix(ptx_code *code, const char *suffix)
 static int ptx_suffix(ptx_code *code, const ptx_form *form, const char *suffix)
 {
     uint8_t *place = NULL, choice = 0;
-    if (code->op == OP_LD || code->op == OP_ST)
+    if (code->op == OP_RED && !strcmp(suffix, "add"))
+        return 1;
+    if (code->op == OP_LD || code->op == OP_ST || code->op == OP_RED)
         return ptx_memory_suffix(code, suffix);
     if (code->op == OP_BRA)
         return !strcmp(suffix, "uni");
@@ -469,6 +473,8 @@ static void ptx_check_suffixes(ptx_parser *parser, const ptx_code *code, const p
         ptx_refuse(parser, "its space is not known");
     else if (code->op == OP_ST && code->space == SPACE_PARAM)
         ptx_refuse(parser, "parameters are not written");
+    else if (code->op == OP_RED && (code->space != SPACE_GLOBAL || code->type.bits != 64 || code->vector != 1))
+        ptx_refuse(parser, "its sum is not known");
 }
 
 static void ptx_opcode(ptx_parser *parser, ptx_code *code)
@@ -533,7 +539,7 @@ static void ptx_check_argument(ptx_parser *parser, const ptx_code *code, ptx_arg
                 !(bank->type.kind == 'f' && (type.kind == 'u' || type.kind == 's')) &&
                 !(type.kind == 'f' && (bank->type.kind == 'u' || bank->type.kind == 's'));
     else if (arg->kind == ARG_INTEGER)
-        known = known && type.kind != 'f' && type.kind != 'p';
+        known = known && type.kind != 'f' && (type.kind != 'p' || code->op == OP_MOV);
     else if (arg->kind == ARG_FLOAT)
         known = known && type.bits == 32 && (type.kind == 'f' || type.kind == 'b');
     else if (arg->kind == ARG_SPECIAL)
@@ -564,7 +570,7 @@ static void ptx_transfer(ptx_parser *parser, ptx_code *code)
 {
     ptx_arg *args = code->op == OP_LD ? code->to : code->a;
     uint8_t count;
-    if (code->op == OP_ST) {
+    if (code->op != OP_LD) {
         ptx_memory(parser, code);
         ptx_expect(parser, ",");
     }
@@ -576,7 +582,7 @@ static void ptx_transfer(ptx_parser *parser, ptx_code *code)
     if (count != code->vector)
         ptx_refuse(parser, "its vector is not known");
     for (int i = 0; i < count; i++)
-        ptx_check_argument(parser, code, &args[i], code->type, code->op == OP_ST);
+        ptx_check_argument(parser, code, &args[i], code->type, code->op != OP_LD);
 }
 
 static void ptx_compute(ptx_parser *parser, ptx_code *code, int sources)
@@ -624,7 +630,7 @@ static void ptx_instruction(ptx_parser *parser)
         return;
     if (code.op == OP_BRA)
         ptx_word(parser, code.label);
-    else if (code.op == OP_LD || code.op == OP_ST)
+    else if (code.op == OP_LD || code.op == OP_ST || code.op == OP_RED)
         ptx_transfer(parser, &code);
     else if (code.op != OP_RET)
         for (size_t i = 0; i < COUNT(ptx_forms); i++)
@@ -833,6 +839,7 @@ typedef struct ptx_launch {
     const uint8_t     *parameters[MAX_PARAMETERS];
     const ptx_readable (*readable)[READABLE];            /* a slot's planes */
     ptx_writable      *writable;
+    uint64_t         (*sums)[2];                  /* a slot's, to which threads may add */
     uint32_t           element;                   /* bytes */
     int                zeros, kernel[BZI_KERNEL_SLOTS];
     uint64_t           steps, limit;
@@ -1183,6 +1190,18 @@ static void ptx_store(ptx_thread *thread, const ptx_code *code)
         ptx_store_element(thread, code, address + i * size, ptx_read(thread, code, &code->a[i]));
 }
 
+/* red.add: threads add to their slot's sums, in any order. */
+static void ptx_add(ptx_thread *thread, const ptx_code *code)
+{
+    ptx_launch *launch = thread->launch;
+    uint64_t *sums = launch->sums ? launch->sums[thread->special[8]] : NULL;
+    const uint64_t offset = ptx_read(thread, code, &code->base) + (uint64_t)code->offset - (uint64_t)(uintptr_t)sums;
+    if (!sums || offset % 8 || offset > 8)
+        ptx_fault(launch, code, "adds to no sum of its slot");
+    else
+        sums[offset / 8] += ptx_read(thread, code, &code->a[0]);
+}
+
 static void ptx_parts(ptx_thread *thread, const ptx_code *code)
 {
     uint32_t bits = code->type.bits / (uint32_t)code->vector;
@@ -1203,6 +1222,7 @@ static void ptx_execute(ptx_thread *thread, const ptx_code *code)
     uint64_t a, b = 0, c = 0, result;
     if (code->op == OP_LD) { ptx_load(thread, code); return; }
     if (code->op == OP_ST) { ptx_store(thread, code); return; }
+    if (code->op == OP_RED) { ptx_add(thread, code); return; }
     if (code->op == OP_PACK || code->op == OP_UNPACK) { ptx_parts(thread, code); return; }
     a = ptx_read(thread, code, &code->a[0]);
     if (code->a[1].kind)
@@ -1574,6 +1594,7 @@ TEST(what_a_thread_must_not_do_is_a_fault)
                    "again");
     CHECK_CONTAINS(snippet_fault(MEMORY "mov.u32 %%r1, 5;\nst.global.u32 [%%rd1+8], %%r1;"), "no element");
     CHECK_CONTAINS(snippet_fault(MEMORY "mov.u16 %%rs1, 5;\nst.global.u16 [%%rd1], %%rs1;"), "another size");
+    CHECK_CONTAINS(snippet_fault(MEMORY "red.global.add.u64 [%%rd1], %%rd1;"), "no sum");
     CHECK_CONTAINS(snippet_fault(MEMORY "AGAIN:\nbra AGAIN;"), "does not end");
 #undef MEMORY
 }
@@ -1744,6 +1765,9 @@ static void random_warp(bzi_kernel_slot *slot, int warp, int32_t width, int32_t 
         slot->h[random_int(0, 1) ? 2 : 5] += 1000.0f;
 }
 
+/* A mean that contrast is about: any. */
+static const uint64_t known_sums[2] = { 123456, 7 };
+
 static void random_colors(bzi_kernel_slot *slot, int warp)
 {
     static const float hostile[] = { NAN, INFINITY, -INFINITY, 3.4e38f, -0.0f, 1e-45f };
@@ -1759,12 +1783,18 @@ static void random_colors(bzi_kernel_slot *slot, int warp)
         slot->fill[c]  = (float)random_real(-1000, 1000);
         slot->luma[c]  = (float)random_real(0, 1);
     }
+    if (random_int(0, 3) == 0)
+        random_jitter(slot);
+    if ((slot->flags & BZI_KERNEL_JITTER) && random_int(0, 1))
+        slot->flags |= BZI_KERNEL_MEAN_LUMA;
     if (warp == HOSTILE && random_int(0, 1)) {
         uint32_t value = random_u32();
         slot->rgb[random_int(0, 11)]    = hostile[value % COUNT(hostile)];
         slot->color[random_int(0, 11)] = hostile[value / 8 % COUNT(hostile)];
         slot->fill[random_int(0, 2)]    = hostile[value / 64 % COUNT(hostile)];
     }
+    if ((slot->flags & BZI_KERNEL_MEAN_LUMA) && random_int(0, 2) == 0)
+        *slot = bzi_kernel_summing(slot);
 }
 
 static frame frame_random(int format, int warp, int32_t width, int32_t height)
@@ -1791,6 +1821,7 @@ typedef struct scene {
     /* the first pixel's place among the elements of a slot, and how many lie from the lowest to the highest */
     size_t            origin, span;
     uint8_t          *expected;
+    uint64_t          sums[BZI_KERNEL_SLOTS][2];          /* that are expected */
 } scene;
 
 enum { GAP = 5 };                         /* elements between slots, that stay as they were */
@@ -1848,6 +1879,8 @@ static void scene_expect(scene *s)
     for (uint32_t i = 0; i < s->count; i++) {
         bzi_kernel_slot slot = s->frames[i].slot;
         slot.dst = scene_slot(s, s->expected, i);
+        s->sums[i][0] = s->sums[i][1] = 0;
+        slot.sums = (uint64_t)(uintptr_t)(slot.flags & BZI_KERNEL_SUM ? s->sums[i] : known_sums);
         bzi_kernel_warp_plain(&slot, &s->out);
         kernels[bzi_kernel_of(&slot, &s->out)]++;
     }
@@ -1911,11 +1944,14 @@ static size_t scene_differences(const scene *s, const uint8_t *batch)
 /* Every element of every pixel, once: what was written elsewhere, or again, was a fault. */
 static int scene_written(const scene *s, const ptx_writable *writable)
 {
-    size_t written = 0;
-    for (uint32_t i = 0; i < s->count; i++)
+    size_t written = 0, wanted = 0;
+    for (uint32_t i = 0; i < s->count; i++) {
+        if (!(s->frames[i].slot.flags & BZI_KERNEL_SUM))
+            wanted += s->out.channels * (size_t)s->out.width * (size_t)s->out.height;
         for (size_t k = 0; k < s->span; k++)
             written += writable[i].count[k];
-    return written == s->out.channels * (size_t)s->out.width * (size_t)s->out.height * s->count;
+    }
+    return written == wanted;
 }
 
 /* Runs the program; 0, and fault says why or is empty: its picture is another. */
@@ -1924,6 +1960,8 @@ static int scene_run(const scene *s, ptx_program *program, int zeros, uint64_t *
     static bzi_kernel_slots slots;
     ptx_readable readable[BZI_KERNEL_SLOTS][READABLE];
     ptx_writable writable[BZI_KERNEL_SLOTS];
+    static const uint8_t allowed[sizeof known_sums] = { 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1 };
+    uint64_t sums[BZI_KERNEL_SLOTS][2] = { { 0 } };
     uint8_t *batch = room(scene_bytes(s));
     memset(batch, 0xc5, scene_bytes(s));
     memset(&slots, 0xa5, sizeof slots);
@@ -1933,6 +1971,7 @@ static int scene_run(const scene *s, ptx_program *program, int zeros, uint64_t *
                           .parameters = { (const uint8_t *)&slots, (const uint8_t *)&s->out },
                           .readable = (const ptx_readable(*)[READABLE])readable,
                           .writable = writable,
+                          .sums = sums,
                           .element = (uint32_t)element_bytes(s),
                           .zeros = zeros,
                           .limit = *steps ? *steps * 3 : UINT64_MAX };
@@ -1940,13 +1979,17 @@ static int scene_run(const scene *s, ptx_program *program, int zeros, uint64_t *
         const frame *f = &s->frames[i];
         slots.slot[i] = f->slot;
         slots.slot[i].dst = scene_slot(s, batch, i);
+        slots.slot[i].sums = (uint64_t)(uintptr_t)(f->slot.flags & BZI_KERNEL_SUM ? sums[i] : known_sums);
         launch.kernel[i] = bzi_kernel_of(&slots.slot[i], &s->out);
         writable[i] = (ptx_writable){ slots.slot[i].dst - s->origin * launch.element, s->span, room(s->span) };
         for (int p = 0; p < 3; p++)
             readable[i][p] = (ptx_readable){ (uint64_t)(uintptr_t)f->memory[p], f->bytes[p], f->allowed[p] };
         readable[i][3] = (ptx_readable){ s->out.mean, s->out.mean ? mean_bytes(s) : 0, mean_allowed };
+        readable[i][4] = (ptx_readable){ (uint64_t)(uintptr_t)known_sums,
+                                         f->slot.flags & BZI_KERNEL_MEAN_LUMA ? sizeof known_sums : 0, allowed };
     }
-    int same = ptx_run(&launch) && scene_written(s, writable) && scene_differences(s, batch) == 0;
+    int same = ptx_run(&launch) && scene_written(s, writable) && scene_differences(s, batch) == 0 &&
+               !memcmp(sums, s->sums, s->count * sizeof *sums);
     memcpy(fault, launch.fault, sizeof launch.fault);
     *steps = launch.steps;
     for (uint32_t i = 0; i < s->count; i++)
@@ -2143,6 +2186,21 @@ static void judge_ties(bzi_kernel_slot *slot, uint32_t dtype)
     }
 }
 
+/* One that clamps little, so that what it does is seen. */
+static void judge_jitter(bzi_kernel_slot *slot, int number)
+{
+    random_jitter(slot);
+    slot->flags |= (number & 1 ? BZI_KERNEL_SHIFT : 0) | (number & 2 ? 2 * BZI_KERNEL_SHIFT : 0) |
+                   (number % 5 == 0 ? BZI_KERNEL_MEAN_LUMA : 0);
+    slot->contrast = (float)random_real(0.5, 1.2);
+    slot->offset = (float)random_real(-20, 60);
+    slot->brightness = (float)random_real(0.6, 1.2);
+    for (int c = 0; c < 3; c++)
+        slot->luma[c] = (float)random_real(0.2, 0.4);
+    if (number % 7 == 0)
+        *slot = bzi_kernel_summing(slot);
+}
+
 static int judges_object(const scene judges[JUDGES], const uint64_t steps[JUDGES], ptx_program *program)
 {
     char fault[400];
@@ -2176,6 +2234,8 @@ static void judges_make(scene judges[JUDGES], uint64_t steps[JUDGES])
             s->frames[k] = frame_random(formats[(k + i / 8) % BZI_KERNEL_SLOTS], i % 4 < 3 ? k % 4 : EDGES, 37, 11);
             s->frames[k].slot.flags = (uint32_t)(k & 1) | (s->out.channels == 1 ? BZI_KERNEL_GRAY : 0) |
                                       (k % 3 ? BZI_KERNEL_FILL_MEAN : 0);
+            if (k % 3 == 2)
+                judge_jitter(&s->frames[k].slot, i + k);
             for (int c = 0; c < 12; c++)
                 s->frames[k].slot.rgb[c] += (float)random_real(-0.1, 0.1);
             if (s->out.dtype >= BZI_KERNEL_BFLOAT16 && (k == 1 || k == 7))
@@ -2191,12 +2251,21 @@ static void judges_make(scene judges[JUDGES], uint64_t steps[JUDGES])
 /* The table in benzina_kernels.cu: instructions of PTX a pixel, a thread's setup included. */
 TEST(instructions_a_pixel_are_counted_by_kernel)
 {
-    static const struct { const char *name; int kernel, planes; uint32_t filter, plain; double shrink; } cases[] = {
-        { "nv12, linear", BZI_KERNEL_NV12, 2, BZI_KERNEL_LINEAR, 1, 1.5 },
-        { "nv12_ramp, linear antialiased", BZI_KERNEL_NV12_RAMP, 2, BZI_KERNEL_LINEAR, 0, 1.5 },
-        { "linear, linear", BZI_KERNEL_ANY_LINEAR, 3, BZI_KERNEL_LINEAR, 1, 1.5 },
-        { "any, linear antialiased", BZI_KERNEL_ANY, 3, BZI_KERNEL_LINEAR, 0, 1.5 },
-        { "any, cubic antialiased", BZI_KERNEL_ANY, 2, BZI_KERNEL_CUBIC, 0, 1.5 },
+    static const struct {
+        const char *name;
+        int         kernel, planes;
+        uint32_t    filter, plain;
+        double      shrink;
+        uint32_t    flags;
+    } cases[] = {
+        { "nv12, linear", BZI_KERNEL_NV12, 2, BZI_KERNEL_LINEAR, 1, 1.5, 0 },
+        { "nv12_ramp, linear antialiased", BZI_KERNEL_NV12_RAMP, 2, BZI_KERNEL_LINEAR, 0, 1.5, 0 },
+        { "linear, linear", BZI_KERNEL_ANY_LINEAR, 3, BZI_KERNEL_LINEAR, 1, 1.5, 0 },
+        { "any, linear antialiased", BZI_KERNEL_ANY, 3, BZI_KERNEL_LINEAR, 0, 1.5, 0 },
+        { "any, cubic antialiased", BZI_KERNEL_ANY, 2, BZI_KERNEL_CUBIC, 0, 1.5, 0 },
+        { "any, linear antialiased, contrast", BZI_KERNEL_ANY, 3, BZI_KERNEL_LINEAR, 0, 1.5, BZI_KERNEL_JITTER },
+        { "any, linear antialiased, hue", BZI_KERNEL_ANY, 3, BZI_KERNEL_LINEAR, 0, 1.5,
+          BZI_KERNEL_JITTER | 2 * BZI_KERNEL_SHIFT },
     };
     NEED_SHIPPED();
     random_state = 27;
@@ -2215,10 +2284,12 @@ TEST(instructions_a_pixel_are_counted_by_kernel)
         slot->h[8] = slot->scale[0] = slot->scale[1] = slot->scale[2] = 1.0f;
         slot->filter = cases[i].filter;
         slot->antialias = cases[i].plain;
+        slot->flags = cases[i].flags;
+        slot->brightness = slot->contrast = slot->saturation = slot->vivid = 1.0f;
         scene_expect(&s);
         CHECK_EQ(bzi_kernel_of(slot, &s.out), cases[i].kernel);
         CHECK(scene_run(&s, shipped, ZEROS_ORDERED, &steps, fault));
-        printf("  %-30s %5.0f instructions a pixel\n", cases[i].name, (double)steps / (224 * 224));
+        printf("  %-34s %5.0f instructions a pixel\n", cases[i].name, (double)steps / (224 * 224));
         CHECK(steps > 100 * 224 * 224);
         scene_free(&s);
     }

@@ -1673,6 +1673,8 @@ class Outputs(unittest.TestCase):
     def test_geometry_and_jitter_are_drawn_anew_for_each_view_and_the_same_on_any_thread(self):
         plain = [pixels(batch.images) for batch in self.batches(warp_transform=ops.CenterResizedCrop())]
         for options in (dict(rotate=20), dict(shear=(-20, 20, 5, 10)), dict(perspective=(0.5, 1)), dict(brightness=0.5), dict(saturation=(0, 0.5)),
+                        dict(contrast=0.5), dict(hue=(-0.5, 0.25)), dict(jitter=ops.ColorJitter(random_h=90, random_l=40, random_s=60)),
+                        dict(jitter=ops.ColorJitter(max_random_contrast=0.5, max_random_illumination=30, clamp_hue=True)),
                         dict(grayscale=1.0)):
             views = [[pixels(batch.images) for batch in self.batches(warp_transform=ops.CenterResizedCrop(), views=2, num_threads=threads, **options)]
                      for threads in (1, 4)]
@@ -1687,6 +1689,15 @@ class Outputs(unittest.TestCase):
             self.assertEqual(values[0::3], values[1::3])
             self.assertEqual(values[0::3], values[2::3])
 
+    def test_color_jitters_are_torchvisions_and_mxnets(self):
+        jitter = ops.ColorJitter(0.25, (0.5, 3), 2, 0.125, 0.5, random_h=36, random_l=50, random_s=60, clamp_hue=True)._struct
+        self.assertEqual((tuple(jitter.brightness), tuple(jitter.contrast), tuple(jitter.saturation), tuple(jitter.hue), jitter.grayscale),
+                         ((0.75, 1.25), (0.5, 3), (0, 3), (-0.125, 0.125), 0.5))
+        self.assertEqual((tuple(jitter.mxnet_hls), jitter.mxnet_clamp_hue), ((36, 50, 60), 1))
+        numbers, whole = (self.batches(seed=5, **options) for options in
+                          (dict(brightness=0.5, contrast=0.5, saturation=0.5, hue=0.25), dict(jitter=ops.ColorJitter(0.5, 0.5, 0.5, 0.25))))
+        self.assertEqual([pixels(batch.images) for batch in numbers], [pixels(batch.images) for batch in whole])
+
     def test_mxnets_parameters_become_a_warp(self):
         warp = ops.MXNetAffine(max_rotate_angle=10, max_shear_ratio=0.1, max_aspect_ratio=0.25, min_random_scale=0.5, max_crop_size=30, pad=2,
                                rand_crop=True, rand_mirror=True, max_img_size=1e10)
@@ -1700,6 +1711,7 @@ class Outputs(unittest.TestCase):
 
     def test_augmentation_without_meaning_is_refused(self):
         for options in (dict(perspective=1.5), dict(perspective=(0.5, 2)), dict(brightness=-1), dict(saturation=(2, 1)), dict(rotate=(1, 2, 3)),
+                        dict(contrast=-0.5), dict(hue=0.6), dict(hue=(0.2, 0.1)), dict(hue=0.1, jitter=ops.ColorJitter()),
                         dict(shear=(1, 2, 3)), dict(rotate=5, warp_transform=lambda *about: (1, 0, 0, 0, 1, 0, 0, 0, 1))):
             with self.assertRaises(ValueError, msg=options):
                 loader_of(**options)

@@ -926,6 +926,52 @@ TEST(mxnets_affine_is_drawn_as_documented)
     }
 }
 
+/* M comes back from its inverse: angle, scale, ratio and shear from that. Of integers, a part of the next one is added:
+ * uniform ones then are. */
+TEST(mxnets_affine_and_crops_are_uniform)
+{
+    static double angle[DRAWS], left[DRAWS], top[DRAWS], side[DRAWS];
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        bzna_warp p = warp_of(BZNA_WARP_MXNET);
+        bzna_random random = stream(i);
+        double h[9];
+        p.shear_ratio = 0.2;
+        p.degrees[0] = -15, p.degrees[1] = 15;
+        p.scale[0] = 0.7, p.scale[1] = 1.4;
+        p.ratio[0] = 0.75, p.ratio[1] = 1.25;
+        CHECK_EQ(bzna_warp_draw(&random, &p, 333, 251, 224, 160, h, NULL), BZNA_OK);
+        const double one = h[0] * h[4] - h[1] * h[3];
+        const double m[2][2] = { { h[4] / one, -h[1] / one }, { -h[3] / one, h[0] / one } };
+        const double ws = hypot(m[1][0], m[1][1]), a = m[1][1] / ws, b = -m[1][0] / ws, hs = m[0][0] * a + m[0][1] * b;
+        const double degrees = atan2(b, a) * 180 / acos(-1);
+        CHECK_NEAR(degrees, round(degrees), 1e-6);
+        angle[i] = (round(degrees) + 15 + bzna_random_uniform(&random, 0, 1)) / 31;
+        first[i] = ((hs + ws) / 2 - 0.7) / 0.7;
+        second[i] = (ws / hs - 0.75) / 0.5;
+        third[i] = ((m[0][1] * a - m[0][0] * b) / ws + 0.2) / 0.4;
+        p = warp_of(BZNA_WARP_MXNET);
+        p.random_crop = 1;
+        p.crop_px[0] = 100, p.crop_px[1] = 180;
+        CHECK_EQ(bzna_warp_draw(&random, &p, 333, 251, 100, 100, h, NULL), BZNA_OK);
+        const double crop = h[0] * 100;                     /* its first pixel begins half a pixel before */
+        side[i] = (round(crop) - 100 + bzna_random_uniform(&random, 0, 1)) / 81;
+        left[i] = (round(h[2] + 0.5 - h[0] / 2) + bzna_random_uniform(&random, 0, 1)) / (333 - crop + 1);
+        top[i] = (round(h[5] + 0.5 - h[4] / 2) + bzna_random_uniform(&random, 0, 1)) / (251 - crop + 1);
+        p = warp_of(BZNA_WARP_NONE);
+        p.shear[2] = -30, p.shear[3] = 10;
+        CHECK_EQ(bzna_warp_draw(&random, &p, 100, 100, 100, 100, h, NULL), BZNA_OK);
+        fourth[i] = (atan(h[3]) * 180 / acos(-1) + 30) / 40;
+    }
+    check_uniform("angle", angle, DRAWS);
+    check_uniform("scale", first, DRAWS);
+    check_uniform("ratio", second, DRAWS);
+    check_uniform("shear", third, DRAWS);
+    check_uniform("side", side, DRAWS);
+    check_uniform("left", left, DRAWS);
+    check_uniform("top", top, DRAWS);
+    check_uniform("shear along y", fourth, DRAWS);
+}
+
 TEST(mxnets_resize_of_the_short_edge_is_before_all)
 {
     bzna_warp p = warp_of(BZNA_WARP_MXNET);
@@ -975,36 +1021,112 @@ TEST(settings_on_top_of_a_warp_are_checked)
     CHECK(is_identity(h));
 }
 
-static bzna_jitter jitter_of(double brightness, double saturation)
+static bzna_jitter jitter_of(double brightness, double contrast, double saturation, double hue)
 {
     bzna_jitter j;
     bzna_jitter_init(&j, sizeof j);
     j.brightness[0] = j.brightness[1] = (float)brightness;
+    j.contrast[0] = j.contrast[1] = (float)contrast;
     j.saturation[0] = j.saturation[1] = (float)saturation;
+    j.hue[0] = j.hue[1] = (float)hue;
     return j;
 }
 
-TEST(brightness_saturation_and_gray_are_torchvisions)
+/* Pixels of R, G, B, in planes of width * height, as they are, but for their colors. */
+static void recolor(const bzna_transform *t, uint32_t width, uint32_t height, const int *rgb, uint32_t channels,
+                    float *out)
+{
+    uint8_t planes[3][64];
+    bzna_output output = { .struct_size = sizeof output, .width = width, .height = height, .channels = channels };
+    bzna_picture p = { .struct_size = sizeof p, .depth = 8, .width = width, .height = height, .frame_width = width,
+                       .frame_height = height, .color = { 1, 13, 0, 1, 1 } };
+    for (uint32_t i = 0; i < 3; i++) {                      /* planes of G, B, R */
+        for (uint32_t k = 0; k < width * height; k++)
+            planes[i][k] = (uint8_t)rgb[(i + 1) % 3 * width * height + k];
+        p.plane[i] = planes[i];
+        p.pitch[i] = width;
+    }
+    CHECK_EQ(bzna_picture_render(&p, t, &output, out, 3 * 64 * sizeof *out, NULL), BZNA_OK);
+}
+
+TEST(every_step_of_color_is_torchvisions_and_in_its_order)
 {
     int clamped = 0;
     for (size_t i = 0; i < COUNT(torchvision_jitters); i++) {
-        const double saturation = torchvision_jitters[i].saturation;
-        bzna_jitter j = jitter_of(torchvision_jitters[i].brightness, saturation);
+        bzna_jitter j = jitter_of(torchvision_jitters[i].brightness, torchvision_jitters[i].contrast,
+                                  torchvision_jitters[i].saturation, torchvision_jitters[i].hue);
         bzna_random random = stream(i);
         bzna_transform t;
+        float out[2][3 * 64], worst = 0;
         bzna_transform_init(&t, sizeof t);
-        j.grayscale = saturation > 0 ? 0 : 1;
+        j.grayscale = (float)torchvision_jitters[i].gray;
         CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_OK);
         CHECK_EQ(words_taken(&random), 0);
-        clamped += torchvision_jitters[i].is_clamped;       /* by brightness, before saturation */
-        float rgb[3];
-        for (int c = 0; c < 3; c++)
-            rgb[c] = bzi_kernel_clamp(t.gain * (float)torchvision_jitters[i].rgb[c], 255);
-        bzi_kernel_apply_matrix(t.color, rgb);
-        for (int c = 0; c < 3; c++)                         /* 0.2989 there: 0.0255 of 255, doubled by blends */
-            CHECK_NEAR(rgb[c], torchvision_jitters[i].expected[c], 0.055);
+        clamped += torchvision_jitters[i].is_clamped;
+        recolor(&t, 4, 2, torchvision_jitters[i].rgb, BZNA_CHANNELS_RGB, out[0]);
+        recolor(&t, 4, 2, torchvision_jitters[i].rgb, BZNA_CHANNELS_BGR, out[1]);
+        for (int k = 0; k < 24; k++) {                      /* 0.2989 there: 0.0255 of 255, more after blends */
+            worst = fmaxf(worst, fabsf(out[0][k] - (float)torchvision_jitters[i].expected[k]));
+            CHECK(out[0][k] == out[1][(16 - k / 8 * 8) + k % 8]);
+        }
+        if (!(worst < 0.1f))
+            printf("  case %d: off by %g\n", (int)i, (double)worst);
+        CHECK(worst < 0.1f);
     }
     CHECK(clamped > 10 && clamped < (int)COUNT(torchvision_jitters) - 10);
+}
+
+TEST(moves_of_hue_lightness_and_saturation_are_opencvs)
+{
+    for (size_t i = 0; i < COUNT(opencv_shifts); i++) {
+        bzna_transform t;
+        float out[3 * 64];
+        bzna_transform_init(&t, sizeof t);
+        t.clamp_hue = (uint32_t)opencv_shifts[i].clamps;
+        for (int k = 0; k < 3; k++)
+            t.hls[k] = (float)opencv_shifts[i].hls[k];
+        recolor(&t, 1, 1, opencv_shifts[i].rgb, BZNA_CHANNELS_RGB, out);
+        for (int k = 0; k < 3; k++)
+            CHECK_NEAR(out[k], opencv_shifts[i].expected[k], 0.01);
+    }
+}
+
+TEST(hls_comes_before_brightness_and_contrast_after_it)
+{
+    const int rgb[3] = { 100, 50, 200 };
+    bzna_transform t;
+    float out[3 * 64];
+    bzna_transform_init(&t, sizeof t);
+    t.hls[1] = 60;                                          /* to a lightness of 185, of the same S */
+    t.brightness = 0.5f;
+    recolor(&t, 1, 1, rgb, BZNA_CHANNELS_RGB, out);
+    const double s = 75 / 125.0, half = s * 70;
+    CHECK_NEAR(out[2], (185 + half) / 2, 1e-3);
+    CHECK_NEAR(out[1], (185 - half) / 2, 1e-3);
+    t.contrast = 3;
+    recolor(&t, 1, 1, rgb, BZNA_CHANNELS_RGB, out + 3);
+    const double mean = 0.299 * out[0] + 0.587 * out[1] + 0.114 * out[2];
+    for (int c = 0; c < 3; c++)
+        CHECK_NEAR(out[3 + c], fmin(fmax(3 * out[c] - 2 * mean, 0), 255), 0.01);
+}
+
+TEST(contrast_is_about_the_mean_of_what_is_inside_and_the_fill_stays)
+{
+    const int rgb[12] = { 10, 20, 30, 40, 10, 20, 30, 40, 10, 20, 30, 40 };
+    bzna_transform t;
+    float out[3 * 64];
+    bzna_transform_init(&t, sizeof t);
+    t.contrast = 0.5f;
+    t.homography[2] = 2;                                    /* the right two columns, and two outside */
+    t.fill[0] = t.fill[1] = t.fill[2] = 77;
+    recolor(&t, 4, 1, rgb, BZNA_CHANNELS_RGB, out);
+    const double expected[4] = { 32.5, 37.5, 77, 77 };
+    for (int k = 0; k < 12; k++)
+        CHECK_NEAR(out[k], expected[k % 4], 0.01);
+    t.homography[2] = 9;                                    /* nothing is inside */
+    recolor(&t, 4, 1, rgb, BZNA_CHANNELS_RGB, out);
+    for (int k = 0; k < 12; k++)
+        CHECK(out[k] == 77);
 }
 
 TEST(mxnets_contrast_and_illumination_are_about_the_mean)
@@ -1031,56 +1153,127 @@ TEST(factors_are_uniform_and_gray_comes_with_its_probability)
 {
     int gray = 0;
     for (uint64_t i = 0; i < DRAWS; i++) {
-        bzna_jitter j = jitter_of(0.5, 0.25);
+        bzna_jitter j = jitter_of(0.5, 0, 0.25, -0.2);
         bzna_random random = stream(i);
         bzna_transform t;
         bzna_transform_init(&t, sizeof t);
         j.brightness[1] = 1.5f;
+        j.contrast[1] = 2;
         j.saturation[1] = 1.25f;
+        j.hue[1] = 0.3f;
         CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_OK);
-        first[i] = (t.color[0] + t.color[1] + t.color[2]) * t.gain - 0.5;
-        second[i] = (t.color[0] - t.color[4]) / (t.color[0] + t.color[1] + t.color[2]) - 0.25;
-        j = jitter_of(0, 0);
+        first[i] = t.brightness - 0.5;
+        second[i] = t.saturation - 0.25;
+        third[i] = t.contrast / 2;
+        fourth[i] = (t.hue + 0.2) * 2;
+        j = jitter_of(0, 0, 0, 0);
         j.grayscale = 0.2f;
         bzna_transform_init(&t, sizeof t);
         CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_OK);
-        gray += t.color[0] == t.color[4];
+        gray += t.grayscale == 1;
     }
     check_uniform("brightness", first, DRAWS);
     check_uniform("saturation", second, DRAWS);
+    check_uniform("contrast", third, DRAWS);
+    check_uniform("hue", fourth, DRAWS);
     CHECK_NEAR((double)gray / DRAWS, 0.2, 2.5 * sqrt(0.2 * 0.8 / DRAWS));
+}
+
+/* The share of (u + 4 v) / 5 below x, for uniform u and v. */
+static double mxnet_law(double x)
+{
+    const double low = fmin(fmax(x, 0), 0.2), high = fmin(fmax(1 - x, 0), 0.2);
+    return x <= 0.2 ? 3.125 * low * low : x >= 0.8 ? 1 - 3.125 * high * high : 0.125 + 1.25 * (x - 0.2);
+}
+
+TEST(mxnets_hls_are_integers_by_its_law_drawn_one_after_the_other)
+{
+    static const float most[3] = { 36, 50, 255 };
+    static int count[3][511];
+    for (uint64_t i = 0; i < DRAWS; i++) {
+        bzna_jitter j = jitter_of(0, 0, 0, 0);
+        bzna_random random = stream(i), again = random;
+        bzna_transform t;
+        bzna_transform_init(&t, sizeof t);
+        memcpy(j.mxnet_hls, most, sizeof most);
+        CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_OK);
+        for (int k = 0; k < 3; k++) {
+            const double u = draw(&again, 0, 1), v = draw(&again, 0, 1);
+            CHECK_EQ(t.hls[k], trunc((u + 4 * v) / 5 * most[k] * 2 - most[k]));
+            count[k][255 + (int)t.hls[k]]++;
+        }
+        CHECK_EQ(words_taken(&again), words_taken(&random));
+    }
+    for (int k = 0; k < 3; k++) {
+        double sum = 0, worst = 0;
+        for (int x = -255; x <= 255; x++) {                 /* truncated: x of 0 is of -1..1 */
+            sum += count[k][255 + x];
+            worst = fmax(worst, fabs(sum / DRAWS - mxnet_law(((double)(x >= 0 ? x + 1 : x) / most[k] + 1) / 2)));
+        }
+        CHECK(worst <= 2.2 / sqrt(DRAWS));
+    }
 }
 
 TEST(a_jitter_goes_behind_the_color_that_is_there_and_is_checked)
 {
-    bzna_jitter j = jitter_of(2, 0.5);
+    bzna_jitter j = jitter_of(2, 0, 0.5, 0);
     bzna_random random = stream(1);
     bzna_error err = { .struct_size = sizeof err };
     bzna_transform t;
-    float rgb[3] = { 10, 20, 30 }, expected[3] = { 35, 20, 10 };        /* swapped, and 5 more of red */
+    const int rgb[3] = { 10, 20, 130 };
+    const double expected[3] = { 135, 20, 10 };             /* swapped, and 5 more of red */
+    float out[3 * 64];
     bzna_transform_init(&t, sizeof t);
     const float swap[12] = { 0, 0, 1, 5, 0, 1, 0, 0, 1, 0, 0, 0 };
     memcpy(t.color, swap, sizeof swap);
     CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_OK);
-    bzi_kernel_apply_matrix(t.color, rgb);
-    const double luma = 0.299 * 35 + 0.587 * 20 + 0.114 * 10;
+    recolor(&t, 1, 1, rgb, BZNA_CHANNELS_RGB, out);
+    const double luma = 0.299 * 255 + 0.587 * 40 + 0.114 * 20;
     for (int c = 0; c < 3; c++)
-        CHECK_NEAR(rgb[c], 2 * (0.5 * expected[c] + 0.5 * luma), 1e-4);
+        CHECK_NEAR(out[c], 0.5 * fmin(2 * expected[c], 255) + 0.5 * luma, 1e-3);
     struct { float *field, value; const char *says; } bad[] = {
         { &j.brightness[0], 3, "brightness" }, { &j.brightness[1], NAN, "brightness" },
+        { &j.contrast[0], -1, "contrast" }, { &j.contrast[1], INFINITY, "contrast" },
         { &j.saturation[0], -1, "saturation" }, { &j.grayscale, 1.5f, "grayscale" },
+        { &j.hue[0], -0.51f, "hue" }, { &j.hue[1], 0.51f, "hue" }, { &j.hue[0], 0.1f, "hue" },
+        { &j.mxnet_hls[0], 181, "mxnet_hls" }, { &j.mxnet_hls[1], -1, "mxnet_hls" },
+        { &j.mxnet_hls[2], NAN, "mxnet_hls" },
         { &j.mxnet_contrast, 1, "mxnet_contrast" }, { &j.mxnet_illumination, -1, "mxnet_illumination" },
     };
     for (size_t i = 0; i < COUNT(bad); i++) {
-        j = jitter_of(2, 0.5);
+        j = jitter_of(2, 0, 0.5, 0);
         *bad[i].field = bad[i].value;
         CHECK_EQ(bzna_jitter_draw(&random, &j, &t, &err), BZNA_E_ARGUMENT);
         CHECK_CONTAINS(err.message, bad[i].says);
     }
-    j = jitter_of(1, 1);
-    j.reserved[2] = 1;
+    j = jitter_of(1, 1, 1, 0);
+    j.reserved[1] = 1;
+    CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_E_ARGUMENT);
+    j = jitter_of(1, 1, 1, 0);
+    j.mxnet_clamp_hue = 2;
     CHECK_EQ(bzna_jitter_draw(&random, &j, &t, NULL), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_jitter_draw(NULL, &j, &t, NULL), BZNA_E_ARGUMENT);
+}
+
+TEST(colors_of_a_transform_are_checked)
+{
+    bzna_transform t;
+    struct { float *field, value; const char *says; } bad[] = {
+        { &t.brightness, -1, "brightness" }, { &t.contrast, NAN, "contrast" }, { &t.saturation, 2e6f, "saturation" },
+        { &t.hue, 0.6f, "hue" }, { &t.hue, NAN, "hue" }, { &t.hls[0], -181, "hls" }, { &t.hls[2], 256, "hls" },
+    };
+    for (size_t i = 0; i < COUNT(bad) + 2; i++) {
+        bzna_error err;
+        bzi_kernel_slot slot;
+        bzna_picture p = { .struct_size = sizeof p, .depth = 8, .width = 1, .height = 1 };
+        bzna_transform_init(&t, sizeof t);
+        if (i < COUNT(bad))
+            *bad[i].field = bad[i].value;
+        else
+            *(i == COUNT(bad) ? &t.clamp_hue : &t.grayscale) = 2;
+        CHECK_EQ(bzi_slot_make(&slot, &p, &t, BZNA_CHANNELS_RGB, &err), BZNA_E_ARGUMENT);
+        CHECK_CONTAINS(err.message, i < COUNT(bad) ? bad[i].says : i == COUNT(bad) ? "clamp_hue" : "grayscale");
+    }
 }
 
 /* ---- What a loader's config becomes ------------------------------------------------------------------------------ */
@@ -1807,9 +2000,15 @@ TEST_MAIN(
     RUN(what_goes_on_top_of_a_warp_is_of_its_output)
     RUN(rotation_shear_and_corners_are_uniform)
     RUN(mxnets_affine_is_drawn_as_documented)
+    RUN(mxnets_affine_and_crops_are_uniform)
     RUN(mxnets_resize_of_the_short_edge_is_before_all)
     RUN(settings_on_top_of_a_warp_are_checked)
-    RUN(brightness_saturation_and_gray_are_torchvisions)
+    RUN(every_step_of_color_is_torchvisions_and_in_its_order)
+    RUN(moves_of_hue_lightness_and_saturation_are_opencvs)
+    RUN(hls_comes_before_brightness_and_contrast_after_it)
+    RUN(contrast_is_about_the_mean_of_what_is_inside_and_the_fill_stays)
+    RUN(mxnets_hls_are_integers_by_its_law_drawn_one_after_the_other)
+    RUN(colors_of_a_transform_are_checked)
     RUN(mxnets_contrast_and_illumination_are_about_the_mean)
     RUN(factors_are_uniform_and_gray_comes_with_its_probability)
     RUN(a_jitter_goes_behind_the_color_that_is_there_and_is_checked)

@@ -33,6 +33,10 @@ same "a sheet with a damaged sample says how many failed" "$(cat "$t/err")" "bzn
 if cmp -s "$t/sheet.png" "$t/again.png"; then pass; else fail "the same options give the same sheet"; fi
 status=0; "$bzna" sheet "$t/pictures" -o "$t/draws.png" --index 0 --batch 4 --size 64 2> "$t/err" || status=$?
 same "one sample, drawn four times" "$status" 0
+status=0; "$bzna" sheet "$t/pictures" -o "$t/colors.png" --index 0 --batch 4 --size 64 --contrast 0.5 --hue 0.5 --random-h 90 --random-l 30 --random-s 60 \
+    --max-random-contrast 0.2 --max-random-illumination 20 2> "$t/err" || status=$?
+same "one sample in other colors" "$status" 0
+if cmp -s "$t/draws.png" "$t/colors.png"; then fail "contrast, hue and MXNet's colors change the sheet"; else pass; fi
 status=0; "$bzna" sheet "$t/pictures" -o "$t/x.png" --index 99 2> "$t/err" || status=$?
 same "a sample that is not there: exit status" "$status" 1
 status=0; "$bzna" sheet "$t/pictures" 2> "$t/err" || status=$?

@@ -159,8 +159,14 @@ static void set_augmentation(const tool_options *o, bzna_warp *warp, bzna_jitter
     warp->shear[1] = o->shear;
     warp->perspective = o->perspective;
     factor_range(o->brightness, jitter->brightness);
+    factor_range(o->contrast, jitter->contrast);
     factor_range(o->saturation, jitter->saturation);
+    jitter->hue[0] = (float)-o->hue;
+    jitter->hue[1] = (float)o->hue;
     jitter->grayscale = (float)o->grayscale;
+    for (int i = 0; i < 3; i++) jitter->mxnet_hls[i] = (float)o->hls[i];
+    jitter->mxnet_contrast = (float)o->max_contrast;
+    jitter->mxnet_illumination = (float)o->max_illumination;
 }
 
 int archive_open_loader(const archive *a, const tool_options *o, const archive_loading *loading, bzna_loader **loader)

@@ -65,8 +65,15 @@
     { "perspective", 0, KIND_REAL, FIELD(perspective), 0, 1, "S", "0", \
       "then distort half of them: torchvision's distortion_scale" }, \
     { "brightness", 0, KIND_REAL, FIELD(brightness), 0, 100, "B", "0", "multiply colors by 1-B to 1+B" }, \
+    { "contrast", 0, KIND_REAL, FIELD(contrast), 0, 100, "C", "0", "colors by 1-C to 1+C, the rest the mean luma" }, \
     { "saturation", 0, KIND_REAL, FIELD(saturation), 0, 100, "S", "0", "colors by 1-S to 1+S, the rest their luma" }, \
+    { "hue", 0, KIND_REAL, FIELD(hue), 0, 0.5, "H", "0", "turn hues by -H to H of a whole turn" }, \
     { "grayscale", 0, KIND_REAL, FIELD(grayscale), 0, 1, "P", "0", "probability of gray in all channels" }, \
+    { "random-h", 0, KIND_REAL, FIELD(hls[0]), 0, 180, "H", "0", "MXNet's random_h: hue, of 180" }, \
+    { "random-l", 0, KIND_REAL, FIELD(hls[1]), 0, 255, "L", "0", "MXNet's random_l: lightness, of 255" }, \
+    { "random-s", 0, KIND_REAL, FIELD(hls[2]), 0, 255, "S", "0", "MXNet's random_s: saturation, of 255" }, \
+    { "max-random-contrast", 0, KIND_REAL, FIELD(max_contrast), 0, 0.999, "C", "0", "MXNet's, about 0" }, \
+    { "max-random-illumination", 0, KIND_REAL, FIELD(max_illumination), 0, 1e6, "I", "0", "MXNet's, of 255" }, \
     { "channels", 0, KIND_CHOICE, FIELD(channels), 0, 0, "RGB|BGR|gray|grey", "RGB", \
       "channels and their order; gray is one, the luma" }, \
     { "warp", 0, KIND_CHOICE, FIELD(warp), 0, 0, "random|center|none", "random", \

@@ -72,14 +72,16 @@ static void words_add_geometry(char *text, const drawing *d, double size)
     if (fabs(h[6]) + fabs(h[7]) > 1e-9 * fabs(h[8])) words_add(text, " perspective");
 }
 
-/* Brightness, saturation, gray: what gain and matrix say of them. The matrix's rows add up to its brightness. */
 static void words_add_color(char *text, const bzna_transform *t)
 {
-    const double sum = t->color[0] + t->color[1] + t->color[2], brightness = sum * t->gain;
-    const double saturation = (t->color[0] - t->color[4]) / sum;
-    if (fabs(brightness - 1) >= 0.005) words_add(text, " brightness %.2f", brightness);
-    if (brightness > 0 && fabs(saturation) < 0.005) words_add(text, " gray");
-    else if (brightness > 0 && fabs(saturation - 1) >= 0.005) words_add(text, " saturation %.2f", saturation);
+    if (t->hls[0] != 0 || t->hls[1] != 0 || t->hls[2] != 0)
+        words_add(text, " HLS %+.0f %+.0f %+.0f", t->hls[0], t->hls[1], t->hls[2]);
+    if (t->brightness != 0) words_add(text, " brightness %.2f", t->brightness);
+    if (t->contrast != 0) words_add(text, " contrast %.2f", t->contrast);
+    if (t->saturation != 0) words_add(text, " saturation %.2f", t->saturation);
+    if (t->hue != 0) words_add(text, " hue %+.2f", t->hue);
+    if (t->grayscale) words_add(text, " gray");
+    if (t->scale[0] != 1 || t->bias[0] != 0) words_add(text, " x%.2f%+.0f", t->scale[0], -t->bias[0] * t->scale[0]);
 }
 
 static void label_text(const sheet *s, uint32_t picture, char text[512])

@@ -81,7 +81,8 @@ typedef struct tool_options {
     const char *encoder, *chroma, *frame, *thumb, *targets, *splits, *shard, *background, *report;      /* of pack */
     const char *as, *indices, *class_name;    /* of extract, subset */
     const char *format, *split, *list, *classes, *class_order, *orientation, *palette;      /* of the data set */
-    double      crf, flip, rotate, shear, perspective, brightness, saturation, grayscale, seconds;
+    double      crf, flip, rotate, shear, perspective, seconds;
+    double      brightness, contrast, saturation, hue, grayscale, hls[3], max_contrast, max_illumination;
     int64_t     jobs, quality, batch, size, views, threads, seed, sessions, index, count, max_edge, max_short_edge;
     int64_t     parts, shard_size;
     bzna_device device;

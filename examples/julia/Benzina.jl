@@ -260,12 +260,16 @@ end
 
 struct bzna_jitter
     brightness::NTuple{2,Float32}
+    contrast::NTuple{2,Float32}
     saturation::NTuple{2,Float32}
+    hue::NTuple{2,Float32}
     grayscale::Float32
+    mxnet_hls::NTuple{3,Float32}
     mxnet_contrast::Float32
     mxnet_illumination::Float32
+    mxnet_clamp_hue::UInt32
     reserved0::UInt32
-    reserved::NTuple{4,UInt64}
+    reserved::NTuple{2,UInt64}
 end
 
 struct bzna_buffer
@@ -1006,7 +1010,10 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     flip = 0, flip_v = 0                  probabilities of mirroring
     rotate, shear                         on top of any warp, in degrees: lo, hi clockwise; lo, hi in x, lo, hi in y
     perspective = 0, perspective_p = 0    torchvision's RandomPerspective on top: how far corners go, 0..1; how often, 0: half the time
-    brightness, saturation, grayscale = 0 random colors: factors lo, hi; a probability
+    brightness, contrast, saturation, hue random colors, as torchvision's ColorJitter: factors lo, hi; turns -h, h
+    grayscale = 0                         the probability of its RandomGrayscale
+    mxnet_hls, mxnet_contrast = 0, mxnet_illumination = 0
+                                          MXNet's random_h, _l, _s (a triple), and its max_random_...
     filter = :linear                      :nearest, :cubic, :lanczos (PIL's); :cubic_075, :lanczos4, :area (OpenCV's)
     antialias = true                      whether the filter is widened where a picture shrinks, as in PIL; false: as in OpenCV
     channels = :RGB                       :BGR, :gray (one channel, the luma); mean, std, bias, scale are in that order
@@ -1045,7 +1052,9 @@ mutable struct Loader
                     partial::Bool = true, pad::Bool = false, buffer::Bool = false, warp::Symbol = :none, crop_area = nothing,
                     crop_ratio = nothing, degrees = nothing, translate = nothing, resize::Bool = false, keep_ratio::Bool = false,
                     random_crop::Bool = false, law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, rotate = nothing, shear = nothing,
-                    perspective::Real = 0, perspective_p::Real = 0, brightness = nothing, saturation = nothing, grayscale::Real = 0, mean = nothing, std = nothing,
+                    perspective::Real = 0, perspective_p::Real = 0, brightness = nothing, contrast = nothing, saturation = nothing,
+                    hue = nothing, grayscale::Real = 0, mxnet_hls = nothing, mxnet_contrast::Real = 0, mxnet_illumination::Real = 0,
+                    mean = nothing, std = nothing,
                     bias = nothing, scale = nothing, fill = nothing, image::Union{Nothing,AbstractString} = nothing, indices = nothing,
                      tensors = nothing, bytes = nothing, views::Integer = 1, outputs = (), mean_image = nothing,
                      filter::Symbol = :linear, antialias::Bool = true, channels::Symbol = :RGB,
@@ -1068,7 +1077,8 @@ mutable struct Loader
                               given(scale = crop_area, ratio = crop_ratio, degrees = degrees, translate = translate, rotate = rotate,
                                     shear = shear)...)
         config.filter = changed(config.filter; kind = choice(FILTERS, filter), antialias = antialias ? BZNA_ANTIALIAS_AUTO : BZNA_ANTIALIAS_OFF)
-        jitter = changed(config.color.jitter; grayscale = grayscale, given(brightness = brightness, saturation = saturation)...)
+        jitter = changed(config.color.jitter; grayscale = grayscale, mxnet_contrast = mxnet_contrast, mxnet_illumination = mxnet_illumination,
+                         given(brightness = brightness, contrast = contrast, saturation = saturation, hue = hue, mxnet_hls = mxnet_hls)...)
         config.color = changed(config.color; jitter = jitter, given(mean = mean, std = std, bias = bias, scale = scale, fill = fill)...)
         config.read = changed(config.read; threads = reader_threads, ahead_samples = read_ahead, retries = read_retries)
         config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads, verify_every = verify_every,

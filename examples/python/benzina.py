@@ -192,7 +192,7 @@ picture:        u32 struct_size, depth, width, height, crop_x, crop_y, frame_wid
                 u32 orientation, step[3]
 random:         u32 key[2], counter[4], block[4], used, reserved0
 transform:      u32 struct_size, filter; f64 homography[9]; f32 bias[3], scale[3], fill[3]; u32 fill_space, matrix,
-                antialias; f32 color[12], gain; u32 reserved0
+                antialias, clamp_hue, grayscale, reserved0; f32 color[12], hls[3], brightness, contrast, saturation, hue
 sample_info:    u32 struct_size, slot; u64 index, epoch; i64 target; u32 width, height, out_width, out_height;
                 u64 occurrence; u32 view, output
 output:         u32 struct_size, width, height, dtype, layout, channels
@@ -202,8 +202,8 @@ warp:           u32 kind, law; f64 scale[2], ratio[2], degrees[2], translate[2],
                 perspective, perspective_p; u32 resize, keep_ratio, random_crop, reserved0; f64 shear_ratio;
                 u32 canvas_px[2], crop_px[2], pad_px, short_edge_px, has_crop_start, crop_x_start, crop_y_start,
                 reserved1; u64 reserved[4]
-jitter:         f32 brightness[2], saturation[2], grayscale, mxnet_contrast, mxnet_illumination; u32 reserved0;
-                u64 reserved[4]
+jitter:         f32 brightness[2], contrast[2], saturation[2], hue[2], grayscale, mxnet_hls[3], mxnet_contrast,
+                mxnet_illumination; u32 mxnet_clamp_hue, reserved0; u64 reserved[2]
 buffer:         ptr data; u64 bytes
 loader_output:  u32 batch_size, width, height, dtype, layout, channels, views, slices; device device; ptr stream,
                 buffers; u32 buffer_count, reserved0; u64 reserved[4]
@@ -2032,15 +2032,28 @@ class _Ops:
             return tuple(matrix)
 
     class ColorJitter:
-        """Random colors in a transform callback of one's own: jitter(rng, transform) draws one jitter, on top of the
-        transform's. Strengths are those of DataLoader (brightness, saturation, grayscale, ...), by name; a DataLoader
-        that is given them needs no callback."""
+        """Random colors, for DataLoader's jitter: torchvision's ColorJitter (a number b means factors of (max(0, 1 - b), 1 + b), hue of (-h,
+        h) turns; in this order, in which torchvision's is random) and the probability of its RandomGrayscale. Before them MXNet's random_h,
+        random_l, random_s, after them its max_random_contrast and max_random_illumination. clamp_hue: random_h stops at red, as there."""
 
-        def __init__(self, **strengths):
-            self._struct = _new("jitter")
-            _set_jitter(self._struct, **strengths)
+        def __init__(self, brightness=0, contrast=0, saturation=0, hue=0, grayscale=0, random_h=0, random_l=0, random_s=0,
+                     max_random_contrast=0, max_random_illumination=0, clamp_hue=False):
+            jitter = self._struct = _new("jitter")
+            for name, value in (("brightness", brightness), ("contrast", contrast), ("saturation", saturation)):
+                factors = _pair(name, value, lambda b: (max(0.0, 1 - b), 1 + b) if b >= 0 else (b, b))
+                if not 0 <= factors[0] <= factors[1]:
+                    raise ValueError("%s: %r is neither a number from 0 on nor two, the smaller one first" % (name, value))
+                if factors != (1, 1):
+                    getattr(jitter, name)[:] = factors
+            jitter.hue[:] = _pair("hue", hue, lambda h: (-h, h))
+            if not -0.5 <= jitter.hue[0] <= jitter.hue[1] <= 0.5:
+                raise ValueError("hue: %r is neither a number from 0 to 0.5 nor two from -0.5, the smaller one first" % (hue,))
+            jitter.grayscale, jitter.mxnet_hls[:] = grayscale, (random_h, random_l, random_s)
+            jitter.mxnet_contrast, jitter.mxnet_illumination = max_random_contrast, max_random_illumination
+            jitter.mxnet_clamp_hue = bool(clamp_hue)
 
         def __call__(self, rng, transform):
+            """Draws one jitter on top of the transform's, in a transform callback of one's own."""
             err = _new("error")
             _check(lib.bzna_jitter_draw(rng.struct, self._struct, transform, err), err)
 
@@ -2605,18 +2618,6 @@ def _set_distortion(warp, rotate, shear, perspective):
         warp.perspective, warp.perspective_p = distortion, p
 
 
-def _set_jitter(jitter, brightness=0, saturation=0, grayscale=0):
-    def around(b):
-        return (max(0.0, 1 - b), 1 + b) if b >= 0 else (b, b)
-    for name, value in (("brightness", brightness), ("saturation", saturation)):
-        factors = _pair(name, value, around)
-        if not 0 <= factors[0] <= factors[1]:
-            raise ValueError("%s: %r is neither a number from 0 on nor two, the smaller one first" % (name, value))
-        if factors != (1, 1):
-            getattr(jitter, name)[:] = factors
-    jitter.grayscale = grayscale
-
-
 def _set_mean_image(color, image):
     """Returns what must live until the loader is open."""
     if image is None:
@@ -2738,9 +2739,11 @@ class DataLoader(_Handled):
     rotate, shear    degrees, drawn for each view, on top of the warp, as torchvision's RandomAffine draws them: a number d means
                      (-d, d); shear may have four, of x and y
     perspective      distortion_scale of torchvision's RandomPerspective, on top of that, or (distortion_scale, p); p is 0.5
-    brightness, saturation
+    brightness, contrast, saturation
                      factors as of torchvision's ColorJitter: a number b means (max(0, 1 - b), 1 + b)
+    hue              its turns of the hue: a number h, at most 0.5, means (-h, h). The four come in this order
     grayscale        the probability of torchvision's RandomGrayscale
+    jitter           an ops.ColorJitter instead of the five, which has MXNet's random_h, max_random_contrast, ... as well
 
     Further settings of bzna_loader_config: reader_threads, read_ahead, read_retries, matrix, fill_space, ... (_FIELDS
     has them all).
@@ -2754,8 +2757,8 @@ class DataLoader(_Handled):
                  bias_transform=None, norm_transform=None, warp_transform=None, oob_transform=None, color_transform=None, transform=None, picture=None,
                  mean=None, std=None, num_threads=0, epochs=None, rank=0, world_size=1, indices=None, weights=None, weighting=None,
                  last_batch=None, on_error="fill", output=None, copy=False, decoder="auto", dtype="float32", memory=None, stream=None,
-                 fields=None, outputs=(), mean_image=None, inter_method=None, brightness=0, saturation=0, grayscale=0, perspective=0,
-                 rotate=0, shear=0, **settings):
+                 fields=None, outputs=(), mean_image=None, inter_method=None, brightness=0, contrast=0, saturation=0, hue=0, grayscale=0,
+                 perspective=0, rotate=0, shear=0, jitter=None, **settings):
         _dispose_put_off()
         _refuse_unknown(settings)               # before anything else: who writes torch's arguments is told so
         self._tensors, self._bytes = _fields_of(fields, settings)
@@ -2820,7 +2823,10 @@ class DataLoader(_Handled):
         if (rotate, shear, perspective) != (0, 0, 0) and hooks.warp:
             raise ValueError("rotate, shear, perspective: they go on top of a warp of ops that the library draws, not of %r" % (warp_transform,))
         _set_distortion(config.warp, rotate, shear, perspective)
-        _set_jitter(config.color.jitter, brightness, saturation, grayscale)
+        drawn = brightness, contrast, saturation, hue, grayscale
+        if jitter is not None and drawn != (0, 0, 0, 0, 0):
+            raise ValueError("jitter, brightness, contrast, saturation, hue, grayscale: give an ops.ColorJitter, or its numbers")
+        config.color.jitter = (jitter or ops.ColorJitter(*drawn))._struct
         if inter_method is not None:
             method = _choice("inter_method", inter_method, {"inter_method": _INTER_METHODS})
             if callable(method):

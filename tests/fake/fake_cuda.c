@@ -33,6 +33,7 @@ tcuMemAlloc_v2 cuMemAlloc_v2;
 tcuMemFree_v2 cuMemFree_v2;
 tcuMemcpyHtoDAsync_v2 cuMemcpyHtoDAsync_v2;
 tcuMemcpyDtoHAsync_v2 cuMemcpyDtoHAsync_v2;
+tcuMemsetD8Async cuMemsetD8Async;
 tcuMemcpyDtoH_v2 cuMemcpyDtoH_v2;
 tcuMemcpy2DAsync_v2 cuMemcpy2DAsync_v2;
 tcuStreamCreate cuStreamCreate;
@@ -1122,6 +1123,32 @@ CUresult cuMemcpy2DAsync_v2(const CUDA_MEMCPY2D *c, CUstream hStream)
     return CUDA_SUCCESS;
 }
 
+typedef struct set_bytes { void *dst; size_t size; CUstream stream; unsigned char byte; } set_bytes;
+
+static void work_set_bytes(void *payload, int is_lost)
+{
+    set_bytes *s = payload;
+    if (!is_lost && !fake_happens(FAKE_stream_copy, s->stream, NULL, (long long)(intptr_t)s->dst))
+        memset(s->dst, s->byte, s->size);
+    free(s);
+}
+
+CUresult cuMemsetD8Async(CUdeviceptr dstDevice, unsigned char uc, size_t N, CUstream hStream)
+{
+    ENTER(cuMemsetD8Async, FAKE_CONTEXT, hStream, dstDevice);
+    struct CUstream_st *stream = stream_use(hStream, "cuMemsetD8Async");
+    set_bytes *s;
+    if (!stream)
+        return (CUresult)FAKE_E_HANDLE;
+    if (!check_address(dstDevice, N, 0, "cuMemsetD8Async"))
+        return (CUresult)FAKE_E_VALUE;
+    if (!(s = malloc(sizeof *s)))
+        abort();
+    *s = (set_bytes){ (void *)(uintptr_t)dstDevice, N, hStream, uc };
+    stream_push(stream, work_set_bytes, s);
+    return CUDA_SUCCESS;
+}
+
 CUresult cuMemcpyDtoH_v2(void *dstHost, CUdeviceptr srcDevice, size_t ByteCount)
 {
     CUresult result;
@@ -1249,6 +1276,9 @@ static int check_launch(const launch *l, int entry)
             return 0;
         }
         if (!check_address(slot->dst, 1, 1, "cuLaunchKernel: dst"))
+            return 0;
+        if ((slot->flags & (BZI_KERNEL_SUM | BZI_KERNEL_MEAN_LUMA)) &&
+            !check_address(slot->sums, 16, 0, "cuLaunchKernel: sums"))
             return 0;
         for (int p = 0; p < 3; p++)
             if (slot->plane[p] && !check_address(slot->plane[p], 1, 1, "cuLaunchKernel: plane"))

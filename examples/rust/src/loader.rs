@@ -503,7 +503,7 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
-    /// Random colors: brightness, saturation, grayscale, and MXNet's contrast and illumination.
+    /// Random colors: torchvision's ColorJitter and RandomGrayscale, and MXNet's HLS, contrast and illumination.
     pub fn jitter(mut self, jitter: Jitter) -> Self {
         self.config.color.jitter = jitter;
         self

@@ -486,9 +486,15 @@ structs! {
         fill_space: u32,
         matrix: u32,
         antialias: u32,
-        color: [f32; 12],
-        gain: f32,
+        clamp_hue: u32,
+        grayscale: u32,
         reserved0: u32,
+        color: [f32; 12],
+        hls: [f32; 3],
+        brightness: f32,
+        contrast: f32,
+        saturation: f32,
+        hue: f32,
     }
 
     /// What a transform callback is told.
@@ -569,12 +575,16 @@ structs! {
     /// How colors are drawn; zero is none of them.
     struct bzna_jitter {
         brightness: [f32; 2],
+        contrast: [f32; 2],
         saturation: [f32; 2],
+        hue: [f32; 2],
         grayscale: f32,
+        mxnet_hls: [f32; 3],
         mxnet_contrast: f32,
         mxnet_illumination: f32,
+        mxnet_clamp_hue: u32,
         reserved0: u32,
-        reserved: [u64; 4],
+        reserved: [u64; 2],
     }
 
     struct bzna_buffer {
