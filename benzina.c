@@ -12839,8 +12839,6 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     for (int i = 0; i < 12; i++)
         if (!isfinite(t->color[i]))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.color[%d]: not a finite number", i);
-    if (fault)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.%s: out of its range, or not a number", fault);
     const bzi_range ranges[] = {
         { "hls", t->hls[0], t->hls[0], -180, 180 }, { "hls", t->hls[1], t->hls[1], -255, 255 },
         { "hls", t->hls[2], t->hls[2], -255, 255 }, { "brightness", 0, t->brightness, 0, 1e6 },
@@ -12849,6 +12847,8 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
         { "grayscale", 0, t->grayscale, 0, 1 },     { "reserved0", 0, t->reserved0, 0, 0 },
     };
     const char *fault = bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
+    if (fault)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.%s: out of its range, or not a number", fault);
     return bzi_transform_check_settings(t, &names, err);
 }
 
