@@ -12109,8 +12109,6 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     for (int i = 0; i < 12; i++)
         if (!isfinite(t->color[i]))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.color[%d]: not a finite number", i);
-    if (fault)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.%s: out of its range, or not a number", fault);
     const bzi_range ranges[] = {
         { "hls", t->hls[0], t->hls[0], -180, 180 }, { "hls", t->hls[1], t->hls[1], -255, 255 },
         { "hls", t->hls[2], t->hls[2], -255, 255 }, { "brightness", 0, t->brightness, 0, 1e6 },
@@ -12119,6 +12117,8 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
         { "grayscale", 0, t->grayscale, 0, 1 },     { "reserved0", 0, t->reserved0, 0, 0 },
     };
     const char *fault = bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
+    if (fault)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.%s: out of its range, or not a number", fault);
     return bzi_transform_check_settings(t, &names, err);
 }
 
@@ -17004,6 +17004,13 @@ static bzna_status bzi_lane_sums(bzi_lane *lane, bzi_kernel_slot *slots, uint32_
     return status;
 }
 
+static void bzi_lane_free_sums(bzi_lane *lane)
+{
+    if (lane->sums)
+        bzi_device_stream_wait(lane->device, lane->stream);
+    bzi_device_free(lane->device, lane->sums, BZI_LANE_SUMS, lane->stream);
+}
+
 /* Enqueues the slots of an output that were gathered. What fails is kept until the lane is flushed. */
 static void bzi_lane_warp(bzi_lane *lane, const bzna_loader *loader, uint32_t number)
 {
@@ -17190,7 +17197,7 @@ static void bzi_worker_free_lane(bzi_worker *worker)
     bzi_device_stream_wait(lane->device, lane->stream);
     bzi_device_event_free(lane->device, worker->uploaded);
     bzi_device_free(lane->device, worker->upload, worker->upload_bytes, lane->stream);
-    bzi_device_free(lane->device, lane->sums, BZI_LANE_SUMS, lane->stream);
+    bzi_lane_free_sums(lane);
     bzi_device_unpin(lane->device, worker->staging);
     bzi_device_stream_free(lane->device, lane->stream);
 }
@@ -17795,8 +17802,7 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
         bzi_engine_advance(engine);
 }
 
-/* There is no memory for the item's decoder: libavcodec decodes it. One picture that is too large does not end the
- * session, but a session that can decode nothing is of no use. */
+/* No memory for the item's decoder: libavcodec decodes it; only a session that can decode nothing is of no use. */
 static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
 {
     bzna_error why = item->batch->errors[item->slot];
@@ -17977,13 +17983,11 @@ static void *bzi_engine_run(void *argument)
     }
     if (engine->has_turn)
         bzi_engine_pass_turn(engine);
-    if (!entered)
-        return NULL;
-    if (engine->lane.sums)
-        bzi_device_stream_wait(pool->device, engine->lane.stream);
-    bzi_device_free(pool->device, engine->lane.sums, BZI_LANE_SUMS, engine->lane.stream);
-    bzi_session_close(&engine->session);
-    bzi_device_leave(pool->device);
+    if (entered) {
+        bzi_lane_free_sums(&engine->lane);
+        bzi_session_close(&engine->session);
+        bzi_device_leave(pool->device);
+    }
     return NULL;
 }
 
