@@ -17911,6 +17911,13 @@ static bzna_status bzi_lane_sums(bzi_lane *lane, bzi_kernel_slot *slots, uint32_
     return status;
 }
 
+static void bzi_lane_free_sums(bzi_lane *lane)
+{
+    if (lane->sums)
+        bzi_device_stream_wait(lane->device, lane->stream);
+    bzi_device_free(lane->device, lane->sums, BZI_LANE_SUMS, lane->stream);
+}
+
 /* Enqueues the slots of an output that were gathered. What fails is kept until the lane is flushed. */
 static void bzi_lane_warp(bzi_lane *lane, const bzna_loader *loader, uint32_t number)
 {
@@ -18097,7 +18104,7 @@ static void bzi_worker_free_lane(bzi_worker *worker)
     bzi_device_stream_wait(lane->device, lane->stream);
     bzi_device_event_free(lane->device, worker->uploaded);
     bzi_device_free(lane->device, worker->upload, worker->upload_bytes, lane->stream);
-    bzi_device_free(lane->device, lane->sums, BZI_LANE_SUMS, lane->stream);
+    bzi_lane_free_sums(lane);
     bzi_device_unpin(lane->device, worker->staging);
     bzi_device_stream_free(lane->device, lane->stream);
 }
@@ -18791,8 +18798,7 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
         bzi_engine_advance(engine);
 }
 
-/* There is no memory for the item's decoder: libavcodec decodes it. One picture that is too large does not end the
- * session, but a session that can decode nothing is of no use. */
+/* No memory for the item's decoder: libavcodec decodes it; only a session that can decode nothing is of no use. */
 static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
 {
     bzna_error why = item->batch->errors[item->slot];
@@ -19135,13 +19141,13 @@ static void *bzi_engine_run(void *argument)
     }
     if (engine->has_turn)
         bzi_engine_pass_turn(engine);
-    if (!entered)
-        return NULL;
-    bzi_device_stream_wait(pool->device, engine->session.stream);
-    bzi_device_free(pool->device, engine->canvas.address, engine->canvas_bytes, engine->session.stream);
-    bzi_device_free(pool->device, engine->lane.sums, BZI_LANE_SUMS, engine->lane.stream);
-    bzi_session_close(&engine->session);
-    bzi_device_leave(pool->device);
+    if (entered) {
+        bzi_device_stream_wait(pool->device, engine->session.stream);
+        bzi_device_free(pool->device, engine->canvas.address, engine->canvas_bytes, engine->session.stream);
+        bzi_lane_free_sums(&engine->lane);
+        bzi_session_close(&engine->session);
+        bzi_device_leave(pool->device);
+    }
     return NULL;
 }
 
