@@ -18810,9 +18810,9 @@ static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
 /* --- The first decoders --- */
 
 /* Engines start one after the other, since a driver that binds a decoder to one engine of the hardware for good does so
- * in the order of creation. The first one makes its main decoder for the example, as NVIDIA's parser sees it; the others
- * make the same one, and none makes another one before all have theirs. Where there is no example, or none could be
- * made for it, a session's first sample is the next one's example. Returns 0 when the pool closes. */
+ * in the order of creation. The first one makes its main decoder for the example, as NVIDIA's parser sees it; others
+ * make the same one, and none makes another one before all have theirs. Where there is no example, or no decoder could
+ * be made for it, a session's first sample takes its place. Returns 0 when the pool closes. */
 static int bzi_engine_await_turn(bzi_engine *engine)
 {
     bzi_pool *pool = engine->pool;
@@ -18850,7 +18850,7 @@ static void bzi_engine_prepare(bzi_engine *engine)
     bzna_error err;
     if (made && !atomic_load(&engine->pool->device->stuck))
         bzi_nvdec_cache_copy(&session->decoders, &engine->main);
-    else if (!engine->lane.number && want.codec)
+    else if (want.codec)
         made = bzi_session_accepts(session, want.codec, &example->format, &err) == BZI_NVDEC_OK &&
                bzi_check_kind(session, &want, &example->image, &example->format, &example->picture, &err) ==
                BZI_NVDEC_OK &&

@@ -9,6 +9,10 @@
 # sends. It does not prove what NVIDIA's own parser makes of them: of its fields, the fake fills only those that are compared. sh tests/gpu.sh prints the
 # real one's on a GPU where a frame is wrong.
 #
+# What must agree, by the names that the fake's trace has for the fields:
+#   of a decoder  codec, chroma, depth, size, target, rect, format, deinterlace, lock
+#   of a picture  codec, size, slices, each slice's bytes; field, bottom, second, ref, intra; of H.265 luma, depths, irap, idr; of AV1 own_surface
+agree="codec chroma depth size target rect format deinterlace lock slices slice field bottom second ref intra luma depths irap idr own_surface"
 # What differs, and why that is right:
 #   display       ffmpeg leaves it zero, which is the whole frame; here it is written out
 #   surfaces      ffmpeg: as many as references and frames that a player holds. Here: those that are in flight
@@ -86,5 +90,11 @@ if ffmpeg -hide_banner -h decoder=av1 2>/dev/null | grep -q cuda; then
     compare av1 4 "$T/av1.mp4" "-c:v av1"
     check av1_key_frames_refer_to_nothing sh -c "! grep '^picture' '$T/av1.benzina' | grep -v 'references=ffffffffffffffff'"
     check av1_begins_so_in_ffmpeg_too sh -c "grep '^picture' '$T/av1.ffmpeg' | head -n 1 | grep -q 'references=ffffffffffffffff'"
-else skip av1 "this ffmpeg has no AV1 by -hwaccel cuda"; fi
+else
+    skip av1 "this ffmpeg has no AV1 by -hwaccel cuda"
+    agree=${agree% own_surface}
+fi
+cat "$T"/*.plain | grep -oE ' [a-z_]+[0-9]*=' | tr -d ' =0-9' | sort -u >"$T/compared"
+# shellcheck disable=SC2086  # words
+check the_fields_compared_are_those_listed sh -c "printf '%s\\n' $agree | sort -u | diff - '$T/compared'"
 finish
