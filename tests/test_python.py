@@ -299,6 +299,21 @@ class Errors(unittest.TestCase):
         self.assertIn("shape", str(caught.exception))
 
     @needs_decoder
+    def test_slips_of_who_comes_from_torch_say_what_to_write(self):
+        for kind, word, options in ((ValueError, "height, width", dict(shape=(3, 24, 24))), (TypeError, "warp_transform has it", dict(flip_h=0.5)),
+                                    (ValueError, "dtype: .* 'float16'", dict(dtype=float))):
+            with self.assertRaisesRegex(kind, word):
+                loader_of(**options)
+        with self.assertRaisesRegex(TypeError, "indices="):
+            benzina.Dataset(ARCHIVE)[[1, 2]]
+        with self.assertRaisesRegex(Error, r"^(?!.*_config).*split"):
+            benzina.Dataset("tests/data/pictures", split="train")
+        for module, kind in (("numpy", "float16"), ("torch", "float16")):
+            if importable(module):
+                self.assertEqual(loader_of(dtype=getattr(importable(module), kind)).info.image.dtype, benzina.DTYPE_FLOAT16)
+        if importable("numpy"):
+            self.assertEqual(loader_of(dtype=importable("numpy").dtype("uint8")).info.image.dtype, benzina.DTYPE_UINT8)
+
     def test_a_mean_for_pictures_in_0_to_1_warns_and_says_what_to_write(self):
         def said(**options):
             with warnings.catch_warnings(record=True) as caught:
@@ -1287,7 +1302,7 @@ class Order(unittest.TestCase):
             list(loader.batches())
         self.assertEqual(caught.exception.status, Status.E_STATE)
         self.assertIn("on loan", caught.exception.message)
-        self.assertIn("raise multibuffering", caught.exception.message)
+        self.assertIn("larger multibuffering", caught.exception.message)
         caught.exception.__traceback__ = None
         del caught
         gc.collect()
