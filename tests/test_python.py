@@ -1026,12 +1026,31 @@ class Encoding(unittest.TestCase):
         self.assertEqual(len(benzina.Dataset(self.path)), 4)
         self.assertEqual(len(writer._encoders._idle), 0)
 
+    def test_the_tool_encodes_what_is_named_on_its_input(self):
+        def run(*options, named=b""):
+            done = subprocess.run([BZNA, "pack", *options], input=named, capture_output=True)
+            return done.returncode, done.stdout, done.stderr
+        status, out, _ = run("-", "-o", "-", "--codec=jpeg", "--max-edge=20", named=self.jpeg.encode() + b"\0no\n such\0")
+        head, picture, rest = out.split(b"\n", 2)
+        self.assertEqual((status, head), (0, b'{"codec":"jpeg"}'))
+        size = benzina._json.loads(picture)["size"]
+        self.assertEqual((benzina._json.loads(picture)["width"], rest[:2], rest[size - 2:size]), (20, b"\xff\xd8", b"\xff\xd9"))
+        self.assertEqual(benzina._json.loads(rest[size:]), {"reason": "cannot be opened: No such file or directory"})
+        for options in (("-", "-o", self.path), ("tests/data", "-o", "-"), ("-", "-o", "-", "--list=a.csv"), ("-", "-o", "-", "--resume")):
+            self.assertEqual(run(*options)[:2], (2, b""), options)
+
     def test_options_and_a_tool_that_is_not_there_are_named(self):
         for kind, word, options in ((ValueError, "--crf", dict(crf=99)), (TypeError, "speed", dict(speed=3)), (ValueError, "h263", dict(codec="h263")),
                                     (ValueError, "--frame", dict(frame=7)), (ValueError, "--preset", dict(codec="jpeg", preset="slow"))):
             with self.assertRaisesRegex(kind, word):
                 benzina.Writer(self.path, **options)
             self.assertFalse(os.path.exists(self.path))
+        if importable("PIL"):
+            from PIL import Image
+            with benzina.Writer(self.path) as writer:
+                with self.assertRaisesRegex(TypeError, "mode I"):
+                    writer.add(Image.new("I;16", (9, 9)))
+                writer.add(benzina.Dataset(ARCHIVE)[0])
         os.environ["BENZINA_TOOL"] = os.path.join(self.folder, "absent")
         with self.assertRaisesRegex(Error, "absent"), benzina.Writer(self.path) as writer:
             writer.add(self.pixels)

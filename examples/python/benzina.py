@@ -1425,6 +1425,8 @@ def _is_pil(image):
 def _pixels(image):
     """A picture that is no file, as the bytes of one: PAM, PPM or PGM; None where it is one."""
     if _is_pil(image):
+        if image.mode[0] in "IF":               # which PIL would cut off at 255
+            raise TypeError("image: a PIL picture of mode %s; 8 bits are needed" % image.mode)
         if "A" in image.getbands() or "transparency" in image.info:
             image = image.convert("RGBA")
             return b"P7\nWIDTH %d\nHEIGHT %d\nDEPTH 4\nMAXVAL 255\nTUPLTYPE RGB_ALPHA\nENDHDR\n" % image.size + image.tobytes()
@@ -1656,9 +1658,7 @@ class Writer(_Handled):
 
         def image_of(part):
             image = _new("image")
-            for name in ("width", "height", "frame_width", "frame_height"):
-                setattr(image, name, part[name])
-            image.codec = _CODECS[part["codec"]]
+            image.codec, image.width, image.height = _CODECS[part["codec"]], part["width"], part["height"]
             image.color = structs.color(1, 13, 5, 1, 1)         # as bzna pack: sRGB's primaries and transfer, BT.601, full range
             image.data, image.data_size = _c.cast(_c.c_char_p(part["data"]), _c.c_void_p), len(part["data"])
             kept.append(part["data"])
