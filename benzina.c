@@ -12695,7 +12695,7 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
     p->crop_start[1] = w->crop_y_start;
     fault = bzi_similarity_fault(p);
     if (fault)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: out of its range, or not a number", where, fault);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: out of its range, not lo..hi, or not a number", where, fault);
     return BZNA_OK;
 }
 

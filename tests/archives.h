@@ -145,16 +145,21 @@ static bzna_source archive_source(const archive *a)
     return source;
 }
 
-/* A free box behind the sample just added, and the index entry as long. */
-static void pad(bzna_writer *writer, archive *a, uint64_t bytes)
+/* A free box behind the sample just added, whose record is at last, and the index entry as long. */
+static void pad(bzna_writer *writer, archive *a, bzi_index_place last, uint64_t bytes)
 {
-    uint8_t box[8] = { 0, 0, 0, 0, 'f', 'r', 'e', 'e' }, *size = writer->sizes.buffer.data + writer->sizes.size - 4;
+    uint8_t box[8] = { 0, 0, 0, 0, 'f', 'r', 'e', 'e' };
+    const uint64_t used = last.at;
+    bzi_record record;
     if (bytes < 8)
         return;
     bzi_put_be32(box, (uint32_t)bytes);
     archive_write(a, writer->position + bytes - 1, "", 1);
     archive_write(a, writer->position, box, 8);
-    bzi_put_be32(size, bzi_be32(size) + (uint32_t)bytes);
+    require(bzi_index_next(&last, &record) ? BZNA_OK : BZNA_E_STATE, "record");
+    record.size += bytes;
+    writer->log.last->used = used;
+    bzi_index_put(&writer->log, &record);
     writer->position += bytes;
 }
 
@@ -175,9 +180,11 @@ static archive archive_build(bzna_context *context, const recipe *r)
         desc.name = r->letter ? name : NULL;
         desc.split = r->split ? r->split(i) : 0;
         snprintf(name, sizeof name, "%c%05d", r->letter, (int)i);
+        require(bzi_index_reserve(&writer->log, &writer->host->memory) ? BZNA_OK : BZNA_E_MEMORY, "index");
+        const bzi_index_place last = { writer->log.last, writer->log.last->used };
         require(bzna_writer_add(writer, &desc, NULL), "sample");
         if (r->padding)
-            pad(writer, &a, r->padding(i));
+            pad(writer, &a, last, r->padding(i));
     }
     require(bzna_writer_finish(writer, NULL), "archive");
     bzna_writer_close(writer);

@@ -299,6 +299,21 @@ class Errors(unittest.TestCase):
         self.assertIn("shape", str(caught.exception))
 
     @needs_decoder
+    def test_slips_of_who_comes_from_torch_say_what_to_write(self):
+        for kind, word, options in ((ValueError, "height, width", dict(shape=(3, 24, 24))), (TypeError, "warp_transform has it", dict(flip_h=0.5)),
+                                    (ValueError, "dtype: .* 'float16'", dict(dtype=float))):
+            with self.assertRaisesRegex(kind, word):
+                loader_of(**options)
+        with self.assertRaisesRegex(TypeError, "indices="):
+            benzina.Dataset(ARCHIVE)[[1, 2]]
+        with self.assertRaisesRegex(Error, r"^(?!.*_config).*split"):
+            benzina.Dataset("tests/data/pictures", split="train")
+        for module, kind in (("numpy", "float16"), ("torch", "float16")):
+            if importable(module):
+                self.assertEqual(loader_of(dtype=getattr(importable(module), kind)).info.image.dtype, benzina.DTYPE_FLOAT16)
+        if importable("numpy"):
+            self.assertEqual(loader_of(dtype=importable("numpy").dtype("uint8")).info.image.dtype, benzina.DTYPE_UINT8)
+
     def test_a_mean_for_pictures_in_0_to_1_warns_and_says_what_to_write(self):
         def said(**options):
             with warnings.catch_warnings(record=True) as caught:
@@ -1011,12 +1026,31 @@ class Encoding(unittest.TestCase):
         self.assertEqual(len(benzina.Dataset(self.path)), 4)
         self.assertEqual(len(writer._encoders._idle), 0)
 
+    def test_the_tool_encodes_what_is_named_on_its_input(self):
+        def run(*options, named=b""):
+            done = subprocess.run([BZNA, "pack", *options], input=named, capture_output=True)
+            return done.returncode, done.stdout, done.stderr
+        status, out, _ = run("-", "-o", "-", "--codec=jpeg", "--max-edge=20", named=self.jpeg.encode() + b"\0no\n such\0")
+        head, picture, rest = out.split(b"\n", 2)
+        self.assertEqual((status, head), (0, b'{"codec":"jpeg"}'))
+        size = benzina._json.loads(picture)["size"]
+        self.assertEqual((benzina._json.loads(picture)["width"], rest[:2], rest[size - 2:size]), (20, b"\xff\xd8", b"\xff\xd9"))
+        self.assertEqual(benzina._json.loads(rest[size:]), {"reason": "cannot be opened: No such file or directory"})
+        for options in (("-", "-o", self.path), ("tests/data", "-o", "-"), ("-", "-o", "-", "--list=a.csv"), ("-", "-o", "-", "--resume")):
+            self.assertEqual(run(*options)[:2], (2, b""), options)
+
     def test_options_and_a_tool_that_is_not_there_are_named(self):
         for kind, word, options in ((ValueError, "--crf", dict(crf=99)), (TypeError, "speed", dict(speed=3)), (ValueError, "h263", dict(codec="h263")),
                                     (ValueError, "--frame", dict(frame=7)), (ValueError, "--preset", dict(codec="jpeg", preset="slow"))):
             with self.assertRaisesRegex(kind, word):
                 benzina.Writer(self.path, **options)
             self.assertFalse(os.path.exists(self.path))
+        if importable("PIL"):
+            from PIL import Image
+            with benzina.Writer(self.path) as writer:
+                with self.assertRaisesRegex(TypeError, "mode I"):
+                    writer.add(Image.new("I;16", (9, 9)))
+                writer.add(benzina.Dataset(ARCHIVE)[0])
         os.environ["BENZINA_TOOL"] = os.path.join(self.folder, "absent")
         with self.assertRaisesRegex(Error, "absent"), benzina.Writer(self.path) as writer:
             writer.add(self.pixels)
@@ -1287,7 +1321,7 @@ class Order(unittest.TestCase):
             list(loader.batches())
         self.assertEqual(caught.exception.status, Status.E_STATE)
         self.assertIn("on loan", caught.exception.message)
-        self.assertIn("raise multibuffering", caught.exception.message)
+        self.assertIn("larger multibuffering", caught.exception.message)
         caught.exception.__traceback__ = None
         del caught
         gc.collect()

@@ -18,7 +18,7 @@ static const char page_begin[] =
     "h1 { font-size: 17px; margin: 0 0 6px; overflow-wrap: anywhere }\n"
     "form { display: flex; flex-wrap: wrap; gap: 8px; align-items: center }\n"
     "select, input { font: inherit; padding: 6px; max-width: 100%; flex: 1 1 8em; min-width: 0 }\n"
-    "#shown { flex: 1 0 100% }\n"
+    "#shown { flex: 1 0 8em }\n"
     "main { display: grid; gap: 10px; padding: 10px 12px }\n"
     "main { grid-template-columns: repeat(auto-fill, minmax(min(160px, 44vw), 1fr)) }\n"
     "figure { margin: 0; border: 1px solid var(--line); border-radius: 6px; overflow: hidden }\n"
@@ -211,7 +211,9 @@ static int page_write(view *v)
     fputs(page_begin, v->file);
     fputs("<title>", v->file), html_text(v->file, o->operand[0]), fputs("</title></head><body>\n<header><h1>", v->file);
     html_text(v->file, o->operand[0]);
-    fprintf(v->file, ": %s%" PRIu64 " of %" PRIu64 " samples</h1>\n", o->shuffle ? "any " : "", count, v->data.count);
+    fputc(':', v->file);
+    if (count < v->data.count) fprintf(v->file, " %s%" PRIu64 " of", o->shuffle ? "any " : "first ", count);
+    fprintf(v->file, " %" PRIu64 " samples</h1>\n", v->data.count);
     fputs(page_filters, v->file);
     for (uint64_t i = 0; i < count && result == EXIT_OK; i++) {
         result = sample_write(v, o->shuffle ? bzna_permute((uint64_t)o->seed, 0, v->data.count, i) : i);

@@ -423,7 +423,9 @@ def _error_of(status, err):
         return Error(status)
     message = err.message.decode("utf-8", "replace")
     message = _LOADER_CONFIG.sub(lambda field: _KEYWORDS.get(field[1], field[0]), message)
-    message = message.replace("batches_in_flight", "multibuffering")    # its name here
+    message = _re.sub(r"\b(?:context|dataset)_config\.(\w+)", r"\1", message)
+    message = message.replace("release one first, or raise batches_in_flight",     # their names here
+                              "let go of one, give copy=True, or a larger multibuffering")
     return Error(status, message, None if err.byte_offset == NO_OFFSET else err.byte_offset, err.native_code)
 
 
@@ -1070,6 +1072,8 @@ class Dataset(_Handled):
         return found
 
     def _index(self, index):
+        if not hasattr(index, "__index__"):
+            raise TypeError("a Dataset takes one index or a slice, not %r; DataLoader(indices=) takes others" % (index,))
         index = index.__index__()
         if not -len(self) <= index < len(self):
             raise IndexError("sample %d of %d" % (index, len(self)))
@@ -1421,6 +1425,8 @@ def _is_pil(image):
 def _pixels(image):
     """A picture that is no file, as the bytes of one: PAM, PPM or PGM; None where it is one."""
     if _is_pil(image):
+        if image.mode[0] in "IF":               # which PIL would cut off at 255
+            raise TypeError("image: a PIL picture of mode %s; 8 bits are needed" % image.mode)
         if "A" in image.getbands() or "transparency" in image.info:
             image = image.convert("RGBA")
             return b"P7\nWIDTH %d\nHEIGHT %d\nDEPTH 4\nMAXVAL 255\nTUPLTYPE RGB_ALPHA\nENDHDR\n" % image.size + image.tobytes()
@@ -1652,9 +1658,7 @@ class Writer(_Handled):
 
         def image_of(part):
             image = _new("image")
-            for name in ("width", "height", "frame_width", "frame_height"):
-                setattr(image, name, part[name])
-            image.codec = _CODECS[part["codec"]]
+            image.codec, image.width, image.height = _CODECS[part["codec"]], part["width"], part["height"]
             image.color = structs.color(1, 13, 5, 1, 1)         # as bzna pack: sRGB's primaries and transfer, BT.601, full range
             image.data, image.data_size = _c.cast(_c.c_char_p(part["data"]), _c.c_void_p), len(part["data"])
             kept.append(part["data"])
@@ -1847,7 +1851,10 @@ def _resizing(box, shape):
 
 
 def _height_width(shape):
-    return (shape, shape) if isinstance(shape, int) else tuple(shape)
+    sizes = (shape, shape) if isinstance(shape, int) else tuple(shape)
+    if len(sizes) != 2:
+        raise ValueError("shape: %r is not (height, width); channels are said by channels=" % (shape,))
+    return sizes
 
 
 _LAWS = {"benzina": LAW_BENZINA, "torchvision": LAW_TORCHVISION}
@@ -2537,11 +2544,16 @@ _TORCHS = {
 }
 
 
+_WARPS = {"scale", "ratio", "degrees", "translate", "flip_h", "flip_v", "random_crop", "keep_ratio", "resize"}
+
+
 def _refuse_unknown(settings):
     unknown = sorted(set(settings) - set(_FIELDS))
     if unknown:
         raise TypeError("DataLoader has no argument " + "; ".join(
-            "%s (torch's; here: %s)" % (name, _TORCHS[name]) if name in _TORCHS else name for name in unknown))
+            "%s (torch's; here: %s)" % (name, _TORCHS[name]) if name in _TORCHS else
+            "%s (warp_transform has it: ops.SimilarityTransform, RandomResizedCrop, CenterResizedCrop)" % name if name in _WARPS else name
+            for name in unknown))
 
 
 def _fields_of(fields, settings):
@@ -2576,8 +2588,11 @@ def _warn_of_mean(mean, std):
 
 
 def _choice(name, value, choices=_CHOICES):
+    known = value
+    if name == "dtype" and not isinstance(value, str):          # torch's and numpy's
+        known = getattr(value, "__name__", str(value)).replace("torch.", "")
     try:
-        return choices[name][value]
+        return choices[name][known]
     except (KeyError, TypeError):
         raise ValueError("%s: %r is none of %s" %
                          (name, value, ", ".join(map(repr, choices.get(name, ["a number"]))))) from None
@@ -2786,7 +2801,7 @@ class DataLoader(_Handled):
             raise ValueError("output: %r is none of %s" % (output, ", ".join(map(repr, _READERS))))
         if epochs is not None and epochs < 1:
             raise ValueError("epochs: %r" % (epochs,))
-        if dtype == "bfloat16" and output == "numpy":
+        if _choice("dtype", dtype) == DTYPE_BFLOAT16 and output == "numpy":
             raise ValueError("dtype, output: bfloat16 is no type of numpy's")
         if memory == "device" and output in ("numpy", "memoryview"):
             raise ValueError("memory: %s reads host memory" % output)
