@@ -315,7 +315,7 @@ char *pack_picture_read(const pack_settings *s, const pack_file *from, AVPacket 
         av_frame_free(picture);
         return pack_jpeg_check(file);
     }
-    if (!reason && file->size) {
+    if (!reason && file->size && !pack_heif_read(file, *picture, &orientation, &reason)) {
         reason = tiff_refuse(file->data, (size_t)file->size);
         if (!reason) reason = file_decode(file, from->path, *picture);
         orientation = file_orientation(file->data, (size_t)file->size);

@@ -1,7 +1,7 @@
 /* pack_sample.c - reads pictures that are samples of a data set: an archive, a tar, a RecordIO file
  *
  * JPEG, PNG and other files are taken as their bytes, and decoded as files in a folder are. Frames of video have none:
- * the library decodes them. */
+ * the library decodes them, and HEIF and AVIF files. */
 #include "tool.h"
 
 #include <stdlib.h>
@@ -60,11 +60,12 @@ static char *picture_copy(const bzna_picture *p, AVFrame *frame)
     return NULL;
 }
 
-/* By one decoder for the process that encodes: opening one costs more than a picture. */
+/* One for the process that encodes: opening a decoder costs more than a picture. */
+static bzna_context *context;
+static bzna_decoder *decoder;
+
 static char *picture_decode(const bzna_image *image, bzna_picture *picture)
 {
-    static bzna_context *context;
-    static bzna_decoder *decoder;
     bzna_error err = tool_empty_error();
     bzna_picture_init(picture, sizeof *picture);
     if ((!context && bzna_context_open(NULL, &context, &err) < 0) ||
@@ -82,6 +83,35 @@ char *pack_jpeg_check(const AVPacket *file)
     image.data = file->data;
     image.data_size = (uint64_t)file->size;
     return picture_decode(&image, &picture);
+}
+
+/* What libavformat makes of grids, crops and turns depends on its version: the library decodes them. */
+static char *heif_decode(bzna_dataset *dataset, size_t size, AVFrame *frame, int *orientation)
+{
+    bzna_error err = tool_empty_error();
+    uint8_t *copy = tool_checked(malloc(size));
+    bzna_image image;
+    bzna_picture picture;
+    bzna_image_init(&image, sizeof image);
+    char *reason = bzna_dataset_read_image(dataset, 0, NULL, copy, size, &image, &err) < 0 ?
+                   tool_format("%s", err.message) : picture_decode(&image, &picture);
+    if (!reason && picture.orientation) *orientation = (int)picture.orientation;
+    if (!reason) reason = picture_copy(&picture, frame);
+    free(copy);
+    return reason;
+}
+
+int pack_heif_read(const AVPacket *file, AVFrame *frame, int *orientation, char **reason)
+{
+    bzna_error err = tool_empty_error();
+    bzna_dataset *dataset = NULL;
+    bzna_dataset_info info = { .struct_size = sizeof info };
+    if (file->size < 12 || memcmp(file->data + 4, "ftyp", 4) || (!context && bzna_context_open(NULL, &context, &err) < 0) ||
+        bzna_dataset_open_memory(context, file->data, (size_t)file->size, NULL, &dataset, &err) < 0) return 0;
+    int is_heif = bzna_dataset_get_info(dataset, &info, sizeof info, &err) == BZNA_OK && !strcmp(info.container, "HEIF");
+    if (is_heif) *reason = heif_decode(dataset, (size_t)file->size, frame, orientation);
+    bzna_dataset_close(dataset);
+    return is_heif;
 }
 
 char *pack_sample_read(const pack_file *from, AVPacket *file, AVFrame *frame, int *orientation)

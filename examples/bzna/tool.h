@@ -371,6 +371,9 @@ char *pack_av_reason(const char *what, int code);
  * where a data set's sample is no file of its own; *picture is NULL where the bytes are a JPEG that is to be copied. */
 char *pack_picture_read(const pack_settings *s, const pack_file *from, struct AVPacket *file, struct AVFrame **picture);
 
+/* Decodes a HEIF or AVIF file into a frame; *reason: why it cannot be, or NULL. Returns 0 if it is no such file. */
+int pack_heif_read(const struct AVPacket *file, struct AVFrame *frame, int *orientation, char **reason);
+
 /* Reads a data set's sample: either its file's bytes into a packet, or its picture, decoded, into a frame. */
 char *pack_sample_read(const pack_file *from, struct AVPacket *file, struct AVFrame *frame, int *orientation);
 
