@@ -3707,7 +3707,7 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 
 #ifndef BENZINA_NO_HEIF
 /* ==== 13. HEIF: items ================================================================================================
- * Calls: rooms 2, 5, 7. What a HEIF or AVIF file (ISO/IEC 23008-12) says of its pictures: the items of its meta box,
+ * Calls: rooms 2, 5, 7, 12. What a HEIF or AVIF file (ISO/IEC 23008-12) says of its pictures: the items of its meta box,
  * where their bytes lie, what refers to what, and their properties. Works on memory, without allocating: boxes are
  * walked anew for each question, with limits on how many there are. Offsets in messages are base and on. */
 
@@ -3719,6 +3719,7 @@ typedef struct bzi_heif {
     uint64_t   base;                  /* offset of the file in what holds it, for messages */
     uint32_t   primary;               /* number of the item that is the picture; 0: there is none */
     uint32_t   has_movie;
+    bzna_color otherwise;             /* the color of what says none */
     bzi_cursor iloc, iinf, iref, iprp, idat;      /* the payloads of meta's boxes; empty where there is none */
 } bzi_heif;
 
@@ -3805,6 +3806,15 @@ static bzna_status bzi_heif_read_meta(bzi_heif *heif, bzi_cursor meta, bzna_erro
     return got < 0 ? bzi_heif_fail(&meta, "meta", BZNA_E_BOX, err, "a box does not fit in what holds it") : BZNA_OK;
 }
 
+/* MIAF (ISO/IEC 23000-22 7.3.6.4) has a color of its own for what says none; elsewhere it is the codecs'. */
+static bzna_color bzi_heif_default_color(bzi_cursor brands)
+{
+    int is_miaf = 0;
+    while (bzi_cursor_left(&brands) >= 4)
+        is_miaf |= bzi_cursor_u32(&brands) == BZI_FOURCC('m', 'i', 'a', 'f');
+    return is_miaf ? bzi_color_of_archives : bzi_color_of_codecs;
+}
+
 static bzna_status bzi_heif_read(bzi_heif *heif, bzi_span file, uint64_t base, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_make(file.data, file.size, base), box;
@@ -3813,10 +3823,13 @@ static bzna_status bzi_heif_read(bzi_heif *heif, bzi_span file, uint64_t base, b
     memset(heif, 0, sizeof *heif);
     heif->file = file;
     heif->base = base;
+    heif->otherwise = bzi_color_of_codecs;
     for (uint32_t n = 0; (got = bzi_heif_next_box(&c, &type, &box)) > 0; n++) {
         if (n == BZI_LIMIT_TOP_BOXES)
             return bzi_heif_fail(&box, "file", BZNA_E_LIMIT, err, "more than %u boxes", n);
         heif->has_movie |= type == BZI_FOURCC('m', 'o', 'o', 'v');
+        if (type == BZI_FOURCC('f', 't', 'y', 'p'))
+            heif->otherwise = bzi_heif_default_color(box);
         if (type == BZI_FOURCC('m', 'e', 't', 'a') && !has_meta++ && bzi_heif_read_meta(heif, box, err) != BZNA_OK)
             return err->status;
     }
@@ -4361,7 +4374,7 @@ static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format,
     memcpy(format->crop, item.crop, sizeof format->crop);
     format->orientation = item.orientation;
     format->color = item.color.present && !(format->color.present && format->color.matrix == 0) ? item.color :
-                    format->color.present ? format->color : bzi_color_of_archives;
+                    format->color.present ? format->color : heif.otherwise;
     return BZNA_OK;
 }
 
@@ -5720,7 +5733,7 @@ static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bz
         return err->status;
     image->fourcc = item.type;
     image->beside = bzi_heif_beside(&heif);
-    image->otherwise = bzi_color_of_archives;               /* ISO/IEC 23000-22 7.3.6.4 */
+    image->otherwise = heif.otherwise;
     image->data_offset = offset;
     if (!image->coded.data) {
         image->coded = (bzna_image){ .struct_size = sizeof image->coded, .codec = BZNA_CODEC_HEIF, .data = bytes.data,
@@ -8002,7 +8015,8 @@ static uint32_t bzi_tar_kind(const char *field)
     static const struct { uint32_t kind; const char *names; } known[] = {
         { BZNA_FIELD_INTEGER, " cls cls2 index inx id " },
         { BZNA_FIELD_TEXT, " txt text transcript name " },     /* "name" is text in all containers */
-        { BZNA_FIELD_PICTURE, " jpg jpeg jpe jfif png ppm pgm pbm pnm pam webp bmp gif tif tiff jp2 j2k jpx jpf " },
+        { BZNA_FIELD_PICTURE, " jpg jpeg jpe jfif png ppm pgm pbm pnm pam webp bmp gif tif tiff jp2 j2k jpx jpf heic "
+                              "heif hif avif " },
     };
     const char *dot = strrchr(field, '.');
     char word[BZNA_NAME_MAX + 2];

@@ -244,9 +244,9 @@
  * transforms see that size. A JPEG's pixels are its decoder's: libjpeg-turbo, libavcodec, NVDEC.
  * Damage fails it down to the last row that its warp reads; if it has several scans (progressive),
  * anywhere. Of HEIF and AVIF, the picture is the primary item (H.265, H.264, AV1, JPEG, iden,
- * grid), cut and turned by its properties, else the first of a track. Of a grid, software decodes
- * the tiles that the warp reads; the rest may go to NVDEC. A file by itself has the field "thumb",
- * chosen by name alone. Overlays are refused; bzna_image_info.beside says what is left out.
+ * grid), cut and turned by its properties, else the first of a track. Of a grid, only tiles that
+ * the warp reads are decoded, by NVDEC or by workers that are free. A file alone has the field
+ * "thumb", chosen by name alone. Overlays are refused; bzna_image_info.beside has what is left out.
  *
  * 13. WHAT IT DOES NOT DO
  *     - Every sample is a frame of its own; video is not decoded as video. Matrices do not scale.
@@ -481,8 +481,8 @@ BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t
 /* STILL: a file of PNG, WebP, GIF (its first picture), BMP, TIFF, PNM or JPEG 2000. RAW: pixels
  * that are not coded, frame_width * frame_height bytes, or three times as many of R, G and B;
  * config is two bytes, channels (1 or 3) and BZNA_LAYOUT_... JPEG, STILL and RAW are decoded in
- * software, and the latter two not written. HEIF: likewise a file of a grid or an item in pieces;
- * config: where in data the item's number stands, NULL: the primary one. */
+ * software, and the latter two not written. HEIF: a file of a grid (NVDEC, too) or of an item in
+ * pieces; config: where in data the item's number stands, NULL: the primary one. */
 enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CODEC_AV1 = 3,
        BZNA_CODEC_JPEG = 4, BZNA_CODEC_STILL = 5, BZNA_CODEC_RAW = 6, BZNA_CODEC_HEIF = 7 };
 

@@ -8,6 +8,8 @@
 #else
 #  define TEST_NVDEC 0
 #endif
+#include "recordio.h"
+#include "tars.h"
 #include "bytes.h"
 
 #ifdef BENZINA_NO_HEIF
@@ -27,7 +29,8 @@ static const struct {
     { "identity.heic", BZNA_CODEC_H265, 4 },     { "grid.heic", BZNA_CODEC_HEIF, 0 },
     { "sequence.heics", BZNA_CODEC_H265, 0 },    { "still_jpeg.heif", BZNA_CODEC_JPEG, 0 },
     { "still_h264.heic", BZNA_CODEC_H264, 0 },   { "grid_jpeg.heif", BZNA_CODEC_HEIF, 4 },
-    { "still.avif", BZNA_CODEC_AV1, 0 },
+    { "no_color.heic", BZNA_CODEC_H264, 0 },
+    { "still.avif", BZNA_CODEC_AV1, 0 },         { "layered.avif", BZNA_CODEC_HEIF, 0 },
     { "gray.avif", BZNA_CODEC_AV1, 0 },          { "limited_709.avif", BZNA_CODEC_AV1, 0 },
     { "rgb.avif", BZNA_CODEC_AV1, 0 },           { "depth_10.avif", BZNA_CODEC_AV1, 0 },
     { "alpha.avif", BZNA_CODEC_AV1, 2 | 4 },     { "grid.avif", BZNA_CODEC_HEIF, 0 },
@@ -180,6 +183,29 @@ TEST(properties_that_are_missing_or_contradict_the_stream_are_refused)
     check_changed("crop.avif", "clap", 4, "\0\1\0\0", 4, BZNA_E_BOX, "meta/iprp/ipco/clap at byte ");
     check_changed("crop.avif", "clap", 8, "\0\0\0\0", 4, BZNA_E_BOX, "does not lie in the picture");
     check_changed("grid.avif", "ispe", 8, "\0\0\0\xc1", 4, BZNA_E_BOX, "its ispe says 193x128");
+}
+
+TEST(properties_that_ask_for_one_of_several_layers_are_refused)
+{
+    check_changed("layered.avif", "lsel", 4, "\0\1", 2, BZNA_E_UNSUPPORTED, "meta/iprp/ipco/lsel at byte 243: ");
+    check_changed("layered.avif", "a1op", 4, "\1", 1, BZNA_E_UNSUPPORTED, "meta/iprp/ipco/a1op at byte 252: ");
+}
+
+/* MIAF says what an unsaid color is, HEIF does not: it is the stream's, or what is usual for its codec. */
+TEST(an_unsaid_color_is_miafs_where_the_file_says_that_it_is_miaf)
+{
+    bytes b = file_read("no_color.heic", ""), copy;
+    const size_t brand = find(b, 0, "mif1", 4);
+    bzna_image image;
+    CHECK_EQ(read_image(b, NULL, &copy, &image), BZNA_OK);
+    CHECK(image.color.full_range == 0);
+    free(copy.data);
+    REQUIRE(brand < b.size);
+    memcpy(b.data + brand, "miaf", 4);
+    CHECK_EQ(read_image(b, NULL, &copy, &image), BZNA_OK);
+    CHECK(image.color.full_range == 1);
+    free(copy.data);
+    free(b.data);
 }
 
 TEST(items_that_are_absent_of_other_kinds_or_in_circles_are_refused)
@@ -799,6 +825,66 @@ TEST(a_folder_of_them_is_a_data_set)
     bzna_dataset_close(dataset);
 }
 
+static const char *const packed[] = { "still.heic", "grid.heic", "grid.avif", "alpha.avif", "turned_1_1.avif",
+                                      "pieces.heic", "no_color.heic" };
+
+/* Each picture is as libheif sees it in a file of its own, and as the loader delivers it. */
+static void check_packed(const void *data, size_t size)
+{
+    static float wanted[1200];
+    bytes b = { (void *)(uintptr_t)data, size };
+    bzna_dataset *dataset = open_bytes(b);
+    bzna_loader_config config;
+    bzna_batch_info info = { .struct_size = sizeof info };
+    bzna_loader *loader = NULL;
+    bzna_batch *batch = NULL;
+    bzna_loader_config_init(&config, sizeof config);
+    config.output.batch_size = COUNT(packed);
+    config.output.width = config.output.height = 20;
+    config.output.device.kind = BZNA_DEVICE_CPU;
+    config.pipeline.transform = as_it_is;
+    REQUIRE(dataset && bzna_dataset_count(dataset) == COUNT(packed));
+    REQUIRE(bzna_loader_open(context, dataset, &config, &loader, &err) == BZNA_OK);
+    CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), BZNA_OK);
+    CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, &err), BZNA_OK);
+    CHECK_EQ(info.failed, 0);
+    for (uint64_t i = 0; i < COUNT(packed); i++) {
+        static uint8_t copy[16384];
+        bzna_image image = { .struct_size = sizeof image };
+        CHECK_EQ(bzna_dataset_read_image(dataset, i, NULL, copy, sizeof copy, &image, &err), BZNA_OK);
+        check_seen(packed[i], &image);
+        draw_sample(dataset, i, wanted);
+        CHECK(!memcmp((const float *)info.image.data + 1200 * i, wanted, sizeof wanted));
+    }
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
+TEST(tars_and_recordio_files_of_them_are_data_sets)
+{
+    tar t = { NULL, 0, 0, 0 };
+    rec_file *records = rec_new();
+    if (!has_decoder("still.heic") || !has_decoder("still.avif"))
+        SKIP("this libavcodec has no decoder of H.265, or of AV1");
+    for (size_t i = 0; i < COUNT(packed); i++) {
+        bytes b = file_read(packed[i], "");
+        const float label = (float)i;
+        char name[32];
+        snprintf(name, sizeof name, "%03d%s", (int)i, strrchr(packed[i], '.'));
+        tar_file(&t, name, b.data, b.size);
+        snprintf(name, sizeof name, "%03d.cls", (int)i);
+        tar_text(&t, name, "7");
+        rec_add_picture(records, i, &label, 1, b.data, b.size);
+        free(b.data);
+    }
+    tar_end(&t);
+    check_packed(t.bytes, t.size);
+    check_packed(records->bytes, records->size);
+    tar_free(&t);
+    free(records);
+}
+
 /* Or a few bytes would cost as much as a file of 900 tiles. */
 TEST(a_tile_that_is_named_again_and_again_is_refused)
 {
@@ -813,14 +899,17 @@ TEST(a_tile_that_is_named_again_and_again_is_refused)
     free(b.data);
 }
 
-#define PIXEL_TESTS GRID_TESTS RUN(free_workers_decode_tiles_and_nothing_else_changes) \
+#define PIXEL_TESTS GRID_TESTS RUN(tars_and_recordio_files_of_them_are_data_sets) \
+    RUN(free_workers_decode_tiles_and_nothing_else_changes) \
     RUN(a_loader_can_be_closed_while_tiles_are_decoded) RUN(a_tile_that_is_named_again_and_again_is_refused) \
     RUN(pictures_are_as_libheif_sees_them) RUN(a_folder_of_them_is_a_data_set) RUN(no_tile_is_shrunk) \
     RUN(thumbnails_are_delivered_by_name_alone) \
     RUN(warps_read_no_tile_that_was_not_decoded) RUN(a_loader_decodes_the_tiles_of_its_crop_alone_and_counts_them)
 #endif
 
-TEST_MAIN(RUN(files_say_what_they_are_and_what_they_hold_beside_their_picture)
+TEST_MAIN(RUN(properties_that_ask_for_one_of_several_layers_are_refused)
+          RUN(an_unsaid_color_is_miafs_where_the_file_says_that_it_is_miaf)
+          RUN(files_say_what_they_are_and_what_they_hold_beside_their_picture)
           RUN(items_that_lie_nowhere_are_refused_with_box_and_offset)
           RUN(properties_that_are_missing_or_contradict_the_stream_are_refused)
           RUN(items_that_are_absent_of_other_kinds_or_in_circles_are_refused) RUN(grids_that_do_not_fit_are_refused)

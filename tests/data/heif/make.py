@@ -204,6 +204,33 @@ def by_hand():
     keep_mean("still_jpeg.heif", Image.open(T + "/one.jpg"))
 
 
+def layered():
+    """Properties of pictures of several layers, which this one is not, and several extents."""
+    global GAP
+    with open("still.avif", "rb") as f:
+        data = f.read()
+    config = box(b"av1C", find(find(data, b"meta")[4:], b"iprp", b"ipco", b"av1C"))
+    unit = find(data, b"mdat")
+    properties = [config, ispe(40, 24), NCLX, box(b"lsel", b"\xff\xff"), box(b"a1op", b"\0"), box(b"a1lx", b"\0", number(9, 2) * 3)]
+    GAP = 16
+    keep("layered.avif", file_of([(1, b"av01", properties, [unit[:40], unit[40:41], unit[41:]], False)], 1, brand=b"avif", iloc=1))
+    GAP = 0
+    seen("layered.avif")
+
+
+def no_color():
+    """Neither the file nor its stream says a range or a matrix."""
+    run("ffmpeg", "-y", "-i", png(48, 32), "-pix_fmt", "yuv420p", "-f", "rawvideo", T + "/one.yuv")
+    run("ffmpeg", "-y", "-f", "rawvideo", "-pix_fmt", "yuv420p", "-s", "48x32", "-i", T + "/one.yuv", "-c:v", "libx264", *X264, T + "/one.mp4")
+    run("ffmpeg", "-y", "-i", T + "/one.mp4", T + "/back.png")
+    with open(T + "/one.mp4", "rb") as f:
+        data = f.read()
+    stbl = find(data, b"moov", b"trak", b"mdia", b"minf", b"stbl")
+    config = box(b"avcC", find(stbl, b"stsd", b"avc1", b"avcC"))
+    keep("no_color.heic", file_of([(1, b"avc1", [config, ispe(48, 32)], [find(data, b"mdat")], False)], 1, brand=b"avci"))
+    keep_mean("no_color.heic", Image.open(T + "/back.png"))
+
+
 def repeated_tiles():
     """Grids that name one tile again and again: 45 x 45 times, more than are read, and 30 x 30 times."""
     entry, config, unit, _ = coded("libx265", drawn(64, 64), *X265)
@@ -242,6 +269,8 @@ def sequence():
 if __name__ == "__main__":
     by_encoders()
     by_hand()
+    layered()
+    no_color()
     repeated_tiles()
     jpeg_tiles()
     sequence()
