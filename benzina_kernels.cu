@@ -1150,9 +1150,10 @@ typedef struct bzi_kernel_lines {
     float   *samples;                 /* of a row of the picture, as floats or bytes */
     float   *ring[3];                 /* rows held, at their number modulo rows */
     int32_t  held[3][BZI_KERNEL_HELD];/* which those are */
-    float   *row[3], *mean[3];        /* Y, Cb, Cr of an output row; of the mean picture there */
+    float   *row[3], *mean[3];        /* Y, Cb, Cr of an output row, but with LERP; of the mean picture there */
+    const float *pair[3][2];          /* Y, Cb, Cr lie between these two rows, which may be one, */
+    float    between[3];              /* this far behind the first */
     float   *rgb[3], *color[3];       /* R, G, B of it; its elements */
-    float   *from[3];                 /* what colors are made of: row, or, with a jitter, rgb */
     bzi_kernel_slot colors;           /* what is left to do with the colors of a row */
     uint64_t sums[2];                 /* bzi_kernel_slot.sums */
     int8_t   place[3][3][16];         /* of 48 bytes of pixels: from which of 16 of a channel; -1: from another */
@@ -1383,9 +1384,13 @@ BZI_KERNEL_AVX512 void bzi_kernel_put_512(uint8_t *to, uint32_t dtype, __m512 v)
     if (dtype == BZI_KERNEL_UINT8) {           /* one store, not two: a tenth of the warp */
         __m512i bits = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_set1_ps(255.0f), v));
         _mm_storeu_si128((void *)to, _mm512_cvtusepi32_epi8(_mm512_max_epi32(bits, _mm512_setzero_si512())));
+    } else if (dtype == BZI_KERNEL_FLOAT32 && (uintptr_t)to % 64 == 0) {
+        _mm512_stream_ps((float *)(void *)to, v);       /* past the caches, which a batch does not fit into */
+    } else if (dtype == BZI_KERNEL_FLOAT32) {
+        _mm512_storeu_ps((void *)to, v);
     } else {
         bzi_kernel_put_256(to, dtype, _mm512_castps512_ps256(v));
-        bzi_kernel_put_256(to + (dtype == BZI_KERNEL_FLOAT32 ? 32 : 16), dtype, _mm512_extractf32x8_ps(v, 1));
+        bzi_kernel_put_256(to + 16, dtype, _mm512_extractf32x8_ps(v, 1));
     }
 }
 
@@ -1405,9 +1410,9 @@ BZI_KERNEL_AVX512 void bzi_kernel_put_512(uint8_t *to, uint32_t dtype, __m512 v)
         quad[2] = V(unpacklo_epi64)(ab, cd);                                                                           \
         quad[3] = V(unpackhi_epi64)(ab, cd);                                                                           \
     }                                                                                                                  \
-    target void bzi_kernel_horizontal_##bits(const bzi_kernel_lines *lines, int c, int lerp, float *restrict row)      \
+    target void bzi_kernel_horizontal_##bits(const bzi_kernel_lines *lines, const uint8_t *restrict bytes, int c,      \
+                                             int lerp, float *restrict row)                                            \
     {                                                                                                                  \
-        const uint8_t *restrict bytes = (const uint8_t *)(const void *)lines->samples;                                 \
         const int32_t *restrict index = lines->index[c], *restrict base = lines->base[c];                              \
         const size_t room = lines->room, taps = (size_t)lines->taps[c];                                                \
         const float *restrict weight = lines->weight[c];                                                               \
@@ -1443,13 +1448,18 @@ BZI_KERNEL_AVX512 void bzi_kernel_put_512(uint8_t *to, uint32_t dtype, __m512 v)
             c[i] = V(min_ps)(V(max_ps)(c[i], V(setzero_ps)()), V(set1_ps)(255.0f));                                    \
         }                                                                                                              \
     }                                                                                                                  \
-    target void bzi_kernel_colors_##bits(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,                   \
-                                         const bzi_kernel_output *out, uint8_t *const to[3])                           \
+    target void bzi_kernel_colors_##bits(const bzi_kernel_slot *given, const bzi_kernel_lines *lines,                  \
+                                         const bzi_kernel_output *output, uint8_t *const to[3])                        \
     {                                                                                                                  \
+        const bzi_kernel_slot local = *given, *slot = &local;  /* as no store changes these, they stay in registers */ \
+        const bzi_kernel_output copy = *output, *out = &copy;                                                          \
+        const float between[3] = { lines->between[0], lines->between[1], lines->between[2] };                          \
         const int32_t columns = lines->end - lines->first, shift = bzi_kernel_element_shift(out);                      \
-        const float *luma = lines->from[0], *cb = lines->from[1], *cr = lines->from[2], *weight = slot->luma;          \
+        const float *const y[2] = { lines->pair[0][0], lines->pair[0][1] }, *weight = slot->luma;                      \
+        const float *const cb[2] = { lines->pair[1][0], lines->pair[1][1] };                                           \
+        const float *const cr[2] = { lines->pair[2][0], lines->pair[2][1] };                                           \
         for (int32_t i = 0; i < columns; i += bits / 32) {                                                             \
-            __m##bits c[3] = { V(loadu_ps)(luma + i), V(loadu_ps)(cb + i), V(loadu_ps)(cr + i) };                      \
+            __m##bits c[3] = { BZI_KERNEL_MIX(0, y, V), BZI_KERNEL_MIX(1, cb, V), BZI_KERNEL_MIX(2, cr, V) };          \
             bzi_kernel_apply_matrix_##bits(slot->rgb, c);                                                              \
             if (slot->flags & BZI_KERNEL_COLOR)                                                                        \
                 bzi_kernel_apply_matrix_##bits(slot->color, c);                                                        \
@@ -1467,6 +1477,9 @@ BZI_KERNEL_AVX512 void bzi_kernel_put_512(uint8_t *to, uint32_t dtype, __m512 v)
 #  define BZI_KERNEL_NEXT(n, bits, V)                                                                                  \
     if (k + n < taps)                                                                                                  \
         sum = V(add_ps)(sum, V(mul_ps)(V(loadu_ps)(w + n * room), BZI_KERNEL_SAMPLE(n, bits, V)));
+#  define BZI_KERNEL_MIX(p, pair, V)                                                                                   \
+    V(add_ps)(V(loadu_ps)(pair[0] + i), V(mul_ps)(V(sub_ps)(V(loadu_ps)(pair[1] + i), V(loadu_ps)(pair[0] + i)),       \
+                                                  V(set1_ps)(between[p])))
 #  define BZI_KERNEL_CHANNEL(p, bits, V)                                                                               \
     {                                                                                                                  \
         uint8_t rest[bits / 8], *at = to[p] + ((size_t)i << shift);                                                    \
@@ -1510,9 +1523,9 @@ BZI_KERNEL_CPU int bzi_kernel_level(void) { return 0; }
 #endif
 
 /* The samples of a row of plane p from lines->low on, as bytes or floats; before and behind the picture, those of its
- * border. */
-BZI_KERNEL_CPU void bzi_kernel_read_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                        const bzi_kernel_lines *lines, int p, int32_t index, int as_bytes)
+ * border. Bytes where they lie, if what the horizontal filter reads behind them is a row below. */
+BZI_KERNEL_CPU const void *bzi_kernel_read_row(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                               const bzi_kernel_lines *lines, int p, int32_t index, int as_bytes)
 {
     const int c = p > 0;
     const int32_t step = slot->step[p], depth = slot->depth, low_zeros = slot->low_zeros, count = lines->count[c];
@@ -1521,6 +1534,8 @@ BZI_KERNEL_CPU void bzi_kernel_read_row(const bzi_kernel_slot *slot, const bzi_k
     const uint8_t *source = bzi_kernel_row(slot, view, p, index) + (int64_t)lines->low[c] * step;
     float *floats = lines->samples;
     uint8_t *bytes = (uint8_t *)(void *)lines->samples;
+    if (as_bytes && step == 1 && first == 0 && end == count && slot->pitch[p] >= 64 && index < (int32_t)view->y[c].last)
+        return source;
     if (as_bytes && step == 1)
         memcpy(bytes + first, source + first, (size_t)(end - first));
     for (int32_t i = first; i < end && as_bytes && step != 1; i++)
@@ -1534,14 +1549,16 @@ BZI_KERNEL_CPU void bzi_kernel_read_row(const bzi_kernel_slot *slot, const bzi_k
         else
             floats[i] = floats[from];
     }
+    return lines->samples;
 }
 
 /* The horizontal filter, of samples that are floats. */
-BZI_KERNEL_CPU void bzi_kernel_horizontal(const bzi_kernel_lines *lines, int c, int lerp, float *restrict row)
+BZI_KERNEL_CPU void bzi_kernel_horizontal(const bzi_kernel_lines *lines, const float *restrict line, int c, int lerp,
+                                          float *restrict row)
 {
     const int32_t *restrict index = lines->index[c];
     const size_t room = lines->room;
-    const float *restrict w = lines->weight[c], *restrict line = lines->samples;
+    const float *restrict w = lines->weight[c];
     for (size_t i = 0; i < room; i++)
         row[i] = lerp ? bzi_kernel_lerp(line[index[i]], line[index[i] + 1], w[i]) : w[i] * line[index[i]];
     for (int32_t k = 1; !lerp && k < lines->taps[c]; k++)
@@ -1558,16 +1575,16 @@ BZI_KERNEL_CPU const float *bzi_kernel_held_row(bzi_kernel_lines *lines, const b
     float *row = lines->ring[p] + (size_t)at * lines->room;
     if (lines->held[p][at] == index)
         return row;
-    bzi_kernel_read_row(slot, view, lines, p, index, as_bytes);
+    const void *samples = bzi_kernel_read_row(slot, view, lines, p, index, as_bytes);
     lines->held[p][at] = index;
 #if BZI_KERNEL_X86
     if (as_bytes && lines->level == 2)
-        bzi_kernel_horizontal_512(lines, c, lerp, row);
+        bzi_kernel_horizontal_512(lines, (const uint8_t *)samples, c, lerp, row);
     else if (as_bytes)
-        bzi_kernel_horizontal_256(lines, c, lerp, row);
+        bzi_kernel_horizontal_256(lines, (const uint8_t *)samples, c, lerp, row);
 #endif
     if (!as_bytes)
-        bzi_kernel_horizontal(lines, c, lerp, row);
+        bzi_kernel_horizontal(lines, (const float *)samples, c, lerp, row);
     return row;
 }
 
@@ -1613,16 +1630,27 @@ BZI_KERNEL_FN void bzi_kernel_vertical(bzi_kernel_lines *lines, const bzi_kernel
     }
 }
 
-/* The same of two rows. */
-BZI_KERNEL_FN void bzi_kernel_lerp_rows(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
+/* The two rows that v lies between: colors are made of them in one pass. */
+BZI_KERNEL_FN void bzi_kernel_pair_rows(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
                                         const bzi_kernel_view *view, int p, float v)
 {
     const bzi_kernel_tap tap = bzi_kernel_tap_of(view->y[p > 0], bzi_kernel_place(slot->filter, v, view->y[0].last));
-    const float *restrict above = bzi_kernel_held_row(lines, slot, view, p, tap.index);
-    const float *restrict below = bzi_kernel_held_row(lines, slot, view, p, tap.index + tap.next);
-    float *restrict row = lines->row[p];
-    for (size_t i = 0; i < lines->room; i++)
-        row[i] = bzi_kernel_lerp(above[i], below[i], tap.weight);
+    lines->pair[p][0] = bzi_kernel_held_row(lines, slot, view, p, tap.index);
+    lines->pair[p][1] = bzi_kernel_held_row(lines, slot, view, p, tap.index + tap.next);
+    lines->between[p] = tap.weight;
+}
+
+/* Y', Cb, Cr of an output row, in rgb, if they do not lie there. gcc makes no vectors of loops that write three rows. */
+BZI_KERNEL_FN void bzi_kernel_mix_rows(const bzi_kernel_lines *lines)
+{
+    for (int p = 0; p < 3; p++) {
+        if (lines->pair[p][0] == lines->rgb[p])
+            continue;
+        const float *restrict above = lines->pair[p][0], *restrict below = lines->pair[p][1];
+        float *restrict row = lines->rgb[p];
+        for (int32_t i = 0; i < lines->end - lines->first; i++)
+            row[i] = bzi_kernel_lerp(above[i], below[i], lines->between[p]);
+    }
 }
 
 /* A step of a row's jitter, in place in rgb; step and flags are constants, for compilers to vectorize. */
@@ -1651,8 +1679,9 @@ BZI_KERNEL_FN void bzi_kernel_jitter_row(const bzi_kernel_slot *slot, bzi_kernel
     const float w0 = slot->luma[0], w1 = slot->luma[1], w2 = slot->luma[2];
     const int32_t columns = lines->end - lines->first;
     int32_t sum = 0;                           /* of at most 2^14 pixels, below 2^16 each */
+    bzi_kernel_mix_rows(lines);
     for (int p = 0; p < 3; p++)
-        memcpy(lines->rgb[p], lines->row[p], (size_t)columns * sizeof(float));
+        lines->pair[p][0] = lines->pair[p][1] = lines->rgb[p];
 #define LINE(flags) case flags: bzi_kernel_jitter_line(slot, lines, 0, flags); break;
     switch (slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_SHIFT)) { LINE(0) LINE(1) LINE(128) LINE(129) }
 #undef LINE
@@ -1669,12 +1698,11 @@ BZI_KERNEL_FN void bzi_kernel_jitter_row(const bzi_kernel_slot *slot, bzi_kernel
         bzi_kernel_jitter_line(slot, lines, 3, 0);
 }
 
-/* What is left to do with rows of colors, and which those are. */
+/* What is left to do with rows of colors. */
 BZI_KERNEL_CPU void bzi_kernel_plan_colors(bzi_kernel_lines *lines, const bzi_kernel_slot *slot)
 {
     const int swap = slot->flags & BZI_KERNEL_SWAP ? 2 : 0;
     lines->colors = *slot;
-    memcpy(lines->from, slot->flags & BZI_KERNEL_JITTER ? lines->rgb : lines->row, sizeof lines->from);
     if (slot->flags & BZI_KERNEL_JITTER) {
         lines->colors.flags &= BZI_KERNEL_GRAY;
         memset(lines->colors.rgb, 0, sizeof lines->colors.rgb);
@@ -1686,9 +1714,11 @@ BZI_KERNEL_CPU void bzi_kernel_plan_colors(bzi_kernel_lines *lines, const bzi_ke
 BZI_KERNEL_FN void bzi_kernel_sums(const bzi_kernel_slot *slot, const bzi_kernel_view *view, bzi_kernel_lines *lines,
                                    float v)
 {
+    for (int p = 0; p < 3; p++)
+        lines->pair[p][0] = lines->pair[p][1] = lines->row[p];
     for (int p = 0; p < (view->plane[1] ? 3 : 1); p++)
         if (view->kind == BZI_KERNEL_LERP)
-            bzi_kernel_lerp_rows(lines, slot, view, p, v);
+            bzi_kernel_pair_rows(lines, slot, view, p, v);
         else
             bzi_kernel_vertical(lines, slot, view, p, v);
     if (slot->flags & BZI_KERNEL_JITTER)
@@ -1717,8 +1747,7 @@ BZI_KERNEL_FN void bzi_kernel_color_row(const bzi_kernel_slot *slot, const bzi_k
     const int32_t columns = lines->end - lines->first, has = flags & BZI_KERNEL_MEAN ? 1 : 0;
     const float *restrict mean0 = lines->mean[0], *restrict mean1 = lines->mean[1], *restrict mean2 = lines->mean[2];
     float *restrict r = lines->rgb[0], *restrict g = lines->rgb[1], *restrict b = lines->rgb[2];
-    for (int p = 0; p < 3; p++)                /* gcc makes no vectors of loops that read and write three rows each */
-        memmove(lines->rgb[p], lines->from[p], (size_t)columns * sizeof(float));
+    bzi_kernel_mix_rows(lines);
     for (int32_t i = 0; i < columns; i++) {
         float c[3] = { r[i], g[i], b[i] };
         const float mean[3] = { has ? mean0[i] : 0.0f, has ? mean1[i] : 0.0f, has ? mean2[i] : 0.0f };
@@ -1858,6 +1887,9 @@ BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const 
     lines.turned = turned;
     bzi_kernel_rows(&local, &view, &lines, &to);
     bzi_kernel_add_sums(&local, lines.sums);
+#if BZI_KERNEL_X86
+    _mm_sfence();                              /* other threads see what was stored past the caches */
+#endif
     return 1;
 }
 
