@@ -654,6 +654,23 @@ TEST(braces_expand_as_braceexpand_does)
     CHECK_STR(theirs, "");
 }
 
+TEST(braces_that_stand_for_too_much_are_refused)
+{
+    bzi_names texts = { .memory = &context->host->memory };
+    char groups[6 * (BZI_LIMIT_GROUPS + 1) + 1];
+    bzna_error err;
+    for (size_t i = 0; i < sizeof groups - 1; i += 6)
+        memcpy(groups + i, "{1..1}", 7);
+    CHECK_EQ(bzi_brace_expand(&texts, groups, 0, 0, &err), BZNA_E_LIMIT);
+    CHECK_CONTAINS(err.message, "more than 64 groups in braces");
+    CHECK_EQ(bzi_brace_expand(&texts, groups + 6, 0, 0, &err), BZNA_OK);
+    CHECK(texts.count == 1 && strlen(bzi_names_get(&texts, 0)) == BZI_LIMIT_GROUPS);
+    CHECK_EQ(bzi_brace_expand(&texts, "{1..999999999999}", 0, 0, &err), BZNA_E_LIMIT);
+    CHECK_CONTAINS(err.message, "the pattern stands for more than 65536 files");
+    CHECK_EQ(texts.count, BZI_LIMIT_PARTS);
+    bzi_names_free(&texts);
+}
+
 TEST(braces_at_random_expand_as_braceexpand_does)
 {
     enum { COUNT_ = 3000 };
@@ -871,6 +888,7 @@ int main(int argc, char **argv)
     RUN(the_error_is_that_of_the_first_path_that_fails)
     RUN(braces_expand_as_braceexpand_does)
     RUN(braces_at_random_expand_as_braceexpand_does)
+    RUN(braces_that_stand_for_too_much_are_refused)
     RUN(wildcards_match_as_glob_does)
     RUN(a_path_that_exists_is_never_a_pattern)
     RUN(patterns_that_mean_nothing_are_refused)
