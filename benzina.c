@@ -199,6 +199,7 @@ static int bzi_mul(uint64_t a, uint64_t b, uint64_t *out)
 }
 
 static uint64_t bzi_min(uint64_t a, uint64_t b) { return a < b ? a : b; }
+static uint32_t bzi_max32(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
 static uint32_t bzi_be16(const uint8_t *p) { return (uint32_t)p[0] << 8 | p[1]; }
 static uint32_t bzi_be32(const uint8_t *p)
@@ -6471,43 +6472,24 @@ static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
     memcpy(info->brands, mp4->brands, sizeof info->brands);
 }
 
-/* Our box in the moov of a sample; without bytes: there is none. */
-static bzi_span bzi_mp4_find_names(const bzi_sample *sample, uint64_t *at)
-{
-    bzi_cursor c = bzi_cursor_make(sample->bytes, sample->extent.size, sample->extent.offset);
-    while (bzi_cursor_left(&c) >= 8) {
-        uint64_t size = bzi_cursor_u32(&c), header = 8;
-        const uint32_t type = bzi_cursor_u32(&c);
-        if (size == 1) {
-            size = bzi_cursor_number(&c, 8);
-            header = 16;
-        }
-        size = size ? size - header : bzi_cursor_left(&c);
-        if (type == BZI_MOOV) {                             /* go through its boxes instead */
-            c = bzi_cursor_sub(&c, size);
-            continue;
-        }
-        *at = bzi_cursor_offset(&c) + sizeof bzi_box_uuid;
-        const uint8_t *payload = bzi_cursor_take(&c, size);
-        if (c.overrun)
-            break;
-        if (type == BZI_UUID && size >= sizeof bzi_box_uuid && !memcmp(payload, bzi_box_uuid, sizeof bzi_box_uuid))
-            return (bzi_span){ payload + sizeof bzi_box_uuid, size - sizeof bzi_box_uuid };
-    }
-    return (bzi_span){ NULL, 0 };
-}
-
 /* The value of a field of a box of ours: of the sample, in an archive; of the file, which is a sample by itself. */
 static bzna_status bzi_mp4_named(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
                                  bzi_value *value, bzna_error *err)
 {
     const bzi_mp4 *mp4 = c->own;
+    bzi_span box = mp4->names;
     uint64_t at = mp4->names_at;
-    const bzi_span box = field->inside ? bzi_mp4_find_names(sample, &at) : mp4->names;
+    bzi_movie movie;
     bzi_cursor cursor;
     bzi_named n;
     uint32_t count = 0;
     bzna_status status;
+    if (field->inside) {
+        if ((status = bzi_mp4_parse(sample, &movie, err)) != BZNA_OK)
+            return status;
+        box = movie.names;
+        at = movie.names_at;
+    }
     value->absent = 1;
     if (!box.size || !bzi_named_begin(&cursor, box, at, &count))
         return BZNA_OK;
@@ -10367,7 +10349,8 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 
 /* ==== 36. Writer: pictures ===========================================================================================
  * Calls: rooms 2, 4-5, 8-9, 12, 15-16. The same boxes, written to memory. Nothing depends on time, address or thread:
- * the same inputs give the same bytes. Here: bytes that grow, coded pictures taken apart, their sample entries. */
+ * the same inputs give the same bytes. Here: bytes that grow, coded pictures taken apart, their sample entries; and what
+ * is kept of each sample until the index is written, some 12 bytes. */
 
 #ifndef BENZINA_NO_WRITER
 
@@ -10810,19 +10793,7 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
     bzi_out_end(out, entry);
 }
 
-#endif
-
-
-/* ==== 37. Writer: tracks, index ======================================================================================
- * Calls: rooms 2, 4, 36. The boxes of one track, in a sample or in the index; and what is kept of each sample until the
- * index is written, some 12 bytes. The tables of the index are made of that while they are written, so that they are
- * never in memory: in a track's boxes, a hole stands for each. */
-
-#ifndef BENZINA_NO_WRITER
-
-#define BZI_WRITER_TIMESCALE 20u
-#define BZI_WRITER_FIRST     40u      /* where samples begin: ftyp 24, mdat header 16 */
-#define BZI_WRITER_NUL       12u      /* a byte before them that is 0: the name of samples that have none */
+/* --- What is kept of samples --- */
 
 /* What the index says of a sample. */
 typedef struct bzi_record {
@@ -10831,8 +10802,13 @@ typedef struct bzi_record {
     uint64_t thumb, thumb_size;       /* its place in the sample; no bytes: there is none */
     uint64_t name_size;               /* its NUL counted; 0: there is none */
     uint64_t split;
-    int64_t  target;
+    uint64_t target;                  /* behind its sign, so that small ones are short; 1: BZNA_TARGET_NONE */
 } bzi_record;
+
+#define BZI_RECORD_NUMBERS (sizeof(bzi_record) / sizeof(uint64_t))
+
+static uint64_t bzi_record_target(int64_t target) { return (uint64_t)target << 1 ^ (target < 0 ? UINT64_MAX : 0); }
+static uint64_t bzi_target_of(const bzi_record *r) { return r->target >> 1 ^ (r->target & 1 ? UINT64_MAX : 0); }
 
 /* Records of all samples, one after the other, as numbers of 7 bits a byte. */
 #define BZI_LOG_BLOCK_BYTES 65520u
@@ -10873,37 +10849,28 @@ static int bzi_index_reserve(bzi_index_log *log, const bzi_memory *memory)
 /* Pre: there is room. */
 static void bzi_index_put(bzi_index_log *log, const bzi_record *r)
 {
-    const uint64_t sign = r->target < 0 ? UINT64_MAX : 0;   /* small numbers of either sign are short */
-    const uint64_t numbers[] = { r->size,      r->gap,   r->thumb, r->thumb_size,
-                                 r->name_size, r->split, (uint64_t)r->target << 1 ^ sign };
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        uint64_t v = numbers[i];
-        for (; v > 127; v >>= 7)
-            log->last->bytes[log->last->used++] = (uint8_t)(128 | (v & 127));
-        log->last->bytes[log->last->used++] = (uint8_t)v;
+    bzi_index_block *block = log->last;
+    uint64_t numbers[BZI_RECORD_NUMBERS];
+    memcpy(numbers, r, sizeof numbers);
+    for (size_t i = 0; i < BZI_RECORD_NUMBERS; i++) {
+        for (; numbers[i] > 127; numbers[i] >>= 7)
+            block->bytes[block->used++] = (uint8_t)(128 | (numbers[i] & 127));
+        block->bytes[block->used++] = (uint8_t)numbers[i];
     }
 }
 
 static int bzi_index_next(bzi_index_place *place, bzi_record *r)
 {
-    uint64_t numbers[7] = { 0 };
+    uint64_t numbers[BZI_RECORD_NUMBERS] = { 0 };
     while (place->block && place->at == place->block->used)
         *place = (bzi_index_place){ place->block->next, 0 };
-    if (!place->block)
-        return 0;
-    for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++) {
-        uint32_t shift = 0;
-        uint8_t byte;
-        do {
+    for (size_t i = 0; i < BZI_RECORD_NUMBERS && place->block; i++)
+        for (uint32_t shift = 0, byte = 128; byte & 128; shift += 7) {
             byte = place->block->bytes[place->at++];
             numbers[i] |= (uint64_t)(byte & 127) << shift;
-            shift += 7;
-        } while (byte & 128);
-    }
-    *r = (bzi_record){ .size = numbers[0], .gap = numbers[1], .thumb = numbers[2], .thumb_size = numbers[3],
-                       .name_size = numbers[4], .split = numbers[5] };
-    r->target = (int64_t)(numbers[6] >> 1 ^ (numbers[6] & 1 ? UINT64_MAX : 0));
-    return 1;
+        }
+    memcpy(r, numbers, sizeof numbers);
+    return place->block != NULL;
 }
 
 static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
@@ -10914,6 +10881,25 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
         log->first = next;
     }
 }
+
+#endif
+
+
+/* ==== 37. Writer: tracks, samples ====================================================================================
+ * Calls: rooms 2-5, 17-18, 36. The boxes of one track, in a sample or in the index, whose tables are made while they
+ * are written, so that they are never in memory: in a track's boxes, a hole stands for each. A whole sample, made by
+ * the thread that hands it in. What a writer is.
+ *
+ * Fields lie in a box 'uuid', the last one in the sample's moov: version and flags, 0; how many there are; of each its
+ * kind and the length of its name, a byte each, the name, how many bytes the value has, and these, little-endian. The
+ * index has the same box, with the fields of all samples, without values; behind them, how many classes have names,
+ * where each name begins and the last one ends, and the names, one after the other. */
+
+#ifndef BENZINA_NO_WRITER
+
+#define BZI_WRITER_TIMESCALE 20u
+#define BZI_WRITER_FIRST     40u      /* where samples begin: ftyp 24, mdat header 16 */
+#define BZI_WRITER_NUL       12u      /* a byte before them that is 0: the name of samples that have none */
 
 /* --- Tables --- */
 
@@ -10926,7 +10912,7 @@ typedef struct bzi_entries {
     uint32_t      table, split;       /* split 0: all */
     uint64_t      sample_at, ahead_at, target_at, name_at, last_names_at;
     uint64_t      offset, size;       /* of the entry */
-    int64_t       target;
+    uint64_t      target;
 } bzi_entries;
 
 static void bzi_entries_find_names(bzi_entries *e)
@@ -10956,7 +10942,7 @@ static int bzi_entries_next(bzi_entries *e)
         const uint64_t at[] = { e->sample_at, e->target_at, r.name_size ? e->name_at : BZI_WRITER_NUL,
                                 e->sample_at + r.thumb };
         const uint64_t sizes[] = { r.size, 8, r.name_size ? r.name_size : 1, r.thumb_size };
-        if (e->table == BZI_TABLE_TARGETS && r.target == BZNA_TARGET_NONE)
+        if (e->table == BZI_TABLE_TARGETS && r.target == 1)
             return 0;                                       /* later ones are not indexed */
         e->sample_at += r.size + r.gap;
         e->target_at += 8;
@@ -10965,7 +10951,7 @@ static int bzi_entries_next(bzi_entries *e)
             bzi_entries_find_names(e);
         e->offset = at[e->table];
         e->size = sizes[e->table];
-        e->target = r.target;
+        e->target = bzi_target_of(&r);
         if (!e->split || e->split == r.split)
             return 1;
     }
@@ -11117,28 +11103,7 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
     bzi_out_end(out, trak);
 }
 
-#endif
-
-
-/* ==== 38. Writer: archives ===========================================================================================
- * Calls: rooms 2-5, 36-37. A sample is made by the thread that hands it in, and waits in the queue until its turn. One
- * thread at a time, the busy one, writes those whose turn it is, in the order of their indices, so that the file does
- * not depend on timing. The archive's mdat has length 0 until bzna_writer_finish patches it, which marks it unfinished.
- *
- * Fields lie in a box 'uuid', the last one in the sample's moov: version and flags, 0; how many there are; of each its
- * kind and the length of its name, a byte each, the name, how many bytes the value has, and these, little-endian. The
- * index has the same box, with the fields of all samples, without values; behind them, how many classes have names,
- * where each name begins and the last one ends, and the names, one after the other. Names of samples stand behind
- * targets at the end of mdat; where they are many, in boxes 'free' between the samples. */
-
-#define BZI_INDEX_LAST UINT64_MAX     /* the sample comes behind all that were given */
-
-#ifndef BENZINA_NO_WRITER
-
-#define BZI_WRITER_NAMES_BYTES (64u << 10)   /* of names that are kept until they are written */
-#define BZI_WRITER_TAIL_BYTES  (64u << 10)   /* of the index that are written at once */
-#define BZI_QUEUE_SLOTS        4096u
-#define BZI_QUEUE_BYTES        (64u << 20)   /* by default */
+/* --- Samples --- */
 
 /* A sample that was handed in. */
 typedef struct bzi_pending {
@@ -11147,43 +11112,8 @@ typedef struct bzi_pending {
     bzi_record          record;
     uint64_t            name_at;      /* in the sample */
     uint32_t            left_out;     /* no sample comes at this index */
-    uint32_t            thumb_width, thumb_height;
-    bzi_out             out;          /* the sample, and behind it the thumbnail's sample entry, without its size */
+    bzi_out             out;          /* the sample, and behind it the thumbnail's sample entry */
 } bzi_pending;
-
-struct bzna_writer {
-    bzi_host     *host;
-    bzna_sink     sink;               /* write_at NULL: file is ours */
-    bzi_file      file;
-    bzi_mutex     lock;               /* guards what follows, up to last */
-    bzi_cond      changed;            /* the queue, or that nobody is busy any more */
-    bzna_status   poison;             /* what every later call returns */
-    uint32_t      finished, busy;
-    uint64_t      next, last;         /* the index whose turn it is; one more than the largest that was given */
-    uint64_t      queue_limit, queue_bytes, queue_count;
-    bzi_pending  *queue[BZI_QUEUE_SLOTS];    /* by index */
-    bzi_pending  *spare;
-    bzi_field     fields[BZI_LIMIT_ARCHIVE_FIELDS];   /* sorted by name */
-    uint32_t      field_count;
-    /* the busy thread's */
-    uint32_t      no_more_targets, thumbs_differ;
-    uint32_t      names, thumbs;      /* samples that have one */
-    uint32_t      counts[4], targets[4];      /* samples of each split, of all; and those whose targets are indexed */
-    uint64_t      position;           /* where the next sample goes, and the next piece of the index */
-    bzi_index_log log;
-    bzi_hole      holes[BZI_LIMIT_HOLES];
-    uint32_t      class_count, thumb_width, thumb_height;     /* the largest thumbnail's */
-    bzi_out       name_bytes, class_names, thumb_entry, movie, tail;
-};
-
-#define BZI_WRITER_OUTS 5
-
-static void bzi_writer_outs(bzna_writer *writer, bzi_out *outs[BZI_WRITER_OUTS])
-{
-    bzi_out *all[BZI_WRITER_OUTS] = { &writer->name_bytes, &writer->class_names, &writer->thumb_entry, &writer->movie,
-                                      &writer->tail };
-    memcpy(outs, all, sizeof all);
-}
 
 static void bzi_pending_free(const bzi_memory *memory, bzi_pending *p)
 {
@@ -11191,147 +11121,6 @@ static void bzi_pending_free(const bzi_memory *memory, bzi_pending *p)
         bzi_buffer_free(memory, &p->out.buffer);
     bzi_release(memory, p, 1, sizeof *p);
 }
-
-static void bzi_writer_free(bzna_writer *writer)
-{
-    bzi_host *host = writer->host;
-    const bzi_memory *memory = &host->memory;
-    bzi_out *outs[BZI_WRITER_OUTS];
-    bzi_writer_outs(writer, outs);
-    for (int i = 0; i < BZI_WRITER_OUTS; i++)
-        bzi_buffer_free(memory, &outs[i]->buffer);
-    for (uint32_t i = 0; i < BZI_QUEUE_SLOTS; i++)
-        for (bzi_pending *p = writer->queue[i], *next; p; p = next) {
-            next = p->next;
-            bzi_pending_free(memory, p);
-        }
-    bzi_pending_free(memory, writer->spare);
-    bzi_index_free(&writer->log, memory);
-    bzi_os_cond_free(&writer->changed);
-    bzi_os_mutex_free(&writer->lock);
-    bzi_release(memory, writer, 1, sizeof *writer);
-    bzi_host_drop(host);
-}
-
-static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const void *bytes, uint64_t size,
-                                    bzna_error *err)
-{
-    bzna_status status = BZNA_OK;
-    int error = 0;
-    if (size == 0)
-        return BZNA_OK;
-    if (writer->sink.write_at) {
-        bzi_os_in_callback++;
-        status = writer->sink.write_at(writer->sink.user, offset, bytes, size);
-        bzi_os_in_callback--;
-    } else {
-        error = bzi_os_file_write_at(&writer->file, offset, bytes, size);
-    }
-    if (status >= 0 && !error)
-        return BZNA_OK;
-    return bzi_fail(err, BZNA_E_IO, offset, 0, error ? error : status, "writing %llu bytes at byte %llu failed: %s",
-                    (unsigned long long)size, (unsigned long long)offset,
-                    error ? strerror(error) : bzi_status_text(status));
-}
-
-/* --- Opening --- */
-
-/* Copies the names of classes, each with its NUL. */
-static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_writer_config *config, bzna_error *err)
-{
-    writer->queue_limit = config->queue_bytes ? config->queue_bytes : BZI_QUEUE_BYTES;
-    writer->class_count = config->class_count;
-    if (!config->classes != !config->class_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "writer_config.classes: class_count is %u, and classes is%s NULL",
-                        config->class_count, config->classes ? " not" : "");
-    for (uint32_t i = 0; i < config->class_count; i++) {
-        const char *name = config->classes[i];
-        if (!name || strlen(name) >= BZI_LIMIT_NAME_BYTES)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "writer_config.classes[%u]: %s", i,
-                            name ? "longer than 65535 bytes" : "is NULL");
-        bzi_out_bytes(&writer->class_names, name, strlen(name) + 1);
-        if (writer->class_names.failed)
-            return bzi_fail_memory(err, "the names of classes");
-    }
-    if (writer->class_names.size > BZI_LIMIT_CLASS_BYTES)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "writer_config.classes: more than %u bytes", BZI_LIMIT_CLASS_BYTES);
-    return BZNA_OK;
-}
-
-/* Without a file. */
-static bzna_status bzi_writer_alloc(bzi_host *host, const bzna_writer_config *config, bzna_writer **out,
-                                    bzna_error *err)
-{
-    bzna_writer *writer = bzi_alloc_zero(&host->memory, 1, sizeof *writer);
-    bzi_out *outs[BZI_WRITER_OUTS];
-    bzna_status status;
-    int error;
-    if (!writer)
-        return bzi_fail_memory(err, "a writer");
-    if ((error = bzi_os_mutex_init(&writer->lock)) == 0 && (error = bzi_os_cond_init(&writer->changed)) != 0)
-        bzi_os_mutex_free(&writer->lock);
-    if (error) {
-        bzi_release(&host->memory, writer, 1, sizeof *writer);
-        return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error, "a lock cannot be made: %s", strerror(error));
-    }
-    writer->host = host;
-    writer->file.fd = -1;
-    bzi_host_retain(host);
-    bzi_writer_outs(writer, outs);
-    for (int i = 0; i < BZI_WRITER_OUTS; i++)
-        outs[i]->memory = &host->memory;
-    writer->movie.holes = writer->holes;
-    if ((status = bzi_writer_name_classes(writer, config, err)) == BZNA_OK)
-        *out = writer;
-    else
-        bzi_writer_free(writer);
-    return status;
-}
-
-static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_sink *sink,
-                                   const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
-{
-    static const uint8_t head[BZI_WRITER_FIRST] = { 0,   0,   0, 24, 'f', 't', 'y', 'p', 'i', 's', 'o',
-                                                    'm', 0,   0, 0,  0,   'b', 'z', 'n', 'a', 'i', 's',
-                                                    'o', 'm', 0, 0,  0,   1,   'm', 'd', 'a', 't' };
-    bzna_writer *writer = NULL;
-    bzna_status status = bzi_writer_alloc(host, config, &writer, err);
-    int error;
-    if (status != BZNA_OK)
-        return status;
-    if (sink) {
-        writer->sink = *sink;
-    } else if ((error = bzi_os_file_open(&writer->file, path, 1)) != 0) {
-        status = bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0,
-                          error, "cannot create: %s", strerror(error));
-        bzi_error_prefix(err, path);
-        bzi_writer_free(writer);
-        return status;
-    }
-    if ((status = bzi_writer_write(writer, 0, head, sizeof head, err)) != BZNA_OK) {
-        if (!sink)
-            bzi_os_file_close(&writer->file);
-        bzi_writer_free(writer);
-        return status;
-    }
-    writer->position = sizeof head;
-    *out = writer;
-    return BZNA_OK;
-}
-
-static void bzi_writer_close(bzna_writer *writer)
-{
-    if (!writer->sink.write_at) {
-        bzi_os_file_close(&writer->file);
-    } else if (writer->sink.close) {
-        bzi_os_in_callback++;
-        writer->sink.close(writer->sink.user);
-        bzi_os_in_callback--;
-    }
-    bzi_writer_free(writer);
-}
-
-/* --- Making samples --- */
 
 static void bzi_out_inner_track(bzi_out *out, const char *name, const char *mime, const bzi_coded *coded, uint32_t id,
                                 uint64_t offset, uint64_t size)
@@ -11486,46 +11275,229 @@ static bzna_status bzi_pending_make(bzi_pending *p, const bzna_sample_desc *samp
     if ((status = bzi_sample_check(sample, err)) != BZNA_OK)
         return status;
     p->record.split = sample->split;
-    p->record.target = sample->target;
+    p->record.target = bzi_record_target(sample->target);
     bzi_pending_put(p, sample, &input, thumb);
     p->record.size = p->out.size;
     if (p->record.size > UINT32_MAX)
         return BZI_FAIL(err, BZNA_E_LIMIT, "a sample has at most 4 GiB");
-    if (thumb) {
-        p->thumb_width = thumb->image.frame_width;
-        p->thumb_height = thumb->image.frame_height;
+    if (thumb)
         bzi_out_visual(&p->out, thumb, 0);
+    return p->out.failed ? bzi_fail_memory(err, "a sample") : BZNA_OK;
+}
+
+/* --- Writers --- */
+
+#define BZI_WRITER_NAMES_BYTES (64u << 10)   /* of names that are kept until they are written */
+#define BZI_WRITER_TAIL_BYTES  (64u << 10)   /* of the index that are written at once */
+#define BZI_QUEUE_SLOTS        4096u
+#define BZI_QUEUE_BYTES        (64u << 20)   /* by default */
+
+struct bzna_writer {
+    bzi_host     *host;
+    bzna_sink     sink;               /* write_at NULL: file is ours */
+    bzi_file      file;
+    bzi_mutex     lock;               /* guards what follows, up to last */
+    bzi_cond      changed;            /* the queue, or that nobody is busy any more */
+    bzna_status   poison;             /* what every later call returns */
+    uint32_t      finished, busy;
+    uint64_t      next, last;         /* the index whose turn it is; one more than the largest that was given */
+    uint64_t      queue_limit, queue_bytes, queue_count;
+    bzi_pending  *queue[BZI_QUEUE_SLOTS];    /* by index */
+    bzi_field     fields[BZI_LIMIT_ARCHIVE_FIELDS];   /* sorted by name */
+    uint32_t      field_count;
+    /* the busy thread's */
+    uint32_t      no_more_targets, thumbs_differ;
+    uint32_t      names, thumbs;      /* samples that have one */
+    uint32_t      counts[4], targets[4];      /* samples of each split, of all; and those whose targets are indexed */
+    uint64_t      position;           /* where the next sample goes, and the next piece of the index */
+    bzi_index_log log;
+    bzi_hole      holes[BZI_LIMIT_HOLES];
+    uint32_t      class_count, thumb_width, thumb_height;     /* the largest thumbnail's */
+    bzi_out       name_bytes, class_names, thumb_entry, movie, tail;
+};
+
+#define BZI_WRITER_OUTS 5
+
+static void bzi_writer_outs(bzna_writer *writer, bzi_out *outs[BZI_WRITER_OUTS])
+{
+    bzi_out *all[BZI_WRITER_OUTS] = { &writer->name_bytes, &writer->class_names, &writer->thumb_entry, &writer->movie,
+                                      &writer->tail };
+    memcpy(outs, all, sizeof all);
+}
+
+static void bzi_writer_free(bzna_writer *writer)
+{
+    bzi_host *host = writer->host;
+    const bzi_memory *memory = &host->memory;
+    bzi_out *outs[BZI_WRITER_OUTS];
+    bzi_writer_outs(writer, outs);
+    for (int i = 0; i < BZI_WRITER_OUTS; i++)
+        bzi_buffer_free(memory, &outs[i]->buffer);
+    for (uint32_t i = 0; i < BZI_QUEUE_SLOTS; i++)
+        for (bzi_pending *p = writer->queue[i], *next; p; p = next) {
+            next = p->next;
+            bzi_pending_free(memory, p);
+        }
+    bzi_index_free(&writer->log, memory);
+    bzi_os_cond_free(&writer->changed);
+    bzi_os_mutex_free(&writer->lock);
+    bzi_release(memory, writer, 1, sizeof *writer);
+    bzi_host_drop(host);
+}
+
+static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const void *bytes, uint64_t size,
+                                    bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+    int error = 0;
+    if (size == 0)
+        return BZNA_OK;
+    if (writer->sink.write_at) {
+        bzi_os_in_callback++;
+        status = writer->sink.write_at(writer->sink.user, offset, bytes, size);
+        bzi_os_in_callback--;
+    } else {
+        error = bzi_os_file_write_at(&writer->file, offset, bytes, size);
     }
-    if (p->out.failed)
-        return bzi_fail_memory(err, "a sample");
-    if (thumb)                                              /* JPEGs of several sizes share an entry */
-        memset(p->out.buffer.data + p->record.size + BZI_ENTRY_SIZE_AT, 0, 4);
+    if (status >= 0 && !error)
+        return BZNA_OK;
+    return bzi_fail(err, BZNA_E_IO, offset, 0, error ? error : status, "writing %llu bytes at byte %llu failed: %s",
+                    (unsigned long long)size, (unsigned long long)offset,
+                    error ? strerror(error) : bzi_status_text(status));
+}
+
+/* Copies the names of classes, each with its NUL. */
+static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_writer_config *config, bzna_error *err)
+{
+    writer->queue_limit = config->queue_bytes ? config->queue_bytes : BZI_QUEUE_BYTES;
+    writer->class_count = config->class_count;
+    if (!config->classes != !config->class_count)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "writer_config.classes: class_count is %u, and classes is%s NULL",
+                        config->class_count, config->classes ? " not" : "");
+    for (uint32_t i = 0; i < config->class_count; i++) {
+        const char *name = config->classes[i];
+        if (!name || strlen(name) >= BZI_LIMIT_NAME_BYTES)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "writer_config.classes[%u]: %s", i,
+                            name ? "longer than 65535 bytes" : "is NULL");
+        bzi_out_bytes(&writer->class_names, name, strlen(name) + 1);
+        if (writer->class_names.failed)
+            return bzi_fail_memory(err, "the names of classes");
+    }
+    if (writer->class_names.size > BZI_LIMIT_CLASS_BYTES)
+        return BZI_FAIL(err, BZNA_E_LIMIT, "writer_config.classes: more than %u bytes", BZI_LIMIT_CLASS_BYTES);
     return BZNA_OK;
+}
+
+#endif
+
+
+/* ==== 38. Writer: archives ===========================================================================================
+ * Calls: rooms 2-5, 36-37. A sample waits in the queue until its turn. One thread at a time, the busy one, writes those
+ * whose turn it is, in the order of their indices, so that the file does not depend on timing. Names of samples stand
+ * behind targets at the end of mdat; where they are many, in boxes 'free' between the samples. The archive's mdat has
+ * length 0 until bzna_writer_finish patches it, which marks it unfinished. */
+
+#define BZI_INDEX_LAST UINT64_MAX     /* the sample comes behind all that were given */
+
+#ifndef BENZINA_NO_WRITER
+
+/* --- Opening --- */
+
+/* Without a file. */
+static bzna_status bzi_writer_alloc(bzi_host *host, const bzna_writer_config *config, bzna_writer **out,
+                                    bzna_error *err)
+{
+    bzna_writer *writer = bzi_alloc_zero(&host->memory, 1, sizeof *writer);
+    bzi_out *outs[BZI_WRITER_OUTS];
+    bzna_status status;
+    int error;
+    if (!writer)
+        return bzi_fail_memory(err, "a writer");
+    if ((error = bzi_os_mutex_init(&writer->lock)) == 0 && (error = bzi_os_cond_init(&writer->changed)) != 0)
+        bzi_os_mutex_free(&writer->lock);
+    if (error) {
+        bzi_release(&host->memory, writer, 1, sizeof *writer);
+        return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error, "a lock cannot be made: %s", strerror(error));
+    }
+    writer->host = host;
+    writer->file.fd = -1;
+    bzi_host_retain(host);
+    bzi_writer_outs(writer, outs);
+    for (int i = 0; i < BZI_WRITER_OUTS; i++)
+        outs[i]->memory = &host->memory;
+    writer->movie.holes = writer->holes;
+    if ((status = bzi_writer_name_classes(writer, config, err)) == BZNA_OK)
+        *out = writer;
+    else
+        bzi_writer_free(writer);
+    return status;
+}
+
+static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_sink *sink,
+                                   const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
+{
+    static const uint8_t head[BZI_WRITER_FIRST] = { 0,   0,   0, 24, 'f', 't', 'y', 'p', 'i', 's', 'o',
+                                                    'm', 0,   0, 0,  0,   'b', 'z', 'n', 'a', 'i', 's',
+                                                    'o', 'm', 0, 0,  0,   1,   'm', 'd', 'a', 't' };
+    bzna_writer *writer = NULL;
+    bzna_status status = bzi_writer_alloc(host, config, &writer, err);
+    int error;
+    if (status != BZNA_OK)
+        return status;
+    if (sink) {
+        writer->sink = *sink;
+    } else if ((error = bzi_os_file_open(&writer->file, path, 1)) != 0) {
+        status = bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0,
+                          error, "cannot create: %s", strerror(error));
+        bzi_error_prefix(err, path);
+        bzi_writer_free(writer);
+        return status;
+    }
+    if ((status = bzi_writer_write(writer, 0, head, sizeof head, err)) != BZNA_OK) {
+        if (!sink)
+            bzi_os_file_close(&writer->file);
+        bzi_writer_free(writer);
+        return status;
+    }
+    writer->position = sizeof head;
+    *out = writer;
+    return BZNA_OK;
+}
+
+static void bzi_writer_close(bzna_writer *writer)
+{
+    if (!writer->sink.write_at) {
+        bzi_os_file_close(&writer->file);
+    } else if (writer->sink.close) {
+        bzi_os_in_callback++;
+        writer->sink.close(writer->sink.user);
+        bzi_os_in_callback--;
+    }
+    bzi_writer_free(writer);
 }
 
 /* --- Writing samples --- */
 
-/* The playable track needs one configuration: keeps the first thumbnail's and compares the others'. Pre: there is room
- * for it. */
-static void bzi_writer_note_thumb(bzna_writer *writer, const bzi_pending *p)
+/* The playable track needs one configuration: keeps the first thumbnail's and compares the others'. JPEGs of several
+ * sizes share one. Pre: there is room for it. */
+static void bzi_writer_note_thumb(bzna_writer *writer, bzi_pending *p)
 {
     bzi_out *first = &writer->thumb_entry;
-    const bzi_span entry = { p->out.buffer.data + p->record.size, p->out.size - p->record.size };
-    if (p->thumb_width > writer->thumb_width)
-        writer->thumb_width = p->thumb_width;
-    if (p->thumb_height > writer->thumb_height)
-        writer->thumb_height = p->thumb_height;
+    const uint64_t size = p->out.size - p->record.size;
+    uint8_t *entry = p->out.buffer.data + p->record.size, *edges = entry + BZI_ENTRY_SIZE_AT;
+    writer->thumb_width = bzi_max32(writer->thumb_width, bzi_be16(edges));
+    writer->thumb_height = bzi_max32(writer->thumb_height, bzi_be16(edges + 2));
+    memset(edges, 0, 4);
     if (writer->thumbs++ == 0)
-        bzi_out_bytes(first, entry.data, entry.size);
+        bzi_out_bytes(first, entry, size);
     else
-        writer->thumbs_differ |= first->size != entry.size ||
-                                 memcmp(first->buffer.data, entry.data, (size_t)entry.size) != 0;
+        writer->thumbs_differ |= first->size != size || memcmp(first->buffer.data, entry, (size_t)size) != 0;
 }
 
 /* The sample is in the file. Pre: there is room in the log. */
 static void bzi_writer_note(bzna_writer *writer, const bzi_record *r)
 {
-    writer->no_more_targets |= r->target == BZNA_TARGET_NONE;
+    writer->no_more_targets |= r->target == 1;
     writer->counts[0]++;
     writer->targets[0] += !writer->no_more_targets;
     if (r->split) {
@@ -11537,8 +11509,8 @@ static void bzi_writer_note(bzna_writer *writer, const bzi_record *r)
     writer->position += r->size + r->gap;
 }
 
-/* Writes the sample whose turn it is, and behind it the names that were kept, once they are many: one call of the sink.
- * After E_MEMORY, all is as it was. */
+/* Writes the sample whose turn it is, and behind it the names that were kept, once they are many: one call of the
+ * sink. */
 static bzna_status bzi_writer_write_sample(bzna_writer *writer, bzi_pending *p, bzna_error *err)
 {
     const bzi_memory *memory = &writer->host->memory;
@@ -11599,23 +11571,21 @@ static bzi_pending *bzi_queue_take(bzna_writer *writer, uint64_t index)
     return p;
 }
 
-/* "5, 9 to 12, ...": the indices that were not given, of those below the largest that was. */
-static void bzi_queue_name_missing(bzna_writer *writer, char *text, size_t capacity)
+/* "5, 9 to 12": the indices that were not given, of those below the largest that was; as many as there is room for. */
+static void bzi_queue_name_missing(bzna_writer *writer, char text[160])
 {
     size_t n = 0;
-    for (uint64_t from = writer->next, to; from < writer->last && n + 64 < capacity; from = to) {
+    for (uint64_t from = writer->next, to; from < writer->last && n < 110; from = to) {
         to = writer->last;
         for (uint32_t i = 0; i < BZI_QUEUE_SLOTS; i++)
             for (const bzi_pending *p = writer->queue[i]; p; p = p->next)
-                if (p->index >= from && p->index < to)
-                    to = p->index;
-        n += (size_t)snprintf(text + n, capacity - n, "%s%llu", n ? ", " : "", (unsigned long long)from);
+                to = p->index >= from ? bzi_min(p->index, to) : to;
+        n += (size_t)snprintf(text + n, 160 - n, "%s%llu%s", n ? ", " : "", (unsigned long long)from,
+                              to > from + 1 ? " to " : "");
         if (to > from + 1)
-            n += (size_t)snprintf(text + n, capacity - n, " to %llu", (unsigned long long)to - 1);
-        while (to < writer->last && *bzi_queue_find(writer, to))
+            n += (size_t)snprintf(text + n, 160 - n, "%llu", (unsigned long long)to - 1);
+        while (*bzi_queue_find(writer, to))
             to++;
-        if (to < writer->last && n + 64 >= capacity)
-            snprintf(text + n, capacity - n, ", ...");
     }
 }
 
@@ -11681,40 +11651,25 @@ static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_sample
     return BZNA_OK;
 }
 
-/* Unless a thread is busy: writes the samples whose turn it is, own too, without the lock. One that meets E_MEMORY
- * stays where it is, and is tried again by the next call; own is taken out. */
-static bzna_status bzi_writer_drain(bzna_writer *writer, bzi_pending *own, bzna_error *err)
+/* Unless a thread is busy: writes the samples whose turn it is, without the lock. */
+static bzna_status bzi_writer_drain(bzna_writer *writer, bzna_error *err)
 {
-    bzna_status status = BZNA_OK;
     bzi_pending *p;
     if (writer->busy)
         return BZNA_OK;
     writer->busy = 1;
-    while (status == BZNA_OK && (p = bzi_queue_take(writer, writer->next)) != NULL) {
+    while (!writer->poison && (p = bzi_queue_take(writer, writer->next)) != NULL) {
+        bzna_status status;
         writer->next++;
         bzi_os_unlock(&writer->lock);
-        if (!p->left_out)
-            status = bzi_writer_write_sample(writer, p, err);
-        bzi_os_lock(&writer->lock);
-        if (status == BZNA_E_MEMORY) {
-            writer->next--;
-            bzi_queue_put(writer, p);
-            if (p != own)
-                status = BZNA_AGAIN;
-            continue;
-        }
-        writer->poison = status;
-        if (!writer->spare && p->out.buffer.capacity <= writer->queue_limit) {
-            writer->spare = p;
-            continue;
-        }
-        bzi_os_unlock(&writer->lock);
+        status = p->left_out ? BZNA_OK : bzi_writer_write_sample(writer, p, err);
         bzi_pending_free(&writer->host->memory, p);
         bzi_os_lock(&writer->lock);
+        writer->poison = status;
     }
     writer->busy = 0;
     bzi_os_wake_all(&writer->changed);
-    return status;
+    return writer->poison;
 }
 
 /* Waits for room in the queue, or its turn; puts p into the queue. */
@@ -11751,33 +11706,21 @@ static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzn
                                   int64_t timeout_ns, bzna_error *err)
 {
     const bzi_memory *memory = &writer->host->memory;
-    bzi_pending *p;
+    bzi_pending *p = bzi_alloc_zero(memory, 1, sizeof *p);
     bzna_status status;
+    if (!p)
+        return bzi_fail_memory(err, "a sample");
+    p->left_out = !sample;
+    p->out.memory = memory;
     bzi_os_lock(&writer->lock);
     status = bzi_writer_check_index(writer, index, err);
-    p = status == BZNA_OK ? writer->spare : NULL;
-    writer->spare = p ? NULL : writer->spare;
     bzi_os_unlock(&writer->lock);
-    if (status != BZNA_OK)
-        return status;
-    if (!p && !(p = bzi_alloc_zero(memory, 1, sizeof *p)))
-        return bzi_fail_memory(err, "a sample");
-    *p = (bzi_pending){ .left_out = !sample, .out = { .memory = memory, .buffer = p->out.buffer } };
-    status = sample ? bzi_pending_make(p, sample, err) : BZNA_OK;
+    if (status == BZNA_OK && sample)
+        status = bzi_pending_make(p, sample, err);
     bzi_os_lock(&writer->lock);
-    if (status == BZNA_OK && (status = bzi_writer_drain(writer, NULL, err)) >= 0 &&
-        (status = bzi_writer_queue(writer, p, index, sample, timeout_ns, err)) == BZNA_OK) {
-        const uint64_t own = p->index;
-        status = bzi_writer_drain(writer, p, err);
-        p = status == BZNA_E_MEMORY ? bzi_queue_take(writer, own) : NULL;
-        if (p && own + 1 == writer->last) {
-            writer->last--;
-        } else if (p && index == BZI_INDEX_LAST) {          /* others came behind it: nobody knows this index */
-            p->left_out = 1;
-            bzi_queue_put(writer, p);
-            p = NULL;
-        }
-        status = status == BZNA_AGAIN ? BZNA_OK : status;
+    if (status == BZNA_OK && (status = bzi_writer_queue(writer, p, index, sample, timeout_ns, err)) == BZNA_OK) {
+        p = NULL;
+        status = bzi_writer_drain(writer, err);
     }
     bzi_os_unlock(&writer->lock);
     bzi_pending_free(memory, p);
@@ -11819,7 +11762,7 @@ static bzna_status bzi_writer_put_table(bzna_writer *writer, const bzi_hole *hol
         bzi_put_be32(bytes, (uint32_t)(hole->width == 8 ? v >> 32 : v));
         bzi_put_be32(bytes + 4, (uint32_t)v);
         for (int i = 0; i < 8 && !hole->width; i++)
-            bytes[i] = (uint8_t)((uint64_t)e.target >> (8 * i));
+            bytes[i] = (uint8_t)(e.target >> (8 * i));
         status = bzi_writer_put(writer, bytes, hole->width ? hole->width : 8, err);
     }
     return status;
@@ -11922,9 +11865,9 @@ static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
             status = bzi_writer_put_table(writer, &out->holes[i], targets_at, names_at, err);
         at = to;
     }
-    if (status != BZNA_OK ||
-        (status = bzi_writer_write(writer, writer->position, writer->tail.buffer.data, writer->tail.size, err)) !=
-            BZNA_OK)
+    if (status == BZNA_OK)
+        status = bzi_writer_write(writer, writer->position, writer->tail.buffer.data, writer->tail.size, err);
+    if (status != BZNA_OK)
         return status;
     bzi_put_be32(length, (uint32_t)((end - 24) >> 32));
     bzi_put_be32(length + 4, (uint32_t)(end - 24));
@@ -11938,11 +11881,10 @@ static bzna_status bzi_writer_check_complete(bzna_writer *writer, bzna_error *er
     bzna_status status;
     while (writer->busy)
         bzi_os_wait(&writer->changed, &writer->lock);
-    if ((status = bzi_writer_check(writer, err)) != BZNA_OK ||
-        (status = bzi_writer_drain(writer, NULL, err)) != BZNA_OK)
-        return status == BZNA_AGAIN ? err->status : status;
+    if ((status = bzi_writer_check(writer, err)) != BZNA_OK)
+        return status;
     if (writer->queue_count) {
-        bzi_queue_name_missing(writer, missing, sizeof missing);
+        bzi_queue_name_missing(writer, missing);
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "samples that were never given: %s", missing);
     }
     return writer->counts[0] ? BZNA_OK : BZI_FAIL(err, BZNA_E_NO_SAMPLES, "nothing was added to the archive");
@@ -11988,14 +11930,14 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
 static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzna_sample_desc *sample,
                                   int64_t timeout_ns, bzna_error *err)
 {
-    (void)writer, (void)index, (void)sample, (void)timeout_ns;
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "no writer");
+    (void)writer, (void)index, (void)sample, (void)timeout_ns, (void)err;
+    return BZNA_E_UNSUPPORTED;
 }
 
 static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
 {
-    (void)writer;
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "no writer");
+    (void)writer, (void)err;
+    return BZNA_E_UNSUPPORTED;
 }
 
 static void bzi_writer_close(bzna_writer *writer) { (void)writer; }

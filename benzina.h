@@ -1273,8 +1273,8 @@ BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sin
     const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
 /* Writes one sample, behind all that were given: the same inputs give the same bytes. One that is
  * refused (E_ARGUMENT, E_STRUCT_SIZE, E_BOX, E_LIMIT, E_CODEC, E_DECODE, E_MISMATCH) leaves the
- * archive as it was, as does E_MEMORY. A failed write (E_IO) ends the writer: every later call
- * returns that status. BZNA_AGAIN: as below, where indices are missing. */
+ * archive as it was. A failed write (E_IO) ends the writer: every later call returns that status;
+ * so does E_MEMORY for the index, else it may be tried again. BZNA_AGAIN: as below. */
 BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc *sample,
     bzna_error *err);
 /* The same at an index, for several threads at once: samples come in any order, and lie in the file

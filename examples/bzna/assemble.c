@@ -25,7 +25,26 @@ typedef struct assembly {
     tool_progress       progress;
 } assembly;
 
-static int assembly_open(assembly *a, const tool_options *o, const char *path)
+/* Opens the writer, with the names of from's classes, if it has any. */
+static bzna_status writer_open(assembly *a, const archive *from, bzna_error *err)
+{
+    bzna_writer_config config;
+    char name[65536], **names = NULL;
+    bzna_writer_config_init(&config, sizeof config);
+    while (from && bzna_dataset_class(from->dataset, config.class_count, name, sizeof name, NULL, NULL) == BZNA_OK) {
+        if (!(config.class_count & (config.class_count - 1)))
+            names = tool_checked(realloc(names, 2 * (config.class_count + 1) * sizeof *names));
+        names[config.class_count++] = tool_format("%s", name);
+    }
+    config.classes = (const char *const *)names;
+    bzna_status status = bzna_writer_open(a->context, a->partial, &config, &a->writer, err);
+    for (uint32_t i = 0; i < config.class_count; i++) free(names[i]);
+    free(names);
+    return status;
+}
+
+/* from: whose classes' names are kept; NULL: there are none. */
+static int assembly_open(assembly *a, const tool_options *o, const char *path, const archive *from)
 {
     const bzna_device cpu = { BZNA_DEVICE_CPU, 0 };
     bzna_error err = tool_empty_error();
@@ -39,7 +58,7 @@ static int assembly_open(assembly *a, const tool_options *o, const char *path)
     }
     if (ftruncate(a->file, 0)) return tool_error("%s: cannot be written: %s", a->partial, strerror(errno));
     if (archive_open_context(cpu, 0, &a->context, &err) < 0 ||
-        bzna_writer_open(a->context, a->partial, NULL, &a->writer, &err) < 0) return tool_error("%s", err.message);
+        writer_open(a, from, &err) < 0) return tool_error("%s", err.message);
     return EXIT_OK;
 }
 
@@ -79,6 +98,7 @@ static void assembly_close(assembly *a, int result)
 typedef struct part {
     const char *path;
     archive     archive;
+    archive_fields fields;
     uint64_t   *offsets[4];
     size_t      counts[4];
     int         is_unindexed;         /* targets and names stand in the samples only */
@@ -114,6 +134,7 @@ static int part_open(part *p, const tool_options *o, char *path)
     one.operand = &path;
     one.operand_count = 1;
     if (archive_open(&p->archive, &one)) return EXIT_INPUT;
+    p->fields = archive_fields_read(&p->archive);
     for (uint32_t split = 1; split < 4; split++) part_read_split(p, split);
     return EXIT_OK;
 }
@@ -121,6 +142,7 @@ static int part_open(part *p, const tool_options *o, char *path)
 static void part_close(part *p)
 {
     archive_close(&p->archive);
+    archive_fields_free(&p->fields);
     for (int split = 0; split < 4; split++) free(p->offsets[split]);
 }
 
@@ -141,13 +163,27 @@ static int has_thumb(const archive *a, uint64_t index, const char *track)
            input.data_offset != thumb.data_offset;
 }
 
-/* Target and name, as a sample has them: it is an mp4 of its own, in memory. */
-static bzna_status inner_read(assembly *a, uint64_t size, bzna_sample_desc *desc, bzna_error *err)
+/* Target, name and further fields. */
+static bzna_status values_read(assembly *a, const archive *from, const archive_fields *fields, uint64_t index,
+                               bzna_sample_desc *desc, archive_values *values, bzna_error *err)
+{
+    bzna_status status = bzna_dataset_target(from->dataset, index, &desc->target, err);
+    if (status == BZNA_OK) status = archive_filename(from, index, &a->name, &desc->name, err);
+    if (status == BZNA_OK) status = archive_values_read(from, fields, index, values, err);
+    desc->fields = values->list;
+    desc->field_count = values->count;
+    return status;
+}
+
+/* The same as a sample has them itself: it is an mp4 of its own, in memory. The names of its fields are kept. */
+static bzna_status inner_read(assembly *a, uint64_t size, bzna_sample_desc *desc, archive_fields *fields,
+                              archive_values *values, bzna_error *err)
 {
     archive inner = { .context = a->context };
     bzna_status status = bzna_dataset_open_memory(a->context, a->image.data, size, NULL, &inner.dataset, err);
-    if (status == BZNA_OK) status = bzna_dataset_target(inner.dataset, 0, &desc->target, err);
-    if (status == BZNA_OK) status = archive_filename(&inner, 0, &a->name, &desc->name, err);
+    if (status < 0) return status;
+    *fields = archive_fields_read(&inner);
+    status = values_read(a, &inner, fields, 0, desc, values, err);
     bzna_dataset_close(inner.dataset);
     return status;
 }
@@ -157,6 +193,8 @@ static bzna_status sample_copy(assembly *a, const part *p, uint64_t index, bzna_
     bzna_sample s = { .struct_size = sizeof s };
     bzna_sample_desc desc;
     bzna_image input, thumb;
+    archive_fields fields = { NULL, 0 };
+    archive_values values = { .count = 0 };
     bzna_status status = bzna_dataset_get_sample(p->archive.dataset, index, &s, sizeof s, err);
     if (status < 0) return status;
     const char *track = archive_default_track(&s);
@@ -164,18 +202,18 @@ static bzna_status sample_copy(assembly *a, const part *p, uint64_t index, bzna_
     desc.split = split_of(p, s.offset);
     desc.image = &input;
     if ((status = archive_read_picture(&p->archive, index, track, &a->image, &input, err)) < 0) return status;
-    if (p->is_unindexed)
-        status = inner_read(a, s.size, &desc, err);
-    else if ((status = bzna_dataset_target(p->archive.dataset, index, &desc.target, err)) == BZNA_OK)
-        status = archive_filename(&p->archive, index, &a->name, &desc.name, err);
-    if (status < 0) return status;
+    status = p->is_unindexed ? inner_read(a, s.size, &desc, &fields, &values, err)
+                             : values_read(a, &p->archive, &p->fields, index, &desc, &values, err);
     input.orientation = 0;            /* a JPEG says it itself */
-    if (has_thumb(&p->archive, index, track)) {
-        if ((status = archive_read_picture(&p->archive, index, "thumb", &a->thumb, &thumb, err)) < 0) return status;
+    if (status >= 0 && has_thumb(&p->archive, index, track)) {
+        status = archive_read_picture(&p->archive, index, "thumb", &a->thumb, &thumb, err);
         thumb.orientation = 0;
         desc.thumb = &thumb;
     }
-    return bzna_writer_add(a->writer, &desc, err);
+    if (status >= 0) status = bzna_writer_add(a->writer, &desc, err);
+    archive_values_free(&values);
+    archive_fields_free(&fields);
+    return status;
 }
 
 /* A sample that cannot be copied is left out; EXIT_INPUT where none could be any more. */
@@ -220,7 +258,10 @@ static int concatenate(const tool_options *o, const char *path)
         if (result == EXIT_OK) total += parts[opened++].archive.count;
     }
     if (result == EXIT_OK) {
-        result = assembly_open(&a, o, path);
+        int named = 0;                /* the first that has names of classes */
+        while (named < opened - 1 &&
+               bzna_dataset_class(parts[named].archive.dataset, 0, NULL, 0, NULL, NULL) == BZNA_E_NOT_FOUND) named++;
+        result = assembly_open(&a, o, path, &parts[named].archive);
         a.progress = tool_progress_start("samples", total);
         for (int i = 0; i < opened && result == EXIT_OK; i++)
             result = range_add(&a, &parts[i], 0, parts[i].archive.count);
@@ -289,7 +330,7 @@ int tool_run_subset(const tool_options *o)
     int result = refuse_existing(o);
     if (result != EXIT_OK) return result;
     if (part_open(&p, o, o->operand[0])) return EXIT_INPUT;
-    result = assembly_open(&a, o, o->out);
+    result = assembly_open(&a, o, o->out, &p.archive);
     a.progress = tool_progress_start("samples", p.archive.count);
     if (result == EXIT_OK) result = o->indices ? indices_add(&a, &p, o->indices) : class_add(&a, &p, o->class_name);
     tool_progress_end(&a.progress);
@@ -317,7 +358,7 @@ static int share_write(const tool_options *o, const part *p, int64_t share)
     if (!o->overwrite && tool_path_exists(path)) {
         result = tool_error("%s: already exists; to replace it: --overwrite", path);
     } else {
-        result = assembly_open(&a, o, path);
+        result = assembly_open(&a, o, path, &p->archive);
         a.progress = tool_progress_start("samples", end - first);
         if (result == EXIT_OK) result = range_add(&a, p, first, end);
         tool_progress_end(&a.progress);
@@ -401,7 +442,7 @@ static int samples_recover(const tool_options *o, part *p, int file, uint64_t fi
     size_t count;
     uint64_t *sizes = sizes_find(file, first, end, &count);
     int result = count ? EXIT_OK : tool_error("%s: no whole sample was found in it", p->path);
-    if (result == EXIT_OK) result = assembly_open(&a, o, o->out);
+    if (result == EXIT_OK) result = assembly_open(&a, o, o->out, NULL);
     if (result == EXIT_OK) {
         p->archive.context = a.context;
         result = archive_open_unindexed(&p->archive, file, first, sizes, count);

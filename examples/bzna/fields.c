@@ -50,6 +50,33 @@ bzna_status archive_value_read(const archive *a, uint64_t index, const bzna_fiel
     return BZNA_OK;
 }
 
+/* A record's bytes are the picture's once more. */
+bzna_status archive_values_read(const archive *a, const archive_fields *fields, uint64_t index, archive_values *values,
+                                bzna_error *err)
+{
+    *values = (archive_values){ .list = tool_checked(calloc(fields->count + 1, sizeof(bzna_field_value))),
+                                .buffers = tool_checked(calloc(fields->count + 1, sizeof(tool_buffer))),
+                                .room = fields->count };
+    for (uint32_t i = 0; i < fields->count; i++) {
+        const bzna_field_info *field = &fields->list[i];
+        archive_value value;
+        if (!archive_field_is_further(field) || !strcmp(field->name, "record")) continue;
+        bzna_status status = archive_value_read(a, index, field, &values->buffers[i], &value, err);
+        if (status == BZNA_E_NOT_FOUND) continue;
+        if (status < 0) return status;
+        values->list[values->count++] = (bzna_field_value){ sizeof(bzna_field_value), field->kind, field->name,
+                                                            value.data, value.size };
+    }
+    return BZNA_OK;
+}
+
+void archive_values_free(archive_values *values)
+{
+    for (uint32_t i = 0; i < values->room; i++) free(values->buffers[i].data);
+    free(values->buffers);
+    free(values->list);
+}
+
 static int64_t value_integer(const archive_value *v)
 {
     int64_t number = 0;

@@ -283,6 +283,17 @@ typedef struct archive_value {
 bzna_status archive_value_read(const archive *a, uint64_t index, const bzna_field_info *field, tool_buffer *buffer,
                                archive_value *value, bzna_error *err);
 
+/* The further fields of one sample, as a writer takes them; archive_values_free frees them, after an error too. */
+typedef struct archive_values {
+    bzna_field_value *list;
+    tool_buffer      *buffers;
+    uint32_t          count, room;
+} archive_values;
+
+bzna_status archive_values_read(const archive *a, const archive_fields *fields, uint64_t index, archive_values *values,
+                                bzna_error *err);
+void archive_values_free(archive_values *values);
+
 /* A number, an array of numbers, a string; of bytes and pictures {"size":n}. */
 void archive_value_json(const archive_value *value);
 
