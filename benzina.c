@@ -13748,7 +13748,7 @@ static void bzi_device_open_video(bzi_device *device)
     bzi_string_copy(device->info.message, sizeof device->info.message, device->video.message);
 }
 
-/* What was not made is skipped. Pre: the pool on it is closed. */
+/* Pre: the pool on it is closed. */
 static void bzi_device_close(bzi_device *device)
 {
     const bzi_memory memory = device->desc.host->memory;
