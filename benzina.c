@@ -4735,6 +4735,14 @@ static bzi_wanted bzi_picture_all(const bzna_picture *picture)
     return (bzi_wanted){ { 0, (int32_t)picture->frame_height }, 1, { 0, 0, 0, 0 } };
 }
 
+/* A picture like those to come, for which the first session makes its decoder before any of them is read. */
+typedef struct bzi_example {
+    bzna_image   image;               /* codec 0: none */
+    bzna_picture picture;
+    bzi_format   format;
+    bzi_buffer   bytes;               /* config and data of the image */
+} bzi_example;
+
 
 /* ==== 17. Boxes ======================================================================================================
  * Calls: rooms 2, 5, 7, 12. mp4 by tables: rules say which box is read where; unknown boxes are skipped. Everything in
@@ -14030,63 +14038,63 @@ typedef CUresult CUDAAPI bzi_cu_stream_priority(CUstream *stream, unsigned int f
 typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
 
 /* The functions that are used: the member of bzi_cuda, the driver's name, the type. */
-#define BZI_CUDA_SYMBOLS(X)                                     \
-    X(init,             "cuInit",                     tcuInit)                      \
-    X(driver_version,   "cuDriverGetVersion",         bzi_cu_driver_version)        \
-    X(device_count,     "cuDeviceGetCount",           tcuDeviceGetCount)            \
-    X(device_get,       "cuDeviceGet",                tcuDeviceGet)                 \
-    X(device_name,      "cuDeviceGetName",            tcuDeviceGetName)             \
-    X(device_attribute, "cuDeviceGetAttribute",       tcuDeviceGetAttribute)        \
-    X(device_memory,    "cuDeviceTotalMem_v2",        bzi_cu_total_memory)          \
-    X(memory_info,      "cuMemGetInfo_v2",            bzi_cu_memory_info)           \
-    X(primary_retain,   "cuDevicePrimaryCtxRetain",   tcuDevicePrimaryCtxRetain)    \
-    X(primary_release,  "cuDevicePrimaryCtxRelease",  tcuDevicePrimaryCtxRelease)   \
-    X(push,             "cuCtxPushCurrent_v2",        tcuCtxPushCurrent_v2)         \
-    X(pop,              "cuCtxPopCurrent_v2",         tcuCtxPopCurrent_v2)          \
-    X(context_device,   "cuCtxGetDevice",             tcuCtxGetDevice)              \
-    X(alloc,            "cuMemAlloc_v2",              tcuMemAlloc_v2)               \
-    X(release,          "cuMemFree_v2",               tcuMemFree_v2)                \
-    X(host_alloc,       "cuMemHostAlloc",             bzi_cu_host_alloc)            \
-    X(host_free,        "cuMemFreeHost",              bzi_cu_host_free)             \
-    X(upload,           "cuMemcpyHtoDAsync_v2",       tcuMemcpyHtoDAsync_v2)        \
-    X(download,         "cuMemcpyDtoHAsync_v2",       tcuMemcpyDtoHAsync_v2)        \
-    X(copy_2d,          "cuMemcpy2DAsync_v2",         tcuMemcpy2DAsync_v2)          \
-    X(set_bytes,        "cuMemsetD8Async",            tcuMemsetD8Async)             \
-    X(stream_create,    "cuStreamCreate",             tcuStreamCreate)              \
-    X(stream_destroy,   "cuStreamDestroy_v2",         tcuStreamDestroy_v2)          \
-    X(stream_sync,      "cuStreamSynchronize",        tcuStreamSynchronize)         \
-    X(stream_wait,      "cuStreamWaitEvent",          bzi_cu_stream_wait)           \
-    X(event_create,     "cuEventCreate",              tcuEventCreate)               \
-    X(event_destroy,    "cuEventDestroy_v2",          tcuEventDestroy_v2)           \
-    X(event_record,     "cuEventRecord",              tcuEventRecord)               \
-    X(event_query,      "cuEventQuery",               tcuEventQuery)                \
-    X(event_sync,       "cuEventSynchronize",         tcuEventSynchronize)          \
-    X(module_load,      "cuModuleLoadData",           tcuModuleLoadData)            \
-    X(module_unload,    "cuModuleUnload",             tcuModuleUnload)              \
-    X(module_function,  "cuModuleGetFunction",        tcuModuleGetFunction)         \
-    X(launch,           "cuLaunchKernel",             tcuLaunchKernel)              \
+#define BZI_CUDA_SYMBOLS(X) \
+    X(init,             "cuInit",                     tcuInit) \
+    X(driver_version,   "cuDriverGetVersion",         bzi_cu_driver_version) \
+    X(device_count,     "cuDeviceGetCount",           tcuDeviceGetCount) \
+    X(device_get,       "cuDeviceGet",                tcuDeviceGet) \
+    X(device_name,      "cuDeviceGetName",            tcuDeviceGetName) \
+    X(device_attribute, "cuDeviceGetAttribute",       tcuDeviceGetAttribute) \
+    X(device_memory,    "cuDeviceTotalMem_v2",        bzi_cu_total_memory) \
+    X(memory_info,      "cuMemGetInfo_v2",            bzi_cu_memory_info) \
+    X(primary_retain,   "cuDevicePrimaryCtxRetain",   tcuDevicePrimaryCtxRetain) \
+    X(primary_release,  "cuDevicePrimaryCtxRelease",  tcuDevicePrimaryCtxRelease) \
+    X(push,             "cuCtxPushCurrent_v2",        tcuCtxPushCurrent_v2) \
+    X(pop,              "cuCtxPopCurrent_v2",         tcuCtxPopCurrent_v2) \
+    X(context_device,   "cuCtxGetDevice",             tcuCtxGetDevice) \
+    X(alloc,            "cuMemAlloc_v2",              tcuMemAlloc_v2) \
+    X(release,          "cuMemFree_v2",               tcuMemFree_v2) \
+    X(host_alloc,       "cuMemHostAlloc",             bzi_cu_host_alloc) \
+    X(host_free,        "cuMemFreeHost",              bzi_cu_host_free) \
+    X(upload,           "cuMemcpyHtoDAsync_v2",       tcuMemcpyHtoDAsync_v2) \
+    X(download,         "cuMemcpyDtoHAsync_v2",       tcuMemcpyDtoHAsync_v2) \
+    X(copy_2d,          "cuMemcpy2DAsync_v2",         tcuMemcpy2DAsync_v2) \
+    X(set_bytes,        "cuMemsetD8Async",            tcuMemsetD8Async) \
+    X(stream_create,    "cuStreamCreate",             tcuStreamCreate) \
+    X(stream_destroy,   "cuStreamDestroy_v2",         tcuStreamDestroy_v2) \
+    X(stream_sync,      "cuStreamSynchronize",        tcuStreamSynchronize) \
+    X(stream_wait,      "cuStreamWaitEvent",          bzi_cu_stream_wait) \
+    X(event_create,     "cuEventCreate",              tcuEventCreate) \
+    X(event_destroy,    "cuEventDestroy_v2",          tcuEventDestroy_v2) \
+    X(event_record,     "cuEventRecord",              tcuEventRecord) \
+    X(event_query,      "cuEventQuery",               tcuEventQuery) \
+    X(event_sync,       "cuEventSynchronize",         tcuEventSynchronize) \
+    X(module_load,      "cuModuleLoadData",           tcuModuleLoadData) \
+    X(module_unload,    "cuModuleUnload",             tcuModuleUnload) \
+    X(module_function,  "cuModuleGetFunction",        tcuModuleGetFunction) \
+    X(launch,           "cuLaunchKernel",             tcuLaunchKernel) \
     X(error_name,       "cuGetErrorName",             tcuGetErrorName)
 
-#define BZI_NVCUVID_SYMBOLS(X)                                  \
-    X(decoder_caps,        "cuvidGetDecoderCaps",     tcuvidGetDecoderCaps)         \
-    X(decoder_create,      "cuvidCreateDecoder",      tcuvidCreateDecoder)          \
-    X(decoder_destroy,     "cuvidDestroyDecoder",     tcuvidDestroyDecoder)         \
-    X(decoder_reconfigure, "cuvidReconfigureDecoder", tcuvidReconfigureDecoder)     \
-    X(decode,              "cuvidDecodePicture",      tcuvidDecodePicture)          \
-    X(decode_status,       "cuvidGetDecodeStatus",    tcuvidGetDecodeStatus)        \
-    X(map,                 "cuvidMapVideoFrame64",    tcuvidMapVideoFrame64)        \
-    X(unmap,               "cuvidUnmapVideoFrame64",  tcuvidUnmapVideoFrame64)      \
-    X(parser_create,       "cuvidCreateVideoParser",  tcuvidCreateVideoParser)      \
-    X(parse,               "cuvidParseVideoData",     tcuvidParseVideoData)         \
+#define BZI_NVCUVID_SYMBOLS(X) \
+    X(decoder_caps,        "cuvidGetDecoderCaps",     tcuvidGetDecoderCaps) \
+    X(decoder_create,      "cuvidCreateDecoder",      tcuvidCreateDecoder) \
+    X(decoder_destroy,     "cuvidDestroyDecoder",     tcuvidDestroyDecoder) \
+    X(decoder_reconfigure, "cuvidReconfigureDecoder", tcuvidReconfigureDecoder) \
+    X(decode,              "cuvidDecodePicture",      tcuvidDecodePicture) \
+    X(decode_status,       "cuvidGetDecodeStatus",    tcuvidGetDecodeStatus) \
+    X(map,                 "cuvidMapVideoFrame64",    tcuvidMapVideoFrame64) \
+    X(unmap,               "cuvidUnmapVideoFrame64",  tcuvidUnmapVideoFrame64) \
+    X(parser_create,       "cuvidCreateVideoParser",  tcuvidCreateVideoParser) \
+    X(parse,               "cuvidParseVideoData",     tcuvidParseVideoData) \
     X(parser_destroy,      "cuvidDestroyVideoParser", tcuvidDestroyVideoParser)
 
 /* Those that a driver may lack. */
-#define BZI_CUDA_OPTIONAL(X)                                    \
-    X(current,          "cuCtxGetCurrent",            bzi_cu_current)               \
-    X(flags,            "cuCtxGetFlags",              bzi_cu_flags)                 \
-    X(primary_state,    "cuDevicePrimaryCtxGetState", tcuDevicePrimaryCtxGetState)  \
-    X(primary_flags,    "cuDevicePrimaryCtxSetFlags", tcuDevicePrimaryCtxSetFlags)  \
-    X(stream_priority,  "cuStreamCreateWithPriority", bzi_cu_stream_priority)       \
+#define BZI_CUDA_OPTIONAL(X) \
+    X(current,          "cuCtxGetCurrent",            bzi_cu_current) \
+    X(flags,            "cuCtxGetFlags",              bzi_cu_flags) \
+    X(primary_state,    "cuDevicePrimaryCtxGetState", tcuDevicePrimaryCtxGetState) \
+    X(primary_flags,    "cuDevicePrimaryCtxSetFlags", tcuDevicePrimaryCtxSetFlags) \
+    X(stream_priority,  "cuStreamCreateWithPriority", bzi_cu_stream_priority) \
     X(capture_mode,     "cuThreadExchangeStreamCaptureMode", bzi_cu_capture_mode)
 
 typedef struct bzi_cuda {
@@ -14188,8 +14196,8 @@ static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
     return BZNA_OK;
 }
 
-/* The device of the CUDA context that is current on the calling thread, else the first one. Programs with one process
- * for each GPU select theirs before they load anything. */
+/* The device of the CUDA context that is current on the calling thread, which programs with one process for each GPU
+ * select, else the first one. */
 static int bzi_cuda_current_device(const bzi_cuda *cu)
 {
     CUcontext current = NULL;
@@ -14389,7 +14397,7 @@ static void bzi_device_use_blocking_sync(bzi_device *device)
         cu->primary_flags(device->handle, CU_CTX_SCHED_BLOCKING_SYNC);
 }
 
-/* Whether it comes to that nevertheless: the program, or another library, made the context. In the CUDA context. */
+/* Whether it comes to that nevertheless: another made the context. In the CUDA context. */
 static int bzi_device_spins(const bzi_device *device)
 {
     unsigned flags = 0;
@@ -14546,7 +14554,7 @@ static void bzi_device_open_video(bzi_device *device)
     bzi_string_copy(device->info.message, sizeof device->info.message, device->video.message);
 }
 
-/* In the reverse order of making; what was not made is skipped. Pre: the pool on it is closed. */
+/* Pre: the pool on it is closed. */
 static void bzi_device_close(bzi_device *device)
 {
     const bzi_memory memory = device->desc.host->memory;
@@ -14581,15 +14589,7 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
     device->process = bzi_os_process();
     device->info.struct_size = sizeof device->info;
     device->info.device.kind = BZNA_DEVICE_CUDA;
-    atomic_init(&device->lost, 0);
     atomic_init(&device->decoder_oom_bytes, UINT64_MAX);
-    atomic_init(&device->decoder_oom_until_ns, 0);
-    atomic_init(&device->decoder_bytes, 0);
-    atomic_init(&device->decoder_extra, 0);
-    atomic_init(&device->decoders_made, 0);
-    atomic_init(&device->decoders_reconfigured, 0);
-    atomic_init(&device->sessions_lost, 0);
-    atomic_init(&device->stuck, 0);
     device->has_mutex = bzi_os_mutex_init(&device->mutex) == 0;
     device->has_checking = device->has_mutex && bzi_os_mutex_init(&device->checking) == 0;
     status = device->has_checking ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
@@ -14887,20 +14887,17 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 #ifndef BZI_NVDEC_POLL_NS
 #  define BZI_NVDEC_POLL_NS       100000u
 #endif
-/* Making a decoder takes 50 to 100 ms, and giving one another size 5 ms: those of frame sizes that alternate are
- * kept. */
+/* Making a decoder takes 50 to 100 ms, another size 5 ms: those of sizes that alternate are kept. */
 #define BZI_NVDEC_CACHE_SLOTS     8u
-/* A session makes two decoders before it gives one of them another size. After so many changes of size, which have
- * then taken as long as making a decoder, it may have one more. */
+/* A session makes two decoders before it gives one another size. After so many changes, which have taken as long as
+ * making a decoder, it may have one more. */
 #define BZI_NVDEC_CACHE_FIRST     2u
 #define BZI_NVDEC_CHANGES         12u
-/* Memory was out, and a session does with fewer decoders: after so many pictures it tries to have one more. */
+/* After so many pictures, a session that had no memory for more decoders tries again. */
 #define BZI_NVDEC_GROW_INTERVAL   1024u
-/* A decoder could not be made although the session had given up all others: for so long, none of its size or larger
- * replaces another one. */
+/* After a decoder could not be made even alone: for so long, none as large replaces another one. */
 #define BZI_NVDEC_OOM_COOLDOWN_NS 60000000000u
-/* The largest frame that a decoder is made for is rounded up to a multiple of this, in pixels, so that other sizes
- * fit, too. */
+/* The largest frame that a decoder is made for is rounded up to so many pixels, so that other sizes fit, too. */
 #define BZI_NVDEC_SIZE_ALIGNMENT  512u
 
 #ifndef BENZINA_NO_CUDA
@@ -14979,8 +14976,7 @@ static uint32_t bzi_nvdec_chosen(const bzi_device *device)
     return device->desc.session_depth + device->desc.session_mapped;
 }
 
-/* How many surfaces a decoder needs: those that the parser's pictures may refer to by index, and those that we
- * choose from. */
+/* How many surfaces a decoder has: those that the parser asks for, at least those that we choose from. */
 static uint32_t bzi_nvdec_surfaces(const bzi_device *device, const CUVIDEOFORMAT *parsed)
 {
     uint32_t asked = parsed->min_num_decode_surfaces, chosen = bzi_nvdec_chosen(device);
@@ -15003,8 +14999,7 @@ static int bzi_nvdec_fits(const bzi_nvdec *decoder, const bzi_nvdec_format *want
            !(decoder->quirks & BZI_QUIRK_SIZE);
 }
 
-/* The one that has been free for longest, whose picture was copied long ago; BZI_LIMIT_SURFACES when all that we choose
- * from are in use. */
+/* The one that has been free for longest; BZI_LIMIT_SURFACES when all that we choose from are in use. */
 static uint32_t bzi_nvdec_free_surface(const bzi_device *device, const bzi_nvdec *decoder)
 {
     const uint32_t chosen = bzi_nvdec_chosen(device);
@@ -15021,8 +15016,7 @@ static uint64_t bzi_nvdec_bytes(const bzi_nvdec_format *want, uint64_t surfaces,
     return surfaces * width * height * (want->chroma == 3 ? 6 : 3) / 2 * bytes;
 }
 
-/* The largest width or height that a decoder is made for: at least the edge of its frames, and what the decoder
- * before it had. */
+/* The largest width or height that a decoder is made for; had: the one before it. */
 static uint32_t bzi_nvdec_max_edge(uint32_t edge, uint32_t had, uint32_t limit)
 {
     uint32_t aligned = (edge + BZI_NVDEC_SIZE_ALIGNMENT - 1) / BZI_NVDEC_SIZE_ALIGNMENT * BZI_NVDEC_SIZE_ALIGNMENT;
@@ -15050,9 +15044,8 @@ static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format 
     info->OutputFormat = bzi_nvdec_format_surface(want);
 }
 
-/* Makes a decoder in the place of what there is; NO_MEMORY, with the bytes that it would take, or FAILED: then the
- * slot is free. The new one can be given every size that the old one could, so that the slots of a cache come to
- * serve all sizes. */
+/* Makes a decoder in the place of what there is, for every size that that was for, too. NO_MEMORY, with the bytes that
+ * it would take, or FAILED: the slot is free. */
 static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                          const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
 {
@@ -15154,8 +15147,7 @@ static uint32_t bzi_nvdec_cache_live(const bzi_nvdec_cache *cache)
     return live;
 }
 
-/* Memory for one more decoder is out: makes do with those there are, so that an idle one is replaced. Returns 0 when
- * there is none. */
+/* Makes do with the decoders there are, so that an idle one is replaced. Returns 0 when there is none. */
 static int bzi_nvdec_cache_cap_to_live(bzi_nvdec_cache *cache)
 {
     uint32_t live = bzi_nvdec_cache_live(cache);
@@ -15178,10 +15170,9 @@ static void bzi_nvdec_cache_start_cooldown(bzi_nvdec_cache *cache, uint64_t byte
     atomic_store(&cache->device->decoder_oom_bytes, bytes);
 }
 
-/* The decoder for such pictures, or the one to turn into it: one that the self-check has left; a free slot, up to the
- * target; else the least recently used idle one that only needs another size; else, unless a busy one would only need
- * that, a free slot, if one more may live, or the least recently used idle one. NULL: none until a picture is
- * unmapped. */
+/* The decoder for such pictures, or the one to turn into it: what the self-check has left; a free slot, up to the
+ * target; the least recently used idle one that only needs another size; unless a busy one would need no more, a free
+ * slot, if one more may live, or the least recently used idle one. NULL: none until a picture is unmapped. */
 static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_format *want)
 {
     bzi_nvdec *found = NULL;
@@ -15242,9 +15233,8 @@ static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *d
     return BZI_NVDEC_OK;
 }
 
-/* A decoder for such pictures, with a free surface. When there is no memory for one, idle ones are given up for it,
- * one after the other. With none left it is tried once more; if that fails, too, such decoders replace no other for
- * BZI_NVDEC_OOM_COOLDOWN_NS. */
+/* A decoder for such pictures, with a free surface. Where memory is out, idle ones are given up for it, one after the
+ * other; with none left it is tried once more, and then not for BZI_NVDEC_OOM_COOLDOWN_NS. */
 static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvdec_format *want,
                                                 const CUVIDEOFORMAT *parsed, bzi_nvdec **out, bzna_error *err)
 {
@@ -15268,8 +15258,7 @@ static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bz
     }
 }
 
-/* Makes a decoder like another session's, as if a sample had asked for it. Where that fails, the first sample tries
- * again. */
+/* Makes a decoder like another session's. Where that fails, the first sample tries again. */
 static void bzi_nvdec_cache_copy(bzi_nvdec_cache *cache, const bzi_nvdec *from)
 {
     const CUVIDEOFORMAT parsed = {
@@ -15298,14 +15287,13 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
  * Calls: rooms 3-5, 15, 41, 43, 45-48. A session decodes pictures in the order in which they are submitted and keeps
  * several in flight. It has parsers of NVIDIA's, a cache of decoders, and a stream on which decoded surfaces are
  * mapped. One thread opens, uses and closes it, in the CUDA context.  accepts -> submit -> map (waits for the oldest)
- * -> the kernel is enqueued on session->stream -> unmap  The session chooses the surface of a picture, not the parser:
- * every picture stands alone, so that the index which the parser proposes means nothing. Where the self-check has found
- * that this fails, the parser does.  A picture must not depend on those decoded before it. So a parser only ever sees
- * one content of parameter sets, and is made anew after a failure. A session keeps several, as it keeps decoders, since
- * a batch may mix frame sizes.  A decoder may be given another size only in the sequence callback, which a parser makes
- * for parameter sets that are new to it: where the decoder has another size by now, the parser is made anew, too.  The
- * parser calls back inside submit, and does not tell its caller what a callback returned: that stands in
- * bzi_submission. */
+ * -> the kernel is enqueued on session->stream -> unmap  The session chooses the surface of a picture: every picture
+ * stands alone, so that the index which the parser proposes means nothing. Where the self-check finds that this fails,
+ * the parser does.  A picture must not depend on those before it. So a parser only ever sees one content of parameter
+ * sets, and is made anew after a failure; a session keeps several, since a batch may mix frame sizes.  A decoder may be
+ * given another size only in the sequence callback, which a parser makes for parameter sets that are new to it: where
+ * the decoder has another size by now, the parser is made anew, too.  The parser calls back inside submit, and does not
+ * tell its caller what a callback returned: that stands in bzi_submission. */
 
 #ifndef BENZINA_NO_CUDA
 
@@ -15463,7 +15451,7 @@ static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFO
     return bzi_device_check(device, decoded, "cuvidDecodePicture", s->err) == BZNA_OK ? BZI_NVDEC_OK : BZI_NVDEC_FAILED;
 }
 
-/* The first picture of the access unit is the sample. Those after it are ignored, as the software decoder does. */
+/* The first picture of the access unit is the sample; software ignores those after it, too. */
 static int CUDAAPI bzi_parser_on_picture(void *user, CUVIDPICPARAMS *parameters)
 {
     bzi_parser *parser = user;
@@ -15647,8 +15635,7 @@ static void bzi_session_planes(bzi_flight *flight, uint32_t height, uint64_t pit
     }
 }
 
-/* The planes of a kernel's slot lie as NVDEC writes them: Cb and Cr alternate if semi_planar, and values of more
- * than 8 bits are in the high bits. */
+/* The planes of a kernel's slot lie as NVDEC writes them: values of more than 8 bits are in the high bits. */
 static void bzi_slot_on_surface(bzi_kernel_slot *slot, uint32_t semi_planar)
 {
     int32_t bytes = slot->depth > 8 ? 2 : 1;
@@ -15664,7 +15651,7 @@ static void bzi_session_unmap(bzi_session *session, const bzi_flight *flight)
     flight->decoder->busy &= ~(1u << flight->surface);
 }
 
-/* What NVDEC says of a picture. Of AV1, and by old drivers, no status is given: Invalid. */
+/* What NVDEC says of a picture: of AV1, and by old drivers, Invalid. */
 static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *flight, cuvidDecodeStatus *out,
                                    bzna_error *err)
 {
@@ -15675,8 +15662,8 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
     return bzi_cuda_is_lost((int)result) ? bzi_device_check(device, result, "cuvidGetDecodeStatus", err) : BZNA_OK;
 }
 
-/* Waits until a picture is done, if NVDEC says so: a driver that has no word for a picture in its first half second has
- * none for any. *out: what it says, Invalid: nothing. */
+/* Waits until a picture is done, if NVDEC says so: a driver that is silent for half a second is so of all. *out: what
+ * it says, Invalid: nothing. */
 static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *flight, cuvidDecodeStatus *out,
                                      bzna_error *err)
 {
@@ -15814,17 +15801,16 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 
 /* ==== 50. NVDEC: self-check ==========================================================================================
  * Calls: rooms 2-5, 15-16, 40-41, 43-44, 46-49. Whether the device makes what it should, tried before its results are
- * used: the kernel, when the device is opened; NVDEC, with the first picture of each kind, by the session that is to
- * decode it, and as it will: several pictures in flight, surfaces used again at once. What fails is tried around what
- * drivers may get wrong (BZI_QUIRK_...): the first way that passes is kept, and a kind that has none is decoded in
- * software. Two built-in pictures serve the commonest kinds; of others, the one at hand is compared with libavcodec's. 
- * A picture is mapped when NVDEC says that it is done: a call that waits for one that never is could not be ended. Then
- * nothing more is asked of its decoder, and of NVDEC in this process. Of AV1, it does not say. */
+ * used: the kernel, when the device is opened; NVDEC, before it decodes a kind, by the session that is to, and as it
+ * will: several pictures in flight, surfaces used again at once. What fails is tried around what drivers may get wrong
+ * (BZI_QUIRK_...): the first way that passes is kept, and a kind that has none is decoded in software. Two built-in
+ * pictures serve the commonest kinds; of others, the one at hand is compared with libavcodec's.  A picture is mapped
+ * when NVDEC says that it is done: a call that waits for one that never is could not be ended. Then nothing more is
+ * asked of NVDEC in this process. Of AV1, it does not say. */
 
 #ifndef BENZINA_NO_CUDA
 
-/* How often a picture is decoded: twice for each surface of a session; fewer times where all copies would take so many
- * bytes. */
+/* How often a picture is decoded: twice for each surface; less often where all copies would take so many bytes. */
 #define BZI_CHECK_ROUNDS  (2 * (BZI_LIMIT_SESSION_DEPTH + BZI_KERNEL_SLOTS))
 #define BZI_CHECK_BYTES   (64u << 20)
 /* So often a picture is copied, which keeps the stream behind the decoder, as kernels of large batches do. */
@@ -15834,7 +15820,7 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 /* Of what is measured of a decoder, more than this is not its own. */
 #define BZI_CHECK_MAX_EXTRA (256u << 20)
 
-/* Of so many rows and columns, and 4:2:0, with sums of values (JPEG has none): made by tests/make/check_pictures.py. */
+/* Of so many rows and columns, 4:2:0, with sums of values: made by tests/make/check_pictures.py. */
 #define BZI_CHECK_SIZE    160
 static const struct { uint32_t codec, depth; uint64_t sums[2]; const char *hex[2]; } bzi_check_pictures[] = {
     { BZNA_CODEC_H264, 8, { 0xd8e379382fd46ec2ull, 0x9ba275147f7d08fcull }, {
@@ -16104,11 +16090,11 @@ static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *e
     return status;
 }
 
-/* Which picture a round decodes: in the order of Thue and Morse, so that what was in a surface before, however long
- * ago, is not always what should be there. */
+/* Which picture a round decodes: in the order of Thue and Morse, so that what was in a surface before is not always
+ * what should be there. */
 static uint32_t bzi_check_which(uint32_t round) { return (0x6996u >> round % 16 ^ 0x6996u >> round / 16) & 1; }
 
-/* As an engine does: submits what there is room for, maps some, and unmaps them behind what reads them. */
+/* As an engine does. */
 static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
 {
     bzi_session *session = check->session;
@@ -16155,8 +16141,8 @@ static bzna_status bzi_check_near(bzi_check *check, uint32_t round, bzna_error *
                     "%.2f on average", round + 1, check->rounds, most, (double)sum / (double)count);
 }
 
-/* A decoder for larger frames, so that it has to be given another size. The first one of a device is measured: what it
- * takes beyond its surfaces, all are taken to take, but not what others may have allocated meanwhile. */
+/* A decoder for larger frames, so that it has to be given another size. What the first one of a device takes beyond its
+ * surfaces, all are taken to take. */
 static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
 {
     bzi_device *device = check->session->device;
@@ -16309,6 +16295,16 @@ static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_for
     return BZI_NVDEC_REFUSED;
 }
 
+/* Makes the decoder for an example's pictures, if they may be decoded. Pre: nothing is in flight. */
+static int bzi_check_prepare(bzi_session *session, const bzi_example *example)
+{
+    const bzi_nvdec_format want = bzi_nvdec_format_of(example->image.codec, &example->format);
+    bzna_error err;
+    return want.codec && bzi_session_accepts(session, want.codec, &example->format, &err) == BZI_NVDEC_OK &&
+           bzi_check_kind(session, &want, &example->image, &example->format, &example->picture, &err) ==
+           BZI_NVDEC_OK && bzi_session_prepare(session, &example->image, &example->format, 0, &err) == BZI_NVDEC_OK;
+}
+
 /* What is known of a kind that the device decodes; built-in pictures check it now. In the CUDA context. */
 static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
 {
@@ -16435,14 +16431,6 @@ typedef struct bzi_lane {
     uint64_t          sums;           /* on the device, of BZI_LANE_SUMS bytes, for slots with a contrast; or 0 */
     bzna_error        error;          /* status < 0: of a launch since the last flush */
 } bzi_lane;
-
-/* A picture like those to come, for which the first session makes its decoder before any of them is read. */
-typedef struct bzi_example {
-    bzna_image   image;               /* codec 0: none */
-    bzna_picture picture;
-    bzi_format   format;
-    bzi_buffer   bytes;               /* config and data of the image */
-} bzi_example;
 
 /* What waits for the device's engines, of all loaders in the order of reading. */
 typedef struct bzi_pool {
@@ -17003,20 +16991,19 @@ static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
 
 /* --- The pool's queue --- */
 
-/* Lets the engines start, once. Copies the example; its codec is 0 where there is none. */
+/* Lets the engines start, once. Copies the example, if there is one. */
 static void bzi_pool_begin(bzi_pool *pool, const bzi_example *example)
 {
     const bzi_memory *memory = &pool->host->memory;
-    const uint64_t config_size = example->image.config_size, data_size = example->image.data_size;
     bzi_example copy = *example;
-    if (copy.image.codec && bzi_buffer_reserve(memory, &copy.bytes, config_size + data_size, 0)) {
-        if (config_size)
-            memcpy(copy.bytes.data, example->image.config, (size_t)config_size);
-        memcpy(copy.bytes.data + config_size, example->image.data, (size_t)data_size);
-        copy.image.config = config_size ? copy.bytes.data : NULL;
-        copy.image.data = copy.bytes.data + config_size;
+    bzna_image *image = &copy.image;
+    if (image->codec && bzi_buffer_reserve(memory, &copy.bytes, image->config_size + image->data_size, 0)) {
+        uint8_t *data = copy.bytes.data + image->config_size;
+        if (image->config_size)
+            image->config = memcpy(copy.bytes.data, image->config, (size_t)image->config_size);
+        image->data = memcpy(data, image->data, (size_t)image->data_size);
     } else {
-        copy.image.codec = 0;
+        image->codec = 0;
     }
     bzi_os_lock(&pool->mutex);
     if (pool->turn == 0) {
@@ -18501,8 +18488,7 @@ static int bzi_engine_suits(const bzi_engine *engine, const bzi_item *item)
     return suits;
 }
 
-/* The first item, or one behind it that suits this engine better: giving a decoder another size takes as long as
- * decoding fifty pictures. With the pool's lock held. */
+/* The first item, or one behind it that suits this engine better. With the pool's lock held. */
 static bzi_item *bzi_pool_pop(bzi_pool *pool, const bzi_engine *engine)
 {
     bzi_item *before = NULL, *item = pool->first;
@@ -18522,8 +18508,8 @@ static bzi_item *bzi_pool_pop(bzi_pool *pool, const bzi_engine *engine)
     return item;
 }
 
-/* Gives an item back whose picture no decoder of the engine's fits, so that another engine, or this one later, takes
- * it. Returns 0 when there is nothing else to do, or one more decoder is to be made anyway. */
+/* Gives an item back that no decoder of the engine's fits: for another engine, or later. Returns 0 when there is
+ * nothing else to do, or one more decoder is to be made anyway. */
 static int bzi_engine_return(bzi_engine *engine, bzi_item *item, const bzi_nvdec_format *want)
 {
     const bzi_nvdec_cache *decoders = &engine->session.decoders;
@@ -18545,8 +18531,8 @@ static int bzi_engine_return(bzi_engine *engine, bzi_item *item, const bzi_nvdec
     return given;
 }
 
-/* The next item, or NULL when there is none. An engine that has nothing to do waits for one, until the pool closes. A
- * busy engine leaves the last items to those that wait: one session keeps one engine of the hardware busy at most. */
+/* The next item, or NULL. An engine that has nothing to do waits for one, until the pool closes. A busy one leaves the
+ * last items to those that wait: a session keeps one engine of the hardware busy at most. */
 static bzi_item *bzi_pool_take(bzi_engine *engine, int busy)
 {
     bzi_pool *pool = engine->pool;
@@ -18563,8 +18549,8 @@ static bzi_item *bzi_pool_take(bzi_engine *engine, int busy)
     return item;
 }
 
-/* Launches the kernel for the lane's slots, which read the mapped surfaces, and unmaps those. The event of the last
- * one's batch may wait for pictures of that batch that are in flight. */
+/* Launches the kernel for the lane's slots, and unmaps the surfaces that it reads. The event of the last slot's batch
+ * may wait for pictures of that batch that are in flight. */
 static void bzi_engine_flush(bzi_engine *engine, int may_wait)
 {
     const bzi_session *session = &engine->session;
@@ -18589,8 +18575,7 @@ static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
         bzi_engine_flush(engine, !other);
 }
 
-/* The sample cannot be had: its slot takes another sample, or is filled. Pre: every mapped surface that a sample needs
- * has its slot in the lane. */
+/* The sample cannot be had: its slot takes another, or is filled. Pre: mapped surfaces have their slots in the lane. */
 static void bzi_engine_fail(bzi_engine *engine, bzi_item *item, bzna_status status)
 {
     item->decode_ns = 0;
@@ -18729,7 +18714,7 @@ static int bzi_engine_busy(const bzi_engine *engine)
     return engine->session.pending_count || engine->session.mapped_count || engine->lane.count;
 }
 
-/* This engine ends, the others go on. The last one hands what is queued to the loaders' workers. */
+/* This engine ends. The last one hands what is queued to the loaders' workers. */
 static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
 {
     bzi_pool *pool = engine->pool;
@@ -18799,20 +18784,11 @@ static void bzi_engine_pass_turn(bzi_engine *engine)
 /* Makes the main decoder, if it is known. What fails here, samples will fail with, and say so. */
 static void bzi_engine_prepare(bzi_engine *engine)
 {
-    const bzi_example *example = &engine->pool->example;
-    const bzi_nvdec_format want = bzi_nvdec_format_of(example->image.codec, &example->format);
-    bzi_session *session = &engine->session;
-    int made = engine->main.handle != NULL;
-    bzna_error err;
-    if (made && !atomic_load(&engine->pool->device->stuck))
-        bzi_nvdec_cache_copy(&session->decoders, &engine->main);
-    else if (want.codec)
-        made = bzi_session_accepts(session, want.codec, &example->format, &err) == BZI_NVDEC_OK &&
-               bzi_check_kind(session, &want, &example->image, &example->format, &example->picture, &err) ==
-               BZI_NVDEC_OK &&
-               bzi_session_prepare(session, &example->image, &example->format, 0, &err) == BZI_NVDEC_OK;
-    if (made)
-        bzi_engine_pass_turn(engine);
+    if (!engine->main.handle && !bzi_check_prepare(&engine->session, &engine->pool->example))
+        return;
+    if (engine->main.handle && !atomic_load(&engine->pool->device->stuck))
+        bzi_nvdec_cache_copy(&engine->session.decoders, &engine->main);
+    bzi_engine_pass_turn(engine);
 }
 
 /* Before a decoder of another kind or size is made: until all engines have their main one. */
@@ -19055,7 +19031,6 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 
 /* --- Running --- */
 
-/* Until the pool closes, or the engine retires. */
 static void bzi_engine_work(bzi_engine *engine)
 {
     bzi_pool *pool = engine->pool;
