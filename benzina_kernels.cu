@@ -23,7 +23,8 @@
  *     nv12       48 registers    205  linear, not widened
  *     nv12_ramp  72              994  linear, widened
  *     linear     48              288  linear, not widened, of three planes
- *     any       128             1609  linear, widened, of three planes; cubic, widened, of NV12: 2766
+ *     any       165             1618  linear, widened, of three planes; cubic, widened, of NV12: 2775; with a jitter
+ *                                      180 more, with hue 260, for contrast all of it twice
  *
  *   - Kernels of their own, because the path with most registers decides for all of a kernel;
  *   - slots as parameters, copied to a local before the loops: they are then in uniform registers, and loops load

@@ -1378,8 +1378,9 @@ TEST(views_share_decoding_mapping_and_launches)
     }
     CHECK_EQ(control->mem_allocs + control->host_allocs + control->events_created, made);
     CHECK(control->decodes - decodes <= samples && control->decodes - decodes > samples / 2);
-    CHECK(control->slots - slots <= 13 * samples && control->slots - slots > 13 * samples / 2);
-    CHECK(control->launches - launches <= 4 * samples);
+    /* twice, since contrast needs the mean of each first */
+    CHECK(control->slots - slots <= 2 * 13 * samples && control->slots - slots > 13 * samples);
+    CHECK(control->launches - launches <= 2 * 4 * samples);
     CHECK_EQ(control->violations, 0);
     bzna_loader_close(loader);
 }

@@ -953,10 +953,10 @@ TEST(mxnets_affine_and_crops_are_uniform)
         p.random_crop = 1;
         p.crop_px[0] = 100, p.crop_px[1] = 180;
         CHECK_EQ(bzna_warp_draw(&random, &p, 333, 251, 100, 100, h, NULL), BZNA_OK);
-        const double cut = h[0] * 100;                     /* its first pixel begins half a pixel before */
-        side[i] = (round(cut) - 100 + bzna_random_uniform(&random, 0, 1)) / 81;
-        left[i] = (round(h[2] + 0.5 - h[0] / 2) + bzna_random_uniform(&random, 0, 1)) / (333 - cut + 1);
-        top[i] = (round(h[5] + 0.5 - h[4] / 2) + bzna_random_uniform(&random, 0, 1)) / (251 - cut + 1);
+        const double shown = h[0] * 100;                    /* its first pixel begins half a pixel before */
+        side[i] = (round(shown) - 100 + bzna_random_uniform(&random, 0, 1)) / 81;
+        left[i] = (round(h[2] + 0.5 - h[0] / 2) + bzna_random_uniform(&random, 0, 1)) / (333 - shown + 1);
+        top[i] = (round(h[5] + 0.5 - h[4] / 2) + bzna_random_uniform(&random, 0, 1)) / (251 - shown + 1);
         p = warp_of(BZNA_WARP_NONE);
         p.shear[2] = -30, p.shear[3] = 10;
         CHECK_EQ(bzna_warp_draw(&random, &p, 100, 100, 100, 100, h, NULL), BZNA_OK);
