@@ -316,11 +316,9 @@ static int extract(extraction *x)
 static bzna_field_info field_find(const archive *a, const char *name)
 {
     bzna_field_info found = { .struct_size = sizeof found, .kind = BZNA_FIELD_BYTES };
-    archive_fields fields = archive_fields_read(a);
     snprintf(found.name, sizeof found.name, "%s", name);
-    for (uint32_t i = 0; i < fields.count; i++)
-        if (!strcmp(fields.list[i].name, name)) found = fields.list[i];
-    archive_fields_free(&fields);
+    for (uint32_t i = 0; i < a->fields.count; i++)
+        if (!strcmp(a->fields.list[i].name, name)) found = a->fields.list[i];
     return found;
 }
 

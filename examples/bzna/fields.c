@@ -12,21 +12,6 @@ const char *archive_field_kind(uint32_t kind)
     return names[kind < LENGTH(names) ? kind : 0];
 }
 
-archive_fields archive_fields_read(const archive *a)
-{
-    bzna_dataset_info info = { .struct_size = sizeof info };
-    archive_fields fields = { NULL, 0 };
-    bzna_dataset_get_info(a->dataset, &info, sizeof info, NULL);
-    fields.list = tool_checked(calloc((size_t)info.field_count + 1, sizeof *fields.list));
-    while (fields.count < info.field_count &&
-           bzna_dataset_get_field_info(a->dataset, fields.count, &fields.list[fields.count], sizeof *fields.list,
-                                       NULL) >= 0)
-        fields.count++;
-    return fields;
-}
-
-void archive_fields_free(archive_fields *fields) { free(fields->list); }
-
 /* Names that every data set's samples may have are none of the further fields. */
 int archive_field_is_further(const bzna_field_info *field)
 {

@@ -20,6 +20,7 @@
  * Exit status: 0 success, 1 bad input, 2 bad command line. */
 #include "tool.h"
 
+#include <signal.h>
 #include <string.h>
 
 #include <libavutil/log.h>
@@ -148,7 +149,12 @@ static const tool_option pack_options[] = {
 static const tool_option json_options[] = { OPTION_JSON, OPTION_END };
 #define OPTION_OVERWRITE OPTION_FLAG("overwrite", overwrite, "replace what exists")
 #define OPTION_OUT { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "OUT.bzna", NULL, "the archive to write" }
-static const tool_option index_options[] = { OPTION_OUT, OPTION_OVERWRITE, OPTION_JSON, OPTION_END };
+static const tool_option index_options[] = {
+    OPTION_OUT,
+    { "classes", 0, KIND_TEXT, FIELD(classes), 0, 0, "FILE", NULL,
+      "names of the classes of NEW.bzna, one a line\n(default: folders in the names of samples, where each class has one)" },
+    OPTION_OVERWRITE, OPTION_JSON, OPTION_END
+};
 static const tool_option merge_options[] = { OPTION_OUT, OPTION_OVERWRITE, OPTIONS_DATASET, OPTION_JSON, OPTION_END };
 static const tool_option subset_options[] = {
     OPTION_OUT,
@@ -396,6 +402,7 @@ int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
     av_log_set_level(AV_LOG_QUIET);
+    signal(SIGXFSZ, SIG_IGN);             /* a file that may not grow is an error, not the end of the program */
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) return help(argc > 2 ? argv[2] : NULL);
     if (!strcmp(name, "--version")) {
         uint32_t version = bzna_version();
