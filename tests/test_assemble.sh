@@ -37,8 +37,8 @@ split_tests() {
     same "numbers classes as the file does" "$(names "$t/c.bzna")" "0e.ppm 2c.ppm 2d.ppm 3a.ppm 3b.ppm "
     printf 'cows\nbees\n' >"$t/classes.txt"
     refused 1 "in/ants: is no class of" "a folder that is not among them" "$bzna" pack "$t/in" -o "$t/wrong.bzna" --classes "$t/classes.txt"
-    says_classes "$t/c.bzna" '"classes":["cows","ghosts","bees","ants"]'
-    says_classes "$t/v.bzna" '"classes":["ants","bees","cows"]'
+    says_classes "$t/c.bzna" '"class_names":["cows","ghosts","bees","ants"]'
+    says_classes "$t/v.bzna" '"class_names":["ants","bees","cows"]'
     run "$bzna" list --json "$t/c.bzna"
     says "$t/out" '"target":2,"class":"bees","filename":"bees/c.ppm"' "a sample has its class's name, and its path in the folder"
     refused 1 'its class 0 is called "cows", and "ants" in what comes before it' "merge of archives whose classes contradict each other" \
@@ -83,7 +83,7 @@ merge_tests() {
     same "has that class" "$(names "$t/sub.bzna")" "1c.ppm 1d.ppm "
     expect 0 "subset by the name of a class" "$bzna" subset "$t/all.bzna" --class bees -o "$t/sub2.bzna"
     if cmp -s "$t/sub.bzna" "$t/sub2.bzna"; then pass; else fail "a class's name is that class"; fi
-    says_classes "$t/sub2.bzna" '"classes":["ants","bees","cows"]'
+    says_classes "$t/sub2.bzna" '"class_names":["ants","bees","cows"]'
     echo 5 >"$t/indices.txt"
     refused 1 "there is no sample 5: there are 5" "a number past the end" "$bzna" subset "$t/all.bzna" --indices "$t/indices.txt" -o "$t/wrong.bzna"
     echo x >"$t/indices.txt"
@@ -225,7 +225,7 @@ matrix_tests() {
             [ "$status $(field altered <"$t/out")" = "0 $lost" ] || [ "$status$to" = 0to.bzna ] || bad="$bad $from-$to: $(cat "$t/err" "$t/out")"
             [ $lost = 0 ] || [ "$(grep -c 'note: .*the field txt is left out' "$t/err")" = 1 ] || bad="$bad $from-$to does not say what it loses"
             run "$bzna" diff "$t/x/$from" "$t/x/$to"
-            [ "$(sed '/^classes: /d; s/field index, //; s/field json, //; s/split, //; s/, field [ijs].*//' "$t/out")" = "$([ $lost = 0 ] || for i in 0 1 2 3; do echo "sample $i: field txt"; done)" ] || bad="$bad $from-$to: $(cat "$t/out" "$t/err")"
+            [ "$(sed '/^classes: /d; s/field index, //; s/field json, //; s/field split, //; s/split, //; s/, field [ijs].*//' "$t/out")" = "$([ $lost = 0 ] || for i in 0 1 2 3; do echo "sample $i: field txt"; done)" ] || bad="$bad $from-$to: $(cat "$t/out" "$t/err")"
         done
     done
     same "of all sixteen ways, those that lose or change something unsaid" "$bad" ""

@@ -1,13 +1,14 @@
 /* convert.c - bzna convert: any data set as a folder, tar shards or RecordIO files
  *
- * JPEG, PNG and other files stay as they are; frames of video and of HEIF become JPEG. Targets, names and fields are kept as
- * far as the container can hold them; what it cannot is said once, and counted:
+ * JPEG, PNG and other files stay as they are; frames of video and of HEIF become JPEG. Targets, names and fields are
+ * kept as far as the container can hold them; what it cannot is said once, and counted:
  *
- *     folder    CLASS/NAME, where samples have targets, with the names of classes if there are any. Where that folder by
- *               itself would give other targets or another order, FOLDER.lst has them
- *     tar       NAME, which is KEY.jpg; KEY.cls, the target; KEY.FIELD for every further field. Where NAME cannot be one of a
- *               tar's, KEY.name has it, of all samples
- *     .rec      the target, or several labels, as the label, the number as the id; with an .idx, and a .lst with the names
+ *     folder    CLASS/NAME, where samples have targets, with the names of classes if there are any. Where that folder
+ *               by itself would give other targets or another order, FOLDER.lst has them
+ *     tar       NAME, which is KEY.jpg; KEY.cls, the target; KEY.FIELD for every further field. Where NAME cannot be
+ *               one of a tar's, KEY.name has it, of all samples
+ *     .rec      the target, or several labels, as the label, the number as the id; with an .idx, and a .lst with the
+ *               names
  *
  * A file gets its name when it is complete. */
 #include "tool.h"

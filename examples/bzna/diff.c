@@ -120,9 +120,11 @@ static int compare_classes(const tool_options *o, const tool_names *a, const too
     size_t i = 0;
     while (i < a->count && i < b->count && !strcmp(a->names[i], b->names[i])) i++;
     if (i == a->count && i == b->count) return 0;
-    char *text = tool_format("class %zu is %s%s%s and %s%s%s", i, i < a->count ? "\"" : "", i < a->count ? a->names[i] : "none",
-                             i < a->count ? "\"" : "", i < b->count ? "\"" : "", i < b->count ? b->names[i] : "none",
-                             i < b->count ? "\"" : "");
+    char *x = i < a->count ? tool_format("\"%s\"", a->names[i]) : tool_format("none");
+    char *y = i < b->count ? tool_format("\"%s\"", b->names[i]) : tool_format("none");
+    char *text = tool_format("class %zu is %s and %s", i, x, y);
+    free(x);
+    free(y);
     if (o->json) fputs("{\"classes\":", stdout), tool_json_string(text), puts("}");
     else         printf("classes: %s\n", text);
     free(text);

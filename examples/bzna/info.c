@@ -54,8 +54,9 @@ static void info_json(const archive *a, const bzna_dataset_info *info)
     if (info->size_bytes) printf("],\"size\":%" PRIu64, info->size_bytes);
     else                  printf("],\"size\":null");
     printf(",\"samples\":%" PRIu64 ",\"targets\":%" PRIu64 ",", info->sample_count, info->target_count);
+    if (a->classes.count) printf("\"classes\":%zu,", a->classes.count);
     for (size_t i = 0; i < a->classes.count; i++) {
-        printf("%s", i ? "," : "\"classes\":[");
+        printf("%s", i ? "," : "\"class_names\":[");
         tool_json_string(a->classes.names[i]);
         if (i + 1 == a->classes.count) printf("],");
     }
@@ -163,11 +164,12 @@ static void values_print(listing *l, listed_sample *s, void (*print)(const char 
 {
     int count = 0;
     for (uint32_t i = 0; i < l->archive->fields.count; i++) {
+        const bzna_field_info *field = &l->archive->fields.list[i];
         bzna_error err = tool_empty_error();
         archive_value value;
-        if (!archive_field_is_further(&l->archive->fields.list[i])) continue;
-        bzna_status status = archive_value_read(l->archive, s->index, &l->archive->fields.list[i], &l->value, &value, &err);
-        if (status >= 0)                                               print(l->archive->fields.list[i].name, &value, count++);
+        if (!archive_field_is_further(field)) continue;
+        bzna_status status = archive_value_read(l->archive, s->index, field, &l->value, &value, &err);
+        if (status >= 0)                                               print(field->name, &value, count++);
         else if (status != BZNA_E_NOT_FOUND && s->err.status >= 0)     s->err = err;
     }
 }

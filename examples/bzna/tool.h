@@ -234,8 +234,8 @@ typedef struct archive {
 /* device, sessions: of bzna_context_config. */
 bzna_status archive_open_context(bzna_device device, int64_t sessions, bzna_context **context, bzna_error *err);
 
-/* Opens the first operand as --format, --list and so on say, in a->context; of NAME.rec, NAME.lst beside it is the list.
- * Fills in *err when it fails. */
+/* Opens the first operand as --format, --list and so on say, in a->context; of NAME.rec, NAME.lst beside it is the
+ * list. Fills in *err when it fails. */
 bzna_status archive_try_open(archive *a, const tool_options *o, bzna_error *err);
 
 /* Fills in what stands in *a beside context and data set. */
@@ -275,7 +275,8 @@ bzna_status archive_filename(const archive *a, uint64_t index, tool_buffer *buff
 /* The picture to take of a sample when none is named: an archive's full one; else the first, mostly the only one. */
 const char *archive_default_track(const bzna_sample *sample);
 
-/* The sample that an argument names: by its index, its name, or the last part of that. Prints an error and returns EXIT_INPUT. */
+/* The sample that an argument names: by its index, its name, or the last part of that. Prints an error and returns
+ * EXIT_INPUT. */
 int archive_find_sample(const archive *a, const char *argument, uint64_t *index);
 
 /* Reads one picture of a sample, not decoded, into buffer, and describes it in *image. */
@@ -344,7 +345,8 @@ void archive_copied_free(archive_copied *c);
 /* Adds the names of a data set's classes to those of others; refuses those that contradict them. */
 int archive_join_classes(tool_names *classes, const archive *a, const char *path);
 
-/* Where classes have no names, but each target has a folder of its own in which its samples' names lie: these folders. */
+/* Where classes have no names, but each target has a folder of its own in which its samples' names lie: these folders.
+ * */
 typedef struct archive_class_folders {
     tool_names folders;               /* by target; "": not known yet */
     int        is_ambiguous;

@@ -74,10 +74,11 @@ static int is_unsupported(bzna_status status) { return status == BZNA_E_CODEC ||
 /* Fields beside pictures: that they can be read, as far as the sample has them. */
 static bzna_status fields_check(const verification *all, verifier *v, uint64_t index, bzna_error *err)
 {
-    for (uint32_t i = 0; i < all->archive->fields.count; i++) {
+    const archive_fields *fields = &all->archive->fields;
+    for (uint32_t i = 0; i < fields->count; i++) {
         archive_value value;
-        if (!archive_field_is_further(&all->archive->fields.list[i])) continue;
-        bzna_status status = archive_value_read(all->archive, index, &all->archive->fields.list[i], &v->buffer, &value, err);
+        if (!archive_field_is_further(&fields->list[i])) continue;
+        bzna_status status = archive_value_read(all->archive, index, &fields->list[i], &v->buffer, &value, err);
         if (status < 0 && status != BZNA_E_NOT_FOUND) return status;
     }
     return BZNA_OK;
