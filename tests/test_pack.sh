@@ -52,6 +52,17 @@ movie_tests() {
     done
 }
 
+# The thumbnails are a film that players play.
+player_tests() {
+    if command -v mediainfo >/dev/null 2>&1; then
+        same "mediainfo takes the archive" "$(mediainfo --Inform='General;%Format% %VideoCount%' "$t/one.bzna") $(mediainfo --Inform='Video;%Format% %Width% %Height%' "$t/one.bzna")" \
+            "MPEG-4 1 HEVC 512 512"
+    else skip "mediainfo takes the archive" "mediainfo is not installed"; fi
+    if command -v ffmpeg >/dev/null 2>&1; then
+        same "the track of thumbnails plays" "$(ffmpeg -v error -i "$t/one.bzna" -map 0:v -f framemd5 - 2>&1 | grep -vc '^#')" 12
+    else skip "the track of thumbnails plays" "ffmpeg is not installed"; fi
+}
+
 orientation_tests() {
     mkdir "$t/exif"
     for o in 1 2 3 4 5 6 7 8; do oriented_jpeg $o >"$t/exif/$o.jpg"; done
@@ -416,6 +427,9 @@ size_tests() {
         # shellcheck disable=SC2086  # the options are words
         refused 2 "--" "$wrong" "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" $wrong
     done
+    if "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --encoder hevc_nvenc >/dev/null 2>&1 || "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --encoder hevc_nvenc 2>&1 | grep -q 'no encoder'; then
+        rm -f "$t/wrong.bzna"; skip "an encoder that this machine lacks" "it has hevc_nvenc, or libavcodec has none"
+    else refused 1 "--encoder hevc_nvenc: a gray picture cannot be encoded" "an encoder that this machine lacks" "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --encoder hevc_nvenc; fi
     refused 1 "no encoder nonsense" "an encoder that there is not" "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --encoder nonsense
     if ls "$t"/wrong.bzna* >/dev/null 2>&1; then fail "what is refused leaves no file"; else pass; fi
 }
@@ -567,6 +581,7 @@ p = Page(); p.feed(open(sys.argv[1]).read()); assert not p.open' "$t/report.html
 
 pack_tests
 movie_tests
+player_tests
 orientation_tests
 copy_tests
 jpeg_tests

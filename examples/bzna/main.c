@@ -273,8 +273,8 @@ static const tool_command commands[] = {
       "it, else the record's number), and further fields; JSON has offsets in the file, too. Sizes are of the\n"
       "picture as it is seen, turned where its orientation says so; \"frame_width\" and \"frame_height\" are of the\n"
       "coded frame. A missing target or name is \"-\" in text and null in JSON; fields that a sample does not\n"
-      "have are left out, and of bytes only their number is printed. Damaged samples are listed with the error, and the exit status is 1.",
-      1, dataset_options, tool_run_list },
+      "have are left out, and of bytes only their number is printed. Damaged samples are listed with the error,\n"
+      "and the exit status is 1.", 1, dataset_options, tool_run_list },
     { "extract", "DATA INDEX|NAME", "one picture or field of a data set",
       DATA_HELP
       "Extracts sample INDEX, from 0, or the one whose file name NAME is. The extension of -o's file selects the\n"

@@ -473,6 +473,9 @@ char *pack_quality_measure(const struct AVFrame *source, const struct AVPacket *
 
 enum { PACK_PSNR_MAX = 100 };         /* dB; also that of pictures without loss */
 
+/* Whether the encoder works here with these settings, which hardware's may not. */
+int pack_encoder_check(const pack_settings *s);
+
 /* Encodes a file's picture and, if the picture is larger than one, a thumbnail. */
 char *pack_encode_file(const pack_settings *s, const pack_file *file, pack_encoded *input, pack_encoded *thumb);
 
