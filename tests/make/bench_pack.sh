@@ -46,7 +46,7 @@ now() { date +%s%N; }
 for codec in h265 h264; do
     encoder="libx265 -x265-params pools=none:frame-threads=1:keyint=1:bframes=0:rc-lookahead=0:log-level=none"
     [ $codec = h265 ] || encoder="libx264 -x264-params keyint=1:bframes=0:threads=1"
-    for round in $(seq "$rounds"); do
+    for _ in $(seq "$rounds"); do
         a=$(now)
         "$build/bzna" pack "$out/in" -o "$out/$codec.bzna" --codec $codec --jobs "$processes" --overwrite >"$out/log" 2>&1
         b=$(now)
