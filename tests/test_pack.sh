@@ -3,6 +3,9 @@
 # shellcheck disable=SC2012,SC2046,SC2059
 . tests/tool.sh
 
+# files: the last parts of the names in $t/out
+files() { field_all filename | sed 's,[^ ]*/,,g'; }
+
 pack_tests() {
     expect 0 "draw_pictures" "$build/draw_pictures" "$t/drawn" 12
     expect 0 "draw_pictures again" "$build/draw_pictures" "$t/again" 12
@@ -15,7 +18,8 @@ pack_tests() {
     expect 0 "verify --decode of the packed archive" "$bzna" verify --decode "$t/one.bzna"
     expect 0 "list of the packed archive" "$bzna" list --json "$t/one.bzna"
     same "targets are the numbers of the class folders" "$(field_all target)" "0 0 0 1 1 1 2 2 2 3 3 3 "
-    same "file names are kept, in order" "$(field_all filename)" "00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm "
+    says "$t/out" '"target":1,"class":"fractals","filename":"fractals/00.ppm"' "classes have names, and samples their paths"
+    same "file names are kept, in order" "$(files)" "00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm "
     expect 0 "pack over an archive, as H.264" "$bzna" pack "$t/drawn" -o "$t/two.bzna" --codec h264 --crf 24 \
         --preset veryfast --overwrite
     expect 0 "verify --decode of H.264" "$bzna" verify --decode "$t/two.bzna"
@@ -46,6 +50,17 @@ movie_tests() {
         same "ffprobe sees every picture of $archive" "$(ffprobe -v error -count_frames -select_streams v -show_entries stream=nb_read_frames \
             -of csv=p=0 "$t/$archive.bzna" 2>&1 | tr -d ',')" 12
     done
+}
+
+# The thumbnails are a film that players play.
+player_tests() {
+    if command -v mediainfo >/dev/null 2>&1; then
+        same "mediainfo takes the archive" "$(mediainfo --Inform='General;%Format% %VideoCount%' "$t/one.bzna") $(mediainfo --Inform='Video;%Format% %Width% %Height%' "$t/one.bzna")" \
+            "MPEG-4 1 HEVC 512 512"
+    else skip "mediainfo takes the archive" "mediainfo is not installed"; fi
+    if command -v ffmpeg >/dev/null 2>&1; then
+        same "the track of thumbnails plays" "$(ffmpeg -v error -i "$t/one.bzna" -map 0:v -f framemd5 - 2>&1 | grep -vc '^#')" 12
+    else skip "the track of thumbnails plays" "ffmpeg is not installed"; fi
 }
 
 orientation_tests() {
@@ -257,7 +272,7 @@ tiff_tests() {
     says "$t/err" "tiff/sensor.tif: cannot be decoded: " \
         "a sensor's values are left to libavcodec, which says what it lacks"
     run "$bzna" list --json "$t/tiff.bzna"
-    same "the other TIFFs are packed" "$(field_all filename)" "deflate.tif raw.tif raw_mm.tif "
+    same "the other TIFFs are packed" "$(files)" "deflate.tif raw.tif raw_mm.tif "
     for i in 0 1 2; do
         run "$bzna" extract "$t/tiff.bzna" $i -o "$t/x.ppm"
         same "TIFF $i is green" \
@@ -293,16 +308,16 @@ class_tests() {
         run "$bzna" list --json "$t/numbers.bzna"
     }
     pack_numbers
-    same "classes are numbered as text" "$(field_all filename)" \
+    same "classes are numbered as text" "$(files)" \
         "0.jpg 1.jpg 10.jpg 2.jpg x09.jpg x10.jpg x9.jpg y1b.jpg y2a.jpg "
     says "$t/warning" 'in the order of their names as text: "10" is class 2, "2" is class 3' "a warning says so"
     says "$t/warning" "--class-order numeric" "the warning says what to type"
     pack_numbers --class-order text
-    same "--class-order text numbers classes as text" "$(field_all filename)" \
+    same "--class-order text numbers classes as text" "$(files)" \
         "0.jpg 1.jpg 10.jpg 2.jpg x09.jpg x10.jpg x9.jpg y1b.jpg y2a.jpg "
     same "--class-order text does not warn" "$(cat "$t/warning")" ""
     pack_numbers --class-order numeric
-    same "--class-order numeric numbers by value" "$(field_all filename)" \
+    same "--class-order numeric numbers by value" "$(files)" \
         "0.jpg 1.jpg 2.jpg 10.jpg x09.jpg x9.jpg x10.jpg y1b.jpg y2a.jpg "
     same "--class-order numeric does not warn" "$(cat "$t/warning")" ""
     same "targets are in the order of the classes" "$(field_all target)" "0 1 2 3 4 5 6 7 8 "
@@ -393,7 +408,7 @@ output_tests() {
 
 # listed ARCHIVE: target, codec, size, frame and name of each full picture
 listed() {
-    "$bzna" list --json "$1" | sed -n 's/.*"target":\([^,]*\),"filename":"*\([^",]*\)"*,.*"bzna_input":{"codec":"\([a-z0-9]*\)","width":\([0-9]*\),"height":\([0-9]*\),"frame_width":\([0-9]*\),"frame_height":\([0-9]*\).*/\1 \3 \4x\5 \6x\7 \2/p'
+    "$bzna" list --json "$1" | sed -n 's/.*"target":\([^,]*\),.*"filename":"*\([^",]*\)"*,.*"bzna_input":{"codec":"\([a-z0-9]*\)","width":\([0-9]*\),"height":\([0-9]*\),"frame_width":\([0-9]*\),"frame_height":\([0-9]*\).*/\1 \3 \4x\5 \6x\7 \2/p' | sed 's,[^ ]*/,,'
 }
 
 size_tests() {
@@ -426,6 +441,9 @@ size_tests() {
         # shellcheck disable=SC2086  # the options are words
         refused 2 "--" "$wrong" "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" $wrong
     done
+    if "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --encoder hevc_nvenc >/dev/null 2>&1 || "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --encoder hevc_nvenc 2>&1 | grep -q 'no encoder'; then
+        rm -f "$t/wrong.bzna"; skip "an encoder that this machine lacks" "it has hevc_nvenc, or libavcodec has none"
+    else refused 1 "--encoder hevc_nvenc: a gray picture cannot be encoded" "an encoder that this machine lacks" "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --encoder hevc_nvenc; fi
     refused 1 "no encoder nonsense" "an encoder that there is not" "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --encoder nonsense
     if ls "$t"/wrong.bzna* >/dev/null 2>&1; then fail "what is refused leaves no file"; else pass; fi
 }
@@ -521,7 +539,7 @@ data_set_tests() {
         done
         (cd "$t/shard" && tar -cf ../three.tar a.cls a.jpg b.cls b.jpg c.cls c.jpg)
         expect 0 "pack of a tar" "$bzna" pack "$t/three.tar" -o "$t/tar.bzna" --codec jpeg
-        same "a tar's pictures, targets and names" "$(listed "$t/tar.bzna")" "$(listed "$t/folder.bzna" | sed 's/\.jpg//')"
+        same "a tar's pictures, targets and names" "$(listed "$t/tar.bzna")" "$(listed "$t/folder.bzna")"
         expect 0 "pack of a tar as it is" "$bzna" pack "$t/three.tar" -o "$t/copy2.bzna" --codec copy
         run "$bzna" extract "$t/copy2.bzna" 1 -o "$t/x.jpg"
         if cmp -s "$t/x.jpg" "$t/named/l/b.jpg"; then pass; else fail "a tar's JPEG is copied"; fi
@@ -577,6 +595,7 @@ p = Page(); p.feed(open(sys.argv[1]).read()); assert not p.open' "$t/report.html
 
 pack_tests
 movie_tests
+player_tests
 orientation_tests
 heif_tests
 copy_tests

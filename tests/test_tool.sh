@@ -16,13 +16,15 @@ prepare() {
 usage_tests() {
     expect 0 "the tool's version" "$bzna" --version
     expect 0 "the tool's own help" "$bzna" --help
-    for command in pack info list extract verify batch sheet view bench index devices; do
-        says "$t/out" "bzna $command" "help lists $command"
-    done
-    for command in pack info list extract verify batch sheet view bench index; do
+    commands=$(sed -n 's/^  bzna \([a-z]*\) .*/\1/p' "$t/out" | tr '\n' ' ')
+    same "help lists the commands" "$commands" "pack info list extract verify batch sheet view bench merge append subset split convert diff index devices "
+    : >"$t/options"
+    for command in $commands; do
+        [ "$command" != devices ] || continue
         expect 0 "$command --help" "$bzna" $command --help
         says "$t/out" "usage: bzna $command" "$command --help shows its usage"
         cp "$t/out" "$t/help"
+        sed -n 's/^  \(-., \)\{0,1\}--\([a-z0-9-]*\).*/\2/p' "$t/help" | grep -v '^help$' >>"$t/options"
         expect 0 "help $command" "$bzna" help $command
         if cmp -s "$t/out" "$t/help"; then pass; else fail "help $command is $command --help"; fi
         run "$bzna" $command --nonsense
@@ -30,6 +32,13 @@ usage_tests() {
         says "$t/err" "--nonsense" "$command names the unknown option"
         run "$bzna" $command
         same "$command without arguments" "$status" 2
+    done
+    # In the man page a hyphen is \-.
+    sed 's/\\-/-/g; s/\\f[BIR]//g' examples/bzna.1 | tr -c 'a-z0-9-' '\n' | sed -n 's/^--\([a-z0-9-]*[a-z0-9]\)$/\1/p' | sort -u >"$t/manual"
+    same "options that the man page lacks" "$(sort -u "$t/options" | comm -23 - "$t/manual" | tr '\n' ' ')" ""
+    same "options that it has and no command" "$(sort -u "$t/options" | comm -13 - "$t/manual" | tr '\n' ' ')" ""
+    for command in $commands; do
+        if grep -q "^\.B bzna $command$" examples/bzna.1; then pass; else fail "$command stands in the man page"; fi
     done
     refused 2 "--crf" "a number out of range" "$bzna" pack "$t" -o "$t/x.bzna" --crf 77
     refused 2 "--codec" "a value that is not among the choices" "$bzna" pack "$t" -o "$t/x.bzna" --codec vp9

@@ -72,6 +72,10 @@ ppm_size() { sed -n '2{p;q;}' "$1" 2>&1; }
 field() { sed -n "s/.*\"$1\": *\"\\{0,1\\}\\([^\",}]*\\).*/\\1/p" | head -n 1; }
 
 
+# names DATA [OPTION...]: target and the last part of the name of each sample
+names() { "$bzna" list --json "$@" | sed -n 's/.*"target":\([^,]*\),.*"filename":"\{0,1\}\([^",]*\).*/\1 \2/p' | sed 's,[^ ]*/,,' | awk '{ printf "%s%s ", $1, $2 }'; }
+
+
 # ---- pictures ----
 
 # pixel FILE.ppm WIDTH HEIGHT X Y: red, green and blue

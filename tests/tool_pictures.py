@@ -240,7 +240,7 @@ def chroma_shift(bzna, archive):
                     planes = np.fromfile(path, np.uint8)
                 sizes = (images[track][key] for key in ("frame_width", "frame_height", "width", "height"))
                 shift = planes_shift(planes, *sizes)
-                print("%s %s %.3f %d" % (sample["filename"], track, *shift))
+                print("%s %s %.3f %d" % (os.path.basename(sample["filename"]), track, *shift))
 
 
 # ---- TIFF: RGB in strips or tiles, and what libavcodec makes black pictures of ----

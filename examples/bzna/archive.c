@@ -64,14 +64,25 @@ static void class_names_free(class_names *names)
     free(names->text);
 }
 
-static bzna_status open_dataset(archive *a, const tool_options *o, bzna_error *err)
+/* NAME.lst beside NAME.rec, to be freed; NULL if there is none. */
+static char *list_beside(const char *path)
+{
+    size_t length = strlen(path);
+    if (length < 5 || strcmp(path + length - 4, ".rec")) return NULL;
+    char *list = tool_format("%.*s.lst", (int)length - 4, path);
+    if (tool_path_exists(list)) return list;
+    free(list);
+    return NULL;
+}
+
+static bzna_status open_dataset(archive *a, const tool_options *o, const char *list, bzna_error *err)
 {
     bzna_dataset_config config;
     class_names classes = class_names_split(o->classes);
     bzna_dataset_config_init(&config, sizeof config);
     config.format = o->format;
     config.split = o->split;
-    config.list = o->list;
+    config.list = list;
     config.classes = classes.list;
     config.class_count = classes.count;
     config.class_order = option_value_of(o->class_order, class_orders);
@@ -82,15 +93,47 @@ static bzna_status open_dataset(archive *a, const tool_options *o, bzna_error *e
     return status;
 }
 
+/* Kind, fields and classes. */
+void archive_describe(archive *a)
+{
+    bzna_dataset_info info = { .struct_size = sizeof info };
+    char name[256];
+    size_t needed;
+    a->count = bzna_dataset_count(a->dataset);
+    bzna_dataset_get_info(a->dataset, &info, sizeof info, NULL);
+    memcpy(a->container, info.container, sizeof a->container);
+    a->fields.list = tool_checked(calloc((size_t)info.field_count + 1, sizeof *a->fields.list));
+    while (a->fields.count < info.field_count &&
+           bzna_dataset_get_field_info(a->dataset, a->fields.count, &a->fields.list[a->fields.count],
+                                       sizeof *a->fields.list, NULL) >= 0) a->fields.count++;
+    while (bzna_dataset_class(a->dataset, (int64_t)a->classes.count, name, sizeof name, &needed, NULL) == BZNA_OK)
+        tool_names_add(&a->classes, tool_format("%s", name));
+}
+
+bzna_status archive_try_open(archive *a, const tool_options *o, bzna_error *err)
+{
+    char *beside = o->list ? NULL : list_beside(o->operand[0]);
+    bzna_status status = open_dataset(a, o, beside ? beside : o->list, err);
+    if (status < 0 && beside) {
+        bzna_error without = tool_empty_error();
+        if (open_dataset(a, o, NULL, &without) == BZNA_OK) {
+            fprintf(stderr, "bzna: note: %s is not used: %s\n", beside, err->message);
+            status = BZNA_OK;
+        }
+    }
+    free(beside);
+    if (status == BZNA_OK) archive_describe(a);
+    return status;
+}
+
 static int open_on_device(archive *a, const tool_options *o, bzna_device device, int64_t sessions)
 {
     bzna_error err = tool_empty_error();
     memset(a, 0, sizeof *a);
-    if (archive_open_context(device, sessions, &a->context, &err) < 0 || open_dataset(a, o, &err) < 0) {
+    if (archive_open_context(device, sessions, &a->context, &err) < 0 || archive_try_open(a, o, &err) < 0) {
         bzna_context_close(a->context);
         return tool_error("%s", err.message);
     }
-    a->count = bzna_dataset_count(a->dataset);
     return EXIT_OK;
 }
 
@@ -109,6 +152,9 @@ void archive_close(archive *a)
 {
     bzna_dataset_close(a->dataset);
     bzna_context_close(a->context);
+    free(a->fields.list);
+    tool_names_free(&a->classes);
+    for (size_t i = 0; i < LENGTH(a->split_offsets); i++) free(a->split_offsets[i]);
 }
 
 static const option_value decoders[] = {
@@ -225,7 +271,9 @@ int archive_find_sample(const archive *a, const char *argument, uint64_t *index)
     *index = strtoull(argument, &end, 10);
     if (end != argument && !*end && !errno && argument[0] != '-') return EXIT_OK;
     for (uint64_t i = 0; i < a->count; i++) {
-        if (archive_filename(a, i, &buffer, &name, NULL) < 0 || !name || strcmp(name, argument)) continue;
+        if (archive_filename(a, i, &buffer, &name, NULL) < 0 || !name) continue;
+        const char *slash = strrchr(name, '/');
+        if (strcmp(name, argument) && (!slash || strcmp(slash + 1, argument))) continue;
         if (found++ == 0) *index = i;
         else if (found == 2)
             tool_error("\"%s\": samples %" PRIu64 " and %" PRIu64 " have that name: give an index", argument, *index,

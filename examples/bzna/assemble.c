@@ -21,31 +21,14 @@ typedef struct assembly {
     bzna_context       *context;
     bzna_writer        *writer;
     uint64_t            added, left_out;
-    tool_buffer         image, thumb, name;
+    tool_buffer         image, thumb;
+    archive_copied      copied;
     tool_progress       progress;
 } assembly;
 
-/* Opens the writer, with the names of from's classes, if it has any. */
-static bzna_status writer_open(assembly *a, const archive *from, bzna_error *err)
+static int assembly_open(assembly *a, const tool_options *o, const char *path, const tool_names *classes)
 {
     bzna_writer_config config;
-    char name[65536], **names = NULL;
-    bzna_writer_config_init(&config, sizeof config);
-    while (from && bzna_dataset_class(from->dataset, config.class_count, name, sizeof name, NULL, NULL) == BZNA_OK) {
-        if (!(config.class_count & (config.class_count - 1)))
-            names = tool_checked(realloc(names, 2 * (config.class_count + 1) * sizeof *names));
-        names[config.class_count++] = tool_format("%s", name);
-    }
-    config.classes = (const char *const *)names;
-    bzna_status status = bzna_writer_open(a->context, a->partial, &config, &a->writer, err);
-    for (uint32_t i = 0; i < config.class_count; i++) free(names[i]);
-    free(names);
-    return status;
-}
-
-/* from: whose classes' names are kept; NULL: there are none. */
-static int assembly_open(assembly *a, const tool_options *o, const char *path, const archive *from)
-{
     const bzna_device cpu = { BZNA_DEVICE_CPU, 0 };
     bzna_error err = tool_empty_error();
     *a = (assembly){ .options = o, .path = path, .file = -1, .partial = tool_format("%s.partial", path) };
@@ -57,8 +40,11 @@ static int assembly_open(assembly *a, const tool_options *o, const char *path, c
         return tool_error("%s: an interrupted run has left it; to replace it: --overwrite", a->partial);
     }
     if (ftruncate(a->file, 0)) return tool_error("%s: cannot be written: %s", a->partial, strerror(errno));
+    bzna_writer_config_init(&config, sizeof config);
+    config.class_count = (uint32_t)classes->count;
+    config.classes = (const char *const *)classes->names;
     if (archive_open_context(cpu, 0, &a->context, &err) < 0 ||
-        writer_open(a, from, &err) < 0) return tool_error("%s", err.message);
+        bzna_writer_open(a->context, a->partial, &config, &a->writer, &err) < 0) return tool_error("%s", err.message);
     return EXIT_OK;
 }
 
@@ -88,44 +74,17 @@ static void assembly_close(assembly *a, int result)
     free(a->partial);
     free(a->image.data);
     free(a->thumb.data);
-    free(a->name.data);
+    archive_copied_free(&a->copied);
 }
 
 
 /* ---- samples of data sets ---- */
 
-/* Where the samples of an archive's splits lie, sorted. */
 typedef struct part {
     const char *path;
     archive     archive;
-    archive_fields fields;
-    uint64_t   *offsets[4];
-    size_t      counts[4];
-    int         is_unindexed;         /* targets and names stand in the samples only */
+    int         is_unindexed;         /* targets, names and fields stand in the samples only */
 } part;
-
-static int offset_order(const void *a, const void *b)
-{
-    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
-    return (x > y) - (x < y);
-}
-
-static void part_read_split(part *p, uint32_t split)
-{
-    static const char *const names[] = { NULL, "train", "validation", "test" };
-    bzna_dataset_config config;
-    bzna_dataset *own = NULL;
-    bzna_sample sample = { .struct_size = sizeof sample };
-    bzna_dataset_config_init(&config, sizeof config);
-    config.split = names[split];
-    if (bzna_dataset_open(p->archive.context, p->path, &config, &own, NULL) < 0) return;
-    p->offsets[split] = tool_checked(calloc(bzna_dataset_count(own) + 1, sizeof(uint64_t)));
-    for (uint64_t i = 0; i < bzna_dataset_count(own); i++)
-        if (bzna_dataset_get_sample(own, i, &sample, sizeof sample, NULL) == BZNA_OK)
-            p->offsets[split][p->counts[split]++] = sample.offset;
-    qsort(p->offsets[split], p->counts[split], sizeof(uint64_t), offset_order);
-    bzna_dataset_close(own);
-}
 
 static int part_open(part *p, const tool_options *o, char *path)
 {
@@ -134,24 +93,8 @@ static int part_open(part *p, const tool_options *o, char *path)
     one.operand = &path;
     one.operand_count = 1;
     if (archive_open(&p->archive, &one)) return EXIT_INPUT;
-    p->fields = archive_fields_read(&p->archive);
-    for (uint32_t split = 1; split < 4; split++) part_read_split(p, split);
+    archive_read_splits(&p->archive, path);
     return EXIT_OK;
-}
-
-static void part_close(part *p)
-{
-    archive_close(&p->archive);
-    archive_fields_free(&p->fields);
-    for (int split = 0; split < 4; split++) free(p->offsets[split]);
-}
-
-static uint32_t split_of(const part *p, uint64_t offset)
-{
-    for (uint32_t split = 1; split < 4; split++)
-        if (p->counts[split] &&
-            bsearch(&offset, p->offsets[split], p->counts[split], sizeof offset, offset_order)) return split;
-    return BZNA_SPLIT_NONE;
 }
 
 /* A thumbnail that is a picture of its own. */
@@ -163,28 +106,15 @@ static int has_thumb(const archive *a, uint64_t index, const char *track)
            input.data_offset != thumb.data_offset;
 }
 
-/* Target, name and further fields. */
-static bzna_status values_read(assembly *a, const archive *from, const archive_fields *fields, uint64_t index,
-                               bzna_sample_desc *desc, archive_values *values, bzna_error *err)
-{
-    bzna_status status = bzna_dataset_target(from->dataset, index, &desc->target, err);
-    if (status == BZNA_OK) status = archive_filename(from, index, &a->name, &desc->name, err);
-    if (status == BZNA_OK) status = archive_values_read(from, fields, index, values, err);
-    desc->fields = values->list;
-    desc->field_count = values->count;
-    return status;
-}
-
-/* The same as a sample has them itself: it is an mp4 of its own, in memory. The names of its fields are kept. */
-static bzna_status inner_read(assembly *a, uint64_t size, bzna_sample_desc *desc, archive_fields *fields,
-                              archive_values *values, bzna_error *err)
+/* The same of a sample that is an mp4 of its own, in memory. */
+static bzna_status unindexed_read(assembly *a, uint64_t size, bzna_error *err)
 {
     archive inner = { .context = a->context };
     bzna_status status = bzna_dataset_open_memory(a->context, a->image.data, size, NULL, &inner.dataset, err);
-    if (status < 0) return status;
-    *fields = archive_fields_read(&inner);
-    status = values_read(a, &inner, fields, 0, desc, values, err);
-    bzna_dataset_close(inner.dataset);
+    if (status == BZNA_OK) archive_describe(&inner);
+    if (status == BZNA_OK) status = archive_copied_read(&inner, 0, &a->copied, err);
+    inner.context = NULL;
+    archive_close(&inner);
     return status;
 }
 
@@ -193,27 +123,27 @@ static bzna_status sample_copy(assembly *a, const part *p, uint64_t index, bzna_
     bzna_sample s = { .struct_size = sizeof s };
     bzna_sample_desc desc;
     bzna_image input, thumb;
-    archive_fields fields = { NULL, 0 };
-    archive_values values = { .count = 0 };
+    archive_copied *c = &a->copied;
     bzna_status status = bzna_dataset_get_sample(p->archive.dataset, index, &s, sizeof s, err);
     if (status < 0) return status;
     const char *track = archive_default_track(&s);
-    bzna_sample_desc_init(&desc, sizeof desc);
-    desc.split = split_of(p, s.offset);
-    desc.image = &input;
     if ((status = archive_read_picture(&p->archive, index, track, &a->image, &input, err)) < 0) return status;
-    status = p->is_unindexed ? inner_read(a, s.size, &desc, &fields, &values, err)
-                             : values_read(a, &p->archive, &p->fields, index, &desc, &values, err);
+    status = p->is_unindexed ? unindexed_read(a, s.size, err) : archive_copied_read(&p->archive, index, c, err);
+    if (status < 0) return status;
+    bzna_sample_desc_init(&desc, sizeof desc);
+    desc.image = &input;
+    desc.target = c->target;
+    desc.name = c->name;
+    desc.split = c->split;
+    desc.fields = c->fields;
+    desc.field_count = c->count;
     input.orientation = 0;            /* a JPEG says it itself */
-    if (status >= 0 && has_thumb(&p->archive, index, track)) {
-        status = archive_read_picture(&p->archive, index, "thumb", &a->thumb, &thumb, err);
+    if (has_thumb(&p->archive, index, track)) {
+        if ((status = archive_read_picture(&p->archive, index, "thumb", &a->thumb, &thumb, err)) < 0) return status;
         thumb.orientation = 0;
         desc.thumb = &thumb;
     }
-    if (status >= 0) status = bzna_writer_add(a->writer, &desc, err);
-    archive_values_free(&values);
-    archive_fields_free(&fields);
-    return status;
+    return bzna_writer_add(a->writer, &desc, err);
 }
 
 /* A sample that cannot be copied is left out; EXIT_INPUT where none could be any more. */
@@ -253,15 +183,17 @@ static int concatenate(const tool_options *o, const char *path)
     part *parts = tool_checked(calloc((size_t)o->operand_count, sizeof *parts));
     int result = EXIT_OK, opened = 0;
     uint64_t total = 0;
+    tool_names classes = { NULL, 0, 0 };
     while (result == EXIT_OK && opened < o->operand_count) {
-        result = part_open(&parts[opened], o, o->operand[opened]);
-        if (result == EXIT_OK) total += parts[opened++].archive.count;
+        part *p = &parts[opened];
+        result = part_open(p, o, o->operand[opened]);
+        if (result != EXIT_OK) break;
+        total += p->archive.count;
+        opened++;
+        result = archive_join_classes(&classes, &p->archive, p->path);
     }
     if (result == EXIT_OK) {
-        int named = 0;                /* the first that has names of classes */
-        while (named < opened - 1 &&
-               bzna_dataset_class(parts[named].archive.dataset, 0, NULL, 0, NULL, NULL) == BZNA_E_NOT_FOUND) named++;
-        result = assembly_open(&a, o, path, &parts[named].archive);
+        result = assembly_open(&a, o, path, &classes);
         a.progress = tool_progress_start("samples", total);
         for (int i = 0; i < opened && result == EXIT_OK; i++)
             result = range_add(&a, &parts[i], 0, parts[i].archive.count);
@@ -269,8 +201,9 @@ static int concatenate(const tool_options *o, const char *path)
         if (result == EXIT_OK) result = assembly_finish(&a);
         assembly_close(&a, result);
     }
-    for (int i = 0; i < opened; i++) part_close(&parts[i]);
+    for (int i = 0; i < opened; i++) archive_close(&parts[i].archive);
     free(parts);
+    tool_names_free(&classes);
     return result;
 }
 
@@ -306,17 +239,18 @@ static int indices_add(assembly *a, const part *p, const char *path)
 /* The samples of a class, by its name or its number. */
 static int class_add(assembly *a, const part *p, const char *class)
 {
-    char name[256], *end;
+    char *end;
     int64_t wanted = strtoll(class, &end, 10), target;
-    int is_number = end != class && !*end, result = EXIT_OK;
-    for (uint64_t i = 0; i < p->archive.count && result == EXIT_OK; i++) {
-        if (bzna_dataset_target(p->archive.dataset, i, &target, NULL) < 0 || target == BZNA_TARGET_NONE) continue;
-        int is_it = is_number && target == wanted;
-        if (!is_number && target >= 0)
-            is_it = bzna_dataset_class(p->archive.dataset, target, name, sizeof name, NULL, NULL) == BZNA_OK &&
-                    !strcmp(name, class);
-        if (is_it) result = sample_add(a, p, i);
-    }
+    size_t named = tool_names_find(&p->archive.classes, class);
+    int result = EXIT_OK;
+    if (named < p->archive.classes.count) wanted = (int64_t)named;
+    else if (end == class || *end)
+        return tool_error(p->archive.classes.count ? "%s: there is no class \"%s\"; bzna info --json lists them"
+                          : "%s: its classes have no names: \"%s\" must be a number", p->path, class);
+    for (uint64_t i = 0; i < p->archive.count && result == EXIT_OK; i++)
+        if (bzna_dataset_target(p->archive.dataset, i, &target, NULL) == BZNA_OK && target == wanted &&
+            target != BZNA_TARGET_NONE)
+            result = sample_add(a, p, i);
     if (result == EXIT_OK && !a->added && !a->left_out)
         result = tool_error("%s: no sample is of class \"%s\"", p->path, class);
     return result;
@@ -330,13 +264,13 @@ int tool_run_subset(const tool_options *o)
     int result = refuse_existing(o);
     if (result != EXIT_OK) return result;
     if (part_open(&p, o, o->operand[0])) return EXIT_INPUT;
-    result = assembly_open(&a, o, o->out, &p.archive);
+    result = assembly_open(&a, o, o->out, &p.archive.classes);
     a.progress = tool_progress_start("samples", p.archive.count);
     if (result == EXIT_OK) result = o->indices ? indices_add(&a, &p, o->indices) : class_add(&a, &p, o->class_name);
     tool_progress_end(&a.progress);
     if (result == EXIT_OK) result = assembly_finish(&a);
     assembly_close(&a, result);
-    part_close(&p);
+    archive_close(&p.archive);
     return result;
 }
 
@@ -358,7 +292,7 @@ static int share_write(const tool_options *o, const part *p, int64_t share)
     if (!o->overwrite && tool_path_exists(path)) {
         result = tool_error("%s: already exists; to replace it: --overwrite", path);
     } else {
-        result = assembly_open(&a, o, path, &p->archive);
+        result = assembly_open(&a, o, path, &p->archive.classes);
         a.progress = tool_progress_start("samples", end - first);
         if (result == EXIT_OK) result = range_add(&a, p, first, end);
         tool_progress_end(&a.progress);
@@ -378,7 +312,7 @@ int tool_run_split(const tool_options *o)
     if (p.archive.count < (uint64_t)o->parts)
         result = tool_error("%s: has only %" PRIu64 " samples", p.path, p.archive.count);
     for (int64_t i = 0; i < o->parts && result == EXIT_OK; i++) result = share_write(o, &p, i);
-    part_close(&p);
+    archive_close(&p.archive);
     return result;
 }
 
@@ -436,25 +370,53 @@ static uint64_t *sizes_find(int file, uint64_t first, uint64_t end, size_t *coun
     return sizes;
 }
 
-static int samples_recover(const tool_options *o, part *p, int file, uint64_t first, uint64_t end)
+/* The names of the classes, as far as the names of samples tell. */
+static void classes_recover(const part *p, tool_names *classes)
+{
+    archive_class_folders folders = { .is_ambiguous = 0 };
+    assembly a = { .context = p->archive.context };
+    for (uint64_t i = 0; i < p->archive.count && !folders.is_ambiguous; i++) {
+        bzna_sample s = { .struct_size = sizeof s };
+        bzna_image image;
+        if (bzna_dataset_get_sample(p->archive.dataset, i, &s, sizeof s, NULL) < 0 ||
+            archive_read_picture(&p->archive, i, archive_default_track(&s), &a.image, &image, NULL) < 0 ||
+            unindexed_read(&a, s.size, NULL) < 0) continue;
+        archive_class_folders_add(&folders, a.copied.name, a.copied.target);
+    }
+    archive_class_folders_take(&folders, classes);
+    free(a.image.data);
+    archive_copied_free(&a.copied);
+}
+
+static int samples_recover(const tool_options *o, part *p, const tool_names *classes)
 {
     assembly a;
+    int result = assembly_open(&a, o, o->out, classes);
+    a.progress = tool_progress_start("samples", p->archive.count);
+    if (result == EXIT_OK) result = range_add(&a, p, 0, p->archive.count);
+    tool_progress_end(&a.progress);
+    if (result == EXIT_OK) result = assembly_finish(&a);
+    assembly_close(&a, result);
+    return result;
+}
+
+/* The samples from byte `first` on, as far as they are whole. */
+static int range_recover(const tool_options *o, part *p, int file, uint64_t first, uint64_t end)
+{
+    const bzna_device cpu = { BZNA_DEVICE_CPU, 0 };
+    bzna_error err = tool_empty_error();
     size_t count;
+    tool_names classes = { NULL, 0, 0 };
     uint64_t *sizes = sizes_find(file, first, end, &count);
     int result = count ? EXIT_OK : tool_error("%s: no whole sample was found in it", p->path);
-    if (result == EXIT_OK) result = assembly_open(&a, o, o->out, NULL);
-    if (result == EXIT_OK) {
-        p->archive.context = a.context;
-        result = archive_open_unindexed(&p->archive, file, first, sizes, count);
-        a.progress = tool_progress_start("samples", count);
-        if (result == EXIT_OK) result = range_add(&a, p, 0, count);
-        tool_progress_end(&a.progress);
-        bzna_dataset_close(p->archive.dataset);
-    }
-    if (count) {
-        if (result == EXIT_OK) result = assembly_finish(&a);
-        assembly_close(&a, result);
-    }
+    if (result == EXIT_OK && o->classes) result = tool_names_read(&classes, o->classes);
+    if (result == EXIT_OK && archive_open_context(cpu, 0, &p->archive.context, &err) < 0)
+        result = tool_error("%s", err.message);
+    if (result == EXIT_OK) result = archive_open_unindexed(&p->archive, file, first, sizes, count);
+    if (result == EXIT_OK && !o->classes) classes_recover(p, &classes);
+    if (result == EXIT_OK) result = samples_recover(o, p, &classes);
+    archive_close(&p->archive);
+    tool_names_free(&classes);
     free(sizes);
     return result;
 }
@@ -478,7 +440,7 @@ int index_recover_archive(const tool_options *o, const char *path)
             result = tool_error("%s: is not an archive: it does not begin with ftyp and mdat", path);
         } else {
             if (size && size <= end - first) end = first + size;
-            result = samples_recover(o, &p, file, first + header, end);
+            result = range_recover(o, &p, file, first + header, end);
         }
     }
     if (file >= 0) close(file);

@@ -47,6 +47,45 @@ char *tool_format(const char *format, ...)
     return text;
 }
 
+void tool_names_add(tool_names *n, char *name)
+{
+    if (n->count == n->capacity) {
+        n->capacity = n->capacity ? 2 * n->capacity : 64;
+        n->names = tool_checked(realloc(n->names, n->capacity * sizeof *n->names));
+    }
+    n->names[n->count++] = name;
+}
+
+size_t tool_names_find(const tool_names *n, const char *name)
+{
+    size_t i = 0;
+    while (i < n->count && strcmp(n->names[i], name)) i++;
+    return i;
+}
+
+int tool_names_read(tool_names *n, const char *path)
+{
+    FILE *in = fopen(path, "r");
+    char *line = NULL;
+    size_t capacity = 0;
+    if (!in) return tool_error("%s: cannot be opened: %s", path, strerror(errno));
+    while (getline(&line, &capacity, in) >= 0) {
+        line[strcspn(line, "\r\n")] = 0;
+        if (*line) tool_names_add(n, tool_format("%s", line));
+    }
+    int failed = ferror(in);
+    fclose(in);
+    free(line);
+    return failed ? tool_error("%s: cannot be read", path) : EXIT_OK;
+}
+
+void tool_names_free(tool_names *n)
+{
+    for (size_t i = 0; i < n->count; i++) free(n->names[i]);
+    free(n->names);
+    *n = (tool_names){ NULL, 0, 0 };
+}
+
 int64_t tool_now_ns(void)
 {
     struct timespec time;

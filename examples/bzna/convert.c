@@ -1,15 +1,21 @@
 /* convert.c - bzna convert: any data set as a folder, tar shards or RecordIO files
  *
- * JPEG, PNG and other files stay as they are; frames of video become JPEG. Targets, names and the fields that the
- * container can hold are kept:
+ * JPEG, PNG and other files stay as they are; frames of video and of HEIF become JPEG. Targets, names and fields are
+ * kept as far as the container can hold them; what it cannot is said once, and counted:
  *
- *     folder    CLASS/NAME, where samples have targets, with the names of classes if there are any
- *     tar       KEY.jpg, KEY.cls, KEY.FIELD for every further field; KEY is the name without its extension, with the
- *               sample's number before it unless all names differ
- *     .rec      the target as the label, the number as the id; with an .idx beside it */
+ *     folder    CLASS/NAME, where samples have targets, with the names of classes if there are any. Where that folder
+ *               by itself would give other targets or another order, FOLDER.lst has them
+ *     tar       NAME, which is KEY.jpg; KEY.cls, the target; KEY.FIELD for every further field. Where NAME cannot be
+ *               one of a tar's, KEY.name has it, of all samples
+ *     .rec      the target, or several labels, as the label, the number as the id; with an .idx, and a .lst with the
+ *               names
+ *
+ * A file gets its name when it is complete. */
 #include "tool.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -21,46 +27,56 @@ typedef enum output_kind { TO_FOLDER, TO_TAR, TO_RECORDS } output_kind;
 typedef struct conversion {
     const tool_options *options;
     archive             archive;
-    archive_fields      fields;
-    uint64_t           *order;                    /* of the samples */
     output_kind         kind;
-    int                 names_differ;
-    tool_file           out, index;               /* the open shard */
-    uint64_t            in_shard, shard, position, left_out;
-    tool_buffer         sample, value;
+    uint64_t           *order;                    /* of the samples */
+    char              **names;                    /* under which they are written: KEY.jpg, CLASS/NAME.jpg */
+    int                 number_width;             /* of class folders that have no name */
+    int                 has_name_files;           /* KEY.name */
+    tool_names          noted;
+    int                 is_altered;               /* something of the sample is left behind */
+    tool_file           out, index, list;         /* the open shard; list: of a folder, too */
+    uint64_t            in_shard, shard, position, left_out, altered;
+    archive_copied      copied;
+    tool_buffer         sample;
 } conversion;
 
 /* A sample's file: its bytes and its extension. */
 typedef struct sample_file {
     AVPacket   *bytes;
-    char        extension[16];
-    const char *name;
-    int64_t     target;
-    tool_buffer name_buffer;
+    const char *name;                             /* under which it is written */
 } sample_file;
+
+/* What the new data set does not have of this sample; said once. */
+PRINTF_LIKE(2, 3) static void note(conversion *c, const char *format, ...)
+{
+    char text[200];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    c->is_altered = 1;
+    if (tool_names_find(&c->noted, text) < c->noted.count) return;
+    tool_names_add(&c->noted, tool_format("%s", text));
+    fprintf(stderr, "bzna: note: %s: %s\n", c->options->out, text);
+}
 
 
 /* ---- one sample ---- */
 
 /* As it is, or as a JPEG of what is no file. Returns NULL or the reason. */
-static char *picture_bytes(conversion *c, uint64_t index, sample_file *f)
+static char *picture_bytes(conversion *c, uint64_t index, AVPacket *bytes)
 {
     bzna_error err = tool_empty_error();
     bzna_sample sample = { .struct_size = sizeof sample };
     bzna_image image;
-    bzna_image_info info = { .struct_size = 0 };
     const bzna_dataset *d = c->archive.dataset;
-    if (bzna_dataset_get_sample(d, index, &sample, sizeof sample, &err) < 0) return tool_format("%s", err.message);
-    const char *track = archive_default_track(&sample);
-    if (archive_read_picture(&c->archive, index, track, &c->sample, &image, &err) < 0)
+    if (bzna_dataset_get_sample(d, index, &sample, sizeof sample, &err) < 0 ||
+        archive_read_picture(&c->archive, index, archive_default_track(&sample), &c->sample, &image, &err) < 0)
         return tool_format("%s", err.message);
     if (image.codec == BZNA_CODEC_JPEG || image.codec == BZNA_CODEC_STILL) {
-        bzna_dataset_get_image_info(d, index, track, &info, sizeof info, NULL);
-        snprintf(f->extension, sizeof f->extension, "%s",
-                 image.codec == BZNA_CODEC_JPEG ? "jpg" : archive_codec(&info).text);
-        if (image.data_size > INT32_MAX / 2 || av_new_packet(f->bytes, (int)image.data_size) < 0)
+        if (image.data_size > INT32_MAX / 2 || av_new_packet(bytes, (int)image.data_size) < 0)
             return tool_format("out of memory");
-        memcpy(f->bytes->data, image.data, (size_t)image.data_size);
+        memcpy(bytes->data, image.data, (size_t)image.data_size);
         return NULL;
     }
     tool_options options = { .quality = c->options->quality };
@@ -69,34 +85,136 @@ static char *picture_bytes(conversion *c, uint64_t index, sample_file *f)
     const pack_file from = { .path = c->options->operand[0], .archive = &c->archive, .index = index };
     pack_encoded jpeg = { .packet = NULL }, none = { .packet = NULL };
     char *reason = pack_encode_file(&s, &from, &jpeg, &none);
-    if (!reason) av_packet_move_ref(f->bytes, jpeg.packet);
-    snprintf(f->extension, sizeof f->extension, "jpg");
+    if (!reason) av_packet_move_ref(bytes, jpeg.packet);
     av_packet_free(&jpeg.packet);
     return reason;
 }
 
-/* The last part of a name, without its extension and without what a path or a key cannot hold; to be freed. */
-static char *stem_of(const char *name)
+
+/* ---- the names under which samples are written ---- */
+
+/* The extension that a name ends with, where it is one of the picture's kind; else the kind's own. A tar's are lower
+ * case. */
+static const char *extension_of(const conversion *c, uint64_t index, const char *name)
 {
-    const char *slash = strrchr(name, '/');
-    char *stem = tool_format("%s", slash ? slash + 1 : name), *dot = strrchr(stem, '.');
-    if (dot && dot > stem) *dot = 0;
-    for (char *at = stem; *at; at++) if (*at == '.' || (unsigned char)*at < 0x20) *at = '_';
+    static const struct { const char *kind, *extensions; } kinds[] = {
+        { "tiff", "tiff|tif" }, { "pnm", "ppm|pgm|pbm|pnm" }, { "jp2", "jp2|j2k" }, { "png", "png" }, { "gif", "gif" },
+        { "webp", "webp" }, { "bmp", "bmp" },
+    };
+    bzna_sample sample = { .struct_size = sizeof sample };
+    bzna_image_info info = { .codec = BZNA_CODEC_JPEG };
+    const char *dot = name ? strrchr(name, '.') : NULL, *extensions = "jpg|jpeg";
+    static char lower[16];
+    bzna_dataset_get_sample(c->archive.dataset, index, &sample, sizeof sample, NULL);
+    bzna_dataset_get_image_info(c->archive.dataset, index, archive_default_track(&sample), &info, sizeof info, NULL);
+    archive_codec_text codec = archive_codec(&info);
+    for (size_t i = 0; i < LENGTH(kinds) && info.codec == BZNA_CODEC_STILL; i++)
+        if (!strcmp(kinds[i].kind, codec.text)) extensions = kinds[i].extensions;
+    snprintf(lower, sizeof lower, "%s", dot && !strchr(dot, '/') ? dot + 1 : "");
+    for (char *at = lower; *at; at++) *at = (char)tolower((unsigned char)*at);
+    if (tool_is_choice(extensions, lower)) return c->kind == TO_TAR ? lower : dot + 1;
+    snprintf(lower, sizeof lower, "%.*s", (int)strcspn(extensions, "|"), extensions);
+    return lower;
+}
+
+/* A name without its extension, as a path that leads nowhere else, and has no hidden parts; to be freed. In a key, the
+ * last part has no dots. */
+static char *stem_of(const conversion *c, const char *name)
+{
+    char *stem = tool_format("%s", name), *slash = strrchr(stem, '/'), *dot = strrchr(slash ? slash : stem, '.');
+    if (dot && dot > stem && dot[-1] != '/') *dot = 0;
+    for (char *at = stem; *at; at++) {
+        int is_first = at == stem || at[-1] == '/', in_key = c->kind == TO_TAR && !strchr(at, '/');
+        if ((unsigned char)*at < 0x20 || (*at == '.' && (is_first || in_key)) || (*at == '/' && is_first)) *at = '_';
+    }
     return stem;
 }
 
-/* The sample's key: its name, or its number before it, where names are the same. */
-static char *key_of(const conversion *c, uint64_t index, const sample_file *f)
+/* The folder of a class: its name, or its number with as many digits as the largest has. */
+static char *class_folder(const conversion *c, int64_t target)
 {
-    char *stem = f->name && *f->name ? stem_of(f->name) : NULL, *key;
-    if (stem && c->names_differ) return stem;
-    key = stem ? tool_format("%09" PRIu64 "_%s", index, stem) : tool_format("%09" PRIu64, index);
+    const tool_names *classes = &c->archive.classes;
+    if (target >= 0 && (uint64_t)target < classes->count) {
+        const char *name = classes->names[target];
+        if (*name && *name != '.' && !strchr(name, '/')) return tool_format("%s", name);
+    }
+    return tool_format("%0*" PRId64, c->number_width, target);
+}
+
+/* numbered: with the sample's number, since others have the same name. */
+static char *name_of(const conversion *c, uint64_t index, int64_t target, const char *own, int numbered)
+{
+    char *stem = own ? stem_of(c, own) : NULL, *base = stem, *name;
+    char *folder = c->kind == TO_FOLDER && target != BZNA_TARGET_NONE ? class_folder(c, target) : tool_format("%s", "");
+    const char *slash = *folder ? "/" : "", *extension = extension_of(c, index, own);
+    size_t length = strlen(folder);
+    if (stem && length && !strncmp(stem, folder, length) && stem[length] == '/') base = stem + length + 1;
+    if (numbered && base && strrchr(base, '/')) base = strrchr(base, '/') + 1;
+    if (!base)         name = tool_format("%s%s%09" PRIu64 ".%s", folder, slash, index, extension);
+    else if (numbered) name = tool_format("%s%s%09" PRIu64 "_%s.%s", folder, slash, index, base, extension);
+    else               name = tool_format("%s%s%s.%s", folder, slash, base, extension);
+    free(folder);
     free(stem);
-    return key;
+    return name;
+}
+
+static int text_order(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
+
+/* Without extensions in a tar, whose samples are told apart by their keys. */
+static int are_unique(const conversion *c)
+{
+    uint64_t count = c->archive.count, i = 1;
+    char **sorted = tool_checked(calloc(count + 1, sizeof *sorted));
+    for (uint64_t k = 0; k < count; k++) {
+        sorted[k] = tool_format("%s", c->names[k]);
+        if (c->kind == TO_TAR) *strrchr(sorted[k], '.') = 0;
+    }
+    if (count) qsort(sorted, count, sizeof *sorted, text_order);
+    while (i < count && strcmp(sorted[i - 1], sorted[i])) i++;
+    for (uint64_t k = 0; k < count; k++) free(sorted[k]);
+    free(sorted);
+    return i >= count;
+}
+
+/* Finds the names of all samples; a second time with numbers, where some are the same. */
+static void names_find(conversion *c, int numbered)
+{
+    tool_buffer buffer = { NULL, 0 };
+    c->has_name_files = 0;
+    for (uint64_t i = 0; i < c->archive.count; i++) {
+        const char *own = NULL;
+        int64_t target = BZNA_TARGET_NONE;
+        bzna_dataset_target(c->archive.dataset, i, &target, NULL);
+        archive_copied_name(&c->archive, i, &buffer, &own, NULL);
+        free(c->names[i]);
+        c->names[i] = name_of(c, i, target, own, numbered);
+        c->has_name_files |= c->kind == TO_TAR && own && strcmp(own, c->names[i]);
+    }
+    free(buffer.data);
+    if (!numbered && c->kind != TO_RECORDS && !are_unique(c)) names_find(c, 1);
+}
+
+/* The names of classes as folders; where they have none, the digits of the largest target. */
+static void classes_find(conversion *c)
+{
+    archive_class_folders folders = { .is_ambiguous = 0 };
+    tool_buffer buffer = { NULL, 0 };
+    int64_t largest = 0;
+    for (uint64_t i = 0; i < c->archive.count; i++) {
+        const char *name = NULL;
+        int64_t target = BZNA_TARGET_NONE;
+        bzna_dataset_target(c->archive.dataset, i, &target, NULL);
+        archive_copied_name(&c->archive, i, &buffer, &name, NULL);
+        archive_class_folders_add(&folders, name, target);
+        if (target > largest) largest = target;
+    }
+    archive_class_folders_take(&folders, &c->archive.classes);
+    for (c->number_width = 1; largest > 9; largest /= 10) c->number_width++;
+    free(buffer.data);
 }
 
 
-/* ---- shards ---- */
+/* ---- files ---- */
 
 /* OUT.tar, or OUT-000000.tar and so on with --shard-size. */
 static char *shard_path(const conversion *c, const char *extension)
@@ -106,38 +224,90 @@ static char *shard_path(const conversion *c, const char *extension)
     return tool_format("%.*s-%06" PRIu64 "%s", (int)(dot - out), out, c->shard, extension);
 }
 
+/* Opens PATH.partial; takes over path. */
 static int file_open_new(const conversion *c, tool_file *out, char *path)
 {
-    if (!c->options->overwrite && tool_path_exists(path))
-        return tool_error("%s: already exists; to replace it: --overwrite", path);
-    return tool_file_open(out, path);
+    char *partial = tool_format("%s.partial", path);
+    int exists = !c->options->overwrite && tool_path_exists(path);
+    if (exists) tool_error("%s: already exists; to replace it: --overwrite", path);
+    free(path);
+    if (exists || tool_file_open(out, partial)) return free(partial), *out = (tool_file){ NULL, NULL }, EXIT_INPUT;
+    return EXIT_OK;
+}
+
+/* Gives the file its name, or removes it where it or another one failed. */
+static int file_finish(tool_file *out, int result)
+{
+    if (!out->file) return result;
+    char *partial = (char *)(uintptr_t)out->path;
+    char *path = tool_format("%.*s", (int)(strlen(partial) - strlen(".partial")), partial);
+    if (tool_file_close(out)) result = EXIT_INPUT;
+    if (result != EXIT_OK) remove(partial);
+    else if (rename(partial, path)) result = tool_error("%s: cannot be written: %s", path, strerror(errno));
+    free(partial);
+    free(path);
+    *out = (tool_file){ NULL, NULL };
+    return result;
 }
 
 static int shard_open(conversion *c)
 {
     c->in_shard = c->position = 0;
-    if (file_open_new(c, &c->out, shard_path(c, c->kind == TO_TAR ? ".tar" : ".rec"))) return EXIT_INPUT;
-    if (c->kind == TO_TAR) return EXIT_OK;
-    return file_open_new(c, &c->index, shard_path(c, ".idx"));
+    int result = file_open_new(c, &c->out, shard_path(c, c->kind == TO_TAR ? ".tar" : ".rec"));
+    if (result != EXIT_OK || c->kind == TO_TAR) return result;
+    if (file_open_new(c, &c->index, shard_path(c, ".idx"))) return EXIT_INPUT;
+    return file_open_new(c, &c->list, shard_path(c, ".lst"));
 }
 
-static int shard_close(conversion *c)
+static int shard_close(conversion *c, int result)
 {
     static const uint8_t end[1024];
-    int result = EXIT_OK;
-    if (!c->out.file) return EXIT_OK;
-    if (c->kind == TO_TAR) fwrite(end, 1, sizeof end, c->out.file);
-    result = tool_file_close(&c->out);
-    if (c->index.file && tool_file_close(&c->index)) result = EXIT_INPUT;
-    free((char *)(uintptr_t)c->out.path);
-    free((char *)(uintptr_t)c->index.path);
-    c->out = c->index = (tool_file){ NULL, NULL };
+    if (c->kind == TO_TAR && c->out.file) fwrite(end, 1, sizeof end, c->out.file);
+    result = file_finish(&c->out, result);
+    result = file_finish(&c->index, result);
     c->shard++;
-    return result;
+    return file_finish(&c->list, result);
+}
+
+/* The field "label" of several numbers; NULL: there is none. */
+static const bzna_field_value *labels_of(const archive_copied *s)
+{
+    for (uint32_t i = 0; i < s->count; i++)
+        if (!strcmp(s->fields[i].name, "label") && s->fields[i].kind == BZNA_FIELD_VECTOR) return &s->fields[i];
+    return NULL;
+}
+
+/* "index, labels, name", with tabs between them, as MXNet's im2rec and the library read it. */
+static void list_line(const conversion *c, uint64_t index, const char *name)
+{
+    const bzna_field_value *labels = labels_of(&c->copied);
+    fprintf(c->list.file, "%" PRIu64 "\t", index);
+    for (uint64_t i = 0; labels && i < labels->size / sizeof(float); i++) {
+        float label;
+        memcpy(&label, (const uint8_t *)labels->data + i * sizeof label, sizeof label);
+        fprintf(c->list.file, "%.9g\t", (double)label);
+    }
+    if (!labels) fprintf(c->list.file, "%" PRId64 "\t", c->copied.target);
+    for (; *name; name++) fputc((unsigned char)*name < 0x20 ? '_' : *name, c->list.file);
+    fputc('\n', c->list.file);
 }
 
 
 /* ---- tar ---- */
+
+/* Divides a name at a slash into at most 155 and 100 bytes, as POSIX has it. Returns 0, or -1. */
+static int tar_name(uint8_t header[512], const char *name)
+{
+    size_t length = strlen(name), begin = 0;
+    if (length > 100) {
+        begin = length - 101;
+        while (begin < length && name[begin] != '/') begin++;
+        if (begin == length || begin > 155 || !begin) return -1;
+        memcpy(header + 345, name, begin++);
+    }
+    memcpy(header, name + begin, length - begin);
+    return 0;
+}
 
 /* One member with a POSIX header, of no time and no user, so that the same samples give the same bytes. */
 static char *tar_member(conversion *c, const char *key, const char *extension, const void *data, size_t size)
@@ -146,12 +316,9 @@ static char *tar_member(conversion *c, const char *key, const char *extension, c
     static const uint8_t zeros[512];
     unsigned sum = 0;
     char *name = tool_format("%s.%s", key, extension);
-    if (strlen(name) > 100) {
-        free(name);
-        return tool_format("a tar's names have at most 100 bytes");
-    }
-    memcpy(header, name, strlen(name));
+    int failed = tar_name(header, name);
     free(name);
+    if (failed) return tool_format("a tar's names have at most 100 bytes, behind folders of at most 155");
     memcpy(header + 100, "0000644\0" "0000000\0" "0000000", 24);
     snprintf((char *)header + 124, 12, "%011" PRIo64, (uint64_t)size);
     memcpy(header + 136, "00000000000", 12);
@@ -166,41 +333,46 @@ static char *tar_member(conversion *c, const char *key, const char *extension, c
     return NULL;
 }
 
-/* Further fields: numbers as text, everything else as it is. */
-static char *tar_fields(conversion *c, uint64_t index, const char *key)
+/* What a tar takes a file with this extension for. */
+static uint32_t tar_kind(const char *name)
 {
-    char *reason = NULL;
-    for (uint32_t i = 0; i < c->fields.count && !reason; i++) {
-        const bzna_field_info *field = &c->fields.list[i];
-        archive_value value;
-        bzna_error err = tool_empty_error();
-        if (!archive_field_is_further(field) || !strcmp(field->name, "cls")) continue;
-        if (archive_value_read(&c->archive, index, field, &c->value, &value, &err) < 0) continue;
-        if (value.kind == BZNA_FIELD_TEXT || value.kind == BZNA_FIELD_BYTES) {
-            reason = tar_member(c, key, field->name, value.data, value.size);
-            continue;
-        }
-        char *text = NULL;
-        size_t size = 0;
-        FILE *out = tool_checked(open_memstream(&text, &size));
-        archive_value_print(out, &value);
-        fclose(out);
-        reason = tar_member(c, key, field->name, text, size);
-        free(text);
-    }
+    static const char integers[] = "cls|cls2|index|inx|id", texts[] = "txt|text|transcript";
+    const char *dot = strrchr(name, '.'), *extension = dot ? dot + 1 : name;
+    if (tool_is_choice(integers, extension)) return BZNA_FIELD_INTEGER;
+    return tool_is_choice(texts, extension) || !strcmp(name, "split") ? BZNA_FIELD_TEXT : BZNA_FIELD_BYTES;
+}
+
+/* Numbers as text, everything else as it is. */
+static char *tar_field(conversion *c, const char *key, const bzna_field_value *field)
+{
+    const archive_value value = { field->kind, field->data, (size_t)field->size };
+    if (tar_kind(field->name) != field->kind)
+        note(c, "the field %s, %s, is of another kind in a tar", field->name, archive_field_kind(field->kind));
+    if (field->kind == BZNA_FIELD_TEXT || field->kind == BZNA_FIELD_BYTES)
+        return tar_member(c, key, field->name, value.data, value.size);
+    char *text = NULL;
+    size_t size = 0;
+    FILE *out = tool_checked(open_memstream(&text, &size));
+    archive_value_print(out, &value);
+    fclose(out);
+    char *reason = tar_member(c, key, field->name, text, size);
+    free(text);
     return reason;
 }
 
-static char *tar_write(conversion *c, uint64_t index, const sample_file *f)
+static char *tar_write(conversion *c, const sample_file *f)
 {
-    char *key = key_of(c, index, f);
-    char *reason = tar_member(c, key, f->extension, f->bytes->data, (size_t)f->bytes->size);
-    if (!reason && f->target != BZNA_TARGET_NONE) {
-        char *text = tool_format("%" PRId64, f->target);
+    const archive_copied *s = &c->copied;
+    const char *dot = strrchr(f->name, '.');
+    char *key = tool_format("%.*s", (int)(dot - f->name), f->name);
+    char *reason = tar_member(c, key, dot + 1, f->bytes->data, (size_t)f->bytes->size);
+    if (!reason && s->target != BZNA_TARGET_NONE) {
+        char *text = tool_format("%" PRId64, s->target);
         reason = tar_member(c, key, "cls", text, strlen(text));
         free(text);
     }
-    if (!reason) reason = tar_fields(c, index, key);
+    if (!reason && c->has_name_files && s->name) reason = tar_member(c, key, "name", s->name, strlen(s->name));
+    for (uint32_t i = 0; i < s->count && !reason; i++) reason = tar_field(c, key, &s->fields[i]);
     free(key);
     return reason;
 }
@@ -226,21 +398,11 @@ static void record_part(conversion *c, uint32_t kind, const uint8_t *data, size_
     c->position += 8 + size + (4 - size % 4) % 4;
 }
 
-/* A record is divided where its bytes are those that begin one, which are left out, so that readers find beginnings. */
-static char *record_write(conversion *c, uint64_t index, const sample_file *f)
+/* Divides a record where its bytes are those that begin one, which are left out, so that readers find beginnings. */
+static void record_parts(conversion *c, const uint8_t *data, size_t size)
 {
-    size_t size = 24 + (size_t)f->bytes->size, begin = 0;
-    float label = f->target == BZNA_TARGET_NONE ? -1.f : (float)f->target;
-    uint32_t bits, kind = 0;
-    if (size >> 29) return tool_format("a record has less than 512 MiB");
-    if (f->target > 16777216 || f->target < -16777216)
-        return tool_format("the target %" PRId64 " is no whole number of 32-bit floating point", f->target);
-    uint8_t *data = tool_checked(calloc(1, size));
-    memcpy(&bits, &label, 4);
-    put_le(data + 4, bits, 4);
-    put_le(data + 8, index, 8);
-    memcpy(data + 24, f->bytes->data, (size_t)f->bytes->size);
-    fprintf(c->index.file, "%" PRIu64 "\t%" PRIu64 "\n", index, c->position);
+    size_t begin = 0;
+    uint32_t kind = 0;
     for (size_t at = 0; at + 4 <= size; at += 4)
         if (!memcmp(data + at, "\x0a\x23\xd7\xce", 4)) {
             record_part(c, kind ? 2 : 1, data + begin, at - begin);
@@ -248,6 +410,41 @@ static char *record_write(conversion *c, uint64_t index, const sample_file *f)
             kind = 3;
         }
     record_part(c, kind, data + begin, size - begin);
+}
+
+static void other_fields_note(conversion *c)
+{
+    for (uint32_t i = 0; i < c->copied.count; i++)
+        if (&c->copied.fields[i] != labels_of(&c->copied))
+            note(c, "the field %s is left out", c->copied.fields[i].name);
+}
+
+static char *record_write(conversion *c, uint64_t index, const sample_file *f)
+{
+    const archive_copied *s = &c->copied;
+    const bzna_field_value *labels = labels_of(s);
+    size_t labels_size = labels ? (size_t)labels->size : 0, size = 24 + labels_size + (size_t)f->bytes->size;
+    float label = (float)s->target;
+    uint32_t bits;
+    char number[24];
+    if (size >> 29) return tool_format("a record has less than 512 MiB");
+    if (s->target > 16777216 || s->target < -16777216)
+        return tool_format("the target %" PRId64 " is no whole number of 32-bit floating point", s->target);
+    uint8_t *data = tool_checked(calloc(1, size));
+    memcpy(&bits, &label, 4);
+    put_le(data, labels_size / 4, 4);
+    put_le(data + 4, labels ? 0 : bits, 4);
+    put_le(data + 8, index, 8);
+    for (size_t i = 0; i < labels_size; i += 4) {
+        memcpy(&bits, (const uint8_t *)labels->data + i, 4);
+        put_le(data + 24 + i, bits, 4);
+    }
+    memcpy(data + 24 + labels_size, f->bytes->data, (size_t)f->bytes->size);
+    fprintf(c->index.file, "%" PRIu64 "\t%" PRIu64 "\n", index, c->position);
+    snprintf(number, sizeof number, "%" PRIu64, index);
+    list_line(c, index, s->name && *s->name ? s->name : number);
+    record_parts(c, data, size);
+    other_fields_note(c);
     free(data);
     return NULL;
 }
@@ -255,31 +452,78 @@ static char *record_write(conversion *c, uint64_t index, const sample_file *f)
 
 /* ---- folder ---- */
 
-static char *class_folder(const conversion *c, int64_t target)
+/* Makes the folders in which a file lies. */
+static char *folders_make(const conversion *c, const char *path)
 {
-    char name[256];
-    if (target == BZNA_TARGET_NONE) return tool_format("%s", c->options->out);
-    if (bzna_dataset_class(c->archive.dataset, target, name, sizeof name, NULL, NULL) == BZNA_OK && !strchr(name, '/'))
-        return tool_format("%s/%s", c->options->out, name);
-    return tool_format("%s/%" PRId64, c->options->out, target);
+    char *folder = tool_format("%s", path), *reason = NULL;
+    for (char *at = folder + strlen(c->options->out) + 1; (at = strchr(at, '/')) && !reason; at++) {
+        *at = 0;
+        if (mkdir(folder, 0777) && errno != EEXIST) reason = tool_format("%s: %s", folder, strerror(errno));
+        *at = '/';
+    }
+    free(folder);
+    return reason;
 }
 
 static char *folder_write(conversion *c, uint64_t index, const sample_file *f)
 {
-    char *folder = class_folder(c, f->target), *key = key_of(c, index, f), *reason = NULL;
-    char *path = tool_format("%s/%s.%s", folder, key, f->extension);
+    char *path = tool_format("%s/%s", c->options->out, f->name), *reason = folders_make(c, path);
     tool_file out;
-    if (mkdir(folder, 0777) && errno != EEXIST) reason = tool_format("%s: %s", folder, strerror(errno));
-    else if (!c->options->overwrite && tool_path_exists(path)) reason = tool_format("%s: already exists", path);
-    else if (tool_file_open(&out, path)) reason = tool_format("%s: cannot be written", path);
-    else {
+    if (!reason && !c->options->overwrite && tool_path_exists(path)) reason = tool_format("%s: already exists", path);
+    if (!reason && tool_file_open(&out, path)) reason = tool_format("%s: cannot be written", path);
+    if (!reason) {
         fwrite(f->bytes->data, 1, (size_t)f->bytes->size, out.file);
-        if (tool_file_close(&out)) reason = tool_format("%s: cannot be written", path);
+        if (tool_file_close(&out)) remove(path), reason = tool_format("%s: cannot be written", path);
     }
-    free(folder);
-    free(key);
     free(path);
-    return reason;
+    if (reason) return reason;
+    list_line(c, index, f->name);
+    other_fields_note(c);
+    if (!c->copied.name || strcmp(c->copied.name, f->name))
+        note(c, "names are paths in the folder, with the extension of what a file is: %s is %s",
+             c->copied.name ? c->copied.name : "a sample without one", f->name);
+    return NULL;
+}
+
+/* Whether the folder by itself is the data set that was written. */
+static int folder_is_exact(const conversion *c)
+{
+    archive written = { .context = c->archive.context };
+    bzna_dataset *d = NULL;
+    uint64_t next = 0;
+    int same = bzna_dataset_open(c->archive.context, c->options->out, NULL, &d, NULL) == BZNA_OK;
+    tool_buffer buffer = { NULL, 0 };
+    written.dataset = d;
+    for (uint64_t i = 0; i < c->archive.count && same; i++) {
+        const char *name = NULL;
+        int64_t target = 0, wanted = 0;
+        if (!c->names[c->order[i]]) continue;                  /* left out */
+        bzna_dataset_target(c->archive.dataset, c->order[i], &wanted, NULL);
+        same = bzna_dataset_target(d, next, &target, NULL) == BZNA_OK && target == wanted &&
+               archive_filename(&written, next++, &buffer, &name, NULL) == BZNA_OK && name &&
+               !strcmp(name, c->names[c->order[i]]);
+    }
+    same = same && next == bzna_dataset_count(d);
+    free(buffer.data);
+    bzna_dataset_close(d);
+    return same;
+}
+
+/* Keeps FOLDER.lst where it says more than the folder. */
+static int folder_finish(conversion *c, int result)
+{
+    char *partial = (char *)(uintptr_t)c->list.path;
+    if (!c->list.file || result != EXIT_OK || !folder_is_exact(c)) {
+        if (c->list.file && result == EXIT_OK)
+            fprintf(stderr, "bzna: note: %s by itself has other targets or another order: give --list %.*s with it\n",
+                    c->options->out, (int)(strlen(partial) - strlen(".partial")), partial);
+        return file_finish(&c->list, result);
+    }
+    fclose(c->list.file);
+    remove(partial);
+    free(partial);
+    c->list = (tool_file){ NULL, NULL };
+    return EXIT_OK;
 }
 
 
@@ -288,54 +532,33 @@ static char *folder_write(conversion *c, uint64_t index, const sample_file *f)
 static char *sample_write(conversion *c, uint64_t index, sample_file *f)
 {
     bzna_error err = tool_empty_error();
-    if (bzna_dataset_target(c->archive.dataset, index, &f->target, &err) < 0 ||
-        archive_filename(&c->archive, index, &f->name_buffer, &f->name, &err) < 0)
-        return tool_format("%s", err.message);
-    char *reason = picture_bytes(c, index, f);
+    if (archive_copied_read(&c->archive, index, &c->copied, &err) < 0) return tool_format("%s", err.message);
+    char *reason = picture_bytes(c, index, f->bytes);
     if (reason) return reason;
-    return c->kind == TO_FOLDER ? folder_write(c, index, f) : c->kind == TO_TAR ? tar_write(c, index, f)
+    return c->kind == TO_FOLDER ? folder_write(c, index, f) : c->kind == TO_TAR ? tar_write(c, f)
                                                             : record_write(c, index, f);
 }
 
 static int sample_convert(conversion *c, uint64_t index)
 {
-    sample_file f = { .bytes = tool_checked(av_packet_alloc()) };
+    sample_file f = { .bytes = tool_checked(av_packet_alloc()), .name = c->names[index] };
     uint64_t shard_size = (uint64_t)c->options->shard_size;
     int result = EXIT_OK;
-    if (shard_size && c->in_shard == shard_size) result = shard_close(c);
+    if (shard_size && c->in_shard == shard_size) result = shard_close(c, result);
     if (result == EXIT_OK && c->kind != TO_FOLDER && !c->out.file) result = shard_open(c);
+    c->is_altered = 0;
     char *reason = result == EXIT_OK ? sample_write(c, index, &f) : NULL;
     if (reason) {
         tool_error("%s: sample %" PRIu64 " is left out: %s", c->options->operand[0], index, reason);
         c->left_out++;
+        free(c->names[index]);
+        c->names[index] = NULL;
     }
-    c->in_shard++;
-    if (c->out.file && ferror(c->out.file)) result = tool_error("%s: cannot be written", c->out.path);
+    c->altered += !reason && c->is_altered;
+    c->in_shard += !reason;
+    if (c->out.file && ferror(c->out.file)) result = EXIT_INPUT;            /* closing it says why */
     free(reason);
-    free(f.name_buffer.data);
     av_packet_free(&f.bytes);
-    return result;
-}
-
-static int text_order(const void *a, const void *b) { return strcmp(*(char *const *)a, *(char *const *)b); }
-
-/* Whether no two samples have the same name, and all have one. */
-static int names_differ(const conversion *c)
-{
-    tool_buffer buffer = { NULL, 0 };
-    char **stems = tool_checked(calloc(c->archive.count + 1, sizeof *stems));
-    uint64_t count = 0;
-    int result = 1;
-    for (; count < c->archive.count && result; count++) {
-        const char *name = NULL;
-        if (archive_filename(&c->archive, count, &buffer, &name, NULL) < 0 || !name) result = 0;
-        stems[count] = stem_of(name ? name : "");
-    }
-    if (result && count) qsort(stems, count, sizeof *stems, text_order);
-    for (uint64_t i = 1; i < count && result; i++) result = strcmp(stems[i - 1], stems[i]) != 0;
-    for (uint64_t i = 0; i < count; i++) free(stems[i]);
-    free(stems);
-    free(buffer.data);
     return result;
 }
 
@@ -355,34 +578,57 @@ static uint64_t *samples_order(const tool_options *o, uint64_t count)
     return order;
 }
 
-static int convert(conversion *c)
+static void report(const conversion *c)
+{
+    uint64_t samples = c->archive.count - c->left_out;
+    if (c->options->json) {
+        fputs("{\"output\":", stdout);
+        tool_json_string(c->options->out);
+        printf(",\"samples\":%" PRIu64 ",\"altered\":%" PRIu64 ",\"left_out\":%" PRIu64 "}\n", samples, c->altered,
+               c->left_out);
+        return;
+    }
+    printf("%s: %" PRIu64 " samples", c->options->out, samples);
+    if (c->altered) printf(", %" PRIu64 " of them without all that they had", c->altered);
+    putchar('\n');
+}
+
+static int prepare(conversion *c)
 {
     const tool_options *o = c->options;
-    tool_progress progress = tool_progress_start("samples", c->archive.count);
-    int result = EXIT_OK;
+    size_t length = strlen(o->out);
+    while (length > 1 && o->out[length - 1] == '/') length--;
     if (c->kind == TO_FOLDER && mkdir(o->out, 0777) && errno != EEXIST)
         return tool_error("%s: cannot be made: %s", o->out, strerror(errno));
-    c->fields = archive_fields_read(&c->archive);
+    if (c->kind == TO_FOLDER && file_open_new(c, &c->list, tool_format("%.*s.lst", (int)length, o->out)))
+        return EXIT_INPUT;
     c->order = samples_order(o, c->archive.count);
-    c->names_differ = names_differ(c);
+    c->names = tool_checked(calloc(c->archive.count + 1, sizeof *c->names));
+    if (c->kind == TO_FOLDER) classes_find(c);
+    names_find(c, 0);
+    if (c->kind != TO_FOLDER && c->archive.classes.count) note(c, "the names of the classes are left out");
+    return EXIT_OK;
+}
+
+static int convert(conversion *c)
+{
+    tool_progress progress = tool_progress_start("samples", c->archive.count);
+    int result = prepare(c);
     for (uint64_t i = 0; i < c->archive.count && result == EXIT_OK; i++) {
         result = sample_convert(c, c->order[i]);
+        progress.failed = c->left_out;
         tool_progress_show(&progress, i + 1);
     }
     tool_progress_end(&progress);
-    if (shard_close(c)) result = EXIT_INPUT;
+    result = c->kind == TO_FOLDER ? folder_finish(c, result) : shard_close(c, result);
+    for (uint64_t i = 0; i < c->archive.count && c->names; i++) free(c->names[i]);
+    free(c->names);
     free(c->order);
     free(c->sample.data);
-    free(c->value.data);
-    archive_fields_free(&c->fields);
+    archive_copied_free(&c->copied);
+    tool_names_free(&c->noted);
     if (result != EXIT_OK) return result;
-    if (o->json) {
-        fputs("{\"output\":", stdout);
-        tool_json_string(o->out);
-        printf(",\"samples\":%" PRIu64 ",\"left_out\":%" PRIu64 "}\n", c->archive.count - c->left_out, c->left_out);
-    } else {
-        printf("%s: %" PRIu64 " samples\n", o->out, c->archive.count - c->left_out);
-    }
+    report(c);
     return c->left_out ? tool_error("%" PRIu64 " of %" PRIu64 " samples are left out", c->left_out, c->archive.count)
                        : EXIT_OK;
 }
@@ -403,6 +649,7 @@ int tool_run_convert(const tool_options *o)
         return tool_usage_error(o->command, "--shard-size and --shuffle are of .tar and .rec");
     c.kind = is_folder ? TO_FOLDER : strcmp(dot, ".tar") ? TO_RECORDS : TO_TAR;
     if (archive_open(&c.archive, o)) return EXIT_INPUT;
+    archive_read_splits(&c.archive, o->operand[0]);
     int result = convert(&c);
     archive_close(&c.archive);
     return result;

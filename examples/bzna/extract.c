@@ -237,14 +237,20 @@ static void report(const extraction *x, const bzna_picture *p)
 static const char *choose_track(extraction *x)
 {
     bzna_error err = tool_empty_error();
+    bzna_image_info chosen, other;
+    const bzna_dataset *d = x->archive->dataset;
     x->sample = (bzna_sample){ .struct_size = sizeof x->sample };
     if (x->options->track) return x->options->track;
-    if (bzna_dataset_get_sample(x->archive->dataset, x->index, &x->sample, sizeof x->sample, &err) < 0) return "image";
+    if (bzna_dataset_get_sample(d, x->index, &x->sample, sizeof x->sample, &err) < 0) return "image";
     const char *track = archive_default_track(&x->sample);
-    for (uint32_t i = 0; i < x->sample.image_count && i < BZNA_IMAGES_MAX && !x->options->json; i++)
-        if (strcmp(x->sample.image_names[i], track))
-            fprintf(stderr, "bzna: note: this is the sample's %s; --track %s is its other picture\n", track,
-                    x->sample.image_names[i]);
+    if (x->options->json ||
+        bzna_dataset_get_image_info(d, x->index, track, &chosen, sizeof chosen, NULL) < 0) return track;
+    for (uint32_t i = 0; i < x->sample.image_count && i < BZNA_IMAGES_MAX; i++) {
+        const char *name = x->sample.image_names[i];
+        if (bzna_dataset_get_image_info(d, x->index, name, &other, sizeof other, NULL) == BZNA_OK &&
+            other.data_offset != chosen.data_offset)
+            fprintf(stderr, "bzna: note: this is the sample's %s; --track %s is its other picture\n", track, name);
+    }
     return track;
 }
 
@@ -316,11 +322,9 @@ static int extract(extraction *x)
 static bzna_field_info field_find(const archive *a, const char *name)
 {
     bzna_field_info found = { .struct_size = sizeof found, .kind = BZNA_FIELD_BYTES };
-    archive_fields fields = archive_fields_read(a);
     snprintf(found.name, sizeof found.name, "%s", name);
-    for (uint32_t i = 0; i < fields.count; i++)
-        if (!strcmp(fields.list[i].name, name)) found = fields.list[i];
-    archive_fields_free(&fields);
+    for (uint32_t i = 0; i < a->fields.count; i++)
+        if (!strcmp(a->fields.list[i].name, name)) found = a->fields.list[i];
     return found;
 }
 

@@ -12,21 +12,6 @@ const char *archive_field_kind(uint32_t kind)
     return names[kind < LENGTH(names) ? kind : 0];
 }
 
-archive_fields archive_fields_read(const archive *a)
-{
-    bzna_dataset_info info = { .struct_size = sizeof info };
-    archive_fields fields = { NULL, 0 };
-    bzna_dataset_get_info(a->dataset, &info, sizeof info, NULL);
-    fields.list = tool_checked(calloc((size_t)info.field_count + 1, sizeof *fields.list));
-    while (fields.count < info.field_count &&
-           bzna_dataset_get_field_info(a->dataset, fields.count, &fields.list[fields.count], sizeof *fields.list,
-                                       NULL) >= 0)
-        fields.count++;
-    return fields;
-}
-
-void archive_fields_free(archive_fields *fields) { free(fields->list); }
-
 /* Names that every data set's samples may have are none of the further fields. */
 int archive_field_is_further(const bzna_field_info *field)
 {
@@ -48,33 +33,6 @@ bzna_status archive_value_read(const archive *a, uint64_t index, const bzna_fiel
     value->data = buffer->data;
     value->size = needed - (field->kind == BZNA_FIELD_TEXT && needed);
     return BZNA_OK;
-}
-
-/* A record's bytes are the picture's once more. */
-bzna_status archive_values_read(const archive *a, const archive_fields *fields, uint64_t index, archive_values *values,
-                                bzna_error *err)
-{
-    *values = (archive_values){ .list = tool_checked(calloc(fields->count + 1, sizeof(bzna_field_value))),
-                                .buffers = tool_checked(calloc(fields->count + 1, sizeof(tool_buffer))),
-                                .room = fields->count };
-    for (uint32_t i = 0; i < fields->count; i++) {
-        const bzna_field_info *field = &fields->list[i];
-        archive_value value;
-        if (!archive_field_is_further(field) || !strcmp(field->name, "record")) continue;
-        bzna_status status = archive_value_read(a, index, field, &values->buffers[i], &value, err);
-        if (status == BZNA_E_NOT_FOUND) continue;
-        if (status < 0) return status;
-        values->list[values->count++] = (bzna_field_value){ sizeof(bzna_field_value), field->kind, field->name,
-                                                            value.data, value.size };
-    }
-    return BZNA_OK;
-}
-
-void archive_values_free(archive_values *values)
-{
-    for (uint32_t i = 0; i < values->room; i++) free(values->buffers[i].data);
-    free(values->buffers);
-    free(values->list);
 }
 
 static int64_t value_integer(const archive_value *v)

@@ -13,17 +13,6 @@ static bzna_track_info track_info(const archive *a, uint32_t index)
     return track;
 }
 
-/* How many classes have names. */
-static uint64_t class_count(const archive *a)
-{
-    int64_t count = 0;
-    size_t needed;
-    for (;; count++) {
-        bzna_status status = bzna_dataset_class(a->dataset, count, NULL, 0, &needed, NULL);
-        if (status != BZNA_OK && status != BZNA_E_BUFFER) return (uint64_t)count;
-    }
-}
-
 static void tracks_json(const archive *a, uint32_t count)
 {
     printf("\"tracks\":[");
@@ -53,9 +42,8 @@ static void fields_json(const archive_fields *fields)
     putchar(']');
 }
 
-static void info_json(const archive *a, const bzna_dataset_info *info, const archive_fields *fields)
+static void info_json(const archive *a, const bzna_dataset_info *info)
 {
-    uint64_t classes = class_count(a);
     printf("{\"container\":");
     tool_json_string(info->container);
     printf(",\"parts\":%" PRIu32 ",\"brands\":[", info->part_count);
@@ -66,8 +54,13 @@ static void info_json(const archive *a, const bzna_dataset_info *info, const arc
     if (info->size_bytes) printf("],\"size\":%" PRIu64, info->size_bytes);
     else                  printf("],\"size\":null");
     printf(",\"samples\":%" PRIu64 ",\"targets\":%" PRIu64 ",", info->sample_count, info->target_count);
-    if (classes) printf("\"classes\":%" PRIu64 ",", classes);
-    fields_json(fields);
+    if (a->classes.count) printf("\"classes\":%zu,", a->classes.count);
+    for (size_t i = 0; i < a->classes.count; i++) {
+        printf("%s", i ? "," : "\"class_names\":[");
+        tool_json_string(a->classes.names[i]);
+        if (i + 1 == a->classes.count) printf("],");
+    }
+    fields_json(&a->fields);
     printf(",\n");
     tracks_json(a, info->track_count);
     puts("}");
@@ -85,9 +78,19 @@ static void tracks_text(const archive *a, uint32_t count)
     }
 }
 
-static void info_text(const archive *a, const bzna_dataset_info *info, const archive_fields *fields)
+/* Their number, and the names of the first. */
+static void classes_text(const tool_names *classes)
 {
-    uint64_t classes = class_count(a);
+    enum { SHOWN = 10 };
+    for (size_t i = 0; i < classes->count && i < SHOWN; i++) {
+        if (!i) printf("classes    %zu: ", classes->count);
+        tool_print_text(stdout, classes->names[i]);
+        printf("%s", i + 1 == classes->count ? "\n" : i + 1 == SHOWN ? ", ...\n" : ", ");
+    }
+}
+
+static void info_text(const archive *a, const bzna_dataset_info *info)
+{
     printf("container  %s", info->container);
     if (info->part_count > 1) printf(", %" PRIu32 " parts", info->part_count);
     if (info->brand_count) printf("\nbrands    ");
@@ -95,11 +98,11 @@ static void info_text(const archive *a, const bzna_dataset_info *info, const arc
         printf(" %s", tool_fourcc(info->brands[i]).text);
     if (info->size_bytes) printf("\nsize       %" PRIu64 " bytes", info->size_bytes);
     printf("\nsamples    %" PRIu64 "\ntargets    %" PRIu64 "\n", info->sample_count, info->target_count);
-    if (classes) printf("classes    %" PRIu64 "\n", classes);
-    for (uint32_t i = 0; i < fields->count; i++) {
+    classes_text(&a->classes);
+    for (uint32_t i = 0; i < a->fields.count; i++) {
         printf("%-11s", i ? "" : "fields");
-        tool_print_text(stdout, fields->list[i].name);
-        printf(" (%s)\n", archive_field_kind(fields->list[i].kind));
+        tool_print_text(stdout, a->fields.list[i].name);
+        printf(" (%s)\n", archive_field_kind(a->fields.list[i].kind));
     }
     tracks_text(a, info->track_count);
 }
@@ -110,10 +113,8 @@ int tool_run_info(const tool_options *o)
     if (archive_open(&a, o)) return EXIT_INPUT;
     bzna_dataset_info info = { .struct_size = sizeof info };
     bzna_dataset_get_info(a.dataset, &info, sizeof info, NULL);
-    archive_fields fields = archive_fields_read(&a);
-    if (o->json) info_json(&a, &info, &fields);
-    else         info_text(&a, &info, &fields);
-    archive_fields_free(&fields);
+    if (o->json) info_json(&a, &info);
+    else         info_text(&a, &info);
     archive_close(&a);
     return EXIT_OK;
 }
@@ -124,7 +125,6 @@ int tool_run_info(const tool_options *o)
 /* What a list is made with; the buffers are used again for every sample. */
 typedef struct listing {
     const archive *archive;
-    archive_fields fields;
     tool_buffer    name, value;
 } listing;
 
@@ -163,12 +163,13 @@ static void sample_read(listing *l, uint64_t index, listed_sample *s)
 static void values_print(listing *l, listed_sample *s, void (*print)(const char *, const archive_value *, int))
 {
     int count = 0;
-    for (uint32_t i = 0; i < l->fields.count; i++) {
+    for (uint32_t i = 0; i < l->archive->fields.count; i++) {
+        const bzna_field_info *field = &l->archive->fields.list[i];
         bzna_error err = tool_empty_error();
         archive_value value;
-        if (!archive_field_is_further(&l->fields.list[i])) continue;
-        bzna_status status = archive_value_read(l->archive, s->index, &l->fields.list[i], &l->value, &value, &err);
-        if (status >= 0)                                               print(l->fields.list[i].name, &value, count++);
+        if (!archive_field_is_further(field)) continue;
+        bzna_status status = archive_value_read(l->archive, s->index, field, &l->value, &value, &err);
+        if (status >= 0)                                               print(field->name, &value, count++);
         else if (status != BZNA_E_NOT_FOUND && s->err.status >= 0)     s->err = err;
     }
 }
@@ -224,12 +225,22 @@ static void image_json(const bzna_image_info *image, const char *codec)
     printf(image->beside ? "]}" : "}");
 }
 
+/* The name of a class; NULL: it has none. */
+static const char *class_of(const archive *a, int64_t target)
+{
+    return target >= 0 && (uint64_t)target < a->classes.count ? a->classes.names[target] : NULL;
+}
+
 static void sample_json(listing *l, listed_sample *s)
 {
     printf("{\"index\":%" PRIu64, s->index);
     if (s->is_located) {
         if (s->sample.target == BZNA_TARGET_NONE) printf(",\"target\":null");
         else                                      printf(",\"target\":%" PRId64, s->sample.target);
+        if (class_of(l->archive, s->sample.target)) {
+            printf(",\"class\":");
+            tool_json_string(class_of(l->archive, s->sample.target));
+        }
         printf(",\"filename\":");
         tool_json_string(s->filename);
         printf(",\"offset\":%" PRIu64 ",\"size\":%" PRIu64 ",\"fields\":{", s->sample.offset, s->sample.size);
@@ -281,7 +292,7 @@ int tool_run_list(const tool_options *o)
     archive a;
     uint64_t damaged = 0;
     if (archive_open(&a, o)) return EXIT_INPUT;
-    listing l = { .archive = &a, .fields = archive_fields_read(&a) };
+    listing l = { .archive = &a };
     if (o->json) putchar('[');
     else printf("%8s %8s %11s %-5s %-11s %-11s %s\n", "index", "target", "bytes", "codec", "picture", "another",
                 "file name, fields");
@@ -293,7 +304,6 @@ int tool_run_list(const tool_options *o)
         damaged += s.err.status < 0;
     }
     if (o->json) puts("\n]");
-    archive_fields_free(&l.fields);
     free(l.name.data);
     free(l.value.data);
     archive_close(&a);

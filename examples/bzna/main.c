@@ -20,6 +20,7 @@
  * Exit status: 0 success, 1 bad input, 2 bad command line. */
 #include "tool.h"
 
+#include <signal.h>
 #include <string.h>
 
 #include <libavutil/log.h>
@@ -155,7 +156,13 @@ static const tool_option pack_options[] = {
 static const tool_option json_options[] = { OPTION_JSON, OPTION_END };
 #define OPTION_OVERWRITE OPTION_FLAG("overwrite", overwrite, "replace what exists")
 #define OPTION_OUT { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "OUT.bzna", NULL, "the archive to write" }
-static const tool_option index_options[] = { OPTION_OUT, OPTION_OVERWRITE, OPTION_JSON, OPTION_END };
+static const tool_option index_options[] = {
+    OPTION_OUT,
+    { "classes", 0, KIND_TEXT, FIELD(classes), 0, 0, "FILE", NULL,
+      "names of the classes of NEW.bzna, one a line\n"
+      "(default: folders in the names of samples, where each class has one)" },
+    OPTION_OVERWRITE, OPTION_JSON, OPTION_END
+};
 static const tool_option merge_options[] = { OPTION_OUT, OPTION_OVERWRITE, OPTIONS_DATASET, OPTION_JSON, OPTION_END };
 static const tool_option subset_options[] = {
     OPTION_OUT,
@@ -245,11 +252,11 @@ static const tool_command commands[] = {
       "samples have no target. Folders named train, val, test and the like are splits, not classes: pack each by\n"
       "itself. A file NAME.target beside the picture NAME, or NAME with an extension, is its target.\n"
       "FILE is a picture, or a data set: a tar, a .rec, an archive, a pattern of several. Of their samples, pictures,\n"
-      "targets and names are packed.\n\n"
-      "All picture formats of libavcodec are read. EXIF orientations are applied (with --codec copy, they stay in the\n"
-      "files' bytes, and loaders apply them), alpha channels dropped. Files that are not readable pictures are left\n"
-      "out and listed at the end. Files whose names begin with a dot are ignored. Pictures of more than 512x512\n"
-      "pixels get a thumbnail, which loaders take for small batches; with --codec copy they get none.\n"
+      "targets, names, splits and fields are packed. Names are paths in DIR; the archive has the names of classes.\n\n"
+      "HEIF, AVIF, and all picture formats of libavcodec are read. EXIF orientations are applied (with --codec copy,\n"
+      "they stay in the files' bytes, and loaders apply them), alpha channels dropped. Files that are not readable\n"
+      "pictures are left out and listed at the end. Files whose names begin with a dot are ignored. Pictures of more\n"
+      "than 512x512 pixels get a thumbnail, which loaders take for small batches; with --codec copy they get none.\n"
       "The same pictures and options give the same bytes.\n\n"
       "The archive is written as OUT.bzna.partial, which is locked, and renamed when it is complete; beside it,\n"
       "OUT.bzna.partial.log says which files are done. A run that was interrupted, killed, or found the disk full\n"
@@ -263,20 +270,20 @@ static const tool_command commands[] = {
       OPERANDS_ANY, pack_options, tool_run_pack },
     { "info", "DATA", "what a data set is",
       DATA_HELP
-      "Prints what kind of data set it is, its size in bytes, the numbers of samples, of targets and of classes with\n"
-      "names, and the fields of its samples; of an archive, brands and tracks, too. In JSON, \"targets\" is 0 where\n"
-      "no sample has a target, \"size\" null where it is not known, \"mime\" null for a track without one, and\n"
-      "\"classes\" is there only where classes have names. Of a .rec, whose records are not read for it,\n"
-      "\"targets\" is the number of samples.", 1, dataset_options, tool_run_info },
+      "Prints what kind of data set it is, its size in bytes, the numbers of samples and of targets, the names of\n"
+      "classes, and the fields of its samples; of an archive, brands and tracks, too. In JSON, \"targets\" is 0 where\n"
+      "no sample has a target, \"size\" null where it is not known, \"mime\" null for a track without one; the number\n"
+      "\"classes\" and \"class_names\" are there only where classes have names. Of a .rec, whose records are not read\n"
+      "for it, \"targets\" is the number of samples.", 1, dataset_options, tool_run_info },
     { "list", "DATA", "the samples of a data set",
       DATA_HELP
       "Prints for each sample: index, target, size in bytes, codec, sizes of its pictures (in text, of the first\n"
-      "two), file name (of a folder: the path in it; of tar: the key; of a .rec: the record's number), and further\n"
-      "fields; JSON has offsets in the file, too. Sizes are of the picture as it is seen, turned where its\n"
-      "orientation says so; \"frame_width\" and \"frame_height\" are of the coded frame. A missing target or file\n"
-      "name is \"-\" in text and null in JSON; fields that a sample does not have are left out, and of bytes only\n"
-      "their number is printed. Damaged samples are listed with the error, and the exit status is 1.",
-      1, dataset_options, tool_run_list },
+      "two), name (of a folder, or an archive of one: the path; of tar: the key; of a .rec: as OUT.lst beside it has\n"
+      "it, else the record's number), and further fields; JSON has offsets in the file, too. Sizes are of the\n"
+      "picture as it is seen, turned where its orientation says so; \"frame_width\" and \"frame_height\" are of the\n"
+      "coded frame. A missing target or name is \"-\" in text and null in JSON; fields that a sample does not\n"
+      "have are left out, and of bytes only their number is printed. Damaged samples are listed with the error,\n"
+      "and the exit status is 1.", 1, dataset_options, tool_run_list },
     { "extract", "DATA INDEX|NAME", "one picture or field of a data set",
       DATA_HELP
       "Extracts sample INDEX, from 0, or the one whose file name NAME is. The extension of -o's file selects the\n"
@@ -319,8 +326,8 @@ static const tool_command commands[] = {
       1, bench_options, tool_run_bench },
     { "merge", "DATA... -o OUT.bzna", "one archive of several, without encoding",
       "Copies the samples of all data sets, one behind the other, into an archive: pictures as they are coded,\n"
-      "targets, names, splits. What an archive cannot hold (a PNG in a tar) is left out, by name: bzna pack encodes\n"
-      "it.",
+      "targets, names, splits, fields and the names of classes, which must agree. What an archive cannot hold (a PNG\n"
+      "in a tar) is left out, by name: bzna pack encodes it.",
       OPERANDS_SOME, merge_options, tool_run_merge },
     { "append", "ARCHIVE DATA...", "add the samples of data sets to an archive",
       "Writes ARCHIVE.partial, with the samples of ARCHIVE and of all others behind them, as bzna merge does, and\n"
@@ -334,10 +341,13 @@ static const tool_command commands[] = {
     { "convert", "DATA -o OUT", "a data set as a folder, tar, RecordIO file or archive",
       "OUT is a folder (OUT/), OUT.tar (as WebDataset has it), OUT.rec (MXNet's, with OUT.idx) or OUT.bzna. JPEG, PNG\n"
       "and other files stay as they are; frames of video become JPEG, but in OUT.bzna, where they stay frames.\n"
-      "Targets, names and, in a tar, further fields are kept. A folder has a folder for each class.",
+      "Targets, names and fields are kept, as far as OUT can hold them; what it cannot is said once, and counted. A\n"
+      "folder has a folder for each class, and OUT.lst where it has other targets or another order by itself. OUT.rec\n"
+      "has names and labels in OUT.lst, which is read with it.",
       1, convert_options, tool_run_convert },
     { "diff", "DATA DATA", "in what two data sets differ",
-      "Compares sample by sample: names, targets, and pictures as they are coded. The exit status is 0 if nothing\n"
+      "Compares sample by sample: names, targets, splits, fields, and pictures as they are coded; and the names of\n"
+      "classes. The exit status is 0 if nothing\n"
       "differs, and 1 if something does.", 2, dataset_options, tool_run_diff },
     { "index", "FILE...", "an index beside each .tar or .rec, so that it opens at once",
       "Writes SHARD.idx beside SHARD.tar, as wds2idx of NVIDIA DALI does: where the members of each sample lie; or\n"
@@ -345,7 +355,8 @@ static const tool_command commands[] = {
       "a walk over its headers. An index that is there is replaced. One that contradicts its file is refused until it\n"
       "is removed or written again. Names with blanks cannot stand in the index of a tar.\n\n"
       "With -o NEW.bzna, an archive that lost its end, or was never indexed: its samples, up to the first that is not\n"
-      "whole, are copied into a new one. Which split they are of is lost.",
+      "whole, are copied into a new one, with fields and splits. The names of classes are the folders in the names\n"
+      "of samples, where each class has one, or those of --classes.",
       OPERANDS_SOME, index_options, tool_run_index },
     { "devices", "", "GPUs, and what their video decoders decode",
       "Prints every CUDA device: memory, compute capability, NVDEC engines, and the codecs, chroma formats, bit\n"
@@ -405,6 +416,7 @@ int main(int argc, char **argv)
 {
     const char *name = argc > 1 ? argv[1] : "";
     av_log_set_level(AV_LOG_QUIET);
+    signal(SIGXFSZ, SIG_IGN);             /* a file that may not grow is an error, not the end of the program */
     if (!strcmp(name, "--help") || !strcmp(name, "-h") || !strcmp(name, "help")) return help(argc > 2 ? argv[2] : NULL);
     if (!strcmp(name, "--version")) {
         uint32_t version = bzna_version();

@@ -149,12 +149,12 @@ int tool_run_pack(const tool_options *o)
     if (result == EXIT_OK) result = pack_report_check(o);
     if (result == EXIT_OK) result = pack_stream_check(o);
     if (result != EXIT_OK) return result;
+    pack_av_capture_messages();
+    if (o->encoder && pack_encoder_check(&settings)) return EXIT_INPUT;
     if (!strcmp(o->out, "-")) return pack_stream(&settings);
     result = pack_output_open(&out, o);
     if (result == EXIT_OK) {
         signal(SIGPIPE, SIG_IGN);         /* what cannot be written is an error, not the end of the program */
-        signal(SIGXFSZ, SIG_IGN);
-        pack_av_capture_messages();
         result = pack_files_collect(&files, &settings);
         if (result == EXIT_OK) result = pack_files_into(&out, &settings, &files);
     }

@@ -175,6 +175,23 @@ static char *frame_encode(const pack_settings *s, AVFrame *frame, AVPacket *pack
     return NULL;
 }
 
+int pack_encoder_check(const pack_settings *s)
+{
+    AVFrame *frame = tool_checked(av_frame_alloc());
+    AVPacket *packet = tool_checked(av_packet_alloc());
+    frame->format = s->is_444 ? AV_PIX_FMT_YUV444P : AV_PIX_FMT_YUV420P;
+    frame->width = frame->height = 512;
+    if (av_frame_get_buffer(frame, 0) < 0) exit(tool_error("out of memory"));
+    for (int plane = 0; plane < 3; plane++)
+        memset(frame->data[plane], 128, (size_t)frame->linesize[plane] * (plane && !s->is_444 ? 256 : 512));
+    char *reason = frame_encode(s, frame, packet);
+    int result = reason ? tool_error("--encoder %s: a gray picture %s", s->encoder, reason) : EXIT_OK;
+    free(reason);
+    av_frame_free(&frame);
+    av_packet_free(&packet);
+    return result;
+}
+
 static int round_up(int edge, int step) { return (edge + step - 1) / step * step; }
 
 static int frame_edge(const pack_settings *s, int picture_edge, int step)

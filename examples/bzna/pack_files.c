@@ -10,30 +10,6 @@
 
 /* ---- lists ---- */
 
-/* Takes over name. */
-static void names_add(pack_names *n, char *name)
-{
-    if (n->count == n->capacity) {
-        n->capacity = n->capacity ? 2 * n->capacity : 64;
-        n->names = tool_checked(realloc(n->names, n->capacity * sizeof *n->names));
-    }
-    n->names[n->count++] = name;
-}
-
-/* The place of a name; count if it is not there. */
-static size_t names_find(const pack_names *n, const char *name)
-{
-    size_t i = 0;
-    while (i < n->count && strcmp(n->names[i], name)) i++;
-    return i;
-}
-
-static void names_free(pack_names *n)
-{
-    for (size_t i = 0; i < n->count; i++) free(n->names[i]);
-    free(n->names);
-}
-
 static int64_t time_ns(const struct stat *status)
 {
 #ifdef __APPLE__
@@ -76,7 +52,7 @@ void pack_files_free(pack_files *f)
         free(f->archives[i]);
     }
     free(f->archives);
-    names_free(&f->classes);
+    tool_names_free(&f->classes);
 }
 
 
@@ -114,13 +90,13 @@ static int numeric_order(const void *a, const void *b)
 /* ---- folders ---- */
 
 /* The names in a folder, sorted, without those that begin with a dot. Returns 0, or errno. */
-static int folder_names(const char *path, pack_names *names)
+static int folder_names(const char *path, tool_names *names)
 {
     DIR *folder = opendir(path);
     struct dirent *item;
     if (!folder) return errno;
     while ((item = readdir(folder)))
-        if (item->d_name[0] != '.') names_add(names, tool_format("%s", item->d_name));
+        if (item->d_name[0] != '.') tool_names_add(names, tool_format("%s", item->d_name));
     closedir(folder);
     if (names->count) qsort(names->names, names->count, sizeof *names->names, name_order);
     return 0;
@@ -131,11 +107,11 @@ enum { FOLDER_DEPTH_MAX = 16 };       /* symbolic links may form a cycle */
 /* Adds the files of a class folder and of folders in it. Takes over path. */
 static void folder_collect(pack_files *f, char *path, int64_t target, int depth)
 {
-    pack_names names = { NULL, 0, 0 };
+    tool_names names = { NULL, 0, 0 };
     int error = depth > FOLDER_DEPTH_MAX ? ELOOP : folder_names(path, &names);
     if (error) {
         files_add(f, path, target, tool_format("cannot be opened: %s", strerror(error)));
-        names_free(&names);
+        tool_names_free(&names);
         return;
     }
     for (size_t i = 0; i < names.count; i++) {
@@ -143,7 +119,7 @@ static void folder_collect(pack_files *f, char *path, int64_t target, int depth)
         if (tool_is_folder(inner)) folder_collect(f, inner, target, depth + 1);
         else                       files_add(f, inner, target, NULL);
     }
-    names_free(&names);
+    tool_names_free(&names);
     free(path);
 }
 
@@ -163,7 +139,7 @@ static int is_split(const char *name)
 
 static int has_folders(const char *path)
 {
-    pack_names names = { NULL, 0, 0 };
+    tool_names names = { NULL, 0, 0 };
     int found = 0;
     folder_names(path, &names);
     for (size_t i = 0; i < names.count && !found; i++) {
@@ -171,12 +147,12 @@ static int has_folders(const char *path)
         found = tool_is_folder(inner);
         free(inner);
     }
-    names_free(&names);
+    tool_names_free(&names);
     return found;
 }
 
 /* Refuses splits as classes: where there are two, or one and nothing else, or one that has classes of its own. */
-static int classes_check_splits(const pack_names *classes, const char *root)
+static int classes_check_splits(const tool_names *classes, const char *root)
 {
     const char *split = NULL;
     size_t count = 0;
@@ -193,7 +169,7 @@ static int classes_check_splits(const pack_names *classes, const char *root)
 }
 
 /* Puts the classes into the order in which they are numbered. */
-static void classes_sort(pack_names *classes, const char *order)
+static void classes_sort(tool_names *classes, const char *order)
 {
     if (!classes->count) return;
     char **names = classes->names;
@@ -210,7 +186,7 @@ static void classes_sort(pack_names *classes, const char *order)
 /* Puts the folders in root into f->classes, and the files in it, which have no class, into f->list. */
 static int root_collect(pack_files *f, const char *root)
 {
-    pack_names names = { NULL, 0, 0 };
+    tool_names names = { NULL, 0, 0 };
     int error = folder_names(root, &names);
     for (size_t i = 0; i < names.count; i++) {
         char *path = tool_format("%s/%s", root, names.names[i]);
@@ -218,33 +194,22 @@ static int root_collect(pack_files *f, const char *root)
             files_add(f, path, BZNA_TARGET_NONE, NULL);
             continue;
         }
-        names_add(&f->classes, tool_format("%s", names.names[i]));
+        tool_names_add(&f->classes, tool_format("%s", names.names[i]));
         free(path);
     }
-    names_free(&names);
+    tool_names_free(&names);
     return error ? tool_error("%s: cannot be opened: %s", root, strerror(error)) : EXIT_OK;
 }
 
 /* Takes the classes from a file, one a line, and refuses folders that are not among them. */
-static int classes_read(pack_names *classes, const char *path, const char *root)
+static int classes_read(tool_names *classes, const char *path, const char *root)
 {
-    pack_names listed = { NULL, 0, 0 };
-    FILE *in = fopen(path, "r");
-    char *line = NULL;
-    size_t capacity = 0;
-    int result = EXIT_OK;
-    if (!in) return tool_error("%s: cannot be opened: %s", path, strerror(errno));
-    while (getline(&line, &capacity, in) >= 0) {
-        line[strcspn(line, "\r\n")] = 0;
-        if (*line) names_add(&listed, tool_format("%s", line));
-    }
-    if (ferror(in)) result = tool_error("%s: cannot be read", path);
-    fclose(in);
-    free(line);
+    tool_names listed = { NULL, 0, 0 };
+    int result = tool_names_read(&listed, path);
     for (size_t i = 0; i < classes->count && result == EXIT_OK; i++)
-        if (names_find(&listed, classes->names[i]) == listed.count)
+        if (tool_names_find(&listed, classes->names[i]) == listed.count)
             result = tool_error("%s/%s: is no class of %s", root, classes->names[i], path);
-    names_free(classes);
+    tool_names_free(classes);
     *classes = listed;
     return result;
 }
@@ -267,10 +232,10 @@ static void classes_drop_empty(pack_files *f, const char *root)
     inner.classes = f->classes;
     class_folders_collect(&inner, root);
     if (!inner.count) {
-        names_free(&f->classes);
-        f->classes = (pack_names){ NULL, 0, 0 };
+        tool_names_free(&f->classes);
+        f->classes = (tool_names){ NULL, 0, 0 };
     }
-    inner.classes = (pack_names){ NULL, 0, 0 };
+    inner.classes = (tool_names){ NULL, 0, 0 };
     pack_files_free(&inner);
 }
 
@@ -298,15 +263,15 @@ static int folder_of_classes_collect(pack_files *f, const tool_options *o, const
 static int split_collect(pack_files *f, const tool_options *o, const char *root, uint32_t split)
 {
     pack_files own = { .list = NULL };
-    pack_names classes = f->classes;
+    tool_names classes = f->classes;
     int result = folder_of_classes_collect(&own, o, root);
     if (result == EXIT_OK && !f->count) {
         f->classes = own.classes;
-        own.classes = (pack_names){ NULL, 0, 0 };
+        own.classes = (tool_names){ NULL, 0, 0 };
     }
     size_t *number = tool_checked(calloc(own.classes.count + 1, sizeof *number));
     for (size_t i = 0; i < own.classes.count && result == EXIT_OK; i++)
-        if ((number[i] = names_find(&classes, own.classes.names[i])) == classes.count)
+        if ((number[i] = tool_names_find(&classes, own.classes.names[i])) == classes.count)
             result = tool_error("%s/%s: is a class that the first split has not", root, own.classes.names[i]);
     for (size_t i = 0; i < own.count; i++)
         if (own.list[i].target >= 0 && (size_t)own.list[i].target < own.classes.count)
@@ -317,7 +282,7 @@ static int split_collect(pack_files *f, const tool_options *o, const char *root,
         *files_next(f) = own.list[i];
     }
     free(number);
-    names_free(&own.classes);
+    tool_names_free(&own.classes);
     free(own.list);
     return result;
 }
@@ -352,40 +317,21 @@ static int splits_collect(pack_files *f, const tool_options *o)
 /* ---- data sets ---- */
 
 /* Opens an operand as a data set, which f closes; NULL after filling in err, and for a picture, which is none. */
-static archive *archive_add(pack_files *f, const tool_options *o, const char *path, bzna_error *err)
+static archive *archive_add(pack_files *f, const tool_options *o, char *path, bzna_error *err)
 {
     const bzna_device cpu = { BZNA_DEVICE_CPU, 0 };
-    bzna_dataset_config config;
-    bzna_dataset_info info = { .struct_size = sizeof info };
+    const tool_options one = { .operand = &path, .operand_count = 1, .list = o->list };
     archive *a = tool_checked(calloc(1, sizeof *a));
-    bzna_dataset_config_init(&config, sizeof config);
-    config.list = o->list;
-    if (archive_open_context(cpu, 0, &a->context, err) < 0 ||
-        bzna_dataset_open(a->context, path, &config, &a->dataset, err) < 0 ||
-        bzna_dataset_get_info(a->dataset, &info, sizeof info, err) < 0 || !strcmp(info.container, "HEIF")) {
+    if (archive_open_context(cpu, 0, &a->context, err) < 0 || archive_try_open(a, &one, err) < 0 ||
+        !strcmp(a->container, "HEIF")) {
         archive_close(a);
         free(a);
         return NULL;
     }
-    a->count = bzna_dataset_count(a->dataset);
+    archive_read_splits(a, path);
     f->archives = tool_checked(realloc(f->archives, (f->archive_count + 1) * sizeof *f->archives));
     f->archives[f->archive_count++] = a;
     return a;
-}
-
-/* Archives hold one class number a sample. */
-static int archive_check_labels(const archive *a, const tool_options *o, const char *path)
-{
-    bzna_sample sample = { .struct_size = sizeof sample };
-    if (o->targets || bzna_dataset_get_sample(a->dataset, 0, &sample, sizeof sample, NULL) < 0 ||
-        sample.target != BZNA_TARGET_NONE) return EXIT_OK;
-    archive_fields fields = archive_fields_read(a);
-    int result = EXIT_OK;
-    for (uint32_t i = 0; i < fields.count; i++)
-        if (!strcmp(fields.list[i].name, "label") && fields.list[i].kind == BZNA_FIELD_VECTOR)
-            result = tool_error("%s: has several labels a sample, and an archive one target: give --targets", path);
-    archive_fields_free(&fields);
-    return result;
 }
 
 /* The samples of a data set; a folder's are files, in the order of --list. */
@@ -400,7 +346,7 @@ static int archive_collect(pack_files *f, archive *a, const char *path, int is_f
         const char *name = NULL;
         char *reason = NULL;
         if (bzna_dataset_get_sample(a->dataset, i, &sample, sizeof sample, &err) < 0 ||
-            archive_filename(a, i, &buffer, &name, &err) < 0) reason = tool_format("%s", err.message);
+            archive_copied_name(a, i, &buffer, &name, &err) < 0) reason = tool_format("%s", err.message);
         if (is_folder && name) {
             f->root_size = strlen(path) + 1;
             files_add(f, tool_format("%s/%s", path, name), sample.target, reason);
@@ -419,7 +365,7 @@ static int archive_collect(pack_files *f, archive *a, const char *path, int is_f
 }
 
 /* A data set, or a picture; *status says whether a folder is one. */
-static int operand_collect(pack_files *f, const tool_options *o, const char *path)
+static int operand_collect(pack_files *f, const tool_options *o, char *path)
 {
     bzna_error err = tool_empty_error();
     struct stat status;
@@ -441,7 +387,7 @@ static int operand_collect(pack_files *f, const tool_options *o, const char *pat
         return EXIT_OK;
     }
     if (!a) return tool_error("%s", err.message);
-    if (archive_check_labels(a, o, path)) return EXIT_INPUT;
+    if (!o->classes && archive_join_classes(&f->classes, a, path)) return EXIT_INPUT;
     return archive_collect(f, a, path, is_there && S_ISDIR(status.st_mode));
 }
 
@@ -463,7 +409,9 @@ int pack_files_collect(pack_files *f, const pack_settings *s)
     for (int i = 0; i < o->operand_count; i++)
         if (operand_collect(f, o, o->operand[i])) return EXIT_INPUT;
     if (!f->count) return tool_error("%s: there are no files in it", o->splits ? o->splits : o->operand[0]);
+    if (o->targets && !o->classes) tool_names_free(&f->classes);
     if (o->targets && pack_targets_read(f, o->targets)) return EXIT_INPUT;
+    if (o->classes && !f->classes.count && tool_names_read(&f->classes, o->classes)) return EXIT_INPUT;
     if (s->shard_count > 1) files_keep_shard(f, s->shard, s->shard_count);
     return f->count ? EXIT_OK : tool_error("--shard %s: this share of the files is empty", o->shard);
 }

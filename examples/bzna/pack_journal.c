@@ -133,7 +133,7 @@ int pack_journal_begin(pack_journal *j, const tool_options *o, const pack_files 
 {
     char *settings = settings_text(o), *list = files_text(files);
     int error = ftruncate(j->file, 0) ? errno : 0;
-    if (!error) error = line_write(j->file, "bzna pack 1");
+    if (!error) error = line_write(j->file, "bzna pack 2");
     if (!error) error = line_write(j->file, settings);
     if (!error) error = line_write(j->file, list);
     if (!error && fsync(j->file) && errno != EINVAL && errno != EROFS) error = errno;
@@ -229,7 +229,7 @@ int pack_journal_read(pack_journal *j, const tool_options *o, const pack_files *
     j->is_begun = old_list != NULL;
     if (!old_list) {
         /* The run was interrupted before it wrote a sample. */
-    } else if (strcmp(first, "bzna pack 1")) {
+    } else if (strcmp(first, "bzna pack 2")) {
         result = tool_error("%s: is of another version of bzna; to begin again: bzna pack --overwrite ...", j->path);
     } else if (strcmp(settings, old_settings)) {
         result = tool_error("%s: was begun with other settings, and only the same can go on; to begin again: bzna pack "

@@ -82,11 +82,11 @@ static int writer_open(pack_output *out)
     const bzna_device cpu = { BZNA_DEVICE_CPU, 0 };
     bzna_error err = tool_empty_error();
     bzna_sink sink = { .struct_size = sizeof sink, .user = out, .write_at = sink_write_at };
+    if (archive_open_context(cpu, 0, &out->context, &err) < 0) return tool_error("%s", err.message);
     bzna_writer_config config;
     bzna_writer_config_init(&config, sizeof config);
     config.class_count = (uint32_t)out->files->classes.count;
-    config.classes = config.class_count ? (const char *const *)out->files->classes.names : NULL;
-    if (archive_open_context(cpu, 0, &out->context, &err) < 0) return tool_error("%s", err.message);
+    config.classes = (const char *const *)out->files->classes.names;
     if (bzna_writer_open_sink(out->context, &sink, &config, &out->writer, &err) < 0) return write_failed(out, &err);
     out->position = TOOL_ARCHIVE_FIRST;
     return EXIT_OK;
@@ -97,17 +97,17 @@ static int writer_open(pack_output *out)
 static int sample_add(pack_output *out, const bzna_image *input, const bzna_image *thumb, char **reason)
 {
     const pack_file *file = &out->files->list[out->done];
-    const char *slash = strrchr(file->relative, '/');
     bzna_error err = tool_empty_error();
-    /* The name is that of the file, as the original tools have it; the path is kept in a field of its own. */
-    const bzna_field_value path = { .struct_size = sizeof path, .kind = BZNA_FIELD_TEXT, .name = "path",
-                                    .data = file->relative, .size = strlen(file->relative) };
+    archive_copied *c = &out->copied;
+    c->count = 0;
+    bzna_status status = file->archive ? archive_copied_read(file->archive, file->index, c, &err) : BZNA_OK;
+    if (status < 0) return *reason = tool_format("%s", err.message), EXIT_OK;
+    if (!file->archive) archive_copied_set_split(c, file->split);
     bzna_sample_desc sample = {
-        .struct_size = sizeof sample, .split = file->split, .target = file->target,
-        .name = slash && !file->archive ? slash + 1 : file->relative, .image = input, .thumb = thumb,
-        .fields = &path, .field_count = slash && !file->archive,
+        .struct_size = sizeof sample, .split = c->split, .target = file->target, .name = file->relative,
+        .image = input, .thumb = thumb, .fields = c->fields, .field_count = c->count,
     };
-    bzna_status status = bzna_writer_add(out->writer, &sample, &err);
+    status = bzna_writer_add(out->writer, &sample, &err);
     if (status == BZNA_E_IO || status == BZNA_E_MEMORY || status == BZNA_E_CALLBACK || status == BZNA_E_STATE)
         return write_failed(out, &err);
     if (status < 0) *reason = tool_format("%s", err.message);
@@ -312,4 +312,5 @@ void pack_output_close(pack_output *out)
     pack_journal_close(&out->journal);
     if (out->file >= 0) close(out->file);         /* which also unlocks it */
     free(out->partial);
+    archive_copied_free(&out->copied);
 }

@@ -1,8 +1,9 @@
 /* pack_picture.c - reads pictures of any format that the library or libavcodec decodes
  *
- * A file is read whole. JPEG, HEIF and AVIF are the library's (pack_sample.c). Of others, libavformat recognizes the format by its content (by its name only where the content cannot
- * tell, as with TGA), and libavcodec decodes its first picture, strictly: a picture that is cut off or damaged is
- * unreadable, not half gray. Names are never given to libavformat: "100%d.jpg" is a file, not a sequence of files.
+ * A file is read whole. JPEG, HEIF and AVIF are the library's (pack_sample.c). Of others, libavformat recognizes the
+ * format by its content (by its name only where the content cannot tell, as with TGA), and libavcodec decodes its first
+ * picture, strictly: a picture that is cut off or damaged is unreadable, not half gray. Names are never given to
+ * libavformat: "100%d.jpg" is a file, not a sequence of files.
  *
  * The EXIF orientation of PNG, WebP and TIFF files is applied, all eight values. It is read here, since what
  * libavcodec says of it depends on format and version. */
@@ -313,7 +314,8 @@ static int file_orientation(const uint8_t *data, size_t size)
     return 1;
 }
 
-/* JPEG, HEIF and AVIF through the library, everything else with libavcodec; JPEG that the library knows nothing of, too. */
+/* JPEG, HEIF and AVIF through the library, everything else with libavcodec; JPEG that the library knows nothing of,
+ * too. */
 static char *bytes_decode(const AVPacket *file, const char *path, AVFrame *frame, int *orientation)
 {
     const uint8_t *data = file->data;

@@ -153,19 +153,18 @@ static char *packet_fill(AVPacket *file, const void *data, uint64_t size)
 /* The bytes of a HEIF file that a tar's sample holds, which the library takes for bytes of any kind; or `reason`. */
 static char *heif_field_read(const pack_file *from, AVPacket *file, char *reason)
 {
-    archive_fields fields = archive_fields_read(from->archive);
+    const archive_fields *fields = &from->archive->fields;
     tool_buffer buffer = { NULL, 0 };
-    for (uint32_t i = 0; i < fields.count && reason; i++) {
+    for (uint32_t i = 0; i < fields->count && reason; i++) {
         archive_value value;
-        if (fields.list[i].kind != BZNA_FIELD_BYTES ||
-            archive_value_read(from->archive, from->index, &fields.list[i], &buffer, &value, NULL) < 0 ||
+        if (fields->list[i].kind != BZNA_FIELD_BYTES ||
+            archive_value_read(from->archive, from->index, &fields->list[i], &buffer, &value, NULL) < 0 ||
             !pack_is_heif(value.data, value.size)) continue;
         free(reason);
         reason = packet_fill(file, value.data, value.size);
         break;
     }
     free(buffer.data);
-    archive_fields_free(&fields);
     return reason;
 }
 

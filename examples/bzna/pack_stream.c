@@ -69,7 +69,6 @@ int pack_stream(const pack_settings *s)
 {
     char *path = NULL;
     size_t capacity = 0;
-    pack_av_capture_messages();
     printf("{\"codec\":\"%s\"}\n", codec_name(s->codec));
     while (!fflush(stdout) && getdelim(&path, &capacity, '\0', stdin) > 0) encode_named(s, path);
     free(path);

@@ -49,6 +49,22 @@ typedef struct tool_buffer {
 
 void tool_buffer_reserve(tool_buffer *buffer, uint64_t size);
 
+/* A list of texts. */
+typedef struct tool_names {
+    char **names;
+    size_t count, capacity;
+} tool_names;
+
+/* Takes over name. */
+void tool_names_add(tool_names *n, char *name);
+
+/* The place of a name; count if it is not there. */
+size_t tool_names_find(const tool_names *n, const char *name);
+
+/* Adds the lines of a file that are not empty. Prints an error and returns EXIT_INPUT when it fails. */
+int tool_names_read(tool_names *n, const char *path);
+void tool_names_free(tool_names *n);
+
 int64_t tool_now_ns(void);
 void tool_sleep_ns(int64_t duration_ns);
 int tool_processor_count(void);
@@ -199,16 +215,34 @@ void tool_rgb_text(tool_rgb *dst, uint32_t x, uint32_t y, uint32_t scale, tool_c
 
 /* ---- archive.c: contexts, data sets, loaders, samples ---- */
 
+/* The fields of a data set's samples. */
+typedef struct archive_fields {
+    bzna_field_info *list;
+    uint32_t         count;
+} archive_fields;
+
 typedef struct archive {
-    bzna_context *context;
-    bzna_dataset *dataset;
-    uint64_t      count;              /* of samples */
+    bzna_context  *context;
+    bzna_dataset  *dataset;
+    uint64_t       count;             /* of samples */
+    char           container[20];     /* "archive", "tar", ... */
+    archive_fields fields;
+    tool_names     classes;           /* in the order of their numbers; none where they have no names */
+    uint64_t      *split_offsets[4];  /* where the samples of each split lie, sorted: archive_read_splits */
+    size_t         split_counts[4];
 } archive;
 
 /* device, sessions: of bzna_context_config. */
 bzna_status archive_open_context(bzna_device device, int64_t sessions, bzna_context **context, bzna_error *err);
 
-/* Opens the first operand as --format, --list and so on say. For commands that need no GPU. */
+/* Opens the first operand as --format, --list and so on say, in a->context; of NAME.rec, NAME.lst beside it is the
+ * list. Fills in *err when it fails. */
+bzna_status archive_try_open(archive *a, const tool_options *o, bzna_error *err);
+
+/* Fills in what stands in *a beside context and data set. */
+void archive_describe(archive *a);
+
+/* The same, in a context of its own. For commands that need no GPU. */
 int archive_open(archive *a, const tool_options *o);
 
 /* The same, on the device that --device and --sessions name. */
@@ -235,14 +269,15 @@ typedef struct archive_loading {
 /* Opens a loader as the options of batch, bench and sheet say. */
 int archive_open_loader(const archive *a, const tool_options *o, const archive_loading *loading, bzna_loader **loader);
 
-/* The file name of a sample, in buffer; *name is NULL when the sample has none. */
+/* The name of a sample, in buffer; *name is NULL when the sample has none. */
 bzna_status archive_filename(const archive *a, uint64_t index, tool_buffer *buffer, const char **name,
                              bzna_error *err);
 
 /* The picture to take of a sample when none is named: an archive's full one; else the first, mostly the only one. */
 const char *archive_default_track(const bzna_sample *sample);
 
-/* The sample that an argument names: by its index, or by its file name. Prints an error and returns EXIT_INPUT. */
+/* The sample that an argument names: by its index, its name, or the last part of that. Prints an error and returns
+ * EXIT_INPUT. */
 int archive_find_sample(const archive *a, const char *argument, uint64_t *index);
 
 /* Reads one picture of a sample, not decoded, into buffer, and describes it in *image. */
@@ -256,15 +291,6 @@ archive_codec_text archive_codec(const bzna_image_info *info);
 
 
 /* ---- fields.c: fields of samples beside their pictures ---- */
-
-typedef struct archive_fields {
-    bzna_field_info *list;
-    uint32_t         count;
-} archive_fields;
-
-/* The fields of a data set's samples; archive_fields_free frees them. */
-archive_fields archive_fields_read(const archive *a);
-void archive_fields_free(archive_fields *fields);
 
 /* "picture", "integer", ... */
 const char *archive_field_kind(uint32_t kind);
@@ -283,22 +309,54 @@ typedef struct archive_value {
 bzna_status archive_value_read(const archive *a, uint64_t index, const bzna_field_info *field, tool_buffer *buffer,
                                archive_value *value, bzna_error *err);
 
-/* The further fields of one sample, as a writer takes them; archive_values_free frees them, after an error too. */
-typedef struct archive_values {
-    bzna_field_value *list;
-    tool_buffer      *buffers;
-    uint32_t          count, room;
-} archive_values;
-
-bzna_status archive_values_read(const archive *a, const archive_fields *fields, uint64_t index, archive_values *values,
-                                bzna_error *err);
-void archive_values_free(archive_values *values);
-
 /* A number, an array of numbers, a string; of bytes and pictures {"size":n}. */
 void archive_value_json(const archive_value *value);
 
 /* Numbers as a line of text, everything else as it is; on stdout, text ends its line, too. */
 void archive_value_print(FILE *file, const archive_value *value);
+
+
+/* ---- copied.c: what a new data set has of a sample beside its picture ---- */
+
+enum { ARCHIVE_COPIED_MAX = 64 };
+
+typedef struct archive_copied {
+    const char      *name;            /* NULL: none */
+    int64_t          target;
+    uint32_t         split;           /* BZNA_SPLIT_... */
+    uint32_t         count;           /* of fields */
+    bzna_field_value fields[ARCHIVE_COPIED_MAX];
+    tool_buffer      values[ARCHIVE_COPIED_MAX], name_buffer;
+} archive_copied;
+
+/* Reads in which split each sample of an archive is. options, path: with which it was opened. */
+void archive_read_splits(archive *a, const char *path);
+
+/* The name that a copy of the sample has: of a tar's, the name of its picture's file. */
+bzna_status archive_copied_name(const archive *a, uint64_t index, tool_buffer *buffer, const char **name,
+                                bzna_error *err);
+
+/* Reads name, target, split and fields. Other pictures than the one that is copied are fields of bytes. */
+bzna_status archive_copied_read(const archive *a, uint64_t index, archive_copied *c, bzna_error *err);
+
+/* The sample is of this split, and says so in a field, too: a file that lost its index tells it all the same. */
+void archive_copied_set_split(archive_copied *c, uint32_t split);
+void archive_copied_free(archive_copied *c);
+
+/* Adds the names of a data set's classes to those of others; refuses those that contradict them. */
+int archive_join_classes(tool_names *classes, const archive *a, const char *path);
+
+/* Where classes have no names, but each target has a folder of its own in which its samples' names lie: these folders.
+ * */
+typedef struct archive_class_folders {
+    tool_names folders;               /* by target; "": not known yet */
+    int        is_ambiguous;
+} archive_class_folders;
+
+void archive_class_folders_add(archive_class_folders *c, const char *name, int64_t target);
+
+/* Moves them into classes, and frees what is left. */
+void archive_class_folders_take(archive_class_folders *c, tool_names *classes);
 
 
 /* ---- pack_settings.c: what the options of pack mean ---- */
@@ -338,16 +396,11 @@ typedef struct pack_file {
     uint64_t    sample_size;          /* once it is packed: its bytes in the archive */
 } pack_file;
 
-typedef struct pack_names {
-    char **names;
-    size_t count, capacity;
-} pack_names;
-
 typedef struct pack_files {
     pack_file *list;
     size_t     count, capacity;
     size_t     root_size;             /* bytes of the folder's name and a slash, with which paths begin */
-    pack_names classes;               /* in the order of their numbers */
+    tool_names classes;               /* in the order of their numbers */
     archive  **archives;              /* opened data sets */
     size_t     archive_count;
 } pack_files;
@@ -420,6 +473,9 @@ char *pack_quality_measure(const struct AVFrame *source, const struct AVPacket *
                            pack_encoded *e);
 
 enum { PACK_PSNR_MAX = 100 };         /* dB; also that of pictures without loss */
+
+/* Whether the encoder works here with these settings, which hardware's may not. */
+int pack_encoder_check(const pack_settings *s);
 
 /* Encodes a file's picture and, if the picture is larger than one, a thumbnail. */
 char *pack_encode_file(const pack_settings *s, const pack_file *file, pack_encoded *input, pack_encoded *thumb);
@@ -506,6 +562,7 @@ typedef struct pack_output {
     const uint8_t      *expected;     /* what a sample that is there must be; NULL: samples are written */
     uint64_t            expected_size;
     int                 error;        /* errno of a failed write */
+    archive_copied      copied;       /* of the sample that is written */
 } pack_output;
 
 /* Opens and locks OUT.partial. EXIT_USAGE: there is an archive or an interrupted run, and no option says what to do. */

@@ -15,7 +15,6 @@ typedef struct bad_sample {
 /* Shared by the threads; lock guards next and what follows it. */
 typedef struct verification {
     const archive  *archive;
-    archive_fields  fields;
     int             decode;
     pthread_mutex_t lock;
     uint64_t        next, done;
@@ -75,10 +74,11 @@ static int is_unsupported(bzna_status status) { return status == BZNA_E_CODEC ||
 /* Fields beside pictures: that they can be read, as far as the sample has them. */
 static bzna_status fields_check(const verification *all, verifier *v, uint64_t index, bzna_error *err)
 {
-    for (uint32_t i = 0; i < all->fields.count; i++) {
+    const archive_fields *fields = &all->archive->fields;
+    for (uint32_t i = 0; i < fields->count; i++) {
         archive_value value;
-        if (!archive_field_is_further(&all->fields.list[i])) continue;
-        bzna_status status = archive_value_read(all->archive, index, &all->fields.list[i], &v->buffer, &value, err);
+        if (!archive_field_is_further(&fields->list[i])) continue;
+        bzna_status status = archive_value_read(all->archive, index, &fields->list[i], &v->buffer, &value, err);
         if (status < 0 && status != BZNA_E_NOT_FOUND) return status;
     }
     return BZNA_OK;
@@ -106,7 +106,7 @@ static bzna_status sample_check(const verification *all, verifier *v, uint64_t i
         (status = fields_check(all, v, index, err)) < 0) return status;
     for (uint32_t i = 0; i < sample.image_count && i < BZNA_IMAGES_MAX; i++)
         if ((status = picture_check(a, v, index, sample.image_names[i], &previous, err)) < 0) return status;
-    if (sample.image_count || !has_pictures(&all->fields)) return BZNA_OK;
+    if (sample.image_count || !has_pictures(&all->archive->fields)) return BZNA_OK;
     snprintf(err->message, sizeof err->message, "the sample holds no picture");
     return err->status = BZNA_E_NOT_FOUND;
 }
@@ -201,7 +201,6 @@ static void run_threads(verification *v, int64_t count)
 static int verify(const tool_options *o, const archive *a)
 {
     verification v = { .archive = a, .decode = o->decode != 0, .progress = tool_progress_start("samples", a->count) };
-    v.fields = archive_fields_read(a);
     pthread_mutex_init(&v.lock, NULL);
     run_threads(&v, o->jobs ? o->jobs : tool_processor_count());
     pthread_mutex_destroy(&v.lock);
@@ -211,7 +210,6 @@ static int verify(const tool_options *o, const archive *a)
     else         report_text(&v);
     for (size_t i = 0; i < v.bad_count; i++) free(v.bad[i].message);
     free(v.bad);
-    archive_fields_free(&v.fields);
     if (!v.bad_count) return EXIT_OK;
     return tool_error("%s: %zu of %" PRIu64 " samples are damaged, %zu are not supported", o->operand[0],
                       v.bad_count - v.unsupported, a->count, v.unsupported);

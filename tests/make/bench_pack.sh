@@ -1,0 +1,63 @@
+#!/bin/sh
+# bzna pack beside ffmpeg, with as many processes and the same settings, in turns; and the memory of bzna pack.
+# Usage, from the repository's root: sh tests/make/bench_pack.sh BUILD PICTURES [PROCESSES [ROUNDS]]; PICTURES: of at most 512 pixels,
+# of which others are left out, since bzna pack would also make thumbnails of them. Needs ffmpeg.
+#
+# ffmpeg opens one encoder for all pictures of a process, pads them to the frames of 512x512 that bzna pack makes, and writes a stream.
+# sh tests/make/bench_pack.sh BUILD memory COUNT: the peak of resident memory of all processes while COUNT small pictures are packed.
+set -e
+build=$1; pictures=$2; processes=${3:-2}; rounds=${4:-3}
+out=$build/bench/pack
+rm -rf "$out"
+mkdir -p "$out"
+
+# Samples VmHWM of a process and its children until it ends: of each the largest, and the sum of those that live at a time.
+memory() {
+    mkdir "$out/in"
+    i=0
+    while [ $i -lt "$1" ]; do
+        { printf 'P6 24 16 255\n'; head -c 1152 /dev/urandom; } >"$out/in/$i.ppm"
+        i=$((i + 1))
+    done
+    "$build/bzna" pack "$out/in" -o "$out/memory.bzna" --preset ultrafast --frame exact --jobs 2 >"$out/log" &
+    while kill -0 $! 2>/dev/null; do
+        for p in $! $(pgrep -P $!); do awk -v p="$p" '/VmRSS/ { print p, $2 }' "/proc/$p/status" 2>/dev/null || :; done | awk '{ s += $2; if ($2 > m) m = $2 } END { print s + 0, m + 0 }'
+        sleep 0.2
+    done >"$out/rss"
+    sort -n "$out/rss" | tail -n 1 | awk -v n="$1" '{ printf "%d pictures: at most %.1f MiB in all processes at once\n", n, $1 / 1024 }'
+    awk '{ if ($2 > m) m = $2 } END { printf "at most %.1f MiB in one\n", m / 1024 }' "$out/rss"
+    awk 'NR > 3 { if (!f) f = $1; l = $1 } END { printf "%.1f MiB at the beginning, %.1f at the end\n", f / 1024, l / 1024 }' "$out/rss"
+}
+if [ "$pictures" = memory ]; then memory "$3"; exit; fi
+
+mkdir "$out/in"
+for share in $(seq 0 $((processes - 1))); do mkdir "$out/$share"; done
+n=0
+for file in "$pictures"/*.jpg "$pictures"/*/*.jpg; do
+    [ -e "$file" ] || continue
+    size=$(ffprobe -v error -show_entries stream=width,height -of csv=p=0:s=x "$file")
+    if [ "${size%x*}" -le 512 ] && [ "${size#*x}" -le 512 ]; then
+        cp "$file" "$out/in/$n.jpg"
+        ln "$out/in/$n.jpg" "$out/$((n % processes))/$(printf %06d $((n / processes))).jpg"
+        n=$((n + 1))
+    fi
+done
+now() { date +%s%N; }
+for codec in h265 h264; do
+    encoder="libx265 -x265-params pools=none:frame-threads=1:keyint=1:bframes=0:rc-lookahead=0:log-level=none"
+    [ $codec = h265 ] || encoder="libx264 -x264-params keyint=1:bframes=0:threads=1"
+    for _ in $(seq "$rounds"); do
+        a=$(now)
+        "$build/bzna" pack "$out/in" -o "$out/$codec.bzna" --codec $codec --jobs "$processes" --overwrite >"$out/log" 2>&1
+        b=$(now)
+        for share in $(seq 0 $((processes - 1))); do
+            # shellcheck disable=SC2086
+            ffmpeg -v error -threads 1 -i "$out/$share/%06d.jpg" -vf "scale=out_range=full,format=yuv420p,pad=512:512,setsar=1" -c:v $encoder -preset medium -crf 20 \
+                -threads 1 -y "$out/$share.$codec" &
+        done
+        wait
+        c=$(now)
+        echo "$codec $n $(((b - a) / 1000)) $(((c - b) / 1000))"
+    done
+done | awk '{ mine = $2 / $3 * 1e6; other = $2 / $4 * 1e6; printf "%s: bzna pack %.1f pictures/s, ffmpeg %.1f: %.2f\n", $1, mine, other, mine / other
+              r[$1] = r[$1] " " mine / other } END { for (c in r) print "ratios of " c ":" r[c] }'
