@@ -3692,8 +3692,8 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 
 #ifndef BENZINA_NO_HEIF
 /* ==== 13. HEIF: items ================================================================================================
- * Calls: rooms 2, 5, 7, 12. What a HEIF or AVIF file (ISO/IEC 23008-12) says of its pictures: the items of its meta box,
- * where their bytes lie, what refers to what, and their properties. Works on memory, without allocating: boxes are
+ * Calls: rooms 2, 5, 7, 12. What a HEIF or AVIF file (ISO/IEC 23008-12) says of its pictures: the items of its meta
+ * box, where their bytes lie, what refers to what, and their properties. Works on memory, without allocating: boxes are
  * walked anew for each question, with limits on how many there are. Offsets in messages are base and on. */
 
 #define BZI_GRID BZI_FOURCC('g', 'r', 'i', 'd')
@@ -16529,8 +16529,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 
 
 /* ==== 54. Loader: outputs ============================================================================================
- * Calls: rooms 5, 39-41, 44. What becomes of a sample: the transforms of its views, which are drawn before its pictures are
- * decoded; their slots, once they were. */
+ * Calls: rooms 5, 39-41, 44. What becomes of a sample: the transforms of its views, which are drawn before its pictures
+ * are decoded; their slots, once they were. */
 
 /* The random numbers of a view. A sample that comes again in an epoch has others. */
 static bzna_random bzi_item_random(const bzi_item *item, uint32_t operation, uint32_t view)

@@ -7,12 +7,13 @@
 
 static bzna_context *context;
 static bzna_dataset *dataset;
+static bzna_error err;
 
-static void check(bzna_status status, const bzna_error *err)
+static void check(bzna_status status)
 {
     if (status == BZNA_OK)
         return;
-    fprintf(stderr, "%s\n", err->message);
+    fprintf(stderr, "%s\n", err.message);
     exit(1);
 }
 
@@ -20,7 +21,6 @@ static bzna_loader *start(uint32_t threads, double scale, uint32_t batch, uint32
 {
     bzna_loader_config c;
     bzna_loader *loader = NULL;
-    bzna_error err = { .struct_size = sizeof err };
     bzna_loader_config_init(&c, sizeof c);
     c.output.batch_size = batch;
     c.output.width = c.output.height = 224;
@@ -30,15 +30,14 @@ static bzna_loader *start(uint32_t threads, double scale, uint32_t batch, uint32
     c.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
     c.warp.scale[0] = c.warp.scale[1] = scale;
     c.order.epochs = 1u << 20;
-    check(bzna_loader_open(context, dataset, &c, &loader, &err), &err);
+    check(bzna_loader_open(context, dataset, &c, &loader, &err));
     return loader;
 }
 
 static void next(bzna_loader *loader)
 {
-    bzna_error err = { .struct_size = sizeof err };
     bzna_batch *batch = NULL;
-    check(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err), &err);
+    check(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err));
     bzna_batch_release(batch);
 }
 
@@ -48,7 +47,6 @@ static void rate(uint32_t threads, double scale)
     const uint64_t seconds = 3;
     bzna_loader *loader = start(threads, scale, BATCH, 3);
     bzna_loader_stats stats = { .struct_size = sizeof stats };
-    bzna_error err = { .struct_size = sizeof err };
     uint64_t begin, batches = 0;
     for (int i = 0; i < WARM; i++)
         next(loader);
@@ -58,7 +56,7 @@ static void rate(uint32_t threads, double scale)
             next(loader);
     printf("%7u %7.2f %12.2f", threads, scale,
            (double)(batches * BATCH) * 1e9 / (double)(bzi_os_now_ns() - begin));
-    check(bzna_loader_get_stats(loader, &stats, sizeof stats, &err), &err);
+    check(bzna_loader_get_stats(loader, &stats, sizeof stats, &err));
     printf(" %14.1f\n", stats.samples_tiled ? (double)stats.tiles / (double)stats.samples_tiled : 0);
     bzna_loader_close(loader);
 }
@@ -85,11 +83,11 @@ static void latency(uint32_t threads)
 int main(int argc, char **argv)
 {
     static const double scales[] = { 1, 0.5, 0.25, 0.08, 0.02 };
-    bzna_error err = { .struct_size = sizeof err };
     if (argc != 2)
         return 2;
-    check(bzna_context_open(NULL, &context, &err), &err);
-    check(bzna_dataset_open(context, argv[1], NULL, &dataset, &err), &err);
+    bzna_error_init(&err, sizeof err);
+    check(bzna_context_open(NULL, &context, &err));
+    check(bzna_dataset_open(context, argv[1], NULL, &dataset, &err));
     printf("threads   scale    samples/s   tiles/sample\n");
     for (uint32_t threads = 1; threads <= 2; threads++)
         for (size_t i = 0; i < sizeof scales / sizeof *scales; i++)

@@ -106,9 +106,11 @@ int pack_heif_read(const AVPacket *file, AVFrame *frame, int *orientation, char 
     bzna_error err = tool_empty_error();
     bzna_dataset *dataset = NULL;
     bzna_dataset_info info = { .struct_size = sizeof info };
-    if (file->size < 12 || memcmp(file->data + 4, "ftyp", 4) || (!context && bzna_context_open(NULL, &context, &err) < 0) ||
+    if (file->size < 12 || memcmp(file->data + 4, "ftyp", 4) ||
+        (!context && bzna_context_open(NULL, &context, &err) < 0) ||
         bzna_dataset_open_memory(context, file->data, (size_t)file->size, NULL, &dataset, &err) < 0) return 0;
-    int is_heif = bzna_dataset_get_info(dataset, &info, sizeof info, &err) == BZNA_OK && !strcmp(info.container, "HEIF");
+    int is_heif = bzna_dataset_get_info(dataset, &info, sizeof info, &err) == BZNA_OK &&
+                  !strcmp(info.container, "HEIF");
     if (is_heif) *reason = heif_decode(dataset, (size_t)file->size, frame, orientation);
     bzna_dataset_close(dataset);
     return is_heif;
