@@ -169,7 +169,7 @@ bench-model: $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so
 PYTHON ?= python3
 bench-peers bench-codecs: all
 	@BUILD="$(BUILD)" PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS="$(PEERS)" THREADS="$(THREADS)" DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" CHART="$(CHART)" $(PYTHON) tests/$(subst -,_,$@).py
-$(BUILD)/bench/open $(BUILD)/bench/sessions: $(BUILD)/bench/%: tests/bench_%.c tests/null_driver.h benzina.c $(PTX)
+$(BUILD)/bench/open $(BUILD)/bench/sessions $(BUILD)/bench/heif: $(BUILD)/bench/%: tests/bench_%.c tests/null_driver.h benzina.c $(PTX)
 	@mkdir -p $(BUILD)/bench
 	$(CC) $(BASE_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS)
 $(BUILD)/bench/lib%.so.1: tests/null_driver.c tests/null_driver.h

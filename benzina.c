@@ -3708,8 +3708,8 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 
 #ifndef BENZINA_NO_HEIF
 /* ==== 13. HEIF: items ================================================================================================
- * Calls: rooms 2, 5, 7, 12. What a HEIF or AVIF file (ISO/IEC 23008-12) says of its pictures: the items of its meta box,
- * where their bytes lie, what refers to what, and their properties. Works on memory, without allocating: boxes are
+ * Calls: rooms 2, 5, 7, 12. What a HEIF or AVIF file (ISO/IEC 23008-12) says of its pictures: the items of its meta
+ * box, where their bytes lie, what refers to what, and their properties. Works on memory, without allocating: boxes are
  * walked anew for each question, with limits on how many there are. Offsets in messages are base and on. */
 
 #define BZI_GRID BZI_FOURCC('g', 'r', 'i', 'd')
@@ -3733,7 +3733,7 @@ typedef struct bzi_heif_item {
     int32_t    clap[8];
     bzna_color color;
     bzi_span   config;
-    uint64_t   config_at;
+    uint64_t   config_at, size_at;    /* where these stand */
 } bzi_heif_item;
 
 /* "meta/iloc at byte 120: ..." */
@@ -3977,6 +3977,9 @@ static bzna_status bzi_heif_next_extent(bzi_heif_extents *e, bzi_span *bytes, bz
         return bzi_heif_fail(&at, "meta/iloc", BZNA_E_BOX, err, "an extent of %llu bytes at %llu of %llu",
                              (unsigned long long)size, (unsigned long long)offset, (unsigned long long)e->in.size);
     *bytes = (bzi_span){ e->in.data + offset, size ? size : e->in.size - offset };
+    if (bytes->data < at.data + at.size && at.data < bytes->data + bytes->size)
+        return bzi_heif_fail(&at, "meta/iloc", BZNA_E_BOX, err, "an extent at %llu that lies in iloc itself",
+                             (unsigned long long)offset);
     return BZNA_OK;
 }
 
@@ -4047,6 +4050,7 @@ static bzna_status bzi_heif_ispe(bzi_heif_item *item, bzi_cursor *c, bzna_error 
     bzi_cursor_take(c, 4);
     if (item->width)
         return BZNA_OK;                                     /* that of an identity item follows from its input's */
+    item->size_at = bzi_cursor_offset(c);
     item->crop[2] = item->width = bzi_cursor_u32(c);
     item->crop[3] = item->height = bzi_cursor_u32(c);
     return item->width && item->height ? BZNA_OK : bzi_heif_fail(c, "meta/iprp/ipco/ispe", BZNA_E_BOX, err,
@@ -4370,7 +4374,8 @@ static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format,
         return status;
     if (format->width - format->window[0] - format->window[1] != item.width ||
         format->height - format->window[2] - format->window[3] != item.height)
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "the stream's frame is not %ux%u, as its ispe says", item.width,
+        return bzi_fail(err, BZNA_E_MISMATCH, item.size_at, BZI_FOURCC('i', 's', 'p', 'e'), 0, "meta/iprp/ipco/ispe at "
+                        "byte %llu: the stream's frame is not %ux%u", (unsigned long long)item.size_at, item.width,
                         item.height);
     memcpy(format->crop, item.crop, sizeof format->crop);
     format->orientation = item.orientation;
@@ -4500,6 +4505,7 @@ typedef struct bzi_image {
     uint32_t    fourcc;               /* of the sample entry */
     int32_t     clap[8];              /* the clean aperture as it stands in the file; all 0: none */
     uint64_t    config_offset, data_offset;
+    uint64_t    size_at;              /* of a HEIF item: where its size stands */
     uint32_t    beside;               /* BZNA_BESIDE_... */
     uint32_t    has_range;            /* 0: the container's color has no range (QuickTime's nclc) */
     bzna_color  otherwise;            /* where neither container nor stream says any */
@@ -4579,6 +4585,14 @@ static bzna_status bzi_image_fail_at(const bzi_image *image, bzna_error *err)
     return err->status;
 }
 
+static bzna_status bzi_image_fail_size(const bzi_image *image, bzna_error *err)
+{
+    char place[64];
+    snprintf(place, sizeof place, "meta/iprp/ipco/ispe at byte %llu", (unsigned long long)image->size_at);
+    err->byte_offset = image->size_at;
+    return bzi_error_prefix(err, place);
+}
+
 /* What container and stream say together; planes come later. */
 static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edge_px, bzi_format *sps,
                                         bzna_picture *picture, bzna_error *err)
@@ -4601,7 +4615,7 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
                         "%u bits a luma sample, %u a chroma sample: 8 to 16, both alike, can be warped",
                         sps->depth_luma, sps->depth_chroma);
     if ((status = bzi_picture_size(image, codec, sps, picture, err)) != BZNA_OK)
-        return status;
+        return given->size_at ? bzi_image_fail_size(given, err) : status;
     picture->depth = sps->depth_luma;
     picture->color = bzi_image_color(given, sps);
     picture->orientation = image->orientation ? image->orientation : sps->orientation ? sps->orientation : 1;
@@ -5751,6 +5765,7 @@ static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bz
     }
     memcpy(image->clap, item.clap, sizeof image->clap);
     image->config_offset = item.config_at;
+    image->size_at = item.size_at;
     image->data_offset += (uint64_t)((const uint8_t *)image->coded.data - bytes.data);
     image->coded.crop_x = item.crop[0];
     image->coded.crop_y = item.crop[1];
@@ -17281,8 +17296,8 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 
 
 /* ==== 54. Loader: outputs ============================================================================================
- * Calls: rooms 5, 39-41, 44. What becomes of a sample: the transforms of its views, which are drawn before its pictures are
- * decoded; their slots, once they were. */
+ * Calls: rooms 5, 39-41, 44. What becomes of a sample: the transforms of its views, which are drawn before its pictures
+ * are decoded; their slots, once they were. */
 
 /* The random numbers of a view. A sample that comes again in an epoch has others. */
 static bzna_random bzi_item_random(const bzi_item *item, uint32_t operation, uint32_t view)

@@ -559,7 +559,8 @@ static const form forms[] = {
     { "folder", "image name ", "name", NULL, 0, 0, make_heif },
 };
 
-enum { ARCHIVE, ARCHIVE_JPEG, VIDEO, CLASSES, FLAT, LISTED, TAR, TAR_IDX, REC, REC_IDX, REC_SPLIT, RAW, RAW_PIXELS, HEIF };
+enum { ARCHIVE, ARCHIVE_JPEG, VIDEO, CLASSES, FLAT, LISTED, TAR, TAR_IDX, REC, REC_IDX, REC_SPLIT, RAW, RAW_PIXELS,
+       HEIF };
 
 static piece whole[] = {
     { .form = &forms[ARCHIVE], .name = "a.bzna", .count = SAMPLES },
