@@ -10372,8 +10372,8 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 
 /* ==== 36. Writer: pictures ===========================================================================================
  * Calls: rooms 2, 4-5, 8-9, 12, 15-16. The same boxes, written to memory. Nothing depends on time, address or thread:
- * the same inputs give the same bytes. Here: bytes that grow, coded pictures taken apart, their sample entries; and what
- * is kept of each sample until the index is written, some 12 bytes. */
+ * the same inputs give the same bytes. Here: bytes that grow, coded pictures taken apart, their sample entries, what is
+ * kept of each sample until the index is written, some 12 bytes. */
 
 #ifndef BENZINA_NO_WRITER
 
@@ -11573,7 +11573,6 @@ static bzi_pending **bzi_queue_find(bzna_writer *writer, uint64_t index)
 }
 
 static uint64_t bzi_pending_bytes(const bzi_pending *p) { return sizeof *p + p->out.buffer.capacity; }
-
 static void bzi_queue_put(bzna_writer *writer, bzi_pending *p)
 {
     bzi_pending **at = &writer->queue[p->index % BZI_QUEUE_SLOTS];
@@ -11629,8 +11628,7 @@ static bzna_status bzi_writer_check_index(bzna_writer *writer, uint64_t index, b
     if (status != BZNA_OK)
         return status;
     if (index == BZI_INDEX_LAST)
-        return writer->last < UINT32_MAX ? BZNA_OK : BZI_FAIL(err, BZNA_E_LIMIT, "an archive holds at most %u samples",
-                                                              UINT32_MAX);
+        return writer->last < UINT32_MAX ? BZNA_OK : BZI_FAIL(err, BZNA_E_LIMIT, "an archive holds no more samples");
     if (index < writer->next || *bzi_queue_find(writer, index))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "index %llu was given before", (unsigned long long)index);
     return BZNA_OK;
@@ -11699,7 +11697,7 @@ static bzna_status bzi_writer_drain(bzna_writer *writer, bzna_error *err)
 static bzna_status bzi_writer_queue(bzna_writer *writer, bzi_pending *p, uint64_t index,
                                     const bzna_sample_desc *sample, int64_t timeout_ns, bzna_error *err)
 {
-    const uint64_t now = bzi_os_now_ns(), deadline = timeout_ns > INT64_MAX / 2 ? UINT64_MAX : now + (uint64_t)timeout_ns;
+    const uint64_t deadline = bzi_os_now_ns() + (uint64_t)timeout_ns;
     bzna_status status;
     while ((status = bzi_writer_check_index(writer, index, err)) == BZNA_OK) {
         /* where no index below it is missing, its turn will come: somebody is busy with those */
@@ -11890,11 +11888,9 @@ static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
     }
     if (status == BZNA_OK)
         status = bzi_writer_write(writer, writer->position, writer->tail.buffer.data, writer->tail.size, err);
-    if (status != BZNA_OK)
-        return status;
     bzi_put_be32(length, (uint32_t)((end - 24) >> 32));
     bzi_put_be32(length + 4, (uint32_t)(end - 24));
-    return bzi_writer_write(writer, 32, length, 8, err);
+    return status == BZNA_OK ? bzi_writer_write(writer, 32, length, 8, err) : status;
 }
 
 /* Nobody is busy, nothing waits. */
