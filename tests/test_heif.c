@@ -5,8 +5,10 @@
 #include "test.h"
 #ifdef TEST_NVDEC
 #  include "fake/nvdec.h"
+#  define TEST_PLACE "nvdec"
 #else
 #  define TEST_NVDEC 0
+#  define TEST_PLACE "cpu"
 #endif
 #include "recordio.h"
 #include "tars.h"
@@ -518,7 +520,8 @@ TEST(a_loader_decodes_the_tiles_of_its_crop_alone_and_counts_them)
 
 /* ---- Grids: who decodes their tiles ------------------------------------------------------------------------------ */
 
-#define DAMAGED(n) TEST_BUILD "/tests/heif_damaged_" #n ".heic"
+/* Beside this suite, its twin may run. */
+#define DAMAGED(n) TEST_BUILD "/tests/heif_damaged_" #n "_" TEST_PLACE ".heic"
 
 /* A grid of which two tiles are damaged, each in its own way: it is the first one's error that counts. */
 static void damage_tiles(const char *path, uint32_t first, uint32_t second)
