@@ -17825,7 +17825,8 @@ static void bzi_item_finish(bzi_item *item, bzna_status status)
     if (--batch->unfinished == 0)
         bzi_batch_to_ready(batch);
     loader->free_items[loader->free_item_count++] = item;
-    bzi_os_wake_one(&loader->reader_wake);
+    if (loader->pool || loader->config.read.threads > 1 || 2 * loader->ring_count <= loader->config.read.ahead_samples)
+        bzi_os_wake_one(&loader->reader_wake);              /* a reader that is alone wakes for several, not for each */
     if (loader->holding)
         bzi_os_wake_all(&loader->holder_wake);
     bzi_loader_done(loader, item);
