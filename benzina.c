@@ -14479,7 +14479,7 @@ static void bzi_device_explain_load(bzna_error *err)
 
 static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
 {
-#define BZI_KERNEL_NAME(name, function) #name,
+#define BZI_KERNEL_NAME(name, function, bounds) #name,
     static const char *const names[] = { BZI_KERNELS(BZI_KERNEL_NAME) };
     const size_t lines = sizeof bzi_kernel_ptx / sizeof bzi_kernel_ptx[0];
     const bzi_memory *memory = &device->desc.host->memory;

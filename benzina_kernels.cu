@@ -23,7 +23,7 @@
  *     nv12       48 registers    205  linear, not widened
  *     nv12_ramp  72              994  linear, widened
  *     linear     48              288  linear, not widened, of three planes
- *     any       165             1618  linear, widened, of three planes; cubic, widened, of NV12: 2775; with a jitter
+ *     any       128             1618  linear, widened, of three planes; cubic, widened, of NV12: 2775; with a jitter
  *                                      180 more, with hue 260, for contrast all of it twice
  *
  *   - Kernels of their own, because the path with most registers decides for all of a kernel;
@@ -44,6 +44,7 @@ typedef __UINT64_TYPE__ uint64_t;
 typedef __UINTPTR_TYPE__ uintptr_t;
 #  define BZI_KERNEL_CUDA  1
 #  define BZI_KERNEL_GLOBAL_FN extern "C" __attribute__((global)) void
+#  define BZI_KERNEL_TWO   __attribute__((launch_bounds(256, 2)))
 #  define BZI_KERNEL_FN    static inline __attribute__((device, always_inline))
 #  define BZI_KERNEL_GLOBAL __attribute__((address_space(1)))
 #  define BZI_KERNEL_FIRST(d)                                                                        \
@@ -61,6 +62,7 @@ typedef __UINTPTR_TYPE__ uintptr_t;
 #  include <stdint.h>
 #  define BZI_KERNEL_CUDA  1
 #  define BZI_KERNEL_GLOBAL_FN extern "C" __global__ void
+#  define BZI_KERNEL_TWO   __launch_bounds__(256, 2)
 #  define BZI_KERNEL_FN    static __device__ __forceinline__
 #  define BZI_KERNEL_GLOBAL
 #  define BZI_KERNEL_FIRST(d)  (blockIdx.d * blockDim.d + threadIdx.d)
@@ -998,12 +1000,12 @@ BZI_KERNEL_FN void bzi_kernel_any_thread(const bzi_kernel_slot *slot, const bzi_
 }
 
 /* The kernels, each with the registers that it needs, and which of them a slot is for. Linear: of two samples an axis,
- * without a mean picture or jitter. */
+ * without a mean picture or jitter. TWO: as many registers as let a multiprocessor have two blocks of 256 threads. */
 #define BZI_KERNELS(X)                                                                                                 \
-    X(bzi_kernel_warp_nv12, bzi_kernel_nv12_thread)            /* 8 bit NV12, linear */                                \
-    X(bzi_kernel_warp_nv12_ramp, bzi_kernel_ramp_thread)       /* the same, shrunk by an axis-aligned H */             \
-    X(bzi_kernel_warp_linear, bzi_kernel_linear_thread)        /* any format, linear */                                \
-    X(bzi_kernel_warp_any, bzi_kernel_any_thread)
+    X(bzi_kernel_warp_nv12, bzi_kernel_nv12_thread, )          /* 8 bit NV12, linear */                                \
+    X(bzi_kernel_warp_nv12_ramp, bzi_kernel_ramp_thread, )     /* the same, shrunk by an axis-aligned H */             \
+    X(bzi_kernel_warp_linear, bzi_kernel_linear_thread, )      /* any format, linear */                                \
+    X(bzi_kernel_warp_any, bzi_kernel_any_thread, BZI_KERNEL_TWO)
 enum { BZI_KERNEL_NV12, BZI_KERNEL_NV12_RAMP, BZI_KERNEL_ANY_LINEAR, BZI_KERNEL_ANY, BZI_KERNEL_COUNT };
 
 BZI_KERNEL_FN int bzi_kernel_of(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
@@ -1020,12 +1022,12 @@ BZI_KERNEL_FN int bzi_kernel_of(const bzi_kernel_slot *slot, const bzi_kernel_ou
 #if BZI_KERNEL_CUDA
 /* ---- 4. CUDA entry points ---------------------------------------------------------------------------------------- */
 
-/* Warp slots 0 .. grid.z - 1, which all are for that kernel (bzi_kernel_of). Any block of up to 512 threads and any
- * grid in x and y, of less than 2^31 threads each:
- * threads stride over the pixels that are left. Blocks of 32 x 8, a grid of width / 32 by height / 32, rounded up:
- * warps then write rows, and a thread has four pixels to spread its setup over. */
-#define BZI_KERNEL_ENTRY(name, function)                                                                               \
-    BZI_KERNEL_GLOBAL_FN name(const bzi_kernel_slots slots, const bzi_kernel_output out)                               \
+/* Warp slots 0 .. grid.z - 1, which all are for that kernel (bzi_kernel_of). Any block of up to 256 threads and any
+ * grid in x and y, of less than 2^31 threads each: threads stride over the pixels that are left. Blocks of 32 x 8, a
+ * grid of width / 32 by height / 32, rounded up: warps then write rows, and a thread has four pixels to spread its
+ * setup over. */
+#define BZI_KERNEL_ENTRY(name, function, bounds)                                                                       \
+    BZI_KERNEL_GLOBAL_FN bounds name(const bzi_kernel_slots slots, const bzi_kernel_output out)                        \
     {                                                                                                                  \
         bzi_kernel_thread thread = { BZI_KERNEL_FIRST(x), BZI_KERNEL_FIRST(y), BZI_KERNEL_STRIDE(x),                   \
                                      BZI_KERNEL_STRIDE(y) };                                                           \
@@ -1641,7 +1643,7 @@ BZI_KERNEL_FN void bzi_kernel_pair_rows(bzi_kernel_lines *lines, const bzi_kerne
     lines->between[p] = tap.weight;
 }
 
-/* Y', Cb, Cr of an output row, in rgb, if they do not lie there. gcc makes no vectors of loops that write three rows. */
+/* Y', Cb, Cr of an output row, in rgb, if they lie elsewhere. gcc makes no vectors of loops that write three rows. */
 BZI_KERNEL_FN void bzi_kernel_mix_rows(const bzi_kernel_lines *lines)
 {
     for (int p = 0; p < 3; p++) {

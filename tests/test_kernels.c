@@ -722,7 +722,7 @@ static int kernels[BZI_KERNEL_COUNT];
 /* All threads of a launch, one after the other; fewer than there are pixels, or more. */
 static void warp_threads(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
 {
-#define FUNCTION(name, function) function,
+#define FUNCTION(name, function, bounds) function,
     static void (*const threads[])(const bzi_kernel_slot *, const bzi_kernel_output *, bzi_kernel_thread) = {
         BZI_KERNELS(FUNCTION)
     };

@@ -14,7 +14,7 @@
 #include <unistd.h>
 #include "../../benzina_kernels.cu"
 
-#define NAME(name, function) #name,
+#define NAME(name, function, bounds) #name,
 static const char *const entries[BZI_KERNEL_COUNT] = { BZI_KERNELS(NAME) };
 
 tcuInit cuInit;
