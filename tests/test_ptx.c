@@ -755,7 +755,8 @@ static void ptx_line(ptx_parser *parser, char *line)
         ptx_parameter_line(parser);
     else if (parser->where == BEFORE_BODY && ptx_accept(parser, "{"))
         parser->where = IN_BODY;
-    else if (parser->where == BEFORE_BODY && (ptx_accept(parser, ".maxntid 256") || ptx_accept(parser, ".minnctapersm 2")))
+    else if (parser->where == BEFORE_BODY && (ptx_accept(parser, ".maxntid 256") ||
+                                               ptx_accept(parser, ".minnctapersm 2")))
         ptx_accept(parser, ", 1, 1");             /* from which ptxas takes how many registers a thread may have */
     else if (parser->where == IN_BODY)
         ptx_body_line(parser);
