@@ -159,7 +159,7 @@ fuzz: $(PTX) | $(BUILD)
 
 # Opening a large archive, and the loader against its decoder alone. PHOTOS=DIR packs and times pictures of yours instead of drawn ones.
 PHOTOS ?= $(BUILD)/bench/pictures
-bench: all $(BUILD)/bench/open $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
+bench: all $(BUILD)/bench/open $(BUILD)/bench/writer $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
 	@sh tests/make/bench.sh $(BUILD) $(PHOTOS)
 # Which numbers of sessions and surfaces suit a driver that costs what is written in tests/bench_sessions.c: a table, in five minutes.
 bench-model: $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
@@ -172,6 +172,9 @@ bench-peers bench-codecs: all
 $(BUILD)/bench/open $(BUILD)/bench/sessions $(BUILD)/bench/heif: $(BUILD)/bench/%: tests/bench_%.c tests/null_driver.h benzina.c $(PTX)
 	@mkdir -p $(BUILD)/bench
 	$(CC) $(BASE_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS)
+$(BUILD)/bench/writer: tests/bench_writer.c benzina.h $(BUILD)/libbenzina.a
+	@mkdir -p $(BUILD)/bench
+	$(CC) $(BASE_CFLAGS) -D_GNU_SOURCE $(LDFLAGS) -o $@ $< $(BUILD)/libbenzina.a $(LIBS)
 $(BUILD)/bench/lib%.so.1: tests/null_driver.c tests/null_driver.h
 	@mkdir -p $(BUILD)/bench
 	$(CC) $(BASE_CFLAGS) -fvisibility=default -fPIC -shared $(CUDA_CFLAGS) $(LDFLAGS) -Wl,-soname,lib$*.so.1 -o $@ $< -lm -lpthread -ldl

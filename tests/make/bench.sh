@@ -28,6 +28,7 @@ pairs() {
 }
 if [ "${3:-}" = pairs ]; then pairs "${4:-}" "${5:-}"; exit; fi
 run "$out/open" "$out/large.bzna"
+for count in 10000 100000 1000000 2000000; do run "$out/writer" $count; done
 rm -f "$out/large.bzna"
 if [ -e "$out/sessions" ]; then (export LD_LIBRARY_PATH="$out" BENZINA_NVDEC_CHECK=0; run "$out/sessions" tests/data/mini_h265.bzna)
 else echo "SKIP the host's part of the GPU path: clang or libffmpeg-nvenc-dev is missing"; fi
