@@ -514,6 +514,8 @@ target_tests() {
     printf '\001\002\000\000\000\000\000\000' >"$t/named/k/a.jpg.target"
     echo 77 >"$t/named/l/c.target"
     targets ".target files" "513 a.jpg 1 b.jpg 77 c.jpg "
+    run "$bzna" info "$t/named.bzna"
+    if grep -q '^classes' "$t/out"; then fail "folders do not name targets that are not theirs"; else pass; fi
     echo seventy >"$t/named/l/c.target"
     expect 1 "a .target file that is none" "$bzna" pack "$t/named" -o "$t/named.bzna" --preset ultrafast --overwrite
     says "$t/err" "l/c.target: holds no target" "it is named"

@@ -277,6 +277,7 @@ static int split_collect(pack_files *f, const tool_options *o, const char *root,
         if (own.list[i].target >= 0 && (size_t)own.list[i].target < own.classes.count)
             own.list[i].target = (int64_t)number[own.list[i].target];
     pack_targets_beside(&own);
+    f->has_own_targets |= own.has_own_targets;
     for (size_t i = 0; i < own.count; i++) {
         own.list[i].split = split;
         *files_next(f) = own.list[i];
@@ -409,7 +410,7 @@ int pack_files_collect(pack_files *f, const pack_settings *s)
     for (int i = 0; i < o->operand_count; i++)
         if (operand_collect(f, o, o->operand[i])) return EXIT_INPUT;
     if (!f->count) return tool_error("%s: there are no files in it", o->splits ? o->splits : o->operand[0]);
-    if (o->targets && !o->classes) tool_names_free(&f->classes);
+    if ((o->targets || f->has_own_targets) && !o->classes) tool_names_free(&f->classes);    /* they name others */
     if (o->targets && pack_targets_read(f, o->targets)) return EXIT_INPUT;
     if (o->classes && !f->classes.count && tool_names_read(&f->classes, o->classes)) return EXIT_INPUT;
     if (s->shard_count > 1) files_keep_shard(f, s->shard, s->shard_count);

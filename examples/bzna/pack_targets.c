@@ -103,6 +103,7 @@ void pack_targets_beside(pack_files *f)
         if (picture) is_applied[i] = (char)target_file_apply(&f->list[i], picture);
     }
     for (size_t i = 0; i < f->count; i++) {
+        f->has_own_targets |= is_applied[i];
         if (is_applied[i]) free(f->list[i].path), free(f->list[i].reason);
         else               f->list[kept++] = f->list[i];
     }

@@ -401,6 +401,7 @@ typedef struct pack_files {
     size_t     count, capacity;
     size_t     root_size;             /* bytes of the folder's name and a slash, with which paths begin */
     tool_names classes;               /* in the order of their numbers */
+    int        has_own_targets;       /* some are not the numbers of class folders */
     archive  **archives;              /* opened data sets */
     size_t     archive_count;
 } pack_files;
