@@ -31,12 +31,12 @@
  *   48-50  NVDEC             a session's decoders; sessions; their self-check; nothing else touches NVDEC
  *   51-54  loader            its state; the life of a batch, and the plan; fields; outputs; the locks live here
  *      55  readers           threads that read samples in the planned order
- *   56-58  decode stages     lanes: writing slots; workers: software; engines: NVDEC
- *      59  contexts          the host, the device and its pool
- *      60  parts, closing    a loader's batches, queues, order, threads
- *      61  delivering        what the consumer's calls do
- *   62-64  configuration     defaults, checks; outputs; opening
- *   65-68  public API        validate, delegate
+ *   56-59  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      60  contexts          the host, the device and its pool
+ *      61  parts, closing    a loader's batches, queues, order, threads
+ *      62  delivering        what the consumer's calls do
+ *   63-65  configuration     defaults, checks; outputs; opening
+ *   66-69  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -10909,14 +10909,13 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
 
 
 /* ==== 37. Writer: tracks, samples ====================================================================================
- * Calls: rooms 2-5, 17-18, 36. The boxes of one track, in a sample or in the index, whose tables are made while they
- * are written, so that they are never in memory: in a track's boxes, a hole stands for each. A whole sample, made by
- * the thread that hands it in. What a writer is.
- *
- * Fields lie in a box 'uuid', the last one in the sample's moov: version and flags, 0; how many there are; of each its
- * kind and the length of its name, a byte each, the name, how many bytes the value has, and these, little-endian. The
- * index has the same box, with the fields of all samples, without values; behind them, how many classes have names,
- * where each name begins and the last one ends, and the names, one after the other. */
+ * Calls: rooms 2-5, 17, 36. The boxes of one track, in a sample or in the index, whose tables are made while they are
+ * written, so that they are never in memory: in a track's boxes, a hole stands for each. A whole sample, made by the
+ * thread that hands it in. What a writer is.  Fields lie in a box 'uuid', the last one in the sample's moov: version
+ * and flags, 0; how many there are; of each its kind and the length of its name, a byte each, the name, how many bytes
+ * the value has, and these, little-endian. The index has the same box, with the fields of all samples, without values;
+ * behind them, how many classes have names, where each name begins and the last one ends, and the names, one after the
+ * other. */
 
 #ifndef BENZINA_NO_WRITER
 
@@ -15295,7 +15294,7 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 #endif
 
 /* ==== 49. NVDEC sessions =============================================================================================
- * Calls: rooms 3-5, 15, 41, 43, 45-48. A session decodes pictures in the order in which they are submitted and keeps
+ * Calls: rooms 2-5, 15, 41, 43, 45-48. A session decodes pictures in the order in which they are submitted and keeps
  * several in flight. It has parsers of NVIDIA's, a cache of decoders, and a stream on which decoded surfaces are
  * mapped. One thread opens, uses and closes it, in the CUDA context.  accepts -> submit -> map (waits for the oldest)
  * -> the kernel is enqueued on session->stream -> unmap  The session chooses the surface of a picture: every picture
@@ -16846,7 +16845,7 @@ static int bzi_loader_is_nvdec_jpeg(const bzna_loader *loader, uint32_t codec, c
 
 
 /* ==== 52. Loader: the life of a batch, the plan ======================================================================
- * Calls: rooms 3, 35, 39, 51. Each change of a batch's state is one function. The plan says which sample goes into
+ * Calls: rooms 3-4, 35, 39, 51. Each change of a batch's state is one function. The plan says which sample goes into
  * which slot. All with the loader's lock held. */
 
 /* The plan may take it. From new or on loan, where nothing on the device reads the batch; from retiring, when nothing
@@ -17442,9 +17441,9 @@ BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzna_loader *loader, con
 
 
 /* ==== 55. Readers ====================================================================================================
- * Calls: rooms 2-5, 13, 34, 46-47, 51-53. Threads that take samples in the planned order, read their bytes, and hand
- * them on. An idle reader reclaims retiring batches. Functions called with the lock held return with it held, even if
- * they wait meanwhile. */
+ * Calls: rooms 2-5, 13, 16, 34, 46-47, 51-53. Threads that take samples in the planned order, read their bytes, and
+ * hand them on. An idle reader reclaims retiring batches. Functions called with the lock held return with it held, even
+ * if they wait meanwhile. */
 
 /* --- Reclaiming --- */
 
@@ -18460,9 +18459,9 @@ static void *bzi_worker_run(void *argument)
 
 
 /* ==== 58. Decode stages: engines =====================================================================================
- * Calls: rooms 2-5, 14, 16, 41, 44, 46-51, 54-56. The pool's engines, a thread and an NVDEC session each. An engine
- * decodes the tiles of a grid one behind the other, several in flight, and copies each to its place in a canvas of its
- * own, which the kernel then reads as it reads a surface: all on the engine's stream, so that the next grid's tiles are
+ * Calls: rooms 2-3, 5, 16, 41, 48-50, 54-56. The pool's engines, a thread and an NVDEC session each. An engine decodes
+ * the tiles of a grid one behind the other, several in flight, and copies each to its place in a canvas of its own,
+ * which the kernel then reads as it reads a surface: all on the engine's stream, so that the next grid's tiles are
  * copied there after that. Samples are many: other engines have other grids. */
 
 #define BZI_ENGINE_MAX_OOM_STREAK 4u  /* after so many samples in a row without memory, an engine ends */
@@ -18836,6 +18835,15 @@ static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, co
     return result == BZI_NVDEC_OK && bzi_engine_return(engine, item, &want) ? BZI_NVDEC_BUSY : result;
 }
 
+#endif
+
+/* ==== 59. Decode stages: engines, samples ============================================================================
+ * Calls: rooms 2-5, 16, 44, 46-49, 51, 54, 56, 58. What a session's thread does with a sample: it is accepted, its
+ * pictures or its tiles are submitted. The threads of a pool, from its start to its end. The locks are those of the
+ * rooms above. */
+
+#ifndef BENZINA_NO_CUDA
+
 /* --- Grids --- */
 
 #ifndef BENZINA_NO_HEIF
@@ -19176,8 +19184,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 #endif
 
 
-/* ==== 59. Contexts ===================================================================================================
- * Calls: rooms 3-5, 45-47, 50, 58. A context: the host, and the device and its pool, each made by the first loader that
+/* ==== 60. Contexts ===================================================================================================
+ * Calls: rooms 3-5, 45-47, 50, 59. A context: the host, and the device and its pool, each made by the first loader that
  * needs it. */
 
 struct bzna_context {
@@ -19315,8 +19323,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 60. Parts of a loader, closing =================================================================================
- * Calls: rooms 2-5, 35, 43, 46-48, 51-53, 55, 57, 59. Makes a loader's batches, queues, order, locks and threads, and
+/* ==== 61. Parts of a loader, closing =================================================================================
+ * Calls: rooms 2-5, 35, 43, 46-48, 51-53, 55, 57, 60. Makes a loader's batches, queues, order, locks and threads, and
  * ends them. */
 
 /* --- Batches --- */
@@ -19788,8 +19796,8 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 61. Delivering =================================================================================================
- * Calls: rooms 2-3, 5, 46-47, 51-52, 60. What the consumer's calls do: batches out and back, tensors, resets, states,
+/* ==== 62. Delivering =================================================================================================
+ * Calls: rooms 2-3, 5, 46-47, 51-52, 61. What the consumer's calls do: batches out and back, tensors, resets, states,
  * statistics. */
 
 /* A batch with a failed sample, when the user wants to stop at the first. */
@@ -20300,7 +20308,7 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
 }
 
 
-/* ==== 62. Configuration ==============================================================================================
+/* ==== 63. Configuration ==============================================================================================
  * Calls: rooms 3, 5, 39-41. Checks what callers ask for, by field; fills in defaults. */
 
 static bzna_status bzi_device_check_wanted(const char *field, bzna_device device, bzna_error *err)
@@ -20608,8 +20616,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 63. Configuration: outputs =====================================================================================
- * Calls: rooms 2, 5, 40-41, 61-62. Checks what outputs callers ask for, and with them a loader's config as a whole. */
+/* ==== 64. Configuration: outputs =====================================================================================
+ * Calls: rooms 2, 5, 40-41, 62-63. Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
 /* What a loader is to do. */
 typedef struct bzi_loader_settings {
@@ -20793,8 +20801,8 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
 }
 
 
-/* ==== 64. Opening ====================================================================================================
- * Calls: rooms 2-5, 33-35, 46-47, 50-53, 59-60. Decides who decodes; opens loaders. */
+/* ==== 65. Opening ====================================================================================================
+ * Calls: rooms 2-5, 33-35, 46-47, 50-53, 60-61. Decides who decodes; opens loaders. */
 
 /* What the context's GPU offers to a loader that may use it. */
 typedef struct bzi_loader_gpu {
@@ -21117,7 +21125,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 65. Public API: contexts =======================================================================================
+/* ==== 66. Public API: contexts =======================================================================================
  * Validates, delegates, and copies errors to the caller's struct. Nothing below is called by anything above. */
 
 /* Gives the caller its copy of an error, with what its struct has room for. */
@@ -21334,7 +21342,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 66. Public API: data sets ======================================================================================
+/* ==== 67. Public API: data sets ======================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
@@ -21675,7 +21683,7 @@ BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, ui
 }
 
 
-/* ==== 67. Public API: pictures, numbers, warps =======================================================================
+/* ==== 68. Public API: pictures, numbers, warps =======================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
@@ -21920,7 +21928,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 68. Public API: loaders, batches, writers ======================================================================
+/* ==== 69. Public API: loaders, batches, writers ======================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
