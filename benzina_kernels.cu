@@ -1713,7 +1713,7 @@ BZI_KERNEL_CPU void bzi_kernel_plan_colors(bzi_kernel_lines *lines, const bzi_ke
     }
 }
 
-/* Sums of rows for the output row at v, and its jitter. */
+/* Sums of rows for the output row at v. */
 BZI_KERNEL_FN void bzi_kernel_sums(const bzi_kernel_slot *slot, const bzi_kernel_view *view, bzi_kernel_lines *lines,
                                    float v)
 {
@@ -1724,8 +1724,6 @@ BZI_KERNEL_FN void bzi_kernel_sums(const bzi_kernel_slot *slot, const bzi_kernel
             bzi_kernel_pair_rows(lines, slot, view, p, v);
         else
             bzi_kernel_vertical(lines, slot, view, p, v);
-    if (slot->flags & BZI_KERNEL_JITTER)
-        bzi_kernel_jitter_row(slot, lines);
 }
 
 #if BZI_KERNEL_X86
@@ -1739,6 +1737,11 @@ BZI_KERNEL_AVX512 void bzi_kernel_sums_512(const bzi_kernel_slot *slot, const bz
                                            bzi_kernel_lines *lines, float v)
 {
     bzi_kernel_sums(slot, view, lines, v);
+}
+
+BZI_KERNEL_AVX2 void bzi_kernel_jitter_row_256(const bzi_kernel_slot *slot, bzi_kernel_lines *lines)
+{
+    bzi_kernel_jitter_row(slot, lines);
 }
 #endif
 
@@ -1828,9 +1831,13 @@ BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ke
         bzi_kernel_sums_512(slot, view, lines, v);
     else if (lines->level)
         bzi_kernel_sums_256(slot, view, lines, v);
+    if (lines->level && (slot->flags & BZI_KERNEL_JITTER))
+        bzi_kernel_jitter_row_256(slot, lines);
 #endif
     if (!lines->level)
         bzi_kernel_sums(slot, view, lines, v);
+    if (!lines->level && (slot->flags & BZI_KERNEL_JITTER))
+        bzi_kernel_jitter_row(slot, lines);
     if (slot->flags & BZI_KERNEL_SUM)
         return;
 #if BZI_KERNEL_X86
