@@ -59,5 +59,5 @@ for codec in h265 h264; do
         c=$(now)
         echo "$codec $n $(((b - a) / 1000)) $(((c - b) / 1000))"
     done
-done | awk '{ mine = $2 / $3 * 1e6; other = $2 / $4 * 1e6; printf "%s: bzna pack %.1f pictures/s, ffmpeg %.1f: %.2f\n", $1, mine, other, mine / other
+done | awk '{ mine = $2 / $3 * 1e6; other = $2 / $4 * 1e6; printf "%s: bzna pack %.1f pictures/s, ffmpeg %.1f: %.2f\n", $1, mine, other, mine / other; fflush()
               r[$1] = r[$1] " " mine / other } END { for (c in r) print "ratios of " c ":" r[c] }'
