@@ -993,14 +993,14 @@ static char *text_of(const char *path, char *before)
     return text;
 }
 
-/* The rooms of the driver, of NVDEC and of the engines: the strings of their source, neighbors joined; but names of what
- * there was no memory for. */
+/* The rooms of the driver, of NVDEC and of the engines: the strings of their source, neighbors joined; but names of
+ * what there was no memory for. */
 TEST(every_message_of_the_gpu_path_is_looked_for_by_a_test)
 {
     static const char *const rooms[][2] = { { "/* ==== 45. CUDA: the driver", "/* ==== 51. " },
-                                            { "/* ==== 58. Decode stages: engines", "/* ==== 60. " } };
-    char *tests = text_of("tests/test_build.sh", text_of("tests/test_sessions.c", text_of("tests/test_driver.c", NULL)));
-    char *library = text_of("benzina.c", NULL), message[1024];
+                                            { "/* ==== 58. Decode stages: engines", "/* ==== 61. " } };
+    char *sessions = text_of("tests/test_sessions.c", text_of("tests/test_driver.c", NULL));
+    char *tests = text_of("tests/test_build.sh", sessions), *library = text_of("benzina.c", NULL), message[1024];
     int count = 0;
     for (size_t i = 0; i < COUNT(rooms); i++) {
         const char *at = strstr(library, rooms[i][0]), *end = strstr(library, rooms[i][1]);

@@ -1441,7 +1441,8 @@ TEST(offsets_are_64_bits_wide_only_when_the_archives_end_needs_it)
         at = box_at(t.bytes, begin, t.size, "moov/trak/mdia/minf/stbl/co64");
         CHECK_EQ(at != 0, over);
         CHECK_EQ(box_at(t.bytes, begin, t.size, "moov/trak/mdia/minf/stbl/stco") != 0, !over);
-        at = box_at(t.bytes, begin, t.size, over ? "moov/trak.1/mdia/minf/stbl/co64" : "moov/trak.1/mdia/minf/stbl/stco");
+        at = box_at(t.bytes, begin, t.size,
+                    over ? "moov/trak.1/mdia/minf/stbl/co64" : "moov/trak.1/mdia/minf/stbl/stco");
         CHECK(at && be_get(t.bytes + at + 16, over ? 8 : 4) == r.size + BZI_WRITER_FIRST);
         bzna_writer_close(writer);
         bzna_context_close(context);

@@ -15,7 +15,8 @@ static const uint8_t tiny[] = { 0, 0, 0, 1, 0x67, 0x42, 0x00, 0x0a, 0xf8, 0x41, 
 
 static bzna_image tiny_image(void)
 {
-    bzna_image image = { .struct_size = sizeof image, .codec = BZNA_CODEC_H264, .data = tiny, .data_size = sizeof tiny };
+    bzna_image image = { .struct_size = sizeof image, .codec = BZNA_CODEC_H264, .data = tiny,
+                         .data_size = sizeof tiny };
     bzi_format format = { .width = 0 };
     bzna_error e;
     if (bzi_image_sps(&image, &format, &e) != BZNA_OK)
@@ -239,7 +240,8 @@ TEST(a_sample_by_itself_has_its_fields)
     REQUIRE(bzna_context_open(NULL, &context, NULL) == BZNA_OK);
     REQUIRE(bzna_dataset_open_memory(context, s.data, s.size, NULL, &d, NULL) == BZNA_OK);
     CHECK_EQ(bzna_dataset_get_sample(d, 3, &place, sizeof place, NULL), BZNA_OK);
-    REQUIRE(bzna_dataset_open_memory(context, s.data + place.offset, (size_t)place.size, NULL, &alone, NULL) == BZNA_OK);
+    REQUIRE(bzna_dataset_open_memory(context, s.data + place.offset, (size_t)place.size, NULL, &alone, NULL) ==
+            BZNA_OK);
     CHECK_EQ(bzna_dataset_count(alone), 1);
     check_sample(alone, 0, 3);
     bzna_dataset_close(alone);
@@ -591,8 +593,8 @@ TEST(several_threads_may_add_without_indices)
 
 /* ---- Faults ---- */
 
-/* The n-th allocation and all after it fail until a call has said so: either the writer has ended, or going on gives the
- * same bytes. Samples come in their order, or in reverse, so that all wait. */
+/* The n-th allocation and all after it fail until a call has said so: either the writer has ended, or going on gives
+ * the same bytes. Samples come in their order, or in reverse, so that all wait. */
 TEST(a_failed_allocation_never_gives_a_wrong_archive)
 {
     enum { N = 5 };
@@ -734,8 +736,9 @@ TEST(names_of_many_samples_are_not_kept_in_memory)
     free(s.data);
 }
 
-/* The rules of the original tools' parser: boxes follow one another by their sizes, to the last byte; of those that hold
- * boxes, it knows these; a box 'uuid' has 16 bytes more of header, and is skipped like any that it does not know. */
+/* The rules of the original tools' parser: boxes follow one another by their sizes, to the last byte; of those that
+ * hold boxes, it knows these; a box 'uuid' has 16 bytes more of header, and is skipped like any that it does not
+ * know. */
 static int original_parses(const uint8_t *d, size_t size)
 {
     static const char *const holders[] = { "moov", "trak", "mdia", "minf", "dinf", "stbl" };

@@ -6,9 +6,9 @@
  *
  *     {"codec":"h265","width":500,"height":375,"frame_width":512,"frame_height":512,"size":41675,"thumb":null}
  *
- * and behind it `size` bytes, the coded picture, as bzna_image's data. thumb is null, or has the same members; its bytes
- * follow those of the picture. Sizes in pixels are 0 where a JPEG file says them itself. The program ends with its input.
- * It encodes one picture at a time: start as many as there are processors. */
+ * and behind it `size` bytes, the coded picture, as bzna_image's data. thumb is null, or has the same members; its
+ * bytes follow those of the picture. Sizes in pixels are 0 where a JPEG file says them itself. The program ends with
+ * its input. It encodes one picture at a time: start as many as there are processors. */
 #include "tool.h"
 
 #include <stdio.h>
