@@ -2336,7 +2336,7 @@ TEST(one_altered_instruction_gives_another_picture)
         }
     printf("  %d of %d altered instructions found out\n", found, tried);
     CHECK(tried >= ROUNDS(100, 30));
-    CHECK(found * 100 >= tried * 94);         /* the rest: squares of 0, ties, bits that are never set */
+    CHECK(found * 100 >= tried * 93);         /* the rest: squares of 0, ties, bits that are never set */
     for (int i = 0; i < JUDGES; i++)
         scene_free(&judges[i]);
     free(text);

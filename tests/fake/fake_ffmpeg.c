@@ -12,7 +12,7 @@ static CUresult refuse(void) { return (CUresult)FAKE_E_SUPPORT; }
 
 #ifdef FAKE_IS_CUDA
 REFUSED(cuDeviceComputeCapability) REFUSED(cuCtxSetLimit) REFUSED(cuMemAllocPitch_v2) REFUSED(cuMemAllocManaged)
-REFUSED(cuMemsetD8Async) REFUSED(cuMemcpy) REFUSED(cuMemcpyAsync) REFUSED(cuMemcpy2D_v2) REFUSED(cuMemcpyHtoD_v2)
+REFUSED(cuMemcpy) REFUSED(cuMemcpyAsync) REFUSED(cuMemcpy2D_v2) REFUSED(cuMemcpyHtoD_v2)
 REFUSED(cuMemcpyDtoD_v2) REFUSED(cuMemcpyDtoDAsync_v2) REFUSED(cuDevicePrimaryCtxReset)
 REFUSED(cuStreamQuery) REFUSED(cuStreamAddCallback) REFUSED(cuLinkCreate) REFUSED(cuLinkAddData)
 REFUSED(cuLinkComplete) REFUSED(cuLinkDestroy) REFUSED(cuModuleGetGlobal) REFUSED(cuTexObjectCreate)
