@@ -247,9 +247,13 @@ static int explore_tagged(explorer *e, const bytes *b)
     if (b->size >= 4 && !memcmp(b->data, "PAT!", 4))
         return explore_pattern(e, b->data + 4, b->size - 4), 1;
     if (b->size >= 8 && !memcmp(b->data, "TIX!", 4)) {
-        const uint64_t text = bzi_min(bzi_le32(b->data + 4), b->size - 8);
+        uint64_t text = bzi_min(bzi_le32(b->data + 4), b->size - 8);
+        while (text && b->data[8 + text - 1] != '\n')           /* who reads an index puts one behind it */
+            text--;
+        if (!text)
+            return 1;
         rest = (bytes){ b->data + 8 + text, b->size - 8 - text };
-        return explore_tar_index(e, b->data + 8, text, rest), 1;
+        return explore_tar_index(e, b->data + 8, text - 1, rest), 1;
     }
     if (b->size < head || memcmp(b->data, "RAW!", 4))
         return 0;
