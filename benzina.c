@@ -10412,13 +10412,6 @@ static void bzi_out_bytes(bzi_out *out, const void *bytes, uint64_t n)
         memcpy(p, bytes, (size_t)n);
 }
 
-static void bzi_out_zeros(bzi_out *out, uint64_t n)
-{
-    uint8_t *p = bzi_out_take(out, n);
-    if (p)
-        memset(p, 0, (size_t)n);
-}
-
 static void bzi_put_be32(uint8_t *p, uint32_t v)
 {
     p[0] = (uint8_t)(v >> 24);
@@ -10427,35 +10420,36 @@ static void bzi_put_be32(uint8_t *p, uint32_t v)
     p[3] = (uint8_t)v;
 }
 
-static void bzi_out_u8(bzi_out *out, uint32_t v)  { uint8_t b = (uint8_t)v; bzi_out_bytes(out, &b, 1); }
-static void bzi_out_u16(bzi_out *out, uint32_t v) { bzi_out_u8(out, v >> 8); bzi_out_u8(out, v); }
-static void bzi_out_u32(bzi_out *out, uint32_t v) { uint8_t b[4]; bzi_put_be32(b, v); bzi_out_bytes(out, b, 4); }
-static void bzi_out_u64(bzi_out *out, uint64_t v)
+/* Numbers, big-endian: the digits of widths say how many bytes each has. */
+static void bzi_out_numbers(bzi_out *out, const char *widths, const uint64_t *numbers)
 {
-    bzi_out_u32(out, (uint32_t)(v >> 32));
-    bzi_out_u32(out, (uint32_t)v);
+    for (; *widths; widths++, numbers++) {
+        const uint32_t n = (uint32_t)(*widths - '0');
+        uint8_t *p = bzi_out_take(out, n);
+        for (uint32_t i = 0; p && i < n; i++)
+            p[i] = (uint8_t)(*numbers >> 8 * (n - 1 - i));
+    }
 }
+
+/* The same, spelled out: BZI_OUT(out, "41", 7, 1). */
+#define BZI_OUT(out, widths, ...)                                                                                \
+    do {                                                                                                         \
+        const uint64_t bzi_numbers[] = { __VA_ARGS__ };                                                          \
+        _Static_assert(sizeof(widths) - 1 == sizeof bzi_numbers / sizeof *bzi_numbers, "a width a number");      \
+        bzi_out_numbers(out, widths, bzi_numbers);                                                               \
+    } while (0)
 
 static void bzi_out_le64(bzi_out *out, uint64_t v)
 {
-    for (int i = 0; i < 8; i++)
-        bzi_out_u8(out, (uint32_t)(v >> (8 * i)) & 255);
+    for (int i = 0; i < 64; i += 8)
+        BZI_OUT(out, "1", v >> i);
 }
 
 /* begin gives the box's place, which end needs to patch its size. */
 static uint64_t bzi_out_begin(bzi_out *out, uint32_t type)
 {
-    uint64_t at = out->size;
-    bzi_out_u32(out, 0);
-    bzi_out_u32(out, type);
-    return at;
-}
-
-static uint64_t bzi_out_begin_full(bzi_out *out, uint32_t type, uint32_t version_flags)
-{
-    uint64_t at = bzi_out_begin(out, type);
-    bzi_out_u32(out, version_flags);
-    return at;
+    BZI_OUT(out, "44", 0, type);
+    return out->size - 8;
 }
 
 static void bzi_out_end(bzi_out *out, uint64_t at)
@@ -10468,6 +10462,14 @@ static void bzi_out_end(bzi_out *out, uint64_t at)
         bzi_put_be32(out->buffer.data + at, (uint32_t)size);
 }
 
+/* A box of numbers. */
+#define BZI_OUT_BOX(out, type, widths, ...)                                                                      \
+    do {                                                                                                         \
+        const uint64_t bzi_begin = bzi_out_begin(out, type);                                                     \
+        BZI_OUT(out, widths, __VA_ARGS__);                                                                       \
+        bzi_out_end(out, bzi_begin);                                                                             \
+    } while (0)
+
 static void bzi_out_hole(bzi_out *out, const bzi_hole *hole)
 {
     out->holes[out->hole_count] = *hole;
@@ -10478,13 +10480,6 @@ static void bzi_out_reset(bzi_out *out)
 {
     out->size = 0;
     out->failed = out->too_large = out->hole_count = 0;
-}
-
-static void bzi_out_matrix(bzi_out *out)
-{
-    static const uint32_t identity[9] = { 0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000 };
-    for (int i = 0; i < 9; i++)
-        bzi_out_u32(out, identity[i]);
 }
 
 /* A picture as it will be written: gathered once, from config and data. */
@@ -10524,12 +10519,12 @@ static bzna_status bzi_coded_add_set(bzi_coded *coded, const char *field, bzi_sp
     return BZNA_OK;
 }
 
-static int bzi_coded_has(const bzi_coded *coded, uint32_t kind)
+static uint32_t bzi_coded_count(const bzi_coded *coded, uint32_t kind)
 {
+    uint32_t count = 0;
     for (uint32_t i = 0; i < coded->set_count; i++)
-        if (bzi_nal_kind(coded->image.codec, coded->sets[i]) == kind)
-            return 1;
-    return 0;
+        count += bzi_nal_kind(coded->image.codec, coded->sets[i]) == kind;
+    return count;
 }
 
 static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bzna_error *err)
@@ -10553,8 +10548,8 @@ static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bz
         return bzi_error_prefix(err, field);
     if (!pictures)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: no coded picture in it", field);
-    if ((bzi_nal_syntax_of(image->codec)->kinds[BZI_NAL_VPS][1] && !bzi_coded_has(coded, BZI_NAL_VPS)) ||
-        !bzi_coded_has(coded, BZI_NAL_SPS) || !bzi_coded_has(coded, BZI_NAL_PPS))
+    if ((bzi_nal_syntax_of(image->codec)->kinds[BZI_NAL_VPS][1] && !bzi_coded_count(coded, BZI_NAL_VPS)) ||
+        !bzi_coded_count(coded, BZI_NAL_SPS) || !bzi_coded_count(coded, BZI_NAL_PPS))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: parameter sets are missing in config and data", field);
     return bzi_image_sps(image, &coded->sps, err) == BZNA_OK ? BZNA_OK : bzi_error_prefix(err, field);
 }
@@ -10579,41 +10574,28 @@ static bzna_status bzi_coded_gather_obus(bzi_coded *coded, const char *field, bz
     return BZNA_OK;
 }
 
-static void bzi_out_sets(bzi_out *out, const bzi_coded *coded, uint32_t kind, int wide_count, uint32_t reserved)
+/* The parameter sets of a kind, each behind its size. */
+static void bzi_out_sets(bzi_out *out, const bzi_coded *coded, uint32_t kind)
 {
-    uint32_t count = 0;
     for (uint32_t i = 0; i < coded->set_count; i++)
-        count += bzi_nal_kind(coded->image.codec, coded->sets[i]) == kind;
-    if (wide_count)
-        bzi_out_u16(out, count);
-    else
-        bzi_out_u8(out, reserved | count);
-    for (uint32_t i = 0; i < coded->set_count; i++) {
-        if (bzi_nal_kind(coded->image.codec, coded->sets[i]) != kind)
-            continue;
-        bzi_out_u16(out, (uint32_t)coded->sets[i].size);
-        bzi_out_bytes(out, coded->sets[i].data, coded->sets[i].size);
-    }
+        if (bzi_nal_kind(coded->image.codec, coded->sets[i]) == kind) {
+            BZI_OUT(out, "2", coded->sets[i].size);
+            bzi_out_bytes(out, coded->sets[i].data, coded->sets[i].size);
+        }
 }
 
-/* HEVCDecoderConfigurationRecord, ISO/IEC 14496-15 8.3.3.1. */
+/* HEVCDecoderConfigurationRecord, ISO/IEC 14496-15 8.3.3.1. Not said: spatial segmentation, parallelism, frame rate. */
 static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
 {
     static const uint32_t kinds[3] = { BZI_NAL_VPS, BZI_NAL_SPS, BZI_NAL_PPS };
     const bzi_format *sps = &coded->sps;
-    bzi_out_u8(out, 1);
+    BZI_OUT(out, "1", 1);
     bzi_out_bytes(out, sps->profile, 12);
-    bzi_out_u16(out, 0xf000);                               /* spatial segmentation: not said */
-    bzi_out_u8(out, 0xfc);                                  /* parallelism: not said */
-    bzi_out_u8(out, 0xfc | sps->chroma_format);
-    bzi_out_u8(out, 0xf8 | (sps->depth_luma - 8));
-    bzi_out_u8(out, 0xf8 | (sps->depth_chroma - 8));
-    bzi_out_u16(out, 0);                                    /* frame rate: not said */
-    bzi_out_u8(out, sps->sub_layers << 3 | sps->nested << 2 | 3);
-    bzi_out_u8(out, 3);
+    BZI_OUT(out, "21111211", 0xf000, 0xfc, 0xfc | sps->chroma_format, 0xf8 | (sps->depth_luma - 8),
+            0xf8 | (sps->depth_chroma - 8), 0, sps->sub_layers << 3 | sps->nested << 2 | 3, 3);
     for (uint32_t i = 0; i < 3; i++) {
-        bzi_out_u8(out, 0x80 | (32 + i));
-        bzi_out_sets(out, coded, kinds[i], 1, 0);
+        BZI_OUT(out, "12", 0x80 | (32 + i), bzi_coded_count(coded, kinds[i]));
+        bzi_out_sets(out, coded, kinds[i]);
     }
 }
 
@@ -10621,17 +10603,14 @@ static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
 static void bzi_out_avcc(bzi_out *out, const bzi_coded *coded)
 {
     const bzi_format *sps = &coded->sps;
-    bzi_out_u8(out, 1);
-    bzi_out_bytes(out, sps->profile, 3);
-    bzi_out_u8(out, 0xff);
-    bzi_out_sets(out, coded, BZI_NAL_SPS, 0, 0xe0);
-    bzi_out_sets(out, coded, BZI_NAL_PPS, 0, 0);
-    if (sps->profile[0] == 100 || sps->profile[0] == 110 || sps->profile[0] == 122 || sps->profile[0] == 144) {
-        bzi_out_u8(out, 0xfc | sps->chroma_format);
-        bzi_out_u8(out, 0xf8 | (sps->depth_luma - 8));
-        bzi_out_u8(out, 0xf8 | (sps->depth_chroma - 8));
-        bzi_out_u8(out, 0);
-    }
+    const uint8_t *p = sps->profile;
+    BZI_OUT(out, "111111", 1, p[0], p[1], p[2], 0xff, 0xe0 | bzi_coded_count(coded, BZI_NAL_SPS));
+    bzi_out_sets(out, coded, BZI_NAL_SPS);
+    BZI_OUT(out, "1", bzi_coded_count(coded, BZI_NAL_PPS));
+    bzi_out_sets(out, coded, BZI_NAL_PPS);
+    if (p[0] == 100 || p[0] == 110 || p[0] == 122 || p[0] == 144)
+        BZI_OUT(out, "1111", 0xfc | sps->chroma_format, 0xf8 | (sps->depth_luma - 8), 0xf8 | (sps->depth_chroma - 8),
+                0);
 }
 
 /* The access unit with 4-byte lengths, without parameter sets and discardable units. */
@@ -10642,7 +10621,7 @@ static void bzi_out_nals(bzi_out *out, const bzi_coded *coded)
     while (bzi_nals_next(&n, &nal) > 0) {
         if (bzi_nal_is_parameter_set(coded->image.codec, nal) || bzi_nal_is_discardable(coded->image.codec, nal))
             continue;
-        bzi_out_u32(out, (uint32_t)nal.size);
+        BZI_OUT(out, "4", nal.size);
         bzi_out_bytes(out, nal.data, nal.size);
     }
 }
@@ -10651,24 +10630,22 @@ static void bzi_out_nals(bzi_out *out, const bzi_coded *coded)
 static void bzi_out_sequence_header(bzi_out *out, bzi_span payload)
 {
     uint64_t size = payload.size;
-    bzi_out_u8(out, BZI_OBU_SEQUENCE_HEADER << 3 | 2);
+    BZI_OUT(out, "1", BZI_OBU_SEQUENCE_HEADER << 3 | 2);
     for (; size > 127; size >>= 7)
-        bzi_out_u8(out, 128 | (uint32_t)(size & 127));
-    bzi_out_u8(out, (uint32_t)size);
+        BZI_OUT(out, "1", 128 | (size & 127));
+    BZI_OUT(out, "1", size);
     bzi_out_bytes(out, payload.data, payload.size);
 }
 
-/* AV1CodecConfigurationRecord, "AV1 Codec ISO Media File Format Binding" 2.3.3. */
+/* AV1CodecConfigurationRecord, "AV1 Codec ISO Media File Format Binding" 2.3.3. Not said: presentation delay. */
 static void bzi_out_av1c(bzi_out *out, const bzi_coded *coded)
 {
     const bzi_format *sps = &coded->sps;
-    uint32_t gray = sps->chroma_format == 0, x = sps->chroma_format < 3, y = sps->chroma_format < 2;
-    uint32_t place = !sps->has_chroma_location ? 0 : sps->chroma_location == 2 ? 2 : 1;
-    bzi_out_u8(out, 0x81);
-    bzi_out_u8(out, (uint32_t)sps->profile[0] << 5 | sps->profile[1]);
-    bzi_out_u8(out, (uint32_t)sps->profile[2] << 7 | (sps->depth_luma > 8 ? 64u : 0) |
-                        (sps->depth_luma > 10 ? 32u : 0) | gray << 4 | x << 3 | y << 2 | place);
-    bzi_out_u8(out, 0);                                     /* presentation delay: not said */
+    const uint32_t place = !sps->has_chroma_location ? 0 : sps->chroma_location == 2 ? 2 : 1;
+    const uint32_t depth = sps->depth_luma > 10 ? 3 : sps->depth_luma > 8 ? 2 : 0;
+    const uint32_t chroma = sps->chroma_format == 0 ? 7 : sps->chroma_format == 1 ? 3 : sps->chroma_format == 2 ? 2 : 0;
+    BZI_OUT(out, "1111", 0x81, (uint32_t)sps->profile[0] << 5 | sps->profile[1],
+            (uint32_t)sps->profile[2] << 7 | depth << 5 | chroma << 2 | place, 0);
     bzi_out_sequence_header(out, coded->sets[0]);
 }
 
@@ -10754,7 +10731,7 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
     if (!codec)
         return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %u is not known", field, image->codec);
     if (!coded->ops)
-        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %s can't be written (H.264, H.265, AV1 and JPEG can)", field,
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %s is not written, only H.264, H.265, AV1 and JPEG are", field,
                         codec->name);
     if (!image->data || !image->data_size || (image->config_size && !image->config))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: no bytes", field);
@@ -10775,44 +10752,22 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 {
     const bzna_image *image = &coded->image;
     const bzi_codec *codec = bzi_codec_find(image->codec);
-    uint64_t entry = bzi_out_begin(out, codec->entries[0]), box;
-    bzi_out_zeros(out, 6);
-    bzi_out_u16(out, 1);
-    bzi_out_zeros(out, 16);
-    bzi_out_u16(out, image->frame_width);
-    bzi_out_u16(out, image->frame_height);
-    bzi_out_u32(out, 72u << 16);
-    bzi_out_u32(out, 72u << 16);
-    bzi_out_u32(out, 0);
-    bzi_out_u16(out, 1);
-    bzi_out_zeros(out, 32);
-    bzi_out_u16(out, 24);
-    bzi_out_u16(out, 0xffff);
+    const uint64_t entry = bzi_out_begin(out, codec->entries[0]);
+    uint64_t box;
+    BZI_OUT(out, "6288224442888822", 0, 1, 0, 0, image->frame_width, image->frame_height, 72u << 16, 72u << 16,
+            0, 1, 0, 0, 0, 0, 24, 0xffff);
     if (coded->ops->config) {
         box = bzi_out_begin(out, codec->config);
         coded->ops->config(out, coded);
         bzi_out_end(out, box);
-        box = bzi_out_begin(out, BZI_FOURCC('c', 'o', 'l', 'r'));
-        bzi_out_u32(out, BZI_FOURCC('n', 'c', 'l', 'x'));
-        bzi_out_u16(out, image->color.primaries);
-        bzi_out_u16(out, image->color.transfer);
-        bzi_out_u16(out, image->color.matrix);
-        bzi_out_u8(out, image->color.full_range ? 0x80 : 0);
-        bzi_out_end(out, box);
+        BZI_OUT_BOX(out, BZI_FOURCC('c', 'o', 'l', 'r'), "42221", BZI_FOURCC('n', 'c', 'l', 'x'),
+                    image->color.primaries, image->color.transfer, image->color.matrix,
+                    image->color.full_range ? 0x80 : 0);
     }
-    if (with_clap) {
-        box = bzi_out_begin(out, BZI_FOURCC('c', 'l', 'a', 'p'));
-        bzi_out_u32(out, image->width);
-        bzi_out_u32(out, 1);
-        bzi_out_u32(out, image->height);
-        bzi_out_u32(out, 1);
-        /* two's complement, as the box has it */
-        bzi_out_u32(out, 2 * image->crop_x + image->width - image->frame_width);
-        bzi_out_u32(out, 2);
-        bzi_out_u32(out, 2 * image->crop_y + image->height - image->frame_height);
-        bzi_out_u32(out, 2);
-        bzi_out_end(out, box);
-    }
+    if (with_clap)                    /* offsets of its center, twice: two's complement */
+        BZI_OUT_BOX(out, BZI_FOURCC('c', 'l', 'a', 'p'), "44444444", image->width, 1, image->height, 1,
+                    2 * image->crop_x + image->width - image->frame_width, 2,
+                    2 * image->crop_y + image->height - image->frame_height, 2);
     bzi_out_end(out, entry);
 }
 
@@ -10995,129 +10950,106 @@ typedef struct bzi_track_desc {
     uint64_t         offset, size;    /* in a sample */
 } bzi_track_desc;
 
-static void bzi_out_times(bzi_out *out, uint32_t version, uint32_t id_or_scale, int reserved, uint64_t duration)
-{
-    bzi_out_zeros(out, version ? 16 : 8);
-    bzi_out_u32(out, id_or_scale);
-    if (reserved)
-        bzi_out_u32(out, 0);
-    if (version)
-        bzi_out_u64(out, duration);
-    else
-        bzi_out_u32(out, (uint32_t)duration);
-}
+#define BZI_OUT_UPRIGHT_WIDTHS "444444444"
+#define BZI_OUT_UPRIGHT        0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000
 
 static void bzi_out_mvhd(bzi_out *out, uint32_t version, uint64_t duration, uint32_t next_track)
 {
-    uint64_t box = bzi_out_begin_full(out, BZI_FOURCC('m', 'v', 'h', 'd'), version << 24);
-    bzi_out_times(out, version, BZI_WRITER_TIMESCALE, 0, duration);
-    bzi_out_u32(out, 0x10000);
-    bzi_out_u16(out, 0x100);
-    bzi_out_zeros(out, 10);
-    bzi_out_matrix(out);
-    bzi_out_zeros(out, 24);
-    bzi_out_u32(out, next_track);
+    const uint64_t box = bzi_out_begin(out, BZI_FOURCC('m', 'v', 'h', 'd'));
+    const uint64_t numbers[] = { version << 24, 0, 0, BZI_WRITER_TIMESCALE, duration, 0x10000, 0x100, 0, 0,
+                                 BZI_OUT_UPRIGHT, 0, 0, 0, next_track };
+    bzi_out_numbers(out, version ? "488484282" BZI_OUT_UPRIGHT_WIDTHS "8884" : "444444282" BZI_OUT_UPRIGHT_WIDTHS "8884",
+                    numbers);
+    bzi_out_end(out, box);
+}
+
+static void bzi_out_tkhd(bzi_out *out, const bzi_track_desc *t, uint64_t duration)
+{
+    const uint64_t box = bzi_out_begin(out, BZI_FOURCC('t', 'k', 'h', 'd'));
+    const uint64_t numbers[] = { t->version << 24 | t->flags, 0, 0, t->id, 0, duration, 0, 0, BZI_OUT_UPRIGHT,
+                                 t->width << 16, t->height << 16 };
+    bzi_out_numbers(out, t->version ? "48844888" BZI_OUT_UPRIGHT_WIDTHS "44" : "44444488" BZI_OUT_UPRIGHT_WIDTHS "44",
+                    numbers);
+    bzi_out_end(out, box);
+}
+
+static void bzi_out_mdhd(bzi_out *out, uint32_t version, uint64_t duration)
+{
+    const uint64_t box = bzi_out_begin(out, BZI_FOURCC('m', 'd', 'h', 'd'));
+    const uint64_t numbers[] = { version << 24, 0, 0, BZI_WRITER_TIMESCALE, duration, 0x55c4 /* und */, 0 };
+    bzi_out_numbers(out, version ? "4884822" : "4444422", numbers);
     bzi_out_end(out, box);
 }
 
 static int bzi_track_is_video(const bzi_track_desc *t) { return t->coded || t->entry; }
 
-/* Sizes are spelled out in the index, as the original tools do. */
-static void bzi_out_sizes(bzi_out *out, const bzi_track_desc *t)
+static void bzi_out_stsd(bzi_out *out, const bzi_track_desc *t)
 {
-    uint64_t box = bzi_out_begin_full(out, BZI_FOURCC('s', 't', 's', 'z'), 0);
-    bzi_out_u32(out, (uint32_t)t->size);
-    bzi_out_u32(out, t->count);
-    if (t->offset_bytes)
-        bzi_out_hole(out, &(bzi_hole){ 0, t->table, t->split, 4, 0, t->count });
-    bzi_out_end(out, box);
-}
-
-static void bzi_out_offsets(bzi_out *out, const bzi_track_desc *t)
-{
-    const int wide = t->offset_bytes == 8;
-    uint64_t box = bzi_out_begin_full(out, wide ? BZI_FOURCC('c', 'o', '6', '4') : BZI_FOURCC('s', 't', 'c', 'o'), 0);
-    bzi_out_u32(out, t->count);
-    if (t->offset_bytes)
-        bzi_out_hole(out, &(bzi_hole){ 0, t->table, t->split, t->offset_bytes, 1, t->count });
-    else
-        bzi_out_u32(out, (uint32_t)t->offset);
-    bzi_out_end(out, box);
-}
-
-static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
-{
-    uint64_t stbl = bzi_out_begin(out, BZI_STBL), box, entry;
-    box = bzi_out_begin_full(out, BZI_STSD, 0);
-    bzi_out_u32(out, 1);
+    const uint64_t box = bzi_out_begin(out, BZI_STSD);
+    BZI_OUT(out, "44", 0, 1);
     if (t->coded) {
         bzi_out_visual(out, t->coded, (int)t->with_clap);
     } else if (t->entry) {
         bzi_out_bytes(out, t->entry->buffer.data, t->entry->size);
     } else {
-        entry = bzi_out_begin(out, BZI_FOURCC('m', 'e', 't', 't'));
-        bzi_out_zeros(out, 6);
-        bzi_out_u16(out, 1);
-        bzi_out_u8(out, 0);
+        const uint64_t entry = bzi_out_begin(out, BZI_FOURCC('m', 'e', 't', 't'));
+        BZI_OUT(out, "621", 0, 1, 0);
         bzi_out_bytes(out, t->mime, strlen(t->mime) + 1);
         bzi_out_end(out, entry);
     }
     bzi_out_end(out, box);
-    box = bzi_out_begin_full(out, BZI_FOURCC('s', 't', 't', 's'), 0);
-    bzi_out_u32(out, 1);
-    bzi_out_u32(out, t->count);
-    bzi_out_u32(out, BZI_WRITER_TIMESCALE);
+}
+
+/* Sizes are spelled out in the index, as the original tools do. */
+static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
+{
+    const int wide = t->offset_bytes == 8;
+    const uint64_t stbl = bzi_out_begin(out, BZI_STBL);
+    uint64_t box;
+    bzi_out_stsd(out, t);
+    BZI_OUT_BOX(out, BZI_FOURCC('s', 't', 't', 's'), "4444", 0, 1, t->count, BZI_WRITER_TIMESCALE);
+    box = bzi_out_begin(out, BZI_FOURCC('s', 't', 's', 'z'));
+    BZI_OUT(out, "444", 0, t->size, t->count);
+    if (t->offset_bytes)
+        bzi_out_hole(out, &(bzi_hole){ 0, t->table, t->split, 4, 0, t->count });
     bzi_out_end(out, box);
-    bzi_out_sizes(out, t);
-    box = bzi_out_begin_full(out, BZI_FOURCC('s', 't', 's', 'c'), 0);
-    bzi_out_u32(out, t->count > 0); /* without samples no run of chunks: FFmpeg refuses a file that has one */
-    for (int i = 0; i < 3 && t->count; i++)
-        bzi_out_u32(out, 1);
+    if (t->count)
+        BZI_OUT_BOX(out, BZI_FOURCC('s', 't', 's', 'c'), "44444", 0, 1, 1, 1, 1);
+    else                              /* without samples no run of chunks: FFmpeg refuses a file that has one */
+        BZI_OUT_BOX(out, BZI_FOURCC('s', 't', 's', 'c'), "44", 0, 0);
+    box = bzi_out_begin(out, wide ? BZI_FOURCC('c', 'o', '6', '4') : BZI_FOURCC('s', 't', 'c', 'o'));
+    BZI_OUT(out, "44", 0, t->count);
+    if (t->offset_bytes)
+        bzi_out_hole(out, &(bzi_hole){ 0, t->table, t->split, t->offset_bytes, 1, t->count });
+    else
+        BZI_OUT(out, "4", t->offset);
     bzi_out_end(out, box);
-    bzi_out_offsets(out, t);
     bzi_out_end(out, stbl);
 }
 
 static void bzi_out_minf(bzi_out *out, const bzi_track_desc *t)
 {
-    uint64_t minf = bzi_out_begin(out, BZI_MINF), box, inner;
-    const int video = bzi_track_is_video(t);
-    box = bzi_out_begin_full(out, video ? BZI_FOURCC('v', 'm', 'h', 'd') : BZI_FOURCC('n', 'm', 'h', 'd'),
-                             video ? 1 : 0);
-    if (video)
-        bzi_out_zeros(out, 8);
-    bzi_out_end(out, box);
-    box = bzi_out_begin(out, BZI_FOURCC('d', 'i', 'n', 'f'));
-    inner = bzi_out_begin_full(out, BZI_FOURCC('d', 'r', 'e', 'f'), 0);
-    bzi_out_u32(out, 1);
-    bzi_out_end(out, bzi_out_begin_full(out, BZI_FOURCC('u', 'r', 'l', ' '), 1));
-    bzi_out_end(out, inner);
-    bzi_out_end(out, box);
+    const uint64_t minf = bzi_out_begin(out, BZI_MINF);
+    if (bzi_track_is_video(t))
+        BZI_OUT_BOX(out, BZI_FOURCC('v', 'm', 'h', 'd'), "48", 1, 0);
+    else
+        BZI_OUT_BOX(out, BZI_FOURCC('n', 'm', 'h', 'd'), "4", 0);
+    BZI_OUT(out, "444444444", 36, BZI_FOURCC('d', 'i', 'n', 'f'), 28, BZI_FOURCC('d', 'r', 'e', 'f'), 0, 1,
+            12, BZI_FOURCC('u', 'r', 'l', ' '), 1);         /* 1: the media are in this file */
     bzi_out_stbl(out, t);
     bzi_out_end(out, minf);
 }
 
 static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
 {
-    uint64_t duration = (uint64_t)t->count * BZI_WRITER_TIMESCALE;
-    uint64_t trak = bzi_out_begin(out, BZI_TRAK), mdia, box;
-    box = bzi_out_begin_full(out, BZI_FOURCC('t', 'k', 'h', 'd'), t->version << 24 | t->flags);
-    bzi_out_times(out, t->version, t->id, 1, duration);
-    bzi_out_zeros(out, 16);
-    bzi_out_matrix(out);
-    bzi_out_u32(out, t->width << 16);
-    bzi_out_u32(out, t->height << 16);
-    bzi_out_end(out, box);
+    const uint64_t duration = (uint64_t)t->count * BZI_WRITER_TIMESCALE, trak = bzi_out_begin(out, BZI_TRAK);
+    uint64_t mdia, box;
+    bzi_out_tkhd(out, t, duration);
     mdia = bzi_out_begin(out, BZI_MDIA);
-    box = bzi_out_begin_full(out, BZI_FOURCC('m', 'd', 'h', 'd'), t->version << 24);
-    bzi_out_times(out, t->version, BZI_WRITER_TIMESCALE, 0, duration);
-    bzi_out_u16(out, 0x55c4);                               /* und */
-    bzi_out_u16(out, 0);
-    bzi_out_end(out, box);
-    box = bzi_out_begin_full(out, BZI_FOURCC('h', 'd', 'l', 'r'), 0);
-    bzi_out_u32(out, 0);
-    bzi_out_u32(out, bzi_track_is_video(t) ? BZI_FOURCC('v', 'i', 'd', 'e') : BZI_FOURCC('m', 'e', 't', 'a'));
-    bzi_out_zeros(out, 12);
+    bzi_out_mdhd(out, t->version, duration);
+    box = bzi_out_begin(out, BZI_FOURCC('h', 'd', 'l', 'r'));
+    BZI_OUT(out, "44484", 0, 0, bzi_track_is_video(t) ? BZI_FOURCC('v', 'i', 'd', 'e') : BZI_FOURCC('m', 'e', 't', 'a'),
+            0, 0);
     bzi_out_bytes(out, t->name, strlen(t->name) + 1);
     bzi_out_end(out, box);
     bzi_out_minf(out, t);
@@ -11157,17 +11089,15 @@ static uint64_t bzi_out_begin_fields(bzi_out *out, uint32_t count)
 {
     const uint64_t box = bzi_out_begin(out, BZI_UUID);
     bzi_out_bytes(out, bzi_box_uuid, sizeof bzi_box_uuid);
-    bzi_out_u32(out, 0);
-    bzi_out_u32(out, count);
+    BZI_OUT(out, "44", 0, count);
     return box;
 }
 
 static void bzi_out_field(bzi_out *out, uint32_t kind, const char *name, const void *value, uint64_t size)
 {
-    bzi_out_u8(out, kind);
-    bzi_out_u8(out, (uint32_t)strlen(name));
+    BZI_OUT(out, "11", kind, strlen(name));
     bzi_out_bytes(out, name, strlen(name));
-    bzi_out_u32(out, (uint32_t)size);
+    BZI_OUT(out, "4", size);
     bzi_out_bytes(out, value, size);
 }
 
@@ -11318,6 +11248,7 @@ struct bzna_writer {
     bzi_host     *host;
     bzna_sink     sink;               /* write_at NULL: file is ours */
     bzi_file      file;
+    bzi_out       path;               /* of our file, for messages */
     bzi_mutex     lock;               /* guards what follows, up to last */
     bzi_cond      changed;            /* the queue, or that nobody is busy any more */
     bzna_status   poison;             /* what every later call returns */
@@ -11335,26 +11266,20 @@ struct bzna_writer {
     bzi_index_log log;
     bzi_hole      holes[BZI_LIMIT_HOLES];
     uint32_t      class_count, thumb_width, thumb_height;     /* the largest thumbnail's */
-    bzi_out       name_bytes, class_names, thumb_entry, movie, tail;
+    bzi_out       name_bytes, class_names;    /* names: of samples, not written yet; of classes */
+    bzi_out       thumb_entry, movie, tail;   /* movie: the index without its tables; tail: what is written next */
 };
-
-#define BZI_WRITER_OUTS 5
-
-static void bzi_writer_outs(bzna_writer *writer, bzi_out *outs[BZI_WRITER_OUTS])
-{
-    bzi_out *all[BZI_WRITER_OUTS] = { &writer->name_bytes, &writer->class_names, &writer->thumb_entry, &writer->movie,
-                                      &writer->tail };
-    memcpy(outs, all, sizeof all);
-}
 
 static void bzi_writer_free(bzna_writer *writer)
 {
     bzi_host *host = writer->host;
     const bzi_memory *memory = &host->memory;
-    bzi_out *outs[BZI_WRITER_OUTS];
-    bzi_writer_outs(writer, outs);
-    for (int i = 0; i < BZI_WRITER_OUTS; i++)
-        bzi_buffer_free(memory, &outs[i]->buffer);
+    bzi_buffer_free(memory, &writer->path.buffer);
+    bzi_buffer_free(memory, &writer->name_bytes.buffer);
+    bzi_buffer_free(memory, &writer->class_names.buffer);
+    bzi_buffer_free(memory, &writer->thumb_entry.buffer);
+    bzi_buffer_free(memory, &writer->movie.buffer);
+    bzi_buffer_free(memory, &writer->tail.buffer);
     for (uint32_t i = 0; i < BZI_QUEUE_SLOTS; i++)
         for (bzi_pending *p = writer->queue[i], *next; p; p = next) {
             next = p->next;
@@ -11383,9 +11308,10 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
     }
     if (status >= 0 && !error)
         return BZNA_OK;
-    return bzi_fail(err, BZNA_E_IO, offset, 0, error ? error : status, "writing %llu bytes at byte %llu failed: %s",
-                    (unsigned long long)size, (unsigned long long)offset,
-                    error ? strerror(error) : bzi_status_text(status));
+    status = bzi_fail(err, BZNA_E_IO, offset, 0, error ? error : status, "writing %llu bytes at byte %llu failed: %s",
+                      (unsigned long long)size, (unsigned long long)offset,
+                      error ? strerror(error) : bzi_status_text(status));
+    return writer->path.size ? bzi_error_prefix(err, (const char *)writer->path.buffer.data) : status;
 }
 
 /* Copies the names of classes, each with its NUL. */
@@ -11430,7 +11356,6 @@ static bzna_status bzi_writer_alloc(bzi_host *host, const bzna_writer_config *co
                                     bzna_error *err)
 {
     bzna_writer *writer = bzi_alloc_zero(&host->memory, 1, sizeof *writer);
-    bzi_out *outs[BZI_WRITER_OUTS];
     bzna_status status;
     int error;
     if (!writer)
@@ -11444,15 +11369,26 @@ static bzna_status bzi_writer_alloc(bzi_host *host, const bzna_writer_config *co
     writer->host = host;
     writer->file.fd = -1;
     bzi_host_retain(host);
-    bzi_writer_outs(writer, outs);
-    for (int i = 0; i < BZI_WRITER_OUTS; i++)
-        outs[i]->memory = &host->memory;
+    writer->name_bytes = writer->class_names = writer->thumb_entry = (bzi_out){ .memory = &host->memory };
+    writer->movie = writer->tail = writer->path = writer->name_bytes;
     writer->movie.holes = writer->holes;
     if ((status = bzi_writer_name_classes(writer, config, err)) == BZNA_OK)
         *out = writer;
     else
         bzi_writer_free(writer);
     return status;
+}
+
+static void bzi_writer_close(bzna_writer *writer)
+{
+    if (!writer->sink.write_at) {
+        bzi_os_file_close(&writer->file);
+    } else if (writer->sink.close) {
+        bzi_os_in_callback++;
+        writer->sink.close(writer->sink.user);
+        bzi_os_in_callback--;
+    }
+    bzi_writer_free(writer);
 }
 
 static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_sink *sink,
@@ -11468,34 +11404,25 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
         return status;
     if (sink) {
         writer->sink = *sink;
-    } else if ((error = bzi_os_file_open(&writer->file, path, 1)) != 0) {
-        status = bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0,
-                          error, "cannot create: %s", strerror(error));
-        bzi_error_prefix(err, path);
-        bzi_writer_free(writer);
-        return status;
+    } else {
+        bzi_out_bytes(&writer->path, path, strlen(path) + 1);
+        if (writer->path.failed) {
+            status = bzi_fail_memory(err, "a path");
+        } else if ((error = bzi_os_file_open(&writer->file, path, 1)) != 0) {
+            writer->file.fd = -1;
+            bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0, error,
+                     "cannot create: %s", strerror(error));
+            status = bzi_error_prefix(err, path);
+        }
     }
-    if ((status = bzi_writer_write(writer, 0, head, sizeof head, err)) != BZNA_OK) {
-        if (!sink)
-            bzi_os_file_close(&writer->file);
-        bzi_writer_free(writer);
+    if (status != BZNA_OK || (status = bzi_writer_write(writer, 0, head, sizeof head, err)) != BZNA_OK) {
+        writer->sink.close = NULL;    /* on failure, it is the caller's */
+        bzi_writer_close(writer);
         return status;
     }
     writer->position = sizeof head;
     *out = writer;
     return BZNA_OK;
-}
-
-static void bzi_writer_close(bzna_writer *writer)
-{
-    if (!writer->sink.write_at) {
-        bzi_os_file_close(&writer->file);
-    } else if (writer->sink.close) {
-        bzi_os_in_callback++;
-        writer->sink.close(writer->sink.user);
-        bzi_os_in_callback--;
-    }
-    bzi_writer_free(writer);
 }
 
 /* --- Writing samples --- */
@@ -11633,41 +11560,31 @@ static bzna_status bzi_writer_check_index(bzna_writer *writer, uint64_t index, b
     return BZNA_OK;
 }
 
-/* The place of a field's name among those that are known, which are sorted. */
-static uint32_t bzi_writer_find_field(const bzna_writer *writer, const char *name)
-{
-    uint32_t i = 0;
-    while (i < writer->field_count && strcmp(writer->fields[i].name, name) < 0)
-        i++;
-    return i;
-}
-
-/* Takes note of a sample's fields. All or, with an error, none. */
+/* Takes note of a sample's fields, sorted by name. All or, with an error, none. */
 static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_sample_desc *sample, bzna_error *err)
 {
-    uint32_t unknown = 0;
+    bzi_field known[BZI_LIMIT_ARCHIVE_FIELDS];
+    uint32_t count = writer->field_count;
+    memcpy(known, writer->fields, count * sizeof *known);
     for (uint32_t i = 0; i < sample->field_count; i++) {
         const bzna_field_value v = bzi_sample_field(sample, i);
-        const uint32_t k = bzi_writer_find_field(writer, v.name);
-        const int is_known = k < writer->field_count && !strcmp(writer->fields[k].name, v.name);
-        if (is_known && writer->fields[k].kind != v.kind)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u] \"%s\", kind: other samples have kind %u there", i,
-                            v.name, writer->fields[k].kind);
-        unknown += !is_known;
-    }
-    if (writer->field_count + unknown > BZI_LIMIT_ARCHIVE_FIELDS)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "sample.fields: more than %u names in one archive",
-                        BZI_LIMIT_ARCHIVE_FIELDS);
-    for (uint32_t i = 0; i < sample->field_count; i++) {
-        const bzna_field_value v = bzi_sample_field(sample, i);
-        const uint32_t k = bzi_writer_find_field(writer, v.name);
-        bzi_field *field = &writer->fields[k];
-        if (k < writer->field_count && !strcmp(field->name, v.name))
+        uint32_t k = 0;
+        while (k < count && strcmp(known[k].name, v.name) < 0)
+            k++;
+        if (k < count && !strcmp(known[k].name, v.name)) {
+            if (known[k].kind != v.kind)
+                return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u] \"%s\", kind: other samples have kind %u there",
+                                i, v.name, known[k].kind);
             continue;
-        memmove(field + 1, field, (writer->field_count++ - k) * sizeof *field);
-        field->kind = v.kind;
-        bzi_string_copy(field->name, sizeof field->name, v.name);
+        }
+        if (count == BZI_LIMIT_ARCHIVE_FIELDS)
+            return BZI_FAIL(err, BZNA_E_LIMIT, "sample.fields: more than %u names in one archive", count);
+        memmove(&known[k + 1], &known[k], (count++ - k) * sizeof *known);
+        known[k].kind = v.kind;
+        bzi_string_copy(known[k].name, sizeof known[k].name, v.name);
     }
+    memcpy(writer->fields, known, count * sizeof *known);
+    writer->field_count = count;
     return BZNA_OK;
 }
 
@@ -11749,28 +11666,20 @@ static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzn
 
 /* --- The index --- */
 
-/* The next bytes at the end of the file. Pre: tail has its room. */
-static bzna_status bzi_writer_put(bzna_writer *writer, const void *bytes, uint64_t size, bzna_error *err)
+/* Writes what has gathered at the end of the file, once it is as much as this. */
+static bzna_status bzi_writer_flush(bzna_writer *writer, uint64_t at_least, bzna_error *err)
 {
     bzi_out *tail = &writer->tail;
-    const uint8_t *from = bytes;
-    while (size) {
-        const uint64_t n = bzi_min(size, BZI_WRITER_TAIL_BYTES - tail->size);
-        bzna_status status;
-        bzi_out_bytes(tail, from, n);
-        from += n;
-        size -= n;
-        if (tail->size < BZI_WRITER_TAIL_BYTES)
-            return BZNA_OK;
-        if ((status = bzi_writer_write(writer, writer->position, tail->buffer.data, tail->size, err)) != BZNA_OK)
-            return status;
-        writer->position += tail->size;
-        tail->size = 0;
-    }
-    return BZNA_OK;
+    bzna_status status;
+    if (tail->size < at_least)
+        return BZNA_OK;
+    status = bzi_writer_write(writer, writer->position, tail->buffer.data, tail->size, err);
+    writer->position += tail->size;
+    tail->size = 0;
+    return status;
 }
 
-/* A table of the index; or, with a width of 0, the targets themselves. */
+/* A table of the index; or, with a width of 0, the targets themselves. Pre: tail has its room. */
 static bzna_status bzi_writer_put_table(bzna_writer *writer, const bzi_hole *hole, uint64_t targets_at,
                                         uint64_t names_at, bzna_error *err)
 {
@@ -11778,12 +11687,11 @@ static bzna_status bzi_writer_put_table(bzna_writer *writer, const bzi_hole *hol
     bzna_status status = BZNA_OK;
     while (status == BZNA_OK && bzi_entries_next(&e)) {
         const uint64_t v = hole->offsets ? e.offset : e.size;
-        uint8_t bytes[8];
-        bzi_put_be32(bytes, (uint32_t)(hole->width == 8 ? v >> 32 : v));
-        bzi_put_be32(bytes + 4, (uint32_t)v);
-        for (int i = 0; i < 8 && !hole->width; i++)
-            bytes[i] = (uint8_t)(e.target >> (8 * i));
-        status = bzi_writer_put(writer, bytes, hole->width ? hole->width : 8, err);
+        if (hole->width)
+            bzi_out_numbers(&writer->tail, hole->width == 8 ? "8" : "4", &v);
+        else
+            bzi_out_le64(&writer->tail, e.target);
+        status = bzi_writer_flush(writer, BZI_WRITER_TAIL_BYTES, err);
     }
     return status;
 }
@@ -11825,10 +11733,9 @@ static void bzi_writer_names(bzna_writer *writer)
     uint64_t from = 0, begin = 0;
     for (uint32_t i = 0; i < writer->field_count; i++)
         bzi_out_field(out, writer->fields[i].kind, writer->fields[i].name, NULL, 0);
-    bzi_out_u32(out, writer->class_count);
-    bzi_out_u32(out, 0);
+    BZI_OUT(out, "44", writer->class_count, 0);
     for (uint32_t i = 0; i < writer->class_count; i++, from += strlen(names + from) + 1)
-        bzi_out_u32(out, (uint32_t)(begin += strlen(names + from)));
+        BZI_OUT(out, "4", begin += strlen(names + from));
     from = 0;
     for (uint32_t i = 0; i < writer->class_count; i++, from += strlen(names + from) + 1)
         bzi_out_bytes(out, names + from, strlen(names + from));
@@ -11859,7 +11766,8 @@ static bzna_status bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes, 
     bzi_out_end(out, box);
     if (out->too_large)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the index of %u samples would have more than 4 GiB", writer->counts[0]);
-    if (out->failed || !bzi_buffer_reserve(&writer->host->memory, &writer->tail.buffer, BZI_WRITER_TAIL_BYTES, 0))
+    if (out->failed || !bzi_buffer_reserve(&writer->host->memory, &writer->tail.buffer,
+                                             BZI_WRITER_TAIL_BYTES + 8 + writer->name_bytes.size + out->size, 0))
         return bzi_fail_memory(err, "the archive's index");
     return BZNA_OK;
 }
@@ -11874,19 +11782,19 @@ static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
     uint64_t at = 0;
     uint8_t length[8];
     bzna_status status = bzi_writer_movie(writer, end > UINT32_MAX ? 8 : 4, err);
-    if (status != BZNA_OK ||
-        (status = bzi_writer_put_table(writer, &targets, targets_at, names_at, err)) != BZNA_OK ||
-        (status = bzi_writer_put(writer, writer->name_bytes.buffer.data, writer->name_bytes.size, err)) != BZNA_OK)
-        return status;
-    for (uint32_t i = 0; i <= out->hole_count && status == BZNA_OK; i++) {
-        const uint64_t to = i < out->hole_count ? out->holes[i].at : out->size;
-        status = bzi_writer_put(writer, out->buffer.data + at, to - at, err);
-        if (status == BZNA_OK && i < out->hole_count)
-            status = bzi_writer_put_table(writer, &out->holes[i], targets_at, names_at, err);
-        at = to;
-    }
     if (status == BZNA_OK)
-        status = bzi_writer_write(writer, writer->position, writer->tail.buffer.data, writer->tail.size, err);
+        status = bzi_writer_put_table(writer, &targets, targets_at, names_at, err);
+    if (status == BZNA_OK)
+        bzi_out_bytes(&writer->tail, writer->name_bytes.buffer.data, writer->name_bytes.size);
+    for (uint32_t i = 0; i < out->hole_count && status == BZNA_OK; i++) {
+        bzi_out_bytes(&writer->tail, out->buffer.data + at, out->holes[i].at - at);
+        status = bzi_writer_put_table(writer, &out->holes[i], targets_at, names_at, err);
+        at = out->holes[i].at;
+    }
+    if (status == BZNA_OK) {
+        bzi_out_bytes(&writer->tail, out->buffer.data + at, out->size - at);
+        status = bzi_writer_flush(writer, 0, err);
+    }
     bzi_put_be32(length, (uint32_t)((end - 24) >> 32));
     bzi_put_be32(length + 4, (uint32_t)(end - 24));
     return status == BZNA_OK ? bzi_writer_write(writer, 32, length, 8, err) : status;
@@ -11937,28 +11845,11 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
 struct bzna_writer {
     bzi_host *host;
 };
-
-static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_sink *sink,
-                                   const bzna_writer_config *config, bzna_writer **out, bzna_error *err)
-{
-    (void)host, (void)path, (void)sink, (void)config, (void)out;
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no writer (BENZINA_NO_WRITER)");
-}
-
-static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzna_sample_desc *sample,
-                                  int64_t timeout_ns, bzna_error *err)
-{
-    (void)writer, (void)index, (void)sample, (void)timeout_ns, (void)err;
-    return BZNA_E_UNSUPPORTED;
-}
-
-static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
-{
-    (void)writer, (void)err;
-    return BZNA_E_UNSUPPORTED;
-}
-
-static void bzi_writer_close(bzna_writer *writer) { (void)writer; }
+#define bzi_writer_make(host, path, sink, config, out, err)        \
+    BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no writer (BENZINA_NO_WRITER)")
+#define bzi_writer_add(writer, index, sample, timeout_ns, err) ((void)(index), (void)(timeout_ns), BZNA_E_UNSUPPORTED)
+#define bzi_writer_finish(writer, err)                         BZNA_E_UNSUPPORTED
+#define bzi_writer_close(writer)                               ((void)(writer))
 
 #endif
 

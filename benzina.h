@@ -1248,11 +1248,11 @@ typedef struct bzna_field_value {
     uint64_t    size;
 } bzna_field_value;
 /* One sample to write. What it points to is read before the call returns. split: BZNA_SPLIT_...:
- * also listed in that split's tracks, which older readers ignore. image: the full picture, which
- * must be given. thumb: its thumbnail; NULL: the picture itself serves, if its frame is at most
- * 512x512. target: written here and in the index; BZNA_TARGET_NONE (set by init): none; once a
- * sample has none, later ones are not indexed. name: UTF-8, at most 65535 bytes, or NULL; as in
- * folders, a path with slashes. fields: field_count of them, which lie beside the picture. */
+ * also listed in that split's tracks, which older readers ignore. image: the full picture, of
+ * H.264, H.265, AV1 or JPEG; it must be given, and samples may differ. thumb: its thumbnail; NULL:
+ * the picture itself serves, if its frame is at most 512x512. target: written here and in the
+ * index; BZNA_TARGET_NONE (set by init): none; once a sample has none, later ones are not indexed.
+ * name: UTF-8, at most 65535 bytes, or NULL; as in folders, a path with slashes. */
 typedef struct bzna_sample_desc {
     uint32_t                struct_size, split;
     const bzna_image       *image, *thumb;
@@ -1265,7 +1265,7 @@ typedef struct bzna_sample_desc {
 BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_size);
 BZNA_API void bzna_field_value_init(bzna_field_value *value, size_t struct_size);
 BZNA_API void bzna_sample_desc_init(bzna_sample_desc *sample, size_t struct_size);
-/* Makes the file. config may be NULL. Errors: E_ARGUMENT, E_NOT_FOUND, E_IO, E_UNSUPPORTED. */
+/* Makes the file, or empties it; config may be NULL. E_ARGUMENT, E_LIMIT, E_NOT_FOUND, E_IO, ... */
 BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path,
     const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
 /* The same into a sink, which the writer then owns and closes once; on failure the caller does. */
@@ -1287,11 +1287,11 @@ BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc
 BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index,
     const bzna_sample_desc *sample, int64_t timeout_ns, bzna_error *err);
 /* Writes the index; nothing can be added afterwards. The outer bzna_thumb track is written if every
- * sample has a thumbnail and all share one configuration. E_NO_SAMPLES: nothing was added.
- * E_NOT_FOUND: samples wait for indices that were never given, which the message names; they can
- * still be given. */
+ * sample has a thumbnail and all share one configuration. E_NO_SAMPLES: nothing was added;
+ * E_NOT_FOUND: the message names indices that others wait for; they can still be given. */
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err);
-/* Without finish, the file is left unfinished, and readers say so. */
+/* Without finish, as when the process was killed, the file is left unfinished: opening it gives
+ * E_UNFINISHED, and `bzna index FILE -o NEW` makes an archive of the samples that it holds. */
 BZNA_API bzna_status bzna_writer_close(bzna_writer *writer);
 
 #ifdef __cplusplus

@@ -206,7 +206,7 @@ struct Sink<W> {
 }
 
 unsafe extern "C" fn sink_write_at<W: Write + Seek>(user: *mut c_void, offset: u64, src: *const c_void, size: u64) -> raw::bzna_status {
-    // One thread at a time: bzna_writer is called by its owner alone, through &mut.
+    // SAFETY: ours, and called by one thread at a time.
     let sink = &mut *user.cast::<Sink<W>>();
     let Ok(size) = usize::try_from(size) else { return raw::BZNA_E_IO };
     let src = std::slice::from_raw_parts(src.cast::<u8>(), size);

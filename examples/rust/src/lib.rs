@@ -27,7 +27,7 @@
 //! | [`Loader`]   | sampler, transforms and threads over a data set; yields batches | Send, Sync  |
 //! | [`Batch`]    | pictures and targets, on loan from a loader until it is dropped | Send, Sync  |
 //! | [`Decoder`]  | decodes single pictures                                        | Send         |
-//! | [`Writer`]   | writes an archive                                              | Send         |
+//! | [`Writer`]   | writes an archive                                              | Send, Sync   |
 //!
 //! Objects keep alive what they were made from, so that they may be dropped in any order: a batch outlives its loader, a loader its
 //! data set. What a batch or a decoder lends out is borrowed from it, and the compiler holds the borrower to that.
@@ -47,7 +47,7 @@ pub use loader::{
     Batch, Batches, Channels, DecodeWith, Drawing, Dtype, Filter, LastBatch, Layout, Loader, LoaderBuilder, Next, OnError, Output, Plane, State,
     Weighting,
 };
-pub use picture::{Codec, Decoder, Image, Law, Matrix, Picture, Random, Sample, Split, Writer};
+pub use picture::{Codec, Decoder, Image, Law, Matrix, Picture, Random, Sample, Split, Value, Writer, WriterOptions};
 pub use raw::bzna_codec_info as CodecInfo;
 pub use raw::bzna_dataset_info as DatasetInfo;
 pub use raw::bzna_device_info as DeviceInfo;
@@ -544,14 +544,22 @@ impl Context {
         Decoder::new(self)
     }
 
-    /// Begins an archive in a file.
+    /// Begins an archive in a file, which is emptied if it is there.
     pub fn create(&self, path: impl AsRef<Path>) -> Result<Writer<'static>> {
-        Writer::create(self, path.as_ref())
+        self.create_with(path, WriterOptions::default())
+    }
+
+    pub fn create_with(&self, path: impl AsRef<Path>, options: WriterOptions<'_>) -> Result<Writer<'static>> {
+        Writer::create(self, path.as_ref(), options)
     }
 
     /// Begins an archive anywhere; pass `&mut sink` to have it back afterwards.
     pub fn create_in<'a>(&self, sink: impl Write + Seek + Send + 'a) -> Result<Writer<'a>> {
-        Writer::create_in(self, sink)
+        self.create_in_with(sink, WriterOptions::default())
+    }
+
+    pub fn create_in_with<'a>(&self, sink: impl Write + Seek + Send + 'a, options: WriterOptions<'_>) -> Result<Writer<'a>> {
+        Writer::create_in(self, sink, options)
     }
 
     /// The context's CUDA device; an error that says why the processor works instead, where there is none.

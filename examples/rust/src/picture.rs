@@ -5,9 +5,10 @@ use std::ffi::CString;
 use std::fmt;
 use std::io::{Seek, Write};
 use std::marker::PhantomData;
-use std::mem::size_of;
+use std::mem::{size_of, size_of_val};
 use std::path::Path;
 use std::ptr::{self, NonNull};
+use std::time::Duration;
 
 /// How a picture is coded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -285,19 +286,71 @@ pub enum Split {
     Test = raw::BZNA_SPLIT_TEST as isize,
 }
 
-/// One sample to write.
+/// The value of a field that is written beside the picture.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value<'a> {
+    Integer(i64),
+    Vector(&'a [f32]),
+    Text(&'a str),
+    Bytes(&'a [u8]),
+}
+
+impl Value<'_> {
+    /// The kind and the bytes as C takes them, which lie in `self` or where it points to.
+    fn parts(&self) -> (u32, *const std::ffi::c_void, usize) {
+        match self {
+            Value::Integer(number) => (raw::BZNA_FIELD_INTEGER, ptr::from_ref(number).cast(), size_of::<i64>()),
+            Value::Vector(numbers) => (raw::BZNA_FIELD_VECTOR, numbers.as_ptr().cast(), size_of_val(*numbers)),
+            Value::Text(text) => (raw::BZNA_FIELD_TEXT, text.as_ptr().cast(), text.len()),
+            Value::Bytes(bytes) => (raw::BZNA_FIELD_BYTES, bytes.as_ptr().cast(), bytes.len()),
+        }
+    }
+}
+
+/// One sample to write: `Sample { target: Some(7), ..Sample::new(&image) }`.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
     pub target: Option<i64>,
     pub name: Option<&'a str>,
-    /// The full picture.
+    /// The full picture, of H.264, H.265, AV1 or JPEG; samples of one archive may differ.
     pub image: &'a Image,
     /// None: the picture itself serves, if its frame is at most 512x512.
     pub thumb: Option<&'a Image>,
     pub split: Split,
+    /// Names and values. A name has the same kind in all samples; a sample may lack it.
+    pub fields: &'a [(&'a str, Value<'a>)],
 }
 
-/// Writes an archive. One that is dropped without [`finish`](Writer::finish) is left unfinished, and readers say so.
+impl<'a> Sample<'a> {
+    /// A picture, and nothing else.
+    pub fn new(image: &'a Image) -> Sample<'a> {
+        Sample { target: None, name: None, image, thumb: None, split: Split::None, fields: &[] }
+    }
+}
+
+/// What an archive is begun with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct WriterOptions<'a> {
+    /// The names of the targets 0, 1, ..., for [`Dataset::classes`](crate::Dataset::classes).
+    pub classes: &'a [&'a str],
+    /// Memory for samples that wait for those of smaller indices. Default: 64 MiB.
+    pub queue_bytes: u64,
+}
+
+fn with_config<T>(options: WriterOptions<'_>, open: impl FnOnce(*const raw::bzna_writer_config) -> Result<T>) -> Result<T> {
+    let names = options.classes.iter().map(|class| c_string(class)).collect::<Result<Vec<_>>>()?;
+    let classes: Vec<_> = names.iter().map(|class| class.as_ptr()).collect();
+    open(&raw::bzna_writer_config {
+        struct_size: size_of::<raw::bzna_writer_config>() as u32,
+        class_count: classes.len() as u32,
+        classes: if classes.is_empty() { ptr::null() } else { classes.as_ptr() },
+        queue_bytes: options.queue_bytes,
+        ..Default::default()
+    })
+}
+
+/// Writes an archive, from as many threads as like to. One that is dropped without [`finish`](Writer::finish) is left unfinished:
+/// readers say so, and `bzna index` makes a whole archive of its samples.
 pub struct Writer<'a> {
     raw: NonNull<raw::bzna_writer>,
     flush: Option<(*mut std::ffi::c_void, host::Flush)>,
@@ -305,8 +358,10 @@ pub struct Writer<'a> {
     _sink: PhantomData<&'a mut ()>,
 }
 
-// SAFETY: "bzna_writer: one thread at a time", whichever it is; every use is through &mut or by value, and sinks are Send.
+// SAFETY: the library takes calls from any threads at once, and calls a sink, which is Send, from one at a time. Closing takes the
+// writer by value.
 unsafe impl Send for Writer<'_> {}
+unsafe impl Sync for Writer<'_> {}
 
 impl fmt::Debug for Writer<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -314,17 +369,50 @@ impl fmt::Debug for Writer<'_> {
     }
 }
 
+/// Calls with a sample as C takes it.
+fn described<T>(sample: &Sample<'_>, call: impl FnOnce(*const raw::bzna_sample_desc) -> Result<T>) -> Result<T> {
+    let name = sample.name.map(c_string).transpose()?;
+    let names = sample.fields.iter().map(|(name, _)| c_string(name)).collect::<Result<Vec<_>>>()?;
+    let fields: Vec<_> = sample
+        .fields
+        .iter()
+        .zip(&names)
+        .map(|((_, value), name)| {
+            let (kind, data, size) = value.parts();
+            let struct_size = size_of::<raw::bzna_field_value>() as u32;
+            raw::bzna_field_value { struct_size, kind, name: name.as_ptr(), data, size: size as u64 }
+        })
+        .collect();
+    call(&raw::bzna_sample_desc {
+        struct_size: size_of::<raw::bzna_sample_desc>() as u32,
+        split: sample.split as u32,
+        image: &sample.image.raw,
+        thumb: sample.thumb.map_or(ptr::null(), |thumb| &thumb.raw),
+        target: sample.target.unwrap_or(raw::BZNA_TARGET_NONE),
+        name: name.as_ref().map_or(ptr::null(), |name| name.as_ptr()),
+        fields: if fields.is_empty() { ptr::null() } else { fields.as_ptr() },
+        field_count: fields.len() as u32,
+        reserved0: 0,
+        reserved: [0; 2],
+    })
+}
+
 impl<'a> Writer<'a> {
-    pub(crate) fn create(context: &Context, path: &Path) -> Result<Writer<'static>> {
+    pub(crate) fn create(context: &Context, path: &Path, options: WriterOptions<'_>) -> Result<Writer<'static>> {
         let path = crate::c_path(path)?;
-        let raw = make(|out, err| unsafe { raw::bzna_writer_open(context.as_raw(), path.as_ptr(), ptr::null(), out, err) })?;
+        // SAFETY: path and config live for the call; the library copies them.
+        let raw = with_config(options, |config| {
+            make(|out, err| unsafe { raw::bzna_writer_open(context.as_raw(), path.as_ptr(), config, out, err) })
+        })?;
         Ok(Writer { raw, flush: None, context: context.clone(), _sink: PhantomData })
     }
 
-    pub(crate) fn create_in(context: &Context, sink: impl Write + Seek + Send + 'a) -> Result<Writer<'a>> {
+    pub(crate) fn create_in(context: &Context, sink: impl Write + Seek + Send + 'a, options: WriterOptions<'_>) -> Result<Writer<'a>> {
         let (sink, flush) = host::sink(sink);
         // SAFETY: the callbacks fit the user pointer; on success the writer closes it, exactly once.
-        let opened = make(|out, err| unsafe { raw::bzna_writer_open_sink(context.as_raw(), &sink, ptr::null(), out, err) });
+        let opened = with_config(options, |config| {
+            make(|out, err| unsafe { raw::bzna_writer_open_sink(context.as_raw(), &sink, config, out, err) })
+        });
         if let (Err(_), Some(close)) = (&opened, sink.close) {
             // SAFETY: on failure it is still ours.
             unsafe { close(sink.user) };
@@ -332,23 +420,26 @@ impl<'a> Writer<'a> {
         Ok(Writer { raw: opened?, flush: Some((sink.user, flush)), context: context.clone(), _sink: PhantomData })
     }
 
-    /// Writes one sample: the same inputs give the same bytes.
-    pub fn add(&mut self, sample: &Sample<'_>) -> Result<()> {
-        let name = sample.name.map(c_string).transpose()?;
-        let desc = raw::bzna_sample_desc {
-            struct_size: size_of::<raw::bzna_sample_desc>() as u32,
-            split: sample.split as u32,
-            image: &sample.image.raw,
-            thumb: sample.thumb.map_or(ptr::null(), |thumb| &thumb.raw),
-            target: sample.target.unwrap_or(raw::BZNA_TARGET_NONE),
-            name: name.as_ref().map_or(ptr::null(), |name| name.as_ptr()),
-            fields: ptr::null(),
-            field_count: 0,
-            reserved0: 0,
-            reserved: [0; 2],
-        };
-        // SAFETY: a live writer, ours alone; what the description points to lives for the call.
-        call(|err| unsafe { raw::bzna_writer_add(self.raw.as_ptr(), &desc, err) }).map(drop)
+    /// Writes one sample, behind all that were given: the same inputs give the same bytes. One that is refused leaves the archive as
+    /// it was; a failed write ([`Status::IO`](crate::Status::IO)) ends the writer.
+    pub fn add(&self, sample: &Sample<'_>) -> Result<()> {
+        // SAFETY: a live writer; what the description points to lives for the call.
+        described(sample, |desc| call(|err| unsafe { raw::bzna_writer_add(self.raw.as_ptr(), desc, err) })).map(drop)
+    }
+
+    /// The same at an index, for several threads at once: samples come in any order, and lie in the file in that of their indices.
+    /// None: no sample comes at this index, and those behind it move up. False: there is no room for one whose turn has not come, nor
+    /// did it come within the timeout; it was not taken. Where each thread takes the smallest index that is left, none waits long.
+    #[must_use = "a sample that was not taken must be given again"]
+    pub fn add_at(&self, index: u64, sample: Option<&Sample<'_>>, timeout: Duration) -> Result<bool> {
+        let timeout = i64::try_from(timeout.as_nanos()).unwrap_or(i64::MAX);
+        // SAFETY: as above.
+        let add = |desc| call(|err| unsafe { raw::bzna_writer_add_at(self.raw.as_ptr(), index, desc, timeout, err) });
+        let status = match sample {
+            Some(sample) => described(sample, add),
+            None => add(ptr::null()),
+        }?;
+        Ok(status != raw::BZNA_AGAIN)
     }
 
     /// Writes the index and lets go of the file or sink.

@@ -2,7 +2,7 @@
 
 mod common;
 
-use benzina::{Context, ContextConfig, LogLevel, Sample, Source, Split, Status};
+use benzina::{Context, ContextConfig, DatasetOptions, LogLevel, Sample, Source, Split, Status, Value, WriterOptions};
 use common::{archive, collect, quiet};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::HashMap;
@@ -10,6 +10,7 @@ use std::fs::File;
 use std::io::{self, BufReader, BufWriter, Cursor};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 fn bytes() -> Vec<u8> {
     std::fs::read(archive("mini_h265.bzna")).unwrap()
@@ -176,22 +177,22 @@ fn a_log_may_panic() {
 fn what_is_written_can_be_read() {
     let ctx = Context::new(ContextConfig::default()).unwrap();
     let data = ctx.open(archive("mini_h265.bzna")).unwrap();
-    let copy = |writer: &mut benzina::Writer<'_>| {
+    let copy = |writer: &benzina::Writer<'_>| {
         for index in 0..data.len() {
             let (image, thumb) = (data.image(index, Some("image")).unwrap(), data.image(index, Some("thumb")).unwrap());
             let name = data.name(index).unwrap();
             let (target, name) = (data.target(index).unwrap(), name.as_deref());
-            writer.add(&Sample { target, name, image: &image, thumb: Some(&thumb), split: Split::None }).unwrap();
+            writer.add(&Sample { target, name, thumb: Some(&thumb), ..Sample::new(&image) }).unwrap();
         }
     };
     let mut bytes = Cursor::new(Vec::new());
-    let mut writer = ctx.create_in(BufWriter::new(&mut bytes)).unwrap();
-    copy(&mut writer);
+    let writer = ctx.create_in(BufWriter::new(&mut bytes)).unwrap();
+    copy(&writer);
     writer.finish().unwrap();
 
     let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("written.bzna");
-    let mut writer = ctx.create(&path).unwrap();
-    copy(&mut writer);
+    let writer = ctx.create(&path).unwrap();
+    copy(&writer);
     writer.finish().unwrap();
     assert!(std::fs::read(&path).unwrap() == *bytes.get_ref());
 
@@ -201,9 +202,76 @@ fn what_is_written_can_be_read() {
     assert!(run(&again) == run(&data));
 
     let mut unfinished = Cursor::new(Vec::new());
-    let mut writer = ctx.create_in(&mut unfinished).unwrap();
-    copy(&mut writer);
+    let writer = ctx.create_in(&mut unfinished).unwrap();
+    copy(&writer);
     drop(writer);
     assert_eq!(ctx.open_reader(unfinished).unwrap_err().status, Status::UNFINISHED);
     assert_eq!(ctx.create_in(Cursor::new(Vec::new())).unwrap().finish().unwrap_err().status, Status::NO_SAMPLES);
+}
+
+/// Four threads hand in samples by index; the archive is that of one thread, and everything comes back.
+#[test]
+fn samples_of_several_threads_lie_in_the_order_of_their_indices_with_fields_splits_and_classes() {
+    let ctx = Context::new(ContextConfig::default()).unwrap();
+    let data = ctx.open(archive("mini_h264.bzna")).unwrap();
+    let images: Vec<_> = (0..data.len()).map(|index| data.image(index, Some("image")).unwrap()).collect();
+    let count = 10 * data.len();
+    let write = |threads: u64, queue_bytes: u64| {
+        let mut bytes = Cursor::new(Vec::new());
+        let writer = ctx.create_in_with(&mut bytes, WriterOptions { classes: &["tabby", "Samoy\u{e8}de"], queue_bytes }).unwrap();
+        let next = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..threads {
+                scope.spawn(|| loop {
+                    let index = next.fetch_add(1, Ordering::SeqCst);
+                    if index >= count {
+                        break;
+                    }
+                    let (caption, numbers) = (format!("caption {index}"), vec![index as f32; index as usize % 3]);
+                    let sample = Sample {
+                        target: Some(index as i64 % 2),
+                        name: Some(&caption),
+                        split: if index % 5 == 0 { Split::Validation } else { Split::Train },
+                        fields: &[
+                            ("number", Value::Integer(-(index as i64))),
+                            ("box", Value::Vector(&numbers)),
+                            ("caption", Value::Text(&caption)),
+                            ("mask", Value::Bytes(&[0, 255, index as u8])),
+                        ],
+                        ..Sample::new(&images[index as usize % images.len()])
+                    };
+                    let sample = (index != 7).then_some(&sample); // no sample comes at 7
+                    while !writer.add_at(index, sample, Duration::from_millis(1)).unwrap() {}
+                });
+            }
+        });
+        let taken = writer.add_at(3, None, Duration::ZERO).unwrap_err();
+        assert_eq!(taken.status, Status::ARGUMENT, "{taken}");
+        writer.finish().unwrap();
+        bytes.into_inner()
+    };
+    let one = write(1, 0);
+    assert!(write(4, 0) == one && write(4, 4096) == one);
+
+    let again = ctx.open_reader(Cursor::new(one.clone())).unwrap();
+    assert_eq!(again.len(), count - 1);
+    assert_eq!(again.classes().unwrap(), ["tabby", "Samoy\u{e8}de"]);
+    assert_eq!(again.target(7).unwrap(), Some(0)); // that of 8 moved up
+    let field = |name| again.field(7, name).unwrap().unwrap();
+    assert_eq!(field("number"), (-8i64).to_le_bytes());
+    assert_eq!(field("box"), [8f32.to_le_bytes(), 8f32.to_le_bytes()].concat());
+    assert_eq!(field("caption"), b"caption 8\0");
+    assert_eq!(field("mask"), [0, 255, 8]);
+    let source = |split| DatasetOptions { split: Some(split), ..Default::default() };
+    let path = std::path::Path::new(env!("CARGO_TARGET_TMPDIR")).join("fields.bzna");
+    std::fs::write(&path, &one).unwrap();
+    assert_eq!(ctx.open_with(&path, source("validation")).unwrap().len(), count / 5);
+
+    // A sample that is refused costs nothing; one index that is never given is named.
+    let writer = ctx.create_in_with(Cursor::new(Vec::new()), WriterOptions { classes: &[], queue_bytes: 1 }).unwrap();
+    let twice = Sample { fields: &[("a", Value::Integer(1)), ("a", Value::Integer(2))], ..Sample::new(&images[0]) };
+    assert_eq!(writer.add(&twice).unwrap_err().status, Status::ARGUMENT);
+    assert!(!writer.add_at(1, Some(&Sample::new(&images[0])), Duration::ZERO).unwrap()); // its turn has not come
+    writer.add(&Sample::new(&images[0])).unwrap();
+    writer.finish().unwrap();
 }
