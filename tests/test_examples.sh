@@ -139,6 +139,70 @@ test_fields_c() {
 }
 if ! have "${CC:-cc}"; then skip fields_c "no C compiler"; elif ! have tar; then skip fields_c "no tar"; else test_fields_c; fi
 
+# --- write.c ---
+# JPEG files of two classes, and frames of two codecs.
+make_jpegs() {
+    mkdir -p "$T/jpegs/cats" "$T/jpegs/red pandas" &&
+        cp tests/data/pictures/jpeg_411.jpg "$T/jpegs/cats/0.jpg" && cp tests/data/pictures/jpeg_440.jpg "$T/jpegs/cats/1.jpg" &&
+        cp tests/data/pictures/jpeg_exif_6.jpg "$T/jpegs/red pandas/0.jpg" && cp tests/data/pictures/jpeg_gray_progressive.jpg "$T/jpegs/red pandas/1.jpg"
+}
+write_c_and_cxx() { # one thread in C++ gives the bytes of four in C
+    "$T/write" "$T/written.bzna" 4 "$T/jpegs" "$archive" tests/data/mini_h265.bzna >"$T/write.out" &&
+        grep -qx '77 samples, 0 left out, 2 classes' "$T/write.out" &&
+        { [ ! -e "$T/writepp" ] || "$T/writepp" "$T/written.cxx.bzna" 1 "$T/jpegs" "$archive" tests/data/mini_h265.bzna && cmp "$T/written.bzna" "$T/written.cxx.bzna"; }
+}
+reads_back_what_was_written() {
+    "$BZNA" verify --decode "$T/written.bzna" && "$BZNA" list --json "$T/written.bzna" >"$T/written.json" &&
+        grep -q '"index":3,"target":1,"class":"red pandas","filename":"red pandas/1.jpg".*"fields":{"box":\[0,0,[0-9]*,[0-9]*\],"caption":"picture 3","mask":{"size":3},"source":3}' "$T/written.json" &&
+        [ "$(grep -c '"index":' "$T/written.json")" -eq 77 ] &&
+        "$BZNA" info "$T/written.bzna" | awk '$1 ~ /^bzna_input_(train|validation)$/ { n = n $4 " " } END { exit n != "70 7 " }' &&
+        seq 4 68 >"$T/packed" && "$BZNA" subset "$T/written.bzna" --indices "$T/packed" -o "$T/packed.bzna" --overwrite || return
+    "$BZNA" diff "$T/packed.bzna" "$archive" | sed -n 's/^sample [0-9]*: //p' | sort | uniq -c >"$T/diff.out"; cat "$T/diff.out"
+    [ "$(sed 's/^ *//' "$T/diff.out")" = "65 split, field box, field caption, field mask, field source, field split" ]
+}
+leaves_out_by_name() { # pictures that are no JPEG: the others are written
+    "$T/write" "$T/most.bzna" 2 "$T/jpegs" "$T/pictures" >"$T/most.out" 2>&1; [ $? -eq 1 ] && cat "$T/most.out" &&
+        grep -qx '4 samples, 65 left out, 2 classes' "$T/most.out" && grep -q '^sample 9 is left out: .*: still is not written' "$T/most.out" &&
+        "$BZNA" verify "$T/most.bzna"
+}
+# Killed at 30 moments. What is there is how the whole archive begins, but for the length that is written last, and `bzna index` makes an archive
+# of the samples in it.
+survives_kills() {
+    set -- "$archive"; while [ $# -lt 4 ]; do set -- "$@" "$@"; done
+    "$T/write" "$T/whole.bzna" 4 "$@" >/dev/null && tail -c +41 "$T/whole.bzna" >"$T/whole.rest" || return
+    "$BZNA" list "$T/whole.bzna" >"$T/whole.list"
+    cut=0 whole=0 i=0
+    while [ $i -lt 30 ]; do
+        i=$((i + 1)); rm -f "$T/killed.bzna"
+        "$T/write" "$T/killed.bzna" 4 "$@" >/dev/null 2>&1 & pid=$!
+        while [ ! -e "$T/killed.bzna" ] && kill -0 $pid 2>/dev/null; do :; done
+        sleep "0.00$((i % 10))"
+        kill -KILL $pid 2>/dev/null; wait $pid 2>/dev/null
+        if [ ! -s "$T/killed.bzna" ]; then continue; fi
+        if cmp -s "$T/killed.bzna" "$T/whole.bzna"; then whole=$((whole + 1)); continue; fi
+        tail -c +41 "$T/killed.bzna" | cmp -n "$(($(wc -c <"$T/killed.bzna") - 40))" - "$T/whole.rest" || return
+        if [ $((cut % 4)) -eq 0 ] && [ "$(wc -c <"$T/killed.bzna")" -gt 100000 ]; then          # so that there are samples
+            refuses 'was not finished' "$BZNA" info "$T/killed.bzna" && "$BZNA" index "$T/killed.bzna" -o "$T/found.bzna" --overwrite >"$T/found.out" || return
+            "$BZNA" list "$T/found.bzna" >"$T/found.list" && head -n "$(wc -l <"$T/found.list")" "$T/whole.list" | cmp - "$T/found.list" || return
+        fi
+        cut=$((cut + 1))
+    done
+    echo "$cut were cut, $whole were whole"
+    [ "$cut" -ge 3 ]
+}
+test_write_c() {
+    check write_c_builds ${CC:-cc} -std=c11 -O2 $WARN examples/write.c $LIBS -o "$T/write" || return
+    ! have "${CXX:-c++}" || check write_c_builds_as_cxx ${CXX:-c++} -x c++ -std=c++17 -O2 $WARN examples/write.c -o "$T/writepp" -x none $LIBS
+    check write_c_has_its_data make_jpegs
+    check write_c_gives_the_same_with_any_threads write_c_and_cxx
+    check write_c_is_read_back reads_back_what_was_written
+    check write_c_leaves_out_by_name leaves_out_by_name
+    check write_c_survives_kills survives_kills
+    check write_c_names_a_file_that_cannot_be_made refuses 'none/out.bzna: cannot create: ' "$T/write" "$T/none/out.bzna" 2 "$T/jpegs"
+    [ ! -w /dev/full ] || check write_c_names_a_full_disk refuses '/dev/full: writing 40 bytes at byte 0 failed: ' "$T/write" /dev/full 2 "$T/jpegs"
+}
+if have "${CC:-cc}"; then test_write_c; else skip write_c "no C compiler"; fi
+
 # --- views.c ---
 has_views() {
     "$T/views" "$archive" >"$T/views.out" && printf '%s\n' 'image: [2, 4, 3, 224, 224], 4816896 bytes' \
