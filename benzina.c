@@ -13922,9 +13922,12 @@ static bzna_status bzi_software_tile(bzi_software *software, const bzi_tiles *ti
     bzna_image coded;
     bzna_picture picture;
     uint32_t place[2];
-    if (bzi_tiles_find(tiles, number, &item, &coded, place, err) != BZNA_OK ||
-        bzi_heif_decode_item(software, &tiles->heif, &item, &coded, &picture, err) != BZNA_OK)
+    char name[32];
+    if (bzi_tiles_find(tiles, number, &item, &coded, place, err) != BZNA_OK)
         return err->status;
+    snprintf(name, sizeof name, "tile %u (item %u)", bzi_tiles_place(tiles, number), item.id);
+    if (bzi_heif_decode_item(software, &tiles->heif, &item, &coded, &picture, err) != BZNA_OK)
+        return bzi_error_prefix(err, name);
     return bzi_canvas_put(&tiles->canvas, &picture, place[0], place[1], err);
 }
 
