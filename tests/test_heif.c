@@ -627,8 +627,9 @@ static void run_mixed(bzna_loader *loader, mixed_result *result)
     bzna_loader_close(loader);
 }
 
-/* Crops that touch a damaged tile fail; others, and all other slots, are not disturbed. */
-static void check_mixed(const mixed_result *a, const mixed_result *b, int messages)
+/* Crops that touch a damaged tile fail; others, and all other slots, are not disturbed. Messages are the same as far as
+ * they say where: "grid.heic: sample 0: tile 1 (item 3)". */
+static void check_mixed(const mixed_result *a, const mixed_result *b)
 {
     uint32_t failed = 0;
     for (uint32_t n = 0; n < MIXED_BATCHES; n++)
@@ -636,7 +637,7 @@ static void check_mixed(const mixed_result *a, const mixed_result *b, int messag
             failed += a->status[n][i] != BZNA_OK;
             CHECK_EQ(a->status[n][i], b->status[n][i]);
             CHECK(!memcmp(a->pixels[n][i], b->pixels[n][i], sizeof a->pixels[n][i]));
-            CHECK(!messages || !strcmp(a->messages[n][i], b->messages[n][i]));
+            CHECK(!strncmp(a->messages[n][i], b->messages[n][i], strcspn(a->messages[n][i], ")") + 2));
         }
     CHECK(failed > 4 && failed < 2 * MIXED_BATCHES);
     CHECK_EQ(a->tiles, b->tiles);
@@ -655,7 +656,7 @@ TEST(free_workers_decode_tiles_and_nothing_else_changes)
     CHECK_EQ(one.helped, 0);
     for (uint32_t round = 0; round < ROUNDS(20, 5) && !(round > 2 && many.helped); round++) {
         run_mixed(open_mixed_loader(context, dataset, 2 + round, BZNA_DECODER_SOFTWARE), &many);
-        check_mixed(&one, &many, 1);
+        check_mixed(&one, &many);
     }
     CHECK(many.helped > 0);
     bzna_dataset_close(dataset);
@@ -663,27 +664,27 @@ TEST(free_workers_decode_tiles_and_nothing_else_changes)
 
 /* Of a grid's two damaged tiles, both of which are in flight, `last` fails once the other one's failure is known. */
 static struct {
-    bzna_loader *loader;              /* NULL: packets go through */
-    uint32_t     tiles[2], last;      /* tiles[last] waits; their bytes are 0xff and 0xfe */
+    _Atomic(bzna_loader *) loader;    /* NULL: it is being opened */
+    uint32_t     on, tiles[2], last;      /* tiles[last] waits; their bytes are 0xff and 0xfe */
     atomic_uint  arrived[2];
 } race;
 
 static int race_goes_on(uint32_t which)
 {
+    bzna_loader *loader = atomic_load(&race.loader);
     int known = 0;
-    if (which != race.last)
-        return atomic_load(&race.arrived[race.last]) >= atomic_load(&race.arrived[which]);
-    bzi_os_lock(&race.loader->mutex);
-    for (uint32_t i = 0; i < race.loader->worker_count; i++)
-        known |= race.loader->workers[i].tiles_begun &&
-                 race.loader->workers[i].failed_tile == race.tiles[!which];
-    bzi_os_unlock(&race.loader->mutex);
+    if (which != race.last || !loader)
+        return loader && atomic_load(&race.arrived[race.last]) >= atomic_load(&race.arrived[which]);
+    bzi_os_lock(&loader->mutex);
+    for (uint32_t i = 0; i < loader->worker_count; i++)
+        known |= loader->workers[i].tiles_begun && loader->workers[i].failed_tile == race.tiles[!which];
+    bzi_os_unlock(&loader->mutex);
     return known;
 }
 
 static int send_packet(AVCodecContext *codec, const AVPacket *packet)
 {
-    const int which = !race.loader || !packet || packet->size < 9 ? 2 : 0xff - packet->data[packet->size - 1];
+    const int which = !race.on || !packet || packet->size < 9 ? 2 : 0xff - packet->data[packet->size - 1];
     if (which < 2 && packet->data[packet->size - 8] == 0xff - which) {
         atomic_fetch_add(&race.arrived[which], 1);
         for (uint64_t end = bzi_os_now_ns() + 5000000000u; bzi_os_now_ns() < end && !race_goes_on((uint32_t)which);)
@@ -696,6 +697,7 @@ static void run_race(bzna_dataset *dataset, uint32_t threads, uint32_t rounds)
 {
     static const double place[2] = { 0, 0 };
     bzna_loader_config config;
+    bzna_loader *loader = NULL;
     bzna_batch_info info = { .struct_size = sizeof info };
     bzna_loader_config_init(&config, sizeof config);
     config.output.batch_size = 1;
@@ -709,10 +711,12 @@ static void run_race(bzna_dataset *dataset, uint32_t threads, uint32_t rounds)
     config.order.epochs = rounds;
     atomic_store(&race.arrived[0], 0);
     atomic_store(&race.arrived[1], 0);
-    REQUIRE(bzna_loader_open(context, dataset, &config, &race.loader, &err) == BZNA_OK);
+    race.on = 1;
+    REQUIRE(bzna_loader_open(context, dataset, &config, &loader, &err) == BZNA_OK);
+    atomic_store(&race.loader, loader);
     for (uint32_t n = 0; n < rounds; n++) {
         bzna_batch *batch = NULL;
-        REQUIRE(bzna_loader_next(race.loader, BZNA_WAIT_FOREVER, &batch, &err) == BZNA_OK);
+        REQUIRE(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err) == BZNA_OK);
         CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, &err), BZNA_OK);
         CHECK_EQ(info.status[0], BZNA_E_DECODE);
         CHECK_CONTAINS(batch->errors[0].message, "tile 1 (item ");
@@ -720,8 +724,9 @@ static void run_race(bzna_dataset *dataset, uint32_t threads, uint32_t rounds)
     }
     CHECK_EQ(atomic_load(&race.arrived[0]), rounds);        /* or they were not in flight together */
     CHECK_EQ(atomic_load(&race.arrived[1]), rounds);
-    bzna_loader_close(race.loader);
-    race.loader = NULL;
+    race.on = 0;
+    atomic_store(&race.loader, NULL);
+    bzna_loader_close(loader);
 }
 
 TEST(of_two_tiles_that_fail_the_first_in_their_order_is_named_whichever_fails_first)
@@ -795,11 +800,11 @@ TEST(nvdec_decodes_grids_tile_by_tile_and_what_it_cannot_goes_to_the_cpu_whole)
     bzna_dataset_close(dataset);
     copies = control->calls[FAKE_cuMemcpy2DAsync_v2];
     run_on_gpu(144, &many);
-    check_mixed(&one, &many, 1);
+    check_mixed(&one, &many);
     CHECK_EQ(many.nvdec, 0);
     CHECK_EQ(control->calls[FAKE_cuMemcpy2DAsync_v2], copies);
     run_on_gpu(16, &many);
-    check_mixed(&one, &many, 0);
+    check_mixed(&one, &many);
     CHECK(many.nvdec > 4 * MIXED_BATCHES && many.nvdec < 6 * MIXED_BATCHES);      /* H.265, where it is not damaged */
     CHECK(many.verified > 0 && many.wrong == 0);
     CHECK(control->calls[FAKE_cuMemcpy2DAsync_v2] - copies > 2 * 3 * MIXED_BATCHES);
