@@ -13806,6 +13806,15 @@ static bzna_status bzi_tiles_find(const bzi_tiles *tiles, uint32_t number, bzi_h
     return status;
 }
 
+/* Says of which tile the error is. */
+static bzna_status bzi_tiles_fail(const bzi_tiles *tiles, uint32_t number, bzna_error *err)
+{
+    const uint32_t at = bzi_tiles_place(tiles, number);
+    char name[40];
+    snprintf(name, sizeof name, "tile %u (item %u)", at, bzi_heif_tile(&tiles->grid, at));
+    return bzi_error_prefix(err, name);
+}
+
 /* Decodes a tile, and copies it to its place. */
 static bzna_status bzi_software_tile(bzi_software *software, const bzi_tiles *tiles, uint32_t number, bzna_error *err)
 {
@@ -13813,9 +13822,10 @@ static bzna_status bzi_software_tile(bzi_software *software, const bzi_tiles *ti
     bzna_image coded;
     bzna_picture picture;
     uint32_t place[2];
-    if (bzi_tiles_find(tiles, number, &item, &coded, place, err) != BZNA_OK ||
-        bzi_heif_decode_item(software, &tiles->heif, &item, &coded, &picture, err) != BZNA_OK)
+    if (bzi_tiles_find(tiles, number, &item, &coded, place, err) != BZNA_OK)
         return err->status;
+    if (bzi_heif_decode_item(software, &tiles->heif, &item, &coded, &picture, err) != BZNA_OK)
+        return bzi_tiles_fail(tiles, number, err);
     return bzi_canvas_put(&tiles->canvas, &picture, place[0], place[1], err);
 }
 
@@ -18763,8 +18773,10 @@ static bzi_nvdec_result bzi_engine_map_tile(bzi_engine *engine, const bzi_item *
     uint32_t place[2];
     bzi_nvdec_result result = bzi_session_map(session, &flight, err);
     const uint32_t number = engine->tiles_mapped++;
-    if (result != BZI_NVDEC_OK)
+    if (result != BZI_NVDEC_OK) {
+        bzi_tiles_fail(&engine->tiles, number, err);
         return result;
+    }
     result = bzi_engine_tile(engine, number, &image, place, err);
     if (result == BZI_NVDEC_OK && bzi_item_is_verified(item))
         bzi_engine_verify(engine, item, &flight, &image);
