@@ -27,7 +27,7 @@
  *      41  kernels           benzina_kernels.cu as plain C
  *      42  JPEG decode       libjpeg-turbo; nothing else touches it
  *   43-44  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
- *   45-47  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, events
+ *   45-47  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
  *   48-50  NVDEC             a session's decoders; sessions; their self-check; nothing else touches NVDEC
  *   51-54  loader            its state; the life of a batch, and the plan; fields; outputs; the locks live here
  *      55  readers           threads that read samples in the planned order
@@ -14143,7 +14143,8 @@ typedef struct bzi_device_desc {
 
 #ifndef BENZINA_NO_CUDA
 
-#define BZI_CAPS_DEPTHS 3             /* 8, 10, 12 */
+#define BZI_CAPS_DEPTHS  3            /* 8, 10, 12 */
+#define BZI_DEVICE_WRONG (-1)         /* the kernel makes wrong pixels */
 
 /* What drivers may get wrong, and how decoding goes around it: bits, in the order in which they are tried. */
 #define BZI_QUIRK_SURFACE 1u          /* a surface is free when the kernel has read it, not when it is unmapped */
@@ -14176,7 +14177,7 @@ struct bzi_device {
     int64_t          process;         /* after fork, no call may be made */
     bzna_device_info info;
     bzna_error       video;           /* status < 0: why NVDEC cannot be used */
-    atomic_int       lost;            /* the CUresult that lost the device, or 0 */
+    atomic_int       lost;            /* the CUresult that lost the device, or BZI_DEVICE_WRONG; 0: it works */
     atomic_int       stuck;           /* NVDEC did not end with a picture: no call may wait for it any more */
     uint32_t         spins;           /* who waits in a call of the driver's keeps a processor busy */
     uint32_t         checks;          /* BZI_CHECKS_... */
@@ -14227,6 +14228,9 @@ static int bzi_device_is_lost(bzi_device *device) { return atomic_load(&device->
 static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err)
 {
     int code = atomic_load(&device->lost);
+    if (code == BZI_DEVICE_WRONG)
+        return BZI_FAIL(err, BZNA_E_DEVICE_LOST, "%s: the kernel makes other pixels than on the CPU, and is not used "
+                        "any more", device->info.name);
     return bzi_fail(err, BZNA_E_DEVICE_LOST, BZNA_NO_OFFSET, 0, code, "CUDA device %d was lost (%d)",
                     (int)device->info.device.ordinal, code);
 }
@@ -14274,16 +14278,12 @@ static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
     bzi_cuda *cu = &device->cu;
     int major = 0, minor = 0, driver = 0;
     size_t bytes = 0;
-    CUresult result = cu->device_name(device->info.name, (int)sizeof device->info.name - 1, device->handle);
-    if (result == CUDA_SUCCESS)
-        result = cu->device_memory(&bytes, device->handle);
-    if (result == CUDA_SUCCESS)
-        result = cu->driver_version(&driver);
-    if (result == CUDA_SUCCESS)
-        result = cu->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device->handle);
-    if (result == CUDA_SUCCESS)
-        result = cu->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device->handle);
-    if (result != CUDA_SUCCESS)
+    const CUdevice handle = device->handle;
+    CUresult result = cu->device_name(device->info.name, (int)sizeof device->info.name - 1, handle);
+    if (result != CUDA_SUCCESS || (result = cu->device_memory(&bytes, handle)) != CUDA_SUCCESS ||
+        (result = cu->driver_version(&driver)) != CUDA_SUCCESS ||
+        (result = cu->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle)) != CUDA_SUCCESS ||
+        (result = cu->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle)) != CUDA_SUCCESS)
         return bzi_device_check(device, result, "asking the device what it is", err);
     device->info.memory_bytes = bytes;
     device->decoder_budget = device->desc.decode_memory_bytes ? device->desc.decode_memory_bytes : bytes / 8;
@@ -14520,8 +14520,8 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
 }
 
 
-/* ==== 47. CUDA: memory and streams ===================================================================================
- * Calls: rooms 3, 5, 41, 45-46. Functions say whether they run in the CUDA context. */
+/* ==== 47. CUDA: memory, streams, kernels =============================================================================
+ * Calls: rooms 3, 5, 40-41, 45-46. Functions say whether they run in the CUDA context. */
 
 /* Memory on the device, aligned to 256 bytes. In the CUDA context. */
 static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
@@ -14678,6 +14678,8 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
     void *parameters[2] = { &some, &to };
     unsigned width = ((unsigned)out->width + 31) / 32, height = ((unsigned)out->height + 31) / 32;
     CUresult result = CUDA_SUCCESS;
+    if (bzi_device_is_lost(device))                         /* its kernel may be what is wrong */
+        return bzi_device_fail_lost(device, err);
     for (int kernel = -1; kernel < BZI_KERNEL_COUNT && result == CUDA_SUCCESS; kernel++) {
         unsigned n = 0;
         for (uint32_t i = 0; i < count; i++)
@@ -14691,6 +14693,105 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
                                        0, stream, parameters, NULL);
     }
     return bzi_device_check(device, result, "cuLaunchKernel", err);
+}
+
+/* The planes of a kernel's slot lie as NVDEC writes them: values of more than 8 bits are in the high bits. */
+static void bzi_slot_on_surface(bzi_kernel_slot *slot, uint32_t semi_planar)
+{
+    int32_t bytes = slot->depth > 8 ? 2 : 1;
+    slot->step[0] = bytes;
+    slot->step[1] = slot->step[2] = semi_planar ? 2 * bytes : bytes;
+    slot->low_zeros = slot->depth > 8 ? 16 - slot->depth : 0;
+}
+
+/* --- The kernel, compared with the plain loop on the CPU: in the CUDA context --- */
+
+#define BZI_TRIAL_SIDE   32
+#define BZI_TRIAL_PIXELS (3 * BZI_TRIAL_SIDE * BZI_TRIAL_SIDE)
+#define BZI_TRIAL_BYTES  (2 * BZI_TRIAL_PIXELS * sizeof(float))
+
+typedef struct bzi_trial {
+    bzi_device      *device;
+    void            *stream;
+    uint64_t         pixels;          /* BZI_TRIAL_BYTES of device memory */
+    bzi_kernel_slots slots;           /* as they were launched */
+} bzi_trial;
+
+static const bzi_kernel_output bzi_trial_output = {
+    .width = BZI_TRIAL_SIDE, .height = BZI_TRIAL_SIDE, .channels = 3, .stride_x = 1, .stride_y = BZI_TRIAL_SIDE,
+    .stride_c = BZI_TRIAL_SIDE * BZI_TRIAL_SIDE };
+
+/* Enqueues the kernel for a picture that lies as NVDEC writes it, with an axis-aligned and with a projective matrix,
+ * and a copy of what it makes. */
+static bzna_status bzi_trial_launch(bzi_trial *trial, const bzna_picture *picture, uint32_t semi_planar, float *made,
+                                    bzna_error *err)
+{
+    static const double warps[2][9] = { { 1.5, 0, 2.25, 0, 1.25, 1.75, 0, 0, 1 },
+                                        { 1.1, 0.2, 3, -0.15, 0.9, 7, 2e-3, -1e-3, 1 } };
+    bzna_status status;
+    for (uint32_t i = 0; i < 2; i++) {
+        bzi_kernel_slot *slot = &trial->slots.slot[i];
+        bzna_transform transform;
+        bzi_transform_init(&transform);
+        memcpy(transform.homography, warps[i], sizeof warps[i]);
+        transform.matrix = BZNA_MATRIX_BT709;               /* the picture's own may be one that we do not know */
+        if ((status = bzi_slot_make(slot, picture, &transform, BZNA_CHANNELS_RGB, err)) != BZNA_OK)
+            return status;
+        bzi_slot_on_surface(slot, semi_planar);
+        slot->dst = trial->pixels + i * BZI_TRIAL_BYTES / 2;
+    }
+    status = bzi_device_warp(trial->device, &trial->slots, 2, &bzi_trial_output, trial->stream, err);
+    return status == BZNA_OK ? bzi_device_download(trial->device, made, trial->pixels, BZI_TRIAL_BYTES, trial->stream,
+                                                   err) : status;
+}
+
+/* Whether that is what the plain loop makes of a copy, so many bytes behind the picture; else the device is lost. */
+static bzna_status bzi_trial_compare(const bzi_trial *trial, const float *made, uint64_t behind, bzna_error *err)
+{
+    float expected[2 * BZI_TRIAL_PIXELS];
+    for (int i = 0; i < 2; i++) {
+        bzi_kernel_slot slot = trial->slots.slot[i];
+        for (int k = 0; k < 3; k++)
+            slot.plane[k] += slot.plane[k] ? behind : 0;
+        slot.dst = (uint64_t)(uintptr_t)&expected[i * BZI_TRIAL_PIXELS];
+        bzi_kernel_warp_plain(&slot, &bzi_trial_output);
+    }
+    if (!memcmp(made, expected, sizeof expected))
+        return BZNA_OK;
+    bzi_device_lose(trial->device, (CUresult)BZI_DEVICE_WRONG);
+    return bzi_device_fail_lost(trial->device, err);
+}
+
+/* On a device that was just opened, NVDEC or none, with a picture that is uploaded: 64 x 48. */
+static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
+{
+    uint8_t surface[64 * 48 * 3 / 2];
+    float made[2 * BZI_TRIAL_PIXELS];
+    bzna_picture picture = { .depth = 8, .width = 64, .height = 48, .chroma_shift_x = 1, .chroma_shift_y = 1,
+                             .pitch = { 64, 64, 64 } };
+    bzi_trial trial = { .device = device };
+    const uint64_t bytes = sizeof made + sizeof surface;
+    bzna_status status;
+    if (!device->checks)
+        return BZNA_OK;
+    for (uint32_t i = 0; i < sizeof surface; i++)
+        surface[i] = (uint8_t)(i * i / 37 + i % 64 * 3);
+    if ((status = bzi_device_enter(device, err)) != BZNA_OK)
+        return status;
+    if ((status = bzi_device_stream(device, 0, &trial.stream, err)) == BZNA_OK &&
+        (status = bzi_device_alloc(device, bytes, trial.stream, &trial.pixels, err)) == BZNA_OK) {
+        const uint64_t planes = trial.pixels + sizeof made;
+        for (uint32_t i = 0; i < 3; i++)
+            picture.plane[i] = (const void *)(uintptr_t)(planes + (i ? 64 * 48 + i - 1 : 0));
+        if ((status = bzi_device_upload(device, planes, surface, sizeof surface, trial.stream, err)) == BZNA_OK &&
+            (status = bzi_trial_launch(&trial, &picture, 1, made, err)) == BZNA_OK &&
+            (status = bzi_device_drain(device, trial.stream, err)) == BZNA_OK)
+            status = bzi_trial_compare(&trial, made, (uintptr_t)surface - planes, err);
+    }
+    bzi_device_free(device, trial.pixels, bytes, trial.stream);
+    bzi_device_stream_free(device, trial.stream);
+    bzi_device_leave(device);
+    return status;
 }
 
 /* CUDA devices of this machine. */
@@ -14774,6 +14875,7 @@ static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 #define bzi_device_stream_wait                                   bzi_device_skip
 #define bzi_device_unpin                                         bzi_device_skip
 #define bzi_nvdec_chosen(device)                                 ((uint32_t)bzi_device_skip(device))
+#define bzi_trial_run(device, err)                               bzi_device_none(err, device)
 
 static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 {
@@ -15546,15 +15648,6 @@ static void bzi_session_planes(bzi_flight *flight, uint32_t height, uint64_t pit
     }
 }
 
-/* The planes of a kernel's slot lie as NVDEC writes them: values of more than 8 bits are in the high bits. */
-static void bzi_slot_on_surface(bzi_kernel_slot *slot, uint32_t semi_planar)
-{
-    int32_t bytes = slot->depth > 8 ? 2 : 1;
-    slot->step[0] = bytes;
-    slot->step[1] = slot->step[2] = semi_planar ? 2 * bytes : bytes;
-    slot->low_zeros = slot->depth > 8 ? 16 - slot->depth : 0;
-}
-
 static void bzi_session_unmap(bzi_session *session, const bzi_flight *flight)
 {
     if (!atomic_load(&session->device->stuck))              /* else this might not return */
@@ -15711,18 +15804,18 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 
 
 /* ==== 50. NVDEC: self-check ==========================================================================================
- * Calls: rooms 2-5, 15-16, 40-41, 43-44, 46-49. Whether the device makes what it should, tried before its results are
- * used: the kernel, when the device is opened; NVDEC, before it decodes a kind, by the session that is to, and as it
- * will: several pictures in flight, surfaces used again at once. What fails is tried around what drivers may get wrong
- * (BZI_QUIRK_...): the first way that passes is kept, and a kind that has none is decoded in software. Two built-in
- * pictures serve the commonest kinds; of others, the one at hand is compared with libavcodec's.  A picture is mapped
- * when NVDEC says that it is done: a call that waits for one that never is could not be ended. Then nothing more is
- * asked of NVDEC in this process. Of AV1, it does not say. */
+ * Calls: rooms 2-5, 15-16, 40-41, 43-44, 46-49. Whether NVDEC makes what it should, tried before it decodes a kind, by
+ * the session that is to, and as it will: several pictures in flight, read by the kernel, surfaces used again at once.
+ * What fails is tried around what drivers may get wrong (BZI_QUIRK_...): the first way that passes is kept, and a kind
+ * that has none is decoded in software. If pictures are right, and what the kernel makes of them is wrong, the device
+ * is lost. Two built-in pictures serve the commonest kinds; of others, the one at hand is compared with libavcodec's. A
+ * picture is mapped when NVDEC says that it is done: a call that waits for one that never is could not be ended. Then
+ * nothing more is asked of NVDEC in this process. Of AV1, it does not say. */
 
 #ifndef BENZINA_NO_CUDA
 
-/* How often a picture is decoded: twice for each surface; less often where all copies would take so many bytes. */
-#define BZI_CHECK_ROUNDS  (2 * (BZI_LIMIT_SESSION_DEPTH + BZI_KERNEL_SLOTS))
+/* How many pictures are decoded at most; fewer where all copies would take so many bytes. */
+#define BZI_CHECK_ROUNDS  (4 * (BZI_LIMIT_SESSION_DEPTH + BZI_KERNEL_SLOTS))
 #define BZI_CHECK_BYTES   (64u << 20)
 /* So often a picture is copied, which keeps the stream behind the decoder, as kernels of large batches do. */
 #define BZI_CHECK_COPIES  64u
@@ -15803,77 +15896,12 @@ typedef struct bzi_check {
     bzna_image       images[2];
     uint64_t         sums[2];
     uint8_t          bytes[2][768];
-    uint32_t         rounds;
+    uint32_t         half, rounds;    /* see bzi_check_plan */
     bzi_flight       flights[BZI_CHECK_ROUNDS];
+    bzi_trial        trial;           /* of the kernel, in the last round */
+    float           *made;            /* pinned: what it made, and behind that, a copy of the surface for each round */
     uint64_t         surface_bytes;
-    uint8_t         *surfaces;        /* pinned: a copy for each round */
 } bzi_check;
-
-/* --- The kernel --- */
-
-#define BZI_CHECK_SIDE    32
-typedef struct bzi_check_block {
-    float   pixels[2][3][BZI_CHECK_SIDE * BZI_CHECK_SIDE];
-    uint8_t surface[64 * 48 * 3 / 2];
-} bzi_check_block;
-
-/* A surface, and what the plain loop makes of it by an axis-aligned and by a projective matrix. The slots are for a
- * copy of the block, so many bytes behind it. */
-static bzna_status bzi_check_render(bzi_check_block *block, bzi_kernel_slots *slots, const bzi_kernel_output *out,
-                                    uint64_t behind, bzna_error *err)
-{
-    static const double warps[2][9] = { { 1.5, 0, 2.25, 0, 1.25, 1.75, 0, 0, 1 },
-                                        { 1.1, 0.2, 3, -0.15, 0.9, 7, 2e-3, -1e-3, 1 } };
-    bzna_picture picture = { .depth = 8, .width = 64, .height = 48, .chroma_shift_x = 1, .chroma_shift_y = 1,
-                             .pitch = { 64, 64, 64 }, .step = { 1, 2, 2 }, .color = { 1, 13, 5, 1, 1 } };
-    for (uint32_t i = 0; i < sizeof block->surface; i++)
-        block->surface[i] = (uint8_t)(i * i / 37 + i % 64 * 3);
-    for (int i = 0; i < 3; i++)
-        picture.plane[i] = block->surface + (i ? 64 * 48 + i - 1 : 0);
-    for (int i = 0; i < 2; i++) {
-        bzi_kernel_slot *slot = &slots->slot[i];
-        bzna_transform transform;
-        bzi_transform_init(&transform);
-        memcpy(transform.homography, warps[i], sizeof warps[i]);
-        if (bzi_slot_make(slot, &picture, &transform, BZNA_CHANNELS_RGB, err) != BZNA_OK)
-            return err->status;
-        slot->dst = (uint64_t)(uintptr_t)block->pixels[i];
-        bzi_kernel_warp_plain(slot, out);
-        slot->dst += behind;
-        for (int k = 0; k < 3; k++)
-            slot->plane[k] += behind;
-    }
-    return BZNA_OK;
-}
-
-/* Whether the kernel makes the same bits on a device that was just opened. */
-static bzna_status bzi_check_device(bzi_device *device, bzna_error *err)
-{
-    bzi_kernel_output out = { .width = BZI_CHECK_SIDE, .height = BZI_CHECK_SIDE, .stride_x = 1, .channels = 3,
-                              .stride_y = BZI_CHECK_SIDE, .stride_c = BZI_CHECK_SIDE * BZI_CHECK_SIDE };
-    bzi_check_block made, expected;
-    bzi_kernel_slots slots;
-    void *stream = NULL;
-    uint64_t memory = 0;
-    bzna_status status;
-    if (!device->checks)
-        return BZNA_OK;
-    if ((status = bzi_device_enter(device, err)) != BZNA_OK)
-        return status;
-    if ((status = bzi_device_stream(device, 0, &stream, err)) == BZNA_OK &&
-        (status = bzi_device_alloc(device, sizeof made, stream, &memory, err)) == BZNA_OK &&
-        (status = bzi_check_render(&expected, &slots, &out, memory - (uintptr_t)&expected, err)) == BZNA_OK &&
-        (status = bzi_device_upload(device, memory + offsetof(bzi_check_block, surface), expected.surface,
-                                    sizeof expected.surface, stream, err)) == BZNA_OK &&
-        (status = bzi_device_warp(device, &slots, 2, &out, stream, err)) == BZNA_OK &&
-        (status = bzi_device_download(device, &made, memory, sizeof made, stream, err)) == BZNA_OK &&
-        (status = bzi_device_drain(device, stream, err)) == BZNA_OK && memcmp(&made, &expected, sizeof made))
-        status = BZI_FAIL(err, BZNA_E_DEVICE, "%s: the kernel makes other pixels than on the CPU", device->info.name);
-    bzi_device_free(device, memory, sizeof made, stream);
-    bzi_device_stream_free(device, stream);
-    bzi_device_leave(device);
-    return status;
-}
 
 /* --- Pictures and what NVDEC makes of them --- */
 
@@ -15967,43 +15995,63 @@ static bzna_status bzi_check_software(bzi_session *session, const bzna_image *im
     return status;
 }
 
-/* The sum of that. */
-static bzna_status bzi_check_sum_of(bzi_session *session, const bzna_image *image, const bzi_format *format,
-                                    const bzna_picture *picture, uint64_t *sum, bzna_error *err)
-{
-    bzna_picture decoded = *picture;
-    bzna_status status = bzi_check_software(session, image, format, &decoded, err);
-    if (status == BZNA_OK)
-        *sum = bzi_check_sum(&decoded, 0);
-    return status;
-}
-
 /* --- NVDEC --- */
 
-/* Maps the oldest picture, and enqueues copies of it. */
+/* Memory for what comes back, once it is known how long a surface is. */
+static bzna_status bzi_check_reserve(bzi_check *check, const bzi_flight *flight, bzna_error *err)
+{
+    bzi_session *session = check->session;
+    bzi_device *device = session->device;
+    void *pinned;
+    bzna_status status;
+    check->trial = (bzi_trial){ .device = device, .stream = session->stream };
+    check->surface_bytes = bzi_check_surface_bytes(flight);
+    status = bzi_device_pin(device, BZI_TRIAL_BYTES + check->rounds * check->surface_bytes, &pinned, err);
+    check->made = pinned;
+    return status == BZNA_OK ? bzi_device_alloc(device, BZI_TRIAL_BYTES, session->stream, &check->trial.pixels, err)
+                             : status;
+}
+
+static uint8_t *bzi_check_copy(const bzi_check *check, uint32_t round)
+{
+    return (uint8_t *)check->made + BZI_TRIAL_BYTES + round * check->surface_bytes;
+}
+
+/* Maps the oldest picture; enqueues the kernel, and copies, which come last, so that what they find was there for the
+ * kernel, too. */
 static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *err)
 {
     bzi_session *session = check->session;
     bzi_flight *flight = &check->flights[round];
-    void *pinned = check->surfaces;
     cuvidDecodeStatus ignored;
     bzna_status status = bzi_session_await(session, &session->pending[session->pending_first], &ignored, err);
     if (status == BZNA_OK && bzi_session_map(session, flight, err) != BZI_NVDEC_OK)
         return err->status;
-    if (status == BZNA_OK && !pinned) {
-        check->surface_bytes = bzi_check_surface_bytes(flight);
-        status = bzi_device_pin(session->device, check->rounds * check->surface_bytes, &pinned, err);
-        check->surfaces = pinned;
-    }
+    if (status == BZNA_OK && !check->made)
+        status = bzi_check_reserve(check, flight, err);
+    if (status == BZNA_OK)
+        status = bzi_trial_launch(&check->trial, &flight->picture, flight->semi_planar, check->made, err);
     for (uint32_t i = 0; i < BZI_CHECK_COPIES && status == BZNA_OK; i++)
-        status = bzi_device_download(session->device, check->surfaces + round * check->surface_bytes, flight->address,
+        status = bzi_device_download(session->device, bzi_check_copy(check, round), flight->address,
                                      check->surface_bytes, session->stream, err);
     return status;
 }
 
-/* Which picture a round decodes: in the order of Thue and Morse, so that what was in a surface before is not always
- * what should be there. */
-static uint32_t bzi_check_which(uint32_t round) { return (0x6996u >> round % 16 ^ 0x6996u >> round / 16) & 1; }
+/* Two pictures are decoded in the order A, B, A, B ..., 12 at least, and then as many B, A, B, A ...: a decoder that
+ * mixes up neighbours is noticed. A surface is used again after as many pictures as there are surfaces. Where that is
+ * even, its pictures are all the same in the first half, and all the other one in the second; where it is odd, they
+ * alternate in each half, which is then twice as long. So one that keeps old pixels is noticed, too. */
+static void bzi_check_plan(bzi_check *check)
+{
+    const uint32_t surfaces = bzi_nvdec_chosen(check->session->device), use = surfaces << surfaces % 2;
+    check->half = use > 12 ? use : 12;
+    check->rounds = 2 * check->half;
+}
+
+static uint32_t bzi_check_which(const bzi_check *check, uint32_t round)
+{
+    return (round + (round >= check->half)) % 2;
+}
 
 /* As an engine does. */
 static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
@@ -16013,7 +16061,7 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
     for (uint32_t submitted = 0, mapped = 0; mapped < check->rounds && status == BZNA_OK; mapped++) {
         bzi_nvdec_result result = BZI_NVDEC_OK;
         while (submitted < check->rounds && result == BZI_NVDEC_OK) {
-            result = bzi_session_submit(session, &check->images[bzi_check_which(submitted)], &check->picture,
+            result = bzi_session_submit(session, &check->images[bzi_check_which(check, submitted)], &check->picture,
                                         &check->format, NULL, err);
             submitted += result == BZI_NVDEC_OK;
         }
@@ -16032,11 +16080,11 @@ static bzna_status bzi_check_near(bzi_check *check, uint32_t round, bzna_error *
     bzna_picture decoded = check->picture, made;
     uint64_t sum = 0, count = 0;
     uint32_t most = 0, low_zeros;
-    bzna_status status = bzi_check_software(check->session, &check->images[bzi_check_which(round)], &check->format,
-                                            &decoded, err);
+    const bzna_image *image = &check->images[bzi_check_which(check, round)];
+    bzna_status status = bzi_check_software(check->session, image, &check->format, &decoded, err);
     if (status != BZNA_OK)
         return status;
-    made = bzi_check_in_copy(&check->flights[round], check->surfaces + round * check->surface_bytes, &low_zeros);
+    made = bzi_check_in_copy(&check->flights[round], bzi_check_copy(check, round), &low_zeros);
     for (int i = 0; i < 3; i++) {
         const uint32_t size = i ? BZI_CHECK_SIZE / 2 : BZI_CHECK_SIZE;
         const uint8_t *a = made.plane[i], *b = decoded.plane[i];
@@ -16082,14 +16130,20 @@ static bzna_status bzi_check_try(bzi_check *check, bzna_error *err)
     if (status == BZNA_OK)
         status = bzi_check_decode(check, err);
     bzi_device_stream_wait(session->device, session->stream);
-    for (uint32_t i = 0; i < check->rounds && status == BZNA_OK; i++)
+    for (uint32_t i = 0; i < check->rounds && status == BZNA_OK; i++) {
+        const uint8_t *copy = bzi_check_copy(check, i);
         if (check->want.codec == BZNA_CODEC_JPEG)
             status = bzi_check_near(check, i, err);
-        else if (bzi_check_sum_copy(&check->flights[i], check->surfaces + i * check->surface_bytes) !=
-            check->sums[bzi_check_which(i)])
+        else if (bzi_check_sum_copy(&check->flights[i], copy) != check->sums[bzi_check_which(check, i)])
             status = BZI_FAIL(err, BZNA_E_DEVICE, "picture %u of %u has wrong pixels", i + 1, check->rounds);
-    bzi_device_unpin(session->device, check->surfaces);
-    check->surfaces = NULL;
+        if (status == BZNA_OK && i + 1 == check->rounds)
+            status = bzi_trial_compare(&check->trial, check->made,
+                                       (uint64_t)(uintptr_t)copy - check->flights[i].address, err);
+    }
+    bzi_device_free(session->device, check->trial.pixels, BZI_TRIAL_BYTES, session->stream);
+    bzi_device_unpin(session->device, check->made);
+    check->made = NULL;
+    check->trial.pixels = 0;
     session->decoders.target = BZI_NVDEC_CACHE_FIRST;
     for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++)
         session->decoders.decoders[i].used = 0;             /* the next pictures take these first */
@@ -16144,8 +16198,9 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
 static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
 {
     const char *skip = "there is no other decoder to compare with";
+    bzna_picture decoded = check->picture;
     bzna_status status = BZNA_E_UNSUPPORTED;
-    check->rounds = 2 * bzi_nvdec_chosen(check->session->device);
+    bzi_check_plan(check);
     if (check->want.codec == BZNA_CODEC_AV1 && check->session->device->checks != BZI_CHECKS_ALL) {
         skip = "NVDEC does not say when AV1 is decoded";
     } else if (BZI_SOFTWARE || check->want.codec != BZNA_CODEC_JPEG) {
@@ -16156,12 +16211,14 @@ static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
         check->images[1] = check->images[0];
         check->rounds = 1 + (uint32_t)bzi_min(check->rounds - 1, BZI_CHECK_BYTES /
                                               (6ull * check->want.width * check->want.height));
-        status = bzi_check_sum_of(check->session, &check->images[0], &check->format, &check->picture, &check->sums[0],
-                                  err);
-        check->sums[1] = check->sums[0];
+        status = bzi_check_software(check->session, &check->images[0], &check->format, &decoded, err);
+    }
+    if (status == BZNA_OK) {
+        check->sums[0] = check->sums[1] = bzi_check_sum(&decoded, 0);
+        return bzi_check_run(check, err);
     }
     if (status != BZNA_E_UNSUPPORTED)
-        return status == BZNA_OK ? bzi_check_run(check, err) : status;
+        return status;
     bzi_string_copy(check->kind->report, sizeof check->kind->report, skip);
     atomic_store(&check->kind->check, BZNA_CHECK_SKIPPED);
     return BZNA_OK;
@@ -16189,7 +16246,9 @@ static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_for
             check.picture = *picture;
         }
         bzi_os_lock(&device->checking);
-        if (atomic_load(&device->stuck))
+        if (bzi_device_is_lost(device))
+            status = bzi_device_fail_lost(device, err);
+        else if (atomic_load(&device->stuck))
             status = bzi_device_video(device, err);
         else if (bzi_check_is_due(device, want))
             status = bzi_check_begin(&check, err);
@@ -16238,20 +16297,19 @@ static int bzi_check_compare(bzi_session *session, const bzi_flight *flight, con
                              const bzi_format *format)
 {
     const uint64_t size = bzi_check_surface_bytes(flight);
-    uint64_t sum = 0;
+    bzna_picture decoded = flight->picture;
     bzna_error err;
-    if (bzi_check_sum_of(session, image, format, &flight->picture, &sum, &err) != BZNA_OK ||
+    if (bzi_check_software(session, image, format, &decoded, &err) != BZNA_OK ||
         !bzi_buffer_reserve(session->memory, &session->bytes, size, 0) ||
         bzi_device_download(session->device, session->bytes.data, flight->address, size, session->stream, &err) ||
         bzi_device_drain(session->device, session->stream, &err))
         return -1;
-    return bzi_check_sum_copy(flight, session->bytes.data) == sum;
+    return bzi_check_sum_copy(flight, session->bytes.data) == bzi_check_sum(&decoded, 0);
 }
 
 #else
 
-#define bzi_check_device(device, err) bzi_device_none(err, device)
-#define bzi_check_ask                 bzi_device_skip
+#define bzi_check_ask bzi_device_skip
 
 #endif
 
@@ -19183,7 +19241,7 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
     if (!known) {
         bzi_error_init(&why);
         if (bzi_device_open(&context->device_desc, &made, &why) == BZNA_OK &&
-            bzi_check_device(made, &why) != BZNA_OK) {
+            bzi_trial_run(made, &why) != BZNA_OK) {
             bzi_device_close(made);
             made = NULL;
         }
@@ -19205,7 +19263,10 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
     if (bzi_device_is_foreign(context->device))
         return bzi_cuda_fail_forked(err);
     *out = context->device;
-    return bzi_device_is_lost(context->device) ? bzi_device_fail_lost(context->device, err) : BZNA_OK;
+    if (!bzi_device_is_lost(context->device))
+        return BZNA_OK;
+    bzi_device_fail_lost(context->device, err);             /* without a code, for its kernel: there is the CPU */
+    return err->status = err->native_code ? err->status : BZNA_E_DEVICE;
 }
 
 /* The device's pool, made by the first loader that decodes on it. Pre: bzi_context_gpu returned the device. */

@@ -4336,14 +4336,67 @@ TEST(the_built_in_pictures_are_small_and_libavcodec_decodes_them_to_their_sums)
         bzna_context_close(context);
     }
     CHECK(text < 12288);
-    /* whatever was in a surface before is seen, however many there are */
-    for (uint32_t surfaces = 2; surfaces <= BZI_CHECK_ROUNDS / 2; surfaces++)
-        for (uint32_t age = 1; age <= surfaces; age++) {
-            int differ = 0;
-            for (uint32_t i = age; i < 2 * surfaces; i++)
-                differ |= bzi_check_which(i) != bzi_check_which(i - age);
-            CHECK(differ);
+}
+
+/* Twelve pictures and more alternate strictly, each surface decoded into and each mapped one has both, and what was
+ * there before, however many pictures ago, is not always what should be. */
+TEST(the_order_of_the_self_check_alternates_and_every_surface_holds_both_pictures)
+{
+    for (uint32_t depth = 1; depth <= BZI_LIMIT_SESSION_DEPTH; depth++)
+        for (uint32_t mapped = 1; mapped <= BZI_KERNEL_SLOTS; mapped++) {
+            bzi_device device = { .desc = { .session_depth = depth, .session_mapped = mapped } };
+            bzi_session session = { .device = &device };
+            bzi_check check = { .session = &session };
+            const uint32_t every[2] = { depth + mapped, mapped };
+            bzi_check_plan(&check);
+            CHECK(check.half >= 12 && check.rounds == 2 * check.half && check.rounds <= BZI_CHECK_ROUNDS);
+            for (uint32_t i = 0; i < check.half; i++)
+                CHECK(bzi_check_which(&check, i) == i % 2 && bzi_check_which(&check, check.half + i) == 1 - i % 2);
+            for (uint32_t age = 1; age <= every[0]; age++) {
+                int differ = 0;
+                for (uint32_t i = age; i < check.rounds; i++)
+                    differ |= bzi_check_which(&check, i) != bzi_check_which(&check, i - age);
+                CHECK(differ);
+            }
+            for (uint32_t k = 0; k < 2; k++)
+                for (uint32_t surface = 0; surface < every[k]; surface++) {
+                    uint32_t held = 0;
+                    for (uint32_t i = surface; i < check.rounds; i += every[k])
+                        held |= 1u << bzi_check_which(&check, i);
+                    CHECK_EQ(held, 3);
+                }
         }
+}
+
+/* For numbers of surfaces that are even and odd, few and many. */
+TEST(a_surface_that_keeps_old_pixels_and_a_decoder_that_mixes_pictures_up_fail_the_self_check)
+{
+    static const uint32_t numbers[][2] = { { 4, 8 }, { 1, 1 }, { 2, 1 }, { 4, 7 }, { 16, 8 } };
+    BEGIN;
+    for (size_t i = 0; i < ROUNDS(COUNT(numbers), 4); i++) {
+        const uint32_t surfaces = numbers[i][0] + numbers[i][1];
+        for (int way = 0; way < 5; way++) {
+            bzna_context_config config;
+            bzna_context *context = NULL;
+            bzna_codec_info info;
+            bzna_context_config_init(&config, sizeof config);
+            config.session_depth = numbers[i][0];
+            config.session_mapped = numbers[i][1];
+            unsetenv("BENZINA_NVDEC_CHECK");
+            require(bzna_context_open(&config, &context, NULL), "a context");
+            control->wrong_kept = way == 1 ? 1 : way == 2 ? surfaces : 0;
+            control->wrong_order = way == 3 ? 1 : way == 4 ? 2 : 0;
+            info = codec_info(context, BZNA_CODEC_H264, 1, 8);
+            setenv("BENZINA_NVDEC_CHECK", "0", 1);
+            CHECK_EQ(info.check, way ? BZNA_CHECK_FAILED : BZNA_CHECK_PASSED);
+            CHECK_CONTAINS(info.check_message, way ? " has wrong pixels" : "");
+            if (!way)
+                CHECK_EQ(control->decodes, 2 * (surfaces <= 12 && surfaces % 2 == 0 ? 12 :
+                                                surfaces < 6 ? 12 : surfaces << surfaces % 2));
+            bzna_context_close(context);
+            finish();
+        }
+    }
 }
 
 TEST(a_good_driver_passes_the_self_check_once_a_kind_and_nothing_is_said)
@@ -4537,6 +4590,59 @@ TEST(a_device_whose_kernel_makes_wrong_pixels_is_not_used)
     archive_free(a);
 }
 
+/* A kernel that is right of an uploaded picture and wrong of NVDEC's surfaces: what is on the device ends, also loaders
+ * that only upload, and what is opened later is on the CPU. */
+TEST(a_kernel_that_is_wrong_of_nvdecs_surfaces_disables_the_device)
+{
+    archive *a;
+    BEGIN;
+    a = archive_make(12, plain, 1);
+    for (int way = 0; way < 2; way++) {                     /* found by a loader; by a question */
+        messages m;
+        bzna_context *context = checked_context(2, &m, NULL);
+        bzna_loader_config c = config_of(6, 0, 0);
+        bzna_device_info info;
+        bzna_dataset *dataset = archive_open(context, a);
+        bzna_loader *loader, *uploads, *refused = NULL;
+        bzna_batch *batch = NULL;
+        bzna_error e = { .struct_size = sizeof e };
+        bzna_loader_stats stats;
+        c.output.device.kind = BZNA_DEVICE_CUDA;
+        c.decode.decoder = BZNA_DECODER_SOFTWARE;
+        uploads = loader_open(context, dataset, &c);
+        CHECK_EQ(bzna_loader_next(uploads, BZNA_WAIT_FOREVER, &batch, &e), BZNA_OK);
+        control->wrong_kernel = 1;
+        c.decode.decoder = BZNA_DECODER_NVDEC;
+        if (way == 0) {
+            bzna_batch *none = NULL;
+            loader = loader_open(context, dataset, &c);
+            CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &none, &e), BZNA_E_DEVICE_LOST);
+            CHECK_CONTAINS(e.message, "Fake GPU: the kernel makes other pixels than on the CPU, and is not used");
+            bzna_loader_close(loader);
+        } else {
+            const bzna_codec_info codec = codec_info(context, BZNA_CODEC_H265, 1, 8);
+            CHECK(codec.check == BZNA_CHECK_NONE);
+            CHECK_CONTAINS(codec.check_message, "the kernel makes other pixels");
+        }
+        bzna_batch_release(batch);
+        CHECK_EQ(bzna_loader_reset(uploads, 1, &e), BZNA_OK);
+        CHECK_EQ(bzna_loader_next(uploads, BZNA_WAIT_FOREVER, &batch, &e), BZNA_E_DEVICE_LOST);
+        CHECK_CONTAINS(e.message, "the kernel makes other pixels");
+        CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
+        CHECK_EQ(bzna_loader_open(context, dataset, &c, &refused, &e), BZNA_E_DEVICE);
+        CHECK_CONTAINS(e.message, "the kernel makes other pixels");
+        bzna_loader_close(uploads);
+        bzna_dataset_close(dataset);
+        c = config_of(6, 0, 0);
+        c.decode.decoder = BZNA_DECODER_AUTO;
+        CHECK_EQ(walk(context, a, &c, HOST, &stats).failed, 0);
+        CHECK_EQ(stats.samples_software, 12);
+        bzna_context_close(context);
+        finish();
+    }
+    archive_free(a);
+}
+
 /* NVDEC gives no status of AV1: only who asks for it has it checked. */
 TEST(av1_is_checked_on_request_alone_and_with_0_nothing_is)
 {
@@ -4720,12 +4826,13 @@ TEST(a_check_that_lacks_memory_is_no_verdict_and_is_made_again)
     archive *a;
     BEGIN;
     a = archive_make(24, plain, 1);
-    for (int way = 0; way < 3; way++) {
+    for (int way = 0; way < 4; way++) {
         messages m;
         bzna_context *context = checked_context(1, &m, NULL);
         bzna_loader_config c = config_of(6, 0, 0);
         bzna_loader_stats stats;
-        fake->fail(way == 1 ? "cuvidCreateDecoder" : "cuMemHostAlloc", way == 2 ? 2 : 1, 2, 0);
+        fake->fail(way == 1 ? "cuvidCreateDecoder" : way == 3 ? "cuMemAlloc_v2" : "cuMemHostAlloc",
+                   (const int[]){ 1, 1, 2, 4 }[way], 2, 0);
         CHECK_EQ(walk(context, a, &c, SYNCED, &stats).failed, 0);
         CHECK(stats.samples_software <= 1 && stats.samples_nvdec >= 23);
         CHECK_EQ(codec_info(context, BZNA_CODEC_H265, 1, 8).check, BZNA_CHECK_PASSED);
@@ -4776,10 +4883,13 @@ TEST_MAIN(setup();
     /* first, while no call of the driver's has been made: it forks */
     RUN(a_picture_that_is_never_done_ends_nvdec_in_this_process_and_nothing_waits_for_it)
     RUN(the_built_in_pictures_are_small_and_libavcodec_decodes_them_to_their_sums)
+    RUN(the_order_of_the_self_check_alternates_and_every_surface_holds_both_pictures)
+    RUN(a_surface_that_keeps_old_pixels_and_a_decoder_that_mixes_pictures_up_fail_the_self_check)
     RUN(a_good_driver_passes_the_self_check_once_a_kind_and_nothing_is_said)
     RUN(what_a_driver_gets_wrong_is_gone_around_and_said_and_pixels_stay_right)
     RUN(a_kind_that_nvdec_decodes_wrong_in_every_way_is_decoded_in_software_and_the_reason_is_said)
     RUN(a_device_whose_kernel_makes_wrong_pixels_is_not_used)
+    RUN(a_kernel_that_is_wrong_of_nvdecs_surfaces_disables_the_device)
     RUN(av1_is_checked_on_request_alone_and_with_0_nothing_is)
     RUN(a_driver_that_gives_no_status_passes_the_check_and_is_used)
     RUN(a_driver_whose_copies_run_only_when_somebody_waits_is_found_out_and_gone_around)

@@ -105,9 +105,11 @@ typedef struct fake_control {
     fake_number quiet;                      /* 1: violations are not printed [0] */
     /* What a driver may get wrong: 1, all of it [0]. A map's copy reads what was decoded into the surface meanwhile;
      * decoders for intra pictures alone (2: all), and those that were given another size, decode wrong pixels; a
-     * picture is decoded into the surface that the parser named; the kernel writes a wrong pixel (2: none); pictures
-     * are never done, and what waits for one never returns. */
-    fake_number wrong_surface, wrong_intra, wrong_index, wrong_size, wrong_kernel, stuck;
+     * picture is decoded into the surface that the parser named; the kernel writes a wrong pixel (2: none); a surface
+     * keeps the first picture that was decoded into it (the number of the surface, counted from 1); a decoder gives the
+     * picture that it decoded before (2: the one before that); pictures are never done, and what waits for one never
+     * returns. */
+    fake_number wrong_surface, wrong_intra, wrong_index, wrong_size, wrong_kernel, wrong_kept, wrong_order, stuck;
     fake_number jpeg_error;                 /* is added to every other luma sample of a JPEG [0] */
     fake_number no_status;                  /* 1: cuvidGetDecodeStatus says Invalid of all pictures [0] */
     /* Of the parser: 1, it sees frames that are 80 wider; 2, pictures without parameter sets; 3, interlaced ones; 4,

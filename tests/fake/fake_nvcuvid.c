@@ -369,7 +369,8 @@ typedef struct decoder {
     pthread_t             worker;
     int                   has_worker;
     int                   resized;
-    picture              *held[SURFACES];       /* wrong_index: what is really in each surface */
+    picture              *held[SURFACES];       /* wrong_index, wrong_kept: what is really in each surface */
+    picture              *past[2];              /* wrong_order: what was decoded last, and before that */
 } decoder;
 
 static _Thread_local int parser_named;  /* the surface of the picture that the thread's parser calls back for */
@@ -478,6 +479,27 @@ static picture *engine_decode(const decoder *d, AVCodecContext **context, AVFram
     return p;
 }
 
+/* wrong_kept, wrong_order: of a picture that was decoded into a surface. With d's lock held. */
+static void mix_up(decoder *d, int index, picture *p)
+{
+    const long long order = FAKE_GET(control->wrong_order);
+    picture *decoded;
+    if (index == FAKE_GET(control->wrong_kept) - 1) {
+        if (d->held[index])
+            memcpy(p, d->held[index], d->g.picture_size);
+        else
+            d->held[index] = memcpy(malloc(d->g.picture_size), p, d->g.picture_size);
+    }
+    if (!order)
+        return;
+    decoded = memcpy(malloc(d->g.picture_size), p, d->g.picture_size);
+    if (d->past[order - 1])
+        memcpy(p, d->past[order - 1], d->g.picture_size);
+    free(d->past[1]);
+    d->past[1] = d->past[0];
+    d->past[0] = decoded;
+}
+
 static void *worker_main(void *argument)
 {
     decoder *d = argument;
@@ -505,6 +527,8 @@ static void *worker_main(void *argument)
             free(d->held[j.named]);
             d->held[j.named] = memcpy(malloc(d->g.picture_size), p, d->g.picture_size);
         }
+        if (p)
+            mix_up(d, j.index, p);
         s->status = p                            ? cuvidDecodeStatus_Success :
                     FAKE_GET(control->concealed) ? cuvidDecodeStatus_Error_Concealed :
                                                    cuvidDecodeStatus_Error;
@@ -640,6 +664,10 @@ static void surfaces_drop(decoder *d)
         free(d->surface[i].picture);
         free(d->held[i]);
         d->held[i] = NULL;
+        if (i < 2) {
+            free(d->past[i]);
+            d->past[i] = NULL;
+        }
         d->surface[i] = (surface){ EMPTY, cuvidDecodeStatus_Invalid, NULL };
     }
 }
