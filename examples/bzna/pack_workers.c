@@ -18,6 +18,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#ifdef __GLIBC__
+#include <malloc.h>
+#endif
+
 #include <libavcodec/avcodec.h>
 
 enum { WINDOW_PER_WORKER = 8, QUEUE_DEPTH = 2, PICTURES_PER_WORKER = 1000, POLL_MS = 200 };
@@ -88,9 +92,21 @@ static int reply_send(int socket, size_t file, const pack_result *r)
     return error;
 }
 
+/* Encoders allocate and free the same 20 MB for every picture: keeping them saves a tenth of the time of H.264, which
+ * the kernel takes to map and clear them. */
+static void keep_memory(void)
+{
+#ifdef __GLIBC__
+    mallopt(M_ARENA_MAX, 1);
+    mallopt(M_MMAP_THRESHOLD, 32 << 20);
+    mallopt(M_TRIM_THRESHOLD, 64 << 20);
+#endif
+}
+
 /* Encodes until the parent closes the socket, or is gone. */
 static void worker_run(const pack_job *job, int socket)
 {
+    keep_memory();
     uint64_t file;
     int error = 0;
     while (!error && !read_all(socket, &file, sizeof file)) {

@@ -1,12 +1,14 @@
 #!/bin/sh
 # bzna pack beside ffmpeg, with as many processes and the same settings, in turns; and the memory of bzna pack.
-# Usage, from the repository's root: sh tests/make/bench_pack.sh BUILD PICTURES [PROCESSES [ROUNDS]]; PICTURES: of at most 512 pixels,
+# Usage, from the repository's root: sh tests/make/bench_pack.sh BUILD PICTURES [PROCESSES [ROUNDS [CODEC]]]; PICTURES: of at most 512 pixels,
 # of which others are left out, since bzna pack would also make thumbnails of them. Needs ffmpeg.
 #
 # ffmpeg opens one encoder for all pictures of a process, pads them to the frames of 512x512 that bzna pack makes, and writes a stream.
+# An encoder's rate control gives its first picture more bits than those behind it, and bzna pack encodes each picture as a first one:
+# at one crf it writes twice the bytes. So ffmpeg runs twice: with the same crf, and with the lowest one that stays below bzna pack's bytes.
 # sh tests/make/bench_pack.sh BUILD memory COUNT: the peak of resident memory of all processes while COUNT small pictures are packed.
 set -e
-build=$1; pictures=$2; processes=${3:-2}; rounds=${4:-3}
+build=$1; pictures=$2; processes=${3:-2}; rounds=${4:-3}; codecs=${5:-h265 h264}
 out=$build/bench/pack
 rm -rf "$out"
 mkdir -p "$out"
@@ -43,21 +45,38 @@ for file in "$pictures"/*.jpg "$pictures"/*/*.jpg; do
     fi
 done
 now() { date +%s%N; }
-for codec in h265 h264; do
-    encoder="libx265 -x265-params pools=none:frame-threads=1:keyint=1:bframes=0:rc-lookahead=0:log-level=none"
-    [ $codec = h265 ] || encoder="libx264 -x264-params keyint=1:bframes=0:threads=1"
-    for _ in $(seq "$rounds"); do
-        a=$(now)
-        "$build/bzna" pack "$out/in" -o "$out/$codec.bzna" --codec $codec --jobs "$processes" --overwrite >"$out/log" 2>&1
-        b=$(now)
-        for share in $(seq 0 $((processes - 1))); do
-            # shellcheck disable=SC2086
-            ffmpeg -v error -threads 1 -i "$out/$share/%06d.jpg" -vf "scale=out_range=full,format=yuv420p,pad=512:512,setsar=1" -c:v $encoder -preset medium -crf 20 \
-                -threads 1 -y "$out/$share.$codec" &
-        done
-        wait
-        c=$(now)
-        echo "$codec $n $(((b - a) / 1000)) $(((c - b) / 1000))"
+# ffmpeg with the encoder's settings of bzna pack, one process for each share, to $out/SHARE.CODEC. encode CODEC CRF
+encode() {
+    encoder="libx265 -x265-params log-level=none:pools=none:frame-threads=1:keyint=1:bframes=0:ref=1:rc-lookahead=0:cutree=0:info=0"
+    [ "$1" = h265 ] || encoder="libx264 -x264-params keyint=1:bframes=0:ref=1:rc-lookahead=0:mbtree=0:threads=1"
+    for share in $(seq 0 $((processes - 1))); do
+        # shellcheck disable=SC2086
+        ffmpeg -v error -threads 1 -i "$out/$share/%06d.jpg" -vf "scale=out_range=full,format=yuv420p,pad=512:512,setsar=1" -c:v $encoder -preset medium -crf "$2" \
+            -threads 1 -y "$out/$share.$1" &
     done
-done | awk '{ mine = $2 / $3 * 1e6; other = $2 / $4 * 1e6; printf "%s: bzna pack %.1f pictures/s, ffmpeg %.1f: %.2f\n", $1, mine, other, mine / other; fflush()
-              r[$1] = r[$1] " " mine / other } END { for (c in r) print "ratios of " c ":" r[c] }'
+    wait
+}
+bytes() { cat "$out"/[0-9]*."$1" | wc -c; }
+for codec in $codecs; do
+    pack() { "$build/bzna" pack "$out/in" -o "$out/$codec.bzna" --codec $codec --jobs "$processes" --overwrite >"$out/log" 2>&1; }
+    pack
+    own=$("$build/bzna" list --json "$out/$codec.bzna" | grep -o '"bzna_input":{[^}]*' | awk -F'payload_size":' '{ s += $2 } END { print s }')
+    crf=${CRF:-20}                    # where the search begins
+    while encode $codec $((crf - 1)); [ "$(bytes $codec)" -le "$own" ]; do crf=$((crf - 1)); done
+    encode $codec $crf
+    echo "$codec: $n pictures, $processes processes; bzna pack $own bytes with crf 20, ffmpeg $(bytes $codec) with crf $crf" >&2
+    for _ in $(seq "$rounds"); do
+        a=$(now); pack
+        b=$(now); encode $codec 20
+        c=$(now); encode $codec $crf
+        d=$(now)
+        echo "$codec $n $((b - a)) $((c - b)) $((d - c))"
+    done
+done | awk '{ printf "%s: bzna pack %.1f pictures/s, ffmpeg with the same crf %.1f, with the same bytes %.1f\n", $1, $2 / $3 * 1e9, $2 / $4 * 1e9, $2 / $5 * 1e9; fflush()
+              print $1, $4 / $3, $5 / $3 >ratios } END { close(ratios) }' ratios="$out/ratios"
+for codec in $codecs; do
+    for column in 2 3; do
+        grep "^$codec" "$out/ratios" | cut -d' ' -f$column | sort -n | awk -v c="$codec beside ffmpeg with the same $([ $column = 2 ] && echo crf || echo bytes)" \
+            '{ r[NR] = $1 } END { printf "%s: %.2f to %.2f, median %.2f\n", c, r[1], r[NR], (r[int((NR + 1) / 2)] + r[int(NR / 2) + 1]) / 2 }'
+    done
+done
