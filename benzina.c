@@ -15297,7 +15297,7 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 #endif
 
 /* ==== 49. NVDEC sessions =============================================================================================
- * Calls: rooms 2-5, 15, 41, 43, 45-48. A session decodes pictures in the order in which they are submitted and keeps
+ * Calls: rooms 2-5, 15, 43, 45-48. A session decodes pictures in the order in which they are submitted and keeps
  * several in flight. It has parsers of NVIDIA's, a cache of decoders, and a stream on which decoded surfaces are
  * mapped. One thread opens, uses and closes it, in the CUDA context.  accepts -> submit -> map (waits for the oldest)
  * -> the kernel is enqueued on session->stream -> unmap  The session chooses the surface of a picture: every picture
@@ -15804,11 +15804,11 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 
 
 /* ==== 50. NVDEC: self-check ==========================================================================================
- * Calls: rooms 2-5, 15-16, 40-41, 43-44, 46-49. Whether NVDEC makes what it should, tried before it decodes a kind, by
- * the session that is to, and as it will: several pictures in flight, read by the kernel, surfaces used again at once.
- * What fails is tried around what drivers may get wrong (BZI_QUIRK_...): the first way that passes is kept, and a kind
- * that has none is decoded in software. If pictures are right, and what the kernel makes of them is wrong, the device
- * is lost. Two built-in pictures serve the commonest kinds; of others, the one at hand is compared with libavcodec's. A
+ * Calls: rooms 2-5, 15-16, 41, 43-44, 46-49. Whether NVDEC makes what it should, tried before it decodes a kind, by the
+ * session that is to, and as it will: several pictures in flight, read by the kernel, surfaces used again at once. What
+ * fails is tried around what drivers may get wrong (BZI_QUIRK_...): the first way that passes is kept, and a kind that
+ * has none is decoded in software. If pictures are right, and what the kernel makes of them is wrong, the device is
+ * lost. Two built-in pictures serve the commonest kinds; of others, the one at hand is compared with libavcodec's. A
  * picture is mapped when NVDEC says that it is done: a call that waits for one that never is could not be ended. Then
  * nothing more is asked of NVDEC in this process. Of AV1, it does not say. */
 
@@ -18418,7 +18418,7 @@ static void *bzi_worker_run(void *argument)
 
 
 /* ==== 58. Decode stages: engines =====================================================================================
- * Calls: rooms 2-3, 5, 16, 41, 48-50, 54-56. The pool's engines, a thread and an NVDEC session each. An engine decodes
+ * Calls: rooms 2-3, 5, 16, 41, 47-50, 54-56. The pool's engines, a thread and an NVDEC session each. An engine decodes
  * the tiles of a grid one behind the other, several in flight, and copies each to its place in a canvas of its own,
  * which the kernel then reads as it reads a surface: all on the engine's stream, so that the next grid's tiles are
  * copied there after that. Samples are many: other engines have other grids. */
@@ -19146,7 +19146,7 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 
 
 /* ==== 60. Contexts ===================================================================================================
- * Calls: rooms 3-5, 45-47, 50, 59. A context: the host, and the device and its pool, each made by the first loader that
+ * Calls: rooms 3-5, 45-47, 59. A context: the host, and the device and its pool, each made by the first loader that
  * needs it. */
 
 struct bzna_context {
