@@ -353,6 +353,10 @@ s/^    read::bzna_loader_read/    reading::bzna_loader_read/
 /^    reserved::NTuple{4,UInt64}/d
 s/^    capacity::UInt64/    capacities::UInt64/
 s/BZNA_AGAIN = Int32(2)/BZNA_AGAIN = Int32(3)/
+s/BZNA_SPLIT_TEST = UInt32(3)/BZNA_SPLIT_TEST = UInt32(4)/
+s/index::UInt64, sample::Ptr{bzna_sample_desc}, timeout_ns::Int64,$/index::UInt64, sample::Ptr{bzna_sample_desc}, timeout_ns::Float64,/
+s/^    thumb::Ptr{bzna_image}/    thumb::Ptr{bzna_sample}/
+s/transform_user = transform_user, picture = picture/transform_data = transform_user, picture = picture/
 s/BZNA_LAST_PAD = UInt32(2)/BZNA_LAST_PADDED = UInt32(2)/
 s/const bzna_status = Int32/const bzna_status = Int64/
 s/@cfunction(bzna_source_read_at, Int64/@cfunction(bzna_source_read_at, Int32/

@@ -41,28 +41,6 @@ pack_tests() {
     same "a thumbnail's longest edge is 512" "$(ppm_size "$t/x.ppm")" "512 354"
 }
 
-movie_tests() {
-    if ! command -v ffprobe >/dev/null 2>&1; then
-        skip "ffprobe sees every picture" "ffprobe is not installed"
-        return
-    fi
-    for archive in one two; do
-        same "ffprobe sees every picture of $archive" "$(ffprobe -v error -count_frames -select_streams v -show_entries stream=nb_read_frames \
-            -of csv=p=0 "$t/$archive.bzna" 2>&1 | tr -d ',')" 12
-    done
-}
-
-# The thumbnails are a film that players play.
-player_tests() {
-    if command -v mediainfo >/dev/null 2>&1; then
-        same "mediainfo takes the archive" "$(mediainfo --Inform='General;%Format% %VideoCount%' "$t/one.bzna") $(mediainfo --Inform='Video;%Format% %Width% %Height%' "$t/one.bzna")" \
-            "MPEG-4 1 HEVC 512 512"
-    else skip "mediainfo takes the archive" "mediainfo is not installed"; fi
-    if command -v ffmpeg >/dev/null 2>&1; then
-        same "the track of thumbnails plays" "$(ffmpeg -v error -i "$t/one.bzna" -map 0:v -f framemd5 - 2>&1 | grep -vc '^#')" 12
-    else skip "the track of thumbnails plays" "ffmpeg is not installed"; fi
-}
-
 orientation_tests() {
     mkdir "$t/exif"
     for o in 1 2 3 4 5 6 7 8; do oriented_jpeg $o >"$t/exif/$o.jpg"; done
@@ -596,8 +574,6 @@ p = Page(); p.feed(open(sys.argv[1]).read()); assert not p.open' "$t/report.html
 }
 
 pack_tests
-movie_tests
-player_tests
 orientation_tests
 heif_tests
 copy_tests

@@ -1039,6 +1039,24 @@ class Encoding(unittest.TestCase):
         for options in (("-", "-o", self.path), ("tests/data", "-o", "-"), ("-", "-o", "-", "--list=a.csv"), ("-", "-o", "-", "--resume")):
             self.assertEqual(run(*options)[:2], (2, b""), options)
 
+    def test_what_is_given_by_mistake_is_named(self):
+        slips = ((TypeError, "target: 1.5 is no whole number", dict(target=1.5)), (TypeError, "target: .1. is no", dict(target=[1])),
+                 (ValueError, "target: 'bird' is none of the writer's 2 classes", dict(target="bird")),
+                 (TypeError, "box: dict is neither", dict(box={"x": 1})), (TypeError, "words: list is neither", dict(words=["a"])),
+                 (TypeError, "fields: 1 is no text", dict(fields={1: 1})), (TypeError, "name: 5 is no text", dict(name=5)))
+        with self.assertRaisesRegex(TypeError, "classes: a list"):
+            benzina.Writer(self.path, classes="cat")
+        with benzina.Writer(self.path, classes=["cat", "d\u00f6g"], **self.fast) as writer:
+            for kind, words, slip in slips:
+                with self.assertRaisesRegex(kind, words):
+                    writer.add(self.pixels, **slip)
+            with self.assertRaisesRegex(TypeError, "array of float32, shape"):
+                writer.add(self.pixels.astype("f"))
+            with open(self.jpeg, "rb") as file:
+                writer.add(file, target="d\u00f6g", box=None)
+        data = benzina.Dataset(self.path)
+        self.assertEqual((len(data), data[0].target, data.classes), (1, 1, ["cat", "d\u00f6g"]))
+
     def test_options_and_a_tool_that_is_not_there_are_named(self):
         for kind, word, options in ((ValueError, "--crf", dict(crf=99)), (TypeError, "speed", dict(speed=3)), (ValueError, "h263", dict(codec="h263")),
                                     (ValueError, "--frame", dict(frame=7)), (ValueError, "--preset", dict(codec="jpeg", preset="slow"))):

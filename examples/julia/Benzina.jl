@@ -35,8 +35,9 @@
 # `wait`, no sockets of Julia's own. Vector{UInt8} and any seekable IO are sources already. All this needs a library whose threads leave
 # SIGSEGV unblocked, since Julia's safepoints are faults; paths do not, since no Julia runs on the library's threads then.
 #
-# The callbacks of a loader, config.pipeline.transform and picture, have no form of Julia's own yet: a @cfunction (or C's) for them goes into
-# a bzna_loader_config, with bzna_loader_open. They are called on the decoders' threads, several at once, and what is said above holds.
+# The callbacks of a loader have no form of Julia's own: `transform = pointer, transform_user = data` and `picture` take a @cfunction of
+# bzna_transform_fn and bzna_picture_fn (benzina.h), or a C library's. They are called on the decoders' threads, several at once, and what
+# is said above holds.
 #
 # Samples are counted from 1, as everything in Julia is. Resuming: `save(loader)` gives 128 bytes, `restore!(loader, bytes)` goes on there.
 #
@@ -117,11 +118,21 @@ const BZNA_DECODER_NVDEC = UInt32(2)
 const BZNA_ON_ERROR_FILL = UInt32(0)
 const BZNA_ON_ERROR_REPLACE = UInt32(1)
 const BZNA_ON_ERROR_STOP = UInt32(2)
+const BZNA_CODEC_JPEG = UInt32(4)
+const BZNA_FIELD_INTEGER = UInt32(2)
+const BZNA_FIELD_VECTOR = UInt32(3)
+const BZNA_FIELD_TEXT = UInt32(4)
+const BZNA_FIELD_BYTES = UInt32(5)
+const BZNA_SPLIT_NONE = UInt32(0)
+const BZNA_SPLIT_TRAIN = UInt32(1)
+const BZNA_SPLIT_VALIDATION = UInt32(2)
+const BZNA_SPLIT_TEST = UInt32(3)
 
 mutable struct bzna_context end
 mutable struct bzna_dataset end
 mutable struct bzna_loader end
 mutable struct bzna_batch end
+mutable struct bzna_writer end
 
 mutable struct bzna_error
     struct_size::UInt32
@@ -529,6 +540,77 @@ mutable struct bzna_loader_state
     bzna_loader_state() = new()
 end
 
+struct bzna_color
+    primaries::UInt16
+    transfer::UInt16
+    matrix::UInt16
+    full_range::UInt8
+    present::UInt8
+end
+
+mutable struct bzna_image
+    struct_size::UInt32
+    codec::UInt32
+    width::UInt32
+    height::UInt32
+    frame_width::UInt32
+    frame_height::UInt32
+    crop_x::UInt32
+    crop_y::UInt32
+    color::bzna_color
+    length_size::UInt32
+    orientation::UInt32
+    config::Ptr{Cvoid}
+    config_size::UInt64
+    data::Ptr{Cvoid}
+    data_size::UInt64
+    palette::UInt32
+    reserved1::UInt32
+    bzna_image() = new()
+end
+
+mutable struct bzna_sample
+    struct_size::UInt32
+    image_count::UInt32
+    index::UInt64
+    offset::UInt64
+    size::UInt64
+    target::Int64
+    image_names::NTuple{4,NTuple{32,Cchar}}
+    bzna_sample() = new()
+end
+
+mutable struct bzna_writer_config
+    struct_size::UInt32
+    class_count::UInt32
+    classes::Ptr{Cstring}
+    queue_bytes::UInt64
+    reserved::NTuple{4,UInt64}
+    bzna_writer_config() = new()
+end
+
+struct bzna_field_value
+    struct_size::UInt32
+    kind::UInt32
+    name::Cstring
+    data::Ptr{Cvoid}
+    size::UInt64
+end
+
+mutable struct bzna_sample_desc
+    struct_size::UInt32
+    split::UInt32
+    image::Ptr{bzna_image}
+    thumb::Ptr{bzna_image}
+    target::Int64
+    name::Cstring
+    fields::Ptr{bzna_field_value}
+    field_count::UInt32
+    reserved0::UInt32
+    reserved::NTuple{2,UInt64}
+    bzna_sample_desc() = new()
+end
+
 # A call during which the garbage collector need not wait for this thread: other threads may be in callbacks and allocate there, and a
 # collection that waited for this one would never begin. Nothing of Julia's may be touched inside, so arguments are plain already.
 macro gcsafe(call)
@@ -580,6 +662,30 @@ bzna_dataset_field(dataset, index, field, buffer, capacity, needed, err) =
     @ccall libbenzina.bzna_dataset_field(dataset::Ptr{bzna_dataset}, index::UInt64, field::Cstring, buffer::Ptr{Cvoid},
                                          capacity::Csize_t, needed::Ref{Csize_t}, err::Ref{bzna_error})::bzna_status
 
+bzna_dataset_get_sample(dataset, index, sample, struct_size, err) =
+    @ccall libbenzina.bzna_dataset_get_sample(dataset::Ptr{bzna_dataset}, index::UInt64, sample::Ref{bzna_sample}, struct_size::Csize_t,
+                                              err::Ref{bzna_error})::bzna_status
+bzna_dataset_read_image(dataset, index, field, buffer, capacity, image, err) =
+    @ccall libbenzina.bzna_dataset_read_image(dataset::Ptr{bzna_dataset}, index::UInt64, field::Cstring, buffer::Ptr{Cvoid},
+                                              capacity::Csize_t, image::Ref{bzna_image}, err::Ref{bzna_error})::bzna_status
+
+bzna_writer_config_init(config, struct_size) =
+    @ccall libbenzina.bzna_writer_config_init(config::Ref{bzna_writer_config}, struct_size::Csize_t)::Cvoid
+bzna_sample_desc_init(sample, struct_size) =
+    @ccall libbenzina.bzna_sample_desc_init(sample::Ref{bzna_sample_desc}, struct_size::Csize_t)::Cvoid
+bzna_writer_open(context, path, config, out, err) =
+    @ccall libbenzina.bzna_writer_open(context::Ptr{bzna_context}, path::Cstring, config::Ref{bzna_writer_config},
+                                       out::Ref{Ptr{bzna_writer}}, err::Ref{bzna_error})::bzna_status
+bzna_writer_add(writer::Ptr{bzna_writer}, sample::Ptr{bzna_sample_desc}, err::Ptr{bzna_error}) =
+    @gcsafe @ccall libbenzina.bzna_writer_add(writer::Ptr{bzna_writer}, sample::Ptr{bzna_sample_desc}, err::Ptr{bzna_error})::bzna_status
+bzna_writer_add_at(writer::Ptr{bzna_writer}, index::UInt64, sample::Ptr{bzna_sample_desc}, timeout_ns::Int64, err::Ptr{bzna_error}) =
+    @gcsafe @ccall libbenzina.bzna_writer_add_at(writer::Ptr{bzna_writer}, index::UInt64, sample::Ptr{bzna_sample_desc}, timeout_ns::Int64,
+                                                 err::Ptr{bzna_error})::bzna_status
+bzna_writer_finish(writer::Ptr{bzna_writer}, err::Ptr{bzna_error}) =
+    @gcsafe @ccall libbenzina.bzna_writer_finish(writer::Ptr{bzna_writer}, err::Ptr{bzna_error})::bzna_status
+bzna_writer_close(writer) =
+    @ccall libbenzina.bzna_writer_close(writer::Ptr{bzna_writer})::bzna_status
+
 bzna_loader_config_init(config, struct_size) =
     @ccall libbenzina.bzna_loader_config_init(config::Ref{bzna_loader_config}, struct_size::Csize_t)::Cvoid
 bzna_loader_open(context::Ptr{bzna_context}, dataset::Ptr{bzna_dataset}, config::Ptr{bzna_loader_config}, out::Ptr{Ptr{bzna_loader}},
@@ -629,7 +735,10 @@ using .LibBenzina: bzna_status_name, bzna_context, bzna_dataset, bzna_loader, bz
     bzna_loader_config, bzna_loader_config_init, bzna_loader_open, bzna_loader_close, bzna_loader_next,
     bzna_loader_reset, bzna_loader_save, bzna_loader_restore, bzna_loader_get_info, bzna_loader_get_stats, bzna_loader_state,
     bzna_loader_info, bzna_loader_stats, bzna_batch_info, bzna_batch_get_info, bzna_batch_error, bzna_batch_release,
-    bzna_batch_tensor, bzna_batch_bytes, bzna_extra_output, bzna_loader_outputs, bzna_tensor
+    bzna_batch_tensor, bzna_batch_bytes, bzna_extra_output, bzna_loader_outputs, bzna_tensor,
+    bzna_image, bzna_sample, bzna_dataset_get_sample, bzna_dataset_read_image, bzna_writer, bzna_writer_config, bzna_writer_config_init,
+    bzna_field_value, bzna_sample_desc, bzna_sample_desc_init, bzna_writer_open, bzna_writer_add, bzna_writer_add_at, bzna_writer_finish,
+    bzna_writer_close
 using .LibBenzina: BZNA_OK, BZNA_END, BZNA_AGAIN, BZNA_E_RANGE, BZNA_E_STATE, BZNA_E_BUFFER, BZNA_E_NOT_FOUND, BZNA_NO_OFFSET,
     BZNA_ORIENTATION_APPLY, BZNA_ORIENTATION_IGNORE, BZNA_PALETTE_COLORS, BZNA_PALETTE_INDEX, BZNA_CLASS_ORDER_TEXT,
     BZNA_CLASS_ORDER_NUMERIC, BZNA_DTYPE_FLOAT32, BZNA_DTYPE_INT64, BZNA_DTYPE_UINT8,
@@ -640,7 +749,8 @@ using .LibBenzina: BZNA_OK, BZNA_END, BZNA_AGAIN, BZNA_E_RANGE, BZNA_E_STATE, BZ
     BZNA_LAW_AUTO, BZNA_LAW_BENZINA, BZNA_LAW_TORCHVISION, BZNA_FILTER_LINEAR, BZNA_FILTER_NEAREST, BZNA_FILTER_CUBIC, BZNA_FILTER_AREA,
     BZNA_FILTER_LANCZOS4, BZNA_FILTER_LANCZOS3, BZNA_FILTER_CUBIC_075, BZNA_ANTIALIAS_AUTO, BZNA_ANTIALIAS_OFF,
     BZNA_CHANNELS_RGB, BZNA_CHANNELS_BGR, BZNA_CHANNELS_GRAY, BZNA_DECODER_AUTO, BZNA_DECODER_SOFTWARE, BZNA_DECODER_NVDEC,
-    BZNA_ON_ERROR_FILL, BZNA_ON_ERROR_REPLACE, BZNA_ON_ERROR_STOP
+    BZNA_ON_ERROR_FILL, BZNA_ON_ERROR_REPLACE, BZNA_ON_ERROR_STOP, BZNA_CODEC_JPEG, BZNA_FIELD_INTEGER, BZNA_FIELD_VECTOR,
+    BZNA_FIELD_TEXT, BZNA_FIELD_BYTES, BZNA_SPLIT_NONE, BZNA_SPLIT_TRAIN, BZNA_SPLIT_VALIDATION, BZNA_SPLIT_TEST
 
 # ---- Errors, and how structs cross over ----------------------------------------------------------------------------------------------
 
@@ -704,6 +814,7 @@ end
 close_handle(handle::Ptr{bzna_context}) = bzna_context_close(handle)
 close_handle(handle::Ptr{bzna_dataset}) = bzna_dataset_close(handle)
 close_handle(handle::Ptr{bzna_loader}) = bzna_loader_close(handle)
+close_handle(handle::Ptr{bzna_writer}) = bzna_writer_close(handle)
 
 # ---- Sources -------------------------------------------------------------------------------------------------------------------------
 
@@ -1061,7 +1172,9 @@ mutable struct Loader
                     on_error::Symbol = :fill, decoder::Symbol = :auto, rank::Integer = 0, world_size::Integer = 1,
                     epoch::Integer = 0, threads::Integer = 0,
                     reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0,
-                    verify_every::Integer = 0, jpeg_decoder::Symbol = :auto, jpeg_shrink::Bool = false)
+                    verify_every::Integer = 0, jpeg_decoder::Symbol = :auto, jpeg_shrink::Bool = false,
+                    transform::Ptr{Cvoid} = C_NULL, transform_user::Ptr{Cvoid} = C_NULL,
+                    picture::Ptr{Cvoid} = C_NULL, picture_user::Ptr{Cvoid} = C_NULL)
         config = bzna_loader_config()
         bzna_loader_config_init(config, sizeof(bzna_loader_config))
         config.output = changed(config.output; batch_size = batchsize, width = size[1], height = size[2], views = views,
@@ -1084,16 +1197,17 @@ mutable struct Loader
         config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads, verify_every = verify_every,
                                 jpeg = choice(DECODERS, jpeg_decoder), jpeg_shrink = jpeg_shrink)
         config.errors = changed(config.errors; policy = choice(ON_ERROR, on_error))
-        config.pipeline = changed(config.pipeline; batches_in_flight = batches_in_flight)
+        config.pipeline = changed(config.pipeline; batches_in_flight = batches_in_flight, transform = transform,
+                                  transform_user = transform_user, picture = picture, picture_user = picture_user)
 
-        picture, numbers, others = optional(image), names_of(tensors), names_of(bytes)
+        chosen, numbers, others = optional(image), names_of(tensors), names_of(bytes)
         order = indices === nothing ? UInt64[] : UInt64[i - 1 for i in indices]
         indices === nothing || !isempty(order) || throw(ArgumentError("indices: there are none"))
         err, out = sized(bzna_error), Ref{Ptr{bzna_loader}}(C_NULL)
         means = mean_image === nothing ? Float32[] : Vector{Float32}(vec(mean_image))
         names, fields = [output.name for output in outputs], [output.field for output in outputs]
         extras = bzna_extra_output[output.raw for output in outputs]
-        GC.@preserve config picture numbers others order means names fields extras data out err begin
+        GC.@preserve config chosen numbers others order means names fields extras data out err begin
             if mean_image !== nothing
                 config.color = changed(config.color; mean_image = pointer(means), mean_image_bytes = sizeof(means))
             end
@@ -1103,7 +1217,7 @@ mutable struct Loader
             if !isempty(extras)
                 config.outputs = bzna_loader_outputs(pointer(extras), length(extras))
             end
-            config.fields = changed(config.fields; image = cstring(picture), tensors = cstring(numbers), bytes = cstring(others))
+            config.fields = changed(config.fields; image = cstring(chosen), tensors = cstring(numbers), bytes = cstring(others))
             if indices !== nothing
                 config.order = changed(config.order; indices = pointer(order), index_count = length(order))
             end
@@ -1126,13 +1240,135 @@ names_of(::Nothing) = nothing
 names_of(name::AbstractString) = String(name)
 names_of(names) = join(names, ",")
 
-"Closes a data set or a loader now, instead of when it is collected. Batches stay valid."
-function Base.close(object::Union{Dataset,Loader})
+# ---- Writers -------------------------------------------------------------------------------------------------------------------------
+
+"A coded picture: `coded(data, index)`, or the bytes of a JPEG file."
+struct Coded
+    image::bzna_image
+    bytes::Vector{UInt8}              # what it points into
+    data::Union{Nothing,Dataset}
+end
+
+function Coded(bytes::Vector{UInt8})
+    image = sized(bzna_image)
+    image.codec, image.data, image.data_size = BZNA_CODEC_JPEG, pointer(bytes), length(bytes)
+    return Coded(image, bytes, nothing)
+end
+
+"A picture of sample `index`, counted from 1, as it is coded; `field` is \"image\" or \"thumb\"."
+function coded(data::Dataset, index::Integer, field::AbstractString = "image")
+    err, sample, image = sized(bzna_error), sized(bzna_sample), sized(bzna_image)
+    check(bzna_dataset_get_sample(data.handle, index - 1, sample, sizeof(bzna_sample), err), err)
+    bytes = Vector{UInt8}(undef, sample.size)
+    check(bzna_dataset_read_image(data.handle, index - 1, String(field), bytes, length(bytes), image, err), err)
+    return Coded(image, bytes, data)
+end
+
+"""
+    Writer(path; classes = String[], queue_bytes = 0)
+    Writer(path; ...) do writer ... end
+
+Writes an archive, which replaces a file that is there. At the end of the block it is finished, as by `finish!`; after an exception, or `close`
+alone, it is left unfinished: readers refuse it, and `bzna index` makes an archive of its samples.
+
+    classes = String[]                    the names of the targets 0, 1, ...
+    queue_bytes = 0                       memory for samples that wait for those of smaller indices; 64 MiB where it is 0
+"""
+mutable struct Writer
+    handle::Ptr{bzna_writer}
+    context::Context
+
+    function Writer(path::AbstractString; classes = String[], queue_bytes::Integer = 0)
+        config, err, out = bzna_writer_config(), sized(bzna_error), Ref{Ptr{bzna_writer}}(C_NULL)
+        bzna_writer_config_init(config, sizeof(bzna_writer_config))
+        context, strings = context_on(:auto), String[class for class in classes]
+        GC.@preserve strings context begin
+            pointers = Cstring[cstring(class) for class in strings]
+            if !isempty(pointers)
+                config.classes, config.class_count = pointer(pointers), length(pointers)
+            end
+            config.queue_bytes = queue_bytes
+            GC.@preserve pointers check(bzna_writer_open(context.handle, String(path), config, out, err), err)
+        end
+        return finalizer(close_later, new(out[], context))
+    end
+end
+
+function Writer(write::Function, path::AbstractString; keywords...)
+    writer = Writer(path; keywords...)
+    try
+        write(writer)
+        finish!(writer)
+    finally
+        close(writer)
+    end
+end
+
+const SPLITS = (none = BZNA_SPLIT_NONE, train = BZNA_SPLIT_TRAIN, validation = BZNA_SPLIT_VALIDATION, test = BZNA_SPLIT_TEST)
+
+# The kind of a field's value, and the value as C has it.
+field_value(value::Integer) = (BZNA_FIELD_INTEGER, Int64[value])
+field_value(value::AbstractString) = (BZNA_FIELD_TEXT, Vector{UInt8}(String(value)))
+field_value(value::AbstractVector{UInt8}) = (BZNA_FIELD_BYTES, Vector{UInt8}(value))
+field_value(value::AbstractArray{<:Real}) = (BZNA_FIELD_VECTOR, Vector{Float32}(vec(value)))
+field_value(value::Real) = (BZNA_FIELD_VECTOR, Float32[value])
+
+"""
+    add!(writer, image::Coded; target = nothing, name = nothing, thumb = nothing, split = :none, fields = (;), index = nothing, timeout = 60)
+
+Adds a sample. `fields` are named integers, texts, bytes (`Vector{UInt8}`) and numbers: `(caption = "a dog", box = [1, 2, 30, 40])`. `thumb` is
+another `Coded`; without one the picture itself serves, if its frame is at most 512x512. `split` is :train, :validation, :test. With an `index`, counted
+from 1, samples may come in any order, from several threads: where one's turn does not come within `timeout` seconds, and no room is left for
+it, it is refused. A sample that is refused leaves the archive as it was.
+"""
+function add!(writer::Writer, image::Coded; target::Union{Nothing,Integer} = nothing, name::Union{Nothing,AbstractString} = nothing,
+              thumb::Union{Nothing,Coded} = nothing, split::Symbol = :none, fields = (;), index::Union{Nothing,Integer} = nothing,
+              timeout::Real = 60)
+    sample, label = bzna_sample_desc(), optional(name)
+    bzna_sample_desc_init(sample, sizeof(bzna_sample_desc))
+    names, contents = String[string(key) for key in keys(fields)], [field_value(value) for value in values(fields)]
+    GC.@preserve sample label names contents image thumb begin
+        all = bzna_field_value[bzna_field_value(sizeof(bzna_field_value), kind, cstring(key), pointer(bytes), sizeof(bytes))
+                               for (key, (kind, bytes)) in zip(names, contents)]
+        sample.image, sample.thumb = address(image.image), thumb === nothing ? C_NULL : address(thumb.image)
+        sample.target = target === nothing ? BZNA_TARGET_NONE : target
+        sample.name, sample.split = cstring(label), choice(SPLITS, split)
+        if !isempty(all)
+            sample.fields, sample.field_count = pointer(all), length(all)
+        end
+        GC.@preserve all put(writer, address(sample), index, timeout)
+    end
+    return writer
+end
+
+"No sample comes at this index, counted from 1: those behind it move up."
+skip!(writer::Writer, index::Integer; timeout::Real = 60) = put(writer, Ptr{bzna_sample_desc}(C_NULL), index, timeout)
+
+function put(writer::Writer, sample::Ptr{bzna_sample_desc}, index, timeout)
+    err, deadline = sized(bzna_error), time() + timeout
+    GC.@preserve writer err while true
+        status = index === nothing ? bzna_writer_add(writer.handle, sample, address(err)) :
+                 bzna_writer_add_at(writer.handle, UInt64(index - 1), sample, 100_000_000, address(err))
+        check(status, err)
+        status == BZNA_AGAIN || return nothing
+        time() < deadline || throw(BenzinaError(status, "the sample was not taken: those of smaller indices are missing", nothing, 0))
+    end
+end
+
+"Writes the index, and closes the file."
+function finish!(writer::Writer)
+    err = sized(bzna_error)
+    GC.@preserve writer err check(bzna_writer_finish(writer.handle, address(err)), err)
+    close(writer)
+end
+
+"Closes a data set, a loader or a writer now, instead of when it is collected. Batches stay valid."
+function Base.close(object::Union{Dataset,Loader,Writer})
     try_close(object) || throw(BenzinaError(BZNA_E_STATE, "not closed inside a callback", nothing, 0))
     return nothing
 end
 
-Base.isopen(object::Union{Dataset,Loader}) = object.handle != C_NULL
+Base.isopen(object::Union{Dataset,Loader,Writer}) = object.handle != C_NULL
 
 function Base.show(io::IO, loader::Loader)
     width, height, _, samples = loader.shape

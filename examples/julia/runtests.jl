@@ -165,3 +165,28 @@ end
         @test Benzina.classes(Dataset(folder; classes = ["9", "8"])) == ["9", "8"]
     end
 end
+
+@testset "what is written can be read" begin
+    data = Dataset(ARCHIVE)
+    mktempdir() do folder
+        write(path, indices) = Benzina.Writer(path; classes = ["cat", "dög"], queue_bytes = 10^6) do writer
+            for index in indices
+                Benzina.add!(writer, Benzina.coded(data, index); target = index % 2, name = "n$index", thumb = Benzina.coded(data, index, "thumb"),
+                             split = :train, fields = (caption = "the $index.", box = [1, 2.5], number = -index, mask = UInt8[0, 255]), index = index)
+            end
+        end
+        one, other = joinpath(folder, "one.bzna"), joinpath(folder, "other.bzna")
+        write(one, 1:length(data))
+        write(other, reverse(1:length(data)))
+        @test read(one) == read(other)
+        again = Dataset(one; split = "train")
+        @test length(again) == length(data) && Benzina.classes(again) == ["cat", "dög"]
+        @test Benzina.name(again, 3) == "n3" && Benzina.target(again, 3) == 1
+        @test Benzina.field(again, 3, "image") == Benzina.field(data, 3, "image")
+        @test String(Benzina.field(again, 3, "caption")) == "the 3.\0"
+        @test reinterpret(Float32, Benzina.field(again, 3, "box")) == [1, 2.5]
+        @test reinterpret(Int64, Benzina.field(again, 3, "number")) == [-3]
+        @test_throws ErrorException Benzina.Writer(_ -> error("mine"), other)
+        @test_throws BenzinaError Dataset(other)
+    end
+end

@@ -1437,7 +1437,8 @@ def _pixels(image):
         return None
     height, width, *channels = view.shape if view.ndim > 1 else (0, 0)
     if view.format != "B" or channels not in ([], [1], [3]) or 0 in view.shape:
-        raise TypeError("image: an array of %s, shape %r; uint8 of H x W or H x W x 3 is needed" % (view.format, view.shape))
+        raise TypeError("image: an array of %s, shape %r; uint8 of H x W or H x W x 3 is needed"
+                        % (getattr(image, "dtype", view.format), view.shape))
     return b"P%d\n%d %d\n255\n" % (6 if channels == [3] else 5, width, height) + view.tobytes()
 
 
@@ -1456,13 +1457,15 @@ def _field_bytes(name, value):
         return FIELD_INTEGER, _array.array("q", [_in_range(name, value, -2**63, 2**63 - 1)]).tobytes()
     numbers = value.tolist() if hasattr(value, "tolist") else value
     numbers = list(_flat(numbers))
+    if isinstance(value, _abc.Mapping) or not all(hasattr(n, "__float__") for n in numbers):
+        raise TypeError("%s: %s is neither a text, bytes, a number nor numbers" % (name, type(value).__name__))
     if any(isinstance(n, int) and abs(n) > 2**24 for n in numbers):
         raise ValueError("%s: vectors are of float32, which does not have every integer above 2**24" % name)
     return FIELD_VECTOR, _array.array("f", numbers).tobytes()
 
 
 def _flat(numbers):
-    if not isinstance(numbers, _abc.Iterable):
+    if isinstance(numbers, str) or not isinstance(numbers, _abc.Iterable):
         yield numbers
         return
     for number in numbers:
@@ -1506,8 +1509,11 @@ class Writer(_Handled):
         self._encoders = _Encoders(codec, options, self.jobs)
         _weakref.finalize(self, self._encoders.close)
         config = _new("writer_config")
-        names = (_c.c_char_p * len(classes or ()))(*[_text("classes", name) for name in classes or ()])
-        config.classes, config.class_count, config.queue_bytes = _c.addressof(names) if classes else None, len(names), queue_bytes
+        if isinstance(classes, (str, bytes)):
+            raise TypeError("classes: a list of names is needed, not one name")
+        self.classes = list(classes or ())
+        names = (_c.c_char_p * len(self.classes))(*[_text("classes", name) for name in self.classes])
+        config.classes, config.class_count, config.queue_bytes = _c.addressof(names) if names else None, len(names), queue_bytes
         context, handle, err = context or _shared_context(), _c.c_void_p(), _new("error")
         self._sink = None
         if _is_path(path):
@@ -1528,12 +1534,12 @@ class Writer(_Handled):
             fields=None, **more):
         """Adds one sample.
 
-        image            a path of a picture file, or its bytes; an array of uint8, H x W or H x W x 3 in RGB; a PIL picture,
-                         as its pixels are: all these are encoded. A Sample: its frame of H.265, H.264 or AV1 is kept as
+        image            a path of a picture file, its bytes, or a binary file; an array of uint8, H x W or H x W x 3 in RGB;
+                         a PIL picture, as its pixels are: all these are encoded. A Sample: its frame of H.265, H.264 or AV1 is kept as
                          it is, with its thumbnail; its file (JPEG, PNG) is encoded as other files are. Bytes of one frame
                          that stands alone are kept, too: H.265 or H.264 with start codes (Annex B) and parameter sets,
                          AV1's OBUs
-        target           a number; None and -1: none
+        target           a number, or the name of one of the writer's classes; None and -1: none
         name             None: of a path its last part, else none
         thumb            bytes of a coded picture, or a Sample with one; None: the encoder's, else the picture serves, if its
                          frame is at most 512x512
@@ -1545,7 +1551,8 @@ class Writer(_Handled):
                          threads; None: behind all that were added. See skip
         fields, further arguments
                          what the sample has beside its picture, by name: integers, texts, bytes, numbers and arrays of
-                         numbers (vectors of float32). fields: a dict of them, for names that are arguments here
+                         numbers (vectors of float32); None: it has no such field. fields: a dict of them, for names that
+                         are arguments here
 
         A sample that is refused raises, and leaves the archive as it was: others can be added."""
         self._write(self._described(image, target, name, thumb, split, codec, size, thumb_size, fields=fields, **more), index)
@@ -1593,6 +1600,10 @@ class Writer(_Handled):
         if split not in _SPLITS:
             raise ValueError("split: %r is none of %s" % (split, ", ".join(map(repr, _SPLITS))))
         sample.split = _SPLITS[split]
+        if isinstance(target, str):
+            if target not in self.classes:
+                raise ValueError("target: %r is none of the writer's %d classes" % (target, len(self.classes)))
+            target = self.classes.index(target)
         if target is not None:
             sample.target = _in_range("target", target, -2**63, 2**63 - 1)
         if name is None and isinstance(image, (str, _os.PathLike)):
@@ -1612,9 +1623,10 @@ class Writer(_Handled):
     def _set_fields(sample, fields, kept):
         values = (structs.field_value * len(fields))()
         for value, (name, given) in zip(values, ((n, v) for n, v in fields.items() if v is not None)):
-            kind, data = _field_bytes(name, given)
+            name = _text("fields", name)
+            kind, data = _field_bytes(_os.fsdecode(name), given)
             lib.bzna_field_value_init(value, _c.sizeof(value))
-            value.kind, value.name, value.data, value.size = kind, name.encode(), _c.cast(_c.c_char_p(data), _c.c_void_p), len(data)
+            value.kind, value.name, value.data, value.size = kind, name, _c.cast(_c.c_char_p(data), _c.c_void_p), len(data)
             kept.append(data)
             sample.field_count += 1
         sample.fields = _c.addressof(values) if sample.field_count else None
@@ -1632,6 +1644,8 @@ class Writer(_Handled):
             image = image._dataset.field(image.index, "image") if is_file else image.image()
         if isinstance(image, (str, _os.PathLike)):
             return self._encoded(_os.path.abspath(_os.fsencode(image)), _os.fsdecode(image), kept)
+        if hasattr(image, "read") and not _is_pil(image):
+            image = image.read()
         try:
             file = _pixels(image)
         except TypeError as error:
@@ -1703,13 +1717,18 @@ class Writer(_Handled):
 
 
 def _in_range(what, number, low, high):
-    number = number.__index__()
+    try:
+        number = number.__index__()
+    except (AttributeError, TypeError):
+        raise TypeError("%s: %r is no whole number" % (what, number)) from None
     if not low <= number <= high:
         raise ValueError("%s: %d is not within %d..%d" % (what, number, low, high))
     return number
 
 
 def _text(what, text):
+    if not isinstance(text, (str, bytes, _os.PathLike)):
+        raise TypeError("%s: %r is no text" % (what, text))
     text = _os.fspath(text)
     data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     if b"\0" in data:
