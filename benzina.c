@@ -16246,9 +16246,7 @@ static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_for
             check.picture = *picture;
         }
         bzi_os_lock(&device->checking);
-        if (bzi_device_is_lost(device))
-            status = bzi_device_fail_lost(device, err);
-        else if (atomic_load(&device->stuck))
+        if (atomic_load(&device->stuck))
             status = bzi_device_video(device, err);
         else if (bzi_check_is_due(device, want))
             status = bzi_check_begin(&check, err);

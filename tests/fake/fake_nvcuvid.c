@@ -371,6 +371,7 @@ typedef struct decoder {
     int                   resized;
     picture              *held[SURFACES];       /* wrong_index, wrong_kept: what is really in each surface */
     picture              *past[2];              /* wrong_order: what was decoded last, and before that */
+    AVCodecContext       *software[FAKE_CODECS];        /* of decoders before it in this place: opening one takes long */
 } decoder;
 
 static _Thread_local int parser_named;  /* the surface of the picture that the thread's parser calls back for */
@@ -503,7 +504,7 @@ static void mix_up(decoder *d, int index, picture *p)
 static void *worker_main(void *argument)
 {
     decoder *d = argument;
-    AVCodecContext *context = NULL;
+    AVCodecContext *context = d->software[d->codec];
     AVFrame *frame = av_frame_alloc();
     pthread_mutex_lock(&d->lock);
     for (;;) {
@@ -542,7 +543,7 @@ static void *worker_main(void *argument)
     }
     pthread_mutex_unlock(&d->lock);
     av_frame_free(&frame);
-    avcodec_free_context(&context);
+    d->software[d->codec] = context;
     return NULL;
 }
 
@@ -1077,15 +1078,25 @@ static int kind_of(int codec, bytes nal)
     return type == 7 || type == 8 ? type - 6 : type >= 1 && type <= 5 ? 3 : 4;
 }
 
-/* Does libavcodec take these parameter sets? */
+/* Does libavcodec take these parameter sets? That takes long, and is remembered: a hash, whose last bit is the answer. */
 static int is_good(int codec, const bytes *sets, int count)
 {
-    AVCodecContext *context = avcodec_alloc_context3(software_of(codec));
+    static _Atomic uint64_t known[1024];
+    AVCodecContext *context;
     bytes all = { NULL, 0 };
+    uint64_t hash = 0xcbf29ce484222325u + (uint64_t)codec, had;
     int result;
     for (int i = 0; i < count; i++)
         if (sets[i].size)
             append(&all, sets[i].data, sets[i].size);
+    for (size_t i = 0; i < all.size; i++)
+        hash = (hash ^ all.data[i]) * 0x100000001b3u;
+    had = atomic_load_explicit(&known[hash % 1024], memory_order_relaxed);
+    if (had && (had | 1) == (hash | 1)) {
+        drop(&all);
+        return had & 1;
+    }
+    context = avcodec_alloc_context3(software_of(codec));
     if (!context || !(context->extradata = av_mallocz(all.size + AV_INPUT_BUFFER_PADDING_SIZE)))
         abort();
     memcpy(context->extradata, all.data, all.size);
@@ -1096,6 +1107,7 @@ static int is_good(int codec, const bytes *sets, int count)
     result = avcodec_open2(context, NULL, NULL);
     avcodec_free_context(&context);
     drop(&all);
+    atomic_store_explicit(&known[hash % 1024], (hash & ~(uint64_t)1) | (result >= 0), memory_order_relaxed);
     return result >= 0;
 }
 
