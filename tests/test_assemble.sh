@@ -28,7 +28,7 @@ split_tests() {
     refused 1 "odd/wasps: is a class that the first split has not" "a split with other classes" \
         "$bzna" pack --splits "train=$t/in,test=$t/odd" -o "$t/wrong.bzna"
     for wrong in "train" "dev=$t/in" "train=$t/in,train=$t/val" "train="; do
-        refused 1 "--splits must be" "--splits $wrong" "$bzna" pack --splits "$wrong" -o "$t/wrong.bzna"
+        refused 2 "--splits must be" "--splits $wrong" "$bzna" pack --splits "$wrong" -o "$t/wrong.bzna"
     done
     refused 2 "--splits has the folders" "--splits and a folder" "$bzna" pack "$t/in" --splits "train=$t/in" -o "$t/wrong.bzna"
     refused 2 "too few" "neither" "$bzna" pack -o "$t/wrong.bzna"

@@ -397,11 +397,14 @@ size_tests() {
         name=$1 expected=$2
         shift 2
         expect 0 "$name" "$bzna" pack "$t/sizes" -o "$t/sizes.bzna" --preset ultrafast --overwrite "$@"
+        cp "$t/out" "$t/summary"
         same "$name" "$(listed "$t/sizes.bzna" | cut -d ' ' -f 3,4 | tr '\n' ' ')" "$expected"
         expect 0 "$name: decodes" "$bzna" verify --decode "$t/sizes.bzna"
     }
     sizes "frames are multiples of 512" "640x20 1024x512 33x50 512x512 "
     sizes "--frame 64, but at least 144" "640x20 640x192 33x50 192x192 " --frame 64
+    says "$t/summary" "2 of 2 pictures fill" "small pictures in large frames are pointed out"
+    says "$t/summary" "at least 144x144 pixels, as NVDEC needs" "so is why their frames are no smaller"
     sizes "--frame exact of H.265" "640x20 640x144 33x50 144x144 " --frame exact
     sizes "--frame exact of H.264" "640x20 640x48 33x50 48x64 " --frame exact --codec h264
     sizes "--max-edge" "40x1 512x512 26x40 512x512 " --max-edge 40
@@ -421,7 +424,10 @@ size_tests() {
     done
     if "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --encoder hevc_nvenc >/dev/null 2>&1 || "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --encoder hevc_nvenc 2>&1 | grep -q 'no encoder'; then
         rm -f "$t/wrong.bzna"; skip "an encoder that this machine lacks" "it has hevc_nvenc, or libavcodec has none"
-    else refused 1 "--encoder hevc_nvenc: a gray picture cannot be encoded" "an encoder that this machine lacks" "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --encoder hevc_nvenc; fi
+    else refused 1 "--encoder hevc_nvenc: a trial with a gray picture: cannot be encoded" "an encoder that this machine lacks" "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --encoder hevc_nvenc; fi
+    refused 2 "some of them, not \"train=a,val=b\"" "--splits with a name that is none" "$bzna" pack --splits train=a,val=b -o "$t/wrong.bzna"
+    refused 1 "no-such/r.html: cannot be written" "a report that cannot be written is refused before packing" \
+        "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --report "$t/no-such/r.html"
     refused 1 "no encoder nonsense" "an encoder that there is not" "$bzna" pack "$t/sizes" -o "$t/wrong.bzna" --encoder nonsense
     if ls "$t"/wrong.bzna* >/dev/null 2>&1; then fail "what is refused leaves no file"; else pass; fi
 }
@@ -502,6 +508,12 @@ target_tests() {
     targets "--list .lst" "12 c.jpg 11 a.jpg " --list "$t/two.lst"
     printf 'l/b.jpg,4\nk/a.jpg,3\n' >"$t/two.csv"
     targets "--list .csv" "4 b.jpg 3 a.jpg " --list "$t/two.csv"
+    printf '0\t1.5\t2\tl/c.jpg\n1\t1\t3\tabsent.jpg\n' >"$t/two.lst"
+    expect 1 "a list with several labels, and a file that is not there" "$bzna" pack "$t/named" -o "$t/named.bzna" --preset ultrafast --overwrite --list "$t/two.lst"
+    says "$t/err" "$t/named: sample 1: " "the file that is not there is named"
+    same "it is named once" "$(grep -c 'sample 1:.*sample 1:' "$t/err")" 0
+    run "$bzna" list --json "$t/named.bzna"
+    says "$t/out" '"label":[1.5,2]' "all labels of a list are in the archive"
     targets "--shard 0/2" "0 a.jpg " --shard 0/2
     targets "--shard 1/2" "1 b.jpg 1 c.jpg " --shard 1/2
     refused 1 "this share of the files is empty" "a share without files" "$bzna" pack "$t/named" -o "$t/wrong.bzna" --shard 0/9
@@ -573,6 +585,27 @@ p = Page(); p.feed(open(sys.argv[1]).read()); assert not p.open' "$t/report.html
     fi
 }
 
+# A terminal of 40 columns, then of 120: lines that are longer would not be written over.
+terminal_tests() {
+    if [ -z "$python" ]; then skip "progress on a terminal" "there is no python3"; return; fi
+    expect 0 "progress on a terminal" "$python" -c '
+import fcntl, os, pty, struct, sys, termios
+for columns in 40, 120:
+    pid, terminal = pty.fork()
+    if not pid:
+        fcntl.ioctl(2, termios.TIOCSWINSZ, struct.pack("4H", 24, columns, 0, 0))
+        os.execv(sys.argv[1], sys.argv[1:])
+    output = b""
+    try:
+        while True: output += os.read(terminal, 65536) or 1 / 0
+    except OSError: pass
+    assert os.waitpid(pid, 0)[1] == 0, output
+    lines = [l[:-3].decode() for l in output.split(b"\r") if l.endswith(b"\x1b[K") and len(l) > 3]
+    assert lines and all(len(l) < columns for l in lines), lines
+    assert all(l.startswith("[=" if columns == 120 else "") and " of 12 pictures" in l for l in lines[1:]), lines
+' "$bzna" pack "$t/drawn" -o "$t/terminal.bzna" --jobs 1 --overwrite
+}
+
 pack_tests
 orientation_tests
 heif_tests
@@ -592,4 +625,5 @@ background_tests
 target_tests
 data_set_tests
 report_tests
+terminal_tests
 finish

@@ -5,7 +5,9 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <termios.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -149,7 +151,6 @@ tool_progress tool_progress_start(const char *items, uint64_t total)
 
 enum { PROGRESS_TERMINAL_MS = 200, PROGRESS_LINE_MS = 10000, PROGRESS_BAR = 20 };
 
-/* "12 of 100 pictures, 3.4 MB, 1 failed, 52.1 a second, 0:00:02 left" */
 static void progress_json(const tool_progress *p, uint64_t done, double seconds)
 {
     fprintf(stderr, "{\"done\":%" PRIu64 ",\"total\":%" PRIu64 ",\"bytes\":%" PRIu64 ",\"left_out\":%" PRIu64
@@ -157,31 +158,46 @@ static void progress_json(const tool_progress *p, uint64_t done, double seconds)
             seconds > 0 ? (double)(done - p->first) / seconds : 0);
 }
 
+/* "12 of 100 pictures, 3.4 MB, 1 left out, 52.1 a second, 0:00:02 left" */
 static void progress_text(const tool_progress *p, uint64_t done, double seconds, char *text, size_t size)
 {
-    char bytes[32] = "", failed[32] = "";
+    char bytes[32] = "", failed[32] = "", rate_text[80] = "";
     double rate = seconds > 0 ? (double)(done - p->first) / seconds : 0;
     uint64_t left = rate > 0 ? (uint64_t)((double)(p->total - done) / rate + 0.5) : 0;
     if (p->bytes) snprintf(bytes, sizeof bytes, ", %.1f MB", (double)p->bytes * 1e-6);
     if (p->failed) snprintf(failed, sizeof failed, ", %" PRIu64 " left out", p->failed);
-    snprintf(text, size, "%" PRIu64 " of %" PRIu64 " %s%s%s, %.1f a second, %" PRIu64 ":%02" PRIu64 ":%02" PRIu64
-             " left", done, p->total, p->items, bytes, failed, rate, left / 3600, left / 60 % 60, left % 60);
+    if (rate > 0)
+        snprintf(rate_text, sizeof rate_text, ", %.1f a second, %" PRIu64 ":%02" PRIu64 ":%02" PRIu64 " left", rate,
+                 left / 3600, left / 60 % 60, left % 60);
+    snprintf(text, size, "%" PRIu64 " of %" PRIu64 " %s%s%s%s", done, p->total, p->items, bytes, failed, rate_text);
+}
+
+/* The line is written over only as long as it is shorter than the terminal is wide: the bar gives way, then the text. */
+static void progress_bar(const tool_progress *p, uint64_t done, char *text)
+{
+    struct winsize terminal = { .ws_col = 0 };
+    char bar[PROGRESS_BAR + 4] = "";
+    size_t columns = ioctl(STDERR_FILENO, TIOCGWINSZ, &terminal) || !terminal.ws_col ? 80 : terminal.ws_col;
+    if (strlen(text) + PROGRESS_BAR + 3 < columns) {
+        int filled = p->total ? (int)((double)done * PROGRESS_BAR / (double)p->total) : 0;
+        snprintf(bar, sizeof bar, "[%-*.*s] ", PROGRESS_BAR, filled, "====================");
+    } else if (strlen(text) >= columns) {
+        text[columns - 1] = 0;
+    }
+    fprintf(stderr, "\r%s%s\033[K", bar, text);
 }
 
 void tool_progress_show(tool_progress *p, uint64_t done)
 {
     int64_t now = tool_now_ns();
-    char text[200], bar[PROGRESS_BAR + 1];
+    char text[200];
     int is_bar = p->is_terminal && !p->is_json;
     if (now - p->shown_ns < (is_bar ? PROGRESS_TERMINAL_MS : PROGRESS_LINE_MS) * INT64_C(1000000)) return;
     double seconds = (double)(now - p->start_ns) * 1e-9;
     p->shown_ns = now;
     if (p->is_json) { progress_json(p, done, seconds); return; }
     progress_text(p, done, seconds, text, sizeof text);
-    for (int i = 0; i < PROGRESS_BAR; i++)
-        bar[i] = (double)done * PROGRESS_BAR > (double)p->total * i ? '=' : ' ';
-    bar[PROGRESS_BAR] = 0;
-    if (is_bar) fprintf(stderr, "\r[%s] %s\033[K", bar, text);
+    if (is_bar) progress_bar(p, done, text);
     else        fprintf(stderr, "%s\n", text);
     p->is_shown = is_bar;
 }

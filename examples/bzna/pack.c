@@ -4,9 +4,11 @@
  * what is done (pack_journal.c). */
 #include "tool.h"
 
+#include <math.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 /* ---- interruption ---- */
@@ -65,19 +67,38 @@ static void report_json(const pack_output *out, long long bytes, double seconds)
     puts("]}");
 }
 
-static void report(const pack_output *out, double seconds)
+enum { REPORT_LIMIT_S = 10 };         /* runs that are shorter tell nothing */
+
+/* What limits the rate: the processors that encode, or what they wait for. */
+static void report_limit(const tool_options *o, double seconds)
+{
+    struct rusage used;
+    if (getrusage(RUSAGE_CHILDREN, &used)) return;
+    int processors = tool_processor_count(), jobs = o->jobs && o->jobs < processors ? (int)o->jobs : processors;
+    double busy = (double)(used.ru_utime.tv_sec + used.ru_stime.tv_sec) / (seconds * jobs);
+    const char *limit = busy < 0.8 ? "reading and writing files, or other programs, limit the rate"
+                      : jobs < processors ? "more --jobs would be faster" : "encoding limits the rate";
+    printf("%d of %d processors encoded for %.0f%% of the time: %s\n", jobs, processors, fmin(busy, 1) * 100, limit);
+}
+
+static void report(const pack_output *out, const pack_settings *s, double seconds)
 {
     struct stat status;
     const tool_options *o = out->options;
     long long bytes = stat(o->out, &status) ? 0 : (long long)status.st_size;
     if (o->json) { report_json(out, bytes, seconds); return; }
-    printf("%s: %zu pictures, %zu classes, %lld bytes, %.1f s", o->out, out->done - out->left_out,
+    size_t pictures = out->done - out->left_out;
+    printf("%s: %zu picture%s, %zu classes, %lld bytes, %.1f s", o->out, pictures, pictures == 1 ? "" : "s",
            out->files->classes.count, bytes, seconds);
     if (out->resumed) printf(" (%zu pictures by an earlier run)", out->resumed);
     putchar('\n');
-    if (out->small * 2 > out->encoded && !o->frame)
+    if (seconds >= REPORT_LIMIT_S) report_limit(o, seconds);
+    if (out->small * 2 > out->encoded && s->frame_step_px > s->smallest_px)
         printf("%zu of %zu pictures fill less than a quarter of their coded frames: with --frame exact the archive is "
                "smaller, and decodes faster\n", out->small, out->encoded);
+    else if (out->small * 2 > out->encoded)
+        printf("%zu of %zu pictures fill less than a quarter of their coded frames, which have at least %dx%d pixels, "
+               "as NVDEC needs\n", out->small, out->encoded, s->smallest_px, s->smallest_px);
 }
 
 /* Prints the files that are left out, with the reasons. */
@@ -134,7 +155,7 @@ static int pack_files_into(pack_output *out, const pack_settings *s, pack_files 
     else if (result == EXIT_OK)
         result = pack_output_finish(out);
     if (result != EXIT_OK) return result;
-    report(out, (double)(tool_now_ns() - start_ns) * 1e-9);
+    report(out, s, (double)(tool_now_ns() - start_ns) * 1e-9);
     if (o->report && pack_report_write(o, files)) return EXIT_INPUT;
     if (!out->left_out) return EXIT_OK;
     return tool_error("%zu of %zu files could not be read and are left out", out->left_out, files->count);

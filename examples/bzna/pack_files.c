@@ -162,8 +162,9 @@ static int classes_check_splits(const tool_names *classes, const char *root)
     char *path = tool_format("%s/%s", root, split);
     int result = EXIT_OK;
     if (count > 1 || classes->count == 1 || has_folders(path))
-        result = tool_error("%s: holds splits, not classes: pack each of them by itself, as in "
-                            "`bzna pack %s -o %s.bzna` (or rename %s if it is a class)", root, path, split, path);
+        result = tool_error("%s: holds splits, not classes: pack them into one archive with --splits "
+                            "train=DIR,validation=DIR,test=DIR, or each of them by itself, as in `bzna pack %s -o "
+                            "%s.bzna` (or rename %s if it is a class)", root, path, split, path);
     free(path);
     return result;
 }
@@ -302,8 +303,8 @@ static int splits_collect(pack_files *f, const tool_options *o)
         if (equals) *equals++ = 0;
         while (--split && strcmp(names[split], at)) continue;
         if (!split || !equals || !*equals || roots[split])
-            result = tool_error("--splits must be train=DIR,validation=DIR,test=DIR, or some of them, not \"%s\"",
-                                o->splits);
+            result = tool_usage_error(o->command, "--splits must be train=DIR,validation=DIR,test=DIR, or some of "
+                                      "them, not \"%s\"", o->splits);
         else
             roots[split] = equals;
         at = comma;
@@ -345,16 +346,22 @@ static int archive_collect(pack_files *f, archive *a, const char *path, int is_f
     for (uint64_t i = 0; i < a->count; i++) {
         bzna_sample sample = { .struct_size = sizeof sample };
         const char *name = NULL;
-        char *reason = NULL;
+        char *reason = NULL, *own = tool_format("sample %" PRIu64 ": ", i);
+        size_t named = strlen(own);
         if (bzna_dataset_get_sample(a->dataset, i, &sample, sizeof sample, &err) < 0 ||
-            archive_copied_name(a, i, &buffer, &name, &err) < 0) reason = tool_format("%s", err.message);
+            archive_copied_name(a, i, &buffer, &name, &err) < 0)
+            reason = tool_format("%s", err.message + (strncmp(err.message, own, named) ? 0 : named));
+        free(own);
         if (is_folder && name) {
             f->root_size = strlen(path) + 1;
             files_add(f, tool_format("%s/%s", path, name), sample.target, reason);
+            f->list[f->count - 1].archive = a;
+            f->list[f->count - 1].index = i;
+            f->list[f->count - 1].is_file = 1;
             continue;
         }
         pack_file *file = files_next(f);
-        char *head = tool_format("%s: sample %" PRIu64 ": ", path, i);
+        char *head = tool_format("%s: sample %" PRIu64 "%s", path, i, name ? ": " : "");
         *file = (pack_file){ .path = tool_format("%s%s", head, name ? name : ""), .archive = a, .index = i,
                              .reason = reason, .target = reason ? BZNA_TARGET_NONE : sample.target,
                              .size = (int64_t)sample.size, .time_ns = time };
@@ -406,7 +413,8 @@ static void files_keep_shard(pack_files *f, uint64_t shard, uint64_t shard_count
 int pack_files_collect(pack_files *f, const pack_settings *s)
 {
     const tool_options *o = s->options;
-    if (o->splits && splits_collect(f, o)) return EXIT_INPUT;
+    int status = o->splits ? splits_collect(f, o) : EXIT_OK;
+    if (status != EXIT_OK) return status;
     for (int i = 0; i < o->operand_count; i++)
         if (operand_collect(f, o, o->operand[i])) return EXIT_INPUT;
     if (!f->count) return tool_error("%s: there are no files in it", o->splits ? o->splits : o->operand[0]);

@@ -278,7 +278,8 @@ static char *tiff_refuse(const uint8_t *data, size_t size)
 static char *webp_refuse(const uint8_t *data, size_t size)
 {
     int is_animated = size > 20 && !memcmp(data, "RIFF", 4) && !memcmp(data + 8, "WEBPVP8X", 8) && data[20] & 2;
-    return is_animated ? tool_format("an animated WebP, which libavcodec cannot decode") : NULL;
+    return is_animated ? tool_format("an animated WebP, which libavcodec cannot decode; webpmux -get frame 1 "
+                                     "makes a picture of it") : NULL;
 }
 
 static int is_jpeg(const uint8_t *data, size_t size) { return size > 2 && !memcmp(data, "\xff\xd8\xff", 3); }
@@ -339,7 +340,8 @@ char *pack_picture_read(const pack_settings *s, const pack_file *from, AVPacket 
     bzna_status status;
     *picture = tool_checked(av_frame_alloc());
     av_message[0] = 0;
-    char *reason = from->archive ? pack_sample_read(from, file, *picture, &orientation) : file_read(from->path, file);
+    char *reason = from->archive && !from->is_file ? pack_sample_read(from, file, *picture, &orientation)
+                                                   : file_read(from->path, file);
     if (!reason && s->is_copy && is_jpeg(file->data, (size_t)file->size)) {
         av_frame_free(picture);
         return pack_jpeg_read(file, NULL, &orientation, &status);

@@ -1,9 +1,11 @@
 /* pack_report.c - bzna pack --report: what encoding has cost, as JSON or as a page with the worst pictures */
 #include "tool.h"
 
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <libavcodec/avcodec.h>
 #include <libavutil/base64.h>
@@ -153,7 +155,7 @@ static void html_histogram(FILE *out, const measure *m)
         size_t bin = span > 0 ? (size_t)((m->values[i] - low) / span * BINS) : 0;
         if (++bins[bin < BINS ? bin : BINS - 1] > most) most = bins[bin < BINS ? bin : BINS - 1];
     }
-    fprintf(out, "<svg width=\"480\" height=\"130\" role=\"img\" aria-label=\"%s\">", m->name);
+    fprintf(out, "<svg viewBox=\"0 0 480 130\" role=\"img\" aria-label=\"%s\">", m->name);
     for (int i = 0; i < BINS; i++) {
         double height = 100. * (double)bins[i] / (double)most;
         fprintf(out, "<rect x=\"%d\" y=\"%.1f\" width=\"18\" height=\"%.1f\"><title>%zu</title></rect>", i * 20,
@@ -237,11 +239,14 @@ static void html_left_out(FILE *out, const quality_report *r)
 
 static void write_html(FILE *out, const quality_report *r, const archive *packed)
 {
-    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>", out);
+    fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+          "<meta name=\"viewport\" content=\"width=device-width\"><title>", out);
     html_text(out, r->options->out);
-    fputs("</title><style>body{font:15px sans-serif;margin:2em;max-width:1340px}table{border-collapse:collapse}"
-          "td,th{padding:.2em .8em;text-align:right;border-bottom:1px solid #ccc}rect{fill:#47a}figure{margin:1em 0}"
-          "img{max-width:49%;vertical-align:top;margin-right:4px}</style></head><body>\n<h1>", out);
+    fputs("</title><style>body{font:15px sans-serif;margin:1em;max-width:1284px;overflow-wrap:anywhere}"
+          "table{border-collapse:collapse;display:block;overflow-x:auto}svg{display:block;width:100%;max-width:480px}"
+          "td,th{padding:.2em .5em;text-align:right;white-space:nowrap;border-bottom:1px solid #ccc}rect{fill:#47a}"
+          "figure{display:flex;flex-wrap:wrap;align-items:flex-start;gap:4px;margin:1em 0}"
+          "img{max-width:calc(50% - 2px)}figcaption{width:100%}</style></head><body>\n<h1>", out);
     html_text(out, r->options->out);
     fprintf(out, "</h1>\n<p>%zu pictures, %" PRId64 " bytes of sources, %" PRId64 " bytes in the archive (%.1f%%). %zu "
             "were measured: what the encoder was given against what a decoder gets from it; PSNR over Y'CbCr, at most "
@@ -257,12 +262,19 @@ static void write_html(FILE *out, const quality_report *r, const archive *packed
 
 /* ---- the report ---- */
 
+/* Before anything is encoded, since the measures are lost with a report that cannot be written. */
 int pack_report_check(const tool_options *o)
 {
-    const char *dot = o->report ? strrchr(o->report, '.') : NULL;
-    if (!o->report || (dot && (!strcmp(dot, ".json") || !strcmp(dot, ".html")))) return EXIT_OK;
-    tool_error("--report: the name must end in .html or .json, not as in \"%s\"", o->report);
-    return EXIT_USAGE;
+    const char *dot = o->report ? strrchr(o->report, '.') : NULL, *slash = o->report ? strrchr(o->report, '/') : NULL;
+    if (!o->report) return EXIT_OK;
+    if (!dot || (strcmp(dot, ".json") && strcmp(dot, ".html"))) {
+        tool_error("--report: the name must end in .html or .json, not as in \"%s\"", o->report);
+        return EXIT_USAGE;
+    }
+    char *folder = slash ? tool_format("%.*s", (int)(slash - o->report + 1), o->report) : tool_format(".");
+    int failed = access(tool_path_exists(o->report) ? o->report : folder, W_OK);
+    free(folder);
+    return failed ? tool_error("--report: %s: cannot be written: %s", o->report, strerror(errno)) : EXIT_OK;
 }
 
 int pack_report_write(const tool_options *o, const pack_files *files)

@@ -386,6 +386,7 @@ typedef struct pack_file {
     const char *relative;             /* its end: the path in the folder, or a sample's name */
     const archive *archive;           /* NULL: a file */
     uint64_t    index;                /* in archive */
+    int         is_file;              /* archive has its fields alone */
     const char *track;                /* its picture; NULL: archive_default_track */
     char       *reason;               /* why it cannot be packed; NULL: it can, as far as is known */
     int64_t     target;
@@ -609,7 +610,7 @@ int pack_stream(const pack_settings *s);
 
 /* ---- pack_report.c ---- */
 
-/* EXIT_USAGE: the report's name says no format. */
+/* EXIT_USAGE: the report's name says no format. EXIT_INPUT: it cannot be written. */
 int pack_report_check(const tool_options *o);
 
 /* Writes --report's file, once the archive is complete. */
