@@ -3,48 +3,8 @@
 #include "../benzina.c"
 #include "test.h"
 #include "known.h"
+#include "sink.h"
 
-
-/* ---- Where archives are written to ---- */
-
-typedef struct memory_sink {
-    uint8_t *data;
-    size_t size, room;
-    long long writes, closes, fail_at, appended, patched;
-    bzna_status fail_with;
-} memory_sink;
-
-static bzna_status sink_write(void *user, uint64_t offset, const void *src, uint64_t size)
-{
-    memory_sink *s = user;
-    s->writes++;
-    if (s->fail_at && s->writes >= s->fail_at)
-        return s->fail_with;
-    if (offset == s->size)
-        s->appended++;
-    else if (size == 8)
-        s->patched++;
-    else
-        return BZNA_E_RANGE; /* the writer appends, and once goes back to patch 8 bytes */
-    if (offset + size > s->room) {
-        s->room = (size_t)(offset + size) * 2;
-        s->data = realloc(s->data, s->room);
-    }
-    memcpy(s->data + offset, src, (size_t)size);
-    if (offset + size > s->size)
-        s->size = (size_t)(offset + size);
-    return BZNA_OK;
-}
-
-static void sink_close(void *user) { ((memory_sink *)user)->closes++; }
-
-static bzna_sink sink_of(memory_sink *s)
-{
-    bzna_sink sink = { sizeof(bzna_sink), 0, s, sink_write, sink_close };
-    memset(s, 0, sizeof *s);
-    s->fail_with = BZNA_E_IO;
-    return sink;
-}
 
 /* ---- Samples to write ---- */
 
