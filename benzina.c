@@ -500,6 +500,12 @@ BZI_MAYBE_UNUSED static int bzi_os_file_write_at(bzi_file *file, uint64_t offset
     return 0;
 }
 
+/* Waits until what was written is on the disk. A device has none, a pipe neither. */
+BZI_MAYBE_UNUSED static int bzi_os_file_sync(bzi_file *file)
+{
+    return fdatasync(file->fd) && errno != EINVAL && errno != EROFS ? errno : 0;
+}
+
 /* What a path names. A link is what it leads to; NONE: nothing is there, or it cannot be known. */
 enum { BZI_OS_NONE, BZI_OS_FILE, BZI_OS_FOLDER, BZI_OS_OTHER };
 
@@ -11279,6 +11285,16 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
     return writer->path.size ? bzi_error_prefix(err, (const char *)writer->path.buffer.data) : status;
 }
 
+/* So that what was written before does not reach the disk after what is written next, and late errors are seen. */
+static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
+{
+    const int error = writer->sink.write_at ? 0 : bzi_os_file_sync(&writer->file);
+    if (!error)
+        return BZNA_OK;
+    bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "cannot be brought to the disk: %s", strerror(error));
+    return bzi_error_prefix(err, (const char *)writer->path.buffer.data);
+}
+
 /* Copies the names of classes, each with its NUL. */
 static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_writer_config *config, bzna_error *err)
 {
@@ -11768,7 +11784,10 @@ static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
     }
     bzi_put_be32(length, (uint32_t)((end - 24) >> 32));
     bzi_put_be32(length + 4, (uint32_t)(end - 24));
-    return status == BZNA_OK ? bzi_writer_write(writer, 32, length, 8, err) : status;
+    if (status == BZNA_OK && (status = bzi_writer_sync(writer, err)) == BZNA_OK &&
+        (status = bzi_writer_write(writer, 32, length, 8, err)) == BZNA_OK)
+        status = bzi_writer_sync(writer, err);
+    return status;
 }
 
 /* Nobody is busy, nothing waits. */
