@@ -500,6 +500,12 @@ BZI_MAYBE_UNUSED static int bzi_os_file_write_at(bzi_file *file, uint64_t offset
     return 0;
 }
 
+/* Waits until what was written is on the disk. A device has none, a pipe neither. */
+BZI_MAYBE_UNUSED static int bzi_os_file_sync(bzi_file *file)
+{
+    return fdatasync(file->fd) && errno != EINVAL && errno != EROFS ? errno : 0;
+}
+
 /* What a path names. A link is what it leads to; NONE: nothing is there, or it cannot be known. */
 enum { BZI_OS_NONE, BZI_OS_FILE, BZI_OS_FOLDER, BZI_OS_OTHER };
 
@@ -10420,11 +10426,13 @@ static void bzi_put_be32(uint8_t *p, uint32_t v)
     p[3] = (uint8_t)v;
 }
 
-/* Numbers, big-endian: the digits of widths say how many bytes each has. */
+/* Numbers, big-endian: the digits of widths say how many bytes each has; t, a time: 8 if the first number's top byte,
+ * the version of the box, is 1, else 4. */
 static void bzi_out_numbers(bzi_out *out, const char *widths, const uint64_t *numbers)
 {
+    const uint32_t time_bytes = *numbers >> 24 ? 8 : 4;
     for (; *widths; widths++, numbers++) {
-        const uint32_t n = (uint32_t)(*widths - '0');
+        const uint32_t n = *widths == 't' ? time_bytes : (uint32_t)(*widths - '0');
         uint8_t *p = bzi_out_take(out, n);
         for (uint32_t i = 0; p && i < n; i++)
             p[i] = (uint8_t)(*numbers >> 8 * (n - 1 - i));
@@ -10900,18 +10908,6 @@ static void bzi_entries_find_names(bzi_entries *e)
     e->name_at = r.gap ? e->ahead_at - r.gap + 8 : e->last_names_at;
 }
 
-/* Targets and the names that no box holds stand behind the samples. */
-static bzi_entries bzi_entries_of(const bzi_index_log *log, uint32_t table, uint32_t split, uint64_t targets_at,
-                                  uint64_t names_at)
-{
-    const bzi_index_place first = { log->first, 0 };
-    bzi_entries e = { .next = first, .ahead = first, .table = table, .split = split, .sample_at = BZI_WRITER_FIRST,
-                      .ahead_at = BZI_WRITER_FIRST, .target_at = targets_at, .last_names_at = names_at };
-    if (table == BZI_TABLE_NAMES)
-        bzi_entries_find_names(&e);
-    return e;
-}
-
 static int bzi_entries_next(bzi_entries *e)
 {
     bzi_record r;
@@ -10943,7 +10939,7 @@ typedef struct bzi_track_desc {
     const char      *name, *mime;
     const bzi_coded *coded;
     const bzi_out   *entry;
-    uint32_t         id, flags, version, width, height, with_clap;
+    uint32_t         id, flags, version, width, height;
     uint32_t         count;           /* of its samples */
     uint32_t         offset_bytes;    /* in the index, where tables are holes; 0: in a sample, where it has one entry */
     uint32_t         table, split;    /* in the index */
@@ -10955,40 +10951,16 @@ typedef struct bzi_track_desc {
 
 static void bzi_out_mvhd(bzi_out *out, uint32_t version, uint64_t duration, uint32_t next_track)
 {
-    const uint64_t box = bzi_out_begin(out, BZI_FOURCC('m', 'v', 'h', 'd'));
-    const uint64_t numbers[] = { version << 24, 0, 0, BZI_WRITER_TIMESCALE, duration, 0x10000, 0x100, 0, 0,
-                                 BZI_OUT_UPRIGHT, 0, 0, 0, next_track };
-    bzi_out_numbers(out, version ? "488484282" BZI_OUT_UPRIGHT_WIDTHS "8884" : "444444282" BZI_OUT_UPRIGHT_WIDTHS "8884",
-                    numbers);
-    bzi_out_end(out, box);
+    BZI_OUT_BOX(out, BZI_FOURCC('m', 'v', 'h', 'd'), "4tt4t4282" BZI_OUT_UPRIGHT_WIDTHS "8884", version << 24, 0, 0,
+                BZI_WRITER_TIMESCALE, duration, 0x10000, 0x100, 0, 0, BZI_OUT_UPRIGHT, 0, 0, 0, next_track);
 }
-
-static void bzi_out_tkhd(bzi_out *out, const bzi_track_desc *t, uint64_t duration)
-{
-    const uint64_t box = bzi_out_begin(out, BZI_FOURCC('t', 'k', 'h', 'd'));
-    const uint64_t numbers[] = { t->version << 24 | t->flags, 0, 0, t->id, 0, duration, 0, 0, BZI_OUT_UPRIGHT,
-                                 t->width << 16, t->height << 16 };
-    bzi_out_numbers(out, t->version ? "48844888" BZI_OUT_UPRIGHT_WIDTHS "44" : "44444488" BZI_OUT_UPRIGHT_WIDTHS "44",
-                    numbers);
-    bzi_out_end(out, box);
-}
-
-static void bzi_out_mdhd(bzi_out *out, uint32_t version, uint64_t duration)
-{
-    const uint64_t box = bzi_out_begin(out, BZI_FOURCC('m', 'd', 'h', 'd'));
-    const uint64_t numbers[] = { version << 24, 0, 0, BZI_WRITER_TIMESCALE, duration, 0x55c4 /* und */, 0 };
-    bzi_out_numbers(out, version ? "4884822" : "4444422", numbers);
-    bzi_out_end(out, box);
-}
-
-static int bzi_track_is_video(const bzi_track_desc *t) { return t->coded || t->entry; }
 
 static void bzi_out_stsd(bzi_out *out, const bzi_track_desc *t)
 {
     const uint64_t box = bzi_out_begin(out, BZI_STSD);
     BZI_OUT(out, "44", 0, 1);
     if (t->coded) {
-        bzi_out_visual(out, t->coded, (int)t->with_clap);
+        bzi_out_visual(out, t->coded, 1);
     } else if (t->entry) {
         bzi_out_bytes(out, t->entry->buffer.data, t->entry->size);
     } else {
@@ -11027,32 +10999,30 @@ static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
     bzi_out_end(out, stbl);
 }
 
-static void bzi_out_minf(bzi_out *out, const bzi_track_desc *t)
+static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
 {
-    const uint64_t minf = bzi_out_begin(out, BZI_MINF);
-    if (bzi_track_is_video(t))
+    const uint64_t duration = (uint64_t)t->count * BZI_WRITER_TIMESCALE, trak = bzi_out_begin(out, BZI_TRAK);
+    const int video = t->coded || t->entry;
+    uint64_t mdia, box;
+    BZI_OUT_BOX(out, BZI_FOURCC('t', 'k', 'h', 'd'), "4tt44t88" BZI_OUT_UPRIGHT_WIDTHS "44",
+                t->version << 24 | t->flags, 0, 0, t->id, 0, duration, 0, 0, BZI_OUT_UPRIGHT, t->width << 16,
+                t->height << 16);
+    mdia = bzi_out_begin(out, BZI_MDIA);
+    BZI_OUT_BOX(out, BZI_FOURCC('m', 'd', 'h', 'd'), "4tt4t22", t->version << 24, 0, 0, BZI_WRITER_TIMESCALE, duration,
+                0x55c4 /* und */, 0);
+    box = bzi_out_begin(out, BZI_FOURCC('h', 'd', 'l', 'r'));
+    BZI_OUT(out, "44484", 0, 0, video ? BZI_FOURCC('v', 'i', 'd', 'e') : BZI_FOURCC('m', 'e', 't', 'a'), 0, 0);
+    bzi_out_bytes(out, t->name, strlen(t->name) + 1);
+    bzi_out_end(out, box);
+    box = bzi_out_begin(out, BZI_MINF);
+    if (video)
         BZI_OUT_BOX(out, BZI_FOURCC('v', 'm', 'h', 'd'), "48", 1, 0);
     else
         BZI_OUT_BOX(out, BZI_FOURCC('n', 'm', 'h', 'd'), "4", 0);
     BZI_OUT(out, "444444444", 36, BZI_FOURCC('d', 'i', 'n', 'f'), 28, BZI_FOURCC('d', 'r', 'e', 'f'), 0, 1,
             12, BZI_FOURCC('u', 'r', 'l', ' '), 1);         /* 1: the media are in this file */
     bzi_out_stbl(out, t);
-    bzi_out_end(out, minf);
-}
-
-static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
-{
-    const uint64_t duration = (uint64_t)t->count * BZI_WRITER_TIMESCALE, trak = bzi_out_begin(out, BZI_TRAK);
-    uint64_t mdia, box;
-    bzi_out_tkhd(out, t, duration);
-    mdia = bzi_out_begin(out, BZI_MDIA);
-    bzi_out_mdhd(out, t->version, duration);
-    box = bzi_out_begin(out, BZI_FOURCC('h', 'd', 'l', 'r'));
-    BZI_OUT(out, "44484", 0, 0, bzi_track_is_video(t) ? BZI_FOURCC('v', 'i', 'd', 'e') : BZI_FOURCC('m', 'e', 't', 'a'),
-            0, 0);
-    bzi_out_bytes(out, t->name, strlen(t->name) + 1);
     bzi_out_end(out, box);
-    bzi_out_minf(out, t);
     bzi_out_end(out, mdia);
     bzi_out_end(out, trak);
 }
@@ -11076,12 +11046,13 @@ static void bzi_pending_free(const bzi_memory *memory, bzi_pending *p)
     bzi_release(memory, p, 1, sizeof *p);
 }
 
+/* A track of a sample: a picture's, or with coded NULL one of metadata. */
 static void bzi_out_inner_track(bzi_out *out, const char *name, const char *mime, const bzi_coded *coded, uint32_t id,
                                 uint64_t offset, uint64_t size)
 {
-    const bzi_track_desc t = { .name = name, .mime = mime, .coded = coded, .id = id, .with_clap = coded != NULL,
-                               .flags = strcmp(name, "bzna_thumb") ? 0 : 3, .width = coded ? coded->image.width : 0,
-                               .height = coded ? coded->image.height : 0, .count = 1, .offset = offset, .size = size };
+    const bzi_track_desc t = { .name = name, .mime = mime, .coded = coded, .id = id, .count = 1, .offset = offset,
+                               .flags = strcmp(name, "bzna_thumb") ? 0 : 3, .size = size,
+                               .width = coded ? coded->image.width : 0, .height = coded ? coded->image.height : 0 };
     bzi_out_trak(out, &t);
 }
 
@@ -11312,6 +11283,16 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
                       (unsigned long long)size, (unsigned long long)offset,
                       error ? strerror(error) : bzi_status_text(status));
     return writer->path.size ? bzi_error_prefix(err, (const char *)writer->path.buffer.data) : status;
+}
+
+/* So that what was written before does not reach the disk after what is written next, and late errors are seen. */
+static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
+{
+    const int error = writer->sink.write_at ? 0 : bzi_os_file_sync(&writer->file);
+    if (!error)
+        return BZNA_OK;
+    bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "cannot be brought to the disk: %s", strerror(error));
+    return bzi_error_prefix(err, (const char *)writer->path.buffer.data);
 }
 
 /* Copies the names of classes, each with its NUL. */
@@ -11573,8 +11554,8 @@ static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_sample
             k++;
         if (k < count && !strcmp(known[k].name, v.name)) {
             if (known[k].kind != v.kind)
-                return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u] \"%s\", kind: other samples have kind %u there",
-                                i, v.name, known[k].kind);
+                return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u] \"%s\", kind: other samples have kind %u "
+                                "there", i, v.name, known[k].kind);
             continue;
         }
         if (count == BZI_LIMIT_ARCHIVE_FIELDS)
@@ -11679,12 +11660,18 @@ static bzna_status bzi_writer_flush(bzna_writer *writer, uint64_t at_least, bzna
     return status;
 }
 
-/* A table of the index; or, with a width of 0, the targets themselves. Pre: tail has its room. */
+/* A table of the index; or, with a width of 0, the targets themselves, which stand behind the samples, as do the names
+ * that no box holds. Pre: tail has its room. */
 static bzna_status bzi_writer_put_table(bzna_writer *writer, const bzi_hole *hole, uint64_t targets_at,
                                         uint64_t names_at, bzna_error *err)
 {
-    bzi_entries e = bzi_entries_of(&writer->log, hole->table, hole->split, targets_at, names_at);
+    const bzi_index_place first = { writer->log.first, 0 };
+    bzi_entries e = { .next = first, .ahead = first, .table = hole->table, .split = hole->split,
+                      .sample_at = BZI_WRITER_FIRST, .ahead_at = BZI_WRITER_FIRST, .target_at = targets_at,
+                      .last_names_at = names_at };
     bzna_status status = BZNA_OK;
+    if (hole->table == BZI_TABLE_NAMES)
+        bzi_entries_find_names(&e);
     while (status == BZNA_OK && bzi_entries_next(&e)) {
         const uint64_t v = hole->offsets ? e.offset : e.size;
         if (hole->width)
@@ -11797,7 +11784,10 @@ static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
     }
     bzi_put_be32(length, (uint32_t)((end - 24) >> 32));
     bzi_put_be32(length + 4, (uint32_t)(end - 24));
-    return status == BZNA_OK ? bzi_writer_write(writer, 32, length, 8, err) : status;
+    if (status == BZNA_OK && (status = bzi_writer_sync(writer, err)) == BZNA_OK &&
+        (status = bzi_writer_write(writer, 32, length, 8, err)) == BZNA_OK)
+        status = bzi_writer_sync(writer, err);
+    return status;
 }
 
 /* Nobody is busy, nothing waits. */

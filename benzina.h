@@ -1286,9 +1286,9 @@ BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc
  * before, or timeout_ns is negative; E_RANGE: it is above 2^32 - 2. */
 BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index,
     const bzna_sample_desc *sample, int64_t timeout_ns, bzna_error *err);
-/* Writes the index; nothing can be added afterwards. The outer bzna_thumb track is written if every
- * sample has a thumbnail and all share one configuration. E_NO_SAMPLES: nothing was added;
- * E_NOT_FOUND: the message names indices that others wait for; they can still be given. */
+/* Writes the index, and waits until a file is on the disk; nothing can be added afterwards. The
+ * outer bzna_thumb track is written if all samples have thumbnails that share one configuration.
+ * E_NO_SAMPLES; E_NOT_FOUND: the message names indices that were not given, and still can be. */
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err);
 /* Without finish, as when the process was killed, the file is left unfinished: opening it gives
  * E_UNFINISHED, and `bzna index FILE -o NEW` makes an archive of the samples that it holds. */

@@ -190,6 +190,11 @@ survives_kills() {
     echo "$cut were cut, $whole were whole"
     [ "$cut" -ge 3 ]
 }
+keeps_what_fitted() { # a disk that is full after 1 or 2 MB: the file, the place, the reason; and the samples before it are not lost
+    (trap '' XFSZ; ulimit -f 2000; "$T/write" "$T/full.bzna" 4 "$archive") >"$T/full.out" 2>&1; [ $? -eq 1 ] && cat "$T/full.out" &&
+        grep -q '/full.bzna: writing [0-9]* bytes at byte [0-9]* failed: File too large$' "$T/full.out" &&
+        "$BZNA" index "$T/full.bzna" -o "$T/found.bzna" --overwrite && "$BZNA" verify "$T/found.bzna"
+}
 test_write_c() {
     check write_c_builds ${CC:-cc} -std=c11 -O2 $WARN examples/write.c $LIBS -o "$T/write" || return
     ! have "${CXX:-c++}" || check write_c_builds_as_cxx ${CXX:-c++} -x c++ -std=c++17 -O2 $WARN examples/write.c -o "$T/writepp" -x none $LIBS
@@ -198,6 +203,7 @@ test_write_c() {
     check write_c_is_read_back reads_back_what_was_written
     check write_c_leaves_out_by_name leaves_out_by_name
     check write_c_survives_kills survives_kills
+    check write_c_keeps_what_fitted_on_the_disk keeps_what_fitted
     check write_c_names_a_file_that_cannot_be_made refuses 'none/out.bzna: cannot create: ' "$T/write" "$T/none/out.bzna" 2 "$T/jpegs"
     [ ! -w /dev/full ] || check write_c_names_a_full_disk refuses '/dev/full: writing 40 bytes at byte 0 failed: ' "$T/write" /dev/full 2 "$T/jpegs"
 }

@@ -3,48 +3,8 @@
 #include "../benzina.c"
 #include "test.h"
 #include "known.h"
+#include "sink.h"
 
-
-/* ---- Where archives are written to ---- */
-
-typedef struct memory_sink {
-    uint8_t *data;
-    size_t size, room;
-    long long writes, closes, fail_at, appended, patched;
-    bzna_status fail_with;
-} memory_sink;
-
-static bzna_status sink_write(void *user, uint64_t offset, const void *src, uint64_t size)
-{
-    memory_sink *s = user;
-    s->writes++;
-    if (s->fail_at && s->writes >= s->fail_at)
-        return s->fail_with;
-    if (offset == s->size)
-        s->appended++;
-    else if (size == 8)
-        s->patched++;
-    else
-        return BZNA_E_RANGE; /* the writer appends, and once goes back to patch 8 bytes */
-    if (offset + size > s->room) {
-        s->room = (size_t)(offset + size) * 2;
-        s->data = realloc(s->data, s->room);
-    }
-    memcpy(s->data + offset, src, (size_t)size);
-    if (offset + size > s->size)
-        s->size = (size_t)(offset + size);
-    return BZNA_OK;
-}
-
-static void sink_close(void *user) { ((memory_sink *)user)->closes++; }
-
-static bzna_sink sink_of(memory_sink *s)
-{
-    bzna_sink sink = { sizeof(bzna_sink), 0, s, sink_write, sink_close };
-    memset(s, 0, sizeof *s);
-    s->fail_with = BZNA_E_IO;
-    return sink;
-}
 
 /* ---- Samples to write ---- */
 
@@ -1771,6 +1731,46 @@ TEST(the_configuration_of_av1_says_how_chroma_is_subsampled)
         }
 }
 
+/* Two of each, as streams have them that change their settings on the way. */
+TEST(the_configuration_of_h264_counts_its_parameter_sets)
+{
+    static const uint8_t stream[] = { 0, 0, 0, 1, 0x67, 0x42, 0x00, 0x0b, 0xf8, 0x41, 0xa2, 0, 0, 0, 1, 0x67, 0x42, 0x00, 0x0a, 0xf8, 0x41,
+                                      0xa2, 0, 0, 0, 1, 0x68, 0xce, 0x38, 0x80, 0, 0, 0, 1, 0x68, 0x53, 0x8e, 0x20, 0, 0, 0, 1, 0x65, 0x88,
+                                      0x84, 0x21 };
+    counter c;
+    bzna_context *context = context_of(&c);
+    bzna_image image = { .struct_size = sizeof image, .codec = BZNA_CODEC_H264, .width = 16, .height = 16, .data = stream,
+                         .data_size = sizeof stream };
+    bzna_error err = fresh_error();
+    bzi_coded coded;
+    bzi_out out = { .memory = &context->host->memory };
+    REQUIRE(bzi_coded_make(&coded, &image, "image", &err) == BZNA_OK);
+    bzi_out_avcc(&out, &coded);
+    REQUIRE(!out.failed && out.size == 6 + 2 * 9 + 1 + 2 * 6);
+    CHECK_EQ(out.buffer.data[5], 0xe2);
+    CHECK_EQ(out.buffer.data[6 + 2 * 9], 2);
+    CHECK(!memcmp(out.buffer.data + 8, stream + 4, 7) && !memcmp(out.buffer.data + 17, stream + 15, 7));
+    bzi_buffer_free(out.memory, &out.buffer);
+    bzna_context_close(context);
+    CHECK_ALL_FREED(c);
+}
+
+/* It cannot be synchronized, which is no error. */
+TEST(a_device_takes_an_archive)
+{
+    bench b;
+    prepared p;
+    bzna_writer *writer = NULL;
+    bench_open(&b, 0);
+    REQUIRE(bzna_writer_open(b.context, "/dev/null", NULL, &writer, &b.err) == BZNA_OK);
+    prepare(&p, b.from, &known[0].samples[0], AS_READ);
+    CHECK_EQ(bzna_writer_add(writer, &p.desc, &b.err), BZNA_OK);
+    CHECK_EQ(bzna_writer_finish(writer, &b.err), BZNA_OK);
+    bzna_writer_close(writer);
+    prepared_free(&p);
+    bench_close(&b);
+}
+
 TEST_MAIN(
     facts_load();
     RUN(the_configuration_of_av1_says_how_chroma_is_subsampled)
@@ -1805,5 +1805,7 @@ TEST_MAIN(
     RUN(ffprobe_counts_a_frame_a_sample)
     RUN(a_track_without_samples_has_no_run_of_chunks)
     RUN(ffprobe_reads_an_archive_without_targets)
+    RUN(the_configuration_of_h264_counts_its_parameter_sets)
+    RUN(a_device_takes_an_archive)
     RUN(a_color_that_nobody_says_is_full_range_in_archives_and_limited_in_plain_videos)
 )

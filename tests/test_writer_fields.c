@@ -3,6 +3,7 @@
 #include "../benzina.c"
 #include "test.h"
 #include "known.h"
+#include "sink.h"
 #include <pthread.h>
 #include <sched.h>
 
@@ -26,40 +27,10 @@ static bzna_image tiny_image(void)
     return image;
 }
 
-typedef struct memory_sink {
-    uint8_t *data;
-    size_t size, room;
-    int writes, fail_at, closes;
-    atomic_int inside;
-    int concurrent, wrong;
-} memory_sink;
-
-static bzna_status sink_write(void *user, uint64_t offset, const void *src, uint64_t size)
-{
-    memory_sink *s = user;
-    s->concurrent += atomic_fetch_add(&s->inside, 1) != 0;
-    if (s->fail_at && ++s->writes >= s->fail_at) {
-        atomic_fetch_sub(&s->inside, 1);
-        return BZNA_E_IO;
-    }
-    s->wrong += offset != s->size && !(offset == 32 && size == 8);
-    if (offset + size > s->room) {
-        s->room = (size_t)(offset + size) * 2;
-        s->data = realloc(s->data, s->room);
-    }
-    memcpy(s->data + offset, src, (size_t)size);
-    s->size = offset + size > s->size ? (size_t)(offset + size) : s->size;
-    atomic_fetch_sub(&s->inside, 1);
-    return BZNA_OK;
-}
-
-static void sink_close(void *user) { ((memory_sink *)user)->closes++; }
-
 static bzna_status open_writer(bzna_context *context, memory_sink *s, const bzna_writer_config *config,
                                bzna_writer **writer, bzna_error *err)
 {
-    bzna_sink sink = { sizeof sink, 0, s, sink_write, sink_close };
-    memset(s, 0, sizeof *s);
+    bzna_sink sink = sink_of(s);
     return bzna_writer_open_sink(context, &sink, config, writer, err);
 }
 
@@ -652,11 +623,10 @@ TEST(a_failed_write_ends_the_writer_while_samples_wait)
         counter c;
         memory_sink s;
         bzna_context *context = context_of(&c);
-        bzna_sink sink = { sizeof sink, 0, &s, sink_write, sink_close };
+        bzna_sink sink = sink_of(&s);
         bzna_writer *writer = NULL;
         bzna_error err = fresh_error();
         bzna_status status;
-        memset(&s, 0, sizeof s);
         s.fail_at = n;
         status = bzna_writer_open_sink(context, &sink, NULL, &writer, &err);
         for (uint64_t k = 0; k < 6 && status == BZNA_OK; k++) {
