@@ -15917,7 +15917,9 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #define BZI_CHECK_ROUNDS  (4 * (BZI_LIMIT_SESSION_DEPTH + BZI_KERNEL_SLOTS))
 #define BZI_CHECK_BYTES   (64u << 20)
 /* So often a picture is copied, which keeps the stream behind the decoder, as kernels of large batches do. */
-#define BZI_CHECK_COPIES  64u
+#ifndef BZI_CHECK_COPIES
+#  define BZI_CHECK_COPIES 64u
+#endif
 /* Decoders of JPEG round in ways of their own: pictures may differ by so much of 255, and by half of 1 on average. */
 #define BZI_CHECK_MAX_DIFFERENCE 4u
 /* Of what is measured of a decoder, more than this is not its own. */
