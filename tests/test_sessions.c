@@ -1453,7 +1453,8 @@ TEST(what_a_failing_call_costs_nvdec_libavcodec_decodes)
     BEGIN;
     a = plain_archive(120);
     for (size_t f = 0; f < COUNT(names); f++)
-        for (int way = SANITIZED * (int)f % 2; way < (f == 4 ? 2 : 4); way += ROUNDS(1, 2)) {  /* of memory for decoders, other tests */
+        /* of memory for decoders, other tests */
+        for (int way = SANITIZED * (int)f % 2; way < (f == 4 ? 2 : 4); way += ROUNDS(1, 2)) {
             const int later = way % 2, code = way / 2 ? 2 : 999;
             bzna_loader_config c = config_of(8, 0, 0);
             bzna_context *context = gpu_context(2);
@@ -4482,7 +4483,7 @@ TEST(a_kind_that_nvdec_decodes_wrong_in_every_way_is_decoded_in_software_and_the
     BEGIN;
     if (!has_encoders)
         SKIP("this libavcodec has no libx264 and libx265");
-    for (int way = 0; way < ROUNDS(2, 1); way++) {                     /* a kind with built-in pictures, and one without */
+    for (int way = 0; way < ROUNDS(2, 1); way++) {          /* a kind with built-in pictures, and one without */
         messages m;
         bzna_context *context = checked_context(3, &m, NULL);
         bzna_loader_config c = config_of(6, 0, 0);
