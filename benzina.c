@@ -14382,12 +14382,8 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
     if (!(text = bzi_alloc(memory, size, 1, 16)))
         return bzi_fail_memory(err, "the kernel");
     at = text;
-    for (size_t i = 0; i < lines; i++) {
-        size_t length = strlen(bzi_kernel_ptx[i]);
-        memcpy(at, bzi_kernel_ptx[i], length);
-        at += length;
-    }
-    *at = 0;
+    for (size_t i = 0; i < lines; i++)
+        at = stpcpy(at, bzi_kernel_ptx[i]);
     status = bzi_device_check(device, device->cu.module_load(&device->module, text), "cuModuleLoadData", err);
     if (status != BZNA_OK)
         bzi_device_explain_load(err);
@@ -14475,38 +14471,6 @@ static void bzi_device_close(bzi_device *device)
     if (device->has_checking)
         bzi_os_mutex_free(&device->checking);
     bzi_release(&memory, device, 1, sizeof *device);
-}
-
-static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out, bzna_error *err)
-{
-    const char *checks = bzi_os_setting("BENZINA_NVDEC_CHECK");
-    bzi_device *device = bzi_alloc_zero(&desc->host->memory, 1, sizeof *device);
-    bzna_status status;
-    if (!device)
-        return bzi_fail_memory(err, "a device");
-    device->checks = !checks || (strcmp(checks, "0") && strcmp(checks, "all")) ? BZI_CHECKS_SAFE :
-                     checks[0] == '0' ? BZI_CHECKS_NONE : BZI_CHECKS_ALL;
-    device->desc = *desc;
-    device->process = bzi_os_process();
-    device->info.struct_size = sizeof device->info;
-    device->info.device.kind = BZNA_DEVICE_CUDA;
-    atomic_init(&device->decoder_oom_bytes, UINT64_MAX);
-    device->has_mutex = bzi_os_mutex_init(&device->mutex) == 0;
-    device->has_checking = device->has_mutex && bzi_os_mutex_init(&device->checking) == 0;
-    status = device->has_checking ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
-    if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK &&
-        (status = bzi_device_enter(device, err)) == BZNA_OK) {
-        device->spins = (uint32_t)bzi_device_spins(device);
-        if ((status = bzi_device_load_kernel(device, err)) == BZNA_OK)
-            bzi_device_open_video(device);
-        bzi_device_leave(device);
-    }
-    if (status != BZNA_OK) {
-        bzi_device_close(device);
-        return status;
-    }
-    *out = device;
-    return BZNA_OK;
 }
 
 
@@ -14752,7 +14716,7 @@ static bzna_status bzi_trial_compare(const bzi_trial *trial, const float *made, 
     return bzi_device_fail_lost(trial->device, err);
 }
 
-/* On a device that was just opened, NVDEC or none, with a picture that is uploaded: 64 x 48. */
+/* With a picture that is uploaded, 64 x 48: whatever decodes what the device is to warp. */
 static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
 {
     uint8_t surface[64 * 48 * 3 / 2];
@@ -14762,12 +14726,8 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
     bzi_trial trial = { .device = device };
     const uint64_t bytes = sizeof made + sizeof surface;
     bzna_status status;
-    if (!device->checks)
-        return BZNA_OK;
     for (uint32_t i = 0; i < sizeof surface; i++)
         surface[i] = (uint8_t)(i * i / 37 + i % 64 * 3);
-    if ((status = bzi_device_enter(device, err)) != BZNA_OK)
-        return status;
     if ((status = bzi_device_stream(device, 0, &trial.stream, err)) == BZNA_OK &&
         (status = bzi_device_alloc(device, bytes, trial.stream, &trial.pixels, err)) == BZNA_OK) {
         const uint64_t planes = trial.pixels + sizeof made;
@@ -14780,8 +14740,40 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
     }
     bzi_device_free(device, trial.pixels, bytes, trial.stream);
     bzi_device_stream_free(device, trial.stream);
-    bzi_device_leave(device);
     return status;
+}
+
+static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out, bzna_error *err)
+{
+    const char *checks = bzi_os_setting("BENZINA_NVDEC_CHECK");
+    bzi_device *device = bzi_alloc_zero(&desc->host->memory, 1, sizeof *device);
+    bzna_status status;
+    if (!device)
+        return bzi_fail_memory(err, "a device");
+    device->checks = !checks || (strcmp(checks, "0") && strcmp(checks, "all")) ? BZI_CHECKS_SAFE :
+                     checks[0] == '0' ? BZI_CHECKS_NONE : BZI_CHECKS_ALL;
+    device->desc = *desc;
+    device->process = bzi_os_process();
+    device->info.struct_size = sizeof device->info;
+    device->info.device.kind = BZNA_DEVICE_CUDA;
+    atomic_init(&device->decoder_oom_bytes, UINT64_MAX);
+    device->has_mutex = bzi_os_mutex_init(&device->mutex) == 0;
+    device->has_checking = device->has_mutex && bzi_os_mutex_init(&device->checking) == 0;
+    status = device->has_checking ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+    if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK &&
+        (status = bzi_device_enter(device, err)) == BZNA_OK) {
+        device->spins = (uint32_t)bzi_device_spins(device);
+        if ((status = bzi_device_load_kernel(device, err)) == BZNA_OK &&
+            (status = device->checks ? bzi_trial_run(device, err) : BZNA_OK) == BZNA_OK)
+            bzi_device_open_video(device);
+        bzi_device_leave(device);
+    }
+    if (status != BZNA_OK) {
+        bzi_device_close(device);
+        return status;
+    }
+    *out = device;
+    return BZNA_OK;
 }
 
 /* CUDA devices of this machine. */
@@ -14854,6 +14846,9 @@ static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 #define bzi_device_download(device, dst, src, bytes, stream, err) bzi_device_none(err, device, dst, src, bytes, stream)
 #define bzi_device_zero(device, dst, bytes, stream, err)         bzi_device_none(err, device, dst, bytes, stream)
 #define bzi_device_warp(device, slots, count, out, stream, err)  bzi_device_none(err, device, slots, count, out, stream)
+#define bzi_pool_open(device, host, out, err)                    bzi_device_none(err, device, host, out)
+#define bzi_pool_close                                           bzi_device_skip
+#define bzi_check_ask                                            bzi_device_skip
 #define bzi_device_close                                         bzi_device_skip
 #define bzi_device_counts                                        bzi_device_skip
 #define bzi_device_event_free                                    bzi_device_skip
@@ -14865,7 +14860,6 @@ static int bzi_device_skip(const void *device, ...) { (void)device; return 0; }
 #define bzi_device_stream_wait                                   bzi_device_skip
 #define bzi_device_unpin                                         bzi_device_skip
 #define bzi_nvdec_chosen(device)                                 ((uint32_t)bzi_device_skip(device))
-#define bzi_trial_run(device, err)                               bzi_device_none(err, device)
 
 static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 {
@@ -15808,7 +15802,9 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #define BZI_CHECK_ROUNDS  (4 * (BZI_LIMIT_SESSION_DEPTH + BZI_KERNEL_SLOTS))
 #define BZI_CHECK_BYTES   (64u << 20)
 /* So often a picture is copied, which keeps the stream behind the decoder, as kernels of large batches do. */
-#define BZI_CHECK_COPIES  64u
+#ifndef BZI_CHECK_COPIES
+#  define BZI_CHECK_COPIES 64u
+#endif
 /* Decoders of JPEG round in ways of their own: pictures may differ by so much of 255, and by half of 1 on average. */
 #define BZI_CHECK_MAX_DIFFERENCE 4u
 /* Of what is measured of a decoder, more than this is not its own. */
@@ -15889,7 +15885,8 @@ typedef struct bzi_check {
     uint32_t         half, rounds;    /* see bzi_check_plan */
     bzi_flight       flights[BZI_CHECK_ROUNDS];
     bzi_trial        trial;           /* of the kernel, in the last round */
-    float           *made;            /* pinned: what it made, and behind that, a copy of the surface for each round */
+    float           *made;            /* pinned: what it made */
+    uint8_t         *copies;          /* behind that: of the surface, one for each round */
     uint64_t         surface_bytes;
 } bzi_check;
 
@@ -15997,14 +15994,11 @@ static bzna_status bzi_check_reserve(bzi_check *check, const bzi_flight *flight,
     check->trial = (bzi_trial){ .device = device, .stream = session->stream };
     check->surface_bytes = bzi_check_surface_bytes(flight);
     status = bzi_device_pin(device, BZI_TRIAL_BYTES + check->rounds * check->surface_bytes, &pinned, err);
+    if (status != BZNA_OK)
+        return status;
     check->made = pinned;
-    return status == BZNA_OK ? bzi_device_alloc(device, BZI_TRIAL_BYTES, session->stream, &check->trial.pixels, err)
-                             : status;
-}
-
-static uint8_t *bzi_check_copy(const bzi_check *check, uint32_t round)
-{
-    return (uint8_t *)check->made + BZI_TRIAL_BYTES + round * check->surface_bytes;
+    check->copies = (uint8_t *)pinned + BZI_TRIAL_BYTES;
+    return bzi_device_alloc(device, BZI_TRIAL_BYTES, session->stream, &check->trial.pixels, err);
 }
 
 /* Maps the oldest picture; enqueues the kernel, and copies, which come last, so that what they find was there for the
@@ -16022,7 +16016,7 @@ static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *e
     if (status == BZNA_OK)
         status = bzi_trial_launch(&check->trial, &flight->picture, flight->semi_planar, check->made, err);
     for (uint32_t i = 0; i < BZI_CHECK_COPIES && status == BZNA_OK; i++)
-        status = bzi_device_download(session->device, bzi_check_copy(check, round), flight->address,
+        status = bzi_device_download(session->device, check->copies + round * check->surface_bytes, flight->address,
                                      check->surface_bytes, session->stream, err);
     return status;
 }
@@ -16074,7 +16068,7 @@ static bzna_status bzi_check_near(bzi_check *check, uint32_t round, bzna_error *
     bzna_status status = bzi_check_software(check->session, image, &check->format, &decoded, err);
     if (status != BZNA_OK)
         return status;
-    made = bzi_check_in_copy(&check->flights[round], bzi_check_copy(check, round), &low_zeros);
+    made = bzi_check_in_copy(&check->flights[round], check->copies + round * check->surface_bytes, &low_zeros);
     for (int i = 0; i < 3; i++) {
         const uint32_t size = i ? BZI_CHECK_SIZE / 2 : BZI_CHECK_SIZE;
         const uint8_t *a = made.plane[i], *b = decoded.plane[i];
@@ -16121,7 +16115,7 @@ static bzna_status bzi_check_try(bzi_check *check, bzna_error *err)
         status = bzi_check_decode(check, err);
     bzi_device_stream_wait(session->device, session->stream);
     for (uint32_t i = 0; i < check->rounds && status == BZNA_OK; i++) {
-        const uint8_t *copy = bzi_check_copy(check, i);
+        const uint8_t *copy = check->copies + i * check->surface_bytes;
         if (check->want.codec == BZNA_CODEC_JPEG)
             status = bzi_check_near(check, i, err);
         else if (bzi_check_sum_copy(&check->flights[i], copy) != check->sums[bzi_check_which(check, i)])
@@ -16294,10 +16288,6 @@ static int bzi_check_compare(bzi_session *session, const bzi_flight *flight, con
         return -1;
     return bzi_check_sum_copy(flight, session->bytes.data) == bzi_check_sum(&decoded, 0);
 }
-
-#else
-
-#define bzi_check_ask bzi_device_skip
 
 #endif
 
@@ -18409,7 +18399,9 @@ static void *bzi_worker_run(void *argument)
  * Calls: rooms 2-3, 5, 16, 41, 47-50, 54-56. The pool's engines, a thread and an NVDEC session each. An engine decodes
  * the tiles of a grid one behind the other, several in flight, and copies each to its place in a canvas of its own,
  * which the kernel then reads as it reads a surface: all on the engine's stream, so that the next grid's tiles are
- * copied there after that. Samples are many: other engines have other grids. */
+ * copied there after that. Tiles of one grid are not shared out: other engines have other grids, as long as no fewer
+ * are in flight, and shared ones would need a canvas for each grid, events between streams, and, when a tile fails, to
+ * wait for engines that still copy into it. */
 
 #define BZI_ENGINE_MAX_OOM_STREAK 4u  /* after so many samples in a row without memory, an engine ends */
 #define BZI_ENGINE_MAX_FAILURES   32u /* likewise after so many failed calls of the driver in a row */
@@ -19125,11 +19117,6 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
     return BZNA_OK;
 }
 
-#else
-
-#define bzi_pool_open(device, host, out, err) bzi_device_none(err, device, host, out)
-#define bzi_pool_close                        bzi_device_skip
-
 #endif
 
 
@@ -19228,12 +19215,7 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
     bzi_os_unlock(&context->mutex);
     if (!known) {
         bzi_error_init(&why);
-        if (bzi_device_open(&context->device_desc, &made, &why) == BZNA_OK &&
-            bzi_trial_run(made, &why) != BZNA_OK) {
-            bzi_device_close(made);
-            made = NULL;
-        }
-        if (why.status != BZNA_OK) {
+        if (bzi_device_open(&context->device_desc, &made, &why) != BZNA_OK) {
             if (why.status == BZNA_E_DEVICE_LOST)           /* nothing of ours was on it: it just cannot be used */
                 why.status = BZNA_E_DEVICE;
             if (why.status == BZNA_E_MEMORY) {              /* not remembered: there may be memory the next time */

@@ -173,9 +173,9 @@
  * (batch_size * batches_in_flight), some wait. What NVDEC cannot decode here (codec, depth, chroma
  * format, size), or the driver refuses, the loader's threads decode; bzna_loader_stats counts.
  * Pixels are equal; one may overlook damage. The kernel is checked when a device is opened, NVDEC
- * before it decodes pictures of a kind (codec, chroma format, depth): by built-in pictures, or the
- * first one against libavcodec. What fails is gone around, or decoded in software, and logged.
- * BENZINA_NVDEC_CHECK=0 in the environment skips this; all checks AV1, too, which has no status.
+ * and the kernel before pictures of a kind (codec, chroma format, depth): by built-in ones, or the
+ * first one against libavcodec. What fails is gone around, or decoded in software, and logged; a
+ * wrong kernel loses the device. BENZINA_NVDEC_CHECK=0 in the environment skips it; all: AV1, too.
  *
  * With output.device on the CPU, bzna_loader_next returns when the batch has arrived in (pinned)
  * host memory, and no stream is involved. Else batches lie in device memory. The consumer's stream

@@ -1581,9 +1581,9 @@ static void selfcheck_section(void)
     bzi_device *device = context->device;
     bzna_error err = fresh_error();
     device->checks = BZI_CHECKS_ALL;
-    text_figure("the kernel", bzi_trial_run(device, &err) == BZNA_OK ? "passed" : err.message);
     if (bzi_device_enter(device, &err) != BZNA_OK)
         fail("context", &err);
+    text_figure("the kernel", bzi_trial_run(device, &err) == BZNA_OK ? "passed" : err.message);
     for (size_t i = 0; i < sizeof bzi_check_pictures / sizeof bzi_check_pictures[0]; i++)
         for (size_t k = 0; k < sizeof ways / sizeof ways[0]; k++)
             if (in_time(1))

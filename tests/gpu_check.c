@@ -2281,7 +2281,9 @@ TEST(the_self_check_passes_for_the_kernel_and_for_every_kind_that_has_pictures_f
     bzna_error err = fresh_error();
     uint64_t start = bzi_os_now_ns();
     device->checks = BZI_CHECKS_ALL;
+    REQUIRE(bzi_device_enter(device, &err) == BZNA_OK);
     CHECK_EQ(bzi_trial_run(device, &err), BZNA_OK);
+    bzi_device_leave(device);
     printf("  the kernel: %s, %.1f ms\n", err.status == BZNA_OK ? "passed" : err.message,
            (double)(bzi_os_now_ns() - start) * 1e-6);
     for (size_t i = 0; i < sizeof bzi_check_pictures / sizeof bzi_check_pictures[0]; i++) {

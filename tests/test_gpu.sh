@@ -35,24 +35,39 @@ fi
 check gpu_check_is_skipped_without_a_driver says "SKIP gpu-check: context_config.device: libcuda.so.1" driverless $MAKE gpu-check
 check gpu_check_counts_what_it_skips says "tests/gpu_check.c: 0 passed, 0 failed, " driverless $MAKE gpu-check
 check gpu_bench_is_skipped_without_a_driver says "SKIP gpu-bench: context_config.device: libcuda.so.1" driverless $MAKE gpu-bench
-if [ -z "$TEST_ALL" ]; then echo "LEFT test_gpu.sh: gpu-check and gpu-bench on the fake driver"; finish; fi
+
+# What needs no encoder, with an archive of tests/data in the place of those that are made: what a first run on a GPU begins with.
+if pkg-config --exists libavcodec libavutil; then
+    check the_fake_driver_builds make --no-print-directory -s "$BUILD/tests/fake/libnvcuvid.so.1"
+    mkdir -p "$T/gpu/data" && cp tests/data/mini_h265.bzna "$T/gpu/data/h265_crf20.bzna"
+    check a_short_check_needs_no_data says " 0 failed, " faked sh tests/gpu.sh check --short
+    check nor_does_the_begin_of_all says "limited by" faked sh tests/gpu.sh all --scale 0.02 --only "environment selfcheck gate"
+    cp "$T/log" "$T/all.log"
+    check where_every_way_of_the_self_check_passes sh -c "! grep FAILED $T/all.log && [ \$(grep -c 'H.26[45].* passed, ' $T/all.log) -eq 18 ]"
+    check and_the_gate_holds grep -qF "tests/gpu_check.c: 1 passed, 0 failed, 0 skipped" "$T/all.log"
+else
+    skip "gpu-check on the fake driver" "built without libavcodec"; finish
+fi
+if [ -z "$TEST_ALL" ]; then echo "LEFT test_gpu.sh: gpu-check and gpu-bench on the fake driver, with all data"; finish; fi
 if [ ! -x "$BZNA" ] || ! command -v ffmpeg >/dev/null; then skip "gpu-check on the fake driver" "no $BZNA or no ffmpeg to make data with"; finish; fi
 
 cp "$BZNA" "$BUILD/draw_pictures" "$T/"
-check the_fake_driver_builds make --no-print-directory -s "$BUILD/tests/fake/libnvcuvid.so.1"
 check gpu_record_builds $MAKE "$T/gpu/gpu_record"
 "$T/draw_pictures" "$T/pictures" 4
 check data_is_made says "4 pictures of" env GPU_FEW=1 BUILD="$T" sh tests/gpu.sh data "$T/pictures"
-check gpu_check_holds_on_the_fake says " 0 failed, " faked sh tests/gpu.sh check
+some=; if [ -n "$SANITIZE" ]; then some="--only frames_of"; fi     # the loaders' suites run under sanitizers anyway
+check gpu_check_holds_on_the_fake says " 0 failed, " faked sh tests/gpu.sh check $some
 check a_short_run_holds_on_the_fake says " 0 failed, 0 skipped" faked sh tests/gpu.sh check --short
 check the_kernel_alone_holds_on_the_fake says "1 passed, 0 failed, 0 skipped" faked sh tests/gpu.sh check --short --kernel
 
-# All sections, each point for a twentieth of its time: what they print and write is looked at below.
-check all_sections_run_on_the_fake says "limited by" faked sh tests/gpu.sh all --scale 0.05
+# All sections, each point for a twentieth of its time: what they print and write is looked at below. Under sanitizers, those that take long are left out.
+only=; if [ -n "$SANITIZE" ]; then only="environment selfcheck gate engine sessions processes calls decoders memory ptx parser"; fi
+check all_sections_run_on_the_fake says "limited by" faked sh tests/gpu.sh all --scale 0.05 ${only:+--only "$only"}
 cp "$T/log" "$T/all.log"
 check every_line_says_that_the_driver_is_a_fake sh -c "! grep -vE '^(fake driver: |$)' $T/all.log"
 check every_figure_says_so_too sh -c "! cat $T/gpu/sections/*.figures | grep '\"kind\"' | grep -v '\"kind\": \"peers\"' | grep -v '\"fake_driver\": true'"
 check no_section_failed sh -c "! grep -E '^fake driver: -- [a-z0-9]+: ' $T/all.log"
+if [ -n "$SANITIZE" ]; then finish; fi              # what follows is of scripts, which sanitizers do not watch
 for kind in caps self-check engine "engine fit" "bare sessions" "end to end" processes "driver call" contexts kernel "decoder memory" peers; do
     check "all_has_figures_of_$(echo "$kind" | tr ' ' _)" grep -qF -e "\"kind\": \"$kind\"" "$T/gpu/report.json"
 done
