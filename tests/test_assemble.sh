@@ -55,6 +55,7 @@ merge_tests() {
     if cmp -s "$t/again.bzna" "$t/splits.bzna"; then pass; else fail "splits are kept, byte for byte"; fi
     expect 0 "merge of an archive of the original tools" "$bzna" merge $data/mini_h264.bzna -o "$t/mini.bzna"
     expect 0 "verify --decode of it" "$bzna" verify --decode "$t/mini.bzna"
+    expect 0 "SEI, which is not copied, is no difference" "$bzna" diff "$t/mini.bzna" $data/mini_h264.bzna
     same "its pictures decode to the same" "$(for i in 0 3 7; do "$bzna" extract "$t/mini.bzna" $i --md5; done 2>/dev/null)" \
         "$(for i in 0 3 7; do "$bzna" extract $data/mini_h264.bzna $i --md5; done 2>/dev/null)"
     same "its names and targets are those" "$(names "$t/mini.bzna")" "$(names $data/mini_h264.bzna)"
@@ -73,7 +74,7 @@ merge_tests() {
     for i in 0 1 2; do
         if cmp -s "$t/share-0000$i-of-00003.bzna" "$t/part$i.bzna"; then pass; else fail "share $i is what pack --shard gives"; fi
     done
-    refused 1 "already exists" "split does not replace" "$bzna" split "$t/all.bzna" -o "$t/share.bzna" --parts 3
+    refused 2 "already exists" "split does not replace" "$bzna" split "$t/all.bzna" -o "$t/share.bzna" --parts 3
     refused 1 "has only 5 samples" "more parts than samples" "$bzna" split "$t/all.bzna" -o "$t/s.bzna" --parts 6
 
     printf '4\n0 2\n' >"$t/indices.txt"
@@ -191,7 +192,7 @@ convert_tests() {
     own=$(tar -tf "$t/v.tar" | grep jpg | tr '\n' ' ')
     same "all samples are there" "$(echo "$order" | tr ' ' '\n' | grep . | sort | tr '\n' ' ')" "$own"
     if [ "$order" != "$own" ]; then pass; else fail "they are in another order" "$order"; fi
-    refused 1 "already exists" "convert does not replace" "$bzna" convert "$t/p.tar" -o "$t/p.rec"
+    refused 2 "already exists" "convert does not replace" "$bzna" convert "$t/p.tar" -o "$t/p.rec"
     refused 2 "-o must be a name in" "what is to be written is not clear" "$bzna" convert "$t/p.tar" -o "$t/x.zip"
     refused 2 "--shard-size and --shuffle" "shards of an archive" "$bzna" convert "$t/p.tar" -o "$t/x.bzna" --shuffle
 }

@@ -20,6 +20,8 @@ pack_tests() {
     same "targets are the numbers of the class folders" "$(field_all target)" "0 0 0 1 1 1 2 2 2 3 3 3 "
     says "$t/out" '"target":1,"class":"fractals","filename":"fractals/00.ppm"' "classes have names, and samples their paths"
     same "file names are kept, in order" "$(files)" "00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm 00.ppm 01.ppm 02.ppm "
+    run "$bzna" list "$t/one.bzna"
+    says "$t/out" 'fractals/00.ppm  class="fractals"' "list names classes in text, too"
     expect 0 "pack over an archive, as H.264" "$bzna" pack "$t/drawn" -o "$t/two.bzna" --codec h264 --crf 24 \
         --preset veryfast --overwrite
     expect 0 "verify --decode of H.264" "$bzna" verify --decode "$t/two.bzna"

@@ -132,7 +132,9 @@ static int open_on_device(archive *a, const tool_options *o, bzna_device device,
     memset(a, 0, sizeof *a);
     if (archive_open_context(device, sessions, &a->context, &err) < 0 || archive_try_open(a, o, &err) < 0) {
         bzna_context_close(a->context);
-        return tool_error("%s", err.message);
+        const char *path = o->operand[0], *dot = strrchr(path, '.');
+        if (err.status != BZNA_E_TRUNCATED || !dot || strcmp(dot, ".bzna")) return tool_error("%s", err.message);
+        return tool_error("%s; what is whole can be saved: bzna index %s -o NEW.bzna", err.message, path);
     }
     return EXIT_OK;
 }
@@ -308,4 +310,30 @@ archive_codec_text archive_codec(const bzna_image_info *info)
     snprintf(result.text, sizeof result.text, "%s", info->fourcc ? tool_fourcc(info->fourcc).text : "unknown");
     for (char *end = result.text + strlen(result.text); end > result.text && end[-1] == ' '; end--) end[-1] = 0;
     return result;
+}
+
+/* The next start code (00) 00 00 01 at or after data + from, or size. */
+static size_t start_code(const uint8_t *data, size_t size, size_t from)
+{
+    for (size_t at = from; at + 3 <= size; at++)
+        if (!data[at] && !data[at + 1] && data[at + 2] == 1) return at > from && !data[at - 1] ? at - 1 : at;
+    return size;
+}
+
+size_t archive_drop_sei(uint8_t *data, size_t size, uint32_t codec)
+{
+    int h265 = codec == BZNA_CODEC_H265;
+    size_t kept = 0;
+    if (!h265 && codec != BZNA_CODEC_H264) return size;
+    for (size_t at = start_code(data, size, 0); at < size;) {
+        size_t next = start_code(data, size, at + 4), header_at = at + (data[at + 2] == 1 ? 3 : 4);
+        uint8_t header = header_at < size ? data[header_at] : 0;
+        int type = h265 ? header >> 1 & 63 : header & 31;
+        if (h265 ? type != 39 && type != 40 : type != 6) {
+            memmove(data + kept, data + at, next - at);
+            kept += next - at;
+        }
+        at = next;
+    }
+    return kept;
 }

@@ -171,9 +171,7 @@ static int range_add(assembly *a, const part *p, uint64_t first, uint64_t end)
 static int refuse_existing(const tool_options *o)
 {
     if (!o->out) return tool_usage_error(o->command, "-o must be given");
-    if (o->overwrite || !tool_path_exists(o->out)) return EXIT_OK;
-    tool_error("%s: already exists; to replace it: --overwrite", o->out);
-    return EXIT_USAGE;
+    return tool_refuse_existing(o->out, o->overwrite);
 }
 
 /* All samples of all operands, into path. */
@@ -288,10 +286,8 @@ static int share_write(const tool_options *o, const part *p, int64_t share)
     char *path = share_path(o->out, share, o->parts);
     uint64_t first = p->archive.count * (uint64_t)share / (uint64_t)o->parts;
     uint64_t end = p->archive.count * (uint64_t)(share + 1) / (uint64_t)o->parts;
-    int result = EXIT_OK;
-    if (!o->overwrite && tool_path_exists(path)) {
-        result = tool_error("%s: already exists; to replace it: --overwrite", path);
-    } else {
+    int result = tool_refuse_existing(path, o->overwrite);
+    if (result == EXIT_OK) {
         result = assembly_open(&a, o, path, &p->archive.classes);
         a.progress = tool_progress_start("samples", end - first);
         if (result == EXIT_OK) result = range_add(&a, p, first, end);

@@ -110,6 +110,13 @@ int tool_path_exists(const char *path)
     return !lstat(path, &status);
 }
 
+int tool_refuse_existing(const char *path, int64_t overwrite)
+{
+    if (overwrite || !tool_path_exists(path)) return EXIT_OK;
+    tool_error("%s: already exists; to replace it: --overwrite", path);
+    return EXIT_USAGE;
+}
+
 int tool_is_folder(const char *path)
 {
     struct stat status;
@@ -172,7 +179,7 @@ static void progress_text(const tool_progress *p, uint64_t done, double seconds,
     snprintf(text, size, "%" PRIu64 " of %" PRIu64 " %s%s%s%s", done, p->total, p->items, bytes, failed, rate_text);
 }
 
-/* The line is written over only as long as it is shorter than the terminal is wide: the bar gives way, then the text. */
+/* A line that is as long as the terminal is wide is not written over: the bar gives way, then the text. */
 static void progress_bar(const tool_progress *p, uint64_t done, char *text)
 {
     struct winsize terminal = { .ws_col = 0 };

@@ -228,11 +228,11 @@ static char *shard_path(const conversion *c, const char *extension)
 static int file_open_new(const conversion *c, tool_file *out, char *path)
 {
     char *partial = tool_format("%s.partial", path);
-    int exists = !c->options->overwrite && tool_path_exists(path);
-    if (exists) tool_error("%s: already exists; to replace it: --overwrite", path);
+    int result = tool_refuse_existing(path, c->options->overwrite);
     free(path);
-    if (exists || tool_file_open(out, partial)) return free(partial), *out = (tool_file){ NULL, NULL }, EXIT_INPUT;
-    return EXIT_OK;
+    if (result == EXIT_OK) result = tool_file_open(out, partial);
+    if (result != EXIT_OK) free(partial), *out = (tool_file){ NULL, NULL };
+    return result;
 }
 
 /* Gives the file its name, or removes it where it or another one failed. */
@@ -254,9 +254,9 @@ static int shard_open(conversion *c)
 {
     c->in_shard = c->position = 0;
     int result = file_open_new(c, &c->out, shard_path(c, c->kind == TO_TAR ? ".tar" : ".rec"));
-    if (result != EXIT_OK || c->kind == TO_TAR) return result;
-    if (file_open_new(c, &c->index, shard_path(c, ".idx"))) return EXIT_INPUT;
-    return file_open_new(c, &c->list, shard_path(c, ".lst"));
+    if (c->kind == TO_TAR) return result;
+    if (result == EXIT_OK) result = file_open_new(c, &c->index, shard_path(c, ".idx"));
+    return result == EXIT_OK ? file_open_new(c, &c->list, shard_path(c, ".lst")) : result;
 }
 
 static int shard_close(conversion *c, int result)
@@ -600,8 +600,9 @@ static int prepare(conversion *c)
     while (length > 1 && o->out[length - 1] == '/') length--;
     if (c->kind == TO_FOLDER && mkdir(o->out, 0777) && errno != EEXIST)
         return tool_error("%s: cannot be made: %s", o->out, strerror(errno));
-    if (c->kind == TO_FOLDER && file_open_new(c, &c->list, tool_format("%.*s.lst", (int)length, o->out)))
-        return EXIT_INPUT;
+    int result = c->kind == TO_FOLDER ? file_open_new(c, &c->list, tool_format("%.*s.lst", (int)length, o->out))
+                                      : EXIT_OK;
+    if (result != EXIT_OK) return result;
     c->order = samples_order(o, c->archive.count);
     c->names = tool_checked(calloc(c->archive.count + 1, sizeof *c->names));
     if (c->kind == TO_FOLDER) classes_find(c);

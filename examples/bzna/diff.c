@@ -32,7 +32,7 @@ static void side_close(side *s)
     free(s->stream.data);
 }
 
-/* Reads one sample: its picture as a stream, parameter sets included, and all else. */
+/* Reads one sample: its picture as a stream, parameter sets included, SEI left out, and all else. */
 static bzna_status side_read(side *s, uint64_t index)
 {
     bzna_sample sample = { .struct_size = sizeof sample };
@@ -47,7 +47,9 @@ static bzna_status side_read(side *s, uint64_t index)
     status = bzna_image_annexb(&image, NULL, 0, &s->stream_size, &s->err);
     if (status < 0 && status != BZNA_E_BUFFER) return status;
     tool_buffer_reserve(&s->stream, s->stream_size + 1);
-    return bzna_image_annexb(&image, s->stream.data, s->stream_size, &s->stream_size, &s->err);
+    status = bzna_image_annexb(&image, s->stream.data, s->stream_size, &s->stream_size, &s->err);
+    if (status >= 0) s->stream_size = archive_drop_sei(s->stream.data, s->stream_size, image.codec);
+    return status;
 }
 
 /* Whether b has a field of that name, kind and value. */

@@ -278,6 +278,10 @@ static void sample_text(listing *l, listed_sample *s)
     printf("%8" PRIu64 " %8s %11" PRIu64 " %-5s %-11s %-11s ", s->index, target, s->sample.size,
            s->image_count ? s->codecs[0].text : "-", sizes[0], sizes[1]);
     tool_print_text(stdout, s->filename ? s->filename : "-");
+    if (class_of(l->archive, s->sample.target)) {
+        fputs("  class=", stdout);
+        tool_json_string(class_of(l->archive, s->sample.target));
+    }
     values_print(l, s, value_text);
     if (s->image_count) beside_print(s->images[0].beside, "  left out: ", ", ", "");
     if (s->err.status < 0) {
@@ -295,7 +299,7 @@ int tool_run_list(const tool_options *o)
     listing l = { .archive = &a };
     if (o->json) putchar('[');
     else printf("%8s %8s %11s %-5s %-11s %-11s %s\n", "index", "target", "bytes", "codec", "picture", "another",
-                "file name, fields");
+                "file name, class, fields");
     for (uint64_t i = 0; i < a.count && !ferror(stdout); i++) {
         listed_sample s;
         sample_read(&l, i, &s);

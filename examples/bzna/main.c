@@ -28,213 +28,210 @@
 /* ---- options ---- */
 
 #define FIELD(name) offsetof(tool_options, name)
-#define OPTION_FLAG(name, field, help) { name, 0, KIND_FLAG, FIELD(field), 0, 0, NULL, NULL, help }
-#define OPTION_JSON OPTION_FLAG("json", json, "print JSON")
-#define OPTION_TRACK(help) { "track", 0, KIND_TEXT, FIELD(track), 0, 0, "NAME", NULL, help }
+#define FLAG(name, field, help) { name, 0, KIND_FLAG, FIELD(field), 0, 0, NULL, NULL, help }
+#define TEXT(name, field, argument, help) { name, 0, KIND_TEXT, FIELD(field), 0, 0, argument, NULL, help }
+#define CHOICE(name, field, choices, preset, help) { name, 0, KIND_CHOICE, FIELD(field), 0, 0, choices, preset, help }
+#define INTEGER(name, field, lowest, highest, argument, preset, help) \
+    { name, 0, KIND_INTEGER, FIELD(field), lowest, highest, argument, preset, help }
+#define REAL(name, field, lowest, highest, argument, preset, help) \
+    { name, 0, KIND_REAL, FIELD(field), lowest, highest, argument, preset, help }
+#define OPTION_JSON FLAG("json", json, "print JSON")
+#define OPTION_OUT(argument, help) { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, argument, NULL, help }
+#define OPTION_TRACK(help) TEXT("track", track, "NAME", help)
 #define OPTION_JOBS(help) { "jobs", 'j', KIND_INTEGER, FIELD(jobs), 1, 1024, "N", NULL, help }
+#define OPTION_SEED(what) INTEGER("seed", seed, 0, 9.2e18, "N", "1", what)
+#define OPTION_BATCH(highest, preset, help) INTEGER("batch", batch, 1, highest, "N", preset, help)
 #define OPTION_END { NULL, 0, KIND_FLAG, 0, 0, 0, NULL, NULL, NULL }
 
 /* How a data set is opened. */
 #define OPTIONS_DATASET \
-    { "format", 0, KIND_TEXT, FIELD(format), 0, 0, "KIND", NULL, \
-      "refuse data sets of other kinds, as bzna info calls them\n(default: found by content)" }, \
-    { "split", 0, KIND_CHOICE, FIELD(split), 0, 0, "train|validation|test", NULL, \
-      "the samples of one split of an archive (default: all)" }, \
-    { "list", 0, KIND_TEXT, FIELD(list), 0, 0, "FILE", NULL, \
+    TEXT("format", format, "KIND", \
+      "refuse data sets of other kinds, as bzna info calls them\n(default: found by content)"), \
+    CHOICE("split", split, "train|validation|test", NULL, "the samples of one split of an archive (default: all)"), \
+    TEXT("list", list, "FILE", \
       "a list of a folder's files, or labels of a .rec:\n" \
-      ".lst (index, labels, path) or .csv (path,label)" }, \
-    { "classes", 0, KIND_TEXT, FIELD(classes), 0, 0, "A,B,C", NULL, \
-      "a folder's class folders, in the order of their numbers;\nothers are left out (default: all)" }, \
-    { "class-order", 0, KIND_CHOICE, FIELD(class_order), 0, 0, "text|numeric", "text", \
-      "numeric numbers class folders as 0, 1, 2, 10; text as 0, 1, 10, 2" }, \
-    { "orientation", 0, KIND_CHOICE, FIELD(orientation), 0, 0, "apply|ignore", "apply", \
-      "turn pictures as their EXIF data says, or not" }, \
-    { "palette", 0, KIND_CHOICE, FIELD(palette), 0, 0, "colors|index", "colors", \
-      "what pictures with a palette give: colors, or indices as gray" }
+      ".lst (index, labels, path) or .csv (path,label)"), \
+    TEXT("classes", classes, "A,B,C", \
+      "a folder's class folders, in the order of their numbers;\nothers are left out (default: all)"), \
+    CHOICE("class-order", class_order, "text|numeric", "text", \
+      "numeric numbers class folders as 0, 1, 2, 10; text as 0, 1, 10, 2"), \
+    CHOICE("orientation", orientation, "apply|ignore", "apply", "turn pictures as their EXIF data says, or not"), \
+    CHOICE("palette", palette, "colors|index", "colors", \
+      "what pictures with a palette give: colors, or indices as gray")
 
 /* What batch, sheet and bench have in common. */
 #define DTYPES "f32|f16|bf16|u8|float32|float16|bfloat16|uint8"
 #define FILTERS "nearest|linear|cubic|lanczos|area|cubic-0.75|lanczos4"
 #define OPTIONS_TYPE \
-    { "dtype", 0, KIND_CHOICE, FIELD(dtype), 0, 0, DTYPES, "f32", \
-      "type of the batches; uint8 is rounded and saturated" }, \
-    { "layout", 0, KIND_CHOICE, FIELD(layout), 0, 0, "NCHW|NHWC", "NCHW", "planes, or pixels of channels" }
+    CHOICE("dtype", dtype, DTYPES, "f32", "type of the batches; uint8 is rounded and saturated"), \
+    CHOICE("layout", layout, "NCHW|NHWC", "NCHW", "planes, or pixels of channels")
 #define OPTIONS_LOADER \
-    { "flip", 0, KIND_REAL, FIELD(flip), 0, 1, "P", "0", "probability of a horizontal flip" }, \
-    { "rotate", 0, KIND_REAL, FIELD(rotate), 0, 180, "D", "0", "rotate by -D to D degrees, on top of the warp" }, \
-    { "shear", 0, KIND_REAL, FIELD(shear), 0, 89, "D", "0", "then shear by -D to D degrees along x" }, \
-    { "perspective", 0, KIND_REAL, FIELD(perspective), 0, 1, "S", "0", \
-      "then distort half of them: torchvision's distortion_scale" }, \
-    { "brightness", 0, KIND_REAL, FIELD(brightness), 0, 100, "B", "0", "multiply colors by 1-B to 1+B" }, \
-    { "contrast", 0, KIND_REAL, FIELD(contrast), 0, 100, "C", "0", "colors by 1-C to 1+C, the rest the mean luma" }, \
-    { "saturation", 0, KIND_REAL, FIELD(saturation), 0, 100, "S", "0", "colors by 1-S to 1+S, the rest their luma" }, \
-    { "hue", 0, KIND_REAL, FIELD(hue), 0, 0.5, "H", "0", "turn hues by -H to H of a whole turn" }, \
-    { "grayscale", 0, KIND_REAL, FIELD(grayscale), 0, 1, "P", "0", "probability of gray in all channels" }, \
-    { "random-h", 0, KIND_REAL, FIELD(hls[0]), 0, 180, "H", "0", "MXNet's random_h: hue, of 180" }, \
-    { "random-l", 0, KIND_REAL, FIELD(hls[1]), 0, 255, "L", "0", "MXNet's random_l: lightness, of 255" }, \
-    { "random-s", 0, KIND_REAL, FIELD(hls[2]), 0, 255, "S", "0", "MXNet's random_s: saturation, of 255" }, \
-    { "max-random-contrast", 0, KIND_REAL, FIELD(max_contrast), 0, 0.999, "C", "0", "MXNet's, about 0" }, \
-    { "max-random-illumination", 0, KIND_REAL, FIELD(max_illumination), 0, 1e6, "I", "0", "MXNet's, of 255" }, \
-    { "channels", 0, KIND_CHOICE, FIELD(channels), 0, 0, "RGB|BGR|gray|grey", "RGB", \
-      "channels and their order; gray is one, the luma" }, \
-    { "warp", 0, KIND_CHOICE, FIELD(warp), 0, 0, "random|center|none", "random", \
-      "random resized crop, center resized crop, or none: center crop, not resized" }, \
-    { "law", 0, KIND_CHOICE, FIELD(law), 0, 0, "auto|benzina|torchvision", "auto", \
-      "how crops are drawn; auto: random ones as torchvision's" }, \
-    { "filter", 0, KIND_CHOICE, FIELD(filter), 0, 0, FILTERS, "linear", \
-      "how pixels are resampled" }, \
-    OPTION_FLAG("antialias", antialias, "widen the filter where a picture shrinks: the default"), \
+    REAL("flip", flip, 0, 1, "P", "0", "probability of a horizontal flip"), \
+    REAL("rotate", rotate, 0, 180, "D", "0", "rotate by -D to D degrees, on top of the warp"), \
+    REAL("shear", shear, 0, 89, "D", "0", "then shear by -D to D degrees along x"), \
+    REAL("perspective", perspective, 0, 1, "S", "0", "then distort half of them: torchvision's distortion_scale"), \
+    REAL("brightness", brightness, 0, 100, "B", "0", "multiply colors by 1-B to 1+B"), \
+    REAL("contrast", contrast, 0, 100, "C", "0", "colors by 1-C to 1+C, the rest the mean luma"), \
+    REAL("saturation", saturation, 0, 100, "S", "0", "colors by 1-S to 1+S, the rest their luma"), \
+    REAL("hue", hue, 0, 0.5, "H", "0", "turn hues by -H to H of a whole turn"), \
+    REAL("grayscale", grayscale, 0, 1, "P", "0", "probability of gray in all channels"), \
+    REAL("random-h", hls[0], 0, 180, "H", "0", "MXNet's random_h: hue, of 180"), \
+    REAL("random-l", hls[1], 0, 255, "L", "0", "MXNet's random_l: lightness, of 255"), \
+    REAL("random-s", hls[2], 0, 255, "S", "0", "MXNet's random_s: saturation, of 255"), \
+    REAL("max-random-contrast", max_contrast, 0, 0.999, "C", "0", "MXNet's, about 0"), \
+    REAL("max-random-illumination", max_illumination, 0, 1e6, "I", "0", "MXNet's, of 255"), \
+    CHOICE("channels", channels, "RGB|BGR|gray|grey", "RGB", "channels and their order; gray is one, the luma"), \
+    CHOICE("warp", warp, "random|center|none", "random", \
+      "random resized crop, center resized crop, or none: center crop, not resized"), \
+    CHOICE("law", law, "auto|benzina|torchvision", "auto", "how crops are drawn; auto: random ones as torchvision's"), \
+    CHOICE("filter", filter, FILTERS, "linear", "how pixels are resampled"), \
+    FLAG("antialias", antialias, "widen the filter where a picture shrinks: the default"), \
     { "no-antialias", 0, KIND_FLAG, FIELD(antialias), -1, 0, NULL, NULL, "do not widen it" }, \
-    OPTION_FLAG("jpeg-shrink", jpeg_shrink, "decode JPEG at 1/2, 1/4, 1/8 where the warp shrinks by that"), \
-    { "size", 0, KIND_INTEGER, FIELD(size), 1, 16384, "PX", "224", "edge of the square output, in pixels" }, \
-    { "views", 0, KIND_INTEGER, FIELD(views), 1, 64, "N", "1", "views of each picture, each with a warp of its own" }, \
+    FLAG("jpeg-shrink", jpeg_shrink, "decode JPEG at 1/2, 1/4, 1/8 where the warp shrinks by that"), \
+    INTEGER("size", size, 1, 16384, "PX", "224", "edge of the square output, in pixels"), \
+    INTEGER("views", views, 1, 64, "N", "1", "views of each picture, each with a warp of its own"), \
     OPTION_TRACK("the picture of a sample to load: its field, image or thumb\n" \
                  "(default: sizes up to 512 load the thumbnail where there is one)"), \
-    { "decoder", 0, KIND_CHOICE, FIELD(decoder), 0, 0, "auto|software|nvdec", "auto", "which decoder to use" }, \
-    { "jpeg-decoder", 0, KIND_CHOICE, FIELD(jpeg_decoder), 0, 0, "auto|software|nvdec", "auto", \
-      "nvdec: it decodes baseline JPEG of 4:2:0, too, or the command fails" }, \
+    CHOICE("decoder", decoder, "auto|software|nvdec", "auto", "which decoder to use"), \
+    CHOICE("jpeg-decoder", jpeg_decoder, "auto|software|nvdec", "auto", \
+      "nvdec: it decodes baseline JPEG of 4:2:0, too, or the command fails"), \
     { "device", 0, KIND_DEVICE, FIELD(device), 0, 0, "auto|cpu|N", "auto", \
       "auto: a GPU if there is one; cpu: no GPU; N: CUDA device N" }, \
-    { "sessions", 0, KIND_INTEGER, FIELD(sessions), 1, 256, "N", NULL, \
-      "NVDEC sessions (default: two for each NVDEC engine, three for one)" }, \
+    INTEGER("sessions", sessions, 1, 256, "N", NULL, \
+      "NVDEC sessions (default: two for each NVDEC engine, three for one)"), \
     OPTIONS_DATASET, OPTION_JSON
 
 static const tool_option pack_options[] = {
-    { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "OUT.bzna", NULL, "the archive to write; required" },
-    { "codec", 0, KIND_CHOICE, FIELD(codec), 0, 0, "h265|h264|av1|jpeg|copy", NULL,
+    OPTION_OUT("OUT.bzna", "the archive to write; required"),
+    CHOICE("codec", codec, "h265|h264|av1|jpeg|copy", NULL,
       "codec of the pictures; copy keeps JPEG files as they are,\n"
-      "and encodes others as jpeg (default: h265, or that of --encoder)" },
-    { "encoder", 0, KIND_TEXT, FIELD(encoder), 0, 0, "NAME", NULL,
+      "and encodes others as jpeg (default: h265, or that of --encoder)"),
+    TEXT("encoder", encoder, "NAME",
       "libavcodec's encoder, as in `ffmpeg -encoders`: hevc_nvenc, libsvtav1\n"
-      "(default: libx265, libx264, libaom-av1, mjpeg)" },
-    { "crf", 0, KIND_REAL, FIELD(crf), 0, 51, "N", "20",
-      "constant rate factor of h265, h264 and av1, 0 to 51: lower is better and larger" },
-    { "preset", 0, KIND_TEXT, FIELD(preset), 0, 0, "NAME", NULL,
+      "(default: libx265, libx264, libaom-av1, mjpeg)"),
+    REAL("crf", crf, 0, 51, "N", "20",
+      "constant rate factor of h265, h264 and av1, 0 to 51: lower is better and larger"),
+    TEXT("preset", preset, "NAME",
       "preset of the encoder: slower is smaller. ultrafast, superfast, veryfast, faster,\n"
       "fast, medium, slow, slower, veryslow, placebo (default medium);\n"
-      "of another --encoder, what that one has (default: its own)" },
-    { "chroma", 0, KIND_CHOICE, FIELD(chroma), 0, 0, "420|444", NULL,
-      "444 keeps colors at full resolution: larger, and fewer GPUs decode it (default 420)" },
-    OPTION_FLAG("lossless", lossless, "h265, h264, av1: no loss beyond that of 8-bit Y'CbCr"),
-    OPTION_FLAG("tune-decode", tune_decode, "h265, h264: faster to decode, and larger (tune fastdecode)"),
-    { "quality", 0, KIND_INTEGER, FIELD(quality), 1, 100, "N", "90",
-      "quality of jpeg, 1 to 100 as libjpeg counts it: higher is better and larger" },
-    { "max-edge", 0, KIND_INTEGER, FIELD(max_edge), 1, 16384, "PX", NULL, "scale down what has a longer edge" },
-    { "max-short-edge", 0, KIND_INTEGER, FIELD(max_short_edge), 1, 16384, "PX", NULL,
-      "scale down what has a longer short edge" },
-    { "frame", 0, KIND_TEXT, FIELD(frame), 0, 0, "auto|N|exact", NULL,
+      "of another --encoder, what that one has (default: its own)"),
+    CHOICE("chroma", chroma, "420|444", NULL,
+      "444 keeps colors at full resolution: larger, and fewer GPUs decode it (default 420)"),
+    FLAG("lossless", lossless, "h265, h264, av1: no loss beyond that of 8-bit Y'CbCr"),
+    FLAG("tune-decode", tune_decode, "h265, h264: faster to decode, and larger (tune fastdecode)"),
+    INTEGER("quality", quality, 1, 100, "N", "90",
+      "quality of jpeg, 1 to 100 as libjpeg counts it: higher is better and larger"),
+    INTEGER("max-edge", max_edge, 1, 16384, "PX", NULL, "scale down what has a longer edge"),
+    INTEGER("max-short-edge", max_short_edge, 1, 16384, "PX", NULL, "scale down what has a longer short edge"),
+    TEXT("frame", frame, "auto|N|exact",
       "edges of coded frames: multiples of 512 (auto), or of N; exact: as the picture,\n"
-      "rounded up to 16. At least what NVDEC decodes: 144 (h265), 48 (h264), 128 (av1)" },
-    { "thumb", 0, KIND_TEXT, FIELD(thumb), 0, 0, "PX|none", NULL,
-      "longest edge of thumbnails, 16 to 512; pictures that are not longer have none\n(default 512)" },
-    { "background", 0, KIND_TEXT, FIELD(background), 0, 0, "COLOR", NULL,
+      "rounded up to 16. At least what NVDEC decodes: 144 (h265), 48 (h264), 128 (av1)"),
+    TEXT("thumb", thumb, "PX|none",
+      "longest edge of thumbnails, 16 to 512; pictures that are not longer have none\n(default 512)"),
+    TEXT("background", background, "COLOR",
       "what lies under transparent pixels: white, black, gray, #rrggbb\n"
-      "(default: alpha is dropped, and the colors under it show)" },
-    { "list", 0, KIND_TEXT, FIELD(list), 0, 0, "FILE", NULL,
+      "(default: alpha is dropped, and the colors under it show)"),
+    TEXT("list", list, "FILE",
       "which files of the folder, in this order, and their labels; of a .rec, its labels:\n"
-      ".lst (index, label, path, tabs between) or .csv (path,label)" },
-    { "targets", 0, KIND_TEXT, FIELD(targets), 0, 0, "FILE", NULL,
-      "targets of all files: lines of NAME,TARGET, or of TARGET in the files' order" },
-    { "shard", 0, KIND_TEXT, FIELD(shard), 0, 0, "I/N", NULL,
-      "only share I of N, from 0/N to N-1/N: one behind the other, all nearly as large" },
+      ".lst (index, label, path, tabs between) or .csv (path,label)"),
+    TEXT("targets", targets, "FILE", "targets of all files: lines of NAME,TARGET, or of TARGET in the files' order"),
+    TEXT("shard", shard, "I/N", "only share I of N, from 0/N to N-1/N: one behind the other, all nearly as large"),
     OPTION_JOBS("processes that encode (default: one for each processor); they do not change the archive"),
-    { "classes", 0, KIND_TEXT, FIELD(classes), 0, 0, "FILE", NULL,
-      "names of the class folders, one a line, in the order of their numbers;\nother folders are refused" },
-    { "splits", 0, KIND_TEXT, FIELD(splits), 0, 0, "S=DIR,...", NULL,
+    TEXT("classes", classes, "FILE",
+      "names of the class folders, one a line, in the order of their numbers;\nother folders are refused"),
+    TEXT("splits", splits, "S=DIR,...",
       "train=DIR,validation=DIR,test=DIR instead of DIR: folders of the same classes,\n"
-      "which the archive has in that order, and each split by its name" },
-    { "class-order", 0, KIND_CHOICE, FIELD(class_order), 0, 0, "numeric|text", NULL,
+      "which the archive has in that order, and each split by its name"),
+    CHOICE("class-order", class_order, "numeric|text", NULL,
       "numeric numbers class folders as 0, 1, 2, 10; text as 0, 1, 10, 2\n"
-      "(default: text, with a warning if the two differ)" },
-    { "report", 0, KIND_TEXT, FIELD(report), 0, 0, "FILE", NULL,
+      "(default: text, with a warning if the two differ)"),
+    TEXT("report", report, "FILE",
       "PSNR and SSIM of every picture, and what was left out: .json, or .html\n"
-      "with the worst 20 beside their sources" },
-    OPTION_FLAG("resume", resume, "go on with an interrupted run: only what it has not done is encoded"),
-    OPTION_FLAG("overwrite", overwrite, "replace OUT.bzna if it exists, and what an interrupted run has left"),
+      "with the worst 20 beside their sources"),
+    FLAG("resume", resume, "go on with an interrupted run: only what it has not done is encoded"),
+    FLAG("overwrite", overwrite, "replace OUT.bzna if it exists, and what an interrupted run has left"),
     OPTION_JSON, OPTION_END
 };
 static const tool_option json_options[] = { OPTION_JSON, OPTION_END };
-#define OPTION_OVERWRITE OPTION_FLAG("overwrite", overwrite, "replace what exists")
-#define OPTION_OUT { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "OUT.bzna", NULL, "the archive to write" }
+#define OPTION_OVERWRITE FLAG("overwrite", overwrite, "replace what exists")
+#define OPTION_NEW OPTION_OUT("OUT.bzna", "the archive to write")
 static const tool_option index_options[] = {
-    OPTION_OUT,
-    { "classes", 0, KIND_TEXT, FIELD(classes), 0, 0, "FILE", NULL,
+    OPTION_NEW,
+    TEXT("classes", classes, "FILE",
       "names of the classes of NEW.bzna, one a line\n"
-      "(default: folders in the names of samples, where each class has one)" },
+      "(default: folders in the names of samples, where each class has one)"),
     OPTION_OVERWRITE, OPTION_JSON, OPTION_END
 };
-static const tool_option merge_options[] = { OPTION_OUT, OPTION_OVERWRITE, OPTIONS_DATASET, OPTION_JSON, OPTION_END };
+static const tool_option merge_options[] = { OPTION_NEW, OPTION_OVERWRITE, OPTIONS_DATASET, OPTION_JSON, OPTION_END };
 static const tool_option subset_options[] = {
-    OPTION_OUT,
-    { "indices", 0, KIND_TEXT, FIELD(indices), 0, 0, "FILE", NULL, "numbers of samples, from 0" },
-    { "class", 0, KIND_TEXT, FIELD(class_name), 0, 0, "NAME", NULL, "a class, by its name or its number" },
+    OPTION_NEW,
+    TEXT("indices", indices, "FILE", "numbers of samples, from 0"),
+    TEXT("class", class_name, "NAME", "a class, by its name or its number"),
     OPTION_OVERWRITE, OPTIONS_DATASET, OPTION_JSON, OPTION_END
 };
 static const tool_option convert_options[] = {
-    { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "OUT", NULL, "what to write: OUT/, OUT.tar, OUT.rec or OUT.bzna" },
-    { "shard-size", 0, KIND_INTEGER, FIELD(shard_size), 1, 1e12, "N", NULL,
-      "samples a file: OUT-000000.tar and so on" },
-    OPTION_FLAG("shuffle", shuffle, "in an order of chance, the same for the same --seed"),
-    { "seed", 0, KIND_INTEGER, FIELD(seed), 0, 9.2e18, "N", "1", "of that order" },
-    { "quality", 0, KIND_INTEGER, FIELD(quality), 1, 100, "N", "95", "of JPEG that frames of video become" },
+    OPTION_OUT("OUT", "what to write: OUT/, OUT.tar, OUT.rec or OUT.bzna"),
+    INTEGER("shard-size", shard_size, 1, 1e12, "N", NULL, "samples a file: OUT-000000.tar and so on"),
+    FLAG("shuffle", shuffle, "in an order of chance, the same for the same --seed"),
+    OPTION_SEED("of that order"),
+    INTEGER("quality", quality, 1, 100, "N", "95", "of JPEG that frames of video become"),
     OPTION_OVERWRITE, OPTIONS_DATASET, OPTION_JSON, OPTION_END
 };
 static const tool_option split_options[] = {
-    OPTION_OUT,
-    { "parts", 0, KIND_INTEGER, FIELD(parts), 1, 99999, "N", NULL, "how many archives" },
+    OPTION_NEW,
+    INTEGER("parts", parts, 1, 99999, "N", NULL, "how many archives"),
     OPTION_OVERWRITE, OPTIONS_DATASET, OPTION_JSON, OPTION_END
 };
 static const tool_option dataset_options[] = { OPTIONS_DATASET, OPTION_JSON, OPTION_END };
 static const tool_option extract_options[] = {
-    { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "FILE", NULL,
-      "the file to write, - for standard output; its extension selects the format" },
-    { "as", 0, KIND_TEXT, FIELD(as), 0, 0, "png|ppm|yuv|jpg|h265|h264|obu", NULL,
-      "the format, whatever the file's name is (default of standard output: png)" },
+    OPTION_OUT("FILE", "the file to write, - for standard output; its extension selects the format"),
+    TEXT("as", as, "png|ppm|yuv|jpg|h265|h264|obu",
+      "the format, whatever the file's name is (default of standard output: png)"),
     OPTION_TRACK("the picture of the sample to extract: its field, image or thumb\n"
                  "(default: an archive's full picture, else the first one)"),
-    { "field", 0, KIND_TEXT, FIELD(field), 0, 0, "NAME", NULL,
+    TEXT("field", field, "NAME",
       "a field instead of a decoded picture: printed, or written to -o's\n"
-      "file; numbers as text, everything else as it is" },
-    OPTION_FLAG("md5", md5, "print the MD5 of the decoded frame's planes, padding included"),
+      "file; numbers as text, everything else as it is"),
+    FLAG("md5", md5, "print the MD5 of the decoded frame's planes, padding included"),
     OPTIONS_DATASET, OPTION_JSON, OPTION_END
 };
 static const tool_option verify_options[] = {
-    OPTION_FLAG("decode", decode, "also decode every picture"),
+    FLAG("decode", decode, "also decode every picture"),
     OPTION_JOBS("threads (default: one for each processor)"),
     OPTIONS_DATASET, OPTION_JSON, OPTION_END
 };
 static const tool_option batch_options[] = {
-    { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "DIR", NULL, "the folder to write to, created if necessary; required" },
-    { "batch", 0, KIND_INTEGER, FIELD(batch), 1, 65536, "N", "16", "batch size" },
-    { "seed", 0, KIND_INTEGER, FIELD(seed), 0, 9.2e18, "N", "1", "seed of the order and of the augmentation" },
-    OPTION_FLAG("shuffle", shuffle, "in shuffled order instead of the data set's"),
+    OPTION_OUT("DIR", "the folder to write to, created if necessary; required"),
+    OPTION_BATCH(65536, "16", "batch size"),
+    OPTION_SEED("seed of the order and of the augmentation"),
+    FLAG("shuffle", shuffle, "in shuffled order instead of the data set's"),
     OPTIONS_TYPE, OPTIONS_LOADER, OPTION_END
 };
 static const tool_option sheet_options[] = {
-    { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "OUT.png", NULL, "the file to write; required" },
-    { "batch", 0, KIND_INTEGER, FIELD(batch), 1, 4096, "N", "16", "how many samples, or with --index, draws of one" },
-    { "index", 0, KIND_INTEGER, FIELD(index), -1, 9.2e18, "I", "-1", "sample I alone, drawn N times; -1: any" },
-    { "seed", 0, KIND_INTEGER, FIELD(seed), 0, 9.2e18, "N", "1", "seed of the order and of the augmentation" },
-    OPTION_FLAG("shuffle", shuffle, "in shuffled order instead of the data set's"),
+    OPTION_OUT("OUT.png", "the file to write; required"),
+    OPTION_BATCH(4096, "16", "how many samples, or with --index, draws of one"),
+    INTEGER("index", index, -1, 9.2e18, "I", "-1", "sample I alone, drawn N times; -1: any"),
+    OPTION_SEED("seed of the order and of the augmentation"),
+    FLAG("shuffle", shuffle, "in shuffled order instead of the data set's"),
     OPTIONS_LOADER, OPTION_END
 };
 static const tool_option view_options[] = {
-    { "out", 'o', KIND_TEXT, FIELD(out), 0, 0, "OUT.html", NULL, "the file to write; required" },
-    { "count", 0, KIND_INTEGER, FIELD(count), 1, 100000, "N", "500", "how many samples" },
-    { "size", 0, KIND_INTEGER, FIELD(size), 16, 1024, "PX", "200", "longest edge of pictures on the page, in pixels" },
-    { "seed", 0, KIND_INTEGER, FIELD(seed), 0, 9.2e18, "N", "1", "seed of the order" },
-    OPTION_FLAG("shuffle", shuffle, "the first N of a shuffled order instead of the data set's"),
+    OPTION_OUT("OUT.html", "the file to write; required"),
+    INTEGER("count", count, 1, 100000, "N", "500", "how many samples"),
+    INTEGER("size", size, 16, 1024, "PX", "200", "longest edge of pictures on the page, in pixels"),
+    OPTION_SEED("seed of the order"),
+    FLAG("shuffle", shuffle, "the first N of a shuffled order instead of the data set's"),
     OPTION_TRACK("the picture of a sample to show: its field, image or thumb\n"
                  "(default: the thumbnail where there is one)"),
     OPTIONS_DATASET, OPTION_END
 };
 static const tool_option bench_options[] = {
-    { "batch", 0, KIND_INTEGER, FIELD(batch), 1, 65536, "N", "64", "batch size" },
-    { "threads", 0, KIND_INTEGER, FIELD(threads), 1, 1024, "N", NULL,
-      "threads of the software decoder (default: one for each processor)" },
-    { "seconds", 0, KIND_REAL, FIELD(seconds), 0.1, 86400, "S", "5", "how long each of the two rates is measured" },
-    { "output", 0, KIND_CHOICE, FIELD(output), 0, 0, "auto|host|device", "auto",
-      "memory of the batches\nauto: the device's if there is one and the decoder is not software" },
+    OPTION_BATCH(65536, "64", "batch size"),
+    INTEGER("threads", threads, 1, 1024, "N", NULL,
+      "threads of the software decoder (default: one for each processor)"),
+    REAL("seconds", seconds, 0.1, 86400, "S", "5", "how long each of the two rates is measured"),
+    CHOICE("output", output, "auto|host|device", "auto",
+      "memory of the batches\nauto: the device's if there is one and the decoder is not software"),
     OPTIONS_TYPE, OPTIONS_LOADER, OPTION_END
 };
 
@@ -279,7 +276,7 @@ static const tool_command commands[] = {
       DATA_HELP
       "Prints for each sample: index, target, size in bytes, codec, sizes of its pictures (in text, of the first\n"
       "two), name (of a folder, or an archive of one: the path; of tar: the key; of a .rec: as OUT.lst beside it has\n"
-      "it, else the record's number), and further fields; JSON has offsets in the file, too. Sizes are of the\n"
+      "it, else the record's number), class, and further fields; JSON has offsets in the file, too. Sizes are of the\n"
       "picture as it is seen, turned where its orientation says so; \"frame_width\" and \"frame_height\" are of the\n"
       "coded frame. A missing target or name is \"-\" in text and null in JSON; fields that a sample does not\n"
       "have are left out, and of bytes only their number is printed. Damaged samples are listed with the error,\n"
@@ -346,9 +343,8 @@ static const tool_command commands[] = {
       "has names and labels in OUT.lst, which is read with it.",
       1, convert_options, tool_run_convert },
     { "diff", "DATA DATA", "in what two data sets differ",
-      "Compares sample by sample: names, targets, splits, fields, and pictures as they are coded; and the names of\n"
-      "classes. The exit status is 0 if nothing\n"
-      "differs, and 1 if something does.", 2, dataset_options, tool_run_diff },
+      "Compares sample by sample: names, targets, splits, fields, and pictures as they are coded, without SEI; and\n"
+      "the names of classes. The exit status is 0 if nothing differs, and 1 if something does.", 2, dataset_options, tool_run_diff },
     { "index", "FILE...", "an index beside each .tar or .rec, so that it opens at once",
       "Writes SHARD.idx beside SHARD.tar, as wds2idx of NVIDIA DALI does: where the members of each sample lie; or\n"
       "RECORDS.idx beside RECORDS.rec, as MXNet does: where its records begin. A file that has one is opened without\n"

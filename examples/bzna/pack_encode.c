@@ -128,32 +128,6 @@ static AVCodecContext *encoder_alloc(const pack_settings *s, const AVFrame *fram
     return encoder;
 }
 
-/* The next start code (00) 00 00 01 at or after data + from, or size. */
-static size_t start_code(const uint8_t *data, size_t size, size_t from)
-{
-    for (size_t at = from; at + 3 <= size; at++)
-        if (!data[at] && !data[at + 1] && data[at + 2] == 1) return at > from && !data[at - 1] ? at - 1 : at;
-    return size;
-}
-
-/* Drops SEI from an Annex B access unit: the encoder's version and settings would be stored with every picture. */
-static void drop_sei(AVPacket *packet, int h265)
-{
-    uint8_t *data = packet->data;
-    size_t size = (size_t)packet->size, kept = 0;
-    for (size_t at = start_code(data, size, 0); at < size;) {
-        size_t next = start_code(data, size, at + 4), header_at = at + (data[at + 2] == 1 ? 3 : 4);
-        uint8_t header = header_at < size ? data[header_at] : 0;
-        int type = h265 ? header >> 1 & 63 : header & 31;
-        if (h265 ? type != 39 && type != 40 : type != 6) {
-            memmove(data + kept, data + at, next - at);
-            kept += next - at;
-        }
-        at = next;
-    }
-    av_shrink_packet(packet, (int)kept);
-}
-
 /* Encodes one frame as one access unit, parameter sets included. Returns NULL or the reason. */
 static char *frame_encode(const pack_settings *s, AVFrame *frame, AVPacket *packet)
 {
@@ -171,7 +145,8 @@ static char *frame_encode(const pack_settings *s, AVFrame *frame, AVPacket *pack
     avcodec_free_context(&encoder);
     if (result >= 0 && av_packet_make_writable(packet) < 0) result = AVERROR(ENOMEM);
     if (result < 0) return pack_av_reason("cannot be encoded", result);
-    if (s->codec == BZNA_CODEC_H265 || s->codec == BZNA_CODEC_H264) drop_sei(packet, s->codec == BZNA_CODEC_H265);
+    /* The encoder's version and settings would be stored with every picture. */
+    av_shrink_packet(packet, (int)archive_drop_sei(packet->data, (size_t)packet->size, s->codec));
     return NULL;
 }
 

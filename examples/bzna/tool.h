@@ -71,6 +71,9 @@ int tool_processor_count(void);
 int tool_path_exists(const char *path);
 int tool_is_folder(const char *path);
 
+/* EXIT_USAGE after printing an error, if there is something under this name that may not be replaced. */
+int tool_refuse_existing(const char *path, int64_t overwrite);
+
 /* Writes everything. Returns 0, or errno. */
 int tool_write_all(int file, const void *data, size_t size);
 
@@ -288,6 +291,9 @@ bzna_status archive_read_picture(const archive *a, uint64_t index, const char *t
 typedef struct archive_codec_text { char text[8]; } archive_codec_text;
 
 archive_codec_text archive_codec(const bzna_image_info *info);
+
+/* Drops SEI, which is no part of a picture, from an Annex B stream of H.265 or H.264. Returns the size that is left. */
+size_t archive_drop_sei(uint8_t *data, size_t size, uint32_t codec);
 
 
 /* ---- fields.c: fields of samples beside their pictures ---- */
