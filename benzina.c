@@ -1582,11 +1582,12 @@ static uint32_t bzi_cursor_u8(bzi_cursor *c)  { const uint8_t *p = bzi_cursor_ta
 static uint32_t bzi_cursor_u16(bzi_cursor *c) { const uint8_t *p = bzi_cursor_take(c, 2); return p ? bzi_be16(p) : 0; }
 static uint32_t bzi_cursor_u32(bzi_cursor *c) { const uint8_t *p = bzi_cursor_take(c, 4); return p ? bzi_be32(p) : 0; }
 
-/* A number of 0, 2, 4 or 8 bytes. */
+/* A number of 0, 1, 2, 4 or 8 bytes. */
 static uint64_t bzi_cursor_number(bzi_cursor *c, uint32_t bytes)
 {
     uint64_t high = bytes == 8 ? bzi_cursor_u32(c) : 0;
-    return bytes == 0 ? 0 : bytes == 2 ? bzi_cursor_u16(c) : high << 32 | bzi_cursor_u32(c);
+    return bytes == 0 ? 0 : bytes == 1 ? bzi_cursor_u8(c) : bytes == 2 ? bzi_cursor_u16(c) :
+           high << 32 | bzi_cursor_u32(c);
 }
 
 /* A cursor over the next n bytes. */
@@ -3682,6 +3683,20 @@ static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *off
     return 1;
 }
 
+/* colr, of mp4 and HEIF. An ICC profile says nothing about Y'CbCr; QuickTime's nclc ends before the range. */
+static void bzi_color_read(bzi_cursor *c, bzna_color *color, uint32_t *has_range)
+{
+    const uint32_t type = bzi_cursor_u32(c);
+    if (type != BZI_FOURCC('n', 'c', 'l', 'x') && type != BZI_FOURCC('n', 'c', 'l', 'c'))
+        return;
+    color->primaries = (uint16_t)bzi_cursor_u16(c);
+    color->transfer = (uint16_t)bzi_cursor_u16(c);
+    color->matrix = (uint16_t)bzi_cursor_u16(c);
+    *has_range = type == BZI_FOURCC('n', 'c', 'l', 'x');
+    color->full_range = *has_range && bzi_cursor_u8(c) >> 7;
+    color->present = 1;
+}
+
 /* EXIF's numbers as {a, b, c, d}: what lies at x, y is seen at a x + c y, b x + d y. */
 static const int8_t bzi_orientations[9][4] = { { 0 },          { 1, 0, 0, 1 },  { -1, 0, 0, 1 },   { -1, 0, 0, -1 },
                                                { 1, 0, 0, -1 }, { 0, 1, 1, 0 }, { 0, 1, -1, 0 },   { 0, -1, -1, 0 },
@@ -4059,44 +4074,27 @@ static bzna_status bzi_heif_ispe(bzi_heif_item *item, bzi_cursor *c, bzna_error 
 
 static bzna_status bzi_heif_colr(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
 {
+    uint32_t has_range;
     (void)err;
-    if (bzi_cursor_u32(c) != BZI_FOURCC('n', 'c', 'l', 'x'))
-        return BZNA_OK;                                     /* an ICC profile says nothing about Y'CbCr */
-    item->color.primaries = (uint16_t)bzi_cursor_u16(c);
-    item->color.transfer = (uint16_t)bzi_cursor_u16(c);
-    item->color.matrix = (uint16_t)bzi_cursor_u16(c);
-    item->color.full_range = bzi_cursor_u8(c) & 0x80 ? 1 : 0;
-    item->color.present = 1;
+    bzi_color_read(c, &item->color, &has_range);
     return BZNA_OK;
-}
-
-/* Of several layers in one item: the decoders give the best one, so that is all that may be asked for. */
-static bzna_status bzi_heif_lsel(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
-{
-    const uint32_t layer = bzi_cursor_u16(c);
-    (void)item;
-    return layer == 0xffff ? BZNA_OK : bzi_heif_fail(c, "meta/iprp/ipco/lsel", BZNA_E_UNSUPPORTED, err,
-                                                     "layer %u of several is selected", layer);
-}
-
-static bzna_status bzi_heif_a1op(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
-{
-    const uint32_t point = bzi_cursor_u8(c);
-    (void)item;
-    return point == 0 ? BZNA_OK : bzi_heif_fail(c, "meta/iprp/ipco/a1op", BZNA_E_UNSUPPORTED, err,
-                                                "operating point %u is selected", point);
 }
 
 /* A property of an item: ipma says that it must be understood, or that it need not. */
 static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cursor c, uint32_t essential,
                                      bzna_error *err)
 {
-    static const struct { const char *type; bzna_status (*read)(bzi_heif_item *, bzi_cursor *, bzna_error *); }
-    rules[] = { { "ispe", bzi_heif_ispe }, { "colr", bzi_heif_colr }, { "clap", bzi_heif_clap },
-                { "irot", bzi_heif_irot }, { "imir", bzi_heif_imir }, { "lsel", bzi_heif_lsel },
-                { "a1op", bzi_heif_a1op }, { "pixi", NULL }, { "pasp", NULL }, { "a1lx", NULL }, { "auxC", NULL } };
+    static const struct {
+        const char *type;
+        bzna_status (*read)(bzi_heif_item *, bzi_cursor *, bzna_error *);
+        uint32_t bytes, all;          /* which of several layers: decoders give the best, so that no other is taken */
+    } rules[] = { { "ispe", bzi_heif_ispe, 0, 0 }, { "colr", bzi_heif_colr, 0, 0 }, { "clap", bzi_heif_clap, 0, 0 },
+                  { "irot", bzi_heif_irot, 0, 0 }, { "imir", bzi_heif_imir, 0, 0 }, { "lsel", NULL, 2, 0xffff },
+                  { "a1op", NULL, 1, 0 }, { "pixi", NULL, 0, 0 }, { "pasp", NULL, 0, 0 }, { "a1lx", NULL, 0, 0 },
+                  { "auxC", NULL, 0, 0 } };
     const bzi_codec *codec = bzi_codec_of_entry(item->type);
     char path[32] = "meta/iprp/ipco/";
+    uint32_t layer;
     bzna_status status;
     bzi_fourcc_text(type, path + strlen(path));
     if (codec && codec->config == type && !item->config.data) {
@@ -4107,6 +4105,9 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         if (bzi_be32((const uint8_t *)rules[i].type) == type) {
             status = rules[i].read ? rules[i].read(item, &c, err) : BZNA_OK;
+            layer = (uint32_t)bzi_cursor_number(&c, rules[i].bytes);
+            if (layer != rules[i].all && !c.overrun)
+                return bzi_heif_fail(&c, path, BZNA_E_UNSUPPORTED, err, "%u selects one of several layers", layer);
             return status == BZNA_OK && c.overrun ? bzi_heif_fail(&c, path, BZNA_E_BOX, err, "too short") : status;
         }
     return !essential || (codec && codec->config == type) ? BZNA_OK :
@@ -5023,16 +5024,8 @@ static bzna_status bzi_box_clap(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
-    uint32_t type = bzi_cursor_u32(c);
     (void)err;
-    if (type != BZI_FOURCC('n', 'c', 'l', 'x') && type != BZI_FOURCC('n', 'c', 'l', 'c'))
-        return BZNA_OK;                                     /* an ICC profile says nothing about Y'CbCr */
-    track->color.primaries = (uint16_t)bzi_cursor_u16(c);
-    track->color.transfer = (uint16_t)bzi_cursor_u16(c);
-    track->color.matrix = (uint16_t)bzi_cursor_u16(c);
-    track->has_range = type == BZI_FOURCC('n', 'c', 'l', 'x');
-    track->color.full_range = track->has_range && bzi_cursor_u8(c) >> 7;
-    track->color.present = 1;
+    bzi_color_read(c, &track->color, &track->has_range);
     return BZNA_OK;
 }
 
@@ -5139,7 +5132,8 @@ static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 static bzna_status bzi_box_moof(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     if (!movie->has_moov)
-        return bzi_box_fail(movie, err, BZNA_E_UNSUPPORTED, bzi_cursor_offset(c), "a fragment before the moov box");
+        return bzi_box_fail(movie, err, BZNA_E_UNSUPPORTED, bzi_cursor_offset(c), "a fragment before the moov "
+                            "box: segments are read behind their initialisation segment, in one file");
     movie->fragment = (bzi_fragment){ .begin = movie->box_at, .end = movie->box_at, .first = 1 };
     return BZNA_OK;
 }
@@ -5192,8 +5186,8 @@ static void bzi_fragment_add(bzi_movie *movie, uint32_t size, uint32_t flags)
         f->end = UINT64_MAX;                                /* fails its own sample, at use */
 }
 
-/* Samples that have all in common cost no bytes here: they are counted first, and listed only if the file can hold
- * them. */
+/* Samples that have all in common cost no bytes here: they are counted first, and listed only if they are of the track
+ * that is asked for, and the file can hold them. */
 static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_fragment *f = &movie->fragment;
@@ -5213,7 +5207,7 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
         return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "more than %u samples", UINT32_MAX);
     f->track->fragment_samples += count;
     f->end = start;
-    if (!movie->sink && !each) {
+    if (!each && !(movie->sink && movie->sink->track == f->track)) {
         f->track->fragments_depend |= count && ((first_flags | (count > 1 ? f->flags : 0)) >> 16 & 1);
         f->end = bzi_add(start, (uint64_t)count * f->size, &f->end) ? f->end : UINT64_MAX;
         return BZNA_OK;
@@ -5414,6 +5408,9 @@ static bzna_status bzi_table_check(const bzi_track *of, uint32_t track, bzna_err
 {
     const bzi_table *t = &of->table;
     const char *name = of->name;
+    if (of->entries > 1)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u] \"%s\", stsd: its samples are of %u kinds, not of one",
+                        track, name, of->entries);
     if (t->sample_count == 0)
         return BZNA_OK;
     if (!t->chunk_bytes || t->chunk_count == 0)
@@ -5901,7 +5898,8 @@ static int bzi_mp4_probe(const uint8_t *head, uint64_t size)
 {
     static const uint32_t first[] = {
         BZI_FOURCC('f', 't', 'y', 'p'), BZI_FOURCC('m', 'd', 'a', 't'), BZI_MOOV,
-        BZI_FOURCC('w', 'i', 'd', 'e'), BZI_FOURCC('f', 'r', 'e', 'e'), BZI_FOURCC('s', 'k', 'i', 'p')
+        BZI_FOURCC('w', 'i', 'd', 'e'), BZI_FOURCC('f', 'r', 'e', 'e'), BZI_FOURCC('s', 'k', 'i', 'p'),
+        BZI_FOURCC('s', 't', 'y', 'p'), BZI_MOOF
     };
     for (size_t i = 0; size >= 8 && i < sizeof first / sizeof first[0]; i++)
         if (bzi_be32(head + 4) == first[i])
