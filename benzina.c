@@ -3729,6 +3729,8 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 
 #define BZI_GRID BZI_FOURCC('g', 'r', 'i', 'd')
 #define BZI_IDEN BZI_FOURCC('i', 'd', 'e', 'n')
+#define BZI_DIMG BZI_FOURCC('d', 'i', 'm', 'g')
+#define BZI_THMB BZI_FOURCC('t', 'h', 'm', 'b')
 
 typedef struct bzi_heif {
     bzi_span   file;
@@ -3745,6 +3747,7 @@ typedef struct bzi_heif_item {
     uint32_t   width, height;         /* of its frame; 0: not said */
     uint32_t   crop[4];               /* x, y, width, height of the part that is seen, as it lies in the frame */
     uint32_t   orientation;           /* EXIF's number */
+    uint32_t   associated;            /* the item, of those on the way to it, whose properties were read last */
     int32_t    clap[8];
     bzna_color color;
     bzi_span   config;
@@ -3892,14 +3895,14 @@ static int bzi_heif_next_reference(bzi_cursor *c, uint32_t id_bytes, uint32_t ki
     return 0;
 }
 
-/* What an item is made of (dimg): how many items, and their numbers, of *id_bytes each. */
-static uint64_t bzi_heif_inputs(const bzi_heif *heif, uint32_t id, bzi_cursor *ids, uint32_t *id_bytes)
+/* What an item refers to so (dimg: is made of): how many items, and their numbers, of *id_bytes each. */
+static uint64_t bzi_heif_references(const bzi_heif *heif, uint32_t kind, uint32_t id, bzi_cursor *ids,
+                                    uint32_t *id_bytes)
 {
     bzi_cursor c = heif->iref;
     uint32_t from;
     *id_bytes = bzi_cursor_u32(&c) >> 24 ? 4 : 2;
-    for (uint32_t n = 0; n < BZI_LIMIT_ITEMS &&
-         bzi_heif_next_reference(&c, *id_bytes, BZI_FOURCC('d', 'i', 'm', 'g'), &from, ids); n++)
+    for (uint32_t n = 0; n < BZI_LIMIT_ITEMS && bzi_heif_next_reference(&c, *id_bytes, kind, &from, ids); n++)
         if (from == id)
             return bzi_cursor_left(ids) / *id_bytes;
     return 0;
@@ -4137,6 +4140,9 @@ static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uin
         uint32_t of = (uint32_t)bzi_cursor_number(&c, version >> 24 ? 4 : 2), n = bzi_cursor_u8(&c);
         if (i == BZI_LIMIT_ITEMS || (of == id && n > BZI_LIMIT_PROPERTIES))
             return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "%u items, %u properties", count, n);
+        if (of == id && item->associated == id)             /* once in all ipma: it would cost time without end */
+            return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "item %u is listed twice", id);
+        item->associated = of == id ? id : item->associated;
         for (uint32_t k = 0; k < n && of == id && !c.overrun; k++) {
             uint32_t word = is_wide ? bzi_cursor_u16(&c) : bzi_cursor_u8(&c), top = is_wide ? 0x8000 : 0x80, type;
             bzi_cursor property;
@@ -4185,7 +4191,7 @@ static bzna_status bzi_heif_find(const bzi_heif *heif, uint32_t id, bzi_heif_ite
         chain[n++] = item->id = id;
         if (item->type != BZI_IDEN)
             break;
-        if (n == 8 || bzi_heif_inputs(heif, id, &ids, &id_bytes) != 1)
+        if (n == 8 || bzi_heif_references(heif, BZI_DIMG, id, &ids, &id_bytes) != 1)
             return bzi_heif_fail(&heif->iref, "meta/iref", BZNA_E_BOX, err, n == 8 ? "item %u is the last of too many "
                                  "identity items" : "identity item %u has not one input", id);
         id = (uint32_t)bzi_cursor_number(&ids, id_bytes);
@@ -4254,7 +4260,7 @@ static bzna_status bzi_heif_read_grid(const bzi_heif *heif, const bzi_heif_item 
     memset(grid, 0, sizeof *grid);
     if (bzi_heif_bytes(heif, item->id, &first, &size, (bzi_span){ bytes, sizeof bytes }, err) != BZNA_OK)
         return err->status;
-    tiles = bzi_heif_inputs(heif, item->id, &grid->tiles, &grid->id_bytes);
+    tiles = bzi_heif_references(heif, BZI_DIMG, item->id, &grid->tiles, &grid->id_bytes);
     flags = bzi_cursor_u16(&c);
     grid->rows = bzi_cursor_u8(&c) + 1;
     grid->columns = bzi_cursor_u8(&c) + 1;
@@ -5684,7 +5690,7 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 /* What the file holds beside the picture that is read: BZNA_BESIDE_... */
 static uint32_t bzi_heif_beside(const bzi_heif *heif)
 {
-    const uint32_t auxl = BZI_FOURCC('a', 'u', 'x', 'l'), thmb = BZI_FOURCC('t', 'h', 'm', 'b');
+    const uint32_t auxl = BZI_FOURCC('a', 'u', 'x', 'l');
     bzi_cursor c = heif->iinf, box;
     uint32_t type, beside = heif->has_movie ? BZNA_BESIDE_SEQUENCE : 0, n = 0;
     bzi_cursor_number(&c, bzi_cursor_u32(&c) >> 24 ? 4 : 2);
@@ -5697,7 +5703,7 @@ static uint32_t bzi_heif_beside(const bzi_heif *heif)
              type == BZI_FOURCC('i', 'o', 'v', 'l')))
             beside |= BZNA_BESIDE_PICTURES;
     }
-    return beside | (bzi_heif_referrer(heif, thmb, heif->primary, NULL) ? BZNA_BESIDE_THUMB : 0) |
+    return beside | (bzi_heif_referrer(heif, BZI_THMB, heif->primary, NULL) ? BZNA_BESIDE_THUMB : 0) |
            (bzi_heif_referrer(heif, auxl, heif->primary, NULL) ? BZNA_BESIDE_AUXILIARY : 0);
 }
 
@@ -5737,17 +5743,21 @@ static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bz
 {
     bzi_heif heif;
     bzi_heif_item item;
+    bzi_cursor masters;
     bzi_span number = { NULL, 0 };
-    uint32_t id;
+    uint32_t id, id_bytes;
     memset(image, 0, sizeof *image);
     image->has_range = 1;
     if (bzi_heif_read(&heif, bytes, offset, err) != BZNA_OK)
         return err->status;
-    id = thumb ? bzi_heif_referrer(&heif, BZI_FOURCC('t', 'h', 'm', 'b'), heif.primary, &number) : heif.primary;
+    id = thumb ? bzi_heif_referrer(&heif, BZI_THMB, heif.primary, &number) : heif.primary;
     if (thumb && !id)
         return bzi_container_fail_image("thumb", err);
     if (!id)
         return bzi_heif_sequence(bytes, offset, &scratch->movie, image, err);
+    if (!thumb && bzi_heif_references(&heif, BZI_THMB, id, &masters, &id_bytes))
+        return bzi_heif_fail(&heif.iref, "meta/iref", BZNA_E_UNSUPPORTED, err, "the primary item, %u, is the thumbnail "
+                             "of another, and readers differ in which they show", id);
     if (bzi_heif_find(&heif, id, &item, err) != BZNA_OK ||
         (item.type != BZI_GRID && bzi_heif_coded(&heif, &item, &image->coded, err) != BZNA_OK))
         return err->status;
@@ -5802,7 +5812,7 @@ static bzna_status bzi_heif_images(const bzi_container *c, const bzi_sample *sam
     if (bzi_heif_read(&heif, (bzi_span){ sample->bytes, sample->extent.size }, 0, err) != BZNA_OK)
         return err->status;
     bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "image");
-    if (heif.primary && bzi_heif_referrer(&heif, BZI_FOURCC('t', 'h', 'm', 'b'), heif.primary, NULL))
+    if (heif.primary && bzi_heif_referrer(&heif, BZI_THMB, heif.primary, NULL))
         bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "thumb");
     return BZNA_OK;
 }
