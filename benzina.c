@@ -1588,11 +1588,12 @@ static uint32_t bzi_cursor_u8(bzi_cursor *c)  { const uint8_t *p = bzi_cursor_ta
 static uint32_t bzi_cursor_u16(bzi_cursor *c) { const uint8_t *p = bzi_cursor_take(c, 2); return p ? bzi_be16(p) : 0; }
 static uint32_t bzi_cursor_u32(bzi_cursor *c) { const uint8_t *p = bzi_cursor_take(c, 4); return p ? bzi_be32(p) : 0; }
 
-/* A number of 0, 2, 4 or 8 bytes. */
+/* A number of 0, 1, 2, 4 or 8 bytes. */
 static uint64_t bzi_cursor_number(bzi_cursor *c, uint32_t bytes)
 {
     uint64_t high = bytes == 8 ? bzi_cursor_u32(c) : 0;
-    return bytes == 0 ? 0 : bytes == 2 ? bzi_cursor_u16(c) : high << 32 | bzi_cursor_u32(c);
+    return bytes == 0 ? 0 : bytes == 1 ? bzi_cursor_u8(c) : bytes == 2 ? bzi_cursor_u16(c) :
+           high << 32 | bzi_cursor_u32(c);
 }
 
 /* A cursor over the next n bytes. */
@@ -3688,6 +3689,20 @@ static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *off
     return 1;
 }
 
+/* colr, of mp4 and HEIF. An ICC profile says nothing about Y'CbCr; QuickTime's nclc ends before the range. */
+static void bzi_color_read(bzi_cursor *c, bzna_color *color, uint32_t *has_range)
+{
+    const uint32_t type = bzi_cursor_u32(c);
+    if (type != BZI_FOURCC('n', 'c', 'l', 'x') && type != BZI_FOURCC('n', 'c', 'l', 'c'))
+        return;
+    color->primaries = (uint16_t)bzi_cursor_u16(c);
+    color->transfer = (uint16_t)bzi_cursor_u16(c);
+    color->matrix = (uint16_t)bzi_cursor_u16(c);
+    *has_range = type == BZI_FOURCC('n', 'c', 'l', 'x');
+    color->full_range = *has_range && bzi_cursor_u8(c) >> 7;
+    color->present = 1;
+}
+
 /* EXIF's numbers as {a, b, c, d}: what lies at x, y is seen at a x + c y, b x + d y. */
 static const int8_t bzi_orientations[9][4] = { { 0 },          { 1, 0, 0, 1 },  { -1, 0, 0, 1 },   { -1, 0, 0, -1 },
                                                { 1, 0, 0, -1 }, { 0, 1, 1, 0 }, { 0, 1, -1, 0 },   { 0, -1, -1, 0 },
@@ -3720,6 +3735,8 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 
 #define BZI_GRID BZI_FOURCC('g', 'r', 'i', 'd')
 #define BZI_IDEN BZI_FOURCC('i', 'd', 'e', 'n')
+#define BZI_DIMG BZI_FOURCC('d', 'i', 'm', 'g')
+#define BZI_THMB BZI_FOURCC('t', 'h', 'm', 'b')
 
 typedef struct bzi_heif {
     bzi_span   file;
@@ -3736,6 +3753,7 @@ typedef struct bzi_heif_item {
     uint32_t   width, height;         /* of its frame; 0: not said */
     uint32_t   crop[4];               /* x, y, width, height of the part that is seen, as it lies in the frame */
     uint32_t   orientation;           /* EXIF's number */
+    uint32_t   associated;            /* the item, of those on the way to it, whose properties were read last */
     int32_t    clap[8];
     bzna_color color;
     bzi_span   config;
@@ -3883,14 +3901,14 @@ static int bzi_heif_next_reference(bzi_cursor *c, uint32_t id_bytes, uint32_t ki
     return 0;
 }
 
-/* What an item is made of (dimg): how many items, and their numbers, of *id_bytes each. */
-static uint64_t bzi_heif_inputs(const bzi_heif *heif, uint32_t id, bzi_cursor *ids, uint32_t *id_bytes)
+/* What an item refers to so (dimg: is made of): how many items, and their numbers, of *id_bytes each. */
+static uint64_t bzi_heif_references(const bzi_heif *heif, uint32_t kind, uint32_t id, bzi_cursor *ids,
+                                    uint32_t *id_bytes)
 {
     bzi_cursor c = heif->iref;
     uint32_t from;
     *id_bytes = bzi_cursor_u32(&c) >> 24 ? 4 : 2;
-    for (uint32_t n = 0; n < BZI_LIMIT_ITEMS &&
-         bzi_heif_next_reference(&c, *id_bytes, BZI_FOURCC('d', 'i', 'm', 'g'), &from, ids); n++)
+    for (uint32_t n = 0; n < BZI_LIMIT_ITEMS && bzi_heif_next_reference(&c, *id_bytes, kind, &from, ids); n++)
         if (from == id)
             return bzi_cursor_left(ids) / *id_bytes;
     return 0;
@@ -4065,44 +4083,27 @@ static bzna_status bzi_heif_ispe(bzi_heif_item *item, bzi_cursor *c, bzna_error 
 
 static bzna_status bzi_heif_colr(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
 {
+    uint32_t has_range;
     (void)err;
-    if (bzi_cursor_u32(c) != BZI_FOURCC('n', 'c', 'l', 'x'))
-        return BZNA_OK;                                     /* an ICC profile says nothing about Y'CbCr */
-    item->color.primaries = (uint16_t)bzi_cursor_u16(c);
-    item->color.transfer = (uint16_t)bzi_cursor_u16(c);
-    item->color.matrix = (uint16_t)bzi_cursor_u16(c);
-    item->color.full_range = bzi_cursor_u8(c) & 0x80 ? 1 : 0;
-    item->color.present = 1;
+    bzi_color_read(c, &item->color, &has_range);
     return BZNA_OK;
-}
-
-/* Of several layers in one item: the decoders give the best one, so that is all that may be asked for. */
-static bzna_status bzi_heif_lsel(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
-{
-    const uint32_t layer = bzi_cursor_u16(c);
-    (void)item;
-    return layer == 0xffff ? BZNA_OK : bzi_heif_fail(c, "meta/iprp/ipco/lsel", BZNA_E_UNSUPPORTED, err,
-                                                     "layer %u of several is selected", layer);
-}
-
-static bzna_status bzi_heif_a1op(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
-{
-    const uint32_t point = bzi_cursor_u8(c);
-    (void)item;
-    return point == 0 ? BZNA_OK : bzi_heif_fail(c, "meta/iprp/ipco/a1op", BZNA_E_UNSUPPORTED, err,
-                                                "operating point %u is selected", point);
 }
 
 /* A property of an item: ipma says that it must be understood, or that it need not. */
 static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cursor c, uint32_t essential,
                                      bzna_error *err)
 {
-    static const struct { const char *type; bzna_status (*read)(bzi_heif_item *, bzi_cursor *, bzna_error *); }
-    rules[] = { { "ispe", bzi_heif_ispe }, { "colr", bzi_heif_colr }, { "clap", bzi_heif_clap },
-                { "irot", bzi_heif_irot }, { "imir", bzi_heif_imir }, { "lsel", bzi_heif_lsel },
-                { "a1op", bzi_heif_a1op }, { "pixi", NULL }, { "pasp", NULL }, { "a1lx", NULL }, { "auxC", NULL } };
+    static const struct {
+        const char *type;
+        bzna_status (*read)(bzi_heif_item *, bzi_cursor *, bzna_error *);
+        uint32_t bytes, all;          /* which of several layers: decoders give the best, so that no other is taken */
+    } rules[] = { { "ispe", bzi_heif_ispe, 0, 0 }, { "colr", bzi_heif_colr, 0, 0 }, { "clap", bzi_heif_clap, 0, 0 },
+                  { "irot", bzi_heif_irot, 0, 0 }, { "imir", bzi_heif_imir, 0, 0 }, { "lsel", NULL, 2, 0xffff },
+                  { "a1op", NULL, 1, 0 }, { "pixi", NULL, 0, 0 }, { "pasp", NULL, 0, 0 }, { "a1lx", NULL, 0, 0 },
+                  { "auxC", NULL, 0, 0 } };
     const bzi_codec *codec = bzi_codec_of_entry(item->type);
     char path[32] = "meta/iprp/ipco/";
+    uint32_t layer;
     bzna_status status;
     bzi_fourcc_text(type, path + strlen(path));
     if (codec && codec->config == type && !item->config.data) {
@@ -4113,6 +4114,9 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         if (bzi_be32((const uint8_t *)rules[i].type) == type) {
             status = rules[i].read ? rules[i].read(item, &c, err) : BZNA_OK;
+            layer = (uint32_t)bzi_cursor_number(&c, rules[i].bytes);
+            if (layer != rules[i].all && !c.overrun)
+                return bzi_heif_fail(&c, path, BZNA_E_UNSUPPORTED, err, "%u selects one of several layers", layer);
             return status == BZNA_OK && c.overrun ? bzi_heif_fail(&c, path, BZNA_E_BOX, err, "too short") : status;
         }
     return !essential || (codec && codec->config == type) ? BZNA_OK :
@@ -4142,6 +4146,9 @@ static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uin
         uint32_t of = (uint32_t)bzi_cursor_number(&c, version >> 24 ? 4 : 2), n = bzi_cursor_u8(&c);
         if (i == BZI_LIMIT_ITEMS || (of == id && n > BZI_LIMIT_PROPERTIES))
             return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "%u items, %u properties", count, n);
+        if (of == id && item->associated == id)             /* once in all ipma: it would cost time without end */
+            return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "item %u is listed twice", id);
+        item->associated = of == id ? id : item->associated;
         for (uint32_t k = 0; k < n && of == id && !c.overrun; k++) {
             uint32_t word = is_wide ? bzi_cursor_u16(&c) : bzi_cursor_u8(&c), top = is_wide ? 0x8000 : 0x80, type;
             bzi_cursor property;
@@ -4190,7 +4197,7 @@ static bzna_status bzi_heif_find(const bzi_heif *heif, uint32_t id, bzi_heif_ite
         chain[n++] = item->id = id;
         if (item->type != BZI_IDEN)
             break;
-        if (n == 8 || bzi_heif_inputs(heif, id, &ids, &id_bytes) != 1)
+        if (n == 8 || bzi_heif_references(heif, BZI_DIMG, id, &ids, &id_bytes) != 1)
             return bzi_heif_fail(&heif->iref, "meta/iref", BZNA_E_BOX, err, n == 8 ? "item %u is the last of too many "
                                  "identity items" : "identity item %u has not one input", id);
         id = (uint32_t)bzi_cursor_number(&ids, id_bytes);
@@ -4259,7 +4266,7 @@ static bzna_status bzi_heif_read_grid(const bzi_heif *heif, const bzi_heif_item 
     memset(grid, 0, sizeof *grid);
     if (bzi_heif_bytes(heif, item->id, &first, &size, (bzi_span){ bytes, sizeof bytes }, err) != BZNA_OK)
         return err->status;
-    tiles = bzi_heif_inputs(heif, item->id, &grid->tiles, &grid->id_bytes);
+    tiles = bzi_heif_references(heif, BZI_DIMG, item->id, &grid->tiles, &grid->id_bytes);
     flags = bzi_cursor_u16(&c);
     grid->rows = bzi_cursor_u8(&c) + 1;
     grid->columns = bzi_cursor_u8(&c) + 1;
@@ -5029,16 +5036,8 @@ static bzna_status bzi_box_clap(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
-    uint32_t type = bzi_cursor_u32(c);
     (void)err;
-    if (type != BZI_FOURCC('n', 'c', 'l', 'x') && type != BZI_FOURCC('n', 'c', 'l', 'c'))
-        return BZNA_OK;                                     /* an ICC profile says nothing about Y'CbCr */
-    track->color.primaries = (uint16_t)bzi_cursor_u16(c);
-    track->color.transfer = (uint16_t)bzi_cursor_u16(c);
-    track->color.matrix = (uint16_t)bzi_cursor_u16(c);
-    track->has_range = type == BZI_FOURCC('n', 'c', 'l', 'x');
-    track->color.full_range = track->has_range && bzi_cursor_u8(c) >> 7;
-    track->color.present = 1;
+    bzi_color_read(c, &track->color, &track->has_range);
     return BZNA_OK;
 }
 
@@ -5145,7 +5144,8 @@ static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 static bzna_status bzi_box_moof(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     if (!movie->has_moov)
-        return bzi_box_fail(movie, err, BZNA_E_UNSUPPORTED, bzi_cursor_offset(c), "a fragment before the moov box");
+        return bzi_box_fail(movie, err, BZNA_E_UNSUPPORTED, bzi_cursor_offset(c), "a fragment before the moov "
+                            "box: segments are read behind their initialisation segment, in one file");
     movie->fragment = (bzi_fragment){ .begin = movie->box_at, .end = movie->box_at, .first = 1 };
     return BZNA_OK;
 }
@@ -5198,8 +5198,8 @@ static void bzi_fragment_add(bzi_movie *movie, uint32_t size, uint32_t flags)
         f->end = UINT64_MAX;                                /* fails its own sample, at use */
 }
 
-/* Samples that have all in common cost no bytes here: they are counted first, and listed only if the file can hold
- * them. */
+/* Samples that have all in common cost no bytes here: they are counted first, and listed only if they are of the track
+ * that is asked for, and the file can hold them. */
 static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_fragment *f = &movie->fragment;
@@ -5219,7 +5219,7 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
         return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "more than %u samples", UINT32_MAX);
     f->track->fragment_samples += count;
     f->end = start;
-    if (!movie->sink && !each) {
+    if (!each && !(movie->sink && movie->sink->track == f->track)) {
         f->track->fragments_depend |= count && ((first_flags | (count > 1 ? f->flags : 0)) >> 16 & 1);
         f->end = bzi_add(start, (uint64_t)count * f->size, &f->end) ? f->end : UINT64_MAX;
         return BZNA_OK;
@@ -5420,6 +5420,9 @@ static bzna_status bzi_table_check(const bzi_track *of, uint32_t track, bzna_err
 {
     const bzi_table *t = &of->table;
     const char *name = of->name;
+    if (of->entries > 1)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u] \"%s\", stsd: its samples are of %u kinds, not of one",
+                        track, name, of->entries);
     if (t->sample_count == 0)
         return BZNA_OK;
     if (!t->chunk_bytes || t->chunk_count == 0)
@@ -5693,7 +5696,7 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 /* What the file holds beside the picture that is read: BZNA_BESIDE_... */
 static uint32_t bzi_heif_beside(const bzi_heif *heif)
 {
-    const uint32_t auxl = BZI_FOURCC('a', 'u', 'x', 'l'), thmb = BZI_FOURCC('t', 'h', 'm', 'b');
+    const uint32_t auxl = BZI_FOURCC('a', 'u', 'x', 'l');
     bzi_cursor c = heif->iinf, box;
     uint32_t type, beside = heif->has_movie ? BZNA_BESIDE_SEQUENCE : 0, n = 0;
     bzi_cursor_number(&c, bzi_cursor_u32(&c) >> 24 ? 4 : 2);
@@ -5706,7 +5709,7 @@ static uint32_t bzi_heif_beside(const bzi_heif *heif)
              type == BZI_FOURCC('i', 'o', 'v', 'l')))
             beside |= BZNA_BESIDE_PICTURES;
     }
-    return beside | (bzi_heif_referrer(heif, thmb, heif->primary, NULL) ? BZNA_BESIDE_THUMB : 0) |
+    return beside | (bzi_heif_referrer(heif, BZI_THMB, heif->primary, NULL) ? BZNA_BESIDE_THUMB : 0) |
            (bzi_heif_referrer(heif, auxl, heif->primary, NULL) ? BZNA_BESIDE_AUXILIARY : 0);
 }
 
@@ -5746,17 +5749,21 @@ static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bz
 {
     bzi_heif heif;
     bzi_heif_item item;
+    bzi_cursor masters;
     bzi_span number = { NULL, 0 };
-    uint32_t id;
+    uint32_t id, id_bytes;
     memset(image, 0, sizeof *image);
     image->has_range = 1;
     if (bzi_heif_read(&heif, bytes, offset, err) != BZNA_OK)
         return err->status;
-    id = thumb ? bzi_heif_referrer(&heif, BZI_FOURCC('t', 'h', 'm', 'b'), heif.primary, &number) : heif.primary;
+    id = thumb ? bzi_heif_referrer(&heif, BZI_THMB, heif.primary, &number) : heif.primary;
     if (thumb && !id)
         return bzi_container_fail_image("thumb", err);
     if (!id)
         return bzi_heif_sequence(bytes, offset, &scratch->movie, image, err);
+    if (!thumb && bzi_heif_references(&heif, BZI_THMB, id, &masters, &id_bytes))
+        return bzi_heif_fail(&heif.iref, "meta/iref", BZNA_E_UNSUPPORTED, err, "the primary item, %u, is the thumbnail "
+                             "of another, and readers differ in which they show", id);
     if (bzi_heif_find(&heif, id, &item, err) != BZNA_OK ||
         (item.type != BZI_GRID && bzi_heif_coded(&heif, &item, &image->coded, err) != BZNA_OK))
         return err->status;
@@ -5811,7 +5818,7 @@ static bzna_status bzi_heif_images(const bzi_container *c, const bzi_sample *sam
     if (bzi_heif_read(&heif, (bzi_span){ sample->bytes, sample->extent.size }, 0, err) != BZNA_OK)
         return err->status;
     bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "image");
-    if (heif.primary && bzi_heif_referrer(&heif, BZI_FOURCC('t', 'h', 'm', 'b'), heif.primary, NULL))
+    if (heif.primary && bzi_heif_referrer(&heif, BZI_THMB, heif.primary, NULL))
         bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "thumb");
     return BZNA_OK;
 }
@@ -5907,7 +5914,8 @@ static int bzi_mp4_probe(const uint8_t *head, uint64_t size)
 {
     static const uint32_t first[] = {
         BZI_FOURCC('f', 't', 'y', 'p'), BZI_FOURCC('m', 'd', 'a', 't'), BZI_MOOV,
-        BZI_FOURCC('w', 'i', 'd', 'e'), BZI_FOURCC('f', 'r', 'e', 'e'), BZI_FOURCC('s', 'k', 'i', 'p')
+        BZI_FOURCC('w', 'i', 'd', 'e'), BZI_FOURCC('f', 'r', 'e', 'e'), BZI_FOURCC('s', 'k', 'i', 'p'),
+        BZI_FOURCC('s', 't', 'y', 'p'), BZI_MOOF
     };
     for (size_t i = 0; size >= 8 && i < sizeof first / sizeof first[0]; i++)
         if (bzi_be32(head + 4) == first[i])

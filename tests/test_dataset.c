@@ -1748,6 +1748,67 @@ TEST(samples_of_moov_and_of_fragments_are_one_list)
     close_all(&o);
 }
 
+/* What neither tfhd nor trun says, trex says; a run without an offset begins where the one before it ended. */
+TEST(defaults_are_those_of_the_movie_and_runs_follow_one_another)
+{
+    opened o;
+    bzna_error err = fresh_error();
+    bzna_sample s = { .struct_size = sizeof s };
+    uint8_t mvex[40] = { 0, 0, 0, 40, 'm', 'v', 'e', 'x' };
+    open_cut_out(&o, 0);
+    const uint32_t id = (uint32_t)be_get(o.file + box_at(o.file, 0, o.size, "moov/trak.0/tkhd") + 20, 4);
+    const uint32_t trex[] = { 0, id, 1, 0, 10, 0 }, tfhd[] = { 0x20000, id }, first[] = { 1, 2, 5 }, next[] = { 0, 3 };
+    put_box(mvex + 8, "trex", trex, 6);
+    o.size = box_append(o.file, o.size, "moov", mvex, sizeof mvex);
+    uint8_t *const moof = o.file + o.size;
+    append_fragment(&o, tfhd, 2, first, 3);
+    o.size += put_box(o.file + o.size, "trun", next, 2);
+    be_put(moof, (uint64_t)(o.file + o.size - moof), 4);
+    be_put(moof + 8, (uint64_t)(o.file + o.size - moof) - 8, 4);
+    REQUIRE(open_now(&o, &err) == BZNA_OK);
+    REQUIRE(bzna_dataset_count(o.dataset) == 6);
+    for (uint64_t i = 0; i < 5; i++) {
+        CHECK_EQ(bzna_dataset_get_sample(o.dataset, 1 + i, &s, sizeof s, &err), BZNA_OK);
+        CHECK_EQ(s.offset, (uint64_t)(moof - o.file) + 5 + 10 * i);
+        CHECK_EQ(s.size, 10);
+    }
+    close_all(&o);
+}
+
+/* 4 thousand million samples in 20 bytes, of a track that nobody reads: they are counted, not listed. */
+TEST(fragments_of_other_tracks_cost_no_time)
+{
+    const uint64_t begin = bzi_os_now_ns();
+    bzna_error err = fresh_error();
+    opened o;
+    open_cut_out(&o, 0);
+    const uint32_t id = (uint32_t)be_get(o.file + box_at(o.file, 0, o.size, "moov/trak.0/tkhd") + 20, 4);
+    const size_t second = box_at(o.file, 0, o.size, "moov/trak.1/tkhd");
+    const uint32_t other = (uint32_t)be_get(o.file + second + (o.file[second + 8] ? 28 : 20), 4);       /* by version */
+    REQUIRE(second && other && other != id);
+    const uint32_t huge[] = { 0x20010, other, 10 }, all[] = { 1, 0xfffffff0, 5 };
+    const uint32_t one[] = { 0x20010, id, 10 }, run[] = { 1, 1, 5 };
+    append_fragment(&o, one, 3, run, 3);
+    append_fragment(&o, huge, 3, all, 3);
+    REQUIRE(open_now(&o, &err) == BZNA_OK);
+    CHECK_EQ(bzna_dataset_count(o.dataset), 2);
+    CHECK(bzi_os_now_ns() - begin < 2000000000u);
+    close_all(&o);
+}
+
+/* The second entry would be read as if it were the first. */
+TEST(a_track_of_several_sample_entries_is_refused)
+{
+    static const uint8_t entry[8] = { 0, 0, 0, 8, 'h', 'v', 'c', '1' };
+    opened o;
+    bzna_error err;
+    open_cut_out(&o, 0);
+    o.size = box_append(o.file, o.size, "moov/trak/mdia/minf/stbl/stsd", entry, sizeof entry);
+    err = open_fails(&o, BZNA_E_UNSUPPORTED);
+    CHECK_CONTAINS(err.message, "moov/trak[0] \"bzna_input\", stsd: its samples are of 2 kinds, not of one");
+    close_all(&o);
+}
+
 TEST(fragments_that_depend_or_do_not_fit_are_refused)
 {
     const struct { uint32_t tfhd[4], trun[4]; bzna_status status; const char *part; } cases[] = {
@@ -1931,20 +1992,23 @@ static size_t frame_of(const bzna_dataset *dataset, uint64_t i, uint8_t *bytes)
 
 TEST(a_fragmented_file_has_the_frames_of_the_plain_one)
 {
-    static const char *const flags[] = { "frag_keyframe+empty_moov", "frag_keyframe", "frag_keyframe+default_base_moof",
-                                         "dash", "empty_moov+omit_tfhd_offset -frag_size 3000" };
+    static const char *const flags[] = {
+        "frag_keyframe+empty_moov", "frag_keyframe", "frag_keyframe+default_base_moof", "dash+global_sidx",
+        "empty_moov+omit_tfhd_offset -frag_size 3000", "frag_every_frame+separate_moof+negative_cts_offsets",
+        "delay_moov -frag_duration 300000"
+    };
     static uint8_t one[65536], other[65536];
     bzna_context *context = NULL;
     bzna_dataset *plain = NULL, *dataset = NULL;
     bzna_error err = fresh_error();
-    if (!has_ffmpeg() || !ffmpeg("-f lavfi -i testsrc=size=64x64:rate=10 -frames:v 7 -c:v libx264 -preset ultrafast "
-                                 "-g 1 " VIDEO ".mp4"))
+    if (!has_ffmpeg() || !ffmpeg("-f lavfi -i sine -f lavfi -i testsrc=size=64x64:rate=10 -t 0.7 -c:v libx264 -preset "
+                                 "ultrafast -g 1 -map 0 -map 1 " VIDEO ".mp4"))
         SKIP("no ffmpeg with libx264");
     REQUIRE(bzna_context_open(NULL, &context, NULL) == BZNA_OK);
     REQUIRE(bzna_dataset_open(context, VIDEO ".mp4", NULL, &plain, &err) == BZNA_OK);
     for (size_t i = 0; i < COUNT(flags); i++) {
         char arguments[256];
-        snprintf(arguments, sizeof arguments, "-i " VIDEO ".mp4 -c copy -movflags %s " VIDEO "_fragmented.mp4",
+        snprintf(arguments, sizeof arguments, "-i " VIDEO ".mp4 -map 0 -c copy -movflags %s " VIDEO "_fragmented.mp4",
                  flags[i]);
         REQUIRE(ffmpeg(arguments));
         CHECK_EQ(bzna_dataset_open(context, VIDEO "_fragmented.mp4", NULL, &dataset, &err), BZNA_OK);
@@ -2129,6 +2193,8 @@ TEST_MAIN(
     RUN(configs_of_other_versions_are_taken_or_refused)
     RUN(a_fragment_before_the_moov_box_is_refused_and_empty_ones_change_nothing)
     RUN(samples_of_moov_and_of_fragments_are_one_list) RUN(fragments_that_depend_or_do_not_fit_are_refused)
+    RUN(fragments_of_other_tracks_cost_no_time) RUN(defaults_are_those_of_the_movie_and_runs_follow_one_another)
+    RUN(a_track_of_several_sample_entries_is_refused)
     RUN(a_video_is_turned_as_its_matrices_say_and_one_that_is_to_be_scaled_is_refused)
     RUN(matrices_of_track_and_movie_are_applied_one_after_the_other)
     RUN(a_sample_is_turned_or_refused_alone)

@@ -225,6 +225,7 @@ TEST(items_that_are_absent_of_other_kinds_or_in_circles_are_refused)
     bytes b = file_read("overlay.heic", "");
     check_refused(b, BZNA_E_UNSUPPORTED, "the picture, item 2, is of type 'iovl', which is not read");
     free(b.data);
+    check_changed("thumb.heic", "pitm", 8, "\0\3", 2, BZNA_E_UNSUPPORTED, "the primary item, 3, is the thumbnail");
     check_changed("still.avif", "pitm", 8, "\0\x9", 2, BZNA_E_BOX, "meta/iinf at byte ");
     check_changed("still.avif", "pitm", 8, "\0\0", 2, BZNA_E_NOT_FOUND, "neither a primary item nor a track");
     check_changed("still.avif", "infe", 10, "\0\1", 2, BZNA_E_UNSUPPORTED, "is encrypted");
@@ -265,6 +266,87 @@ TEST(grids_of_more_tiles_than_are_read_are_refused)
     bytes b = file_read("crowded.heic", "");
     check_refused(b, BZNA_E_LIMIT, "45 x 45 tiles, of which 2025 are named (at most 1024)");
     free(b.data);
+}
+
+/* ---- What could go in circles, or on without end, and where it ends ----------------------------------------------
+ *     an identity item of itself, or in a circle               at the eighth: items_that_are_absent_...
+ *     a grid of itself, or of grids                            no tile is a grid: grids_that_do_not_fit_...
+ *     an item in other items' bytes (construction method 2)    not read: items_that_lie_nowhere_...
+ *     a thumbnail or alpha of itself, or in a circle           these are followed for one step
+ *     properties that are not there, or too many of an item    refused: properties_that_are_missing_...
+ *     an item that ipma lists again and again                  refused at the second time: below
+ *     as many items, references and tiles as boxes have room   BZI_LIMIT_ITEMS, BZI_LIMIT_TILES: below */
+
+static uint8_t *put_number(uint8_t *to, uint64_t number, int size)
+{
+    for (int i = 0; i < size; i++)
+        to[i] = (uint8_t)(number >> (8 * (size - 1 - i)));
+    return to + size;
+}
+
+/* The box that began at `begin` and ends here, of version 0 if it has one. */
+static uint8_t *end_box(uint8_t *begin, uint8_t *end, const char *type)
+{
+    put_number(begin, (uint64_t)(end - begin), 4);
+    memcpy(begin + 4, type, 4);
+    return end;
+}
+
+/* Item 1, a grid of so many tiles; items up to that number; ipma lists item 1 so often, with 32 properties of 4000. */
+static bytes hostile_file(uint32_t tiles, uint32_t items, uint32_t listed)
+{
+    bytes b = bytes_make(NULL, 6000000);
+    uint8_t *p = b.data, *meta, *outer, *inner;
+    memset(p, 0, b.size);
+    memcpy(p, "\0\0\0\x10" "ftypheic\0\0\0", 16);
+    meta = p + 16;
+    p = end_box(meta + 12, put_number(meta + 24, 1, 2), "pitm");
+    p = put_number((outer = p) + 12, items, 2);
+    for (uint32_t i = 1; i <= items; i++) {
+        put_number((inner = p) + 8, 2, 1);
+        put_number(p + 12, i, 2);
+        memcpy(p + 16, i > 1 ? "iden" : "grid", 4);
+        p = end_box(inner, p + 21, "infe");
+    }
+    p = end_box(outer, p, "iinf");
+    inner = (outer = p) + 12;
+    p = put_number(put_number(inner + 8, 1, 2), tiles, 2);
+    for (uint32_t i = 0; i < tiles; i++)
+        p = put_number(p, i % items + 1, 2);
+    p = end_box(outer, end_box(inner, p, "dimg"), "iref");
+    inner = (outer = p) + 8;
+    p = inner + 8;
+    for (uint32_t i = 0; i < 4000; i++)
+        p = end_box(p, p + 8, "free");
+    p = end_box(inner, p, "ipco");
+    put_number((inner = p) + 8, 1, 4);                      /* numbers of two bytes */
+    p = put_number(p + 12, listed, 4);
+    for (uint32_t i = 0; i < listed; i++) {
+        p = put_number(put_number(p, 1, 2), 32, 1);
+        for (int k = 0; k < 32; k++)
+            p = put_number(p, 4000, 2);
+    }
+    p = end_box(outer, end_box(inner, p, "ipma"), "iprp");
+    p = end_box(meta, p, "meta");
+    b.size = (size_t)(p - b.data);
+    return b;
+}
+
+TEST(what_is_listed_or_referred_to_again_and_again_costs_no_time)
+{
+    static const struct { uint32_t tiles, items, listed; bzna_status status; const char *part; } cases[] = {
+        { 6, 4, 4096, BZNA_E_BOX, "item 1 is listed twice" }, { 6, 4, 65535, BZNA_E_BOX, "item 1 is listed twice" },
+        { 65535, 4000, 1, BZNA_E_BOX, "meta/iprp/ipma at byte " },
+        { 65535, 65535, 1, BZNA_E_BOX, "meta/iprp/ipma at byte " },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        const uint64_t begin = bzi_os_now_ns();
+        bytes b = hostile_file(cases[i].tiles, cases[i].items, cases[i].listed);
+        check_refused(b, cases[i].status, cases[i].part);
+        CHECK(bzi_os_now_ns() - begin < 500000000u * (SANITIZED ? 10 : 1));
+        free(b.data);
+    }
+    check_changed("thumb.heic", "ipma", 18, "\0\1", 2, BZNA_E_BOX, "item 1 is listed twice");
 }
 
 TEST(files_that_end_early_fail_everywhere)
@@ -1052,5 +1134,6 @@ TEST_MAIN(RUN(properties_that_ask_for_one_of_several_layers_are_refused)
           RUN(properties_that_are_missing_or_contradict_the_stream_are_refused)
           RUN(items_that_are_absent_of_other_kinds_or_in_circles_are_refused) RUN(grids_that_do_not_fit_are_refused)
           RUN(grids_of_more_tiles_than_are_read_are_refused)
+          RUN(what_is_listed_or_referred_to_again_and_again_costs_no_time)
           RUN(files_that_end_early_fail_everywhere) PIXEL_TESTS)
 #endif
