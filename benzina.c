@@ -1881,6 +1881,8 @@ typedef struct bzi_format {
     uint32_t    pixel_bits;           /* of a still, decoded; 0: its size was compared with that of the file */
     uint32_t    crop[4];              /* a HEIF file's: x, y, width, height of what is seen; all 0: the whole */
     uint32_t    tiles;                /* of a HEIF grid; 0: it is none */
+    /* H.264: bits of frame_num, 0: its slices' heads are not read; of the picture order count, 0: it is not there */
+    uint32_t    frame_num_bits, order_bits;
 } bzi_format;
 
 enum { BZI_CHROMA_440 = 4, BZI_CHROMA_411 = 5 };
@@ -1957,7 +1959,7 @@ static void bzi_sps_h264_chroma(bzi_bits *b, bzi_format *sps)
 
 static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
 {
-    uint32_t mbs_only, poc, width, height;
+    uint32_t mbs_only, poc, width, height, frame_num_bits, order_bits = 0;
     for (int i = 0; i < 3; i++)
         sps->profile[i] = (uint8_t)bzi_bits_u(b, 8);
     bzi_bits_ue(b);
@@ -1965,10 +1967,10 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
     sps->depth_luma = sps->depth_chroma = 8;
     if (bzi_sps_h264_is_high(sps->profile[0]))
         bzi_sps_h264_chroma(b, sps);
-    bzi_bits_ue(b);                                         /* log2_max_frame_num */
+    frame_num_bits = bzi_bits_ue(b) + 4;
     poc = bzi_bits_ue(b);
     if (poc == 0) {
-        bzi_bits_ue(b);
+        order_bits = bzi_bits_ue(b) + 4;
     } else if (poc == 1) {
         uint32_t n;
         bzi_bits_1(b);
@@ -1987,6 +1989,10 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
     sps->height = height < 65536 ? height * 16 * (2 - mbs_only) : 0;
     if (!mbs_only)
         bzi_bits_1(b);
+    if (mbs_only && poc != 1 && frame_num_bits <= 16 && order_bits <= 16) {
+        sps->frame_num_bits = frame_num_bits;
+        sps->order_bits = order_bits;
+    }
     bzi_bits_1(b);                                          /* direct_8x8 */
     if (bzi_bits_1(b))
         bzi_sps_window(b, sps, sps->chroma_format == 1 || sps->chroma_format == 2 ? 2 : 1,
@@ -2742,13 +2748,13 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
 /* For libavcodec, which decodes a picture of one scan as far as its header says, and does not look at the numbers of
  * restart markers: makes it one of so many rows, whose markers are in order. One of several scans stays as it is. That
  * data end early, libavcodec sees only where an MCU begins, and it does not say in which row. */
-BZI_MAYBE_UNUSED static bzna_status bzi_jpeg_cut(uint8_t *data, uint64_t size, uint32_t *rows, bzna_error *err)
+static bzna_status bzi_jpeg_cut(uint8_t *data, uint64_t *size, uint32_t rows[2], bzna_error *err)
 {
-    bzi_span whole = { data, size };
+    bzi_span whole = { data, *size };
     bzi_jpeg j;
-    bzna_status status = bzi_jpeg_walk(&j, whole, *rows ? *rows : 1, err);
+    bzna_status status = bzi_jpeg_walk(&j, whole, rows[1] ? rows[1] : 1, err);
     if (status == BZNA_OK) {
-        *rows = j.height;
+        rows[1] = j.height;
         data[j.height_at] = (uint8_t)(j.height >> 8);
         data[j.height_at + 1] = (uint8_t)j.height;
     }
@@ -3559,6 +3565,169 @@ static void bzi_image_raw_planes(const bzna_image *image, bzna_picture *picture)
     }
 }
 
+/* --- Slices of H.264 --- */
+
+/* Whether slices of a picture parameter set (7.3.2.2) lie one below the other, are coded without CABAC, and say
+ * whether they are deblocked. */
+static int bzi_pps_has_plain_slices(bzi_span nal)
+{
+    bzi_bits b = bzi_bits_make(nal, 1);
+    int is_plain;
+    bzi_bits_ue(&b);
+    bzi_bits_ue(&b);
+    is_plain = bzi_bits_u(&b, 2) == 0 && bzi_bits_ue(&b) == 0;  /* coding, order counts of fields, slice groups */
+    bzi_bits_ue(&b);
+    bzi_bits_ue(&b);
+    bzi_bits_u(&b, 3);
+    for (int i = 0; i < 3; i++)
+        bzi_bits_se(&b);
+    return (bzi_bits_u(&b, 3) & 5) == 4 && is_plain && !b.overrun;          /* deblocking control, no redundancy */
+}
+
+/* Reads the head of a slice of an IDR picture (7.3.3) after first_mb_in_slice. Returns 1 if it is intra, and no filter
+ * reaches into other slices. */
+static int bzi_slice_head(bzi_bits *b, const bzi_format *sps)
+{
+    const uint32_t type = bzi_bits_ue(b);
+    uint32_t deblocking;
+    bzi_bits_ue(b);                                         /* pic_parameter_set_id */
+    bzi_bits_u(b, sps->frame_num_bits);
+    bzi_bits_ue(b);                                         /* idr_pic_id */
+    bzi_bits_u(b, sps->order_bits + 2);                     /* and dec_ref_pic_marking */
+    bzi_bits_se(b);                                         /* slice_qp_delta */
+    deblocking = bzi_bits_ue(b);
+    for (int i = 0; i < 2 && deblocking == 2; i++)
+        bzi_bits_se(b);
+    return (type == 2 || type == 7) && (deblocking == 1 || deblocking == 2) && !b->overrun;
+}
+
+/* Bits of a NAL unit that is written. */
+typedef struct bzi_nal_out {
+    uint8_t *at;
+    uint32_t byte, bits, zeros;       /* bits of the next byte, how many; zero bytes in a row before it */
+} bzi_nal_out;
+
+static void bzi_nal_put(bzi_nal_out *o, uint32_t n, uint32_t value)
+{
+    while (n--) {
+        o->byte = o->byte << 1 | (value >> n & 1);
+        if (++o->bits < 8)
+            continue;
+        if (o->zeros == 2 && o->byte <= 3) {                /* emulation prevention */
+            *o->at++ = 3;
+            o->zeros = 0;
+        }
+        o->zeros = o->byte ? 0 : o->zeros + 1;
+        *o->at++ = (uint8_t)o->byte;
+        o->byte = o->bits = 0;
+    }
+}
+
+/* A slice, after a start code, with a head like that of another one: macroblocks first to end - 1, predicted from
+ * their neighbours, or gray, without a residual: mb_type I_16x16_2_0_0, intra_chroma_pred_mode 0, mb_qp_delta 0, no
+ * coefficients, which are 8 bits. Returns its size, at most end - first + BZI_SLICE_HEAD. */
+#define BZI_SLICE_HEAD 128u
+static uint64_t bzi_slice_make(uint8_t *dst, bzi_span like, const bzi_format *sps, uint32_t first, uint32_t end)
+{
+    const uint32_t macroblock = 0x27;
+    bzi_nal_out o = { dst + 5, 0, 0, 0 };
+    bzi_bits from = bzi_bits_make(like, 1), to;
+    uint32_t length = 1;
+    memcpy(dst, "\0\0\0\1", 4);
+    dst[4] = like.data[0];
+    while ((first + 1) >> length)
+        length++;
+    bzi_nal_put(&o, 2 * length - 1, first + 1);
+    bzi_bits_ue(&from);
+    to = from;
+    bzi_slice_head(&to, sps);
+    while (from.byte != to.byte || from.bit != to.bit)
+        bzi_nal_put(&o, 1, bzi_bits_1(&from));
+    bzi_nal_put(&o, 8, macroblock);
+    memset(o.at, (int)((macroblock << (8 - o.bits) | macroblock >> o.bits) & 255), end - first - 1);
+    o.at += end - first - 1;
+    o.zeros = 0;
+    bzi_nal_put(&o, 8 - o.bits, 1u << (7 - o.bits));        /* rbsp_trailing_bits */
+    return (uint64_t)(o.at - dst);
+}
+
+/* What is found of a picture's slices. Offsets are those of start codes. */
+typedef struct bzi_slices {
+    bzi_format sps;
+    uint32_t   sets, count;           /* parameter sets, slices */
+    uint32_t   width, first, from, to, end;           /* macroblocks a row; of all slices, and of those to keep */
+    uint64_t   first_at, from_at, to_at, end_at;
+    bzi_span   like;                  /* the first one to keep */
+} bzi_slices;
+
+/* The next unit. Returns 0 if the picture cannot be cut. */
+static int bzi_slices_add(bzi_slices *s, bzi_span nal, uint64_t at, const uint32_t rows[2])
+{
+    const uint32_t kind = bzi_nal_kind(BZNA_CODEC_H264, nal), shift = s->sps.window[2];
+    bzi_bits b = bzi_bits_make(nal, 1);
+    uint32_t mb;
+    if (kind == BZI_NAL_SPS) {
+        s->width = 0;
+        if (s->sets++ || !bzi_sps_read(BZNA_CODEC_H264, nal, &s->sps) || !s->sps.frame_num_bits ||
+            s->sps.chroma_format < 1 || s->sps.chroma_format > 2)
+            return 0;
+        s->width = s->sps.width / 16;
+        s->end = s->to = s->width * (s->sps.height / 16);
+        return rows[0] || rows[1] < s->sps.height - s->sps.window[2] - s->sps.window[3];
+    }
+    if (kind == BZI_NAL_PPS)
+        return s->sets++ == 1 && bzi_pps_has_plain_slices(nal);
+    if (kind != BZI_NAL_SLICE) {
+        s->end_at = s->count && !s->end_at ? at : s->end_at;
+        return 1;
+    }
+    mb = bzi_bits_ue(&b);
+    if (s->sets != 2 || s->end_at || !bzi_nal_starts_stream(BZNA_CODEC_H264, nal) || !(nal.data[0] & 0x60) ||
+        !bzi_slice_head(&b, &s->sps) || (s->count++ ? mb <= s->first : mb != 0) || mb >= s->end)
+        return 0;
+    s->first = mb;
+    if (mb == 0)
+        s->first_at = at;
+    if (mb % s->width == 0 && mb / s->width * 16 <= rows[0] + shift) {
+        s->from = mb;
+        s->from_at = at;
+        s->like = nal;
+    } else if (mb % s->width == 0 && mb / s->width * 16 >= rows[1] + shift && !s->to_at) {
+        s->to = mb;
+        s->to_at = at;
+    }
+    return 1;
+}
+
+/* Of a picture (Annex B) whose slices need nothing of each other: plain ones take the place of those that have none of
+ * the rows. Others, or what would not get smaller, stay as they are. The picture is complete for a decoder, so that it
+ * notices damage of slices that are left as it would of the whole. */
+static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2], bzna_error *err)
+{
+    const bzi_span whole = { data, *size };
+    bzi_nals nals = bzi_nals_of_unit(whole, 0);
+    bzi_slices s;
+    bzi_span nal;
+    uint64_t end;
+    (void)err;
+    memset(&s, 0, sizeof s);
+    while (bzi_nals_next(&nals, &nal) > 0)
+        if (!bzi_slices_add(&s, nal, (uint64_t)(nal.data - data) - 4, rows))
+            return BZNA_OK;
+    s.end_at = s.end_at ? s.end_at : *size;
+    if (s.to_at && s.end_at - s.to_at >= s.end - s.to + BZI_SLICE_HEAD) {
+        end = s.to_at + bzi_slice_make(data + s.to_at, s.like, &s.sps, s.to, s.end);
+        memmove(data + end, data + s.end_at, (size_t)(*size - s.end_at));
+        *size -= s.end_at - end;
+    }
+    if (s.from && s.from_at - s.first_at >= s.from + BZI_SLICE_HEAD) {
+        end = s.first_at + bzi_slice_make(data + s.first_at, s.like, &s.sps, 0, s.from);
+        memmove(data + end, data + s.from_at, (size_t)(*size - s.from_at));
+        *size -= s.from_at - end;
+    }
+    return BZNA_OK;
+}
+
 /* --- The table of codecs: a codec is a row and its functions, and nothing else in the library names one --- */
 
 #ifndef BENZINA_NO_CUDA
@@ -3585,6 +3754,9 @@ typedef struct bzi_codec {
     /* its coded sizes are multiples of this; above 1 its decoders can be made for intra pictures only. 0: NVDEC is not
      * asked to decode it */
     uint32_t    nv_unit;
+    /* takes out of a stream for libavcodec, in place, what rows rows[0] to rows[1] - 1 do not need. NULL: it cannot be
+     * decoded in part. A JPEG has rows[1] rows then, others what they had */
+    bzna_status (*cut)(uint8_t *stream, uint64_t *size, uint32_t rows[2], bzna_error *err);
     /* takes out of a stream, in place, what libavcodec shall not see; returns the size that is left. NULL: nothing */
     uint64_t    (*strip)(uint8_t *stream, uint64_t size);
     uint32_t    is_file;              /* its sizes and colors are in itself: a container may leave them unsaid */
@@ -3604,7 +3776,8 @@ static const bzi_codec bzi_codecs[] = {
       .key = bzi_image_key_nals,
       .av_id = BZI_AV_ID(H264),
       .nv_id = BZI_NV_ID(H264),
-      .nv_unit = 16 },
+      .nv_unit = 16,
+      .cut = bzi_h264_cut },
     { .id = BZNA_CODEC_H265,
       .name = "H.265",
       .entries = { BZI_HVC1, BZI_HEV1 },
@@ -3637,6 +3810,7 @@ static const bzi_codec bzi_codecs[] = {
       .av_id = BZI_AV_ID(MJPEG),
       .nv_id = BZI_NV_ID(JPEG),                 /* for loaders that ask for it */
       .nv_unit = 1,
+      .cut = bzi_jpeg_cut,
       .strip = bzi_jpeg_strip,
       .is_file = 1 },
     { .id = BZNA_CODEC_STILL,                   /* bzi_stills has libavcodec's numbers */
@@ -13455,7 +13629,7 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
 
 /* The context for a picture's parameter sets: the one that has seen them, or a new one in place of the least recently
  * used. */
-static bzna_status bzi_software_choose(bzi_software *software, const bzna_image *image, AVCodecContext **out,
+static bzna_status bzi_software_choose(bzi_software *software, const bzna_image *image, uint32_t *out,
                                        bzna_error *err)
 {
     uint64_t size = bzi_image_key(image, NULL, 0);
@@ -13474,7 +13648,7 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
             return status;
         }
     }
-    *out = software->codecs[index];
+    *out = index;
     return BZNA_OK;
 }
 
@@ -13665,9 +13839,8 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     return BZNA_OK;
 }
 
-/* The picture as libavcodec takes it: padded, without what strip takes out. *rows: given, those that are wanted of a
- * JPEG; then, those that it has. */
-static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image, uint32_t *rows, bzna_error *err)
+/* The picture as libavcodec takes it: padded, without what cut and strip take out. */
+static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image, uint32_t rows[2], bzna_error *err)
 {
     const bzi_codec *row = bzi_codec_find(image->codec);
     uint64_t size;
@@ -13679,8 +13852,7 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
     if (!bzi_buffer_reserve(software->memory, &software->stream, size + AV_INPUT_BUFFER_PADDING_SIZE, 0))
         return bzi_fail_memory(err, "an access unit");
     if ((status = bzi_image_stream(image, software->stream.data, size, &size, err)) != BZNA_OK ||
-        (image->codec == BZNA_CODEC_JPEG &&
-         (status = bzi_jpeg_cut(software->stream.data, size, rows, err)) != BZNA_OK))
+        (row->cut && (status = row->cut(software->stream.data, &size, rows, err)) != BZNA_OK))
         return status;
     if (row->strip)
         size = row->strip(software->stream.data, size);
@@ -13693,23 +13865,34 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
     return BZNA_OK;
 }
 
-static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
-                                 uint32_t rows, bzna_picture *picture, bzna_error *err)
+/* The frame of one access unit, if it is whole. */
+static bzna_status bzi_av_run(bzi_software *software, const bzna_image *image, AVCodecContext *codec, bzna_error *err)
 {
-    AVCodecContext *codec = NULL;
-    int result;
-    bzna_status status = bzi_software_choose(software, image, &codec, err);
-    rows = image->codec == BZNA_CODEC_JPEG ? rows : picture->frame_height;
-    if (status != BZNA_OK || (status = bzi_av_stream(software, image, &rows, err)) != BZNA_OK)
-        return status;
-    result = bzi_software_frame(software, codec);
+    const int result = bzi_software_frame(software, codec);
     if (result < 0)
         return bzi_software_fail(result, bzi_image_codec_name(image), err);
     if ((software->frame->flags & AV_FRAME_FLAG_CORRUPT) || software->frame->decode_error_flags)
         return BZI_FAIL(err, BZNA_E_DECODE, "libavcodec: the picture is incomplete");
+    return BZNA_OK;
+}
+
+/* A context that met damage is not used again: libavcodec's of H.264 without CABAC adds coefficients that it had read
+ * of a damaged macroblock to the next picture. */
+static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
+                                 bzi_rows wanted, bzna_picture *picture, bzna_error *err)
+{
+    uint32_t index = 0, rows[2] = { (uint32_t)wanted.first, (uint32_t)wanted.end };
+    bzna_status status = bzi_software_choose(software, image, &index, err);
+    if (status != BZNA_OK || (status = bzi_av_stream(software, image, rows, err)) != BZNA_OK)
+        return status;
+    if ((status = bzi_av_run(software, image, software->codecs[index], err)) != BZNA_OK) {
+        bzi_lru_forget(&software->keys, index);
+        return status;
+    }
     if (image->codec == BZNA_CODEC_STILL)
         return bzi_software_still(software, image, picture, err);
-    return bzi_software_planes(software->frame, format->chroma_format, rows, picture, err);
+    return bzi_software_planes(software->frame, format->chroma_format,
+                               image->codec == BZNA_CODEC_JPEG ? rows[1] : picture->frame_height, picture, err);
 }
 
 #endif
@@ -13772,7 +13955,7 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
         return bzi_turbo_decode(&software->turbo, bzi_image_data(image), format, wanted, picture, err);
 #endif
 #ifndef BENZINA_NO_AVCODEC
-    return bzi_av_decode(software, image, format, (uint32_t)wanted.rows.end, picture, err);
+    return bzi_av_decode(software, image, format, wanted.rows, picture, err);
 #else
     (void)software, (void)format, (void)wanted;
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no libavcodec, which decodes %s",
@@ -18162,14 +18345,14 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     return BZNA_OK;
 }
 
-/* What the views need of a JPEG, whose slots are made: the rows that one of them reads; shrunk, if the config allows
- * it, by no more than each of them allows. */
+/* What the views need of a picture, whose slots are made: the rows that one of them reads; a JPEG shrunk, if the config
+ * allows it, by no more than each of them allows. */
 static void bzi_worker_want_rows(bzi_worker *worker, uint32_t number, bzi_wanted *wanted)
 {
     const bzna_loader *loader = worker->loader;
     bzi_kernel_slot *slots = worker->views.slots;
     wanted->rows = (bzi_rows){ 0, 0 };
-    wanted->shrink = loader->config.decode.jpeg_shrink ? 8 : 1;
+    wanted->shrink = loader->config.decode.jpeg_shrink && worker->images[number].coded.codec == BZNA_CODEC_JPEG ? 8 : 1;
     for (uint32_t pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < loader->output_count; i++) {
             const bzi_output *output = &loader->outputs[i];
@@ -18189,13 +18372,13 @@ static void bzi_worker_want_rows(bzi_worker *worker, uint32_t number, bzi_wanted
 static bzna_status bzi_worker_want(bzi_worker *worker, const bzi_item *item, uint32_t number, bzi_wanted *wanted,
                                    bzna_error *err)
 {
-    const int is_jpeg = worker->images[number].coded.codec == BZNA_CODEC_JPEG;
+    const int in_rows = bzi_codec_find(worker->images[number].coded.codec)->cut != NULL;
     bzna_status status = BZNA_OK;
     *wanted = bzi_picture_all(&worker->pictures[number]);
-    if ((!is_jpeg && !worker->formats[number].tiles) || worker->loader->config.pipeline.picture)
+    if ((!in_rows && !worker->formats[number].tiles) || worker->loader->config.pipeline.picture)
         return BZNA_OK;
     status = bzi_item_slots(item, number, &worker->pictures[number], 1, &worker->views, err);
-    if (status == BZNA_OK && is_jpeg)
+    if (status == BZNA_OK && in_rows)
         bzi_worker_want_rows(worker, number, wanted);
     else if (status == BZNA_OK)
         wanted->part = bzi_views_part(worker->loader, &worker->views, number);

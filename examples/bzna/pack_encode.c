@@ -67,7 +67,8 @@ static void x26x_set(void *own, const pack_settings *s)
         free(params);
     } else {
         av_opt_set(own, "profile", s->is_444 || s->is_lossless ? "high444" : "high", 0);
-        av_opt_set(own, "x264-params", x264_params, 0);
+        char *params = tool_format("%s:slices=%s", x264_params, getenv("SL") ? getenv("SL") : "1");
+        av_opt_set(own, "x264-params", params, 0);
         if (s->is_lossless) av_opt_set_int(own, "qp", 0, 0);
     }
 }
