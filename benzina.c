@@ -140,6 +140,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_TILES          1024u           /* of a grid: 16384 x 16384 in tiles of 512 */
 #define BZI_LIMIT_TAR_EXTRA      16u             /* headers in a row that only describe a member; writers need 3 */
 #define BZI_LIMIT_PAX_BYTES      (1u << 20)      /* of one of them; writers need a few kB */
+#define BZI_LIMIT_SLICES         256u            /* of a picture that is decoded in part: of 64 rows each */
 #define BZI_LIMIT_BATCH          65536u
 #define BZI_LIMIT_EDGE           16384u          /* of outputs; also the default for coded frames */
 #define BZI_LIMIT_THREADS        1024u
@@ -3584,147 +3585,96 @@ static int bzi_pps_has_plain_slices(bzi_span nal)
     return (bzi_bits_u(&b, 3) & 5) == 4 && is_plain && !b.overrun;          /* deblocking control, no redundancy */
 }
 
-/* Reads the head of a slice of an IDR picture (7.3.3) after first_mb_in_slice. Returns 1 if it is intra, and no filter
- * reaches into other slices. */
+/* Reads the head of a slice of an IDR picture (7.3.3) after first_mb_in_slice. Returns 1 if it is intra, and not
+ * deblocked. */
 static int bzi_slice_head(bzi_bits *b, const bzi_format *sps)
 {
     const uint32_t type = bzi_bits_ue(b);
-    uint32_t deblocking;
     bzi_bits_ue(b);                                         /* pic_parameter_set_id */
     bzi_bits_u(b, sps->frame_num_bits);
     bzi_bits_ue(b);                                         /* idr_pic_id */
     bzi_bits_u(b, sps->order_bits + 2);                     /* and dec_ref_pic_marking */
     bzi_bits_se(b);                                         /* slice_qp_delta */
-    deblocking = bzi_bits_ue(b);
-    for (int i = 0; i < 2 && deblocking == 2; i++)
-        bzi_bits_se(b);
-    return (type == 2 || type == 7) && (deblocking == 1 || deblocking == 2) && !b->overrun;
+    return bzi_bits_ue(b) == 1 && (type == 2 || type == 7) && !b->overrun;
 }
 
-/* Bits of a NAL unit that is written. */
-typedef struct bzi_nal_out {
-    uint8_t *at;
-    uint32_t byte, bits, zeros;       /* bits of the next byte, how many; zero bytes in a row before it */
-} bzi_nal_out;
-
-static void bzi_nal_put(bzi_nal_out *o, uint32_t n, uint32_t value)
+/* Leaves of a slice, in place, its head, which ends with the bits 010, and its macroblocks without what they show:
+ * mb_type I_16x16_2_0_0, intra_chroma_pred_mode, mb_qp_delta and coefficients 0 are 8 bits. So no bytes need emulation
+ * prevention. Returns its size. One that would grow stays as it is. */
+static uint64_t bzi_slice_empty(uint8_t *nal, uint64_t size, const bzi_format *sps, uint32_t macroblocks)
 {
-    while (n--) {
-        o->byte = o->byte << 1 | (value >> n & 1);
-        if (++o->bits < 8)
-            continue;
-        if (o->zeros == 2 && o->byte <= 3) {                /* emulation prevention */
-            *o->at++ = 3;
-            o->zeros = 0;
-        }
-        o->zeros = o->byte ? 0 : o->zeros + 1;
-        *o->at++ = (uint8_t)o->byte;
-        o->byte = o->bits = 0;
-    }
+    const uint32_t empty = 0x27;
+    bzi_bits b = bzi_bits_make((bzi_span){ nal, size }, 1);
+    bzi_bits_ue(&b);
+    bzi_slice_head(&b, sps);
+    if (b.byte + macroblocks + 1 > size)
+        return size;
+    nal[b.byte] = (uint8_t)((nal[b.byte] & 0xff00u >> b.bit) | empty >> b.bit);
+    memset(nal + b.byte + 1, (int)((empty << (8 - b.bit) | empty >> b.bit) & 255), macroblocks - 1);
+    nal[b.byte + macroblocks] = (uint8_t)(empty << (8 - b.bit) | 0x80u >> b.bit);        /* rbsp_trailing_bits */
+    return b.byte + macroblocks + 1;
 }
 
-/* A slice, after a start code, with a head like that of another one: macroblocks first to end - 1, predicted from
- * their neighbours, or gray, without a residual: mb_type I_16x16_2_0_0, intra_chroma_pred_mode 0, mb_qp_delta 0, no
- * coefficients, which are 8 bits. Returns its size, at most end - first + BZI_SLICE_HEAD. */
-#define BZI_SLICE_HEAD 128u
-static uint64_t bzi_slice_make(uint8_t *dst, bzi_span like, const bzi_format *sps, uint32_t first, uint32_t end)
-{
-    const uint32_t macroblock = 0x27;
-    bzi_nal_out o = { dst + 5, 0, 0, 0 };
-    bzi_bits from = bzi_bits_make(like, 1), to;
-    uint32_t length = 1;
-    memcpy(dst, "\0\0\0\1", 4);
-    dst[4] = like.data[0];
-    while ((first + 1) >> length)
-        length++;
-    bzi_nal_put(&o, 2 * length - 1, first + 1);
-    bzi_bits_ue(&from);
-    to = from;
-    bzi_slice_head(&to, sps);
-    while (from.byte != to.byte || from.bit != to.bit)
-        bzi_nal_put(&o, 1, bzi_bits_1(&from));
-    bzi_nal_put(&o, 8, macroblock);
-    memset(o.at, (int)((macroblock << (8 - o.bits) | macroblock >> o.bits) & 255), end - first - 1);
-    o.at += end - first - 1;
-    o.zeros = 0;
-    bzi_nal_put(&o, 8 - o.bits, 1u << (7 - o.bits));        /* rbsp_trailing_bits */
-    return (uint64_t)(o.at - dst);
-}
-
-/* What is found of a picture's slices. Offsets are those of start codes. */
 typedef struct bzi_slices {
     bzi_format sps;
-    uint32_t   sets, count;           /* parameter sets, slices */
-    uint32_t   width, first, from, to, end;           /* macroblocks a row; of all slices, and of those to keep */
-    uint64_t   first_at, from_at, to_at, end_at;
-    bzi_span   like;                  /* the first one to keep */
+    uint32_t   sets, count, is_past;  /* parameter sets, slices; whether another unit has followed them */
+    uint32_t   first[BZI_LIMIT_SLICES + 1];   /* macroblock of each; then how many there are */
+    bzi_span   nal[BZI_LIMIT_SLICES];
 } bzi_slices;
 
-/* The next unit. Returns 0 if the picture cannot be cut. */
-static int bzi_slices_add(bzi_slices *s, bzi_span nal, uint64_t at, const uint32_t rows[2])
+/* The next unit of a picture. Returns 0 if its slices may need each other, or all of them are wanted. */
+static int bzi_slices_add(bzi_slices *s, bzi_span nal, const uint32_t rows[2])
 {
-    const uint32_t kind = bzi_nal_kind(BZNA_CODEC_H264, nal), shift = s->sps.window[2];
+    const uint32_t kind = bzi_nal_kind(BZNA_CODEC_H264, nal), n = s->count;
     bzi_bits b = bzi_bits_make(nal, 1);
-    uint32_t mb;
-    if (kind == BZI_NAL_SPS) {
-        s->width = 0;
-        if (s->sets++ || !bzi_sps_read(BZNA_CODEC_H264, nal, &s->sps) || !s->sps.frame_num_bits ||
-            s->sps.chroma_format < 1 || s->sps.chroma_format > 2)
-            return 0;
-        s->width = s->sps.width / 16;
-        s->end = s->to = s->width * (s->sps.height / 16);
-        return rows[0] || rows[1] < s->sps.height - s->sps.window[2] - s->sps.window[3];
-    }
+    if (kind == BZI_NAL_SPS)
+        return !s->sets++ && bzi_sps_read(BZNA_CODEC_H264, nal, &s->sps) && s->sps.frame_num_bits &&
+               (s->sps.chroma_format == 1 || s->sps.chroma_format == 2) &&
+               (rows[0] || rows[1] < s->sps.height - s->sps.window[2] - s->sps.window[3]);
     if (kind == BZI_NAL_PPS)
         return s->sets++ == 1 && bzi_pps_has_plain_slices(nal);
     if (kind != BZI_NAL_SLICE) {
-        s->end_at = s->count && !s->end_at ? at : s->end_at;
+        s->is_past = n > 0;
         return 1;
     }
-    mb = bzi_bits_ue(&b);
-    if (s->sets != 2 || s->end_at || !bzi_nal_starts_stream(BZNA_CODEC_H264, nal) || !(nal.data[0] & 0x60) ||
-        !bzi_slice_head(&b, &s->sps) || (s->count++ ? mb <= s->first : mb != 0) || mb >= s->end)
+    if (s->sets != 2 || s->is_past || n == BZI_LIMIT_SLICES || !bzi_nal_starts_stream(BZNA_CODEC_H264, nal) ||
+        !(nal.data[0] & 0x60))                              /* nal_ref_idc */
         return 0;
-    s->first = mb;
-    if (mb == 0)
-        s->first_at = at;
-    if (mb % s->width == 0 && mb / s->width * 16 <= rows[0] + shift) {
-        s->from = mb;
-        s->from_at = at;
-        s->like = nal;
-    } else if (mb % s->width == 0 && mb / s->width * 16 >= rows[1] + shift && !s->to_at) {
-        s->to = mb;
-        s->to_at = at;
-    }
-    return 1;
+    s->first[n] = bzi_bits_ue(&b);
+    s->first[n + 1] = s->sps.width / 16 * (s->sps.height / 16);
+    s->nal[n] = nal;
+    s->count++;
+    return (n ? s->first[n] > s->first[n - 1] : s->first[n] == 0) && s->first[n] < s->first[n + 1] &&
+           bzi_slice_head(&b, &s->sps);
 }
 
-/* Of a picture (Annex B) whose slices need nothing of each other: plain ones take the place of those that have none of
- * the rows. Others, or what would not get smaller, stay as they are. The picture is complete for a decoder, so that it
- * notices damage of slices that are left as it would of the whole. */
+/* Of a picture (Annex B) whose slices do not need each other, those without any of the rows become empty: gray. For a
+ * decoder it stays complete, and damage of what is left is noticed as in whole ones. */
 static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2], bzna_error *err)
 {
-    const bzi_span whole = { data, *size };
-    bzi_nals nals = bzi_nals_of_unit(whole, 0);
+    bzi_nals nals = bzi_nals_of_unit((bzi_span){ data, *size }, 0);
     bzi_slices s;
     bzi_span nal;
-    uint64_t end;
+    uint64_t from = 0, to = 0;
     (void)err;
-    memset(&s, 0, sizeof s);
+    s.sets = s.count = s.is_past = 0;
     while (bzi_nals_next(&nals, &nal) > 0)
-        if (!bzi_slices_add(&s, nal, (uint64_t)(nal.data - data) - 4, rows))
+        if (!bzi_slices_add(&s, nal, rows))
             return BZNA_OK;
-    s.end_at = s.end_at ? s.end_at : *size;
-    if (s.to_at && s.end_at - s.to_at >= s.end - s.to + BZI_SLICE_HEAD) {
-        end = s.to_at + bzi_slice_make(data + s.to_at, s.like, &s.sps, s.to, s.end);
-        memmove(data + end, data + s.end_at, (size_t)(*size - s.end_at));
-        *size -= s.end_at - end;
+    for (uint32_t i = 0; i < s.count; i++) {
+        const uint32_t width = s.sps.width / 16, top = s.sps.window[2];
+        const uint32_t first = s.first[i] / width * 16, end = ((s.first[i + 1] - 1) / width + 1) * 16;
+        uint64_t length = s.nal[i].size;
+        from = (uint64_t)(s.nal[i].data - data);
+        to = i ? to : from - 3;                             /* with a start code each */
+        if (end <= rows[0] + top || first >= rows[1] + top)
+            length = bzi_slice_empty(data + from, length, &s.sps, s.first[i + 1] - s.first[i]);
+        memmove(data + to, data + from - 3, (size_t)length + 3);
+        from += s.nal[i].size;
+        to += length + 3;
     }
-    if (s.from && s.from_at - s.first_at >= s.from + BZI_SLICE_HEAD) {
-        end = s.first_at + bzi_slice_make(data + s.first_at, s.like, &s.sps, 0, s.from);
-        memmove(data + end, data + s.from_at, (size_t)(*size - s.from_at));
-        *size -= s.from_at - end;
-    }
+    memmove(data + to, data + from, (size_t)(*size - from));
+    *size -= from - to;
     return BZNA_OK;
 }
 

@@ -45,7 +45,7 @@ static const kind kinds[] = {
     { "ends within rows",    "tune=fastdecode,preset=veryfast,x264-params=slice-max-mbs=7", NULL, AV_PIX_FMT_YUV420P,
       96, 128, 1 },
     { "none begins a row",   "tune=fastdecode,preset=veryfast,x264-params=slice-max-mbs=95", NULL, AV_PIX_FMT_YUV420P,
-      160, 160, 0 },
+      160, 160, 1 },
     { "one slice",           PLAIN "1", NULL, AV_PIX_FMT_YUV420P, 96, 128, 0 },
     { "deblocked",           PLAIN "4:no-deblock=0", NULL, AV_PIX_FMT_YUV420P, 96, 128, 0 },
     { "CABAC",               PLAIN "4:cabac=1", NULL, AV_PIX_FMT_YUV420P, 96, 128, 0 },
@@ -271,7 +271,7 @@ TEST(rows_that_are_wanted_are_those_of_the_whole_picture)
         REQUIRE(whole.status == BZNA_OK);
         check_oracle(packet, &whole);
         for (int32_t first = 0, height = (int32_t)whole.picture.frame_height; first < height; first += 13)
-            for (int32_t end = first; end <= height; end = end < height && end + 29 > height ? height : end + 29) {
+            for (int32_t end = first + 1; end <= height; end = end < height && end + 29 > height ? height : end + 29) {
                 const bzi_rows rows = { first, end };
                 pixels some = decoded(&decoders[1], packet, rows);
                 CHECK_EQ(some.status, BZNA_OK);
@@ -287,7 +287,7 @@ TEST(rows_that_are_wanted_are_those_of_the_whole_picture)
             pixels some = decoded(&decoders[1], packet, (bzi_rows){ 60, 64 });
             for (uint32_t i = 0; i < slices; i++)
                 most = end[i] - begin[i] > most ? end[i] - begin[i] : most;
-            CHECK(strstr(k->options, "mbs") || some.sent < (int)(begin[0] + 2 * most + 2 * 256 + 512));
+            CHECK(strstr(k->options, "mbs") || some.sent < (int)(begin[0] + 2 * most + 1024));
             free(some.memory);
         }
         if (test_failures != before)
