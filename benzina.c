@@ -140,6 +140,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_TILES          1024u           /* of a grid: 16384 x 16384 in tiles of 512 */
 #define BZI_LIMIT_TAR_EXTRA      16u             /* headers in a row that only describe a member; writers need 3 */
 #define BZI_LIMIT_PAX_BYTES      (1u << 20)      /* of one of them; writers need a few kB */
+#define BZI_LIMIT_SLICES         256u            /* of a picture that is decoded in part: of 64 rows each */
 #define BZI_LIMIT_BATCH          65536u
 #define BZI_LIMIT_EDGE           16384u          /* of outputs; also the default for coded frames */
 #define BZI_LIMIT_THREADS        1024u
@@ -1888,6 +1889,8 @@ typedef struct bzi_format {
     uint32_t    pixel_bits;           /* of a still, decoded; 0: its size was compared with that of the file */
     uint32_t    crop[4];              /* a HEIF file's: x, y, width, height of what is seen; all 0: the whole */
     uint32_t    tiles;                /* of a HEIF grid; 0: it is none */
+    /* H.264: bits of frame_num, 0: its slices' heads are not read; of the picture order count, 0: it is not there */
+    uint32_t    frame_num_bits, order_bits;
 } bzi_format;
 
 enum { BZI_CHROMA_440 = 4, BZI_CHROMA_411 = 5 };
@@ -1964,7 +1967,7 @@ static void bzi_sps_h264_chroma(bzi_bits *b, bzi_format *sps)
 
 static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
 {
-    uint32_t mbs_only, poc, width, height;
+    uint32_t mbs_only, poc, width, height, frame_num_bits, order_bits = 0;
     for (int i = 0; i < 3; i++)
         sps->profile[i] = (uint8_t)bzi_bits_u(b, 8);
     bzi_bits_ue(b);
@@ -1972,10 +1975,10 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
     sps->depth_luma = sps->depth_chroma = 8;
     if (bzi_sps_h264_is_high(sps->profile[0]))
         bzi_sps_h264_chroma(b, sps);
-    bzi_bits_ue(b);                                         /* log2_max_frame_num */
+    frame_num_bits = bzi_bits_ue(b) + 4;
     poc = bzi_bits_ue(b);
     if (poc == 0) {
-        bzi_bits_ue(b);
+        order_bits = bzi_bits_ue(b) + 4;
     } else if (poc == 1) {
         uint32_t n;
         bzi_bits_1(b);
@@ -1994,6 +1997,10 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
     sps->height = height < 65536 ? height * 16 * (2 - mbs_only) : 0;
     if (!mbs_only)
         bzi_bits_1(b);
+    if (mbs_only && poc != 1 && frame_num_bits <= 16 && order_bits <= 16) {
+        sps->frame_num_bits = frame_num_bits;
+        sps->order_bits = order_bits;
+    }
     bzi_bits_1(b);                                          /* direct_8x8 */
     if (bzi_bits_1(b))
         bzi_sps_window(b, sps, sps->chroma_format == 1 || sps->chroma_format == 2 ? 2 : 1,
@@ -2749,13 +2756,13 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
 /* For libavcodec, which decodes a picture of one scan as far as its header says, and does not look at the numbers of
  * restart markers: makes it one of so many rows, whose markers are in order. One of several scans stays as it is. That
  * data end early, libavcodec sees only where an MCU begins, and it does not say in which row. */
-BZI_MAYBE_UNUSED static bzna_status bzi_jpeg_cut(uint8_t *data, uint64_t size, uint32_t *rows, bzna_error *err)
+static bzna_status bzi_jpeg_cut(uint8_t *data, uint64_t *size, uint32_t rows[2], bzna_error *err)
 {
-    bzi_span whole = { data, size };
+    bzi_span whole = { data, *size };
     bzi_jpeg j;
-    bzna_status status = bzi_jpeg_walk(&j, whole, *rows ? *rows : 1, err);
+    bzna_status status = bzi_jpeg_walk(&j, whole, rows[1] ? rows[1] : 1, err);
     if (status == BZNA_OK) {
-        *rows = j.height;
+        rows[1] = j.height;
         data[j.height_at] = (uint8_t)(j.height >> 8);
         data[j.height_at + 1] = (uint8_t)j.height;
     }
@@ -3566,6 +3573,118 @@ static void bzi_image_raw_planes(const bzna_image *image, bzna_picture *picture)
     }
 }
 
+/* --- Slices of H.264 --- */
+
+/* Whether slices of a picture parameter set (7.3.2.2) lie one below the other, are coded without CABAC, and say
+ * whether they are deblocked. */
+static int bzi_pps_has_plain_slices(bzi_span nal)
+{
+    bzi_bits b = bzi_bits_make(nal, 1);
+    int is_plain;
+    bzi_bits_ue(&b);
+    bzi_bits_ue(&b);
+    is_plain = bzi_bits_u(&b, 2) == 0 && bzi_bits_ue(&b) == 0;  /* coding, order counts of fields, slice groups */
+    bzi_bits_ue(&b);
+    bzi_bits_ue(&b);
+    bzi_bits_u(&b, 3);
+    for (int i = 0; i < 3; i++)
+        bzi_bits_se(&b);
+    return (bzi_bits_u(&b, 3) & 5) == 4 && is_plain && !b.overrun;          /* deblocking control, no redundancy */
+}
+
+/* Reads the head of a slice of an IDR picture (7.3.3) after first_mb_in_slice. Returns 1 if it is intra, and not
+ * deblocked. */
+static int bzi_slice_head(bzi_bits *b, const bzi_format *sps)
+{
+    const uint32_t type = bzi_bits_ue(b);
+    bzi_bits_ue(b);                                         /* pic_parameter_set_id */
+    bzi_bits_u(b, sps->frame_num_bits);
+    bzi_bits_ue(b);                                         /* idr_pic_id */
+    bzi_bits_u(b, sps->order_bits + 2);                     /* and dec_ref_pic_marking */
+    bzi_bits_se(b);                                         /* slice_qp_delta */
+    return bzi_bits_ue(b) == 1 && (type == 2 || type == 7) && !b->overrun;
+}
+
+/* Leaves of a slice, in place, its head, which ends with the bits 010, and its macroblocks without what they show:
+ * mb_type I_16x16_2_0_0, intra_chroma_pred_mode, mb_qp_delta and coefficients 0 are 8 bits. So no bytes need emulation
+ * prevention. Returns its size. One that would grow stays as it is. */
+static uint64_t bzi_slice_empty(uint8_t *nal, uint64_t size, const bzi_format *sps, uint32_t macroblocks)
+{
+    const uint32_t empty = 0x27;
+    bzi_bits b = bzi_bits_make((bzi_span){ nal, size }, 1);
+    bzi_bits_ue(&b);
+    bzi_slice_head(&b, sps);
+    if (b.byte + macroblocks + 1 > size)
+        return size;
+    nal[b.byte] = (uint8_t)((nal[b.byte] & 0xff00u >> b.bit) | empty >> b.bit);
+    memset(nal + b.byte + 1, (int)((empty << (8 - b.bit) | empty >> b.bit) & 255), macroblocks - 1);
+    nal[b.byte + macroblocks] = (uint8_t)(empty << (8 - b.bit) | 0x80u >> b.bit);        /* rbsp_trailing_bits */
+    return b.byte + macroblocks + 1;
+}
+
+typedef struct bzi_slices {
+    bzi_format sps;
+    uint32_t   sets, count, is_past;  /* parameter sets, slices; whether another unit has followed them */
+    uint32_t   first[BZI_LIMIT_SLICES + 1];   /* macroblock of each; then how many there are */
+    bzi_span   nal[BZI_LIMIT_SLICES];
+} bzi_slices;
+
+/* The next unit of a picture. Returns 0 if its slices may need each other, or all of them are wanted. */
+static int bzi_slices_add(bzi_slices *s, bzi_span nal, const uint32_t rows[2])
+{
+    const uint32_t kind = bzi_nal_kind(BZNA_CODEC_H264, nal), n = s->count;
+    bzi_bits b = bzi_bits_make(nal, 1);
+    if (kind == BZI_NAL_SPS)
+        return !s->sets++ && bzi_sps_read(BZNA_CODEC_H264, nal, &s->sps) && s->sps.frame_num_bits &&
+               (s->sps.chroma_format == 1 || s->sps.chroma_format == 2) &&
+               (rows[0] || rows[1] < s->sps.height - s->sps.window[2] - s->sps.window[3]);
+    if (kind == BZI_NAL_PPS)
+        return s->sets++ == 1 && bzi_pps_has_plain_slices(nal);
+    if (kind != BZI_NAL_SLICE) {
+        s->is_past = n > 0;
+        return 1;
+    }
+    if (s->sets != 2 || s->is_past || n == BZI_LIMIT_SLICES || !bzi_nal_starts_stream(BZNA_CODEC_H264, nal) ||
+        !(nal.data[0] & 0x60))                              /* nal_ref_idc */
+        return 0;
+    s->first[n] = bzi_bits_ue(&b);
+    s->first[n + 1] = s->sps.width / 16 * (s->sps.height / 16);
+    s->nal[n] = nal;
+    s->count++;
+    return (n ? s->first[n] > s->first[n - 1] : s->first[n] == 0) && s->first[n] < s->first[n + 1] &&
+           bzi_slice_head(&b, &s->sps);
+}
+
+/* Of a picture (Annex B) whose slices do not need each other, those without any of the rows become empty: gray. For a
+ * decoder it stays complete, and damage of what is left is noticed as in whole ones. */
+static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2], bzna_error *err)
+{
+    bzi_nals nals = bzi_nals_of_unit((bzi_span){ data, *size }, 0);
+    bzi_slices s;
+    bzi_span nal;
+    uint64_t from = 0, to = 0;
+    (void)err;
+    s.sets = s.count = s.is_past = 0;
+    while (bzi_nals_next(&nals, &nal) > 0)
+        if (!bzi_slices_add(&s, nal, rows))
+            return BZNA_OK;
+    for (uint32_t i = 0; i < s.count; i++) {
+        const uint32_t width = s.sps.width / 16, top = s.sps.window[2];
+        const uint32_t first = s.first[i] / width * 16, end = ((s.first[i + 1] - 1) / width + 1) * 16;
+        uint64_t length = s.nal[i].size;
+        from = (uint64_t)(s.nal[i].data - data);
+        to = i ? to : from - 3;                             /* with a start code each */
+        if (end <= rows[0] + top || first >= rows[1] + top)
+            length = bzi_slice_empty(data + from, length, &s.sps, s.first[i + 1] - s.first[i]);
+        memmove(data + to, data + from - 3, (size_t)length + 3);
+        from += s.nal[i].size;
+        to += length + 3;
+    }
+    memmove(data + to, data + from, (size_t)(*size - from));
+    *size -= from - to;
+    return BZNA_OK;
+}
+
 /* --- The table of codecs: a codec is a row and its functions, and nothing else in the library names one --- */
 
 #ifndef BENZINA_NO_CUDA
@@ -3592,6 +3711,9 @@ typedef struct bzi_codec {
     /* its coded sizes are multiples of this; above 1 its decoders can be made for intra pictures only. 0: NVDEC is not
      * asked to decode it */
     uint32_t    nv_unit;
+    /* takes out of a stream for libavcodec, in place, what rows rows[0] to rows[1] - 1 do not need. NULL: it cannot be
+     * decoded in part. A JPEG has rows[1] rows then, others what they had */
+    bzna_status (*cut)(uint8_t *stream, uint64_t *size, uint32_t rows[2], bzna_error *err);
     /* takes out of a stream, in place, what libavcodec shall not see; returns the size that is left. NULL: nothing */
     uint64_t    (*strip)(uint8_t *stream, uint64_t size);
     uint32_t    is_file;              /* its sizes and colors are in itself: a container may leave them unsaid */
@@ -3611,7 +3733,8 @@ static const bzi_codec bzi_codecs[] = {
       .key = bzi_image_key_nals,
       .av_id = BZI_AV_ID(H264),
       .nv_id = BZI_NV_ID(H264),
-      .nv_unit = 16 },
+      .nv_unit = 16,
+      .cut = bzi_h264_cut },
     { .id = BZNA_CODEC_H265,
       .name = "H.265",
       .entries = { BZI_HVC1, BZI_HEV1 },
@@ -3644,6 +3767,7 @@ static const bzi_codec bzi_codecs[] = {
       .av_id = BZI_AV_ID(MJPEG),
       .nv_id = BZI_NV_ID(JPEG),                 /* for loaders that ask for it */
       .nv_unit = 1,
+      .cut = bzi_jpeg_cut,
       .strip = bzi_jpeg_strip,
       .is_file = 1 },
     { .id = BZNA_CODEC_STILL,                   /* bzi_stills has libavcodec's numbers */
@@ -13344,7 +13468,7 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
 
 /* The context for a picture's parameter sets: the one that has seen them, or a new one in place of the least recently
  * used. */
-static bzna_status bzi_software_choose(bzi_software *software, const bzna_image *image, AVCodecContext **out,
+static bzna_status bzi_software_choose(bzi_software *software, const bzna_image *image, uint32_t *out,
                                        bzna_error *err)
 {
     uint64_t size = bzi_image_key(image, NULL, 0);
@@ -13363,7 +13487,7 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
             return status;
         }
     }
-    *out = software->codecs[index];
+    *out = index;
     return BZNA_OK;
 }
 
@@ -13554,9 +13678,8 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     return BZNA_OK;
 }
 
-/* The picture as libavcodec takes it: padded, without what strip takes out. *rows: given, those that are wanted of a
- * JPEG; then, those that it has. */
-static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image, uint32_t *rows, bzna_error *err)
+/* The picture as libavcodec takes it: padded, without what cut and strip take out. */
+static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image, uint32_t rows[2], bzna_error *err)
 {
     const bzi_codec *row = bzi_codec_find(image->codec);
     uint64_t size;
@@ -13568,8 +13691,7 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
     if (!bzi_buffer_reserve(software->memory, &software->stream, size + AV_INPUT_BUFFER_PADDING_SIZE, 0))
         return bzi_fail_memory(err, "an access unit");
     if ((status = bzi_image_stream(image, software->stream.data, size, &size, err)) != BZNA_OK ||
-        (image->codec == BZNA_CODEC_JPEG &&
-         (status = bzi_jpeg_cut(software->stream.data, size, rows, err)) != BZNA_OK))
+        (row->cut && (status = row->cut(software->stream.data, &size, rows, err)) != BZNA_OK))
         return status;
     if (row->strip)
         size = row->strip(software->stream.data, size);
@@ -13582,23 +13704,34 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
     return BZNA_OK;
 }
 
-static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
-                                 uint32_t rows, bzna_picture *picture, bzna_error *err)
+/* The frame of one access unit, if it is whole. */
+static bzna_status bzi_av_run(bzi_software *software, const bzna_image *image, AVCodecContext *codec, bzna_error *err)
 {
-    AVCodecContext *codec = NULL;
-    int result;
-    bzna_status status = bzi_software_choose(software, image, &codec, err);
-    rows = image->codec == BZNA_CODEC_JPEG ? rows : picture->frame_height;
-    if (status != BZNA_OK || (status = bzi_av_stream(software, image, &rows, err)) != BZNA_OK)
-        return status;
-    result = bzi_software_frame(software, codec);
+    const int result = bzi_software_frame(software, codec);
     if (result < 0)
         return bzi_software_fail(result, bzi_image_codec_name(image), err);
     if ((software->frame->flags & AV_FRAME_FLAG_CORRUPT) || software->frame->decode_error_flags)
         return BZI_FAIL(err, BZNA_E_DECODE, "libavcodec: the picture is incomplete");
+    return BZNA_OK;
+}
+
+/* A context that met damage is not used again: libavcodec's of H.264 without CABAC adds coefficients that it had read
+ * of a damaged macroblock to the next picture. */
+static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
+                                 bzi_rows wanted, bzna_picture *picture, bzna_error *err)
+{
+    uint32_t index = 0, rows[2] = { (uint32_t)wanted.first, (uint32_t)wanted.end };
+    bzna_status status = bzi_software_choose(software, image, &index, err);
+    if (status != BZNA_OK || (status = bzi_av_stream(software, image, rows, err)) != BZNA_OK)
+        return status;
+    if ((status = bzi_av_run(software, image, software->codecs[index], err)) != BZNA_OK) {
+        bzi_lru_forget(&software->keys, index);
+        return status;
+    }
     if (image->codec == BZNA_CODEC_STILL)
         return bzi_software_still(software, image, picture, err);
-    return bzi_software_planes(software->frame, format->chroma_format, rows, picture, err);
+    return bzi_software_planes(software->frame, format->chroma_format,
+                               image->codec == BZNA_CODEC_JPEG ? rows[1] : picture->frame_height, picture, err);
 }
 
 #endif
@@ -13661,7 +13794,7 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
         return bzi_turbo_decode(&software->turbo, bzi_image_data(image), format, wanted, picture, err);
 #endif
 #ifndef BENZINA_NO_AVCODEC
-    return bzi_av_decode(software, image, format, (uint32_t)wanted.rows.end, picture, err);
+    return bzi_av_decode(software, image, format, wanted.rows, picture, err);
 #else
     (void)software, (void)format, (void)wanted;
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no libavcodec, which decodes %s",
@@ -18107,14 +18240,14 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     return BZNA_OK;
 }
 
-/* What the views need of a JPEG, whose slots are made: the rows that one of them reads; shrunk, if the config allows
- * it, by no more than each of them allows. */
+/* What the views need of a picture, whose slots are made: the rows that one of them reads; a JPEG shrunk, if the config
+ * allows it, by no more than each of them allows. */
 static void bzi_worker_want_rows(bzi_worker *worker, uint32_t number, bzi_wanted *wanted)
 {
     const bzna_loader *loader = worker->loader;
     bzi_kernel_slot *slots = worker->views.slots;
     wanted->rows = (bzi_rows){ 0, 0 };
-    wanted->shrink = loader->config.decode.jpeg_shrink ? 8 : 1;
+    wanted->shrink = loader->config.decode.jpeg_shrink && worker->images[number].coded.codec == BZNA_CODEC_JPEG ? 8 : 1;
     for (uint32_t pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < loader->output_count; i++) {
             const bzi_output *output = &loader->outputs[i];
@@ -18134,13 +18267,13 @@ static void bzi_worker_want_rows(bzi_worker *worker, uint32_t number, bzi_wanted
 static bzna_status bzi_worker_want(bzi_worker *worker, const bzi_item *item, uint32_t number, bzi_wanted *wanted,
                                    bzna_error *err)
 {
-    const int is_jpeg = worker->images[number].coded.codec == BZNA_CODEC_JPEG;
+    const int in_rows = bzi_codec_find(worker->images[number].coded.codec)->cut != NULL;
     bzna_status status = BZNA_OK;
     *wanted = bzi_picture_all(&worker->pictures[number]);
-    if ((!is_jpeg && !worker->formats[number].tiles) || worker->loader->config.pipeline.picture)
+    if ((!in_rows && !worker->formats[number].tiles) || worker->loader->config.pipeline.picture)
         return BZNA_OK;
     status = bzi_item_slots(item, number, &worker->pictures[number], 1, &worker->views, err);
-    if (status == BZNA_OK && is_jpeg)
+    if (status == BZNA_OK && in_rows)
         bzi_worker_want_rows(worker, number, wanted);
     else if (status == BZNA_OK)
         wanted->part = bzi_views_part(worker->loader, &worker->views, number);

@@ -208,9 +208,9 @@
  * ARCHIVES (.bzna) hold frames of H.265, H.264 or AV1, or JPEG files as they are (sample entry
  * mjpg; QuickTime's jpeg is read; the original tools refuse both). For GPUs pack H.265: small,
  * decoded by video engines since Pascal; AV1 is as small, and needs GA10x, Ada or Blackwell. For
- * CPUs copy JPEG files, without loss: several times as fast as H.265. H.264 tuned for decoding
- * serves both kinds, with larger files. tests/BENCHMARKS.md has figures. VIDEOS (mp4, QuickTime;
- * fragmented, too) of frames that stand alone are turned as matrices say; edit lists are ignored.
+ * CPUs copy JPEG files, without loss: several times as fast as H.265. H.264 tuned for decoding is
+ * larger, for both: CPUs decode the slices that a warp reads, and ignore damage in others. VIDEOS
+ * (mp4, QuickTime, fragments) are frames that stand alone, turned by matrices; no edit lists apply.
  *
  * FOLDERS of pictures have the order and classes of torchvision's ImageFolder: each folder in the
  * root is a class, and all pictures below it are of that class; without class folders there are no

@@ -5,7 +5,7 @@
 mkdir -p "$BUILD/fuzz/decode" "$BUILD/fuzz/parse"
 # shellcheck disable=SC2086
 $CC $FUZZ_FLAGS -o "$BUILD/fuzz/archive" tests/fuzz_archive.c $LIBS || exit 1
-for f in tests/data/mini_h265.bzna tests/data/mini_h264.bzna tests/data/seeds/* tests/data/heif/*.heic tests/data/heif/[aglp]*.avif; do
+for f in tests/data/mini_h265.bzna tests/data/mini_h264.bzna tests/data/slices_h264.bzna tests/data/seeds/* tests/data/heif/*.heic tests/data/heif/[aglp]*.avif; do
     "$BUILD/fuzz/archive" corrupt "$f" 0 10000 2 & "$BUILD/fuzz/archive" corrupt "$f" 1 10000 2 || exit 1; wait $! || exit 1; done
 if ! echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { (void)d; (void)n; return 0; }' |
     clang -fsanitize=fuzzer -x c - -o "$BUILD/fuzz/probe" 2>/dev/null; then
@@ -16,7 +16,7 @@ guided_build() { # name, more flags
     clang $FUZZ_FLAGS -fsanitize=fuzzer -DBENZINA_LIBFUZZER $2 -o "$BUILD/fuzz/guided_$1" tests/fuzz_archive.c $LIBS
 }
 guided() { # name: a crash leaves its file in $BUILD/fuzz
-    cp tests/data/seeds/* tests/data/crashers/* tests/data/pictures/*.??? tests/data/pictures/*.webp tests/data/heif/*.heic* tests/data/heif/*.avif "$BUILD/fuzz/$1/" && rm -f "$BUILD/fuzz/$1"/*.rgb &&
+    cp tests/data/slices_h264.bzna tests/data/seeds/* tests/data/crashers/* tests/data/pictures/*.??? tests/data/pictures/*.webp tests/data/heif/*.heic* tests/data/heif/*.avif "$BUILD/fuzz/$1/" && rm -f "$BUILD/fuzz/$1"/*.rgb &&
         "$BUILD/fuzz/guided_$1" -max_total_time=60 -timeout=20 -rss_limit_mb=4096 -print_final_stats=1 -artifact_prefix="$BUILD/fuzz/" \
             "$BUILD/fuzz/$1" > "$BUILD/fuzz/$1.log" 2>&1
 }

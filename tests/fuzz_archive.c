@@ -84,8 +84,12 @@ static void prepare(const bzna_image *image)
     uint8_t *stream;
     bzi_picture_describe(&alone, 4096, &format, &picture, &err);
     bzna_image_annexb(image, NULL, 0, &needed, &err);
-    if ((stream = malloc(needed + !needed)))
-        bzna_image_annexb(image, stream, needed, NULL, &err);
+    if ((stream = malloc(needed + !needed)) && bzna_image_annexb(image, stream, needed, NULL, &err) == BZNA_OK &&
+        image->codec == BZNA_CODEC_H264) {                  /* as a loader decodes a part of it */
+        uint32_t rows[2] = { 16, 32 };
+        uint64_t left = needed;
+        bzi_h264_cut(stream, &left, rows, &err);
+    }
     free(stream);
 }
 
