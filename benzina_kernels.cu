@@ -8,12 +8,10 @@
  * that the GPU, the plain loop and the separable loop give the same bits.
  *
  * What decided the CPU loops (500x375 4:2:0 to 224x224, random crops; gcc 12, -O3, Zen 4, taken in turns):
- *   - filters are horizontal first: an input row is filtered once, and output rows share it. Four taps of a column are
- *     one shuffle of bytes, not four gathers of floats: 0.6 of the time that vertical first took;
- *   - where columns lie more than four samples apart, 16 bytes of each are transposed: 1.1 of that time, at shrink 6;
- *   - colors and types of elements in one loop by hand, where there is AVX2: gcc keeps that scalar as soon as it tests
- *     flags or has six pointers (3x), and a loop of its own for halves cost 0.4 of the warp. Without AVX2, colors are
- *     made in place, of constant flags, and the warp takes 1.1 to 1.6 times as long as it did vertical first;
+ *   - filters are horizontal first: an input row is filtered once, and output rows share it. Samples of columns are
+ *     shuffled out of one load; where columns lie more than four samples apart, 16 bytes of each are transposed;
+ *   - colors are made of the rows that they are sums of, and of constant types, filters and matrices: tests in that
+ *     loop, and sums stored before it, cost a quarter of the warp;
  *   - constants (0 and 255) must not meet what a comparison chose: gcc then keeps loops scalar. Hence integers in
  *     bzi_kernel_byte, weights in the slot. A weight of 0 changes no bit: loops may have more taps than samples.
  *
@@ -1151,7 +1149,7 @@ typedef struct bzi_kernel_scan {
 typedef struct bzi_kernel_lines {
     int      level;                   /* the build's instructions (0), AVX2 (1), AVX-512 (2), that with VBMI (3) */
     int      turned;                  /* rows and columns of the output have changed places */
-    int32_t  first, end, top, bottom; /* output columns inside the picture, and rows */
+    int32_t  first, end, top, bottom; /* output columns and rows inside the picture */
     bzi_kernel_scan x[2], y[2];       /* columns: indices count from low */
     int32_t  low[2], count[2];        /* the first sample that is read, which may lie before the picture; how many */
     int32_t  group[2];                /* so many columns, from a multiple of it on, one load has; 0: it does not */
@@ -1168,7 +1166,9 @@ typedef struct bzi_kernel_lines {
     float   *row[3], *mean[3];        /* sums of what would be too many parts; the mean picture there */
     float   *rgb[3], *color[3];       /* R, G, B of it; its elements */
     bzi_kernel_slot colors;           /* what is left to do with the colors of a row */
-    int      has_mean, is_plain;      /* is_plain: R, G, B of Y'CbCr, scaled, and no more */
+    uint32_t channels;
+    int      has_mean, is_plain;      /* is_plain: three channels of Y'CbCr, scaled, and no more */
+    int32_t  painted;                 /* columns of the row whose colors are made */
     uint64_t sums[2];                 /* bzi_kernel_slot.sums */
     int8_t   place[3][3][16];         /* of 48 bytes of pixels: from which of 16 of a channel; -1: from another */
 } bzi_kernel_lines;
@@ -1338,37 +1338,38 @@ BZI_KERNEL_CPU void bzi_kernel_plan_samples(bzi_kernel_lines *lines, int c, int3
         lines->pick[c][i] = i % 4 * 4 - 0x7f7f8000;
 }
 
-/* What every output column and row takes, and the span of samples columns touch. u(x) and v(y) are monotonic, rounding
- * included: the inside is one piece. Returns 0 when it is larger than it can be. */
+/* Which outputs lie inside: u(x) and v(y) are monotonic, rounding included, so that they are one piece. */
+BZI_KERNEL_CPU void bzi_kernel_plan_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int along,
+                                           int32_t size, int32_t *first, int32_t *end)
+{
+    for (int32_t i = 0; i < size; i++) {
+        float u, v;
+        bzi_kernel_map_affine(slot->h, along ? 0 : i, along ? i : 0, &u, &v);
+        if (bzi_kernel_inside(along ? v : u, along ? view->y[0].last : view->x[0].last)) {
+            *first = *end ? *first : i;
+            *end = i + 1;
+        }
+    }
+}
+
+/* What every output column and row takes, and which samples columns touch. Returns 0 when more lie inside than can. */
 BZI_KERNEL_CPU int bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
                                    const bzi_kernel_output *out, float *memory, int level)
 {
-    int32_t inside[2][2] = { { 0, 0 }, { 0, 0 } };
     memory += (64 - (uintptr_t)memory % 64) % 64 / sizeof *memory;
     bzi_kernel_lay_out(lines, slot, view, out, memory);
     lines->level = level;
-    for (int along = 0; along < 2; along++)
-        for (int32_t i = 0; i < (along ? out->height : out->width); i++) {
-            float u, v;
-            bzi_kernel_map_affine(slot->h, along ? 0 : i, along ? i : 0, &u, &v);
-            if (!bzi_kernel_inside(along ? v : u, along ? view->y[0].last : view->x[0].last))
-                continue;
-            inside[along][0] = inside[along][1] ? inside[along][0] : i;
-            inside[along][1] = i + 1;
-        }
-    lines->first = inside[0][0];
-    lines->end = inside[0][1];
-    lines->top = inside[1][0];
-    lines->bottom = lines->end ? inside[1][1] : lines->top;
-    if (lines->bottom == lines->top)
-        return 1;
-    for (int along = 0; along < 2; along++)
-        if (inside[along][1] - inside[along][0] > (int32_t)(along ? lines->y[0].room : lines->x[0].room))
-            return 0;
+    bzi_kernel_plan_inside(slot, view, 0, out->width, &lines->first, &lines->end);
+    bzi_kernel_plan_inside(slot, view, 1, out->height, &lines->top, &lines->bottom);
+    const int32_t columns = lines->end - lines->first, rows = lines->bottom - lines->top;
+    if (columns == 0 || rows == 0)
+        lines->bottom = lines->top;
+    if (columns == 0 || rows == 0 || columns > (int32_t)lines->x[0].room || rows > (int32_t)lines->y[0].room)
+        return columns == 0 || rows == 0;
     for (int c = 0; c < 2; c++) {
         bzi_kernel_plan_scan(&lines->x[c], slot, view, 2 * c, lines->first, lines->end);
         bzi_kernel_plan_scan(&lines->y[c], slot, view, 2 * c + 1, lines->top, lines->bottom);
-        bzi_kernel_plan_samples(lines, c, lines->end - lines->first);
+        bzi_kernel_plan_samples(lines, c, columns);
     }
     for (size_t i = 0; i < lines->x[1].room && !view->plane[1]; i++) {
         lines->row[1][i] = lines->row[2][i] = view->neutral;
@@ -1408,16 +1409,6 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_lanes(const uint8_t *bytes, int
 {
     return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)(bytes + first))),
                                    _mm_loadu_si128((const void *)(bytes + second)), 1);
-}
-
-BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_load_256(const uint8_t *bytes, const int32_t *base)
-{
-    return bzi_kernel_lanes(bytes, base[0], base[1]);
-}
-
-BZI_KERNEL_AVX512 BZI_KERNEL_FN __m512i bzi_kernel_load_512(const uint8_t *bytes, const int32_t *base)
-{
-    return _mm512_loadu_si512((const void *)(bytes + *base));
 }
 
 /* Four samples of a column are 32 bits: where columns lie far apart, 16 bytes of each are transposed. */
@@ -1490,7 +1481,7 @@ BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dt
             for (size_t k = 0; k < (taps ? taps : 1); k += 4, w += 4 * room) {                                         \
                 if (!near && k % 16 == 0)                                                                              \
                     bzi_kernel_quads_##bits(bytes + k, index + i, quad);                                               \
-                four = near ? bzi_kernel_load_##bits(bytes + k, base + i / (bits == 512 ? 16 : 4)) : quad[k / 4 % 4];  \
+                four = near ? BZI_KERNEL_LOAD_##bits(bytes + k) : quad[k / 4 % 4];  \
                 left = BZI_KERNEL_SAMPLE(0, bits, V);                                                                  \
                 if (taps)                                                                                              \
                     sum = V(add_ps)(sum, V(mul_ps)(V(loadu_ps)(w), left));                                             \
@@ -1501,16 +1492,13 @@ BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dt
             V(storeu_ps)(row + i, sum);                                                                                \
         }                                                                                                              \
     }                                                                                                                  \
-    target_x BZI_KERNEL_CPU void bzi_kernel_horizontal_##bits(const bzi_kernel_lines *lines, const uint8_t *bytes,     \
+    target_x BZI_KERNEL_CPU void bzi_kernel_horizontal_##bits(const bzi_kernel_lines *lines, const void *samples,      \
                                                               int c, int lerp, float *row)                             \
     {                                                                                                                  \
         const int32_t taps = lerp ? 0 : lines->x[c].taps, near = lines->group[c];                                      \
-        switch (near ? taps : -1) {                                                                                    \
-        case 0:  bzi_kernel_filter_##bits(lines, bytes, c, 1, 0, row); break;                                          \
-        case 3:  bzi_kernel_filter_##bits(lines, bytes, c, 1, 3, row); break;                                          \
-        case 4:  bzi_kernel_filter_##bits(lines, bytes, c, 1, 4, row); break;                                          \
-        default: bzi_kernel_filter_##bits(lines, bytes, c, near, (size_t)taps, row);                                   \
-        }                                                                                                              \
+        const uint8_t *bytes = (const uint8_t *)samples;                                                               \
+        BZI_KERNEL_FILTER(0, bits) BZI_KERNEL_FILTER(3, bits) BZI_KERNEL_FILTER(4, bits)                               \
+        bzi_kernel_filter_##bits(lines, bytes, c, near, (size_t)taps, row);                                            \
     }                                                                                                                  \
     target_c BZI_KERNEL_FN void bzi_kernel_apply_matrix_##bits(const float m[12], int is_plain, __m##bits c[3])        \
     {                                                                                                                  \
@@ -1535,64 +1523,55 @@ BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dt
             sum = V(add_ps)(sum, V(mul_ps)(V(set1_ps)(share[k]), V(loadu_ps)(part[k] + i)));                           \
         return V(mul_ps)(sum, V(mul_ps)(V(loadu_ps)(lines->x[p > 0].norm + i), V(set1_ps)(lines->scale[p > 0])));      \
     }                                                                                                                  \
-    target_c BZI_KERNEL_FN void bzi_kernel_color_##bits(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,    \
-                                                        int32_t i, int lerp, int is_plain, __m##bits c[3])             \
+    target_c BZI_KERNEL_FN void bzi_kernel_paint_##bits(const bzi_kernel_slot *given, bzi_kernel_lines *lines,      \
+                                                           uint8_t *const to[3], int lerp, uint32_t dtype,             \
+                                                           int is_plain)                                               \
     {                                                                                                                  \
+        const bzi_kernel_slot local = *given, *slot = &local;  /* as no store changes it, it stays in registers */     \
+        const int32_t columns = lines->end - lines->first, size = dtype == BZI_KERNEL_UINT8 ? 1 : dtype ? 2 : 4;       \
+        const uint32_t channels = is_plain ? 3 : lines->channels;                                                      \
         const float *weight = slot->luma;                                                                              \
-        c[0] = bzi_kernel_mix_##bits(lines, 0, lerp, i);                                                               \
-        c[1] = bzi_kernel_mix_##bits(lines, 1, lerp, i);                                                               \
-        c[2] = bzi_kernel_mix_##bits(lines, 2, lerp, i);                                                               \
-        bzi_kernel_apply_matrix_##bits(slot->rgb, is_plain, c);                                                        \
-        if (!is_plain && (slot->flags & BZI_KERNEL_COLOR))                                                             \
-            bzi_kernel_apply_matrix_##bits(slot->color, 0, c);                                                         \
-        if (!is_plain && (slot->flags & BZI_KERNEL_GRAY)) {                                                            \
-            c[0] = V(add_ps)(V(mul_ps)(V(set1_ps)(weight[0]), c[0]), V(mul_ps)(V(set1_ps)(weight[1]), c[1]));          \
-            c[0] = V(add_ps)(c[0], V(mul_ps)(V(set1_ps)(weight[2]), c[2]));                                            \
-        }                                                                                                              \
-        for (int p = 0; p < 3; p++) {                                                                                  \
-            c[p] = V(sub_ps)(c[p], V(set1_ps)(slot->bias[p]));                                                         \
-            if (!is_plain && lines->has_mean)                                                                          \
-                c[p] = V(sub_ps)(c[p], V(loadu_ps)(lines->mean[p] + i));                                               \
-            c[p] = V(mul_ps)(c[p], V(set1_ps)(slot->scale[p]));                                                        \
-        }                                                                                                              \
-    }                                                                                                                  \
-    target_c BZI_KERNEL_FN int32_t bzi_kernel_plain_##bits(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines, \
-                                                           uint8_t *const to[3], int lerp, uint32_t dtype)             \
-    {                                                                                                                  \
-        const bzi_kernel_slot local = *slot;                   /* as no store changes it, it stays in registers */     \
-        const int32_t size = dtype == BZI_KERNEL_FLOAT32 ? 4 : dtype == BZI_KERNEL_UINT8 ? 1 : 2;                      \
-        const int32_t end = (lines->end - lines->first) & -(bits / 32);                                                \
-        uint8_t *const r = to[0], *const g = to[1], *const b = to[2];                                                  \
-        for (int32_t i = 0; i < end; i += bits / 32) {                                                                 \
+        int32_t i = is_plain ? 0 : lines->painted;                                                                     \
+        for (; i + (is_plain ? bits / 32 : 1) <= columns; i += bits / 32) {                                            \
             __m##bits c[3];                                                                                            \
-            bzi_kernel_color_##bits(&local, lines, i, lerp, 1, c);                                                     \
-            bzi_kernel_put_##bits(r + i * size, dtype, c[0]);                                                          \
-            bzi_kernel_put_##bits(g + i * size, dtype, c[1]);                                                          \
-            bzi_kernel_put_##bits(b + i * size, dtype, c[2]);                                                          \
+            c[0] = bzi_kernel_mix_##bits(lines, 0, lerp, i);                                                           \
+            c[1] = bzi_kernel_mix_##bits(lines, 1, lerp, i);                                                           \
+            c[2] = bzi_kernel_mix_##bits(lines, 2, lerp, i);                                                           \
+            bzi_kernel_apply_matrix_##bits(slot->rgb, is_plain, c);                                                    \
+            if (!is_plain && (slot->flags & BZI_KERNEL_COLOR))                                                         \
+                bzi_kernel_apply_matrix_##bits(slot->color, 0, c);                                                     \
+            if (!is_plain && (slot->flags & BZI_KERNEL_GRAY)) {                                                        \
+                c[0] = V(add_ps)(V(mul_ps)(V(set1_ps)(weight[0]), c[0]), V(mul_ps)(V(set1_ps)(weight[1]), c[1]));      \
+                c[0] = V(add_ps)(c[0], V(mul_ps)(V(set1_ps)(weight[2]), c[2]));                                        \
+            }                                                                                                          \
+            for (uint32_t p = 0; p < channels; p++) {                                                                  \
+                uint8_t rest[bits / 8], *at = to[p] + i * size;                                                        \
+                const int is_whole = is_plain || i + bits / 32 <= columns;                                             \
+                c[p] = V(sub_ps)(c[p], V(set1_ps)(slot->bias[p]));                                                     \
+                if (!is_plain && lines->has_mean)                                                                      \
+                    c[p] = V(sub_ps)(c[p], V(loadu_ps)(lines->mean[p] + i));                                           \
+                bzi_kernel_put_##bits(is_whole ? at : rest, dtype, V(mul_ps)(c[p], V(set1_ps)(slot->scale[p])));       \
+                if (!is_whole)                                                                                         \
+                    memcpy(at, rest, (size_t)((columns - i) * size));                                                  \
+            }                                                                                                          \
         }                                                                                                              \
-        return end;                                                                                                    \
+        lines->painted = i;                                                                                            \
     }                                                                                                                  \
-    target_c BZI_KERNEL_CPU void bzi_kernel_colors_##bits(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,  \
+    target_c BZI_KERNEL_CPU void bzi_kernel_colors_##bits(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,        \
                                                           const bzi_kernel_output *out, uint8_t *const to[3])          \
     {                                                                                                                  \
-        const int32_t columns = lines->end - lines->first, shift = bzi_kernel_element_shift(out);                      \
-        int32_t i = 0;                                                                                                 \
+        lines->painted = 0;                                                                                            \
         switch (lines->is_plain ? out->dtype * 2 + (lines->lerp != 0) : 8) {                                           \
         BZI_KERNEL_CASE(0, bits) BZI_KERNEL_CASE(1, bits) BZI_KERNEL_CASE(2, bits) BZI_KERNEL_CASE(3, bits)            \
         BZI_KERNEL_CASE(4, bits) BZI_KERNEL_CASE(5, bits) BZI_KERNEL_CASE(6, bits) BZI_KERNEL_CASE(7, bits)            \
         }                                                                                                              \
-        for (; i < columns; i += bits / 32) {                                                                          \
-            __m##bits c[3];                                                                                            \
-            bzi_kernel_color_##bits(slot, lines, i, lines->lerp, 0, c);                                                \
-            for (uint32_t p = 0; p < out->channels; p++) {                                                             \
-                uint8_t rest[bits / 8], *at = to[p] + ((size_t)i << shift);                                            \
-                bzi_kernel_put_##bits(i + bits / 32 <= columns ? at : rest, out->dtype, c[p]);                         \
-                if (i + bits / 32 > columns)                                                                           \
-                    memcpy(at, rest, (size_t)(columns - i) << shift);                                                  \
-            }                                                                                                          \
-        }                                                                                                              \
+        if (lines->painted < lines->end - lines->first)                                                                \
+            bzi_kernel_paint_##bits(slot, lines, to, lines->lerp, out->dtype, 0);                                      \
     }
-#  define BZI_KERNEL_CASE(n, bits) case n: i = bzi_kernel_plain_##bits(slot, lines, to, n & 1, n / 2); break;
+#  define BZI_KERNEL_FILTER(n, bits) if (near && taps == n) bzi_kernel_filter_##bits(lines, bytes, c, 1, n, row); else
+#  define BZI_KERNEL_CASE(n, bits) case n: bzi_kernel_paint_##bits(slot, lines, to, n & 1, n / 2, 1); break;
+#  define BZI_KERNEL_LOAD_256(at) bzi_kernel_lanes(at, base[i / 4], base[i / 4 + 1])
+#  define BZI_KERNEL_LOAD_512(at) _mm512_loadu_si512((const void *)((at) + base[i / 16]))
 #  define bzi_kernel_quads_512(bytes, index, quad) (void)(index)  /* columns far apart are AVX2's */
 #  define BZI_KERNEL_TAKE_256(from, places) _mm256_shuffle_epi8(from, places)
 #  define BZI_KERNEL_TAKE_512(from, places) _mm512_maskz_permutexvar_epi8(0x1111111111111111, places, from)
@@ -1628,6 +1607,11 @@ BZI_KERNEL_AVX2 int64_t bzi_kernel_interleave(uint8_t *to, const bzi_kernel_line
 }
 #else
 #  define BZI_KERNEL_X86 0
+#  define BZI_KERNEL_AVX2
+#  define bzi_kernel_horizontal_256 bzi_kernel_horizontal
+#  define bzi_kernel_horizontal_512 bzi_kernel_horizontal
+#  define bzi_kernel_colors_256 bzi_kernel_colors
+#  define bzi_kernel_colors_512 bzi_kernel_colors
 BZI_KERNEL_CPU int bzi_kernel_level(void) { return 0; }
 #  define bzi_kernel_interleave(to, lines, bytes) 0
 #endif
@@ -1663,16 +1647,18 @@ BZI_KERNEL_CPU const void *bzi_kernel_read_row(const bzi_kernel_slot *slot, cons
 }
 
 /* The horizontal filter, of samples that are floats. */
-BZI_KERNEL_CPU void bzi_kernel_horizontal(const bzi_kernel_scan *x, const float *restrict line, int lerp,
-                                          float *restrict row)
+BZI_KERNEL_CPU void bzi_kernel_horizontal(const bzi_kernel_lines *lines, const void *samples, int c, int lerp,
+                                          float *to)
 {
-    const int32_t *restrict index = x->index;
-    const float *restrict w = x->weight;
-    for (size_t i = 0; i < x->room; i++)
+    const float *restrict line = (const float *)samples, *restrict w = lines->x[c].weight;
+    const int32_t *restrict index = lines->x[c].index;
+    const size_t room = lines->x[c].room;
+    float *restrict row = to;
+    for (size_t i = 0; i < room; i++)
         row[i] = lerp ? bzi_kernel_lerp(line[index[i]], line[index[i] + 1], w[i]) : w[i] * line[index[i]];
-    for (int32_t k = 1; !lerp && k < x->taps; k++)
-        for (size_t i = 0; i < x->room; i++)
-            row[i] += w[(size_t)k * x->room + i] * line[index[i] + k];
+    for (int32_t k = 1; !lerp && k < lines->x[c].taps; k++)
+        for (size_t i = 0; i < room; i++)
+            row[i] += w[(size_t)k * room + i] * line[index[i] + k];
 }
 
 /* Row index of luma, or of both chroma planes, filtered along x: held, or made now. Returns where in a ring it is. */
@@ -1687,15 +1673,8 @@ BZI_KERNEL_CPU size_t bzi_kernel_hold(bzi_kernel_lines *lines, const bzi_kernel_
     lines->held[c][at] = index;
     for (int p = c; p <= 2 * c; p++) {
         const void *samples = bzi_kernel_read_row(slot, view, lines, p, index, as_bytes);
-        float *row = lines->ring[p] + place;
-#if BZI_KERNEL_X86
-        if (as_bytes && lines->group[c] == 16)
-            bzi_kernel_horizontal_512(lines, (const uint8_t *)samples, c, lerp, row);
-        else if (as_bytes)
-            bzi_kernel_horizontal_256(lines, (const uint8_t *)samples, c, lerp, row);
-#endif
-        if (!as_bytes)
-            bzi_kernel_horizontal(&lines->x[c], (const float *)samples, lerp, row);
+        (!as_bytes ? bzi_kernel_horizontal : lines->group[c] == 16 ? bzi_kernel_horizontal_512 :
+                     bzi_kernel_horizontal_256)(lines, samples, c, lerp, lines->ring[p] + place);
     }
     return place;
 }
@@ -1830,17 +1809,16 @@ BZI_KERNEL_CPU void bzi_kernel_plan_colors(bzi_kernel_lines *lines, const bzi_ke
         memset(lines->colors.rgb, 0, sizeof lines->colors.rgb);
         lines->colors.rgb[swap] = lines->colors.rgb[5] = lines->colors.rgb[10 - swap] = 1.0f;
     }
+    lines->channels = out->channels;
     lines->has_mean = out->mean != 0;
     lines->is_plain = !(lines->colors.flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY)) && !out->mean &&
                       out->channels == 3 && m[0] == m[4] && m[0] == m[8] && m[1] == 0.0f && m[10] == 0.0f;
 }
 
-#if BZI_KERNEL_X86
-BZI_KERNEL_AVX2 void bzi_kernel_jitter_row_256(const bzi_kernel_slot *slot, bzi_kernel_lines *lines)
+BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_jitter_row_256(const bzi_kernel_slot *slot, bzi_kernel_lines *lines)
 {
     bzi_kernel_jitter_row(slot, lines);
 }
-#endif
 
 /* Colors of an output row, and elements, without instructions of x86-64: for compilers to vectorize. flags are a
  * constant, since a test inside keeps a loop scalar. */
@@ -1873,7 +1851,7 @@ BZI_KERNEL_CONVERT(bzi_kernel_half, uint16_t)
 BZI_KERNEL_CONVERT(bzi_kernel_bfloat, uint16_t)
 BZI_KERNEL_CONVERT(bzi_kernel_byte, uint8_t)
 
-BZI_KERNEL_CPU void bzi_kernel_colors(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,
+BZI_KERNEL_CPU void bzi_kernel_colors(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,
                                       const bzi_kernel_output *out, uint8_t *const to[3])
 {
 #define CONVERT(flags) case flags: bzi_kernel_color_row(slot, lines, flags); break;
@@ -1929,29 +1907,20 @@ BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ke
         bzi_kernel_take(lines, slot, view, 1, y);
     else
         bzi_kernel_take_whole(lines, 1, lines->row);
-#if BZI_KERNEL_X86
     if (lines->level && (slot->flags & BZI_KERNEL_JITTER))
         bzi_kernel_jitter_row_256(slot, lines);
-#endif
-    if (!lines->level && (slot->flags & BZI_KERNEL_JITTER))
+    else if (slot->flags & BZI_KERNEL_JITTER)
         bzi_kernel_jitter_row(slot, lines);
     if (slot->flags & BZI_KERNEL_SUM)
         return;
-#if BZI_KERNEL_X86
-    if (lines->level >= 2)
-        bzi_kernel_colors_512(&lines->colors, lines, out, to);
-    else if (lines->level)
-        bzi_kernel_colors_256(&lines->colors, lines, out, to);
-#endif
-    if (!lines->level)
-        bzi_kernel_colors(&lines->colors, lines, out, to);
-    if (out->stride_x != 1 && shift == 2) {
+    (lines->level >= 2 ? bzi_kernel_colors_512 : lines->level ? bzi_kernel_colors_256 :
+                                                                bzi_kernel_colors)(&lines->colors, lines, out, to);
+    if (out->stride_x != 1 && shift == 2)
         bzi_kernel_scatter(slot, lines, out, y, 2);
-    } else if (out->stride_x != 1 && shift == 1) {
+    else if (out->stride_x != 1 && shift == 1)
         bzi_kernel_scatter(slot, lines, out, y, 1);
-    } else if (out->stride_x != 1) {
+    else if (out->stride_x != 1)
         bzi_kernel_scatter(slot, lines, out, y, 0);
-    }
 }
 
 BZI_KERNEL_CPU void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view, bzi_kernel_lines *lines,
