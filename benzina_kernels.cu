@@ -8,12 +8,10 @@
  * that the GPU, the plain loop and the separable loop give the same bits.
  *
  * What decided the CPU loops (500x375 4:2:0 to 224x224, random crops; gcc 12, -O3, Zen 4, taken in turns):
- *   - filters are horizontal first: an input row is filtered once, and output rows share it. Four taps of a column are
- *     one shuffle of bytes, not four gathers of floats: 0.6 of the time that vertical first took;
- *   - where columns lie more than four samples apart, 16 bytes of each are transposed: 1.1 of that time, at shrink 6;
- *   - colors and types of elements in one loop by hand, where there is AVX2: gcc keeps that scalar as soon as it tests
- *     flags or has six pointers (3x), and a loop of its own for halves cost 0.4 of the warp. Without AVX2, colors are
- *     made in place, of constant flags, and the warp takes 1.1 to 1.6 times as long as it did vertical first;
+ *   - filters are horizontal first: an input row is filtered once, and output rows share it. Samples of columns are
+ *     shuffled out of one load; where columns lie more than four samples apart, 16 bytes of each are transposed;
+ *   - colors are made of the rows that they are sums of, and of constant types, filters and matrices: tests in that
+ *     loop, and sums stored before it, cost a quarter of the warp;
  *   - constants (0 and 255) must not meet what a comparison chose: gcc then keeps loops scalar. Hence integers in
  *     bzi_kernel_byte, weights in the slot. A weight of 0 changes no bit: loops may have more taps than samples.
  *
@@ -1133,31 +1131,44 @@ BZI_KERNEL_CPU void bzi_kernel_warp_plain(const bzi_kernel_slot *slot, const bzi
 }
 
 /* The separable loop, for an axis-aligned H: u depends on x alone and v on y alone. Rows of the picture are filtered
- * along x (horizontal) and held, since neighboring output rows share them; rows so made are summed (vertical); then
- * come colors. Its workspace, per plane of luma [0] and chroma [1]: */
-#define BZI_KERNEL_HELD 128           /* rows held at most; where filters are higher, rows are made again */
+ * along x (horizontal) and held, since neighboring output rows share them; an output row is a sum of rows so made
+ * (vertical), taken where colors are. */
+#define BZI_KERNEL_HELD 128           /* rows held at most, a power of two; rows of higher filters are made again */
+#define BZI_KERNEL_PARTS 8            /* rows that colors are made of at most; those before are summed first */
 
+/* What output columns, or rows, inside the picture take of luma's, or of chroma's. */
+typedef struct bzi_kernel_scan {
+    int32_t  taps;                    /* samples each of them takes */
+    size_t   room;                    /* of what has an element for each of them: a multiple of 16 */
+    int32_t *index;                   /* their first samples */
+    float   *weight;                  /* tap by tap; LERP: of the second sample alone */
+    float   *norm;                    /* 1 by the sum of weights */
+} bzi_kernel_scan;
+
+/* Its workspace; of luma [0] and chroma [1], or of planes: */
 typedef struct bzi_kernel_lines {
-    int      level;                   /* the build's instructions (0), AVX2 (1), AVX-512 (2) */
+    int      level;                   /* the build's instructions (0), AVX2 (1), AVX-512 (2), that with VBMI (3) */
     int      turned;                  /* rows and columns of the output have changed places */
-    int32_t  first, end;              /* output columns inside the picture */
+    int32_t  first, end, top, bottom; /* output columns and rows inside the picture */
+    bzi_kernel_scan x[2], y[2];       /* columns: indices count from low */
     int32_t  low[2], count[2];        /* the first sample that is read, which may lie before the picture; how many */
-    int32_t  taps[2], rows[2];        /* samples an output pixel, horizontally; how many rows are held */
-    int      near[2];                 /* four columns, from a multiple of 4 on, begin within 13 samples */
-    size_t   room;                    /* of what has an element per output column inside: a multiple of 16 */
-    int32_t *index[2];                /* a column's first sample, counted from low */
-    int32_t *base[2];                 /* the least index of four columns */
-    int32_t *pick[2];                 /* where, from base on, the column's first four samples lie: four bytes */
-    float   *weight[2];               /* tap by tap; LERP: of the right sample alone */
-    float   *norm[2];
+    int32_t  group[2];                /* so many columns, from a multiple of it on, one load has; 0: it does not */
+    int32_t *base[2];                 /* the least index of a group */
+    int32_t *pick[2];                 /* where, from base on, a column's first sample lies, above it bytes of 0x80 */
     float   *samples;                 /* of a row of the picture, as floats or bytes */
     float   *ring[3];                 /* rows held, at their number modulo rows */
-    int32_t  held[3][BZI_KERNEL_HELD];/* which those are */
-    float   *row[3], *mean[3];        /* Y, Cb, Cr of an output row, but with LERP; of the mean picture there */
-    const float *pair[3][2];          /* Y, Cb, Cr lie between these two rows, which may be one, */
-    float    between[3];              /* this far behind the first */
+    int32_t  rows[2];                 /* how many, a power of two */
+    int32_t  held[2][BZI_KERNEL_HELD];/* which those are */
+    int      lerp;                    /* Y, Cb, Cr of an output row lie between two parts, share[0] behind the first; */
+    int32_t  parts[2];                /* or are the sum of so many, times their shares, times norm times scale */
+    const float *part[3][BZI_KERNEL_PARTS];
+    float    share[2][BZI_KERNEL_PARTS], scale[2];
+    float   *row[3], *mean[3];        /* sums of what would be too many parts; the mean picture there */
     float   *rgb[3], *color[3];       /* R, G, B of it; its elements */
     bzi_kernel_slot colors;           /* what is left to do with the colors of a row */
+    uint32_t channels;
+    int      has_mean, is_plain;      /* is_plain: three channels of Y'CbCr, scaled, and no more */
+    int32_t  painted;                 /* columns of the row whose colors are made */
     uint64_t sums[2];                 /* bzi_kernel_slot.sums */
     int8_t   place[3][3][16];         /* of 48 bytes of pixels: from which of 16 of a channel; -1: from another */
 } bzi_kernel_lines;
@@ -1188,11 +1199,11 @@ BZI_KERNEL_CPU int32_t bzi_kernel_count(const bzi_kernel_slot *slot, const bzi_k
     return view->kind == BZI_KERNEL_LERP ? 2 : bzi_kernel_reach(slot->filter, axis, 0.0f, view->shrink[along]).count;
 }
 
-/* How many output columns can lie inside. */
-BZI_KERNEL_CPU uint64_t bzi_kernel_room(const bzi_kernel_view *view, int32_t width)
+/* How many output columns (0), or rows (1), can lie inside. */
+BZI_KERNEL_CPU uint64_t bzi_kernel_room(const bzi_kernel_view *view, int along, int32_t size)
 {
-    float most = (view->x[0].last + 1.0f) / view->shrink[0] + 3.0f;
-    return view->shrink[0] > 1.0f && most < (float)width ? (uint64_t)most : (uint64_t)width;
+    float most = ((along ? view->y[0].last : view->x[0].last) + 1.0f) / view->shrink[along] + 3.0f;
+    return view->shrink[along] > 1.0f && most < (float)size ? (uint64_t)most : (uint64_t)size;
 }
 
 /* Parts of a workspace, each of whole cache lines. */
@@ -1203,25 +1214,33 @@ BZI_KERNEL_CPU float *bzi_kernel_part(float *memory, uint64_t *used, uint64_t el
     return part;
 }
 
+BZI_KERNEL_CPU bzi_kernel_scan bzi_kernel_lay_out_scan(int32_t taps, uint64_t room, uint64_t *used, float *memory)
+{
+    bzi_kernel_scan scan = { .taps = taps, .room = (size_t)((room + 15) / 16 * 16) };
+    scan.index = (int32_t *)(void *)bzi_kernel_part(memory, used, scan.room);
+    scan.norm = bzi_kernel_part(memory, used, scan.room);
+    scan.weight = bzi_kernel_part(memory, used, (uint64_t)taps * scan.room);
+    return scan;
+}
+
 /* What lines need, from memory, or only counted where that is NULL. Returns how many elements of four bytes. */
 BZI_KERNEL_CPU uint64_t bzi_kernel_lay_out(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
-                                           const bzi_kernel_view *view, int32_t width, float *memory)
+                                           const bzi_kernel_view *view, const bzi_kernel_output *out, float *memory)
 {
-    uint64_t used = 0, most = 0, room = (bzi_kernel_room(view, width) + 15) / 16 * 16;
+    const uint64_t columns = bzi_kernel_room(view, 0, out->width), rows = bzi_kernel_room(view, 1, out->height);
+    uint64_t used = 0, most = 0, room = (columns + 15) / 16 * 16;
     memset(lines, 0, sizeof *lines);
     memset(lines->held, 0xff, sizeof lines->held);
-    lines->room = (size_t)room;
     for (int c = 0; c < 2; c++) {
-        const int32_t rows = bzi_kernel_count(slot, view, 1, c);
-        const uint64_t taps = (uint64_t)(lines->taps[c] = bzi_kernel_count(slot, view, 0, c));
-        const uint64_t samples = (uint64_t)view->x[c].last + 1 + 2 * taps + 16;
+        const int32_t taps_x = bzi_kernel_count(slot, view, 0, c), taps_y = bzi_kernel_count(slot, view, 1, c);
+        const uint64_t samples = (uint64_t)view->x[c].last + 1 + 2 * (uint64_t)taps_x + 16;
         most = samples > most ? samples : most;
-        lines->rows[c] = rows > BZI_KERNEL_HELD ? BZI_KERNEL_HELD : rows > 4 ? rows : 4;
-        lines->index[c] = (int32_t *)(void *)bzi_kernel_part(memory, &used, room);
+        for (lines->rows[c] = 4; lines->rows[c] < taps_y && lines->rows[c] < BZI_KERNEL_HELD;)
+            lines->rows[c] *= 2;
+        lines->x[c] = bzi_kernel_lay_out_scan(taps_x, columns, &used, memory);
+        lines->y[c] = bzi_kernel_lay_out_scan(taps_y, rows, &used, memory);
         lines->base[c] = (int32_t *)(void *)bzi_kernel_part(memory, &used, room / 4);
         lines->pick[c] = (int32_t *)(void *)bzi_kernel_part(memory, &used, room);
-        lines->norm[c] = bzi_kernel_part(memory, &used, room);
-        lines->weight[c] = bzi_kernel_part(memory, &used, taps * room);
     }
     for (int p = 0; p < 3; p++) {
         lines->row[p] = bzi_kernel_part(memory, &used, room);
@@ -1244,81 +1263,118 @@ BZI_KERNEL_CPU size_t bzi_kernel_workspace_bytes(const bzi_kernel_slot *given, c
     if (!bzi_kernel_aligned(slot->h) || out->width < 1 || slot->x1 < slot->x0 || slot->y1 < slot->y0)
         return 0;
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
-    const uint64_t elements = bzi_kernel_lay_out(&lines, slot, &view, out->width, NULL);
+    const uint64_t elements = bzi_kernel_lay_out(&lines, slot, &view, out, NULL);
     return elements <= SIZE_MAX / sizeof(float) ? (size_t)elements * sizeof(float) : SIZE_MAX;
 }
 
-/* Column i of those inside, at u; c: luma 0 or chroma 1. */
-BZI_KERNEL_FN void bzi_kernel_plan_column(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
-                                          const bzi_kernel_view *view, int c, int32_t i, float u)
+/* The weights of a scan of which norm has the positions; filter is that of taps, a constant where it can be. */
+BZI_KERNEL_FN void bzi_kernel_plan_weights(const bzi_kernel_scan *scan, bzi_kernel_taps taps, uint32_t filter)
 {
-    float sum = 0.0f;
-    if (view->kind == BZI_KERNEL_LERP) {
-        bzi_kernel_tap tap = bzi_kernel_tap_of(view->x[c], bzi_kernel_place(slot->filter, u, view->x[0].last));
-        lines->index[c][i]  = tap.index;
-        lines->weight[c][i] = tap.weight;
-        return;
+    taps.filter = filter;
+    for (size_t i = 0; i < scan->room; i += 16) {
+        float sum[16] = { 0.0f }, position[16];
+        memcpy(position, scan->norm + i, sizeof position);
+        for (int32_t k = 0; k < scan->taps; k++)
+            for (size_t j = 0; j < 16; j++) {
+                const int32_t at = scan->index[i + j] + k;
+                const int has = bzi_kernel_repeats(filter) || (at >= 0 && at <= taps.end);
+                taps.position = position[j];
+                const float weight = bzi_kernel_weight(&taps, at);
+                sum[j] += scan->weight[(size_t)k * scan->room + i + j] = has ? weight : 0.0f;
+            }
+        for (size_t j = 0; j < 16; j++)
+            scan->norm[i + j] = 1.0f / sum[j];
     }
-    bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, view->x[c], u, view->shrink[0]);
-    for (int32_t k = 0; k < taps.count; k++) {
-        const int32_t at = taps.begin + k, is_inside = at >= taps.first && at <= taps.last;
-        float weight = is_inside ? bzi_kernel_weight(&taps, at) : 0.0f;
-        lines->weight[c][(size_t)k * lines->room + (size_t)i] = weight;
-        sum += weight;
-    }
-    lines->index[c][i] = taps.begin;
-    lines->norm[c][i] = 1.0f / sum;
 }
 
-/* Which samples all columns read, and where those of four columns lie. Past the last column is what it has, without
- * weight. */
+/* What outputs first..end - 1 take, along x (0) or y (1), of luma (0) or chroma (1); past them is what the last has. */
+BZI_KERNEL_CPU void bzi_kernel_plan_scan(const bzi_kernel_scan *scan, const bzi_kernel_slot *slot,
+                                         const bzi_kernel_view *view, int which, int32_t first, int32_t end)
+{
+    const int along = which & 1, c = which >> 1;
+    const bzi_kernel_axis axis = along ? view->y[c] : view->x[c];
+    const float last = along ? view->y[0].last : view->x[0].last, shrink = view->shrink[along];
+    for (int32_t i = 0; i < (int32_t)scan->room; i++) {
+        const int32_t at = first + i < end ? first + i : end - 1;
+        float u, v;
+        bzi_kernel_map_affine(slot->h, along ? 0 : at, along ? at : 0, &u, &v);
+        if (view->kind == BZI_KERNEL_LERP) {
+            const bzi_kernel_tap tap = bzi_kernel_tap_of(axis, bzi_kernel_place(slot->filter, along ? v : u, last));
+            scan->index[i] = tap.index;
+            scan->weight[i] = tap.weight;
+        } else {
+            const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, axis, along ? v : u, shrink);
+            scan->index[i] = taps.begin;
+            scan->norm[i] = taps.position;
+        }
+    }
+    const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, axis, 0.0f, shrink);
+    if (view->kind != BZI_KERNEL_LERP && taps.filter == BZI_KERNEL_LINEAR)
+        bzi_kernel_plan_weights(scan, taps, BZI_KERNEL_LINEAR);
+    else if (view->kind != BZI_KERNEL_LERP)
+        bzi_kernel_plan_weights(scan, taps, taps.filter);
+}
+
+/* Which samples all columns read, and where those of a group lie. */
 BZI_KERNEL_CPU void bzi_kernel_plan_samples(bzi_kernel_lines *lines, int c, int32_t columns)
 {
-    int32_t *index = lines->index[c], room = (int32_t)lines->room, a = index[0], b = index[columns - 1];
+    int32_t *index = lines->x[c].index, room = (int32_t)lines->x[c].room, a = index[0], b = index[columns - 1];
+    const int32_t group = lines->level == 3 ? 16 : 4;
     lines->low[c]   = a < b ? a : b;                             /* in a mirrored picture, indices decrease */
-    lines->count[c] = (a < b ? b - a : a - b) + lines->taps[c];
-    lines->near[c]  = 1;
-    for (int32_t i = 0; i < room; i++) {
-        index[i] = (i < columns ? index[i] : b) - lines->low[c];
-        for (size_t k = 0; i >= columns && k < (size_t)lines->taps[c]; k++)
-            lines->weight[c][k * lines->room + (size_t)i] = lines->norm[c][i] = 0.0f;
+    lines->count[c] = (a < b ? b - a : a - b) + lines->x[c].taps;
+    lines->group[c] = group;
+    for (int32_t i = 0; i < room; i++)
+        index[i] -= lines->low[c];
+    for (int32_t i = 0; i < room; i += group) {
+        const int32_t least = index[i] < index[i + group - 1] ? index[i] : index[i + group - 1];
+        lines->base[c][i / group] = least;
+        for (int32_t k = i; k < i + group; k++) {
+            lines->pick[c][k] = index[k] - least - 0x7f7f8000;
+            if (index[k] - least > 4 * group - 4)
+                lines->group[c] = 0;
+        }
     }
-    for (int32_t i = 0; i < room; i += 4) {
-        const int32_t least = index[i] < index[i + 3] ? index[i] : index[i + 3];
-        lines->base[c][i / 4] = least;
-        for (int32_t k = i; k < i + 4; k++) {
-            const int32_t offset = index[k] - least;
-            lines->near[c] &= offset <= 12;
-            lines->pick[c][k] = (offset & 15) * 0x01010101 + 0x03020100;
+    for (int32_t i = 0; i < room && !lines->group[c]; i++)
+        lines->pick[c][i] = i % 4 * 4 - 0x7f7f8000;
+}
+
+/* Which outputs lie inside: u(x) and v(y) are monotonic, rounding included, so that they are one piece. */
+BZI_KERNEL_CPU void bzi_kernel_plan_inside(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int along,
+                                           int32_t size, int32_t *first, int32_t *end)
+{
+    for (int32_t i = 0; i < size; i++) {
+        float u, v;
+        bzi_kernel_map_affine(slot->h, along ? 0 : i, along ? i : 0, &u, &v);
+        if (bzi_kernel_inside(along ? v : u, along ? view->y[0].last : view->x[0].last)) {
+            *first = *end ? *first : i;
+            *end = i + 1;
         }
     }
 }
 
-/* The taps of every output column and the span of samples they touch. u(x) is monotonic, rounding included: the inside
- * is one piece. Returns 0 when it is larger than it can be. */
+/* What every output column and row takes, and which samples columns touch. Returns 0 when more lie inside than can. */
 BZI_KERNEL_CPU int bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                   int32_t width, float *memory)
+                                   const bzi_kernel_output *out, float *memory, int level)
 {
     memory += (64 - (uintptr_t)memory % 64) % 64 / sizeof *memory;
-    bzi_kernel_lay_out(lines, slot, view, width, memory);
-    for (int32_t x = 0; x < width; x++) {
-        float u, v;
-        bzi_kernel_map(slot->h, x, 0, &u, &v);
-        if (!bzi_kernel_inside(u, view->x[0].last))
-            continue;
-        if (lines->end == 0)
-            lines->first = x;
-        lines->end = x + 1;
-        if ((size_t)(x - lines->first) >= lines->room)
-            return 0;
-        for (int c = 0; c < 2; c++)
-            bzi_kernel_plan_column(lines, slot, view, c, x - lines->first, u);
+    bzi_kernel_lay_out(lines, slot, view, out, memory);
+    lines->level = level;
+    bzi_kernel_plan_inside(slot, view, 0, out->width, &lines->first, &lines->end);
+    bzi_kernel_plan_inside(slot, view, 1, out->height, &lines->top, &lines->bottom);
+    const int32_t columns = lines->end - lines->first, rows = lines->bottom - lines->top;
+    if (columns == 0 || rows == 0)
+        lines->bottom = lines->top;
+    if (columns == 0 || rows == 0 || columns > (int32_t)lines->x[0].room || rows > (int32_t)lines->y[0].room)
+        return columns == 0 || rows == 0;
+    for (int c = 0; c < 2; c++) {
+        bzi_kernel_plan_scan(&lines->x[c], slot, view, 2 * c, lines->first, lines->end);
+        bzi_kernel_plan_scan(&lines->y[c], slot, view, 2 * c + 1, lines->top, lines->bottom);
+        bzi_kernel_plan_samples(lines, c, columns);
     }
-    for (int c = 0; c < 2 && lines->end; c++)
-        bzi_kernel_plan_samples(lines, c, lines->end - lines->first);
-    for (int p = 1; p < 3 && !view->plane[p]; p++)
-        for (size_t i = 0; i < lines->room; i++)
-            lines->row[p][i] = view->neutral;
+    for (size_t i = 0; i < lines->x[1].room && !view->plane[1]; i++) {
+        lines->row[1][i] = lines->row[2][i] = view->neutral;
+        lines->x[1].norm[i] = 1.0f;
+    }
     return 1;
 }
 
@@ -1326,8 +1382,9 @@ BZI_KERNEL_CPU int bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slo
  * types, 8 lanes with AVX2 (256 bits), 16 with AVX-512. There is no FMA in it: the bits are those of the loops in C. */
 #if defined(__x86_64__) && defined(__GNUC__)
 #  define BZI_KERNEL_X86 1
-#  define BZI_KERNEL_AVX2   __attribute__((target("avx2,f16c"))) BZI_KERNEL_CPU
-#  define BZI_KERNEL_AVX512 __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512vl,avx512dq"))) BZI_KERNEL_CPU
+#  define BZI_KERNEL_AVX2   __attribute__((target("avx2,f16c")))
+#  define BZI_KERNEL_AVX512 __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512vl,avx512dq")))
+#  define BZI_KERNEL_VBMI   __attribute__((target("avx2,f16c,avx512f,avx512bw,avx512vl,avx512dq,avx512vbmi")))
 #  define BZI_KERNEL_V256(name) _mm256_##name
 #  define BZI_KERNEL_V512(name) _mm512_##name
 
@@ -1342,26 +1399,34 @@ BZI_KERNEL_CPU int bzi_kernel_level(void)
     level = __builtin_cpu_supports("avx2") && __get_cpuid(1, &a, &b, &c, &d) && (c & bit_F16C);
     if (level && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
         __builtin_cpu_supports("avx512dq"))
-        level = 2;
+        level = __builtin_cpu_supports("avx512vbmi") ? 3 : 2;
     __atomic_store_n(&found, level, __ATOMIC_RELAXED);
     return level;
 }
 
-/* Sixteen bytes from each index, one a lane of 128 bits. */
-#  define BZI_KERNEL_LANE(i) _mm_loadu_si128((const void *)(bytes + index[i * step]))
-BZI_KERNEL_AVX2 __m256i bzi_kernel_lanes_256(const uint8_t *bytes, const int32_t *index, int step)
+/* Sixteen bytes from each of two indices, one a lane of 128 bits. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN __m256i bzi_kernel_lanes(const uint8_t *bytes, int32_t first, int32_t second)
 {
-    return _mm256_inserti128_si256(_mm256_castsi128_si256(BZI_KERNEL_LANE(0)), BZI_KERNEL_LANE(1), 1);
+    return _mm256_inserti128_si256(_mm256_castsi128_si256(_mm_loadu_si128((const void *)(bytes + first))),
+                                   _mm_loadu_si128((const void *)(bytes + second)), 1);
 }
 
-BZI_KERNEL_AVX512 __m512i bzi_kernel_lanes_512(const uint8_t *bytes, const int32_t *index, int step)
+/* Four samples of a column are 32 bits: where columns lie far apart, 16 bytes of each are transposed. */
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_quads_256(const uint8_t *bytes, const int32_t *index, __m256i quad[4])
 {
-    __m512i lanes = _mm512_inserti32x4(_mm512_castsi128_si512(BZI_KERNEL_LANE(0)), BZI_KERNEL_LANE(1), 1);
-    return _mm512_inserti32x4(_mm512_inserti32x4(lanes, BZI_KERNEL_LANE(2), 2), BZI_KERNEL_LANE(3), 3);
+    __m256i a = bzi_kernel_lanes(bytes, index[0], index[4]), b = bzi_kernel_lanes(bytes, index[1], index[5]),
+            c = bzi_kernel_lanes(bytes, index[2], index[6]), d = bzi_kernel_lanes(bytes, index[3], index[7]);
+    __m256i ab = _mm256_unpacklo_epi32(a, b), cd = _mm256_unpacklo_epi32(c, d);
+    quad[0] = _mm256_unpacklo_epi64(ab, cd);
+    quad[1] = _mm256_unpackhi_epi64(ab, cd);
+    ab = _mm256_unpackhi_epi32(a, b);
+    cd = _mm256_unpackhi_epi32(c, d);
+    quad[2] = _mm256_unpacklo_epi64(ab, cd);
+    quad[3] = _mm256_unpackhi_epi64(ab, cd);
 }
 
 /* Eight elements. The least integer, which NaN becomes, is the byte 0: min takes its second operand then. */
-BZI_KERNEL_AVX2 void bzi_kernel_put_256(uint8_t *to, uint32_t dtype, __m256 v)
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_put_256(uint8_t *to, uint32_t dtype, __m256 v)
 {
     __m256i bits = _mm256_castps_si256(v), high = _mm256_srli_epi32(bits, 16), odd, nan;
     if (dtype == BZI_KERNEL_FLOAT32) {
@@ -1382,7 +1447,7 @@ BZI_KERNEL_AVX2 void bzi_kernel_put_256(uint8_t *to, uint32_t dtype, __m256 v)
     }
 }
 
-BZI_KERNEL_AVX512 void bzi_kernel_put_512(uint8_t *to, uint32_t dtype, __m512 v)
+BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dtype, __m512 v)
 {
     if (dtype == BZI_KERNEL_UINT8) {           /* one store, not two: a tenth of the warp */
         __m512i bits = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_set1_ps(255.0f), v));
@@ -1391,112 +1456,133 @@ BZI_KERNEL_AVX512 void bzi_kernel_put_512(uint8_t *to, uint32_t dtype, __m512 v)
         _mm512_stream_ps((float *)(void *)to, v);       /* past the caches, which a batch does not fit into */
     } else if (dtype == BZI_KERNEL_FLOAT32) {
         _mm512_storeu_ps((void *)to, v);
+    } else if (dtype == BZI_KERNEL_FLOAT16) {
+        _mm256_storeu_si256((void *)to, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
     } else {
         bzi_kernel_put_256(to, dtype, _mm512_castps512_ps256(v));
         bzi_kernel_put_256(to + 16, dtype, _mm512_extractf32x8_ps(v, 1));
     }
 }
 
-/* V is an instruction of that width. Four samples of a column are 32 bits: they come from the 16 bytes of four columns
- * in one shuffle, or, where columns lie farther apart, from 16 bytes of each column, four times four at once. */
-#  define BZI_KERNEL_VECTORS(target, bits, V)                                                                          \
-    target void bzi_kernel_quads_##bits(const uint8_t *bytes, const int32_t *index, __m##bits##i quad[4])              \
+/* V is an instruction of that width. A sample of each column comes out of the bytes of one load (512), or of two lanes,
+ * or of a quad (256). taps is a constant where it can be; 0: lerp. */
+#  define BZI_KERNEL_VECTORS(target_x, target_c, bits, V)                                                              \
+    target_x BZI_KERNEL_FN void bzi_kernel_filter_##bits(const bzi_kernel_lines *lines, const uint8_t *restrict bytes, \
+                                                         int c, int near, size_t taps, float *restrict row)            \
     {                                                                                                                  \
-        __m##bits##i a = bzi_kernel_lanes_##bits(bytes, index, 4), b = bzi_kernel_lanes_##bits(bytes, index + 1, 4),   \
-                     c = bzi_kernel_lanes_##bits(bytes, index + 2, 4),                                                 \
-                     d = bzi_kernel_lanes_##bits(bytes, index + 3, 4);                                                 \
-        __m##bits##i ab = V(unpacklo_epi32)(a, b), cd = V(unpacklo_epi32)(c, d);                                       \
-        quad[0] = V(unpacklo_epi64)(ab, cd);                                                                           \
-        quad[1] = V(unpackhi_epi64)(ab, cd);                                                                           \
-        ab = V(unpackhi_epi32)(a, b);                                                                                  \
-        cd = V(unpackhi_epi32)(c, d);                                                                                  \
-        quad[2] = V(unpacklo_epi64)(ab, cd);                                                                           \
-        quad[3] = V(unpackhi_epi64)(ab, cd);                                                                           \
-    }                                                                                                                  \
-    target void bzi_kernel_horizontal_##bits(const bzi_kernel_lines *lines, const uint8_t *restrict bytes, int c,      \
-                                             int lerp, float *restrict row)                                            \
-    {                                                                                                                  \
-        const int32_t *restrict index = lines->index[c], *restrict base = lines->base[c];                              \
-        const size_t room = lines->room, taps = (size_t)lines->taps[c];                                                \
-        const float *restrict weight = lines->weight[c];                                                               \
-        const int near = lines->near[c];                                                                               \
+        const int32_t *index = lines->x[c].index, *base = lines->base[c], *pick = lines->pick[c];                      \
+        const float *weight = lines->x[c].weight;                                                                      \
+        const size_t room = lines->x[c].room;                                                                          \
+        __m##bits##i quad[4] = { V(setzero_si##bits)() }, four;                                                        \
         for (size_t i = 0; i < room; i += bits / 32) {                                                                 \
-            const __m##bits##i places = V(loadu_si##bits)((const void *)(lines->pick[c] + i));                         \
-            __m##bits##i quad[4], four;                                                                                \
-            __m##bits sum = V(setzero_ps)();                                                                           \
+            const __m##bits##i places = V(loadu_si##bits)((const void *)(pick + i));                                   \
             const float *w = weight + i;                                                                               \
-            for (size_t k = 0; k < taps; k += 4, w += 4 * room) {                                                      \
+            __m##bits sum = V(setzero_ps)(), left;                                                                     \
+            for (size_t k = 0; k < (taps ? taps : 1); k += 4, w += 4 * room) {                                         \
                 if (!near && k % 16 == 0)                                                                              \
                     bzi_kernel_quads_##bits(bytes + k, index + i, quad);                                               \
-                four = near ? V(shuffle_epi8)(bzi_kernel_lanes_##bits(bytes + k, base + i / 4, 1), places) :           \
-                              quad[k / 4 % 4];                                                                         \
-                const __m##bits left = BZI_KERNEL_SAMPLE(0, bits, V);                                                  \
-                if (lerp) {                                                                                            \
-                    sum = V(sub_ps)(BZI_KERNEL_SAMPLE(1, bits, V), left);                                              \
-                    sum = V(add_ps)(left, V(mul_ps)(sum, V(loadu_ps)(w)));                                             \
-                    break;                                                                                             \
-                }                                                                                                      \
-                sum = V(add_ps)(sum, V(mul_ps)(V(loadu_ps)(w), left));                                                 \
+                four = near ? BZI_KERNEL_LOAD_##bits(bytes + k) : quad[k / 4 % 4];  \
+                left = BZI_KERNEL_SAMPLE(0, bits, V);                                                                  \
+                if (taps)                                                                                              \
+                    sum = V(add_ps)(sum, V(mul_ps)(V(loadu_ps)(w), left));                                             \
+                else                                                                                                   \
+                    sum = V(add_ps)(left, V(mul_ps)(V(sub_ps)(BZI_KERNEL_SAMPLE(1, bits, V), left), V(loadu_ps)(w)));  \
                 BZI_KERNEL_NEXT(1, bits, V) BZI_KERNEL_NEXT(2, bits, V) BZI_KERNEL_NEXT(3, bits, V)                    \
             }                                                                                                          \
             V(storeu_ps)(row + i, sum);                                                                                \
         }                                                                                                              \
     }                                                                                                                  \
-    target void bzi_kernel_apply_matrix_##bits(const float m[12], __m##bits c[3])                                      \
+    target_x BZI_KERNEL_CPU void bzi_kernel_horizontal_##bits(const bzi_kernel_lines *lines, const void *samples,      \
+                                                              int c, int lerp, float *row)                             \
     {                                                                                                                  \
-        const __m##bits c0 = c[0], c1 = c[1], c2 = c[2];                                                               \
+        const int32_t taps = lerp ? 0 : lines->x[c].taps, near = lines->group[c];                                      \
+        const uint8_t *bytes = (const uint8_t *)samples;                                                               \
+        BZI_KERNEL_FILTER(0, bits) BZI_KERNEL_FILTER(3, bits) BZI_KERNEL_FILTER(4, bits)                               \
+        bzi_kernel_filter_##bits(lines, bytes, c, near, (size_t)taps, row);                                            \
+    }                                                                                                                  \
+    target_c BZI_KERNEL_FN void bzi_kernel_apply_matrix_##bits(const float m[12], int is_plain, __m##bits c[3])        \
+    {                                                                                                                  \
+        const __m##bits luma = V(mul_ps)(V(set1_ps)(m[0]), c[0]), c0 = c[0], c1 = c[1], c2 = c[2];                     \
         for (int i = 0; i < 3; i++, m += 4) {                                                                          \
-            c[i] = V(add_ps)(V(mul_ps)(V(set1_ps)(m[0]), c0), V(mul_ps)(V(set1_ps)(m[1]), c1));                        \
-            c[i] = V(add_ps)(V(add_ps)(c[i], V(mul_ps)(V(set1_ps)(m[2]), c2)), V(set1_ps)(m[3]));                      \
-            c[i] = V(min_ps)(V(max_ps)(c[i], V(setzero_ps)()), V(set1_ps)(255.0f));                                    \
+            c[i] = is_plain ? luma : V(mul_ps)(V(set1_ps)(m[0]), c0);                                                  \
+            if (!is_plain || i != 0)                                                                                   \
+                c[i] = V(add_ps)(c[i], V(mul_ps)(V(set1_ps)(m[1]), c1));                                               \
+            if (!is_plain || i != 2)                                                                                   \
+                c[i] = V(add_ps)(c[i], V(mul_ps)(V(set1_ps)(m[2]), c2));                                               \
+            c[i] = V(min_ps)(V(max_ps)(V(add_ps)(c[i], V(set1_ps)(m[3])), V(setzero_ps)()), V(set1_ps)(255.0f));       \
         }                                                                                                              \
     }                                                                                                                  \
-    target void bzi_kernel_colors_##bits(const bzi_kernel_slot *given, const bzi_kernel_lines *lines,                  \
-                                         const bzi_kernel_output *output, uint8_t *const to[3])                        \
+    target_c BZI_KERNEL_FN __m##bits bzi_kernel_mix_##bits(const bzi_kernel_lines *lines, int p, int lerp, int32_t i)  \
     {                                                                                                                  \
-        const bzi_kernel_slot local = *given, *slot = &local;  /* as no store changes these, they stay in registers */ \
-        const bzi_kernel_output copy = *output, *out = &copy;                                                          \
-        const float between[3] = { lines->between[0], lines->between[1], lines->between[2] };                          \
-        const int32_t columns = lines->end - lines->first, shift = bzi_kernel_element_shift(out);                      \
-        const float *const y[2] = { lines->pair[0][0], lines->pair[0][1] }, *weight = slot->luma;                      \
-        const float *const cb[2] = { lines->pair[1][0], lines->pair[1][1] };                                           \
-        const float *const cr[2] = { lines->pair[2][0], lines->pair[2][1] };                                           \
-        for (int32_t i = 0; i < columns; i += bits / 32) {                                                             \
-            __m##bits c[3] = { BZI_KERNEL_MIX(0, y, V), BZI_KERNEL_MIX(1, cb, V), BZI_KERNEL_MIX(2, cr, V) };          \
-            bzi_kernel_apply_matrix_##bits(slot->rgb, c);                                                              \
-            if (slot->flags & BZI_KERNEL_COLOR)                                                                        \
-                bzi_kernel_apply_matrix_##bits(slot->color, c);                                                        \
-            if (slot->flags & BZI_KERNEL_GRAY) {                                                                       \
+        const float *const *part = lines->part[p], *share = lines->share[p > 0];                                       \
+        __m##bits sum = V(loadu_ps)(part[0] + i);                                                                      \
+        if (lerp)                                                                                                      \
+            return V(add_ps)(sum, V(mul_ps)(V(sub_ps)(V(loadu_ps)(part[1] + i), sum), V(set1_ps)(share[0])));          \
+        sum = V(mul_ps)(V(set1_ps)(share[0]), sum);                                                                    \
+        for (int32_t k = 1; k < lines->parts[p > 0]; k++)                                                              \
+            sum = V(add_ps)(sum, V(mul_ps)(V(set1_ps)(share[k]), V(loadu_ps)(part[k] + i)));                           \
+        return V(mul_ps)(sum, V(mul_ps)(V(loadu_ps)(lines->x[p > 0].norm + i), V(set1_ps)(lines->scale[p > 0])));      \
+    }                                                                                                                  \
+    target_c BZI_KERNEL_FN void bzi_kernel_paint_##bits(const bzi_kernel_slot *given, bzi_kernel_lines *lines,      \
+                                                           uint8_t *const to[3], int lerp, uint32_t dtype,             \
+                                                           int is_plain)                                               \
+    {                                                                                                                  \
+        const bzi_kernel_slot local = *given, *slot = &local;  /* as no store changes it, it stays in registers */     \
+        const int32_t columns = lines->end - lines->first, size = dtype == BZI_KERNEL_UINT8 ? 1 : dtype ? 2 : 4;       \
+        const uint32_t channels = is_plain ? 3 : lines->channels;                                                      \
+        const float *weight = slot->luma;                                                                              \
+        int32_t i = is_plain ? 0 : lines->painted;                                                                     \
+        for (; i + (is_plain ? bits / 32 : 1) <= columns; i += bits / 32) {                                            \
+            __m##bits c[3];                                                                                            \
+            c[0] = bzi_kernel_mix_##bits(lines, 0, lerp, i);                                                           \
+            c[1] = bzi_kernel_mix_##bits(lines, 1, lerp, i);                                                           \
+            c[2] = bzi_kernel_mix_##bits(lines, 2, lerp, i);                                                           \
+            bzi_kernel_apply_matrix_##bits(slot->rgb, is_plain, c);                                                    \
+            if (!is_plain && (slot->flags & BZI_KERNEL_COLOR))                                                         \
+                bzi_kernel_apply_matrix_##bits(slot->color, 0, c);                                                     \
+            if (!is_plain && (slot->flags & BZI_KERNEL_GRAY)) {                                                        \
                 c[0] = V(add_ps)(V(mul_ps)(V(set1_ps)(weight[0]), c[0]), V(mul_ps)(V(set1_ps)(weight[1]), c[1]));      \
                 c[0] = V(add_ps)(c[0], V(mul_ps)(V(set1_ps)(weight[2]), c[2]));                                        \
             }                                                                                                          \
-            BZI_KERNEL_CHANNEL(0, bits, V)                                                                             \
-            if (out->channels == 3) {                                                                                  \
-                BZI_KERNEL_CHANNEL(1, bits, V) BZI_KERNEL_CHANNEL(2, bits, V)                                          \
+            for (uint32_t p = 0; p < channels; p++) {                                                                  \
+                uint8_t rest[bits / 8], *at = to[p] + i * size;                                                        \
+                const int is_whole = is_plain || i + bits / 32 <= columns;                                             \
+                c[p] = V(sub_ps)(c[p], V(set1_ps)(slot->bias[p]));                                                     \
+                if (!is_plain && lines->has_mean)                                                                      \
+                    c[p] = V(sub_ps)(c[p], V(loadu_ps)(lines->mean[p] + i));                                           \
+                bzi_kernel_put_##bits(is_whole ? at : rest, dtype, V(mul_ps)(c[p], V(set1_ps)(slot->scale[p])));       \
+                if (!is_whole)                                                                                         \
+                    memcpy(at, rest, (size_t)((columns - i) * size));                                                  \
             }                                                                                                          \
         }                                                                                                              \
+        lines->painted = i;                                                                                            \
+    }                                                                                                                  \
+    target_c BZI_KERNEL_CPU void bzi_kernel_colors_##bits(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,        \
+                                                          const bzi_kernel_output *out, uint8_t *const to[3])          \
+    {                                                                                                                  \
+        lines->painted = 0;                                                                                            \
+        switch (lines->is_plain ? out->dtype * 2 + (lines->lerp != 0) : 8) {                                           \
+        BZI_KERNEL_CASE(0, bits) BZI_KERNEL_CASE(1, bits) BZI_KERNEL_CASE(2, bits) BZI_KERNEL_CASE(3, bits)            \
+        BZI_KERNEL_CASE(4, bits) BZI_KERNEL_CASE(5, bits) BZI_KERNEL_CASE(6, bits) BZI_KERNEL_CASE(7, bits)            \
+        }                                                                                                              \
+        if (lines->painted < lines->end - lines->first)                                                                \
+            bzi_kernel_paint_##bits(slot, lines, to, lines->lerp, out->dtype, 0);                                      \
     }
-#  define BZI_KERNEL_SAMPLE(n, bits, V) V(cvtepi32_ps)(V(and_si##bits)(V(srli_epi32)(four, 8 * n), V(set1_epi32)(255)))
+#  define BZI_KERNEL_FILTER(n, bits) if (near && taps == n) bzi_kernel_filter_##bits(lines, bytes, c, 1, n, row); else
+#  define BZI_KERNEL_CASE(n, bits) case n: bzi_kernel_paint_##bits(slot, lines, to, n & 1, n / 2, 1); break;
+#  define BZI_KERNEL_LOAD_256(at) bzi_kernel_lanes(at, base[i / 4], base[i / 4 + 1])
+#  define BZI_KERNEL_LOAD_512(at) _mm512_loadu_si512((const void *)((at) + base[i / 16]))
+#  define bzi_kernel_quads_512(bytes, index, quad) (void)(index)  /* columns far apart are AVX2's */
+#  define BZI_KERNEL_TAKE_256(from, places) _mm256_shuffle_epi8(from, places)
+#  define BZI_KERNEL_TAKE_512(from, places) _mm512_maskz_permutexvar_epi8(0x1111111111111111, places, from)
+#  define BZI_KERNEL_SAMPLE(n, bits, V)                                                                                \
+    V(cvtepi32_ps)(BZI_KERNEL_TAKE_##bits(four, V(add_epi32)(places, V(set1_epi32)(n))))
 #  define BZI_KERNEL_NEXT(n, bits, V)                                                                                  \
     if (k + n < taps)                                                                                                  \
         sum = V(add_ps)(sum, V(mul_ps)(V(loadu_ps)(w + n * room), BZI_KERNEL_SAMPLE(n, bits, V)));
-#  define BZI_KERNEL_MIX(p, pair, V)                                                                                   \
-    V(add_ps)(V(loadu_ps)(pair[0] + i), V(mul_ps)(V(sub_ps)(V(loadu_ps)(pair[1] + i), V(loadu_ps)(pair[0] + i)),       \
-                                                  V(set1_ps)(between[p])))
-#  define BZI_KERNEL_CHANNEL(p, bits, V)                                                                               \
-    {                                                                                                                  \
-        uint8_t rest[bits / 8], *at = to[p] + ((size_t)i << shift);                                                    \
-        c[p] = V(sub_ps)(c[p], V(set1_ps)(slot->bias[p]));                                                             \
-        if (out->mean)                                                                                                 \
-            c[p] = V(sub_ps)(c[p], V(loadu_ps)(lines->mean[p] + i));                                                   \
-        c[p] = V(mul_ps)(c[p], V(set1_ps)(slot->scale[p]));                                                            \
-        bzi_kernel_put_##bits(i + bits / 32 <= columns ? at : rest, out->dtype, c[p]);                                 \
-        if (i + bits / 32 > columns)                                                                                   \
-            memcpy(at, rest, (size_t)(columns - i) << shift);                                                          \
-    }
 
-BZI_KERNEL_VECTORS(BZI_KERNEL_AVX2, 256, BZI_KERNEL_V256)
-BZI_KERNEL_VECTORS(BZI_KERNEL_AVX512, 512, BZI_KERNEL_V512)
+BZI_KERNEL_VECTORS(BZI_KERNEL_AVX2, BZI_KERNEL_AVX2, 256, BZI_KERNEL_V256)
+BZI_KERNEL_VECTORS(BZI_KERNEL_VBMI, BZI_KERNEL_AVX512, 512, BZI_KERNEL_V512)
 
 /* Elements of three channels as pixels, 16 bytes of each at a time; returns how many bytes of each. */
 BZI_KERNEL_AVX2 int64_t bzi_kernel_interleave(uint8_t *to, const bzi_kernel_lines *lines, int64_t bytes)
@@ -1521,6 +1607,11 @@ BZI_KERNEL_AVX2 int64_t bzi_kernel_interleave(uint8_t *to, const bzi_kernel_line
 }
 #else
 #  define BZI_KERNEL_X86 0
+#  define BZI_KERNEL_AVX2
+#  define bzi_kernel_horizontal_256 bzi_kernel_horizontal
+#  define bzi_kernel_horizontal_512 bzi_kernel_horizontal
+#  define bzi_kernel_colors_256 bzi_kernel_colors
+#  define bzi_kernel_colors_512 bzi_kernel_colors
 BZI_KERNEL_CPU int bzi_kernel_level(void) { return 0; }
 #  define bzi_kernel_interleave(to, lines, bytes) 0
 #endif
@@ -1556,103 +1647,109 @@ BZI_KERNEL_CPU const void *bzi_kernel_read_row(const bzi_kernel_slot *slot, cons
 }
 
 /* The horizontal filter, of samples that are floats. */
-BZI_KERNEL_CPU void bzi_kernel_horizontal(const bzi_kernel_lines *lines, const float *restrict line, int c, int lerp,
-                                          float *restrict row)
+BZI_KERNEL_CPU void bzi_kernel_horizontal(const bzi_kernel_lines *lines, const void *samples, int c, int lerp,
+                                          float *to)
 {
-    const int32_t *restrict index = lines->index[c];
-    const size_t room = lines->room;
-    const float *restrict w = lines->weight[c];
+    const float *restrict line = (const float *)samples, *restrict w = lines->x[c].weight;
+    const int32_t *restrict index = lines->x[c].index;
+    const size_t room = lines->x[c].room;
+    float *restrict row = to;
     for (size_t i = 0; i < room; i++)
         row[i] = lerp ? bzi_kernel_lerp(line[index[i]], line[index[i] + 1], w[i]) : w[i] * line[index[i]];
-    for (int32_t k = 1; !lerp && k < lines->taps[c]; k++)
+    for (int32_t k = 1; !lerp && k < lines->x[c].taps; k++)
         for (size_t i = 0; i < room; i++)
             row[i] += w[(size_t)k * room + i] * line[index[i] + k];
 }
 
-/* Row index of plane p, filtered along x: held, or made now. */
-BZI_KERNEL_CPU const float *bzi_kernel_held_row(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
-                                                const bzi_kernel_view *view, int p, int32_t index)
+/* Row index of luma, or of both chroma planes, filtered along x: held, or made now. Returns where in a ring it is. */
+BZI_KERNEL_CPU size_t bzi_kernel_hold(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                      int c, int32_t index)
 {
-    const int c = p > 0, at = index % lines->rows[c], lerp = view->kind == BZI_KERNEL_LERP;
-    const int as_bytes = lines->level && slot->depth <= 8;
-    float *row = lines->ring[p] + (size_t)at * lines->room;
-    if (lines->held[p][at] == index)
-        return row;
-    const void *samples = bzi_kernel_read_row(slot, view, lines, p, index, as_bytes);
-    lines->held[p][at] = index;
-#if BZI_KERNEL_X86
-    if (as_bytes && lines->level == 2)
-        bzi_kernel_horizontal_512(lines, (const uint8_t *)samples, c, lerp, row);
-    else if (as_bytes)
-        bzi_kernel_horizontal_256(lines, (const uint8_t *)samples, c, lerp, row);
-#endif
-    if (!as_bytes)
-        bzi_kernel_horizontal(lines, (const float *)samples, c, lerp, row);
-    return row;
-}
-
-/* Adds weighted rows to another, or makes it of them. kind is a constant: how many (2 or 4); 8: adds; 16: the last,
- * multiplied by norm times w[4]. */
-BZI_KERNEL_FN void bzi_kernel_add_rows(float *restrict sums, const float *const row[4], const float w[5], int kind,
-                                       const float *restrict norm, size_t room)
-{
-    const float *restrict row0 = row[0], *restrict row1 = row[1], *restrict row2 = row[2], *restrict row3 = row[3];
-    const float w0 = w[0], w1 = w[1], w2 = w[2], w3 = w[3], scale = w[4];
-    for (size_t i = 0; i < room; i++) {
-        float sum = kind & 8 ? sums[i] : 0.0f;
-        sum += w0 * row0[i];
-        sum += w1 * row1[i];
-        if (kind & 4) {
-            sum += w2 * row2[i];
-            sum += w3 * row3[i];
-        }
-        sums[i] = kind & 16 ? sum * (norm[i] * scale) : sum;
+    const int32_t at = index & (lines->rows[c] - 1);
+    const size_t place = (size_t)at * lines->x[c].room;
+    const int lerp = view->kind == BZI_KERNEL_LERP, as_bytes = lines->level && slot->depth <= 8;
+    if (lines->held[c][at] == index)
+        return place;
+    lines->held[c][at] = index;
+    for (int p = c; p <= 2 * c; p++) {
+        const void *samples = bzi_kernel_read_row(slot, view, lines, p, index, as_bytes);
+        (!as_bytes ? bzi_kernel_horizontal : lines->group[c] == 16 ? bzi_kernel_horizontal_512 :
+                     bzi_kernel_horizontal_256)(lines, samples, c, lerp, lines->ring[p] + place);
     }
+    return place;
 }
 
-/* The vertical filter: rows of plane p become one of the output, at v. Two or four are added at a time. */
-BZI_KERNEL_FN void bzi_kernel_vertical(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
-                                       const bzi_kernel_view *view, int p, float v)
+/* The sum of plane p's parts, of which the first may be that row; times norm, if no others follow. */
+BZI_KERNEL_FN void bzi_kernel_sum_parts(const bzi_kernel_lines *lines, int p, float *restrict row, int is_all)
 {
-    const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, view->y[p > 0], v, view->shrink[1]);
-    const float *row[4], *norm = lines->norm[p > 0];
-    float w[5], sum = 0.0f;
-    for (int32_t k = taps.first; k <= taps.last; k += 4) {
-        for (int32_t j = 0; j < 4; j++) {
-            const int32_t at = k + j <= taps.last ? k + j : taps.last;
-            w[j] = k + j <= taps.last ? bzi_kernel_weight(&taps, at) : 0.0f;
-            row[j] = bzi_kernel_held_row(lines, slot, view, p, bzi_kernel_nearest_of(&taps, at));
-            sum += w[j];
-        }
-        w[4] = 1.0f / sum;
-#define ADD(kind) case kind: bzi_kernel_add_rows(lines->row[p], row, w, kind, norm, lines->room); break;
-        switch ((k + 1 < taps.last ? 4 : 2) + (k > taps.first ? 8 : 0) + (k + 4 > taps.last ? 16 : 0)) {
-        ADD(4) ADD(12) ADD(18) ADD(20) ADD(26) ADD(28)
-        }
-#undef ADD
+    const bzi_kernel_scan *x = &lines->x[p > 0];
+    const float *restrict norm = x->norm, *share = lines->share[p > 0];
+    const float scale = lines->scale[p > 0];
+    for (int32_t k = lines->part[p][0] == row; k < lines->parts[p > 0]; k++) {
+        const float *restrict part = lines->part[p][k];
+        for (size_t i = 0; i < x->room; i++)
+            row[i] = k ? row[i] + share[k] * part[i] : share[k] * part[i];
     }
+    for (size_t i = 0; i < x->room && is_all; i++)
+        row[i] *= norm[i] * scale;
 }
 
-/* The two rows that v lies between: colors are made of them in one pass. */
-BZI_KERNEL_FN void bzi_kernel_pair_rows(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
-                                        const bzi_kernel_view *view, int p, float v)
+/* Colors are to be made of one row alone: of planes from p on. */
+BZI_KERNEL_CPU void bzi_kernel_take_whole(bzi_kernel_lines *lines, int p, float *const rows[3])
 {
-    const bzi_kernel_tap tap = bzi_kernel_tap_of(view->y[p > 0], bzi_kernel_place(slot->filter, v, view->y[0].last));
-    lines->pair[p][0] = bzi_kernel_held_row(lines, slot, view, p, tap.index);
-    lines->pair[p][1] = bzi_kernel_held_row(lines, slot, view, p, tap.index + tap.next);
-    lines->between[p] = tap.weight;
+    lines->lerp |= p == 0;
+    for (int c = p > 0; c < 2; c++) {
+        lines->parts[c] = 1;
+        lines->share[c][0] = lines->lerp ? 0.0f : 1.0f;
+        lines->scale[c] = 1.0f;
+    }
+    for (; p < 3; p++)
+        lines->part[p][0] = lines->part[p][1] = rows[p];
+}
+
+/* The rows that output row y is made of, of luma or chroma. */
+BZI_KERNEL_CPU void bzi_kernel_take(bzi_kernel_lines *lines, const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                    int c, int32_t y)
+{
+    const bzi_kernel_scan *scan = &lines->y[c];
+    const size_t at = (size_t)(y - lines->top);
+    const int32_t last = (int32_t)view->y[c].last, taps = scan->taps;
+    int32_t n = 0;
+    for (int32_t k = 0; k < taps; k++) {
+        const int32_t index = scan->index[at] + k;
+        const float weight = lines->lerp ? scan->weight[at] : scan->weight[(size_t)k * scan->room + at];
+        if (weight == 0.0f && !lines->lerp)
+            continue;
+        if (n == BZI_KERNEL_PARTS) {
+            lines->parts[c] = n;
+            for (int p = c; p <= 2 * c; p++) {
+                bzi_kernel_sum_parts(lines, p, lines->row[p], 0);
+                lines->part[p][0] = lines->row[p];
+            }
+            lines->share[c][0] = 1.0f;
+            n = 1;
+        }
+        const size_t place = bzi_kernel_hold(lines, slot, view, c, index < 0 ? 0 : index < last ? index : last);
+        for (int p = c; p <= 2 * c; p++)
+            lines->part[p][n] = lines->ring[p] + place;
+        lines->share[c][n++] = weight;
+    }
+    lines->parts[c] = n;
+    lines->scale[c] = scan->norm[at];
 }
 
 /* Y', Cb, Cr of an output row, in rgb, if they lie elsewhere. gcc makes no vectors of loops that write three rows. */
 BZI_KERNEL_FN void bzi_kernel_mix_rows(const bzi_kernel_lines *lines)
 {
     for (int p = 0; p < 3; p++) {
-        if (lines->pair[p][0] == lines->rgb[p])
+        if (!lines->lerp)
+            bzi_kernel_sum_parts(lines, p, lines->rgb[p], 1);
+        if (!lines->lerp || lines->part[p][0] == lines->rgb[p])
             continue;
-        const float *restrict above = lines->pair[p][0], *restrict below = lines->pair[p][1];
+        const float *restrict above = lines->part[p][0], *restrict below = lines->part[p][1];
         float *restrict row = lines->rgb[p];
         for (int32_t i = 0; i < lines->end - lines->first; i++)
-            row[i] = bzi_kernel_lerp(above[i], below[i], lines->between[p]);
+            row[i] = bzi_kernel_lerp(above[i], below[i], lines->share[p > 0][0]);
     }
 }
 
@@ -1683,8 +1780,7 @@ BZI_KERNEL_FN void bzi_kernel_jitter_row(const bzi_kernel_slot *slot, bzi_kernel
     const int32_t columns = lines->end - lines->first;
     int32_t sum = 0;                           /* of at most 2^14 pixels, below 2^16 each */
     bzi_kernel_mix_rows(lines);
-    for (int p = 0; p < 3; p++)
-        lines->pair[p][0] = lines->pair[p][1] = lines->rgb[p];
+    bzi_kernel_take_whole(lines, 0, lines->rgb);
 #define LINE(flags) case flags: bzi_kernel_jitter_line(slot, lines, 0, flags); break;
     switch (slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_SHIFT)) { LINE(0) LINE(1) LINE(128) LINE(129) }
 #undef LINE
@@ -1702,8 +1798,10 @@ BZI_KERNEL_FN void bzi_kernel_jitter_row(const bzi_kernel_slot *slot, bzi_kernel
 }
 
 /* What is left to do with rows of colors. */
-BZI_KERNEL_CPU void bzi_kernel_plan_colors(bzi_kernel_lines *lines, const bzi_kernel_slot *slot)
+BZI_KERNEL_CPU void bzi_kernel_plan_colors(bzi_kernel_lines *lines, const bzi_kernel_slot *slot,
+                                           const bzi_kernel_output *out)
 {
+    const float *m = lines->colors.rgb;
     const int swap = slot->flags & BZI_KERNEL_SWAP ? 2 : 0;
     lines->colors = *slot;
     if (slot->flags & BZI_KERNEL_JITTER) {
@@ -1711,39 +1809,16 @@ BZI_KERNEL_CPU void bzi_kernel_plan_colors(bzi_kernel_lines *lines, const bzi_ke
         memset(lines->colors.rgb, 0, sizeof lines->colors.rgb);
         lines->colors.rgb[swap] = lines->colors.rgb[5] = lines->colors.rgb[10 - swap] = 1.0f;
     }
+    lines->channels = out->channels;
+    lines->has_mean = out->mean != 0;
+    lines->is_plain = !(lines->colors.flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY)) && !out->mean &&
+                      out->channels == 3 && m[0] == m[4] && m[0] == m[8] && m[1] == 0.0f && m[10] == 0.0f;
 }
 
-/* Sums of rows for the output row at v. */
-BZI_KERNEL_FN void bzi_kernel_sums(const bzi_kernel_slot *slot, const bzi_kernel_view *view, bzi_kernel_lines *lines,
-                                   float v)
-{
-    for (int p = 0; p < 3; p++)
-        lines->pair[p][0] = lines->pair[p][1] = lines->row[p];
-    for (int p = 0; p < (view->plane[1] ? 3 : 1); p++)
-        if (view->kind == BZI_KERNEL_LERP)
-            bzi_kernel_pair_rows(lines, slot, view, p, v);
-        else
-            bzi_kernel_vertical(lines, slot, view, p, v);
-}
-
-#if BZI_KERNEL_X86
-BZI_KERNEL_AVX2 void bzi_kernel_sums_256(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                         bzi_kernel_lines *lines, float v)
-{
-    bzi_kernel_sums(slot, view, lines, v);
-}
-
-BZI_KERNEL_AVX512 void bzi_kernel_sums_512(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                           bzi_kernel_lines *lines, float v)
-{
-    bzi_kernel_sums(slot, view, lines, v);
-}
-
-BZI_KERNEL_AVX2 void bzi_kernel_jitter_row_256(const bzi_kernel_slot *slot, bzi_kernel_lines *lines)
+BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_jitter_row_256(const bzi_kernel_slot *slot, bzi_kernel_lines *lines)
 {
     bzi_kernel_jitter_row(slot, lines);
 }
-#endif
 
 /* Colors of an output row, and elements, without instructions of x86-64: for compilers to vectorize. flags are a
  * constant, since a test inside keeps a loop scalar. */
@@ -1776,7 +1851,7 @@ BZI_KERNEL_CONVERT(bzi_kernel_half, uint16_t)
 BZI_KERNEL_CONVERT(bzi_kernel_bfloat, uint16_t)
 BZI_KERNEL_CONVERT(bzi_kernel_byte, uint8_t)
 
-BZI_KERNEL_CPU void bzi_kernel_colors(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,
+BZI_KERNEL_CPU void bzi_kernel_colors(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,
                                       const bzi_kernel_output *out, uint8_t *const to[3])
 {
 #define CONVERT(flags) case flags: bzi_kernel_color_row(slot, lines, flags); break;
@@ -1814,9 +1889,9 @@ BZI_KERNEL_CPU void bzi_kernel_read_mean(const bzi_kernel_lines *lines, const bz
             lines->mean[p][x - lines->first] = plane[y * step_y + x * step_x];
 }
 
-/* The inside of output row y, which is at v. */
+/* The inside of output row y. */
 BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                       bzi_kernel_lines *lines, const bzi_kernel_output *out, int32_t y, float v)
+                                       bzi_kernel_lines *lines, const bzi_kernel_output *out, int32_t y)
 {
     const int32_t shift = bzi_kernel_element_shift(out);
     uint8_t *to[3];
@@ -1826,51 +1901,40 @@ BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ke
                                      (uint8_t *)(void *)lines->color[p];
     if (out->mean)
         bzi_kernel_read_mean(lines, out, y);
-#if BZI_KERNEL_X86
-    if (lines->level == 2)
-        bzi_kernel_sums_512(slot, view, lines, v);
-    else if (lines->level)
-        bzi_kernel_sums_256(slot, view, lines, v);
+    lines->lerp = view->kind == BZI_KERNEL_LERP;
+    bzi_kernel_take(lines, slot, view, 0, y);
+    if (view->plane[1])
+        bzi_kernel_take(lines, slot, view, 1, y);
+    else
+        bzi_kernel_take_whole(lines, 1, lines->row);
     if (lines->level && (slot->flags & BZI_KERNEL_JITTER))
         bzi_kernel_jitter_row_256(slot, lines);
-#endif
-    if (!lines->level)
-        bzi_kernel_sums(slot, view, lines, v);
-    if (!lines->level && (slot->flags & BZI_KERNEL_JITTER))
+    else if (slot->flags & BZI_KERNEL_JITTER)
         bzi_kernel_jitter_row(slot, lines);
     if (slot->flags & BZI_KERNEL_SUM)
         return;
-#if BZI_KERNEL_X86
-    if (lines->level == 2)
-        bzi_kernel_colors_512(&lines->colors, lines, out, to);
-    else if (lines->level)
-        bzi_kernel_colors_256(&lines->colors, lines, out, to);
-#endif
-    if (!lines->level)
-        bzi_kernel_colors(&lines->colors, lines, out, to);
-    if (out->stride_x != 1 && shift == 2) {
+    (lines->level >= 2 ? bzi_kernel_colors_512 : lines->level ? bzi_kernel_colors_256 :
+                                                                bzi_kernel_colors)(&lines->colors, lines, out, to);
+    if (out->stride_x != 1 && shift == 2)
         bzi_kernel_scatter(slot, lines, out, y, 2);
-    } else if (out->stride_x != 1 && shift == 1) {
+    else if (out->stride_x != 1 && shift == 1)
         bzi_kernel_scatter(slot, lines, out, y, 1);
-    } else if (out->stride_x != 1) {
+    else if (out->stride_x != 1)
         bzi_kernel_scatter(slot, lines, out, y, 0);
-    }
 }
 
 BZI_KERNEL_CPU void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view, bzi_kernel_lines *lines,
                                     const bzi_kernel_output *out)
 {
     const int shift = bzi_kernel_element_shift(out);
-    bzi_kernel_plan_colors(lines, slot);
+    bzi_kernel_plan_colors(lines, slot, out);
     memset(lines->place, -1, sizeof lines->place);
     for (int i = 0; i < 48; i++)
         lines->place[i / 16][(i >> shift) % 3][i % 16] = (int8_t)(((i >> shift) / 3 << shift) + i % (1 << shift));
     for (int32_t y = 0; y < out->height; y++) {
-        float u, v;
-        bzi_kernel_map(slot->h, 0, y, &u, &v);
-        const int inside = bzi_kernel_inside(v, view->y[0].last) && lines->end > 0;
+        const int inside = y >= lines->top && y < lines->bottom;
         if (inside)
-            bzi_kernel_columns(slot, view, lines, out, y, v);
+            bzi_kernel_columns(slot, view, lines, out, y);
         if (slot->flags & BZI_KERNEL_SUM)
             continue;
         bzi_kernel_fill_columns(slot, out, lines->turned, y, 0, inside ? lines->first : out->width);
@@ -1891,9 +1955,8 @@ BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const 
     const int turned = bzi_kernel_turn(&local, &to);
     const bzi_kernel_view view = bzi_kernel_view_of(&local);
     bzi_kernel_lines lines;
-    if (!bzi_kernel_plan(&lines, &local, &view, to.width, workspace))
+    if (!bzi_kernel_plan(&lines, &local, &view, &to, workspace, bzi_kernel_level()))
         return 0;
-    lines.level = bzi_kernel_level();
     lines.turned = turned;
     bzi_kernel_rows(&local, &view, &lines, &to);
     bzi_kernel_add_sums(&local, lines.sums);

@@ -179,14 +179,14 @@ static void warp_separable(const bzi_kernel_slot *slot, const bzi_kernel_output 
     free(workspace);
 }
 
-/* The separable loop with fewer instructions than this processor may have: those of the build alone, or AVX2. */
+/* The separable loop with fewer instructions than this processor may have: those of the build alone, AVX2, or AVX-512. */
 static void warp_separable_at(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int level)
 {
     void *workspace = workspace_make(bzi_kernel_workspace_bytes(slot, out));
     bzi_kernel_view view = bzi_kernel_view_of(slot);
     bzi_kernel_lines lines;
-    CHECK_EQ(bzi_kernel_plan(&lines, slot, &view, out->width, workspace), 1);
-    lines.level = level < bzi_kernel_level() ? level : bzi_kernel_level();
+    level = level < bzi_kernel_level() ? level : bzi_kernel_level();
+    CHECK_EQ(bzi_kernel_plan(&lines, slot, &view, out, workspace, level), 1);
     bzi_kernel_rows(slot, &view, &lines, out);
     free(workspace);
 }
@@ -199,6 +199,11 @@ static void warp_separable_base(const bzi_kernel_slot *slot, const bzi_kernel_ou
 static void warp_separable_avx2(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
 {
     warp_separable_at(slot, out, 1);
+}
+
+static void warp_separable_avx512(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+{
+    warp_separable_at(slot, out, 2);
 }
 
 /* Renders into buffer[1...]; every element of the slot is written, and no other. Returns the first element. */
@@ -429,6 +434,7 @@ TEST(the_separable_loop_equals_the_plain_one_to_the_bit)
         different += !same_bits(bzi_kernel_warp_plain, warp_separable, &f.slot, out);
         different += !same_bits(bzi_kernel_warp_plain, warp_separable_base, &f.slot, out);
         different += !same_bits(bzi_kernel_warp_plain, warp_separable_avx2, &f.slot, out);
+        different += !same_bits(bzi_kernel_warp_plain, warp_separable_avx512, &f.slot, out);
         frame_free(&f);
     }
     CHECK_EQ(different, 0);
