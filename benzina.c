@@ -3325,7 +3325,7 @@ BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t siz
 
 
 /* ==== 12. Codecs =====================================================================================================
- * Calls: rooms 2, 5, 8-11. A codec is a row of a table and its functions, and nothing else in the library names one. */
+ * Calls: rooms 2, 5, 7-11. A codec is a row of a table and its functions, and nothing else in the library names one. */
 
 /* Their color where neither container nor stream says it. In archives: BT.709 primaries, sRGB curve, BT.601 matrix,
  * full range. Elsewhere what the codecs' standards and FFmpeg take it for: limited range, and BT.601 at any size, as
@@ -13373,7 +13373,7 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 
 
 /* ==== 43. Software decode ============================================================================================
- * Calls: rooms 2, 4-5, 10-12, 15, 42. The only room that knows libavcodec, and who decodes what: libjpeg-turbo the
+ * Calls: rooms 2, 4-5, 11-12, 15, 42. The only room that knows libavcodec, and who decodes what: libjpeg-turbo the
  * JPEGs, if it is built in, libavcodec all else. One of these a thread; its codec contexts stay open across samples.
  * Results must not depend on what was decoded before. libavcodec keeps old parameter sets when new ones are damaged, so
  * a context only ever sees one content of parameter sets: archives share theirs, and a few contexts, least recently
@@ -14616,7 +14616,7 @@ static void bzi_device_close(bzi_device *device)
 
 
 /* ==== 47. CUDA: memory, streams, kernels =============================================================================
- * Calls: rooms 3, 5, 40-41, 45-46. Functions say whether they run in the CUDA context. */
+ * Calls: rooms 3-5, 40-41, 45-46. Functions say whether they run in the CUDA context. */
 
 /* Memory on the device, aligned to 256 bytes. In the CUDA context. */
 static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
@@ -18113,8 +18113,8 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
 
 
 /* ==== 57. Decode stages: workers =====================================================================================
- * Calls: rooms 2-5, 16, 41, 44, 46-47, 51, 54, 56. Threads that decode in software, and warp into a slot, on the host
- * or by a lane. */
+ * Calls: rooms 2-5, 15-16, 41, 44, 46-47, 51, 54, 56. Threads that decode in software, and warp into a slot, on the
+ * host or by a lane. */
 
 /* A worker's part of the device: its stream, and the event after its uploads. In the CUDA context. */
 static bzna_status bzi_worker_make_lane(bzi_worker *worker, uint32_t number, bzna_error *err)
