@@ -58,17 +58,17 @@ encode() {
 }
 bytes() { cat "$out"/[0-9]*."$1" | wc -c; }
 for codec in $codecs; do
-    pack() { "$build/bzna" pack "$out/in" -o "$out/$codec.bzna" --codec $codec --jobs "$processes" --overwrite >"$out/log" 2>&1; }
+    pack() { "$build/bzna" pack "$out/in" -o "$out/$codec.bzna" --codec "$codec" --jobs "$processes" --overwrite >"$out/log" 2>&1; }
     pack
     own=$("$build/bzna" list --json "$out/$codec.bzna" | grep -o '"bzna_input":{[^}]*' | awk -F'payload_size":' '{ s += $2 } END { print s }')
     crf=${CRF:-20}                    # where the search begins
-    while encode $codec $((crf - 1)); [ "$(bytes $codec)" -le "$own" ]; do crf=$((crf - 1)); done
-    encode $codec $crf
-    echo "$codec: $n pictures, $processes processes; bzna pack $own bytes with crf 20, ffmpeg $(bytes $codec) with crf $crf" >&2
+    while encode "$codec" $((crf - 1)); [ "$(bytes "$codec")" -le "$own" ]; do crf=$((crf - 1)); done
+    encode "$codec" $crf
+    echo "$codec: $n pictures, $processes processes; bzna pack $own bytes with crf 20, ffmpeg $(bytes "$codec") with crf $crf" >&2
     for _ in $(seq "$rounds"); do
         a=$(now); pack
-        b=$(now); encode $codec 20
-        c=$(now); encode $codec $crf
+        b=$(now); encode "$codec" 20
+        c=$(now); encode "$codec" $crf
         d=$(now)
         echo "$codec $n $((b - a)) $((c - b)) $((d - c))"
     done
