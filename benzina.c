@@ -14840,13 +14840,13 @@ static bzna_status bzi_trial_launch(bzi_trial *trial, const bzna_picture *pictur
                                                    err) : status;
 }
 
-/* Whether that is what the plain loop makes of a copy, so many bytes behind the picture; else the device is lost. */
+/* Compares that with what the plain loop makes of a copy, so many bytes behind the picture. */
 static bzna_status bzi_trial_compare(const bzi_trial *trial, const float *made, uint64_t behind, bzna_error *err)
 {
     float expected[2 * BZI_TRIAL_PIXELS];
     for (int i = 0; i < 2; i++) {
         bzi_kernel_slot slot = trial->slots.slot[i];
-        for (int k = 0; k < 3; k++)
+        for (int k = 0; k < 3; k++)                         /* 0: gray has one */
             slot.plane[k] += slot.plane[k] ? behind : 0;
         slot.dst = (uint64_t)(uintptr_t)&expected[i * BZI_TRIAL_PIXELS];
         bzi_kernel_warp_plain(&slot, &bzi_trial_output);
@@ -15929,13 +15929,13 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 
 
 /* ==== 50. NVDEC: self-check ==========================================================================================
- * Calls: rooms 2-5, 15-16, 41, 43-44, 46-49. Whether NVDEC makes what it should, tried before it decodes a kind, by the
- * session that is to, and as it will: several pictures in flight, read by the kernel, surfaces used again at once. What
- * fails is tried around what drivers may get wrong (BZI_QUIRK_...): the first way that passes is kept, and a kind that
- * has none is decoded in software. If pictures are right, and what the kernel makes of them is wrong, the device is
- * lost. Two built-in pictures serve the commonest kinds; of others, the one at hand is compared with libavcodec's. A
- * picture is mapped when NVDEC says that it is done: a call that waits for one that never is could not be ended. Then
- * nothing more is asked of NVDEC in this process. Of AV1, it does not say. */
+ * Calls: rooms 2-5, 15-16, 40-41, 43-44, 46-49. Whether NVDEC makes what it should, tried before it decodes a kind, by
+ * the session that is to, and as it will: several pictures in flight, read by the kernel, surfaces used again at once.
+ * What fails is tried around what drivers may get wrong (BZI_QUIRK_...): the first way that passes is kept, and a kind
+ * that has none is decoded in software. Where only the kernel is wrong, the device is lost. Two built-in pictures serve
+ * the commonest kinds; of others, the one at hand is compared with libavcodec's. A picture is mapped when NVDEC says
+ * that it is done: a call that waits for one that never is could not be ended. Then nothing more is asked of NVDEC in
+ * this process. Of AV1, it does not say. */
 
 #ifndef BENZINA_NO_CUDA
 
@@ -16162,10 +16162,9 @@ static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *e
     return status;
 }
 
-/* Two pictures are decoded in the order A, B, A, B ..., 12 at least, and then as many B, A, B, A ...: a decoder that
- * mixes up neighbours is noticed. A surface is used again after as many pictures as there are surfaces. Where that is
- * even, its pictures are all the same in the first half, and all the other one in the second; where it is odd, they
- * alternate in each half, which is then twice as long. So one that keeps old pixels is noticed, too. */
+/* The order of pictures: A, B, A, B ..., 12 at least, then as many B, A, B, A ...: neighbours that are mixed up are
+ * noticed. So is a surface that keeps old pixels: with an even number of surfaces, each has one picture in the first
+ * half, and the other one in the second; with an odd one, both in each half, which is then twice as long. */
 static void bzi_check_plan(bzi_check *check)
 {
     const uint32_t surfaces = bzi_nvdec_chosen(check->session->device), use = surfaces << surfaces % 2;
@@ -18540,9 +18539,8 @@ static void *bzi_worker_run(void *argument)
  * Calls: rooms 2-3, 5, 16, 41, 47-50, 54-56. The pool's engines, a thread and an NVDEC session each. An engine decodes
  * the tiles of a grid one behind the other, several in flight, and copies each to its place in a canvas of its own,
  * which the kernel then reads as it reads a surface: all on the engine's stream, so that the next grid's tiles are
- * copied there after that. Tiles of one grid are not shared out: other engines have other grids, as long as no fewer
- * are in flight, and shared ones would need a canvas for each grid, events between streams, and, when a tile fails, to
- * wait for engines that still copy into it. */
+ * copied there after that. Other engines have other grids. Tiles of one that are shared out would need a canvas for
+ * each grid in flight, events between streams, and, when one fails, to wait for all that still copy. */
 
 #define BZI_ENGINE_MAX_OOM_STREAK 4u  /* after so many samples in a row without memory, an engine ends */
 #define BZI_ENGINE_MAX_FAILURES   32u /* likewise after so many failed calls of the driver in a row */
