@@ -1361,11 +1361,10 @@ BZI_KERNEL_CPU int bzi_kernel_plan(bzi_kernel_lines *lines, const bzi_kernel_slo
     lines->level = level;
     bzi_kernel_plan_inside(slot, view, 0, out->width, &lines->first, &lines->end);
     bzi_kernel_plan_inside(slot, view, 1, out->height, &lines->top, &lines->bottom);
-    const int32_t columns = lines->end - lines->first, rows = lines->bottom - lines->top;
-    if (columns == 0 || rows == 0)
-        lines->bottom = lines->top;
-    if (columns == 0 || rows == 0 || columns > (int32_t)lines->x[0].room || rows > (int32_t)lines->y[0].room)
-        return columns == 0 || rows == 0;
+    const int32_t columns = lines->end - lines->first, rows = columns ? lines->bottom - lines->top : 0;
+    lines->bottom = lines->top + rows;
+    if (rows == 0 || columns > (int32_t)lines->x[0].room || rows > (int32_t)lines->y[0].room)
+        return rows == 0;
     for (int c = 0; c < 2; c++) {
         bzi_kernel_plan_scan(&lines->x[c], slot, view, 2 * c, lines->first, lines->end);
         bzi_kernel_plan_scan(&lines->y[c], slot, view, 2 * c + 1, lines->top, lines->bottom);
@@ -1465,7 +1464,7 @@ BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dt
 }
 
 /* V is an instruction of that width. A sample of each column comes out of the bytes of one load (512), or of two lanes,
- * or of a quad (256). taps is a constant where it can be; 0: lerp. */
+ * or of a quad (256). taps is a constant where it can be; 0: lerp. is_plain: that of lines, of whole vectors alone. */
 #  define BZI_KERNEL_VECTORS(target_x, target_c, bits, V)                                                              \
     target_x BZI_KERNEL_FN void bzi_kernel_filter_##bits(const bzi_kernel_lines *lines, const uint8_t *restrict bytes, \
                                                          int c, int near, size_t taps, float *restrict row)            \
@@ -1718,8 +1717,8 @@ BZI_KERNEL_CPU void bzi_kernel_take(bzi_kernel_lines *lines, const bzi_kernel_sl
     for (int32_t k = 0; k < taps; k++) {
         const int32_t index = scan->index[at] + k;
         const float weight = lines->lerp ? scan->weight[at] : scan->weight[(size_t)k * scan->room + at];
-        if (weight == 0.0f && !lines->lerp)
-            continue;
+        if (weight == 0.0f && !lines->lerp && (n > 0 || k + 1 < taps))
+            continue;                          /* no bit depends on it; nor does the row lie in the picture, perhaps */
         if (n == BZI_KERNEL_PARTS) {
             lines->parts[c] = n;
             for (int p = c; p <= 2 * c; p++) {
@@ -1811,6 +1810,7 @@ BZI_KERNEL_CPU void bzi_kernel_plan_colors(bzi_kernel_lines *lines, const bzi_ke
     }
     lines->channels = out->channels;
     lines->has_mean = out->mean != 0;
+    /* Without the products with 0 that it leaves out, nothing changes but the sign of a zero, which clamping takes. */
     lines->is_plain = !(lines->colors.flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY)) && !out->mean &&
                       out->channels == 3 && m[0] == m[4] && m[0] == m[8] && m[1] == 0.0f && m[10] == 0.0f;
 }

@@ -178,7 +178,7 @@ check library_has_at_most_22400_lines at_most 22400 -l benzina.c
 check library_has_at_most_1015_kB at_most 1015000 -c benzina.c
 # Of 1,500 lines, one loop for AVX2 was the fast one; AVX-512, and elements that are made where colors are, took 180, contrast about the mean,
 # hue and HLS 200.
-check kernels_have_at_most_1930_lines at_most 1930 -l benzina_kernels.cu
+check kernels_have_at_most_1990_lines at_most 1990 -l benzina_kernels.cu
 check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" benzina.c benzina_kernels.cu $held
 check no_static_forward_declarations sh -c "! grep -nE '^static [^=(]*\([^)]*\);[[:space:]]*$' benzina.c"
 check rooms_have_at_most_550_lines sh -c "awk '/^\/\* ==== /{ if (NR - begin > 550 && begin) { print room; bad = 1 } begin = NR; room = \$0 } END { exit bad }' benzina.c"
