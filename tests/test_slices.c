@@ -369,6 +369,31 @@ TEST(damaged_pictures_are_cut_within_their_bytes)
     av_packet_free(&packet);
 }
 
+/* Whatever is left of it: nothing is written behind it. */
+TEST(a_slice_is_emptied_within_its_bytes)
+{
+    enum { MOST = 400, MACROBLOCKS = 160 };
+    AVPacket *packet = encoded(&kinds[0], 1);
+    bzi_format sps = { .frame_num_bits = 4 };
+    uint64_t begin[64], end[64];
+    uint32_t smaller = 0;
+    if (!packet)
+        SKIP("libavcodec has no libx264");
+    REQUIRE(slices_of(packet, begin, end) == 4 && end[1] - begin[1] > MOST);
+    for (uint64_t size = 1; size < MOST; size++) {
+        uint8_t slice[2 * MOST];
+        memset(slice, 0xa5, sizeof slice);
+        memcpy(slice, packet->data + begin[1], (size_t)size);
+        const uint64_t left = bzi_slice_empty(slice, size, &sps, MACROBLOCKS);
+        CHECK(left <= size);
+        smaller += left < size;
+        for (uint64_t i = size; i < sizeof slice; i++)
+            CHECK(slice[i] == 0xa5);
+    }
+    CHECK(smaller > MOST - MACROBLOCKS - 40);
+    av_packet_free(&packet);
+}
+
 /* Of a part: damage in slices that are not needed is of no matter, in those that are it is noticed as in the whole. */
 TEST(damage_counts_in_slices_that_are_decoded_and_no_others)
 {
@@ -556,6 +581,7 @@ TEST(decoders_are_closed)                     /* what the tests above have used 
 TEST_MAIN(RUN(rows_that_are_wanted_are_those_of_the_whole_picture)
           RUN(slices_that_are_not_as_they_must_be_are_all_decoded)
           RUN(damaged_pictures_are_cut_within_their_bytes)
+          RUN(a_slice_is_emptied_within_its_bytes)
           RUN(damage_counts_in_slices_that_are_decoded_and_no_others)
           RUN(a_good_picture_is_the_same_after_a_damaged_one)
           RUN(a_loaders_batches_are_those_of_whole_pictures)
