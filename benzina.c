@@ -15929,13 +15929,13 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 
 
 /* ==== 50. NVDEC: self-check ==========================================================================================
- * Calls: rooms 2-5, 15-16, 40-41, 43-44, 46-49. Whether NVDEC makes what it should, tried before it decodes a kind, by
- * the session that is to, and as it will: several pictures in flight, read by the kernel, surfaces used again at once.
- * What fails is tried around what drivers may get wrong (BZI_QUIRK_...): the first way that passes is kept, and a kind
- * that has none is decoded in software. Where only the kernel is wrong, the device is lost. Two built-in pictures serve
- * the commonest kinds; of others, the one at hand is compared with libavcodec's. A picture is mapped when NVDEC says
- * that it is done: a call that waits for one that never is could not be ended. Then nothing more is asked of NVDEC in
- * this process. Of AV1, it does not say. */
+ * Calls: rooms 2-5, 15-16, 41, 43-44, 46-49. Whether NVDEC makes what it should, tried before it decodes a kind, by the
+ * session that is to, and as it will: several pictures in flight, read by the kernel, surfaces used again at once. What
+ * fails is tried around what drivers may get wrong (BZI_QUIRK_...): the first way that passes is kept, and a kind that
+ * has none is decoded in software. Where only the kernel is wrong, the device is lost. Two built-in pictures serve the
+ * commonest kinds; of others, the one at hand is compared with libavcodec's. A picture is mapped when NVDEC says that
+ * it is done: a call that waits for one that never is could not be ended. Then nothing more is asked of NVDEC in this
+ * process. Of AV1, it does not say. */
 
 #ifndef BENZINA_NO_CUDA
 
