@@ -1584,7 +1584,7 @@ BZI_KERNEL_VECTORS(BZI_KERNEL_AVX2, BZI_KERNEL_AVX2, 256, BZI_KERNEL_V256)
 BZI_KERNEL_VECTORS(BZI_KERNEL_VBMI, BZI_KERNEL_AVX512, 512, BZI_KERNEL_V512)
 
 /* Elements of three channels as pixels, 16 bytes of each at a time; returns how many bytes of each. */
-BZI_KERNEL_AVX2 int64_t bzi_kernel_interleave(uint8_t *to, const bzi_kernel_lines *lines, int64_t bytes)
+BZI_KERNEL_AVX2 BZI_KERNEL_CPU int64_t bzi_kernel_interleave(uint8_t *to, const bzi_kernel_lines *lines, int64_t bytes)
 {
     const uint8_t *from[3];
     __m128i place[3][3];                       /* of its own, so that it stays in registers */
