@@ -1783,9 +1783,9 @@ TEST(fragments_of_other_tracks_cost_no_time)
     opened o;
     open_cut_out(&o, 0);
     const uint32_t id = (uint32_t)be_get(o.file + box_at(o.file, 0, o.size, "moov/trak.0/tkhd") + 20, 4);
-    const size_t second = box_at(o.file, 0, o.size, "moov/trak.1/tkhd");
-    const uint32_t other = (uint32_t)be_get(o.file + second + (o.file[second + 8] ? 28 : 20), 4);       /* by version */
-    REQUIRE(second && other && other != id);
+    const size_t thumb = box_at(o.file, 0, o.size, "moov/trak.3/tkhd");       /* of a picture within an archive alone */
+    const uint32_t other = (uint32_t)be_get(o.file + thumb + (o.file[thumb + 8] ? 28 : 20), 4);         /* by version */
+    REQUIRE(thumb && other && other != id);
     const uint32_t huge[] = { 0x20010, other, 10 }, all[] = { 1, 0xfffffff0, 5 };
     const uint32_t one[] = { 0x20010, id, 10 }, run[] = { 1, 1, 5 };
     append_fragment(&o, one, 3, run, 3);

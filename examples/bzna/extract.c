@@ -64,20 +64,15 @@ static int write_rgb(const bzna_picture *picture, const char *path, int (*write)
     bzna_error err = tool_empty_error();
     bzna_transform transform;
     bzna_output render = { .struct_size = sizeof render, .width = seen_width(picture), .height = seen_height(picture),
-                           .dtype = BZNA_DTYPE_FLOAT32, .layout = BZNA_LAYOUT_NCHW };
-    size_t bytes = (size_t)picture->width * picture->height * 3 * sizeof(float);
-    float *planes = tool_checked(malloc(bytes));
+                           .dtype = BZNA_DTYPE_UINT8, .layout = BZNA_LAYOUT_NHWC };
+    tool_rgb rgb = tool_rgb_alloc(render.width, render.height);
     int result;
     bzna_transform_init(&transform, sizeof transform);
-    if (bzna_picture_render(picture, &transform, &render, planes, bytes, &err) < 0) {
+    if (bzna_picture_render(picture, &transform, &render, rgb.pixels, (size_t)rgb.width * rgb.height * 3, &err) < 0)
         result = tool_error("%s", err.message);
-    } else {
-        tool_rgb rgb = tool_rgb_alloc(render.width, render.height);
-        tool_rgb_put_planes(&rgb, 0, 0, planes, rgb.width, rgb.height);
+    else
         result = write(path, &rgb);
-        free(rgb.pixels);
-    }
-    free(planes);
+    free(rgb.pixels);
     return result;
 }
 
