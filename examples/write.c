@@ -1,5 +1,5 @@
-/* write.c - writes an archive from several threads: pictures as they are, of any data set, with names, targets, classes,
- * splits, and fields of each kind
+/* write.c - writes an archive from several threads: pictures as they are, of any data set, with names, targets,
+ * classes, splits, and fields of each kind
  *
  *     cc -std=c11 write.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl -o write
  *     ./write out.bzna 4 train/               4 threads; the JPEG files of a folder

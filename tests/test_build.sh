@@ -122,9 +122,9 @@ small_without_shards() {
     gcc -std=c11 -O3 -ffp-contract=off -fvisibility=hidden -fPIC -shared $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -DBENZINA_NO_SHARDS -I. benzina.c $AV_LIBS $LIBS -o "$T/no_shards.so" &&
         small_enough 860000 "$T/no_shards.so"; }
 if have strip && [ -z "$SANITIZE" ]; then
-    check stripped_library_has_at_most_850_kB small_enough 850000 "$BUILD/libbenzina.so"
+    check stripped_library_has_at_most_880_kB small_enough 880000 "$BUILD/libbenzina.so"
     if [ -n "$TEST_ALL" ]; then cuda_with gcc stripped_library_without_shards_has_at_most_860_kB small_without_shards; fi
-else skip stripped_library_has_at_most_850_kB "no strip, or a sanitizer inside"; fi
+else skip stripped_library_has_at_most_880_kB "no strip, or a sanitizer inside"; fi
 if have gcc && echo '#include <bzlib.h>' | gcc -fsyntax-only -x c - 2>/dev/null; then
     check header_goes_with_bzlib gcc -std=c11 $WARN -I. -fsyntax-only "$T/bzlib.c"
 else skip header_goes_with_bzlib "no bzlib.h here"; fi
@@ -173,11 +173,11 @@ check header_has_at_most_90_functions sh -c "[ \$(awk -v list=functions -f tests
 # The self-check of NVDEC and of the kernel took 700 lines more, views and outputs 500, libjpeg-turbo and what of a JPEG is needed 450, archives of
 # JPEG and what stills and settings are refused 400, HEIF with grids 1,070, fragments and turned tracks 260, geometry and jitter 500, JPEG by NVDEC and at
 # a part of its size 250; what archives keep of fields, classes and paths, and writing them from several threads, 750; grids by several workers and
-# sessions 350.
+# sessions 350, slices of H.264 that a crop needs 130.
 check library_has_at_most_22500_lines at_most 22500 -l benzina.c
 check library_has_at_most_1022_kB at_most 1022000 -c benzina.c
 # Of 1,500 lines, one loop for AVX2 was the fast one; AVX-512, and elements that are made where colors are, took 180, contrast about the mean,
-# hue and HLS 200.
+# hue and HLS 200, rows that are planned once, their sums made into colors at once and loads of 64 bytes 60.
 check kernels_have_at_most_1990_lines at_most 1990 -l benzina_kernels.cu
 check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" benzina.c benzina_kernels.cu $held
 check no_static_forward_declarations sh -c "! grep -nE '^static [^=(]*\([^)]*\);[[:space:]]*$' benzina.c"

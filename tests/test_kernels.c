@@ -179,7 +179,7 @@ static void warp_separable(const bzi_kernel_slot *slot, const bzi_kernel_output 
     free(workspace);
 }
 
-/* The separable loop with fewer instructions than this processor may have: those of the build alone, AVX2, or AVX-512. */
+/* The separable loop with fewer instructions than this processor may have: the build's alone, AVX2, or AVX-512. */
 static void warp_separable_at(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int level)
 {
     void *workspace = workspace_make(bzi_kernel_workspace_bytes(slot, out));

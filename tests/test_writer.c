@@ -1734,13 +1734,14 @@ TEST(the_configuration_of_av1_says_how_chroma_is_subsampled)
 /* Two of each, as streams have them that change their settings on the way. */
 TEST(the_configuration_of_h264_counts_its_parameter_sets)
 {
-    static const uint8_t stream[] = { 0, 0, 0, 1, 0x67, 0x42, 0x00, 0x0b, 0xf8, 0x41, 0xa2, 0, 0, 0, 1, 0x67, 0x42, 0x00, 0x0a, 0xf8, 0x41,
-                                      0xa2, 0, 0, 0, 1, 0x68, 0xce, 0x38, 0x80, 0, 0, 0, 1, 0x68, 0x53, 0x8e, 0x20, 0, 0, 0, 1, 0x65, 0x88,
-                                      0x84, 0x21 };
+    static const uint8_t stream[] = { 0, 0, 0, 1, 0x67, 0x42, 0x00, 0x0b, 0xf8, 0x41, 0xa2,
+                                      0, 0, 0, 1, 0x67, 0x42, 0x00, 0x0a, 0xf8, 0x41, 0xa2,
+                                      0, 0, 0, 1, 0x68, 0xce, 0x38, 0x80, 0, 0, 0, 1, 0x68, 0x53, 0x8e, 0x20,
+                                      0, 0, 0, 1, 0x65, 0x88, 0x84, 0x21 };
     counter c;
     bzna_context *context = context_of(&c);
-    bzna_image image = { .struct_size = sizeof image, .codec = BZNA_CODEC_H264, .width = 16, .height = 16, .data = stream,
-                         .data_size = sizeof stream };
+    bzna_image image = { .struct_size = sizeof image, .codec = BZNA_CODEC_H264, .width = 16, .height = 16,
+                         .data = stream, .data_size = sizeof stream };
     bzna_error err = fresh_error();
     bzi_coded coded;
     bzi_out out = { .memory = &context->host->memory };

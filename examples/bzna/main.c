@@ -344,7 +344,8 @@ static const tool_command commands[] = {
       1, convert_options, tool_run_convert },
     { "diff", "DATA DATA", "in what two data sets differ",
       "Compares sample by sample: names, targets, splits, fields, and pictures as they are coded, without SEI; and\n"
-      "the names of classes. The exit status is 0 if nothing differs, and 1 if something does.", 2, dataset_options, tool_run_diff },
+      "the names of classes. The exit status is 0 if nothing differs, and 1 if something does.", 2,
+      dataset_options, tool_run_diff },
     { "index", "FILE...", "an index beside each .tar or .rec, so that it opens at once",
       "Writes SHARD.idx beside SHARD.tar, as wds2idx of NVIDIA DALI does: where the members of each sample lie; or\n"
       "RECORDS.idx beside RECORDS.rec, as MXNet does: where its records begin. A file that has one is opened without\n"

@@ -371,7 +371,7 @@ typedef struct decoder {
     int                   resized;
     picture              *held[SURFACES];       /* wrong_index, wrong_kept: what is really in each surface */
     picture              *past[2];              /* wrong_order: what was decoded last, and before that */
-    AVCodecContext       *software[FAKE_CODECS];        /* of decoders before it in this place: opening one takes long */
+    AVCodecContext       *software[FAKE_CODECS];        /* kept from decoder to decoder: opening takes long */
 } decoder;
 
 static _Thread_local int parser_named;  /* the surface of the picture that the thread's parser calls back for */
@@ -1078,7 +1078,7 @@ static int kind_of(int codec, bytes nal)
     return type == 7 || type == 8 ? type - 6 : type >= 1 && type <= 5 ? 3 : 4;
 }
 
-/* Does libavcodec take these parameter sets? That takes long, and is remembered: a hash, whose last bit is the answer. */
+/* Does libavcodec take these parameter sets? Asking takes long, so answers are kept: the last bit of a hash. */
 static int is_good(int codec, const bytes *sets, int count)
 {
     static _Atomic uint64_t known[1024];
