@@ -1456,7 +1456,7 @@ BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dt
     } else if (dtype == BZI_KERNEL_FLOAT32) {
         _mm512_storeu_ps((void *)to, v);
     } else if (dtype == BZI_KERNEL_FLOAT16) {
-        _mm256_storeu_si256((void *)to, _mm512_cvtps_ph(v, _MM_FROUND_TO_NEAREST_INT));
+        _mm256_storeu_si256((void *)to, _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT));
     } else {
         bzi_kernel_put_256(to, dtype, _mm512_castps512_ps256(v));
         bzi_kernel_put_256(to + 16, dtype, _mm512_extractf32x8_ps(v, 1));
@@ -1584,7 +1584,7 @@ BZI_KERNEL_VECTORS(BZI_KERNEL_AVX2, BZI_KERNEL_AVX2, 256, BZI_KERNEL_V256)
 BZI_KERNEL_VECTORS(BZI_KERNEL_VBMI, BZI_KERNEL_AVX512, 512, BZI_KERNEL_V512)
 
 /* Elements of three channels as pixels, 16 bytes of each at a time; returns how many bytes of each. */
-BZI_KERNEL_AVX2 int64_t bzi_kernel_interleave(uint8_t *to, const bzi_kernel_lines *lines, int64_t bytes)
+BZI_KERNEL_AVX2 BZI_KERNEL_CPU int64_t bzi_kernel_interleave(uint8_t *to, const bzi_kernel_lines *lines, int64_t bytes)
 {
     const uint8_t *from[3];
     __m128i place[3][3];                       /* of its own, so that it stays in registers */
