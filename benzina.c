@@ -332,8 +332,7 @@ static uint64_t bzi_hash(uint64_t hash, const void *data, size_t size)
 }
 #define BZI_HASH_START 0xcbf29ce484222325ull
 
-/* Versioned structs. In: copies what both know; a larger struct must have a zero tail. Out: the caller gets what it
- * knows. */
+/* Versioned structs. In: copies what both know; a larger one must end in zeros. Out: the caller gets what it knows. */
 static int bzi_struct_in(void *dst, size_t known, const void *src)
 {
     uint32_t given;
@@ -452,8 +451,7 @@ static void bzi_os_file_map(bzi_file *file)
         file->map = NULL;
 }
 
-/* Lets go of the pages that a walk over the map has touched; they come back from the page cache when they are
- * needed. */
+/* Lets go of the pages that a walk over the map has touched; the page cache gives them back when needed. */
 static void bzi_os_file_drop_pages(bzi_file *file)
 {
 #ifdef MADV_DONTNEED
@@ -504,7 +502,10 @@ BZI_MAYBE_UNUSED static int bzi_os_file_write_at(bzi_file *file, uint64_t offset
 /* Waits until what was written is on the disk. A device has none, a pipe neither. */
 BZI_MAYBE_UNUSED static int bzi_os_file_sync(bzi_file *file)
 {
-    return fdatasync(file->fd) && errno != EINVAL && errno != EROFS ? errno : 0;
+    while (fdatasync(file->fd))
+        if (errno != EINTR)
+            return errno == EINVAL || errno == EROFS ? 0 : errno;
+    return 0;
 }
 
 /* What a path names. A link is what it leads to; NONE: nothing is there, or it cannot be known. */
@@ -776,8 +777,7 @@ static void bzi_buffer_free(const bzi_memory *memory, bzi_buffer *buffer)
     buffer->capacity = 0;
 }
 
-/* The keys of a small cache: those of the slots used last stay. What belongs to a slot, its owner keeps under the same
- * index. */
+/* The keys of a small cache: those of the slots used last stay. Its owner keeps what belongs to one. */
 #define BZI_LRU_SLOTS 8u
 
 typedef struct bzi_lru_slot {
@@ -791,8 +791,7 @@ typedef struct bzi_lru {
     uint64_t     clock;
 } bzi_lru;
 
-/* Returns 1, and the slot of this key. Else 0, and the slot to give to it: a free one, else the one that was not used
- * for longest. */
+/* Returns 1, and the slot of this key. Else 0, and the slot to give to it: a free one, else the least recently used. */
 BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint64_t size, uint32_t *index)
 {
     lru->clock++;
@@ -837,8 +836,7 @@ BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory
 
 
 /* ==== 5. Host ========================================================================================================
- * Calls: rooms 2-4. Inside the library a bzna_error is always there and whole; the public API copies it to the
- * caller's. */
+ * Calls: rooms 2-4. Inside the library a bzna_error is always there and whole; the API copies it to the caller's. */
 
 static const char *bzi_status_name(bzna_status status)
 {
@@ -2382,8 +2380,7 @@ typedef struct bzi_jpeg {
     uint32_t            orientation;  /* 0: not said */
 } bzi_jpeg;
 
-/* The marker behind whatever comes before it, and what its segment holds. 0: there is no other. What ends too early has
- * c->overrun set. */
+/* The next marker, and what its segment holds. 0: there is no other. What ends too early has c->overrun set. */
 static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
 {
     while (bzi_cursor_left(c) > 1) {
@@ -2895,9 +2892,8 @@ static uint64_t bzi_png_strip(uint8_t *data, uint64_t size)
 
 /* --- WebP --- */
 
-/* Whether a VP8 picture has segments and no map of them: libavcodec would take that of the picture before. The first
- * four bits of its first partition, as likely 0 as 1, are: color space, clamping, segments, map (RFC 6386, 7.3 and
- * 9.3). */
+/* Whether a VP8 picture has segments and no map of them: libavcodec would take the last picture's. The first four bits
+ * of its first partition, as likely 0 as 1, are: color space, clamping, segments, map (RFC 6386, 7.3 and 9.3). */
 static int bzi_vp8_lacks_map(bzi_cursor partition)
 {
     uint32_t range = 255, value = bzi_cursor_u16(&partition), bits = 0;
@@ -3592,8 +3588,7 @@ static int bzi_pps_has_plain_slices(bzi_span nal)
     return (bzi_bits_u(&b, 3) & 5) == 4 && is_plain && !b.overrun;          /* deblocking control, no redundancy */
 }
 
-/* Reads the head of a slice of an IDR picture (7.3.3) after first_mb_in_slice. Returns 1 if it is intra, and not
- * deblocked. */
+/* Reads the head of an IDR picture's slice (7.3.3) after first_mb_in_slice. Returns 1 if it is intra, not deblocked. */
 static int bzi_slice_head(bzi_bits *b, const bzi_format *sps)
 {
     const uint32_t type = bzi_bits_ue(b);
@@ -4335,8 +4330,7 @@ static bzna_status bzi_heif_find(const bzi_heif *heif, uint32_t id, bzi_heif_ite
     return status;
 }
 
-/* An item that is coded, as a picture: its frame; what is seen of it says the item. data: NULL where it lies in
- * pieces. */
+/* An item that is coded, as a picture: its frame; the item says what is seen of it. data: NULL: it lies in pieces. */
 static bzna_status bzi_heif_coded(const bzi_heif *heif, const bzi_heif_item *item, bzna_image *coded, bzna_error *err)
 {
     const bzi_codec *codec = bzi_codec_of_entry(item->type);
@@ -4786,8 +4780,7 @@ static bzna_image_info bzi_image_info(const bzi_image *image)
 }
 
 /* Puts what the stream says of sizes, orientation and colors, too, into the picture's own, for those who get it without
- * the stream's format. Where the container says the size, what cannot be read of the stream is as if it were not
- * said. */
+ * the stream's format. Where the container says the size, what cannot be read of the stream counts as not said. */
 static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
 {
     const bzi_codec *codec = bzi_codec_find(image->coded.codec);
@@ -5683,8 +5676,7 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
 
 /* ==== 20. Containers =================================================================================================
  * Calls: rooms 2, 5. The types only. A container holds samples, and is a row of operations: an archive, a plain mp4
- * video. It is immutable once open, so any thread may use it. Nothing outside rooms 20 to 35 knows which one a sample
- * came from. */
+ * video. Once open it is immutable: any thread may use it. Nothing outside rooms 20 to 35 knows whose a sample is. */
 
 /* Where a sample's bytes lie, in its container's source or in a file of its own. */
 typedef struct bzi_extent {
@@ -5703,8 +5695,7 @@ typedef struct bzi_scratch {
     bzi_movie movie;
 } bzi_scratch;
 
-/* Which picture of a sample: by name, or the container's choice, which is a thumbnail where there is one, but for
- * whole. */
+/* Which picture of a sample: by name, or the container's choice: a thumbnail where there is one, but for whole. */
 typedef struct bzi_pick {
     const char *name;                 /* NULL: none */
     uint32_t    whole;
@@ -5759,8 +5750,7 @@ typedef struct bzi_container_ops {
                          bzi_image *image, bzna_error *err); /* the image's pointers go into bytes and the container */
     uint64_t    (*fingerprint)(const bzi_container *c, uint64_t hash);
     void        (*close)(bzi_container *c);                 /* frees what own points to; NULL: nothing */
-    /* where each sample is a file of its own: its path. There is no locate then: the size is found when the file is
-     * opened */
+    /* where each sample is a file of its own: its path. There is no locate then: opening finds the size */
     bzna_status (*path)(const bzi_container *c, uint64_t index, char *path, uint64_t capacity, bzna_error *err);
     /* the name of a target */
     bzna_status (*class_name)(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err);
@@ -6345,8 +6335,7 @@ static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error
     return status == BZNA_OK ? bzi_mp4_load_targets(c, err) : status;
 }
 
-/* An archive's bzna_input track holds files; a track of that name that holds video is a sample of an archive, by
- * itself. */
+/* An archive's bzna_input track holds files; one of that name that holds video is a sample of an archive, alone. */
 static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     const char *split = config->split;
@@ -6508,8 +6497,7 @@ static const char *bzi_mp4_track_of_field(const char *name)
     return strcmp(name, "image") == 0 ? "bzna_input" : strcmp(name, "thumb") == 0 ? "bzna_thumb" : name;
 }
 
-/* The track asked for; without a name, the thumbnail before the picture before any other video track. -1: there is
- * none. */
+/* The track asked for; without a name, the thumbnail, else the picture, else any other video track. -1: none. */
 static int32_t bzi_mp4_choose(const bzi_movie *movie, const bzi_pick *pick)
 {
     static const char *const preferred[] = { "bzna_thumb", "bzna_input", NULL };
@@ -8232,8 +8220,7 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *e
     return BZNA_OK;
 }
 
-/* A file goes into its sample: the one before, if that has its key, else a new one. What belongs to no sample is passed
- * over. */
+/* A file goes into its sample: the one before, if that has its key, else a new one. Those of none are passed over. */
 static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzna_error *err)
 {
     const bzi_memory *memory = &b->c->host->memory;
@@ -8620,8 +8607,7 @@ static bzna_status bzi_tar_images(const bzi_container *c, const bzi_sample *samp
     return BZNA_OK;
 }
 
-/* The field asked for, whatever its name says that it is; without a name, and as "image", the sample's first
- * picture. */
+/* The field asked for, whatever its name says it is; without a name, and as "image", the sample's first picture. */
 static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                  bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
@@ -8734,8 +8720,7 @@ static bzna_status bzi_recordio_fail_scan(uint64_t at, bzna_status status, const
                     what, (unsigned long long)at);
 }
 
-/* A part that does not go on with the record before it begins one, even where none may begin so: that one fails by
- * itself when it is read. */
+/* A part that does not go on with the record before it begins one; where none may begin so, that one fails alone. */
 static int bzi_recordio_begins(bzi_recordio_scan *scan, uint32_t which)
 {
     const int goes_on = scan->in_parts && (which == BZI_RECORDIO_MIDDLE || which == BZI_RECORDIO_LAST);
@@ -8987,8 +8972,7 @@ static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample
     return BZNA_OK;
 }
 
-/* What a record says of its picture: {u32 flag, f32 label, u64 id, u64 id2}, flag numbers unless that is 0, the
- * picture. */
+/* What a record says of its picture: {u32 flag, f32 label, u64 id, u64 id2}, flag numbers, if any, the picture. */
 typedef struct bzi_recordio_entry {
     uint64_t       id;
     uint64_t       label_count;
@@ -9892,8 +9876,7 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 
 /* --- Reading --- */
 
-/* A sample about to be read: where its bytes lie, and what they are read from: the container's source, or a file of its
- * own. */
+/* A sample about to be read: where its bytes lie, and in what: the container's source, or a file of its own. */
 typedef struct bzi_reading {
     bzi_sample        sample;
     const bzi_container *container;
@@ -10467,8 +10450,7 @@ static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset, const char 
     return hash;
 }
 
-/* A field of the parts from the first to the last: those of the first, then what others have beside them. NULL: past
- * the end. */
+/* A field of the parts, first to last: those of the first, then what others have beside them. NULL: past the end. */
 static const bzi_field *bzi_dataset_field(const bzna_dataset *dataset, uint32_t number)
 {
     const bzi_field *seen[BZI_LIMIT_FIELDS + 1];
@@ -11006,11 +10988,10 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
 /* ==== 37. Writer: tracks, samples ====================================================================================
  * Calls: rooms 2-5, 17, 36. The boxes of one track, in a sample or in the index, whose tables are made while they are
  * written, so that they are never in memory: in a track's boxes, a hole stands for each. A whole sample, made by the
- * thread that hands it in. What a writer is.  Fields lie in a box 'uuid', the last one in the sample's moov: version
+ * thread that hands it in. What a writer is. Fields lie in a box 'uuid', the last one in the sample's moov: version
  * and flags, 0; how many there are; of each its kind and the length of its name, a byte each, the name, how many bytes
  * the value has, and these, little-endian. The index has the same box, with the fields of all samples, without values;
- * behind them, how many classes have names, where each name begins and the last one ends, and the names, one after the
- * other. */
+ * behind them, how many classes have names, where each begins and the last one ends, and the names end to end. */
 
 #ifndef BENZINA_NO_WRITER
 
@@ -11571,8 +11552,7 @@ static void bzi_writer_note(bzna_writer *writer, const bzi_record *r)
     writer->position += r->size + r->gap;
 }
 
-/* Writes the sample whose turn it is, and behind it the names that were kept, once they are many: one call of the
- * sink. */
+/* Writes the sample whose turn it is, and behind it the names kept, once they are many: one call of the sink. */
 static bzna_status bzi_writer_write_sample(bzna_writer *writer, bzi_pending *p, bzna_error *err)
 {
     const bzi_memory *memory = &writer->host->memory;
@@ -11815,8 +11795,7 @@ static bzna_status bzi_writer_put_table(bzna_writer *writer, const bzi_hole *hol
     return status;
 }
 
-/* bzna_input, bzna_target and bzna_fname, of the whole archive (split 0) or of one split. Returns the next track's
- * id. */
+/* bzna_input, bzna_target and bzna_fname, of all the archive (split 0) or one split. Returns the next track's id. */
 static uint32_t bzi_writer_metadata(bzna_writer *writer, uint32_t split, uint32_t id, uint32_t offset_bytes)
 {
     static const char *const suffixes[4] = { "", "_train", "_validation", "_test" };
@@ -12075,8 +12054,7 @@ static bzi_permutation bzi_permutation_make(uint64_t seed, uint64_t epoch, uint6
     return p;
 }
 
-/* A number below limit that depends on all bits of x and key. One multiplication less would fail the chi-square
- * tests. */
+/* A number below limit that depends on all bits of x and key. With one multiplication less, chi-square tests fail. */
 static uint64_t bzi_permutation_mix(uint64_t x, uint64_t key, uint64_t limit)
 {
     x = (x ^ key) * 0x9e3779b97f4a7c15ull;
@@ -12231,8 +12209,7 @@ static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
 
 
 /* ==== 40. Transforms, color ==========================================================================================
- * Calls: rooms 5, 39. Parameters and random numbers -> homography; color description -> coefficients. Double precision.
- * */
+ * Calls: rooms 5, 39. Parameters, random numbers -> homography; color description -> coefficients. Doubles. */
 
 static int bzi_finite(const double *values, int n)
 {
@@ -12360,8 +12337,7 @@ static void bzi_crop_resized(double edge, bzna_affine *a)
     a->keep_ratio = 0;
 }
 
-/* The original's law: area log-uniform, drawn once; then up to ten ratios. Returns 0 when it falls back to the central
- * crop. */
+/* The original's law: area log-uniform, drawn once; then up to ten ratios. Returns 0: the central crop instead. */
 static int bzi_crop_benzina(bzna_random *random, const bzi_similarity *p, double width, double height, int resize,
                             bzna_affine *a)
 {
@@ -13050,8 +13026,7 @@ static void bzi_homography_shrink(double h[9], double k)
     }
 }
 
-/* By how much, 1, 2, 4 or 8, a decoder may shrink the picture of a slot: no more than its filter, which antialiases,
- * does then. */
+/* By how much, 1, 2, 4 or 8, a decoder may shrink the picture of a slot: no more than its antialiasing filter does. */
 static uint32_t bzi_slot_may_shrink(const bzi_kernel_slot *slot)
 {
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
@@ -13466,8 +13441,7 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
     return BZNA_OK;
 }
 
-/* The context for a picture's parameter sets: the one that has seen them, or a new one in place of the least recently
- * used. */
+/* The context for a picture's parameter sets: the one that has seen them, or a new one for the least recently used. */
 static bzna_status bzi_software_choose(bzi_software *software, const bzna_image *image, uint32_t *out,
                                        bzna_error *err)
 {
@@ -14191,8 +14165,7 @@ static bzna_status bzi_nvcuvid_load(bzi_cuda *cu, bzna_error *err)
     return status;
 }
 
-/* Errors after which nothing works any more in this CUDA context: CUDA's "sticky" ones, and those of a context that is
- * gone. */
+/* Errors after which nothing works any more in this CUDA context: CUDA's "sticky" ones, and that of one gone. */
 static int bzi_cuda_is_lost(int result)
 {
     static const int lost[] = { 3, 4, 46, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721 };
@@ -14762,9 +14735,8 @@ static bzna_status bzi_device_zero(bzi_device *device, uint64_t dst, uint64_t by
 }
 
 /* Warps slots[0 .. count-1], which are copied at the call, those of each kernel in a launch; in front of all, a launch
- * adds up the lumas of those that need their mean, whose sums are 0. Blocks have 32 x 8
- * threads, so that a warp of threads covers consecutive pixels of a row; each thread does four rows, since setting up a
- * slot takes as long as a pixel. */
+ * adds up the lumas of those that need their mean, whose sums are 0. Blocks have 32 x 8 threads: a warp of threads covers
+ * consecutive pixels of a row; each thread does four rows, since setting up a slot takes as long as a pixel. */
 static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *slots, uint32_t count,
                                    const bzi_kernel_output *out, void *stream, bzna_error *err)
 {
@@ -15050,8 +15022,7 @@ typedef enum bzi_nvdec_result {
     BZI_NVDEC_FAILED                  /* the picture cannot be had; the error says why */
 } bzi_nvdec_result;
 
-/* What a picture needs of a decoder, as our own reading of its parameter sets has it. Decoders are told apart by
- * this. */
+/* What a picture needs of a decoder, as our own reading of its parameter sets has it: it tells decoders apart. */
 typedef struct bzi_nvdec_format {
     uint32_t codec, chroma, depth, width, height;
 } bzi_nvdec_format;
@@ -15610,8 +15581,7 @@ static void bzi_session_drop_parser(bzi_session *session, bzi_parser *parser)
     bzi_lru_forget(&session->parser_keys, (uint32_t)(parser - session->parsers));
 }
 
-/* A parser that has seen the image's parameter sets and no others, for frames that this decoder serves; else one that
- * has seen nothing. */
+/* A parser that has seen the image's parameter sets alone, for frames that this decoder serves; else a new one. */
 static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_image *image,
                                            const bzi_submission *submission, bzi_parser **out, bzna_error *err)
 {
@@ -15711,8 +15681,7 @@ static bzi_nvdec_result bzi_session_offer(bzi_session *session, const bzna_image
     submission->want.width += submission->larger;
     submission->want.height += submission->larger;
     submission->err = err;
-    /* Looked for again in the sequence callback: to be busy there would cost the parser, which has then seen the
-     * picture. */
+    /* Looked for again in the sequence callback: being busy there costs the parser, which has seen the picture. */
     submission->flight.decoder = bzi_nvdec_cache_find(&session->decoders, &submission->want);
     if (!submission->flight.decoder)
         return BZI_NVDEC_BUSY;
@@ -16142,8 +16111,7 @@ static bzna_status bzi_check_reserve(bzi_check *check, const bzi_flight *flight,
     return bzi_device_alloc(device, BZI_TRIAL_BYTES, session->stream, &check->trial.pixels, err);
 }
 
-/* Maps the oldest picture; enqueues the kernel, and copies, which come last, so that what they find was there for the
- * kernel, too. */
+/* Maps the oldest picture; enqueues the kernel, then copies, so that what they find was there for the kernel, too. */
 static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *err)
 {
     bzi_session *session = check->session;
@@ -16502,8 +16470,7 @@ typedef struct bzi_views {
     bzi_kernel_slot slots[BZI_LIMIT_VIEWS];
 } bzi_views;
 
-/* A stream that writes slots of batches, and the launches that are being gathered, one an output. All its items are of
- * one loader. */
+/* A stream that writes slots of batches, and the launches being gathered, one an output, for items of one loader. */
 #define BZI_LANE_SUMS (BZI_KERNEL_SLOTS * 2 * sizeof(uint64_t))
 typedef struct bzi_lane {
     bzi_device       *device;
@@ -16562,8 +16529,7 @@ typedef struct bzi_dl_versioned {
 
 enum { BZI_CONDS = 6 };               /* of a loader */
 
-/* The tensors that every batch has: bzi_loader_describe_tensor. Behind them come those of fields, then those of further
- * outputs. */
+/* The tensors that every batch has: bzi_loader_describe_tensor. Then come those of fields, then of further outputs. */
 enum { BZI_TENSORS = 4, BZI_TENSORS_MAX = BZI_TENSORS + BZI_LIMIT_COLUMNS + BZI_LIMIT_OUTPUTS - 1, BZI_DIMENSIONS = 5 };
 
 /* A field that batches carry: as a tensor, or as bytes. */
@@ -17533,8 +17499,7 @@ static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *er
 }
 
 /* The retiring batch that was released first, if the plan needs a batch and none is free. One reader reclaims at a
- * time; the only one does not while it may have to read a replacement for a batch that is being filled. With the lock
- * held. */
+ * time; the only one does not while a batch that is being filled may need a replacement. With the lock held. */
 static bzna_batch *bzi_reader_reclaimable(bzna_loader *loader)
 {
     const bzna_loader_config *config = &loader->config;
@@ -17868,8 +17833,7 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
         stats->samples_software++;
 }
 
-/* The slot takes the sample one step of its rank further on, and a reader the item. Returns 0 if it may not. With the
- * lock held. */
+/* The slot takes the sample a step of its rank further on, a reader the item. Returns 0: it may not. Under the lock. */
 static int bzi_item_replace(bzi_item *item)
 {
     bzna_loader *loader = item->batch->loader;
@@ -18261,8 +18225,7 @@ static void bzi_worker_want_rows(bzi_worker *worker, uint32_t number, bzi_wanted
         }
 }
 
-/* What is wanted of a picture, whose planes are not there yet: all of it, if it cannot be decoded in part, or if a
- * callback sees it. */
+/* What is wanted of a picture that is to be decoded: all of it, if that cannot be in part, or if a callback sees it. */
 static bzna_status bzi_worker_want(bzi_worker *worker, const bzi_item *item, uint32_t number, bzi_wanted *wanted,
                                    bzna_error *err)
 {
@@ -18316,8 +18279,7 @@ static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, bz
     return bzi_item_draw(item, worker->pictures, worker->views.transforms, err);
 }
 
-/* A JPEG that NVDEC was to decode, and did not, for the reason that stands in the error: its pixels are not this
- * decoder's to give. */
+/* A JPEG that NVDEC was to decode, and did not, for the reason in the error: no other decoder gives its pixels. */
 static bzna_status bzi_worker_refuse_jpeg(bzna_error *err)
 {
     const bzna_error why = *err;
@@ -18917,8 +18879,7 @@ static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, co
 
 /* ==== 59. Decode stages: engines, samples ============================================================================
  * Calls: rooms 2-5, 16, 44, 46-49, 51, 54, 56, 58. What a session's thread does with a sample: it is accepted, its
- * pictures or its tiles are submitted. The threads of a pool, from its start to its end. The locks are those of the
- * rooms above. */
+ * pictures or its tiles are submitted. A pool's threads, from start to end. Locks are those of the rooms above. */
 
 #ifndef BENZINA_NO_CUDA
 
@@ -19260,8 +19221,7 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 
 
 /* ==== 60. Contexts ===================================================================================================
- * Calls: rooms 3-5, 45-47, 59. A context: the host, and the device and its pool, each made by the first loader that
- * needs it. */
+ * Calls: rooms 3-5, 45-47, 59. A context: the host, the device and its pool, each made by the first loader in need. */
 
 struct bzna_context {
     bzi_host       *host;

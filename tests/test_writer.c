@@ -1,10 +1,26 @@
 /* Archives written. The archives of tests/data are packed again, by path and by sink, and must hold what their
  * .json says. */
+#define fdatasync counted_sync
 #include "../benzina.c"
+#undef fdatasync
 #include "test.h"
 #include "known.h"
 #include "sink.h"
 
+/* benzina.c's calls come here. */
+static const char *synced_path;               /* of the file; NULL: calls are not counted */
+static int syncs, sync_errors[4], had_length[4];  /* errno of each call, 0: it succeeds; whether mdat had its length */
+int counted_sync(int fd)
+{
+    FILE *file = synced_path ? fopen(synced_path, "rb") : NULL;
+    uint8_t head[40] = { 0 };
+    if (!file)
+        return fsync(fd);
+    had_length[syncs] = fread(head, 1, sizeof head, file) == sizeof head && bzi_be64(head + 32) != 0;
+    fclose(file);
+    errno = sync_errors[syncs++];
+    return errno ? -1 : 0;
+}
 
 /* ---- Samples to write ---- */
 
@@ -1772,6 +1788,43 @@ TEST(a_device_takes_an_archive)
     bench_close(&b);
 }
 
+/* The length that marks an archive as whole is written between two calls, and not if the first one fails. */
+TEST(an_archive_is_on_the_disk_before_it_is_marked_as_whole)
+{
+    static const char path[] = TEST_BUILD "/tests/10_synced.bzna";
+    static const struct { int errors[4], calls; bzna_status status; } ways[] = {
+        { { 0, 0 }, 2, BZNA_OK },          { { EINTR, 0, EINTR, 0 }, 4, BZNA_OK }, { { EINVAL, EROFS }, 2, BZNA_OK },
+        { { EIO, 0 }, 1, BZNA_E_IO },      { { 0, ENOSPC }, 2, BZNA_E_IO },
+    };
+    for (size_t i = 0; i < COUNT(ways); i++) {
+        const int calls = ways[i].calls;
+        bench b;
+        prepared p;
+        bzna_writer *writer = NULL;
+        bench_open(&b, 0);
+        REQUIRE(bzna_writer_open(b.context, path, NULL, &writer, &b.err) == BZNA_OK);
+        prepare(&p, b.from, &known[0].samples[0], AS_READ);
+        CHECK_EQ(bzna_writer_add(writer, &p.desc, &b.err), BZNA_OK);
+        synced_path = path;
+        syncs = 0;
+        memcpy(sync_errors, ways[i].errors, sizeof sync_errors);
+        CHECK_EQ(bzna_writer_finish(writer, &b.err), ways[i].status);
+        synced_path = NULL;
+        CHECK_EQ(syncs, calls);
+        for (int k = 0; k < calls; k++)
+            CHECK_EQ(had_length[k], k >= calls / 2 && calls > 1);
+        if (ways[i].status == BZNA_E_IO) {
+            CHECK_CONTAINS(b.err.message, path);
+            CHECK_CONTAINS(b.err.message, strerror(ways[i].errors[calls - 1]));
+        }
+        bzna_writer_close(writer);
+        CHECK_EQ(bzna_dataset_open(b.context, path, NULL, &b.to, NULL), calls == 1 ? BZNA_E_UNFINISHED : BZNA_OK);
+        prepared_free(&p);
+        bench_close(&b);
+        remove(path);
+    }
+}
+
 TEST_MAIN(
     facts_load();
     RUN(the_configuration_of_av1_says_how_chroma_is_subsampled)
@@ -1808,5 +1861,6 @@ TEST_MAIN(
     RUN(ffprobe_reads_an_archive_without_targets)
     RUN(the_configuration_of_h264_counts_its_parameter_sets)
     RUN(a_device_takes_an_archive)
+    RUN(an_archive_is_on_the_disk_before_it_is_marked_as_whole)
     RUN(a_color_that_nobody_says_is_full_range_in_archives_and_limited_in_plain_videos)
 )

@@ -10,11 +10,13 @@ and pillow-heif, of which each reads other files. One row a file:
     same     the picture is as at least one of them sees it
     refused  it is not read, and the message says why; "others read it" if one of them does
     alone    it is read, and none of the others opens it
-    WRONG    it is read, and none of those that open it sees the same; CRASH, HANG (more than 5 s; large files, longer)
+    WRONG    it is read, and none of those that open it sees the same; CRASH
+    HANG     it takes more than 5 s, and 10 s more for each 100 megapixels or 5 MB
 
 Exits with 1 if a file is WRONG, or there was a CRASH or a HANG. info, list and verify must not crash or hang, either.
 """
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -34,13 +36,17 @@ Image.MAX_IMAGE_PIXELS = None
 
 
 def run(command, seconds=60):
-    """The exit status, None if it took too long, and what it said last."""
+    """The exit status, None if it took too long, and what it said."""
     try:
         p = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, timeout=seconds)
     except subprocess.TimeoutExpired:
         return None, ""
-    lines = p.stdout.decode(errors="replace").strip().splitlines()
-    return p.returncode, lines[-1] if lines else ""
+    return p.returncode, p.stdout.decode(errors="replace").strip()
+
+
+def pixels_of(listing):
+    """The largest WIDTHxHEIGHT in it."""
+    return max([int(w) * int(h) for w, h in re.findall(r"(?<!\S)(\d+)x(\d+)(?!\S)", listing)], default=0)
 
 
 def pixels(p):
@@ -112,12 +118,16 @@ def judge(bzna, path, folder, sights):
     out = folder + "/mine.png"
     if os.path.exists(out):
         os.remove(out)
+    seconds = SECONDS + os.path.getsize(path) / 500000
     for command in (["info", path], ["list", path], ["verify", path], ["extract", path, "0", "-o", out]):
-        status, said = run([bzna] + command, SECONDS + os.path.getsize(path) // 500000)
+        status, said = run([bzna] + command, seconds)
         if status is None:
             return "HANG", command[0]
         if status < 0 or status > 100:
             return "CRASH", "%s: status %d: %s" % (command[0], status, said)
+        if command[0] == "list":
+            seconds += pixels_of(said) / 1e7
+    said = said.splitlines()[-1] if said else ""
     mine = picture(out) if status == 0 else None
     same, different = others(path, mine, sights)
     if mine is None:
