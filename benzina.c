@@ -4924,7 +4924,6 @@ typedef struct bzi_track {
     uint64_t    turned_at;            /* its file offset, if it does something else; else 0 */
     uint32_t    id;
     uint32_t    fragment_samples, fragments_depend;     /* samples in fragments; some need others */
-    uint32_t    fragments_of_others;  /* some fragments are of other sample entries than the first */
     bzi_table   table;
 } bzi_track;
 
@@ -4949,7 +4948,7 @@ typedef struct bzi_movie {
     uint32_t  orientation;            /* as in bzi_track, of mvhd's matrix, which holds for all tracks */
     uint64_t  turned_at;
     uint64_t  box_at;                 /* file offset of the box being read */
-    uint32_t  trex_count, trex[BZI_LIMIT_TRACKS][4];      /* track; samples in its fragments: entry, size, flags */
+    uint32_t  trex_count, trex[BZI_LIMIT_TRACKS][3];      /* track, size and flags of samples in its fragments */
     bzi_fragment       fragment;
     bzi_fragment_sink *sink;          /* NULL: samples of fragments are only counted */
     bzi_span  names;                  /* payload of our box 'uuid', behind its id: see room 38 */
@@ -5253,10 +5252,9 @@ static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c, bzna_error *err
         return bzi_box_fail(movie, err, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
     bzi_cursor_take(c, 4);
     trex[0] = bzi_cursor_u32(c);
+    bzi_cursor_take(c, 8);
     trex[1] = bzi_cursor_u32(c);
-    bzi_cursor_take(c, 4);                                  /* duration */
     trex[2] = bzi_cursor_u32(c);
-    trex[3] = bzi_cursor_u32(c);
     return BZNA_OK;
 }
 
@@ -5280,7 +5278,6 @@ static bzna_status bzi_box_tfhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 {
     bzi_fragment *f = &movie->fragment;
     const uint32_t flags = bzi_cursor_u32(c), id = bzi_cursor_u32(c);
-    uint32_t entry = 1;
     (void)err;
     f->track = NULL;
     f->size = f->flags = f->runs = 0;
@@ -5289,20 +5286,16 @@ static bzna_status bzi_box_tfhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
             f->track = &movie->tracks[i];
     for (uint32_t i = 0; i < movie->trex_count; i++)
         if (movie->trex[i][0] == id) {
-            entry = movie->trex[i][1];
-            f->size = movie->trex[i][2];
-            f->flags = movie->trex[i][3];
+            f->size = movie->trex[i][1];
+            f->flags = movie->trex[i][2];
         }
     f->base = flags & 0x20000 || f->first ? f->begin : f->end;
     f->first = 0;
     if (flags & 1)
         f->base = bzi_cursor_number(c, 8);
-    entry = flags & 2 ? bzi_cursor_u32(c) : entry;
-    bzi_cursor_take(c, flags & 8 ? 4 : 0);                  /* duration */
+    bzi_cursor_take(c, (flags & 2 ? 4 : 0) + (flags & 8 ? 4 : 0));          /* description, duration */
     f->size = flags & 0x10 ? bzi_cursor_u32(c) : f->size;
     f->flags = flags & 0x20 ? bzi_cursor_u32(c) : f->flags;
-    if (f->track)
-        f->track->fragments_of_others |= entry != 1;
     return BZNA_OK;
 }
 
@@ -5539,23 +5532,14 @@ static int bzi_table_is_plain(const bzi_table *t)
            t->chunk_count >= t->sample_count;
 }
 
-/* Whether some samples are of another sample entry than the first, which alone is kept. */
-static int bzi_track_has_others(const bzi_track *track)
-{
-    uint32_t others = track->fragments_of_others;
-    for (uint32_t i = 0; track->entries > 1 && i < track->table.run_count; i++)
-        others |= bzi_be32(track->table.runs + (uint64_t)i * 12 + 8) != 1;
-    return track->entries > 1 && others;
-}
-
-/* A track must have its tables and they must agree. Costs nothing per sample of an archive. */
+/* A track must have its tables and they must agree. Costs nothing per sample. */
 static bzna_status bzi_table_check(const bzi_track *of, uint32_t track, bzna_error *err)
 {
     const bzi_table *t = &of->table;
     const char *name = of->name;
-    if (bzi_track_has_others(of))
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u] \"%s\": its samples are of several of the %u sample "
-                        "entries in stsd", track, name, of->entries);
+    if (of->entries > 1)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u] \"%s\", stsd: its samples are of %u kinds, not of one",
+                        track, name, of->entries);
     if (t->sample_count == 0)
         return BZNA_OK;
     if (!t->chunk_bytes || t->chunk_count == 0)
