@@ -4922,7 +4922,8 @@ typedef struct bzi_track {
     uint32_t    orientation;          /* EXIF's number of what tkhd's matrix does */
     uint64_t    turned_at;            /* its file offset, if it does something else; else 0 */
     uint32_t    id;
-    uint32_t    fragment_samples, fragments_depend;     /* samples in fragments; some need others */
+    /* samples in fragments; some need others; the last sample entry that they use */
+    uint32_t    fragment_samples, fragments_depend, fragment_entry;
     bzi_table   table;
 } bzi_track;
 
@@ -4932,7 +4933,7 @@ typedef struct bzi_fragment {
     uint64_t   begin;                 /* of moof, in the file */
     uint64_t   base, end;             /* what offsets are relative to; where the run before ended */
     uint32_t   runs, first;           /* runs of this track; whether it is the first track of the fragment */
-    uint32_t   size, flags;           /* of a sample, where a run does not say */
+    uint32_t   size, flags, entry;    /* of a sample, where a run does not say; its sample entry, counted from 1 */
 } bzi_fragment;
 
 /* Where the samples of a track's fragments go. */
@@ -4947,7 +4948,7 @@ typedef struct bzi_movie {
     uint32_t  orientation;            /* as in bzi_track, of mvhd's matrix, which holds for all tracks */
     uint64_t  turned_at;
     uint64_t  box_at;                 /* file offset of the box being read */
-    uint32_t  trex_count, trex[BZI_LIMIT_TRACKS][3];      /* track, size and flags of samples in its fragments */
+    uint32_t  trex_count, trex[BZI_LIMIT_TRACKS][4];      /* track; size, flags, entry of samples in its fragments */
     bzi_fragment       fragment;
     bzi_fragment_sink *sink;          /* NULL: samples of fragments are only counted */
     bzi_span  names;                  /* payload of our box 'uuid', behind its id: see room 38 */
@@ -5251,7 +5252,8 @@ static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c, bzna_error *err
         return bzi_box_fail(movie, err, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
     bzi_cursor_take(c, 4);
     trex[0] = bzi_cursor_u32(c);
-    bzi_cursor_take(c, 8);
+    trex[3] = bzi_cursor_u32(c);
+    bzi_cursor_take(c, 4);
     trex[1] = bzi_cursor_u32(c);
     trex[2] = bzi_cursor_u32(c);
     return BZNA_OK;
@@ -5279,7 +5281,7 @@ static bzna_status bzi_box_tfhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     const uint32_t flags = bzi_cursor_u32(c), id = bzi_cursor_u32(c);
     (void)err;
     f->track = NULL;
-    f->size = f->flags = f->runs = 0;
+    f->size = f->flags = f->entry = f->runs = 0;
     for (uint32_t i = 0; i < movie->track_count; i++)
         if (movie->tracks[i].id == id)
             f->track = &movie->tracks[i];
@@ -5287,12 +5289,14 @@ static bzna_status bzi_box_tfhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
         if (movie->trex[i][0] == id) {
             f->size = movie->trex[i][1];
             f->flags = movie->trex[i][2];
+            f->entry = movie->trex[i][3];
         }
     f->base = flags & 0x20000 || f->first ? f->begin : f->end;
     f->first = 0;
     if (flags & 1)
         f->base = bzi_cursor_number(c, 8);
-    bzi_cursor_take(c, (flags & 2 ? 4 : 0) + (flags & 8 ? 4 : 0));          /* description, duration */
+    f->entry = flags & 2 ? bzi_cursor_u32(c) : f->entry;
+    bzi_cursor_take(c, flags & 8 ? 4 : 0);                  /* duration */
     f->size = flags & 0x10 ? bzi_cursor_u32(c) : f->size;
     f->flags = flags & 0x20 ? bzi_cursor_u32(c) : f->flags;
     return BZNA_OK;
@@ -5334,6 +5338,7 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     if (count > UINT32_MAX - f->track->table.sample_count - f->track->fragment_samples)
         return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "more than %u samples", UINT32_MAX);
     f->track->fragment_samples += count;
+    f->track->fragment_entry = bzi_max32(f->track->fragment_entry, count ? f->entry : 0);
     f->end = start;
     if (!each && !(movie->sink && movie->sink->track == f->track)) {
         f->track->fragments_depend |= count && ((first_flags | (count > 1 ? f->flags : 0)) >> 16 & 1);
@@ -5536,9 +5541,12 @@ static bzna_status bzi_table_check(const bzi_track *of, uint32_t track, bzna_err
 {
     const bzi_table *t = &of->table;
     const char *name = of->name;
-    if (of->entries > 1)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u] \"%s\", stsd: its samples are of %u kinds, not of one",
-                        track, name, of->entries);
+    uint32_t entry = of->fragment_entry;
+    for (uint32_t i = 0; i < t->run_count && of->entries > 1; i++)
+        entry = bzi_max32(entry, bzi_be32(t->runs + 12 * (size_t)i + 8));
+    if (of->entries > 1 && entry > 1)                       /* others than the first may be there unused */
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u] \"%s\", stsd: its samples are of %u entries, not of "
+                        "one", track, name, of->entries);
     if (t->sample_count == 0)
         return BZNA_OK;
     if (!t->chunk_bytes || t->chunk_count == 0)
