@@ -541,8 +541,7 @@ static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
     return 0;
 }
 
-/* The next name, and what it is: as the folder says, without a look at the file where that is known. NULL: there are no
- * more, or *error. */
+/* The next name, and what it is: as the folder says, without a look at the file if it can. NULL: the end, or *error. */
 static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
 {
     const struct dirent *entry;
@@ -930,8 +929,7 @@ typedef struct bzi_files {
     bzi_shared_file *newest, *oldest; /* of the idle ones, by when they were last read */
 } bzi_files;
 
-/* What every room may use: memory, log, limits, open files. A context owns one; what is made from the context holds a
- * reference of its own. */
+/* What every room may use: memory, log, limits, open files. A context owns one; what it makes holds a reference. */
 typedef struct bzi_host {
     bzi_memory   memory;
     atomic_int   references;
@@ -8131,8 +8129,7 @@ static int bzi_tar_probe(const uint8_t *head, uint64_t size)
     return size >= BZI_TAR_BLOCK && bzi_tar_is_header(head);
 }
 
-/* The size of the key in a name, and where its field begins; 0: it belongs to no sample. Hidden files do not, nor what
- * is in __folders__. */
+/* The size of the key in a name, and where its field begins; 0: of no sample, as hidden files and __folders__. */
 static uint32_t bzi_tar_split(const uint8_t *name, uint32_t size)
 {
     const uint8_t *const end = name + size, *begin = name, *slash, *stop, *dot;
@@ -10778,8 +10775,7 @@ static void bzi_out_av1c(bzi_out *out, const bzi_coded *coded)
     bzi_out_sequence_header(out, coded->sets[0]);
 }
 
-/* The units as they are, without delimiters and padding; with a sequence header before the frame, as samples that stand
- * alone have to have. */
+/* The units as they are, without delimiters and padding; a sequence header before the frame, as each sample needs. */
 static void bzi_out_obus(bzi_out *out, const bzi_coded *coded)
 {
     bzi_span rest = bzi_image_data(&coded->image), before = rest, payload;
@@ -13320,8 +13316,7 @@ static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, int is_cmyk, bzna_pictur
     return BZNA_OK;
 }
 
-/* Some rows of a picture that was inspected. Its planes stay until the next call. Of one that is shrunk, libjpeg may
- * shrink chroma by less. */
+/* Some rows of a picture that was inspected. Planes stay until the next call. libjpeg may shrink chroma by less. */
 static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_format *format, bzi_wanted wanted,
                                     bzna_picture *picture, bzna_error *err)
 {
@@ -15831,8 +15826,7 @@ static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, b
     return BZI_NVDEC_OK;
 }
 
-/* After everything that reads the mapped surfaces has been enqueued on session->stream: what is mapped next is
- * written there after it. */
+/* After all that reads the mapped surfaces was enqueued on session->stream: what is mapped next is written after it. */
 static void bzi_session_unmap_all(bzi_session *session)
 {
     uint32_t quirks = 0;
