@@ -276,8 +276,7 @@ static void bzi_string_copy(char *dst, size_t capacity, const char *src)
     bzi_text_copy(dst, capacity, (const uint8_t *)src, strlen(src));
 }
 
-/* The smallest i below count for which is_past(array, i, value); count when there is none. Pre: it holds for all that
- * follow, too. */
+/* The smallest i below count with is_past(array, i, value); count: there is none. Pre: it holds for all that follow. */
 static uint64_t bzi_search(const void *array, uint64_t count, const void *value,
                            int (*is_past)(const void *array, uint64_t i, const void *value))
 {
@@ -542,8 +541,7 @@ static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
     return 0;
 }
 
-/* The next name, and what it is: as the folder says, without a look at the file where that is known. NULL: there are no
- * more, or *error. */
+/* The next name, and what it is: as the folder says, without a look at the file if it can. NULL: the end, or *error. */
 static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
 {
     const struct dirent *entry;
@@ -931,8 +929,7 @@ typedef struct bzi_files {
     bzi_shared_file *newest, *oldest; /* of the idle ones, by when they were last read */
 } bzi_files;
 
-/* What every room may use: memory, log, limits, open files. A context owns one; what is made from the context holds a
- * reference of its own. */
+/* What every room may use: memory, log, limits, open files. A context owns one; what it makes holds a reference. */
 typedef struct bzi_host {
     bzi_memory   memory;
     atomic_int   references;
@@ -4923,7 +4920,8 @@ typedef struct bzi_track {
     uint32_t    orientation;          /* EXIF's number of what tkhd's matrix does */
     uint64_t    turned_at;            /* its file offset, if it does something else; else 0 */
     uint32_t    id;
-    uint32_t    fragment_samples, fragments_depend;     /* samples in fragments; some need others */
+    /* samples in fragments; some need others; the last sample entry that they use */
+    uint32_t    fragment_samples, fragments_depend, fragment_entry;
     bzi_table   table;
 } bzi_track;
 
@@ -4933,7 +4931,7 @@ typedef struct bzi_fragment {
     uint64_t   begin;                 /* of moof, in the file */
     uint64_t   base, end;             /* what offsets are relative to; where the run before ended */
     uint32_t   runs, first;           /* runs of this track; whether it is the first track of the fragment */
-    uint32_t   size, flags;           /* of a sample, where a run does not say */
+    uint32_t   size, flags, entry;    /* of a sample, where a run does not say; its sample entry, counted from 1 */
 } bzi_fragment;
 
 /* Where the samples of a track's fragments go. */
@@ -4948,7 +4946,7 @@ typedef struct bzi_movie {
     uint32_t  orientation;            /* as in bzi_track, of mvhd's matrix, which holds for all tracks */
     uint64_t  turned_at;
     uint64_t  box_at;                 /* file offset of the box being read */
-    uint32_t  trex_count, trex[BZI_LIMIT_TRACKS][3];      /* track, size and flags of samples in its fragments */
+    uint32_t  trex_count, trex[BZI_LIMIT_TRACKS][4];      /* track; size, flags, entry of samples in its fragments */
     bzi_fragment       fragment;
     bzi_fragment_sink *sink;          /* NULL: samples of fragments are only counted */
     bzi_span  names;                  /* payload of our box 'uuid', behind its id: see room 38 */
@@ -5252,7 +5250,8 @@ static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c, bzna_error *err
         return bzi_box_fail(movie, err, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
     bzi_cursor_take(c, 4);
     trex[0] = bzi_cursor_u32(c);
-    bzi_cursor_take(c, 8);
+    trex[3] = bzi_cursor_u32(c);
+    bzi_cursor_take(c, 4);
     trex[1] = bzi_cursor_u32(c);
     trex[2] = bzi_cursor_u32(c);
     return BZNA_OK;
@@ -5280,7 +5279,7 @@ static bzna_status bzi_box_tfhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     const uint32_t flags = bzi_cursor_u32(c), id = bzi_cursor_u32(c);
     (void)err;
     f->track = NULL;
-    f->size = f->flags = f->runs = 0;
+    f->size = f->flags = f->entry = f->runs = 0;
     for (uint32_t i = 0; i < movie->track_count; i++)
         if (movie->tracks[i].id == id)
             f->track = &movie->tracks[i];
@@ -5288,12 +5287,14 @@ static bzna_status bzi_box_tfhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
         if (movie->trex[i][0] == id) {
             f->size = movie->trex[i][1];
             f->flags = movie->trex[i][2];
+            f->entry = movie->trex[i][3];
         }
     f->base = flags & 0x20000 || f->first ? f->begin : f->end;
     f->first = 0;
     if (flags & 1)
         f->base = bzi_cursor_number(c, 8);
-    bzi_cursor_take(c, (flags & 2 ? 4 : 0) + (flags & 8 ? 4 : 0));          /* description, duration */
+    f->entry = flags & 2 ? bzi_cursor_u32(c) : f->entry;
+    bzi_cursor_take(c, flags & 8 ? 4 : 0);                  /* duration */
     f->size = flags & 0x10 ? bzi_cursor_u32(c) : f->size;
     f->flags = flags & 0x20 ? bzi_cursor_u32(c) : f->flags;
     return BZNA_OK;
@@ -5335,6 +5336,7 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     if (count > UINT32_MAX - f->track->table.sample_count - f->track->fragment_samples)
         return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "more than %u samples", UINT32_MAX);
     f->track->fragment_samples += count;
+    f->track->fragment_entry = bzi_max32(f->track->fragment_entry, count ? f->entry : 0);
     f->end = start;
     if (!each && !(movie->sink && movie->sink->track == f->track)) {
         f->track->fragments_depend |= count && ((first_flags | (count > 1 ? f->flags : 0)) >> 16 & 1);
@@ -5537,9 +5539,12 @@ static bzna_status bzi_table_check(const bzi_track *of, uint32_t track, bzna_err
 {
     const bzi_table *t = &of->table;
     const char *name = of->name;
-    if (of->entries > 1)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u] \"%s\", stsd: its samples are of %u kinds, not of one",
-                        track, name, of->entries);
+    uint32_t entry = of->fragment_entry;
+    for (uint32_t i = 0; i < t->run_count && of->entries > 1; i++)
+        entry = bzi_max32(entry, bzi_be32(t->runs + 12 * (size_t)i + 8));
+    if (of->entries > 1 && entry > 1)                       /* others than the first may be there unused */
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u] \"%s\", stsd: its samples are of %u entries, not of "
+                        "one", track, name, of->entries);
     if (t->sample_count == 0)
         return BZNA_OK;
     if (!t->chunk_bytes || t->chunk_count == 0)
@@ -8124,8 +8129,7 @@ static int bzi_tar_probe(const uint8_t *head, uint64_t size)
     return size >= BZI_TAR_BLOCK && bzi_tar_is_header(head);
 }
 
-/* The size of the key in a name, and where its field begins; 0: it belongs to no sample. Hidden files do not, nor what
- * is in __folders__. */
+/* The size of the key in a name, and where its field begins; 0: of no sample, as hidden files and __folders__. */
 static uint32_t bzi_tar_split(const uint8_t *name, uint32_t size)
 {
     const uint8_t *const end = name + size, *begin = name, *slash, *stop, *dot;
@@ -10771,8 +10775,7 @@ static void bzi_out_av1c(bzi_out *out, const bzi_coded *coded)
     bzi_out_sequence_header(out, coded->sets[0]);
 }
 
-/* The units as they are, without delimiters and padding; with a sequence header before the frame, as samples that stand
- * alone have to have. */
+/* The units as they are, without delimiters and padding; a sequence header before the frame, as each sample needs. */
 static void bzi_out_obus(bzi_out *out, const bzi_coded *coded)
 {
     bzi_span rest = bzi_image_data(&coded->image), before = rest, payload;
@@ -11046,8 +11049,7 @@ static int bzi_entries_next(bzi_entries *e)
 
 /* --- Tracks --- */
 
-/* One track to write. Of a video track, what it shows or, once that is gone, its sample entry; of a metadata track, its
- * mime type. */
+/* One track to write. Of video, what it shows or, once that is gone, its sample entry; of metadata, the mime type. */
 typedef struct bzi_track_desc {
     const char      *name, *mime;
     const bzi_coded *coded;
@@ -11404,7 +11406,7 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
     const int error = writer->sink.write_at ? 0 : bzi_os_file_sync(&writer->file);
     if (!error)
         return BZNA_OK;
-    bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "cannot be brought to the disk: %s", strerror(error));
+    bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "cannot be written to the disk: %s", strerror(error));
     return bzi_error_prefix(err, (const char *)writer->path.buffer.data);
 }
 
@@ -11759,7 +11761,7 @@ static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzn
 
 /* --- The index --- */
 
-/* Writes what has gathered at the end of the file, once it is as much as this. */
+/* Writes what has gathered to the end of the file, if it is so many bytes. */
 static bzna_status bzi_writer_flush(bzna_writer *writer, uint64_t at_least, bzna_error *err)
 {
     bzi_out *tail = &writer->tail;
@@ -12293,8 +12295,7 @@ static void bzi_crop_central(const double ratio[2], double width, double height,
         *crop_width = fmax(1, floor(height * ratio[1] + 0.5));
 }
 
-/* torchvision's RandomResizedCrop: area uniform, ratio log-uniform, whole pixels. Returns 0 when it falls back to the
- * central crop. */
+/* torchvision's RandomResizedCrop: area uniform, ratio log-uniform, whole pixels. Returns 0: the central one. */
 static int bzi_crop_torchvision(bzna_random *random, const bzi_similarity *p, double width, double height,
                                 bzna_affine *a)
 {
@@ -13315,8 +13316,7 @@ static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, int is_cmyk, bzna_pictur
     return BZNA_OK;
 }
 
-/* Some rows of a picture that was inspected. Its planes stay until the next call. Of one that is shrunk, libjpeg may
- * shrink chroma by less. */
+/* Some rows of a picture that was inspected. Planes stay until the next call. libjpeg may shrink chroma by less. */
 static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_format *format, bzi_wanted wanted,
                                     bzna_picture *picture, bzna_error *err)
 {
@@ -14735,7 +14735,7 @@ static bzna_status bzi_device_zero(bzi_device *device, uint64_t dst, uint64_t by
 }
 
 /* Warps slots[0 .. count-1], which are copied at the call, those of each kernel in a launch; in front of all, a launch
- * adds up the lumas of those that need their mean, whose sums are 0. Blocks have 32 x 8 threads: a warp of threads covers
+ * adds up the lumas of those that need their mean, whose sums are 0. Blocks have 32 x 8 threads: a warp of them covers
  * consecutive pixels of a row; each thread does four rows, since setting up a slot takes as long as a pixel. */
 static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *slots, uint32_t count,
                                    const bzi_kernel_output *out, void *stream, bzna_error *err)
@@ -15826,8 +15826,7 @@ static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, b
     return BZI_NVDEC_OK;
 }
 
-/* After everything that reads the mapped surfaces has been enqueued on session->stream: what is mapped next is
- * written there after it. */
+/* After all that reads the mapped surfaces was enqueued on session->stream: what is mapped next is written after it. */
 static void bzi_session_unmap_all(bzi_session *session)
 {
     uint32_t quirks = 0;
@@ -15922,65 +15921,51 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 
 /* Of so many rows and columns, 4:2:0, with sums of values: made by tests/make/check_pictures.py. */
 #define BZI_CHECK_SIZE    160
-static const struct { uint32_t codec, depth; uint64_t sums[2]; const char *hex[2]; } bzi_check_pictures[] = {
+static const struct { uint32_t codec, depth; uint64_t sums[2]; const char *base64[2]; } bzi_check_pictures[] = {
     { BZNA_CODEC_H264, 8, { 0xd8e379382fd46ec2ull, 0x9ba275147f7d08fcull }, {
-        "000000016764000cac4c22142b42000003000200000300641e2854230000000168e8430144b22c0000016588821ffff4659c0860"
-        "3fe0fa9e33b702d990d6a76b6ae4ac0850903a15bc7726c7a453af545be6c841b8e2d909413d400000bf13ee0809d62f9fe1d20f"
-        "dce13f6139af4466662bb287f8b7dcadce92dd1df6b060198c2c956377bdef8225eb7bb55d24cfbd004f323d773eb7ed035daa72"
-        "0ef342467639546990016dd9eae5470168ce4735a81a2030ecc1",
-        "000000016764000cac4c22142b42000003000200000300641e2854230000000168e8430144b22c0000016588821ffff46187d517"
-        "e86e8b6e06b42307c816055616700947e63b2d0c8e3d34c1e8439a05350d4bb2129f31d7e8dd0b07c91fb9c2e93e89fd514ba382"
-        "7c92798fc852c4a49c07485d73464aacc82507b24c183b2a65cc9a0cff13abae2b34b5fe71c95b98e53c0aed5f6bf1cae759d21f"
-        "546b583bdb81" } },
+        "AAAAAWdkAAysTCIUK0IAAAMAAgAAAwBkHihUIwAAAAFo6EMBRLIsAAABZYiCH//0ZZwIYD/g+p4ztwLZkNana2rkrAhQkDoVvHcmx6RT"
+        "r1Rb5shBuOLZCUE9QAAAvxPuCAnWL5/h0g/c4T9hOa9EZmYrsof4t9ytzpLdHfawYBmMLJVjd73vgiXre7VdJM+9AE8yPXc+t+0DXapy"
+        "DvNCRnY5VGmQAW3Z6uVHAWjORzWoGiAw7ME",
+        "AAAAAWdkAAysTCIUK0IAAAMAAgAAAwBkHihUIwAAAAFo6EMBRLIsAAABZYiCH//0YYfVF+hui24GtCMHyBYFVhZwCUfmOy0Mjj00wehD"
+        "mgU1DUuyEp8x1+jdCwfJH7nC6T6J/VFLo4J8knmPyFLEpJwHSF1zRkqsyCUHskwYOyplzJoM/xOrris0tf5xyVuY5TwK7V9r8crnWdIf"
+        "VGtYO9uB" } },
     { BZNA_CODEC_H265, 8, { 0x4679a04e54fb6091ull, 0x19d36216c96ce776ull }, {
-        "0000000140010c01ffff01600000030090000003000003003c9a80900000000142010101600000030090000003000003003ca014"
-        "20285966a9246dae6808000003000800000300c840000000014401c171b1120000012801af0458fccbec2fe40027e82369225fd1"
-        "e350ae5dd816efb9748bc057e401afa45c83ebe9b927b385b540d00073e120245233d6f3b4132a31ea9b24ff07959f825b1c2dc1"
-        "b04d16b8713750f42151f21b04a487d44c6fe1edb4cdc836316841db2d1dd87aa299d06384163a3ac394e8de36c1e0dbcf0322eb"
-        "9c350def28fef1d5c226f07f070a3e98daad431f",
-        "0000000140010c01ffff01600000030090000003000003003c9a80900000000142010101600000030090000003000003003ca014"
-        "20285966a9246dae6808000003000800000300c840000000014401c171b1120000012801af0458fccbeabb8ff691abe01d949582"
-        "aff3c6ffb03c9094786d05e1eb49bfd65447152bf2b9a7074ed1bcadde4dffc270764f51ad7c263debda2ab8023515d4aa866ea2"
-        "f39a5a02ea5950e9f174fa7f520314560b333cf21bb1c38d9f0a4d234a01ce0d8310b8638392c463a3023d7d11419aeb80" } },
+        "AAAAAUABDAH//wFgAAADAJAAAAMAAAMAPJqAkAAAAAFCAQEBYAAAAwCQAAADAAADADygFCAoWWapJG2uaAgAAAMACAAAAwDIQAAAAAFE"
+        "AcFxsRIAAAEoAa8EWPzL7C/kACfoI2kiX9HjUK5d2BbvuXSLwFfkAa+kXIPr6bkns4W1QNAAc+EgJFIz1vO0Eyox6psk/weVn4JbHC3B"
+        "sE0WuHE3UPQhUfIbBKSH1Exv4e20zcg2MWhB2y0d2HqimdBjhBY6OsOU6N42weDbzwMi65w1De8o/vHVwibwfwcKPpjarUMf",
+        "AAAAAUABDAH//wFgAAADAJAAAAMAAAMAPJqAkAAAAAFCAQEBYAAAAwCQAAADAAADADygFCAoWWapJG2uaAgAAAMACAAAAwDIQAAAAAFE"
+        "AcFxsRIAAAEoAa8EWPzL6ruP9pGr4B2UlYKv88b/sDyQlHhtBeHrSb/WVEcVK/K5pwdO0byt3k3/wnB2T1GtfCY969oquAI1FdSqhm6i"
+        "85paAupZUOnxdPp/UgMUVgszPPIbscONnwpNI0oBzg2DELhjg5LEY6MCPX0RQZrrgA" } },
     { BZNA_CODEC_H265, 10, { 0x1d94d9e7b4794d6dull, 0x6b6a57420674445aull }, {
-        "0000000140010c01ffff02200000030090000003000003003c9a80900000000142010102200000030090000003000003003ca014"
-        "20284d966a9246dae68080000003008000000c84000000014401c171b1120000012801af0458fccbec2fe40027e82369225ae313"
-        "52e289613a4eca97f70d16cc79d88adbed0b2241ba23fa841b2bdc74beee49614324a469820a7ab279dcf6a97fb3d29f13d65958"
-        "431ded143f62e5adcb2b7288fd3080745dbf0f704e3081c272e03dfc825644bc4d13da511cb38f49b172b05e4bc0b9598d7c715f"
-        "57171ce243c1536a1c9a66e70b386c35a980",
-        "0000000140010c01ffff02200000030090000003000003003c9a80900000000142010102200000030090000003000003003ca014"
-        "20284d966a9246dae68080000003008000000c84000000014401c171b1120000012801af0458fccbeabba58e43af4f8ffbb544ab"
-        "8f06459e8142820baed32c09935077049e4f4fc8aaa7b6147ab69e58aba398136a324c0a31b3602c43203bb29733e26d8f2bdbe0"
-        "eadfd6667335fa26828de22630aae3843b15cc36a5a118e34489614d872071a751003c2e3538243577540aabcfdcf6dfc0" } },
+        "AAAAAUABDAH//wIgAAADAJAAAAMAAAMAPJqAkAAAAAFCAQECIAAAAwCQAAADAAADADygFCAoTZZqkkba5oCAAAADAIAAAAyEAAAAAUQB"
+        "wXGxEgAAASgBrwRY/MvsL+QAJ+gjaSJa4xNS4olhOk7Kl/cNFsx52Irb7QsiQboj+oQbK9x0vu5JYUMkpGmCCnqyedz2qX+z0p8T1llY"
+        "Qx3tFD9i5a3LK3KI/TCAdF2/D3BOMIHCcuA9/IJWRLxNE9pRHLOPSbFysF5LwLlZjXxxX1cXHOJDwVNqHJpm5ws4bDWpgA",
+        "AAAAAUABDAH//wIgAAADAJAAAAMAAAMAPJqAkAAAAAFCAQECIAAAAwCQAAADAAADADygFCAoTZZqkkba5oCAAAADAIAAAAyEAAAAAUQB"
+        "wXGxEgAAASgBrwRY/Mvqu6WOQ69Pj/u1RKuPBkWegUKCC67TLAmTUHcEnk9PyKqnthR6tp5Yq6OYE2oyTAoxs2AsQyA7spcz4m2PK9vg"
+        "6t/WZnM1+iaCjeImMKrjhDsVzDaloRjjRIlhTYcgcadRADwuNTgkNXdUCqvP3PbfwA" } },
     { BZNA_CODEC_AV1, 8, { 0x69340b26bee8f1c6ull, 0x199117d852cd5424ull }, {
-        "12000a0b00000003bcfcf9fff30080324810009fe02041e78b2bdc0802dfd591730d5e4ca801d387c3dd9d118b0a142dd546168f"
-        "e563c06c65820a40e20e3006c191266191e4841fefd1d0f1a9e2adf84ac491506c1f2d4c90",
-        "12000a0b00000003bcfcf9fff30080324810009fe01a8beb8b2bdc0802d65f387ac41ca63ee17096de19859a69a387112cc984a4"
-        "58fbb82cb69593dfd4376122005a58cd293652280ef5147be98629a59fd8f8a10dde193bc0" } },
+        "EgAKCwAAAAO8/Pn/8wCAMkgQAJ/gIEHniyvcCALf1ZFzDV5MqAHTh8PdnRGLChQt1UYWj+VjwGxlggpA4g4wBsGRJmGR5IQf79HQ8ani"
+        "rfhKxJFQbB8tTJA",
+        "EgAKCwAAAAO8/Pn/8wCAMkgQAJ/gGovriyvcCALWXzh6xBymPuFwlt4ZhZppo4cRLMmEpFj7uCy2lZPf1DdhIgBaWM0pNlIoDvUUe+mG"
+        "KaWf2PihDd4ZO8A" } },
     { BZNA_CODEC_JPEG, 8, { 0, 0 }, {
-        "ffd8ffdb004300083e3e493e49555555555555645d6468686864646464686868707070838383707070686870707c7c83838f938f8787"
-        "838793939b9b9bbabab2b2d9d9e0ffffffffc40055000101010101000000000000000000000002010507060101000301010101000000"
-        "0000000000000407000805060203100100000000000000000000000000000000110100000000000000000000000000000000ffc00011"
-        "0800a000a003012200021100031100ffda000c03010002110311003f00e2a6868690e29a190529a190529a190529a19053dc9a1a484a"
-        "4a686414a686414a686414a686414e20686cfecd2a686414a686414a686414a686414f726869212929a190529a190529a190529a1905"
-        "3881a1b3fb34a9a190529a190529a190529a19053dc9a1a484a4a686414a686414a686414a686414e20686cfecd2a686414a686414a6"
-        "86414a686414f726869212929a190529a190529a190529a19053881a1b3fb34a9a190529a190529a190529a19053dc9a1a484a4a6864"
-        "14a686414a686414a68643f673834347ecdaa686414a686414a686414a686414c034373d2929a190529a190529a190fd14d0c85641a1"
-        "bcbb3ca9a190529a190529a190529a1905300d0dcf4a4a686412a68643ed4d0c85534321590686f2e8154d0c8294d0c8294d0c8294d0"
-        "c82980686e7a50534321f4a68642a9a190aa68642b20d0de5d08a9a190529a190529a190529a1905300d0dcf48ca68642a9a190aa686"
-        "42a9a190ac834379743aa686414a686414a686414a686414c034373dee94d0c8553432154d0c855343215fffd9",
-        "ffd8ffdb004300083e3e493e49555555555555645d6468686864646464686868707070838383707070686870707c7c83838f938f8787"
-        "838793939b9b9bbabab2b2d9d9e0ffffffffc40056000101010101010000000000000000000002030507060401010003010101010000"
-        "000000000000000407000806050302100100000000000000000000000000000000110100000000000000000000000000000000ffc000"
-        "110800a000a003012200021100031100ffda000c03010002110311003f00f9cd237368fd5348c8295348c8295348c8295348c829ef4d"
-        "234909495348c8295348c8295348c8295348c829c30d2366f65154d2320a54d2320a54d2320a54d2320a7bd348d2425254d2320a54d2"
-        "320a54d2320a54d2320a70c348d9bd9455348c8295348c8295348c8295348c829ef4d234909495348c8295348c8295348c8295348c82"
-        "9c30d2366f65154d2320a54d2320a54d2320a54d2320a7bd348d2425254d2320a54d2320a54d2320a54d2320a70c348d9bd9555348c8"
-        "7d95348c8295348c8295348c829ef4d234909495348c8295348c8295348c8295348c829cf0d2340ecc2a9a4642aa69190fa2a6919052"
-        "a691905310d2379e9495348c8295348c8295348c8295348c82988691b8766d54d232155348c8554d2321fb54d23209621a46f3d292a6"
-        "919052a6919052a6919052a691905310d2370ecf2a9a4642aa69190aa9a4642aa69190fd310d2379e9415348c8295348c8295348c829"
-        "5348c82988691b8740aa9a4642aa69190aa9a4642aa69190ac4348de7a4654d2320a54d2320a54d2320a54d2320a621a46e1d08aa691"
-        "90aa9a4642aa69190aa9a4642b10d2379eee95348c8295348c8295348c8295348c829fffd9" } },
+        "/9j/2wBDAAg+Pkk+SVVVVVVVVWRdZGhoaGRkZGRoaGhwcHCDg4NwcHBoaHBwfHyDg4+Tj4eHg4eTk5ubm7q6srLZ2eD/////xABVAAEB"
+        "AQEBAAAAAAAAAAAAAAACAQUHBgEBAAMBAQEBAAAAAAAAAAAABAcACAUGAgMQAQAAAAAAAAAAAAAAAAAAAAARAQAAAAAAAAAAAAAAAAAA"
+        "AAD/wAARCACgAKADASIAAhEAAxEA/9oADAMBAAIRAxEAPwDipoaGkOKaGQUpoZBSmhkFKaGQU9yaGkhKSmhkFKaGQUpoZBSmhkFOIGhs"
+        "/s0qaGQUpoZBSmhkFKaGQU9yaGkhKSmhkFKaGQUpoZBSmhkFOIGhs/s0qaGQUpoZBSmhkFKaGQU9yaGkhKSmhkFKaGQUpoZBSmhkFOIG"
+        "hs/s0qaGQUpoZBSmhkFKaGQU9yaGkhKSmhkFKaGQUpoZBSmhkFOIGhs/s0qaGQUpoZBSmhkFKaGQU9yaGkhKSmhkFKaGQUpoZBSmhkP2"
+        "c4NDR+zapoZBSmhkFKaGQUpoZBTANDc9KSmhkFKaGQUpoZD9FNDIVkGhvLs8qaGQUpoZBSmhkFKaGQUwDQ3PSkpoZBKmhkPtTQyFU0Mh"
+        "WQaG8ugVTQyClNDIKU0MgpTQyCmAaG56UFNDIfSmhkKpoZCqaGQrINDeXQipoZBSmhkFKaGQUpoZBTANDc9IymhkKpoZCqaGQqmhkKyD"
+        "Q3l0OqaGQUpoZBSmhkFKaGQUwDQ3Pe6U0MhVNDIVTQyFU0MhX//Z",
+        "/9j/2wBDAAg+Pkk+SVVVVVVVVWRdZGhoaGRkZGRoaGhwcHCDg4NwcHBoaHBwfHyDg4+Tj4eHg4eTk5ubm7q6srLZ2eD/////xABWAAEB"
+        "AQEBAQAAAAAAAAAAAAACAwUHBgQBAQADAQEBAQAAAAAAAAAAAAQHAAgGBQMCEAEAAAAAAAAAAAAAAAAAAAAAEQEAAAAAAAAAAAAAAAAA"
+        "AAAA/8AAEQgAoACgAwEiAAIRAAMRAP/aAAwDAQACEQMRAD8A+c0jc2j9U0jIKVNIyClTSMgpU0jIKe9NI0kJSVNIyClTSMgpU0jIKVNI"
+        "yCnDDSNm9lFU0jIKVNIyClTSMgpU0jIKe9NI0kJSVNIyClTSMgpU0jIKVNIyCnDDSNm9lFU0jIKVNIyClTSMgpU0jIKe9NI0kJSVNIyC"
+        "lTSMgpU0jIKVNIyCnDDSNm9lFU0jIKVNIyClTSMgpU0jIKe9NI0kJSVNIyClTSMgpU0jIKVNIyCnDDSNm9lVU0jIfZU0jIKVNIyClTSM"
+        "gp700jSQlJU0jIKVNIyClTSMgpU0jIKc8NI0DswqmkZCqmkZD6KmkZBSppGQUxDSN56UlTSMgpU0jIKVNIyClTSMgpiGkbh2bVTSMhVT"
+        "SMhVTSMh+1TSMgliGkbz0pKmkZBSppGQUqaRkFKmkZBTENI3Ds8qmkZCqmkZCqmkZCqmkZD9MQ0jeelBU0jIKVNIyClTSMgpU0jIKYhp"
+        "G4dAqppGQqppGQqppGQqppGQrENI3npGVNIyClTSMgpU0jIKVNIyCmIaRuHQiqaRkKqaRkKqaRkKqaRkKxDSN57ulTSMgpU0jIKVNIyC"
+        "lTSMgp//2Q" } },
 };
 
 typedef struct bzi_check {
@@ -16060,13 +16045,16 @@ static int bzi_check_use_built_in(bzi_check *check)
                          bzi_check_pictures[k].depth != check->want.depth || check->want.chroma != 1))
         k++;
     for (int i = 0; i < 2 && k < count; i++) {
-        static const char digits[] = "0123456789abcdef";
+        static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
         bzna_image *image = &check->images[i];
         bzi_image alone;
+        uint32_t bits = 0, left = 0;
         memset(image, 0, sizeof *image);
-        for (const char *hex = bzi_check_pictures[k].hex[i]; *hex; hex += 2)
-            check->bytes[i][image->data_size++] =
-                (uint8_t)((strchr(digits, hex[0]) - digits) * 16 + (strchr(digits, hex[1]) - digits));
+        for (const char *digit = bzi_check_pictures[k].base64[i]; *digit; digit++) {
+            bits = bits << 6 | (uint32_t)(strchr(digits, *digit) - digits);
+            if ((left += 6) >= 8)
+                check->bytes[i][image->data_size++] = (uint8_t)(bits >> (left -= 8));
+        }
         image->codec = check->want.codec;
         image->width = image->height = image->frame_width = image->frame_height = BZI_CHECK_SIZE;
         image->data = check->bytes[i];
@@ -19537,8 +19525,7 @@ static bzna_status bzi_loader_copy_order(bzna_loader *loader, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Whether an epoch of indices holds a sample twice: a bit a sample of the data set. Of a data set too large for that,
- * it is assumed. */
+/* Whether an epoch of indices holds a sample twice: a bit a sample of the data set. Of one too large, it is assumed. */
 static bzna_status bzi_loader_find_repeats(const bzna_loader *loader, uint32_t *repeats, bzna_error *err)
 {
     const bzi_memory *memory = &loader->host->memory;

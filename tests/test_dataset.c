@@ -1796,17 +1796,29 @@ TEST(fragments_of_other_tracks_cost_no_time)
     close_all(&o);
 }
 
-/* The second entry would be read as if it were the first. */
-TEST(a_track_of_several_sample_entries_is_refused)
+/* The second entry would be read as if it were the first; unused, it is of no matter. */
+TEST(a_track_whose_samples_are_of_several_entries_is_refused)
 {
     static const uint8_t entry[8] = { 0, 0, 0, 8, 'h', 'v', 'c', '1' };
-    opened o;
-    bzna_error err;
-    open_cut_out(&o, 0);
-    o.size = box_append(o.file, o.size, "moov/trak/mdia/minf/stbl/stsd", entry, sizeof entry);
-    err = open_fails(&o, BZNA_E_UNSUPPORTED);
-    CHECK_CONTAINS(err.message, "moov/trak[0] \"bzna_input\", stsd: its samples are of 2 kinds, not of one");
-    close_all(&o);
+    for (int how = 0; how < 4; how++) {                     /* unused; of moov; of a fragment; of one without samples */
+        opened o;
+        bzna_error err = fresh_error();
+        open_cut_out(&o, 0);
+        const uint32_t id = (uint32_t)be_get(o.file + box_at(o.file, 0, o.size, "moov/trak.0/tkhd") + 20, 4);
+        const uint32_t tfhd[] = { 0x20012, id, 2, 10 }, run[] = { 1, how == 2, 5 };
+        o.size = box_append(o.file, o.size, "moov/trak/mdia/minf/stbl/stsd", entry, sizeof entry);
+        if (how == 1)
+            o.file[box_at(o.file, 0, o.size, "moov/trak.0/mdia/minf/stbl/stsc") + 27] = 2;
+        else if (how > 1)
+            append_fragment(&o, tfhd, 4, run, 3);
+        if (how == 0 || how == 3) {
+            CHECK_EQ(open_now(&o, &err), BZNA_OK);
+        } else {
+            err = open_fails(&o, BZNA_E_UNSUPPORTED);
+            CHECK_CONTAINS(err.message, "moov/trak[0] \"bzna_input\", stsd: its samples are of 2 entries, not of one");
+        }
+        close_all(&o);
+    }
 }
 
 TEST(fragments_that_depend_or_do_not_fit_are_refused)
@@ -2194,7 +2206,7 @@ TEST_MAIN(
     RUN(a_fragment_before_the_moov_box_is_refused_and_empty_ones_change_nothing)
     RUN(samples_of_moov_and_of_fragments_are_one_list) RUN(fragments_that_depend_or_do_not_fit_are_refused)
     RUN(fragments_of_other_tracks_cost_no_time) RUN(defaults_are_those_of_the_movie_and_runs_follow_one_another)
-    RUN(a_track_of_several_sample_entries_is_refused)
+    RUN(a_track_whose_samples_are_of_several_entries_is_refused)
     RUN(a_video_is_turned_as_its_matrices_say_and_one_that_is_to_be_scaled_is_refused)
     RUN(matrices_of_track_and_movie_are_applied_one_after_the_other)
     RUN(a_sample_is_turned_or_refused_alone)
