@@ -14,7 +14,7 @@ TEST_MAIN(RUN(slices_are_decoded))
 #include <libavutil/dict.h>
 
 /* benzina.c's calls come here. */
-static int sent_bytes;                        /* of the last picture */
+static _Thread_local int sent_bytes;          /* of the thread's last picture */
 int avcodec_send_packet(AVCodecContext *codec, const AVPacket *packet);
 int counted_send(AVCodecContext *codec, const AVPacket *packet)
 {
