@@ -8,7 +8,7 @@
 TEST(pictures_are_decoded) { SKIP("built without libavcodec"); }
 TEST_MAIN(RUN(pictures_are_decoded))
 #else
-#include <libavcodec/bsf.h>
+#include "filter.h"
 #include <libavutil/dict.h>
 #include <libavutil/md5.h>
 #include <libavutil/pixdesc.h>
@@ -914,17 +914,6 @@ static AVFrame *frame_draw(const kind *k, unsigned seed)
                 }
             }
     return f;
-}
-
-static int filter(const char *how, const AVCodecContext *c, AVPacket *packet)
-{
-    AVBSFContext *f = NULL;
-    int result = av_bsf_list_parse_str(how, &f);
-    if (result >= 0 && (result = avcodec_parameters_from_context(f->par_in, c)) >= 0 &&
-        (result = av_bsf_init(f)) >= 0 && (result = av_bsf_send_packet(f, packet)) >= 0)
-        result = av_bsf_receive_packet(f, packet);
-    av_bsf_free(&f);
-    return result;
 }
 
 /* Encodes drawn frames until the encoder gives a packet number `which`. NULL, with *why: this machine cannot. */

@@ -10,7 +10,7 @@ TEST(slices_are_decoded) { SKIP("built without libavcodec"); }
 TEST_MAIN(RUN(slices_are_decoded))
 #else
 #include "archives.h"
-#include <libavcodec/bsf.h>
+#include "filter.h"
 #include <libavutil/dict.h>
 
 /* benzina.c's calls come here. */
@@ -76,17 +76,6 @@ static AVFrame *drawn(const kind *k, unsigned seed)
             f->buf[p]->data[i] = (uint8_t)(k->format == AV_PIX_FMT_YUV420P10 ? (i % 2 ? i / 700 % 4 : i) :
                                            (i / 97 + bzna_random_u32(&random) % 24));
     return f;
-}
-
-static int filter(const char *how, const AVCodecContext *c, AVPacket *packet)
-{
-    AVBSFContext *f = NULL;
-    int result = av_bsf_list_parse_str(how, &f);
-    if (result >= 0 && (result = avcodec_parameters_from_context(f->par_in, c)) >= 0 &&
-        (result = av_bsf_init(f)) >= 0 && (result = av_bsf_send_packet(f, packet)) >= 0)
-        result = av_bsf_receive_packet(f, packet);
-    av_bsf_free(&f);
-    return result;
 }
 
 /* NULL: this machine has no x264. */
