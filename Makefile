@@ -70,7 +70,7 @@ endif
 
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 
-.PHONY: all deps demo test test-all asan tsan fuzz bench bench-model bench-peers bench-codecs gpu-check gpu-bench gpu-data dist install uninstall clean what
+.PHONY: all deps demo test test-all asan tsan fuzz bench bench-model bench-peers bench-codecs gpu-check gpu-bench gpu-data dist size install uninstall clean what
 
 all: what $(LIB) $(PROGRAMS)
 
@@ -201,6 +201,10 @@ gpu-data: all $(if $(GPU_BUILDS),$(BUILD)/gpu/gpu_check $(BUILD)/gpu/gpu_bench $
 # that builds and tests itself.
 dist: $(PTX) | $(BUILD)
 	@sh tests/make/dist.sh $(BUILD) $(VERSION)
+
+# Tokens of each room, and together: what is held small, as comments and blanks are free.
+size:
+	@awk -f tests/make/size.awk benzina.c benzina.h benzina_kernels.cu
 
 install: all
 	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1

@@ -20407,29 +20407,14 @@ static const char *bzi_setting(char text[BZI_SETTING_BYTES], const char *group, 
     return text;
 }
 
-/* What an epoch consists of: indices, weights, epoch_samples. */
-static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_dataset *dataset, bzna_error *err)
+/* One weight for each sample or for each part of the data set: how many weights, which values, how many draws. */
+static bzna_status bzi_loader_check_weights(bzna_loader_config *c, const bzna_dataset *dataset, uint64_t samples,
+                                            bzna_error *err)
 {
-    uint64_t samples = c->order.indices ? c->order.index_count : dataset->count, positive = 0, groups;
+    const uint64_t groups = c->order.weights_by_part ? dataset->part_count : samples;
+    uint64_t positive = 0;
     double sum = 0;
-    if (!c->order.indices != !c->order.index_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "loader_config.order.indices, index_count: one is given without the other");
-    for (uint64_t i = 0; i < c->order.index_count; i++)
-        if (c->order.indices[i] >= dataset->count)
-            return BZI_FAIL(err, BZNA_E_RANGE, "loader_config.order.indices[%llu]: %llu is not below the %llu samples",
-                            (unsigned long long)i, (unsigned long long)c->order.indices[i],
-                            (unsigned long long)dataset->count);
-    if (c->order.weighting > BZNA_WEIGHTING_ONCE)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weighting: %u is not known", c->order.weighting);
-    if (c->order.weighting == BZNA_WEIGHTING_NONE) {
-        if (c->order.weights || c->order.weight_count || c->order.weights_by_part || c->order.epoch_samples)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                            "loader_config.order.weights, weights_by_part, epoch_samples: only with weighting");
-        c->order.epoch_samples = samples;
-        return BZNA_OK;
-    }
-    groups = c->order.weights_by_part ? dataset->part_count : samples;
+
     if (c->order.weights_by_part && c->order.indices)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights_by_part: not together with indices");
     if (groups > UINT32_MAX)
@@ -20437,7 +20422,7 @@ static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_data
     if (!c->order.weights || c->order.weight_count != groups)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights, weight_count: %llu weights for %llu %s",
                         (unsigned long long)c->order.weight_count, (unsigned long long)groups,
-                        c->order.weights_by_part ? "archives" : "samples");
+                        c->order.weights_by_part ? "parts" : "samples");
     for (uint64_t i = 0; i < groups; i++) {
         if (!isfinite(c->order.weights[i]) || c->order.weights[i] < 0)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights[%llu]: %g is negative or not a number",
@@ -20459,6 +20444,31 @@ static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_data
     if (!c->order.epoch_samples)
         c->order.epoch_samples = c->order.weighting == BZNA_WEIGHTING_ONCE ? positive : samples;
     return BZNA_OK;
+}
+
+/* What an epoch consists of: indices, weights, epoch_samples. */
+static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_dataset *dataset, bzna_error *err)
+{
+    const uint64_t samples = c->order.indices ? c->order.index_count : dataset->count;
+
+    if (!c->order.indices != !c->order.index_count)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "loader_config.order.indices, index_count: one is given without the other");
+    for (uint64_t i = 0; i < c->order.index_count; i++)
+        if (c->order.indices[i] >= dataset->count)
+            return BZI_FAIL(err, BZNA_E_RANGE, "loader_config.order.indices[%llu]: %llu is not below the %llu samples",
+                            (unsigned long long)i, (unsigned long long)c->order.indices[i],
+                            (unsigned long long)dataset->count);
+    if (c->order.weighting > BZNA_WEIGHTING_ONCE)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weighting: %u is not known", c->order.weighting);
+    if (c->order.weighting == BZNA_WEIGHTING_NONE) {
+        if (c->order.weights || c->order.weight_count || c->order.weights_by_part || c->order.epoch_samples)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                            "loader_config.order.weights, weights_by_part, epoch_samples: only with weighting");
+        c->order.epoch_samples = samples;
+        return BZNA_OK;
+    }
+    return bzi_loader_check_weights(c, dataset, samples, err);
 }
 
 static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *err)
@@ -20495,6 +20505,29 @@ static bzna_status bzi_loader_check_output(const bzna_loader_config *c, bzna_err
     return bzi_output_check("loader_config.output", &output, err);
 }
 
+static bzna_status bzi_loader_check_decode(bzna_loader_config *c, bzna_error *err)
+{
+    c->decode.threads = bzi_default(c->decode.threads, bzi_os_processors());
+    if (c->decode.threads > BZI_LIMIT_THREADS)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.threads: %u is more than %u", c->decode.threads,
+                        BZI_LIMIT_THREADS);
+    if (c->decode.decoder > BZNA_DECODER_NVDEC)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.decoder: %u is not known", c->decode.decoder);
+    if (c->decode.jpeg > BZNA_DECODER_NVDEC)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg: %u is not known", c->decode.jpeg);
+    if (c->decode.jpeg_shrink > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink: neither 0 nor 1");
+#ifdef BENZINA_NO_JPEG
+    if (c->decode.jpeg_shrink)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.decode.jpeg_shrink: this build has no libjpeg-turbo");
+#endif
+#ifdef BENZINA_NO_AVCODEC
+    if (c->decode.verify_every)
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.decode.verify_every: this build has no libavcodec");
+#endif
+    return BZNA_OK;
+}
+
 static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t samples, bzna_error *err)
 {
     bzi_shard shard = { samples, 0, 0, 0, 0, 0 };
@@ -20513,10 +20546,8 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
     if (c->shard.rank >= c->shard.world_size)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.shard.rank: %u is not below world_size, %u", c->shard.rank,
                         c->shard.world_size);
-    c->decode.threads = bzi_default(c->decode.threads, bzi_os_processors());
-    if (c->decode.threads > BZI_LIMIT_THREADS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.threads: %u is more than %u", c->decode.threads,
-                        BZI_LIMIT_THREADS);
+    if ((status = bzi_loader_check_decode(c, err)) != BZNA_OK)
+        return status;
     if (c->read.threads > BZI_LIMIT_READERS)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read.threads: %u is more than %u", c->read.threads,
                         BZI_LIMIT_READERS);
@@ -20534,20 +20565,6 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
                         "loader_config.order.last_batch: DROP leaves no batch: %llu samples, %u x %u a step",
                         (unsigned long long)samples, c->output.batch_size, c->shard.world_size);
-    if (c->decode.decoder > BZNA_DECODER_NVDEC)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.decoder: %u is not known", c->decode.decoder);
-    if (c->decode.jpeg > BZNA_DECODER_NVDEC)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg: %u is not known", c->decode.jpeg);
-    if (c->decode.jpeg_shrink > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink: neither 0 nor 1");
-#ifdef BENZINA_NO_JPEG
-    if (c->decode.jpeg_shrink)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.decode.jpeg_shrink: this build has no libjpeg-turbo");
-#endif
-#ifdef BENZINA_NO_AVCODEC
-    if (c->decode.verify_every)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.decode.verify_every: this build has no libavcodec");
-#endif
     return bzi_device_check_wanted("loader_config.output.device", c->output.device, err);
 }
 
