@@ -9,7 +9,7 @@ passed=0; failed=0; skipped=0
 WARN="-Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror"
 # Optimized, compilers warn of more, and take ten times as long: make does so once, with this machine's.
 # Of what is not linked, only warnings are wanted: clang gives all of them without making code, gcc all that it has without optimizing (-flto).
-if [ -n "$TEST_ALL" ]; then O=-O2; flto=; else O=-O0; flto=-flto; echo "LEFT test_build.sh: every build optimized, the library's size without shards"; fi
+if [ -n "$TEST_ALL" ]; then O=-O2; flto=; else O=-O0; flto=-flto; echo "LEFT test_build.sh: every build optimized, the size with all switches"; fi
 AV_CFLAGS=$(pkg-config --cflags libavcodec libavutil 2>/dev/null)
 AV_LIBS=$(pkg-config --libs libavcodec libavutil 2>/dev/null)
 JPEG_CFLAGS=$(pkg-config --cflags libjpeg 2>/dev/null) && JPEG_LIBS=$(pkg-config --libs libjpeg) || JPEG_CFLAGS=-DBENZINA_NO_JPEG
