@@ -16389,29 +16389,57 @@ static int bzi_check_compare(bzi_session *session, const bzi_flight *flight, con
 
 
 /* ==== 51. Loader: state ==============================================================================================
- * Calls: rooms 2-3, 41. A loader: readers fetch samples in the planned order, workers decode each and warp it into the
- * slot that the plan gave it, bzna_loader_next lends out finished batches in order. The order of completion never
- * matters. With NVDEC, readers hand samples to the device's pool, whose engines (a thread and a session each) serve all
- * loaders of the context; what NVDEC cannot decode goes on to the loader's workers.  Locks. One lock a loader guards
- * everything marked (L). It is held for bookkeeping only, never across a read, a decode or user code. The pool's lock,
- * (P), may be taken while a loader's is held, never the other way round.  Items. An item is a slot of a batch and the
- * sample for it. It belongs to whoever holds it: free list -> reader -> (pool -> engine ->) ring -> worker -> free
- * list, or -> redo -> reader when its slot takes another sample. A slot is written by the one worker or engine that
- * holds its item. In steady state nothing is allocated: items, batches and queues are made at open; an item's bytes
- * grow to the largest sample met, under a common ceiling.  Batches. free -> filling -> ready -> on loan -> free; with
- * batches on the device, on loan -> retiring -> free. Retiring: released, but GPU work that the consumer enqueued may
- * still read it. A reader that has nothing to read reclaims it: it waits for that work. It is not active meanwhile: a
- * reset does not wait for it, closing does.  Interrupts. Stop, reset, restore and close let readers and workers finish
- * the sample at hand and keep them from taking another. Who waits with an item in hand (for memory, for a retry) gives
- * up at once: what is planned is thrown away.  Streams. On the device, slots are written by lanes: streams of engines
- * and of workers. A batch has an event a lane, recorded after the lane's last write, for which the consumer's stream
- * waits; and one that its release records on the consumer's stream, for which a reader waits. Decode streams never wait
- * on consumer streams, nor do engines and workers: a session has few surfaces, and its stream frees them, so a slow
- * consumer must not hold that up.  bzna_loader_next blocks on the GPU only when - batches go to the host: until the
- * copy of the batch at hand is complete; - all batches that are not on loan are retiring: until a reader has reclaimed
- * one; - the driver refuses to let the consumer's stream wait: until nothing writes to that batch any more. Of the
- * other calls, reset, restore and close wait for writes to batches that are thrown away, close also for reads of those
- * that are retiring, and a release waits for the consumer's stream only if its event cannot be recorded. */
+ * Calls: rooms 2-3, 41.
+ *
+ * A loader: readers fetch samples in the planned order, workers decode each and warp it into the slot that the plan
+ * gave it, and bzna_loader_next lends out finished batches in order. The order of completion never matters. With NVDEC,
+ * readers hand samples to the device's pool, whose engines (a thread and a session each) serve all loaders of the
+ * context. A sample that NVDEC cannot decode goes on to the loader's workers.
+ *
+ * LOCKS
+ *   mark   lock           guards                                    held across                 taken while holding
+ *   (L)    loader->mutex  a loader's lists, counts and batch states bookkeeping only: never a   nothing
+ *                                                                   read, a decode, user code
+ *   (P)    pool->mutex    the queue of samples for the engines      bookkeeping only            nothing, or (L)
+ *
+ * The pool's lock may be taken while a loader's is held, never the other way round.
+ *
+ * ITEMS
+ * An item is a slot of a batch and the sample for it. It belongs to whoever holds it:
+ *
+ *   free list -> reader -> (pool -> engine ->) ring -> worker -> free list
+ *                                                      worker -> redo -> reader, when its slot takes another sample
+ *
+ * A slot is written by the one worker or engine that holds its item. In steady state nothing is allocated: items,
+ * batches and queues are made at open, and an item's bytes grow to the largest sample met, under a common ceiling.
+ *
+ * BATCHES
+ *   host     free -> filling -> ready -> on loan -> free
+ *   device   free -> filling -> ready -> on loan -> retiring -> free
+ *
+ * Retiring means released, but GPU work that the consumer enqueued may still read the batch. A reader that has nothing
+ * to read reclaims it: it waits for that work. The reader does not count as active meanwhile, so a reset does not wait
+ * for it. Closing does.
+ *
+ * INTERRUPTS
+ * Stop, reset, restore and close let readers and workers finish the sample at hand and keep them from taking another.
+ * A thread that waits with an item in hand (for memory, for a retry) gives up at once, because what is planned is
+ * thrown away.
+ *
+ * STREAMS
+ * On the device, slots are written by lanes: the streams of engines and of workers.
+ *   - A batch has an event for each lane, recorded after the lane's last write. The consumer's stream waits for it.
+ *   - A batch has one event that its release records on the consumer's stream. A reader waits for it.
+ *   - Decode streams never wait on consumer streams, nor do engines and workers: a session has few surfaces, and its
+ *     stream frees them, so a slow consumer must not hold that up.
+ *
+ * bzna_loader_next blocks on the GPU only when
+ *   - batches go to the host: until the copy of the batch at hand is complete;
+ *   - all batches that are not on loan are retiring: until a reader has reclaimed one;
+ *   - the driver refuses to let the consumer's stream wait: until nothing writes to that batch any more.
+ *
+ * Of the other calls, reset, restore and close wait for writes to batches that are thrown away. Close also waits for
+ * reads of those that are retiring. A release waits for the consumer's stream only if its event cannot be recorded. */
 
 typedef struct bzi_item {
     struct bzi_item    *next;         /* (P) in the pool's queue */
