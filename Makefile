@@ -92,8 +92,11 @@ $(BUILD)/benzina.o: benzina.c benzina.h benzina_kernels.cu $(PTX) | $(BUILD)
 $(BUILD)/libbenzina.a: $(BUILD)/benzina.o
 	rm -f $@ && $(AR) rcs $@ $<
 
+# Symbols have a version where the linker knows of such, so that programs of two versions of the library find their own.
+VERSIONED := $(if $(filter Linux FreeBSD,$(shell uname -s)),-Wl$(comma)--version-script=$(BUILD)/benzina.map)
 $(BUILD)/libbenzina.so: $(BUILD)/benzina.o
-	$(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -shared -Wl,-soname,libbenzina.so.$(SOVERSION) -o $@.$(VERSION) $< $(LIBS)
+	@printf 'BENZINA_$(SOVERSION) { global: bzna_*; local: *; };\n' > $(BUILD)/benzina.map
+	$(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -shared -Wl,-soname,libbenzina.so.$(SOVERSION) $(VERSIONED) -o $@.$(VERSION) $< $(LIBS)
 	ln -sf libbenzina.so.$(VERSION) $@.$(SOVERSION) && ln -sf libbenzina.so.$(SOVERSION) $@
 
 $(BUILD)/bzna: $(TOOL) $(wildcard examples/bzna/*.h) benzina.h $(BUILD)/libbenzina.a

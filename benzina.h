@@ -30,6 +30,8 @@
  *     BENZINA_NO_SHARDS    neither tar nor RecordIO
  *     BENZINA_NO_HEIF      neither HEIF nor AVIF
  *     BENZINA_STATIC       every function is static: for `#include "benzina.c"` in a file of yours
+ *     BENZINA_HIDDEN       no function is exported: for a plugin or shared library with a copy of the
+ *                          pair inside. Several copies may then live in one process
  *
  * 2. THE FIRST PROGRAM
  *     #include "benzina.h"
@@ -263,15 +265,21 @@
 #include <stdint.h>
 
 #define BZNA_VERSION_MAJOR 0
-#define BZNA_VERSION_MINOR 2
+#define BZNA_VERSION_MINOR 3
 #define BZNA_VERSION_PATCH 0
 #define BZNA_VERSION (BZNA_VERSION_MAJOR * 10000 + BZNA_VERSION_MINOR * 100 + BZNA_VERSION_PATCH)
 
+/* How public functions are declared. Define BZNA_API to choose it yourself; else BENZINA_STATIC
+ * and BENZINA_HIDDEN choose (chapter 1), and without them the functions are exported. */
 #ifndef BZNA_API
 #  if defined(BENZINA_STATIC) && (defined(__GNUC__) || defined(__clang__))
 #    define BZNA_API static __attribute__((unused))
 #  elif defined(BENZINA_STATIC)
 #    define BZNA_API static
+#  elif defined(BENZINA_HIDDEN) && (defined(__GNUC__) || defined(__clang__))
+#    define BZNA_API extern __attribute__((visibility("hidden")))
+#  elif defined(BENZINA_HIDDEN)
+#    define BZNA_API extern
 #  elif defined(__GNUC__) || defined(__clang__)
 #    define BZNA_API extern __attribute__((visibility("default")))
 #  else

@@ -156,6 +156,52 @@ if have nm && [ -e "$BUILD/libbenzina.so" ]; then
     check exported_symbols_are_those_declared sh -c "awk -v list=functions -f tests/abi.awk benzina.h | sort | diff - tests/symbols.txt"
 else skip exported_symbols_are_those_listed "no nm or no shared library"; fi
 
+if have readelf && [ -n "$(sed -n 's/^VERSIONED := .*Linux.*/&/p' Makefile)" ] && [ "$(uname -s)" = Linux ]; then
+    versioned() { v=$(awk '/define BZNA_VERSION_(MAJOR|MINOR)/ { printf "%s%s", s, $3; s = "." }' benzina.h)
+        readelf --dyn-syms -W "$BUILD/libbenzina.so" | awk -v want="@@BENZINA_$v" '$8 ~ /^bzna_/ { n++; if (substr($8, length($8) - length(want) + 1) != want) { print $8; bad = 1 } } END { exit bad || !n }'; }
+    check every_symbol_has_the_librarys_version versioned
+else skip every_symbol_has_the_librarys_version "no readelf (package binutils)"; fi
+
+# --- two plugins in one process, each with a copy of the pair of its own: one of them cannot write ---
+cat > "$T/plugin.c" <<'EOS'
+#include "benzina.h"
+int plugin_run(const char *path);
+__attribute__((visibility("default"))) int plugin_run(const char *path)
+{
+    bzna_error err = { .struct_size = sizeof err };
+    bzna_context *context = NULL;
+    bzna_dataset *dataset = NULL;
+    bzna_writer *writer = NULL;
+    int result = 1;
+    if (bzna_context_open(NULL, &context, &err) == BZNA_OK && bzna_dataset_open(context, path, NULL, &dataset, &err) == BZNA_OK &&
+        bzna_dataset_count(dataset) == 8)
+        result = bzna_writer_open(context, "/dev/null/none", NULL, &writer, &err) == BZNA_E_UNSUPPORTED ? 10 : 20;
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    return result;
+}
+EOS
+cat > "$T/host.c" <<'EOS'
+#include <dlfcn.h>
+#include <stdio.h>
+int main(int argc, char **argv)
+{
+    for (int i = 1; i + 1 < argc; i++) {
+        void *plugin = dlopen(argv[i], RTLD_NOW | RTLD_GLOBAL);
+        int (*run)(const char *) = plugin ? (int (*)(const char *))(size_t)dlsym(plugin, "plugin_run") : 0;
+        printf("%d ", run ? run(argv[argc - 1]) : -1);
+    }
+    return 0;
+}
+EOS
+plugins() {
+    for p in "first:" "second:-DBENZINA_NO_WRITER"; do
+        gcc -std=c11 $O -ffp-contract=off -fPIC -shared -DBENZINA_HIDDEN -DBENZINA_NO_CUDA ${p#*:} $AV_CFLAGS -I. "$T/plugin.c" benzina.c $AV_LIBS $LIBS -o "$T/${p%%:*}.so" || return 1
+        [ "$(nm -D --defined-only "$T/${p%%:*}.so" | awk '{ print $3 }' | grep -v '^_')" = plugin_run ] || { nm -D --defined-only "$T/${p%%:*}.so" | head -5; return 1; }
+    done
+    gcc -w "$T/host.c" -ldl -o "$T/host" && "$T/host" "$T/first.so" "$T/second.so" tests/data/mini_h265.bzna > "$T/said" && cat "$T/said" && [ "$(cat "$T/said")" = "20 10 " ]; }
+if have nm; then with gcc two_plugins_with_hidden_copies_live_in_one_process plugins; else skip two_plugins_with_hidden_copies_live_in_one_process "no nm (package binutils)"; fi
+
 # --- the source keeps its own rules ---
 held=$(find tests examples \( -name '*.c' -o -name '*.h' \) ! -path '*/target/*' | sort)
 check header_has_at_most_100_columns awk "length > 100 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" benzina.h
@@ -313,7 +359,7 @@ for cc in gcc clang; do
 done
 # One program with the GPU path in one copy and without it in the other.
 [ -z "$cuda" ] || check copies_with_and_without_cuda_live_in_one_program in_foreign sh -c "gcc -std=c11 both.c nocuda-gcc-copy.o cuda-gcc.o $AV_LIBS $LIBS -o mixed && ./mixed"
-[ -z "$cuda" ] || check switches_are_listed sh -c "grep -c '^BENZINA_' $BUILD/dist/SWITCHES | grep -qx 7"
+[ -z "$cuda" ] || check switches_are_listed sh -c "grep -c '^BENZINA_' $BUILD/dist/SWITCHES | grep -qx 8"
 # CMake: by itself it takes the GPU path where pkg-config has NVIDIA's headers.
 mkdir -p "$T/cmake/benzina" && cp "$T/foreign/program.c" "$T/foreign/device.c" "$T/cmake/" && cp "$T"/foreign/benzina* examples/vendoring/CMakeLists.txt "$T/cmake/benzina/"
 printf 'cmake_minimum_required(VERSION 3.13)\nproject(user C)\nadd_subdirectory(benzina)\nforeach(name program device)\n    add_executable(${name} ${name}.c)\n    target_link_libraries(${name} benzina::benzina)\nendforeach()\nif(LEAN)\n    target_compile_definitions(benzina PRIVATE BENZINA_NO_WRITER BENZINA_NO_SHARDS)\nendif()\n' > "$T/cmake/CMakeLists.txt"
@@ -356,6 +402,10 @@ else
     check cmake_leaves_the_gpu_path_out without_a_driver "$T/cmake/headerless/device" E_UNSUPPORTED BENZINA_NO_CUDA
     check cmake_project_builds_as_told cmake_builds told -DBENZINA_WITH_CUDA=OFF -DBENZINA_WITH_AVCODEC=OFF -DBENZINA_INSTALL=ON -DBUILD_SHARED_LIBS=ON -DLEAN=ON
     check cmake_program_runs_as_told counts_eight cmake/told/program
+    if have readelf; then
+        cmake_hides() { cmake_builds hidden -DBENZINA_WITH_CUDA=OFF -DBENZINA_HIDDEN=ON && readelf -sW "$T/cmake/hidden/benzina/libbenzina.a" | awk '$8 ~ /^bzna_/ && $7 != "UND" { n++; bad += $6 != "HIDDEN" } END { exit bad || !n }'; }
+        check cmake_hides_the_functions_where_told cmake_hides
+    else skip cmake_hides_the_functions_where_told "no readelf (package binutils)"; fi
     check cmake_takes_the_other_switches sh -c "'$T/cmake/told/program' tests/data/seeds/ustar.tar | grep BENZINA_NO_SHARDS"
     # What is missing is said, and what will not work; what was told is not.
     check cmake_warns_without_nvidias_headers cmake_without_headers_warns
@@ -365,7 +415,7 @@ else
     check cmake_refuses_a_decoder_that_is_not_there cmake_demands_libavcodec
     # find_package, after cmake --install: the static library, which asks for libavcodec, and the shared one, which asks for nothing.
     check cmake_installs_the_static_library cmake --install "$T/cmake/headerless" --prefix "$root/$T/cmake/installed_static"
-    check cmake_finds_the_static_library cmake_finds "$root/$T/cmake/installed_static" benzina::benzina static 0.2
+    check cmake_finds_the_static_library cmake_finds "$root/$T/cmake/installed_static" benzina::benzina static 0.3
     check cmake_installs_the_shared_library cmake --install "$T/cmake/told" --prefix "$root/$T/cmake/installed_shared"
     check cmake_finds_the_shared_library cmake_finds "$root/$T/cmake/installed_shared" benzina::benzina shared
     check cmake_links_the_shared_library links_libbenzina find_shared/out/program
@@ -413,7 +463,7 @@ if have cmake; then
     check find_package_links_the_shared_library links_libbenzina find_staged/out/program
     check find_package_finds_the_static_library cmake_finds "$root/$T/stage/opt/benzina" benzina::static staged_static
     check find_package_refuses_another_series cmake_refuses "$root/$T/stage/opt/benzina" benzina::benzina staged_other 0.1
-    check find_package_refuses_a_later_version cmake_refuses "$root/$T/stage/opt/benzina" benzina::benzina staged_later 0.2.99
+    check find_package_refuses_a_later_version cmake_refuses "$root/$T/stage/opt/benzina" benzina::benzina staged_later 0.3.99
 else skip find_package_finds_the_shared_library "no cmake here"; fi
 with man man_page_is_well_formed sh -c "! man --warnings -l $prefix/share/man/man1/bzna.1 2>&1 >/dev/null | grep ."
 check uninstall_leaves_nothing sh -c "make --no-print-directory -s uninstall PREFIX=$prefix && ! find $prefix -type f -o -type l 2>/dev/null | grep ."
