@@ -30,8 +30,8 @@
  *     BENZINA_NO_SHARDS    neither tar nor RecordIO
  *     BENZINA_NO_HEIF      neither HEIF nor AVIF
  *     BENZINA_STATIC       every function is static: for `#include "benzina.c"` in a file of yours
- *     BENZINA_HIDDEN       no function is exported: for a plugin or shared library with a copy of the
- *                          pair inside. Several copies may then live in one process
+ *     BENZINA_HIDDEN       no function is exported: for a plugin or shared library with a copy of
+ *                          the pair inside. Several copies may then live in one process
  *
  * 2. THE FIRST PROGRAM
  *     #include "benzina.h"

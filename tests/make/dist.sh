@@ -5,7 +5,7 @@ set -e
 build=$1; version=$2; out=$build/dist; name=benzina-$version
 ptx=$build/benzina_kernels.ptx.h
 [ -s "$ptx" ] || { echo "dist needs clang and libffmpeg-nvenc-dev: the pair has the GPU's kernel inside"; exit 1; }
-mkdir -p "$out"
+mkdir -p "$out" && rm -f "$out"/benzina-*.tar.gz
 cp benzina.h examples/vendoring/CMakeLists.txt "$out/"
 awk -v ptx="$ptx" 'function insert(file,  line) { while ((getline line < file) > 0) print line }
     /^#include "benzina_kernels.cu"/    { insert("benzina_kernels.cu"); next }
