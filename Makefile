@@ -70,7 +70,7 @@ endif
 
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 
-.PHONY: all deps demo test test-all asan tsan fuzz bench bench-model bench-peers bench-codecs gpu-check gpu-bench gpu-data dist size install uninstall clean what
+.PHONY: all deps demo test test-all asan tsan fuzz bench bench-model bench-peers bench-codecs bench-scaling static-deps gpu-check gpu-bench gpu-data dist size install uninstall clean what
 
 all: what $(LIB) $(PROGRAMS)
 
@@ -172,6 +172,16 @@ bench-model: $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so
 PYTHON ?= python3
 bench-peers bench-codecs: all
 	@BUILD="$(BUILD)" PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS="$(PEERS)" THREADS="$(THREADS)" DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" CHART="$(CHART)" $(PYTHON) tests/$(subst -,_,$@).py
+# The rate with 1, 2, 4, 8 and 16 decoder threads, as a share of one thread's. SCALING_OPTIONS: tests/bench_scaling.c.
+bench-scaling: all $(BUILD)/bench/bench_scaling
+	@[ -d $(BUILD)/bench/scaling/small ] || sh tests/make/scaling.sh data $(BUILD) $(PHOTOS) $(BUILD)/bench/scaling
+	@SCALING_PROGRAM=$(BUILD)/bench/bench_scaling sh tests/make/scaling.sh run $(BUILD)/bench/scaling $(SCALING_OPTIONS)
+$(BUILD)/bench/bench_scaling: tests/bench_scaling.c benzina.h $(BUILD)/libbenzina.a
+	@mkdir -p $(BUILD)/bench
+	$(CC) $(BASE_CFLAGS) -D_GNU_SOURCE $(LDFLAGS) -o $@ $< $(BUILD)/libbenzina.a $(LIBS)
+# What tests/make/ffmpeg_static.sh builds a small static FFmpeg with.
+static-deps:
+	@sh tests/make/deps.sh nasm meson ninja-build dpkg-dev libjpeg-dev zlib1g-dev
 $(BUILD)/bench/open $(BUILD)/bench/sessions $(BUILD)/bench/heif: $(BUILD)/bench/%: tests/bench_%.c tests/null_driver.h benzina.c $(PTX)
 	@mkdir -p $(BUILD)/bench
 	$(CC) $(BASE_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS)

@@ -649,6 +649,8 @@ static void bzi_os_thread_join(bzi_thread thread) { pthread_join(thread, NULL); 
 static int bzi_os_mutex_init(bzi_mutex *mutex) { return pthread_mutex_init(mutex, NULL); }
 static void bzi_os_mutex_free(bzi_mutex *mutex) { pthread_mutex_destroy(mutex); }
 static void bzi_os_lock(bzi_mutex *mutex) { pthread_mutex_lock(mutex); }
+/* Returns 1 when it is locked now, 0 when somebody else has it. */
+static int bzi_os_try_lock(bzi_mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
 static void bzi_os_unlock(bzi_mutex *mutex) { pthread_mutex_unlock(mutex); }
 
 static int bzi_os_cond_init(bzi_cond *cond)
@@ -16822,6 +16824,20 @@ static uint32_t bzi_loader_find_tensor(const bzna_loader *loader, const char *na
     return number;
 }
 
+/* Locks the loader. Where another thread has the lock, it counts how long it waits, for bzna_loader_stats. */
+static void bzi_loader_lock(bzna_loader *loader)
+{
+    uint64_t start;
+
+    if (bzi_os_try_lock(&loader->mutex))
+        return;
+
+    start = bzi_os_now_ns();
+    bzi_os_lock(&loader->mutex);
+    loader->stats.lock_waits++;
+    loader->stats.lock_wait_ns += bzi_os_now_ns() - start;
+}
+
 /* A loader made before fork() has no threads in the child, and its lock may be held by one that is not there. */
 static int bzi_loader_forked(const bzna_loader *loader) { return loader->process != bzi_os_process(); }
 
@@ -17543,7 +17559,7 @@ static void bzi_reader_reclaim(bzna_batch *batch)
     loader->reclaiming = 1;
     bzi_os_unlock(&loader->mutex);
     status = bzi_batch_drain_reads(batch, &err);
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     loader->reclaiming = 0;
     if (status == BZNA_OK)
         bzi_batch_to_free(batch);
@@ -17607,7 +17623,7 @@ static int bzi_reader_trim(bzna_loader *loader)
         memset(&item->bytes, 0, sizeof item->bytes);
         bzi_os_unlock(&loader->mutex);
         bzi_release(&loader->host->memory, bytes.data, bytes.capacity, 1);
-        bzi_os_lock(&loader->mutex);
+        bzi_loader_lock(loader);
         loader->held_bytes -= bytes.capacity;
         return 1;
     }
@@ -17619,7 +17635,7 @@ static bzna_status bzi_reader_wait_memory(bzna_loader *loader, uint64_t had, uin
 {
     const uint64_t ceiling = loader->config.read.memory_bytes;
     int fits;
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     loader->held_bytes -= had;
     loader->holding++;
     while (loader->held_bytes + want > ceiling && !bzi_loader_interrupted(loader))
@@ -17653,7 +17669,7 @@ static bzna_status bzi_reader_reserve(bzna_loader *loader, bzi_item *item, bzna_
         item->bytes.capacity = want;
         return BZNA_OK;
     }
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     loader->held_bytes -= want;
     bzi_os_unlock(&loader->mutex);
     return bzi_fail_memory(err, "a sample's bytes");
@@ -17666,7 +17682,7 @@ static int bzi_reader_back_off(bzna_loader *loader, uint64_t ns)
 {
     uint64_t deadline = bzi_os_now_ns() + bzi_min(ns, INT64_MAX / 2);       /* 146 years: no overflow in what follows */
     int go_on;
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     loader->holding++;
     while (!bzi_loader_interrupted(loader) && bzi_os_now_ns() < deadline)
         bzi_os_wait_until(&loader->holder_wake, &loader->mutex, deadline);
@@ -17773,7 +17789,7 @@ static void *bzi_reader_run(void *argument)
     int entered = loader->device && bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
     if (loader->pool && reader == loader->readers)
         bzi_reader_begin_pool(loader);
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     if (loader->device && !entered)
         bzi_loader_break(loader, &err);
     while ((item = bzi_reader_take(loader)) != NULL) {
@@ -17782,7 +17798,7 @@ static void *bzi_reader_run(void *argument)
         start = bzi_os_now_ns();
         item->status = bzi_reader_fetch(reader, item, &item->batch->errors[item->slot]);
         start = bzi_os_now_ns() - start;
-        bzi_os_lock(&loader->mutex);
+        bzi_loader_lock(loader);
         stage->busy_ns += start;
         stage->count++;
         stage->bytes += item->status == BZNA_OK ? item->extent.size : 0;
@@ -18019,7 +18035,7 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
     bzna_error err;
     bzna_status status = bzi_lane_launch(lane, more, &err);
     each = (bzi_os_now_ns() - start) / (count > kept ? count - kept : 1);
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     if (status != BZNA_OK)
         bzi_loader_break(loader, &err);                     /* slots that nothing was written to cannot be delivered */
     lane->count = lane->kept = status == BZNA_OK && more;
@@ -18062,7 +18078,7 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
         bzi_lane_add(lane, item, status);
         return;
     }
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     bzi_item_finish(item, status);
     bzi_os_unlock(&loader->mutex);
 }
@@ -18077,7 +18093,7 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
     int replaced = 0;
     if (status != BZNA_OK)
         bzi_item_report_failure(item);
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     bzi_item_account(item, status);
     if (status == BZNA_OK)
         bzi_item_finish(item, status);
@@ -18354,7 +18370,7 @@ static int bzi_worker_tile(bzi_worker *worker, bzi_worker *of)
     bzi_os_unlock(&loader->mutex);
     begin = bzi_os_now_ns();
     status = bzi_software_tile(&worker->software, &of->tiles, number, &err);
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     of->tiles_begun--;
     of->helped_ns += worker != of ? bzi_os_now_ns() - begin : 0;
     if (status != BZNA_OK && number < of->failed_tile) {
@@ -18382,7 +18398,7 @@ static bzna_status bzi_worker_grid(bzi_worker *worker, bzi_item *item, bzna_erro
 {
     bzna_loader *loader = worker->loader;
     uint64_t waited;
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     worker->next_tile = 0;
     worker->end_tile = worker->tiles.count;
     worker->failed_tile = UINT32_MAX;
@@ -18498,13 +18514,13 @@ static void *bzi_worker_run(void *argument)
     bzna_error err;
     bzi_item *item;
     int entered = loader->on_device && bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     if (loader->on_device && !entered)
         bzi_loader_break(loader, &err);
     while ((item = bzi_worker_take(worker)) != NULL) {
         bzi_os_unlock(&loader->mutex);
         bzi_worker_item(worker, item);
-        bzi_os_lock(&loader->mutex);
+        bzi_loader_lock(loader);
     }
     bzi_os_unlock(&loader->mutex);
     if (entered)
@@ -18658,7 +18674,7 @@ static void bzi_engine_pass(bzi_engine *engine, bzi_item *item, bzna_status stat
         bzi_engine_fail(engine, item, status);
         return;
     }
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     item->decode_ns = 0;
     bzi_loader_to_workers(loader, item);
     bzi_os_unlock(&loader->mutex);
@@ -18676,7 +18692,7 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status st
         bzi_engine_fail(engine, item, status);
         return;
     }
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     while (i < 8 && loader->refusals[i] && loader->refusals[i] != hash)
         i++;
     if (i < 8 && !loader->refusals[i])
@@ -18726,7 +18742,7 @@ static void bzi_engine_verify(bzi_engine *engine, const bzi_item *item, const bz
         image->coded.codec == BZNA_CODEC_JPEG ||
         (same = bzi_check_compare(&engine->session, flight, &image->coded, &format)) < 0)
         return;
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     loader->stats.verified++;
     is_first = !same && loader->stats.verify_failed++ == 0;
     bzi_os_unlock(&loader->mutex);
@@ -19766,7 +19782,7 @@ static void bzi_loader_free(bzna_loader *loader)
 static void bzi_loader_join(bzna_loader *loader)
 {
     if (loader->cond_count == BZI_CONDS) {
-        bzi_os_lock(&loader->mutex);
+        bzi_loader_lock(loader);
         loader->quit = 1;
         bzi_loader_wake_all(loader);
         bzi_pool_withdraw(loader);
@@ -19830,7 +19846,7 @@ static uint64_t bzi_loader_end_epoch(const bzna_loader_config *config, uint64_t 
 static void bzi_loader_unref(bzna_loader *loader)
 {
     uint32_t left;
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     left = --loader->references;
     bzi_os_unlock(&loader->mutex);
     if (left == 0)
@@ -19940,14 +19956,14 @@ static void bzi_batch_unref(bzna_batch *batch)
     bzna_status status = BZNA_OK;
     bzna_error err;
     uint32_t left;
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     left = --batch->references;
     bzi_os_unlock(&loader->mutex);
     if (left)
         return;
     if (loader->on_device)
         status = bzi_batch_record_release(batch, &err);     /* nobody else has the batch: no lock */
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     if (status != BZNA_OK)
         bzi_loader_break(loader, &err);                     /* nothing may be written where GPU work perhaps reads */
     if (batch->has_release || status != BZNA_OK)
@@ -19963,7 +19979,7 @@ static void bzi_batch_unref(bzna_batch *batch)
 static bzna_status bzi_loader_take_back(bzna_batch *batch, bzna_error *err)
 {
     bzna_loader *loader = batch->loader;
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     bzi_loader_break(loader, err);
     *err = loader->poison;
     batch->owned = 0;
@@ -19978,7 +19994,7 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
     uint64_t start = bzi_os_now_ns();
     bzna_batch *batch = NULL;
     bzna_status status;
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     if (loader->waiting) {
         bzi_os_unlock(&loader->mutex);
         return BZI_FAIL(err, BZNA_E_STATE, "another thread is waiting in bzna_loader_next");
@@ -20007,7 +20023,7 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
 static bzna_status bzi_batch_release(bzna_batch *batch)
 {
     int owned;
-    bzi_os_lock(&batch->loader->mutex);
+    bzi_loader_lock(batch->loader);
     owned = batch->state == BZI_BATCH_ON_LOAN && batch->owned;
     batch->owned = 0;
     bzi_os_unlock(&batch->loader->mutex);
@@ -20073,7 +20089,7 @@ static void bzi_batch_tensors(bzna_batch *batch)
 /* Every export of a tensor is the same struct, and a reference to the batch. */
 static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t version, void **out, bzna_error *err)
 {
-    bzi_os_lock(&batch->loader->mutex);
+    bzi_loader_lock(batch->loader);
     if (batch->state != BZI_BATCH_ON_LOAN || !batch->owned) {
         bzi_os_unlock(&batch->loader->mutex);
         return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is not on loan");
@@ -20097,7 +20113,7 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
     bzi_device *device = batch->loader->device;
     bzna_status status;
     uint32_t tensors, owned;
-    bzi_os_lock(&batch->loader->mutex);
+    bzi_loader_lock(batch->loader);
     owned = batch->state == BZI_BATCH_ON_LOAN && batch->owned;
     tensors = batch->references - batch->owned;
     bzi_os_unlock(&batch->loader->mutex);
@@ -20118,7 +20134,7 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
 
 static void bzi_loader_stop(bzna_loader *loader)
 {
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     loader->stopped = 1;
     bzi_loader_wake_all(loader);
     bzi_os_unlock(&loader->mutex);
@@ -20159,7 +20175,7 @@ static void bzi_loader_quiesce_device(bzna_loader *loader)
 static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t epoch, uint64_t position,
                                    uint64_t end_epoch, bzna_error *err)
 {
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     if (loader->waiting) {
         bzi_os_unlock(&loader->mutex);
         return BZI_FAIL(err, BZNA_E_STATE, "a thread is waiting in bzna_loader_next: stop the loader first");
@@ -20187,7 +20203,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t 
 static bzna_status bzi_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err)
 {
     uint64_t seed;
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     seed = loader->config.order.seed;
     bzi_os_unlock(&loader->mutex);
     return bzi_loader_seek(loader, seed, epoch, 0, bzi_loader_end_epoch(&loader->config, epoch), err);
@@ -20260,7 +20276,7 @@ static uint64_t bzi_loader_pixels(const bzna_loader *loader)
 static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
 {
     memset(state, 0, sizeof *state);
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     state->struct_size = sizeof *state;
     state->version = 2;
     state->seed = loader->config.order.seed;
@@ -20334,7 +20350,7 @@ static uint32_t bzi_loader_limit(const bzna_loader *loader, const bzna_loader_st
 
 static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
 {
-    bzi_os_lock(&loader->mutex);
+    bzi_loader_lock(loader);
     *stats = loader->stats;
     stats->stage[BZNA_STAGE_READ].depth = loader->redo_count;
     stats->stage[BZNA_STAGE_READ].capacity = loader->item_count;

@@ -1149,6 +1149,9 @@ typedef struct bzna_loader_stats {
      * By decode.verify_every: pictures compared, and of them not equal */
     uint64_t         decoders_made, decoders_reconfigured, sessions_lost, verified, verify_failed;
     uint64_t         samples_tiled, tiles;   /* HEIF grids, and their tiles that were decoded */
+    /* How often a thread, the consumer's or one of the library's, found the loader's lock taken by
+     * another, and how long they waited for it together. Threads that wait for work do not count. */
+    uint64_t         lock_waits, lock_wait_ns;
 } bzna_loader_stats;
 
 /* Where a run stands: 128 bytes of plain little-endian data, for a model's checkpoint. position:

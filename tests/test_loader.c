@@ -2333,6 +2333,41 @@ TEST(other_threads_may_ask_while_epochs_change)
     bzna_dataset_close(dataset);
 }
 
+static void *ask_once(void *argument)
+{
+    bzna_loader_stats stats;
+    bzna_loader_get_stats(argument, &stats, sizeof stats, NULL);
+    return NULL;
+}
+
+/* While this thread has the lock, another asks for it: until one of its attempts was early enough to have to wait. */
+TEST(waits_for_the_loaders_lock_are_counted)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &mixed);
+    bzna_loader_config c = config_of(20, BZNA_ORDER_SHUFFLE);
+    bzna_loader *loader = open_loader(dataset, &c);
+    bzna_loader_stats before, after;
+    pthread_t thread;
+
+    CHECK_EQ(bzna_loader_stop(loader, NULL), BZNA_OK);              /* its own threads leave the lock alone soon */
+    CHECK_EQ(bzna_loader_get_stats(loader, &before, sizeof before, NULL), BZNA_OK);
+    for (int attempts = 0; attempts < 1000; attempts++) {
+        pthread_mutex_lock(&loader->mutex);
+        pthread_create(&thread, NULL, ask_once, loader);
+        sleep_us(2000);
+        pthread_mutex_unlock(&loader->mutex);
+        pthread_join(thread, NULL);
+        CHECK_EQ(bzna_loader_get_stats(loader, &after, sizeof after, NULL), BZNA_OK);
+        if (after.lock_waits > before.lock_waits)
+            break;
+    }
+    CHECK(after.lock_waits > before.lock_waits);
+    CHECK(after.lock_wait_ns > before.lock_wait_ns);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
 /* ---- Pictures ---------------------------------------------------------------------------------------------------- */
 
 TEST(no_warp_of_a_512x512_sample_is_the_picture_itself_to_the_bit)
@@ -2653,6 +2688,7 @@ static void everything(void)
     RUN(absurd_sizes_are_refused_without_harm)
     RUN(defaults_are_filled_in_and_can_be_asked)
     RUN(other_threads_may_ask_while_epochs_change)
+    RUN(waits_for_the_loaders_lock_are_counted)
     RUN(no_warp_of_a_512x512_sample_is_the_picture_itself_to_the_bit)
     RUN(a_center_crop_is_the_picture_that_a_double_precision_reference_paints)
     RUN(starts_stops_resets_restores_and_closes_at_random_do_no_harm)

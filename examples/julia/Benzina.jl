@@ -521,6 +521,8 @@ mutable struct bzna_loader_stats
     verify_failed::UInt64
     samples_tiled::UInt64
     tiles::UInt64
+    lock_waits::UInt64
+    lock_wait_ns::UInt64
     bzna_loader_stats() = new()
 end
 

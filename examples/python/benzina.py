@@ -236,7 +236,7 @@ stage_stats:    u64 count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth,
 loader_stats:   u32 struct_size, limiting_stage; stage_stats stage[4]; u64 samples, samples_failed, failed_read,
                 failed_format, failed_decode, failed_other, replaced, retries, read_memory_bytes, samples_nvdec,
                 samples_software, fallbacks, decoders_made, decoders_reconfigured, sessions_lost, verified, verify_failed,
-                samples_tiled, tiles
+                samples_tiled, tiles, lock_waits, lock_wait_ns
 loader_state:   u32 struct_size, version; u64 seed, epoch, position, fingerprint, sample_count, end_epoch; u32 order,
                 check; u64 pixels, reserved[7]
 writer_config:  u32 struct_size, class_count; ptr classes; u64 queue_bytes, reserved[4]

@@ -825,6 +825,8 @@ structs! {
         verify_failed: u64,
         samples_tiled: u64,
         tiles: u64,
+        lock_waits: u64,
+        lock_wait_ns: u64,
     }
 
     struct bzna_loader_state {

@@ -1,0 +1,64 @@
+#!/bin/sh
+# How a loader's rate grows with its decoder threads. From the repository's root:
+#     sh tests/make/scaling.sh data BUILD PICTURES FOLDER   makes the data sets in FOLDER, of at most 64 of the pictures below PICTURES
+#     sh tests/make/scaling.sh bundle BUILD FOLDER          makes statically linked programs there that run without libavcodec or libjpeg, and this script
+# And there, or anywhere:
+#     sh scaling.sh run [FOLDER] [--seconds S] [--rounds N] [--threads 1,2,4,8,16]
+# What it prints is explained in tests/bench_scaling.c. SCALING_PROGRAM: bench_scaling, where it is not in FOLDER.
+set -eu
+
+# Pictures with a longest edge of 512 as JPEG and as an archive of H.264, and each cut into 32 pictures of 64x64.
+data() {
+    build=$1 pictures=$2 folder=$3
+    command -v ffmpeg >/dev/null || { echo "SKIP scaling: ffmpeg is not installed"; exit 0; }
+    [ -x "$build/bzna" ] || { echo "SKIP scaling: $build/bzna is not there (libavformat-dev, libswscale-dev or libavcodec-dev is missing)"; exit 0; }
+    [ -d "$pictures" ] || "$build/draw_pictures" "$pictures" 96
+    rm -rf "$folder/photos" "$folder/small" "$folder/h264.bzna"
+    find -L "$pictures" -type f ! -name '.*' | LC_ALL=C sort | awk '{ all[NR] = $0 } END { n = NR < 64 ? NR : 64; for (i = 0; i < n; i++) print all[int(i * NR / n) + 1] }' > "$folder.list"
+    number=0
+    while read -r file; do
+        number=$((number + 1)); class=$((number % 8)); name=$(printf %03d $number)
+        mkdir -p "$folder/photos/$class" "$folder/small/$class"
+        ffmpeg -v error -nostdin -y -i "$file" -frames:v 1 -q:v 3 -vf scale=512:512:force_original_aspect_ratio=decrease:flags=lanczos,format=yuvj420p \
+            "$folder/photos/$class/$name.jpg" || continue
+        ffmpeg -v error -nostdin -y -i "$file" -frames:v 1 -vf scale=512:256:flags=lanczos,format=yuvj420p -f image2pipe -c:v ppm - |
+            ffmpeg -v error -nostdin -y -f image2pipe -c:v ppm -i - -vf untile=8x4,format=yuvj420p -q:v 3 "$folder/small/$class/${name}_%02d.jpg" || continue
+    done < "$folder.list"
+    rm -f "$folder.list"
+    "$build/bzna" pack "$folder/photos" -o "$folder/h264.bzna" --codec h264 > /dev/null
+    echo "scaling: $folder: $(find "$folder/photos" -name '*.jpg' | wc -l) photographs, $(find "$folder/small" -name '*.jpg' | wc -l) small pictures"
+}
+
+bundle() {
+    build=$1 folder=$2
+    libs="$build/static/ffmpeg"
+    jpeg=$(pkg-config --variable=libdir libjpeg)/libjpeg.a
+    [ -e "$jpeg" ] || { echo "SKIP the bundle for scaling: $jpeg is not there (libjpeg-dev)"; exit 0; }
+    sh tests/make/ffmpeg_static.sh "$libs"
+    PKG_CONFIG_PATH=$libs/lib/pkgconfig; export PKG_CONFIG_PATH
+    flags="-std=c11 -O3 -ffp-contract=off -D_GNU_SOURCE -DBENZINA_NO_CUDA -I. $(pkg-config --cflags libavcodec libavformat libswscale libavutil)"
+    needs="$(pkg-config --static --libs libavformat libavcodec libswscale libavutil) $jpeg -lm -lpthread -ldl"
+    mkdir -p "$folder"
+    # shellcheck disable=SC2086
+    ${CC:-cc} $flags -c benzina.c -o "$folder/benzina.o" &&
+        ${CC:-cc} $flags -static -s -o "$folder/bench_scaling" tests/bench_scaling.c "$folder/benzina.o" $needs &&
+        ${CC:-cc} $flags -static -s -o "$folder/bzna" examples/bzna/*.c "$folder/benzina.o" $needs
+    rm -f "$folder/benzina.o"
+    cp tests/make/scaling.sh "$folder/"
+    ls -l "$folder/bench_scaling" "$folder/bzna" | awk '{ print "scaling:", $NF, $5, "bytes" }'
+}
+
+run() {
+    folder=$(dirname "$0")
+    if [ $# -gt 0 ] && [ "${1#--}" = "$1" ]; then folder=$1; shift; fi
+    records=${TMPDIR:-/tmp}/bench_scaling_$$.records
+    trap 'rm -f "$records"' EXIT
+    "${SCALING_PROGRAM:-$folder/bench_scaling}" "$@" photographs="$folder/photos" jpeg64="$folder/small@64" records32="records:$records@32" h264="$folder/h264.bzna"
+}
+
+command=${1:-run}
+[ $# -eq 0 ] || shift
+case $command in
+data|bundle|run) "$command" "$@" ;;
+*) echo "scaling.sh data|bundle|run: see its first lines" >&2; exit 2 ;;
+esac
