@@ -1474,6 +1474,8 @@ static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offse
         bzi_os_in_callback--;
         if (n <= 0)
             return bzi_source_fail(source, n, offset + done, size - done, err);
+        if (n == INT64_MAX)
+            return bzi_fail(err, BZNA_E_CALLBACK, offset + done, 0, 0, "read_at failed, not for want of the data");
         if ((uint64_t)n > size - done)
             return bzi_fail(err, BZNA_E_CALLBACK, offset + done, 0, 0, "read_at returned %lld for a read of %llu bytes",
                             (long long)n, (unsigned long long)(size - done));
@@ -17380,8 +17382,12 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, 
         return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the transform callback returned %d",
                         (int)status);
     if ((status = bzi_transform_check(transform, err)) == BZNA_OK && bzi_is_singular(transform->homography))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.homography: it is singular");
-    return status;
+        status = BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.homography: it is singular");
+    if (status != BZNA_OK) {                                /* the callback's fault, as what it returns is */
+        const bzna_error why = *err;
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "after the transform callback, %s", why.message);
+    }
+    return BZNA_OK;
 }
 
 /* A view that is warped as the first output's is: from its pixels to those of the first output, from there by that warp
@@ -17821,11 +17827,19 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
         stats->samples_software++;
 }
 
+/* Whether a sample that failed so ends the run: by what its data are, or by a callback of the user's. */
+static int bzi_loader_stops_at(const bzna_loader *loader, bzna_status status)
+{
+    const bzna_loader_errors *errors = &loader->config.errors;
+    return status == BZNA_E_CALLBACK && errors->callback_policy == BZNA_ON_CALLBACK_ERROR_STOP ?
+           1 : status != BZNA_OK && errors->policy == BZNA_ON_ERROR_STOP;
+}
+
 /* The slot takes the sample a step of its rank further on, a reader the item. Returns 0: it may not. Under the lock. */
-static int bzi_item_replace(bzi_item *item)
+static int bzi_item_replace(bzi_item *item, bzna_status status)
 {
     bzna_loader *loader = item->batch->loader;
-    if (loader->config.errors.policy != BZNA_ON_ERROR_REPLACE || item->replacements == BZI_LIMIT_REPLACEMENTS ||
+    if (loader->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_loader_stops_at(loader, status) || item->replacements == BZI_LIMIT_REPLACEMENTS ||
         bzi_loader_interrupted(loader))
         return 0;
     item->replacements++;
@@ -18056,7 +18070,7 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
     else if (status == BZNA_E_DEVICE_LOST)
         bzi_loader_break(loader, &item->batch->errors[item->slot]);
     else
-        replaced = bzi_item_replace(item);
+        replaced = bzi_item_replace(item, status);
     bzi_os_unlock(&loader->mutex);
     if (status != BZNA_OK && !replaced)
         bzi_item_fill(item, status, lane);
@@ -18288,9 +18302,12 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
     void *drawn[3] = { NULL, NULL, NULL };
     uint64_t total;
     const uint32_t count = bzi_picture_planes(picture, 1, planes, &total);
+    const uint64_t capacity = worker->drawn.capacity;
     bzna_status status;
     if (!bzi_buffer_reserve(&worker->loader->host->memory, &worker->drawn, total, 0))
         return bzi_fail_memory(err, "a copy of the picture");
+    if (worker->drawn.capacity != capacity)                 /* rows have padding, which the callback sees, too */
+        memset(worker->drawn.data, 0, (size_t)worker->drawn.capacity);
     for (uint32_t i = 0; i < count; i++) {
         drawn[i] = (uint8_t *)worker->drawn.data + planes[i].offset;
         bzi_picture_copy_plane(picture, i, &planes[i], drawn[i]);
@@ -19820,18 +19837,16 @@ static void bzi_loader_close(bzna_loader *loader)
  * Calls: rooms 2-3, 5, 46-47, 51-52, 61. What the consumer's calls do: batches out and back, tensors, resets, states,
  * statistics. */
 
-/* A batch with a failed sample, when the user wants to stop at the first. */
-static bzna_status bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch, bzna_error *err)
+/* Whether a batch has a sample that ends the run: the first one's error is then that of every call to come. */
+static int bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch)
 {
-    uint32_t slot = 0;
-    if (loader->poison.status == BZNA_OK) {
-        while (batch->status[slot] == BZNA_OK)              /* there is one: failed > 0 */
-            slot++;
-        loader->poison = batch->errors[slot];
-        loader->poison.status = batch->status[slot];
-    }
-    *err = loader->poison;
-    return err->status;
+    for (uint32_t slot = 0; batch->failed && slot < batch->real; slot++)
+        if (bzi_loader_stops_at(loader, batch->status[slot])) {
+            loader->poison = batch->errors[slot];
+            loader->poison.status = batch->status[slot];
+            return 1;
+        }
+    return 0;
 }
 
 /* The next batch with the lock held, or why not. */
@@ -19843,13 +19858,11 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
         bzna_batch *head = loader->pending_count ? loader->pending_batches[loader->pending_first] : NULL;
         if (loader->quit || loader->stopped)
             return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
-        if (loader->poison.status != BZNA_OK) {
+        if (loader->poison.status != BZNA_OK ||
+            (head && head->state == BZI_BATCH_READY && bzi_loader_poison(loader, head))) {
             *err = loader->poison;
             return err->status;
         }
-        if (head && head->state == BZI_BATCH_READY && head->failed &&
-            loader->config.errors.policy == BZNA_ON_ERROR_STOP)
-            return bzi_loader_poison(loader, head, err);
         if (head && head->state == BZI_BATCH_READY) {
             *out = head;
             return BZNA_OK;
@@ -20475,6 +20488,9 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
 {
     if (c->errors.policy > BZNA_ON_ERROR_STOP)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.errors.policy: %u is not known", c->errors.policy);
+    if (c->errors.callback_policy > BZNA_ON_CALLBACK_ERROR_SAMPLE)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.errors.callback_policy: %u is not known",
+                        c->errors.callback_policy);
     if (c->read.retries > BZI_LIMIT_RETRIES)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read.retries: %u is more than %u", c->read.retries,
                         BZI_LIMIT_RETRIES);
@@ -20580,7 +20596,7 @@ static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_e
         { "fields", c->fields.reserved, 3, 0 },
         { "read", c->read.reserved, 4, c->read.reserved0 },
         { "decode", c->decode.reserved, 2, c->decode.reserved0 },
-        { "errors", c->errors.reserved, 2, c->errors.reserved0 },
+        { "errors", c->errors.reserved, 2, 0 },
         { "pipeline", c->pipeline.reserved, 2, c->pipeline.reserved0 },
     };
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {

@@ -135,6 +135,7 @@ LAST_PARTIAL, LAST_DROP, LAST_PAD = 0, 1, 2
 WARP_NONE, WARP_RANDOM_RESIZED_CROP, WARP_CENTER_RESIZED_CROP, WARP_SIMILARITY, WARP_MXNET = range(5)
 LAW_AUTO, LAW_BENZINA, LAW_TORCHVISION = 0, 1, 2
 ON_ERROR_FILL, ON_ERROR_REPLACE, ON_ERROR_STOP = 0, 1, 2
+ON_CALLBACK_ERROR_STOP, ON_CALLBACK_ERROR_SAMPLE = 0, 1
 WEIGHTING_NONE, WEIGHTING_REPLACE, WEIGHTING_ONCE = 0, 1, 2
 LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG = 1, 2, 3, 4
 DLPACK_0, DLPACK_1 = 0, 1
@@ -219,7 +220,7 @@ loader_outputs: ptr ptr; u64 count
 loader_fields:  str image, tensors, bytes; u64 reserved[3]
 loader_read:    u32 threads, ahead_samples; u64 memory_bytes; u32 retries, reserved0; u64 backoff_ns, reserved[4]
 loader_decode:  u32 decoder, threads, verify_every, jpeg, jpeg_shrink, reserved0; u64 reserved[2]
-loader_errors:  u32 policy, reserved0; u64 reserved[2]
+loader_errors:  u32 policy, callback_policy; u64 reserved[2]
 loader_pipeline: u32 batches_in_flight, restore_any_pixels; ptr cpus; u32 cpu_count, reserved0;
                 transform_fn transform; ptr transform_user; picture_fn picture; ptr picture_user; u64 reserved[2]
 loader_config:  u32 struct_size, reserved0; loader_output output; loader_outputs outputs; loader_order order;
