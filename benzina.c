@@ -17831,16 +17831,16 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
 static int bzi_loader_stops_at(const bzna_loader *loader, bzna_status status)
 {
     const bzna_loader_errors *errors = &loader->config.errors;
-    return status == BZNA_E_CALLBACK && errors->callback_policy == BZNA_ON_CALLBACK_ERROR_STOP ?
-           1 : status != BZNA_OK && errors->policy == BZNA_ON_ERROR_STOP;
+    return (status == BZNA_E_CALLBACK && errors->callback_policy == BZNA_ON_CALLBACK_ERROR_STOP) ||
+           (status != BZNA_OK && errors->policy == BZNA_ON_ERROR_STOP);
 }
 
 /* The slot takes the sample a step of its rank further on, a reader the item. Returns 0: it may not. Under the lock. */
 static int bzi_item_replace(bzi_item *item, bzna_status status)
 {
     bzna_loader *loader = item->batch->loader;
-    if (loader->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_loader_stops_at(loader, status) || item->replacements == BZI_LIMIT_REPLACEMENTS ||
-        bzi_loader_interrupted(loader))
+    if (loader->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_loader_stops_at(loader, status) ||
+        item->replacements == BZI_LIMIT_REPLACEMENTS || bzi_loader_interrupted(loader))
         return 0;
     item->replacements++;
     item->position = (item->position + loader->config.shard.world_size) % loader->shard.count;

@@ -2057,18 +2057,20 @@ class Callbacks(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "vividness"):
             ops.ColorJitter(vividness=1)
 
-    def test_an_exception_fails_its_sample_alone(self):
+    def test_an_exception_fails_its_sample_alone_where_that_is_asked_for(self):
         def warp(index, in_size, out_size, rng):
             if index == 1:
                 raise KeyError("no such luck")
             return (1, 0, 0, 0, 1, 0, 0, 0, 1) if index != 4 else (1, 2, 3)
         good = [pixels(b.images) for b in loader_of(warp_transform=ops.ConstantWarpTransform()).batches()]
-        loader = loader_of(warp_transform=warp, epochs=1)
+        loader = loader_of(warp_transform=warp, epochs=1, on_callback_error="sample")
         batches = loader.batches()
         first, second = next(batches), next(batches)
         self.assertEqual((first.failed, list(first.status.memoryview())), (1, [0, Status.E_CALLBACK, 0]))
         self.assertEqual(list(first.errors()), [1])
         self.assertIn("callback", first.errors()[1].message)
+        self.assertEqual(repr(first.errors()[1].__cause__), "KeyError('no such luck')")     # each has its own
+        self.assertIn("3 numbers, not 9", str(second.errors()[1].__cause__))
         each = 3 * 24 * 24 * 4
         self.assertEqual(pixels(first.images)[:each] + pixels(first.images)[2 * each:], good[0][:each] + good[0][2 * each:])
         self.assertEqual(set(floats(first.images)[each // 4:each // 2]), {0.0})
@@ -2080,28 +2082,146 @@ class Callbacks(unittest.TestCase):
             raise KeyError("no such luck")
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            for _ in loader_of(warp_transform=warp, epochs=1):
+            for _ in loader_of(warp_transform=warp, epochs=1, on_callback_error="sample"):
                 pass
         self.assertEqual(len(said), 3)
         self.assertIn("3 of 3 samples failed", str(said[0].message))
         self.assertIn("no such luck", str(said[0].message))
-
-    def test_on_error_stop_raises_with_the_exception_as_cause(self):
-        def warp(*_):
-            raise KeyError("no such luck")
-        loader = loader_of(warp_transform=warp, on_error="stop")
-        with self.assertRaises(Error) as caught:
-            next(iter(loader))
-        self.assertEqual(caught.exception.status, Status.E_CALLBACK)
-        self.assertIsInstance(caught.exception.__cause__, KeyError)
 
     def test_on_error_replace(self):
         def warp(index, *_):
             if index == 1:
                 raise KeyError("no such luck")
             return (1, 0, 0, 0, 1, 0, 0, 0, 1)
-        first = next(loader_of(warp_transform=warp, on_error="replace").batches())
+        first = next(loader_of(warp_transform=warp, on_error="replace", on_callback_error="sample").batches())
         self.assertEqual((first.failed, first.replaced, list(first.indices.memoryview())), (0, 1, [0, 2, 2]))
+
+    def test_an_exception_is_raised_where_the_batch_is_asked_for(self):
+        """Of several that fail at once, the first in the loader's order, with its traceback, whatever is done about damaged samples."""
+        def helper(index):
+            raise KeyError(index)
+
+        def warp(index, *_):
+            return helper(index) if index >= 4 else (1, 0, 0, 0, 1, 0, 0, 0, 1)
+
+        def whole(sample, rng, transform):
+            warp(sample.index)
+
+        def draw(sample, rng, picture):
+            warp(sample.index)
+        for name, function in (("warp_transform", warp), ("transform", whole), *([("picture", draw)] if importable("numpy") else [])):
+            for threads, on_error in ((1, "fill"), (4, "replace"), (3, "stop")):
+                loader = loader_of(num_threads=threads, on_error=on_error, batch_size=2, **{name: function})
+                batches = loader.batches()
+                self.assertEqual([next(batches).failed, next(batches).failed], [0, 0])
+                for attempt in range(2):
+                    with self.assertRaises(KeyError) as caught:
+                        (next(batches) if attempt == 0 else loader._next())
+                    self.assertEqual(caught.exception.args, (4,))
+                    self.assertIs(loader.last_exception.__class__, KeyError)
+                    names = [frame.name for frame in traceback.extract_tb(caught.exception.__traceback__)]
+                    self.assertEqual((names[-1], names.count("helper")), ("helper", 1))
+                    self.assertIn("sample 4: ", str(caught.exception.__cause__))
+                    self.assertEqual(caught.exception.__cause__.status, Status.E_CALLBACK)
+                self.assertEqual(list(batches), [])                     # it is over; another one goes on with the next epoch
+                self.assertEqual(next(loader.batches()).epoch, 1)
+                loader.set_epoch(1)
+                self.assertEqual(next(loader.batches()).number, 0)
+
+    def test_exceptions_that_python_has_a_use_for_come_through(self):
+        def interrupted(*_):
+            raise KeyboardInterrupt
+
+        def chained(*_):
+            try:
+                {}["a"]
+            except KeyError as error:
+                raise ValueError("b") from error
+        with self.assertRaises(KeyboardInterrupt):
+            next(loader_of(warp_transform=interrupted).batches())
+        with self.assertRaises(ValueError) as caught:
+            next(loader_of(warp_transform=chained).batches())
+        self.assertIsInstance(caught.exception.__cause__, KeyError)
+        with self.assertRaises(RuntimeError) as caught:                 # not the end of the loop
+            for _ in loader_of(transform=lambda sample, rng, transform: next(iter(()))):
+                pass
+        self.assertIsInstance(caught.exception.__cause__, StopIteration)
+
+    def test_what_a_callback_gives_wrongly_is_raised(self):
+        nan = float("nan")
+        for kind, said, options in ((ValueError, "bias_transform: 2 numbers, not 3", dict(bias_transform=lambda *_: (1, 2))),
+                                    (ValueError, "norm_transform: nan is not finite", dict(norm_transform=lambda *_: (1, nan, 1))),
+                                    (TypeError, "oob_transform: None is no number", dict(oob_transform=lambda *_: None)),
+                                    (ValueError, "color_transform: 7 is not within 0..3", dict(color_transform=lambda *_: 7)),
+                                    (TypeError, "warp_transform: 'a' is no number", dict(warp_transform=lambda *_: "abcdefghi" and ["a"] * 9)),
+                                    (ValueError, "norm_transform: 1e+39 is not within", dict(norm_transform=lambda *_: 1e39)),
+                                    (Error, "transform.homography: it is singular", dict(warp_transform=lambda *_: [0] * 9)),
+                                    (Error, "transform.bias", dict(transform=lambda sample, rng, t: t.bias.__setitem__(0, nan)))):
+            with self.assertRaises(kind) as caught:
+                next(loader_of(**options).batches())
+            self.assertIn(said, str(caught.exception))
+
+    def test_callbacks_of_a_wrong_kind_are_refused_when_the_loader_is_made(self):
+        class ToTensor:
+            def __call__(self, picture):
+                raise AssertionError("never called")
+
+        class Module:                                                   # as torch's are
+            def __call__(self, *arguments, **named):
+                raise AssertionError("never called")
+
+            def forward(self, picture):
+                pass
+
+            def register_forward_hook(self):
+                pass
+        torchvisions = type("Normalize", (), {"__call__": lambda self, *inputs: None, "__module__": "torchvision.transforms.v2"})
+        crop, fine = ops.RandomResizedCrop, lambda *_: None
+        for said, options in (("transform: ToTensor.*missing|transform:.*too many", dict(transform=ToTensor())),
+                              ("transform: 3 cannot be called", dict(transform=3)), ("picture: 'x' cannot be called", dict(picture="x")),
+                              ("transform: .*sample, rng, transform", dict(transform=lambda sample: None)),
+                              ("picture: .*too many", dict(picture=Module())), ("transform: Normalize is a transform of torchvision's",
+                                                                                dict(transform=torchvisions())),
+                              ("warp_transform: RandomResizedCrop is a class", dict(warp_transform=crop)),
+                              ("warp_transform: warp: 3 is not nine", dict(warp_transform=3)), ("warp_transform: .*'crop'", dict(warp_transform="crop")),
+                              ("warp_transform: .*rng", dict(warp_transform=ops.ColorJitter(0.5))),
+                              ("bias_transform: ConstantNormTransform is no BiasTransform", dict(bias_transform=ops.ConstantNormTransform(2))),
+                              ("warp_transform: ConstantOOBTransform is no WarpTransform", dict(warp_transform=ops.ConstantOOBTransform())),
+                              ("oob_transform: oob: 'red'", dict(oob_transform="red")), ("color_transform: index", dict(color_transform=1.5)),
+                              ("norm_transform: .*called with", dict(norm_transform=lambda: 1)), ("bias_transform: .*class", dict(bias_transform=dict)),
+                              ("jitter: 0.5 is no ops.ColorJitter", dict(jitter=0.5)), ("outputs: 'mask' is no Output", dict(outputs=["mask"])),
+                              ("outputs: 3 is no Output", dict(outputs=3))):
+            with self.assertRaisesRegex(TypeError, said, msg=options):
+                loader_of(**options)
+        with self.assertRaisesRegex(ValueError, "singular"):
+            loader_of(warp_transform=[1, 0, 0, 2, 0, 0, 0, 0, 1])
+        with self.assertRaisesRegex(TypeError, "log: .*cannot be called"):
+            benzina.Context("cpu", log=1)
+        with self.assertRaisesRegex(TypeError, "log: .*level, status, message"):
+            benzina.Context("cpu", log=[].append)
+        loader_of(transform=fine, warp_transform=lambda index, in_size, out_size, rng, more=1: (1, 0, 0, 0, 1, 0, 0, 0, 1)).close()
+        loader_of(transform=fine, warp_transform=crop()).close()
+        self.assertEqual(benzina._registry, {})
+
+    def test_transform_and_rng_that_are_kept_are_pythons_own(self):
+        kept = []
+
+        def transform(sample, rng, t):
+            t.bias[0] = sample.index
+            kept.append((sample, rng, t, t.homography, rng.u32()))
+
+        def expected(sample, rng, t):
+            t.bias[0] = sample.index
+        self.assertEqual(digest(loader_of(transform=transform, epochs=1, num_threads=3)), digest(loader_of(transform=expected, epochs=1)))
+        digest(loader_of(transform=expected, epochs=1, warp_transform=(2, 0, 0, 0, 2, 0, 0, 0, 1)))
+        gc.collect()
+        self.assertEqual(sorted(sample.index for sample, *_ in kept), list(range(COUNT)))
+        for sample, rng, t, homography, word in kept:
+            again = benzina.Random(1234, 0, sample.index, 16)
+            self.assertEqual([again.u32(), again.u32(), again.u32()], [word, rng.u32(), rng.struct.block[2]])
+            self.assertEqual((t.bias[0], homography[8], t.struct_size), (sample.index, 1, ctypes.sizeof(structs.transform)))
+            t.homography[0] = 9                                         # it is Python's
+            self.assertEqual(homography[0], 9)
 
     def test_objects_collected_inside_a_callback_are_closed_later(self):
         doomed = [benzina.Dataset(ARCHIVE), loader_of(shape=8)]
@@ -2260,38 +2380,63 @@ class Pictures(unittest.TestCase):
         plain, drawn = self.arrays()[0], self.arrays(picture=draw)[0]
         self.assertEqual([(a == b).all() for a, b in zip(plain, drawn)], [True, False, True, True])
 
-    def test_an_exception_fails_its_sample_with_the_message(self):
+    def test_an_exception_fails_its_sample_with_the_message_where_that_is_asked_for(self):
         def draw(sample, rng, picture):
-            planes = picture.planes                                     # kept by the traceback's frames
+            planes = picture.planes
             if sample.index == 2:
                 raise LookupError("no such luck with %d planes" % len(planes))
-        loader = loader_of(picture=draw, epochs=1, batch_size=4)
+        options = dict(picture=draw, epochs=1, batch_size=4, on_callback_error="sample")
+        loader = loader_of(**options)
         first, second = loader.batches()
         self.assertEqual((first.failed, second.failed, list(first.status.memoryview())), (1, 0, [0, 0, Status.E_CALLBACK, 0]))
         self.assertIn("picture callback", first.errors()[2].message)
         self.assertEqual(str(loader.last_exception), "no such luck with 3 planes")
-        frame = loader.last_exception.__traceback__
-        while frame.tb_next:
-            frame = frame.tb_next
-        self.assertEqual(frame.tb_frame.f_locals, {})
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            for _ in loader_of(picture=draw, epochs=1, batch_size=4):
+            for _ in loader_of(**options):
                 pass
         self.assertIn("no such luck with 3 planes", str(said[0].message))
 
-    def test_a_view_that_is_kept_fails_its_sample(self):
-        kept = []
+    def test_what_is_kept_of_a_callback_stays_what_it_was(self):
+        """Past the callback, the batch and the loader, and after other pictures took the memory that they had in C."""
+        kept, copies, threads = [], [], 2
 
         def draw(sample, rng, picture):
-            if sample.index == 1:
-                kept.append(picture.planes[0][:10].T)
-            kept.append(picture.planes[0][:10].copy())
-        loader = loader_of(picture=draw, epochs=1, batch_size=COUNT)
-        batch, = loader.batches()
-        self.assertEqual((list(batch.errors()), len(kept)), ([1], COUNT + 1))
-        self.assertIn("a view of the planes was kept", str(loader.last_exception))
-        kept.clear()
+            picture.planes[0][:9] = sample.index
+            kept.append((sample, rng, picture, picture.planes[0][:10].T, picture.region(3, 5, 40, 60)[1][::2]))
+            copies.append((sample.index, [plane.tobytes() for plane in (*picture.planes, *kept[-1][3:])], rng.u32()))
+        plain = self.arrays(picture=lambda sample, rng, picture: picture.planes[0][:9].fill(sample.index))
+        for number, images in enumerate(self.arrays(picture=draw, num_threads=threads)):
+            self.assertTrue((images == plain[number]).all())            # drawing shows all the same
+        for _ in self.arrays(picture=lambda *about: None, num_threads=threads, shuffle=True):
+            pass                                                        # what C has now is of other samples
+        gc.collect()
+        self.assertEqual(len(kept), COUNT)
+        for (sample, rng, picture, *views), (index, contents, word) in zip(kept, copies):
+            self.assertEqual(sample.index, index)
+            self.assertEqual([plane.tobytes() for plane in (*picture.planes, *views)], contents)
+            self.assertEqual((picture.planes[0][:9] == index).all(), True)
+            again = benzina.Random(1234, sample.epoch, index, 3)
+            self.assertEqual([again.u32(), again.u32()], [word, rng.u32()])
+            picture.planes[0][...] = 7                                  # it is Python's
+            self.assertEqual(int(picture.region(0, 0, 1, 1)[0][0, 0]), 7)
+
+    def test_the_frames_of_a_traceback_hold_no_memory_of_c(self):
+        """Debuggers look at all of them, long after."""
+        def draw(sample, rng, picture):
+            raise LookupError("no such luck")
+        loader = loader_of(picture=draw, epochs=1, batch_size=4)
+        with self.assertRaises(LookupError):
+            next(loader.batches())
+        frames, trace = [], loader.last_exception.__traceback__
+        while trace:
+            frames.append(trace.tb_frame)
+            trace = trace.tb_next
+        self.assertIn("draw", [frame.f_code.co_name for frame in frames])
+        for frame in frames:
+            if frame.f_code.co_filename == benzina.__file__:
+                for value in frame.f_locals.values():
+                    self.assertNotIn(type(value).__module__, ("numpy", "ctypes"), frame.f_code.co_name)
 
     def test_padding_rows_and_odd_sizes_are_not_seen(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -2381,7 +2526,7 @@ class Sources(unittest.TestCase):
                     benzina.Dataset(thing)
 
     def test_failures_while_opening_carry_their_cause(self):
-        for failure, code in ((OSError(errno.ETIMEDOUT, "far away"), errno.ETIMEDOUT), (KeyError("lost"), errno.EIO)):
+        for failure, code in ((OSError(errno.ETIMEDOUT, "far away"), errno.ETIMEDOUT), (EOFError("lost"), errno.EIO)):
             with self.assertRaises(Error) as caught:
                 benzina.Dataset(Ranged(fails=lambda offset: failure), name="remote")
             self.assertIs(caught.exception.__cause__, failure)
@@ -2396,9 +2541,57 @@ class Sources(unittest.TestCase):
         self.assertIsInstance(caught.exception.__cause__, ZeroDivisionError)
         source = Ranged()
         source.read_at = lambda offset, size: bytes(size + 1)
-        with self.assertRaises(Error) as caught:
+        with self.assertRaisesRegex(ValueError, "bytes where"):
             benzina.Dataset(source)
-        self.assertIsInstance(caught.exception.__cause__, ValueError)
+        for size in (-1, 2.5, 2**63, None):
+            source.size = size
+            with self.assertRaises(Error) as caught:
+                benzina.Dataset(source)
+            self.assertRegex(str(caught.exception.__cause__), "^size: ")
+
+    def test_a_source_with_a_fault_of_its_own_is_no_damaged_file(self):
+        failure = KeyError("lost")
+        with self.assertRaises(KeyError) as caught:
+            benzina.Dataset(Ranged(fails=lambda offset: failure), name="remote")
+        self.assertIs(caught.exception, failure)
+        self.assertIn("remote", str(failure.__cause__))
+        third = benzina.Dataset(ARCHIVE)[3].offset
+        if DECODES:
+            dataset = benzina.Dataset(Ranged(fails=lambda offset: failure if offset == third else None))
+            batches = loader_of(dataset, batch_size=3).batches()
+            self.assertEqual(next(batches).failed, 0)
+            with self.assertRaises(KeyError) as caught:
+                next(batches)
+            self.assertIs(caught.exception, failure)
+            batch = next(loader_of(dataset, batch_size=8, on_callback_error="sample").batches())
+            self.assertEqual([(slot, error.status) for slot, error in batch.errors().items()], [(3, Status.E_CALLBACK)])
+
+    def test_memory_that_a_file_keeps_is_not_the_librarys(self):
+        kept = []
+
+        class Keeping(io.RawIOBase):
+            def __init__(self):
+                self.file = io.BytesIO(BYTES)
+
+            def seekable(self):
+                return True
+
+            def seek(self, *where):
+                return self.file.seek(*where)
+
+            def readinto(self, buffer):
+                count = self.file.readinto(buffer)
+                kept.append((memoryview(buffer)[:count], bytes(buffer[:count])))
+                return count
+        self.same(Keeping())
+        gc.collect()
+        self.assertGreater(len(kept), COUNT)
+        self.assertEqual([view.tobytes() == content for view, content in kept], [True] * len(kept))
+        for count in (10**9, -1, 1.5):
+            file = Keeping()
+            file.readinto = lambda buffer: count
+            with self.assertRaisesRegex((TypeError, ValueError), "^readinto: "):
+                benzina.Dataset(file)
 
     @needs_decoder
     def test_failures_while_loading_fail_their_samples(self):

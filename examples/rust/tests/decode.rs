@@ -366,6 +366,7 @@ fn a_closure_transforms_each_sample() {
         .loader()
         .batch_size(2)
         .size(20, 20)
+        .on_callback_error(OnCallbackError::Sample)
         .transform(|sample, random, transform| {
             assert!(sample.width > 0 && random.uniform(0.0, 1.0) < 1.0);
             transform.bias = [-1000.0; 3];
@@ -736,7 +737,7 @@ fn what_stands_in_a_callers_struct_size_does_not_matter() {
 #[test]
 fn a_batch_without_pictures_or_samples_has_empty_slices() {
     let data = mini();
-    let loader = data.loader().batch_size(4).tensors("target").open().unwrap();
+    let loader = data.loader().batch_size(4).bytes("name").open().unwrap();
     let mut batch = loader.next_batch().unwrap().unwrap();
     assert!(batch.image().is_empty() && batch.image_mut().is_empty() && batch.targets().len() == 4);
     let last = data.loader().batch_size(1).size(4, 4).shard(2, 3).open().unwrap().iter().last().unwrap().unwrap();

@@ -92,20 +92,42 @@ const CASES: &[Case] = &[
             });",
     },
     Case {
-        name: "a transform and a generator do not leave their callback",
+        name: "a transform does not leave its callback",
         code: "E0521",
-        bad: "*kept.lock().unwrap() = Some((random, transform));",
-        body: "let kept = std::sync::Mutex::new(None::<(&'static mut benzina::Random, &'static mut benzina::Transform)>);
-            let _ = data.loader().transform(move |_, random, transform| {
-                let _ = (&kept, &random, &transform);
+        bad: "*kept.lock().unwrap() = Some(transform);",
+        body: "let kept = std::sync::Mutex::new(None::<&'static mut benzina::Transform>);
+            let _ = data.loader().transform(move |_, _, transform| {
+                let _ = (&kept, &transform);
+                BAD
+                Ok(())
+            });",
+    },
+    Case {
+        name: "a generator does not leave its callback",
+        code: "E0521",
+        bad: "*kept.lock().unwrap() = Some(random);",
+        body: "let kept = std::sync::Mutex::new(None::<&'static mut benzina::Random>);
+            let _ = data.loader().transform(move |_, random, _| {
+                let _ = (&kept, &random);
+                BAD
+                Ok(())
+            });",
+    },
+    Case {
+        name: "what is told of a sample does not leave its callback",
+        code: "E0521",
+        bad: "*kept.lock().unwrap() = Some(sample);",
+        body: "let kept = std::sync::Mutex::new(None::<&'static benzina::SampleInfo>);
+            let _ = data.loader().transform(move |sample, _, _| {
+                let _ = (&kept, &sample);
                 BAD
                 Ok(())
             });",
     },
     Case {
         name: "a closure that borrows from its maker is no callback",
-        code: "E0597",
-        bad: "let loader = data.loader().transform(|_, _, _| { let _ = &local; Ok(()) });",
+        code: "E0373",
+        bad: "let loader = loader.transform(|_, _, _| if local == 7 { Ok(()) } else { Err(benzina::Status(-7)) });",
         body: "let local = 7;
             let loader = data.loader();
             BAD
