@@ -517,7 +517,8 @@ def _told(name, function, *arguments, source=None):
 
 # ---- objects that C holds on to ---------------------------------------------------------------------------------------------
 
-# What callbacks find by their user pointer, a number. A callback that comes too late finds nothing, instead of freed memory.
+# What callbacks find by their user pointer, a number. A callback that comes too late finds nothing, instead of freed memory. Loaders
+# own their hooks, and are found weakly: what a callback refers to, or its exception's traceback, may be the loader.
 _registry = {}
 _registry_keys = _itertools.count(1)
 
@@ -713,12 +714,18 @@ def _shared_context(device=(DEVICE_AUTO, 0)):
 
 # ---- sources ----------------------------------------------------------------------------------------------------------------
 
+class _Failure:
+    """The last exception of a source, which its data sets keep: a traceback leads to them, so that the source, which C and with it
+    the registry hold, must not."""
+
+    failure = None
+
+
 class _ReadAtSource:
     """Over an object with read_at(offset, size) -> bytes and size, a number or a method."""
 
     def __init__(self, thing):
         self.thing = thing
-        self.failure = None
 
     def size(self):
         return _number("size", self.thing.size() if callable(self.thing.size) else self.thing.size, _c.c_int64, 0)
@@ -740,7 +747,6 @@ class _DescriptorSource:
     def __init__(self, file):
         if file.writable():
             file.flush()
-        self.failure = None
         self.descriptor = _os.dup(file.fileno())
 
     def size(self):
@@ -760,7 +766,6 @@ class _FileSource:
 
     def __init__(self, file):
         self.file, self.lock = file, _threading.Lock()
-        self.failure = None
         self.is_trusted = type(file) in self._OF_PYTHON     # not to keep the memory that it reads into
 
     def size(self):
@@ -800,7 +805,9 @@ def _source_over(thing):
 def _callback_failed(holder, exception):
     """Keeps an exception for whoever asks, and gives the number that C is told. What is neither an OSError nor an EOFError is no trouble
     with the data, but a fault of the source."""
-    holder.failure = exception
+    kept = holder.kept()
+    if kept is not None:
+        kept.failure = exception
     if not isinstance(exception, (OSError, EOFError)):
         return 2**63 - 1
     return -abs(getattr(exception, "errno", None) or _errno.EIO)
@@ -1064,8 +1071,9 @@ class Dataset(_Handled):
         elif _is_path(source):
             _check(lib.bzna_dataset_open(context.handle, _path_bytes(source), config, handle, err), err)
         else:
-            self._source = _source_over(source)
-            key = _register(self._source)
+            over, self._source = _source_over(source), _Failure()
+            over.kept = _weakref.ref(self._source)
+            key = _register(over)
             callbacks = _new("source")
             callbacks.user, callbacks.close = key, _close_thunk
             callbacks.read_at, callbacks.size = _read_at_thunk, _size_thunk
@@ -1294,7 +1302,7 @@ class Dataset(_Handled):
     @property
     def last_exception(self):
         """The last exception that its source raised, on whatever thread."""
-        return self._source.failure if self._source else None
+        return None if self._source is None else self._source.failure
 
 
 # ---- records: IDX, CIFAR, CSV ---------------------------------------------------------------------------------------
@@ -2275,8 +2283,10 @@ class _Hooks:
 
     def exception_of(self, error):
         """What a callback raised, of an Error that tells of it; else None."""
-        exception, traceback = self._failures.get(-error.native_code, (None, None)) if error.status == Status.E_CALLBACK else (None, None)
-        return exception and exception.with_traceback(traceback)        # without those who raised it again
+        if error.status != Status.E_CALLBACK or -error.native_code not in self._failures:
+            return None
+        exception, traceback = self._failures[-error.native_code]
+        return exception.with_traceback(traceback)                      # without those who raised it again
 
     def needed(self):
         return any((self.warp, self.bias, self.norm, self.oob, self.color, self.filter, self.whole))
@@ -2300,6 +2310,11 @@ class _Hooks:
             self.whole(info, rng, transform)
 
 
+def _hooks_of(user):
+    found = _registry.get(user)
+    return None if found is None else found()
+
+
 def _copied(name, address):
     """A struct of C's as Python's own, which may be kept for as long as anybody likes."""
     kind = getattr(structs, name)
@@ -2308,7 +2323,7 @@ def _copied(name, address):
 
 @_callback("transform_fn")
 def _transform_thunk(user, info, random, transform):
-    hooks = _registry.get(user)
+    hooks = _hooks_of(user)
     if hooks is None:
         return Status.E_CALLBACK.value
     try:
@@ -2377,7 +2392,7 @@ def _draw(function, info, rng, struct, addresses):
 
 @_callback("picture_fn")
 def _picture_thunk(user, info, random, picture, planes):
-    hooks = _registry.get(user)
+    hooks = _hooks_of(user)
     if hooks is None:
         return Status.E_CALLBACK.value
     try:
@@ -2541,10 +2556,10 @@ class Field:
         return view.cast(_FORMATS[self._kind], self.shape) if self.nbytes else view.cast(_FORMATS[self._kind])
 
     def numpy(self):
-        import numpy
         if not self.on_host:
             raise BufferError("the batch lies on a device")
-        self._typestr()
+        self._typestr()                         # says what numpy cannot have
+        import numpy
         return numpy.asarray(self)
 
     def torch(self):
@@ -2624,7 +2639,7 @@ class Batch(_Handled):
             status = lib.bzna_batch_error(self.handle, slot, err)
             if status < 0:
                 error = result[slot] = _error_of(status, err)
-                error.__cause__ = self._hooks and self._hooks.exception_of(error)
+                error.__cause__ = None if self._hooks is None else self._hooks.exception_of(error)
         return result
 
     def release(self):
@@ -3053,7 +3068,7 @@ class DataLoader(_Handled):
 
         handle, err, key = _c.c_void_p(), _new("error"), None
         if hooks.needed() or picture:
-            key = _register(hooks)
+            key = _register(_weakref.ref(hooks))
         if hooks.needed():
             config.pipeline.transform, config.pipeline.transform_user = _transform_thunk, key
         if picture:
@@ -3164,7 +3179,7 @@ class DataLoader(_Handled):
     def _pair(self, batch):
         if batch.failed:
             slot, error = next(iter(batch.errors().items()))
-            reason = ": %r" % error.__cause__ if error.__cause__ else ""
+            reason = "" if error.__cause__ is None else ": %r" % error.__cause__
             _warnings.warn("%d of %d samples failed; slot %d: %s%s" % (batch.failed, batch.count, slot, error, reason), RuntimeWarning, stacklevel=3)
         def read(field):
             tensor = _READERS[self.output](field)
@@ -3244,7 +3259,9 @@ class DataLoader(_Handled):
             if current is not None:
                 current.close()
         of_source = self.dataset.last_exception
-        exception = self._hooks.exception_of(error) or (of_source if error.status == Status.E_CALLBACK and not error.native_code else None)
+        exception = self._hooks.exception_of(error)
+        if error.status == Status.E_CALLBACK and not error.native_code:
+            exception = of_source
         if exception is not None:
             _raise_of_callback(exception, error)
         raise error from (of_source if error.status == Status.E_IO else None)
