@@ -531,6 +531,26 @@ class Errors(unittest.TestCase):
             thing()
 
 
+class Kept(unittest.TestCase):
+    def test_a_coded_picture_needs_nothing_of_its_dataset(self):
+        """The decoder's configuration of raw records, as of a plain video, is the data set's own memory."""
+        records, libc = dict(data_type="uint8", width=4, height=3, channels=3, layout="nhwc"), ctypes.CDLL(None)
+        allocate = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(("malloc", libc))     # what the data set had, others have now
+        for _ in range(20):
+            dataset = benzina.Dataset(io.BytesIO(bytes(range(72))), records=records)
+            image, buffer = dataset[1]._coded()
+            dataset.close()
+            del dataset
+            gc.collect()
+            others = [allocate(size) for size in range(16, 8192, 16) for _ in range(3)]
+            for i, other in enumerate(others):
+                ctypes.memset(other, 0xee, 16 + i // 3 * 16)
+            self.assertEqual((image.config_size, ctypes.string_at(image.config, 2)), (2, bytes([3, benzina.LAYOUT_NHWC])))
+            self.assertEqual(ctypes.string_at(image.data, 36), bytes(range(36, 72)))
+            for other in others:
+                libc.free(ctypes.c_void_p(other))
+
+
 class Datasets(unittest.TestCase):
     def test_samples(self):
         dataset = benzina.Dataset(ARCHIVE)

@@ -43,12 +43,12 @@ streams must order them itself, as DLPack asks.
 Low level. lib has every function of benzina.h, declared, structs every struct, and every object here a handle for them, which is valid
 while the object lives: keep the object in a variable.
 
-Threads. Callbacks (a source's read_at, a transform or picture callback written in Python) run on the library's threads, several at once, each holding
-the interpreter's lock while it runs: right, and slow. The transforms of ops run without Python, the Constant warp excepted.
-What callbacks are given is Python's own, and may be kept.
-An exception in a callback is raised where the next batch is asked for, with its traceback: only damaged data cost a slot. (on_callback_error="sample" lets
-it pass as such.) A read_at that fails by an OSError or an EOFError, as files and connections do, costs its sample; any other exception is a fault of
-the source, and raised. The last one is kept: DataLoader.last_exception.
+Threads. Callbacks (a source's read_at, a transform or picture callback written in Python) run on the library's threads, several at once,
+each holding the interpreter's lock while it runs: right, and slow. The transforms of ops run without Python, the Constant warp excepted.
+What callbacks are given is Python's own, and may be kept. An exception in a callback is raised where the next batch is asked for, with its
+traceback: only damaged data cost a slot. (on_callback_error="sample" lets it pass as such.) A read_at that fails by an OSError or an
+EOFError, as files and connections do, costs its sample; any other exception is a fault of the source, and raised. The last one is kept:
+DataLoader.last_exception.
 
 Normalization. y = (x - bias) * norm with x in 0..255: norm MULTIPLIES. The original's ImageNet example passes the standard
 deviation where its reciprocal is meant. mean= and std= are the other spelling, y = (x - mean) / std; both at once are refused.

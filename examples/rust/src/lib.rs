@@ -33,8 +33,8 @@
 //! data set. What a batch or a decoder lends out is borrowed from it, and the compiler holds the borrower to that.
 //!
 //! Callbacks may panic: the panic ends at the border to C and fails what was under way. That of a loader's closure goes on where the
-//! loader is asked for the batch: such a fault ends the run, unless [`LoaderBuilder::on_callback_error`] says otherwise. Objects of this crate that are dropped inside a
-//! callback cannot be closed there (the library refuses), and are leaked.
+//! loader is asked for the batch: such a fault ends the run, unless [`LoaderBuilder::on_callback_error`] says otherwise. Objects of this
+//! crate that are dropped inside a callback cannot be closed there (the library refuses), and are leaked.
 
 #![warn(missing_debug_implementations)]
 
