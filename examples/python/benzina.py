@@ -2256,6 +2256,34 @@ _INTER_METHODS = {0: (FILTER_NEAREST, ANTIALIAS_OFF), 1: (FILTER_LINEAR, ANTIALI
                   3: (FILTER_AREA, ANTIALIAS_AUTO), 4: (FILTER_LANCZOS4, ANTIALIAS_OFF), 9: _inter_method_9, 10: _inter_method_10}
 
 
+class _Failures:
+    """The exceptions of a loader's callbacks, which it owns: their tracebacks lead to it, so that the hooks, which a callback that runs
+    holds, must not."""
+
+    _MOST, _MOST_FRAMES = 1000, 20
+
+    def __init__(self):
+        self.last = None
+        self._kept = {}                         # by the numbers that C was told, which errors have for native_code
+        self._numbers = _itertools.count(1)
+
+    def add(self, exception):
+        """Where failures are let pass, only so many are kept, and fewer with the variables of their frames, which may be pictures."""
+        number = next(self._numbers)
+        self.last, self._kept[number] = exception, (exception, exception.__traceback__)
+        self._kept.pop(number - self._MOST, None)
+        if len(self._kept) > self._MOST_FRAMES:
+            _traceback.clear_frames(exception.__traceback__)
+        return -number
+
+    def exception_of(self, error):
+        """What a callback raised, of an Error that tells of it; else None."""
+        if error.status != Status.E_CALLBACK or -error.native_code not in self._kept:
+            return None
+        exception, traceback = self._kept[-error.native_code]
+        return exception.with_traceback(traceback)                      # without those who raised it again
+
+
 class _Hooks:
     """What a loader's transform callback does to a sample: each of these (index, in_size, out_size, rng), or None."""
 
@@ -2265,28 +2293,13 @@ class _Hooks:
         self.own_colors = ()                    # of outputs, by number, that these are not for
         self.whole = None                       # (sample_info, rng, transform), last of all
         self.picture = None                     # (sample_info, rng, Picture), before any warp
-        self.failure = None                     # the last one
-        self._failures = {}                     # by the numbers that C was told, which errors have for native_code
-        self._numbers = _itertools.count(1)
 
-    _MOST_FAILURES, _MOST_FRAMES = 1000, 20
+    _failures = staticmethod(lambda: None)      # a weak reference to a _Failures, which is the loader's
 
     def failed(self, exception):
-        """Keeps an exception, and gives the number that C is told. Where failures are let pass, only so many are kept, and fewer with
-        the variables of their frames, which may be pictures."""
-        number = next(self._numbers)
-        self.failure, self._failures[number] = exception, (exception, exception.__traceback__)
-        self._failures.pop(number - self._MOST_FAILURES, None)
-        if len(self._failures) > self._MOST_FRAMES:
-            _traceback.clear_frames(exception.__traceback__)
-        return -number
-
-    def exception_of(self, error):
-        """What a callback raised, of an Error that tells of it; else None."""
-        if error.status != Status.E_CALLBACK or -error.native_code not in self._failures:
-            return None
-        exception, traceback = self._failures[-error.native_code]
-        return exception.with_traceback(traceback)                      # without those who raised it again
+        """Keeps an exception, and gives the number that C is told."""
+        failures = self._failures()
+        return Status.E_CALLBACK.value if failures is None else failures.add(exception)
 
     def needed(self):
         return any((self.warp, self.bias, self.norm, self.oob, self.color, self.filter, self.whole))
@@ -2585,8 +2598,8 @@ class Batch(_Handled):
     __reduce__ = _uncopied("copy the numbers of its Fields, by numpy() or torch()")
     _gone = "the batch was released"
 
-    def __init__(self, handle, hooks=None):
-        self._handle, self._hooks = handle, hooks
+    def __init__(self, handle, failures=None):
+        self._handle, self._failures = handle, failures
         self._close = _owned(self, lib.bzna_batch_release, handle)
         self._close.atexit = False              # views may live on in what Python does not collect
         self.info = _told("batch_info", lib.bzna_batch_get_info, handle)
@@ -2639,7 +2652,7 @@ class Batch(_Handled):
             status = lib.bzna_batch_error(self.handle, slot, err)
             if status < 0:
                 error = result[slot] = _error_of(status, err)
-                error.__cause__ = None if self._hooks is None else self._hooks.exception_of(error)
+                error.__cause__ = None if self._failures is None else self._failures.exception_of(error)
         return result
 
     def release(self):
@@ -3038,7 +3051,8 @@ class DataLoader(_Handled):
             _check_callback("picture", picture, "sample, rng, picture")
         if picture is not None and _installed("numpy") is None:
             raise ImportError("picture: it is given numpy arrays, and numpy is not installed")
-        hooks.picture = picture
+        hooks.picture, self._failures = picture, _Failures()
+        hooks._failures = _weakref.ref(self._failures)
         if (rotate, shear, perspective) != (0, 0, 0) and hooks.warp:
             raise ValueError("rotate, shear, perspective: they go on top of a warp of ops that the library draws, not of %r" % (warp_transform,))
         _set_distortion(config.warp, rotate, shear, perspective)
@@ -3249,7 +3263,7 @@ class DataLoader(_Handled):
                 continue
             if status < 0:
                 self._fail(_error_of(status, err))
-            return Batch(handle.value, self._hooks) if status == Status.OK else None
+            return Batch(handle.value, self._failures) if status == Status.OK else None
 
     def _fail(self, error):
         """Raises what a callback raised, or else the error."""
@@ -3259,7 +3273,7 @@ class DataLoader(_Handled):
             if current is not None:
                 current.close()
         of_source = self.dataset.last_exception
-        exception = self._hooks.exception_of(error)
+        exception = self._failures.exception_of(error)
         if error.status == Status.E_CALLBACK and not error.native_code:
             exception = of_source
         if exception is not None:
@@ -3281,7 +3295,7 @@ class DataLoader(_Handled):
     @property
     def last_exception(self):
         """The last exception that a transform or the dataset's source raised, on whatever thread."""
-        return self._hooks.failure or self.dataset.last_exception
+        return self.dataset.last_exception if self._failures.last is None else self._failures.last
 
     def close(self):
         """Ends the threads. Batches that are out stay valid."""
