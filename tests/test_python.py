@@ -153,6 +153,13 @@ def ctypes_of(declaration, is_result=False):
 
 
 class Interface(unittest.TestCase):
+    def test_no_test_hides_another_of_its_name(self):
+        with open(__file__, encoding="utf-8") as file:
+            text = file.read()
+        for body in (text, *re.split(r"^class ", text, flags=re.M)[1:]):
+            names = re.findall(r"^class (\w+)" if body is text else r"^    def (\w+)", body, re.M)
+            self.assertEqual([name for name in sorted(set(names)) if names.count(name) > 1], [])
+
     def test_every_public_struct_and_field_is_mirrored_in_order(self):
         declared = Header.structs()
         self.assertEqual(set(declared), set(vars(structs)))
@@ -2515,7 +2522,7 @@ print(os.waitpid(child, 0)[1], sum(len(b) for b in loader.batches()))
 
 @needs_decoder
 @needs("numpy")
-class Pictures(unittest.TestCase):
+class Drawing(unittest.TestCase):
     """The picture callback."""
 
     identity = dict(warp_transform=(1, 0, 0, 0, 1, 0, 0, 0, 1), shape=(384, 512), batch_size=4)
@@ -2586,12 +2593,12 @@ class Pictures(unittest.TestCase):
 
     def test_what_is_kept_of_a_callback_stays_what_it_was(self):
         """Past the callback, the batch and the loader, and after other pictures took the memory that they had in C."""
-        kept, copies, threads = [], [], 2
+        kept, threads = [], 2
 
         def draw(sample, rng, picture):
             picture.planes[0][:9] = sample.index
-            kept.append((sample, rng, picture, picture.planes[0][:10].T, picture.region(3, 5, 40, 60)[1][::2]))
-            copies.append((sample.index, [plane.tobytes() for plane in (*picture.planes, *kept[-1][3:])], rng.u32()))
+            views = picture.planes[0][:10].T, picture.region(3, 5, 40, 60)[1][::2]
+            kept.append((sample, rng, picture, views, sample.index, [plane.tobytes() for plane in (*picture.planes, *views)], rng.u32()))
         plain = self.arrays(picture=lambda sample, rng, picture: picture.planes[0][:9].fill(sample.index))
         for number, images in enumerate(self.arrays(picture=draw, num_threads=threads)):
             self.assertTrue((images == plain[number]).all())            # drawing shows all the same
@@ -2599,7 +2606,7 @@ class Pictures(unittest.TestCase):
             pass                                                        # what C has now is of other samples
         gc.collect()
         self.assertEqual(len(kept), COUNT)
-        for (sample, rng, picture, *views), (index, contents, word) in zip(kept, copies):
+        for sample, rng, picture, views, index, contents, word in kept:
             self.assertEqual(sample.index, index)
             self.assertEqual([plane.tobytes() for plane in (*picture.planes, *views)], contents)
             self.assertEqual((picture.planes[0][:9] == index).all(), True)

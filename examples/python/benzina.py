@@ -892,8 +892,8 @@ class Sample(_collections.namedtuple("Sample", "index target filename offset siz
                     width, height = height, width
                 box = (0, 0, width, height) if box is None else _floats("box", box, 4, _c.c_double)
                 output.height, output.width, transform.homography[:] = _resizing(box, shape)
-                output.layout = LAYOUT_NHWC
-                pixels = numpy.empty((output.height, output.width, 3), numpy.float32)
+                output.layout, output.dtype = LAYOUT_NHWC, DTYPE_UINT8          # as bzna extract
+                pixels = numpy.empty((output.height, output.width, 3), numpy.uint8)
                 status = lib.bzna_picture_render(picture, transform, output, pixels.ctypes.data, pixels.nbytes, err)
         finally:
             lib.bzna_decoder_close(decoder)
@@ -901,8 +901,7 @@ class Sample(_collections.namedtuple("Sample", "index target filename offset siz
             error, name = _error_of(status, err), " (%s)" % self.filename if self.filename else ""
             message = "sample %d%s: %s" % (self.index, name, error.message)
             raise Error(error.status, message, error.byte_offset, error.native_code)
-        pixels += 0.5                           # rounds; the pictures of bzna extract do, too
-        return numpy.minimum(pixels, 255, out=pixels).astype(numpy.uint8)
+        return pixels
 
     def image_info(self, field=None):
         """A structs.image_info: what the file says of a picture, and where it lies there."""
