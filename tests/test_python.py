@@ -754,6 +754,14 @@ class Copies(unittest.TestCase):
         twin = pickle.loads(pickle.dumps(benzina.Dataset(ARCHIVE)[3]))
         self.assertEqual(twin._dataset.filename(3), "03_plasma_big.JPEG")
 
+    def test_transforms_are_of_a_module_that_another_process_finds(self):
+        crop = ops.RandomResizedCrop(scale=(0.25, 1), flip_h=0.5)
+        self.assertEqual((ops.__name__, type(crop).__module__, sys.modules["benzina.ops"]), ("benzina.ops", "benzina.ops", ops))
+        self.assertEqual(ops.__doc__, benzina._Ops.__doc__)
+        done = run_python("import pickle\ncrop = pickle.loads(%r)\nprint(crop.scale, crop.flip_h, type(crop) is benzina.ops.RandomResizedCrop)"
+                          % pickle.dumps(crop))
+        self.assertEqual((done.stdout, done.stderr), ("(0.25, 1.0) 0.5 True\n", ""))
+
 
 class Named(benzina.Dataset):
     """A subclass, at the top of a module, as pickle asks."""
