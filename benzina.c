@@ -12549,6 +12549,8 @@ static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, 
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", where);
     if (w->kind > BZNA_WARP_MXNET)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.kind: %u is not known", where, w->kind);
+    if (w->resize > 1 || w->keep_ratio > 1 || w->random_crop > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.resize, keep_ratio, random_crop: neither 0 nor 1", where);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (fields[i].set && !(fields[i].kinds >> w->kind & 1))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: has no effect on this kind of warp (%u)", where,
@@ -20428,6 +20430,8 @@ static bzna_status bzi_loader_check_weights(bzna_loader_config *c, const bzna_da
     uint64_t positive = 0;
     double sum = 0;
 
+    if (c->order.weights_by_part > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights_by_part: neither 0 nor 1");
     if (c->order.weights_by_part && c->order.indices)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights_by_part: not together with indices");
     if (groups > UINT32_MAX)
@@ -20491,6 +20495,8 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
     if (c->errors.callback_policy > BZNA_ON_CALLBACK_ERROR_SAMPLE)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.errors.callback_policy: %u is not known",
                         c->errors.callback_policy);
+    if (c->pipeline.restore_any_pixels > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.restore_any_pixels: neither 0 nor 1");
     if (c->read.retries > BZI_LIMIT_RETRIES)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read.retries: %u is more than %u", c->read.retries,
                         BZI_LIMIT_RETRIES);
@@ -21894,6 +21900,8 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
     numbers[6] = a.translate_y;
     if (!a.in_width || !a.in_height || !a.out_width || !a.out_height || !bzi_finite(numbers, 7))
         BZI_API_FAIL(BZNA_E_ARGUMENT, "affine: a size is 0, or a number is not finite");
+    if (a.flip_h > 1 || a.flip_v > 1 || a.resize > 1 || a.keep_ratio > 1 || a.has_crop > 1)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "affine.flip_h, flip_v, resize, keep_ratio, has_crop: neither 0 nor 1");
     if (a.has_crop && !(a.crop_width > 0 && a.crop_height > 0))
         BZI_API_FAIL(BZNA_E_ARGUMENT, "affine.crop_width, crop_height: %g x %g", a.crop_width, a.crop_height);
     bzi_affine_matrix(&a, homography);

@@ -476,6 +476,19 @@ class Errors(unittest.TestCase):
         self.refuses(TypeError, "^weights: 3 is no list", loader_of, weights=3, weighting="once")
 
     @needs_decoder
+    def test_flags_are_true_or_false(self):
+        for name in ("flip_h", "flip_v", "resize", "keep_ratio"):
+            for value in (2, -1, math.nan, "no", None, [True]):
+                self.refuses(ValueError, "^%s: .* is neither True nor False" % name, benzina.compute_affine_matrix, (4, 8), (8, 8), **{name: value})
+        self.assertEqual(benzina.compute_affine_matrix((4, 8), (4, 8), flip_h=1), benzina.compute_affine_matrix((4, 8), (4, 8), flip_h=True))
+        for function, name in ((loader_of, "shuffle"), (loader_of, "drop_last"), (loader_of, "copy"), (ops.SimilarityTransform, "resize"),
+                               (ops.SimilarityTransform, "keep_ratio"), (ops.SimilarityTransform, "random_crop"), (ops.MXNetAffine, "rand_crop"),
+                               (ops.MXNetAffine, "mirror"), (ops.MXNetAffine, "rand_mirror"), (ops.ColorJitter, "clamp_hue")):
+            for value in (2, "no", [0], math.nan):
+                self.refuses(ValueError, "^%s: .* is neither True nor False" % name, function, **{name: value})
+        self.refuses(ValueError, "^own_color: 'no'", benzina.Output, "x", own_color="no")
+
+    @needs_decoder
     def test_indices_are_numbers_of_samples_and_no_mask(self):
         mask = [i % 2 == 0 for i in range(COUNT)]
         for given in (mask, tuple(mask), [3, True], iter(mask)):

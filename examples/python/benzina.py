@@ -451,6 +451,13 @@ def _number(what, value, kind, low=None, high=None):
     return number
 
 
+def _flag(what, value):
+    """True or False, or a number that equals one of them."""
+    if not any(value is known or (hasattr(value, "__float__") and value == known) for known in (False, True)):
+        raise ValueError("%s: %r is neither True nor False" % (what, value))
+    return bool(value)
+
+
 def _put(struct, member, value, what=None, low=None, high=None):
     """Sets one number of a struct."""
     kind = next(kind for name, kind in struct._fields_ if name == member)
@@ -1968,7 +1975,8 @@ def compute_affine_matrix(in_size, out_size, crop=None, degrees=0.0, translate=(
         affine.crop_x, affine.crop_y, affine.crop_width, affine.crop_height = _floats("crop", crop, 4, _c.c_double)
     _put(affine, "degrees", degrees)
     affine.translate_x, affine.translate_y = _floats("translate", translate, 2, _c.c_double)
-    affine.flip_h, affine.flip_v, affine.resize, affine.keep_ratio = bool(flip_h), bool(flip_v), bool(resize), bool(keep_ratio)
+    for name, value in dict(flip_h=flip_h, flip_v=flip_v, resize=resize, keep_ratio=keep_ratio).items():
+        setattr(affine, name, _flag(name, value))
     matrix, err = (_c.c_double * 9)(), _new("error")
     _check(lib.bzna_affine_matrix(affine, matrix, err), err)
     return tuple(matrix)
@@ -2094,8 +2102,8 @@ class _Ops:
             self.degrees = _pair("degrees", degrees, lambda d: (-abs(d), abs(d)))
             self.translate = _pair("translate", translate, lambda t: (t, t))
             self.flip_h, self.flip_v = (_number(name, flip, _c.c_double, 0, 1) for name, flip in (("flip_h", flip_h), ("flip_v", flip_v)))
-            self.resize = bool(resize) or self.scale != (1.0, 1.0) or ratio is not None
-            self.keep_ratio, self.random_crop = bool(keep_ratio), bool(random_crop)
+            self.resize = _flag("resize", resize) or self.scale != (1.0, 1.0) or ratio is not None
+            self.keep_ratio, self.random_crop = _flag("keep_ratio", keep_ratio), _flag("random_crop", random_crop)
             self.law = law
             if law is not None and law not in _LAWS:
                 raise ValueError("law: %r is none of %s" % (law, ", ".join(map(repr, _LAWS))))
@@ -2180,10 +2188,10 @@ class _Ops:
             sizes = [size for size in (whole["min_crop_size"], whole["max_crop_size"]) if size > 0]
             warp.crop_px[:] = (min(sizes), max(sizes)) if sizes else (0, 0)
             _put(warp, "pad_px", pad, "pad")
-            warp.short_edge_px, warp.random_crop = max(0, whole["resize"]), bool(rand_crop)
+            warp.short_edge_px, warp.random_crop = max(0, whole["resize"]), _flag("rand_crop", rand_crop)
             if crop_x_start >= 0 or crop_y_start >= 0:
                 warp.has_crop_start, warp.crop_x_start, warp.crop_y_start = 1, max(0, crop_x_start), max(0, crop_y_start)
-            warp.flip_h = 1.0 if mirror else 0.5 if rand_mirror else 0.0
+            warp.flip_h = 1.0 if _flag("mirror", mirror) else 0.5 if _flag("rand_mirror", rand_mirror) else 0.0
 
         def _warp(self):
             return structs.warp.from_buffer_copy(self._struct)
@@ -2215,7 +2223,7 @@ class _Ops:
                                    (("random_h", random_h), ("random_l", random_l), ("random_s", random_s))]
             _put(jitter, "mxnet_contrast", max_random_contrast, "max_random_contrast")
             _put(jitter, "mxnet_illumination", max_random_illumination, "max_random_illumination")
-            jitter.mxnet_clamp_hue = bool(clamp_hue)
+            jitter.mxnet_clamp_hue = _flag("clamp_hue", clamp_hue)
 
         def __call__(self, rng, transform):
             """Draws one jitter on top of the transform's, in a transform callback of one's own."""
@@ -2892,7 +2900,7 @@ class Output:
             if value is not None:
                 _put(group, "kind" if what == "filter" else what, _choice(what, value) if what in _CHOICES else value, what)
         colors = (mean, std, bias, norm, oob, mean_image, matrix, fill_space)
-        e.own_color = bool(own_color) or any(given is not None for given in colors)
+        e.own_color = _flag("own_color", own_color) or any(given is not None for given in colors)
         e.own_filter = filter is not None or antialias is not None
         if warp_transform is not None:
             e.own_warp, e.warp = 1, warp_transform._warp()
@@ -3003,6 +3011,7 @@ class DataLoader(_Handled):
             context = dataset._context
         height, width = (0, 0) if shape is None else _height_width(shape)
         timeout = 0 if timeout is None else _number("timeout", timeout, _c.c_double, 0)
+        shuffle, drop_last, copy = _flag("shuffle", shuffle), _flag("drop_last", drop_last), _flag("copy", copy)
         self._bytes = {name: dataset._kind(name) for name in self._bytes}
         if seed is None:
             if world_size != 1:
@@ -3093,7 +3102,7 @@ class DataLoader(_Handled):
         _check(status, err)
         self.dataset, self.batch_size, self.shape, self.seed = dataset, batch_size, (height, width), seed
         self._context = context
-        self.rank, self.world_size, self.drop_last, self.copy, self.output = rank, world_size, bool(drop_last), bool(copy), output
+        self.rank, self.world_size, self.drop_last, self.copy, self.output = rank, world_size, drop_last, copy, output
         self.timeout, self._stream = timeout, stream            # which must live as long as the loader
         self._hooks, self._handle, self._on_error = hooks, handle.value, on_error
         self._close = _owned(self, lib.bzna_loader_close, handle.value, key)
