@@ -1476,6 +1476,8 @@ static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offse
         bzi_os_in_callback--;
         if (n <= 0)
             return bzi_source_fail(source, n, offset + done, size - done, err);
+        if (n == INT64_MAX)
+            return bzi_fail(err, BZNA_E_CALLBACK, offset + done, 0, 0, "read_at failed, not for want of the data");
         if ((uint64_t)n > size - done)
             return bzi_fail(err, BZNA_E_CALLBACK, offset + done, 0, 0, "read_at returned %lld for a read of %llu bytes",
                             (long long)n, (unsigned long long)(size - done));
@@ -12549,6 +12551,8 @@ static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, 
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", where);
     if (w->kind > BZNA_WARP_MXNET)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.kind: %u is not known", where, w->kind);
+    if (w->resize > 1 || w->keep_ratio > 1 || w->random_crop > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.resize, keep_ratio, random_crop: neither 0 nor 1", where);
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (fields[i].set && !(fields[i].kinds >> w->kind & 1))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: has no effect on this kind of warp (%u)", where,
@@ -17424,8 +17428,12 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, 
         return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the transform callback returned %d",
                         (int)status);
     if ((status = bzi_transform_check(transform, err)) == BZNA_OK && bzi_is_singular(transform->homography))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.homography: it is singular");
-    return status;
+        status = BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.homography: it is singular");
+    if (status != BZNA_OK) {                                /* the callback's fault, as what it returns is */
+        const bzna_error why = *err;
+        return BZI_FAIL(err, BZNA_E_CALLBACK, "after the transform callback, %s", why.message);
+    }
+    return BZNA_OK;
 }
 
 /* A view that is warped as the first output's is: from its pixels to those of the first output, from there by that warp
@@ -17865,12 +17873,20 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
         stats->samples_software++;
 }
 
+/* Whether a sample that failed so ends the run: by what its data are, or by a callback of the user's. */
+static int bzi_loader_stops_at(const bzna_loader *loader, bzna_status status)
+{
+    const bzna_loader_errors *errors = &loader->config.errors;
+    return (status == BZNA_E_CALLBACK && errors->callback_policy == BZNA_ON_CALLBACK_ERROR_STOP) ||
+           (status != BZNA_OK && errors->policy == BZNA_ON_ERROR_STOP);
+}
+
 /* The slot takes the sample a step of its rank further on, a reader the item. Returns 0: it may not. Under the lock. */
-static int bzi_item_replace(bzi_item *item)
+static int bzi_item_replace(bzi_item *item, bzna_status status)
 {
     bzna_loader *loader = item->batch->loader;
-    if (loader->config.errors.policy != BZNA_ON_ERROR_REPLACE || item->replacements == BZI_LIMIT_REPLACEMENTS ||
-        bzi_loader_interrupted(loader))
+    if (loader->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_loader_stops_at(loader, status) ||
+        item->replacements == BZI_LIMIT_REPLACEMENTS || bzi_loader_interrupted(loader))
         return 0;
     item->replacements++;
     item->position = (item->position + loader->config.shard.world_size) % loader->shard.count;
@@ -18100,7 +18116,7 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
     else if (status == BZNA_E_DEVICE_LOST)
         bzi_loader_break(loader, &item->batch->errors[item->slot]);
     else
-        replaced = bzi_item_replace(item);
+        replaced = bzi_item_replace(item, status);
     bzi_os_unlock(&loader->mutex);
     if (status != BZNA_OK && !replaced)
         bzi_item_fill(item, status, lane);
@@ -18332,9 +18348,12 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
     void *drawn[3] = { NULL, NULL, NULL };
     uint64_t total;
     const uint32_t count = bzi_picture_planes(picture, 1, planes, &total);
+    const uint64_t capacity = worker->drawn.capacity;
     bzna_status status;
     if (!bzi_buffer_reserve(&worker->loader->host->memory, &worker->drawn, total, 0))
         return bzi_fail_memory(err, "a copy of the picture");
+    if (worker->drawn.capacity != capacity)                 /* rows have padding, which the callback sees, too */
+        memset(worker->drawn.data, 0, (size_t)worker->drawn.capacity);
     for (uint32_t i = 0; i < count; i++) {
         drawn[i] = (uint8_t *)worker->drawn.data + planes[i].offset;
         bzi_picture_copy_plane(picture, i, &planes[i], drawn[i]);
@@ -19864,18 +19883,16 @@ static void bzi_loader_close(bzna_loader *loader)
  * Calls: rooms 2-3, 5, 46-47, 51-52, 61. What the consumer's calls do: batches out and back, tensors, resets, states,
  * statistics. */
 
-/* A batch with a failed sample, when the user wants to stop at the first. */
-static bzna_status bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch, bzna_error *err)
+/* Whether a batch has a sample that ends the run: the first one's error is then that of every call to come. */
+static int bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch)
 {
-    uint32_t slot = 0;
-    if (loader->poison.status == BZNA_OK) {
-        while (batch->status[slot] == BZNA_OK)              /* there is one: failed > 0 */
-            slot++;
-        loader->poison = batch->errors[slot];
-        loader->poison.status = batch->status[slot];
-    }
-    *err = loader->poison;
-    return err->status;
+    for (uint32_t slot = 0; batch->failed && slot < batch->real; slot++)
+        if (bzi_loader_stops_at(loader, batch->status[slot])) {
+            loader->poison = batch->errors[slot];
+            loader->poison.status = batch->status[slot];
+            return 1;
+        }
+    return 0;
 }
 
 /* The next batch with the lock held, or why not. */
@@ -19887,13 +19904,11 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
         bzna_batch *head = loader->pending_count ? loader->pending_batches[loader->pending_first] : NULL;
         if (loader->quit || loader->stopped)
             return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
-        if (loader->poison.status != BZNA_OK) {
+        if (loader->poison.status != BZNA_OK ||
+            (head && head->state == BZI_BATCH_READY && bzi_loader_poison(loader, head))) {
             *err = loader->poison;
             return err->status;
         }
-        if (head && head->state == BZI_BATCH_READY && head->failed &&
-            loader->config.errors.policy == BZNA_ON_ERROR_STOP)
-            return bzi_loader_poison(loader, head, err);
         if (head && head->state == BZI_BATCH_READY) {
             *out = head;
             return BZNA_OK;
@@ -20459,6 +20474,8 @@ static bzna_status bzi_loader_check_weights(bzna_loader_config *c, const bzna_da
     uint64_t positive = 0;
     double sum = 0;
 
+    if (c->order.weights_by_part > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights_by_part: neither 0 nor 1");
     if (c->order.weights_by_part && c->order.indices)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights_by_part: not together with indices");
     if (groups > UINT32_MAX)
@@ -20519,6 +20536,11 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
 {
     if (c->errors.policy > BZNA_ON_ERROR_STOP)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.errors.policy: %u is not known", c->errors.policy);
+    if (c->errors.callback_policy > BZNA_ON_CALLBACK_ERROR_SAMPLE)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.errors.callback_policy: %u is not known",
+                        c->errors.callback_policy);
+    if (c->pipeline.restore_any_pixels > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.restore_any_pixels: neither 0 nor 1");
     if (c->read.retries > BZI_LIMIT_RETRIES)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read.retries: %u is more than %u", c->read.retries,
                         BZI_LIMIT_RETRIES);
@@ -20624,7 +20646,7 @@ static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_e
         { "fields", c->fields.reserved, 3, 0 },
         { "read", c->read.reserved, 4, c->read.reserved0 },
         { "decode", c->decode.reserved, 2, c->decode.reserved0 },
-        { "errors", c->errors.reserved, 2, c->errors.reserved0 },
+        { "errors", c->errors.reserved, 2, 0 },
         { "pipeline", c->pipeline.reserved, 2, c->pipeline.reserved0 },
     };
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
@@ -21922,6 +21944,8 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
     numbers[6] = a.translate_y;
     if (!a.in_width || !a.in_height || !a.out_width || !a.out_height || !bzi_finite(numbers, 7))
         BZI_API_FAIL(BZNA_E_ARGUMENT, "affine: a size is 0, or a number is not finite");
+    if (a.flip_h > 1 || a.flip_v > 1 || a.resize > 1 || a.keep_ratio > 1 || a.has_crop > 1)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "affine.flip_h, flip_v, resize, keep_ratio, has_crop: neither 0 nor 1");
     if (a.has_crop && !(a.crop_width > 0 && a.crop_height > 0))
         BZI_API_FAIL(BZNA_E_ARGUMENT, "affine.crop_width, crop_height: %g x %g", a.crop_width, a.crop_height);
     bzi_affine_matrix(&a, homography);

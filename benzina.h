@@ -121,6 +121,8 @@
  *
  * A sample that cannot be read or decoded costs its own slot of the batch, which is filled with the
  * out-of-bounds color; its status says why (bzna_batch_error has the message). No other changes.
+ * errors.policy has other ways. A callback that fails is a fault of the program, not of the data:
+ * E_CALLBACK ends the run, whatever errors.policy is, unless errors.callback_policy says otherwise.
  *
  * Errors are returned, never printed. What libavcodec prints in no decoder's name ("nb_cpb 0
  * invalid") goes through its process-wide log, which is the program's to set: av_log_set_level.
@@ -304,7 +306,7 @@ typedef int32_t bzna_status;
     X(E_RANGE,         -103, "index out of range")                                  \
     X(E_STATE,         -104, "not allowed now, here or in this order")              \
     X(E_BUFFER,        -105, "the buffer is too small")                             \
-    X(E_CALLBACK,      -106, "a callback reported failure")                         \
+    X(E_CALLBACK,      -106, "a callback failed")                                   \
     X(E_STOPPED,       -107, "the loader was stopped")                              \
     X(E_UNSUPPORTED,   -108, "not supported by this build or version")              \
     X(E_MEMORY,        -201, "out of memory")                                       \
@@ -378,7 +380,9 @@ typedef void (*bzna_log_fn)(void *user, int32_t level, bzna_status code, const c
 
 /* Bytes from anywhere. read_at copies up to size bytes from offset to dst and returns how many
  * (short counts are asked for again; 0 is the end of the data), or a negative number, which becomes
- * native_code; several threads call it at once. size: all bytes, or negative. close may be NULL. */
+ * native_code; several threads call it at once. size: all bytes, or negative. close may be NULL.
+ * A negative number is trouble with the data: E_IO. A count above size is a fault of read_at
+ * itself: E_CALLBACK. A binding returns INT64_MAX where the user's code is at fault. */
 typedef struct bzna_source {
     uint32_t struct_size, reserved0;
     void    *user;
@@ -799,16 +803,17 @@ typedef struct bzna_sample_info {
     uint32_t view, output;
 } bzna_sample_info;
 
-/* Called on decoder threads, concurrently, once a view that has a warp of its own. A negative
- * result fails the sample with E_CALLBACK; a homography that is singular, a number that is not
- * finite with E_ARGUMENT. Forbidden inside: all that takes a context, dataset or loader. */
+/* Called on decoder threads, concurrently, once a view that has a warp of its own. The sample fails
+ * with E_CALLBACK, and by default the run with it (errors.callback_policy), after a negative
+ * result, which becomes native_code, and after one that leaves a homography that is singular or a
+ * number that is not finite. Forbidden inside: all that takes a context, dataset or loader. */
 typedef bzna_status (*bzna_transform_fn)(void *user, const bzna_sample_info *sample,
     bzna_random *random, bzna_transform *transform);
 
 /* Called on decoder threads, concurrently, once a decoded picture, before its views are warped.
  * planes: picture's, in a copy that is to be drawn into; they are those of the coded frame (crop_x,
  * crop_y, orientation). sample->output: the first one made of it. random: BZNA_OPERATION_PICTURE's.
- * A negative result fails the sample with E_CALLBACK. Forbidden inside: as above. */
+ * After a negative result the sample fails as above. Forbidden inside: as above. */
 typedef bzna_status (*bzna_picture_fn)(void *user, const bzna_sample_info *sample,
     bzna_random *random, const bzna_picture *picture, void *const planes[3]);
 /* What bzna_picture_render writes: edges of 1..16384 pixels; BZNA_CHANNELS_... */
@@ -913,6 +918,10 @@ enum { BZNA_DECODER_AUTO = 0, BZNA_DECODER_SOFTWARE = 1, BZNA_DECODER_NVDEC = 2 
  * (from the end, back to its start), and so on up to 64 times: the same one in every run, delivered
  * at its own position as well. STOP: bzna_loader_next returns its error instead of its batch. */
 enum { BZNA_ON_ERROR_FILL = 0, BZNA_ON_ERROR_REPLACE = 1, BZNA_ON_ERROR_STOP = 2 };
+/* What a sample does that a callback failed (E_CALLBACK: transform, picture, a source's read_at).
+ * STOP: bzna_loader_next returns its error instead of its batch, whatever the policy for samples
+ * is. SAMPLE: it counts as one that cannot be read or decoded, for which there is that policy. */
+enum { BZNA_ON_CALLBACK_ERROR_STOP = 0, BZNA_ON_CALLBACK_ERROR_SAMPLE = 1 };
 #define BZNA_WAIT_FOREVER   ((int64_t)-1)
 #define BZNA_EPOCHS_ENDLESS UINT64_MAX
 /* The caller's memory. */
@@ -1043,7 +1052,8 @@ typedef struct bzna_loader_decode {
 } bzna_loader_decode;
 
 typedef struct bzna_loader_errors {
-    uint32_t policy, reserved0;       /* BZNA_ON_ERROR_... */
+    uint32_t policy;                  /* BZNA_ON_ERROR_... */
+    uint32_t callback_policy;         /* BZNA_ON_CALLBACK_ERROR_... */
     uint64_t reserved[2];
 } bzna_loader_errors;
 
@@ -1179,8 +1189,9 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
 /* The next batch, in order, lent to the caller until bzna_batch_release. timeout_ns: 0 polls,
  * BZNA_WAIT_FOREVER waits. Returns BZNA_OK with *batch set (else it is NULL); BZNA_END after the
  * last epoch; BZNA_AGAIN when the time is over; E_STOPPED after bzna_loader_stop; E_STATE when
- * another thread is waiting, or all batches are on loan; E_DEVICE, E_DEVICE_LOST, or the sample's
- * error with BZNA_ON_ERROR_STOP. The last three stay until bzna_loader_reset or _restore. */
+ * another thread is waiting, or all batches are on loan; E_DEVICE, E_DEVICE_LOST, E_CALLBACK of a
+ * sample that a callback failed, or any sample's error with BZNA_ON_ERROR_STOP: these stay until
+ * bzna_loader_reset or _restore. */
 BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **batch,
     bzna_error *err);
 /* Ends all waiting, now and later, until bzna_loader_reset or _restore. Does not wait itself. */

@@ -153,6 +153,13 @@ def ctypes_of(declaration, is_result=False):
 
 
 class Interface(unittest.TestCase):
+    def test_no_test_hides_another_of_its_name(self):
+        with open(__file__, encoding="utf-8") as file:
+            text = file.read()
+        for body in (text, *re.split(r"^class ", text, flags=re.M)[1:]):
+            names = re.findall(r"^class (\w+)" if body is text else r"^    def (\w+)", body, re.M)
+            self.assertEqual([name for name in sorted(set(names)) if names.count(name) > 1], [])
+
     def test_every_public_struct_and_field_is_mirrored_in_order(self):
         declared = Header.structs()
         self.assertEqual(set(declared), set(vars(structs)))
@@ -370,6 +377,165 @@ class Errors(unittest.TestCase):
             with self.assertRaises(ValueError):
                 make()
 
+    def refuses(self, kind, said, function, *arguments, **named):
+        with self.assertRaises(kind, msg=(arguments, named)) as caught:
+            function(*arguments, **named)
+        self.assertRegex(str(caught.exception), said)
+
+    @needs_decoder
+    def test_whole_numbers_are_neither_cut_off_nor_rounded(self):
+        """ctypes takes what is too large modulo 2**32, and what is negative as something large."""
+        names = dict(batch_size="batch_size", num_threads="num_threads", reader_threads="reader_threads", read_ahead="read_ahead",
+                     multibuffering="multibuffering", rank="rank", world_size="world_size", views="views", seed="seed", first_epoch="first_epoch",
+                     epochs="epochs", epoch_samples="epoch_samples", read_retries="read_retries", read_backoff_ns="read_backoff_ns",
+                     read_memory_bytes="read_memory_bytes", verify_every="verify_every", restore_any_pixels="restore_any_pixels",
+                     weights_by_part="weights_by_part", shape="shape", matrix="matrix", fill_space="fill_space")
+        for name in names:
+            large = 2**64 + 1 if name in ("seed", "first_epoch", "epochs", "epoch_samples", "read_backoff_ns", "read_memory_bytes") else 2**33 + 4
+            self.refuses(ValueError, "^%s: %d is not within" % (name, large), loader_of, **{name: large})
+            self.refuses(ValueError, "^%s: -1 is not within" % name, loader_of, **{name: -1})
+            for slip in (2.0, 1.5, "2", float("nan")) + (() if name == "shape" else ((1,), [1, 2])):
+                self.refuses(TypeError, "^%s: .* is no whole number" % name, loader_of, **{name: slip})
+        self.refuses(ValueError, "^shape: -1 is", loader_of, shape=(24, -1))
+        self.refuses(ValueError, "^shape: ", loader_of, shape=(24, 24, 3))
+        loader = loader_of()
+        self.refuses(ValueError, "^epoch: -1 is", loader.set_epoch, -1)
+        self.refuses(TypeError, "^epoch: 1.0 is no whole", loader.set_epoch, 1.0)
+
+    def test_whole_numbers_elsewhere(self):
+        dataset, whole = benzina.Dataset(ARCHIVE), "is no whole number"
+        for name in ("max_sample_bytes", "max_edge_px", "log_level", "sessions", "decode_memory_bytes"):
+            self.refuses(ValueError, "^%s: " % name, benzina.Context, "cpu", **{name: 2**64 + 1})
+            self.refuses(TypeError, "^%s: .*%s" % (name, whole), benzina.Context, "cpu", **{name: 1.5})
+        self.refuses(TypeError, "^cuda_context: .*" + whole, benzina.Context, "cpu", cuda_context=1.5)
+        self.refuses(TypeError, "^device: 0.5 " + whole, benzina.Context, (2, 0.5))
+        self.refuses(ValueError, "^codec: -1 ", benzina.Context("cpu").codec, -1)
+        self.refuses(ValueError, "^depth: 4294967304 ", benzina.Context("cpu").codec, 1, 1, 2**32 + 8)
+        self.refuses(TypeError, "^chroma_format: 1.5 " + whole, benzina.Context("cpu").codec, 1, 1.5)
+        self.refuses(ValueError, "^first: -1 ", dataset.range, -1, 2)
+        self.refuses(ValueError, "^count: 18446744073709551618 ", dataset.range, 0, 2**64 + 2)
+        self.refuses(TypeError, "^first: 1.0 " + whole, dataset.range, 1.0, 2)
+        for name, value in (("seed", -1), ("epoch", 2**64), ("sample", -5), ("operation", 2**32 + 16)):
+            self.refuses(ValueError, "^%s: %d is not within 0" % (name, value), benzina.Random, **{name: value})
+            self.refuses(TypeError, "^%s: 0.5 %s" % (name, whole), benzina.Random, **{name: 0.5})
+        self.refuses(ValueError, "^count: 0 is not within 1", benzina.Random().randrange, 0)
+        self.refuses(ValueError, "^records: width: 8589934596 ", benzina.Dataset, io.BytesIO(b""), records=dict(width=2**33 + 4))
+        self.refuses(TypeError, "^records: stride: 1.5 " + whole, benzina.Dataset, io.BytesIO(b""), records=dict(stride=1.5))
+        self.refuses(ValueError, "^records: scale: inf is not finite", benzina.Dataset, io.BytesIO(b""), records=dict(scale=math.inf))
+        self.refuses(ValueError, "^in_size: -4 ", benzina.compute_affine_matrix, (-4, 8), (8, 8))
+        self.refuses(ValueError, "^out_size: ", benzina.compute_affine_matrix, (4, 8), (8, 8, 3))
+        self.refuses(ValueError, "^degrees: nan is not finite", benzina.compute_affine_matrix, (4, 8), (8, 8), degrees=math.nan)
+        self.refuses(ValueError, "^views: -1 ", benzina.Output, "x", views=-1)
+        self.refuses(ValueError, "^shape: 4294967304 ", benzina.Output, "x", shape=2**32 + 8)
+        self.refuses(TypeError, "^name: 3 is no text", benzina.Output, 3)
+        for name in ("pad", "resize", "min_crop_size", "max_crop_size", "crop_x_start", "crop_y_start"):
+            self.refuses(ValueError, "^%s: " % name, ops.MXNetAffine, **{name: -2})
+            self.refuses(ValueError, "^%s: " % name, ops.MXNetAffine, **{name: 2**33 + 4})
+            self.refuses(TypeError, "^%s: 2.5 %s" % (name, whole), ops.MXNetAffine, **{name: 2.5})
+        for name in ("min_img_size", "max_img_size"):
+            self.refuses(ValueError, "^%s: -3 " % name, ops.MXNetAffine, **{name: -3})
+        with io.BytesIO() as file:
+            self.refuses(ValueError, "^queue_bytes: -1 ", benzina.Writer, file, queue_bytes=-1)
+            self.refuses(ValueError, "^jobs: 0 is not within 1", benzina.Writer, file, jobs=0)
+            self.refuses(ValueError, "^timeout: -1 ", benzina.Writer, file, timeout=-1)
+        self.refuses(TypeError, "^stream: 0.5 " + whole, benzina._stream_number, 0.5)
+        self.refuses(ValueError, "^stream: -1 ", benzina._stream_number, -1)
+        with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
+            file.write("1,2\n2.5,3\n")
+            file.flush()
+            self.refuses(ValueError, "row 2: the target, 2.5, is no whole number", benzina.csv, file.name, target=0)
+
+    @needs_decoder
+    def test_real_numbers_are_finite_and_fit(self):
+        nan, huge = float("nan"), 1e39
+        for name in ("mean", "std", "bias_transform", "norm_transform", "oob_transform"):
+            for value in (nan, math.inf, huge, (1, nan, 1), [1, 1, -huge]):
+                self.refuses(ValueError, "(is not finite|is not within)", loader_of, **{name: value})
+            self.refuses(TypeError, "'a' is no number", loader_of, **{name: ["a", 1, 1]})
+        for value in (-1, -0.001, nan, math.inf):
+            self.refuses(ValueError, "^timeout: ", loader_of, timeout=value)
+        self.refuses(TypeError, "^timeout: '3' is no number", loader_of, timeout="3")
+        for name in ("flip_h", "flip_v"):
+            for value in (2, -0.1, 1.001, nan):
+                self.refuses(ValueError, "^%s: " % name, ops.SimilarityTransform, **{name: value})
+            self.refuses(TypeError, "^%s: 'often' is no number" % name, ops.SimilarityTransform, **{name: "often"})
+        self.refuses(ValueError, "^flip_h: 2 is not within 0..1", ops.RandomResizedCrop, flip_h=2)
+        for name in ("rotate", "shear", "perspective"):
+            self.refuses(ValueError, "^%s: nan" % name, loader_of, **{name: nan})
+            self.refuses(TypeError, "^%s: 'a' is no number" % name, loader_of, **{name: "a"})
+        for name in ("brightness", "contrast", "saturation", "hue", "grayscale"):
+            self.refuses(ValueError, "^%s: nan" % name, loader_of, **{name: nan})
+            self.refuses(TypeError, "^%s: 'a' is no number" % name, loader_of, **{name: "a"})
+        for name in ("random_h", "max_random_contrast", "max_random_illumination"):
+            self.refuses(ValueError, "^%s: 1e[+]39 is not within" % name, ops.ColorJitter, **{name: huge})
+        for name in ("max_rotate_angle", "rotate", "max_shear_ratio", "min_random_scale", "max_random_scale", "max_aspect_ratio", "min_img_size"):
+            self.refuses(ValueError, "^%s: nan" % name, ops.MXNetAffine, **{name: nan})
+        self.refuses(ValueError, "^warp: nan", ops.ConstantWarpTransform, [1, 0, 0, 0, nan, 0, 0, 0, 1])
+        self.refuses(ValueError, r"^weights\[1\]: nan", loader_of, weights=[1, nan] * 4, weighting="once")
+        self.refuses(TypeError, r"^weights\[7\]: None is no number", loader_of, weights=[1] * 7 + [None], weighting="once")
+        self.refuses(TypeError, "^weights: 3 is no list", loader_of, weights=3, weighting="once")
+
+    @needs_decoder
+    def test_flags_are_true_or_false(self):
+        for name in ("flip_h", "flip_v", "resize", "keep_ratio"):
+            for value in (2, -1, math.nan, "no", None, [True]):
+                self.refuses(ValueError, "^%s: .* is neither True nor False" % name, benzina.compute_affine_matrix, (4, 8), (8, 8), **{name: value})
+        self.assertEqual(benzina.compute_affine_matrix((4, 8), (4, 8), flip_h=1), benzina.compute_affine_matrix((4, 8), (4, 8), flip_h=True))
+        for function, name in ((loader_of, "shuffle"), (loader_of, "drop_last"), (loader_of, "copy"), (ops.SimilarityTransform, "resize"),
+                               (ops.SimilarityTransform, "keep_ratio"), (ops.SimilarityTransform, "random_crop"), (ops.MXNetAffine, "rand_crop"),
+                               (ops.MXNetAffine, "mirror"), (ops.MXNetAffine, "rand_mirror"), (ops.ColorJitter, "clamp_hue")):
+            for value in (2, "no", [0], math.nan):
+                self.refuses(ValueError, "^%s: .* is neither True nor False" % name, function, **{name: value})
+        self.refuses(ValueError, "^own_color: 'no'", benzina.Output, "x", own_color="no")
+
+    @needs_decoder
+    def test_indices_are_numbers_of_samples_and_no_mask(self):
+        mask = [i % 2 == 0 for i in range(COUNT)]
+        for given in (mask, tuple(mask), [3, True], iter(mask)):
+            self.refuses(TypeError, r"^indices: a mask.*numpy.flatnonzero\(mask\)", loader_of, indices=given)
+        for given, said in (([1, 2.0], r"indices\[1\]: 2.0 is no whole"), (["1"], r"indices\[0\]: '1' is no"), ([[1, 2]], r"indices\[0\]: \[1, 2\]"),
+                            (5, "indices: 5 is no list"), ("12", "indices: '12' is no list"), (b"12", "indices: b'12' is no list"),
+                            ([None], "is no whole number"), (array.array("d", [1]), r"indices\[0\]: 1.0 is no")):
+            self.refuses(TypeError, said, loader_of, indices=given)
+        for given in ([0, -1], [2**64], array.array("q", [-1])):
+            self.refuses(ValueError, r"^indices\[\d\]: .* is not within 0", loader_of, indices=given)
+        with self.assertRaises(Error) as caught:
+            loader_of(indices=[1, 2**33 + 4])
+        self.assertIn("indices[1]: 8589934596 is not below the 8 samples", str(caught.exception))
+        class Three:
+            def __index__(self):
+                return 3
+        for given in ([3, 1, 3], (3, 1, 3), array.array("B", [3, 1, 3]), iter([3, 1, 3]), [Three(), 1, Three()], range(3, 0, -2)):
+            expected = [3, 1] if isinstance(given, range) else [3, 1, 3]
+            self.assertEqual(order(loader_of(indices=given, epochs=1)), expected)
+
+    @needs_decoder
+    @needs("numpy")
+    def test_numpys_numbers_are_taken(self):
+        import numpy as np
+        for kind in (np.int8, np.uint8, np.int32, np.uint32, np.int64, np.uint64):
+            loader = loader_of(shape=kind(24), batch_size=kind(3), seed=kind(7), num_threads=kind(2), epochs=kind(1), rank=kind(0), world_size=kind(1),
+                               multibuffering=kind(4), indices=np.array([3, 1, 3], kind), timeout=kind(60), views=kind(1))
+            self.assertEqual((order(loader), loader.info.batches_in_flight), ([3, 1, 3], 4))
+            loader.set_epoch(kind(0))
+        self.assertEqual(loader_of(shape=np.array([20, 30])).info.image.shape[2:4], [20, 30])
+        self.assertEqual(order(loader_of(indices=np.flatnonzero([0, 1, 0, 1, 1]), epochs=1)), [1, 3, 4])
+        self.assertEqual(order(loader_of(indices=[np.int64(2), 5], epochs=1)), [2, 5])
+        for given in (np.array([True, False] * 4), [np.bool_(True)]):
+            self.refuses(TypeError, "^indices: a mask", loader_of, indices=given)
+        for given in (np.array([1.0, 2.0]), [np.float32(1)], np.array([[1], [2]])):
+            self.refuses(TypeError, r"^indices\[0\]: .* is no whole number", loader_of, indices=given)
+        self.refuses(ValueError, r"^indices\[0\]: -1", loader_of, indices=np.array([-1]))
+        for slip in (np.float64(2), np.array([1, 2]), np.array(2.0)):
+            self.refuses(TypeError, "^batch_size: .* is no whole number", loader_of, batch_size=slip)
+        for real in (np.float32(0.5), np.float64(0.5), np.array(0.5)):
+            self.assertEqual(ops.RandomResizedCrop(flip_h=real).flip_h, 0.5)
+            self.assertEqual(ops.ConstantBiasTransform(real).bias, (0.5,) * 3)
+        self.assertEqual(ops.ConstantBiasTransform(np.array([1, 2, 3])).bias, (1, 2, 3))
+        weights = np.array([0, 0, 1, 0, 0, 0, 0, 0], np.float32)
+        self.assertEqual(set(order(loader_of(weights=weights, weighting="replace", epochs=1))), {2})
+        self.assertEqual([benzina.Random(np.uint64(5), np.int8(1)).u32()], [benzina.Random(5, 1).u32()])
+
     @needs_decoder
     def test_what_is_closed_says_so(self):
         dataset = benzina.Dataset(ARCHIVE)
@@ -383,6 +549,26 @@ class Errors(unittest.TestCase):
         self.fails(Status.E_STATE, dataset.target, 0)
         for thing in (batch.release, loader.close, dataset.close):
             thing()
+
+
+class Kept(unittest.TestCase):
+    def test_a_coded_picture_needs_nothing_of_its_dataset(self):
+        """The decoder's configuration of raw records, as of a plain video, is the data set's own memory."""
+        records, libc = dict(data_type="uint8", width=4, height=3, channels=3, layout="nhwc"), ctypes.CDLL(None)
+        allocate = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_size_t)(("malloc", libc))     # what the data set had, others have now
+        for _ in range(20):
+            dataset = benzina.Dataset(io.BytesIO(bytes(range(72))), records=records)
+            image, buffer = dataset[1]._coded()
+            dataset.close()
+            del dataset
+            gc.collect()
+            others = [allocate(size) for size in range(16, 8192, 16) for _ in range(3)]
+            for i, other in enumerate(others):
+                ctypes.memset(other, 0xee, 16 + i // 3 * 16)
+            self.assertEqual((image.config_size, ctypes.string_at(image.config, 2)), (2, bytes([3, benzina.LAYOUT_NHWC])))
+            self.assertEqual(ctypes.string_at(image.data, 36), bytes(range(36, 72)))
+            for other in others:
+                libc.free(ctypes.c_void_p(other))
 
 
 class Datasets(unittest.TestCase):
@@ -580,6 +766,14 @@ class Copies(unittest.TestCase):
                 self.assertEqual((twin, type(twin)), (sample, benzina.Sample))
         twin = pickle.loads(pickle.dumps(benzina.Dataset(ARCHIVE)[3]))
         self.assertEqual(twin._dataset.filename(3), "03_plasma_big.JPEG")
+
+    def test_transforms_are_of_a_module_that_another_process_finds(self):
+        crop = ops.RandomResizedCrop(scale=(0.25, 1), flip_h=0.5)
+        self.assertEqual((ops.__name__, type(crop).__module__, sys.modules["benzina.ops"]), ("benzina.ops", "benzina.ops", ops))
+        self.assertEqual(ops.__doc__, benzina._Ops.__doc__)
+        done = run_python("import pickle\ncrop = pickle.loads(%r)\nprint(crop.scale, crop.flip_h, type(crop) is benzina.ops.RandomResizedCrop)"
+                          % pickle.dumps(crop))
+        self.assertEqual((done.stdout, done.stderr), ("(0.25, 1.0) 0.5 True\n", ""))
 
 
 class Named(benzina.Dataset):
@@ -2057,18 +2251,20 @@ class Callbacks(unittest.TestCase):
         with self.assertRaisesRegex(TypeError, "vividness"):
             ops.ColorJitter(vividness=1)
 
-    def test_an_exception_fails_its_sample_alone(self):
+    def test_an_exception_fails_its_sample_alone_where_that_is_asked_for(self):
         def warp(index, in_size, out_size, rng):
             if index == 1:
                 raise KeyError("no such luck")
             return (1, 0, 0, 0, 1, 0, 0, 0, 1) if index != 4 else (1, 2, 3)
         good = [pixels(b.images) for b in loader_of(warp_transform=ops.ConstantWarpTransform()).batches()]
-        loader = loader_of(warp_transform=warp, epochs=1)
+        loader = loader_of(warp_transform=warp, epochs=1, on_callback_error="sample")
         batches = loader.batches()
         first, second = next(batches), next(batches)
         self.assertEqual((first.failed, list(first.status.memoryview())), (1, [0, Status.E_CALLBACK, 0]))
         self.assertEqual(list(first.errors()), [1])
         self.assertIn("callback", first.errors()[1].message)
+        self.assertEqual(repr(first.errors()[1].__cause__), "KeyError('no such luck')")     # each has its own
+        self.assertIn("3 numbers, not 9", str(second.errors()[1].__cause__))
         each = 3 * 24 * 24 * 4
         self.assertEqual(pixels(first.images)[:each] + pixels(first.images)[2 * each:], good[0][:each] + good[0][2 * each:])
         self.assertEqual(set(floats(first.images)[each // 4:each // 2]), {0.0})
@@ -2080,28 +2276,167 @@ class Callbacks(unittest.TestCase):
             raise KeyError("no such luck")
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            for _ in loader_of(warp_transform=warp, epochs=1):
+            for _ in loader_of(warp_transform=warp, epochs=1, on_callback_error="sample"):
                 pass
         self.assertEqual(len(said), 3)
         self.assertIn("3 of 3 samples failed", str(said[0].message))
         self.assertIn("no such luck", str(said[0].message))
-
-    def test_on_error_stop_raises_with_the_exception_as_cause(self):
-        def warp(*_):
-            raise KeyError("no such luck")
-        loader = loader_of(warp_transform=warp, on_error="stop")
-        with self.assertRaises(Error) as caught:
-            next(iter(loader))
-        self.assertEqual(caught.exception.status, Status.E_CALLBACK)
-        self.assertIsInstance(caught.exception.__cause__, KeyError)
 
     def test_on_error_replace(self):
         def warp(index, *_):
             if index == 1:
                 raise KeyError("no such luck")
             return (1, 0, 0, 0, 1, 0, 0, 0, 1)
-        first = next(loader_of(warp_transform=warp, on_error="replace").batches())
+        first = next(loader_of(warp_transform=warp, on_error="replace", on_callback_error="sample").batches())
         self.assertEqual((first.failed, first.replaced, list(first.indices.memoryview())), (0, 1, [0, 2, 2]))
+
+    @staticmethod
+    def raised(function):
+        """(exception, the names of the functions in its traceback), which assertRaises would take away."""
+        try:
+            function()
+        except Exception as error:
+            return error, [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+
+    def test_an_exception_is_raised_where_the_batch_is_asked_for(self):
+        """Of several that fail at once, the first in the loader's order, with its traceback, whatever is done about damaged samples."""
+        def helper(index):
+            raise KeyError(index)
+
+        def warp(index, *_):
+            return helper(index) if index >= 4 else (1, 0, 0, 0, 1, 0, 0, 0, 1)
+
+        def whole(sample, rng, transform):
+            warp(sample.index)
+
+        def draw(sample, rng, picture):
+            warp(sample.index)
+        for name, function in (("warp_transform", warp), ("transform", whole), *([("picture", draw)] if importable("numpy") else [])):
+            for threads, on_error in ((1, "fill"), (4, "replace"), (3, "stop")):
+                loader = loader_of(num_threads=threads, on_error=on_error, batch_size=2, **{name: function})
+                batches = loader.batches()
+                self.assertEqual([next(batches).failed, next(batches).failed], [0, 0])
+                for step in (batches.__next__, loader._next):
+                    error, names = self.raised(step)
+                    self.assertEqual((type(error), error.args), (KeyError, (4,)))
+                    self.assertIs(type(loader.last_exception), KeyError)
+                    self.assertEqual((names[-1], names.count("helper"), names.count("_fail")), ("helper", 1, 1))
+                    self.assertIn("sample 4: ", str(error.__cause__))
+                    self.assertEqual(error.__cause__.status, Status.E_CALLBACK)
+                del error
+                self.assertEqual(list(batches), [])                     # it is over; another one goes on with the next epoch
+                self.assertEqual(next(loader.batches()).epoch, 1)
+                loader.set_epoch(1)
+                self.assertEqual(next(loader.batches()).number, 0)
+
+    def test_exceptions_that_python_has_a_use_for_come_through(self):
+        def interrupted(*_):
+            raise KeyboardInterrupt
+
+        def chained(*_):
+            try:
+                {}["a"]
+            except KeyError as error:
+                raise ValueError("b") from error
+        with self.assertRaises(KeyboardInterrupt):
+            next(loader_of(warp_transform=interrupted).batches())
+        with self.assertRaises(ValueError) as caught:
+            next(loader_of(warp_transform=chained).batches())
+        self.assertIsInstance(caught.exception.__cause__, KeyError)
+        with self.assertRaises(RuntimeError) as caught:                 # not the end of the loop
+            for _ in loader_of(transform=lambda sample, rng, transform: next(iter(()))):
+                pass
+        self.assertIsInstance(caught.exception.__cause__, StopIteration)
+
+    def test_what_a_callback_gives_wrongly_is_raised(self):
+        nan = float("nan")
+        for kind, said, options in ((ValueError, "bias_transform: 2 numbers, not 3", dict(bias_transform=lambda *_: (1, 2))),
+                                    (ValueError, "norm_transform: nan is not finite", dict(norm_transform=lambda *_: (1, nan, 1))),
+                                    (TypeError, "oob_transform: None is no number", dict(oob_transform=lambda *_: None)),
+                                    (ValueError, "color_transform: 7 is not within 0..3", dict(color_transform=lambda *_: 7)),
+                                    (TypeError, "warp_transform: 'a' is no number", dict(warp_transform=lambda *_: "abcdefghi" and ["a"] * 9)),
+                                    (ValueError, "norm_transform: 1e+39 is not within", dict(norm_transform=lambda *_: 1e39)),
+                                    (Error, "transform.homography: it is singular", dict(warp_transform=lambda *_: [0] * 9)),
+                                    (Error, "transform.bias", dict(transform=lambda sample, rng, t: t.bias.__setitem__(0, nan)))):
+            with self.assertRaises(kind) as caught:
+                next(loader_of(**options).batches())
+            self.assertIn(said, str(caught.exception))
+
+    def test_callbacks_of_a_wrong_kind_are_refused_when_the_loader_is_made(self):
+        class ToTensor:
+            def __call__(self, picture):
+                raise AssertionError("never called")
+
+        class Module:                                                   # as torch's are
+            def __call__(self, *arguments, **named):
+                raise AssertionError("never called")
+
+            def forward(self, picture):
+                pass
+
+            def register_forward_hook(self):
+                pass
+        torchvisions = type("Normalize", (), {"__call__": lambda self, *inputs: None, "__module__": "torchvision.transforms.v2"})
+        crop, fine = ops.RandomResizedCrop, lambda *_: None
+        for said, options in (("transform: ToTensor.*missing|transform:.*too many", dict(transform=ToTensor())),
+                              ("transform: 3 cannot be called", dict(transform=3)), ("picture: 'x' cannot be called", dict(picture="x")),
+                              ("transform: .*sample, rng, transform", dict(transform=lambda sample: None)),
+                              ("picture: .*too many", dict(picture=Module())), ("transform: Normalize is a transform of torchvision's",
+                                                                                dict(transform=torchvisions())),
+                              ("warp_transform: RandomResizedCrop is a class", dict(warp_transform=crop)),
+                              ("warp_transform: warp: 3 is not nine", dict(warp_transform=3)), ("warp_transform: .*'crop'", dict(warp_transform="crop")),
+                              ("warp_transform: .*rng", dict(warp_transform=ops.ColorJitter(0.5))),
+                              ("bias_transform: ConstantNormTransform is no BiasTransform", dict(bias_transform=ops.ConstantNormTransform(2))),
+                              ("warp_transform: ConstantOOBTransform is no WarpTransform", dict(warp_transform=ops.ConstantOOBTransform())),
+                              ("oob_transform: oob: 'red'", dict(oob_transform="red")), ("color_transform: index", dict(color_transform=1.5)),
+                              ("norm_transform: .*called with", dict(norm_transform=lambda: 1)), ("bias_transform: .*class", dict(bias_transform=dict)),
+                              ("jitter: 0.5 is no ops.ColorJitter", dict(jitter=0.5)), ("outputs: 'mask' is no Output", dict(outputs=["mask"])),
+                              ("outputs: 3 is no Output", dict(outputs=3))):
+            with self.assertRaisesRegex(TypeError, said, msg=options):
+                loader_of(**options)
+        with self.assertRaisesRegex(ValueError, "singular"):
+            loader_of(warp_transform=[1, 0, 0, 2, 0, 0, 0, 0, 1])
+        with self.assertRaisesRegex(TypeError, "log: .*cannot be called"):
+            benzina.Context("cpu", log=1)
+        with self.assertRaisesRegex(TypeError, "log: .*level, status, message"):
+            benzina.Context("cpu", log=[].append)
+        loader_of(transform=fine, warp_transform=lambda index, in_size, out_size, rng, more=1: (1, 0, 0, 0, 1, 0, 0, 0, 1)).close()
+        loader_of(transform=fine, warp_transform=crop()).close()
+        self.assertEqual(benzina._registry, {})
+
+    def test_transform_and_rng_that_are_kept_are_pythons_own(self):
+        kept = []
+
+        def transform(sample, rng, t):
+            t.bias[0] = sample.index
+            kept.append((sample, rng, t, t.homography, rng.u32()))
+
+        def expected(sample, rng, t):
+            t.bias[0] = sample.index
+        self.assertEqual(digest(loader_of(transform=transform, epochs=1, num_threads=3)), digest(loader_of(transform=expected, epochs=1)))
+        digest(loader_of(transform=expected, epochs=1, warp_transform=(2, 0, 0, 0, 2, 0, 0, 0, 1)))
+        gc.collect()
+        self.assertEqual(sorted(sample.index for sample, *_ in kept), list(range(COUNT)))
+        for sample, rng, t, homography, word in kept:
+            again = benzina.Random(1234, 0, sample.index, 16)
+            self.assertEqual([again.u32(), again.u32(), again.u32()], [word, rng.u32(), rng.struct.block[2]])
+            self.assertEqual((t.bias[0], homography[8], t.struct_size), (sample.index, 1, ctypes.sizeof(structs.transform)))
+            t.homography[0] = 9                                         # it is Python's
+            self.assertEqual(homography[0], 9)
+
+    def test_a_loader_that_its_own_callback_refers_to_is_collected(self):
+        class Trainer:
+            def __init__(self):
+                self.loader = loader_of(warp_transform=self.warp)
+
+            def warp(self, index, in_size, out_size, rng):
+                return (1, 0, 0, 0, 1, 0, 0, 0, 1)
+        trainer = Trainer()
+        gone = weakref.ref(trainer.loader)
+        self.assertEqual(len(order(trainer.loader)), COUNT)
+        del trainer
+        gc.collect()
+        self.assertIsNone(gone())
 
     def test_objects_collected_inside_a_callback_are_closed_later(self):
         doomed = [benzina.Dataset(ARCHIVE), loader_of(shape=8)]
@@ -2208,7 +2543,7 @@ print(os.waitpid(child, 0)[1], sum(len(b) for b in loader.batches()))
 
 @needs_decoder
 @needs("numpy")
-class Pictures(unittest.TestCase):
+class Drawing(unittest.TestCase):
     """The picture callback."""
 
     identity = dict(warp_transform=(1, 0, 0, 0, 1, 0, 0, 0, 1), shape=(384, 512), batch_size=4)
@@ -2260,38 +2595,65 @@ class Pictures(unittest.TestCase):
         plain, drawn = self.arrays()[0], self.arrays(picture=draw)[0]
         self.assertEqual([(a == b).all() for a, b in zip(plain, drawn)], [True, False, True, True])
 
-    def test_an_exception_fails_its_sample_with_the_message(self):
+    def test_an_exception_fails_its_sample_with_the_message_where_that_is_asked_for(self):
         def draw(sample, rng, picture):
-            planes = picture.planes                                     # kept by the traceback's frames
+            planes = picture.planes
             if sample.index == 2:
                 raise LookupError("no such luck with %d planes" % len(planes))
-        loader = loader_of(picture=draw, epochs=1, batch_size=4)
+        options = dict(picture=draw, epochs=1, batch_size=4, on_callback_error="sample")
+        loader = loader_of(**options)
         first, second = loader.batches()
         self.assertEqual((first.failed, second.failed, list(first.status.memoryview())), (1, 0, [0, 0, Status.E_CALLBACK, 0]))
         self.assertIn("picture callback", first.errors()[2].message)
         self.assertEqual(str(loader.last_exception), "no such luck with 3 planes")
-        frame = loader.last_exception.__traceback__
-        while frame.tb_next:
-            frame = frame.tb_next
-        self.assertEqual(frame.tb_frame.f_locals, {})
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            for _ in loader_of(picture=draw, epochs=1, batch_size=4):
+            for _ in loader_of(**options):
                 pass
         self.assertIn("no such luck with 3 planes", str(said[0].message))
 
-    def test_a_view_that_is_kept_fails_its_sample(self):
-        kept = []
+    def test_what_is_kept_of_a_callback_stays_what_it_was(self):
+        """Past the callback, the batch and the loader, and after other pictures took the memory that they had in C."""
+        kept, threads = [], 2
 
         def draw(sample, rng, picture):
-            if sample.index == 1:
-                kept.append(picture.planes[0][:10].T)
-            kept.append(picture.planes[0][:10].copy())
-        loader = loader_of(picture=draw, epochs=1, batch_size=COUNT)
-        batch, = loader.batches()
-        self.assertEqual((list(batch.errors()), len(kept)), ([1], COUNT + 1))
-        self.assertIn("a view of the planes was kept", str(loader.last_exception))
-        kept.clear()
+            picture.planes[0][:9] = sample.index
+            views = picture.planes[0][:10].T, picture.region(3, 5, 40, 60)[1][::2]
+            kept.append((sample, rng, picture, views, sample.index, [plane.tobytes() for plane in (*picture.planes, *views)], rng.u32()))
+        plain = self.arrays(picture=lambda sample, rng, picture: picture.planes[0][:9].fill(sample.index))
+        for number, images in enumerate(self.arrays(picture=draw, num_threads=threads)):
+            self.assertTrue((images == plain[number]).all())            # drawing shows all the same
+        for _ in self.arrays(picture=lambda *about: None, num_threads=threads, shuffle=True):
+            pass                                                        # what C has now is of other samples
+        gc.collect()
+        self.assertEqual(len(kept), COUNT)
+        for sample, rng, picture, views, index, contents, word in kept:
+            self.assertEqual(sample.index, index)
+            self.assertEqual([plane.tobytes() for plane in (*picture.planes, *views)], contents)
+            self.assertEqual((picture.planes[0][:9] == index).all(), True)
+            again = benzina.Random(1234, sample.epoch, index, 3)
+            self.assertEqual([again.u32(), again.u32()], [word, rng.u32()])
+            picture.planes[0][...] = 7                                  # it is Python's
+            self.assertEqual(int(picture.region(0, 0, 1, 1)[0][0, 0]), 7)
+
+    def test_the_frames_of_a_traceback_hold_no_memory_of_c(self):
+        """Debuggers look at all of them, long after."""
+        def draw(sample, rng, picture):
+            raise LookupError("no such luck")
+        loader = loader_of(picture=draw, epochs=1, batch_size=4)
+        frames = []
+        try:
+            next(loader.batches())
+        except LookupError as error:
+            trace = error.__traceback__
+        while trace:
+            frames.append(trace.tb_frame)
+            trace = trace.tb_next
+        self.assertIn("draw", [frame.f_code.co_name for frame in frames])
+        for frame in frames:
+            if frame.f_code.co_filename == benzina.__file__:
+                for name, value in frame.f_locals.items():
+                    self.assertFalse(type(value).__module__ == "numpy" or isinstance(value, ctypes.Array), (frame.f_code.co_name, name))
 
     def test_padding_rows_and_odd_sizes_are_not_seen(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -2381,7 +2743,7 @@ class Sources(unittest.TestCase):
                     benzina.Dataset(thing)
 
     def test_failures_while_opening_carry_their_cause(self):
-        for failure, code in ((OSError(errno.ETIMEDOUT, "far away"), errno.ETIMEDOUT), (KeyError("lost"), errno.EIO)):
+        for failure, code in ((OSError(errno.ETIMEDOUT, "far away"), errno.ETIMEDOUT), (EOFError("lost"), errno.EIO)):
             with self.assertRaises(Error) as caught:
                 benzina.Dataset(Ranged(fails=lambda offset: failure), name="remote")
             self.assertIs(caught.exception.__cause__, failure)
@@ -2396,9 +2758,57 @@ class Sources(unittest.TestCase):
         self.assertIsInstance(caught.exception.__cause__, ZeroDivisionError)
         source = Ranged()
         source.read_at = lambda offset, size: bytes(size + 1)
-        with self.assertRaises(Error) as caught:
+        with self.assertRaisesRegex(ValueError, "bytes where"):
             benzina.Dataset(source)
-        self.assertIsInstance(caught.exception.__cause__, ValueError)
+        for size in (-1, 2.5, 2**63, None):
+            source.size = size
+            with self.assertRaises(Error) as caught:
+                benzina.Dataset(source)
+            self.assertRegex(str(caught.exception.__cause__), "^size: ")
+
+    def test_a_source_with_a_fault_of_its_own_is_no_damaged_file(self):
+        failure = KeyError("lost")
+        with self.assertRaises(KeyError) as caught:
+            benzina.Dataset(Ranged(fails=lambda offset: failure), name="remote")
+        self.assertIs(caught.exception, failure)
+        self.assertIn("remote", str(failure.__cause__))
+        third = benzina.Dataset(ARCHIVE)[3].offset
+        if DECODES:
+            dataset = benzina.Dataset(Ranged(fails=lambda offset: failure if offset == third else None))
+            batches = loader_of(dataset, batch_size=3).batches()
+            self.assertEqual(next(batches).failed, 0)
+            with self.assertRaises(KeyError) as caught:
+                next(batches)
+            self.assertIs(caught.exception, failure)
+            batch = next(loader_of(dataset, batch_size=8, on_callback_error="sample").batches())
+            self.assertEqual([(slot, error.status) for slot, error in batch.errors().items()], [(3, Status.E_CALLBACK)])
+
+    def test_memory_that_a_file_keeps_is_not_the_librarys(self):
+        kept = []
+
+        class Keeping(io.RawIOBase):
+            def __init__(self):
+                self.file = io.BytesIO(BYTES)
+
+            def seekable(self):
+                return True
+
+            def seek(self, *where):
+                return self.file.seek(*where)
+
+            def readinto(self, buffer):
+                count = self.file.readinto(buffer)
+                kept.append((memoryview(buffer)[:count], bytes(buffer[:count])))
+                return count
+        self.same(Keeping())
+        gc.collect()
+        self.assertGreater(len(kept), COUNT)
+        self.assertEqual([view.tobytes() == content for view, content in kept], [True] * len(kept))
+        for count in (10**9, -1, 1.5):
+            file = Keeping()
+            file.readinto = lambda buffer: count
+            with self.assertRaisesRegex((TypeError, ValueError), "^readinto: "):
+                benzina.Dataset(file)
 
     @needs_decoder
     def test_failures_while_loading_fail_their_samples(self):

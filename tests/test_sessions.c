@@ -3114,6 +3114,7 @@ TEST(the_transform_callback_has_the_same_say_on_the_device)
         run r;
         delays(300, 300, 0);
         c.pipeline.transform = change;
+        c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
         c.order.epochs = 2;
         c.errors.policy = kind == SYNCED ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
         consumer_open(&u, kind, &c);

@@ -2025,6 +2025,118 @@ TEST(stopping_reports_a_batchs_only_failure_in_whichever_slot)
     }
 }
 
+static bzna_status fail_18(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *transform)
+{
+    (void)random;
+    if (sample->index != 18)
+        return BZNA_OK;
+    if (user)
+        return -7;
+    transform->homography[4] = NAN;
+    return BZNA_OK;
+}
+
+static bzna_status fail_18_drawing(void *user, const bzna_sample_info *sample, bzna_random *random,
+                                   const bzna_picture *picture, void *const planes[3])
+{
+    (void)user;
+    (void)random;
+    return picture->plane[0] == planes[0] && sample->index == 18 ? -7 : BZNA_OK;
+}
+
+/* The callback of sample 18 fails: what returns a code, what leaves a NaN, what draws, what reads. */
+static bzna_loader *open_failing(memory *m, bzna_dataset *dataset, uint32_t way, bzna_loader_config *c)
+{
+    static int code;
+    m->fault_count = 0;
+    c->decode.decoder = BZNA_DECODER_SOFTWARE;              /* that draws */
+    if (way < 2)
+        c->pipeline.transform = fail_18;
+    if (way == 0)
+        c->pipeline.transform_user = &code;
+    if (way == 2)
+        c->pipeline.picture = fail_18_drawing;
+    if (way == 3)
+        break_sample(m, dataset, 18, INT64_MAX, -1);
+    return open_loader(dataset, c);
+}
+
+/* Sample 16, in the same batch, is damaged: it costs its slot alone, and is not what the error is about. */
+TEST(a_callback_that_fails_ends_the_run_whatever_is_done_about_damaged_samples)
+{
+    static const char *const parts[] = { "the transform callback returned -7",
+                                         "the transform callback, transform.homography",
+                                         "the picture callback returned -7", "read_at failed" };
+    static const uint64_t bad[] = { 16 };
+    archive broken = damage(&small, bad, 1);
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &broken);
+    for (uint32_t k = 0; k < 16; k++) {
+        const uint32_t way = k % 4;
+        bzna_loader_config c = config_of(5, BZNA_ORDER_SEQUENTIAL);
+        bzna_loader *loader;
+        bzna_batch *batch;
+        uint64_t got[64];
+        c.errors.policy = k / 4 % 2 ? BZNA_ON_ERROR_REPLACE : BZNA_ON_ERROR_FILL;
+        c.decode.threads = k < 8 ? 1 : 4;
+        loader = open_failing(&m, dataset, way, &c);
+        for (int round = 0; round < 2; round++) {
+            CHECK_EQ(collect(loader, 3, got, 64), 15);
+            for (int again = 0; again < 2; again++) {
+                bzna_error e = { .struct_size = sizeof e };
+                CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &e), BZNA_E_CALLBACK);
+                CHECK(!batch && e.status == BZNA_E_CALLBACK);
+                CHECK_CONTAINS(e.message, "memory.bzna: sample 18: ");
+                CHECK_CONTAINS(e.message, parts[way]);
+                CHECK_EQ(e.native_code, way == 0 || way == 2 ? -7 : 0);
+            }
+            CHECK_EQ(state_of(loader).position, 15);
+            CHECK_EQ(bzna_loader_reset(loader, 0, NULL), BZNA_OK);
+        }
+        bzna_loader_close(loader);
+    }
+    bzna_dataset_close(dataset);
+    archive_clear(&broken);
+}
+
+TEST(a_callback_that_fails_counts_as_a_damaged_sample_where_that_is_asked_for)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &small);
+    for (uint32_t k = 0; k < 12; k++) {
+        const uint32_t policy = k / 4;
+        bzna_loader_config c = config_of(5, BZNA_ORDER_SEQUENTIAL);
+        bzna_error e = { .struct_size = sizeof e };
+        bzna_loader *loader;
+        bzna_batch *batch;
+        uint64_t got[64];
+        c.errors.policy = policy;
+        c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
+        loader = open_failing(&m, dataset, k % 4, &c);
+        CHECK_EQ(collect(loader, 3, got, 64), 15);
+        if (policy == BZNA_ON_ERROR_STOP) {
+            CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &e), BZNA_E_CALLBACK);
+        } else {
+            REQUIRE((batch = next_batch(loader)) != NULL);
+            const bzna_batch_info info = info_of(batch);
+            CHECK_EQ(info.failed, policy == BZNA_ON_ERROR_FILL);
+            CHECK_EQ(info.replaced, policy == BZNA_ON_ERROR_REPLACE);
+            CHECK_EQ(info.status[3], policy == BZNA_ON_ERROR_FILL ? BZNA_E_CALLBACK : BZNA_OK);
+            CHECK_EQ(info.indices[3], policy == BZNA_ON_ERROR_FILL ? 18 : 19);
+            bzna_batch_release(batch);
+            CHECK_EQ(collect(loader, UINT64_MAX, got, 64), 20);
+        }
+        bzna_loader_close(loader);
+    }
+    bzna_loader_config c = config_of(5, BZNA_ORDER_SEQUENTIAL);
+    bzna_error e = { .struct_size = sizeof e };
+    bzna_loader *loader = NULL;
+    c.errors.callback_policy = 2;
+    CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
+    CHECK_CONTAINS(e.message, "loader_config.errors.callback_policy: 2 is not known");
+    bzna_dataset_close(dataset);
+}
+
 static bzna_status refuse_13(void *user, const bzna_sample_info *sample, bzna_random *random, bzna_transform *transform)
 {
     (void)user;
@@ -2056,6 +2168,7 @@ TEST(failures_are_counted_by_kind)
     break_sample(&m, dataset, 5, 0, -1);
     break_sample(&m, dataset, 11, INT64_MAX, -1);
     c.pipeline.transform = refuse_13;
+    c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
     loader = open_loader(dataset, &c);
     REQUIRE((batch = next_batch(loader)) != NULL);
     bzna_batch_info info = info_of(batch);
@@ -2391,6 +2504,7 @@ TEST(a_replacement_is_read_by_an_idle_reader_while_another_pauses)
         c.read.backoff_ns = 3600000000000;
         c.errors.policy = BZNA_ON_ERROR_REPLACE;
         c.pipeline.transform = slowly_refuse_1;
+        c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
         c.read.threads = 2;
         c.pipeline.batches_in_flight = 1;
         loader = open_loader(dataset, &c);
@@ -2531,6 +2645,7 @@ TEST(little_memory_and_replacements_do_not_wait_for_each_other)
         c.read.threads = readers;
         c.errors.policy = BZNA_ON_ERROR_REPLACE;
         c.pipeline.transform = slowly_refuse_some;
+        c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
         c.read.memory_bytes = 65536;                        /* one sample */
         loader = open_loader(dataset, &c);
         while (bzna_loader_next(loader, 2000000000, &batch, NULL) == BZNA_OK) {
@@ -3338,6 +3453,8 @@ static void everything(void)
     RUN(replacing_gives_up_after_64_samples_and_says_why)
     RUN(stopping_at_an_error_delivers_what_comes_before_and_then_the_error_for_ever)
     RUN(stopping_reports_a_batchs_only_failure_in_whichever_slot)
+    RUN(a_callback_that_fails_ends_the_run_whatever_is_done_about_damaged_samples)
+    RUN(a_callback_that_fails_counts_as_a_damaged_sample_where_that_is_asked_for)
     RUN(failures_are_counted_by_kind)
     RUN(a_read_that_fails_is_tried_again_after_pauses_that_double)
     RUN(the_longest_pause_is_a_pause)

@@ -248,6 +248,15 @@ TEST(the_affine_matrix_refuses_nan_and_zero_sizes)
         *sizes[i] = 0;
         CHECK_EQ(bzna_affine_matrix(&a, h, NULL), BZNA_E_ARGUMENT);
     }
+    for (uint32_t i = 0; i < 5; i++) {
+        uint32_t *const flags[] = { &a.flip_h, &a.flip_v, &a.resize, &a.keep_ratio, &a.has_crop };
+        a = good;
+        a.crop_width = a.crop_height = 4;
+        *flags[i] = 1;
+        CHECK_EQ(bzna_affine_matrix(&a, h, NULL), BZNA_OK);
+        *flags[i] = 2;
+        CHECK_EQ(bzna_affine_matrix(&a, h, NULL), BZNA_E_ARGUMENT);
+    }
     CHECK_EQ(bzna_affine_matrix(NULL, h, NULL), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_affine_matrix(&good, NULL, NULL), BZNA_E_ARGUMENT);
     a = good;

@@ -31,8 +31,8 @@
 #     loader = Benzina.Loader(Ranged("https://...", 1234); batchsize = 256, size = (224, 224))
 #
 # `read_at!` is called on the library's own reader threads, which Julia (1.9 and newer) adopts when they enter it, and several at once
-# where reader_threads is above 1. It may allocate and throw (a throw fails the sample), but should not switch tasks: no channels, no
-# `wait`, no sockets of Julia's own. Vector{UInt8} and any seekable IO are sources already. All this needs a library whose threads leave
+# where reader_threads is above 1. It may allocate and throw (IOError, SystemError and EOFError cost the sample,
+# all else ends the run), but should not switch tasks: no channels, no `wait`, no sockets of Julia's own. Vector{UInt8} and any seekable IO are sources already. All this needs a library whose threads leave
 # SIGSEGV unblocked, since Julia's safepoints are faults; paths do not, since no Julia runs on the library's threads then.
 #
 # The callbacks of a loader have no form of Julia's own: `transform = pointer, transform_user = data` and `picture` take a @cfunction of
@@ -118,6 +118,8 @@ const BZNA_DECODER_NVDEC = UInt32(2)
 const BZNA_ON_ERROR_FILL = UInt32(0)
 const BZNA_ON_ERROR_REPLACE = UInt32(1)
 const BZNA_ON_ERROR_STOP = UInt32(2)
+const BZNA_ON_CALLBACK_ERROR_STOP = UInt32(0)
+const BZNA_ON_CALLBACK_ERROR_SAMPLE = UInt32(1)
 const BZNA_CODEC_JPEG = UInt32(4)
 const BZNA_FIELD_INTEGER = UInt32(2)
 const BZNA_FIELD_VECTOR = UInt32(3)
@@ -400,7 +402,7 @@ end
 
 struct bzna_loader_errors
     policy::UInt32
-    reserved0::UInt32
+    callback_policy::UInt32
     reserved::NTuple{2,UInt64}
 end
 
@@ -751,7 +753,8 @@ using .LibBenzina: BZNA_OK, BZNA_END, BZNA_AGAIN, BZNA_E_RANGE, BZNA_E_STATE, BZ
     BZNA_LAW_AUTO, BZNA_LAW_BENZINA, BZNA_LAW_TORCHVISION, BZNA_FILTER_LINEAR, BZNA_FILTER_NEAREST, BZNA_FILTER_CUBIC, BZNA_FILTER_AREA,
     BZNA_FILTER_LANCZOS4, BZNA_FILTER_LANCZOS3, BZNA_FILTER_CUBIC_075, BZNA_ANTIALIAS_AUTO, BZNA_ANTIALIAS_OFF,
     BZNA_CHANNELS_RGB, BZNA_CHANNELS_BGR, BZNA_CHANNELS_GRAY, BZNA_DECODER_AUTO, BZNA_DECODER_SOFTWARE, BZNA_DECODER_NVDEC,
-    BZNA_ON_ERROR_FILL, BZNA_ON_ERROR_REPLACE, BZNA_ON_ERROR_STOP, BZNA_CODEC_JPEG, BZNA_FIELD_INTEGER, BZNA_FIELD_VECTOR,
+    BZNA_ON_ERROR_FILL, BZNA_ON_ERROR_REPLACE, BZNA_ON_ERROR_STOP, BZNA_ON_CALLBACK_ERROR_STOP, BZNA_ON_CALLBACK_ERROR_SAMPLE,
+    BZNA_CODEC_JPEG, BZNA_FIELD_INTEGER, BZNA_FIELD_VECTOR,
     BZNA_FIELD_TEXT, BZNA_FIELD_BYTES, BZNA_SPLIT_NONE, BZNA_SPLIT_TRAIN, BZNA_SPLIT_VALIDATION, BZNA_SPLIT_TEST
 
 # ---- Errors, and how structs cross over ----------------------------------------------------------------------------------------------
@@ -866,14 +869,15 @@ mutable struct SourceBox
     source::Any
 end
 
-# These are called from C. An exception must not leave them: it becomes EIO.
+# These are called from C. An exception must not leave them: one that a file or a connection makes becomes EIO, as which it costs its sample; any
+# other is a fault of the program, which ends the run.
 function bzna_source_read_at(user::Ptr{Cvoid}, offset::UInt64, dst::Ptr{Cvoid}, size::UInt64)::Int64
     try
         box = unsafe_pointer_to_objref(user)::SourceBox
         buffer = unsafe_wrap(Array, Ptr{UInt8}(dst), Int(size))
         return Int64(read_at!(box.source, buffer, Int(offset)))
-    catch
-        return Int64(-5)
+    catch exception
+        return exception isa Union{Base.IOError,SystemError,EOFError} ? Int64(-5) : typemax(Int64)
     end
 end
 
@@ -1066,6 +1070,7 @@ const FILTERS = (nearest = BZNA_FILTER_NEAREST, linear = BZNA_FILTER_LINEAR, cub
 const CHANNELS = (RGB = BZNA_CHANNELS_RGB, BGR = BZNA_CHANNELS_BGR, gray = BZNA_CHANNELS_GRAY, grey = BZNA_CHANNELS_GRAY)
 const DECODERS = (auto = BZNA_DECODER_AUTO, software = BZNA_DECODER_SOFTWARE, nvdec = BZNA_DECODER_NVDEC)
 const ON_ERROR = (fill = BZNA_ON_ERROR_FILL, replace = BZNA_ON_ERROR_REPLACE, stop = BZNA_ON_ERROR_STOP)
+const ON_CALLBACK_ERROR = (stop = BZNA_ON_CALLBACK_ERROR_STOP, sample = BZNA_ON_CALLBACK_ERROR_SAMPLE)
 
 """
     Output(name; keywords...)
@@ -1141,6 +1146,7 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     image = nothing                       which picture: "image" or "thumb"; default: the thumbnail, unless the output is larger than 512
     indices = nothing                     the samples of an epoch, counted from 1, instead of all
     on_error = :fill                      what a damaged sample does: :fill, :replace, :stop
+    on_callback_error = :stop             what a sample does that a callback failed: :stop, whatever on_error is; :sample: as on_error says
     rank = 0, world_size = 1              this process's share
     epoch = 0                             the first one
     decoder = :auto                       :software, :nvdec; :auto is NVDEC where the device has it, and software for what that cannot
@@ -1171,7 +1177,8 @@ mutable struct Loader
                     bias = nothing, scale = nothing, fill = nothing, image::Union{Nothing,AbstractString} = nothing, indices = nothing,
                      tensors = nothing, bytes = nothing, views::Integer = 1, outputs = (), mean_image = nothing,
                      filter::Symbol = :linear, antialias::Bool = true, channels::Symbol = :RGB,
-                    on_error::Symbol = :fill, decoder::Symbol = :auto, rank::Integer = 0, world_size::Integer = 1,
+                    on_error::Symbol = :fill, on_callback_error::Symbol = :stop, decoder::Symbol = :auto, rank::Integer = 0,
+                    world_size::Integer = 1,
                     epoch::Integer = 0, threads::Integer = 0,
                     reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0,
                     verify_every::Integer = 0, jpeg_decoder::Symbol = :auto, jpeg_shrink::Bool = false,
@@ -1198,7 +1205,8 @@ mutable struct Loader
         config.read = changed(config.read; threads = reader_threads, ahead_samples = read_ahead, retries = read_retries)
         config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads, verify_every = verify_every,
                                 jpeg = choice(DECODERS, jpeg_decoder), jpeg_shrink = jpeg_shrink)
-        config.errors = changed(config.errors; policy = choice(ON_ERROR, on_error))
+        config.errors = changed(config.errors; policy = choice(ON_ERROR, on_error),
+                                callback_policy = choice(ON_CALLBACK_ERROR, on_callback_error))
         config.pipeline = changed(config.pipeline; batches_in_flight = batches_in_flight, transform = transform,
                                   transform_user = transform_user, picture = picture, picture_user = picture_user)
 

@@ -43,9 +43,12 @@ streams must order them itself, as DLPack asks.
 Low level. lib has every function of benzina.h, declared, structs every struct, and every object here a handle for them, which is valid
 while the object lives: keep the object in a variable.
 
-Threads. Callbacks (a source's read_at, a transform or picture callback written in Python) run on the library's threads, several at once, each holding
-the interpreter's lock while it runs: right, and slow. The transforms of ops run without Python, the Constant warp excepted.
-An exception in a callback fails its sample, as damage in the file would, and is kept: DataLoader.last_exception.
+Threads. Callbacks (a source's read_at, a transform or picture callback written in Python) run on the library's threads, several at once,
+each holding the interpreter's lock while it runs: right, and slow. The transforms of ops run without Python, the Constant warp excepted.
+What callbacks are given is Python's own, and may be kept. An exception in a callback is raised where the next batch is asked for, with its
+traceback: only damaged data cost a slot. (on_callback_error="sample" lets it pass as such.) A read_at that fails by an OSError or an
+EOFError, as files and connections do, costs its sample; any other exception is a fault of the source, and raised. The last one is kept:
+DataLoader.last_exception.
 
 Normalization. y = (x - bias) * norm with x in 0..255: norm MULTIPLIES. The original's ImageNet example passes the standard
 deviation where its reciprocal is meant. mean= and std= are the other spelling, y = (x - mean) / std; both at once are refused.
@@ -58,6 +61,7 @@ import ctypes as _c
 import ctypes.util as _ctypes_util
 import enum as _enum
 import errno as _errno
+import inspect as _inspect
 import io as _io
 import itertools as _itertools
 import json as _json
@@ -135,6 +139,7 @@ LAST_PARTIAL, LAST_DROP, LAST_PAD = 0, 1, 2
 WARP_NONE, WARP_RANDOM_RESIZED_CROP, WARP_CENTER_RESIZED_CROP, WARP_SIMILARITY, WARP_MXNET = range(5)
 LAW_AUTO, LAW_BENZINA, LAW_TORCHVISION = 0, 1, 2
 ON_ERROR_FILL, ON_ERROR_REPLACE, ON_ERROR_STOP = 0, 1, 2
+ON_CALLBACK_ERROR_STOP, ON_CALLBACK_ERROR_SAMPLE = 0, 1
 WEIGHTING_NONE, WEIGHTING_REPLACE, WEIGHTING_ONCE = 0, 1, 2
 LOG_ERROR, LOG_WARNING, LOG_INFO, LOG_DEBUG = 1, 2, 3, 4
 DLPACK_0, DLPACK_1 = 0, 1
@@ -219,7 +224,7 @@ loader_outputs: ptr ptr; u64 count
 loader_fields:  str image, tensors, bytes; u64 reserved[3]
 loader_read:    u32 threads, ahead_samples; u64 memory_bytes; u32 retries, reserved0; u64 backoff_ns, reserved[4]
 loader_decode:  u32 decoder, threads, verify_every, jpeg, jpeg_shrink, reserved0; u64 reserved[2]
-loader_errors:  u32 policy, reserved0; u64 reserved[2]
+loader_errors:  u32 policy, callback_policy; u64 reserved[2]
 loader_pipeline: u32 batches_in_flight, restore_any_pixels; ptr cpus; u32 cpu_count, reserved0;
                 transform_fn transform; ptr transform_user; picture_fn picture; ptr picture_user; u64 reserved[2]
 loader_config:  u32 struct_size, reserved0; loader_output output; loader_outputs outputs; loader_order order;
@@ -418,6 +423,67 @@ def _new(name):
     return made
 
 
+# ---- numbers on their way to C ------------------------------------------------------------------------------------------------
+
+_WHOLE = {kind: (-(1 << bits - 1), (1 << bits - 1) - 1) if kind(-1).value < 0 else (0, (1 << bits) - 1)
+          for kind in (_c.c_uint8, _c.c_uint16, _c.c_uint32, _c.c_uint64, _c.c_size_t, _c.c_int32, _c.c_int64) for bits in [8 * _c.sizeof(kind)]}
+_REAL = {_c.c_float: 2.0**128 * (1 - 2.0**-24), _c.c_double: _sys.float_info.max}
+
+
+def _number(what, value, kind, low=None, high=None):
+    """A number as C's type kind takes it: ctypes alone would cut off what is too large. Whole numbers are what has __index__, numpy's
+    among them, real ones what has __float__, too. Others are refused, called what, and what is not within low..high, as far as given,
+    and within the type."""
+    try:
+        if kind in _WHOLE:
+            least, most = _WHOLE[kind]
+            number = value.__index__()
+        else:
+            least, most = -_REAL[kind], _REAL[kind]
+            number = float(value.__float__() if hasattr(value, "__float__") else value.__index__())
+    except (AttributeError, TypeError, OverflowError):
+        raise TypeError("%s: %r is no %snumber" % (what, value, "whole " if kind in _WHOLE else "")) from None
+    if not _math.isfinite(number):
+        raise ValueError("%s: %r is not finite" % (what, number))
+    least, most = least if low is None else low, most if high is None else high
+    if not least <= number <= most:
+        raise ValueError("%s: %s is not within %s..%s" % ((what, *(x if isinstance(x, int) else "%g" % x for x in (number, least, most)))))
+    return number
+
+
+def _flag(what, value):
+    """True or False, or a number that equals one of them."""
+    if not any(value is known or (hasattr(value, "__float__") and value == known) for known in (False, True)):
+        raise ValueError("%s: %r is neither True nor False" % (what, value))
+    return bool(value)
+
+
+def _put(struct, member, value, what=None, low=None, high=None):
+    """Sets one number of a struct."""
+    kind = next(kind for name, kind in struct._fields_ if name == member)
+    setattr(struct, member, _number(what or member, value, kind, low, high))
+
+
+def _many(what, values, kind):
+    """An array.array of any number of them, all of one kind; quick, where they are Python's or numpy's own."""
+    values = values.tolist() if hasattr(values, "tolist") else values
+    if not isinstance(values, _abc.Iterable) or isinstance(values, (str, bytes)):
+        raise TypeError("%s: %r is no list of numbers" % (what, values))
+    values = list(values)
+    kinds = set(map(type, values))
+    if any(one.__name__ in ("bool", "bool_") for one in kinds):
+        raise TypeError("%s: a mask, of True and False: give the numbers of what it takes, numpy.flatnonzero(mask)" % what)
+    if not kinds <= ({int} if kind in _WHOLE else {int, float}) or not _all_fit(values, kind):
+        values = [_number("%s[%d]" % (what, i), value, kind) for i, value in enumerate(values)]
+    return _array.array({_c.c_uint64: "Q", _c.c_double: "d"}[kind], values)
+
+
+def _all_fit(numbers, kind):
+    if kind in _WHOLE:
+        return not numbers or _WHOLE[kind][0] <= min(numbers) <= max(numbers) <= _WHOLE[kind][1]
+    return all(map(_math.isfinite, map(float, numbers)))
+
+
 def _error_of(status, err):
     if err is None or not err.message:
         return Error(status)
@@ -430,10 +496,22 @@ def _error_of(status, err):
 
 
 def _check(status, err=None, cause=None):
-    """cause: the last exception of a callback, which is blamed where a callback was at fault."""
+    """cause: the last exception of a source or sink, which is blamed where reading or writing failed. What is no trouble with the data
+    is raised itself, as if it had not gone through C."""
+    if status == Status.E_CALLBACK and cause is not None:
+        _raise_of_callback(cause, _error_of(status, err))
     if status < 0:
-        raise _error_of(status, err) from (cause if status in (Status.E_CALLBACK, Status.E_IO) else None)
+        raise _error_of(status, err) from (cause if status == Status.E_IO else None)
     return status
+
+
+def _raise_of_callback(exception, error):
+    """Raises what a user's callback raised, on whatever thread, with its own traceback; error says for which sample."""
+    if isinstance(exception, StopIteration):    # which would end a loop over a loader in silence
+        raise RuntimeError("%s: it raised StopIteration" % error.message) from exception
+    if exception.__cause__ is None and exception.__context__ is None:
+        raise exception from error
+    raise exception
 
 
 def _told(name, function, *arguments, source=None):
@@ -446,7 +524,8 @@ def _told(name, function, *arguments, source=None):
 
 # ---- objects that C holds on to ---------------------------------------------------------------------------------------------
 
-# What callbacks find by their user pointer, a number. A callback that comes too late finds nothing, instead of freed memory.
+# What callbacks find by their user pointer, a number. A callback that comes too late finds nothing, instead of freed memory. Loaders
+# own their hooks, and are found weakly: what a callback refers to, or its exception's traceback, may be the loader.
 _registry = {}
 _registry_keys = _itertools.count(1)
 
@@ -519,6 +598,28 @@ def _callback(kind):
     return _types_by_name[kind]
 
 
+def _check_callback(what, given, arguments):
+    """Refuses what cannot be called with these arguments, by their names: a slip that would else be one of every sample."""
+    if not callable(given):
+        raise TypeError("%s: %r cannot be called; it must take (%s)" % (what, given, arguments))
+    if isinstance(given, type):
+        raise TypeError("%s: %s is a class; give an instance of it" % (what, given.__name__))
+    package = type(given).__module__.split(".")[0]
+    if package in ("torchvision", "albumentations", "kornia"):
+        raise TypeError("%s: %s is a transform of %s's, which takes pictures; a callback takes (%s)" %
+                        (what, type(given).__name__, package, arguments))
+    called = given.forward if hasattr(given, "register_forward_hook") else given        # a module of torch's takes anything itself
+    try:
+        signature = _inspect.signature(called)
+    except (TypeError, ValueError):             # of some that are written in C, nobody knows it
+        return
+    try:
+        signature.bind(*arguments.split(", "))
+    except TypeError as error:
+        name = getattr(given, "__qualname__", type(given).__name__)
+        raise TypeError("%s: %s%s is called with (%s): %s" % (what, name, signature, arguments, error)) from None
+
+
 class Context(_Handled):
     """Log, limits and device, shared by what is made with it. device: None (a GPU where there is one), "cpu", "cuda",
     "cuda:0", a CUDA device's number, or (kind, ordinal) by DLPack's numbers, as __dlpack_device__() gives. log: a
@@ -534,10 +635,13 @@ class Context(_Handled):
         _dispose_put_off()
         config = _new("context_config")
         self._device = config.device.kind, config.device.ordinal = _device_of(device)
-        config.max_sample_bytes, config.max_edge_px, config.log_level = max_sample_bytes, max_edge_px, log_level
-        config.sessions, config.decode_memory_bytes, config.cuda_context = sessions, decode_memory_bytes, cuda_context
+        for name, value in dict(max_sample_bytes=max_sample_bytes, max_edge_px=max_edge_px, log_level=log_level, sessions=sessions,
+                                decode_memory_bytes=decode_memory_bytes).items():
+            _put(config, name, value)
+        config.cuda_context = None if cuda_context is None else _number("cuda_context", cuda_context, _c.c_size_t)
         key = None
         if log is not None:
+            _check_callback("log", log, "level, status, message")
             key = _register(log)
             config.log, config.log_user = _log_thunk, key
         handle, err = _c.c_void_p(), _new("error")
@@ -566,7 +670,8 @@ class Context(_Handled):
 
     def codec(self, codec, chroma_format=1, depth=8):
         """A structs.codec_info: what NVDEC can do with CODEC_H264 and so on. chroma_format: 0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4."""
-        return _told("codec_info", lib.bzna_context_get_codec_info, self.handle, codec, chroma_format, depth)
+        numbers = [_number(name, value, _c.c_uint32) for name, value in (("codec", codec), ("chroma_format", chroma_format), ("depth", depth))]
+        return _told("codec_info", lib.bzna_context_get_codec_info, self.handle, *numbers)
 
 
 def device_count():
@@ -582,7 +687,7 @@ def _device_of(device):
     if device is None:
         pair = DEVICE_AUTO, 0
     elif isinstance(device, (tuple, list)) and len(device) == 2:
-        pair = tuple(number.__index__() for number in device)
+        pair = tuple(_number("device", number, _c.c_int32) for number in device)
     elif found:
         pair = (DEVICE_CPU, 0) if found[1] else (DEVICE_CUDA, int(found[2] or 0))
     else:
@@ -616,15 +721,21 @@ def _shared_context(device=(DEVICE_AUTO, 0)):
 
 # ---- sources ----------------------------------------------------------------------------------------------------------------
 
+class _Failure:
+    """The last exception of a source, which its data sets keep: a traceback leads to them, so that the source, which C and with it
+    the registry hold, must not."""
+
+    failure = None
+
+
 class _ReadAtSource:
     """Over an object with read_at(offset, size) -> bytes and size, a number or a method."""
 
     def __init__(self, thing):
         self.thing = thing
-        self.failure = None
 
     def size(self):
-        return int(self.thing.size() if callable(self.thing.size) else self.thing.size)
+        return _number("size", self.thing.size() if callable(self.thing.size) else self.thing.size, _c.c_int64, 0)
 
     def read_into(self, offset, view):
         data = memoryview(self.thing.read_at(offset, len(view))).cast("B")
@@ -643,7 +754,6 @@ class _DescriptorSource:
     def __init__(self, file):
         if file.writable():
             file.flush()
-        self.failure = None
         self.descriptor = _os.dup(file.fileno())
 
     def size(self):
@@ -659,9 +769,11 @@ class _DescriptorSource:
 class _FileSource:
     """Any other file-like object: one thread at a time moves its position and reads."""
 
+    _OF_PYTHON = (_io.BytesIO, _io.BufferedReader, _io.BufferedRandom, _io.FileIO)
+
     def __init__(self, file):
         self.file, self.lock = file, _threading.Lock()
-        self.failure = None
+        self.is_trusted = type(file) in self._OF_PYTHON     # not to keep the memory that it reads into
 
     def size(self):
         with self.lock:
@@ -670,9 +782,13 @@ class _FileSource:
     def read_into(self, offset, view):
         with self.lock:
             self.file.seek(offset)
-            if hasattr(self.file, "readinto"):
-                return self.file.readinto(view) or 0
-            data = self.file.read(len(view))
+            if not hasattr(self.file, "readinto"):
+                data = self.file.read(len(view))
+            elif self.is_trusted:
+                return self.file.readinto(view)
+            else:
+                buffer = bytearray(len(view))
+                data = memoryview(buffer)[:_number("readinto", self.file.readinto(buffer), _c.c_int64, 0, len(view))]
         view[:len(data)] = data
         return len(data)
 
@@ -694,10 +810,14 @@ def _source_over(thing):
 
 
 def _callback_failed(holder, exception):
-    """Keeps an exception for whoever asks, and gives the number that C is told."""
-    holder.failure = exception
-    number = exception.errno if isinstance(exception, OSError) else None
-    return -abs(number or _errno.EIO)
+    """Keeps an exception for whoever asks, and gives the number that C is told. What is neither an OSError nor an EOFError is no trouble
+    with the data, but a fault of the source."""
+    kept = holder.kept()
+    if kept is not None:
+        kept.failure = exception
+    if not isinstance(exception, (OSError, EOFError)):
+        return 2**63 - 1
+    return -abs(getattr(exception, "errno", None) or _errno.EIO)
 
 
 @_callback("read_at_fn")
@@ -717,7 +837,7 @@ def _size_thunk(user):
     try:
         return source.size()
     except BaseException as exception:
-        return _callback_failed(source, exception)
+        return -abs(_callback_failed(source, exception))        # no size
 
 
 @_callback("close_fn")
@@ -777,10 +897,10 @@ class Sample(_collections.namedtuple("Sample", "index target filename offset siz
                 width, height = picture.width, picture.height
                 if picture.orientation > 4:     # it lies on its side
                     width, height = height, width
-                box = (0, 0, width, height) if box is None else _floats("box", box, 4)
+                box = (0, 0, width, height) if box is None else _floats("box", box, 4, _c.c_double)
                 output.height, output.width, transform.homography[:] = _resizing(box, shape)
-                output.layout = LAYOUT_NHWC
-                pixels = numpy.empty((output.height, output.width, 3), numpy.float32)
+                output.layout, output.dtype = LAYOUT_NHWC, DTYPE_UINT8          # as bzna extract
+                pixels = numpy.empty((output.height, output.width, 3), numpy.uint8)
                 status = lib.bzna_picture_render(picture, transform, output, pixels.ctypes.data, pixels.nbytes, err)
         finally:
             lib.bzna_decoder_close(decoder)
@@ -788,8 +908,7 @@ class Sample(_collections.namedtuple("Sample", "index target filename offset siz
             error, name = _error_of(status, err), " (%s)" % self.filename if self.filename else ""
             message = "sample %d%s: %s" % (self.index, name, error.message)
             raise Error(error.status, message, error.byte_offset, error.native_code)
-        pixels += 0.5                           # rounds; the pictures of bzna extract do, too
-        return numpy.minimum(pixels, 255, out=pixels).astype(numpy.uint8)
+        return pixels
 
     def image_info(self, field=None):
         """A structs.image_info: what the file says of a picture, and where it lies there."""
@@ -808,6 +927,9 @@ class Sample(_collections.namedtuple("Sample", "index target filename offset siz
         image, err, buffer = _new("image"), _new("error"), (_c.c_char * self.size)()
         status = lib.bzna_dataset_read_image(handle, self.index, _track(track), buffer, self.size, image, err)
         _check(status, err, self._dataset.last_exception)
+        if image.config_size:                   # it may be the dataset's, which may be closed before the picture is used
+            image.kept = _c.create_string_buffer(_c.string_at(image.config, image.config_size), image.config_size)
+            image.config = _c.addressof(image.kept)
         return image, buffer
 
 
@@ -873,7 +995,7 @@ def _records_of(members):
             raise ValueError("records: there is no %r among %s" % (name, ", ".join(n for n, _ in records._fields_[1:-1])))
         if isinstance(value, str) or value is None:
             value = _choice(name, value, _DATASET_CHOICES)
-        setattr(records, name, value)
+        _put(records, name, value, "records: " + name)
     return records
 
 
@@ -955,8 +1077,9 @@ class Dataset(_Handled):
         elif _is_path(source):
             _check(lib.bzna_dataset_open(context.handle, _path_bytes(source), config, handle, err), err)
         else:
-            self._source = _source_over(source)
-            key = _register(self._source)
+            over, self._source = _source_over(source), _Failure()
+            over.kept = _weakref.ref(self._source)
+            key = _register(over)
             callbacks = _new("source")
             callbacks.user, callbacks.close = key, _close_thunk
             callbacks.read_at, callbacks.size = _read_at_thunk, _size_thunk
@@ -1002,6 +1125,7 @@ class Dataset(_Handled):
     def range(self, first, count):
         """The samples first .. first + count - 1 as a data set."""
         handle, err = _c.c_void_p(), _new("error")
+        first, count = _number("first", first, _c.c_uint64), _number("count", count, _c.c_uint64)
         _check(lib.bzna_dataset_range(self.handle, first, count, handle, err), err)
         origin = self._origin
         if origin and origin[0] == "range":     # of a range, so that many of them do not nest
@@ -1184,7 +1308,7 @@ class Dataset(_Handled):
     @property
     def last_exception(self):
         """The last exception that its source raised, on whatever thread."""
-        return self._source.failure if self._source else None
+        return None if self._source is None else self._source.failure
 
 
 # ---- records: IDX, CIFAR, CSV ---------------------------------------------------------------------------------------
@@ -1244,18 +1368,21 @@ def csv(path, target=None, **settings):
     import csv as reader
     columns, packed = None, []
     with open(path, newline="") as file:
-        for number, row in enumerate(filter(None, reader.reader(file)), 1):
+        for number_of_row, row in enumerate(filter(None, reader.reader(file)), 1):
             try:
                 values = [float(word) for word in row]
             except ValueError:
-                if number == 1:
+                if number_of_row == 1:
                     continue
-                raise ValueError("%s: row %d: %r are not numbers" % (_os.fspath(path), number, row)) from None
+                raise ValueError("%s: row %d: %r are not numbers" % (_os.fspath(path), number_of_row, row)) from None
             if columns not in (None, len(values)):
-                raise ValueError("%s: row %d has %d columns, not %d" % (_os.fspath(path), number, len(values), columns))
+                raise ValueError("%s: row %d has %d columns, not %d" % (_os.fspath(path), number_of_row, len(values), columns))
             columns = len(values)
             if target is not None:
-                packed.append(_array.array("q", [int(values.pop(target))]).tobytes())
+                number = values.pop(target)
+                if not number.is_integer():
+                    raise ValueError("%s: row %d: the target, %g, is no whole number" % (_os.fspath(path), number_of_row, number))
+                packed.append(_array.array("q", [int(number)]).tobytes())
             packed.append(_array.array("f", values).tobytes())
     if not packed:
         raise ValueError("%s: there are no numbers" % _os.fspath(path))
@@ -1454,7 +1581,7 @@ def _field_bytes(name, value):
     if isinstance(value, (bytes, bytearray)):
         return FIELD_BYTES, bytes(value)
     if not getattr(value, "shape", ()) and hasattr(value, "__index__"):
-        return FIELD_INTEGER, _array.array("q", [_in_range(name, value, -2**63, 2**63 - 1)]).tobytes()
+        return FIELD_INTEGER, _array.array("q", [_number(name, value, _c.c_int64)]).tobytes()
     numbers = value.tolist() if hasattr(value, "tolist") else value
     numbers = list(_flat(numbers))
     if isinstance(value, _abc.Mapping) or not all(hasattr(n, "__float__") for n in numbers):
@@ -1505,7 +1632,8 @@ class Writer(_Handled):
         _dispose_put_off()
         if codec not in _CODECS and codec != "copy":
             raise ValueError("codec: %r is none of %s" % (codec, ", ".join(map(repr, [*_CODECS, "copy"]))))
-        self.codec, self.jobs, self.timeout = codec, jobs or _os.cpu_count() or 1, timeout
+        self.codec, self.timeout = codec, _number("timeout", timeout, _c.c_double, 0)
+        self.jobs = (_os.cpu_count() or 1) if jobs is None else _number("jobs", jobs, _c.c_uint32, 1)
         self._encoders = _Encoders(codec, options, self.jobs)
         _weakref.finalize(self, self._encoders.close)
         config = _new("writer_config")
@@ -1513,7 +1641,8 @@ class Writer(_Handled):
             raise TypeError("classes: a list of names is needed, not one name")
         self.classes = list(classes or ())
         names = (_c.c_char_p * len(self.classes))(*[_text("classes", name) for name in self.classes])
-        config.classes, config.class_count, config.queue_bytes = _c.addressof(names) if names else None, len(names), queue_bytes
+        config.classes, config.class_count = _c.addressof(names) if names else None, len(names)
+        _put(config, "queue_bytes", queue_bytes)
         context, handle, err = context or _shared_context(), _c.c_void_p(), _new("error")
         self._sink = None
         if _is_path(path):
@@ -1605,7 +1734,7 @@ class Writer(_Handled):
                 raise ValueError("target: %r is none of the writer's %d classes" % (target, len(self.classes)))
             target = self.classes.index(target)
         if target is not None:
-            sample.target = _in_range("target", target, -2**63, 2**63 - 1)
+            sample.target = _number("target", target, _c.c_int64)
         if name is None and isinstance(image, (str, _os.PathLike)):
             name = _os.path.basename(_os.fsdecode(image))
         if name is not None:
@@ -1686,7 +1815,7 @@ class Writer(_Handled):
             if index is None:
                 status = lib.bzna_writer_add(self.handle, sample, err)
                 break
-            status = lib.bzna_writer_add_at(self.handle, _in_range("index", index, 0, 2**64 - 1), sample, 10**8, err)
+            status = lib.bzna_writer_add_at(self.handle, _number("index", index, _c.c_uint64), sample, 10**8, err)
             if status != Status.AGAIN or _time.monotonic() > end:
                 break
         del kept                                # the structs point into them
@@ -1714,16 +1843,6 @@ class Writer(_Handled):
                 self.finish()
         finally:
             self.close()
-
-
-def _in_range(what, number, low, high):
-    try:
-        number = number.__index__()
-    except (AttributeError, TypeError):
-        raise TypeError("%s: %r is no whole number" % (what, number)) from None
-    if not low <= number <= high:
-        raise ValueError("%s: %d is not within %d..%d" % (what, number, low, high))
-    return number
 
 
 def _text(what, text):
@@ -1754,7 +1873,7 @@ def _coded(what, image, codec, size, track=None):
 def _image_of(data, codec, size):
     image = _new("image")
     image.codec, image.data, image.data_size = _CODECS[codec], _c.cast(_c.c_char_p(data), _c.c_void_p), len(data)
-    image.width, image.height = (_in_range("size", edge, 1, 65535) for edge in size)
+    image.width, image.height = (_number("size", edge, _c.c_uint32, 1, 65535) for edge in size)
     return image
 
 
@@ -1789,13 +1908,13 @@ def _thumbnail(sample, picture, buffer):
 # ---- random numbers ---------------------------------------------------------------------------------------------------------
 
 class Random:
-    """The numbers of one (seed, epoch, sample, operation), the same in every run and on every thread. A callback's rng is one, until it
-    returns."""
+    """The numbers of one (seed, epoch, sample, operation), the same in every run and on every thread. A callback's rng is one."""
 
     def __init__(self, seed=0, epoch=0, sample=0, operation=16, _struct=None):
         self.struct = _struct if _struct is not None else structs.random()
         if _struct is None:
-            lib.bzna_random_init(self.struct, seed, epoch, sample, operation)
+            numbers = [_number(name, value, _c.c_uint64) for name, value in (("seed", seed), ("epoch", epoch), ("sample", sample))]
+            lib.bzna_random_init(self.struct, *numbers, _number("operation", operation, _c.c_uint32))
 
     def u32(self):
         return lib.bzna_random_u32(self.struct)
@@ -1808,6 +1927,7 @@ class Random:
 
     def randrange(self, count):
         """0 .. count - 1."""
+        count = _number("count", count, _c.c_uint64, 1)
         return min(int(self.random() * count), count - 1)
 
     def generator(self):
@@ -1818,40 +1938,45 @@ class Random:
 
 # ---- transforms -------------------------------------------------------------------------------------------------------------
 
-def _floats(what, values, count):
+def _is_list(values):
+    return isinstance(values, _abc.Iterable) and not isinstance(values, (str, bytes))
+
+
+def _floats(what, values, count, kind=_c.c_float):
     """count finite floats; a number stands for count equal ones."""
     if hasattr(values, "tolist"):               # an array's
         values = values.tolist()
-    if not isinstance(values, _abc.Iterable):
+    if not _is_list(values):
         values = [values] * count
     flat = []
     for v in values:                            # or rows of a matrix
-        flat.extend(v if isinstance(v, _abc.Iterable) else [v])
+        flat.extend(v if _is_list(v) else [v])
     if len(flat) != count:
         raise ValueError("%s: %d numbers, not %d" % (what, len(flat), count))
-    return tuple(float(v) for v in flat)
+    return tuple(_number(what, v, kind) for v in flat)
 
 
-def _pair(what, value, spread):
+def _pair(what, value, spread, low=None, high=None):
     """(lo, hi): two numbers as they are, or what spread makes of one."""
-    pair = tuple(float(v) for v in value) if isinstance(value, _abc.Iterable) else spread(float(value))
-    if len(pair) != 2 or not all(_math.isfinite(v) for v in pair):
-        raise ValueError("%s: %r is neither a number nor two finite ones" % (what, value))
-    return pair
+    pair = tuple(value) if _is_list(value) else spread(_number(what, value, _c.c_double))
+    if len(pair) != 2:
+        raise ValueError("%s: %r is neither a number nor two" % (what, value))
+    return tuple(_number(what, v, _c.c_double, low, high) for v in pair)
 
 
 def compute_affine_matrix(in_size, out_size, crop=None, degrees=0.0, translate=(0.0, 0.0), flip_h=False, flip_v=False, resize=False,
                           keep_ratio=False):
     """The warp that these make together, nine numbers, row-major. Sizes are (width, height); crop: center offset x, y, width, height."""
     affine = _new("affine")
-    affine.in_width, affine.in_height = in_size
-    affine.out_width, affine.out_height = out_size
+    affine.in_width, affine.in_height = _size("in_size", in_size)
+    affine.out_width, affine.out_height = _size("out_size", out_size)
     if crop is not None:
         affine.has_crop = 1
-        affine.crop_x, affine.crop_y, affine.crop_width, affine.crop_height = crop
-    affine.degrees = degrees
-    affine.translate_x, affine.translate_y = translate
-    affine.flip_h, affine.flip_v, affine.resize, affine.keep_ratio = bool(flip_h), bool(flip_v), bool(resize), bool(keep_ratio)
+        affine.crop_x, affine.crop_y, affine.crop_width, affine.crop_height = _floats("crop", crop, 4, _c.c_double)
+    _put(affine, "degrees", degrees)
+    affine.translate_x, affine.translate_y = _floats("translate", translate, 2, _c.c_double)
+    for name, value in dict(flip_h=flip_h, flip_v=flip_v, resize=resize, keep_ratio=keep_ratio).items():
+        setattr(affine, name, _flag(name, value))
     matrix, err = (_c.c_double * 9)(), _new("error")
     _check(lib.bzna_affine_matrix(affine, matrix, err), err)
     return tuple(matrix)
@@ -1860,20 +1985,27 @@ def compute_affine_matrix(in_size, out_size, crop=None, degrees=0.0, translate=(
 def _resizing(box, shape):
     """(height, width, homography) of the part of a picture between left, top, right and bottom, resized to shape; None: as large as it is."""
     left, top, right, bottom = box
-    height, width = (round(bottom - top), round(right - left)) if shape is None else _height_width(shape)
     if not (right > left and bottom > top):
         raise ValueError("box: %r is not (left, top, right, bottom)" % (box,))
+    height, width = _height_width((round(bottom - top), round(right - left)) if shape is None else shape)
     if not (1 <= width <= 16384 and 1 <= height <= 16384):
         raise ValueError("shape: %r is not in 1..16384" % ((height, width),))
     x, y = (right - left) / width, (bottom - top) / height
     return height, width, (x, 0, left + x / 2 - 0.5, 0, y, top + y / 2 - 0.5, 0, 0, 1)
 
 
+def _size(what, size):
+    """Two edges of a picture."""
+    if not _is_list(size) or len(size) != 2:
+        raise ValueError("%s: %r is not (width, height)" % (what, size))
+    return tuple(_number(what, edge, _c.c_uint32) for edge in size)
+
+
 def _height_width(shape):
-    sizes = (shape, shape) if isinstance(shape, int) else tuple(shape)
+    sizes = tuple(shape) if _is_list(shape) else (shape, shape)
     if len(sizes) != 2:
         raise ValueError("shape: %r is not (height, width); channels are said by channels=" % (shape,))
-    return sizes
+    return tuple(_number("shape", edge, _c.c_uint32) for edge in sizes)
 
 
 _LAWS = {"benzina": LAW_BENZINA, "torchvision": LAW_TORCHVISION}
@@ -1881,8 +2013,8 @@ _LAWS = {"benzina": LAW_BENZINA, "torchvision": LAW_TORCHVISION}
 
 def _sensible_scale(scale, meaning):
     """torchvision's transforms of these names begin with a size."""
-    for number in scale if isinstance(scale, _abc.Iterable) else [scale]:
-        if not 0 < number <= 10:
+    for number in scale if _is_list(scale) else [scale]:
+        if not (hasattr(number, "__float__") and 0 < float(number) <= 10):
             raise ValueError("scale: %r: it is %s. The size of what comes out is DataLoader's shape" % (scale, meaning))
 
 
@@ -1932,9 +2064,7 @@ class _Ops:
 
     class ConstantColorTransform(ColorTransform):
         def __init__(self, index=0):
-            self.index = int(index)
-            if not 0 <= self.index <= 3:
-                raise ValueError("index: %d is not 0, 1, 2 or 3" % self.index)
+            self.index = _number("index", index, _c.c_uint32, 0, 3)
 
         def __call__(self, index, in_size, out_size, rng):
             return self.index
@@ -1943,7 +2073,12 @@ class _Ops:
         """One matrix for every sample; by default the identity: the picture's top left corner, unscaled."""
 
         def __init__(self, warp=(1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)):
-            self.warp = _floats("warp", warp, 9)
+            if not _is_list(warp):
+                raise TypeError("warp: %r is not nine numbers" % (warp,))
+            self.warp = _floats("warp", warp, 9, _c.c_double)
+            a, b, c, d, e, f, g, h, i = self.warp
+            if a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g) == 0:
+                raise ValueError("warp: %r is singular: it maps all pixels to a line" % (warp,))
 
         def __call__(self, index, in_size, out_size, rng):
             return self.warp
@@ -1966,9 +2101,9 @@ class _Ops:
             self.ratio = None if ratio is None else tuple(sorted(_pair("ratio", ratio, between)))
             self.degrees = _pair("degrees", degrees, lambda d: (-abs(d), abs(d)))
             self.translate = _pair("translate", translate, lambda t: (t, t))
-            self.flip_h, self.flip_v = float(flip_h), float(flip_v)
-            self.resize = bool(resize) or self.scale != (1.0, 1.0) or ratio is not None
-            self.keep_ratio, self.random_crop = bool(keep_ratio), bool(random_crop)
+            self.flip_h, self.flip_v = (_number(name, flip, _c.c_double, 0, 1) for name, flip in (("flip_h", flip_h), ("flip_v", flip_v)))
+            self.resize = _flag("resize", resize) or self.scale != (1.0, 1.0) or ratio is not None
+            self.keep_ratio, self.random_crop = _flag("keep_ratio", keep_ratio), _flag("random_crop", random_crop)
             self.law = law
             if law is not None and law not in _LAWS:
                 raise ValueError("law: %r is none of %s" % (law, ", ".join(map(repr, _LAWS))))
@@ -2016,7 +2151,7 @@ class _Ops:
 
         def __init__(self, scale=1.0, keep_ratio=True, flip_h=0.0, law=None):
             _sensible_scale(scale, "the fraction of the picture's short edge that is shown, such as 224/256")
-            self.edge_scale = float(scale)
+            self.edge_scale = scale = _number("scale", scale, _c.c_double)
             _Ops.SimilarityTransform.__init__(self, scale=(scale ** 2, scale ** 2), flip_h=flip_h, resize=True,
                                               keep_ratio=keep_ratio, law=law)
 
@@ -2037,17 +2172,26 @@ class _Ops:
                      rand_crop=False, crop_x_start=-1, crop_y_start=-1, mirror=False, rand_mirror=False):
             warp = self._struct = _new("warp")
             warp.kind = WARP_MXNET
-            warp.degrees[:] = (rotate, rotate) if rotate > 0 else (-abs(max_rotate_angle), abs(max_rotate_angle))
-            warp.shear_ratio = max_shear_ratio
-            warp.scale[:] = min_random_scale, max_random_scale
-            warp.ratio[:] = 1 - max_aspect_ratio, 1 + max_aspect_ratio
-            warp.canvas_px[:] = int(min_img_size), 0 if max_img_size >= 1e6 else int(max_img_size)
-            sizes = [size for size in (min_crop_size, max_crop_size) if size > 0]
+            real, whole = {}, {}
+            for name, value in dict(max_rotate_angle=max_rotate_angle, rotate=rotate, max_aspect_ratio=max_aspect_ratio, min_img_size=min_img_size,
+                                    max_img_size=max_img_size, min_random_scale=min_random_scale, max_random_scale=max_random_scale).items():
+                real[name] = _number(name, value, _c.c_double)
+            for name, value in dict(min_crop_size=min_crop_size, max_crop_size=max_crop_size, resize=resize, crop_x_start=crop_x_start,
+                                    crop_y_start=crop_y_start).items():
+                whole[name] = _number(name, value, _c.c_int32, -1)
+            angle = abs(real["max_rotate_angle"])
+            warp.degrees[:] = (rotate, rotate) if real["rotate"] > 0 else (-angle, angle)
+            _put(warp, "shear_ratio", max_shear_ratio, "max_shear_ratio")
+            warp.scale[:] = real["min_random_scale"], real["max_random_scale"]
+            warp.ratio[:] = 1 - real["max_aspect_ratio"], 1 + real["max_aspect_ratio"]
+            warp.canvas_px[:] = [_number(name, 0 if real[name] >= 1e6 else int(real[name]), _c.c_uint32) for name in ("min_img_size", "max_img_size")]
+            sizes = [size for size in (whole["min_crop_size"], whole["max_crop_size"]) if size > 0]
             warp.crop_px[:] = (min(sizes), max(sizes)) if sizes else (0, 0)
-            warp.pad_px, warp.short_edge_px, warp.random_crop = pad, max(0, resize), bool(rand_crop)
+            _put(warp, "pad_px", pad, "pad")
+            warp.short_edge_px, warp.random_crop = max(0, whole["resize"]), _flag("rand_crop", rand_crop)
             if crop_x_start >= 0 or crop_y_start >= 0:
                 warp.has_crop_start, warp.crop_x_start, warp.crop_y_start = 1, max(0, crop_x_start), max(0, crop_y_start)
-            warp.flip_h = 1.0 if mirror else 0.5 if rand_mirror else 0.0
+            warp.flip_h = 1.0 if _flag("mirror", mirror) else 0.5 if _flag("rand_mirror", rand_mirror) else 0.0
 
         def _warp(self):
             return structs.warp.from_buffer_copy(self._struct)
@@ -2074,9 +2218,12 @@ class _Ops:
             jitter.hue[:] = _pair("hue", hue, lambda h: (-h, h))
             if not -0.5 <= jitter.hue[0] <= jitter.hue[1] <= 0.5:
                 raise ValueError("hue: %r is neither a number from 0 to 0.5 nor two from -0.5, the smaller one first" % (hue,))
-            jitter.grayscale, jitter.mxnet_hls[:] = grayscale, (random_h, random_l, random_s)
-            jitter.mxnet_contrast, jitter.mxnet_illumination = max_random_contrast, max_random_illumination
-            jitter.mxnet_clamp_hue = bool(clamp_hue)
+            _put(jitter, "grayscale", grayscale)
+            jitter.mxnet_hls[:] = [_number(name, value, _c.c_float) for name, value in
+                                   (("random_h", random_h), ("random_l", random_l), ("random_s", random_s))]
+            _put(jitter, "mxnet_contrast", max_random_contrast, "max_random_contrast")
+            _put(jitter, "mxnet_illumination", max_random_illumination, "max_random_illumination")
+            jitter.mxnet_clamp_hue = _flag("clamp_hue", clamp_hue)
 
         def __call__(self, rng, transform):
             """Draws one jitter on top of the transform's, in a transform callback of one's own."""
@@ -2116,6 +2263,34 @@ _INTER_METHODS = {0: (FILTER_NEAREST, ANTIALIAS_OFF), 1: (FILTER_LINEAR, ANTIALI
                   3: (FILTER_AREA, ANTIALIAS_AUTO), 4: (FILTER_LANCZOS4, ANTIALIAS_OFF), 9: _inter_method_9, 10: _inter_method_10}
 
 
+class _Failures:
+    """The exceptions of a loader's callbacks, which it owns: their tracebacks lead to it, so that the hooks, which a callback that runs
+    holds, must not."""
+
+    _MOST, _MOST_FRAMES = 1000, 20
+
+    def __init__(self):
+        self.last = None
+        self._kept = {}                         # by the numbers that C was told, which errors have for native_code
+        self._numbers = _itertools.count(1)
+
+    def add(self, exception):
+        """Where failures are let pass, only so many are kept, and fewer with the variables of their frames, which may be pictures."""
+        number = next(self._numbers)
+        self.last, self._kept[number] = exception, (exception, exception.__traceback__)
+        self._kept.pop(number - self._MOST, None)
+        if len(self._kept) > self._MOST_FRAMES:
+            _traceback.clear_frames(exception.__traceback__)
+        return -number
+
+    def exception_of(self, error):
+        """What a callback raised, of an Error that tells of it; else None."""
+        if error.status != Status.E_CALLBACK or -error.native_code not in self._kept:
+            return None
+        exception, traceback = self._kept[-error.native_code]
+        return exception.with_traceback(traceback)                      # without those who raised it again
+
+
 class _Hooks:
     """What a loader's transform callback does to a sample: each of these (index, in_size, out_size, rng), or None."""
 
@@ -2125,7 +2300,13 @@ class _Hooks:
         self.own_colors = ()                    # of outputs, by number, that these are not for
         self.whole = None                       # (sample_info, rng, transform), last of all
         self.picture = None                     # (sample_info, rng, Picture), before any warp
-        self.failure = None
+
+    _failures = staticmethod(lambda: None)      # a weak reference to a _Failures, which is the loader's
+
+    def failed(self, exception):
+        """Keeps an exception, and gives the number that C is told."""
+        failures = self._failures()
+        return Status.E_CALLBACK.value if failures is None else failures.add(exception)
 
     def needed(self):
         return any((self.warp, self.bias, self.norm, self.oob, self.color, self.filter, self.whole))
@@ -2134,7 +2315,7 @@ class _Hooks:
         about = (info.index, (info.width, info.height), (info.out_width, info.out_height), rng)
         colors = info.output not in self.own_colors
         if self.warp and info.output == 0:      # other outputs have warps of their own, or share what this one gives
-            transform.homography[:] = _floats("warp_transform", self.warp(*about), 9)
+            transform.homography[:] = _floats("warp_transform", self.warp(*about), 9, _c.c_double)
         if self.bias and colors:
             transform.bias[:] = _floats("bias_transform", self.bias(*about), 3)
         if self.norm and colors:
@@ -2142,29 +2323,41 @@ class _Hooks:
         if self.oob and colors:
             transform.fill[:] = _floats("oob_transform", self.oob(*about), 3)
         if self.color and colors:
-            transform.matrix = int(_floats("color_transform", self.color(*about), 1)[0]) + 1
+            transform.matrix = _number("color_transform", self.color(*about), _c.c_uint32, 0, 3) + 1
         if self.filter:
             transform.filter, transform.antialias = self.filter(transform.homography, rng)
         if self.whole:
             self.whole(info, rng, transform)
 
 
+def _hooks_of(user):
+    found = _registry.get(user)
+    return None if found is None else found()
+
+
+def _copied(name, address):
+    """A struct of C's as Python's own, which may be kept for as long as anybody likes."""
+    kind = getattr(structs, name)
+    return kind.from_buffer_copy((_c.c_char * _c.sizeof(kind)).from_address(address))
+
+
 @_callback("transform_fn")
 def _transform_thunk(user, info, random, transform):
-    hooks = _registry.get(user)
+    hooks = _hooks_of(user)
     if hooks is None:
         return Status.E_CALLBACK.value
     try:
-        hooks.apply(structs.sample_info.from_address(info), Random(_struct=structs.random.from_address(random)),
-                    structs.transform.from_address(transform))
+        own = _copied("transform", transform)
+        hooks.apply(_copied("sample_info", info), Random(_struct=_copied("random", random)), own)
+        _c.memmove(transform, _c.addressof(own), _c.sizeof(own))
         return 0
     except BaseException as exception:
-        hooks.failure = exception
-        return Status.E_CALLBACK.value
+        return hooks.failed(exception)
 
 
 class Picture:
-    """A decoded picture that a DataLoader's picture callback draws into, before it is warped; until that returns.
+    """A decoded picture that a DataLoader's picture callback draws into, before it is warped. What is drawn after that has returned
+    shows nowhere.
 
     planes           one numpy array of a gray picture, else three: Y', Cb, Cr, or G, B, R where is_rgb. They are the
                      picture without padding, as it is coded: not turned by its orientation (EXIF's number). Of uint8,
@@ -2173,9 +2366,9 @@ class Picture:
     width, height    of planes[0]; full_range: Y' is 0..255 (of 8 bits), else 16..235
     gray             half of the largest sample: middle gray, filled into all planes of whatever kind
 
-    What is to be kept of planes must be copied."""
+    The arrays are Python's own: they may be kept."""
 
-    def __init__(self, struct, planes, memory):
+    def __init__(self, struct, planes):
         self.width, self.height, self.depth = struct.width, struct.height, struct.depth
         self.chroma_shift = (struct.chroma_shift_x, struct.chroma_shift_y)
         self.orientation = struct.orientation or 1
@@ -2183,19 +2376,8 @@ class Picture:
         self.full_range = bool(struct.color.full_range)
         self.gray = 1 << (struct.depth - 1)
         self._origin = struct.crop_x, struct.crop_y
-        self._frame = [self._plane(i, struct, planes[i], memory) for i in range(3) if planes[i]]
+        self._frame = planes                    # of the whole coded frame
         self.planes = self.region(0, 0, self.width, self.height)
-
-    @staticmethod
-    def _plane(number, struct, address, memory):
-        """One plane of the whole coded frame."""
-        numpy = _installed("numpy")
-        shift_x, shift_y = (struct.chroma_shift_x, struct.chroma_shift_y) if number else (0, 0)
-        shape = -(-struct.frame_height >> shift_y), -(-struct.frame_width >> shift_x)
-        kind = numpy.dtype(numpy.uint8 if struct.depth <= 8 else numpy.uint16)
-        size = struct.pitch[number] * (shape[0] - 1) + shape[1] * kind.itemsize
-        memory.append((_c.c_char * size).from_address(address))
-        return numpy.ndarray(shape, kind, memory[-1], 0, (struct.pitch[number], kind.itemsize))
 
     def region(self, left, top, right, bottom):
         """What planes have of a rectangle, in whole pixels of planes[0]: subsampled chroma that it touches is part of it."""
@@ -2207,33 +2389,38 @@ class Picture:
         return [plane[top >> y:-(-bottom >> y), left >> x:-(-right >> x)] for plane, (x, y) in zip(self._frame, shifts)]
 
 
-def _draw(function, info, rng, struct, planes):
-    """Calls a picture callback. Raises its exception, without the frames whose variables would be views of the planes."""
-    memory = []                                 # what all views are views of
-    picture = Picture(struct, planes, memory)
-    memory = [_weakref.ref(plane) for plane in memory]
-    try:
-        function(info, rng, picture)
-    except BaseException as exception:
-        _traceback.clear_frames(exception.__traceback__.tb_next)
-        raise
-    del picture
-    if any(plane() is not None for plane in memory):
-        raise ValueError("picture: a view of the planes was kept, which are gone when the callback returns: copy it")
+def _plane_of(number, struct, address):
+    """One plane of the whole coded frame, where C has it: nobody else may get to see this array, which dangles afterwards."""
+    numpy = _installed("numpy")
+    shift_x, shift_y = (struct.chroma_shift_x, struct.chroma_shift_y) if number else (0, 0)
+    shape = -(-struct.frame_height >> shift_y), -(-struct.frame_width >> shift_x)
+    kind = numpy.dtype(numpy.uint8 if struct.depth <= 8 else numpy.uint16)
+    size = struct.pitch[number] * (shape[0] - 1) + shape[1] * kind.itemsize
+    return numpy.ndarray(shape, kind, (_c.c_char * size).from_address(address), 0, (struct.pitch[number], kind.itemsize))
+
+
+def _draw(function, info, rng, struct, addresses):
+    """Calls a picture callback with a copy of the planes, and takes over what it drew. No variable here holds C's own planes: a
+    traceback would keep it."""
+    numbers = [i for i in range(3) if addresses[i]]
+    picture = Picture(struct, [_plane_of(i, struct, addresses[i]).copy() for i in numbers])
+    drawn = list(picture._frame)
+    function(info, rng, picture)
+    for i, own in zip(numbers, drawn):
+        _plane_of(i, struct, addresses[i])[...] = own
 
 
 @_callback("picture_fn")
 def _picture_thunk(user, info, random, picture, planes):
-    hooks = _registry.get(user)
+    hooks = _hooks_of(user)
     if hooks is None:
         return Status.E_CALLBACK.value
     try:
-        _draw(hooks.picture, structs.sample_info.from_address(info), Random(_struct=structs.random.from_address(random)),
-              structs.picture.from_address(picture), (_c.c_void_p * 3).from_address(planes))
+        _draw(hooks.picture, _copied("sample_info", info), Random(_struct=_copied("random", random)), _copied("picture", picture),
+              list((_c.c_void_p * 3).from_address(planes)))
         return 0
     except BaseException as exception:
-        hooks.failure = exception
-        return Status.E_CALLBACK.value
+        return hooks.failed(exception)
 
 
 # ---- batches ----------------------------------------------------------------------------------------------------------------
@@ -2389,10 +2576,10 @@ class Field:
         return view.cast(_FORMATS[self._kind], self.shape) if self.nbytes else view.cast(_FORMATS[self._kind])
 
     def numpy(self):
-        import numpy
         if not self.on_host:
             raise BufferError("the batch lies on a device")
-        self._typestr()
+        self._typestr()                         # says what numpy cannot have
+        import numpy
         return numpy.asarray(self)
 
     def torch(self):
@@ -2406,7 +2593,7 @@ def _stream_number(stream):
         stream = getattr(stream, name, stream)
     if hasattr(stream, "__cuda_stream__"):
         stream = stream.__cuda_stream__()[1]
-    return None if stream is None else int(stream) or 1     # 0 is how frameworks name the legacy default stream, for which CUDA has a 1
+    return None if stream is None else _number("stream", stream, _c.c_size_t) or 1      # 0 is how frameworks name the legacy default stream, for which CUDA has a 1
 
 
 class Batch(_Handled):
@@ -2418,8 +2605,8 @@ class Batch(_Handled):
     __reduce__ = _uncopied("copy the numbers of its Fields, by numpy() or torch()")
     _gone = "the batch was released"
 
-    def __init__(self, handle):
-        self._handle = handle
+    def __init__(self, handle, failures=None):
+        self._handle, self._failures = handle, failures
         self._close = _owned(self, lib.bzna_batch_release, handle)
         self._close.atexit = False              # views may live on in what Python does not collect
         self.info = _told("batch_info", lib.bzna_batch_get_info, handle)
@@ -2465,13 +2652,14 @@ class Batch(_Handled):
         return values
 
     def errors(self):
-        """{slot: Error} of the samples that failed."""
+        """{slot: Error} of the samples that failed. Where a callback raised an exception, it is the Error's __cause__."""
         result = {}
         for slot in range(len(self)):
             err = _new("error")
             status = lib.bzna_batch_error(self.handle, slot, err)
             if status < 0:
-                result[slot] = _error_of(status, err)
+                error = result[slot] = _error_of(status, err)
+                error.__cause__ = None if self._failures is None else self._failures.exception_of(error)
         return result
 
     def release(self):
@@ -2502,6 +2690,7 @@ def distributed_from_env(environ=None):
 _CHOICES = {
     "last_batch": {"partial": LAST_PARTIAL, "drop": LAST_DROP, "pad": LAST_PAD},
     "on_error": {"fill": ON_ERROR_FILL, "replace": ON_ERROR_REPLACE, "stop": ON_ERROR_STOP},
+    "on_callback_error": {"stop": ON_CALLBACK_ERROR_STOP, "sample": ON_CALLBACK_ERROR_SAMPLE},
     "weighting": {None: WEIGHTING_NONE, "replace": WEIGHTING_REPLACE, "once": WEIGHTING_ONCE},
     "warp_law": _LAWS,
     "dtype": {"float32": DTYPE_FLOAT32, "float16": DTYPE_FLOAT16, "bfloat16": DTYPE_BFLOAT16, "uint8": DTYPE_UINT8},
@@ -2528,7 +2717,7 @@ _FIELDS = {
     "matrix": "color.matrix", "fill_space": "color.fill_space", "track": "fields.image",
     "tensors": "fields.tensors", "bytes": "fields.bytes",
     "reader_threads": "read.threads", "read_ahead": "read.ahead_samples", "read_memory_bytes": "read.memory_bytes",
-    "read_retries": "read.retries", "read_backoff_ns": "read.backoff_ns",
+    "read_retries": "read.retries", "read_backoff_ns": "read.backoff_ns", "on_callback_error": "errors.callback_policy",
     "verify_every": "decode.verify_every", "jpeg_decoder": "decode.jpeg", "jpeg_shrink": "decode.jpeg_shrink",
     "restore_any_pixels": "pipeline.restore_any_pixels",
 }
@@ -2545,7 +2734,11 @@ def _configure(config, name, value):
     group, member = _FIELDS[name].split(".")
     if name in _CHOICES and not (name == "decoder" and isinstance(value, int)):
         value = _choice(name, value)
-    setattr(getattr(config, group), member, value.encode() if isinstance(value, str) else value)
+    group = getattr(config, group)
+    if dict(group._fields_)[member] in _WHOLE:
+        _put(group, member, value, name)
+    else:
+        setattr(group, member, None if value is None else _text(name, value))
 
 
 # What torch.utils.data.DataLoader has and this one has not, and what does that here.
@@ -2635,6 +2828,14 @@ _READERS = {
 }
 
 
+def _constant(name, kind, value):
+    """One of ops for a constant, whose errors name the argument."""
+    try:
+        return kind(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)("%s: %s; a callable or one of ops will do, too" % (name, error)) from None
+
+
 _LIBRARY_WARPS = ops.SimilarityTransform, ops.RandomResizedCrop, ops.CenterResizedCrop, ops.MXNetAffine
 
 
@@ -2643,11 +2844,9 @@ def _set_distortion(warp, rotate, shear, perspective):
     def around(d):
         return (-abs(d), abs(d))
     warp.rotate[:] = _pair("rotate", rotate, around)
-    shear = tuple(shear) if isinstance(shear, _abc.Iterable) else around(shear)
-    warp.shear[:] = _floats("shear", shear if len(shear) == 4 else shear + (0.0, 0.0), 4)
-    distortion, p = _pair("perspective", perspective, lambda d: (d, 0.5))
-    if not (0 <= distortion <= 1 and 0 <= p <= 1):
-        raise ValueError("perspective: %r is not a distortion of 0 to 1, or that and a probability" % (perspective,))
+    shear = tuple(shear) if _is_list(shear) else around(_number("shear", shear, _c.c_double))
+    warp.shear[:] = _floats("shear", shear if len(shear) == 4 else shear + (0.0, 0.0), 4, _c.c_double)
+    distortion, p = _pair("perspective", perspective, lambda d: (d, 0.5), 0, 1)
     if distortion and p:
         warp.perspective, warp.perspective_p = distortion, p
 
@@ -2688,9 +2887,10 @@ class Output:
             raise TypeError("warp_transform: one of ops.SimilarityTransform, RandomResizedCrop and CenterResizedCrop, or None")
         self.name, self.field, self.warp_transform = name, field, warp_transform
         self._struct = e = _new("extra_output")
-        e.height, e.width = (0, 0) if shape is None else (shape, shape) if isinstance(shape, int) else shape
+        e.height, e.width = (0, 0) if shape is None else _height_width(shape)
         e.dtype, e.layout, e.channels = _choice("dtype", dtype), _choice("layout", layout), _choice("channels", channels)
-        e.views, e.name, e.field = views, name.encode(), None if field is None else field.encode()
+        _put(e, "views", views)
+        e.name, e.field = _text("name", name), None if field is None else _text("field", field)
         for what, values in (("mean", mean), ("std", std), ("bias", bias), ("scale", norm), ("fill", oob)):
             if values is not None:
                 getattr(e.color, what)[:] = _floats(what, values, 3)
@@ -2698,9 +2898,9 @@ class Output:
         for group, what, value in ((e.color, "matrix", matrix), (e.color, "fill_space", fill_space),
                                    (e.filter, "filter", filter), (e.filter, "antialias", antialias)):
             if value is not None:
-                setattr(group, "kind" if what == "filter" else what, _choice(what, value) if what in _CHOICES else value)
+                _put(group, "kind" if what == "filter" else what, _choice(what, value) if what in _CHOICES else value, what)
         colors = (mean, std, bias, norm, oob, mean_image, matrix, fill_space)
-        e.own_color = bool(own_color) or any(given is not None for given in colors)
+        e.own_color = _flag("own_color", own_color) or any(given is not None for given in colors)
         e.own_filter = filter is not None or antialias is not None
         if warp_transform is not None:
             e.own_warp, e.warp = 1, warp_transform._warp()
@@ -2740,6 +2940,9 @@ class DataLoader(_Handled):
                      drop_last or last_batch="pad"
     indices          the samples of an epoch, instead of all; weights: how likely each is, with weighting="replace" or "once"
     on_error         "fill": the slot of a sample that fails holds the color outside, and a warning tells; "replace"; "stop"
+    on_callback_error
+                     "stop": an exception of a callback is raised where the next batch is asked for, whatever on_error is; "sample": its
+                     sample counts as one that fails (Batch.errors() has the exceptions)
     output           "torch", "numpy", "field", "memoryview"; None: the first of torch, numpy, field that is there
     copy             True: tensors or arrays of their own, which may be kept in any number
     device           that decodes and warps: "cpu", "cuda:0", ... (see Context); None: the dataset's
@@ -2806,7 +3009,9 @@ class DataLoader(_Handled):
             dataset = Dataset(path if dataset is None else dataset, context=context)
         if context is None or context._device == dataset._context._device:
             context = dataset._context
-        height, width = _height_width(shape or 0)
+        height, width = (0, 0) if shape is None else _height_width(shape)
+        timeout = 0 if timeout is None else _number("timeout", timeout, _c.c_double, 0)
+        shuffle, drop_last, copy = _flag("shuffle", shuffle), _flag("drop_last", drop_last), _flag("copy", copy)
         self._bytes = {name: dataset._kind(name) for name in self._bytes}
         if seed is None:
             if world_size != 1:
@@ -2818,8 +3023,7 @@ class DataLoader(_Handled):
             raise ValueError("mean, std, bias_transform, norm_transform: give (mean, std), which divides, or (bias, norm), which multiplies")
         if output not in (None, *_READERS):
             raise ValueError("output: %r is none of %s" % (output, ", ".join(map(repr, _READERS))))
-        if epochs is not None and epochs < 1:
-            raise ValueError("epochs: %r" % (epochs,))
+        epochs = EPOCHS_ENDLESS if epochs is None else _number("epochs", epochs, _c.c_uint64, 1)
         if _choice("dtype", dtype) == DTYPE_BFLOAT16 and output == "numpy":
             raise ValueError("dtype, output: bfloat16 is no type of numpy's")
         if memory == "device" and output in ("numpy", "memoryview"):
@@ -2835,7 +3039,7 @@ class DataLoader(_Handled):
         where = self._memory(context, output, memory if self._has_pictures else "host")
         config.output.device, config.output.stream = where, _stream_number(stream)
         config.order.kind = ORDER_SHUFFLE if shuffle else ORDER_SEQUENTIAL
-        config.order.epochs = EPOCHS_ENDLESS if epochs is None else epochs
+        config.order.epochs = epochs
         last_batch = "drop" if drop_last else last_batch or "partial"
         for name, value in dict(batch_size=batch_size, dtype=dtype, last_batch=last_batch, seed=seed,
                                 weighting=weighting, rank=rank, world_size=world_size, num_threads=num_threads,
@@ -2847,20 +3051,25 @@ class DataLoader(_Handled):
         if std is not None:
             config.color.std[:] = _floats("std", std, 3)
             if 0 in config.color.std[:]:
-                raise ValueError("std: 0 divides nothing")
+                raise ValueError("std: nothing can be divided by 0")
         _warn_of_mean(mean, std)
         kept.append(_set_mean_image(config.color, mean_image))
         hooks = self._set_transforms(config, warp_transform, bias_transform, norm_transform, oob_transform, color_transform, transform)
+        if picture is not None:
+            _check_callback("picture", picture, "sample, rng, picture")
         if picture is not None and _installed("numpy") is None:
             raise ImportError("picture: it is given numpy arrays, and numpy is not installed")
-        hooks.picture = picture
+        hooks.picture, self._failures = picture, _Failures()
+        hooks._failures = _weakref.ref(self._failures)
         if (rotate, shear, perspective) != (0, 0, 0) and hooks.warp:
             raise ValueError("rotate, shear, perspective: they go on top of a warp of ops that the library draws, not of %r" % (warp_transform,))
         _set_distortion(config.warp, rotate, shear, perspective)
         drawn = brightness, contrast, saturation, hue, grayscale
         if jitter is not None and drawn != (0, 0, 0, 0, 0):
             raise ValueError("jitter, brightness, contrast, saturation, hue, grayscale: give an ops.ColorJitter, or its numbers")
-        config.color.jitter = (jitter or ops.ColorJitter(*drawn))._struct
+        if jitter is not None and not isinstance(jitter, ops.ColorJitter):
+            raise TypeError("jitter: %r is no ops.ColorJitter" % (jitter,))
+        config.color.jitter = (ops.ColorJitter(*drawn) if jitter is None else jitter)._struct
         if inter_method is not None:
             method = _choice("inter_method", inter_method, {"inter_method": _INTER_METHODS})
             if callable(method):
@@ -2869,7 +3078,10 @@ class DataLoader(_Handled):
                 config.filter.kind, config.filter.antialias = method
         for name, value in settings.items():    # warp_law behind the warp
             _configure(config, name, value)
-        outputs = list(outputs)
+        outputs = list(outputs) if _is_list(outputs) else [outputs]
+        for output_given in outputs:
+            if not isinstance(output_given, Output):
+                raise TypeError("outputs: %r is no Output" % (output_given,))
         self._outputs = [output.name for output in outputs]
         extras = (structs.extra_output * len(outputs))(*(output._struct for output in outputs))
         if outputs:
@@ -2878,7 +3090,7 @@ class DataLoader(_Handled):
 
         handle, err, key = _c.c_void_p(), _new("error"), None
         if hooks.needed() or picture:
-            key = _register(hooks)
+            key = _register(_weakref.ref(hooks))
         if hooks.needed():
             config.pipeline.transform, config.pipeline.transform_user = _transform_thunk, key
         if picture:
@@ -2890,7 +3102,7 @@ class DataLoader(_Handled):
         _check(status, err)
         self.dataset, self.batch_size, self.shape, self.seed = dataset, batch_size, (height, width), seed
         self._context = context
-        self.rank, self.world_size, self.drop_last, self.copy, self.output = rank, world_size, bool(drop_last), bool(copy), output
+        self.rank, self.world_size, self.drop_last, self.copy, self.output = rank, world_size, drop_last, copy, output
         self.timeout, self._stream = timeout, stream            # which must live as long as the loader
         self._hooks, self._handle, self._on_error = hooks, handle.value, on_error
         self._close = _owned(self, lib.bzna_loader_close, handle.value, key)
@@ -2918,10 +3130,10 @@ class DataLoader(_Handled):
     @staticmethod
     def _set_samples(config, indices, weights):
         kept = []
-        for name, values, code in (("indices", indices, "Q"), ("weights", weights, "d")):
+        for name, values, kind in (("indices", indices, _c.c_uint64), ("weights", weights, _c.c_double)):
             if values is None:
                 continue
-            values = _array.array(code, (int(v) if code == "Q" else float(v) for v in values))
+            values = _many(name, values, kind)
             kept.append(values)
             setattr(config.order, name, values.buffer_info()[0])
             setattr(config.order, "index_count" if name == "indices" else "weight_count", len(values))
@@ -2934,23 +3146,32 @@ class DataLoader(_Handled):
         """Constants and the known warps go to the library; what is left is called."""
         hooks = _Hooks()
         hooks.whole = whole
+        if whole is not None:
+            _check_callback("transform", whole, "sample, rng, transform")
+        for name, given, base in (("warp_transform", warp, ops.WarpTransform), ("bias_transform", bias, ops.BiasTransform),
+                                  ("norm_transform", norm, ops.NormTransform), ("oob_transform", oob, ops.OOBTransform),
+                                  ("color_transform", color, ops.ColorTransform)):
+            if callable(given):
+                _check_callback(name, given, "index, in_size, out_size, rng")
+                if type(given).__module__ == base.__module__ and not isinstance(given, base):
+                    raise TypeError("%s: %s is no %s" % (name, type(given).__name__, base.__name__))
         if type(warp) in _LIBRARY_WARPS:
             config.warp = warp._warp()
         elif warp is not None:
-            hooks.warp = warp if callable(warp) else ops.ConstantWarpTransform(warp)
+            hooks.warp = warp if callable(warp) else _constant("warp_transform", ops.ConstantWarpTransform, warp)
         for name, given, kind, field, attribute in (("bias", bias, ops.ConstantBiasTransform, "bias", "bias"),
                                                     ("norm", norm, ops.ConstantNormTransform, "scale", "norm"),
                                                     ("oob", oob, ops.ConstantOOBTransform, "fill", "oob")):
             if given is None:
                 continue
             if not callable(given):
-                given = kind(given)
+                given = _constant(name + "_transform", kind, given)
             if type(given) is kind:
                 getattr(config.color, field)[:] = getattr(given, attribute)
             else:
                 setattr(hooks, name, given)
         if color is not None and not callable(color):
-            color = ops.ConstantColorTransform(color)
+            color = _constant("color_transform", ops.ConstantColorTransform, color)
         if type(color) is ops.ConstantColorTransform:
             config.color.matrix = color.index + 1
         else:
@@ -2980,7 +3201,7 @@ class DataLoader(_Handled):
     def _pair(self, batch):
         if batch.failed:
             slot, error = next(iter(batch.errors().items()))
-            reason = ": %r" % self._hooks.failure if error.status == Status.E_CALLBACK and self._hooks.failure else ""
+            reason = "" if error.__cause__ is None else ": %r" % error.__cause__
             _warnings.warn("%d of %d samples failed; slot %d: %s%s" % (batch.failed, batch.count, slot, error, reason), RuntimeWarning, stacklevel=3)
         def read(field):
             tensor = _READERS[self.output](field)
@@ -3002,6 +3223,7 @@ class DataLoader(_Handled):
 
     def set_epoch(self, epoch):
         """Goes to the start of an epoch, unless the loader stands there, or inside it after load_state_dict."""
+        epoch = _number("epoch", epoch, _c.c_uint64)
         if epoch == self._epoch and (self._resumed or not self._inside):
             return
         self._forget()
@@ -3047,8 +3269,24 @@ class DataLoader(_Handled):
                 if end is not None and _time.monotonic() >= end:
                     raise Error(Status.AGAIN, "no batch within %g s" % self.timeout)
                 continue
-            _check(status, err, self.last_exception if status < 0 else None)
-            return Batch(handle.value) if status == Status.OK else None
+            if status < 0:
+                self._fail(_error_of(status, err))
+            return Batch(handle.value, self._failures) if status == Status.OK else None
+
+    def _fail(self, error):
+        """Raises what a callback raised, or else the error."""
+        current = self._iterator() if self._iterator else None
+        if error.status != Status.E_STATE:      # it stays, until the loader goes elsewhere
+            self._inside = True
+            if current is not None:
+                current.close()
+        of_source = self.dataset.last_exception
+        exception = self._failures.exception_of(error)
+        if error.status == Status.E_CALLBACK and not error.native_code:
+            exception = of_source
+        if exception is not None:
+            _raise_of_callback(exception, error)
+        raise error from (of_source if error.status == Status.E_IO else None)
 
     # -- about it
 
@@ -3065,7 +3303,7 @@ class DataLoader(_Handled):
     @property
     def last_exception(self):
         """The last exception that a transform or the dataset's source raised, on whatever thread."""
-        return self._hooks.failure or self.dataset.last_exception
+        return self.dataset.last_exception if self._failures.last is None else self._failures.last
 
     def close(self):
         """Ends the threads. Batches that are out stay valid."""

@@ -1,14 +1,17 @@
 //! What the library calls back: allocator, log, sources of bytes and sinks for them.
 //!
-//! Every function that C calls goes through `guard`: a panic ends there, as a failure that C understands.
+//! Every function that C calls goes through `guard`: a panic ends there, as a failure that C understands. Those of a loader's closures
+//! are kept by `Panics`, and go on where the loader is asked for its batch.
 
 use crate::{raw, LogLevel, Status};
 use std::alloc::{GlobalAlloc, Layout};
+use std::any::Any;
+use std::collections::VecDeque;
 use std::ffi::{c_char, c_void, CStr};
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::mem::size_of;
-use std::panic::{catch_unwind, AssertUnwindSafe};
+use std::panic::{catch_unwind, resume_unwind, AssertUnwindSafe};
 use std::sync::{Arc, Mutex, PoisonError};
 
 pub(crate) type LogFn = dyn Fn(LogLevel, Status, &str) + Send + Sync;
@@ -21,6 +24,43 @@ pub(crate) fn guard<T>(otherwise: T, callback: impl FnOnce() -> T) -> T {
         std::mem::forget(payload); // dropping it could panic again
         otherwise
     })
+}
+
+/// The panics of a loader's closures, each by the number that C was told in its place, which comes back as an error's native code.
+#[derive(Default)]
+pub(crate) struct Panics(Mutex<(i32, VecDeque<Panic>)>);
+
+type Panic = (i32, Box<dyn Any + Send>);
+
+impl Panics {
+    /// More than fail before the first of them is asked for; where failures are let pass, the oldest are dropped.
+    const MOST: usize = 1024;
+
+    /// Runs a closure; a panic becomes a failure with a number that no status has.
+    pub(crate) fn guard(&self, callback: impl FnOnce() -> raw::bzna_status) -> raw::bzna_status {
+        catch_unwind(AssertUnwindSafe(callback)).unwrap_or_else(|payload| {
+            let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+            let number = i32::MIN + kept.0;
+            kept.0 = (kept.0 + 1) & 0xfffffff;
+            kept.1.push_back((number, payload));
+            let oldest = if kept.1.len() > Self::MOST { kept.1.pop_front() } else { None };
+            drop(kept);
+            guard((), || drop(oldest)); // which could panic again
+            number
+        })
+    }
+
+    /// Goes on with the panic that an error tells of, if it is one of these.
+    pub(crate) fn resume(&self, native_code: i32) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = kept.1.iter().position(|(number, _)| *number == native_code) {
+            let panic = kept.1.remove(at);
+            drop(kept);
+            if let Some((_, payload)) = panic {
+                resume_unwind(payload);
+            }
+        }
+    }
 }
 
 /// An io::Error as the negative number that a source returns: it becomes the native code of the library's error.
@@ -71,7 +111,8 @@ pub(crate) unsafe extern "C" fn log(user: *mut c_void, level: i32, code: raw::bz
 /// [`Dataset`]: crate::Dataset
 pub trait Source: Send + Sync {
     /// Copies up to `dst.len()` bytes from `offset` on and returns how many: fewer are asked for again, 0 is the end of the data. The
-    /// error's raw_os_error becomes [`Error::native_code`](crate::Error::native_code).
+    /// error's raw_os_error becomes [`Error::native_code`](crate::Error::native_code). An error is trouble with the data: it fails its
+    /// sample. A panic, and a count above `dst.len()`, are faults of the program, and end the run ([`Status::CALLBACK`]).
     fn read_at(&self, offset: u64, dst: &mut [u8]) -> io::Result<usize>;
 
     /// The number of bytes in all. Asked once, when the source is opened.
@@ -166,9 +207,10 @@ unsafe extern "C" fn source_read_at<S: Source>(user: *mut c_void, offset: u64, d
     // The library's buffers are not initialized, and a slice must be.
     dst.cast::<u8>().write_bytes(0, size);
     let dst = std::slice::from_raw_parts_mut(dst.cast::<u8>(), size);
-    guard(-1, || loop {
+    // A panic is no trouble with the data: i64::MAX tells C so, and the run ends.
+    guard(i64::MAX, || loop {
         match source.read_at(offset, dst) {
-            Ok(count) => return count as i64, // a count above size is refused by the library
+            Ok(count) => return i64::try_from(count).unwrap_or(i64::MAX), // a count above size is refused by the library
             Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
             Err(error) => return native(&error),
         }

@@ -32,8 +32,9 @@
 //! Objects keep alive what they were made from, so that they may be dropped in any order: a batch outlives its loader, a loader its
 //! data set. What a batch or a decoder lends out is borrowed from it, and the compiler holds the borrower to that.
 //!
-//! Callbacks may panic: the panic ends at the border to C and fails what was under way. Objects of this crate that are dropped inside a
-//! callback cannot be closed there (the library refuses), and are leaked.
+//! Callbacks may panic: the panic ends at the border to C and fails what was under way. That of a loader's closure goes on where the
+//! loader is asked for the batch: such a fault ends the run, unless [`LoaderBuilder::on_callback_error`] says otherwise. Objects of this
+//! crate that are dropped inside a callback cannot be closed there (the library refuses), and are leaked.
 
 #![warn(missing_debug_implementations)]
 
@@ -44,8 +45,8 @@ pub mod raw;
 
 pub use host::{Seekable, Source};
 pub use loader::{
-    Batch, Batches, Channels, DecodeWith, Drawing, Dtype, Filter, LastBatch, Layout, Loader, LoaderBuilder, Next, OnError, Output, Plane, State,
-    Weighting,
+    Batch, Batches, Channels, DecodeWith, Drawing, Dtype, Filter, LastBatch, Layout, Loader, LoaderBuilder, Next, OnCallbackError, OnError,
+    Output, Plane, State, Weighting,
 };
 pub use picture::{Codec, Decoder, Image, Law, Matrix, Picture, Random, Sample, Split, Value, Writer, WriterOptions};
 pub use raw::bzna_codec_info as CodecInfo;
@@ -172,6 +173,32 @@ impl std::error::Error for Error {}
 pub(crate) fn text(field: &[std::ffi::c_char]) -> String {
     let bytes: Vec<u8> = field.iter().take_while(|c| **c != 0).map(|c| c.to_ne_bytes()[0]).collect();
     String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// A slice that C tells by pointer and count. Where there is nothing, the pointer may be null, which a slice's must not be.
+///
+/// # Safety
+///
+/// As of [`std::slice::from_raw_parts`], but for that.
+pub(crate) unsafe fn slice_of<'a, T>(first: *const T, count: usize) -> &'a [T] {
+    if count == 0 {
+        &[]
+    } else {
+        std::slice::from_raw_parts(first, count)
+    }
+}
+
+/// The same, to be changed.
+///
+/// # Safety
+///
+/// As of [`std::slice::from_raw_parts_mut`], but for that.
+pub(crate) unsafe fn slice_of_mut<'a, T>(first: *mut T, count: usize) -> &'a mut [T] {
+    if count == 0 {
+        &mut []
+    } else {
+        std::slice::from_raw_parts_mut(first, count)
+    }
 }
 
 /// Calls a function that fills in a bzna_error; notes (positive) are passed on.
@@ -457,7 +484,7 @@ pub struct DatasetOptions<'a> {
     pub ignore_orientation: bool,
     /// Pictures with a palette give their indices as gray, instead of colors.
     pub palette_indices: bool,
-    /// The file is fixed-size records.
+    /// The file is fixed-size records; struct_size need not be set.
     pub records: Option<&'a raw::bzna_records>,
 }
 
@@ -595,6 +622,8 @@ fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bz
     let classes: Vec<_> = classes.iter().map(|class| class.as_ptr()).collect();
     let (name, split, format, list) = (name?, split?, format?, list?);
     let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
+    // The caller's struct_size is nobody's word: C would read as many bytes as it says.
+    let records = options.records.map(|records| raw::bzna_records { struct_size: size_of::<raw::bzna_records>() as u32, ..*records });
     let config = raw::bzna_dataset_config {
         struct_size: size_of::<raw::bzna_dataset_config>() as u32,
         name: pointer(&name),
@@ -606,7 +635,7 @@ fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bz
         class_order: options.numeric_classes.into(),
         orientation: options.ignore_orientation.into(),
         palette: options.palette_indices.into(),
-        records: options.records.map_or(ptr::null(), |records| records),
+        records: records.as_ref().map_or(ptr::null(), ptr::from_ref),
         ..Default::default()
     };
     open(&config)

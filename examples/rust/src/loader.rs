@@ -1,6 +1,8 @@
 //! Loaders and the batches that they lend.
 
-use crate::{call, host, make, raw, Dataset, Device, Error, Jitter, Law, LoaderInfo, LoaderStats, Matrix, Random, Result};
+use crate::{
+    call, host, make, raw, slice_of, slice_of_mut, Dataset, Device, Error, Jitter, Law, LoaderInfo, LoaderStats, Matrix, Random, Result,
+};
 use crate::{SampleInfo, Status, Tensor, Transform, Warp};
 use std::borrow::Borrow;
 use std::ffi::{c_void, CString};
@@ -31,6 +33,17 @@ pub enum OnError {
     Replace = raw::BZNA_ON_ERROR_REPLACE as isize,
     /// The loader returns its error instead of its batch, then and ever after.
     Stop = raw::BZNA_ON_ERROR_STOP as isize,
+}
+
+/// What a sample does whose [`transform`](LoaderBuilder::transform) or [`picture`](LoaderBuilder::picture) closure, or whose source,
+/// is at fault, by an error or a panic.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum OnCallbackError {
+    /// The loader gives its panic, or its error, instead of its batch, whatever [`OnError`] is.
+    #[default]
+    Stop = raw::BZNA_ON_CALLBACK_ERROR_STOP as isize,
+    /// It counts as one that cannot be read or decoded: [`OnError`] decides.
+    Sample = raw::BZNA_ON_CALLBACK_ERROR_SAMPLE as isize,
 }
 
 /// Who decodes.
@@ -189,7 +202,7 @@ impl Output {
 type TransformFn = dyn Fn(&SampleInfo, &mut Random, &mut Transform) -> Result<(), Status> + Send + Sync;
 
 /// The closure behind a thin pointer, for `transform_user`.
-struct Transformer(Box<TransformFn>);
+struct Transformer(Box<TransformFn>, Arc<host::Panics>);
 
 unsafe extern "C" fn transform(
     user: *mut c_void,
@@ -199,7 +212,7 @@ unsafe extern "C" fn transform(
 ) -> raw::bzna_status {
     let transformer = &*user.cast::<Transformer>();
     let (sample, random, transform) = (&*sample, &mut *random.cast::<Random>(), &mut *transform);
-    host::guard(raw::BZNA_E_CALLBACK, || result_of((transformer.0)(sample, random, transform)))
+    transformer.1.guard(|| result_of((transformer.0)(sample, random, transform)))
 }
 
 /// A decoded picture that the closure of [`LoaderBuilder::picture`] draws into, before it is warped. Sizes and planes are those of the
@@ -297,7 +310,9 @@ impl Drawing<'_> {
             let (x, y) = if number > 0 { self.chroma_shift() } else { (0, 0) };
             // Chroma begins where that of crop_x, crop_y does.
             let (odd_x, odd_y) = ((self.raw.crop_x & ((1 << x) - 1)) as usize, (self.raw.crop_y & ((1 << y) - 1)) as usize);
-            let span = |range: &std::ops::Range<usize>, odd: usize, shift: u32| (range.start + odd) >> shift..(range.end + odd).div_ceil(1 << shift);
+            let span = |range: &std::ops::Range<usize>, odd: usize, shift: u32| {
+                (range.start + odd) >> shift..(range.end + odd).div_ceil(1 << shift)
+            };
             let gray = 1 << (self.raw.depth - 1);
             self.plane(number).fill(span(&columns, odd_x, x), span(&rows, odd_y, y), gray);
         }
@@ -313,7 +328,7 @@ impl fmt::Debug for Drawing<'_> {
 type PictureFn = dyn Fn(&SampleInfo, &mut Random, &mut Drawing<'_>) -> Result<(), Status> + Send + Sync;
 
 /// The closure behind a thin pointer, for `picture_user`.
-struct Drawer(Box<PictureFn>);
+struct Drawer(Box<PictureFn>, Arc<host::Panics>);
 
 unsafe extern "C" fn draw(
     user: *mut c_void,
@@ -325,7 +340,7 @@ unsafe extern "C" fn draw(
     let drawer = &*user.cast::<Drawer>();
     let (sample, random, planes) = (&*sample, &mut *random.cast::<Random>(), &*planes.cast::<[*mut u8; 3]>());
     let mut drawing = Drawing { raw: &*picture, planes: *planes };
-    host::guard(raw::BZNA_E_CALLBACK, || result_of((drawer.0)(sample, random, &mut drawing)))
+    drawer.1.guard(|| result_of((drawer.0)(sample, random, &mut drawing)))
 }
 
 /// What C is told of a closure's result.
@@ -354,6 +369,7 @@ pub struct LoaderBuilder<'a> {
     mean_image: Option<Vec<f32>>,
     transform: Option<Arc<Transformer>>,
     picture: Option<Arc<Drawer>>,
+    panics: Arc<host::Panics>,
 }
 
 impl fmt::Debug for LoaderBuilder<'_> {
@@ -381,6 +397,7 @@ impl<'a> LoaderBuilder<'a> {
             mean_image: None,
             transform: None,
             picture: None,
+            panics: Arc::default(),
         }
     }
 
@@ -623,6 +640,12 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
+    /// Default [`OnCallbackError::Stop`]: a closure that fails is a fault of the program, which shall not pass for a damaged sample.
+    pub fn on_callback_error(mut self, on_callback_error: OnCallbackError) -> Self {
+        self.config.errors.callback_policy = on_callback_error as u32;
+        self
+    }
+
     /// The samples of an epoch, instead of all; they may repeat.
     pub fn indices(mut self, indices: impl Into<Vec<u64>>) -> Self {
         self.indices = Some(indices.into());
@@ -681,19 +704,20 @@ impl<'a> LoaderBuilder<'a> {
     }
 
     /// Called once for each sample, by the decoder threads, several at once: may change or replace what the configuration gave this
-    /// sample, with random numbers of its own. An error, or a panic, fails the sample with [`Status::CALLBACK`]. The closure must not
-    /// use contexts, data sets or loaders.
+    /// sample, with random numbers of its own. An error ends the run with [`Status::CALLBACK`], a panic goes on where the batch is asked
+    /// for, unless [`on_callback_error`](LoaderBuilder::on_callback_error) says otherwise. The closure must not use contexts, data sets
+    /// or loaders.
     pub fn transform<F>(mut self, function: F) -> Self
     where
         F: Fn(&SampleInfo, &mut Random, &mut Transform) -> Result<(), Status> + Send + Sync + 'static,
     {
-        self.transform = Some(Arc::new(Transformer(Box::new(function))));
+        self.transform = Some(Arc::new(Transformer(Box::new(function), self.panics.clone())));
         self
     }
 
     /// Called once for each decoded picture, before its views are warped, by the decoder threads, several at once: draws into it. In
-    /// software alone: NVDEC decodes nothing for this loader. An error, or a panic, fails the sample with [`Status::CALLBACK`]. The
-    /// closure must not use contexts, data sets or loaders. Random erasing:
+    /// software alone: NVDEC decodes nothing for this loader. Errors and panics are as those of
+    /// [`transform`](LoaderBuilder::transform). The closure must not use contexts, data sets or loaders. Random erasing:
     ///
     /// ```no_run
     /// # fn main() -> benzina::Result<()> {
@@ -715,7 +739,7 @@ impl<'a> LoaderBuilder<'a> {
     where
         F: Fn(&SampleInfo, &mut Random, &mut Drawing<'_>) -> Result<(), Status> + Send + Sync + 'static,
     {
-        self.picture = Some(Arc::new(Drawer(Box::new(function))));
+        self.picture = Some(Arc::new(Drawer(Box::new(function), self.panics.clone())));
         self
     }
 
@@ -766,7 +790,7 @@ impl<'a> LoaderBuilder<'a> {
         let context = self.data.context().clone();
         // SAFETY: what the config points to lives for the call, and is copied; the closures live until the loader is closed.
         let raw = make(|out, err| unsafe { raw::bzna_loader_open(context.as_raw(), self.data.as_raw(), config, out, err) })?;
-        Ok(Loader { raw, transform: self.transform, picture: self.picture, context })
+        Ok(Loader { raw, transform: self.transform, picture: self.picture, panics: self.panics, context })
     }
 }
 
@@ -797,6 +821,7 @@ pub struct Loader {
     raw: NonNull<raw::bzna_loader>,
     transform: Option<Arc<Transformer>>,
     picture: Option<Arc<Drawer>>,
+    panics: Arc<host::Panics>,
     context: crate::Context,
 }
 
@@ -826,7 +851,11 @@ impl Loader {
     fn next(&self, timeout_ns: i64) -> Result<Next> {
         let mut batch = ptr::null_mut();
         // SAFETY: a live loader, here and below.
-        let status = call(|err| unsafe { raw::bzna_loader_next(self.as_raw(), timeout_ns, &mut batch, err) })?;
+        let status = call(|err| unsafe { raw::bzna_loader_next(self.as_raw(), timeout_ns, &mut batch, err) }).inspect_err(|error| {
+            if error.status == Status::CALLBACK {
+                self.panics.resume(error.native_code);
+            }
+        })?;
         Ok(match NonNull::new(batch) {
             Some(raw) => Next::Batch(Batch::new(raw, self.context.clone())?),
             None if status == raw::BZNA_END => Next::End,
@@ -835,7 +864,11 @@ impl Loader {
     }
 
     /// The next batch, in order; None after the last one. An error where another thread is waiting, all batches are on loan
-    /// ([`Status::STATE`]), or the loader was stopped ([`Status::STOPPED`]).
+    /// ([`Status::STATE`]), the loader was stopped ([`Status::STOPPED`]), or a closure failed ([`Status::CALLBACK`]).
+    ///
+    /// # Panics
+    ///
+    /// With the panic of a closure, once; from then on, until [`reset`](Loader::reset), it is an error.
     pub fn next_batch(&self) -> Option<Result<Batch>> {
         match self.next(raw::BZNA_WAIT_FOREVER) {
             Ok(Next::Batch(batch)) => Some(Ok(batch)),
@@ -1111,21 +1144,21 @@ impl Batch {
     pub fn image(&self) -> &[f32] {
         let count = self.elements(Dtype::F32);
         // SAFETY: so many values at a 64-byte boundary, every one written, and left alone until the batch is released.
-        unsafe { std::slice::from_raw_parts(self.info.image.data.cast(), count) }
+        unsafe { slice_of(self.info.image.data.cast(), count) }
     }
 
     /// The pixels, to be changed in place; the library does not look at them again.
     pub fn image_mut(&mut self) -> &mut [f32] {
         let count = self.elements(Dtype::F32);
         // SAFETY: as above, and the only borrow.
-        unsafe { std::slice::from_raw_parts_mut(self.info.image.data.cast(), count) }
+        unsafe { slice_of_mut(self.info.image.data.cast(), count) }
     }
 
     /// The pixels of a loader of [`Dtype::U8`]. Panics as [`image`](Batch::image) does.
     pub fn image_bytes(&self) -> &[u8] {
         let count = self.elements(Dtype::U8);
         // SAFETY: as above.
-        unsafe { std::slice::from_raw_parts(self.info.image.data.cast(), count) }
+        unsafe { slice_of(self.info.image.data.cast(), count) }
     }
 
     /// [`Dtype::Bf16`] where the batch is of that; else [`Dtype::F16`].
@@ -1142,14 +1175,14 @@ impl Batch {
     pub fn image_bits(&self) -> &[u16] {
         let count = self.elements(self.dtype_of_bits());
         // SAFETY: as above.
-        unsafe { std::slice::from_raw_parts(self.info.image.data.cast(), count) }
+        unsafe { slice_of(self.info.image.data.cast(), count) }
     }
 
     /// The same, to be changed in place.
     pub fn image_bits_mut(&mut self) -> &mut [u16] {
         let count = self.elements(self.dtype_of_bits());
         // SAFETY: as above, and the only borrow.
-        unsafe { std::slice::from_raw_parts_mut(self.info.image.data.cast(), count) }
+        unsafe { slice_of_mut(self.info.image.data.cast(), count) }
     }
 
     /// The pixels of one slot, in its first view: three planes. Panics where there is no such slot, and as [`image`](Batch::image) does.
@@ -1160,7 +1193,7 @@ impl Batch {
 
     fn column<T>(&self, first: *const T) -> &[T] {
         // SAFETY: "shape[0] each", in host memory.
-        unsafe { std::slice::from_raw_parts(first, self.shape()[0]) }
+        unsafe { slice_of(first, self.shape()[0]) }
     }
 
     /// The classes, one a slot; [`raw::BZNA_TARGET_NONE`] where a sample has none.
@@ -1176,7 +1209,7 @@ impl Batch {
         }
         let width = shape[1..].iter().product::<i64>() as usize;
         // SAFETY: so many numbers, in host memory, until the batch is released.
-        Ok((unsafe { std::slice::from_raw_parts(tensor.data.cast(), shape[0] as usize * width) }, width))
+        Ok((unsafe { slice_of(tensor.data.cast(), shape[0] as usize * width) }, width))
     }
 
     /// The values of one of the loader's [`output`](LoaderBuilder::output)s of [`Dtype::F32`], as [`tensor`](Batch::tensor) has its
@@ -1207,7 +1240,7 @@ impl Batch {
         let (mut data, mut size) = (ptr::null(), 0);
         // SAFETY: a live batch; what is pointed to lives until it is released.
         call(|err| unsafe { raw::bzna_batch_bytes(self.raw.as_ptr(), name.as_ptr(), slot, &mut data, &mut size, err) })?;
-        Ok((!data.is_null()).then(|| unsafe { std::slice::from_raw_parts(data.cast(), size as usize) }))
+        Ok((!data.is_null()).then(|| unsafe { slice_of(data.cast(), size as usize) }))
     }
 
     /// Which samples of the data set these are.

@@ -1,6 +1,6 @@
 //! Single pictures: coded ones, decoders, random numbers and warps, writers.
 
-use crate::{c_string, call, host, make, raw, Context, Dataset, Error, Result, Transform, Warp};
+use crate::{c_string, call, host, make, raw, slice_of, Context, Dataset, Error, Result, Transform, Warp};
 use std::ffi::CString;
 use std::fmt;
 use std::io::{Seek, Write};
@@ -49,13 +49,14 @@ pub enum Law {
     Torchvision = raw::BZNA_LAW_TORCHVISION as isize,
 }
 
-/// One coded picture, with its bytes: read from a data set, or made to be written.
+/// One coded picture, with its bytes: read from a data set, or made to be written. It needs nothing of the data set afterwards.
 pub struct Image {
-    raw: raw::bzna_image, // points into `bytes`
+    raw: raw::bzna_image, // points into `bytes` and `_config`
     bytes: Vec<u8>,
+    _config: Vec<u8>, // empty where it is part of `bytes`, or where there is none
 }
 
-// SAFETY: the pointers are to the image's own bytes, which nothing changes.
+// SAFETY: the pointers are to the heap memory of the image's own vectors, which nothing changes: see Image::own_config.
 unsafe impl Send for Image {}
 unsafe impl Sync for Image {}
 
@@ -78,7 +79,24 @@ impl Image {
         call(|err| unsafe {
             raw::bzna_dataset_read_image(data.as_raw(), index, field, bytes.as_mut_ptr().cast(), bytes.len(), &mut image, err)
         })?;
-        Ok(Image { raw: image, bytes })
+        // SAFETY: just read from a live data set, which `data` borrows.
+        Ok(unsafe { Image::own_config(image, bytes) })
+    }
+
+    /// An image whose data lie in `bytes`. The config of a plain video or of raw records is the data set's, which may be dropped
+    /// before the image is: it is copied.
+    ///
+    /// # Safety
+    ///
+    /// What the image points to is valid now, and its data stay so as long as the memory of `bytes`.
+    unsafe fn own_config(mut image: raw::bzna_image, bytes: Vec<u8>) -> Image {
+        let at = image.config.cast::<u8>();
+        let is_inside = bytes.as_ptr_range().contains(&at);
+        let config = if is_inside { Vec::new() } else { slice_of(at, image.config_size as usize).to_vec() };
+        if !is_inside {
+            image.config = if config.is_empty() { ptr::null() } else { config.as_ptr().cast() };
+        }
+        Image { raw: image, bytes, _config: config }
     }
 
     /// A picture to be written: an Annex B stream of one access unit and its parameter sets, showing width x height pixels.
@@ -93,7 +111,7 @@ impl Image {
             data_size: bytes.len() as u64,
             ..Default::default()
         };
-        Image { raw, bytes }
+        Image { raw, bytes, _config: Vec::new() }
     }
 
     pub fn codec(&self) -> Codec {
@@ -121,14 +139,14 @@ impl Image {
 
     /// The access unit.
     pub fn data(&self) -> &[u8] {
-        // SAFETY: inside `bytes`, which is never changed or moved while `self` is there.
-        unsafe { std::slice::from_raw_parts(self.raw.data.cast(), self.raw.data_size as usize) }
+        // SAFETY: inside the memory of `bytes`, which is neither changed nor freed while `self` is there.
+        unsafe { slice_of(self.raw.data.cast(), self.raw.data_size as usize) }
     }
 
     /// The access unit as an Annex B stream, parameter sets first.
     pub fn annexb(&self) -> Result<Vec<u8>> {
         let mut needed = 0;
-        // SAFETY: the image points to its own bytes; no more than the length given is written.
+        // SAFETY: the image points to its own memory; no more than the length given is written.
         let run = |bytes: &mut [u8], needed: &mut usize| {
             call(|err| unsafe { raw::bzna_image_annexb(&self.raw, bytes.as_mut_ptr().cast(), bytes.len(), needed, err) })
         };
@@ -158,12 +176,40 @@ impl Decoder {
         Ok(Decoder { raw, context: context.clone() })
     }
 
-    /// Decodes one picture, which is lent until the decoder is used again. The decoder stays usable after an error.
-    pub fn decode(&mut self, image: &Image) -> Result<Picture<'_>> {
+    /// Decodes one picture, which is lent until the decoder is used again: its planes are the decoder's, or those of a raw picture
+    /// the image's own bytes. The decoder stays usable after an error.
+    ///
+    /// ```no_run
+    /// # fn main() -> benzina::Result<()> {
+    /// # let data = benzina::Context::new(Default::default())?.open("train.bzna")?;
+    /// # let mut decoder = data.context().decoder()?;
+    /// let image = data.image(0, None)?;
+    /// let picture = decoder.decode(&image)?;
+    /// println!("{:?}", picture.size());
+    /// drop(image);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// So the picture outlives neither of them:
+    ///
+    /// ```compile_fail,E0505
+    /// # fn main() -> benzina::Result<()> {
+    /// # let data = benzina::Context::new(Default::default())?.open("train.bzna")?;
+    /// # let mut decoder = data.context().decoder()?;
+    /// let image = data.image(0, None)?;
+    /// let picture = decoder.decode(&image)?;
+    /// drop(image);
+    /// println!("{:?}", picture.size());
+    /// # Ok(())
+    /// # }
+    /// ```
+    pub fn decode<'a>(&'a mut self, image: &'a Image) -> Result<Picture<'a>> {
         let mut picture = raw::bzna_picture { struct_size: size_of::<raw::bzna_picture>() as u32, ..Default::default() };
-        // SAFETY: a live decoder, ours alone; the image has its bytes.
+        // SAFETY: a live decoder, ours alone; the image has its bytes and its config. The planes are the decoder's until its next
+        // call, or the image's: the picture borrows both.
         call(|err| unsafe { raw::bzna_decoder_decode(self.raw.as_ptr(), &image.raw, &mut picture, err) })?;
-        Ok(Picture { raw: picture, _decoder: PhantomData })
+        Ok(Picture { raw: picture, _decoder: PhantomData, _image: PhantomData })
     }
 }
 
@@ -176,11 +222,12 @@ impl Drop for Decoder {
     }
 }
 
-/// A decoded picture: planes of Y', Cb and Cr in the decoder's memory.
+/// A decoded picture: planes of Y', Cb and Cr in the decoder's memory, or in the image's.
 #[derive(Debug)]
 pub struct Picture<'a> {
     raw: raw::bzna_picture,
     _decoder: PhantomData<&'a mut Decoder>,
+    _image: PhantomData<&'a Image>,
 }
 
 impl Picture<'_> {
@@ -194,7 +241,7 @@ impl Picture<'_> {
         let output = raw::bzna_output { struct_size: size_of::<raw::bzna_output>() as u32, width, height, ..Default::default() };
         let transform = Transform { struct_size: size_of::<Transform>() as u32, ..*transform };
         let mut pixels = vec![0f32; if width > 16384 || height > 16384 { 0 } else { 3 * width as usize * height as usize }];
-        // SAFETY: the picture is as the decoder made it, and borrowed from it; dst is as long as it says.
+        // SAFETY: the picture is as the decoder made it, and borrows what its planes lie in; dst is as long as it says.
         call(|err| unsafe {
             raw::bzna_picture_render(&self.raw, &transform, &output, pixels.as_mut_ptr().cast(), size_of::<f32>() * pixels.len(), err)
         })?;

@@ -172,6 +172,8 @@ pub const BZNA_WEIGHTING_ONCE: u32 = 2;
 pub const BZNA_ON_ERROR_FILL: u32 = 0;
 pub const BZNA_ON_ERROR_REPLACE: u32 = 1;
 pub const BZNA_ON_ERROR_STOP: u32 = 2;
+pub const BZNA_ON_CALLBACK_ERROR_STOP: u32 = 0;
+pub const BZNA_ON_CALLBACK_ERROR_SAMPLE: u32 = 1;
 
 pub const BZNA_DLPACK_0: u32 = 0;
 pub const BZNA_DLPACK_1: u32 = 1;
@@ -704,7 +706,7 @@ structs! {
 
     struct bzna_loader_errors {
         policy: u32,
-        reserved0: u32,
+        callback_policy: u32,
         reserved: [u64; 2],
     }
 

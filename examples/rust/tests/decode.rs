@@ -4,7 +4,8 @@ mod common;
 
 use benzina::{
     Batch, Channels, Codec, Context, ContextConfig, Dataset, DatasetOptions, DecodeWith, Decoder, Device, Dtype, Filter, Image, Jitter,
-    LastBatch, Law, Layout, Loader, LoaderInfo, Next, Output, Random, State, Status, Tensor, Transform, Warp, Writer,
+    LastBatch, Law, Layout, Loader, LoaderInfo, Next, OnCallbackError, OnError, Output, Random, State, Status, Tensor, Transform, Warp,
+    Writer,
 };
 use common::{archive, collect, mini, quiet};
 use std::path::PathBuf;
@@ -365,6 +366,7 @@ fn a_closure_transforms_each_sample() {
         .loader()
         .batch_size(2)
         .size(20, 20)
+        .on_callback_error(OnCallbackError::Sample)
         .transform(|sample, random, transform| {
             assert!(sample.width > 0 && random.uniform(0.0, 1.0) < 1.0);
             transform.bias = [-1000.0; 3];
@@ -382,8 +384,58 @@ fn a_closure_transforms_each_sample() {
     assert!(first.error(0).is_none());
 }
 
+/// What a call panics with.
+fn panic_of<T>(call: impl FnOnce() -> T) -> String {
+    let payload = std::panic::catch_unwind(std::panic::AssertUnwindSafe(call)).err().expect("a panic");
+    payload.downcast_ref::<String>().cloned().or_else(|| payload.downcast_ref::<&str>().map(|text| text.to_string())).unwrap()
+}
+
+/// Of several that panic at once, the first in the loader's order goes on; damaged samples are another matter.
 #[test]
-fn a_panic_in_a_transform_fails_its_sample_alone() {
+fn a_panic_in_a_closure_goes_on_where_the_batch_is_asked_for() {
+    quiet();
+    let data = mini();
+    let said = |index: u64| format!("this panic of {index} belongs to the test");
+    for (draws, threads) in [(false, 1), (false, 4), (true, 1), (true, 4)] {
+        let builder = || data.loader().batch_size(2).size(20, 20).threads(threads).on_error(OnError::Replace);
+        let loader = match draws {
+            false => builder().transform(move |sample, _, _| if sample.index > 2 { panic!("{}", said(sample.index)) } else { Ok(()) }),
+            true => builder().picture(move |sample, _, _| if sample.index > 2 { panic!("{}", said(sample.index)) } else { Ok(()) }),
+        };
+        let loader = loader.open().unwrap();
+        for _ in 0..2 {
+            assert_eq!(loader.next_batch().unwrap().unwrap().failed(), 0);
+            assert_eq!(panic_of(|| loader.next_batch()), said(3));
+            let error = loader.next_batch().unwrap().unwrap_err();
+            assert_eq!(error.status, Status::CALLBACK);
+            assert!(error.message.contains("sample 3"), "{error}");
+            loader.reset(0).unwrap();
+        }
+        assert!(matches!(loader.poll(Duration::MAX), Ok(Next::Batch(_))));
+        assert_eq!(panic_of(|| loader.poll(Duration::MAX)), said(3));
+    }
+}
+
+#[test]
+fn an_error_of_a_closure_ends_the_run_with_its_number() {
+    let data = mini();
+    let refuse = |_: &benzina::SampleInfo, _: &mut Random, _: &mut Transform| Err(Status(-7));
+    let loader = data.loader().batch_size(3).size(20, 20).transform(refuse).open().unwrap();
+    for _ in 0..2 {
+        let error = loader.next_batch().unwrap().unwrap_err();
+        assert_eq!((error.status, error.native_code), (Status::CALLBACK, -7));
+    }
+    assert_eq!(loader.iter().count(), 1); // an iterator ends after it
+    let singular = |_: &benzina::SampleInfo, _: &mut Random, transform: &mut Transform| {
+        transform.homography = [0.0; 9];
+        Ok(())
+    };
+    let error = data.loader().batch_size(3).size(20, 20).transform(singular).open().unwrap().next_batch().unwrap().unwrap_err();
+    assert!(error.status == Status::CALLBACK && error.message.contains("singular"), "{error}");
+}
+
+#[test]
+fn a_panic_in_a_transform_fails_its_sample_alone_where_that_is_asked_for() {
     quiet();
     let data = mini();
     let plain = collect(data.loader().batch_size(3).size(20, 20).open().unwrap());
@@ -391,6 +443,7 @@ fn a_panic_in_a_transform_fails_its_sample_alone() {
         .loader()
         .batch_size(3)
         .size(20, 20)
+        .on_callback_error(OnCallbackError::Sample)
         .transform(|sample, _, _| if sample.index == 1 { panic!("this panic belongs to the test") } else { Ok(()) })
         .open()
         .unwrap();
@@ -563,7 +616,7 @@ fn a_picture_is_drawn_into_before_it_is_warped() {
 }
 
 #[test]
-fn a_panic_or_an_error_while_drawing_fails_its_sample_alone() {
+fn a_panic_or_an_error_while_drawing_fails_its_sample_alone_where_that_is_asked_for() {
     quiet();
     let data = mini();
     let plain = collect(data.loader().batch_size(4).size(20, 20).open().unwrap());
@@ -571,6 +624,7 @@ fn a_panic_or_an_error_while_drawing_fails_its_sample_alone() {
         .loader()
         .batch_size(4)
         .size(20, 20)
+        .on_callback_error(OnCallbackError::Sample)
         .picture(|sample, _, picture| match sample.index {
             1 => Err(Status(-7)),
             2 => {
@@ -586,4 +640,107 @@ fn a_panic_or_an_error_while_drawing_fails_its_sample_alone() {
     assert_eq!(batch.error(2).unwrap().status, Status::CALLBACK);
     let area = 3 * 20 * 20;
     assert!(batch.picture(0) == &plain.pixels[..area] && batch.picture(3) == &plain.pixels[3 * area..4 * area]);
+}
+
+fn boxed(kind: &[u8; 4], parts: &[&[u8]]) -> Vec<u8> {
+    let body = parts.concat();
+    [&(8 + body.len() as u32).to_be_bytes(), &kind[..], &body].concat()
+}
+
+fn words(numbers: &[u32]) -> Vec<u8> {
+    numbers.iter().flat_map(|number| number.to_be_bytes()).collect()
+}
+
+/// A plain video of one H.264 picture of an archive: its samples share a decoder configuration, which is the data set's.
+fn plain_video() -> Vec<u8> {
+    let path = archive("mini_h264.bzna");
+    let bytes = std::fs::read(&path).unwrap();
+    let data = Context::new(ContextConfig::default().cpu()).unwrap().open(path).unwrap();
+    let info = data.image_info(0, Some("image")).unwrap();
+    let part = |offset: u64, size: u64| &bytes[offset as usize..(offset + size) as usize];
+    let (config, picture) = (part(info.config_offset, info.config_size), part(info.data_offset, info.data_size));
+    let size = [(info.frame_width as u16).to_be_bytes(), (info.frame_height as u16).to_be_bytes()].concat();
+    let entry = boxed(b"avc1", &[&[0; 6], &[0, 1], &[0; 16], &size, &[0; 46], &[0, 24, 255, 255], &boxed(b"avcC", &[config])]);
+    let head = boxed(b"ftyp", &[b"isom", &[0; 4], b"isom"]);
+    let table = boxed(
+        b"stbl",
+        &[
+            &boxed(b"stsd", &[&words(&[0, 1]), &entry]),
+            &boxed(b"stts", &[&words(&[0, 1, 1, 1])]),
+            &boxed(b"stsc", &[&words(&[0, 1, 1, 1, 1])]),
+            &boxed(b"stsz", &[&words(&[0, 0, 1, picture.len() as u32])]),
+            &boxed(b"stco", &[&words(&[0, 1, head.len() as u32 + 8])]),
+        ],
+    );
+    let handler = boxed(b"hdlr", &[&[0; 8], b"vide", &[0; 13]]);
+    let media = boxed(
+        b"mdia",
+        &[&boxed(b"mdhd", &[&words(&[0, 0, 0, 1, 1, 0])]), &handler, &boxed(b"minf", &[&boxed(b"vmhd", &[&words(&[1, 0, 0])]), &table])],
+    );
+    let mut track = words(&[3, 0, 0, 1, 0, 1, 0, 0, 0, 0, 0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000]);
+    track.extend(words(&[info.frame_width << 16, info.frame_height << 16]));
+    let movie_head =
+        [words(&[0, 0, 0, 1, 1, 0x10000, 0x1000000, 0, 0, 0x10000, 0, 0, 0, 0x10000, 0, 0, 0, 0x40000000]), vec![0; 24], words(&[2])];
+    let movie = boxed(b"moov", &[&boxed(b"mvhd", &[&movie_head.concat()]), &boxed(b"trak", &[&boxed(b"tkhd", &[&track]), &media])]);
+    [head, boxed(b"mdat", &[picture]), movie].concat()
+}
+
+fn rendered(decoder: &mut Decoder, image: &Image) -> Vec<f32> {
+    decoder.decode(image).unwrap().render(64, 64, &Transform::identity()).unwrap()
+}
+
+/// The memory of the dropped data set is taken by others before the image is looked at.
+#[test]
+fn an_image_needs_nothing_of_its_data_set() {
+    let context = Context::new(ContextConfig::default().cpu()).unwrap();
+    let mut decoder = context.decoder().unwrap();
+    let records = benzina::raw::bzna_records { data_type: 1, width: 20, height: 10, channels: 3, ..Default::default() };
+    let raw = DatasetOptions { records: Some(&records), ..Default::default() };
+    let pixels: Vec<u8> = (0..2 * 20 * 10 * 3).map(|i| (i * 7 % 251) as u8).collect();
+    for (bytes, options, codec) in [(plain_video(), DatasetOptions::default(), Codec::H264), (pixels, raw, Codec::Raw)] {
+        let open = || context.open_source(bytes.clone(), options).unwrap();
+        let data = open();
+        let expected = rendered(&mut decoder, &data.image(0, None).unwrap());
+        for _ in 0..20 {
+            let data = open();
+            let image = data.image(0, None).unwrap();
+            drop(data);
+            let others: Vec<Vec<u8>> = (16..4096).step_by(16).map(|size| vec![0xee; size]).collect();
+            assert_eq!(image.codec(), codec);
+            assert!(rendered(&mut decoder, &image) == expected);
+            let moved = Box::new(image);
+            assert!(rendered(&mut decoder, &moved) == expected && others.len() == 255);
+        }
+    }
+}
+
+/// C reads as many bytes of a struct as its struct_size says.
+#[test]
+fn what_stands_in_a_callers_struct_size_does_not_matter() {
+    let context = Context::new(ContextConfig::default().cpu()).unwrap();
+    for struct_size in [0, 4, 68, 400, 1 << 20, u32::MAX] {
+        let records = benzina::raw::bzna_records { struct_size, data_type: 1, width: 4, height: 3, channels: 1, ..Default::default() };
+        let data = context.open_source(vec![7u8; 24], DatasetOptions { records: Some(&records), ..Default::default() }).unwrap();
+        assert_eq!((data.len(), data.image(1, None).unwrap().data()), (2, &[7u8; 12][..]));
+        let transform = Transform { struct_size, ..Transform::identity() };
+        let mut decoder = context.decoder().unwrap();
+        assert_eq!(decoder.decode(&data.image(0, None).unwrap()).unwrap().render(2, 1, &transform).unwrap(), [7.0; 6]);
+        // Nor does what a callback leaves there.
+        let loader = data.loader().batch_size(2).size(4, 3).transform(move |_, _, transform| {
+            transform.struct_size = struct_size;
+            Ok(())
+        });
+        assert_eq!(loader.open().unwrap().next_batch().unwrap().unwrap().image(), [7.0; 2 * 3 * 12]);
+    }
+}
+
+#[test]
+fn a_batch_without_pictures_or_samples_has_empty_slices() {
+    let data = mini();
+    let loader = data.loader().batch_size(4).bytes("name").open().unwrap();
+    let mut batch = loader.next_batch().unwrap().unwrap();
+    assert!(batch.image().is_empty() && batch.image_mut().is_empty() && batch.targets().len() == 4);
+    let last = data.loader().batch_size(1).size(4, 4).shard(2, 3).open().unwrap().iter().last().unwrap().unwrap();
+    assert_eq!((last.shape()[0], last.image(), last.targets(), last.indices()), (0, &[][..], &[][..], &[][..]));
+    assert!(last.values("image").unwrap().is_empty());
 }

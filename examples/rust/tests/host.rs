@@ -2,7 +2,7 @@
 
 mod common;
 
-use benzina::{Context, ContextConfig, DatasetOptions, LogLevel, Sample, Source, Split, Status, Value, WriterOptions};
+use benzina::{Context, ContextConfig, DatasetOptions, LogLevel, OnCallbackError, Sample, Source, Split, Status, Value, WriterOptions};
 use common::{archive, collect, quiet};
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::collections::HashMap;
@@ -85,15 +85,36 @@ fn a_failing_source_is_an_error_and_a_panicking_one_too() {
     let error = ctx.open_source(source, Default::default()).unwrap_err();
     assert_eq!((error.status, error.native_code.abs()), (Status::IO, 28), "{error}");
     let (source, _, _) = fickle(bytes(), |_| panic!("this panic belongs to the test"));
-    assert_eq!(ctx.open_source(source, Default::default()).unwrap_err().status, Status::IO);
+    assert_eq!(ctx.open_source(source, Default::default()).unwrap_err().status, Status::CALLBACK);
     assert_eq!(opened.load(Ordering::SeqCst), 0);
 
-    // Once open, every read fails now and then: the samples fail alone, on the loader's reader threads.
-    let (source, _, reads) = fickle(bytes(), |read| if read > 10_000_000 { panic!("this panic belongs to the test") } else { Ok(()) });
-    let data = ctx.open_source(source, Default::default()).unwrap();
-    reads.store(20_000_000, Ordering::SeqCst);
-    let batch = data.loader().batch_size(2).size(8, 8).open().unwrap().next_batch().unwrap().unwrap();
+    // Once open, every read fails, on the loader's reader threads: errors cost samples, a panic ends the run unless asked otherwise.
+    let run = |fail: fn(u64) -> io::Result<()>, policy: OnCallbackError| {
+        let (source, _, reads) = fickle(bytes(), fail);
+        let data = ctx.open_source(source, Default::default()).unwrap();
+        reads.store(20_000_000, Ordering::SeqCst);
+        data.loader().batch_size(2).size(8, 8).on_callback_error(policy).open().unwrap().next_batch().unwrap()
+    };
+    fn hang_up(read: u64) -> io::Result<()> {
+        if read > 10_000_000 {
+            Err(io::ErrorKind::ConnectionReset.into())
+        } else {
+            Ok(())
+        }
+    }
+    fn panic_then(read: u64) -> io::Result<()> {
+        if read > 10_000_000 {
+            panic!("this panic belongs to the test")
+        } else {
+            Ok(())
+        }
+    }
+    let batch = run(hang_up, OnCallbackError::Stop).unwrap();
     assert_eq!((batch.failed(), batch.error(0).unwrap().status), (2, Status::IO));
+    let error = run(panic_then, OnCallbackError::Stop).unwrap_err();
+    assert!(error.status == Status::CALLBACK && error.message.contains("read_at failed"), "{error}");
+    let batch = run(panic_then, OnCallbackError::Sample).unwrap();
+    assert_eq!((batch.failed(), batch.error(0).unwrap().status), (2, Status::CALLBACK));
 }
 
 /// Counts what is lent, with sizes, and can run dry.

@@ -1,0 +1,201 @@
+//! What borrowers may not do: programs that the compiler must refuse, each with a twin without the offending line that it must take.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+struct Case {
+    name: &'static str,
+    /// The error that the line `bad` makes of the program, in which it stands at `BAD`.
+    code: &'static str,
+    bad: &'static str,
+    body: &'static str,
+}
+
+const CASES: &[Case] = &[
+    Case {
+        name: "a picture does not outlive its image, whose bytes a raw one's planes are",
+        code: "E0505",
+        bad: "drop(image);",
+        body: "let mut decoder = ctx.decoder()?;
+            let image = data.image(0, None)?;
+            let picture = decoder.decode(&image)?;
+            BAD
+            picture.size();",
+    },
+    Case {
+        name: "a picture does not outlive its decoder",
+        code: "E0505",
+        bad: "drop(decoder);",
+        body: "let mut decoder = ctx.decoder()?;
+            let image = data.image(0, None)?;
+            let picture = decoder.decode(&image)?;
+            BAD
+            picture.size();",
+    },
+    Case {
+        name: "a decoder is not used while its picture is",
+        code: "E0499",
+        bad: "decoder.decode(&image)?;",
+        body: "let mut decoder = ctx.decoder()?;
+            let image = data.image(0, None)?;
+            let picture = decoder.decode(&image)?;
+            BAD
+            picture.size();",
+    },
+    Case {
+        name: "an image does not outlive its bytes",
+        code: "E0505",
+        bad: "drop(image);",
+        body: "let image = data.image(0, None)?;
+            let bytes = image.data();
+            BAD
+            println!(\"{}\", bytes.len());",
+    },
+    Case {
+        name: "pixels do not outlive their batch",
+        code: "E0505",
+        bad: "drop(batch);",
+        body: "let batch = data.loader().open()?.next_batch().unwrap()?;
+            let (pixels, targets) = (batch.image(), batch.targets());
+            BAD
+            println!(\"{} {}\", pixels[0], targets[0]);",
+    },
+    Case {
+        name: "fields do not outlive their batch",
+        code: "E0505",
+        bad: "drop(batch);",
+        body: "let batch = data.loader().open()?.next_batch().unwrap()?;
+            let (text, numbers) = (batch.bytes(\"txt\", 0)?, batch.vectors(\"label\")?);
+            BAD
+            println!(\"{text:?} {numbers:?}\");",
+    },
+    Case {
+        name: "pixels are not changed while they are read",
+        code: "E0502",
+        bad: "batch.image_mut()[0] = 0.0;",
+        body: "let mut batch = data.loader().open()?.next_batch().unwrap()?;
+            batch.image_mut()[1] = 0.0;
+            let pixels = batch.image();
+            BAD
+            println!(\"{}\", pixels[0]);",
+    },
+    Case {
+        name: "a plane does not leave its callback",
+        code: "E0521",
+        bad: "kept.lock().unwrap().push(plane.data);",
+        body: "let kept = std::sync::Mutex::new(Vec::<&'static mut [u8]>::new());
+            let _ = data.loader().picture(move |_, _, picture| {
+                let plane = picture.plane(0);
+                let _ = (&kept, &plane);
+                BAD
+                Ok(())
+            });",
+    },
+    Case {
+        name: "a transform does not leave its callback",
+        code: "E0521",
+        bad: "*kept.lock().unwrap() = Some(transform);",
+        body: "let kept = std::sync::Mutex::new(None::<&'static mut benzina::Transform>);
+            let _ = data.loader().transform(move |_, _, transform| {
+                let _ = (&kept, &transform);
+                BAD
+                Ok(())
+            });",
+    },
+    Case {
+        name: "a generator does not leave its callback",
+        code: "E0521",
+        bad: "*kept.lock().unwrap() = Some(random);",
+        body: "let kept = std::sync::Mutex::new(None::<&'static mut benzina::Random>);
+            let _ = data.loader().transform(move |_, random, _| {
+                let _ = (&kept, &random);
+                BAD
+                Ok(())
+            });",
+    },
+    Case {
+        name: "what is told of a sample does not leave its callback",
+        code: "E0521",
+        bad: "*kept.lock().unwrap() = Some(sample);",
+        body: "let kept = std::sync::Mutex::new(None::<&'static benzina::SampleInfo>);
+            let _ = data.loader().transform(move |sample, _, _| {
+                let _ = (&kept, &sample);
+                BAD
+                Ok(())
+            });",
+    },
+    Case {
+        name: "a closure that borrows from its maker is no callback",
+        code: "E0373",
+        bad: "let loader = loader.transform(|_, _, _| if local == 7 { Ok(()) } else { Err(benzina::Status(-7)) });",
+        body: "let local = 7;
+            let loader = data.loader();
+            BAD
+            let _ = (loader, &local);",
+    },
+    Case {
+        name: "a source that borrows from its maker is none",
+        code: "E0597",
+        bad: "ctx.open_source(&bytes[..], Default::default())?;",
+        body: "let bytes = vec![0u8; 9];
+            ctx.open_source(bytes.clone(), Default::default())?;
+            BAD",
+    },
+    Case {
+        name: "a sink is its writer's until that is dropped",
+        code: "E0502",
+        bad: "println!(\"{}\", bytes.get_ref().len());",
+        body: "let mut bytes = std::io::Cursor::new(Vec::new());
+            let writer = ctx.create_in(&mut bytes)?;
+            BAD
+            writer.finish()?;",
+    },
+    Case {
+        name: "a loader is not shared with a callback that is not Sync",
+        code: "E0277",
+        bad: "let _ = data.loader().transform(move |_, _, _| { cell.set(1); Ok(()) });",
+        body: "let cell = std::cell::Cell::new(0);
+            let _ = &cell;
+            BAD",
+    },
+];
+
+/// The library of this crate that this test is linked with: the newest, if several were built.
+fn library(deps: &Path) -> PathBuf {
+    let is_library = |path: &PathBuf| {
+        let name = path.file_name().unwrap().to_string_lossy().into_owned();
+        name.starts_with("libbenzina-") && name.ends_with(".rlib")
+    };
+    let found = std::fs::read_dir(deps).unwrap().map(|entry| entry.unwrap().path()).filter(is_library);
+    found.max_by_key(|path| path.metadata().unwrap().modified().unwrap()).expect("libbenzina-*.rlib beside this test")
+}
+
+/// Whether a program compiles, and what was said.
+fn compile(case: &Case, line: &str) -> (bool, String) {
+    let exe = std::env::current_exe().unwrap();
+    let deps = exe.parent().unwrap();
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR"));
+    let source = folder.join("lifetimes_case.rs");
+    let program = format!(
+        "#![allow(unused)]\nfn main() -> benzina::Result<()> {{\n\
+         let ctx = benzina::Context::new(Default::default())?;\nlet data = ctx.open(\"train.bzna\")?;\n{}\nOk(())\n}}\n",
+        case.body.replace("BAD", line)
+    );
+    std::fs::write(&source, program).unwrap();
+    let mut rustc = Command::new(std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into()));
+    rustc.args(["--edition=2021", "--emit=metadata", "--error-format=short", "-o"]).arg(folder.join("lifetimes_case.rmeta"));
+    rustc.arg("--extern").arg(format!("benzina={}", library(deps).display())).arg("-L").arg(deps).arg(&source);
+    let output = rustc.output().expect("rustc, which built this test");
+    (output.status.success(), String::from_utf8_lossy(&output.stderr).into_owned())
+}
+
+#[test]
+fn the_compiler_holds_borrowers_to_what_they_borrow_from() {
+    for case in CASES {
+        let (fine, said) = compile(case, "");
+        assert!(fine, "{}: without the bad line it compiles\n{said}", case.name);
+        let (fine, said) = compile(case, case.bad);
+        let errors: Vec<&str> = said.lines().filter(|line| line.contains("error[")).collect();
+        assert!(!fine && errors.len() == 1 && errors[0].contains(&format!("error[{}]", case.code)), "{}: {}\n{said}", case.name, case.code);
+    }
+}
