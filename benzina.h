@@ -1137,8 +1137,10 @@ typedef struct bzna_loader_stats {
     /* by NVDEC; in software; of these, what NVDEC was to and could not (reasons are logged once) */
     uint64_t         samples_nvdec, samples_software, fallbacks;
     /* the context's decoders: created, and given another frame size; both stand still in steady
-     * state. Its sessions that ended: no memory for decoders, or 32 failed driver calls in a row.
-     * By decode.verify_every: pictures compared, and of them not equal */
+     * state. Its sessions that ended: no memory for decoders, or 32 failed driver calls in a row
+     * while other sessions' succeeded. (If no session's do, software decodes that codec from then
+     * on, and sessions go on with others.) By decode.verify_every: pictures compared, and of them
+     * not equal */
     uint64_t         decoders_made, decoders_reconfigured, sessions_lost, verified, verify_failed;
     uint64_t         samples_tiled, tiles;   /* HEIF grids, and their tiles that were decoded */
 } bzna_loader_stats;
