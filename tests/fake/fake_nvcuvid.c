@@ -29,6 +29,7 @@ enum { SURFACES = 32, OUTPUTS = 64, QUEUE = 4, DECODERS = 256, PARSERS = 256, EN
 static fake_control *control;
 
 static FILE *trace;     /* FAKE_TRACE in the environment: a line for each decoder made and picture given */
+static FILE *record;    /* FAKE_RECORD: what parsers are given, for tests/nvparser/replay.cpp */
 
 __attribute__((constructor)) static void begin(void)
 {
@@ -37,6 +38,8 @@ __attribute__((constructor)) static void begin(void)
     trace = path ? fopen(path, "a") : NULL;
     if (trace)
         setvbuf(trace, NULL, _IOLBF, 0);
+    path = getenv("FAKE_RECORD");
+    record = path ? fopen(path, "ab") : NULL;
 }
 
 static int claim(_Atomic int *state)
@@ -1061,6 +1064,21 @@ typedef struct parser {
 
 static parser parsers[PARSERS];
 
+/* A parser is made ('C'), is given a packet ('P'), goes ('D'): five numbers of the machine's, then the packet. */
+static void record_event(char what, const parser *p, unsigned long flags, const void *data, size_t size)
+{
+    const uint32_t head[5] = { (uint32_t)what, (uint32_t)(p - parsers), (uint32_t)p->params.CodecType, (uint32_t)flags,
+                               (uint32_t)size };
+    if (!record)
+        return;
+    flockfile(record);
+    fwrite(head, sizeof head, 1, record);
+    if (size)
+        fwrite(data, size, 1, record);
+    fflush(record);
+    funlockfile(record);
+}
+
 static void append(bytes *b, const void *data, size_t size)
 {
     if (!(b->data = realloc(b->data, b->size + size + AV_INPUT_BUFFER_PADDING_SIZE)))
@@ -1202,6 +1220,20 @@ static void inspect_jpeg(bytes unit, AVCodecParserContext *s)
     }
 }
 
+/* Is an H.264 sequence gray? libavcodec decodes those as 4:2:0. Its high profiles have chroma_format_idc, a code that
+ * begins with 1 for gray, behind the number of the SPS. */
+static int is_gray(const parser *p)
+{
+    const uint8_t *sps = p->sets[1].data + 4;
+    unsigned zeros = 0, bits;
+    if (p->codec != FAKE_H264 || p->sets[1].size < 12 || (sps[1] != 100 && sps[1] != 110 && sps[1] != 122))
+        return 0;
+    bits = (unsigned)sps[4] << 16 | (unsigned)sps[5] << 8 | sps[6];
+    while (zeros < 8 && !(bits >> (23 - zeros) & 1))
+        zeros++;
+    return bits >> (23 - 2 * zeros - 1) & 1;
+}
+
 /* What libavcodec says of the picture; 0: it sees none. */
 static int inspect(parser *p, bytes unit, CUVIDEOFORMAT *format)
 {
@@ -1230,10 +1262,10 @@ static int inspect(parser *p, bytes unit, CUVIDEOFORMAT *format)
     format->coded_width += FAKE_GET(control->wrong_parser) == 1 ? 80 : 0;
     format->display_area.right = s->width;
     format->display_area.bottom = s->height;
-    format->chroma_format = f->nb_components == 1 ? cudaVideoChromaFormat_Monochrome :
-                            f->log2_chroma_h      ? cudaVideoChromaFormat_420 :
-                            f->log2_chroma_w      ? cudaVideoChromaFormat_422 :
-                                                    cudaVideoChromaFormat_444;
+    format->chroma_format = f->nb_components == 1 || is_gray(p) ? cudaVideoChromaFormat_Monochrome :
+                            f->log2_chroma_h                    ? cudaVideoChromaFormat_420 :
+                            f->log2_chroma_w                    ? cudaVideoChromaFormat_422 :
+                                                                  cudaVideoChromaFormat_444;
     format->display_aspect_ratio.x = s->width;
     format->display_aspect_ratio.y = s->height;
     format->video_signal_description.video_format = 5;
@@ -1358,6 +1390,7 @@ CUresult cuvidCreateVideoParser(CUvideoparser *pObj, CUVIDPARSERPARAMS *pParams)
     p->software->flags |= PARSER_FLAG_COMPLETE_FRAMES;
     FAKE_ADD(control->live_parsers, 1);
     FAKE_ADD(control->parser_creates, 1);
+    record_event('C', p, 0, NULL, 0);
     settle(&p->state, ALIVE);
     *pObj = p;
     return CUDA_SUCCESS;
@@ -1385,6 +1418,7 @@ CUresult cuvidParseVideoData(CUvideoparser obj, CUVIDSOURCEDATAPACKET *pPacket)
         return (CUresult)FAKE_E_VALUE;
     packet = pPacket && pPacket->payload ? (bytes){ (uint8_t *)(uintptr_t)pPacket->payload, pPacket->payload_size } :
                                            (bytes){ NULL, 0 };
+    record_event('P', p, pPacket ? pPacket->flags : 0, packet.data, packet.size);
     if (p->has_pending) {
         good = parse(p, p->pending);
         drop(&p->pending);
@@ -1409,6 +1443,7 @@ CUresult cuvidDestroyVideoParser(CUvideoparser obj)
     for (int i = 0; i < 3; i++)
         drop(&p->sets[i]);
     drop(&p->pending);
+    record_event('D', p, 0, NULL, 0);
     av_parser_close(p->software);
     avcodec_free_context(&p->context);
     FAKE_ADD(control->live_parsers, -1);
