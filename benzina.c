@@ -126,6 +126,8 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_CONFIG_BYTES   65536u /* parameter sets of one picture: each has a 16-bit length in hvcC and avcC */
 /* samples of a data set whose repetitions are looked for, a bit each: 1 GiB */
 #define BZI_LIMIT_SEEN           (1ull << 33)
+/* samples of a data set of which a loader notes that NVDEC has decoded them without damage, a bit each: 16 MiB */
+#define BZI_LIMIT_SOUND          (1ull << 27)
 #define BZI_LIMIT_NAME_BYTES     65536u          /* of a sample's file name */
 #define BZI_LIMIT_PATH_BYTES     4096u           /* of a path, its NUL counted: Linux's own limit */
 #define BZI_LIMIT_JPEG_SCANS     500u /* of one picture: encoders make about 10, and each is a pass over the picture */
@@ -15434,6 +15436,7 @@ typedef struct bzi_flight {
     uint32_t     semi_planar;         /* Cb and Cr alternate in one plane */
     bzi_nvdec   *decoder;
     uint32_t     surface;
+    uint32_t     is_sound;            /* NVDEC has said, now or of the same bytes before, that it is not damaged */
     CUdeviceptr  address;             /* of the mapped surface */
 } bzi_flight;
 
@@ -15934,12 +15937,15 @@ static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *ca
 }
 
 /* How a mapped picture came out. decoded: what the driver has said of it so far. A verdict may be late: it is asked for
- * until it is final. E_DECODE: the picture is damaged; E_DEVICE: the driver does not say. */
-static bzna_status bzi_session_judge(bzi_session *session, const bzi_flight *flight, cuvidDecodeStatus decoded,
+ * until it is final. Of pictures that were sound before only the first one of a flush is asked about, since a call may
+ * hold the context's lock for long. E_DECODE: the picture is damaged; E_DEVICE: the driver does not say. */
+static bzna_status bzi_session_judge(bzi_session *session, bzi_flight *flight, cuvidDecodeStatus decoded,
                                      bzna_error *err)
 {
     const uint64_t begin = bzi_os_now_ns();
     bzna_status status;
+    if (flight->is_sound && session->mapped_count && decoded == cuvidDecodeStatus_Invalid)
+        return BZNA_OK;
     while (decoded == cuvidDecodeStatus_Invalid || decoded == cuvidDecodeStatus_InProgress) {
         if ((status = bzi_session_ask(session, flight, &decoded, err)) != BZNA_OK)
             return status;
@@ -15951,6 +15957,7 @@ static bzna_status bzi_session_judge(bzi_session *session, const bzi_flight *fli
     }
     if (decoded == cuvidDecodeStatus_Error || decoded == cuvidDecodeStatus_Error_Concealed)
         return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, decoded, "NVDEC: the picture is damaged");
+    flight->is_sound = decoded == cuvidDecodeStatus_Success;
     return BZNA_OK;
 }
 
@@ -16864,6 +16871,11 @@ struct bzna_loader {
     bzna_loader_stats stats;          /* (L) */
     uint64_t          refusals[8];    /* (L) hashes of what was logged */
     uint32_t          in_pool;        /* (L) items with the pool or its engines */
+    /* A bit a sample that NVDEC has decoded without damage; NULL: none is noted. Whether one of them was damaged later:
+     * the data set changes, and the bits mean nothing. */
+    atomic_uint      *sound;
+    uint64_t          sound_words;
+    atomic_uint       changes;
     uint64_t          starved_ns;     /* (L) how long sessions had nothing to do, summed over them, ... */
     uint64_t          pool_ns;        /* (L) ... up to this time */
 };
@@ -18888,6 +18900,24 @@ static void bzi_engine_verify(bzi_engine *engine, const bzi_item *item, const bz
                 (unsigned long long)item->index);
 }
 
+/* Whether NVDEC has decoded this sample before, without damage. */
+static uint32_t bzi_item_is_sound(const bzi_item *item)
+{
+    const bzna_loader *loader = item->batch->loader;
+    return loader->sound && !atomic_load_explicit(&loader->changes, memory_order_relaxed) &&
+           atomic_load_explicit(&loader->sound[item->index / 32], memory_order_relaxed) >> item->index % 32 & 1;
+}
+
+/* Notes how a sample came out that was `sound` before, or not. */
+static void bzi_item_note(const bzi_item *item, uint32_t sound, bzna_status status, const bzi_flight *flight)
+{
+    bzna_loader *loader = item->batch->loader;
+    if (sound && status == BZNA_E_DECODE)
+        atomic_store(&loader->changes, 1);
+    else if (loader->sound && !sound && status == BZNA_OK && flight->is_sound)
+        atomic_fetch_or_explicit(&loader->sound[item->index / 32], 1u << item->index % 32, memory_order_relaxed);
+}
+
 /* Waits for the oldest picture in flight and adds its slots to the lane. */
 static void bzi_engine_map(bzi_engine *engine)
 {
@@ -18895,11 +18925,13 @@ static void bzi_engine_map(bzi_engine *engine)
     bzi_item *item = session->pending[session->pending_first].tag;
     bzna_error *err = &item->batch->errors[item->slot], ignored;
     uint64_t start = bzi_os_now_ns();
+    const uint32_t sound = bzi_item_is_sound(item);
     bzi_flight flight;
     bzi_image image;
     bzi_nvdec_result result;
     bzna_status status;
     bzi_engine_make_room(engine, item);
+    session->pending[session->pending_first].is_sound = sound;
     result = bzi_session_map(session, &flight, err);
     item->decode_ns += bzi_os_now_ns() - start;
     if (result == BZI_NVDEC_REFUSED) {
@@ -18907,6 +18939,7 @@ static void bzi_engine_map(bzi_engine *engine)
         return;
     }
     status = result == BZI_NVDEC_OK ? BZNA_OK : err->status;
+    bzi_item_note(item, sound, status, &flight);
     if (status == BZNA_OK && bzi_item_is_verified(item) &&
         bzi_item_image(item, 0, &engine->verify_scratch, &image, &ignored) == BZNA_OK)
         bzi_engine_verify(engine, item, &flight, &image);
@@ -19683,11 +19716,15 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
     loader->slice_data = bzi_alloc_zero(memory, in_flight * config->output.slices, sizeof *loader->slice_data);
     loader->events = bzi_alloc_zero(memory, in_flight * loader->lanes, sizeof *loader->events);
     loader->touched = bzi_alloc_zero(memory, in_flight * loader->lanes, sizeof *loader->touched);
+    if (loader->pool && loader->dataset->count <= BZI_LIMIT_SOUND)
+        loader->sound_words = loader->dataset->count / 32 + 1;
+    loader->sound = loader->sound_words ? bzi_alloc_zero(memory, loader->sound_words, sizeof *loader->sound) : NULL;
     loader->pending_batches = bzi_alloc_zero(memory, in_flight, sizeof *loader->pending_batches);
     loader->workers = bzi_alloc_zero(memory, config->decode.threads, sizeof *loader->workers);
     loader->readers = bzi_alloc_zero(memory, config->read.threads, sizeof *loader->readers);
     if (!loader->items || !loader->free_items || !loader->redo || !loader->ring || !loader->batches ||
-        !loader->slice_data || !loader->events || !loader->touched || !loader->pending_batches || !loader->workers ||
+        !loader->slice_data || !loader->events || !loader->touched ||
+        (loader->sound_words && !loader->sound) || !loader->pending_batches || !loader->workers ||
         !loader->readers)
         return bzi_fail_memory(err, "a loader's queues");
     for (uint32_t i = 0; i < loader->item_count; i++)
@@ -19919,6 +19956,7 @@ static void bzi_loader_free(bzna_loader *loader)
     }
     bzi_release(memory, loader->events, (uint64_t)in_flight * loader->lanes, sizeof *loader->events);
     bzi_release(memory, loader->touched, (uint64_t)in_flight * loader->lanes, sizeof *loader->touched);
+    bzi_release(memory, loader->sound, loader->sound_words, sizeof *loader->sound);
     bzi_release(memory, loader->batches, in_flight, sizeof *loader->batches);
     bzi_release(memory, loader->slice_data, (uint64_t)in_flight * loader->config.output.slices,
                 sizeof *loader->slice_data);

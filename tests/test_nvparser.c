@@ -1,7 +1,7 @@
 /* What NVIDIA's own parser makes of the packets that the library gives to cuvidParseVideoData. tests/data/nvparser has
  * pictures that encoders made in as many ways as they have (packets.bin, by nvparser/make.py), and what the parser of
- * NVIDIA's Vulkan video samples said of each packet (answers.txt, by `make nvparser SRC=... VULKAN=...`): its structs are
- * nearly those of NVDEC's parser. The library's framing, its reading of parameter sets, and the parser of the fake
+ * NVIDIA's Vulkan video samples said of each packet (answers.txt, by `make nvparser SRC=... VULKAN=...`): its structs
+ * are nearly those of NVDEC's parser. The library's framing, its reading of parameter sets, and the parser of the fake
  * libnvcuvid must agree with those answers. */
 #include "../benzina.c"
 #include "test.h"
@@ -26,7 +26,8 @@ typedef struct picture {
 typedef struct answer {
     unsigned           codec, bytes;
     unsigned long long sum;
-    int pictures, sequences, coded_width, coded_height, display_width, display_height, display_x, display_y, progressive;
+    int pictures, sequences, coded_width, coded_height, display_width, display_height, display_x, display_y;
+    int progressive;
     unsigned chroma, depth_luma, depth_chroma, full_range;
     int primaries, transfer, matrix, surfaces, width_mbs, height_mbs, slices, field, ref, intra, idr, irap, references;
     char sets[64];
@@ -158,7 +159,8 @@ static void pass_through_an_archive(void)
         bzna_image image = { .struct_size = sizeof image };
         if (pictures[i].refused)
             continue;
-        require(bzna_dataset_read_image(dataset, taken++, "bzna_input", buffer, sizeof buffer, &image, NULL), "a picture");
+        require(bzna_dataset_read_image(dataset, taken++, "bzna_input", buffer, sizeof buffer, &image, NULL),
+                "a picture");
         frame(&pictures[i], &image);
     }
     bzna_dataset_close(dataset);
@@ -222,7 +224,8 @@ static void read_answers(void)
         int n;
         if (strncmp(line, "packet ", 7))
             continue;
-        n = sscanf(line + 7, "%u %u %llx %d %d %d %d %d %d %d %d %d %u %u %u %u %d %d %d %d %d %d %d %d %d %d %d %d %d %63s",
+        n = sscanf(line + 7, "%u %u %llx %d %d %d %d %d %d %d %d %d %u %u %u %u %d %d %d %d %d %d %d %d %d %d %d %d %d "
+                   "%63s",
                    &a->codec, &a->bytes, &a->sum, &a->pictures, &a->sequences, &a->coded_width, &a->coded_height,
                    &a->display_width, &a->display_height, &a->display_x, &a->display_y, &a->progressive, &a->chroma,
                    &a->depth_luma, &a->depth_chroma, &a->full_range, &a->primaries, &a->transfer, &a->matrix,
@@ -473,7 +476,10 @@ TEST_MAIN(RUN(the_fakes_parser_takes_every_packet)
 
 #else
 
-TEST(what_nvidias_parser_says) { SKIP("a build without the GPU path or libavcodec (libffmpeg-nvenc-dev, libavcodec-dev)"); }
+TEST(what_nvidias_parser_says)
+{
+    SKIP("a build without the GPU path or libavcodec (libffmpeg-nvenc-dev, libavcodec-dev)");
+}
 TEST_MAIN(RUN(what_nvidias_parser_says))
 
 #endif

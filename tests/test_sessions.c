@@ -3340,9 +3340,9 @@ TEST(sessions_keep_pictures_queued_while_there_is_work_and_never_too_many)
     archive_free(a);
 }
 
-/* Batches of 64, and one session: its launches are of eight pictures, and a batch has one event, whatever
- * it has in flight when it ends. */
-TEST(a_picture_takes_four_calls_of_the_driver_and_a_part_of_a_launch_and_an_event)
+/* Batches of 64, and one session: its launches are of eight pictures, and a batch has one event, whatever it has in
+ * flight when it ends. Of pictures that were sound in the first epoch, one of a flush is asked for its status. */
+TEST(a_picture_takes_three_calls_of_the_driver_and_parts_of_a_status_a_launch_and_an_event)
 {
     archive *a;
     BEGIN;
@@ -3350,26 +3350,86 @@ TEST(a_picture_takes_four_calls_of_the_driver_and_a_part_of_a_launch_and_an_even
     for (int kind = HOST; kind <= SYNCED; kind++) {
         bzna_loader_config c = config_of(64, 0, 0);
         bzna_context *context = gpu_context(1);
-        const long long pictures = 256 * ROUNDS(4, 2), batches = pictures / 64;
-        long long records;
-        c.order.epochs = ROUNDS(4, 2);
+        bzna_dataset *dataset = archive_open(context, a);
+        bzna_loader *loader;
+        c.order.epochs = 1;
         c.read.threads = 2;
         control->engine_us = 500;
-        walk(context, a, &c, kind, NULL);
-        records = control->calls[FAKE_cuEventRecord];
-        printf("  of %lld pictures: %.2f launches, %.3f events, %.2f decodes, %.2f maps, %.2f unmaps, %.2f queries "
-               "of status each\n", pictures, (double)control->launches / (double)pictures,
-               (double)records / (double)pictures, (double)control->decodes / (double)pictures,
-               (double)control->maps / (double)pictures, (double)control->unmaps / (double)pictures,
-               (double)control->calls[FAKE_cuvidGetDecodeStatus] / (double)pictures);
-        CHECK_EQ(control->calls[FAKE_cuvidDecodePicture] + control->calls[FAKE_cuvidMapVideoFrame64] +
-                 control->calls[FAKE_cuvidUnmapVideoFrame64] + control->calls[FAKE_cuvidGetDecodeStatus], 4 * pictures);
-        CHECK(control->launches <= pictures / 5);
-        /* of the session one a batch, or more if its queue ran dry; of the consumer, who copies, and of its release */
-        CHECK(records <= batches * (kind == HOST ? 2 : 4) + 4);
+        c.output.device.kind = kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA;
+        loader = loader_open(context, dataset, &c);
+        for (int epoch = 0; epoch < 3; epoch++) {
+            const fake_number *calls = control->calls;
+            const long long decodes = calls[FAKE_cuvidDecodePicture], maps = calls[FAKE_cuvidMapVideoFrame64],
+                            unmaps = calls[FAKE_cuvidUnmapVideoFrame64], statuses = calls[FAKE_cuvidGetDecodeStatus],
+                            launches = control->launches, records = calls[FAKE_cuEventRecord];
+            long long asked, all;
+            bzna_batch *batch = NULL;
+            CHECK_EQ(bzna_loader_reset(loader, (uint64_t)epoch, NULL), BZNA_OK);
+            for (int i = 0; i < 4; i++) {
+                CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), BZNA_OK);
+                CHECK_EQ(batch->failed, 0);
+                bzna_batch_release(batch);
+            }
+            WAIT_FOR(calls[FAKE_cuvidUnmapVideoFrame64] - unmaps == 256);
+            asked = calls[FAKE_cuvidGetDecodeStatus] - statuses;
+            all = calls[FAKE_cuvidDecodePicture] - decodes + calls[FAKE_cuvidMapVideoFrame64] - maps +
+                  calls[FAKE_cuvidUnmapVideoFrame64] - unmaps + asked + control->launches - launches +
+                  calls[FAKE_cuEventRecord] - records;
+            printf("  epoch %d: %.2f calls a picture: %.2f of them ask for a status, %.2f launch, %.2f record an event\n",
+                   epoch, (double)all / 256, (double)asked / 256, (double)(control->launches - launches) / 256,
+                   (double)(calls[FAKE_cuEventRecord] - records) / 256);
+            CHECK_EQ(calls[FAKE_cuvidDecodePicture] - decodes, 256);
+            CHECK_EQ(calls[FAKE_cuvidMapVideoFrame64] - maps, 256);
+            CHECK(epoch == 0 ? asked == 256 : asked > 0 && asked <= control->launches - launches);
+            CHECK(control->launches - launches <= 256 / 5);
+            /* of the session one a batch, or more if its queue ran dry; of the consumer, who copies, and of its release */
+            CHECK(calls[FAKE_cuEventRecord] - records <= 4 * (kind == HOST ? 2 : 4) + 4);
+        }
+        bzna_loader_close(loader);
+        bzna_dataset_close(dataset);
         bzna_context_close(context);
         finish();
     }
+    archive_free(a);
+}
+
+/* Samples were sound, and their bytes change under the loader. One of a flush is asked about even so: with the first
+ * that is damaged, all are again. */
+TEST(a_data_set_that_changes_is_noticed_and_every_status_is_asked_for_again)
+{
+    enum { COUNT_ALL = 64, DAMAGED = 40 };
+    archive *a;
+    bzna_context *context;
+    bzna_dataset *dataset;
+    bzna_loader_config c = config_of(16, 0, 0);
+    bzna_loader *loader;
+    BEGIN;
+    a = archive_make(COUNT_ALL, fragile, 1);
+    context = gpu_context(1);
+    dataset = archive_open(context, a);
+    c.order.epochs = 1;
+    loader = loader_open(context, dataset, &c);
+    for (uint64_t epoch = 0; epoch < 3; epoch++) {
+        uint32_t failed = 0;
+        const long long asked = control->calls[FAKE_cuvidGetDecodeStatus];
+        CHECK_EQ(bzna_loader_reset(loader, epoch, NULL), BZNA_OK);
+        for (int i = 0; i < COUNT_ALL / 16; i++) {
+            bzna_batch *batch = NULL;
+            CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), BZNA_OK);
+            failed += batch->failed;
+            bzna_batch_release(batch);
+        }
+        CHECK(epoch == 0 ? failed == 0 : epoch == 1 ? failed >= 1 && failed <= DAMAGED : failed == DAMAGED);
+        CHECK_EQ(atomic_load(&loader->changes), epoch > 0);
+        if (epoch == 2)
+            CHECK_EQ(control->calls[FAKE_cuvidGetDecodeStatus] - asked, COUNT_ALL);
+        for (uint64_t i = 0; i < DAMAGED && epoch == 0; i++)
+            archive_damage(a, i, 0);
+    }
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    finish();
     archive_free(a);
 }
 
@@ -5185,7 +5245,8 @@ TEST_MAIN(setup();
     RUN(stops_resets_and_restores_amid_work_give_what_comes_next)
     RUN(surfaces_are_not_used_again_before_they_are_unmapped_whatever_index_the_parser_names)
     RUN(sessions_keep_pictures_queued_while_there_is_work_and_never_too_many)
-    RUN(a_picture_takes_four_calls_of_the_driver_and_a_part_of_a_launch_and_an_event)
+    RUN(a_picture_takes_three_calls_of_the_driver_and_parts_of_a_status_a_launch_and_an_event)
+    RUN(a_data_set_that_changes_is_noticed_and_every_status_is_asked_for_again)
     RUN(a_batch_whose_last_pictures_go_elsewhere_waits_for_those_that_were_launched)
     RUN(sessions_have_as_many_pictures_in_flight_and_mapped_as_asked_for)
     RUN(where_the_drivers_calls_spin_a_session_maps_only_pictures_that_are_done)

@@ -1,13 +1,13 @@
 /* replay.cpp - gives recorded packets to NVIDIA's own parser and prints what it makes of them. Usage: replay RECORD
  *
- * The parser is that of NVIDIA's Vulkan video samples (GitHub, nvpro-samples/vk_video_samples), whose structs are nearly
- * CUVID's; tests/nvparser/build.sh compiles it. RECORD is what the fake libnvcuvid writes where FAKE_RECORD is set:
- * which parser is made, what it is given, when it goes (tests/fake/fake_nvcuvid.c).
+ * The parser is that of NVIDIA's Vulkan video samples (GitHub, nvpro-samples/vk_video_samples), whose structs are
+ * nearly CUVID's; tests/nvparser/build.sh compiles it. RECORD is what the fake libnvcuvid writes where FAKE_RECORD is
+ * set: which parser is made, what it is given, when it goes (tests/fake/fake_nvcuvid.c).
  *
  * A line "set N ..." has the content of a parameter set, or of a frame's header of AV1, the first time that it is seen.
- * A line "packet ..." has, in the order of the line "columns": the codec (CUVID's number), bytes and FNV-1a of the packet;
- * how many pictures were found at once and how often a sequence was announced; the sequence that is in force; of the first
- * picture what stands in the picture parameters; and the numbers of its sets. */
+ * A line "packet ..." has, in the order of the line "columns": the codec (CUVID's number), bytes and FNV-1a of the
+ * packet; how many pictures were found at once and how often a sequence was announced; the sequence that is in force;
+ * of the first picture what stands in the picture parameters; and the numbers of its sets. */
 #include <cstdarg>
 #include <cstdint>
 #include <cstdio>
@@ -165,8 +165,8 @@ static std::string text_of(const VkParserAv1PictureData *a)
     const StdVideoDecodeAV1PictureInfo *info = &a->std_info;
     const StdVideoAV1Quantization *q = &a->quantization;
     NUMBER(a, upscaled_width); NUMBER(a, frame_width); NUMBER(a, frame_height); NUMBER(a, showFrame);
-    NUMBER(info, frame_type); NUMBER(info, OrderHint); NUMBER(info, primary_ref_frame); NUMBER(info, refresh_frame_flags);
-    NUMBER(info, TxMode); NUMBER(info, delta_q_res); NUMBER(info, coded_denom);
+    NUMBER(info, frame_type); NUMBER(info, OrderHint); NUMBER(info, primary_ref_frame);
+    NUMBER(info, refresh_frame_flags); NUMBER(info, TxMode); NUMBER(info, delta_q_res); NUMBER(info, coded_denom);
     text += " q" + flags(q->flags);
     NUMBER(q, base_q_idx); NUMBER(q, DeltaQYDc); NUMBER(q, DeltaQUDc); NUMBER(q, DeltaQUAc); NUMBER(q, DeltaQVDc);
     NUMBER(q, DeltaQVAc); NUMBER(q, qm_y); NUMBER(q, qm_u); NUMBER(q, qm_v);
@@ -237,7 +237,11 @@ struct Bitstream : public VulkanBitstreamBuffer {
         memcpy(bytes.data() + at, from->GetReadOnlyDataPtr(source, room), size);
         return (int64_t)size;
     }
-    uint8_t *GetDataPtr(VkDeviceSize at, VkDeviceSize &room) override { room = bytes.size() - at; return bytes.data() + at; }
+    uint8_t *GetDataPtr(VkDeviceSize at, VkDeviceSize &room) override
+    {
+        room = bytes.size() - at;
+        return bytes.data() + at;
+    }
     const uint8_t *GetReadOnlyDataPtr(VkDeviceSize at, VkDeviceSize &room) const override
     {
         room = bytes.size() - at;
@@ -322,8 +326,8 @@ struct Client : public VkParserVideoDecodeClient {
                                  VkSharedBaseObj<VkVideoRefCountBase> &) override { return true; }
     bool DisplayPicture(VkPicIf *, int64_t) override { return true; }
     void UnhandledNALU(const uint8_t *, size_t) override {}
-    VkDeviceSize GetBitstreamBuffer(VkDeviceSize size, VkDeviceSize, VkDeviceSize, const uint8_t *begin, VkDeviceSize count,
-                                    VkSharedBaseObj<VulkanBitstreamBuffer> &out) override
+    VkDeviceSize GetBitstreamBuffer(VkDeviceSize size, VkDeviceSize, VkDeviceSize, const uint8_t *begin,
+                                    VkDeviceSize count, VkSharedBaseObj<VulkanBitstreamBuffer> &out) override
     {
         auto buffer = std::make_shared<Bitstream>(size);
         if (count)
