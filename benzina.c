@@ -15918,7 +15918,8 @@ static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *ca
     atomic_store(&trial->done, 0);
     if ((error = bzi_os_thread_start(&thread, bzi_map_trial_run, trial, -1)) != 0) {
         atomic_store(&trial->taken, 0);
-        return bzi_fail(err, BZNA_E_DEVICE, BZNA_NO_OFFSET, 0, error, "cannot start a thread: %s", strerror(error));
+        return bzi_fail(err, BZNA_E_DEVICE, BZNA_NO_OFFSET, 0, error, "cannot start a thread to map a picture: %s",
+                        strerror(error));
     }
     begin = bzi_os_now_ns();
     while (!atomic_load(&trial->done)) {

@@ -3375,14 +3375,15 @@ TEST(a_picture_takes_three_calls_of_the_driver_and_parts_of_a_status_a_launch_an
             all = calls[FAKE_cuvidDecodePicture] - decodes + calls[FAKE_cuvidMapVideoFrame64] - maps +
                   calls[FAKE_cuvidUnmapVideoFrame64] - unmaps + asked + control->launches - launches +
                   calls[FAKE_cuEventRecord] - records;
-            printf("  epoch %d: %.2f calls a picture: %.2f of them ask for a status, %.2f launch, %.2f record an event\n",
-                   epoch, (double)all / 256, (double)asked / 256, (double)(control->launches - launches) / 256,
+            printf("  epoch %d: %.2f calls a picture: %.2f of them ask for a status, %.2f launch, %.2f record an "
+                   "event\n", epoch, (double)all / 256, (double)asked / 256,
+                   (double)(control->launches - launches) / 256,
                    (double)(calls[FAKE_cuEventRecord] - records) / 256);
             CHECK_EQ(calls[FAKE_cuvidDecodePicture] - decodes, 256);
             CHECK_EQ(calls[FAKE_cuvidMapVideoFrame64] - maps, 256);
             CHECK(epoch == 0 ? asked == 256 : asked > 0 && asked <= control->launches - launches);
             CHECK(control->launches - launches <= 256 / 5);
-            /* of the session one a batch, or more if its queue ran dry; of the consumer, who copies, and of its release */
+            /* of the session one a batch, or more if its queue ran dry; of the consumer, who copies, and its release */
             CHECK(calls[FAKE_cuEventRecord] - records <= 4 * (kind == HOST ? 2 : 4) + 4);
         }
         bzna_loader_close(loader);
@@ -4819,7 +4820,7 @@ TEST(a_verdict_that_comes_after_the_map_is_waited_for)
     archive_free(a);
 }
 
-/* No picture is delivered of which nobody knows how it came out: the self-check says so, or each picture costs a wait. */
+/* No picture is delivered of which nobody knows how it came out: the self-check says so, or each costs a wait. */
 TEST(where_the_driver_never_says_how_a_mapped_picture_came_out_software_decodes_it)
 {
     archive *a;

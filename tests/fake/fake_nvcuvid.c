@@ -219,7 +219,8 @@ static geometry geometry_of(const CUVIDDECODECREATEINFO *info, long long number)
     g.width = info->ulWidth;
     g.height = info->ulHeight;
     g.planes = info->ChromaFormat == cudaVideoChromaFormat_444 ? 3 : 2;
-    g.pitch = (info->ulTargetWidth * (size_t)g.bytes + 255) / 256 * 256 + (size_t)(number % 4 * FAKE_GET(control->pitch_step));
+    g.pitch = (info->ulTargetWidth * (size_t)g.bytes + 255) / 256 * 256 +
+              (size_t)(number % 4 * FAKE_GET(control->pitch_step));
     for (int p = 0; p < g.planes; p++) {
         int chroma = p && g.planes == 2;
         g.row[p] = (chroma ? (g.width + 1) / 2 * 2 : g.width) * (size_t)g.bytes;
