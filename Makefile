@@ -70,7 +70,7 @@ endif
 
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 
-.PHONY: all deps demo test test-all asan tsan fuzz bench bench-model bench-peers bench-codecs bench-scaling static-deps gpu-check gpu-bench gpu-data dist size install uninstall clean what
+.PHONY: all deps demo test test-all asan tsan fuzz bench bench-model bench-peers bench-codecs bench-scaling static-deps gpu-check gpu-bench gpu-data dist size install uninstall clean what nvparser nvparser-packets
 
 all: what $(LIB) $(PROGRAMS)
 
@@ -142,7 +142,7 @@ $(FAKES): tests/fake/build.sh tests/fake/fake.h tests/fake/fake_cuda.c tests/fak
 # One test binary; tests include benzina.c, so that they reach what is static.
 $(BUILD)/tests/%: tests/%.c $(wildcard tests/*.h) benzina.c benzina.h benzina_kernels.cu $(PTX) $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))
 	@mkdir -p $(BUILD)/tests
-	$(CC) $(TEST_CFLAGS) -DTEST_BUILD='"$(BUILD)"' $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) $(if $(filter %_nvdec %_device %_driver %_sessions,$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake') -o $@ $< $(LIBS)
+	$(CC) $(TEST_CFLAGS) -DTEST_BUILD='"$(BUILD)"' $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) $(if $(filter %_nvdec %_device %_driver %_sessions %_nvparser,$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake') -o $@ $< $(LIBS)
 
 $(BUILD)/tests/test_driver $(BUILD)/tests/test_sessions: tests/fake/watch.h
 
@@ -153,6 +153,16 @@ $(BUILD)/tests/test_records_device: tests/test_records.c tests/fake/nvdec.h
 $(BUILD)/tests/test_jpeg_device: tests/test_jpeg.c tests/fake/nvdec.h
 $(BUILD)/tests/test_outputs_nvdec $(BUILD)/tests/test_outputs_device: tests/test_outputs.c tests/fake/nvdec.h
 $(BUILD)/tests/test_heif_nvdec: tests/test_heif.c tests/fake/nvdec.h
+
+# The answers of NVIDIA's parser that test_nvparser holds the library and the fake to, made anew. SRC: a checkout of nvpro-samples/vk_video_samples; VULKAN: the
+# folder "include" of one of KhronosGroup/Vulkan-Headers. nvparser-packets makes the pictures anew: with other versions of encoders, they differ.
+nvparser: $(BUILD)/tests/test_nvparser
+	@sh tests/nvparser/build.sh "$(SRC)" "$(VULKAN)" $(BUILD)/nvparser
+	rm -f $(BUILD)/nvparser/record
+	FAKE_RECORD=$(BUILD)/nvparser/record $(BUILD)/tests/test_nvparser the_fakes_parser_takes_every_packet
+	$(BUILD)/nvparser/replay $(BUILD)/nvparser/record > $(BUILD)/nvparser/answers.txt && cp $(BUILD)/nvparser/answers.txt tests/data/nvparser/answers.txt
+nvparser-packets:
+	python3 tests/nvparser/make.py tests/data/nvparser/packets.bin
 
 # Every single-byte corruption of the fixed series, under ASan and UBSan; then two coverage-guided minutes at once, with decoding and without,
 # where clang has libFuzzer. Its seeds are of less than 8 kB: executions are then some ten times as many as with photographs.

@@ -28,7 +28,7 @@
  *      42  JPEG decode       libjpeg-turbo; nothing else touches it
  *   43-44  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
  *   45-47  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
- *   48-50  NVDEC             a session's decoders; sessions; their self-check; nothing else touches NVDEC
+ *   48-50  NVDEC             a session's decoders; sessions; mapping (49b); their self-check; nothing else does
  *   51-54  loader            its state; the life of a batch, and the plan; fields; outputs; the locks live here
  *      55  readers           threads that read samples in the planned order
  *   56-59  decode stages     lanes: writing slots; workers: software; engines: NVDEC
@@ -126,6 +126,8 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_CONFIG_BYTES   65536u /* parameter sets of one picture: each has a 16-bit length in hvcC and avcC */
 /* samples of a data set whose repetitions are looked for, a bit each: 1 GiB */
 #define BZI_LIMIT_SEEN           (1ull << 33)
+/* samples of a data set of which a loader notes that NVDEC has decoded them without damage, a bit each: 16 MiB */
+#define BZI_LIMIT_SOUND          (1ull << 27)
 #define BZI_LIMIT_NAME_BYTES     65536u          /* of a sample's file name */
 #define BZI_LIMIT_PATH_BYTES     4096u           /* of a path, its NUL counted: Linux's own limit */
 #define BZI_LIMIT_JPEG_SCANS     500u /* of one picture: encoders make about 10, and each is a pass over the picture */
@@ -14041,7 +14043,7 @@ struct bzna_decoder {
 
 #ifndef BENZINA_NO_CUDA
 
-enum { BZI_CUDA_NO_MEMORY = 2, BZI_CUDA_NO_DEVICE = 100 };
+enum { BZI_CUDA_NO_MEMORY = 2, BZI_CUDA_NO_DEVICE = 100, BZI_CUDA_NOT_SUPPORTED = 801 };
 
 /* The drivers 465, and no others, say CUDA 11.3 (470, from its first release for Linux on, says 11.4). With them,
  * decoders that work at the same time on streams of their own overwrite memory; NVIDIA mended that in 470.21. */
@@ -14289,6 +14291,10 @@ struct bzi_device {
     bzna_error       video;           /* status < 0: why NVDEC cannot be used */
     atomic_int       lost;            /* the CUresult that lost the device, or BZI_DEVICE_WRONG; 0: it works */
     atomic_int       stuck;           /* NVDEC did not end with a picture: no call may wait for it any more */
+    atomic_int       status_is_lazy;  /* the driver says of a picture only once it is mapped that it is done */
+    /* By codec: calls of the driver in a row that failed, of all sessions; a bit a codec that no session decodes any
+     * more because of them. */
+    atomic_uint      failures[BZI_CODECS], given_up;
     uint32_t         spins;           /* who waits in a call of the driver's keeps a processor busy */
     uint32_t         checks;          /* BZI_CHECKS_... */
     uint32_t         has_checking;
@@ -15003,6 +15009,9 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 #ifndef BZI_NVDEC_POLL_NS
 #  define BZI_NVDEC_POLL_NS       100000u
 #endif
+/* A picture that is said to be in progress for so long is mapped anyway; a mapped one may be for so long. */
+#define BZI_NVDEC_MAP_ANYWAY_NS   (BZI_NVDEC_DEADLINE_NS / 5)
+#define BZI_NVDEC_VERDICT_NS      (BZI_NVDEC_DEADLINE_NS / 10)
 /* Making a decoder takes 50 to 100 ms, another size 5 ms: those of sizes that alternate are kept. */
 #define BZI_NVDEC_CACHE_SLOTS     8u
 /* A session makes two decoders before it gives one another size. After so many changes, which have taken as long as
@@ -15139,6 +15148,10 @@ static uint32_t bzi_nvdec_max_edge(uint32_t edge, uint32_t had, uint32_t limit)
     return max < limit ? max : limit > edge ? limit : edge;
 }
 
+/* What a frame of an odd size is written to: the driver takes even target sizes alone, and scales what does not have a
+ * rectangle of its own size in them. */
+static unsigned long bzi_nvdec_target(uint32_t edge) { return (edge + 1ul) & ~1ul; }
+
 /* All of the frame, nothing scaled. Edges are at most 16384: E_LIMIT and the device's maximum came before. */
 static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed,
                                CUVIDDECODECREATEINFO *info)
@@ -15147,10 +15160,12 @@ static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format 
     info->CodecType = bzi_nvdec_codec(want->codec);
     info->ChromaFormat = (cudaVideoChromaFormat)want->chroma;
     info->bitDepthMinus8 = want->depth - 8;
-    info->ulWidth = info->ulTargetWidth = parsed->coded_width;
-    info->ulHeight = info->ulTargetHeight = parsed->coded_height;
-    info->display_area.right = (short)parsed->coded_width;
-    info->display_area.bottom = (short)parsed->coded_height;
+    info->ulWidth = parsed->coded_width;
+    info->ulHeight = parsed->coded_height;
+    info->ulTargetWidth = bzi_nvdec_target(parsed->coded_width);
+    info->ulTargetHeight = bzi_nvdec_target(parsed->coded_height);
+    info->display_area.right = info->target_rect.right = (short)parsed->coded_width;
+    info->display_area.bottom = info->target_rect.bottom = (short)parsed->coded_height;
     info->ulNumDecodeSurfaces = bzi_nvdec_surfaces(device, parsed);
     info->ulNumOutputSurfaces = device->desc.session_mapped;
     info->ulIntraDecodeOnly = bzi_codec_find(want->codec)->nv_unit > 1;
@@ -15213,10 +15228,12 @@ static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const b
         parsed->coded_height > decoder->max_height || parsed->min_num_decode_surfaces > decoder->surfaces)
         return 0;
     memset(&info, 0, sizeof info);
-    info.ulWidth = info.ulTargetWidth = parsed->coded_width;
-    info.ulHeight = info.ulTargetHeight = parsed->coded_height;
-    info.display_area.right = (short)parsed->coded_width;
-    info.display_area.bottom = (short)parsed->coded_height;
+    info.ulWidth = parsed->coded_width;
+    info.ulHeight = parsed->coded_height;
+    info.ulTargetWidth = (unsigned)bzi_nvdec_target(parsed->coded_width);
+    info.ulTargetHeight = (unsigned)bzi_nvdec_target(parsed->coded_height);
+    info.display_area.right = info.target_rect.right = (short)parsed->coded_width;
+    info.display_area.bottom = info.target_rect.bottom = (short)parsed->coded_height;
     info.ulNumDecodeSurfaces = decoder->surfaces;
     result = device->cu.decoder_reconfigure(decoder->handle, &info);
     if (bzi_device_check(device, result, "cuvidReconfigureDecoder", &ignored) != BZNA_OK)
@@ -15413,6 +15430,9 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 #ifndef BENZINA_NO_CUDA
 
 #define BZI_SESSION_PARSERS BZI_LRU_SLOTS
+/* After so many failed calls of the driver in a row with a codec, a session ends; the codec is given up if they were no
+ * other session's successes between them. */
+#define BZI_SESSION_MAX_FAILURES 32u
 
 /* A picture in flight. */
 typedef struct bzi_flight {
@@ -15422,6 +15442,7 @@ typedef struct bzi_flight {
     uint32_t     semi_planar;         /* Cb and Cr alternate in one plane */
     bzi_nvdec   *decoder;
     uint32_t     surface;
+    uint32_t     is_sound;            /* NVDEC has said, now or of the same bytes before, that it is not damaged */
     CUdeviceptr  address;             /* of the mapped surface */
 } bzi_flight;
 
@@ -15455,14 +15476,22 @@ struct bzi_session {
     bzi_lru          parser_keys;     /* the parameter sets of each parser */
     bzi_parser       parsers[BZI_SESSION_PARSERS];
     bzi_nvdec_cache  decoders;
-    uint32_t         failures;        /* calls of the driver in a row that failed, and did not lose the device */
+    /* By codec: calls of the driver in a row that failed, and did not lose the device. */
+    uint32_t         failures[BZI_CODECS];
+    uint32_t         failed;          /* there were too many, where other sessions have success: it must end */
+    uint32_t         gave_up;         /* a bit a codec that it has given up for all sessions, until that is logged */
+    uint32_t         mute;            /* a bit a codec of whose pictures the driver has no status */
     uint32_t         silent;          /* the driver does not say when a picture is done */
+    uint32_t         waits;           /* no picture is mapped before the driver says that it is done, if it ever does */
     bzi_flight       pending[BZI_LIMIT_SESSION_DEPTH];        /* submitted: a ring */
     uint32_t         pending_first, pending_count;
     bzi_flight       mapped[BZI_KERNEL_SLOTS];
     uint32_t         mapped_count;
     bzi_software     software;        /* what pictures are compared with; memory NULL: it is not open */
 };
+
+/* The codec's number, and that of its bit. Pre: there is such a codec. */
+static uint32_t bzi_session_codec(uint32_t codec) { return (uint32_t)(bzi_codec_find(codec) - bzi_codecs); }
 
 static const char *bzi_chroma_name(uint32_t chroma)
 {
@@ -15487,6 +15516,11 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
     if (!unit) {
         BZI_FAIL(err, BZNA_E_CODEC, "%s is decoded in software, not by NVDEC", name);
         return BZI_NVDEC_FOREIGN;
+    }
+    if (atomic_load(&session->device->given_up) >> bzi_session_codec(codec) & 1) {
+        BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s has failed %u times in a row with %s", device,
+                 BZI_SESSION_MAX_FAILURES, name);
+        return BZI_NVDEC_REFUSED;
     }
     status = bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
     if (status == BZNA_E_DEVICE_LOST)
@@ -15651,14 +15685,37 @@ static bzi_nvdec_result bzi_session_parse(bzi_session *session, bzi_parser *pars
     return BZI_NVDEC_REFUSED;
 }
 
-/* --- Submitting and mapping --- */
+/* --- Submitting --- */
+
+/* A call of the driver has failed. With too many in a row, its codec is at fault if no session has success with it,
+ * else this session. */
+static void bzi_session_count_failure(bzi_session *session, uint32_t codec)
+{
+    bzi_device *device = session->device;
+    const uint32_t number = bzi_session_codec(codec), bit = 1u << number;
+    const uint32_t all = atomic_fetch_add(&device->failures[number], 1) + 1;
+    if (++session->failures[number] < BZI_SESSION_MAX_FAILURES)
+        return;
+    if (all < BZI_SESSION_MAX_FAILURES)
+        session->failed = 1;
+    else if (!(atomic_fetch_or(&device->given_up, bit) & bit))
+        session->gave_up |= bit;
+}
+
+static void bzi_session_count_success(bzi_session *session, uint32_t codec)
+{
+    const uint32_t number = bzi_session_codec(codec);
+    session->failures[number] = 0;
+    if (atomic_load(&session->device->failures[number]))
+        atomic_store(&session->device->failures[number], 0);
+}
 
 /* What a picture comes to whose error is this. A driver error that does not lose the device is not fatal, it may be
  * the picture's fault or pass: this picture is decoded in software. */
-static bzi_nvdec_result bzi_session_fall_back(bzi_session *session, bzna_error *err)
+static bzi_nvdec_result bzi_session_fall_back(bzi_session *session, uint32_t codec, bzna_error *err)
 {
     if (err->status == BZNA_E_DEVICE || (err->status == BZNA_E_MEMORY && err->native_code == BZI_CUDA_NO_MEMORY)) {
-        session->failures++;
+        bzi_session_count_failure(session, codec);
         err->status = BZNA_E_CODEC;
     }
     return err->status == BZNA_E_CODEC ? BZI_NVDEC_REFUSED : BZI_NVDEC_FAILED;
@@ -15693,10 +15750,10 @@ static bzi_nvdec_result bzi_session_offer(bzi_session *session, const bzna_image
         return BZI_NVDEC_BUSY;
     if (bzi_session_stream(session, image, &size, err) != BZNA_OK ||
         bzi_session_find_parser(session, image, submission, &parser, err) != BZNA_OK)
-        return bzi_session_fall_back(session, err);
+        return bzi_session_fall_back(session, image->codec, err);
     if ((result = bzi_session_parse(session, parser, size, submission)) != BZI_NVDEC_OK)
         bzi_session_drop_parser(session, parser);
-    return result == BZI_NVDEC_FAILED ? bzi_session_fall_back(session, err) : result;
+    return result == BZI_NVDEC_FAILED ? bzi_session_fall_back(session, image->codec, err) : result;
 }
 
 /* Queues a picture that bzi_session_accepts. picture, sps: what the image says of itself. */
@@ -15727,6 +15784,15 @@ static bzi_nvdec_result bzi_session_prepare(bzi_session *session, const bzna_ima
     return result;
 }
 
+#endif
+
+/* ==== 49b. NVDEC sessions: mapping ===================================================================================
+ * Calls: rooms 2-5, 43, 45-49. A picture that NVDEC has decoded becomes a surface that kernels read: what NVDEC says of
+ * it, before it is mapped and after that, and where its planes lie. No picture is delivered of which the driver has not
+ * said how it came out, unless the driver says nothing of any. */
+
+#ifndef BENZINA_NO_CUDA
+
 /* Where the planes lie in a mapped surface of so many rows, or one more: their number is even. */
 static void bzi_session_planes(bzi_flight *flight, uint32_t height, uint64_t pitch)
 {
@@ -15755,79 +15821,202 @@ static void bzi_session_unmap(bzi_session *session, const bzi_flight *flight)
     flight->decoder->busy &= ~(1u << flight->surface);
 }
 
-/* What NVDEC says of a picture: of AV1, and by old drivers, Invalid. */
+/* What NVDEC says of a picture. Invalid, of AV1 and by old drivers: nothing. A codec of which it has no status is not
+ * asked for again. */
 static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *flight, cuvidDecodeStatus *out,
                                    bzna_error *err)
 {
     bzi_device *device = session->device;
     CUVIDGETDECODESTATUS decoded = { .decodeStatus = cuvidDecodeStatus_Invalid };
-    const CUresult result = device->cu.decode_status(flight->decoder->handle, (int)flight->surface, &decoded);
-    *out = result == CUDA_SUCCESS ? decoded.decodeStatus : cuvidDecodeStatus_Invalid;
+    const uint32_t bit = 1u << bzi_session_codec(flight->decoder->format.codec);
+    CUresult result;
+    *out = cuvidDecodeStatus_Invalid;
+    if (session->mute & bit)
+        return BZNA_OK;
+    result = device->cu.decode_status(flight->decoder->handle, (int)flight->surface, &decoded);
+    if ((int)result == BZI_CUDA_NOT_SUPPORTED)
+        session->mute |= bit;
+    if (result == CUDA_SUCCESS)
+        *out = decoded.decodeStatus;
     return bzi_cuda_is_lost((int)result) ? bzi_device_check(device, result, "cuvidGetDecodeStatus", err) : BZNA_OK;
 }
 
 /* Waits until a picture is done, if NVDEC says so: a driver that is silent for half a second is so of all. *out: what
- * it says, Invalid: nothing. */
+ * it says. Invalid: nothing. InProgress, after a second: it may say so only when the picture is mapped. */
 static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *flight, cuvidDecodeStatus *out,
                                      bzna_error *err)
 {
     bzi_device *device = session->device;
     const uint64_t begin = bzi_os_now_ns();
     *out = cuvidDecodeStatus_Invalid;
-    while (!session->silent && flight->decoder->format.codec != BZNA_CODEC_AV1) {
+    while (!session->silent && !atomic_load(&device->status_is_lazy) &&
+           flight->decoder->format.codec != BZNA_CODEC_AV1) {
         uint64_t waited;
-        bzna_status status = bzi_session_ask(session, flight, out, err);
+        bzna_status status;
+        if (atomic_load(&device->stuck))
+            return bzi_device_video(device, err);
+        status = bzi_session_ask(session, flight, out, err);
         if (status != BZNA_OK || (*out != cuvidDecodeStatus_Invalid && *out != cuvidDecodeStatus_InProgress))
             return status;
         waited = bzi_os_now_ns() - begin;
-        if (waited > BZI_NVDEC_DEADLINE_NS)
-            atomic_store(&device->stuck, 1);
-        if (atomic_load(&device->stuck))
-            return bzi_device_video(device, err);
+        if (*out == cuvidDecodeStatus_InProgress && waited > BZI_NVDEC_MAP_ANYWAY_NS)
+            return BZNA_OK;
         session->silent = *out == cuvidDecodeStatus_Invalid && waited > BZI_NVDEC_DEADLINE_NS / 10;
         bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
     }
+    *out = cuvidDecodeStatus_Invalid;
     return BZNA_OK;
+}
+
+/* A call of cuvidMapVideoFrame64. */
+typedef struct bzi_map_call {
+    CUVIDPROCPARAMS    parameters;
+    CUvideodecoder     decoder;
+    int                surface;
+    unsigned           pitch;
+    unsigned long long address;
+    CUresult           result;
+} bzi_map_call;
+
+static void bzi_map_call_make(const bzi_cuda *cu, bzi_map_call *call)
+{
+    call->result = cu->map(call->decoder, call->surface, &call->address, &call->pitch, &call->parameters);
+}
+
+/* Such a call that may never return is a thread's of its own, one at a time in the process. If it does not return, its
+ * thread and what it reads stay for good, which is why they belong to nobody. */
+static struct bzi_map_trial {
+    atomic_int   taken, done;
+    bzi_cuda     cu;
+    CUcontext    context;
+    bzi_map_call call;
+} bzi_map_trial;
+
+static void *bzi_map_trial_run(void *argument)
+{
+    struct bzi_map_trial *trial = argument;
+    CUcontext popped;
+    if ((trial->call.result = trial->cu.push(trial->context)) == CUDA_SUCCESS) {
+        bzi_map_call_make(&trial->cu, &trial->call);
+        trial->cu.pop(&popped);
+    }
+    atomic_store(&trial->done, 1);
+    return NULL;
+}
+
+/* Maps a picture that NVDEC has not said to be done for a second. If that works at once, the driver is one that says so
+ * only then: it is not waited for any more. If it does not return, NVDEC is stuck. */
+static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *call, bzna_error *err)
+{
+    bzi_device *device = session->device;
+    struct bzi_map_trial *trial = &bzi_map_trial;
+    bzi_thread thread;
+    uint64_t begin;
+    int error;
+    while (atomic_exchange(&trial->taken, 1)) {             /* by another session, which finds out */
+        if (atomic_load(&device->stuck))
+            return bzi_device_video(device, err);
+        bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
+    }
+    trial->cu = device->cu;
+    trial->context = device->cuda;
+    trial->call = *call;
+    atomic_store(&trial->done, 0);
+    if ((error = bzi_os_thread_start(&thread, bzi_map_trial_run, trial, -1)) != 0) {
+        atomic_store(&trial->taken, 0);
+        return bzi_fail(err, BZNA_E_DEVICE, BZNA_NO_OFFSET, 0, error, "cannot start a thread to map a picture: %s",
+                        strerror(error));
+    }
+    begin = bzi_os_now_ns();
+    while (!atomic_load(&trial->done)) {
+        if (bzi_os_now_ns() - begin > BZI_NVDEC_DEADLINE_NS - BZI_NVDEC_MAP_ANYWAY_NS) {
+            atomic_store(&device->stuck, 1);
+            return bzi_device_video(device, err);
+        }
+        bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
+    }
+    if (trial->call.result == CUDA_SUCCESS && bzi_os_now_ns() - begin < BZI_NVDEC_MAP_ANYWAY_NS)
+        atomic_store(&device->status_is_lazy, 1);
+    bzi_os_thread_join(thread);
+    *call = trial->call;
+    atomic_store(&trial->taken, 0);
+    return BZNA_OK;
+}
+
+/* How a mapped picture came out. decoded: what the driver has said of it so far. A verdict may be late: it is asked for
+ * until it is final. Of pictures that were sound before only the first one of a flush is asked about, since a call may
+ * hold the context's lock for long. E_DECODE: the picture is damaged; E_DEVICE: the driver does not say. */
+static bzna_status bzi_session_judge(bzi_session *session, bzi_flight *flight, cuvidDecodeStatus decoded,
+                                     bzna_error *err)
+{
+    const uint64_t begin = bzi_os_now_ns();
+    bzna_status status;
+    if (flight->is_sound && session->mapped_count && decoded == cuvidDecodeStatus_Invalid)
+        return BZNA_OK;
+    while (decoded == cuvidDecodeStatus_Invalid || decoded == cuvidDecodeStatus_InProgress) {
+        if ((status = bzi_session_ask(session, flight, &decoded, err)) != BZNA_OK)
+            return status;
+        if (decoded != cuvidDecodeStatus_InProgress)
+            break;
+        if (bzi_os_now_ns() - begin > BZI_NVDEC_VERDICT_NS)
+            return BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC has mapped a picture and does not say how it came out");
+        bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
+    }
+    if (decoded == cuvidDecodeStatus_Error || decoded == cuvidDecodeStatus_Error_Concealed)
+        return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, decoded, "NVDEC: the picture is damaged");
+    flight->is_sound = decoded == cuvidDecodeStatus_Success;
+    return BZNA_OK;
+}
+
+/* Waits for the picture, or has the driver do it, and maps it. *decoded: what the driver has said of it. */
+static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_flight *flight, bzi_map_call *call,
+                                           cuvidDecodeStatus *decoded, bzna_error *err)
+{
+    bzi_device *device = session->device;
+    bzna_status status = BZNA_OK;
+    memset(call, 0, sizeof *call);
+    call->decoder = flight->decoder->handle;
+    call->surface = (int)flight->surface;
+    call->parameters.progressive_frame = 1;
+    call->parameters.output_stream = session->stream;
+    *decoded = cuvidDecodeStatus_Invalid;
+    if (atomic_load(&device->stuck))
+        status = bzi_device_video(device, err);
+    else if (device->spins || session->waits)
+        status = bzi_session_await(session, flight, decoded, err);
+    if (status == BZNA_OK && *decoded == cuvidDecodeStatus_InProgress)
+        status = bzi_session_map_anyway(session, call, err);
+    else if (status == BZNA_OK)
+        bzi_map_call_make(&device->cu, call);
+    return status == BZNA_OK ? bzi_device_check(device, call->result, "cuvidMapVideoFrame64", err) : status;
 }
 
 /* Maps the oldest picture, for which the driver waits, or we do. Its tag is set in every case; the rest of *out is
  * valid until bzi_session_unmap_all. Pre: pending_count > 0, mapped_count < session_mapped. */
 static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, bzna_error *err)
 {
-    bzi_device *device = session->device;
-    CUVIDPROCPARAMS parameters;
-    unsigned long long address = 0;
-    unsigned pitch = 0;
-    cuvidDecodeStatus decoded = cuvidDecodeStatus_Invalid;
-    CUresult result;
-    bzna_status status = BZNA_OK;
+    bzi_map_call call;
+    cuvidDecodeStatus decoded;
+    uint32_t codec;
+    bzna_status status;
     *out = session->pending[session->pending_first];
     session->pending_first = (session->pending_first + 1) % BZI_LIMIT_SESSION_DEPTH;
     session->pending_count--;
-    memset(&parameters, 0, sizeof parameters);
-    parameters.progressive_frame = 1;
-    parameters.output_stream = session->stream;
-    if (device->spins)
-        status = bzi_session_await(session, out, &decoded, err);
-    if (status == BZNA_OK) {
-        result = device->cu.map(out->decoder->handle, (int)out->surface, &address, &pitch, &parameters);
-        status = bzi_device_check(device, result, "cuvidMapVideoFrame64", err);
-    }
+    codec = out->decoder->format.codec;
+    status = bzi_session_map_surface(session, out, &call, &decoded, err);
     if (status != BZNA_OK) {
         out->decoder->lost |= 1u << out->surface;           /* the decoder takes no more pictures */
-        return bzi_session_fall_back(session, err);
+        return bzi_session_fall_back(session, codec, err);
     }
-    session->failures = 0;
-    out->address = address;
-    if (decoded == cuvidDecodeStatus_Invalid)
-        status = bzi_session_ask(session, out, &decoded, err);
-    if (decoded == cuvidDecodeStatus_Error || decoded == cuvidDecodeStatus_Error_Concealed)
-        status = bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, decoded, "NVDEC: the picture is damaged");
+    out->address = call.address;
+    status = bzi_session_judge(session, out, decoded, err);
+    if (status != BZNA_E_DEVICE)
+        bzi_session_count_success(session, codec);
     if (status != BZNA_OK) {
         bzi_session_unmap(session, out);
-        return BZI_NVDEC_FAILED;
+        return status == BZNA_E_DEVICE ? bzi_session_fall_back(session, codec, err) : BZI_NVDEC_FAILED;
     }
-    bzi_session_planes(out, out->decoder->height, pitch);
+    bzi_session_planes(out, out->decoder->height, call.pitch);
     session->mapped[session->mapped_count++] = *out;
     return BZI_NVDEC_OK;
 }
@@ -16110,11 +16299,10 @@ static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *e
 {
     bzi_session *session = check->session;
     bzi_flight *flight = &check->flights[round];
-    cuvidDecodeStatus ignored;
-    bzna_status status = bzi_session_await(session, &session->pending[session->pending_first], &ignored, err);
-    if (status == BZNA_OK && bzi_session_map(session, flight, err) != BZI_NVDEC_OK)
+    bzna_status status = BZNA_OK;
+    if (bzi_session_map(session, flight, err) != BZI_NVDEC_OK)
         return err->status;
-    if (status == BZNA_OK && !check->made)
+    if (!check->made)
         status = bzi_check_reserve(check, flight, err);
     if (status == BZNA_OK)
         status = bzi_trial_launch(&check->trial, &flight->picture, flight->semi_planar, check->made, err);
@@ -16213,8 +16401,10 @@ static bzna_status bzi_check_try(bzi_check *check, bzna_error *err)
 {
     bzi_session *session = check->session;
     bzna_status status = check->kind->quirks & BZI_QUIRK_SIZE ? BZNA_OK : bzi_check_make_larger(check, err);
+    session->waits = 1;
     if (status == BZNA_OK)
         status = bzi_check_decode(check, err);
+    session->waits = 0;
     bzi_device_stream_wait(session->device, session->stream);
     for (uint32_t i = 0; i < check->rounds && status == BZNA_OK; i++) {
         const uint8_t *copy = check->copies + i * check->surface_bytes;
@@ -16716,6 +16906,11 @@ struct bzna_loader {
     bzna_loader_stats stats;          /* (L) */
     uint64_t          refusals[8];    /* (L) hashes of what was logged */
     uint32_t          in_pool;        /* (L) items with the pool or its engines */
+    /* A bit a sample that NVDEC has decoded without damage; NULL: none is noted. Whether one of them was damaged later:
+     * the data set changes, and the bits mean nothing. */
+    atomic_uint      *sound;
+    uint64_t          sound_words;
+    atomic_uint       changes;
     uint64_t          starved_ns;     /* (L) how long sessions had nothing to do, summed over them, ... */
     uint64_t          pool_ns;        /* (L) ... up to this time */
 };
@@ -18556,7 +18751,6 @@ static void *bzi_worker_run(void *argument)
  * each grid in flight, events between streams, and, when one fails, to wait for all that still copy. */
 
 #define BZI_ENGINE_MAX_OOM_STREAK 4u  /* after so many samples in a row without memory, an engine ends */
-#define BZI_ENGINE_MAX_FAILURES   32u /* likewise after so many failed calls of the driver in a row */
 #define BZI_POOL_MAX_PASSED       16u /* items of the queue looked at, and how often the first may be passed over */
 
 #ifndef BENZINA_NO_CUDA
@@ -18770,6 +18964,24 @@ static void bzi_engine_verify(bzi_engine *engine, const bzi_item *item, const bz
                 (unsigned long long)item->index);
 }
 
+/* Whether NVDEC has decoded this sample before, without damage. */
+static uint32_t bzi_item_is_sound(const bzi_item *item)
+{
+    const bzna_loader *loader = item->batch->loader;
+    return loader->sound && !atomic_load_explicit(&loader->changes, memory_order_relaxed) &&
+           atomic_load_explicit(&loader->sound[item->index / 32], memory_order_relaxed) >> item->index % 32 & 1;
+}
+
+/* Notes how a sample came out that was `sound` before, or not. */
+static void bzi_item_note(const bzi_item *item, uint32_t sound, bzna_status status, const bzi_flight *flight)
+{
+    bzna_loader *loader = item->batch->loader;
+    if (sound && status == BZNA_E_DECODE)
+        atomic_store(&loader->changes, 1);
+    else if (loader->sound && !sound && status == BZNA_OK && flight->is_sound)
+        atomic_fetch_or_explicit(&loader->sound[item->index / 32], 1u << item->index % 32, memory_order_relaxed);
+}
+
 /* Waits for the oldest picture in flight and adds its slots to the lane. */
 static void bzi_engine_map(bzi_engine *engine)
 {
@@ -18777,11 +18989,13 @@ static void bzi_engine_map(bzi_engine *engine)
     bzi_item *item = session->pending[session->pending_first].tag;
     bzna_error *err = &item->batch->errors[item->slot], ignored;
     uint64_t start = bzi_os_now_ns();
+    const uint32_t sound = bzi_item_is_sound(item);
     bzi_flight flight;
     bzi_image image;
     bzi_nvdec_result result;
     bzna_status status;
     bzi_engine_make_room(engine, item);
+    session->pending[session->pending_first].is_sound = sound;
     result = bzi_session_map(session, &flight, err);
     item->decode_ns += bzi_os_now_ns() - start;
     if (result == BZI_NVDEC_REFUSED) {
@@ -18789,6 +19003,7 @@ static void bzi_engine_map(bzi_engine *engine)
         return;
     }
     status = result == BZI_NVDEC_OK ? BZNA_OK : err->status;
+    bzi_item_note(item, sound, status, &flight);
     if (status == BZNA_OK && bzi_item_is_verified(item) &&
         bzi_item_image(item, 0, &engine->verify_scratch, &image, &ignored) == BZNA_OK)
         bzi_engine_verify(engine, item, &flight, &image);
@@ -18839,6 +19054,21 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
     }
     while (bzi_engine_busy(engine))
         bzi_engine_advance(engine);
+}
+
+/* After failed calls of the driver: says which codecs are given up, and ends a session that is alone with them. */
+static void bzi_engine_count_failures(bzi_engine *engine)
+{
+    bzi_session *session = &engine->session;
+    bzna_error err;
+    BZI_FAIL(&err, BZNA_E_DEVICE, "%u calls of the driver in a row failed", BZI_SESSION_MAX_FAILURES);
+    for (uint32_t i = 0; i < BZI_CODECS; i++)
+        if (session->gave_up >> i & 1)
+            bzi_log(engine->pool->host, BZNA_LOG_WARNING, err.status, "%s is decoded in software from now on: %s",
+                    bzi_codecs[i].name, err.message);
+    session->gave_up = 0;
+    if (session->failed && !engine->retired)
+        bzi_engine_retire(engine, &err);
 }
 
 /* No memory for the item's decoder: libavcodec decodes it; only a session that can decode nothing is of no use. */
@@ -18970,7 +19200,7 @@ static bzi_nvdec_result bzi_engine_map_tile(bzi_engine *engine, const bzi_item *
     if (result == BZI_NVDEC_OK && bzi_item_is_verified(item))
         bzi_engine_verify(engine, item, &flight, &image);
     if (result == BZI_NVDEC_OK && bzi_session_copy(session, &flight, &engine->canvas.picture, place, err) != BZNA_OK)
-        result = bzi_session_fall_back(session, err);
+        result = bzi_session_fall_back(session, engine->tile_format.codec, err);
     bzi_session_unmap_all(session);
     return result;
 }
@@ -19146,7 +19376,6 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 static void bzi_engine_work(bzi_engine *engine)
 {
     bzi_pool *pool = engine->pool;
-    bzna_error err;
     while (!engine->retired) {
         int busy = bzi_engine_busy(engine);
         int full = engine->session.pending_count == pool->device->desc.session_depth;
@@ -19159,10 +19388,8 @@ static void bzi_engine_work(bzi_engine *engine)
             break;                                          /* the pool closes */
         if (engine->has_turn)
             bzi_engine_pass_turn(engine);
-        if (engine->session.failures >= BZI_ENGINE_MAX_FAILURES && !engine->retired) {
-            BZI_FAIL(&err, BZNA_E_DEVICE, "%u calls of the driver in a row failed", engine->session.failures);
-            bzi_engine_retire(engine, &err);
-        }
+        if (engine->session.gave_up || engine->session.failed)
+            bzi_engine_count_failures(engine);
     }
 }
 
@@ -19553,11 +19780,15 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
     loader->slice_data = bzi_alloc_zero(memory, in_flight * config->output.slices, sizeof *loader->slice_data);
     loader->events = bzi_alloc_zero(memory, in_flight * loader->lanes, sizeof *loader->events);
     loader->touched = bzi_alloc_zero(memory, in_flight * loader->lanes, sizeof *loader->touched);
+    if (loader->pool && loader->dataset->count <= BZI_LIMIT_SOUND)
+        loader->sound_words = loader->dataset->count / 32 + 1;
+    loader->sound = loader->sound_words ? bzi_alloc_zero(memory, loader->sound_words, sizeof *loader->sound) : NULL;
     loader->pending_batches = bzi_alloc_zero(memory, in_flight, sizeof *loader->pending_batches);
     loader->workers = bzi_alloc_zero(memory, config->decode.threads, sizeof *loader->workers);
     loader->readers = bzi_alloc_zero(memory, config->read.threads, sizeof *loader->readers);
     if (!loader->items || !loader->free_items || !loader->redo || !loader->ring || !loader->batches ||
-        !loader->slice_data || !loader->events || !loader->touched || !loader->pending_batches || !loader->workers ||
+        !loader->slice_data || !loader->events || !loader->touched ||
+        (loader->sound_words && !loader->sound) || !loader->pending_batches || !loader->workers ||
         !loader->readers)
         return bzi_fail_memory(err, "a loader's queues");
     for (uint32_t i = 0; i < loader->item_count; i++)
@@ -19789,6 +20020,7 @@ static void bzi_loader_free(bzna_loader *loader)
     }
     bzi_release(memory, loader->events, (uint64_t)in_flight * loader->lanes, sizeof *loader->events);
     bzi_release(memory, loader->touched, (uint64_t)in_flight * loader->lanes, sizeof *loader->touched);
+    bzi_release(memory, loader->sound, loader->sound_words, sizeof *loader->sound);
     bzi_release(memory, loader->batches, in_flight, sizeof *loader->batches);
     bzi_release(memory, loader->slice_data, (uint64_t)in_flight * loader->config.output.slices,
                 sizeof *loader->slice_data);

@@ -176,10 +176,14 @@
  * loader reads its data set's first sample. Each holds up to 12 samples: with fewer in flight
  * (batch_size * batches_in_flight), some wait. What NVDEC cannot decode here (codec, depth, chroma
  * format, size), or the driver refuses, the loader's threads decode; bzna_loader_stats counts.
- * Pixels are equal; one may overlook damage. The kernel is checked when a device is opened, NVDEC
- * and the kernel before pictures of a kind (codec, chroma format, depth): by built-in ones, or the
- * first one against libavcodec. What fails is gone around, or decoded in software, and logged; a
- * wrong kernel loses the device. BENZINA_NVDEC_CHECK=0 in the environment skips it; all: AV1, too.
+ * Both decoders give the same pixels. NVDEC says of a picture of H.264, H.265 or JPEG whether it
+ * was damaged, and the library asks: about every picture the first time that a loader decodes it,
+ * then about one of each launch, and about all again if a picture is damaged that was not before.
+ * Of AV1 NVDEC says nothing, so that damage may go unnoticed. The kernel is checked when a device
+ * is opened, NVDEC and the kernel before pictures of a kind (codec, chroma format, depth): by
+ * built-in ones, or the first one against libavcodec. What fails is gone around, or decoded in
+ * software, and logged; a wrong kernel loses the device. BENZINA_NVDEC_CHECK=0 in the environment
+ * skips it; all: AV1, too.
  *
  * With output.device on the CPU, bzna_loader_next returns when the batch has arrived in (pinned)
  * host memory, and no stream is involved. Else batches lie in device memory. The consumer's stream
@@ -194,6 +198,10 @@
  *       BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD, never NULL; with the latter, release on the
  *       thread that used it. A stream must live until the last batch on it was released.
  *     - While a CUDA graph is captured on it, neither open, close, take, move nor release with it.
+ *
+ * Calls of the driver's that belong to one CUDA context wait for one another. If the rate of a GPU
+ * with several NVDEC engines stays the same with more sessions while its engines idle (nvidia-smi
+ * dmon -s u, column dec), let several processes load for that GPU: each has a context of its own.
  *
  * A slow consumer stalls only its own loader: decode streams never wait on consumer streams.
  * Batches are recycled in order of release: one that a slow stream reads delays those after it.
@@ -1155,8 +1163,10 @@ typedef struct bzna_loader_stats {
     /* by NVDEC; in software; of these, what NVDEC was to and could not (reasons are logged once) */
     uint64_t         samples_nvdec, samples_software, fallbacks;
     /* the context's decoders: created, and given another frame size; both stand still in steady
-     * state. Its sessions that ended: no memory for decoders, or 32 failed driver calls in a row.
-     * By decode.verify_every: pictures compared, and of them not equal */
+     * state. Its sessions that ended: no memory for decoders, or 32 failed driver calls in a row
+     * while other sessions' succeeded. (If no session's do, software decodes that codec from then
+     * on, and sessions go on with others.) By decode.verify_every: pictures compared, and of them
+     * not equal */
     uint64_t         decoders_made, decoders_reconfigured, sessions_lost, verified, verify_failed;
     uint64_t         samples_tiled, tiles;   /* HEIF grids, and their tiles that were decoded */
     /* How often a thread, the consumer's or one of the library's, found the loader's lock taken by

@@ -1,5 +1,5 @@
-/* bench_sessions.c - the GPU path on tests/null_driver.c. Usage: bench_sessions [--model] ARCHIVE [SECONDS];
- * LD_LIBRARY_PATH names the null driver's folder.
+/* bench_sessions.c - the GPU path on tests/null_driver.c. Usage: bench_sessions [--model] ARCHIVE [SECONDS [WORD]];
+ * LD_LIBRARY_PATH names the null driver's folder. WORD: only the model's devices that have it in their names.
  *
  * What it costs the host without the driver: reading, parsing, queues, locks and batches. An upper bound for images/s
  * on this machine's processors, and the library's own part of the CPU time of each image.
@@ -109,6 +109,8 @@ static const struct device {
     { "7 engines, each picture takes a free one",    7, 2, 8,    0, 1, 0, 0 },
     { "calls hold no lock",                          7, 0, 8,    0, 0, 0, 0 },
     { "calls hold the lock for 5 us",                7, 5, 8,    0, 0, 0, 0 },
+    { "calls hold the lock for 10 us",               7, 10, 8,   0, 0, 0, 0 },
+    { "calls hold the lock for 15 us",               7, 15, 8,   0, 0, 0, 0 },
     { "bytes take a third of the time",              7, 2, 3,    0, 0, 0, 0 },
     { "the program fills the device 4 of 5 ms",      7, 2, 8, 4000, 0, 0, 0 },
     { "surfaces wait for their copies",              7, 2, 8,    0, 0, 1, 0 },
@@ -138,7 +140,7 @@ static const uint32_t settings[][3] = {
 };
 
 /* A table: a device a row, with thousands of pictures a second for each setting, and calls of the driver a picture. */
-static bzna_status sweep(const char *path, double seconds, bzna_error *err)
+static bzna_status sweep(const char *path, double seconds, const char *word, bzna_error *err)
 {
     const size_t ways = sizeof settings / sizeof settings[0];
     bzna_status status = BZNA_OK;
@@ -151,6 +153,8 @@ static bzna_status sweep(const char *path, double seconds, bzna_error *err)
     printf("\n");
     for (size_t i = 0; i < sizeof devices / sizeof devices[0] && status == BZNA_OK; i++) {
         figures f = { 0 };
+        if (word && !strstr(devices[i].name, word))
+            continue;
         printf("| %s |", devices[i].name);
         for (size_t k = 0; k < ways && status == BZNA_OK; k++) {
             bzna_context_config where;
@@ -175,14 +179,15 @@ int main(int argc, char **argv)
     const int is_model = argc > 1 && !strcmp(argv[1], "--model");
     const char *path = argc > 1 + is_model ? argv[1 + is_model] : NULL;
     const double seconds = argc > 2 + is_model ? atof(argv[2 + is_model]) : 2;
+    const char *word = argc > 3 + is_model ? argv[3 + is_model] : NULL;
     void *library = dlopen("libcuda.so.1", RTLD_NOW);
     model = library ? dlsym(library, "null_model_state") : NULL;
     if (!path || !model) {
         fprintf(stderr, "bench_sessions: %s\n", path ? "libcuda.so.1 is not the null driver" :
-                                                        "usage: bench_sessions [--model] ARCHIVE [SECONDS]");
+                                                        "usage: bench_sessions [--model] ARCHIVE [SECONDS [WORD]]");
         return 1;
     }
-    if ((is_model ? sweep(path, seconds, &err) : host_alone(path, seconds, &err)) < 0) {
+    if ((is_model ? sweep(path, seconds, word, &err) : host_alone(path, seconds, &err)) < 0) {
         fprintf(stderr, "bench_sessions: %s\n", err.message);
         return 1;
     }

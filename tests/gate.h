@@ -24,9 +24,7 @@ static bzna_status gate_pass(bzi_check *check, uint32_t number, void *copy, uint
 {
     bzi_session *session = check->session;
     bzi_flight *flight = &check->flights[number];
-    cuvidDecodeStatus decoded;
-    bzna_status status = bzi_session_await(session, &session->pending[session->pending_first], &decoded, err);
-    if (status != BZNA_OK || bzi_session_map(session, flight, err) != BZI_NVDEC_OK)
+    if (bzi_session_map(session, flight, err) != BZI_NVDEC_OK)
         return err->status;
     if (bzi_check_surface_bytes(flight) > room)
         return BZI_FAIL(err, BZNA_E_LIMIT, "a surface of %llu bytes",
@@ -53,6 +51,7 @@ static bzna_status gate_try(gate *g, bzi_device *device, uint32_t codec, uint32_
     cuvidDecodeStatus decoded;
     bzna_status status = bzi_session_open(&session, device, &device->desc.host->memory, err);
     kind->quirks = quirks;
+    session.waits = 1;
     g->was_closed = g->same_surface = g->holds[0] = g->holds[1] = 0;
     if (status == BZNA_OK && bzi_check_use_built_in(&check) &&
         (status = bzi_device_pin(device, 2 * ROOM, &pinned, err)) == BZNA_OK &&

@@ -23,7 +23,7 @@
  * flight or mapped; giving a decoder another size outside a parser's sequence callback; more maps than output surfaces;
  * mapping twice, unmapping what is not mapped; destroying a decoder with mapped surfaces; a decoder used by a thread
  * that did not make it; a picture of another size or format than its decoder's; and any call in a forked child. Each is
- * counted, printed (unless quiet), and mostly refused. */
+ * counted, printed (unless quiet), and mostly refused. Odd target sizes are refused, and that is no violation. */
 #ifndef BENZINA_FAKE_H
 #define BENZINA_FAKE_H
 #include <dlfcn.h>
@@ -112,6 +112,10 @@ typedef struct fake_control {
     fake_number wrong_surface, wrong_intra, wrong_index, wrong_size, wrong_kernel, wrong_kept, wrong_order, stuck;
     fake_number jpeg_error;                 /* is added to every other luma sample of a JPEG [0] */
     fake_number no_status;                  /* 1: cuvidGetDecodeStatus says Invalid of all pictures [0] */
+    fake_number lazy_status;                /* 1: and InProgress of pictures that are not mapped [0] */
+    fake_number late_status;                /* and InProgress for so many calls about a mapped one, -1: for ever [0] */
+    fake_number odd_targets;                /* 1: decoders with odd target sizes are made, as of frames [0] */
+    fake_number refused_codecs;             /* bit n: decoders of codec n (FAKE_H264, ...) cannot be made [0] */
     /* Of the parser: 1, it sees frames that are 80 wider; 2, pictures without parameter sets; 3, interlaced ones; 4,
      * of AV1, with film grain [0] */
     fake_number wrong_parser;

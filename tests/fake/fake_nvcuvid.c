@@ -29,6 +29,7 @@ enum { SURFACES = 32, OUTPUTS = 64, QUEUE = 4, DECODERS = 256, PARSERS = 256, EN
 static fake_control *control;
 
 static FILE *trace;     /* FAKE_TRACE in the environment: a line for each decoder made and picture given */
+static FILE *record;    /* FAKE_RECORD: what parsers are given, for tests/nvparser/replay.cpp */
 
 __attribute__((constructor)) static void begin(void)
 {
@@ -37,6 +38,8 @@ __attribute__((constructor)) static void begin(void)
     trace = path ? fopen(path, "a") : NULL;
     if (trace)
         setvbuf(trace, NULL, _IOLBF, 0);
+    path = getenv("FAKE_RECORD");
+    record = path ? fopen(path, "ab") : NULL;
 }
 
 static int claim(_Atomic int *state)
@@ -216,7 +219,8 @@ static geometry geometry_of(const CUVIDDECODECREATEINFO *info, long long number)
     g.width = info->ulWidth;
     g.height = info->ulHeight;
     g.planes = info->ChromaFormat == cudaVideoChromaFormat_444 ? 3 : 2;
-    g.pitch = (g.width * (size_t)g.bytes + 255) / 256 * 256 + (size_t)(number % 4 * FAKE_GET(control->pitch_step));
+    g.pitch = (info->ulTargetWidth * (size_t)g.bytes + 255) / 256 * 256 +
+              (size_t)(number % 4 * FAKE_GET(control->pitch_step));
     for (int p = 0; p < g.planes; p++) {
         int chroma = p && g.planes == 2;
         g.row[p] = (chroma ? (g.width + 1) / 2 * 2 : g.width) * (size_t)g.bytes;
@@ -348,6 +352,7 @@ typedef struct job { int index, named; uint8_t *data; size_t size; } job;
 typedef struct surface {
     enum { EMPTY, QUEUED, DECODED, MAPPED } state;
     int      status;                    /* cuvidDecodeStatus */
+    int      asked;                     /* so often for the status, since it is mapped */
     picture *picture;
 } surface;
 
@@ -606,6 +611,14 @@ static int is_whole(long left, long top, long right, long bottom, unsigned long 
     return !left && !top && ((!right && !bottom) || (right == (long)width && bottom == (long)height));
 }
 
+/* Is the target the frame, not scaled? One that is rounded up to even sizes needs the rectangle of the frame. */
+static int is_unscaled(unsigned long target_width, unsigned long target_height, long right, long bottom,
+                       unsigned long width, unsigned long height)
+{
+    return target_width - width <= width % 2 && target_height - height <= height % 2 &&
+           ((target_width == width && target_height == height) || (right == (long)width && bottom == (long)height));
+}
+
 /* What is wrong with it; NULL: nothing. */
 static const char *check_create(const CUVIDDECODECREATEINFO *c)
 {
@@ -618,7 +631,9 @@ static const char *check_create(const CUVIDDECODECREATEINFO *c)
     if ((long long)c->ulNumDecodeSurfaces < FAKE_GET(control->min_surfaces))
         return "ulNumDecodeSurfaces are fewer than the parser asks for";
     if (c->ulNumOutputSurfaces < 1 || c->ulNumOutputSurfaces > OUTPUTS)     return "ulNumOutputSurfaces";
-    if (c->ulTargetWidth != c->ulWidth || c->ulTargetHeight != c->ulHeight) return "the fake does not scale";
+    if (!is_unscaled(c->ulTargetWidth, c->ulTargetHeight, c->target_rect.right, c->target_rect.bottom, c->ulWidth,
+                     c->ulHeight))
+        return "the fake does not scale";
     if (c->OutputFormat != format_of(c->ChromaFormat, c->bitDepthMinus8 + 8)) return "OutputFormat is not in the mask";
     if (c->DeinterlaceMode != cudaVideoDeinterlaceMode_Weave)               return "DeinterlaceMode is not Weave";
     if (c->vidLock)                                                         return "vidLock";
@@ -669,7 +684,7 @@ static void surfaces_drop(decoder *d)
             free(d->past[i]);
             d->past[i] = NULL;
         }
-        d->surface[i] = (surface){ EMPTY, cuvidDecodeStatus_Invalid, NULL };
+        d->surface[i] = (surface){ EMPTY, cuvidDecodeStatus_Invalid, 0, NULL };
     }
 }
 
@@ -701,6 +716,9 @@ CUresult cuvidCreateDecoder(CUvideodecoder *phDecoder, CUVIDDECODECREATEINFO *pd
     ENTER(cuvidCreateDecoder, FAKE_CONTEXT, NULL, pdci->ulWidth);
     trace_decoder(pdci);
     fake_nap(FAKE_GET(control->create_us));
+    if (((pdci->ulTargetWidth | pdci->ulTargetHeight) & 1 && !FAKE_GET(control->odd_targets)) ||
+        (codec_of(pdci->CodecType) >= 0 && FAKE_GET(control->refused_codecs) >> codec_of(pdci->CodecType) & 1))
+        return (CUresult)FAKE_E_VALUE;
     if ((wrong = check_create(pdci))) {
         fake_violate("cuvidCreateDecoder: %s (%lux%lu, codec %d)", wrong, pdci->ulWidth, pdci->ulHeight,
                      pdci->CodecType);
@@ -790,13 +808,17 @@ CUresult cuvidReconfigureDecoder(CUvideodecoder hDecoder, CUVIDRECONFIGUREDECODE
         fake_violate("cuvidReconfigureDecoder: outside pfnSequenceCallback");
         return decoder_give(d, FAKE_E_VALUE);
     }
+    if ((p->ulTargetWidth | p->ulTargetHeight) & 1 && !FAKE_GET(control->odd_targets))
+        return decoder_give(d, FAKE_E_VALUE);
     if (!is_idle(d)) {
         fake_violate("cuvidReconfigureDecoder: pictures are in flight or mapped");
         return decoder_give(d, FAKE_E_VALUE);
     }
     if (p->ulWidth > d->info.ulMaxWidth || p->ulHeight > d->info.ulMaxHeight ||
-        !check_size(d->codec, p->ulWidth, p->ulHeight) || p->ulTargetWidth != p->ulWidth ||
-        p->ulTargetHeight != p->ulHeight || p->ulNumDecodeSurfaces < 1 || p->ulNumDecodeSurfaces > SURFACES ||
+        !check_size(d->codec, p->ulWidth, p->ulHeight) ||
+        !is_unscaled(p->ulTargetWidth, p->ulTargetHeight, p->target_rect.right, p->target_rect.bottom, p->ulWidth,
+                     p->ulHeight) ||
+        p->ulNumDecodeSurfaces < 1 || p->ulNumDecodeSurfaces > SURFACES ||
         !is_whole(p->display_area.left, p->display_area.top, p->display_area.right, p->display_area.bottom, p->ulWidth,
                   p->ulHeight) ||
         !is_whole(p->target_rect.left, p->target_rect.top, p->target_rect.right, p->target_rect.bottom, p->ulWidth,
@@ -805,8 +827,10 @@ CUresult cuvidReconfigureDecoder(CUvideodecoder hDecoder, CUVIDRECONFIGUREDECODE
                      d->info.ulMaxWidth, d->info.ulMaxHeight);
         return decoder_give(d, FAKE_E_VALUE);
     }
-    d->info.ulWidth = d->info.ulTargetWidth = p->ulWidth;
-    d->info.ulHeight = d->info.ulTargetHeight = p->ulHeight;
+    d->info.ulWidth = p->ulWidth;
+    d->info.ulHeight = p->ulHeight;
+    d->info.ulTargetWidth = p->ulTargetWidth;
+    d->info.ulTargetHeight = p->ulTargetHeight;
     d->info.ulNumDecodeSurfaces = p->ulNumDecodeSurfaces;
     outputs_drop(d);
     outputs_make(d);
@@ -820,7 +844,7 @@ CUresult cuvidReconfigureDecoder(CUvideodecoder hDecoder, CUVIDRECONFIGUREDECODE
 static const char *check_submit(const decoder *d, const CUVIDPICPARAMS *p)
 {
     static const char *const occupied[] = { NULL, "is in flight", "was decoded and never mapped", "is mapped" };
-    surface empty = { EMPTY, 0, NULL };
+    surface empty = { EMPTY, 0, 0, NULL };
     const surface *s = p->CurrPicIdx >= 0 && p->CurrPicIdx < (int)d->info.ulNumDecodeSurfaces ?
                            &d->surface[p->CurrPicIdx] :
                            &empty;
@@ -853,7 +877,7 @@ static CUresult submit(decoder *d, const CUVIDPICPARAMS *p)
     d->has_worker = 1;
     memcpy(j->data, p->pBitstreamData, j->size);
     free(s->picture);
-    *s = (surface){ QUEUED, cuvidDecodeStatus_InProgress, NULL };
+    *s = (surface){ QUEUED, cuvidDecodeStatus_InProgress, 0, NULL };
     if (!d->count++)
         fake_peak(&control->max_busy_decoders, FAKE_ADD(control->busy_decoders, 1) + 1);
     fake_peak(&control->max_queued, d->count);
@@ -880,6 +904,17 @@ CUresult cuvidDecodePicture(CUvideodecoder hDecoder, CUVIDPICPARAMS *pPicParams)
     return decoder_give(d, (int)result);
 }
 
+/* With the decoder's lock held. */
+static cuvidDecodeStatus status_of(surface *s)
+{
+    const long long late = FAKE_GET(control->late_status);
+    if (FAKE_GET(control->no_status))
+        return cuvidDecodeStatus_Invalid;
+    if (s->state == MAPPED ? late < 0 || s->asked++ < late : FAKE_GET(control->lazy_status) && s->state != EMPTY)
+        return cuvidDecodeStatus_InProgress;
+    return (cuvidDecodeStatus)s->status;
+}
+
 CUresult cuvidGetDecodeStatus(CUvideodecoder hDecoder, int nPicIdx, CUVIDGETDECODESTATUS *pDecodeStatus)
 {
     decoder *d;
@@ -891,8 +926,7 @@ CUresult cuvidGetDecodeStatus(CUvideodecoder hDecoder, int nPicIdx, CUVIDGETDECO
     if (d->codec == FAKE_AV1)
         return decoder_give(d, FAKE_E_SUPPORT);
     pthread_mutex_lock(&d->lock);
-    pDecodeStatus->decodeStatus = FAKE_GET(control->no_status) ? cuvidDecodeStatus_Invalid :
-                                                                 (cuvidDecodeStatus)d->surface[nPicIdx].status;
+    pDecodeStatus->decodeStatus = status_of(&d->surface[nPicIdx]);
     pthread_mutex_unlock(&d->lock);
     return decoder_give(d, 0);
 }
@@ -1030,6 +1064,21 @@ typedef struct parser {
 } parser;
 
 static parser parsers[PARSERS];
+
+/* A parser is made ('C'), is given a packet ('P'), goes ('D'): five numbers of the machine's, then the packet. */
+static void record_event(char what, const parser *p, unsigned long flags, const void *data, size_t size)
+{
+    const uint32_t head[5] = { (uint32_t)what, (uint32_t)(p - parsers), (uint32_t)p->params.CodecType, (uint32_t)flags,
+                               (uint32_t)size };
+    if (!record)
+        return;
+    flockfile(record);
+    fwrite(head, sizeof head, 1, record);
+    if (size)
+        fwrite(data, size, 1, record);
+    fflush(record);
+    funlockfile(record);
+}
 
 static void append(bytes *b, const void *data, size_t size)
 {
@@ -1172,6 +1221,20 @@ static void inspect_jpeg(bytes unit, AVCodecParserContext *s)
     }
 }
 
+/* Is an H.264 sequence gray? libavcodec decodes those as 4:2:0. Its high profiles have chroma_format_idc, a code that
+ * begins with 1 for gray, behind the number of the SPS. */
+static int is_gray(const parser *p)
+{
+    const uint8_t *sps = p->sets[1].data + 4;
+    unsigned zeros = 0, bits;
+    if (p->codec != FAKE_H264 || p->sets[1].size < 12 || (sps[1] != 100 && sps[1] != 110 && sps[1] != 122))
+        return 0;
+    bits = (unsigned)sps[4] << 16 | (unsigned)sps[5] << 8 | sps[6];
+    while (zeros < 8 && !(bits >> (23 - zeros) & 1))
+        zeros++;
+    return bits >> (23 - 2 * zeros - 1) & 1;
+}
+
 /* What libavcodec says of the picture; 0: it sees none. */
 static int inspect(parser *p, bytes unit, CUVIDEOFORMAT *format)
 {
@@ -1200,10 +1263,10 @@ static int inspect(parser *p, bytes unit, CUVIDEOFORMAT *format)
     format->coded_width += FAKE_GET(control->wrong_parser) == 1 ? 80 : 0;
     format->display_area.right = s->width;
     format->display_area.bottom = s->height;
-    format->chroma_format = f->nb_components == 1 ? cudaVideoChromaFormat_Monochrome :
-                            f->log2_chroma_h      ? cudaVideoChromaFormat_420 :
-                            f->log2_chroma_w      ? cudaVideoChromaFormat_422 :
-                                                    cudaVideoChromaFormat_444;
+    format->chroma_format = f->nb_components == 1 || is_gray(p) ? cudaVideoChromaFormat_Monochrome :
+                            f->log2_chroma_h                    ? cudaVideoChromaFormat_420 :
+                            f->log2_chroma_w                    ? cudaVideoChromaFormat_422 :
+                                                                  cudaVideoChromaFormat_444;
     format->display_aspect_ratio.x = s->width;
     format->display_aspect_ratio.y = s->height;
     format->video_signal_description.video_format = 5;
@@ -1328,6 +1391,7 @@ CUresult cuvidCreateVideoParser(CUvideoparser *pObj, CUVIDPARSERPARAMS *pParams)
     p->software->flags |= PARSER_FLAG_COMPLETE_FRAMES;
     FAKE_ADD(control->live_parsers, 1);
     FAKE_ADD(control->parser_creates, 1);
+    record_event('C', p, 0, NULL, 0);
     settle(&p->state, ALIVE);
     *pObj = p;
     return CUDA_SUCCESS;
@@ -1355,6 +1419,7 @@ CUresult cuvidParseVideoData(CUvideoparser obj, CUVIDSOURCEDATAPACKET *pPacket)
         return (CUresult)FAKE_E_VALUE;
     packet = pPacket && pPacket->payload ? (bytes){ (uint8_t *)(uintptr_t)pPacket->payload, pPacket->payload_size } :
                                            (bytes){ NULL, 0 };
+    record_event('P', p, pPacket ? pPacket->flags : 0, packet.data, packet.size);
     if (p->has_pending) {
         good = parse(p, p->pending);
         drop(&p->pending);
@@ -1379,6 +1444,7 @@ CUresult cuvidDestroyVideoParser(CUvideoparser obj)
     for (int i = 0; i < 3; i++)
         drop(&p->sets[i]);
     drop(&p->pending);
+    record_event('D', p, 0, NULL, 0);
     av_parser_close(p->software);
     avcodec_free_context(&p->context);
     FAKE_ADD(control->live_parsers, -1);
