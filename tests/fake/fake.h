@@ -88,9 +88,11 @@ typedef struct fake_control {
     fake_number capability_major, capability_minor;   /* [9, 0] */
     fake_number memory_total;               /* bytes [80 GiB] */
     fake_number decoder_extra;              /* bytes that a decoder takes beside its surfaces [0] */
+    fake_number decoder_once;               /* bytes that the first decoder takes beside that [0] */
     fake_number memory_budget;              /* bytes for device memory and decoders, 0: no limit [0] */
     fake_number engines;                    /* nNumNVDECs; at 0 the caps are all zero [7] */
     fake_number caps_without_engines;       /* 1: at 0 engines the caps still say supported [0] */
+    fake_number uncounted;                  /* 1: nNumNVDECs is 0, as in drivers older than it [0] */
     fake_caps   caps[FAKE_CODECS]; /* [Hopper's: H.264 8 bits 4:2:0; HEVC 8, 10, 12 bits 4:2:0 and 4:4:4; no more] */
     fake_number parser_index;               /* which surface the parser names: FAKE_INDEX_... [FAKE_INDEX_CYCLE] */
     fake_number parser_propagates;          /* 1: cuvidParseVideoData returns 999 when a callback failed [0] */
