@@ -112,6 +112,7 @@ typedef struct fake_control {
      * picture that it decoded before (2: the one before that); pictures are never done, and what waits for one never
      * returns. */
     fake_number wrong_surface, wrong_intra, wrong_index, wrong_size, wrong_kernel, wrong_kept, wrong_order, stuck;
+    fake_number wrong_entry;                /* wrong_kernel's is this kernel, counted from 1; 0: every one [0] */
     fake_number jpeg_error;                 /* is added to every other luma sample of a JPEG [0] */
     fake_number no_status;                  /* 1: cuvidGetDecodeStatus says Invalid of all pictures [0] */
     /* Of the parser: 1, it sees frames that are 80 wider; 2, pictures without parameter sets; 3, interlaced ones; 4,
@@ -166,7 +167,9 @@ typedef struct fake_interface {
     const char *(*name)(long long function);        /* of a fake_entry's function */
 } fake_interface;
 
-/* libcuda.so.1 exports fake_api, and the functions fake_get, fake_reset, fake_leaks of these types. */
+/* A program that knows nothing of fakes is scripted by FAKE_SCRIPT in its environment: words of the form NAME=VALUE,
+ * with the names in fake_cuda.c's scripts[], and fail=FUNCTION,K,CODE,LATER. libcuda.so.1 exports fake_api, and the
+ * functions fake_get, fake_reset, fake_leaks of these types. */
 extern fake_interface fake_api;
 fake_control *fake_get(void);
 void          fake_reset(void);
