@@ -332,7 +332,7 @@ run() {
     trap 'rm -rf "$S"' EXIT
     : >"$S/names"
     mark='' is_stuck='' cores=$(getconf _NPROCESSORS_ONLN)
-    if LIMIT=20 limited "$G/gpu_bench" --probe 2>&1 | grep -q 'Fake GPU'; then mark='fake driver: '; fi
+    if LIMIT=20 limited "$G/gpu_bench" environment --out "$S/probe" 2>&1 | grep -q '^fake driver: '; then mark='fake driver: '; fi
     echo "${mark}at most $budget s; ${mark:+no figure below means anything; }report in $out/report.json"
     section scaling     110 scaling
     section environment  30 environment

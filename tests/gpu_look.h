@@ -45,12 +45,17 @@ static void driver_figures(void)
     bzi_cuda cu;
     int count = 0, version = 0;
     bzna_error err = fresh_error();
-    char text[300];
+    char text[300], name[256] = "";
+    CUdevice handle;
     memset(&cu, 0, sizeof cu);
-    if (bzi_cuda_start(&cu, &count, &err) == BZNA_OK)
+    if (bzi_cuda_start(&cu, &count, &err) == BZNA_OK) {
         snprintf(text, sizeof text, "%d devices", count);
-    else
+        if (cu.device_get(&handle, (int)device_number) == CUDA_SUCCESS &&
+            cu.device_name(name, (int)sizeof name - 1, handle) == CUDA_SUCCESS)
+            name_device(name);
+    } else {
         snprintf(text, sizeof text, "%s", err.message);
+    }
     text_figure("the driver starts", text);
     if (cu.driver_version && cu.driver_version(&version) == CUDA_SUCCESS) {
         snprintf(text, sizeof text, "%d.%d", version / 1000, version % 1000 / 10);
@@ -71,12 +76,12 @@ static void environment_section(void)
     bzna_error err = fresh_error();
     bzna_status status;
     char text[400];
+    driver_figures();
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
         setting_figure(settings[i]);
     for (size_t i = 0; i < sizeof libraries / sizeof libraries[0]; i++)
         library_figure(libraries[i]);
     line_figure("/proc/driver/nvidia/version");
-    driver_figures();
     snprintf(text, sizeof text, "%u", bzi_os_processors());
     text_figure("processors that this process may use", text);
     bzna_context_config_init(&config, sizeof config);

@@ -25,7 +25,7 @@ function ended(name) { return status[name] == "" ? "not run" : status[name] == "
 function say(text) { printf "%s%s\n", mark, text; used += length(mark text) + 1 }
 function room(text) { return used + length(mark text) + 1 <= most }
 function rate(value) { return sprintf("%.0f", value) }
-function p50(line) { return has(line, "map_p50_us") ? sprintf(" (%.1f, %.1f, %.1f)", number(line, "decode_p50_us"), number(line, "map_p50_us"), number(line, "unmap_p50_us")) : "" }
+function p50(line) { return number(line, "map_p50_us") ? sprintf(" (%.1f, %.1f, %.1f)", number(line, "decode_p50_us"), number(line, "map_p50_us"), number(line, "unmap_p50_us")) : "" }
 
 BEGIN { FS = "\t"; codecs = "H.264 H.265 AV1 JPEG" }
 
