@@ -1,4 +1,4 @@
-/* gpu_bench.c - what a GPU makes of archives: pictures a second end to end, and where the time goes. `sh tests/gpu.sh`
+/* gpu_bench.c - what a GPU makes of archives: pictures a second end to end, and where the time goes. `make gpu-run`
  * runs its sections, each in a process of its own, so that none can lose another's figures:
  *
  *     gpu_bench SECTION [--data DIR] [--device N] [--out FILE] [--scale S] [--budget S]
