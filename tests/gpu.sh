@@ -175,7 +175,6 @@ section() {
     started=$(now)
     LIMIT=$seconds
     rm -f "$S/code"
-    # shellcheck disable=SC2015
     { "$@" >"$S/$name.log" 2>&1; echo $? >"$S/code.new" && mv "$S/code.new" "$S/code"; } </dev/null &
     while [ ! -e "$S/code" ] && [ "$(now)" -le $((started + seconds + 7)) ]; do sleep 0.1; done
     code=$(cat "$S/code" 2>/dev/null || echo 137)
@@ -186,7 +185,7 @@ section() {
     13[0-9]|14[0-9]) status="died by signal $((code - 128))" ;;
     *) status="failed with status $code" ;;
     esac
-    if [ $code -eq 0 ] && grep -q '^SKIP gpu-check' "$S/$name.log"; then status=skipped; fi
+    if [ "$code" -eq 0 ] && grep -q '^SKIP gpu-check' "$S/$name.log"; then status=skipped; fi
     echo "$status" >"$S/$name.status"; echo $(($(now) - started)) >"$S/$name.seconds"
     case $status in ok) ;; skipped) status="skipped: $(sed -n 's/.*SKIP gpu-[a-z]*: //p' "$S/$name.log" | head -n 1)" ;; esac
     echo "$status" >"$S/$name.status"
@@ -210,7 +209,7 @@ environment() {
     else
         echo "nvidia-smi is not here"
     fi
-    ls -l /dev/nvidia* 2>/dev/null | sed 's/^/device /' | head -n 12
+    find /dev -maxdepth 1 -name 'nvidia*' 2>/dev/null | sort | sed 's/^/device /' | head -n 12
     bench environment
 }
 
@@ -377,6 +376,7 @@ bundle() {
     cp tests/data/mini_h264.bzna tests/data/mini_h264.json tests/data/mini_h265.bzna tests/data/mini_h265.json "$B/tests/data/" && cp -r "$D" "$B/data" || exit 1
     if [ -e "$G/scaling.sh" ]; then cp "$G/scaling.sh" "$B/"; fi
     if [ -e "$G/scaling" ]; then cp -rL "$G/scaling" "$B/"; fi
+    # shellcheck disable=SC2016  # that script's
     printf '#!/bin/sh\n# Runs everything on this machine'"'"'s GPU in at most 570 s. Send back report.json, or what is printed last.\nexec sh "$(dirname "$0")/gpu.sh" run "$@"\n' >"$B/run.sh"
     chmod +x "$B/run.sh"
     size=$(du -sk "$B" | cut -f1)

@@ -92,7 +92,6 @@ kind == "bare sessions" && line ~ /h265_crf20/ {
         if (number(line, "sessions") == 1) one = r
         if (r > bare) bare = r
     } else if (r > spread) spread = r
-    if (name_of_bare != "") ;
 }
 kind == "contexts" { contexts = contexts " " number(line, "contexts") ": " rate(number(line, "images_per_second")) p50(line); if (number(line, "contexts") == 1) single = number(line, "images_per_second"); else if (number(line, "images_per_second") > several) several = number(line, "images_per_second") }
 kind == "processes" { processes = processes " " number(line, "processes") ": " rate(number(line, "images_per_second")) p50(line); if (number(line, "processes") == 1) alone = number(line, "images_per_second"); else if (number(line, "images_per_second") > many) many = number(line, "images_per_second") }

@@ -150,6 +150,16 @@ EXPORT cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 }
 EXPORT cuDevicePrimaryCtxRelease(CUdevice device);
 EXPORT cuDevicePrimaryCtxRelease(CUdevice device) { (void)device; return CUDA_SUCCESS; }
+EXPORT cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
+EXPORT cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device)
+{
+    (void)flags;
+    (void)device;
+    *context = (CUcontext)(void *)surfaces;
+    return CUDA_SUCCESS;
+}
+EXPORT cuCtxDestroy_v2(CUcontext context);
+EXPORT cuCtxDestroy_v2(CUcontext context) { (void)context; return CUDA_SUCCESS; }
 EXPORT cuCtxPushCurrent_v2(CUcontext context);
 EXPORT cuCtxPushCurrent_v2(CUcontext context) { (void)context; return CUDA_SUCCESS; }
 EXPORT cuCtxPopCurrent_v2(CUcontext *context);

@@ -49,7 +49,7 @@ check a_short_check_needs_no_data says " 0 failed, " faked sh tests/gpu.sh check
 # run SHAPE SCRIPT [OPTIONS]: what the run says where the driver behaves so. Little of all, so that it takes seconds.
 run() {
     shape=$1 script=$2; shift 2
-    rm -rf "$T/$shape"; mkdir -p "$T/$shape"
+    rm -rf "${T:?}/$shape"; mkdir -p "$T/$shape"
     env LD_LIBRARY_PATH="${FAKES:-$BUILD/tests/fake}" BUILD="$T" OUT="$T/$shape" ${script:+FAKE_SCRIPT="$script"} GPU_FEW=1 GPU_FIND="$T" GPU_BEGIN=2 \
         sh tests/gpu.sh run --scale 0.02 "$@" > "$T/$shape/out" 2>&1
 }
@@ -152,11 +152,20 @@ check scaling_runs_first run scaling "" --limit 10 --only "scaling kernels"
 json and_stands_in_the_report "$T/scaling/report.json" "list(s) == ['scaling', 'kernels'] and s['scaling']['figures'] == [{'kind': 'scaling', 'cores': 2}] and any('SCALING photographs 2 120' in l for l in r['text'])"
 rm -f "$T/gpu/scaling.sh"
 
+# Rates of several contexts, on a driver that does nothing but take its time: four sessions of 50 pictures/s. A batch that lay ready is none of theirs.
+check the_null_driver_builds make --no-print-directory -s "$BUILD/bench/libcuda.so.1" "$BUILD/bench/libnvcuvid.so.1"
+rates_hold() {
+    for round in 1 2 3; do
+        env LD_LIBRARY_PATH="$BUILD/bench" NULL_MODEL="1 20000 0 0" "$T/gpu/gpu_bench" contexts --data "$T/gpu/data" --scale 0.02 --out "$T/rates" || return 1
+        awk '/"kind": "contexts"/ { sub(/.*"images_per_second": /, ""); n++; if ($0 + 0 > 600) { print "round '$round': " $0 + 0 " pictures/s"; bad = 1 } } END { exit bad || n != 2 }' "$T/rates" || return 1
+    done
+}
+check a_batch_that_lay_ready_is_not_counted_as_made rates_hold
+
 # ---- With data that an encoder makes ----
 if [ ! -x "$BZNA" ] || ! command -v ffmpeg >/dev/null; then skip "gpu-run with all data" "no $BZNA or no ffmpeg to make data with"; finish; fi
 cp "$BZNA" "$BUILD/draw_pictures" "$T/"
 # An engine that costs so much a picture, a byte and a macroblock: the fit must say so. The driver that does nothing is made to take the time.
-check the_null_driver_builds make --no-print-directory -s "$BUILD/bench/libcuda.so.1" "$BUILD/bench/libnvcuvid.so.1"
 fits() { # SCALE PICTURE_US KILOBYTE_US MACROBLOCK_US: within 8 %, or as much as 30 us and 2 us a kilobyte of 1000 us a picture are
     rm -f "$T/fit"
     env LD_LIBRARY_PATH="$BUILD/bench" NULL_MODEL="$*" "$T/gpu/gpu_bench" engine --data "$T/gpu/data" --scale 0.6 --out "$T/fit" || return 1
