@@ -193,7 +193,9 @@ $(BUILD)/gpu/gpu_record: tests/gpu_check.c $(GPU_HEADERS) $(PTX)
 GPU_JPEG   := $(if $(HAVE_JPEG),$(wildcard $(shell pkg-config --variable=libdir libjpeg)/libjpeg.a))
 GPU_BUILDS := $(if $(HAVE_CUDA),$(shell command -v $(firstword $(CC))))
 GPU_RUN     = $(if $(GPU_BUILDS),$(BUILD)/gpu/gpu_check $(BUILD)/gpu/gpu_bench)
+# Where there is a GPU and an encoder, the run has its data made first.
 gpu-check gpu-run: $(GPU_RUN)
+	@if [ $@ = gpu-run ] && [ ! -e $(BUILD)/gpu/data/expected.txt ] && command -v nvidia-smi >/dev/null && command -v ffmpeg >/dev/null; then $(MAKE) --no-print-directory gpu-data; fi
 	@BUILD="$(BUILD)" sh tests/gpu.sh $(subst gpu-,,$@) $(GPU_OPTIONS)
 gpu-data: all $(GPU_RUN) $(if $(GPU_BUILDS),$(if $(HAVE_AVCODEC),$(BUILD)/gpu/gpu_record))
 	@BUILD="$(BUILD)" sh tests/gpu.sh data $(PHOTOS)

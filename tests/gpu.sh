@@ -114,7 +114,7 @@ fitted() {
         case $size in 512x512) filter=null ;; 1024x1024) filter=tile=2x2 ;; 2048x2048) filter=tile=4x4 ;; esac
         rm -rf "$D/sized" && mkdir -p "$D/sized/all"
         ffmpeg -v error -nostdin -y -i "$D/square/all/%03d.ppm" -vf "$filter" "$D/sized/all/%03d.ppm" &&
-            "$BUILD/bzna" pack "$D/sized" -o "$D/fit_$size.bzna" --crf 20 --frame exact >/dev/null || return 1
+            "$BUILD/bzna" pack "$D/sized" -o "$D/fit_$size.bzna" --crf 20 --frame exact --thumb none >/dev/null || return 1
     done
     rm -rf "${D:?}/square" "${D:?}/sized"
 }
@@ -202,7 +202,10 @@ bench() { limited "$G/gpu_bench" "$1" --data "$D" --scale "$scale" --budget "$((
 # What the driver has here, whatever the loader finds of it.
 environment() {
     echo "capabilities of the container: NVIDIA_DRIVER_CAPABILITIES=${NVIDIA_DRIVER_CAPABILITIES-(not set)}"
-    timeout 8 find "${GPU_FIND:-/}" -xdev \( -path /proc -o -path /sys \) -prune -o \( -name 'libnvcuvid.so*' -o -name 'libcuda.so*' \) -print 2>/dev/null | head -n 20 | sed 's/^/found /'
+    # Folders of the driver may be mounts, which find / leaves out.
+    # shellcheck disable=SC2086  # words
+    timeout 8 find ${GPU_FIND:-/ /usr/local /usr/local/nvidia /usr/lib/wsl /usr/lib64 /opt /run/opengl-driver} -xdev \( -path /proc -o -path /sys \) -prune -o \
+        \( -name 'libnvcuvid.so*' -o -name 'libcuda.so*' \) -print 2>/dev/null | sort -u | head -n 20 | sed 's/^/found /'
     if command -v nvidia-smi >/dev/null; then
         timeout 8 nvidia-smi -L 2>&1 | head -n 12
         timeout 8 nvidia-smi --query-gpu=name,driver_version,mig.mode.current,pstate,clocks.sm,clocks.video,clocks.max.video,power.limit,ecc.mode.current,compute_mode --format=csv 2>&1 | head -n 4
@@ -211,6 +214,17 @@ environment() {
     fi
     find /dev -maxdepth 1 -name 'nvidia*' 2>/dev/null | sort | sed 's/^/device /' | head -n 12
     bench environment
+}
+
+# Where the loader does not find libnvcuvid and find did, the loader is told.
+use_what_was_found() {
+    grep -q '"what": "libnvcuvid.so.1", "value": "not found' "$S/environment.figures" 2>/dev/null || return
+    folder=$(sed -n 's/^found \(.*\)\/libnvcuvid\.so\.1$/\1/p' "$S/environment.log" | head -n 1)
+    [ -n "$folder" ] || return
+    LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder; export LD_LIBRARY_PATH
+    echo "${mark}   libnvcuvid.so.1 lies in $folder, where the loader does not look: LD_LIBRARY_PATH now has it"
+    sed -i '/^environment$/d' "$S/names"
+    section environment 30 environment
 }
 
 # scaling.sh, if somebody put one there: photographs, folders and archives by 1 to 16 threads of the CPU.
@@ -335,6 +349,7 @@ run() {
     echo "${mark}at most $budget s; ${mark:+no figure below means anything; }report in $out/report.json"
     section scaling     110 scaling
     section environment  30 environment
+    use_what_was_found
     section kernels      25 bench kernels
     section capabilities 15 bench capabilities
     section hand265      15 bench hand265

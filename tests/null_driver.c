@@ -35,21 +35,16 @@ state null_state = { .lock = PTHREAD_MUTEX_INITIALIZER };
 static null_model *model;
 static state *shared;
 
-__attribute__((constructor)) static void find(void)
-{
-    void *library = dlopen("libcuda.so.1", RTLD_LAZY);
-    model = library ? dlsym(library, "null_model_state") : NULL;
-    shared = library ? dlsym(library, "null_state") : NULL;
-    model = model ? model : &null_model_state;
-    shared = shared ? shared : &null_state;
-    if (getenv("NULL_MODEL"))
-        sscanf(getenv("NULL_MODEL"), "%lf %lf %lf %lf", &model->scale, &model->picture_us, &model->kilobyte_us,
-               &model->macroblock_us);
-}
+static int is_virtual;
+__attribute__((visibility("default"))) extern double null_virtual_ns;      /* of libcuda.so.1, as null_state */
+double null_virtual_ns;
+static double *virtual_ns = &null_virtual_ns;
 
 static double now(void)
 {
     struct timespec t;
+    if (is_virtual)
+        return *virtual_ns;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
@@ -58,11 +53,34 @@ static void sleep_until(double ns)
 {
     static _Thread_local int is_exact;
     struct timespec t = { (time_t)(ns * 1e-9), (long)fmod(ns, 1e9) };
+    if (is_virtual) {
+        *virtual_ns = fmax(*virtual_ns, ns);
+        return;
+    }
     if (!is_exact++)
         prctl(PR_SET_TIMERSLACK, 1);
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL))
         ;
 }
+
+__attribute__((constructor)) static void find(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_LAZY);
+    model = library ? dlsym(library, "null_model_state") : NULL;
+    shared = library ? dlsym(library, "null_state") : NULL;
+    model = model ? model : &null_model_state;
+    shared = shared ? shared : &null_state;
+    is_virtual = getenv("NULL_VIRTUAL") != NULL;
+    if (library && dlsym(library, "null_virtual_ns"))
+        virtual_ns = dlsym(library, "null_virtual_ns");
+    if (getenv("NULL_MODEL"))
+        sscanf(getenv("NULL_MODEL"), "%lf %lf %lf %lf", &model->scale, &model->picture_us, &model->kilobyte_us,
+               &model->macroblock_us);
+}
+
+/* Seconds. */
+__attribute__((visibility("default"))) double null_now(void);
+__attribute__((visibility("default"))) double null_now(void) { return is_virtual ? *virtual_ns * 1e-9 : now() * 1e-9; }
 
 static double scaled(double us) { return us * 1e3 * model->scale; }
 
