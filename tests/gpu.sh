@@ -274,8 +274,9 @@ processes() {
               decode += number("decode_p50_us") / n; map += number("map_p50_us") / n; unmap += number("unmap_p50_us") / n }
             END { printf "%s%d %s of %d sessions: %.0f pictures/s, of one %.0f to %.0f, %.3f core-seconds per 1,000; half of the calls below %.1f, %.1f, %.1f us (decode, map, unmap)\n", \
                       mark, n, (n == 1 ? "process" : "processes"), each, sum, least, most, (sum ? cpu / sum : 0), decode, map, unmap
-                  printf "{\"kind\": \"processes\", \"fake_driver\": %s, \"processes\": %d, \"sessions_each\": %d, \"images_per_second\": %.6g, \"slowest\": %.6g, \"fastest\": %.6g, \"core_seconds_per_1000\": %.4g, \"decode_p50_us\": %.4g, \"map_p50_us\": %.4g, \"unmap_p50_us\": %.4g}\n", \
-                      (mark == "" ? "false" : "true"), n, each, sum, least, most, (sum ? cpu / sum : 0), decode, map, unmap >figures }
+                  printf "{\"kind\": \"processes\", \"fake_driver\": %s, \"processes\": %d, \"sessions_each\": %d, ", (mark == "" ? "false" : "true"), n, each >figures
+                  printf "\"images_per_second\": %.6g, \"slowest\": %.6g, \"fastest\": %.6g, \"core_seconds_per_1000\": %.4g, ", sum, least, most, (sum ? cpu / sum : 0) >figures
+                  printf "\"decode_p50_us\": %.4g, \"map_p50_us\": %.4g, \"unmap_p50_us\": %.4g}\n", decode, map, unmap >figures }
             ' "$S/shares"
         cat "$S/processes.one" >>"$S/processes.all"
     done

@@ -25,7 +25,9 @@ function ended(name) { return status[name] == "" ? "not run" : status[name] == "
 function say(text) { printf "%s%s\n", mark, text; used += length(mark text) + 1 }
 function room(text) { return used + length(mark text) + 1 <= most }
 function rate(value) { return sprintf("%.0f", value) }
-function p50(line) { return number(line, "map_p50_us") ? sprintf(" (%.1f, %.1f, %.1f)", number(line, "decode_p50_us"), number(line, "map_p50_us"), number(line, "unmap_p50_us")) : "" }
+function p50(line) {
+    return number(line, "map_p50_us") ? sprintf(" (%.1f, %.1f, %.1f)", number(line, "decode_p50_us"), number(line, "map_p50_us"), number(line, "unmap_p50_us")) : ""
+}
 
 BEGIN { FS = "\t"; codecs = "H.264 H.265 AV1 JPEG" }
 
@@ -34,8 +36,9 @@ $1 == "L" { logs[$2, ++lines[$2]] = $3 }
 $1 == "L" && $2 == "environment" && $3 ~ /^found / { found = add(found, ", ", substr($3, 7)) }
 $1 == "L" && $2 == "gate" && $3 ~ /the first one (holds|is overwritten)/ {
     line = $3; sub(/^ */, "", line); codec = line; sub(/:.*/, "", codec)
-    gate = add(gate, "; ", codec " " (line ~ /too late|another surface/ ? "was not tried (" (line ~ /too late/ ? "the picture was done too late" : "another surface") ")" : line ~ /the first one holds/ ? "holds" : "IS OVERWRITTEN") \
-        (line ~ /the next one is wrong/ ? ", the next picture IS WRONG" : "") (line ~ /around it: yes/ ? ", the self-check goes around it" : ""))
+    said = line ~ /too late/ ? "was not tried (the picture was done too late)" : line ~ /another surface/ ? "was not tried (another surface)" : \
+        line ~ /the first one holds/ ? "holds" : "IS OVERWRITTEN"
+    gate = add(gate, "; ", codec " " said (line ~ /the next one is wrong/ ? ", the next picture IS WRONG" : "") (line ~ /around it: yes/ ? ", the self-check goes around it" : ""))
 }
 $1 == "L" && $2 == "md5" && match($3, /[0-9]+ of [0-9]+ (frames )?equal/) {
     split(substr($3, RSTART, RLENGTH), word, " ")
@@ -50,9 +53,10 @@ $1 != "F" { next }
 kind == "text" { known[string(line, "what")] = string(line, "value") }
 kind == "kernel equality" {
     differ = number(line, "different") + number(line, "beside")
-    kernels = add(kernels, "; ", string(line, "kernel") " " (string(line, "error") != "" ? "FAILED: " short(string(line, "error"), 120) : !number(line, "values") ? "NOT SEEN" : !differ ? "equal" : \
-        sprintf("WRONG: %d of %d values differ, by at most %g, first %s%s", number(line, "different"), number(line, "values"), number(line, "largest"), string(line, "first"), \
-                number(line, "beside") ? ", and it writes beside its output" : "")))
+    error = string(line, "error")
+    said = error != "" ? "FAILED: " short(error, 120) : !number(line, "values") ? "NOT SEEN" : !differ ? "equal" : \
+        sprintf("WRONG: %d of %d values differ, by at most %g, first %s", number(line, "different"), number(line, "values"), number(line, "largest"), string(line, "first"))
+    kernels = add(kernels, "; ", string(line, "kernel") " " said (number(line, "beside") ? ", and it writes beside its output" : ""))
 }
 kind == "caps" && number(line, "supported") {
     at = string(line, "codec") SUBSEP string(line, "chroma")
@@ -79,11 +83,15 @@ kind == "self-check" {
         if (string(line, "state") == "refused") check_state[at] = "is not decoded here"
     }
 }
-kind == "uploads" { uploads = string(line, "error") != "" ? "FAILED: " string(line, "error") : number(line, "different") ? number(line, "different") " of " number(line, "values") " values DIFFER" : "equal the CPU's" }
+kind == "uploads" {
+    error = string(line, "error"); differ = number(line, "different")
+    uploads = error != "" ? "FAILED: " error : differ ? differ " of " number(line, "values") " values DIFFER" : "equal the CPU's"
+}
 kind == "engine fit" && number(line, "depth") == 4 {
     a_us = number(line, "a_us"); b_us = number(line, "b_us_per_byte"); c_us = number(line, "c_us_per_macroblock")
-    fit = sprintf("us = %.1f + %.5f x bytes + %s x macroblocks (%d points, at most %.0f %% off); 20 kB of 512x512: %.0f us; without its padding of 500x375: %.0f us", a_us, b_us, \
-                  has(line, "c_us_per_macroblock") ? sprintf("%.5f", c_us) : "?", number(line, "points"), number(line, "worst_percent"), a_us + 20000 * b_us + 1024 * c_us, a_us + 20000 * b_us + 768 * c_us)
+    fit = sprintf("us = %.1f + %.5f x bytes + %s x macroblocks (%d points, at most %.0f %% off)", a_us, b_us, has(line, "c_us_per_macroblock") ? sprintf("%.5f", c_us) : "?", \
+                  number(line, "points"), number(line, "worst_percent"))
+    fit = fit sprintf("; 20 kB of 512x512: %.0f us; without its padding of 500x375: %.0f us", a_us + 20000 * b_us + 1024 * c_us, a_us + 20000 * b_us + 768 * c_us)
 }
 kind == "bare sessions" && line ~ /h265_crf20/ {
     r = number(line, "images_per_second")
@@ -93,13 +101,26 @@ kind == "bare sessions" && line ~ /h265_crf20/ {
         if (r > bare) bare = r
     } else if (r > spread) spread = r
 }
-kind == "contexts" { contexts = contexts " " number(line, "contexts") ": " rate(number(line, "images_per_second")) p50(line); if (number(line, "contexts") == 1) single = number(line, "images_per_second"); else if (number(line, "images_per_second") > several) several = number(line, "images_per_second") }
-kind == "processes" { processes = processes " " number(line, "processes") ": " rate(number(line, "images_per_second")) p50(line); if (number(line, "processes") == 1) alone = number(line, "images_per_second"); else if (number(line, "images_per_second") > many) many = number(line, "images_per_second") }
+kind == "contexts" {
+    r = number(line, "images_per_second")
+    contexts = contexts " " number(line, "contexts") ": " rate(r) p50(line)
+    if (number(line, "contexts") == 1) single = r
+    else if (r > several) several = r
+}
+kind == "processes" {
+    r = number(line, "images_per_second")
+    processes = processes " " number(line, "processes") ": " rate(r) p50(line)
+    if (number(line, "processes") == 1) alone = r
+    else if (r > many) many = r
+}
 kind == "end to end" && line ~ /"beside": "nothing"/ && line ~ /float32/ && line ~ /"output": "device"/ && line ~ /"calls_timed": false/ {
     archive = string(line, "archive")
-    if (archive == "jpeg") jpeg = number(line, "images_per_second")
-    if ((archive == "h265_crf20" || archive == "jpeg") && (number(line, "images_per_second") > best && archive == best_of || best_of == "" || (archive == "h265_crf20" && best_of == "jpeg"))) {
-        best = number(line, "images_per_second"); best_of = archive; cpu = number(line, "core_seconds_per_1000"); gpu = number(line, "gpu_utilization"); best_sessions = number(line, "sessions"); loader = string(line, "limits")
+    r = number(line, "images_per_second")
+    if (archive == "jpeg") jpeg = r
+    better = r > best && archive == best_of || best_of == "" || archive == "h265_crf20" && best_of == "jpeg"
+    if ((archive == "h265_crf20" || archive == "jpeg") && better) {
+        best = r; best_of = archive; best_sessions = number(line, "sessions"); loader = string(line, "limits")
+        cpu = number(line, "core_seconds_per_1000"); gpu = number(line, "gpu_utilization")
     }
 }
 kind == "kernel" && line ~ /float32/ && number(line, "us_per_picture") > 0 { if (1e6 / number(line, "us_per_picture") > kernel) kernel = 1e6 / number(line, "us_per_picture") }
@@ -118,15 +139,16 @@ function limit(    ceiling, processors, lock) {
         lock >= 1.15 ? "one context's lock: several processes or contexts have " sprintf("%.2f", lock) " times as much; run one loader a process" : \
         (kernel && best >= 0.7 * kernel) || gpu >= 95 ? "the multiprocessors: float16, or smaller outputs" : \
         loader == "consumer" ? "the consumer" : "none of engines, CPU, reading, lock and multiprocessors alone: try context_config.sessions_per_engine 3 and 4"
-    return sprintf("%s pictures/s of 224x224 (%s, %d sessions), %.1f of %d processors; engines %d x %.0f bare, bare %.0f, kernel alone %.0f, JPEG by the CPU %.0f; limited by %s", rate(best), best_of, best_sessions, \
-                   processors, cores, engines["H.265"], one, bare, kernel, jpeg, what)
+    return sprintf("%s pictures/s of 224x224 (%s, %d sessions), %.1f of %d processors", rate(best), best_of, best_sessions, processors, cores) \
+        sprintf("; engines %d x %.0f bare, bare %.0f, kernel alone %.0f, JPEG by the CPU %.0f; limited by %s", engines["H.265"], one, bare, kernel, jpeg, what)
 }
 
 function environment(    driver, library) {
     driver = known["driver"]
     if (driver == "" || driver ~ /^not known/) { driver = known["/proc/driver/nvidia/version"]; sub(/.*Kernel Module */, "", driver); if (driver == "" || driver ~ /^cannot/) driver = "version not known" }
     library = known["libnvcuvid.so.1"]
-    if (library ~ /^not found/) library = "NOT FOUND (NVIDIA_DRIVER_CAPABILITIES: " known["NVIDIA_DRIVER_CAPABILITIES"] "; files of the driver: " (found == "" ? "none" : short(found, 300)) ")"
+    if (library ~ /^not found/)
+        library = "NOT FOUND (NVIDIA_DRIVER_CAPABILITIES: " known["NVIDIA_DRIVER_CAPABILITIES"] "; files of the driver: " (found == "" ? "none" : short(found, 300)) ")"
     return "driver " short(driver, 60) ", CUDA " (known["CUDA of the driver"] == "" ? "?" : known["CUDA of the driver"]) "; " \
         (known["device"] == "" ? "NO DEVICE: " (known["the library opens the device"] == "" ? ended("environment") : known["the library opens the device"]) : known["device"]) \
         "; MIG " (known["MIG"] == "" ? "?" : known["MIG"]) "; " cores " processors; libnvcuvid: " library "; NVDEC: " (known["NVDEC"] == "" ? "?" : known["NVDEC"]) \
