@@ -70,7 +70,7 @@ endif
 
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 
-.PHONY: all deps demo test test-all asan tsan fuzz bench bench-model bench-peers bench-codecs bench-scaling static-deps gpu-check gpu-bench gpu-data dist size install uninstall clean what nvparser nvparser-packets
+.PHONY: all deps demo test test-all asan tsan fuzz bench bench-model bench-peers bench-codecs bench-scaling static-deps gpu-check gpu-data dist size install uninstall clean what nvparser nvparser-packets gpu-run gpu-bundle
 
 all: what $(LIB) $(PROGRAMS)
 
@@ -202,23 +202,29 @@ $(BUILD)/bench/lib%.so.1: tests/null_driver.c tests/null_driver.h
 	@mkdir -p $(BUILD)/bench
 	$(CC) $(BASE_CFLAGS) -fvisibility=default -fPIC -shared $(CUDA_CFLAGS) $(LDFLAGS) -Wl,-soname,lib$*.so.1 -o $@ $< -lm -lpthread -ldl
 
-# What must hold on a real GPU, and how fast it is. Both run what lies in $(BUILD)/gpu, and need neither a compiler nor libavcodec there: it is built where
-# clang and NVIDIA's headers are, and gpu-data, where an encoder is, makes what they compare and measure with (PHOTOS=DIR: of pictures of yours).
-$(BUILD)/gpu/%: tests/%.c tests/test.h tests/known.h tests/gate.h benzina.c benzina.h benzina_kernels.cu $(PTX)
+# All that is to be known of a GPU, in one run of at most 570 s: tests/gpu.sh says how. gpu-bundle: the same for another machine, in a folder of at most 60 MB,
+# which is started by sh run.sh there. Neither needs a compiler or libavcodec where the GPU is: programs are built where clang and NVIDIA's headers are, and
+# gpu-data makes, where an encoder is, what they compare and measure with (PHOTOS=DIR: of pictures of yours). gpu-check: what must hold, with all failures.
+GPU_HEADERS = tests/test.h tests/known.h tests/gate.h tests/gpu_dice.h tests/gpu_look.h benzina.c benzina.h benzina_kernels.cu
+$(BUILD)/gpu/%: tests/%.c $(GPU_HEADERS) $(PTX)
 	@mkdir -p $(BUILD)/gpu
 	$(CC) $(BASE_CFLAGS:-O3=-O2) -DBENZINA_NO_AVCODEC $(if $(filter %_bench,$(if $(GPU_JPEG),$@)),$(shell pkg-config --cflags libjpeg),-DBENZINA_NO_JPEG) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(if $(filter %_bench,$@),$(GPU_JPEG)) -lm -lpthread -ldl
-$(BUILD)/gpu/gpu_record: tests/gpu_check.c tests/test.h tests/known.h tests/gate.h benzina.c benzina.h benzina_kernels.cu $(PTX)
+$(BUILD)/gpu/gpu_record: tests/gpu_check.c $(GPU_HEADERS) $(PTX)
 	@mkdir -p $(BUILD)/gpu
 	$(CC) $(BASE_CFLAGS:-O3=-O2) $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS)
-# gpu_bench compares JPEG by NVDEC with libjpeg-turbo's, where that can be linked into it. In gpu_check nothing but NVDEC decodes.
+# gpu_bench decodes JPEG on the CPU, too, where libjpeg-turbo can be linked into it. In gpu_check nothing but NVDEC decodes.
 GPU_JPEG   := $(if $(HAVE_JPEG),$(wildcard $(shell pkg-config --variable=libdir libjpeg)/libjpeg.a))
 GPU_BUILDS := $(if $(HAVE_CUDA),$(shell command -v $(firstword $(CC))))
-gpu-check: $(if $(GPU_BUILDS),$(BUILD)/gpu/gpu_check)
-gpu-bench: $(if $(GPU_BUILDS),$(BUILD)/gpu/gpu_bench)
-gpu-check gpu-bench:
+GPU_RUN     = $(if $(GPU_BUILDS),$(BUILD)/gpu/gpu_check $(BUILD)/gpu/gpu_bench)
+# Where there is a GPU and an encoder, the run has its data made first.
+gpu-check gpu-run: $(GPU_RUN)
+	@if [ $@ = gpu-run ] && [ ! -e $(BUILD)/gpu/data/expected.txt ] && command -v nvidia-smi >/dev/null && command -v ffmpeg >/dev/null; then $(MAKE) --no-print-directory gpu-data; fi
 	@BUILD="$(BUILD)" sh tests/gpu.sh $(subst gpu-,,$@) $(GPU_OPTIONS)
-gpu-data: all $(if $(GPU_BUILDS),$(BUILD)/gpu/gpu_check $(BUILD)/gpu/gpu_bench $(if $(HAVE_AVCODEC),$(BUILD)/gpu/gpu_record))
+gpu-data: all $(GPU_RUN) $(if $(GPU_BUILDS),$(if $(HAVE_AVCODEC),$(BUILD)/gpu/gpu_record))
 	@BUILD="$(BUILD)" sh tests/gpu.sh data $(PHOTOS)
+gpu-bundle: $(GPU_RUN)
+	@[ -e $(BUILD)/gpu/data/expected.txt ] || $(MAKE) --no-print-directory gpu-data
+	@BUILD="$(BUILD)" sh tests/gpu.sh bundle
 
 # The vendorable pair (benzina.c with the kernels inside), a CMakeLists.txt for it, the list of its switches, and a tarball of the sources
 # that builds and tests itself.

@@ -14176,7 +14176,8 @@ static bzna_status bzi_nvcuvid_load(bzi_cuda *cu, bzna_error *err)
 /* Errors after which nothing works any more in this CUDA context: CUDA's "sticky" ones, and that of one gone. */
 static int bzi_cuda_is_lost(int result)
 {
-    static const int lost[] = { 3, 4, 46, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721 };
+    static const int lost[] = { 3, 4, 46, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721,
+                                805, 806, 807, 808, 809, 810 };         /* the last: of MPS, whose server is gone */
     for (size_t i = 0; i < sizeof lost / sizeof lost[0]; i++)
         if (result == lost[i])
             return 1;
@@ -14302,7 +14303,7 @@ struct bzi_device {
     bzi_mutex        mutex;
     bzi_caps         caps[BZI_CODECS][4][BZI_CAPS_DEPTHS];   /* (D) by codec, chroma format, depth */
     uint64_t         decoder_budget;  /* of decoder_bytes */
-    atomic_uint_fast64_t decoder_extra;           /* what the first one took beyond its surfaces */
+    atomic_uint_fast64_t decoder_extra;           /* what one takes beyond its surfaces, as measured */
     /* A decoder of so many bytes could not be made; until when that counts. */
     atomic_uint_fast64_t decoder_oom_bytes, decoder_oom_until_ns;
     atomic_uint_fast64_t decoder_bytes;           /* that all decoders take, by estimate */
@@ -14537,6 +14538,10 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
     CUVIDDECODECAPS *caps;
     bzna_status status = BZNA_OK;
     memset(out, 0, sizeof *out);
+    if (!device->cu.decoder_caps) {                         /* libnvcuvid was not loaded, and device->video says why */
+        *err = device->video;
+        return err->status;
+    }
     if (!row || !row->nv_unit || chroma > 3 || depth < 8 || depth > 12 || depth % 2)
         return BZNA_OK;
     bzi_os_lock(&device->mutex);
@@ -14549,6 +14554,8 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
         caps->nBitDepthMinus8 = depth - 8;
         status = bzi_device_check(device, device->cu.decoder_caps(caps), "cuvidGetDecoderCaps", err);
         cached->known = status == BZNA_OK;
+        if (caps->bIsSupported && !caps->nNumNVDECs)        /* a driver from before it counted them */
+            caps->nNumNVDECs = 1;
     }
     if (cached->known)
         *out = *caps;
@@ -16374,25 +16381,41 @@ static bzna_status bzi_check_near(bzi_check *check, uint32_t round, bzna_error *
                     "%.2f on average", round + 1, check->rounds, most, (double)sum / (double)count);
 }
 
-/* A decoder for larger frames, so that it has to be given another size. What the first one of a device takes beyond its
- * surfaces, all are taken to take. */
+/* What a decoder takes beyond its surfaces, by a second one that is made beside it: the first one of a device also takes
+ * what the driver needs once for all. All are then taken to take as much. */
+static void bzi_check_measure_extra(bzi_device *device, bzi_nvdec *first)
+{
+    const CUVIDEOFORMAT parsed = {
+        .codec = bzi_nvdec_codec(first->format.codec), .chroma_format = (cudaVideoChromaFormat)first->format.chroma,
+        .bit_depth_luma_minus8 = (unsigned char)(first->format.depth - 8), .coded_width = first->width,
+        .coded_height = first->height, .min_num_decode_surfaces = (unsigned char)first->surfaces };
+    bzi_nvdec second = { .max_width = first->max_width, .max_height = first->max_height };
+    size_t before = 0, after = 0, total;
+    uint64_t bytes = 0;
+    bzna_error ignored;
+    if (device->cu.memory_info(&before, &total) != CUDA_SUCCESS ||
+        bzi_nvdec_remake(device, &second, &first->format, &parsed, &bytes, &ignored) != BZI_NVDEC_OK)
+        return;
+    if (device->cu.memory_info(&after, &total) == CUDA_SUCCESS && before > after + second.bytes) {
+        uint64_t extra = bzi_min(before - after - second.bytes, BZI_CHECK_MAX_EXTRA);
+        atomic_store(&device->decoder_extra, extra);
+        atomic_fetch_add(&device->decoder_bytes, extra);
+        first->bytes += extra;
+    }
+    bzi_nvdec_destroy(device, &second);
+    atomic_fetch_sub(&device->decoders_made, 1);            /* it was no session's */
+}
+
+/* A decoder for larger frames, so that it has to be given another size. */
 static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
 {
     bzi_device *device = check->session->device;
-    bzi_nvdec *decoder = &check->session->decoders.decoders[0];
-    size_t before = 0, after = 0, total;
     const int is_first = atomic_load(&device->decoders_made) == 0;
     check->session->decoders.target = 1;
-    if (is_first)
-        device->cu.memory_info(&before, &total);
     if (bzi_session_prepare(check->session, &check->images[0], &check->format, 64, err) != BZI_NVDEC_OK)
         return err->status;
-    if (is_first && device->cu.memory_info(&after, &total) == CUDA_SUCCESS && before > after + decoder->bytes) {
-        uint64_t extra = bzi_min(before - after - decoder->bytes, BZI_CHECK_MAX_EXTRA);
-        atomic_store(&device->decoder_extra, extra);
-        atomic_fetch_add(&device->decoder_bytes, extra);
-        decoder->bytes += extra;
-    }
+    if (is_first)
+        bzi_check_measure_extra(device, &check->session->decoders.decoders[0]);
     return BZNA_OK;
 }
 

@@ -170,6 +170,8 @@
  * context that names a CUDA device, else by the first loader or query. Without a usable GPU,
  * BZNA_DEVICE_AUTO is the CPU and BZNA_DEVICE_CUDA is refused; bzna_context_get_device_info says
  * why. In containers, libnvcuvid is there only with NVIDIA_DRIVER_CAPABILITIES=compute,video.
+ * `bzna devices` says what is missing and what to do; tests/README.md, "On a GPU", has the commands
+ * of a first run, what to expect of it, and the report to send.
  *
  * Decode sessions, each a thread with a CUDA stream and decoders for up to eight frame sizes (more
  * are slower), are the context's and serve all its loaders. For their first decoders, the first

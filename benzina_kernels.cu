@@ -665,17 +665,15 @@ BZI_KERNEL_FN void bzi_kernel_lerp_pixel(const bzi_kernel_slot *slot, const bzi_
     }
 }
 
-/* One output pixel: all steps. kind is view->kind; as a constant, it leaves out the others. */
-BZI_KERNEL_FN void bzi_kernel_pixel(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
-                                    const bzi_kernel_output *out, int kind, int32_t x, int32_t y, float c[3])
+/* What lies under an output pixel, in Y'CbCr; returns 0 where that is outside. kind is view->kind; as a constant, it
+ * leaves out the others. */
+BZI_KERNEL_FN int bzi_kernel_look(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int kind, int32_t x,
+                                  int32_t y, float c[3])
 {
-    float u, v, mean[3];
+    float u, v;
     bzi_kernel_map(slot->h, x, y, &u, &v);
-    bzi_kernel_mean(out, x, y, mean);
-    if (!bzi_kernel_inside(u, view->x[0].last) || !bzi_kernel_inside(v, view->y[0].last)) {
-        bzi_kernel_fill_color(slot, out, mean, c);
-        return;
-    }
+    if (!bzi_kernel_inside(u, view->x[0].last) || !bzi_kernel_inside(v, view->y[0].last))
+        return 0;
     float shrink[2] = { view->shrink[0], view->shrink[1] };
     if (!bzi_kernel_affine(slot->h)) {         /* the gradients there */
         const float *h = slot->h, w = (h[6] * (float)x + h[7] * (float)y) + h[8];
@@ -686,7 +684,27 @@ BZI_KERNEL_FN void bzi_kernel_pixel(const bzi_kernel_slot *slot, const bzi_kerne
         bzi_kernel_lerp_pixel(slot, view, u, v, c);
     else
         bzi_kernel_filter(slot, view, u, v, shrink, c);
-    bzi_kernel_color_convert(slot, slot->flags | BZI_KERNEL_MEAN, mean, c);
+    return 1;
+}
+
+/* What becomes of it, in output units. */
+BZI_KERNEL_FN void bzi_kernel_paint(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int inside, int32_t x,
+                                    int32_t y, float c[3])
+{
+    float mean[3];
+    bzi_kernel_mean(out, x, y, mean);
+    if (inside)
+        bzi_kernel_color_convert(slot, slot->flags | BZI_KERNEL_MEAN, mean, c);
+    else
+        bzi_kernel_fill_color(slot, out, mean, c);
+}
+
+/* One output pixel: all steps. */
+BZI_KERNEL_FN void bzi_kernel_pixel(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                    const bzi_kernel_output *out, int kind, int32_t x, int32_t y, float c[3])
+{
+    const int inside = bzi_kernel_look(slot, view, kind, x, y, c);
+    bzi_kernel_paint(slot, out, inside, x, y, c);
 }
 
 BZI_KERNEL_FN uint32_t bzi_kernel_bits(float value)
@@ -938,7 +956,7 @@ BZI_KERNEL_FN void bzi_kernel_nv12_pixels(const bzi_kernel_slot *slot, const bzi
         bzi_kernel_nv12_column(slot, &view, out, thread, x, aligned);
 }
 
-/* kind is a constant, or -1: view.kind. */
+/* kind is a constant. */
 BZI_KERNEL_FN void bzi_kernel_pixels(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
                                      bzi_kernel_thread thread, int kind)
 {
@@ -947,7 +965,7 @@ BZI_KERNEL_FN void bzi_kernel_pixels(const bzi_kernel_slot *slot, const bzi_kern
     for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x)
         for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y) {
             float c[3];
-            bzi_kernel_pixel(slot, &view, out, kind < 0 ? view.kind : kind, (int32_t)x, (int32_t)y, c);
+            bzi_kernel_pixel(slot, &view, out, kind, (int32_t)x, (int32_t)y, c);
             bzi_kernel_finish(slot, out, (int32_t)x, (int32_t)y, c, sums);
         }
     bzi_kernel_add_sums(slot, sums);
@@ -990,11 +1008,29 @@ BZI_KERNEL_FN void bzi_kernel_linear_thread(const bzi_kernel_slot *slot, const b
     bzi_kernel_pixels(&local, &no_mean, thread, BZI_KERNEL_LERP);
 }
 
+/* 0, as no flag is the highest bit. Compilers do not know that, and so cannot read what this picks out before the
+ * samples are there: all of a slot at once would need more registers than there are. */
+BZI_KERNEL_FN uint32_t bzi_kernel_never(const bzi_kernel_slot *slot, float sample)
+{
+    return slot->flags >> 31 & (sample > 0.0f);
+}
+
 BZI_KERNEL_FN void bzi_kernel_any_thread(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
                                          bzi_kernel_thread thread)
 {
     const bzi_kernel_slot local = bzi_kernel_with_mean(slot);
-    bzi_kernel_pixels(&local, out, thread, -1);
+    const bzi_kernel_view view = bzi_kernel_view_of(&local);
+    uint64_t sums[2] = { 0, 0 };
+    for (uint32_t x = thread.x; x < (uint32_t)out->width; x += thread.step_x)
+        for (uint32_t y = thread.y; y < (uint32_t)out->height; y += thread.step_y) {
+            float c[3] = { 0.0f, 0.0f, 0.0f };
+            const int inside = bzi_kernel_look(&local, &view, view.kind, (int32_t)x, (int32_t)y, c);
+            bzi_kernel_slot late = slot[bzi_kernel_never(slot, c[0])];
+            late.offset = local.offset;
+            bzi_kernel_paint(&late, out, inside, (int32_t)x, (int32_t)y, c);
+            bzi_kernel_finish(&late, out, (int32_t)x, (int32_t)y, c, sums);
+        }
+    bzi_kernel_add_sums(&local, sums);
 }
 
 /* The kernels, each with the registers that it needs, and which of them a slot is for. Linear: of two samples an axis,

@@ -1,25 +1,30 @@
 #!/bin/sh
-# gpu.sh - what make gpu-data, gpu-check and gpu-bench do, from the repository's root. BUILD: where products go. GPU_FEW=1: little data, for a test of it all.
+# gpu.sh - what make gpu-run, gpu-check, gpu-data and gpu-bundle do. From the repository's root, or, in a bundle, from anywhere. BUILD: where products go.
 #
-#     sh tests/gpu.sh data [PHOTOS]     archives, JPEGs and expectations into $BUILD/gpu/data, with bzna, ffmpeg and gpu_record
+#     sh tests/gpu.sh run [--scale S] [--budget S] [--limit S] [--only "NAME ..."]
+#                                       all that is to be known of a GPU in one run of at most 570 s (--budget): report.json in $OUT (default $BUILD/gpu), and
+#                                       at most 12,000 characters that say it in short, printed last
 #     sh tests/gpu.sh check [...]       runs $BUILD/gpu/gpu_check
-#     sh tests/gpu.sh all [--scale S] [--budget S] [--only "NAME ..."]
-#                                       all that is to be known of a GPU in one run of at most 570 s (--budget): report.json in $OUT (default $BUILD/gpu)
-#     sh tests/gpu.sh bench [...]       of all, the measurements
+#     sh tests/gpu.sh data [PHOTOS]     archives, JPEGs and expectations into $BUILD/gpu/data, with bzna, ffmpeg and gpu_record
+#     sh tests/gpu.sh bundle [FOLDER]   all that another machine needs, in a folder of at most 60 MB: sh run.sh there
 #
-# A section of all is a process of its own, with a time of its own: one that fails, crashes or hangs costs no other. The report is written again after each,
-# so that it is whole whenever the run is ended. --scale 0.1: each point takes a tenth of its time, for a test of the program.
+# A section of the run is a process of its own, with a time of its own: one that fails, dies or hangs costs no other. They stand in the order of what would be
+# missed most. The report is written again after each, so that it is whole whenever the run is ended. Nothing is needed but a driver: without libnvcuvid, what
+# needs NVDEC is skipped with the reason, and the rest runs. --scale 0.1: each point takes a tenth of its time; --limit 5: no section takes more than 5 s; both
+# for tests of the program, as are GPU_SCALE, GPU_BUDGET, GPU_LIMIT and GPU_ONLY, GPU_FEW=1 (little data), GPU_FIND (where the
+# driver's files are looked for), GPU_BEGIN (seconds that several processes wait for one another).
 #
-# check, all and bench need neither a compiler nor an encoder: what lies in $BUILD/gpu can be taken to a machine with a GPU, with tests/, and run there. The C
-# library there must not be older than the one it was built with asks for: what is built on Debian 12 needs glibc 2.34 or newer (Ubuntu 22.04, RHEL 9).
+# run and check need neither a compiler nor an encoder. The C library of the machine must not be older than the one that the programs were built with asks for:
+# what is built on Debian 12 needs glibc 2.34 or newer (Ubuntu 22.04, RHEL 9).
+here=$(cd "$(dirname "$0")" && pwd)
 BUILD=${BUILD:-build}
-G=$BUILD/gpu
-D=$G/data
+G=$BUILD/gpu D=$BUILD/gpu/data P=$here
+if [ -x "$here/gpu_bench" ]; then cd "$here" && G=$here D=$here/data; fi          # a bundle
 LC_ALL=C
 export LC_ALL
 
 # Some containers have the driver where the loader does not look.
-for folder in /usr/local/nvidia/lib64 /usr/lib/wsl/lib; do
+for folder in /usr/local/nvidia/lib64 /usr/lib/wsl/lib /usr/lib64/nvidia /run/opengl-driver/lib; do
     if [ -e $folder/libnvcuvid.so.1 ] && ! ldconfig -p 2>/dev/null | grep -q libnvcuvid.so.1; then LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder; export LD_LIBRARY_PATH; fi
 done
 
@@ -96,6 +101,24 @@ sized() {
     rm -f "$D"/at_* "$D/rates"
 }
 
+# fitted: frames of several sizes with as many bits a pixel: pieces and mosaics of the same squares of 512x512.
+fitted() {
+    sizes="160x160 256x256 384x512 512x512 1024x1024 2048x2048"
+    if [ -n "$GPU_FEW" ]; then sizes="160x160 256x256 512x512"; fi
+    mkdir -p "$D/square/all"
+    find "$D/ppm" -type f | sort | head -n "$([ -n "$GPU_FEW" ] && echo 4 || echo 32)" | awk '{ printf "%d\t%s\n", NR, $0 }' | while read -r number file; do
+        ffmpeg -v error -nostdin -y -i "$file" -vf scale=512:512:force_original_aspect_ratio=increase:flags=lanczos,crop=512:512 "$D/square/all/$(printf %03d "$number").ppm" || return 1
+    done
+    for size in $sizes; do
+        filter=crop=$(echo "$size" | tr x :)
+        case $size in 512x512) filter=null ;; 1024x1024) filter=tile=2x2 ;; 2048x2048) filter=tile=4x4 ;; esac
+        rm -rf "$D/sized" && mkdir -p "$D/sized/all"
+        ffmpeg -v error -nostdin -y -i "$D/square/all/%03d.ppm" -vf "$filter" "$D/sized/all/%03d.ppm" &&
+            "$BUILD/bzna" pack "$D/sized" -o "$D/fit_$size.bzna" --crf 20 --frame exact --thumb none >/dev/null || return 1
+    done
+    rm -rf "${D:?}/square" "${D:?}/sized"
+}
+
 data() {
     photos=$1
     for tool in "$BUILD/bzna" "$BUILD/draw_pictures" "$G/gpu_record"; do
@@ -111,7 +134,7 @@ data() {
     pictures "$photos"
     "$BUILD/bzna" pack "$D/ppm" -o "$D/h265_crf20.bzna" --crf 20 >/dev/null &&
     "$BUILD/bzna" pack "$D/ppm" -o "$D/h265_crf28.bzna" --crf 28 >/dev/null &&
-    "$BUILD/bzna" pack "$D/ppm" -o "$D/h264_crf20.bzna" --crf 20 --codec h264 >/dev/null && sized || exit 1
+    "$BUILD/bzna" pack "$D/ppm" -o "$D/h264_crf20.bzna" --crf 20 --codec h264 >/dev/null && sized && fitted || exit 1
     rm -rf "${D:?}/ppm"
     size=$(du -ck "$D" "$G/gpu_check" "$G/gpu_bench" 2>/dev/null | tail -n 1 | cut -f1)
     echo "gpu-data: $D and the programs, $size kB, $(find "$D/jpeg" -name '*.jpg' | wc -l) pictures of $photos"
@@ -121,46 +144,100 @@ data() {
 # there NAME: the binary is here, or why nothing can be done.
 there() {
     if [ ! -x "$G/gpu_${1#gpu-}" ]; then
-        echo "SKIP $1: $G/gpu_${1#gpu-} is not there, and is built where clang and nv-codec-headers are (Debian: libffmpeg-nvenc-dev)"
+        echo "SKIP $1: $G/gpu_${1#gpu-} is not there, and is built where clang and nv-codec-headers are (Debian: libffmpeg-nvenc-dev): make gpu-run"
         if [ "$1" = gpu-check ]; then echo "tests/gpu_check.c: 0 passed, 0 failed, 1 skipped"; fi
         exit 0
     fi
 }
 
-# ---- all ----
+# ---- run ----
 
 now() { date +%s; }
 left() { echo $((begun + budget - $(now))); }
 
-# section NAME SECONDS COMMAND...: runs it with its output shown and kept; SECONDS: at most so many, of a scale of 1, and no fewer than a third of them.
+# section NAME SECONDS COMMAND...: runs it, with its output kept; SECONDS: at most so many, and no fewer than a third of them. A command that cannot even
+# be killed is left behind.
 section() {
     name=$1 most=$2; shift 2
     case " $only " in "  "|*" $name "*) ;; *) return ;; esac
     echo "$name" >>"$S/names"
     : >"$S/$name.log"
+    if [ -n "$limit" ] && [ "$limit" -lt "$most" ]; then most=$limit; fi
+    case $name in scaling|environment|kernels|capabilities|hand*|uploads|kernel|ptx|peers) ;;
+    *) if [ -n "$is_stuck" ] && [ "$most" -gt 12 ]; then most=12; fi ;; esac          # NVDEC ended with neither picture: the rest will hardly
     seconds=$(left)
     if [ "$seconds" -gt "$most" ]; then seconds=$most; fi
     if [ $((seconds * 3)) -lt "$most" ]; then
         echo "no time left" >"$S/$name.status"; echo 0 >"$S/$name.seconds"
         echo "${mark}-- $name: left out, $(left) s are left of $budget"
-        report; return
+        return
     fi
-    echo "${mark}-- $name (at most $seconds s)"
     started=$(now)
     LIMIT=$seconds
-    { "$@" 2>&1; echo $? >"$S/code"; } | awk -v mark="$mark" '{ print (index($0, mark) == 1 ? $0 : mark $0); fflush() }' | tee "$S/$name.log"
-    code=$(cat "$S/code")
-    case $code in 0) status=ok ;; 124|137) status="out of time after $seconds s" ;; 13[0-9]|14[0-9]) status="crashed by signal $((code - 128))" ;; *) status="failed with status $code" ;; esac
+    rm -f "$S/code"
+    { "$@" >"$S/$name.log" 2>&1; echo $? >"$S/code.new" && mv "$S/code.new" "$S/code"; } </dev/null &
+    while [ ! -e "$S/code" ] && [ "$(now)" -le $((started + seconds + 7)) ]; do sleep 0.1; done
+    code=$(cat "$S/code" 2>/dev/null || echo 137)
+    case $code in
+    0) status=ok ;;
+    3) status=skipped ;;
+    124|137) status="out of time after $seconds s" ;;
+    13[0-9]|14[0-9]) status="died by signal $((code - 128))" ;;
+    *) status="failed with status $code" ;;
+    esac
+    if [ "$code" -eq 0 ] && grep -q '^SKIP gpu-check' "$S/$name.log"; then status=skipped; fi
     echo "$status" >"$S/$name.status"; echo $(($(now) - started)) >"$S/$name.seconds"
-    if [ "$status" != ok ]; then echo "${mark}-- $name: $status"; fi
-    report
+    case $status in ok) ;; skipped) status="skipped: $(sed -n 's/.*SKIP gpu-[a-z]*: //p' "$S/$name.log" | head -n 1)" ;; esac
+    echo "$status" >"$S/$name.status"
+    echo "${mark}-- $name: $status, $(cat "$S/$name.seconds") s"
+    if [ "$(now)" -ge $((reported + 5)) ]; then report >/dev/null; reported=$(now); fi
 }
 
 # LIMIT: seconds of the section, or of its part that runs.
-limited() { timeout -k 5 "$LIMIT" "$@"; }
+limited() { timeout -k 3 "$LIMIT" "$@"; }
 
 # What the sections of gpu_bench have in common. Nothing new is begun in the last tenth.
 bench() { limited "$G/gpu_bench" "$1" --data "$D" --scale "$scale" --budget "$(((LIMIT * 9 + 9) / 10))" --out "$S/$1.figures"; }
+
+# What the driver has here, whatever the loader finds of it.
+environment() {
+    echo "capabilities of the container: NVIDIA_DRIVER_CAPABILITIES=${NVIDIA_DRIVER_CAPABILITIES-(not set)}"
+    # Folders of the driver may be mounts, which find / leaves out.
+    # shellcheck disable=SC2086  # words
+    timeout 8 find ${GPU_FIND:-/ /usr/local /usr/local/nvidia /usr/lib/wsl /usr/lib64 /opt /run/opengl-driver} -xdev \( -path /proc -o -path /sys \) -prune -o \
+        \( -name 'libnvcuvid.so*' -o -name 'libcuda.so*' \) -print 2>/dev/null | sort -u | head -n 20 | sed 's/^/found /'
+    if command -v nvidia-smi >/dev/null; then
+        timeout 8 nvidia-smi -L 2>&1 | head -n 12
+        timeout 8 nvidia-smi --query-gpu=name,driver_version,mig.mode.current,pstate,clocks.sm,clocks.video,clocks.max.video,power.limit,ecc.mode.current,compute_mode --format=csv 2>&1 | head -n 4
+    else
+        echo "nvidia-smi is not here"
+    fi
+    find /dev -maxdepth 1 -name 'nvidia*' 2>/dev/null | sort | sed 's/^/device /' | head -n 12
+    bench environment
+}
+
+# Where the loader does not find libnvcuvid and find did, the loader is told.
+use_what_was_found() {
+    grep -q '"what": "libnvcuvid.so.1", "value": "not found' "$S/environment.figures" 2>/dev/null || return
+    folder=$(sed -n 's/^found \(.*\)\/libnvcuvid\.so\.1$/\1/p' "$S/environment.log" | head -n 1)
+    [ -n "$folder" ] || return
+    LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder; export LD_LIBRARY_PATH
+    echo "${mark}   libnvcuvid.so.1 lies in $folder, where the loader does not look: LD_LIBRARY_PATH now has it"
+    sed -i '/^environment$/d' "$S/names"
+    section environment 30 environment
+}
+
+# scaling.sh, if somebody put one there: photographs, folders and archives by 1 to 16 threads of the CPU.
+scaling() {
+    for script in "$G/scaling.sh" "$G/scaling/scaling.sh" "$G/scaling"; do
+        if [ -f "$script" ] && [ -x "$script" ]; then
+            SCALING_SECONDS=$LIMIT SCALING_SCALE=$scale DATA=$D limited "$script"; code=$?
+            tail -n 1 "$S/scaling.log" | grep '^{.*}$' | sed 's/^{/{"kind": "scaling", /' >"$S/scaling.figures"
+            return $code
+        fi
+    done
+    echo "SKIP gpu-run: $G/scaling.sh is not there"; return 3
+}
 
 # ptx: twice, with a cache of compiled kernels that was empty.
 ptx() {
@@ -174,132 +251,161 @@ ptx() {
     return $code
 }
 
-# processes: the sessions of one process, in 1, 2 and 4 of them.
+# processes: the sessions of one process, in 1, 2 and 4 of them. All begin to count at the same second.
 processes() {
-    sessions=$((2 * engines)) failed=0 LIMIT=$(((LIMIT + 2) / 3)) pictures=256
-    if [ -n "$mark" ]; then pictures=32; fi           # the fake decodes some 30 a second, under a sanitizer
-    : >"$S/processes.figures"
-    for count in 1 2 4; do
+    sessions=$((2 * engines)) failed=0 LIMIT=$(((LIMIT + 2) / 3)) pictures=256 counts="1 2 4"
+    if [ -n "$mark" ]; then pictures=16; fi           # the fake decodes some 30 a second, under a sanitizer
+    if [ -n "$GPU_FEW" ]; then counts="1 2"; fi
+    : >"$S/processes.all"
+    for count in $counts; do
         each=$(((sessions + count - 1) / count))
-        begin=$(($(now) + 5))
+        begin=$(($(now) + ${GPU_BEGIN:-5}))
         i=0
-        while [ $i -lt $count ]; do
+        while [ $i -lt "$count" ]; do
             limited "$G/gpu_bench" share --data "$D" --scale "$scale" --sessions $each --batch $((pictures / count)) --begin $begin --out "$S/share.$i" & i=$((i + 1))
         done
         wait
         i=0
-        while [ $i -lt $count ]; do cat "$S/share.$i"; rm -f "$S/share.$i"; i=$((i + 1)); done >"$S/shares"
-        [ "$(wc -l <"$S/shares")" -eq $count ] || { echo "$count processes: not all of them ended well"; failed=1; continue; }
-        awk -v n=$count -v each=$each -v mark="$mark" -v figures="$S/processes.figures" '
-            { match($0, /"images_per_second": [0-9.e+]*/); r = substr($0, RSTART + 21, RLENGTH - 21) + 0; sum += r; if (NR == 1 || r < least) least = r; if (r > most) most = r
-              match($0, /"core_seconds_per_1000": [0-9.e+]*/); cpu += r * substr($0, RSTART + 25, RLENGTH - 25) }
-            END { printf "%s%d %s of %d sessions: %.0f pictures/s, of one %.0f to %.0f, %.3f core-seconds per 1,000\n", mark, n, (n == 1 ? "process" : "processes"), each, sum, least, most, (sum ? cpu / sum : 0)
-                  printf "{\"kind\": \"processes\", \"fake_driver\": %s, \"processes\": %d, \"sessions_each\": %d, \"images_per_second\": %.6g, \"slowest\": %.6g, \"fastest\": %.6g, \"core_seconds_per_1000\": %.4g}\n", (mark == "" ? "false" : "true"), n, each, sum, least, most, (sum ? cpu / sum : 0) >figures }
+        while [ $i -lt "$count" ]; do cat "$S/share.$i"; rm -f "$S/share.$i"; i=$((i + 1)); done >"$S/shares"
+        [ "$(grep -c '}$' "$S/shares")" -eq "$count" ] || { echo "$count processes: not all of them ended well"; failed=1; continue; }
+        awk -v n="$count" -v each=$each -v mark="$mark" -v figures="$S/processes.one" '
+            function number(key) { return match($0, "\"" key "\": [-0-9.e+]+") ? substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4) + 0 : 0 }
+            { r = number("images_per_second"); sum += r; if (NR == 1 || r < least) least = r; if (r > most) most = r; cpu += r * number("core_seconds_per_1000")
+              decode += number("decode_p50_us") / n; map += number("map_p50_us") / n; unmap += number("unmap_p50_us") / n }
+            END { printf "%s%d %s of %d sessions: %.0f pictures/s, of one %.0f to %.0f, %.3f core-seconds per 1,000; half of the calls below %.1f, %.1f, %.1f us (decode, map, unmap)\n", \
+                      mark, n, (n == 1 ? "process" : "processes"), each, sum, least, most, (sum ? cpu / sum : 0), decode, map, unmap
+                  printf "{\"kind\": \"processes\", \"fake_driver\": %s, \"processes\": %d, \"sessions_each\": %d, ", (mark == "" ? "false" : "true"), n, each >figures
+                  printf "\"images_per_second\": %.6g, \"slowest\": %.6g, \"fastest\": %.6g, \"core_seconds_per_1000\": %.4g, ", sum, least, most, (sum ? cpu / sum : 0) >figures
+                  printf "\"decode_p50_us\": %.4g, \"map_p50_us\": %.4g, \"unmap_p50_us\": %.4g}\n", decode, map, unmap >figures }
             ' "$S/shares"
-        cat "$S/processes.figures" >>"$S/processes.all"
+        cat "$S/processes.one" >>"$S/processes.all"
     done
     mv "$S/processes.all" "$S/processes.figures"
     return $failed
 }
 
 peers() {
-    command -v python3 >/dev/null || { echo "python3 is not installed"; return; }
-    limited python3 tests/gpu_peer.py "$D/jpeg" --seconds "$(awk -v s="$scale" 'BEGIN { print 4 * s }')" --out "$S/peers.json" || return
+    command -v python3 >/dev/null || { echo "SKIP gpu-run: python3 is not installed"; return 3; }
+    limited python3 "$P/gpu_peer.py" "$D/jpeg" --seconds "$(awk -v s="$scale" 'BEGIN { print 4 * s }')" --out "$S/peers.json" || return
     sed 's/^{/{"kind": "peers", /' "$S/peers.json" >"$S/peers.figures"
 }
 
 # check PART_OF_A_NAME: those checks of gpu_check; with none of that name, that is said.
-check() { limited "$G/gpu_check" --data "$D" --only "$1" >"$S/check" 2>&1; code=$?; cat "$S/check"; if ! grep -q '^-- ' "$S/check"; then echo "no check is named so: $1"; fi; return $code; }
-
-# What the figures say of the whole: the first limit in this order that explains the best rate end to end.
-limit() {
-    cat "$S"/*.figures 2>/dev/null | awk -v engines="$engines" -v cores="$cores" '
-        function number(key) { return match($0, "\"" key "\": [-0-9.e+]+") ? substr($0, RSTART + length(key) + 4, RLENGTH - length(key) - 4) + 0 : 0 }
-        /"kind": "engine fit"/ && number("depth") == 4 { a = number("a_us"); b = number("b_us_per_byte") }
-        /"kind": "bare sessions"/ && /h265_crf20/ && number("contexts") == 1 { if (number("sessions") == 1) one = number("images_per_second"); if (number("images_per_second") > bare) bare = number("images_per_second") }
-        /"kind": "bare sessions"/ && /h265_crf20/ && number("contexts") > 1 { if (number("images_per_second") > spread) spread = number("images_per_second") }
-        /"kind": "processes"/ { if (number("processes") == 1) alone = number("images_per_second"); else if (number("images_per_second") > many) many = number("images_per_second") }
-        /"kind": "end to end"/ && /"beside": "nothing"/ && /h265_crf20/ && /float32/ && /"calls_timed": false/ && number("images_per_second") > rate {
-            rate = number("images_per_second"); cpu = number("core_seconds_per_1000"); gpu = number("gpu_utilization"); limits = $0; sub(/.*"limits": "/, "", limits); sub(/".*/, "", limits) }
-        /"kind": "kernel"/ && /float32/ && number("us_per_picture") > 0 { if (1e6 / number("us_per_picture") > kernel) kernel = 1e6 / number("us_per_picture") }
-        END {
-            if (!rate) { print "nothing: the rate end to end was not measured"; exit }
-            ceiling = one * engines
-            used = rate * cpu / 1000
-            lock = bare ? spread / bare : 0
-            if (alone && many / alone > lock) lock = many / alone
-            if (ceiling && rate >= 0.85 * ceiling) what = "engines"
-            else if (used >= 0.85 * cores) what = "CPU"
-            else if (limits == "read") what = "reader"
-            else if (lock >= 1.15) what = "lock"
-            else if (kernel && rate >= 0.7 * kernel || gpu >= 95) what = "SM"
-            else what = "none of engines, lock, CPU, SM and reader alone"
-            printf "%s: %.0f pictures/s; engines %u x %.0f bare = %.0f; bare sessions %.0f; more contexts or processes %.2f times; %.1f of %u cores; kernel alone %.0f; the loader says %s\n", what, rate, engines, one, ceiling, bare, lock, used, cores, kernel, limits }'
+check() {
+    limited "$G/gpu_check" --data "$D" --only "$1"; code=$?
+    if ! grep -qE '^(-- |SKIP)' "$S/$name.log"; then echo "no check is named so: $1"; fi
+    return $code
 }
 
-# report: everything so far as JSON, replaced as a whole.
+# text: what gpu_report.awk makes of everything so far.
+text() {
+    while read -r one; do
+        printf 'S\t%s\t%s\t%s\n' "$one" "$(cat "$S/$one.status" 2>/dev/null || echo "not ended")" "$(cat "$S/$one.seconds" 2>/dev/null || echo 0)"
+        if [ -e "$S/$one.figures" ]; then awk -v n="$one" '/^{.*}$/ { print "F\t" n "\t" $0 }' "$S/$one.figures"; fi
+        awk -v n="$one" 'NR <= 2000 { gsub(/\t/, " "); print "L\t" n "\t" $0 }' "$S/$one.log"
+    done <"$S/names" >"$S/everything"
+    awk -v mark="$mark" -v cores="$cores" -v most="${GPU_TEXT:-11900}" -f "$P/gpu_report.awk" "$S/everything"
+}
+
+# report: the text, and everything so far as JSON, replaced as a whole.
 report() {
+    text >"$S/text" 2>"$S/text.errors" || cat "$S/text.errors" >>"$S/text"
     {
-        printf '{"what": "benzina: tests/gpu.sh all", "driver": "%s", "device": "%s", "scale": %s, "budget": %s, "seconds": %s,\n"limited_by": "%s",\n"sections": [' \
-            "$([ -n "$mark" ] && echo "the fake driver: no figure means anything" || echo NVIDIA)" "$device" "$scale" "$budget" $(($(now) - begun)) "$(limit)"
+        printf '{"what": "benzina: gpu run", "driver": "%s", "scale": %s, "budget": %s, "seconds": %s,\n"text": [' \
+            "$([ -n "$mark" ] && echo "the fake driver: no figure means anything" || echo NVIDIA)" "$scale" "$budget" $(($(now) - begun))
+        quoted <"$S/text"
+        printf '],\n"sections": ['
         comma=
         while read -r one; do
-            printf '%s\n{"name": "%s", "status": "%s", "seconds": %s, "figures": [' "$comma" "$one" "$(cat "$S/$one.status" 2>/dev/null || echo "not ended")" "$(cat "$S/$one.seconds" 2>/dev/null || echo 0)"
+            printf '%s\n{"name": "%s", "status": "%s", "seconds": %s, "figures": [' "$comma" "$one" \
+                "$(tr -d '"\\\000-\037' <"$S/$one.status" 2>/dev/null || echo "not ended")" "$(cat "$S/$one.seconds" 2>/dev/null || echo 0)"
             # A line that a crash cut off is left out.
             if [ -e "$S/$one.figures" ]; then awk '/^{.*}$/ { printf "%s\n  %s", (n++ ? "," : ""), $0 }' "$S/$one.figures"; fi
             printf '], "log": ['
-            awk 'NR <= 2000 { gsub(/\\/, "\\\\"); gsub(/"/, "\\\""); gsub(/\t/, " "); gsub(/[\001-\037]/, ""); printf "%s\n  \"%s\"", (NR == 1 ? "" : ","), $0 }' "$S/$one.log"
+            quoted <"$S/$one.log"
             printf ']}'
             comma=,
         done <"$S/names"
         printf '\n]}\n'
     } >"$out/report.json.partial" && mv "$out/report.json.partial" "$out/report.json"
+    cat "$S/text"
 }
 
-all() {
-    budget=570 scale=1 only='' begun=$(now) out=${OUT:-$G}
+# Lines as strings of JSON.
+quoted() { tr -cd '\11\12\15\40-\176' | awk 'NR <= 2000 { gsub(/\\/, "\\\\"); gsub(/"/, "\\\""); gsub(/\t/, " "); gsub(/[\001-\037]/, ""); printf "%s\n  \"%s\"", (NR == 1 ? "" : ","), $0 }'; }
+
+run() {
+    budget=${GPU_BUDGET:-570} scale=${GPU_SCALE:-1} only=${GPU_ONLY:-} limit=${GPU_LIMIT:-} begun=$(now) reported=$(now) out=${OUT:-$G}
     while [ $# -gt 1 ]; do
-        case $1 in --budget) budget=$2 ;; --scale) scale=$2 ;; --only) only=$2 ;; *) break ;; esac
+        case $1 in --budget) budget=$2 ;; --scale) scale=$2 ;; --only) only=$2 ;; --limit) limit=$2 ;; *) break ;; esac
         shift 2
     done
-    [ $# -eq 0 ] || { echo "usage: sh tests/gpu.sh all [--scale S] [--budget S] [--only \"NAME ...\"]" >&2; exit 2; }
-    S=$out/sections
-    rm -rf "$S" && mkdir -p "$S" || exit 1
+    [ $# -eq 0 ] || { echo "usage: sh gpu.sh run [--scale S] [--budget S] [--limit S] [--only \"NAME ...\"]" >&2; exit 2; }
+    if [ ! -w "$out" ]; then out=${TMPDIR:-/tmp}; fi
+    S=$(mktemp -d) || exit 1
+    trap 'rm -rf "$S"' EXIT
     : >"$S/names"
-    device=$("$G/gpu_bench" --probe) || { echo "SKIP $what: $device"; exit 0; }
-    [ -e "$D/h265_crf20.bzna" ] || { echo "SKIP $what: $D has no archives: run make gpu-data where there is an encoder"; exit 0; }
-    mark=''; if [ "$device" = "Fake GPU" ]; then mark='fake driver: '; fi
-    echo "${mark}$device, $budget s, ${mark:+no figure below means anything; }report in $out/report.json"
-    section environment 20 bench environment
-    engines=$(sed -n 's/.*"what": "NVDEC engines", "value": "\([0-9]*\)".*/\1/p' "$S/environment.figures" 2>/dev/null) cores=$(getconf _NPROCESSORS_ONLN)
+    mark='' is_stuck='' cores=$(getconf _NPROCESSORS_ONLN)
+    if LIMIT=20 limited "$G/gpu_bench" environment --out "$S/probe" 2>&1 | grep -q '^fake driver: '; then mark='fake driver: '; fi
+    echo "${mark}at most $budget s; ${mark:+no figure below means anything; }report in $out/report.json"
+    section scaling     110 scaling
+    section environment  30 environment
+    use_what_was_found
+    section kernels      25 bench kernels
+    section capabilities 15 bench capabilities
+    section hand265      15 bench hand265
+    section hand264      15 bench hand264
+    if ! grep -q '"step": "done"\|"refused"' "$S"/hand26[45].figures 2>/dev/null; then is_stuck=1; fi
+    engines=$(sed -n 's/.*"what": "NVDEC engines", "value": "\([0-9]*\)".*/\1/p' "$S/environment.figures" 2>/dev/null)
     engines=${engines:-7}
-    section selfcheck   40 bench selfcheck
-    section gate        60 check a_picture_holds_while
-    section md5         60 check frames_of
-    section engine      45 bench engine
-    section sessions    50 bench sessions
-    section end         60 bench end
-    section processes   50 processes
-    section calls       25 bench calls
-    section contexts    40 bench contexts
-    section beside      45 bench beside
-    section batches     45 check batches_equal
-    section surfaces    40 check nvdec_overwrites
-    section decoders    15 bench decoders
-    section memory      15 bench memory
-    section kernel      20 bench kernel
-    section ptx         20 ptx
-    section peers       75 peers
-    section parser      10 bench parser
-    echo "${mark}$out/report.json, $(($(now) - begun)) s"
-    echo "${mark}limited by $(limit)"
+    if [ -n "$GPU_FEW" ]; then engines=2; fi
+    section selfcheck    40 bench selfcheck
+    section gate         40 check a_picture_holds_while
+    section md5          50 check frames_of
+    section batches      40 check batches_equal
+    section surfaces     40 check nvdec_overwrites
+    section uploads      15 bench uploads
+    section engine       50 bench engine
+    section sessions     50 bench sessions
+    section end          55 bench end
+    section contexts     45 bench contexts
+    section processes    45 processes
+    section calls        25 bench calls
+    section beside       40 bench beside
+    section kernel       20 bench kernel
+    section ptx          20 ptx
+    section memory       15 bench memory
+    section decoders     15 bench decoders
+    section parser       10 bench parser
+    section peers        60 peers
+    report
 }
 
-what=gpu-$1
-case "$1" in
-data)  data "${2:-$BUILD/bench/pictures}" ;;
-check) shift; there gpu-check; exec "$G/gpu_check" --data "$D" "$@" ;;
-all)   shift; there gpu-check; there gpu-bench; all "$@" ;;
-bench) shift; there gpu-bench; all --only "environment engine sessions end processes calls contexts beside decoders memory kernel ptx peers parser" "$@" ;;
-*) echo "usage: sh tests/gpu.sh data [PHOTOS] | check [...] | all [...] | bench [...]" >&2; exit 2 ;;
+# bundle FOLDER: all that a machine with a GPU needs, in at most 60 MB.
+bundle() {
+    for file in "$G/gpu_check" "$G/gpu_bench" "$D/expected.txt"; do
+        [ -e "$file" ] || { echo "SKIP gpu-bundle: $file is not there: run make gpu-data, where clang, nv-codec-headers and an encoder are"; exit 0; }
+    done
+    B=$1
+    rm -rf "$B" && mkdir -p "$B/tests/data" || exit 1
+    cp "$G/gpu_check" "$G/gpu_bench" tests/gpu.sh tests/gpu_report.awk tests/gpu_peer.py "$B/" && strip "$B/gpu_check" "$B/gpu_bench" 2>/dev/null
+    cp tests/data/mini_h264.bzna tests/data/mini_h264.json tests/data/mini_h265.bzna tests/data/mini_h265.json "$B/tests/data/" && cp -r "$D" "$B/data" || exit 1
+    if [ -e "$G/scaling.sh" ]; then cp "$G/scaling.sh" "$B/"; fi
+    if [ -e "$G/scaling" ]; then cp -rL "$G/scaling" "$B/"; fi
+    # shellcheck disable=SC2016  # that script's
+    printf '#!/bin/sh\n# Runs everything on this machine'"'"'s GPU in at most 570 s. Send back report.json, or what is printed last.\nexec sh "$(dirname "$0")/gpu.sh" run "$@"\n' >"$B/run.sh"
+    chmod +x "$B/run.sh"
+    size=$(du -sk "$B" | cut -f1)
+    echo "gpu-bundle: $B, $size kB: take it to the GPU, and run sh run.sh there"
+    if [ "$size" -gt 58593 ]; then echo "gpu-bundle: that is more than 60 MB: take fewer pictures (PHOTOS)"; exit 1; fi
+}
+
+command=$1
+[ $# -eq 0 ] || shift
+case "$command" in
+data)   data "${1:-$BUILD/bench/pictures}" ;;
+check)  there gpu-check; exec "$G/gpu_check" --data "$D" "$@" ;;
+run)    there gpu-check; there gpu-bench; run "$@" ;;
+bundle) bundle "${1:-$BUILD/gpu-bundle}" ;;
+*) echo "usage: sh gpu.sh run [...] | check [...] | data [PHOTOS] | bundle [FOLDER]" >&2; exit 2 ;;
 esac

@@ -35,18 +35,16 @@ state null_state = { .lock = PTHREAD_MUTEX_INITIALIZER };
 static null_model *model;
 static state *shared;
 
-__attribute__((constructor)) static void find(void)
-{
-    void *library = dlopen("libcuda.so.1", RTLD_LAZY);
-    model = library ? dlsym(library, "null_model_state") : NULL;
-    shared = library ? dlsym(library, "null_state") : NULL;
-    model = model ? model : &null_model_state;
-    shared = shared ? shared : &null_state;
-}
+static int is_virtual;
+__attribute__((visibility("default"))) extern double null_virtual_ns;      /* of libcuda.so.1, as null_state */
+double null_virtual_ns;
+static double *virtual_ns = &null_virtual_ns;
 
 static double now(void)
 {
     struct timespec t;
+    if (is_virtual)
+        return *virtual_ns;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (double)t.tv_sec * 1e9 + (double)t.tv_nsec;
 }
@@ -55,11 +53,34 @@ static void sleep_until(double ns)
 {
     static _Thread_local int is_exact;
     struct timespec t = { (time_t)(ns * 1e-9), (long)fmod(ns, 1e9) };
+    if (is_virtual) {
+        *virtual_ns = fmax(*virtual_ns, ns);
+        return;
+    }
     if (!is_exact++)
         prctl(PR_SET_TIMERSLACK, 1);
     while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &t, NULL))
         ;
 }
+
+__attribute__((constructor)) static void find(void)
+{
+    void *library = dlopen("libcuda.so.1", RTLD_LAZY);
+    model = library ? dlsym(library, "null_model_state") : NULL;
+    shared = library ? dlsym(library, "null_state") : NULL;
+    model = model ? model : &null_model_state;
+    shared = shared ? shared : &null_state;
+    is_virtual = getenv("NULL_VIRTUAL") != NULL;
+    if (library && dlsym(library, "null_virtual_ns"))
+        virtual_ns = dlsym(library, "null_virtual_ns");
+    if (getenv("NULL_MODEL"))
+        sscanf(getenv("NULL_MODEL"), "%lf %lf %lf %lf", &model->scale, &model->picture_us, &model->kilobyte_us,
+               &model->macroblock_us);
+}
+
+/* Seconds. */
+__attribute__((visibility("default"))) double null_now(void);
+__attribute__((visibility("default"))) double null_now(void) { return is_virtual ? *virtual_ns * 1e-9 : now() * 1e-9; }
 
 static double scaled(double us) { return us * 1e3 * model->scale; }
 
@@ -147,6 +168,16 @@ EXPORT cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 }
 EXPORT cuDevicePrimaryCtxRelease(CUdevice device);
 EXPORT cuDevicePrimaryCtxRelease(CUdevice device) { (void)device; return CUDA_SUCCESS; }
+EXPORT cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device);
+EXPORT cuCtxCreate_v2(CUcontext *context, unsigned flags, CUdevice device)
+{
+    (void)flags;
+    (void)device;
+    *context = (CUcontext)(void *)surfaces;
+    return CUDA_SUCCESS;
+}
+EXPORT cuCtxDestroy_v2(CUcontext context);
+EXPORT cuCtxDestroy_v2(CUcontext context) { (void)context; return CUDA_SUCCESS; }
 EXPORT cuCtxPushCurrent_v2(CUcontext context);
 EXPORT cuCtxPushCurrent_v2(CUcontext context) { (void)context; return CUDA_SUCCESS; }
 EXPORT cuCtxPopCurrent_v2(CUcontext *context);
@@ -319,15 +350,16 @@ typedef struct decoder {
     unsigned  submitted;
     double    last[4];                        /* when its last four pictures are decoded */
     double    done[32], copied[32];           /* when each surface's picture is, and when its map's copy */
+    double    macroblocks;                    /* of a picture */
 } decoder;
 
 EXPORT cuvidCreateDecoder(CUvideodecoder *out, CUVIDDECODECREATEINFO *info);
 EXPORT cuvidCreateDecoder(CUvideodecoder *out, CUVIDDECODECREATEINFO *info)
 {
     decoder *d = calloc(1, sizeof *d);
-    (void)info;
     if (!d)
         return 2;
+    d->macroblocks = (double)((info->ulWidth + 15) / 16 * ((info->ulHeight + 15) / 16));
     enter();
     d->engine = shared->next_engine++ % (model->engines ? model->engines : 7);
     *out = d;
@@ -371,7 +403,8 @@ EXPORT cuvidDecodePicture(CUvideodecoder handle, CUVIDPICPARAMS *p)
     engine = model->dynamic ? first_engine(start) : d->engine;
     start = fmax(start, shared->engine_free[engine]);
     *oldest = d->done[p->CurrPicIdx & 31] = shared->engine_free[engine] =
-        start + scaled(model->picture_us + model->kilobyte_us * p->nBitstreamDataLen / 1024.0);
+        start + scaled(model->picture_us + model->kilobyte_us * p->nBitstreamDataLen / 1024.0 +
+                       model->macroblock_us * d->macroblocks);
     d->submitted++;
     atomic_fetch_add(&model->pictures, 1);
     return leave();
@@ -416,6 +449,57 @@ typedef struct parser {
     int               begun;
 } parser;
 
+/* Reads bits of a NAL unit, without the bytes that keep start codes out. */
+typedef struct bits { const uint8_t *at, *end; unsigned bit, zeros; } bits;
+
+static unsigned bits_get(bits *b, unsigned count)
+{
+    unsigned value = 0;
+    while (count-- && b->at < b->end) {
+        value = value << 1 | (*b->at >> (7 - b->bit) & 1u);
+        if (++b->bit == 8) {
+            b->bit = 0;
+            b->zeros = *b->at++ ? 0 : b->zeros + 1;
+            if (b->zeros >= 2 && b->at < b->end && *b->at == 3) {
+                b->at++;
+                b->zeros = 0;
+            }
+        }
+    }
+    return value;
+}
+
+static unsigned bits_golomb(bits *b)
+{
+    unsigned zeros = 0;
+    while (b->at < b->end && !bits_get(b, 1))
+        zeros++;
+    return (1u << (zeros & 31)) - 1 + bits_get(b, zeros & 31);
+}
+
+/* The size of H.265 frames, by the first sequence parameter set of one layer; others are 512x512. */
+static void frame_size(const CUVIDSOURCEDATAPACKET *packet, CUVIDEOFORMAT *format)
+{
+    const uint8_t *p = packet->payload, *end = p + packet->payload_size;
+    format->coded_width = format->coded_height = 512;
+    for (; format->codec == cudaVideoCodec_HEVC && p + 8 < end; p++) {
+        bits b = { p + 5, end, 0, 0 };
+        if (p[0] || p[1] || p[2] != 1 || (p[3] >> 1 & 63) != 33)
+            continue;
+        if ((bits_get(&b, 8) >> 1 & 7) != 0)                /* layers would make the profile longer */
+            return;
+        bits_get(&b, 32);
+        bits_get(&b, 32);
+        bits_get(&b, 32);
+        bits_golomb(&b);
+        if (bits_golomb(&b) == 3)
+            bits_get(&b, 1);
+        format->coded_width = bits_golomb(&b);
+        format->coded_height = bits_golomb(&b);
+        return;
+    }
+}
+
 EXPORT cuvidCreateVideoParser(CUvideoparser *out, CUVIDPARSERPARAMS *parameters);
 EXPORT cuvidCreateVideoParser(CUvideoparser *out, CUVIDPARSERPARAMS *parameters)
 {
@@ -436,11 +520,12 @@ EXPORT cuvidParseVideoData(CUvideoparser handle, CUVIDSOURCEDATAPACKET *packet)
         memset(&format, 0, sizeof format);
         format.codec = p->parameters.CodecType;
         format.chroma_format = cudaVideoChromaFormat_420;
-        format.coded_width = format.coded_height = 512;
+        frame_size(packet, &format);
         p->parameters.pfnSequenceCallback(p->parameters.pUserData, &format);
     }
     memset(&picture, 0, sizeof picture);
     picture.nBitstreamDataLen = (unsigned)packet->payload_size;
+    picture.pBitstreamData = packet->payload;
     p->parameters.pfnDecodePicture(p->parameters.pUserData, &picture);
     return CUDA_SUCCESS;
 }

@@ -11,6 +11,7 @@ typedef struct null_model {
     double scale;                     /* real time / the model's; 0: everything takes no time */
     double lock_us;                   /* each call holds its context's lock for so long */
     double picture_us, kilobyte_us;   /* an engine takes so long for a picture, and for each kilobyte of it */
+    double macroblock_us;             /* and for each 16 x 16 pixels of it */
     double copy_us, slot_us;          /* stream work: of a map, and of each picture of a launch */
     double sm_period_us, sm_busy_us;  /* in each period, the program keeps the device busy for so long: streams wait */
     int    engines;                   /* 0: 7 */
@@ -21,6 +22,8 @@ typedef struct null_model {
     atomic_llong calls, pictures, map_ns;
 } null_model;
 
-/* libcuda.so.1 exports it. */
+/* libcuda.so.1 exports it. NULL_MODEL="SCALE PICTURE_US KILOBYTE_US MACROBLOCK_US" in the environment sets these. With
+ * NULL_VIRTUAL, too, nobody sleeps: a clock of the driver's own goes on instead, which null_now tells. For callers of one
+ * thread, whose measurements are then exact however busy the machine is. */
 extern null_model null_model_state;
 #endif

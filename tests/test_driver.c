@@ -994,6 +994,52 @@ TEST(a_query_of_caps_that_fails_is_told_and_tried_again)
     finish();
 }
 
+/* All that cuda.h says of: the process, the context or the MPS client cannot go on. Others cost one call. */
+TEST(errors_after_which_nothing_works_lose_the_device_and_others_do_not)
+{
+    static const int lost[] = { 3, 4, 46, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721,
+                                805, 806, 807, 808, 809, 810 };
+    static const int others[] = { 1, 2, 100, 101, 200, 209, 218, 221, 222, 400, 500, 600, 701, 703, 704, 705, 708, 711,
+                                  712, 713, 720, 800, 801, 802, 803, 804, 811, 812, 900, 909, 999 };
+    BEGIN;
+    for (size_t i = 0; i < sizeof lost / sizeof lost[0]; i++) {
+        bzna_context *context = context_of(on_cuda(0));
+        bzna_codec_info info;
+        bzna_error e = no_error();
+        fake->fail("cuvidGetDecoderCaps", 2, lost[i], 0);
+        CHECK(bzi_cuda_is_lost(lost[i]));
+        bzna_context_get_codec_info(context, BZNA_CODEC_H265, 3, 12, &info, sizeof info, &e);
+        CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H264, 1, 10, &info, sizeof info, &e),
+                 BZNA_E_DEVICE_LOST);
+        CHECK_EQ(e.native_code, lost[i]);
+        bzna_context_close(context);
+        finish();
+    }
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        CHECK(!bzi_cuda_is_lost(others[i]));
+}
+
+/* Rooms that ask for the caps by themselves, as the checks on a GPU do. */
+TEST(without_libnvcuvid_the_caps_are_refused_with_the_reason)
+{
+    bzna_context *context;
+    bzi_device *device = NULL;
+    CUVIDDECODECAPS caps;
+    bzna_error e = no_error();
+    BEGIN;
+    missing_library[0] = "libnvcuvid.so.1";
+    context = context_of(on_cuda(0));
+    require(bzi_context_gpu(context, &device, &e), "a device");
+    for (uint32_t codec = BZNA_CODEC_H264; codec <= BZNA_CODEC_HEIF; codec++) {
+        e = no_error();
+        CHECK_EQ(bzi_device_caps(device, codec, 1, 8, &caps, &e), BZNA_E_DEVICE);
+        CHECK_CONTAINS(e.message, "libnvcuvid.so.1 was not found");
+        CHECK(!caps.bIsSupported);
+    }
+    bzna_context_close(context);
+    finish();
+}
+
 /* ---- Messages ---------------------------------------------------------------------------------------------------- */
 
 /* Whether three words in a row of a message stand between quotes in a test, or it has not as many besides what printf
@@ -1094,6 +1140,8 @@ TEST_MAIN(RUN(a_library_that_truly_lacks_a_symbol_is_named_with_it) fake_setup()
     RUN(batches_lie_on_the_contexts_device_and_no_other)
     RUN(auto_takes_the_device_that_is_current_on_the_thread_and_contexts_of_users_must_be_of_the_device)
     RUN(codecs_are_what_the_caps_say_and_are_asked_for_once)
+    RUN(errors_after_which_nothing_works_lose_the_device_and_others_do_not)
+    RUN(without_libnvcuvid_the_caps_are_refused_with_the_reason)
     RUN(every_message_of_the_gpu_path_is_looked_for_by_a_test)
     RUN(a_query_of_caps_that_fails_is_told_and_tried_again)
 )

@@ -2301,14 +2301,16 @@ TEST(the_queue_passes_over_its_first_item_so_often_and_keeps_the_order_of_others
     CHECK(bzi_pool_pop(&pool, &engine) == items && !pool.last);
 }
 
-/* Of four sessions with room for four small decoders, by their surfaces, two get one: the first took as much again. */
-TEST(what_the_first_decoder_takes_beside_its_surfaces_counts_for_all)
+/* Of four sessions with room for four small decoders, by their surfaces, two get one: a decoder takes as much again.
+ * What the driver takes with the first one alone counts for none. */
+TEST(what_a_decoder_takes_beside_its_surfaces_counts_for_all)
 {
     const uint64_t one = 20ull * 512 * 512 * 3 / 2;
     archive *a;
     BEGIN;
     a = archive_make(64, plain, 1);
-    for (int extra = 0; extra < 2; extra++) {
+    for (int round = 0; round < 4; round++) {
+        const int extra = round % 2, once = round / 2;
         bzna_loader_config c = config_of(8, 0, 0);
         bzna_context *context;
         bzna_loader_stats stats;
@@ -2316,6 +2318,7 @@ TEST(what_the_first_decoder_takes_beside_its_surfaces_counts_for_all)
         context = tight_context(4, 4 * one + one / 2);
         control->engine_us = 1000;                          /* every session gets work */
         control->decoder_extra = extra * (long long)one;
+        control->decoder_once = once * 3ll * (long long)one;
         CHECK_EQ(walk(context, a, &c, HOST, &stats).failed, 0);
         CHECK_EQ(stats.decoders_made, extra ? 2 : 4);
         CHECK_EQ(atomic_load(&context->device->decoder_bytes), (extra ? 2 : 4) * (one + (uint64_t)extra * one));
@@ -3744,41 +3747,64 @@ TEST(closing_while_sessions_start_waits_for_one_decoder_at_most)
     archive_free(a);
 }
 
+/* Drivers from before nNumNVDECs was counted say 0 engines of what they support. */
+TEST(a_codec_that_is_supported_by_no_engine_has_one)
+{
+    archive *a;
+    BEGIN;
+    a = archive_make(12, plain, 1);
+    bzna_loader_config c = config_of(6, 0, 0);
+    bzna_device_info info = { .struct_size = sizeof info };
+    bzna_codec_info codec = { .struct_size = sizeof codec };
+    bzna_loader_stats stats;
+    bzna_context *context;
+    control->uncounted = 1;
+    context = gpu_context(0);
+    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, NULL), BZNA_OK);
+    CHECK_EQ(info.video, BZNA_OK);
+    CHECK_EQ(info.engines, 1);
+    CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H264, 1, 8, &codec, sizeof codec, NULL), BZNA_OK);
+    CHECK(codec.supported && codec.engines == 1);
+    CHECK_EQ(walk(context, a, &c, HOST, &stats).failed, 0);
+    CHECK_EQ(stats.samples_nvdec, 12);
+    bzna_context_close(context);
+    finish();
+    archive_free(a);
+}
+
 TEST(a_device_without_engines_refuses_nvdec_and_with_auto_uploads_what_libavcodec_decodes)
 {
     archive *a;
     BEGIN;
     a = mixed_archive(40);
-    for (int lies = 0; lies < 2; lies++)
-        for (int kind = HOST; kind < CONSUMERS; kind++) {
-            bzna_loader_config c = config_of(6, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
-            bzna_context *context = gpu_context(0);
-            bzna_dataset *dataset = archive_open(context, a);
-            bzna_loader *loader = NULL;
-            bzna_device_info info;
-            bzna_error e = { .struct_size = sizeof e };
-            bzna_loader_stats stats;
-            control->engines = 0;
-            control->caps_without_engines = lies;
-            memset(&info, 0, sizeof info);
-            CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_DEVICE);
-            CHECK(!loader);
-            CHECK_CONTAINS(e.message, "loader_config.decode.decoder");
-            CHECK_CONTAINS(e.message, "Fake GPU has no NVDEC engine for H.265 or H.264");
-            CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, NULL), BZNA_OK);
-            CHECK_EQ(info.video, BZNA_E_DEVICE);
-            CHECK_EQ(info.engines, 0);
-            CHECK_CONTAINS(info.message, "Fake GPU has no NVDEC engine");
-            bzna_dataset_close(dataset);
-            c.decode.decoder = BZNA_DECODER_AUTO;
-            CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
-            CHECK_EQ(stats.samples_software, 40);
-            CHECK_EQ(stats.fallbacks, 0);
-            CHECK_EQ(control->creates, 0);
-            CHECK_EQ(control->launches > 0, kind != HOST);
-            bzna_context_close(context);
-            finish();
-        }
+    for (int kind = HOST; kind < CONSUMERS; kind++) {
+        bzna_loader_config c = config_of(6, kind == HOST ? BZNA_DEVICE_CPU : BZNA_DEVICE_CUDA, 0);
+        bzna_context *context = gpu_context(0);
+        bzna_dataset *dataset = archive_open(context, a);
+        bzna_loader *loader = NULL;
+        bzna_device_info info;
+        bzna_error e = { .struct_size = sizeof e };
+        bzna_loader_stats stats;
+        control->engines = 0;
+        memset(&info, 0, sizeof info);
+        CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_DEVICE);
+        CHECK(!loader);
+        CHECK_CONTAINS(e.message, "loader_config.decode.decoder");
+        CHECK_CONTAINS(e.message, "Fake GPU has no NVDEC engine for H.265 or H.264");
+        CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, NULL), BZNA_OK);
+        CHECK_EQ(info.video, BZNA_E_DEVICE);
+        CHECK_EQ(info.engines, 0);
+        CHECK_CONTAINS(info.message, "Fake GPU has no NVDEC engine");
+        bzna_dataset_close(dataset);
+        c.decode.decoder = BZNA_DECODER_AUTO;
+        CHECK_EQ(walk(context, a, &c, kind, &stats).failed, 0);
+        CHECK_EQ(stats.samples_software, 40);
+        CHECK_EQ(stats.fallbacks, 0);
+        CHECK_EQ(control->creates, 0);
+        CHECK_EQ(control->launches > 0, kind != HOST);
+        bzna_context_close(context);
+        finish();
+    }
     archive_free(a);
 }
 
@@ -5226,7 +5252,7 @@ TEST_MAIN(setup();
     RUN(up_to_eight_alternating_frame_sizes_cost_nothing_once_each_session_has_changed_often_enough)
     RUN(an_engine_takes_first_what_it_has_a_decoder_for_and_passes_over_nothing_for_long)
     RUN(the_queue_passes_over_its_first_item_so_often_and_keeps_the_order_of_others)
-    RUN(what_the_first_decoder_takes_beside_its_surfaces_counts_for_all)
+    RUN(what_a_decoder_takes_beside_its_surfaces_counts_for_all)
     RUN(frames_of_many_sizes_share_a_bounded_number_of_decoders)
     RUN(a_parser_that_asks_for_more_surfaces_than_are_chosen_from_gets_them)
     RUN(streams_that_ask_for_more_surfaces_than_those_before_them_wait_for_a_decoder_that_has_them)
@@ -5256,6 +5282,7 @@ TEST_MAIN(setup();
     RUN(each_session_makes_its_main_decoder_at_its_start_one_after_the_other)
     RUN(all_sessions_have_their_main_decoder_in_order_before_a_sample_is_decoded)
               RUN(closing_while_sessions_start_waits_for_one_decoder_at_most)
+    RUN(a_codec_that_is_supported_by_no_engine_has_one)
     RUN(a_device_without_engines_refuses_nvdec_and_with_auto_uploads_what_libavcodec_decodes)
     RUN(a_parser_is_given_one_content_of_parameter_sets_and_made_anew_after_a_failure)
     RUN(frames_of_one_size_with_different_crops_show_each_its_own_part)

@@ -412,6 +412,7 @@ no_device() { # FOLDER TEXT NAME: with the libraries there, devices tells why th
     says "$t/out" "$2" "devices $3 tells why"
     expect 0 "plain devices $3" env LD_LIBRARY_PATH="$1" "$bzna" devices
     says "$t/out" "$2" "plain devices $3 tells why"
+    says "$t/out" "what to do: $4" "plain devices $3 tells what to do"
 }
 
 device_tests() {
@@ -419,15 +420,16 @@ device_tests() {
     : >"$t/nodriver/libcuda.so.1"                  # on a machine with a driver, a file that is no library stands before it
     run "$bzna" devices --json
     if grep -q BENZINA_NO_CUDA "$t/out"; then
-        no_device "$t/nodriver" "BENZINA_NO_CUDA" "of a build without the GPU path"
+        no_device "$t/nodriver" "BENZINA_NO_CUDA" "of a build without the GPU path" "this bzna was built without the GPU path"
         skip "devices on the fake driver" "this build has no GPU path"
         return
     fi
-    no_device "$t/nodriver" "libcuda.so.1 was not found" "without a driver"
+    no_device "$t/nodriver" "libcuda.so.1 was not found" "without a driver" "run nvidia-smi: if that fails, too, install NVIDIA's driver"
     refused 1 "libcuda.so.1" "a missing device" env LD_LIBRARY_PATH="$t/nodriver" "$bzna" bench $data/mini_h265.bzna \
         --device 0
     refused 1 "loader_config.decode.decoder" "a missing decoder" env LD_LIBRARY_PATH="$t/nodriver" "$bzna" bench \
         $data/mini_h265.bzna --decoder nvdec
+    says "$t/err" "bzna: what to do: run nvidia-smi: if that fails" "bench --decoder nvdec tells what to do"
     refused 1 "BZNA_DEVICE_CPU" "output on the device without a device" env LD_LIBRARY_PATH="$t/nodriver" \
         "$bzna" bench $data/mini_h265.bzna --device cpu --output device
 
@@ -463,6 +465,25 @@ device_tests() {
     says "$t/out" '"codecs":[]' "a device without NVDEC has no codecs"
     expect 0 "plain devices without video" env LD_LIBRARY_PATH="$t/novideo" "$bzna" devices
     says "$t/out" "no NVDEC: libnvcuvid.so.1" "plain devices tells why there is no NVDEC"
+    says "$t/out" "NVIDIA_DRIVER_CAPABILITIES must have the word video" "and what a container needs"
+    expect 0 "devices in a container" env LD_LIBRARY_PATH="$t/novideo" NVIDIA_DRIVER_CAPABILITIES=compute,utility "$bzna" devices --json
+    json "$t/out" "devices in a container is JSON"
+    says "$t/out" '(NVIDIA_DRIVER_CAPABILITIES is \"compute,utility\" here)' "what the container has is told"
+    refused 1 "libnvcuvid.so.1 was not found" "bench without video" env LD_LIBRARY_PATH="$t/novideo" "$bzna" bench $data/mini_h265.bzna --decoder nvdec
+    says "$t/err" "what to do: the GPU works, but not its video decoders" "bench without video tells what to do"
+    # SCRIPT TEXT: what a driver that behaves so is said to need
+    advised() {
+        expect 0 "devices with $1" env LD_LIBRARY_PATH="$build/tests/fake" FAKE_SCRIPT="$1" "$bzna" devices
+        says "$t/out" "what to do: $2" "devices with $1 tells what to do"
+    }
+    advised engines=0 "run nvidia-smi -L: if it lists MIG devices, take a profile that has decoders"
+    advised "fail=cuInit,1,100,1" "the driver is there, but shows no GPU"
+    advised "fail=cuModuleLoadData,1,222,1" "update NVIDIA's driver"
+    advised wrong_kernel=1 "do not use this GPU with this driver"
+    advised "fail=cuInit,1,803,1" "libcuda and the driver's kernel module are of two versions"
+    advised "fail=cuMemcpyHtoDAsync_v2,1,700,1" "start the process again"
+    refused 1 "has no NVDEC engine" "bench of a MIG slice" env LD_LIBRARY_PATH="$build/tests/fake" FAKE_SCRIPT=engines=0 "$bzna" bench $data/mini_h265.bzna --decoder nvdec
+    says "$t/err" "what to do: run nvidia-smi -L" "bench of a MIG slice tells what to do"
 
     expect 0 "bench on the device" $fake "$bzna" bench --json --seconds 0.3 --batch 4 --decoder nvdec --sessions 3 \
         --dtype f16 $data/mini_h265.bzna

@@ -133,7 +133,7 @@ static int open_on_device(archive *a, const tool_options *o, bzna_device device,
     if (archive_open_context(device, sessions, &a->context, &err) < 0 || archive_try_open(a, o, &err) < 0) {
         bzna_context_close(a->context);
         const char *path = o->operand[0], *dot = strrchr(path, '.');
-        if (err.status != BZNA_E_TRUNCATED || !dot || strcmp(dot, ".bzna")) return tool_error("%s", err.message);
+        if (err.status != BZNA_E_TRUNCATED || !dot || strcmp(dot, ".bzna")) return tool_gpu_error(err.message);
         return tool_error("%s; what is whole can be saved: bzna index %s -o NEW.bzna", err.message, path);
     }
     return EXIT_OK;
@@ -250,7 +250,7 @@ int archive_open_loader(const archive *a, const tool_options *o, const archive_l
     /* What software decodes stays on the host unless the device was asked for. */
     if (config.output.device.kind == BZNA_DEVICE_AUTO && config.decode.decoder == BZNA_DECODER_SOFTWARE)
         config.output.device.kind = BZNA_DEVICE_CPU;
-    if (bzna_loader_open(a->context, a->dataset, &config, loader, &err) < 0) return tool_error("%s", err.message);
+    if (bzna_loader_open(a->context, a->dataset, &config, loader, &err) < 0) return tool_gpu_error(err.message);
     return EXIT_OK;
 }
 

@@ -1,7 +1,89 @@
 /* devices.c - bzna devices: the GPUs, and what their video decoders decode */
 #include "tool.h"
 
+#include <stdlib.h>
 #include <string.h>
+
+/* ---- what is missing, and what to do ---- */
+
+enum { ADVICE_SIZE = 700 };           /* bytes of a text */
+
+/* setting: an environment variable whose value the advice ends with, or NULL. */
+static const struct advice {
+    const char *of, *text, *setting;
+} advices[] = {
+    { "BENZINA_NO_CUDA",
+      "this bzna was built without the GPU path: install clang and NVIDIA's headers (Debian: clang, "
+      "libffmpeg-nvenc-dev) and run make again", NULL },
+    { "no PTX", "run make where clang is installed, or build from the pair of files that make dist writes", NULL },
+    { "libcuda.so.1 was not found",
+      "run nvidia-smi: if that fails, too, install NVIDIA's driver; if this is a container, start it with the GPU, for "
+      "instance docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,video,utility, with the NVIDIA Container "
+      "Toolkit on its host", "NVIDIA_VISIBLE_DEVICES" },
+    { "CUDA_ERROR_NO_DEVICE",
+      "the driver is there, but shows no GPU: compare nvidia-smi -L, and look at what hides GPUs from this process",
+      "CUDA_VISIBLE_DEVICES" },
+    { "is too old", "update NVIDIA's driver", NULL },
+    { "libnvcuvid.so.1 was not found",
+      "the GPU works, but not its video decoders: in a container, NVIDIA_DRIVER_CAPABILITIES must have the word video, "
+      "for instance docker run --gpus all -e NVIDIA_DRIVER_CAPABILITIES=compute,video,utility; else install the part "
+      "of the driver that has libnvcuvid.so.1 (Debian: libnvcuvid1; Ubuntu: libnvidia-decode-VERSION)",
+      "NVIDIA_DRIVER_CAPABILITIES" },
+    { "has no NVDEC engine",
+      "run nvidia-smi -L: if it lists MIG devices, take a profile that has decoders (the column DEC of nvidia-smi mig "
+      "-lgip), or turn MIG off; a GPU without NVDEC still warps pictures that the CPU decodes: pack them with --codec "
+      "jpeg", NULL },
+    { "compute capability", "the GPU is older than Pascal and cannot be used: --device cpu does without it", NULL },
+    { "other pixels than on the CPU",
+      "do not use this GPU with this driver; please send the report that make gpu-run writes", NULL },
+    { "fails its self-check", "update NVIDIA's driver; please send the report that make gpu-run writes", NULL },
+    { "(802)", "start nvidia-fabricmanager, which machines with NVSwitch need, and try again", NULL },
+    { "(803)", "libcuda and the driver's kernel module are of two versions: restart the machine, or the container", NULL },
+    { "CUDA_ERROR_MPS", "start the MPS server again (nvidia-cuda-mps-control -d), and then this process", NULL },
+    { "CUDA_ERROR_ILLEGAL_ADDRESS", "start the process again; if it happens again, please report what was run", NULL },
+    { "was lost", "start the process again; nvidia-smi -q and dmesg (Xid) tell what happened to the GPU", NULL },
+};
+
+void tool_gpu_advice(const char *message, char *text, size_t size)
+{
+    const struct advice *found = NULL;
+    int length;
+    for (size_t i = 0; i < LENGTH(advices) && !found; i++)
+        if (strstr(message, advices[i].of)) found = &advices[i];
+    snprintf(text, size, "%s", found ? found->text : "");
+    if (!found || !found->setting) return;
+    length = (int)strlen(text);
+    const char *value = getenv(found->setting);
+    if (value) snprintf(text + length, size - (size_t)length, " (%s is \"%s\" here)", found->setting, value);
+    else       snprintf(text + length, size - (size_t)length, " (%s is not set here)", found->setting);
+}
+
+int tool_gpu_error(const char *message)
+{
+    char advice[ADVICE_SIZE];
+    tool_error("%s", message);
+    tool_gpu_advice(message, advice, sizeof advice);
+    if (advice[0]) fprintf(stderr, "bzna: what to do: %s; bzna devices tells more\n", advice);
+    return EXIT_INPUT;
+}
+
+/* For devices: below a reason. */
+static void advice_text(const char *reason)
+{
+    char advice[ADVICE_SIZE];
+    tool_gpu_advice(reason, advice, sizeof advice);
+    if (advice[0]) printf("what to do: %s\n", advice);
+}
+
+static void advice_json(const char *reason)
+{
+    char advice[ADVICE_SIZE];
+    tool_gpu_advice(reason, advice, sizeof advice);
+    printf(",\"advice\":");
+    tool_json_string(advice[0] ? advice : NULL);
+}
+
+/* ---- devices ---- */
 
 /* A CUDA device, and why it or its video decoders cannot be used. */
 typedef struct gpu {
@@ -64,6 +146,7 @@ static void gpu_json(const gpu *g)
            "\",\"engines\":%" PRIu32 ",\"reason\":", d->memory_bytes, d->compute_major, d->compute_minor,
            d->driver / 1000, d->driver % 1000 / 10, d->engines);
     tool_json_string(g->reason[0] ? g->reason : NULL);
+    advice_json(g->reason);
     printf(",\"codecs\":[");
     for (uint32_t i = 0; !g->reason[0] && gpu_codec_info(g, i, &c); i++) {
         fputs(i ? ",\n  " : "\n  ", stdout);
@@ -89,6 +172,7 @@ static void gpu_text(const gpu *g)
     bzna_codec_info c;
     if (!d->name[0]) {
         printf("CUDA device %" PRId32 " cannot be used: %s\n", d->device.ordinal, g->reason);
+        advice_text(g->reason);
         return;
     }
     printf("CUDA device %" PRId32 ": %s, %.1f GiB, compute capability %" PRIu32 ".%" PRIu32 ", driver for CUDA %"
@@ -96,6 +180,7 @@ static void gpu_text(const gpu *g)
            d->compute_minor, d->driver / 1000, d->driver % 1000 / 10);
     if (g->reason[0]) {
         printf("no NVDEC: %s\n", g->reason);
+        advice_text(g->reason);
         return;
     }
     printf("NVDEC: %" PRIu32 " engines\n\n", d->engines);
@@ -112,7 +197,10 @@ int tool_run_devices(const tool_options *o)
     uint32_t count = 0;
     bzna_status status = bzna_device_count(&count, &err);
     if (o->json) printf("{\"devices\":[");
-    else if (status < 0) printf("no CUDA device: %s\n", err.message);
+    else if (status < 0) {
+        printf("no CUDA device: %s\n", err.message);
+        advice_text(err.message);
+    }
     for (uint32_t i = 0; status == BZNA_OK && i < count; i++) {
         gpu g = gpu_open(i);
         if (i || o->json) puts(i && o->json ? "," : "");
@@ -123,6 +211,7 @@ int tool_run_devices(const tool_options *o)
     if (o->json) {
         printf("],\"reason\":");
         tool_json_string(status < 0 ? err.message : NULL);
+        advice_json(status < 0 ? err.message : "");
         puts("}");
     }
     return EXIT_OK;

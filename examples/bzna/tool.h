@@ -634,6 +634,10 @@ int tool_run_bench(const tool_options *o);
 int tool_run_sheet(const tool_options *o);
 int tool_run_view(const tool_options *o);
 int tool_run_devices(const tool_options *o);
+/* Where a message is of a GPU that cannot be used: what can be done about it, else an empty text. */
+void tool_gpu_advice(const char *message, char *text, size_t size);
+/* tool_error, and that advice. */
+int  tool_gpu_error(const char *message);
 int tool_run_pack(const tool_options *o);
 int tool_run_index(const tool_options *o);
 int tool_run_merge(const tool_options *o);

@@ -88,9 +88,11 @@ typedef struct fake_control {
     fake_number capability_major, capability_minor;   /* [9, 0] */
     fake_number memory_total;               /* bytes [80 GiB] */
     fake_number decoder_extra;              /* bytes that a decoder takes beside its surfaces [0] */
+    fake_number decoder_once;               /* bytes that the first decoder takes beside that [0] */
     fake_number memory_budget;              /* bytes for device memory and decoders, 0: no limit [0] */
     fake_number engines;                    /* nNumNVDECs; at 0 the caps are all zero [7] */
     fake_number caps_without_engines;       /* 1: at 0 engines the caps still say supported [0] */
+    fake_number uncounted;                  /* 1: nNumNVDECs is 0, as in drivers older than it [0] */
     fake_caps   caps[FAKE_CODECS]; /* [Hopper's: H.264 8 bits 4:2:0; HEVC 8, 10, 12 bits 4:2:0 and 4:4:4; no more] */
     fake_number parser_index;               /* which surface the parser names: FAKE_INDEX_... [FAKE_INDEX_CYCLE] */
     fake_number parser_propagates;          /* 1: cuvidParseVideoData returns 999 when a callback failed [0] */
@@ -110,6 +112,7 @@ typedef struct fake_control {
      * picture that it decoded before (2: the one before that); pictures are never done, and what waits for one never
      * returns. */
     fake_number wrong_surface, wrong_intra, wrong_index, wrong_size, wrong_kernel, wrong_kept, wrong_order, stuck;
+    fake_number wrong_entry;                /* wrong_kernel's is this kernel, counted from 1; 0: every one [0] */
     fake_number jpeg_error;                 /* is added to every other luma sample of a JPEG [0] */
     fake_number no_status;                  /* 1: cuvidGetDecodeStatus says Invalid of all pictures [0] */
     fake_number lazy_status;                /* 1: and InProgress of pictures that are not mapped [0] */
@@ -168,7 +171,9 @@ typedef struct fake_interface {
     const char *(*name)(long long function);        /* of a fake_entry's function */
 } fake_interface;
 
-/* libcuda.so.1 exports fake_api, and the functions fake_get, fake_reset, fake_leaks of these types. */
+/* A program that knows nothing of fakes is scripted by FAKE_SCRIPT in its environment: words of the form NAME=VALUE,
+ * with the names in fake_cuda.c's scripts[], and fail=FUNCTION,K,CODE,LATER. libcuda.so.1 exports fake_api, and the
+ * functions fake_get, fake_reset, fake_leaks of these types. */
 extern fake_interface fake_api;
 fake_control *fake_get(void);
 void          fake_reset(void);

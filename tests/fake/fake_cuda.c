@@ -8,6 +8,7 @@
 #include "fake.h"
 #include <linux/futex.h>
 #include <stdarg.h>
+#include <stddef.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -1249,6 +1250,7 @@ typedef struct launch {
     bzi_kernel_slots  slots;
     bzi_kernel_output out;
     unsigned          count;
+    int               entry;
     CUstream          stream;
 } launch;
 
@@ -1259,7 +1261,8 @@ static void work_kernel(void *payload, int is_lost)
         for (unsigned z = 0; z < l->count; z++) {
             if (FAKE_GET(control->wrong_kernel) < 2)
                 bzi_kernel_warp_plain(&l->slots.slot[z], &l->out);
-            if (FAKE_GET(control->wrong_kernel) == 1)
+            if (FAKE_GET(control->wrong_kernel) == 1 &&
+                (!FAKE_GET(control->wrong_entry) || FAKE_GET(control->wrong_entry) == l->entry + 1))
                 *(uint8_t *)(uintptr_t)l->slots.slot[z].dst ^= 1;
         }
     free(l);
@@ -1309,6 +1312,7 @@ CUresult cuLaunchKernel(CUfunction f, unsigned gridDimX, unsigned gridDimY, unsi
     memcpy(&l->slots, kernelParams[0], sizeof l->slots);
     memcpy(&l->out, kernelParams[1], sizeof l->out);
     l->count = gridDimZ;
+    l->entry = entry;
     l->stream = hStream;
     if (!check_launch(l, entry)) {
         free(l);
@@ -1408,6 +1412,40 @@ void fake_reset(void)
 
 fake_interface fake_api;
 
+/* FAKE_SCRIPT: see fake.h. */
+static void read_script(const char *script)
+{
+#define SCRIPT(name) { #name, offsetof(fake_control, name) }
+    static const struct { const char *name; size_t at; } scripts[] = {
+        SCRIPT(driver_version), SCRIPT(engines), SCRIPT(engine_us), SCRIPT(create_us), SCRIPT(no_status),
+        SCRIPT(wrong_surface), SCRIPT(wrong_intra), SCRIPT(wrong_index), SCRIPT(wrong_size), SCRIPT(wrong_kernel),
+        SCRIPT(wrong_entry), SCRIPT(wrong_kept), SCRIPT(wrong_order), SCRIPT(stuck), SCRIPT(memory_budget),
+        { "h264", offsetof(fake_control, caps[FAKE_H264].chroma_mask) },
+        { "h265", offsetof(fake_control, caps[FAKE_HEVC].chroma_mask) },
+    };
+    char name[64];
+    long long value, k;
+    int length, code, later;
+    for (; *script; script += length) {
+        size_t i = 0;
+        length = 0;
+        if (sscanf(script, " fail=%63[A-Za-z0-9_],%lld,%d,%d %n", name, &k, &code, &later, &length) == 4 && length) {
+            script_failure(name, k, code, later);
+            continue;
+        }
+        if (sscanf(script, " %63[a-z0-9_]=%lld %n", name, &value, &length) == 2 && length)
+            while (i < sizeof scripts / sizeof scripts[0] && strcmp(name, scripts[i].name))
+                i++;
+        else
+            i = sizeof scripts / sizeof scripts[0];
+        if (i == sizeof scripts / sizeof scripts[0]) {
+            fprintf(stderr, "fake: FAKE_SCRIPT: %s\n", script);
+            abort();
+        }
+        *(fake_number *)(void *)((char *)control + scripts[i].at) = value;
+    }
+}
+
 __attribute__((constructor)) static void begin(void)
 {
     control = mmap(NULL, sizeof *control, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -1418,4 +1456,6 @@ __attribute__((constructor)) static void begin(void)
                                  fake_leaks, first_violation, function_name };
     for (int i = 0; i < DEVICES; i++)
         contexts[i].device = i;
+    if (getenv("FAKE_SCRIPT"))
+        read_script(getenv("FAKE_SCRIPT"));
 }

@@ -113,7 +113,7 @@ CUresult cuvidGetDecoderCaps(CUVIDDECODECAPS *pdc)
     if (is_supported(codec, pdc->eChromaFormat, pdc->nBitDepthMinus8 + 8ul)) {
         const fake_caps *caps = &control->caps[codec];
         pdc->bIsSupported = 1;
-        pdc->nNumNVDECs = (unsigned char)FAKE_GET(control->engines);
+        pdc->nNumNVDECs = (unsigned char)(FAKE_GET(control->uncounted) ? 0 : FAKE_GET(control->engines));
         pdc->nOutputFormatMask = (unsigned short)(1 << format_of(pdc->eChromaFormat, pdc->nBitDepthMinus8 + 8ul));
         pdc->nMaxWidth = (unsigned)FAKE_GET(caps->max_width);
         pdc->nMaxHeight = (unsigned)FAKE_GET(caps->max_height);
@@ -705,7 +705,7 @@ static long long memory_of(const CUVIDDECODECREATEINFO *c)
                   height = c->ulMaxHeight ? c->ulMaxHeight : c->ulHeight;
     unsigned long sample = (c->ChromaFormat == cudaVideoChromaFormat_444 ? 6 : 3) * (c->bitDepthMinus8 ? 2ul : 1ul);
     return (long long)(width * height * sample / 2 * (c->ulNumDecodeSurfaces + c->ulNumOutputSurfaces)) +
-           FAKE_GET(control->decoder_extra);
+           FAKE_GET(control->decoder_extra) + (FAKE_GET(control->creates) ? 0 : FAKE_GET(control->decoder_once));
 }
 
 CUresult cuvidCreateDecoder(CUvideodecoder *phDecoder, CUVIDDECODECREATEINFO *pdci)
