@@ -41,6 +41,18 @@
 
 /* ==== 0. Includes ================================================================================================= */
 
+/* Every operation is rounded by itself, so that machines with and without fused multiply-add compute the same bits.
+ * Before the first include, whose functions are inlined. clang with -ffp-contract=fast does not look at the pragma. */
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
+    (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#  error "compile without -ffast-math (-Ofast) and its parts, with -ffp-contract=off: pixels would not be the same"
+#endif
+#if defined(__clang__)
+#  pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__)
+#  pragma GCC optimize ("-ffp-contract=off")
+#endif
+
 #ifndef _GNU_SOURCE
 #  define _GNU_SOURCE                 /* POSIX.1-2008, madvise, and Linux's thread affinity */
 #endif
