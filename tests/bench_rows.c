@@ -26,7 +26,7 @@ void bench_rows(int side, int dtype, int nhwc, int times)
     out.stride_y = side * out.stride_x;
     for (int p = 0; p < 3; p++) {
         for (int i = 0; i < WIDTH * HEIGHT; i++)
-            planes[p][i] = (uint8_t)(i * 2654435761u >> 20);
+            planes[p][i] = (uint8_t)((uint32_t)i * 2654435761u >> 20);
         slot.plane[p] = (uint64_t)(uintptr_t)planes[p];
     }
     bzi_kernel_rgb_matrix(0.299, 0.114, 1, 8, slot.rgb);
