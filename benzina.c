@@ -12568,14 +12568,25 @@ static double bzi_draw_integer(bzna_random *random, double lo, double hi)
     return fmin(floor(bzi_draw(random, lo, lo < hi ? hi + 1 : hi)), hi);
 }
 
-/* MXNet's DefaultImageAugmenter: resize of the short edge, affine transform onto a canvas, pad, crop, mirror; its M
- * maps the other way. Rounding is MXNet's, too; a crop larger than the canvas, which it refuses, is centered. Pre: a
- * has sizes > 0, and nothing else. */
+/* What is smaller than the output is enlarged, with its ratio: first to the output's height, then to its width. Sizes are
+ * whole, by MXNet's arithmetic, which is of floats. */
+static void bzi_mxnet_enlarge(const double out[2], double size[2])
+{
+    for (int i = 1; i >= 0; i--)
+        if (size[i] < out[i]) {
+            size[!i] = floor((float)out[i] / (float)size[i] * (float)size[!i]);
+            size[i] = out[i];
+        }
+}
+
+/* MXNet's DefaultImageAugmenter: resize of the short edge, affine transform onto a canvas, pad, enlarge, crop, mirror;
+ * its M maps the other way. Rounding is MXNet's, too; a square crop (crop_px) larger than the canvas, which it refuses,
+ * is centered. Pre: a has sizes > 0, and nothing else. */
 static void bzi_warp_mxnet(bzna_random *random, const bzi_similarity *p, bzna_affine a, double h[9])
 {
     const double out[2] = { a.out_width, a.out_height }, given[2] = { a.in_width, a.in_height };
     const int s = given[0] > given[1];
-    double in[2] = { given[0], given[1] }, crop[2] = { out[0], out[1] }, origin[2];
+    double in[2] = { given[0], given[1] }, crop[2] = { out[0], out[1] }, canvas[2], size[2], shown[2], origin[2], step[2];
     if (p->short_edge_px) {
         in[s] = p->short_edge_px;
         in[!s] = floor(p->short_edge_px * given[!s] / given[s]);
@@ -12589,18 +12600,23 @@ static void bzi_warp_mxnet(bzna_random *random, const bzi_similarity *p, bzna_af
     if (p->crop_px[1])
         crop[0] = crop[1] = bzi_draw_integer(random, p->crop_px[0], p->crop_px[1]);
     for (int i = 0; i < 2; i++) {
-        const double most = p->canvas_px[1] ? p->canvas_px[1] : 1e10;
-        const double canvas = fmax(fmin(k * in[i], most), p->canvas_px[0]);
-        const double room = floor(canvas) + 2.0 * p->pad_px - crop[i];
+        canvas[i] = fmax(fmin(k * in[i], p->canvas_px[1] ? p->canvas_px[1] : 1e10), p->canvas_px[0]);
+        size[i] = shown[i] = fmax(1, floor(canvas[i]) + 2.0 * p->pad_px);
+    }
+    if (!p->crop_px[1])
+        bzi_mxnet_enlarge(out, shown);
+    for (int i = 0; i < 2; i++) {
+        const double room = shown[i] - crop[i], shrink = size[i] / shown[i];
         const double begin = p->has_crop_start ? p->crop_start[i] :
                              p->random_crop && room > 0 ? bzi_draw_integer(random, 0, room) : floor(room / 2);
-        origin[i] = begin - p->pad_px + (crop[i] / out[i] - 1) / 2 -
-                    (canvas - (m[2 * i] * in[0] + m[2 * i + 1] * in[1])) / 2;
+        step[i] = shrink * (crop[i] / out[i]);
+        origin[i] = shrink * begin - p->pad_px + (step[i] - 1) / 2 -
+                    (canvas[i] - (m[2 * i] * in[0] + m[2 * i + 1] * in[1])) / 2;
     }
     for (int i = 0; i < 2; i++) {                           /* M is applied to centers of pixels, the resize to edges */
         const double grow = given[i] / in[i];
-        h[3 * i] = grow * inverse[2 * i] * (crop[0] / out[0]);
-        h[3 * i + 1] = grow * inverse[2 * i + 1] * (crop[1] / out[1]);
+        h[3 * i] = grow * inverse[2 * i] * step[0];
+        h[3 * i + 1] = grow * inverse[2 * i + 1] * step[1];
         h[3 * i + 2] = grow * (inverse[2 * i] * origin[0] + inverse[2 * i + 1] * origin[1] + 0.5) - 0.5;
     }
     h[6] = h[7] = 0;
