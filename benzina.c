@@ -24,7 +24,8 @@
  *   36-38  writer            the same boxes, the other way: pictures, tracks, archives
  *     38b  elementary        exp, log, sin, cos, tan, the same on every machine
  *      39  random, order     Philox, the keyed permutation, shards
- *      40  transforms        parameters -> homography, color -> matrix
+ *      40  transforms        parameters -> homography
+ *     40b  color             jitter, color -> matrix
  *      41  kernels           benzina_kernels.cu as plain C
  *      42  JPEG decode       libjpeg-turbo; nothing else touches it
  *   43-44  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
@@ -12373,8 +12374,8 @@ static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
 }
 
 
-/* ==== 40. Transforms, color ==========================================================================================
- * Calls: rooms 5, 38b, 39. Parameters, random numbers -> homography; color description -> coefficients. Doubles. */
+/* ==== 40. Transforms =================================================================================================
+ * Calls: rooms 5, 38b, 39. Parameters, random numbers -> homography. Doubles. */
 
 static int bzi_finite(const double *values, int n)
 {
@@ -12568,8 +12569,8 @@ static double bzi_draw_integer(bzna_random *random, double lo, double hi)
     return fmin(floor(bzi_draw(random, lo, lo < hi ? hi + 1 : hi)), hi);
 }
 
-/* What is smaller than the output is enlarged, with its ratio: first to the output's height, then to its width. Sizes are
- * whole, by MXNet's arithmetic, which is of floats. */
+/* What is smaller than the output is enlarged, with its ratio: first to the output's height, then to its width. Sizes
+ * are whole, by MXNet's arithmetic, which is of floats. */
 static void bzi_mxnet_enlarge(const double out[2], double size[2])
 {
     for (int i = 1; i >= 0; i--)
@@ -12586,7 +12587,8 @@ static void bzi_warp_mxnet(bzna_random *random, const bzi_similarity *p, bzna_af
 {
     const double out[2] = { a.out_width, a.out_height }, given[2] = { a.in_width, a.in_height };
     const int s = given[0] > given[1];
-    double in[2] = { given[0], given[1] }, crop[2] = { out[0], out[1] }, canvas[2], size[2], shown[2], origin[2], step[2];
+    double in[2] = { given[0], given[1] }, crop[2] = { out[0], out[1] }, canvas[2], size[2], shown[2];
+    double origin[2], step[2];
     if (p->short_edge_px) {
         in[s] = p->short_edge_px;
         in[!s] = floor(p->short_edge_px * given[!s] / given[s]);
@@ -12841,6 +12843,10 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: out of its range, not lo..hi, or not a number", where, fault);
     return BZNA_OK;
 }
+
+
+/* ==== 40b. Transforms: color =========================================================================================
+ * Calls: rooms 2, 39-40. Jitter -> what a transform does to colors; color description -> coefficients. */
 
 static void bzi_transform_init(bzna_transform *t)
 {

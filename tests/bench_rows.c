@@ -1,8 +1,9 @@
 /* bench_rows.c - the warp of one version of the kernels beside another's, by widths of rows, in turns in one run.
  *
  *     git show COMMIT:benzina_kernels.cu > before.cu
- *     cc -O3 -std=c11 -ffp-contract=off -fPIC -shared -I. -DKERNELS='"before.cu"' tests/bench_rows.c -o before.so
- *     cc -O3 -std=c11 -ffp-contract=off -fPIC -shared -I. -DKERNELS='"benzina_kernels.cu"' tests/bench_rows.c -o after.so
+ *     flags="-O3 -std=c11 -ffp-contract=off -fPIC -shared -I."
+ *     cc $flags -DKERNELS='"before.cu"' tests/bench_rows.c -o before.so
+ *     cc $flags -DKERNELS='"benzina_kernels.cu"' tests/bench_rows.c -o after.so
  *     cc -O2 -std=c11 tests/bench_rows.c -ldl -o bench_rows && taskset -c 0 ./bench_rows ./before.so ./after.so
  */
 #ifdef KERNELS
@@ -17,9 +18,11 @@ void bench_rows(int side, int dtype, int nhwc, int times)
     static uint8_t planes[3][WIDTH * HEIGHT];
     static _Alignas(64) float to[8 * 3 * 512 * 512];
     const int32_t width = side < 100 ? 64 : WIDTH, height = side < 100 ? 48 : HEIGHT;
-    bzi_kernel_slot slot = { .x1 = width - 1, .y1 = height - 1, .shift_x = 1, .shift_y = 1, .depth = 8, .step = { 1, 1, 1 },
-                             .pitch = { WIDTH, WIDTH, WIDTH }, .h = { (float)width / (float)side, 0, 0, 0,
-                             (float)height / (float)side, 0, 0, 0, 1 }, .scale = { 1, 1, 1 } };
+    bzi_kernel_slot slot = { .x1 = width - 1, .y1 = height - 1, .shift_x = 1, .shift_y = 1, .depth = 8,
+                             .step = { 1, 1, 1 }, .pitch = { WIDTH, WIDTH, WIDTH }, .scale = { 1, 1, 1 } };
+    slot.h[0] = (float)width / (float)side;
+    slot.h[4] = (float)height / (float)side;
+    slot.h[8] = 1.0f;
     bzi_kernel_output out = { .width = side, .height = side, .dtype = (uint32_t)dtype, .channels = 3 };
     out.stride_c = nhwc ? 1 : (int64_t)side * side;
     out.stride_x = nhwc ? 3 : 1;

@@ -442,7 +442,8 @@ TEST(the_separable_loop_equals_the_plain_one_to_the_bit)
 }
 
 /* Rows are written in vectors, of which the last overlaps the one before; at shift elements behind a cache line. */
-static int rows_equal_the_plain_loop(const bzi_kernel_slot *given, const bzi_kernel_output *out, warp_fn warp, int shift)
+static int rows_equal_the_plain_loop(const bzi_kernel_slot *given, const bzi_kernel_output *out, warp_fn warp,
+                                     int shift)
 {
     static _Alignas(64) uint8_t expected[4 * 3 * 300 * 3 + 192], made[sizeof expected];
     const size_t first = 64 + (size_t)shift * element_bytes(out);

@@ -23,32 +23,6 @@ static double draw_small(double most, int bits)
     return ldexp(value, -(int)draw(0, bits));
 }
 
-#if LDBL_MANT_DIG >= 64
-
-/* How far value lies from exact, in units of exact's last place. */
-static double ulps(double value, long double exact)
-{
-    int exponent;
-    frexp((double)exact, &exponent);
-    return fabs((double)(((long double)value - exact) / ldexpl(1, exponent - 53 < -1074 ? -1074 : exponent - 53)));
-}
-
-/* sin (0), cos (1) and tan (2) of degrees, of which multiples of 90 are taken off exactly. */
-static long double turned(int which, double degrees)
-{
-    const long double unit = 3.14159265358979323846264338327950288419717L / 180;
-    int quarters;
-    const long double angle = remquo(remainder(degrees, 360), 90, &quarters) * unit;
-    const long double s = sinl(angle), c = cosl(angle);
-    const long double sines[4] = { s, c, -s, -c }, sine = sines[quarters & 3], cosine = sines[(quarters + 1) & 3];
-    return which == 0 ? sine : which == 1 ? cosine : sine / cosine;
-}
-
-static long double exact_of(int which, double x)
-{
-    return which == 3 ? expl(x) : which == 4 ? logl(x) : turned(which, x);
-}
-
 static double ours_of(int which, double x)
 {
     return which == 0 ? bzi_math_sin(x) : which == 1 ? bzi_math_cos(x) : which == 2 ? bzi_math_tan(x) :
@@ -73,6 +47,32 @@ static double argument_of(int row)
     case 13: return draw_small(1, 60);
     default: return 1 + (row & 1 ? 1 : -1) * draw_small(0.5, 50);
     }
+}
+
+#if LDBL_MANT_DIG >= 64
+
+/* How far value lies from exact, in units of exact's last place. */
+static double ulps(double value, long double exact)
+{
+    int exponent;
+    frexp((double)exact, &exponent);
+    return fabs((double)(((long double)value - exact) / ldexpl(1, exponent - 53 < -1074 ? -1074 : exponent - 53)));
+}
+
+/* sin (0), cos (1) and tan (2) of degrees, of which multiples of 90 are taken off exactly. */
+static long double turned(int which, double degrees)
+{
+    const long double unit = 3.14159265358979323846264338327950288419717L / 180;
+    int quarters;
+    const long double angle = remquo(remainder(degrees, 360), 90, &quarters) * unit;
+    const long double s = sinl(angle), c = cosl(angle);
+    const long double sines[4] = { s, c, -s, -c }, sine = sines[quarters & 3], cosine = sines[(quarters + 1) & 3];
+    return which == 0 ? sine : which == 1 ? cosine : sine / cosine;
+}
+
+static long double exact_of(int which, double x)
+{
+    return which == 3 ? expl(x) : which == 4 ? logl(x) : turned(which, x);
 }
 
 TEST(elementary_functions_are_off_by_less_than_1_ulp)
@@ -171,7 +171,8 @@ TEST(functions_are_the_same_on_every_machine)
             for (int which = 0; which < 3; which++) {
                 bzi_pair s, c;
                 bzi_turn(x, &s, &c);
-                hash_double(which == 0 ? bzi_math_sin(x) : which == 1 ? bzi_math_cos(x) : c.high != 0 ? bzi_math_tan(x) : 0);
+                if (which < 2 || c.high != 0)
+                    hash_double(ours_of(which, x));
             }
             hash_double(bzi_math_exp(x));
             hash_double(x > 0 ? bzi_math_log(x) : 0);
@@ -270,7 +271,7 @@ TEST(warps_and_jitters_are_the_same_on_every_machine)
         for (size_t k = 0; k < COUNT(of); k++)
             hash_float(of[k]);
     }
-    CHECK_HASH(0xb3346b57399d4716u);
+    CHECK_HASH(0x8e51b4489172f6ddu);
 }
 
 /* A picture of noise of 61 x 47, 4:2:0, 4:4:4 or gray, of so many bits. */
