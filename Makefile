@@ -35,7 +35,7 @@ HAVE_CUDA     := $(shell pkg-config --exists ffnvcodec 2>/dev/null && echo | $(C
 BASE_CFLAGS = -fvisibility=hidden -I. $(WARN) $(CPPFLAGS) $(CFLAGS) -std=c11 -ffp-contract=off $(SANITIZE)
 # Tests take less time to run than to optimize, but for those that use little of the library, as what they do not use is then left out, and, under
 # sanitizers, those of loaders.
-TEST_SMALL  = $(filter %_basics %_cursor %_filters %_kernels %_lists %_ptx %_resampling %_sampler %_transforms,$@)
+TEST_SMALL  = $(filter %_basics %_cursor %_filters %_kernels %_lists %_numbers %_ptx %_resampling %_sampler %_transforms,$@)
 TEST_LONG   = $(if $(SANITIZE),$(foreach name,_loader _training _sessions _contract,$(findstring $(name),$@)))
 TEST_OPT    = $(if $(TEST_SMALL),$(if $(filter %_ptx,$@),-O2,-O1),$(if $(strip $(TEST_LONG)),$(OPT),-O0))
 TEST_CFLAGS = $(patsubst $(OPT),$(TEST_OPT),$(BASE_CFLAGS)) $(if $(TEST_SMALL),-DBENZINA_STATIC)

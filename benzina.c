@@ -22,8 +22,10 @@
  *   32-33  opening           paths and patterns; the table of containers
  *   34-35  data sets         a sample, its pictures and fields; parts over containers
  *   36-38  writer            the same boxes, the other way: pictures, tracks, archives
+ *     38b  elementary        exp, log, sin, cos, tan, the same on every machine
  *      39  random, order     Philox, the keyed permutation, shards
- *      40  transforms        parameters -> homography, color -> matrix
+ *      40  transforms        parameters -> homography
+ *     40b  color             jitter, color -> matrix
  *      41  kernels           benzina_kernels.cu as plain C
  *      42  JPEG decode       libjpeg-turbo; nothing else touches it
  *   43-44  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
@@ -40,6 +42,18 @@
  */
 
 /* ==== 0. Includes ================================================================================================= */
+
+/* Every operation is rounded by itself, so that machines with and without fused multiply-add compute the same bits.
+ * Before the first include, whose functions are inlined. clang with -ffp-contract=fast does not look at the pragma. */
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
+    (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#  error "compile without -ffast-math (-Ofast) and its parts, with -ffp-contract=off: pixels would not be the same"
+#endif
+#if defined(__clang__)
+#  pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__)
+#  pragma GCC optimize ("-ffp-contract=off")
+#endif
 
 #ifndef _GNU_SOURCE
 #  define _GNU_SOURCE                 /* POSIX.1-2008, madvise, and Linux's thread affinity */
@@ -11963,8 +11977,157 @@ struct bzna_writer {
 #endif
 
 
+/* ==== 38b. Elementary functions ======================================================================================
+ * Calls: nothing. exp, log, sin, cos and tan out of + - x / and rounding to whole numbers, which IEEE 754 fixes: libm's
+ * differ in the last bit from one machine to another. All are off by less than 1 ulp. sqrt, floor, fmod and ldexp are
+ * exact, or rounded correctly, everywhere. Series: Abramowitz and Stegun 1964, 4.1.27 (log), 4.2.1 (exp), 4.3.65 (sin)
+ * and 4.3.66 (cos); numbers in two parts: Dekker 1971, "A floating-point technique for extending the available
+ * precision". */
+
+#define BZI_LN2_HIGH 0x1.62e42fefap-1                   /* 36 bits: its product with an exponent is exact */
+#define BZI_LN2_LOW  0x1.cf79abc9e3b3ap-40              /* the rest */
+
+/* Of any number. Below the least subnormal it is 0, above the largest infinity. */
+static double bzi_math_exp(double x)
+{
+    if (!(x > -746))
+        return x <= -746 ? 0 : x;
+    if (x > 710)
+        return HUGE_VAL;
+
+    /* x = k ln 2 + r, and r in two parts */
+    const double k = floor(x * 1.4426950408889634 + 0.5), high = x - k * BZI_LN2_HIGH, low = k * BZI_LN2_LOW;
+    const double r = high - low, rest = (high - r) - low;
+
+    /* r^2/2! + r^3/3! + ...: what follows r^14 is below 2^-62 */
+    double sum = 0;
+    for (int n = 14; n > 2; n--)
+        sum = (sum + 1) * r / n;
+    sum = (sum + 1) * r * r / 2;
+    return ldexp(1 + (r + (sum + rest * (1 + r))), (int)k);
+}
+
+/* Of any number: of 0 it is -infinity, of a negative one NaN. */
+static double bzi_math_log(double x)
+{
+    int k;
+    if (!(x > 0))
+        return x < 0 ? NAN : x == 0 ? -HUGE_VAL : x;
+    if (x > DBL_MAX)
+        return x;
+
+    /* x = 2^k (1 + f), and 1 + f between the roots of 1/2 and 2 */
+    double f = frexp(x, &k);
+    if (f < 0.70710678118654752) {
+        f *= 2;
+        k--;
+    }
+    f -= 1;
+
+    /* log(1 + f) = 2 (s + s^3/3 + s^5/5 + ...), s = f / (2 + f); 2 s = f - s f */
+    const double s = f / (2 + f), z = s * s;
+    double sum = 0;
+    for (int n = 25; n > 1; n -= 2)
+        sum = (sum + 2.0 / n) * z;
+    const double whole = k * BZI_LN2_HIGH, high = whole + f, low = f - (high - whole);
+    return high + (low - (s * (f - sum) - k * BZI_LN2_LOW));
+}
+
+/* The sum of both, of which low is at most half a unit in the last place of high. */
+typedef struct bzi_pair {
+    double high, low;
+} bzi_pair;
+
+/* Pre: |a| >= |b|, or a = 0. */
+static bzi_pair bzi_pair_of(double a, double b)
+{
+    const double sum = a + b;
+    return (bzi_pair){ sum, b - (sum - a) };
+}
+
+/* Exact, if nothing overflows or underflows. */
+static bzi_pair bzi_pair_product(double a, double b)
+{
+    const double split_a = a * 134217729, split_b = b * 134217729;          /* 2^27 + 1 */
+    const double a1 = split_a - (split_a - a), a2 = a - a1, b1 = split_b - (split_b - b), b2 = b - b1;
+    const double product = a * b;
+    return (bzi_pair){ product, ((a1 * b1 - product) + a1 * b2 + a2 * b1) + a2 * b2 };
+}
+
+static bzi_pair bzi_pair_multiply(bzi_pair a, bzi_pair b)
+{
+    const bzi_pair p = bzi_pair_product(a.high, b.high);
+    return bzi_pair_of(p.high, p.low + (a.high * b.low + a.low * b.high));
+}
+
+static bzi_pair bzi_pair_divide(bzi_pair a, bzi_pair b)
+{
+    const double q = a.high / b.high;
+    const bzi_pair p = bzi_pair_product(q, b.high);
+    return bzi_pair_of(q, ((a.high - p.high) - p.low + a.low - q * b.low) / b.high);
+}
+
+/* 1 - z/(n(n+1)) (1 - z/((n+2)(n+3)) (1 - ...)): cos for n = 1; sin, divided by its angle, for n = 2. z is its square,
+ * below 0.62. */
+static bzi_pair bzi_series(bzi_pair z, int n)
+{
+    bzi_pair sum = { 1, 0 };
+    for (int i = n + 18; i >= n; i -= 2) {
+        const bzi_pair divisor = { -i * (i + 1), 0 }, term = bzi_pair_divide(bzi_pair_multiply(z, sum), divisor);
+        sum = bzi_pair_of(1, term.high);
+        sum.low += term.low;
+    }
+    return sum;
+}
+
+/* sin and cos of an angle in degrees, any finite one: multiples of 90 degrees, which are exact, leave at most 45. */
+static void bzi_turn(double degrees, bzi_pair *sine, bzi_pair *cosine)
+{
+    static const bzi_pair unit = { 0x1.1df46a2529d39p-6, 0x1.5c1d8becdd291p-62 };      /* pi / 180 */
+    double d = fmod(degrees, 360);
+    const int quarters = (int)floor(d / 90 + 0.5);
+    d -= 90 * quarters;
+    bzi_pair s = { 0, 0 }, c = { 1, 0 };
+    if (d != 0) {
+        const bzi_pair angle = bzi_pair_multiply((bzi_pair){ d, 0 }, unit), z = bzi_pair_multiply(angle, angle);
+        s = bzi_pair_multiply(angle, bzi_series(z, 2));
+        c = bzi_series(z, 1);
+    }
+    const bzi_pair minus_s = { 0 - s.high, 0 - s.low }, minus_c = { 0 - c.high, 0 - c.low };
+    switch (quarters & 3) {
+    case 0: *sine = s;       *cosine = c;       break;
+    case 1: *sine = c;       *cosine = minus_s; break;
+    case 2: *sine = minus_s; *cosine = minus_c; break;
+    case 3: *sine = minus_c; *cosine = s;       break;
+    }
+}
+
+static double bzi_math_sin(double degrees)
+{
+    bzi_pair sine, cosine;
+    bzi_turn(degrees, &sine, &cosine);
+    return sine.high + sine.low;
+}
+
+static double bzi_math_cos(double degrees)
+{
+    bzi_pair sine, cosine;
+    bzi_turn(degrees, &sine, &cosine);
+    return cosine.high + cosine.low;
+}
+
+/* Not of odd multiples of 90 degrees. */
+static double bzi_math_tan(double degrees)
+{
+    bzi_pair sine, cosine;
+    bzi_turn(degrees, &sine, &cosine);
+    const bzi_pair quotient = bzi_pair_divide(sine, cosine);
+    return quotient.high + quotient.low;
+}
+
+
 /* ==== 39. Random numbers, order ======================================================================================
- * Calls: rooms 2. Pure functions of (seed, epoch, position): no state, so any thread, rank and restart agree. */
+ * Calls: rooms 2, 38b. Pure functions of (seed, epoch, position): no state, so any thread, rank and restart agree. */
 
 static void bzi_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
@@ -12148,8 +12311,9 @@ static void bzi_order_rank(bzi_order *order)
         bzna_random random;
         bzi_random_init(&random, order->seed, order->epoch, i, BZNA_OPERATION_ORDER);
         order->ranked[i].sample = i;
-        order->ranked[i].key = weight > 0 ? fmin(-log1p(-bzi_random_uniform(&random, 0, 1)) / weight, DBL_MAX) :
-                                            HUGE_VAL;
+        order->ranked[i].key = HUGE_VAL;
+        if (weight > 0)                                     /* 1 - u is exact */
+            order->ranked[i].key = fmin(-bzi_math_log(1 - bzi_random_uniform(&random, 0, 1)) / weight, DBL_MAX);
     }
     bzi_sort(order->ranked, order->samples, sizeof *order->ranked, bzi_ranked_is_before);
 }
@@ -12216,8 +12380,8 @@ static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
 }
 
 
-/* ==== 40. Transforms, color ==========================================================================================
- * Calls: rooms 5, 39. Parameters, random numbers -> homography; color description -> coefficients. Doubles. */
+/* ==== 40. Transforms =================================================================================================
+ * Calls: rooms 5, 38b, 39. Parameters, random numbers -> homography. Doubles. */
 
 static int bzi_finite(const double *values, int n)
 {
@@ -12231,7 +12395,7 @@ static int bzi_finite(const double *values, int n)
  * affine. */
 static void bzi_affine_matrix(const bzna_affine *a, double h[9])
 {
-    double radians = a->degrees * (3.14159265358979323846 / 180), c = cos(radians), s = sin(radians);
+    double c = bzi_math_cos(a->degrees), s = bzi_math_sin(a->degrees);
     double crop_width = a->has_crop ? a->crop_width : a->in_width,
            crop_height = a->has_crop ? a->crop_height : a->in_height;
     double fx = a->flip_h ? -1 : 1, fy = a->flip_v ? -1 : 1, sx = 1, sy = 1, tx, ty;
@@ -12261,7 +12425,7 @@ static double bzi_draw(bzna_random *random, double lo, double hi)
 
 static double bzi_draw_log(bzna_random *random, double lo, double hi)
 {
-    return lo < hi ? exp(bzi_random_uniform(random, log(lo), log(hi))) : lo;
+    return lo < hi ? bzi_math_exp(bzi_random_uniform(random, bzi_math_log(lo), bzi_math_log(hi))) : lo;
 }
 
 /* True with that probability. */
@@ -12411,39 +12575,56 @@ static double bzi_draw_integer(bzna_random *random, double lo, double hi)
     return fmin(floor(bzi_draw(random, lo, lo < hi ? hi + 1 : hi)), hi);
 }
 
-/* MXNet's DefaultImageAugmenter: resize of the short edge, affine transform onto a canvas, pad, crop, mirror; its M
- * maps the other way. Rounding is MXNet's, too; a crop larger than the canvas, which it refuses, is centered. Pre: a
- * has sizes > 0, and nothing else. */
+/* What is smaller than the output is enlarged, with its ratio: first to the output's height, then to its width. Sizes
+ * are whole, by MXNet's arithmetic, which is of floats. */
+static void bzi_mxnet_enlarge(const double out[2], double size[2])
+{
+    for (int i = 1; i >= 0; i--)
+        if (size[i] < out[i]) {
+            size[!i] = floor((float)out[i] / (float)size[i] * (float)size[!i]);
+            size[i] = out[i];
+        }
+}
+
+/* MXNet's DefaultImageAugmenter: resize of the short edge, affine transform onto a canvas, pad, enlarge, crop, mirror;
+ * its M maps the other way. Rounding is MXNet's, too; a square crop (crop_px) larger than the canvas, which it refuses,
+ * is centered. Pre: a has sizes > 0, and nothing else. */
 static void bzi_warp_mxnet(bzna_random *random, const bzi_similarity *p, bzna_affine a, double h[9])
 {
     const double out[2] = { a.out_width, a.out_height }, given[2] = { a.in_width, a.in_height };
     const int s = given[0] > given[1];
-    double in[2] = { given[0], given[1] }, crop[2] = { out[0], out[1] }, origin[2];
+    double in[2] = { given[0], given[1] }, crop[2] = { out[0], out[1] }, canvas[2], size[2], shown[2];
+    double origin[2], step[2];
     if (p->short_edge_px) {
         in[s] = p->short_edge_px;
         in[!s] = floor(p->short_edge_px * given[!s] / given[s]);
     }
     const double shear = bzi_draw(random, -p->shear_ratio, p->shear_ratio);
-    const double radians = bzi_draw_integer(random, p->degrees[0], p->degrees[1]) * (3.14159265358979323846 / 180);
+    const double degrees = bzi_draw_integer(random, p->degrees[0], p->degrees[1]);
     const double k = bzi_draw(random, p->scale[0], p->scale[1]), ratio = bzi_draw(random, p->ratio[0], p->ratio[1]);
-    const double c = cos(radians), d = sin(radians), hs = 2 * k / (1 + ratio), ws = ratio * hs;
+    const double c = bzi_math_cos(degrees), d = bzi_math_sin(degrees), hs = 2 * k / (1 + ratio), ws = ratio * hs;
     const double m[4] = { hs * c - shear * d * ws, hs * d + shear * c * ws, -d * ws, c * ws };
     const double inverse[4] = { m[3] / (hs * ws), -m[1] / (hs * ws), -m[2] / (hs * ws), m[0] / (hs * ws) };
     if (p->crop_px[1])
         crop[0] = crop[1] = bzi_draw_integer(random, p->crop_px[0], p->crop_px[1]);
     for (int i = 0; i < 2; i++) {
-        const double most = p->canvas_px[1] ? p->canvas_px[1] : 1e10;
-        const double canvas = fmax(fmin(k * in[i], most), p->canvas_px[0]);
-        const double room = floor(canvas) + 2.0 * p->pad_px - crop[i];
+        canvas[i] = fmax(fmin(k * in[i], p->canvas_px[1] ? p->canvas_px[1] : 1e10), p->canvas_px[0]);
+        size[i] = shown[i] = fmax(1, floor(canvas[i]) + 2.0 * p->pad_px);
+    }
+    if (!p->crop_px[1])
+        bzi_mxnet_enlarge(out, shown);
+    for (int i = 0; i < 2; i++) {
+        const double room = shown[i] - crop[i], shrink = size[i] / shown[i];
         const double begin = p->has_crop_start ? p->crop_start[i] :
                              p->random_crop && room > 0 ? bzi_draw_integer(random, 0, room) : floor(room / 2);
-        origin[i] = begin - p->pad_px + (crop[i] / out[i] - 1) / 2 -
-                    (canvas - (m[2 * i] * in[0] + m[2 * i + 1] * in[1])) / 2;
+        step[i] = shrink * (crop[i] / out[i]);
+        origin[i] = shrink * begin - p->pad_px + (step[i] - 1) / 2 -
+                    (canvas[i] - (m[2 * i] * in[0] + m[2 * i + 1] * in[1])) / 2;
     }
     for (int i = 0; i < 2; i++) {                           /* M is applied to centers of pixels, the resize to edges */
         const double grow = given[i] / in[i];
-        h[3 * i] = grow * inverse[2 * i] * (crop[0] / out[0]);
-        h[3 * i + 1] = grow * inverse[2 * i + 1] * (crop[1] / out[1]);
+        h[3 * i] = grow * inverse[2 * i] * step[0];
+        h[3 * i + 1] = grow * inverse[2 * i + 1] * step[1];
         h[3 * i + 2] = grow * (inverse[2 * i] * origin[0] + inverse[2 * i + 1] * origin[1] + 0.5) - 0.5;
     }
     h[6] = h[7] = 0;
@@ -12459,9 +12640,9 @@ static void bzi_warp_mxnet(bzna_random *random, const bzi_similarity *p, bzna_af
 /* torchvision's RandomAffine without its shift and scale, as it maps output to input: about the middle. */
 static void bzi_distort_affine(double rotate, double shear_x, double shear_y, const double size[2], double h[9])
 {
-    const double to_radians = 3.14159265358979323846 / 180, turn = (rotate - shear_y) * to_radians;
-    const double cos_y = cos(shear_y * to_radians), tan_x = tan(shear_x * to_radians), r = rotate * to_radians;
-    const double a = cos(turn) / cos_y, b = -a * tan_x - sin(r), c = sin(turn) / cos_y, d = -c * tan_x + cos(r);
+    const double turn = rotate - shear_y, cos_y = bzi_math_cos(shear_y), tan_x = bzi_math_tan(shear_x);
+    const double a = bzi_math_cos(turn) / cos_y, b = -a * tan_x - bzi_math_sin(rotate);
+    const double c = bzi_math_sin(turn) / cos_y, d = -c * tan_x + bzi_math_cos(rotate);
     const double x = (size[0] - 1) / 2, y = (size[1] - 1) / 2;
     const double matrix[9] = { d, -b, x - d * x + b * y, -c, a, y + c * x - a * y, 0, 0, 1 };
     bzi_homography_multiply(h, matrix, h);
@@ -12670,6 +12851,10 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: out of its range, not lo..hi, or not a number", where, fault);
     return BZNA_OK;
 }
+
+
+/* ==== 40b. Transforms: color =========================================================================================
+ * Calls: rooms 2, 39-40. Jitter -> what a transform does to colors; color description -> coefficients. */
 
 static void bzi_transform_init(bzna_transform *t)
 {
@@ -14347,7 +14532,8 @@ static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err)
     int code = atomic_load(&device->lost);
     if (code == BZI_DEVICE_WRONG)
         return BZI_FAIL(err, BZNA_E_DEVICE_LOST, "%s: the kernel makes other pixels than on the CPU, and is not used "
-                        "any more", device->info.name);
+                        "any more; if benzina.c was not compiled with -ffp-contract=off, compile it so",
+                        device->info.name);
     return bzi_fail(err, BZNA_E_DEVICE_LOST, BZNA_NO_OFFSET, 0, code, "CUDA device %d was lost (%d)",
                     (int)device->info.device.ordinal, code);
 }

@@ -21,6 +21,8 @@
  *     cc program.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl
  *
  * -ffp-contract=off keeps results equal between machines with and without fused multiply-add.
+ * benzina.c tells gcc and clang so itself, but clang with -ffp-contract=fast does not listen. It
+ * refuses -ffast-math. In a file that includes benzina.c, this holds for what follows it, too.
  * Switches, defined when benzina.c is compiled; structs and functions are the same with each:
  *
  *     BENZINA_NO_CUDA      no GPU path, and no need of nv-codec-headers (ffnvcodec): chapter 11
@@ -154,8 +156,15 @@
  *
  * A bzna_loader_state taken between two batches of a run can be restored with any thread count and
  * any world size. A loader that makes pixels otherwise (sizes, warp, colors, which picture of a
- * sample) refuses it, unless pipeline.restore_any_pixels is set. Between machines, the last bit
- * of exp, log, sin and cos may differ, of which warps are made, and fused multiply-adds.
+ * sample) refuses it, unless pipeline.restore_any_pixels is set.
+ *
+ * Orders, random numbers, warps, colors and jitters have the same bits on every machine, with every
+ * compiler: the library has its own exp, log, sin, cos and tan, and fuses no operations. So have
+ * pixels that are made of the same decoded planes, on CPUs and GPUs. Decoded planes are the same
+ * for codecs that define them: H.264, H.265, AV1, WebP, lossless pictures, raw records. JPEG and
+ * lossy JPEG 2000 leave rounding to the decoder: expect the same planes only from the same version
+ * of the same decoder, and others from NVDEC. None of this holds where compilers calculate in more
+ * precision than a type has, as on 32-bit x86 without -msse2 -mfpmath=sse.
  *
  * 10. VERSIONS AND THE ABI
  * Structs only ever grow at their end, nested groups into their reserved words; struct_size says
@@ -853,7 +862,10 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
     bzna_error *err);
 /* out = a b, row-major: b first, then a. out may be a or b. */
 BZNA_API void bzna_homography_multiply(const double a[9], const double b[9], double out[9]);
-/* NONE: centered, one output pixel for one input pixel. MXNET: as its ImageRecordIter has it. */
+/* NONE: centered, one output pixel for one input pixel. MXNET: as its ImageRecordIter has it. There
+ * a picture of w x h, with its padding, that is smaller than the output of W x H is enlarged before
+ * it is cropped: if h < H, w becomes floor(w H / h), and h H; then, if w < W, h becomes
+ * floor(h W / w), and w W. With crop_px it is not; a crop larger than the picture is centered. */
 enum { BZNA_WARP_NONE = 0, BZNA_WARP_RANDOM_RESIZED_CROP = 1, BZNA_WARP_CENTER_RESIZED_CROP = 2,
        BZNA_WARP_SIMILARITY = 3, BZNA_WARP_MXNET = 4 };
 /* How crops are drawn. AUTO: TORCHVISION for RANDOM_RESIZED_CROP, else BENZINA, the original's:

@@ -5,7 +5,8 @@
  * thread does with them; 4 CUDA entry points, index arithmetic only; 5 CPU loops.
  *
  * Compile with -ffp-contract=off (nvcc: -fmad=false): operations are then rounded one by one, in the order written, so
- * that the GPU, the plain loop and the separable loop give the same bits.
+ * that the GPU, the plain loop and the separable loop give the same bits. As C, gcc and clang are told so below; clang
+ * with -ffp-contract=fast, and what makes the GPU's code, need the flag.
  *
  * What decided the CPU loops (500x375 4:2:0 to 224x224, random crops; gcc 12, -O3, Zen 4, taken in turns):
  *   - filters are horizontal first: an input row is filtered once, and output rows share it. Samples of columns are
@@ -31,6 +32,17 @@
  *   - the x axis once per column, where H allows it; sums of weights in the loops that use them. */
 
 /* ---- 1. portability ---------------------------------------------------------------------------------------------- */
+
+/* Nothing is fused where the compiler can be told so here; before the first include, whose functions are inlined. */
+#if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
+    (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
+#  error "compile without -ffast-math (-Ofast) and its parts, with -ffp-contract=off: pixels would not be the same"
+#endif
+#if defined(__clang__)
+#  pragma STDC FP_CONTRACT OFF
+#elif defined(__GNUC__)
+#  pragma GCC optimize ("-ffp-contract=off")
+#endif
 
 #if defined(__clang__) && defined(__CUDA__)       /* without CUDA's headers, nor any other */
 typedef __UINT8_TYPE__  uint8_t;
@@ -1204,7 +1216,7 @@ typedef struct bzi_kernel_lines {
     bzi_kernel_slot colors;           /* what is left to do with the colors of a row */
     uint32_t channels;
     int      has_mean, is_plain;      /* is_plain: three channels of Y'CbCr, scaled, and no more */
-    int32_t  painted;                 /* columns of the row whose colors are made */
+    int      streams;                 /* rows go to the output itself, in whole vectors */
     uint64_t sums[2];                 /* bzi_kernel_slot.sums */
     int8_t   place[3][3][16];         /* of 48 bytes of pixels: from which of 16 of a channel; -1: from another */
 } bzi_kernel_lines;
@@ -1461,9 +1473,10 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_quads_256(const uint8_t *bytes, co
 }
 
 /* Eight elements. The least integer, which NaN becomes, is the byte 0: min takes its second operand then. */
-BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_put_256(uint8_t *to, uint32_t dtype, __m256 v)
+BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_put_256(uint8_t *to, uint32_t dtype, int streams, __m256 v)
 {
     __m256i bits = _mm256_castps_si256(v), high = _mm256_srli_epi32(bits, 16), odd, nan;
+    (void)streams;
     if (dtype == BZI_KERNEL_FLOAT32) {
         _mm256_storeu_si256((void *)to, bits);
     } else if (dtype == BZI_KERNEL_FLOAT16) {
@@ -1482,25 +1495,27 @@ BZI_KERNEL_AVX2 BZI_KERNEL_FN void bzi_kernel_put_256(uint8_t *to, uint32_t dtyp
     }
 }
 
-BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dtype, __m512 v)
+/* Sixteen. streams: past the caches, which a batch does not fit into. */
+BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dtype, int streams, __m512 v)
 {
     if (dtype == BZI_KERNEL_UINT8) {           /* one store, not two: a tenth of the warp */
         __m512i bits = _mm512_cvtps_epi32(_mm512_min_ps(_mm512_set1_ps(255.0f), v));
         _mm_storeu_si128((void *)to, _mm512_cvtusepi32_epi8(_mm512_max_epi32(bits, _mm512_setzero_si512())));
-    } else if (dtype == BZI_KERNEL_FLOAT32 && (uintptr_t)to % 64 == 0) {
-        _mm512_stream_ps((float *)(void *)to, v);       /* past the caches, which a batch does not fit into */
+    } else if (dtype == BZI_KERNEL_FLOAT32 && streams && (uintptr_t)to % 64 == 0) {
+        _mm512_stream_ps((float *)(void *)to, v);
     } else if (dtype == BZI_KERNEL_FLOAT32) {
         _mm512_storeu_ps((void *)to, v);
     } else if (dtype == BZI_KERNEL_FLOAT16) {
         _mm256_storeu_si256((void *)to, _mm512_maskz_cvtps_ph(0xffff, v, _MM_FROUND_TO_NEAREST_INT));
     } else {
-        bzi_kernel_put_256(to, dtype, _mm512_castps512_ps256(v));
-        bzi_kernel_put_256(to + 16, dtype, _mm512_extractf32x8_ps(v, 1));
+        bzi_kernel_put_256(to, dtype, 0, _mm512_castps512_ps256(v));
+        bzi_kernel_put_256(to + 16, dtype, 0, _mm512_extractf32x8_ps(v, 1));
     }
 }
 
 /* V is an instruction of that width. A sample of each column comes out of the bytes of one load (512), or of two lanes,
- * or of a quad (256). taps is a constant where it can be; 0: lerp. is_plain: that of lines, of whole vectors alone. */
+ * or of a quad (256). taps is a constant where it can be; 0: lerp. is_plain: that of lines, of rows of at least a
+ * vector. */
 #  define BZI_KERNEL_VECTORS(target_x, target_c, bits, V)                                                              \
     target_x BZI_KERNEL_FN void bzi_kernel_filter_##bits(const bzi_kernel_lines *lines, const uint8_t *restrict bytes, \
                                                          int c, int near, size_t taps, float *restrict row)            \
@@ -1558,17 +1573,19 @@ BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dt
             sum = V(add_ps)(sum, V(mul_ps)(V(set1_ps)(share[k]), V(loadu_ps)(part[k] + i)));                           \
         return V(mul_ps)(sum, V(mul_ps)(V(loadu_ps)(lines->x[p > 0].norm + i), V(set1_ps)(lines->scale[p > 0])));      \
     }                                                                                                                  \
-    target_c BZI_KERNEL_FN void bzi_kernel_paint_##bits(const bzi_kernel_slot *given, bzi_kernel_lines *lines,      \
+    target_c BZI_KERNEL_FN void bzi_kernel_paint_##bits(const bzi_kernel_slot *given, const bzi_kernel_lines *lines,   \
                                                            uint8_t *const to[3], int lerp, uint32_t dtype,             \
                                                            int is_plain)                                               \
     {                                                                                                                  \
         const bzi_kernel_slot local = *given, *slot = &local;  /* as no store changes it, it stays in registers */     \
         const int32_t columns = lines->end - lines->first, size = dtype == BZI_KERNEL_UINT8 ? 1 : dtype ? 2 : 4;       \
+        const int is_narrow = !is_plain && columns < bits / 32;                                                        \
         const uint32_t channels = is_plain ? 3 : lines->channels;                                                      \
         const float *weight = slot->luma;                                                                              \
-        int32_t i = is_plain ? 0 : lines->painted;                                                                     \
-        for (; i + (is_plain ? bits / 32 : 1) <= columns; i += bits / 32) {                                            \
+        for (int32_t i = 0; i < columns; i += bits / 32) {                                                             \
             __m##bits c[3];                                                                                            \
+            if (!is_narrow && i + bits / 32 > columns)         /* the last vector overlaps, with equal values */       \
+                i = columns - bits / 32;                                                                               \
             c[0] = bzi_kernel_mix_##bits(lines, 0, lerp, i);                                                           \
             c[1] = bzi_kernel_mix_##bits(lines, 1, lerp, i);                                                           \
             c[2] = bzi_kernel_mix_##bits(lines, 2, lerp, i);                                                           \
@@ -1581,27 +1598,25 @@ BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dt
             }                                                                                                          \
             for (uint32_t p = 0; p < channels; p++) {                                                                  \
                 uint8_t rest[bits / 8], *at = to[p] + i * size;                                                        \
-                const int is_whole = is_plain || i + bits / 32 <= columns;                                             \
                 c[p] = V(sub_ps)(c[p], V(set1_ps)(slot->bias[p]));                                                     \
                 if (!is_plain && lines->has_mean)                                                                      \
                     c[p] = V(sub_ps)(c[p], V(loadu_ps)(lines->mean[p] + i));                                           \
-                bzi_kernel_put_##bits(is_whole ? at : rest, dtype, V(mul_ps)(c[p], V(set1_ps)(slot->scale[p])));       \
-                if (!is_whole)                                                                                         \
-                    memcpy(at, rest, (size_t)((columns - i) * size));                                                  \
+                c[p] = V(mul_ps)(c[p], V(set1_ps)(slot->scale[p]));                                                    \
+                bzi_kernel_put_##bits(is_narrow ? rest : at, dtype, lines->streams, c[p]);                             \
+                if (is_narrow)                                                                                         \
+                    memcpy(at, rest, (size_t)(columns * size));                                                        \
             }                                                                                                          \
         }                                                                                                              \
-        lines->painted = i;                                                                                            \
     }                                                                                                                  \
     target_c BZI_KERNEL_CPU void bzi_kernel_colors_##bits(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,        \
                                                           const bzi_kernel_output *out, uint8_t *const to[3])          \
     {                                                                                                                  \
-        lines->painted = 0;                                                                                            \
-        switch (lines->is_plain ? out->dtype * 2 + (lines->lerp != 0) : 8) {                                           \
+        const int is_plain = lines->is_plain && lines->end - lines->first >= bits / 32;                                \
+        switch (is_plain ? out->dtype * 2 + (lines->lerp != 0) : 8) {                                                  \
         BZI_KERNEL_CASE(0, bits) BZI_KERNEL_CASE(1, bits) BZI_KERNEL_CASE(2, bits) BZI_KERNEL_CASE(3, bits)            \
         BZI_KERNEL_CASE(4, bits) BZI_KERNEL_CASE(5, bits) BZI_KERNEL_CASE(6, bits) BZI_KERNEL_CASE(7, bits)            \
+        default: bzi_kernel_paint_##bits(slot, lines, to, lines->lerp, out->dtype, 0);                                 \
         }                                                                                                              \
-        if (lines->painted < lines->end - lines->first)                                                                \
-            bzi_kernel_paint_##bits(slot, lines, to, lines->lerp, out->dtype, 0);                                      \
     }
 #  define BZI_KERNEL_FILTER(n, bits) if (near && taps == n) bzi_kernel_filter_##bits(lines, bytes, c, 1, n, row); else
 #  define BZI_KERNEL_CASE(n, bits) case n: bzi_kernel_paint_##bits(slot, lines, to, n & 1, n / 2, 1); break;
@@ -1619,16 +1634,17 @@ BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_put_512(uint8_t *to, uint32_t dt
 BZI_KERNEL_VECTORS(BZI_KERNEL_AVX2, BZI_KERNEL_AVX2, 256, BZI_KERNEL_V256)
 BZI_KERNEL_VECTORS(BZI_KERNEL_VBMI, BZI_KERNEL_AVX512, 512, BZI_KERNEL_V512)
 
-/* Elements of three channels as pixels, 16 bytes of each at a time; returns how many bytes of each. */
+/* Elements of three channels as pixels, 16 bytes of each at a time, the last of which overlap, with equal values;
+ * returns how many bytes of each: all, or none of less than 16. */
 BZI_KERNEL_AVX2 BZI_KERNEL_CPU int64_t bzi_kernel_interleave(uint8_t *to, const bzi_kernel_lines *lines, int64_t bytes)
 {
     const uint8_t *from[3];
     __m128i place[3][3];                       /* of its own, so that it stays in registers */
-    int64_t at = 0;
     memcpy(place, lines->place, sizeof place);
     for (int p = 0; p < 3; p++)
         from[p] = (const uint8_t *)(const void *)lines->color[p];
-    for (; at + 16 <= bytes; at += 16) {
+    for (int64_t at = 0; at < bytes && bytes >= 16; at += 16) {
+        at = at + 16 <= bytes ? at : bytes - 16;
         const __m128i r = _mm_loadu_si128((const void *)(from[0] + at)),
                       g = _mm_loadu_si128((const void *)(from[1] + at)),
                       b = _mm_loadu_si128((const void *)(from[2] + at));
@@ -1638,7 +1654,7 @@ BZI_KERNEL_AVX2 BZI_KERNEL_CPU int64_t bzi_kernel_interleave(uint8_t *to, const 
             _mm_storeu_si128((void *)(to + 3 * at + 16 * part), pixels);
         }
     }
-    return at;
+    return bytes >= 16 ? bytes : 0;
 }
 #else
 #  define BZI_KERNEL_X86 0
@@ -1846,6 +1862,7 @@ BZI_KERNEL_CPU void bzi_kernel_plan_colors(bzi_kernel_lines *lines, const bzi_ke
     }
     lines->channels = out->channels;
     lines->has_mean = out->mean != 0;
+    lines->streams = out->stride_x == 1 && (lines->end - lines->first) % 16 == 0;
     /* Without the products with 0 that it leaves out, nothing changes but the sign of a zero, which clamping takes. */
     lines->is_plain = !(lines->colors.flags & (BZI_KERNEL_COLOR | BZI_KERNEL_GRAY)) && !out->mean &&
                       out->channels == 3 && m[0] == m[4] && m[0] == m[8] && m[1] == 0.0f && m[10] == 0.0f;

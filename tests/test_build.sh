@@ -145,6 +145,20 @@ with nvcc kernels_become_ptx_with_nvcc nvcc -ptx -arch=sm_75 -fmad=false -o "$T/
 for p in clang nvcc; do
     if [ -s "$T/$p.ptx" ]; then check "ptx_of_${p}_has_the_entry" grep -q 'entry bzi_kernel_warp_any' "$T/$p.ptx"; else skip "ptx_of_${p}_has_the_entry" "no PTX"; fi
 done
+# --- every operation is rounded by itself, whatever the flags: gnu mode fuses multiply and add, -ffast-math does anything ---
+unfused() { # compiler: the CPU's loops, for a processor that has FMA; asm of the loop that does fuse shows that it can be found
+    echo 'float f(float a, float b, float c); float f(float a, float b, float c) { return a * b + c; }' > "$T/fuses.c" &&
+        $1 -std=gnu11 -O3 -mavx2 -mfma -S -o "$T/fuses.s" "$T/fuses.c" && grep -q 'vfn*m[as]' "$T/fuses.s" &&
+        $1 -std=gnu11 -O3 -mavx2 -mfma -mf16c -I. '-DKERNELS="benzina_kernels.cu"' -S -o "$T/unfused.s" tests/bench_rows.c &&
+        grep -q 'vmulps.*%[yz]mm' "$T/unfused.s" && ! grep 'vfn*m[as]' "$T/unfused.s"; }
+refuses_fast_math() { # compiler, file...
+    cc=$1; shift
+    for f in "$@"; do ! $cc -std=c11 -ffast-math -I. $NO_CUDA $NO_AV -x c -fsyntax-only "$f" > "$T/said" 2>&1 && grep -q 'error.*-ffp-contract=off' "$T/said" || return 1; done; }
+for cc in gcc clang; do
+    if [ "$(uname -m)" = x86_64 ]; then with $cc "nothing_is_fused_with_$cc" unfused $cc; else skip "nothing_is_fused_with_$cc" "not x86-64"; fi
+    with $cc "fast_math_is_refused_with_$cc" refuses_fast_math $cc benzina.c benzina_kernels.cu
+    with $cc "bench_of_rows_compiles_with_$cc" $cc -std=c11 $WARN -I. -fsyntax-only tests/bench_rows.c '-DKERNELS="benzina_kernels.cu"'
+done
 if have ptxas && [ -s "$T/clang.ptx" ]; then
     check ptx_assembles_for_hopper ptxas -arch=sm_90 "$T/clang.ptx" -o "$T/clang.cubin"
     # None with clang 14 and ptxas 13.0, which others may miss by a few bytes; it was 108 to 140.

@@ -441,6 +441,50 @@ TEST(the_separable_loop_equals_the_plain_one_to_the_bit)
     CHECK_EQ(different, 0);
 }
 
+/* Rows are written in vectors, of which the last overlaps the one before; at shift elements behind a cache line. */
+static int rows_equal_the_plain_loop(const bzi_kernel_slot *given, const bzi_kernel_output *out, warp_fn warp,
+                                     int shift)
+{
+    static _Alignas(64) uint8_t expected[4 * 3 * 300 * 3 + 192], made[sizeof expected];
+    const size_t first = 64 + (size_t)shift * element_bytes(out);
+    bzi_kernel_slot slot = *given;
+    memset(expected, 0xa5, sizeof expected);
+    memset(made, 0xa5, sizeof made);
+    slot.dst = (uint64_t)(uintptr_t)(expected + first);
+    bzi_kernel_warp_plain(&slot, out);
+    slot.dst = (uint64_t)(uintptr_t)(made + first);
+    warp(&slot, out);
+    return !memcmp(expected, made, sizeof made);
+}
+
+TEST(rows_of_every_width_equal_the_plain_loop_to_the_bit)
+{
+    int different = 0;
+    random_state = 29;
+    for (int32_t i = 1; i <= 82; i++) {
+        const int32_t width = i <= 80 ? i : i + 218;        /* 299, 300 */
+        for (uint32_t k = 0; k < 4 * 2 * 7; k++) {
+            frame f = frame_random();
+            random_crop(&f.slot, width, 3);
+            f.slot.filter = k % 7;
+            f.slot.antialias = f.slot.filter != BZI_KERNEL_AREA && random_int(0, 1);
+            if (random_int(0, 3) == 0)
+                random_jitter(&f.slot);
+            f.slot.flags &= random_int(0, 1) ? ~BZI_KERNEL_COLOR : ~0u;     /* is_plain */
+            bzi_kernel_output out = output_of(width, 3, k / 7 % 2 ? NHWC : NCHW, k / 14, 3);
+            if (random_int(0, 5) == 0)
+                random_mean(&f.slot, &out);
+            const int shift = random_int(0, 2) ? 0 : random_int(1, 15);
+            different += !rows_equal_the_plain_loop(&f.slot, &out, warp_separable, shift);
+            different += !rows_equal_the_plain_loop(&f.slot, &out, warp_separable_base, shift);
+            different += !rows_equal_the_plain_loop(&f.slot, &out, warp_separable_avx2, shift);
+            different += !rows_equal_the_plain_loop(&f.slot, &out, warp_separable_avx512, shift);
+            frame_free(&f);
+        }
+    }
+    CHECK_EQ(different, 0);
+}
+
 /* An H of the kind that turns pictures by 90 degrees, from an aligned one. */
 static void turn(float h[9])
 {
@@ -1204,6 +1248,7 @@ TEST(the_size_of_the_workspace_does_not_wrap_around)
 
 TEST_MAIN(
     RUN(the_separable_loop_equals_the_plain_one_to_the_bit)
+    RUN(rows_of_every_width_equal_the_plain_loop_to_the_bit)
     RUN(the_separable_loop_turns_pictures_to_the_bit)
     RUN(the_front_equals_the_plain_loop_for_every_kind_of_matrix)
     RUN(contrast_about_the_mean_is_the_same_in_every_loop)

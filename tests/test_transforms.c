@@ -5,6 +5,7 @@
 #include "test.h"
 #include "colors.h"
 #include "geometry.h"
+#include "mxnet_crops.h"
 
 /* ---- Oracles ----------------------------------------------------------------------------------------------------- */
 
@@ -993,6 +994,63 @@ TEST(mxnets_resize_of_the_short_edge_is_before_all)
     CHECK_NEAR(h[2], (54 + 0.5) * 301 / 149.0 - 0.5, 1e-9);
     CHECK_NEAR(h[5], (40 + 0.5) * 2.01 - 0.5, 1e-9);
     CHECK_EQ(words_taken(&random), 0);
+}
+
+/* Pixels show where they are from, to a unit and a half, since each of MXNet's steps rounds; but for what it mixes with
+ * fill or repeats at borders: three pixels there. */
+TEST(mxnet_takes_its_pixels_from_the_same_places)
+{
+    int compared = 0, filled = 0, enlarged = 0;
+    for (size_t i = 0; i < COUNT(mxnet_crops); i++) {
+        const short *row = mxnet_crops[i], *from = row + 11;
+        const uint32_t in[2] = { (uint32_t)row[0], (uint32_t)row[1] }, out[2] = { (uint32_t)row[2], (uint32_t)row[3] };
+        bzna_warp p = warp_of(BZNA_WARP_MXNET);
+        bzna_random random = stream(i);
+        double h[9], at[2];
+        p.scale[0] = p.scale[1] = row[4] / 10.0;
+        p.degrees[0] = p.degrees[1] = row[5];
+        p.canvas_px[0] = (uint32_t)row[6], p.canvas_px[1] = (uint32_t)row[7];
+        p.crop_px[0] = p.crop_px[1] = (uint32_t)row[8];
+        p.pad_px = (uint32_t)row[9];
+        p.short_edge_px = (uint32_t)row[10];
+        CHECK_EQ(bzna_warp_draw(&random, &p, in[0], in[1], out[0], out[1], h, NULL), BZNA_OK);
+        CHECK_EQ(words_taken(&random), 0);
+        enlarged += !row[8] && !row[10] && (in[0] < out[0] || in[1] < out[1]);
+        for (uint32_t k = 0; k < 9; k++, from += 2) {
+            double inside = 1e9;
+            map(h, out[0] * (2 * k % 6 + 1) / 6, out[1] * (k / 3 * 2 + 1) / 6, at);
+            for (int c = 0; c < 2; c++)
+                inside = fmin(inside, fmin(at[c], in[c] - 1.0 - at[c]));
+            if (inside < -3)
+                CHECK_EQ(from[0], 255);
+            filled += inside < -3;
+            for (int c = 0; c < 2 && inside >= 3; c++, compared++)
+                CHECK_NEAR(at[c], from[c] * (in[c] - 1.0) / 240, 1.5 * (in[c] - 1) / 240 + 0.05);
+        }
+    }
+    CHECK(compared > 4000 && filled > 40 && enlarged > 150);
+    printf("%d coordinates compared, %d points of fill, %d pictures enlarged\n", compared, filled, enlarged);
+}
+
+/* What is enlarged has the output's size along one axis; along the other it is cropped anywhere. */
+TEST(mxnet_crops_at_random_from_what_it_has_enlarged)
+{
+    double least = 1e9, most = -1e9;
+    for (uint64_t i = 0; i < 300; i++) {
+        bzna_warp p = warp_of(BZNA_WARP_MXNET);
+        bzna_random random = stream(i);
+        double h[9];
+        p.random_crop = 1;
+        CHECK_EQ(bzna_warp_draw(&random, &p, 20, 10, 40, 40, h, NULL), BZNA_OK);
+        CHECK_NEAR(h[0], 0.25, 1e-12);
+        CHECK_NEAR(h[4], 0.25, 1e-12);
+        CHECK_NEAR(h[5], 0.125 - 0.5, 1e-12);
+        CHECK_EQ(words_taken(&random), 2);                  /* x alone */
+        least = fmin(least, h[2] + 0.375);
+        most = fmax(most, h[2] + 0.375);
+    }
+    CHECK_NEAR(least, 0, 1e-9);
+    CHECK_NEAR(most, 10, 1e-9);
 }
 
 TEST(settings_on_top_of_a_warp_are_checked)
@@ -2011,6 +2069,8 @@ TEST_MAIN(
     RUN(mxnets_affine_is_drawn_as_documented)
     RUN(mxnets_affine_and_crops_are_uniform)
     RUN(mxnets_resize_of_the_short_edge_is_before_all)
+    RUN(mxnet_takes_its_pixels_from_the_same_places)
+    RUN(mxnet_crops_at_random_from_what_it_has_enlarged)
     RUN(settings_on_top_of_a_warp_are_checked)
     RUN(every_step_of_color_is_torchvisions_and_in_its_order)
     RUN(moves_of_hue_lightness_and_saturation_are_opencvs)

@@ -1,7 +1,8 @@
 #!/bin/sh
 # The suites in the builds that `make test` does not make here by itself: without the GPU path, without libavcodec,
-# without both, without tar and RecordIO; and, where their compilers and QEMU are installed, on 64-bit ARM (the hosts of
-# Grace Hopper) and 32-bit ARM. Suites with little or nothing left in a build are only compiled for it; those that know
+# without both, without tar and RecordIO; by both compilers with all that this processor has, in gnu mode, which fuses
+# multiply and add where it is not told otherwise; and, where their compilers and QEMU are installed, on 64-bit ARM (the
+# hosts of Grace Hopper), 32-bit ARM, and s390x, which is big-endian. test_numbers' hashes are the same in all. Suites with little or nothing left in a build are only compiled for it; those that know
 # no switch are left out.
 # Usage: sh tests/test_variants.sh BZNA BUILD [VARIANT...], from the repository root.
 BUILD=${2:-build}
@@ -17,6 +18,7 @@ export CUDA_VISIBLE_DEVICES=                                # the suites are of 
 # suites that know its switch.
 describe() {
     cc=${CC:-cc}; flags=-O0; libs=; run=; suites=; switch=BENZINA_NO_; lenient=
+    standard="-std=c11 -ffp-contract=off"
     neither="-DBENZINA_NO_CUDA -DBENZINA_NO_AVCODEC -DBENZINA_NO_JPEG"
     containers="folder files tar recordio records lists pictures"
     case $1 in
@@ -27,22 +29,28 @@ describe() {
     without_jpeg)    flags="$flags $AV_CFLAGS $NV_CFLAGS -I$BUILD -DBENZINA_NO_JPEG"; libs=$AV_LIBS
                      suites="pictures contract"; switch=BENZINA_NO_JPEG ;;
     without_both)    flags="$flags $neither"
-                     suites="host boxes dataset $containers writer dlpack" ;;
+                     suites="host boxes dataset $containers writer dlpack numbers" ;;
+    gcc_native|clang_native)
+                     cc=${1%_native}; flags="-O3 -march=native $neither"; standard=-std=gnu11
+                     suites="kernels numbers"; lenient=-Wno-error ;;    # gcc warns of what it inlines into tests
     without_shards)  flags="$flags $AV_CFLAGS $JPEG_CFLAGS -DBENZINA_NO_CUDA -DBENZINA_NO_SHARDS"; libs="$AV_LIBS $JPEG_LIBS"
                      suites=dataset ;;
     without_heif)    flags="$flags $AV_CFLAGS $JPEG_CFLAGS -DBENZINA_NO_CUDA -DBENZINA_NO_HEIF"; libs="$AV_LIBS $JPEG_LIBS"
                      suites=dataset; switch=BENZINA_NO_HEIF ;;
-    aarch64)         cc=aarch64-linux-gnu-gcc; flags="-O1 $neither -DTEST_EMULATED"
+    aarch64)         cc=aarch64-linux-gnu-gcc; flags="-O1 $neither -DTEST_EMULATED"; standard=-std=gnu11
                      run="qemu-aarch64 -L /usr/aarch64-linux-gnu"
-                     suites="kernels basics host cursor boxes dataset $containers"
+                     suites="kernels numbers basics host cursor boxes dataset $containers"
                      suites="$suites writer sampler transforms dlpack" ;;
     arm)             cc=arm-linux-gnueabihf-gcc; flags="-O1 $neither -DTEST_EMULATED"
                      run="qemu-arm -L /usr/arm-linux-gnueabihf"
-                     suites="basics host cursor boxes dataset $containers writer"
+                     suites="numbers basics host cursor boxes dataset $containers writer"
                      suites="$suites transforms"
                      lenient=-Wno-conversion ;;             # tests put 64-bit sizes into a size_t
+    s390x)           cc=s390x-linux-gnu-gcc; flags="-O1 $neither -DTEST_EMULATED"; standard=-std=gnu11
+                     run="qemu-s390x -L /usr/s390x-linux-gnu"
+                     suites="numbers transforms" ;;
     esac
-    flags="-std=c11 $flags -ffp-contract=off -fvisibility=hidden -I. $WARN"
+    flags="$standard $flags -fvisibility=hidden -I. $WARN"
 }
 
 # One job of a variant: its log, and its closing line in the form of the suites'.
@@ -103,7 +111,11 @@ if [ -z "$av" ] || [ -z "$cuda" ]; then skip without_jpeg "no libavcodec, no cla
 if [ -z "$av$cuda" ]; then skip without_both "$same"; else add without_both rest; fi
 if [ -z "$av" ]; then skip without_shards "no libavcodec here"; else add without_shards library; fi
 if [ -z "$av" ]; then skip without_heif "no libavcodec here"; else add without_heif library; fi
-for machine in aarch64:aarch64-linux-gnu-gcc:qemu-aarch64 arm:arm-linux-gnueabihf-gcc:qemu-arm; do
+for compiler in gcc clang; do
+    wanted "${compiler}_native" || continue
+    if have "$compiler"; then add "${compiler}_native"; else skip "${compiler}_native" "no $compiler here"; fi
+done
+for machine in aarch64:aarch64-linux-gnu-gcc:qemu-aarch64 arm:arm-linux-gnueabihf-gcc:qemu-arm s390x:s390x-linux-gnu-gcc:qemu-s390x; do
     variant=${machine%%:*}; qemu=${machine##*:}; cross=${machine#*:}; cross=${cross%:*}
     wanted "$variant" || continue
     if ! have "$cross"; then skip "$variant" "no $cross here (Debian: gcc-${cross%-gcc})"
