@@ -138,6 +138,8 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_ITEMS          4096u           /* of a HEIF file: phones write up to some 500 */
 #define BZI_LIMIT_PROPERTIES     32u             /* of an item; writers need 10 */
 #define BZI_LIMIT_TILES          1024u           /* of a grid: 16384 x 16384 in tiles of 512 */
+/* coded bytes for each pixel of a grid whose tiles share bytes of the file: no picture that is worth coding has more */
+#define BZI_LIMIT_TILE_RATIO     4u
 #define BZI_LIMIT_TAR_EXTRA      16u             /* headers in a row that only describe a member; writers need 3 */
 #define BZI_LIMIT_PAX_BYTES      (1u << 20)      /* of one of them; writers need a few kB */
 #define BZI_LIMIT_SLICES         256u            /* of a picture that is decoded in part: of 64 rows each */
@@ -5933,11 +5935,15 @@ static bzna_status bzi_heif_images(const bzi_container *c, const bzi_sample *sam
                                    bzna_sample *out, bzna_error *err)
 {
     bzi_heif heif;
+    bzi_heif_item thumb;
+    bzna_error ignored;
+    uint32_t id;
     (void)c, (void)scratch;
     if (bzi_heif_read(&heif, (bzi_span){ sample->bytes, sample->extent.size }, 0, err) != BZNA_OK)
         return err->status;
     bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "image");
-    if (heif.primary && bzi_heif_referrer(&heif, BZI_THMB, heif.primary, NULL))
+    id = heif.primary ? bzi_heif_referrer(&heif, BZI_THMB, heif.primary, NULL) : 0;
+    if (id && bzi_heif_find(&heif, id, &thumb, &ignored) == BZNA_OK)        /* what is wrong with it, reading it says */
         bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "thumb");
     return BZNA_OK;
 }
@@ -13799,14 +13805,33 @@ static uint32_t bzi_tiles_place(const bzi_tiles *tiles, uint32_t number)
     return (tiles->row + number / tiles->columns) * tiles->grid.columns + tiles->column + number % tiles->columns;
 }
 
+/* The wanted tiles are decoded from bytes that several may share: encoders write equal tiles once. A file of a few bytes
+ * must not cost as much as a large one all the same. */
+static bzna_status bzi_tiles_check_bytes(const bzi_tiles *tiles, bzna_error *err)
+{
+    const uint64_t pixels = (uint64_t)tiles->width * tiles->height;     /* below 2^64, as each is below 2^32 */
+    uint64_t most = 0, bytes = 0, size = 0;
+    bzi_span first;
+    if (!bzi_mul(pixels, (uint64_t)tiles->count * BZI_LIMIT_TILE_RATIO, &most) ||
+        !bzi_add(most, tiles->heif.file.size, &most))
+        most = UINT64_MAX;
+    for (uint32_t i = 0; i < tiles->count && bytes <= most; i++, bytes += size) {
+        const uint32_t id = bzi_heif_tile(&tiles->grid, bzi_tiles_place(tiles, i));
+        if (bzi_heif_bytes(&tiles->heif, id, &first, &size, (bzi_span){ NULL, 0 }, err) != BZNA_OK)
+            return err->status;
+    }
+    return bytes <= most ? BZNA_OK :
+           BZI_FAIL(err, BZNA_E_LIMIT, "the grid's tiles share bytes of the file, and together have more than its "
+                    "%llu bytes and %u for each pixel", (unsigned long long)tiles->heif.file.size,
+                    BZI_LIMIT_TILE_RATIO);
+}
+
 /* Of the grid that a picture is, without the canvas. */
 static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi_region wanted, bzna_error *err)
 {
     bzi_heif_grid *const grid = &tiles->grid;
     bzi_heif_item item;
     bzna_image coded;
-    bzi_span first;
-    uint64_t bytes = 0, size = 0;
     if (bzi_heif_of(image, &tiles->heif, &item, err) != BZNA_OK ||
         bzi_heif_read_grid(&tiles->heif, &item, grid, err) != BZNA_OK ||
         bzi_heif_find_tile(&tiles->heif, grid, 0, &item, &coded, err) != BZNA_OK)
@@ -13819,12 +13844,7 @@ static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi
     tiles->row = (uint32_t)bzi_min(wanted.y0, wanted.y1 - 1) / item.height;
     tiles->columns = (wanted.x1 - 1) / item.width + 1 - tiles->column;
     tiles->count = tiles->columns * ((wanted.y1 - 1) / item.height + 1 - tiles->row);
-    for (uint32_t i = 0; i < tiles->count && bytes <= tiles->heif.file.size; i++, bytes += size) {
-        const uint32_t id = bzi_heif_tile(grid, bzi_tiles_place(tiles, i));
-        if (bzi_heif_bytes(&tiles->heif, id, &first, &size, (bzi_span){ NULL, 0 }, err) != BZNA_OK)
-            return err->status;
-    }
-    return bytes <= tiles->heif.file.size ? BZNA_OK : BZI_FAIL(err, BZNA_E_BOX, "the grid's tiles overlap in the file");
+    return bzi_tiles_check_bytes(tiles, err);
 }
 
 /* A tile's planes as they lie in the canvas: clipped at its right and lower edges. */

@@ -133,7 +133,9 @@
  * unrounded, by the matrix and range of the container (colr; QuickTime's nclc has no range), else
  * of the stream (VUI, AV1's sequence header). Where neither says any, it is BT.601 at any size,
  * full-range in archives and in tracks that are called bzna_..., limited-range elsewhere, as FFmpeg
- * takes it. Then y = (x - bias) * scale for each channel (or by mean and std: bzna_loader_color).
+ * takes it. HEIF and AVIF files that have the brand miaf among those of ftyp follow its standard
+ * (ISO/IEC 23000-22), by which such a picture is full-range. FFmpeg and libheif take these for
+ * limited-range, too: they differ by 8 to 12 of 255. Pixels never decide it. Then y = (x - bias) * scale for each channel (or by mean and std: bzna_loader_color).
  *
  * 8. LIMITS AND HOSTILE FILES
  * Every length, count and offset of a file is checked before use. Boxes nest 16 deep, movies have
