@@ -2281,9 +2281,9 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 
 
 /* ==== 9b. TIFF, EXIF, XMP ============================================================================================
- * Calls: rooms 2, 5, 7. What programs note beside pixels: how the picture is to be turned. EXIF data are TIFF's, and count
- * before XMP's text, as in PIL's ImageOps.exif_transpose. PNG may have either as text, deflated (RFC 1950, 1951), of which
- * the beginning is inflated here: a few kB. Works on memory, without allocating. */
+ * Calls: rooms 2, 5, 7. What programs note beside pixels: how the picture is to be turned. EXIF data are TIFF's, and
+ * count before XMP's text, as in PIL's ImageOps.exif_transpose. PNG may have either as text, deflated (RFC 1950, 1951),
+ * of which the beginning is inflated here: a few kB. Works on memory, without allocating. */
 
 /* A little-endian (II) or big-endian (MM) number; 0 where it lies past the end. */
 static uint32_t bzi_tiff_number(bzi_span tiff, uint64_t at, uint32_t bytes)
@@ -2466,8 +2466,8 @@ static void bzi_inflate_fixed(bzi_inflater *z)
 /* 3.2.5: bytes, and repetitions of those before. 0: damaged. */
 static int bzi_inflate_data(bzi_inflater *z)
 {
-    static const uint16_t near[30] = { 1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769, 1025,
-                                       1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577 };
+    static const uint16_t near[30] = { 1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769,
+                                       1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577 };
     while (z->size < z->capacity && !z->in.overrun) {
         uint32_t symbol = bzi_inflate_symbol(z, &z->literals), more, length, distance;
         if (symbol < 256)
@@ -2543,11 +2543,11 @@ static uint32_t bzi_profile_orientation(bzi_span text)
 
 
 /* ==== 10. JPEG =======================================================================================================
- * Calls: rooms 5, 7, 9b. What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF), by its markers. Decoders use
- * tables of an earlier picture, and conceal that scans are missing: so a picture of several scans is walked to its end,
- * and must be whole. Of a single scan, rows above damage are of use; where it is, the decoder says. Works on memory,
- * without allocating.  Who decodes them is fixed when the library is built, or for NVDEC when a loader is opened: their
- * pixels depend on it. */
+ * Calls: rooms 5, 7, 9b. What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP), by its markers.
+ * Decoders use tables of an earlier picture, and conceal that scans are missing: so a picture of several scans is walked
+ * to its end, and must be whole. Of a single scan, rows above damage are of use; where it is, the decoder says. Works on
+ * memory, without allocating. Who decodes them is fixed when the library is built, or for NVDEC when a loader is opened:
+ * their pixels depend on it. */
 
 #ifndef BENZINA_NO_JPEG
 #  define BZI_JPEG_DECODER "libjpeg-turbo"
@@ -3316,8 +3316,8 @@ static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
 
 /* ==== 11b. Stills: BMP, TIFF, PNM, JPEG 2000 =========================================================================
  * Calls: rooms 2, 5, 7, 9b, 11. Pictures that are files of their own, told apart by their first bytes: these four, and
- * the list of all. libavcodec decodes some kinds of them to wrong pixels without an error: only those that it is known to
- * decode are let through, and the others refused by name. */
+ * the list of all. libavcodec decodes some kinds of them to wrong pixels without an error: only those that it is known
+ * to decode are let through, and the others refused by name. */
 
 /* --- BMP --- */
 
@@ -3407,7 +3407,6 @@ static const struct { uint32_t number; const char *name; } bzi_tiff_colors[] = {
     { BZI_TIFF_WHITE, "gray" }, { BZI_TIFF_BLACK, "gray" }, { BZI_TIFF_RGB, "RGB" }, { BZI_TIFF_PALETTE, "palette" },
     { 4, "mask" }, { BZI_TIFF_CMYK, "CMYK" }, { BZI_TIFF_YCC, "Y'CbCr" }, { 8, "L*a*b*" }, { 9, "ICC L*a*b*" },
     { 10, "ITU L*a*b*" }, { 32803, "a camera's raw" }, { 34892, "linear raw" }, { 32844, "LogL" }, { 32845, "LogLuv" },
-    { BZI_TIFF_NONE, "no kind that is said" },
 };
 
 /* Compressions. Of what is decoded, the number alone is of use. */
@@ -3465,11 +3464,13 @@ static bzna_status bzi_tiff_check_kind(bzi_span file, uint32_t bits, uint32_t sa
             (!is_reversed || (compression <= 1 && (bits & kind->reversed))))
             return BZNA_OK;
     }
+    if (photometric == BZI_TIFF_NONE)
+        return bzi_still_refuse(err, "TIFF that does not say what its samples mean (photometric interpretation)");
     for (size_t i = 0; i < sizeof bzi_tiff_colors / sizeof bzi_tiff_colors[0]; i++)
         if (bzi_tiff_colors[i].number == photometric)
             name = bzi_tiff_colors[i].name;
-    return BZI_FAIL(err, BZNA_E_CODEC, "TIFF of %s (photometric interpretation %d) with %u samples of %u bits%s%s is "
-                    "not supported", name, (int)photometric, samples, bits, has_planes ? " in planes" : "",
+    return BZI_FAIL(err, BZNA_E_CODEC, "TIFF of %s (photometric interpretation %u) with %u samples of %u bits%s%s is "
+                    "not supported", name, photometric, samples, bits, has_planes ? " in planes" : "",
                     is_reversed ? " in reverse order (FillOrder 2)" : "");
 }
 
@@ -3648,14 +3649,15 @@ static bzna_status bzi_jp2_check_color(bzi_cursor boxes, bzna_error *err)
     bzi_cursor box;
     uint32_t type;
     while ((type = bzi_jp2_next(&boxes, &box)) != 0) {
-        uint32_t space, is_icc;
+        uint32_t space, is_icc, is_known;
         if (type != BZI_FOURCC('c', 'o', 'l', 'r'))
             continue;
         is_icc = bzi_cursor_u8(&box) != ENUMERATED;
         bzi_cursor_take(&box, is_icc ? 2 + ICC_SPACE_AT : 2);
         space = bzi_cursor_u32(&box);
-        if (!box.overrun && (is_icc ? space != BZI_FOURCC('R', 'G', 'B', ' ') && space != BZI_FOURCC('G', 'R', 'A', 'Y') :
-                             space != SRGB && space != GRAY && space != SYCC && space != ROMM_RGB))
+        is_known = is_icc ? space == BZI_FOURCC('R', 'G', 'B', ' ') || space == BZI_FOURCC('G', 'R', 'A', 'Y') :
+                            space == SRGB || space == GRAY || space == SYCC || space == ROMM_RGB;
+        if (!is_known && !box.overrun)
             return BZI_FAIL(err, BZNA_E_CODEC, "JPEG 2000 of %s (%s %u) is not supported",
                             space == CMYK || space == BZI_FOURCC('C', 'M', 'Y', 'K') ? "CMYK" : "this color space",
                             is_icc ? "ICC profile" : "enumcs", space);
@@ -14352,8 +14354,8 @@ static uint32_t bzi_tiles_place(const bzi_tiles *tiles, uint32_t number)
     return (tiles->row + number / tiles->columns) * tiles->grid.columns + tiles->column + number % tiles->columns;
 }
 
-/* The wanted tiles are decoded from bytes that several may share: encoders write equal tiles once. A file of a few bytes
- * must not cost as much as a large one all the same. */
+/* The wanted tiles are decoded from bytes that several may share: encoders write equal tiles once. A file of a few
+ * bytes must not cost as much as a large one all the same. */
 static bzna_status bzi_tiles_check_bytes(const bzi_tiles *tiles, bzna_error *err)
 {
     const uint64_t pixels = (uint64_t)tiles->width * tiles->height;     /* below 2^64, as each is below 2^32 */
