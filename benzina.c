@@ -2544,10 +2544,10 @@ static uint32_t bzi_profile_orientation(bzi_span text)
 
 /* ==== 10. JPEG =======================================================================================================
  * Calls: rooms 5, 7, 9b. What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP), by its markers.
- * Decoders use tables of an earlier picture, and conceal that scans are missing: so a picture of several scans is walked
- * to its end, and must be whole. Of a single scan, rows above damage are of use; where it is, the decoder says. Works on
- * memory, without allocating. Who decodes them is fixed when the library is built, or for NVDEC when a loader is opened:
- * their pixels depend on it. */
+ * Decoders use tables of an earlier picture, and conceal that scans are missing: so a picture of several scans is
+ * walked to its end, and must be whole. Of a single scan, rows above damage are of use; where it is, the decoder says.
+ * Works on memory, without allocating. Who decodes them is fixed when the library is built, or for NVDEC when a loader
+ * is opened: their pixels depend on it. */
 
 #ifndef BENZINA_NO_JPEG
 #  define BZI_JPEG_DECODER "libjpeg-turbo"
@@ -3390,7 +3390,7 @@ typedef struct bzi_tiff_kind {
 } bzi_tiff_kind;
 
 enum { BZI_TIFF_WHITE = 0, BZI_TIFF_BLACK = 1, BZI_TIFF_RGB = 2, BZI_TIFF_PALETTE = 3, BZI_TIFF_CMYK = 5,
-       BZI_TIFF_YCC = 6, BZI_TIFF_NONE = UINT32_MAX };
+       BZI_TIFF_YCC = 6, BZI_TIFF_NONE = INT32_MAX };
 
 static const bzi_tiff_kind bzi_tiff_kinds[] = {
     { BZI_TIFF_WHITE, { 1, 1 }, 1 | 2 | 4 | 8 | 16, 1 | 8 | 16, 0 },

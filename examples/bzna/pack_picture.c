@@ -315,8 +315,8 @@ static int file_orientation(const uint8_t *data, size_t size)
     return 1;
 }
 
-/* What libavcodec decodes wrongly at times, which the library knows: TIFF but for cameras' raw pixels, JPEG 2000, BMP in
- * run lengths; and PNG whose orientation may stand in a text. */
+/* What libavcodec decodes wrongly at times, which the library knows: TIFF but for cameras' raw pixels, JPEG 2000, BMP
+ * in run lengths; and PNG whose orientation may stand in a text. */
 static int asks_library(const uint8_t *data, size_t size)
 {
     enum { PHOTOMETRIC = 262, SENSOR = 32803, LINEAR = 34892 };

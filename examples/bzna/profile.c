@@ -401,5 +401,6 @@ const pack_note pack_notes[PACK_NOTES] = {
     { PACK_NOTE_ANIMATION, "animations", "several frames, of which the first was taken" },
     { PACK_NOTE_PAGES, "several_pages", "several pages or sizes, of which one was taken" },
     { PACK_NOTE_DEPTH, "over_8_bits", "more than 8 bits a sample, of which 8 are kept" },
-    { PACK_NOTE_ALPHA, "alpha_dropped", "transparent pixels, of which the color under them is kept (see --background)" },
+    { PACK_NOTE_ALPHA, "alpha_dropped",
+      "transparent pixels, of which the color under them is kept (see --background)" },
 };

@@ -438,8 +438,8 @@ struct AVFrame;
 struct AVPacket;
 
 /* profile.c: ICC profiles, and what of a picture is not packed. PROFILE: one of other colors than sRGB was ignored. */
-enum { PACK_NOTE_PROFILE = 1, PACK_NOTE_CONVERTED = 2, PACK_NOTE_ANIMATION = 4, PACK_NOTE_PAGES = 8, PACK_NOTE_DEPTH = 16,
-       PACK_NOTE_ALPHA = 32, PACK_NOTES = 6 };
+enum { PACK_NOTE_PROFILE = 1, PACK_NOTE_CONVERTED = 2, PACK_NOTE_ANIMATION = 4, PACK_NOTE_PAGES = 8,
+       PACK_NOTE_DEPTH = 16, PACK_NOTE_ALPHA = 32, PACK_NOTES = 6 };
 
 /* Each of them: its name in JSON, and what pictures have, for people. */
 typedef struct pack_note {
