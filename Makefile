@@ -16,7 +16,7 @@ VERSION  := $(shell awk '/define BZNA_VERSION_(MAJOR|MINOR|PATCH)/ { v = v s $$3
 SOVERSION = $(word 1,$(subst ., ,$(VERSION))).$(word 2,$(subst ., ,$(VERSION)))
 comma    := ,
 
-DEPS      = gcc make pkg-config libjpeg-dev libavcodec-dev libavformat-dev libswscale-dev libavutil-dev ffmpeg libffmpeg-nvenc-dev clang
+DEPS      = gcc make pkg-config libjpeg-dev libavcodec-dev libavformat-dev libswscale-dev libavutil-dev ffmpeg libffmpeg-nvenc-dev liblcms2-dev clang
 # Not nginx, which Debian starts as a service when it is installed: without it the HTTP example's test is skipped, and says so.
 DEPS_TEST = g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev libturbojpeg0 python3-numpy python3-pil python3-braceexpand
 
@@ -24,6 +24,7 @@ HAVE_AVCODEC  := $(shell pkg-config --exists libavcodec libavutil 2>/dev/null &&
 # libjpeg-turbo's jpeglib.h: others have no such version.
 HAVE_JPEG     := $(shell pkg-config --exists libjpeg 2>/dev/null && printf '\043include <stdio.h>\n\043include <jpeglib.h>\nint version[LIBJPEG_TURBO_VERSION_NUMBER > 0 ? 1 : -1];\n' | $(CC) $$(pkg-config --cflags libjpeg) -x c -fsyntax-only - 2>/dev/null && echo yes)
 HAVE_AVFORMAT := $(shell pkg-config --exists libavformat libswscale 2>/dev/null && echo yes)
+HAVE_LCMS2    := $(shell pkg-config --exists lcms2 2>/dev/null && echo yes)
 
 # sm_60 and PTX ISA 5.0: loads on Pascal and everything later, with every driver since CUDA 9. From 16 on, clang must be told so; before, it cannot be.
 CLANG         ?= clang
@@ -60,6 +61,11 @@ CUDA_CFLAGS = -DBENZINA_NO_CUDA
 endif
 TOOL_CFLAGS := $(shell pkg-config --cflags libavformat libavcodec libswscale libavutil 2>/dev/null)
 TOOL_LIBS   := $(shell pkg-config --libs libavformat libavcodec libswscale libavutil 2>/dev/null)
+# bzna pack --icc convert; without it the option is refused by name.
+ifeq ($(HAVE_LCMS2),yes)
+TOOL_CFLAGS += -DBZNA_LCMS2 $(shell pkg-config --cflags lcms2)
+TOOL_LIBS   += $(shell pkg-config --libs lcms2)
+endif
 LIBS         = $(AV_LIBS) -lm -lpthread -ldl
 
 LIB      = $(BUILD)/libbenzina.a $(BUILD)/libbenzina.so
@@ -75,7 +81,7 @@ TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 all: what $(LIB) $(PROGRAMS)
 
 what:
-	@echo "benzina $(VERSION): software decoders: $(if $(HAVE_AVCODEC),libavcodec,none of video (libavcodec-dev is missing)); JPEG: $(if $(HAVE_JPEG),libjpeg-turbo,$(if $(HAVE_AVCODEC),libavcodec,none) (libjpeg-dev is missing)); tool: $(if $(findstring bzna,$(PROGRAMS)),build/bzna,none (libavformat-dev or libswscale-dev is missing)); GPU path: $(if $(HAVE_CUDA),NVDEC and CUDA where the driver is found at run time,none (clang or libffmpeg-nvenc-dev is missing))"
+	@echo "benzina $(VERSION): software decoders: $(if $(HAVE_AVCODEC),libavcodec,none of video (libavcodec-dev is missing)); JPEG: $(if $(HAVE_JPEG),libjpeg-turbo,$(if $(HAVE_AVCODEC),libavcodec,none) (libjpeg-dev is missing)); tool: $(if $(findstring bzna,$(PROGRAMS)),build/bzna$(if $(HAVE_LCMS2),, without --icc convert (liblcms2-dev is missing)),none (libavformat-dev or libswscale-dev is missing)); GPU path: $(if $(HAVE_CUDA),NVDEC and CUDA where the driver is found at run time,none (clang or libffmpeg-nvenc-dev is missing))"
 
 $(BUILD):
 	@mkdir -p $@

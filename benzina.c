@@ -8,7 +8,7 @@
  *       4  memory            the only caller of the user's allocator
  *     5-6  host              errors, log, limits; files, of which few are open at a time, and sources
  *       7  cursor            bounded bytes and bits, sticky overrun
- *    8-12  codecs            NAL units; AV1; JPEG; stills; the table of codecs
+ *    8-12  codecs            NAL units; AV1; 9b: TIFF, EXIF, XMP; JPEG; stills, 11b: more of them; the table of codecs
  *   13-14  HEIF              the items of a file and what they say, grids
  *   15-16  pictures          which codec; what a picture is
  *   17-18  boxes             mp4 boxes by table; fragments
@@ -151,9 +151,12 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
  * BZI_LIMIT_STILL_RATIO */
 #define BZI_LIMIT_STILL_BYTES    (64u << 20)
 #define BZI_LIMIT_STILL_RATIO    4096u           /* of real pictures, at most about 1000 */
+#define BZI_LIMIT_TEXT_BYTES     16384u          /* of a PNG's text, inflated: orientation stands at its beginning */
 #define BZI_LIMIT_ITEMS          4096u           /* of a HEIF file: phones write up to some 500 */
 #define BZI_LIMIT_PROPERTIES     32u             /* of an item; writers need 10 */
 #define BZI_LIMIT_TILES          1024u           /* of a grid: 16384 x 16384 in tiles of 512 */
+/* coded bytes for each pixel of a grid whose tiles share bytes of the file: no picture that is worth coding has more */
+#define BZI_LIMIT_TILE_RATIO     4u
 #define BZI_LIMIT_TAR_EXTRA      16u             /* headers in a row that only describe a member; writers need 3 */
 #define BZI_LIMIT_PAX_BYTES      (1u << 20)      /* of one of them; writers need a few kB */
 #define BZI_LIMIT_SLICES         256u            /* of a picture that is decoded in part: of 64 rows each */
@@ -2297,27 +2300,10 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 }
 
 
-/* ==== 10. JPEG =======================================================================================================
- * Calls: rooms 5, 7. What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF), by its markers. Decoders use
- * tables of an earlier picture, and conceal that scans are missing: so a picture of several scans is walked to its end,
- * and must be whole. Of a single scan, rows above damage are of use; where it is, the decoder says. Works on memory,
- * without allocating.  Who decodes them is fixed when the library is built, or for NVDEC when a loader is opened: their
- * pixels depend on it. */
-
-#ifndef BENZINA_NO_JPEG
-#  define BZI_JPEG_DECODER "libjpeg-turbo"
-#elif !defined(BENZINA_NO_AVCODEC)
-#  define BZI_JPEG_DECODER "libavcodec"
-#else
-#  define BZI_JPEG_DECODER ""
-#endif
-#if !defined(BENZINA_NO_JPEG) && defined(D_ARITH_CODING_SUPPORTED)
-#  define BZI_JPEG_ARITHMETIC 1
-#else
-#  define BZI_JPEG_ARITHMETIC 0
-#endif
-
-/* --- TIFF: what EXIF data are, too --- */
+/* ==== 9b. TIFF, EXIF, XMP ============================================================================================
+ * Calls: rooms 2, 5, 7. What programs note beside pixels: how the picture is to be turned. EXIF data are TIFF's, and
+ * count before XMP's text, as in PIL's ImageOps.exif_transpose. PNG may have either as text, deflated (RFC 1950, 1951),
+ * of which the beginning is inflated here: a few kB. Works on memory, without allocating. */
 
 /* A little-endian (II) or big-endian (MM) number; 0 where it lies past the end. */
 static uint32_t bzi_tiff_number(bzi_span tiff, uint64_t at, uint32_t bytes)
@@ -2335,10 +2321,16 @@ static int bzi_tiff_is(bzi_span tiff)
     return tiff.size >= 8 && (!memcmp(tiff.data, "II*\0", 4) || !memcmp(tiff.data, "MM\0*", 4));
 }
 
-/* The first value of a tag in the first directory, if it is a number of 1, 2 or 4 bytes; 0: there is none. */
-static uint32_t bzi_tiff_value(bzi_span tiff, uint32_t tag)
+/* The values of a tag in a directory: where they stand, how many, and the bytes of each. */
+typedef struct bzi_tiff_values {
+    uint64_t at;
+    uint32_t count, bytes;
+} bzi_tiff_values;
+
+/* Finds a tag of the first directory, if its values are of 1, 2 or 4 bytes. 0: it is not there. */
+static int bzi_tiff_find(bzi_span tiff, uint32_t tag, bzi_tiff_values *values)
 {
-    static const uint8_t bytes[] = { 0, 1, 0, 2, 4 };       /* of BYTE, SHORT, LONG */
+    static const uint8_t bytes[] = { 0, 1, 0, 2, 4, 0, 0, 1 };              /* of BYTE, SHORT, LONG, UNDEFINED */
     uint64_t directory;
     uint32_t count;
     if (!bzi_tiff_is(tiff))
@@ -2346,25 +2338,249 @@ static uint32_t bzi_tiff_value(bzi_span tiff, uint32_t tag)
     directory = bzi_tiff_number(tiff, 4, 4);
     count = bzi_tiff_number(tiff, directory, 2);
     for (uint32_t i = 0; i < count; i++) {
-        uint64_t at = directory + 2 + 12 * (uint64_t)i;
-        uint32_t type = bzi_tiff_number(tiff, at + 2, 2), size = type < sizeof bytes ? bytes[type] : 0;
+        const uint64_t at = directory + 2 + 12 * (uint64_t)i;
+        const uint32_t type = bzi_tiff_number(tiff, at + 2, 2), size = type < sizeof bytes ? bytes[type] : 0;
         if (bzi_tiff_number(tiff, at, 2) != tag || !size)
             continue;
-        if ((uint64_t)bzi_tiff_number(tiff, at + 4, 4) * size > 4)
-            at = bzi_tiff_number(tiff, at + 8, 4);          /* there is no room for the values here */
-        else
-            at += 8;
-        return bzi_tiff_number(tiff, at, size);
+        values->count = bzi_tiff_number(tiff, at + 4, 4);
+        values->bytes = size;
+        values->at = (uint64_t)values->count * size > 4 ? bzi_tiff_number(tiff, at + 8, 4) : at + 8;
+        return 1;
     }
     return 0;
 }
 
-/* EXIF's number, 1 to 8; 0: there is none. */
+/* The first value of a tag; 0: there is none. */
+static uint32_t bzi_tiff_value(bzi_span tiff, uint32_t tag)
+{
+    bzi_tiff_values values;
+    return bzi_tiff_find(tiff, tag, &values) ? bzi_tiff_number(tiff, values.at, values.bytes) : 0;
+}
+
+/* EXIF's number, 1 to 8; 0: there is none. What is no such number counts as 1: it is said, and means no turn. */
 static uint32_t bzi_tiff_orientation(bzi_span tiff)
 {
-    uint32_t value = bzi_tiff_value(tiff, 0x0112);
-    return value <= 8 ? value : 0;
+    bzi_tiff_values values;
+    uint32_t value;
+    if (!bzi_tiff_find(tiff, 0x0112, &values))
+        return 0;
+    value = bzi_tiff_number(tiff, values.at, values.bytes);
+    return value >= 1 && value <= 8 ? value : 1;
 }
+
+/* Of an XMP packet: tiff:Orientation="6", or tiff:Orientation>6<; 0: it has none. */
+static uint32_t bzi_xmp_orientation(bzi_span xmp)
+{
+    static const char name[] = "tiff:Orientation";
+    const uint64_t length = sizeof name - 1;
+    for (uint64_t i = 0; i + length + 2 <= xmp.size; i++) {
+        const uint8_t *text = xmp.data + i, *next = text + length, *end = xmp.data + xmp.size;
+        if (*text != 't' || memcmp(text, name, (size_t)length))
+            continue;
+        next += *next == '>' ? 1 : end - next > 2 && next[0] == '=' && next[1] == '"' ? 2 : end - next;
+        if (next < end && *next >= '0' && *next <= '9')
+            return *next >= '1' && *next <= '8' ? *next - '0' : 0;
+    }
+    return 0;
+}
+
+/* --- Text that is deflated --- */
+
+/* A prefix code (RFC 1951, 3.2.2): how many codes have each length, and the symbols in the order of their codes. */
+typedef struct bzi_prefixes {
+    uint16_t count[16], symbol[288];
+} bzi_prefixes;
+
+typedef struct bzi_inflater {
+    bzi_cursor   in;
+    uint32_t     bits, bit_count;     /* read, and not used yet */
+    uint8_t     *out;
+    uint32_t     size, capacity;
+    bzi_prefixes literals, distances;
+} bzi_inflater;
+
+static uint32_t bzi_inflate_bits(bzi_inflater *z, uint32_t count)
+{
+    uint32_t value;
+    while (z->bit_count < count) {
+        z->bits |= bzi_cursor_u8(&z->in) << z->bit_count;
+        z->bit_count += 8;
+    }
+    value = z->bits & ((1u << count) - 1);
+    z->bits >>= count;
+    z->bit_count -= count;
+    return value;
+}
+
+static void bzi_prefixes_make(bzi_prefixes *p, const uint8_t *lengths, uint32_t count)
+{
+    uint16_t next[16] = { 0 };
+    memset(p, 0, sizeof *p);
+    for (uint32_t i = 0; i < count; i++)
+        p->count[lengths[i]]++;
+    for (int i = 1; i < 15; i++)
+        next[i + 1] = (uint16_t)(next[i] + p->count[i]);
+    for (uint32_t i = 0; i < count; i++)
+        if (lengths[i])
+            p->symbol[next[lengths[i]]++] = (uint16_t)i;
+}
+
+/* The next symbol. UINT32_MAX: no code begins so. */
+static uint32_t bzi_inflate_symbol(bzi_inflater *z, const bzi_prefixes *p)
+{
+    uint32_t code = 0, first = 0, place = 0;                /* of the codes of this length, the first; its symbol */
+    for (int length = 1; length < 16; length++) {
+        code |= bzi_inflate_bits(z, 1);
+        if (code < first + p->count[length])
+            return p->symbol[place + code - first];
+        place += p->count[length];
+        first = (first + p->count[length]) << 1;
+        code <<= 1;
+    }
+    return UINT32_MAX;
+}
+
+/* 3.2.7: the codes of a block, which has them before its data. */
+static int bzi_inflate_codes(bzi_inflater *z)
+{
+    static const uint8_t order[19] = { 16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15 };
+    const uint32_t literals = bzi_inflate_bits(z, 5) + 257, all = literals + bzi_inflate_bits(z, 5) + 1;
+    const uint32_t codes = bzi_inflate_bits(z, 4) + 4;
+    uint8_t lengths[320] = { 0 };
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < codes; i++)
+        lengths[order[i]] = (uint8_t)bzi_inflate_bits(z, 3);
+    bzi_prefixes_make(&z->literals, lengths, 19);
+    memset(lengths, 0, sizeof lengths);
+    while (n < all && !z->in.overrun) {
+        const uint32_t symbol = bzi_inflate_symbol(z, &z->literals);
+        uint32_t repeat = 1, value = symbol;
+        if (symbol > 18 || (symbol == 16 && !n))
+            return 0;
+        if (symbol == 16)
+            value = lengths[n - 1];
+        else if (symbol > 16)
+            value = 0;
+        if (symbol > 15)
+            repeat = symbol == 16 ? 3 + bzi_inflate_bits(z, 2) :
+                     symbol == 17 ? 3 + bzi_inflate_bits(z, 3) : 11 + bzi_inflate_bits(z, 7);
+        for (; repeat && n < all; repeat--)
+            lengths[n++] = (uint8_t)value;
+    }
+    bzi_prefixes_make(&z->literals, lengths, literals);
+    bzi_prefixes_make(&z->distances, lengths + literals, all - literals);
+    return literals <= 286 && !z->in.overrun;
+}
+
+/* 3.2.6: the codes that are fixed. */
+static void bzi_inflate_fixed(bzi_inflater *z)
+{
+    uint8_t lengths[288];
+    for (int i = 0; i < 288; i++)
+        lengths[i] = i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : 8;
+    bzi_prefixes_make(&z->literals, lengths, 288);
+    memset(lengths, 5, 30);
+    bzi_prefixes_make(&z->distances, lengths, 30);
+}
+
+/* 3.2.5: bytes, and repetitions of those before. 0: damaged. */
+static int bzi_inflate_data(bzi_inflater *z)
+{
+    static const uint16_t near[30] = { 1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769,
+                                       1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577 };
+    while (z->size < z->capacity && !z->in.overrun) {
+        uint32_t symbol = bzi_inflate_symbol(z, &z->literals), more, length, distance;
+        if (symbol < 256)
+            z->out[z->size++] = (uint8_t)symbol;
+        if (symbol == 256)
+            return 1;
+        if (symbol < 256)
+            continue;
+        if (symbol > 285)
+            return 0;
+        symbol -= 257;
+        more = symbol < 4 || symbol == 28 ? 0 : symbol / 4 - 1;
+        length = symbol == 28 ? 258 : (symbol < 8 ? symbol : (4 + symbol % 4) << more) + 3 + bzi_inflate_bits(z, more);
+        symbol = bzi_inflate_symbol(z, &z->distances);
+        if (symbol > 29)
+            return 0;
+        distance = near[symbol] + bzi_inflate_bits(z, symbol < 4 ? 0 : symbol / 2 - 1);
+        if (distance > z->size)
+            return 0;
+        for (; length && z->size < z->capacity; length--, z->size++)
+            z->out[z->size] = z->out[z->size - distance];
+    }
+    return !z->in.overrun;
+}
+
+/* The first bytes of what was deflated (zlib), as many as there is room for; fewer where it ends, or is damaged. */
+static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
+{
+    bzi_inflater z = { .in = in, .out = out, .capacity = capacity };
+    uint32_t last = 0, sound = (bzi_cursor_u16(&z.in) & 0x0f20) == 0x0800;  /* deflated, without a dictionary */
+    while (sound && !last && z.size < z.capacity && !z.in.overrun) {
+        uint32_t kind;
+        last = bzi_inflate_bits(&z, 1);
+        kind = bzi_inflate_bits(&z, 2);
+        if (kind == 0) {
+            uint32_t bytes;
+            z.bits = z.bit_count = 0;
+            bytes = bzi_cursor_u8(&z.in);
+            bytes |= bzi_cursor_u8(&z.in) << 8;
+            bzi_cursor_take(&z.in, 2);
+            for (; bytes && z.size < z.capacity && !z.in.overrun; bytes--)
+                z.out[z.size++] = (uint8_t)bzi_cursor_u8(&z.in);
+            continue;
+        }
+        if (kind == 1)
+            bzi_inflate_fixed(&z);
+        sound = kind == 1 || (kind == 2 && bzi_inflate_codes(&z));
+        sound = sound && bzi_inflate_data(&z);
+    }
+    return z.size;
+}
+
+/* EXIF data as ImageMagick writes them into texts: three lines of words, then hexadecimal digits. */
+static uint32_t bzi_profile_orientation(bzi_span text)
+{
+    uint8_t bytes[BZI_LIMIT_TEXT_BYTES / 2];
+    uint32_t lines = 0, digits = 0;
+    bzi_span tiff = { bytes, 0 };
+    for (uint64_t i = 0; i < text.size && digits < 2 * sizeof bytes; i++) {
+        const uint32_t c = text.data[i], is_number = c >= '0' && c <= '9';
+        const uint32_t value = is_number ? c - '0' : (c | 32) - 'a' + 10;
+        if (lines == 3 && value < 16) {
+            bytes[digits / 2] = (uint8_t)(digits % 2 ? bytes[digits / 2] | value : value << 4);
+            digits++;
+        }
+        lines += lines < 3 && c == '\n';
+    }
+    tiff.size = digits / 2;
+    if (tiff.size >= 6 && !memcmp(bytes, "Exif\0", 6))
+        tiff = (bzi_span){ bytes + 6, tiff.size - 6 };
+    return bzi_tiff_orientation(tiff);
+}
+
+
+/* ==== 10. JPEG =======================================================================================================
+ * Calls: rooms 5, 7, 9b. What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP), by its markers.
+ * Decoders use tables of an earlier picture, and conceal that scans are missing: so a picture of several scans is
+ * walked to its end, and must be whole. Of a single scan, rows above damage are of use; where it is, the decoder says.
+ * Works on memory, without allocating. Who decodes them is fixed when the library is built, or for NVDEC when a loader
+ * is opened: their pixels depend on it. */
+
+#ifndef BENZINA_NO_JPEG
+#  define BZI_JPEG_DECODER "libjpeg-turbo"
+#elif !defined(BENZINA_NO_AVCODEC)
+#  define BZI_JPEG_DECODER "libavcodec"
+#else
+#  define BZI_JPEG_DECODER ""
+#endif
+#if !defined(BENZINA_NO_JPEG) && defined(D_ARITH_CODING_SUPPORTED)
+#  define BZI_JPEG_ARITHMETIC 1
+#else
+#  define BZI_JPEG_ARITHMETIC 0
+#endif
 
 /* --- Markers --- */
 
@@ -2394,7 +2610,9 @@ typedef struct bzi_jpeg {
     uint64_t            scan_units;   /* of the scan before, 0: there is none, or it has ended */
     uint64_t            restarts;     /* restart markers in it */
     uint32_t            jfif, adobe;  /* adobe: its transform; UINT32_MAX: there is no such marker */
-    uint32_t            orientation;  /* 0: not said */
+    uint32_t            orientation;  /* EXIF's; 0: not said */
+    uint32_t            xmp_orientation;      /* likewise */
+    uint32_t            no_tables;    /* there are none for Huffman's codes: the standard's count */
 } bzi_jpeg;
 
 /* The next marker, and what its segment holds. 0: there is no other. What ends too early has c->overrun set. */
@@ -2600,6 +2818,11 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, uint32_t rows, bzi_cursor *c, bzna
         ac = 0;
     if (j->frame > BZI_JPEG_SOF2)
         dc = ac = 0;                                        /* arithmetic coding does without */
+    j->no_tables |= !j->dc && !j->ac && j->frame < BZI_JPEG_SOF2;
+    if (j->no_tables) {
+        dc &= ~3u;                                          /* frames of cameras and AVI: the standard's tables */
+        ac &= ~3u;
+    }
     if ((quantization & ~j->quantization) || (dc & ~j->dc && !(bits >> 4)) || (ac & ~j->ac))
         return bzi_jpeg_fail(err, c, "a scan uses a table that the picture does not define");
     bzi_jpeg_coefficients(j, seen, first, last, bits);
@@ -2612,10 +2835,13 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, uint32_t rows, bzi_cursor *c, bzna
 
 /* --- The picture --- */
 
-/* What programs note: JFIF, EXIF, Adobe. */
+/* What programs note: JFIF, EXIF, XMP, Adobe. */
 static void bzi_jpeg_note(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c)
 {
+    static const char xmp[] = "http://ns.adobe.com/xap/1.0/";
     bzi_span tiff = { c->data, c->size };
+    if (marker == BZI_JPEG_APP1 && c->size > sizeof xmp && !memcmp(c->data, xmp, sizeof xmp))
+        j->xmp_orientation = bzi_xmp_orientation((bzi_span){ c->data + sizeof xmp, c->size - sizeof xmp });
     if (marker == BZI_JPEG_APP0 && c->size >= 5 && !memcmp(c->data, "JFIF", 5))
         j->jfif = 1;
     if (marker == BZI_JPEG_APP14 && c->size >= 12 && !memcmp(c->data, "Adobe", 5))
@@ -2690,6 +2916,8 @@ static bzna_status bzi_jpeg_walk(bzi_jpeg *j, bzi_span data, uint32_t rows, bzna
     }
     if ((status = bzi_jpeg_scan_end(j, &c, err)) != BZNA_OK)
         return status;
+    if (j->frame && j->several && j->seen == (1u << j->count) - 1 && !bzi_jpeg_is_complete(j))
+        return bzi_jpeg_fail(err, &c, "truncated: scans are missing before the end marker");
     if (!j->frame || j->seen != (1u << j->count) - 1)
         return bzi_jpeg_fail(err, &c, j->frame ? "a component has no data" : "there is no picture");
     return BZNA_OK;
@@ -2757,14 +2985,27 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
     format->width = j.width;
     format->height = j.height;
     format->depth_luma = format->depth_chroma = 8;
-    format->profile[0] = j.frame == BZI_JPEG_SOF0 && j.count == 3 && !j.several && !bzi_jpeg_is_rgb(&j);
-    format->orientation = j.orientation;
+    format->profile[0] = j.frame == BZI_JPEG_SOF0 && j.count == 3 && !j.several && !j.no_tables &&
+                         !bzi_jpeg_is_rgb(&j);              /* which NVDEC may decode */
+    format->orientation = j.orientation ? j.orientation : j.xmp_orientation;
     format->has_chroma_location = format->chroma_location = 1;              /* centered */
     format->color.primaries = 1;
     format->color.transfer = 13;
     format->color.matrix = bzi_jpeg_is_rgb(&j) ? 0 : 5;
     format->color.full_range = format->color.present = 1;
     return BZNA_OK;
+}
+
+/* Whether a Huffman table stands before the first scan. */
+static int bzi_jpeg_has_tables(bzi_span data)
+{
+    bzi_cursor c = bzi_cursor_make(data.data, data.size, 0), segment;
+    uint32_t marker;
+    bzi_cursor_take(&c, 2);
+    while ((marker = bzi_jpeg_next(&c, &segment)) != 0 && marker != BZI_JPEG_SOS)
+        if (marker == BZI_JPEG_DHT)
+            return 1;
+    return 0;
 }
 
 /* For libavcodec, which decodes a picture of one scan as far as its header says, and does not look at the numbers of
@@ -2813,9 +3054,9 @@ BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
 
 
 /* ==== 11. Stills =====================================================================================================
- * Calls: rooms 2, 5, 7, 10. Pictures that are files of their own, told apart by their first bytes. Their headers say
- * sizes and orientation; and their ends are looked for, because decoders conceal what is missing. What components and
- * bits they have is known once they are decoded: a format's are provisional here. */
+ * Calls: rooms 2, 5, 7, 9b. PNG, WebP and GIF; room 11b has the others, and the list of all. Their headers say sizes
+ * and orientation; and their ends are looked for, because decoders conceal what is missing. What components and bits
+ * they have is known once they are decoded: a format's are provisional here. */
 
 /* A little-endian number of the next bytes. */
 static uint32_t bzi_cursor_le(bzi_cursor *c, uint32_t bytes)
@@ -2857,11 +3098,45 @@ static int bzi_png_can_be(uint32_t width, uint32_t height, uint32_t bits, uint64
     return ((uint64_t)width * bits + 7) / 8 * height / 1032 <= coded;
 }
 
+/* What a chunk says of orientation: EXIF data, the same as text, XMP. Each counts before those behind it. */
+static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
+{
+    static const struct { char name[24]; uint32_t size; } known[2] = { { "Raw profile type exif", 22 },
+                                                                       { "XML:com.adobe.xmp", 18 } };
+    uint8_t inflated[BZI_LIMIT_TEXT_BYTES];
+    bzi_span text;
+    uint32_t is_deflated = type == BZI_FOURCC('z', 'T', 'X', 't'), is_xmp = 0;
+    if (type == BZI_FOURCC('e', 'X', 'I', 'f') && !orientation[0])
+        orientation[0] = bzi_tiff_orientation((bzi_span){ c.data, c.size });
+    if (type != BZI_FOURCC('t', 'E', 'X', 't') && type != BZI_FOURCC('i', 'T', 'X', 't') && !is_deflated)
+        return;
+    while (is_xmp < 2 && (c.size < known[is_xmp].size || memcmp(c.data, known[is_xmp].name, known[is_xmp].size)))
+        is_xmp++;
+    if (is_xmp == 2)
+        return;
+    bzi_cursor_take(&c, known[is_xmp].size);
+    if (is_deflated)
+        bzi_cursor_u8(&c);
+    if (type == BZI_FOURCC('i', 'T', 'X', 't')) {
+        is_deflated = bzi_cursor_u8(&c);
+        bzi_cursor_u8(&c);
+        for (int skipped = 0; skipped < 2 && !c.overrun;)   /* a language, and the keyword in it */
+            skipped += !bzi_cursor_u8(&c);
+    }
+    if (c.overrun)
+        return;
+    text = (bzi_span){ c.data + c.pos, bzi_cursor_left(&c) };
+    if (is_deflated)
+        text = (bzi_span){ inflated, bzi_inflate(bzi_cursor_sub(&c, text.size), inflated, sizeof inflated) };
+    if (!orientation[1 + is_xmp])
+        orientation[1 + is_xmp] = is_xmp ? bzi_xmp_orientation(text) : bzi_profile_orientation(text);
+}
+
 static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     static const uint8_t samples[8] = { 1, 0, 3, 1, 2, 0, 4, 0 };           /* of a pixel, by color type */
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), chunk;
-    uint32_t type, depth, colors, has_palette = 0;
+    uint32_t type, depth, colors, has_palette = 0, orientation[3] = { 0 };
     uint64_t coded = 0;
     bzi_cursor_take(&c, 8);
     if (bzi_png_next(&c, &chunk) != BZI_FOURCC('I', 'H', 'D', 'R') || chunk.size != 13)
@@ -2878,9 +3153,9 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
             has_palette = 1;
         if (type == BZI_FOURCC('I', 'D', 'A', 'T'))
             coded += chunk.size;
-        if (type == BZI_FOURCC('e', 'X', 'I', 'f') && !format->orientation)
-            format->orientation = bzi_tiff_orientation((bzi_span){ chunk.data, chunk.size });
+        bzi_png_note(type, chunk, orientation);
     } while (type != BZI_FOURCC('I', 'E', 'N', 'D'));
+    format->orientation = orientation[0] ? orientation[0] : orientation[1] ? orientation[1] : orientation[2];
     if (colors == 3 && !has_palette)
         return bzi_still_fail(err, &c, "PNG", "there is no palette before the pixels");
     if (colors > 7 || !samples[colors] || !coded ||
@@ -2948,6 +3223,7 @@ static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
 static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), riff, chunk;
+    uint32_t xmp_orientation = 0;
     bzi_cursor_take(&c, 4);
     riff = bzi_cursor_sub(&c, bzi_cursor_le(&c, 4));
     if (c.overrun)
@@ -2968,7 +3244,10 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
             uint32_t skip = bytes >= 6 && !memcmp(chunk.data, "Exif\0", 6) ? 6 : 0;         /* some write that */
             format->orientation = bzi_tiff_orientation((bzi_span){ chunk.data + skip, bytes - skip });
         }
+        if (type == BZI_FOURCC('X', 'M', 'P', ' '))
+            xmp_orientation = bzi_xmp_orientation((bzi_span){ chunk.data, bytes });
     }
+    format->orientation = format->orientation ? format->orientation : xmp_orientation;
     return format->width ? BZNA_OK : bzi_still_fail(err, &riff, "WebP", "there is no picture");
 }
 
@@ -3054,7 +3333,43 @@ static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
             data[gif.palettes[own] + i] = (uint8_t)(i / 3);
 }
 
-/* --- BMP, TIFF, PNM --- */
+
+/* ==== 11b. Stills: BMP, TIFF, PNM, JPEG 2000 =========================================================================
+ * Calls: rooms 2, 5, 7, 9b, 11. Pictures that are files of their own, told apart by their first bytes: these four, and
+ * the list of all. libavcodec decodes some kinds of them to wrong pixels without an error: only those that it is known
+ * to decode are let through, and the others refused by name. */
+
+/* --- BMP --- */
+
+/* Whether codes fill a picture (RLE8; RLE4 with two pixels a byte), and none goes past its edges: libavcodec leaves out
+ * what does, and what is missing. Where the end is marked, pixels of the last row may be. */
+static int bzi_bmp_is_filled(bzi_cursor c, uint32_t width, uint32_t height, int is_rle4)
+{
+    uint32_t x = 0, y = 0;
+    while (y < height) {
+        const uint32_t count = bzi_cursor_u8(&c), code = bzi_cursor_u8(&c);
+        if (c.overrun)
+            return y == height - 1 && x == width;
+        if (count) {
+            x += count;
+        } else if (code == 0) {
+            x = 0;
+            y++;
+        } else if (code == 1) {
+            return y == height - 1;
+        } else if (code == 2) {
+            x += bzi_cursor_u8(&c);
+            y += bzi_cursor_u8(&c);
+        } else {
+            bzi_cursor_take(&c, ((is_rle4 ? (code + 1) / 2 : code) + 1) & ~1u);
+            x += code;
+        }
+        if (x > width || y > height || (y == height && x) || c.overrun)
+            return 0;
+    }
+    return 1;
+}
+
 
 static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
@@ -3076,46 +3391,162 @@ static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error
         (compression != RLE8 && compression != RLE4 && format->height &&
          ((uint64_t)format->width * bits + 31) / 32 * 4 > (file.size - pixels) / format->height))
         return bzi_still_fail(err, &c, "BMP", "truncated, or the header is damaged");
+    if (format->pixel_bits && bits != (compression == RLE8 ? 8 : 4))
+        return bzi_still_fail(err, &c, "BMP", "run lengths of another number of bits");
+    c.pos = pixels;
+    if (format->pixel_bits && !bzi_bmp_is_filled(c, format->width, format->height, compression == RLE4))
+        return bzi_still_fail(err, &c, "BMP", "damaged: run lengths do not fill the picture, or go past it");
     return BZNA_OK;
+}
+
+/* --- TIFF --- */
+
+/* What a TIFF is of: libavcodec decodes other combinations to wrong pixels, or calls them damaged. */
+typedef struct bzi_tiff_kind {
+    uint32_t photometric, samples[2]; /* samples: at least, at most */
+    uint32_t bits;                    /* of a sample: the sum of those that are known, which are powers of two */
+    uint32_t reversed;                /* of them, those whose bits may lie in reverse order (FillOrder 2) */
+    uint32_t planes;                  /* samples may lie in planes */
+} bzi_tiff_kind;
+
+enum { BZI_TIFF_WHITE = 0, BZI_TIFF_BLACK = 1, BZI_TIFF_RGB = 2, BZI_TIFF_PALETTE = 3, BZI_TIFF_CMYK = 5,
+       BZI_TIFF_YCC = 6, BZI_TIFF_NONE = INT32_MAX };
+
+static const bzi_tiff_kind bzi_tiff_kinds[] = {
+    { BZI_TIFF_WHITE, { 1, 1 }, 1 | 2 | 4 | 8 | 16, 1 | 8 | 16, 0 },
+    { BZI_TIFF_WHITE, { 2, 2 }, 8 | 16, 8 | 16, 0 },
+    { BZI_TIFF_BLACK, { 1, 1 }, 1 | 2 | 4 | 8 | 16, 1 | 8 | 16, 0 },
+    { BZI_TIFF_BLACK, { 2, 2 }, 8 | 16, 8 | 16, 0 },
+    { BZI_TIFF_RGB, { 3, 4 }, 8 | 16, 8 | 16, 1 },
+    { BZI_TIFF_PALETTE, { 1, 1 }, 1 | 2 | 4 | 8, 8, 0 },
+    { BZI_TIFF_CMYK, { 4, 5 }, 8, 8, 0 },
+    { BZI_TIFF_YCC, { 3, 3 }, 8, 0, 0 },
+};
+
+static const struct { uint32_t number; const char *name; } bzi_tiff_colors[] = {
+    { BZI_TIFF_WHITE, "gray" }, { BZI_TIFF_BLACK, "gray" }, { BZI_TIFF_RGB, "RGB" }, { BZI_TIFF_PALETTE, "palette" },
+    { 4, "mask" }, { BZI_TIFF_CMYK, "CMYK" }, { BZI_TIFF_YCC, "Y'CbCr" }, { 8, "L*a*b*" }, { 9, "ICC L*a*b*" },
+    { 10, "ITU L*a*b*" }, { 32803, "a camera's raw" }, { 34892, "linear raw" }, { 32844, "LogL" }, { 32845, "LogLuv" },
+};
+
+/* Compressions. Of what is decoded, the number alone is of use. */
+static const struct { uint32_t number, is_decoded; const char *name; } bzi_tiff_compressions[] = {
+    { 1, 1, "no" }, { 2, 1, "CCITT" }, { 3, 1, "CCITT group 3" }, { 4, 1, "CCITT group 4" }, { 5, 1, "LZW" },
+    { 8, 1, "Deflate" }, { 32946, 1, "Deflate" }, { 32773, 1, "PackBits" }, { 34925, 1, "LZMA" },
+    { 6, 0, "JPEG (old-style)" }, { 7, 0, "JPEG" }, { 9, 0, "JBIG" }, { 10, 0, "JBIG" }, { 34661, 0, "JBIG" },
+    { 34712, 0, "JPEG 2000" }, { 33003, 0, "JPEG 2000" }, { 33005, 0, "JPEG 2000" }, { 34887, 0, "LERC" },
+    { 34892, 0, "lossy JPEG" }, { 50000, 0, "Zstandard" }, { 50001, 0, "WebP" }, { 50002, 0, "JPEG XL" },
+    { 34926, 0, "Zstandard" }, { 34927, 0, "WebP" }, { 32766, 0, "NeXT" }, { 32809, 0, "ThunderScan" },
+    { 32908, 0, "Pixar film" }, { 32909, 0, "Pixar log" }, { 34676, 0, "SGI LogLuv" }, { 34677, 0, "SGI LogLuv" },
+};
+
+static bzna_status bzi_tiff_check_compression(uint32_t compression, bzna_error *err)
+{
+    const char *name = "unknown";
+    for (size_t i = 0; i < sizeof bzi_tiff_compressions / sizeof bzi_tiff_compressions[0]; i++)
+        if (bzi_tiff_compressions[i].number == compression) {
+            if (bzi_tiff_compressions[i].is_decoded)
+                return BZNA_OK;
+            name = bzi_tiff_compressions[i].name;
+        }
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "TIFF with %s compression (%u) is not supported", name, compression);
+}
+
+/* Bits of each sample; 0: they differ. */
+static uint32_t bzi_tiff_bits(bzi_span file)
+{
+    bzi_tiff_values values;
+    uint32_t bits = 1;
+    for (uint32_t i = 0; bzi_tiff_find(file, 258, &values) && i < values.count && i < 8; i++) {
+        const uint32_t next = bzi_tiff_number(file, values.at + (uint64_t)i * values.bytes, values.bytes);
+        if (i && next != bits)
+            return 0;
+        bits = next;
+    }
+    return bits;
+}
+
+/* Whether that is a kind of pictures that libavcodec decodes rightly. */
+static bzna_status bzi_tiff_check_kind(bzi_span file, uint32_t bits, uint32_t samples, uint32_t compression,
+                                       bzna_error *err)
+{
+    enum { PHOTOMETRIC = 262, FILL_ORDER = 266, PLANES = 284, FAX = 4 };
+    const uint32_t is_reversed = bzi_tiff_value(file, FILL_ORDER) == 2 && (compression < 2 || compression > FAX);
+    const uint32_t has_planes = bzi_tiff_value(file, PLANES) == 2 && samples > 1;
+    bzi_tiff_values values;
+    const uint32_t photometric = bzi_tiff_find(file, PHOTOMETRIC, &values) ? bzi_tiff_value(file, PHOTOMETRIC) :
+                                                                             BZI_TIFF_NONE;
+    const char *name = "an unknown kind";
+    for (size_t i = 0; i < sizeof bzi_tiff_kinds / sizeof bzi_tiff_kinds[0]; i++) {
+        const bzi_tiff_kind *kind = &bzi_tiff_kinds[i];
+        if (kind->photometric == photometric && samples >= kind->samples[0] && samples <= kind->samples[1] &&
+            bits && !(bits & (bits - 1)) && (bits & kind->bits) && has_planes <= kind->planes &&
+            (!is_reversed || (compression <= 1 && (bits & kind->reversed))))
+            return BZNA_OK;
+    }
+    if (photometric == BZI_TIFF_NONE)
+        return bzi_still_refuse(err, "TIFF that does not say what its samples mean (photometric interpretation)");
+    for (size_t i = 0; i < sizeof bzi_tiff_colors / sizeof bzi_tiff_colors[0]; i++)
+        if (bzi_tiff_colors[i].number == photometric)
+            name = bzi_tiff_colors[i].name;
+    return BZI_FAIL(err, BZNA_E_CODEC, "TIFF of %s (photometric interpretation %u) with %u samples of %u bits%s%s is "
+                    "not supported", name, photometric, samples, bits, has_planes ? " in planes" : "",
+                    is_reversed ? " in reverse order (FillOrder 2)" : "");
 }
 
 /* libavcodec decodes tiles, and JPEG inside, to black without an error. */
 static bzna_status bzi_tiff_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
-    enum { WIDTH = 256, HEIGHT = 257, BITS = 258, COMPRESSION = 259, SAMPLES = 277, TILE_WIDTH = 322,
-           SAMPLE_FORMAT = 339, OLD_JPEG = 6, JPEG = 7, FLOATS = 3 };
-    const uint32_t compression = bzi_tiff_value(file, COMPRESSION), bits = bzi_tiff_value(file, BITS);
-    const uint32_t samples = bzi_tiff_value(file, SAMPLES);
+    enum { WIDTH = 256, HEIGHT = 257, COMPRESSION = 259, SAMPLES = 277, TILE_WIDTH = 322, SAMPLE_FORMAT = 339,
+           XMP = 700, UNSIGNED = 1, SIGNED = 2, FLOATS = 3, UNSAID = 4 };
+    const uint32_t is_packed = bzi_tiff_value(file, COMPRESSION), compression = is_packed ? is_packed : 1;
+    const uint32_t bits = bzi_tiff_bits(file), is_several = bzi_tiff_value(file, SAMPLES);
+    const uint32_t samples = is_several ? is_several : 1, kind = bzi_tiff_value(file, SAMPLE_FORMAT);
+    bzi_tiff_values xmp;
+    bzna_status status;
     format->width = bzi_tiff_value(file, WIDTH);
     format->height = bzi_tiff_value(file, HEIGHT);
     format->depth_luma = format->depth_chroma = bits == 16 ? 16 : 8;
-    format->pixel_bits = (bits ? (uint32_t)bzi_min(bits, 16) : 1) * (samples ? (uint32_t)bzi_min(samples, 4) : 1);
+    format->pixel_bits = (uint32_t)bzi_min(bits ? bits : 8, 16) * (uint32_t)bzi_min(samples, 4);
     format->orientation = bzi_tiff_orientation(file);
-    if (compression == JPEG || compression == OLD_JPEG)
-        return bzi_still_refuse(err, "TIFF compressed as JPEG");
+    if (!format->orientation && bzi_tiff_find(file, XMP, &xmp) && xmp.bytes == 1 && xmp.at <= file.size &&
+        xmp.count <= file.size - xmp.at)
+        format->orientation = bzi_xmp_orientation((bzi_span){ file.data + xmp.at, xmp.count });
+    if ((status = bzi_tiff_check_compression(compression, err)) != BZNA_OK)
+        return status;
     if (bzi_tiff_value(file, TILE_WIDTH))
         return bzi_still_refuse(err, "TIFF in tiles");
-    if (bits > 16 || bzi_tiff_value(file, SAMPLE_FORMAT) == FLOATS)
+    if (bits > 16 || kind == FLOATS)
         return bzi_still_refuse(err, "TIFF of floating-point numbers, or of more than 16 bits a sample,");
-    return BZNA_OK;
+    if (kind && kind != UNSIGNED && kind != UNSAID)
+        return bzi_still_refuse(err, kind == SIGNED ? "TIFF of signed numbers" : "TIFF of complex numbers");
+    return bzi_tiff_check_kind(file, bits, samples, compression, err);
+}
+
+static bzna_status bzi_bigtiff_inspect(bzi_span file, bzi_format *format, bzna_error *err)
+{
+    (void)file, (void)format;
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "BigTIFF (with 64-bit offsets) is not supported");
 }
 
 /* Leaves the tags that libavcodec needs, because it fails on those that it does not know where errors are to count. */
 static uint64_t bzi_tiff_strip(uint8_t *data, uint64_t size)
 {
+    enum { SAMPLES = 277, PLANES = 284 };
     /* sizes, bits, compression, photometric, fill order, strips, samples, planes, fax options, predictor, palette,
      * Y'CbCr */
     static const uint16_t kept[] = { 256, 257, 258, 259, 262, 266, 273, 277, 278, 279, 284, 292, 293, 317, 320, 530 };
     const bzi_span tiff = { data, size };
     const uint64_t directory = bzi_tiff_number(tiff, 4, 4);
     const uint32_t count = bzi_tiff_number(tiff, directory, 2), is_little = data[0] == 'I';
+    const uint32_t samples = bzi_tiff_value(tiff, SAMPLES);         /* a single one lies in no planes */
     uint64_t out = directory + 2;
     uint32_t left = 0;
     if (out + 12 * (uint64_t)count > size)
         return size;
     for (uint64_t at = out; at < directory + 2 + 12 * (uint64_t)count; at += 12)
         for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
-            if (bzi_tiff_number(tiff, at, 2) == kept[i]) {
+            if (bzi_tiff_number(tiff, at, 2) == kept[i] && (kept[i] != PLANES || samples > 1)) {
                 memmove(data + out, data + at, 12);
                 out += 12;
                 left++;
@@ -3126,6 +3557,8 @@ static uint64_t bzi_tiff_strip(uint8_t *data, uint64_t size)
     memset(data + out, 0, (size_t)bzi_min(4, size - out));  /* no second picture */
     return size;
 }
+
+/* --- PNM --- */
 
 /* The next word of a header, up to 8 characters; comments are skipped. */
 static void bzi_pnm_word(bzi_cursor *c, char word[9])
@@ -3194,34 +3627,88 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
 
 /* --- JPEG 2000 --- */
 
-/* The codestream in a file of boxes, or the file itself. */
-static bzi_cursor bzi_j2k_stream(bzi_span file)
+/* The next box: its type and content. 0: there is none, or c->overrun is set. */
+static uint32_t bzi_jp2_next(bzi_cursor *c, bzi_cursor *content)
 {
-    bzi_cursor c = bzi_cursor_make(file.data, file.size, 0);
-    while (file.data[0] == 0 && bzi_cursor_left(&c) >= 8 && !c.overrun) {
-        uint64_t size = bzi_cursor_u32(&c), header = 8;
-        uint32_t type = bzi_cursor_u32(&c);
-        if (size == 1) {
-            size = (uint64_t)bzi_cursor_u32(&c) << 32;
-            size |= bzi_cursor_u32(&c);
-            header = 16;
-        }
-        size = size ? size - header : bzi_cursor_left(&c);
+    uint64_t size, header = 8;
+    uint32_t type;
+    if (bzi_cursor_left(c) < 8)
+        return 0;
+    size = bzi_cursor_u32(c);
+    type = bzi_cursor_u32(c);
+    if (size == 1) {
+        size = (uint64_t)bzi_cursor_u32(c) << 32;
+        size |= bzi_cursor_u32(c);
+        header = 16;
+    }
+    *content = bzi_cursor_sub(c, size ? size - header : bzi_cursor_left(c));
+    return c->overrun ? 0 : type;
+}
+
+/* The codestream in a file of boxes, or the file itself; *header: the boxes that describe it, in the first one. */
+static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
+{
+    bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), box;
+    uint32_t type;
+    *header = bzi_cursor_make(file.data, 0, 0);
+    if (file.data[0])
+        return c;
+    while ((type = bzi_jp2_next(&c, &box)) != 0) {
+        if (type == BZI_FOURCC('j', 'p', '2', 'h'))
+            *header = box;
         if (type == BZI_FOURCC('j', 'p', '2', 'c'))
-            return bzi_cursor_sub(&c, size);
-        bzi_cursor_take(&c, size);
+            return box;
     }
     return c;
+}
+
+/* Whether the boxes call samples sRGB, gray or sYCC, or say nothing of them: libavcodec takes others for RGB. */
+static bzna_status bzi_jp2_check_color(bzi_cursor boxes, bzna_error *err)
+{
+    enum { ENUMERATED = 1, CMYK = 12, SRGB = 16, GRAY = 17, SYCC = 18, ROMM_RGB = 21, ICC_SPACE_AT = 16 };
+    bzi_cursor box;
+    uint32_t type;
+    while ((type = bzi_jp2_next(&boxes, &box)) != 0) {
+        uint32_t space, is_icc, is_known;
+        if (type != BZI_FOURCC('c', 'o', 'l', 'r'))
+            continue;
+        is_icc = bzi_cursor_u8(&box) != ENUMERATED;
+        bzi_cursor_take(&box, is_icc ? 2 + ICC_SPACE_AT : 2);
+        space = bzi_cursor_u32(&box);
+        is_known = is_icc ? space == BZI_FOURCC('R', 'G', 'B', ' ') || space == BZI_FOURCC('G', 'R', 'A', 'Y') :
+                            space == SRGB || space == GRAY || space == SYCC || space == ROMM_RGB;
+        if (!is_known && !box.overrun)
+            return BZI_FAIL(err, BZNA_E_CODEC, "JPEG 2000 of %s (%s %u) is not supported",
+                            space == CMYK || space == BZI_FOURCC('C', 'M', 'Y', 'K') ? "CMYK" : "this color space",
+                            is_icc ? "ICC profile" : "enumcs", space);
+    }
+    return BZNA_OK;
+}
+
+/* Whether the header of a codestream, behind its size, has the marker of part 15 (high throughput), before any tile. */
+static int bzi_j2k_is_part_15(bzi_cursor c)
+{
+    enum { CAP = 0xff50, SOT = 0xff90 };
+    uint32_t marker;
+    while ((marker = bzi_cursor_u16(&c)) != SOT && marker > 0xff00 && !c.overrun) {
+        const uint32_t size = bzi_cursor_u16(&c);
+        if (marker == CAP)
+            return 1;
+        bzi_cursor_take(&c, size < 2 ? UINT64_MAX : size - 2);
+    }
+    return 0;
 }
 
 /* What comes after the header, libavcodec checks. */
 static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
-    bzi_cursor c = bzi_j2k_stream(file);
-    uint32_t right, bottom, x, y;
+    bzi_cursor boxes, c = bzi_j2k_stream(file, &boxes), rest = c;
+    uint32_t right, bottom, x, y, size;
     if (bzi_cursor_u16(&c) != 0xff4f || bzi_cursor_u16(&c) != 0xff51)
         return bzi_still_fail(err, &c, "JPEG 2000", "there is no picture, or it is truncated");
-    bzi_cursor_take(&c, 4);
+    size = bzi_cursor_u16(&c);
+    bzi_cursor_take(&rest, 4ull + size);
+    bzi_cursor_take(&c, 2);
     right = bzi_cursor_u32(&c);
     bottom = bzi_cursor_u32(&c);
     x = bzi_cursor_u32(&c);
@@ -3234,7 +3721,9 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
         return bzi_still_fail(err, &c, "JPEG 2000", "the header is damaged");
     format->width = right - x;
     format->height = bottom - y;
-    return BZNA_OK;
+    if (bzi_j2k_is_part_15(rest))
+        return bzi_still_refuse(err, "JPEG 2000 part 15 (high throughput)");
+    return bzi_jp2_check_color(boxes, err);
 }
 
 /* --- The list --- */
@@ -3265,6 +3754,8 @@ static const bzi_still bzi_stills[] = {
     { "BMP", "BM.............\0\0\0", 18, BZI_AV_ID(BMP), bzi_bmp_inspect, NULL, 1 },
     { "TIFF", "II*\0", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0 },
     { "TIFF", "MM\0*", 4, BZI_AV_ID(TIFF), bzi_tiff_inspect, bzi_tiff_strip, 0 },
+    { "TIFF", "II+\0", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0 },
+    { "TIFF", "MM\0+", 4, BZI_AV_ID(TIFF), bzi_bigtiff_inspect, NULL, 0 },
     { "PBM", "P1", 2, BZI_AV_ID(PBM), bzi_pnm_inspect, NULL, 1 },
     { "PGM", "P2", 2, BZI_AV_ID(PGM), bzi_pnm_inspect, NULL, 1 },
     { "PPM", "P3", 2, BZI_AV_ID(PPM), bzi_pnm_inspect, NULL, 1 },
@@ -3540,6 +4031,15 @@ static bzna_status bzi_image_bytes(const bzna_image *image, uint8_t *dst, uint64
     return BZNA_OK;
 }
 
+/* libavcodec's decoder begins with the standard's tables, and keeps those of pictures: without any, a picture has its
+ * own. */
+static uint64_t bzi_image_key_jpeg(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
+{
+    static const uint8_t none = 0;
+    return bzi_jpeg_has_tables(bzi_image_data(image)) ? at :
+           bzi_image_key_add(key, at, capacity, (bzi_span){ &none, sizeof none });
+}
+
 static uint64_t bzi_image_key_still(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
 {
     const bzi_still *still = bzi_still_find(bzi_image_data(image));
@@ -3776,6 +4276,7 @@ static const bzi_codec bzi_codecs[] = {
       .entries = { BZI_FOURCC('m', 'j', 'p', 'g'), BZI_FOURCC('j', 'p', 'e', 'g') },        /* HEIF's, QuickTime's */
       .inspect = bzi_image_jpeg,
       .stream = bzi_image_bytes,
+      .key = bzi_image_key_jpeg,
       .av_id = BZI_AV_ID(MJPEG),
       .nv_id = BZI_NV_ID(JPEG),                 /* for loaders that ask for it */
       .nv_unit = 1,
@@ -5953,11 +6454,15 @@ static bzna_status bzi_heif_images(const bzi_container *c, const bzi_sample *sam
                                    bzna_sample *out, bzna_error *err)
 {
     bzi_heif heif;
+    bzi_heif_item thumb;
+    bzna_error ignored;
+    uint32_t id;
     (void)c, (void)scratch;
     if (bzi_heif_read(&heif, (bzi_span){ sample->bytes, sample->extent.size }, 0, err) != BZNA_OK)
         return err->status;
     bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "image");
-    if (heif.primary && bzi_heif_referrer(&heif, BZI_THMB, heif.primary, NULL))
+    id = heif.primary ? bzi_heif_referrer(&heif, BZI_THMB, heif.primary, NULL) : 0;
+    if (id && bzi_heif_find(&heif, id, &thumb, &ignored) == BZNA_OK)        /* what is wrong with it, reading it says */
         bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "thumb");
     return BZNA_OK;
 }
@@ -13390,10 +13895,59 @@ static void bzi_turbo_close(bzi_turbo *turbo)
     }
 }
 
+/* Huffman tables of the standard: for luminance and chrominance, DC and then AC. How many codes have 1 to 16 bits, and
+ * what they stand for. */
+typedef struct bzi_jpeg_table {
+    uint8_t lengths[16], count, values[162];
+} bzi_jpeg_table;
+
+static const bzi_jpeg_table bzi_jpeg_tables[4] = {
+    { { 0, 1, 5, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0, 0 }, 12, {
+        0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0x0a, 0x0b } },
+    { { 0, 3, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0 }, 12, {
+        0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0x0a, 0x0b } },
+    { { 0, 2, 1, 3, 3, 2, 4, 3, 5, 5, 4, 4, 0, 0, 1, 125 }, 162, {
+        1, 2, 3, 0, 4, 0x11, 5, 0x12, 0x21, 0x31, 0x41, 6, 0x13, 0x51, 0x61, 7, 0x22, 0x71, 0x14, 0x32, 0x81, 0x91,
+        0xa1, 8, 0x23, 0x42, 0xb1, 0xc1, 0x15, 0x52, 0xd1, 0xf0, 0x24, 0x33, 0x62, 0x72, 0x82, 9, 0x0a, 0x16, 0x17,
+        0x18, 0x19, 0x1a, 0x25, 0x26, 0x27, 0x28, 0x29, 0x2a, 0x34, 0x35, 0x36, 0x37, 0x38, 0x39, 0x3a, 0x43, 0x44,
+        0x45, 0x46, 0x47, 0x48, 0x49, 0x4a, 0x53, 0x54, 0x55, 0x56, 0x57, 0x58, 0x59, 0x5a, 0x63, 0x64, 0x65, 0x66,
+        0x67, 0x68, 0x69, 0x6a, 0x73, 0x74, 0x75, 0x76, 0x77, 0x78, 0x79, 0x7a, 0x83, 0x84, 0x85, 0x86, 0x87, 0x88,
+        0x89, 0x8a, 0x92, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98, 0x99, 0x9a, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7, 0xa8,
+        0xa9, 0xaa, 0xb2, 0xb3, 0xb4, 0xb5, 0xb6, 0xb7, 0xb8, 0xb9, 0xba, 0xc2, 0xc3, 0xc4, 0xc5, 0xc6, 0xc7, 0xc8,
+        0xc9, 0xca, 0xd2, 0xd3, 0xd4, 0xd5, 0xd6, 0xd7, 0xd8, 0xd9, 0xda, 0xe1, 0xe2, 0xe3, 0xe4, 0xe5, 0xe6, 0xe7,
+        0xe8, 0xe9, 0xea, 0xf1, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9, 0xfa } },
+    { { 0, 2, 1, 2, 4, 4, 3, 4, 7, 5, 4, 4, 0, 1, 2, 119 }, 162, {
+        0, 1, 2, 3, 0x11, 4, 5, 0x21, 0x31, 6, 0x12, 0x41, 0x51, 7, 0x61, 0x71, 0x13, 0x22, 0x32, 0x81, 8, 0x14, 0x42,
+        0x91, 0xa1, 0xb1, 0xc1, 9, 0x23, 0x33, 0x52, 0xf0, 0x15, 0x62, 0x72, 0xd1, 0x0a, 0x16, 0x24, 0x34, 0xe1, 0x25,
+        0xf1, 0x17, 0x18, 0x19, 0x1a, 0x26, 0x27, 0x28, 0x29, 0x2a, 0x35, 0x36, 0x37, 0x38, 0x39, 0x3a, 0x43, 0x44,
+        0x45, 0x46, 0x47, 0x48, 0x49, 0x4a, 0x53, 0x54, 0x55, 0x56, 0x57, 0x58, 0x59, 0x5a, 0x63, 0x64, 0x65, 0x66,
+        0x67, 0x68, 0x69, 0x6a, 0x73, 0x74, 0x75, 0x76, 0x77, 0x78, 0x79, 0x7a, 0x82, 0x83, 0x84, 0x85, 0x86, 0x87,
+        0x88, 0x89, 0x8a, 0x92, 0x93, 0x94, 0x95, 0x96, 0x97, 0x98, 0x99, 0x9a, 0xa2, 0xa3, 0xa4, 0xa5, 0xa6, 0xa7,
+        0xa8, 0xa9, 0xaa, 0xb2, 0xb3, 0xb4, 0xb5, 0xb6, 0xb7, 0xb8, 0xb9, 0xba, 0xc2, 0xc3, 0xc4, 0xc5, 0xc6, 0xc7,
+        0xc8, 0xc9, 0xca, 0xd2, 0xd3, 0xd4, 0xd5, 0xd6, 0xd7, 0xd8, 0xd9, 0xda, 0xe2, 0xe3, 0xe4, 0xe5, 0xe6, 0xe7,
+        0xe8, 0xe9, 0xea, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9, 0xfa } },
+};
+
+/* Tables of the standard (ITU-T T.81, K.3.3): of a picture that has none, as decoders of films count on. Those of a
+ * picture before would be there otherwise. */
+static void bzi_turbo_reset_tables(bzi_turbo *turbo)
+{
+    struct jpeg_decompress_struct *info = &turbo->info;
+    for (int i = 0; i < 4; i++) {
+        JHUFF_TBL **table = i < 2 ? &info->dc_huff_tbl_ptrs[i] : &info->ac_huff_tbl_ptrs[i - 2];
+        const bzi_jpeg_table *standard = &bzi_jpeg_tables[i];
+        if (!*table)
+            *table = jpeg_alloc_huff_table((j_common_ptr)info);
+        memcpy((*table)->bits + 1, standard->lengths, 16);
+        memcpy((*table)->huffval, standard->values, standard->count);
+    }
+}
+
 /* Reads the headers; of several scans, all of the picture. */
 static int bzi_turbo_start(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
+    bzi_turbo_reset_tables(turbo);
     jpeg_read_header(info, TRUE);
     info->raw_data_out = TRUE;
     info->do_fancy_upsampling = info->do_block_smoothing = FALSE;
@@ -13450,13 +14004,14 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
     const int code = turbo->errors.msg_code;
+    const int ends = turbo->ended || (code == JWRN_HIT_MARKER && info->unread_marker == JPEG_EOI);
     const uint64_t at = turbo->ended ? turbo->data.size : turbo->data.size - turbo->source.bytes_in_buffer;
     char text[JMSG_LENGTH_MAX];
     if (code == JERR_OUT_OF_MEMORY)
         return bzi_fail_memory(err, "libjpeg-turbo");
     turbo->errors.format_message((j_common_ptr)info, text);
     return bzi_fail(err, BZNA_E_DECODE, at, 0, code, "JPEG, byte %llu: %s row %u (libjpeg-turbo: %s)",
-                    (unsigned long long)at, turbo->ended ? "truncated after" : "damaged near",
+                    (unsigned long long)at, ends ? "truncated after" : "damaged near",
                     info->input_iMCU_row * (uint32_t)info->max_v_samp_factor * DCTSIZE, text);
 }
 
@@ -13992,14 +14547,33 @@ static uint32_t bzi_tiles_place(const bzi_tiles *tiles, uint32_t number)
     return (tiles->row + number / tiles->columns) * tiles->grid.columns + tiles->column + number % tiles->columns;
 }
 
+/* The wanted tiles are decoded from bytes that several may share: encoders write equal tiles once. A file of a few
+ * bytes must not cost as much as a large one all the same. */
+static bzna_status bzi_tiles_check_bytes(const bzi_tiles *tiles, bzna_error *err)
+{
+    const uint64_t pixels = (uint64_t)tiles->width * tiles->height;     /* below 2^64, as each is below 2^32 */
+    uint64_t most = 0, bytes = 0, size = 0;
+    bzi_span first;
+    if (!bzi_mul(pixels, (uint64_t)tiles->count * BZI_LIMIT_TILE_RATIO, &most) ||
+        !bzi_add(most, tiles->heif.file.size, &most))
+        most = UINT64_MAX;
+    for (uint32_t i = 0; i < tiles->count && bytes <= most; i++, bytes += size) {
+        const uint32_t id = bzi_heif_tile(&tiles->grid, bzi_tiles_place(tiles, i));
+        if (bzi_heif_bytes(&tiles->heif, id, &first, &size, (bzi_span){ NULL, 0 }, err) != BZNA_OK)
+            return err->status;
+    }
+    return bytes <= most ? BZNA_OK :
+           BZI_FAIL(err, BZNA_E_LIMIT, "the grid's tiles share bytes of the file, and together have more than its "
+                    "%llu bytes and %u for each pixel", (unsigned long long)tiles->heif.file.size,
+                    BZI_LIMIT_TILE_RATIO);
+}
+
 /* Of the grid that a picture is, without the canvas. */
 static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi_region wanted, bzna_error *err)
 {
     bzi_heif_grid *const grid = &tiles->grid;
     bzi_heif_item item;
     bzna_image coded;
-    bzi_span first;
-    uint64_t bytes = 0, size = 0;
     if (bzi_heif_of(image, &tiles->heif, &item, err) != BZNA_OK ||
         bzi_heif_read_grid(&tiles->heif, &item, grid, err) != BZNA_OK ||
         bzi_heif_find_tile(&tiles->heif, grid, 0, &item, &coded, err) != BZNA_OK)
@@ -14012,12 +14586,7 @@ static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi
     tiles->row = (uint32_t)bzi_min(wanted.y0, wanted.y1 - 1) / item.height;
     tiles->columns = (wanted.x1 - 1) / item.width + 1 - tiles->column;
     tiles->count = tiles->columns * ((wanted.y1 - 1) / item.height + 1 - tiles->row);
-    for (uint32_t i = 0; i < tiles->count && bytes <= tiles->heif.file.size; i++, bytes += size) {
-        const uint32_t id = bzi_heif_tile(grid, bzi_tiles_place(tiles, i));
-        if (bzi_heif_bytes(&tiles->heif, id, &first, &size, (bzi_span){ NULL, 0 }, err) != BZNA_OK)
-            return err->status;
-    }
-    return bytes <= tiles->heif.file.size ? BZNA_OK : BZI_FAIL(err, BZNA_E_BOX, "the grid's tiles overlap in the file");
+    return bzi_tiles_check_bytes(tiles, err);
 }
 
 /* A tile's planes as they lie in the canvas: clipped at its right and lower edges. */

@@ -139,7 +139,10 @@
  * unrounded, by the matrix and range of the container (colr; QuickTime's nclc has no range), else
  * of the stream (VUI, AV1's sequence header). Where neither says any, it is BT.601 at any size,
  * full-range in archives and in tracks that are called bzna_..., limited-range elsewhere, as FFmpeg
- * takes it. Then y = (x - bias) * scale for each channel (or by mean and std: bzna_loader_color).
+ * takes it. HEIF and AVIF files that have the brand miaf among those of ftyp follow its standard
+ * (ISO/IEC 23000-22), by which such a picture is full-range. FFmpeg and libheif take these for
+ * limited-range, too: they differ by 8 to 12 of 255. Pixels never decide it. Then
+ * y = (x - bias) * scale for each channel (or by mean and std: bzna_loader_color).
  *
  * 8. LIMITS AND HOSTILE FILES
  * Every length, count and offset of a file is checked before use. Boxes nest 16 deep, movies have
@@ -263,8 +266,12 @@
  *
  * PICTURES are told apart by their content: JPEG (8 bits, of any color), PNG, WebP, GIF (its first
  * picture), BMP, TIFF, PNM, JPEG 2000, HEIF, AVIF. Alpha is dropped, as PIL's convert("RGB") does
- * it. They are turned as EXIF (irot, imir) says, unless dataset_config.orientation is IGNORE;
- * transforms see that size. A JPEG's pixels are its decoder's: libjpeg-turbo, libavcodec, NVDEC.
+ * it. They are turned as EXIF (irot, imir) says, or XMP where no EXIF data do, unless
+ * dataset_config.orientation is IGNORE; transforms see that size. ICC profiles are not applied:
+ * colors are taken for sRGB. `bzna verify` counts pictures with other profiles, and `bzna pack
+ * --icc convert` converts them. Kinds that libavcodec would decode to wrong pixels are refused by
+ * name: TIFF of 16-bit CMYK, say, or JPEG 2000 part 15. A JPEG's pixels are its decoder's:
+ * libjpeg-turbo, libavcodec, NVDEC; one without Huffman tables has those of the standard.
  * Damage fails it down to the last row that its warp reads; if it has several scans (progressive),
  * anywhere. Of HEIF and AVIF, the picture is the primary item (H.265, H.264, AV1, JPEG, iden,
  * grid), cut and turned by its properties, else the first of a track. Of a grid, only tiles that
@@ -275,8 +282,10 @@
  *     - Every sample is a frame of its own; video is not decoded as video. Matrices do not scale.
  *     - NVDEC does not decode for a loader whose outputs are made of several fields: software does.
  *     - ICC profiles are not applied, nor transfer functions or primaries: no HDR tone mapping.
+ *       `bzna pack --icc convert` converts pictures to sRGB before they are coded.
  *     - No posterize, solarize, sharpness, equalize: pipeline.picture may draw such things.
- *     - No JPEG XL, animated WebP, lossless or subsampled RGB JPEG, tiled or JPEG TIFF.
+ *     - No JPEG XL, animated WebP, lossless or subsampled RGB JPEG; no BigTIFF, TIFF in tiles, of
+ *       JPEG, of floating-point numbers or L*a*b*; no JPEG 2000 part 15, or of CMYK.
  *     - No network, compression, subprocess, spooling: a bzna_source. Windows, macOS: not tried.
  */
 #ifndef BENZINA_H

@@ -1016,7 +1016,7 @@ TEST(a_folder_of_them_is_a_data_set)
     setup();
     REQUIRE(bzna_dataset_open(context, DATA, NULL, &dataset, &err) == BZNA_OK);
     count = bzna_dataset_count(dataset);
-    CHECK_EQ(count, COUNT(files) + 2);                      /* .heics is no such name */
+    CHECK_EQ(count, COUNT(files) + 3);                      /* .heics is no such name */
     bzna_loader_config_init(&config, sizeof config);
     config.output.batch_size = (uint32_t)count;
     config.output.width = config.output.height = 20;
@@ -1035,7 +1035,7 @@ TEST(a_folder_of_them_is_a_data_set)
     }
     CHECK_EQ(equal, count - 2);
     CHECK_EQ(bzna_loader_get_stats(loader, &stats, sizeof stats, &err), BZNA_OK);
-    CHECK_EQ(stats.samples_tiled, 6);
+    CHECK_EQ(stats.samples_tiled, 7);
     CHECK(TEST_NVDEC ? stats.samples_nvdec > 0 : !stats.samples_nvdec);
     bzna_batch_release(batch);
     bzna_loader_close(loader);
@@ -1103,16 +1103,83 @@ TEST(tars_and_recordio_files_of_them_are_data_sets)
     free(records);
 }
 
-/* Or a few bytes would cost as much as a file of 900 tiles. */
-TEST(a_tile_that_is_named_again_and_again_is_refused)
+/* avifenc writes equal tiles once: together they have more bytes than the file. */
+TEST(tiles_that_share_their_bytes_are_decoded)
 {
-    bytes b = file_read("repeated.heic", ""), copy;
+    bytes b = file_read("shared.avif", ""), copy;
+    bzna_image image;
+    uint32_t width, height;
+    float *pixels = NULL;
+    if (!has_decoder("shared.avif"))
+        SKIP("libavcodec has no libdav1d");
+    CHECK_EQ(read_image(b, NULL, &copy, &image), BZNA_OK);
+    REQUIRE((pixels = look(&image, &width, &height)) != NULL);
+    CHECK(width == 384 && height == 384 && decoder->software.tiles == 36);
+    for (size_t i = 0; i < 384 * 384; i++) {
+        const size_t first = i / 384 % 64 * 384 + i % 384 % 64;
+        if (memcmp(pixels + 3 * i, pixels + 3 * first, 3 * sizeof *pixels)) {
+            printf("  pixel %zu is not that of the first tile\n", i);
+            test_failures++;
+            break;
+        }
+    }
+    CHECK(fabs(pixels[0] - 40) < 8 && fabs(pixels[1] - 60) < 8 && fabs(pixels[2] - 128) < 8);
+    free(pixels);
+    free(copy.data);
+    free(b.data);
+}
+
+/* Tiles may share bytes, but not so many that a small file costs as much as a large one. */
+TEST(a_large_tile_that_is_named_again_and_again_is_refused)
+{
+    enum { MORE = 4 * 64 * 64 + 2048 };
+    bytes b = file_read("repeated.heic", ""), copy, large = bytes_make(NULL, b.size + MORE);
+    const size_t iloc = find(b, 0, "iloc", 4);
     bzna_image image;
     bzna_picture_init(&seen, sizeof seen);
     CHECK_EQ(read_image(b, NULL, &copy, &image), BZNA_OK);
-    CHECK_EQ(bzna_decoder_decode(decoder, &image, &seen, &err), BZNA_E_BOX);
-    CHECK_CONTAINS(err.message, "the grid's tiles overlap in the file");
+    CHECK_EQ(bzna_decoder_decode(decoder, &image, &seen, &err), BZNA_OK);
+    CHECK_EQ(decoder->software.tiles, 900);
+    free(copy.data);
+    memcpy(large.data, b.data, b.size);
+    memset(large.data + b.size, 0, MORE);
+    REQUIRE(iloc + 30 < b.size && find(b, iloc, "\0\0\1\x5e", 4) == iloc + 24);      /* the tile's length */
+    large.data[iloc + 26] = (uint8_t)(MORE >> 8);
+    large.data[iloc + 27] = (uint8_t)MORE;
+    CHECK_EQ(read_image(large, NULL, &copy, &image), BZNA_OK);
+    CHECK_EQ(bzna_decoder_decode(decoder, &image, &seen, &err), BZNA_E_LIMIT);
+    CHECK_CONTAINS(err.message, "the grid's tiles share bytes of the file");
     CHECK_EQ(decoder->software.tiles, 0);
+    free(copy.data);
+    free(large.data);
+    free(b.data);
+}
+
+/* The picture decodes: that its thumbnail cannot be read is no fault of the sample. */
+TEST(a_thumbnail_that_cannot_be_read_is_not_listed_and_fails_nothing_else)
+{
+    bytes b = file_read("thumb.heic", ""), copy;
+    const size_t place = find(b, find(b, 0, "pixi", 4) + 4, "pixi", 4);     /* of the thumbnail */
+    bzna_sample sample = { .struct_size = sizeof sample };
+    bzna_image image;
+    bzna_dataset *dataset;
+    REQUIRE(place < b.size);
+    bzna_picture_init(&seen, sizeof seen);
+    dataset = open_bytes(b);
+    CHECK_EQ(bzna_dataset_get_sample(dataset, 0, &sample, sizeof sample, &err), BZNA_OK);
+    CHECK_EQ(sample.image_count, 2);
+    bzna_dataset_close(dataset);
+    memcpy(b.data + place, "clap", 4);
+    dataset = open_bytes(b);
+    CHECK_EQ(bzna_dataset_get_sample(dataset, 0, &sample, sizeof sample, &err), BZNA_OK);
+    CHECK_EQ(sample.image_count, 1);
+    CHECK_STR(sample.image_names[0], "image");
+    bzna_dataset_close(dataset);
+    CHECK_EQ(read_image(b, "thumb", &copy, &image), BZNA_E_BOX);
+    CHECK_CONTAINS(err.message, "clap");
+    free(copy.data);
+    CHECK_EQ(read_image(b, NULL, &copy, &image), BZNA_OK);
+    CHECK_EQ(bzna_decoder_decode(decoder, &image, &seen, &err), BZNA_OK);
     free(copy.data);
     free(b.data);
 }
@@ -1121,7 +1188,9 @@ TEST(a_tile_that_is_named_again_and_again_is_refused)
     RUN(tars_and_recordio_files_of_them_are_data_sets) \
     RUN(free_workers_decode_tiles_and_nothing_else_changes) \
     RUN(of_two_tiles_that_fail_the_first_in_their_order_is_named_whichever_fails_first) \
-    RUN(a_loader_can_be_closed_while_tiles_are_decoded) RUN(a_tile_that_is_named_again_and_again_is_refused) \
+    RUN(a_loader_can_be_closed_while_tiles_are_decoded) RUN(a_large_tile_that_is_named_again_and_again_is_refused) \
+    RUN(tiles_that_share_their_bytes_are_decoded) \
+    RUN(a_thumbnail_that_cannot_be_read_is_not_listed_and_fails_nothing_else) \
     RUN(pictures_are_as_libheif_sees_them) RUN(a_folder_of_them_is_a_data_set) RUN(no_tile_is_shrunk) \
     RUN(thumbnails_are_delivered_by_name_alone) \
     RUN(warps_read_no_tile_that_was_not_decoded) RUN(a_loader_decodes_the_tiles_of_its_crop_alone_and_counts_them)

@@ -581,15 +581,15 @@ TEST(of_several_scans_all_must_be_whole)
     }
 }
 
-/* Where an end marker says that there is no more, bits that no scan has are meant to be missing; whole components are
- * not. */
-TEST(scans_that_are_left_out_are_damage_unless_the_picture_ends_so)
+/* With an end marker, too: who cuts pictures adds it. */
+TEST(scans_that_are_left_out_are_damage_whatever_the_picture_ends_with)
 {
     bytes whole = encoded(kind_of("4:2:0 progressive")), scans = encoded(kind_of("4:2:0 scans")), b;
     size_t at = find_last(whole, "\xff\xda", 2);
     bzna_picture picture;
     b = spliced(whole, at, NULL, 0, whole.size - 2);
-    CHECK_EQ(decode(&decoders[0], b, H, &picture), BZNA_OK);
+    CHECK_EQ(decode(&decoders[0], b, H, &picture), BZNA_E_DECODE);
+    CHECK_CONTAINS(last.message, "truncated: scans are missing before the end marker");
     b.size -= 2;
     CHECK_EQ(decode(&decoders[0], b, H, &picture), BZNA_E_DECODE);
     CHECK_CONTAINS(last.message, "truncated: the end marker is missing");
@@ -1025,7 +1025,7 @@ TEST_MAIN(RUN(planes_are_those_of_turbojpeg)
           RUN(what_ends_early_is_good_down_to_the_row_that_is_named)
           RUN(damage_is_of_no_matter_above_it)
           RUN(of_several_scans_all_must_be_whole)
-          RUN(scans_that_are_left_out_are_damage_unless_the_picture_ends_so)
+          RUN(scans_that_are_left_out_are_damage_whatever_the_picture_ends_with)
           RUN(what_is_not_damage_changes_nothing)
           RUN(tables_of_a_picture_before_are_not_used)
           RUN(coefficients_of_several_scans_are_bounded)

@@ -352,7 +352,7 @@ output_tests() {
     wait $halted
     same "the first pack succeeds" "$?" 0
     expect 0 "the first pack writes a complete archive" "$bzna" verify --decode --json "$t/locked.bzna"
-    says "$t/out" '{"samples":12,"bad":[],"unsupported":[]}' "the archive of the first pack has all its pictures"
+    says "$t/out" '{"samples":12,"bad":[],"unsupported":[],"profiles":0}' "the archive of the first pack has all its pictures"
 
     halted_pack "$t/killed.bzna"
     kill -KILL $halted
@@ -361,7 +361,7 @@ output_tests() {
         "what a killed run has left is not lost" "$bzna" pack "$t/exif" -o "$t/killed.bzna" --preset ultrafast
     expect 0 "--overwrite begins again" "$bzna" pack "$t/exif" -o "$t/killed.bzna" --preset ultrafast --overwrite
     expect 0 "the archive of the next run is complete" "$bzna" verify --decode --json "$t/killed.bzna"
-    says "$t/out" '{"samples":8,"bad":[],"unsupported":[]}' "the archive holds nothing of the killed run"
+    says "$t/out" '{"samples":8,"bad":[],"unsupported":[],"profiles":0}' "the archive holds nothing of the killed run"
 
     halted_pack "$t/sudden.bzna"
     echo "not to be lost" >"$t/sudden.bzna"
@@ -456,6 +456,37 @@ chroma_444_tests() {
         ffmpeg -v error -f rawvideo -pix_fmt yuv444p -s "${w}x$h" -i "$t/x.yuv" -vf crop=120:90:0:0 -f rawvideo -y "$t/actual.yuv" 2>&1
         if cmp -s "$t/expected.yuv" "$t/actual.yuv"; then pass; else fail "$codec without loss has ffmpeg's planes" "$(cmp "$t/expected.yuv" "$t/actual.yuv" 2>&1)"; fi
     done
+}
+
+# Color profiles are counted, and converted where that is asked for and can be; what else is lost is counted, too.
+profile_tests() {
+    for pillow in "$PYTHON" python3 /usr/bin/python3; do "$pillow" -c 'import numpy; from PIL import ImageCms' 2>/dev/null && break; pillow=; done
+    refused 2 "--codec copy keeps files as they are" "--icc convert with --codec copy" "$bzna" pack "$t" -o "$t/icc.bzna" --codec copy --icc convert
+    if [ -z "$pillow" ]; then skip "color profiles" "there is no python3 with numpy and Pillow (python3-numpy, python3-pil)"; return; fi
+    expect 0 "pictures with profiles are made" "$pillow" tests/tool_profiles.py make "$t/profiles"
+    mv "$t/profiles/lost" "$t/lost"
+    set -- --codec h264 --preset ultrafast --crf 1 --chroma 444 --frame exact --thumb none --overwrite
+    expect 0 "pack of pictures with profiles" "$bzna" pack "$t/profiles" -o "$t/icc.bzna" "$@" --report "$t/icc.json"
+    says "$t/out" "10 of 15 pictures have a color profile other than sRGB, which loaders do not apply (--icc convert" "profiles are counted"
+    says "$t/icc.json" '"profiles_ignored":10,"profiles_converted":0,"animations":0' "the report has them, too"
+    same "and says whose" "$(grep -c '"notes":\["profiles_ignored"\]' "$t/icc.json")" 10
+    expect 0 "verify of files with profiles" "$bzna" verify "$t/profiles"
+    says "$t/out" "10 pictures have a color profile other than sRGB" "verify counts them"
+    expect 0 "the same as JSON" "$bzna" verify --decode --json "$t/profiles"
+    says "$t/out" '"profiles":10}' "verify --json counts them"
+    run "$bzna" pack "$t/profiles" -o "$t/icc.bzna" "$@" --icc convert --json
+    if grep -q "built without Little CMS" "$t/err"; then
+        same "--icc convert is refused by name" "$status" 2
+        skip "--icc convert" "bzna was built without lcms2 (liblcms2-dev)"
+    else
+        says "$t/out" '"profiles_ignored":0,"profiles_converted":10' "converted ones are counted"
+        expect 0 "converted pictures are compared" "$pillow" tests/tool_profiles.py compare "$bzna" "$t/icc.bzna" "$t/profiles"
+        same "they are as Little CMS makes them through Pillow" "$(cat "$t/out")" "15 pictures, as Little CMS has them"
+    fi
+    expect 0 "pack of what loses something" "$bzna" pack "$t/lost" -o "$t/lost.bzna" "$@" --json
+    says "$t/out" '"animations":2,"several_pages":1,"over_8_bits":1,"alpha_dropped":2' "animations, pages, 16 bits and alpha are counted"
+    expect 0 "the same with a background" "$bzna" pack "$t/lost" -o "$t/lost.bzna" "$@" --background white
+    same "no alpha is dropped then" "$(grep -c transparent "$t/out")" 0
 }
 
 background_tests() {
@@ -624,6 +655,7 @@ output_tests
 size_tests
 chroma_444_tests
 background_tests
+profile_tests
 target_tests
 data_set_tests
 report_tests

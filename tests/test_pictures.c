@@ -1095,7 +1095,7 @@ TEST(stills_that_libavcodec_decodes_wrongly_are_refused_by_name)
     bytes jpeg = fixture("tiff_jpeg.tif"), animated = fixture("webp_animated.webp");
     check_refused(BZNA_CODEC_STILL, tiles, BZNA_E_CODEC, "TIFF in tiles");
     check_refused(BZNA_CODEC_STILL, numbers, BZNA_E_CODEC, "floating-point");
-    check_refused(BZNA_CODEC_STILL, jpeg, BZNA_E_CODEC, "TIFF compressed as JPEG");
+    check_refused(BZNA_CODEC_STILL, jpeg, BZNA_E_UNSUPPORTED, "TIFF with JPEG compression (7)");
     check_refused(BZNA_CODEC_STILL, animated, BZNA_E_CODEC, "animated WebP");
     free(animated.data);
     free(jpeg.data);
@@ -1344,6 +1344,418 @@ TEST(stills_say_their_orientation)
     free(big.data);
     free(webp.data);
     free(png.data);
+}
+
+/* ---- Orientation that stands in texts: as PIL's ImageOps.exif_transpose has it ----------------------------------- */
+
+#define XMP_PACKET(what) "<x:xmpmeta><rdf:RDF><rdf:Description " what "</rdf:RDF></x:xmpmeta>"
+
+/* A PNG with one more chunk behind its header; nothing looks at the sum of one that is no pixels. */
+static bytes png_with(const char *type, const void *keyword, size_t keyword_size, const void *data, size_t size)
+{
+    bytes png = png_made(3, 5, 5, 9, 0), chunk = bytes_make(NULL, 12 + keyword_size + size), whole;
+    AV_WB32(chunk.data, (uint32_t)(keyword_size + size));
+    memcpy(chunk.data + 4, type, 4);
+    memcpy(chunk.data + 8, keyword, keyword_size);
+    memcpy(chunk.data + 8 + keyword_size, data, size);
+    memset(chunk.data + 8 + keyword_size + size, 0, 4);
+    whole = spliced(png, 33, chunk.data, chunk.size, 33);
+    free(chunk.data);
+    free(png.data);
+    return whole;
+}
+
+static void check_orientation(uint32_t codec, bytes b, uint32_t orientation)
+{
+    free(look_at(codec, b, 0));
+    CHECK_EQ(last.status, BZNA_OK);
+    CHECK_EQ(seen.orientation, orientation);
+    free(b.data);
+}
+
+TEST(a_png_says_its_orientation_in_a_text_of_exif_data_or_xmp)
+{
+#define RAW "Raw profile type exif"
+#define XML "XML:com.adobe.xmp"
+    static const char text[] = "\nexif\n      32\n4578696600004949 2a0008000000010012010300\n"
+                               "010000000600000000000000\n";
+    static const char xmp[] = XMP_PACKET("tiff:Orientation=\"8\">");
+    static const uint8_t fixed[] = {
+        120, 1, 227, 74, 173, 200, 76, 227, 82, 0, 3, 99, 35, 46, 19, 83, 115, 11, 51, 75, 51, 51, 3, 32, 48, 177,
+        52, 177, 52, 74, 4, 50, 44, 12, 32, 192, 16, 136, 140, 128, 164, 49, 132, 13, 6, 102, 6, 40, 128, 11, 0, 138,
+        192, 15, 145 };
+    static const uint8_t dynamic[] = {
+        120, 218, 101, 143, 193, 10, 194, 48, 16, 68, 127, 165, 196, 115, 179, 182, 130, 208, 144, 246, 84, 188, 10,
+        254, 65, 218, 166, 26, 48, 73, 73, 86, 18, 255, 222, 68, 130, 130, 222, 102, 103, 151, 183, 51, 60, 178, 168,
+        55, 45, 81, 84, 81, 223, 141, 103, 177, 39, 98, 177, 147, 100, 73, 103, 27, 200, 192, 221, 178, 178, 203,
+        120, 42, 23, 105, 234, 201, 13, 113, 99, 0, 33, 4, 26, 14, 212, 186, 43, 52, 93, 215, 193, 190, 133, 182,
+        173, 211, 69, 237, 159, 6, 69, 172, 141, 223, 21, 192, 40, 253, 236, 212, 134, 202, 154, 42, 207, 98, 178,
+        15, 236, 9, 41, 84, 84, 235, 23, 107, 60, 125, 135, 160, 179, 213, 144, 55, 208, 208, 125, 78, 146, 53, 59,
+        59, 37, 19, 60, 147, 134, 35, 135, 63, 143, 195, 207, 191, 226, 164, 10, 73, 125, 10, 15, 47, 143, 29, 86,
+        173 };
+    uint8_t stored[128] = { 0x78, 0x01, 1, sizeof text - 1, 0, (uint8_t)~(sizeof text - 1), 0xff };
+    memcpy(stored + 7, text, sizeof text - 1);
+    check_orientation(BZNA_CODEC_STILL, png_with("tEXt", RAW, sizeof RAW, text, sizeof text - 1), 6);
+    check_orientation(BZNA_CODEC_STILL, png_with("zTXt", RAW "\0", sizeof RAW + 1, stored, sizeof stored), 6);
+    check_orientation(BZNA_CODEC_STILL, png_with("zTXt", RAW "\0", sizeof RAW + 1, fixed, sizeof fixed), 6);
+    check_orientation(BZNA_CODEC_STILL, png_with("iTXt", XML "\0\0\0\0", sizeof XML + 4, xmp, sizeof xmp - 1), 8);
+    check_orientation(BZNA_CODEC_STILL,
+                      png_with("iTXt", XML "\0\1\0en\0", sizeof XML + 6, dynamic, sizeof dynamic), 6);
+    check_orientation(BZNA_CODEC_STILL, png_with("tEXt", "Comment", 8, text, sizeof text - 1), 1);
+    for (size_t size = 0; size < sizeof dynamic - 4; size++) {      /* what is damaged does no harm */
+        const bytes b = png_with("iTXt", XML "\0\1\0\0", sizeof XML + 4, dynamic, size);
+        free(look_at(BZNA_CODEC_STILL, b, 0));
+        CHECK_EQ(last.status, BZNA_OK);
+        free(b.data);
+    }
+    check_orientation(BZNA_CODEC_STILL, png_with("zTXt", RAW "\0", sizeof RAW + 1, fixed, 8), 1);
+    check_orientation(BZNA_CODEC_STILL, png_with("zTXt", RAW, sizeof RAW, "", 0), 1);
+    check_orientation(BZNA_CODEC_STILL, png_with("iTXt", XML "\0\1", sizeof XML + 1, "", 0), 1);
+#undef RAW
+#undef XML
+}
+
+/* A JPEG, whose EXIF data (6) stay or become something else, with an XMP packet behind its start. */
+static bytes jpeg_with_xmp(const char *packet, int with_exif)
+{
+    static const char name[] = "http://ns.adobe.com/xap/1.0/";
+    bytes whole = fixture("jpeg_exif_6.jpg"), segment = bytes_make(NULL, 4 + sizeof name + strlen(packet)), b;
+    AV_WB32(segment.data, 0xffe10000 | (uint32_t)(segment.size - 2));
+    memcpy(segment.data + 4, name, sizeof name);
+    memcpy(segment.data + 4 + sizeof name, packet, strlen(packet));
+    if (!with_exif)
+        memcpy(whole.data + find(whole, 0, "Exif\0", 5), "None", 4);
+    b = spliced(whole, 2, segment.data, segment.size, 2);
+    free(segment.data);
+    free(whole.data);
+    return b;
+}
+
+TEST(xmp_says_the_orientation_where_exif_data_do_not)
+{
+    static const char in_tiff[] = XMP_PACKET("tiff:Orientation=\"5\">");
+    bytes webp = fixture("webp_lossy.webp"), tiff = fixture("tiff_lzw.tif"), b, c;
+    size_t at;
+    check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp(XMP_PACKET("tiff:Orientation=\"8\">"), 0), 8);
+    check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp(XMP_PACKET("><tiff:Orientation>3</tiff:Orientation>"), 0), 3);
+    check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp(XMP_PACKET("tiff:Orientation=\"8\">"), 1), 6);
+    check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp(XMP_PACKET("tiff:Orientation=\"9\">"), 0), 1);
+    check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp(XMP_PACKET("tiff:Orientation=8>"), 0), 1);
+    check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp("tiff:Orientation", 0), 1);
+    check_orientation(BZNA_CODEC_JPEG, jpeg_with_xmp("tiff:Orientation=\"", 0), 1);
+    b = spliced(webp, webp.size, "XMP \0\0\0\0", 8, webp.size);
+    AV_WL32(b.data + webp.size + 4, sizeof in_tiff - 1 + (sizeof in_tiff - 1) % 2);
+    c = spliced(b, b.size, in_tiff, sizeof in_tiff - 1 + (sizeof in_tiff - 1) % 2, b.size);
+    AV_WL32(c.data + 4, (uint32_t)(c.size - 8));
+    check_orientation(BZNA_CODEC_STILL, c, 5);
+    free(b.data);
+    b = spliced(tiff, tiff.size, in_tiff, sizeof in_tiff - 1, tiff.size);
+    at = find(b, 0, "\x1c\1\3\0\1\0\0\0", 8);               /* how planes lie (284) becomes XMP (700) */
+    REQUIRE(at < b.size);
+    AV_WL16(b.data + at, 700);
+    b.data[at + 2] = 1;
+    AV_WL32(b.data + at + 4, sizeof in_tiff - 1);
+    AV_WL32(b.data + at + 8, (uint32_t)tiff.size);
+    check_orientation(BZNA_CODEC_STILL, b, 5);
+    free(tiff.data);
+    free(webp.data);
+}
+
+/* ---- JPEG without tables, and JPEG that was cut and then ended --------------------------------------------------- */
+
+/* Frames of cameras and of AVI count on the standard's tables. */
+TEST(a_jpeg_without_huffman_tables_has_those_of_the_standard)
+{
+    static const char *const names[] = { "jpeg_440.jpg", "jpeg_422_restarts.jpg", "jpeg_exif_6.jpg",
+                                         "jpeg_411.jpg" };
+    bytes other = fixture("jpeg_rgb_numbers.jpg"), progressive = fixture("jpeg_420_progressive.jpg"), b;
+    int equal = 0;
+    for (size_t i = 0; i < COUNT(names); i++) {
+        bytes whole = fixture(names[i]);
+        float *wanted = look_at(BZNA_CODEC_JPEG, whole, 0), *got;
+        size_t at;
+        while ((at = find(whole, 2, "\xff\xc4", 2)) < whole.size) {
+            b = without(whole, 0xc4);
+            free(whole.data);
+            whole = b;
+        }
+        free(look_at(BZNA_CODEC_JPEG, other, 0));           /* its tables are its own */
+        got = look_at(BZNA_CODEC_JPEG, whole, 0);
+        CHECK_EQ(last.status, BZNA_OK);
+        equal += wanted && got && !memcmp(wanted, got, 3 * PIXELS * sizeof *got);
+        free(wanted);
+        free(got);
+        free(whole.data);
+    }
+    CHECK_EQ(equal, COUNT(names));
+    while (find(progressive, 2, "\xff\xc4", 2) < progressive.size) {
+        b = without(progressive, 0xc4);
+        free(progressive.data);
+        progressive = b;
+    }
+    check_refused(BZNA_CODEC_JPEG, progressive, BZNA_E_DECODE, "a scan uses a table that the picture does not define");
+    free(progressive.data);
+    free(other.data);
+}
+
+/* What is cut, and then got an end marker, is as what is cut: wherever that was, not all of it is there. */
+TEST(a_jpeg_that_was_cut_and_then_ended_is_truncated)
+{
+    static const char *const names[] = { "jpeg_420_progressive.jpg", "jpeg_gray_progressive.jpg",
+                                         "jpeg_rgb_adobe.jpg", "jpeg_ycck_420_scans.jpg" };
+    for (size_t i = 0; i < COUNT(names); i++) {
+        bytes whole = fixture(names[i]);
+        for (size_t size = find(whole, 0, "\xff\xda", 2) + 20; size + 40 < whole.size; size += 7) {
+            bytes cut = bytes_make(whole.data, size), ended = spliced(cut, size, "\xff\xd9", 2, size);
+            check_refused(BZNA_CODEC_JPEG, ended, BZNA_E_DECODE, "");
+            if (!BY_LIBAVCODEC && i == 2)
+                CHECK_CONTAINS(last.message, "truncated after row");
+            check_refused(BZNA_CODEC_JPEG, cut, BZNA_E_DECODE, "");
+            free(ended.data);
+            free(cut.data);
+        }
+        for (size_t scan = find(whole, 0, "\xff\xda", 2); (scan = find(whole, scan + 1, "\xff\xda", 2)) < whole.size;) {
+            bytes ended = spliced(whole, scan, "\xff\xd9", 2, whole.size);          /* between scans */
+            check_refused(BZNA_CODEC_JPEG, ended, BZNA_E_DECODE, i == 3 ? "" : "truncated: scans are missing");
+            free(ended.data);
+        }
+        free(whole.data);
+    }
+}
+
+/* ---- Stills of all kinds: right, or refused by name -------------------------------------------------------------- */
+
+typedef struct tiff_case {
+    uint32_t bits, samples, photometric, planes, fill, compression;
+} tiff_case;
+
+enum { TIFF_W = 19, TIFF_H = 4, TIFF_PIXELS = TIFF_W * TIFF_H };
+
+/* Red, green and blue of color c are c times these. */
+static const uint32_t tiff_palette[3] = { 37, 11, 101 };
+
+static uint32_t tiff_sample(uint32_t pixel, uint32_t sample, uint32_t bits)
+{
+    return (pixel * 2654435761u + sample * 40503u * (pixel + 3)) >> 7 & ((1u << bits) - 1);
+}
+
+static uint8_t *tiff_entry(uint8_t *at, uint32_t tag, uint32_t type, uint32_t count, uint32_t value)
+{
+    AV_WL16(at, (uint16_t)tag);
+    AV_WL16(at + 2, (uint16_t)type);
+    AV_WL32(at + 4, count);
+    AV_WL32(at + 8, value);
+    return at + 12;
+}
+
+/* The samples as they lie in the file, in reverse order of bits where it says so. Returns their size. */
+static size_t tiff_pack(const tiff_case *k, uint8_t *dst)
+{
+    const uint32_t planes = k->planes == 2 ? k->samples : 1, each = k->planes == 2 ? 1 : k->samples;
+    size_t size = 0;
+    for (uint32_t plane = 0; plane < planes; plane++)
+        for (uint32_t y = 0; y < TIFF_H; y++) {
+            uint32_t bit = 0;
+            for (uint32_t i = 0; i < TIFF_W * each; i++) {
+                const uint32_t value = tiff_sample(y * TIFF_W + i / each, plane + i % each, k->bits);
+                if (k->bits == 16) {
+                    AV_WL16(dst + size + 2 * i, (uint16_t)value);
+                } else {
+                    dst[size + bit / 8] = (uint8_t)((bit % 8 ? dst[size + bit / 8] : 0) |
+                                                    value << (8 - k->bits - bit % 8));
+                }
+                bit += k->bits;
+            }
+            size += (bit + 7) / 8;
+        }
+    for (size_t i = 0; i < size && k->fill == 2; i++)
+        dst[i] = (uint8_t)((dst[i] * 0x0202020202ull & 0x010884422010ull) % 1023);
+    return size;
+}
+
+static bytes tiff_made(const tiff_case *k)
+{
+    static uint8_t file[16384];
+    const uint32_t planes = k->planes == 2 ? k->samples : 1, colors = k->bits <= 8 ? 3u << k->bits : 0;
+    uint8_t *at = file + 10, *more = file + 400, *pixels = more + 2048;
+    const size_t size = tiff_pack(k, pixels);
+    memset(file, 0, 400 + 2048);
+    memcpy(file, "II*\0\x08\0\0\0", 8);
+    for (uint32_t i = 0; i < k->samples; i++)
+        AV_WL16(more + 2 * i, (uint16_t)k->bits);
+    for (uint32_t i = 0; i < planes; i++) {
+        AV_WL32(more + 32 + 4 * i, 400 + 2048 + (uint32_t)(size / planes * i));
+        AV_WL32(more + 64 + 4 * i, (uint32_t)(size / planes));
+    }
+    for (uint32_t i = 0; i < colors; i++)
+        AV_WL16(more + 128 + 2 * i, (uint16_t)((i % (colors / 3) * tiff_palette[i / (colors / 3)] & 255) * 257));
+    at = tiff_entry(at, 256, 3, 1, TIFF_W);
+    at = tiff_entry(at, 257, 3, 1, TIFF_H);
+    at = k->samples < 3 ? tiff_entry(at, 258, 3, k->samples, k->bits | k->bits << 16)
+                        : tiff_entry(at, 258, 3, k->samples, 400);
+    at = tiff_entry(at, 259, 3, 1, k->compression);
+    if (k->photometric != UINT32_MAX)
+        at = tiff_entry(at, 262, 3, 1, k->photometric);
+    at = tiff_entry(at, 266, 3, 1, k->fill);
+    at = tiff_entry(at, 273, 4, planes, planes == 1 ? 400 + 2048 : 432);
+    at = tiff_entry(at, 277, 3, 1, k->samples);
+    at = tiff_entry(at, 278, 3, 1, TIFF_H);
+    at = tiff_entry(at, 279, 4, planes, planes == 1 ? (uint32_t)size : 464);
+    at = tiff_entry(at, 284, 3, 1, k->planes);
+    if (k->photometric == 3)
+        at = tiff_entry(at, 320, 3, colors, 528);
+    AV_WL16(file + 8, (uint16_t)((at - file - 10) / 12));
+    return bytes_make(file, 400 + 2048 + size);
+}
+
+/* What the standard (TIFF 6.0) says of a channel; -1: no picture that this test knows. */
+static double tiff_wanted(const tiff_case *k, uint32_t pixel, uint32_t channel)
+{
+    const double top = (double)((1u << k->bits) - 1), first = tiff_sample(pixel, 0, k->bits);
+    if (k->photometric < 2)
+        return (k->photometric ? first : top - first) * 255 / top;
+    if (k->photometric == 2 && k->samples > 2)
+        return tiff_sample(pixel, channel, k->bits) * 255 / top;
+    if (k->photometric == 3)
+        return tiff_sample(pixel, 0, k->bits) * tiff_palette[channel] & 255;
+    if (k->photometric == 5 && k->samples > 3)
+        return (top - tiff_sample(pixel, channel, k->bits)) * (top - tiff_sample(pixel, 3, k->bits)) / top * 255 / top;
+    return -1;
+}
+
+/* 1: it is as wanted; 0: it is refused by name. Others are failures. */
+static int tiff_is_right(const tiff_case *k)
+{
+    bytes b = tiff_made(k);
+    float *pixels = look_at(BZNA_CODEC_STILL, b, 0);
+    int wrong = 0, is_read = pixels != NULL;
+    for (uint32_t i = 0; pixels && i < 3 * TIFF_PIXELS; i++)
+        wrong |= !(fabs(tiff_wanted(k, i / 3, i % 3) - (double)pixels[i]) < 1.01);
+    if (wrong || (!pixels && last.status != BZNA_E_CODEC && last.status != BZNA_E_UNSUPPORTED)) {
+        printf("  %u bits, %u samples, photometric %u, planes %u, fill order %u: %s\n", k->bits, k->samples,
+               k->photometric, k->planes, k->fill, wrong ? "wrong pixels" : last.message);
+        test_failures++;
+    }
+    free(pixels);
+    free(b.data);
+    return is_read;
+}
+
+TEST(tiffs_of_every_kind_are_right_or_refused_by_name)
+{
+    static const uint32_t bits[] = { 1, 2, 4, 8, 16 };
+    static const uint32_t photometric[] = { 0, 1, 2, 3, 4, 5, 8, 9, 10, 32803, 32844, 34892, UINT32_MAX };
+    int read = 0;
+    for (uint32_t n = 0; n < COUNT(bits) * COUNT(photometric) * 5 * 4; n++) {
+        const tiff_case k = { bits[n / 20 % COUNT(bits)], n / 4 % 5 + 1, photometric[n / 20 / COUNT(bits)], n % 2 + 1,
+                              n / 2 % 2 + 1, 1 };
+        read += tiff_is_right(&k);
+    }
+    CHECK_EQ(read, 70);
+}
+
+TEST(tiffs_that_are_not_read_are_called_what_they_are)
+{
+    static const struct { uint32_t number; const char *name; } compressions[] = {
+        { 6, "JPEG (old-style) compression (6)" }, { 7, "JPEG compression (7)" }, { 34712, "JPEG 2000 compression" },
+        { 34887, "LERC compression" }, { 50000, "Zstandard compression" }, { 50001, "WebP compression" },
+        { 9, "JBIG compression" }, { 12345, "unknown compression (12345)" } };
+    tiff_case k = { 8, 3, 2, 1, 1, 1 };
+    bytes b = tiff_made(&k);
+    b.data[2] = 43;
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_UNSUPPORTED, "BigTIFF");
+    CHECK_EQ(bzi_codec_recognize((bzi_span){ b.data, b.size }), BZNA_CODEC_STILL);
+    memcpy(b.data, "MM\0+", 4);
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_UNSUPPORTED, "BigTIFF");
+    free(b.data);
+    for (size_t i = 0; i < COUNT(compressions); i++) {
+        k.compression = compressions[i].number;
+        b = tiff_made(&k);
+        check_refused(BZNA_CODEC_STILL, b, BZNA_E_UNSUPPORTED, compressions[i].name);
+        free(b.data);
+    }
+    k = (tiff_case){ 8, 2, 3, 1, 1, 1 };
+    b = tiff_made(&k);
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_CODEC, "TIFF of palette (photometric interpretation 3) with 2 samples");
+    free(b.data);
+    k = (tiff_case){ 16, 4, 5, 1, 1, 1 };
+    b = tiff_made(&k);
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_CODEC, "TIFF of CMYK");
+    free(b.data);
+}
+
+TEST(jpeg_2000_of_part_15_and_of_other_colors_is_refused_by_name)
+{
+    static const char icc[] = "\0\0\0\x2b" "colr\2\0\0" "\0\0\0\x20" "lcms\2\x10\0\0prtrCMYKLab ";
+    bytes jp2 = fixture("jpeg2000.jp2"), b;
+    const size_t size = find(jp2, 0, "\xff\x4f\xff\x51", 4), colr = find(jp2, 0, "colr\1", 5);
+    const size_t after = size + 4 + bzi_be16(jp2.data + size + 4);
+    REQUIRE(size < jp2.size && colr < jp2.size);
+    b = spliced(jp2, after, "\xff\x50\0\x08\0\2\0\0\0\0", 10, after);
+    AV_WB32(b.data + size - 8, 0);                          /* its box goes to the end */
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_CODEC, "JPEG 2000 part 15");
+    free(b.data);
+    for (uint32_t space = 0; space < 30; space++) {
+        AV_WB32(jp2.data + colr + 7, space);
+        if (space >= 16 && space <= 18) {
+            free(look_at(BZNA_CODEC_STILL, jp2, 0));
+            CHECK(last.status != BZNA_E_CODEC || !strstr(last.message, "enumcs"));
+        } else if (space != 21) {
+            check_refused(BZNA_CODEC_STILL, jp2, BZNA_E_CODEC, space == 12 ? "CMYK (enumcs 12)" :
+                                                                             "this color space (enumcs");
+        }
+    }
+    AV_WB32(jp2.data + colr + 7, 16);
+    b = spliced(jp2, colr - 4, icc, sizeof icc - 1, colr + 11);             /* a profile's header */
+    AV_WB32(b.data + colr - 4, sizeof icc - 1);
+    for (size_t i = find(b, 0, "jp2h", 4), done = 0; i < b.size && !done++;)
+        AV_WB32(b.data + i - 4, AV_RB32(b.data + i - 4) + (uint32_t)(sizeof icc - 1) - 15);
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_CODEC, "JPEG 2000 of CMYK (ICC profile");
+    free(b.data);
+    free(jp2.data);
+}
+
+/* A BMP of 5 x 3 pixels of 8 bits, whose pixels are these codes. */
+static bytes bmp_of(const char *codes, size_t size)
+{
+    uint8_t file[54 + 1024 + 256] = "BM";
+    AV_WL32(file + 2, (uint32_t)(1078 + size));
+    AV_WL32(file + 10, 1078);
+    AV_WL32(file + 14, 40);
+    AV_WL32(file + 18, 5);
+    AV_WL32(file + 22, 3);
+    AV_WL16(file + 26, 1);
+    AV_WL16(file + 28, 8);
+    AV_WL32(file + 30, 1);
+    AV_WL32(file + 34, (uint32_t)size);
+    for (int i = 0; i < 256; i++)
+        memset(file + 54 + 4 * i, i, 3);
+    memcpy(file + 1078, codes, size);
+    return bytes_make(file, 1078 + size);
+}
+
+TEST(run_lengths_of_a_bmp_that_do_not_fill_it_are_damage)
+{
+    static const struct { const char *codes; size_t size; int sound; } cases[] = {
+        { "\5\x11\0\0\5\x22\0\0\5\x33\0\1", 12, 1 },        { "\5\x11\0\0\5\x22\0\0\5\x33\0\0\0\1", 14, 1 },
+        { "\5\x11\0\0\5\x22\0\0\5\x33", 10, 1 },            { "\0\5abcde\0\0\0\5\x22\0\0\5\x33\0\1", 18, 1 },
+        { "\5\x11\0\2\0\1\0\0\5\x33\0\1", 12, 1 },          { "\2\x11\0\2\3\0\0\0\5\x22\0\0\5\x33\0\1", 16, 1 },
+        { "\6\x11\0\0\5\x22\0\0\5\x33\0\1", 12, 0 },        { "\5\x11\0\0\5\x22\0\0", 8, 0 },
+        { "\5\x11\0\1", 4, 0 },                             { "\5\x11\0\0\5\x22\0\0\3\x33", 10, 0 },
+        { "\5\x11\0\0\5\x22\0\0\0\5ab", 12, 0 },            { "\5\x11\0\2\0\x40\5\x33\0\1", 10, 0 },
+        { "\0\6abcdef\0\0\5\x22\0\0\5\x33\0\1", 18, 0 },    { "", 0, 0 },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        bytes b = bmp_of(cases[i].codes, cases[i].size);
+        float *pixels = look_at(BZNA_CODEC_STILL, b, 0);
+        if ((pixels != NULL) != cases[i].sound)
+            printf("  case %zu: %s\n", i, last.message);
+        CHECK_EQ(pixels != NULL, cases[i].sound);
+        CHECK(pixels || (last.status == BZNA_E_DECODE && strstr(last.message, "BMP")));
+        CHECK(!pixels || (pixels[0] == 0x33 && pixels[3 * 14] == (cases[i].codes[0] ? i == 5 ? 0 : 0x11 : 'e')));
+        free(pixels);
+        free(b.data);
+    }
 }
 
 /* A homography is relative to the picture as it is seen: the same one shows the same of a picture that is stored
@@ -1616,6 +2028,14 @@ TEST_MAIN(RUN(headers_say_size_and_orientation)
           RUN(h265_coded_as_rgb_is_rgb)
           RUN(all_orientations_turn_the_picture_exactly)
           RUN(stills_say_their_orientation)
+          RUN(a_png_says_its_orientation_in_a_text_of_exif_data_or_xmp)
+          RUN(xmp_says_the_orientation_where_exif_data_do_not)
+          RUN(a_jpeg_without_huffman_tables_has_those_of_the_standard)
+          RUN(a_jpeg_that_was_cut_and_then_ended_is_truncated)
+          RUN(tiffs_of_every_kind_are_right_or_refused_by_name)
+          RUN(tiffs_that_are_not_read_are_called_what_they_are)
+          RUN(jpeg_2000_of_part_15_and_of_other_colors_is_refused_by_name)
+          RUN(run_lengths_of_a_bmp_that_do_not_fill_it_are_damage)
           RUN(homographies_are_relative_to_the_picture_as_it_is_seen)
           RUN_ARCHIVES)
 #endif

@@ -134,7 +134,7 @@ original_tests() {
         json "$t/out" "$mini: list is JSON"
         expect 0 "$mini: verify" "$bzna" verify $data/$mini.bzna
         expect 0 "$mini: verify --decode" "$bzna" verify --decode --json $data/$mini.bzna
-        same "$mini: nothing is bad" "$(cat "$t/out")" '{"samples":8,"bad":[],"unsupported":[]}'
+        same "$mini: nothing is bad" "$(cat "$t/out")" '{"samples":8,"bad":[],"unsupported":[],"profiles":0}'
     done
 }
 
@@ -151,6 +151,14 @@ damage_tests() {
     json "$t/out" "list of damage is JSON"
     same "one sample has an error, and it is the damaged one" "$(grep '"error"' "$t/out" | field index)" 2
     same "the others are listed" "$(grep -c '"bzna_input"' "$t/out")" 7
+    cp $data/mini_h265.bzna "$t/thumb.bzna"
+    overwrite "$t/thumb.bzna" 21779 4                        # the width of a clean aperture, of the first sample's thumbnail
+    expect 0 "list of a thumbnail with a bad clean aperture" "$bzna" list --json "$t/thumb.bzna"
+    json "$t/out" "list of a bad thumbnail is JSON"
+    same "its picture is listed, with a note on the thumbnail" "$(grep '"note":".*clap' "$t/out" | grep '"bzna_input"' | field index)" 0
+    same "no sample has an error" "$(grep -c '"error"' "$t/out")" 0
+    expect 0 "the same as text" "$bzna" list "$t/thumb.bzna"
+    says "$t/out" "00_plasma_land.JPEG  note: " "the note follows its sample"
     expect 1 "verify of an archive with damaged boxes" "$bzna" verify --json "$t/box.bzna"
     json "$t/out" "verify of damage is JSON"
     same "verify names the sample" "$(grep '"message"' "$t/out" | field index)" 2
@@ -302,7 +310,7 @@ unsupported_tests() {
     head -c 100 "$t/exif/1.jpg" >"$t/broken/9/cut.jpg"
     echo "no picture" >"$t/broken/9/text.jpg"
     expect 0 "verify --decode of a folder" "$bzna" verify --decode --json "$t/two"
-    same "nothing is bad" "$(cat "$t/out")" '{"samples":2,"bad":[],"unsupported":[]}'
+    same "nothing is bad" "$(cat "$t/out")" '{"samples":2,"bad":[],"unsupported":[],"profiles":0}'
     expect 1 "verify of a folder with damage" "$bzna" verify --json "$t/broken"
     json "$t/out" "verify of a folder is JSON"
     tr -d '\n' <"$t/out" >"$t/line"

@@ -134,10 +134,12 @@ typedef struct listed_sample {
     int         is_located;           /* sample is filled in */
     bzna_sample sample;
     const char *filename;             /* NULL: none */
-    uint32_t    image_count;          /* of images filled in */
+    uint32_t    image_count;          /* of images, and names of them, filled in */
+    const char *names[BZNA_IMAGES_MAX];
     bzna_image_info    images[BZNA_IMAGES_MAX];
     archive_codec_text codecs[BZNA_IMAGES_MAX];
     bzna_error  err;
+    bzna_error  beside;               /* of a picture beside the one that loaders take: no fault of the sample */
 } listed_sample;
 
 static void sample_read(listing *l, uint64_t index, listed_sample *s)
@@ -145,17 +147,22 @@ static void sample_read(listing *l, uint64_t index, listed_sample *s)
     const archive *a = l->archive;
     memset(s, 0, sizeof *s);
     s->index = index;
-    s->err = tool_empty_error();
+    s->err = s->beside = tool_empty_error();
     if (bzna_dataset_get_sample(a->dataset, index, &s->sample, sizeof s->sample, &s->err) < 0) return;
     s->is_located = 1;
     if (archive_filename(a, index, &l->name, &s->filename, &s->err) < 0) return;
     if (!s->filename) s->err = tool_empty_error();          /* that there is none is no error */
     for (uint32_t i = 0; i < s->sample.image_count && i < BZNA_IMAGES_MAX; i++) {
         const char *name = s->sample.image_names[i];
-        if (bzna_dataset_get_image_info(a->dataset, index, name, &s->images[i], sizeof s->images[i], &s->err) < 0)
-            return;
-        s->codecs[i] = archive_codec(&s->images[i]);
-        s->image_count = i + 1;
+        bzna_image_info *info = &s->images[s->image_count];
+        bzna_error err = tool_empty_error();
+        if (bzna_dataset_get_image_info(a->dataset, index, name, info, sizeof *info, &err) < 0) {
+            if (strcmp(name, archive_default_track(&s->sample))) s->beside = err;
+            else                                                 s->err = err;
+            continue;
+        }
+        s->codecs[s->image_count] = archive_codec(info);
+        s->names[s->image_count++] = name;
     }
 }
 
@@ -248,11 +255,15 @@ static void sample_json(listing *l, listed_sample *s)
         printf("},\"images\":{");
         for (uint32_t i = 0; i < s->image_count; i++) {
             if (i) putchar(',');
-            tool_json_string(s->sample.image_names[i]);
+            tool_json_string(s->names[i]);
             putchar(':');
             image_json(&s->images[i], s->codecs[i].text);
         }
         putchar('}');
+    }
+    if (s->beside.status < 0) {
+        printf(",\"note\":");
+        tool_json_string(s->beside.message);
     }
     if (s->err.status < 0) {
         printf(",\"error\":");
@@ -284,6 +295,10 @@ static void sample_text(listing *l, listed_sample *s)
     }
     values_print(l, s, value_text);
     if (s->image_count) beside_print(s->images[0].beside, "  left out: ", ", ", "");
+    if (s->beside.status < 0) {
+        printf("  note: ");
+        tool_print_text(stdout, s->beside.message);
+    }
     if (s->err.status < 0) {
         printf("  ");
         tool_print_text(stdout, s->err.message);

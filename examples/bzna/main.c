@@ -131,6 +131,8 @@ static const tool_option pack_options[] = {
     TEXT("background", background, "COLOR",
       "what lies under transparent pixels: white, black, gray, #rrggbb\n"
       "(default: alpha is dropped, and the colors under it show)"),
+    CHOICE("icc", icc, "ignore|convert", "ignore",
+      "color profiles: convert pictures to sRGB, or ignore them, as loaders do and\ntorchvision, DALI and FFCV"),
     TEXT("list", list, "FILE",
       "which files of the folder, in this order, and their labels; of a .rec, its labels:\n"
       ".lst (index, label, path, tabs between) or .csv (path,label)"),

@@ -64,7 +64,10 @@ static void report_json(const pack_output *out, long long bytes, double seconds)
         putchar('}');
         comma = ",";
     }
-    puts("]}");
+    putchar(']');
+    for (size_t i = 0; i < PACK_NOTES; i++)
+        printf(",\"%s\":%zu", pack_notes[i].name, pack_notes_count(f, pack_notes[i].bit));
+    puts("}");
 }
 
 enum { REPORT_LIMIT_S = 10 };         /* runs that are shorter tell nothing */
@@ -99,6 +102,10 @@ static void report(const pack_output *out, const pack_settings *s, double second
     else if (out->small * 2 > out->encoded)
         printf("%zu of %zu pictures fill less than a quarter of their coded frames, which have at least %dx%d pixels, "
                "as NVDEC needs\n", out->small, out->encoded, s->smallest_px, s->smallest_px);
+    for (size_t i = 0; i < PACK_NOTES; i++) {
+        size_t count = pack_notes_count(out->files, pack_notes[i].bit);
+        if (count) printf("%zu of %zu pictures have %s\n", count, pictures, pack_notes[i].text);
+    }
 }
 
 /* Prints the files that are left out, with the reasons. */

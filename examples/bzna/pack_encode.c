@@ -190,7 +190,7 @@ static char *picture_encode(const pack_settings *s, const AVFrame *picture, size
     frame->width = frame_edge(s, to.width, step);
     frame->height = frame_edge(s, to.height, step);
     if (av_frame_get_buffer(frame, 0) < 0) exit(tool_error("out of memory"));
-    *result = (pack_encoded){ NULL, s->codec, to.width, to.height, frame->width, frame->height, 0, 0, 0 };
+    *result = (pack_encoded){ NULL, s->codec, to.width, to.height, frame->width, frame->height, 0, 0, 0, 0 };
     char *reason = pack_frame_fill(picture, to.width, to.height, frame);
     if (!reason) {
         result->packet = tool_checked(av_packet_alloc());
@@ -229,14 +229,16 @@ char *pack_encode_file(const pack_settings *s, const pack_file *file, pack_encod
 {
     AVFrame *picture = NULL;
     AVPacket *bytes = tool_checked(av_packet_alloc());
-    char *reason = pack_picture_read(s, file, bytes, &picture);
+    uint32_t notes = 0;
+    char *reason = pack_picture_read(s, file, bytes, &picture, &notes);
     if (!reason && !picture) {
-        *input = (pack_encoded){ bytes, BZNA_CODEC_JPEG, 0, 0, 0, 0, 1, PACK_PSNR_MAX, 1 };
+        *input = (pack_encoded){ bytes, BZNA_CODEC_JPEG, 0, 0, 0, 0, 1, PACK_PSNR_MAX, 1, notes };
         bytes = NULL;
     } else if (!reason) {
         size full = size_wanted(s, picture);
         reason = picture_encode(s, picture, full, s->frame_step_px, input);
         if (!reason && !s->is_copy) reason = thumbnail_encode(s, picture, full, thumb);
+        input->notes = notes;
     }
     av_packet_free(&bytes);
     av_frame_free(&picture);

@@ -2,7 +2,7 @@
  *
  * Everything becomes 8-bit 4:2:0, full range, BT.601, with chroma samples in the middle of their pixels, as in JPEG. An
  * alpha channel is dropped, as ffmpeg and PIL's convert("RGB") do: transparent pixels show the color stored in them.
- * Color profiles are not applied.
+ * Color profiles are profile.c's.
  *
  * libswscale scales chroma planes to their new number of samples as a whole. Where an edge is odd, n chroma samples
  * become (n + 1) / 2, which would stretch them against luma by up to a pixel. So a frame is padded to whole chroma
@@ -264,6 +264,17 @@ static AVFrame *frame_blend(const AVFrame *rgba, const uint8_t background[3])
     dst->color_range = AVCOL_RANGE_JPEG;
     dst->colorspace = AVCOL_SPC_RGB;
     return dst;
+}
+
+char *pack_frame_to_rgba(AVFrame **frame)
+{
+    AVFrame *rgba = frame_alloc(AV_PIX_FMT_RGBA, (*frame)->width, (*frame)->height);
+    char *reason = frame_scale(*frame, rgba, rgba->width, rgba->height, SWS_AREA);
+    rgba->color_range = AVCOL_RANGE_JPEG;
+    rgba->colorspace = AVCOL_SPC_RGB;
+    av_frame_free(frame);
+    *frame = rgba;
+    return reason;
 }
 
 char *pack_frame_blend(AVFrame **frame, const uint8_t background[3])

@@ -133,7 +133,7 @@ int pack_journal_begin(pack_journal *j, const tool_options *o, const pack_files 
 {
     char *settings = settings_text(o), *list = files_text(files);
     int error = ftruncate(j->file, 0) ? errno : 0;
-    if (!error) error = line_write(j->file, "bzna pack 2");
+    if (!error) error = line_write(j->file, "bzna pack 3");
     if (!error) error = line_write(j->file, settings);
     if (!error) error = line_write(j->file, list);
     if (!error && fsync(j->file) && errno != EINVAL && errno != EROFS) error = errno;
@@ -147,8 +147,8 @@ int pack_journal_add(pack_journal *j, const pack_file *file, const pack_record *
     uint32_t checksum = file_checksum(file);
     char *body = record->reason
         ? tool_format("- %08" PRIx32 " %s", checksum, record->reason)
-        : tool_format("+ %08" PRIx32 " %" PRIu64 " %08" PRIx32 " %d %.6f %.8f", checksum, record->size,
-                      record->checksum, record->is_measured, record->psnr, record->ssim);
+        : tool_format("+ %08" PRIx32 " %" PRIu64 " %08" PRIx32 " %d %.6f %.8f %" PRIu32, checksum, record->size,
+                      record->checksum, record->is_measured, record->psnr, record->ssim, record->notes);
     for (char *at = body; *at; at++) if (*at == '\n') *at = ' ';
     int error = line_write(j->file, body);
     free(body);
@@ -187,7 +187,7 @@ static char *journal_text(const pack_journal *j)
     return text;
 }
 
-/* Reads "+ FILE SIZE CHECKSUM MEASURED PSNR SSIM" or "- FILE REASON". Returns the file's checksum. */
+/* Reads "+ FILE SIZE CHECKSUM MEASURED PSNR SSIM NOTES" or "- FILE REASON". Returns the file's checksum. */
 static uint32_t record_parse(const char *body, pack_record *record)
 {
     char *at;
@@ -199,7 +199,8 @@ static uint32_t record_parse(const char *body, pack_record *record)
         record->checksum = (uint32_t)strtoul(at, &at, 16);
         record->is_measured = (int)strtol(at, &at, 10);
         record->psnr = strtod(at, &at);
-        record->ssim = strtod(at, NULL);
+        record->ssim = strtod(at, &at);
+        record->notes = (uint32_t)strtoul(at, NULL, 10);
     }
     return file;
 }
@@ -229,7 +230,7 @@ int pack_journal_read(pack_journal *j, const tool_options *o, const pack_files *
     j->is_begun = old_list != NULL;
     if (!old_list) {
         /* The run was interrupted before it wrote a sample. */
-    } else if (strcmp(first, "bzna pack 2")) {
+    } else if (strcmp(first, "bzna pack 3")) {
         result = tool_error("%s: is of another version of bzna; to begin again: bzna pack --overwrite ...", j->path);
     } else if (strcmp(settings, old_settings)) {
         result = tool_error("%s: was begun with other settings, and only the same can go on; to begin again: bzna pack "

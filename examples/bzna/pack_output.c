@@ -136,6 +136,7 @@ static void file_done(pack_output *out, const pack_record *record, char *reason)
     file->is_measured = record->is_measured;
     file->psnr = record->psnr;
     file->ssim = record->ssim;
+    file->notes = record->notes;
     out->left_out += reason != NULL;
 }
 
@@ -151,7 +152,7 @@ int pack_output_add(pack_output *out, pack_result *result)
     }
     pack_record record = { .reason = reason, .size = out->expected_size, .checksum = out->checksum,
                            .is_measured = result->input.is_measured, .psnr = result->input.psnr,
-                           .ssim = result->input.ssim };
+                           .ssim = result->input.ssim, .notes = result->input.notes };
     if (status == EXIT_OK) status = pack_journal_add(&out->journal, &out->files->list[out->done], &record);
     const pack_encoded *e = &result->input;
     out->encoded += !reason;

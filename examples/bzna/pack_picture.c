@@ -315,13 +315,46 @@ static int file_orientation(const uint8_t *data, size_t size)
     return 1;
 }
 
+/* What libavcodec decodes wrongly at times, which the library knows: TIFF but for cameras' raw pixels, JPEG 2000, BMP
+ * in run lengths; and PNG whose orientation may stand in a text. */
+static int asks_library(const uint8_t *data, size_t size)
+{
+    enum { PHOTOMETRIC = 262, SENSOR = 32803, LINEAR = 34892 };
+    if (size > 8 && (!memcmp(data, "II", 2) || !memcmp(data, "MM", 2))) {
+        uint32_t photometric = tiff_value(data, size, PHOTOMETRIC);
+        return photometric != SENSOR && photometric != LINEAR;
+    }
+    if (size > 8 && !memcmp(data, "\x89PNG\r\n\x1a\n", 8))
+        for (size_t at = 8, length; at + 8 <= size; at += 12 + length) {
+            length = number_at(data, size, at, 4, 0);
+            if (length > size - at - 8) break;
+            if (!memcmp(data + at + 4, "eXIf", 4)) return 0;
+            if (!memcmp(data + at + 5, "TXt", 3) || !memcmp(data + at + 5, "EXt", 3)) return 1;
+        }
+    return size > 34 && ((!memcmp(data, "BM", 2) && (data[30] == 1 || data[30] == 2)) ||
+                         !memcmp(data, "\0\0\0\x0cjP  ", 8) || !memcmp(data, "\xff\x4f\xff\x51", 4));
+}
+
+/* The file's profile: ignored, or applied, and noted either way. */
+static char *profile_apply(const pack_settings *s, const AVPacket *file, AVFrame **picture, uint32_t *notes)
+{
+    tool_buffer profile = { NULL, 0 };
+    size_t size = file->size > 0 ? profile_read(file->data, (size_t)file->size, &profile) : 0;
+    int is_done = 0, is_other = size && !profile_is_srgb(profile.data, size);
+    char *reason = is_other && s->converts_profiles && *picture ? profile_convert(picture, profile.data, size, &is_done)
+                                                                : NULL;
+    if (is_other) *notes |= is_done ? PACK_NOTE_CONVERTED : PACK_NOTE_PROFILE;
+    free(profile.data);
+    return reason;
+}
+
 /* JPEG, HEIF and AVIF through the library, everything else with libavcodec; JPEG that the library knows nothing of,
  * too. */
-static char *bytes_decode(const AVPacket *file, const char *path, AVFrame *frame, int *orientation)
+static char *bytes_decode(const AVPacket *file, const char *path, AVFrame *frame, int *orientation, uint32_t *notes)
 {
     const uint8_t *data = file->data;
     size_t size = (size_t)file->size;
-    if (pack_is_heif(data, size)) return pack_heif_read(file, frame, orientation);
+    if (pack_is_heif(data, size)) return pack_heif_read(file, frame, orientation, notes);
     if (is_jpeg(data, size)) {
         bzna_status status;
         char *reason = pack_jpeg_read(file, frame, orientation, &status);
@@ -331,10 +364,12 @@ static char *bytes_decode(const AVPacket *file, const char *path, AVFrame *frame
     *orientation = file_orientation(data, size);
     char *reason = tiff_refuse(data, size);
     if (!reason) reason = webp_refuse(data, size);
+    if (!reason && asks_library(data, size)) reason = pack_still_refuse(file, orientation);
     return reason ? reason : file_decode(file, path, frame);
 }
 
-char *pack_picture_read(const pack_settings *s, const pack_file *from, AVPacket *file, AVFrame **picture)
+char *pack_picture_read(const pack_settings *s, const pack_file *from, AVPacket *file, AVFrame **picture,
+                        uint32_t *notes)
 {
     int orientation = 1;
     bzna_status status;
@@ -344,10 +379,13 @@ char *pack_picture_read(const pack_settings *s, const pack_file *from, AVPacket 
                                                    : file_read(from->path, file);
     if (!reason && s->is_copy && is_jpeg(file->data, (size_t)file->size)) {
         av_frame_free(picture);
-        return pack_jpeg_read(file, NULL, &orientation, &status);
+        reason = profile_apply(s, file, picture, notes);
+        return reason ? reason : pack_jpeg_read(file, NULL, &orientation, &status);
     }
-    if (!reason && file->size) reason = bytes_decode(file, from->path, *picture, &orientation);
+    if (!reason && file->size) reason = bytes_decode(file, from->path, *picture, &orientation, notes);
+    if (!reason) *notes |= profile_notes(file->data, (size_t)file->size, *picture, s->has_background);
     if (!reason) reason = pack_frame_crop(picture);
+    if (!reason) reason = profile_apply(s, file, picture, notes);
     if (!reason && s->has_background) reason = pack_frame_blend(picture, s->background);
     if (!reason) reason = pack_frame_orient(picture, orientation);
     return reason;

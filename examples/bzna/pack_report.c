@@ -89,6 +89,14 @@ static const struct { const char *name; double share; } quantiles[] = {
 };
 
 
+size_t pack_notes_count(const pack_files *files, uint32_t note)
+{
+    size_t count = 0;
+    for (size_t i = 0; i < files->count; i++) count += !files->list[i].reason && files->list[i].notes & note;
+    return count;
+}
+
+
 /* ---- JSON ---- */
 
 static void json_measure(FILE *out, const measure *m)
@@ -109,6 +117,10 @@ static void json_file(FILE *out, const pack_file *file, uint64_t index)
     } else {
         fprintf(out, ",\"index\":%" PRIu64 ",\"source_bytes\":%" PRId64 ",\"bytes\":%" PRIu64, index, file->size,
                 file->sample_size);
+        for (size_t i = 0, count = 0; i < PACK_NOTES && file->notes; i++)
+            if (file->notes & pack_notes[i].bit)
+                fprintf(out, "%s\"%s\"", count++ ? "," : ",\"notes\":[", pack_notes[i].name);
+        if (file->notes) fputc(']', out);
         if (file->is_measured) fprintf(out, ",\"psnr\":%.4f,\"ssim\":%.6f", file->psnr, file->ssim);
     }
     fputc('}', out);
@@ -122,6 +134,8 @@ static void write_json(FILE *out, const quality_report *r)
     json_measure(out, &r->psnr);
     fputs(",\"ssim\":", out);
     json_measure(out, &r->ssim);
+    for (size_t i = 0; i < PACK_NOTES; i++)
+        fprintf(out, ",\"%s\":%zu", pack_notes[i].name, pack_notes_count(r->files, pack_notes[i].bit));
     fputs(",\"files\":[", out);
     for (size_t i = 0; i < r->files->count; i++) {
         fputs(i ? ",\n " : "\n ", out);
@@ -223,6 +237,15 @@ static void html_worst(FILE *out, const quality_report *r, const archive *packed
     }
 }
 
+/* What pictures have that is not in the archive. */
+static void html_notes(FILE *out, const quality_report *r)
+{
+    for (size_t i = 0; i < PACK_NOTES; i++) {
+        size_t count = pack_notes_count(r->files, pack_notes[i].bit);
+        if (count) fprintf(out, "<p>%zu pictures have %s.</p>\n", count, pack_notes[i].text);
+    }
+}
+
 static void html_left_out(FILE *out, const quality_report *r)
 {
     fprintf(out, "<h2>Left out: %zu</h2>\n<ul>\n", r->files->count - r->packed);
@@ -252,6 +275,7 @@ static void write_html(FILE *out, const quality_report *r, const archive *packed
             "were measured: what the encoder was given against what a decoder gets from it; PSNR over Y'CbCr, at most "
             "%d dB, SSIM over Y'.</p>\n", r->packed, r->source_bytes, r->bytes,
             r->source_bytes > 0 ? 100. * (double)r->bytes / (double)r->source_bytes : 0., r->psnr.count, PACK_PSNR_MAX);
+    html_notes(out, r);
     html_measure(out, &r->psnr);
     html_measure(out, &r->ssim);
     html_worst(out, r, packed);

@@ -101,6 +101,21 @@ char *pack_jpeg_read(const AVPacket *file, AVFrame *frame, int *orientation, bzn
     return picture_decode(&image, frame, orientation, status);
 }
 
+/* What the library would not decode, or not yet; other errors are left to those who decode. */
+char *pack_still_refuse(const AVPacket *file, int *orientation)
+{
+    bzna_image image;
+    bzna_status status;
+    bzna_image_init(&image, sizeof image);
+    image.codec = BZNA_CODEC_STILL;
+    image.data = file->data;
+    image.data_size = (uint64_t)file->size;
+    char *reason = picture_decode(&image, NULL, orientation, &status);
+    if (status == BZNA_E_CODEC || status == BZNA_E_UNSUPPORTED || status == BZNA_E_DECODE) return reason;
+    free(reason);
+    return NULL;
+}
+
 /* Reads a sample's picture, as it is coded, into buffer. */
 static char *image_read(const pack_file *from, tool_buffer *buffer, bzna_image *image)
 {
@@ -117,7 +132,7 @@ int pack_is_heif(const uint8_t *data, size_t size)
     return size > 12 && !memcmp(data + 4, "ftyp", 4);
 }
 
-char *pack_heif_read(const AVPacket *file, AVFrame *frame, int *orientation)
+char *pack_heif_read(const AVPacket *file, AVFrame *frame, int *orientation, uint32_t *notes)
 {
     bzna_error err = tool_empty_error();
     bzna_dataset_config config;
@@ -138,6 +153,9 @@ char *pack_heif_read(const AVPacket *file, AVFrame *frame, int *orientation)
     else if (strcmp(info.container, "HEIF")) reason = tool_format("not a picture: %s", info.container);
     else if (!(reason = image_read(&sample, &buffer, &image)))
         reason = picture_decode(&image, frame, orientation, &status);
+    bzna_image_info seen;
+    if (!reason && !bzna_dataset_get_image_info(one.dataset, 0, NULL, &seen, sizeof seen, NULL))
+        *notes |= seen.beside & BZNA_BESIDE_AUXILIARY ? PACK_NOTE_ALPHA : 0;
     bzna_dataset_close(one.dataset);
     free(buffer.data);
     return reason;

@@ -51,6 +51,7 @@ typedef struct reply_picture {
     uint32_t codec, size;
     int32_t  width, height, frame_width, frame_height, is_measured;
     double   psnr, ssim;
+    uint32_t notes;
 } reply_picture;
 
 typedef struct reply {
@@ -77,7 +78,7 @@ static reply_picture reply_of(const pack_encoded *e)
 {
     if (!e->packet) return (reply_picture){ .size = 0 };
     return (reply_picture){ e->codec, (uint32_t)e->packet->size, e->width, e->height, e->frame_width, e->frame_height,
-                            e->is_measured, e->psnr, e->ssim };
+                            e->is_measured, e->psnr, e->ssim, e->notes };
 }
 
 static int reply_send(int socket, size_t file, const pack_result *r)
@@ -265,7 +266,7 @@ static int picture_receive(int socket, const reply_picture *from, pack_encoded *
 {
     if (!from->size) return 0;
     *to = (pack_encoded){ tool_checked(av_packet_alloc()), from->codec, from->width, from->height, from->frame_width,
-                          from->frame_height, from->is_measured, from->psnr, from->ssim };
+                          from->frame_height, from->is_measured, from->psnr, from->ssim, from->notes };
     if (av_new_packet(to->packet, (int)from->size) < 0) exit(tool_error("out of memory"));
     return read_all(socket, to->packet->data, from->size);
 }

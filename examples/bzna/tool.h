@@ -98,6 +98,7 @@ typedef struct tool_options {
     const char *out, *track, *field, *codec, *preset, *decoder, *jpeg_decoder, *output, *dtype, *layout, *channels;
     const char *warp, *law, *filter;
     const char *encoder, *chroma, *frame, *thumb, *targets, *splits, *shard, *background, *report;      /* of pack */
+    const char *icc;                  /* of pack, too */
     const char *as, *indices, *class_name;    /* of extract, subset */
     const char *format, *split, *list, *classes, *class_order, *orientation, *palette;      /* of the data set */
     double      crf, flip, rotate, shear, perspective, seconds;
@@ -372,6 +373,7 @@ typedef struct pack_settings {
     const char         *encoder, *preset;         /* libavcodec's; preset NULL: the encoder's own */
     uint32_t            codec;                    /* BZNA_CODEC_... */
     int                 is_copy, is_444, is_lossless, has_background;
+    int                 converts_profiles;        /* --icc convert */
     int                 smallest_px;              /* edge of a frame */
     int                 frame_step_px;            /* edges of frames are multiples of it */
     int                 thumb_px;                 /* longest edge of a thumbnail; 0: none */
@@ -401,6 +403,7 @@ typedef struct pack_file {
     int         is_measured;          /* psnr and ssim are known */
     double      psnr, ssim;
     uint64_t    sample_size;          /* once it is packed: its bytes in the archive */
+    uint32_t    notes;                /* likewise: PACK_NOTE_..., what of it is not in the archive */
 } pack_file;
 
 typedef struct pack_files {
@@ -434,6 +437,32 @@ int pack_targets_read(pack_files *f, const char *path);
 struct AVFrame;
 struct AVPacket;
 
+/* profile.c: ICC profiles, and what of a picture is not packed. PROFILE: one of other colors than sRGB was ignored. */
+enum { PACK_NOTE_PROFILE = 1, PACK_NOTE_CONVERTED = 2, PACK_NOTE_ANIMATION = 4, PACK_NOTE_PAGES = 8,
+       PACK_NOTE_DEPTH = 16, PACK_NOTE_ALPHA = 32, PACK_NOTES = 6 };
+
+/* Each of them: its name in JSON, and what pictures have, for people. */
+typedef struct pack_note {
+    uint32_t    bit;
+    const char *name, *text;
+} pack_note;
+extern const pack_note pack_notes[PACK_NOTES];
+
+/* The profile of a JPEG, PNG, WebP, TIFF, HEIF or AVIF file, in a buffer. Returns its size, 0 where there is none. */
+size_t profile_read(const uint8_t *data, size_t bytes, tool_buffer *to);
+
+/* Whether a profile's colors are those of sRGB, as far as can be seen, or its gray's. */
+int profile_is_srgb(const uint8_t *data, size_t size);
+
+/* Whether this program was built with Little CMS, without which nothing is converted. */
+int profile_can_convert(void);
+
+/* Replaces a picture by the same in sRGB. *is_done 0: the profile is not one of such pictures (CMYK), or damaged. */
+char *profile_convert(struct AVFrame **frame, const uint8_t *profile, size_t size, int *is_done);
+
+/* What of a file is not in its picture (frame; NULL: the file is copied): PACK_NOTE_..., but for profiles. */
+uint32_t profile_notes(const uint8_t *data, size_t bytes, const struct AVFrame *frame, int keeps_alpha);
+
 /* Keeps libav's messages from being printed; pack_av_reason quotes them. Called once. */
 void pack_av_capture_messages(void);
 
@@ -441,8 +470,13 @@ void pack_av_capture_messages(void);
 char *pack_av_reason(const char *what, int code);
 
 /* Reads a file's bytes into a packet, and decodes its first picture into a new frame, upright. The packet stays empty
- * where a data set's sample is no file of its own; *picture is NULL where the bytes are a JPEG that is to be copied. */
-char *pack_picture_read(const pack_settings *s, const pack_file *from, struct AVPacket *file, struct AVFrame **picture);
+ * where a data set's sample is no file of its own; *picture is NULL where the bytes are a JPEG that is to be copied.
+ * *notes: PACK_NOTE_... */
+char *pack_picture_read(const pack_settings *s, const pack_file *from, struct AVPacket *file, struct AVFrame **picture,
+                        uint32_t *notes);
+
+/* Whether the library would refuse a still because it does not support what is in it: why, or NULL. */
+char *pack_still_refuse(const struct AVPacket *file, int *orientation);
 
 /* Reads a data set's sample: either its file's bytes into a packet, or its picture, decoded, into a frame. */
 char *pack_sample_read(const pack_file *from, struct AVPacket *file, struct AVFrame *frame, int *orientation);
@@ -452,13 +486,16 @@ char *pack_jpeg_read(const struct AVPacket *file, struct AVFrame *frame, int *or
 
 /* Whether a file may be a HEIF or AVIF; and its picture: the primary item, grids put together. */
 int pack_is_heif(const uint8_t *data, size_t size);
-char *pack_heif_read(const struct AVPacket *file, struct AVFrame *frame, int *orientation);
+char *pack_heif_read(const struct AVPacket *file, struct AVFrame *frame, int *orientation, uint32_t *notes);
 
 /* Cuts off what lies before crop_left and crop_top, which are within the first chroma samples. */
 char *pack_frame_crop(struct AVFrame **frame);
 
 /* Replaces *frame by the upright picture: EXIF orientations 1 to 8. */
 char *pack_frame_orient(struct AVFrame **frame, int orientation);
+
+/* Replaces a picture by the same in 8-bit RGB with alpha. */
+char *pack_frame_to_rgba(struct AVFrame **frame);
 
 /* Replaces a picture that has alpha by what it is over a background. */
 char *pack_frame_blend(struct AVFrame **frame, const uint8_t background[3]);
@@ -474,6 +511,7 @@ typedef struct pack_encoded {
     int              width, height, frame_width, frame_height;
     int              is_measured;     /* with --report */
     double           psnr, ssim;
+    uint32_t         notes;           /* PACK_NOTE_... */
 } pack_encoded;
 
 /* pack_quality.c: compares a coded picture with what the encoder was given, and notes the result in e. */
@@ -525,6 +563,7 @@ typedef struct pack_record {
     uint32_t checksum;                /* of the sample */
     int      is_measured;
     double   psnr, ssim;
+    uint32_t notes;
 } pack_record;
 
 typedef struct pack_journal {
@@ -615,6 +654,9 @@ int pack_stream(const pack_settings *s);
 
 
 /* ---- pack_report.c ---- */
+
+/* Of how many files that are packed this is noted. */
+size_t pack_notes_count(const pack_files *files, uint32_t note);
 
 /* EXIT_USAGE: the report's name says no format. EXIT_INPUT: it cannot be written. */
 int pack_report_check(const tool_options *o);

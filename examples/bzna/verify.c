@@ -21,13 +21,15 @@ typedef struct verification {
     bad_sample     *bad;
     size_t          bad_count, capacity;
     size_t          unsupported;      /* of them; the others are damaged */
+    uint64_t        profiles;         /* pictures with a profile of other colors than sRGB */
     tool_progress   progress;
 } verification;
 
 /* What one thread uses again for every sample. */
 typedef struct verifier {
     bzna_decoder *decoder;            /* NULL: pictures are not decoded */
-    tool_buffer   buffer;
+    tool_buffer   buffer, profile;
+    uint64_t      profiles;           /* as in verification */
 } verifier;
 
 static int same_bytes(const bzna_image_info *a, const bzna_image_info *b)
@@ -50,6 +52,24 @@ static bzna_status decode_check(const archive *a, verifier *v, uint64_t index, c
     return status;
 }
 
+/* Counts a picture whose file has a color profile that loaders do not apply. */
+static void profile_check(verifier *v, const bzna_image *image)
+{
+    int is_file = image->codec == BZNA_CODEC_JPEG || image->codec == BZNA_CODEC_STILL;
+    /* Of a HEIF file, the buffer has all, the image its picture. */
+    size_t size = is_file || !pack_is_heif(v->buffer.data, v->buffer.size)
+                ? profile_read(image->data, (size_t)image->data_size, &v->profile)
+                : profile_read(v->buffer.data, v->buffer.size, &v->profile);
+    v->profiles += size && !profile_is_srgb(v->profile.data, size);
+}
+
+/* Whether a picture is a file that may have a profile: others are frames of an archive or a video. */
+static int may_have_profile(const archive *a, const bzna_image_info *info)
+{
+    return info->codec == BZNA_CODEC_JPEG || info->codec == BZNA_CODEC_STILL || info->codec == BZNA_CODEC_HEIF ||
+           !strcmp(a->container, "HEIF") || !strcmp(a->container, "folder");
+}
+
 /* One picture of a sample: its boxes; with a decoder, that it decodes. previous: the last one that was decoded. */
 static bzna_status picture_check(const archive *a, verifier *v, uint64_t index, const char *track,
                                  bzna_image_info *previous, bzna_error *err)
@@ -62,9 +82,12 @@ static bzna_status picture_check(const archive *a, verifier *v, uint64_t index, 
         return err->status = BZNA_E_DECODE;
     }
     /* A small picture is its own thumbnail: the same bytes need not be decoded twice. */
-    if (status < 0 || !v->decoder || (previous->data_size && same_bytes(&info, previous))) return status;
+    if (status < 0 || (!v->decoder && !may_have_profile(a, &info)) ||
+        (previous->data_size && same_bytes(&info, previous))) return status;
     *previous = info;
     if ((status = archive_read_picture(a, index, track, &v->buffer, &image, err)) < 0) return status;
+    if (may_have_profile(a, &info)) profile_check(v, &image);
+    if (!v->decoder) return status;
     return decode_check(a, v, index, &image, err);
 }
 
@@ -126,7 +149,7 @@ static void bad_add(verification *v, uint64_t index, const bzna_error *err, bzna
 static void *verify_thread(void *argument)
 {
     verification *v = argument;
-    verifier own = { NULL, { NULL, 0 } };
+    verifier own = { .decoder = NULL };
     if (v->decode) bzna_decoder_open(v->archive->context, &own.decoder, NULL);
     for (;;) {
         pthread_mutex_lock(&v->lock);
@@ -141,8 +164,12 @@ static void *verify_thread(void *argument)
         tool_progress_show(&v->progress, ++v->done);
         pthread_mutex_unlock(&v->lock);
     }
+    pthread_mutex_lock(&v->lock);
+    v->profiles += own.profiles;
+    pthread_mutex_unlock(&v->lock);
     bzna_decoder_close(own.decoder);
     free(own.buffer.data);
+    free(own.profile.data);
     return NULL;
 }
 
@@ -173,7 +200,7 @@ static void report_json(const verification *v)
     bad_json(v, 0);
     printf("],\"unsupported\":[");
     bad_json(v, 1);
-    puts("]}");
+    printf("],\"profiles\":%" PRIu64 "}\n", v->profiles);
 }
 
 static void report_text(const verification *v)
@@ -185,6 +212,8 @@ static void report_text(const verification *v)
     }
     if (!v->bad_count)
         printf("%" PRIu64 " samples, all %s\n", v->archive->count, v->decode ? "decoded" : "in order");
+    if (v->profiles)
+        printf("%" PRIu64 " pictures have a color profile other than sRGB, which loaders do not apply\n", v->profiles);
 }
 
 /* Runs verify_thread on `count` threads, the caller's among them; on fewer, where no more can be started. */

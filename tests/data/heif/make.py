@@ -240,6 +240,12 @@ def repeated_tiles():
                            iloc=1, refs=[(b"dimg", 2, [1] * (n * n))]))
 
 
+def shared_tiles():
+    """36 equal tiles, which avifenc writes once; no .mean, as each is to be like the first."""
+    Image.fromarray(np.tile(np.asarray(drawn(64, 64)), (6, 6, 1))).save(T + "/six.png")
+    run("avifenc", "--grid", "6x6", "-s", "8", "--min", "20", "--max", "20", T + "/six.png", "shared.avif")
+
+
 def jpeg_tiles():
     """Two JPEGs of 4:1:1 side by side, of which the canvas cuts off a part: its chroma has an odd width."""
     picture, tiles, both = drawn(77, 24), [], Image.new("RGB", (77, 24))
@@ -272,5 +278,6 @@ if __name__ == "__main__":
     layered()
     no_color()
     repeated_tiles()
+    shared_tiles()
     jpeg_tiles()
     sequence()
