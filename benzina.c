@@ -16727,15 +16727,20 @@ static void bzi_loader_describe_output(const bzna_loader *loader, const bzi_outp
     tensor->dimensions = several ? BZI_DIMENSIONS : BZI_DIMENSIONS - 1;
     memcpy(tensor->shape, shape + !several, tensor->dimensions * sizeof *shape);
     tensor->bytes = output->views * slots * output->picture_bytes;
-    memcpy(tensor->name, output->name, sizeof tensor->name);
+    if (loader->slot_bytes)
+        memcpy(tensor->name, output->name, sizeof tensor->name);
     if (loader->on_device)
         tensor->device = loader->device->info.device;
 }
 
+/* Past the last one. */
 static uint32_t bzi_loader_tensors(const bzna_loader *loader)
 {
     return BZI_TENSORS + loader->column_count[0] + loader->output_count - 1;
 }
+
+/* The first one: batches without pictures have no image. */
+static uint32_t bzi_loader_first_tensor(const bzna_loader *loader) { return loader->slot_bytes ? 0 : 1; }
 
 /* The output that a tensor is; NULL: it is none. */
 static const bzi_output *bzi_loader_output(const bzna_loader *loader, uint32_t number)
@@ -16744,7 +16749,8 @@ static const bzi_output *bzi_loader_output(const bzna_loader *loader, uint32_t n
     return number == 0 ? loader->outputs : number >= others ? &loader->outputs[number - others + 1] : NULL;
 }
 
-/* One tensor of a batch of so many slots, without its data. Pre: number < bzi_loader_tensors. */
+/* One tensor of a batch of so many slots, without its data. Pre: number < bzi_loader_tensors. Of batches without
+ * pictures, the first has no name and no bytes. */
 static void bzi_loader_describe_tensor(const bzna_loader *loader, uint32_t number, uint64_t slots, bzna_tensor *tensor)
 {
     static const struct { const char *name; uint32_t dtype, bytes; } tensors[BZI_TENSORS] = {
@@ -16785,7 +16791,7 @@ static uint32_t bzi_loader_find_tensor(const bzna_loader *loader, const char *na
 {
     const uint32_t count = bzi_loader_tensors(loader);
     bzna_tensor tensor;
-    uint32_t number = 0;
+    uint32_t number = bzi_loader_first_tensor(loader);
     for (; number < count; number++) {
         bzi_loader_describe_tensor(loader, number, 0, &tensor);
         if (strcmp(tensor.name, name) == 0)
@@ -20033,7 +20039,8 @@ static void bzi_batch_tensors(bzna_batch *batch)
 {
     memset(batch->tensors, 0, sizeof batch->tensors);
     memset(batch->versioned, 0, sizeof batch->versioned);
-    for (uint32_t number = 0; number < bzi_loader_tensors(batch->loader); number++) {
+    for (uint32_t number = bzi_loader_first_tensor(batch->loader); number < bzi_loader_tensors(batch->loader);
+         number++) {
         batch->tensors[number].tensor = batch->versioned[number].tensor = bzi_batch_dl_tensor(batch, number);
         batch->tensors[number].manager = batch->versioned[number].manager = batch;
         batch->tensors[number].deleter = bzi_batch_delete_managed;
@@ -22140,12 +22147,15 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
                                         bzna_error *err)
 {
     bzna_tensor all;
+    uint32_t first, count;
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
     BZI_API_NEED(tensor);
-    if (number >= bzi_loader_tensors(loader))
-        BZI_API_FAIL(BZNA_E_RANGE, "bzna_loader_tensor: %u is not below %u", number, bzi_loader_tensors(loader));
-    bzi_loader_describe_tensor(loader, number, loader->config.output.batch_size, &all);
+    first = bzi_loader_first_tensor(loader);
+    count = bzi_loader_tensors(loader) - first;
+    if (number >= count)
+        BZI_API_FAIL(BZNA_E_RANGE, "bzna_loader_tensor: %u is not below %u", number, count);
+    bzi_loader_describe_tensor(loader, first + number, loader->config.output.batch_size, &all);
     BZI_API_END(bzi_api_out(tensor, struct_size, &all, sizeof all, &e));
 }
 

@@ -1090,7 +1090,8 @@ typedef struct bzna_batch_info {
     uint32_t           struct_size, count, failed, replaced;
     /* the first output. NCHW: {batch, channels, height, width}; NHWC: {batch, height, width,
      * channels}; of several views {views, batch, ...}: each view is a batch. In several slices,
-     * data is the first slice's: bzna_batch_slice */
+     * data is the first slice's: bzna_batch_slice. Without pictures it has no name and no bytes,
+     * and its shape says only how many slots there are */
     bzna_tensor        image;
     uint32_t           layout, last_of_epoch, slices, reserved0;
     /* batch: number within the epoch, from 0 (from the restored position after a restore).
@@ -1192,7 +1193,8 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
 BZNA_API bzna_status bzna_loader_get_stats(bzna_loader *loader, bzna_loader_stats *stats,
     size_t struct_size, bzna_error *err);
 /* The tensors of a full batch, from 0: "image", "target", "index", "status", then those of
- * fields.tensors, which lie on the host, then those of outputs. E_RANGE past the end. */
+ * fields.tensors, which lie on the host, then those of outputs. Batches without pictures have no
+ * "image": "target" is their first. E_RANGE past the end. */
 BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bzna_tensor *tensor,
     size_t struct_size, bzna_error *err);
 /* The batch as it lies in memory; what info points to is the loader's, valid until its release. */
