@@ -217,8 +217,8 @@
  * targets. Files are known by their names (jpg jpeg png ppm pgm pbm pnm bmp webp tif tiff gif jp2
  * j2k heic heif hif avif, in upper case, too), and left out where they begin with a dot. Links are
  * followed. Refused are one that leads back, a class without pictures, and, unless classes are
- * chosen, a root whose folders hold only folders, or are all called as splits are (train, val,
- * test2017). With a list, samples are the files that it names, in its order; labels are targets
+ * chosen, a root whose folders are no classes: they hold only folders, or two of them (or all) are
+ * called as splits are (train, val, test2017), or one holds two that are. With a list, samples are the files that it names, in its order; labels are targets
  * where each sample has one that is whole, else vectors. Files are looked at when read.
  *
  * TARS are shards as WebDataset writes them. Files next to each other that share a key, the name up
@@ -555,7 +555,8 @@ typedef struct bzna_records {
  * no tracks of it (bzna_input_train, bzna_target_train, ...). Default: all samples. format: the
  * kind of container, as bzna_dataset_info calls it; default: found by content. list: path of a list
  * of samples, which names a folder's files, or the labels of a .rec: lines of index, labels, path
- * with tabs between them (MXNet's .lst), or of path,label (.csv). classes: a folder's class
+ * with tabs between them (MXNet's .lst), of path,label (.csv), or of path label with a blank
+ * between them (Caffe's val.txt), as its first line is. classes: a folder's class
  * folders, in the order of their numbers, others are left out; default: all, in class_order.
  * records: NULL: the file is not fixed-size records. */
 typedef struct bzna_dataset_config {
