@@ -9486,9 +9486,13 @@ static int bzi_records_guess_idx(bzi_span head, uint64_t file_size, char *text, 
         if (!bzi_mul(numbers, sizes[i], &numbers))
             return 0;
     }
-    if (!bzi_add(numbers, at, &end) || end != file_size)
+    if (!bzi_add(numbers, at, &end) || !numbers || sizes[1] > 65536 || sizes[2] > 65536)
         return 0;
-    if (dimensions == 1)
+    if (end != file_size)
+        snprintf(text, capacity, "it begins as an IDX file (MNIST's) of %llu records of %llux%llu bytes, and has %llu "
+                 "bytes instead of %llu", (unsigned long long)sizes[0], (unsigned long long)sizes[2],
+                 (unsigned long long)sizes[1], (unsigned long long)file_size, (unsigned long long)end);
+    else if (dimensions == 1)
         snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu labels, and no pictures: open that of the pictures",
                  (unsigned long long)sizes[0]);
     else

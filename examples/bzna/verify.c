@@ -185,6 +185,7 @@ static void report_text(const verification *v)
     }
     if (!v->bad_count)
         printf("%" PRIu64 " samples, all %s\n", v->archive->count, v->decode ? "decoded" : "in order");
+    if (!v->decode) puts("no picture was decoded: --decode does that, too");
 }
 
 /* Runs verify_thread on `count` threads, the caller's among them; on fewer, where no more can be started. */
