@@ -9478,8 +9478,8 @@ static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config 
 static int bzi_records_guess_idx(bzi_span head, uint64_t file_size, char *text, size_t capacity)
 {
     uint64_t sizes[3] = { 1, 1, 1 }, at = 4, numbers = 1, end = 0;
-    const uint32_t dimensions = head.size >= 16 && !memcmp(head.data, "\0\0\x08", 3) ? head.data[3] : 0;
-    if (dimensions == 0 || dimensions > 3)
+    const uint32_t dimensions = head.size >= 4 && !memcmp(head.data, "\0\0\x08", 3) ? head.data[3] : 0;
+    if (dimensions == 0 || dimensions > 3 || head.size < 4 + 4 * dimensions)
         return 0;
     for (uint32_t i = 0; i < dimensions; i++, at += 4) {
         sizes[i] = bzi_be32(head.data + at);

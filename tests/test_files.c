@@ -937,13 +937,13 @@ TEST(idx_and_cifar_files_say_how_to_open_them)
 {
     static uint8_t cifar[30740000];
     uint8_t idx[16 + 5 * 28 * 30] = { 0, 0, 8, 3, 0, 0, 0, 5, 0, 0, 0, 28, 0, 0, 0, 30 };
-    const uint8_t labels[8 + 9] = { 0, 0, 8, 1, 0, 0, 0, 9 };
+    const uint8_t labels[8 + 5] = { 0, 0, 8, 1, 0, 0, 0, 5 };
     bzna_dataset *dataset = NULL;
     CHECK_EQ(open_bytes(idx, sizeof idx, &dataset), BZNA_E_FORMAT);
     CHECK_CONTAINS(why.message, "an IDX file (MNIST's) of 5 records of 30x28 bytes: open it with dataset_config.records "
                                 "(header_bytes 16)");
     CHECK_EQ(open_bytes(labels, sizeof labels, &dataset), BZNA_E_FORMAT);
-    CHECK_CONTAINS(why.message, "of 9 labels, and no pictures");
+    CHECK_CONTAINS(why.message, "of 5 labels, and no pictures");
     CHECK_EQ(open_bytes(idx, sizeof idx - 1, &dataset), BZNA_E_FORMAT);
     CHECK_CONTAINS(why.message, "it begins as an IDX file (MNIST's) of 5 records of 30x28 bytes, and has 4215 bytes "
                                 "instead of 4216");

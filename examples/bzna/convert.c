@@ -1,7 +1,7 @@
 /* convert.c - bzna convert: any data set as a folder, tar shards or RecordIO files
  *
- * JPEG, PNG and other files stay as they are; frames of video and of HEIF become JPEG. Targets, names and fields are
- * kept as far as the container can hold them; what it cannot is said once, and counted:
+ * JPEG, PNG and other files stay as they are; frames of video and of HEIF, and records, become JPEG. Targets, names and
+ * fields are kept as far as the container can hold them; what it cannot is said of the first sample, and counted:
  *
  *     folder    CLASS/NAME, where samples have targets, with the names of classes if there are any. Where that folder
  *               by itself would give other targets or another order, FOLDER.lst has them

@@ -268,7 +268,8 @@ static const tool_command commands[] = {
       "OUT.bzna.partial.log says which files are done. A run that was interrupted, killed, or found the disk full\n"
       "goes on where it was with --resume, with the same options and files, and gives the same bytes as one that\n"
       "was not interrupted. Files count as the same while their names, sizes, times of modification and classes\n"
-      "are. --resume without anything to go on with begins.\n\n"
+      "are. --resume without anything to go on with begins; where OUT.bzna is complete, it says\n"
+      "so, and does nothing.\n\n"
       "With - -o -, for other programs: names of files, each with a NUL behind it, are read from standard input, and\n"
       "coded pictures written to standard output, each behind a line of JSON (see pack_stream.c).\n\n"
       "Exit status: 0 all files packed; 1 some files left out, or an error; 2 bad command line, or OUT.bzna or\n"
@@ -347,8 +348,8 @@ static const tool_command commands[] = {
       "OUT-00000-of-00004.bzna and so on.", 1, split_options, tool_run_split },
     { "convert", "DATA -o OUT", "a data set as a folder, tar, RecordIO file or archive",
       "OUT is a folder (OUT/), OUT.tar (as WebDataset has it), OUT.rec (MXNet's, with OUT.idx) or OUT.bzna. JPEG, PNG\n"
-      "and other files stay as they are; frames of video become JPEG, but in OUT.bzna, where they stay frames.\n"
-      "Targets, names and fields are kept, as far as OUT can hold them; what it cannot is said once, and counted. A\n"
+      "and other files stay as they are; frames of video, and records, become JPEG, but frames stay so in OUT.bzna.\n"
+      "Targets, names and fields are kept, as far as OUT can hold them; what it cannot is said, and counted. A\n"
       "folder has a folder for each class, and OUT.lst where it has other targets or another order by itself. OUT.rec\n"
       "has names and labels in OUT.lst, which is read with it.",
       1, convert_options, tool_run_convert },
