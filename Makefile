@@ -129,7 +129,7 @@ demo-run:
 	$(BUILD)/bzna bench $(BUILD)/demo/demo.bzna --seconds 2
 	@echo "The batch: $(BUILD)/demo/*.ppm, all of it on one sheet: $(BUILD)/demo/contact.png"
 
-# TEST=sampler: suites whose names have that in them. test-all: what takes long, too.
+# TEST=sampler, TEST="sampler pack": suites whose names have one of these in them. test-all: what takes long, too.
 test test-all:
 	@$(MAKE) --no-print-directory all
 	@BUILD="$(BUILD)" CC="$(CC)" CXX="$(CXX)" SANITIZE="$(SANITIZE)" TEST="$(TEST)" TEST_ALL="$(if $(filter test-all,$@),1,$(TEST_ALL))" sh tests/run.sh
@@ -253,10 +253,10 @@ install: all
 	install -d $(DESTDIR)$(PREFIX)/lib/cmake/benzina
 	for f in benzinaConfig benzinaConfigVersion; do sed 's|@VERSION@|$(VERSION)|; s|@SOVERSION@|$(SOVERSION)|; s|@LIBS@|$(LIBS)|' examples/vendoring/$$f.cmake.in > $(DESTDIR)$(PREFIX)/lib/cmake/benzina/$$f.cmake || exit 1; done
 
-# Files and links that install made; folders stay when something else is in them.
+# Files and links that install made, and the one folder that is nobody else's: others may have been there before.
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,include/benzina.h lib/libbenzina.a lib/libbenzina.so lib/libbenzina.so.$(SOVERSION) lib/libbenzina.so.$(VERSION) lib/pkgconfig/benzina.pc lib/cmake/benzina/benzinaConfig.cmake lib/cmake/benzina/benzinaConfigVersion.cmake bin/bzna share/man/man1/bzna.1)
-	-rmdir -p $(addprefix $(DESTDIR)$(PREFIX)/,include lib/pkgconfig lib/cmake/benzina bin share/man/man1) 2>/dev/null || true
+	-rmdir $(DESTDIR)$(PREFIX)/lib/cmake/benzina 2>/dev/null || true
 
 clean:
 	rm -rf $(BUILD)

@@ -417,8 +417,19 @@ typedef pthread_t       bzi_thread;
 /* Nesting of user callbacks on this thread: closing inside one would wait for itself. */
 static _Thread_local int bzi_os_in_callback;
 
+/* Why a file that is open cannot be read at offsets within a known size: ESPIPE, it is a pipe, a socket or a device;
+ * EOPNOTSUPP, it tells no size, as those of /proc. 0: it can. */
+static int bzi_os_file_refuse(int fd, const struct stat *info)
+{
+    char byte;
+    if (!S_ISREG(info->st_mode))
+        return ESPIPE;
+    return info->st_size == 0 && pread(fd, &byte, 1, 0) == 1 ? EOPNOTSUPP : 0;
+}
+
 static int bzi_os_file_open(bzi_file *file, const char *path, int write)
 {
+    int error;
     struct stat info;
     memset(file, 0, sizeof *file);
     if (write)
@@ -427,14 +438,12 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
         file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not block here; files do not care */
     if (file->fd < 0)
         return errno;
-    if (fstat(file->fd, &info)) {
-        int error = errno;
+    error = fstat(file->fd, &info) ? errno : S_ISDIR(info.st_mode) ? EISDIR : 0;
+    if (!error && !write)
+        error = bzi_os_file_refuse(file->fd, &info);
+    if (error) {
         close(file->fd);
         return error;
-    }
-    if (S_ISDIR(info.st_mode)) {
-        close(file->fd);
-        return EISDIR;
     }
     file->size = (uint64_t)info.st_size;
     file->modified_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
@@ -1204,6 +1213,12 @@ static int bzi_files_give_way(bzi_files *files, uint64_t *deadline_ns, int *fd)
 
 static bzna_status bzi_file_fail_open(int error, bzna_error *err)
 {
+    if (error == ESPIPE)
+        return bzi_fail(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, 0, error, "it is a pipe, a socket or a device, which "
+                        "cannot seek, and samples are read at any place: write what it gives to a file first");
+    if (error == EOPNOTSUPP)
+        return bzi_fail(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, 0, error, "it has bytes, but tells a size of 0, as "
+                        "files in /proc do: copy it to another file first");
     return bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0, error,
                     "cannot open: %s", strerror(error));
 }
@@ -5073,42 +5088,108 @@ BZI_MAYBE_UNUSED static uint32_t bzi_codec_recognize(bzi_span head)
     return bzi_still_find(head) ? BZNA_CODEC_STILL : BZNA_CODEC_UNKNOWN;
 }
 
-/* Files of a kind that is met, and not read: what they are; as one picture among others, what begins as a container
- * may is of such a kind, too. NULL: not known either. */
+/* What to do with files of other loaders' formats. */
+#define BZI_UNREAD ", which is not read: its own library reads it; save its pictures as a folder, a tar or an archive"
+
+/* Files of a kind that is met, and not read. as_picture: only where one picture is looked for. */
+static const struct bzi_unread {
+    const char *magic;
+    uint32_t    at, size, as_picture;
+    const char *what;
+} bzi_unread[] = {
+    { "\x1f\x8b", 0, 2, 0, "compressed by gzip: decompress it (gunzip), or read it through a source that does" },
+    { "(\xb5/\xfd", 0, 4, 0, "compressed by zstd: decompress it (unzstd), or read it through a source that does" },
+    { "1AY&SY", 4, 6, 0, "compressed by bzip2: decompress it (bunzip2), or read it through a source that does" },
+    { "\xfd" "7zXZ", 0, 5, 0, "compressed by xz: decompress it (unxz), or read it through a source that does" },
+    { "\x04\"M\x18", 0, 4, 0, "compressed by lz4: decompress it (unlz4), or read it through a source that does" },
+    { "PK\x03\x04", 0, 4, 0, "a zip file, which is not read: unpack it into a folder" },
+    { "7z\xbc\xaf\x27\x1c", 0, 6, 0, "a 7z file, which is not read: unpack it into a folder" },
+    { "Rar!\x1a\x07", 0, 6, 0, "a RAR file, which is not read: unpack it into a folder" },
+    { "PAR1", 0, 4, 0, "a parquet file" BZI_UNREAD },
+    { "ARROW1", 0, 6, 0, "an Arrow file" BZI_UNREAD },
+    { "\x89HDF\r\n\x1a\n", 0, 8, 0, "an HDF5 file" BZI_UNREAD },
+    { "\0\0\x08\0\0\0\0\0\xde\xc0\xef\xbe", 8, 12, 0, "an LMDB database" BZI_UNREAD },
+    { "\x93NUMPY", 0, 6, 0, "a numpy array (.npy): its bytes behind the header are read as dataset_config.records" },
+#ifdef BENZINA_NO_HEIF
+    { "ftypavi", 4, 7, 0, "an AVIF picture, which this build does not read (BENZINA_NO_HEIF)" },
+    { "ftyphe", 4, 6, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
+    { "ftypmif1", 4, 8, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
+    { "ftypmsf1", 4, 8, 0, "a HEIF image sequence, which this build does not read (BENZINA_NO_HEIF)" },
+#endif
+    { "\0\0\0\x0cJXL ", 0, 8, 0, "a JPEG XL picture, which is not read" },
+    { "\xff\x0a", 0, 2, 0, "a JPEG XL picture, which is not read" },
+    { "8BPS", 0, 4, 0, "a Photoshop file (PSD), which is not read" },
+    { "v/1\x01", 0, 4, 0, "an OpenEXR picture, which is not read" },
+    { "%PDF-", 0, 5, 0, "a PDF document, which is not read" },
+    { "\x1a\x45\xdf\xa3", 0, 4, 0, "a video (Matroska, WebM), which is not read" },
+    { "AVI ", 8, 4, 0, "a video (AVI), which is not read" },
+    { "\0\0\1\0", 0, 4, 1, "an icon (ICO), which is not read" },
+    { "ftyp", 4, 4, 1, "an mp4 or QuickTime file, no picture" },
+    { "<svg", 0, 4, 1, "an SVG drawing, which is not read" },
+    { "<", 0, 1, 1, "text (SVG, XML or HTML), no picture" },
+#ifdef BENZINA_NO_SHARDS
+    { "ustar", 257, 5, 0, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
+    { "\n#\xd7\xce", 0, 4, 0, "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)" },
+#endif
+};
+
+/* What they are; as one picture among others, what begins as a container may is of such a kind, too. NULL: not known
+ * either. */
 static const char *bzi_codec_unread(bzi_span head, int as_picture)
 {
-    static const struct { const char *magic; uint32_t at, size, as_picture; const char *what; } known[] = {
-        { "\x1f\x8b", 0, 2, 0, "compressed by gzip: decompress it (gunzip), or read it through a source that does" },
-        { "(\xb5/\xfd", 0, 4, 0, "compressed by zstd: decompress it (unzstd), or read it through a source that does" },
-        { "1AY&SY", 4, 6, 0, "compressed by bzip2: decompress it (bunzip2), or read it through a source that does" },
-        { "\xfd" "7zXZ", 0, 5, 0, "compressed by xz: decompress it (unxz), or read it through a source that does" },
-        { "PK\x03\x04", 0, 4, 0, "a zip file, which is not read: unpack it into a folder" },
-#ifdef BENZINA_NO_HEIF
-        { "ftypavi", 4, 7, 0, "an AVIF picture, which this build does not read (BENZINA_NO_HEIF)" },
-        { "ftyphe", 4, 6, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
-        { "ftypmif1", 4, 8, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
-        { "ftypmsf1", 4, 8, 0, "a HEIF image sequence, which this build does not read (BENZINA_NO_HEIF)" },
-#endif
-        { "\0\0\0\x0cJXL ", 0, 8, 0, "a JPEG XL picture, which is not read" },
-        { "\xff\x0a", 0, 2, 0, "a JPEG XL picture, which is not read" },
-        { "8BPS", 0, 4, 0, "a Photoshop file (PSD), which is not read" },
-        { "v/1\x01", 0, 4, 0, "an OpenEXR picture, which is not read" },
-        { "%PDF-", 0, 5, 0, "a PDF document, which is not read" },
-        { "\x1a\x45\xdf\xa3", 0, 4, 0, "a video (Matroska, WebM), which is not read" },
-        { "AVI ", 8, 4, 0, "a video (AVI), which is not read" },
-        { "\0\0\1\0", 0, 4, 1, "an icon (ICO), which is not read" },
-        { "ftyp", 4, 4, 1, "an mp4 or QuickTime file, no picture" },
-        { "<svg", 0, 4, 1, "an SVG drawing, which is not read" },
-        { "<", 0, 1, 1, "text (SVG, XML or HTML), no picture" },
-#ifdef BENZINA_NO_SHARDS
-        { "ustar", 257, 5, 0, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
-        { "\n#\xd7\xce", 0, 4, 0, "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)" },
-#endif
-    };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (head.size >= known[i].at + known[i].size && as_picture >= (int)known[i].as_picture &&
-            !memcmp(head.data + known[i].at, known[i].magic, known[i].size))
-            return known[i].what;
+    for (size_t i = 0; i < sizeof bzi_unread / sizeof bzi_unread[0]; i++)
+        if (head.size >= bzi_unread[i].at + bzi_unread[i].size && as_picture >= (int)bzi_unread[i].as_picture &&
+            !memcmp(head.data + bzi_unread[i].at, bzi_unread[i].magic, bzi_unread[i].size))
+            return bzi_unread[i].what;
+    return NULL;
+}
+
+/* CRC-32C of a record's length, as TensorFlow masks it. */
+static uint32_t bzi_tfrecord_check(const uint8_t length[8])
+{
+    uint32_t crc = UINT32_MAX;
+    for (int i = 0; i < 64; i++) {
+        crc ^= i % 8 ? 0 : length[i / 8];
+        crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
+    }
+    crc = ~crc;
+    return (crc >> 15 | crc << 17) + 0xa282ead8u;
+}
+
+/* MosaicML's MDS: a number of samples, the places of all, a description in JSON, the first sample. */
+static int bzi_is_mds(bzi_span head)
+{
+    const uint64_t count = bzi_le32(head.data), at = 8 + 4 * count, first = bzi_le32(head.data + 4);
+    if (count == 0 || first < at + 2 || first > at + 65536)
+        return 0;
+    for (uint64_t i = 8; i < bzi_min(at, head.size & ~(uint64_t)3); i += 4)
+        if (bzi_le32(head.data + i) < bzi_le32(head.data + i - 4))
+            return 0;
+    return at >= head.size || head.data[at] == '{';
+}
+
+/* Likewise those that have no magic number: what their first bytes say must hold together. For files that are of no
+ * kind that is read. */
+static const char *bzi_codec_unread_shape(bzi_span head)
+{
+    const uint8_t *p = head.data;
+    uint32_t page;
+    if (head.size < 24)
+        return NULL;
+    page = bzi_le32(p + 4);
+    if (bzi_le32(p + 8) == bzi_tfrecord_check(p))
+        return "a TFRecord file (of TensorFlow)" BZI_UNREAD;
+    if (bzi_le32(p) == UINT32_MAX && page && page % 8 == 0 && page < 1u << 24)
+        return "an Arrow stream (of Hugging Face's datasets, perhaps)" BZI_UNREAD;
+    if (!memcmp(p + 8, "{\"", 2) && bzi_le64(p) < 1u << 30)
+        return "a safetensors file, which holds tensors and no pictures";
+    if (p[0] && p[0] < 4 && !p[1] && p[2] && !p[3] && page >= 1u << 16 && !(page & (page - 1)) &&
+        bzi_le64(p + 8) - 1 < 1ull << 40 && bzi_le64(p + 16) > 24)
+        return "a .beton file (of FFCV)" BZI_UNREAD;
+    if (bzi_is_mds(head))
+        return "an MDS shard (of MosaicML's streaming)" BZI_UNREAD;
+    if (p[0] == 0x80 && p[1] >= 2 && p[1] <= 5)
+        return "a Python pickle, which is not read; CIFAR has a binary version, which dataset_config.records describes";
     return NULL;
 }
 
@@ -7250,11 +7331,11 @@ static const bzi_container_ops bzi_mp4_video = {
 /* ==== 24. Lists ======================================================================================================
  * Calls: rooms 2, 4-7. Text that lists samples, one a line: index, labels and path with tabs between them (MXNet's
  * .lst), or path and labels with commas (.csv; the first line may be a header, and a path with commas stands in
- * quotes). Which of them it is, the first line says. The text is kept, since paths lie in it; a line costs 32 bytes
- * more, and 4 a label. */
+ * quotes), or with blanks (Caffe's val.txt: the numbers at the end of a line are labels). Which of them it is, the first
+ * line says. The text is kept, since paths lie in it; a line costs 32 bytes more, and 4 a label. */
 
 typedef struct bzi_list_row {
-    uint64_t index;                   /* as the line says; of a .csv, its row, from 0 */
+    uint64_t index;                   /* as the line says; where it says none, its row, from 0 */
     uint64_t path_at;                 /* in the text */
     uint64_t label_at;                /* in labels */
     uint32_t path_size, label_count;
@@ -7439,12 +7520,34 @@ static const char *bzi_list_split_commas(bzi_list_line *line)
     if (quoted && !stop)
         return "a quote without its end";
     if (!stop)
-        return "neither a tab nor a comma";
+        return "neither a tab, a comma nor a blank before a label";
     line->path = bzi_span_between(begin, stop);
     stop += quoted;
     if (stop == end || *stop != ',')
         return "no comma after the path";
     line->labels = bzi_span_between(stop + 1, end);
+    return NULL;
+}
+
+/* path labels: the words at the end that are numbers, behind at least one that is the path. */
+static const char *bzi_list_split_blanks(bzi_list_line *line)
+{
+    const bzi_span text = bzi_span_trim(line->text);
+    const uint8_t *const end = text.data + text.size, *labels = end, *word = end;
+    float label;
+    for (const uint8_t *p = end; p > text.data; p = word) {
+        while (p > text.data && bzi_is_space(p[-1]))
+            p--;
+        for (word = p; word > text.data && !bzi_is_space(word[-1]); word--)
+            continue;
+        if (word == text.data || !bzi_span_number(bzi_span_between(word, p), &label))
+            break;
+        labels = word;
+    }
+    if (labels == end)
+        return "no tab, no comma, and no label behind a blank";
+    line->path = bzi_span_trim(bzi_span_between(text.data, labels));
+    line->labels = bzi_span_between(labels, end);
     return NULL;
 }
 
@@ -7456,6 +7559,10 @@ static const char *bzi_list_labels(bzi_list *list, const bzi_list_line *line, ui
     while (at < end) {
         const uint8_t *stop = memchr(at, list->separator, (size_t)(end - at));
         float label;
+        if (stop == at && list->separator == ' ') {         /* blanks may be several */
+            at++;
+            continue;
+        }
         stop = stop ? stop : end;
         if (!bzi_span_number(bzi_span_between(at, stop), &label))
             return "a label is no number that a float32 holds";
@@ -7471,7 +7578,9 @@ static bzna_status bzi_list_take(bzi_list *list, bzi_list_line *line, bzna_error
 {
     const int tabs = list->separator == '\t';
     uint64_t index = list->count, labels;
-    const char *fault = tabs ? bzi_list_split_tabs(line) : bzi_list_split_commas(line);
+    const char *fault = tabs                   ? bzi_list_split_tabs(line) :
+                        list->separator == ',' ? bzi_list_split_commas(line) :
+                                                 bzi_list_split_blanks(line);
     if (fault)
         return bzi_list_fail(line, fault, line->text, err);
     if (tabs && !bzi_span_integer(bzi_span_trim(line->index), &index))
@@ -7493,6 +7602,14 @@ static bzna_status bzi_list_take(bzi_list *list, bzi_list_line *line, bzna_error
     return BZNA_OK;
 }
 
+/* Which kind of list begins with this line. A comma, where it is none. */
+static uint8_t bzi_list_separator(bzi_span line)
+{
+    if (memchr(line.data, '\t', (size_t)line.size))
+        return '\t';
+    return memchr(line.data, ',', (size_t)line.size) || !memchr(line.data, ' ', (size_t)line.size) ? ',' : ' ';
+}
+
 /* All lines: they are counted first, then kept. */
 static bzna_status bzi_list_walk(bzi_list *list, bzna_error *err)
 {
@@ -7508,7 +7625,7 @@ static bzna_status bzi_list_walk(bzi_list *list, bzna_error *err)
         line.text = bzi_span_between(begin, text_end);
         line.number++;
         if (line.text.size && !list->separator)
-            list->separator = memchr(begin, '\t', (size_t)line.text.size) ? '\t' : ',';
+            list->separator = bzi_list_separator(line.text);
         status = line.text.size ? bzi_list_take(list, &line, err) : BZNA_OK;
         line.at = (uint64_t)((stop ? stop + 1 : end) - list->text);
     }
@@ -7785,7 +7902,13 @@ typedef struct bzi_walk {
     bzi_buffer  folders;
     uint64_t    folder_count;
     uint32_t    others;               /* files with other names, too, were met */
+    uint32_t    keeps_other;          /* what follows is asked for */
+    char        other[256];           /* one of them: the first by name, those of other loaders' formats before all */
 } bzi_walk;
+
+/* Of what holds samples and is not read. */
+#define BZI_UNREAD_EXTENSIONS " parquet arrow tfrecord tfrec beton mds mdb lmdb hdf5 h5 npy npz zip 7z rar gz tgz bz2 " \
+                              "xz zst lz4 safetensors pkl pt webm mkv avi "
 
 static bzi_walk_folder *bzi_walk_at(const bzi_walk *walk, uint64_t i)
 {
@@ -7812,6 +7935,19 @@ static bzna_status bzi_walk_add_folder(bzi_walk *walk, const char *path, uint64_
     return BZNA_OK;
 }
 
+/* path: of the folder that the file lies in. */
+static void bzi_walk_keep_other(bzi_walk *walk, const char *path, const char *name)
+{
+    const int is_format = bzi_path_has_extension(name, BZI_UNREAD_EXTENSIONS);
+    const int was_format = bzi_path_has_extension(walk->other, BZI_UNREAD_EXTENSIONS);
+    char other[sizeof walk->other];
+    if (is_format < was_format ||
+        snprintf(other, sizeof other, "%s%s%s", path, *path ? "/" : "", name) >= (int)sizeof other)
+        return;
+    if (!walk->other[0] || is_format > was_format || strcmp(other, walk->other) < 0)
+        memcpy(walk->other, other, sizeof other);
+}
+
 /* One entry of folder number i, whose path is given. A link to nothing counts as the file that it may have been. */
 static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, const char *name, int kind,
                                   bzna_error *err)
@@ -7822,6 +7958,8 @@ static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, 
         return BZNA_OK;
     if (kind != BZI_OS_FOLDER && !bzi_path_has_extension(name, walk->extensions)) {
         walk->others = 1;
+        if (walk->keeps_other)
+            bzi_walk_keep_other(walk, path, name);
         return BZNA_OK;
     }
     if (kind != BZI_OS_FOLDER)
@@ -7926,7 +8064,7 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
 
 
 /* ==== 26. Containers: folder =========================================================================================
- * Calls: rooms 2-5, 20-21, 24-25. Pictures that are files, in the order and with the classes of torchvision's
+ * Calls: rooms 2-6, 15, 20-21, 24-25. Pictures that are files, in the order and with the classes of torchvision's
  * ImageFolder: each folder in the root is a class, and all pictures below it are of that class. A root that holds
  * pictures and no folders has no classes. A list can name the files instead. Opening looks at no file; each sample's is
  * opened when it is read. */
@@ -7939,6 +8077,7 @@ typedef struct bzi_class {
     const char *name;
     uint64_t    begin;                /* number of its first sample */
     uint32_t    only_folders;         /* at least two, and no file beside them */
+    uint32_t    splits;               /* folders in it that are called as splits are */
     bzi_tree    tree;
 } bzi_class;
 
@@ -8051,6 +8190,28 @@ static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_
     return BZNA_OK;
 }
 
+/* Whether a folder is called as a split is: train, val2017. */
+static int bzi_folder_is_split(const char *name)
+{
+    char word[16];
+    size_t length = strlen(name);
+    while (length && name[length - 1] >= '0' && name[length - 1] <= '9')
+        length--;
+    snprintf(word, sizeof word, "%.*s", (int)bzi_min(length, sizeof word), name);
+    return bzi_word_is_in(word, " train training val valid validation dev eval test testing ");
+}
+
+/* How many of a class's own folders, the walk's from the second on, are called as splits are. */
+static uint32_t bzi_folder_count_splits(const bzi_walk *walk)
+{
+    uint32_t splits = 0;
+    for (uint64_t i = 2; i < walk->folder_count; i++) {
+        const char *path = (const char *)walk->names.text.data + bzi_walk_at(walk, i)->path;
+        splits += (uint32_t)bzi_folder_is_split(strrchr(path, '/') + 1);
+    }
+    return splits;
+}
+
 /* The files of one class. Runs on several threads. */
 static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error *err)
 {
@@ -8066,8 +8227,10 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
     }
     for (uint64_t i = 1; status == BZNA_OK && i < walk.folder_count; i++) {
         status = bzi_walk_scan(&walk, i, err);
-        if (i == 1)
+        if (i == 1) {
             class->only_folders = walk.folder_count > 3 && !walk.names.count && !walk.others;
+            class->splits = bzi_folder_count_splits(&walk);
+        }
     }
     if (status == BZNA_OK)
         status = bzi_walk_finish(&walk, &class->tree, err);
@@ -8075,39 +8238,77 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
     return status;
 }
 
-/* Whether a folder is called as a split is: train, val2017. */
-static int bzi_folder_is_split(const char *name)
+/* There are no pictures in the root, or in a class: `what` says so, and one file that is there is named. */
+static bzna_status bzi_folder_fail_empty(const bzi_folder *folder, const char *class, const char *what, bzna_error *err)
 {
-    char word[16];
-    size_t length = strlen(name);
-    while (length && name[length - 1] >= '0' && name[length - 1] <= '9')
-        length--;
-    snprintf(word, sizeof word, "%.*s", (int)bzi_min(length, sizeof word), name);
-    return bzi_word_is_in(word, " train training val valid validation dev eval test testing ");
+    bzi_walk walk = { .names = { .memory = &folder->host->memory }, .root = folder->root,
+                      .extensions = BZI_PICTURE_EXTENSIONS, .keeps_other = 1 };
+    char path[BZI_LIMIT_PATH_BYTES], text[128];
+    uint8_t head[BZI_PROBE_BYTES] = { 0 };
+    bzi_source source;
+    const char *kind = NULL;
+    bzna_error ignored;
+    bzna_status status = bzi_walk_add_folder(&walk, class, 0, &ignored);
+    for (uint64_t i = 0; status == BZNA_OK && i < walk.folder_count; i++)
+        status = bzi_walk_scan(&walk, i, &ignored);
+    memset(&source, 0, sizeof source);
+    if (walk.other[0] && bzi_path_join(path, sizeof path, folder->root, walk.other, &ignored) == BZNA_OK &&
+        bzi_source_open_file(&source, NULL, path, &ignored) == BZNA_OK) {
+        const bzi_span bytes = { head, bzi_min(source.size, sizeof head) };
+        if (bzi_source_read(&source, 0, head, bytes.size, &ignored) == BZNA_OK &&
+            !(kind = bzi_codec_unread(bytes, 0)))
+            kind = bzi_codec_unread_shape(bytes);
+        bzi_source_close(&source, &folder->host->memory);
+    }
+    bzi_string_copy(text, sizeof text, walk.other);
+    bzi_text_printable(text);
+    bzi_walk_free(&walk);
+    return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "%s%s%.64s%s%s", what, text[0] ? ": \"" : "", text,
+                    kind ? "\" is " : text[0] ? "\" is called otherwise" : "", kind ? kind : "");
+}
+
+/* Roots whose folders are no classes: they hold only folders, or are called as splits are, two of them or all, or hold
+ * such. */
+static bzna_status bzi_folder_check_root(const bzi_container *c, bzna_error *err)
+{
+    const bzi_folder *folder = c->own;
+    const char *split = NULL, *over = NULL;
+    uint64_t roots = 0, splits = 0;
+    for (uint64_t i = 0; i < c->class_count; i++) {
+        const bzi_class *class = &folder->classes[i];
+        roots += class->only_folders;
+        if (bzi_folder_is_split(class->name) && splits++ == 0)
+            split = class->name;
+        if (class->splits > 1 && !over)
+            over = class->name;
+    }
+    if (splits > 1 || splits == c->class_count)
+        return BZI_FAIL(err, BZNA_E_FORMAT, "its folders are called as splits are, no classes: open one of them "
+                        "(\"%.64s\"), or name those that are classes in dataset_config.classes", split);
+    if (over)
+        return BZI_FAIL(err, BZNA_E_FORMAT, "its folder \"%.64s\" is no class, since folders in it are called as splits "
+                        "are: open one of those, or name the classes in dataset_config.classes", over);
+    if (roots == c->class_count)
+        return BZI_FAIL(err, BZNA_E_FORMAT, "its folders hold only folders: open one of them (\"%.64s\"), or name "
+                        "those that are classes in dataset_config.classes", folder->classes[0].name);
+    return BZNA_OK;
 }
 
 /* A class without pictures, as ImageFolder refuses it; and a root that holds roots, where train and val would be the
- * classes: its folders hold only folders, or are called as splits are. */
+ * classes. */
 static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_dataset_config *config,
                                             bzna_error *err)
 {
     const bzi_folder *folder = c->own;
-    uint64_t roots = 0, splits = 0;
-    for (uint64_t i = 0; i < c->class_count; i++) {
-        roots += folder->classes[i].only_folders;
-        splits += (uint64_t)bzi_folder_is_split(folder->classes[i].name);
-    }
-    if ((roots == c->class_count || splits == c->class_count) && !config->classes)
-        return BZI_FAIL(err, BZNA_E_FORMAT,
-                        "its folders %s: open one of them (\"%.64s\"), or name those that are classes in "
-                        "dataset_config.classes",
-                        splits == c->class_count ? "are called as splits are" : "hold only folders",
-                        folder->classes[0].name);
-    for (uint64_t i = 0; i < c->class_count; i++)
-        if (!folder->classes[i].tree.count)
-            return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the class folder \"%.64s\" holds no files that end as pictures do",
-                            folder->classes[i].name);
-    return BZNA_OK;
+    bzna_status status = config->classes ? BZNA_OK : bzi_folder_check_root(c, err);
+    char text[128];
+    for (uint64_t i = 0; status == BZNA_OK && i < c->class_count; i++)
+        if (!folder->classes[i].tree.count) {
+            snprintf(text, sizeof text, "the class folder \"%.64s\" holds no files that end as pictures do",
+                     folder->classes[i].name);
+            status = bzi_folder_fail_empty(folder, folder->classes[i].name, text, err);
+        }
+    return status;
 }
 
 static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
@@ -8156,7 +8357,7 @@ static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, 
     if (config->class_order)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.class_order: there are no class folders");
     if (!walk->names.count)
-        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the folder holds neither pictures nor folders of them");
+        return bzi_folder_fail_empty(folder, "", "the folder holds neither pictures nor folders of them", err);
     if (!(folder->classes = bzi_alloc_zero(&c->host->memory, 1, sizeof *folder->classes)))
         return bzi_fail_memory(err, "a folder");
     folder->class_room = 1;
@@ -8977,6 +9178,10 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
                 c->name, b->left_out, BZNA_NAME_MAX - 1, (unsigned long long)b->left_out_at);
     if (b->count == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the tar has no files that are called KEY.FIELD");
+    if (b->field_count == 1 && bzi_word_is_in(b->fields[0].name, " tar tar.gz tgz zip "))
+        return BZI_FAIL(err, BZNA_E_FORMAT, "its %llu files are tars or the like themselves (KEY.%s): unpack it, then "
+                        "unpack each into a folder of its name, or open them (*.tar)", (unsigned long long)b->count,
+                        b->fields[0].name);
     memcpy(b->begins.data + b->count * sizeof end, &end, sizeof end);
     tar->key_field = b->field_count;
     for (uint32_t i = 0; i < b->field_count; i++) {
@@ -9794,6 +9999,47 @@ static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config 
     return BZNA_OK;
 }
 
+/* IDX, MNIST's: 0, 0, the type of its numbers (8: bytes), how many sizes follow, and they; then the numbers. */
+static int bzi_records_guess_idx(bzi_span head, uint64_t file_size, char *text, size_t capacity)
+{
+    uint64_t sizes[3] = { 1, 1, 1 }, at = 4, numbers = 1, end = 0;
+    const uint32_t dimensions = head.size >= 4 && !memcmp(head.data, "\0\0\x08", 3) ? head.data[3] : 0;
+    if (dimensions == 0 || dimensions > 3 || head.size < 4 + 4 * dimensions)
+        return 0;
+    for (uint32_t i = 0; i < dimensions; i++, at += 4) {
+        sizes[i] = bzi_be32(head.data + at);
+        if (!bzi_mul(numbers, sizes[i], &numbers))
+            return 0;
+    }
+    if (!bzi_add(numbers, at, &end) || !numbers || sizes[1] > 65536 || sizes[2] > 65536)
+        return 0;
+    if (end != file_size)
+        snprintf(text, capacity, "it begins as an IDX file (MNIST's) of %llu records of %llux%llu bytes, and has %llu "
+                 "bytes instead of %llu", (unsigned long long)sizes[0], (unsigned long long)sizes[2],
+                 (unsigned long long)sizes[1], (unsigned long long)file_size, (unsigned long long)end);
+    else if (dimensions == 1)
+        snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu labels, and no pictures: open that of the pictures",
+                 (unsigned long long)sizes[0]);
+    else
+        snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu records of %llux%llu bytes: open it with "
+                 "dataset_config.records (header_bytes %llu)", (unsigned long long)sizes[0],
+                 (unsigned long long)sizes[2], (unsigned long long)sizes[1], (unsigned long long)at);
+    return 1;
+}
+
+/* Files that are records, but do not say so in a way that can be relied on: how to open them, in words. 0: others. */
+static int bzi_records_guess(bzi_span head, uint64_t file_size, char *text, size_t capacity)
+{
+    const int is_100 = file_size % 3073 != 0;
+    if (bzi_records_guess_idx(head, file_size, text, capacity))
+        return 1;
+    if (file_size % 10000 || (is_100 && file_size % 3074) || head.data[0] > 19)
+        return 0;
+    snprintf(text, capacity, "by its size, it is a binary file of CIFAR-%s: open it with dataset_config.records (32x32, "
+             "3 channels in planes, label%s first)", is_100 ? "100" : "10", is_100 ? "s" : "");
+    return 1;
+}
+
 static bzna_status bzi_records_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
     const bzi_records *own = c->own;
@@ -10243,15 +10489,21 @@ static void bzi_container_drop(bzi_container *c)
 }
 
 /* No row took it. */
-static bzna_status bzi_container_fail_kind(const uint8_t *head, uint64_t size, const char *format, bzna_error *err)
+static bzna_status bzi_container_fail_kind(const bzi_container *c, const uint8_t *head, uint64_t size,
+                                           const char *format, bzna_error *err)
 {
     const char *what = bzi_codec_unread((bzi_span){ head, size }, 0);
+    char guess[160];
     if (what)
         return bzi_fail(err, BZNA_E_UNSUPPORTED, 0, 0, 0, "it is %s", what);
     if (format)
         return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "dataset_config.format: it is no %s", format);
     if (bzi_codec_recognize((bzi_span){ head, size }) != BZNA_CODEC_UNKNOWN)
         return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "it is one picture: open the folder that holds it");
+    if (bzi_records_guess((bzi_span){ head, size }, c->source.size, guess, sizeof guess))
+        return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "%s", guess);
+    if ((what = bzi_codec_unread_shape((bzi_span){ head, size })) != NULL)
+        return bzi_fail(err, BZNA_E_UNSUPPORTED, 0, 0, 0, "it is %s", what);
     return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0,
                     "of no known kind: no mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
 }
@@ -10305,7 +10557,7 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
     if (bzi_source_read(&c->source, 0, head, size, err) != BZNA_OK)
         return err->status;
     if (!config->records && bzi_codec_unread((bzi_span){ head, size }, 0))
-        return bzi_container_fail_kind(head, size, config->format, err);
+        return bzi_container_fail_kind(c, head, size, config->format, err);
     for (size_t i = 0; status == BZNA_AGAIN && i < sizeof bzi_containers / sizeof bzi_containers[0]; i++) {
         const bzi_container_ops *ops = bzi_containers[i];
         if (!bzi_container_suits(ops, config, head, size))
@@ -10315,7 +10567,7 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
         if (status != BZNA_AGAIN && bzi_container_check_config(c, config, err) != BZNA_OK)
             status = err->status;
     }
-    return status == BZNA_AGAIN ? bzi_container_fail_kind(head, size, config->format, err) : status;
+    return status == BZNA_AGAIN ? bzi_container_fail_kind(c, head, size, config->format, err) : status;
 }
 
 /* Not yet of any kind. */
@@ -16797,8 +17049,8 @@ static void bzi_session_unmap_all(bzi_session *session)
 
 /* Enqueues a copy of a mapped picture to its place in another one, which lies as surfaces do: what of it does not reach
  * beyond the other's edges. */
-static bzna_status bzi_session_copy(bzi_session *session, const bzi_flight *flight, const bzna_picture *to,
-                                    const uint32_t place[2], bzna_error *err)
+BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const bzi_flight *flight,
+                                                     const bzna_picture *to, const uint32_t place[2], bzna_error *err)
 {
     bzi_device *device = session->device;
     const bzna_picture *from = &flight->picture;
@@ -17734,15 +17986,20 @@ static void bzi_loader_describe_output(const bzna_loader *loader, const bzi_outp
     tensor->dimensions = several ? BZI_DIMENSIONS : BZI_DIMENSIONS - 1;
     memcpy(tensor->shape, shape + !several, tensor->dimensions * sizeof *shape);
     tensor->bytes = output->views * slots * output->picture_bytes;
-    memcpy(tensor->name, output->name, sizeof tensor->name);
+    if (loader->slot_bytes)
+        memcpy(tensor->name, output->name, sizeof tensor->name);
     if (loader->on_device)
         tensor->device = loader->device->info.device;
 }
 
+/* Past the last one. */
 static uint32_t bzi_loader_tensors(const bzna_loader *loader)
 {
     return BZI_TENSORS + loader->column_count[0] + loader->output_count - 1;
 }
+
+/* The first one: batches without pictures have no image. */
+static uint32_t bzi_loader_first_tensor(const bzna_loader *loader) { return loader->slot_bytes ? 0 : 1; }
 
 /* The output that a tensor is; NULL: it is none. */
 static const bzi_output *bzi_loader_output(const bzna_loader *loader, uint32_t number)
@@ -17751,7 +18008,8 @@ static const bzi_output *bzi_loader_output(const bzna_loader *loader, uint32_t n
     return number == 0 ? loader->outputs : number >= others ? &loader->outputs[number - others + 1] : NULL;
 }
 
-/* One tensor of a batch of so many slots, without its data. Pre: number < bzi_loader_tensors. */
+/* One tensor of a batch of so many slots, without its data. Pre: number < bzi_loader_tensors. Of batches without
+ * pictures, the first has no name and no bytes. */
 static void bzi_loader_describe_tensor(const bzna_loader *loader, uint32_t number, uint64_t slots, bzna_tensor *tensor)
 {
     static const struct { const char *name; uint32_t dtype, bytes; } tensors[BZI_TENSORS] = {
@@ -17792,7 +18050,7 @@ static uint32_t bzi_loader_find_tensor(const bzna_loader *loader, const char *na
 {
     const uint32_t count = bzi_loader_tensors(loader);
     bzna_tensor tensor;
-    uint32_t number = 0;
+    uint32_t number = bzi_loader_first_tensor(loader);
     for (; number < count; number++) {
         bzi_loader_describe_tensor(loader, number, 0, &tensor);
         if (strcmp(tensor.name, name) == 0)
@@ -21102,7 +21360,8 @@ static void bzi_batch_tensors(bzna_batch *batch)
 {
     memset(batch->tensors, 0, sizeof batch->tensors);
     memset(batch->versioned, 0, sizeof batch->versioned);
-    for (uint32_t number = 0; number < bzi_loader_tensors(batch->loader); number++) {
+    for (uint32_t number = bzi_loader_first_tensor(batch->loader); number < bzi_loader_tensors(batch->loader);
+         number++) {
         batch->tensors[number].tensor = batch->versioned[number].tensor = bzi_batch_dl_tensor(batch, number);
         batch->tensors[number].manager = batch->versioned[number].manager = batch;
         batch->tensors[number].deleter = bzi_batch_delete_managed;
@@ -23218,12 +23477,15 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
                                         bzna_error *err)
 {
     bzna_tensor all;
+    uint32_t first, count;
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
     BZI_API_NEED(tensor);
-    if (number >= bzi_loader_tensors(loader))
-        BZI_API_FAIL(BZNA_E_RANGE, "bzna_loader_tensor: %u is not below %u", number, bzi_loader_tensors(loader));
-    bzi_loader_describe_tensor(loader, number, loader->config.output.batch_size, &all);
+    first = bzi_loader_first_tensor(loader);
+    count = bzi_loader_tensors(loader) - first;
+    if (number >= count)
+        BZI_API_FAIL(BZNA_E_RANGE, "bzna_loader_tensor: %u is not below %u", number, count);
+    bzi_loader_describe_tensor(loader, first + number, loader->config.output.batch_size, &all);
     BZI_API_END(bzi_api_out(tensor, struct_size, &all, sizeof all, &e));
 }
 

@@ -243,8 +243,8 @@
  * targets. Files are known by their names (jpg jpeg png ppm pgm pbm pnm bmp webp tif tiff gif jp2
  * j2k heic heif hif avif, in upper case, too), and left out where they begin with a dot. Links are
  * followed. Refused are one that leads back, a class without pictures, and, unless classes are
- * chosen, a root whose folders hold only folders, or are all called as splits are (train, val,
- * test2017). With a list, samples are the files that it names, in its order; labels are targets
+ * chosen, a root whose folders are no classes: they hold only folders, or two of them (or all) are
+ * called as splits are (train, val, test2017), or one holds two that are. With a list, samples are the files that it names, in its order; labels are targets
  * where each sample has one that is whole, else vectors. Files are looked at when read.
  *
  * TARS are shards as WebDataset writes them. Files next to each other that share a key, the name up
@@ -595,7 +595,8 @@ typedef struct bzna_records {
  * no tracks of it (bzna_input_train, bzna_target_train, ...). Default: all samples. format: the
  * kind of container, as bzna_dataset_info calls it; default: found by content. list: path of a list
  * of samples, which names a folder's files, or the labels of a .rec: lines of index, labels, path
- * with tabs between them (MXNet's .lst), or of path,label (.csv). classes: a folder's class
+ * with tabs between them (MXNet's .lst), of path,label (.csv), or of path label with a blank
+ * between them (Caffe's val.txt), as its first line is. classes: a folder's class
  * folders, in the order of their numbers, others are left out; default: all, in class_order.
  * records: NULL: the file is not fixed-size records. */
 typedef struct bzna_dataset_config {
@@ -1139,7 +1140,8 @@ typedef struct bzna_batch_info {
     uint32_t           struct_size, count, failed, replaced;
     /* the first output. NCHW: {batch, channels, height, width}; NHWC: {batch, height, width,
      * channels}; of several views {views, batch, ...}: each view is a batch. In several slices,
-     * data is the first slice's: bzna_batch_slice */
+     * data is the first slice's: bzna_batch_slice. Without pictures it has no name and no bytes,
+     * and its shape says only how many slots there are */
     bzna_tensor        image;
     uint32_t           layout, last_of_epoch, slices, reserved0;
     /* batch: number within the epoch, from 0 (from the restored position after a restore).
@@ -1247,7 +1249,8 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
 BZNA_API bzna_status bzna_loader_get_stats(bzna_loader *loader, bzna_loader_stats *stats,
     size_t struct_size, bzna_error *err);
 /* The tensors of a full batch, from 0: "image", "target", "index", "status", then those of
- * fields.tensors, which lie on the host, then those of outputs. E_RANGE past the end. */
+ * fields.tensors, which lie on the host, then those of outputs. Batches without pictures have no
+ * "image": "target" is their first. E_RANGE past the end. */
 BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bzna_tensor *tensor,
     size_t struct_size, bzna_error *err);
 /* The batch as it lies in memory; what info points to is the loader's, valid until its release. */

@@ -61,6 +61,7 @@ for cc in gcc clang; do
     with $cc "library_compiles_without_the_writer_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_writer) $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_WRITER -I. benzina.c
     with $cc "library_compiles_without_shards_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_shards) $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_SHARDS -I. benzina.c
     with $cc "library_compiles_without_heif_with_$cc" $cc -std=c11 $(object_of_gcc $cc no_heif) $WARN $AV_CFLAGS $NO_CUDA -DBENZINA_NO_HEIF -I. benzina.c
+    cuda_with $cc "library_compiles_without_heif_with_cuda_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $AV_CFLAGS $NV_CFLAGS -DBENZINA_NO_HEIF -I"$BUILD" -I. benzina.c
     with $cc "library_compiles_with_all_switches_with_$cc" $cc -std=c11 $(warn_only $cc) $WARN $NO_CUDA $NO_AV -DBENZINA_NO_WRITER -DBENZINA_NO_SHARDS -DBENZINA_NO_HEIF -I. benzina.c
     cuda_with $cc "bench_compiles_with_$cc" $cc -std=c11 $WARN $AV_CFLAGS $NV_CFLAGS -I"$BUILD" -I. -fsyntax-only tests/bench_open.c tests/bench_sessions.c tests/null_driver.c
     with $cc "kernels_are_c_with_$cc" $cc -std=c11 $WARN -x c -fsyntax-only benzina_kernels.cu
@@ -483,6 +484,21 @@ if have cmake; then
     check find_package_refuses_a_later_version cmake_refuses "$root/$T/stage/opt/benzina" benzina::benzina staged_later 0.3.99
 else skip find_package_finds_the_shared_library "no cmake here"; fi
 with man man_page_is_well_formed sh -c "! man --warnings -l $prefix/share/man/man1/bzna.1 2>&1 >/dev/null | grep ."
+mkdir -p "$T/above/include" "$T/above/usr"
+removes_only_its_own() { # a prefix that others made, with folders that are empty
+    make --no-print-directory -s install DESTDIR="$root/$T/above" PREFIX=/usr/x >/dev/null && mkdir -p "$T/above/usr/x/share/other" &&
+        make --no-print-directory -s uninstall DESTDIR="$root/$T/above" PREFIX=/usr/x && ! find "$T/above" -type f -o -type l | grep . &&
+        [ -d "$T/above/usr/x/include" ] && [ -d "$T/above/usr/x/share/other" ] && [ -d "$T/above/include" ] && [ ! -d "$T/above/usr/x/lib/cmake/benzina" ]; }
+check uninstall_removes_nothing_above_its_own_files removes_only_its_own
+# make test TEST="a b", of suites that say what they are
+mkdir -p "$T/suites/tests"
+for suite in first second third; do echo "echo '$suite: 1 passed, 0 failed, 0 skipped'" > "$T/suites/tests/test_$suite.sh"; done
+runs() { # TEST, status, suites
+    status=0; (cd "$T/suites" && BUILD=out TEST=$1 TEST_ALL= SANITIZE= sh "$root/tests/run.sh") > "$T/ran" 2>&1 || status=$?
+    cat "$T/ran"; [ "$status $(awk '{ print $3 }' "$T/suites/out/tests/times.txt" | sort | tr '\n' ' ')" = "$2 $3" ]; }
+check one_name_runs_its_suites runs first 0 "test_first.sh "
+check several_names_run_the_suites_of_each runs "first ird" 0 "test_first.sh test_third.sh "
+check a_name_of_no_suite_fails runs "first nonsense" 1 "test_first.sh "
 check uninstall_leaves_nothing sh -c "make --no-print-directory -s uninstall PREFIX=$prefix && ! find $prefix -type f -o -type l 2>/dev/null | grep ."
 [ -z "$cuda" ] || check tarball_builds_by_itself sh -c "cd $T && tar -xzf $root/$BUILD/dist/benzina-*.tar.gz && cd benzina-* && make --no-print-directory -s OPT=-O0 >/dev/null && build/bzna verify tests/data/mini_h265.bzna"
 

@@ -261,10 +261,10 @@ TEST(vectors_have_a_row_a_slot_and_integers_a_number)
     c.output.width = c.output.height = 0;
     c.fields.bytes = "name";
     loader = open_loader(dataset, &c);
-    CHECK_EQ(bzna_loader_tensor(loader, 4, &described, sizeof described, NULL), BZNA_OK);
+    CHECK_EQ(bzna_loader_tensor(loader, 3, &described, sizeof described, NULL), BZNA_OK);
     CHECK_STR(described.name, "label");
     CHECK(described.dimensions == 2 && described.shape[0] == BATCH && described.shape[1] == 4);
-    CHECK_EQ(bzna_loader_tensor(loader, 6, &described, sizeof described, NULL), BZNA_E_RANGE);
+    CHECK_EQ(bzna_loader_tensor(loader, 5, &described, sizeof described, NULL), BZNA_E_RANGE);
     while (loader && bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
         bzna_tensor label = tensor_of(batch, "label"), id = tensor_of(batch, "id");
         bzna_batch_info info;
@@ -399,6 +399,48 @@ TEST(batches_without_pictures_carry_fields_alone)
     archive_clear(&a);
 }
 
+/* What is listed, found by name and exported: three tensors and the fields'. */
+TEST(a_loader_without_pictures_lists_no_image)
+{
+    static const char *const names[] = { "target", "index", "status", "label" };
+    rec_file *f = rec_new();
+    bzna_dataset *dataset = open_records(f);
+    bzna_loader_config c = config_of("label:4", NULL);
+    bzna_loader_info about = { .struct_size = sizeof about };
+    bzna_batch_info info = { .struct_size = sizeof info };
+    bzna_tensor t = { .struct_size = sizeof t };
+    bzna_batch *batch = NULL;
+    void *exported = NULL;
+    c.fields.image = NULL;
+    c.output.width = c.output.height = 0;
+    bzna_loader *loader = open_loader(dataset, &c);
+    REQUIRE(loader != NULL);
+    for (uint32_t i = 0; i < COUNT(names); i++) {
+        CHECK_EQ(bzna_loader_tensor(loader, i, &t, sizeof t, NULL), BZNA_OK);
+        CHECK_STR(t.name, names[i]);
+        CHECK_EQ(t.shape[0], BATCH);
+    }
+    CHECK_EQ(bzna_loader_tensor(loader, COUNT(names), &t, sizeof t, NULL), BZNA_E_RANGE);
+    CHECK_EQ(bzna_loader_get_info(loader, &about, sizeof about, NULL), BZNA_OK);
+    CHECK_STR(about.image.name, "");
+    CHECK(about.image.bytes == 0 && about.image.shape[0] == BATCH);
+    CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL), BZNA_OK);
+    CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, NULL), BZNA_OK);
+    CHECK(!info.image.name[0] && info.image.bytes == 0 && info.image.shape[0] == BATCH);
+    CHECK_EQ(bzna_batch_tensor(batch, "image", &t, sizeof t, NULL), BZNA_E_NOT_FOUND);
+    CHECK_EQ(bzna_batch_tensor(batch, "", &t, sizeof t, NULL), BZNA_E_NOT_FOUND);
+    CHECK_EQ(bzna_batch_to_dlpack(batch, "image", BZNA_DLPACK_0, &exported, NULL), BZNA_E_NOT_FOUND);
+    for (uint32_t i = 0; i < COUNT(names); i++) {
+        CHECK_EQ(bzna_batch_tensor(batch, names[i], &t, sizeof t, NULL), BZNA_OK);
+        CHECK_STR(t.name, names[i]);
+    }
+    CHECK(tensor_of(batch, "target").data == (const void *)info.targets);
+    bzna_batch_release(batch);
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+    free(f);
+}
+
 /* Slots grow to the largest value that they met: after that they ask for nothing. */
 TEST(bytes_allocate_nothing_in_steady_state)
 {
@@ -465,5 +507,6 @@ TEST_MAIN(set_up(); RUN(every_slot_has_the_bytes_of_its_own_sample)
           RUN(without_a_length_a_vector_is_as_long_as_the_first_and_longer_ones_fail)
           RUN(vectors_are_dlpack_tensors_of_two_dimensions)
           RUN(batches_without_pictures_carry_fields_alone)
+          RUN(a_loader_without_pictures_lists_no_image)
           RUN(bytes_allocate_nothing_in_steady_state) tear_down();)
 #endif

@@ -868,6 +868,137 @@ TEST(a_folder_of_archives_stands_for_them)
     free_files(files, 5);
 }
 
+/* ---- What is not read, or not so ---- */
+
+static bzna_status open_bytes(const void *bytes, size_t size, bzna_dataset **dataset)
+{
+    prepare();
+    bzna_error_init(&why, sizeof why);
+    return bzna_dataset_open_memory(context, bytes, size, NULL, dataset, &why);
+}
+
+/* The first bytes of the formats that people have, as their own libraries write them; the rest is zero. */
+TEST(formats_of_other_loaders_are_called_by_their_names)
+{
+    static const struct { const char *head; size_t size; const char *part; } cases[] = {
+        { "PAR1\x15\4\x15\x10", 8, "it is a parquet file, which is not read: its own library reads it; save its pictures" },
+        { "ARROW1\0\0", 8, "it is an Arrow file" },
+        { "\xff\xff\xff\xff\x78\0\0\0\x10\0\0\0", 12, "it is an Arrow stream" },
+        { "\0\4\0\0\0\0\0\0\x68\x3e\x39\x91\n", 13, "it is a TFRecord file" },
+        { "\2\0\2\0\0\0\x80\0\x40\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0", 24, "it is a .beton file (of FFCV)" },
+        { "\2\0\0\0\x20\0\0\0\x40\0\0\0\x60\0\0\0{\"column_encodings\"", 35, "it is an MDS shard" },
+        { "\x40\0\0\0\0\0\0\0{\"weight\":{\"dtype\"", 24, "it is a safetensors file, which holds tensors and no pictures" },
+        { "\x93NUMPY\1\0v\0{'descr'", 18, "it is a numpy array (.npy)" },
+        { "\x89HDF\r\n\x1a\n", 8, "it is an HDF5 file" },
+        { "7z\xbc\xaf\x27\x1c", 6, "it is a 7z file, which is not read: unpack it into a folder" },
+        { "Rar!\x1a\7\1\0", 8, "it is a RAR file, which is not read: unpack it" },
+        { "PK\3\4", 4, "it is a zip file, which is not read: unpack it" },
+        { "\x1f\x8b\x08", 3, "it is compressed by gzip: decompress it (gunzip)" },
+        { "\4\"M\x18", 4, "it is compressed by lz4: decompress it (unlz4)" },
+        { "\0\0\0\0\0\0\0\0\0\0\x08\0\0\0\0\0\xde\xc0\xef\xbe", 20, "it is an LMDB database" },
+        { "\x1a\x45\xdf\xa3", 4, "it is a video (Matroska, WebM)" },
+        { "\x80\2}q\1(U\x0b" "batch_label", 19, "it is a Python pickle" },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        uint8_t bytes[1000] = { 0 };
+        bzna_dataset *dataset = NULL;
+        memcpy(bytes, cases[i].head, cases[i].size);
+        CHECK_EQ(open_bytes(bytes, sizeof bytes, &dataset), BZNA_E_UNSUPPORTED);
+        CHECK_CONTAINS(why.message, cases[i].part);
+    }
+}
+
+/* What only looks so at first sight is of no known kind. */
+TEST(files_that_contradict_a_format_are_not_called_so)
+{
+    static const struct { const char *head; size_t size; } cases[] = {
+        { "\0\4\0\0\0\0\0\0\x69\x3e\x39\x91\n", 13 },                        /* another check */
+        { "\xff\xff\xff\xff\x79\0\0\0", 8 },                                   /* a length that no Arrow has */
+        { "\2\0\2\0\0\0\x81\0\x40\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0", 24 },   /* pages of no power of two */
+        { "\2\0\2\0\0\0\x80\0\0\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0", 24 },     /* no samples */
+        { "\2\0\0\0\x20\0\0\0\x1f\0\0\0\x60\0\0\0{", 17 },                  /* places that fall */
+        { "\2\0\0\0\x20\0\0\0\x40\0\0\0\x60\0\0\0[", 17 },                  /* no JSON behind them */
+        { "\x40\0\0\0\0\0\0\1{\"weight\"", 17 },                               /* a header of 2^56 bytes */
+        { "\x80\6}q", 4 },
+        { "PAR2", 4 },
+    };
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        uint8_t bytes[1000] = { 0 };
+        bzna_dataset *dataset = NULL;
+        memcpy(bytes, cases[i].head, cases[i].size);
+        CHECK_EQ(open_bytes(bytes, sizeof bytes, &dataset), BZNA_E_FORMAT);
+        CHECK_CONTAINS(why.message, "of no known kind");
+        CHECK_EQ(open_bytes(bytes, cases[i].size, &dataset), BZNA_E_FORMAT);
+    }
+}
+
+/* MNIST and CIFAR are read as records, which only the caller can describe. */
+TEST(idx_and_cifar_files_say_how_to_open_them)
+{
+    static uint8_t cifar[30740000];
+    uint8_t idx[16 + 5 * 28 * 30] = { 0, 0, 8, 3, 0, 0, 0, 5, 0, 0, 0, 28, 0, 0, 0, 30 };
+    const uint8_t labels[8 + 5] = { 0, 0, 8, 1, 0, 0, 0, 5 };
+    bzna_dataset *dataset = NULL;
+    CHECK_EQ(open_bytes(idx, sizeof idx, &dataset), BZNA_E_FORMAT);
+    CHECK_CONTAINS(why.message, "an IDX file (MNIST's) of 5 records of 30x28 bytes: open it with dataset_config.records "
+                                "(header_bytes 16)");
+    CHECK_EQ(open_bytes(labels, sizeof labels, &dataset), BZNA_E_FORMAT);
+    CHECK_CONTAINS(why.message, "of 5 labels, and no pictures");
+    CHECK_EQ(open_bytes(idx, sizeof idx - 1, &dataset), BZNA_E_FORMAT);
+    CHECK_CONTAINS(why.message, "it begins as an IDX file (MNIST's) of 5 records of 30x28 bytes, and has 4215 bytes "
+                                "instead of 4216");
+    memset(idx + 4, 0xff, 12);                              /* sizes whose product is past 2^64 */
+    CHECK_EQ(open_bytes(idx, sizeof idx, &dataset), BZNA_E_FORMAT);
+    CHECK_CONTAINS(why.message, "of no known kind");
+    CHECK_EQ(open_bytes(cifar, 30730000, &dataset), BZNA_E_FORMAT);
+    CHECK_CONTAINS(why.message, "by its size, it is a binary file of CIFAR-10: open it with dataset_config.records (32x32");
+    CHECK_EQ(open_bytes(cifar, 30740000, &dataset), BZNA_E_FORMAT);
+    CHECK_CONTAINS(why.message, "CIFAR-100: open it with dataset_config.records (32x32, 3 channels in planes, labels first)");
+}
+
+static bzna_status open_path(const char *path)
+{
+    bzna_dataset *dataset = NULL;
+    prepare();
+    bzna_error_init(&why, sizeof why);
+    bzna_status status = bzna_dataset_open(context, path, NULL, &dataset, &why);
+    bzna_dataset_close(dataset);
+    return status;
+}
+
+/* Neither is empty, nor of no known kind. */
+TEST(what_cannot_seek_or_tells_no_size_is_refused_for_that)
+{
+    bzna_dataset_config config;
+    bzna_dataset *dataset = NULL;
+    char path[64];
+    int ends[2];
+    clear();
+    CHECK(!mkfifo(TOP "/fifo.tar", 0666));
+    CHECK_EQ(open_path(TOP "/fifo.tar"), BZNA_E_UNSUPPORTED);
+    CHECK_CONTAINS(why.message, "fifo.tar: it is a pipe, a socket or a device, which cannot seek");
+    CHECK_EQ(why.native_code, ESPIPE);
+    REQUIRE(!pipe(ends));
+    CHECK_EQ(write(ends[1], "some bytes", 10), 10);
+    snprintf(path, sizeof path, "/proc/self/fd/%d", ends[0]);           /* as <(cat x.tar) is */
+    CHECK_EQ(open_path(path), BZNA_E_UNSUPPORTED);
+    CHECK_CONTAINS(why.message, "cannot seek");
+    close(ends[0]);
+    close(ends[1]);
+    CHECK_EQ(open_path("/dev/zero"), BZNA_E_UNSUPPORTED);
+    CHECK_CONTAINS(why.message, "cannot seek");
+    CHECK_EQ(open_path("/proc/self/status"), BZNA_E_UNSUPPORTED);
+    CHECK_CONTAINS(why.message, "/proc/self/status: it has bytes, but tells a size of 0");
+    fclose(fopen(TOP "/empty.tar", "wb"));
+    CHECK_EQ(open_path(TOP "/empty.tar"), BZNA_E_FORMAT);
+    CHECK_CONTAINS(why.message, "the file is empty");
+    bzna_dataset_config_init(&config, sizeof config);
+    config.list = TOP "/fifo.tar";                          /* lists likewise */
+    CHECK_EQ(bzna_dataset_open(context, TOP, &config, &dataset, &why), BZNA_E_UNSUPPORTED);
+    CHECK_CONTAINS(why.message, "cannot seek");
+    clear();
+}
+
 int main(int argc, char **argv)
 {
     test_wanted = argc > 1 ? argv + 1 : NULL;
@@ -894,6 +1025,10 @@ int main(int argc, char **argv)
     RUN(patterns_that_mean_nothing_are_refused)
     RUN(patterns_open_data_sets)
     RUN(a_folder_of_archives_stands_for_them)
+    RUN(formats_of_other_loaders_are_called_by_their_names)
+    RUN(files_that_contradict_a_format_are_not_called_so)
+    RUN(idx_and_cifar_files_say_how_to_open_them)
+    RUN(what_cannot_seek_or_tells_no_size_is_refused_for_that)
     bzna_context_close(context);
     coded_clear(&picture);
     if (memory_used.bytes || memory_used.blocks || memory_used.mistakes) {

@@ -430,7 +430,8 @@ TEST(folders_that_are_called_as_splits_are_no_classes)
     bzna_dataset_config config;
     bzna_dataset *dataset = NULL;
     MAKE("d/train/1.jpg", "d/val/2.jpg", "d/Test/3.jpg", "one/val2017/1.jpg", "more/train/1.jpg", "more/plane/1.jpg");
-    check_refused("d", NULL, BZNA_E_FORMAT, "its folders are called as splits are: open one of them (\"Test\"), or");
+    check_refused("d", NULL, BZNA_E_FORMAT, 
+                  "its folders are called as splits are, no classes: open one of them (\"Test\"), or");
     check_refused("one", NULL, BZNA_E_FORMAT, "called as splits are");
     bzna_dataset_config_init(&config, sizeof config);
     config.classes = names;
@@ -450,7 +451,61 @@ TEST(folders_that_are_called_as_splits_are_no_classes)
     bzna_dataset_close(dataset);
 }
 
+/* As data sets of competitions are unpacked: one folder over train and test, files beside them, folders that are none. */
+TEST(a_folder_over_train_and_test_is_no_class)
+{
+    static const char *const chosen[] = { "pets" };
+    bzna_dataset_config config;
+    bzna_dataset *dataset = NULL;
+    MAKE("d/pets/train/cat/1.jpg", "d/pets/test/2.jpg", "d/pets/submission.csv", "two/pets/train/1.jpg",
+         "two/pets/val/1.jpg", "two/__MACOSX/pets/1.jpg", "beside/train/1.jpg", "beside/test/1.jpg",
+         "beside/images/1.jpg", "plane/train/test/1.jpg", "plane/plane/1.jpg");
+    check_refused("d", NULL, BZNA_E_FORMAT, "its folder \"pets\" is no class, since folders in it are called as splits");
+    check_refused("two", NULL, BZNA_E_FORMAT, "its folder \"pets\" is no class");
+    check_refused("beside", NULL, BZNA_E_FORMAT, "called as splits are, no classes: open one of them (\"test\")");
+    bzna_dataset_config_init(&config, sizeof config);
+    config.classes = chosen;
+    config.class_count = 1;
+    REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
+    CHECK_EQ(bzna_dataset_count(dataset), 2);
+    bzna_dataset_close(dataset);
+    dataset = open_folder("plane");                         /* one such name says nothing */
+    REQUIRE(dataset);
+    CHECK_SAMPLES(dataset, "0 plane/1.jpg", "1 train/test/1.jpg");
+    bzna_dataset_close(dataset);
+}
+
+TEST(a_folder_without_pictures_says_what_it_holds_instead)
+{
+    MAKE("p/data/train-00000-of-00001.parquet", "p/data/a.txt", "l/data.mdb", "l/lock.mdb", "t/a.txt", "t/b.txt",
+         "n/x/y/notes.md");
+    spill(under("p/data/train-00000-of-00001.parquet"), "PAR1....");
+    FILE *f = fopen(under("l/data.mdb"), "wb");
+    REQUIRE(f);
+    fwrite("\0\0\0\0\0\0\0\0\0\0\x08\0\0\0\0\0\xde\xc0\xef\xbe\1\0\0\0", 1, 24, f);
+    fclose(f);
+    check_refused("p", NULL, BZNA_E_NO_SAMPLES, "as pictures do: \"data/train-00000-of-00001.parquet\" is a parquet file");
+    check_refused("p/data", NULL, BZNA_E_NO_SAMPLES, ": \"train-00000-of-00001.parquet\" is a parquet file, which is not");
+    check_refused("l", NULL, BZNA_E_NO_SAMPLES, "nor folders of them: \"data.mdb\" is an LMDB database");
+    check_refused("t", NULL, BZNA_E_NO_SAMPLES, "nor folders of them: \"a.txt\" is called otherwise");
+    check_refused("n", NULL, BZNA_E_NO_SAMPLES, "as pictures do: \"x/y/notes.md\" is called otherwise");
+}
+
 /* ---- Lists ---- */
+
+/* Caffe's val.txt. */
+TEST(a_list_of_names_and_labels_with_blanks_is_read)
+{
+    bzna_dataset_config config;
+    bzna_dataset *dataset = NULL;
+    MAKE("d/1.jpg", "d/2 b.jpg");
+    spill(under("val.txt"), "1.jpg 65\n2 b.jpg  970\n");
+    bzna_dataset_config_init(&config, sizeof config);
+    config.list = TOP "/val.txt";
+    REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
+    CHECK_SAMPLES(dataset, "65 1.jpg", "970 2 b.jpg");
+    bzna_dataset_close(dataset);
+}
 
 TEST(a_list_names_the_files_and_their_targets)
 {
@@ -604,7 +659,7 @@ TEST(a_loader_goes_on_past_files_that_are_gone)
     REQUIRE(loader);
     CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &why), BZNA_OK);
     if (batch) {
-        const bzna_status expected[4] = { BZNA_E_NOT_FOUND, BZNA_E_CODEC, BZNA_E_FORMAT, BZNA_E_CODEC };
+        const bzna_status expected[4] = { BZNA_E_NOT_FOUND, BZNA_E_CODEC, BZNA_E_UNSUPPORTED, BZNA_E_CODEC };
         CHECK_EQ(info_of(batch).failed, 4);
         for (uint32_t i = 0; i < 4; i++) {
             bzna_error_init(&why, sizeof why);
@@ -721,7 +776,10 @@ int main(int argc, char **argv)
     RUN(roots_that_are_not_class_folders_are_refused_with_a_hint)
     RUN(what_a_folder_cannot_have_is_refused)
     RUN(folders_that_are_called_as_splits_are_no_classes)
-    RUN(a_list_names_the_files_and_their_targets)
+    RUN(a_folder_over_train_and_test_is_no_class)
+          RUN(a_folder_without_pictures_says_what_it_holds_instead)
+          RUN(a_list_of_names_and_labels_with_blanks_is_read)
+          RUN(a_list_names_the_files_and_their_targets)
     RUN(a_list_of_other_labels_gives_vectors)
     RUN(links_that_lead_back_are_refused_by_their_path)
     RUN(folders_that_links_multiply_are_met_in_each_place)

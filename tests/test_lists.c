@@ -67,6 +67,22 @@ TEST(lines_with_commas_are_path_and_labels)
     bzi_list_close(&list, &memory);
 }
 
+/* Labels are the numbers at the end; the rest is the path. */
+TEST(lines_with_blanks_are_path_and_labels)
+{
+    static const char text[] = "val/1.jpg 65\r\n  a b 2.jpg\t 3  -4.5 \n\n7 8\nx,y.jpg 9";
+    bzi_list list;
+    bzna_error err;
+    REQUIRE(list_of(&list, text, sizeof text - 1, &err) == BZNA_OK);
+    CHECK_EQ(list.count, 4);
+    CHECK(row_is(&list, 0, 0, "val/1.jpg", 1, 65));
+    CHECK(row_is(&list, 1, 1, "a b 2.jpg", 2, 3) && bzi_list_row_labels(&list, &list.rows[1])[1] == -4.5f);
+    CHECK(row_is(&list, 2, 2, "7", 1, 8));
+    CHECK(row_is(&list, 3, 3, "x,y.jpg", 1, 9));
+    CHECK_EQ(list.label_room, 5);
+    bzi_list_close(&list, &memory);
+}
+
 /* Its numbers are read before it is known that it is a header. */
 TEST(a_header_may_hold_numbers)
 {
@@ -82,7 +98,11 @@ TEST(lines_that_make_no_sense_are_refused_by_number_and_byte)
 {
     bzi_list list;
     bzna_error err;
-    REFUSED("0 1 a.jpg\n", "line 1 at byte 0: neither a tab nor a comma");
+    REFUSED("0 1 a.jpg\n", "line 1 at byte 0: no tab, no comma, and no label behind a blank: \"0 1 a.jpg\"");
+    REFUSED("a.jpg\n", "line 1 at byte 0: neither a tab, a comma nor a blank before a label: \"a.jpg\"");
+    REFUSED("a.jpg 1\nb.jpg\n", "line 2 at byte 8: no tab, no comma, and no label behind a blank: \"b.jpg\"");
+    REFUSED("1 2\n3\n", "line 2 at byte 4: no tab, no comma, and no label");
+    REFUSED("a.jpg 1\n\t\n", "line 2 at byte 8: no tab, no comma");
     REFUSED("0\t1\ta.jpg\nb.jpg\n", "line 2 at byte 10: no tab: \"b.jpg\"");
     REFUSED("0\tnan\ta.jpg\n", "no number");
     REFUSED("0\tinf\ta.jpg\n", "no number");
@@ -216,6 +236,7 @@ TEST(a_list_is_read_from_a_file_or_fails_by_its_name)
 }
 
 TEST_MAIN(RUN(lines_with_tabs_are_index_labels_path) RUN(lines_with_commas_are_path_and_labels)
+          RUN(lines_with_blanks_are_path_and_labels)
           RUN(a_header_may_hold_numbers)
           RUN(lines_that_make_no_sense_are_refused_by_number_and_byte) RUN(numbers_are_those_of_strtof)
           RUN(sorting_sorts_whatever_the_order_was) RUN(a_label_is_a_target_where_it_is_one_integer)

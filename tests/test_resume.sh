@@ -18,7 +18,10 @@ draw() {
     began=$(date +%s%N)
     expect 1 "a run that is not interrupted" "$bzna" pack "$t/in" -o "$t/whole.bzna" --preset ultrafast
     took=$(awk "BEGIN { t = ($(date +%s%N) - $began) / 1e9; print (t > 0.4 ? t : 0.4) }")
+    cp "$t/out" "$t/said"
     expect 0 "it is sound" "$bzna" verify --decode "$t/whole.bzna"
+    "$bzna" info --json "$t/whole.bzna" | tr -d '\n' >"$t/kept.json"
+    head -c 2000 "$t/whole.bzna" >"$t/text"
 }
 
 # pack ARGUMENT...: as that run
@@ -152,6 +155,9 @@ power_tests() {
     cat "$t/whole.bzna" "$t/whole.bzna" >>"$t/x.bzna.partial"
     resumed "there is more than the log tells"
     interrupt KILL 20
+    run pack --resume
+    says "$t/out" "$(grep 'fill less than a quarter' "$t/said")" "the summary of a run that goes on is of the whole archive"
+    interrupt KILL 20
     rm "$t/x.bzna.partial.log"
     refuses "has no log beside it" "a partial file without a log"
     echo "not to be lost" >"$t/x.bzna"
@@ -160,6 +166,18 @@ power_tests() {
     same "--resume --overwrite goes on, as without an archive, and replaces it" "$status" 1
     rm -f "$t/x.bzna"*
     resumed "--resume with nothing to go on with"
+    cp "$t/x.bzna" "$t/kept.bzna"
+    expect 0 "--resume of what is finished" pack --resume
+    says "$t/out" "x.bzna: is finished, with $(field samples <"$t/kept.json") pictures: there is nothing to go on with" "it says so"
+    expect 0 "the same as JSON" pack --resume --json
+    says "$t/out" '"finished":true' "says so, too"
+    if cmp -s "$t/x.bzna" "$t/kept.bzna"; then pass; else fail "it is left as it is"; fi
+    cp "$t/text" "$t/x.bzna.partial"
+    refused 2 "x.bzna: already exists, and an interrupted run has left $t/x.bzna.partial" "an archive beside an interrupted run" pack --resume
+    rm -f "$t/x.bzna"*
+    head -c 3000 "$t/kept.bzna" >"$t/x.bzna"
+    refused 2 "x.bzna: already exists" "half an archive is not finished" pack --resume
+    rm -f "$t/x.bzna"*
 }
 
 signal_tests() {

@@ -763,6 +763,29 @@ TEST(a_tar_without_samples_says_so)
     check_refused(&t, BZNA_E_NO_SAMPLES, BZNA_NO_OFFSET, "no files that are called KEY.FIELD");
 }
 
+/* ImageNet's ILSVRC2012_img_train.tar: a tar a class. Tars beside other fields are bytes like any. */
+TEST(a_tar_of_tars_says_so)
+{
+    tar t = { 0 };
+    tar_text(&t, "n01440764.tar", "x");
+    tar_text(&t, "n01443537.tar", "x");
+    check_refused(&t, BZNA_E_FORMAT, BZNA_NO_OFFSET, "its 2 files are tars or the like themselves (KEY.tar): unpack it");
+    t = (tar){ 0 };
+    tar_text(&t, "n01440764.tar.gz", "x");
+    check_refused(&t, BZNA_E_FORMAT, BZNA_NO_OFFSET, "its 1 files are tars or the like themselves (KEY.tar.gz)");
+    counter c;
+    bzna_context *context = context_of(&c);
+    bzna_dataset *dataset = NULL;
+    t = (tar){ 0 };
+    tar_text(&t, "1.tar", "x");
+    tar_text(&t, "1.cls", "3");
+    CHECK_EQ(bzna_dataset_open_memory(context, t.bytes, t.size, NULL, &dataset, NULL), BZNA_OK);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    tar_free(&t);
+    CHECK_ALL_FREED(c);
+}
+
 /* count samples of a .bin with size bytes and a .cls. */
 static tar tar_of(int count, size_t size)
 {
@@ -1184,6 +1207,7 @@ TEST_MAIN(
     RUN(members_with_too_long_a_field_are_left_out_with_a_warning)
     RUN(a_sample_whose_members_lie_far_apart_fails_alone)
     RUN(a_tar_without_samples_says_so)
+          RUN(a_tar_of_tars_says_so)
     RUN(opening_reads_headers_and_not_what_lies_between)
     RUN(an_open_tar_keeps_36_bytes_for_a_sample_of_two_members)
     RUN(the_key_of_a_sample_that_was_read_costs_neither_reads_nor_allocations)

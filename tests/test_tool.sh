@@ -43,6 +43,12 @@ usage_tests() {
     refused 2 "--crf" "a number out of range" "$bzna" pack "$t" -o "$t/x.bzna" --crf 77
     refused 2 "--codec" "a value that is not among the choices" "$bzna" pack "$t" -o "$t/x.bzna" --codec vp9
     refused 2 "--jobs" "a value that is not a number" "$bzna" pack "$t" -o "$t/x.bzna" --jobs=many
+    expect 0 "-j8 is -j 8, and -oFILE -o FILE" "$bzna" verify $data/mini_h265.bzna -j8
+    expect 0 "-j 8" "$bzna" verify $data/mini_h265.bzna -j 8
+    run "$bzna" extract $data/mini_h265.bzna 0 "-o$t/short.ppm"
+    same "-oFILE is -o FILE" "$status $(head -c 2 "$t/short.ppm")" "0 P6"
+    refused 2 '--jobs must be an integer from 1 to 1024, not "8x"' "-j8x" "$bzna" verify $data/mini_h265.bzna -j8x
+    refused 2 'unknown option "-x8"' "an unknown letter with a value" "$bzna" verify $data/mini_h265.bzna -x8
     refused 2 "--out" "a missing value" "$bzna" pack "$t" -o
     refused 2 "-o" "pack without -o" "$bzna" pack "$t"
     refused 2 "too many" "too many arguments" "$bzna" info a b
@@ -304,6 +310,197 @@ record_tests() {
     if cmp -s "$t/x.jpg" "$t/exif/6.jpg"; then pass; else fail "a JPEG comes out of a .rec as it went in"; fi
 }
 
+# A name that is longer than the first buffer, and a caption, are no errors.
+long_name_tests() {
+    long=$(printf '%0240d' 7)
+    mkdir -p "$t/long/$long"
+    cp "$t/exif/1.jpg" "$t/long/$long/$long.jpg"
+    expect 0 "list of a name of 485 bytes" "$bzna" list "$t/long"
+    says "$t/out" "$long/$long.jpg" "the name is listed"
+    expect 0 "the same as JSON" "$bzna" list --json "$t/long"
+    if grep -q '"error"' "$t/out"; then fail "no error is told of it"; else pass; fi
+    expect 0 "verify of a long name" "$bzna" verify "$t/long"
+    says "$t/out" "no picture was decoded: --decode does that, too" "verify says that nothing was decoded"
+    expect 0 "verify --decode" "$bzna" verify --decode "$t/long"
+    same "which --decode does not say" "$(cat "$t/out")" "1 samples, all decoded"
+    if ! command -v tar >/dev/null 2>&1; then skip "a long caption" "tar is not installed"; return; fi
+    cp "$t/exif/1.jpg" "$t/caption.jpg"
+    printf '%0500d' 5 >"$t/caption.txt"
+    (cd "$t" && tar -cf caption.tar caption.jpg caption.txt)
+    expect 0 "list of a long caption" "$bzna" list --json "$t/caption.tar"
+    says "$t/out" '"txt":"00000' "the caption is listed"
+    if grep -q '"error"' "$t/out"; then fail "no error is told of the caption"; else pass; fi
+}
+
+# Targets of a .rec are counted, not guessed.
+record_target_tests() {
+    if [ -z "$python" ]; then skip "targets of a .rec" "there is no python3"; return; fi
+    "$python" - "$t" <<'EOF'
+import struct, sys
+def record(labels):
+    body = struct.pack("<IfQQ", len(labels) if len(labels) != 1 else 0, labels[0] if len(labels) == 1 else 0, 1, 0)
+    body += b"".join(struct.pack("<f", x) for x in labels if len(labels) != 1) + b"xyz!"
+    return struct.pack("<II", 0xced7230a, len(body)) + body
+open(sys.argv[1] + "/boxes.rec", "wb").write(b"".join(record([1.5, 2, i]) for i in range(40)))
+open(sys.argv[1] + "/half.rec", "wb").write(b"".join(record([1, 2] if i % 2 else [i]) for i in range(40)))
+open(sys.argv[1] + "/many.rec", "wb").write(b"".join(record([i]) for i in range(1001)))
+EOF
+    for case in boxes:0 half:20 many:null; do
+        run "$bzna" info --json "$t/${case%:*}.rec"
+        tr -d '\n' <"$t/out" >"$t/line"
+        same "targets of ${case%:*}.rec" "$(field targets <"$t/line")" "${case#*:}"
+    done
+    run "$bzna" info "$t/boxes.rec"
+    says "$t/out" "targets    0" "plain info counts targets, too"
+    run "$bzna" info "$t/many.rec"
+    says "$t/out" "targets    not counted" "more than 1000 are not counted"
+}
+
+# MNIST's and CIFAR's files, and others of records.
+fixed_record_tests() {
+    if [ -z "$python" ]; then skip "files of records" "there is no python3"; return; fi
+    mkdir -p "$t/idx"
+    "$python" - "$t/idx/" <<'EOF'
+import random, struct, sys
+random.seed(3)
+def noise(n): return bytes(random.randrange(256) for _ in range(n))
+def write(name, data): open(sys.argv[1] + name, "wb").write(data)
+pictures = noise(6 * 20 * 24)
+write("train-images-idx3-ubyte", struct.pack(">IIII", 0x803, 6, 24, 20) + pictures)
+write("train-labels-idx1-ubyte", struct.pack(">II", 0x801, 6) + bytes([5, 0, 4, 1, 9, 2]))
+write("alone", struct.pack(">IIII", 0x803, 6, 24, 20) + pictures)
+write("other-images.idx3-ubyte", struct.pack(">IIII", 0x803, 6, 24, 20) + pictures)
+write("other-labels.idx1-ubyte", struct.pack(">II", 0x801, 5) + bytes(5))
+write("cut-images-idx3-ubyte", struct.pack(">IIII", 0x803, 6, 24, 20) + pictures[:-1])
+write("colors-idx4", struct.pack(">IIIII", 0x804, 2, 8, 8, 3) + pictures[:2 * 8 * 8 * 3])
+for i in range(6): write("%d.pgm" % i, b"P6\n20 24\n255\n" + b"".join(bytes([g] * 3) for g in pictures[i * 480:(i + 1) * 480]))
+planes = [noise(3072) for _ in range(4)]
+for i, p in enumerate(planes[:2]): write("c%d.ppm" % i, b"P6\n32 32\n255\n" + bytes(p[c * 1024 + k] for k in range(1024) for c in range(3)))
+write("data_batch_1.bin", b"".join(bytes([3 * i]) + p for i, p in enumerate(planes)))
+write("data_batch_2.bin", b"".join(bytes([3 * i + 1]) + p for i, p in enumerate(planes)))
+write("train.bin", b"".join(bytes([i, 90 + i]) + p for i, p in enumerate(planes)))
+write("last.raw", b"head" + b"".join(p[:192] + struct.pack("<q", -5 * i) + b"??" for i, p in enumerate(planes)))
+write("numbers.raw", b"".join(struct.pack("<3f2f", *[i + k / 4 for k in range(3)], 7.5, 0) for i in range(3)))
+EOF
+    x="$t/idx"
+    run "$bzna" list --json "$x/train-images-idx3-ubyte"
+    same "an IDX file is read, with the labels beside it" "$(field_all target)$(field_all codec)$(field_all width)" "5 0 4 1 9 2 raw raw raw raw raw raw 20 20 20 20 20 20 "
+    for i in 0 5; do
+        run "$bzna" extract "$x/train-images-idx3-ubyte" $i -o "$t/x.ppm"
+        if cmp -s "$t/x.ppm" "$x/$i.pgm"; then pass; else fail "its pictures are exact"; fi
+        run "$bzna" extract "$x/alone" $i -o "$t/x.ppm"
+        if cmp -s "$t/x.ppm" "$x/$i.pgm"; then pass; else fail "without labels, too"; fi
+    done
+    run "$bzna" info --json "$x/alone"
+    says "$t/out" '"samples":6,"targets":0' "an IDX file whose name says nothing has no targets"
+    run "$bzna" info --json "$x/other-images.idx3-ubyte"
+    says "$t/out" '"samples":6,"targets":0' "labels of another number of pictures are not taken"
+    says "$t/err" "note: $x/other-labels.idx1-ubyte is not used: it has no labels of 6 pictures" "which is said"
+    refused 1 "it begins as an IDX file (MNIST's) of 6 records of 20x24 bytes, and has 2895 bytes instead of 2896" "an IDX file that is cut" "$bzna" info "$x/cut-images-idx3-ubyte"
+    refused 1 "of 6 labels, and no pictures" "labels alone" "$bzna" info "$x/train-labels-idx1-ubyte"
+    run "$bzna" list --json "$x/colors-idx4"
+    same "an IDX file of colors" "$(field_all width)" "8 8 "
+    refused 1 "" "--format refuses it" "$bzna" info "$x/train-images-idx3-ubyte" --format tar
+
+    for i in 0 1; do
+        run "$bzna" extract "$x/data_batch_1.bin" $i --records label+32x32x3 -o "$t/x.ppm"
+        if cmp -s "$t/x.ppm" "$x/c$i.ppm"; then pass; else fail "CIFAR-10's pictures are exact"; fi
+    done
+    run "$bzna" list --json "$x/data_batch_{1..2}.bin" --records cifar10
+    same "several files of CIFAR-10" "$(field_all target)" "0 3 6 9 1 4 7 10 "
+    run "$bzna" list --json "$x/train.bin" --records cifar100
+    same "CIFAR-100 has its fine labels" "$(field_all target)" "90 91 92 93 "
+    run "$bzna" extract "$x/train.bin" 1 --records skip+label+32x32x3 -o "$t/x.ppm"
+    if cmp -s "$t/x.ppm" "$x/c1.ppm"; then pass; else fail "CIFAR-100's pictures are exact"; fi
+    run "$bzna" list --json "$x/last.raw" --records header:4+8x8x3:nhwc+label:int64+skip:2
+    same "header, pixels side by side, a label of eight bytes behind them, a gap" "$(field_all target)" "0 -5 -10 -15 "
+    run "$bzna" list --json "$x/numbers.raw" --records 3x1:float32+label:float32+skip:4
+    says "$t/out" '"data":[1,1.25,1.5],"label":[7.5]' "numbers are a field"
+    refused 1 "that is --records" "a spec that does not fit the file" "$bzna" info "$x/last.raw" --records 8x8
+    for spec in 32x 32x32x3x1 label 32x32+32x32 32x32+label+label 32x32:rgb header:4 32x32+header:4 32x32+skip: +32x32 32x32+ label:int16+32x32 99999999999x1; do
+        refused 2 "--records: \"$spec\": it must be parts" "--records $spec" "$bzna" info "$x/last.raw" --records "$spec"
+    done
+    for command in "list" "verify --decode" "batch -o $t/rb --batch 4 --size 16" "sheet -o $t/rs.png --batch 4 --size 16" "view -o $t/rv.html" "bench --seconds 0.1 --batch 2 --size 16" \
+                   "pack -o $t/rp.bzna --preset ultrafast --frame exact" "convert -o $t/rc.tar" "convert -o $t/rr.rec" "convert -o $t/rc/"; do
+        # shellcheck disable=SC2086  # the options are words
+        expect 0 "$command of CIFAR-10" "$bzna" ${command} "$x/data_batch_1.bin" --records cifar10
+    done
+    same "packed, it has its targets" "$(names "$t/rp.bzna" | tr -dc '0-9 ')" "0 3 6 9 "
+    same "and as a tar" "$(field_all target <"$t/out"; "$bzna" list --json "$t/rc.tar" | sed -n 's/.*"target":\([0-9]*\).*/\1/p' | tr '\n' ' ')" "0 3 6 9 "
+    expect 0 "pack of an IDX file" "$bzna" pack "$x/train-images-idx3-ubyte" -o "$t/ri.bzna" --preset ultrafast --frame exact
+    same "has its labels" "$(names "$t/ri.bzna" | tr -dc '0-9 ')" "5 0 4 1 9 2 "
+}
+
+# Formats that others wrote themselves, in pipes and in folders.
+unread_tests() {
+    refused 1 "it is a pipe, a socket or a device" "a pipe" sh -c "cat $data/mini_h265.bzna | '$bzna' info /dev/stdin"
+    refused 1 "tells a size of 0, as files in /proc do" "a file of /proc" "$bzna" info /proc/self/status
+    for module in pyarrow h5py lmdb safetensors numpy; do
+        if [ -z "$python" ] || ! "$python" -c "import $module" 2>/dev/null; then skip "files of $module" "no python3 with $module"; continue; fi
+        mkdir "$t/$module"
+        "$python" - "$t/$module" $module <<'EOF'
+import os, sys
+os.chdir(sys.argv[1])
+if sys.argv[2] == "pyarrow":
+    import pyarrow as pa, pyarrow.parquet as pq
+    table = pa.table({"image": [b"abc", b"def"], "label": [1, 2]})
+    pq.write_table(table, "a parquet file")
+    with pa.OSFile("an Arrow file", "wb") as f, pa.ipc.new_file(f, table.schema) as w: w.write(table)
+    with pa.OSFile("an Arrow stream", "wb") as f, pa.ipc.new_stream(f, table.schema) as w: w.write(table)
+elif sys.argv[2] == "h5py":
+    import h5py
+    with h5py.File("an HDF5 file", "w") as f: f["a"] = [1, 2]
+elif sys.argv[2] == "lmdb":
+    import lmdb
+    e = lmdb.open("x", map_size=1 << 20)
+    with e.begin(write=True) as w: w.put(b"a", b"b")
+    e.close()
+    os.rename("x/data.mdb", "an LMDB database")
+    os.remove("x/lock.mdb"), os.rmdir("x")
+elif sys.argv[2] == "safetensors":
+    import numpy as np
+    from safetensors.numpy import save_file
+    save_file({"w": np.zeros(3, np.float32)}, "a safetensors file")
+else:
+    import numpy as np
+    with open("a numpy array", "wb") as f: np.save(f, np.zeros(100))
+    with open("a zip file", "wb") as f: np.savez(f, a=np.zeros(100))
+    import pickle
+    with open("a Python pickle", "wb") as f: pickle.dump({"batch_label": "training batch 1 of 5"}, f, 2)
+EOF
+        for file in "$t/$module"/*; do refused 1 "it is ${file##*/}" "$file" "$bzna" info "$file"; done
+    done
+}
+
+# What fails leaves no file, and what had its name stays.
+output_tests() {
+    "$build/draw_pictures" "$t/large" 1 >/dev/null
+    file=$(find "$t/large" -type f | head -n 1)
+    expect 0 "an archive of one picture" "$bzna" pack "$file" -o "$t/whole.bzna" --preset ultrafast
+    case $bzna in /*) own=$bzna;; *) own=$(pwd)/$bzna;; esac
+    for command in "extract -o x.ppm" "extract -o x.png" "extract -o x.yuv" "extract -o x.h265" "extract -o x.jpg --track image" "view -o x.html" "sheet -o x.png --batch 4"; do
+        arguments=${command#* } index=
+        case $command in extract*) index=0;; esac
+        name=${arguments#* } name=${name%% *}
+        mkdir "$t/full"
+        # shellcheck disable=SC2086  # the options are words
+        run sh -c 'cd "$1" && shift && ulimit -f 1 && exec "$@"' sh "$t/full" "$own" ${command%% *} "$t/whole.bzna" $index $arguments
+        same "$command on a full disk" "$status $(ls "$t/full")" "1 "
+        says "$t/err" "$name: cannot be written: " "$command says why"
+        echo before >"$t/full/$name"
+        # shellcheck disable=SC2086
+        run sh -c 'cd "$1" && shift && ulimit -f 1 && exec "$@"' sh "$t/full" "$own" ${command%% *} "$t/whole.bzna" $index $arguments
+        same "$command on a full disk leaves what was there" "$(cd "$t/full" && cat ./*)" before
+        rm -r "$t/full"
+    done
+    if [ -w /dev/full ]; then refused 1 "/dev/full: cannot be written" "a device is written as it is" "$bzna" extract "$t/whole.bzna" 0 -o /dev/full --as png
+    else skip "a device is written as it is" "there is no /dev/full"; fi
+    ln -s target.ppm "$t/link.ppm"
+    expect 0 "extract through a link" "$bzna" extract "$t/whole.bzna" 0 -o "$t/link.ppm"
+    if [ -L "$t/link.ppm" ] && [ -s "$t/target.ppm" ]; then pass; else fail "a link stays one"; fi
+    refused 1 "absent/x.png: cannot be written" "a folder that is not there" "$bzna" extract "$t/whole.bzna" 0 -o "$t/absent/x.png"
+}
+
 # What is damaged, and what is not supported, are told apart.
 unsupported_tests() {
     cp -r "$t/two" "$t/broken"
@@ -402,6 +599,14 @@ bench_tests() {
     same "bench used the threads it was given" "$(field threads <"$t/out")" 1
     same "bench measured something" "$(field decode_only_images_per_second <"$t/out" | awk '{ print ($1 > 0) }')" 1
     expect 0 "plain bench" "$bzna" bench --seconds 0.4 --batch 4 --threads 1 --decoder software "$t/one.bzna"
+    if command -v ffmpeg >/dev/null 2>&1; then
+        # The rows of a JPEG above and below a crop cost little: the loader is faster than its decoder.
+        mkdir "$t/rows"
+        ffmpeg -v error -f lavfi -i testsrc2=s=900x1600:d=0.04 -frames:v 1 -q:v 2 -y "$t/rows/a.jpg" 2>&1
+        expect 0 "bench of small crops" "$bzna" bench --seconds 0.6 --batch 2 --threads 1 --decoder software --warp none --size 16 "$t/rows"
+        same "above 100 %, and only then, bench remarks on it" "$(grep -c 'more than 100 %' "$t/out")" \
+            "$(sed -n 's/.*the loader reaches \([0-9.]*\) %.*/\1/p' "$t/out" | awk '{ print ($1 > 100) }')"
+    else skip "bench above 100 %" "ffmpeg is not installed"; fi
     expect 0 "bench of float16" "$bzna" bench --json --seconds 0.2 --batch 4 --threads 1 --decoder software \
         --dtype f16 "$t/one.bzna"
     same "bench tells the type" "$(field dtype <"$t/out")" f16
@@ -588,6 +793,11 @@ damage_tests
 folder_tests
 tar_tests
 record_tests
+long_name_tests
+record_target_tests
+fixed_record_tests
+unread_tests
+output_tests
 unsupported_tests
 batch_tests
 bench_tests

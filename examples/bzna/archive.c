@@ -75,9 +75,21 @@ static char *list_beside(const char *path)
     return NULL;
 }
 
+/* A path, or an IDX file with its labels, as config says. */
+static bzna_status open_source(archive *a, const char *path, bzna_dataset_config *config, const bzna_source *source,
+                               bzna_error *err)
+{
+    if (!source->read_at) return bzna_dataset_open(a->context, path, config, &a->dataset, err);
+    config->name = path;
+    bzna_status status = bzna_dataset_open_source(a->context, source, config, &a->dataset, err);
+    if (status < 0) source->close(source->user);
+    return status;
+}
+
 static bzna_status open_dataset(archive *a, const tool_options *o, const char *list, bzna_error *err)
 {
     bzna_dataset_config config;
+    records_idx idx = { .source = { .read_at = NULL } };
     class_names classes = class_names_split(o->classes);
     bzna_dataset_config_init(&config, sizeof config);
     config.format = o->format;
@@ -88,7 +100,9 @@ static bzna_status open_dataset(archive *a, const tool_options *o, const char *l
     config.class_order = option_value_of(o->class_order, class_orders);
     config.orientation = option_value_of(o->orientation, orientations);
     config.palette = option_value_of(o->palette, palettes);
-    bzna_status status = bzna_dataset_open(a->context, o->operand[0], &config, &a->dataset, err);
+    if (o->records && !records_parse(o->records, &idx.records)) config.records = &idx.records;
+    else if (!o->format && records_idx_find(o->operand[0], &idx)) config.records = &idx.records;
+    bzna_status status = open_source(a, o->operand[0], &config, &idx.source, err);
     class_names_free(&classes);
     return status;
 }
@@ -126,13 +140,22 @@ bzna_status archive_try_open(archive *a, const tool_options *o, bzna_error *err)
     return status;
 }
 
+/* The option that stands for the setting that the library's message names; NULL: it names none. */
+static const char *records_hint(const bzna_error *err)
+{
+    if (strstr(err->message, "CIFAR-100:")) return "--records cifar100";
+    if (strstr(err->message, "CIFAR-10:")) return "--records cifar10";
+    return strstr(err->message, "dataset_config.records") ? "that is --records" : NULL;
+}
+
 static int open_on_device(archive *a, const tool_options *o, bzna_device device, int64_t sessions)
 {
     bzna_error err = tool_empty_error();
     memset(a, 0, sizeof *a);
     if (archive_open_context(device, sessions, &a->context, &err) < 0 || archive_try_open(a, o, &err) < 0) {
         bzna_context_close(a->context);
-        const char *path = o->operand[0], *dot = strrchr(path, '.');
+        const char *path = o->operand[0], *dot = strrchr(path, '.'), *hint = records_hint(&err);
+        if (hint) return tool_error("%s: %s", err.message, hint);
         if (err.status != BZNA_E_TRUNCATED || !dot || strcmp(dot, ".bzna")) return tool_gpu_error(err.message);
         return tool_error("%s; what is whole can be saved: bzna index %s -o NEW.bzna", err.message, path);
     }
@@ -307,7 +330,8 @@ bzna_status archive_read_picture(const archive *a, uint64_t index, const char *t
 archive_codec_text archive_codec(const bzna_image_info *info)
 {
     archive_codec_text result;
-    snprintf(result.text, sizeof result.text, "%s", info->fourcc ? tool_fourcc(info->fourcc).text : "unknown");
+    snprintf(result.text, sizeof result.text, "%s", info->fourcc                     ? tool_fourcc(info->fourcc).text
+                                                    : info->codec == BZNA_CODEC_RAW ? "raw" : "unknown");
     for (char *end = result.text + strlen(result.text); end > result.text && end[-1] == ' '; end--) end[-1] = 0;
     return result;
 }

@@ -284,6 +284,11 @@ static void report_text(const bench *b, const bzna_device_info *device, double r
                alone > 0 ? 100 * rate / alone : 0);
     else
         printf("decode only           -             measured for the software decoder only\n");
+    if (alone > 0 && rate > alone)
+        printf("             more than 100 %%: a loader decodes no more of a picture than its warp reads (rows of\n"
+               "             JPEG, slices of H.264%s), decoding alone whole pictures; or other\n"
+               "             programs slowed the one and not the other\n",
+               b->options->jpeg_shrink ? ", smaller sizes" : "");
     if (device->name[0]) printf("device       CUDA %" PRId32 ", %s\n", device->device.ordinal, device->name);
     if (info->sessions)
         printf("NVDEC        %" PRIu32 " sessions, %" PRIu64 " lost; %" PRIu64 " pictures, %" PRIu64

@@ -1,7 +1,7 @@
 /* convert.c - bzna convert: any data set as a folder, tar shards or RecordIO files
  *
- * JPEG, PNG and other files stay as they are; frames of video and of HEIF become JPEG. Targets, names and fields are
- * kept as far as the container can hold them; what it cannot is said once, and counted:
+ * JPEG, PNG and other files stay as they are; frames of video and of HEIF, and records, become JPEG. Targets, names and
+ * fields are kept as far as the container can hold them; what it cannot is said of the first sample, and counted:
  *
  *     folder    CLASS/NAME, where samples have targets, with the names of classes if there are any. Where that folder
  *               by itself would give other targets or another order, FOLDER.lst has them
@@ -24,6 +24,14 @@
 
 typedef enum output_kind { TO_FOLDER, TO_TAR, TO_RECORDS } output_kind;
 
+/* What the new data set does not have of samples, of one kind. */
+typedef struct loss {
+    const char *kind;                             /* a format of note */
+    char       *of;                               /* the field that it is of, or "" */
+    char       *first;                            /* as it is said of the first sample */
+    uint64_t    count;                            /* of samples */
+} loss;
+
 typedef struct conversion {
     const tool_options *options;
     archive             archive;
@@ -32,7 +40,8 @@ typedef struct conversion {
     char              **names;                    /* under which they are written: KEY.jpg, CLASS/NAME.jpg */
     int                 number_width;             /* of class folders that have no name */
     int                 has_name_files;           /* KEY.name */
-    tool_names          noted;
+    struct loss        *losses;                   /* by kind; loss_count of them */
+    size_t              loss_count;
     int                 is_altered;               /* something of the sample is left behind */
     tool_file           out, index, list;         /* the open shard; list: of a folder, too */
     uint64_t            in_shard, shard, position, left_out, altered;
@@ -46,18 +55,37 @@ typedef struct sample_file {
     const char *name;                             /* under which it is written */
 } sample_file;
 
-/* What the new data set does not have of this sample; said once. */
-PRINTF_LIKE(2, 3) static void note(conversion *c, const char *format, ...)
+/* What the new data set does not have of this sample: notes_print says it of the first one, and counts the others.
+ * of: the field, or "". kind: a format, in which the field comes first where there is one. */
+PRINTF_LIKE(3, 4) static void note(conversion *c, const char *of, const char *kind, ...)
 {
-    char text[200];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(text, sizeof text, format, arguments);
-    va_end(arguments);
+    size_t i = 0;
     c->is_altered = 1;
-    if (tool_names_find(&c->noted, text) < c->noted.count) return;
-    tool_names_add(&c->noted, tool_format("%s", text));
-    fprintf(stderr, "bzna: note: %s: %s\n", c->options->out, text);
+    while (i < c->loss_count && (strcmp(c->losses[i].kind, kind) || strcmp(c->losses[i].of, of))) i++;
+    if (i == c->loss_count) {
+        char text[600];
+        va_list arguments;
+        va_start(arguments, kind);
+        vsnprintf(text, sizeof text, kind, arguments);
+        va_end(arguments);
+        c->losses = tool_checked(realloc(c->losses, (i + 1) * sizeof *c->losses));
+        c->losses[c->loss_count++] = (loss){ kind, tool_format("%s", of), tool_format("%s", text), 0 };
+    }
+    c->losses[i].count++;
+}
+
+static void notes_print(conversion *c)
+{
+    for (size_t i = 0; i < c->loss_count; i++) {
+        loss *l = &c->losses[i];
+        fprintf(stderr, "bzna: note: %s: ", c->options->out);
+        tool_print_text(stderr, l->first);
+        if (l->count > 1) fprintf(stderr, " (and likewise of %" PRIu64 " other samples)", l->count - 1);
+        fputc('\n', stderr);
+        free(l->of);
+        free(l->first);
+    }
+    free(c->losses);
 }
 
 
@@ -231,7 +259,7 @@ static int file_open_new(const conversion *c, tool_file *out, char *path)
     int result = tool_refuse_existing(path, c->options->overwrite);
     free(path);
     if (result == EXIT_OK) result = tool_file_open(out, partial);
-    if (result != EXIT_OK) free(partial), *out = (tool_file){ NULL, NULL };
+    if (result != EXIT_OK) free(partial), *out = (tool_file){ .path = NULL };
     return result;
 }
 
@@ -246,7 +274,7 @@ static int file_finish(tool_file *out, int result)
     else if (rename(partial, path)) result = tool_error("%s: cannot be written: %s", path, strerror(errno));
     free(partial);
     free(path);
-    *out = (tool_file){ NULL, NULL };
+    *out = (tool_file){ .path = NULL };
     return result;
 }
 
@@ -347,7 +375,8 @@ static char *tar_field(conversion *c, const char *key, const bzna_field_value *f
 {
     const archive_value value = { field->kind, field->data, (size_t)field->size };
     if (tar_kind(field->name) != field->kind)
-        note(c, "the field %s, %s, is of another kind in a tar", field->name, archive_field_kind(field->kind));
+        note(c, field->name, "the field %s, %s, is of another kind in a tar", field->name,
+             archive_field_kind(field->kind));
     if (field->kind == BZNA_FIELD_TEXT || field->kind == BZNA_FIELD_BYTES)
         return tar_member(c, key, field->name, value.data, value.size);
     char *text = NULL;
@@ -416,7 +445,7 @@ static void other_fields_note(conversion *c)
 {
     for (uint32_t i = 0; i < c->copied.count; i++)
         if (&c->copied.fields[i] != labels_of(&c->copied))
-            note(c, "the field %s is left out", c->copied.fields[i].name);
+            note(c, c->copied.fields[i].name, "the field %s is left out", c->copied.fields[i].name);
 }
 
 static char *record_write(conversion *c, uint64_t index, const sample_file *f)
@@ -479,9 +508,9 @@ static char *folder_write(conversion *c, uint64_t index, const sample_file *f)
     if (reason) return reason;
     list_line(c, index, f->name);
     other_fields_note(c);
-    if (!c->copied.name || strcmp(c->copied.name, f->name))
-        note(c, "names are paths in the folder, with the extension of what a file is: %s is %s",
-             c->copied.name ? c->copied.name : "a sample without one", f->name);
+    if (c->copied.name && strcmp(c->copied.name, f->name))
+        note(c, "", "names are paths in the folder, with the extension of what a file is: %s is %s", c->copied.name,
+             f->name);
     return NULL;
 }
 
@@ -522,7 +551,7 @@ static int folder_finish(conversion *c, int result)
     fclose(c->list.file);
     remove(partial);
     free(partial);
-    c->list = (tool_file){ NULL, NULL };
+    c->list = (tool_file){ .path = NULL };
     return EXIT_OK;
 }
 
@@ -607,7 +636,7 @@ static int prepare(conversion *c)
     c->names = tool_checked(calloc(c->archive.count + 1, sizeof *c->names));
     if (c->kind == TO_FOLDER) classes_find(c);
     names_find(c, 0);
-    if (c->kind != TO_FOLDER && c->archive.classes.count) note(c, "the names of the classes are left out");
+    if (c->kind != TO_FOLDER && c->archive.classes.count) note(c, "", "the names of the classes are left out");
     return EXIT_OK;
 }
 
@@ -627,7 +656,7 @@ static int convert(conversion *c)
     free(c->order);
     free(c->sample.data);
     archive_copied_free(&c->copied);
-    tool_names_free(&c->noted);
+    notes_print(c);
     if (result != EXIT_OK) return result;
     report(c);
     return c->left_out ? tool_error("%" PRIu64 " of %" PRIu64 " samples are left out", c->left_out, c->archive.count)

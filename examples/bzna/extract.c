@@ -46,7 +46,7 @@ static void picture_md5(const bzna_picture *p, char text[33])
 static int write_planes(const bzna_picture *picture, const char *path)
 {
     tool_file out;
-    if (tool_file_open(&out, path)) return EXIT_INPUT;
+    if (tool_file_create(&out, path)) return EXIT_INPUT;
     for (int plane = 0; plane < 3; plane++) {
         plane_size size = picture_plane_size(picture, plane);
         for (uint32_t y = 0; y < size.rows; y++) fwrite(picture_row(picture, plane, y), 1, size.row_bytes, out.file);
@@ -135,7 +135,7 @@ static size_t av1_stream(const uint8_t *src, size_t size, uint8_t *dst)
 static int write_bytes(const char *path, const uint8_t *data, size_t size)
 {
     tool_file out;
-    if (tool_file_open(&out, path)) return EXIT_INPUT;
+    if (tool_file_create(&out, path)) return EXIT_INPUT;
     fwrite(data, 1, size, out.file);
     return tool_file_close(&out);
 }
@@ -337,7 +337,7 @@ static int write_value(const extraction *x, const archive_value *value)
         if (!x->options->json) archive_value_print(stdout, value);
         return EXIT_OK;
     }
-    if (tool_file_open(&out, x->options->out)) return EXIT_INPUT;
+    if (tool_file_create(&out, x->options->out)) return EXIT_INPUT;
     archive_value_print(out.file, value);
     return tool_file_close(&out);
 }

@@ -22,12 +22,16 @@ bzna_status archive_value_read(const archive *a, uint64_t index, const bzna_fiel
                                archive_value *value, bzna_error *err)
 {
     size_t needed = 0;
+    bzna_error first = tool_empty_error();          /* that the buffer is too small is none of the sample's errors */
     *value = (archive_value){ .kind = field->kind };
     tool_buffer_reserve(buffer, 256);
-    bzna_status status = bzna_dataset_field(a->dataset, index, field->name, buffer->data, buffer->size, &needed, err);
+    bzna_status status = bzna_dataset_field(a->dataset, index, field->name, buffer->data, buffer->size, &needed,
+                                            &first);
     if (status == BZNA_E_BUFFER && needed > buffer->size) {
         tool_buffer_reserve(buffer, needed);
         status = bzna_dataset_field(a->dataset, index, field->name, buffer->data, buffer->size, &needed, err);
+    } else if (status < 0 && err) {
+        *err = first;
     }
     if (status < 0) return status;
     value->data = buffer->data;

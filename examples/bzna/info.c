@@ -42,8 +42,22 @@ static void fields_json(const archive_fields *fields)
     putchar(']');
 }
 
+enum { TARGETS_READ_MAX = 1000 };
+
+/* How many samples have a target. Where only records say it, these are read, unless they are too many: -1. */
+static int64_t count_targets(const archive *a, const bzna_dataset_info *info)
+{
+    int64_t count = 0, target;
+    if (strcmp(info->container, "RecordIO")) return (int64_t)info->target_count;
+    if (a->count > TARGETS_READ_MAX) return -1;
+    for (uint64_t i = 0; i < a->count; i++)
+        count += bzna_dataset_target(a->dataset, i, &target, NULL) == BZNA_OK && target != BZNA_TARGET_NONE;
+    return count;
+}
+
 static void info_json(const archive *a, const bzna_dataset_info *info)
 {
+    const int64_t targets = count_targets(a, info);
     printf("{\"container\":");
     tool_json_string(info->container);
     printf(",\"parts\":%" PRIu32 ",\"brands\":[", info->part_count);
@@ -53,7 +67,9 @@ static void info_json(const archive *a, const bzna_dataset_info *info)
     }
     if (info->size_bytes) printf("],\"size\":%" PRIu64, info->size_bytes);
     else                  printf("],\"size\":null");
-    printf(",\"samples\":%" PRIu64 ",\"targets\":%" PRIu64 ",", info->sample_count, info->target_count);
+    printf(",\"samples\":%" PRIu64 ",", info->sample_count);
+    if (targets < 0) printf("\"targets\":null,");
+    else             printf("\"targets\":%" PRId64 ",", targets);
     if (a->classes.count) printf("\"classes\":%zu,", a->classes.count);
     for (size_t i = 0; i < a->classes.count; i++) {
         printf("%s", i ? "," : "\"class_names\":[");
@@ -91,13 +107,16 @@ static void classes_text(const tool_names *classes)
 
 static void info_text(const archive *a, const bzna_dataset_info *info)
 {
+    const int64_t targets = count_targets(a, info);
     printf("container  %s", info->container);
     if (info->part_count > 1) printf(", %" PRIu32 " parts", info->part_count);
     if (info->brand_count) printf("\nbrands    ");
     for (uint32_t i = 0; i < info->brand_count && i < LENGTH(info->brands); i++)
         printf(" %s", tool_fourcc(info->brands[i]).text);
     if (info->size_bytes) printf("\nsize       %" PRIu64 " bytes", info->size_bytes);
-    printf("\nsamples    %" PRIu64 "\ntargets    %" PRIu64 "\n", info->sample_count, info->target_count);
+    printf("\nsamples    %" PRIu64 "\n", info->sample_count);
+    if (targets < 0) printf("targets    not counted: each record says its own\n");
+    else             printf("targets    %" PRId64 "\n", targets);
     classes_text(&a->classes);
     for (uint32_t i = 0; i < a->fields.count; i++) {
         printf("%-11s", i ? "" : "fields");

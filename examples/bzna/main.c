@@ -43,6 +43,11 @@
 #define OPTION_BATCH(highest, preset, help) INTEGER("batch", batch, 1, highest, "N", preset, help)
 #define OPTION_END { NULL, 0, KIND_FLAG, 0, 0, 0, NULL, NULL, NULL }
 
+#define RECORDS_HELP \
+    "a file of records of one size: what each holds, in order, parts with + between them:\n" \
+    "WxHxC bytes in planes (WxHxC:nhwc, pixels), label (label:int32, ...), skip:BYTES;\n" \
+    "before them header:BYTES. cifar10 is label+32x32x3. MNIST's IDX files need none"
+
 /* How a data set is opened. */
 #define OPTIONS_DATASET \
     TEXT("format", format, "KIND", \
@@ -50,7 +55,8 @@
     CHOICE("split", split, "train|validation|test", NULL, "the samples of one split of an archive (default: all)"), \
     TEXT("list", list, "FILE", \
       "a list of a folder's files, or labels of a .rec:\n" \
-      ".lst (index, labels, path) or .csv (path,label)"), \
+      ".lst (index, labels, path), .csv (path,label), or path label"), \
+    TEXT("records", records, "WxHxC[+label]", RECORDS_HELP), \
     TEXT("classes", classes, "A,B,C", \
       "a folder's class folders, in the order of their numbers;\nothers are left out (default: all)"), \
     CHOICE("class-order", class_order, "text|numeric", "text", \
@@ -135,7 +141,8 @@ static const tool_option pack_options[] = {
       "color profiles: convert pictures to sRGB, or ignore them, as loaders do and\ntorchvision, DALI and FFCV"),
     TEXT("list", list, "FILE",
       "which files of the folder, in this order, and their labels; of a .rec, its labels:\n"
-      ".lst (index, label, path, tabs between) or .csv (path,label)"),
+      ".lst (index, label, path, tabs between), .csv (path,label), or path label"),
+    TEXT("records", records, "WxHxC[+label]", RECORDS_HELP),
     TEXT("targets", targets, "FILE", "targets of all files: lines of NAME,TARGET, or of TARGET in the files' order"),
     TEXT("shard", shard, "I/N", "only share I of N, from 0/N to N-1/N: one behind the other, all nearly as large"),
     OPTION_JOBS("processes that encode (default: one for each processor); they do not change the archive"),
@@ -242,7 +249,9 @@ static const tool_option bench_options[] = {
 
 #define DATA_HELP \
     "DATA is whatever the library opens: an archive, another mp4, a folder of pictures, a tar shard or a pattern of\n" \
-    "several (shard-{000..146}.tar), a .rec.\n\n"
+    "several (shard-{000..146}.tar), a .rec, an IDX file of pictures (MNIST's; its labels are those of the file\n" \
+    "beside it, train-labels-idx1-ubyte of train-images-idx3-ubyte), or other records of one size, as --records\n" \
+    "says.\n\n"
 
 static const tool_command commands[] = {
     { "pack", "DIR|FILE... -o OUT.bzna", "make an archive of pictures",
@@ -261,7 +270,8 @@ static const tool_command commands[] = {
       "OUT.bzna.partial.log says which files are done. A run that was interrupted, killed, or found the disk full\n"
       "goes on where it was with --resume, with the same options and files, and gives the same bytes as one that\n"
       "was not interrupted. Files count as the same while their names, sizes, times of modification and classes\n"
-      "are. --resume without anything to go on with begins.\n\n"
+      "are. --resume without anything to go on with begins; where OUT.bzna is complete, it says\n"
+      "so, and does nothing.\n\n"
       "With - -o -, for other programs: names of files, each with a NUL behind it, are read from standard input, and\n"
       "coded pictures written to standard output, each behind a line of JSON (see pack_stream.c).\n\n"
       "Exit status: 0 all files packed; 1 some files left out, or an error; 2 bad command line, or OUT.bzna or\n"
@@ -272,8 +282,9 @@ static const tool_command commands[] = {
       "Prints what kind of data set it is, its size in bytes, the numbers of samples and of targets, the names of\n"
       "classes, and the fields of its samples; of an archive, brands and tracks, too. In JSON, \"targets\" is 0 where\n"
       "no sample has a target, \"size\" null where it is not known, \"mime\" null for a track without one; the number\n"
-      "\"classes\" and \"class_names\" are there only where classes have names. Of a .rec, whose records are not read\n"
-      "for it, \"targets\" is the number of samples.", 1, dataset_options, tool_run_info },
+      "\"classes\" and \"class_names\" are there only where classes have names. Of a .rec, each record says whether\n"
+      "it has a target: up to 1000 are read and counted; of more, \"targets\" is null.",
+      1, dataset_options, tool_run_info },
     { "list", "DATA", "the samples of a data set",
       DATA_HELP
       "Prints for each sample: index, target, size in bytes, codec, sizes of its pictures (in text, of the first\n"
@@ -339,8 +350,8 @@ static const tool_command commands[] = {
       "OUT-00000-of-00004.bzna and so on.", 1, split_options, tool_run_split },
     { "convert", "DATA -o OUT", "a data set as a folder, tar, RecordIO file or archive",
       "OUT is a folder (OUT/), OUT.tar (as WebDataset has it), OUT.rec (MXNet's, with OUT.idx) or OUT.bzna. JPEG, PNG\n"
-      "and other files stay as they are; frames of video become JPEG, but in OUT.bzna, where they stay frames.\n"
-      "Targets, names and fields are kept, as far as OUT can hold them; what it cannot is said once, and counted. A\n"
+      "and other files stay as they are; frames of video, and records, become JPEG, but frames stay so in OUT.bzna.\n"
+      "Targets, names and fields are kept, as far as OUT can hold them; what it cannot is said, and counted. A\n"
       "folder has a folder for each class, and OUT.lst where it has other targets or another order by itself. OUT.rec\n"
       "has names and labels in OUT.lst, which is read with it.",
       1, convert_options, tool_run_convert },
@@ -392,6 +403,9 @@ static int command_run(const tool_command *c, int count, char **arguments)
     int parsed = tool_options_parse(c, count, arguments, &o);
     if (parsed < 0) return EXIT_USAGE;
     if (parsed > 0) return EXIT_OK;
+    bzna_records records;
+    const char *wrong = o.records ? records_parse(o.records, &records) : NULL;
+    if (wrong) return tool_usage_error(c, "--records: \"%s\": %s", o.records, wrong);
     if (!o.out && (c->run == tool_run_pack || c->run == tool_run_batch || c->run == tool_run_sheet ||
                    c->run == tool_run_view))
         return tool_usage_error(c, "-o must be given");

@@ -142,15 +142,16 @@ char *tool_option_text(const tool_option *p, const tool_options *o)
     return tool_format("%s", text ? text : "-");
 }
 
-/* The option that an argument names; *value is set when the argument holds the value, too ("--crf=20"). */
+/* The option that an argument names; *value is set when the argument holds the value, too ("--crf=20", "-j8"). */
 static const tool_option *option_find(const tool_command *c, const char *argument, const char **value)
 {
     *value = NULL;
     for (const tool_option *p = c->options; p->name; p++) {
         size_t length = strlen(p->name);
         if (argument[1] != '-') {
-            if (p->letter && argument[1] == p->letter && !argument[2]) return p;
-            continue;
+            if (!p->letter || argument[1] != p->letter || (argument[2] && p->kind == KIND_FLAG)) continue;
+            if (argument[2]) *value = argument + 2;
+            return p;
         }
         const char *rest = argument + 2 + length;
         if (strncmp(argument + 2, p->name, length) || (*rest && *rest != '=')) continue;

@@ -2,7 +2,9 @@
 #include "tool.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* The length of the UTF-8 sequence at text, or 0 if there is none. */
 static int utf8_length(const unsigned char *text)
@@ -54,14 +56,41 @@ int tool_file_open(tool_file *out, const char *path)
 {
     int is_stdout = !strcmp(path, "-");
     out->path = is_stdout ? "standard output" : path;
+    out->partial = NULL;
     out->file = is_stdout ? stdout : fopen(path, "wb");
     return out->file ? EXIT_OK : tool_error("%s: cannot be written: %s", path, strerror(errno));
+}
+
+int tool_file_create(tool_file *out, const char *path)
+{
+    struct stat status;
+    if (!strcmp(path, "-") || (!lstat(path, &status) && !S_ISREG(status.st_mode))) return tool_file_open(out, path);
+    out->path = path;
+    out->partial = tool_format("%s.partial", path);
+    out->file = fopen(out->partial, "wb");
+    if (out->file) return EXIT_OK;
+    free(out->partial);
+    return tool_file_open(out, path);
 }
 
 int tool_file_close(tool_file *out)
 {
     int failed = ferror(out->file);
     errno = 0;
-    if (!(out->file == stdout ? fflush(stdout) : fclose(out->file)) && !failed) return EXIT_OK;
-    return tool_error("%s: cannot be written: %s", out->path, errno ? strerror(errno) : "write error");
+    failed |= (out->file == stdout ? fflush(stdout) : fclose(out->file)) != 0;
+    if (!failed && out->partial) failed = rename(out->partial, out->path) != 0;
+    int error = errno;
+    if (failed && out->partial) remove(out->partial);
+    free(out->partial);
+    out->partial = NULL;
+    if (!failed) return EXIT_OK;
+    return tool_error("%s: cannot be written: %s", out->path, error ? strerror(error) : "write error");
+}
+
+void tool_file_discard(tool_file *out)
+{
+    if (out->file != stdout) fclose(out->file);
+    if (out->partial) remove(out->partial);
+    free(out->partial);
+    out->partial = NULL;
 }

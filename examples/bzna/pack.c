@@ -84,6 +84,27 @@ static void report_limit(const tool_options *o, double seconds)
     printf("%d of %d processors encoded for %.0f%% of the time: %s\n", jobs, processors, fmin(busy, 1) * 100, limit);
 }
 
+/* Where most pictures are small in their frames, and what helps. */
+static void report_frames(FILE *file, const char *before, const pack_output *out, const pack_settings *s)
+{
+    if (out->small * 2 <= out->written) return;
+    fprintf(file, "%s%zu of %zu pictures fill less than a quarter of their coded frames", before, out->small,
+            out->written);
+    if (s->frame_step_px > s->smallest_px)
+        fputs(": with --frame exact the archive is smaller, and decodes faster\n", file);
+    else
+        fprintf(file, ", which have at least %dx%d pixels, as NVDEC needs\n", s->smallest_px, s->smallest_px);
+}
+
+enum { HINT_PICTURES = 200 };         /* after so many, who wants other frames need not wait for the end */
+
+static void hint_frames(const pack_output *out, const pack_settings *s, const tool_progress *progress)
+{
+    if (s->options->json || s->frame_step_px <= s->smallest_px || out->small * 2 <= out->written) return;
+    tool_progress_end(progress);
+    report_frames(stderr, "bzna: note: ", out, s);
+}
+
 static void report(const pack_output *out, const pack_settings *s, double seconds)
 {
     struct stat status;
@@ -96,12 +117,7 @@ static void report(const pack_output *out, const pack_settings *s, double second
     if (out->resumed) printf(" (%zu pictures by an earlier run)", out->resumed);
     putchar('\n');
     if (seconds >= REPORT_LIMIT_S) report_limit(o, seconds);
-    if (out->small * 2 > out->encoded && s->frame_step_px > s->smallest_px)
-        printf("%zu of %zu pictures fill less than a quarter of their coded frames: with --frame exact the archive is "
-               "smaller, and decodes faster\n", out->small, out->encoded);
-    else if (out->small * 2 > out->encoded)
-        printf("%zu of %zu pictures fill less than a quarter of their coded frames, which have at least %dx%d pixels, "
-               "as NVDEC needs\n", out->small, out->encoded, s->smallest_px, s->smallest_px);
+    report_frames(stdout, "", out, s);
     for (size_t i = 0; i < PACK_NOTES; i++) {
         size_t count = pack_notes_count(out->files, pack_notes[i].bit);
         if (count) printf("%zu of %zu pictures have %s\n", count, pictures, pack_notes[i].text);
@@ -134,6 +150,7 @@ static int encode_and_write(pack_output *out, const pack_settings *s)
     signals_catch();
     progress.first = out->done;
     progress.is_json = o->json != 0;
+    int is_hinted = 0;
     while (result == EXIT_OK && out->done < out->files->count && !interrupted) {
         pack_result picture = { .reason = NULL };
         int status = pack_workers_next(workers, &picture);
@@ -142,11 +159,59 @@ static int encode_and_write(pack_output *out, const pack_settings *s)
         pack_result_free(&picture);
         progress.failed = out->left_out;
         progress.bytes = out->position;
+        if (!is_hinted && out->written >= HINT_PICTURES && out->done < out->files->count) {
+            hint_frames(out, s, &progress);
+            is_hinted = 1;
+        }
         tool_progress_show(&progress, out->done);
     }
     tool_progress_end(&progress);
     pack_workers_end(workers);
     return interrupted ? tool_error("interrupted") : result;
+}
+
+/* The exit status: some files are left out, those that could not be read, and those that are no class's. */
+static int report_left_out(const pack_output *out, const pack_files *files)
+{
+    size_t outside = 0;
+    for (size_t i = 0; i < files->count; i++)
+        outside += files->list[i].reason && !strcmp(files->list[i].reason, PACK_OUTSIDE);
+    if (!out->left_out) return EXIT_OK;
+    if (!outside)
+        return tool_error("%zu of %zu files could not be read and are left out", out->left_out, files->count);
+    if (outside == out->left_out)
+        return tool_error("%zu of %zu files lie outside every class folder and are left out", outside, files->count);
+    return tool_error("%zu of %zu files are left out: %zu could not be read, %zu lie outside every class folder",
+                      out->left_out, files->count, out->left_out - outside, outside);
+}
+
+/* --resume, but the archive is there. */
+static int report_finished(const tool_options *o, uint64_t samples)
+{
+    struct stat status;
+    long long bytes = stat(o->out, &status) ? 0 : (long long)status.st_size;
+    if (o->json) printf("{\"samples\":%" PRIu64 ",\"resumed\":%" PRIu64 ",\"bytes\":%lld,\"seconds\":0,"
+                        "\"finished\":true}\n", samples, samples, bytes);
+    else printf("%s: is finished, with %" PRIu64 " pictures: there is nothing to go on with\n", o->out, samples);
+    return EXIT_OK;
+}
+
+/* No file is a picture. What the library makes of the operand may say why: a parquet file, a tar of tars. */
+static int report_none(const tool_options *o, const pack_files *files)
+{
+    const bzna_device cpu = { BZNA_DEVICE_CPU, 0 };
+    bzna_error err = tool_empty_error();
+    archive a = { .context = NULL };
+    int is_told = 0;
+    if (!o->splits && !o->list && o->operand_count == 1 && archive_open_context(cpu, 0, &a.context, NULL) == BZNA_OK &&
+        archive_try_open(&a, o, &err) < 0)
+        is_told = err.status == BZNA_E_UNSUPPORTED || err.status == BZNA_E_NO_SAMPLES ||
+                  (err.status == BZNA_E_FORMAT && !strstr(err.message, "it is one picture") &&
+                   !strstr(err.message, "of no known kind"));
+    archive_close(&a);
+    if (is_told) return tool_error("%s", err.message);
+    return tool_error("%s: none of its %zu files is a readable picture", o->splits ? o->splits : o->operand[0],
+                      files->count);
 }
 
 static int pack_files_into(pack_output *out, const pack_settings *s, pack_files *files)
@@ -157,15 +222,13 @@ static int pack_files_into(pack_output *out, const pack_settings *s, pack_files 
     if (result == EXIT_OK) result = encode_and_write(out, s);
     list_unreadable(files, out->done);
     if (result == EXIT_OK && out->left_out == files->count)
-        result = tool_error("%s: none of its %zu files is a readable picture", o->splits ? o->splits : o->operand[0],
-                            files->count);
+        result = report_none(o, files);
     else if (result == EXIT_OK)
         result = pack_output_finish(out);
     if (result != EXIT_OK) return result;
     report(out, s, (double)(tool_now_ns() - start_ns) * 1e-9);
     if (o->report && pack_report_write(o, files)) return EXIT_INPUT;
-    if (!out->left_out) return EXIT_OK;
-    return tool_error("%zu of %zu files could not be read and are left out", out->left_out, files->count);
+    return report_left_out(out, files);
 }
 
 int tool_run_pack(const tool_options *o)
@@ -180,6 +243,8 @@ int tool_run_pack(const tool_options *o)
     pack_av_capture_messages();
     if (o->encoder && pack_encoder_check(&settings)) return EXIT_INPUT;
     if (!strcmp(o->out, "-")) return pack_stream(&settings);
+    uint64_t samples;
+    if (o->resume && !o->overwrite && pack_output_is_finished(o, &samples)) return report_finished(o, samples);
     result = pack_output_open(&out, o);
     if (result == EXIT_OK) {
         signal(SIGPIPE, SIG_IGN);         /* what cannot be written is an error, not the end of the program */

@@ -151,6 +151,32 @@ static int has_folders(const char *path)
     return found;
 }
 
+enum { CLASSES_LOOKED_INTO = 16 };    /* more folders are classes */
+
+/* Refuses one folder over splits, as the archives of competitions unpack. */
+static int classes_check_over_splits(const tool_names *classes, const char *root)
+{
+    for (size_t i = 0; i < classes->count && classes->count <= CLASSES_LOOKED_INTO; i++) {
+        tool_names names = { NULL, 0, 0 };
+        char *path = tool_format("%s/%s", root, classes->names[i]), *split = NULL;
+        int count = 0, result = EXIT_OK;
+        folder_names(path, &names);
+        for (size_t k = 0; k < names.count; k++) {
+            char *inner = tool_format("%s/%s", path, names.names[k]);
+            if (is_split(names.names[k]) && tool_is_folder(inner)) split = names.names[k], count++;
+            free(inner);
+        }
+        if (count > 1)
+            result = tool_error("%s: holds splits, and is no class of %s: pack them into one archive with --splits "
+                                "train=DIR,validation=DIR,test=DIR, or each of them by itself, as in `bzna pack %s/%s "
+                                "-o %s.bzna`", path, root, path, split, split);
+        tool_names_free(&names);
+        free(path);
+        if (result != EXIT_OK) return result;
+    }
+    return EXIT_OK;
+}
+
 /* Refuses splits as classes: where there are two, or one and nothing else, or one that has classes of its own. */
 static int classes_check_splits(const tool_names *classes, const char *root)
 {
@@ -158,7 +184,7 @@ static int classes_check_splits(const tool_names *classes, const char *root)
     size_t count = 0;
     for (size_t i = 0; i < classes->count; i++)
         if (is_split(classes->names[i])) split = classes->names[i], count++;
-    if (!split) return EXIT_OK;
+    if (!split) return classes_check_over_splits(classes, root);
     char *path = tool_format("%s/%s", root, split);
     int result = EXIT_OK;
     if (count > 1 || classes->count == 1 || has_folders(path))
@@ -246,7 +272,7 @@ static int folder_of_classes_collect(pack_files *f, const tool_options *o, const
     if (root_collect(f, root)) return EXIT_INPUT;
     classes_drop_empty(f, root);
     for (size_t i = 0; i < f->count && f->classes.count; i++)
-        f->list[i].reason = tool_format("lies outside every class folder");
+        f->list[i].reason = tool_format(PACK_OUTSIDE);
     if (o->classes) {
         if (classes_read(&f->classes, o->classes, root)) return EXIT_INPUT;
     } else {
@@ -322,7 +348,8 @@ static int splits_collect(pack_files *f, const tool_options *o)
 static archive *archive_add(pack_files *f, const tool_options *o, char *path, bzna_error *err)
 {
     const bzna_device cpu = { BZNA_DEVICE_CPU, 0 };
-    const tool_options one = { .operand = &path, .operand_count = 1, .list = o->list };
+    const tool_options one = { .operand = &path, .operand_count = 1, .list = o->list,
+                               .records = o->records };
     archive *a = tool_checked(calloc(1, sizeof *a));
     if (archive_open_context(cpu, 0, &a->context, err) < 0 || archive_try_open(a, &one, err) < 0 ||
         !strcmp(a->container, "HEIF")) {

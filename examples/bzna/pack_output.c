@@ -30,6 +30,22 @@ static void partial_discard(const pack_output *out)
     if (out->journal.path) unlink(out->journal.path);
 }
 
+int pack_output_is_finished(const tool_options *o, uint64_t *samples)
+{
+    char *path = (char *)(uintptr_t)o->out, *partial = tool_format("%s.partial", o->out);
+    const tool_options one = { .operand = &path, .operand_count = 1, .format = "archive" };
+    const bzna_device cpu = { BZNA_DEVICE_CPU, 0 };
+    struct stat status;
+    archive a = { .context = NULL };
+    int is_left = !stat(partial, &status) && status.st_size > TOOL_ARCHIVE_FIRST;
+    int finished = !is_left && tool_path_exists(path) && archive_open_context(cpu, 0, &a.context, NULL) == BZNA_OK &&
+                   archive_try_open(&a, &one, NULL) == BZNA_OK;
+    *samples = finished ? a.count : 0;
+    archive_close(&a);
+    free(partial);
+    return finished;
+}
+
 int pack_output_open(pack_output *out, const tool_options *o)
 {
     *out = (pack_output){ .options = o, .file = -1, .journal = { .file = -1 } };
@@ -37,7 +53,11 @@ int pack_output_open(pack_output *out, const tool_options *o)
     out->partial = tool_format("%s.partial", o->out);
     if (tool_partial_open(out->partial, &out->file)) return EXIT_INPUT;
     if (!o->overwrite && tool_path_exists(o->out)) {
-        tool_error("%s: already exists; to replace it: bzna pack --overwrite ...", o->out);
+        if (o->resume && partial_size(out))
+            tool_error("%s: already exists, and an interrupted run has left %s: to go on with that and replace it: "
+                       "bzna pack --resume --overwrite ...", o->out, out->partial);
+        else
+            tool_error("%s: already exists; to replace it: bzna pack --overwrite ...", o->out);
     } else if (partial_size(out) && !o->overwrite && !o->resume) {
         tool_error("%s: an interrupted run has left it; to go on: bzna pack --resume ..., to begin again: bzna pack "
                    "--overwrite ...", out->partial);
@@ -140,6 +160,12 @@ static void file_done(pack_output *out, const pack_record *record, char *reason)
     out->left_out += reason != NULL;
 }
 
+static void count_frame(pack_output *out, uint64_t pixels, uint64_t frame_pixels)
+{
+    out->written++;
+    out->small += pixels * 4 < frame_pixels;
+}
+
 int pack_output_add(pack_output *out, pack_result *result)
 {
     char *reason = result->reason;
@@ -155,8 +181,8 @@ int pack_output_add(pack_output *out, pack_result *result)
                            .ssim = result->input.ssim, .notes = result->input.notes };
     if (status == EXIT_OK) status = pack_journal_add(&out->journal, &out->files->list[out->done], &record);
     const pack_encoded *e = &result->input;
-    out->encoded += !reason;
-    out->small += !reason && (int64_t)e->width * e->height * 4 < (int64_t)e->frame_width * e->frame_height;
+    if (!reason) count_frame(out, (uint64_t)e->width * (uint64_t)e->height,
+                             (uint64_t)e->frame_width * (uint64_t)e->frame_height);
     if (status == EXIT_OK) file_done(out, &record, reason);
     else                   free(reason);
     return status;
@@ -202,6 +228,8 @@ static int sample_add_again(pack_output *out, earlier *e, uint64_t index)
         status = tool_error("%s: the sample of %s: %s", out->partial, out->files->list[out->done].path, err.message);
     else
         status = sample_add(out, &input, with_thumb ? &thumb : NULL, &reason);
+    if (status == EXIT_OK && !reason)
+        count_frame(out, (uint64_t)input.width * input.height, (uint64_t)input.frame_width * input.frame_height);
     if (reason)
         status = tool_error("%s: the sample of %s is not what this bzna would write (%s)", out->partial,
                             out->files->list[out->done].path, reason);

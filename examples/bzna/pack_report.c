@@ -309,7 +309,7 @@ int pack_report_write(const tool_options *o, const pack_files *files)
     tool_options open = { .operand = (char *[]){ (char *)(uintptr_t)o->out }, .operand_count = 1 };
     if (archive_open(&packed, &open)) return EXIT_INPUT;
     report_collect(&r, files);
-    int result = tool_file_open(&out, o->report);
+    int result = tool_file_create(&out, o->report);
     if (result == EXIT_OK) {
         if (!strcmp(strrchr(o->report, '.'), ".json")) write_json(out.file, &r);
         else                                          write_html(out.file, &r, &packed);

@@ -29,7 +29,7 @@ void tool_rgb_put_planes(tool_rgb *dst, uint32_t x, uint32_t y, const float *pla
 int tool_write_ppm(const char *path, const tool_rgb *picture)
 {
     tool_file out;
-    if (tool_file_open(&out, path)) return EXIT_INPUT;
+    if (tool_file_create(&out, path)) return EXIT_INPUT;
     fprintf(out.file, "P6\n%" PRIu32 " %" PRIu32 "\n255\n", picture->width, picture->height);
     fwrite(picture->pixels, 3, (size_t)picture->width * picture->height, out.file);
     return tool_file_close(&out);
@@ -92,7 +92,7 @@ int tool_write_png(const char *path, const tool_rgb *picture)
 {
     AVPacket *packet = packet_of(path, AV_CODEC_ID_PNG, picture);
     tool_file out;
-    int result = packet ? tool_file_open(&out, path) : EXIT_INPUT;
+    int result = packet ? tool_file_create(&out, path) : EXIT_INPUT;
     if (result == EXIT_OK) {
         fwrite(packet->data, 1, (size_t)packet->size, out.file);
         result = tool_file_close(&out);

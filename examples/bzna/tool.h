@@ -100,7 +100,8 @@ typedef struct tool_options {
     const char *encoder, *chroma, *frame, *thumb, *targets, *splits, *shard, *background, *report;      /* of pack */
     const char *icc;                  /* of pack, too */
     const char *as, *indices, *class_name;    /* of extract, subset */
-    const char *format, *split, *list, *classes, *class_order, *orientation, *palette;      /* of the data set */
+    /* of the data set */
+    const char *format, *split, *list, *records, *classes, *class_order, *orientation, *palette;
     double      crf, flip, rotate, shear, perspective, seconds;
     double      brightness, contrast, saturation, hue, grayscale, hls[3], max_contrast, max_illumination;
     int64_t     jobs, quality, batch, size, views, threads, seed, sessions, index, count, max_edge, max_short_edge;
@@ -170,10 +171,18 @@ tool_fourcc_text tool_fourcc(uint32_t code);
 typedef struct tool_file {
     const char *path;
     FILE       *file;
+    char       *partial;              /* under which it is written; NULL: under its own name */
 } tool_file;
 
 int tool_file_open(tool_file *out, const char *path);
+
+/* Likewise; but the file gets its name, and replaces what had it, when it is closed and complete. Where another one
+ * cannot be made beside it, and of what is no plain file, it is opened as it is. */
+int tool_file_create(tool_file *out, const char *path);
 int tool_file_close(tool_file *out);
+
+/* Closes a file that is not complete: what had its name stays. */
+void tool_file_discard(tool_file *out);
 
 
 /* ---- partial.c: files that get their name when they are complete ---- */
@@ -257,6 +266,18 @@ void archive_close(archive *a);
 /* unindexed.c: opens the samples of an archive whose index is missing, one behind the other from byte `first` on, as a
  * data set of a->context. The file stays the caller's, and open. */
 int archive_open_unindexed(archive *a, int file, uint64_t first, const uint64_t *sizes, size_t count);
+
+/* records.c: what --records says. NULL, or what is wrong with it. */
+const char *records_parse(const char *text, bzna_records *records);
+
+/* A file of MNIST's format. */
+typedef struct records_idx {
+    bzna_records records;
+    bzna_source  source;              /* with labels; without read_at: the file is to be opened */
+} records_idx;
+
+/* Whether a file is one of pictures, and whole. Its labels are those of the file beside it that is called so. */
+int records_idx_find(const char *path, records_idx *idx);
 
 enum { TOOL_ARCHIVE_FIRST = 40 };     /* where an archive's samples begin */
 
@@ -419,6 +440,9 @@ typedef struct pack_files {
 /* What the operands hold. A folder: the files below it; each folder in it is a class, without folders there are no
  * classes. Anything else: a data set's samples, or a picture. */
 int pack_files_collect(pack_files *f, const pack_settings *s);
+
+/* The reason of files that are no class's, which may well be readable. */
+#define PACK_OUTSIDE "lies outside every class folder"
 void pack_files_free(pack_files *f);
 
 /* ---- pack_targets.c ---- */
@@ -603,7 +627,7 @@ typedef struct pack_output {
     size_t              done;         /* files: packed or left out */
     size_t              resumed;      /* of these, by an earlier run */
     size_t              left_out;
-    size_t              encoded, small;           /* by this run; small: fill less than a quarter of their frames */
+    size_t              written, small;           /* samples; small: fill less than a quarter of their frames */
     uint64_t            position;     /* bytes written */
     uint32_t            checksum;     /* of the last sample */
     const uint8_t      *expected;     /* what a sample that is there must be; NULL: samples are written */
@@ -611,6 +635,9 @@ typedef struct pack_output {
     int                 error;        /* errno of a failed write */
     archive_copied      copied;       /* of the sample that is written */
 } pack_output;
+
+/* Whether -o is an archive that is complete, and nothing is left to go on with. Counts its samples. */
+int pack_output_is_finished(const tool_options *o, uint64_t *samples);
 
 /* Opens and locks OUT.partial. EXIT_USAGE: there is an archive or an interrupted run, and no option says what to do. */
 int pack_output_open(pack_output *out, const tool_options *o);

@@ -214,6 +214,7 @@ static void report_text(const verification *v)
         printf("%" PRIu64 " samples, all %s\n", v->archive->count, v->decode ? "decoded" : "in order");
     if (v->profiles)
         printf("%" PRIu64 " pictures have a color profile other than sRGB, which loaders do not apply\n", v->profiles);
+    if (!v->decode) puts("no picture was decoded: --decode does that, too");
 }
 
 /* Runs verify_thread on `count` threads, the caller's among them; on fewer, where no more can be started. */

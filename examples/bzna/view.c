@@ -98,6 +98,7 @@ typedef struct view {
     FILE               *file;
     tool_buffer         sample, name, planes, jpeg;
     uint64_t            failed;
+    int                 is_cut;       /* the page is not complete */
 } view;
 
 /* Whether a status says that the sample is sound, but not for this build. */
@@ -220,6 +221,7 @@ static int page_write(view *v)
         tool_progress_show(&progress, i + 1);
     }
     tool_progress_end(&progress);
+    v->is_cut = result != EXIT_OK;
     fputs(page_end, v->file);
     if (result == EXIT_OK && v->failed)
         result = tool_error("%" PRIu64 " of %" PRIu64 " samples cannot be shown", v->failed, count);
@@ -233,11 +235,12 @@ int tool_run_view(const tool_options *o)
     tool_file out;
     if (archive_open(&v.data, o)) return EXIT_INPUT;
     int result = bzna_decoder_open(v.data.context, &v.decoder, &err) < 0 ? tool_error("%s", err.message)
-                                                                         : tool_file_open(&out, o->out);
+                                                                         : tool_file_create(&out, o->out);
     if (result == EXIT_OK) {
         v.file = out.file;
         result = page_write(&v);
-        if (tool_file_close(&out)) result = EXIT_INPUT;
+        if (v.is_cut) tool_file_discard(&out);
+        else if (tool_file_close(&out)) result = EXIT_INPUT;
     }
     bzna_decoder_close(v.decoder);
     archive_close(&v.data);
