@@ -870,7 +870,8 @@ TEST(a_folder_of_archives_stands_for_them)
 
 int main(int argc, char **argv)
 {
-    test_wanted = argc > 1 ? argv + 1 : NULL;
+    (void)argc;
+    test_start(argv);
     RUN(twenty_thousand_archives_are_one_data_set_with_256_descriptors)
     RUN(more_threads_than_descriptors_read_and_none_fails)
     RUN(a_data_set_closes_while_another_is_read)

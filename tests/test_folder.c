@@ -708,7 +708,8 @@ TEST(memory_that_runs_out_fails_the_opening_and_nothing_is_lost)
 
 int main(int argc, char **argv)
 {
-    test_wanted = argc > 1 ? argv + 1 : NULL;
+    (void)argc;
+    test_start(argv);
     RUN(samples_have_the_order_and_targets_of_ImageFolder)
     RUN(torchvision_itself_has_that_order)
     RUN(many_folders_have_that_order_too)

@@ -1427,7 +1427,8 @@ TEST(pictures_that_are_drawn_into_are_not_decoded_by_nvdec)
 
 int main(int argc, char **argv)
 {
-    test_wanted = argc > 1 ? argv + 1 : NULL;
+    (void)argc;
+    test_start(argv);
     require(bzna_context_open(NULL, &context, NULL), "context");
     tars_make();
     archives_make();

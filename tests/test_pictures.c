@@ -104,8 +104,8 @@ static bzna_decoder *decoder_new(void)
     return d;
 }
 
-static bzna_error last;                       /* of look */
-static bzna_picture seen;                     /* likewise */
+static bzna_error last = { .struct_size = sizeof last };      /* of look */
+static bzna_picture seen = { .struct_size = sizeof seen };    /* likewise */
 
 /* The picture as it is seen, R, G, B in 0..255, row by row, by an identity warp; NULL: last says why. */
 static float *look(bzna_decoder *d, const bzna_image *image)
@@ -136,8 +136,6 @@ static float *look_at(uint32_t codec, bytes b, uint32_t orientation)
 {
     bzna_image image = image_of(codec, b);
     image.orientation = orientation;
-    if (!decoder)
-        decoder = decoder_new();
     return look(decoder, &image);
 }
 
@@ -1571,7 +1569,8 @@ TEST(what_an_archive_would_say_otherwise_than_its_jpeg_is_refused)
                      RUN(what_an_archive_would_say_otherwise_than_its_jpeg_is_refused)
 #endif
 
-TEST_MAIN(RUN(headers_say_size_and_orientation)
+TEST_MAIN(decoder = decoder_new();
+          RUN(headers_say_size_and_orientation)
           RUN(jpegs_of_every_kind_have_pillows_pixels)
           RUN(jpegs_come_as_their_own_planes)
           RUN(a_forced_matrix_or_a_containers_color_does_not_change_rgb)

@@ -654,7 +654,8 @@ TEST(fingerprints_tell_files_apart)
 
 int main(int argc, char **argv)
 {
-    test_wanted = argc > 1 ? argv + 1 : NULL;
+    (void)argc;
+    test_start(argv);
     if (bzna_context_open(NULL, &context, NULL) != BZNA_OK)
         return 1;
     RUN(fields_are_those_of_the_records) RUN(the_picture_begins_behind_the_labels) RUN(records_in_parts_are_joined)

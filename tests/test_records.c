@@ -534,7 +534,8 @@ TEST(fingerprints_tell_settings_apart)
 
 int main(int argc, char **argv)
 {
-    test_wanted = argc > 1 ? argv + 1 : NULL;
+    (void)argc;
+    test_start(argv);
     if (bzna_context_open(NULL, &context, NULL) != BZNA_OK)
         return 1;
     RUN(pictures_of_mnist_are_exact) RUN(pictures_of_cifar_are_exact) RUN(pictures_of_pixels_side_by_side_are_exact)

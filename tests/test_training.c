@@ -3432,7 +3432,7 @@ int main(int argc, char **argv)
                 tests[i].function();
         result = test_failures != 0;
     } else {
-        test_wanted = argc > 1 ? argv + 1 : NULL;
+        test_start(argv);
         everything();
         printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped);
         result = test_failed != 0;
