@@ -1905,8 +1905,8 @@ static av1_header roll_header(int legal)
         h.primaries = primaries[roll(8)];
         h.transfer = transfers[roll(8)];
         h.matrix = matrices[roll(8)];
-        if (h.chroma == C444 && roll(2)) {                /* identity: sRGB, or with another transfer */
-            h.primaries = 1;
+        if (h.chroma == C444 && roll(2)) {                /* identity: sRGB, or with others of primaries, transfer */
+            h.primaries = roll(4) ? 1 : 9;
             h.transfer = roll(4) ? 13 : 1;
             h.matrix = 0;
         }
