@@ -1729,6 +1729,40 @@ TEST(a_state_is_refused_by_a_loader_that_makes_other_pixels)
     bzna_dataset_close(dataset);
 }
 
+static bzna_status leave_picture(void *user, const bzna_sample_info *sample, bzna_random *random,
+                                 const bzna_picture *picture, void *const planes[3])
+{
+    (void)user, (void)sample, (void)random, (void)picture, (void)planes;
+    return BZNA_OK;
+}
+
+/* What callbacks draw, nobody knows; but whether there are any, and which. */
+TEST(a_state_tells_the_callbacks_of_transforms_and_pictures_apart)
+{
+    memory m;
+    bzna_dataset *dataset = open_archive(&m, &small);
+    bzna_loader_state states[4];
+    drawn_warps d;
+    for (int from = 0; from < 4; from++) {                  /* 1: of transforms, 2: of pictures, 3: both */
+        bzna_loader_config c = config_of(4, BZNA_ORDER_SHUFFLE);
+        bzna_loader *loader;
+        c.decode.decoder = BZNA_DECODER_SOFTWARE;
+        c.pipeline.transform = from & 1 ? note_drawn : NULL;
+        c.pipeline.transform_user = &d;
+        c.pipeline.picture = from & 2 ? leave_picture : NULL;
+        loader = open_loader(dataset, &c);
+        bzna_batch_release(next_batch(loader));
+        states[from] = state_of(loader);
+        for (int k = 0; k <= from; k++) {
+            bzna_error e = { .struct_size = sizeof e };
+            CHECK_EQ(bzna_loader_restore(loader, &states[k], &e), k == from ? BZNA_OK : BZNA_E_ARGUMENT);
+            CHECK(k == from || strstr(e.message, "state.pixels"));
+        }
+        bzna_loader_close(loader);
+    }
+    bzna_dataset_close(dataset);
+}
+
 /* Sample 2 of this archive is larger than its thumbnail. */
 TEST(without_a_track_the_size_of_the_output_decides_between_thumbnail_and_picture)
 {
@@ -3331,6 +3365,7 @@ static void everything(void)
     RUN(a_sample_that_is_drawn_more_than_once_is_warped_differently_each_time)
     RUN(a_random_resized_crop_is_torchvisions_unless_another_law_is_asked_for)
     RUN(a_state_is_refused_by_a_loader_that_makes_other_pixels)
+    RUN(a_state_tells_the_callbacks_of_transforms_and_pictures_apart)
     RUN(without_a_track_the_size_of_the_output_decides_between_thumbnail_and_picture)
     RUN(what_would_have_no_effect_is_refused_when_a_loader_opens)
     RUN(replacing_takes_the_next_sample_of_the_rank_that_can_be_had_whatever_the_threads)
