@@ -6,7 +6,24 @@
  * test ends without a violation of the driver's rules, and with nothing alive in it. */
 #define BZI_NVDEC_DEADLINE_NS 3000000000u
 #define BZI_CHECK_COPIES 8u           /* the fake's take long, under sanitizers above all */
+#define _GNU_SOURCE
+#define _FILE_OFFSET_BITS 64
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* Of threads that are started from now on, this one is not; 0: all are. */
+static atomic_int thread_that_fails;
+
+static int thread_start_or_fail(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *user)
+{
+    if (thread_that_fails && --thread_that_fails == 0)
+        return EAGAIN;
+    return pthread_create(thread, attributes, run, user);
+}
+#define pthread_create thread_start_or_fail
 #include "../benzina.c"
+#undef pthread_create
 #include "test.h"
 
 #if defined(BENZINA_NO_CUDA) || defined(BENZINA_NO_AVCODEC)
@@ -2622,6 +2639,60 @@ TEST(a_users_device_allocator_gives_all_memory_of_batches_and_uploads)
     archive_free(a);
 }
 
+/* The context's decode sessions are made by its first loader in need: all of them, or none. */
+TEST(sessions_that_cannot_be_started_fail_the_loader_and_the_next_one_starts_them)
+{
+    enum { SESSIONS = 3 };
+    archive *a;
+    bzna_loader_config c = config_of(6, BZNA_DEVICE_CUDA, 0);
+    BEGIN;
+    a = archive_make(20, plain, plain_count);
+    for (int n = 1; n <= SESSIONS + 6; n++) {               /* memory of the pool's own, too */
+        const int of_memory = n > SESSIONS;
+        ledger l;
+        bzna_context_config config;
+        bzna_context *context = NULL;
+        bzna_dataset *dataset;
+        bzna_loader *loader = (bzna_loader *)&l;
+        bzna_error e = { .struct_size = sizeof e };
+        bzi_pool *pool = NULL;
+        bzi_device *device = NULL;
+        char said[96];
+        bzna_context_config_init(&config, sizeof config);
+        config.sessions = SESSIONS;
+        config.allocator = ledger_allocator(&l);
+        require(bzna_context_open(&config, &context, NULL), "a context");
+        dataset = archive_open(context, a);
+        require(bzi_context_gpu(context, &device, &e), "a device");
+        const int64_t blocks = l.blocks, bytes = l.bytes;
+        if (of_memory)
+            l.fail_at = n - SESSIONS;
+        else
+            thread_that_fails = n;
+        if (!of_memory) {
+            CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_THREAD);
+            snprintf(said, sizeof said, "cannot start session %d of %d: ", n - 1, SESSIONS);
+            CHECK_CONTAINS(e.message, said);
+            CHECK(!loader);
+        } else if (bzi_context_pool(context, &pool, &e) != BZNA_OK) {
+            CHECK_EQ(e.status, BZNA_E_MEMORY);
+            CHECK_CONTAINS(e.message, "decode sessions");
+            CHECK(!pool);
+        }
+        CHECK(of_memory || !thread_that_fails);
+        CHECK(of_memory ? pool != NULL || n <= SESSIONS + 2 : !context->pool);
+        CHECK(pool || (l.blocks == blocks && l.bytes == bytes));
+        l.fail_at = 0;
+        bzna_dataset_close(dataset);
+        CHECK_EQ(walk(context, a, &c, SYNCED, NULL).failed, 0);
+        CHECK_EQ(context->pool->count, SESSIONS);
+        bzna_context_close(context);
+        CHECK(!l.blocks && !l.bytes && !l.mistakes);
+        finish();
+    }
+    archive_free(a);
+}
+
 TEST(device_memory_that_is_missing_or_misaligned_is_refused_without_loss)
 {
     static device_ledger l;
@@ -4943,6 +5014,7 @@ TEST_MAIN(setup();
     RUN(loaders_of_different_sizes_types_and_outputs_share_sessions_and_device)
     RUN(a_users_cuda_context_is_worked_in_and_a_threads_own_context_is_left_alone)
     RUN(a_users_device_allocator_gives_all_memory_of_batches_and_uploads)
+    RUN(sessions_that_cannot_be_started_fail_the_loader_and_the_next_one_starts_them)
     RUN(device_memory_that_is_missing_or_misaligned_is_refused_without_loss)
     RUN(what_is_queued_on_the_stream_comes_before_the_loaders_first_use_of_its_memory)
     RUN(a_slow_consumer_holds_up_no_session_and_no_other_loader)

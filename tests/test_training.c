@@ -1773,12 +1773,19 @@ TEST(without_a_track_the_size_of_the_output_decides_between_thumbnail_and_pictur
     require(bzna_dataset_get_image_info(dataset, 2, "bzna_thumb", &thumb, sizeof thumb, NULL), "thumb");
     require(bzna_dataset_get_image_info(dataset, 2, "bzna_input", &whole, sizeof whole, NULL), "picture");
     CHECK(thumb.width < whole.width);
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < 7; i++) {
         drawn_warps d;
         bzna_loader_config c = config_of(1, BZNA_ORDER_SEQUENTIAL);
+        bzna_extra_output extra;
         bzna_loader_info info;
         bzna_loader *loader;
         memset(&d, 0, sizeof d);
+        bzna_extra_output_init(&extra, sizeof extra);       /* of all outputs, the largest decides */
+        extra.name = "extra";
+        extra.width = i == 5 ? 513 : 512;
+        extra.height = i == 6 ? 513 : 512;
+        c.outputs.ptr = i >= 4 ? &extra : NULL;
+        c.outputs.count = i >= 4;
         c.order.indices = &two;
         c.order.index_count = 1;
         c.pipeline.transform = note_drawn;
@@ -1788,9 +1795,9 @@ TEST(without_a_track_the_size_of_the_output_decides_between_thumbnail_and_pictur
         c.fields.image = i == 3 ? "bzna_input" : NULL;
         loader = open_loader(dataset, &c);
         bzna_batch_release(next_batch(loader));
-        CHECK_EQ(d.width[0], i ? whole.width : thumb.width);
+        CHECK_EQ(d.width[0], i % 4 ? whole.width : thumb.width);
         CHECK_EQ(bzna_loader_get_info(loader, &info, sizeof info, NULL), BZNA_OK);
-        CHECK_STR(info.picture, i == 0 ? "thumb" : i == 3 ? "bzna_input" : "image");
+        CHECK_STR(info.picture, i % 4 == 0 ? "thumb" : i == 3 ? "bzna_input" : "image");
         CHECK_CONTAINS(info.picture_reason, i == 3 ? "loader_config.fields.image" : "512");
         bzna_loader_close(loader);
     }
