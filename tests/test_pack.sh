@@ -434,6 +434,21 @@ size_tests() {
     if ls "$t"/wrong.bzna* >/dev/null 2>&1; then fail "what is refused leaves no file"; else pass; fi
 }
 
+# Chroma samples that the picture's edge divides: the picture gets to 4:4:4 and to its thumbnail's size in one step.
+odd_edges_tests() {
+    if ! command -v ffmpeg >/dev/null 2>&1; then skip "thumbnails of odd edges" "ffmpeg is not installed [ffmpeg]"; return; fi
+    mkdir "$t/odd"
+    ffmpeg -v error -f lavfi -i testsrc2=s=640x480 -frames:v 1 -vf format=rgb24,scale=601:401,format=yuvj420p -q:v 2 -y "$t/odd/a.jpg" 2>&1
+    for chroma in 420 444; do
+        expect 0 "odd edges in $chroma" "$bzna" pack "$t/odd" -o "$t/odd.bzna" --overwrite --preset ultrafast --crf 10 --chroma $chroma
+        run "$bzna" extract "$t/odd.bzna" 0 --track bzna_thumb -o "$t/x.ppm"
+        same "$chroma: the thumbnail's size" "$(ppm_size "$t/x.ppm")" "512 341"
+        ffmpeg -v error -i "$t/odd/a.jpg" -vf scale=512:341:flags=lanczos+accurate_rnd+full_chroma_inp -f image2 -y "$t/y.ppm" 2>&1
+        psnr "$t/x.ppm" "$t/y.ppm"
+        if [ "$db" -ge 24 ]; then pass; else fail "$chroma: the thumbnail is the whole picture" "$db dB"; fi
+    done
+}
+
 # Loss is measured against what ffmpeg makes of the picture: the same planes, bit for bit.
 chroma_444_tests() {
     mkdir "$t/colors"
@@ -622,6 +637,7 @@ icon_tests
 class_tests
 output_tests
 size_tests
+odd_edges_tests
 chroma_444_tests
 background_tests
 target_tests
