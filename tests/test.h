@@ -30,6 +30,9 @@
 #  define SANITIZED 0
 #endif
 #define ROUNDS(plain, sanitized) (SANITIZED ? (sanitized) : (plain))
+/* What takes longer has hung, however busy the machine is. How fast something is, a benchmark says; how much work it
+ * does, clock() says, or a counter. */
+#define HANG_NS 100000000000u
 #define COUNT(array) (sizeof (array) / sizeof *(array))
 
 static int test_failures, test_passed, test_failed, test_skipped;

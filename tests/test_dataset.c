@@ -2,6 +2,7 @@
  * tools. */
 #include "../benzina.c"
 #include "test.h"
+#include <time.h>
 #include "known.h"
 
 
@@ -1778,7 +1779,7 @@ TEST(defaults_are_those_of_the_movie_and_runs_follow_one_another)
 /* 4 thousand million samples in 20 bytes, of a track that nobody reads: they are counted, not listed. */
 TEST(fragments_of_other_tracks_cost_no_time)
 {
-    const uint64_t begin = bzi_os_now_ns();
+    const clock_t begin = clock();    /* the processor's: other programs do not count */
     bzna_error err = fresh_error();
     opened o;
     open_cut_out(&o, 0);
@@ -1792,7 +1793,7 @@ TEST(fragments_of_other_tracks_cost_no_time)
     append_fragment(&o, huge, 3, all, 3);
     REQUIRE(open_now(&o, &err) == BZNA_OK);
     CHECK_EQ(bzna_dataset_count(o.dataset), 2);
-    CHECK(bzi_os_now_ns() - begin < 2000000000u);
+    CHECK((double)(clock() - begin) < 2.0 * CLOCKS_PER_SEC);
     close_all(&o);
 }
 

@@ -12,6 +12,7 @@ static int send_packet(AVCodecContext *codec, const AVPacket *packet);
 #include "../benzina.c"
 #undef avcodec_send_packet
 #include "test.h"
+#include <time.h>
 #ifdef TEST_NVDEC
 #  include "fake/nvdec.h"
 #  define TEST_PLACE "nvdec"
@@ -384,10 +385,10 @@ TEST(what_is_listed_or_referred_to_again_and_again_costs_no_time)
         { 65535, 65535, 1, BZNA_E_BOX, "meta/iprp/ipma at byte " },
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
-        const uint64_t begin = bzi_os_now_ns();
+        const clock_t begin = clock();                      /* the processor's: other programs do not count */
         bytes b = hostile_file(cases[i].tiles, cases[i].items, cases[i].listed);
         check_refused(b, cases[i].status, cases[i].part);
-        CHECK(bzi_os_now_ns() - begin < 500000000u * (SANITIZED ? 10 : 1));
+        CHECK((double)(clock() - begin) < 0.5 * CLOCKS_PER_SEC * (SANITIZED ? 10 : 1));
         free(b.data);
     }
     check_changed("thumb.heic", "ipma", 18, "\0\1", 2, BZNA_E_BOX, "item 1 is listed twice");

@@ -1270,7 +1270,7 @@ static ordeal ordeal_make(archive *a, const char *function, long long k, int cod
     start = bzi_os_now_ns();
     CHECK_EQ(bzna_context_close(context), BZNA_OK);
     o.slowest = fmax(o.slowest, seconds_since(start));
-    CHECK(!o.hung && o.slowest < 5);
+    CHECK(!o.hung && o.slowest < HANG_NS * 1e-9);
     CHECK_EQ(control->maps, control->unmaps);
     CHECK_EQ(control->violations, 0);
     CHECK(!fake->leaks());
@@ -1826,7 +1826,7 @@ TEST(stopping_closing_or_losing_the_device_ends_a_thread_that_waits_in_next)
         if (way == 3)
             CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
         pthread_join(thread, NULL);
-        CHECK(seconds_since(start) < 5);
+        CHECK(seconds_since(start) < HANG_NS * 1e-9);
         CHECK_EQ(w.status, way == 0 || way == 3 ? BZNA_E_STOPPED : BZNA_E_DEVICE_LOST);
         CHECK_EQ(w.taken, 0);
         if (way == 1 || way == 2) {
@@ -1839,14 +1839,14 @@ TEST(stopping_closing_or_losing_the_device_ends_a_thread_that_waits_in_next)
             CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
         bzna_dataset_close(dataset);
         bzna_context_close(context);
-        CHECK(seconds_since(start) < 8);
+        CHECK(seconds_since(start) < HANG_NS * 1e-9);
         CHECK_EQ(control->maps, control->unmaps);
         finish();
     }
     archive_free(a);
 }
 
-/* Each picture takes an engine 30 ms: what is queued would take more than a second. */
+/* Each picture takes an engine 30 ms. Of those that are queued, only what engines are at is decoded to its end. */
 TEST(closing_and_resetting_do_not_wait_for_what_is_queued)
 {
     archive *a;
@@ -1857,17 +1857,18 @@ TEST(closing_and_resetting_do_not_wait_for_what_is_queued)
         bzna_context *context = gpu_context(1);
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader;
-        uint64_t start;
+        long long decoded;
         control->engine_us = 30000;
         c.read.ahead_samples = 60;
         loader = loader_open(context, dataset, &c);
         sleep_us(60000);
-        start = bzi_os_now_ns();
+        decoded = control->decodes;
         if (way < 2)
             CHECK_EQ(bzna_loader_reset(loader, 1, NULL), BZNA_OK);
         else
             CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
-        CHECK(seconds_since(start) < 0.9);
+        decoded = control->decodes - decoded;               /* a reset goes on with pictures of the next epoch */
+        CHECK(decoded < 30);
         control->engine_us = 0;
         if (way < 2)
             CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
@@ -3737,7 +3738,7 @@ TEST(all_sessions_have_their_main_decoder_in_order_before_a_sample_is_decoded)
 TEST(closing_while_sessions_start_waits_for_one_decoder_at_most)
 {
     archive *a;
-    uint64_t start;
+    long long made;
     bzna_loader_config c = config_of(1, 0, 0);
     bzna_context *context;
     BEGIN;
@@ -3745,10 +3746,9 @@ TEST(closing_while_sessions_start_waits_for_one_decoder_at_most)
     context = gpu_context(14);
     control->create_us = 100000;
     walk(context, a, &c, HOST, NULL);
-    start = bzi_os_now_ns();
+    made = control->creates;
     bzna_context_close(context);
-    CHECK(seconds_since(start) < 1);
-    CHECK(control->creates <= 3);
+    CHECK(control->creates <= made + 2 && made < 14);
     finish();
     archive_free(a);
 }
@@ -4785,13 +4785,15 @@ TEST(a_driver_whose_copies_run_only_when_somebody_waits_is_found_out_and_gone_ar
     archive_free(a);
 }
 
-/* Whatever is queued from now on comes 40 ms later. */
+/* Whatever is queued from now on comes so much later. */
+static uint32_t gate_us;
+
 static bzna_status close_the_gate(void *user, void *stream, bzna_error *err)
 {
     bzi_device *device = user;
     void *event = NULL;
     bzna_status status = bzi_device_event(device, &event, err);
-    control->stream_us = 40000;
+    control->stream_us = gate_us;
     if (status == BZNA_OK)
         status = bzi_device_record(device, event, stream, err);
     bzi_device_event_free(device, event);
@@ -4808,10 +4810,15 @@ TEST(a_surface_that_is_decoded_into_before_its_picture_was_copied_is_noticed_and
         bzna_error e = { .struct_size = sizeof e };
         gate g = { .close = close_the_gate };
         const uint32_t codec = way % 2 ? BZNA_CODEC_H264 : BZNA_CODEC_H265;
+        const long long was_us = control->stream_us;
         control->wrong_surface = way >= 2;
         REQUIRE(bzi_context_gpu(context, &device, &e) == BZNA_OK && bzi_device_enter(device, &e) == BZNA_OK);
         g.user = device;
-        CHECK_EQ(gate_try(&g, device, codec, way < 4 ? 0 : BZI_QUIRK_SURFACE, &e), BZNA_OK);
+        gate_us = 40000;                                    /* a busy machine may need longer to come to B */
+        do {
+            CHECK_EQ(gate_try(&g, device, codec, way < 4 ? 0 : BZI_QUIRK_SURFACE, &e), BZNA_OK);
+            control->stream_us = was_us;
+        } while (way < 4 && !g.was_closed && (gate_us *= 10) <= 4000000);
         bzi_device_leave(device);
         CHECK(g.same_surface);
         CHECK_EQ(g.was_closed, way < 4);
