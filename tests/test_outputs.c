@@ -1432,6 +1432,10 @@ int main(int argc, char **argv)
     require(bzna_context_open(NULL, &context, NULL), "context");
     tars_make();
     archives_make();
+#if TEST_NVDEC
+    plan first = plan_dino(archives); /* checks the context's sessions, which decode pictures of their own */
+    walk(&first);
+#endif
     RUN(each_view_has_random_numbers_of_its_own_and_the_first_is_that_of_a_single_view)
     RUN(outputs_of_one_picture_have_their_own_sizes_types_views_warps_and_colors)
     RUN(outputs_of_other_pictures_share_the_first_ones_warp_or_have_their_own)
