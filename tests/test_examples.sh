@@ -15,6 +15,8 @@ LIBS="$BUILD/libbenzina.a $(pkg-config --libs libavcodec libavutil) $(pkg-config
 archive="$T/drawn.bzna"
 
 have() { command -v "$1" >/dev/null 2>&1; }
+# So many seconds of processors, whatever else the machine does; what waits for ten minutes has hung.
+within() { seconds=$1; shift; (ulimit -t "$seconds" 2>/dev/null; exec timeout 600 "$@"); }
 check() { # name, command...: its output goes to $T/log, of which a failure shows the end
     name=$1; shift
     if "$@" >"$T/log" 2>&1; then passed=$((passed + 1)); return 0; fi
@@ -41,7 +43,7 @@ accuracy_beats_chance() { awk '/^epoch/ { a = $6; h = $10 } END { exit !(a > 50 
 training_repeats() { for i in 1 2; do awk '/^epoch/ { print $1, $2, $3, $4, $5, $6, $8, $10 }' "$T/train.$i" >"$T/losses.$i"; done; diff "$T/losses.1" "$T/losses.2"; }
 test_train() {
     check train_builds ${CXX:-c++} -std=c++17 -O2 $WARN examples/train.cpp -o "$T/train" $LIBS || return
-    for i in 1 2; do check train_runs to "$T/train.$i" timeout 30 "$T/train" "$archive" 15 || return; done
+    for i in 1 2; do check train_runs to "$T/train.$i" within 60 "$T/train" "$archive" 15 || return; done
     check loss_falls_in_training loss_falls
     check accuracy_beats_chance_in_training accuracy_beats_chance
     check training_repeats_itself training_repeats
@@ -76,11 +78,11 @@ EOF
     ${CC:-cc} -std=c11 -O2 -I. -D_POSIX_C_SOURCE=200809L -DTRAIN_SAVES=1 "$T/train_torn.c" -o "$T/train_torn" $LIBS
 }
 runs_whole() {
-    to "$T/steps.whole" timeout 30 "$T/train_small" "$archive" "$T/train.state" &&
+    to "$T/steps.whole" within 60 "$T/train_small" "$archive" "$T/train.state" &&
         [ "$(grep -c '^epoch' "$T/steps.whole")" -eq 10 ] && [ "$(wc -c <"$T/train.state")" -eq 128 ]
 }
 goes_on() {
-    to "$T/steps.rest" timeout 30 "$T/train_small" "$archive" "$T/train.state" &&
+    to "$T/steps.rest" within 60 "$T/train_small" "$archive" "$T/train.state" &&
         tail -n 1 "$T/steps.whole" | diff - "$T/steps.rest"
 }
 keeps_its_state() {
@@ -247,7 +249,7 @@ if have "${CC:-cc}"; then test_erase_c; else skip erase_c "no C compiler"; fi
 # --- mpi.c ---
 ranks() { # number, arguments...
     n=$1; shift
-    timeout 60 mpirun $mpi_flags -n "$n" "$T/mpi" "$@" </dev/null
+    within 120 mpirun $mpi_flags -n "$n" "$T/mpi" "$@" </dev/null
 }
 samples() { cat "$@" | grep '^sample' | sort; }
 same_samples() { samples "$T/mpi.1" >"$T/expected"; samples "$@" | diff "$T/expected" -; }
@@ -312,7 +314,7 @@ start_server() { # the pid file is written once the port listens
     done
     cat "$T/nginx/out"; return 1
 }
-fetch() { timeout 60 "$T/http_source" "$@"; }
+fetch() { within 120 "$T/http_source" "$@"; }
 same_hash() { grep '^hash' "$T/http.local" >"$T/expected"; grep '^hash' "$1" | diff "$T/expected" -; }
 few_connections() { n=$(cut -d' ' -f1 "$T/nginx/plain.log" | sort -u | wc -l); echo "$n connections"; [ "$n" -ge 1 ] && [ "$n" -le 4 ] && [ "$(wc -l <"$T/nginx/plain.log")" -gt 65 ]; }
 faults_happened() { # location, what its log shows
@@ -345,7 +347,7 @@ test_http() {
 # --- the same with the fakes of NVIDIA's driver: NVDEC decodes, and nothing else differs ---
 with_fake() { LD_LIBRARY_PATH="$T/fake" "$@" 2>"$T/fake.err"; code=$?; ! grep '^fake' "$T/fake.err" && [ "$code" -eq 0 ]; }
 trains_on_the_fake() {
-    with_fake timeout 60 "$T/train" "$archive" 15 >"$T/train.fake" || return 1
+    with_fake within 120 "$T/train" "$archive" 15 >"$T/train.fake" || return 1
     awk '/^epoch/ { print $1, $2, $3, $4, $5, $6, $8, $10 }' "$T/train.fake" | diff "$T/losses.1" - &&
         grep -q '^decoder: NVDEC of ' "$T/train.fake" && grep -q '^device: CUDA 0, ' "$T/train.fake" && grep -q ' 780 pictures decoded by NVDEC, 0 in software' "$T/train.fake"
 }

@@ -47,7 +47,7 @@ if ! FOR_FFMPEG=1 sh tests/fake/build.sh "$T/fake" "${CC:-cc}" >"$T/log" 2>&1; t
 fi
 
 # traced FILE COMMAND...: what the command asks of the driver.
-traced() { trace=$1; shift; : >"$trace"; env FAKE_TRACE="$trace" LD_LIBRARY_PATH="$T/fake" timeout 60 "$@" >"$T/out" 2>&1; }
+traced() { trace=$1; shift; : >"$trace"; env FAKE_TRACE="$trace" LD_LIBRARY_PATH="$T/fake" timeout 600 "$@" >"$T/out" 2>&1; }
 # Decoders and pictures, without what is said above to differ; in any order, since pictures are known by their slices.
 plain() { sed -E "s/ (display|surfaces|outputs|flags|intra_only|max|references)=[^ ]*//g; $2" "$1" | sort -u; }
 

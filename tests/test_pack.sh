@@ -605,6 +605,7 @@ p = Page(); p.feed(open(sys.argv[1]).read()); assert not p.open' "$t/report.html
 # A terminal of 40 columns, then of 120: lines that are longer would not be written over.
 terminal_tests() {
     if [ -z "$python" ]; then skip "progress on a terminal" "there is no python3"; return; fi
+    if ! "$python" -c 'import pty; pty.openpty()' 2>/dev/null; then skip "progress on a terminal" "no pseudo-terminal can be had"; return; fi
     expect 0 "progress on a terminal" "$python" -c '
 import fcntl, os, pty, struct, sys, termios
 for columns in 40, 120:

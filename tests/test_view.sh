@@ -82,7 +82,7 @@ if [ -z "$browser" ]; then skip "the page in a browser" "no chromium here"; fini
 # open WIDTH SCRIPT: what the page's title is after the script ran in it
 open() {
     sed "s|</body></html>|<script>$2</script></body></html>|" "$t/page.html" > "$t/run.html"
-    timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$t/profile" --window-size="$1",800 --dump-dom "file://$t/run.html" 2> "$t/err" |
+    timeout 600 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$t/profile" --window-size="$1",800 --dump-dom "file://$t/run.html" 2> "$t/err" |
         sed -n 's:.*<title>\(.*\)</title>.*:\1:p' | head -n 1
 }
 shown="document.title = figures.filter(f => !f.hidden).length + ' ' + at('shown').value;"
