@@ -155,7 +155,7 @@ extract_tests() {
         ffmpeg -v error -i "$t/x.jpg" -y "$t/x.ppm" 2>&1
         psnr "$t/x.ppm" "$t/y.ppm"
         if [ "$db" -ge 20 ]; then pass; else fail "the JPEG is the picture" "$db dB"; fi
-    else skip "the JPEG is the picture" "ffmpeg is not installed"; fi
+    else skip "the JPEG is the picture" "ffmpeg is not installed [ffmpeg]"; fi
     run "$bzna" extract "$t/all.bzna" d.ppm -o "$t/x.ppm"
     says "$t/err" "this is the sample's bzna_input; --track bzna_thumb" "extract says which picture it took"
     refused 2 "--as" "--as without -o" "$bzna" extract "$t/all.bzna" 2 --md5 --as png
@@ -219,7 +219,7 @@ convert_tests() {
 # Archive, tar, folder and .rec from each and to each: names, targets, pictures' bytes and fields are those, and what a
 # container cannot hold is said, and counted.
 matrix_tests() {
-    if ! command -v tar >/dev/null 2>&1; then skip "from each container to each" "there is no tar"; return; fi
+    if ! command -v tar >/dev/null 2>&1; then skip "from each container to each" "there is no tar [tar]"; return; fi
     mkdir -p "$t/m/ants" "$t/m/bees/deep" "$t/x"
     for i in 1 3 6 8; do oriented_jpeg $i >"$t/m/$i.jpg"; done
     mv "$t/m/1.jpg" "$t/m/ants/one.jpg"

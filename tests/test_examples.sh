@@ -54,7 +54,7 @@ test_train() {
     check training_says_what_limits grep -q 'limits\.$' "$T/train.1"
     check train_refuses_an_absent_archive refuses 'absent.bzna: cannot open' "$T/train" "$T/absent.bzna"
 }
-if have "${CXX:-c++}"; then test_train; else skip train "no C++ compiler"; fi
+if have "${CXX:-c++}"; then test_train; else skip train "no C++ compiler [g++]"; fi
 
 # --- train.c ---
 # A smaller run, which saves its state after every third batch; as train_torn, it dies while it writes a state.
@@ -110,7 +110,7 @@ test_train_c() {
     check train_c_names_a_damaged_picture names_the_damaged
     check train_c_refuses_an_absent_archive refuses 'absent.bzna: cannot open' "$T/train_c" "$T/absent.bzna" "$T/none"
 }
-if have "${CC:-cc}"; then test_train_c; else skip train_c "no C compiler"; fi
+if have "${CC:-cc}"; then test_train_c; else skip train_c "no C compiler [gcc]"; fi
 
 # --- fields.c ---
 # A folder of two classes, and a tar of three samples with labels and texts: pictures drawn as PPM files.
@@ -139,7 +139,7 @@ test_fields_c() {
     check fields_c_shuffles_a_folder_and_a_tar_as_one both_are_one
     check fields_c_names_an_unknown_field refuses 'the data set has no field "nix"' "$T/fields" nix - "$T/shard.tar"
 }
-if ! have "${CC:-cc}"; then skip fields_c "no C compiler"; elif ! have tar; then skip fields_c "no tar"; else test_fields_c; fi
+if ! have "${CC:-cc}"; then skip fields_c "no C compiler [gcc]"; elif ! have tar; then skip fields_c "no tar [tar]"; else test_fields_c; fi
 
 # --- write.c ---
 # JPEG files of two classes, and frames of two codecs.
@@ -209,7 +209,7 @@ test_write_c() {
     check write_c_names_a_file_that_cannot_be_made refuses 'none/out.bzna: cannot create: ' "$T/write" "$T/none/out.bzna" 2 "$T/jpegs"
     [ ! -w /dev/full ] || check write_c_names_a_full_disk refuses '/dev/full: writing 40 bytes at byte 0 failed: ' "$T/write" /dev/full 2 "$T/jpegs"
 }
-if have "${CC:-cc}"; then test_write_c; else skip write_c "no C compiler"; fi
+if have "${CC:-cc}"; then test_write_c; else skip write_c "no C compiler [gcc]"; fi
 
 # --- views.c ---
 has_views() {
@@ -231,7 +231,7 @@ test_views_c() {
     check views_c_keeps_class_numbers has_masks
     check views_c_names_an_absent_mask refuses 'loader_config.outputs\[0\].field' "$T/views" "$T/masks.tar" seg.png
 }
-if ! have "${CC:-cc}"; then skip views_c "no C compiler"; elif ! have tar; then skip views_c "no tar"; else test_views_c; fi
+if ! have "${CC:-cc}"; then skip views_c "no C compiler [gcc]"; elif ! have tar; then skip views_c "no tar [tar]"; else test_views_c; fi
 
 # --- erase.c ---
 erases() { # of a white picture, some is gray then, and the rest is white
@@ -244,7 +244,7 @@ test_erase_c() {
     check erase_c_builds ${CC:-cc} -std=c11 -O2 $WARN examples/erase.c $LIBS -o "$T/erase" || return
     check erase_c_erases erases
 }
-if have "${CC:-cc}"; then test_erase_c; else skip erase_c "no C compiler"; fi
+if have "${CC:-cc}"; then test_erase_c; else skip erase_c "no C compiler [gcc]"; fi
 
 # --- mpi.c ---
 ranks() { # number, arguments...
@@ -274,7 +274,7 @@ test_mpi() {
     done
     check state_of_another_data_set_is_refused refuses state ranks 2 tests/data/mini_h265.bzna --resume "$T/state"
 }
-if ! have mpicc || ! have mpirun; then skip mpi "no mpicc or no mpirun (Debian: openmpi-bin libopenmpi-dev)"; else test_mpi; fi
+if ! have mpicc || ! have mpirun; then skip mpi "no mpicc or no mpirun [openmpi-bin libopenmpi-dev]"; else test_mpi; fi
 
 # --- http_source.c ---
 write_config() { # port. Faults come at fixed requests of each connection: so they surely come, and a retry is surely served in the end.
@@ -325,7 +325,7 @@ loader_retried() { cat "$T/http.is_busy"; ! grep -q ' 0 retries while opening' "
 test_http() {
     check http_source_builds ${CC:-cc} -std=c11 -O2 $WARN examples/http_source.c -o "$T/http_source" $(pkg-config --cflags --libs libcurl) $LIBS || return
     check epoch_from_the_file to "$T/http.local" fetch "$archive" || return
-    if ! have nginx; then skip http "no nginx here (Debian: nginx-light)"; return; fi
+    if ! have nginx; then skip http "no nginx here [nginx-light]"; return; fi
     check nginx_starts start_server || return
     check epoch_over_http to "$T/http.plain" fetch "$url/plain/drawn.bzna" 4
     check http_gives_the_pixels_of_the_file same_hash "$T/http.plain"
@@ -361,8 +361,8 @@ test_fake() {
 }
 
 export no_proxy='*' NO_PROXY='*'
-if ! pkg-config --exists libcurl 2>/dev/null; then skip http_source "no libcurl headers (Debian: libcurl4-openssl-dev)"
-elif ! have "${CC:-cc}"; then skip http_source "no C compiler"; else test_http; fi
+if ! pkg-config --exists libcurl 2>/dev/null; then skip http_source "no libcurl headers [libcurl4-openssl-dev]"
+elif ! have "${CC:-cc}"; then skip http_source "no C compiler [gcc]"; else test_http; fi
 if ! grep -q bzi_kernel_warp_any "$BUILD/libbenzina.a"; then skip nvdec "the library has no GPU path"
 elif [ ! -e tests/fake/build.sh ]; then skip nvdec "the fake driver is missing"
 else test_fake; fi

@@ -187,7 +187,7 @@ static uint64_t check_against(const char *oracle, const char *path)
     }
     c = pclose(made);
     if (WIFEXITED(c) && WEXITSTATUS(c) == 3)
-        test_skip_reason = "torchvision is not installed";
+        test_skip_reason = "torchvision is not installed [python3-torchvision]";
     else
         CHECK_EQ(c, 0);
     CHECK(test_skip_reason || bzna_dataset_count(dataset) == n);
@@ -200,7 +200,7 @@ static uint64_t check_against_oracle(const char *path) { return check_against(OR
 TEST(samples_have_the_order_and_targets_of_ImageFolder)
 {
     if (system("python3 -c '' >/dev/null 2>&1"))
-        SKIP("no python3");
+        SKIP("no python3 [python3]");
     MAKE("d/10/b.jpg", "d/10/a.JPG", "d/10/a.jpg", "d/10/A.jpg", "d/2/z.png", "d/2/10.png", "d/2/9.png", "d/B/x.jpeg",
          "d/a-b/x.jpg", "d/a/z.ppm", "d/a/s/1.jpg", "d/a/s-1/1.jpg", "d/a/s/t/1.bmp", "d/a/s0/1.pgm", "d/a/notes.txt",
          "d/a/jpg", "d/a/x.jpg.txt", "d/a/x.tar.tif", "d/a.b/x.tiff", "d/a.b/dir.jpg/x.WebP", "d/\xc3\xa9/x.jpg",
@@ -226,7 +226,7 @@ TEST(many_folders_have_that_order_too)
     char path[128];
     uint32_t x = 1;
     if (system("python3 -c '' >/dev/null 2>&1"))
-        SKIP("no python3");
+        SKIP("no python3 [python3]");
     clear();
     for (int i = 0; i < 600; i++) {
         x = x * 1664525u + 1013904223u;
@@ -607,7 +607,7 @@ TEST(a_loader_goes_on_past_files_that_are_gone)
     bzna_batch *batch = NULL;
     bzna_dataset *dataset;
 #ifdef BENZINA_NO_AVCODEC
-    SKIP("built without libavcodec");
+    SKIP("built without libavcodec [libavcodec-dev]");
 #endif
     MAKE("d/a/1.jpg", "d/a/2.jpg", "d/b/1.jpg", "d/b/2.jpg");
     dataset = open_folder("d");

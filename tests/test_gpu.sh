@@ -29,7 +29,7 @@ case "$SANITIZE" in *thread*) skip "gpu-check on the fake driver" "too slow unde
 if ! pkg-config --exists ffnvcodec || ! command -v clang >/dev/null; then
     check gpu_check_says_what_it_lacks says "SKIP gpu-check:" driverless $MAKE gpu-check
     check gpu_bench_says_what_it_lacks says "SKIP gpu-bench:" driverless $MAKE gpu-bench
-    skip "gpu-check on the fake driver" "built without nv-codec-headers or clang"
+    skip "gpu-check on the fake driver" "built without nv-codec-headers or clang [clang libffmpeg-nvenc-dev]"
     finish
 fi
 check gpu_check_is_skipped_without_a_driver says "SKIP gpu-check: context_config.device: libcuda.so.1" driverless $MAKE gpu-check
@@ -46,10 +46,10 @@ if pkg-config --exists libavcodec libavutil; then
     check where_every_way_of_the_self_check_passes sh -c "! grep FAILED $T/all.log && [ \$(grep -c 'H.26[45].* passed, ' $T/all.log) -eq 18 ]"
     check and_the_gate_holds grep -qF "tests/gpu_check.c: 1 passed, 0 failed, 0 skipped" "$T/all.log"
 else
-    skip "gpu-check on the fake driver" "built without libavcodec"; finish
+    skip "gpu-check on the fake driver" "built without libavcodec [libavcodec-dev]"; finish
 fi
 if [ -z "$TEST_ALL" ]; then echo "LEFT test_gpu.sh: gpu-check and gpu-bench on the fake driver, with all data"; finish; fi
-if [ ! -x "$BZNA" ] || ! command -v ffmpeg >/dev/null; then skip "gpu-check on the fake driver" "no $BZNA or no ffmpeg to make data with"; finish; fi
+if [ ! -x "$BZNA" ] || ! command -v ffmpeg >/dev/null; then skip "gpu-check on the fake driver" "no $BZNA or no ffmpeg to make data with [ffmpeg]"; finish; fi
 
 cp "$BZNA" "$BUILD/draw_pictures" "$T/"
 check gpu_record_builds $MAKE "$T/gpu/gpu_record"
@@ -74,7 +74,7 @@ done
 if grep -q a_picture_holds_while tests/gpu_check.c; then check all_runs_the_gate sh -c "! grep -q 'no check is named so: ' $T/all.log"
 else skip all_runs_the_gate "gpu_check.c has no test of it"; fi
 check decoders_got_another_size sh -c "grep -F 'giving it another size' $T/gpu/report.json | grep -qv '\"count\": 0}'"
-json() { if command -v python3 >/dev/null; then check "$1" python3 -c "import json, sys; r = json.load(open('$2')); s = {x['name']: x for x in r['sections']}; assert $3, r"; else skip "$1" "no python3 here"; fi; }
+json() { if command -v python3 >/dev/null; then check "$1" python3 -c "import json, sys; r = json.load(open('$2')); s = {x['name']: x for x in r['sections']}; assert $3, r"; else skip "$1" "no python3 here [python3]"; fi; }
 json the_report_is_json_and_has_all_sections "$T/gpu/report.json" "len(s) == 19 and r['driver'].startswith('the fake') and all(x['log'] and x['status'] == 'ok' for x in s.values())"
 
 # Sections that crash, hang, or stop in the middle of a line: the others, and what was written before, are there.

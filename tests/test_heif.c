@@ -283,7 +283,7 @@ static bytes crowd(uint32_t columns, uint32_t rows)
         grid[5 + 2 * i] = (uint8_t)edge;
         memcpy(whole + 4 * i, (const uint8_t[]){ 0, 0, (uint8_t)(edge >> 8), (uint8_t)edge }, 4);
     }
-    for (int i = 0; i < 2; i++) {                           /* boxes: size, type, the item, references and their number */
+    for (int i = 0; i < 2; i++) {                           /* boxes: size, type, the item, its references' number */
         const uint32_t count = i ? left - 6 : tiles, size_ = 12 + 2 * count;
         memcpy(p, (const uint8_t[]){ 0, 0, (uint8_t)(size_ >> 8), (uint8_t)size_ }, 4);
         memcpy(p + 4, i ? "cdsc" : "dimg", 4);
@@ -1004,7 +1004,7 @@ TEST(a_size_that_contradicts_the_stream_is_named_with_box_and_offset)
 TEST(no_tile_is_shrunk)
 {
 #ifdef BENZINA_NO_JPEG
-    SKIP("built without libjpeg-turbo");
+    SKIP("built without libjpeg-turbo [libjpeg-dev]");
 #else
     static float whole[3 * 4 * 4], shrunk[3 * 4 * 4];
     double worst = 0;

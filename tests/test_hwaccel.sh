@@ -36,9 +36,9 @@ check() { # name, command...: passes when the command succeeds
 }
 
 case "$SANITIZE" in *thread*) skip hwaccel "ffmpeg and its driver are not built with TSan"; finish ;; esac
-for need in ffmpeg pkg-config; do command -v $need >/dev/null || { skip hwaccel "no $need here"; finish; }; done
+for need in ffmpeg pkg-config; do command -v $need >/dev/null || { skip hwaccel "no $need here [$need]"; finish; }; done
 [ -x "$BZNA" ] || { skip hwaccel "no $BZNA"; finish; }
-pkg-config --exists ffnvcodec libavcodec || { skip hwaccel "built without nv-codec-headers or libavcodec"; finish; }
+pkg-config --exists ffnvcodec libavcodec || { skip hwaccel "built without nv-codec-headers or libavcodec [libffmpeg-nvenc-dev libavcodec-dev]"; finish; }
 ffmpeg -hide_banner -hwaccels 2>/dev/null | grep -qx cuda || { skip hwaccel "this ffmpeg has no -hwaccel cuda"; finish; }
 T=$BUILD/tests/hwaccel
 rm -rf "$T"; mkdir -p "$T"

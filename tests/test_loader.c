@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 
 #ifdef BENZINA_NO_AVCODEC
-TEST(loaders_yield_batches) { SKIP("built without libavcodec"); }
+TEST(loaders_yield_batches) { SKIP("built without libavcodec [libavcodec-dev]"); }
 TEST_MAIN(RUN(loaders_yield_batches))
 #else
 

@@ -12,7 +12,7 @@
 #endif
 
 #ifdef BENZINA_NO_AVCODEC
-TEST(outputs_are_delivered) { SKIP("built without libavcodec"); }
+TEST(outputs_are_delivered) { SKIP("built without libavcodec [libavcodec-dev]"); }
 TEST_MAIN(RUN(outputs_are_delivered))
 #else
 

@@ -41,7 +41,7 @@ TEST(headers_say_size_and_orientation)
 }
 
 #ifdef BENZINA_NO_AVCODEC
-TEST(pictures_are_decoded) { SKIP("built without libavcodec"); }
+TEST(pictures_are_decoded) { SKIP("built without libavcodec [libavcodec-dev]"); }
 TEST_MAIN(RUN(headers_say_size_and_orientation) RUN(pictures_are_decoded))
 #else
 #include <libavutil/crc.h>

@@ -13,7 +13,10 @@
 #include "random.h"
 
 #ifdef BENZINA_NO_CUDA
-TEST(the_ptx_gives_the_bits_of_the_plain_loop) { SKIP("built without nv-codec-headers or clang: there is no PTX"); }
+TEST(the_ptx_gives_the_bits_of_the_plain_loop)
+{
+    SKIP("built without nv-codec-headers or clang: there is no PTX [clang libffmpeg-nvenc-dev]");
+}
 TEST_MAIN(RUN(the_ptx_gives_the_bits_of_the_plain_loop))
 #else
 

@@ -577,7 +577,7 @@ TEST(stills_in_records_are_delivered_as_they_are)
     bzna_loader_config config;
     rec_file *f;
 #ifdef BENZINA_NO_AVCODEC
-    SKIP("built without libavcodec");
+    SKIP("built without libavcodec [libavcodec-dev]");
 #endif
     f = rec_new();
     for (int i = 0; i < COUNT_OF; i++) {

@@ -276,7 +276,7 @@ TEST(raw_pictures_that_contradict_themselves_are_refused)
     bzna_decoder *decoder = NULL;
     size_t needed;
     if (bzna_decoder_open(context, &decoder, NULL) != BZNA_OK)
-        SKIP("built without libavcodec");
+        SKIP("built without libavcodec [libavcodec-dev]");
     for (uint32_t channels = 1; channels <= 3; channels += 2) {
         bzi_format format;
         config[0] = (uint8_t)channels;

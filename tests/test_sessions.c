@@ -27,7 +27,10 @@ static int thread_start_or_fail(pthread_t *thread, const pthread_attr_t *attribu
 #include "test.h"
 
 #if defined(BENZINA_NO_CUDA) || defined(BENZINA_NO_AVCODEC)
-TEST(sessions_decode_on_the_fake_driver) { SKIP("built without nv-codec-headers, clang or libavcodec"); }
+TEST(sessions_decode_on_the_fake_driver)
+{
+    SKIP("built without nv-codec-headers, clang or libavcodec [clang libffmpeg-nvenc-dev libavcodec-dev]");
+}
 TEST_MAIN(RUN(sessions_decode_on_the_fake_driver))
 #else
 

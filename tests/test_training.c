@@ -18,7 +18,7 @@
 #include <sys/wait.h>
 
 #ifdef BENZINA_NO_AVCODEC
-TEST(training_runs) { SKIP("built without libavcodec"); }
+TEST(training_runs) { SKIP("built without libavcodec [libavcodec-dev]"); }
 TEST_MAIN(RUN(training_runs))
 #else
 
@@ -546,7 +546,7 @@ TEST(an_archive_with_splits_still_plays)
     CHECK_EQ(fwrite(splits.bytes, 1, (size_t)splits.size, f), splits.size);
     fclose(f);
     if (system("command -v ffprobe >/dev/null 2>&1"))
-        SKIP("no ffprobe");
+        SKIP("no ffprobe [ffmpeg]");
     snprintf(line, sizeof line, "ffprobe -v error -count_frames -select_streams v "
              "-show_entries stream=nb_read_frames,codec_name -of csv=p=0 %s 2>&1", path);
     f = popen(line, "r");

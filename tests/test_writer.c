@@ -1581,7 +1581,7 @@ static int ffprobe_frames(const char *path, const char *stream)
 TEST(ffprobe_counts_a_frame_a_sample)
 {
     if (system("command -v ffprobe >/dev/null 2>&1") != 0)
-        SKIP("no ffprobe");
+        SKIP("no ffprobe [ffmpeg]");
     for (int a = 0; a < 2; a++) {
         memory_sink s;
         char path[256];
@@ -1643,7 +1643,7 @@ TEST(a_track_without_samples_has_no_run_of_chunks)
 TEST(ffprobe_reads_an_archive_without_targets)
 {
     if (system("command -v ffprobe >/dev/null 2>&1") != 0)
-        SKIP("no ffprobe");
+        SKIP("no ffprobe [ffmpeg]");
     for (int a = 0; a < 2; a++) {
         bench b;
         char path[256];
