@@ -465,6 +465,11 @@ TEST(jpeg_headers_that_are_damaged_are_refused_where_they_are)
         { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x15, 0, 2, 0x11, 0, 3, 0x11, 0 }, 0, BZNA_E_DECODE,
           "frame header " DAMAGED },
         { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x44, 0, 2, 0x44, 0, 3, 0x44, 0 }, 0, BZNA_OK, "" },
+        { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x22, 0, 2, 0x11, 0, 3, 0x11, 0 }, 0, BZNA_OK, "" },
+        { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x22, 0, 2, 0x11, 0, 3, 0x12, 0 }, 0, BZNA_E_CODEC,
+          "2x2, 1x1, 1x2 are not supported" },
+        { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x22, 0, 2, 0x11, 0, 3, 0x21, 0 }, 0, BZNA_E_CODEC,
+          "2x2, 1x1, 2x1 are not supported" },
         { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 0, 3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0 }, 0, BZNA_E_DECODE,
           "frame header " DAMAGED },
         { SOF, 1, 0xc0, 15, { 8, 0, 0, 0, 16, 3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0 }, 0, BZNA_E_CODEC, "(DNL)" },
@@ -1131,6 +1136,27 @@ static size_t all_stills(bytes files[MANY])
     return count;
 }
 
+/* The first bits of a partition, written by RFC 6386's bool coder (7.3) at a probability of 128. */
+TEST(webps_segments_without_a_map_are_known_by_their_first_bits)
+{
+    for (uint32_t bits = 0; bits < 16; bits++) {
+        uint32_t range = 255, low = 0, shift = 0;
+        for (int i = 3; i >= 0; i--) {
+            const uint32_t split = 1 + ((range - 1) * 128 >> 8);
+            low += bits >> i & 1 ? split : 0;
+            range = bits >> i & 1 ? range - split : split;
+            for (; range < 128; range *= 2, shift++)
+                low *= 2;
+        }
+        /* the first code of the interval, and the last */
+        const uint32_t codes[] = { (low << 8) >> shift, (((low + range) << 8) >> shift) - 1 };
+        for (int i = 0; i < 2; i++) {
+            const uint8_t partition[] = { (uint8_t)(codes[i] >> 8), (uint8_t)codes[i], i ? 0xff : 0 };
+            CHECK_EQ(bzi_vp8_lacks_map(bzi_cursor_make(partition, sizeof partition, 0)), (bits & 3) == 2);
+        }
+    }
+}
+
 TEST(stills_decode_alike_after_any_other)
 {
     bytes files[MANY];
@@ -1772,6 +1798,7 @@ TEST_MAIN(decoder = decoder_new();
           RUN(a_jpeg_2000_of_unsaid_size_that_ends_early_is_damaged)
           RUN(boxes_of_jpeg_2000_may_have_sizes_of_64_bits)
           RUN(what_a_decoder_has_seen_does_not_show)
+          RUN(webps_segments_without_a_map_are_known_by_their_first_bits)
           RUN(stills_decode_alike_after_any_other)
           RUN(a_decoder_is_made_once_but_for_kinds_that_remember)
           RUN(colors_past_the_end_of_a_gifs_palette_are_none_of_the_gif_before)
