@@ -2081,6 +2081,17 @@ TEST(every_kernel_stores_numbers_of_every_kind_in_every_layout)
             }
             CHECK(found);
         }
+    for (uint32_t filter = 0; filter <= 6; filter++)        /* of each warp, widened and as it is */
+        for (int warp = 0; warp < WARPS; warp++)
+            for (uint32_t widened = 0; widened < 2; widened++) {
+                scene s = scene_of(1, -1, warp, 5, 3, 0, 3, BZI_KERNEL_FLOAT32);
+                s.frames[0].slot.filter = filter;
+                s.frames[0].slot.antialias = widened && filter != BZI_KERNEL_AREA;
+                free(s.expected);
+                scene_expect(&s);
+                CHECK(scene_agrees(&s, ZEROS_ORDERED));
+                scene_free(&s);
+            }
 }
 
 TEST(slots_of_different_kinds_in_one_launch_are_not_mixed_up)
