@@ -2838,7 +2838,7 @@ TEST(what_is_queued_on_the_stream_comes_before_the_loaders_first_use_of_its_memo
  * that, and nothing else does. */
 TEST(a_slow_consumer_holds_up_no_session_and_no_other_loader)
 {
-    const int ms = ROUNDS(1200, 6000);
+    int ms = ROUNDS(1200, 6000);      /* more, where a busy machine needs longer for the other loader */
     archive *a;
     BEGIN;
     a = plain_archive(48);
@@ -2877,8 +2877,9 @@ TEST(a_slow_consumer_holds_up_no_session_and_no_other_loader)
             bzna_batch_release(batches[i]);
         leave(0);
         CHECK_EQ(walk(context, a, &other, kind, NULL).failed, 0);  /* another loader, start to end */
-        CHECK(seconds_since(start) < 0.0008 * ms);
-        CHECK_EQ(bzna_loader_next(loader, 0, &batches[0], NULL), BZNA_AGAIN);
+        const int late = seconds_since(start) >= 0.0008 * ms;
+        CHECK(!late || ms < 30000);
+        CHECK(late || bzna_loader_next(loader, 0, &batches[0], NULL) == BZNA_AGAIN);
         walk_some(loader, &u, &r, UINT64_MAX);
         CHECK(seconds_since(start) > 0.00095 * ms);
         CHECK(enter(0));
@@ -2889,6 +2890,10 @@ TEST(a_slow_consumer_holds_up_no_session_and_no_other_loader)
         bzna_dataset_close(dataset);
         bzna_context_close(context);
         finish();
+        if (late && ms < 30000) {
+            ms *= 4;
+            kind -= ROUNDS(1, 2);
+        }
     }
     archive_free(a);
 }
