@@ -29,7 +29,7 @@ static void sleep_us(int us)
         continue;
 }
 
-#define WAIT_FOR(condition) do { for (int wait_i = 0; wait_i < 10000 && !(condition); wait_i++) sleep_us(1000); \
+#define WAIT_FOR(condition) do { for (int wait_i = 0; wait_i < 60000 && !(condition); wait_i++) sleep_us(1000); \
     CHECK(condition); } while (0)
 
 /* ---- Coded pictures ---- */
@@ -399,7 +399,7 @@ static void waiter_start(waiter *w, bzna_loader *loader)
     memset(w, 0, sizeof *w);
     w->loader = loader;
     pthread_create(&w->thread, NULL, waiter_run, w);
-    for (int i = 0; i < 50000 && !waiting && !w->ended; i++) {
+    for (int i = 0; i < 300000 && !waiting && !w->ended; i++) {
         waiting = peek(loader, &loader->waiting);
         if (!waiting)
             sleep_us(200);

@@ -6,6 +6,7 @@
     tests/mutate.py --room boxes --count 40        of one room (a part of its banner's text)
     tests/mutate.py --functions bzi_box_walk       of functions; --tests test_boxes: by some tests
     tests/mutate.py --seed 1f2e3d4c --only 17,80-89    some faults of a draw again
+    tests/mutate.py --seed 1f2e3d4c,5b6a7988           two draws at once, each of --count faults
 
 All faults are compiled at once, each behind a switch, `(bzi_mutant(17) ? a <= b : a < b)`, so that the tests are
 built once. Every test is then run without a fault, to see which switches it reaches and how long it takes. Then, for
@@ -800,6 +801,20 @@ class Outcome:
         self.how, self.failed, self.seconds, self.output = how, failed, seconds, output
 
 
+def processor_seconds(session):
+    """What the processes of a session have used, with the children that they have waited for."""
+    ticks = 0
+    for pid in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open("/proc/%s/stat" % pid) as f:
+                stat = f.read().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(stat[3]) == session:
+            ticks += sum(map(int, stat[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 class Runner:
     def __init__(self, tree, jobs, memory_gib):
         self.tree, self.memory = tree, memory_gib
@@ -842,9 +857,8 @@ class Runner:
                                            stderr=subprocess.STDOUT, start_new_session=True)
                 RUNNING.add(process.pid)
                 try:
-                    code, how = process.wait(timeout=limit), ""
-                except subprocess.TimeoutExpired:
-                    code, how = -1, "time-out"
+                    code = self.wait(process, limit)
+                    code, how = (-1, "time-out") if code is None else (code, "")
                 finally:
                     try:
                         os.killpg(process.pid, signal.SIGKILL)
@@ -863,6 +877,23 @@ class Runner:
             return Outcome(how, failed, seconds, output)
         finally:
             self.folders.put(folder)
+
+    @staticmethod
+    def wait(process, limit):
+        """Its exit status. None when it used more processor time than the limit, or none at all for as long: so a
+        machine that has much else to do does not count as a fault. Ten times the limit on the clock is the end."""
+        began = moved = time.monotonic()
+        used, step = -1.0, 0.05
+        while True:
+            try:
+                return process.wait(timeout=step)
+            except subprocess.TimeoutExpired:
+                now, step = time.monotonic(), min(0.5, step * 2)
+            was, used = used, processor_seconds(process.pid)
+            if used != was:
+                moved = now
+            if used > limit or now - moved > limit or now - began > 10 * limit:
+                return None
 
     def survey(self, tests, faults):
         """Runs each test once without a fault: how long it takes, and what it reaches. Returns those that pass."""
@@ -933,16 +964,20 @@ def draws(faults, seed):
         yield pool.pop()
 
 
-def draw(tree, sources, faults, seed, count):
-    order = draws(faults, seed)
-    chosen = [f for f, _ in zip(order, range(count))]
-    while True:
-        bad = tree.refused(sources, chosen)
-        if not bad:
-            break
-        chosen = [f for f in chosen if f not in bad]
-        chosen += [f for f, _ in zip(order, range(len(bad)))]
-    chosen.sort(key=Fault.key)
+def draw(tree, sources, faults, seeds, count):
+    """The faults of one draw; of several, each that any of them has, once."""
+    chosen = {}
+    for seed in seeds.split(","):
+        order = draws(faults, seed)
+        drawn = [f for f, _ in zip(order, range(count))]
+        while True:
+            bad = tree.refused(sources, drawn)
+            if not bad:
+                break
+            drawn = [f for f in drawn if f not in bad]
+            drawn += [f for f, _ in zip(order, range(len(bad)))]
+        chosen.update((f.key(), f) for f in drawn)
+    chosen = sorted(chosen.values(), key=Fault.key)
     tree.put(sources, chosen)
     return chosen
 
@@ -1008,7 +1043,8 @@ def head_commit():
 def arguments():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--count", type=int, default=150, help="faults to draw (150)")
-    p.add_argument("--seed", help="any text; otherwise the first 8 digits of HEAD's hash")
+    p.add_argument("--seed", help="any text; otherwise the first 8 digits of HEAD's hash; commas between several draws that are "
+                                 "judged together")
     p.add_argument("--room", help="only rooms whose banner has this text, in any case; commas between several")
     p.add_argument("--functions", help="only these functions, commas between them")
     p.add_argument("--messages", action="store_true", help="faults in calls that make a message, too; counted apart")

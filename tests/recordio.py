@@ -190,7 +190,7 @@ def main():
         compare_raw(benzina, folder, numpy)
     except ImportError:
         skipped += 1
-        print("SKIP raw_records_are_those_of_numpy: numpy is not installed")
+        print("SKIP raw_records_are_those_of_numpy: numpy is not installed [python3-numpy]")
     if tool and subprocess.run([tool, "index", "--help"], capture_output=True).returncode == 0:
         check("bzna index runs", subprocess.run([tool, "index", path]).returncode == 0)
         check("bzna index writes what rec2idx writes", open(path[:-3] + "idx").read() == index)

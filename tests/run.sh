@@ -108,6 +108,16 @@ trap 'kill $! 2>/dev/null' INT TERM
 for name in $timed $rest; do mkdir "$taken/$name" 2>/dev/null && { run "$name"; count_done; }; done
 wait
 count_done
+# A SKIP that a package would end names it in brackets, packages by its names in Debian: "SKIP name: no julia [julia]".
+wanting=$(for name in $timed $rest; do grep '^SKIP' "$BUILD/tests/$name.out" 2>/dev/null; done | awk '
+    { many = match($0, /: [0-9]+ tests: /) ? substr($0, RSTART + 2) + 0 : 1
+      while (match($0, /\[[a-z0-9][a-z0-9+. -]*\]/)) {
+          n = split(substr($0, RSTART + 1, RLENGTH - 2), names, " ")
+          for (i = 1; i <= n; i++) count[names[i]] += many
+          $0 = substr($0, RSTART + RLENGTH)
+      } }
+    END { for (name in count) print name " (" count[name] ")" }' | sort | paste -sd , - | sed 's/,/, /g')
+[ -z "$wanting" ] || echo "skipped for want of: $wanting"
 [ -z "$left" ] || echo "left to make test-all: ${left#; }"
 echo "$passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -1,5 +1,6 @@
 /* test.h - the smallest test frame: each test is a function; a binary prints one line a failure and "N passed, N
- * failed, N skipped" last. Given arguments, it runs the tests that are named so, or begin so.
+ * failed, N skipped" last. Given arguments, it runs the tests that are named so, or begin so, or are named exactly so
+ * after "=". Given --alone first, it runs each of them in a process of its own: what no other test has made ready.
  *
  * TEST(a_sentence_that_it_proves) { CHECK(1 + 1 == 2); CHECK_EQ(f(x), 3); CHECK_STR(name, "a"); if (!gpu) SKIP("no
  * GPU"); }
@@ -14,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #pragma GCC diagnostic error "-Wunused-function"
 
@@ -28,11 +30,15 @@
 #  define SANITIZED 0
 #endif
 #define ROUNDS(plain, sanitized) (SANITIZED ? (sanitized) : (plain))
+/* What takes longer has hung, however busy the machine is. How fast something is, a benchmark says; how much work it
+ * does, clock() says, or a counter. */
+#define HANG_NS 100000000000u
 #define COUNT(array) (sizeof (array) / sizeof *(array))
 
 static int test_failures, test_passed, test_failed, test_skipped;
 static const char *test_skip_reason;
 static char **test_wanted;                    /* NULL: all */
+static int test_alone;
 
 #define TEST(name) static void test_##name(void)
 #define CHECK(condition) do { if (!(condition)) { test_failures++; \
@@ -78,15 +84,54 @@ static char **test_wanted;                    /* NULL: all */
 static int test_is_wanted(const char *name)
 {
     for (char **wanted = test_wanted; wanted && *wanted; wanted++)
-        if (!strncmp(name, *wanted, strlen(*wanted)))
+        if (**wanted == '=' ? !strcmp(name, *wanted + 1) : !strncmp(name, *wanted, strlen(*wanted)))
             return 1;
     return !test_wanted;
+}
+
+/* What a program's arguments ask for. */
+static void test_start(char **argv)
+{
+    test_alone = argv[1] && !strcmp(argv[1], "--alone");
+    test_wanted = argv[1 + test_alone] ? argv + 1 + test_alone : NULL;
+}
+
+/* One test by this program, started anew; what it prints but for its closing line. */
+static void test_run_alone(const char *name)
+{
+    char program[512], command[1024], line[4096];
+    ssize_t size = readlink("/proc/self/exe", program, sizeof program - 1);
+    int passed, failed, skipped, closed = 0;
+    FILE *output;
+    program[size > 0 ? size : 0] = 0;
+    snprintf(command, sizeof command, "'%s' =%s 2>&1", program, name);
+    fflush(stdout);
+    output = popen(command, "r");
+    while (output && fgets(line, sizeof line, output)) {
+        const char *end = strstr(line, ".c: ");
+        if (end && sscanf(end, ".c: %d passed, %d failed, %d skipped", &passed, &failed, &skipped) == 3) {
+            closed = 1;
+            test_passed += passed;
+            test_skipped += skipped;
+            test_failed += failed;
+        } else {
+            fputs(line, stdout);
+        }
+    }
+    if ((!output || pclose(output) || !closed) && (!closed || !failed)) {
+        printf("FAIL %s: alone, its program fails\n", name);
+        test_failed++;
+    }
 }
 
 static void test_run(const char *name, void (*function)(void))
 {
     if (!test_is_wanted(name))
         return;
+    if (test_alone) {
+        test_run_alone(name);
+        return;
+    }
     test_failures = 0;
     test_skip_reason = NULL;
     function();
@@ -99,7 +144,8 @@ static void test_run(const char *name, void (*function)(void))
 #define TEST_MAIN(runs)                                                                                          \
     int main(int argc, char **argv)                                                                              \
     {                                                                                                            \
-        test_wanted = argc > 1 ? argv + 1 : NULL;                                                                \
+        (void)argc;                                                                                              \
+        test_start(argv);                                                                                        \
         runs printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped); \
         return test_failed != 0;                                                                                 \
     }

@@ -53,12 +53,12 @@ accept() { # archive, how many samples, mediainfo's name of the codec and size o
     sed -n 's/.*"target":\([0-9-]*\),.*"filename":"\([^"]*\)".*/\1\t\2/p' "$t/json" >"$t/listed"
     if [ -z "$parser" ]; then skip "the original tools' parser takes $what" "pybenzinaparse is not installed"
     else expect 0 "the original tools' parser takes $what" "$parser" "$t/parse.py" "$1" "$2" "$t/listed"; fi
-    if ! command -v ffprobe >/dev/null 2>&1; then skip "ffprobe takes $what" "ffprobe is not installed"
+    if ! command -v ffprobe >/dev/null 2>&1; then skip "ffprobe takes $what" "ffprobe is not installed [ffmpeg]"
     else same "ffprobe takes $what" "$(ffprobe -v error -count_frames -select_streams v -show_entries stream=nb_read_frames \
         -of csv=p=0 "$1" 2>&1 | tr -d ",")" "$2"; fi
-    if ! command -v ffmpeg >/dev/null 2>&1; then skip "the thumbnails of $what play" "ffmpeg is not installed"
+    if ! command -v ffmpeg >/dev/null 2>&1; then skip "the thumbnails of $what play" "ffmpeg is not installed [ffmpeg]"
     else same "the thumbnails of $what play" "$(frames "$1")" "$(seq -s ' ' 0 $(($2 - 1))) "; fi
-    if ! command -v mediainfo >/dev/null 2>&1; then skip "mediainfo takes $what" "mediainfo is not installed"
+    if ! command -v mediainfo >/dev/null 2>&1; then skip "mediainfo takes $what" "mediainfo is not installed [mediainfo]"
     else same "mediainfo takes $what" "$(mediainfo --Inform='General;%Format% %VideoCount%' "$1") $(mediainfo --Inform='Video;%Format% %Width% %Height% %FrameCount%' "$1")" \
         "MPEG-4 1 $3 $2"; fi
 }

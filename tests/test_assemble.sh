@@ -122,6 +122,18 @@ recover_tests() {
     expect 0 "decodes" "$bzna" verify --decode "$t/found.bzna"
     same "its samples are the first of the whole" "$(names "$t/found.bzna")" \
         "$(names $data/mini_h265.bzna | tr ' ' '\n' | head -n "$("$bzna" list "$t/found.bzna" | awk 'END { print NR - 1 }')" | tr '\n' ' ')"
+    # A box may say its size in 64 bits: here one that is skipped, 316 bytes long, behind the first sample and the second.
+    ftyps=$(grep -abo ftyp "$t/cut.bzna" | cut -d: -f1)
+    printf '\000\000\000\001free\000\000\000\000\000\000\001\074%0300d' 0 >"$t/box"
+    second=$(($(echo "$ftyps" | sed -n 3p) - 4)) third=$(($(echo "$ftyps" | sed -n 4p) - 4))
+    { head -c $second "$t/cut.bzna"; cat "$t/box"; head -c $third "$t/cut.bzna" | tail -c +$((second + 1))
+      cat "$t/box"; tail -c +$((third + 1)) "$t/cut.bzna"; } >"$t/wide.bzna"
+    expect 0 "boxes of 64 bits do not end it" "$bzna" index "$t/wide.bzna" -o "$t/found.bzna" --overwrite
+    expect 1 "what the archive's own size still covers is found" "$bzna" diff "$t/found.bzna" "$t/all.bzna"
+    says "$t/err" "4 samples and 5; of the first 4, 0 differ" "and as it was"
+    { head -c $((second + 12)) "$t/wide.bzna"; printf '\001'; tail -c +$((second + 14)) "$t/wide.bzna"; } >"$t/torn.bzna"
+    expect 0 "a box that ends past the file is none" "$bzna" index "$t/torn.bzna" -o "$t/found.bzna" --overwrite
+    same "what stands before it is found" "$(names "$t/found.bzna")" "$(names "$t/all.bzna" | cut -d ' ' -f 1) "
     refused 1 "bzna index $t/cut.bzna -o NEW.bzna" "an archive without -o" "$bzna" index "$t/cut.bzna"
     refused 1 "is not an archive" "what is none" "$bzna" index "$t/in/ants/a.ppm" -o "$t/wrong.bzna"
 }
@@ -143,7 +155,7 @@ extract_tests() {
         ffmpeg -v error -i "$t/x.jpg" -y "$t/x.ppm" 2>&1
         psnr "$t/x.ppm" "$t/y.ppm"
         if [ "$db" -ge 20 ]; then pass; else fail "the JPEG is the picture" "$db dB"; fi
-    else skip "the JPEG is the picture" "ffmpeg is not installed"; fi
+    else skip "the JPEG is the picture" "ffmpeg is not installed [ffmpeg]"; fi
     run "$bzna" extract "$t/all.bzna" d.ppm -o "$t/x.ppm"
     says "$t/err" "this is the sample's bzna_input; --track bzna_thumb" "extract says which picture it took"
     refused 2 "--as" "--as without -o" "$bzna" extract "$t/all.bzna" 2 --md5 --as png
@@ -171,6 +183,13 @@ convert_tests() {
         if cmp -s "$t/x.jpg" "$t/photos/${i#*:}.jpg"; then pass; else fail "${i#*:} comes out of a tar as it went in"; fi
     done
     same "targets are the labels" "$("$bzna" list "$t/p.rec" | awk 'NR > 1 { printf "%s ", $2 }')" "0 1 1 "
+    # A record of three labels says so in its header: it comes out of bzna as it went in.
+    size=$(wc -c <"$t/photos/ants/a.jpg" | tr -d ' ')
+    { printf '\012\043\327\316'; printf "\\$(printf %o $(((size + 36) % 256)))\\$(printf %o $(((size + 36) / 256)))\\0\\0"
+      printf '\003\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\300\077\0\0\0\300\0\0\100\100'
+      cat "$t/photos/ants/a.jpg"; head -c $(((4 - size % 4) % 4)) /dev/zero; } >"$t/labels.rec"
+    expect 0 "a .rec of labels as a .rec" "$bzna" convert "$t/labels.rec" -o "$t/labels2.rec"
+    if cmp "$t/labels.rec" "$t/labels2.rec" >"$t/log" 2>&1; then pass; else fail "labels and their number are kept" "$(cat "$t/log")"; fi
     mv "$t/p.idx" "$t/written.idx"
     expect 0 "bzna index of the .rec" "$bzna" index "$t/p.rec"
     same "the index is the one that was written" "$(awk '{ print $2 }' "$t/written.idx" | tr '\n' ' ')" "$(awk '{ print $2 }' "$t/p.idx" | tr '\n' ' ')"
@@ -208,7 +227,7 @@ convert_tests() {
 # Archive, tar, folder and .rec from each and to each: names, targets, pictures' bytes and fields are those, and what a
 # container cannot hold is said, and counted.
 matrix_tests() {
-    if ! command -v tar >/dev/null 2>&1; then skip "from each container to each" "there is no tar"; return; fi
+    if ! command -v tar >/dev/null 2>&1; then skip "from each container to each" "there is no tar [tar]"; return; fi
     mkdir -p "$t/m/ants" "$t/m/bees/deep" "$t/x"
     for i in 1 3 6 8; do oriented_jpeg $i >"$t/m/$i.jpg"; done
     mv "$t/m/1.jpg" "$t/m/ants/one.jpg"

@@ -18,7 +18,7 @@ TOOL_CFLAGS=$(pkg-config --cflags libavformat libavcodec libswscale libavutil 2>
 LIBS="-lm -lpthread -ldl"
 # With the GPU path: NVIDIA's headers, and the kernel's PTX that make wrote to $BUILD (the pair has that inside).
 NV_CFLAGS=$(pkg-config --cflags ffnvcodec 2>/dev/null) && [ -s "$BUILD/benzina_kernels.ptx.h" ] && cuda=1 || cuda=
-no_cuda="no nv-codec-headers (Debian: libffmpeg-nvenc-dev), or no PTX in $BUILD"
+no_cuda="no nv-codec-headers [libffmpeg-nvenc-dev], or no PTX in $BUILD"
 
 warn_only() { if [ "$1" = clang ]; then echo "-fsyntax-only"; else echo "$O $flto -c -o $T/warned.o"; fi; }
 object_of_gcc() { if [ "$1" = gcc ]; then echo "$O -c -o $T/$2.o"; else warn_only "$1"; fi; }
@@ -30,7 +30,7 @@ check() { # name, command...
 }
 with() { # tool, name, command...
     tool=$1; name=$2; shift 2
-    if have "$tool"; then check "$name" "$@"; else skip "$name" "no $tool here"; fi
+    if have "$tool"; then check "$name" "$@"; else skip "$name" "no $tool here [$tool]"; fi
 }
 cuda_with() { # tool, name, command...: of a build with the GPU path
     if [ -n "$cuda" ]; then with "$@"; else skip "$2" "$no_cuda"; fi
@@ -128,7 +128,7 @@ if have strip && [ -z "$SANITIZE" ]; then
 else skip the_pair_compiles_to_at_most_760_kB "no strip, or a sanitizer inside"; fi
 if have gcc && echo '#include <bzlib.h>' | gcc -fsyntax-only -x c - 2>/dev/null; then
     check header_goes_with_bzlib gcc -std=c11 $WARN -I. -fsyntax-only "$T/bzlib.c"
-else skip header_goes_with_bzlib "no bzlib.h here"; fi
+else skip header_goes_with_bzlib "no bzlib.h here [libbz2-dev]"; fi
 check header_has_no_implicit_padding gcc -std=c99 -Wpadded -Werror -I. -fsyntax-only "$T/header.c"
 
 awk -f tests/abi.awk benzina.h > "$T/abi.c"
@@ -172,13 +172,13 @@ if have nm && [ -e "$BUILD/libbenzina.so" ]; then
     nm -D --defined-only "$BUILD/libbenzina.so" | awk '{ sub(/@.*/, "", $3); print $3 }' | grep -vE '^(__asan|__odr_asan|__ubsan|__tsan|BENZINA_[0-9.]+$)' | sort > "$T/symbols.txt"
     check exported_symbols_are_those_listed diff tests/symbols.txt "$T/symbols.txt"
     check exported_symbols_are_those_declared sh -c "awk -v list=functions -f tests/abi.awk benzina.h | sort | diff - tests/symbols.txt"
-else skip exported_symbols_are_those_listed "no nm or no shared library"; fi
+else skip exported_symbols_are_those_listed "no nm or no shared library [binutils]"; fi
 
 if have readelf && [ -n "$(sed -n 's/^VERSIONED := .*Linux.*/&/p' Makefile)" ] && [ "$(uname -s)" = Linux ]; then
     versioned() { v=$(awk '/define BZNA_VERSION_(MAJOR|MINOR)/ { printf "%s%s", s, $3; s = "." }' benzina.h)
         readelf --dyn-syms -W "$BUILD/libbenzina.so" | awk -v want="@@BENZINA_$v" '$8 ~ /^bzna_/ { n++; if (substr($8, length($8) - length(want) + 1) != want) { print $8; bad = 1 } } END { exit bad || !n }'; }
     check every_symbol_has_the_librarys_version versioned
-else skip every_symbol_has_the_librarys_version "no readelf (package binutils)"; fi
+else skip every_symbol_has_the_librarys_version "no readelf [binutils]"; fi
 
 # --- two plugins in one process, each with a copy of the pair of its own: one of them cannot write ---
 cat > "$T/plugin.c" <<'EOS'
@@ -218,7 +218,7 @@ plugins() {
         [ "$(nm -D --defined-only "$T/${p%%:*}.so" | awk '{ print $3 }' | grep -v '^_')" = plugin_run ] || { nm -D --defined-only "$T/${p%%:*}.so" | head -5; return 1; }
     done
     gcc -w "$T/host.c" -ldl -o "$T/host" && "$T/host" "$T/first.so" "$T/second.so" tests/data/mini_h265.bzna > "$T/said" && cat "$T/said" && [ "$(cat "$T/said")" = "20 10 " ]; }
-if have nm; then with gcc two_plugins_with_hidden_copies_live_in_one_process plugins; else skip two_plugins_with_hidden_copies_live_in_one_process "no nm (package binutils)"; fi
+if have nm; then with gcc two_plugins_with_hidden_copies_live_in_one_process plugins; else skip two_plugins_with_hidden_copies_live_in_one_process "no nm [binutils]"; fi
 
 # --- the source keeps its own rules ---
 held=$(find tests examples \( -name '*.c' -o -name '*.h' \) ! -path '*/target/*' | sort)
@@ -358,7 +358,7 @@ for gpu in $variants; do
     if have g++ && have gcc; then
         check "cxx_program_builds_on_the_pair_of_$gpu" in_foreign g++ -std=c++17 $WARN program.cc $gpu-gcc.o $AV_LIBS $LIBS -o $gpu-programxx
         check "cxx_program_runs_of_$gpu" counts_eight foreign/$gpu-programxx
-    else skip "cxx_program_builds_on_the_pair_of_$gpu" "no g++ here"; fi
+    else skip "cxx_program_builds_on_the_pair_of_$gpu" "no g++ here [g++]"; fi
 done
 # The files of a checkout, where nothing has made the PTX: they compile, and opening a device says how to get it.
 mkdir -p "$T/checkout" && cp benzina.c benzina.h benzina_kernels.cu "$T/foreign/device.c" "$T/checkout/"
@@ -371,7 +371,7 @@ checkout_says() {
         '^AUTO: BZNA_OK' '^8 pictures on a device of kind 1, 0 failed, with pixels' '^asked: BZNA_E_UNSUPPORTED .*no PTX'
 }
 for cc in gcc clang; do
-    if ! pkg-config --exists ffnvcodec libavcodec; then skip "checkout_without_ptx_compiles_with_$cc" "no nv-codec-headers, or no libavcodec"; continue; fi
+    if ! pkg-config --exists ffnvcodec libavcodec; then skip "checkout_without_ptx_compiles_with_$cc" "no nv-codec-headers, or no libavcodec [libffmpeg-nvenc-dev libavcodec-dev]"; continue; fi
     with $cc "checkout_without_ptx_compiles_with_$cc" checkout_compiles $cc
     with $cc "checkout_without_ptx_says_how_to_get_it_with_$cc" checkout_says $cc
 done
@@ -408,7 +408,7 @@ cmake_finds() {
 }
 cmake_refuses() { ! cmake_finds "$@" > "$T/refused" 2>&1 && grep -q 'compatible with requested version' "$T/refused"; }
 links_libbenzina() { readelf -d "$T/$1" | grep -q 'NEEDED.*libbenzina.so.0'; }
-if ! have cmake; then skip cmake_project_builds "no cmake here"
+if ! have cmake; then skip cmake_project_builds "no cmake here [cmake]"
 else
     if [ -n "$cuda" ]; then
         check cmake_project_builds cmake_builds cuda
@@ -423,7 +423,7 @@ else
     if have readelf; then
         cmake_hides() { cmake_builds hidden -DBENZINA_WITH_CUDA=OFF -DBENZINA_HIDDEN=ON && readelf -sW "$T/cmake/hidden/benzina/libbenzina.a" | awk '$8 ~ /^bzna_/ && $7 != "UND" { n++; bad += $6 != "HIDDEN" } END { exit bad || !n }'; }
         check cmake_hides_the_functions_where_told cmake_hides
-    else skip cmake_hides_the_functions_where_told "no readelf (package binutils)"; fi
+    else skip cmake_hides_the_functions_where_told "no readelf [binutils]"; fi
     check cmake_takes_the_other_switches sh -c "'$T/cmake/told/program' tests/data/seeds/ustar.tar | grep BENZINA_NO_SHARDS"
     # What is missing is said, and what will not work; what was told is not.
     check cmake_warns_without_nvidias_headers cmake_without_headers_warns
@@ -482,7 +482,7 @@ if have cmake; then
     check find_package_finds_the_static_library cmake_finds "$root/$T/stage/opt/benzina" benzina::static staged_static
     check find_package_refuses_another_series cmake_refuses "$root/$T/stage/opt/benzina" benzina::benzina staged_other 0.1
     check find_package_refuses_a_later_version cmake_refuses "$root/$T/stage/opt/benzina" benzina::benzina staged_later 0.3.99
-else skip find_package_finds_the_shared_library "no cmake here"; fi
+else skip find_package_finds_the_shared_library "no cmake here [cmake]"; fi
 with man man_page_is_well_formed sh -c "! man --warnings -l $prefix/share/man/man1/bzna.1 2>&1 >/dev/null | grep ."
 mkdir -p "$T/above/include" "$T/above/usr"
 removes_only_its_own() { # a prefix that others made, with folders that are empty
@@ -544,7 +544,7 @@ python_program() {
         (cd "$T/python" && PYTHONPATH="$root/examples/python" PYTHONDONTWRITEBYTECODE=1 BENZINA_LIBRARY="$root/$BUILD/libbenzina.so" "$python" program.py) > "$T/python/said" 2>&1
     cat "$T/python/said"; [ "$(grep -c '8, 3, 224, 224' "$T/python/said")" -eq 2 ]; }
 python=${PYTHON:-python3}
-if "$python" -c 'import numpy' 2>/dev/null; then check readmes_python_program_runs python_program; else skip readmes_python_program_runs "no python3 with numpy"; fi
+if "$python" -c 'import numpy' 2>/dev/null; then check readmes_python_program_runs python_program; else skip readmes_python_program_runs "no python3 with numpy [python3-numpy]"; fi
 
 # --- README's links and picture lead somewhere ---
 links_lead() {

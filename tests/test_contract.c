@@ -8,7 +8,10 @@
 #include "test.h"
 
 #if defined(BENZINA_NO_AVCODEC) || defined(BENZINA_NO_WRITER)
-TEST(promises_hold_for_every_kind_of_data_set) { SKIP("built without libavcodec, or without the writer"); }
+TEST(promises_hold_for_every_kind_of_data_set)
+{
+    SKIP("built without libavcodec, or without the writer [libavcodec-dev]");
+}
 TEST_MAIN(RUN(promises_hold_for_every_kind_of_data_set))
 #else
 

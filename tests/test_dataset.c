@@ -2,6 +2,7 @@
  * tools. */
 #include "../benzina.c"
 #include "test.h"
+#include <time.h>
 #include "known.h"
 
 
@@ -213,7 +214,7 @@ static void check_frames(const facts *f, bzna_context *context, bzna_dataset *da
 TEST(every_frame_decodes_to_the_md5_of_its_planes)
 {
 #ifdef BENZINA_NO_AVCODEC
-    SKIP("built without libavcodec");
+    SKIP("built without libavcodec [libavcodec-dev]");
 #else
     for (int a = 0; a < 2; a++)
         for (int from_source = 0; from_source < 2; from_source++) {
@@ -1778,7 +1779,7 @@ TEST(defaults_are_those_of_the_movie_and_runs_follow_one_another)
 /* 4 thousand million samples in 20 bytes, of a track that nobody reads: they are counted, not listed. */
 TEST(fragments_of_other_tracks_cost_no_time)
 {
-    const uint64_t begin = bzi_os_now_ns();
+    const clock_t begin = clock();    /* the processor's: other programs do not count */
     bzna_error err = fresh_error();
     opened o;
     open_cut_out(&o, 0);
@@ -1792,7 +1793,7 @@ TEST(fragments_of_other_tracks_cost_no_time)
     append_fragment(&o, huge, 3, all, 3);
     REQUIRE(open_now(&o, &err) == BZNA_OK);
     CHECK_EQ(bzna_dataset_count(o.dataset), 2);
-    CHECK(bzi_os_now_ns() - begin < 2000000000u);
+    CHECK((double)(clock() - begin) < 2.0 * CLOCKS_PER_SEC);
     close_all(&o);
 }
 
@@ -2015,7 +2016,7 @@ TEST(a_fragmented_file_has_the_frames_of_the_plain_one)
     bzna_error err = fresh_error();
     if (!has_ffmpeg() || !ffmpeg("-f lavfi -i sine -f lavfi -i testsrc=size=64x64:rate=10 -t 0.7 -c:v libx264 -preset "
                                  "ultrafast -g 1 -map 0 -map 1 " VIDEO ".mp4"))
-        SKIP("no ffmpeg with libx264");
+        SKIP("no ffmpeg with libx264 [ffmpeg]");
     REQUIRE(bzna_context_open(NULL, &context, NULL) == BZNA_OK);
     REQUIRE(bzna_dataset_open(context, VIDEO ".mp4", NULL, &plain, &err) == BZNA_OK);
     for (size_t i = 0; i < COUNT(flags); i++) {
@@ -2098,7 +2099,7 @@ static double difference(bzna_context *context, const char *path, const uint8_t 
 TEST(plain_videos_have_the_colors_that_ffmpeg_gives_them)
 {
 #ifdef BENZINA_NO_AVCODEC
-    SKIP("built without libavcodec");
+    SKIP("built without libavcodec [libavcodec-dev]");
 #else
     static const struct { const char *encoder; int width, height; } kinds[] = {
         { "libx264 -preset ultrafast -crf 4", 128, 96 }, { "libx264 -preset ultrafast -crf 4", 1280, 720 },
@@ -2116,7 +2117,7 @@ TEST(plain_videos_have_the_colors_that_ffmpeg_gives_them)
     bzna_context *context = NULL;
     int compared = 0;
     if (!has_ffmpeg())
-        SKIP("no ffmpeg");
+        SKIP("no ffmpeg [ffmpeg]");
     REQUIRE(bzna_context_open(NULL, &context, NULL) == BZNA_OK);
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         int width = kinds[i].width, height = kinds[i].height;

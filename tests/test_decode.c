@@ -5,7 +5,7 @@
 #include "known.h"
 
 #ifdef BENZINA_NO_AVCODEC
-TEST(pictures_are_decoded) { SKIP("built without libavcodec"); }
+TEST(pictures_are_decoded) { SKIP("built without libavcodec [libavcodec-dev]"); }
 TEST_MAIN(RUN(pictures_are_decoded))
 #else
 #include "filter.h"
@@ -1835,7 +1835,7 @@ TEST(without_libavcodec_it_compiles_without_warnings_and_says_so)
     FILE *file;
     int result;
     if (shell("cc --version 2>&1", output, sizeof output) != 0)
-        SKIP("no C compiler");
+        SKIP("no C compiler [gcc]");
     file = fopen(TEST_BUILD "/tests/no_avcodec.c", "w");
     REQUIRE(file != NULL);
     fputs(program, file);

@@ -65,7 +65,7 @@ TEST(the_structs_are_those_of_dlpack)
 }
 
 #ifdef BENZINA_NO_AVCODEC
-TEST(batches_become_tensors) { SKIP("built without libavcodec"); }
+TEST(batches_become_tensors) { SKIP("built without libavcodec [libavcodec-dev]"); }
 TEST_MAIN(RUN(the_structs_are_those_of_dlpack) RUN(batches_become_tensors))
 #else
 

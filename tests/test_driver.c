@@ -47,7 +47,10 @@ __attribute__((unused)) static int is_last(int *left) { return *left && --*left 
 #include "test.h"
 
 #if defined(BENZINA_NO_CUDA) || defined(BENZINA_NO_AVCODEC)
-TEST(the_driver_is_found_on_the_fake) { SKIP("built without nv-codec-headers, clang or libavcodec"); }
+TEST(the_driver_is_found_on_the_fake)
+{
+    SKIP("built without nv-codec-headers, clang or libavcodec [clang libffmpeg-nvenc-dev libavcodec-dev]");
+}
 TEST_MAIN(RUN(the_driver_is_found_on_the_fake))
 #else
 

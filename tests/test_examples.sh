@@ -15,6 +15,8 @@ LIBS="$BUILD/libbenzina.a $(pkg-config --libs libavcodec libavutil) $(pkg-config
 archive="$T/drawn.bzna"
 
 have() { command -v "$1" >/dev/null 2>&1; }
+# So many seconds of processors, whatever else the machine does; what waits for ten minutes has hung.
+within() { seconds=$1; shift; (ulimit -t "$seconds" 2>/dev/null; exec timeout 600 "$@"); }
 check() { # name, command...: its output goes to $T/log, of which a failure shows the end
     name=$1; shift
     if "$@" >"$T/log" 2>&1; then passed=$((passed + 1)); return 0; fi
@@ -41,7 +43,7 @@ accuracy_beats_chance() { awk '/^epoch/ { a = $6; h = $10 } END { exit !(a > 50 
 training_repeats() { for i in 1 2; do awk '/^epoch/ { print $1, $2, $3, $4, $5, $6, $8, $10 }' "$T/train.$i" >"$T/losses.$i"; done; diff "$T/losses.1" "$T/losses.2"; }
 test_train() {
     check train_builds ${CXX:-c++} -std=c++17 -O2 $WARN examples/train.cpp -o "$T/train" $LIBS || return
-    for i in 1 2; do check train_runs to "$T/train.$i" timeout 30 "$T/train" "$archive" 15 || return; done
+    for i in 1 2; do check train_runs to "$T/train.$i" within 60 "$T/train" "$archive" 15 || return; done
     check loss_falls_in_training loss_falls
     check accuracy_beats_chance_in_training accuracy_beats_chance
     check training_repeats_itself training_repeats
@@ -52,7 +54,7 @@ test_train() {
     check training_says_what_limits grep -q 'limits\.$' "$T/train.1"
     check train_refuses_an_absent_archive refuses 'absent.bzna: cannot open' "$T/train" "$T/absent.bzna"
 }
-if have "${CXX:-c++}"; then test_train; else skip train "no C++ compiler"; fi
+if have "${CXX:-c++}"; then test_train; else skip train "no C++ compiler [g++]"; fi
 
 # --- train.c ---
 # A smaller run, which saves its state after every third batch; as train_torn, it dies while it writes a state.
@@ -76,11 +78,11 @@ EOF
     ${CC:-cc} -std=c11 -O2 -I. -D_POSIX_C_SOURCE=200809L -DTRAIN_SAVES=1 "$T/train_torn.c" -o "$T/train_torn" $LIBS
 }
 runs_whole() {
-    to "$T/steps.whole" timeout 30 "$T/train_small" "$archive" "$T/train.state" &&
+    to "$T/steps.whole" within 60 "$T/train_small" "$archive" "$T/train.state" &&
         [ "$(grep -c '^epoch' "$T/steps.whole")" -eq 10 ] && [ "$(wc -c <"$T/train.state")" -eq 128 ]
 }
 goes_on() {
-    to "$T/steps.rest" timeout 30 "$T/train_small" "$archive" "$T/train.state" &&
+    to "$T/steps.rest" within 60 "$T/train_small" "$archive" "$T/train.state" &&
         tail -n 1 "$T/steps.whole" | diff - "$T/steps.rest"
 }
 keeps_its_state() {
@@ -108,7 +110,7 @@ test_train_c() {
     check train_c_names_a_damaged_picture names_the_damaged
     check train_c_refuses_an_absent_archive refuses 'absent.bzna: cannot open' "$T/train_c" "$T/absent.bzna" "$T/none"
 }
-if have "${CC:-cc}"; then test_train_c; else skip train_c "no C compiler"; fi
+if have "${CC:-cc}"; then test_train_c; else skip train_c "no C compiler [gcc]"; fi
 
 # --- fields.c ---
 # A folder of two classes, and a tar of three samples with labels and texts: pictures drawn as PPM files.
@@ -137,7 +139,7 @@ test_fields_c() {
     check fields_c_shuffles_a_folder_and_a_tar_as_one both_are_one
     check fields_c_names_an_unknown_field refuses 'the data set has no field "nix"' "$T/fields" nix - "$T/shard.tar"
 }
-if ! have "${CC:-cc}"; then skip fields_c "no C compiler"; elif ! have tar; then skip fields_c "no tar"; else test_fields_c; fi
+if ! have "${CC:-cc}"; then skip fields_c "no C compiler [gcc]"; elif ! have tar; then skip fields_c "no tar [tar]"; else test_fields_c; fi
 
 # --- write.c ---
 # JPEG files of two classes, and frames of two codecs.
@@ -207,7 +209,7 @@ test_write_c() {
     check write_c_names_a_file_that_cannot_be_made refuses 'none/out.bzna: cannot create: ' "$T/write" "$T/none/out.bzna" 2 "$T/jpegs"
     [ ! -w /dev/full ] || check write_c_names_a_full_disk refuses '/dev/full: writing 40 bytes at byte 0 failed: ' "$T/write" /dev/full 2 "$T/jpegs"
 }
-if have "${CC:-cc}"; then test_write_c; else skip write_c "no C compiler"; fi
+if have "${CC:-cc}"; then test_write_c; else skip write_c "no C compiler [gcc]"; fi
 
 # --- views.c ---
 has_views() {
@@ -229,7 +231,7 @@ test_views_c() {
     check views_c_keeps_class_numbers has_masks
     check views_c_names_an_absent_mask refuses 'loader_config.outputs\[0\].field' "$T/views" "$T/masks.tar" seg.png
 }
-if ! have "${CC:-cc}"; then skip views_c "no C compiler"; elif ! have tar; then skip views_c "no tar"; else test_views_c; fi
+if ! have "${CC:-cc}"; then skip views_c "no C compiler [gcc]"; elif ! have tar; then skip views_c "no tar [tar]"; else test_views_c; fi
 
 # --- erase.c ---
 erases() { # of a white picture, some is gray then, and the rest is white
@@ -242,12 +244,12 @@ test_erase_c() {
     check erase_c_builds ${CC:-cc} -std=c11 -O2 $WARN examples/erase.c $LIBS -o "$T/erase" || return
     check erase_c_erases erases
 }
-if have "${CC:-cc}"; then test_erase_c; else skip erase_c "no C compiler"; fi
+if have "${CC:-cc}"; then test_erase_c; else skip erase_c "no C compiler [gcc]"; fi
 
 # --- mpi.c ---
 ranks() { # number, arguments...
     n=$1; shift
-    timeout 60 mpirun $mpi_flags -n "$n" "$T/mpi" "$@" </dev/null
+    within 120 mpirun $mpi_flags -n "$n" "$T/mpi" "$@" </dev/null
 }
 samples() { cat "$@" | grep '^sample' | sort; }
 same_samples() { samples "$T/mpi.1" >"$T/expected"; samples "$@" | diff "$T/expected" -; }
@@ -272,7 +274,7 @@ test_mpi() {
     done
     check state_of_another_data_set_is_refused refuses state ranks 2 tests/data/mini_h265.bzna --resume "$T/state"
 }
-if ! have mpicc || ! have mpirun; then skip mpi "no mpicc or no mpirun (Debian: openmpi-bin libopenmpi-dev)"; else test_mpi; fi
+if ! have mpicc || ! have mpirun; then skip mpi "no mpicc or no mpirun [openmpi-bin libopenmpi-dev]"; else test_mpi; fi
 
 # --- http_source.c ---
 write_config() { # port. Faults come at fixed requests of each connection: so they surely come, and a retry is surely served in the end.
@@ -312,7 +314,7 @@ start_server() { # the pid file is written once the port listens
     done
     cat "$T/nginx/out"; return 1
 }
-fetch() { timeout 60 "$T/http_source" "$@"; }
+fetch() { within 120 "$T/http_source" "$@"; }
 same_hash() { grep '^hash' "$T/http.local" >"$T/expected"; grep '^hash' "$1" | diff "$T/expected" -; }
 few_connections() { n=$(cut -d' ' -f1 "$T/nginx/plain.log" | sort -u | wc -l); echo "$n connections"; [ "$n" -ge 1 ] && [ "$n" -le 4 ] && [ "$(wc -l <"$T/nginx/plain.log")" -gt 65 ]; }
 faults_happened() { # location, what its log shows
@@ -323,7 +325,7 @@ loader_retried() { cat "$T/http.is_busy"; ! grep -q ' 0 retries while opening' "
 test_http() {
     check http_source_builds ${CC:-cc} -std=c11 -O2 $WARN examples/http_source.c -o "$T/http_source" $(pkg-config --cflags --libs libcurl) $LIBS || return
     check epoch_from_the_file to "$T/http.local" fetch "$archive" || return
-    if ! have nginx; then skip http "no nginx here (Debian: nginx-light)"; return; fi
+    if ! have nginx; then skip http "no nginx here [nginx-light]"; return; fi
     check nginx_starts start_server || return
     check epoch_over_http to "$T/http.plain" fetch "$url/plain/drawn.bzna" 4
     check http_gives_the_pixels_of_the_file same_hash "$T/http.plain"
@@ -345,7 +347,7 @@ test_http() {
 # --- the same with the fakes of NVIDIA's driver: NVDEC decodes, and nothing else differs ---
 with_fake() { LD_LIBRARY_PATH="$T/fake" "$@" 2>"$T/fake.err"; code=$?; ! grep '^fake' "$T/fake.err" && [ "$code" -eq 0 ]; }
 trains_on_the_fake() {
-    with_fake timeout 60 "$T/train" "$archive" 15 >"$T/train.fake" || return 1
+    with_fake within 120 "$T/train" "$archive" 15 >"$T/train.fake" || return 1
     awk '/^epoch/ { print $1, $2, $3, $4, $5, $6, $8, $10 }' "$T/train.fake" | diff "$T/losses.1" - &&
         grep -q '^decoder: NVDEC of ' "$T/train.fake" && grep -q '^device: CUDA 0, ' "$T/train.fake" && grep -q ' 780 pictures decoded by NVDEC, 0 in software' "$T/train.fake"
 }
@@ -359,8 +361,8 @@ test_fake() {
 }
 
 export no_proxy='*' NO_PROXY='*'
-if ! pkg-config --exists libcurl 2>/dev/null; then skip http_source "no libcurl headers (Debian: libcurl4-openssl-dev)"
-elif ! have "${CC:-cc}"; then skip http_source "no C compiler"; else test_http; fi
+if ! pkg-config --exists libcurl 2>/dev/null; then skip http_source "no libcurl headers [libcurl4-openssl-dev]"
+elif ! have "${CC:-cc}"; then skip http_source "no C compiler [gcc]"; else test_http; fi
 if ! grep -q bzi_kernel_warp_any "$BUILD/libbenzina.a"; then skip nvdec "the library has no GPU path"
 elif [ ! -e tests/fake/build.sh ]; then skip nvdec "the fake driver is missing"
 else test_fake; fi

@@ -3,7 +3,7 @@
 # Usage: sh tests/test_fake.sh BZNA BUILD, from the repository root.
 BUILD=${2:-build}; CC=${CC:-cc}
 if ! pkg-config --exists ffnvcodec libavcodec libavutil || [ ! -e "$BUILD/libbenzina.a" ]; then
-    echo "SKIP fake_driver: no nv-codec-headers (Debian: libffmpeg-nvenc-dev), or no libavcodec"; echo "tests/test_fake.sh: 0 passed, 0 failed, 1 skipped"; exit 0
+    echo "SKIP fake_driver: no nv-codec-headers, or no libavcodec [libffmpeg-nvenc-dev libavcodec-dev]"; echo "tests/test_fake.sh: 0 passed, 0 failed, 1 skipped"; exit 0
 fi
 fakes="$BUILD/tests/fake"
 make --no-print-directory -s BUILD="$BUILD" "$fakes/libnvcuvid.so.1" &&

@@ -3,7 +3,7 @@
 #include "test.h"
 
 #ifdef BENZINA_NO_AVCODEC
-TEST(fields_are_delivered) { SKIP("built without libavcodec"); }
+TEST(fields_are_delivered) { SKIP("built without libavcodec [libavcodec-dev]"); }
 TEST_MAIN(RUN(fields_are_delivered))
 #else
 

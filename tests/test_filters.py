@@ -33,7 +33,8 @@ BOUNDS = {"mean": 1.0, "p99.9": 6}              # of 255
 
 
 def needs(module, name):
-    return unittest.skipUnless(module, name + " is not installed")
+    package = {"PIL": "python3-pil", "cv2": "python3-opencv"}.get(name, "python3-" + name)
+    return unittest.skipUnless(module, "%s is not installed [%s]" % (name, package))
 
 
 def drawn(seed, width=WIDTH, height=HEIGHT):

@@ -13,6 +13,6 @@ if [ -n "$SANITIZE" ]; then skip_all "the interpreter is not built with a saniti
 # PIL may be installed for another interpreter than numpy alone is.
 for candidate in "$python" python3 /usr/bin/python3; do "$candidate" -c 'import numpy, PIL' 2>/dev/null && { python=$candidate; break; }; done
 if ! "$python" -c 'import ctypes, numpy, sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null; then
-    skip_all "there is no $python of version 3.8 or later with ctypes and numpy"
+    skip_all "there is no $python of version 3.8 or later with ctypes and numpy [python3-numpy]"
 fi
 BENZINA_LIBRARY=$(cd "$build" && pwd)/libbenzina.so exec "$python" -X faulthandler tests/test_filters.py

@@ -34,7 +34,7 @@ plain() { # name, encoder and its options...
     name=$1; shift
     file="$BUILD/tests/fuzz_$name.mp4"
     if ! ffmpeg -v quiet -y -f lavfi -i testsrc=size=94x62:rate=25 -frames:v 4 -g 1 -c:v "$@" "$file" < /dev/null; then
-        echo "SKIP corruptions_of_${name}_do_no_harm: no ffmpeg, or one that cannot code it"; skipped=$((skipped + 1)); return
+        echo "SKIP corruptions_of_${name}_do_no_harm: no ffmpeg, or one that cannot code it [ffmpeg]"; skipped=$((skipped + 1)); return
     fi
     if [ "$("$BUILD/tests/fuzz_archive" replay "$file" 2>&1)" != "$file: 4 pictures" ]; then
         echo "FAIL $name: $("$BUILD/tests/fuzz_archive" replay "$file" 2>&1 | tail -n 3)"; failed=$((failed + 1)); return

@@ -30,7 +30,7 @@ case "$SANITIZE" in *thread*) skip "gpu-check on the fake driver" "too slow unde
 if ! pkg-config --exists ffnvcodec || ! command -v clang >/dev/null; then
     check gpu_check_says_what_it_lacks says "SKIP gpu-check:" driverless $MAKE gpu-check
     check gpu_run_says_what_it_lacks says "SKIP gpu-check:" driverless $MAKE gpu-run
-    skip "gpu-check on the fake driver" "built without nv-codec-headers or clang"
+    skip "gpu-check on the fake driver" "built without nv-codec-headers or clang [clang libffmpeg-nvenc-dev]"
     finish
 fi
 check gpu_check_is_skipped_without_a_driver says "SKIP gpu-check: context_config.device: libcuda.so.1" driverless $MAKE gpu-check
@@ -40,7 +40,7 @@ check gpu_check_counts_what_it_skips says "tests/gpu_check.c: 0 passed, 0 failed
 if pkg-config --exists libavcodec libavutil; then
     check the_fake_driver_builds make --no-print-directory -s "$BUILD/tests/fake/libnvcuvid.so.1"
 else
-    skip "gpu-run on the fake driver" "built without libavcodec"; finish
+    skip "gpu-run on the fake driver" "built without libavcodec [libavcodec-dev]"; finish
 fi
 mkdir -p "$T/gpu/data/jpeg/class" && cp tests/data/mini_h265.bzna "$T/gpu/data/h265_crf20.bzna" && cp tests/data/mini_h264.bzna "$T/gpu/data/h264_crf20.bzna"
 cp tests/data/pictures/jpeg_4[0-9]*.jpg "$T/gpu/data/jpeg/class/"
@@ -59,7 +59,7 @@ told() {
     grep -E "^(fake driver: )?$line" "$file" > "$T/line" || { echo "no line begins with $line"; cat "$file"; return 1; }
     for text; do grep -q -e "$text" "$T/line" || { echo "not said: $text"; cat "$T/line"; tail -n 15 "$file"; return 1; }; done
 }
-json() { if command -v python3 >/dev/null; then check "$1" python3 -c "import json, sys; r = json.load(open('$2')); s = {x['name']: x for x in r['sections']}; assert $3, r"; else skip "$1" "no python3 here"; fi; }
+json() { if command -v python3 >/dev/null; then check "$1" python3 -c "import json, sys; r = json.load(open('$2')); s = {x['name']: x for x in r['sections']}; assert $3, r"; else skip "$1" "no python3 here [python3]"; fi; }
 LOOKS="environment kernels capabilities hand265 hand264 selfcheck md5"
 
 # 1: everything as it should be.

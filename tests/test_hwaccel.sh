@@ -36,9 +36,9 @@ check() { # name, command...: passes when the command succeeds
 }
 
 case "$SANITIZE" in *thread*) skip hwaccel "ffmpeg and its driver are not built with TSan"; finish ;; esac
-for need in ffmpeg pkg-config; do command -v $need >/dev/null || { skip hwaccel "no $need here"; finish; }; done
+for need in ffmpeg pkg-config; do command -v $need >/dev/null || { skip hwaccel "no $need here [$need]"; finish; }; done
 [ -x "$BZNA" ] || { skip hwaccel "no $BZNA"; finish; }
-pkg-config --exists ffnvcodec libavcodec || { skip hwaccel "built without nv-codec-headers or libavcodec"; finish; }
+pkg-config --exists ffnvcodec libavcodec || { skip hwaccel "built without nv-codec-headers or libavcodec [libffmpeg-nvenc-dev libavcodec-dev]"; finish; }
 ffmpeg -hide_banner -hwaccels 2>/dev/null | grep -qx cuda || { skip hwaccel "this ffmpeg has no -hwaccel cuda"; finish; }
 T=$BUILD/tests/hwaccel
 rm -rf "$T"; mkdir -p "$T"
@@ -47,7 +47,7 @@ if ! FOR_FFMPEG=1 sh tests/fake/build.sh "$T/fake" "${CC:-cc}" >"$T/log" 2>&1; t
 fi
 
 # traced FILE COMMAND...: what the command asks of the driver.
-traced() { trace=$1; shift; : >"$trace"; env FAKE_TRACE="$trace" LD_LIBRARY_PATH="$T/fake" timeout 60 "$@" >"$T/out" 2>&1; }
+traced() { trace=$1; shift; : >"$trace"; env FAKE_TRACE="$trace" LD_LIBRARY_PATH="$T/fake" timeout 600 "$@" >"$T/out" 2>&1; }
 # Decoders and pictures, without what is said above to differ; in any order, since pictures are known by their slices.
 plain() { sed -E "s/ (display|surfaces|outputs|flags|intra_only|max|references)=[^ ]*//g; $2" "$1" | sort -u; }
 

@@ -59,7 +59,7 @@ heif_tests() {
     expect 0 "one by name, copied" "$bzna" pack "$t/heif/grid.heic" "$t/heif/still_jpeg.heif" -o "$t/one.bzna" --codec copy
     same "it keeps its name" "$(names "$t/one.bzna")" "grid.heic still_jpeg.heif "
     refused 1 "crowded.heic: ISO media file" "one that cannot be packed" "$bzna" pack "$t/heif/crowded.heic" -o "$t/none.bzna"
-    if ! command -v tar >/dev/null 2>&1; then skip "HEIF in a tar" "there is no tar"; return; fi
+    if ! command -v tar >/dev/null 2>&1; then skip "HEIF in a tar" "there is no tar [tar]"; return; fi
     # A key of its own for each: what is before the first dot.
     (cd "$t/heif" && for f in *; do g=$(echo "$f" | tr . _).${f##*.}; cp "$f" "../$g"; echo "$g"; done >../list && cd .. && tar -cf heif.tar $(cat list))
     expect 1 "pack of HEIF and AVIF in a tar" pack "$t/heif.tar" -o "$t/tarred.bzna"
@@ -71,7 +71,7 @@ heif_tests() {
 siting_tests() {
     mkdir -p "$t/hard"
     if ! command -v ffmpeg >/dev/null 2>&1 || ! ffmpeg -v error -encoders 2>/dev/null | grep -q libx264; then
-        skip "chroma at the left" "there is no ffmpeg with libx264"; return
+        skip "chroma at the left" "there is no ffmpeg with libx264 [ffmpeg]"; return
     fi
     ffmpeg -v error -f lavfi -i testsrc2=s=160x96:d=0.04 -vf format=yuv420p -c:v libx264 -qp 0 -y "$t/left.mp4" 2>&1
     expect 0 "pack of a video" "$bzna" pack "$t/left.mp4" -o "$t/left.bzna" --codec h264 --chroma 444 --lossless --preset ultrafast --frame exact
@@ -100,6 +100,6 @@ open(sys.argv[2], "wb").write(data)' $data/mini_h264.bzna "$t/moved.bzna"
     if [ "$db" -ge 36 ]; then pass; else fail "pictures that begin between chroma samples" "$db dB"; fi
 }
 
-if [ -n "$pillow" ]; then hard_tests; heif_tests; crop_tests; else skip "pictures of all kinds" "there is no python3 with numpy and Pillow"; fi
+if [ -n "$pillow" ]; then hard_tests; heif_tests; crop_tests; else skip "pictures of all kinds" "there is no python3 with numpy and Pillow [python3-numpy python3-pil]"; fi
 siting_tests
 finish

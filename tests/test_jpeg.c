@@ -11,7 +11,7 @@
 #endif
 
 #ifdef BENZINA_NO_JPEG
-TEST(jpegs_are_decoded) { SKIP("built without libjpeg-turbo"); }
+TEST(jpegs_are_decoded) { SKIP("built without libjpeg-turbo [libjpeg-dev]"); }
 TEST_MAIN(RUN(jpegs_are_decoded))
 #else
 
@@ -176,7 +176,7 @@ TEST(planes_are_those_of_turbojpeg)
     int (*destroy)(void *);
     uint32_t compared = 0;
     if (!library)
-        SKIP("there is no libturbojpeg.so.0");
+        SKIP("there is no libturbojpeg.so.0 [libturbojpeg0]");
     *(void **)(void *)&init = dlsym(library, "tjInitDecompress");
     *(void **)(void *)&to_planes = dlsym(library, "tjDecompressToYUVPlanes");
     *(void **)(void *)&destroy = dlsym(library, "tjDestroy");

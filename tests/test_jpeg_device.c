@@ -2,7 +2,7 @@
  * decoded, whole, in part or shrunk, is uploaded. */
 #ifdef BENZINA_NO_CUDA
 #  include "test.h"
-TEST(jpegs_on_the_fake_driver) { SKIP("built without nv-codec-headers or clang"); }
+TEST(jpegs_on_the_fake_driver) { SKIP("built without nv-codec-headers or clang [clang libffmpeg-nvenc-dev]"); }
 TEST_MAIN(RUN(jpegs_on_the_fake_driver))
 #else
 #  define TEST_NVDEC 2

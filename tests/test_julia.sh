@@ -385,7 +385,7 @@ if command -v julia >/dev/null 2>&1; then
     elif BENZINA_LIBRARY=$(cd "$build" && pwd)/libbenzina.so julia --startup-file=no examples/julia/runtests.jl tests/data/mini_h265.bzna >"$t/out" 2>&1; then pass
     else fail "examples/julia/runtests.jl" "$(tail -n 40 "$t/out")"; fi
 else
-    skip "examples/julia/runtests.jl" "there is no julia"
+    skip "examples/julia/runtests.jl" "there is no julia [julia]"
 fi
 echo "tests/test_julia.sh: $passed passed, $failed failed, $skipped skipped"
 [ "$failed" -eq 0 ]

@@ -16,7 +16,7 @@
 #include <sys/wait.h>
 
 #ifdef BENZINA_NO_AVCODEC
-TEST(loaders_yield_batches) { SKIP("built without libavcodec"); }
+TEST(loaders_yield_batches) { SKIP("built without libavcodec [libavcodec-dev]"); }
 TEST_MAIN(RUN(loaders_yield_batches))
 #else
 
@@ -641,10 +641,10 @@ TEST(polling_and_timeouts_give_again)
     start = bzi_os_now_ns();
     CHECK_EQ(bzna_loader_next(loader, 0, &batch, NULL), BZNA_AGAIN);
     CHECK(batch == NULL);
-    CHECK(bzi_os_now_ns() - start < 5000000000u);
+    CHECK(bzi_os_now_ns() - start < HANG_NS);
     start = bzi_os_now_ns();
     CHECK_EQ(bzna_loader_next(loader, 60000000, &batch, NULL), BZNA_AGAIN);
-    CHECK(bzi_os_now_ns() - start >= 60000000 && bzi_os_now_ns() - start < 5000000000u);
+    CHECK(bzi_os_now_ns() - start >= 60000000 && bzi_os_now_ns() - start < HANG_NS);
     m.blocked = 0;
     CHECK_EQ(bzna_loader_next(loader, INT64_MAX, &batch, NULL), BZNA_OK);        /* a deadline far beyond */
     run_check(&r, batch);

@@ -1,7 +1,7 @@
 /* test_loader_nvdec.c - all of test_loader.c, decoded by NVDEC, delivered to the host, on the fake driver. */
 #ifdef BENZINA_NO_CUDA
 #  include "test.h"
-TEST(loaders_on_the_fake_driver) { SKIP("built without nv-codec-headers or clang"); }
+TEST(loaders_on_the_fake_driver) { SKIP("built without nv-codec-headers or clang [clang libffmpeg-nvenc-dev]"); }
 TEST_MAIN(RUN(loaders_on_the_fake_driver))
 #else
 #  define TEST_NVDEC 1

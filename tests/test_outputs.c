@@ -12,7 +12,7 @@
 #endif
 
 #ifdef BENZINA_NO_AVCODEC
-TEST(outputs_are_delivered) { SKIP("built without libavcodec"); }
+TEST(outputs_are_delivered) { SKIP("built without libavcodec [libavcodec-dev]"); }
 TEST_MAIN(RUN(outputs_are_delivered))
 #else
 
@@ -1429,10 +1429,15 @@ TEST(pictures_that_are_drawn_into_are_not_decoded_by_nvdec)
 
 int main(int argc, char **argv)
 {
-    test_wanted = argc > 1 ? argv + 1 : NULL;
+    (void)argc;
+    test_start(argv);
     require(bzna_context_open(NULL, &context, NULL), "context");
     tars_make();
     archives_make();
+#if TEST_NVDEC
+    plan first = plan_dino(archives); /* checks the context's sessions, which decode pictures of their own */
+    walk(&first);
+#endif
     RUN(each_view_has_random_numbers_of_its_own_and_the_first_is_that_of_a_single_view)
     RUN(outputs_of_one_picture_have_their_own_sizes_types_views_warps_and_colors)
     RUN(outputs_of_other_pictures_share_the_first_ones_warp_or_have_their_own)

@@ -102,7 +102,7 @@ copy_tests() {
         same "ffprobe sees them as one track" "$(ffprobe -v error -count_frames -select_streams v -show_entries \
             stream=codec_name,width,height,nb_read_frames -of csv=p=0 "$t/two.bzna" 2>&1)" mjpeg,40,25,2
         same "ffmpeg decodes the archive as the files" "$(frames "$t/two.bzna")" "$(frames "$t/two/a.jpg"; frames "$t/two/b.jpg")"
-    else skip "ffmpeg reads archives of JPEG" "ffmpeg is not installed"; fi
+    else skip "ffmpeg reads archives of JPEG" "ffmpeg is not installed [ffmpeg]"; fi
 
     cp "$t/drawn/plasma/01.ppm" "$t/copied/large.ppm"
     head -c 500 "$t/copied/jpeg_440.jpg" >"$t/copied/cut.jpg"
@@ -141,7 +141,7 @@ from PIL import Image
 mine, f = Image.open(sys.argv[1]), io.BytesIO()
 mine.convert("RGB").save(f, "JPEG", quality=90)
 print([list(mine.quantization[k])[1:] == list(Image.open(f).quantization[k])[1:] for k in (0, 1)])' "$t/x.jpg")" "[True, True]"
-    else skip "its tables are libjpeg's, but for the first number" "python3 has no PIL"; fi
+    else skip "its tables are libjpeg's, but for the first number" "python3 has no PIL [python3-pil]"; fi
 }
 
 # How an encoder is set shows in sizes: without CABAC, H.264 grows.
@@ -219,7 +219,7 @@ name_tests() {
 
 # Chroma stays where luma is: spots of brightness and color around the same points near the corners still are.
 chroma_tests() {
-    if [ -z "$numpy" ]; then skip "chroma stays where luma is" "there is no python3 with numpy"; return; fi
+    if [ -z "$numpy" ]; then skip "chroma stays where luma is" "there is no python3 with numpy [python3-numpy]"; return; fi
     mkdir -p "$t/chroma/spots"
     expect 0 "pictures with spots" "$numpy" tests/tool_pictures.py chroma "$t/chroma/spots"
     expect 0 "pack of pictures with spots" "$bzna" pack "$t/chroma" -o "$t/chroma.bzna" --codec h264 \
@@ -240,7 +240,7 @@ chroma_tests() {
 }
 
 tiff_tests() {
-    if [ -z "$python" ]; then skip "TIFFs that libavcodec makes black" "there is no python3"; return; fi
+    if [ -z "$python" ]; then skip "TIFFs that libavcodec makes black" "there is no python3 [python3]"; return; fi
     mkdir "$t/tiff"
     oriented_jpeg 1 >"$t/strip.jpg"
     expect 0 "TIFFs are made" "$python" tests/tool_pictures.py tiff "$t/tiff" "$t/strip.jpg"
@@ -261,7 +261,7 @@ tiff_tests() {
 }
 
 icon_tests() {
-    if [ -z "$python" ]; then skip "the largest picture of an icon is taken" "there is no python3"; return; fi
+    if [ -z "$python" ]; then skip "the largest picture of an icon is taken" "there is no python3 [python3]"; return; fi
     mkdir "$t/icons"
     expect 0 "icons are made" "$python" tests/tool_pictures.py icons "$t/icons"
     expect 1 "pack of icons" "$bzna" pack "$t/icons" -o "$t/icons.bzna" --preset superfast
@@ -434,6 +434,21 @@ size_tests() {
     if ls "$t"/wrong.bzna* >/dev/null 2>&1; then fail "what is refused leaves no file"; else pass; fi
 }
 
+# Chroma samples that the picture's edge divides: the picture gets to 4:4:4 and to its thumbnail's size in one step.
+odd_edges_tests() {
+    if ! command -v ffmpeg >/dev/null 2>&1; then skip "thumbnails of odd edges" "ffmpeg is not installed [ffmpeg]"; return; fi
+    mkdir "$t/odd"
+    ffmpeg -v error -f lavfi -i testsrc2=s=640x480 -frames:v 1 -vf format=rgb24,scale=601:401,format=yuvj420p -q:v 2 -y "$t/odd/a.jpg" 2>&1
+    for chroma in 420 444; do
+        expect 0 "odd edges in $chroma" "$bzna" pack "$t/odd" -o "$t/odd.bzna" --overwrite --preset ultrafast --crf 10 --chroma $chroma
+        run "$bzna" extract "$t/odd.bzna" 0 --track bzna_thumb -o "$t/x.ppm"
+        same "$chroma: the thumbnail's size" "$(ppm_size "$t/x.ppm")" "512 341"
+        ffmpeg -v error -i "$t/odd/a.jpg" -vf scale=512:341:flags=lanczos+accurate_rnd+full_chroma_inp -f image2 -y "$t/y.ppm" 2>&1
+        psnr "$t/x.ppm" "$t/y.ppm"
+        if [ "$db" -ge 24 ]; then pass; else fail "$chroma: the thumbnail is the whole picture" "$db dB"; fi
+    done
+}
+
 # Loss is measured against what ffmpeg makes of the picture: the same planes, bit for bit.
 chroma_444_tests() {
     mkdir "$t/colors"
@@ -445,7 +460,7 @@ chroma_444_tests() {
         [ $codec = jpeg ] && area=$((120 * 90)) || area=$((512 * 512))
         same "$codec keeps all samples of chroma" "$(wc -c <"$t/x.yuv" | tr -d ' ')" $((area * 3))
     done
-    if ! command -v ffmpeg >/dev/null 2>&1; then skip "--lossless loses nothing" "ffmpeg is not installed"; return; fi
+    if ! command -v ffmpeg >/dev/null 2>&1; then skip "--lossless loses nothing" "ffmpeg is not installed [ffmpeg]"; return; fi
     ffmpeg -v error -i "$t/colors/a.ppm" -vf scale=out_range=full:out_color_matrix=bt601:flags=area+accurate_rnd+full_chroma_inp+bitexact,format=yuv444p -f rawvideo -y "$t/expected.yuv" 2>&1
     for codec in h265 h264 av1; do
         if [ $codec = av1 ] && ! ffmpeg -v error -encoders 2>&1 | grep -q libaom-av1; then skip "--lossless as av1" "no libaom-av1"; continue; fi
@@ -490,7 +505,7 @@ profile_tests() {
 }
 
 background_tests() {
-    if [ -z "$python" ]; then skip "--background" "there is no python3"; return; fi
+    if [ -z "$python" ]; then skip "--background" "there is no python3 [python3]"; return; fi
     mkdir "$t/alpha"
     "$python" -c '
 import struct, sys, zlib
@@ -568,7 +583,7 @@ data_set_tests() {
         expect 0 "pack of a tar as it is" "$bzna" pack "$t/three.tar" -o "$t/copy2.bzna" --codec copy
         run "$bzna" extract "$t/copy2.bzna" 1 -o "$t/x.jpg"
         if cmp -s "$t/x.jpg" "$t/named/l/b.jpg"; then pass; else fail "a tar's JPEG is copied"; fi
-    else skip "pack of a tar" "tar is not installed"; fi
+    else skip "pack of a tar" "tar is not installed [tar]"; fi
     expect 0 "pack of an archive" "$bzna" pack "$t/one.bzna" -o "$t/again2.bzna" --codec h264 --preset ultrafast
     same "an archive's pictures, targets and names" "$(listed "$t/again2.bzna")" "$(listed "$t/one.bzna" | sed 's/hvc1/avc1/')"
     run "$bzna" extract "$t/again2.bzna" 4 -o "$t/x.ppm"
@@ -602,7 +617,7 @@ report_tests() {
                 "$(grep -o '"psnr":[0-9.]*,"ssim":[0-9.]*' "$t/report.json" | sed -n "$((${i%%:*} + 1))p" | tr -c '0-9.\n' ' ' | awk '{ printf "%.2f %.3f", $1, $2 }')" \
                 "$(awk '/PSNR/ { sub(/.*average:/, ""); p = $1 } /SSIM Y/ { sub(/.*SSIM Y:/, ""); s = $1 } END { printf "%.2f %.3f", p, s }' "$t/log")"
         done
-    else skip "PSNR and SSIM are ffmpeg's" "ffmpeg is not installed"; fi
+    else skip "PSNR and SSIM are ffmpeg's" "ffmpeg is not installed [ffmpeg]"; fi
     expect 1 "--report .html" "$bzna" pack "$t/quality" -o "$t/quality.bzna" --preset ultrafast --report "$t/report.html" --overwrite
     same "the page shows both pictures of both" "$(grep -o '<img src="data:image/jpeg;base64,' "$t/report.html" | wc -l | tr -d ' ')" 4
     says "$t/report.html" "a&lt;b&gt;.ppm: PSNR" "names are escaped"
@@ -620,7 +635,8 @@ p = Page(); p.feed(open(sys.argv[1]).read()); assert not p.open' "$t/report.html
 
 # A terminal of 40 columns, then of 120: lines that are longer would not be written over.
 terminal_tests() {
-    if [ -z "$python" ]; then skip "progress on a terminal" "there is no python3"; return; fi
+    if [ -z "$python" ]; then skip "progress on a terminal" "there is no python3 [python3]"; return; fi
+    if ! "$python" -c 'import pty; pty.openpty()' 2>/dev/null; then skip "progress on a terminal" "no pseudo-terminal can be had"; return; fi
     expect 0 "progress on a terminal" "$python" -c '
 import fcntl, os, pty, struct, sys, termios
 for columns in 40, 120:
@@ -688,6 +704,7 @@ icon_tests
 class_tests
 output_tests
 size_tests
+odd_edges_tests
 chroma_444_tests
 background_tests
 profile_tests

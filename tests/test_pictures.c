@@ -41,7 +41,7 @@ TEST(headers_say_size_and_orientation)
 }
 
 #ifdef BENZINA_NO_AVCODEC
-TEST(pictures_are_decoded) { SKIP("built without libavcodec"); }
+TEST(pictures_are_decoded) { SKIP("built without libavcodec [libavcodec-dev]"); }
 TEST_MAIN(RUN(headers_say_size_and_orientation) RUN(pictures_are_decoded))
 #else
 #include <libavutil/crc.h>
@@ -104,8 +104,8 @@ static bzna_decoder *decoder_new(void)
     return d;
 }
 
-static bzna_error last;                       /* of look */
-static bzna_picture seen;                     /* likewise */
+static bzna_error last = { .struct_size = sizeof last };      /* of look */
+static bzna_picture seen = { .struct_size = sizeof seen };    /* likewise */
 
 /* The picture as it is seen, R, G, B in 0..255, row by row, by an identity warp; NULL: last says why. */
 static float *look(bzna_decoder *d, const bzna_image *image)
@@ -136,8 +136,6 @@ static float *look_at(uint32_t codec, bytes b, uint32_t orientation)
 {
     bzna_image image = image_of(codec, b);
     image.orientation = orientation;
-    if (!decoder)
-        decoder = decoder_new();
     return look(decoder, &image);
 }
 
@@ -408,6 +406,146 @@ TEST(jpegs_that_are_not_decoded_are_refused_by_name)
     b.data[find(b, 0, "Adobe", 5) + 11] = 1;
     check_refused(BZNA_CODEC_JPEG, b, BZNA_E_CODEC, "four components");
     free(b.data);
+}
+
+/* Of a JPEG that is made of segments by hand: one of them is replaced, or put before another. No decoder sees it. */
+TEST(jpeg_headers_that_are_damaged_are_refused_where_they_are)
+{
+    enum { DQT, SOF, DC, AC, SCAN, SEGMENTS };
+    static const struct { uint8_t marker, size; uint8_t bytes[14]; uint32_t zeros; } sound[SEGMENTS] = {
+        { 0xdb, 1, { 0 }, 64 },
+        { 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11 }, 0 },
+        { 0xc4, 2, { 0, 1 }, 16 },
+        { 0xc4, 2, { 0x10, 1 }, 16 },
+        { 0xda, 10, { 3, 1, 0, 2, 0, 3, 0, 0, 63, 0 }, 0 },
+    };
+#define DAMAGED "is damaged"
+    static const struct {
+        int         where, replaces;  /* a segment, which is replaced, or stands behind */
+        uint8_t     marker;
+        uint32_t    size;             /* of the bytes; then zeros come */
+        uint8_t     bytes[24];
+        uint32_t    zeros;
+        bzna_status status;
+        const char *says;
+    } cases[] = {
+        { DQT, 0, 0xdb, 1, { 0 }, 64, BZNA_OK, "" },
+        { DQT, 0, 0xdb, 1, { 0x13 }, 128, BZNA_OK, "" },
+        { DQT, 0, 0xdb, 1, { 0x04 }, 64, BZNA_E_DECODE, "quantization table " DAMAGED },
+        { DQT, 0, 0xdb, 1, { 0x20 }, 128, BZNA_E_DECODE, "quantization table " DAMAGED },
+        { DQT, 0, 0xdb, 1, { 0x10 }, 127, BZNA_E_DECODE, "quantization table " DAMAGED },
+        { DQT, 0, 0xdb, 1, { 0x00 }, 63, BZNA_E_DECODE, "quantization table " DAMAGED },
+        { DQT, 1, 0xdb, 1, { 0x01 }, 64, BZNA_E_DECODE, "a table that the picture does not define" },
+        { DQT, 1, 0xdb, 1, { 0x10 }, 128, BZNA_OK, "" },
+
+        { DC, 0, 0xc4, 2, { 0x03, 1 }, 16, BZNA_OK, "" },
+        { DC, 0, 0xc4, 2, { 0x13, 255 }, 270, BZNA_OK, "" },
+        { DC, 0, 0xc4, 3, { 0x13, 255, 1 }, 270, BZNA_OK, "" },
+        { DC, 0, 0xc4, 3, { 0x13, 255, 2 }, 271, BZNA_E_DECODE, "Huffman table " DAMAGED },
+        { DC, 0, 0xc4, 2, { 0x04, 1 }, 16, BZNA_E_DECODE, "Huffman table " DAMAGED },
+        { DC, 0, 0xc4, 2, { 0x20, 1 }, 16, BZNA_E_DECODE, "Huffman table " DAMAGED },
+        { DC, 0, 0xc4, 2, { 0x00, 1 }, 15, BZNA_E_DECODE, "Huffman table " DAMAGED },
+        { DC, 1, 0xc4, 2, { 0x01, 1 }, 16, BZNA_E_DECODE, "a table that the picture does not define" },
+        { AC, 1, 0xc4, 2, { 0x11, 1 }, 16, BZNA_E_DECODE, "a table that the picture does not define" },
+
+        { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 2, 0x11, 0, 1, 0x11, 0 }, 0, BZNA_E_DECODE,
+          "two components have one number" },
+        { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 1, 0x11, 0, 3, 0x11, 0 }, 0, BZNA_E_DECODE,
+          "two components have one number" },
+        { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 2, 0x11, 4, 3, 0x11, 0 }, 0, BZNA_E_DECODE,
+          "frame header " DAMAGED },
+        { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 2, 0x11, 3, 3, 0x11, 0 }, 0, BZNA_E_DECODE,
+          "a table that the picture does not define" },
+        { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 2, 0x01, 0, 3, 0x11, 0 }, 0, BZNA_E_DECODE,
+          "frame header " DAMAGED },
+        { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 2, 0x10, 0, 3, 0x11, 0 }, 0, BZNA_E_DECODE,
+          "frame header " DAMAGED },
+        { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x51, 0, 2, 0x11, 0, 3, 0x11, 0 }, 0, BZNA_E_DECODE,
+          "frame header " DAMAGED },
+        { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x15, 0, 2, 0x11, 0, 3, 0x11, 0 }, 0, BZNA_E_DECODE,
+          "frame header " DAMAGED },
+        { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x44, 0, 2, 0x44, 0, 3, 0x44, 0 }, 0, BZNA_OK, "" },
+        { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x22, 0, 2, 0x11, 0, 3, 0x11, 0 }, 0, BZNA_OK, "" },
+        { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x22, 0, 2, 0x11, 0, 3, 0x12, 0 }, 0, BZNA_E_CODEC,
+          "2x2, 1x1, 1x2 are not supported" },
+        { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x22, 0, 2, 0x11, 0, 3, 0x21, 0 }, 0, BZNA_E_CODEC,
+          "2x2, 1x1, 2x1 are not supported" },
+        { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 0, 3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0 }, 0, BZNA_E_DECODE,
+          "frame header " DAMAGED },
+        { SOF, 1, 0xc0, 15, { 8, 0, 0, 0, 16, 3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0 }, 0, BZNA_E_CODEC, "(DNL)" },
+        { SOF, 1, 0xc0, 15, { 12, 0, 16, 0, 16, 3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0 }, 0, BZNA_E_CODEC, "12 bits" },
+        { SOF, 1, 0xc0, 6, { 8, 0, 16, 0, 16, 0 }, 0, BZNA_E_DECODE, "frame header " DAMAGED },
+        { SOF, 1, 0xc0, 12, { 8, 0, 16, 0, 16, 2, 1, 0x11, 0, 2, 0x11, 0 }, 0, BZNA_E_CODEC, "2 components" },
+        { SOF, 1, 0xc0, 21, { 8, 0, 16, 0, 16, 5, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0, 4, 0x11, 0, 5, 0x11, 0 }, 0,
+          BZNA_E_CODEC, "5 components" },
+        { SOF, 1, 0xc0, 14, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11 }, 0, BZNA_E_DECODE,
+          "frame header " DAMAGED },
+        { SOF, 1, 0xc0, 16, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 2, 0x11, 0, 3, 0x11, 0, 0 }, 0, BZNA_E_DECODE,
+          "frame header " DAMAGED },
+        { SOF, 1, 0xc0, 4, { 8, 0, 16, 0 }, 0, BZNA_E_DECODE, "frame header " DAMAGED },
+        { SOF, 0, 0xc0, 9, { 8, 0, 16, 0, 16, 1, 1, 0x11, 0 }, 0, BZNA_E_DECODE, "a second frame header" },
+
+        { SCAN, 1, 0xda, 10, { 3, 1, 0, 2, 0, 3, 0, 0, 63, 0 }, 0, BZNA_OK, "" },
+        { SCAN, 1, 0xda, 10, { 3, 3, 0, 2, 0, 1, 0, 0, 63, 0 }, 0, BZNA_OK, "" },
+        { SCAN, 1, 0xda, 4, { 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "a scan header " DAMAGED },
+        { SCAN, 1, 0xda, 12, { 4, 1, 0, 2, 0, 3, 0, 4, 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "a scan header " DAMAGED },
+        { SCAN, 1, 0xda, 10, { 3, 1, 0, 2, 0, 4, 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "a scan header " DAMAGED },
+        { SCAN, 1, 0xda, 10, { 3, 1, 0, 2, 0, 2, 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "a scan header " DAMAGED },
+        { SCAN, 1, 0xda, 10, { 3, 1, 0, 2, 0, 1, 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "a scan header " DAMAGED },
+        { SCAN, 1, 0xda, 10, { 3, 1, 0x40, 2, 0, 3, 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "a scan header " DAMAGED },
+        { SCAN, 1, 0xda, 10, { 3, 1, 0, 2, 0x04, 3, 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "a scan header " DAMAGED },
+        { SCAN, 1, 0xda, 10, { 3, 1, 0x30, 2, 0, 3, 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "does not define" },
+        { SCAN, 1, 0xda, 10, { 3, 1, 0x03, 2, 0, 3, 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "does not define" },
+        { SCAN, 1, 0xda, 9, { 3, 1, 0, 2, 0, 3, 0, 0, 63 }, 0, BZNA_E_DECODE, "a scan header " DAMAGED },
+        { SCAN, 1, 0xda, 11, { 3, 1, 0, 2, 0, 3, 0, 0, 63, 0, 0 }, 0, BZNA_E_DECODE, "a scan header " DAMAGED },
+        { DQT, 0, 0xda, 10, { 3, 1, 0, 2, 0, 3, 0, 0, 63, 0 }, 0, BZNA_E_DECODE, "a scan before the frame header" },
+
+        { AC, 0, 0xdd, 2, { 0, 1 }, 0, BZNA_OK, "" },
+        { AC, 0, 0xdd, 1, { 1 }, 0, BZNA_E_DECODE, "the restart interval " DAMAGED },
+        { AC, 0, 0xcc, 2, { 0, 0 }, 0, BZNA_OK, "" },         /* DAC: of arithmetic coding */
+        { AC, 0, 0xc8, 2, { 0, 0 }, 0, BZNA_OK, "" },         /* JPG: reserved */
+        { AC, 0, 0xdc, 2, { 0, 16 }, 0, BZNA_OK, "" },        /* DNL: it says nothing new */
+        { AC, 0, 0xd8, 0, { 0 }, 0, BZNA_E_DECODE, "a picture inside the picture" },
+        { AC, 0, 0xbf, 0, { 0 }, 0, BZNA_E_DECODE, "there is no such marker" },
+        { AC, 0, 0xde, 2, { 0, 0 }, 0, BZNA_E_CODEC, "hierarchical" },
+        { AC, 0, 0xdf, 2, { 0, 0 }, 0, BZNA_E_CODEC, "hierarchical" },
+        { AC, 0, 0xf7, 2, { 0, 0 }, 0, BZNA_E_CODEC, "JPEG-LS" },
+    };
+    for (size_t n = 0; n < COUNT(cases); n++) {
+        bytes b = bytes_make(NULL, 2048), exact;
+        bzi_format format;
+        size_t at = 2, damaged = 0;
+        bzna_error_init(&last, sizeof last);
+        memset(b.data, 0, b.size);
+        memcpy(b.data, "\xff\xd8", 2);
+        for (int s = 0; s < SEGMENTS; s++)
+            for (int own = 0; own < 2; own++) {
+                const uint32_t size = own ? cases[n].size : sound[s].size;
+                const uint32_t whole = size + (own ? cases[n].zeros : sound[s].zeros) + 2;
+                if (own ? cases[n].where != s : cases[n].where == s && cases[n].replaces)
+                    continue;
+                damaged = own ? at : damaged;
+                b.data[at++] = 0xff;
+                b.data[at++] = own ? cases[n].marker : sound[s].marker;
+                if (own && !size)
+                    continue;                               /* a marker alone */
+                b.data[at] = (uint8_t)(whole >> 8);
+                b.data[at + 1] = (uint8_t)whole;
+                memcpy(b.data + at + 2, own ? cases[n].bytes : sound[s].bytes, size < 14 || own ? size : 14);
+                at += whole;
+            }
+        memcpy(b.data + at, "\0\xff\xd9", 3);
+        exact = bytes_make(b.data, at + 3);
+        CHECK_EQ(bzi_jpeg_inspect((bzi_span){ exact.data, exact.size }, &format, &last), cases[n].status);
+        CHECK_CONTAINS(last.message, cases[n].says);
+        CHECK(cases[n].status || (format.width == 16 && format.height == 16));
+        CHECK(cases[n].status != BZNA_E_DECODE || strstr(cases[n].says, "define") ||
+              (last.byte_offset >= damaged && last.byte_offset <= damaged + 4 + cases[n].size + cases[n].zeros));
+        if (last.status != cases[n].status || !strstr(last.message, cases[n].says))
+            printf("  in case %d: %s\n", (int)n, last.message);
+        free(exact.data);
+        free(b.data);
+    }
 }
 
 TEST(a_jpeg_has_500_scans_at_most)
@@ -724,6 +862,7 @@ TEST(what_is_told_of_colors_without_decoding_is_the_formats)
         bzi_image image = bzi_image_alone(&coded);
         CHECK_EQ(bzi_image_complete(&image, &(bzna_error){ 0 }), BZNA_OK);
         CHECK(image.coded.color.present && image.coded.color.matrix == files[i].matrix);
+        CHECK(image.coded.color.primaries == 1 && image.coded.color.transfer == 13);        /* sRGB's */
         CHECK_EQ(image.coded.color.full_range, files[i].full);
         free(b.data);
     }
@@ -899,6 +1038,39 @@ TEST(a_jpeg_2000_of_unsaid_size_that_ends_early_is_damaged)
     free(whole.data);
 }
 
+/* A box may say its size in 64 bits: the one of the picture, or one before it. */
+TEST(boxes_of_jpeg_2000_may_have_sizes_of_64_bits)
+{
+    bytes whole = fixture("jpeg2000.jp2");
+    const size_t header = find(whole, 0, "jp2h", 4) - 4, stream = find(whole, 0, "jp2c", 4) - 4;
+    float *wanted = look_at(BZNA_CODEC_STILL, whole, 0);
+    REQUIRE(wanted);
+    for (int which = 0; which < 2; which++) {
+        const size_t at = which ? stream : header, end = which ? whole.size : stream;
+        uint8_t box[16] = { 0, 0, 0, 1 };
+        memcpy(box + 4, whole.data + at + 4, 4);
+        for (int past = 0; past < 3; past++) {              /* sound; one byte more, and 2^32 more, than there are */
+            const uint64_t size = end - at + 8 + (past == 1 ? whole.size - end + 1 : 0);
+            for (int i = 0; i < 8; i++)
+                box[8 + i] = (uint8_t)((size + (past == 2 ? (uint64_t)1 << 32 : 0)) >> (56 - 8 * i));
+            bytes b = spliced(whole, at, box, sizeof box, at + 8);
+            if (past) {
+                check_refused(BZNA_CODEC_STILL, b, BZNA_E_DECODE, "JPEG 2000");
+            } else {
+                bzi_format format;
+                CHECK_EQ(bzi_still_inspect((bzi_span){ b.data, b.size }, &format, &last), BZNA_OK);
+                CHECK(format.width == W && format.height == H && format.depth_luma == 8);
+                float *got = look_at(BZNA_CODEC_STILL, b, 0);
+                CHECK(got && !memcmp(got, wanted, 3 * PIXELS * sizeof *got));
+                free(got);
+            }
+            free(b.data);
+        }
+    }
+    free(wanted);
+    free(whole.data);
+}
+
 TEST(what_a_decoder_has_seen_does_not_show)
 {
     bytes files[COUNT(stills) + COUNT(jpegs)];
@@ -962,6 +1134,27 @@ static size_t all_stills(bytes files[MANY])
         }
     }
     return count;
+}
+
+/* The first bits of a partition, written by RFC 6386's bool coder (7.3) at a probability of 128. */
+TEST(webps_segments_without_a_map_are_known_by_their_first_bits)
+{
+    for (uint32_t bits = 0; bits < 16; bits++) {
+        uint32_t range = 255, low = 0, shift = 0;
+        for (int i = 3; i >= 0; i--) {
+            const uint32_t split = 1 + ((range - 1) * 128 >> 8);
+            low += bits >> i & 1 ? split : 0;
+            range = bits >> i & 1 ? range - split : split;
+            for (; range < 128; range *= 2, shift++)
+                low *= 2;
+        }
+        /* the first code of the interval, and the last */
+        const uint32_t codes[] = { (low << 8) >> shift, (((low + range) << 8) >> shift) - 1 };
+        for (int i = 0; i < 2; i++) {
+            const uint8_t partition[] = { (uint8_t)(codes[i] >> 8), (uint8_t)codes[i], i ? 0xff : 0 };
+            CHECK_EQ(bzi_vp8_lacks_map(bzi_cursor_make(partition, sizeof partition, 0)), (bits & 3) == 2);
+        }
+    }
 }
 
 TEST(stills_decode_alike_after_any_other)
@@ -1983,7 +2176,8 @@ TEST(what_an_archive_would_say_otherwise_than_its_jpeg_is_refused)
                      RUN(what_an_archive_would_say_otherwise_than_its_jpeg_is_refused)
 #endif
 
-TEST_MAIN(RUN(headers_say_size_and_orientation)
+TEST_MAIN(decoder = decoder_new();
+          RUN(headers_say_size_and_orientation)
           RUN(jpegs_of_every_kind_have_pillows_pixels)
           RUN(jpegs_come_as_their_own_planes)
           RUN(a_forced_matrix_or_a_containers_color_does_not_change_rgb)
@@ -1995,6 +2189,7 @@ TEST_MAIN(RUN(headers_say_size_and_orientation)
           RUN(restart_markers_that_are_missing_or_out_of_order_are_damage)
           RUN(tables_of_a_picture_before_are_not_used)
           RUN(jpegs_that_are_not_decoded_are_refused_by_name)
+          RUN(jpeg_headers_that_are_damaged_are_refused_where_they_are)
           RUN(a_jpeg_has_500_scans_at_most)
           RUN(absurd_sizes_are_refused_before_decoding)
           RUN(what_is_not_the_picture_does_no_harm)
@@ -2013,7 +2208,9 @@ TEST_MAIN(RUN(headers_say_size_and_orientation)
           RUN(a_png_without_its_end_or_with_a_wrong_byte_is_damaged)
           RUN(a_still_that_ends_anywhere_is_damaged_or_the_same)
           RUN(a_jpeg_2000_of_unsaid_size_that_ends_early_is_damaged)
+          RUN(boxes_of_jpeg_2000_may_have_sizes_of_64_bits)
           RUN(what_a_decoder_has_seen_does_not_show)
+          RUN(webps_segments_without_a_map_are_known_by_their_first_bits)
           RUN(stills_decode_alike_after_any_other)
           RUN(a_decoder_is_made_once_but_for_kinds_that_remember)
           RUN(colors_past_the_end_of_a_gifs_palette_are_none_of_the_gif_before)

@@ -49,7 +49,8 @@ def importable(name):
 
 
 def why_not(name):
-    return None if importable(name) else name + " is not installed"
+    package = {"PIL": "python3-pil", "PIL.Image": "python3-pil"}.get(name, "python3-" + name)
+    return None if importable(name) else "%s is not installed [%s]" % (name, package)
 
 
 def can_decode():

@@ -13,9 +13,9 @@ skip_all() { echo "SKIP tests/test_python.sh: $1"; echo "tests/test_python.sh: 0
 fail_all() { echo "FAIL $1"; echo "tests/test_python.sh: 0 passed, 1 failed, 0 skipped"; exit 1; }
 
 if [ -n "$SANITIZE" ]; then skip_all "the interpreter is not built with a sanitizer"; fi
-if ! command -v "$python" >/dev/null 2>&1; then skip_all "$python is not installed"; fi
+if ! command -v "$python" >/dev/null 2>&1; then skip_all "$python is not installed [python3]"; fi
 if ! "$python" -c 'import ctypes, sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null; then
-    skip_all "$python is older than 3.8, or has no ctypes"
+    skip_all "$python is older than 3.8, or has no ctypes [python3]"
 fi
 if [ ! -e "$build/libbenzina.so" ]; then fail_all "$build/libbenzina.so is not there"; fi
 

@@ -577,7 +577,7 @@ TEST(stills_in_records_are_delivered_as_they_are)
     bzna_loader_config config;
     rec_file *f;
 #ifdef BENZINA_NO_AVCODEC
-    SKIP("built without libavcodec");
+    SKIP("built without libavcodec [libavcodec-dev]");
 #endif
     f = rec_new();
     for (int i = 0; i < COUNT_OF; i++) {
@@ -654,7 +654,8 @@ TEST(fingerprints_tell_files_apart)
 
 int main(int argc, char **argv)
 {
-    test_wanted = argc > 1 ? argv + 1 : NULL;
+    (void)argc;
+    test_start(argv);
     if (bzna_context_open(NULL, &context, NULL) != BZNA_OK)
         return 1;
     RUN(fields_are_those_of_the_records) RUN(the_picture_begins_behind_the_labels) RUN(records_in_parts_are_joined)

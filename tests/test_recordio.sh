@@ -12,7 +12,7 @@ skip_all() { echo "SKIP tests/test_recordio.sh: $1"; echo "tests/test_recordio.s
 fail_all() { echo "FAIL $1"; echo "tests/test_recordio.sh: 0 passed, 1 failed, 0 skipped"; exit 1; }
 
 if [ -n "$SANITIZE" ]; then skip_all "the interpreter is not built with a sanitizer"; fi
-if ! "$python" -c 'import ctypes, random; random.Random(1).randbytes(1)' 2>/dev/null; then skip_all "$python is not there, older than 3.9, or has no ctypes"; fi
+if ! "$python" -c 'import ctypes, random; random.Random(1).randbytes(1)' 2>/dev/null; then skip_all "$python is not there, older than 3.9, or has no ctypes [python3]"; fi
 if [ ! -e "$build/libbenzina.so" ]; then fail_all "$build/libbenzina.so is not there"; fi
 [ -e "$bzna" ] || bzna=
 mkdir -p "$build/tests/recordio"

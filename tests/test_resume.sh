@@ -188,7 +188,7 @@ signal_tests() {
         says "$t/err" "of 39 files; to go on, give the same command with --resume" "it says how to go on"
         resumed "after ${signal%:*}"
     done
-    if [ -z "$python" ]; then skip "Ctrl-C" "there is no python3"; return; fi
+    if [ -z "$python" ]; then skip "Ctrl-C" "there is no python3 [python3]"; return; fi
     rm -f "$t/x.bzna"*
     run "$python" -c '
 import signal, subprocess, sys, time, os

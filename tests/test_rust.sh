@@ -15,7 +15,7 @@ skip() { skipped=$((skipped + 1)); echo "SKIP $1: $2"; }
 end() { echo "tests/test_rust.sh: $passed passed, $failed failed, $skipped skipped"; [ "$failed" -eq 0 ]; exit; }
 
 if [ -n "$SANITIZE" ]; then skip rust "the library was built with a sanitizer, which Rust programs would have to be linked with"; end; fi
-if ! cargo --version >/dev/null 2>&1; then skip rust "there is no cargo"; end; fi
+if ! cargo --version >/dev/null 2>&1; then skip rust "there is no cargo [cargo]"; end; fi
 minor=$(rustc --version | sed -n 's/^rustc 1\.\([0-9]*\).*/\1/p')
 if [ "${minor:-0}" -lt 77 ]; then skip rust "$(rustc --version) is older than 1.77"; end; fi
 if [ ! -e "$build/libbenzina.a" ]; then fail "$build/libbenzina.a is not there"; end; fi

@@ -344,7 +344,7 @@ TEST(the_stored_orders_are_what_their_script_writes)
     if (system("python3 -c '' >/dev/null 2>&1")) {
         if (stored)
             fclose(stored);
-        SKIP("no python3");
+        SKIP("no python3 [python3]");
     }
     made = popen("python3 tests/orders.py", "r");
     CHECK(stored != NULL && made != NULL);

@@ -3,7 +3,7 @@
 # Usage: sh tests/test_scaling.sh build/bzna build
 . tests/tool.sh
 
-if ! command -v ffmpeg > /dev/null; then skip scaling_is_measured_for_every_set "no ffmpeg (package ffmpeg)"; finish; fi
+if ! command -v ffmpeg > /dev/null; then skip scaling_is_measured_for_every_set "no ffmpeg [ffmpeg]"; finish; fi
 program=$build/bench/bench_scaling
 expect 0 the_program_is_built make --no-print-directory -s "BUILD=$build" "$program"
 "$build/draw_pictures" "$t/drawn" 3 > /dev/null
@@ -16,7 +16,7 @@ for set in photographs jpeg64 records32 h264; do
     same "one_threads_share_is_1_for_$set" "$(sed -n "s/^SCALING $set  *1 threads .*, \([0-9.]*\) of one .*/\1/p" "$t/out")" 1.00
 done
 tail -n 1 "$t/out" > "$t/json"
-if [ -z "$python" ]; then skip the_last_line_is_json_with_the_lines_figures "no python3"
+if [ -z "$python" ]; then skip the_last_line_is_json_with_the_lines_figures "no python3 here [python3]"
 else
     expect 0 the_last_line_is_json_with_the_lines_figures "$python" - "$t/json" "$t/out" << 'EOS'
 import json, re, sys

@@ -6,11 +6,31 @@
  * test ends without a violation of the driver's rules, and with nothing alive in it. */
 #define BZI_NVDEC_DEADLINE_NS 3000000000u
 #define BZI_CHECK_COPIES 8u           /* the fake's take long, under sanitizers above all */
+#define _GNU_SOURCE
+#define _FILE_OFFSET_BITS 64
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* Of threads that are started from now on, this one is not; 0: all are. */
+static atomic_int thread_that_fails;
+
+static int thread_start_or_fail(pthread_t *thread, const pthread_attr_t *attributes, void *(*run)(void *), void *user)
+{
+    if (thread_that_fails && --thread_that_fails == 0)
+        return EAGAIN;
+    return pthread_create(thread, attributes, run, user);
+}
+#define pthread_create thread_start_or_fail
 #include "../benzina.c"
+#undef pthread_create
 #include "test.h"
 
 #if defined(BENZINA_NO_CUDA) || defined(BENZINA_NO_AVCODEC)
-TEST(sessions_decode_on_the_fake_driver) { SKIP("built without nv-codec-headers, clang or libavcodec"); }
+TEST(sessions_decode_on_the_fake_driver)
+{
+    SKIP("built without nv-codec-headers, clang or libavcodec [clang libffmpeg-nvenc-dev libavcodec-dev]");
+}
 TEST_MAIN(RUN(sessions_decode_on_the_fake_driver))
 #else
 
@@ -1253,7 +1273,7 @@ static ordeal ordeal_make(archive *a, const char *function, long long k, int cod
     start = bzi_os_now_ns();
     CHECK_EQ(bzna_context_close(context), BZNA_OK);
     o.slowest = fmax(o.slowest, seconds_since(start));
-    CHECK(!o.hung && o.slowest < 5);
+    CHECK(!o.hung && o.slowest < HANG_NS * 1e-9);
     CHECK_EQ(control->maps, control->unmaps);
     CHECK_EQ(control->violations, 0);
     CHECK(!fake->leaks());
@@ -1809,7 +1829,7 @@ TEST(stopping_closing_or_losing_the_device_ends_a_thread_that_waits_in_next)
         if (way == 3)
             CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
         pthread_join(thread, NULL);
-        CHECK(seconds_since(start) < 5);
+        CHECK(seconds_since(start) < HANG_NS * 1e-9);
         CHECK_EQ(w.status, way == 0 || way == 3 ? BZNA_E_STOPPED : BZNA_E_DEVICE_LOST);
         CHECK_EQ(w.taken, 0);
         if (way == 1 || way == 2) {
@@ -1822,14 +1842,14 @@ TEST(stopping_closing_or_losing_the_device_ends_a_thread_that_waits_in_next)
             CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
         bzna_dataset_close(dataset);
         bzna_context_close(context);
-        CHECK(seconds_since(start) < 8);
+        CHECK(seconds_since(start) < HANG_NS * 1e-9);
         CHECK_EQ(control->maps, control->unmaps);
         finish();
     }
     archive_free(a);
 }
 
-/* Each picture takes an engine 30 ms: what is queued would take more than a second. */
+/* Each picture takes an engine 30 ms. Of those that are queued, only what engines are at is decoded to its end. */
 TEST(closing_and_resetting_do_not_wait_for_what_is_queued)
 {
     archive *a;
@@ -1840,17 +1860,18 @@ TEST(closing_and_resetting_do_not_wait_for_what_is_queued)
         bzna_context *context = gpu_context(1);
         bzna_dataset *dataset = archive_open(context, a);
         bzna_loader *loader;
-        uint64_t start;
+        long long decoded;
         control->engine_us = 30000;
         c.read.ahead_samples = 60;
         loader = loader_open(context, dataset, &c);
         sleep_us(60000);
-        start = bzi_os_now_ns();
+        decoded = control->decodes;
         if (way < 2)
             CHECK_EQ(bzna_loader_reset(loader, 1, NULL), BZNA_OK);
         else
             CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
-        CHECK(seconds_since(start) < 0.9);
+        decoded = control->decodes - decoded;               /* a reset goes on with pictures of the next epoch */
+        CHECK(decoded < 30);
         control->engine_us = 0;
         if (way < 2)
             CHECK_EQ(bzna_loader_close(loader), BZNA_OK);
@@ -2625,6 +2646,60 @@ TEST(a_users_device_allocator_gives_all_memory_of_batches_and_uploads)
     archive_free(a);
 }
 
+/* The context's decode sessions are made by its first loader in need: all of them, or none. */
+TEST(sessions_that_cannot_be_started_fail_the_loader_and_the_next_one_starts_them)
+{
+    enum { SESSIONS = 3 };
+    archive *a;
+    bzna_loader_config c = config_of(6, BZNA_DEVICE_CUDA, 0);
+    BEGIN;
+    a = archive_make(20, plain, plain_count);
+    for (int n = 1; n <= SESSIONS + 6; n++) {               /* memory of the pool's own, too */
+        const int of_memory = n > SESSIONS;
+        ledger l;
+        bzna_context_config config;
+        bzna_context *context = NULL;
+        bzna_dataset *dataset;
+        bzna_loader *loader = (bzna_loader *)&l;
+        bzna_error e = { .struct_size = sizeof e };
+        bzi_pool *pool = NULL;
+        bzi_device *device = NULL;
+        char said[96];
+        bzna_context_config_init(&config, sizeof config);
+        config.sessions = SESSIONS;
+        config.allocator = ledger_allocator(&l);
+        require(bzna_context_open(&config, &context, NULL), "a context");
+        dataset = archive_open(context, a);
+        require(bzi_context_gpu(context, &device, &e), "a device");
+        const int64_t blocks = l.blocks, bytes = l.bytes;
+        if (of_memory)
+            l.fail_at = n - SESSIONS;
+        else
+            thread_that_fails = n;
+        if (!of_memory) {
+            CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_THREAD);
+            snprintf(said, sizeof said, "cannot start session %d of %d: ", n - 1, SESSIONS);
+            CHECK_CONTAINS(e.message, said);
+            CHECK(!loader);
+        } else if (bzi_context_pool(context, &pool, &e) != BZNA_OK) {
+            CHECK_EQ(e.status, BZNA_E_MEMORY);
+            CHECK_CONTAINS(e.message, "decode sessions");
+            CHECK(!pool);
+        }
+        CHECK(of_memory || !thread_that_fails);
+        CHECK(of_memory ? pool != NULL || n <= SESSIONS + 2 : !context->pool);
+        CHECK(pool || (l.blocks == blocks && l.bytes == bytes));
+        l.fail_at = 0;
+        bzna_dataset_close(dataset);
+        CHECK_EQ(walk(context, a, &c, SYNCED, NULL).failed, 0);
+        CHECK_EQ(context->pool->count, SESSIONS);
+        bzna_context_close(context);
+        CHECK(!l.blocks && !l.bytes && !l.mistakes);
+        finish();
+    }
+    archive_free(a);
+}
+
 TEST(device_memory_that_is_missing_or_misaligned_is_refused_without_loss)
 {
     static device_ledger l;
@@ -2766,7 +2841,7 @@ TEST(what_is_queued_on_the_stream_comes_before_the_loaders_first_use_of_its_memo
  * that, and nothing else does. */
 TEST(a_slow_consumer_holds_up_no_session_and_no_other_loader)
 {
-    const int ms = ROUNDS(1200, 6000);
+    int ms = ROUNDS(1200, 6000);      /* more, where a busy machine needs longer for the other loader */
     archive *a;
     BEGIN;
     a = plain_archive(48);
@@ -2805,8 +2880,9 @@ TEST(a_slow_consumer_holds_up_no_session_and_no_other_loader)
             bzna_batch_release(batches[i]);
         leave(0);
         CHECK_EQ(walk(context, a, &other, kind, NULL).failed, 0);  /* another loader, start to end */
-        CHECK(seconds_since(start) < 0.0008 * ms);
-        CHECK_EQ(bzna_loader_next(loader, 0, &batches[0], NULL), BZNA_AGAIN);
+        const int late = seconds_since(start) >= 0.0008 * ms;
+        CHECK(!late || ms < 30000);
+        CHECK(late || bzna_loader_next(loader, 0, &batches[0], NULL) == BZNA_AGAIN);
         walk_some(loader, &u, &r, UINT64_MAX);
         CHECK(seconds_since(start) > 0.00095 * ms);
         CHECK(enter(0));
@@ -2817,6 +2893,10 @@ TEST(a_slow_consumer_holds_up_no_session_and_no_other_loader)
         bzna_dataset_close(dataset);
         bzna_context_close(context);
         finish();
+        if (late && ms < 30000) {
+            ms *= 4;
+            kind -= ROUNDS(1, 2);
+        }
     }
     archive_free(a);
 }
@@ -3731,7 +3811,7 @@ TEST(all_sessions_have_their_main_decoder_in_order_before_a_sample_is_decoded)
 TEST(closing_while_sessions_start_waits_for_one_decoder_at_most)
 {
     archive *a;
-    uint64_t start;
+    long long made;
     bzna_loader_config c = config_of(1, 0, 0);
     bzna_context *context;
     BEGIN;
@@ -3739,10 +3819,9 @@ TEST(closing_while_sessions_start_waits_for_one_decoder_at_most)
     context = gpu_context(14);
     control->create_us = 100000;
     walk(context, a, &c, HOST, NULL);
-    start = bzi_os_now_ns();
+    made = control->creates;
     bzna_context_close(context);
-    CHECK(seconds_since(start) < 1);
-    CHECK(control->creates <= 3);
+    CHECK(control->creates <= made + 2 && made < 14);
     finish();
     archive_free(a);
 }
@@ -5038,13 +5117,15 @@ TEST(a_driver_whose_copies_run_only_when_somebody_waits_is_found_out_and_gone_ar
     archive_free(a);
 }
 
-/* Whatever is queued from now on comes 40 ms later. */
+/* Whatever is queued from now on comes so much later. */
+static uint32_t gate_us;
+
 static bzna_status close_the_gate(void *user, void *stream, bzna_error *err)
 {
     bzi_device *device = user;
     void *event = NULL;
     bzna_status status = bzi_device_event(device, &event, err);
-    control->stream_us = 40000;
+    control->stream_us = gate_us;
     if (status == BZNA_OK)
         status = bzi_device_record(device, event, stream, err);
     bzi_device_event_free(device, event);
@@ -5061,10 +5142,15 @@ TEST(a_surface_that_is_decoded_into_before_its_picture_was_copied_is_noticed_and
         bzna_error e = { .struct_size = sizeof e };
         gate g = { .close = close_the_gate };
         const uint32_t codec = way % 2 ? BZNA_CODEC_H264 : BZNA_CODEC_H265;
+        const long long was_us = control->stream_us;
         control->wrong_surface = way >= 2;
         REQUIRE(bzi_context_gpu(context, &device, &e) == BZNA_OK && bzi_device_enter(device, &e) == BZNA_OK);
         g.user = device;
-        CHECK_EQ(gate_try(&g, device, codec, way < 4 ? 0 : BZI_QUIRK_SURFACE, &e), BZNA_OK);
+        gate_us = 40000;                                    /* a busy machine may need longer to come to B */
+        do {
+            CHECK_EQ(gate_try(&g, device, codec, way < 4 ? 0 : BZI_QUIRK_SURFACE, &e), BZNA_OK);
+            control->stream_us = was_us;
+        } while (way < 4 && !g.was_closed && (gate_us *= 10) <= 4000000);
         bzi_device_leave(device);
         CHECK(g.same_surface);
         CHECK_EQ(g.was_closed, way < 4);
@@ -5260,6 +5346,7 @@ TEST_MAIN(setup();
     RUN(loaders_of_different_sizes_types_and_outputs_share_sessions_and_device)
     RUN(a_users_cuda_context_is_worked_in_and_a_threads_own_context_is_left_alone)
     RUN(a_users_device_allocator_gives_all_memory_of_batches_and_uploads)
+    RUN(sessions_that_cannot_be_started_fail_the_loader_and_the_next_one_starts_them)
     RUN(device_memory_that_is_missing_or_misaligned_is_refused_without_loss)
     RUN(what_is_queued_on_the_stream_comes_before_the_loaders_first_use_of_its_memory)
     RUN(a_slow_consumer_holds_up_no_session_and_no_other_loader)

@@ -6,7 +6,7 @@
 #include "test.h"
 
 #ifdef BENZINA_NO_AVCODEC
-TEST(slices_are_decoded) { SKIP("built without libavcodec"); }
+TEST(slices_are_decoded) { SKIP("built without libavcodec [libavcodec-dev]"); }
 TEST_MAIN(RUN(slices_are_decoded))
 #else
 #include "archives.h"

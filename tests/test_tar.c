@@ -425,6 +425,36 @@ TEST(headers_of_all_kinds_are_read_from_memory_a_source_and_a_path)
     tar_free(&t);
 }
 
+/* The header's field has 100 bytes: with a NUL behind the name, or full; ustar's prefix has 155. */
+TEST(names_of_all_lengths_are_read_to_their_end)
+{
+    for (size_t length = 96; length <= 100; length++)
+        for (size_t before = 0; before <= 155; before += before < 153 ? 153 : 1) {
+            char name[101], prefix[156], expected[257];
+            bzna_context *context = NULL;
+            bzna_dataset *dataset;
+            tar t = { 0 };
+            REQUIRE(bzna_context_open(NULL, &context, NULL) == BZNA_OK);
+            memset(name, 'n', sizeof name);
+            memset(prefix, 'p', sizeof prefix);
+            memcpy(name + length - 4, ".txt", 5);
+            prefix[before] = 0;
+            tar_text(&t, name, "text");
+            tar_patch(&t, 345, prefix, before);
+            tar_text(&t, "z.txt", "another");
+            tar_end(&t);
+            dataset = open_tar(context, &t, NULL);
+            REQUIRE(dataset && bzna_dataset_count(dataset) == 2);
+            snprintf(expected, sizeof expected, "%s%s%.*s", prefix, before ? "/" : "", (int)length - 4, name);
+            CHECK_STR(value_of(dataset, 0, "name"), expected);
+            CHECK_STR(value_of(dataset, 0, "txt"), "text");
+            CHECK_STR(value_of(dataset, 1, "name"), "z");
+            bzna_dataset_close(dataset);
+            bzna_context_close(context);
+            tar_free(&t);
+        }
+}
+
 TEST(folders_links_and_devices_are_passed_over)
 {
     counter c;
@@ -1148,6 +1178,42 @@ TEST(what_an_index_says_of_a_member_is_checked_when_it_is_used)
     free(text);
 }
 
+/* Of the same size in the same place: the header's type tells. */
+TEST(a_member_that_became_something_else_since_its_index_fails_its_sample)
+{
+    static const struct { char type; bzna_status status; } cases[] = {
+        { '0', BZNA_OK }, { 0, BZNA_OK }, { '7', BZNA_OK }, { '1', BZNA_E_BOX }, { '2', BZNA_E_BOX },
+        { '5', BZNA_E_BOX }, { 'L', BZNA_E_BOX }, { 'x', BZNA_E_BOX }, { 'S', BZNA_E_BOX } };
+    char text[4096];
+    size_t length = (size_t)sprintf(text, "v1.2 20\n");
+    for (int i = 0; i < 20; i++)
+        length += (size_t)sprintf(text + length, "bin %d 9 d/%06d.bin cls %d %d d/%06d.cls\n", 512 + 2048 * i, i,
+                                  1536 + 2048 * i, i < 10 ? 1 : 2, i);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        counter c;
+        bzna_context *context = context_of(&c);
+        bzna_error err = fresh_error();
+        bzna_dataset *dataset = NULL;
+        tar t = tar_of(20, 9);
+        int64_t target = -1;
+        t.bytes[4 * 2048 + 1024 + 156] = (uint8_t)cases[i].type;        /* of sample 4's cls */
+        tar_seal(&t, 4 * 2048 + 1024);
+        write_shard(&t, text, 1);
+        CHECK_EQ(bzna_dataset_open(context, SHARD ".tar", NULL, &dataset, &err), BZNA_OK);
+        REQUIRE(dataset && tar_in(dataset)->from_index);
+        CHECK_EQ(bzna_dataset_target(dataset, 4, &target, &err), cases[i].status);
+        if (cases[i].status == BZNA_OK)
+            CHECK_EQ(target, 4);
+        else
+            CHECK_CONTAINS(err.message, "sample 4: the header at byte 9216 is not what the .idx file says");
+        CHECK_EQ(target_of(dataset, 5), 5);
+        bzna_dataset_close(dataset);
+        bzna_context_close(context);
+        CHECK_ALL_FREED(c);
+        tar_free(&t);
+    }
+}
+
 /* Reading all that it gives must be safe; what is wrong is found at open or later. */
 TEST(no_index_does_harm)
 {
@@ -1194,6 +1260,7 @@ TEST_MAIN(
     RUN(a_field_twice_fails_its_sample_and_no_other)
     RUN(the_picture_is_the_first_one_or_that_of_the_name)
     RUN(headers_of_all_kinds_are_read_from_memory_a_source_and_a_path)
+    RUN(names_of_all_lengths_are_read_to_their_end)
     RUN(folders_links_and_devices_are_passed_over)
     RUN(an_archive_ends_at_zeros_or_with_the_file)
     RUN(a_tar_may_begin_with_any_name)
@@ -1219,4 +1286,5 @@ TEST_MAIN(
     RUN(an_index_older_than_its_tar_is_taken_if_the_headers_say_the_same)
     RUN(an_index_of_another_version_is_ignored_and_logged)
     RUN(what_an_index_says_of_a_member_is_checked_when_it_is_used)
+    RUN(a_member_that_became_something_else_since_its_index_fails_its_sample)
     RUN(no_index_does_harm))

@@ -12,7 +12,7 @@ python=${PYTHON:-python3}
 skip_all() { echo "SKIP tests/test_tar.sh: $1"; echo "tests/test_tar.sh: 0 passed, 0 failed, 1 skipped"; exit 0; }
 if [ -n "$SANITIZE" ]; then skip_all "the interpreter is not built with a sanitizer"; fi
 if ! "$python" -c 'import ctypes, sys; sys.exit(sys.version_info < (3, 8))' 2>/dev/null; then
-    skip_all "there is no $python of version 3.8 or later with ctypes"
+    skip_all "there is no $python of version 3.8 or later with ctypes [python3]"
 fi
 # webdataset may be installed for another interpreter than numpy is.
 for candidate in "$python" python3; do "$candidate" -c 'import webdataset' 2>/dev/null && { python=$candidate; break; }; done

@@ -243,7 +243,7 @@ folder_tests() {
 }
 
 tar_tests() {
-    if ! command -v tar >/dev/null 2>&1; then skip "tar shards" "tar is not installed"; return; fi
+    if ! command -v tar >/dev/null 2>&1; then skip "tar shards" "tar is not installed [tar]"; return; fi
     mkdir "$t/shard"
     cp "$t/exif/1.jpg" "$t/shard/a.jpg"
     cp "$t/exif/6.jpg" "$t/shard/b.jpg"
@@ -295,7 +295,7 @@ tar_tests() {
 }
 
 record_tests() {
-    if [ -z "$python" ]; then skip "RecordIO files" "there is no python3"; return; fi
+    if [ -z "$python" ]; then skip "RecordIO files" "there is no python3 [python3]"; return; fi
     expect 0 "a RecordIO file is made" "$python" tests/tool_pictures.py record "$t/x.rec" "$t/exif/6.jpg"
     expect 0 "info of a .rec" "$bzna" info --json "$t/x.rec"
     says "$t/out" '{"container":"RecordIO",' "info tells that it is RecordIO"
@@ -535,7 +535,7 @@ batch_tests() {
         ffmpeg -v error -i "$t/b1/contact.png" -f image2pipe -c:v ppm "$t/sheet.ppm" >"$t/log" 2>&1
         if cmp -s "$t/sheet.ppm" "$t/b1/contact.ppm"; then pass
         else fail "contact.png has the pixels of contact.ppm" "$(cat "$t/log")"; fi
-    else skip "contact.png has the pixels of contact.ppm" "ffmpeg is not installed"; fi
+    else skip "contact.png has the pixels of contact.ppm" "ffmpeg is not installed [ffmpeg]"; fi
     expect 0 "batch again" "$bzna" batch "$t/one.bzna" -o "$t/b2" --batch 8 --size 64 --shuffle --seed 5 --flip 0.5
     expect 0 "batch of another seed" "$bzna" batch "$t/one.bzna" -o "$t/b3" --batch 8 --size 64 --shuffle --seed 6 \
         --flip 0.5
@@ -762,7 +762,7 @@ format_tests() {
         if [ "$codec" = libaom-av1 ]; then obu_test "$name"; fi
     done
     if [ ! -e "$t/plain.mp4" ] || [ -z "$python" ]; then
-        skip "a bare AV1 sample as a stream" "no libaom-av1 or no python3"
+        skip "a bare AV1 sample as a stream" "no libaom-av1 or no python3 [python3]"
         return
     fi
     ffmpeg -v error -f lavfi -i testsrc2=s=210x162:r=5:d=0.2 -c:v libaom-av1 -g 1 -pix_fmt yuv420p \

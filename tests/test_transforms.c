@@ -2016,6 +2016,94 @@ TEST(what_a_picture_is_rendered_with_is_checked)
     CHECK_CONTAINS(e.message, "output.channels: 3");
 }
 
+/* What a picture shows of its frame: sizes that just fit, and one more. */
+TEST(a_crop_must_lie_in_its_frame)
+{
+    static const struct { uint32_t width, height, x, y, frame_width, frame_height; bzna_status status; } cases[] = {
+        { 9, 4, 0, 0, 9, 4, BZNA_OK },            { 4, 2, 5, 2, 9, 4, BZNA_OK },
+        { 1, 1, 8, 3, 9, 4, BZNA_OK },            { 10, 4, 0, 0, 9, 4, BZNA_E_ARGUMENT },
+        { 9, 5, 0, 0, 9, 4, BZNA_E_ARGUMENT },    { 4, 2, 6, 2, 9, 4, BZNA_E_ARGUMENT },
+        { 4, 2, 5, 3, 9, 4, BZNA_E_ARGUMENT },    { 9, 4, 1, 0, 9, 4, BZNA_E_ARGUMENT },
+        { 9, 4, 0, 1, 9, 4, BZNA_E_ARGUMENT },    { 4, 2, UINT32_MAX, 0, 9, 4, BZNA_E_ARGUMENT },
+        { 4, 2, 0, UINT32_MAX, 9, 4, BZNA_E_ARGUMENT }, { UINT32_MAX, 2, 5, 0, 9, 4, BZNA_E_ARGUMENT },
+        { 0, 2, 0, 0, 9, 4, BZNA_E_ARGUMENT },    { 4, 0, 0, 0, 9, 4, BZNA_E_ARGUMENT },
+        { 4, 2, 0, 0, 65536, 4, BZNA_E_ARGUMENT }, { 4, 2, 0, 0, 9, 65536, BZNA_E_ARGUMENT },
+        { 4, 2, 0, 0, 65535, 4, BZNA_OK },
+    };
+    static uint8_t gray[2 * 65536 * 4];                     /* the frame's row y has 40 * y in all places */
+    bzna_picture picture = { .struct_size = sizeof picture, .depth = 8, .plane = { gray }, .color = { 1, 1, 1, 1, 1 } };
+    bzna_output output = { .struct_size = sizeof output, .width = 1, .height = 1 };
+    bzna_transform t;
+    bzna_error e = { .struct_size = sizeof e };
+    float out[3];
+    bzna_transform_init(&t, sizeof t);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        picture.width = cases[i].width;
+        picture.height = cases[i].height;
+        picture.crop_x = cases[i].x;
+        picture.crop_y = cases[i].y;
+        picture.frame_width = cases[i].frame_width;
+        picture.frame_height = cases[i].frame_height;
+        picture.pitch[0] = 65536;
+        for (size_t k = 0; k < sizeof gray; k++)
+            gray[k] = (uint8_t)(40 * (k / 65536));
+        CHECK_EQ(bzna_picture_render(&picture, &t, &output, out, sizeof out, &e), cases[i].status);
+        if (cases[i].status == BZNA_OK)                     /* the identity: the crop's first pixel */
+            CHECK_NEAR(out[0], 40 * cases[i].y, 1e-3);
+        else
+            CHECK_CONTAINS(e.message, "does not lie in its");
+    }
+}
+
+/* Those of a program that was compiled with an older header, and with a newer one. */
+TEST(a_transform_of_another_size_is_filled_in_and_taken_as_far_as_both_know_it)
+{
+    enum { OLDER = offsetof(bzna_transform, hls) };
+    struct { bzna_transform known; uint32_t added[4]; } future;
+    bzna_transform t, whole;
+    bzna_jitter jitter = { .brightness = { 2, 2 } };
+    bzna_random random = stream(3);
+    static const uint8_t gray[9] = { 100, 100, 100, 100, 100, 100, 100, 100, 100 };
+    bzna_picture picture = gray_row(gray);
+    bzna_output output = { .struct_size = sizeof output, .width = 9, .height = 1 };
+    bzna_error e = { .struct_size = sizeof e };
+    float a[27], b[27];
+    bzna_transform_init(&whole, sizeof whole);
+    CHECK_EQ(whole.struct_size, sizeof whole);
+    memset(&t, 0xaa, sizeof t);
+    bzna_transform_init(&t, OLDER);
+    CHECK_EQ(t.struct_size, OLDER);
+    CHECK(!memcmp((const uint8_t *)&t + 4, (const uint8_t *)&whole + 4, OLDER - 4));
+    for (size_t i = OLDER; i < sizeof t; i++)
+        CHECK_EQ(((const uint8_t *)&t)[i], 0xaa);
+    picture.color = (bzna_color){ 1, 1, 1, 1, 1 };
+    CHECK_EQ(bzna_picture_render(&picture, &whole, &output, a, sizeof a, &e), BZNA_OK);
+    CHECK_EQ(bzna_picture_render(&picture, &t, &output, b, sizeof b, &e), BZNA_OK);       /* 0xaa would be an hls */
+    CHECK(!memcmp(a, b, sizeof a));
+    CHECK_EQ(bzna_jitter_draw(&random, &jitter, &t, &e), BZNA_OK);
+    CHECK_EQ(t.struct_size, OLDER);
+    for (size_t i = OLDER; i < sizeof t; i++)
+        CHECK_EQ(((const uint8_t *)&t)[i], 0xaa);
+    memset(&future, 0xaa, sizeof future);
+    bzna_transform_init(&future.known, sizeof future);
+    CHECK_EQ(future.known.struct_size, sizeof future);
+    CHECK(!future.added[0] && !future.added[3]);
+    CHECK_EQ(bzna_picture_render(&picture, &future.known, &output, b, sizeof b, &e), BZNA_OK);
+    CHECK(!memcmp(a, b, sizeof a));
+    future.added[3] = 1;
+    CHECK_EQ(bzna_picture_render(&picture, &future.known, &output, b, sizeof b, &e), BZNA_E_STRUCT_SIZE);
+    CHECK_CONTAINS(e.message, "transform.struct_size");
+    CHECK_EQ(bzna_jitter_draw(&random, &jitter, &future.known, &e), BZNA_E_STRUCT_SIZE);
+    for (uint32_t size = 0; size < 4; size++) {
+        t.struct_size = size;
+        CHECK_EQ(bzna_jitter_draw(&random, &jitter, &t, &e), BZNA_E_STRUCT_SIZE);
+    }
+    memset(&t, 0xaa, sizeof t);
+    bzna_transform_init(&t, 3);                             /* no room for the size itself: nothing is written */
+    CHECK_EQ(t.struct_size, 0xaaaaaaaa);
+    bzna_transform_init(NULL, sizeof t);
+}
+
 TEST(numbers_that_would_overflow_are_refused)
 {
     bzna_warp w = similarity();
@@ -2040,6 +2128,8 @@ TEST(numbers_that_would_overflow_are_refused)
 
 TEST_MAIN(
     RUN(what_a_picture_is_rendered_with_is_checked)
+    RUN(a_crop_must_lie_in_its_frame)
+    RUN(a_transform_of_another_size_is_filled_in_and_taken_as_far_as_both_know_it)
     RUN(numbers_that_would_overflow_are_refused)
     RUN(the_affine_matrix_is_the_originals)
     RUN(the_affine_matrix_refuses_nan_and_zero_sizes)

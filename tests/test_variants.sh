@@ -101,25 +101,25 @@ if [ -n "$SANITIZE" ]; then
 fi
 rm -rf "$T"; mkdir -p "$T"
 same="all suites are built so here"
-if [ -z "$av" ]; then skip without_cuda "no libavcodec here"
+if [ -z "$av" ]; then skip without_cuda "no libavcodec here [libavcodec-dev]"
 elif [ -z "$cuda" ]; then skip without_cuda "$same"
 else add without_cuda rest; fi
-if [ -z "$cuda" ]; then skip without_avcodec "no clang or no nv-codec-headers here"
+if [ -z "$cuda" ]; then skip without_avcodec "no clang or no nv-codec-headers here [clang libffmpeg-nvenc-dev]"
 elif [ -z "$av" ]; then skip without_avcodec "$same"
 else add without_avcodec rest; fi
-if [ -z "$av" ] || [ -z "$cuda" ]; then skip without_jpeg "no libavcodec, no clang or no nv-codec-headers here"; else add without_jpeg; fi
+if [ -z "$av" ] || [ -z "$cuda" ]; then skip without_jpeg "no libavcodec, no clang or no nv-codec-headers here [libavcodec-dev clang libffmpeg-nvenc-dev]"; else add without_jpeg; fi
 if [ -z "$av$cuda" ]; then skip without_both "$same"; else add without_both rest; fi
-if [ -z "$av" ]; then skip without_shards "no libavcodec here"; else add without_shards library; fi
-if [ -z "$av" ]; then skip without_heif "no libavcodec here"; else add without_heif library; fi
+if [ -z "$av" ]; then skip without_shards "no libavcodec here [libavcodec-dev]"; else add without_shards library; fi
+if [ -z "$av" ]; then skip without_heif "no libavcodec here [libavcodec-dev]"; else add without_heif library; fi
 for compiler in gcc clang; do
     wanted "${compiler}_native" || continue
-    if have "$compiler"; then add "${compiler}_native"; else skip "${compiler}_native" "no $compiler here"; fi
+    if have "$compiler"; then add "${compiler}_native"; else skip "${compiler}_native" "no $compiler here [$compiler]"; fi
 done
 for machine in aarch64:aarch64-linux-gnu-gcc:qemu-aarch64 arm:arm-linux-gnueabihf-gcc:qemu-arm s390x:s390x-linux-gnu-gcc:qemu-s390x; do
     variant=${machine%%:*}; qemu=${machine##*:}; cross=${machine#*:}; cross=${cross%:*}
     wanted "$variant" || continue
-    if ! have "$cross"; then skip "$variant" "no $cross here (Debian: gcc-${cross%-gcc})"
-    elif ! have "$qemu"; then skip "$variant" "no $qemu here (Debian: qemu-user)"
+    if ! have "$cross"; then skip "$variant" "no $cross here [gcc-${cross%-gcc}]"
+    elif ! have "$qemu"; then skip "$variant" "no $qemu here [qemu-user]"
     else add "$variant" library; fi
 done
 [ -z "$jobs" ] || printf '%s\n' $jobs | xargs -P "$(getconf _NPROCESSORS_ONLN)" -n 1 sh "$0" - "$BUILD" --job

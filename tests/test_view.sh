@@ -42,7 +42,7 @@ same "a sample that is not there: exit status" "$status" 1
 status=0; "$bzna" sheet "$t/pictures" 2> "$t/err" || status=$?
 same "a sheet without -o" "$status" 2
 "$bzna" batch "$t/pictures" -o "$t/batch" --batch 9 --size 64 --warp center > "$t/out" 2> "$t/err"
-if [ -z "$python" ]; then skip "pixels of the sheet" "no python3 with PIL"
+if [ -z "$python" ]; then skip "pixels of the sheet" "no python3 with PIL [python3-pil]"
 elif "$python" - "$t" > "$t/out" 2>&1 <<'EOS'
 import sys
 from PIL import Image
@@ -77,12 +77,12 @@ if grep -q '<b>&' "$t/page.html"; then fail "a file's name is text, not HTML"; e
 same "a page of three samples" "$(grep -c '<figure' "$t/some.html")" 3
 
 for browser in chromium chromium-browser google-chrome; do command -v "$browser" > "$t/out" && break; browser=; done
-if [ -z "$browser" ]; then skip "the page in a browser" "no chromium here"; finish; fi
+if [ -z "$browser" ]; then skip "the page in a browser" "no chromium here [chromium]"; finish; fi
 
 # open WIDTH SCRIPT: what the page's title is after the script ran in it
 open() {
     sed "s|</body></html>|<script>$2</script></body></html>|" "$t/page.html" > "$t/run.html"
-    timeout 60 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$t/profile" --window-size="$1",800 --dump-dom "file://$t/run.html" 2> "$t/err" |
+    timeout 600 "$browser" --headless --no-sandbox --disable-gpu --user-data-dir="$t/profile" --window-size="$1",800 --dump-dom "file://$t/run.html" 2> "$t/err" |
         sed -n 's:.*<title>\(.*\)</title>.*:\1:p' | head -n 1
 }
 shown="document.title = figures.filter(f => !f.hidden).length + ' ' + at('shown').value;"

@@ -1581,7 +1581,7 @@ static int ffprobe_frames(const char *path, const char *stream)
 TEST(ffprobe_counts_a_frame_a_sample)
 {
     if (system("command -v ffprobe >/dev/null 2>&1") != 0)
-        SKIP("no ffprobe");
+        SKIP("no ffprobe [ffmpeg]");
     for (int a = 0; a < 2; a++) {
         memory_sink s;
         char path[256];
@@ -1643,7 +1643,7 @@ TEST(a_track_without_samples_has_no_run_of_chunks)
 TEST(ffprobe_reads_an_archive_without_targets)
 {
     if (system("command -v ffprobe >/dev/null 2>&1") != 0)
-        SKIP("no ffprobe");
+        SKIP("no ffprobe [ffmpeg]");
     for (int a = 0; a < 2; a++) {
         bench b;
         char path[256];
@@ -1747,6 +1747,77 @@ TEST(the_configuration_of_av1_says_how_chroma_is_subsampled)
         }
 }
 
+/* Its payload behind its size, which takes a byte for 7 bits (4.10.5). */
+TEST(a_sequence_header_of_av1_is_written_behind_its_size)
+{
+    static const uint32_t sizes[] = { 0, 1, 11, 126, 127, 128, 129, 255, 256, 1000, 16383, 16384, 16385, 40000 };
+    static uint8_t payload[40000];
+    for (size_t i = 0; i < sizeof payload; i++)
+        payload[i] = (uint8_t)(i * 7 + i / 251);
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        counter c;
+        bzna_context *context = context_of(&c);
+        bzi_out out = { .memory = &context->host->memory };
+        bzi_span rest, unit;
+        uint32_t type = 0;
+        bzi_out_sequence_header(&out, (bzi_span){ payload, sizes[i] });
+        REQUIRE(!out.failed && out.size == 1 + (sizes[i] > 16383 ? 3u : sizes[i] > 127 ? 2u : 1u) + sizes[i]);
+        rest = (bzi_span){ out.buffer.data, out.size };
+        CHECK_EQ(out.buffer.data[0], 0x0a);
+        CHECK_EQ(bzi_obu_next(&rest, &type, &unit), 1);
+        CHECK(type == BZI_OBU_SEQUENCE_HEADER && unit.size == sizes[i] && !memcmp(unit.data, payload, sizes[i]));
+        CHECK_EQ(rest.size, 0);
+        bzi_buffer_free(out.memory, &out.buffer);
+        bzna_context_close(context);
+        CHECK_ALL_FREED(c);
+    }
+}
+
+/* A picture whose sequence header lies beside it, has no size, or comes twice: each sample has one before its frame. */
+TEST(each_picture_of_av1_is_written_with_its_sequence_header)
+{
+    /* that of test_boxes' av1_sequence_headers_written_by_hand_are_understood, without a size and with one */
+#define HEADER "\x19\x59\x60\xe4\x01\x01\x0d\x06\xc4"
+    static const struct { const char *config; size_t config_size; const char *data; size_t size; const char *written;
+                          size_t written_size; } cases[] = {
+        { "\x81\0\0\0\x0a\x09" HEADER, 15, "\x32\2xy", 4, "\x0a\x09" HEADER "\x32\2xy", 15 },
+        { "\x81\0\0\0\x08" HEADER, 14, "\x32\2xy", 4, "\x0a\x09" HEADER "\x32\2xy", 15 },
+        { NULL, 0, "\x12\0\x0a\x09" HEADER "\x32\2xy", 17, "\x0a\x09" HEADER "\x32\2xy", 15 },
+        { NULL, 0, "\x0a\x09" HEADER "\x7a\1p\x1a\1f\x22\1t", 20, "\x0a\x09" HEADER "\x1a\1f\x22\1t", 17 },
+        { "\x81\0\0\0\x0a\x09" HEADER, 15, "\x2a\1m\x1a\1f\x22\1t", 9,
+          "\x2a\1m\x0a\x09" HEADER "\x1a\1f\x22\1t", 20 },
+        { NULL, 0, "\x0a\x09" HEADER "\x30xy", 14, "\x0a\x09" HEADER "\x30xy", 14 },
+    };
+#undef HEADER
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        counter c;
+        bzna_context *context = context_of(&c);
+        bzi_out out = { .memory = &context->host->memory };
+        bzi_coded coded;
+        bzna_error err = fresh_error();
+        memset(&coded, 0, sizeof coded);
+        bzna_image_init(&coded.image, sizeof coded.image);
+        coded.image.codec = BZNA_CODEC_AV1;
+        coded.image.config = cases[i].config;
+        coded.image.config_size = cases[i].config_size;
+        coded.image.data = cases[i].data;
+        coded.image.data_size = cases[i].size;
+        CHECK_EQ(bzi_coded_gather_obus(&coded, "image", &err), BZNA_OK);
+        CHECK(coded.sps.width == 66 && coded.sps.height == 51 && coded.set_count == 1 && coded.sets[0].size == 9);
+        bzi_out_obus(&out, &coded);
+        REQUIRE(!out.failed);
+        CHECK_EQ(out.size, cases[i].written_size);
+        CHECK(out.size == cases[i].written_size && !memcmp(out.buffer.data, cases[i].written, cases[i].written_size));
+        bzi_out_reset(&out);
+        bzi_out_av1c(&out, &coded);
+        CHECK(out.size == 15 && !memcmp(out.buffer.data + 4, "\x0a\x09\x19\x59\x60\xe4\x01\x01\x0d\x06\xc4", 11));
+        CHECK(out.buffer.data[0] == 0x81 && out.buffer.data[1] == 5 && out.buffer.data[2] == (3 << 2 | 2));
+        bzi_buffer_free(out.memory, &out.buffer);
+        bzna_context_close(context);
+        CHECK_ALL_FREED(c);
+    }
+}
+
 /* Two of each, as streams have them that change their settings on the way. */
 TEST(the_configuration_of_h264_counts_its_parameter_sets)
 {
@@ -1828,6 +1899,8 @@ TEST(an_archive_is_on_the_disk_before_it_is_marked_as_whole)
 TEST_MAIN(
     facts_load();
     RUN(the_configuration_of_av1_says_how_chroma_is_subsampled)
+    RUN(a_sequence_header_of_av1_is_written_behind_its_size)
+    RUN(each_picture_of_av1_is_written_with_its_sequence_header)
     RUN(archives_packed_again_hold_the_same_by_sink_and_by_path)
     RUN(annex_b_input_gives_the_same_bytes)
     RUN(lengths_of_two_bytes_give_the_same_bytes)

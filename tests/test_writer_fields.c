@@ -224,7 +224,7 @@ TEST(a_sample_by_itself_has_its_fields)
 TEST(batches_carry_an_archives_fields)
 {
 #ifdef BENZINA_NO_AVCODEC
-    SKIP("built without libavcodec");
+    SKIP("built without libavcodec [libavcodec-dev]");
 #else
     memory_sink s;
     bzna_context_config cpu = { .struct_size = sizeof cpu, .device = { BZNA_DEVICE_CPU, 0 } };

@@ -572,7 +572,7 @@ TEST(ten_and_twelve_bits_and_444_come_as_p016_and_planes)
     sample p;
     for (int i = 0; i < 5; i++) {
         if (!make_sample(&p, cudaVideoCodec_HEVC, "200x152", formats[i], "libx265 -x265-params log-level=none", "hevc"))
-            SKIP("no ffmpeg program with libx265");
+            SKIP("no ffmpeg program with libx265 [ffmpeg]");
         CHECK_EQ(p.planes, i < 2 ? 2 : 3);
         check_format(&p);
     }
