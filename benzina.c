@@ -331,13 +331,16 @@ static uint64_t bzi_hash(uint64_t hash, const void *data, size_t size)
 }
 #define BZI_HASH_START 0xcbf29ce484222325ull
 
-/* Versioned structs. In: copies what both know; a larger one must end in zeros. Out: the caller gets what it knows. */
+/* Versioned structs. In: copies what both know; a larger one must end in zeros. Out: the caller gets what it knows, and
+ * struct_size says how much that is. Nothing is written past the known size, whatever size is given. */
+#define BZI_STRUCT_GROWTH 4096u                             /* that a later version may add: more is no struct's size */
+
 static int bzi_struct_in(void *dst, size_t known, const void *src)
 {
     uint32_t given;
     memcpy(&given, src, sizeof given);
     memset(dst, 0, known);
-    if (given < sizeof given)
+    if (given < sizeof given || given > known + BZI_STRUCT_GROWTH)
         return 0;
     for (size_t i = known; i < given; i++)
         if (((const uint8_t *)src)[i])
@@ -360,22 +363,23 @@ static int bzi_struct_in_array(void *dst, size_t known, const void *array, uint6
 static void bzi_struct_out(void *dst, size_t given, void *src, size_t known)
 {
     uint32_t size = (uint32_t)(given < known ? given : known);
-    if (given < sizeof size || given > UINT32_MAX)
+    if (given < sizeof size)
         return;
     memcpy(src, &size, sizeof size);
     memcpy(dst, src, size);
-    if (given > known)
-        memset((uint8_t *)dst + known, 0, given - known);
-    size = (uint32_t)given;
-    memcpy(dst, &size, sizeof size);
 }
 
-static void bzi_struct_init(void *config, size_t given)
+/* What a caller fills in, with its defaults; NULL: all zeros. struct_size stays what the caller says: what a newer one
+ * sets past the known size is then refused when the struct is used, not ignored. */
+static void bzi_struct_init(void *config, size_t given, void *defaults, size_t known)
 {
     uint32_t size = (uint32_t)given;
     if (!config || given < sizeof size || given > UINT32_MAX)
         return;
-    memset(config, 0, given);
+    if (defaults)
+        bzi_struct_out(config, given, defaults, known);
+    else
+        memset(config, 0, given < known ? given : known);
     memcpy(config, &size, sizeof size);
 }
 
@@ -21171,13 +21175,17 @@ static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status s
     uint32_t room;
     if (status >= 0 || !out)
         return status;
-    room = out->struct_size;
+    room = out->struct_size ? out->struct_size : (uint32_t)sizeof *out;
     err->status = status;
-    if (room < offsetof(bzna_error, message) + 1)
-        return status;
+    if (room >= sizeof *err)
+        room = sizeof *err;
+    else if (room > offsetof(bzna_error, message))
+        err->message[room - offsetof(bzna_error, message) - 1] = 0;
+    else if (room < offsetof(bzna_error, native_code))      /* whole members only */
+        room &= ~7u;
+    else
+        room &= ~3u;
     bzi_struct_out(out, room, err, sizeof *err);
-    if (room < sizeof *err)
-        out->message[room - offsetof(bzna_error, message) - 1] = 0;
     return status;
 }
 
@@ -21201,7 +21209,7 @@ BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size)
     bzna_error none;
     bzi_error_init(&none);
     if (error)
-        bzi_struct_out(error, struct_size, &none, sizeof none);
+        bzi_struct_out(error, struct_size ? struct_size : sizeof none, &none, sizeof none);
 }
 
 BZNA_API uint32_t bzna_version(void) { return BZNA_VERSION; }
@@ -21225,14 +21233,21 @@ static bzna_status bzi_api_in(void *dst, size_t known, const void *given, size_t
 
 /* --- Host services --- */
 
-BZNA_API void bzna_source_init(bzna_source *source, size_t struct_size) { bzi_struct_init(source, struct_size); }
-BZNA_API void bzna_sink_init(bzna_sink *sink, size_t struct_size) { bzi_struct_init(sink, struct_size); }
+BZNA_API void bzna_source_init(bzna_source *source, size_t struct_size)
+{
+    bzi_struct_init(source, struct_size, NULL, sizeof *source);
+}
+
+BZNA_API void bzna_sink_init(bzna_sink *sink, size_t struct_size)
+{
+    bzi_struct_init(sink, struct_size, NULL, sizeof *sink);
+}
 
 /* --- Context --- */
 
 BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struct_size)
 {
-    bzi_struct_init(config, struct_size);
+    bzi_struct_init(config, struct_size, NULL, sizeof *config);
 }
 
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out, bzna_error *err)
@@ -21333,8 +21348,15 @@ BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t
 
 /* --- Coded pictures --- */
 
-BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size) { bzi_struct_init(image, struct_size); }
-BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size) { bzi_struct_init(picture, struct_size); }
+BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size)
+{
+    bzi_struct_init(image, struct_size, NULL, sizeof *image);
+}
+
+BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size)
+{
+    bzi_struct_init(picture, struct_size, NULL, sizeof *picture);
+}
 
 static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzna_error *err)
 {
@@ -21384,10 +21406,13 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
 {
-    bzi_struct_init(config, struct_size);
+    bzi_struct_init(config, struct_size, NULL, sizeof *config);
 }
 
-BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size) { bzi_struct_init(records, struct_size); }
+BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size)
+{
+    bzi_struct_init(records, struct_size, NULL, sizeof *records);
+}
 
 /* The numbers of a config that name something. */
 static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bzna_error *err)
@@ -21816,23 +21841,29 @@ BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size)
 {
     bzna_transform all;
     bzi_transform_init(&all);
-    if (transform)
-        bzi_struct_out(transform, struct_size, &all, sizeof all);
+    bzi_struct_init(transform, struct_size, &all, sizeof all);
 }
 
-BZNA_API void bzna_output_init(bzna_output *output, size_t struct_size) { bzi_struct_init(output, struct_size); }
-BZNA_API void bzna_affine_init(bzna_affine *affine, size_t struct_size) { bzi_struct_init(affine, struct_size); }
+BZNA_API void bzna_output_init(bzna_output *output, size_t struct_size)
+{
+    bzi_struct_init(output, struct_size, NULL, sizeof *output);
+}
+
+BZNA_API void bzna_affine_init(bzna_affine *affine, size_t struct_size)
+{
+    bzi_struct_init(affine, struct_size, NULL, sizeof *affine);
+}
 
 BZNA_API void bzna_warp_init(bzna_warp *warp, size_t struct_size)
 {
-    if (warp && struct_size <= UINT32_MAX)
-        memset(warp, 0, struct_size);
+    if (warp)
+        memset(warp, 0, (size_t)bzi_min(struct_size, sizeof *warp));
 }
 
 BZNA_API void bzna_jitter_init(bzna_jitter *jitter, size_t struct_size)
 {
-    if (jitter && struct_size <= UINT32_MAX)
-        memset(jitter, 0, struct_size);
+    if (jitter)
+        memset(jitter, 0, (size_t)bzi_min(struct_size, sizeof *jitter));
 }
 
 BZNA_API void bzna_homography_multiply(const double a[9], const double b[9], double out[9])
@@ -21970,12 +22001,12 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
 {
-    bzi_struct_init(config, struct_size);
+    bzi_struct_init(config, struct_size, NULL, sizeof *config);
 }
 
 BZNA_API void bzna_extra_output_init(bzna_extra_output *output, size_t struct_size)
 {
-    bzi_struct_init(output, struct_size);
+    bzi_struct_init(output, struct_size, NULL, sizeof *output);
 }
 
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config,
@@ -22261,7 +22292,6 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
     bzna_status status;
     BZI_API_BEGIN;
     BZI_API_NEED(tensor);
-    *tensor = NULL;
     BZI_API_NEED(batch);
     BZI_API_NEED(name);
     if (version > BZNA_DLPACK_1)
@@ -22297,12 +22327,12 @@ BZNA_API bzna_status bzna_batch_release(bzna_batch *batch)
 
 BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_size)
 {
-    bzi_struct_init(config, struct_size);
+    bzi_struct_init(config, struct_size, NULL, sizeof *config);
 }
 
 BZNA_API void bzna_field_value_init(bzna_field_value *value, size_t struct_size)
 {
-    bzi_struct_init(value, struct_size);
+    bzi_struct_init(value, struct_size, NULL, sizeof *value);
 }
 
 BZNA_API void bzna_sample_desc_init(bzna_sample_desc *sample, size_t struct_size)
@@ -22310,8 +22340,7 @@ BZNA_API void bzna_sample_desc_init(bzna_sample_desc *sample, size_t struct_size
     bzna_sample_desc all;
     memset(&all, 0, sizeof all);
     all.target = BZNA_TARGET_NONE;
-    if (sample)
-        bzi_struct_out(sample, struct_size, &all, sizeof all);
+    bzi_struct_init(sample, struct_size, &all, sizeof all);
 }
 
 static bzna_status bzi_api_writer(bzna_context *context, const char *path, const bzna_sink *sink,
