@@ -817,13 +817,13 @@ BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory
 
 
 /* ==== 4b. Blocks =====================================================================================================
- * Calls: rooms 2-4. What was read last of files whose index entries are read one by one: blocks of 4 kB, in sets of
+ * Calls: rooms 2-4. What was read last of files whose index entries are read one by one: small blocks, in sets of
  * which each has its lock, a leaf that is held for a few comparisons and a copy. Nothing is allocated, read or called
  * with it. A file's number is never given again, so that blocks of files that were closed only fade. */
 
-#define BZI_BLOCK_BYTES 4096u
+#define BZI_BLOCK_BYTES 512u          /* reading a page costs half as much again, and most entries are asked for alone */
 #define BZI_BLOCK_WAYS  8u            /* blocks of a set */
-#define BZI_BLOCK_SETS  128u          /* 4 MiB together, of which only what is used becomes resident */
+#define BZI_BLOCK_SETS  512u          /* 2 MiB together, of which only what is used becomes resident */
 
 typedef struct bzi_block {
     uint64_t file, number;            /* file 0: it is empty */
@@ -1673,6 +1673,7 @@ typedef struct bzi_window {
 } bzi_window;
 
 #define BZI_WINDOW_READ      4096u    /* what is read after a seek: a page */
+#define BZI_WINDOW_FIRST     512u     /* what is read first where there is room for a page: a look at one sample */
 #define BZI_WINDOW_READ_MOST 65536u   /* what is read where a walk looks at nearly all */
 
 /* Bytes of the source. Where the next ones lie close behind the last, more and more is read at once, so that small
@@ -1689,7 +1690,9 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
     if ((*view = bzi_source_at_hand(window->source, offset, size)) != NULL)
         return BZNA_OK;
     if (offset < window->at || offset + size > end) {
-        if (offset >= window->at && offset <= end + window->size && window->size && !window->room)
+        if (window->room)
+            n = window->size ? BZI_WINDOW_READ : BZI_WINDOW_FIRST;
+        else if (offset >= window->at && offset <= end + window->size && window->size)
             n = bzi_min(2 * window->size, BZI_WINDOW_READ_MOST);
         n = bzi_min(size > n ? size : n, window->source->size - offset);
         window->size = 0;

@@ -1790,7 +1790,7 @@ TEST(every_allocation_of_a_look_at_a_sample_may_fail)
                 status = look(o.dataset, r, i, which, &err);
                 CHECK(status == BZNA_OK || names_sample(r, i, err.message));
             } while (ran_out(&s, own, status, &err, blocks) && n < 100);
-            CHECK_EQ(s.l.blocks, blocks);
+            CHECK_EQ(s.l.blocks - (own->host->files.blocks != NULL), blocks);
         }
         bzna_dataset_close(o.dataset);
         bzna_context_close(own);
