@@ -821,7 +821,7 @@ BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory
  * which each has its lock, a leaf that is held for a few comparisons and a copy. Nothing is allocated, read or called
  * with it. A file's number is never given again, so that blocks of files that were closed only fade. */
 
-#define BZI_BLOCK_BYTES 512u          /* reading a page costs half as much again, and most entries are asked for alone */
+#define BZI_BLOCK_BYTES 512u          /* most entries are asked for alone, and a page takes half as long again */
 #define BZI_BLOCK_WAYS  8u            /* blocks of a set */
 #define BZI_BLOCK_SETS  512u          /* 2 MiB together, of which only what is used becomes resident */
 
