@@ -6,6 +6,7 @@
  *       2  basics            checked arithmetic, big-endian loads, spans, versioned structs
  *       3  OS                files, folders, clock, threads; the only room that a port touches
  *       4  memory            the only caller of the user's allocator
+ *      4b  blocks            of files, as they were read last; the locks of that cache live here
  *     5-6  host              errors, log, limits; files, of which few are open at a time, and sources
  *       7  cursor            bounded bytes and bits, sticky overrun
  *    8-12  codecs            NAL units; AV1; 9b: TIFF, EXIF, XMP; JPEG; stills, 11b: more of them; the table of codecs
@@ -56,7 +57,7 @@
 #endif
 
 #ifndef _GNU_SOURCE
-#  define _GNU_SOURCE                 /* POSIX.1-2008, madvise, and Linux's thread affinity */
+#  define _GNU_SOURCE                 /* POSIX.1-2008, and Linux's thread affinity */
 #endif
 #ifndef _FILE_OFFSET_BITS
 #  define _FILE_OFFSET_BITS 64
@@ -80,7 +81,6 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -182,7 +182,8 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_OPEN_FILES     64u             /* of data sets, at once; a quarter of what the process may have */
 /* until a read fails because the process has no descriptor left: longer than others take to read a sample */
 #define BZI_DESCRIPTOR_WAIT_NS   1000000000u
-#define BZI_LIMIT_MAPS           32768u          /* of files, in a context: Linux lets a process have 65530 */
+/* of a box that is read whole: all but sample tables. The largest has the names of classes */
+#define BZI_LIMIT_BOX_BYTES      (512ull << 20)
 #define BZI_LIMIT_FOLDERS        (1u << 20) /* in a class folder: links can make one folder appear in many places */
 #define BZI_LIMIT_OPEN_THREADS   8u              /* that open files and list folders: more wait for the same disk */
 #define BZI_LIMIT_REPLACEMENTS   64u /* samples tried for one slot: that many bad ones in a row are a bad data set */
@@ -350,13 +351,16 @@ static uint64_t bzi_hash(uint64_t hash, const void *data, size_t size)
 }
 #define BZI_HASH_START 0xcbf29ce484222325ull
 
-/* Versioned structs. In: copies what both know; a larger one must end in zeros. Out: the caller gets what it knows. */
+/* Versioned structs. In: copies what both know; a larger one must end in zeros. Out: the caller gets what it knows, and
+ * struct_size says how much that is. Nothing is written past the known size, whatever size is given. */
+#define BZI_STRUCT_GROWTH 4096u                             /* that a later version may add: more is no struct's size */
+
 static int bzi_struct_in(void *dst, size_t known, const void *src)
 {
     uint32_t given;
     memcpy(&given, src, sizeof given);
     memset(dst, 0, known);
-    if (given < sizeof given)
+    if (given < sizeof given || given > known + BZI_STRUCT_GROWTH)
         return 0;
     for (size_t i = known; i < given; i++)
         if (((const uint8_t *)src)[i])
@@ -379,22 +383,23 @@ static int bzi_struct_in_array(void *dst, size_t known, const void *array, uint6
 static void bzi_struct_out(void *dst, size_t given, void *src, size_t known)
 {
     uint32_t size = (uint32_t)(given < known ? given : known);
-    if (given < sizeof size || given > UINT32_MAX)
+    if (given < sizeof size)
         return;
     memcpy(src, &size, sizeof size);
     memcpy(dst, src, size);
-    if (given > known)
-        memset((uint8_t *)dst + known, 0, given - known);
-    size = (uint32_t)given;
-    memcpy(dst, &size, sizeof size);
 }
 
-static void bzi_struct_init(void *config, size_t given)
+/* What a caller fills in, with its defaults; NULL: all zeros. struct_size stays what the caller says: what a newer one
+ * sets past the known size is then refused when the struct is used, not ignored. */
+static void bzi_struct_init(void *config, size_t given, void *defaults, size_t known)
 {
     uint32_t size = (uint32_t)given;
     if (!config || given < sizeof size || given > UINT32_MAX)
         return;
-    memset(config, 0, given);
+    if (defaults)
+        bzi_struct_out(config, given, defaults, known);
+    else
+        memset(config, 0, given < known ? given : known);
     memcpy(config, &size, sizeof size);
 }
 
@@ -406,7 +411,6 @@ typedef struct bzi_file {
     int      fd;
     uint64_t size;
     int64_t  modified_ns;             /* when it was changed last, in nanoseconds since 1970 */
-    void    *map;                     /* the whole file, or NULL */
     uint64_t id[4];                   /* device, inode, time of the last change */
 } bzi_file;
 
@@ -468,29 +472,8 @@ static uint64_t bzi_os_file_limit(void)
     return getrlimit(RLIMIT_NOFILE, &limit) ? 256 : (uint64_t)limit.rlim_cur;
 }
 
-/* Mapping is an optimization: without it the index is read in one piece. */
-static void bzi_os_file_map(bzi_file *file)
-{
-    if (file->size == 0 || file->size > SIZE_MAX)
-        return;
-    file->map = mmap(NULL, (size_t)file->size, PROT_READ, MAP_SHARED, file->fd, 0);
-    if (file->map == MAP_FAILED)
-        file->map = NULL;
-}
-
-/* Lets go of the pages that a walk over the map has touched; the page cache gives them back when needed. */
-static void bzi_os_file_drop_pages(bzi_file *file)
-{
-#ifdef MADV_DONTNEED
-    if (file->map)                    /* shared and read-only: nothing can be lost */
-        madvise(file->map, (size_t)file->size, MADV_DONTNEED);
-#endif
-}
-
 static void bzi_os_file_close(bzi_file *file)
 {
-    if (file->map)
-        munmap(file->map, (size_t)file->size);
     if (file->fd >= 0)
         close(file->fd);
 }
@@ -863,8 +846,105 @@ BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory
 }
 
 
+/* ==== 4b. Blocks =====================================================================================================
+ * Calls: rooms 2-4. What was read last of files whose index entries are read one by one: small blocks, in sets of
+ * which each has its lock, a leaf that is held for a few comparisons and a copy. Nothing is allocated, read or called
+ * with it. A file's number is never given again, so that blocks of files that were closed only fade. */
+
+#define BZI_BLOCK_BYTES 512u          /* most entries are asked for alone, and a page takes half as long again */
+#define BZI_BLOCK_WAYS  8u            /* blocks of a set */
+#define BZI_BLOCK_SETS  512u          /* 2 MiB together, of which only what is used becomes resident */
+
+typedef struct bzi_block {
+    uint64_t file, number;            /* file 0: it is empty */
+    uint64_t used;                    /* when, by the set's clock */
+} bzi_block;
+
+typedef struct bzi_block_set {
+    bzi_mutex mutex;
+    uint64_t  clock;
+    bzi_block blocks[BZI_BLOCK_WAYS];
+} bzi_block_set;
+
+typedef struct bzi_blocks {
+    _Atomic uint64_t files;           /* numbers given so far */
+    bzi_block_set    sets[BZI_BLOCK_SETS];
+    uint8_t          bytes[BZI_BLOCK_SETS][BZI_BLOCK_WAYS][BZI_BLOCK_BYTES];
+} bzi_blocks;
+
+static void bzi_blocks_free(bzi_blocks *blocks, uint32_t sets, const bzi_memory *memory)
+{
+    while (blocks && sets)
+        bzi_os_mutex_free(&blocks->sets[--sets].mutex);
+    bzi_release(memory, blocks, 1, sizeof *blocks);
+}
+
+/* NULL: memory or locks are out. */
+static bzi_blocks *bzi_blocks_make(const bzi_memory *memory)
+{
+    bzi_blocks *blocks = bzi_alloc(memory, 1, sizeof *blocks, BZI_BATCH_ALIGN);
+    if (!blocks)
+        return NULL;
+    memset(blocks, 0, offsetof(bzi_blocks, bytes));         /* not the blocks, which would all become resident */
+    atomic_init(&blocks->files, 0);
+    for (uint32_t i = 0; i < BZI_BLOCK_SETS; i++)
+        if (bzi_os_mutex_init(&blocks->sets[i].mutex)) {
+            bzi_blocks_free(blocks, i, memory);
+            return NULL;
+        }
+    return blocks;
+}
+
+static uint32_t bzi_blocks_set(uint64_t file, uint64_t number)
+{
+    return (uint32_t)((number + file * 0x9e3779b97f4a7c15ull / BZI_BLOCK_SETS) % BZI_BLOCK_SETS);
+}
+
+/* The block's slot, or the number of slots. With the lock. */
+static uint32_t bzi_blocks_find(const bzi_block_set *set, uint64_t file, uint64_t number)
+{
+    uint32_t i = 0;
+    while (i < BZI_BLOCK_WAYS && (set->blocks[i].number != number || set->blocks[i].file != file))
+        i++;
+    return i;
+}
+
+/* Copies from a block. Returns 0 when it is not there. */
+static int bzi_blocks_get(bzi_blocks *blocks, uint64_t file, uint64_t number, uint64_t from, void *dst, uint64_t size)
+{
+    const uint32_t k = bzi_blocks_set(file, number);
+    bzi_block_set *set = &blocks->sets[k];
+    uint32_t i;
+    bzi_os_lock(&set->mutex);
+    if ((i = bzi_blocks_find(set, file, number)) < BZI_BLOCK_WAYS) {
+        set->blocks[i].used = ++set->clock;
+        memcpy(dst, blocks->bytes[k][i] + from, (size_t)size);
+    }
+    bzi_os_unlock(&set->mutex);
+    return i < BZI_BLOCK_WAYS;
+}
+
+/* Keeps a block that was read, in place of the one that was not used for longest. Of the file's last one, size bytes
+ * are there, and no more are ever asked for. */
+static void bzi_blocks_put(bzi_blocks *blocks, uint64_t file, uint64_t number, const uint8_t *bytes, uint64_t size)
+{
+    const uint32_t k = bzi_blocks_set(file, number);
+    bzi_block_set *set = &blocks->sets[k];
+    uint32_t at;
+    bzi_os_lock(&set->mutex);
+    if ((at = bzi_blocks_find(set, file, number)) == BZI_BLOCK_WAYS) {     /* not put by another thread meanwhile */
+        at = 0;
+        for (uint32_t i = 1; i < BZI_BLOCK_WAYS; i++)
+            at = set->blocks[i].used < set->blocks[at].used ? i : at;
+    }
+    set->blocks[at] = (bzi_block){ file, number, ++set->clock };
+    memcpy(blocks->bytes[k][at], bytes, (size_t)size);
+    bzi_os_unlock(&set->mutex);
+}
+
+
 /* ==== 5. Host ========================================================================================================
- * Calls: rooms 2-4. Inside the library a bzna_error is always there and whole; the API copies it to the caller's. */
+ * Calls: rooms 2-4b. Inside the library a bzna_error is always there and whole; the API copies it to the caller's. */
 
 static const char *bzi_status_name(bzna_status status)
 {
@@ -941,7 +1021,7 @@ typedef struct bzi_shared_file {
     struct bzi_files *files;
     char             *path;           /* absolute: the working folder may change */
     uint64_t          path_size;
-    bzi_file          file;           /* fd -1: it is closed; what is mapped stays mapped */
+    bzi_file          file;           /* fd -1: it is closed */
     uint32_t          was_open;       /* the file is known, and must stay the same */
     uint32_t          opening;        /* by a thread, without the lock */
     uint32_t          pins;           /* reads under way: it must not be closed */
@@ -955,7 +1035,7 @@ typedef struct bzi_files {
     bzi_cond         wake;            /* a file was opened or unpinned, or a descriptor is free */
     uint32_t         waiting;
     uint32_t         open, limit;
-    uint32_t         maps;
+    bzi_blocks      *blocks;          /* of all files whose index stays in them; made with the first; then it stays */
     bzi_shared_file *newest, *oldest; /* of the idle ones, by when they were last read */
 } bzi_files;
 
@@ -981,6 +1061,7 @@ static void bzi_host_drop(bzi_host *host)
 {
     if (atomic_fetch_sub(&host->references, 1) == 1) {
         bzi_memory memory = host->memory;
+        bzi_blocks_free(host->files.blocks, BZI_BLOCK_SETS, &memory);
         bzi_os_cond_free(&host->files.wake);
         bzi_os_mutex_free(&host->files.mutex);
         bzi_os_mutex_free(&host->log_mutex);
@@ -1144,7 +1225,8 @@ static bzna_status bzi_parallel(bzna_status (*each)(void *user, uint64_t index, 
 
 
 /* ==== 6. Host: files, sources ========================================================================================
- * Calls: rooms 2-5. Where bytes come from. A context has only so many files of its data sets open at once. */
+ * Calls: rooms 2-5. Where bytes come from. A context has only so many files of its data sets open at once. Files are
+ * read, never mapped: one that is shortened while it is open, or a disk that fails, costs a read, not the process. */
 
 /* --- Open files --- */
 
@@ -1263,7 +1345,6 @@ static bzna_status bzi_files_need(bzi_files *files, bzi_shared_file *f, bzna_err
     } while (status != BZNA_OK && err->native_code == EMFILE && bzi_files_give_way(files, &deadline_ns, &fd));
     f->opening = 0;
     if (status == BZNA_OK) {
-        file.map = f->file.map;
         f->file = file;
         f->was_open = 1;
     } else {
@@ -1311,31 +1392,11 @@ static void bzi_shared_file_close(bzi_shared_file *f, const bzi_memory *memory)
     if (f->idle)
         bzi_files_unlink(files, f);
     files->open -= file.fd >= 0;
-    files->maps -= file.map != NULL;
     bzi_files_changed(files);
     bzi_os_unlock(&files->mutex);
     bzi_os_file_close(&file);
     bzi_release(memory, f->path, f->path_size, 1);
     bzi_release(memory, f, 1, sizeof *f);
-}
-
-/* Maps it, unless too many files are mapped. Pre: it is pinned. */
-static void bzi_shared_file_map(bzi_shared_file *f)
-{
-    bzi_files *files = f->files;
-    int may;
-    bzi_os_lock(&files->mutex);
-    may = files->maps < BZI_LIMIT_MAPS;
-    files->maps += (uint32_t)may;
-    bzi_os_unlock(&files->mutex);
-    if (!may)
-        return;
-    bzi_os_file_map(&f->file);
-    if (f->file.map)
-        return;
-    bzi_os_lock(&files->mutex);
-    files->maps--;
-    bzi_os_unlock(&files->mutex);
 }
 
 static bzna_status bzi_shared_file_open(bzi_host *host, const char *path, bzi_shared_file **out, bzna_error *err)
@@ -1361,7 +1422,6 @@ static bzna_status bzi_shared_file_open(bzi_host *host, const char *path, bzi_sh
         bzi_shared_file_close(f, memory);
         return status;
     }
-    bzi_shared_file_map(f);
     bzi_file_unpin(f);
     *out = f;
     return BZNA_OK;
@@ -1369,14 +1429,25 @@ static bzna_status bzi_shared_file_open(bzi_host *host, const char *path, bzi_sh
 
 /* --- Sources --- */
 
-/* Bytes at offsets: the user's callbacks, or a file of our own that may also be mapped. */
+/* A range of a source that was read, for good. */
+typedef struct bzi_kept {
+    uint64_t       at, size;
+    const uint8_t *data;
+} bzi_kept;
+
+#define BZI_KEPT 2u                   /* ranges of a source: a movie box, targets */
+
+/* Bytes at offsets: the user's callbacks, a file of our own, or memory of the caller's. */
 typedef struct bzi_source {
     bzna_source      callbacks;
     bzi_file         file;            /* callbacks.user points here when owns_file */
     bzi_shared_file *shared;          /* a file that need not be open */
     uint32_t         owns_file, in_memory;
     uint64_t         size;
-    const uint8_t   *map;
+    const uint8_t   *map;             /* all of it, where it is in memory; else NULL */
+    bzi_kept         kept[BZI_KEPT];  /* what stays of it in memory, whose owner is the container */
+    bzi_blocks      *blocks;          /* where it is a file, once bzi_source_use_blocks was called */
+    uint64_t         blocks_file;     /* its number there */
     const char      *path;            /* of a file, while a container opens it; else NULL */
 } bzi_source;
 
@@ -1410,7 +1481,7 @@ static bzna_status bzi_source_open_file(bzi_source *source, bzi_files *files, co
     return BZNA_OK;
 }
 
-/* A file, mapped, and open when it must be. */
+/* A file that is open when it must be. */
 static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, const char *path, bzna_error *err)
 {
     bzna_status status = bzi_shared_file_open(host, path, &source->shared, err);
@@ -1419,7 +1490,6 @@ static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, cons
     source->callbacks.user = &source->shared->file;
     source->callbacks.read_at = bzi_os_file_read_at;
     source->size = source->shared->file.size;
-    source->map = source->shared->file.map;
     source->path = path;
     return BZNA_OK;
 }
@@ -1452,7 +1522,7 @@ static int64_t bzi_source_read_memory(void *user, uint64_t offset, void *dst, ui
     return (int64_t)n;
 }
 
-/* Memory of the caller's, borrowed: as a file that is mapped. */
+/* Memory of the caller's, borrowed. */
 static void bzi_source_open_memory(bzi_source *source, const void *bytes, uint64_t size)
 {
     source->map = bytes;
@@ -1531,56 +1601,149 @@ static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, vo
     return status;
 }
 
-/* A range as memory: in the map, or read into buffer. */
+/* A range that is in memory for good; else NULL. */
+static const uint8_t *bzi_source_at_hand(const bzi_source *source, uint64_t offset, uint64_t size)
+{
+    if (source->map)
+        return source->map + offset;
+    for (uint32_t i = 0; i < BZI_KEPT; i++) {
+        const bzi_kept *kept = &source->kept[i];
+        if (offset >= kept->at && size <= kept->size && offset - kept->at <= kept->size - size)
+            return kept->data + (offset - kept->at);
+    }
+    return NULL;
+}
+
+/* A range as memory: at hand, or read into buffer. */
 static bzna_status bzi_source_view(const bzi_source *source, const bzi_memory *memory, bzi_buffer *buffer,
                                    uint64_t offset, uint64_t size, const uint8_t **view, bzna_error *err)
 {
-    if (source->map) {
-        *view = source->map + offset;
+    if ((*view = bzi_source_at_hand(source, offset, size)) != NULL)
         return BZNA_OK;
-    }
     if (!bzi_buffer_reserve(memory, buffer, size, 0))
         return bzi_fail_memory(err, "the bytes of a source");
     *view = buffer->data;
     return bzi_source_read(source, offset, buffer->data, size, err);
 }
 
+/* Reads a range in one piece, into buffer, where it stays. number: below BZI_KEPT. */
+static bzna_status bzi_source_keep(bzi_source *source, uint32_t number, const bzi_memory *memory, bzi_buffer *buffer,
+                                   uint64_t offset, uint64_t size, bzna_error *err)
+{
+    const uint8_t *view = NULL;
+    bzna_status status = bzi_source_view(source, memory, buffer, offset, size, &view, err);
+    if (status == BZNA_OK)
+        source->kept[number] = (bzi_kept){ offset, size, view };
+    return status;
+}
+
+/* From now on, what is picked from a file is read by blocks, which its context keeps. */
+static bzna_status bzi_source_use_blocks(bzi_source *source, bzi_host *host, bzna_error *err)
+{
+    bzi_files *files = &host->files;
+    bzi_blocks *made = NULL;
+    if (!source->shared || source->blocks)
+        return BZNA_OK;
+    bzi_os_lock(&files->mutex);
+    source->blocks = files->blocks;
+    bzi_os_unlock(&files->mutex);
+    if (!source->blocks) {
+        if (!(made = bzi_blocks_make(&host->memory)))
+            return bzi_fail_memory(err, "blocks of files");
+        bzi_os_lock(&files->mutex);
+        source->blocks = files->blocks = files->blocks ? files->blocks : made;
+        bzi_os_unlock(&files->mutex);
+        if (source->blocks != made)
+            bzi_blocks_free(made, BZI_BLOCK_SETS, &host->memory);
+    }
+    source->blocks_file = 1 + atomic_fetch_add(&source->blocks->files, 1);
+    return BZNA_OK;
+}
+
+/* Part of a block, which is read if it is not there. */
+static bzna_status bzi_source_pick_from(const bzi_source *source, uint64_t number, uint64_t from, uint8_t *dst,
+                                        uint64_t size, bzna_error *err)
+{
+    const uint64_t at = number * BZI_BLOCK_BYTES, there = bzi_min(source->size - at, BZI_BLOCK_BYTES);
+    uint8_t bytes[BZI_BLOCK_BYTES];
+    bzna_status status;
+    if (bzi_blocks_get(source->blocks, source->blocks_file, number, from, dst, size))
+        return BZNA_OK;
+    if ((status = bzi_source_read(source, at, bytes, there, err)) != BZNA_OK)
+        return status;
+    memcpy(dst, bytes + from, (size_t)size);
+    bzi_blocks_put(source->blocks, source->blocks_file, number, bytes, there);
+    return BZNA_OK;
+}
+
+/* A few bytes, as index entries are. Pre: they lie in the source. */
+static bzna_status bzi_source_pick(const bzi_source *source, uint64_t offset, void *dst, uint64_t size, bzna_error *err)
+{
+    const uint8_t *at_hand = bzi_source_at_hand(source, offset, size);
+    uint8_t *p = dst;
+    if (at_hand) {
+        memcpy(dst, at_hand, (size_t)size);
+        return BZNA_OK;
+    }
+    if (!source->blocks)
+        return bzi_source_read(source, offset, dst, size, err);
+    while (size) {
+        const uint64_t from = offset % BZI_BLOCK_BYTES, n = bzi_min(size, BZI_BLOCK_BYTES - from);
+        bzna_status status = bzi_source_pick_from(source, offset / BZI_BLOCK_BYTES, from, p, n, err);
+        if (status != BZNA_OK)
+            return status;
+        offset += n;
+        p += n;
+        size -= n;
+    }
+    return BZNA_OK;
+}
+
 /* For walks over a source whose offsets rise. */
 typedef struct bzi_window {
     const bzi_source *source;
     const bzi_memory *memory;
-    const uint8_t    *map;            /* all of the source, or NULL: then bytes has what was read last */
+    const uint8_t    *map;            /* all that is walked over, from `at` on; or NULL: then bytes has what was read */
+    uint8_t          *room;           /* BZI_WINDOW_READ bytes of the caller's, for what fits; or NULL */
     bzi_buffer        bytes;
-    uint64_t          at, size;       /* of bytes, in the source */
+    uint8_t          *read;           /* what was read last, in one of them: */
+    uint64_t          at, size;       /* where in the source, and how much */
 } bzi_window;
 
 #define BZI_WINDOW_READ      4096u    /* what is read after a seek: a page */
+#define BZI_WINDOW_FIRST     512u     /* what is read first where there is room for a page: a look at one sample */
 #define BZI_WINDOW_READ_MOST 65536u   /* what is read where a walk looks at nearly all */
 
 /* Bytes of the source. Where the next ones lie close behind the last, more and more is read at once, so that small
  * steps do not cost a read each; after a seek, little. Pre: they lie in the source. */
-BZI_MAYBE_UNUSED static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t size,
+static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t size,
                                                     const uint8_t **view, bzna_error *err)
 {
     uint64_t end = window->at + window->size, n = BZI_WINDOW_READ;
     bzna_status status;
     if (window->map) {
-        *view = window->map + offset;
+        *view = window->map + (offset - window->at);
         return BZNA_OK;
     }
+    if ((*view = bzi_source_at_hand(window->source, offset, size)) != NULL)
+        return BZNA_OK;
     if (offset < window->at || offset + size > end) {
-        if (offset >= window->at && offset <= end + window->size && window->size)
+        if (window->room)
+            n = window->size ? BZI_WINDOW_READ : BZI_WINDOW_FIRST;
+        else if (offset >= window->at && offset <= end + window->size && window->size)
             n = bzi_min(2 * window->size, BZI_WINDOW_READ_MOST);
         n = bzi_min(size > n ? size : n, window->source->size - offset);
         window->size = 0;
-        if (!bzi_buffer_reserve(window->memory, &window->bytes, n, 0))
+        window->read = n <= BZI_WINDOW_READ ? window->room : NULL;
+        if (!window->read && !bzi_buffer_reserve(window->memory, &window->bytes, n, 0))
             return bzi_fail_memory(err, "the bytes of a source");
-        if ((status = bzi_source_read(window->source, offset, window->bytes.data, n, err)) != BZNA_OK)
+        window->read = window->read ? window->read : window->bytes.data;
+        if ((status = bzi_source_read(window->source, offset, window->read, n, err)) != BZNA_OK)
             return status;
         window->at = offset;
         window->size = n;
     }
-    *view = window->bytes.data + (offset - window->at);
+    *view = window->read + (offset - window->at);
     return BZNA_OK;
 }
 
@@ -5488,12 +5651,13 @@ typedef struct bzi_example {
 
 
 /* ==== 17. Boxes ======================================================================================================
- * Calls: rooms 2, 5, 7, 12. mp4 by tables: rules say which box is read where; unknown boxes are skipped. Everything in
- * here works on memory, without allocating: a track's tables stay where they lie in the file. */
+ * Calls: rooms 2, 5-7, 12. mp4 by tables: rules say which box is read where; unknown boxes are skipped. Boxes are read
+ * in memory, or through a window over a file, where a track's tables stay where they lie. */
 
-/* A track's sample tables, as they lie in the file. Big-endian, unaligned. */
+/* A track's sample tables: in memory as they lie in the file, big-endian and unaligned, or NULL: in the source. */
 typedef struct bzi_table {
-    const uint8_t *sizes;             /* stsz/stz2 entries; NULL: common_size */
+    const bzi_source *source;         /* of tables that are not in memory */
+    const uint8_t *sizes;             /* stsz/stz2 entries, where there is no common_size */
     const uint8_t *chunks;            /* stco/co64 entries */
     const uint8_t *runs;              /* stsc entries, 12 bytes */
     uint64_t      *offsets;           /* one a sample, owned by the dataset; NULL when every sample is its own chunk */
@@ -5501,10 +5665,11 @@ typedef struct bzi_table {
     uint32_t       size_bits;         /* of an entry of sizes: 4, 8, 16, 32 */
     uint32_t       common_size;
     uint32_t       sample_count;
-    uint32_t       chunk_bytes;       /* of an entry of chunks: 4, 8; 0: no box was seen */
+    uint16_t       chunk_bytes;       /* of an entry of chunks: 4, 8; 0: no box was seen */
+    uint16_t       is_plain;          /* every sample its own chunk, as archives have it: sample i lies at chunk i */
     uint32_t       chunk_count;
     uint32_t       run_count;
-    uint64_t       sizes_at, chunks_at, runs_at;     /* file offsets of the entries, for messages */
+    uint64_t       sizes_at, chunks_at, runs_at;     /* file offsets of the entries */
 } bzi_table;
 
 typedef struct bzi_track {
@@ -5517,7 +5682,7 @@ typedef struct bzi_track {
     int32_t     clap[8];
     bzna_color color;
     uint32_t    has_range;            /* color.full_range was said, too: QuickTime's nclc ends before it */
-    bzi_span    config;               /* hvcC, avcC, av1C payload */
+    bzi_span    config;               /* hvcC, avcC, av1C payload; NULL: it was not kept */
     uint64_t    config_at;
     uint32_t    orientation;          /* EXIF's number of what tkhd's matrix does */
     uint64_t    turned_at;            /* its file offset, if it does something else; else 0 */
@@ -5548,6 +5713,7 @@ typedef struct bzi_movie {
     uint32_t  orientation;            /* as in bzi_track, of mvhd's matrix, which holds for all tracks */
     uint64_t  turned_at;
     uint64_t  box_at;                 /* file offset of the box being read */
+    uint64_t  unread;                 /* bytes of its table that were left where they lie; 0: it is in memory */
     uint32_t  trex_count, trex[BZI_LIMIT_TRACKS][4];      /* track; size, flags, entry of samples in its fragments */
     bzi_fragment       fragment;
     bzi_fragment_sink *sink;          /* NULL: samples of fragments are only counted */
@@ -5594,7 +5760,7 @@ static void bzi_movie_reset(bzi_movie *movie)
 {
     movie->track_count = movie->depth = movie->has_moov = movie->brand_count = 0;
     movie->turned_at = movie->orientation = movie->trex_count = 0;
-    movie->names.size = 0;
+    movie->names.size = movie->unread = 0;
     movie->sink = NULL;
 }
 
@@ -5732,7 +5898,7 @@ static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c, bzna_error *e
 static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
-    if (track->config.data)
+    if (track->config_at)
         return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in one sample entry");
     track->config_at = bzi_cursor_offset(c);
     track->config.size = bzi_cursor_left(c);
@@ -5762,14 +5928,14 @@ static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t count, uint32_t bits,
                                    const uint8_t **entries, uint64_t *at, bzna_error *err)
 {
-    uint64_t bytes = ((uint64_t)count * bits + 7) / 8;
+    const uint64_t bytes = ((uint64_t)count * bits + 7) / 8, left = bzi_cursor_left(c) + movie->unread;
     if (*entries || *at)
         return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in one track");
     *at = bzi_cursor_offset(c);
-    if (c->overrun || bytes > bzi_cursor_left(c))
+    if (c->overrun || bytes > left)
         return bzi_box_fail(movie, err, BZNA_E_BOX, *at, "%u entries need %llu bytes, the box has %llu", count,
-                            (unsigned long long)bytes, (unsigned long long)bzi_cursor_left(c));
-    *entries = count ? bzi_cursor_take(c, bytes) : NULL;
+                            (unsigned long long)bytes, (unsigned long long)left);
+    *entries = count && !movie->unread ? bzi_cursor_take(c, bytes) : NULL;
     return BZNA_OK;
 }
 
@@ -5810,7 +5976,7 @@ static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     bzi_cursor_take(c, 4);
     table->chunk_bytes = movie->path[movie->depth - 1] == BZI_FOURCC('c', 'o', '6', '4') ? 8 : 4;
     table->chunk_count = bzi_cursor_u32(c);
-    return bzi_box_entries(movie, c, table->chunk_count, table->chunk_bytes * 8, &table->chunks, &table->chunks_at,
+    return bzi_box_entries(movie, c, table->chunk_count, table->chunk_bytes * 8u, &table->chunks, &table->chunks_at,
                            err);
 }
 
@@ -5843,7 +6009,7 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 
 
 /* ==== 18. Boxes: fragments, rules ====================================================================================
- * Calls: rooms 2, 7, 17. Samples in fragments (moof), and the table of what is read where. */
+ * Calls: rooms 2, 6-7, 17. Samples in fragments (moof), and the table of what is read where. */
 
 static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
@@ -6060,44 +6226,81 @@ static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64
 }
 
 /* Trailing zeros are allowed where a box header no longer fits: QuickTime ends lists with them. */
-static int bzi_box_padding(const bzi_cursor *c)
+static int bzi_box_padding(const uint8_t *bytes, uint64_t left)
 {
-    uint64_t left = bzi_cursor_left(c);
-    if (left >= 8)
-        return 0;
-    for (uint64_t i = 0; i < left; i++)
-        if (c->data[c->pos + i])
+    for (uint64_t i = 0; i < left && left < 8; i++)
+        if (bytes[i])
             return 0;
-    return 1;
+    return left < 8;
 }
 
-/* Reads what the rules name among the boxes of c, depth first. */
-static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, uint32_t parent, bzna_error *err)
+#define BZI_BOX_HEAD  128u            /* what boxes that hold others begin with: 78 bytes at most */
+#define BZI_BOX_TABLE 16u             /* likewise tables: 12 */
+
+/* How much of a payload its reader needs. Of tables in a file, not the entries. */
+static uint64_t bzi_box_part(const bzi_box_rule *rule, const bzi_window *window, uint64_t size)
 {
-    for (uint32_t n = 0; !bzi_box_padding(&c); n++) {
+    if (window->map)
+        return size;
+    if (rule->children)
+        return bzi_min(size, BZI_BOX_HEAD);
+    return rule->parent == BZI_STBL ? bzi_min(size, BZI_BOX_TABLE) : size;
+}
+
+/* Has a box's payload read by its rule. *children: where the boxes in it begin. */
+static bzna_status bzi_box_read(bzi_movie *movie, bzi_window *window, const bzi_box *box, const bzi_box_rule *rule,
+                                uint64_t *children, bzna_error *err)
+{
+    const uint64_t at = box->at + box->header, size = box->size - box->header, part = bzi_box_part(rule, window, size);
+    const uint8_t *bytes = NULL;
+    bzi_cursor payload;
+    bzna_status status;
+    *children = at;
+    if (!rule->read)
+        return BZNA_OK;
+    if (part > BZI_LIMIT_BOX_BYTES && !window->map)
+        return bzi_box_fail(movie, err, BZNA_E_LIMIT, box->at, "%llu bytes, more than %llu", (unsigned long long)part,
+                            (unsigned long long)BZI_LIMIT_BOX_BYTES);
+    if (part && (status = bzi_window_view(window, at, part, &bytes, err)) != BZNA_OK)
+        return status;
+    payload = bzi_cursor_make(bytes, part, at);
+    movie->unread = size - part;
+    status = rule->read(movie, &payload, err);
+    movie->unread = 0;
+    *children = at + payload.pos;
+    if (status == BZNA_OK && payload.overrun)
+        return bzi_box_fail(movie, err, BZNA_E_BOX, box->at, "its %llu bytes are too few",
+                            (unsigned long long)box->size);
+    return status;
+}
+
+/* Reads what the rules name among the boxes from at to end, depth first. */
+static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t at, uint64_t end, uint32_t parent,
+                                bzna_error *err)
+{
+    for (uint32_t n = 0; at < end; n++) {
+        const uint64_t left = end - at;
+        const uint8_t *header = NULL;
         const bzi_box_rule *rule;
-        bzi_cursor payload;
+        uint64_t children = 0;
         bzi_box box;
-        bzna_status status;
-        if (n == BZI_LIMIT_BOX_CHILDREN || movie->depth == BZI_LIMIT_DEPTH)
-            return bzi_box_fail(movie, err, BZNA_E_LIMIT, bzi_cursor_offset(&c),
-                                n ? "too many boxes" : "boxes nest too deep");
-        status = bzi_box_header(movie, c.data + c.pos, bzi_cursor_left(&c), bzi_cursor_offset(&c), &box, err);
+        bzna_status status = bzi_window_view(window, at, bzi_min(left, 16), &header, err);
         if (status != BZNA_OK)
             return status;
-        bzi_cursor_take(&c, box.header);
-        payload = bzi_cursor_sub(&c, box.size - box.header);
-        rule = bzi_box_find(parent, box.type);
-        if (!rule)
+        if (bzi_box_padding(header, left))
+            break;
+        if (n == BZI_LIMIT_BOX_CHILDREN || movie->depth == BZI_LIMIT_DEPTH)
+            return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, n ? "too many boxes" : "boxes nest too deep");
+        if ((status = bzi_box_header(movie, header, left, at, &box, err)) != BZNA_OK)
+            return status;
+        at += box.size;
+        if (!(rule = bzi_box_find(parent, box.type)))
             continue;
         movie->path[movie->depth++] = box.type;
         movie->box_at = box.at;
-        status = rule->read ? rule->read(movie, &payload, err) : BZNA_OK;
-        if (status == BZNA_OK && payload.overrun)
-            status = bzi_box_fail(movie, err, BZNA_E_BOX, box.at, "its %llu bytes are too few",
-                                  (unsigned long long)box.size);
+        status = bzi_box_read(movie, window, &box, rule, &children, err);
         if (status == BZNA_OK && rule->children)
-            status = bzi_box_walk(movie, bzi_cursor_sub(&payload, bzi_cursor_left(&payload)), rule->children, err);
+            status = bzi_box_list(movie, window, children, at, rule->children, err);
         if (status < 0)
             return status;
         movie->depth--;
@@ -6105,45 +6308,73 @@ static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, uint32_t parent,
     return BZNA_OK;
 }
 
+/* Likewise of boxes in memory. What movie then points to lies there. */
+static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, uint32_t parent, bzna_error *err)
+{
+    bzi_window window = { .map = c.data ? c.data + c.pos : NULL, .at = bzi_cursor_offset(&c) };
+    return bzi_box_list(movie, &window, window.at, window.at + bzi_cursor_left(&c), parent, err);
+}
+
 
 /* ==== 19. Sample tables ==============================================================================================
- * Calls: rooms 2, 5, 12. Where the samples of a track lie, and what its pictures are. */
+ * Calls: rooms 2, 5-6, 12. Where the samples of a track lie, and what its pictures are. */
+
+/* One entry of a table, which begins at bytes or, in the source, at `at`. Pre: it is there. */
+static bzna_status bzi_table_read(const bzi_table *t, const uint8_t *bytes, uint64_t at, uint64_t skip, uint8_t *dst,
+                                  uint32_t size, bzna_error *err)
+{
+    if (!bytes)
+        return bzi_source_pick(t->source, at + skip, dst, size, err);
+    memcpy(dst, bytes + skip, size);
+    return BZNA_OK;
+}
 
 /* Pre: i < sample_count. */
-static uint32_t bzi_table_size(const bzi_table *t, uint32_t i)
+static bzna_status bzi_table_size(const bzi_table *t, uint32_t i, uint64_t *size, bzna_error *err)
 {
-    if (!t->sizes)
-        return t->common_size;
-    switch (t->size_bits) {
-    case 32: return bzi_be32(t->sizes + (uint64_t)i * 4);
-    case 16: return bzi_be16(t->sizes + (uint64_t)i * 2);
-    case 8:  return t->sizes[i];
-    default: return (uint32_t)t->sizes[i / 2] >> (i % 2 ? 0 : 4) & 15u;
-    }
+    const uint32_t bits = t->size_bits;
+    uint8_t entry[4] = { 0 };
+    bzna_status status;
+    *size = t->common_size;
+    if (t->common_size || !bits)
+        return BZNA_OK;
+    status = bzi_table_read(t, t->sizes, t->sizes_at, (uint64_t)i * bits / 8, entry, bits == 4 ? 1 : bits / 8, err);
+    *size = bits == 32 ? bzi_be32(entry) : bits == 16 ? bzi_be16(entry) :
+            bits == 8 ? entry[0] : (uint32_t)entry[0] >> (i % 2 ? 0 : 4) & 15u;
+    return status;
 }
 
-static uint64_t bzi_table_chunk(const bzi_table *t, uint32_t i)
+/* Pre: i < chunk_count. */
+static bzna_status bzi_table_chunk(const bzi_table *t, uint32_t i, uint64_t *offset, bzna_error *err)
 {
-    return t->chunk_bytes == 8 ? bzi_be64(t->chunks + (uint64_t)i * 8) : bzi_be32(t->chunks + (uint64_t)i * 4);
+    uint8_t entry[8] = { 0 };
+    bzna_status status = bzi_table_read(t, t->chunks, t->chunks_at, (uint64_t)i * t->chunk_bytes, entry, t->chunk_bytes,
+                                        err);
+    *offset = t->chunk_bytes == 8 ? bzi_be64(entry) : bzi_be32(entry);
+    return status;
 }
 
-/* Every sample its own chunk, as archives have it: sample i lies at chunk i. */
-static int bzi_table_is_plain(const bzi_table *t)
+/* A run of chunks that hold as many samples: its first chunk, samples a chunk, sample entry. Pre: i < run_count. */
+static bzna_status bzi_table_run(const bzi_table *t, uint32_t i, uint32_t run[3], bzna_error *err)
 {
-    if (t->sample_count == 1 && t->chunk_count == 1)
-        return 1;
-    return t->run_count == 1 && bzi_be32(t->runs) == 1 && bzi_be32(t->runs + 4) == 1 &&
-           t->chunk_count >= t->sample_count;
+    uint8_t entry[12] = { 0 };
+    bzna_status status = bzi_table_read(t, t->runs, t->runs_at, (uint64_t)i * 12, entry, 12, err);
+    for (int k = 0; k < 3; k++)
+        run[k] = bzi_be32(entry + 4 * k);
+    return status;
 }
 
 /* A track must have its tables and they must agree. Costs nothing per sample. */
-static bzna_status bzi_table_check(const bzi_track *of, uint32_t track, bzna_error *err)
+static bzna_status bzi_table_check(bzi_track *of, uint32_t track, bzna_error *err)
 {
-    const bzi_table *t = &of->table;
+    bzi_table *t = &of->table;
     const char *name = of->name;
-    uint32_t entry = of->fragment_entry;
-    for (uint32_t i = 0; i < t->run_count && of->entries > 1; i++)
-        entry = bzi_max32(entry, bzi_be32(t->runs + 12 * (size_t)i + 8));
+    uint32_t entry = of->fragment_entry, run[3] = { 0 };
+    for (uint32_t i = 0; i < t->run_count && of->entries > 1; i++) {
+        if (bzi_table_run(t, i, run, err) != BZNA_OK)
+            return err->status;
+        entry = bzi_max32(entry, run[2]);
+    }
     if (of->entries > 1 && entry > 1)                       /* others than the first may be there unused */
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u] \"%s\", stsd: its samples are of %u entries, not of "
                         "one", track, name, of->entries);
@@ -6152,45 +6383,68 @@ static bzna_status bzi_table_check(const bzi_track *of, uint32_t track, bzna_err
     if (!t->chunk_bytes || t->chunk_count == 0)
         return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples but no stco or co64 entry", track, name,
                         t->sample_count);
-    if (!t->runs || t->run_count == 0)
+    if (t->run_count == 0)
         return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples but no stsc entry", track, name,
                         t->sample_count);
-    if (t->run_count == 1 && bzi_be32(t->runs + 4) == 1 && t->chunk_count < t->sample_count)
+    if (bzi_table_run(t, 0, run, err) != BZNA_OK)
+        return err->status;
+    if (t->run_count == 1 && run[1] == 1 && t->chunk_count < t->sample_count)
         return bzi_fail(err, BZNA_E_BOX, t->chunks_at, 0, 0,
                         "moov/trak[%u] \"%s\": %u samples in %u chunks of one sample at byte %llu", track, name,
                         t->sample_count, t->chunk_count, (unsigned long long)t->chunks_at);
+    t->is_plain = (t->sample_count == 1 && t->chunk_count == 1) || (t->run_count == 1 && run[0] == 1 && run[1] == 1);
     return BZNA_OK;
+}
+
+/* The samples of one chunk, which lie end to end. */
+static bzna_status bzi_table_expand_chunk(const bzi_table *t, uint32_t chunk, uint32_t each, uint32_t *sample,
+                                          uint64_t *offsets, bzna_error *err)
+{
+    uint64_t at, size;
+    bzna_status status = bzi_table_chunk(t, chunk, &at, err);
+    for (uint32_t k = 0; status == BZNA_OK && k < each && *sample < t->sample_count; k++) {
+        offsets[*sample] = at;
+        if ((status = bzi_table_size(t, (*sample)++, &size, err)) == BZNA_OK && !bzi_add(at, size, &at))
+            at = UINT64_MAX;                                /* fails its own sample, at use */
+    }
+    return status;
 }
 
 /* Writes every sample's offset by walking the chunks; offsets has sample_count entries. */
 static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t *offsets, bzna_error *err)
 {
-    uint32_t sample = 0;
-    for (uint32_t run = 0; run < t->run_count && sample < t->sample_count; run++) {
-        const uint8_t *entry = t->runs + (uint64_t)run * 12;
-        uint32_t first = bzi_be32(entry), each = bzi_be32(entry + 4);
-        uint32_t end = run + 1 < t->run_count ? bzi_be32(entry + 12) : t->chunk_count + 1;
-        if (first == 0 || first >= end || end - 1 > t->chunk_count || each == 0 || (run == 0 && first != 1))
+    uint32_t sample = 0, run[3] = { 0 }, next[3] = { 0 };
+    bzna_status status = bzi_table_run(t, 0, next, err);
+    for (uint32_t i = 0; status == BZNA_OK && i < t->run_count && sample < t->sample_count; i++) {
+        const unsigned long long at = t->runs_at + (uint64_t)i * 12;
+        memcpy(run, next, sizeof run);
+        if (i + 1 < t->run_count && (status = bzi_table_run(t, i + 1, next, err)) != BZNA_OK)
+            return status;
+        next[0] = i + 1 < t->run_count ? next[0] : t->chunk_count + 1;
+        if (run[0] == 0 || run[0] >= next[0] || next[0] - 1 > t->chunk_count || run[1] == 0 || (i == 0 && run[0] != 1))
             return bzi_fail(
-                err, BZNA_E_BOX, t->runs_at + (uint64_t)run * 12, BZI_FOURCC('s', 't', 's', 'c'), 0,
+                err, BZNA_E_BOX, at, BZI_FOURCC('s', 't', 's', 'c'), 0,
                 "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: run %u has chunks %u..%u of %u, %u samples each",
-                track, (unsigned long long)(t->runs_at + (uint64_t)run * 12), run, first, end - 1, t->chunk_count,
-                each);
-        for (uint32_t chunk = first - 1; chunk < end - 1 && sample < t->sample_count; chunk++) {
-            uint64_t at = bzi_table_chunk(t, chunk);
-            for (uint32_t k = 0; k < each && sample < t->sample_count; k++) {
-                offsets[sample] = at;
-                if (!bzi_add(at, bzi_table_size(t, sample), &at))
-                    at = UINT64_MAX;                        /* fails its own sample, at use */
-                sample++;
-            }
-        }
+                track, at, i, run[0], next[0] - 1, t->chunk_count, run[1]);
+        for (uint32_t chunk = run[0] - 1; status == BZNA_OK && chunk < next[0] - 1 && sample < t->sample_count; chunk++)
+            status = bzi_table_expand_chunk(t, chunk, run[1], &sample, offsets, err);
     }
-    if (sample < t->sample_count)
+    if (status == BZNA_OK && sample < t->sample_count)
         return bzi_fail(err, BZNA_E_BOX, t->runs_at, BZI_FOURCC('s', 't', 's', 'c'), 0,
                         "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: its chunks hold %u of %u samples", track,
                         (unsigned long long)t->runs_at, sample, t->sample_count);
-    return BZNA_OK;
+    return status;
+}
+
+/* What the index says of sample i. */
+static bzna_status bzi_table_place(const bzi_table *t, uint32_t i, uint64_t *offset, uint64_t *size, bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+    if (t->offsets)
+        *offset = t->offsets[i];
+    else
+        status = bzi_table_chunk(t, i, offset, err);
+    return status == BZNA_OK ? bzi_table_size(t, i, size, err) : status;
 }
 
 /* Where sample i lies, checked against the size of what holds it. */
@@ -6198,8 +6452,9 @@ static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limi
                                    bzna_error *err)
 {
     uint64_t end;
-    *offset = t->offsets ? t->offsets[i] : bzi_table_chunk(t, i);
-    *size = bzi_table_size(t, i);
+    bzna_status status = bzi_table_place(t, i, offset, size, err);
+    if (status != BZNA_OK)
+        return status;
     if (bzi_add(*offset, *size, &end) && end <= limit)
         return BZNA_OK;
     return bzi_fail(err, BZNA_E_BOX, t->offsets ? t->chunks_at : t->chunks_at + (uint64_t)i * t->chunk_bytes, 0, 0,
@@ -6340,6 +6595,7 @@ typedef struct bzi_container_ops {
     const char *name;
     uint64_t    own_bytes;            /* of what the row keeps of a file, all zeros before open */
     uint32_t    names_inside;         /* which pictures a sample has is in its bytes */
+    uint32_t    names_unread;         /* but images reads no more of them than it needs, where they were not read */
     uint32_t    still;                /* pictures are JPEG or other stills: NVDEC is not asked */
     uint32_t    listed;               /* dataset_config.list may name or label its samples */
     /* head: the file's first bytes, at most BZI_PROBE_BYTES. NULL: they do not say */
@@ -6592,14 +6848,18 @@ BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offs
 
 /* ==== 22. Containers: mp4 ============================================================================================
  * Calls: rooms 2, 4-7, 12, 17-20. Files are opened and indexed here. Archives, whose samples are small mp4 files of
- * their own, and plain videos whose first video track has only sync samples: each frame is then a sample. The movie box
- * stays where it lies (mapped, or read in one piece); a sample's own boxes are read when the sample is. Nothing is
+ * their own, and plain videos whose first video track has only sync samples: each frame is then a sample. The tables of
+ * the movie box stay where they lie, and their entries are read one by one, by blocks that the context keeps; of a
+ * source of callbacks, the movie box is read in one piece. A sample's own boxes are read when the sample is. Nothing is
  * allocated per sample, but for offsets where several samples share a chunk. */
 
 typedef struct bzi_mp4 {
-    bzi_buffer index;                 /* the movie box, when the source is not mapped */
+    bzi_buffer index;                 /* of a source of callbacks: the movie box */
     bzi_buffer targets;               /* likewise the targets, when they lie together */
-    uint64_t   targets_at;
+    uint8_t   *own_names;             /* our box of names, where it is not at hand */
+    uint8_t   *own_config;            /* likewise a video's decoder configuration */
+    uint64_t  *ends;                  /* what the index says of samples at both ends: offset, size */
+    uint32_t   end_count;             /* of those samples */
     uint64_t   trailing_bytes;        /* after the last box: too few for another */
     int32_t    input, target, filename;       /* track numbers, -1: there is none */
     uint64_t   turned_at;             /* as in bzi_movie */
@@ -6628,10 +6888,14 @@ static void bzi_mp4_close(bzi_container *c)
                     sizeof *mp4->tracks[i].table.offsets);
         bzi_release(memory, mp4->tracks[i].table.own_sizes, mp4->tracks[i].table.sample_count, 4);
     }
-    bzi_release(memory, mp4->tracks, mp4->track_count, sizeof *mp4->tracks);
     bzi_release(memory, mp4->fields, mp4->field_room, sizeof *mp4->fields);
+    bzi_release(memory, mp4->ends, mp4->end_count, 2 * sizeof *mp4->ends);
     bzi_buffer_free(memory, &mp4->index);
     bzi_buffer_free(memory, &mp4->targets);
+    bzi_release(memory, mp4->own_names, mp4->names.size, 1);
+    if (mp4->own_config)
+        bzi_release(memory, mp4->own_config, mp4->tracks[mp4->input].config.size, 1);
+    bzi_release(memory, mp4->tracks, mp4->track_count, sizeof *mp4->tracks);
 }
 
 /* A file that begins with a box of a kind that files begin with. */
@@ -6648,17 +6912,17 @@ static int bzi_mp4_probe(const uint8_t *head, uint64_t size)
     return 0;
 }
 
-/* Reads what the rules name of one box at file level. */
-static bzna_status bzi_mp4_read_box(const bzi_container *c, bzi_movie *movie, const bzi_box *box, bzi_buffer *buffer,
+/* Reads what the rules name of one box at file level. The movie box of a source of callbacks is kept. */
+static bzna_status bzi_mp4_read_box(bzi_container *c, bzi_movie *movie, bzi_window *window, const bzi_box *box,
                                     bzna_error *err)
 {
-    const uint8_t *view = NULL;
-    bzna_status status;
+    bzi_mp4 *mp4 = c->own;
+    bzna_status status = BZNA_OK;
     if (!bzi_box_find(BZI_FILE, box->type))
         return BZNA_OK;
-    if ((status = bzi_source_view(&c->source, &c->host->memory, buffer, box->at, box->size, &view, err)) != BZNA_OK)
-        return status;
-    return bzi_box_walk(movie, bzi_cursor_make(view, box->size, box->at), BZI_FILE, err);
+    if (box->type == BZI_MOOV && !movie->has_moov && !c->source.blocks && !mp4->index.data)
+        status = bzi_source_keep(&c->source, 0, &c->host->memory, &mp4->index, box->at, box->size, err);
+    return status == BZNA_OK ? bzi_box_list(movie, window, box->at, box->at + box->size, BZI_FILE, err) : status;
 }
 
 /* The original tools write samples behind an mdat box of no content, and make it hold them when they index the file. */
@@ -6673,60 +6937,80 @@ static bzna_status bzi_mp4_check_indexed(bzi_movie *movie, const bzi_box *last, 
                         "that wrote it, or pack its pictures again");
 }
 
-/* Walks the boxes of the file: what the rules do not name is skipped unread. index gets the bytes of the movie box. A
- * tail too short for a box is left alone. */
-static bzna_status bzi_mp4_scan(const bzi_container *c, bzi_movie *movie, bzi_buffer *index, bzi_buffer *scratch,
-                                bzna_error *err)
+/* Walks the boxes of the file: what the rules do not name is skipped unread. A tail too short for a box is left alone.
+ * What movie points to is gone afterwards. */
+static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie, bzna_error *err)
 {
-    const bzi_source *source = &c->source;
+    const uint64_t end = c->source.size;
+    bzi_window window = { .source = &c->source, .memory = &c->host->memory };
     bzna_status status = BZNA_OK;
     uint64_t at = 0;
     bzi_box box = { .at = 0 }, last;
-    for (uint32_t n = 0; at < source->size && status == BZNA_OK; n++) {
+    for (uint32_t n = 0; at < end && status == BZNA_OK && (!n || end - at >= 8); n++) {
         uint8_t header[16] = { 0 };
-        if (n && source->size - at < 8)
-            break;
+        const uint8_t *view = NULL;
         last = box;
-        if (n == BZI_LIMIT_TOP_BOXES)
-            return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "more than %u boxes at file level", n);
-        if ((status = bzi_source_read(source, at, header, bzi_min(16, source->size - at), err)) != BZNA_OK)
-            return status;
-        if ((status = bzi_box_header(movie, header, source->size - at, at, &box, err)) != BZNA_OK ||
-            (status = bzi_mp4_check_indexed(movie, &last, &box, err)) != BZNA_OK)
-            return status;
-        status = bzi_mp4_read_box(c, movie, &box, box.type == BZI_MOOV && !movie->has_moov ? index : scratch, err);
+        if (n == BZI_LIMIT_TOP_BOXES) {
+            status = bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "more than %u boxes at file level", n);
+        } else if ((status = bzi_window_view(&window, at, bzi_min(16, end - at), &view, err)) == BZNA_OK) {
+            memcpy(header, view, (size_t)bzi_min(16, end - at));
+            if ((status = bzi_box_header(movie, header, end - at, at, &box, err)) == BZNA_OK &&
+                (status = bzi_mp4_check_indexed(movie, &last, &box, err)) == BZNA_OK)
+                status = bzi_mp4_read_box(c, movie, &window, &box, err);
+        }
         at += box.size;
     }
-    ((bzi_mp4 *)c->own)->trailing_bytes = source->size > at ? source->size - at : 0;
-    if (status == BZNA_OK && !movie->has_moov)
-        return bzi_fail(err, BZNA_E_TRUNCATED, source->size, 0, 0, "there is no moov box up to the end at byte %llu",
-                        (unsigned long long)source->size);
-    return status;
+    bzi_buffer_free(&c->host->memory, &window.bytes);
+    if (status != BZNA_OK)
+        return status;
+    ((bzi_mp4 *)c->own)->trailing_bytes = end > at ? end - at : 0;
+    if (movie->has_moov)
+        return BZNA_OK;
+    return bzi_fail(err, BZNA_E_TRUNCATED, end, 0, 0, "there is no moov box up to the end at byte %llu",
+                    (unsigned long long)end);
 }
 
-/* The movie box, into own. A movie has room for all tracks that a file may have; only those that there are stay. */
+/* Bytes of the file that stay: at hand, or in memory of that size. */
+static bzna_status bzi_mp4_hold(bzi_container *c, uint64_t at, bzi_span *span, uint8_t **own, bzna_error *err)
+{
+    if (!span->size || (span->data = bzi_source_at_hand(&c->source, at, span->size)) != NULL)
+        return BZNA_OK;
+    if (!(*own = bzi_alloc(&c->host->memory, span->size, 1, 16)))
+        return bzi_fail_memory(err, "a box of a data set");
+    span->data = *own;
+    return bzi_source_read(&c->source, at, *own, span->size, err);
+}
+
+/* What there is of a movie, into own. Of what its tracks point to, nothing. */
+static bzna_status bzi_mp4_take(bzi_container *c, const bzi_movie *movie, bzna_error *err)
+{
+    bzi_mp4 *mp4 = c->own;
+    if (!(mp4->tracks = bzi_alloc_copy(&c->host->memory, movie->tracks, movie->track_count, sizeof *movie->tracks)))
+        return bzi_fail_memory(err, "the tracks of a data set");
+    mp4->track_count = movie->track_count;
+    for (uint32_t i = 0; i < mp4->track_count; i++) {
+        bzi_table *table = &mp4->tracks[i].table;
+        table->source = &c->source;
+        table->sizes = table->chunks = table->runs = NULL;
+        mp4->tracks[i].config.data = NULL;
+    }
+    mp4->turned_at = movie->turned_at;
+    mp4->movie_orientation = movie->orientation;
+    mp4->names_at = movie->names_at;
+    mp4->names.size = movie->names.size;
+    mp4->brand_count = movie->brand_count;
+    memcpy(mp4->brands, movie->brands, sizeof mp4->brands);
+    return bzi_mp4_hold(c, mp4->names_at, &mp4->names, &mp4->own_names, err);
+}
+
+/* The movie box. A movie has room for all tracks that a file may have; only those that there are stay. */
 static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
 {
-    const bzi_memory *memory = &c->host->memory;
     bzi_movie movie;                  /* not in the heap, where thousands of files would leave as many holes */
-    bzi_mp4 *mp4 = c->own;
-    bzi_buffer scratch = { NULL, 0 };
-    bzna_status status;
+    bzna_status status = bzi_source_use_blocks(&c->source, c->host, err);
     memset(&movie, 0, sizeof movie);
-    status = bzi_mp4_scan(c, &movie, &mp4->index, &scratch, err);
-    bzi_buffer_free(memory, &scratch);
-    if (status == BZNA_OK &&
-        !(mp4->tracks = bzi_alloc_copy(memory, movie.tracks, movie.track_count, sizeof *movie.tracks)))
-        status = bzi_fail_memory(err, "the tracks of a data set");
-    if (status == BZNA_OK) {
-        mp4->track_count = movie.track_count;
-        mp4->turned_at = movie.turned_at;
-        mp4->movie_orientation = movie.orientation;
-        mp4->names = movie.names;
-        mp4->names_at = movie.names_at;
-        mp4->brand_count = movie.brand_count;
-        memcpy(mp4->brands, movie.brands, sizeof mp4->brands);
-    }
+    if (status == BZNA_OK && (status = bzi_mp4_scan(c, &movie, err)) == BZNA_OK)
+        status = bzi_mp4_take(c, &movie, err);
     return status;
 }
 
@@ -6747,15 +7031,31 @@ static int32_t bzi_mp4_find(const bzi_mp4 *mp4, const char *name, const char *sp
     return bzi_track_find(mp4->tracks, mp4->track_count, variant);
 }
 
+/* The samples in moov of a fragmented track. */
+static bzna_status bzi_mp4_index_moov(const bzi_table *table, uint32_t number, bzi_fragment_sink *sink, bzna_error *err)
+{
+    const uint32_t count = table->sample_count;
+    bzna_status status = BZNA_OK;
+    for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
+        uint64_t size = 0;
+        sink->offsets[i] = 0;
+        if ((status = bzi_table_size(table, i, &size, err)) == BZNA_OK && table->is_plain)
+            status = bzi_table_chunk(table, i, &sink->offsets[i], err);
+        for (int k = 0; k < 4; k++)
+            sink->sizes[4 * (uint64_t)i + (uint32_t)k] = (uint8_t)(size >> (24 - 8 * k));
+    }
+    if (status == BZNA_OK && count && !table->is_plain)
+        status = bzi_table_expand(table, number, sink->offsets, err);
+    return status;
+}
+
 /* A fragmented track: its samples in moov, then those of its fragments, are written out as one list. */
 static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, uint32_t number, bzna_error *err)
 {
     const bzi_memory *memory = &c->host->memory;
-    const bzi_mp4 *mp4 = c->own;
     bzi_table *table = &track->table;
-    const uint32_t in_moov = table->sample_count, count = in_moov + track->fragment_samples;
-    bzi_fragment_sink sink = { .at = in_moov, .count = count };
-    bzi_buffer index = { NULL, 0 }, scratch = { NULL, 0 };
+    const uint32_t count = table->sample_count + track->fragment_samples;
+    bzi_fragment_sink sink = { .at = table->sample_count, .count = count };
     bzi_movie movie;
     bzna_status status = BZNA_OK;
     if (count > c->source.size)
@@ -6765,30 +7065,24 @@ static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, u
     sink.sizes = bzi_alloc_zero(memory, count, 4);
     if (!sink.offsets || !sink.sizes)
         status = bzi_fail_memory(err, "the sample index");
-    for (uint32_t i = 0; i < in_moov && status == BZNA_OK; i++) {
-        for (int k = 0; k < 4; k++)
-            sink.sizes[4 * (uint64_t)i + (uint32_t)k] = (uint8_t)(bzi_table_size(table, i) >> (24 - 8 * k));
-        sink.offsets[i] = bzi_table_is_plain(table) ? bzi_table_chunk(table, i) : 0;
-    }
-    if (status == BZNA_OK && in_moov && !bzi_table_is_plain(table))
-        status = bzi_table_expand(table, number, sink.offsets, err);
+    if (status == BZNA_OK)
+        status = bzi_mp4_index_moov(table, number, &sink, err);
     memset(&movie, 0, sizeof movie);
     movie.sink = &sink;
     sink.track = &movie.tracks[number];
     if (status == BZNA_OK)
-        status = bzi_mp4_scan(c, &movie, &index, &scratch, err);
-    if (status == BZNA_OK && sink.at != count)
+        status = bzi_mp4_scan(c, &movie, err);
+    if (status == BZNA_OK && (sink.at != count || ((const bzi_mp4 *)c->own)->track_count != movie.track_count))
         status = BZI_FAIL(err, BZNA_E_IO, "moov/trak[%u] \"%s\": its fragments have changed", number, track->name);
-    bzi_buffer_free(memory, &index);
-    bzi_buffer_free(memory, &scratch);
-    if (status != BZNA_OK || mp4->track_count != movie.track_count) {
+    if (status != BZNA_OK) {
         bzi_release(memory, sink.offsets, count, sizeof *sink.offsets);
         bzi_release(memory, sink.sizes, count, 4);
-        return status == BZNA_OK ? BZI_FAIL(err, BZNA_E_IO, "the moov box has changed") : status;
+        return status;
     }
     table->offsets = sink.offsets;
     table->sizes = table->own_sizes = sink.sizes;
     table->size_bits = 32;
+    table->common_size = 0;
     table->sample_count = count;
     return BZNA_OK;
 }
@@ -6804,9 +7098,9 @@ static bzna_status bzi_mp4_index_track(bzi_container *c, int32_t number, bzna_er
         return BZNA_OK;
     table = &track->table;
     if ((status = bzi_table_check(track, (uint32_t)number, err)) != BZNA_OK ||
-        ((table->sample_count == 0 || bzi_table_is_plain(table)) && !track->fragment_samples))
+        ((table->sample_count == 0 || table->is_plain) && !track->fragment_samples))
         return status;
-    if (!table->sizes && (!bzi_mul(table->common_size, table->sample_count, &bytes) || bytes > c->source.size))
+    if (table->common_size && (!bzi_mul(table->common_size, table->sample_count, &bytes) || bytes > c->source.size))
         return bzi_fail(err, BZNA_E_BOX, table->sizes_at, BZI_FOURCC('s', 't', 's', 'z'), 0,
                         "moov/trak[%d]/mdia/minf/stbl/stsz at byte %llu: %u samples of %u bytes do not fit the file",
                         (int)number, (unsigned long long)table->sizes_at, table->sample_count, table->common_size);
@@ -6818,14 +7112,14 @@ static bzna_status bzi_mp4_index_track(bzi_container *c, int32_t number, bzna_er
     return bzi_table_expand(table, (uint32_t)number, table->offsets, err);
 }
 
-/* Without a map, one read for all targets when they lie together, as archives have them. */
+/* Of a source of callbacks, one read for all targets when they lie together, as archives have them. */
 static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
     const bzi_track *track = bzi_mp4_track(c, mp4->target);
     uint64_t first = UINT64_MAX, last = 0, count = track ? track->table.sample_count : 0;
     c->target_count = count;
-    if (c->source.map || !count)
+    if (c->source.map || c->source.blocks || !count)
         return BZNA_OK;
     for (uint32_t i = 0; i < count; i++) {
         bzi_extent e;
@@ -6836,10 +7130,24 @@ static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
     }
     if (last - first > count * 8 + 4096)
         return BZNA_OK;
-    if (!bzi_buffer_reserve(&c->host->memory, &mp4->targets, last - first, 0))
-        return bzi_fail_memory(err, "the targets");
-    mp4->targets_at = first;
-    return bzi_source_read(&c->source, first, mp4->targets.data, last - first, err);
+    return bzi_source_keep(&c->source, 1, &c->host->memory, &mp4->targets, first, last - first, err);
+}
+
+/* What the fingerprint needs of the index: no read can fail when that is asked for. */
+static bzna_status bzi_mp4_note_ends(bzi_container *c, bzna_error *err)
+{
+    bzi_mp4 *mp4 = c->own;
+    const bzi_table *table = &mp4->tracks[mp4->input].table;
+    const uint32_t count = (uint32_t)bzi_min(c->count, 128);
+    bzna_status status = BZNA_OK;
+    if (!(mp4->ends = bzi_alloc(&c->host->memory, count, 2 * sizeof *mp4->ends, 16)))
+        return bzi_fail_memory(err, "a data set");
+    mp4->end_count = count;
+    for (uint32_t k = 0; k < count && status == BZNA_OK; k++) {
+        const uint64_t i = k < 64 ? k : c->count - count + k;
+        status = bzi_table_place(table, (uint32_t)i, &mp4->ends[2 * k], &mp4->ends[2 * k + 1], err);
+    }
+    return status;
 }
 
 /* One field in a box of ours: kind, name and value. */
@@ -6930,6 +7238,8 @@ static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error
         (status = bzi_mp4_index_track(c, mp4->filename, err)) != BZNA_OK)
         return status;
     c->count = input->table.sample_count;
+    if ((status = bzi_mp4_note_ends(c, err)) != BZNA_OK)
+        return status;
     mp4->field_room = mp4->names.size ? BZI_LIMIT_ARCHIVE_FIELDS + 4 : 4;
     if (!(mp4->fields = bzi_alloc_zero(&c->host->memory, mp4->field_room, sizeof *mp4->fields)))
         return bzi_fail_memory(err, "the fields of a data set");
@@ -6994,7 +7304,7 @@ static bzna_status bzi_mp4_check_codec(const bzi_track *track, int32_t number, b
 static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
-    const bzi_track *input;
+    bzi_track *input;
     bzna_status status = mp4->tracks ? BZNA_AGAIN : bzi_mp4_open_archive(c, config, err);
     if (status == BZNA_OK)
         return BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is an archive, no mp4 video");
@@ -7005,7 +7315,8 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
     if (mp4->input < 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov has neither a bzna_input nor a video track");
     input = bzi_mp4_track(c, mp4->input);
-    if ((status = bzi_mp4_check_codec(input, mp4->input, err)) != BZNA_OK)
+    if ((status = bzi_mp4_check_codec(input, mp4->input, err)) != BZNA_OK ||
+        (status = bzi_mp4_hold(c, input->config_at, &input->config, &mp4->own_config, err)) != BZNA_OK)
         return status;
     if (input->fragments_depend || (input->has_sync && input->sync_count < input->table.sample_count))
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED,
@@ -7045,11 +7356,7 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
     if (size != 8)
         return bzi_fail(err, BZNA_E_BOX, table->sizes_at, BZI_FOURCC('s', 't', 's', 'z'), 0,
                         "its target has %llu bytes, not 8", (unsigned long long)size);
-    if (c->source.map)
-        memcpy(bytes, c->source.map + offset, 8);
-    else if (mp4->targets.data && offset >= mp4->targets_at && offset + 8 - mp4->targets_at <= mp4->targets.capacity)
-        memcpy(bytes, mp4->targets.data + (offset - mp4->targets_at), 8);
-    else if ((status = bzi_source_read(&c->source, offset, bytes, 8, err)) != BZNA_OK)
+    if ((status = bzi_source_pick(&c->source, offset, bytes, 8, err)) != BZNA_OK)
         return status;
     target = (int64_t)bzi_le64(bytes);
     value->absent = target == BZNA_TARGET_NONE;
@@ -7071,8 +7378,8 @@ static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_
     if ((status = bzi_table_entry(&track->table, (uint32_t)index, c->source.size, &offset, &size, err)) != BZNA_OK)
         return status;
     size = bzi_min(size, BZI_LIMIT_NAME_BYTES);
-    if (!c->source.map && size <= sizeof room)
-        status = bzi_source_read(&c->source, offset, room, size, err);
+    if (size <= sizeof room)
+        status = bzi_source_pick(&c->source, offset, room, size, err);
     else
         status = bzi_source_view(&c->source, &c->host->memory, &scratch, offset, size, &view, err);
     if (status == BZNA_OK) {
@@ -7089,13 +7396,18 @@ static int bzi_track_is_picture(const bzi_track *track)
     return track->handler == BZI_FOURCC('v', 'i', 'd', 'e') && track->table.sample_count > 0;
 }
 
-/* Reads the boxes of a sample of an archive. */
-static bzna_status bzi_mp4_parse(const bzi_sample *sample, bzi_movie *movie, bzna_error *err)
+/* Reads the boxes of a sample of an archive, in its bytes. Where those were not read: from the source, and what movie
+ * points to is gone afterwards. */
+static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sample, bzi_movie *movie, bzna_error *err)
 {
     const bzi_extent *e = &sample->extent;
+    uint8_t room[BZI_WINDOW_READ];    /* boxes of most samples fit: no memory is needed */
+    bzi_window window = { .source = &c->source, .memory = &c->host->memory, .map = sample->bytes, .room = room,
+                          .at = sample->bytes ? e->offset : 0 };
     bzna_status status;
     bzi_movie_reset(movie);
-    status = bzi_box_walk(movie, bzi_cursor_make(sample->bytes, e->size, e->offset), BZI_FILE, err);
+    status = bzi_box_list(movie, &window, e->offset, e->offset + e->size, BZI_FILE, err);
+    bzi_buffer_free(&c->host->memory, &window.bytes);
     if (status == BZNA_OK && !movie->has_moov)
         status = bzi_fail(err, BZNA_E_BOX, e->offset, BZI_MOOV, 0, "no moov box in its %llu bytes at byte %llu",
                           (unsigned long long)e->size, (unsigned long long)e->offset);
@@ -7145,8 +7457,7 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
     bzi_extent unit;
     int32_t number;
     uint32_t orientation;
-    bzna_status status = bzi_mp4_parse(sample, movie, err);
-    (void)c;
+    bzna_status status = bzi_mp4_parse(c, sample, movie, err);
     if (status != BZNA_OK)
         return status;
     if ((number = bzi_mp4_choose(movie, pick)) < 0)
@@ -7169,8 +7480,7 @@ static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_samp
                                           bzna_sample *out, bzna_error *err)
 {
     const bzi_movie *movie = &scratch->movie;
-    bzna_status status = bzi_mp4_parse(sample, &scratch->movie, err);
-    (void)c;
+    bzna_status status = bzi_mp4_parse(c, sample, &scratch->movie, err);
     if (status != BZNA_OK)
         return status;
     for (uint32_t i = 0; i < movie->track_count && out->image_count < BZNA_IMAGES_MAX; i++)
@@ -7210,17 +7520,9 @@ static bzna_status bzi_mp4_video_images(const bzi_container *c, const bzi_sample
 static uint64_t bzi_mp4_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_mp4 *mp4 = c->own;
-    const bzi_table *table = &mp4->tracks[mp4->input].table;
-    uint64_t words[2];
-    bzna_error ignored;
-    words[0] = c->source.size;
-    words[1] = c->count;
+    const uint64_t words[2] = { c->source.size, c->count };
     hash = bzi_hash(hash, words, sizeof words);
-    for (uint64_t i = 0; i < c->count; i += i == 63 && c->count > 128 ? c->count - 127 : 1) {
-        bzi_table_entry(table, (uint32_t)i, UINT64_MAX, &words[0], &words[1], &ignored);
-        hash = bzi_hash(hash, words, sizeof words);
-    }
-    return hash;
+    return bzi_hash(hash, mp4->ends, mp4->end_count * 2 * sizeof *mp4->ends);
 }
 
 static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
@@ -7245,7 +7547,7 @@ static bzna_status bzi_mp4_named(const bzi_container *c, const bzi_sample *sampl
     uint32_t count = 0;
     bzna_status status;
     if (field->inside) {
-        if ((status = bzi_mp4_parse(sample, &movie, err)) != BZNA_OK)
+        if ((status = bzi_mp4_parse(c, sample, &movie, err)) != BZNA_OK)
             return status;
         box = movie.names;
         at = movie.names_at;
@@ -7298,6 +7600,7 @@ static const bzi_container_ops bzi_mp4_archive = {
     .name = "archive",
     .own_bytes = sizeof(bzi_mp4),
     .names_inside = 1,
+    .names_unread = 1,
     .probe = bzi_mp4_probe,
     .open = bzi_mp4_open_archive,
     .locate = bzi_mp4_locate,
@@ -8989,7 +9292,7 @@ static bzna_status bzi_tar_scan(bzi_tar_build *b, bzna_error *err)
     const bzi_source *source = &b->c->source;
     bzi_tar_walk walk;
     bzna_status status;
-    bzi_tar_walk_begin(&walk, source, &b->c->host->memory, source->in_memory ? source->map : NULL, 0);
+    bzi_tar_walk_begin(&walk, source, &b->c->host->memory, source->map, 0);
     do {
         if ((status = bzi_tar_next(&walk, err)) == BZNA_OK && walk.is_file) {
             const bzi_tar_entry entry = { walk.name, walk.name_size, walk.offset, walk.size };
@@ -9269,7 +9572,7 @@ static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample,
     bzna_status status = BZNA_OK;
     bzi_source_open_memory(&bytes, sample->bytes, sample->extent.size);
     bzi_tar_walk_begin(&walk, at_hand ? &bytes : &c->source, &c->host->memory,
-                       at_hand ? bytes.map : c->source.in_memory ? c->source.map : NULL, at_hand ? 0 : begin);
+                       at_hand ? bytes.map : c->source.map, at_hand ? 0 : begin);
     while (status == BZNA_OK && walk.offset + (at_hand ? begin : 0) < offset)
         status = bzi_tar_next(&walk, err);
     if (status == BZNA_OK ? walk.offset + (at_hand ? begin : 0) != offset : at_hand || status == BZNA_END)
@@ -9507,7 +9810,7 @@ static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error 
     bzna_status status;
     memset(&scan, 0, sizeof scan);
     scan.c = c;
-    scan.window = (bzi_window){ .source = &c->source, .memory = &c->host->memory, .map = c->source.map };
+    scan.window = (bzi_window){ .source = &c->source, .memory = &c->host->memory };
     status = bzi_recordio_walk(&scan, err);
     if (is_same) {
         *is_same = status == BZNA_OK && scan.count == c->count &&
@@ -10606,8 +10909,6 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, 
         bzi_container_free(c);
         return status;
     }
-    if (c->source.shared)
-        bzi_os_file_drop_pages(&c->source.shared->file);
     c->source.path = NULL;
     *out = c;
     return BZNA_OK;
@@ -10716,7 +11017,7 @@ static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_e
     return status == BZNA_OK && c->ops->prepare ? c->ops->prepare(c, &reading->sample, bytes, err) : status;
 }
 
-/* For looking: in the map where that will do, or in buffer. */
+/* For looking: where it lies in memory, if that will do, or in buffer. */
 static bzna_status bzi_reading_view(bzi_reading *reading, const bzi_memory *memory, bzi_buffer *buffer,
                                     bzna_error *err)
 {
@@ -10817,8 +11118,9 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
     bzi_look look;
     const bzi_sample *sample = &look.reading.sample;
     bzna_status status;
+    const uint32_t inside = (c->ops->names_inside && !c->ops->names_unread) || c->target_inside;
     memset(out, 0, sizeof *out);
-    if ((status = bzi_look_begin(&look, c, index, c->ops->names_inside || c->target_inside, err)) != BZNA_OK)
+    if ((status = bzi_look_begin(&look, c, index, inside, err)) != BZNA_OK)
         return status;
     if ((status = bzi_container_target(c, sample, &out->target, err)) == BZNA_OK)
         status = bzi_container_images(c, sample, &look.scratch, out, err);
@@ -22506,13 +22808,17 @@ static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status s
     uint32_t room;
     if (status >= 0 || !out)
         return status;
-    room = out->struct_size;
+    room = out->struct_size ? out->struct_size : (uint32_t)sizeof *out;
     err->status = status;
-    if (room < offsetof(bzna_error, message) + 1)
-        return status;
+    if (room >= sizeof *err)
+        room = sizeof *err;
+    else if (room > offsetof(bzna_error, message))
+        err->message[room - offsetof(bzna_error, message) - 1] = 0;
+    else if (room < offsetof(bzna_error, native_code))      /* whole members only */
+        room &= ~7u;
+    else
+        room &= ~3u;
     bzi_struct_out(out, room, err, sizeof *err);
-    if (room < sizeof *err)
-        out->message[room - offsetof(bzna_error, message) - 1] = 0;
     return status;
 }
 
@@ -22536,7 +22842,7 @@ BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size)
     bzna_error none;
     bzi_error_init(&none);
     if (error)
-        bzi_struct_out(error, struct_size, &none, sizeof none);
+        bzi_struct_out(error, struct_size ? struct_size : sizeof none, &none, sizeof none);
 }
 
 BZNA_API uint32_t bzna_version(void) { return BZNA_VERSION; }
@@ -22560,14 +22866,21 @@ static bzna_status bzi_api_in(void *dst, size_t known, const void *given, size_t
 
 /* --- Host services --- */
 
-BZNA_API void bzna_source_init(bzna_source *source, size_t struct_size) { bzi_struct_init(source, struct_size); }
-BZNA_API void bzna_sink_init(bzna_sink *sink, size_t struct_size) { bzi_struct_init(sink, struct_size); }
+BZNA_API void bzna_source_init(bzna_source *source, size_t struct_size)
+{
+    bzi_struct_init(source, struct_size, NULL, sizeof *source);
+}
+
+BZNA_API void bzna_sink_init(bzna_sink *sink, size_t struct_size)
+{
+    bzi_struct_init(sink, struct_size, NULL, sizeof *sink);
+}
 
 /* --- Context --- */
 
 BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struct_size)
 {
-    bzi_struct_init(config, struct_size);
+    bzi_struct_init(config, struct_size, NULL, sizeof *config);
 }
 
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out, bzna_error *err)
@@ -22668,8 +22981,15 @@ BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t
 
 /* --- Coded pictures --- */
 
-BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size) { bzi_struct_init(image, struct_size); }
-BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size) { bzi_struct_init(picture, struct_size); }
+BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size)
+{
+    bzi_struct_init(image, struct_size, NULL, sizeof *image);
+}
+
+BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size)
+{
+    bzi_struct_init(picture, struct_size, NULL, sizeof *picture);
+}
 
 static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzna_error *err)
 {
@@ -22719,10 +23039,13 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
 {
-    bzi_struct_init(config, struct_size);
+    bzi_struct_init(config, struct_size, NULL, sizeof *config);
 }
 
-BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size) { bzi_struct_init(records, struct_size); }
+BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size)
+{
+    bzi_struct_init(records, struct_size, NULL, sizeof *records);
+}
 
 /* The numbers of a config that name something. */
 static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bzna_error *err)
@@ -23151,23 +23474,29 @@ BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size)
 {
     bzna_transform all;
     bzi_transform_init(&all);
-    if (transform)
-        bzi_struct_out(transform, struct_size, &all, sizeof all);
+    bzi_struct_init(transform, struct_size, &all, sizeof all);
 }
 
-BZNA_API void bzna_output_init(bzna_output *output, size_t struct_size) { bzi_struct_init(output, struct_size); }
-BZNA_API void bzna_affine_init(bzna_affine *affine, size_t struct_size) { bzi_struct_init(affine, struct_size); }
+BZNA_API void bzna_output_init(bzna_output *output, size_t struct_size)
+{
+    bzi_struct_init(output, struct_size, NULL, sizeof *output);
+}
+
+BZNA_API void bzna_affine_init(bzna_affine *affine, size_t struct_size)
+{
+    bzi_struct_init(affine, struct_size, NULL, sizeof *affine);
+}
 
 BZNA_API void bzna_warp_init(bzna_warp *warp, size_t struct_size)
 {
-    if (warp && struct_size <= UINT32_MAX)
-        memset(warp, 0, struct_size);
+    if (warp)
+        memset(warp, 0, (size_t)bzi_min(struct_size, sizeof *warp));
 }
 
 BZNA_API void bzna_jitter_init(bzna_jitter *jitter, size_t struct_size)
 {
-    if (jitter && struct_size <= UINT32_MAX)
-        memset(jitter, 0, struct_size);
+    if (jitter)
+        memset(jitter, 0, (size_t)bzi_min(struct_size, sizeof *jitter));
 }
 
 BZNA_API void bzna_homography_multiply(const double a[9], const double b[9], double out[9])
@@ -23307,12 +23636,12 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
 {
-    bzi_struct_init(config, struct_size);
+    bzi_struct_init(config, struct_size, NULL, sizeof *config);
 }
 
 BZNA_API void bzna_extra_output_init(bzna_extra_output *output, size_t struct_size)
 {
-    bzi_struct_init(output, struct_size);
+    bzi_struct_init(output, struct_size, NULL, sizeof *output);
 }
 
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config,
@@ -23601,7 +23930,6 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
     bzna_status status;
     BZI_API_BEGIN;
     BZI_API_NEED(tensor);
-    *tensor = NULL;
     BZI_API_NEED(batch);
     BZI_API_NEED(name);
     if (version > BZNA_DLPACK_1)
@@ -23637,12 +23965,12 @@ BZNA_API bzna_status bzna_batch_release(bzna_batch *batch)
 
 BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_size)
 {
-    bzi_struct_init(config, struct_size);
+    bzi_struct_init(config, struct_size, NULL, sizeof *config);
 }
 
 BZNA_API void bzna_field_value_init(bzna_field_value *value, size_t struct_size)
 {
-    bzi_struct_init(value, struct_size);
+    bzi_struct_init(value, struct_size, NULL, sizeof *value);
 }
 
 BZNA_API void bzna_sample_desc_init(bzna_sample_desc *sample, size_t struct_size)
@@ -23650,8 +23978,7 @@ BZNA_API void bzna_sample_desc_init(bzna_sample_desc *sample, size_t struct_size
     bzna_sample_desc all;
     memset(&all, 0, sizeof all);
     all.target = BZNA_TARGET_NONE;
-    if (sample)
-        bzi_struct_out(sample, struct_size, &all, sizeof all);
+    bzi_struct_init(sample, struct_size, &all, sizeof all);
 }
 
 static bzna_status bzi_api_writer(bzna_context *context, const char *path, const bzna_sink *sink,

@@ -83,6 +83,9 @@
  * target of bzna_sample_desc, none.) They are checked when used, and an error's message names the
  * field. bzna_X_get_info(x, &info, sizeof info, &err) tells about an object. Three structs are
  * given by a call and taken by another: bzna_image, _picture, _loader_state. Reserved words are 0.
+ * A struct_size below 4 is E_STRUCT_SIZE. In bzna_error alone, 0 stands for the size of the library
+ * that runs, so that `bzna_error err = {0};` works. The library never writes past its own size of a
+ * struct, whatever struct_size or struct_size arguments say: chapter 10.
  *
  * 4. THREADS AND CALLBACKS
  * All but decoders may be used by any thread, concurrently, with two limits: one thread at a time
@@ -172,10 +175,12 @@
  * 10. VERSIONS AND THE ABI
  * Structs only ever grow at their end, nested groups into their reserved words; struct_size says
  * which version the caller was compiled with. A struct larger than the library knows is accepted
- * when its tail is zero. Status codes keep their numbers. Until 1.0 the ABI may change with the
- * minor version, which the soname carries. For bindings: integers have fixed widths (size_t only
- * for sizes in memory); there are no C enum types, bools, bit-fields, unions, varargs or structs by
- * value in signatures; `user` comes first in every callback.
+ * when its tail is zero. Into a larger one nothing is written past what the library knows: not by
+ * bzna_X_init, so clear it first where an older library may run; and where a call fills one in,
+ * struct_size then says how many bytes were filled. Status codes keep their numbers. Until 1.0 the
+ * ABI may change with the minor version, which the soname carries. For bindings: integers have
+ * fixed widths (size_t only for sizes in memory); there are no C enum types, bools, bit-fields,
+ * unions, varargs or structs by value in signatures; `user` comes first in every callback.
  *
  * 11. THE GPU
  * libcuda.so.1 and libnvcuvid.so.1, both of NVIDIA's driver, are opened when first needed: by a
@@ -361,10 +366,11 @@ enum {
 };
 #define BZNA_NO_OFFSET UINT64_MAX
 
-/* What went wrong; written on failure only. byte_offset: in the file, of the box or field at fault,
- * or BZNA_NO_OFFSET. native_code: errno, AVERROR or CUresult, or 0. fourcc: the type of the box at
- * fault, or 0. message names file, box or field, in UTF-8, NUL-terminated: "train.bzna:
- * moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." */
+/* What went wrong; written on failure only, as far as struct_size has room (0: as far as this
+ * version goes). A struct_size below 8 leaves room for nothing, and is no fault. byte_offset: in
+ * the file, of the box or field at fault, or BZNA_NO_OFFSET. native_code: errno, AVERROR or
+ * CUresult, or 0. fourcc: the type of the box at fault, or 0. message names file, box or field, in
+ * UTF-8, NUL-terminated: "train.bzna: moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." */
 typedef struct bzna_error {
     uint32_t    struct_size;
     bzna_status status;
@@ -374,7 +380,7 @@ typedef struct bzna_error {
     char        message[232];
 } bzna_error;
 
-/* Sets struct_size, and the rest to "no error". */
+/* Sets struct_size, and the rest to "no error". struct_size 0: that of the library that runs. */
 BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size);
 /* "BZNA_E_BOX"; "BZNA_?" for a number that this version does not know. A constant string. */
 BZNA_API const char *bzna_status_name(bzna_status status);
@@ -1282,7 +1288,8 @@ BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error
 enum { BZNA_DLPACK_0 = 0, BZNA_DLPACK_1 = 1 };
 /* A tensor of the batch, by name, as a DLPack tensor, into *tensor. It keeps the batch on loan
  * until its deleter has run, on any thread, even after the loader was closed. Nothing is copied or
- * allocated. Errors: E_NOT_FOUND; E_UNSUPPORTED (as of bzna_batch_tensor); E_STATE (a batch on
+ * allocated. A call that fails leaves *tensor as it was: a tensor that stands there still has to be
+ * deleted. Errors: E_NOT_FOUND; E_UNSUPPORTED (as of bzna_batch_tensor); E_STATE (a batch on
  * BZNA_STREAM_PER_THREAD: the deleter would have to run on that thread). */
 BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, uint32_t version,
     void **tensor, bzna_error *err);

@@ -648,10 +648,10 @@ BZI_KERNEL_FN void bzi_kernel_color_convert(const bzi_kernel_slot *slot, uint32_
 /* The mean picture's pixel, of the channels that there are. */
 BZI_KERNEL_FN void bzi_kernel_mean(const bzi_kernel_output *out, int32_t x, int32_t y, float mean[3])
 {
-    const float *at = (const float *)(uintptr_t)out->mean + ((int64_t)y * out->width + x);
-    int64_t plane = (int64_t)out->width * out->height;
+    const float *const picture = (const float *)(uintptr_t)out->mean;
+    const int64_t at = (int64_t)y * out->width + x, plane = (int64_t)out->width * out->height;
     for (uint32_t i = 0; i < 3; i++)
-        mean[i] = out->mean && i < out->channels ? BZI_KERNEL_READF(at + i * plane) : 0.0f;
+        mean[i] = picture && i < out->channels ? BZI_KERNEL_READF(picture + (at + i * plane)) : 0.0f;
 }
 
 BZI_KERNEL_FN void bzi_kernel_fill_color(const bzi_kernel_slot *slot, const bzi_kernel_output *out, const float mean[3],

@@ -28,36 +28,71 @@ TEST(each_status_has_its_number_name_and_text)
 
 /* ---- Errors ---- */
 
-TEST(an_error_struct_is_never_written_beyond_its_size)
+/* How much of an error fits a struct_size: whole members, and as much of the message as there is room for. */
+static size_t room_for_error(uint32_t given)
 {
+    static const size_t ends[] = { 0, 8, 16, 20, 24 };
+    size_t room = 0;
+    if (given == 0 || given >= sizeof(bzna_error))
+        return sizeof(bzna_error);
+    if (given > offsetof(bzna_error, message))
+        return given;
+    for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+        room = ends[i] <= given ? ends[i] : room;
+    return room;
+}
+
+/* A struct_size that nobody has set is garbage: the library writes no more than its own struct. 0 stands for that. */
+TEST(an_error_struct_is_never_written_beyond_its_size_or_the_librarys)
+{
+    static const uint32_t garbage[] = { 400, 1000000, 0x7fffffff, 0xdeadbeef, 0xffffffff };
     bzna_context *context = NULL;
     REQUIRE(bzna_context_open(NULL, &context, NULL) == BZNA_OK);
-    for (uint32_t given = 0; given <= 320; given++) {
+    for (uint32_t n = 0; n <= 320 + sizeof garbage / sizeof garbage[0]; n++) {
         static _Alignas(16) uint8_t bytes[512];
+        const uint32_t given = n <= 320 ? n : garbage[n - 321];
+        const size_t room = room_for_error(given);
         bzna_dataset *dataset = NULL;
         bzna_error *err = (bzna_error *)(void *)bytes;
         uint32_t size;
         memset(bytes, PATTERN, sizeof bytes);
         memcpy(bytes, &given, 4);
         CHECK_EQ(bzna_dataset_open(context, "tests/data/nowhere.bzna", NULL, &dataset, err), BZNA_E_NOT_FOUND);
-        for (size_t i = given < 4 ? 4 : given; i < sizeof bytes; i++)
+        for (size_t i = room < 4 ? 4 : room; i < sizeof bytes; i++)
             if (bytes[i] != PATTERN) {
                 printf("  struct_size %u: byte %zu was written\n", given, i);
                 test_failures++;
                 break;
             }
         memcpy(&size, bytes, 4);
-        CHECK_EQ(size, given);
-        if (given > offsetof(bzna_error, message)) {
-            size_t room = (given < sizeof *err ? given : sizeof *err) - offsetof(bzna_error, message);
-            CHECK(memchr(bytes + offsetof(bzna_error, message), 0, room) != NULL);
+        CHECK_EQ(size, room ? room : given);
+        if (room >= 8)
             CHECK_EQ(err->status, BZNA_E_NOT_FOUND);
+        if (room >= 16)
+            CHECK(err->byte_offset == BZNA_NO_OFFSET);
+        if (room >= 20)
             CHECK_EQ(err->native_code, ENOENT);
-            CHECK(!strncmp(err->message, "tests/data/nowhere.bzna: cannot open", room - 1 < 36 ? room - 1 : 36));
+        if (room > offsetof(bzna_error, message)) {
+            const size_t text = room - offsetof(bzna_error, message);
+            CHECK(memchr(err->message, 0, text) != NULL);
+            CHECK(!strncmp(err->message, "tests/data/nowhere.bzna: cannot open", text - 1 < 36 ? text - 1 : 36));
         }
-        for (size_t i = sizeof *err; i < given; i++)
-            CHECK(bytes[i] == 0);
     }
+    bzna_context_close(context);
+}
+
+TEST(an_error_of_zeros_says_what_went_wrong)
+{
+    bzna_context *context = NULL;
+    bzna_dataset *dataset = NULL;
+    bzna_error err = { 0 };
+    REQUIRE(bzna_context_open(NULL, &context, NULL) == BZNA_OK);
+    CHECK_EQ(bzna_dataset_open(context, "tests/data/nowhere.bzna", NULL, &dataset, &err), BZNA_E_NOT_FOUND);
+    CHECK_CONTAINS(err.message, "nowhere.bzna: cannot open");
+    CHECK_EQ(err.struct_size, sizeof err);
+    memset(&err, PATTERN, sizeof err);
+    bzna_error_init(&err, 0);
+    CHECK(err.struct_size == sizeof err && err.status == BZNA_OK && err.message[0] == 0);
     bzna_context_close(context);
 }
 
@@ -234,21 +269,44 @@ TEST(a_context_takes_its_own_memory_from_the_allocator)
 #  define NO_SUCH_DEVICE BZNA_E_DEVICE
 #endif
 
-/* Every init writes the struct's size and zeros, no more than it is told, and nothing to NULL. */
+/* Every init writes struct_size as it is told, and zeros: no more of them than it is told, and than the struct has. */
 #define CHECK_INIT(type, init) do { \
-        union { type one; uint8_t bytes[sizeof(type) + 8]; } room; \
-        uint32_t size; \
-        memset(&room, 0xaa, sizeof room); \
-        init(&room.one, sizeof(type)); \
-        memcpy(&size, &room, sizeof size); \
-        CHECK_EQ(size, sizeof(type)); \
-        for (size_t i = sizeof size; i < sizeof room; i++) \
-            CHECK(room.bytes[i] == (i < sizeof(type) ? 0 : 0xaa)); \
-        memset(&room, 0xaa, sizeof room); \
-        init(&room.one, 3); \
-        CHECK(room.bytes[0] == 0xaa); \
+        static const size_t told[] = { 3, 4, sizeof(type) - 4, sizeof(type), sizeof(type) + 8, 1000000, 0xdeadbeef }; \
+        for (size_t k = 0; k < sizeof told / sizeof told[0]; k++) { \
+            union { type one; uint8_t bytes[sizeof(type) + 64]; } room; \
+            const size_t written = told[k] < 4 ? 0 : told[k] < sizeof(type) ? told[k] : sizeof(type); \
+            uint32_t size; \
+            memset(&room, 0xaa, sizeof room); \
+            init(&room.one, told[k]); \
+            memcpy(&size, &room, sizeof size); \
+            CHECK_EQ(size, told[k] < 4 ? 0xaaaaaaaau : told[k]); \
+            for (size_t i = sizeof size; i < sizeof room; i++) \
+                CHECK(room.bytes[i] == (i < written ? 0 : 0xaa)); \
+        } \
         init(NULL, sizeof(type)); \
     } while (0)
+
+/* Those that are not all zeros, and those without a struct_size: nothing is written past the struct. */
+#define CHECK_INIT_ENDS(type, init) do { \
+        static const size_t told[] = { sizeof(type), sizeof(type) + 8, 1000000, 0xdeadbeef, SIZE_MAX }; \
+        for (size_t k = 0; k < sizeof told / sizeof told[0]; k++) { \
+            union { type one; uint8_t bytes[sizeof(type) + 64]; } room; \
+            memset(&room, 0xaa, sizeof room); \
+            init(&room.one, told[k]); \
+            for (size_t i = sizeof(type); i < sizeof room; i++) \
+                CHECK(room.bytes[i] == 0xaa); \
+        } \
+        init(NULL, sizeof(type)); \
+    } while (0)
+
+TEST(no_initializer_writes_past_its_struct)
+{
+    CHECK_INIT_ENDS(bzna_error, bzna_error_init);
+    CHECK_INIT_ENDS(bzna_transform, bzna_transform_init);
+    CHECK_INIT_ENDS(bzna_sample_desc, bzna_sample_desc_init);
+    CHECK_INIT_ENDS(bzna_warp, bzna_warp_init);
+    CHECK_INIT_ENDS(bzna_jitter, bzna_jitter_init);
+}
 
 TEST(structs_to_fill_in_are_prepared_as_zeros)
 {
@@ -263,6 +321,8 @@ TEST(structs_to_fill_in_are_prepared_as_zeros)
     CHECK_INIT(bzna_loader_config, bzna_loader_config_init);
     CHECK_INIT(bzna_extra_output, bzna_extra_output_init);
     CHECK_INIT(bzna_writer_config, bzna_writer_config_init);
+    CHECK_INIT(bzna_records, bzna_records_init);
+    CHECK_INIT(bzna_field_value, bzna_field_value_init);
 }
 
 TEST(an_error_is_prepared_as_none_and_a_sample_without_a_target)
@@ -279,6 +339,147 @@ TEST(an_error_is_prepared_as_none_and_a_sample_without_a_target)
     bzna_error_init(NULL, sizeof err);
     bzna_sample_desc_init(NULL, sizeof sample);
 }
+
+#if BZI_SOFTWARE && !defined(BENZINA_NO_AVCODEC)
+
+typedef struct told {
+    bzna_dataset *dataset;
+    bzna_loader  *loader;
+    bzna_batch   *batch;
+} told;
+
+/* Every call that fills in a struct of the caller's, of a size that is an argument. */
+#define TOLD(X) \
+    X(bzna_dataset_info,  bzna_dataset_get_info(t->dataset, to, size, NULL)) \
+    X(bzna_field_info,    bzna_dataset_get_field_info(t->dataset, 0, to, size, NULL)) \
+    X(bzna_track_info,    bzna_dataset_get_track_info(t->dataset, 0, to, size, NULL)) \
+    X(bzna_sample,        bzna_dataset_get_sample(t->dataset, 1, to, size, NULL)) \
+    X(bzna_image_info,    bzna_dataset_get_image_info(t->dataset, 1, NULL, to, size, NULL)) \
+    X(bzna_loader_info,   bzna_loader_get_info(t->loader, to, size, NULL)) \
+    X(bzna_loader_stats,  bzna_loader_get_stats(t->loader, to, size, NULL)) \
+    X(bzna_tensor,        bzna_loader_tensor(t->loader, 0, to, size, NULL)) \
+    X(bzna_batch_info,    bzna_batch_get_info(t->batch, to, size, NULL)) \
+    X(bzna_tensor,        bzna_batch_tensor(t->batch, "target", to, size, NULL))
+
+enum {
+#define TOLD_COUNT(type, call) + 1
+    TOLD_CALLS = 0 TOLD(TOLD_COUNT)
+};
+
+static size_t told_bytes(int number)
+{
+    int i = 0;
+#define TOLD_BYTES(type, call) if (i++ == number) return sizeof(type);
+    TOLD(TOLD_BYTES)
+    return 0;
+}
+
+static bzna_status tell(const told *t, int number, void *bytes, size_t size)
+{
+    int i = 0;
+#define TOLD_CALL(type, call) if (i++ == number) { type *to = bytes; return call; }
+    TOLD(TOLD_CALL)
+    return BZNA_E_RANGE;
+}
+
+static void told_open(told *t, bzna_context **context)
+{
+    bzna_loader_config c = { .struct_size = sizeof c, .output.batch_size = 2, .output.width = 8, .output.height = 8,
+                             .output.device.kind = BZNA_DEVICE_CPU, .decode.decoder = BZNA_DECODER_SOFTWARE };
+    bzna_error e = { 0 };
+    memset(t, 0, sizeof *t);
+    if (bzna_context_open(NULL, context, &e) != BZNA_OK ||
+        bzna_dataset_open(*context, "tests/data/mini_h264.bzna", NULL, &t->dataset, &e) != BZNA_OK ||
+        bzna_loader_open(*context, t->dataset, &c, &t->loader, &e) != BZNA_OK ||
+        bzna_loader_next(t->loader, BZNA_WAIT_FOREVER, &t->batch, &e) != BZNA_OK)
+        printf("  %s\n", e.message);
+}
+
+/* Sizes of older, of newer callers, and garbage: as much as both know is filled in, and struct_size says how much. */
+TEST(no_call_writes_past_the_struct_that_it_fills_in)
+{
+    static const size_t more[] = { 1, 8, 144, 4096, 1000000, 0x7fffffff, 0xdeadbeef, UINT32_MAX };
+    static _Alignas(16) uint8_t bytes[4096], whole[4096];
+    bzna_context *context = NULL;
+    told t;
+    told_open(&t, &context);
+    REQUIRE(t.batch != NULL);
+    for (int k = 0; k < TOLD_CALLS; k++) {
+        const size_t all = told_bytes(k);
+        REQUIRE(all + 256 <= sizeof bytes);
+        memset(whole, PATTERN, sizeof whole);
+        CHECK_EQ(tell(&t, k, whole, all), BZNA_OK);
+        for (size_t n = 0; n <= all + COUNT(more); n++) {
+            const size_t given = n <= all ? n : more[n - all - 1] + (more[n - all - 1] < 5000 ? all : 0);
+            const size_t written = given < 4 ? 0 : given < all ? given : all;
+            uint32_t size;
+            memset(bytes, PATTERN, sizeof bytes);
+            CHECK_EQ(tell(&t, k, bytes, given), given < 4 ? BZNA_E_STRUCT_SIZE : BZNA_OK);
+            memcpy(&size, bytes, 4);
+            CHECK(written == 0 || size == written);
+            for (size_t i = written; i < sizeof bytes; i++)
+                if (bytes[i] != PATTERN) {
+                    printf("  call %d, %zu bytes of %zu: byte %zu was written\n", k, given, all, i);
+                    test_failures++;
+                    break;
+                }
+        }
+    }
+    for (size_t i = 0; i < COUNT(more); i++) {              /* a state is whole, or it is not given */
+        bzna_loader_state *state = (bzna_loader_state *)(void *)bytes;
+        memset(bytes, PATTERN, sizeof bytes);
+        CHECK_EQ(bzna_loader_save(t.loader, state, sizeof *state - 1, NULL), BZNA_E_STRUCT_SIZE);
+        CHECK_EQ(bytes[0], PATTERN);
+        CHECK_EQ(bzna_loader_save(t.loader, state, sizeof *state + more[i], NULL), BZNA_OK);
+        CHECK_EQ(state->struct_size, sizeof *state);
+        CHECK_EQ(bytes[sizeof *state], PATTERN);
+    }
+    CHECK_EQ(bzna_batch_release(t.batch), BZNA_OK);
+    bzna_loader_close(t.loader);
+    bzna_dataset_close(t.dataset);
+    bzna_context_close(context);
+}
+
+/* Those whose struct says its size itself. */
+TEST(no_call_writes_past_the_struct_that_says_its_own_size)
+{
+    static const uint32_t given[] = { sizeof(bzna_image), sizeof(bzna_image) + 144, 1000000, 0xdeadbeef };
+    static uint8_t buffer[1 << 20];
+    union { bzna_image one; uint8_t bytes[sizeof(bzna_image) + 512]; } image;
+    union { bzna_picture one; uint8_t bytes[sizeof(bzna_picture) + 512]; } picture;
+    bzna_context *context = NULL;
+    bzna_decoder *decoder = NULL;
+    told t;
+    told_open(&t, &context);
+    REQUIRE(t.batch != NULL);
+    REQUIRE(bzna_decoder_open(context, &decoder, NULL) == BZNA_OK);
+    for (size_t k = 0; k < COUNT(given); k++) {
+        memset(&image, PATTERN, sizeof image);
+        memset(&picture, PATTERN, sizeof picture);
+        image.one.struct_size = picture.one.struct_size = given[k];
+        CHECK_EQ(bzna_dataset_read_image(t.dataset, 1, NULL, buffer, sizeof buffer, &image.one, NULL), BZNA_OK);
+        CHECK_EQ(image.one.struct_size, sizeof(bzna_image));
+        for (size_t i = sizeof(bzna_image); i < sizeof image; i++)
+            CHECK(image.bytes[i] == PATTERN);
+        CHECK_EQ(bzna_decoder_decode(decoder, &image.one, &picture.one, NULL), BZNA_OK); /* as it was filled in */
+        for (size_t i = sizeof(bzna_picture); i < sizeof picture; i++)
+            CHECK(picture.bytes[i] == PATTERN);
+    }
+    image.one.struct_size = 0;
+    CHECK_EQ(bzna_dataset_read_image(t.dataset, 1, NULL, buffer, sizeof buffer, &image.one, NULL), BZNA_E_STRUCT_SIZE);
+    bzna_decoder_close(decoder);
+    CHECK_EQ(bzna_batch_release(t.batch), BZNA_OK);
+    bzna_loader_close(t.loader);
+    bzna_dataset_close(t.dataset);
+    bzna_context_close(context);
+}
+
+#else
+
+TEST(no_call_writes_past_the_struct_that_it_fills_in) { SKIP("built without libavcodec (libavcodec-dev)"); }
+TEST(no_call_writes_past_the_struct_that_says_its_own_size) { SKIP("built without libavcodec (libavcodec-dev)"); }
+
+#endif
 
 TEST(a_bad_context_config_is_refused_by_field)
 {
@@ -666,7 +867,8 @@ TEST(closing_inside_a_callback_is_refused_and_does_nothing)
 
 TEST_MAIN(
     RUN(each_status_has_its_number_name_and_text)
-    RUN(an_error_struct_is_never_written_beyond_its_size)
+    RUN(an_error_struct_is_never_written_beyond_its_size_or_the_librarys)
+    RUN(an_error_of_zeros_says_what_went_wrong)
     RUN(a_message_longer_than_the_callers_room_ends_in_nul_there)
     RUN(an_error_is_written_on_failure_only)
     RUN(a_long_name_is_shortened_at_its_front_and_the_message_stays)
@@ -677,6 +879,9 @@ TEST_MAIN(
     RUN(a_buffer_grows_keeps_and_gives_back)
     RUN(a_context_takes_its_own_memory_from_the_allocator)
     RUN(structs_to_fill_in_are_prepared_as_zeros)
+    RUN(no_initializer_writes_past_its_struct)
+    RUN(no_call_writes_past_the_struct_that_it_fills_in)
+    RUN(no_call_writes_past_the_struct_that_says_its_own_size)
     RUN(an_error_is_prepared_as_none_and_a_sample_without_a_target)
     RUN(a_bad_context_config_is_refused_by_field)
     RUN(a_context_config_at_its_limits_is_accepted)
