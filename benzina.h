@@ -113,9 +113,11 @@
  * The alignment asked for is a power of two: 16 for most blocks, 64 for batches, never more.
  * (libavcodec and libjpeg-turbo allocate by their own means, NVIDIA's driver does so.) A loader
  * allocates its batches, queues and threads when it is opened; its read buffers grow to the largest
- * sample met; after that it allocates nothing per batch. An archive's index is mapped when it is
- * opened by its path: nothing is allocated per sample, and the file must not be shortened while it
- * is open. From a source, the index (12 bytes a sample and track) is read in one piece.
+ * sample met; after that it allocates nothing per batch. The index of an archive that is opened by
+ * its path stays in the file: entries are read when they are needed, in blocks of which a context
+ * keeps 2 MiB for all its files, and nothing is allocated per sample. From a source, the index (12
+ * bytes a sample and track) is read in one piece. Memory that is opened as a data set must stay as
+ * it is: where it is a mapped file, that file must not be shortened.
  *
  * 6. ERRORS
  * A bzna_status is 0 (BZNA_OK), a positive note (BZNA_END, BZNA_AGAIN), or a negative error. Every
@@ -151,6 +153,11 @@
  * Every length, count and offset of a file is checked before use. Boxes nest 16 deep, movies have
  * 64 tracks at most; max_sample_bytes and max_edge_px bound samples and pictures; a still of over
  * 64 MiB of pixels needs a byte for each 4096. A damaged index entry fails its sample, when used.
+ *
+ * No file is mapped. One that is shortened, written over or on a disk that fails costs the samples
+ * that can't be read: E_TRUNCATED, or E_IO after read.retries. One that is replaced or removed is
+ * read on while it is open. Bytes that were written over in place are read as they are then: write
+ * to another file, and rename it.
  *
  * 9. DETERMINISM AND RESUMING
  * The order of epoch e is a keyed permutation of (seed, e); random numbers are Philox4x32-10, keyed

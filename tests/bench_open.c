@@ -1,7 +1,7 @@
 /* bench_open.c - what opening and looking cost: an archive of 1.43 million entries, a sparse file (215 GB long,
- * 70 MB of index), opened from its path. Usage: bench_open FILE [--json]. Prints the warm time of opening, and the memory
- * that became private; then the time for all targets in order, and for samples at random. Exit status 1 if one is over
- * its limit. bench_open PATH --any: what a data set costs that is there. */
+ * 70 MB of index), opened from its path. Usage: bench_open FILE [--json]. Prints the warm time of opening, the memory
+ * that became private, and then the time for all targets in order, and for samples at random. Exit status 1 if one is
+ * over its limit. bench_open PATH --any: what a data set costs that is there. */
 #include "../benzina.c"
 
 #define SAMPLES       1431167u
