@@ -7633,9 +7633,9 @@ static const bzi_container_ops bzi_mp4_video = {
 
 /* ==== 24. Lists ======================================================================================================
  * Calls: rooms 2, 4-7. Text that lists samples, one a line: index, labels and path with tabs between them (MXNet's
- * .lst), or path and labels with commas (.csv; the first line may be a header, and a path with commas stands in
- * quotes), or with blanks (Caffe's val.txt: the numbers at the end of a line are labels). Which of them it is, the first
- * line says. The text is kept, since paths lie in it; a line costs 32 bytes more, and 4 a label. */
+ * .lst), path and labels with commas (.csv; the first line may be a header, and a path with commas stands in quotes), or
+ * with blanks (Caffe's val.txt: the numbers at the end of a line are labels). Which of them it is, the first line says.
+ * The text is kept, since paths lie in it; a line costs 32 bytes more, and 4 a label. */
 
 typedef struct bzi_list_row {
     uint64_t index;                   /* as the line says; where it says none, its row, from 0 */
@@ -8210,8 +8210,8 @@ typedef struct bzi_walk {
 } bzi_walk;
 
 /* Of what holds samples and is not read. */
-#define BZI_UNREAD_EXTENSIONS " parquet arrow tfrecord tfrec beton mds mdb lmdb hdf5 h5 npy npz zip 7z rar gz tgz bz2 " \
-                              "xz zst lz4 safetensors pkl pt webm mkv avi "
+#define BZI_UNREAD_EXTENSIONS " parquet arrow tfrecord tfrec beton mds mdb lmdb hdf5 h5 npy npz zip 7z rar gz tgz " \
+                              "bz2 xz zst lz4 safetensors pkl pt webm mkv avi "
 
 static bzi_walk_folder *bzi_walk_at(const bzi_walk *walk, uint64_t i)
 {
@@ -8589,8 +8589,8 @@ static bzna_status bzi_folder_check_root(const bzi_container *c, bzna_error *err
         return BZI_FAIL(err, BZNA_E_FORMAT, "its folders are called as splits are, no classes: open one of them "
                         "(\"%.64s\"), or name those that are classes in dataset_config.classes", split);
     if (over)
-        return BZI_FAIL(err, BZNA_E_FORMAT, "its folder \"%.64s\" is no class, since folders in it are called as splits "
-                        "are: open one of those, or name the classes in dataset_config.classes", over);
+        return BZI_FAIL(err, BZNA_E_FORMAT, "its folder \"%.64s\" is no class, since folders in it are called as "
+                        "splits are: open one of those, or name the classes in dataset_config.classes", over);
     if (roots == c->class_count)
         return BZI_FAIL(err, BZNA_E_FORMAT, "its folders hold only folders: open one of them (\"%.64s\"), or name "
                         "those that are classes in dataset_config.classes", folder->classes[0].name);
@@ -10321,8 +10321,8 @@ static int bzi_records_guess_idx(bzi_span head, uint64_t file_size, char *text, 
                  "bytes instead of %llu", (unsigned long long)sizes[0], (unsigned long long)sizes[2],
                  (unsigned long long)sizes[1], (unsigned long long)file_size, (unsigned long long)end);
     else if (dimensions == 1)
-        snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu labels, and no pictures: open that of the pictures",
-                 (unsigned long long)sizes[0]);
+        snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu labels, and no pictures: open that of the "
+                 "pictures", (unsigned long long)sizes[0]);
     else
         snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu records of %llux%llu bytes: open it with "
                  "dataset_config.records (header_bytes %llu)", (unsigned long long)sizes[0],
@@ -10338,8 +10338,8 @@ static int bzi_records_guess(bzi_span head, uint64_t file_size, char *text, size
         return 1;
     if (file_size % 10000 || (is_100 && file_size % 3074) || head.data[0] > 19)
         return 0;
-    snprintf(text, capacity, "by its size, it is a binary file of CIFAR-%s: open it with dataset_config.records (32x32, "
-             "3 channels in planes, label%s first)", is_100 ? "100" : "10", is_100 ? "s" : "");
+    snprintf(text, capacity, "by its size, it is a binary file of CIFAR-%s: open it with dataset_config.records "
+             "(32x32, 3 channels in planes, label%s first)", is_100 ? "100" : "10", is_100 ? "s" : "");
     return 1;
 }
 

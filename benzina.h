@@ -256,8 +256,9 @@
  * j2k heic heif hif avif, in upper case, too), and left out where they begin with a dot. Links are
  * followed. Refused are one that leads back, a class without pictures, and, unless classes are
  * chosen, a root whose folders are no classes: they hold only folders, or two of them (or all) are
- * called as splits are (train, val, test2017), or one holds two that are. With a list, samples are the files that it names, in its order; labels are targets
- * where each sample has one that is whole, else vectors. Files are looked at when read.
+ * called as splits are (train, val, test2017), or one holds two that are. With a list, samples are
+ * the files that it names, in its order; labels are targets where each sample has one that is
+ * whole, else vectors. Files are looked at when read.
  *
  * TARS are shards as WebDataset writes them. Files next to each other that share a key, the name up
  * to the first dot after its last slash, are a sample; what follows is the field, in lower case: by
@@ -267,7 +268,8 @@
  * BZNA_NAME_MAX bytes or more belong to no sample; 64 fields are the most. Sparse files are
  * refused; a field that stands twice fails its sample. Opening walks over the headers, or reads
  * SHARD.idx beside SHARD.tar (version 1.2, of DALI's wds2idx or `bzna index`). An index older than
- * the tar must be what a walk finds; one that the headers contradict is refused with E_BOX.
+ * the tar must be what a walk finds; one that the headers contradict is refused with E_BOX. A tar
+ * of nothing but tars is refused.
  *
  * RECORDIO files (MXNet's .rec) have a sample a record: "image", "label" (its numbers), "target"
  * (the number where it is one, and whole), "id", "name" (the id in digits), "record" (all bytes,

@@ -881,13 +881,13 @@ static bzna_status open_bytes(const void *bytes, size_t size, bzna_dataset **dat
 TEST(formats_of_other_loaders_are_called_by_their_names)
 {
     static const struct { const char *head; size_t size; const char *part; } cases[] = {
-        { "PAR1\x15\4\x15\x10", 8, "it is a parquet file, which is not read: its own library reads it; save its pictures" },
+        { "PAR1\x15\4\x15\x10", 8, "it is a parquet file, which is not read: its own library" },
         { "ARROW1\0\0", 8, "it is an Arrow file" },
         { "\xff\xff\xff\xff\x78\0\0\0\x10\0\0\0", 12, "it is an Arrow stream" },
         { "\0\4\0\0\0\0\0\0\x68\x3e\x39\x91\n", 13, "it is a TFRecord file" },
         { "\2\0\2\0\0\0\x80\0\x40\0\0\0\0\0\0\0\0\0\0\1\0\0\0\0", 24, "it is a .beton file (of FFCV)" },
         { "\2\0\0\0\x20\0\0\0\x40\0\0\0\x60\0\0\0{\"column_encodings\"", 35, "it is an MDS shard" },
-        { "\x40\0\0\0\0\0\0\0{\"weight\":{\"dtype\"", 24, "it is a safetensors file, which holds tensors and no pictures" },
+        { "\x40\0\0\0\0\0\0\0{\"weight\":{\"dtype\"", 24, "it is a safetensors file, which holds tensors" },
         { "\x93NUMPY\1\0v\0{'descr'", 18, "it is a numpy array (.npy)" },
         { "\x89HDF\r\n\x1a\n", 8, "it is an HDF5 file" },
         { "7z\xbc\xaf\x27\x1c", 6, "it is a 7z file, which is not read: unpack it into a folder" },
@@ -940,8 +940,8 @@ TEST(idx_and_cifar_files_say_how_to_open_them)
     const uint8_t labels[8 + 5] = { 0, 0, 8, 1, 0, 0, 0, 5 };
     bzna_dataset *dataset = NULL;
     CHECK_EQ(open_bytes(idx, sizeof idx, &dataset), BZNA_E_FORMAT);
-    CHECK_CONTAINS(why.message, "an IDX file (MNIST's) of 5 records of 30x28 bytes: open it with dataset_config.records "
-                                "(header_bytes 16)");
+    CHECK_CONTAINS(why.message, "an IDX file (MNIST's) of 5 records of 30x28 bytes: open it with "
+                                "dataset_config.records (header_bytes 16)");
     CHECK_EQ(open_bytes(labels, sizeof labels, &dataset), BZNA_E_FORMAT);
     CHECK_CONTAINS(why.message, "of 5 labels, and no pictures");
     CHECK_EQ(open_bytes(idx, sizeof idx - 1, &dataset), BZNA_E_FORMAT);
@@ -951,9 +951,10 @@ TEST(idx_and_cifar_files_say_how_to_open_them)
     CHECK_EQ(open_bytes(idx, sizeof idx, &dataset), BZNA_E_FORMAT);
     CHECK_CONTAINS(why.message, "of no known kind");
     CHECK_EQ(open_bytes(cifar, 30730000, &dataset), BZNA_E_FORMAT);
-    CHECK_CONTAINS(why.message, "by its size, it is a binary file of CIFAR-10: open it with dataset_config.records (32x32");
+    CHECK_CONTAINS(why.message, "by its size, it is a binary file of CIFAR-10: open it with dataset_config.records");
     CHECK_EQ(open_bytes(cifar, 30740000, &dataset), BZNA_E_FORMAT);
-    CHECK_CONTAINS(why.message, "CIFAR-100: open it with dataset_config.records (32x32, 3 channels in planes, labels first)");
+    CHECK_CONTAINS(why.message, "CIFAR-100: open it with dataset_config.records (32x32, 3 channels in planes, "
+                                "labels first)");
 }
 
 static bzna_status open_path(const char *path)

@@ -453,7 +453,7 @@ TEST(folders_that_are_called_as_splits_are_no_classes)
     bzna_dataset_close(dataset);
 }
 
-/* As data sets of competitions are unpacked: one folder over train and test, files beside them, folders that are none. */
+/* As data sets of competitions are unpacked: one folder over train and test, with files and other folders beside. */
 TEST(a_folder_over_train_and_test_is_no_class)
 {
     static const char *const chosen[] = { "pets" };
@@ -462,7 +462,7 @@ TEST(a_folder_over_train_and_test_is_no_class)
     MAKE("d/pets/train/cat/1.jpg", "d/pets/test/2.jpg", "d/pets/submission.csv", "two/pets/train/1.jpg",
          "two/pets/val/1.jpg", "two/__MACOSX/pets/1.jpg", "beside/train/1.jpg", "beside/test/1.jpg",
          "beside/images/1.jpg", "plane/train/test/1.jpg", "plane/plane/1.jpg");
-    check_refused("d", NULL, BZNA_E_FORMAT, "its folder \"pets\" is no class, since folders in it are called as splits");
+    check_refused("d", NULL, BZNA_E_FORMAT, "its folder \"pets\" is no class, since folders in it are called as");
     check_refused("two", NULL, BZNA_E_FORMAT, "its folder \"pets\" is no class");
     check_refused("beside", NULL, BZNA_E_FORMAT, "called as splits are, no classes: open one of them (\"test\")");
     bzna_dataset_config_init(&config, sizeof config);
@@ -486,8 +486,8 @@ TEST(a_folder_without_pictures_says_what_it_holds_instead)
     REQUIRE(f);
     fwrite("\0\0\0\0\0\0\0\0\0\0\x08\0\0\0\0\0\xde\xc0\xef\xbe\1\0\0\0", 1, 24, f);
     fclose(f);
-    check_refused("p", NULL, BZNA_E_NO_SAMPLES, "as pictures do: \"data/train-00000-of-00001.parquet\" is a parquet file");
-    check_refused("p/data", NULL, BZNA_E_NO_SAMPLES, ": \"train-00000-of-00001.parquet\" is a parquet file, which is not");
+    check_refused("p", NULL, BZNA_E_NO_SAMPLES, "do: \"data/train-00000-of-00001.parquet\" is a parquet file");
+    check_refused("p/data", NULL, BZNA_E_NO_SAMPLES, ": \"train-00000-of-00001.parquet\" is a parquet file");
     check_refused("l", NULL, BZNA_E_NO_SAMPLES, "nor folders of them: \"data.mdb\" is an LMDB database");
     check_refused("t", NULL, BZNA_E_NO_SAMPLES, "nor folders of them: \"a.txt\" is called otherwise");
     check_refused("n", NULL, BZNA_E_NO_SAMPLES, "as pictures do: \"x/y/notes.md\" is called otherwise");

@@ -1422,6 +1422,31 @@ class Kinds(unittest.TestCase):
             with self.assertRaises(ValueError):
                 benzina.idx(*wrong)
 
+    def test_an_idx_file_is_known_by_its_first_bytes(self):
+        pictures = bytes((7 * i) % 251 for i in range(3 * 24 * 20))
+        self.put(struct.pack(">IIII", 0x803, 3, 24, 20) + pictures, "known")
+        dataset = benzina.Dataset(self.path("known"))
+        self.assertEqual((len(dataset), dataset.info.container, dataset.targets[0]), (3, b"records", -1))
+        self.assertEqual(len(pickle.loads(pickle.dumps(dataset))), 3)
+        with self.assertRaisesRegex(benzina.Error, "it begins as an IDX file"):
+            self.put(struct.pack(">IIII", 0x803, 3, 24, 20) + pictures[:-1], "cut")
+            benzina.Dataset(self.path("cut"))
+        with self.assertRaises(benzina.Error):
+            benzina.Dataset(self.path("known"), format="tar")
+
+    def test_pipes_are_refused_and_not_called_empty(self):
+        ends = os.pipe()
+        with open(ends[0], "rb") as reading, open(ends[1], "wb") as writing:
+            writing.write(b"some bytes")
+            writing.flush()
+            with self.assertRaisesRegex(io.UnsupportedOperation, "cannot seek"):
+                benzina.Dataset(reading)
+            with self.assertRaisesRegex(benzina.Error, "cannot seek"):
+                benzina.Dataset("/proc/self/fd/%d" % ends[0])
+        if os.path.exists("/proc/self/status"):
+            with open("/proc/self/status", "rb") as file, self.assertRaisesRegex(io.UnsupportedOperation, "a size of 0"):
+                benzina.Dataset(file)
+
     def test_cifars_files_are_a_data_set(self):
         self.put(b"".join(bytes([label]) + bytes([10 * label]) * 3072 for label in (3, 1)), "10.bin")
         self.put(bytes([5, 90]) + bytes([77]) * 3072, "100.bin")

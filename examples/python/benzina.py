@@ -802,7 +802,13 @@ def _source_over(thing):
     if isinstance(thing, _io.TextIOBase):
         raise TypeError("source: the file is open as text; open it with 'rb'")
     raw = thing if isinstance(thing, _io.FileIO) else thing.raw if isinstance(thing, (_io.BufferedReader, _io.BufferedRandom)) else None
+    if hasattr(thing, "seekable") and not thing.seekable():
+        raise _io.UnsupportedOperation("source: a pipe or the like cannot seek, and samples are read at any place: give "
+                                       "io.BytesIO(file.read()), or write what it gives to a file first")
     if isinstance(raw, _io.FileIO) and hasattr(_os, "preadv"):
+        if not _os.fstat(thing.fileno()).st_size and _os.pread(thing.fileno(), 1, 0):
+            raise _io.UnsupportedOperation("source: the file has bytes, but tells a size of 0, as those in /proc do: give "
+                                           "io.BytesIO(file.read())")
         return _DescriptorSource(thing)
     if hasattr(thing, "seek") and hasattr(thing, "read"):
         return _FileSource(thing)
@@ -1055,7 +1061,8 @@ class Dataset(_Handled):
     class_order      "text": "10" comes before "2"; "numeric": after it
     orientation      "apply": pictures are turned as their EXIF data says; "ignore", as torchvision's ImageFolder does
     palette          "colors", or "index": what pictures with a palette give, indices as gray
-    records          of a file of fixed-size records: a dict of bzna_records' members; types and layout by name, "uint8", "nhwc"
+    records          of a file of fixed-size records: a dict of bzna_records' members; types and layout by name, "uint8", "nhwc".
+                     A file of MNIST's format (IDX) needs none; its labels are in another file: see idx
     """
 
     _gone = "the dataset is closed"
@@ -1065,6 +1072,8 @@ class Dataset(_Handled):
                  class_order="text", orientation="apply", palette="colors", records=None):
         _dispose_put_off()
         context = context or _shared_context()
+        if records is None and format is None and _is_path(source):
+            records = _idx_records(source)
         settings = dict(split=split, name=name, format=format, list=list, classes=classes and tuple(classes),
                         class_order=class_order, orientation=orientation, palette=palette,
                         records=records and dict(records))
@@ -1312,6 +1321,24 @@ class Dataset(_Handled):
 
 
 # ---- records: IDX, CIFAR, CSV ---------------------------------------------------------------------------------------
+
+def _idx_records(path):
+    """What the records of a file are that is an IDX of pictures, by its first bytes and its size; None: it is none."""
+    try:
+        if not _os.path.isfile(path):
+            return None
+        with open(path, "rb") as file:
+            head, size = file.read(20), _os.fstat(file.fileno()).st_size
+    except (OSError, ValueError):
+        return None                             # the library says why
+    if len(head) < 20 or head[:3] != b"\0\0\x08" or head[3] not in (3, 4):
+        return None
+    shape = [int.from_bytes(head[at:at + 4], "big") for at in range(4, 4 + 4 * head[3], 4)]
+    if 4 + 4 * head[3] + _math.prod(shape) != size:
+        return None
+    return dict(header_bytes=4 + 4 * head[3], width=shape[2], height=shape[1], channels=shape[3] if head[3] == 4 else 1,
+                data_type="uint8", layout="nhwc" if head[3] == 4 else "nchw")
+
 
 class _Memory:
     """Bytes as a source."""
