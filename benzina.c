@@ -17690,8 +17690,8 @@ static bzna_status bzi_check_near(bzi_check *check, uint32_t round, bzna_error *
                     "%.2f on average", round + 1, check->rounds, most, (double)sum / (double)count);
 }
 
-/* What a decoder takes beyond its surfaces, by a second one that is made beside it: the first one of a device also takes
- * what the driver needs once for all. All are then taken to take as much. */
+/* What a decoder takes beyond its surfaces, by a second one that is made beside it: the first one of a device also
+ * takes what the driver needs once for all. All are then taken to take as much. */
 static void bzi_check_measure_extra(bzi_device *device, bzi_nvdec *first)
 {
     const CUVIDEOFORMAT parsed = {

@@ -1024,7 +1024,7 @@ BZI_KERNEL_FN void bzi_kernel_linear_thread(const bzi_kernel_slot *slot, const b
  * samples are there: all of a slot at once would need more registers than there are. */
 BZI_KERNEL_FN uint32_t bzi_kernel_never(const bzi_kernel_slot *slot, float sample)
 {
-    return slot->flags >> 31 & (sample > 0.0f);
+    return slot->flags >> 31 & bzi_kernel_bits(sample);
 }
 
 BZI_KERNEL_FN void bzi_kernel_any_thread(const bzi_kernel_slot *slot, const bzi_kernel_output *out,

@@ -1198,6 +1198,22 @@ static double copy_bandwidth(bzi_device *device, void *stream)
     return best;
 }
 
+/* What the driver's compiler made of the kernels. */
+static void kernel_registers(const bzi_device *device)
+{
+    for (int i = 0; i < BZI_KERNEL_COUNT && extra.attribute; i++) {
+        int used = 0, spilled = 0;
+        extra.attribute(&used, 4, device->warp[i]);         /* CU_FUNC_ATTRIBUTE_NUM_REGS */
+        extra.attribute(&spilled, 3, device->warp[i]);      /* ..._LOCAL_SIZE_BYTES */
+        printf("%skernel %d: %d registers a thread, %d bytes of local memory\n", mark, i, used, spilled);
+        json_figure("registers");
+        fprintf(json, "\"kernel\": %d", i);
+        json_number("registers", used);
+        json_number("local_bytes", spilled);
+        json_end();
+    }
+}
+
 static void kernel_section(void)
 {
     static const kernel_case cases[] = {
@@ -1233,12 +1249,7 @@ static void kernel_section(void)
     k.copy_bandwidth = copy_bandwidth(k.device, k.stream[0]);
     if (extra.attribute)
         extra.attribute(&registers, 4, k.device->warp[0]);     /* CU_FUNC_ATTRIBUTE_NUM_REGS */
-    for (int i = 0; i < BZI_KERNEL_COUNT && extra.attribute; i++) {
-        int used = 0, spilled = 0;
-        extra.attribute(&used, 4, k.device->warp[i]);
-        extra.attribute(&spilled, 3, k.device->warp[i]);       /* ..._LOCAL_SIZE_BYTES */
-        printf("%skernel %d: %d registers a thread, %d bytes of local memory\n", mark, i, used, spilled);
-    }
+    kernel_registers(k.device);
     printf("\n%sThe warp kernel alone: %u pictures of 500x375 to 224x224, in launches of so many slots, the best of "
            "some rounds; bytes of the crop and of the "
            "batch.\n",

@@ -23,7 +23,7 @@ typedef struct null_model {
 } null_model;
 
 /* libcuda.so.1 exports it. NULL_MODEL="SCALE PICTURE_US KILOBYTE_US MACROBLOCK_US" in the environment sets these. With
- * NULL_VIRTUAL, too, nobody sleeps: a clock of the driver's own goes on instead, which null_now tells. For callers of one
- * thread, whose measurements are then exact however busy the machine is. */
+ * NULL_VIRTUAL, too, nobody sleeps: a clock of the driver's own goes on instead, which null_now tells. For callers of
+ * one thread, whose measurements are then exact however busy the machine is. */
 extern null_model null_model_state;
 #endif
