@@ -16465,8 +16465,9 @@ static uint32_t bzi_nvdec_max_edge(uint32_t edge, uint32_t had, uint32_t limit)
 }
 
 /* What a frame of an odd size is written to: the driver takes even target sizes alone, and scales what does not have a
- * rectangle of its own size in them. */
+ * rectangle of its own size in them. Frames of even sizes have none, as with FFmpeg. */
 static unsigned long bzi_nvdec_target(uint32_t edge) { return (edge + 1ul) & ~1ul; }
+static int bzi_nvdec_is_odd(const CUVIDEOFORMAT *parsed) { return (parsed->coded_width | parsed->coded_height) & 1; }
 
 /* All of the frame, nothing scaled. Edges are at most 16384: E_LIMIT and the device's maximum came before. */
 static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed,
@@ -16480,8 +16481,12 @@ static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format 
     info->ulHeight = parsed->coded_height;
     info->ulTargetWidth = bzi_nvdec_target(parsed->coded_width);
     info->ulTargetHeight = bzi_nvdec_target(parsed->coded_height);
-    info->display_area.right = info->target_rect.right = (short)parsed->coded_width;
-    info->display_area.bottom = info->target_rect.bottom = (short)parsed->coded_height;
+    info->display_area.right = (short)parsed->coded_width;
+    info->display_area.bottom = (short)parsed->coded_height;
+    if (bzi_nvdec_is_odd(parsed)) {
+        info->target_rect.right = (short)parsed->coded_width;
+        info->target_rect.bottom = (short)parsed->coded_height;
+    }
     info->ulNumDecodeSurfaces = bzi_nvdec_surfaces(device, parsed);
     info->ulNumOutputSurfaces = device->desc.session_mapped;
     info->ulIntraDecodeOnly = bzi_codec_find(want->codec)->nv_unit > 1;
@@ -16548,8 +16553,12 @@ static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const b
     info.ulHeight = parsed->coded_height;
     info.ulTargetWidth = (unsigned)bzi_nvdec_target(parsed->coded_width);
     info.ulTargetHeight = (unsigned)bzi_nvdec_target(parsed->coded_height);
-    info.display_area.right = info.target_rect.right = (short)parsed->coded_width;
-    info.display_area.bottom = info.target_rect.bottom = (short)parsed->coded_height;
+    info.display_area.right = (short)parsed->coded_width;
+    info.display_area.bottom = (short)parsed->coded_height;
+    if (bzi_nvdec_is_odd(parsed)) {
+        info.target_rect.right = (short)parsed->coded_width;
+        info.target_rect.bottom = (short)parsed->coded_height;
+    }
     info.ulNumDecodeSurfaces = decoder->surfaces;
     result = device->cu.decoder_reconfigure(decoder->handle, &info);
     if (bzi_device_check(device, result, "cuvidReconfigureDecoder", &ignored) != BZNA_OK)
