@@ -7633,8 +7633,9 @@ static const bzi_container_ops bzi_mp4_video = {
 
 /* ==== 24. Lists ======================================================================================================
  * Calls: rooms 2, 4-7. Text that lists samples, one a line: index, labels and path with tabs between them (MXNet's
- * .lst), path and labels with commas (.csv; the first line may be a header, and a path with commas stands in quotes), or
- * with blanks (Caffe's val.txt: the numbers at the end of a line are labels). Which of them it is, the first line says.
+ * .lst), path and labels with commas (.csv; the first line may be a header, and a path with commas stands in quotes),
+ * or with blanks (Caffe's val.txt: the numbers at the end of a line are labels). Which of them it is, the first line
+ * says.
  * The text is kept, since paths lie in it; a line costs 32 bytes more, and 4 a label. */
 
 typedef struct bzi_list_row {

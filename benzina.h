@@ -683,7 +683,8 @@ BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
 /* Opens a path, and finds out by its content what it is: chapter 12 has the kinds, and the patterns
  * that stand for several files. The cost does not grow with the number of samples of an archive.
  * config may be NULL. Errors: E_NOT_FOUND, E_ARGUMENT (braces, a setting without effect on the
- * kind), E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED, E_UNSUPPORTED. */
+ * kind), E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED, E_UNSUPPORTED (a
+ * format that is known and not read; a pipe or device, since samples are read at any place). */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 /* Several paths laid end to end, by which messages call them (config->name: only of one), opened by
