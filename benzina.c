@@ -12069,12 +12069,19 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
 
 
 /* ==== 37. Writer: tracks, samples ====================================================================================
- * Calls: rooms 2-5, 17, 36. The boxes of one track, in a sample or in the index, whose tables are made while they are
- * written, so that they are never in memory: in a track's boxes, a hole stands for each. A whole sample, made by the
- * thread that hands it in. What a writer is. Fields lie in a box 'uuid', the last one in the sample's moov: version
- * and flags, 0; how many there are; of each its kind and the length of its name, a byte each, the name, how many bytes
- * the value has, and these, little-endian. The index has the same box, with the fields of all samples, without values;
- * behind them, how many classes have names, where each begins and the last one ends, and the names end to end. */
+ * Calls: rooms 2-5, 17, 36.
+ *
+ * The boxes of one track, in a sample or in the index. Their tables are made while they are written, so that they are
+ * never in memory: a track's boxes have a hole for each. A whole sample, made by the thread that hands it in. The
+ * struct of a writer.
+ *
+ * FIELDS lie in a box 'uuid', the last one in the sample's moov. Numbers are little-endian:
+ *   version and flags, 0
+ *   the number of fields
+ *   for each field: its kind and the length of its name (a byte each), the name, the size of the value, the value
+ *
+ * The index has the same box, with the fields of all samples, without values. Behind them stand the number of classes
+ * that have names, where each name begins and the last one ends, and the names end to end. */
 
 #ifndef BENZINA_NO_WRITER
 
@@ -14651,12 +14658,17 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 
 
 /* ==== 43. Software decode ============================================================================================
- * Calls: rooms 2, 4-5, 11-12, 15, 42. The only room that knows libavcodec, and who decodes what: libjpeg-turbo the
- * JPEGs, if it is built in, libavcodec all else. One of these a thread; its codec contexts stay open across samples.
- * Results must not depend on what was decoded before. libavcodec keeps old parameter sets when new ones are damaged, so
- * a context only ever sees one content of parameter sets: archives share theirs, and a few contexts, least recently
- * used first, serve those that do not. It is flushed between pictures, and frame memory is cleared, because H.265
- * slices that end early leave pixels unwritten and nobody says so. */
+ * Calls: rooms 2, 4-5, 11-12, 15, 42.
+ *
+ * The only room that knows libavcodec. It also decides who decodes what: libjpeg-turbo the JPEGs, if it is built in, and
+ * libavcodec all else. Each thread has one of these; its codec contexts stay open across samples.
+ *
+ * Results must not depend on what was decoded before:
+ *   - libavcodec keeps old parameter sets when new ones are damaged. So a context only ever sees one content of
+ *     parameter sets: archives share theirs, and a few contexts, least recently used first, serve those that do not.
+ *   - A context is flushed between pictures.
+ *   - Frame memory is cleared, because H.265 slices that end early leave pixels unwritten, and libavcodec does not say
+ *     so. */
 
 typedef struct bzi_software {
     const bzi_memory *memory;
@@ -15544,12 +15556,17 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 #endif
 
 /* ==== 46. CUDA: the device ===========================================================================================
- * Calls: rooms 2-5, 12, 15, 41, 45, and the kernels' structs. A device with its memory, streams and events. The rooms
- * below see streams and events as void *, device addresses as uint64_t, and never a CUresult: what fails comes back as
- * a status, with the driver's code in native_code.  A context has one bzi_device at most, made by the first that needs
- * it. Calls that need a current CUDA context are made between enter and leave, or on a thread of the library's that
- * entered once. Its lock (D) is a leaf; only slow queries of the driver are made with it held. (K), which comes before
- * it, is held by the session that checks a kind. */
+ * Calls: rooms 2-5, 12, 15, 41, 45, and the kernels' structs.
+ *
+ * A device with its memory, streams and events. The rooms below see streams and events as void *, device addresses as
+ * uint64_t, and never a CUresult: a failure comes back as a status, with the driver's code in native_code.
+ *
+ * A context has at most one bzi_device, made by the first caller that needs it. Calls that need a current CUDA context
+ * are made between enter and leave, or on a thread of the library's that entered once.
+ *
+ *   mark   lock               guards                          order
+ *   (D)    device->mutex      the device's counts and lists   a leaf: only slow queries of the driver are made under it
+ *   (K)    device->checking   the check of one kind           before (D); held by the session that checks */
 
 typedef struct bzi_device bzi_device;
 
@@ -16312,10 +16329,13 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 #endif
 
 /* ==== 48. NVDEC decoders =============================================================================================
- * Calls: rooms 2-3, 5, 15, 46. The decoders of a session: made, given another size, and kept in a cache, which also
- * says what happens when there is no memory for one more. A cache belongs to one thread, which works in the CUDA
- * context.  A surface of a decoder is in use from its submission until it is unmapped. Decoders remember nothing of a
- * picture as long as every picture is intra. */
+ * Calls: rooms 2-3, 5, 15, 46.
+ *
+ * The decoders of a session: made, given another size, and kept in a cache, which also says what happens when there is
+ * no memory for one more. A cache belongs to one thread, which works in the CUDA context.
+ *
+ * A decoder's surface is in use from its submission until it is unmapped. Decoders remember nothing of a picture as
+ * long as every picture is intra. */
 
 /* Surfaces that a decoder may have: NVDEC's limit, and bits of bzi_nvdec.busy. */
 #define BZI_LIMIT_SURFACES        32u
@@ -16742,16 +16762,24 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 #endif
 
 /* ==== 49. NVDEC sessions =============================================================================================
- * Calls: rooms 2-5, 15, 43, 45-48. A session decodes pictures in the order in which they are submitted and keeps
- * several in flight. It has parsers of NVIDIA's, a cache of decoders, and a stream on which decoded surfaces are
- * mapped. One thread opens, uses and closes it, in the CUDA context.  accepts -> submit -> map (waits for the oldest)
- * -> the kernel is enqueued on session->stream -> unmap  The session chooses the surface of a picture: every picture
- * stands alone, so that the index which the parser proposes means nothing. Where the self-check finds that this fails,
- * the parser does.  A picture must not depend on those before it. So a parser only ever sees one content of parameter
- * sets, and is made anew after a failure; a session keeps several, since a batch may mix frame sizes.  A decoder may be
- * given another size only in the sequence callback, which a parser makes for parameter sets that are new to it: where
- * the decoder has another size by now, the parser is made anew, too.  The parser calls back inside submit, and does not
- * tell its caller what a callback returned: that stands in bzi_submission. */
+ * Calls: rooms 2-5, 15, 43, 45-48.
+ *
+ * A session decodes pictures in the order in which they are submitted and keeps several in flight. It has parsers of
+ * NVIDIA's, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
+ * it, in the CUDA context:
+ *
+ *   accepts -> submit -> map (waits for the oldest) -> the kernel is enqueued on session->stream -> unmap
+ *
+ * SURFACES. The session chooses the surface of a picture: every picture stands alone, so the index which the parser
+ * proposes means nothing. Where the self-check finds that this fails, the parser chooses.
+ *
+ * PARSERS. A picture must not depend on those before it.
+ *   - A parser only ever sees one content of parameter sets, and is made anew after a failure. A session keeps several,
+ *     since a batch may mix frame sizes.
+ *   - A decoder may be given another size only in the sequence callback, which a parser makes for parameter sets that
+ *     are new to it. Where the decoder has another size by now, the parser is made anew, too.
+ *   - The parser calls back inside submit, and does not tell its caller what a callback returned: that stands in
+ *     bzi_submission. */
 
 #ifndef BENZINA_NO_CUDA
 
@@ -17113,9 +17141,11 @@ static bzi_nvdec_result bzi_session_prepare(bzi_session *session, const bzna_ima
 #endif
 
 /* ==== 49b. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 2-5, 43, 45-49. A picture that NVDEC has decoded becomes a surface that kernels read: what NVDEC says of
- * it, before it is mapped and after that, and where its planes lie. No picture is delivered of which the driver has not
- * said how it came out, unless the driver says nothing of any. */
+ * Calls: rooms 2-5, 43, 45-49.
+ *
+ * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks what NVDEC says of the picture,
+ * before it is mapped and after that, and where its planes lie. No picture is delivered before the driver has said how
+ * it came out, unless the driver says nothing about any. */
 
 #ifndef BENZINA_NO_CUDA
 
@@ -17418,13 +17448,17 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 
 
 /* ==== 50. NVDEC: self-check ==========================================================================================
- * Calls: rooms 2-5, 15-16, 41, 43-44, 46-49. Whether NVDEC makes what it should, tried before it decodes a kind, by the
- * session that is to, and as it will: several pictures in flight, read by the kernel, surfaces used again at once. What
- * fails is tried around what drivers may get wrong (BZI_QUIRK_...): the first way that passes is kept, and a kind that
- * has none is decoded in software. Where only the kernel is wrong, the device is lost. Two built-in pictures serve the
- * commonest kinds; of others, the one at hand is compared with libavcodec's. A picture is mapped when NVDEC says that
- * it is done: a call that waits for one that never is could not be ended. Then nothing more is asked of NVDEC in this
- * process. Of AV1, it does not say. */
+ * Calls: rooms 2-5, 15-16, 41, 43-44, 46-49.
+ *
+ * Tries whether NVDEC makes the right pixels before it decodes a kind, by the session that is to decode it, and in the
+ * same way: several pictures in flight, read by the kernel, surfaces used again at once.
+ *
+ *   - If a try fails, the check tries ways around what drivers may get wrong (BZI_QUIRK_...). The first way that passes
+ *     is kept. A kind that has none is decoded in software.
+ *   - If only the kernel is wrong, the device is lost.
+ *   - Built-in pictures serve the commonest kinds. For others, the picture at hand is compared with libavcodec's.
+ *   - A picture is mapped when NVDEC says that it is done, because a call that waits for one that never is could not be
+ *     ended. If NVDEC never says so, nothing more is asked of it in this process. For AV1 it does not say. */
 
 #ifndef BENZINA_NO_CUDA
 
