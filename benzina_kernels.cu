@@ -1949,8 +1949,8 @@ BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ke
     const int32_t shift = bzi_kernel_element_shift(out);
     uint8_t *to[3];
     for (uint32_t p = 0; p < 3; p++)
-        to[p] = out->stride_x == 1 ? (uint8_t *)(uintptr_t)slot->dst +
-                                         ((y * out->stride_y + p * out->stride_c + lines->first) << shift) :
+        to[p] = out->stride_x == 1 ? (uint8_t *)(uintptr_t)(slot->dst +     /* 0: only sums are wanted */
+                                         (uint64_t)((y * out->stride_y + p * out->stride_c + lines->first) << shift)) :
                                      (uint8_t *)(void *)lines->color[p];
     if (out->mean)
         bzi_kernel_read_mean(lines, out, y);
