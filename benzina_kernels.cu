@@ -33,8 +33,8 @@
 
 /* ---- 1. portability ---------------------------------------------------------------------------------------------- */
 
-/* Nothing is fused where the compiler can be told so here; before the first include, whose functions are inlined. gcc 12
- * fuses a * b - c beside a * b + c (vfmaddsub), whatever the flag, when it makes vectors of straight code. */
+/* Nothing is fused where the compiler can be told so here; before the first include, whose functions are inlined.
+ * gcc 12 fuses a * b - c beside a * b + c (vfmaddsub), whatever the flag, when it makes vectors of straight code. */
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
     (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #  error "compile without -ffast-math (-Ofast) and its parts, with -ffp-contract=off: pixels would not be the same"
