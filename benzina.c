@@ -45,7 +45,9 @@
 /* ==== 0. Includes ================================================================================================= */
 
 /* Every operation is rounded by itself, so that machines with and without fused multiply-add compute the same bits.
- * Before the first include, whose functions are inlined. clang with -ffp-contract=fast does not look at the pragma. */
+ * Before the first include, whose functions are inlined. clang with -ffp-contract=fast does not look at the pragma. gcc
+ * 12 makes vfmaddsub of neighboring a * b - c and a * b + c even with -ffp-contract=off, unless it leaves straight code
+ * without vectors. */
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
     (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #  error "compile without -ffast-math (-Ofast) and its parts, with -ffp-contract=off: pixels would not be the same"
@@ -53,7 +55,7 @@
 #if defined(__clang__)
 #  pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
-#  pragma GCC optimize ("-ffp-contract=off")
+#  pragma GCC optimize ("-ffp-contract=off", "-fno-tree-slp-vectorize")
 #endif
 
 #ifndef _GNU_SOURCE

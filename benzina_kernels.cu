@@ -33,7 +33,8 @@
 
 /* ---- 1. portability ---------------------------------------------------------------------------------------------- */
 
-/* Nothing is fused where the compiler can be told so here; before the first include, whose functions are inlined. */
+/* Nothing is fused where the compiler can be told so here; before the first include, whose functions are inlined.
+ * gcc 12 fuses a * b - c beside a * b + c (vfmaddsub), whatever the flag, when it makes vectors of straight code. */
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
     (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #  error "compile without -ffast-math (-Ofast) and its parts, with -ffp-contract=off: pixels would not be the same"
@@ -41,7 +42,7 @@
 #if defined(__clang__)
 #  pragma STDC FP_CONTRACT OFF
 #elif defined(__GNUC__)
-#  pragma GCC optimize ("-ffp-contract=off")
+#  pragma GCC optimize ("-ffp-contract=off", "-fno-tree-slp-vectorize")
 #endif
 
 #if defined(__clang__) && defined(__CUDA__)       /* without CUDA's headers, nor any other */
