@@ -2055,6 +2055,44 @@ TEST(a_crop_must_lie_in_its_frame)
     }
 }
 
+/* Of each plane, whatever the others are. */
+TEST(planes_that_cannot_be_are_refused_one_by_one)
+{
+    static uint16_t samples[64];
+    const bzna_picture good = { .struct_size = sizeof good, .depth = 10, .width = 4, .height = 4, .frame_width = 4,
+                                .frame_height = 4, .plane = { samples, samples, samples }, .pitch = { 8, 8, 8 } };
+    bzna_output output = { .struct_size = sizeof output, .width = 4, .height = 4 };
+    bzna_transform t;
+    bzna_error e = { .struct_size = sizeof e };
+    float out[48];
+    bzna_transform_init(&t, sizeof t);
+    CHECK_EQ(bzna_picture_render(&good, &t, &output, out, sizeof out, &e), BZNA_OK);
+    for (int i = 0; i < 23; i++) {
+        bzna_picture p = good;
+        const int plane = i % 3;
+        if (i < 15 && i / 3 != 0 && i / 3 != 1)
+            p.depth = i / 3 == 2 ? 8 : 10;
+        switch (i < 15 ? i / 3 : i) {
+        case 0: p.plane[plane] = (const uint8_t *)samples + 1; break;
+        case 1: p.pitch[plane] = 9; break;
+        case 2: p.step[plane] = 65536; break;
+        case 3: p.step[plane] = 3; break;
+        case 4: p.pitch[plane] = plane == 1 ? (int64_t)INT32_MIN - 2 : (int64_t)INT32_MAX + 1; break;
+        case 15: p.depth = 7; break;
+        case 16: p.depth = 17; break;
+        case 17: p.chroma_shift_x = 3; break;
+        case 18: p.chroma_shift_y = 3; break;
+        case 19: p.plane[0] = NULL; break;
+        case 20: p.plane[1] = NULL; break;
+        case 21: p.plane[2] = NULL; break;
+        default: p.orientation = 9; break;
+        }
+        CHECK_EQ(bzna_picture_render(&p, &t, &output, out, sizeof out, &e), BZNA_E_ARGUMENT);
+        CHECK_CONTAINS(e.message, i < 6 ? "must be aligned" : i < 12 ? "picture.step[" : i < 15 ? "picture.pitch[" :
+                                  "8 to 16 bits");
+    }
+}
+
 /* Those of a program that was compiled with an older header, and with a newer one. */
 TEST(a_transform_of_another_size_is_filled_in_and_taken_as_far_as_both_know_it)
 {
@@ -2129,6 +2167,7 @@ TEST(numbers_that_would_overflow_are_refused)
 TEST_MAIN(
     RUN(what_a_picture_is_rendered_with_is_checked)
     RUN(a_crop_must_lie_in_its_frame)
+    RUN(planes_that_cannot_be_are_refused_one_by_one)
     RUN(a_transform_of_another_size_is_filled_in_and_taken_as_far_as_both_know_it)
     RUN(numbers_that_would_overflow_are_refused)
     RUN(the_affine_matrix_is_the_originals)
