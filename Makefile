@@ -76,7 +76,9 @@ endif
 
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 
-.PHONY: all deps demo test test-all asan tsan fuzz bench bench-model bench-peers bench-codecs bench-scaling static-deps gpu-check gpu-data dist size install uninstall clean what nvparser nvparser-packets gpu-run gpu-bundle asan-clang gpu-bench
+.PHONY: all deps demo test test-all asan asan-clang tsan fuzz dist size install uninstall clean what
+.PHONY: bench bench-model bench-peers bench-codecs bench-scaling static-deps
+.PHONY: gpu-run gpu-check gpu-data gpu-bundle nvparser nvparser-packets
 
 all: what $(LIB) $(PROGRAMS)
 

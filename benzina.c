@@ -6,48 +6,47 @@
  *       2  basics            checked arithmetic, big-endian loads, spans, versioned structs
  *       3  OS                files, folders, clock, threads; the only room that a port touches
  *       4  memory            the only caller of the user's allocator
- *      4b  blocks            of files, as they were read last; the locks of that cache live here
- *     5-6  host              errors, log, limits; files, of which few are open at a time, and sources
- *       7  cursor            bounded bytes and bits, sticky overrun
- *    8-12  codecs            NAL units; AV1; 9b: TIFF, EXIF, XMP; JPEG; stills, 11b: more of them; the table of codecs
- *   13-14  HEIF              the items of a file and what they say, grids
- *   15-16  pictures          which codec; what a picture is
- *   17-18  boxes             mp4 boxes by table; fragments
- *      19  sample tables     where a track's samples lie
- *      20  containers        their types: what holds samples is a row of operations
- *      21  HEIF files        alone, or among other pictures
- *   22-23  mp4               archives, plain video; their samples
- *   24-26  folders           lists of samples; directories; pictures that are files
- *   27-29  tar               headers; WebDataset shards, with or without an index; their samples
- *   30-31  records           MXNet's RecordIO; records of one size
- *   32-33  opening           paths and patterns; the table of containers
- *   34-35  data sets         a sample, its pictures and fields; parts over containers
- *   36-38  writer            the same boxes, the other way: pictures, tracks, archives
- *     38b  elementary        exp, log, sin, cos, tan, the same on every machine
- *      39  random, order     Philox, the keyed permutation, shards
- *      40  transforms        parameters -> homography
- *     40b  color             jitter, color -> matrix
- *      41  kernels           benzina_kernels.cu as plain C
- *      42  JPEG decode       libjpeg-turbo; nothing else touches it
- *   43-44  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
- *   45-47  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
- *   48-50  NVDEC             a session's decoders; sessions; mapping (49b); their self-check; nothing else does
- *   51-54  loader            its state; the life of a batch, and the plan; fields; outputs; the locks live here
- *      55  readers           threads that read samples in the planned order
- *   56-59  decode stages     lanes: writing slots; workers: software; engines: NVDEC
- *      60  contexts          the host, the device and its pool
- *      61  parts, closing    a loader's batches, queues, order, threads
- *      62  delivering        what the consumer's calls do
- *   63-65  configuration     defaults, checks; outputs; opening
- *   66-69  public API        validate, delegate
+ *       5  blocks            of files, as they were read last; the locks of that cache live here
+ *     6-7  host              errors, log, limits; files, of which few are open at a time, and sources
+ *       8  cursor            bounded bytes and bits, sticky overrun
+ *    9-15  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG; stills; more stills; the table of codecs
+ *   16-17  HEIF              the items of a file and what they say, grids
+ *   18-19  pictures          which codec; what a picture is
+ *   20-21  boxes             mp4 boxes by table; fragments
+ *      22  sample tables     where a track's samples lie
+ *      23  containers        their types: what holds samples is a row of operations
+ *      24  HEIF files        alone, or among other pictures
+ *   25-26  mp4               archives, plain video; their samples
+ *   27-29  folders           lists of samples; directories; pictures that are files
+ *   30-32  tar               headers; WebDataset shards, with or without an index; their samples
+ *   33-34  records           MXNet's RecordIO; records of one size
+ *   35-36  opening           paths and patterns; the table of containers
+ *   37-38  data sets         a sample, its pictures and fields; parts over containers
+ *   39-41  writer            the same boxes, the other way: pictures, tracks, archives
+ *      42  elementary        exp, log, sin, cos, tan, the same on every machine
+ *      43  random, order     Philox, the keyed permutation, shards
+ *      44  transforms        parameters -> homography
+ *      45  color             jitter, color -> matrix
+ *      46  kernels           benzina_kernels.cu as plain C
+ *      47  JPEG decode       libjpeg-turbo; nothing else touches it
+ *   48-49  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
+ *   50-52  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
+ *   53-56  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
+ *   57-60  loader            its state; the life of a batch, and the plan; fields; outputs; the locks live here
+ *      61  readers           threads that read samples in the planned order
+ *   62-65  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      66  contexts          the host, the device and its pool
+ *      67  parts, closing    a loader's batches, queues, order, threads
+ *      68  delivering        what the consumer's calls do
+ *   69-71  configuration     defaults, checks; outputs; opening
+ *   72-75  public API        validate, delegate
  */
 
-/* ==== 0. Includes ================================================================================================= */
-
-/* Every operation is rounded by itself, so that machines with and without fused multiply-add compute the same bits.
- * Before the first include, whose functions are inlined. clang with -ffp-contract=fast does not look at the pragma. gcc
- * 12 makes vfmaddsub of neighboring a * b - c and a * b + c even with -ffp-contract=off, unless it leaves straight code
- * without vectors. */
+/* ==== 0. Includes ===================================================================================================
+ * /* Every operation is rounded by itself, so that machines with and without fused multiply-add compute the same
+ * bits. Before the first include, whose functions are inlined. clang with -ffp-contract=fast does not look at the
+ * pragma. gcc 12 makes vfmaddsub of neighboring a * b - c and a * b + c even with -ffp-contract=off, unless it leaves
+ * straight code without vectors. */
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
     (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #  error "compile without -ffast-math (-Ofast) and its parts, with -ffp-contract=off: pixels would not be the same"
@@ -130,7 +129,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #endif
 
 
-/* ==== 1. Limits ======================================================================================================
+/* ==== 1. Limits =====================================================================================================
  * Every bound on what a file or a caller may ask for. */
 
 #define BZI_LIMIT_DEPTH          16u             /* box nesting; real files reach 8 */
@@ -197,7 +196,7 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_BATCH_ALIGN          64u             /* a cache line, and what AVX-512 and DLPack consumers like */
 
 
-/* ==== 2. Basics ======================================================================================================
+/* ==== 2. Basics =====================================================================================================
  * Pure helpers. Checked arithmetic returns 0 on overflow and leaves *out alone. */
 
 typedef struct bzi_span {
@@ -406,7 +405,7 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
 }
 
 
-/* ==== 3. OS ==========================================================================================================
+/* ==== 3. OS =========================================================================================================
  * The only room with system calls. Functions return 0 or an errno. */
 
 typedef struct bzi_file {
@@ -707,9 +706,11 @@ static void bzi_os_release(void *user, void *ptr, size_t size)
 }
 
 
-/* ==== 4. Memory ======================================================================================================
- * Calls: rooms 2. The only caller of the user's allocator. Sizes are counted in 64 bits and checked. Who allocates
- * remembers the size, because release gets it back. */
+/* ==== 4. Memory =====================================================================================================
+ * Calls: rooms 2.
+ *
+ * The only caller of the user's allocator. Sizes are counted in 64 bits and checked. Who allocates remembers the
+ * size, because release gets it back. */
 
 typedef struct bzi_memory {
     bzna_allocator allocator;
@@ -848,10 +849,12 @@ BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory
 }
 
 
-/* ==== 4b. Blocks =====================================================================================================
- * Calls: rooms 2-4. What was read last of files whose index entries are read one by one: small blocks, in sets of
- * which each has its lock, a leaf that is held for a few comparisons and a copy. Nothing is allocated, read or called
- * with it. A file's number is never given again, so that blocks of files that were closed only fade. */
+/* ==== 5. Blocks =====================================================================================================
+ * Calls: rooms 3-4.
+ *
+ * What was read last of files whose index entries are read one by one: small blocks, in sets of which each has its
+ * lock, a leaf that is held for a few comparisons and a copy. Nothing is allocated, read or called with it. A file's
+ * number is never given again, so that blocks of files that were closed only fade. */
 
 #define BZI_BLOCK_BYTES 512u          /* most entries are asked for alone, and a page takes half as long again */
 #define BZI_BLOCK_WAYS  8u            /* blocks of a set */
@@ -945,8 +948,10 @@ static void bzi_blocks_put(bzi_blocks *blocks, uint64_t file, uint64_t number, c
 }
 
 
-/* ==== 5. Host ========================================================================================================
- * Calls: rooms 2-4b. Inside the library a bzna_error is always there and whole; the API copies it to the caller's. */
+/* ==== 6. Host =======================================================================================================
+ * Calls: rooms 2-5.
+ *
+ * Inside the library a bzna_error is always there and whole; the API copies it to the caller's. */
 
 static const char *bzi_status_name(bzna_status status)
 {
@@ -1226,9 +1231,11 @@ static bzna_status bzi_parallel(bzna_status (*each)(void *user, uint64_t index, 
 }
 
 
-/* ==== 6. Host: files, sources ========================================================================================
- * Calls: rooms 2-5. Where bytes come from. A context has only so many files of its data sets open at once. Files are
- * read, never mapped: one that is shortened while it is open, or a disk that fails, costs a read, not the process. */
+/* ==== 7. Host: files, sources =======================================================================================
+ * Calls: rooms 2-6.
+ *
+ * Where bytes come from. A context has only so many files of its data sets open at once. Files are read, never
+ * mapped: one that is shortened while it is open, or a disk that fails, costs a read, not the process. */
 
 /* --- Open files --- */
 
@@ -1750,8 +1757,10 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
 }
 
 
-/* ==== 7. Cursor ======================================================================================================
- * Calls: rooms 2. Reading past the end gives zeros and sets overrun, which stays set: check once, at the end. */
+/* ==== 8. Cursor =====================================================================================================
+ * Calls: rooms 2.
+ *
+ * Reading past the end gives zeros and sets overrun, which stays set: check once, at the end. */
 
 typedef struct bzi_cursor {
     const uint8_t *data;
@@ -1881,9 +1890,11 @@ static int32_t bzi_bits_se(bzi_bits *b)
 }
 
 
-/* ==== 8. NAL units ===================================================================================================
- * Calls: rooms 2, 7. What coded pictures of H.264 and H.265 say of themselves: NAL units and parameter sets. Works on
- * memory, without allocating. */
+/* ==== 9. NAL units ==================================================================================================
+ * Calls: rooms 2, 8.
+ *
+ * What coded pictures of H.264 and H.265 say of themselves: NAL units and parameter sets. Works on memory, without
+ * allocating. */
 
 #define BZI_HVC1 BZI_FOURCC('h', 'v', 'c', '1')
 #define BZI_HEV1 BZI_FOURCC('h', 'e', 'v', '1')
@@ -2339,9 +2350,10 @@ static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
 }
 
 
-/* ==== 9. AV1 =========================================================================================================
- * Calls: rooms 7-8. The same of AV1: open bitstream units; sections are those of "AV1 Bitstream & Decoding Process
- * Specification". */
+/* ==== 10. AV1 =======================================================================================================
+ * Calls: rooms 8-9.
+ *
+ * The same of AV1: open bitstream units; sections are those of "AV1 Bitstream & Decoding Process Specification". */
 
 enum {
     BZI_OBU_SEQUENCE_HEADER = 1,
@@ -2480,10 +2492,12 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 }
 
 
-/* ==== 9b. TIFF, EXIF, XMP ============================================================================================
- * Calls: rooms 2, 5, 7. What programs note beside pixels: how the picture is to be turned. EXIF data are TIFF's, and
- * count before XMP's text, as in PIL's ImageOps.exif_transpose. PNG may have either as text, deflated (RFC 1950, 1951),
- * of which the beginning is inflated here: a few kB. Works on memory, without allocating. */
+/* ==== 11. TIFF, EXIF, XMP ===========================================================================================
+ * Calls: rooms 8.
+ *
+ * What programs note beside pixels: how the picture is to be turned. EXIF data are TIFF's, and count before XMP's
+ * text, as in PIL's ImageOps.exif_transpose. PNG may have either as text, deflated (RFC 1950, 1951), of which the
+ * beginning is inflated here: a few kB. Works on memory, without allocating. */
 
 /* A little-endian (II) or big-endian (MM) number; 0 where it lies past the end. */
 static uint32_t bzi_tiff_number(bzi_span tiff, uint64_t at, uint32_t bytes)
@@ -2742,12 +2756,14 @@ static uint32_t bzi_profile_orientation(bzi_span text)
 }
 
 
-/* ==== 10. JPEG =======================================================================================================
- * Calls: rooms 5, 7, 9b. What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP), by its markers.
- * Decoders use tables of an earlier picture, and conceal that scans are missing: so a picture of several scans is
- * walked to its end, and must be whole. Of a single scan, rows above damage are of use; where it is, the decoder says.
- * Works on memory, without allocating. Who decodes them is fixed when the library is built, or for NVDEC when a loader
- * is opened: their pixels depend on it. */
+/* ==== 12. JPEG ======================================================================================================
+ * Calls: rooms 6, 8, 11.
+ *
+ * What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP), by its markers. Decoders use tables of an
+ * earlier picture, and conceal that scans are missing: so a picture of several scans is walked to its end, and must
+ * be whole. Of a single scan, rows above damage are of use; where it is, the decoder says. Works on memory, without
+ * allocating. Who decodes them is fixed when the library is built, or for NVDEC when a loader is opened: their pixels
+ * depend on it. */
 
 #ifndef BENZINA_NO_JPEG
 #  define BZI_JPEG_DECODER "libjpeg-turbo"
@@ -3233,10 +3249,12 @@ BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
 }
 
 
-/* ==== 11. Stills =====================================================================================================
- * Calls: rooms 2, 5, 7, 9b. PNG, WebP and GIF; room 11b has the others, and the list of all. Their headers say sizes
- * and orientation; and their ends are looked for, because decoders conceal what is missing. What components and bits
- * they have is known once they are decoded: a format's are provisional here. */
+/* ==== 13. Stills ====================================================================================================
+ * Calls: rooms 2, 6, 8, 11.
+ *
+ * PNG, WebP and GIF; room 14 has the others, and the list of all. Their headers say sizes and orientation; and their
+ * ends are looked for, because decoders conceal what is missing. What components and bits they have is known once
+ * they are decoded: a format's are provisional here. */
 
 /* A little-endian number of the next bytes. */
 static uint32_t bzi_cursor_le(bzi_cursor *c, uint32_t bytes)
@@ -3514,10 +3532,12 @@ static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
 }
 
 
-/* ==== 11b. Stills: BMP, TIFF, PNM, JPEG 2000 =========================================================================
- * Calls: rooms 2, 5, 7, 9b, 11. Pictures that are files of their own, told apart by their first bytes: these four, and
- * the list of all. libavcodec decodes some kinds of them to wrong pixels without an error: only those that it is known
- * to decode are let through, and the others refused by name. */
+/* ==== 14. Stills: BMP, TIFF, PNM, JPEG 2000 =========================================================================
+ * Calls: rooms 2, 6, 8, 11, 13.
+ *
+ * Pictures that are files of their own, told apart by their first bytes: these four, and the list of all. libavcodec
+ * decodes some kinds of them to wrong pixels without an error: only those that it is known to decode are let through,
+ * and the others refused by name. */
 
 /* --- BMP --- */
 
@@ -4008,8 +4028,10 @@ BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t siz
 }
 
 
-/* ==== 12. Codecs =====================================================================================================
- * Calls: rooms 2, 5, 7-11. A codec is a row of a table and its functions, and nothing else in the library names one. */
+/* ==== 15. Codecs ====================================================================================================
+ * Calls: rooms 2, 6, 8-10, 12, 14.
+ *
+ * A codec is a row of a table and its functions, and nothing else in the library names one. */
 
 /* Their color where neither container nor stream says it. In archives: BT.709 primaries, sRGB curve, BT.601 matrix,
  * full range. Elsewhere what the codecs' standards and FFmpeg take it for: limited range, and BT.601 at any size, as
@@ -4545,10 +4567,12 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 
 
 #ifndef BENZINA_NO_HEIF
-/* ==== 13. HEIF: items ================================================================================================
- * Calls: rooms 2, 5, 7, 12. What a HEIF or AVIF file (ISO/IEC 23008-12) says of its pictures: the items of its meta
- * box, where their bytes lie, what refers to what, and their properties. Works on memory, without allocating: boxes are
- * walked anew for each question, with limits on how many there are. Offsets in messages are base and on. */
+/* ==== 16. HEIF: items ===============================================================================================
+ * Calls: rooms 2, 6, 8, 15.
+ *
+ * What a HEIF or AVIF file (ISO/IEC 23008-12) says of its pictures: the items of its meta box, where their bytes lie,
+ * what refers to what, and their properties. Works on memory, without allocating: boxes are walked anew for each
+ * question, with limits on how many there are. Offsets in messages are base and on. */
 
 #define BZI_GRID BZI_FOURCC('g', 'r', 'i', 'd')
 #define BZI_IDEN BZI_FOURCC('i', 'd', 'e', 'n')
@@ -4849,8 +4873,10 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
 }
 
 
-/* ==== 14. HEIF: properties ===========================================================================================
- * Calls: rooms 2, 5, 7-9, 12-13. What of an item's frame is seen, and how it is turned; the tiles of a grid. */
+/* ==== 17. HEIF: properties ==========================================================================================
+ * Calls: rooms 2, 6, 8-10, 15-16.
+ *
+ * What of an item's frame is seen, and how it is turned; the tiles of a grid. */
 
 /* The transforms come in the order of ipma, each on the picture as those before it left it: the clean aperture of a
  * turned picture is one of the frame. */
@@ -5226,8 +5252,8 @@ static int bzi_heif_probe(bzi_span head) { (void)head; return 0; }
 #endif
 
 
-/* ==== 15. Codecs: finding them =======================================================================================
- * Calls: rooms 11-12, 14. */
+/* ==== 18. Codecs: finding them ======================================================================================
+ * Calls: rooms 2, 14-15, 17. */
 
 /* NULL: not known. */
 static const bzi_codec *bzi_codec_find(uint32_t id)
@@ -5383,8 +5409,10 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
 }
 
 
-/* ==== 16. Pictures ===================================================================================================
- * Calls: rooms 2, 5, 15. A picture as container and stream describe it together. */
+/* ==== 19. Pictures ==================================================================================================
+ * Calls: rooms 2, 6, 18.
+ *
+ * A picture as container and stream describe it together. */
 
 /* Whether a picture of that size at that place lies in its frame. */
 static int bzi_rect_is_inside(uint32_t x, uint32_t y, uint32_t width, uint32_t height, uint32_t frame_width,
@@ -5652,9 +5680,11 @@ typedef struct bzi_example {
 } bzi_example;
 
 
-/* ==== 17. Boxes ======================================================================================================
- * Calls: rooms 2, 5-7, 12. mp4 by tables: rules say which box is read where; unknown boxes are skipped. Boxes are read
- * in memory, or through a window over a file, where a track's tables stay where they lie. */
+/* ==== 20. Boxes =====================================================================================================
+ * Calls: rooms 2, 6, 8, 15.
+ *
+ * mp4 by tables: rules say which box is read where; unknown boxes are skipped. Boxes are read in memory, or through a
+ * window over a file, where a track's tables stay where they lie. */
 
 /* A track's sample tables: in memory as they lie in the file, big-endian and unaligned, or NULL: in the source. */
 typedef struct bzi_table {
@@ -5719,7 +5749,7 @@ typedef struct bzi_movie {
     uint32_t  trex_count, trex[BZI_LIMIT_TRACKS][4];      /* track; size, flags, entry of samples in its fragments */
     bzi_fragment       fragment;
     bzi_fragment_sink *sink;          /* NULL: samples of fragments are only counted */
-    bzi_span  names;                  /* payload of our box 'uuid', behind its id: see room 38 */
+    bzi_span  names;                  /* payload of our box 'uuid', behind its id: see room 41 */
     uint64_t  names_at;
     uint32_t  brand_count, brands[8];
     uint32_t  has_moov;
@@ -6010,8 +6040,10 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 }
 
 
-/* ==== 18. Boxes: fragments, rules ====================================================================================
- * Calls: rooms 2, 6-7, 17. Samples in fragments (moof), and the table of what is read where. */
+/* ==== 21. Boxes: fragments, rules ===================================================================================
+ * Calls: rooms 2, 7-8, 20.
+ *
+ * Samples in fragments (moof), and the table of what is read where. */
 
 static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
@@ -6318,8 +6350,10 @@ static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, uint32_t parent,
 }
 
 
-/* ==== 19. Sample tables ==============================================================================================
- * Calls: rooms 2, 5-6, 12. Where the samples of a track lie, and what its pictures are. */
+/* ==== 22. Sample tables =============================================================================================
+ * Calls: rooms 2, 6-7, 15.
+ *
+ * Where the samples of a track lie, and what its pictures are. */
 
 /* One entry of a table, which begins at bytes or, in the source, at `at`. Pre: it is there. */
 static bzna_status bzi_table_read(const bzi_table *t, const uint8_t *bytes, uint64_t at, uint64_t skip, uint8_t *dst,
@@ -6538,9 +6572,11 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
 }
 
 
-/* ==== 20. Containers =================================================================================================
- * Calls: rooms 2, 5. The types only. A container holds samples, and is a row of operations: an archive, a plain mp4
- * video. Once open it is immutable: any thread may use it. Nothing outside rooms 20 to 35 knows whose a sample is. */
+/* ==== 23. Containers ================================================================================================
+ * Calls: rooms 2, 6.
+ *
+ * The types only. A container holds samples, and is a row of operations: an archive, a plain mp4 video. Once open it
+ * is immutable: any thread may use it. Nothing outside rooms 23 to 38 knows whose a sample is. */
 
 /* Where a sample's bytes lie, in its container's source or in a file of its own. */
 typedef struct bzi_extent {
@@ -6666,9 +6702,11 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 }
 
 
-/* ==== 21. HEIF: files ================================================================================================
- * Calls: rooms 2, 5, 7, 12-14, 16-20. A HEIF or AVIF file, alone or among other pictures, as the picture that it shows:
- * its primary item, else the first picture of its first track of pictures. */
+/* ==== 24. HEIF: files ===============================================================================================
+ * Calls: rooms 2, 6, 8, 15-17, 19-23.
+ *
+ * A HEIF or AVIF file, alone or among other pictures, as the picture that it shows: its primary item, else the first
+ * picture of its first track of pictures. */
 
 #ifndef BENZINA_NO_HEIF
 
@@ -6848,12 +6886,14 @@ BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offs
 }
 
 
-/* ==== 22. Containers: mp4 ============================================================================================
- * Calls: rooms 2, 4-7, 12, 17-20. Files are opened and indexed here. Archives, whose samples are small mp4 files of
- * their own, and plain videos whose first video track has only sync samples: each frame is then a sample. The tables of
- * the movie box stay where they lie, and their entries are read one by one, by blocks that the context keeps; of a
- * source of callbacks, the movie box is read in one piece. A sample's own boxes are read when the sample is. Nothing is
- * allocated per sample, but for offsets where several samples share a chunk. */
+/* ==== 25. Containers: mp4 ===========================================================================================
+ * Calls: rooms 2, 4, 6-8, 15, 20-23.
+ *
+ * Files are opened and indexed here. Archives, whose samples are small mp4 files of their own, and plain videos whose
+ * first video track has only sync samples: each frame is then a sample. The tables of the movie box stay where they
+ * lie, and their entries are read one by one, by blocks that the context keeps; of a source of callbacks, the movie
+ * box is read in one piece. A sample's own boxes are read when the sample is. Nothing is allocated per sample, but
+ * for offsets where several samples share a chunk. */
 
 typedef struct bzi_mp4 {
     bzi_buffer index;                 /* of a source of callbacks: the movie box */
@@ -7331,8 +7371,8 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 }
 
 
-/* ==== 23. Containers: mp4, samples ===================================================================================
- * Calls: rooms 2, 4-7, 12, 17-20, 22. */
+/* ==== 26. Containers: mp4, samples ==================================================================================
+ * Calls: rooms 2, 4, 6-7, 15, 20-23, 25. */
 
 static bzna_status bzi_mp4_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
@@ -7633,12 +7673,13 @@ static const bzi_container_ops bzi_mp4_video = {
 };
 
 
-/* ==== 24. Lists ======================================================================================================
- * Calls: rooms 2, 4-7. Text that lists samples, one a line: index, labels and path with tabs between them (MXNet's
- * .lst), path and labels with commas (.csv; the first line may be a header, and a path with commas stands in quotes),
- * or with blanks (Caffe's val.txt: the numbers at the end of a line are labels). Which of them it is, the first line
- * says.
- * The text is kept, since paths lie in it; a line costs 32 bytes more, and 4 a label. */
+/* ==== 27. Lists =====================================================================================================
+ * Calls: rooms 2, 4, 6-8.
+ *
+ * Text that lists samples, one a line: index, labels and path with tabs between them (MXNet's .lst), path and labels
+ * with commas (.csv; the first line may be a header, and a path with commas stands in quotes), or with blanks
+ * (Caffe's val.txt: the numbers at the end of a line are labels). Which of them it is, the first line says. The text
+ * is kept, since paths lie in it; a line costs 32 bytes more, and 4 a label. */
 
 typedef struct bzi_list_row {
     uint64_t index;                   /* as the line says; where it says none, its row, from 0 */
@@ -8080,10 +8121,12 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
 }
 
 
-/* ==== 25. Directories ================================================================================================
- * Calls: rooms 2-5. The files under a folder that have certain names, in the order in which Python's
- * sorted(os.walk(top, followlinks=True)) gives them: by the path of their folder, then by name, as bytes. Links are
- * followed; names that begin with a dot are left out. No file is opened or looked at. */
+/* ==== 28. Directories ===============================================================================================
+ * Calls: rooms 2-4, 6.
+ *
+ * The files under a folder that have certain names, in the order in which Python's sorted(os.walk(top,
+ * followlinks=True)) gives them: by the path of their folder, then by name, as bytes. Links are followed; names that
+ * begin with a dot are left out. No file is opened or looked at. */
 
 static bzna_status bzi_path_join(char *path, uint64_t capacity, const char *folder, const char *name, bzna_error *err)
 {
@@ -8369,11 +8412,12 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
 }
 
 
-/* ==== 26. Containers: folder =========================================================================================
- * Calls: rooms 2-6, 15, 20-21, 24-25. Pictures that are files, in the order and with the classes of torchvision's
- * ImageFolder: each folder in the root is a class, and all pictures below it are of that class. A root that holds
- * pictures and no folders has no classes. A list can name the files instead. Opening looks at no file; each sample's is
- * opened when it is read. */
+/* ==== 29. Containers: folder ========================================================================================
+ * Calls: rooms 2-4, 6-7, 18, 23-24, 27-28.
+ *
+ * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
+ * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes. A
+ * list can name the files instead. Opening looks at no file; each sample's is opened when it is read. */
 
 /* ImageFolder's, and those of other pictures that can be decoded. */
 #define BZI_PICTURE_EXTENSIONS " jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm gif jp2 j2k heic heif hif avif "
@@ -8844,9 +8888,11 @@ static const bzi_container_ops bzi_folder_ops = {
 
 
 #ifndef BENZINA_NO_SHARDS
-/* ==== 27. tar: headers ===============================================================================================
- * Calls: rooms 4-7, 24. A walk over the members of a tar: v7, ustar, GNU and pax headers. Names, headers that only
- * describe the next member, and their number have limits; what is read stays within the source. */
+/* ==== 30. tar: headers ==============================================================================================
+ * Calls: rooms 4, 6-8, 27.
+ *
+ * A walk over the members of a tar: v7, ustar, GNU and pax headers. Names, headers that only describe the next
+ * member, and their number have limits; what is read stays within the source. */
 
 #define BZI_TAR_BLOCK 512u
 
@@ -9122,11 +9168,13 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 }
 
 
-/* ==== 28. Containers: tar ============================================================================================
- * Calls: rooms 2, 4-5, 24, 27. WebDataset shards. Members that lie next to each other and share a key, the name up to
- * the first dot after its last slash, are a sample; what follows that dot is the field. The index is a number a sample
- * and a place a member, 36 bytes for a sample of two members: keys are read again where they stand. It is built by a
- * walk over all headers, or from what wds2idx has written beside the file. Nothing is allocated per sample. */
+/* ==== 31. Containers: tar ===========================================================================================
+ * Calls: rooms 2, 4, 6, 27-28, 30.
+ *
+ * WebDataset shards. Members that lie next to each other and share a key, the name up to the first dot after its last
+ * slash, are a sample; what follows that dot is the field. The index is a number a sample and a place a member, 36
+ * bytes for a sample of two members: keys are read again where they stand. It is built by a walk over all headers, or
+ * from what wds2idx has written beside the file. Nothing is allocated per sample. */
 
 /* Where a member lies: 16 bytes. */
 typedef struct bzi_tar_member {
@@ -9532,8 +9580,8 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 }
 
 
-/* ==== 29. Containers: tar, samples ===================================================================================
- * Calls: rooms 2, 5-6, 20-21, 24, 27-28. */
+/* ==== 32. Containers: tar, samples ==================================================================================
+ * Calls: rooms 2, 6-7, 23-24, 27, 30-31. */
 
 /* Where the headers of a sample's first member begin: where the sample before ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
@@ -9695,12 +9743,14 @@ static const bzi_container_ops bzi_tar_row = {
 };
 
 
-/* ==== 30. Containers: RecordIO =======================================================================================
- * Calls: rooms 2, 4-6, 20-21, 24. MXNet's .rec: records end to end, each of a picture and its labels, or of any bytes.
- * Where they begin, NAME.idx beside NAME.rec says, else one scan over their headers: 8 bytes a record. An index is not
- * believed: that of an older time must be what a scan finds, and each record's header is checked when it is read. A
- * record is written in parts where its own bytes hold the magic number; it becomes one part when it is read, in the
- * memory that it was read into. */
+/* ==== 33. Containers: RecordIO ======================================================================================
+ * Calls: rooms 2, 4, 6-7, 23-24, 27.
+ *
+ * MXNet's .rec: records end to end, each of a picture and its labels, or of any bytes. Where they begin, NAME.idx
+ * beside NAME.rec says, else one scan over their headers: 8 bytes a record. An index is not believed: that of an
+ * older time must be what a scan finds, and each record's header is checked when it is read. A record is written in
+ * parts where its own bytes hold the magic number; it becomes one part when it is read, in the memory that it was
+ * read into. */
 
 #define BZI_RECORDIO_MAGIC  0xced7230au
 #define BZI_RECORDIO_MAX    ((1u << 29) - 1)      /* bytes of a part, and of a record: its length has 29 bits */
@@ -10173,9 +10223,11 @@ static const bzi_container_ops bzi_recordio_ops = {
 #endif
 
 
-/* ==== 31. Containers: raw records ====================================================================================
- * Calls: rooms 2, 5, 12, 16, 20. Files of records of one size, which say nothing of themselves: dataset_config.records
- * does. MNIST, CIFAR, tensors as they are in memory. */
+/* ==== 34. Containers: raw records ===================================================================================
+ * Calls: rooms 2, 6, 15, 19, 23.
+ *
+ * Files of records of one size, which say nothing of themselves: dataset_config.records does. MNIST, CIFAR, tensors
+ * as they are in memory. */
 
 typedef struct bzi_records {
     bzna_records c;                   /* checked; stride and scale are never 0 */
@@ -10449,11 +10501,13 @@ static const bzi_container_ops bzi_records_ops = {
 };
 
 
-/* ==== 32. Paths and patterns =========================================================================================
- * Calls: rooms 2-3, 5, 25. What a caller's path stands for. One that exists stands for itself. Else "::" separates
- * several, braces are expanded ({000..146}, {1..9..2}, {a,b}, nested; the leftmost varies slowest), then *, ? and []
- * match the names of files, in the order of bytes; what follows a backslash stands for itself. A folder that holds
- * archives or shards stands for those. */
+/* ==== 35. Paths and patterns ========================================================================================
+ * Calls: rooms 2-3, 6, 28.
+ *
+ * What a caller's path stands for. One that exists stands for itself. Else "::" separates several, braces are
+ * expanded ({000..146}, {1..9..2}, {a,b}, nested; the leftmost varies slowest), then *, ? and [] match the names of
+ * files, in the order of bytes; what follows a backslash stands for itself. A folder that holds archives or shards
+ * stands for those. */
 
 #define BZI_SHARD_EXTENSIONS " bzna tar rec "
 
@@ -10748,9 +10802,11 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 }
 
 
-/* ==== 33. Containers: opening ========================================================================================
- * Calls: rooms 2-6, 15, 21, 23, 26, 29-31. The table of containers: a file is of the first kind whose row recognizes
- * it. Errors of samples get the sample's number and the container's name here. */
+/* ==== 36. Containers: opening =======================================================================================
+ * Calls: rooms 2, 4, 6-7, 18, 24, 26, 29, 32-34.
+ *
+ * The table of containers: a file is of the first kind whose row recognizes it. Errors of samples get the sample's
+ * number and the container's name here. */
 
 /* The surest probe first. */
 static const bzi_container_ops *const bzi_containers[] = {
@@ -10955,9 +11011,10 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 }
 
 
-/* ==== 34. Samples ====================================================================================================
- * Calls: rooms 2, 4-6, 15-16. One sample of a container: read, looked at on the caller's thread, its pictures and
- * fields. */
+/* ==== 37. Samples ===================================================================================================
+ * Calls: rooms 2, 4, 6-7, 18-19.
+ *
+ * One sample of a container: read, looked at on the caller's thread, its pictures and fields. */
 
 /* --- Reading --- */
 
@@ -11256,9 +11313,10 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 }
 
 
-/* ==== 35. Datasets ===================================================================================================
- * Calls: rooms 2-6, 25, 32-33. Parts of containers laid end to end. Ranges, concatenations and lists of paths are only
- * parts. */
+/* ==== 38. Datasets ==================================================================================================
+ * Calls: rooms 2-4, 6-7, 28, 35-36.
+ *
+ * Parts of containers laid end to end. Ranges, concatenations and lists of paths are only parts. */
 
 /* A part of a data set. */
 typedef struct bzi_part {
@@ -11576,10 +11634,12 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
 }
 
 
-/* ==== 36. Writer: pictures ===========================================================================================
- * Calls: rooms 2, 4-5, 8-9, 12, 15-16. The same boxes, written to memory. Nothing depends on time, address or thread:
- * the same inputs give the same bytes. Here: bytes that grow, coded pictures taken apart, their sample entries, what is
- * kept of each sample until the index is written, some 12 bytes. */
+/* ==== 39. Writer: pictures ==========================================================================================
+ * Calls: rooms 2, 4, 6, 9-10, 15, 18-19.
+ *
+ * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
+ * Here: bytes that grow, coded pictures taken apart, their sample entries, what is kept of each sample until the
+ * index is written, some 12 bytes. */
 
 #ifndef BENZINA_NO_WRITER
 
@@ -12070,8 +12130,8 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
 #endif
 
 
-/* ==== 37. Writer: tracks, samples ====================================================================================
- * Calls: rooms 2-5, 17, 36.
+/* ==== 40. Writer: tracks, samples ===================================================================================
+ * Calls: rooms 2-4, 6, 20, 39.
  *
  * The boxes of one track, in a sample or in the index. Their tables are made while they are written, so that they are
  * never in memory: a track's boxes have a hole for each. A whole sample, made by the thread that hands it in. The
@@ -12524,11 +12584,13 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
 #endif
 
 
-/* ==== 38. Writer: archives ===========================================================================================
- * Calls: rooms 2-5, 36-37. A sample waits in the queue until its turn. One thread at a time, the busy one, writes those
- * whose turn it is, in the order of their indices, so that the file does not depend on timing. Names of samples stand
- * behind targets at the end of mdat; where they are many, in boxes 'free' between the samples. The archive's mdat has
- * length 0 until bzna_writer_finish patches it, which marks it unfinished. */
+/* ==== 41. Writer: archives ==========================================================================================
+ * Calls: rooms 2-4, 6, 39-40.
+ *
+ * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in
+ * the order of their indices, so that the file does not depend on timing. Names of samples stand behind targets at
+ * the end of mdat; where they are many, in boxes 'free' between the samples. The archive's mdat has length 0 until
+ * bzna_writer_finish patches it, which marks it unfinished. */
 
 #define BZI_INDEX_LAST UINT64_MAX     /* the sample comes behind all that were given */
 
@@ -13046,11 +13108,13 @@ struct bzna_writer {
 #endif
 
 
-/* ==== 38b. Elementary functions ======================================================================================
- * Calls: nothing. exp, log, sin, cos and tan out of + - x / and rounding to whole numbers, which IEEE 754 fixes: libm's
- * differ in the last bit from one machine to another. All are off by less than 1 ulp. sqrt, floor, fmod and ldexp are
- * exact, or rounded correctly, everywhere. Series: Abramowitz and Stegun 1964, 4.1.27 (log), 4.2.1 (exp), 4.3.65 (sin)
- * and 4.3.66 (cos); numbers in two parts: Dekker 1971, "A floating-point technique for extending the available
+/* ==== 42. Elementary functions ======================================================================================
+ * Calls: nothing.
+ *
+ * exp, log, sin, cos and tan out of + - x / and rounding to whole numbers, which IEEE 754 fixes: libm's differ in the
+ * last bit from one machine to another. All are off by less than 1 ulp. sqrt, floor, fmod and ldexp are exact, or
+ * rounded correctly, everywhere. Series: Abramowitz and Stegun 1964, 4.1.27 (log), 4.2.1 (exp), 4.3.65 (sin) and
+ * 4.3.66 (cos); numbers in two parts: Dekker 1971, "A floating-point technique for extending the available
  * precision". */
 
 #define BZI_LN2_HIGH 0x1.62e42fefap-1                   /* 36 bits: its product with an exponent is exact */
@@ -13195,8 +13259,10 @@ static double bzi_math_tan(double degrees)
 }
 
 
-/* ==== 39. Random numbers, order ======================================================================================
- * Calls: rooms 2, 38b. Pure functions of (seed, epoch, position): no state, so any thread, rank and restart agree. */
+/* ==== 43. Random numbers, order =====================================================================================
+ * Calls: rooms 2, 42.
+ *
+ * Pure functions of (seed, epoch, position): no state, so any thread, rank and restart agree. */
 
 static void bzi_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
@@ -13449,8 +13515,10 @@ static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
 }
 
 
-/* ==== 40. Transforms =================================================================================================
- * Calls: rooms 5, 38b, 39. Parameters, random numbers -> homography. Doubles. */
+/* ==== 44. Transforms ================================================================================================
+ * Calls: rooms 6, 42-43.
+ *
+ * Parameters, random numbers -> homography. Doubles. */
 
 static int bzi_finite(const double *values, int n)
 {
@@ -13922,8 +13990,10 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
 }
 
 
-/* ==== 40b. Transforms: color =========================================================================================
- * Calls: rooms 2, 39-40. Jitter -> what a transform does to colors; color description -> coefficients. */
+/* ==== 45. Transforms: color =========================================================================================
+ * Calls: rooms 43-44.
+ *
+ * Jitter -> what a transform does to colors; color description -> coefficients. */
 
 static void bzi_transform_init(bzna_transform *t)
 {
@@ -14015,8 +14085,10 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 }
 
 
-/* ==== 41. Kernels on the CPU =========================================================================================
- * Calls: rooms 5, 40. The arithmetic is benzina_kernels.cu's; here a picture and a transform become its slot. */
+/* ==== 46. Kernels on the CPU ========================================================================================
+ * Calls: rooms 6, 44-45.
+ *
+ * The arithmetic is benzina_kernels.cu's; here a picture and a transform become its slot. */
 
 #include "benzina_kernels.cu"
 
@@ -14347,12 +14419,14 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 }
 
 
-/* ==== 42. JPEG decode ================================================================================================
- * Calls: rooms 2, 4-5. The only room that knows libjpeg-turbo. One of these a thread. Components come as planes of
- * their own ("raw data"), neither upsampled nor converted. Of rows above those that are wanted only the entropy coding
- * is decoded, of those below nothing. libjpeg keeps the tables of pictures before; a picture that would use them was
- * refused by bzi_jpeg_walk. What it allocates for a picture it frees after it; coefficients of several scans take most,
- * and bzi_jpeg_check_memory bounds them. */
+/* ==== 47. JPEG decode ===============================================================================================
+ * Calls: rooms 2, 4, 6.
+ *
+ * The only room that knows libjpeg-turbo. One of these a thread. Components come as planes of their own ("raw data"),
+ * neither upsampled nor converted. Of rows above those that are wanted only the entropy coding is decoded, of those
+ * below nothing. libjpeg keeps the tables of pictures before; a picture that would use them was refused by
+ * bzi_jpeg_walk. What it allocates for a picture it frees after it; coefficients of several scans take most, and
+ * bzi_jpeg_check_memory bounds them. */
 
 #ifndef BENZINA_NO_JPEG
 #  define BZI_TEXT_OF(version) #version
@@ -14659,11 +14733,11 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 #endif
 
 
-/* ==== 43. Software decode ============================================================================================
- * Calls: rooms 2, 4-5, 11-12, 15, 42.
+/* ==== 48. Software decode ===========================================================================================
+ * Calls: rooms 2, 4, 6, 14-15, 18, 47.
  *
- * The only room that knows libavcodec. It also decides who decodes what: libjpeg-turbo the JPEGs, if it is built in, and
- * libavcodec all else. Each thread has one of these; its codec contexts stay open across samples.
+ * The only room that knows libavcodec. It also decides who decodes what: libjpeg-turbo the JPEGs, if it is built in,
+ * and libavcodec all else. Each thread has one of these; its codec contexts stay open across samples.
  *
  * Results must not depend on what was decoded before:
  *   - libavcodec keeps old parameter sets when new ones are damaged. So a context only ever sees one content of
@@ -15094,10 +15168,12 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 }
 
 
-/* ==== 44. Software decode: HEIF ======================================================================================
- * Calls: rooms 2, 4-5, 13-14, 16, 41, 43. Grids, and items that lie in pieces. The tiles of a grid that are wanted are
- * copied to their places in one canvas, which the warp reads as any picture. They share nothing but what is read, and
- * each has its own part of the canvas: any threads may decode them, in any order. */
+/* ==== 49. Software decode: HEIF =====================================================================================
+ * Calls: rooms 2, 4, 6, 16-17, 19, 48.
+ *
+ * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
+ * which the warp reads as any picture. They share nothing but what is read, and each has its own part of the canvas:
+ * any threads may decode them, in any order. */
 
 #ifndef BENZINA_NO_HEIF
 
@@ -15360,9 +15436,11 @@ struct bzna_decoder {
 };
 
 
-/* ==== 45. CUDA: the driver ===========================================================================================
- * Calls: rooms 3, 5. NVIDIA's driver, opened at run time: only the functions that are used, each named when it is
- * missing; and what its errors mean. Drivers do not survive being unloaded, so their libraries stay open. */
+/* ==== 50. CUDA: the driver ==========================================================================================
+ * Calls: rooms 3, 6.
+ *
+ * NVIDIA's driver, opened at run time: only the functions that are used, each named when it is missing; and what its
+ * errors mean. Drivers do not survive being unloaded, so their libraries stay open. */
 
 #ifndef BENZINA_NO_CUDA
 
@@ -15557,8 +15635,8 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 #endif
 
-/* ==== 46. CUDA: the device ===========================================================================================
- * Calls: rooms 2-5, 12, 15, 41, 45, and the kernels' structs.
+/* ==== 51. CUDA: the device ==========================================================================================
+ * Calls: rooms 2-4, 6, 15, 18, 50, and the kernels' structs.
  *
  * A device with its memory, streams and events. The rooms below see streams and events as void *, device addresses as
  * uint64_t, and never a CUresult: a failure comes back as a status, with the driver's code in native_code.
@@ -15936,8 +16014,10 @@ static void bzi_device_close(bzi_device *device)
 }
 
 
-/* ==== 47. CUDA: memory, streams, kernels =============================================================================
- * Calls: rooms 3-5, 40-41, 45-46. Functions say whether they run in the CUDA context. */
+/* ==== 52. CUDA: memory, streams, kernels ============================================================================
+ * Calls: rooms 3-4, 6, 45-46, 50-51.
+ *
+ * Functions say whether they run in the CUDA context. */
 
 /* Memory on the device, aligned to 256 bytes. In the CUDA context. */
 static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
@@ -16330,8 +16410,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 #endif
 
-/* ==== 48. NVDEC decoders =============================================================================================
- * Calls: rooms 2-3, 5, 15, 46.
+/* ==== 53. NVDEC decoders ============================================================================================
+ * Calls: rooms 2-3, 6, 18, 51.
  *
  * The decoders of a session: made, given another size, and kept in a cache, which also says what happens when there is
  * no memory for one more. A cache belongs to one thread, which works in the CUDA context.
@@ -16763,8 +16843,8 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 
 #endif
 
-/* ==== 49. NVDEC sessions =============================================================================================
- * Calls: rooms 2-5, 15, 43, 45-48.
+/* ==== 54. NVDEC sessions ============================================================================================
+ * Calls: rooms 4, 6, 15, 18, 51, 53.
  *
  * A session decodes pictures in the order in which they are submitted and keeps several in flight. It has parsers of
  * NVIDIA's, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
@@ -17142,12 +17222,12 @@ static bzi_nvdec_result bzi_session_prepare(bzi_session *session, const bzna_ima
 
 #endif
 
-/* ==== 49b. NVDEC sessions: mapping ===================================================================================
- * Calls: rooms 2-5, 43, 45-49.
+/* ==== 55. NVDEC sessions: mapping ===================================================================================
+ * Calls: rooms 2-4, 6, 48, 50-54.
  *
- * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks what NVDEC says of the picture,
- * before it is mapped and after that, and where its planes lie. No picture is delivered before the driver has said how
- * it came out, unless the driver says nothing about any. */
+ * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks what NVDEC says of the
+ * picture, before it is mapped and after that, and where its planes lie. No picture is delivered before the driver
+ * has said how it came out, unless the driver says nothing about any. */
 
 #ifndef BENZINA_NO_CUDA
 
@@ -17449,8 +17529,8 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 #endif
 
 
-/* ==== 50. NVDEC: self-check ==========================================================================================
- * Calls: rooms 2-5, 15-16, 41, 43-44, 46-49.
+/* ==== 56. NVDEC: self-check =========================================================================================
+ * Calls: rooms 2-4, 6, 18-19, 48-49, 51-55.
  *
  * Tries whether NVDEC makes the right pixels before it decodes a kind, by the session that is to decode it, and in the
  * same way: several pictures in flight, read by the kernel, surfaces used again at once.
@@ -17962,8 +18042,8 @@ static int bzi_check_compare(bzi_session *session, const bzi_flight *flight, con
 #endif
 
 
-/* ==== 51. Loader: state ==============================================================================================
- * Calls: rooms 2-3, 41.
+/* ==== 57. Loader: state =============================================================================================
+ * Calls: rooms 2-3, 46.
  *
  * A loader: readers fetch samples in the planned order, workers decode each and warp it into the slot that the plan
  * gave it, and bzna_loader_next lends out finished batches in order. The order of completion never matters. With NVDEC,
@@ -18502,9 +18582,11 @@ static int bzi_loader_is_nvdec_jpeg(const bzna_loader *loader, uint32_t codec, c
 }
 
 
-/* ==== 52. Loader: the life of a batch, the plan ======================================================================
- * Calls: rooms 3-4, 35, 39, 51. Each change of a batch's state is one function. The plan says which sample goes into
- * which slot. All with the loader's lock held. */
+/* ==== 58. Loader: the life of a batch, the plan =====================================================================
+ * Calls: rooms 3-4, 38, 43, 57.
+ *
+ * Each change of a batch's state is one function. The plan says which sample goes into which slot. All with the
+ * loader's lock held. */
 
 /* The plan may take it. From new or on loan, where nothing on the device reads the batch; from retiring, when nothing
  * does so any more; from filling or ready, when a reset forgets what is planned. */
@@ -18731,9 +18813,11 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 }
 
 
-/* ==== 53. Loader: fields =============================================================================================
- * Calls: rooms 2, 4-5, 15, 33-34, 51. The fields that batches carry besides picture and target: numbers as tensors,
- * others as bytes, a value a slot. The values of a slot belong to whoever holds its item. */
+/* ==== 59. Loader: fields ============================================================================================
+ * Calls: rooms 2, 4, 6, 18, 36-37, 57.
+ *
+ * The fields that batches carry besides picture and target: numbers as tensors, others as bytes, a value a slot. The
+ * values of a slot belong to whoever holds its item. */
 
 /* The column of a field whose bytes batches carry; BZI_NO_FIELD: they do not. */
 static uint32_t bzi_loader_find_bytes(const bzna_loader *loader, const char *name)
@@ -18948,9 +19032,11 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 54. Loader: outputs ============================================================================================
- * Calls: rooms 5, 39-41, 44. What becomes of a sample: the transforms of its views, which are drawn before its pictures
- * are decoded; their slots, once they were. */
+/* ==== 60. Loader: outputs ===========================================================================================
+ * Calls: rooms 6, 43-46, 49.
+ *
+ * What becomes of a sample: the transforms of its views, which are drawn before its pictures are decoded; their
+ * slots, once they were. */
 
 /* The random numbers of a view. A sample that comes again in an epoch has others. */
 static bzna_random bzi_item_random(const bzi_item *item, uint32_t operation, uint32_t view)
@@ -19102,10 +19188,11 @@ BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzna_loader *loader, con
 }
 
 
-/* ==== 55. Readers ====================================================================================================
- * Calls: rooms 2-5, 13, 16, 34, 46-47, 51-53. Threads that take samples in the planned order, read their bytes, and
- * hand them on. An idle reader reclaims retiring batches. Functions called with the lock held return with it held, even
- * if they wait meanwhile. */
+/* ==== 61. Readers ===================================================================================================
+ * Calls: rooms 2-4, 6, 16, 19, 37, 51-52, 57-59.
+ *
+ * Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader reclaims
+ * retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
 
 /* --- Reclaiming --- */
 
@@ -19399,9 +19486,10 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 56. Decode stages: lanes =======================================================================================
- * Calls: rooms 3, 5, 33-34, 41, 47, 51-52. How a sample ends, warped or failed, and the lanes: streams that write slots
- * on the device. */
+/* ==== 62. Decode stages: lanes ======================================================================================
+ * Calls: rooms 3, 6, 36-37, 46, 52, 57-58.
+ *
+ * How a sample ends, warped or failed, and the lanes: streams that write slots on the device. */
 
 /* One of the coded pictures in an item's bytes. */
 static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_scratch *scratch, bzi_image *image,
@@ -19702,9 +19790,10 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
 }
 
 
-/* ==== 57. Decode stages: workers =====================================================================================
- * Calls: rooms 2-5, 15-16, 41, 44, 46-47, 51, 54, 56. Threads that decode in software, and warp into a slot, on the
- * host or by a lane. */
+/* ==== 63. Decode stages: workers ====================================================================================
+ * Calls: rooms 2-4, 6, 18-19, 46, 49, 51-52, 57, 60, 62.
+ *
+ * Threads that decode in software, and warp into a slot, on the host or by a lane. */
 
 /* A worker's part of the device: its stream, and the event after its uploads. In the CUDA context. */
 static bzna_status bzi_worker_make_lane(bzi_worker *worker, uint32_t number, bzna_error *err)
@@ -20127,12 +20216,14 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 58. Decode stages: engines =====================================================================================
- * Calls: rooms 2-3, 5, 16, 41, 47-50, 54-56. The pool's engines, a thread and an NVDEC session each. An engine decodes
- * the tiles of a grid one behind the other, several in flight, and copies each to its place in a canvas of its own,
- * which the kernel then reads as it reads a surface: all on the engine's stream, so that the next grid's tiles are
- * copied there after that. Other engines have other grids. Tiles of one that are shared out would need a canvas for
- * each grid in flight, events between streams, and, when one fails, to wait for all that still copy. */
+/* ==== 64. Decode stages: engines ====================================================================================
+ * Calls: rooms 2-3, 6, 15, 19, 52-57, 60-62.
+ *
+ * The pool's engines, a thread and an NVDEC session each. An engine decodes the tiles of a grid one behind the other,
+ * several in flight, and copies each to its place in a canvas of its own, which the kernel then reads as it reads a
+ * surface: all on the engine's stream, so that the next grid's tiles are copied there after that. Other engines have
+ * other grids. Tiles of one that are shared out would need a canvas for each grid in flight, events between streams,
+ * and, when one fails, to wait for all that still copy. */
 
 #define BZI_ENGINE_MAX_OOM_STREAK 4u  /* after so many samples in a row without memory, an engine ends */
 #define BZI_POOL_MAX_PASSED       16u /* items of the queue looked at, and how often the first may be passed over */
@@ -20542,9 +20633,11 @@ static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, co
 
 #endif
 
-/* ==== 59. Decode stages: engines, samples ============================================================================
- * Calls: rooms 2-5, 16, 44, 46-49, 51, 54, 56, 58. What a session's thread does with a sample: it is accepted, its
- * pictures or its tiles are submitted. A pool's threads, from start to end. Locks are those of the rooms above. */
+/* ==== 65. Decode stages: engines, samples ===========================================================================
+ * Calls: rooms 2-4, 6, 19, 49, 51-55, 57, 60, 62, 64.
+ *
+ * What a session's thread does with a sample: it is accepted, its pictures or its tiles are submitted. A pool's
+ * threads, from start to end. Locks are those of the rooms above. */
 
 #ifndef BENZINA_NO_CUDA
 
@@ -20882,8 +20975,10 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 #endif
 
 
-/* ==== 60. Contexts ===================================================================================================
- * Calls: rooms 3-5, 45-47, 59. A context: the host, the device and its pool, each made by the first loader in need. */
+/* ==== 66. Contexts ==================================================================================================
+ * Calls: rooms 3-4, 6, 50-52, 65.
+ *
+ * A context: the host, the device and its pool, each made by the first loader in need. */
 
 struct bzna_context {
     bzi_host       *host;
@@ -21018,9 +21113,10 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 61. Parts of a loader, closing =================================================================================
- * Calls: rooms 2-5, 35, 43, 46-48, 51-53, 55, 57, 60. Makes a loader's batches, queues, order, locks and threads, and
- * ends them. */
+/* ==== 67. Parts of a loader, closing ================================================================================
+ * Calls: rooms 2-4, 6, 38, 48, 51-53, 57-59, 61, 63, 66.
+ *
+ * Makes a loader's batches, queues, order, locks and threads, and ends them. */
 
 /* --- Batches --- */
 
@@ -21495,9 +21591,10 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 62. Delivering =================================================================================================
- * Calls: rooms 2-3, 5, 46-47, 51-52, 61. What the consumer's calls do: batches out and back, tensors, resets, states,
- * statistics. */
+/* ==== 68. Delivering ================================================================================================
+ * Calls: rooms 2-3, 6, 51-52, 57-58, 62, 67.
+ *
+ * What the consumer's calls do: batches out and back, tensors, resets, states, statistics. */
 
 /* Whether a batch has a sample that ends the run: the first one's error is then that of every call to come. */
 static int bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch)
@@ -22004,8 +22101,10 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
 }
 
 
-/* ==== 63. Configuration ==============================================================================================
- * Calls: rooms 3, 5, 39-41. Checks what callers ask for, by field; fills in defaults. */
+/* ==== 69. Configuration =============================================================================================
+ * Calls: rooms 3, 6, 43, 45-46.
+ *
+ * Checks what callers ask for, by field; fills in defaults. */
 
 static bzna_status bzi_device_check_wanted(const char *field, bzna_device device, bzna_error *err)
 {
@@ -22336,8 +22435,10 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 64. Configuration: outputs =====================================================================================
- * Calls: rooms 2, 5, 40-41, 62-63. Checks what outputs callers ask for, and with them a loader's config as a whole. */
+/* ==== 70. Configuration: outputs ====================================================================================
+ * Calls: rooms 2, 6, 44-46, 68-69.
+ *
+ * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
 /* What a loader is to do. */
 typedef struct bzi_loader_settings {
@@ -22521,8 +22622,10 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
 }
 
 
-/* ==== 65. Opening ====================================================================================================
- * Calls: rooms 2-5, 33-35, 46-47, 50-53, 60-61. Decides who decodes; opens loaders. */
+/* ==== 71. Opening ===================================================================================================
+ * Calls: rooms 2-4, 6, 36-38, 51-52, 56-59, 66-67.
+ *
+ * Decides who decodes; opens loaders. */
 
 /* What the context's GPU offers to a loader that may use it. */
 typedef struct bzi_loader_gpu {
@@ -22845,7 +22948,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 66. Public API: contexts =======================================================================================
+/* ==== 72. Public API: contexts ======================================================================================
  * Validates, delegates, and copies errors to the caller's struct. Nothing below is called by anything above. */
 
 /* Gives the caller its copy of an error, with what its struct has room for. */
@@ -23080,7 +23183,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 67. Public API: data sets ======================================================================================
+/* ==== 73. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
@@ -23424,7 +23527,7 @@ BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, ui
 }
 
 
-/* ==== 68. Public API: pictures, numbers, warps =======================================================================
+/* ==== 74. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
@@ -23677,7 +23780,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 69. Public API: loaders, batches, writers ======================================================================
+/* ==== 75. Public API: loaders, batches, writers =====================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)

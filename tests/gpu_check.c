@@ -799,7 +799,7 @@ static int record(void)
 
 #endif
 
-/* ---- Decoding by a session of room 22 ---- */
+/* ---- Decoding by a session ---- */
 
 /* A frame on the host as libavcodec lays it out: planar, values in the low bits. */
 typedef struct plain { bzna_picture picture; uint8_t *bytes; } plain;

@@ -228,6 +228,8 @@ check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" F
 check functions_have_at_most_50_lines awk '/^[a-z].*\)[[:space:]]*\{?[[:space:]]*$/ { begin = FNR; name = $0 } /^}/ { if (begin && FNR - begin > 50) { print FILENAME ": " FNR - begin " lines: " name; bad = 1 } begin = 0 } END { exit bad }' benzina.c benzina_kernels.cu
 check no_static_forward_declarations sh -c "! grep -nE '^static [^=(]*\([^)]*\);[[:space:]]*$' benzina.c"
 check rooms_have_at_most_550_lines sh -c "awk '/^\/\* ==== /{ if (NR - begin > 550 && begin) { print room; bad = 1 } begin = NR; room = \$0 } END { exit bad }' benzina.c"
+python=${PYTHON:-python3}
+if have "$python"; then check banners_say_which_rooms_call_which "$python" tests/make/rooms.py benzina.c; else skip banners_say_which_rooms_call_which "no python3 here [python3]"; fi
 check only_software_decode_knows_libavcodec sh -c "awk '/^\/\* ==== /{room=\$0} room !~ /Software decode|Includes/ && /avcodec_|av_frame|av_packet|AVCodec/ && !/^ \*|log_level_offset/ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
 check only_jpeg_decode_knows_libjpeg sh -c "awk '/^\/\* ==== /{room=\$0} room !~ /JPEG decode|Includes/ && /[^_a-z.>]jpeg_[a-z]|J(ERR|WRN|SAMP|CS)_|JSAMP/ && !/^ \*|\"/ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
 check only_cuda_and_nvdec_know_the_driver sh -c "awk '/^\/\* ==== /{room=\$0} room !~ /CUDA|NVDEC|Includes/ && /CUresult|CUstream |CUvideo|CUVID|->cu\./ { print FILENAME \": \" FNR \": \" \$0; bad = 1 } END { exit bad }' benzina.c"
