@@ -42,11 +42,12 @@
  *   72-75  public API        validate, delegate
  */
 
-/* ==== 0. Includes ===================================================================================================
- * /* Every operation is rounded by itself, so that machines with and without fused multiply-add compute the same
- * bits. Before the first include, whose functions are inlined. clang with -ffp-contract=fast does not look at the
- * pragma. gcc 12 makes vfmaddsub of neighboring a * b - c and a * b + c even with -ffp-contract=off, unless it leaves
- * straight code without vectors. */
+/* ==== 0. Includes ================================================================================================= */
+
+/* Every operation is rounded by itself, so that machines with and without fused multiply-add compute the same bits.
+ * Before the first include, whose functions are inlined. clang with -ffp-contract=fast does not look at the pragma. gcc
+ * 12 makes vfmaddsub of neighboring a * b - c and a * b + c even with -ffp-contract=off, unless it leaves straight code
+ * without vectors. */
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
     (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #  error "compile without -ffast-math (-Ofast) and its parts, with -ffp-contract=off: pixels would not be the same"
