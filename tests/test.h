@@ -15,7 +15,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/types.h>
 #include <unistd.h>
+
+#ifndef _GNU_SOURCE                   /* without benzina.c, -std=c11 hides what is POSIX's */
+FILE   *popen(const char *command, const char *mode);
+int     pclose(FILE *stream);
+ssize_t readlink(const char *path, char *out, size_t size);
+#endif
 
 #pragma GCC diagnostic error "-Wunused-function"
 
@@ -90,7 +97,7 @@ static int test_is_wanted(const char *name)
 }
 
 /* What a program's arguments ask for. */
-static void test_start(char **argv)
+__attribute__((unused)) static void test_start(char **argv)
 {
     test_alone = argv[1] && !strcmp(argv[1], "--alone");
     test_wanted = argv[1 + test_alone] ? argv + 1 + test_alone : NULL;
