@@ -1,9 +1,10 @@
 /* benzina.h - pictures for training neural networks, decoded as fast as the hardware can
  *
- * A data set is a folder, tar shards, RecordIO, or an archive (.bzna) of JPEG or of single H.265,
- * H.264 or AV1 frames, or several of these. The library decodes their pictures, warps and
- * normalizes them in one pass, and hands over whole batches: shuffled, several in flight, with the
- * same pixels in the same order for the same seed, whatever the number of threads. MIT license.
+ * A data set is a folder of pictures, tar shards, RecordIO, an archive (.bzna) of JPEG files or of
+ * single H.265, H.264 or AV1 frames, or several of these as one. The library decodes their
+ * pictures, warps and normalizes them in one pass, and hands over whole batches. Batches are
+ * shuffled, and several are in flight at once. The same seed gives the same pixels in the same
+ * order, whatever the number of threads. MIT license.
  *
  * This comment is the manual. Its chapters:
  *
@@ -13,21 +14,32 @@
  *    4  Threads and callbacks         9  Determinism and resuming
  *    5  Memory                       10  Versions and the ABI
  *
+ * Names of statuses and settings are short here: E_IO is BZNA_E_IO, output.device is the member of
+ * bzna_loader_config.
+ *
  * 1. VENDORING AND BUILDING
- * `make dist` writes the pair, kernels inside, to build/dist. Copy it, compile benzina.c as C11:
+ *
+ * `make dist` writes a pair of files to build/dist: benzina.h, and benzina.c with the GPU's kernels
+ * inside. Copy both into your source tree, and compile benzina.c as C11:
  *
  *     cc -std=c11 -O3 -ffp-contract=off -c benzina.c \
  *        $(pkg-config --cflags libavcodec libavutil libjpeg ffnvcodec)
  *     cc program.c benzina.o $(pkg-config --libs libavcodec libavutil libjpeg) -lm -lpthread -ldl
  *
  * -ffp-contract=off keeps results equal between machines with and without fused multiply-add.
- * benzina.c tells gcc and clang so itself, but clang with -ffp-contract=fast does not listen. It
- * refuses -ffast-math. In a file that includes benzina.c, this holds for what follows it, too.
- * Switches, defined when benzina.c is compiled; structs and functions are the same with each:
+ * benzina.c itself tells gcc and clang not to fuse, but clang with -ffp-contract=fast ignores that.
+ * benzina.c refuses to be compiled with -ffast-math. If a file of yours includes benzina.c, these
+ * rules also hold for everything in that file after the #include.
  *
- *     BENZINA_NO_CUDA      no GPU path, and no need of nv-codec-headers (ffnvcodec): chapter 11
- *     BENZINA_NO_AVCODEC   no libavcodec: no software decoder but that of JPEG
- *     BENZINA_NO_JPEG      no libjpeg-turbo: libavcodec decodes JPEG, more slowly, not arithmetic
+ * Switches are defined when benzina.c is compiled. The public structs and functions are the same
+ * with every switch.
+ *
+ *     BENZINA_NO_CUDA      no GPU path, so nv-codec-headers (ffnvcodec) are not needed. Without
+ *                          this switch, NVIDIA's driver is looked for at run time: chapter 11
+ *     BENZINA_NO_AVCODEC   no libavcodec: the only software decoder is that of JPEG. Archives can
+ *                          still be read, listed and written
+ *     BENZINA_NO_JPEG      no libjpeg-turbo: libavcodec decodes JPEG instead. That is slower, and
+ *                          JPEG with arithmetic coding cannot be decoded
  *     BENZINA_NO_WRITER    no writer: bzna_writer_open returns E_UNSUPPORTED
  *     BENZINA_NO_SHARDS    neither tar nor RecordIO
  *     BENZINA_NO_HEIF      neither HEIF nor AVIF
@@ -36,36 +48,52 @@
  *                          the pair inside. Several copies may then live in one process
  *
  * 2. THE FIRST PROGRAM
+ *
  *     #include "benzina.h"
  *     #include <stdio.h>
  *
  *     int main(int argc, char **argv)
  *     {
- *         bzna_context *context = NULL;  bzna_dataset *dataset = NULL;
- *         bzna_loader *loader = NULL;  bzna_batch *batch;  bzna_batch_info info;
- *         bzna_loader_config config;  bzna_error err;  bzna_status status;
+ *         bzna_loader_config config = {
+ *             .struct_size = sizeof config,
+ *             .output = { .batch_size = 16, .width = 224, .height = 224 },
+ *             .order = { .kind = BZNA_ORDER_SHUFFLE, .seed = 7 },
+ *             .warp = { .kind = BZNA_WARP_RANDOM_RESIZED_CROP, .flip_h = 0.5 },
+ *         };
+ *         const char *path = argc > 1 ? argv[1] : "train.bzna";
+ *         bzna_context *context = NULL;
+ *         bzna_dataset *dataset = NULL;
+ *         bzna_loader *loader = NULL;
+ *         bzna_batch *batch = NULL;
+ *         bzna_error err = {0};
+ *         bzna_status status;
  *
- *         bzna_error_init(&err, sizeof err);
- *         bzna_loader_config_init(&config, sizeof config);
- *         config.output.batch_size = 16;  config.output.width = config.output.height = 224;
- *         config.order.kind = BZNA_ORDER_SHUFFLE;  config.order.seed = 1234;
- *         config.warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;  config.warp.flip_h = 0.5;
+ *         status = bzna_context_open(NULL, &context, &err);
+ *         if (status == BZNA_OK)
+ *             status = bzna_dataset_open(context, path, NULL, &dataset, &err);
+ *         if (status == BZNA_OK)
+ *             status = bzna_loader_open(context, dataset, &config, &loader, &err);
  *
- *         if ((status = bzna_context_open(NULL, &context, &err)) == BZNA_OK &&
- *             (status = bzna_dataset_open(context, argc > 1 ? argv[1] : "train.bzna", NULL,
- *                                         &dataset, &err)) == BZNA_OK &&
- *             (status = bzna_loader_open(context, dataset, &config, &loader, &err)) == BZNA_OK)
- *             while (!(status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err))) {
- *                 bzna_batch_get_info(batch, &info, sizeof info, &err);
+ *         while (status == BZNA_OK) {
+ *             status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err);
+ *             if (status == BZNA_OK) {
+ *                 bzna_batch_info info;
+ *                 bzna_batch_get_info(batch, &info, sizeof info, NULL);
  *                 printf("%u pictures, %u of them failed\n", info.count, info.failed);
  *                 bzna_batch_release(batch);
  *             }
- *         if (status < 0) fprintf(stderr, "%s\n", err.message);
- *         bzna_loader_close(loader);  bzna_dataset_close(dataset);  bzna_context_close(context);
+ *         }
+ *         if (status < 0)              // after the last batch, status is BZNA_END, which is 1
+ *             fprintf(stderr, "%s\n", err.message);
+ *
+ *         bzna_loader_close(loader);
+ *         bzna_dataset_close(dataset);
+ *         bzna_context_close(context);
  *         return status < 0;
  *     }
  *
  * 3. OBJECTS, STRUCTS, LIFETIMES
+ *
  *     bzna_context   allocator, log, limits, device; shared by everything below
  *     bzna_dataset   immutable samples with named fields, from one container or several
  *     bzna_loader    order + warps + threads over one dataset; yields batches
@@ -73,234 +101,464 @@
  *     bzna_decoder   decodes single pictures, without a loader
  *     bzna_writer    writes an archive
  *
- * All are opaque. X_open makes one and sets *out (NULL when it fails); X_close ends it; closing
- * NULL does nothing. An object keeps alive what it was made from: contexts, datasets and loaders
- * may be closed in any order, and a batch on loan stays readable after its loader was closed, until
- * it is released. What is closed must not be used again by its owner.
+ * All are opaque. X_open makes an object and stores it in *out, or NULL if it fails. X_close ends
+ * the object. Closing NULL does nothing. Its owner must not use an object again after closing it.
  *
- * Structs that you fill in are prepared by bzna_X_init(&x, sizeof x); then set what you need: zero
- * means the documented default. (Two are not zero: bzna_transform, which is the identity, and the
- * target of bzna_sample_desc, none.) They are checked when used, and an error's message names the
- * field. bzna_X_get_info(x, &info, sizeof info, &err) tells about an object. Three structs are
- * given by a call and taken by another: bzna_image, _picture, _loader_state. Reserved words are 0.
- * A struct_size below 4 is E_STRUCT_SIZE. In bzna_error alone, 0 stands for the size of the library
- * that runs, so that `bzna_error err = {0};` works. The library never writes past its own size of a
- * struct, whatever struct_size or struct_size arguments say: chapter 10.
+ * An object keeps alive everything that it was made from. Therefore contexts, datasets and loaders
+ * may be closed in any order. A batch on loan stays readable after its loader was closed, until the
+ * batch is released.
+ *
+ * Structs that you fill in have a member struct_size, and zero means the documented default for
+ * every other member. There are three ways to prepare such a struct:
+ *     - In C, use a designated initializer, as in chapter 2. It sets to zero what it does not name.
+ *     - In C++, write `bzna_loader_config config{}; config.struct_size = sizeof config;`.
+ *     - In any language, call bzna_X_init(&x, sizeof x), and then set the members that you need.
+ *
+ * In two structs, the default is not zero, so prepare them by their init functions: bzna_transform,
+ * which becomes the identity, and bzna_sample_desc, whose target becomes BZNA_TARGET_NONE.
+ *
+ * A struct is checked when it is used, and the error's message names the field at fault. Reserved
+ * words must be 0. A struct_size below 4 is E_STRUCT_SIZE. Only in bzna_error does a struct_size of
+ * 0 stand for the size of the library that runs, so that `bzna_error err = {0};` works. The library
+ * never writes past its own size of a struct, whatever struct_size or an argument of that name
+ * says: see chapter 10.
+ *
+ * To ask about an object, call bzna_X_get_info(x, &info, sizeof info, &err). Three structs are
+ * values that one call fills in and another call takes: bzna_image, bzna_picture and
+ * bzna_loader_state. Prepare a bzna_image or a bzna_picture by its init function before a call
+ * fills it in.
  *
  * 4. THREADS AND CALLBACKS
- * All but decoders may be used by any thread, concurrently, with two limits: one thread at a time
- * may wait in bzna_loader_next (a second one gets E_STATE), and a batch is released once.
+ *
+ *     object                       may be used by
+ *     bzna_context, bzna_dataset   any thread, concurrently
+ *     bzna_loader                  any thread, concurrently, but only one thread at a time may wait
+ *                                  in bzna_loader_next: a second one gets E_STATE
+ *     bzna_batch                   any thread, concurrently, but it is released only once
+ *     bzna_decoder                 one thread at a time
+ *     bzna_writer                  any thread, concurrently
  *
  *     callback                     is called on
  *     allocator.alloc, .release    any thread, concurrently
- *     device_allocator             the caller's thread; a loader's threads, for staging memory
- *     source.read_at               the loader's readers, concurrently; else the caller's thread
+ *     device_allocator             the caller's thread; also a loader's threads, when they grow
+ *                                  their staging memory
+ *     source.read_at               the loader's reader threads, concurrently; also the caller's
+ *                                  thread, in bzna_dataset_* calls
  *     source.size                  the caller's thread, in bzna_dataset_open_source
  *     source.close                 the thread that releases the dataset last
  *     sink.write_at, .close        a thread that adds, finishes or closes; never concurrently
- *     log                          the caller's thread, inside bzna_* calls, unless log_any_thread
- *     transform, picture           the loader's decoders, the context's sessions, concurrently
+ *     log                          the caller's thread, inside bzna_* calls; with log_any_thread,
+ *                                  any thread
+ *     transform, picture           the loader's decoder threads and the context's decode sessions,
+ *                                  concurrently
  *
- * No lock is held while a callback runs. Callbacks must return: the library waits for them when it
- * closes. Callbacks must not close any object (X_close returns E_STATE there, and does nothing),
- * and no C++ exception and no longjmp may leave one: the frames above it are C and would not be
- * undone. The library's threads block signals, except those that a thread causes itself (SIGSEGV,
- * SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS). After fork() a child must not use objects made by its
- * parent: loaders return E_STATE there, and so does whatever would touch CUDA.
+ * No lock is held while a callback runs. Rules for callbacks:
+ *     - A callback must return, because the library waits for running callbacks when it closes.
+ *     - A callback must not close any object: X_close returns E_STATE there, and does nothing.
+ *     - No C++ exception and no longjmp may leave a callback. The frames above it are C, and would
+ *       not be unwound.
+ *     - An allocator or device_allocator must call no bzna_* function. A transform or picture
+ *       callback must call none that takes a context, data set or loader.
+ *
+ * The library's threads block all signals, except those that a thread causes itself (SIGSEGV,
+ * SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS).
+ *
+ * After fork(), a child must not use objects that its parent made. Calls on such loaders, and calls
+ * that would touch CUDA, return E_STATE in the child.
  *
  * 5. MEMORY
- * What the library allocates goes through the context's allocator, and is released with its size.
- * The alignment asked for is a power of two: 16 for most blocks, 64 for batches, never more.
- * (libavcodec and libjpeg-turbo allocate by their own means, NVIDIA's driver does so.) A loader
- * allocates its batches, queues and threads when it is opened; its read buffers grow to the largest
- * sample met; after that it allocates nothing per batch. The index of an archive that is opened by
- * its path stays in the file: entries are read when they are needed, in blocks of which a context
- * keeps 2 MiB for all its files, and nothing is allocated per sample. From a source, the index (12
- * bytes a sample and track) is read in one piece. Memory that is opened as a data set must stay as
- * it is: where it is a mapped file, that file must not be shortened.
+ *
+ * The library allocates its memory with the context's allocator, and passes the size again when it
+ * releases a block. The alignment that it asks for is a power of two: 16 bytes for most blocks, 64
+ * bytes for batches, and never more. libavcodec and libjpeg-turbo allocate by their own means, and
+ * so does NVIDIA's driver, from which pinned host memory comes.
+ *
+ * A loader allocates its batches, queues and threads when it is opened. Its read buffers grow to
+ * the largest sample met. After that it allocates nothing per batch.
+ *
+ *     data set                     memory for its index
+ *     archive, opened by path      none per sample: entries are read from the file when they are
+ *                                  needed, in blocks of which a context keeps 2 MiB for all files
+ *     archive, opened by source    12 bytes a sample and track, read in one piece
+ *     tar                          4 bytes a sample, and 16 bytes a field of each
+ *     RecordIO                     8 bytes a record
+ *
+ * Memory that is opened as a data set must stay as it is until the data set is closed. If that
+ * memory is a mapped file, the file must not be shortened meanwhile.
  *
  * 6. ERRORS
+ *
  * A bzna_status is 0 (BZNA_OK), a positive note (BZNA_END, BZNA_AGAIN), or a negative error. Every
- * call that can fail takes, as its last argument, a bzna_error of the caller's, or NULL; X_close
- * and bzna_batch_release, which fail only with E_STATE, take none. Not listed below are E_ARGUMENT
- * for what must not be NULL, E_STRUCT_SIZE for a struct_size that does not fit, E_MEMORY, and
- * E_STATE for what chapter 4 forbids in callbacks and after fork.
+ * call that can fail takes a bzna_error as its last argument, which may be NULL. Two kinds of calls
+ * take none, because they fail only with E_STATE: X_close and bzna_batch_release.
  *
- * A sample that cannot be read or decoded costs its own slot of the batch, which is filled with the
- * out-of-bounds color; its status says why (bzna_batch_error has the message). No other changes.
- * errors.policy has other ways. A callback that fails is a fault of the program, not of the data:
- * E_CALLBACK ends the run, whatever errors.policy is, unless errors.callback_policy says otherwise.
+ * When a call fails, bzna_error holds
+ *     - the status
+ *     - a message that names the file, box or field
+ *     - the byte offset in the file, or BZNA_NO_OFFSET
+ *     - the native code of the operating system, libavcodec or the driver, or 0.
  *
- * Errors are returned, never printed. What libavcodec prints in no decoder's name ("nb_cpb 0
- * invalid") goes through its process-wide log, which is the program's to set: av_log_set_level.
+ * The comments on functions do not list these statuses, which nearly every call can return:
+ *     - E_ARGUMENT, for an argument that must not be NULL
+ *     - E_STRUCT_SIZE, for a struct_size that does not fit
+ *     - E_MEMORY
+ *     - E_STATE, for calls that chapter 4 forbids in callbacks and after fork.
+ *
+ * A sample that cannot be read or decoded costs only its own slot of the batch. The slot is filled
+ * with the out-of-bounds color, and its status says why. bzna_batch_error has the message. The
+ * other samples are as they would have been. errors.policy can choose to replace such a sample or
+ * to end the run.
+ *
+ * A callback that fails is a fault of the program, not of the data. It ends the run with
+ * E_CALLBACK, whatever errors.policy is. errors.callback_policy can choose to treat the sample as
+ * one that cannot be decoded.
+ *
+ * The library returns errors, and never prints them. libavcodec's decoders print nothing, either.
+ * libavcodec prints a few messages in no decoder's name to stderr, such as "nb_cpb 0 invalid" for
+ * some damaged H.265 parameter sets or "Invalid code" for some damaged WebP files. They go through
+ * its process-wide log, which belongs to the program: call av_log_set_level to silence them.
  *
  * 7. COLOR AND COORDINATES
- * A homography H (3x3, row-major) maps OUTPUT pixel coordinates to INPUT pixel coordinates of the
- * picture, turned and without padding; integers are pixel centers: [X Y W]' = H [x y 1]', sampled
- * at (X/W, Y/W). What lies more than half a pixel outside [0, width-1] x [0, height-1], and NaN,
- * gives the out-of-bounds color; within that half pixel LINEAR and NEAREST use the border pixel.
  *
- * Y'CbCr is filtered with the stream's chroma siting and converted to R'G'B' in [0, 255],
- * unrounded, by the matrix and range of the container (colr; QuickTime's nclc has no range), else
- * of the stream (VUI, AV1's sequence header). Where neither says any, it is BT.601 at any size,
- * full-range in archives and in tracks that are called bzna_..., limited-range elsewhere, as FFmpeg
- * takes it. HEIF and AVIF files that have the brand miaf among those of ftyp follow its standard
- * (ISO/IEC 23000-22), by which such a picture is full-range. FFmpeg and libheif take these for
- * limited-range, too: they differ by 8 to 12 of 255. Pixels never decide it. Then
- * y = (x - bias) * scale for each channel (or by mean and std: bzna_loader_color).
+ * A homography H (3x3, row-major) maps OUTPUT pixel coordinates to INPUT pixel coordinates. The
+ * input is the picture without padding, after it was turned. Integers are pixel centers. The output
+ * pixel (x, y) is sampled from the input at (X/W, Y/W), where [X Y W]' = H [x y 1]'.
+ *
+ * A place more than half a pixel outside [0, width-1] x [0, height-1] gives the out-of-bounds
+ * color, and so does NaN. Within that half pixel, LINEAR and NEAREST use the border pixel.
+ *
+ * Y'CbCr is filtered with the stream's chroma siting, and converted to R'G'B' in [0, 255], which is
+ * not rounded. The matrix and the range are those of the first of these that says any:
+ *     1. the container (colr; QuickTime's nclc has a matrix, but no range)
+ *     2. the stream (VUI, AV1's sequence header; a JPEG counts as BT.601, full-range)
+ *     3. the default: BT.601 at any size. It is full-range in archives, in tracks that are called
+ *        bzna_..., and in HEIF and AVIF files with the brand miaf. Everywhere else it is
+ *        limited-range, as FFmpeg takes it.
+ *
+ * There is one exception: a 4:4:4 stream that says that it is RGB (matrix 0) is RGB, whatever its
+ * container says.
+ *
+ * The brand miaf is looked for among those of the file's ftyp box. Its standard (ISO/IEC 23000-22)
+ * makes a picture full-range that says nothing of its color. FFmpeg and libheif take such pictures
+ * for limited-range, so their colors differ from the library's by 8 to 12 of 255. The library never
+ * guesses the matrix or the range from pixels.
+ *
+ * Each channel x then becomes y = (x - bias) * scale. mean and std are a second spelling of the
+ * same: y = (x - mean) / std. A loader refuses settings that use both spellings.
  *
  * 8. LIMITS AND HOSTILE FILES
- * Every length, count and offset of a file is checked before use. Boxes nest 16 deep, movies have
- * 64 tracks at most; max_sample_bytes and max_edge_px bound samples and pictures; a still of over
- * 64 MiB of pixels needs a byte for each 4096. A damaged index entry fails its sample, when used.
  *
- * No file is mapped. One that is shortened, written over or on a disk that fails costs the samples
- * that can't be read: E_TRUNCATED, or E_IO after read.retries. One that is replaced or removed is
- * read on while it is open. Bytes that were written over in place are read as they are then: write
- * to another file, and rename it.
+ * Every length, count and offset of a file is checked before it is used.
+ *
+ *     limit                                      default or fixed value
+ *     boxes of an mp4 file, nested               16 deep
+ *     tracks of a movie                          64
+ *     bytes of a sample                          256 MiB: context_config.max_sample_bytes
+ *     edge of a coded frame                      16384 pixels: context_config.max_edge_px
+ *     a still of over 64 MiB of pixels           must have a coded byte for each 4096 of them
+ *     scans of a JPEG                            500
+ *     items of a HEIF file, tiles of a grid      4096, 1024
+ *     fields of a tar's samples                  64
+ *     files or parts of a data set               65536
+ *
+ * A damaged index entry fails its own sample, when that sample is used.
+ *
+ * Files may change while they are open. The library maps no file into memory, so a change fails
+ * samples and never ends the process:
+ *     - A file that was shortened fails the samples that can no longer be read, with E_TRUNCATED.
+ *     - If a disk fails, the samples that it cannot read fail with E_IO, after read.retries more
+ *       attempts.
+ *     - A file that was removed, or replaced by another of its name, is read on while it is open.
+ *     - A file that was written over in place is read as it is then, so samples may be wrong or
+ *       fail. To change a data set, write another file and rename it.
  *
  * 9. DETERMINISM AND RESUMING
- * The order of epoch e is a keyed permutation of (seed, e); random numbers are Philox4x32-10, keyed
- * by (seed, e), and counted by (sample index, operation, view): see bzna_random. Where an epoch can
- * hold a sample more than once (weights with replacement, indices that repeat), the position in the
- * epoch's order counts, too, so that each occurrence is augmented in its own way. So a batch
- * depends on (seed, epoch, position) alone. Rank r of w takes the positions p0 + r, p0 + r + w,
- * p0 + r + 2w, ... as DistributedSampler does, and gets as many batches as every other rank.
  *
- * A bzna_loader_state taken between two batches of a run can be restored with any thread count and
- * any world size. A loader that makes pixels otherwise (sizes, warp, colors, which picture of a
- * sample) refuses it, unless pipeline.restore_any_pixels is set.
+ * A batch depends on (seed, epoch, position) alone:
+ *     - The order of epoch e is a keyed permutation of (seed, e).
+ *     - Random numbers are Philox4x32-10, keyed by (seed, e) and counted by (sample index,
+ *       operation, view): see bzna_random.
+ *     - An epoch can hold a sample more than once, by weights with replacement or by indices that
+ *       repeat. There the position in the epoch's order counts, too, so that each occurrence of the
+ *       sample is augmented in its own way.
+ *     - Rank r of w ranks takes the positions p0 + r, p0 + r + w, p0 + r + 2w, ..., as PyTorch's
+ *       DistributedSampler does. p0 is 0, or the position from which a run was restored. Every rank
+ *       gets the same number of batches.
  *
- * Orders, random numbers, warps, colors and jitters have the same bits on every machine, with every
- * compiler: the library has its own exp, log, sin, cos and tan, and fuses no operations. So have
- * pixels that are made of the same decoded planes, on CPUs and GPUs. Decoded planes are the same
- * for codecs that define them: H.264, H.265, AV1, WebP, lossless pictures, raw records. JPEG and
- * lossy JPEG 2000 leave rounding to the decoder: expect the same planes only from the same version
- * of the same decoder, and others from NVDEC. None of this holds where compilers calculate in more
- * precision than a type has, as on 32-bit x86 without -msse2 -mfpmath=sse.
+ * A bzna_loader_state taken between two batches of a run can be restored with any number of threads
+ * and any world size. It says by a hash how the run's pixels were made: sizes, warp, colors, and
+ * which picture of a sample. A loader that makes pixels otherwise refuses the state, unless
+ * pipeline.restore_any_pixels is set.
+ *
+ *     result                                     has the same bits
+ *     orders, random numbers, warps, colors,     on every machine, with every compiler
+ *     jitters
+ *     pixels made of the same decoded planes     on every machine, with every compiler, on CPUs
+ *                                                and GPUs
+ *     decoded planes of H.264, H.265, AV1,       from every decoder: their standards define them
+ *     WebP, lossless pictures, raw records
+ *     decoded planes of JPEG and lossy           only from the same version of the same decoder:
+ *     JPEG 2000                                  their standards leave rounding to the decoder.
+ *                                                NVDEC's differ from software's
+ *
+ * To that end, the library has its own exp, log, sin, cos and tan, and fuses no operations. None of
+ * this holds where compilers calculate in more precision than a type has, as on 32-bit x86 without
+ * -msse2 -mfpmath=sse.
  *
  * 10. VERSIONS AND THE ABI
- * Structs only ever grow at their end, nested groups into their reserved words; struct_size says
- * which version the caller was compiled with. A struct larger than the library knows is accepted
- * when its tail is zero. Into a larger one nothing is written past what the library knows: not by
- * bzna_X_init, so clear it first where an older library may run; and where a call fills one in,
- * struct_size then says how many bytes were filled. Status codes keep their numbers. Until 1.0 the
- * ABI may change with the minor version, which the soname carries. For bindings: integers have
- * fixed widths (size_t only for sizes in memory); there are no C enum types, bools, bit-fields,
- * unions, varargs or structs by value in signatures; `user` comes first in every callback.
+ *
+ * Structs only ever grow at their end, and nested groups into their reserved words. struct_size
+ * says which version the caller was compiled with. Status codes keep their numbers. Until 1.0 the
+ * ABI may change with the minor version, which the soname carries.
+ *
+ * If a caller's struct is larger than the library's, because the library is older:
+ *     - Input is accepted if everything past the library's size is zero. If it is over 4096 bytes
+ *       larger, it is refused, since no version grows by so much.
+ *     - Output is written only as far as the library's size. Afterwards struct_size says how many
+ *       bytes were filled in.
+ *     - bzna_X_init does not write past the library's size, either. Where an older library may run,
+ *       set the whole struct to zero first, as a designated initializer does.
+ *
+ * For bindings: integers have fixed widths, and size_t stands only for sizes in memory. There are
+ * no C enum types, bools, bit-fields, unions or varargs, and no structs by value in signatures.
+ * `user` is the first argument of every callback.
  *
  * 11. THE GPU
- * libcuda.so.1 and libnvcuvid.so.1, both of NVIDIA's driver, are opened when first needed: by a
- * context that names a CUDA device, else by the first loader or query. Without a usable GPU,
- * BZNA_DEVICE_AUTO is the CPU and BZNA_DEVICE_CUDA is refused; bzna_context_get_device_info says
- * why. In containers, libnvcuvid is there only with NVIDIA_DRIVER_CAPABILITIES=compute,video.
- * `bzna devices` says what is missing and what to do; tests/README.md, "On a GPU", has the commands
- * of a first run, what to expect of it, and the report to send.
  *
- * Decode sessions, each a thread with a CUDA stream and decoders for up to eight frame sizes (more
- * are slower), are the context's and serve all its loaders. For their first decoders, the first
- * loader reads its data set's first sample. Each holds up to 12 samples: with fewer in flight
- * (batch_size * batches_in_flight), some wait. What NVDEC cannot decode here (codec, depth, chroma
- * format, size), or the driver refuses, the loader's threads decode; bzna_loader_stats counts.
- * Both decoders give the same pixels. NVDEC says of a picture of H.264, H.265 or JPEG whether it
- * was damaged, and the library asks: about every picture the first time that a loader decodes it,
- * then about one of each launch, and about all again if a picture is damaged that was not before.
- * Of AV1 NVDEC says nothing, so that damage may go unnoticed. The kernel is checked when a device
- * is opened, NVDEC and the kernel before pictures of a kind (codec, chroma format, depth): by
- * built-in ones, or the first one against libavcodec. What fails is gone around, or decoded in
- * software, and logged; a wrong kernel loses the device. BENZINA_NVDEC_CHECK=0 in the environment
- * skips it; all: AV1, too.
+ * libcuda.so.1 and libnvcuvid.so.1 are parts of NVIDIA's driver. The library opens them when they
+ * are first needed: by a context that names a CUDA device, else by the first loader or query.
+ * Without a usable GPU, BZNA_DEVICE_AUTO means the CPU, and BZNA_DEVICE_CUDA is refused.
+ * bzna_context_get_device_info says why.
  *
- * With output.device on the CPU, bzna_loader_next returns when the batch has arrived in (pinned)
- * host memory, and no stream is involved. Else batches lie in device memory. The consumer's stream
- * is output.stream, or one that the loader makes; bzna_batch_info.stream names it. bzna_loader_next
- * blocks until the batch is filled, and until one is free: while all are on loan or still read by
- * work that you enqueued, which must not wait for that call. Else the stream waits for the GPU.
- *     - What is enqueued on that stream after bzna_loader_next reads the finished batch. The host
- *       must not read it before it has synchronized with that stream, or copied the batch on it.
- *     - bzna_batch_release orders everything enqueued on that stream up to then before the memory
- *       is written again. So release right after enqueueing the work that reads.
- *     - To use a batch on another stream, call bzna_batch_move first. The default streams are
- *       BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD, never NULL; with the latter, release on the
- *       thread that used it. A stream must live until the last batch on it was released.
- *     - While a CUDA graph is captured on it, neither open, close, take, move nor release with it.
+ * `bzna devices` says what is missing and what to do about it. In a container, for instance,
+ * libnvcuvid is there only with NVIDIA_DRIVER_CAPABILITIES=compute,video. The section "On a GPU" of
+ * tests/README.md has the commands of a first run, what to expect of it, and the report to send.
  *
- * Calls of the driver's that belong to one CUDA context wait for one another. If the rate of a GPU
- * with several NVDEC engines stays the same with more sessions while its engines idle (nvidia-smi
- * dmon -s u, column dec), let several processes load for that GPU: each has a context of its own.
+ * DECODE SESSIONS. A decode session is a thread with a CUDA stream, and with decoders for the frame
+ * sizes that it met last, up to eight. A data set that alternates between more sizes decodes more
+ * slowly. The sessions belong to the context and serve all its loaders. To make their first
+ * decoders, the first loader reads the first sample of its data set.
  *
- * A slow consumer stalls only its own loader: decode streams never wait on consumer streams.
- * Batches are recycled in order of release: one that a slow stream reads delays those after it.
- * The device's primary context is used, or context_config.cuda_context. A primary one that nobody
- * has used before is set to let waiting threads sleep (CU_CTX_SCHED_BLOCKING_SYNC); make it first
- * to have it otherwise. On the caller's threads it is pushed around calls. When the device is lost
- * (ECC error, illegal address, ...), every loader on it ends with E_DEVICE_LOST.
+ * A session holds up to 12 samples by default (context_config.session_depth + session_mapped).
+ * Sessions wait if the loaders have fewer samples in flight (batch_size * batches_in_flight) than
+ * 12 for each session.
+ *
+ * If NVDEC cannot decode a picture here because of its codec, depth, chroma format or size, or if
+ * the driver refuses it, the loader's own threads decode it in software. bzna_loader_stats counts
+ * such pictures. Both decoders give the same pixels, bit for bit, except for JPEG (decode.jpeg),
+ * whose pixels differ by up to 4 of 255. One decoder may miss damage that the other one reports.
+ *
+ * DAMAGE. NVDEC says whether a picture of H.264, H.265 or JPEG was damaged, if it is asked. Asking
+ * costs time. A loader therefore asks about every picture the first time that it decodes it. Among
+ * pictures that were not damaged the first time, it asks about one in each launch of the kernel. If
+ * that one is damaged now, the loader asks about all pictures from then on. NVDEC says nothing
+ * about AV1, so damage in AV1 may go unnoticed.
+ *
+ * SELF-CHECK. The library checks the GPU before it uses the GPU's results:
+ *     - the kernel, when the device is opened
+ *     - NVDEC and the kernel together, before they decode the first picture of a kind (codec,
+ *       chroma format, depth), by built-in pictures or by comparing that first picture with
+ *       libavcodec's.
+ *
+ * If a check fails, the library logs it, and then does one of these:
+ *     - It works around the fault of NVDEC, if it knows a way that passes the check.
+ *     - Otherwise it decodes pictures of that kind in software.
+ *     - If the kernel itself is wrong, it does not use the device any more. Loaders on the device
+ *       end with E_DEVICE_LOST. A loader that is opened later works on the CPU, or fails with
+ *       E_DEVICE if it asks for the CUDA device or for NVDEC.
+ *     - If NVDEC does not finish a picture in seconds, it does not use NVDEC any more in this
+ *       process.
+ *
+ * The environment variable BENZINA_NVDEC_CHECK controls these checks. 0 skips all of them. The value
+ * "all" includes AV1, which is not checked by default, because NVDEC does not say when it has
+ * decoded an AV1 picture.
+ *
+ * WHERE BATCHES LIE. With output.device on the CPU, bzna_loader_next returns when the batch has
+ * arrived in host memory, which is pinned, and no stream is involved. Otherwise batches lie in
+ * device memory, and are handed over on the consumer's stream: output.stream, or one that the
+ * loader makes. bzna_batch_info.stream names it.
+ *
+ * WAITING. With batches in device memory, bzna_loader_next blocks the calling thread only
+ *     - until the next batch is filled
+ *     - until a batch is free to be filled, where each one is on loan or released but still read by
+ *       work that you enqueued. If all are on loan, it returns E_STATE at once.
+ *     - if the driver refuses to let the consumer's stream wait, until the batch is written.
+ * It does not wait for the GPU otherwise: it makes the consumer's stream wait.
+ *
+ * Therefore work that you enqueue must not wait for the thread that is in bzna_loader_next, neither
+ * by a host function nor by a value written later. The two would wait for each other forever. The
+ * same holds for bzna_loader_close, which waits for work that still reads released batches.
+ *
+ * STREAMS. Rules for the consumer's stream:
+ *     - Work enqueued on it after bzna_loader_next reads the finished batch. The host must not read
+ *       the batch before it has synchronized with that stream, or has copied the batch on it.
+ *     - bzna_batch_release orders everything enqueued on it so far before the memory is written
+ *       again. Nothing else is needed, so release a batch right after enqueueing the work that
+ *       reads it.
+ *     - To use a batch on another stream, call bzna_batch_move first.
+ *     - The default streams are BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD, never NULL. A batch
+ *       on BZNA_STREAM_PER_THREAD must be released on the thread that used it.
+ *     - A stream must live until the last batch on it was released.
+ *     - While a CUDA graph is captured on the stream, neither open nor close a loader with it, nor
+ *       take, move or release batches. A graph must not read batches themselves, since the next
+ *       batch lies elsewhere: copy what the graph reads into memory of its own.
+ *
+ * A slow consumer stalls only its own loader, since decode streams never wait on consumer streams.
+ * Batches are recycled in the order of their release. A batch that a slow stream still reads
+ * therefore delays those released after it.
+ *
+ * THE CUDA CONTEXT is context_config.cuda_context, or the device's primary one. On the caller's
+ * threads, the library pushes it around its own calls and pops it again. If nobody has used the
+ * primary context before, the library sets it to let waiting threads sleep
+ * (CU_CTX_SCHED_BLOCKING_SYNC), since a session's thread waits for most of its life. That holds for
+ * the program's own threads, too. To have it otherwise, make the CUDA context before the library
+ * does.
+ *
+ * The device counts as lost when the driver reports it (ECC error, illegal address, ...), or when
+ * the CUDA context cannot be pushed. Every loader on it then ends with E_DEVICE_LOST at once. A
+ * loader that is opened later in the same bzna_context and would use the device fails with
+ * E_DEVICE_LOST, too.
+ *
+ * SEVERAL PROCESSES. The driver lets calls that belong to one CUDA context wait for one another.
+ * Look at a GPU with several NVDEC engines (nvidia-smi dmon -s u, column dec). If its engines idle
+ * and the rate stays the same with more sessions, let several processes load for that GPU, because
+ * each process has a CUDA context of its own.
  *
  * 12. KINDS OF DATA SETS
- * A path that names nothing may be a pattern of several paths, which are laid end to end: "a::b"
- * stands for both, {0000..0146}, {1..9..2}, {train,val} for each in turn (padded with zeros where
- * one of the two is; the leftmost varies slowest), *, ?, [abc] match names, sorted by bytes; a
- * backslash takes what follows literally. A folder of *.bzna, *.tar or *.rec stands for those. Of
- * many files some 64 are open at a time; one that is opened again must be as it was, else E_IO.
  *
- * ARCHIVES (.bzna) hold frames of H.265, H.264 or AV1, or JPEG files as they are (sample entry
- * mjpg; QuickTime's jpeg is read; the original tools refuse both). For GPUs pack H.265: small,
- * decoded by video engines since Pascal; AV1 is as small, and needs GA10x, Ada or Blackwell. For
- * CPUs copy JPEG files, without loss: several times as fast as H.265. H.264 tuned for decoding is
- * larger, for both: CPUs decode the slices that a warp reads, and ignore damage in others. VIDEOS
- * (mp4, QuickTime, fragments) are frames that stand alone, turned by matrices; no edit lists apply.
+ * A path that exists stands for itself. A folder that holds *.bzna, *.tar or *.rec files stands for
+ * those. Otherwise a path is a pattern of several paths, which are laid end to end:
  *
- * FOLDERS of pictures have the order and classes of torchvision's ImageFolder: each folder in the
- * root is a class, and all pictures below it are of that class; without class folders there are no
- * targets. Files are known by their names (jpg jpeg png ppm pgm pbm pnm bmp webp tif tiff gif jp2
- * j2k heic heif hif avif, in upper case, too), and left out where they begin with a dot. Links are
- * followed. Refused are one that leads back, a class without pictures, and, unless classes are
- * chosen, a root whose folders are no classes: they hold only folders, or two of them (or all) are
- * called as splits are (train, val, test2017), or one holds two that are. With a list, samples are
- * the files that it names, in its order; labels are targets where each sample has one that is
- * whole, else vectors. Files are looked at when read.
+ *     a::b             both
+ *     {0000..0146}     each number in turn, padded with zeros if either of the two is
+ *     {1..9..2}        each second number
+ *     {train,val}      each word in turn. With several braces, the leftmost varies slowest
+ *     * ? [abc]        the files whose names match, sorted by bytes
+ *     \                the next character stands for itself
  *
- * TARS are shards as WebDataset writes them. Files next to each other that share a key, the name up
- * to the first dot after its last slash, are a sample; what follows is the field, in lower case: by
- * its last extension cls, cls2, index, inx, id are integers, txt, text, transcript text, jpg, png,
- * webp, ... pictures, others bytes. "name" is the key, unless a file is called so, "cls" the
- * target, "image" the first picture. Folders, links, hidden files, __folders__ and names of
- * BZNA_NAME_MAX bytes or more belong to no sample; 64 fields are the most. Sparse files are
- * refused; a field that stands twice fails its sample. Opening walks over the headers, or reads
- * SHARD.idx beside SHARD.tar (version 1.2, of DALI's wds2idx or `bzna index`). An index older than
- * the tar must be what a walk finds; one that the headers contradict is refused with E_BOX. A tar
- * of nothing but tars is refused.
+ * If a data set has many files, at most 64 of them are open at a time, or a quarter of the files
+ * that the process may open, if that is less. A file that is opened again must be as it was,
+ * otherwise its samples fail with E_IO.
  *
- * RECORDIO files (MXNet's .rec) have a sample a record: "image", "label" (its numbers), "target"
- * (the number where it is one, and whole), "id", "name" (the id in digits), "record" (all bytes,
- * which then may be anything). A list gives labels and names by id, with a line for each. Where
- * records begin, NAME.idx beside NAME.rec says (of MXNet or `bzna index`), else one scan over the
- * headers. An index that is older than the file must be what a scan finds; one of another file is
- * refused with E_FORMAT, at open or when a sample is used.
+ * ARCHIVES (.bzna) are mp4 files. They hold frames of H.265, H.264 or AV1, or JPEG files as they
+ * are (sample entry mjpg, as in HEIF; QuickTime's jpeg is read, too). The original Benzina tools
+ * refuse archives of JPEG.
  *
- * PICTURES are told apart by their content: JPEG (8 bits, of any color), PNG, WebP, GIF (its first
- * picture), BMP, TIFF, PNM, JPEG 2000, HEIF, AVIF. Alpha is dropped, as PIL's convert("RGB") does
- * it. They are turned as EXIF (irot, imir) says, or XMP where no EXIF data do, unless
- * dataset_config.orientation is IGNORE; transforms see that size. ICC profiles are not applied:
- * colors are taken for sRGB. `bzna verify` counts pictures with other profiles, and `bzna pack
- * --icc convert` converts them. Kinds that libavcodec would decode to wrong pixels are refused by
- * name: TIFF of 16-bit CMYK, say, or JPEG 2000 part 15. A JPEG's pixels are its decoder's:
- * libjpeg-turbo, libavcodec, NVDEC; one without Huffman tables has those of the standard.
- * Damage fails it down to the last row that its warp reads; if it has several scans (progressive),
- * anywhere. Of HEIF and AVIF, the picture is the primary item (H.265, H.264, AV1, JPEG, iden,
- * grid), cut and turned by its properties, else the first of a track. Of a grid, only tiles that
- * the warp reads are decoded, by NVDEC or by workers that are free. A file alone has the field
- * "thumb", chosen by name alone. Overlays are refused; bzna_image_info.beside has what is left out.
+ *     to decode on      pack                  because
+ *     GPUs              H.265                 it is small, and GPUs decode it since Pascal
+ *     GPUs              AV1                   it is as small, but needs GA10x, Ada or Blackwell,
+ *                                             not A100 or Hopper
+ *     CPUs              JPEG, copied as is    nothing is lost, and CPUs decode it several times as
+ *                                             fast as H.265
+ *     both              H.264 tuned for       CPUs decode only the slices that a warp reads, and
+ *                       decoding              ignore damage in others. Files are larger
+ *
+ * tests/BENCHMARKS.md has figures.
+ *
+ * VIDEOS are mp4 or QuickTime files, fragmented ones too, whose frames each stand alone. Frames are
+ * turned and mirrored as the matrices of track and movie (tkhd, mvhd) say. Edit lists are ignored.
+ *
+ * FOLDERS of pictures have the order and classes of torchvision's ImageFolder. Each folder in the
+ * root is a class, and all pictures below it belong to that class. A root without such folders has
+ * no targets. Files are known by their names, in lower or upper case: jpg jpeg png ppm pgm pbm pnm
+ * bmp webp tif tiff gif jp2 j2k heic heif hif avif. Names that begin with a dot are left out. Links
+ * are followed. A file is not looked at before it is read.
+ *
+ * A folder is refused
+ *     - if a link in it leads back to a folder above it
+ *     - if a class has no pictures
+ *     - if the folders in its root cannot be classes, because they hold only folders, because two
+ *       of them (or all) are called as splits are (train, val, test2017), or because one holds two
+ *       folders that are. If dataset_config.classes names the classes, this is not asked.
+ *
+ * With a list (dataset_config.list), samples are the files that the list names, in its order. Its
+ * labels become targets if each sample has one label that is a whole number, else they are
+ * vectors.
+ *
+ * TARS are shards as WebDataset writes them. Files next to each other that share a key are one
+ * sample. The key is the name up to the first dot after its last slash, and the rest is the name of
+ * the field, in lower case. The last extension says what a field is:
+ *
+ *     cls cls2 index inx id                                                integer
+ *     txt text transcript                                                  text
+ *     jpg jpeg jpe jfif png ppm pgm pbm pnm pam webp bmp gif tif tiff
+ *     jp2 j2k jpx jpf heic heif hif avif                                   picture
+ *     any other                                                            bytes
+ *
+ * Three fields have meanings of their own: "name" is the key, unless a file is called so, "cls" is
+ * the target, and "image" is the first picture. A tar has at most 64 fields. If a field stands
+ * twice in a sample, that sample fails. A tar with a sparse file is refused, and so is a tar that
+ * holds nothing but tars. These belong to no sample:
+ *     - folders and links
+ *     - hidden files, and files in folders that are called __so__
+ *     - files whose field's name has BZNA_NAME_MAX bytes or more.
+ *
+ * Opening a tar walks over its headers, or reads SHARD.idx beside SHARD.tar (version 1.2, as DALI's
+ * wds2idx or `bzna index` write it). If the index is older than the tar, it must be what a walk
+ * finds. An index that the headers contradict is refused with E_BOX, when the tar is opened or when
+ * a sample is used.
+ *
+ * RECORDIO files (MXNet's .rec) have one sample a record. Its fields are:
+ *
+ *     "image"     the picture
+ *     "label"     the record's numbers
+ *     "target"    the number, if there is one and it is whole
+ *     "id"        the record's number
+ *     "name"      the id in digits
+ *     "record"    all bytes of the record; a record that is read only by this field may hold
+ *                 anything
+ *
+ * A list gives labels and names by id. A record whose id has no line in the list fails with
+ * E_NOT_FOUND.
+ *
+ * NAME.idx beside NAME.rec (MXNet's, or one that `bzna index` wrote) says where records begin.
+ * Without it, opening scans the headers once. An index that is older than the file must be what a
+ * scan finds. An index of another file is refused with E_FORMAT, when the file is opened or when a
+ * sample is used.
+ *
+ * RECORDS of one size (CIFAR, MNIST, raw tensors) are described by bzna_records.
+ *
+ * PICTURES are told apart by their content: JPEG (8 bits; gray, Y'CbCr, RGB, CMYK or YCCK; baseline
+ * or progressive), PNG, WebP, GIF (its first picture), BMP, TIFF, PNM, JPEG 2000, HEIF, AVIF. Kinds
+ * that libavcodec would decode to wrong pixels are refused by name, for instance TIFF of 16-bit
+ * CMYK, or JPEG 2000 part 15.
+ *     - Alpha is dropped, as PIL's convert("RGB") does it.
+ *     - Pictures are turned as their EXIF data say, or XMP if EXIF data say nothing. HEIF and AVIF
+ *       are turned as their properties irot and imir say. Transforms see the size of the turned
+ *       picture. torchvision's ImageFolder does not turn pictures: set dataset_config.orientation
+ *       to IGNORE for the same.
+ *     - ICC profiles are not applied, and colors are taken for sRGB. `bzna verify` counts pictures
+ *       with other profiles, and `bzna pack --icc convert` converts them.
+ *
+ * JPEG. The pixels of a JPEG are those of its decoder: libjpeg-turbo, libavcodec or NVDEC. A JPEG
+ * without Huffman tables has those of the standard. Damage fails a picture if it is above the last
+ * row that the warp reads. If the picture has several scans (progressive), damage anywhere fails
+ * it.
+ *
+ * HEIF AND AVIF. The picture is the primary item, else the first picture of a track. An item is
+ * H.265, H.264, AV1 or JPEG, an identity item (iden), or a grid, and is cut and turned by its
+ * properties. Only those tiles of a grid are decoded that the warp reads, by NVDEC or by software
+ * threads that are free. A file by itself has the field "thumb", which is used only if
+ * fields.image names it. Overlays are refused. bzna_image_info.beside says what else the file
+ * holds.
  *
  * 13. WHAT IT DOES NOT DO
- *     - Every sample is a frame of its own; video is not decoded as video. Matrices do not scale.
- *     - NVDEC does not decode for a loader whose outputs are made of several fields: software does.
- *     - ICC profiles are not applied, nor transfer functions or primaries: no HDR tone mapping.
- *       `bzna pack --icc convert` converts pictures to sRGB before they are coded.
- *     - No posterize, solarize, sharpness, equalize: pipeline.picture may draw such things.
- *     - No JPEG XL, animated WebP, lossless or subsampled RGB JPEG; no BigTIFF, TIFF in tiles, of
- *       JPEG, of floating-point numbers or L*a*b*; no JPEG 2000 part 15, or of CMYK.
- *     - No network, compression, subprocess, spooling: a bzna_source. Windows, macOS: not tried.
+ *
+ *     - Video is not decoded as video: every sample is a frame of its own. Matrices of tracks that
+ *       scale or skew are refused.
+ *     - NVDEC does not decode for a loader whose outputs are made of several fields, or that has a
+ *       picture callback. Software decodes instead.
+ *     - ICC profiles, transfer functions and primaries are not applied, so there is no HDR tone
+ *       mapping. `bzna pack --icc convert` converts pictures to sRGB before they are coded.
+ *     - There is no posterize, solarize, sharpness or equalize. A pipeline.picture callback may
+ *       draw such things.
+ *     - JPEG XL, animated WebP, lossless JPEG and subsampled RGB JPEG are not read.
+ *     - BigTIFF is not read, nor TIFF in tiles, of JPEG data, of floating-point numbers or of
+ *       L*a*b*.
+ *     - JPEG 2000 part 15 is not read, nor JPEG 2000 of CMYK.
+ *     - There is no network access, no compression, no subprocess, and nothing is spooled to disk.
+ *       Bytes from elsewhere come through a bzna_source.
+ *     - Windows and macOS have not been tried.
  */
 #ifndef BENZINA_H
 #define BENZINA_H
