@@ -2,9 +2,9 @@
  *
  * A data set is a folder of pictures, tar shards, RecordIO, an archive (.bzna) of JPEG files or of
  * single H.265, H.264 or AV1 frames, or several of these as one. The library decodes their
- * pictures, warps and normalizes them in one pass, and hands over whole batches. Batches are
- * shuffled, and several are in flight at once. The same seed gives the same pixels in the same
- * order, whatever the number of threads. MIT license.
+ * pictures, warps and normalizes them in one pass, and hands over whole batches. Samples can be
+ * shuffled, and several batches are in flight at once. The same seed gives the same pixels in the
+ * same order, whatever the number of threads. MIT license.
  *
  * This comment is the manual. Its chapters:
  *
@@ -14,7 +14,7 @@
  *    4  Threads and callbacks         9  Determinism and resuming
  *    5  Memory                       10  Versions and the ABI
  *
- * Names of statuses and settings are short here: E_IO is BZNA_E_IO, output.device is the member of
+ * Names are short here: E_IO stands for BZNA_E_IO, and output.device for that member of a
  * bzna_loader_config.
  *
  * 1. VENDORING AND BUILDING
@@ -102,7 +102,7 @@
  *     bzna_writer    writes an archive
  *
  * All are opaque. X_open makes an object and stores it in *out, or NULL if it fails. X_close ends
- * the object. Closing NULL does nothing. Its owner must not use an object again after closing it.
+ * the object, which its owner must not use again. Closing NULL does nothing.
  *
  * An object keeps alive everything that it was made from. Therefore contexts, datasets and loaders
  * may be closed in any order. A batch on loan stays readable after its loader was closed, until the
@@ -179,6 +179,7 @@
  *     data set                     memory for its index
  *     archive, opened by path      none per sample: entries are read from the file when they are
  *                                  needed, in blocks of which a context keeps 2 MiB for all files
+ *     archive, opened in memory    none: entries are read where they lie
  *     archive, opened by source    12 bytes a sample and track, read in one piece
  *     tar                          4 bytes a sample, and 16 bytes a field of each
  *     RecordIO                     8 bytes a record
@@ -229,8 +230,8 @@
  *
  * Y'CbCr is filtered with the stream's chroma siting, and converted to R'G'B' in [0, 255], which is
  * not rounded. The matrix and the range are those of the first of these that says any:
- *     1. the container (colr; QuickTime's nclc has a matrix, but no range)
- *     2. the stream (VUI, AV1's sequence header; a JPEG counts as BT.601, full-range)
+ *     1. the container (its colr box, of which QuickTime's kind, nclc, has no range)
+ *     2. the stream (VUI, or AV1's sequence header). A JPEG counts as BT.601, full-range.
  *     3. the default: BT.601 at any size. It is full-range in archives, in tracks that are called
  *        bzna_..., and in HEIF and AVIF files with the brand miaf. Everywhere else it is
  *        limited-range, as FFmpeg takes it.
@@ -243,8 +244,8 @@
  * for limited-range, so their colors differ from the library's by 8 to 12 of 255. The library never
  * guesses the matrix or the range from pixels.
  *
- * Each channel x then becomes y = (x - bias) * scale. mean and std are a second spelling of the
- * same: y = (x - mean) / std. A loader refuses settings that use both spellings.
+ * Each channel x then becomes y = (x - bias) * scale. In a bzna_loader_color, mean and std are a
+ * second spelling of the same: y = (x - mean) / std. Settings that use both spellings are refused.
  *
  * 8. LIMITS AND HOSTILE FILES
  *
@@ -255,7 +256,7 @@
  *     tracks of a movie                          64
  *     bytes of a sample                          256 MiB: context_config.max_sample_bytes
  *     edge of a coded frame                      16384 pixels: context_config.max_edge_px
- *     a still of over 64 MiB of pixels           must have a coded byte for each 4096 of them
+ *     a still of over 64 MiB when decoded        must have a coded byte for each 4096 bytes
  *     scans of a JPEG                            500
  *     items of a HEIF file, tiles of a grid      4096, 1024
  *     fields of a tar's samples                  64
@@ -307,9 +308,10 @@
  *
  * 10. VERSIONS AND THE ABI
  *
- * Structs only ever grow at their end, and nested groups into their reserved words. struct_size
- * says which version the caller was compiled with. Status codes keep their numbers. Until 1.0 the
- * ABI may change with the minor version, which the soname carries.
+ * Structs only ever grow at their end, and struct_size says which version the caller was compiled
+ * with. Groups inside other structs, such as bzna_warp, have no struct_size, and grow only into
+ * their reserved words. Status codes keep their numbers. Until 1.0 the ABI may change with the
+ * minor version, which the soname carries.
  *
  * If a caller's struct is larger than the library's, because the library is older:
  *     - Input is accepted if everything past the library's size is zero. If it is over 4096 bytes
@@ -340,8 +342,8 @@
  * decoders, the first loader reads the first sample of its data set.
  *
  * A session holds up to 12 samples by default (context_config.session_depth + session_mapped).
- * Sessions wait if the loaders have fewer samples in flight (batch_size * batches_in_flight) than
- * 12 for each session.
+ * Some sessions wait if the loaders have fewer samples in flight (batch_size * batches_in_flight)
+ * than 12 for each session.
  *
  * If NVDEC cannot decode a picture here because of its codec, depth, chroma format or size, or if
  * the driver refuses it, the loader's own threads decode it in software. bzna_loader_stats counts
@@ -366,11 +368,11 @@
  *     - If the kernel itself is wrong, it does not use the device any more. Loaders on the device
  *       end with E_DEVICE_LOST. A loader that is opened later works on the CPU, or fails with
  *       E_DEVICE if it asks for the CUDA device or for NVDEC.
- *     - If NVDEC does not finish a picture in seconds, it does not use NVDEC any more in this
+ *     - If NVDEC does not finish a picture within seconds, it does not use NVDEC any more in this
  *       process.
  *
- * The environment variable BENZINA_NVDEC_CHECK controls these checks. 0 skips all of them. The value
- * "all" includes AV1, which is not checked by default, because NVDEC does not say when it has
+ * The environment variable BENZINA_NVDEC_CHECK controls these checks. 0 skips all of them. The
+ * value "all" includes AV1, which is not checked by default, because NVDEC does not say when it has
  * decoded an AV1 picture.
  *
  * WHERE BATCHES LIE. With output.device on the CPU, bzna_loader_next returns when the batch has
@@ -387,7 +389,8 @@
  *
  * Therefore work that you enqueue must not wait for the thread that is in bzna_loader_next, neither
  * by a host function nor by a value written later. The two would wait for each other forever. The
- * same holds for bzna_loader_close, which waits for work that still reads released batches.
+ * same holds for bzna_loader_close, which waits for work that still reads released batches, and for
+ * the release of the last batch on loan after its loader was closed.
  *
  * STREAMS. Rules for the consumer's stream:
  *     - Work enqueued on it after bzna_loader_next reads the finished batch. The host must not read
@@ -431,7 +434,7 @@
  *
  *     a::b             both
  *     {0000..0146}     each number in turn, padded with zeros if either of the two is
- *     {1..9..2}        each second number
+ *     {1..9..2}        every second number: 1, 3, 5, 7, 9
  *     {train,val}      each word in turn. With several braces, the leftmost varies slowest
  *     * ? [abc]        the files whose names match, sorted by bytes
  *     \                the next character stands for itself
@@ -441,8 +444,8 @@
  * otherwise its samples fail with E_IO.
  *
  * ARCHIVES (.bzna) are mp4 files. They hold frames of H.265, H.264 or AV1, or JPEG files as they
- * are (sample entry mjpg, as in HEIF; QuickTime's jpeg is read, too). The original Benzina tools
- * refuse archives of JPEG.
+ * are, with their EXIF orientation. The sample entry of JPEG is mjpg, as in HEIF, and QuickTime's
+ * jpeg is read, too. The original Benzina tools refuse both.
  *
  *     to decode on      pack                  because
  *     GPUs              H.265                 it is small, and GPUs decode it since Pascal
@@ -503,7 +506,7 @@
  *     "image"     the picture
  *     "label"     the record's numbers
  *     "target"    the number, if there is one and it is whole
- *     "id"        the record's number
+ *     "id"        the id in the record's header
  *     "name"      the id in digits
  *     "record"    all bytes of the record; a record that is read only by this field may hold
  *                 anything
@@ -518,10 +521,10 @@
  *
  * RECORDS of one size (CIFAR, MNIST, raw tensors) are described by bzna_records.
  *
- * PICTURES are told apart by their content: JPEG (8 bits; gray, Y'CbCr, RGB, CMYK or YCCK; baseline
- * or progressive), PNG, WebP, GIF (its first picture), BMP, TIFF, PNM, JPEG 2000, HEIF, AVIF. Kinds
- * that libavcodec would decode to wrong pixels are refused by name, for instance TIFF of 16-bit
- * CMYK, or JPEG 2000 part 15.
+ * PICTURES are told apart by their content: JPEG (baseline or progressive, of 8 bits, in gray,
+ * Y'CbCr, RGB, CMYK or YCCK), PNG, WebP, GIF (its first picture), BMP, TIFF, PNM, JPEG 2000, HEIF
+ * and AVIF. Kinds that libavcodec would decode to wrong pixels are refused by name, for instance
+ * TIFF of 16-bit CMYK, or JPEG 2000 part 15.
  *     - Alpha is dropped, as PIL's convert("RGB") does it.
  *     - Pictures are turned as their EXIF data say, or XMP if EXIF data say nothing. HEIF and AVIF
  *       are turned as their properties irot and imir say. Transforms see the size of the turned
@@ -537,10 +540,10 @@
  *
  * HEIF AND AVIF. The picture is the primary item, else the first picture of a track. An item is
  * H.265, H.264, AV1 or JPEG, an identity item (iden), or a grid, and is cut and turned by its
- * properties. Only those tiles of a grid are decoded that the warp reads, by NVDEC or by software
- * threads that are free. A file by itself has the field "thumb", which is used only if
- * fields.image names it. Overlays are refused. bzna_image_info.beside says what else the file
- * holds.
+ * properties. The library decodes only the tiles of a grid that the warp reads, by NVDEC or by
+ * software threads that are free. A file that is a data set by itself has the field "thumb", which
+ * is used only if fields.image names it. Overlays are refused. bzna_image_info.beside says what
+ * else the file holds.
  *
  * 13. WHAT IT DOES NOT DO
  *
