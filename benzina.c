@@ -6344,7 +6344,7 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
 }
 
 /* Likewise of boxes in memory. What movie then points to lies there. */
-static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, uint32_t parent, bzna_error *err)
+BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, uint32_t parent, bzna_error *err)
 {
     bzi_window window = { .map = c.data ? c.data + c.pos : NULL, .at = bzi_cursor_offset(&c) };
     return bzi_box_list(movie, &window, window.at, window.at + bzi_cursor_left(&c), parent, err);
