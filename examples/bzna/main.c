@@ -44,9 +44,11 @@
 #define OPTION_END { NULL, 0, KIND_FLAG, 0, 0, 0, NULL, NULL, NULL }
 
 #define RECORDS_HELP \
-    "a file of records of one size: what each holds, in order, parts with + between them:\n" \
-    "WxHxC bytes in planes (WxHxC:nhwc, pixels), label (label:int32, ...), skip:BYTES;\n" \
-    "before them header:BYTES. cifar10 is label+32x32x3. MNIST's IDX files need none"
+    "what each record of a file of records of one size holds, in order,\n" \
+    "in parts with + between them: WxHxC, bytes in planes (WxHxC:nhwc:\n" \
+    "pixels); label (label:int32, ...); skip:BYTES. header:BYTES comes\n" \
+    "first and lies before all records. cifar10 is label+32x32x3.\n" \
+    "MNIST's IDX files need no --records"
 
 /* How a data set is opened. */
 #define OPTIONS_DATASET \
@@ -55,52 +57,56 @@
     CHOICE("split", split, "train|validation|test", NULL, "the samples of one split of an archive (default: all)"), \
     TEXT("list", list, "FILE", \
       "a list of a folder's files, or labels of a .rec:\n" \
-      ".lst (index, labels, path), .csv (path,label), or path label"), \
+      ".lst (index, labels, path), .csv (path,label), or lines of path label"), \
     TEXT("records", records, "WxHxC[+label]", RECORDS_HELP), \
     TEXT("classes", classes, "A,B,C", \
-      "a folder's class folders, in the order of their numbers;\nothers are left out (default: all)"), \
+      "the class folders of a folder, in the order of their numbers;\nothers are left out (default: all)"), \
     CHOICE("class-order", class_order, "text|numeric", "text", \
-      "numeric numbers class folders as 0, 1, 2, 10; text as 0, 1, 10, 2"), \
-    CHOICE("orientation", orientation, "apply|ignore", "apply", "turn pictures as their EXIF data says, or not"), \
+      "number class folders as 0, 1, 2, 10 (numeric)\nor as 0, 1, 10, 2 (text)"), \
+    CHOICE("orientation", orientation, "apply|ignore", "apply", \
+      "turn pictures as their EXIF data says, or leave them"), \
     CHOICE("palette", palette, "colors|index", "colors", \
-      "what pictures with a palette give: colors, or indices as gray")
+      "what pictures with a palette give: their colors,\nor their indices as gray")
 
 /* What batch, sheet and bench have in common. */
 #define DTYPES "f32|f16|bf16|u8|float32|float16|bfloat16|uint8"
 #define FILTERS "nearest|linear|cubic|lanczos|area|cubic-0.75|lanczos4"
 #define OPTIONS_TYPE \
     CHOICE("dtype", dtype, DTYPES, "f32", "type of the batches; uint8 is rounded and saturated"), \
-    CHOICE("layout", layout, "NCHW|NHWC", "NCHW", "planes, or pixels of channels")
+    CHOICE("layout", layout, "NCHW|NHWC", "NCHW", "order in memory: planes, or pixels of channels")
 #define OPTIONS_LOADER \
     REAL("flip", flip, 0, 1, "P", "0", "probability of a horizontal flip"), \
     REAL("rotate", rotate, 0, 180, "D", "0", "rotate by -D to D degrees, on top of the warp"), \
     REAL("shear", shear, 0, 89, "D", "0", "then shear by -D to D degrees along x"), \
-    REAL("perspective", perspective, 0, 1, "S", "0", "then distort half of them: torchvision's distortion_scale"), \
+    REAL("perspective", perspective, 0, 1, "S", "0", \
+      "then distort half of the pictures;\nS is torchvision's distortion_scale"), \
     REAL("brightness", brightness, 0, 100, "B", "0", "multiply colors by 1-B to 1+B"), \
-    REAL("contrast", contrast, 0, 100, "C", "0", "colors by 1-C to 1+C, the rest the mean luma"), \
-    REAL("saturation", saturation, 0, 100, "S", "0", "colors by 1-S to 1+S, the rest their luma"), \
+    REAL("contrast", contrast, 0, 100, "C", "0", "mix colors (1-C to 1+C) with the mean luma (the rest)"), \
+    REAL("saturation", saturation, 0, 100, "S", "0", "mix colors (1-S to 1+S) with their own luma (the rest)"), \
     REAL("hue", hue, 0, 0.5, "H", "0", "turn hues by -H to H of a whole turn"), \
     REAL("grayscale", grayscale, 0, 1, "P", "0", "probability of gray in all channels"), \
     REAL("random-h", hls[0], 0, 180, "H", "0", "MXNet's random_h: hue, of 180"), \
     REAL("random-l", hls[1], 0, 255, "L", "0", "MXNet's random_l: lightness, of 255"), \
     REAL("random-s", hls[2], 0, 255, "S", "0", "MXNet's random_s: saturation, of 255"), \
-    REAL("max-random-contrast", max_contrast, 0, 0.999, "C", "0", "MXNet's, about 0"), \
-    REAL("max-random-illumination", max_illumination, 0, 1e6, "I", "0", "MXNet's, of 255"), \
+    REAL("max-random-contrast", max_contrast, 0, 0.999, "C", "0", "MXNet's max_random_contrast, about 0"), \
+    REAL("max-random-illumination", max_illumination, 0, 1e6, "I", "0", "MXNet's max_random_illumination, of 255"), \
     CHOICE("channels", channels, "RGB|BGR|gray|grey", "RGB", "channels and their order; gray is one, the luma"), \
     CHOICE("warp", warp, "random|center|none", "random", \
-      "random resized crop, center resized crop, or none: center crop, not resized"), \
-    CHOICE("law", law, "auto|benzina|torchvision", "auto", "how crops are drawn; auto: random ones as torchvision's"), \
+      "random: random resized crop; center: center resized crop;\nnone: center crop, not resized"), \
+    CHOICE("law", law, "auto|benzina|torchvision", "auto", \
+      "how crops are drawn; auto: random ones as torchvision does"), \
     CHOICE("filter", filter, FILTERS, "linear", "how pixels are resampled"), \
-    FLAG("antialias", antialias, "widen the filter where a picture shrinks: the default"), \
-    { "no-antialias", 0, KIND_FLAG, FIELD(antialias), -1, 0, NULL, NULL, "do not widen it" }, \
-    FLAG("jpeg-shrink", jpeg_shrink, "decode JPEG at 1/2, 1/4, 1/8 where the warp shrinks by that"), \
+    FLAG("antialias", antialias, "widen the filter where a picture shrinks (this is the default)"), \
+    { "no-antialias", 0, KIND_FLAG, FIELD(antialias), -1, 0, NULL, NULL, "do not widen the filter" }, \
+    FLAG("jpeg-shrink", jpeg_shrink, \
+      "decode JPEG at 1/2, 1/4 or 1/8 of its size\nwhere the warp shrinks it by as much"), \
     INTEGER("size", size, 1, 16384, "PX", "224", "edge of the square output, in pixels"), \
     INTEGER("views", views, 1, 64, "N", "1", "views of each picture, each with a warp of its own"), \
     OPTION_TRACK("the picture of a sample to load: its field, image or thumb\n" \
                  "(default: sizes up to 512 load the thumbnail where there is one)"), \
     CHOICE("decoder", decoder, "auto|software|nvdec", "auto", "which decoder to use"), \
     CHOICE("jpeg-decoder", jpeg_decoder, "auto|software|nvdec", "auto", \
-      "nvdec: it decodes baseline JPEG of 4:2:0, too, or the command fails"), \
+      "nvdec: NVDEC decodes baseline JPEG of 4:2:0, too,\nor the command fails"), \
     { "device", 0, KIND_DEVICE, FIELD(device), 0, 0, "auto|cpu|N", "auto", \
       "auto: a GPU if there is one; cpu: no GPU; N: CUDA device N" }, \
     INTEGER("sessions", sessions, 1, 256, "N", NULL, \
@@ -116,49 +122,57 @@ static const tool_option pack_options[] = {
       "libavcodec's encoder, as in `ffmpeg -encoders`: hevc_nvenc, libsvtav1\n"
       "(default: libx265, libx264, libaom-av1, mjpeg)"),
     REAL("crf", crf, 0, 51, "N", "20",
-      "constant rate factor of h265, h264 and av1, 0 to 51: lower is better and larger"),
+      "constant rate factor of h265, h264 and av1, from 0 to 51;\nlower is better and larger"),
     TEXT("preset", preset, "NAME",
-      "preset of the encoder: slower is smaller. ultrafast, superfast, veryfast, faster,\n"
-      "fast, medium, slow, slower, veryslow, placebo (default medium);\n"
-      "of another --encoder, what that one has (default: its own)"),
+      "preset of the encoder; slower ones give smaller files. ultrafast,\n"
+      "superfast, veryfast, faster, fast, medium, slow, slower, veryslow,\n"
+      "placebo (default medium);\n"
+      "another --encoder has presets of its own (default: its own default)"),
     CHOICE("chroma", chroma, "420|444", NULL,
-      "444 keeps colors at full resolution: larger, and fewer GPUs decode it (default 420)"),
-    FLAG("lossless", lossless, "h265, h264, av1: no loss beyond that of 8-bit Y'CbCr"),
-    FLAG("tune-decode", tune_decode, "h265, h264: faster to decode, and larger (tune fastdecode)"),
+      "444 keeps colors at full resolution; it is larger,\nand fewer GPUs decode it (default 420)"),
+    FLAG("lossless", lossless, "for h265, h264, av1: lose nothing beyond the conversion to 8-bit Y'CbCr"),
+    FLAG("tune-decode", tune_decode,
+      "for h265, h264: pictures that are faster to decode, and larger\n(tune fastdecode)"),
     INTEGER("quality", quality, 1, 100, "N", "90",
-      "quality of jpeg, 1 to 100 as libjpeg counts it: higher is better and larger"),
-    INTEGER("max-edge", max_edge, 1, 16384, "PX", NULL, "scale down what has a longer edge"),
-    INTEGER("max-short-edge", max_short_edge, 1, 16384, "PX", NULL, "scale down what has a longer short edge"),
+      "quality of jpeg, from 1 to 100 as libjpeg counts it;\nhigher is better and larger"),
+    INTEGER("max-edge", max_edge, 1, 16384, "PX", NULL, "scale down pictures with a longer edge"),
+    INTEGER("max-short-edge", max_short_edge, 1, 16384, "PX", NULL, "scale down pictures whose short edge is longer"),
     TEXT("frame", frame, "auto|N|exact",
-      "edges of coded frames: multiples of 512 (auto), or of N; exact: as the picture,\n"
-      "rounded up to 16. At least what NVDEC decodes: 144 (h265), 48 (h264), 128 (av1)"),
+      "edges of coded frames: multiples of 512 (auto) or of N, or the\n"
+      "picture's edges rounded up to 16 (exact). They are at least what\n"
+      "NVDEC decodes: 144 (h265), 48 (h264), 128 (av1)"),
     TEXT("thumb", thumb, "PX|none",
-      "longest edge of thumbnails, 16 to 512; pictures that are not longer have none\n(default 512)"),
+      "longest edge of thumbnails, from 16 to 512; pictures that are\nnot longer get none (default 512)"),
     TEXT("background", background, "COLOR",
-      "what lies under transparent pixels: white, black, gray, #rrggbb\n"
+      "the color under transparent pixels: white, black, gray, #rrggbb\n"
       "(default: alpha is dropped, and the colors under it show)"),
     CHOICE("icc", icc, "ignore|convert", "ignore",
-      "color profiles: convert pictures to sRGB, or ignore them, as loaders do and\ntorchvision, DALI and FFCV"),
+      "convert pictures with color profiles to sRGB, or ignore the\n"
+      "profiles, as loaders, torchvision, DALI and FFCV do"),
     TEXT("list", list, "FILE",
-      "which files of the folder, in this order, and their labels; of a .rec, its labels:\n"
-      ".lst (index, label, path, tabs between), .csv (path,label), or path label"),
+      "which files of the folder to pack, in this order, with labels;\n"
+      "or the labels of a .rec: .lst (index, label, path, tabs between),\n"
+      ".csv (path,label), or lines of path label"),
     TEXT("records", records, "WxHxC[+label]", RECORDS_HELP),
-    TEXT("targets", targets, "FILE", "targets of all files: lines of NAME,TARGET, or of TARGET in the files' order"),
-    TEXT("shard", shard, "I/N", "only share I of N, from 0/N to N-1/N: one behind the other, all nearly as large"),
-    OPTION_JOBS("processes that encode (default: one for each processor); they do not change the archive"),
+    TEXT("targets", targets, "FILE",
+      "targets of all files: lines of NAME,TARGET, or of TARGET\nin the order of the files"),
+    TEXT("shard", shard, "I/N",
+      "only share I of N, from 0/N to N-1/N; all shares in their order\n"
+      "make the whole, and are of nearly equal size"),
+    OPTION_JOBS("number of processes that encode; it does not change the archive\n(default: one for each processor)"),
     TEXT("classes", classes, "FILE",
       "names of the class folders, one a line, in the order of their numbers;\nother folders are refused"),
     TEXT("splits", splits, "S=DIR,...",
-      "train=DIR,validation=DIR,test=DIR instead of DIR: folders of the same classes,\n"
-      "which the archive has in that order, and each split by its name"),
+      "train=DIR,validation=DIR,test=DIR instead of DIR: folders of the\n"
+      "same classes. The archive has them in that order, each as a split with its name"),
     CHOICE("class-order", class_order, "numeric|text", NULL,
-      "numeric numbers class folders as 0, 1, 2, 10; text as 0, 1, 10, 2\n"
+      "number class folders as 0, 1, 2, 10 (numeric) or 0, 1, 10, 2 (text)\n"
       "(default: text, with a warning if the two differ)"),
     TEXT("report", report, "FILE",
-      "PSNR and SSIM of every picture, and what was left out: .json, or .html\n"
-      "with the worst 20 beside their sources"),
-    FLAG("resume", resume, "go on with an interrupted run: only what it has not done is encoded"),
-    FLAG("overwrite", overwrite, "replace OUT.bzna if it exists, and what an interrupted run has left"),
+      "write PSNR and SSIM of every picture, and what was left out:\n"
+      ".json, or .html with the worst 20 pictures beside their sources"),
+    FLAG("resume", resume, "continue an interrupted run, and encode only what it has not done"),
+    FLAG("overwrite", overwrite, "replace OUT.bzna if it exists, and the rest of an interrupted run"),
     OPTION_JSON, OPTION_END
 };
 static const tool_option json_options[] = { OPTION_JSON, OPTION_END };
@@ -174,16 +188,16 @@ static const tool_option index_options[] = {
 static const tool_option merge_options[] = { OPTION_NEW, OPTION_OVERWRITE, OPTIONS_DATASET, OPTION_JSON, OPTION_END };
 static const tool_option subset_options[] = {
     OPTION_NEW,
-    TEXT("indices", indices, "FILE", "numbers of samples, from 0"),
+    TEXT("indices", indices, "FILE", "a file of numbers of samples, counted from 0"),
     TEXT("class", class_name, "NAME", "a class, by its name or its number"),
     OPTION_OVERWRITE, OPTIONS_DATASET, OPTION_JSON, OPTION_END
 };
 static const tool_option convert_options[] = {
     OPTION_OUT("OUT", "what to write: OUT/, OUT.tar, OUT.rec or OUT.bzna"),
-    INTEGER("shard-size", shard_size, 1, 1e12, "N", NULL, "samples a file: OUT-000000.tar and so on"),
-    FLAG("shuffle", shuffle, "in an order of chance, the same for the same --seed"),
-    OPTION_SEED("of that order"),
-    INTEGER("quality", quality, 1, 100, "N", "95", "of JPEG that frames of video become"),
+    INTEGER("shard-size", shard_size, 1, 1e12, "N", NULL, "samples in each file: OUT-000000.tar and so on"),
+    FLAG("shuffle", shuffle, "write samples in a random order, which is the same for the same --seed"),
+    OPTION_SEED("seed of that order"),
+    INTEGER("quality", quality, 1, 100, "N", "95", "quality of the JPEG that frames of video and records become"),
     OPTION_OVERWRITE, OPTIONS_DATASET, OPTION_JSON, OPTION_END
 };
 static const tool_option split_options[] = {
@@ -199,29 +213,29 @@ static const tool_option extract_options[] = {
     OPTION_TRACK("the picture of the sample to extract: its field, image or thumb\n"
                  "(default: an archive's full picture, else the first one)"),
     TEXT("field", field, "NAME",
-      "a field instead of a decoded picture: printed, or written to -o's\n"
-      "file; numbers as text, everything else as it is"),
+      "a field instead of a decoded picture, printed or written to the file of -o:\n"
+      "numbers as text, everything else as it is"),
     FLAG("md5", md5, "print the MD5 of the decoded frame's planes, padding included"),
     OPTIONS_DATASET, OPTION_JSON, OPTION_END
 };
 static const tool_option verify_options[] = {
     FLAG("decode", decode, "also decode every picture"),
-    OPTION_JOBS("threads (default: one for each processor)"),
+    OPTION_JOBS("number of threads (default: one for each processor)"),
     OPTIONS_DATASET, OPTION_JSON, OPTION_END
 };
 static const tool_option batch_options[] = {
     OPTION_OUT("DIR", "the folder to write to, created if necessary; required"),
     OPTION_BATCH(65536, "16", "batch size"),
     OPTION_SEED("seed of the order and of the augmentation"),
-    FLAG("shuffle", shuffle, "in shuffled order instead of the data set's"),
+    FLAG("shuffle", shuffle, "load in shuffled order instead of the data set's"),
     OPTIONS_TYPE, OPTIONS_LOADER, OPTION_END
 };
 static const tool_option sheet_options[] = {
     OPTION_OUT("OUT.png", "the file to write; required"),
-    OPTION_BATCH(4096, "16", "how many samples, or with --index, draws of one"),
+    OPTION_BATCH(4096, "16", "how many samples, or with --index how many draws of one"),
     INTEGER("index", index, -1, 9.2e18, "I", "-1", "sample I alone, drawn N times; -1: any"),
     OPTION_SEED("seed of the order and of the augmentation"),
-    FLAG("shuffle", shuffle, "in shuffled order instead of the data set's"),
+    FLAG("shuffle", shuffle, "load in shuffled order instead of the data set's"),
     OPTIONS_LOADER, OPTION_END
 };
 static const tool_option view_options[] = {
@@ -240,7 +254,7 @@ static const tool_option bench_options[] = {
       "threads of the software decoder (default: one for each processor)"),
     REAL("seconds", seconds, 0.1, 86400, "S", "5", "how long each of the two rates is measured"),
     CHOICE("output", output, "auto|host|device", "auto",
-      "memory of the batches\nauto: the device's if there is one and the decoder is not software"),
+      "memory of the batches; auto: the device's if there is one\nand the decoder is not software"),
     OPTIONS_TYPE, OPTIONS_LOADER, OPTION_END
 };
 
@@ -248,131 +262,138 @@ static const tool_option bench_options[] = {
 /* ---- commands ---- */
 
 #define DATA_HELP \
-    "DATA is whatever the library opens: an archive, another mp4, a folder of pictures, a tar shard or a pattern of\n" \
-    "several (shard-{000..146}.tar), a .rec, an IDX file of pictures (MNIST's; its labels are those of the file\n" \
-    "beside it, train-labels-idx1-ubyte of train-images-idx3-ubyte), or other records of one size, as --records\n" \
-    "says.\n\n"
+    "DATA is any data set that the library opens: an archive, another mp4, a folder of pictures, a tar shard or a\n" \
+    "pattern of several (shard-{000..146}.tar), a .rec, an IDX file of pictures, or other files of records of one\n" \
+    "size, which --records describes. IDX files are MNIST's; their labels are those of the file beside them\n" \
+    "(train-labels-idx1-ubyte for train-images-idx3-ubyte).\n\n"
 
 static const tool_command commands[] = {
     { "pack", "DIR|FILE... -o OUT.bzna", "make an archive of pictures",
       "Encodes every picture in DIR as one H.265, H.264 or AV1 frame, or as JPEG, and writes them into an archive.\n"
-      "Each folder in DIR is a class; classes are numbered from 0 in the order of their names. Without folders,\n"
+      "Each folder in DIR is a class. Classes are numbered from 0 in the order of their names. Without such folders,\n"
       "samples have no target. Folders named train, val, test and the like are splits, not classes: pack each by\n"
       "itself. A file NAME.target beside the picture NAME, or NAME with an extension, is its target.\n"
-      "FILE is a picture, or a data set: a tar, a .rec, an archive, a pattern of several. Of their samples, pictures,\n"
-      "targets, names, splits and fields are packed. Names are paths in DIR; the archive has the names of classes.\n\n"
-      "HEIF, AVIF, and all picture formats of libavcodec are read. EXIF orientations are applied (with --codec copy,\n"
-      "they stay in the files' bytes, and loaders apply them), alpha channels dropped. Files that are not readable\n"
-      "pictures are left out and listed at the end. Files whose names begin with a dot are ignored. Pictures of more\n"
-      "than 512x512 pixels get a thumbnail, which loaders take for small batches; with --codec copy they get none.\n"
-      "The same pictures and options give the same bytes.\n\n"
-      "The archive is written as OUT.bzna.partial, which is locked, and renamed when it is complete; beside it,\n"
-      "OUT.bzna.partial.log says which files are done. A run that was interrupted, killed, or found the disk full\n"
-      "goes on where it was with --resume, with the same options and files, and gives the same bytes as one that\n"
-      "was not interrupted. Files count as the same while their names, sizes, times of modification and classes\n"
-      "are. --resume without anything to go on with begins; where OUT.bzna is complete, it says\n"
-      "so, and does nothing.\n\n"
-      "With - -o -, for other programs: names of files, each with a NUL behind it, are read from standard input, and\n"
-      "coded pictures written to standard output, each behind a line of JSON (see pack_stream.c).\n\n"
-      "Exit status: 0 all files packed; 1 some files left out, or an error; 2 bad command line, or OUT.bzna or\n"
-      "what an interrupted run has left exists, and neither --resume nor --overwrite says what to do.",
+      "FILE is a picture, or a data set: a tar, a .rec, an archive, a pattern of several. The pictures, targets,\n"
+      "names, splits and fields of its samples are packed. The name of a sample is its path in DIR. The archive\n"
+      "has the names of the classes.\n\n"
+      "pack reads HEIF, AVIF and all picture formats of libavcodec. It applies EXIF orientations and drops alpha\n"
+      "channels. It leaves out files that are not readable pictures, and lists them at the end. It ignores files\n"
+      "whose names begin with a dot. Pictures of more than 512x512 pixels get a thumbnail, which loaders take for\n"
+      "small batches. With --codec copy, orientations stay in the files' bytes, loaders apply them, and there are\n"
+      "no thumbnails. The same pictures and options give the same bytes.\n\n"
+      "The archive is written as OUT.bzna.partial, which is locked, and renamed when it is complete. The file\n"
+      "OUT.bzna.partial.log beside it says which files are done. If a run was interrupted, was killed, or found\n"
+      "the disk full, --resume continues it, with the same options and files, and gives the same bytes as an\n"
+      "uninterrupted run. Files count as the same while their names, sizes, times of modification and classes are\n"
+      "the same. If there is nothing to continue, the run starts from the beginning. If OUT.bzna is complete, the\n"
+      "command says so and does nothing.\n\n"
+      "With - -o -, for other programs: standard input has names of files, each followed by a NUL, and standard\n"
+      "output gets the coded pictures, each after a line of JSON (see pack_stream.c).\n\n"
+      "Exit status: 0 all files were packed; 1 some files were left out, or an error; 2 bad command line, or\n"
+      "OUT.bzna or the rest of an interrupted run exists, and neither --resume nor --overwrite was given.",
       OPERANDS_ANY, pack_options, tool_run_pack },
-    { "info", "DATA", "what a data set is",
+    { "info", "DATA", "print what a data set is",
       DATA_HELP
-      "Prints what kind of data set it is, its size in bytes, the numbers of samples and of targets, the names of\n"
-      "classes, and the fields of its samples; of an archive, brands and tracks, too. In JSON, \"targets\" is 0 where\n"
-      "no sample has a target, \"size\" null where it is not known, \"mime\" null for a track without one; the number\n"
-      "\"classes\" and \"class_names\" are there only where classes have names. Of a .rec, each record says whether\n"
-      "it has a target: up to 1000 are read and counted; of more, \"targets\" is null.",
+      "Prints the kind of data set, its size in bytes, the numbers of samples and of targets, the names of the\n"
+      "classes, and the fields of its samples; for an archive also brands and tracks.\n\n"
+      "In JSON, \"targets\" is 0 if no sample has a target, \"size\" is null if it is not known, and \"mime\" is null\n"
+      "for a track without one. The number \"classes\" and \"class_names\" are present only if classes have names.\n"
+      "In a .rec each record says whether it has a target: up to 1000 records are read and counted; with more,\n"
+      "\"targets\" is null.",
       1, dataset_options, tool_run_info },
-    { "list", "DATA", "the samples of a data set",
+    { "list", "DATA", "print one line for each sample",
       DATA_HELP
       "Prints for each sample: index, target, size in bytes, codec, sizes of its pictures (in text, of the first\n"
-      "two), name (of a folder, or an archive of one: the path; of tar: the key; of a .rec: as OUT.lst beside it has\n"
-      "it, else the record's number), class, and further fields; JSON has offsets in the file, too. Sizes are of the\n"
-      "picture as it is seen, turned where its orientation says so; \"frame_width\" and \"frame_height\" are of the\n"
-      "coded frame. A missing target or name is \"-\" in text and null in JSON; fields that a sample does not\n"
-      "have are left out, and of bytes only their number is printed. Damaged samples are listed with the error,\n"
-      "and the exit status is 1.", 1, dataset_options, tool_run_list },
-    { "extract", "DATA INDEX|NAME", "one picture or field of a data set",
+      "two), name, class, and further fields. JSON also has offsets in the file.\n\n"
+      "The name is the path in a folder or in an archive made of one, the key in a tar, and in a .rec the name in\n"
+      "OUT.lst beside it, else the number of the record. Sizes are those of the picture as it is seen, turned\n"
+      "where its orientation says so; \"frame_width\" and \"frame_height\" are those of the coded frame. A missing\n"
+      "target or name is \"-\" in text and null in JSON. Other fields that a sample does not have are left out, and\n"
+      "only the number of bytes is printed of a field of bytes. Damaged samples are listed with the error, and the\n"
+      "exit status is 1.", 1, dataset_options, tool_run_list },
+    { "extract", "DATA INDEX|NAME", "write one picture or field of a sample",
       DATA_HELP
-      "Extracts sample INDEX, from 0, or the one whose file name NAME is. The extension of -o's file selects the\n"
-      "format:\n"
+      "Extracts sample INDEX, counted from 0, or the sample with the file name NAME. The extension of the file\n"
+      "that -o names selects the format:\n"
       "  .png .ppm            the picture in RGB, upright, without padding\n"
-      "  .yuv                 the planes of the decoded frame, padding included, one after the other: Y, Cb, Cr, or\n"
-      "                       G, B, R of what is coded in RGB\n"
-      "  .jpg .jpeg           a JPEG's own bytes; of other pictures, a JPEG of quality 95, upright\n"
+      "  .yuv                 the planes of the decoded frame, padding included, one after the other: Y, Cb, Cr,\n"
+      "                       or G, B, R for a picture coded in RGB\n"
+      "  .jpg .jpeg           a JPEG's own bytes; for other pictures a JPEG of quality 95, upright\n"
       "  .h265 .h264 .obu     the encoded picture as a bitstream: Annex B, or OBUs of AV1\n"
-      "With --field, the value of that field is written instead, or printed without -o: of a picture, its own bytes.",
+      "With --field, the value of that field is written, or printed without -o. For a picture these are its own\n"
+      "bytes.",
       2, extract_options, tool_run_extract },
     { "verify", "DATA", "look for damage in a data set",
       DATA_HELP
-      "Checks that every sample can be found and read: index entries, boxes, byte ranges, fields, and what its\n"
-      "pictures say of themselves; with --decode, also that they decode. Damaged samples (in JSON, \"bad\") are told\n"
-      "apart from those that are sound, but not supported here (\"unsupported\"). The exit status is 1 if there is\n"
-      "any of either: a loader would deliver neither.", 1, verify_options, tool_run_verify },
-    { "batch", "DATA -o DIR", "one batch, as a loader delivers it, as picture files",
+      "Checks that every sample can be found and read: index entries, boxes, byte ranges, fields, and what the\n"
+      "pictures' headers say. With --decode it also decodes every picture.\n\n"
+      "It distinguishes damaged samples (in JSON, \"bad\") from samples that are sound but not supported here\n"
+      "(\"unsupported\"). A loader delivers neither. If there is any of either, the exit status is 1.",
+      1, verify_options, tool_run_verify },
+    { "batch", "DATA -o DIR", "write one batch, as a loader delivers it, as picture files",
       DATA_HELP
-      "Loads the first batch of an epoch. Writes each picture as DIR/00000.ppm, DIR/00001.ppm, ..., and all of them\n"
-      "on a contact sheet, DIR/contact.ppm and DIR/contact.png.", 1, batch_options, tool_run_batch },
-    { "sheet", "DATA -o OUT.png", "samples, or one under several augmentations, on one labelled sheet",
+      "Loads the first batch of an epoch. Writes each picture as DIR/00000.ppm, DIR/00001.ppm, ..., and all of\n"
+      "them on a contact sheet, DIR/contact.ppm and DIR/contact.png.", 1, batch_options, tool_run_batch },
+    { "sheet", "DATA -o OUT.png", "draw samples, or one under several augmentations, on a labelled sheet",
       DATA_HELP
-      "Loads the first N samples of an epoch as `bzna batch` does, or one sample N times, and draws them on one PNG.\n"
-      "Below each stand its index, its target, and what was drawn: the crop (width x height at left,top of the whole\n"
-      "picture), \"mirrored\", \"turned\" by degrees, and so on. With --views, a row has the views of one sample.\n"
-      "A sample that fails is black, with its error in red, and the exit status is 1.",
+      "Loads the first N samples of an epoch as `bzna batch` does, or one sample N times, and draws them on one\n"
+      "PNG. The index, the target and the random values stand below each picture: the crop (width x height at\n"
+      "left,top of the whole picture), \"mirrored\", \"turned\" by degrees, and so on. With --views, a row has the\n"
+      "views of one sample. A sample that fails is black, with its error in red, and the exit status is 1.",
       1, sheet_options, tool_run_sheet },
-    { "view", "DATA -o OUT.html", "a page of samples, to look through in a browser",
+    { "view", "DATA -o OUT.html", "make a page of samples for a browser",
       DATA_HELP
-      "Writes one HTML page that needs no other file and no network: the first N samples, with pictures, indices,\n"
-      "targets, names and sizes. The page filters by class, by status and by text. Samples that cannot be read or\n"
-      "decoded are marked, with the error; the exit status is 1 then, and the page is complete all the same.",
+      "Writes one HTML page that needs no other file and no network. It shows the first N samples with pictures,\n"
+      "indices, targets, names and sizes, and filters them by class, by status and by text. Samples that cannot\n"
+      "be read or decoded are marked with the error. The exit status is then 1, and the page is complete all the\n"
+      "same.",
       1, view_options, tool_run_view },
-    { "bench", "DATA", "pictures per second",
+    { "bench", "DATA", "measure pictures per second",
       DATA_HELP
-      "Measures the rate of a loader (shuffled order, endless epochs) and that of its decoder alone, with as many\n"
-      "threads and the encoded pictures in memory. The two take turns, so that other work on the machine slows both.\n"
-      "Where NVDEC decodes, only the loader is measured, including all work on the device.",
+      "Measures the rate of a loader (shuffled order, endless epochs) and the rate of its decoder alone, with as\n"
+      "many threads and the encoded pictures in memory. The two take turns, so that other work on the machine\n"
+      "slows both. If NVDEC decodes, only the loader is measured, including all work on the device.",
       1, bench_options, tool_run_bench },
-    { "merge", "DATA... -o OUT.bzna", "one archive of several, without encoding",
-      "Copies the samples of all data sets, one behind the other, into an archive: pictures as they are coded,\n"
-      "targets, names, splits, fields and the names of classes, which must agree. What an archive cannot hold (a PNG\n"
-      "in a tar) is left out, by name: bzna pack encodes it.",
+    { "merge", "DATA... -o OUT.bzna", "join data sets in one archive, without encoding",
+      "Copies the samples of all data sets into one archive, one data set after the other: pictures as they are\n"
+      "coded, targets, names, splits, fields and the names of classes, which must agree. Samples that an archive\n"
+      "cannot hold (a PNG in a tar) are left out, by name; bzna pack encodes them.",
       OPERANDS_SOME, merge_options, tool_run_merge },
     { "append", "ARCHIVE DATA...", "add the samples of data sets to an archive",
-      "Writes ARCHIVE.partial, with the samples of ARCHIVE and of all others behind them, as bzna merge does, and\n"
-      "puts it in ARCHIVE's place when it is complete.", OPERANDS_SOME, dataset_options, tool_run_append },
-    { "subset", "DATA -o OUT.bzna", "an archive of some samples, without encoding",
-      "Copies samples as bzna merge does: those whose numbers a file has, in its order, or those of a class.",
+      "Writes ARCHIVE.partial with the samples of ARCHIVE, followed by all others, as bzna merge does, and puts\n"
+      "it in place of ARCHIVE when it is complete.", OPERANDS_SOME, dataset_options, tool_run_append },
+    { "subset", "DATA -o OUT.bzna", "copy some samples into an archive, without encoding",
+      "Copies samples as bzna merge does: those whose numbers stand in a file, in its order, or those of a class.",
       1, subset_options, tool_run_subset },
-    { "split", "DATA -o OUT.bzna --parts N", "several archives of one, without encoding",
-      "Copies the samples, as bzna merge does, into N archives of nearly as many each, one behind the other:\n"
+    { "split", "DATA -o OUT.bzna --parts N", "make several archives of one, without encoding",
+      "Copies the samples, as bzna merge does, into N archives of nearly equal size, one after the other:\n"
       "OUT-00000-of-00004.bzna and so on.", 1, split_options, tool_run_split },
-    { "convert", "DATA -o OUT", "a data set as a folder, tar, RecordIO file or archive",
-      "OUT is a folder (OUT/), OUT.tar (as WebDataset has it), OUT.rec (MXNet's, with OUT.idx) or OUT.bzna. JPEG, PNG\n"
-      "and other files stay as they are; frames of video, and records, become JPEG, but frames stay so in OUT.bzna.\n"
-      "Targets, names and fields are kept, as far as OUT can hold them; what it cannot is said, and counted. A\n"
-      "folder has a folder for each class, and OUT.lst where it has other targets or another order by itself. OUT.rec\n"
-      "has names and labels in OUT.lst, which is read with it.",
+    { "convert", "DATA -o OUT", "write a data set as a folder, tar, RecordIO file or archive",
+      "OUT is a folder (OUT/), OUT.tar (as WebDataset writes it), OUT.rec (MXNet's, with OUT.idx) or OUT.bzna.\n"
+      "JPEG, PNG and other files stay as they are. Records, and frames of video, become JPEG; in OUT.bzna frames\n"
+      "stay frames.\n\n"
+      "Targets, names and fields are kept as far as OUT can hold them. The command says what is lost of the first\n"
+      "sample, and counts the others. A folder has a folder for each class, and OUT.lst if its own targets or\n"
+      "order would be others. OUT.rec has names and labels in OUT.lst, which is read with it.",
       1, convert_options, tool_run_convert },
-    { "diff", "DATA DATA", "in what two data sets differ",
-      "Compares sample by sample: names, targets, splits, fields, and pictures as they are coded, without SEI; and\n"
-      "the names of classes. The exit status is 0 if nothing differs, and 1 if something does.", 2,
+    { "diff", "DATA DATA", "compare two data sets",
+      "Compares sample by sample: names, targets, splits, fields, and the coded pictures without SEI; and the\n"
+      "names of classes. The exit status is 0 if nothing differs, and 1 if something does.", 2,
       dataset_options, tool_run_diff },
-    { "index", "FILE...", "an index beside each .tar or .rec, so that it opens at once",
-      "Writes SHARD.idx beside SHARD.tar, as wds2idx of NVIDIA DALI does: where the members of each sample lie; or\n"
-      "RECORDS.idx beside RECORDS.rec, as MXNet does: where its records begin. A file that has one is opened without\n"
-      "a walk over its headers. An index that is there is replaced. One that contradicts its file is refused until it\n"
-      "is removed or written again. Names with blanks cannot stand in the index of a tar.\n\n"
-      "With -o NEW.bzna, an archive that lost its end, or was never indexed: its samples, up to the first that is not\n"
-      "whole, are copied into a new one, with fields and splits. The names of classes are the folders in the names\n"
-      "of samples, where each class has one, or those of --classes.",
+    { "index", "FILE...", "write an index beside each .tar or .rec, so that it opens at once",
+      "Writes SHARD.idx beside SHARD.tar, as wds2idx of NVIDIA DALI does: where the members of each sample lie. Or\n"
+      "writes RECORDS.idx beside RECORDS.rec, as MXNet does: where its records begin. A file with an index is\n"
+      "opened without a walk over its headers. An index that exists is replaced. One that contradicts its file is\n"
+      "refused until it is removed or written again. Names with blanks cannot stand in the index of a tar.\n\n"
+      "With -o NEW.bzna, the command rescues an archive that lost its end or was never indexed. It copies the\n"
+      "samples up to the first incomplete one into a new archive, with fields and splits. The names of classes\n"
+      "are the folders in the names of samples, if each class has exactly one, or those of --classes.",
       OPERANDS_SOME, index_options, tool_run_index },
-    { "devices", "", "GPUs, and what their video decoders decode",
+    { "devices", "", "print the GPUs, and what their video decoders decode",
       "Prints every CUDA device: memory, compute capability, NVDEC engines, and the codecs, chroma formats, bit\n"
-      "depths and frame sizes that they decode, with what came of their self-check: NVDEC decodes built-in pictures.\n"
-      "Where there is no device, or its driver lacks something, it prints the reason; the exit status is 0 in any\n"
-      "case.", 0, json_options, tool_run_devices },
+      "depths and frame sizes that they decode. It also prints the result of their self-check, in which NVDEC\n"
+      "decodes built-in pictures. If there is no device, or if its driver lacks something, it prints the reason\n"
+      "and what to do. The exit status is 0 in any case.", 0, json_options, tool_run_devices },
 };
 
 static const tool_command *command_find(const char *name)
@@ -386,7 +407,7 @@ static void print_summary(FILE *file)
 {
     fputs("usage: bzna COMMAND ...\n\n", file);
     for (size_t i = 0; i < LENGTH(commands); i++)
-        fprintf(file, "  bzna %-8s %-18s %s\n", commands[i].name, commands[i].operands, commands[i].summary);
+        fprintf(file, "  bzna %-8s %-26s %s\n", commands[i].name, commands[i].operands, commands[i].summary);
     fputs("\n`bzna help COMMAND` prints a command's options. `bzna --version` prints the version.\n", file);
 }
 
