@@ -308,9 +308,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The version of this header. bzna_version returns that of the library. */
 #define BZNA_VERSION_MAJOR 0
 #define BZNA_VERSION_MINOR 3
 #define BZNA_VERSION_PATCH 0
+/* The version as one number: 300 is 0.3.0, 10203 is 1.2.3. */
 #define BZNA_VERSION (BZNA_VERSION_MAJOR * 10000 + BZNA_VERSION_MINOR * 100 + BZNA_VERSION_PATCH)
 
 /* How public functions are declared. Define BZNA_API to choose it yourself; else BENZINA_STATIC
@@ -336,9 +338,17 @@ extern "C" {
 #endif
 
 /* ---- Status and errors -------------------------------------------------------------------- */
+/* What most calls return: 0 is BZNA_OK, a positive number is a note (BZNA_END, BZNA_AGAIN), and a
+ * negative number is an error. */
 typedef int32_t bzna_status;
 
-/* X(name, number, text). Notes are positive, errors negative, in families with gaps. */
+/* X(name, number, text) for each status. Errors stand in families with gaps between the numbers:
+ *     -1xx  the call: its arguments, its place, its callbacks
+ *     -2xx  the system: memory, files, threads
+ *     -3xx  the file that a data set is opened from, or a sample's place in it
+ *     -4xx  one coded picture
+ *     -5xx  the GPU and its driver
+ * A number keeps its meaning in every version. */
 #define BZNA_STATUS_MAP(X)                                                          \
     X(OK,                 0, "ok")                                                  \
     X(END,                1, "no more batches")                                     \
@@ -367,213 +377,381 @@ typedef int32_t bzna_status;
     X(E_DEVICE,        -501, "no usable device, or its driver failed")              \
     X(E_DEVICE_LOST,   -502, "the device was lost")
 
+/* The statuses as constants: BZNA_OK, BZNA_END, ..., BZNA_E_DEVICE_LOST. */
 enum {
 #define BZNA_STATUS_ENTRY(name, number, text) BZNA_##name = number,
     BZNA_STATUS_MAP(BZNA_STATUS_ENTRY)
 #undef BZNA_STATUS_ENTRY
-    BZNA_STATUS_RESERVED = -9999
+    BZNA_STATUS_RESERVED = -9999      /* never returned */
 };
+
+/* bzna_error.byte_offset of an error that has no place in a file. */
 #define BZNA_NO_OFFSET UINT64_MAX
 
-/* What went wrong; written on failure only, as far as struct_size has room (0: as far as this
- * version goes). A struct_size below 8 leaves room for nothing, and is no fault. byte_offset: in
- * the file, of the box or field at fault, or BZNA_NO_OFFSET. native_code: errno, AVERROR or
- * CUresult, or 0. fourcc: the type of the box at fault, or 0. message names file, box or field, in
- * UTF-8, NUL-terminated: "train.bzna: moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." */
+/* Why a call failed. The caller owns the struct. The library writes to it only when the call fails,
+ * and only whole members for which struct_size has room. A struct_size of 0 stands for the size of
+ * the library that runs. A struct_size of 1 to 7 leaves room for nothing, and is no error. */
 typedef struct bzna_error {
-    uint32_t    struct_size;
-    bzna_status status;
+    uint32_t    struct_size;          /* set by the caller, in bytes; 0: this version's size */
+    bzna_status status;               /* the status that the call returned */
+    /* where the box or field at fault begins, in bytes from the start of the file, or
+     * BZNA_NO_OFFSET */
     uint64_t    byte_offset;
-    int32_t     native_code;
-    uint32_t    fourcc;
+    int32_t     native_code;          /* errno, AVERROR or CUresult, as status suggests; 0: none */
+    uint32_t    fourcc;               /* the type of the box at fault, or 0 */
+    /* names the file, and the box or field, in UTF-8 with a NUL at its end:
+     * "train.bzna: moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." */
     char        message[232];
 } bzna_error;
 
-/* Sets struct_size, and the rest to "no error". struct_size 0: that of the library that runs. */
+/* Sets error to "no error". struct_size is the size of the caller's bzna_error in bytes, or 0 for
+ * the size of the library that runs. Clear the struct first where an older library may run. Any
+ * thread. */
 BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size);
-/* "BZNA_E_BOX"; "BZNA_?" for a number that this version does not know. A constant string. */
+
+/* Returns the name of status, such as "BZNA_E_BOX", or "BZNA_?" for a number that this version does
+ * not know. The text is constant and is not freed. Any thread. */
 BZNA_API const char *bzna_status_name(bzna_status status);
-/* "a box contradicts the format". A constant string. */
+
+/* Returns what status means in English, such as "a box contradicts the format". The text is
+ * constant and is not freed. Any thread. */
 BZNA_API const char *bzna_status_text(bzna_status status);
-/* BZNA_VERSION of the library that runs. */
+
+/* Returns BZNA_VERSION of the library that runs, which may differ from that of this header. Any
+ * thread. */
 BZNA_API uint32_t bzna_version(void);
 
+/* The comments below list the statuses that are particular to a call. Chapter 6 has those that
+ * every call may return: E_ARGUMENT, E_STRUCT_SIZE, E_MEMORY and, where chapter 4 forbids the call,
+ * E_STATE. */
+
 /* ---- Objects ------------------------------------------------------------------------------ */
-typedef struct bzna_context bzna_context;
-typedef struct bzna_dataset bzna_dataset;
-typedef struct bzna_loader  bzna_loader;
-typedef struct bzna_batch   bzna_batch;
-typedef struct bzna_decoder bzna_decoder;
-typedef struct bzna_writer  bzna_writer;
+/* Chapter 3 says what keeps what alive. */
+typedef struct bzna_context bzna_context;    /* allocator, log, limits and device */
+typedef struct bzna_dataset bzna_dataset;    /* immutable samples with named fields */
+typedef struct bzna_loader  bzna_loader;     /* order, warps and threads over one data set */
+typedef struct bzna_batch   bzna_batch;      /* one batch on loan from a loader */
+typedef struct bzna_decoder bzna_decoder;    /* decodes single pictures in software */
+typedef struct bzna_writer  bzna_writer;     /* writes one archive */
 
 /* ---- Host services ------------------------------------------------------------------------ */
-/* alloc returns size bytes aligned to align (chapter 5) or NULL; release gets the same size back.
- * Any thread, concurrently. All NULL: the C library's. Forbidden inside: every bzna_* function. */
+/* Where the library's memory comes from. Both functions are called on any thread, concurrently.
+ * They must not call any bzna_* function. With both NULL the C library's are used; one without the
+ * other is E_ARGUMENT. */
 typedef struct bzna_allocator {
-    void  *user;
+    void  *user;                      /* passed to both functions; the caller's */
+    /* returns size bytes whose address is a multiple of align (a power of two, at most 64), or NULL
+     * if there are none */
     void *(*alloc)(void *user, size_t size, size_t align);
+    /* frees ptr, which alloc returned; size is what alloc was asked for */
     void  (*release)(void *user, void *ptr, size_t size);
 } bzna_allocator;
 
-/* ERROR: a batch of which no sample is left. WARNING: a sample that failed; NVDEC's trouble. INFO:
- * why there is no GPU. Calls that fail say so in their bzna_error alone. */
-enum { BZNA_LOG_ERROR = 1, BZNA_LOG_WARNING = 2, BZNA_LOG_INFO = 3, BZNA_LOG_DEBUG = 4 };
-/* Called on the caller's thread inside bzna_* calls, unless log_any_thread is set. */
+/* Levels of messages. A call that fails says so in its bzna_error alone, and logs nothing. */
+enum {
+    BZNA_LOG_ERROR   = 1,             /* a batch of which no sample is left */
+    BZNA_LOG_WARNING = 2,             /* a sample that failed; trouble with NVDEC or an index */
+    BZNA_LOG_INFO    = 3,             /* why there is no GPU */
+    BZNA_LOG_DEBUG   = 4              /* nothing uses it yet */
+};
+
+/* Receives one message. user is context_config.log_user, level is BZNA_LOG_..., code is the status
+ * that the message is about or BZNA_OK, and message is UTF-8, valid until the function returns. It
+ * is called on the caller's thread inside bzna_* calls, unless log_any_thread is set: then on any
+ * thread, concurrently. It must not close any object. */
 typedef void (*bzna_log_fn)(void *user, int32_t level, bzna_status code, const char *message);
 
-/* Bytes from anywhere. read_at copies up to size bytes from offset to dst and returns how many
- * (short counts are asked for again; 0 is the end of the data), or a negative number, which becomes
- * native_code; several threads call it at once. size: all bytes, or negative. close may be NULL.
- * A negative number is trouble with the data: E_IO. A count above size is a fault of read_at
- * itself: E_CALLBACK. A binding returns INT64_MAX where the user's code is at fault. */
+/* Bytes from anywhere, for bzna_dataset_open_source. The callbacks must not close any object. */
 typedef struct bzna_source {
-    uint32_t struct_size, reserved0;
-    void    *user;
+    uint32_t struct_size;             /* set by bzna_source_init */
+    uint32_t reserved0;               /* must be 0 */
+    void    *user;                    /* passed to the functions; the caller's until close */
+    /* Copies up to size bytes, from byte offset on, to dst. Returns how many it copied; fewer than
+     * size are asked for again from there, and 0 is the end of the data. Several threads call it at
+     * once. Failures:
+     *     a negative number   trouble with the data: E_IO, and the number becomes native_code
+     *     more than size      a fault of read_at itself: E_CALLBACK
+     * A binding returns INT64_MAX where the user's code is at fault. */
     int64_t (*read_at)(void *user, uint64_t offset, void *dst, uint64_t size);
+    /* Returns the number of all bytes, or a negative number if it cannot tell. Called on the
+     * caller's thread, in bzna_dataset_open_source. */
     int64_t (*size)(void *user);
+    /* Ends the source. Called exactly once, on the thread that releases the data set last, and
+     * never if bzna_dataset_open_source failed. May be NULL. */
     void    (*close)(void *user);
 } bzna_source;
 
-/* Bytes to anywhere. write_at writes all size bytes at offset and returns BZNA_OK, or a negative
- * status; the writer appends, and at the end goes back to patch 8 bytes. close may be NULL. */
+/* Bytes to anywhere, for bzna_writer_open_sink. The callbacks are never called concurrently. They
+ * must not close any object. */
 typedef struct bzna_sink {
-    uint32_t    struct_size, reserved0;
-    void       *user;
+    uint32_t    struct_size;          /* set by bzna_sink_init */
+    uint32_t    reserved0;            /* must be 0 */
+    void       *user;                 /* passed to the functions; the caller's until close */
+    /* Writes all size bytes of src at byte offset. Returns BZNA_OK or a negative status. The writer
+     * appends, and at the end goes back to patch 8 bytes. */
     bzna_status (*write_at)(void *user, uint64_t offset, const void *src, uint64_t size);
+    /* Ends the sink. Called exactly once, by bzna_writer_close, and never if bzna_writer_open_sink
+     * failed. May be NULL. */
     void        (*close)(void *user);
 } bzna_sink;
+
+/* Clears source and sets its struct_size, in bytes: pass sizeof *source. Set read_at and size then.
+ * Any thread. */
 BZNA_API void bzna_source_init(bzna_source *source, size_t struct_size);
+
+/* Clears sink and sets its struct_size, in bytes: pass sizeof *sink. Set write_at then. Any
+ * thread. */
 BZNA_API void bzna_sink_init(bzna_sink *sink, size_t struct_size);
 
-/* Device memory from anywhere (a framework's caching allocator): size bytes aligned to 256 at a
- * device address, or 0. The memory is first used on stream, and no longer used on any other when it
- * is released. All NULL: cuMemAlloc. Forbidden inside: every bzna_* function. */
+/* Where device memory comes from, such as a framework's caching allocator. Both functions are
+ * called on the caller's thread, and for staging memory on a loader's threads. They must not call
+ * any bzna_* function. With both NULL cuMemAlloc and cuMemFree are used; one without the other is
+ * E_ARGUMENT. */
 typedef struct bzna_device_allocator {
-    void    *user;
+    void    *user;                    /* passed to both functions; the caller's */
+    /* returns the device address of size bytes, a multiple of 256, or 0 if there are none. The
+     * memory is first used on stream, a CUstream */
     uint64_t (*alloc)(void *user, size_t size, void *stream);
+    /* frees ptr, which alloc returned; size is what alloc was asked for. No stream but stream still
+     * uses the memory */
     void     (*release)(void *user, uint64_t ptr, size_t size, void *stream);
 } bzna_device_allocator;
 
 /* ---- Context ------------------------------------------------------------------------------ */
-/* CUDA's handles of the default streams. Frameworks may call the legacy one 0. */
-#define BZNA_STREAM_LEGACY     ((void *)1)
-#define BZNA_STREAM_PER_THREAD ((void *)2)
-/* Kinds of devices: DLPack's numbers. */
-enum { BZNA_DEVICE_AUTO = 0, BZNA_DEVICE_CPU = 1, BZNA_DEVICE_CUDA = 2 };
+/* CUDA's handles of the default streams. NULL is neither of them, since frameworks may call the
+ * legacy default stream 0: pass one of these. */
+#define BZNA_STREAM_LEGACY     ((void *)1)   /* the legacy default stream */
+#define BZNA_STREAM_PER_THREAD ((void *)2)   /* the calling thread's own default stream */
 
-/* A device, wherever one appears. ordinal: among the CUDA devices, from 0; else it must be 0. */
+/* Kinds of devices, with DLPack's numbers. */
+enum {
+    BZNA_DEVICE_AUTO = 0,             /* the library chooses */
+    BZNA_DEVICE_CPU  = 1,             /* the host */
+    BZNA_DEVICE_CUDA = 2              /* an NVIDIA GPU */
+};
+
+/* A device, wherever one appears. */
 typedef struct bzna_device {
-    int32_t kind, ordinal;
+    int32_t kind;                     /* BZNA_DEVICE_... */
+    int32_t ordinal;                  /* number of the CUDA device, from 0; else it must be 0 */
 } bzna_device;
 
+/* How a context is to be. Zero is the default of every member. */
 typedef struct bzna_context_config {
-    uint32_t              struct_size;
-    /* the most verbose level passed on; default BZNA_LOG_WARNING */
-    int32_t               log_level;
-    /* AUTO: a GPU that this build can use (current where it is needed first, or 0), or the CPU */
-    bzna_device           device;
-    bzna_allocator        allocator;
-    /* NULL: silent. log_any_thread 1: called at once from any thread; 0: when a thread of the
-     * caller's opens or closes something, takes a batch, restores a state or asks for the device */
-    bzna_log_fn           log;
-    void                 *log_user;
-    uint32_t              log_any_thread;
-    /* longest edge of a coded frame, default 16384 (at most 65535); sample size, default 256 MiB */
-    uint32_t              max_edge_px;
-    uint64_t              max_sample_bytes;
-    /* NVDEC decode sessions: in all, or for each engine; default 2 (of a single engine, 3), at most
-     * 256. Of each, pictures being decoded (4, at most 16) and decoded ones that a launch warps (8,
-     * at most 8). Device memory for their decoders, by estimate, default an eighth of it all: with
-     * little, they are fewer and change frame sizes; with none, a session ends */
-    uint32_t              sessions, sessions_per_engine, session_depth, session_mapped;
-    uint64_t              decode_memory_bytes;
-    /* for batches and uploads; the CUcontext to work in, on its device, NULL: the primary one */
+    uint32_t       struct_size;       /* set by bzna_context_config_init */
+    /* the most verbose level that log receives, BZNA_LOG_...; default BZNA_LOG_WARNING */
+    int32_t        log_level;
+    /* AUTO: a GPU if there is one that this build can use, else the CPU. The GPU is the device that
+     * is current on the thread that needs it first, or device 0. CUDA: that device, or the call
+     * fails. CPU: no GPU is looked for */
+    bzna_device    device;
+    bzna_allocator allocator;         /* host memory; default: the C library's */
+    bzna_log_fn    log;               /* receives messages; NULL: they are dropped */
+    void          *log_user;          /* passed to log; the caller's */
+    /* 0: log is called when a thread of the caller's opens or closes something, takes a batch,
+     *    restores a state or asks for the device. Up to 32 messages wait for that, and a message
+     *    says how many more were dropped
+     * 1: log is called at once, from any thread */
+    uint32_t       log_any_thread;
+    /* the longest edge of a coded frame, in pixels, 1..65535; default 16384 */
+    uint32_t       max_edge_px;
+    uint64_t       max_sample_bytes;  /* the largest sample, in bytes; default 256 MiB */
+    /* Advanced: NVDEC decode sessions of the context, at most 256; for who tunes decoding on one
+     * kind of GPU. Default: sessions_per_engine for each engine */
+    uint32_t       sessions;
+    /* Advanced: NVDEC decode sessions for each engine of the device, at most 256 (and 256 in all);
+     * for who shares a configuration between kinds of GPUs. Default 2, or 3 where there is a single
+     * engine. sessions has precedence */
+    uint32_t       sessions_per_engine;
+    /* Advanced: pictures of a session that are being decoded, at most 16; default 4 */
+    uint32_t       session_depth;
+    /* Advanced: decoded pictures of a session that one launch of the kernel warps, at most 8;
+     * default 8 */
+    uint32_t       session_mapped;
+    /* Advanced: device memory for the decoders of all sessions, in bytes, by estimate; for who
+     * shares the GPU with a large model. Default: an eighth of the device's memory. With little,
+     * there are fewer decoders, and they change frame sizes; with none, a session ends */
+    uint64_t       decode_memory_bytes;
+    /* Advanced: device memory for batches and uploads; for bindings of frameworks that have an
+     * allocator of their own. Default: the driver's */
     bzna_device_allocator device_allocator;
-    void                 *cuda_context;
+    /* Advanced: the CUcontext to work in, on its device; for programs that made one. It is the
+     * caller's, and must live until everything made from this context is closed. NULL: the device's
+     * primary context */
+    void          *cuda_context;
 } bzna_context_config;
+
+/* Clears config, which makes every member the default, and sets its struct_size, in bytes: pass
+ * sizeof *config. Any thread. */
 BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struct_size);
-/* Makes a context. config may be NULL: all defaults. Errors: E_ARGUMENT, E_THREAD, E_DEVICE (a
- * device was demanded that cannot be used), E_UNSUPPORTED (no GPU path in this build). */
+
+/* Makes a context. config says how it is to be; it is copied, and NULL stands for all defaults.
+ * *out becomes the context, to be closed with bzna_context_close. Any thread.
+ *     E_ARGUMENT      the message names the setting
+ *     E_THREAD        a lock could not be made
+ *     E_DEVICE        config demands a device that cannot be used
+ *     E_UNSUPPORTED   config demands a device, and this build has no GPU path */
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out,
     bzna_error *err);
+
+/* Closes context; NULL does nothing. What was made from it stays usable, and keeps alive what it
+ * needs of it. Returns E_STATE inside callbacks, and does nothing then. Any thread, once. */
 BZNA_API bzna_status bzna_context_close(bzna_context *context);
-/* A CUDA device, as a context uses it. driver: the CUDA version that it supports, 12040 = 12.4.
- * engines: NVDEC engines for 8-bit 4:2:0 H.265, else H.264. sessions: that loaders share to decode,
- * 0 before the first. video: BZNA_OK if NVDEC can be used, else why not, with message. */
+
+/* A CUDA device, as a context uses it. */
 typedef struct bzna_device_info {
-    uint32_t    struct_size, driver;
-    bzna_device device;
-    uint64_t    memory_bytes;
-    uint32_t    compute_major, compute_minor, engines, sessions;
-    bzna_status video;
-    uint32_t    reserved0;
-    char        name[96], message[232];
+    uint32_t    struct_size;          /* set by the call: how many bytes were filled */
+    uint32_t    driver;               /* the CUDA version that the driver supports, 12040 = 12.4 */
+    bzna_device device;               /* BZNA_DEVICE_CUDA, and the ordinal */
+    uint64_t    memory_bytes;         /* device memory in all, in bytes */
+    uint32_t    compute_major;        /* compute capability, 8 of 8.6 */
+    uint32_t    compute_minor;        /* compute capability, 6 of 8.6 */
+    uint32_t    engines;              /* NVDEC engines for 8-bit 4:2:0 H.265, else for H.264 */
+    /* decode sessions that the context's loaders share; 0 before the first loader needs them */
+    uint32_t    sessions;
+    bzna_status video;                /* BZNA_OK if NVDEC can be used, else why not */
+    uint32_t    reserved0;            /* 0 */
+    char        name[96];             /* the device's name, as the driver has it */
+    char        message[232];         /* more about video, if it is not BZNA_OK */
 } bzna_device_info;
 
-enum { BZNA_CHECK_NONE = 0, BZNA_CHECK_PASSED = 1, BZNA_CHECK_FAILED = 2, BZNA_CHECK_SKIPPED = 3 };
-/* What a device decodes: BZNA_CODEC_..., chroma format (0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4), depth
- * (bits a sample: 8, 10, 12). supported 0: all that follows is 0. Sizes are of coded frames, in
- * pixels; width * height / 256 is at most max_macroblocks. check_message: what is gone around, why
- * check failed or was skipped. NONE: it waits for a data set's first picture. */
+/* Results of NVDEC's check for one kind of picture. */
+enum {
+    BZNA_CHECK_NONE    = 0,           /* not checked yet: it waits for a data set's first picture */
+    BZNA_CHECK_PASSED  = 1,           /* NVDEC decoded a picture to the expected pixels */
+    BZNA_CHECK_FAILED  = 2,           /* it did not; the library avoids what failed */
+    BZNA_CHECK_SKIPPED = 3            /* nothing to check with, or the environment forbids it */
+};
+
+/* What NVDEC of a device decodes of one kind of picture: a codec, a chroma format, a depth. Sizes
+ * are of coded frames. */
 typedef struct bzna_codec_info {
-    uint32_t struct_size, codec, chroma_format, depth, supported, engines;
-    uint32_t min_width, min_height, max_width, max_height, max_macroblocks, check;
+    uint32_t struct_size;             /* set by the call: how many bytes were filled */
+    uint32_t codec;                   /* BZNA_CODEC_..., as asked */
+    uint32_t chroma_format;           /* 0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4, as asked */
+    uint32_t depth;                   /* bits a sample: 8, 10 or 12, as asked */
+    uint32_t supported;               /* 1: the device decodes it; 0: all that follows is 0 */
+    uint32_t engines;                 /* NVDEC engines for this kind */
+    uint32_t min_width;               /* pixels */
+    uint32_t min_height;              /* pixels */
+    uint32_t max_width;               /* pixels */
+    uint32_t max_height;              /* pixels */
+    uint32_t max_macroblocks;         /* width * height / 256 of a frame is at most this */
+    uint32_t check;                   /* BZNA_CHECK_... */
+    /* why the check failed or was skipped, and what the library avoids because of it */
     char     check_message[128];
 } bzna_codec_info;
-/* CUDA devices here. Starts CUDA. Errors: E_DEVICE (no driver), E_UNSUPPORTED (no GPU path). */
+
+/* Sets *count to the number of CUDA devices of this machine. Starts CUDA in this process, so a
+ * program that forks should fork first. Any thread.
+ *     E_DEVICE        there is no driver, or it failed
+ *     E_UNSUPPORTED   this build has no GPU path */
 BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err);
-/* The context's device, which is made ready if it was not. Errors: as for a context that demands a
- * device, with AUTO too: E_DEVICE says why the CPU works instead. */
+
+/* Describes the device of context, and makes it ready for work if it was not. info is filled in, up
+ * to struct_size bytes: pass sizeof *info. Any thread. Fails as bzna_context_open does for a config
+ * that demands a device, even where context_config.device is AUTO:
+ *     E_DEVICE        the message says why the CPU works instead
+ *     E_UNSUPPORTED   this build has no GPU path */
 BZNA_API bzna_status bzna_context_get_device_info(bzna_context *context, bzna_device_info *info,
     size_t struct_size, bzna_error *err);
-/* What NVDEC can do there with pictures of a kind, after a check with built-in ones. Errors: as of
- * bzna_context_get_device_info, why video cannot be used, E_ARGUMENT. */
+
+/* Says what NVDEC of the context's device can do with one kind of picture, after it has checked
+ * that with built-in pictures. Makes the device ready if it was not. Any thread.
+ *     context         its device is asked
+ *     codec           BZNA_CODEC_..., but not UNKNOWN
+ *     chroma_format   0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4
+ *     depth           bits a sample: 8, 10 or 12
+ *     info            filled in, up to struct_size bytes: pass sizeof *info
+ *     struct_size     in bytes
+ * Statuses: E_ARGUMENT for another codec, chroma_format or depth; those of
+ * bzna_context_get_device_info; or bzna_device_info.video, where NVDEC cannot be used. A kind that
+ * the device does not decode is no error: info->supported is 0. */
 BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t codec,
     uint32_t chroma_format, uint32_t depth, bzna_codec_info *info, size_t struct_size,
     bzna_error *err);
 
 /* ---- Pictures as they are coded ----------------------------------------------------------- */
-/* STILL: a file of PNG, WebP, GIF (its first picture), BMP, TIFF, PNM or JPEG 2000. RAW: pixels
- * that are not coded, frame_width * frame_height bytes, or three times as many of R, G and B;
- * config is two bytes, channels (1 or 3) and BZNA_LAYOUT_... JPEG, STILL and RAW are decoded in
- * software, and the latter two not written. HEIF: a file of a grid (NVDEC, too) or of an item in
- * pieces; config: where in data the item's number stands, NULL: the primary one. */
-enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CODEC_AV1 = 3,
-       BZNA_CODEC_JPEG = 4, BZNA_CODEC_STILL = 5, BZNA_CODEC_RAW = 6, BZNA_CODEC_HEIF = 7 };
+/* How a picture is coded. NVDEC decodes H264, H265, AV1, the tiles of a HEIF grid and, if
+ * decode.jpeg asks for it, JPEG. The rest is decoded in software. A writer takes H264, H265, AV1
+ * and JPEG. */
+enum {
+    BZNA_CODEC_UNKNOWN = 0,
+    BZNA_CODEC_H264    = 1,
+    BZNA_CODEC_H265    = 2,
+    BZNA_CODEC_AV1     = 3,
+    BZNA_CODEC_JPEG    = 4,
+    /* a file of PNG, WebP, GIF (its first picture), BMP, TIFF, PNM or JPEG 2000, told apart by its
+     * content */
+    BZNA_CODEC_STILL   = 5,
+    /* pixels that are not coded: frame_width * frame_height bytes of gray, or three times as many
+     * of R, G and B. config is two bytes: the number of channels (1 or 3) and BZNA_LAYOUT_... */
+    BZNA_CODEC_RAW     = 6,
+    /* a HEIF file whose picture is a grid or an item in pieces. config points to the item's number
+     * in data; NULL stands for the primary item */
+    BZNA_CODEC_HEIF    = 7
+};
 
-/* What pictures with a palette give: its colors, or their indices as gray (masks of classes). */
-enum { BZNA_PALETTE_COLORS = 0, BZNA_PALETTE_INDEX = 1 };
-/* ISO/IEC 23091-2 code points (colr nclx, VUI). 2: unspecified. Matrices 0-2 and 4-10 are known.
- * full_range 1: 0..255; 0: 16..235 and 16..240. present 0: nothing is known of color. */
+/* What a picture with a palette gives. */
+enum {
+    BZNA_PALETTE_COLORS = 0,          /* its colors */
+    BZNA_PALETTE_INDEX  = 1           /* its indices, as gray: for masks of classes */
+};
+
+/* How numbers of a picture stand for colors: code points of ISO/IEC 23091-2, as in colr nclx and in
+ * VUI. In each of the first three, 2 is "unspecified". */
 typedef struct bzna_color {
-    uint16_t primaries, transfer, matrix;
-    uint8_t  full_range, present;
+    uint16_t primaries;               /* not applied */
+    uint16_t transfer;                /* not applied */
+    uint16_t matrix;                  /* 0 to 2 and 4 to 10 are known; 0: the planes are G, B, R */
+    uint8_t  full_range;              /* 1: 0..255; 0: 16..235, and 16..240 of chroma */
+    uint8_t  present;                 /* 0: nothing is known, and the rest does not count */
 } bzna_color;
 
-/* One coded picture: what bzna_dataset_read_image gives, decoder and writer take. Sizes, in pixels,
- * are of the picture without padding, and of the coded frame (writer, JPEG, STILL: 0 = as the
- * stream says); crop_x, crop_y: where in the frame the picture begins. color: the container's;
- * present = 0 is the stream's, else BT.601, limited-range to a decoder, full-range to a writer; no
- * effect on RGB, nor on a written JPEG. length_size: bytes of the NAL units' length prefix (1, 2,
- * 4); 0: Annex B start codes, or none. orientation: EXIF's number, 1..8: how it is to be turned and
- * mirrored; 0: as it says itself, all that a writer takes. config: hvcC/avcC/av1C payload (NULL
- * where data has the parameter sets). data: the access unit. palette: BZNA_PALETTE_... */
+/* One coded picture. bzna_dataset_read_image fills it in; bzna_decoder_decode, bzna_image_annexb
+ * and a writer take it. It owns nothing. */
 typedef struct bzna_image {
-    uint32_t    struct_size, codec;
-    uint32_t    width, height, frame_width, frame_height, crop_x, crop_y;
+    uint32_t    struct_size;          /* set by bzna_image_init */
+    uint32_t    codec;                /* BZNA_CODEC_... */
+    uint32_t    width;                /* pixels, of the picture without padding */
+    uint32_t    height;               /* pixels, of the picture without padding */
+    /* pixels, of the coded frame; 0: as the stream says (writer, JPEG, STILL) */
+    uint32_t    frame_width;
+    uint32_t    frame_height;         /* likewise */
+    uint32_t    crop_x;               /* where in the frame the picture begins, in pixels */
+    uint32_t    crop_y;               /* likewise, from the top */
+    /* what the container says of color. present 0: what the stream says counts, else BT.601,
+     * limited-range to a decoder, full-range to a writer. It has no effect on RGB, nor on a JPEG
+     * that is written */
     bzna_color  color;
-    uint32_t    length_size, orientation;
+    /* bytes of the length before each NAL unit: 1, 2 or 4; 0: start codes of Annex B, or a codec
+     * without NAL units */
+    uint32_t    length_size;
+    /* EXIF's number, 1..8: how the picture is to be turned and mirrored. 0: as the picture itself
+     * says; a writer takes nothing else */
+    uint32_t    orientation;
+    /* the payload of hvcC, avcC or av1C; NULL where data has the parameter sets. Borrowed */
     const void *config;
-    uint64_t    config_size;
-    const void *data;
-    uint64_t    data_size;
-    uint32_t    palette, reserved1;
+    uint64_t    config_size;          /* bytes at config */
+    const void *data;                 /* the access unit, or the file's bytes. Borrowed */
+    uint64_t    data_size;            /* bytes at data */
+    uint32_t    palette;              /* BZNA_PALETTE_... */
+    uint32_t    reserved1;            /* must be 0 */
 } bzna_image;
+
+/* Clears image and sets its struct_size, in bytes: pass sizeof *image. Any thread. */
 BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size);
-/* The access unit as an Annex B stream: the parameter sets of the config, then the coded picture,
- * each behind 00 00 00 01. AV1 is copied as it is, behind the config's OBUs, other kinds as they
- * are. dst has capacity bytes (NULL: 0); *needed (may be NULL) is set to the size of the whole.
- * Errors: E_ARGUMENT, E_CODEC, E_BUFFER (what is in dst is of no use), E_BOX. */
+
+/* Copies a coded picture as a stream of its own, which other decoders take. H.264 and H.265 become
+ * Annex B: the parameter sets of the config and then the picture, each NAL unit behind 00 00 00 01.
+ * AV1 is copied as it is, behind the OBUs of the config. Other kinds are copied as they are. Any
+ * thread.
+ *     image      must have data; unchanged
+ *     dst        receives the stream; may be NULL, to ask for the size alone
+ *     capacity   bytes at dst
+ *     needed     set to the bytes of the whole stream, even if dst is too small; may be NULL
+ * Statuses: E_ARGUMENT; E_CODEC for an unknown codec; E_BOX for a damaged config or access unit;
+ * E_BUFFER if capacity is too small, in which case the bytes at dst are of no use. */
 BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity,
     size_t *needed, bzna_error *err);
 
