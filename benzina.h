@@ -756,227 +756,452 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     size_t *needed, bzna_error *err);
 
 /* ---- Data sets ---------------------------------------------------------------------------- */
-#define BZNA_TARGET_NONE ((int64_t)-1)
-#define BZNA_NAME_MAX    32
-#define BZNA_IMAGES_MAX  4
-/* APPLY: a picture is turned as its EXIF data says; torchvision's ImageFolder ignores that. */
-enum { BZNA_ORIENTATION_APPLY = 0, BZNA_ORIENTATION_IGNORE = 1 };
-/* How class folders are numbered: by their names as text ("10" before "2"), or as numbers. */
-enum { BZNA_CLASS_ORDER_TEXT = 0, BZNA_CLASS_ORDER_NUMERIC = 1 };
-/* Types of labels and samples in fixed-size records, little-endian. */
-enum { BZNA_RECORD_NONE = 0, BZNA_RECORD_UINT8 = 1, BZNA_RECORD_INT32 = 2, BZNA_RECORD_INT64 = 3,
-       BZNA_RECORD_FLOAT32 = 4 };
+#define BZNA_TARGET_NONE ((int64_t)-1)       /* the target of a sample that has none */
+#define BZNA_NAME_MAX    32                  /* bytes of a name in a struct, its NUL counted */
+#define BZNA_IMAGES_MAX  4                   /* pictures of a sample in an archive, at most */
 
-/* A file of records of one size, stride bytes each (0: what data and label need), behind
- * header_bytes: CIFAR, MNIST, raw tensors. A picture of height * width pixels in 1 or 3 channels
- * (BZNA_RECORD_UINT8; planes, or with BZNA_LAYOUT_NHWC pixels of channels) lies data_offset bytes
- * into each; anything else is the field "data", a vector of channels * height * width numbers, each
- * x * scale + bias (scale 0 counts as 1). A label lies label_offset bytes into it: an integer is
- * the "target", a float32 the "label", a vector of one. Bytes behind the last record: refused. */
+/* Whether pictures are turned as their EXIF data, XMP or HEIF properties say. */
+enum {
+    BZNA_ORIENTATION_APPLY  = 0,      /* they are turned; transforms see the turned size */
+    BZNA_ORIENTATION_IGNORE = 1       /* they are not, as in torchvision's ImageFolder */
+};
+
+/* How the class folders of a folder are numbered. */
+enum {
+    BZNA_CLASS_ORDER_TEXT    = 0,     /* by their names as text: "10" comes before "2" */
+    BZNA_CLASS_ORDER_NUMERIC = 1      /* by their names as numbers: "2" comes before "10" */
+};
+
+/* Types of numbers in records of one size. They are little-endian. */
+enum {
+    BZNA_RECORD_NONE    = 0,          /* there is no label */
+    BZNA_RECORD_UINT8   = 1,
+    BZNA_RECORD_INT32   = 2,
+    BZNA_RECORD_INT64   = 3,
+    BZNA_RECORD_FLOAT32 = 4
+};
+
+/* A file of records of one size, such as CIFAR, MNIST or raw tensors. The file is a header and then
+ * whole records; bytes after the last whole record are E_TRUNCATED. Data are a picture, the field
+ * "image", if data_type is UINT8 and channels is 1 or 3. Else they are the field "data", a vector
+ * of channels * height * width float32. */
 typedef struct bzna_records {
-    uint32_t struct_size;
-    uint32_t data_type, layout;
-    uint32_t width, height, channels;
-    uint64_t header_bytes, stride, data_offset, label_offset;
+    uint32_t struct_size;             /* set by bzna_records_init */
+    uint32_t data_type;               /* BZNA_RECORD_..., but not NONE */
+    /* BZNA_LAYOUT_... of a picture's bytes: planes, or pixels of channels. 0 of vectors */
+    uint32_t layout;
+    uint32_t width;                   /* pixels, or a factor of the vector's length; at least 1 */
+    uint32_t height;                  /* likewise */
+    uint32_t channels;                /* at least 1 */
+    uint64_t header_bytes;            /* bytes before the first record */
+    uint64_t stride;                  /* bytes of a record; 0: what data and label need */
+    uint64_t data_offset;             /* where the data begin in a record, in bytes */
+    uint64_t label_offset;            /* where the label begins in a record, in bytes */
+    /* BZNA_RECORD_... An integer is the field "target", a FLOAT32 the field "label", a vector of
+     * one number. NONE: there is no label */
     uint32_t label_type;
-    float    scale, bias;
-    uint32_t reserved0;
+    float    scale;                   /* numbers of vectors are x * scale + bias; 0 counts as 1 */
+    float    bias;                    /* likewise. Both are 0 of pictures */
+    uint32_t reserved0;               /* must be 0 */
 } bzna_records;
 
-/* All is copied. name: what error messages call it; default: the path, "memory" or "source". split:
- * "train", "validation", "test": only the samples of that split; E_NOT_FOUND where the archive has
- * no tracks of it (bzna_input_train, bzna_target_train, ...). Default: all samples. format: the
- * kind of container, as bzna_dataset_info calls it; default: found by content. list: path of a list
- * of samples, which names a folder's files, or the labels of a .rec: lines of index, labels, path
- * with tabs between them (MXNet's .lst), of path,label (.csv), or of path label with a blank
- * between them (Caffe's val.txt), as its first line is. classes: a folder's class
- * folders, in the order of their numbers, others are left out; default: all, in class_order.
- * records: NULL: the file is not fixed-size records. */
+/* How a data set is to be opened. Everything is copied. A setting that has no effect on the kind of
+ * file is E_ARGUMENT. Zero is the default of every member. */
 typedef struct bzna_dataset_config {
-    uint32_t    struct_size, reserved0;
-    const char *name, *split, *format, *list;
-    const char *const *classes;
-    uint32_t    class_count, class_order;
-    uint32_t    orientation, palette;
-    const bzna_records *records;
-    uint64_t    reserved[4];
+    uint32_t            struct_size;  /* set by bzna_dataset_config_init */
+    uint32_t            reserved0;    /* must be 0 */
+    /* what error messages call the data set; only where it is one file. Default: the path,
+     * "memory" or "source" */
+    const char         *name;
+    /* "train", "validation" or "test": only the samples of that split, which an archive lists in
+     * tracks of their own (bzna_input_train, bzna_target_train, ...). E_NOT_FOUND where it has
+     * none. Default: all samples */
+    const char         *split;
+    /* the kind of container, as bzna_dataset_info.container calls it. Default: found by content */
+    const char         *format;
+    /* path of a list, which names the samples of a folder or the labels of a .rec. Its first line
+     * decides how lines are read:
+     *     index TAB label TAB ... TAB path   MXNet's .lst
+     *     path,label                         .csv
+     *     path label                         Caffe's val.txt
+     * Default: no list */
+    const char         *list;
+    /* names of a folder's class folders, in the order of their numbers; others are left out.
+     * Default: all of them, in class_order */
+    const char *const  *classes;
+    uint32_t            class_count;  /* names at classes */
+    uint32_t            class_order;  /* BZNA_CLASS_ORDER_...; not together with classes */
+    uint32_t            orientation;  /* BZNA_ORIENTATION_... */
+    uint32_t            palette;      /* BZNA_PALETTE_... */
+    const bzna_records *records;      /* how records of one size lie; NULL: the file has none */
+    uint64_t            reserved[4];  /* must be 0 */
 } bzna_dataset_config;
 
-/* part_count: files, or ranges of files, that it is made of; size_bytes (of whole files, 0 for
- * folders) and target_count (samples from the first that have a target) are sums. The first one's:
- * container ("archive", "mp4 video", "HEIF", "folder", "tar", "RecordIO", "records"), tracks. */
+/* What a data set is as a whole. */
 typedef struct bzna_dataset_info {
-    uint32_t struct_size, field_count;
-    uint64_t size_bytes, sample_count, target_count;
-    uint32_t part_count, track_count, brand_count, brands[8];
+    uint32_t struct_size;             /* set by the call: how many bytes were filled */
+    uint32_t field_count;             /* fields of its samples: bzna_dataset_get_field_info */
+    uint64_t size_bytes;              /* of all its files, whole; 0 for folders */
+    uint64_t sample_count;
+    uint64_t target_count;            /* samples that have a target */
+    uint32_t part_count;              /* files, or ranges of files, that it is made of */
+    uint32_t track_count;             /* of the first file: bzna_dataset_get_track_info */
+    uint32_t brand_count;             /* of the first file's ftyp, at most 8 */
+    uint32_t brands[8];               /* the major brand first */
+    /* of the first file: "archive", "mp4 video", "HEIF", "folder", "tar", "RecordIO", "records" */
     char     container[20];
-    /* of the first file, after its last box: ignored */
-    uint64_t trailing_bytes;
+    uint64_t trailing_bytes;          /* of the first file, after its last box: ignored */
 } bzna_dataset_info;
 
-/* An integer is an int64_t, a vector is of float32, text is UTF-8. */
-enum { BZNA_FIELD_PICTURE = 1, BZNA_FIELD_INTEGER = 2, BZNA_FIELD_VECTOR = 3, BZNA_FIELD_TEXT = 4,
-       BZNA_FIELD_BYTES = 5 };
+/* Kinds of fields. */
+enum {
+    BZNA_FIELD_PICTURE = 1,           /* a coded picture */
+    BZNA_FIELD_INTEGER = 2,           /* an int64_t */
+    BZNA_FIELD_VECTOR  = 3,           /* float32 numbers */
+    BZNA_FIELD_TEXT    = 4,           /* UTF-8 */
+    BZNA_FIELD_BYTES   = 5            /* bytes without a meaning to the library */
+};
 
-/* One field of a data set's samples. An archive has "image" and "thumb", a plain video "image";
- * both have "target" and "name" where they have the tracks of them, and what was written beside. A
- * folder has "image", "name" (its path), "target" where classes or a list have it, else "label". */
+/* One field of a data set's samples. Chapter 12 has the fields of tar and RecordIO.
+ *     archive   "image", "thumb"; "target" and "name" where there are tracks of them; fields that
+ *               were written beside them
+ *     video     "image"; "target" and "name" where there are tracks of them
+ *     folder    "image"; "name", the path; "target" where classes or a list have it, else "label"
+ *               where a list has several numbers */
 typedef struct bzna_field_info {
-    uint32_t struct_size, kind;
+    uint32_t struct_size;             /* set by the call: how many bytes were filled */
+    uint32_t kind;                    /* BZNA_FIELD_... */
     char     name[BZNA_NAME_MAX];
 } bzna_field_info;
 
-/* One track: handler ("meta", "vide"), sample entry ("mett", "hvc1"), tkhd's flags, name, MIME. */
+/* One track of an archive or a video. */
 typedef struct bzna_track_info {
-    uint32_t struct_size, handler, format, flags;
+    uint32_t struct_size;             /* set by the call: how many bytes were filled */
+    uint32_t handler;                 /* four characters, such as "meta" or "vide" */
+    uint32_t format;                  /* of the sample entry, such as "mett" or "hvc1" */
+    uint32_t flags;                   /* of tkhd */
     uint64_t sample_count;
-    char     name[BZNA_NAME_MAX], mime[64];
+    char     name[BZNA_NAME_MAX];     /* of hdlr, such as "bzna_input" */
+    char     mime[64];                /* of the sample entry, or "" */
 } bzna_track_info;
 
-/* Where one sample lies in its file, bytes, its target, and the tracks of the pictures in it. */
+/* Where one sample lies in its file. */
 typedef struct bzna_sample {
-    uint32_t struct_size, image_count;
-    uint64_t index, offset, size;
-    int64_t  target;
-    char     image_names[BZNA_IMAGES_MAX][BZNA_NAME_MAX];
+    uint32_t struct_size;             /* set by the call: how many bytes were filled */
+    uint32_t image_count;             /* names at image_names */
+    uint64_t index;                   /* in the data set, as asked */
+    uint64_t offset;                  /* where the sample begins in its file, in bytes */
+    uint64_t size;                    /* bytes of the sample */
+    int64_t  target;                  /* BZNA_TARGET_NONE: it has none */
+    char     image_names[BZNA_IMAGES_MAX][BZNA_NAME_MAX];   /* tracks of the pictures in it */
 } bzna_sample;
 
-/* What a HEIF file holds beside its picture. */
-enum { BZNA_BESIDE_THUMB = 1, BZNA_BESIDE_AUXILIARY = 2 /* alpha, depth, ... */,
-       BZNA_BESIDE_PICTURES = 4, BZNA_BESIDE_SEQUENCE = 8 };
-/* What is said of one picture of a sample (the fields of bzna_image; fourcc: the sample entry,
- * "hvc1" = 0x68766331, or the kind of file, "jpeg"; clap: the clean aperture as it stands in the
- * file, (n, d) x 4, all 0: there is none), and where config's payload and the access unit lie. */
+/* What a HEIF file holds beside its picture, as bits. None of it is delivered with the picture. */
+enum {
+    BZNA_BESIDE_THUMB     = 1,        /* thumbnails; "thumb" of a file that is opened alone */
+    BZNA_BESIDE_AUXILIARY = 2,        /* alpha, depth and the like */
+    BZNA_BESIDE_PICTURES  = 4,        /* further pictures */
+    BZNA_BESIDE_SEQUENCE  = 8         /* an image sequence */
+};
+
+/* What is said of one picture of a sample, and where its bytes lie. */
 typedef struct bzna_image_info {
-    uint32_t   struct_size, codec, fourcc;
-    uint32_t   width, height, frame_width, frame_height, crop_x, crop_y;
+    uint32_t   struct_size;           /* set by the call: how many bytes were filled */
+    uint32_t   codec;                 /* BZNA_CODEC_... */
+    /* the sample entry, "hvc1" = 0x68766331, or the kind of file, "jpeg" */
+    uint32_t   fourcc;
+    uint32_t   width;                 /* pixels, of the picture without padding */
+    uint32_t   height;                /* likewise */
+    uint32_t   frame_width;           /* pixels, of the coded frame */
+    uint32_t   frame_height;          /* likewise */
+    uint32_t   crop_x;                /* where in the frame the picture begins, in pixels */
+    uint32_t   crop_y;                /* likewise, from the top */
+    /* the clean aperture as it stands in the file: width, height, horizontal and vertical offset,
+     * each a numerator and a denominator. All 0: there is none */
     int32_t    clap[8];
-    uint32_t   length_size;
-    bzna_color color;
-    uint64_t   config_offset, config_size, data_offset, data_size;
-    uint32_t   orientation, beside;
+    uint32_t   length_size;           /* as bzna_image has it */
+    bzna_color color;                 /* as bzna_image has it */
+    uint64_t   config_offset;         /* where the config's payload begins in the file, in bytes */
+    uint64_t   config_size;           /* bytes of the config's payload */
+    uint64_t   data_offset;           /* where the access unit begins in the file, in bytes */
+    uint64_t   data_size;             /* bytes of the access unit */
+    uint32_t   orientation;           /* as bzna_image has it */
+    uint32_t   beside;                /* BZNA_BESIDE_..., of HEIF files */
 } bzna_image_info;
+
+/* Clears config, which makes every member the default, and sets its struct_size, in bytes: pass
+ * sizeof *config. Any thread. */
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size);
+
+/* Clears records and sets its struct_size, in bytes: pass sizeof *records. Set data_type, width,
+ * height and channels then. Any thread. */
 BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
-/* Opens a path, and finds out by its content what it is: chapter 12 has the kinds, and the patterns
- * that stand for several files. The cost does not grow with the number of samples of an archive.
- * config may be NULL. Errors: E_NOT_FOUND, E_ARGUMENT (braces, a setting without effect on the
- * kind), E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED, E_UNSUPPORTED (a
- * format that is known and not read; a pipe or device, since samples are read at any place). */
+
+/* Opens what path names, and finds out by its content what it is. Chapter 12 has the kinds, and the
+ * patterns that stand for several files. The cost does not grow with the number of samples of an
+ * archive. Any thread.
+ *     context   keeps living until the data set is closed
+ *     path      UTF-8; copied
+ *     config    copied; NULL: all defaults
+ *     out       becomes the data set, to be closed with bzna_dataset_close
+ * Statuses:
+ *     E_NOT_FOUND     nothing is there, or config->split has no tracks
+ *     E_ARGUMENT      braces that do not close, or a setting that has no effect on the kind of file
+ *     E_IO            reading failed
+ *     E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_UNFINISHED   the file is damaged or of no kind known
+ *     E_NO_SAMPLES    it is whole, and empty
+ *     E_UNSUPPORTED   a format that is known and not read; a pipe or device, since samples are read
+ *                     at any place */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
-/* Several paths laid end to end, by which messages call them (config->name: only of one), opened by
- * several threads. Errors: those of the first that fails; E_NO_SAMPLES; E_LIMIT (over 65536). */
+
+/* Opens several paths as one data set, in which they lie end to end. Several threads open them.
+ * Messages call each by its path. Any thread.
+ *     context   keeps living until the data set is closed
+ *     paths     count strings, each as of bzna_dataset_open; copied
+ *     count     1..65536
+ *     config    for each path; copied; NULL: all defaults. config->name: only of one file
+ *     out       becomes the data set, to be closed with bzna_dataset_close
+ * Statuses: those of bzna_dataset_open, of the first path that fails; E_NO_SAMPLES if count is 0;
+ * E_LIMIT for more than 65536 files. */
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths,
     uint32_t count, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
-/* A file that lies in memory. The bytes are borrowed: they must stay as they are until the data
- * set, and every loader and data set made of it, is closed. Errors: as of a path, without E_IO. */
+
+/* Opens a file that lies in memory. Any thread.
+ *     context   keeps living until the data set is closed
+ *     bytes     the file; borrowed. It must stay as it is until the data set, and every loader and
+ *               data set that was made of it, is closed
+ *     size      bytes at bytes
+ *     config    copied; NULL: all defaults
+ *     out       becomes the data set, to be closed with bzna_dataset_close
+ * Statuses: those of bzna_dataset_open, without E_IO. */
 BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void *bytes, size_t size,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
-/* The same from a user's source. On success the data set owns it and closes it exactly once; on
- * failure it is still the caller's, and close has not been called. */
+
+/* Opens a file that the caller's functions read. Any thread.
+ *     context   keeps living until the data set is closed
+ *     source    read_at and size must be given; the struct is copied. On success the data set owns
+ *               the source, and closes it exactly once. On failure it is still the caller's, and
+ *               close was not called
+ *     config    copied; NULL: all defaults
+ *     out       becomes the data set, to be closed with bzna_dataset_close
+ * Statuses: those of bzna_dataset_open; E_CALLBACK if a function misbehaves. */
 BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
+
+/* Closes dataset; NULL does nothing. Loaders and data sets that were made from it go on, and keep
+ * its files open. Returns E_STATE inside callbacks, and does nothing then. Any thread, once. */
 BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset);
-/* Several data sets laid end to end: index i of the whole is index i - (counts before) of its part.
- * Errors: E_ARGUMENT, E_LIMIT (more than 2^63 samples or 65536 files). */
+
+/* Lays data sets end to end as one: index i of the whole is index i - (counts before) of its part.
+ * Any thread.
+ *     context      keeps living until the new data set is closed
+ *     parts        part_count data sets; each is kept alive, and may be closed by the caller
+ *     part_count   at least 1
+ *     out          becomes the data set, to be closed with bzna_dataset_close
+ * Statuses: E_ARGUMENT; E_LIMIT for more than 2^63 samples or 65536 files. */
 BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts,
     uint32_t part_count, bzna_dataset **out, bzna_error *err);
-/* The samples first .. first + count - 1 of a data set, as one. Errors: E_RANGE, E_NO_SAMPLES. */
+
+/* Makes a data set of the samples first .. first + count - 1 of dataset, which is kept alive and
+ * may be closed by the caller. *out is to be closed with bzna_dataset_close. Any thread. Statuses:
+ * E_NO_SAMPLES if count is 0; E_RANGE if there are not so many samples. */
 BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count,
     bzna_dataset **out, bzna_error *err);
-/* How many samples there are; 0 for NULL. */
+
+/* Returns how many samples dataset has; 0 for NULL. Any thread. */
 BZNA_API uint64_t bzna_dataset_count(const bzna_dataset *dataset);
-/* What the data set is as a whole. */
+
+/* Says what dataset is as a whole. info is filled in, up to struct_size bytes: pass sizeof *info.
+ * Nothing is read. Any thread. */
 BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dataset_info *info,
     size_t struct_size, bzna_error *err);
-/* One of the fields of its samples, counted from 0; E_RANGE past the end. */
+
+/* Says what field number field of the samples of dataset is; fields count from 0. info is filled
+ * in, up to struct_size bytes: pass sizeof *info. Returns E_RANGE past the last field. Any
+ * thread. */
 BZNA_API bzna_status bzna_dataset_get_field_info(const bzna_dataset *dataset, uint32_t field,
     bzna_field_info *info, size_t struct_size, bzna_error *err);
-/* One of the tracks of the first file, counted from 0; E_RANGE past the end. */
+
+/* Says what track number track of the first file of dataset is; tracks count from 0. info is filled
+ * in, up to struct_size bytes: pass sizeof *info. Returns E_RANGE past the last track, and where
+ * the file has no tracks. Any thread. */
 BZNA_API bzna_status bzna_dataset_get_track_info(const bzna_dataset *dataset, uint32_t track,
     bzna_track_info *info, size_t struct_size, bzna_error *err);
-/* Where a sample lies and what it holds; no picture is read. Errors: E_RANGE, E_IO, E_BOX, ... */
+
+/* Says where sample number index of dataset lies, and what it holds. Pictures are not read. sample
+ * is filled in, up to struct_size bytes: pass sizeof *sample. Any thread. Statuses: E_RANGE past
+ * the last sample; E_IO, E_TRUNCATED, E_BOX, ... if its index entry cannot be read or is damaged. */
 BZNA_API bzna_status bzna_dataset_get_sample(const bzna_dataset *dataset, uint64_t index,
     bzna_sample *sample, size_t struct_size, bzna_error *err);
-/* A sample's target: BZNA_TARGET_NONE where it has none. Errors: E_RANGE, E_IO, E_BOX. */
+
+/* Sets *target to the target of sample number index of dataset, or to BZNA_TARGET_NONE where it has
+ * none. Any thread. Statuses: E_RANGE past the last sample; E_IO, E_TRUNCATED, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index,
     int64_t *target, bzna_error *err);
-/* The name of a class, as text with a NUL at its end: of folders that are classes, or as an archive
- * has it. Of data sets laid end to end, the first that has names answers for all. buffer, *needed:
- * as in bzna_dataset_field. Errors: E_NOT_FOUND (no names), E_RANGE (no such class), E_BUFFER. */
+
+/* Copies the name of a class as text with a NUL at its end. Classes have names in folders that are
+ * classes, and in archives whose writer was given them. In data sets laid end to end, the first one
+ * that has names answers for all. Any thread.
+ *     dataset    the data set
+ *     target     the class, as bzna_dataset_target gives it
+ *     buffer     receives the name; may be NULL, to ask for the size alone
+ *     capacity   bytes at buffer
+ *     needed     set to the size of the name with its NUL, in bytes; may be NULL
+ * Statuses: E_NOT_FOUND if classes have no names; E_RANGE if there is no such class; E_BUFFER if
+ * capacity is too small. */
 BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t target, void *buffer,
     size_t capacity, size_t *needed, bzna_error *err);
-/* One field of a sample, by name: a picture as a stream of its own (bzna_image_annexb), an integer
- * as an int64_t, text with a NUL at its end. buffer has capacity bytes (NULL: 0); *needed (may be
- * NULL) gets the size, the NUL counted. A sample without a name among named ones has "". Errors:
- * E_NOT_FOUND (none of that name, or in this sample), E_BUFFER, E_RANGE, E_IO, E_BOX, ... */
+
+/* Copies the value of one field of a sample. A picture comes as a stream of its own, as from
+ * bzna_image_annexb; an integer as an int64_t; a vector as float32 numbers; text with a NUL at its
+ * end. A sample without a name among named ones has the name "". Any thread.
+ *     dataset    the data set
+ *     index      the sample
+ *     field      the field's name
+ *     buffer     receives the value; may be NULL, to ask for the size alone
+ *     capacity   bytes at buffer
+ *     needed     set to the value's size in bytes, the NUL of text counted; may be NULL
+ * Statuses: E_NOT_FOUND if no field has that name, or this sample lacks it; E_BUFFER if capacity is
+ * too small; E_RANGE past the last sample; E_IO, E_TRUNCATED, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, size_t *needed, bzna_error *err);
-/* Reads one picture of a sample. field: "image", "thumb", or the name of a track ("bzna_input");
- * NULL: the thumbnail where there is one, else the picture. buffer, of at least the sample's size
- * (bzna_dataset_get_sample), receives the whole sample. *image, prepared by bzna_image_init, is
- * filled in: config and data point into buffer (config of a plain video or raw records, whose
- * samples share it, into the data set). Errors: E_RANGE, E_NOT_FOUND, E_BUFFER, E_IO, E_BOX, ... */
+
+/* Reads a sample and finds one coded picture in it, for bzna_decoder_decode or a writer. Any
+ * thread.
+ *     dataset    the data set
+ *     index      the sample
+ *     field      "image", "thumb", or the name of a track such as "bzna_input"; NULL: the thumbnail
+ *                where there is one, else the picture
+ *     buffer     receives the whole sample
+ *     capacity   bytes at buffer; at least bzna_sample.size
+ *     image      prepared by bzna_image_init, and filled in. Its config and data point into buffer.
+ *                The config of plain videos and of records points into the data set, since all
+ *                samples share it
+ * Statuses: E_RANGE past the last sample; E_NOT_FOUND if there is no such picture; E_BUFFER if
+ * capacity is too small; E_IO, E_TRUNCATED, E_BOX, E_CODEC, ... */
 BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, bzna_image *image, bzna_error *err);
-/* Where that picture lies, and what its container says of it. Errors: likewise. */
+
+/* Says where a picture of a sample lies, and what its container says of it. Any thread.
+ *     dataset       the data set
+ *     index         the sample
+ *     field         which picture, as of bzna_dataset_read_image
+ *     info          filled in, up to struct_size bytes: pass sizeof *info
+ *     struct_size   in bytes
+ * Statuses: those of bzna_dataset_read_image, without E_BUFFER. */
 BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, uint64_t index,
     const char *field, bzna_image_info *info, size_t struct_size, bzna_error *err);
 
 /* ---- Decoding single pictures ------------------------------------------------------------- */
-/* A decoded picture: planes Y, Cb, Cr in memory (plane[1] NULL: gray), pitch bytes from one row to
- * the next. depth: bits a sample, 8, or 9 to 16 in two bytes. Sizes are as in bzna_image.
- * chroma_shift: log2 of the subsampling, 1, 1 for 4:2:0. chroma_left, _top: 1 if chroma is co-sited
- * with the left column / the top row, 0 if it is centered. color is what applies (chapter 7); with
- * matrix 0 the planes are G, B, R. orientation: EXIF's number, 1..8 (0 counts as 1): what is
- * rendered is the picture turned so, and homographies are relative to that. */
+/* A decoded picture: planes in memory. bzna_decoder_decode fills it in; bzna_picture_render takes
+ * it, from any source. It owns nothing. */
 typedef struct bzna_picture {
-    uint32_t    struct_size, depth;
-    uint32_t    width, height, crop_x, crop_y, frame_width, frame_height;
-    uint32_t    chroma_shift_x, chroma_shift_y, chroma_left, chroma_top;
+    uint32_t    struct_size;          /* set by bzna_picture_init */
+    uint32_t    depth;                /* bits a sample: 8, or 9 to 16 in two bytes each */
+    uint32_t    width;                /* pixels, of the picture without padding */
+    uint32_t    height;               /* likewise */
+    uint32_t    crop_x;               /* where in the frame the picture begins, in pixels */
+    uint32_t    crop_y;               /* likewise, from the top */
+    uint32_t    frame_width;          /* pixels, of the coded frame, which the planes show whole */
+    uint32_t    frame_height;         /* likewise */
+    uint32_t    chroma_shift_x;       /* log2 of the subsampling, at most 2: 1 for 4:2:0 */
+    uint32_t    chroma_shift_y;       /* likewise: 1 for 4:2:0 */
+    uint32_t    chroma_left;          /* 1: chroma is co-sited with the left column; 0: centered */
+    uint32_t    chroma_top;           /* 1: chroma is co-sited with the top row; 0: centered */
+    /* the color description that applies (chapter 7). With matrix 0 the planes are G, B, R */
     bzna_color  color;
-    const void *plane[3];
-    int64_t     pitch[3];
-    uint32_t    orientation, step[3];
+    const void *plane[3];             /* Y, Cb, Cr; plane[1] and [2] NULL: gray. Borrowed */
+    int64_t     pitch[3];             /* bytes from one row of a plane to the next */
+    /* EXIF's number, 1..8; 0 counts as 1. Homographies and outputs refer to the picture turned so */
+    uint32_t    orientation;
+    /* bytes from one sample of a row to the next; 0: they lie side by side. Planes that are
+     * interleaved have more */
+    uint32_t    step[3];
 } bzna_picture;
+
+/* Clears picture and sets its struct_size, in bytes: pass sizeof *picture. Any thread. */
 BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size);
-/* Opens a software decoder. E_UNSUPPORTED: built with BENZINA_NO_AVCODEC. */
+
+/* Opens a decoder, which works in software. context keeps living until it is closed. *out is to be
+ * closed with bzna_decoder_close. Any thread. Returns E_UNSUPPORTED if the library was built with
+ * BENZINA_NO_AVCODEC. */
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err);
+
+/* Closes decoder; NULL does nothing. Planes that it returned are freed. Returns E_STATE inside
+ * callbacks, and does nothing then. Any thread, once, while no other uses it. */
 BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder);
-/* Decodes one access unit; image must have its data and config. *picture, prepared by
- * bzna_picture_init, is filled in; its planes are the decoder's until its next call (raw pictures':
- * image's). After E_ARGUMENT, E_CODEC, E_DECODE, E_MISMATCH, E_LIMIT, E_BOX it can go on. */
+
+/* Decodes one coded picture. One thread at a time may use a decoder.
+ *     decoder   goes on working after every failure below
+ *     image     must have its data, and its config where the codec has one; unchanged
+ *     picture   prepared by bzna_picture_init, and filled in. Its planes are the decoder's, and
+ *               valid until the decoder's next call; those of raw pixels lie in image's data
+ * Statuses: E_ARGUMENT; E_CODEC if there is no decoder for this kind; E_DECODE if the picture is
+ * damaged; E_MISMATCH if it is not what image says; E_LIMIT; E_BOX. */
 BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image *image,
     bzna_picture *picture, bzna_error *err);
 
 /* ---- Random numbers and order ------------------------------------------------------------- */
-/* A counter-based generator: Philox4x32-10 (Salmon et al. 2011). The stream of (seed, epoch,
- * sample, operation): key = the first two words of philox(counter = {epoch low, epoch high, 0, 0},
- * key = {seed low, seed high}); block n = philox(counter = {sample low, sample high, operation, n},
- * key). Words come in order 0..3 of block 0, 1, ...; used: words of block already handed out, 4:
- * all. A plain value: copy it to repeat its numbers. Test vectors, the first words of a stream:
+/* A stream of random numbers by a counter-based generator, Philox4x32-10 (Salmon et al. 2011,
+ * "Parallel random numbers: as easy as 1, 2, 3"). The stream of (seed, epoch, sample, operation) is
+ *     key     = the first two words of philox(counter = {epoch low, epoch high, 0, 0},
+ *                                             key = {seed low, seed high})
+ *     block n = philox(counter = {sample low, sample high, operation, n}, key)
+ * Words come in order 0..3 of block 0, 1, ... Test vectors, the first words of a stream:
  *     seed 0,    epoch 0, sample 0,       operation 0:   d4abea56 dd653103 04e23b27 74656f08
- *     seed 1234, epoch 5, sample 1000000, operation 16:  3cf3e08d 4cc55af4 77c3fa94 890dc105 */
+ *     seed 1234, epoch 5, sample 1000000, operation 16:  3cf3e08d 4cc55af4 77c3fa94 890dc105
+ * The struct is a plain value that owns nothing: copy it to repeat its numbers. */
 typedef struct bzna_random {
-    uint32_t key[2], counter[4], block[4], used, reserved0;
+    uint32_t key[2];                  /* of the stream */
+    uint32_t counter[4];              /* of the next block */
+    uint32_t block[4];                /* the words at hand */
+    uint32_t used;                    /* words of block already handed out; 4: all */
+    uint32_t reserved0;               /* 0 */
 } bzna_random;
 
-/* Numbers from BZNA_OPERATION_USER on are the user's. */
-enum { BZNA_OPERATION_WARP = 0, BZNA_OPERATION_COLOR = 1, BZNA_OPERATION_ORDER = 2,
-       BZNA_OPERATION_PICTURE = 3, BZNA_OPERATION_USER = 16 };
+/* Operations, which have random numbers of their own for each sample. */
+enum {
+    BZNA_OPERATION_WARP    = 0,       /* a loader's warps, and its transform callback */
+    BZNA_OPERATION_COLOR   = 1,       /* a loader's jitters */
+    BZNA_OPERATION_ORDER   = 2,       /* a loader's order */
+    BZNA_OPERATION_PICTURE = 3,       /* a loader's picture callback */
+    BZNA_OPERATION_USER    = 16       /* this number and those above it are the user's */
+};
+
+/* Computes one block: out becomes philox(counter, key), four words each of counter and out and two
+ * of key. out may be counter. Any thread. */
 BZNA_API void bzna_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+
+/* Sets random to the start of the stream of (seed, epoch, sample, operation). operation is
+ * BZNA_OPERATION_... Any thread. */
 BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample,
     uint32_t operation);
-/* Of a stream fresh from bzna_random_init, that of another view or occurrence of the sample: key =
- * the first two words of philox(counter = {occurrence low, high, view, 1}, key). (0, 0) leaves it
- * as it is. A loader's occurrence is the position where an order can repeat samples, else 0. */
+
+/* Turns a stream that is fresh from bzna_random_init into that of another view of the sample, or of
+ * another occurrence of it in the epoch. Any thread.
+ *     random       its key becomes the first two words of
+ *                  philox(counter = {occurrence low, occurrence high, view, 1}, key)
+ *     view         of the sample, from 0
+ *     occurrence   in a loader, the position in the epoch's order where an order can repeat a
+ *                  sample (chapter 9), else 0
+ * (0, 0) leaves the stream as it is. */
 BZNA_API void bzna_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence);
+
+/* Returns the next word of random, uniform in 0..2^32 - 1. One thread at a time may use a
+ * stream. */
 BZNA_API uint32_t bzna_random_u32(bzna_random *random);
-/* lo + (hi-lo) * k/2^53, k of 53 bits: two words, low then high. */
+
+/* Returns lo + (hi - lo) * k / 2^53, where k are 53 bits of the next two words of random, the low
+ * word first. One thread at a time may use a stream. */
 BZNA_API double bzna_random_uniform(bzna_random *random, double lo, double hi);
-/* The index at a position of an epoch's shuffled order: a bijection of [0, count), computed without
- * memory. Any count up to 2^63; a position outside [0, count) gives UINT64_MAX.
+
+/* Returns the index of the sample at a position of an epoch's shuffled order. For a given seed and
+ * epoch that is a bijection of [0, count), computed without memory. Any thread.
+ *     seed       order.seed of a loader
+ *     epoch      from 0
+ *     count      samples of the epoch, at most 2^63
+ *     position   0 .. count - 1; any other, and a larger count, give UINT64_MAX
  * bzna_permute(1234, 5, 1281167, 0..3) = 298837, 609860, 1210012, 1168792. */
 BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, uint64_t position);
 
