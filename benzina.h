@@ -866,8 +866,8 @@ enum {
  *     archive   "image", "thumb"; "target" and "name" where there are tracks of them; fields that
  *               were written beside them
  *     video     "image"; "target" and "name" where there are tracks of them
- *     folder    "image"; "name", the path; "target" where classes or a list have it, else "label"
- *               where a list has several numbers */
+ *     folder    "image"; "name", the path below the folder; "target" where folders are classes, or
+ *               where a list has one whole number for each sample; "label" of other lists */
 typedef struct bzna_field_info {
     uint32_t struct_size;             /* set by the call: how many bytes were filled */
     uint32_t kind;                    /* BZNA_FIELD_... */
@@ -940,7 +940,7 @@ BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
 /* Opens what path names, and finds out by its content what it is. Chapter 12 has the kinds, and the
  * patterns that stand for several files. The cost does not grow with the number of samples of an
  * archive. Any thread.
- *     context   keeps living until the data set is closed
+ *     context   may be closed before the data set
  *     path      UTF-8; copied
  *     config    copied; NULL: all defaults
  *     out       becomes the data set, to be closed with bzna_dataset_close
@@ -957,7 +957,7 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
 
 /* Opens several paths as one data set, in which they lie end to end. Several threads open them.
  * Messages call each by its path. Any thread.
- *     context   keeps living until the data set is closed
+ *     context   may be closed before the data set
  *     paths     count strings, each as of bzna_dataset_open; copied
  *     count     1..65536
  *     config    for each path; copied; NULL: all defaults. config->name: only of one file
@@ -968,7 +968,7 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
     uint32_t count, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
 /* Opens a file that lies in memory. Any thread.
- *     context   keeps living until the data set is closed
+ *     context   may be closed before the data set
  *     bytes     the file; borrowed. It must stay as it is until the data set, and every loader and
  *               data set that was made of it, is closed
  *     size      bytes at bytes
@@ -979,7 +979,7 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 
 /* Opens a file that the caller's functions read. Any thread.
- *     context   keeps living until the data set is closed
+ *     context   may be closed before the data set
  *     source    read_at and size must be given; the struct is copied. On success the data set owns
  *               the source, and closes it exactly once. On failure it is still the caller's, and
  *               close was not called
@@ -995,7 +995,7 @@ BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset);
 
 /* Lays data sets end to end as one: index i of the whole is index i - (counts before) of its part.
  * Any thread.
- *     context      keeps living until the new data set is closed
+ *     context      may be closed before the new data set
  *     parts        part_count data sets; each is kept alive, and may be closed by the caller
  *     part_count   at least 1
  *     out          becomes the data set, to be closed with bzna_dataset_close
@@ -1031,7 +1031,8 @@ BZNA_API bzna_status bzna_dataset_get_track_info(const bzna_dataset *dataset, ui
 
 /* Says where sample number index of dataset lies, and what it holds. Pictures are not read. sample
  * is filled in, up to struct_size bytes: pass sizeof *sample. Any thread. Statuses: E_RANGE past
- * the last sample; E_IO, E_TRUNCATED, E_BOX, ... if its index entry cannot be read or is damaged. */
+ * the last sample; E_IO, E_TRUNCATED, E_BOX, ... if its index entry is damaged or cannot be
+ * read. */
 BZNA_API bzna_status bzna_dataset_get_sample(const bzna_dataset *dataset, uint64_t index,
     bzna_sample *sample, size_t struct_size, bzna_error *err);
 
@@ -1113,7 +1114,8 @@ typedef struct bzna_picture {
     bzna_color  color;
     const void *plane[3];             /* Y, Cb, Cr; plane[1] and [2] NULL: gray. Borrowed */
     int64_t     pitch[3];             /* bytes from one row of a plane to the next */
-    /* EXIF's number, 1..8; 0 counts as 1. Homographies and outputs refer to the picture turned so */
+    /* EXIF's number, 1..8; 0 counts as 1. Homographies and outputs refer to the picture that is
+     * turned so */
     uint32_t    orientation;
     /* bytes from one sample of a row to the next; 0: they lie side by side. Planes that are
      * interleaved have more */
@@ -1123,9 +1125,9 @@ typedef struct bzna_picture {
 /* Clears picture and sets its struct_size, in bytes: pass sizeof *picture. Any thread. */
 BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size);
 
-/* Opens a decoder, which works in software. context keeps living until it is closed. *out is to be
- * closed with bzna_decoder_close. Any thread. Returns E_UNSUPPORTED if the library was built with
- * BENZINA_NO_AVCODEC. */
+/* Opens a decoder, which works in software. context may be closed before it. *out becomes the
+ * decoder, to be closed with bzna_decoder_close. Any thread. Returns E_UNSUPPORTED if the library
+ * was built with both BENZINA_NO_AVCODEC and BENZINA_NO_JPEG. */
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err);
 
 /* Closes decoder; NULL does nothing. Planes that it returned are freed. Returns E_STATE inside
@@ -1192,8 +1194,8 @@ BZNA_API void bzna_random_fork(bzna_random *random, uint32_t view, uint64_t occu
  * stream. */
 BZNA_API uint32_t bzna_random_u32(bzna_random *random);
 
-/* Returns lo + (hi - lo) * k / 2^53, where k are 53 bits of the next two words of random, the low
- * word first. One thread at a time may use a stream. */
+/* Returns lo + (hi - lo) * k / 2^53. The next two words of random, the low one first, make 64 bits,
+ * and k is the upper 53 of them. One thread at a time may use a stream. */
 BZNA_API double bzna_random_uniform(bzna_random *random, double lo, double hi);
 
 /* Returns the index of the sample at a position of an epoch's shuffled order. For a given seed and
