@@ -1164,11 +1164,11 @@ typedef struct bzna_random {
 
 /* Operations, which have random numbers of their own for each sample. */
 enum {
-    BZNA_OPERATION_WARP    = 0,       /* a loader's warps, and its transform callback */
+    BZNA_OPERATION_WARP    = 0,       /* a loader's warps */
     BZNA_OPERATION_COLOR   = 1,       /* a loader's jitters */
     BZNA_OPERATION_ORDER   = 2,       /* a loader's order */
     BZNA_OPERATION_PICTURE = 3,       /* a loader's picture callback */
-    BZNA_OPERATION_USER    = 16       /* this number and those above it are the user's */
+    BZNA_OPERATION_USER    = 16       /* a loader's transform callback; from here on the user's */
 };
 
 /* Computes one block: out becomes philox(counter, key), four words each of counter and out and two
@@ -1208,150 +1208,341 @@ BZNA_API double bzna_random_uniform(bzna_random *random, double lo, double hi);
 BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, uint64_t position);
 
 /* ---- Transforms --------------------------------------------------------------------------- */
-/* CUBIC (a = -0.5), LANCZOS3: as in PIL, without samples from outside the picture. CUBIC_075
- * (a = -0.75), LANCZOS4: OpenCV's, the border repeated. AREA: the mean; LINEAR where it enlarges.
- * Subsampled chroma is linear unless shrunk. AUTO: where warps shrink, all but NEAREST widen. */
-enum { BZNA_FILTER_LINEAR = 0, BZNA_FILTER_NEAREST = 1, BZNA_FILTER_CUBIC = 2, BZNA_FILTER_AREA = 3,
-       BZNA_FILTER_LANCZOS4 = 4, BZNA_FILTER_LANCZOS3 = 5, BZNA_FILTER_CUBIC_075 = 6 };
-enum { BZNA_ANTIALIAS_AUTO = 0, BZNA_ANTIALIAS_OFF = 1 };
-/* Rounded to nearest, ties to even. UINT8: saturated. INT32..UINT64: targets, indices, status. */
-enum { BZNA_DTYPE_FLOAT32 = 0, BZNA_DTYPE_FLOAT16 = 1, BZNA_DTYPE_BFLOAT16 = 2,
-       BZNA_DTYPE_UINT8 = 3, BZNA_DTYPE_INT32 = 16, BZNA_DTYPE_INT64 = 17, BZNA_DTYPE_UINT64 = 18 };
-/* Planes, or pixels ("channels last"), of channels. GRAY: one, 0.299 R + 0.587 G + 0.114 B. */
-enum { BZNA_LAYOUT_NCHW = 0, BZNA_LAYOUT_NHWC = 1 };
-enum { BZNA_CHANNELS_RGB = 0, BZNA_CHANNELS_BGR = 1, BZNA_CHANNELS_GRAY = 2 };
-/* From Y'CbCr to R'G'B'; without FULL: limited range. AUTO: the stream's. Not for coded RGB. */
-enum { BZNA_MATRIX_AUTO = 0, BZNA_MATRIX_BT601_FULL = 1, BZNA_MATRIX_BT601 = 2,
-       BZNA_MATRIX_BT709 = 3, BZNA_MATRIX_BT2020 = 4, BZNA_MATRIX_BT709_FULL = 5,
-       BZNA_MATRIX_BT2020_FULL = 6 };
-/* RGB: R, G, B in 0..255, before bias and scale; OUTPUT: the channels delivered, in their units. */
-enum { BZNA_FILL_RGB = 0, BZNA_FILL_OUTPUT = 1 };
+/* How pixels between pixels are computed. Chroma that is subsampled is filtered linearly, unless
+ * the warp shrinks it. */
+enum {
+    BZNA_FILTER_LINEAR    = 0,        /* two samples an axis */
+    BZNA_FILTER_NEAREST   = 1,        /* the nearest sample */
+    /* a = -0.5, as in PIL; samples outside the picture have no weight */
+    BZNA_FILTER_CUBIC     = 2,
+    BZNA_FILTER_AREA      = 3,        /* the mean of what is covered; LINEAR where it enlarges */
+    BZNA_FILTER_LANCZOS4  = 4,        /* as in OpenCV; the border is repeated */
+    BZNA_FILTER_LANCZOS3  = 5,        /* as in PIL; samples outside the picture have no weight */
+    BZNA_FILTER_CUBIC_075 = 6         /* a = -0.75, as in OpenCV; the border is repeated */
+};
 
-/* What happens to one sample: output to input pixel (homography, row-major, chapter 7); R'G'B' of
- * 0..255 times color (3x4, row-major: [R G B]' = C [R G B 1]'); hls, added to OpenCV's H (0..180:
- * round, or with clamp_hue 1 to its end), L, S (0..255); torchvision's brightness, contrast (about
- * the mean of pixels inside), saturation (0 = 1), hue (+-0.5 turns), grayscale (1), each clamped; y
- * = (x - bias) * scale, in the order of the channels delivered (GRAY: [0]). fill is the out-of-
- * bounds color. bzna_transform_init: identities, fill 0. A user's callback may change it all. */
+/* What filters do where a warp shrinks. */
+enum {
+    BZNA_ANTIALIAS_AUTO = 0,          /* all but NEAREST widen by as much, as in PIL, torchvision */
+    BZNA_ANTIALIAS_OFF  = 1           /* they do not, as in OpenCV; AREA with OFF is refused */
+};
+
+/* Types of elements. Numbers are rounded to nearest, ties to even. Outputs have one of the first
+ * four. */
+enum {
+    BZNA_DTYPE_FLOAT32  = 0,
+    BZNA_DTYPE_FLOAT16  = 1,          /* IEEE binary16 */
+    BZNA_DTYPE_BFLOAT16 = 2,
+    BZNA_DTYPE_UINT8    = 3,          /* numbers below 0 give 0, numbers above 255 give 255 */
+    BZNA_DTYPE_INT32    = 16,         /* the tensor "status" */
+    BZNA_DTYPE_INT64    = 17,         /* the tensor "target", and fields that are integers */
+    BZNA_DTYPE_UINT64   = 18          /* the tensor "index" */
+};
+
+/* How channels lie in memory. */
+enum {
+    BZNA_LAYOUT_NCHW = 0,             /* planes: all of one channel, then all of the next */
+    BZNA_LAYOUT_NHWC = 1              /* pixels of channels, "channels last" */
+};
+
+/* The channels of an output, in order. */
+enum {
+    BZNA_CHANNELS_RGB  = 0,
+    BZNA_CHANNELS_BGR  = 1,
+    BZNA_CHANNELS_GRAY = 2            /* one: 0.299 R + 0.587 G + 0.114 B */
+};
+
+/* How Y'CbCr becomes R'G'B'. They have no effect on pictures that are coded as RGB. */
+enum {
+    BZNA_MATRIX_AUTO        = 0,      /* as the picture says: chapter 7 */
+    BZNA_MATRIX_BT601_FULL  = 1,      /* full range */
+    BZNA_MATRIX_BT601       = 2,      /* limited range */
+    BZNA_MATRIX_BT709       = 3,      /* limited range */
+    BZNA_MATRIX_BT2020      = 4,      /* limited range */
+    BZNA_MATRIX_BT709_FULL  = 5,      /* full range */
+    BZNA_MATRIX_BT2020_FULL = 6       /* full range */
+};
+
+/* Units of the out-of-bounds color. */
+enum {
+    BZNA_FILL_RGB    = 0,             /* R, G, B in 0..255, before bias and scale */
+    BZNA_FILL_OUTPUT = 1              /* the channels delivered, in their units */
+};
+
+/* What happens to one view of a sample, in this order:
+ *     1. The homography says which input pixel an output pixel shows.
+ *     2. The picture's matrix makes R'G'B' in 0..255.
+ *     3. color, hls, brightness, contrast, saturation, hue and grayscale change R'G'B'. The result
+ *        of each but color is clamped to 0..255.
+ *     4. Each channel delivered becomes y = (x - bias) * scale.
+ * bzna_transform_init sets identities. A loader fills the struct in from its config, and a
+ * transform callback may change every member but struct_size. */
 typedef struct bzna_transform {
-    uint32_t struct_size, filter;
-    double   homography[9];
-    float    bias[3], scale[3], fill[3];
-    uint32_t fill_space, matrix, antialias, clamp_hue, grayscale, reserved0;
-    float    color[12], hls[3], brightness, contrast, saturation, hue;
+    uint32_t struct_size;             /* set by bzna_transform_init */
+    uint32_t filter;                  /* BZNA_FILTER_... */
+    double   homography[9];           /* 3x3, row-major, output to input pixels: chapter 7 */
+    float    bias[3];                 /* by channel in the order delivered; of GRAY, [0] */
+    float    scale[3];                /* likewise */
+    float    fill[3];                 /* the out-of-bounds color, in units of fill_space */
+    uint32_t fill_space;              /* BZNA_FILL_... */
+    uint32_t matrix;                  /* BZNA_MATRIX_... */
+    uint32_t antialias;               /* BZNA_ANTIALIAS_... */
+    /* what hls does past the ends of H. 0: hues go round; 1: they stop at the end, as in MXNet */
+    uint32_t clamp_hue;
+    uint32_t grayscale;               /* 1: gray, as torchvision's RandomGrayscale makes it */
+    uint32_t reserved0;               /* must be 0 */
+    /* 3x4, row-major: [R G B]' becomes color [R G B 1]', of R'G'B' in 0..255 */
+    float    color[12];
+    /* added to OpenCV's H (0..180), L and S (0..255): -180..180, -255..255, -255..255 */
+    float    hls[3];
+    float    brightness;              /* torchvision's factor, at least 0; 0 counts as 1 */
+    /* torchvision's factor, at least 0, about the mean of the pixels that lie inside; 0 counts as
+     * 1 */
+    float    contrast;
+    float    saturation;              /* torchvision's factor, at least 0; 0 counts as 1 */
+    float    hue;                     /* torchvision's, in turns: -0.5..0.5 */
 } bzna_transform;
 
-/* What a transform callback is told: slot in the batch, size of the picture without padding, as it
- * is seen (bzna_picture.orientation), and of the output, what its random numbers are forked with
- * (bzna_random_fork), and the output: 0 is the first, i + 1 is outputs.ptr[i]. */
+/* What a transform or picture callback is told about its sample. */
 typedef struct bzna_sample_info {
-    uint32_t struct_size, slot;
-    uint64_t index, epoch;
-    int64_t  target;
-    uint32_t width, height, out_width, out_height;
-    uint64_t occurrence;
-    uint32_t view, output;
+    uint32_t struct_size;             /* bytes that the library has filled in */
+    uint32_t slot;                    /* of the batch, from 0 */
+    uint64_t index;                   /* of the sample in the data set */
+    uint64_t epoch;                   /* from 0 */
+    int64_t  target;                  /* BZNA_TARGET_NONE: it has none */
+    uint32_t width;                   /* pixels, of the picture without padding, turned */
+    uint32_t height;                  /* likewise */
+    uint32_t out_width;               /* pixels, of the output */
+    uint32_t out_height;              /* likewise */
+    uint64_t occurrence;              /* that random was forked with: bzna_random_fork */
+    uint32_t view;                    /* likewise */
+    /* 0 is config.output, i + 1 is config.outputs.ptr[i]; in a picture callback, the first output
+     * that is made of the picture */
+    uint32_t output;
 } bzna_sample_info;
 
-/* Called on decoder threads, concurrently, once a view that has a warp of its own. The sample fails
- * with E_CALLBACK, and by default the run with it (errors.callback_policy), after a negative
- * result, which becomes native_code, and after one that leaves a homography that is singular or a
- * number that is not finite. Forbidden inside: all that takes a context, dataset or loader. */
+/* Changes how one view of a sample is made. Called on decoder threads, concurrently, once for each
+ * view that has a warp of its own.
+ *     user        pipeline.transform_user
+ *     sample      about the sample and the view
+ *     random      the view's own numbers, of BZNA_OPERATION_USER
+ *     transform   what the config's warp and color gave; may be changed
+ * Returns BZNA_OK, or a negative number, which becomes native_code. The sample fails with
+ * E_CALLBACK, and by default the run with it (errors.callback_policy),
+ *     - if the result is negative,
+ *     - if the homography is singular, or
+ *     - if a number is not finite.
+ * It must not call what takes a context, data set or loader. */
 typedef bzna_status (*bzna_transform_fn)(void *user, const bzna_sample_info *sample,
     bzna_random *random, bzna_transform *transform);
 
-/* Called on decoder threads, concurrently, once a decoded picture, before its views are warped.
- * planes: picture's, in a copy that is to be drawn into; they are those of the coded frame (crop_x,
- * crop_y, orientation). sample->output: the first one made of it. random: BZNA_OPERATION_PICTURE's.
- * After a negative result the sample fails as above. Forbidden inside: as above. */
+/* Draws into a decoded picture before its views are warped. Called on decoder threads,
+ * concurrently, once for each decoded picture.
+ *     user      pipeline.picture_user
+ *     sample    about the sample and the first output that is made of the picture
+ *     random    numbers of BZNA_OPERATION_PICTURE for this sample
+ *     picture   a copy of the coded frame; its crop_x, crop_y and orientation say which part is seen
+ *     planes    the planes of picture, to draw into: planes[i] is picture->plane[i], with its pitch.
+ *               They are the loader's, and not to be used after the callback has returned
+ * Returns BZNA_OK, or a negative number, which becomes native_code and fails the sample as above.
+ * It must not call what takes a context, data set or loader. */
 typedef bzna_status (*bzna_picture_fn)(void *user, const bzna_sample_info *sample,
     bzna_random *random, const bzna_picture *picture, void *const planes[3]);
-/* What bzna_picture_render writes: edges of 1..16384 pixels; BZNA_CHANNELS_... */
+
+/* What bzna_picture_render writes. */
 typedef struct bzna_output {
-    uint32_t struct_size, width, height, dtype, layout, channels;
+    uint32_t struct_size;             /* set by bzna_output_init */
+    uint32_t width;                   /* pixels, 1..16384 */
+    uint32_t height;                  /* pixels, 1..16384 */
+    uint32_t dtype;                   /* BZNA_DTYPE_FLOAT32, _FLOAT16, _BFLOAT16 or _UINT8 */
+    uint32_t layout;                  /* BZNA_LAYOUT_... */
+    uint32_t channels;                /* BZNA_CHANNELS_... */
 } bzna_output;
 
+/* Sets transform to identities (homography and color 1, bias 0, scale 1, fill 0), and its
+ * struct_size, in bytes: pass sizeof *transform. Any thread. */
 BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size);
+
+/* Clears output and sets its struct_size, in bytes: pass sizeof *output. Set width and height then.
+ * Any thread. */
 BZNA_API void bzna_output_init(bzna_output *output, size_t struct_size);
 
-/* Warps one picture into dst (channels * height * width elements), on the caller's thread, with
- * malloc's memory. Errors: E_ARGUMENT, E_BUFFER, E_UNSUPPORTED. */
+/* Warps one picture on the caller's thread, with memory of malloc's. Any thread.
+ *     picture     the picture; its planes are read
+ *     transform   what happens to it
+ *     output      size, type and order of what is written
+ *     dst         receives channels * height * width elements; aligned to the size of one
+ *     dst_bytes   bytes at dst in all
+ * Statuses: E_ARGUMENT; E_BUFFER if dst_bytes are too few; E_UNSUPPORTED for another dtype, layout
+ * or channels, or colors that cannot be converted. */
 BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture,
     const bzna_transform *transform, const bzna_output *output, void *dst, size_t dst_bytes,
     bzna_error *err);
-/* compute_affine_matrix of the original: H = T_in T_crop R S T_out. The crop (has_crop 0: the whole
- * input) has its center crop_x, crop_y from the input's; translate_x, _y are in output pixels. */
+
+/* Advanced: the parameters of the original's compute_affine_matrix, H = T_in T_crop R S T_out; for
+ * programs that draw their own warps as the original does. */
 typedef struct bzna_affine {
-    uint32_t struct_size, in_width, in_height, out_width, out_height, has_crop;
-    double   crop_x, crop_y, crop_width, crop_height;
-    double   degrees, translate_x, translate_y;
-    uint32_t flip_h, flip_v, resize, keep_ratio;
+    uint32_t struct_size;             /* set by bzna_affine_init */
+    uint32_t in_width;                /* pixels, of the picture without padding; at least 1 */
+    uint32_t in_height;               /* likewise */
+    uint32_t out_width;               /* pixels, of the output; at least 1 */
+    uint32_t out_height;              /* likewise */
+    uint32_t has_crop;                /* 0: the whole input is taken; 1: crop_... count */
+    double   crop_x;                  /* center of the crop, in pixels from the input's center */
+    double   crop_y;                  /* likewise, downwards */
+    double   crop_width;              /* input pixels */
+    double   crop_height;             /* input pixels */
+    double   degrees;                 /* rotation, counterclockwise */
+    double   translate_x;             /* shift, in output pixels */
+    double   translate_y;             /* likewise */
+    uint32_t flip_h;                  /* 1: mirrored left to right */
+    uint32_t flip_v;                  /* 1: mirrored top to bottom */
+    uint32_t resize;                  /* 1: the crop is scaled to the output */
+    uint32_t keep_ratio;              /* 1: resize scales both axes alike */
 } bzna_affine;
+
+/* Clears affine and sets its struct_size, in bytes: pass sizeof *affine. Set the four sizes then.
+ * Any thread. */
 BZNA_API void bzna_affine_init(bzna_affine *affine, size_t struct_size);
-/* Writes the 3x3 matrix. Errors: E_ARGUMENT for a size of 0 or a NaN. */
+
+/* Writes the 3x3 matrix of affine to homography, row-major, output to input pixels. Any thread.
+ * Returns E_ARGUMENT for a size of 0 or a number that is not finite. */
 BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9],
     bzna_error *err);
-/* out = a b, row-major: b first, then a. out may be a or b. */
+
+/* Computes out = a b, 3x3 matrices, row-major: the product applies b first, then a. out may be a or
+ * b. Any thread. */
 BZNA_API void bzna_homography_multiply(const double a[9], const double b[9], double out[9]);
-/* NONE: centered, one output pixel for one input pixel. MXNET: as its ImageRecordIter has it. There
- * a picture of w x h, with its padding, that is smaller than the output of W x H is enlarged before
- * it is cropped: if h < H, w becomes floor(w H / h), and h H; then, if w < W, h becomes
- * floor(h W / w), and w W. With crop_px it is not; a crop larger than the picture is centered. */
-enum { BZNA_WARP_NONE = 0, BZNA_WARP_RANDOM_RESIZED_CROP = 1, BZNA_WARP_CENTER_RESIZED_CROP = 2,
-       BZNA_WARP_SIMILARITY = 3, BZNA_WARP_MXNET = 4 };
-/* How crops are drawn. AUTO: TORCHVISION for RANDOM_RESIZED_CROP, else BENZINA, the original's:
- * log-uniform area. TORCHVISION: uniform area, whole pixels; centered: its Resize, CenterCrop. */
-enum { BZNA_LAW_AUTO = 0, BZNA_LAW_BENZINA = 1, BZNA_LAW_TORCHVISION = 2 };
-/* A random warp. A setting that has no effect on the kind is refused. */
+
+/* Kinds of warps. */
+enum {
+    BZNA_WARP_NONE                = 0,    /* centered, one output pixel for one input pixel */
+    BZNA_WARP_RANDOM_RESIZED_CROP = 1,    /* a random crop, scaled to the output: training */
+    BZNA_WARP_CENTER_RESIZED_CROP = 2,    /* the middle, scaled to the output: evaluation */
+    BZNA_WARP_SIMILARITY          = 3,    /* the original's, of which the others are cases */
+    /* Advanced: the affine augmentation of MXNet's ImageRecordIter; for who goes on with its runs.
+     * A picture of w x h, with its padding, that is smaller than the output of W x H is enlarged
+     * before it is cropped: if h < H, w becomes floor(w H / h), and h becomes H; then, if w < W, h
+     * becomes floor(h W / w), and w becomes W. With crop_px it is not enlarged, and a crop larger
+     * than the picture is centered */
+    BZNA_WARP_MXNET               = 4
+};
+
+/* How crops are drawn. */
+enum {
+    BZNA_LAW_AUTO        = 0,         /* TORCHVISION of RANDOM_RESIZED_CROP, else BENZINA */
+    BZNA_LAW_BENZINA     = 1,         /* the original's: log-uniform area, parts of pixels */
+    /* RandomResizedCrop's: uniform area, whole pixels; of centered crops Resize, CenterCrop */
+    BZNA_LAW_TORCHVISION = 2
+};
+
+/* How warps are drawn. Zero is the default of every member. A setting that has no effect on the
+ * kind is E_ARGUMENT. The struct has no struct_size: it grows only into reserved words. */
 typedef struct bzna_warp {
-    /* BZNA_WARP_..., BZNA_LAW_... */
-    uint32_t kind, law;
-    /* scale: RANDOM_RESIZED_CROP: of the crop's AREA, lo..hi, default 0.08..1. SIMILARITY: of the
-     * area, default 1..1. CENTER_RESIZED_CROP: [0] is the fraction of the short edge, default 1
-     * (224/256: short edge 256, crop 224). ratio: of the crop's width to its height, lo..hi;
-     * default 3/4..4/3 for RANDOM_RESIZED_CROP, the input's own for SIMILARITY. MXNET:
-     * min.., max_random_scale, and 1 -+ max_aspect_ratio; default 1..1 */
-    double   scale[2], ratio[2];
-    /* rotation, lo..hi, of whole degrees with MXNET (+-max_rotate_angle; of no width: rotate).
-     * SIMILARITY: shift, at most +- these fractions of the output's size */
-    double   degrees[2], translate[2];
-    /* probabilities of mirroring; with every kind */
-    double   flip_h, flip_v;
-    /* with every kind, on top of it: torchvision's RandomAffine of the output (degrees clockwise,
-     * lo..hi; shear in degrees below 90, x lo..hi, y lo..hi), then its RandomPerspective
-     * (distortion_scale; p, default 0.5). What they bring in is the input beyond the crop */
-    double   rotate[2], shear[4], perspective, perspective_p;
-    /* SIMILARITY: scale crops (forced by scale, ratio); keep ratios; crop anywhere (MXNET, too) */
-    uint32_t resize, keep_ratio, random_crop, reserved0;
-    /* MXNET: max_shear_ratio; min.. and max_img_size (0: any); min.. and max_crop_size (0: the
-     * output's size); pad; resize; with has_crop_start 1, crop_x_start, crop_y_start */
-    double   shear_ratio;
-    uint32_t canvas_px[2], crop_px[2], pad_px, short_edge_px;
-    uint32_t has_crop_start, crop_x_start, crop_y_start, reserved1;
-    uint64_t reserved[4];
+    uint32_t kind;                    /* BZNA_WARP_... */
+    uint32_t law;                     /* BZNA_LAW_...; not of MXNET */
+    /* by kind:
+     *     RANDOM_RESIZED_CROP   the crop's share of the picture's area, lo..hi; default 0.08..1
+     *     CENTER_RESIZED_CROP   [0] is the output's edge as a fraction of the short edge of the
+     *                           resized picture; default 1; 224.0 / 256 for "resize to 256, crop
+     *                           224". [1] is 0
+     *     SIMILARITY            the crop's share of the picture's area, lo..hi; default 1..1
+     *     MXNET                 min_random_scale..max_random_scale; default 1..1 */
+    double   scale[2];
+    /* of the crop's width to its height, lo..hi. Default 3/4..4/3 of RANDOM_RESIZED_CROP, the
+     * input's own of SIMILARITY. MXNET: 1 - max_aspect_ratio..1 + max_aspect_ratio; default 1..1 */
+    double   ratio[2];
+    /* SIMILARITY, MXNET: rotation, counterclockwise, lo..hi. MXNET draws whole degrees:
+     * -max_rotate_angle..max_rotate_angle, or for its rotate a range of no width */
+    double   degrees[2];
+    /* SIMILARITY: shift in x and y, at most plus or minus these fractions of the output's size */
+    double   translate[2];
+    double   flip_h;                  /* probability of mirroring left to right; every kind */
+    double   flip_v;                  /* probability of mirroring top to bottom; every kind */
+    /* Advanced: torchvision's RandomAffine and then RandomPerspective, applied to the output of
+     * every kind. What they bring in is the input beyond the crop. rotate: degrees, clockwise,
+     * lo..hi */
+    double   rotate[2];
+    double   shear[4];                /* Advanced: degrees below 90: x lo..hi, y lo..hi */
+    double   perspective;             /* Advanced: distortion_scale, 0..1; 0: none */
+    double   perspective_p;           /* Advanced: probability of perspective; default 0.5 */
+    /* SIMILARITY: 1 scales the crop to the output; implied by scale and ratio */
+    uint32_t resize;
+    uint32_t keep_ratio;              /* SIMILARITY: 1: resize scales both axes alike */
+    /* SIMILARITY: 1 crops anywhere, 0 in the middle. MXNET: rand_crop */
+    uint32_t random_crop;
+    uint32_t reserved0;               /* must be 0 */
+    double   shear_ratio;             /* MXNET: max_shear_ratio */
+    /* MXNET: min_img_size and max_img_size of the scaled picture, in pixels; 0: any */
+    uint32_t canvas_px[2];
+    /* MXNET: min_crop_size and max_crop_size of a square crop, which is resized to the output, in
+     * pixels; 0: the output's size */
+    uint32_t crop_px[2];
+    uint32_t pad_px;                  /* MXNET: pad, pixels added on each side */
+    uint32_t short_edge_px;           /* MXNET: resize of the short edge, in pixels, before all */
+    uint32_t has_crop_start;          /* MXNET: 1: crop_x_start and crop_y_start count */
+    uint32_t crop_x_start;            /* MXNET: where the crop begins, in pixels */
+    uint32_t crop_y_start;            /* MXNET: likewise, from the top */
+    uint32_t reserved1;               /* must be 0 */
+    uint64_t reserved[4];             /* must be 0 */
 } bzna_warp;
+
+/* Clears warp, up to struct_size bytes: pass sizeof *warp. A cleared warp is BZNA_WARP_NONE. Any
+ * thread. */
 BZNA_API void bzna_warp_init(bzna_warp *warp, size_t struct_size);
 
-/* Draws one warp. Draws are taken from random in this order: by the original's law s, then (ar) up
- * to 10 times; by torchvision's (s, ar) up to 10 times; then, if that found a crop, cx, cy;
- * degrees, tx, ty, flip_h, flip_v. MXNET: shear, degrees, scale, ratio, crop, x, y, flips. Then
- * rotate, shear x, y, whether there is perspective, x, y of its corners, clockwise from the top
- * left. A range of no width takes none. Errors: E_ARGUMENT. */
+/* Draws one warp, as a loader does for a view with numbers of BZNA_OPERATION_WARP. Any thread.
+ *     random       the stream; one thread at a time may use it
+ *     warp         how warps are drawn
+ *     in_width     pixels, of the picture without padding, turned; at least 1
+ *     in_height    likewise
+ *     out_width    pixels, of the output; at least 1
+ *     out_height   likewise
+ *     out          receives the homography, row-major, output to input pixels
+ * Draws are taken in this order; a range of no width takes none:
+ *     1. the crop's size: by the original's law the area, then the ratio up to 10 times; by
+ *        torchvision's law area and ratio up to 10 times
+ *     2. the crop's center x, y, if that found a crop
+ *     3. degrees, translate x, y, flip_h, flip_v
+ *     4. instead of 1 to 3, for MXNET: shear, degrees, scale, ratio, crop size, crop x, y, flips
+ *     5. rotate, shear x, shear y, whether there is perspective, and x, y of each of its corners,
+ *        clockwise from the top left one
+ * Returns E_ARGUMENT for a size of 0, or a setting that is out of its range. */
 BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, uint32_t in_width,
     uint32_t in_height, uint32_t out_width, uint32_t out_height, double out[9], bzna_error *err);
 
-/* How colors are drawn: brightness, contrast, saturation, hue (lo..hi; 0, 0: none) by torchvision's
- * ColorJitter, in this order; grayscale: RandomGrayscale's p. The out-of-bounds color stays. As of
- * MXNet: random_h (at most 180), _l, _s (255) in mxnet_hls, max_random_...; c (below 1) = 1 +
- * U(-,+), i = U(-,+): y = ((x - mean) * c + i) * scale. mxnet_clamp_hue: see clamp_hue above. */
+/* How colors are drawn. The out-of-bounds color is not changed. Zero is "none" for every member.
+ * The struct has no struct_size: it grows only into reserved words. */
 typedef struct bzna_jitter {
-    float    brightness[2], contrast[2], saturation[2], hue[2];
-    float    grayscale, mxnet_hls[3], mxnet_contrast, mxnet_illumination;
-    uint32_t mxnet_clamp_hue, reserved0;  uint64_t reserved[2];
+    float    brightness[2];           /* torchvision's ColorJitter: factors, lo..hi; 0, 0: none */
+    float    contrast[2];             /* likewise */
+    float    saturation[2];           /* likewise */
+    float    hue[2];                  /* likewise, in turns: -0.5..0.5 */
+    float    grayscale;               /* the probability of torchvision's RandomGrayscale, 0..1 */
+    /* Advanced, for who goes on with runs of MXNet: random_h (at most 180), random_l and random_s
+     * (at most 255) of its ImageRecordIter */
+    float    mxnet_hls[3];
+    /* Advanced: its max_random_contrast, below 1, and max_random_illumination. With c = 1 + U(-,+)
+     * of the one and i = U(-,+) of the other, y = ((x - mean) * c + i) * scale */
+    float    mxnet_contrast;
+    float    mxnet_illumination;      /* Advanced: see mxnet_contrast */
+    uint32_t mxnet_clamp_hue;         /* Advanced: bzna_transform.clamp_hue */
+    uint32_t reserved0;               /* must be 0 */
+    uint64_t reserved[2];             /* must be 0 */
 } bzna_jitter;
+
+/* Clears jitter, up to struct_size bytes: pass sizeof *jitter. A cleared jitter changes nothing.
+ * Any thread. */
 BZNA_API void bzna_jitter_init(bzna_jitter *jitter, size_t struct_size);
-/* Draws one jitter, in the order of the fields (mxnet_hls: two draws each), into transform. A range
- * of no width, or a probability of 0 or 1, takes no draw. Errors: E_ARGUMENT. */
+
+/* Draws one jitter, as a loader does for a view with numbers of BZNA_OPERATION_COLOR. Any thread.
+ *     random      the stream; one thread at a time may use it. Draws are taken in the order of
+ *                 jitter's members, two for each of mxnet_hls; a range of no width and a
+ *                 probability of 0 or 1 take none
+ *     jitter      how colors are drawn
+ *     transform   the factors drawn replace its own; mxnet_contrast and mxnet_illumination change
+ *                 its bias and scale
+ * Returns E_ARGUMENT for a setting that is out of its range. */
 BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *jitter,
     bzna_transform *transform, bzna_error *err);
 
