@@ -1341,9 +1341,10 @@ typedef bzna_status (*bzna_transform_fn)(void *user, const bzna_sample_info *sam
  *     user      pipeline.picture_user
  *     sample    about the sample and the first output that is made of the picture
  *     random    numbers of BZNA_OPERATION_PICTURE for this sample
- *     picture   a copy of the coded frame; its crop_x, crop_y and orientation say which part is seen
- *     planes    the planes of picture, to draw into: planes[i] is picture->plane[i], with its pitch.
- *               They are the loader's, and not to be used after the callback has returned
+ *     picture   a copy of the coded frame; its crop_x, crop_y and orientation say which part of it
+ *               is seen
+ *     planes    the planes of picture, to draw into: planes[i] is picture->plane[i] and has its
+ *               pitch. They are the loader's, and not to be used after the callback has returned
  * Returns BZNA_OK, or a negative number, which becomes native_code and fails the sample as above.
  * It must not call what takes a context, data set or loader. */
 typedef bzna_status (*bzna_picture_fn)(void *user, const bzna_sample_info *sample,
@@ -1547,422 +1548,801 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     bzna_transform *transform, bzna_error *err);
 
 /* ---- Loaders ------------------------------------------------------------------------------ */
-enum { BZNA_ORDER_SEQUENTIAL = 0, BZNA_ORDER_SHUFFLE = 1 };
-/* An epoch's last batch when it is not full. PARTIAL delivers fewer samples (for some ranks none:
- * count 0), DROP no batch, PAD fills it from the start of the order; info.count are real. */
-enum { BZNA_LAST_PARTIAL = 0, BZNA_LAST_DROP = 1, BZNA_LAST_PAD = 2 };
-/* REPLACE: each position is an independent draw. ONCE: without replacement (Efraimidis, Spirakis
- * 2006), by sorting all samples as an epoch starts (16 bytes each); order.kind has no effect. */
-enum { BZNA_WEIGHTING_NONE = 0, BZNA_WEIGHTING_REPLACE = 1, BZNA_WEIGHTING_ONCE = 2 };
-/* AUTO: NVDEC where the context has it, and in software what it cannot decode. */
-enum { BZNA_DECODER_AUTO = 0, BZNA_DECODER_SOFTWARE = 1, BZNA_DECODER_NVDEC = 2 };
+/* The order of an epoch's samples. */
+enum {
+    BZNA_ORDER_SEQUENTIAL = 0,        /* as they lie in the data set, or in order.indices */
+    BZNA_ORDER_SHUFFLE    = 1         /* another permutation each epoch, by order.seed */
+};
 
-/* What a sample that cannot be read or decoded does. FILL: its slot holds the out-of-bounds color.
- * REPLACE: its slot takes the sample at the position world_size further on in the epoch's order
- * (from the end, back to its start), and so on up to 64 times: the same one in every run, delivered
- * at its own position as well. STOP: bzna_loader_next returns its error instead of its batch. */
-enum { BZNA_ON_ERROR_FILL = 0, BZNA_ON_ERROR_REPLACE = 1, BZNA_ON_ERROR_STOP = 2 };
-/* What a sample does that a callback failed (E_CALLBACK: transform, picture, a source's read_at).
- * STOP: bzna_loader_next returns its error instead of its batch, whatever the policy for samples
- * is. SAMPLE: it counts as one that cannot be read or decoded, for which there is that policy. */
-enum { BZNA_ON_CALLBACK_ERROR_STOP = 0, BZNA_ON_CALLBACK_ERROR_SAMPLE = 1 };
-#define BZNA_WAIT_FOREVER   ((int64_t)-1)
-#define BZNA_EPOCHS_ENDLESS UINT64_MAX
-/* The caller's memory. */
+/* What an epoch's last batch is when samples do not fill it. Every rank gets as many batches. */
+enum {
+    /* it has fewer samples; for some ranks it may have none: count is 0 */
+    BZNA_LAST_PARTIAL = 0,
+    BZNA_LAST_DROP    = 1,            /* it is not delivered */
+    /* it is filled from the start of the epoch's order; bzna_batch_info.count says how many of its
+     * samples are real */
+    BZNA_LAST_PAD     = 2
+};
+
+/* How order.weights are used. */
+enum {
+    BZNA_WEIGHTING_NONE    = 0,       /* there are no weights */
+    BZNA_WEIGHTING_REPLACE = 1,       /* each position is an independent draw */
+    /* draws without replacement (Efraimidis and Spirakis 2006). All samples are sorted when an
+     * epoch starts, with 16 bytes each; order.kind has no effect */
+    BZNA_WEIGHTING_ONCE    = 2
+};
+
+/* Who decodes. */
+enum {
+    BZNA_DECODER_AUTO     = 0,        /* NVDEC where the context has it, else software */
+    BZNA_DECODER_SOFTWARE = 1,        /* software */
+    BZNA_DECODER_NVDEC    = 2         /* NVDEC, or opening fails; software decodes what it cannot */
+};
+
+/* What is done about a sample that cannot be read or decoded. */
+enum {
+    BZNA_ON_ERROR_FILL    = 0,        /* its slot holds the out-of-bounds color */
+    /* its slot takes the sample at the position world_size further on in the epoch's order, from
+     * the end back to its start, and so on up to 64 times. That is the same sample in every run,
+     * and it is delivered at its own position as well */
+    BZNA_ON_ERROR_REPLACE = 1,
+    BZNA_ON_ERROR_STOP    = 2         /* bzna_loader_next returns its error instead of its batch */
+};
+
+/* What is done about a sample that a callback failed with E_CALLBACK: transform, picture, or a
+ * source's read_at. */
+enum {
+    /* bzna_loader_next returns its error instead of its batch, whatever errors.policy is */
+    BZNA_ON_CALLBACK_ERROR_STOP   = 0,
+    /* it counts as a sample that cannot be read or decoded: errors.policy */
+    BZNA_ON_CALLBACK_ERROR_SAMPLE = 1
+};
+
+#define BZNA_WAIT_FOREVER   ((int64_t)-1)    /* a timeout of bzna_loader_next */
+#define BZNA_EPOCHS_ENDLESS UINT64_MAX       /* order.epochs of a run without an end */
+
+/* Memory of the caller's. */
 typedef struct bzna_buffer {
-    void    *data;
-    uint64_t bytes;
+    void    *data;                    /* its address, on the device for outputs that are there */
+    uint64_t bytes;                   /* its size */
 } bzna_buffer;
 
 /* Batches, and where they lie. */
 typedef struct bzna_loader_output {
-    /* 1..65536 samples; 1..16384 pixels. All three must be given, but for sizes of 0 with
-     * fields.tensors or bytes: batches without pictures, on the host */
-    uint32_t           batch_size, width, height;
-    /* BZNA_DTYPE_..., BZNA_LAYOUT_..., BZNA_CHANNELS_...; views of each sample, default 1: view n
-     * has the random numbers that are forked with n. slices: equal parts that a batch of one output
-     * and view is delivered in (one a device, say), default 1; must divide batch_size */
-    uint32_t           dtype, layout, channels, views, slices;
-    /* AUTO: on the context's device, else in host memory. CUDA: there; ordinal: 0 or its own */
+    uint32_t           batch_size;    /* samples of a batch, 1..65536; must be given */
+    /* pixels, 1..16384; must be given. Width and height 0 with fields.tensors or fields.bytes stand
+     * for batches without pictures, on the host */
+    uint32_t           width;
+    uint32_t           height;        /* likewise */
+    uint32_t           dtype;         /* BZNA_DTYPE_FLOAT32, _FLOAT16, _BFLOAT16 or _UINT8 */
+    uint32_t           layout;        /* BZNA_LAYOUT_... */
+    uint32_t           channels;      /* BZNA_CHANNELS_... */
+    /* Advanced: views of each sample, for contrastive learning; default 1. View n has the random
+     * numbers that are forked with n */
+    uint32_t           views;
+    /* Advanced: equal parts that a batch is delivered in, one for each of several consumers; for
+     * programs that drive several devices. Default 1; must divide batch_size, and be 1 with several
+     * views or outputs */
+    uint32_t           slices;
+    /* AUTO: on the context's device if it has one, else in host memory. CPU: in host memory. CUDA:
+     * on the context's device; ordinal is 0 or that device's */
     bzna_device        device;
-    /* the consumer's CUstream, for batches on the device; NULL: the loader makes one (a
-     * non-blocking one, which the default stream does not wait for): chapter 11 */
+    /* Advanced: the consumer's CUstream, for batches on the device; for programs that have one. It
+     * is the caller's, and must live until the last batch on it was released. NULL: the loader
+     * makes one, a non-blocking stream, which the default stream does not wait for (chapter 11) */
     void              *stream;
-    /* memory for batches, batches_in_flight * slices of them (the array is copied):
-     * buffers[batch * slices + slice], each for batch_size / slices samples (of all outputs in
-     * order, each from a multiple of 256 bytes on), aligned to 4 bytes, valid until the loader is
-     * closed and its batches are released. Where there is a GPU, device must be named */
+    /* Advanced: memory for batches instead of the library's, batches_in_flight * slices of them;
+     * for programs that own their staging memory. The array is copied; the memory is borrowed.
+     *     - buffers[batch * slices + slice] has room for batch_size / slices samples: all outputs
+     *       in order, each from a multiple of 256 bytes on.
+     *     - It is aligned to 4 bytes.
+     *     - It stays valid until the loader is closed and its batches are released.
+     *     - Where there is a GPU, device must be named: CPU, or CUDA for device addresses */
     const bzna_buffer *buffers;
-    uint32_t           buffer_count, reserved0;
-    uint64_t           reserved[4];
+    uint32_t           buffer_count;  /* buffers at buffers */
+    uint32_t           reserved0;     /* must be 0 */
+    uint64_t           reserved[4];   /* must be 0 */
 } bzna_loader_output;
+
 /* The samples of an epoch. Arrays are copied. */
 typedef struct bzna_loader_order {
-    /* BZNA_ORDER_..., BZNA_LAST_... */
-    uint32_t        kind, last_batch;
-    /* how many epochs to deliver, one after the other (default 1), from first_epoch on */
-    uint64_t        seed, epochs, first_epoch;
-    /* the samples of an epoch, by index; may repeat. NULL: all */
+    uint32_t        kind;             /* BZNA_ORDER_... */
+    uint32_t        last_batch;       /* BZNA_LAST_... */
+    uint64_t        seed;             /* of order, warps and colors */
+    uint64_t        epochs;           /* to deliver, one after the other; default 1 */
+    uint64_t        first_epoch;      /* the number of the first one */
+    /* Advanced: the samples of an epoch, by index; for samplers of one's own. They may repeat.
+     * NULL: all samples of the data set */
     const uint64_t *indices;
-    uint64_t        index_count;
-    /* how likely a sample is drawn: one a sample (of indices, when given), or with weights_by_part
-     * one a part of a concatenation, shared evenly by its samples. Finite, >= 0, one > 0 */
+    uint64_t        index_count;      /* indices at indices */
+    /* Advanced: how likely a sample is drawn; for unbalanced classes and for mixtures of data sets.
+     * One for each sample (of indices, where they are given), finite, at least 0, and one of them
+     * above 0 */
     const double   *weights;
-    uint64_t        weight_count;
-    /* BZNA_WEIGHTING_...; with it, draws an epoch, at most 2^63, default: as many as samples */
-    uint32_t        weighting, weights_by_part;
+    uint64_t        weight_count;     /* weights at weights */
+    uint32_t        weighting;        /* Advanced: BZNA_WEIGHTING_...; must be given with weights */
+    /* Advanced: 1: weights are one for each part of a concatenation, shared evenly by its samples;
+     * not together with indices */
+    uint32_t        weights_by_part;
+    /* Advanced: draws an epoch, with weighting; at most 2^63. Default: as many as samples, or with
+     * ONCE as samples that have a weight */
     uint64_t        epoch_samples;
-    uint64_t        reserved[4];
+    uint64_t        reserved[4];      /* must be 0 */
 } bzna_loader_order;
-/* This process's share: chapter 9. world_size: default 1. */
+
+/* This process's share of each epoch, for distributed training: chapter 9. */
 typedef struct bzna_loader_shard {
-    uint32_t rank, world_size;
-    uint64_t reserved[2];
+    uint32_t rank;                    /* of this process, 0 .. world_size - 1 */
+    uint32_t world_size;              /* processes that share the epoch; default 1 */
+    uint64_t reserved[2];             /* must be 0 */
 } bzna_loader_shard;
-/* BZNA_FILTER_..., BZNA_ANTIALIAS_... AREA with OFF is refused. */
+
+/* How pixels are filtered. */
 typedef struct bzna_loader_filter {
-    uint32_t kind, antialias;
-    uint64_t reserved[2];
+    uint32_t kind;                    /* BZNA_FILTER_... */
+    uint32_t antialias;               /* BZNA_ANTIALIAS_... */
+    uint64_t reserved[2];             /* must be 0 */
 } bzna_loader_filter;
 
-/* y = (x - mean) / std, std 0 = 1; or y = (x - bias) * scale, scale 0 = 1; not both. fill: the
- * out-of-bounds color, default black; fill_space: BZNA_FILL_...; matrix: BZNA_MATRIX_...
- * mean_image, in place of mean or bias: one for each pixel, of float32 [channels, height, width] of
- * the output, copied. An output of another size or other channels needs own_color then. jitter:
- * with random numbers of BZNA_OPERATION_COLOR, forked with the view (own_warp 0: the first's). */
+/* How numbers are made of colors, in the order of the output's channels. Give mean and std, or bias
+ * and scale, not both. */
 typedef struct bzna_loader_color {
-    float       mean[3], std[3], bias[3], scale[3], fill[3];
-    uint32_t    fill_space, matrix, reserved0;
+    float       mean[3];              /* y = (x - mean) / std, of x in 0..255 */
+    float       std[3];               /* 0 counts as 1 */
+    float       bias[3];              /* y = (x - bias) * scale, of x in 0..255 */
+    float       scale[3];             /* 0 counts as 1 */
+    float       fill[3];              /* the out-of-bounds color; default black */
+    uint32_t    fill_space;           /* BZNA_FILL_... of fill */
+    uint32_t    matrix;               /* Advanced: BZNA_MATRIX_..., for files that say it wrong */
+    uint32_t    reserved0;            /* must be 0 */
+    /* Advanced: a mean for each pixel, in place of mean or bias; for who goes on with runs of MXNet
+     * or Caffe. float32 [channels, height, width] of the output; copied. An output of another size
+     * or other channels needs own_color then */
     const void *mean_image;
-    uint64_t    mean_image_bytes;
+    uint64_t    mean_image_bytes;     /* bytes at mean_image */
+    /* random colors, by numbers of BZNA_OPERATION_COLOR that are forked with the view. In an output
+     * with own_warp 0, that is the view of the first output */
     bzna_jitter jitter;
-    uint64_t    reserved[2];
+    uint64_t    reserved[2];          /* must be 0 */
 } bzna_loader_color;
 
-/* A further output of the same samples: the tensor's name, and the picture field that it is made
- * of (NULL: the first output's; a field is decoded once). Sizes of 0 are the first output's.
- * own_warp 0: view v is warped, filled and colored as view v of the first output is, whatever the
- * callback made of that; the warp is scaled from the sizes of the first output and picture to its
- * own, so that edges meet edges. views: 0, or as many. 1: by warp, with random numbers forked with
- * the view numbers after those of the outputs before it that have warps of their own, and the
- * callback is asked. own_filter, own_color 0: as the first output; 1: by filter, color. */
+/* Advanced: a further output of the same samples; for masks beside pictures, and for views of other
+ * sizes. */
 typedef struct bzna_extra_output {
-    uint32_t           struct_size, width, height, dtype, layout, channels, views;
-    uint32_t           own_warp, own_filter, own_color;
-    const char        *name, *field;
-    bzna_warp          warp;
-    bzna_loader_filter filter;
-    bzna_loader_color  color;
+    /* set by bzna_extra_output_init; the same in all of an array */
+    uint32_t           struct_size;
+    uint32_t           width;         /* pixels; 0: the first output's */
+    uint32_t           height;        /* pixels; 0: the first output's */
+    uint32_t           dtype;         /* as in bzna_loader_output */
+    uint32_t           layout;        /* likewise */
+    uint32_t           channels;      /* likewise */
+    /* views of each sample. own_warp 0: 0, or as many as the first output has. own_warp 1: default
+     * 1. At most 64 in all outputs */
+    uint32_t           views;
+    /* 0: view v is warped, filled and colored as view v of the first output is, whatever the
+     *    transform callback made of that. The warp is scaled from the sizes of the first output and
+     *    picture to this one's, so that edges meet edges
+     * 1: by warp, with random numbers that are forked with the view numbers after those of the
+     *    outputs before it that have warps of their own. The transform callback is asked */
+    uint32_t           own_warp;
+    uint32_t           own_filter;    /* 0: as the first output; 1: by filter */
+    uint32_t           own_color;     /* 0: as the first output; 1: by color */
+    const char        *name;          /* of the tensor, 1..31 bytes; must be given; copied */
+    /* the picture field that it is made of; copied. A field is decoded once. NULL: the first
+     * output's */
+    const char        *field;
+    bzna_warp          warp;          /* with own_warp 1, else all 0 */
+    bzna_loader_filter filter;        /* with own_filter 1, else all 0 */
+    bzna_loader_color  color;         /* with own_color 1, else all 0 */
 } bzna_extra_output;
 
-/* The outputs beside the first one, at most 15; views of all together: at most 64. */
+/* The outputs beside the first one. */
 typedef struct bzna_loader_outputs {
-    const bzna_extra_output *ptr;
-    uint64_t                 count;
+    const bzna_extra_output *ptr;     /* an array; copied */
+    uint64_t                 count;   /* outputs at ptr, at most 15 */
 } bzna_loader_outputs;
 
-/* image: which picture of a sample: "image", "thumb", or a track's name, which the first sample
- * must have. Default: if width and height are at most 512, the thumbnail where a sample has one;
- * else the picture. tensors, bytes: further fields of each batch, by name, commas between them.
- * tensors: integers ([N] int64, -1: none) and vectors ([N, k] float32); k is how many numbers the
- * first sample has, or stands behind a colon, "cls,label:16"; what a shorter vector, or a failed
- * sample, leaves of its row is NaN; longer ones fail with E_MISMATCH. bytes: of any kind, for
- * bzna_batch_bytes; one with the name of a tensor of every batch ("index") comes so. Copied. */
+/* The fields that batches are made of. Strings are copied. */
 typedef struct bzna_loader_fields {
-    const char *image, *tensors, *bytes;
-    uint64_t    reserved[3];
+    /* which picture of a sample: "image", "thumb", or the name of a track. A name that the first
+     * sample does not have is refused. Default: the thumbnail where a sample has one, if width and
+     * height of all outputs of it are at most 512; else the picture */
+    const char *image;
+    /* further tensors of each batch: fields by name, with commas between them.
+     *     integers   [N] int64; -1 where a sample has none
+     *     vectors    [N, k] float32. k is how many numbers the first sample has, or stands behind a
+     *                colon: "cls,label:16". A shorter vector, or a failed sample, leaves NaN in the
+     *                rest of its row; a longer one fails its sample with E_MISMATCH */
+    const char *tensors;
+    /* fields of any kind for bzna_batch_bytes, by name, with commas between them. A field that is
+     * called as a tensor of every batch ("index") comes so only */
+    const char *bytes;
+    uint64_t    reserved[3];          /* must be 0 */
 } bzna_loader_fields;
+
+/* Advanced: how samples are read; for slow or failing storage. */
 typedef struct bzna_loader_read {
-    /* threads: default 1; with NVDEC, one for two sessions, 2 to 8. At most 256. ahead_samples:
-     * samples read before they are decoded; default 2 a decoder thread + 4 a session + 2. At most
-     * 65536. memory_bytes: of all of them; a larger sample fails with E_LIMIT. Default 1 GiB */
-    uint32_t threads, ahead_samples;
+    /* threads that read, at most 256; default 1, or with NVDEC one for two sessions, 2 to 8. Raise
+     * it where each read waits long, as on network storage */
+    uint32_t threads;
+    /* samples read before they are decoded, at most 65536; default 2 for each decoder thread, 4 for
+     * each session, and 2 */
+    uint32_t ahead_samples;
+    /* memory of all samples read ahead, in bytes; default 1 GiB. A sample that is larger fails with
+     * E_LIMIT */
     uint64_t memory_bytes;
-    /* how often a sample's read that failed with E_IO is tried again, default 0, at most 1000
-     * (opening is not), and the time before the first retry, doubled each time, default 10 ms */
-    uint32_t retries, reserved0;
+    /* how often a sample's read that failed with E_IO is tried again, at most 1000; default 0.
+     * Opening a data set is not tried again */
+    uint32_t retries;
+    uint32_t reserved0;               /* must be 0 */
+    /* time before the first retry, in nanoseconds, doubled for each further one; default 10 ms */
     uint64_t backoff_ns;
-    uint64_t reserved[4];
+    uint64_t reserved[4];             /* must be 0 */
 } bzna_loader_read;
 
-/* BZNA_DECODER_...; threads that decode in software: default one a processor, at most 1024.
- * verify_every: one of so many of NVDEC's pictures is compared with libavcodec's, for statistics.
- * jpeg: BZNA_DECODER_NVDEC: all JPEG that are baseline, 4:2:0, of a size it takes (best: one) are
- * NVDEC's, or opening fails; pixels differ by up to 4 of 255. jpeg_shrink 1: a JPEG that all views
- * shrink 2- (4-, 8-) fold, with antialias, is decoded at 1/2 (1/4, 1/8), by libjpeg-turbo. */
+/* How pictures are decoded. */
 typedef struct bzna_loader_decode {
-    uint32_t decoder, threads, verify_every, jpeg, jpeg_shrink, reserved0;
-    uint64_t reserved[2];
+    uint32_t decoder;                 /* BZNA_DECODER_... */
+    /* threads that decode in software, or with NVDEC what it cannot; at most 1024; default one for
+     * each processor. Set it where several processes share a machine */
+    uint32_t threads;
+    /* Advanced: one of so many of NVDEC's pictures is compared with libavcodec's, for statistics
+     * alone; for who doubts a driver. 0: none. E_UNSUPPORTED if the library was built with
+     * BENZINA_NO_AVCODEC */
+    uint32_t verify_every;
+    /* Advanced: BZNA_DECODER_NVDEC: NVDEC decodes all JPEG that are baseline, 4:2:0, and of a size
+     * that it takes, or opening fails; for GPUs that starve beside slow CPUs. Best are pictures of
+     * one size. Pixels differ by up to 4 of 255. Default: software decodes JPEG */
+    uint32_t jpeg;
+    /* Advanced: 1: a JPEG that all views shrink 2-fold (4-, 8-fold), with antialias, is decoded at
+     * 1/2 (1/4, 1/8) of its size by libjpeg-turbo; for large photographs and small outputs. Pixels
+     * differ */
+    uint32_t jpeg_shrink;
+    uint32_t reserved0;               /* must be 0 */
+    uint64_t reserved[2];             /* must be 0 */
 } bzna_loader_decode;
 
+/* What failures do. */
 typedef struct bzna_loader_errors {
     uint32_t policy;                  /* BZNA_ON_ERROR_... */
     uint32_t callback_policy;         /* BZNA_ON_CALLBACK_ERROR_... */
-    uint64_t reserved[2];
+    uint64_t reserved[2];             /* must be 0 */
 } bzna_loader_errors;
 
+/* Batches in flight, threads, callbacks. */
 typedef struct bzna_loader_pipeline {
-    /* batches being filled, ready, on loan, or released and still read on the device; default 3, at
-     * most 64. restore_any_pixels 1: bzna_loader_restore takes states of other pixels, too */
-    uint32_t          batches_in_flight, restore_any_pixels;
-    /* thread i (decoders, then readers) runs on cpus[i % cpu_count]; NULL: anywhere. Copied */
+    /* batches being filled, ready, on loan, or released and still read on the device; at most 64;
+     * default 3 */
+    uint32_t          batches_in_flight;
+    /* Advanced: 1: bzna_loader_restore takes states of runs that made other pixels, too; for who
+     * changes augmentation during a run */
+    uint32_t          restore_any_pixels;
+    /* Advanced: thread i (decoders, then readers) runs on processor cpus[i % cpu_count]; for
+     * machines with several sockets. Copied. NULL: anywhere */
     const int32_t    *cpus;
-    uint32_t          cpu_count, reserved0;
-    /* replaces or changes what warp and color gave a sample; NULL: none */
+    uint32_t          cpu_count;      /* processors at cpus */
+    uint32_t          reserved0;      /* must be 0 */
+    /* Advanced: changes what warp and color gave a view; for augmentation of one's own. NULL:
+     * none */
     bzna_transform_fn transform;
-    void             *transform_user;
-    /* draws into pictures before they are warped: software decodes. NULL: none */
+    void             *transform_user; /* passed to transform; the caller's */
+    /* Advanced: draws into pictures before they are warped; for augmentation that no warp can do.
+     * Software decodes then. NULL: none */
     bzna_picture_fn   picture;
-    void             *picture_user;
-    uint64_t          reserved[2];
+    void             *picture_user;   /* passed to picture; the caller's */
+    uint64_t          reserved[2];    /* must be 0 */
 } bzna_loader_pipeline;
+
+/* What a loader is to do. Zero is the default of every member; only batch_size, width and height
+ * must be given. Three whole configurations:
+ *
+ * Training, on one of world_size processes, as torchvision's reference does it:
+ *
+ *     bzna_loader_config training = {
+ *         .struct_size = sizeof training,
+ *         .output = { .batch_size = 256, .width = 224, .height = 224,
+ *                     .dtype = BZNA_DTYPE_FLOAT16 },
+ *         .order = { .kind = BZNA_ORDER_SHUFFLE, .last_batch = BZNA_LAST_DROP,
+ *                    .seed = 7, .epochs = 90 },
+ *         .shard = { .rank = rank, .world_size = world_size },
+ *         .warp = { .kind = BZNA_WARP_RANDOM_RESIZED_CROP, .flip_h = 0.5 },
+ *         .color = { .mean = { 123.675f, 116.28f, 103.53f },
+ *                    .std = { 58.395f, 57.12f, 57.375f },
+ *                    .jitter = { .brightness = { 0.6f, 1.4f }, .saturation = { 0.6f, 1.4f } } },
+ *         .errors = { .policy = BZNA_ON_ERROR_REPLACE },
+ *     };
+ *
+ * Evaluation: each sample once, in the order of the data set, resized to 256 and cropped to 224:
+ *
+ *     bzna_loader_config evaluation = {
+ *         .struct_size = sizeof evaluation,
+ *         .output = { .batch_size = 256, .width = 224, .height = 224,
+ *                     .dtype = BZNA_DTYPE_FLOAT16 },
+ *         .shard = { .rank = rank, .world_size = world_size },
+ *         .warp = { .kind = BZNA_WARP_CENTER_RESIZED_CROP, .law = BZNA_LAW_TORCHVISION,
+ *                   .scale = { 224.0 / 256 } },
+ *         .color = { .mean = { 123.675f, 116.28f, 103.53f },
+ *                    .std = { 58.395f, 57.12f, 57.375f } },
+ *         .errors = { .policy = BZNA_ON_ERROR_STOP },
+ *     };
+ *
+ * Inference: bytes, pixel by pixel, in host memory, with the name of each sample beside them:
+ *
+ *     bzna_loader_config inference = {
+ *         .struct_size = sizeof inference,
+ *         .output = { .batch_size = 32, .width = 384, .height = 384,
+ *                     .dtype = BZNA_DTYPE_UINT8, .layout = BZNA_LAYOUT_NHWC,
+ *                     .device = { .kind = BZNA_DEVICE_CPU } },
+ *         .warp = { .kind = BZNA_WARP_CENTER_RESIZED_CROP },
+ *         .filter = { .kind = BZNA_FILTER_CUBIC },
+ *         .fields = { .bytes = "name" },
+ *     };
+ */
 typedef struct bzna_loader_config {
-    uint32_t             struct_size, reserved0;
-    bzna_loader_output   output;
-    bzna_loader_outputs  outputs;
-    bzna_loader_order    order;
-    bzna_loader_shard    shard;
-    bzna_warp            warp;
-    bzna_loader_filter   filter;
-    bzna_loader_color    color;
-    bzna_loader_fields   fields;
-    bzna_loader_read     read;
-    bzna_loader_decode   decode;
-    bzna_loader_errors   errors;
-    bzna_loader_pipeline pipeline;
+    uint32_t             struct_size; /* sizeof the struct, or set by bzna_loader_config_init */
+    uint32_t             reserved0;   /* must be 0 */
+    bzna_loader_output   output;      /* the first output: "image" */
+    bzna_loader_outputs  outputs;     /* Advanced: the outputs beside it */
+    bzna_loader_order    order;       /* the samples of an epoch */
+    bzna_loader_shard    shard;       /* this process's share of them */
+    bzna_warp            warp;        /* which part of a picture an output shows */
+    bzna_loader_filter   filter;      /* how pixels are filtered */
+    bzna_loader_color    color;       /* how numbers are made of colors */
+    bzna_loader_fields   fields;      /* what batches are made of */
+    bzna_loader_read     read;        /* Advanced: how samples are read */
+    bzna_loader_decode   decode;      /* who decodes */
+    bzna_loader_errors   errors;      /* what failures do */
+    bzna_loader_pipeline pipeline;    /* batches in flight, threads, callbacks */
 } bzna_loader_config;
 
-/* A tensor: of what a loader yields (data is NULL), or of a batch. Elements (BZNA_DTYPE_...) are
- * densely packed, the last dimension first in memory. data is a device address when device is
- * CUDA's: void * as in DLPack, so that host code reads it without a cast. */
+/* A tensor: of a batch, or of what a loader yields. Elements are densely packed, the last dimension
+ * first in memory. */
 typedef struct bzna_tensor {
-    uint32_t    struct_size, dtype;
-    bzna_device device;
-    uint32_t    dimensions, reserved0;
-    int64_t     shape[6];
+    uint32_t    struct_size;          /* set by the call: how many bytes were filled */
+    uint32_t    dtype;                /* BZNA_DTYPE_... */
+    bzna_device device;               /* CPU or CUDA: where data points to */
+    uint32_t    dimensions;           /* numbers at shape */
+    uint32_t    reserved0;            /* 0 */
+    int64_t     shape[6];             /* elements along each dimension, the outermost one first */
+    /* the loader's; valid until the batch is released. A device address if device is CUDA: void *
+     * as in DLPack, so that host code reads host tensors without a cast. NULL in what a loader
+     * yields */
     void       *data;
-    uint64_t    bytes;
-    char        name[BZNA_NAME_MAX];
-    uint64_t    reserved[4];
+    uint64_t    bytes;                /* bytes at data */
+    char        name[BZNA_NAME_MAX];  /* of the tensor, such as "image" */
+    uint64_t    reserved[4];          /* 0 */
 } bzna_tensor;
 
-/* One batch, as it lies in memory until it is released. Arrays have an element for each slot. */
+/* One batch, as it lies in memory until it is released. Arrays have an element for each slot, and
+ * lie on the host. */
 typedef struct bzna_batch_info {
-    /* real samples, in the first slots; of them, those that failed, and that were replaced */
-    uint32_t           struct_size, count, failed, replaced;
-    /* the first output. NCHW: {batch, channels, height, width}; NHWC: {batch, height, width,
-     * channels}; of several views {views, batch, ...}: each view is a batch. In several slices,
-     * data is the first slice's: bzna_batch_slice. Without pictures it has no name and no bytes,
-     * and its shape says only how many slots there are */
+    uint32_t           struct_size;   /* set by the call: how many bytes were filled */
+    uint32_t           count;         /* real samples, which are in the first slots */
+    uint32_t           failed;        /* real samples that have a status below 0 */
+    /* real samples that are another sample than planned (errors.policy); indices says which */
+    uint32_t           replaced;
+    /* the first output.
+     *     NCHW               {batch, channels, height, width}
+     *     NHWC               {batch, height, width, channels}
+     *     several views      {views, batch, ...}: each view is a batch
+     *     several slices     data is the first slice's: bzna_batch_slice has the others
+     *     without pictures   no name and no bytes; the shape says only how many slots there are */
     bzna_tensor        image;
-    uint32_t           layout, last_of_epoch, slices, reserved0;
-    /* batch: number within the epoch, from 0 (from the restored position after a restore).
-     * position: of this rank's first sample in the epoch's global order */
-    uint64_t           epoch, batch, position;
-    /* BZNA_TARGET_NONE: none; sample index in the dataset; BZNA_OK, or why the slot is filled */
-    const int64_t     *targets;
-    const uint64_t    *indices;
-    const bzna_status *status;
-    /* CUstream behind which the image is written: chapter 11; NULL on the host */
+    uint32_t           layout;        /* BZNA_LAYOUT_... of image */
+    uint32_t           last_of_epoch; /* 1: no batch of this epoch comes after it */
+    uint32_t           slices;        /* that image lies in */
+    uint32_t           reserved0;     /* 0 */
+    uint64_t           epoch;         /* from order.first_epoch on */
+    uint64_t           batch;         /* number in the epoch, from 0, or from a restored position */
+    uint64_t           position;      /* of this rank's first sample in the epoch's global order */
+    const int64_t     *targets;       /* BZNA_TARGET_NONE: the sample has none */
+    const uint64_t    *indices;       /* of the samples in the data set */
+    const bzna_status *status;        /* BZNA_OK, or why the slot holds the out-of-bounds color */
+    /* the CUstream on which the image is finished (chapter 11); NULL of a batch on the host */
     void              *stream;
 } bzna_batch_info;
 
-/* What a loader yields (image: of a full batch), and who decodes (BZNA_DECODER_SOFTWARE or _NVDEC,
- * by name, and why this one); defaults are filled in. sessions: NVDEC's, shared with the context's
- * other loaders; 0: software only. Samples and batches are this rank's, padding not counted.
- * picture: what is decoded of each sample (fields.image, else "thumb" or "image"), and why. */
+/* What a loader yields, and with what. Defaults are filled in. */
 typedef struct bzna_loader_info {
-    uint32_t    struct_size, decoder;
-    bzna_tensor image;
-    uint32_t    layout, sessions, threads, reader_threads, batches_in_flight, read_ahead;
-    uint64_t    samples_per_epoch, batches_per_epoch;
-    char        decoder_name[64], decoder_reason[128], picture[32], picture_reason[96];
+    uint32_t    struct_size;          /* set by the call: how many bytes were filled */
+    uint32_t    decoder;              /* BZNA_DECODER_SOFTWARE or BZNA_DECODER_NVDEC */
+    bzna_tensor image;                /* of a full batch; data is NULL */
+    uint32_t    layout;               /* BZNA_LAYOUT_... of image */
+    /* NVDEC's decode sessions, shared with the context's other loaders; 0: software only */
+    uint32_t    sessions;
+    uint32_t    threads;              /* decode.threads */
+    uint32_t    reader_threads;       /* read.threads */
+    uint32_t    batches_in_flight;    /* pipeline.batches_in_flight */
+    uint32_t    read_ahead;           /* read.ahead_samples */
+    /* of this rank in a whole epoch, from its start; padding is not counted */
+    uint64_t    samples_per_epoch;
+    uint64_t    batches_per_epoch;    /* of this rank in a whole epoch, from its start */
+    char        decoder_name[64];     /* such as "libavcodec 59.37.100" */
+    char        decoder_reason[128];  /* why this decoder, and not the other */
+    char        picture[32];          /* what is decoded of each sample: the field's name */
+    char        picture_reason[96];   /* why that picture */
 } bzna_loader_info;
 
-/* One stage of the pipeline: samples (batches in the last stage) that passed, and their bytes.
- * Times are summed over its threads: working, waiting for the stage before, and blocked because the
- * next queue was full (back-pressure). depth is what waits in its queue now, capacity at most. */
+/* One stage of the pipeline. Times are summed over its threads, in nanoseconds. */
 typedef struct bzna_stage_stats {
-    uint64_t count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth, capacity, reserved[3];
+    uint64_t count;                   /* samples that passed; in the last stage batches */
+    uint64_t bytes;                   /* of what passed */
+    uint64_t busy_ns;                 /* working */
+    uint64_t wait_before_ns;          /* waiting for the stage before it */
+    uint64_t wait_after_ns;           /* blocked because the next queue was full (back-pressure) */
+    uint64_t depth;                   /* what waits in its queue now */
+    uint64_t capacity;                /* the most that its queue holds */
+    uint64_t reserved[3];             /* 0 */
 } bzna_stage_stats;
-enum { BZNA_STAGE_READ = 0, BZNA_STAGE_DECODE = 1, BZNA_STAGE_WARP = 2, BZNA_STAGE_DELIVER = 3 };
-/* Counts since the loader was opened. limiting_stage: the stage that is busy while the one before
- * it is blocked and the one after it waits; when readers are blocked, and either bzna_loader_next
- * never waits or decoders have nothing to do, the consumer (DELIVER, which counts batches lent). */
+
+/* The stages of the pipeline, in order. */
+enum {
+    BZNA_STAGE_READ    = 0,           /* samples are read */
+    BZNA_STAGE_DECODE  = 1,           /* pictures are decoded */
+    BZNA_STAGE_WARP    = 2,           /* outputs are made of them */
+    BZNA_STAGE_DELIVER = 3            /* batches are lent; waits are those in bzna_loader_next */
+};
+
+/* Counts and waits since the loader was opened. */
 typedef struct bzna_loader_stats {
-    uint32_t         struct_size, limiting_stage;
-    bzna_stage_stats stage[4];
-    /* finished; of them failed; of those, by kind: E_IO, E_TRUNCATED, E_CALLBACK of a source;
-     * E_BOX, E_LIMIT, E_NOT_FOUND, ...; E_DECODE, E_CODEC, E_MISMATCH; transform, memory */
-    uint64_t samples, samples_failed, failed_read, failed_format, failed_decode, failed_other;
-    /* attempts at a replacement; reads tried again; memory that samples read ahead hold now */
-    uint64_t         replaced, retries, read_memory_bytes;
-    /* by NVDEC; in software; of these, what NVDEC was to and could not (reasons are logged once) */
-    uint64_t         samples_nvdec, samples_software, fallbacks;
-    /* the context's decoders: created, and given another frame size; both stand still in steady
-     * state. Its sessions that ended: no memory for decoders, or 32 failed driver calls in a row
-     * while other sessions' succeeded. (If no session's do, software decodes that codec from then
-     * on, and sessions go on with others.) By decode.verify_every: pictures compared, and of them
-     * not equal */
-    uint64_t         decoders_made, decoders_reconfigured, sessions_lost, verified, verify_failed;
-    uint64_t         samples_tiled, tiles;   /* HEIF grids, and their tiles that were decoded */
-    /* How often a thread, the consumer's or one of the library's, found the loader's lock taken by
-     * another, and how long they waited for it together. Threads that wait for work do not count. */
-    uint64_t         lock_waits, lock_wait_ns;
+    uint32_t         struct_size;     /* set by the call: how many bytes were filled */
+    /* BZNA_STAGE_..., a judgement from the times: the stage that is busy while the one before it is
+     * blocked and the one after it waits for work. It is the consumer (DELIVER) when readers are
+     * blocked, and bzna_loader_next never waits or decoders have nothing to do */
+    uint32_t         limiting_stage;
+    bzna_stage_stats stage[4];        /* by BZNA_STAGE_... */
+    uint64_t         samples;         /* that were finished, well or not */
+    uint64_t         samples_failed;  /* of these, that failed; by kind below */
+    uint64_t         failed_read;     /* E_IO, E_TRUNCATED, or E_CALLBACK of a source */
+    uint64_t         failed_format;   /* E_BOX, E_LIMIT, E_NOT_FOUND, ... */
+    uint64_t         failed_decode;   /* E_DECODE, E_CODEC, E_MISMATCH */
+    uint64_t         failed_other;    /* E_CALLBACK of transform or picture, E_MEMORY, ... */
+    uint64_t         replaced;        /* attempts at a replacement, by errors.policy */
+    uint64_t         retries;         /* reads that were tried again */
+    uint64_t         read_memory_bytes;      /* that samples which are read ahead hold now */
+    uint64_t         samples_nvdec;   /* that NVDEC decoded */
+    uint64_t         samples_software;       /* that software decoded */
+    /* of these, that NVDEC was to decode and could not; reasons are logged once */
+    uint64_t         fallbacks;
+    uint64_t         decoders_made;   /* the context's NVDEC decoders; constant in steady state */
+    uint64_t         decoders_reconfigured;  /* to another frame size; constant in steady state */
+    /* the context's sessions that ended, because there was no memory for their decoders, or because
+     * 32 driver calls in a row failed while other sessions' succeeded. If no session's calls
+     * succeed, software decodes that codec from then on, and sessions go on with others */
+    uint64_t         sessions_lost;
+    uint64_t         verified;        /* pictures compared by decode.verify_every */
+    uint64_t         verify_failed;   /* of these, that were not equal */
+    uint64_t         samples_tiled;   /* that were HEIF grids */
+    uint64_t         tiles;           /* of grids, that were decoded: those that a warp reads */
+    /* how often a thread, the consumer's or one of the library's, found the loader's lock taken by
+     * another. Threads that wait for work do not count */
+    uint64_t         lock_waits;
+    uint64_t         lock_wait_ns;    /* how long they waited for it, together */
 } bzna_loader_stats;
 
-/* Where a run stands: 128 bytes of plain little-endian data, for a model's checkpoint. position:
- * samples of the epoch's order already delivered, of all ranks. fingerprint: of the dataset,
- * indices and weights. pixels: a hash of what fixes pixels (chapter 9). check: of all else. */
+/* Where a run stands: 128 bytes of plain little-endian data without pointers, to be kept beside a
+ * model's checkpoint. bzna_loader_save fills it in, and bzna_loader_restore takes it. */
 typedef struct bzna_loader_state {
-    uint32_t struct_size, version;
-    uint64_t seed, epoch, position, fingerprint, sample_count, end_epoch;
-    uint32_t order, check;
-    uint64_t pixels, reserved[7];
+    uint32_t struct_size;             /* 128 */
+    uint32_t version;                 /* 2; 1 of a state of 0.1, which has 64 bytes */
+    uint64_t seed;                    /* order.seed */
+    uint64_t epoch;                   /* that is under way */
+    uint64_t position;                /* samples of its order already delivered, of all ranks */
+    uint64_t fingerprint;             /* of data set, indices and weights */
+    uint64_t sample_count;            /* of an epoch, of all ranks */
+    uint64_t end_epoch;               /* the first epoch that is not delivered */
+    uint32_t order;                   /* BZNA_ORDER_... */
+    uint32_t check;                   /* a hash of all other members */
+    /* a hash of what fixes pixels: sizes, warp, colors, which picture. Not of dtype, layout, batch
+     * size or threads */
+    uint64_t pixels;
+    uint64_t reserved[7];             /* 0 */
 } bzna_loader_state;
+
+/* Clears config, which makes every member the default, and sets its struct_size, in bytes: pass
+ * sizeof *config. Set output.batch_size, width and height then. Any thread. */
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size);
+
+/* Clears output and sets its struct_size, in bytes: pass sizeof *output. Set name then. Any
+ * thread. */
 BZNA_API void bzna_extra_output_init(bzna_extra_output *output, size_t struct_size);
 
-/* Checks the config, allocates, starts the threads. Reading and decoding begin at once; on the
- * device, when what was enqueued on output.stream before is done. Errors, which name the setting:
- * E_ARGUMENT, E_UNSUPPORTED, E_RANGE (order.indices), E_NOT_FOUND (fields.image), E_BUFFER
- * (output.buffers), E_LIMIT, E_THREAD; E_DEVICE, E_DEVICE_LOST where config asks for the device. */
+/* Checks the config, allocates everything and starts the threads. Reading and decoding begin at
+ * once; on the device, when what was enqueued on output.stream before is done. Any thread.
+ *     context   may be closed before the loader
+ *     dataset   may be closed before the loader
+ *     config    copied, with what it points to but output.buffers' memory
+ *     out       becomes the loader, to be closed with bzna_loader_close
+ * Statuses, whose messages name the setting:
+ *     E_ARGUMENT, E_UNSUPPORTED     a setting has no meaning, or not in this build
+ *     E_RANGE                       order.indices has an index past the last sample
+ *     E_NOT_FOUND                   a name in fields is no field of the first sample
+ *     E_BUFFER                      output.buffers are too small
+ *     E_LIMIT                       too many weights, or batches too large
+ *     E_THREAD, E_MEMORY            the system has no more
+ *     E_DEVICE, E_DEVICE_LOST       config asks for the device, which cannot be used */
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset,
     const bzna_loader_config *config, bzna_loader **out, bzna_error *err);
-/* Stops the threads and releases the dataset. Waits for running callbacks and, on the device, for
- * what reads released batches. Batches on loan stay valid; the last one's release frees memory. */
+
+/* Stops the threads of loader, and lets go of its data set; NULL does nothing. Waits for callbacks
+ * that are running and, on the device, for what was enqueued to read batches that were released.
+ * Batches on loan stay valid; the release of the last one frees their memory, and waits likewise.
+ * Returns E_STATE inside callbacks and after fork, and does nothing then. Any thread, once. */
 BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
 
-/* The next batch, in order, lent to the caller until bzna_batch_release. timeout_ns: 0 polls,
- * BZNA_WAIT_FOREVER waits. Returns BZNA_OK with *batch set (else it is NULL); BZNA_END after the
- * last epoch; BZNA_AGAIN when the time is over; E_STOPPED after bzna_loader_stop; E_STATE when
- * another thread is waiting, or all batches are on loan; E_DEVICE, E_DEVICE_LOST, E_CALLBACK of a
- * sample that a callback failed, or any sample's error with BZNA_ON_ERROR_STOP: these stay until
- * bzna_loader_reset or _restore. */
+/* Takes the next batch, in order. Any thread, but one at a time.
+ *     loader       it lends the batch until bzna_batch_release
+ *     timeout_ns   how long to wait, in nanoseconds; 0 polls, BZNA_WAIT_FOREVER waits
+ *     batch        set to the batch with BZNA_OK, else to NULL
+ * It waits until the next batch is filled, and until one is free to be filled. A batch is not free
+ * while it is on loan, or while work that you enqueued before its release still reads it. So that
+ * work must not wait for the thread that is in this call, neither by a host function nor for a
+ * value that the thread writes later: both would wait forever. Statuses:
+ *     BZNA_END                  the last epoch is over
+ *     BZNA_AGAIN                the time is over
+ *     E_STOPPED                 bzna_loader_stop was called
+ *     E_STATE                   another thread is in this call, or all batches are on loan
+ *     E_DEVICE, E_DEVICE_LOST   the device failed
+ *     E_CALLBACK                a callback failed a sample of the batch: errors.callback_policy
+ *     another                   with BZNA_ON_ERROR_STOP, the error of a sample of the batch
+ * The last three stay until bzna_loader_reset or bzna_loader_restore. */
 BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **batch,
     bzna_error *err);
-/* Ends all waiting, now and later, until bzna_loader_reset or _restore. Does not wait itself. */
+
+/* Ends all waiting for batches of loader, now and later, with E_STOPPED, until bzna_loader_reset or
+ * bzna_loader_restore. Does not wait itself. Any thread, inside callbacks, too. */
 BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err);
-/* Goes to the start of an epoch, whatever is under way, as if it were first_epoch; batches already
- * delivered stay valid. E_STATE while a thread waits in next. */
+
+/* Goes to the start of an epoch (set_epoch elsewhere), whatever is under way. Waits for samples
+ * that are being made. Any thread.
+ *     loader   as many epochs are left as if it had been opened with order.first_epoch = epoch.
+ *              Batches on loan stay valid
+ *     epoch    from 0
+ * Returns E_STATE while a thread waits in bzna_loader_next. */
 BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err);
-/* The state after the last batch delivered. E_STRUCT_SIZE: state has fewer than 128 bytes. */
+
+/* Says where the run of loader stands after the last batch that was delivered. state is filled in;
+ * struct_size is its size in bytes: pass sizeof *state. Any thread. Returns E_STRUCT_SIZE if that
+ * is less than 128. */
 BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *state,
     size_t struct_size, bzna_error *err);
-/* Goes on from a state. Seed and epochs come from it; world size, threads and batch size may
- * differ. E_ARGUMENT: it is of another dataset or order, or of a run whose pixels were made
- * otherwise (chapter 9). One of version 1 (64 bytes, of 0.1) is taken, with a warning. */
+
+/* Goes on from a state. Waits for samples that are being made. Any thread.
+ *     loader   seed and epochs come from the state; world size, threads and batch size may differ
+ *              from those of the run that was saved. Batches on loan stay valid
+ *     state    of bzna_loader_save. One of version 1 (of 0.1) is taken with a warning in the log,
+ *              since it does not say how pixels were made
+ * Statuses: E_ARGUMENT if the state is damaged, is of another data set or order, or of a run whose
+ * pixels were made otherwise (chapter 9); E_STATE while a thread waits in bzna_loader_next. */
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state,
     bzna_error *err);
-/* What the loader yields, and with what. */
+
+/* Says what loader yields, and with what. info is filled in, up to struct_size bytes: pass sizeof
+ * *info. Any thread. */
 BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info *info,
     size_t struct_size, bzna_error *err);
-/* Counts and waits since the loader was opened. */
+
+/* Says what loader has counted since it was opened. stats is filled in, up to struct_size bytes:
+ * pass sizeof *stats. Any thread. */
 BZNA_API bzna_status bzna_loader_get_stats(bzna_loader *loader, bzna_loader_stats *stats,
     size_t struct_size, bzna_error *err);
-/* The tensors of a full batch, from 0: "image", "target", "index", "status", then those of
- * fields.tensors, which lie on the host, then those of outputs. Batches without pictures have no
- * "image": "target" is their first. E_RANGE past the end. */
+
+/* Describes one tensor of a full batch; its data is NULL. Any thread.
+ *     loader        the loader
+ *     number        from 0: "image", "target", "index", "status", then those of fields.tensors,
+ *                   which lie on the host, then those of outputs. Batches without pictures have no
+ *                   "image", and begin with "target"
+ *     tensor        filled in, up to struct_size bytes: pass sizeof *tensor
+ *     struct_size   in bytes
+ * Returns E_RANGE past the last tensor. */
 BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bzna_tensor *tensor,
     size_t struct_size, bzna_error *err);
-/* The batch as it lies in memory; what info points to is the loader's, valid until its release. */
+
+/* Describes batch as it lies in memory. info is filled in, up to struct_size bytes: pass sizeof
+ * *info. Its pointers are the loader's, and valid until the batch is released. Any thread. */
 BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_info *info,
     size_t struct_size, bzna_error *err);
-/* One tensor of the batch, by name. E_NOT_FOUND; E_UNSUPPORTED: "image" lies in several slices. */
+
+/* Describes one tensor of a batch. Any thread.
+ *     batch         on loan
+ *     name          of the tensor, such as "image" or "target"
+ *     tensor        filled in, up to struct_size bytes: pass sizeof *tensor. Its data is the
+ *                   loader's, and valid until the batch is released
+ *     struct_size   in bytes
+ * Statuses: E_NOT_FOUND if there is no such tensor; E_UNSUPPORTED if "image" lies in several
+ * slices. */
 BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name,
     bzna_tensor *tensor, size_t struct_size, bzna_error *err);
-/* The value of one of fields.bytes in a slot: a picture as a stream of its own (bzna_image_annexb),
- * numbers as int64_t or float, all with a NUL behind them that is not counted. NULL and 0 where the
- * sample has none, or failed. Valid while the batch is on loan. Errors: E_NOT_FOUND, E_RANGE. */
+
+/* Finds the value of a field in one slot. Any thread.
+ *     batch   on loan
+ *     name    of the field, one of fields.bytes
+ *     slot    of the batch, from 0
+ *     data    set to the value, which is the loader's and valid until the batch is released: a
+ *             picture as a stream of its own, as from bzna_image_annexb; an integer as int64_t; a
+ *             vector as float; text and bytes as they are. A NUL stands behind each. NULL where the
+ *             sample has none, or failed
+ *     size    set to the bytes at data, without that NUL; 0 where data is NULL
+ * Statuses: E_NOT_FOUND if fields.bytes does not name it; E_RANGE past the last slot. */
 BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name, uint32_t slot,
     const void **data, uint64_t *size, bzna_error *err);
-/* The status of a slot, with its message in err. E_RANGE past the end. */
+
+/* Returns the status of one slot of batch, and its message in err. slot counts from 0. Returns
+ * E_RANGE past the last slot. Any thread. */
 BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bzna_error *err);
-/* Where a slice lies, and how many of its samples are real. E_RANGE past the end. */
+
+/* Finds one slice of a batch: output.slices. Any thread.
+ *     batch   on loan
+ *     slice   from 0
+ *     data    set to its address, on the device if the batch is there; the loader's, or the
+ *             caller's of output.buffers
+ *     count   set to how many of its samples are real
+ * Returns E_RANGE past the last slice. */
 BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, void **data,
     uint32_t *count, bzna_error *err);
-/* Returns a batch to its loader; NULL is none. Does not wait, while the loader is open. Any thread;
- * of a batch on BZNA_STREAM_PER_THREAD, the one that used it. E_STATE: not on loan, or after fork.
- * What fails on the device, bzna_loader_next reports. */
+
+/* Returns batch to its loader; NULL does nothing. What was enqueued on its stream up to now still
+ * reads it undisturbed. Does not wait while the loader is open. Any thread; for a batch on
+ * BZNA_STREAM_PER_THREAD, the thread that used it. Returns E_STATE if the batch is not on loan, and
+ * after fork. bzna_loader_next reports what fails on the device. */
 BZNA_API bzna_status bzna_batch_release(bzna_batch *batch);
-/* Moves a batch on the device to another stream of its context: what is enqueued there afterwards
- * reads the finished batch, and releasing orders behind that stream instead of the loader's.
- * E_STATE: not on loan, or to PER_THREAD with DLPack tensors. E_UNSUPPORTED: on the host. */
+
+/* Moves a batch on the device to another stream of its context. What is enqueued there afterwards
+ * reads the finished batch, and the release orders behind that stream instead of the one before.
+ * Any thread.
+ *     batch    on loan, on the device
+ *     stream   a CUstream, BZNA_STREAM_LEGACY or BZNA_STREAM_PER_THREAD; not NULL. It is the
+ *              caller's, and must live until the batch is released
+ * Statuses: E_STATE if the batch is not on loan, or for BZNA_STREAM_PER_THREAD while it has DLPack
+ * tensors; E_UNSUPPORTED if it is on the host; E_DEVICE, E_DEVICE_LOST. */
 BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error *err);
-/* Kinds of DLPack tensors (dlpack.h): DLManagedTensor * ("dltensor" capsules), and
- * DLManagedTensorVersioned * of version 1.0 ("dltensor_versioned" capsules). */
-enum { BZNA_DLPACK_0 = 0, BZNA_DLPACK_1 = 1 };
-/* A tensor of the batch, by name, as a DLPack tensor, into *tensor. It keeps the batch on loan
- * until its deleter has run, on any thread, even after the loader was closed. Nothing is copied or
- * allocated. A call that fails leaves *tensor as it was: a tensor that stands there still has to be
- * deleted. Errors: E_NOT_FOUND; E_UNSUPPORTED (as of bzna_batch_tensor); E_STATE (a batch on
- * BZNA_STREAM_PER_THREAD: the deleter would have to run on that thread). */
+
+/* Kinds of DLPack tensors (dlpack.h). */
+enum {
+    BZNA_DLPACK_0 = 0,                /* DLManagedTensor *, for "dltensor" capsules */
+    /* DLManagedTensorVersioned * of version 1.0, for "dltensor_versioned" capsules */
+    BZNA_DLPACK_1 = 1
+};
+
+/* Exports one tensor of a batch as a DLPack tensor. Nothing is copied or allocated. Any thread.
+ *     batch     stays on loan until the tensor's deleter has run and bzna_batch_release was called,
+ *               whichever comes last. The deleter may run on any thread, and after the loader was
+ *               closed
+ *     name      of the tensor, as of bzna_batch_tensor
+ *     version   BZNA_DLPACK_...
+ *     tensor    set to the DLPack tensor. A call that fails leaves it as it was: a tensor that
+ *               stands there still has to be deleted
+ * Statuses: E_NOT_FOUND; E_UNSUPPORTED for another version, or if "image" lies in several slices;
+ * E_STATE if the batch is not on loan, or is on BZNA_STREAM_PER_THREAD, where the deleter would
+ * have to run on that thread. */
 BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, uint32_t version,
     void **tensor, bzna_error *err);
 
 /* ---- Writers ------------------------------------------------------------------------------ */
-/* classes: names of the targets 0 .. class_count - 1, for bzna_dataset_class; copied. queue_bytes:
- * memory for samples that wait for those of smaller indices (bzna_writer_add_at); default 64 MiB */
+/* How an archive is to be written. Zero is the default of every member. */
 typedef struct bzna_writer_config {
-    uint32_t           struct_size, class_count;
+    uint32_t           struct_size;   /* set by bzna_writer_config_init */
+    uint32_t           class_count;   /* names at classes */
+    /* names of the targets 0 .. class_count - 1, for bzna_dataset_class; copied. NULL: none */
     const char *const *classes;
-    uint64_t           queue_bytes, reserved[4];
+    /* Advanced: memory for samples that wait for those of smaller indices (bzna_writer_add_at), in
+     * bytes; for packers whose threads are far apart. Default 64 MiB */
+    uint64_t           queue_bytes;
+    uint64_t           reserved[4];   /* must be 0 */
 } bzna_writer_config;
-enum { BZNA_SPLIT_NONE = 0, BZNA_SPLIT_TRAIN = 1, BZNA_SPLIT_VALIDATION = 2, BZNA_SPLIT_TEST = 3 };
-/* A further field of a sample: name (1 to 31 bytes; not "image", "thumb", "target" or "name"), kind
- * (BZNA_FIELD_INTEGER, _VECTOR, _TEXT or _BYTES; the same in all samples), and the value's bytes,
- * as bzna_dataset_field gives them, text without a NUL. An archive has at most 60 such names. */
+
+/* A split that a sample belongs to. */
+enum {
+    BZNA_SPLIT_NONE       = 0,
+    BZNA_SPLIT_TRAIN      = 1,
+    BZNA_SPLIT_VALIDATION = 2,
+    BZNA_SPLIT_TEST       = 3
+};
+
+/* A further field of a sample. An archive has at most 60 names of them. */
 typedef struct bzna_field_value {
-    uint32_t    struct_size, kind;
-    const char *name;
-    const void *data;
-    uint64_t    size;
+    uint32_t    struct_size;          /* set by bzna_field_value_init */
+    /* BZNA_FIELD_INTEGER, _VECTOR, _TEXT or _BYTES; the same in all samples */
+    uint32_t    kind;
+    const char *name;                 /* 1..31 bytes; not "image", "thumb", "target" or "name" */
+    const void *data;                 /* the value, as of bzna_dataset_field; text without a NUL */
+    uint64_t    size;                 /* bytes at data */
 } bzna_field_value;
-/* One sample to write. What it points to is read before the call returns. split: BZNA_SPLIT_...:
- * also listed in that split's tracks, which older readers ignore. image: the full picture, of
- * H.264, H.265, AV1 or JPEG; it must be given, and samples may differ. thumb: its thumbnail; NULL:
- * the picture itself serves, if its frame is at most 512x512. target: written here and in the
- * index; BZNA_TARGET_NONE (set by init): none; once a sample has none, later ones are not indexed.
- * name: UTF-8, at most 65535 bytes, or NULL; as in folders, a path with slashes. */
+
+/* One sample to write. What it points to is read before the call returns, and stays the
+ * caller's. */
 typedef struct bzna_sample_desc {
-    uint32_t                struct_size, split;
-    const bzna_image       *image, *thumb;
+    uint32_t                struct_size;     /* set by bzna_sample_desc_init */
+    /* BZNA_SPLIT_...: the sample is also listed in that split's tracks, which older readers
+     * ignore */
+    uint32_t                split;
+    /* the full picture, of H.264, H.265, AV1 or JPEG; must be given. Samples may differ in codec
+     * and size */
+    const bzna_image       *image;
+    /* its thumbnail. NULL: the picture itself serves, if its frame is at most 512x512 pixels */
+    const bzna_image       *thumb;
+    /* the class number, written here and in the index. BZNA_TARGET_NONE, which
+     * bzna_sample_desc_init sets: none. Once a sample has none, later ones are not indexed */
     int64_t                 target;
-    const char             *name;
-    const bzna_field_value *fields;
-    uint32_t                field_count, reserved0;
-    uint64_t                reserved[2];
+    const char             *name;     /* UTF-8, at most 65535 bytes; in folders, a path; or NULL */
+    const bzna_field_value *fields;   /* further fields; an array */
+    uint32_t                field_count;     /* fields at fields */
+    uint32_t                reserved0;       /* must be 0 */
+    uint64_t                reserved[2];     /* must be 0 */
 } bzna_sample_desc;
+
+/* Clears config, which makes every member the default, and sets its struct_size, in bytes: pass
+ * sizeof *config. Any thread. */
 BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_size);
+
+/* Clears value and sets its struct_size, in bytes: pass sizeof *value. Set name, kind, data and
+ * size then. Any thread. */
 BZNA_API void bzna_field_value_init(bzna_field_value *value, size_t struct_size);
+
+/* Clears sample, sets its target to BZNA_TARGET_NONE and its struct_size, in bytes: pass sizeof
+ * *sample. Set image then. Any thread. */
 BZNA_API void bzna_sample_desc_init(bzna_sample_desc *sample, size_t struct_size);
-/* Makes the file, or empties it; config may be NULL. E_ARGUMENT, E_LIMIT, E_NOT_FOUND, E_IO, ... */
+
+/* Makes an archive as a file, or empties the file that is there. Any thread.
+ *     context   may be closed before the writer
+ *     path      UTF-8; copied
+ *     config    copied; NULL: all defaults
+ *     out       becomes the writer, to be closed with bzna_writer_close
+ * Statuses: E_ARGUMENT, E_LIMIT for names of classes; E_NOT_FOUND if the folder of path is not
+ * there; E_IO; E_UNSUPPORTED if the library was built with BENZINA_NO_WRITER. */
 BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path,
     const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
-/* The same into a sink, which the writer then owns and closes once; on failure the caller does. */
+
+/* Makes an archive that the caller's functions write. Any thread.
+ *     context   may be closed before the writer
+ *     sink      write_at must be given; the struct is copied. On success the writer owns the sink,
+ *               and closes it exactly once. On failure it is still the caller's
+ *     config    copied; NULL: all defaults
+ *     out       becomes the writer, to be closed with bzna_writer_close
+ * Statuses: those of bzna_writer_open; a negative status of write_at. */
 BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sink *sink,
     const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
-/* Writes one sample, behind all that were given: the same inputs give the same bytes. One that is
- * refused (E_ARGUMENT, E_STRUCT_SIZE, E_BOX, E_LIMIT, E_CODEC, E_DECODE, E_MISMATCH) leaves the
- * archive as it was. A failed write (E_IO) ends the writer: every later call returns that status;
- * so does E_MEMORY for the index, else it may be tried again. BZNA_AGAIN: as below. */
+
+/* Writes one sample after all that were given before. The same inputs give the same bytes. Any
+ * thread.
+ *     writer   the archive
+ *     sample   what is written; it may be freed when the call returns
+ * Statuses:
+ *     E_ARGUMENT, E_STRUCT_SIZE, E_BOX, E_LIMIT, E_CODEC, E_DECODE, E_MISMATCH
+ *                   the sample is refused, and the archive is as it was
+ *     E_IO          a write failed. That ends the writer: every later call returns this status
+ *     E_MEMORY      for the index it ends the writer, too; else the call may be tried again
+ *     BZNA_AGAIN    the sample was not taken: see bzna_writer_add_at */
 BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc *sample,
     bzna_error *err);
-/* The same at an index, for several threads at once: samples come in any order, and lie in the file
- * in that of their indices, whatever the timing. sample NULL: none comes at this index, and those
- * behind it move up. A sample whose turn has not come is copied, up to config.queue_bytes in all,
- * and written by a later call. Past that, the call waits for up to timeout_ns (0: not at all) and
- * returns BZNA_AGAIN: it was not taken. So no call waits forever, and where each thread takes the
- * smallest index that is left, none waits long. Errors: likewise; E_ARGUMENT: the index was given
- * before, or timeout_ns is negative; E_RANGE: it is above 2^32 - 2. */
+
+/* Writes one sample at an index, for several threads at once. Samples may come in any order, and
+ * lie in the file in that of their indices, whatever the timing. Any thread.
+ *     writer       the archive
+ *     index        of the sample, 0 .. 2^32 - 2
+ *     sample       what is written; it may be freed when the call returns. NULL: no sample comes at
+ *                  this index, and those after it move up
+ *     timeout_ns   how long to wait for room, in nanoseconds; 0: not at all
+ * A sample whose turn has not come is copied, up to config.queue_bytes in all, and written by a
+ * later call. Past that, the call waits for up to timeout_ns and returns BZNA_AGAIN: the sample was
+ * not taken. So no call waits forever. Where each thread takes the smallest index that is left,
+ * none waits long. Statuses: those of bzna_writer_add; E_ARGUMENT if index was given before or
+ * timeout_ns is negative; E_RANGE if index is too large. */
 BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index,
     const bzna_sample_desc *sample, int64_t timeout_ns, bzna_error *err);
-/* Writes the index, and waits until a file is on the disk; nothing can be added afterwards. The
- * outer bzna_thumb track is written if all samples have thumbnails that share one configuration.
- * E_NO_SAMPLES; E_NOT_FOUND: the message names indices that were not given, and still can be. */
+
+/* Writes the index of the archive, and waits until a file is on the disk. Nothing can be added to
+ * writer afterwards. The outer bzna_thumb track is written if all samples have thumbnails that
+ * share one decoder configuration; else a warning says so. Any thread. Statuses: E_NO_SAMPLES;
+ * E_NOT_FOUND if indices were not given, which the message names, and which can still be given;
+ * E_IO, which ends the writer; E_MEMORY. */
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err);
-/* Without finish, as when the process was killed, the file is left unfinished: opening it gives
- * E_UNFINISHED, and `bzna index FILE -o NEW` makes an archive of the samples that it holds. */
+
+/* Closes writer; NULL does nothing. Without bzna_writer_finish, as when the process was killed, the
+ * file is left unfinished: opening it gives E_UNFINISHED, and `bzna index FILE -o NEW` makes an
+ * archive of the samples that it holds. Returns E_STATE inside callbacks, and does nothing then.
+ * Any thread, once, while no other uses it. */
 BZNA_API bzna_status bzna_writer_close(bzna_writer *writer);
 
 #ifdef __cplusplus
