@@ -487,8 +487,8 @@ typedef struct bzna_sink {
     uint32_t    struct_size;          /* set by bzna_sink_init */
     uint32_t    reserved0;            /* must be 0 */
     void       *user;                 /* passed to the functions; the caller's until close */
-    /* Writes all size bytes of src at byte offset. Returns BZNA_OK or a negative status. The writer
-     * appends, and at the end goes back to patch 8 bytes. */
+    /* Writes all size bytes of src at byte offset. Returns BZNA_OK, or a negative number, which
+     * becomes native_code of E_IO. The writer appends, and at the end goes back to patch 8 bytes. */
     bzna_status (*write_at)(void *user, uint64_t offset, const void *src, uint64_t size);
     /* Ends the sink. Called exactly once, by bzna_writer_close, and never if bzna_writer_open_sink
      * failed. May be NULL. */
@@ -842,7 +842,7 @@ typedef struct bzna_dataset_info {
     uint32_t struct_size;             /* set by the call: how many bytes were filled */
     uint32_t field_count;             /* fields of its samples: bzna_dataset_get_field_info */
     uint64_t size_bytes;              /* of all its files, whole; 0 for folders */
-    uint64_t sample_count;
+    uint64_t sample_count;            /* of the whole data set, as bzna_dataset_count has it */
     uint64_t target_count;            /* samples that have a target */
     uint32_t part_count;              /* files, or ranges of files, that it is made of */
     uint32_t track_count;             /* of the first file: bzna_dataset_get_track_info */
@@ -871,7 +871,7 @@ enum {
 typedef struct bzna_field_info {
     uint32_t struct_size;             /* set by the call: how many bytes were filled */
     uint32_t kind;                    /* BZNA_FIELD_... */
-    char     name[BZNA_NAME_MAX];
+    char     name[BZNA_NAME_MAX];     /* UTF-8 with a NUL at its end */
 } bzna_field_info;
 
 /* One track of an archive or a video. */
@@ -880,7 +880,7 @@ typedef struct bzna_track_info {
     uint32_t handler;                 /* four characters, such as "meta" or "vide" */
     uint32_t format;                  /* of the sample entry, such as "mett" or "hvc1" */
     uint32_t flags;                   /* of tkhd */
-    uint64_t sample_count;
+    uint64_t sample_count;            /* of the track */
     char     name[BZNA_NAME_MAX];     /* of hdlr, such as "bzna_input" */
     char     mime[64];                /* of the sample entry, or "" */
 } bzna_track_info;
@@ -2300,7 +2300,8 @@ BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path,
  *               and closes it exactly once. On failure it is still the caller's
  *     config    copied; NULL: all defaults
  *     out       becomes the writer, to be closed with bzna_writer_close
- * Statuses: those of bzna_writer_open; a negative status of write_at. */
+ * Statuses: E_ARGUMENT; E_LIMIT; E_IO if write_at failed; E_UNSUPPORTED if the library was built
+ * with BENZINA_NO_WRITER. */
 BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sink *sink,
     const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
 
