@@ -488,7 +488,8 @@ typedef struct bzna_sink {
     uint32_t    reserved0;            /* must be 0 */
     void       *user;                 /* passed to the functions; the caller's until close */
     /* Writes all size bytes of src at byte offset. Returns BZNA_OK, or a negative number, which
-     * becomes native_code of E_IO. The writer appends, and at the end goes back to patch 8 bytes. */
+     * becomes the native_code of E_IO. The writer appends, and at the end goes back to patch 8
+     * bytes. */
     bzna_status (*write_at)(void *user, uint64_t offset, const void *src, uint64_t size);
     /* Ends the sink. Called exactly once, by bzna_writer_close, and never if bzna_writer_open_sink
      * failed. May be NULL. */
