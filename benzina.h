@@ -338,7 +338,7 @@ extern "C" {
 #endif
 
 /* ---- Status and errors -------------------------------------------------------------------- */
-/* What most calls return: 0 is BZNA_OK, a positive number is a note (BZNA_END, BZNA_AGAIN), and a
+/* The result of a call. 0 is BZNA_OK, a positive number is a note (BZNA_END, BZNA_AGAIN), and a
  * negative number is an error. */
 typedef int32_t bzna_status;
 
@@ -449,7 +449,7 @@ typedef struct bzna_allocator {
 
 /* Levels of messages. A call that fails says so in its bzna_error alone, and logs nothing. */
 enum {
-    BZNA_LOG_ERROR   = 1,             /* a batch of which no sample is left */
+    BZNA_LOG_ERROR   = 1,             /* all samples of a batch failed */
     BZNA_LOG_WARNING = 2,             /* a sample that failed; trouble with NVDEC or an index */
     BZNA_LOG_INFO    = 3,             /* why there is no GPU */
     BZNA_LOG_DEBUG   = 4              /* nothing uses it yet */
@@ -595,8 +595,9 @@ BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struc
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out,
     bzna_error *err);
 
-/* Closes context; NULL does nothing. What was made from it stays usable, and keeps alive what it
- * needs of it. Returns E_STATE inside callbacks, and does nothing then. Any thread, once. */
+/* Closes context; NULL does nothing. Objects that were made from it stay usable, and keep alive the
+ * parts of it that they need. Returns E_STATE inside callbacks, and does nothing then. Any thread,
+ * once. */
 BZNA_API bzna_status bzna_context_close(bzna_context *context);
 
 /* A CUDA device, as a context uses it. */
@@ -624,8 +625,8 @@ enum {
     BZNA_CHECK_SKIPPED = 3            /* nothing to check with, or the environment forbids it */
 };
 
-/* What NVDEC of a device decodes of one kind of picture: a codec, a chroma format, a depth. Sizes
- * are of coded frames. */
+/* NVDEC's abilities with one kind of picture: a codec, a chroma format and a depth. Sizes are those
+ * of coded frames. */
 typedef struct bzna_codec_info {
     uint32_t struct_size;             /* set by the call: how many bytes were filled */
     uint32_t codec;                   /* BZNA_CODEC_..., as asked */
@@ -693,7 +694,7 @@ enum {
     BZNA_CODEC_HEIF    = 7
 };
 
-/* What a picture with a palette gives. */
+/* How a picture with a palette is delivered. */
 enum {
     BZNA_PALETTE_COLORS = 0,          /* its colors */
     BZNA_PALETTE_INDEX  = 1           /* its indices, as gray: for masks of classes */
@@ -761,7 +762,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
 #define BZNA_NAME_MAX    32                  /* bytes of a name in a struct, its NUL counted */
 #define BZNA_IMAGES_MAX  4                   /* pictures of a sample in an archive, at most */
 
-/* Whether pictures are turned as their EXIF data, XMP or HEIF properties say. */
+/* The treatment of pictures whose EXIF data, XMP or HEIF properties say how to turn them. */
 enum {
     BZNA_ORIENTATION_APPLY  = 0,      /* they are turned; transforms see the turned size */
     BZNA_ORIENTATION_IGNORE = 1       /* they are not, as in torchvision's ImageFolder */
@@ -838,7 +839,7 @@ typedef struct bzna_dataset_config {
     uint64_t            reserved[4];  /* must be 0 */
 } bzna_dataset_config;
 
-/* What a data set is as a whole. */
+/* A data set as a whole. */
 typedef struct bzna_dataset_info {
     uint32_t struct_size;             /* set by the call: how many bytes were filled */
     uint32_t field_count;             /* fields of its samples: bzna_dataset_get_field_info */
@@ -897,7 +898,7 @@ typedef struct bzna_sample {
     char     image_names[BZNA_IMAGES_MAX][BZNA_NAME_MAX];   /* tracks of the pictures in it */
 } bzna_sample;
 
-/* What a HEIF file holds beside its picture, as bits. None of it is delivered with the picture. */
+/* Contents of a HEIF file beside its picture, as bits. None is delivered with the picture. */
 enum {
     BZNA_BESIDE_THUMB     = 1,        /* thumbnails; "thumb" of a file that is opened alone */
     BZNA_BESIDE_AUXILIARY = 2,        /* alpha, depth and the like */
@@ -905,7 +906,7 @@ enum {
     BZNA_BESIDE_SEQUENCE  = 8         /* an image sequence */
 };
 
-/* What is said of one picture of a sample, and where its bytes lie. */
+/* One picture of a sample, as its container describes it, and where its bytes lie. */
 typedef struct bzna_image_info {
     uint32_t   struct_size;           /* set by the call: how many bytes were filled */
     uint32_t   codec;                 /* BZNA_CODEC_... */
@@ -1111,7 +1112,7 @@ typedef struct bzna_picture {
     uint32_t    chroma_shift_y;       /* likewise: 1 for 4:2:0 */
     uint32_t    chroma_left;          /* 1: chroma is co-sited with the left column; 0: centered */
     uint32_t    chroma_top;           /* 1: chroma is co-sited with the top row; 0: centered */
-    /* the color description that applies (chapter 7). With matrix 0 the planes are G, B, R */
+    /* the color description that applies: chapter 7. With matrix 0 the planes are G, B, R */
     bzna_color  color;
     const void *plane[3];             /* Y, Cb, Cr; plane[1] and [2] NULL: gray. Borrowed */
     int64_t     pitch[3];             /* bytes from one row of a plane to the next */
@@ -1222,7 +1223,7 @@ enum {
     BZNA_FILTER_CUBIC_075 = 6         /* a = -0.75, as in OpenCV; the border is repeated */
 };
 
-/* What filters do where a warp shrinks. */
+/* How filters act where a warp shrinks the picture. */
 enum {
     BZNA_ANTIALIAS_AUTO = 0,          /* all but NEAREST widen by as much, as in PIL, torchvision */
     BZNA_ANTIALIAS_OFF  = 1           /* they do not, as in OpenCV; AREA with OFF is refused */
@@ -1270,7 +1271,7 @@ enum {
     BZNA_FILL_OUTPUT = 1              /* the channels delivered, in their units */
 };
 
-/* What happens to one view of a sample, in this order:
+/* How one view of a sample is made. The steps are taken in this order:
  *     1. The homography says which input pixel an output pixel shows.
  *     2. The picture's matrix makes R'G'B' in 0..255.
  *     3. color, hls, brightness, contrast, saturation, hue and grayscale change R'G'B'. The result
@@ -1304,7 +1305,7 @@ typedef struct bzna_transform {
     float    hue;                     /* torchvision's, in turns: -0.5..0.5 */
 } bzna_transform;
 
-/* What a transform or picture callback is told about its sample. */
+/* The sample, view and output that a transform or picture callback is asked about. */
 typedef struct bzna_sample_info {
     uint32_t struct_size;             /* bytes that the library has filled in */
     uint32_t slot;                    /* of the batch, from 0 */
@@ -1351,7 +1352,7 @@ typedef bzna_status (*bzna_transform_fn)(void *user, const bzna_sample_info *sam
 typedef bzna_status (*bzna_picture_fn)(void *user, const bzna_sample_info *sample,
     bzna_random *random, const bzna_picture *picture, void *const planes[3]);
 
-/* What bzna_picture_render writes. */
+/* The output of bzna_picture_render. */
 typedef struct bzna_output {
     uint32_t struct_size;             /* set by bzna_output_init */
     uint32_t width;                   /* pixels, 1..16384 */
@@ -1462,7 +1463,7 @@ typedef struct bzna_warp {
     double   flip_h;                  /* probability of mirroring left to right; every kind */
     double   flip_v;                  /* probability of mirroring top to bottom; every kind */
     /* Advanced: torchvision's RandomAffine and then RandomPerspective, applied to the output of
-     * every kind. What they bring in is the input beyond the crop. rotate: degrees, clockwise,
+     * every kind. They bring in parts of the input beyond the crop. rotate: degrees, clockwise,
      * lo..hi */
     double   rotate[2];
     double   shear[4];                /* Advanced: degrees below 90: x lo..hi, y lo..hi */
@@ -1555,7 +1556,7 @@ enum {
     BZNA_ORDER_SHUFFLE    = 1         /* another permutation each epoch, by order.seed */
 };
 
-/* What an epoch's last batch is when samples do not fill it. Every rank gets as many batches. */
+/* How an epoch ends if its last batch is not full. Every rank gets the same number of batches. */
 enum {
     /* it has fewer samples; for some ranks it may have none: count is 0 */
     BZNA_LAST_PARTIAL = 0,
@@ -1581,7 +1582,7 @@ enum {
     BZNA_DECODER_NVDEC    = 2         /* NVDEC, or opening fails; software decodes what it cannot */
 };
 
-/* What is done about a sample that cannot be read or decoded. */
+/* How a loader treats a sample that cannot be read or decoded. */
 enum {
     BZNA_ON_ERROR_FILL    = 0,        /* its slot holds the out-of-bounds color */
     /* its slot takes the sample at the position world_size further on in the epoch's order, from
@@ -1591,8 +1592,8 @@ enum {
     BZNA_ON_ERROR_STOP    = 2         /* bzna_loader_next returns its error instead of its batch */
 };
 
-/* What is done about a sample that a callback failed with E_CALLBACK: transform, picture, or a
- * source's read_at. */
+/* How a loader treats a sample that fails with E_CALLBACK, because transform, picture or a source's
+ * read_at failed. */
 enum {
     /* bzna_loader_next returns its error instead of its batch, whatever errors.policy is */
     BZNA_ON_CALLBACK_ERROR_STOP   = 0,
@@ -1804,7 +1805,7 @@ typedef struct bzna_loader_decode {
     uint64_t reserved[2];             /* must be 0 */
 } bzna_loader_decode;
 
-/* What failures do. */
+/* How failures are treated. */
 typedef struct bzna_loader_errors {
     uint32_t policy;                  /* BZNA_ON_ERROR_... */
     uint32_t callback_policy;         /* BZNA_ON_CALLBACK_ERROR_... */
@@ -1835,7 +1836,7 @@ typedef struct bzna_loader_pipeline {
     uint64_t          reserved[2];    /* must be 0 */
 } bzna_loader_pipeline;
 
-/* What a loader is to do. Zero is the default of every member; only batch_size, width and height
+/* The configuration of a loader. Zero is the default of every member; only batch_size, width and height
  * must be given. Three whole configurations:
  *
  * Training, on one of world_size processes, as torchvision's reference does it:
@@ -1890,10 +1891,10 @@ typedef struct bzna_loader_config {
     bzna_warp            warp;        /* which part of a picture an output shows */
     bzna_loader_filter   filter;      /* how pixels are filtered */
     bzna_loader_color    color;       /* how numbers are made of colors */
-    bzna_loader_fields   fields;      /* what batches are made of */
+    bzna_loader_fields   fields;      /* the fields that batches are made of */
     bzna_loader_read     read;        /* Advanced: how samples are read */
     bzna_loader_decode   decode;      /* who decodes */
-    bzna_loader_errors   errors;      /* what failures do */
+    bzna_loader_errors   errors;      /* how failures are treated */
     bzna_loader_pipeline pipeline;    /* batches in flight, threads, callbacks */
 } bzna_loader_config;
 
@@ -1944,7 +1945,7 @@ typedef struct bzna_batch_info {
     void              *stream;
 } bzna_batch_info;
 
-/* What a loader yields, and with what. Defaults are filled in. */
+/* The loader's batches, threads and decoder, with defaults filled in. */
 typedef struct bzna_loader_info {
     uint32_t    struct_size;          /* set by the call: how many bytes were filled */
     uint32_t    decoder;              /* BZNA_DECODER_SOFTWARE or BZNA_DECODER_NVDEC */
@@ -2183,14 +2184,15 @@ BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bz
 BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, void **data,
     uint32_t *count, bzna_error *err);
 
-/* Returns batch to its loader; NULL does nothing. What was enqueued on its stream up to now still
- * reads it undisturbed. Does not wait while the loader is open. Any thread; for a batch on
+/* Returns batch to its loader; NULL does nothing. Work that was enqueued on its stream before this
+ * call still reads it undisturbed. Does not wait while the loader is open. Any thread; for a batch on
  * BZNA_STREAM_PER_THREAD, the thread that used it. Returns E_STATE if the batch is not on loan, and
  * after fork. bzna_loader_next reports what fails on the device. */
 BZNA_API bzna_status bzna_batch_release(bzna_batch *batch);
 
-/* Moves a batch on the device to another stream of its context. What is enqueued there afterwards
- * reads the finished batch, and the release orders behind that stream instead of the one before.
+/* Moves a batch on the device to another stream of its context. Work that is enqueued there after
+ * this call reads the finished batch, and the release is ordered after that stream's work instead
+ * of the old one's.
  * Any thread.
  *     batch    on loan, on the device
  *     stream   a CUstream, BZNA_STREAM_LEGACY or BZNA_STREAM_PER_THREAD; not NULL. It is the
@@ -2251,7 +2253,7 @@ typedef struct bzna_field_value {
     uint64_t    size;                 /* bytes at data */
 } bzna_field_value;
 
-/* One sample to write. What it points to is read before the call returns, and stays the
+/* One sample to write. The memory that it points to is read before the call returns, and stays the
  * caller's. */
 typedef struct bzna_sample_desc {
     uint32_t                struct_size;     /* set by bzna_sample_desc_init */
