@@ -473,8 +473,8 @@ typedef struct bzna_source {
      *     more than size      a fault of read_at itself: E_CALLBACK
      * A binding returns INT64_MAX where the user's code is at fault. */
     int64_t (*read_at)(void *user, uint64_t offset, void *dst, uint64_t size);
-    /* Returns the number of all bytes, or a negative number if it cannot tell. Called on the
-     * caller's thread, in bzna_dataset_open_source. */
+    /* Returns the number of all bytes. A negative number becomes the native_code of E_IO. Called on
+     * the caller's thread, in bzna_dataset_open_source. */
     int64_t (*size)(void *user);
     /* Ends the source. Called exactly once, on the thread that releases the data set last, and
      * never if bzna_dataset_open_source failed. May be NULL. */
@@ -1114,8 +1114,9 @@ typedef struct bzna_picture {
     uint32_t    chroma_top;           /* 1: chroma is co-sited with the top row; 0: centered */
     /* the color description that applies: chapter 7. With matrix 0 the planes are G, B, R */
     bzna_color  color;
-    const void *plane[3];             /* Y, Cb, Cr; plane[1] and [2] NULL: gray. Borrowed */
-    int64_t     pitch[3];             /* bytes from one row of a plane to the next */
+    /* Y, Cb, Cr; plane[1] and [2] NULL: gray. Borrowed. Samples of two bytes are aligned */
+    const void *plane[3];
+    int64_t     pitch[3];             /* bytes from one row of a plane to the next; or negative */
     /* EXIF's number, 1..8; 0 counts as 1. Homographies and outputs refer to the picture that is
      * turned so */
     uint32_t    orientation;
@@ -1560,7 +1561,8 @@ enum {
 enum {
     /* it has fewer samples; for some ranks it may have none: count is 0 */
     BZNA_LAST_PARTIAL = 0,
-    BZNA_LAST_DROP    = 1,            /* it is not delivered */
+    /* it is not delivered; if no other batch is left then, opening fails */
+    BZNA_LAST_DROP    = 1,
     /* it is filled from the start of the epoch's order; bzna_batch_info.count says how many of its
      * samples are real */
     BZNA_LAST_PAD     = 2
@@ -1751,14 +1753,14 @@ typedef struct bzna_loader_fields {
      * sample does not have is refused. Default: the thumbnail where a sample has one, if width and
      * height of all outputs of it are at most 512; else the picture */
     const char *image;
-    /* further tensors of each batch: fields by name, with commas between them.
+    /* further tensors of each batch: at most 16 fields by name, with commas between them.
      *     integers   [N] int64; -1 where a sample has none
      *     vectors    [N, k] float32. k is how many numbers the first sample has, or stands behind a
      *                colon: "cls,label:16". A shorter vector, or a failed sample, leaves NaN in the
      *                rest of its row; a longer one fails its sample with E_MISMATCH */
     const char *tensors;
-    /* fields of any kind for bzna_batch_bytes, by name, with commas between them. A field that is
-     * called as a tensor of every batch ("index") comes so only */
+    /* at most 16 fields of any kind for bzna_batch_bytes, by name, with commas between them. A field
+     * that has the name of a tensor of every batch, such as "index", can be had in this way only */
     const char *bytes;
     uint64_t    reserved[3];          /* must be 0 */
 } bzna_loader_fields;
@@ -1836,8 +1838,8 @@ typedef struct bzna_loader_pipeline {
     uint64_t          reserved[2];    /* must be 0 */
 } bzna_loader_pipeline;
 
-/* The configuration of a loader. Zero is the default of every member; only batch_size, width and height
- * must be given. Three whole configurations:
+/* The configuration of a loader. Zero is the default of every member. Only output.batch_size, width
+ * and height must be given. Three whole configurations:
  *
  * Training, on one of world_size processes, as torchvision's reference does it:
  *
@@ -2059,9 +2061,10 @@ BZNA_API void bzna_extra_output_init(bzna_extra_output *output, size_t struct_si
  * Statuses, whose messages name the setting:
  *     E_ARGUMENT, E_UNSUPPORTED     a setting has no meaning, or not in this build
  *     E_RANGE                       order.indices has an index past the last sample
- *     E_NOT_FOUND                   a name in fields is no field of the first sample
+ *     E_NOT_FOUND                   the first sample lacks the picture fields.image or an output's
+ *                                   field, or the data set lacks a field of fields.tensors or bytes
  *     E_BUFFER                      output.buffers are too small
- *     E_LIMIT                       too many weights, or batches too large
+ *     E_LIMIT                       too many weights, names of fields, or numbers of a vector
  *     E_THREAD, E_MEMORY            the system has no more
  *     E_DEVICE, E_DEVICE_LOST       config asks for the device, which cannot be used */
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset,
@@ -2185,9 +2188,10 @@ BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, v
     uint32_t *count, bzna_error *err);
 
 /* Returns batch to its loader; NULL does nothing. Work that was enqueued on its stream before this
- * call still reads it undisturbed. Does not wait while the loader is open. Any thread; for a batch on
- * BZNA_STREAM_PER_THREAD, the thread that used it. Returns E_STATE if the batch is not on loan, and
- * after fork. bzna_loader_next reports what fails on the device. */
+ * call still reads it undisturbed, so release it right after enqueueing the work that reads. Does
+ * not wait while the loader is open. Any thread; for a batch on BZNA_STREAM_PER_THREAD, the thread
+ * that used it. Returns E_STATE if the batch is not on loan, and after fork. If the device fails,
+ * bzna_loader_next reports it. */
 BZNA_API bzna_status bzna_batch_release(bzna_batch *batch);
 
 /* Moves a batch on the device to another stream of its context. Work that is enqueued there after
@@ -2227,7 +2231,8 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
 typedef struct bzna_writer_config {
     uint32_t           struct_size;   /* set by bzna_writer_config_init */
     uint32_t           class_count;   /* names at classes */
-    /* names of the targets 0 .. class_count - 1, for bzna_dataset_class; copied. NULL: none */
+    /* names of the targets 0 .. class_count - 1, for bzna_dataset_class: UTF-8, at most 65535 bytes
+     * each; copied. NULL: none */
     const char *const *classes;
     /* Advanced: memory for samples that wait for those of smaller indices (bzna_writer_add_at), in
      * bytes; for packers whose threads are far apart. Default 64 MiB */
