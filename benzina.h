@@ -463,7 +463,7 @@ typedef void (*bzna_log_fn)(void *user, int32_t level, bzna_status code, const c
 
 /* Bytes from anywhere, for bzna_dataset_open_source. The callbacks must not close any object. */
 typedef struct bzna_source {
-    uint32_t struct_size;             /* set by bzna_source_init */
+    uint32_t struct_size;             /* sizeof the struct; bzna_source_init sets it */
     uint32_t reserved0;               /* must be 0 */
     void    *user;                    /* passed to the functions; the caller's until close */
     /* Copies up to size bytes, from byte offset on, to dst. Returns how many it copied; fewer than
@@ -484,7 +484,7 @@ typedef struct bzna_source {
 /* Bytes to anywhere, for bzna_writer_open_sink. The callbacks are never called concurrently. They
  * must not close any object. */
 typedef struct bzna_sink {
-    uint32_t    struct_size;          /* set by bzna_sink_init */
+    uint32_t    struct_size;          /* sizeof the struct; bzna_sink_init sets it */
     uint32_t    reserved0;            /* must be 0 */
     void       *user;                 /* passed to the functions; the caller's until close */
     /* Writes all size bytes of src at byte offset. Returns BZNA_OK, or a negative number, which
@@ -539,7 +539,7 @@ typedef struct bzna_device {
 
 /* How a context is to be. Zero is the default of every member. */
 typedef struct bzna_context_config {
-    uint32_t       struct_size;       /* set by bzna_context_config_init */
+    uint32_t       struct_size;       /* sizeof the struct; bzna_context_config_init sets it */
     /* the most verbose level that log receives, BZNA_LOG_...; default BZNA_LOG_WARNING */
     int32_t        log_level;
     /* AUTO: a GPU if there is one that this build can use, else the CPU. The GPU is the device that
@@ -713,7 +713,7 @@ typedef struct bzna_color {
 /* One coded picture. bzna_dataset_read_image fills it in; bzna_decoder_decode, bzna_image_annexb
  * and a writer take it. It owns nothing. */
 typedef struct bzna_image {
-    uint32_t    struct_size;          /* set by bzna_image_init */
+    uint32_t    struct_size;          /* sizeof the struct; bzna_image_init sets it */
     uint32_t    codec;                /* BZNA_CODEC_... */
     uint32_t    width;                /* pixels, of the picture without padding */
     uint32_t    height;               /* pixels, of the picture without padding */
@@ -788,7 +788,7 @@ enum {
  * "image", if data_type is UINT8 and channels is 1 or 3. Else they are the field "data", a vector
  * of channels * height * width float32. */
 typedef struct bzna_records {
-    uint32_t struct_size;             /* set by bzna_records_init */
+    uint32_t struct_size;             /* sizeof the struct; bzna_records_init sets it */
     uint32_t data_type;               /* BZNA_RECORD_..., but not NONE */
     /* BZNA_LAYOUT_... of a picture's bytes: planes, or pixels of channels. 0 of vectors */
     uint32_t layout;
@@ -810,7 +810,7 @@ typedef struct bzna_records {
 /* How a data set is to be opened. Everything is copied. A setting that has no effect on the kind of
  * file is E_ARGUMENT. Zero is the default of every member. */
 typedef struct bzna_dataset_config {
-    uint32_t            struct_size;  /* set by bzna_dataset_config_init */
+    uint32_t            struct_size;  /* sizeof the struct; bzna_dataset_config_init sets it */
     uint32_t            reserved0;    /* must be 0 */
     /* what error messages call the data set; only where it is one file. Default: the path,
      * "memory" or "source" */
@@ -1100,7 +1100,7 @@ BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, ui
 /* A decoded picture: planes in memory. bzna_decoder_decode fills it in; bzna_picture_render takes
  * it, from any source. It owns nothing. */
 typedef struct bzna_picture {
-    uint32_t    struct_size;          /* set by bzna_picture_init */
+    uint32_t    struct_size;          /* sizeof the struct; bzna_picture_init sets it */
     uint32_t    depth;                /* bits a sample: 8, or 9 to 16 in two bytes each */
     uint32_t    width;                /* pixels, of the picture without padding */
     uint32_t    height;               /* likewise */
@@ -1116,7 +1116,7 @@ typedef struct bzna_picture {
     bzna_color  color;
     /* Y, Cb, Cr; plane[1] and [2] NULL: gray. Borrowed. Samples of two bytes are aligned */
     const void *plane[3];
-    int64_t     pitch[3];             /* bytes from one row of a plane to the next; or negative */
+    int64_t     pitch[3];             /* bytes from one row of a plane to the next */
     /* EXIF's number, 1..8; 0 counts as 1. Homographies and outputs refer to the picture that is
      * turned so */
     uint32_t    orientation;
@@ -1281,7 +1281,7 @@ enum {
  * bzna_transform_init sets identities. A loader fills the struct in from its config, and a
  * transform callback may change every member but struct_size. */
 typedef struct bzna_transform {
-    uint32_t struct_size;             /* set by bzna_transform_init */
+    uint32_t struct_size;             /* sizeof the struct; bzna_transform_init sets it */
     uint32_t filter;                  /* BZNA_FILTER_... */
     double   homography[9];           /* 3x3, row-major, output to input pixels: chapter 7 */
     float    bias[3];                 /* by channel in the order delivered; of GRAY, [0] */
@@ -1355,7 +1355,7 @@ typedef bzna_status (*bzna_picture_fn)(void *user, const bzna_sample_info *sampl
 
 /* The output of bzna_picture_render. */
 typedef struct bzna_output {
-    uint32_t struct_size;             /* set by bzna_output_init */
+    uint32_t struct_size;             /* sizeof the struct; bzna_output_init sets it */
     uint32_t width;                   /* pixels, 1..16384 */
     uint32_t height;                  /* pixels, 1..16384 */
     uint32_t dtype;                   /* BZNA_DTYPE_FLOAT32, _FLOAT16, _BFLOAT16 or _UINT8 */
@@ -1386,7 +1386,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture,
 /* Advanced: the parameters of the original's compute_affine_matrix, H = T_in T_crop R S T_out; for
  * programs that draw their own warps as the original does. */
 typedef struct bzna_affine {
-    uint32_t struct_size;             /* set by bzna_affine_init */
+    uint32_t struct_size;             /* sizeof the struct; bzna_affine_init sets it */
     uint32_t in_width;                /* pixels, of the picture without padding; at least 1 */
     uint32_t in_height;               /* likewise */
     uint32_t out_width;               /* pixels, of the output; at least 1 */
@@ -1714,7 +1714,7 @@ typedef struct bzna_loader_color {
 /* Advanced: a further output of the same samples; for masks beside pictures, and for views of other
  * sizes. */
 typedef struct bzna_extra_output {
-    /* set by bzna_extra_output_init; the same in all of an array */
+    /* sizeof the struct; bzna_extra_output_init sets it; the same in all of an array */
     uint32_t           struct_size;
     uint32_t           width;         /* pixels; 0: the first output's */
     uint32_t           height;        /* pixels; 0: the first output's */
@@ -1759,8 +1759,9 @@ typedef struct bzna_loader_fields {
      *                colon: "cls,label:16". A shorter vector, or a failed sample, leaves NaN in the
      *                rest of its row; a longer one fails its sample with E_MISMATCH */
     const char *tensors;
-    /* at most 16 fields of any kind for bzna_batch_bytes, by name, with commas between them. A field
-     * that has the name of a tensor of every batch, such as "index", can be had in this way only */
+    /* at most 16 fields of any kind for bzna_batch_bytes, by name, with commas between them. A
+     * field that has the name of a tensor of every batch, such as "index", can be had in no other
+     * way */
     const char *bytes;
     uint64_t    reserved[3];          /* must be 0 */
 } bzna_loader_fields;
@@ -1884,7 +1885,7 @@ typedef struct bzna_loader_pipeline {
  *     };
  */
 typedef struct bzna_loader_config {
-    uint32_t             struct_size; /* sizeof the struct, or set by bzna_loader_config_init */
+    uint32_t             struct_size; /* sizeof the struct; bzna_loader_config_init sets it */
     uint32_t             reserved0;   /* must be 0 */
     bzna_loader_output   output;      /* the first output: "image" */
     bzna_loader_outputs  outputs;     /* Advanced: the outputs beside it */
@@ -2229,7 +2230,7 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
 /* ---- Writers ------------------------------------------------------------------------------ */
 /* How an archive is to be written. Zero is the default of every member. */
 typedef struct bzna_writer_config {
-    uint32_t           struct_size;   /* set by bzna_writer_config_init */
+    uint32_t           struct_size;   /* sizeof the struct; bzna_writer_config_init sets it */
     uint32_t           class_count;   /* names at classes */
     /* names of the targets 0 .. class_count - 1, for bzna_dataset_class: UTF-8, at most 65535 bytes
      * each; copied. NULL: none */
@@ -2250,7 +2251,7 @@ enum {
 
 /* A further field of a sample. An archive has at most 60 names of them. */
 typedef struct bzna_field_value {
-    uint32_t    struct_size;          /* set by bzna_field_value_init */
+    uint32_t    struct_size;          /* sizeof the struct; bzna_field_value_init sets it */
     /* BZNA_FIELD_INTEGER, _VECTOR, _TEXT or _BYTES; the same in all samples */
     uint32_t    kind;
     const char *name;                 /* 1..31 bytes; not "image", "thumb", "target" or "name" */
@@ -2261,7 +2262,7 @@ typedef struct bzna_field_value {
 /* One sample to write. The memory that it points to is read before the call returns, and stays the
  * caller's. */
 typedef struct bzna_sample_desc {
-    uint32_t                struct_size;     /* set by bzna_sample_desc_init */
+    uint32_t                struct_size;     /* sizeof the struct; bzna_sample_desc_init sets it */
     /* BZNA_SPLIT_...: the sample is also listed in that split's tracks, which older readers
      * ignore */
     uint32_t                split;
