@@ -557,28 +557,29 @@ typedef struct bzna_context_config {
     /* the longest edge of a coded frame, in pixels, 1..65535; default 16384 */
     uint32_t       max_edge_px;
     uint64_t       max_sample_bytes;  /* the largest sample, in bytes; default 256 MiB */
-    /* Advanced: NVDEC decode sessions of the context, at most 256; for who tunes decoding on one
-     * kind of GPU. Default: sessions_per_engine for each engine */
+    /* Advanced, used to tune decoding on one kind of GPU: NVDEC decode sessions of the context, at
+     * most 256. Default: sessions_per_engine for each engine */
     uint32_t       sessions;
-    /* Advanced: NVDEC decode sessions for each engine of the device, at most 256 (and 256 in all);
-     * for who shares a configuration between kinds of GPUs. Default 2, or 3 where there is a single
+    /* Advanced, used by configurations for several kinds of GPUs: NVDEC decode sessions for each
+     * engine of the device, at most 256 (and 256 in all). Default 2, or 3 where there is a single
      * engine. sessions has precedence */
     uint32_t       sessions_per_engine;
-    /* Advanced: pictures of a session that are being decoded, at most 16; default 4 */
+    /* Advanced, used to tune decoding: pictures of a session that are being decoded, at most 16;
+     * default 4 */
     uint32_t       session_depth;
-    /* Advanced: decoded pictures of a session that one launch of the kernel warps, at most 8;
-     * default 8 */
+    /* Advanced, used to tune decoding: decoded pictures of a session that one launch of the kernel
+     * warps, at most 8; default 8 */
     uint32_t       session_mapped;
-    /* Advanced: device memory for the decoders of all sessions, in bytes, by estimate; for who
-     * shares the GPU with a large model. Default: an eighth of the device's memory. With little,
-     * there are fewer decoders, and they change frame sizes; with none, a session ends */
+    /* Advanced, used where a large model shares the GPU: device memory for the decoders of all
+     * sessions, in bytes, by estimate. Default: an eighth of the device's memory. With little, there
+     * are fewer decoders, and they change frame sizes. With none, a session ends */
     uint64_t       decode_memory_bytes;
-    /* Advanced: device memory for batches and uploads; for bindings of frameworks that have an
-     * allocator of their own. Default: the driver's */
+    /* Advanced, used by bindings of frameworks that have an allocator of their own: device memory
+     * for batches and uploads. Default: the driver's */
     bzna_device_allocator device_allocator;
-    /* Advanced: the CUcontext to work in, on its device; for programs that made one. It is the
-     * caller's, and must live until everything made from this context is closed. NULL: the device's
-     * primary context */
+    /* Advanced, used by programs that made a CUDA context: the CUcontext to work in, on its device.
+     * It is the caller's, and must live until everything made from this context is closed. NULL:
+     * the device's primary context */
     void          *cuda_context;
 } bzna_context_config;
 
@@ -1317,8 +1318,8 @@ typedef struct bzna_sample_info {
     uint32_t height;                  /* likewise */
     uint32_t out_width;               /* pixels, of the output */
     uint32_t out_height;              /* likewise */
-    uint64_t occurrence;              /* that random was forked with: bzna_random_fork */
-    uint32_t view;                    /* likewise */
+    uint64_t occurrence;              /* of the sample in the epoch: bzna_random_fork */
+    uint32_t view;                    /* number of the view: bzna_random_fork */
     /* 0 is config.output, i + 1 is config.outputs.ptr[i]; in a picture callback, the first output
      * that is made of the picture */
     uint32_t output;
@@ -1335,7 +1336,7 @@ typedef struct bzna_sample_info {
  *     - if the result is negative,
  *     - if the homography is singular, or
  *     - if a number is not finite.
- * It must not call what takes a context, data set or loader. */
+ * It must not call functions that take a context, data set or loader. */
 typedef bzna_status (*bzna_transform_fn)(void *user, const bzna_sample_info *sample,
     bzna_random *random, bzna_transform *transform);
 
@@ -1349,7 +1350,7 @@ typedef bzna_status (*bzna_transform_fn)(void *user, const bzna_sample_info *sam
  *     planes    the planes of picture, to draw into: planes[i] is picture->plane[i] and has its
  *               pitch. They are the loader's, and not to be used after the callback has returned
  * Returns BZNA_OK, or a negative number, which becomes native_code and fails the sample as above.
- * It must not call what takes a context, data set or loader. */
+ * It must not call functions that take a context, data set or loader. */
 typedef bzna_status (*bzna_picture_fn)(void *user, const bzna_sample_info *sample,
     bzna_random *random, const bzna_picture *picture, void *const planes[3]);
 
@@ -1383,8 +1384,8 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture,
     const bzna_transform *transform, const bzna_output *output, void *dst, size_t dst_bytes,
     bzna_error *err);
 
-/* Advanced: the parameters of the original's compute_affine_matrix, H = T_in T_crop R S T_out; for
- * programs that draw their own warps as the original does. */
+/* Advanced, used by programs that draw their own warps as the original does: the parameters of its
+ * compute_affine_matrix, H = T_in T_crop R S T_out. */
 typedef struct bzna_affine {
     uint32_t struct_size;             /* sizeof the struct; bzna_affine_init sets it */
     uint32_t in_width;                /* pixels, of the picture without padding; at least 1 */
@@ -1424,8 +1425,8 @@ enum {
     BZNA_WARP_RANDOM_RESIZED_CROP = 1,    /* a random crop, scaled to the output: training */
     BZNA_WARP_CENTER_RESIZED_CROP = 2,    /* the middle, scaled to the output: evaluation */
     BZNA_WARP_SIMILARITY          = 3,    /* the original's, of which the others are cases */
-    /* Advanced: the affine augmentation of MXNet's ImageRecordIter; for who goes on with its runs.
-     * A picture of w x h, with its padding, that is smaller than the output of W x H is enlarged
+    /* Advanced, used to continue runs of MXNet: the affine augmentation of its ImageRecordIter. A
+     * picture of w x h, with its padding, that is smaller than the output of W x H is enlarged
      * before it is cropped: if h < H, w becomes floor(w H / h), and h becomes H; then, if w < W, h
      * becomes floor(h W / w), and w becomes W. With crop_px it is not enlarged, and a crop larger
      * than the picture is centered */
@@ -1523,11 +1524,12 @@ typedef struct bzna_jitter {
     float    saturation[2];           /* likewise */
     float    hue[2];                  /* likewise, in turns: -0.5..0.5 */
     float    grayscale;               /* the probability of torchvision's RandomGrayscale, 0..1 */
-    /* Advanced, for who goes on with runs of MXNet: random_h (at most 180), random_l and random_s
-     * (at most 255) of its ImageRecordIter */
+    /* Advanced, used to continue runs of MXNet: random_h (at most 180), random_l and random_s (at
+     * most 255) of its ImageRecordIter */
     float    mxnet_hls[3];
-    /* Advanced: its max_random_contrast, below 1, and max_random_illumination. With c = 1 + U(-,+)
-     * of the one and i = U(-,+) of the other, y = ((x - mean) * c + i) * scale */
+    /* Advanced, used to continue runs of MXNet: its max_random_contrast, below 1, and
+     * max_random_illumination. With c = 1 + U(-,+) of the one and i = U(-,+) of the other,
+     * y = ((x - mean) * c + i) * scale */
     float    mxnet_contrast;
     float    mxnet_illumination;      /* Advanced: see mxnet_contrast */
     uint32_t mxnet_clamp_hue;         /* Advanced: bzna_transform.clamp_hue */
@@ -1622,22 +1624,23 @@ typedef struct bzna_loader_output {
     uint32_t           dtype;         /* BZNA_DTYPE_FLOAT32, _FLOAT16, _BFLOAT16 or _UINT8 */
     uint32_t           layout;        /* BZNA_LAYOUT_... */
     uint32_t           channels;      /* BZNA_CHANNELS_... */
-    /* Advanced: views of each sample, for contrastive learning; default 1. View n has the random
-     * numbers that are forked with n */
+    /* Advanced, used in contrastive learning: views of each sample; default 1. View n has the
+     * random numbers that are forked with n */
     uint32_t           views;
-    /* Advanced: equal parts that a batch is delivered in, one for each of several consumers; for
-     * programs that drive several devices. Default 1; must divide batch_size, and be 1 with several
-     * views or outputs */
+    /* Advanced, used by programs that drive several devices: equal parts that a batch is delivered
+     * in, one for each consumer. Default 1; must divide batch_size, and be 1 with several views or
+     * outputs */
     uint32_t           slices;
     /* AUTO: on the context's device if it has one, else in host memory. CPU: in host memory. CUDA:
      * on the context's device; ordinal is 0 or that device's */
     bzna_device        device;
-    /* Advanced: the consumer's CUstream, for batches on the device; for programs that have one. It
-     * is the caller's, and must live until the last batch on it was released. NULL: the loader
-     * makes one, a non-blocking stream, which the default stream does not wait for (chapter 11) */
+    /* Advanced, used by programs that have a stream: the consumer's CUstream, for batches on the
+     * device. It is the caller's, and must live until the last batch on it was released. NULL: the
+     * loader makes one, a non-blocking stream, which the default stream does not wait for
+     * (chapter 11) */
     void              *stream;
-    /* Advanced: memory for batches instead of the library's, batches_in_flight * slices of them;
-     * for programs that own their staging memory. The array is copied; the memory is borrowed.
+    /* Advanced, used by programs that own their staging memory: memory for batches instead of the
+     * library's, batches_in_flight * slices of them. The array is copied; the memory is borrowed.
      *     - buffers[batch * slices + slice] has room for batch_size / slices samples: all outputs
      *       in order, each from a multiple of 256 bytes on.
      *     - It is aligned to 4 bytes.
@@ -1656,13 +1659,13 @@ typedef struct bzna_loader_order {
     uint64_t        seed;             /* of order, warps and colors */
     uint64_t        epochs;           /* to deliver, one after the other; default 1 */
     uint64_t        first_epoch;      /* the number of the first one */
-    /* Advanced: the samples of an epoch, by index; for samplers of one's own. They may repeat.
-     * NULL: all samples of the data set */
+    /* Advanced, used by programs with their own samplers: the samples of an epoch, by index. They
+     * may repeat. NULL: all samples of the data set */
     const uint64_t *indices;
     uint64_t        index_count;      /* indices at indices */
-    /* Advanced: how likely a sample is drawn; for unbalanced classes and for mixtures of data sets.
-     * One for each sample (of indices, where they are given), finite, at least 0, and one of them
-     * above 0 */
+    /* Advanced, used for unbalanced classes and for mixtures of data sets: how likely a sample is
+     * drawn. One weight for each sample (of indices, where they are given), finite, at least 0, and
+     * one of them above 0 */
     const double   *weights;
     uint64_t        weight_count;     /* weights at weights */
     uint32_t        weighting;        /* Advanced: BZNA_WEIGHTING_...; must be given with weights */
@@ -1698,11 +1701,11 @@ typedef struct bzna_loader_color {
     float       scale[3];             /* 0 counts as 1 */
     float       fill[3];              /* the out-of-bounds color; default black */
     uint32_t    fill_space;           /* BZNA_FILL_... of fill */
-    uint32_t    matrix;               /* Advanced: BZNA_MATRIX_..., for files that say it wrong */
+    uint32_t    matrix;               /* Advanced, used if files say it wrong: BZNA_MATRIX_... */
     uint32_t    reserved0;            /* must be 0 */
-    /* Advanced: a mean for each pixel, in place of mean or bias; for who goes on with runs of MXNet
-     * or Caffe. float32 [channels, height, width] of the output; copied. An output of another size
-     * or other channels needs own_color then */
+    /* Advanced, used to continue runs of MXNet or Caffe: a mean for each pixel, in place of mean or
+     * bias. float32 [channels, height, width] of the output; copied. An output of another size or
+     * other channels needs own_color then */
     const void *mean_image;
     uint64_t    mean_image_bytes;     /* bytes at mean_image */
     /* random colors, by numbers of BZNA_OPERATION_COLOR that are forked with the view. In an output
@@ -1711,8 +1714,8 @@ typedef struct bzna_loader_color {
     uint64_t    reserved[2];          /* must be 0 */
 } bzna_loader_color;
 
-/* Advanced: a further output of the same samples; for masks beside pictures, and for views of other
- * sizes. */
+/* Advanced, used for masks beside pictures and for views of other sizes: a further output of the
+ * same samples. */
 typedef struct bzna_extra_output {
     /* sizeof the struct; bzna_extra_output_init sets it; the same in all of an array */
     uint32_t           struct_size;
@@ -1766,7 +1769,7 @@ typedef struct bzna_loader_fields {
     uint64_t    reserved[3];          /* must be 0 */
 } bzna_loader_fields;
 
-/* Advanced: how samples are read; for slow or failing storage. */
+/* Advanced, used with slow or failing storage: how samples are read. */
 typedef struct bzna_loader_read {
     /* threads that read, at most 256; default 1, or with NVDEC one for two sessions, 2 to 8. Raise
      * it where each read waits long, as on network storage */
@@ -1792,17 +1795,17 @@ typedef struct bzna_loader_decode {
     /* threads that decode in software, or with NVDEC what it cannot; at most 1024; default one for
      * each processor. Set it where several processes share a machine */
     uint32_t threads;
-    /* Advanced: one of so many of NVDEC's pictures is compared with libavcodec's, for statistics
-     * alone; for who doubts a driver. 0: none. E_UNSUPPORTED if the library was built with
+    /* Advanced, used to test a driver: one of so many of NVDEC's pictures is compared with
+     * libavcodec's, for statistics alone. 0: none. E_UNSUPPORTED if the library was built with
      * BENZINA_NO_AVCODEC */
     uint32_t verify_every;
-    /* Advanced: BZNA_DECODER_NVDEC: NVDEC decodes all JPEG that are baseline, 4:2:0, and of a size
-     * that it takes, or opening fails; for GPUs that starve beside slow CPUs. Best are pictures of
-     * one size. Pixels differ by up to 4 of 255. Default: software decodes JPEG */
+    /* Advanced, used where a GPU waits for slow CPUs: with BZNA_DECODER_NVDEC, NVDEC decodes all
+     * JPEG that are baseline, 4:2:0, and of a size that it takes, or opening fails. It is fastest
+     * with pictures of one size. Pixels differ by up to 4 of 255. Default: software decodes JPEG */
     uint32_t jpeg;
-    /* Advanced: 1: a JPEG that all views shrink 2-fold (4-, 8-fold), with antialias, is decoded at
-     * 1/2 (1/4, 1/8) of its size by libjpeg-turbo; for large photographs and small outputs. Pixels
-     * differ */
+    /* Advanced, used with large photographs and small outputs: 1: a JPEG that all views shrink
+     * 2-fold (4-, 8-fold), with antialias, is decoded at 1/2 (1/4, 1/8) of its size by
+     * libjpeg-turbo. Pixels differ */
     uint32_t jpeg_shrink;
     uint32_t reserved0;               /* must be 0 */
     uint64_t reserved[2];             /* must be 0 */
@@ -1820,20 +1823,20 @@ typedef struct bzna_loader_pipeline {
     /* batches being filled, ready, on loan, or released and still read on the device; at most 64;
      * default 3 */
     uint32_t          batches_in_flight;
-    /* Advanced: 1: bzna_loader_restore takes states of runs that made other pixels, too; for who
-     * changes augmentation during a run */
+    /* Advanced, used to change augmentation during a run: 1: bzna_loader_restore takes states of
+     * runs that made other pixels, too */
     uint32_t          restore_any_pixels;
-    /* Advanced: thread i (decoders, then readers) runs on processor cpus[i % cpu_count]; for
-     * machines with several sockets. Copied. NULL: anywhere */
+    /* Advanced, used on machines with several sockets: thread i (decoders, then readers) runs on
+     * processor cpus[i % cpu_count]. Copied. NULL: anywhere */
     const int32_t    *cpus;
     uint32_t          cpu_count;      /* processors at cpus */
     uint32_t          reserved0;      /* must be 0 */
-    /* Advanced: changes what warp and color gave a view; for augmentation of one's own. NULL:
-     * none */
+    /* Advanced, used by programs with their own augmentation: changes the transform that warp and
+     * color gave a view. NULL: none */
     bzna_transform_fn transform;
     void             *transform_user; /* passed to transform; the caller's */
-    /* Advanced: draws into pictures before they are warped; for augmentation that no warp can do.
-     * Software decodes then. NULL: none */
+    /* Advanced, used for augmentation that no warp can do: draws into pictures before they are
+     * warped. Software decodes then. NULL: none */
     bzna_picture_fn   picture;
     void             *picture_user;   /* passed to picture; the caller's */
     uint64_t          reserved[2];    /* must be 0 */
@@ -2235,8 +2238,8 @@ typedef struct bzna_writer_config {
     /* names of the targets 0 .. class_count - 1, for bzna_dataset_class: UTF-8, at most 65535 bytes
      * each; copied. NULL: none */
     const char *const *classes;
-    /* Advanced: memory for samples that wait for those of smaller indices (bzna_writer_add_at), in
-     * bytes; for packers whose threads are far apart. Default 64 MiB */
+    /* Advanced, used by packers with many threads: memory for samples that wait for those of
+     * smaller indices (bzna_writer_add_at), in bytes. Default 64 MiB */
     uint64_t           queue_bytes;
     uint64_t           reserved[4];   /* must be 0 */
 } bzna_writer_config;
