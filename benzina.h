@@ -571,8 +571,8 @@ typedef struct bzna_context_config {
      * warps, at most 8; default 8 */
     uint32_t       session_mapped;
     /* Advanced, used where a large model shares the GPU: device memory for the decoders of all
-     * sessions, in bytes, by estimate. Default: an eighth of the device's memory. With little, there
-     * are fewer decoders, and they change frame sizes. With none, a session ends */
+     * sessions, in bytes, by estimate. Default: an eighth of the device's memory. With little,
+     * there are fewer decoders, and they change frame sizes. With none, a session ends */
     uint64_t       decode_memory_bytes;
     /* Advanced, used by bindings of frameworks that have an allocator of their own: device memory
      * for batches and uploads. Default: the driver's */
@@ -1843,7 +1843,8 @@ typedef struct bzna_loader_pipeline {
 } bzna_loader_pipeline;
 
 /* The configuration of a loader. Zero is the default of every member. Only output.batch_size, width
- * and height must be given. Three whole configurations:
+ * and height must be given. Three whole configurations follow, in C. C++ before C++20 has no such
+ * initialisers: clear the struct with {}, and set struct_size and the members.
  *
  * Training, on one of world_size processes, as torchvision's reference does it:
  *
@@ -2084,10 +2085,17 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
  *     loader       it lends the batch until bzna_batch_release
  *     timeout_ns   how long to wait, in nanoseconds; 0 polls, BZNA_WAIT_FOREVER waits
  *     batch        set to the batch with BZNA_OK, else to NULL
- * It waits until the next batch is filled, and until one is free to be filled. A batch is not free
- * while it is on loan, or while work that you enqueued before its release still reads it. So that
- * work must not wait for the thread that is in this call, neither by a host function nor for a
- * value that the thread writes later: both would wait forever. Statuses:
+ * A batch on the host is finished when the call returns. A batch on the device is finished for work
+ * that is enqueued on its stream after the call (chapter 11).
+ *
+ * The call waits until the next batch is filled, and for that until one is free. A batch is not
+ * free while it is on loan, or while work that you enqueued before its release still reads it. So
+ * that work must not wait for the thread that is in this call, neither by a host function nor for a
+ * value that the thread writes later: both would wait forever. While a CUDA graph is being captured
+ * on the batches' stream, neither open nor close a loader with it, nor take, move or release
+ * batches. Copy what the graph reads into memory of its own.
+ *
+ * Statuses:
  *     BZNA_END                  the last epoch is over
  *     BZNA_AGAIN                the time is over
  *     E_STOPPED                 bzna_loader_stop was called
