@@ -707,7 +707,7 @@ typedef struct bzna_color {
     uint16_t primaries;               /* not applied */
     uint16_t transfer;                /* not applied */
     uint16_t matrix;                  /* 0 to 2 and 4 to 10 are known; 0: the planes are G, B, R */
-    uint8_t  full_range;              /* 1: 0..255; 0: 16..235, and 16..240 of chroma */
+    uint8_t  full_range;              /* 1: 0..255; 0: 16..235 for luma, 16..240 for chroma */
     uint8_t  present;                 /* 0: nothing is known, and the rest does not count */
 } bzna_color;
 
@@ -716,9 +716,9 @@ typedef struct bzna_color {
 typedef struct bzna_image {
     uint32_t    struct_size;          /* sizeof the struct; bzna_image_init sets it */
     uint32_t    codec;                /* BZNA_CODEC_... */
-    uint32_t    width;                /* pixels, of the picture without padding */
-    uint32_t    height;               /* pixels, of the picture without padding */
-    /* pixels, of the coded frame; 0: as the stream says (writer, JPEG, STILL) */
+    uint32_t    width;                /* pixels of the picture without padding */
+    uint32_t    height;               /* pixels of the picture without padding */
+    /* pixels of the coded frame; 0: as the stream says (for a writer, for JPEG and STILL) */
     uint32_t    frame_width;
     uint32_t    frame_height;         /* likewise */
     uint32_t    crop_x;               /* where in the frame the picture begins, in pixels */
@@ -791,7 +791,8 @@ enum {
 typedef struct bzna_records {
     uint32_t struct_size;             /* sizeof the struct; bzna_records_init sets it */
     uint32_t data_type;               /* BZNA_RECORD_..., but not NONE */
-    /* BZNA_LAYOUT_... of a picture's bytes: planes, or pixels of channels. 0 of vectors */
+    /* BZNA_LAYOUT_... of a picture's bytes: planes, or pixels of channels. Must be 0 for
+     * vectors */
     uint32_t layout;
     uint32_t width;                   /* pixels, or a factor of the vector's length; at least 1 */
     uint32_t height;                  /* likewise */
@@ -804,7 +805,7 @@ typedef struct bzna_records {
      * one number. NONE: there is no label */
     uint32_t label_type;
     float    scale;                   /* numbers of vectors are x * scale + bias; 0 counts as 1 */
-    float    bias;                    /* likewise. Both are 0 of pictures */
+    float    bias;                    /* likewise. Both must be 0 for pictures */
     uint32_t reserved0;               /* must be 0 */
 } bzna_records;
 
@@ -913,9 +914,9 @@ typedef struct bzna_image_info {
     uint32_t   codec;                 /* BZNA_CODEC_... */
     /* the sample entry, "hvc1" = 0x68766331, or the kind of file, "jpeg" */
     uint32_t   fourcc;
-    uint32_t   width;                 /* pixels, of the picture without padding */
+    uint32_t   width;                 /* pixels of the picture without padding */
     uint32_t   height;                /* likewise */
-    uint32_t   frame_width;           /* pixels, of the coded frame */
+    uint32_t   frame_width;           /* pixels of the coded frame */
     uint32_t   frame_height;          /* likewise */
     uint32_t   crop_x;                /* where in the frame the picture begins, in pixels */
     uint32_t   crop_y;                /* likewise, from the top */
@@ -929,7 +930,7 @@ typedef struct bzna_image_info {
     uint64_t   data_offset;           /* where the access unit begins in the file, in bytes */
     uint64_t   data_size;             /* bytes of the access unit */
     uint32_t   orientation;           /* as bzna_image has it */
-    uint32_t   beside;                /* BZNA_BESIDE_..., of HEIF files */
+    uint32_t   beside;                /* BZNA_BESIDE_..., for HEIF files */
 } bzna_image_info;
 
 /* Clears config, which makes every member the default, and sets its struct_size, in bytes: pass
@@ -961,11 +962,11 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
 /* Opens several paths as one data set, in which they lie end to end. Several threads open them.
  * Messages call each by its path. Any thread.
  *     context   may be closed before the data set
- *     paths     count strings, each as of bzna_dataset_open; copied
+ *     paths     count strings, each as for bzna_dataset_open; copied
  *     count     1..65536
  *     config    for each path; copied; NULL: all defaults. config->name: only of one file
  *     out       becomes the data set, to be closed with bzna_dataset_close
- * Statuses: those of bzna_dataset_open, of the first path that fails; E_NO_SAMPLES if count is 0;
+ * Statuses: that of bzna_dataset_open for the first path that fails; E_NO_SAMPLES if count is 0;
  * E_LIMIT for more than 65536 files. */
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths,
     uint32_t count, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
@@ -1090,7 +1091,7 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
 /* Says where a picture of a sample lies, and what its container says of it. Any thread.
  *     dataset       the data set
  *     index         the sample
- *     field         which picture, as of bzna_dataset_read_image
+ *     field         which picture, as for bzna_dataset_read_image
  *     info          filled in, up to struct_size bytes: pass sizeof *info
  *     struct_size   in bytes
  * Statuses: those of bzna_dataset_read_image, without E_BUFFER. */
@@ -1103,11 +1104,11 @@ BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, ui
 typedef struct bzna_picture {
     uint32_t    struct_size;          /* sizeof the struct; bzna_picture_init sets it */
     uint32_t    depth;                /* bits a sample: 8, or 9 to 16 in two bytes each */
-    uint32_t    width;                /* pixels, of the picture without padding */
+    uint32_t    width;                /* pixels of the picture without padding */
     uint32_t    height;               /* likewise */
     uint32_t    crop_x;               /* where in the frame the picture begins, in pixels */
     uint32_t    crop_y;               /* likewise, from the top */
-    uint32_t    frame_width;          /* pixels, of the coded frame, which the planes show whole */
+    uint32_t    frame_width;          /* pixels of the coded frame, which the planes show whole */
     uint32_t    frame_height;         /* likewise */
     uint32_t    chroma_shift_x;       /* log2 of the subsampling, at most 2: 1 for 4:2:0 */
     uint32_t    chroma_shift_y;       /* likewise: 1 for 4:2:0 */
@@ -1285,7 +1286,7 @@ typedef struct bzna_transform {
     uint32_t struct_size;             /* sizeof the struct; bzna_transform_init sets it */
     uint32_t filter;                  /* BZNA_FILTER_... */
     double   homography[9];           /* 3x3, row-major, output to input pixels: chapter 7 */
-    float    bias[3];                 /* by channel in the order delivered; of GRAY, [0] */
+    float    bias[3];                 /* by channel, in the order delivered; [0] for GRAY */
     float    scale[3];                /* likewise */
     float    fill[3];                 /* the out-of-bounds color, in units of fill_space */
     uint32_t fill_space;              /* BZNA_FILL_... */
@@ -1295,7 +1296,7 @@ typedef struct bzna_transform {
     uint32_t clamp_hue;
     uint32_t grayscale;               /* 1: gray, as torchvision's RandomGrayscale makes it */
     uint32_t reserved0;               /* must be 0 */
-    /* 3x4, row-major: [R G B]' becomes color [R G B 1]', of R'G'B' in 0..255 */
+    /* 3x4, row-major: [R G B]' becomes color [R G B 1]', with R'G'B' in 0..255 */
     float    color[12];
     /* added to OpenCV's H (0..180), L and S (0..255): -180..180, -255..255, -255..255 */
     float    hls[3];
@@ -1314,9 +1315,9 @@ typedef struct bzna_sample_info {
     uint64_t index;                   /* of the sample in the data set */
     uint64_t epoch;                   /* from 0 */
     int64_t  target;                  /* BZNA_TARGET_NONE: it has none */
-    uint32_t width;                   /* pixels, of the picture without padding, turned */
+    uint32_t width;                   /* pixels of the picture without padding, turned */
     uint32_t height;                  /* likewise */
-    uint32_t out_width;               /* pixels, of the output */
+    uint32_t out_width;               /* pixels of the output */
     uint32_t out_height;              /* likewise */
     uint64_t occurrence;              /* of the sample in the epoch: bzna_random_fork */
     uint32_t view;                    /* number of the view: bzna_random_fork */
@@ -1372,7 +1373,7 @@ BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size)
  * Any thread. */
 BZNA_API void bzna_output_init(bzna_output *output, size_t struct_size);
 
-/* Warps one picture on the caller's thread, with memory of malloc's. Any thread.
+/* Warps one picture on the caller's thread. Its memory is malloc's. Any thread.
  *     picture     the picture; its planes are read
  *     transform   what happens to it
  *     output      size, type and order of what is written
@@ -1388,9 +1389,9 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture,
  * compute_affine_matrix, H = T_in T_crop R S T_out. */
 typedef struct bzna_affine {
     uint32_t struct_size;             /* sizeof the struct; bzna_affine_init sets it */
-    uint32_t in_width;                /* pixels, of the picture without padding; at least 1 */
+    uint32_t in_width;                /* pixels of the picture without padding; at least 1 */
     uint32_t in_height;               /* likewise */
-    uint32_t out_width;               /* pixels, of the output; at least 1 */
+    uint32_t out_width;               /* pixels of the output; at least 1 */
     uint32_t out_height;              /* likewise */
     uint32_t has_crop;                /* 0: the whole input is taken; 1: crop_... count */
     double   crop_x;                  /* center of the crop, in pixels from the input's center */
@@ -1424,7 +1425,7 @@ enum {
     BZNA_WARP_NONE                = 0,    /* centered, one output pixel for one input pixel */
     BZNA_WARP_RANDOM_RESIZED_CROP = 1,    /* a random crop, scaled to the output: training */
     BZNA_WARP_CENTER_RESIZED_CROP = 2,    /* the middle, scaled to the output: evaluation */
-    BZNA_WARP_SIMILARITY          = 3,    /* the original's, of which the others are cases */
+    BZNA_WARP_SIMILARITY          = 3,    /* the original's; the kinds above are cases of it */
     /* Advanced, used to continue runs of MXNet: the affine augmentation of its ImageRecordIter. A
      * picture of w x h, with its padding, that is smaller than the output of W x H is enlarged
      * before it is cropped: if h < H, w becomes floor(w H / h), and h becomes H; then, if w < W, h
@@ -1435,9 +1436,10 @@ enum {
 
 /* How crops are drawn. */
 enum {
-    BZNA_LAW_AUTO        = 0,         /* TORCHVISION of RANDOM_RESIZED_CROP, else BENZINA */
+    BZNA_LAW_AUTO        = 0,         /* TORCHVISION for RANDOM_RESIZED_CROP, else BENZINA */
     BZNA_LAW_BENZINA     = 1,         /* the original's: log-uniform area, parts of pixels */
-    /* RandomResizedCrop's: uniform area, whole pixels; of centered crops Resize, CenterCrop */
+    /* torchvision's. RandomResizedCrop: uniform area, whole pixels. Centered crops: its Resize and
+     * CenterCrop */
     BZNA_LAW_TORCHVISION = 2
 };
 
@@ -1445,7 +1447,7 @@ enum {
  * kind is E_ARGUMENT. The struct has no struct_size: it grows only into reserved words. */
 typedef struct bzna_warp {
     uint32_t kind;                    /* BZNA_WARP_... */
-    uint32_t law;                     /* BZNA_LAW_...; not of MXNET */
+    uint32_t law;                     /* BZNA_LAW_...; must be 0 for MXNET */
     /* by kind:
      *     RANDOM_RESIZED_CROP   the crop's share of the picture's area, lo..hi; default 0.08..1
      *     CENTER_RESIZED_CROP   [0] is the output's edge as a fraction of the short edge of the
@@ -1454,8 +1456,9 @@ typedef struct bzna_warp {
      *     SIMILARITY            the crop's share of the picture's area, lo..hi; default 1..1
      *     MXNET                 min_random_scale..max_random_scale; default 1..1 */
     double   scale[2];
-    /* of the crop's width to its height, lo..hi. Default 3/4..4/3 of RANDOM_RESIZED_CROP, the
-     * input's own of SIMILARITY. MXNET: 1 - max_aspect_ratio..1 + max_aspect_ratio; default 1..1 */
+    /* the crop's width divided by its height, lo..hi. Default 3/4..4/3 for RANDOM_RESIZED_CROP, the
+     * input's own for SIMILARITY. MXNET: 1 - max_aspect_ratio..1 + max_aspect_ratio, default
+     * 1..1 */
     double   ratio[2];
     /* SIMILARITY, MXNET: rotation, counterclockwise, lo..hi. MXNET draws whole degrees:
      * -max_rotate_angle..max_rotate_angle, or for its rotate a range of no width */
@@ -1499,9 +1502,9 @@ BZNA_API void bzna_warp_init(bzna_warp *warp, size_t struct_size);
 /* Draws one warp, as a loader does for a view with numbers of BZNA_OPERATION_WARP. Any thread.
  *     random       the stream; one thread at a time may use it
  *     warp         how warps are drawn
- *     in_width     pixels, of the picture without padding, turned; at least 1
+ *     in_width     pixels of the picture without padding, turned; at least 1
  *     in_height    likewise
- *     out_width    pixels, of the output; at least 1
+ *     out_width    pixels of the output; at least 1
  *     out_height   likewise
  *     out          receives the homography, row-major, output to input pixels
  * Draws are taken in this order; a range of no width takes none:
@@ -1581,8 +1584,8 @@ enum {
 
 /* Who decodes. */
 enum {
-    BZNA_DECODER_AUTO     = 0,        /* NVDEC where the context has it, else software */
-    BZNA_DECODER_SOFTWARE = 1,        /* software */
+    BZNA_DECODER_AUTO     = 0,        /* NVDEC where the context has it; software where it cannot */
+    BZNA_DECODER_SOFTWARE = 1,        /* software decodes everything */
     BZNA_DECODER_NVDEC    = 2         /* NVDEC, or opening fails; software decodes what it cannot */
 };
 
@@ -1608,7 +1611,7 @@ enum {
 #define BZNA_WAIT_FOREVER   ((int64_t)-1)    /* a timeout of bzna_loader_next */
 #define BZNA_EPOCHS_ENDLESS UINT64_MAX       /* order.epochs of a run without an end */
 
-/* Memory of the caller's. */
+/* A piece of the caller's memory. */
 typedef struct bzna_buffer {
     void    *data;                    /* its address, on the device for outputs that are there */
     uint64_t bytes;                   /* its size */
@@ -1695,9 +1698,9 @@ typedef struct bzna_loader_filter {
 /* How numbers are made of colors, in the order of the output's channels. Give mean and std, or bias
  * and scale, not both. */
 typedef struct bzna_loader_color {
-    float       mean[3];              /* y = (x - mean) / std, of x in 0..255 */
+    float       mean[3];              /* y = (x - mean) / std, for x in 0..255 */
     float       std[3];               /* 0 counts as 1 */
-    float       bias[3];              /* y = (x - bias) * scale, of x in 0..255 */
+    float       bias[3];              /* y = (x - bias) * scale, for x in 0..255 */
     float       scale[3];             /* 0 counts as 1 */
     float       fill[3];              /* the out-of-bounds color; default black */
     uint32_t    fill_space;           /* BZNA_FILL_... of fill */
@@ -2037,9 +2040,9 @@ typedef struct bzna_loader_state {
     uint32_t version;                 /* 2; 1 of a state of 0.1, which has 64 bytes */
     uint64_t seed;                    /* order.seed */
     uint64_t epoch;                   /* that is under way */
-    uint64_t position;                /* samples of its order already delivered, of all ranks */
+    uint64_t position;                /* samples of its order already delivered, to all ranks */
     uint64_t fingerprint;             /* of data set, indices and weights */
-    uint64_t sample_count;            /* of an epoch, of all ranks */
+    uint64_t sample_count;            /* of an epoch, for all ranks together */
     uint64_t end_epoch;               /* the first epoch that is not delivered */
     uint32_t order;                   /* BZNA_ORDER_... */
     uint32_t check;                   /* a hash of all other members */
@@ -2228,7 +2231,7 @@ enum {
  *     batch     stays on loan until the tensor's deleter has run and bzna_batch_release was called,
  *               whichever comes last. The deleter may run on any thread, and after the loader was
  *               closed
- *     name      of the tensor, as of bzna_batch_tensor
+ *     name      of the tensor, as for bzna_batch_tensor
  *     version   BZNA_DLPACK_...
  *     tensor    set to the DLPack tensor. A call that fails leaves it as it was: a tensor that
  *               stands there still has to be deleted
@@ -2266,7 +2269,8 @@ typedef struct bzna_field_value {
     /* BZNA_FIELD_INTEGER, _VECTOR, _TEXT or _BYTES; the same in all samples */
     uint32_t    kind;
     const char *name;                 /* 1..31 bytes; not "image", "thumb", "target" or "name" */
-    const void *data;                 /* the value, as of bzna_dataset_field; text without a NUL */
+    /* the value in the form that bzna_dataset_field gives, but text has no NUL. Borrowed */
+    const void *data;
     uint64_t    size;                 /* bytes at data */
 } bzna_field_value;
 
@@ -2277,7 +2281,7 @@ typedef struct bzna_sample_desc {
     /* BZNA_SPLIT_...: the sample is also listed in that split's tracks, which older readers
      * ignore */
     uint32_t                split;
-    /* the full picture, of H.264, H.265, AV1 or JPEG; must be given. Samples may differ in codec
+    /* the full picture: H.264, H.265, AV1 or JPEG; must be given. Samples may differ in codec
      * and size */
     const bzna_image       *image;
     /* its thumbnail. NULL: the picture itself serves, if its frame is at most 512x512 pixels */
