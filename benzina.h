@@ -1447,7 +1447,7 @@ enum {
  * kind is E_ARGUMENT. The struct has no struct_size: it grows only into reserved words. */
 typedef struct bzna_warp {
     uint32_t kind;                    /* BZNA_WARP_... */
-    uint32_t law;                     /* BZNA_LAW_...; must be 0 for MXNET */
+    uint32_t law;                     /* BZNA_LAW_...; must be 0 for NONE and MXNET */
     /* by kind:
      *     RANDOM_RESIZED_CROP   the crop's share of the picture's area, lo..hi; default 0.08..1
      *     CENTER_RESIZED_CROP   [0] is the output's edge as a fraction of the short edge of the
