@@ -569,9 +569,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* The version of this header. bzna_version returns that of the library. */
 #define BZNA_VERSION_MAJOR 0
 #define BZNA_VERSION_MINOR 3
 #define BZNA_VERSION_PATCH 0
+/* The version as one number: 300 is 0.3.0, 10203 is 1.2.3. */
 #define BZNA_VERSION (BZNA_VERSION_MAJOR * 10000 + BZNA_VERSION_MINOR * 100 + BZNA_VERSION_PATCH)
 
 /* How public functions are declared. Define BZNA_API to choose it yourself; else BENZINA_STATIC
@@ -597,9 +599,17 @@ extern "C" {
 #endif
 
 /* ---- Status and errors -------------------------------------------------------------------- */
+/* The result of a call. 0 is BZNA_OK, a positive number is a note (BZNA_END, BZNA_AGAIN), and a
+ * negative number is an error. */
 typedef int32_t bzna_status;
 
-/* X(name, number, text). Notes are positive, errors negative, in families with gaps. */
+/* X(name, number, text) for each status. Errors stand in families with gaps between the numbers:
+ *     -1xx  the call: its arguments, its place, its callbacks
+ *     -2xx  the system: memory, files, threads
+ *     -3xx  the file that a data set is opened from, or a sample's place in it
+ *     -4xx  one coded picture
+ *     -5xx  the GPU and its driver
+ * A number keeps its meaning in every version. */
 #define BZNA_STATUS_MAP(X)                                                          \
     X(OK,                 0, "ok")                                                  \
     X(END,                1, "no more batches")                                     \
@@ -628,1006 +638,1997 @@ typedef int32_t bzna_status;
     X(E_DEVICE,        -501, "no usable device, or its driver failed")              \
     X(E_DEVICE_LOST,   -502, "the device was lost")
 
+/* The statuses as constants: BZNA_OK, BZNA_END, ..., BZNA_E_DEVICE_LOST. */
 enum {
 #define BZNA_STATUS_ENTRY(name, number, text) BZNA_##name = number,
     BZNA_STATUS_MAP(BZNA_STATUS_ENTRY)
 #undef BZNA_STATUS_ENTRY
-    BZNA_STATUS_RESERVED = -9999
+    BZNA_STATUS_RESERVED = -9999      /* never returned */
 };
+
+/* bzna_error.byte_offset of an error that has no place in a file. */
 #define BZNA_NO_OFFSET UINT64_MAX
 
-/* What went wrong; written on failure only, as far as struct_size has room (0: as far as this
- * version goes). A struct_size below 8 leaves room for nothing, and is no fault. byte_offset: in
- * the file, of the box or field at fault, or BZNA_NO_OFFSET. native_code: errno, AVERROR or
- * CUresult, or 0. fourcc: the type of the box at fault, or 0. message names file, box or field, in
- * UTF-8, NUL-terminated: "train.bzna: moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." */
+/* Why a call failed. The caller owns the struct. The library writes to it only when the call fails,
+ * and only whole members for which struct_size has room. A struct_size of 0 stands for the size of
+ * the library that runs. A struct_size of 1 to 7 leaves room for nothing, and is no error. */
 typedef struct bzna_error {
-    uint32_t    struct_size;
-    bzna_status status;
+    uint32_t    struct_size;          /* set by the caller, in bytes; 0: this version's size */
+    bzna_status status;               /* the status that the call returned */
+    /* where the box or field at fault begins, in bytes from the start of the file, or
+     * BZNA_NO_OFFSET */
     uint64_t    byte_offset;
-    int32_t     native_code;
-    uint32_t    fourcc;
+    int32_t     native_code;          /* errno, AVERROR or CUresult, as status suggests; 0: none */
+    uint32_t    fourcc;               /* the type of the box at fault, or 0 */
+    /* names the file, and the box or field, in UTF-8 with a NUL at its end:
+     * "train.bzna: moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." */
     char        message[232];
 } bzna_error;
 
-/* Sets struct_size, and the rest to "no error". struct_size 0: that of the library that runs. */
+/* Sets error to "no error". struct_size is the size of the caller's bzna_error in bytes, or 0 for
+ * the size of the library that runs. Clear the struct first where an older library may run. Any
+ * thread. */
 BZNA_API void bzna_error_init(bzna_error *error, size_t struct_size);
-/* "BZNA_E_BOX"; "BZNA_?" for a number that this version does not know. A constant string. */
+
+/* Returns the name of status, such as "BZNA_E_BOX", or "BZNA_?" for a number that this version does
+ * not know. The text is constant and is not freed. Any thread. */
 BZNA_API const char *bzna_status_name(bzna_status status);
-/* "a box contradicts the format". A constant string. */
+
+/* Returns what status means in English, such as "a box contradicts the format". The text is
+ * constant and is not freed. Any thread. */
 BZNA_API const char *bzna_status_text(bzna_status status);
-/* BZNA_VERSION of the library that runs. */
+
+/* Returns BZNA_VERSION of the library that runs, which may differ from that of this header. Any
+ * thread. */
 BZNA_API uint32_t bzna_version(void);
 
+/* The comments below list the statuses that are particular to a call. Chapter 6 has those that
+ * every call may return: E_ARGUMENT, E_STRUCT_SIZE, E_MEMORY and, where chapter 4 forbids the call,
+ * E_STATE. */
+
 /* ---- Objects ------------------------------------------------------------------------------ */
-typedef struct bzna_context bzna_context;
-typedef struct bzna_dataset bzna_dataset;
-typedef struct bzna_loader  bzna_loader;
-typedef struct bzna_batch   bzna_batch;
-typedef struct bzna_decoder bzna_decoder;
-typedef struct bzna_writer  bzna_writer;
+/* Chapter 3 says what keeps what alive. */
+typedef struct bzna_context bzna_context;    /* allocator, log, limits and device */
+typedef struct bzna_dataset bzna_dataset;    /* immutable samples with named fields */
+typedef struct bzna_loader  bzna_loader;     /* order, warps and threads over one data set */
+typedef struct bzna_batch   bzna_batch;      /* one batch on loan from a loader */
+typedef struct bzna_decoder bzna_decoder;    /* decodes single pictures in software */
+typedef struct bzna_writer  bzna_writer;     /* writes one archive */
 
 /* ---- Host services ------------------------------------------------------------------------ */
-/* alloc returns size bytes aligned to align (chapter 5) or NULL; release gets the same size back.
- * Any thread, concurrently. All NULL: the C library's. Forbidden inside: every bzna_* function. */
+/* Where the library's memory comes from. Both functions are called on any thread, concurrently.
+ * They must not call any bzna_* function. With both NULL the C library's are used; one without the
+ * other is E_ARGUMENT. */
 typedef struct bzna_allocator {
-    void  *user;
+    void  *user;                      /* passed to both functions; the caller's */
+    /* returns size bytes whose address is a multiple of align (a power of two, at most 64), or NULL
+     * if there are none */
     void *(*alloc)(void *user, size_t size, size_t align);
+    /* frees ptr, which alloc returned; size is what alloc was asked for */
     void  (*release)(void *user, void *ptr, size_t size);
 } bzna_allocator;
 
-/* ERROR: a batch of which no sample is left. WARNING: a sample that failed; NVDEC's trouble. INFO:
- * why there is no GPU. Calls that fail say so in their bzna_error alone. */
-enum { BZNA_LOG_ERROR = 1, BZNA_LOG_WARNING = 2, BZNA_LOG_INFO = 3, BZNA_LOG_DEBUG = 4 };
-/* Called on the caller's thread inside bzna_* calls, unless log_any_thread is set. */
+/* Levels of messages. A call that fails says so in its bzna_error alone, and logs nothing. */
+enum {
+    BZNA_LOG_ERROR   = 1,             /* all samples of a batch failed */
+    BZNA_LOG_WARNING = 2,             /* a sample that failed; trouble with NVDEC or an index */
+    BZNA_LOG_INFO    = 3,             /* why there is no GPU */
+    BZNA_LOG_DEBUG   = 4              /* nothing uses it yet */
+};
+
+/* Receives one message. user is context_config.log_user, level is BZNA_LOG_..., code is the status
+ * that the message is about or BZNA_OK, and message is UTF-8, valid until the function returns. It
+ * is called on the caller's thread inside bzna_* calls, unless log_any_thread is set: then on any
+ * thread, concurrently. It must not close any object. */
 typedef void (*bzna_log_fn)(void *user, int32_t level, bzna_status code, const char *message);
 
-/* Bytes from anywhere. read_at copies up to size bytes from offset to dst and returns how many
- * (short counts are asked for again; 0 is the end of the data), or a negative number, which becomes
- * native_code; several threads call it at once. size: all bytes, or negative. close may be NULL.
- * A negative number is trouble with the data: E_IO. A count above size is a fault of read_at
- * itself: E_CALLBACK. A binding returns INT64_MAX where the user's code is at fault. */
+/* Bytes from anywhere, for bzna_dataset_open_source. The callbacks must not close any object. */
 typedef struct bzna_source {
-    uint32_t struct_size, reserved0;
-    void    *user;
+    uint32_t struct_size;             /* sizeof the struct; bzna_source_init sets it */
+    uint32_t reserved0;               /* must be 0 */
+    void    *user;                    /* passed to the functions; the caller's until close */
+    /* Copies up to size bytes, from byte offset on, to dst. Returns how many it copied; fewer than
+     * size are asked for again from there, and 0 is the end of the data. Several threads call it at
+     * once. Failures:
+     *     a negative number   trouble with the data: E_IO, and the number becomes native_code
+     *     more than size      a fault of read_at itself: E_CALLBACK
+     * A binding returns INT64_MAX where the user's code is at fault. */
     int64_t (*read_at)(void *user, uint64_t offset, void *dst, uint64_t size);
+    /* Returns the number of all bytes. A negative number becomes the native_code of E_IO. Called on
+     * the caller's thread, in bzna_dataset_open_source. */
     int64_t (*size)(void *user);
+    /* Ends the source. Called exactly once, on the thread that releases the data set last, and
+     * never if bzna_dataset_open_source failed. May be NULL. */
     void    (*close)(void *user);
 } bzna_source;
 
-/* Bytes to anywhere. write_at writes all size bytes at offset and returns BZNA_OK, or a negative
- * status; the writer appends, and at the end goes back to patch 8 bytes. close may be NULL. */
+/* Bytes to anywhere, for bzna_writer_open_sink. The callbacks are never called concurrently. They
+ * must not close any object. */
 typedef struct bzna_sink {
-    uint32_t    struct_size, reserved0;
-    void       *user;
+    uint32_t    struct_size;          /* sizeof the struct; bzna_sink_init sets it */
+    uint32_t    reserved0;            /* must be 0 */
+    void       *user;                 /* passed to the functions; the caller's until close */
+    /* Writes all size bytes of src at byte offset. Returns BZNA_OK, or a negative number, which
+     * becomes the native_code of E_IO. The writer appends, and at the end goes back to patch 8
+     * bytes. */
     bzna_status (*write_at)(void *user, uint64_t offset, const void *src, uint64_t size);
+    /* Ends the sink. Called exactly once, by bzna_writer_close, and never if bzna_writer_open_sink
+     * failed. May be NULL. */
     void        (*close)(void *user);
 } bzna_sink;
+
+/* Clears source and sets its struct_size, in bytes: pass sizeof *source. Set read_at and size then.
+ * Any thread. */
 BZNA_API void bzna_source_init(bzna_source *source, size_t struct_size);
+
+/* Clears sink and sets its struct_size, in bytes: pass sizeof *sink. Set write_at then. Any
+ * thread. */
 BZNA_API void bzna_sink_init(bzna_sink *sink, size_t struct_size);
 
-/* Device memory from anywhere (a framework's caching allocator): size bytes aligned to 256 at a
- * device address, or 0. The memory is first used on stream, and no longer used on any other when it
- * is released. All NULL: cuMemAlloc. Forbidden inside: every bzna_* function. */
+/* Where device memory comes from, such as a framework's caching allocator. Both functions are
+ * called on the caller's thread, and for staging memory on a loader's threads. They must not call
+ * any bzna_* function. With both NULL cuMemAlloc and cuMemFree are used; one without the other is
+ * E_ARGUMENT. */
 typedef struct bzna_device_allocator {
-    void    *user;
+    void    *user;                    /* passed to both functions; the caller's */
+    /* returns the device address of size bytes, a multiple of 256, or 0 if there are none. The
+     * memory is first used on stream, a CUstream */
     uint64_t (*alloc)(void *user, size_t size, void *stream);
+    /* frees ptr, which alloc returned; size is what alloc was asked for. No stream but stream still
+     * uses the memory */
     void     (*release)(void *user, uint64_t ptr, size_t size, void *stream);
 } bzna_device_allocator;
 
 /* ---- Context ------------------------------------------------------------------------------ */
-/* CUDA's handles of the default streams. Frameworks may call the legacy one 0. */
-#define BZNA_STREAM_LEGACY     ((void *)1)
-#define BZNA_STREAM_PER_THREAD ((void *)2)
-/* Kinds of devices: DLPack's numbers. */
-enum { BZNA_DEVICE_AUTO = 0, BZNA_DEVICE_CPU = 1, BZNA_DEVICE_CUDA = 2 };
+/* CUDA's handles of the default streams. NULL is neither of them, since frameworks may call the
+ * legacy default stream 0: pass one of these. */
+#define BZNA_STREAM_LEGACY     ((void *)1)   /* the legacy default stream */
+#define BZNA_STREAM_PER_THREAD ((void *)2)   /* the calling thread's own default stream */
 
-/* A device, wherever one appears. ordinal: among the CUDA devices, from 0; else it must be 0. */
+/* Kinds of devices, with DLPack's numbers. */
+enum {
+    BZNA_DEVICE_AUTO = 0,             /* the library chooses */
+    BZNA_DEVICE_CPU  = 1,             /* the host */
+    BZNA_DEVICE_CUDA = 2              /* an NVIDIA GPU */
+};
+
+/* A device, wherever one appears. */
 typedef struct bzna_device {
-    int32_t kind, ordinal;
+    int32_t kind;                     /* BZNA_DEVICE_... */
+    int32_t ordinal;                  /* number of the CUDA device, from 0; else it must be 0 */
 } bzna_device;
 
+/* How a context is to be. Zero is the default of every member. */
 typedef struct bzna_context_config {
-    uint32_t              struct_size;
-    /* the most verbose level passed on; default BZNA_LOG_WARNING */
-    int32_t               log_level;
-    /* AUTO: a GPU that this build can use (current where it is needed first, or 0), or the CPU */
-    bzna_device           device;
-    bzna_allocator        allocator;
-    /* NULL: silent. log_any_thread 1: called at once from any thread; 0: when a thread of the
-     * caller's opens or closes something, takes a batch, restores a state or asks for the device */
-    bzna_log_fn           log;
-    void                 *log_user;
-    uint32_t              log_any_thread;
-    /* longest edge of a coded frame, default 16384 (at most 65535); sample size, default 256 MiB */
-    uint32_t              max_edge_px;
-    uint64_t              max_sample_bytes;
-    /* NVDEC decode sessions: in all, or for each engine; default 2 (of a single engine, 3), at most
-     * 256. Of each, pictures being decoded (4, at most 16) and decoded ones that a launch warps (8,
-     * at most 8). Device memory for their decoders, by estimate, default an eighth of it all: with
-     * little, they are fewer and change frame sizes; with none, a session ends */
-    uint32_t              sessions, sessions_per_engine, session_depth, session_mapped;
-    uint64_t              decode_memory_bytes;
-    /* for batches and uploads; the CUcontext to work in, on its device, NULL: the primary one */
+    uint32_t       struct_size;       /* sizeof the struct; bzna_context_config_init sets it */
+    /* the most verbose level that log receives, BZNA_LOG_...; default BZNA_LOG_WARNING */
+    int32_t        log_level;
+    /* AUTO: a GPU if there is one that this build can use, else the CPU. The GPU is the device that
+     * is current on the thread that needs it first, or device 0. CUDA: that device, or the call
+     * fails. CPU: no GPU is looked for */
+    bzna_device    device;
+    bzna_allocator allocator;         /* host memory; default: the C library's */
+    bzna_log_fn    log;               /* receives messages; NULL: they are dropped */
+    void          *log_user;          /* passed to log; the caller's */
+    /* 0: log is called when a thread of the caller's opens or closes something, takes a batch,
+     *    restores a state or asks for the device. Up to 32 messages wait for that, and a message
+     *    says how many more were dropped
+     * 1: log is called at once, from any thread */
+    uint32_t       log_any_thread;
+    /* the longest edge of a coded frame, in pixels, 1..65535; default 16384 */
+    uint32_t       max_edge_px;
+    uint64_t       max_sample_bytes;  /* the largest sample, in bytes; default 256 MiB */
+    /* Advanced, used to tune decoding on one kind of GPU: NVDEC decode sessions of the context, at
+     * most 256. Default: sessions_per_engine for each engine */
+    uint32_t       sessions;
+    /* Advanced, used by configurations for several kinds of GPUs: NVDEC decode sessions for each
+     * engine of the device, at most 256 (and 256 in all). Default 2, or 3 where there is a single
+     * engine. sessions has precedence */
+    uint32_t       sessions_per_engine;
+    /* Advanced, used to tune decoding: pictures of a session that are being decoded, at most 16;
+     * default 4 */
+    uint32_t       session_depth;
+    /* Advanced, used to tune decoding: decoded pictures of a session that one launch of the kernel
+     * warps, at most 8; default 8 */
+    uint32_t       session_mapped;
+    /* Advanced, used where a large model shares the GPU: device memory for the decoders of all
+     * sessions, in bytes, by estimate. Default: an eighth of the device's memory. With little,
+     * there are fewer decoders, and they change frame sizes. With none, a session ends */
+    uint64_t       decode_memory_bytes;
+    /* Advanced, used by bindings of frameworks that have an allocator of their own: device memory
+     * for batches and uploads. Default: the driver's */
     bzna_device_allocator device_allocator;
-    void                 *cuda_context;
+    /* Advanced, used by programs that made a CUDA context: the CUcontext to work in, on its device.
+     * It is the caller's, and must live until everything made from this context is closed. NULL:
+     * the device's primary context */
+    void          *cuda_context;
 } bzna_context_config;
+
+/* Clears config, which makes every member the default, and sets its struct_size, in bytes: pass
+ * sizeof *config. Any thread. */
 BZNA_API void bzna_context_config_init(bzna_context_config *config, size_t struct_size);
-/* Makes a context. config may be NULL: all defaults. Errors: E_ARGUMENT, E_THREAD, E_DEVICE (a
- * device was demanded that cannot be used), E_UNSUPPORTED (no GPU path in this build). */
+
+/* Makes a context. config says how it is to be; it is copied, and NULL stands for all defaults.
+ * *out becomes the context, to be closed with bzna_context_close. Any thread.
+ *     E_ARGUMENT      the message names the setting
+ *     E_THREAD        a lock could not be made
+ *     E_DEVICE        config demands a device that cannot be used
+ *     E_UNSUPPORTED   config demands a device, and this build has no GPU path */
 BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_context **out,
     bzna_error *err);
+
+/* Closes context; NULL does nothing. Objects that were made from it stay usable, and keep alive the
+ * parts of it that they need. Returns E_STATE inside callbacks, and does nothing then. Any thread,
+ * once. */
 BZNA_API bzna_status bzna_context_close(bzna_context *context);
-/* A CUDA device, as a context uses it. driver: the CUDA version that it supports, 12040 = 12.4.
- * engines: NVDEC engines for 8-bit 4:2:0 H.265, else H.264. sessions: that loaders share to decode,
- * 0 before the first. video: BZNA_OK if NVDEC can be used, else why not, with message. */
+
+/* A CUDA device, as a context uses it. */
 typedef struct bzna_device_info {
-    uint32_t    struct_size, driver;
-    bzna_device device;
-    uint64_t    memory_bytes;
-    uint32_t    compute_major, compute_minor, engines, sessions;
-    bzna_status video;
-    uint32_t    reserved0;
-    char        name[96], message[232];
+    uint32_t    struct_size;          /* set by the call: how many bytes were filled */
+    uint32_t    driver;               /* the CUDA version that the driver supports, 12040 = 12.4 */
+    bzna_device device;               /* BZNA_DEVICE_CUDA, and the ordinal */
+    uint64_t    memory_bytes;         /* device memory in all, in bytes */
+    uint32_t    compute_major;        /* compute capability, 8 of 8.6 */
+    uint32_t    compute_minor;        /* compute capability, 6 of 8.6 */
+    uint32_t    engines;              /* NVDEC engines for 8-bit 4:2:0 H.265, else for H.264 */
+    /* decode sessions that the context's loaders share; 0 before the first loader needs them */
+    uint32_t    sessions;
+    bzna_status video;                /* BZNA_OK if NVDEC can be used, else why not */
+    uint32_t    reserved0;            /* 0 */
+    char        name[96];             /* the device's name, as the driver has it */
+    char        message[232];         /* more about video, if it is not BZNA_OK */
 } bzna_device_info;
 
-enum { BZNA_CHECK_NONE = 0, BZNA_CHECK_PASSED = 1, BZNA_CHECK_FAILED = 2, BZNA_CHECK_SKIPPED = 3 };
-/* What a device decodes: BZNA_CODEC_..., chroma format (0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4), depth
- * (bits a sample: 8, 10, 12). supported 0: all that follows is 0. Sizes are of coded frames, in
- * pixels; width * height / 256 is at most max_macroblocks. check_message: what is gone around, why
- * check failed or was skipped. NONE: it waits for a data set's first picture. */
+/* Results of NVDEC's check for one kind of picture. */
+enum {
+    BZNA_CHECK_NONE    = 0,           /* not checked yet: it waits for a data set's first picture */
+    BZNA_CHECK_PASSED  = 1,           /* NVDEC decoded a picture to the expected pixels */
+    BZNA_CHECK_FAILED  = 2,           /* it did not; the library avoids what failed */
+    BZNA_CHECK_SKIPPED = 3            /* nothing to check with, or the environment forbids it */
+};
+
+/* NVDEC's abilities with one kind of picture: a codec, a chroma format and a depth. Sizes are those
+ * of coded frames. */
 typedef struct bzna_codec_info {
-    uint32_t struct_size, codec, chroma_format, depth, supported, engines;
-    uint32_t min_width, min_height, max_width, max_height, max_macroblocks, check;
+    uint32_t struct_size;             /* set by the call: how many bytes were filled */
+    uint32_t codec;                   /* BZNA_CODEC_..., as asked */
+    uint32_t chroma_format;           /* 0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4, as asked */
+    uint32_t depth;                   /* bits a sample: 8, 10 or 12, as asked */
+    uint32_t supported;               /* 1: the device decodes it; 0: all that follows is 0 */
+    uint32_t engines;                 /* NVDEC engines for this kind */
+    uint32_t min_width;               /* pixels */
+    uint32_t min_height;              /* pixels */
+    uint32_t max_width;               /* pixels */
+    uint32_t max_height;              /* pixels */
+    uint32_t max_macroblocks;         /* width * height / 256 of a frame is at most this */
+    uint32_t check;                   /* BZNA_CHECK_... */
+    /* why the check failed or was skipped, and what the library avoids because of it */
     char     check_message[128];
 } bzna_codec_info;
-/* CUDA devices here. Starts CUDA. Errors: E_DEVICE (no driver), E_UNSUPPORTED (no GPU path). */
+
+/* Sets *count to the number of CUDA devices of this machine. Starts CUDA in this process, so a
+ * program that forks should fork first. Any thread.
+ *     E_DEVICE        there is no driver, or it failed
+ *     E_UNSUPPORTED   this build has no GPU path */
 BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err);
-/* The context's device, which is made ready if it was not. Errors: as for a context that demands a
- * device, with AUTO too: E_DEVICE says why the CPU works instead. */
+
+/* Describes the device of context, and makes it ready for work if it was not. info is filled in, up
+ * to struct_size bytes: pass sizeof *info. Any thread. Fails as bzna_context_open does for a config
+ * that demands a device, even where context_config.device is AUTO:
+ *     E_DEVICE        the message says why the CPU works instead
+ *     E_UNSUPPORTED   this build has no GPU path */
 BZNA_API bzna_status bzna_context_get_device_info(bzna_context *context, bzna_device_info *info,
     size_t struct_size, bzna_error *err);
-/* What NVDEC can do there with pictures of a kind, after a check with built-in ones. Errors: as of
- * bzna_context_get_device_info, why video cannot be used, E_ARGUMENT. */
+
+/* Says what NVDEC of the context's device can do with one kind of picture, after it has checked
+ * that with built-in pictures. Makes the device ready if it was not. Any thread.
+ *     context         its device is asked
+ *     codec           BZNA_CODEC_..., but not UNKNOWN
+ *     chroma_format   0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4
+ *     depth           bits a sample: 8, 10 or 12
+ *     info            filled in, up to struct_size bytes: pass sizeof *info
+ *     struct_size     in bytes
+ * Statuses: E_ARGUMENT for another codec, chroma_format or depth; those of
+ * bzna_context_get_device_info; or bzna_device_info.video, where NVDEC cannot be used. A kind that
+ * the device does not decode is no error: info->supported is 0. */
 BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t codec,
     uint32_t chroma_format, uint32_t depth, bzna_codec_info *info, size_t struct_size,
     bzna_error *err);
 
 /* ---- Pictures as they are coded ----------------------------------------------------------- */
-/* STILL: a file of PNG, WebP, GIF (its first picture), BMP, TIFF, PNM or JPEG 2000. RAW: pixels
- * that are not coded, frame_width * frame_height bytes, or three times as many of R, G and B;
- * config is two bytes, channels (1 or 3) and BZNA_LAYOUT_... JPEG, STILL and RAW are decoded in
- * software, and the latter two not written. HEIF: a file of a grid (NVDEC, too) or of an item in
- * pieces; config: where in data the item's number stands, NULL: the primary one. */
-enum { BZNA_CODEC_UNKNOWN = 0, BZNA_CODEC_H264 = 1, BZNA_CODEC_H265 = 2, BZNA_CODEC_AV1 = 3,
-       BZNA_CODEC_JPEG = 4, BZNA_CODEC_STILL = 5, BZNA_CODEC_RAW = 6, BZNA_CODEC_HEIF = 7 };
+/* How a picture is coded. NVDEC decodes H264, H265, AV1, the tiles of a HEIF grid and, if
+ * decode.jpeg asks for it, JPEG. The rest is decoded in software. A writer takes H264, H265, AV1
+ * and JPEG. */
+enum {
+    BZNA_CODEC_UNKNOWN = 0,
+    BZNA_CODEC_H264    = 1,
+    BZNA_CODEC_H265    = 2,
+    BZNA_CODEC_AV1     = 3,
+    BZNA_CODEC_JPEG    = 4,
+    /* a file of PNG, WebP, GIF (its first picture), BMP, TIFF, PNM or JPEG 2000, told apart by its
+     * content */
+    BZNA_CODEC_STILL   = 5,
+    /* pixels that are not coded: frame_width * frame_height bytes of gray, or three times as many
+     * of R, G and B. config is two bytes: the number of channels (1 or 3) and BZNA_LAYOUT_... */
+    BZNA_CODEC_RAW     = 6,
+    /* a HEIF file whose picture is a grid or an item in pieces. config points to the item's number
+     * in data; NULL stands for the primary item */
+    BZNA_CODEC_HEIF    = 7
+};
 
-/* What pictures with a palette give: its colors, or their indices as gray (masks of classes). */
-enum { BZNA_PALETTE_COLORS = 0, BZNA_PALETTE_INDEX = 1 };
-/* ISO/IEC 23091-2 code points (colr nclx, VUI). 2: unspecified. Matrices 0-2 and 4-10 are known.
- * full_range 1: 0..255; 0: 16..235 and 16..240. present 0: nothing is known of color. */
+/* How a picture with a palette is delivered. */
+enum {
+    BZNA_PALETTE_COLORS = 0,          /* its colors */
+    BZNA_PALETTE_INDEX  = 1           /* its indices, as gray: for masks of classes */
+};
+
+/* How numbers of a picture stand for colors: code points of ISO/IEC 23091-2, as in colr nclx and in
+ * VUI. In each of the first three, 2 is "unspecified". */
 typedef struct bzna_color {
-    uint16_t primaries, transfer, matrix;
-    uint8_t  full_range, present;
+    uint16_t primaries;               /* not applied */
+    uint16_t transfer;                /* not applied */
+    uint16_t matrix;                  /* 0 to 2 and 4 to 10 are known; 0: the planes are G, B, R */
+    uint8_t  full_range;              /* 1: 0..255; 0: 16..235 for luma, 16..240 for chroma */
+    uint8_t  present;                 /* 0: nothing is known, and the rest does not count */
 } bzna_color;
 
-/* One coded picture: what bzna_dataset_read_image gives, decoder and writer take. Sizes, in pixels,
- * are of the picture without padding, and of the coded frame (writer, JPEG, STILL: 0 = as the
- * stream says); crop_x, crop_y: where in the frame the picture begins. color: the container's;
- * present = 0 is the stream's, else BT.601, limited-range to a decoder, full-range to a writer; no
- * effect on RGB, nor on a written JPEG. length_size: bytes of the NAL units' length prefix (1, 2,
- * 4); 0: Annex B start codes, or none. orientation: EXIF's number, 1..8: how it is to be turned and
- * mirrored; 0: as it says itself, all that a writer takes. config: hvcC/avcC/av1C payload (NULL
- * where data has the parameter sets). data: the access unit. palette: BZNA_PALETTE_... */
+/* One coded picture. bzna_dataset_read_image fills it in; bzna_decoder_decode, bzna_image_annexb
+ * and a writer take it. It owns nothing. */
 typedef struct bzna_image {
-    uint32_t    struct_size, codec;
-    uint32_t    width, height, frame_width, frame_height, crop_x, crop_y;
+    uint32_t    struct_size;          /* sizeof the struct; bzna_image_init sets it */
+    uint32_t    codec;                /* BZNA_CODEC_... */
+    uint32_t    width;                /* pixels of the picture without padding */
+    uint32_t    height;               /* pixels of the picture without padding */
+    /* pixels of the coded frame; 0: as the stream says (for a writer, for JPEG and STILL) */
+    uint32_t    frame_width;
+    uint32_t    frame_height;         /* likewise */
+    uint32_t    crop_x;               /* where in the frame the picture begins, in pixels */
+    uint32_t    crop_y;               /* likewise, from the top */
+    /* what the container says of color. present 0: what the stream says counts, else BT.601,
+     * limited-range to a decoder, full-range to a writer. It has no effect on RGB, nor on a JPEG
+     * that is written */
     bzna_color  color;
-    uint32_t    length_size, orientation;
+    /* bytes of the length before each NAL unit: 1, 2 or 4; 0: start codes of Annex B, or a codec
+     * without NAL units */
+    uint32_t    length_size;
+    /* EXIF's number, 1..8: how the picture is to be turned and mirrored. 0: as the picture itself
+     * says; a writer takes nothing else */
+    uint32_t    orientation;
+    /* the payload of hvcC, avcC or av1C; NULL where data has the parameter sets. Borrowed */
     const void *config;
-    uint64_t    config_size;
-    const void *data;
-    uint64_t    data_size;
-    uint32_t    palette, reserved1;
+    uint64_t    config_size;          /* bytes at config */
+    const void *data;                 /* the access unit, or the file's bytes. Borrowed */
+    uint64_t    data_size;            /* bytes at data */
+    uint32_t    palette;              /* BZNA_PALETTE_... */
+    uint32_t    reserved1;            /* must be 0 */
 } bzna_image;
+
+/* Clears image and sets its struct_size, in bytes: pass sizeof *image. Any thread. */
 BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size);
-/* The access unit as an Annex B stream: the parameter sets of the config, then the coded picture,
- * each behind 00 00 00 01. AV1 is copied as it is, behind the config's OBUs, other kinds as they
- * are. dst has capacity bytes (NULL: 0); *needed (may be NULL) is set to the size of the whole.
- * Errors: E_ARGUMENT, E_CODEC, E_BUFFER (what is in dst is of no use), E_BOX. */
+
+/* Copies a coded picture as a stream of its own, which other decoders take. H.264 and H.265 become
+ * Annex B: the parameter sets of the config and then the picture, each NAL unit behind 00 00 00 01.
+ * AV1 is copied as it is, behind the OBUs of the config. Other kinds are copied as they are. Any
+ * thread.
+ *     image      must have data; unchanged
+ *     dst        receives the stream; may be NULL, to ask for the size alone
+ *     capacity   bytes at dst
+ *     needed     set to the bytes of the whole stream, even if dst is too small; may be NULL
+ * Statuses: E_ARGUMENT; E_CODEC for an unknown codec; E_BOX for a damaged config or access unit;
+ * E_BUFFER if capacity is too small, in which case the bytes at dst are of no use. */
 BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity,
     size_t *needed, bzna_error *err);
 
 /* ---- Data sets ---------------------------------------------------------------------------- */
-#define BZNA_TARGET_NONE ((int64_t)-1)
-#define BZNA_NAME_MAX    32
-#define BZNA_IMAGES_MAX  4
-/* APPLY: a picture is turned as its EXIF data says; torchvision's ImageFolder ignores that. */
-enum { BZNA_ORIENTATION_APPLY = 0, BZNA_ORIENTATION_IGNORE = 1 };
-/* How class folders are numbered: by their names as text ("10" before "2"), or as numbers. */
-enum { BZNA_CLASS_ORDER_TEXT = 0, BZNA_CLASS_ORDER_NUMERIC = 1 };
-/* Types of labels and samples in fixed-size records, little-endian. */
-enum { BZNA_RECORD_NONE = 0, BZNA_RECORD_UINT8 = 1, BZNA_RECORD_INT32 = 2, BZNA_RECORD_INT64 = 3,
-       BZNA_RECORD_FLOAT32 = 4 };
+#define BZNA_TARGET_NONE ((int64_t)-1)       /* the target of a sample that has none */
+#define BZNA_NAME_MAX    32                  /* bytes of a name in a struct, its NUL counted */
+#define BZNA_IMAGES_MAX  4                   /* pictures of a sample in an archive, at most */
 
-/* A file of records of one size, stride bytes each (0: what data and label need), behind
- * header_bytes: CIFAR, MNIST, raw tensors. A picture of height * width pixels in 1 or 3 channels
- * (BZNA_RECORD_UINT8; planes, or with BZNA_LAYOUT_NHWC pixels of channels) lies data_offset bytes
- * into each; anything else is the field "data", a vector of channels * height * width numbers, each
- * x * scale + bias (scale 0 counts as 1). A label lies label_offset bytes into it: an integer is
- * the "target", a float32 the "label", a vector of one. Bytes behind the last record: refused. */
+/* The treatment of pictures whose EXIF data, XMP or HEIF properties say how to turn them. */
+enum {
+    BZNA_ORIENTATION_APPLY  = 0,      /* they are turned; transforms see the turned size */
+    BZNA_ORIENTATION_IGNORE = 1       /* they are not, as in torchvision's ImageFolder */
+};
+
+/* How the class folders of a folder are numbered. */
+enum {
+    BZNA_CLASS_ORDER_TEXT    = 0,     /* by their names as text: "10" comes before "2" */
+    BZNA_CLASS_ORDER_NUMERIC = 1      /* by their names as numbers: "2" comes before "10" */
+};
+
+/* Types of numbers in records of one size. They are little-endian. */
+enum {
+    BZNA_RECORD_NONE    = 0,          /* there is no label */
+    BZNA_RECORD_UINT8   = 1,
+    BZNA_RECORD_INT32   = 2,
+    BZNA_RECORD_INT64   = 3,
+    BZNA_RECORD_FLOAT32 = 4
+};
+
+/* A file of records of one size, such as CIFAR, MNIST or raw tensors. The file is a header and then
+ * whole records; bytes after the last whole record are E_TRUNCATED. Data are a picture, the field
+ * "image", if data_type is UINT8 and channels is 1 or 3. Else they are the field "data", a vector
+ * of channels * height * width float32. */
 typedef struct bzna_records {
-    uint32_t struct_size;
-    uint32_t data_type, layout;
-    uint32_t width, height, channels;
-    uint64_t header_bytes, stride, data_offset, label_offset;
+    uint32_t struct_size;             /* sizeof the struct; bzna_records_init sets it */
+    uint32_t data_type;               /* BZNA_RECORD_..., but not NONE */
+    /* BZNA_LAYOUT_... of a picture's bytes: planes, or pixels of channels. Must be 0 for
+     * vectors */
+    uint32_t layout;
+    uint32_t width;                   /* pixels, or a factor of the vector's length; at least 1 */
+    uint32_t height;                  /* likewise */
+    uint32_t channels;                /* at least 1 */
+    uint64_t header_bytes;            /* bytes before the first record */
+    uint64_t stride;                  /* bytes of a record; 0: what data and label need */
+    uint64_t data_offset;             /* where the data begin in a record, in bytes */
+    uint64_t label_offset;            /* where the label begins in a record, in bytes */
+    /* BZNA_RECORD_... An integer is the field "target", a FLOAT32 the field "label", a vector of
+     * one number. NONE: there is no label */
     uint32_t label_type;
-    float    scale, bias;
-    uint32_t reserved0;
+    float    scale;                   /* numbers of vectors are x * scale + bias; 0 counts as 1 */
+    float    bias;                    /* likewise. Both must be 0 for pictures */
+    uint32_t reserved0;               /* must be 0 */
 } bzna_records;
 
-/* All is copied. name: what error messages call it; default: the path, "memory" or "source". split:
- * "train", "validation", "test": only the samples of that split; E_NOT_FOUND where the archive has
- * no tracks of it (bzna_input_train, bzna_target_train, ...). Default: all samples. format: the
- * kind of container, as bzna_dataset_info calls it; default: found by content. list: path of a list
- * of samples, which names a folder's files, or the labels of a .rec: lines of index, labels, path
- * with tabs between them (MXNet's .lst), of path,label (.csv), or of path label with a blank
- * between them (Caffe's val.txt), as its first line is. classes: a folder's class
- * folders, in the order of their numbers, others are left out; default: all, in class_order.
- * records: NULL: the file is not fixed-size records. */
+/* How a data set is to be opened. Everything is copied. A setting that has no effect on the kind of
+ * file is E_ARGUMENT. Zero is the default of every member. */
 typedef struct bzna_dataset_config {
-    uint32_t    struct_size, reserved0;
-    const char *name, *split, *format, *list;
-    const char *const *classes;
-    uint32_t    class_count, class_order;
-    uint32_t    orientation, palette;
-    const bzna_records *records;
-    uint64_t    reserved[4];
+    uint32_t            struct_size;  /* sizeof the struct; bzna_dataset_config_init sets it */
+    uint32_t            reserved0;    /* must be 0 */
+    /* what error messages call the data set; only where it is one file. Default: the path,
+     * "memory" or "source" */
+    const char         *name;
+    /* "train", "validation" or "test": only the samples of that split, which an archive lists in
+     * tracks of their own (bzna_input_train, bzna_target_train, ...). E_NOT_FOUND where it has
+     * none. Default: all samples */
+    const char         *split;
+    /* the kind of container, as bzna_dataset_info.container calls it. Default: found by content */
+    const char         *format;
+    /* path of a list, which names the samples of a folder or the labels of a .rec. Its first line
+     * decides how lines are read:
+     *     index TAB label TAB ... TAB path   MXNet's .lst
+     *     path,label                         .csv
+     *     path label                         Caffe's val.txt
+     * Default: no list */
+    const char         *list;
+    /* names of a folder's class folders, in the order of their numbers; others are left out.
+     * Default: all of them, in class_order */
+    const char *const  *classes;
+    uint32_t            class_count;  /* names at classes */
+    uint32_t            class_order;  /* BZNA_CLASS_ORDER_...; not together with classes */
+    uint32_t            orientation;  /* BZNA_ORIENTATION_... */
+    uint32_t            palette;      /* BZNA_PALETTE_... */
+    const bzna_records *records;      /* how records of one size lie; NULL: the file has none */
+    uint64_t            reserved[4];  /* must be 0 */
 } bzna_dataset_config;
 
-/* part_count: files, or ranges of files, that it is made of; size_bytes (of whole files, 0 for
- * folders) and target_count (samples from the first that have a target) are sums. The first one's:
- * container ("archive", "mp4 video", "HEIF", "folder", "tar", "RecordIO", "records"), tracks. */
+/* A data set as a whole. */
 typedef struct bzna_dataset_info {
-    uint32_t struct_size, field_count;
-    uint64_t size_bytes, sample_count, target_count;
-    uint32_t part_count, track_count, brand_count, brands[8];
+    uint32_t struct_size;             /* set by the call: how many bytes were filled */
+    uint32_t field_count;             /* fields of its samples: bzna_dataset_get_field_info */
+    uint64_t size_bytes;              /* of all its files, whole; 0 for folders */
+    uint64_t sample_count;            /* of the whole data set, as bzna_dataset_count has it */
+    uint64_t target_count;            /* samples that have a target */
+    uint32_t part_count;              /* files, or ranges of files, that it is made of */
+    uint32_t track_count;             /* of the first file: bzna_dataset_get_track_info */
+    uint32_t brand_count;             /* of the first file's ftyp, at most 8 */
+    uint32_t brands[8];               /* the major brand first */
+    /* of the first file: "archive", "mp4 video", "HEIF", "folder", "tar", "RecordIO", "records" */
     char     container[20];
-    /* of the first file, after its last box: ignored */
-    uint64_t trailing_bytes;
+    uint64_t trailing_bytes;          /* of the first file, after its last box: ignored */
 } bzna_dataset_info;
 
-/* An integer is an int64_t, a vector is of float32, text is UTF-8. */
-enum { BZNA_FIELD_PICTURE = 1, BZNA_FIELD_INTEGER = 2, BZNA_FIELD_VECTOR = 3, BZNA_FIELD_TEXT = 4,
-       BZNA_FIELD_BYTES = 5 };
+/* Kinds of fields. */
+enum {
+    BZNA_FIELD_PICTURE = 1,           /* a coded picture */
+    BZNA_FIELD_INTEGER = 2,           /* an int64_t */
+    BZNA_FIELD_VECTOR  = 3,           /* float32 numbers */
+    BZNA_FIELD_TEXT    = 4,           /* UTF-8 */
+    BZNA_FIELD_BYTES   = 5            /* bytes without a meaning to the library */
+};
 
-/* One field of a data set's samples. An archive has "image" and "thumb", a plain video "image";
- * both have "target" and "name" where they have the tracks of them, and what was written beside. A
- * folder has "image", "name" (its path), "target" where classes or a list have it, else "label". */
+/* One field of a data set's samples. Chapter 12 has the fields of tar and RecordIO.
+ *     archive   "image", "thumb"; "target" and "name" where there are tracks of them; fields that
+ *               were written beside them
+ *     video     "image"; "target" and "name" where there are tracks of them
+ *     folder    "image"; "name", the path below the folder; "target" where folders are classes, or
+ *               where a list has one whole number for each sample; "label" of other lists */
 typedef struct bzna_field_info {
-    uint32_t struct_size, kind;
-    char     name[BZNA_NAME_MAX];
+    uint32_t struct_size;             /* set by the call: how many bytes were filled */
+    uint32_t kind;                    /* BZNA_FIELD_... */
+    char     name[BZNA_NAME_MAX];     /* UTF-8 with a NUL at its end */
 } bzna_field_info;
 
-/* One track: handler ("meta", "vide"), sample entry ("mett", "hvc1"), tkhd's flags, name, MIME. */
+/* One track of an archive or a video. */
 typedef struct bzna_track_info {
-    uint32_t struct_size, handler, format, flags;
-    uint64_t sample_count;
-    char     name[BZNA_NAME_MAX], mime[64];
+    uint32_t struct_size;             /* set by the call: how many bytes were filled */
+    uint32_t handler;                 /* four characters, such as "meta" or "vide" */
+    uint32_t format;                  /* of the sample entry, such as "mett" or "hvc1" */
+    uint32_t flags;                   /* of tkhd */
+    uint64_t sample_count;            /* of the track */
+    char     name[BZNA_NAME_MAX];     /* of hdlr, such as "bzna_input" */
+    char     mime[64];                /* of the sample entry, or "" */
 } bzna_track_info;
 
-/* Where one sample lies in its file, bytes, its target, and the tracks of the pictures in it. */
+/* Where one sample lies in its file. */
 typedef struct bzna_sample {
-    uint32_t struct_size, image_count;
-    uint64_t index, offset, size;
-    int64_t  target;
-    char     image_names[BZNA_IMAGES_MAX][BZNA_NAME_MAX];
+    uint32_t struct_size;             /* set by the call: how many bytes were filled */
+    uint32_t image_count;             /* names at image_names */
+    uint64_t index;                   /* in the data set, as asked */
+    uint64_t offset;                  /* where the sample begins in its file, in bytes */
+    uint64_t size;                    /* bytes of the sample */
+    int64_t  target;                  /* BZNA_TARGET_NONE: it has none */
+    char     image_names[BZNA_IMAGES_MAX][BZNA_NAME_MAX];   /* tracks of the pictures in it */
 } bzna_sample;
 
-/* What a HEIF file holds beside its picture. */
-enum { BZNA_BESIDE_THUMB = 1, BZNA_BESIDE_AUXILIARY = 2 /* alpha, depth, ... */,
-       BZNA_BESIDE_PICTURES = 4, BZNA_BESIDE_SEQUENCE = 8 };
-/* What is said of one picture of a sample (the fields of bzna_image; fourcc: the sample entry,
- * "hvc1" = 0x68766331, or the kind of file, "jpeg"; clap: the clean aperture as it stands in the
- * file, (n, d) x 4, all 0: there is none), and where config's payload and the access unit lie. */
+/* Contents of a HEIF file beside its picture, as bits. None is delivered with the picture. */
+enum {
+    BZNA_BESIDE_THUMB     = 1,        /* thumbnails; "thumb" of a file that is opened alone */
+    BZNA_BESIDE_AUXILIARY = 2,        /* alpha, depth and the like */
+    BZNA_BESIDE_PICTURES  = 4,        /* further pictures */
+    BZNA_BESIDE_SEQUENCE  = 8         /* an image sequence */
+};
+
+/* One picture of a sample, as its container describes it, and where its bytes lie. */
 typedef struct bzna_image_info {
-    uint32_t   struct_size, codec, fourcc;
-    uint32_t   width, height, frame_width, frame_height, crop_x, crop_y;
+    uint32_t   struct_size;           /* set by the call: how many bytes were filled */
+    uint32_t   codec;                 /* BZNA_CODEC_... */
+    /* the sample entry, "hvc1" = 0x68766331, or the kind of file, "jpeg" */
+    uint32_t   fourcc;
+    uint32_t   width;                 /* pixels of the picture without padding */
+    uint32_t   height;                /* likewise */
+    uint32_t   frame_width;           /* pixels of the coded frame */
+    uint32_t   frame_height;          /* likewise */
+    uint32_t   crop_x;                /* where in the frame the picture begins, in pixels */
+    uint32_t   crop_y;                /* likewise, from the top */
+    /* the clean aperture as it stands in the file: width, height, horizontal and vertical offset,
+     * each a numerator and a denominator. All 0: there is none */
     int32_t    clap[8];
-    uint32_t   length_size;
-    bzna_color color;
-    uint64_t   config_offset, config_size, data_offset, data_size;
-    uint32_t   orientation, beside;
+    uint32_t   length_size;           /* as bzna_image has it */
+    bzna_color color;                 /* as bzna_image has it */
+    uint64_t   config_offset;         /* where the config's payload begins in the file, in bytes */
+    uint64_t   config_size;           /* bytes of the config's payload */
+    uint64_t   data_offset;           /* where the access unit begins in the file, in bytes */
+    uint64_t   data_size;             /* bytes of the access unit */
+    uint32_t   orientation;           /* as bzna_image has it */
+    uint32_t   beside;                /* BZNA_BESIDE_..., for HEIF files */
 } bzna_image_info;
+
+/* Clears config, which makes every member the default, and sets its struct_size, in bytes: pass
+ * sizeof *config. Any thread. */
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size);
+
+/* Clears records and sets its struct_size, in bytes: pass sizeof *records. Set data_type, width,
+ * height and channels then. Any thread. */
 BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
-/* Opens a path, and finds out by its content what it is: chapter 12 has the kinds, and the patterns
- * that stand for several files. The cost does not grow with the number of samples of an archive.
- * config may be NULL. Errors: E_NOT_FOUND, E_ARGUMENT (braces, a setting without effect on the
- * kind), E_IO, E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_NO_SAMPLES, E_UNFINISHED, E_UNSUPPORTED (a
- * format that is known and not read; a pipe or device, since samples are read at any place). */
+
+/* Opens what path names, and finds out by its content what it is. Chapter 12 has the kinds, and the
+ * patterns that stand for several files. The cost does not grow with the number of samples of an
+ * archive. Any thread.
+ *     context   may be closed before the data set
+ *     path      UTF-8; copied
+ *     config    copied; NULL: all defaults
+ *     out       becomes the data set, to be closed with bzna_dataset_close
+ * Statuses:
+ *     E_NOT_FOUND     nothing is there, or config->split has no tracks
+ *     E_ARGUMENT      braces that do not close, or a setting that has no effect on the kind of file
+ *     E_IO            reading failed
+ *     E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_UNFINISHED   the file is damaged or of no kind known
+ *     E_NO_SAMPLES    it is whole, and empty
+ *     E_UNSUPPORTED   a format that is known and not read; a pipe or device, since samples are read
+ *                     at any place */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
-/* Several paths laid end to end, by which messages call them (config->name: only of one), opened by
- * several threads. Errors: those of the first that fails; E_NO_SAMPLES; E_LIMIT (over 65536). */
+
+/* Opens several paths as one data set, in which they lie end to end. Several threads open them.
+ * Messages call each by its path. Any thread.
+ *     context   may be closed before the data set
+ *     paths     count strings, each as for bzna_dataset_open; copied
+ *     count     1..65536
+ *     config    for each path; copied; NULL: all defaults. config->name: only of one file
+ *     out       becomes the data set, to be closed with bzna_dataset_close
+ * Statuses: that of bzna_dataset_open for the first path that fails; E_NO_SAMPLES if count is 0;
+ * E_LIMIT for more than 65536 files. */
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths,
     uint32_t count, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
-/* A file that lies in memory. The bytes are borrowed: they must stay as they are until the data
- * set, and every loader and data set made of it, is closed. Errors: as of a path, without E_IO. */
+
+/* Opens a file that lies in memory. Any thread.
+ *     context   may be closed before the data set
+ *     bytes     the file; borrowed. It must stay as it is until the data set, and every loader and
+ *               data set that was made of it, is closed
+ *     size      bytes at bytes
+ *     config    copied; NULL: all defaults
+ *     out       becomes the data set, to be closed with bzna_dataset_close
+ * Statuses: those of bzna_dataset_open, without E_IO. */
 BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void *bytes, size_t size,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
-/* The same from a user's source. On success the data set owns it and closes it exactly once; on
- * failure it is still the caller's, and close has not been called. */
+
+/* Opens a file that the caller's functions read. Any thread.
+ *     context   may be closed before the data set
+ *     source    read_at and size must be given; the struct is copied. On success the data set owns
+ *               the source, and closes it exactly once. On failure it is still the caller's, and
+ *               close was not called
+ *     config    copied; NULL: all defaults
+ *     out       becomes the data set, to be closed with bzna_dataset_close
+ * Statuses: those of bzna_dataset_open; E_CALLBACK if a function misbehaves. */
 BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_source *source,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
+
+/* Closes dataset; NULL does nothing. Loaders and data sets that were made from it go on, and keep
+ * its files open. Returns E_STATE inside callbacks, and does nothing then. Any thread, once. */
 BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset);
-/* Several data sets laid end to end: index i of the whole is index i - (counts before) of its part.
- * Errors: E_ARGUMENT, E_LIMIT (more than 2^63 samples or 65536 files). */
+
+/* Lays data sets end to end as one: index i of the whole is index i - (counts before) of its part.
+ * Any thread.
+ *     context      may be closed before the new data set
+ *     parts        part_count data sets; each is kept alive, and may be closed by the caller
+ *     part_count   at least 1
+ *     out          becomes the data set, to be closed with bzna_dataset_close
+ * Statuses: E_ARGUMENT; E_LIMIT for more than 2^63 samples or 65536 files. */
 BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts,
     uint32_t part_count, bzna_dataset **out, bzna_error *err);
-/* The samples first .. first + count - 1 of a data set, as one. Errors: E_RANGE, E_NO_SAMPLES. */
+
+/* Makes a data set of the samples first .. first + count - 1 of dataset, which is kept alive and
+ * may be closed by the caller. *out is to be closed with bzna_dataset_close. Any thread. Statuses:
+ * E_NO_SAMPLES if count is 0; E_RANGE if there are not so many samples. */
 BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count,
     bzna_dataset **out, bzna_error *err);
-/* How many samples there are; 0 for NULL. */
+
+/* Returns how many samples dataset has; 0 for NULL. Any thread. */
 BZNA_API uint64_t bzna_dataset_count(const bzna_dataset *dataset);
-/* What the data set is as a whole. */
+
+/* Says what dataset is as a whole. info is filled in, up to struct_size bytes: pass sizeof *info.
+ * Nothing is read. Any thread. */
 BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dataset_info *info,
     size_t struct_size, bzna_error *err);
-/* One of the fields of its samples, counted from 0; E_RANGE past the end. */
+
+/* Says what field number field of the samples of dataset is; fields count from 0. info is filled
+ * in, up to struct_size bytes: pass sizeof *info. Returns E_RANGE past the last field. Any
+ * thread. */
 BZNA_API bzna_status bzna_dataset_get_field_info(const bzna_dataset *dataset, uint32_t field,
     bzna_field_info *info, size_t struct_size, bzna_error *err);
-/* One of the tracks of the first file, counted from 0; E_RANGE past the end. */
+
+/* Says what track number track of the first file of dataset is; tracks count from 0. info is filled
+ * in, up to struct_size bytes: pass sizeof *info. Returns E_RANGE past the last track, and where
+ * the file has no tracks. Any thread. */
 BZNA_API bzna_status bzna_dataset_get_track_info(const bzna_dataset *dataset, uint32_t track,
     bzna_track_info *info, size_t struct_size, bzna_error *err);
-/* Where a sample lies and what it holds; no picture is read. Errors: E_RANGE, E_IO, E_BOX, ... */
+
+/* Says where sample number index of dataset lies, and what it holds. Pictures are not read. sample
+ * is filled in, up to struct_size bytes: pass sizeof *sample. Any thread. Statuses: E_RANGE past
+ * the last sample; E_IO, E_TRUNCATED, E_BOX, ... if its index entry is damaged or cannot be
+ * read. */
 BZNA_API bzna_status bzna_dataset_get_sample(const bzna_dataset *dataset, uint64_t index,
     bzna_sample *sample, size_t struct_size, bzna_error *err);
-/* A sample's target: BZNA_TARGET_NONE where it has none. Errors: E_RANGE, E_IO, E_BOX. */
+
+/* Sets *target to the target of sample number index of dataset, or to BZNA_TARGET_NONE where it has
+ * none. Any thread. Statuses: E_RANGE past the last sample; E_IO, E_TRUNCATED, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t index,
     int64_t *target, bzna_error *err);
-/* The name of a class, as text with a NUL at its end: of folders that are classes, or as an archive
- * has it. Of data sets laid end to end, the first that has names answers for all. buffer, *needed:
- * as in bzna_dataset_field. Errors: E_NOT_FOUND (no names), E_RANGE (no such class), E_BUFFER. */
+
+/* Copies the name of a class as text with a NUL at its end. Classes have names in folders that are
+ * classes, and in archives whose writer was given them. In data sets laid end to end, the first one
+ * that has names answers for all. Any thread.
+ *     dataset    the data set
+ *     target     the class, as bzna_dataset_target gives it
+ *     buffer     receives the name; may be NULL, to ask for the size alone
+ *     capacity   bytes at buffer
+ *     needed     set to the size of the name with its NUL, in bytes; may be NULL
+ * Statuses: E_NOT_FOUND if classes have no names; E_RANGE if there is no such class; E_BUFFER if
+ * capacity is too small. */
 BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t target, void *buffer,
     size_t capacity, size_t *needed, bzna_error *err);
-/* One field of a sample, by name: a picture as a stream of its own (bzna_image_annexb), an integer
- * as an int64_t, text with a NUL at its end. buffer has capacity bytes (NULL: 0); *needed (may be
- * NULL) gets the size, the NUL counted. A sample without a name among named ones has "". Errors:
- * E_NOT_FOUND (none of that name, or in this sample), E_BUFFER, E_RANGE, E_IO, E_BOX, ... */
+
+/* Copies the value of one field of a sample. A picture comes as a stream of its own, as from
+ * bzna_image_annexb; an integer as an int64_t; a vector as float32 numbers; text with a NUL at its
+ * end. A sample without a name among named ones has the name "". Any thread.
+ *     dataset    the data set
+ *     index      the sample
+ *     field      the field's name
+ *     buffer     receives the value; may be NULL, to ask for the size alone
+ *     capacity   bytes at buffer
+ *     needed     set to the value's size in bytes, the NUL of text counted; may be NULL
+ * Statuses: E_NOT_FOUND if no field has that name, or this sample lacks it; E_BUFFER if capacity is
+ * too small; E_RANGE past the last sample; E_IO, E_TRUNCATED, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, size_t *needed, bzna_error *err);
-/* Reads one picture of a sample. field: "image", "thumb", or the name of a track ("bzna_input");
- * NULL: the thumbnail where there is one, else the picture. buffer, of at least the sample's size
- * (bzna_dataset_get_sample), receives the whole sample. *image, prepared by bzna_image_init, is
- * filled in: config and data point into buffer (config of a plain video or raw records, whose
- * samples share it, into the data set). Errors: E_RANGE, E_NOT_FOUND, E_BUFFER, E_IO, E_BOX, ... */
+
+/* Reads a sample and finds one coded picture in it, for bzna_decoder_decode or a writer. Any
+ * thread.
+ *     dataset    the data set
+ *     index      the sample
+ *     field      "image", "thumb", or the name of a track such as "bzna_input"; NULL: the thumbnail
+ *                where there is one, else the picture
+ *     buffer     receives the whole sample
+ *     capacity   bytes at buffer; at least bzna_sample.size
+ *     image      prepared by bzna_image_init, and filled in. Its config and data point into buffer.
+ *                The config of plain videos and of records points into the data set, since all
+ *                samples share it
+ * Statuses: E_RANGE past the last sample; E_NOT_FOUND if there is no such picture; E_BUFFER if
+ * capacity is too small; E_IO, E_TRUNCATED, E_BOX, E_CODEC, ... */
 BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, bzna_image *image, bzna_error *err);
-/* Where that picture lies, and what its container says of it. Errors: likewise. */
+
+/* Says where a picture of a sample lies, and what its container says of it. Any thread.
+ *     dataset       the data set
+ *     index         the sample
+ *     field         which picture, as for bzna_dataset_read_image
+ *     info          filled in, up to struct_size bytes: pass sizeof *info
+ *     struct_size   in bytes
+ * Statuses: those of bzna_dataset_read_image, without E_BUFFER. */
 BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, uint64_t index,
     const char *field, bzna_image_info *info, size_t struct_size, bzna_error *err);
 
 /* ---- Decoding single pictures ------------------------------------------------------------- */
-/* A decoded picture: planes Y, Cb, Cr in memory (plane[1] NULL: gray), pitch bytes from one row to
- * the next. depth: bits a sample, 8, or 9 to 16 in two bytes. Sizes are as in bzna_image.
- * chroma_shift: log2 of the subsampling, 1, 1 for 4:2:0. chroma_left, _top: 1 if chroma is co-sited
- * with the left column / the top row, 0 if it is centered. color is what applies (chapter 7); with
- * matrix 0 the planes are G, B, R. orientation: EXIF's number, 1..8 (0 counts as 1): what is
- * rendered is the picture turned so, and homographies are relative to that. */
+/* A decoded picture: planes in memory. bzna_decoder_decode fills it in; bzna_picture_render takes
+ * it, from any source. It owns nothing. */
 typedef struct bzna_picture {
-    uint32_t    struct_size, depth;
-    uint32_t    width, height, crop_x, crop_y, frame_width, frame_height;
-    uint32_t    chroma_shift_x, chroma_shift_y, chroma_left, chroma_top;
+    uint32_t    struct_size;          /* sizeof the struct; bzna_picture_init sets it */
+    uint32_t    depth;                /* bits a sample: 8, or 9 to 16 in two bytes each */
+    uint32_t    width;                /* pixels of the picture without padding */
+    uint32_t    height;               /* likewise */
+    uint32_t    crop_x;               /* where in the frame the picture begins, in pixels */
+    uint32_t    crop_y;               /* likewise, from the top */
+    uint32_t    frame_width;          /* pixels of the coded frame, which the planes show whole */
+    uint32_t    frame_height;         /* likewise */
+    uint32_t    chroma_shift_x;       /* log2 of the subsampling, at most 2: 1 for 4:2:0 */
+    uint32_t    chroma_shift_y;       /* likewise: 1 for 4:2:0 */
+    uint32_t    chroma_left;          /* 1: chroma is co-sited with the left column; 0: centered */
+    uint32_t    chroma_top;           /* 1: chroma is co-sited with the top row; 0: centered */
+    /* the color description that applies: chapter 7. With matrix 0 the planes are G, B, R */
     bzna_color  color;
+    /* Y, Cb, Cr; plane[1] and [2] NULL: gray. Borrowed. Samples of two bytes are aligned */
     const void *plane[3];
-    int64_t     pitch[3];
-    uint32_t    orientation, step[3];
+    int64_t     pitch[3];             /* bytes from one row of a plane to the next */
+    /* EXIF's number, 1..8; 0 counts as 1. Homographies and outputs refer to the picture that is
+     * turned so */
+    uint32_t    orientation;
+    /* bytes from one sample of a row to the next; 0: they lie side by side. Planes that are
+     * interleaved have more */
+    uint32_t    step[3];
 } bzna_picture;
+
+/* Clears picture and sets its struct_size, in bytes: pass sizeof *picture. Any thread. */
 BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size);
-/* Opens a software decoder. E_UNSUPPORTED: built with BENZINA_NO_AVCODEC. */
+
+/* Opens a decoder, which works in software. context may be closed before it. *out becomes the
+ * decoder, to be closed with bzna_decoder_close. Any thread. Returns E_UNSUPPORTED if the library
+ * was built with both BENZINA_NO_AVCODEC and BENZINA_NO_JPEG. */
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err);
+
+/* Closes decoder; NULL does nothing. Planes that it returned are freed. Returns E_STATE inside
+ * callbacks, and does nothing then. Any thread, once, while no other uses it. */
 BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder);
-/* Decodes one access unit; image must have its data and config. *picture, prepared by
- * bzna_picture_init, is filled in; its planes are the decoder's until its next call (raw pictures':
- * image's). After E_ARGUMENT, E_CODEC, E_DECODE, E_MISMATCH, E_LIMIT, E_BOX it can go on. */
+
+/* Decodes one coded picture. One thread at a time may use a decoder.
+ *     decoder   goes on working after every failure below
+ *     image     must have its data, and its config where the codec has one; unchanged
+ *     picture   prepared by bzna_picture_init, and filled in. Its planes are the decoder's, and
+ *               valid until the decoder's next call; those of raw pixels lie in image's data
+ * Statuses: E_ARGUMENT; E_CODEC if there is no decoder for this kind; E_DECODE if the picture is
+ * damaged; E_MISMATCH if it is not what image says; E_LIMIT; E_BOX. */
 BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image *image,
     bzna_picture *picture, bzna_error *err);
 
 /* ---- Random numbers and order ------------------------------------------------------------- */
-/* A counter-based generator: Philox4x32-10 (Salmon et al. 2011). The stream of (seed, epoch,
- * sample, operation): key = the first two words of philox(counter = {epoch low, epoch high, 0, 0},
- * key = {seed low, seed high}); block n = philox(counter = {sample low, sample high, operation, n},
- * key). Words come in order 0..3 of block 0, 1, ...; used: words of block already handed out, 4:
- * all. A plain value: copy it to repeat its numbers. Test vectors, the first words of a stream:
+/* A stream of random numbers by a counter-based generator, Philox4x32-10 (Salmon et al. 2011,
+ * "Parallel random numbers: as easy as 1, 2, 3"). The stream of (seed, epoch, sample, operation) is
+ *     key     = the first two words of philox(counter = {epoch low, epoch high, 0, 0},
+ *                                             key = {seed low, seed high})
+ *     block n = philox(counter = {sample low, sample high, operation, n}, key)
+ * Words come in order 0..3 of block 0, 1, ... Test vectors, the first words of a stream:
  *     seed 0,    epoch 0, sample 0,       operation 0:   d4abea56 dd653103 04e23b27 74656f08
- *     seed 1234, epoch 5, sample 1000000, operation 16:  3cf3e08d 4cc55af4 77c3fa94 890dc105 */
+ *     seed 1234, epoch 5, sample 1000000, operation 16:  3cf3e08d 4cc55af4 77c3fa94 890dc105
+ * The struct is a plain value that owns nothing: copy it to repeat its numbers. */
 typedef struct bzna_random {
-    uint32_t key[2], counter[4], block[4], used, reserved0;
+    uint32_t key[2];                  /* of the stream */
+    uint32_t counter[4];              /* of the next block */
+    uint32_t block[4];                /* the words at hand */
+    uint32_t used;                    /* words of block already handed out; 4: all */
+    uint32_t reserved0;               /* 0 */
 } bzna_random;
 
-/* Numbers from BZNA_OPERATION_USER on are the user's. */
-enum { BZNA_OPERATION_WARP = 0, BZNA_OPERATION_COLOR = 1, BZNA_OPERATION_ORDER = 2,
-       BZNA_OPERATION_PICTURE = 3, BZNA_OPERATION_USER = 16 };
+/* Operations, which have random numbers of their own for each sample. */
+enum {
+    BZNA_OPERATION_WARP    = 0,       /* a loader's warps */
+    BZNA_OPERATION_COLOR   = 1,       /* a loader's jitters */
+    BZNA_OPERATION_ORDER   = 2,       /* a loader's order */
+    BZNA_OPERATION_PICTURE = 3,       /* a loader's picture callback */
+    BZNA_OPERATION_USER    = 16       /* a loader's transform callback; from here on the user's */
+};
+
+/* Computes one block: out becomes philox(counter, key), four words each of counter and out and two
+ * of key. out may be counter. Any thread. */
 BZNA_API void bzna_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+
+/* Sets random to the start of the stream of (seed, epoch, sample, operation). operation is
+ * BZNA_OPERATION_... Any thread. */
 BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample,
     uint32_t operation);
-/* Of a stream fresh from bzna_random_init, that of another view or occurrence of the sample: key =
- * the first two words of philox(counter = {occurrence low, high, view, 1}, key). (0, 0) leaves it
- * as it is. A loader's occurrence is the position where an order can repeat samples, else 0. */
+
+/* Turns a stream that is fresh from bzna_random_init into that of another view of the sample, or of
+ * another occurrence of it in the epoch. Any thread.
+ *     random       its key becomes the first two words of
+ *                  philox(counter = {occurrence low, occurrence high, view, 1}, key)
+ *     view         of the sample, from 0
+ *     occurrence   in a loader, the position in the epoch's order where an order can repeat a
+ *                  sample (chapter 9), else 0
+ * (0, 0) leaves the stream as it is. */
 BZNA_API void bzna_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence);
+
+/* Returns the next word of random, uniform in 0..2^32 - 1. One thread at a time may use a
+ * stream. */
 BZNA_API uint32_t bzna_random_u32(bzna_random *random);
-/* lo + (hi-lo) * k/2^53, k of 53 bits: two words, low then high. */
+
+/* Returns lo + (hi - lo) * k / 2^53. The next two words of random, the low one first, make 64 bits,
+ * and k is the upper 53 of them. One thread at a time may use a stream. */
 BZNA_API double bzna_random_uniform(bzna_random *random, double lo, double hi);
-/* The index at a position of an epoch's shuffled order: a bijection of [0, count), computed without
- * memory. Any count up to 2^63; a position outside [0, count) gives UINT64_MAX.
+
+/* Returns the index of the sample at a position of an epoch's shuffled order. For a given seed and
+ * epoch that is a bijection of [0, count), computed without memory. Any thread.
+ *     seed       order.seed of a loader
+ *     epoch      from 0
+ *     count      samples of the epoch, at most 2^63
+ *     position   0 .. count - 1; any other, and a larger count, give UINT64_MAX
  * bzna_permute(1234, 5, 1281167, 0..3) = 298837, 609860, 1210012, 1168792. */
 BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, uint64_t position);
 
 /* ---- Transforms --------------------------------------------------------------------------- */
-/* CUBIC (a = -0.5), LANCZOS3: as in PIL, without samples from outside the picture. CUBIC_075
- * (a = -0.75), LANCZOS4: OpenCV's, the border repeated. AREA: the mean; LINEAR where it enlarges.
- * Subsampled chroma is linear unless shrunk. AUTO: where warps shrink, all but NEAREST widen. */
-enum { BZNA_FILTER_LINEAR = 0, BZNA_FILTER_NEAREST = 1, BZNA_FILTER_CUBIC = 2, BZNA_FILTER_AREA = 3,
-       BZNA_FILTER_LANCZOS4 = 4, BZNA_FILTER_LANCZOS3 = 5, BZNA_FILTER_CUBIC_075 = 6 };
-enum { BZNA_ANTIALIAS_AUTO = 0, BZNA_ANTIALIAS_OFF = 1 };
-/* Rounded to nearest, ties to even. UINT8: saturated. INT32..UINT64: targets, indices, status. */
-enum { BZNA_DTYPE_FLOAT32 = 0, BZNA_DTYPE_FLOAT16 = 1, BZNA_DTYPE_BFLOAT16 = 2,
-       BZNA_DTYPE_UINT8 = 3, BZNA_DTYPE_INT32 = 16, BZNA_DTYPE_INT64 = 17, BZNA_DTYPE_UINT64 = 18 };
-/* Planes, or pixels ("channels last"), of channels. GRAY: one, 0.299 R + 0.587 G + 0.114 B. */
-enum { BZNA_LAYOUT_NCHW = 0, BZNA_LAYOUT_NHWC = 1 };
-enum { BZNA_CHANNELS_RGB = 0, BZNA_CHANNELS_BGR = 1, BZNA_CHANNELS_GRAY = 2 };
-/* From Y'CbCr to R'G'B'; without FULL: limited range. AUTO: the stream's. Not for coded RGB. */
-enum { BZNA_MATRIX_AUTO = 0, BZNA_MATRIX_BT601_FULL = 1, BZNA_MATRIX_BT601 = 2,
-       BZNA_MATRIX_BT709 = 3, BZNA_MATRIX_BT2020 = 4, BZNA_MATRIX_BT709_FULL = 5,
-       BZNA_MATRIX_BT2020_FULL = 6 };
-/* RGB: R, G, B in 0..255, before bias and scale; OUTPUT: the channels delivered, in their units. */
-enum { BZNA_FILL_RGB = 0, BZNA_FILL_OUTPUT = 1 };
+/* How pixels between pixels are computed. Chroma that is subsampled is filtered linearly, unless
+ * the warp shrinks it. */
+enum {
+    BZNA_FILTER_LINEAR    = 0,        /* two samples an axis */
+    BZNA_FILTER_NEAREST   = 1,        /* the nearest sample */
+    /* a = -0.5, as in PIL; samples outside the picture have no weight */
+    BZNA_FILTER_CUBIC     = 2,
+    BZNA_FILTER_AREA      = 3,        /* the mean of what is covered; LINEAR where it enlarges */
+    BZNA_FILTER_LANCZOS4  = 4,        /* as in OpenCV; the border is repeated */
+    BZNA_FILTER_LANCZOS3  = 5,        /* as in PIL; samples outside the picture have no weight */
+    BZNA_FILTER_CUBIC_075 = 6         /* a = -0.75, as in OpenCV; the border is repeated */
+};
 
-/* What happens to one sample: output to input pixel (homography, row-major, chapter 7); R'G'B' of
- * 0..255 times color (3x4, row-major: [R G B]' = C [R G B 1]'); hls, added to OpenCV's H (0..180:
- * round, or with clamp_hue 1 to its end), L, S (0..255); torchvision's brightness, contrast (about
- * the mean of pixels inside), saturation (0 = 1), hue (+-0.5 turns), grayscale (1), each clamped; y
- * = (x - bias) * scale, in the order of the channels delivered (GRAY: [0]). fill is the out-of-
- * bounds color. bzna_transform_init: identities, fill 0. A user's callback may change it all. */
+/* How filters act where a warp shrinks the picture. */
+enum {
+    BZNA_ANTIALIAS_AUTO = 0,          /* all but NEAREST widen by as much, as in PIL, torchvision */
+    BZNA_ANTIALIAS_OFF  = 1           /* they do not, as in OpenCV; AREA with OFF is refused */
+};
+
+/* Types of elements. Numbers are rounded to nearest, ties to even. Outputs have one of the first
+ * four. */
+enum {
+    BZNA_DTYPE_FLOAT32  = 0,
+    BZNA_DTYPE_FLOAT16  = 1,          /* IEEE binary16 */
+    BZNA_DTYPE_BFLOAT16 = 2,
+    BZNA_DTYPE_UINT8    = 3,          /* numbers below 0 give 0, numbers above 255 give 255 */
+    BZNA_DTYPE_INT32    = 16,         /* the tensor "status" */
+    BZNA_DTYPE_INT64    = 17,         /* the tensor "target", and fields that are integers */
+    BZNA_DTYPE_UINT64   = 18          /* the tensor "index" */
+};
+
+/* How channels lie in memory. */
+enum {
+    BZNA_LAYOUT_NCHW = 0,             /* planes: all of one channel, then all of the next */
+    BZNA_LAYOUT_NHWC = 1              /* pixels of channels, "channels last" */
+};
+
+/* The channels of an output, in order. */
+enum {
+    BZNA_CHANNELS_RGB  = 0,
+    BZNA_CHANNELS_BGR  = 1,
+    BZNA_CHANNELS_GRAY = 2            /* one: 0.299 R + 0.587 G + 0.114 B */
+};
+
+/* How Y'CbCr becomes R'G'B'. They have no effect on pictures that are coded as RGB. */
+enum {
+    BZNA_MATRIX_AUTO        = 0,      /* as the picture says: chapter 7 */
+    BZNA_MATRIX_BT601_FULL  = 1,      /* full range */
+    BZNA_MATRIX_BT601       = 2,      /* limited range */
+    BZNA_MATRIX_BT709       = 3,      /* limited range */
+    BZNA_MATRIX_BT2020      = 4,      /* limited range */
+    BZNA_MATRIX_BT709_FULL  = 5,      /* full range */
+    BZNA_MATRIX_BT2020_FULL = 6       /* full range */
+};
+
+/* Units of the out-of-bounds color. */
+enum {
+    BZNA_FILL_RGB    = 0,             /* R, G, B in 0..255, before bias and scale */
+    BZNA_FILL_OUTPUT = 1              /* the channels delivered, in their units */
+};
+
+/* How one view of a sample is made. The steps are taken in this order:
+ *     1. The homography says which input pixel an output pixel shows.
+ *     2. The picture's matrix makes R'G'B' in 0..255.
+ *     3. color, hls, brightness, contrast, saturation, hue and grayscale change R'G'B'. The result
+ *        of each but color is clamped to 0..255.
+ *     4. Each channel delivered becomes y = (x - bias) * scale.
+ * bzna_transform_init sets identities. A loader fills the struct in from its config, and a
+ * transform callback may change every member but struct_size. */
 typedef struct bzna_transform {
-    uint32_t struct_size, filter;
-    double   homography[9];
-    float    bias[3], scale[3], fill[3];
-    uint32_t fill_space, matrix, antialias, clamp_hue, grayscale, reserved0;
-    float    color[12], hls[3], brightness, contrast, saturation, hue;
+    uint32_t struct_size;             /* sizeof the struct; bzna_transform_init sets it */
+    uint32_t filter;                  /* BZNA_FILTER_... */
+    double   homography[9];           /* 3x3, row-major, output to input pixels: chapter 7 */
+    float    bias[3];                 /* by channel, in the order delivered; [0] for GRAY */
+    float    scale[3];                /* likewise */
+    float    fill[3];                 /* the out-of-bounds color, in units of fill_space */
+    uint32_t fill_space;              /* BZNA_FILL_... */
+    uint32_t matrix;                  /* BZNA_MATRIX_... */
+    uint32_t antialias;               /* BZNA_ANTIALIAS_... */
+    /* what hls does past the ends of H. 0: hues go round; 1: they stop at the end, as in MXNet */
+    uint32_t clamp_hue;
+    uint32_t grayscale;               /* 1: gray, as torchvision's RandomGrayscale makes it */
+    uint32_t reserved0;               /* must be 0 */
+    /* 3x4, row-major: [R G B]' becomes color [R G B 1]', with R'G'B' in 0..255 */
+    float    color[12];
+    /* added to OpenCV's H (0..180), L and S (0..255): -180..180, -255..255, -255..255 */
+    float    hls[3];
+    float    brightness;              /* torchvision's factor, at least 0; 0 counts as 1 */
+    /* torchvision's factor, at least 0, about the mean of the pixels that lie inside; 0 counts as
+     * 1 */
+    float    contrast;
+    float    saturation;              /* torchvision's factor, at least 0; 0 counts as 1 */
+    float    hue;                     /* torchvision's, in turns: -0.5..0.5 */
 } bzna_transform;
 
-/* What a transform callback is told: slot in the batch, size of the picture without padding, as it
- * is seen (bzna_picture.orientation), and of the output, what its random numbers are forked with
- * (bzna_random_fork), and the output: 0 is the first, i + 1 is outputs.ptr[i]. */
+/* The sample, view and output that a transform or picture callback is asked about. */
 typedef struct bzna_sample_info {
-    uint32_t struct_size, slot;
-    uint64_t index, epoch;
-    int64_t  target;
-    uint32_t width, height, out_width, out_height;
-    uint64_t occurrence;
-    uint32_t view, output;
+    uint32_t struct_size;             /* bytes that the library has filled in */
+    uint32_t slot;                    /* of the batch, from 0 */
+    uint64_t index;                   /* of the sample in the data set */
+    uint64_t epoch;                   /* from 0 */
+    int64_t  target;                  /* BZNA_TARGET_NONE: it has none */
+    uint32_t width;                   /* pixels of the picture without padding, turned */
+    uint32_t height;                  /* likewise */
+    uint32_t out_width;               /* pixels of the output */
+    uint32_t out_height;              /* likewise */
+    uint64_t occurrence;              /* of the sample in the epoch: bzna_random_fork */
+    uint32_t view;                    /* number of the view: bzna_random_fork */
+    /* 0 is config.output, i + 1 is config.outputs.ptr[i]; in a picture callback, the first output
+     * that is made of the picture */
+    uint32_t output;
 } bzna_sample_info;
 
-/* Called on decoder threads, concurrently, once a view that has a warp of its own. The sample fails
- * with E_CALLBACK, and by default the run with it (errors.callback_policy), after a negative
- * result, which becomes native_code, and after one that leaves a homography that is singular or a
- * number that is not finite. Forbidden inside: all that takes a context, dataset or loader. */
+/* Changes how one view of a sample is made. Called on decoder threads, concurrently, once for each
+ * view that has a warp of its own.
+ *     user        pipeline.transform_user
+ *     sample      about the sample and the view
+ *     random      the view's own numbers, of BZNA_OPERATION_USER
+ *     transform   what the config's warp and color gave; may be changed
+ * Returns BZNA_OK, or a negative number, which becomes native_code. The sample fails with
+ * E_CALLBACK, and by default the run with it (errors.callback_policy),
+ *     - if the result is negative,
+ *     - if the homography is singular, or
+ *     - if a number is not finite.
+ * It must not call functions that take a context, data set or loader. */
 typedef bzna_status (*bzna_transform_fn)(void *user, const bzna_sample_info *sample,
     bzna_random *random, bzna_transform *transform);
 
-/* Called on decoder threads, concurrently, once a decoded picture, before its views are warped.
- * planes: picture's, in a copy that is to be drawn into; they are those of the coded frame (crop_x,
- * crop_y, orientation). sample->output: the first one made of it. random: BZNA_OPERATION_PICTURE's.
- * After a negative result the sample fails as above. Forbidden inside: as above. */
+/* Draws into a decoded picture before its views are warped. Called on decoder threads,
+ * concurrently, once for each decoded picture.
+ *     user      pipeline.picture_user
+ *     sample    about the sample and the first output that is made of the picture
+ *     random    numbers of BZNA_OPERATION_PICTURE for this sample
+ *     picture   a copy of the coded frame; its crop_x, crop_y and orientation say which part of it
+ *               is seen
+ *     planes    the planes of picture, to draw into: planes[i] is picture->plane[i] and has its
+ *               pitch. They are the loader's, and not to be used after the callback has returned
+ * Returns BZNA_OK, or a negative number, which becomes native_code and fails the sample as above.
+ * It must not call functions that take a context, data set or loader. */
 typedef bzna_status (*bzna_picture_fn)(void *user, const bzna_sample_info *sample,
     bzna_random *random, const bzna_picture *picture, void *const planes[3]);
-/* What bzna_picture_render writes: edges of 1..16384 pixels; BZNA_CHANNELS_... */
+
+/* The output of bzna_picture_render. */
 typedef struct bzna_output {
-    uint32_t struct_size, width, height, dtype, layout, channels;
+    uint32_t struct_size;             /* sizeof the struct; bzna_output_init sets it */
+    uint32_t width;                   /* pixels, 1..16384 */
+    uint32_t height;                  /* pixels, 1..16384 */
+    uint32_t dtype;                   /* BZNA_DTYPE_FLOAT32, _FLOAT16, _BFLOAT16 or _UINT8 */
+    uint32_t layout;                  /* BZNA_LAYOUT_... */
+    uint32_t channels;                /* BZNA_CHANNELS_... */
 } bzna_output;
 
+/* Sets transform to identities (homography and color 1, bias 0, scale 1, fill 0), and its
+ * struct_size, in bytes: pass sizeof *transform. Any thread. */
 BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size);
+
+/* Clears output and sets its struct_size, in bytes: pass sizeof *output. Set width and height then.
+ * Any thread. */
 BZNA_API void bzna_output_init(bzna_output *output, size_t struct_size);
 
-/* Warps one picture into dst (channels * height * width elements), on the caller's thread, with
- * malloc's memory. Errors: E_ARGUMENT, E_BUFFER, E_UNSUPPORTED. */
+/* Warps one picture on the caller's thread. Its memory is malloc's. Any thread.
+ *     picture     the picture; its planes are read
+ *     transform   what happens to it
+ *     output      size, type and order of what is written
+ *     dst         receives channels * height * width elements; aligned to the size of one
+ *     dst_bytes   bytes at dst in all
+ * Statuses: E_ARGUMENT; E_BUFFER if dst_bytes are too few; E_UNSUPPORTED for another dtype, layout
+ * or channels, or colors that cannot be converted. */
 BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture,
     const bzna_transform *transform, const bzna_output *output, void *dst, size_t dst_bytes,
     bzna_error *err);
-/* compute_affine_matrix of the original: H = T_in T_crop R S T_out. The crop (has_crop 0: the whole
- * input) has its center crop_x, crop_y from the input's; translate_x, _y are in output pixels. */
+
+/* Advanced, used by programs that draw their own warps as the original does: the parameters of its
+ * compute_affine_matrix, H = T_in T_crop R S T_out. */
 typedef struct bzna_affine {
-    uint32_t struct_size, in_width, in_height, out_width, out_height, has_crop;
-    double   crop_x, crop_y, crop_width, crop_height;
-    double   degrees, translate_x, translate_y;
-    uint32_t flip_h, flip_v, resize, keep_ratio;
+    uint32_t struct_size;             /* sizeof the struct; bzna_affine_init sets it */
+    uint32_t in_width;                /* pixels of the picture without padding; at least 1 */
+    uint32_t in_height;               /* likewise */
+    uint32_t out_width;               /* pixels of the output; at least 1 */
+    uint32_t out_height;              /* likewise */
+    uint32_t has_crop;                /* 0: the whole input is taken; 1: crop_... count */
+    double   crop_x;                  /* center of the crop, in pixels from the input's center */
+    double   crop_y;                  /* likewise, downwards */
+    double   crop_width;              /* input pixels */
+    double   crop_height;             /* input pixels */
+    double   degrees;                 /* rotation, counterclockwise */
+    double   translate_x;             /* shift, in output pixels */
+    double   translate_y;             /* likewise */
+    uint32_t flip_h;                  /* 1: mirrored left to right */
+    uint32_t flip_v;                  /* 1: mirrored top to bottom */
+    uint32_t resize;                  /* 1: the crop is scaled to the output */
+    uint32_t keep_ratio;              /* 1: resize scales both axes alike */
 } bzna_affine;
+
+/* Clears affine and sets its struct_size, in bytes: pass sizeof *affine. Set the four sizes then.
+ * Any thread. */
 BZNA_API void bzna_affine_init(bzna_affine *affine, size_t struct_size);
-/* Writes the 3x3 matrix. Errors: E_ARGUMENT for a size of 0 or a NaN. */
+
+/* Writes the 3x3 matrix of affine to homography, row-major, output to input pixels. Any thread.
+ * Returns E_ARGUMENT for a size of 0 or a number that is not finite. */
 BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9],
     bzna_error *err);
-/* out = a b, row-major: b first, then a. out may be a or b. */
+
+/* Computes out = a b, 3x3 matrices, row-major: the product applies b first, then a. out may be a or
+ * b. Any thread. */
 BZNA_API void bzna_homography_multiply(const double a[9], const double b[9], double out[9]);
-/* NONE: centered, one output pixel for one input pixel. MXNET: as its ImageRecordIter has it. There
- * a picture of w x h, with its padding, that is smaller than the output of W x H is enlarged before
- * it is cropped: if h < H, w becomes floor(w H / h), and h H; then, if w < W, h becomes
- * floor(h W / w), and w W. With crop_px it is not; a crop larger than the picture is centered. */
-enum { BZNA_WARP_NONE = 0, BZNA_WARP_RANDOM_RESIZED_CROP = 1, BZNA_WARP_CENTER_RESIZED_CROP = 2,
-       BZNA_WARP_SIMILARITY = 3, BZNA_WARP_MXNET = 4 };
-/* How crops are drawn. AUTO: TORCHVISION for RANDOM_RESIZED_CROP, else BENZINA, the original's:
- * log-uniform area. TORCHVISION: uniform area, whole pixels; centered: its Resize, CenterCrop. */
-enum { BZNA_LAW_AUTO = 0, BZNA_LAW_BENZINA = 1, BZNA_LAW_TORCHVISION = 2 };
-/* A random warp. A setting that has no effect on the kind is refused. */
+
+/* Kinds of warps. */
+enum {
+    BZNA_WARP_NONE                = 0,    /* centered, one output pixel for one input pixel */
+    BZNA_WARP_RANDOM_RESIZED_CROP = 1,    /* a random crop, scaled to the output: training */
+    BZNA_WARP_CENTER_RESIZED_CROP = 2,    /* the middle, scaled to the output: evaluation */
+    BZNA_WARP_SIMILARITY          = 3,    /* the original's; the kinds above are cases of it */
+    /* Advanced, used to continue runs of MXNet: the affine augmentation of its ImageRecordIter. A
+     * picture of w x h, with its padding, that is smaller than the output of W x H is enlarged
+     * before it is cropped: if h < H, w becomes floor(w H / h), and h becomes H; then, if w < W, h
+     * becomes floor(h W / w), and w becomes W. With crop_px it is not enlarged, and a crop larger
+     * than the picture is centered */
+    BZNA_WARP_MXNET               = 4
+};
+
+/* How crops are drawn. */
+enum {
+    BZNA_LAW_AUTO        = 0,         /* TORCHVISION for RANDOM_RESIZED_CROP, else BENZINA */
+    BZNA_LAW_BENZINA     = 1,         /* the original's: log-uniform area, parts of pixels */
+    /* torchvision's. RandomResizedCrop: uniform area, whole pixels. Centered crops: its Resize and
+     * CenterCrop */
+    BZNA_LAW_TORCHVISION = 2
+};
+
+/* How warps are drawn. Zero is the default of every member. A setting that has no effect on the
+ * kind is E_ARGUMENT. The struct has no struct_size: it grows only into reserved words. */
 typedef struct bzna_warp {
-    /* BZNA_WARP_..., BZNA_LAW_... */
-    uint32_t kind, law;
-    /* scale: RANDOM_RESIZED_CROP: of the crop's AREA, lo..hi, default 0.08..1. SIMILARITY: of the
-     * area, default 1..1. CENTER_RESIZED_CROP: [0] is the fraction of the short edge, default 1
-     * (224/256: short edge 256, crop 224). ratio: of the crop's width to its height, lo..hi;
-     * default 3/4..4/3 for RANDOM_RESIZED_CROP, the input's own for SIMILARITY. MXNET:
-     * min.., max_random_scale, and 1 -+ max_aspect_ratio; default 1..1 */
-    double   scale[2], ratio[2];
-    /* rotation, lo..hi, of whole degrees with MXNET (+-max_rotate_angle; of no width: rotate).
-     * SIMILARITY: shift, at most +- these fractions of the output's size */
-    double   degrees[2], translate[2];
-    /* probabilities of mirroring; with every kind */
-    double   flip_h, flip_v;
-    /* with every kind, on top of it: torchvision's RandomAffine of the output (degrees clockwise,
-     * lo..hi; shear in degrees below 90, x lo..hi, y lo..hi), then its RandomPerspective
-     * (distortion_scale; p, default 0.5). What they bring in is the input beyond the crop */
-    double   rotate[2], shear[4], perspective, perspective_p;
-    /* SIMILARITY: scale crops (forced by scale, ratio); keep ratios; crop anywhere (MXNET, too) */
-    uint32_t resize, keep_ratio, random_crop, reserved0;
-    /* MXNET: max_shear_ratio; min.. and max_img_size (0: any); min.. and max_crop_size (0: the
-     * output's size); pad; resize; with has_crop_start 1, crop_x_start, crop_y_start */
-    double   shear_ratio;
-    uint32_t canvas_px[2], crop_px[2], pad_px, short_edge_px;
-    uint32_t has_crop_start, crop_x_start, crop_y_start, reserved1;
-    uint64_t reserved[4];
+    uint32_t kind;                    /* BZNA_WARP_... */
+    uint32_t law;                     /* BZNA_LAW_...; must be 0 for NONE and MXNET */
+    /* by kind:
+     *     RANDOM_RESIZED_CROP   the crop's share of the picture's area, lo..hi; default 0.08..1
+     *     CENTER_RESIZED_CROP   [0] is the output's edge as a fraction of the short edge of the
+     *                           resized picture; default 1; 224.0 / 256 for "resize to 256, crop
+     *                           224". [1] is 0
+     *     SIMILARITY            the crop's share of the picture's area, lo..hi; default 1..1
+     *     MXNET                 min_random_scale..max_random_scale; default 1..1 */
+    double   scale[2];
+    /* the crop's width divided by its height, lo..hi. Default 3/4..4/3 for RANDOM_RESIZED_CROP, the
+     * input's own for SIMILARITY. MXNET: 1 - max_aspect_ratio..1 + max_aspect_ratio, default
+     * 1..1 */
+    double   ratio[2];
+    /* SIMILARITY, MXNET: rotation, counterclockwise, lo..hi. MXNET draws whole degrees:
+     * -max_rotate_angle..max_rotate_angle, or for its rotate a range of no width */
+    double   degrees[2];
+    /* SIMILARITY: shift in x and y, at most plus or minus these fractions of the output's size */
+    double   translate[2];
+    double   flip_h;                  /* probability of mirroring left to right; every kind */
+    double   flip_v;                  /* probability of mirroring top to bottom; every kind */
+    /* Advanced: torchvision's RandomAffine and then RandomPerspective, applied to the output of
+     * every kind. They bring in parts of the input beyond the crop. rotate: degrees, clockwise,
+     * lo..hi */
+    double   rotate[2];
+    double   shear[4];                /* Advanced: degrees below 90: x lo..hi, y lo..hi */
+    double   perspective;             /* Advanced: distortion_scale, 0..1; 0: none */
+    double   perspective_p;           /* Advanced: probability of perspective; default 0.5 */
+    /* SIMILARITY: 1 scales the crop to the output; implied by scale and ratio */
+    uint32_t resize;
+    uint32_t keep_ratio;              /* SIMILARITY: 1: resize scales both axes alike */
+    /* SIMILARITY: 1 crops anywhere, 0 in the middle. MXNET: rand_crop */
+    uint32_t random_crop;
+    uint32_t reserved0;               /* must be 0 */
+    double   shear_ratio;             /* MXNET: max_shear_ratio */
+    /* MXNET: min_img_size and max_img_size of the scaled picture, in pixels; 0: any */
+    uint32_t canvas_px[2];
+    /* MXNET: min_crop_size and max_crop_size of a square crop, which is resized to the output, in
+     * pixels; 0: the output's size */
+    uint32_t crop_px[2];
+    uint32_t pad_px;                  /* MXNET: pad, pixels added on each side */
+    uint32_t short_edge_px;           /* MXNET: resize of the short edge, in pixels, before all */
+    uint32_t has_crop_start;          /* MXNET: 1: crop_x_start and crop_y_start count */
+    uint32_t crop_x_start;            /* MXNET: where the crop begins, in pixels */
+    uint32_t crop_y_start;            /* MXNET: likewise, from the top */
+    uint32_t reserved1;               /* must be 0 */
+    uint64_t reserved[4];             /* must be 0 */
 } bzna_warp;
+
+/* Clears warp, up to struct_size bytes: pass sizeof *warp. A cleared warp is BZNA_WARP_NONE. Any
+ * thread. */
 BZNA_API void bzna_warp_init(bzna_warp *warp, size_t struct_size);
 
-/* Draws one warp. Draws are taken from random in this order: by the original's law s, then (ar) up
- * to 10 times; by torchvision's (s, ar) up to 10 times; then, if that found a crop, cx, cy;
- * degrees, tx, ty, flip_h, flip_v. MXNET: shear, degrees, scale, ratio, crop, x, y, flips. Then
- * rotate, shear x, y, whether there is perspective, x, y of its corners, clockwise from the top
- * left. A range of no width takes none. Errors: E_ARGUMENT. */
+/* Draws one warp, as a loader does for a view with numbers of BZNA_OPERATION_WARP. Any thread.
+ *     random       the stream; one thread at a time may use it
+ *     warp         how warps are drawn
+ *     in_width     pixels of the picture without padding, turned; at least 1
+ *     in_height    likewise
+ *     out_width    pixels of the output; at least 1
+ *     out_height   likewise
+ *     out          receives the homography, row-major, output to input pixels
+ * Draws are taken in this order; a range of no width takes none:
+ *     1. the crop's size: by the original's law the area, then the ratio up to 10 times; by
+ *        torchvision's law area and ratio up to 10 times
+ *     2. the crop's center x, y, if that found a crop
+ *     3. degrees, translate x, y, flip_h, flip_v
+ *     4. instead of 1 to 3, for MXNET: shear, degrees, scale, ratio, crop size, crop x, y, flips
+ *     5. rotate, shear x, shear y, whether there is perspective, and x, y of each of its corners,
+ *        clockwise from the top left one
+ * Returns E_ARGUMENT for a size of 0, or a setting that is out of its range. */
 BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, uint32_t in_width,
     uint32_t in_height, uint32_t out_width, uint32_t out_height, double out[9], bzna_error *err);
 
-/* How colors are drawn: brightness, contrast, saturation, hue (lo..hi; 0, 0: none) by torchvision's
- * ColorJitter, in this order; grayscale: RandomGrayscale's p. The out-of-bounds color stays. As of
- * MXNet: random_h (at most 180), _l, _s (255) in mxnet_hls, max_random_...; c (below 1) = 1 +
- * U(-,+), i = U(-,+): y = ((x - mean) * c + i) * scale. mxnet_clamp_hue: see clamp_hue above. */
+/* How colors are drawn. The out-of-bounds color is not changed. Zero is "none" for every member.
+ * The struct has no struct_size: it grows only into reserved words. */
 typedef struct bzna_jitter {
-    float    brightness[2], contrast[2], saturation[2], hue[2];
-    float    grayscale, mxnet_hls[3], mxnet_contrast, mxnet_illumination;
-    uint32_t mxnet_clamp_hue, reserved0;  uint64_t reserved[2];
+    float    brightness[2];           /* torchvision's ColorJitter: factors, lo..hi; 0, 0: none */
+    float    contrast[2];             /* likewise */
+    float    saturation[2];           /* likewise */
+    float    hue[2];                  /* likewise, in turns: -0.5..0.5 */
+    float    grayscale;               /* the probability of torchvision's RandomGrayscale, 0..1 */
+    /* Advanced, used to continue runs of MXNet: random_h (at most 180), random_l and random_s (at
+     * most 255) of its ImageRecordIter */
+    float    mxnet_hls[3];
+    /* Advanced, used to continue runs of MXNet: its max_random_contrast, below 1, and
+     * max_random_illumination. With c = 1 + U(-,+) of the one and i = U(-,+) of the other,
+     * y = ((x - mean) * c + i) * scale */
+    float    mxnet_contrast;
+    float    mxnet_illumination;      /* Advanced: see mxnet_contrast */
+    uint32_t mxnet_clamp_hue;         /* Advanced: bzna_transform.clamp_hue */
+    uint32_t reserved0;               /* must be 0 */
+    uint64_t reserved[2];             /* must be 0 */
 } bzna_jitter;
+
+/* Clears jitter, up to struct_size bytes: pass sizeof *jitter. A cleared jitter changes nothing.
+ * Any thread. */
 BZNA_API void bzna_jitter_init(bzna_jitter *jitter, size_t struct_size);
-/* Draws one jitter, in the order of the fields (mxnet_hls: two draws each), into transform. A range
- * of no width, or a probability of 0 or 1, takes no draw. Errors: E_ARGUMENT. */
+
+/* Draws one jitter, as a loader does for a view with numbers of BZNA_OPERATION_COLOR. Any thread.
+ *     random      the stream; one thread at a time may use it. Draws are taken in the order of
+ *                 jitter's members, two for each of mxnet_hls; a range of no width and a
+ *                 probability of 0 or 1 take none
+ *     jitter      how colors are drawn
+ *     transform   the factors drawn replace its own; mxnet_contrast and mxnet_illumination change
+ *                 its bias and scale
+ * Returns E_ARGUMENT for a setting that is out of its range. */
 BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *jitter,
     bzna_transform *transform, bzna_error *err);
 
 /* ---- Loaders ------------------------------------------------------------------------------ */
-enum { BZNA_ORDER_SEQUENTIAL = 0, BZNA_ORDER_SHUFFLE = 1 };
-/* An epoch's last batch when it is not full. PARTIAL delivers fewer samples (for some ranks none:
- * count 0), DROP no batch, PAD fills it from the start of the order; info.count are real. */
-enum { BZNA_LAST_PARTIAL = 0, BZNA_LAST_DROP = 1, BZNA_LAST_PAD = 2 };
-/* REPLACE: each position is an independent draw. ONCE: without replacement (Efraimidis, Spirakis
- * 2006), by sorting all samples as an epoch starts (16 bytes each); order.kind has no effect. */
-enum { BZNA_WEIGHTING_NONE = 0, BZNA_WEIGHTING_REPLACE = 1, BZNA_WEIGHTING_ONCE = 2 };
-/* AUTO: NVDEC where the context has it, and in software what it cannot decode. */
-enum { BZNA_DECODER_AUTO = 0, BZNA_DECODER_SOFTWARE = 1, BZNA_DECODER_NVDEC = 2 };
+/* The order of an epoch's samples. */
+enum {
+    BZNA_ORDER_SEQUENTIAL = 0,        /* as they lie in the data set, or in order.indices */
+    BZNA_ORDER_SHUFFLE    = 1         /* another permutation each epoch, by order.seed */
+};
 
-/* What a sample that cannot be read or decoded does. FILL: its slot holds the out-of-bounds color.
- * REPLACE: its slot takes the sample at the position world_size further on in the epoch's order
- * (from the end, back to its start), and so on up to 64 times: the same one in every run, delivered
- * at its own position as well. STOP: bzna_loader_next returns its error instead of its batch. */
-enum { BZNA_ON_ERROR_FILL = 0, BZNA_ON_ERROR_REPLACE = 1, BZNA_ON_ERROR_STOP = 2 };
-/* What a sample does that a callback failed (E_CALLBACK: transform, picture, a source's read_at).
- * STOP: bzna_loader_next returns its error instead of its batch, whatever the policy for samples
- * is. SAMPLE: it counts as one that cannot be read or decoded, for which there is that policy. */
-enum { BZNA_ON_CALLBACK_ERROR_STOP = 0, BZNA_ON_CALLBACK_ERROR_SAMPLE = 1 };
-#define BZNA_WAIT_FOREVER   ((int64_t)-1)
-#define BZNA_EPOCHS_ENDLESS UINT64_MAX
-/* The caller's memory. */
+/* How an epoch ends if its last batch is not full. Every rank gets the same number of batches. */
+enum {
+    /* it has fewer samples; for some ranks it may have none: count is 0 */
+    BZNA_LAST_PARTIAL = 0,
+    /* it is not delivered; if no other batch is left then, opening fails */
+    BZNA_LAST_DROP    = 1,
+    /* it is filled from the start of the epoch's order; bzna_batch_info.count says how many of its
+     * samples are real */
+    BZNA_LAST_PAD     = 2
+};
+
+/* How order.weights are used. */
+enum {
+    BZNA_WEIGHTING_NONE    = 0,       /* there are no weights */
+    BZNA_WEIGHTING_REPLACE = 1,       /* each position is an independent draw */
+    /* draws without replacement (Efraimidis and Spirakis 2006). All samples are sorted when an
+     * epoch starts, with 16 bytes each; order.kind has no effect */
+    BZNA_WEIGHTING_ONCE    = 2
+};
+
+/* Who decodes. */
+enum {
+    BZNA_DECODER_AUTO     = 0,        /* NVDEC where the context has it; software where it cannot */
+    BZNA_DECODER_SOFTWARE = 1,        /* software decodes everything */
+    BZNA_DECODER_NVDEC    = 2         /* NVDEC, or opening fails; software decodes what it cannot */
+};
+
+/* How a loader treats a sample that cannot be read or decoded. */
+enum {
+    BZNA_ON_ERROR_FILL    = 0,        /* its slot holds the out-of-bounds color */
+    /* its slot takes the sample at the position world_size further on in the epoch's order, from
+     * the end back to its start, and so on up to 64 times. That is the same sample in every run,
+     * and it is delivered at its own position as well */
+    BZNA_ON_ERROR_REPLACE = 1,
+    BZNA_ON_ERROR_STOP    = 2         /* bzna_loader_next returns its error instead of its batch */
+};
+
+/* How a loader treats a sample that fails with E_CALLBACK, because transform, picture or a source's
+ * read_at failed. */
+enum {
+    /* bzna_loader_next returns its error instead of its batch, whatever errors.policy is */
+    BZNA_ON_CALLBACK_ERROR_STOP   = 0,
+    /* it counts as a sample that cannot be read or decoded: errors.policy */
+    BZNA_ON_CALLBACK_ERROR_SAMPLE = 1
+};
+
+#define BZNA_WAIT_FOREVER   ((int64_t)-1)    /* a timeout of bzna_loader_next */
+#define BZNA_EPOCHS_ENDLESS UINT64_MAX       /* order.epochs of a run without an end */
+
+/* A piece of the caller's memory. */
 typedef struct bzna_buffer {
-    void    *data;
-    uint64_t bytes;
+    void    *data;                    /* its address, on the device for outputs that are there */
+    uint64_t bytes;                   /* its size */
 } bzna_buffer;
 
 /* Batches, and where they lie. */
 typedef struct bzna_loader_output {
-    /* 1..65536 samples; 1..16384 pixels. All three must be given, but for sizes of 0 with
-     * fields.tensors or bytes: batches without pictures, on the host */
-    uint32_t           batch_size, width, height;
-    /* BZNA_DTYPE_..., BZNA_LAYOUT_..., BZNA_CHANNELS_...; views of each sample, default 1: view n
-     * has the random numbers that are forked with n. slices: equal parts that a batch of one output
-     * and view is delivered in (one a device, say), default 1; must divide batch_size */
-    uint32_t           dtype, layout, channels, views, slices;
-    /* AUTO: on the context's device, else in host memory. CUDA: there; ordinal: 0 or its own */
+    uint32_t           batch_size;    /* samples of a batch, 1..65536; must be given */
+    /* pixels, 1..16384; must be given. Width and height 0 with fields.tensors or fields.bytes stand
+     * for batches without pictures, on the host */
+    uint32_t           width;
+    uint32_t           height;        /* likewise */
+    uint32_t           dtype;         /* BZNA_DTYPE_FLOAT32, _FLOAT16, _BFLOAT16 or _UINT8 */
+    uint32_t           layout;        /* BZNA_LAYOUT_... */
+    uint32_t           channels;      /* BZNA_CHANNELS_... */
+    /* Advanced, used in contrastive learning: views of each sample; default 1. View n has the
+     * random numbers that are forked with n */
+    uint32_t           views;
+    /* Advanced, used by programs that drive several devices: equal parts that a batch is delivered
+     * in, one for each consumer. Default 1; must divide batch_size, and be 1 with several views or
+     * outputs */
+    uint32_t           slices;
+    /* AUTO: on the context's device if it has one, else in host memory. CPU: in host memory. CUDA:
+     * on the context's device; ordinal is 0 or that device's */
     bzna_device        device;
-    /* the consumer's CUstream, for batches on the device; NULL: the loader makes one (a
-     * non-blocking one, which the default stream does not wait for): chapter 11 */
+    /* Advanced, used by programs that have a stream: the consumer's CUstream, for batches on the
+     * device. It is the caller's, and must live until the last batch on it was released. NULL: the
+     * loader makes one, a non-blocking stream, which the default stream does not wait for
+     * (chapter 11) */
     void              *stream;
-    /* memory for batches, batches_in_flight * slices of them (the array is copied):
-     * buffers[batch * slices + slice], each for batch_size / slices samples (of all outputs in
-     * order, each from a multiple of 256 bytes on), aligned to 4 bytes, valid until the loader is
-     * closed and its batches are released. Where there is a GPU, device must be named */
+    /* Advanced, used by programs that own their staging memory: memory for batches instead of the
+     * library's, batches_in_flight * slices of them. The array is copied; the memory is borrowed.
+     *     - buffers[batch * slices + slice] has room for batch_size / slices samples: all outputs
+     *       in order, each from a multiple of 256 bytes on.
+     *     - It is aligned to 4 bytes.
+     *     - It stays valid until the loader is closed and its batches are released.
+     *     - Where there is a GPU, device must be named: CPU, or CUDA for device addresses */
     const bzna_buffer *buffers;
-    uint32_t           buffer_count, reserved0;
-    uint64_t           reserved[4];
+    uint32_t           buffer_count;  /* buffers at buffers */
+    uint32_t           reserved0;     /* must be 0 */
+    uint64_t           reserved[4];   /* must be 0 */
 } bzna_loader_output;
+
 /* The samples of an epoch. Arrays are copied. */
 typedef struct bzna_loader_order {
-    /* BZNA_ORDER_..., BZNA_LAST_... */
-    uint32_t        kind, last_batch;
-    /* how many epochs to deliver, one after the other (default 1), from first_epoch on */
-    uint64_t        seed, epochs, first_epoch;
-    /* the samples of an epoch, by index; may repeat. NULL: all */
+    uint32_t        kind;             /* BZNA_ORDER_... */
+    uint32_t        last_batch;       /* BZNA_LAST_... */
+    uint64_t        seed;             /* of order, warps and colors */
+    uint64_t        epochs;           /* to deliver, one after the other; default 1 */
+    uint64_t        first_epoch;      /* the number of the first one */
+    /* Advanced, used by programs with their own samplers: the samples of an epoch, by index. They
+     * may repeat. NULL: all samples of the data set */
     const uint64_t *indices;
-    uint64_t        index_count;
-    /* how likely a sample is drawn: one a sample (of indices, when given), or with weights_by_part
-     * one a part of a concatenation, shared evenly by its samples. Finite, >= 0, one > 0 */
+    uint64_t        index_count;      /* indices at indices */
+    /* Advanced, used for unbalanced classes and for mixtures of data sets: how likely a sample is
+     * drawn. One weight for each sample (of indices, where they are given), finite, at least 0, and
+     * one of them above 0 */
     const double   *weights;
-    uint64_t        weight_count;
-    /* BZNA_WEIGHTING_...; with it, draws an epoch, at most 2^63, default: as many as samples */
-    uint32_t        weighting, weights_by_part;
+    uint64_t        weight_count;     /* weights at weights */
+    uint32_t        weighting;        /* Advanced: BZNA_WEIGHTING_...; must be given with weights */
+    /* Advanced: 1: weights are one for each part of a concatenation, shared evenly by its samples;
+     * not together with indices */
+    uint32_t        weights_by_part;
+    /* Advanced: draws an epoch, with weighting; at most 2^63. Default: as many as samples, or with
+     * ONCE as samples that have a weight */
     uint64_t        epoch_samples;
-    uint64_t        reserved[4];
+    uint64_t        reserved[4];      /* must be 0 */
 } bzna_loader_order;
-/* This process's share: chapter 9. world_size: default 1. */
+
+/* This process's share of each epoch, for distributed training: chapter 9. */
 typedef struct bzna_loader_shard {
-    uint32_t rank, world_size;
-    uint64_t reserved[2];
+    uint32_t rank;                    /* of this process, 0 .. world_size - 1 */
+    uint32_t world_size;              /* processes that share the epoch; default 1 */
+    uint64_t reserved[2];             /* must be 0 */
 } bzna_loader_shard;
-/* BZNA_FILTER_..., BZNA_ANTIALIAS_... AREA with OFF is refused. */
+
+/* How pixels are filtered. */
 typedef struct bzna_loader_filter {
-    uint32_t kind, antialias;
-    uint64_t reserved[2];
+    uint32_t kind;                    /* BZNA_FILTER_... */
+    uint32_t antialias;               /* BZNA_ANTIALIAS_... */
+    uint64_t reserved[2];             /* must be 0 */
 } bzna_loader_filter;
 
-/* y = (x - mean) / std, std 0 = 1; or y = (x - bias) * scale, scale 0 = 1; not both. fill: the
- * out-of-bounds color, default black; fill_space: BZNA_FILL_...; matrix: BZNA_MATRIX_...
- * mean_image, in place of mean or bias: one for each pixel, of float32 [channels, height, width] of
- * the output, copied. An output of another size or other channels needs own_color then. jitter:
- * with random numbers of BZNA_OPERATION_COLOR, forked with the view (own_warp 0: the first's). */
+/* How numbers are made of colors, in the order of the output's channels. Give mean and std, or bias
+ * and scale, not both. */
 typedef struct bzna_loader_color {
-    float       mean[3], std[3], bias[3], scale[3], fill[3];
-    uint32_t    fill_space, matrix, reserved0;
+    float       mean[3];              /* y = (x - mean) / std, for x in 0..255 */
+    float       std[3];               /* 0 counts as 1 */
+    float       bias[3];              /* y = (x - bias) * scale, for x in 0..255 */
+    float       scale[3];             /* 0 counts as 1 */
+    float       fill[3];              /* the out-of-bounds color; default black */
+    uint32_t    fill_space;           /* BZNA_FILL_... of fill */
+    uint32_t    matrix;               /* Advanced, used if files say it wrong: BZNA_MATRIX_... */
+    uint32_t    reserved0;            /* must be 0 */
+    /* Advanced, used to continue runs of MXNet or Caffe: a mean for each pixel, in place of mean or
+     * bias. float32 [channels, height, width] of the output; copied. An output of another size or
+     * other channels needs own_color then */
     const void *mean_image;
-    uint64_t    mean_image_bytes;
+    uint64_t    mean_image_bytes;     /* bytes at mean_image */
+    /* random colors, by numbers of BZNA_OPERATION_COLOR that are forked with the view. In an output
+     * with own_warp 0, that is the view of the first output */
     bzna_jitter jitter;
-    uint64_t    reserved[2];
+    uint64_t    reserved[2];          /* must be 0 */
 } bzna_loader_color;
 
-/* A further output of the same samples: the tensor's name, and the picture field that it is made
- * of (NULL: the first output's; a field is decoded once). Sizes of 0 are the first output's.
- * own_warp 0: view v is warped, filled and colored as view v of the first output is, whatever the
- * callback made of that; the warp is scaled from the sizes of the first output and picture to its
- * own, so that edges meet edges. views: 0, or as many. 1: by warp, with random numbers forked with
- * the view numbers after those of the outputs before it that have warps of their own, and the
- * callback is asked. own_filter, own_color 0: as the first output; 1: by filter, color. */
+/* Advanced, used for masks beside pictures and for views of other sizes: a further output of the
+ * same samples. */
 typedef struct bzna_extra_output {
-    uint32_t           struct_size, width, height, dtype, layout, channels, views;
-    uint32_t           own_warp, own_filter, own_color;
-    const char        *name, *field;
-    bzna_warp          warp;
-    bzna_loader_filter filter;
-    bzna_loader_color  color;
+    /* sizeof the struct; bzna_extra_output_init sets it; the same in all of an array */
+    uint32_t           struct_size;
+    uint32_t           width;         /* pixels; 0: the first output's */
+    uint32_t           height;        /* pixels; 0: the first output's */
+    uint32_t           dtype;         /* as in bzna_loader_output */
+    uint32_t           layout;        /* likewise */
+    uint32_t           channels;      /* likewise */
+    /* views of each sample. own_warp 0: 0, or as many as the first output has. own_warp 1: default
+     * 1. At most 64 in all outputs */
+    uint32_t           views;
+    /* 0: view v is warped, filled and colored as view v of the first output is, whatever the
+     *    transform callback made of that. The warp is scaled from the sizes of the first output and
+     *    picture to this one's, so that edges meet edges
+     * 1: by warp, with random numbers that are forked with the view numbers after those of the
+     *    outputs before it that have warps of their own. The transform callback is asked */
+    uint32_t           own_warp;
+    uint32_t           own_filter;    /* 0: as the first output; 1: by filter */
+    uint32_t           own_color;     /* 0: as the first output; 1: by color */
+    const char        *name;          /* of the tensor, 1..31 bytes; must be given; copied */
+    /* the picture field that it is made of; copied. A field is decoded once. NULL: the first
+     * output's */
+    const char        *field;
+    bzna_warp          warp;          /* with own_warp 1, else all 0 */
+    bzna_loader_filter filter;        /* with own_filter 1, else all 0 */
+    bzna_loader_color  color;         /* with own_color 1, else all 0 */
 } bzna_extra_output;
 
-/* The outputs beside the first one, at most 15; views of all together: at most 64. */
+/* The outputs beside the first one. */
 typedef struct bzna_loader_outputs {
-    const bzna_extra_output *ptr;
-    uint64_t                 count;
+    const bzna_extra_output *ptr;     /* an array; copied */
+    uint64_t                 count;   /* outputs at ptr, at most 15 */
 } bzna_loader_outputs;
 
-/* image: which picture of a sample: "image", "thumb", or a track's name, which the first sample
- * must have. Default: if width and height are at most 512, the thumbnail where a sample has one;
- * else the picture. tensors, bytes: further fields of each batch, by name, commas between them.
- * tensors: integers ([N] int64, -1: none) and vectors ([N, k] float32); k is how many numbers the
- * first sample has, or stands behind a colon, "cls,label:16"; what a shorter vector, or a failed
- * sample, leaves of its row is NaN; longer ones fail with E_MISMATCH. bytes: of any kind, for
- * bzna_batch_bytes; one with the name of a tensor of every batch ("index") comes so. Copied. */
+/* The fields that batches are made of. Strings are copied. */
 typedef struct bzna_loader_fields {
-    const char *image, *tensors, *bytes;
-    uint64_t    reserved[3];
+    /* which picture of a sample: "image", "thumb", or the name of a track. A name that the first
+     * sample does not have is refused. Default: the thumbnail where a sample has one, if width and
+     * height of all outputs of it are at most 512; else the picture */
+    const char *image;
+    /* further tensors of each batch: at most 16 fields by name, with commas between them.
+     *     integers   [N] int64; -1 where a sample has none
+     *     vectors    [N, k] float32. k is how many numbers the first sample has, or stands behind a
+     *                colon: "cls,label:16". A shorter vector, or a failed sample, leaves NaN in the
+     *                rest of its row; a longer one fails its sample with E_MISMATCH */
+    const char *tensors;
+    /* at most 16 fields of any kind for bzna_batch_bytes, by name, with commas between them. A
+     * field that has the name of a tensor of every batch, such as "index", can be had in no other
+     * way */
+    const char *bytes;
+    uint64_t    reserved[3];          /* must be 0 */
 } bzna_loader_fields;
+
+/* Advanced, used with slow or failing storage: how samples are read. */
 typedef struct bzna_loader_read {
-    /* threads: default 1; with NVDEC, one for two sessions, 2 to 8. At most 256. ahead_samples:
-     * samples read before they are decoded; default 2 a decoder thread + 4 a session + 2. At most
-     * 65536. memory_bytes: of all of them; a larger sample fails with E_LIMIT. Default 1 GiB */
-    uint32_t threads, ahead_samples;
+    /* threads that read, at most 256; default 1, or with NVDEC one for two sessions, 2 to 8. Raise
+     * it where each read waits long, as on network storage */
+    uint32_t threads;
+    /* samples read before they are decoded, at most 65536; default 2 for each decoder thread, 4 for
+     * each session, and 2 */
+    uint32_t ahead_samples;
+    /* memory of all samples read ahead, in bytes; default 1 GiB. A sample that is larger fails with
+     * E_LIMIT */
     uint64_t memory_bytes;
-    /* how often a sample's read that failed with E_IO is tried again, default 0, at most 1000
-     * (opening is not), and the time before the first retry, doubled each time, default 10 ms */
-    uint32_t retries, reserved0;
+    /* how often a sample's read that failed with E_IO is tried again, at most 1000; default 0.
+     * Opening a data set is not tried again */
+    uint32_t retries;
+    uint32_t reserved0;               /* must be 0 */
+    /* time before the first retry, in nanoseconds, doubled for each further one; default 10 ms */
     uint64_t backoff_ns;
-    uint64_t reserved[4];
+    uint64_t reserved[4];             /* must be 0 */
 } bzna_loader_read;
 
-/* BZNA_DECODER_...; threads that decode in software: default one a processor, at most 1024.
- * verify_every: one of so many of NVDEC's pictures is compared with libavcodec's, for statistics.
- * jpeg: BZNA_DECODER_NVDEC: all JPEG that are baseline, 4:2:0, of a size it takes (best: one) are
- * NVDEC's, or opening fails; pixels differ by up to 4 of 255. jpeg_shrink 1: a JPEG that all views
- * shrink 2- (4-, 8-) fold, with antialias, is decoded at 1/2 (1/4, 1/8), by libjpeg-turbo. */
+/* How pictures are decoded. */
 typedef struct bzna_loader_decode {
-    uint32_t decoder, threads, verify_every, jpeg, jpeg_shrink, reserved0;
-    uint64_t reserved[2];
+    uint32_t decoder;                 /* BZNA_DECODER_... */
+    /* threads that decode in software, or with NVDEC what it cannot; at most 1024; default one for
+     * each processor. Set it where several processes share a machine */
+    uint32_t threads;
+    /* Advanced, used to test a driver: one of so many of NVDEC's pictures is compared with
+     * libavcodec's, for statistics alone. 0: none. E_UNSUPPORTED if the library was built with
+     * BENZINA_NO_AVCODEC */
+    uint32_t verify_every;
+    /* Advanced, used where a GPU waits for slow CPUs: with BZNA_DECODER_NVDEC, NVDEC decodes all
+     * JPEG that are baseline, 4:2:0, and of a size that it takes, or opening fails. It is fastest
+     * with pictures of one size. Pixels differ by up to 4 of 255. Default: software decodes JPEG */
+    uint32_t jpeg;
+    /* Advanced, used with large photographs and small outputs: 1: a JPEG that all views shrink
+     * 2-fold (4-, 8-fold), with antialias, is decoded at 1/2 (1/4, 1/8) of its size by
+     * libjpeg-turbo. Pixels differ */
+    uint32_t jpeg_shrink;
+    uint32_t reserved0;               /* must be 0 */
+    uint64_t reserved[2];             /* must be 0 */
 } bzna_loader_decode;
 
+/* How failures are treated. */
 typedef struct bzna_loader_errors {
     uint32_t policy;                  /* BZNA_ON_ERROR_... */
     uint32_t callback_policy;         /* BZNA_ON_CALLBACK_ERROR_... */
-    uint64_t reserved[2];
+    uint64_t reserved[2];             /* must be 0 */
 } bzna_loader_errors;
 
+/* Batches in flight, threads, callbacks. */
 typedef struct bzna_loader_pipeline {
-    /* batches being filled, ready, on loan, or released and still read on the device; default 3, at
-     * most 64. restore_any_pixels 1: bzna_loader_restore takes states of other pixels, too */
-    uint32_t          batches_in_flight, restore_any_pixels;
-    /* thread i (decoders, then readers) runs on cpus[i % cpu_count]; NULL: anywhere. Copied */
+    /* batches being filled, ready, on loan, or released and still read on the device; at most 64;
+     * default 3 */
+    uint32_t          batches_in_flight;
+    /* Advanced, used to change augmentation during a run: 1: bzna_loader_restore takes states of
+     * runs that made other pixels, too */
+    uint32_t          restore_any_pixels;
+    /* Advanced, used on machines with several sockets: thread i (decoders, then readers) runs on
+     * processor cpus[i % cpu_count]. Copied. NULL: anywhere */
     const int32_t    *cpus;
-    uint32_t          cpu_count, reserved0;
-    /* replaces or changes what warp and color gave a sample; NULL: none */
+    uint32_t          cpu_count;      /* processors at cpus */
+    uint32_t          reserved0;      /* must be 0 */
+    /* Advanced, used by programs with their own augmentation: changes the transform that warp and
+     * color gave a view. NULL: none */
     bzna_transform_fn transform;
-    void             *transform_user;
-    /* draws into pictures before they are warped: software decodes. NULL: none */
+    void             *transform_user; /* passed to transform; the caller's */
+    /* Advanced, used for augmentation that no warp can do: draws into pictures before they are
+     * warped. Software decodes then. NULL: none */
     bzna_picture_fn   picture;
-    void             *picture_user;
-    uint64_t          reserved[2];
+    void             *picture_user;   /* passed to picture; the caller's */
+    uint64_t          reserved[2];    /* must be 0 */
 } bzna_loader_pipeline;
+
+/* The configuration of a loader. Zero is the default of every member. Only output.batch_size, width
+ * and height must be given. Three whole configurations follow, in C. C++ before C++20 has no such
+ * initialisers: clear the struct with {}, and set struct_size and the members.
+ *
+ * Training, on one of world_size processes, as torchvision's reference does it:
+ *
+ *     bzna_loader_config training = {
+ *         .struct_size = sizeof training,
+ *         .output = { .batch_size = 256, .width = 224, .height = 224,
+ *                     .dtype = BZNA_DTYPE_FLOAT16 },
+ *         .order = { .kind = BZNA_ORDER_SHUFFLE, .last_batch = BZNA_LAST_DROP,
+ *                    .seed = 7, .epochs = 90 },
+ *         .shard = { .rank = rank, .world_size = world_size },
+ *         .warp = { .kind = BZNA_WARP_RANDOM_RESIZED_CROP, .flip_h = 0.5 },
+ *         .color = { .mean = { 123.675f, 116.28f, 103.53f },
+ *                    .std = { 58.395f, 57.12f, 57.375f },
+ *                    .jitter = { .brightness = { 0.6f, 1.4f }, .saturation = { 0.6f, 1.4f } } },
+ *         .errors = { .policy = BZNA_ON_ERROR_REPLACE },
+ *     };
+ *
+ * Evaluation: each sample once, in the order of the data set, resized to 256 and cropped to 224:
+ *
+ *     bzna_loader_config evaluation = {
+ *         .struct_size = sizeof evaluation,
+ *         .output = { .batch_size = 256, .width = 224, .height = 224,
+ *                     .dtype = BZNA_DTYPE_FLOAT16 },
+ *         .shard = { .rank = rank, .world_size = world_size },
+ *         .warp = { .kind = BZNA_WARP_CENTER_RESIZED_CROP, .law = BZNA_LAW_TORCHVISION,
+ *                   .scale = { 224.0 / 256 } },
+ *         .color = { .mean = { 123.675f, 116.28f, 103.53f },
+ *                    .std = { 58.395f, 57.12f, 57.375f } },
+ *         .errors = { .policy = BZNA_ON_ERROR_STOP },
+ *     };
+ *
+ * Inference: bytes, pixel by pixel, in host memory, with the name of each sample beside them:
+ *
+ *     bzna_loader_config inference = {
+ *         .struct_size = sizeof inference,
+ *         .output = { .batch_size = 32, .width = 384, .height = 384,
+ *                     .dtype = BZNA_DTYPE_UINT8, .layout = BZNA_LAYOUT_NHWC,
+ *                     .device = { .kind = BZNA_DEVICE_CPU } },
+ *         .warp = { .kind = BZNA_WARP_CENTER_RESIZED_CROP },
+ *         .filter = { .kind = BZNA_FILTER_CUBIC },
+ *         .fields = { .bytes = "name" },
+ *     };
+ */
 typedef struct bzna_loader_config {
-    uint32_t             struct_size, reserved0;
-    bzna_loader_output   output;
-    bzna_loader_outputs  outputs;
-    bzna_loader_order    order;
-    bzna_loader_shard    shard;
-    bzna_warp            warp;
-    bzna_loader_filter   filter;
-    bzna_loader_color    color;
-    bzna_loader_fields   fields;
-    bzna_loader_read     read;
-    bzna_loader_decode   decode;
-    bzna_loader_errors   errors;
-    bzna_loader_pipeline pipeline;
+    uint32_t             struct_size; /* sizeof the struct; bzna_loader_config_init sets it */
+    uint32_t             reserved0;   /* must be 0 */
+    bzna_loader_output   output;      /* the first output: "image" */
+    bzna_loader_outputs  outputs;     /* Advanced: the outputs beside it */
+    bzna_loader_order    order;       /* the samples of an epoch */
+    bzna_loader_shard    shard;       /* this process's share of them */
+    bzna_warp            warp;        /* which part of a picture an output shows */
+    bzna_loader_filter   filter;      /* how pixels are filtered */
+    bzna_loader_color    color;       /* how numbers are made of colors */
+    bzna_loader_fields   fields;      /* the fields that batches are made of */
+    bzna_loader_read     read;        /* Advanced: how samples are read */
+    bzna_loader_decode   decode;      /* who decodes */
+    bzna_loader_errors   errors;      /* how failures are treated */
+    bzna_loader_pipeline pipeline;    /* batches in flight, threads, callbacks */
 } bzna_loader_config;
 
-/* A tensor: of what a loader yields (data is NULL), or of a batch. Elements (BZNA_DTYPE_...) are
- * densely packed, the last dimension first in memory. data is a device address when device is
- * CUDA's: void * as in DLPack, so that host code reads it without a cast. */
+/* A tensor: of a batch, or of what a loader yields. Elements are densely packed, the last dimension
+ * first in memory. */
 typedef struct bzna_tensor {
-    uint32_t    struct_size, dtype;
-    bzna_device device;
-    uint32_t    dimensions, reserved0;
-    int64_t     shape[6];
+    uint32_t    struct_size;          /* set by the call: how many bytes were filled */
+    uint32_t    dtype;                /* BZNA_DTYPE_... */
+    bzna_device device;               /* CPU or CUDA: where data points to */
+    uint32_t    dimensions;           /* numbers at shape */
+    uint32_t    reserved0;            /* 0 */
+    int64_t     shape[6];             /* elements along each dimension, the outermost one first */
+    /* the loader's; valid until the batch is released. A device address if device is CUDA: void *
+     * as in DLPack, so that host code reads host tensors without a cast. NULL in what a loader
+     * yields */
     void       *data;
-    uint64_t    bytes;
-    char        name[BZNA_NAME_MAX];
-    uint64_t    reserved[4];
+    uint64_t    bytes;                /* bytes at data */
+    char        name[BZNA_NAME_MAX];  /* of the tensor, such as "image" */
+    uint64_t    reserved[4];          /* 0 */
 } bzna_tensor;
 
-/* One batch, as it lies in memory until it is released. Arrays have an element for each slot. */
+/* One batch, as it lies in memory until it is released. Arrays have an element for each slot, and
+ * lie on the host. */
 typedef struct bzna_batch_info {
-    /* real samples, in the first slots; of them, those that failed, and that were replaced */
-    uint32_t           struct_size, count, failed, replaced;
-    /* the first output. NCHW: {batch, channels, height, width}; NHWC: {batch, height, width,
-     * channels}; of several views {views, batch, ...}: each view is a batch. In several slices,
-     * data is the first slice's: bzna_batch_slice. Without pictures it has no name and no bytes,
-     * and its shape says only how many slots there are */
+    uint32_t           struct_size;   /* set by the call: how many bytes were filled */
+    uint32_t           count;         /* real samples, which are in the first slots */
+    uint32_t           failed;        /* real samples that have a status below 0 */
+    /* real samples that are another sample than planned (errors.policy); indices says which */
+    uint32_t           replaced;
+    /* the first output.
+     *     NCHW               {batch, channels, height, width}
+     *     NHWC               {batch, height, width, channels}
+     *     several views      {views, batch, ...}: each view is a batch
+     *     several slices     data is the first slice's: bzna_batch_slice has the others
+     *     without pictures   no name and no bytes; the shape says only how many slots there are */
     bzna_tensor        image;
-    uint32_t           layout, last_of_epoch, slices, reserved0;
-    /* batch: number within the epoch, from 0 (from the restored position after a restore).
-     * position: of this rank's first sample in the epoch's global order */
-    uint64_t           epoch, batch, position;
-    /* BZNA_TARGET_NONE: none; sample index in the dataset; BZNA_OK, or why the slot is filled */
-    const int64_t     *targets;
-    const uint64_t    *indices;
-    const bzna_status *status;
-    /* CUstream behind which the image is written: chapter 11; NULL on the host */
+    uint32_t           layout;        /* BZNA_LAYOUT_... of image */
+    uint32_t           last_of_epoch; /* 1: no batch of this epoch comes after it */
+    uint32_t           slices;        /* that image lies in */
+    uint32_t           reserved0;     /* 0 */
+    uint64_t           epoch;         /* from order.first_epoch on */
+    uint64_t           batch;         /* number in the epoch, from 0, or from a restored position */
+    uint64_t           position;      /* of this rank's first sample in the epoch's global order */
+    const int64_t     *targets;       /* BZNA_TARGET_NONE: the sample has none */
+    const uint64_t    *indices;       /* of the samples in the data set */
+    const bzna_status *status;        /* BZNA_OK, or why the slot holds the out-of-bounds color */
+    /* the CUstream on which the image is finished (chapter 11); NULL of a batch on the host */
     void              *stream;
 } bzna_batch_info;
 
-/* What a loader yields (image: of a full batch), and who decodes (BZNA_DECODER_SOFTWARE or _NVDEC,
- * by name, and why this one); defaults are filled in. sessions: NVDEC's, shared with the context's
- * other loaders; 0: software only. Samples and batches are this rank's, padding not counted.
- * picture: what is decoded of each sample (fields.image, else "thumb" or "image"), and why. */
+/* The loader's batches, threads and decoder, with defaults filled in. */
 typedef struct bzna_loader_info {
-    uint32_t    struct_size, decoder;
-    bzna_tensor image;
-    uint32_t    layout, sessions, threads, reader_threads, batches_in_flight, read_ahead;
-    uint64_t    samples_per_epoch, batches_per_epoch;
-    char        decoder_name[64], decoder_reason[128], picture[32], picture_reason[96];
+    uint32_t    struct_size;          /* set by the call: how many bytes were filled */
+    uint32_t    decoder;              /* BZNA_DECODER_SOFTWARE or BZNA_DECODER_NVDEC */
+    bzna_tensor image;                /* of a full batch; data is NULL */
+    uint32_t    layout;               /* BZNA_LAYOUT_... of image */
+    /* NVDEC's decode sessions, shared with the context's other loaders; 0: software only */
+    uint32_t    sessions;
+    uint32_t    threads;              /* decode.threads */
+    uint32_t    reader_threads;       /* read.threads */
+    uint32_t    batches_in_flight;    /* pipeline.batches_in_flight */
+    uint32_t    read_ahead;           /* read.ahead_samples */
+    /* of this rank in a whole epoch, from its start; padding is not counted */
+    uint64_t    samples_per_epoch;
+    uint64_t    batches_per_epoch;    /* of this rank in a whole epoch, from its start */
+    char        decoder_name[64];     /* such as "libavcodec 59.37.100" */
+    char        decoder_reason[128];  /* why this decoder, and not the other */
+    char        picture[32];          /* what is decoded of each sample: the field's name */
+    char        picture_reason[96];   /* why that picture */
 } bzna_loader_info;
 
-/* One stage of the pipeline: samples (batches in the last stage) that passed, and their bytes.
- * Times are summed over its threads: working, waiting for the stage before, and blocked because the
- * next queue was full (back-pressure). depth is what waits in its queue now, capacity at most. */
+/* One stage of the pipeline. Times are summed over its threads, in nanoseconds. */
 typedef struct bzna_stage_stats {
-    uint64_t count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth, capacity, reserved[3];
+    uint64_t count;                   /* samples that passed; in the last stage batches */
+    uint64_t bytes;                   /* of what passed */
+    uint64_t busy_ns;                 /* working */
+    uint64_t wait_before_ns;          /* waiting for the stage before it */
+    uint64_t wait_after_ns;           /* blocked because the next queue was full (back-pressure) */
+    uint64_t depth;                   /* what waits in its queue now */
+    uint64_t capacity;                /* the most that its queue holds */
+    uint64_t reserved[3];             /* 0 */
 } bzna_stage_stats;
-enum { BZNA_STAGE_READ = 0, BZNA_STAGE_DECODE = 1, BZNA_STAGE_WARP = 2, BZNA_STAGE_DELIVER = 3 };
-/* Counts since the loader was opened. limiting_stage: the stage that is busy while the one before
- * it is blocked and the one after it waits; when readers are blocked, and either bzna_loader_next
- * never waits or decoders have nothing to do, the consumer (DELIVER, which counts batches lent). */
+
+/* The stages of the pipeline, in order. */
+enum {
+    BZNA_STAGE_READ    = 0,           /* samples are read */
+    BZNA_STAGE_DECODE  = 1,           /* pictures are decoded */
+    BZNA_STAGE_WARP    = 2,           /* outputs are made of them */
+    BZNA_STAGE_DELIVER = 3            /* batches are lent; waits are those in bzna_loader_next */
+};
+
+/* Counts and waits since the loader was opened. */
 typedef struct bzna_loader_stats {
-    uint32_t         struct_size, limiting_stage;
-    bzna_stage_stats stage[4];
-    /* finished; of them failed; of those, by kind: E_IO, E_TRUNCATED, E_CALLBACK of a source;
-     * E_BOX, E_LIMIT, E_NOT_FOUND, ...; E_DECODE, E_CODEC, E_MISMATCH; transform, memory */
-    uint64_t samples, samples_failed, failed_read, failed_format, failed_decode, failed_other;
-    /* attempts at a replacement; reads tried again; memory that samples read ahead hold now */
-    uint64_t         replaced, retries, read_memory_bytes;
-    /* by NVDEC; in software; of these, what NVDEC was to and could not (reasons are logged once) */
-    uint64_t         samples_nvdec, samples_software, fallbacks;
-    /* the context's decoders: created, and given another frame size; both stand still in steady
-     * state. Its sessions that ended: no memory for decoders, or 32 failed driver calls in a row
-     * while other sessions' succeeded. (If no session's do, software decodes that codec from then
-     * on, and sessions go on with others.) By decode.verify_every: pictures compared, and of them
-     * not equal */
-    uint64_t         decoders_made, decoders_reconfigured, sessions_lost, verified, verify_failed;
-    uint64_t         samples_tiled, tiles;   /* HEIF grids, and their tiles that were decoded */
-    /* How often a thread, the consumer's or one of the library's, found the loader's lock taken by
-     * another, and how long they waited for it together. Threads that wait for work do not count. */
-    uint64_t         lock_waits, lock_wait_ns;
+    uint32_t         struct_size;     /* set by the call: how many bytes were filled */
+    /* BZNA_STAGE_..., a judgement from the times: the stage that is busy while the one before it is
+     * blocked and the one after it waits for work. It is the consumer (DELIVER) when readers are
+     * blocked, and bzna_loader_next never waits or decoders have nothing to do */
+    uint32_t         limiting_stage;
+    bzna_stage_stats stage[4];        /* by BZNA_STAGE_... */
+    uint64_t         samples;         /* that were finished, well or not */
+    uint64_t         samples_failed;  /* of these, that failed; by kind below */
+    uint64_t         failed_read;     /* E_IO, E_TRUNCATED, or E_CALLBACK of a source */
+    uint64_t         failed_format;   /* E_BOX, E_LIMIT, E_NOT_FOUND, ... */
+    uint64_t         failed_decode;   /* E_DECODE, E_CODEC, E_MISMATCH */
+    uint64_t         failed_other;    /* E_CALLBACK of transform or picture, E_MEMORY, ... */
+    uint64_t         replaced;        /* attempts at a replacement, by errors.policy */
+    uint64_t         retries;         /* reads that were tried again */
+    uint64_t         read_memory_bytes;      /* that samples which are read ahead hold now */
+    uint64_t         samples_nvdec;   /* that NVDEC decoded */
+    uint64_t         samples_software;       /* that software decoded */
+    /* of these, that NVDEC was to decode and could not; reasons are logged once */
+    uint64_t         fallbacks;
+    uint64_t         decoders_made;   /* the context's NVDEC decoders; constant in steady state */
+    uint64_t         decoders_reconfigured;  /* to another frame size; constant in steady state */
+    /* the context's sessions that ended, because there was no memory for their decoders, or because
+     * 32 driver calls in a row failed while other sessions' succeeded. If no session's calls
+     * succeed, software decodes that codec from then on, and sessions go on with others */
+    uint64_t         sessions_lost;
+    uint64_t         verified;        /* pictures compared by decode.verify_every */
+    uint64_t         verify_failed;   /* of these, that were not equal */
+    uint64_t         samples_tiled;   /* that were HEIF grids */
+    uint64_t         tiles;           /* of grids, that were decoded: those that a warp reads */
+    /* how often a thread, the consumer's or one of the library's, found the loader's lock taken by
+     * another. Threads that wait for work do not count */
+    uint64_t         lock_waits;
+    uint64_t         lock_wait_ns;    /* how long they waited for it, together */
 } bzna_loader_stats;
 
-/* Where a run stands: 128 bytes of plain little-endian data, for a model's checkpoint. position:
- * samples of the epoch's order already delivered, of all ranks. fingerprint: of the dataset,
- * indices and weights. pixels: a hash of what fixes pixels (chapter 9). check: of all else. */
+/* Where a run stands: 128 bytes of plain little-endian data without pointers, to be kept beside a
+ * model's checkpoint. bzna_loader_save fills it in, and bzna_loader_restore takes it. */
 typedef struct bzna_loader_state {
-    uint32_t struct_size, version;
-    uint64_t seed, epoch, position, fingerprint, sample_count, end_epoch;
-    uint32_t order, check;
-    uint64_t pixels, reserved[7];
+    uint32_t struct_size;             /* 128 */
+    uint32_t version;                 /* 2; 1 of a state of 0.1, which has 64 bytes */
+    uint64_t seed;                    /* order.seed */
+    uint64_t epoch;                   /* that is under way */
+    uint64_t position;                /* samples of its order already delivered, to all ranks */
+    uint64_t fingerprint;             /* of data set, indices and weights */
+    uint64_t sample_count;            /* of an epoch, for all ranks together */
+    uint64_t end_epoch;               /* the first epoch that is not delivered */
+    uint32_t order;                   /* BZNA_ORDER_... */
+    uint32_t check;                   /* a hash of all other members */
+    /* a hash of what fixes pixels: sizes, warp, colors, which picture. Not of dtype, layout, batch
+     * size or threads */
+    uint64_t pixels;
+    uint64_t reserved[7];             /* 0 */
 } bzna_loader_state;
+
+/* Clears config, which makes every member the default, and sets its struct_size, in bytes: pass
+ * sizeof *config. Set output.batch_size, width and height then. Any thread. */
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size);
+
+/* Clears output and sets its struct_size, in bytes: pass sizeof *output. Set name then. Any
+ * thread. */
 BZNA_API void bzna_extra_output_init(bzna_extra_output *output, size_t struct_size);
 
-/* Checks the config, allocates, starts the threads. Reading and decoding begin at once; on the
- * device, when what was enqueued on output.stream before is done. Errors, which name the setting:
- * E_ARGUMENT, E_UNSUPPORTED, E_RANGE (order.indices), E_NOT_FOUND (fields.image), E_BUFFER
- * (output.buffers), E_LIMIT, E_THREAD; E_DEVICE, E_DEVICE_LOST where config asks for the device. */
+/* Checks the config, allocates everything and starts the threads. Reading and decoding begin at
+ * once; on the device, when what was enqueued on output.stream before is done. Any thread.
+ *     context   may be closed before the loader
+ *     dataset   may be closed before the loader
+ *     config    copied, with what it points to but output.buffers' memory
+ *     out       becomes the loader, to be closed with bzna_loader_close
+ * Statuses, whose messages name the setting:
+ *     E_ARGUMENT, E_UNSUPPORTED     a setting has no meaning, or not in this build
+ *     E_RANGE                       order.indices has an index past the last sample
+ *     E_NOT_FOUND                   the first sample lacks the picture fields.image or an output's
+ *                                   field, or the data set lacks a field of fields.tensors or bytes
+ *     E_BUFFER                      output.buffers are too small
+ *     E_LIMIT                       too many weights, names of fields, or numbers of a vector
+ *     E_THREAD, E_MEMORY            the system has no more
+ *     E_DEVICE, E_DEVICE_LOST       config asks for the device, which cannot be used */
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset,
     const bzna_loader_config *config, bzna_loader **out, bzna_error *err);
-/* Stops the threads and releases the dataset. Waits for running callbacks and, on the device, for
- * what reads released batches. Batches on loan stay valid; the last one's release frees memory. */
+
+/* Stops the threads of loader, and lets go of its data set; NULL does nothing. Waits for callbacks
+ * that are running and, on the device, for what was enqueued to read batches that were released.
+ * Batches on loan stay valid; the release of the last one frees their memory, and waits likewise.
+ * Returns E_STATE inside callbacks and after fork, and does nothing then. Any thread, once. */
 BZNA_API bzna_status bzna_loader_close(bzna_loader *loader);
 
-/* The next batch, in order, lent to the caller until bzna_batch_release. timeout_ns: 0 polls,
- * BZNA_WAIT_FOREVER waits. Returns BZNA_OK with *batch set (else it is NULL); BZNA_END after the
- * last epoch; BZNA_AGAIN when the time is over; E_STOPPED after bzna_loader_stop; E_STATE when
- * another thread is waiting, or all batches are on loan; E_DEVICE, E_DEVICE_LOST, E_CALLBACK of a
- * sample that a callback failed, or any sample's error with BZNA_ON_ERROR_STOP: these stay until
- * bzna_loader_reset or _restore. */
+/* Takes the next batch, in order. Any thread, but one at a time.
+ *     loader       it lends the batch until bzna_batch_release
+ *     timeout_ns   how long to wait, in nanoseconds; 0 polls, BZNA_WAIT_FOREVER waits
+ *     batch        set to the batch with BZNA_OK, else to NULL
+ * A batch on the host is finished when the call returns. A batch on the device is finished for work
+ * that is enqueued on its stream after the call (chapter 11).
+ *
+ * The call waits until the next batch is filled, and for that until one is free. A batch is not
+ * free while it is on loan, or while work that you enqueued before its release still reads it. So
+ * that work must not wait for the thread that is in this call, neither by a host function nor for a
+ * value that the thread writes later: both would wait forever. While a CUDA graph is being captured
+ * on the batches' stream, neither open nor close a loader with it, nor take, move or release
+ * batches. Copy what the graph reads into memory of its own.
+ *
+ * Statuses:
+ *     BZNA_END                  the last epoch is over
+ *     BZNA_AGAIN                the time is over
+ *     E_STOPPED                 bzna_loader_stop was called
+ *     E_STATE                   another thread is in this call, or all batches are on loan
+ *     E_DEVICE, E_DEVICE_LOST   the device failed
+ *     E_CALLBACK                a callback failed a sample of the batch: errors.callback_policy
+ *     another                   with BZNA_ON_ERROR_STOP, the error of a sample of the batch
+ * The last three stay until bzna_loader_reset or bzna_loader_restore. */
 BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **batch,
     bzna_error *err);
-/* Ends all waiting, now and later, until bzna_loader_reset or _restore. Does not wait itself. */
+
+/* Ends all waiting for batches of loader, now and later, with E_STOPPED, until bzna_loader_reset or
+ * bzna_loader_restore. Does not wait itself. Any thread, inside callbacks, too. */
 BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err);
-/* Goes to the start of an epoch, whatever is under way, as if it were first_epoch; batches already
- * delivered stay valid. E_STATE while a thread waits in next. */
+
+/* Goes to the start of an epoch (set_epoch elsewhere), whatever is under way. Waits for samples
+ * that are being made. Any thread.
+ *     loader   as many epochs are left as if it had been opened with order.first_epoch = epoch.
+ *              Batches on loan stay valid
+ *     epoch    from 0
+ * Returns E_STATE while a thread waits in bzna_loader_next. */
 BZNA_API bzna_status bzna_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err);
-/* The state after the last batch delivered. E_STRUCT_SIZE: state has fewer than 128 bytes. */
+
+/* Says where the run of loader stands after the last batch that was delivered. state is filled in;
+ * struct_size is its size in bytes: pass sizeof *state. Any thread. Returns E_STRUCT_SIZE if that
+ * is less than 128. */
 BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *state,
     size_t struct_size, bzna_error *err);
-/* Goes on from a state. Seed and epochs come from it; world size, threads and batch size may
- * differ. E_ARGUMENT: it is of another dataset or order, or of a run whose pixels were made
- * otherwise (chapter 9). One of version 1 (64 bytes, of 0.1) is taken, with a warning. */
+
+/* Goes on from a state. Waits for samples that are being made. Any thread.
+ *     loader   seed and epochs come from the state; world size, threads and batch size may differ
+ *              from those of the run that was saved. Batches on loan stay valid
+ *     state    of bzna_loader_save. One of version 1 (of 0.1) is taken with a warning in the log,
+ *              since it does not say how pixels were made
+ * Statuses: E_ARGUMENT if the state is damaged, is of another data set or order, or of a run whose
+ * pixels were made otherwise (chapter 9); E_STATE while a thread waits in bzna_loader_next. */
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state,
     bzna_error *err);
-/* What the loader yields, and with what. */
+
+/* Says what loader yields, and with what. info is filled in, up to struct_size bytes: pass sizeof
+ * *info. Any thread. */
 BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info *info,
     size_t struct_size, bzna_error *err);
-/* Counts and waits since the loader was opened. */
+
+/* Says what loader has counted since it was opened. stats is filled in, up to struct_size bytes:
+ * pass sizeof *stats. Any thread. */
 BZNA_API bzna_status bzna_loader_get_stats(bzna_loader *loader, bzna_loader_stats *stats,
     size_t struct_size, bzna_error *err);
-/* The tensors of a full batch, from 0: "image", "target", "index", "status", then those of
- * fields.tensors, which lie on the host, then those of outputs. Batches without pictures have no
- * "image": "target" is their first. E_RANGE past the end. */
+
+/* Describes one tensor of a full batch; its data is NULL. Any thread.
+ *     loader        the loader
+ *     number        from 0: "image", "target", "index", "status", then those of fields.tensors,
+ *                   which lie on the host, then those of outputs. Batches without pictures have no
+ *                   "image", and begin with "target"
+ *     tensor        filled in, up to struct_size bytes: pass sizeof *tensor
+ *     struct_size   in bytes
+ * Returns E_RANGE past the last tensor. */
 BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bzna_tensor *tensor,
     size_t struct_size, bzna_error *err);
-/* The batch as it lies in memory; what info points to is the loader's, valid until its release. */
+
+/* Describes batch as it lies in memory. info is filled in, up to struct_size bytes: pass sizeof
+ * *info. Its pointers are the loader's, and valid until the batch is released. Any thread. */
 BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_info *info,
     size_t struct_size, bzna_error *err);
-/* One tensor of the batch, by name. E_NOT_FOUND; E_UNSUPPORTED: "image" lies in several slices. */
+
+/* Describes one tensor of a batch. Any thread.
+ *     batch         on loan
+ *     name          of the tensor, such as "image" or "target"
+ *     tensor        filled in, up to struct_size bytes: pass sizeof *tensor. Its data is the
+ *                   loader's, and valid until the batch is released
+ *     struct_size   in bytes
+ * Statuses: E_NOT_FOUND if there is no such tensor; E_UNSUPPORTED if "image" lies in several
+ * slices. */
 BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name,
     bzna_tensor *tensor, size_t struct_size, bzna_error *err);
-/* The value of one of fields.bytes in a slot: a picture as a stream of its own (bzna_image_annexb),
- * numbers as int64_t or float, all with a NUL behind them that is not counted. NULL and 0 where the
- * sample has none, or failed. Valid while the batch is on loan. Errors: E_NOT_FOUND, E_RANGE. */
+
+/* Finds the value of a field in one slot. Any thread.
+ *     batch   on loan
+ *     name    of the field, one of fields.bytes
+ *     slot    of the batch, from 0
+ *     data    set to the value, which is the loader's and valid until the batch is released: a
+ *             picture as a stream of its own, as from bzna_image_annexb; an integer as int64_t; a
+ *             vector as float; text and bytes as they are. A NUL stands behind each. NULL where the
+ *             sample has none, or failed
+ *     size    set to the bytes at data, without that NUL; 0 where data is NULL
+ * Statuses: E_NOT_FOUND if fields.bytes does not name it; E_RANGE past the last slot. */
 BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name, uint32_t slot,
     const void **data, uint64_t *size, bzna_error *err);
-/* The status of a slot, with its message in err. E_RANGE past the end. */
+
+/* Returns the status of one slot of batch, and its message in err. slot counts from 0. Returns
+ * E_RANGE past the last slot. Any thread. */
 BZNA_API bzna_status bzna_batch_error(const bzna_batch *batch, uint32_t slot, bzna_error *err);
-/* Where a slice lies, and how many of its samples are real. E_RANGE past the end. */
+
+/* Finds one slice of a batch: output.slices. Any thread.
+ *     batch   on loan
+ *     slice   from 0
+ *     data    set to its address, on the device if the batch is there; the loader's, or the
+ *             caller's of output.buffers
+ *     count   set to how many of its samples are real
+ * Returns E_RANGE past the last slice. */
 BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, void **data,
     uint32_t *count, bzna_error *err);
-/* Returns a batch to its loader; NULL is none. Does not wait, while the loader is open. Any thread;
- * of a batch on BZNA_STREAM_PER_THREAD, the one that used it. E_STATE: not on loan, or after fork.
- * What fails on the device, bzna_loader_next reports. */
+
+/* Returns batch to its loader; NULL does nothing. Work that was enqueued on its stream before this
+ * call still reads it undisturbed, so release it right after enqueueing the work that reads. Does
+ * not wait while the loader is open. Any thread; for a batch on BZNA_STREAM_PER_THREAD, the thread
+ * that used it. Returns E_STATE if the batch is not on loan, and after fork. If the device fails,
+ * bzna_loader_next reports it. */
 BZNA_API bzna_status bzna_batch_release(bzna_batch *batch);
-/* Moves a batch on the device to another stream of its context: what is enqueued there afterwards
- * reads the finished batch, and releasing orders behind that stream instead of the loader's.
- * E_STATE: not on loan, or to PER_THREAD with DLPack tensors. E_UNSUPPORTED: on the host. */
+
+/* Moves a batch on the device to another stream of its context. Work that is enqueued there after
+ * this call reads the finished batch, and the release is ordered after that stream's work instead
+ * of the old one's.
+ * Any thread.
+ *     batch    on loan, on the device
+ *     stream   a CUstream, BZNA_STREAM_LEGACY or BZNA_STREAM_PER_THREAD; not NULL. It is the
+ *              caller's, and must live until the batch is released
+ * Statuses: E_STATE if the batch is not on loan, or for BZNA_STREAM_PER_THREAD while it has DLPack
+ * tensors; E_UNSUPPORTED if it is on the host; E_DEVICE, E_DEVICE_LOST. */
 BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error *err);
-/* Kinds of DLPack tensors (dlpack.h): DLManagedTensor * ("dltensor" capsules), and
- * DLManagedTensorVersioned * of version 1.0 ("dltensor_versioned" capsules). */
-enum { BZNA_DLPACK_0 = 0, BZNA_DLPACK_1 = 1 };
-/* A tensor of the batch, by name, as a DLPack tensor, into *tensor. It keeps the batch on loan
- * until its deleter has run, on any thread, even after the loader was closed. Nothing is copied or
- * allocated. A call that fails leaves *tensor as it was: a tensor that stands there still has to be
- * deleted. Errors: E_NOT_FOUND; E_UNSUPPORTED (as of bzna_batch_tensor); E_STATE (a batch on
- * BZNA_STREAM_PER_THREAD: the deleter would have to run on that thread). */
+
+/* Kinds of DLPack tensors (dlpack.h). */
+enum {
+    BZNA_DLPACK_0 = 0,                /* DLManagedTensor *, for "dltensor" capsules */
+    /* DLManagedTensorVersioned * of version 1.0, for "dltensor_versioned" capsules */
+    BZNA_DLPACK_1 = 1
+};
+
+/* Exports one tensor of a batch as a DLPack tensor. Nothing is copied or allocated. Any thread.
+ *     batch     stays on loan until the tensor's deleter has run and bzna_batch_release was called,
+ *               whichever comes last. The deleter may run on any thread, and after the loader was
+ *               closed
+ *     name      of the tensor, as for bzna_batch_tensor
+ *     version   BZNA_DLPACK_...
+ *     tensor    set to the DLPack tensor. A call that fails leaves it as it was: a tensor that
+ *               stands there still has to be deleted
+ * Statuses: E_NOT_FOUND; E_UNSUPPORTED for another version, or if "image" lies in several slices;
+ * E_STATE if the batch is not on loan, or is on BZNA_STREAM_PER_THREAD, where the deleter would
+ * have to run on that thread. */
 BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, uint32_t version,
     void **tensor, bzna_error *err);
 
 /* ---- Writers ------------------------------------------------------------------------------ */
-/* classes: names of the targets 0 .. class_count - 1, for bzna_dataset_class; copied. queue_bytes:
- * memory for samples that wait for those of smaller indices (bzna_writer_add_at); default 64 MiB */
+/* How an archive is to be written. Zero is the default of every member. */
 typedef struct bzna_writer_config {
-    uint32_t           struct_size, class_count;
+    uint32_t           struct_size;   /* sizeof the struct; bzna_writer_config_init sets it */
+    uint32_t           class_count;   /* names at classes */
+    /* names of the targets 0 .. class_count - 1, for bzna_dataset_class: UTF-8, at most 65535 bytes
+     * each; copied. NULL: none */
     const char *const *classes;
-    uint64_t           queue_bytes, reserved[4];
+    /* Advanced, used by packers with many threads: memory for samples that wait for those of
+     * smaller indices (bzna_writer_add_at), in bytes. Default 64 MiB */
+    uint64_t           queue_bytes;
+    uint64_t           reserved[4];   /* must be 0 */
 } bzna_writer_config;
-enum { BZNA_SPLIT_NONE = 0, BZNA_SPLIT_TRAIN = 1, BZNA_SPLIT_VALIDATION = 2, BZNA_SPLIT_TEST = 3 };
-/* A further field of a sample: name (1 to 31 bytes; not "image", "thumb", "target" or "name"), kind
- * (BZNA_FIELD_INTEGER, _VECTOR, _TEXT or _BYTES; the same in all samples), and the value's bytes,
- * as bzna_dataset_field gives them, text without a NUL. An archive has at most 60 such names. */
+
+/* A split that a sample belongs to. */
+enum {
+    BZNA_SPLIT_NONE       = 0,
+    BZNA_SPLIT_TRAIN      = 1,
+    BZNA_SPLIT_VALIDATION = 2,
+    BZNA_SPLIT_TEST       = 3
+};
+
+/* A further field of a sample. An archive has at most 60 names of them. */
 typedef struct bzna_field_value {
-    uint32_t    struct_size, kind;
-    const char *name;
+    uint32_t    struct_size;          /* sizeof the struct; bzna_field_value_init sets it */
+    /* BZNA_FIELD_INTEGER, _VECTOR, _TEXT or _BYTES; the same in all samples */
+    uint32_t    kind;
+    const char *name;                 /* 1..31 bytes; not "image", "thumb", "target" or "name" */
+    /* the value in the form that bzna_dataset_field gives, but text has no NUL. Borrowed */
     const void *data;
-    uint64_t    size;
+    uint64_t    size;                 /* bytes at data */
 } bzna_field_value;
-/* One sample to write. What it points to is read before the call returns. split: BZNA_SPLIT_...:
- * also listed in that split's tracks, which older readers ignore. image: the full picture, of
- * H.264, H.265, AV1 or JPEG; it must be given, and samples may differ. thumb: its thumbnail; NULL:
- * the picture itself serves, if its frame is at most 512x512. target: written here and in the
- * index; BZNA_TARGET_NONE (set by init): none; once a sample has none, later ones are not indexed.
- * name: UTF-8, at most 65535 bytes, or NULL; as in folders, a path with slashes. */
+
+/* One sample to write. The memory that it points to is read before the call returns, and stays the
+ * caller's. */
 typedef struct bzna_sample_desc {
-    uint32_t                struct_size, split;
-    const bzna_image       *image, *thumb;
+    uint32_t                struct_size;     /* sizeof the struct; bzna_sample_desc_init sets it */
+    /* BZNA_SPLIT_...: the sample is also listed in that split's tracks, which older readers
+     * ignore */
+    uint32_t                split;
+    /* the full picture: H.264, H.265, AV1 or JPEG; must be given. Samples may differ in codec
+     * and size */
+    const bzna_image       *image;
+    /* its thumbnail. NULL: the picture itself serves, if its frame is at most 512x512 pixels */
+    const bzna_image       *thumb;
+    /* the class number, written here and in the index. BZNA_TARGET_NONE, which
+     * bzna_sample_desc_init sets: none. Once a sample has none, later ones are not indexed */
     int64_t                 target;
-    const char             *name;
-    const bzna_field_value *fields;
-    uint32_t                field_count, reserved0;
-    uint64_t                reserved[2];
+    const char             *name;     /* UTF-8, at most 65535 bytes; in folders, a path; or NULL */
+    const bzna_field_value *fields;   /* further fields; an array */
+    uint32_t                field_count;     /* fields at fields */
+    uint32_t                reserved0;       /* must be 0 */
+    uint64_t                reserved[2];     /* must be 0 */
 } bzna_sample_desc;
+
+/* Clears config, which makes every member the default, and sets its struct_size, in bytes: pass
+ * sizeof *config. Any thread. */
 BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_size);
+
+/* Clears value and sets its struct_size, in bytes: pass sizeof *value. Set name, kind, data and
+ * size then. Any thread. */
 BZNA_API void bzna_field_value_init(bzna_field_value *value, size_t struct_size);
+
+/* Clears sample, sets its target to BZNA_TARGET_NONE and its struct_size, in bytes: pass sizeof
+ * *sample. Set image then. Any thread. */
 BZNA_API void bzna_sample_desc_init(bzna_sample_desc *sample, size_t struct_size);
-/* Makes the file, or empties it; config may be NULL. E_ARGUMENT, E_LIMIT, E_NOT_FOUND, E_IO, ... */
+
+/* Makes an archive as a file, or empties the file that is there. Any thread.
+ *     context   may be closed before the writer
+ *     path      UTF-8; copied
+ *     config    copied; NULL: all defaults
+ *     out       becomes the writer, to be closed with bzna_writer_close
+ * Statuses: E_ARGUMENT, E_LIMIT for names of classes; E_NOT_FOUND if the folder of path is not
+ * there; E_IO; E_UNSUPPORTED if the library was built with BENZINA_NO_WRITER. */
 BZNA_API bzna_status bzna_writer_open(bzna_context *context, const char *path,
     const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
-/* The same into a sink, which the writer then owns and closes once; on failure the caller does. */
+
+/* Makes an archive that the caller's functions write. Any thread.
+ *     context   may be closed before the writer
+ *     sink      write_at must be given; the struct is copied. On success the writer owns the sink,
+ *               and closes it exactly once. On failure it is still the caller's
+ *     config    copied; NULL: all defaults
+ *     out       becomes the writer, to be closed with bzna_writer_close
+ * Statuses: E_ARGUMENT; E_LIMIT; E_IO if write_at failed; E_UNSUPPORTED if the library was built
+ * with BENZINA_NO_WRITER. */
 BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sink *sink,
     const bzna_writer_config *config, bzna_writer **out, bzna_error *err);
-/* Writes one sample, behind all that were given: the same inputs give the same bytes. One that is
- * refused (E_ARGUMENT, E_STRUCT_SIZE, E_BOX, E_LIMIT, E_CODEC, E_DECODE, E_MISMATCH) leaves the
- * archive as it was. A failed write (E_IO) ends the writer: every later call returns that status;
- * so does E_MEMORY for the index, else it may be tried again. BZNA_AGAIN: as below. */
+
+/* Writes one sample after all that were given before. The same inputs give the same bytes. Any
+ * thread.
+ *     writer   the archive
+ *     sample   what is written; it may be freed when the call returns
+ * Statuses:
+ *     E_ARGUMENT, E_STRUCT_SIZE, E_BOX, E_LIMIT, E_CODEC, E_DECODE, E_MISMATCH
+ *                   the sample is refused, and the archive is as it was
+ *     E_IO          a write failed. That ends the writer: every later call returns this status
+ *     E_MEMORY      for the index it ends the writer, too; else the call may be tried again
+ *     BZNA_AGAIN    the sample was not taken: see bzna_writer_add_at */
 BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc *sample,
     bzna_error *err);
-/* The same at an index, for several threads at once: samples come in any order, and lie in the file
- * in that of their indices, whatever the timing. sample NULL: none comes at this index, and those
- * behind it move up. A sample whose turn has not come is copied, up to config.queue_bytes in all,
- * and written by a later call. Past that, the call waits for up to timeout_ns (0: not at all) and
- * returns BZNA_AGAIN: it was not taken. So no call waits forever, and where each thread takes the
- * smallest index that is left, none waits long. Errors: likewise; E_ARGUMENT: the index was given
- * before, or timeout_ns is negative; E_RANGE: it is above 2^32 - 2. */
+
+/* Writes one sample at an index, for several threads at once. Samples may come in any order, and
+ * lie in the file in that of their indices, whatever the timing. Any thread.
+ *     writer       the archive
+ *     index        of the sample, 0 .. 2^32 - 2
+ *     sample       what is written; it may be freed when the call returns. NULL: no sample comes at
+ *                  this index, and those after it move up
+ *     timeout_ns   how long to wait for room, in nanoseconds; 0: not at all
+ * A sample whose turn has not come is copied, up to config.queue_bytes in all, and written by a
+ * later call. Past that, the call waits for up to timeout_ns and returns BZNA_AGAIN: the sample was
+ * not taken. So no call waits forever. Where each thread takes the smallest index that is left,
+ * none waits long. Statuses: those of bzna_writer_add; E_ARGUMENT if index was given before or
+ * timeout_ns is negative; E_RANGE if index is too large. */
 BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index,
     const bzna_sample_desc *sample, int64_t timeout_ns, bzna_error *err);
-/* Writes the index, and waits until a file is on the disk; nothing can be added afterwards. The
- * outer bzna_thumb track is written if all samples have thumbnails that share one configuration.
- * E_NO_SAMPLES; E_NOT_FOUND: the message names indices that were not given, and still can be. */
+
+/* Writes the index of the archive, and waits until a file is on the disk. Nothing can be added to
+ * writer afterwards. The outer bzna_thumb track is written if all samples have thumbnails that
+ * share one decoder configuration; else a warning says so. Any thread. Statuses: E_NO_SAMPLES;
+ * E_NOT_FOUND if indices were not given, which the message names, and which can still be given;
+ * E_IO, which ends the writer; E_MEMORY. */
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err);
-/* Without finish, as when the process was killed, the file is left unfinished: opening it gives
- * E_UNFINISHED, and `bzna index FILE -o NEW` makes an archive of the samples that it holds. */
+
+/* Closes writer; NULL does nothing. Without bzna_writer_finish, as when the process was killed, the
+ * file is left unfinished: opening it gives E_UNFINISHED, and `bzna index FILE -o NEW` makes an
+ * archive of the samples that it holds. Returns E_STATE inside callbacks, and does nothing then.
+ * Any thread, once, while no other uses it. */
 BZNA_API bzna_status bzna_writer_close(bzna_writer *writer);
 
 #ifdef __cplusplus

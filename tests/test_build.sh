@@ -223,6 +223,7 @@ if have nm; then with gcc two_plugins_with_hidden_copies_live_in_one_process plu
 # --- the source keeps its own rules ---
 held=$(find tests examples \( -name '*.c' -o -name '*.h' \) ! -path '*/target/*' | sort)
 check header_has_at_most_100_columns awk "length > 100 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" benzina.h
+check header_comments_on_each_member_function_and_parameter awk -f tests/make/comments.awk benzina.h
 check header_has_at_most_90_functions sh -c "[ \$(awk -v list=functions -f tests/abi.awk benzina.h | wc -l) -le 90 ]"
 check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" benzina.c benzina_kernels.cu $held
 check functions_have_at_most_50_lines awk '/^[a-z].*\)[[:space:]]*\{?[[:space:]]*$/ { begin = FNR; name = $0 } /^}/ { if (begin && FNR - begin > 50) { print FILENAME ": " FNR - begin " lines: " name; bad = 1 } begin = 0 } END { exit bad }' benzina.c benzina_kernels.cu
@@ -547,6 +548,42 @@ python_program() {
     cat "$T/python/said"; [ "$(grep -c '8, 3, 224, 224' "$T/python/said")" -eq 2 ]; }
 python=${PYTHON:-python3}
 if "$python" -c 'import numpy' 2>/dev/null; then check readmes_python_program_runs python_program; else skip readmes_python_program_runs "no python3 with numpy [python3-numpy]"; fi
+
+# --- the header's whole configurations open loaders, with batches of two ---
+configurations() {
+    { printf '#include "benzina.h"\n#include <stdio.h>\nint main(int argc, char **argv)\n{\n    const uint32_t rank = 0, world_size = 2;\n'
+      awk '/^ \*     bzna_loader_config [a-z]+ = \{/ { on = 1 } on { print substr($0, 3) } /^ \*     \};/ { on = 0 }' benzina.h
+      cat <<'EOF'
+    bzna_loader_config *configs[] = { &training, &evaluation, &inference };
+    bzna_context *context = NULL;
+    bzna_dataset *dataset = NULL;
+    bzna_error err = { 0 };
+    bzna_status status = bzna_context_open(NULL, &context, &err);
+    if (status == BZNA_OK)
+        status = bzna_dataset_open(context, argc > 1 ? argv[1] : "", NULL, &dataset, &err);
+    for (int i = 0; i < 3 && status == BZNA_OK; i++) {
+        bzna_loader *loader = NULL;
+        bzna_batch *batch = NULL;
+        configs[i]->output.batch_size = 2;
+        status = bzna_loader_open(context, dataset, configs[i], &loader, &err);
+        if (status == BZNA_OK)
+            status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &err);
+        if (status == BZNA_OK)
+            printf("a batch ");
+        bzna_batch_release(batch);
+        bzna_loader_close(loader);
+    }
+    if (status != BZNA_OK)
+        fprintf(stderr, "%s\n", err.message);
+    bzna_dataset_close(dataset);
+    bzna_context_close(context);
+    return status != BZNA_OK;
+}
+EOF
+    } > "$T/configurations.c"
+    gcc -std=c11 -Wall -Wextra -Wpedantic -Werror -I. "$T/configurations.c" "$BUILD/libbenzina.a" $AV_LIBS $LIBS -o "$T/configurations" &&
+        "$T/configurations" tests/data/mini_h265.bzna > "$T/said" && cat "$T/said" && [ "$(cat "$T/said")" = "a batch a batch a batch " ]; }
+check whole_configurations_of_the_header_open_loaders configurations
 
 # --- README's links and picture lead somewhere ---
 links_lead() {
