@@ -27,7 +27,7 @@ static int write_picture(const char *folder, const bzna_batch_info *info, uint32
 
 int main(int argc, char **argv)
 {
-    bzna_error    err;
+    bzna_error    err     = { .struct_size = sizeof err };
     bzna_context *context = NULL;
     bzna_dataset *dataset = NULL;
     bzna_loader  *loader  = NULL;
@@ -38,14 +38,16 @@ int main(int argc, char **argv)
     if (argc < 2 || argc > 3) { fprintf(stderr, "usage: %s DATA [FOLDER]\n", argv[0]); return 2; }
     const char *folder = argc > 2 ? argv[2] : ".";
 
-    bzna_error_init(&err, sizeof err);
-    bzna_loader_config config;
-    bzna_loader_config_init(&config, sizeof config);
-    config.output.batch_size  = 16;
-    config.output.width       = 224;
-    config.output.height      = 224;
-    config.output.device.kind = BZNA_DEVICE_CPU;         /* where pixels are read; a GPU may decode them all the same */
-    config.warp.kind          = BZNA_WARP_CENTER_RESIZED_CROP;
+    const bzna_loader_config config = {
+        .struct_size = sizeof config,
+        .output = {
+            .batch_size = 16,
+            .width      = 224,
+            .height     = 224,
+            .device     = { .kind = BZNA_DEVICE_CPU },           /* where pixels are read; a GPU may decode all the same */
+        },
+        .warp = { .kind = BZNA_WARP_CENTER_RESIZED_CROP },
+    };
 
     if ((status = bzna_context_open(NULL, &context, &err)) < 0 ||
         (status = bzna_dataset_open(context, argv[1], NULL, &dataset, &err)) < 0 ||

@@ -159,7 +159,7 @@ TEST(twenty_thousand_archives_are_one_data_set_with_256_descriptors)
     before = resident() - before;
     before -= before < sizeof(bzi_blocks) ? before : sizeof(bzi_blocks);     /* the context's, for all */
     printf("20,000 archives: %.2f s, %d bytes of memory each\n", (double)begin * 1e-9, (int)(before / FILES));
-    CHECK(SANITIZED || before / FILES < 2048);
+    CHECK(SANITIZED || before / FILES < 2304);
     CHECK_EQ(bzna_dataset_count(dataset), FILES);
     CHECK(descriptors() - open_before <= 64);
     for (uint32_t i = 0; i < FILES; i++) {

@@ -29,7 +29,7 @@ pub type bzna_picture_fn = Option<
 >;
 
 pub const BZNA_VERSION_MAJOR: u32 = 0;
-pub const BZNA_VERSION_MINOR: u32 = 2;
+pub const BZNA_VERSION_MINOR: u32 = 3;
 pub const BZNA_VERSION_PATCH: u32 = 0;
 
 pub const BZNA_OK: bzna_status = 0;
