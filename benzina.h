@@ -115,9 +115,10 @@
  * allocates its batches, queues and threads when it is opened; its read buffers grow to the largest
  * sample met; after that it allocates nothing per batch. The index of an archive that is opened by
  * its path stays in the file: entries are read when they are needed, in blocks of which a context
- * keeps 2 MiB for all its files, and nothing is allocated per sample. From a source, the index (12
- * bytes a sample and track) is read in one piece. Memory that is opened as a data set must stay as
- * it is: where it is a mapped file, that file must not be shortened.
+ * keeps 2 MiB for all its files; a data set keeps a byte for 64 targets, and nothing is allocated
+ * per sample. From a source, the index (12 bytes a sample and track) is read in one piece. Memory
+ * that is opened as a data set must stay as it is: where it is a mapped file, that file must not be
+ * shortened.
  *
  * 6. ERRORS
  * A bzna_status is 0 (BZNA_OK), a positive note (BZNA_END, BZNA_AGAIN), or a negative error. Every
@@ -181,13 +182,14 @@
  *
  * 10. VERSIONS AND THE ABI
  * Structs only ever grow at their end, nested groups into their reserved words; struct_size says
- * which version the caller was compiled with. A struct larger than the library knows is accepted
- * when its tail is zero. Into a larger one nothing is written past what the library knows: not by
- * bzna_X_init, so clear it first where an older library may run; and where a call fills one in,
- * struct_size then says how many bytes were filled. Status codes keep their numbers. Until 1.0 the
- * ABI may change with the minor version, which the soname carries. For bindings: integers have
- * fixed widths (size_t only for sizes in memory); there are no C enum types, bools, bit-fields,
- * unions, varargs or structs by value in signatures; `user` comes first in every callback.
+ * which version the caller was compiled with. What a smaller struct lacks has its default. A larger
+ * one than the library knows is accepted when its tail is zero. Into a larger one nothing is
+ * written past what the library knows: not by bzna_X_init, so clear it first where an older library
+ * may run; and where a call fills one in, struct_size then says how many bytes were filled. Status
+ * codes keep their numbers. Until 1.0 the ABI may change with the minor version, which the soname
+ * carries. For bindings: integers have fixed widths (size_t only for sizes in memory); there are no
+ * C enum types, bools, bit-fields, unions, varargs or structs by value in signatures; `user` comes
+ * first in every callback.
  *
  * 11. THE GPU
  * libcuda.so.1 and libnvcuvid.so.1, both of NVIDIA's driver, are opened when first needed: by a
