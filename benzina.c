@@ -353,15 +353,15 @@ static uint64_t bzi_hash(uint64_t hash, const void *data, size_t size)
 }
 #define BZI_HASH_START 0xcbf29ce484222325ull
 
-/* Versioned structs. In: copies what both know; a larger one must end in zeros. Out: the caller gets what it knows, and
- * struct_size says how much that is. Nothing is written past the known size, whatever size is given. */
+/* Versioned structs. In: copies what both know, over the defaults that are in dst; a larger one must end in zeros. Out:
+ * the caller gets what it knows, and struct_size says how much that is. Nothing is written past the known size,
+ * whatever size is given. */
 #define BZI_STRUCT_GROWTH 4096u                             /* that a later version may add: more is no struct's size */
 
-static int bzi_struct_in(void *dst, size_t known, const void *src)
+static int bzi_struct_in_over(void *dst, size_t known, const void *src)
 {
     uint32_t given;
     memcpy(&given, src, sizeof given);
-    memset(dst, 0, known);
     if (given < sizeof given || given > known + BZI_STRUCT_GROWTH)
         return 0;
     for (size_t i = known; i < given; i++)
@@ -369,6 +369,13 @@ static int bzi_struct_in(void *dst, size_t known, const void *src)
             return 0;
     memcpy(dst, src, given < known ? given : known);
     return 1;
+}
+
+/* Likewise where all defaults are zeros. */
+static int bzi_struct_in(void *dst, size_t known, const void *src)
+{
+    memset(dst, 0, known);
+    return bzi_struct_in_over(dst, known, src);
 }
 
 /* Likewise element i of an array, whose structs are all of the size that the first one says. */
@@ -1714,14 +1721,16 @@ typedef struct bzi_window {
     const bzi_source *source;
     const bzi_memory *memory;
     const uint8_t    *map;            /* all that is walked over, from `at` on; or NULL: then bytes has what was read */
-    uint8_t          *room;           /* BZI_WINDOW_READ bytes of the caller's, for what fits; or NULL */
+    uint8_t          *room;           /* BZI_WINDOW_ROOM bytes of the caller's, for what fits; or NULL */
+    uint64_t          end;            /* with room: where in the source the walk ends */
     bzi_buffer        bytes;
     uint8_t          *read;           /* what was read last, in one of them: */
     uint64_t          at, size;       /* where in the source, and how much */
 } bzi_window;
 
 #define BZI_WINDOW_READ      4096u    /* what is read after a seek: a page */
-#define BZI_WINDOW_FIRST     512u     /* what is read first where there is room for a page: a look at one sample */
+#define BZI_WINDOW_FIRST     512u     /* what is read first where there is room: a look at one sample */
+#define BZI_WINDOW_ROOM      8192u    /* boxes behind a sample's coded picture: all that is left is read, if it fits */
 #define BZI_WINDOW_READ_MOST 65536u   /* what is read where a walk looks at nearly all */
 
 /* Bytes of the source. Where the next ones lie close behind the last, more and more is read at once, so that small
@@ -1738,13 +1747,15 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
     if ((*view = bzi_source_at_hand(window->source, offset, size)) != NULL)
         return BZNA_OK;
     if (offset < window->at || offset + size > end) {
-        if (window->room)
-            n = window->size ? BZI_WINDOW_READ : BZI_WINDOW_FIRST;
+        if (window->room && !window->size)
+            n = BZI_WINDOW_FIRST;
+        else if (window->room)
+            n = window->end - offset <= BZI_WINDOW_ROOM ? window->end - offset : BZI_WINDOW_READ;
         else if (offset >= window->at && offset <= end + window->size && window->size)
             n = bzi_min(2 * window->size, BZI_WINDOW_READ_MOST);
         n = bzi_min(size > n ? size : n, window->source->size - offset);
         window->size = 0;
-        window->read = n <= BZI_WINDOW_READ ? window->room : NULL;
+        window->read = n <= BZI_WINDOW_ROOM ? window->room : NULL;
         if (!window->read && !bzi_buffer_reserve(window->memory, &window->bytes, n, 0))
             return bzi_fail_memory(err, "the bytes of a source");
         window->read = window->read ? window->read : window->bytes.data;
@@ -6182,10 +6193,10 @@ static const bzi_box_rule bzi_box_rules[] = {
     BZI_BOX(BZI_TRAF,   't', 'f', 'h', 'd', 0,          bzi_box_tfhd),
     BZI_BOX(BZI_TRAF,   't', 'r', 'u', 'n', 0,          bzi_box_trun),
     BZI_BOX(BZI_MOOV,   'm', 'v', 'e', 'x', BZI_MVEX,   NULL),
-    BZI_BOX(BZI_MVEX,   't', 'r', 'e', 'x', 0,          bzi_box_trex),
     BZI_BOX(BZI_MOOV,   'm', 'v', 'h', 'd', 0,          bzi_box_mvhd),
     BZI_BOX(BZI_MOOV,   't', 'r', 'a', 'k', BZI_TRAK,   bzi_box_trak),
     BZI_BOX(BZI_MOOV,   'u', 'u', 'i', 'd', 0,          bzi_box_names),
+    BZI_BOX(BZI_MVEX,   't', 'r', 'e', 'x', 0,          bzi_box_trex),
     BZI_BOX(BZI_TRAK,   't', 'k', 'h', 'd', 0,          bzi_box_tkhd),
     BZI_BOX(BZI_TRAK,   'm', 'd', 'i', 'a', BZI_MDIA,   NULL),
     BZI_BOX(BZI_MDIA,   'h', 'd', 'l', 'r', 0,          bzi_box_hdlr),
@@ -6199,19 +6210,30 @@ static const bzi_box_rule bzi_box_rules[] = {
     BZI_BOX(BZI_STBL,   'c', 'o', '6', '4', 0,          bzi_box_stco),
     BZI_BOX(BZI_STBL,   's', 't', 's', 's', 0,          bzi_box_stss),
     BZI_BOX(BZI_STSD,   'm', 'e', 't', 't', 0,          bzi_box_mett),
+    { BZI_STSD, BZI_ANY, BZI_VISUAL, bzi_box_visual },      /* but mett */
     BZI_BOX(BZI_VISUAL, 'h', 'v', 'c', 'C', 0,          bzi_box_config),
     BZI_BOX(BZI_VISUAL, 'a', 'v', 'c', 'C', 0,          bzi_box_config),
     BZI_BOX(BZI_VISUAL, 'a', 'v', '1', 'C', 0,          bzi_box_config),
     BZI_BOX(BZI_VISUAL, 'c', 'l', 'a', 'p', 0,          bzi_box_clap),
     BZI_BOX(BZI_VISUAL, 'c', 'o', 'l', 'r', 0,          bzi_box_colr),
-    { BZI_STSD, BZI_ANY, BZI_VISUAL, bzi_box_visual },      /* but mett */
 };
 
-static const bzi_box_rule *bzi_box_find(uint32_t parent, uint32_t type)
+/* The first of a parent's rules, which stand together. */
+static const bzi_box_rule *bzi_box_first(uint32_t parent)
 {
-    for (size_t i = 0; i < sizeof bzi_box_rules / sizeof bzi_box_rules[0]; i++)
-        if (bzi_box_rules[i].parent == parent && (bzi_box_rules[i].type == type || bzi_box_rules[i].type == BZI_ANY))
-            return &bzi_box_rules[i];
+    const bzi_box_rule *rule = bzi_box_rules;
+    while (rule->parent != parent)
+        rule++;
+    return rule;
+}
+
+/* Among a parent's rules, of which first is one. NULL: none is for the type. */
+static const bzi_box_rule *bzi_box_find(const bzi_box_rule *first, uint32_t type)
+{
+    const bzi_box_rule *end = bzi_box_rules + sizeof bzi_box_rules / sizeof bzi_box_rules[0];
+    for (const bzi_box_rule *rule = first; rule < end && rule->parent == first->parent; rule++)
+        if (rule->type == type || rule->type == BZI_ANY)
+            return rule;
     return NULL;
 }
 
@@ -6313,6 +6335,7 @@ static bzna_status bzi_box_read(bzi_movie *movie, bzi_window *window, const bzi_
 static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t at, uint64_t end, uint32_t parent,
                                 bzna_error *err)
 {
+    const bzi_box_rule *rules = bzi_box_first(parent);
     for (uint32_t n = 0; at < end; n++) {
         const uint64_t left = end - at;
         const uint8_t *header = NULL;
@@ -6329,7 +6352,7 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
         if ((status = bzi_box_header(movie, header, left, at, &box, err)) != BZNA_OK)
             return status;
         at += box.size;
-        if (!(rule = bzi_box_find(parent, box.type)))
+        if (!(rule = bzi_box_find(rules, box.type)))
             continue;
         movie->path[movie->depth++] = box.type;
         movie->box_at = box.at;
@@ -6896,6 +6919,22 @@ BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offs
  * box is read in one piece. A sample's own boxes are read when the sample is. Nothing is allocated per sample, but
  * for offsets where several samples share a chunk. */
 
+#define BZI_MP4_ROW 64u               /* targets that are looked at together */
+#define BZI_MP4_ROW_UNKNOWN 0u
+#define BZI_MP4_ROW_FOUND   1u        /* of 8 bytes each, where they lie if all lie end to end: no need of the index */
+#define BZI_MP4_ROW_NONE    2u
+
+/* What is known of a file's targets, BZI_MP4_ROW at a time. */
+typedef struct bzi_mp4_rows {
+    uint64_t        first;            /* where the first target lies */
+    _Atomic uint8_t found[];          /* BZI_MP4_ROW_... */
+} bzi_mp4_rows;
+
+static uint64_t bzi_mp4_rows_size(const bzi_table *table)
+{
+    return sizeof(bzi_mp4_rows) + (table->sample_count + (uint64_t)BZI_MP4_ROW - 1) / BZI_MP4_ROW;
+}
+
 typedef struct bzi_mp4 {
     bzi_buffer index;                 /* of a source of callbacks: the movie box */
     bzi_buffer targets;               /* likewise the targets, when they lie together */
@@ -6903,6 +6942,7 @@ typedef struct bzi_mp4 {
     uint8_t   *own_config;            /* likewise a video's decoder configuration */
     uint64_t  *ends;                  /* what the index says of samples at both ends: offset, size */
     uint32_t   end_count;             /* of those samples */
+    bzi_mp4_rows *rows;               /* of a file with many targets; else NULL */
     uint64_t   trailing_bytes;        /* after the last box: too few for another */
     int32_t    input, target, filename;       /* track numbers, -1: there is none */
     uint64_t   turned_at;             /* as in bzi_movie */
@@ -6933,6 +6973,8 @@ static void bzi_mp4_close(bzi_container *c)
     }
     bzi_release(memory, mp4->fields, mp4->field_room, sizeof *mp4->fields);
     bzi_release(memory, mp4->ends, mp4->end_count, 2 * sizeof *mp4->ends);
+    if (mp4->rows)
+        bzi_release(memory, mp4->rows, 1, bzi_mp4_rows_size(&mp4->tracks[mp4->target].table));
     bzi_buffer_free(memory, &mp4->index);
     bzi_buffer_free(memory, &mp4->targets);
     bzi_release(memory, mp4->own_names, mp4->names.size, 1);
@@ -6961,7 +7003,7 @@ static bzna_status bzi_mp4_read_box(bzi_container *c, bzi_movie *movie, bzi_wind
 {
     bzi_mp4 *mp4 = c->own;
     bzna_status status = BZNA_OK;
-    if (!bzi_box_find(BZI_FILE, box->type))
+    if (!bzi_box_find(bzi_box_first(BZI_FILE), box->type))
         return BZNA_OK;
     if (box->type == BZI_MOOV && !movie->has_moov && !c->source.blocks && !mp4->index.data)
         status = bzi_source_keep(&c->source, 0, &c->host->memory, &mp4->index, box->at, box->size, err);
@@ -7155,6 +7197,18 @@ static bzna_status bzi_mp4_index_track(bzi_container *c, int32_t number, bzna_er
     return bzi_table_expand(table, (uint32_t)number, table->offsets, err);
 }
 
+/* Of a file, room for what is learned of its targets. */
+static bzna_status bzi_mp4_prepare_rows(bzi_container *c, const bzi_table *table, bzna_error *err)
+{
+    bzi_mp4 *mp4 = c->own;
+    uint64_t size;
+    if (!table->is_plain || table->sample_count <= BZI_MP4_ROW)
+        return BZNA_OK;
+    if (!(mp4->rows = bzi_alloc_zero(&c->host->memory, 1, bzi_mp4_rows_size(table))))
+        return bzi_fail_memory(err, "the targets of a data set");
+    return bzi_table_place(table, 0, &mp4->rows->first, &size, err);
+}
+
 /* Of a source of callbacks, one read for all targets when they lie together, as archives have them. */
 static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
 {
@@ -7162,7 +7216,9 @@ static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
     const bzi_track *track = bzi_mp4_track(c, mp4->target);
     uint64_t first = UINT64_MAX, last = 0, count = track ? track->table.sample_count : 0;
     c->target_count = count;
-    if (c->source.map || c->source.blocks || !count)
+    if (c->source.blocks && count)
+        return bzi_mp4_prepare_rows(c, &track->table, err);
+    if (c->source.map || !count)
         return BZNA_OK;
     for (uint32_t i = 0; i < count; i++) {
         bzi_extent e;
@@ -7382,6 +7438,38 @@ static bzna_status bzi_mp4_locate(const bzi_container *c, uint64_t index, bzi_ex
                            &extent->size, err);
 }
 
+/* Looks up in the index if targets lie in a row. One that cannot be looked up says so when it is used. */
+static uint8_t bzi_mp4_look_at_row(const bzi_container *c, const bzi_table *table, uint64_t row)
+{
+    const bzi_mp4 *mp4 = c->own;
+    const uint64_t from = row * BZI_MP4_ROW, to = bzi_min(from + BZI_MP4_ROW, table->sample_count);
+    bzna_error ignored;
+    for (uint64_t i = from; i < to; i++) {
+        uint64_t offset, size;
+        if (bzi_table_entry(table, (uint32_t)i, c->source.size, &offset, &size, &ignored) != BZNA_OK)
+            return BZI_MP4_ROW_UNKNOWN;
+        if (size != 8 || offset != mp4->rows->first + i * 8)
+            return BZI_MP4_ROW_NONE;
+    }
+    return BZI_MP4_ROW_FOUND;
+}
+
+/* Where a target lies. What the index says of it is read once where that is as everywhere: later the target alone. */
+static bzna_status bzi_mp4_locate_target(const bzi_container *c, const bzi_table *table, uint64_t index,
+                                         uint64_t *offset, uint64_t *size, bzna_error *err)
+{
+    const bzi_mp4 *mp4 = c->own;
+    _Atomic uint8_t *row = mp4->rows ? &mp4->rows->found[index / BZI_MP4_ROW] : NULL;
+    uint8_t known = row ? atomic_load_explicit(row, memory_order_relaxed) : BZI_MP4_ROW_NONE;
+    if (known == BZI_MP4_ROW_UNKNOWN)
+        atomic_store_explicit(row, known = bzi_mp4_look_at_row(c, table, index / BZI_MP4_ROW), memory_order_relaxed);
+    if (known != BZI_MP4_ROW_FOUND)
+        return bzi_table_entry(table, (uint32_t)index, c->source.size, offset, size, err);
+    *offset = mp4->rows->first + index * 8;
+    *size = 8;
+    return BZNA_OK;
+}
+
 static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
 {
     const bzi_mp4 *mp4 = c->own;
@@ -7394,7 +7482,7 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
     if (value->absent)
         return BZNA_OK;
     table = &bzi_mp4_track(c, mp4->target)->table;
-    if ((status = bzi_table_entry(table, (uint32_t)index, c->source.size, &offset, &size, err)) != BZNA_OK)
+    if ((status = bzi_mp4_locate_target(c, table, index, &offset, &size, err)) != BZNA_OK)
         return status;
     if (size != 8)
         return bzi_fail(err, BZNA_E_BOX, table->sizes_at, BZI_FOURCC('s', 't', 's', 'z'), 0,
@@ -7444,9 +7532,9 @@ static int bzi_track_is_picture(const bzi_track *track)
 static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sample, bzi_movie *movie, bzna_error *err)
 {
     const bzi_extent *e = &sample->extent;
-    uint8_t room[BZI_WINDOW_READ];    /* boxes of most samples fit: no memory is needed */
+    uint8_t room[BZI_WINDOW_ROOM];    /* boxes of most samples fit: no memory is needed */
     bzi_window window = { .source = &c->source, .memory = &c->host->memory, .map = sample->bytes, .room = room,
-                          .at = sample->bytes ? e->offset : 0 };
+                          .end = e->offset + e->size, .at = sample->bytes ? e->offset : 0 };
     bzna_status status;
     bzi_movie_reset(movie);
     status = bzi_box_list(movie, &window, e->offset, e->offset + e->size, BZI_FILE, err);
@@ -23000,18 +23088,27 @@ BZNA_API uint32_t bzna_version(void) { return BZNA_VERSION; }
 BZNA_API const char *bzna_status_name(bzna_status status) { return bzi_status_name(status); }
 BZNA_API const char *bzna_status_text(bzna_status status) { return bzi_status_text(status); }
 
-/* The caller's struct, whole. reserved: where it has a word that must be zero; 0: nowhere. */
-static bzna_status bzi_api_in(void *dst, size_t known, const void *given, size_t reserved, const char *name,
-                              bzna_error *err)
+/* The caller's struct, whole: over the defaults that are in dst. reserved: where it has a word that must be zero; 0:
+ * nowhere. */
+static bzna_status bzi_api_in_over(void *dst, size_t known, const void *given, size_t reserved, const char *name,
+                                   bzna_error *err)
 {
     uint32_t size, word = 0;
     memcpy(&size, given, sizeof size);
-    if (!bzi_struct_in(dst, known, given))
+    if (!bzi_struct_in_over(dst, known, given))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u, or fields unknown to this version are set", name,
                         size);
     if (reserved)
         memcpy(&word, (const uint8_t *)dst + reserved, sizeof word);
     return word ? BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", name) : BZNA_OK;
+}
+
+/* Likewise where all defaults are zeros. */
+static bzna_status bzi_api_in(void *dst, size_t known, const void *given, size_t reserved, const char *name,
+                              bzna_error *err)
+{
+    memset(dst, 0, known);
+    return bzi_api_in_over(dst, known, given, reserved, name, err);
 }
 
 /* --- Host services --- */
@@ -23666,7 +23763,8 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     BZI_API_NEED(transform);
     if ((fault = bzi_jitter_fault(jitter)) != NULL)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "jitter.%s: out of its range, or not a number", fault);
-    if ((status = bzi_api_in(&all, sizeof all, transform, 0, "transform", &e)) != BZNA_OK)
+    bzi_transform_init(&all);
+    if ((status = bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e)) != BZNA_OK)
         BZI_API_END(status);
     bzi_jitter_draw(random, jitter, &all);
     bzi_struct_out(transform, transform->struct_size, &all, sizeof all);
@@ -23756,8 +23854,9 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     BZI_API_NEED(transform);
     BZI_API_NEED(output);
     BZI_API_NEED(dst);
+    bzi_transform_init(&t);
     if ((status = bzi_api_in(&p, sizeof p, picture, 0, "picture", &e)) != BZNA_OK ||
-        (status = bzi_api_in(&t, sizeof t, transform, 0, "transform", &e)) != BZNA_OK ||
+        (status = bzi_api_in_over(&t, sizeof t, transform, 0, "transform", &e)) != BZNA_OK ||
         (status = bzi_api_in(&o, sizeof o, output, 0, "output", &e)) != BZNA_OK)
         BZI_API_END(status);
     if (!p.color.present)
@@ -24176,13 +24275,13 @@ BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sin
 static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_sample_desc *sample, int64_t timeout_ns,
                                bzna_error *err)
 {
-    bzna_sample_desc desc;
+    bzna_sample_desc desc = { .target = BZNA_TARGET_NONE };
     bzna_status status;
     if (!writer)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "the writer is NULL");
     if (!sample)
         return bzi_writer_add(writer, index, NULL, timeout_ns, err);
-    if ((status = bzi_api_in(&desc, sizeof desc, sample, offsetof(bzna_sample_desc, reserved0), "sample", err)) !=
+    if ((status = bzi_api_in_over(&desc, sizeof desc, sample, offsetof(bzna_sample_desc, reserved0), "sample", err)) !=
         BZNA_OK)
         return status;
     if (desc.reserved[0] || desc.reserved[1])

@@ -178,7 +178,8 @@
  *
  *     data set                     memory for its index
  *     archive, opened by path      none per sample: entries are read from the file when they are
- *                                  needed, in blocks of which a context keeps 2 MiB for all files
+ *                                  needed, in blocks of which a context keeps 2 MiB for all files;
+ *                                  a data set keeps a byte for 64 targets
  *     archive, opened in memory    none: entries are read where they lie
  *     archive, opened by source    12 bytes a sample and track, read in one piece
  *     tar                          4 bytes a sample, and 16 bytes a field of each
@@ -312,6 +313,9 @@
  * with. Groups inside other structs, such as bzna_warp, have no struct_size, and grow only into
  * their reserved words. Status codes keep their numbers. Until 1.0 the ABI may change with the
  * minor version, which the soname carries.
+ *
+ * If a caller's struct is smaller than the library's, because the library is newer, the members
+ * that it lacks have their defaults.
  *
  * If a caller's struct is larger than the library's, because the library is older:
  *     - Input is accepted if everything past the library's size is zero. If it is over 4096 bytes

@@ -32,7 +32,7 @@ static size_t make_picture(uint8_t *bytes, int number)
     return (size_t)n + SIDE * SIDE * 3;
 }
 
-static void make_archive(bzna_context *context, const char *path)
+static void make_archive(bzna_context *context, const char *path, int count)
 {
     static uint8_t buffer[1 << 20];
     bzna_dataset *from = NULL;
@@ -45,7 +45,7 @@ static void make_archive(bzna_context *context, const char *path)
         status = bzna_dataset_read_image(from, 0, "bzna_input", buffer, sizeof buffer, &image, &e);
     if (status == BZNA_OK)
         status = bzna_writer_open(context, path, NULL, &writer, &e);
-    for (int i = 0; i < SAMPLES && status == BZNA_OK; i++) {
+    for (int i = 0; i < count && status == BZNA_OK; i++) {
         char name[32];
         snprintf(name, sizeof name, "%04d.jpg", i);
         desc.name = name;
@@ -120,7 +120,7 @@ static int subject_make(subject *s, int kind)
     CHECK_EQ(bzna_context_open(NULL, &s->context, NULL), BZNA_OK);
     snprintf(s->index, sizeof s->index, "%.*s.idx", (int)strlen(s->path) - 4, s->path);
     switch (kind) {
-    case ARCHIVE:  make_archive(s->context, s->path); break;
+    case ARCHIVE:  make_archive(s->context, s->path, SAMPLES); break;
     case VIDEO:    return make_video(s->path);
     case RECORDIO: make_rec(s->path, 1); break;
     case RECORDIO_SCANNED: make_rec(s->path, 0); break;
@@ -321,6 +321,12 @@ TEST(a_file_that_changed_is_opened_again_or_refused)
     }
 }
 
+static void forget_blocks(const subject *s)
+{
+    for (int i = 0; i < (int)BZI_BLOCK_SETS; i++)
+        memset(s->context->host->files.blocks->sets[i].blocks, 0, sizeof(bzi_block) * BZI_BLOCK_WAYS);
+}
+
 /* The file's descriptor becomes that of a folder, which can't be read: each read fails, also those of the index. */
 TEST(reads_of_the_index_that_fail_count_towards_retries)
 {
@@ -344,8 +350,7 @@ TEST(reads_of_the_index_that_fail_count_towards_retries)
     saved = dup(broken);
     folder = open("/", O_RDONLY);
     REQUIRE(saved >= 0 && folder >= 0 && dup2(folder, broken) == broken);
-    for (int i = 0; i < (int)BZI_BLOCK_SETS; i++)           /* what opening has read is forgotten */
-        memset(s.context->host->files.blocks->sets[i].blocks, 0, sizeof(bzi_block) * BZI_BLOCK_WAYS);
+    forget_blocks(&s);                                      /* what opening has read */
     CHECK_EQ(bzna_loader_open(s.context, s.dataset, &c, &loader, &e), BZNA_OK);
     while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &e) == BZNA_OK) {
         CHECK_EQ(bzna_batch_get_info(batch, &info, sizeof info, NULL), BZNA_OK);
@@ -367,6 +372,93 @@ TEST(reads_of_the_index_that_fail_count_towards_retries)
     close(saved);
     close(folder);
     subject_close(&s);
+}
+
+/* ---- What the index is asked for once ---- */
+
+enum { ROWS_SAMPLES = 200 };
+
+static void poke(const char *path, uint64_t at, const void *bytes, size_t size)
+{
+    int fd = open(path, O_WRONLY);
+    CHECK(fd >= 0 && pwrite(fd, bytes, size, (off_t)at) == (ssize_t)size);
+    close(fd);
+}
+
+/* Opens an archive of ROWS_SAMPLES targets. */
+static const bzi_mp4 *open_rows(subject *s)
+{
+    CHECK(subject_open(s));
+    return s->dataset->parts[0].container->own;
+}
+
+TEST(targets_that_lie_in_a_row_are_found_without_the_index)
+{
+    static uint8_t ones[8 * ROWS_SAMPLES];
+    const bzi_mp4 *mp4;
+    bzi_table table;
+    subject s;
+    memset(ones, 0xff, sizeof ones);
+    REQUIRE(subject_make(&s, ARCHIVE));
+    make_archive(s.context, s.path, ROWS_SAMPLES);
+    mp4 = open_rows(&s);
+    table = mp4->tracks[mp4->target].table;
+    REQUIRE(table.chunk_bytes && table.size_bits == 32 && !table.common_size && mp4->rows);
+    for (int round = 0; round < 2; round++) {
+        for (int i = ROWS_SAMPLES - 1; i >= 0; i--) {
+            int64_t target = -2;
+            CHECK_EQ(bzna_dataset_target(s.dataset, (uint64_t)i, &target, NULL), BZNA_OK);
+            CHECK_EQ(target, i);
+            CHECK_EQ(mp4->rows->found[i / 64], BZI_MP4_ROW_FOUND);
+            CHECK_EQ(mp4->rows->found[0], round || i < 64 ? BZI_MP4_ROW_FOUND : BZI_MP4_ROW_UNKNOWN);
+        }
+        poke(s.path, table.chunks_at, ones, (size_t)table.chunk_bytes * ROWS_SAMPLES);
+        poke(s.path, table.sizes_at, ones, 4 * ROWS_SAMPLES);
+        forget_blocks(&s);
+    }
+    subject_close(&s);
+}
+
+/* One that lies elsewhere, is of another size, or of which the index is damaged; the others are as they were. */
+TEST(a_target_out_of_its_row_is_where_the_index_says)
+{
+    static const struct { int sample; uint8_t state; bzna_status status; const char *says; } cases[] = {
+        { 70, BZI_MP4_ROW_NONE, BZNA_OK, NULL }, { 130, BZI_MP4_ROW_NONE, BZNA_E_BOX, "has 4 bytes, not 8" },
+        { 10, BZI_MP4_ROW_UNKNOWN, BZNA_E_BOX, "index entry 10" } };
+    for (int k = 0; k < 3; k++) {
+        const int at = cases[k].sample;
+        uint8_t entry[8];
+        const bzi_mp4 *mp4;
+        bzi_table table;
+        bzna_error e = { 0 };
+        subject s;
+        REQUIRE(subject_make(&s, ARCHIVE));
+        make_archive(s.context, s.path, ROWS_SAMPLES);
+        mp4 = open_rows(&s);
+        table = mp4->tracks[mp4->target].table;
+        for (int i = 0; i < 8; i++)                         /* target 5's place */
+            entry[i] = (uint8_t)((mp4->rows->first + 40) >> (56 - 8 * i));
+        bzna_dataset_close(s.dataset);
+        if (k == 1)
+            poke(s.path, table.sizes_at + 4 * (uint64_t)at, "\0\0\0\4", 4);
+        else
+            poke(s.path, table.chunks_at + (uint64_t)at * table.chunk_bytes,
+                      k ? (const uint8_t *)"\x7f\xff\xff\xff\xff\xff\xff\xff" : entry + 8 - table.chunk_bytes,
+                      table.chunk_bytes);
+        mp4 = open_rows(&s);
+        for (int i = 0; i < ROWS_SAMPLES; i++) {
+            int64_t target = -2;
+            const bzna_status status = bzna_dataset_target(s.dataset, (uint64_t)i, &target, &e);
+            CHECK_EQ(status, i == at ? cases[k].status : BZNA_OK);
+            if (status == BZNA_OK)
+                CHECK_EQ(target, i == at ? 5 : i);
+            else
+                CHECK_CONTAINS(e.message, cases[k].says);
+        }
+        for (int i = 0; i < 4; i++)
+            CHECK_EQ(mp4->rows->found[i], i == at / 64 ? cases[k].state : BZI_MP4_ROW_FOUND);
+        subject_close(&s);
+    }
 }
 
 /* ---- The cache of blocks ---- */
@@ -440,6 +532,8 @@ TEST_MAIN(
     RUN(a_plain_video_that_changes_costs_no_more_either)
     RUN(a_file_that_changed_is_opened_again_or_refused)
     RUN(reads_of_the_index_that_fail_count_towards_retries)
+    RUN(targets_that_lie_in_a_row_are_found_without_the_index)
+    RUN(a_target_out_of_its_row_is_where_the_index_says)
     RUN(bytes_that_are_picked_are_those_of_the_file_for_any_thread))
 
 #endif

@@ -633,6 +633,32 @@ TEST(what_is_not_damage_changes_nothing)
     free(whole.data);
 }
 
+/* Scans of other coefficients than the first of each block have no use for tables of those: number 0 is not there. */
+TEST(progressive_scans_need_the_tables_of_their_coefficients_alone)
+{
+    bytes whole = encoded(kind_of("gray progressive")), b = bytes_make(whole.data, whole.size);
+    uint32_t tables = 0, scans = 0;
+    bzna_picture all, some;
+    for (size_t at = 2; at + 4 < b.size; at += 2 + bzi_be16(b.data + at + 2)) {
+        while (at + 4 < b.size && (b.data[at] != 0xff || b.data[at + 1] < 0xc0 || (b.data[at + 1] & 0xf8) == 0xd0))
+            at++;                                           /* coded data */
+        if (at + 4 < b.size && b.data[at + 1] == 0xc4 && b.data[at + 4] == 0) {
+            b.data[at + 4] = 1;
+            tables++;
+        }
+        if (at + 4 < b.size && b.data[at + 1] == 0xda && b.data[at + 7] == 0) {
+            b.data[at + 6] = 0x10;
+            scans++;
+        }
+    }
+    CHECK(tables == 1 && scans >= 1);
+    CHECK_EQ(decode(&decoders[0], whole, H, &all), BZNA_OK);
+    CHECK_EQ(decode(&decoders[1], b, H, &some), BZNA_OK);
+    CHECK(same_rows(&all, &some, H));
+    free(b.data);
+    free(whole.data);
+}
+
 TEST(tables_of_a_picture_before_are_not_used)
 {
     for (size_t i = 0; i < COUNT(kinds); i++) {
@@ -1027,6 +1053,7 @@ TEST_MAIN(RUN(planes_are_those_of_turbojpeg)
           RUN(of_several_scans_all_must_be_whole)
           RUN(scans_that_are_left_out_are_damage_whatever_the_picture_ends_with)
           RUN(what_is_not_damage_changes_nothing)
+          RUN(progressive_scans_need_the_tables_of_their_coefficients_alone)
           RUN(tables_of_a_picture_before_are_not_used)
           RUN(coefficients_of_several_scans_are_bounded)
           RUN(a_decoder_that_has_seen_as_large_a_picture_allocates_nothing)

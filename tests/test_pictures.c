@@ -1157,6 +1157,18 @@ TEST(webps_segments_without_a_map_are_known_by_their_first_bits)
     }
 }
 
+/* 40 x 10 macroblocks of more than 2 bits each. */
+TEST(a_webps_macroblocks_have_their_bytes)
+{
+    uint8_t chunk[10 + 101] = { 0, 0, 0, 0x9d, 0x01, 0x2a, 640 & 255, 640 >> 8, 160, 0 };
+    for (int more = -1; more <= 1; more++) {
+        bzi_cursor c = bzi_cursor_make(chunk, (uint64_t)(10 + 100 + more), 0);
+        bzi_format format = { 0 };
+        CHECK_EQ(bzi_webp_read(BZI_FOURCC('V', 'P', '8', ' '), &c, &format), more >= 0);
+        CHECK(format.width == 640 && format.height == 160);
+    }
+}
+
 TEST(stills_decode_alike_after_any_other)
 {
     bytes files[MANY];
@@ -2211,6 +2223,7 @@ TEST_MAIN(decoder = decoder_new();
           RUN(boxes_of_jpeg_2000_may_have_sizes_of_64_bits)
           RUN(what_a_decoder_has_seen_does_not_show)
           RUN(webps_segments_without_a_map_are_known_by_their_first_bits)
+          RUN(a_webps_macroblocks_have_their_bytes)
           RUN(stills_decode_alike_after_any_other)
           RUN(a_decoder_is_made_once_but_for_kinds_that_remember)
           RUN(colors_past_the_end_of_a_gifs_palette_are_none_of_the_gif_before)

@@ -899,10 +899,11 @@ TEST(weights_that_mean_nothing_are_refused_and_named)
     bzna_error e = { .struct_size = sizeof e };
     bzna_loader *loader = NULL;
     uint64_t index = 0;
-    for (int k = 0; k < 9; k++) {
+    for (int k = 0; k < 10; k++) {
         static const char *const parts[] = { "weights[3]",   "weights[3]",      "weights[3]",
                                              "sum",          "weight_count",    "only with weighting",
-                                             "weighting: 3", "weights_by_part", "sum" };
+                                             "weighting: 3", "not together with indices", "sum",
+                                             "order.weights_by_part: neither 0 nor 1" };
         bzna_loader_config c = plan_of(4, BZNA_ORDER_SEQUENTIAL);
         for (int i = 0; i < 40; i++)
             weights[i] = k == 3 ? 0 : k == 8 ? 1e308 : 1;
@@ -918,6 +919,7 @@ TEST(weights_that_mean_nothing_are_refused_and_named)
             c.order.weight_count = c.order.index_count = 1;
             c.order.indices = &index;
         }
+        c.order.weights_by_part = k == 9 ? 2 : c.order.weights_by_part;
         CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
         CHECK(loader == NULL);
         CHECK_CONTAINS(e.message, parts[k]);

@@ -1428,8 +1428,8 @@ TEST(inits_fill_no_more_than_the_caller_has)
     CHECK_EQ(room.t.struct_size, offsetof(bzna_transform, fill));
     CHECK(room.t.homography[0] == 1 && room.t.scale[2] == 1);
     CHECK_EQ(((uint8_t *)&room.t)[offsetof(bzna_transform, fill)], 0xaa);
-    bzna_transform_init(&room.t, sizeof room);              /* a future struct: its tail becomes zero */
-    CHECK_EQ(room.guard[7], 0);
+    bzna_transform_init(&room.t, sizeof room);              /* a future struct: its tail is the caller's */
+    CHECK_EQ(room.guard[0], 0xaa);
     for (int i = 0; i < 9; i++)
         CHECK(room.t.homography[i] == (i % 4 == 0));
     for (int i = 0; i < 12; i++)
@@ -2028,7 +2028,7 @@ TEST(a_crop_must_lie_in_its_frame)
         { 4, 2, 0, UINT32_MAX, 9, 4, BZNA_E_ARGUMENT }, { UINT32_MAX, 2, 5, 0, 9, 4, BZNA_E_ARGUMENT },
         { 0, 2, 0, 0, 9, 4, BZNA_E_ARGUMENT },    { 4, 0, 0, 0, 9, 4, BZNA_E_ARGUMENT },
         { 4, 2, 0, 0, 65536, 4, BZNA_E_ARGUMENT }, { 4, 2, 0, 0, 9, 65536, BZNA_E_ARGUMENT },
-        { 4, 2, 0, 0, 65535, 4, BZNA_OK },
+        { 4, 2, 0, 0, 65535, 4, BZNA_OK }, { 4, 2, 0, 0, 4, 65535, BZNA_OK }, { 4, 2, 0, 2, 65535, 65535, BZNA_OK },
     };
     static uint8_t gray[2 * 65536 * 4];                     /* the frame's row y has 40 * y in all places */
     bzna_picture picture = { .struct_size = sizeof picture, .depth = 8, .plane = { gray }, .color = { 1, 1, 1, 1, 1 } };
@@ -2093,6 +2093,35 @@ TEST(planes_that_cannot_be_are_refused_one_by_one)
     }
 }
 
+/* Of a program whose header ends before scale, color, hls: what is missing is the identity's. */
+TEST(what_a_shorter_transform_lacks_has_its_default)
+{
+    static const size_t sizes[] = { 8, offsetof(bzna_transform, bias), offsetof(bzna_transform, scale),
+                                    offsetof(bzna_transform, fill), offsetof(bzna_transform, color),
+                                    offsetof(bzna_transform, hls) };
+    static const uint8_t gray[9] = { 10, 20, 30, 40, 50, 60, 70, 80, 90 };
+    bzna_picture picture = gray_row(gray);
+    bzna_output output = { .struct_size = sizeof output, .width = 9, .height = 1 };
+    bzna_jitter jitter = { .brightness = { 2, 2 } };
+    bzna_transform whole, t;
+    bzna_error e = { .struct_size = sizeof e };
+    float a[27], b[27];
+    bzna_transform_init(&whole, sizeof whole);
+    picture.color = (bzna_color){ 1, 1, 1, 1, 1 };
+    CHECK_EQ(bzna_picture_render(&picture, &whole, &output, a, sizeof a, &e), BZNA_OK);
+    CHECK_NEAR(a[8], 90, 1e-3);
+    for (size_t i = 0; i < COUNT(sizes); i++) {
+        bzna_random random = stream(3);
+        bzna_transform_init(&t, sizes[i]);
+        memset((uint8_t *)&t + sizes[i], 0xaa, sizeof t - sizes[i]);
+        CHECK_EQ(bzna_picture_render(&picture, &t, &output, b, sizeof b, &e), BZNA_OK);
+        CHECK(!memcmp(a, b, sizeof a));
+        CHECK_EQ(bzna_jitter_draw(&random, &jitter, &t, &e), BZNA_OK);
+        CHECK_EQ(t.struct_size, sizes[i]);
+        CHECK_EQ(((const uint8_t *)&t)[sizes[i]], 0xaa);
+    }
+}
+
 /* Those of a program that was compiled with an older header, and with a newer one. */
 TEST(a_transform_of_another_size_is_filled_in_and_taken_as_far_as_both_know_it)
 {
@@ -2122,10 +2151,10 @@ TEST(a_transform_of_another_size_is_filled_in_and_taken_as_far_as_both_know_it)
     CHECK_EQ(t.struct_size, OLDER);
     for (size_t i = OLDER; i < sizeof t; i++)
         CHECK_EQ(((const uint8_t *)&t)[i], 0xaa);
-    memset(&future, 0xaa, sizeof future);
+    memset(&future, 0, sizeof future);
+    memset(&future.known, 0xaa, sizeof future.known);
     bzna_transform_init(&future.known, sizeof future);
     CHECK_EQ(future.known.struct_size, sizeof future);
-    CHECK(!future.added[0] && !future.added[3]);
     CHECK_EQ(bzna_picture_render(&picture, &future.known, &output, b, sizeof b, &e), BZNA_OK);
     CHECK(!memcmp(a, b, sizeof a));
     future.added[3] = 1;
@@ -2211,6 +2240,7 @@ TEST_MAIN(
     RUN(factors_are_uniform_and_gray_comes_with_its_probability)
     RUN(a_jitter_goes_behind_the_color_that_is_there_and_is_checked)
     RUN(a_loaders_warp_fields_mean_what_the_header_says)
+    RUN(what_a_shorter_transform_lacks_has_its_default)
     RUN(inits_fill_no_more_than_the_caller_has)
     RUN(matrix_code_points_have_their_weights)
     RUN(forced_matrices_replace_the_streams)

@@ -1232,6 +1232,7 @@ TEST(descriptions_of_other_versions_are_taken_or_refused)
     struct { bzna_image image; uint64_t more; } newer_image;
     bench b;
     prepared p;
+    int64_t target = 5;
     bench_open(&b, 0);
     prepare(&p, b.from, &known[0].samples[2], AS_READ);
     memset(&newer, 0, sizeof newer);
@@ -1252,6 +1253,10 @@ TEST(descriptions_of_other_versions_are_taken_or_refused)
     CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_E_STRUCT_SIZE);
     bench_finish(&b);
     CHECK_EQ(bzna_dataset_count(b.to), 3);
+    CHECK_EQ(bzna_dataset_target(b.to, 0, &target, NULL), BZNA_OK);
+    CHECK_EQ(target, p.desc.target);
+    CHECK_EQ(bzna_dataset_target(b.to, 1, &target, NULL), BZNA_OK);
+    CHECK_EQ(target, BZNA_TARGET_NONE);                     /* what it lacks has its default */
     prepared_free(&p);
     bench_close(&b);
 }

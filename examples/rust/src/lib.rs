@@ -507,8 +507,8 @@ impl Context {
         Ok(Context(Arc::new(ContextInner { raw, _host: host })))
     }
 
-    /// Opens an archive, or whatever else the library finds the path to be: a folder of pictures, a tar shard, a .rec. The file is mapped:
-    /// it must not be shortened while the data set, or what was made from it, lives.
+    /// Opens an archive, or whatever else the library finds the path to be: a folder of pictures, a tar shard, a .rec. Where
+    /// the file is shortened or written over while the data set lives, what was in it fails, and the process goes on.
     pub fn open(&self, path: impl AsRef<Path>) -> Result<Dataset> {
         self.open_with(path, DatasetOptions::default())
     }

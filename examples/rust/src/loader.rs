@@ -922,7 +922,8 @@ impl Loader {
         Ok(stats)
     }
 
-    /// The tensors of a full batch: "image", "target", "index", "status".
+    /// The tensors of a full batch: "image", where there are pictures, "target", "index", "status", then the further fields that
+    /// `tensors` of the builder named, then the further outputs.
     pub fn tensors(&self) -> Result<Vec<Tensor>> {
         let mut tensors = Vec::new();
         loop {
