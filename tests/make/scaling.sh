@@ -87,7 +87,7 @@ run() {
     if [ -n "${SCALING_SECONDS:-}" ]; then
         few=; [ -z "${GPU_FEW:-}" ] || few="--threads 1,2"
         # shellcheck disable=SC2046,SC2086  # words
-        set -- $(awk -v s="$SCALING_SECONDS" -v scale="${SCALING_SCALE:-1}" 'BEGIN { printf "--seconds %.3f --limit %.1f", (scale < 0.01 ? 0.01 : scale) * 0.007 * s, 0.85 * s }') \
+        set -- $(awk -v s="$SCALING_SECONDS" -v scale="${SCALING_SCALE:-1}" 'BEGIN { printf "--seconds %.5f --limit %.2f", (scale < 0.01 ? 0.01 : scale) * 0.007 * s, 0.85 * s }') \
             --records 16384 $few "$@"
     fi
     "${SCALING_PROGRAM:-$folder/bench_scaling}" "$@" photographs="$folder/photos" jpeg64="$folder/small@64" records32="records:$records@32" h264="$folder/h264.bzna"
