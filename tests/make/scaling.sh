@@ -1,14 +1,14 @@
 #!/bin/sh
 # How a loader's rate grows with its decoder threads. From the repository's root:
 #     sh tests/make/scaling.sh data BUILD PICTURES FOLDER   makes the data sets in FOLDER, of at most 64 of the pictures below PICTURES
-#     sh tests/make/scaling.sh bundle BUILD FOLDER          makes statically linked programs there that run without libavcodec or libjpeg, and this script
+#     sh tests/make/scaling.sh bundle BUILD FOLDER          makes a statically linked program there that runs without libavcodec or libjpeg, and this script
 # And there, or anywhere:
 #     sh scaling.sh run [FOLDER] [--seconds S] [--rounds N] [--threads 1,2,4,8,16]
 # What it prints is explained in tests/bench_scaling.c. SCALING_PROGRAM: bench_scaling, where it is not in FOLDER. SCALING_SECONDS: all of it takes at most so
 # many seconds; SCALING_SCALE: each measurement takes so much of its usual time; GPU_FEW=1: 1 and 2 threads (tests/gpu.sh gives these). STATIC: the folder
 # of the static FFmpeg (BUILD/static/ffmpeg). OPT: how bundle's programs are optimized.
 #
-# bzna lies beside bench_scaling, with the same decoders, so that a machine without any can look at archives and measure them (bzna bench). It has no GPU path:
+# The program is bzna with bench_scaling in it, so that a machine without decoders can also look at archives and measure them (bzna bench). It has no GPU path:
 # a static program cannot load a driver's libraries dependably. NVDEC and the kernels are what gpu_bench and gpu_check are for.
 set -eu
 
@@ -44,7 +44,7 @@ bundle() {
     build=$1 folder=$2 libs=${STATIC:-$1/static/ffmpeg} missing=
     jpeg=$(pkg-config --variable=libdir libjpeg 2>/dev/null)/libjpeg.a
     if [ -x "$folder/bzna" ] && [ -z "$(find benzina.c benzina.h examples/bzna tests/bench_scaling.c -newer "$folder/bzna")" ]; then
-        echo "scaling: the programs in $folder are up to date"
+        echo "scaling: $folder/bzna is up to date"
         accompany "$libs" "$folder"
         return
     fi
@@ -58,13 +58,27 @@ bundle() {
     flags="-std=c11 ${OPT:--O3} -ffp-contract=off -D_GNU_SOURCE -DBENZINA_NO_CUDA -I. $(pkg-config --cflags libavcodec libavformat libswscale libavutil)"
     needs="$(pkg-config --static --libs libavformat libavcodec libswscale libavutil) $jpeg -lm -lpthread -ldl"
     mkdir -p "$folder"
+    # One program, as each would have the same 7 MB of decoders in it: "bzna bench_scaling" is the measurement.
+    objects=$(mktemp -d)
+    cat >"$objects/main.c" <<'END'
+#include <string.h>
+int bzna_main(int argc, char **argv);
+int bench_scaling_main(int argc, char **argv);
+int main(int argc, char **argv)
+{
+    return argc > 1 && !strcmp(argv[1], "bench_scaling") ? bench_scaling_main(argc - 1, argv + 1) : bzna_main(argc, argv);
+}
+END
     # shellcheck disable=SC2086
-    ${CC:-cc} $flags -c benzina.c -o "$folder/benzina.o" &&
-        ${CC:-cc} $flags -static -s -o "$folder/bench_scaling" tests/bench_scaling.c "$folder/benzina.o" $needs &&
-        ${CC:-cc} $flags -static -s -o "$folder/bzna" examples/bzna/*.c "$folder/benzina.o" $needs
-    rm -f "$folder/benzina.o"
+    ${CC:-cc} $flags -c benzina.c -o "$objects/benzina.o" &&
+        ${CC:-cc} $flags -Dmain=bench_scaling_main -c tests/bench_scaling.c -o "$objects/bench_scaling.o" &&
+        ${CC:-cc} $flags -c "$objects/main.c" -o "$objects/main.o" &&
+        ${CC:-cc} $flags -Dmain=bzna_main -static -s -o "$folder/bzna" examples/bzna/*.c "$objects"/*.o $needs || { rm -rf "$objects"; exit 1; }
+    rm -rf "$objects"
+    printf '#!/bin/sh\nexec "$(dirname "$0")/bzna" bench_scaling "$@"\n' >"$folder/bench_scaling"
+    chmod +x "$folder/bench_scaling"
     accompany "$libs" "$folder"
-    ls -l "$folder/bench_scaling" "$folder/bzna" | awk '{ print "scaling:", $NF, $5, "bytes" }'
+    echo "scaling: $folder/bzna, $(wc -c <"$folder/bzna") bytes"
 }
 
 # Two processors that are one core have less than twice its rate, and fewer cores at work may have a higher clock: whoever reads the shares must know.
