@@ -7,8 +7,8 @@
  * of 64. records: a file of records as CIFAR-10's (a byte of label, 3 planes of 32 x 32), which is made where it is
  * missing, with 50,000 records, or as many as --records says. Every number of threads has its turn in each round, and
  * what is printed is the median over rounds, so that other work on the machine slows all of them alike. --limit: no
- * round begins that would not end in so many seconds, and a first round that lasts longer is cut off; what it measured
- * is printed. Software decodes; batches lie on the host. A line for each measurement:
+ * round begins that would not end in so many seconds, and one that lasts longer is cut off; what was measured before is
+ * printed. Software decodes; batches lie on the host. A line for each measurement:
  *
  *     SCALING set T threads R pictures/s, S of one thread's rate each, C switches/picture, L of the time waiting for
  *     the lock
@@ -161,7 +161,8 @@ static uint32_t take(bzna_loader *loader)
     return info.count - info.failed;
 }
 
-static int measure(bzna_context *context, const set *s, uint32_t threads, double seconds, figures *f)
+/* Returns 1 where it was not warm before `end` (0: never), -1 where it failed. */
+static int measure(bzna_context *context, const set *s, uint32_t threads, double seconds, double end, figures *f)
 {
     bzna_error err = { .struct_size = sizeof err };
     bzna_loader_stats before = { .struct_size = sizeof before }, after = { .struct_size = sizeof after };
@@ -169,6 +170,7 @@ static int measure(bzna_context *context, const set *s, uint32_t threads, double
     bzna_loader *loader = NULL;
     double pictures = 0, start, elapsed, start_switches;
     uint32_t taken = 1;
+    int is_late = 0;
 
     configure(s, threads, &config);
     if (bzna_loader_open(context, s->dataset, &config, &loader, &err) < 0) {
@@ -178,13 +180,15 @@ static int measure(bzna_context *context, const set *s, uint32_t threads, double
 
     /* Warm: every decoder has worked, and every batch in flight has been filled again since. */
     start = now();
-    for (uint32_t i = 0; taken && (i < 6 || now() - start < 0.25 * seconds); i++)
+    for (uint32_t i = 0; taken && !is_late && (i < 6 || now() - start < 0.25 * seconds); i++) {
         taken = take(loader);
+        is_late = end > 0 && now() >= end;
+    }
 
     bzna_loader_get_stats(loader, &before, sizeof before, NULL);
     start_switches = switches();
     start = now();
-    while (taken && (elapsed = now() - start) < seconds)
+    while (taken && !is_late && (elapsed = now() - start) < seconds)
         pictures += taken = take(loader);
     elapsed = now() - start;
     bzna_loader_get_stats(loader, &after, sizeof after, NULL);
@@ -194,7 +198,7 @@ static int measure(bzna_context *context, const set *s, uint32_t threads, double
     f->lock_share = 1e-9 * (double)(after.lock_wait_ns - before.lock_wait_ns) / (elapsed * threads);
     f->lock_waits = pictures > 0 ? (double)(after.lock_waits - before.lock_waits) / pictures : 0;
     bzna_loader_close(loader);
-    return taken ? 0 : -1;
+    return taken ? is_late : -1;
 }
 
 /* --- the report --- */
@@ -308,19 +312,23 @@ static int read_arguments(int argc, char **argv, settings *o)
     for (uint32_t k = 0; k < o->thread_counts; k++)
         if (!o->threads[k])
             return -1;
-    return o->seconds > 0 && o->records && o->rounds && o->rounds <= ROUNDS_MAX && o->thread_counts && o->set_count ? 0 : -1;
+    if (o->seconds <= 0 || !o->records || !o->rounds || o->rounds > ROUNDS_MAX)
+        return -1;
+    return o->thread_counts && o->set_count ? 0 : -1;
 }
 
-/* A round with every set and number of threads, cut off at `end` (0: never). Returns -1 where one failed. */
-static int measure_round(bzna_context *context, settings *o, uint32_t round, double end)
+/* A round with every set and number of threads. Returns 1 where it was cut off at `end` (0: never), -1 where a
+ * measurement failed. */
+static int measure_round(bzna_context *context, settings *o, double end)
 {
     for (uint32_t i = 0; i < o->set_count; i++)
         for (uint32_t k = 0; k < o->thread_counts; k++) {
             set *s = &o->sets[i];
-            if (end > 0 && now() >= end)
-                return 0;
-            if (measure(context, s, o->threads[k], o->seconds, &s->runs[k][round]))
-                return -1;
+            int result = end > 0 && now() >= end;
+            if (!result)
+                result = measure(context, s, o->threads[k], o->seconds, end, &s->runs[k][s->measured[k]]);
+            if (result)
+                return result;
             s->measured[k]++;
         }
     return 0;
@@ -332,8 +340,9 @@ static int measure_all(bzna_context *context, settings *o, double begun)
 
     for (uint32_t round = 0; round < o->rounds; round++) {
         const double start = now();
-        if (measure_round(context, o, round, round ? 0 : end))
-            return -1;
+        const int result = measure_round(context, o, end);
+        if (result)
+            return result < 0 ? -1 : 0;
         if (end > 0 && now() + (now() - start) > end)
             break;
     }
