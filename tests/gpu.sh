@@ -251,7 +251,7 @@ scaling() {
     else
         echo "SKIP gpu-run: $G/scaling is not there: make gpu-bundle makes it"; return 3
     fi
-    grep '^{.*}$' "$S/scaling.log" | tail -n 1 | sed 's/^{/{"kind": "scaling", /' >"$S/scaling.figures"
+    grep '^[{].*[}]$' "$S/scaling.log" | tail -n 1 | sed 's/^{/{"kind": "scaling", /' >"$S/scaling.figures"
     return $code
 }
 
@@ -317,8 +317,8 @@ check() {
 text() {
     while read -r one; do
         printf 'S\t%s\t%s\t%s\n' "$one" "$(cat "$S/$one.status" 2>/dev/null || echo "not ended")" "$(cat "$S/$one.seconds" 2>/dev/null || echo 0)"
-        if [ -e "$S/$one.figures" ]; then awk -v n="$one" '/^{.*}$/ { print "F\t" n "\t" $0 }' "$S/$one.figures"; fi
-        awk -v n="$one" '/^{.*}$/ { next } NR <= 2000 { gsub(/\t/, " "); print "L\t" n "\t" $0 }' "$S/$one.log"
+        if [ -e "$S/$one.figures" ]; then awk -v n="$one" '/^[{].*[}]$/ { print "F\t" n "\t" $0 }' "$S/$one.figures"; fi
+        awk -v n="$one" '/^[{].*[}]$/ { next } NR <= 2000 { gsub(/\t/, " "); print "L\t" n "\t" $0 }' "$S/$one.log"
     done <"$S/names" >"$S/everything"
     awk -v mark="$mark" -v cores="$cores" -v most="${GPU_TEXT:-11900}" -f "$P/gpu_report.awk" "$S/everything"
 }
@@ -336,9 +336,9 @@ report() {
             printf '%s\n{"name": "%s", "status": "%s", "seconds": %s, "figures": [' "$comma" "$one" \
                 "$(tr -d '"\\\000-\037' <"$S/$one.status" 2>/dev/null || echo "not ended")" "$(cat "$S/$one.seconds" 2>/dev/null || echo 0)"
             # A line that a crash cut off is left out.
-            if [ -e "$S/$one.figures" ]; then awk '/^{.*}$/ { printf "%s\n  %s", (n++ ? "," : ""), $0 }' "$S/$one.figures"; fi
+            if [ -e "$S/$one.figures" ]; then awk '/^[{].*[}]$/ { printf "%s\n  %s", (n++ ? "," : ""), $0 }' "$S/$one.figures"; fi
             printf '], "log": ['
-            grep -v '^{.*}$' "$S/$one.log" | quoted
+            grep -v '^[{].*[}]$' "$S/$one.log" | quoted
             printf ']}'
             comma=,
         done <"$S/names"
