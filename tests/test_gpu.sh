@@ -221,6 +221,9 @@ if [ -e "$BUILD/static/ffmpeg/done" ]; then
 else
     skip "a bundle with scaling" "no static FFmpeg here: tests/make/ffmpeg_static.sh $BUILD/static/ffmpeg makes it [nasm meson ninja-build dpkg-dev]"
 fi
+mkdir -p "$T/bare/gpu" "$T/tools_only"
+for tool in awk basename cat dirname find rm sed sh; do ln -sf "$(command -v $tool)" "$T/tools_only/"; done
+check what_a_static_ffmpeg_needs_is_named says "[nasm meson ninja-build dpkg-dev libjpeg-dev]" env PATH="$PWD/$T/tools_only" BUILD="$T/bare" sh tests/gpu.sh scaling "$T/pictures"
 check a_bundle_is_made says "sh run.sh there" env BUILD="$T" sh tests/gpu.sh bundle "$T/bundle"
 check and_needs_no_library_of_decoders sh -c "! (ldd $T/bundle/gpu_bench $T/bundle/gpu_check | grep -E 'libav|libjpeg|libsw')"
 bundled() { (cd / && env LD_LIBRARY_PATH="$(cd "$OLDPWD" && cd "$BUILD/tests/fake" && pwd)" GPU_FIND="$1" GPU_FEW=1 GPU_BEGIN=2 sh "$1/run.sh" --scale 0.05 --limit 60) > "$T/whole/out" 2>&1; }

@@ -42,7 +42,7 @@ accompany() {
 
 bundle() {
     build=$1 folder=$2 libs=${STATIC:-$1/static/ffmpeg} missing=
-    jpeg=$(pkg-config --variable=libdir libjpeg 2>/dev/null)/libjpeg.a
+    jpeg=$(pkg-config --variable=libdir libjpeg 2>/dev/null || true)/libjpeg.a
     if [ -x "$folder/bzna" ] && [ -z "$(find benzina.c benzina.h examples/bzna tests/bench_scaling.c -newer "$folder/bzna")" ]; then
         echo "scaling: $folder/bzna is up to date"
         accompany "$libs" "$folder"
