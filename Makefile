@@ -198,7 +198,8 @@ bench-model: $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so
 PYTHON ?= python3
 bench-peers bench-codecs: all
 	@BUILD="$(BUILD)" PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS="$(PEERS)" THREADS="$(THREADS)" DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" CHART="$(CHART)" $(PYTHON) tests/$(subst -,_,$@).py
-# The rate with 1, 2, 4, 8 and 16 decoder threads, as a share of one thread's. SCALING_OPTIONS: tests/bench_scaling.c.
+# The rate with 1, 2, 4, 8 and 16 decoder threads, as a share of one thread's: how to read it stands in tests/README.md, "On a GPU".
+# SCALING_OPTIONS: tests/bench_scaling.c.
 bench-scaling: all $(BUILD)/bench/bench_scaling
 	@[ -d $(BUILD)/bench/scaling/small ] || sh tests/make/scaling.sh data $(BUILD) $(PHOTOS) $(BUILD)/bench/scaling
 	@SCALING_PROGRAM=$(BUILD)/bench/bench_scaling sh tests/make/scaling.sh run $(BUILD)/bench/scaling $(SCALING_OPTIONS)
@@ -221,6 +222,7 @@ $(BUILD)/bench/lib%.so.1: tests/null_driver.c tests/null_driver.h
 # All that is to be known of a GPU, in one run of at most 570 s: tests/gpu.sh says how. gpu-bundle: the same for another machine, in a folder of at most 60 MB,
 # which is started by sh run.sh there. Neither needs a compiler or libavcodec where the GPU is: programs are built where clang and NVIDIA's headers are, and
 # gpu-data makes, where an encoder is, what they compare and measure with (PHOTOS=DIR: of pictures of yours). gpu-check: what must hold, with all failures.
+# The bundle also measures how rates grow with CPU threads, by programs linked statically with libjpeg and a small FFmpeg, where `make static-deps` has been run.
 GPU_HEADERS = tests/test.h tests/known.h tests/gate.h tests/gpu_dice.h tests/gpu_look.h benzina.c benzina.h benzina_kernels.cu
 $(BUILD)/gpu/%: tests/%.c $(GPU_HEADERS) $(PTX)
 	@mkdir -p $(BUILD)/gpu
@@ -238,8 +240,10 @@ gpu-check gpu-run: $(GPU_RUN)
 	@BUILD="$(BUILD)" sh tests/gpu.sh $(subst gpu-,,$@) $(GPU_OPTIONS)
 gpu-data: all $(GPU_RUN) $(if $(GPU_BUILDS),$(if $(HAVE_AVCODEC),$(BUILD)/gpu/gpu_record))
 	@BUILD="$(BUILD)" sh tests/gpu.sh data $(PHOTOS)
-gpu-bundle: $(GPU_RUN)
-	@[ -e $(BUILD)/gpu/data/expected.txt ] || $(MAKE) --no-print-directory gpu-data
+# What was made of other pictures is made anew.
+gpu-bundle: all $(GPU_RUN)
+	@[ "$$(cat $(BUILD)/gpu/pictures_of 2>/dev/null)" = "$(PHOTOS)" ] || $(MAKE) --no-print-directory gpu-data
+	@[ ! -e $(BUILD)/gpu/data/expected.txt ] || BUILD="$(BUILD)" CC="$(CC)" sh tests/gpu.sh scaling $(PHOTOS)
 	@BUILD="$(BUILD)" sh tests/gpu.sh bundle
 
 # The vendorable pair (benzina.c with the kernels inside), a CMakeLists.txt for it, the list of its switches, and a tarball of the sources

@@ -6,11 +6,16 @@
 #                                       at most 12,000 characters that say it in short, printed last
 #     sh tests/gpu.sh check [...]       runs $BUILD/gpu/gpu_check
 #     sh tests/gpu.sh data [PHOTOS]     archives, JPEGs and expectations into $BUILD/gpu/data, with bzna, ffmpeg and gpu_record
+#     sh tests/gpu.sh scaling [PHOTOS]  programs and data for the section "scaling" into $BUILD/gpu/scaling: tests/make/scaling.sh
 #     sh tests/gpu.sh bundle [FOLDER]   all that another machine needs, in a folder of at most 60 MB: sh run.sh there
 #
 # A section of the run is a process of its own, with a time of its own: one that fails, dies or hangs costs no other. They stand in the order of what would be
-# missed most. The report is written again after each, so that it is whole whenever the run is ended. Nothing is needed but a driver: without libnvcuvid, what
-# needs NVDEC is skipped with the reason, and the rest runs. --scale 0.1: each point takes a tenth of its time; --limit 5: no section takes more than 5 s; both
+# missed most, but for scaling, which needs nothing of the GPU and is first. The report is written again after each, so that it is whole whenever the run is ended. Nothing is needed but a driver: without libnvcuvid, what
+# needs NVDEC is skipped with the reason, and the rest runs.
+#
+# The limits of the sections (LIMITS) add up to 562 s; 8 s more are for the report and for a section that cannot be killed at once: 570 s in all. A section may
+# take twice its limit if those before it have left so much, so that none is lost to one that was slow. The last, peers, has what is left. Should a run begin
+# late or --budget be smaller, sections that would have less than a third of their limit are left out, and this is said. --scale 0.1: each point takes a tenth of its time; --limit 5: no section takes more than 5 s; both
 # for tests of the program, as are GPU_SCALE, GPU_BUDGET, GPU_LIMIT and GPU_ONLY, GPU_FEW=1 (little data), GPU_FIND (where the
 # driver's files are looked for), GPU_BEGIN (seconds that several processes wait for one another).
 #
@@ -22,6 +27,8 @@ G=$BUILD/gpu D=$BUILD/gpu/data P=$here
 if [ -x "$here/gpu_bench" ]; then cd "$here" && G=$here D=$here/data; fi          # a bundle
 LC_ALL=C
 export LC_ALL
+LIMITS="scaling=100 environment=24 kernels=18 capabilities=8 hand265=10 hand264=10 selfcheck=24 gate=18 md5=31 batches=27 surfaces=20 uploads=10 engine=36
+    sessions=33 end=44 contexts=28 processes=33 calls=12 beside=18 kernel=13 ptx=14 memory=15 decoders=9 parser=7"
 
 # Some containers have the driver where the loader does not look.
 for folder in /usr/local/nvidia/lib64 /usr/lib/wsl/lib /usr/lib64/nvidia /run/opengl-driver/lib; do
@@ -125,7 +132,7 @@ data() {
         [ -x "$tool" ] || { echo "SKIP gpu-data: $tool is not there (libavformat-dev, libswscale-dev or libavcodec-dev is missing)"; exit 0; }
     done
     command -v ffmpeg >/dev/null || { echo "SKIP gpu-data: ffmpeg is not installed"; exit 0; }
-    rm -rf "$D" && mkdir -p "$D/drawn"
+    rm -rf "$D" "$G/pictures_of" && mkdir -p "$D/drawn"
     films
     "$BUILD/draw_pictures" "$D/drawn" $((GPU_FEW ? 9 : 18)) && "$BUILD/bzna" pack "$D/drawn" -o "$D/mixed.bzna" >/dev/null || exit 1
     rm -rf "${D:?}/drawn"
@@ -136,6 +143,7 @@ data() {
     "$BUILD/bzna" pack "$D/ppm" -o "$D/h265_crf28.bzna" --crf 28 >/dev/null &&
     "$BUILD/bzna" pack "$D/ppm" -o "$D/h264_crf20.bzna" --crf 20 --codec h264 >/dev/null && sized && fitted || exit 1
     rm -rf "${D:?}/ppm"
+    echo "$photos" >"$G/pictures_of"
     size=$(du -ck "$D" "$G/gpu_check" "$G/gpu_bench" 2>/dev/null | tail -n 1 | cut -f1)
     echo "gpu-data: $D and the programs, $size kB, $(find "$D/jpeg" -name '*.jpg' | wc -l) pictures of $photos"
     if [ "$size" -gt 58593 ]; then echo "gpu-data: that is more than 60 MB: take fewer pictures if it is to be carried far"; fi
@@ -153,13 +161,17 @@ there() {
 # ---- run ----
 
 now() { date +%s; }
-left() { echo $((begun + budget - $(now))); }
+left() { echo $((begun + budget - budget / 70 - $(now))); }
+limit_of() { for entry in $LIMITS; do case $entry in "$1="*) echo "${entry#*=}" ;; esac; done; }
 
-# section NAME SECONDS COMMAND...: runs it, with its output kept; SECONDS: at most so many, and no fewer than a third of them. A command that cannot even
-# be killed is left behind.
+# section NAME COMMAND...: runs it, with its output kept, for at most its limit and what others have left of theirs, and no less than a third of it. A command
+# that cannot even be killed is left behind. owed: the limits of the sections to come.
 section() {
-    name=$1 most=$2; shift 2
+    name=$1 most=$(limit_of "$1"); shift
+    owed=$((owed - most)) spare=$(($(left) - owed - most))
     case " $only " in "  "|*" $name "*) ;; *) return ;; esac
+    if [ "$spare" -gt "$most" ]; then spare=$most; fi
+    if [ "$spare" -gt 0 ] && [ "$name" != scaling ]; then most=$((most + spare)); fi
     echo "$name" >>"$S/names"
     : >"$S/$name.log"
     if [ -n "$limit" ] && [ "$limit" -lt "$most" ]; then most=$limit; fi
@@ -223,20 +235,24 @@ use_what_was_found() {
     [ -n "$folder" ] || return
     LD_LIBRARY_PATH=${LD_LIBRARY_PATH:+$LD_LIBRARY_PATH:}$folder; export LD_LIBRARY_PATH
     echo "${mark}   libnvcuvid.so.1 lies in $folder, where the loader does not look: LD_LIBRARY_PATH now has it"
-    sed -i '/^environment$/d' "$S/names"
-    section environment 30 environment
+    grep -v '^environment$' "$S/names" >"$S/names.other"; mv "$S/names.other" "$S/names"
+    owed=$((owed + $(limit_of environment)))
+    section environment environment
 }
 
-# scaling.sh, if somebody put one there: photographs, folders and archives by 1 to 16 threads of the CPU.
+# Photographs, folders and archives by 1 to 16 threads of the CPU. The last line that scaling.sh prints is an object of JSON.
 scaling() {
-    for script in "$G/scaling.sh" "$G/scaling/scaling.sh" "$G/scaling"; do
-        if [ -f "$script" ] && [ -x "$script" ]; then
-            SCALING_SECONDS=$LIMIT SCALING_SCALE=$scale DATA=$D limited "$script"; code=$?
-            tail -n 1 "$S/scaling.log" | grep '^{.*}$' | sed 's/^{/{"kind": "scaling", /' >"$S/scaling.figures"
-            return $code
-        fi
-    done
-    echo "SKIP gpu-run: $G/scaling.sh is not there"; return 3
+    SCALING_SECONDS=$LIMIT SCALING_SCALE=$scale
+    export SCALING_SECONDS SCALING_SCALE
+    if [ -x "$G/scaling/scaling.sh" ]; then
+        limited "$G/scaling/scaling.sh"; code=$?
+    elif [ -x "$BUILD/bench/bench_scaling" ] && [ -d "$BUILD/bench/scaling/small" ] && [ -f tests/make/scaling.sh ]; then
+        SCALING_PROGRAM=$BUILD/bench/bench_scaling limited sh tests/make/scaling.sh run "$BUILD/bench/scaling"; code=$?
+    else
+        echo "SKIP gpu-run: $G/scaling is not there: make gpu-bundle makes it"; return 3
+    fi
+    grep '^[{].*[}]$' "$S/scaling.log" | tail -n 1 | sed 's/^{/{"kind": "scaling", /' >"$S/scaling.figures"
+    return $code
 }
 
 # ptx: twice, with a cache of compiled kernels that was empty.
@@ -301,8 +317,8 @@ check() {
 text() {
     while read -r one; do
         printf 'S\t%s\t%s\t%s\n' "$one" "$(cat "$S/$one.status" 2>/dev/null || echo "not ended")" "$(cat "$S/$one.seconds" 2>/dev/null || echo 0)"
-        if [ -e "$S/$one.figures" ]; then awk -v n="$one" '/^{.*}$/ { print "F\t" n "\t" $0 }' "$S/$one.figures"; fi
-        awk -v n="$one" 'NR <= 2000 { gsub(/\t/, " "); print "L\t" n "\t" $0 }' "$S/$one.log"
+        if [ -e "$S/$one.figures" ]; then awk -v n="$one" '/^[{].*[}]$/ { print "F\t" n "\t" $0 }' "$S/$one.figures"; fi
+        awk -v n="$one" '/^[{].*[}]$/ { next } NR <= 2000 { gsub(/\t/, " "); print "L\t" n "\t" $0 }' "$S/$one.log"
     done <"$S/names" >"$S/everything"
     awk -v mark="$mark" -v cores="$cores" -v most="${GPU_TEXT:-11900}" -f "$P/gpu_report.awk" "$S/everything"
 }
@@ -320,9 +336,9 @@ report() {
             printf '%s\n{"name": "%s", "status": "%s", "seconds": %s, "figures": [' "$comma" "$one" \
                 "$(tr -d '"\\\000-\037' <"$S/$one.status" 2>/dev/null || echo "not ended")" "$(cat "$S/$one.seconds" 2>/dev/null || echo 0)"
             # A line that a crash cut off is left out.
-            if [ -e "$S/$one.figures" ]; then awk '/^{.*}$/ { printf "%s\n  %s", (n++ ? "," : ""), $0 }' "$S/$one.figures"; fi
+            if [ -e "$S/$one.figures" ]; then awk '/^[{].*[}]$/ { printf "%s\n  %s", (n++ ? "," : ""), $0 }' "$S/$one.figures"; fi
             printf '], "log": ['
-            quoted <"$S/$one.log"
+            grep -v '^[{].*[}]$' "$S/$one.log" | quoted
             printf ']}'
             comma=,
         done <"$S/names"
@@ -345,40 +361,50 @@ run() {
     S=$(mktemp -d) || exit 1
     trap 'rm -rf "$S"' EXIT
     : >"$S/names"
-    mark='' is_stuck='' cores=$(getconf _NPROCESSORS_ONLN)
+    mark='' is_stuck='' cores=$(getconf _NPROCESSORS_ONLN 2>/dev/null || nproc)
     if LIMIT=20 limited "$G/gpu_bench" environment --out "$S/probe" 2>&1 | grep -q '^fake driver: '; then mark='fake driver: '; fi
+    owed=0; for entry in $LIMITS; do owed=$((owed + ${entry#*=})); done
     echo "${mark}at most $budget s; ${mark:+no figure below means anything; }report in $out/report.json"
-    section scaling     110 scaling
-    section environment  30 environment
+    section scaling      scaling
+    section environment  environment
     use_what_was_found
-    section kernels      25 bench kernels
-    section capabilities 15 bench capabilities
-    section hand265      15 bench hand265
-    section hand264      15 bench hand264
+    section kernels      bench kernels
+    section capabilities bench capabilities
+    section hand265      bench hand265
+    section hand264      bench hand264
     if ! grep -q '"step": "done"\|"refused"' "$S"/hand26[45].figures 2>/dev/null; then is_stuck=1; fi
     engines=$(sed -n 's/.*"what": "NVDEC engines", "value": "\([0-9]*\)".*/\1/p' "$S/environment.figures" 2>/dev/null)
     engines=${engines:-7}
     if [ -n "$GPU_FEW" ]; then engines=2; fi
-    section selfcheck    40 bench selfcheck
-    section gate         40 check a_picture_holds_while
-    section md5          50 check frames_of
-    section batches      40 check batches_equal
-    section surfaces     40 check nvdec_overwrites
-    section uploads      15 bench uploads
-    section engine       50 bench engine
-    section sessions     50 bench sessions
-    section end          55 bench end
-    section contexts     45 bench contexts
-    section processes    45 processes
-    section calls        25 bench calls
-    section beside       40 bench beside
-    section kernel       20 bench kernel
-    section ptx          20 ptx
-    section memory       15 bench memory
-    section decoders     15 bench decoders
-    section parser       10 bench parser
-    section peers        60 peers
+    section selfcheck    bench selfcheck
+    section gate         check a_picture_holds_while
+    section md5          check frames_of
+    section batches      check batches_equal
+    section surfaces     check nvdec_overwrites
+    section uploads      bench uploads
+    section engine       bench engine
+    section sessions     bench sessions
+    section end          bench end
+    section contexts     bench contexts
+    section processes    processes
+    section calls        bench calls
+    section beside       bench beside
+    section kernel       bench kernel
+    section ptx          ptx
+    section memory       bench memory
+    section decoders     bench decoders
+    section parser       bench parser
+    LIMITS="$LIMITS peers=60" owed=60
+    section peers        peers
     report
+}
+
+# scaling PHOTOS: what the section of that name runs, in $G/scaling. Where the static FFmpeg cannot be built, there is none, and this is said.
+scaling_make() {
+    rm -rf "$G/scaling/photos" "$G/scaling/small" "$G/scaling/h264.bzna"
+    if sh tests/make/scaling.sh bundle "$BUILD" "$G/scaling" && sh tests/make/scaling.sh data "$BUILD" "$1" "$G/scaling" && [ -e "$G/scaling/h264.bzna" ]; then return; fi
+    rm -rf "$G/scaling"
+    echo "gpu-bundle: without the section scaling"
 }
 
 # bundle FOLDER: all that a machine with a GPU needs, in at most 60 MB.
@@ -390,12 +416,16 @@ bundle() {
     rm -rf "$B" && mkdir -p "$B/tests/data" || exit 1
     cp "$G/gpu_check" "$G/gpu_bench" tests/gpu.sh tests/gpu_report.awk tests/gpu_peer.py "$B/" && strip "$B/gpu_check" "$B/gpu_bench" 2>/dev/null
     cp tests/data/mini_h264.bzna tests/data/mini_h264.json tests/data/mini_h265.bzna tests/data/mini_h265.json "$B/tests/data/" && cp -r "$D" "$B/data" || exit 1
-    if [ -e "$G/scaling.sh" ]; then cp "$G/scaling.sh" "$B/"; fi
-    if [ -e "$G/scaling" ]; then cp -rL "$G/scaling" "$B/"; fi
-    # shellcheck disable=SC2016  # that script's
-    printf '#!/bin/sh\n# Runs everything on this machine'"'"'s GPU in at most 570 s. Send back report.json, or what is printed last.\nexec sh "$(dirname "$0")/gpu.sh" run "$@"\n' >"$B/run.sh"
+    if [ -e "$G/scaling" ]; then cp -r "$G/scaling" "$B/" || exit 1; fi
+    cat >"$B/run.sh" <<'END'
+#!/bin/sh
+# Runs everything on this machine's GPU in at most 570 s. Send back report.json, or what is printed last.
+cd "$(dirname "$0")" || exit 1
+chmod +x gpu_check gpu_bench scaling/bench_scaling scaling/bzna scaling/scaling.sh 2>/dev/null     # a copy may have lost it
+exec sh ./gpu.sh run "$@"
+END
     chmod +x "$B/run.sh"
-    size=$(du -sk "$B" | cut -f1)
+    size=$(find "$B" -type f -exec wc -c {} + | awk '$2 != "total" { bytes += $1 } END { print int((bytes + 1023) / 1024) }')
     echo "gpu-bundle: $B, $size kB: take it to the GPU, and run sh run.sh there"
     if [ "$size" -gt 58593 ]; then echo "gpu-bundle: that is more than 60 MB: take fewer pictures (PHOTOS)"; exit 1; fi
 }
@@ -406,6 +436,7 @@ case "$command" in
 data)   data "${1:-$BUILD/bench/pictures}" ;;
 check)  there gpu-check; exec "$G/gpu_check" --data "$D" "$@" ;;
 run)    there gpu-check; there gpu-bench; run "$@" ;;
+scaling) scaling_make "${1:-$BUILD/bench/pictures}" ;;
 bundle) bundle "${1:-$BUILD/gpu-bundle}" ;;
-*) echo "usage: sh gpu.sh run [...] | check [...] | data [PHOTOS] | bundle [FOLDER]" >&2; exit 2 ;;
+*) echo "usage: sh gpu.sh run [...] | check [...] | data [PHOTOS] | scaling [PHOTOS] | bundle [FOLDER]" >&2; exit 2 ;;
 esac

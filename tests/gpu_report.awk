@@ -1,4 +1,4 @@
-# gpu_report.awk - what gpu.sh has found, in short: ten lines that say most, then what ended badly, then tables, at most `most` characters.
+# gpu_report.awk - what gpu.sh has found, in short: eleven lines that say most, then what ended badly, then tables, at most `most` characters.
 # Lines of its input, tabs between their parts: S name status seconds; F name figure (a line of JSON); L name line-of-the-log.
 
 function number(line, key) { return match(line, "\"" key "\": [-0-9.e+]+") ? substr(line, RSTART + length(key) + 4, RLENGTH - length(key) - 4) + 0 : 0 }
@@ -34,6 +34,11 @@ BEGIN { FS = "\t"; codecs = "H.264 H.265 AV1 JPEG" }
 $1 == "S" { name = $2; order[++sections] = name; status[name] = $3; seconds[name] = $4; next }
 $1 == "L" { logs[$2, ++lines[$2]] = $3 }
 $1 == "L" && $2 == "environment" && $3 ~ /^found / { found = add(found, ", ", substr($3, 7)) }
+$1 == "L" && $2 == "scaling" && $3 ~ /^SCALING [^ ]+ +[0-9]+ threads / {
+    split($3, word, " +")
+    if (!(word[2] in scaled)) scaled_order[++scaled_sets] = word[2]
+    scaled[word[2]] = add(scaled[word[2]], ", ", word[3] ": " word[5] " (" word[7] ")")
+}
 $1 == "L" && $2 == "gate" && $3 ~ /the first one (holds|is overwritten)/ {
     line = $3; sub(/^ */, "", line); codec = line; sub(/:.*/, "", codec)
     said = line ~ /too late/ ? "was not tried (the picture was done too late)" : line ~ /another surface/ ? "was not tried (another surface)" : \
@@ -170,6 +175,11 @@ function by_hand(codec, section) {
     return codec ": " (step[codec] != "" ? toupper(substr(ended(section), 1, 1)) substr(ended(section), 2) " in " step[codec] : ended(section))
 }
 
+function scaling(    i, text) {
+    for (i = 1; i <= scaled_sets; i++) text = add(text, "; ", scaled_order[i] " " scaled[scaled_order[i]])
+    return text == "" ? reason("scaling") : text (ended("scaling") == "" ? "" : "; " ended("scaling"))
+}
+
 function self_check(    i, text) {
     for (i = 1; i <= checks; i++) text = add(text, "; ", check_order[i] " bits " check_state[check_order[i]])
     if (ended("selfcheck") != "") text = add(text, "; ", ended("selfcheck"))
@@ -190,7 +200,7 @@ function table(name, most_lines,    i) {
         text_ = logs[name, i]
         if (mark != "" && index(text_, mark) == 1) text_ = substr(text_, length(mark) + 1)
         if (text_ ~ /^ *$/) continue
-        text_ = short(text_, 170)
+        text_ = short(text_, 190)
         if (!room(text_)) return
         say(text_)
     }
@@ -209,6 +219,7 @@ END {
     say("9 pictures/s, us of half of the calls (decode, map, unmap): sessions" (order_of_sessions == "" ? " " ended("sessions") : order_of_sessions) "; contexts" (contexts == "" ? " " ended("contexts") : contexts) \
         "; processes" (processes == "" ? " " ended("processes") : processes))
     say("10 end to end: " limit())
+    say("11 CPU alone, pictures/s by decoder threads (share of one thread's rate each; aim: 0.9 with 8, 0.8 with 16): " scaling())
     text_ = ""
     for (i = 1; i <= sections; i++) text_ = add(text_, ", ", order[i] " " (status[order[i]] == "ok" ? seconds[order[i]] " s" : status[order[i]] ~ /^skipped/ ? "skipped" : toupper(status[order[i]])))
     say("sections: " text_)

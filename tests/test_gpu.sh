@@ -154,10 +154,15 @@ json and_the_report_says_which "$T/broken/gpu/report.json" "s['environment']['st
 check a_section_without_time_is_left_out says "left out" broken sh tests/gpu.sh run --scale 0.02 --budget 3 --only "environment peers"
 
 # What somebody else measures, in the same report.
-printf '#!/bin/sh\necho SCALING photographs 2 120 0.97 3.1 0.01\necho "{\\"cores\\": 2}"\n' > "$T/gpu/scaling.sh"; chmod +x "$T/gpu/scaling.sh"
+mkdir -p "$T/gpu/scaling"
+printf '#!/bin/sh\necho "SCALING photographs   2 threads   120 pictures/s, 0.97 of one"\necho "limit $SCALING_SECONDS, scale $SCALING_SCALE"\necho "{\\"sets\\":[{\\"set\\":\\"photographs\\"}]}"\n' > "$T/gpu/scaling/scaling.sh"
+chmod +x "$T/gpu/scaling/scaling.sh"
 check scaling_runs_first run scaling "" --limit 10 --only "scaling kernels"
-json and_stands_in_the_report "$T/scaling/report.json" "list(s) == ['scaling', 'kernels'] and s['scaling']['figures'] == [{'kind': 'scaling', 'cores': 2}] and any('SCALING photographs 2 120' in l for l in r['text'])"
-rm -f "$T/gpu/scaling.sh"
+json and_stands_in_the_report "$T/scaling/report.json" "list(s) == ['scaling', 'kernels'] and s['scaling']['figures'] == [{'kind': 'scaling', 'sets': [{'set': 'photographs'}]}] and any('SCALING photographs   2 ' in l for l in r['text'])"
+json and_its_object_is_no_string_of_the_log "$T/scaling/report.json" "s['scaling']['log'][1:] == ['limit 10, scale 0.02'] and not any('{' in l for l in r['text'])"
+check and_in_a_line_of_its_own told scaling "11 CPU alone" "with 16): photographs 2: 120 (0.97)$"
+rm -rf "$T/gpu/scaling"
+check limits_add_up_to_what_the_head_says sh -c "sed -n '/^LIMITS=/,/\"$/p' tests/gpu.sh | grep -o '=[0-9][0-9]*' | tr -d = | awk '{ s += \$1 } END { print s; exit s != 562 }' && grep -qF 'add up to 562 s' tests/gpu.sh"
 
 # Rates of several contexts, on a driver that does nothing but take its time: four sessions of 50 pictures/s. A batch that lay ready is none of theirs.
 check the_null_driver_builds make --no-print-directory -s "$BUILD/bench/libcuda.so.1" "$BUILD/bench/libnvcuvid.so.1"
@@ -211,6 +216,14 @@ check the_kernel_alone_holds_on_the_fake says "1 passed, 0 failed, 0 skipped" fa
 if [ -n "$SANITIZE" ]; then finish; fi              # what follows is of scripts, which sanitizers do not watch
 
 # A bundle runs by itself, from anywhere, without the repository.
+if [ -e "$BUILD/static/ffmpeg/done" ]; then
+    check what_measures_scaling_is_made says "4 photographs, 128 small pictures" env BUILD="$T" STATIC="$PWD/$BUILD/static/ffmpeg" OPT=-O1 sh tests/gpu.sh scaling "$T/pictures"
+else
+    skip "a bundle with scaling" "no static FFmpeg here: tests/make/ffmpeg_static.sh $BUILD/static/ffmpeg makes it [nasm meson ninja-build dpkg-dev]"
+fi
+mkdir -p "$T/bare/gpu" "$T/tools_only"
+for tool in awk basename cat dirname find rm sed sh; do ln -sf "$(command -v $tool)" "$T/tools_only/"; done
+check what_a_static_ffmpeg_needs_is_named says "[nasm meson ninja-build dpkg-dev libjpeg-dev]" env PATH="$PWD/$T/tools_only" BUILD="$T/bare" sh tests/gpu.sh scaling "$T/pictures"
 check a_bundle_is_made says "sh run.sh there" env BUILD="$T" sh tests/gpu.sh bundle "$T/bundle"
 check and_needs_no_library_of_decoders sh -c "! (ldd $T/bundle/gpu_bench $T/bundle/gpu_check | grep -E 'libav|libjpeg|libsw')"
 bundled() { (cd / && env LD_LIBRARY_PATH="$(cd "$OLDPWD" && cd "$BUILD/tests/fake" && pwd)" GPU_FIND="$1" GPU_FEW=1 GPU_BEGIN=2 sh "$1/run.sh" --scale 0.05 --limit 60) > "$T/whole/out" 2>&1; }
@@ -219,6 +232,24 @@ check bundled_frames_are_equal told whole "7 MD5:" "[1-9][0-9]* of [0-9]* frames
 check bundled_the_engine_is_fitted told whole "8 one engine:" "us = .* x bytes + .* x macroblocks"
 check bundled_no_section_failed sh -c "! grep -E '^fake driver: -- [a-z0-9]+: (out|died|failed)' $T/whole/out"
 json bundled_the_report_has_all "$T/bundle/report.json" "len(s) == 25 and all(x['status'] == 'ok' for n, x in s.items() if n != 'scaling')"
+if [ -x "$T/bundle/scaling/bzna" ]; then
+    check bundled_bzna_needs_no_library sh -c "! ldd $T/bundle/scaling/bzna"
+    check bundled_bzna_decodes says "4 samples" "$T/bundle/scaling/bzna" verify --decode "$T/bundle/data/h265_crf20.bzna"
+    check bundled_scaling_is_measured told whole "11 CPU alone" "photographs 1: [1-9][0-9]* (1.00), 2: .*; jpeg64 1: .*; records32 1: .*; h264 1: "
+    json and_is_an_object_in_the_report "$T/bundle/report.json" "s['scaling']['status'] == 'ok' and [x['set'] for x in s['scaling']['figures'][0]['sets']] == ['photographs', 'jpeg64', 'records32', 'h264'] and not any('pictures_per_second' in l for l in s['scaling']['log'])"
+    tools() { # what a small system has, and nothing else: of busybox, where that is here, whose awk and find are not these
+        busybox=$(command -v busybox)
+        mkdir -p "$T/tools" && for tool in awk basename cat chmod cp cut date dirname find grep head ls mkdir mktemp mv nproc rm sed sh sleep sort tail timeout tr uname wc; do
+            ln -sf "${busybox:-$(command -v $tool)}" "$T/tools/$tool" || return 1
+        done
+    }
+    check a_system_of_few_tools_is_there tools
+    check a_bundle_needs_few_tools env PATH="$PWD/$T/tools" LD_LIBRARY_PATH="$(cd "$BUILD/tests/fake" && pwd)" GPU_FIND="$PWD/$T/bundle" GPU_FEW=1 OUT="$PWD/$T" sh "$T/bundle/run.sh" --scale 0.02 --only "scaling environment kernels hand265"
+    cp "$T/log" "$T/few.log"
+    check and_misses_none sh -c "cat $T/few.log; ! grep -E ': (line )?[0-9]+: [^ ]*: not found|applet not found|^awk: ' $T/few.log && grep -q 'hand265: ok' $T/few.log && grep -q 'scaling: ok' $T/few.log"
+    check and_its_text_has_all sh -c "cat $T/few.log; grep -q '2 kernels: nv12 equal' $T/few.log && grep -q '11 CPU alone.*photographs 1: ' $T/few.log"
+    json and_its_report_is_json "$T/report.json" "s['hand265']['figures'] and s['scaling']['figures'][0]['sets']"
+fi
 check decoders_got_another_size sh -c "grep -F 'giving it another size' $T/bundle/report.json | grep -qv '\"count\": 0}'"
 
 # A frame that is not as it should be: where, and what the parser made of it.

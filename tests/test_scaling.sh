@@ -30,6 +30,16 @@ for run in (r for s in report["sets"] for r in s["runs"]):
 EOS
 fi
 
+# Within a time that is given, as a part of another measurement. What was not measured is named.
+mkdir -p "$t/a@b" && mv "$t/sets/small" "$t/a@b/small"
+expect 0 a_limit_ends_it "$program" --seconds 0.05 --rounds 15 --threads 1,2 --limit 0.001 "jpeg64=$t/a@b/small@64" "again=$t/a@b/small"
+same what_was_not_measured_is_named "$(grep -c ': not measured, out of time$' "$t/out")" 4
+same and_the_object_is_there "$(tail -n 1 "$t/out" | cut -c1-14)" '{"processors":'
+mv "$t/a@b/small" "$t/sets/small"
+SCALING_SECONDS=3 SCALING_SCALE=0.01 GPU_FEW=1 SCALING_PROGRAM=$program expect 0 scaling_is_measured_within_its_seconds sh tests/make/scaling.sh run "$t/sets"
+same the_machine_is_told "$(grep -c "^machine: [1-9][0-9]* processors" "$t/out")" 1
+same only_few_numbers_of_threads "$(grep -c '^SCALING .* \(4\|8\|16\) threads' "$t/out")" 0
+
 SCALING_PROGRAM=$program expect 1 a_set_that_cannot_be_loaded_ends_it sh tests/make/scaling.sh run "$t/drawn" --seconds 0.05 --rounds 1 --threads 1
 expect 2 settings_that_make_no_sense_are_refused "$program" --rounds 0 a=b
 finish
