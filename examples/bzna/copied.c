@@ -103,8 +103,9 @@ static bzna_status fields_read(const archive *a, const bzna_sample *sample, arch
         if (status == BZNA_E_NOT_FOUND) continue;
         if (status < 0) return status;
         if (!sample->image_count && pack_is_heif(value.data, value.size)) continue;      /* the picture */
+        memcpy(c->field_names[c->count], field->name, sizeof field->name);
         c->fields[c->count] = (bzna_field_value){
-            .struct_size = sizeof *c->fields, .name = field->name, .data = value.data, .size = value.size,
+            .struct_size = sizeof *c->fields, .name = c->field_names[c->count], .data = value.data, .size = value.size,
             .kind = value.kind == BZNA_FIELD_PICTURE ? BZNA_FIELD_BYTES : value.kind,
         };
         note_split(c, &c->fields[c->count++]);

@@ -354,6 +354,7 @@ typedef struct archive_copied {
     uint32_t         split;           /* BZNA_SPLIT_... */
     uint32_t         count;           /* of fields */
     bzna_field_value fields[ARCHIVE_COPIED_MAX];
+    char             field_names[ARCHIVE_COPIED_MAX][BZNA_NAME_MAX];  /* what was copied outlives its data set */
     tool_buffer      values[ARCHIVE_COPIED_MAX], name_buffer;
 } archive_copied;
 
