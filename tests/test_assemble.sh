@@ -136,6 +136,29 @@ recover_tests() {
     same "what stands before it is found" "$(names "$t/found.bzna")" "$(names "$t/all.bzna" | cut -d ' ' -f 1) "
     refused 1 "bzna index $t/cut.bzna -o NEW.bzna" "an archive without -o" "$bzna" index "$t/cut.bzna"
     refused 1 "is not an archive" "what is none" "$bzna" index "$t/in/ants/a.ppm" -o "$t/wrong.bzna"
+    # A context needs locks: one that cannot be made.
+    cat >"$t/locks.c" <<'END'
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <pthread.h>
+#include <string.h>
+/* The program's own locks, not those of its libraries. */
+int pthread_mutex_init(pthread_mutex_t *mutex, const pthread_mutexattr_t *attributes)
+{
+    static int (*real)(pthread_mutex_t *, const pthread_mutexattr_t *);
+    Dl_info caller;
+    if (dladdr(__builtin_return_address(0), &caller) && caller.dli_fname && !strstr(caller.dli_fname, ".so"))
+        return 12;
+    if (!real) *(void **)&real = dlsym(RTLD_NEXT, "pthread_mutex_init");
+    return real(mutex, attributes);
+}
+END
+    if [ -n "$SANITIZE" ]; then skip "a context that cannot be opened" "a sanitizer's library must be the first one"
+    elif ! ${CC:-cc} -shared -fPIC -o "$t/locks.so" "$t/locks.c" -ldl 2>"$t/err"; then skip "a context that cannot be opened" "no compiler [gcc]"
+    else
+        refused 1 "cannot make a lock" "a context that cannot be opened" env LD_PRELOAD="$t/locks.so" "$bzna" index "$t/cut.bzna" -o "$t/wrong.bzna"
+        if [ -e "$t/wrong.bzna" ]; then fail "nothing is left behind"; else pass; fi
+    fi
 }
 
 extract_tests() {
