@@ -69,12 +69,13 @@ int main(int argc, char **argv)
     return argc > 1 && !strcmp(argv[1], "bench_scaling") ? bench_scaling_main(argc - 1, argv + 1) : bzna_main(argc, argv);
 }
 END
-    # shellcheck disable=SC2086
+    # shellcheck disable=SC2086,SC2015
     ${CC:-cc} $flags -c benzina.c -o "$objects/benzina.o" &&
         ${CC:-cc} $flags -Dmain=bench_scaling_main -c tests/bench_scaling.c -o "$objects/bench_scaling.o" &&
         ${CC:-cc} $flags -c "$objects/main.c" -o "$objects/main.o" &&
         ${CC:-cc} $flags -Dmain=bzna_main -static -s -o "$folder/bzna" examples/bzna/*.c "$objects"/*.o $needs || { rm -rf "$objects"; exit 1; }
     rm -rf "$objects"
+    # shellcheck disable=SC2016  # that script's
     printf '#!/bin/sh\nexec "$(dirname "$0")/bzna" bench_scaling "$@"\n' >"$folder/bench_scaling"
     chmod +x "$folder/bench_scaling"
     accompany "$libs" "$folder"
