@@ -657,20 +657,20 @@ for columns in 40, 120:
 
 # What is said of frames in time, of files that are no class's, of roots that are none, and of what is no picture at all.
 hint_tests() {
-    mkdir -p "$t/many" "$t/few"
-    for i in $(seq 100 349); do printf 'P5 24 24 255\n%0576d' "$i" >"$t/many/$i.pgm"; done
-    cp "$t/many"/1[01]?.pgm "$t/few"
-    expect 0 "pack of small pictures" "$bzna" pack "$t/many" -o "$t/many.bzna" --codec h264 --preset ultrafast
+    mkdir -p "$t/plenty" "$t/fewer"
+    for i in $(seq 100 349); do printf 'P5 24 24 255\n%0576d' "$i" >"$t/plenty/$i.pgm"; done
+    cp "$t/plenty"/1[01]?.pgm "$t/fewer"
+    expect 0 "pack of small pictures" "$bzna" pack "$t/plenty" -o "$t/plenty.bzna" --codec h264 --preset ultrafast
     says "$t/err" "note: 200 of 200 pictures fill less than a quarter of their coded frames: with --frame exact" "it is said after 200 pictures"
     says "$t/out" "250 of 250 pictures fill less than a quarter of their coded frames: with --frame exact" "and in the summary of all"
     same "once" "$(grep -c 'fill less' "$t/err")" 1
-    run "$bzna" pack "$t/few" -o "$t/few.bzna" --codec h264 --preset ultrafast
+    run "$bzna" pack "$t/fewer" -o "$t/fewer.bzna" --codec h264 --preset ultrafast
     same "of fewer in the summary alone" "$(grep -c 'fill less' "$t/err") $(grep -c '20 of 20 pictures fill less' "$t/out")" "0 1"
-    run "$bzna" pack "$t/many" -o "$t/many2.bzna" --codec h264 --preset ultrafast --frame exact
+    run "$bzna" pack "$t/plenty" -o "$t/many2.bzna" --codec h264 --preset ultrafast --frame exact
     same "frames that are exact need no hint" "$(grep -c 'fill less' "$t/err")" 0
 
     mkdir -p "$t/outside/cats" "$t/outside/dogs"
-    cp "$t/few/100.pgm" "$t/outside/cats"; cp "$t/few/101.pgm" "$t/outside/dogs"; cp "$t/few/102.pgm" "$t/outside"
+    cp "$t/fewer/100.pgm" "$t/outside/cats"; cp "$t/fewer/101.pgm" "$t/outside/dogs"; cp "$t/fewer/102.pgm" "$t/outside"
     expect 1 "pack of a file outside of class folders" "$bzna" pack "$t/outside" -o "$t/outside.bzna" --codec h264 --preset ultrafast
     says "$t/err" "bzna: 1 of 3 files lie outside every class folder and are left out" "it is readable, and not called otherwise"
     echo none >"$t/outside/cats/text.jpg"
@@ -678,7 +678,7 @@ hint_tests() {
     says "$t/err" "bzna: 2 of 4 files are left out: 1 could not be read, 1 lie outside every class folder" "both are counted"
 
     mkdir -p "$t/kaggle/pets/train" "$t/kaggle/pets/test" "$t/kaggle/__MACOSX"
-    cp "$t/few/100.pgm" "$t/kaggle/pets/train"; cp "$t/few/101.pgm" "$t/kaggle/pets/test"; : >"$t/kaggle/pets/sample_submission.csv"
+    cp "$t/fewer/100.pgm" "$t/kaggle/pets/train"; cp "$t/fewer/101.pgm" "$t/kaggle/pets/test"; : >"$t/kaggle/pets/sample_submission.csv"
     refused 1 "$t/kaggle/pets: holds splits, and is no class of $t/kaggle: pack them into one archive with --splits" "one folder over train and test" \
         "$bzna" pack "$t/kaggle" -o "$t/kaggle.bzna"
     refused 1 'its folder "pets" is no class' "the library says it, too" "$bzna" info "$t/kaggle"
@@ -686,7 +686,7 @@ hint_tests() {
     run "$bzna" pack "$t/x.parquet" -o "$t/none.bzna"
     says "$t/err" "x.parquet: it is a parquet file, which is not read" "a file of another loader is called by its kind"
     printf '103.pgm 7\n101.pgm 3\n' >"$t/val.txt"
-    expect 0 "a list of names and labels with blanks" "$bzna" pack "$t/few" --list "$t/val.txt" -o "$t/listed.bzna" --codec h264 --preset ultrafast
+    expect 0 "a list of names and labels with blanks" "$bzna" pack "$t/fewer" --list "$t/val.txt" -o "$t/listed.bzna" --codec h264 --preset ultrafast
     same "has them in its order" "$(names "$t/listed.bzna")" "7103.pgm 3101.pgm "
 }
 
