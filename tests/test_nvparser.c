@@ -59,7 +59,8 @@ static picture *picture_add(int group, uint32_t codec, const uint8_t *sets, uint
         abort();
     p->group = group;
     p->coded.memory = take_memory((size_t)(sets_size + size));
-    memcpy(p->coded.memory, sets, (size_t)sets_size);
+    if (sets_size)                                          /* AV1 has none, and memcpy takes no NULL */
+        memcpy(p->coded.memory, sets, (size_t)sets_size);
     memcpy(p->coded.memory + sets_size, data, (size_t)size);
     image->struct_size = sizeof *image;
     image->codec = codec;
