@@ -153,6 +153,7 @@ static void pass_through_an_archive(void)
         snprintf(p->why, sizeof p->why, "%s", p->refused ? err.message : "");
     }
     require(bzna_writer_finish(writer, NULL), "finishing");
+    bzna_writer_close(writer);
     a.count = a.size;
     source = archive_source(&a);
     require(bzna_dataset_open_source(context, &source, NULL, &dataset, NULL), "an archive");
