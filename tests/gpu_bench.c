@@ -1696,7 +1696,8 @@ static int CUDAAPI engine_picture(void *user, CUVIDPICPARAMS *parameters)
     p->bytes = malloc(parameters->nBitstreamDataLen);
     p->slices = malloc(parameters->nNumSlices * sizeof *p->slices);
     memcpy(p->bytes, parameters->pBitstreamData, parameters->nBitstreamDataLen);
-    memcpy(p->slices, parameters->pSliceDataOffsets, parameters->nNumSlices * sizeof *p->slices);
+    if (parameters->nNumSlices)                             /* none are told for AV1 */
+        memcpy(p->slices, parameters->pSliceDataOffsets, parameters->nNumSlices * sizeof *p->slices);
     p->parameters.pBitstreamData = p->bytes;
     p->parameters.pSliceDataOffsets = p->slices;
     e->bytes += parameters->nBitstreamDataLen;
