@@ -358,6 +358,14 @@ static uint64_t bzi_hash(uint64_t hash, const void *data, size_t size)
  * whatever size is given. */
 #define BZI_STRUCT_GROWTH 4096u                             /* that a later version may add: more is no struct's size */
 
+static int bzi_is_zero(const void *data, size_t size)
+{
+    const uint8_t *bytes = data;
+    while (size && !bytes[size - 1])
+        size--;
+    return size == 0;
+}
+
 static int bzi_struct_in_over(void *dst, size_t known, const void *src)
 {
     uint32_t given;
@@ -6669,7 +6677,7 @@ typedef struct bzi_container_ops {
     bzna_status (*field)(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                          bzna_error *err);
     /* their names; NULL: those of the picture fields */
-    bzna_status (*images)(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch, bzna_sample *out,
+    bzna_status (*images)(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch, bzna_sample_ref *out,
                           bzna_error *err);
     bzna_status (*image)(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch,
                          bzi_image *image, bzna_error *err); /* the image's pointers go into bytes and the container */
@@ -6748,7 +6756,7 @@ static uint32_t bzi_heif_beside(const bzi_heif *heif)
         if (flags >> 24 >= 2 && id != heif->primary && !(flags & 1) &&
             (bzi_codec_of_entry(type) || type == BZI_GRID || type == BZI_IDEN ||
              type == BZI_FOURCC('i', 'o', 'v', 'l')))
-            beside |= BZNA_BESIDE_PICTURES;
+            beside |= BZNA_BESIDE_IMAGES;
     }
     return beside | (bzi_heif_referrer(heif, BZI_THMB, heif->primary, NULL) ? BZNA_BESIDE_THUMB : 0) |
            (bzi_heif_referrer(heif, auxl, heif->primary, NULL) ? BZNA_BESIDE_AUXILIARY : 0);
@@ -6833,7 +6841,7 @@ static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bz
 
 static int bzi_heif_row_probe(const uint8_t *head, uint64_t size) { return bzi_heif_probe((bzi_span){ head, size }); }
 
-static const bzi_field bzi_heif_fields[] = { { BZNA_FIELD_PICTURE, 1, "image" }, { BZNA_FIELD_PICTURE, 1, "thumb" } };
+static const bzi_field bzi_heif_fields[] = { { BZNA_FIELD_IMAGE, 1, "image" }, { BZNA_FIELD_IMAGE, 1, "thumb" } };
 
 static bzna_status bzi_heif_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
@@ -6852,7 +6860,7 @@ static bzna_status bzi_heif_locate(const bzi_container *c, uint64_t index, bzi_e
 }
 
 static bzna_status bzi_heif_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                   bzna_sample *out, bzna_error *err)
+                                   bzna_sample_ref *out, bzna_error *err)
 {
     bzi_heif heif;
     bzi_heif_item thumb;
@@ -7342,9 +7350,9 @@ static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error
     mp4->field_room = mp4->names.size ? BZI_LIMIT_ARCHIVE_FIELDS + 4 : 4;
     if (!(mp4->fields = bzi_alloc_zero(&c->host->memory, mp4->field_room, sizeof *mp4->fields)))
         return bzi_fail_memory(err, "the fields of a data set");
-    bzi_container_add_field(c, mp4->fields, BZNA_FIELD_PICTURE, 1, "image");
+    bzi_container_add_field(c, mp4->fields, BZNA_FIELD_IMAGE, 1, "image");
     if (c->ops->names_inside)
-        bzi_container_add_field(c, mp4->fields, BZNA_FIELD_PICTURE, 1, "thumb");
+        bzi_container_add_field(c, mp4->fields, BZNA_FIELD_IMAGE, 1, "thumb");
     if (mp4->target >= 0) {
         c->target_field = c->field_count;
         bzi_container_add_field(c, mp4->fields, BZNA_FIELD_INTEGER, 0, "target");
@@ -7608,7 +7616,7 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
 }
 
 static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                          bzna_sample *out, bzna_error *err)
+                                          bzna_sample_ref *out, bzna_error *err)
 {
     const bzi_movie *movie = &scratch->movie;
     bzna_status status = bzi_mp4_parse(c, sample, &scratch->movie, err);
@@ -7637,7 +7645,7 @@ static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample 
 }
 
 static bzna_status bzi_mp4_video_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                        bzna_sample *out, bzna_error *err)
+                                        bzna_sample_ref *out, bzna_error *err)
 {
     (void)sample;
     (void)scratch;
@@ -8851,7 +8859,7 @@ static bzna_status bzi_folder_open_path(bzi_container *c, const char *path, cons
     bzi_folder *folder = c->own;
     if (status != BZNA_OK)
         return status;
-    bzi_container_add_field(c, folder->fields, BZNA_FIELD_PICTURE, 1, "image");
+    bzi_container_add_field(c, folder->fields, BZNA_FIELD_IMAGE, 1, "image");
     if (c->target_count) {
         c->target_field = c->field_count;
         bzi_container_add_field(c, folder->fields, BZNA_FIELD_INTEGER, 0, "target");
@@ -9319,7 +9327,7 @@ static uint32_t bzi_tar_kind(const char *field)
     static const struct { uint32_t kind; const char *names; } known[] = {
         { BZNA_FIELD_INTEGER, " cls cls2 index inx id " },
         { BZNA_FIELD_TEXT, " txt text transcript name " },     /* "name" is text in all containers */
-        { BZNA_FIELD_PICTURE, " jpg jpeg jpe jfif png ppm pgm pbm pnm pam webp bmp gif tif tiff jp2 j2k jpx jpf heic "
+        { BZNA_FIELD_IMAGE, " jpg jpeg jpe jfif png ppm pgm pbm pnm pam webp bmp gif tif tiff jp2 j2k jpx jpf heic "
                               "heif hif avif " },
     };
     const char *dot = strrchr(field, '.');
@@ -9771,14 +9779,14 @@ static bzna_status bzi_tar_field(const bzi_container *c, const bzi_sample *sampl
 }
 
 static bzna_status bzi_tar_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                  bzna_sample *out, bzna_error *err)
+                                  bzna_sample_ref *out, bzna_error *err)
 {
     const bzi_tar *tar = c->own;
     (void)scratch;
     (void)err;
     for (uint32_t i = tar->begins[sample->index]; i < tar->begins[sample->index + 1]; i++) {
         const bzi_field *field = &tar->fields[tar->members[i].field];
-        if (field->kind == BZNA_FIELD_PICTURE && out->image_count < BZNA_IMAGES_MAX)
+        if (field->kind == BZNA_FIELD_IMAGE && out->image_count < BZNA_IMAGES_MAX)
             memcpy(out->image_names[out->image_count++], field->name, BZNA_NAME_MAX);
     }
     return BZNA_OK;
@@ -9794,7 +9802,7 @@ static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sampl
     for (uint32_t i = tar->begins[sample->index]; i < tar->begins[sample->index + 1]; i++) {
         const bzi_tar_member *m = &tar->members[i];
         const bzi_field *field = &tar->fields[m->field];
-        if (name ? strcmp(field->name, name) != 0 : field->kind != BZNA_FIELD_PICTURE)
+        if (name ? strcmp(field->name, name) != 0 : field->kind != BZNA_FIELD_IMAGE)
             continue;
         if (bzi_tar_bytes(tar, sample, m, &bytes, err) != BZNA_OK)
             return err->status;
@@ -10059,7 +10067,7 @@ enum { BZI_RECORDIO_IMAGE, BZI_RECORDIO_LABEL, BZI_RECORDIO_ID, BZI_RECORDIO_TAR
        BZI_RECORDIO_RECORD, BZI_RECORDIO_FIELDS };
 
 static const bzi_field bzi_recordio_fields[BZI_RECORDIO_FIELDS] = {
-    { BZNA_FIELD_PICTURE, 1, "image" },  { BZNA_FIELD_VECTOR, 1, "label" }, { BZNA_FIELD_INTEGER, 1, "id" },
+    { BZNA_FIELD_IMAGE, 1, "image" },  { BZNA_FIELD_VECTOR, 1, "label" }, { BZNA_FIELD_INTEGER, 1, "id" },
     { BZNA_FIELD_INTEGER, 1, "target" }, { BZNA_FIELD_TEXT, 1, "name" },    { BZNA_FIELD_BYTES, 1, "record" },
 };
 
@@ -10432,7 +10440,7 @@ static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config 
         (status = bzi_records_count(c, own, err)) != BZNA_OK)
         return status;
     if (own->is_picture)
-        bzi_container_add_field(c, own->fields, BZNA_FIELD_PICTURE, 1, "image");
+        bzi_container_add_field(c, own->fields, BZNA_FIELD_IMAGE, 1, "image");
     else
         bzi_container_add_field(c, own->fields, BZNA_FIELD_VECTOR, 1, "data");
     if (own->c.label_type == BZNA_RECORD_FLOAT32)
@@ -11251,18 +11259,18 @@ static bzna_status bzi_container_look_target(const bzi_container *c, uint64_t in
 }
 
 static bzna_status bzi_container_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                        bzna_sample *out, bzna_error *err)
+                                        bzna_sample_ref *out, bzna_error *err)
 {
     if (c->ops->images)
         return c->ops->images(c, sample, scratch, out, err);
     for (uint32_t i = 0; i < c->field_count; i++)
-        if (c->fields[i].kind == BZNA_FIELD_PICTURE)
+        if (c->fields[i].kind == BZNA_FIELD_IMAGE)
             bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, c->fields[i].name);
     return BZNA_OK;
 }
 
 /* Where the sample is, its target and the names of its pictures. */
-static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, bzna_sample *out, bzna_error *err)
+static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, bzna_sample_ref *out, bzna_error *err)
 {
     bzi_look look;
     const bzi_sample *sample = &look.reading.sample;
@@ -11325,11 +11333,11 @@ static uint32_t bzi_container_find_field(const bzi_container *c, const char *nam
         *field = c->fields[i];
         if (strcmp(field->name, name) == 0)
             return i;
-        if (field->kind == BZNA_FIELD_PICTURE && picture == BZI_NO_FIELD)
+        if (field->kind == BZNA_FIELD_IMAGE && picture == BZI_NO_FIELD)
             picture = i;
     }
     if (strcmp(name, "image") == 0) {
-        *field = (bzi_field){ BZNA_FIELD_PICTURE, 1, "image" };
+        *field = (bzi_field){ BZNA_FIELD_IMAGE, 1, "image" };
         return picture;
     }
     if (strcmp(name, "target") || c->target_field == BZI_NO_FIELD)
@@ -11384,7 +11392,7 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "there is no field \"%s\"", name);
     nul = number != BZI_NO_FIELD && field.kind == BZNA_FIELD_TEXT;
     value->capacity -= nul && value->capacity;              /* room for the NUL at a text's end */
-    if (number == BZI_NO_FIELD || field.kind == BZNA_FIELD_PICTURE)
+    if (number == BZI_NO_FIELD || field.kind == BZNA_FIELD_IMAGE)
         status = bzi_container_value_inside(c, index, name, BZI_NO_FIELD, value, err);
     else if (field.inside)
         status = bzi_container_value_inside(c, index, name, number, value, err);
@@ -12426,14 +12434,14 @@ static void bzi_out_field(bzi_out *out, uint32_t kind, const char *name, const v
 }
 
 /* The field number i of those that the caller gave. Pre: they were checked. */
-static bzna_field_value bzi_sample_field(const bzna_sample_desc *sample, uint32_t i)
+static bzna_field_value bzi_sample_field(const bzna_writer_sample *sample, uint32_t i)
 {
     bzna_field_value value;
     bzi_struct_in_array(&value, sizeof value, sample->fields, i);
     return value;
 }
 
-static bzna_status bzi_sample_check_field(const bzna_sample_desc *sample, uint32_t i, bzna_error *err)
+static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint32_t i, bzna_error *err)
 {
     static const char *const taken[] = { "image", "thumb", "target", "name" };
     bzna_field_value v;
@@ -12462,7 +12470,7 @@ static bzna_status bzi_sample_check_field(const bzna_sample_desc *sample, uint32
     return wrong ? BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u] \"%s\", %s", i, v.name, wrong) : BZNA_OK;
 }
 
-static bzna_status bzi_sample_check(const bzna_sample_desc *sample, bzna_error *err)
+static bzna_status bzi_sample_check(const bzna_writer_sample *sample, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
     if (sample->split > BZNA_SPLIT_TEST)
@@ -12478,7 +12486,7 @@ static bzna_status bzi_sample_check(const bzna_sample_desc *sample, bzna_error *
 }
 
 /* The media of a sample, in its mdat: pictures, target, name. The target lies before the name. */
-static void bzi_pending_put_media(bzi_pending *p, const bzna_sample_desc *sample, const bzi_coded *input,
+static void bzi_pending_put_media(bzi_pending *p, const bzna_writer_sample *sample, const bzi_coded *input,
                                   const bzi_coded *thumb, uint64_t *input_size)
 {
     bzi_out *out = &p->out;
@@ -12500,7 +12508,7 @@ static void bzi_pending_put_media(bzi_pending *p, const bzna_sample_desc *sample
 }
 
 /* The whole small mp4 of one sample. */
-static void bzi_pending_put(bzi_pending *p, const bzna_sample_desc *sample, const bzi_coded *input,
+static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, const bzi_coded *input,
                             const bzi_coded *thumb)
 {
     static const uint8_t ftyp[20] = { 0, 0, 0, 20, 'f', 't', 'y', 'p', 'i', 's', 'o', 'm', 0, 0, 0, 0,
@@ -12534,7 +12542,7 @@ static void bzi_pending_put(bzi_pending *p, const bzna_sample_desc *sample, cons
 #define BZI_ENTRY_SIZE_AT 32u         /* where a sample entry says its width and height, 16 bits each */
 
 /* Makes the bytes of a sample. No lock is held. */
-static bzna_status bzi_pending_make(bzi_pending *p, const bzna_sample_desc *sample, bzna_error *err)
+static bzna_status bzi_pending_make(bzi_pending *p, const bzna_writer_sample *sample, bzna_error *err)
 {
     bzi_coded input, given_thumb;
     const bzi_coded *thumb = NULL;
@@ -12896,7 +12904,7 @@ static bzna_status bzi_writer_check_index(bzna_writer *writer, uint64_t index, b
 }
 
 /* Takes note of a sample's fields, sorted by name. All or, with an error, none. */
-static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_sample_desc *sample, bzna_error *err)
+static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_writer_sample *sample, bzna_error *err)
 {
     bzi_field known[BZI_LIMIT_ARCHIVE_FIELDS];
     uint32_t count = writer->field_count;
@@ -12946,7 +12954,7 @@ static bzna_status bzi_writer_drain(bzna_writer *writer, bzna_error *err)
 
 /* Waits for room in the queue, or its turn; puts p into the queue. */
 static bzna_status bzi_writer_queue(bzna_writer *writer, bzi_pending *p, uint64_t index,
-                                    const bzna_sample_desc *sample, int64_t timeout_ns, bzna_error *err)
+                                    const bzna_writer_sample *sample, int64_t timeout_ns, bzna_error *err)
 {
     const uint64_t deadline = bzi_os_now_ns() + (uint64_t)timeout_ns;
     bzna_status status;
@@ -12974,7 +12982,7 @@ static bzna_status bzi_writer_queue(bzna_writer *writer, bzi_pending *p, uint64_
 }
 
 /* A sample, or that none comes, at an index. */
-static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzna_sample_desc *sample,
+static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzna_writer_sample *sample,
                                   int64_t timeout_ns, bzna_error *err)
 {
     const bzi_memory *memory = &writer->host->memory;
@@ -13956,7 +13964,7 @@ static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, 
         { "has_crop_start", w->has_crop_start != 0, 16 },
         { "crop_x_start, crop_y_start", w->crop_x_start || w->crop_y_start, w->has_crop_start ? ~0u : 0 },
     };
-    if (w->reserved0 || w->reserved1 || w->reserved[0] || w->reserved[1] || w->reserved[2] || w->reserved[3])
+    if (w->reserved0 || w->reserved1 || !bzi_is_zero(w->reserved, sizeof w->reserved))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", where);
     if (w->kind > BZNA_WARP_MXNET)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.kind: %u is not known", where, w->kind);
@@ -14024,6 +14032,7 @@ static bzi_similarity bzi_similarity_of_kind(uint32_t kind)
         p.law = BZNA_LAW_TORCHVISION;
     } else if (kind == BZNA_WARP_CENTER_RESIZED_CROP) {
         p.resize = p.keep_ratio = 1;
+        p.law = BZNA_LAW_TORCHVISION;
     } else if (kind == BZNA_WARP_MXNET) {
         p.ratio[0] = p.ratio[1] = p.is_mxnet = 1;
     }
@@ -14091,6 +14100,18 @@ static void bzi_transform_init(bzna_transform *t)
     t->homography[0] = t->homography[4] = t->homography[8] = 1;
     t->color[0] = t->color[5] = t->color[10] = 1;
     t->scale[0] = t->scale[1] = t->scale[2] = 1;
+}
+
+/* Writes out the identities that zeros stand for. */
+static void bzi_transform_resolve(bzna_transform *t)
+{
+    if (bzi_is_zero(t->homography, sizeof t->homography))
+        t->homography[0] = t->homography[4] = t->homography[8] = 1;
+    if (bzi_is_zero(t->color, sizeof t->color))
+        t->color[0] = t->color[5] = t->color[10] = 1;
+    for (int i = 0; i < 3; i++)
+        if (t->scale[i] == 0)
+            t->scale[i] = 1;
 }
 
 static int bzi_color_is_identity(const float color[12])
@@ -16120,14 +16141,14 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
         return status;
     }
     bzi_os_in_callback++;
-    *out = allocator->alloc(allocator->user, (size_t)bytes, stream);
+    *out = (uint64_t)(uintptr_t)allocator->alloc(allocator->user, (size_t)bytes, stream);
     bzi_os_in_callback--;
     if (!*out)
         return BZI_FAIL(err, BZNA_E_MEMORY, "device_allocator.alloc has no %llu bytes", (unsigned long long)bytes);
     if (*out % 256 == 0)
         return BZNA_OK;
     bzi_os_in_callback++;
-    allocator->release(allocator->user, *out, (size_t)bytes, stream);
+    allocator->release(allocator->user, (void *)(uintptr_t)*out, (size_t)bytes, stream);
     bzi_os_in_callback--;
     *out = 0;
     return BZI_FAIL(err, BZNA_E_CALLBACK, "device_allocator.alloc: its memory is not aligned to 256 bytes");
@@ -16143,7 +16164,7 @@ static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, vo
         return;
     }
     bzi_os_in_callback++;
-    allocator->release(allocator->user, ptr, (size_t)bytes, stream);
+    allocator->release(allocator->user, (void *)(uintptr_t)ptr, (size_t)bytes, stream);
     bzi_os_in_callback--;
 }
 
@@ -16435,7 +16456,7 @@ static bzna_status bzi_device_codec(bzi_device *device, bzna_codec_info *info, b
     return BZNA_OK;
 }
 
-static void bzi_device_counts(bzi_device *device, bzna_loader_stats *stats)
+static void bzi_device_counts(bzi_device *device, bzna_statistics *stats)
 {
     stats->decoders_made = atomic_load(&device->decoders_made);
     stats->decoders_reconfigured = atomic_load(&device->decoders_reconfigured);
@@ -18113,21 +18134,6 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
     bzi_string_copy(info->check_message, sizeof info->check_message, info->check ? kind->report : err.message);
 }
 
-/* Whether a mapped picture is what libavcodec makes of it: 1 or 0; -1: that cannot be told. */
-static int bzi_check_compare(bzi_session *session, const bzi_flight *flight, const bzna_image *image,
-                             const bzi_format *format)
-{
-    const uint64_t size = bzi_check_surface_bytes(flight);
-    bzna_picture decoded = flight->picture;
-    bzna_error err;
-    if (bzi_check_software(session, image, format, &decoded, &err) != BZNA_OK ||
-        !bzi_buffer_reserve(session->memory, &session->bytes, size, 0) ||
-        bzi_device_download(session->device, session->bytes.data, flight->address, size, session->stream, &err) ||
-        bzi_device_drain(session->device, session->stream, &err))
-        return -1;
-    return bzi_check_sum_copy(flight, session->bytes.data) == bzi_check_sum(&decoded, 0);
-}
-
 #endif
 
 
@@ -18450,7 +18456,7 @@ struct bzna_loader {
     uint64_t          stills;         /* bzi_dataset_hash_stills */
     bzi_worker       *workers;
     bzi_reader       *readers;
-    bzna_loader_stats stats;          /* (L) */
+    bzna_statistics stats;          /* (L) */
     uint64_t          refusals[8];    /* (L) hashes of what was logged */
     uint32_t          in_pool;        /* (L) items with the pool or its engines */
     /* A bit a sample that NVDEC has decoded without damage; NULL: none is noted. Whether one of them was damaged later:
@@ -18576,7 +18582,7 @@ static uint32_t bzi_loader_find_tensor(const bzna_loader *loader, const char *na
     return number;
 }
 
-/* Locks the loader. Where another thread has the lock, it counts how long it waits, for bzna_loader_stats. */
+/* Locks the loader. Where another thread has the lock, it counts how long it waits, for bzna_statistics. */
 static void bzi_loader_lock(bzna_loader *loader)
 {
     uint64_t start;
@@ -19103,7 +19109,7 @@ static bzna_status bzi_item_fields(bzi_reader *reader, const bzi_item *item, con
             continue;                                       /* other parts of the data set have it */
         if (i >= loader->column_count[0])
             status = bzi_item_put_bytes(reader, item, sample, i,
-                                        field.kind == BZNA_FIELD_PICTURE ? BZI_NO_FIELD : number, err);
+                                        field.kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : number, err);
         else if (field.kind == loader->columns[i].kind)
             status = bzi_item_put_number(item, sample, i, number, err);
         else
@@ -19181,6 +19187,8 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, 
     if (status < 0)
         return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the transform callback returned %d",
                         (int)status);
+
+    bzi_transform_resolve(transform);
     if ((status = bzi_transform_check(transform, err)) == BZNA_OK && bzi_is_singular(transform->homography))
         status = BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.homography: it is singular");
     if (status != BZNA_OK) {                                /* the callback's fault, as what it returns is */
@@ -19546,7 +19554,7 @@ static void *bzi_reader_run(void *argument)
 {
     bzi_reader *reader = argument;
     bzna_loader *loader = reader->loader;
-    bzna_stage_stats *stage = &loader->stats.stage[BZNA_STAGE_READ];
+    bzna_stage_statistics *stage = &loader->stats.stage[BZNA_STAGE_READ];
     bzna_error err;
     bzi_item *item;
     int entered = loader->device && bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
@@ -19593,7 +19601,7 @@ static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_scr
 /* By what was at fault: reading, decoding, the format, anything else. With the lock held. */
 static void bzi_item_count_failure(const bzi_item *item, bzna_status status)
 {
-    bzna_loader_stats *stats = &item->batch->loader->stats;
+    bzna_statistics *stats = &item->batch->loader->stats;
     const int unread = item->status != BZNA_OK;
     stats->samples_failed++;
     if (unread && (status == BZNA_E_IO || status == BZNA_E_TRUNCATED || status == BZNA_E_CALLBACK))
@@ -19610,8 +19618,8 @@ static void bzi_item_count_failure(const bzi_item *item, bzna_status status)
 static void bzi_item_account(const bzi_item *item, bzna_status status)
 {
     bzna_loader *loader = item->batch->loader;
-    bzna_loader_stats *stats = &loader->stats;
-    bzna_stage_stats *decode = &stats->stage[BZNA_STAGE_DECODE], *warp = &stats->stage[BZNA_STAGE_WARP];
+    bzna_statistics *stats = &loader->stats;
+    bzna_stage_statistics *decode = &stats->stage[BZNA_STAGE_DECODE], *warp = &stats->stage[BZNA_STAGE_WARP];
     decode->count += item->decode_ns != 0;
     decode->busy_ns += item->decode_ns;
     decode->bytes += item->decode_ns ? item->extent.size : 0;
@@ -20259,7 +20267,7 @@ static void bzi_worker_item(bzi_worker *worker, bzi_item *item)
 static bzi_item *bzi_worker_take(bzi_worker *worker)
 {
     bzna_loader *loader = worker->loader;
-    bzna_stage_stats *stage = &loader->stats.stage[BZNA_STAGE_DECODE];
+    bzna_stage_statistics *stage = &loader->stats.stage[BZNA_STAGE_DECODE];
     while (!loader->quit) {
         uint64_t start;
         int blocked;
@@ -20331,7 +20339,6 @@ typedef struct bzi_engine {
     bzi_lane    lane;
     bzi_views   views;
     bzi_scratch scratch;
-    bzi_scratch verify_scratch;       /* while a picture is being submitted, another one may be verified */
     bzi_tiles   tiles;                /* of the grid at hand */
     bzi_nvdec_format tile_format;
     uint32_t    tiles_mapped;
@@ -20500,34 +20507,6 @@ static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight 
     bzi_lane_add(&engine->lane, item, BZNA_OK);
 }
 
-static int bzi_item_is_verified(const bzi_item *item)
-{
-    const uint64_t verify_every = item->batch->loader->config.decode.verify_every;
-    return verify_every && item->position % verify_every == 0;
-}
-
-/* Compares a mapped picture with libavcodec's, for the statistics alone. JPEG need not be equal. */
-static void bzi_engine_verify(bzi_engine *engine, const bzi_item *item, const bzi_flight *flight,
-                              const bzi_image *image)
-{
-    bzna_loader *loader = item->batch->loader;
-    bzna_picture picture;
-    bzi_format format;
-    bzna_error err;
-    int same, is_first;
-    if (bzi_picture_describe(image, loader->host->max_edge_px, &format, &picture, &err) != BZNA_OK ||
-        image->coded.codec == BZNA_CODEC_JPEG ||
-        (same = bzi_check_compare(&engine->session, flight, &image->coded, &format)) < 0)
-        return;
-    bzi_loader_lock(loader);
-    loader->stats.verified++;
-    is_first = !same && loader->stats.verify_failed++ == 0;
-    bzi_os_unlock(&loader->mutex);
-    if (is_first)
-        bzi_log(engine->pool->host, BZNA_LOG_WARNING, BZNA_OK, "NVDEC and libavcodec decode sample %llu differently",
-                (unsigned long long)item->index);
-}
-
 /* Whether NVDEC has decoded this sample before, without damage. */
 static uint32_t bzi_item_is_sound(const bzi_item *item)
 {
@@ -20551,11 +20530,10 @@ static void bzi_engine_map(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
     bzi_item *item = session->pending[session->pending_first].tag;
-    bzna_error *err = &item->batch->errors[item->slot], ignored;
+    bzna_error *err = &item->batch->errors[item->slot];
     uint64_t start = bzi_os_now_ns();
     const uint32_t sound = bzi_item_is_sound(item);
     bzi_flight flight;
-    bzi_image image;
     bzi_nvdec_result result;
     bzna_status status;
     bzi_engine_make_room(engine, item);
@@ -20568,9 +20546,6 @@ static void bzi_engine_map(bzi_engine *engine)
     }
     status = result == BZI_NVDEC_OK ? BZNA_OK : err->status;
     bzi_item_note(item, sound, status, &flight);
-    if (status == BZNA_OK && bzi_item_is_verified(item) &&
-        bzi_item_image(item, 0, &engine->verify_scratch, &image, &ignored) == BZNA_OK)
-        bzi_engine_verify(engine, item, &flight, &image);
     if (status == BZNA_OK &&
         (status = bzi_item_draw(item, &flight.picture, engine->views.transforms, err)) == BZNA_OK)
         status = bzi_item_slots(item, 0, &flight.picture, 1, &engine->views, err);
@@ -20750,7 +20725,7 @@ static bzi_nvdec_result bzi_engine_tile(const bzi_engine *engine, uint32_t numbe
 }
 
 /* Waits for the oldest tile in flight, and copies it to the canvas. */
-static bzi_nvdec_result bzi_engine_map_tile(bzi_engine *engine, const bzi_item *item, bzna_error *err)
+static bzi_nvdec_result bzi_engine_map_tile(bzi_engine *engine, bzna_error *err)
 {
     bzi_session *session = &engine->session;
     bzi_flight flight;
@@ -20763,8 +20738,6 @@ static bzi_nvdec_result bzi_engine_map_tile(bzi_engine *engine, const bzi_item *
         return result;
     }
     result = bzi_engine_tile(engine, number, &image, place, err);
-    if (result == BZI_NVDEC_OK && bzi_item_is_verified(item))
-        bzi_engine_verify(engine, item, &flight, &image);
     if (result == BZI_NVDEC_OK && bzi_session_copy(session, &flight, &engine->canvas.picture, place, err) != BZNA_OK)
         result = bzi_session_fall_back(session, engine->tile_format.codec, err);
     bzi_session_unmap_all(session);
@@ -20790,7 +20763,7 @@ static bzi_nvdec_result bzi_engine_submit_tile(bzi_engine *engine, bzi_item *ite
         return BZI_NVDEC_REFUSED;
     }
     while ((result = bzi_session_submit(session, &image.coded, &picture, &sps, item, err)) == BZI_NVDEC_BUSY)
-        if ((result = bzi_engine_map_tile(engine, item, err)) != BZI_NVDEC_OK)
+        if ((result = bzi_engine_map_tile(engine, err)) != BZI_NVDEC_OK)
             break;
     return result;
 }
@@ -20860,7 +20833,7 @@ static bzi_nvdec_result bzi_engine_grid(bzi_engine *engine, bzi_item *item, cons
     for (uint32_t i = 0; i < engine->tiles.count && result == BZI_NVDEC_OK; i++)
         result = bzi_engine_submit_tile(engine, item, i, err);
     while (session->pending_count) {
-        const bzi_nvdec_result mapped = bzi_engine_map_tile(engine, item, result == BZI_NVDEC_OK ? err : &other);
+        const bzi_nvdec_result mapped = bzi_engine_map_tile(engine, result == BZI_NVDEC_OK ? err : &other);
         result = result == BZI_NVDEC_OK ? mapped : result;
     }
     if (result != BZI_NVDEC_OK)
@@ -21807,7 +21780,7 @@ static bzna_status bzi_loader_take_back(bzna_batch *batch, bzna_error *err)
 
 static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
-    bzna_stage_stats *stage = &loader->stats.stage[BZNA_STAGE_DELIVER];
+    bzna_stage_statistics *stage = &loader->stats.stage[BZNA_STAGE_DELIVER];
     uint64_t start = bzi_os_now_ns();
     bzna_batch *batch = NULL;
     bzna_status status;
@@ -22037,14 +22010,6 @@ static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
     return (uint32_t)(hash ^ hash >> 32);
 }
 
-static int bzi_is_zero(const void *data, size_t size)
-{
-    const uint8_t *bytes = data;
-    while (size && !bytes[size - 1])
-        size--;
-    return size == 0;
-}
-
 /* Of what fixes an output's pixels. Not of dtype and layout, which say how they are stored. */
 static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *output, uint64_t hash)
 {
@@ -22153,7 +22118,7 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 }
 
 /* A judgement, not a measure: who waits for whom. */
-static uint32_t bzi_loader_limit(const bzna_loader *loader, const bzna_loader_stats *stats)
+static uint32_t bzi_loader_limit(const bzna_loader *loader, const bzna_statistics *stats)
 {
     double elapsed = (double)(bzi_os_now_ns() - loader->opened_ns);
     uint32_t decoders = loader->pool ? bzi_loader_sessions(loader) : loader->config.decode.threads;
@@ -22166,7 +22131,7 @@ static uint32_t bzi_loader_limit(const bzna_loader *loader, const bzna_loader_st
            BZNA_STAGE_DELIVER : BZNA_STAGE_READ;
 }
 
-static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
+static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 {
     bzi_loader_lock(loader);
     *stats = loader->stats;
@@ -22369,7 +22334,7 @@ static bzna_status bzi_loader_check_output(const bzna_loader_config *c, bzna_err
 {
     const bzna_loader_output *o = &c->output;
     const int fields = (c->fields.tensors || c->fields.bytes) && !c->fields.image && !o->buffers && o->views <= 1 &&
-                       !c->outputs.count;
+                       !c->extra_outputs.count;
     bzna_output output = bzi_output_of(o);
     if (fields && !o->width && !o->height)
         output.width = output.height = 1;
@@ -22391,10 +22356,6 @@ static bzna_status bzi_loader_check_decode(bzna_loader_config *c, bzna_error *er
 #ifdef BENZINA_NO_JPEG
     if (c->decode.jpeg_shrink)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.decode.jpeg_shrink: this build has no libjpeg-turbo");
-#endif
-#ifdef BENZINA_NO_AVCODEC
-    if (c->decode.verify_every)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.decode.verify_every: this build has no libavcodec");
 #endif
     return BZNA_OK;
 }
@@ -22442,25 +22403,22 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
 /* Words that have no meaning yet must be zero, so that they can have one later. */
 static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_error *err)
 {
-    const struct { const char *group; const uint64_t *words; size_t count; uint32_t padding; } groups[] = {
-        { "output", c->output.reserved, 4, c->output.reserved0 },
-        { "order", c->order.reserved, 4, 0 },
-        { "shard", c->shard.reserved, 2, 0 },
-        { "filter", c->filter.reserved, 2, 0 },
-        { "color", c->color.reserved, 2, c->color.reserved0 },
-        { "fields", c->fields.reserved, 3, 0 },
-        { "read", c->read.reserved, 4, c->read.reserved0 },
-        { "decode", c->decode.reserved, 2, c->decode.reserved0 },
-        { "errors", c->errors.reserved, 2, 0 },
-        { "pipeline", c->pipeline.reserved, 2, c->pipeline.reserved0 },
+    const struct { const char *group; const uint64_t *words; uint32_t padding; } groups[] = {
+        { "output", c->output.reserved, c->output.reserved0 },
+        { "extra_outputs", c->extra_outputs.reserved, 0 },
+        { "order", c->order.reserved, 0 },
+        { "shard", c->shard.reserved, 0 },
+        { "filter", c->filter.reserved, 0 },
+        { "color", c->color.reserved, c->color.reserved0 },
+        { "fields", c->fields.reserved, 0 },
+        { "read", c->read.reserved, c->read.reserved0 },
+        { "decode", c->decode.reserved, 0 },
+        { "errors", c->errors.reserved, 0 },
+        { "pipeline", c->pipeline.reserved, c->pipeline.reserved0 },
     };
-    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
-        int set = groups[i].padding != 0;
-        for (size_t k = 0; k < groups[i].count; k++)
-            set |= groups[i].words[k] != 0;
-        if (set)
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
+        if (groups[i].padding || !bzi_is_zero(groups[i].words, sizeof c->output.reserved))
             return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "loader_config.%s: reserved words are set", groups[i].group);
-    }
     return BZNA_OK;
 }
 
@@ -22553,7 +22511,7 @@ static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color 
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.mean_image: not together with mean or bias", where);
     if (!c->mean_image || c->mean_image_bytes != bytes)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %llu bytes%s, not the %llu of float32 [%u, %u, %u]", where,
-                        own ? "color.mean_image_bytes" : "own_color: the first output's mean image",
+                        own ? "color.mean_image_bytes" : "color: the first output's mean image",
                         (unsigned long long)c->mean_image_bytes, c->mean_image ? "" : " at NULL",
                         (unsigned long long)bytes, bzi_channels(o->channels), o->height, o->width);
     output->mean = (void *)(uintptr_t)c->mean_image;
@@ -22593,12 +22551,16 @@ static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
     const bzna_loader_config *c = &s->config;
     bzi_output *first = s->outputs;
     bzna_status status;
+    if (c->output.name || c->output.field || c->output.warp || c->output.filter || c->output.color)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output: name, field, warp, filter and color are those of "
+                        "extra_outputs; the first output has fields.image and the config's own groups");
+
     bzi_string_copy(first->name, sizeof first->name, "image");
     first->shape = bzi_output_of(&c->output);
     first->views = bzi_default(c->output.views, 1);
     first->own_warp = first->own_filter = first->own_color = 1;
-    if (c->output.slices > 1 && (first->views > 1 || c->outputs.count))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.slices: not together with views or outputs");
+    if (c->output.slices > 1 && (first->views > 1 || c->extra_outputs.count))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.slices: not together with views or extra_outputs");
     bzi_transform_init(&first->transform);
     first->jitter = c->color.jitter;
     if ((status = bzi_loader_check_colors("loader_config", &c->filter, &c->color, &first->transform, err)) != BZNA_OK ||
@@ -22608,8 +22570,24 @@ static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
     return bzi_settings_add(s, "loader_config.output", c->fields.image, err);
 }
 
+/* What belongs to the batches, and so to the first output alone, must not be set. */
+static bzna_status bzi_extra_check_alone(const char *where, const bzna_loader_output *e, bzna_error *err)
+{
+    const struct { const char *name; int set; } members[] = {
+        { "batch_size", e->batch_size != 0 },
+        { "slices", e->slices != 0 },
+        { "device", e->device.kind != 0 || e->device.ordinal != 0 },
+        { "stream", e->stream != NULL },
+        { "buffers", e->buffers != NULL || e->buffer_count != 0 },
+    };
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
+        if (members[i].set)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: is the first output's alone", where, members[i].name);
+    return BZNA_OK;
+}
+
 /* The name and shape of a further output. */
-static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const char *where, const bzna_extra_output *e,
+static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const char *where, const bzna_loader_output *e,
                                          bzi_output *output, bzna_error *err)
 {
     const bzi_output *first = s->outputs;
@@ -22618,80 +22596,62 @@ static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const cha
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.name: an output needs one, of at most %u bytes", where,
                         (unsigned)sizeof output->name - 1);
     memcpy(output->name, e->name, length + 1);
-    output->shape = (bzna_output){ .struct_size = sizeof output->shape,
-                                   .width = bzi_default(e->width, first->shape.width),
-                                   .height = bzi_default(e->height, first->shape.height), .dtype = e->dtype,
-                                   .layout = e->layout, .channels = e->channels };
-    if (e->own_warp > 1 || e->own_filter > 1 || e->own_color > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.own_warp, own_filter, own_color: neither 0 nor 1", where);
-    output->own_warp = e->own_warp;
-    output->own_filter = e->own_filter;
-    output->own_color = e->own_color;
-    output->views = bzi_default(e->views, e->own_warp ? 1 : first->views);
-    if (!e->own_warp && output->views != first->views)
+
+    output->shape = bzi_output_of(e);
+    output->shape.width = bzi_default(e->width, first->shape.width);
+    output->shape.height = bzi_default(e->height, first->shape.height);
+    output->own_warp = e->warp != NULL;
+    output->own_filter = e->filter != NULL;
+    output->own_color = e->color != NULL;
+    output->views = bzi_default(e->views, e->warp ? 1 : first->views);
+    if (!e->warp && output->views != first->views)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u; it shares the warps of the first output's %u views", where,
                         output->views, first->views);
     return bzi_output_check(where, &output->shape, err);
 }
 
-/* The groups of settings that it has of its own; of the others, nothing may be set. */
-static bzna_status bzi_extra_check_groups(const char *where, const bzna_extra_output *e, bzna_error *err)
-{
-    const struct { const char *name; const void *group; size_t size; uint32_t own; } groups[] = {
-        { "warp", &e->warp, sizeof e->warp, e->own_warp },
-        { "filter", &e->filter, sizeof e->filter, e->own_filter },
-        { "color", &e->color, sizeof e->color, e->own_color },
-    };
-    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
-        if (!groups[i].own && !bzi_is_zero(groups[i].group, groups[i].size))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: has no effect while own_%s is 0", where, groups[i].name,
-                            groups[i].name);
-    if (!bzi_is_zero(e->filter.reserved, sizeof e->filter.reserved) || e->color.reserved0 ||
-        !bzi_is_zero(e->color.reserved, sizeof e->color.reserved))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.filter, color: reserved words are set", where);
-    return BZNA_OK;
-}
-
 /* A further output: what is not its own is as the first output is. */
-static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where, const bzna_extra_output *e,
+static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where, const bzna_loader_output *e,
                                       bzna_error *err)
 {
-    const bzna_loader_color *color = e->own_color ? &e->color : &s->config.color;
+    const bzna_loader_filter *filter = e->filter ? e->filter : &s->config.filter;
+    const bzna_loader_color *color = e->color ? e->color : &s->config.color;
     bzi_output *output = &s->outputs[s->output_count];
     char text[BZI_SETTING_BYTES];
     bzna_status status;
+    if (e->reserved0 || color->reserved0 || !bzi_is_zero(e->reserved, sizeof e->reserved) ||
+        !bzi_is_zero(filter->reserved, sizeof filter->reserved) ||
+        !bzi_is_zero(color->reserved, sizeof color->reserved))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words of it, of its filter or its color are set", where);
+
     bzi_transform_init(&output->transform);
     output->jitter = color->jitter;
-    if ((status = bzi_extra_check_shape(s, where, e, output, err)) != BZNA_OK ||
-        (status = bzi_extra_check_groups(where, e, err)) != BZNA_OK ||
-        (status = bzi_loader_check_colors(where, e->own_filter ? &e->filter : &s->config.filter, color,
-                                          &output->transform, err)) != BZNA_OK ||
-        (status = bzi_settings_mean(where, color, output, e->own_color != 0, err)) != BZNA_OK ||
-        (e->own_warp &&
-         (status = bzi_warp_resolve(&e->warp, bzi_setting(text, where, "warp"), &output->warp, err)) != BZNA_OK))
+    if ((status = bzi_extra_check_alone(where, e, err)) != BZNA_OK ||
+        (status = bzi_extra_check_shape(s, where, e, output, err)) != BZNA_OK ||
+        (status = bzi_loader_check_colors(where, filter, color, &output->transform, err)) != BZNA_OK ||
+        (status = bzi_settings_mean(where, color, output, output->own_color != 0, err)) != BZNA_OK ||
+        (e->warp &&
+         (status = bzi_warp_resolve(e->warp, bzi_setting(text, where, "warp"), &output->warp, err)) != BZNA_OK))
         return status;
+
     for (uint32_t i = 0; i < s->output_count; i++)
         output->random += s->outputs[i].own_warp ? s->outputs[i].views : 0;
     return bzi_settings_add(s, where, e->field ? e->field : s->config.fields.image, err);
 }
 
-/* All outputs. The structs of the array are of the size that the first one says. */
+/* All outputs. */
 static bzna_status bzi_settings_outputs(bzi_loader_settings *s, bzna_error *err)
 {
-    const bzna_loader_outputs *given = &s->config.outputs;
+    const bzna_loader_outputs *given = &s->config.extra_outputs;
     bzna_status status = bzi_settings_first(s, err);
     if (!given->ptr != !given->count || given->count >= BZI_LIMIT_OUTPUTS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.outputs.ptr, count: %llu outputs %s; at most %u",
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.extra_outputs.ptr, count: %llu outputs %s; at most %u",
                         (unsigned long long)given->count, given->ptr ? "at an address" : "at NULL",
                         BZI_LIMIT_OUTPUTS - 1);
     for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++) {
         char where[BZI_SETTING_BYTES / 2];
-        bzna_extra_output extra;
-        snprintf(where, sizeof where, "loader_config.outputs[%u]", i);
-        if (!bzi_struct_in_array(&extra, sizeof extra, given->ptr, i))
-            return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: not that of the first one, or fields unknown to "
-                            "this version are set", where);
-        status = bzi_settings_extra(s, where, &extra, err);
+        snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i);
+        status = bzi_settings_extra(s, where, &given->ptr[i], err);
     }
     return status;
 }
@@ -22861,7 +22821,7 @@ static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
         const void *given = output->mean;
         char where[BZI_SETTING_BYTES] = "loader_config";
         if (i)
-            snprintf(where, sizeof where, "loader_config.outputs[%u]", i - 1);
+            snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i - 1);
         output->mean = given && status == BZNA_OK ? bzi_alloc_copy(&loader->host->memory, given, count, sizeof(float)) :
                                                     NULL;
         if (given && status == BZNA_OK && !output->mean)
@@ -22933,8 +22893,8 @@ static bzna_status bzi_loader_check_names(const bzna_loader *loader, bzna_error 
 {
     for (uint32_t i = 1; i < loader->output_count; i++)
         if (bzi_loader_output(loader, bzi_loader_find_tensor(loader, loader->outputs[i].name)) != &loader->outputs[i])
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.outputs[%u].name: \"%s\" is another tensor's", i - 1,
-                            loader->outputs[i].name);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.extra_outputs[%u].name: \"%s\" is another tensor's",
+                            i - 1, loader->outputs[i].name);
     return BZNA_OK;
 }
 
@@ -22953,7 +22913,7 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const 
         if (!(pick->name = bzi_alloc_copy(&loader->host->memory, field, strlen(field) + 1, 1)))
             return bzi_fail_memory(err, "the names of fields");
         if (i)
-            snprintf(setting, sizeof setting, "loader_config.outputs[%u].field", i - 1);
+            snprintf(setting, sizeof setting, "loader_config.extra_outputs[%u].field", i - 1);
         status = bzi_loader_check_pick(loader, pick, setting, err);
     }
     return status;
@@ -23026,7 +22986,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->config.order.weights = NULL;
     loader->config.pipeline.cpus = NULL;
     loader->config.output.buffers = NULL;
-    loader->config.outputs.ptr = NULL;
+    loader->config.extra_outputs.ptr = NULL;
     if (status != BZNA_OK) {
         bzi_loader_end(loader);
         bzi_loader_free(loader);
@@ -23173,7 +23133,7 @@ BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err)
     BZI_API_END(bzi_device_count(count, &e));
 }
 
-BZNA_API bzna_status bzna_context_get_device_info(bzna_context *context, bzna_device_info *info, size_t struct_size,
+BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device_info *info, size_t struct_size,
                                                   bzna_error *err)
 {
     bzi_device *device = NULL;
@@ -23196,7 +23156,7 @@ BZNA_API bzna_status bzna_context_get_device_info(bzna_context *context, bzna_de
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
-BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t codec, uint32_t chroma_format,
+BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t codec, uint32_t chroma_format,
                                                  uint32_t depth, bzna_codec_info *info, size_t struct_size,
                                                  bzna_error *err)
 {
@@ -23207,7 +23167,7 @@ BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t
     BZI_API_NEED(context);
     BZI_API_NEED(info);
     if (!bzi_codec_find(codec) || chroma_format > 3 || (depth != 8 && depth != 10 && depth != 12))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_get_codec_info: codec %u, chroma format %u, %u bits", codec,
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_codec_info: codec %u, chroma format %u, %u bits", codec,
                      chroma_format, depth);
     status = bzi_context_gpu(context, &device, &e);
     bzi_log_deliver(context->host);
@@ -23482,7 +23442,7 @@ BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dat
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
-BZNA_API bzna_status bzna_dataset_get_field_info(const bzna_dataset *dataset, uint32_t field, bzna_field_info *info,
+BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32_t field, bzna_field_info *info,
                                                  size_t struct_size, bzna_error *err)
 {
     bzna_field_info all;
@@ -23498,7 +23458,7 @@ BZNA_API bzna_status bzna_dataset_get_field_info(const bzna_dataset *dataset, ui
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
-BZNA_API bzna_status bzna_dataset_get_track_info(const bzna_dataset *dataset, uint32_t track, bzna_track_info *info,
+BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32_t track, bzna_track_info *info,
                                                  size_t struct_size, bzna_error *err)
 {
     bzna_track_info all;
@@ -23565,12 +23525,12 @@ BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t tar
     BZI_API_END(status);
 }
 
-BZNA_API bzna_status bzna_dataset_get_sample(const bzna_dataset *dataset, uint64_t index, bzna_sample *sample,
+BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t index, bzna_sample_ref *sample,
                                              size_t struct_size, bzna_error *err)
 {
     const bzi_container *c;
     uint64_t local = index;
-    bzna_sample all;
+    bzna_sample_ref all;
     bzna_status status;
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
@@ -23605,7 +23565,7 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
     return BZNA_OK;
 }
 
-BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, uint64_t index, const char *field,
+BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64_t index, const char *field,
                                                  bzna_image_info *info, size_t struct_size, bzna_error *err)
 {
     const bzi_container *c;
@@ -23688,7 +23648,7 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
 
 /* --- Random numbers, transforms --- */
 
-BZNA_API void bzna_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
+BZNA_API void bzna_random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
     bzi_philox(counter, key, out);
 }
@@ -23708,7 +23668,7 @@ BZNA_API double bzna_random_uniform(bzna_random *random, double lo, double hi)
     return bzi_random_uniform(random, lo, hi);
 }
 
-BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, uint64_t position)
+BZNA_API uint64_t bzna_order_permute(uint64_t seed, uint64_t epoch, uint64_t count, uint64_t position)
 {
     bzi_permutation p;
     if (position >= count || count > (uint64_t)1 << 63)
@@ -23734,18 +23694,6 @@ BZNA_API void bzna_affine_init(bzna_affine *affine, size_t struct_size)
     bzi_struct_init(affine, struct_size, NULL, sizeof *affine);
 }
 
-BZNA_API void bzna_warp_init(bzna_warp *warp, size_t struct_size)
-{
-    if (warp)
-        memset(warp, 0, (size_t)bzi_min(struct_size, sizeof *warp));
-}
-
-BZNA_API void bzna_jitter_init(bzna_jitter *jitter, size_t struct_size)
-{
-    if (jitter)
-        memset(jitter, 0, (size_t)bzi_min(struct_size, sizeof *jitter));
-}
-
 BZNA_API void bzna_homography_multiply(const double a[9], const double b[9], double out[9])
 {
     bzi_homography_multiply(a, b, out);
@@ -23766,6 +23714,7 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     bzi_transform_init(&all);
     if ((status = bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e)) != BZNA_OK)
         BZI_API_END(status);
+    bzi_transform_resolve(&all);
     bzi_jitter_draw(random, jitter, &all);
     bzi_struct_out(transform, transform->struct_size, &all, sizeof all);
     return BZNA_OK;
@@ -23859,6 +23808,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
         (status = bzi_api_in_over(&t, sizeof t, transform, 0, "transform", &e)) != BZNA_OK ||
         (status = bzi_api_in(&o, sizeof o, output, 0, "output", &e)) != BZNA_OK)
         BZI_API_END(status);
+    bzi_transform_resolve(&t);
     if (!p.color.present)
         p.color = bzi_color_of_codecs;
     if ((status = bzi_output_check("output", &o, &e)) != BZNA_OK ||
@@ -23886,11 +23836,6 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)
 {
     bzi_struct_init(config, struct_size, NULL, sizeof *config);
-}
-
-BZNA_API void bzna_extra_output_init(bzna_extra_output *output, size_t struct_size)
-{
-    bzi_struct_init(output, struct_size, NULL, sizeof *output);
 }
 
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config,
@@ -24018,11 +23963,11 @@ static void bzi_api_loader_info(const bzna_loader *loader, bzna_loader_info *inf
     else
         bzi_software_name(info->decoder_name, sizeof info->decoder_name);
     bzi_string_copy(info->decoder_reason, sizeof info->decoder_reason, loader->reason);
-    bzi_string_copy(info->picture, sizeof info->picture,
+    bzi_string_copy(info->image_field, sizeof info->image_field,
                     pick->name  ? pick->name :
                     pick->whole ? "image" :
                                   "thumb");
-    bzi_string_copy(info->picture_reason, sizeof info->picture_reason,
+    bzi_string_copy(info->image_field_reason, sizeof info->image_field_reason,
                     pick->name  ? "loader_config.fields.image" :
                     pick->whole ? "an output is larger than 512 pixels, the largest edge of a thumbnail" :
                                   "the output has 512 pixels at most; where a thumbnail lacks, the picture");
@@ -24039,10 +23984,10 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
-BZNA_API bzna_status bzna_loader_get_stats(bzna_loader *loader, bzna_loader_stats *stats, size_t struct_size,
+BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics *stats, size_t struct_size,
                                            bzna_error *err)
 {
-    bzna_loader_stats all;
+    bzna_statistics all;
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
     BZI_API_PLACE(loader, 0);
@@ -24222,12 +24167,9 @@ BZNA_API void bzna_field_value_init(bzna_field_value *value, size_t struct_size)
     bzi_struct_init(value, struct_size, NULL, sizeof *value);
 }
 
-BZNA_API void bzna_sample_desc_init(bzna_sample_desc *sample, size_t struct_size)
+BZNA_API void bzna_writer_sample_init(bzna_writer_sample *sample, size_t struct_size)
 {
-    bzna_sample_desc all;
-    memset(&all, 0, sizeof all);
-    all.target = BZNA_TARGET_NONE;
-    bzi_struct_init(sample, struct_size, &all, sizeof all);
+    bzi_struct_init(sample, struct_size, NULL, sizeof *sample);
 }
 
 static bzna_status bzi_api_writer(bzna_context *context, const char *path, const bzna_sink *sink,
@@ -24272,26 +24214,41 @@ BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sin
     BZI_API_END(bzi_api_writer(context, NULL, sink, config, out, &e));
 }
 
-static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_sample_desc *sample, int64_t timeout_ns,
+/* The target of a sample that is to be written; BZNA_TARGET_NONE where it has none. */
+static bzna_status bzi_api_target(const bzna_writer_sample *sample, int64_t *target, bzna_error *err)
+{
+    if (sample->has_target > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.has_target: neither 0 nor 1");
+    if (sample->has_target && sample->target == BZNA_TARGET_NONE)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.target: -1 stands for a sample without a target; set has_target "
+                        "to 0 for that");
+    if (!sample->has_target && sample->target != 0 && sample->target != BZNA_TARGET_NONE)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.target: %lld, but has_target is 0", (long long)sample->target);
+    *target = sample->has_target ? sample->target : BZNA_TARGET_NONE;
+    return BZNA_OK;
+}
+
+static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_writer_sample *given, int64_t timeout_ns,
                                bzna_error *err)
 {
-    bzna_sample_desc desc = { .target = BZNA_TARGET_NONE };
+    bzna_writer_sample sample;
     bzna_status status;
     if (!writer)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "the writer is NULL");
-    if (!sample)
+    if (!given)
         return bzi_writer_add(writer, index, NULL, timeout_ns, err);
-    if ((status = bzi_api_in_over(&desc, sizeof desc, sample, offsetof(bzna_sample_desc, reserved0), "sample", err)) !=
-        BZNA_OK)
+
+    if ((status = bzi_api_in(&sample, sizeof sample, given, 0, "sample", err)) != BZNA_OK ||
+        (status = bzi_api_target(&sample, &sample.target, err)) != BZNA_OK)
         return status;
-    if (desc.reserved[0] || desc.reserved[1])
+    if (!bzi_is_zero(sample.reserved, sizeof sample.reserved))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "sample: reserved words are set");
-    if (!desc.image)
+    if (!sample.image)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.image: must be given");
-    return bzi_writer_add(writer, index, &desc, timeout_ns, err);
+    return bzi_writer_add(writer, index, &sample, timeout_ns, err);
 }
 
-BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc *sample, bzna_error *err)
+BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_writer_sample *sample, bzna_error *err)
 {
     BZI_API_BEGIN;
     if (!sample)
@@ -24299,7 +24256,7 @@ BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc
     BZI_API_END(bzi_api_add(writer, BZI_INDEX_LAST, sample, 0, &e));
 }
 
-BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, const bzna_sample_desc *sample,
+BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, const bzna_writer_sample *sample,
                                         int64_t timeout_ns, bzna_error *err)
 {
     BZI_API_BEGIN;

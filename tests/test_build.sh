@@ -312,7 +312,7 @@ int main(int argc, char **argv)
                (int)info.image.device.kind, (unsigned)info.failed,
                pixels[16 * 32 + 16] >= 0 && pixels[16 * 32 + 16] <= 255 ? "with pixels" : "");
     }
-    say("asked", bzna_context_get_device_info(context, &device, sizeof device, &err));
+    say("asked", bzna_context_device_info(context, &device, sizeof device, &err));
     bzna_batch_release(batch);
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);
