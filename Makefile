@@ -76,7 +76,7 @@ endif
 
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 
-.PHONY: all deps demo test test-all asan asan-clang tsan fuzz dist size install uninstall clean what
+.PHONY: all bindings deps demo test test-all test-julia asan asan-clang tsan fuzz dist size install uninstall clean what
 .PHONY: bench bench-model bench-peers bench-codecs bench-scaling static-deps
 .PHONY: gpu-run gpu-check gpu-data gpu-bundle nvparser nvparser-packets
 
@@ -250,6 +250,10 @@ gpu-bundle: all $(GPU_RUN)
 # that builds and tests itself.
 dist: $(PTX) | $(BUILD)
 	@sh tests/make/dist.sh $(BUILD) $(VERSION)
+
+# What examples/rust/src/raw.rs and examples/julia/header.jl declare, from the header.
+bindings:
+	@$(PYTHON) tests/make/bindings.py benzina.h examples
 
 # Tokens of each room, and together: what is held small, as comments and blanks are free.
 size:
