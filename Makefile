@@ -136,6 +136,10 @@ test test-all:
 	@$(MAKE) --no-print-directory all
 	@BUILD="$(BUILD)" CC="$(CC)" CXX="$(CXX)" SANITIZE="$(SANITIZE)" TEST="$(TEST)" TEST_ALL="$(if $(filter test-all,$@),1,$(TEST_ALL))" sh tests/run.sh
 
+# runtests.jl with the Julia of Debian 11 (1.5.3), gcc 10 and libavcodec 58, in a root of about 1 GB that debootstrap makes once in build/julia.
+test-julia:
+	@nice sh tests/make/julia.sh build/julia
+
 # The same suite under sanitizers. clang's see what gcc's do not, as sums with null pointers: where it is installed, suites of what calculates with
 # pointers and sizes run under them, too.
 ASAN         = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
