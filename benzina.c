@@ -4567,6 +4567,9 @@ static const int8_t bzi_orientations[9][4] = { { 0 },          { 1, 0, 0, 1 },  
                                                { 1, 0, 0, -1 }, { 0, 1, 1, 0 }, { 0, 1, -1, 0 },   { 0, -1, -1, 0 },
                                                { 0, -1, 1, 0 } };
 
+/* The axes of the planes that an orientation mirrors, by EXIF's number. 1: x; 2: y. */
+static const uint8_t bzi_orientation_mirrors[9] = { 0, 0, 1, 3, 2, 0, 2, 3, 1 };
+
 /* 0: it is no turn by quarters, and no mirror. */
 static uint32_t bzi_orientation_of(int32_t a, int32_t b, int32_t c, int32_t d)
 {
@@ -4902,7 +4905,6 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
  * turned picture is one of the frame. */
 static bzna_status bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
 {
-    static const uint8_t mirrored[9] = { 0, 0, 1, 3, 2, 0, 2, 3, 1 };       /* as in bzi_picture_orient */
     const uint32_t turned = item->orientation > 4, *crop = item->crop;
     uint32_t at[2], size[2];
     for (int i = 0; i < 8; i++)
@@ -4911,7 +4913,7 @@ static bzna_status bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c, bzna_error 
         !bzi_clap_side(crop[3 - turned], item->clap + 2, item->clap + 6, &at[!turned], &size[!turned]))
         return bzi_heif_fail(c, "meta/iprp/ipco/clap", BZNA_E_BOX, err, "it does not lie in the picture");
     for (int i = 0; i < 2; i++) {
-        item->crop[i] += mirrored[item->orientation] >> i & 1 ? crop[2 + i] - at[i] - size[i] : at[i];
+        item->crop[i] += bzi_orientation_mirrors[item->orientation] >> i & 1 ? crop[2 + i] - at[i] - size[i] : at[i];
         item->crop[2 + i] = size[i];
     }
     return BZNA_OK;
@@ -12166,7 +12168,7 @@ typedef struct bzi_index_place {
     uint64_t             at;
 } bzi_index_place;
 
-typedef struct bzi_log {
+typedef struct bzi_index_log {
     bzi_index_block *first, *last;
 } bzi_index_log;
 
@@ -13613,7 +13615,7 @@ static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
 
 
 /* ==== 44. Transforms ================================================================================================
- * Calls: rooms 6, 42-43.
+ * Calls: rooms 2, 6, 42-43.
  *
  * Parameters, random numbers -> homography. Doubles. */
 
@@ -14089,7 +14091,7 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
 
 
 /* ==== 45. Transforms: color =========================================================================================
- * Calls: rooms 43-44.
+ * Calls: rooms 2, 43-44.
  *
  * Jitter -> what a transform does to colors; color description -> coefficients. */
 
@@ -14196,7 +14198,7 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 
 
 /* ==== 46. Kernels on the CPU ========================================================================================
- * Calls: rooms 6, 44-45.
+ * Calls: rooms 6, 15, 44-45.
  *
  * The arithmetic is benzina_kernels.cu's; here a picture and a transform become its slot. */
 
@@ -14362,14 +14364,13 @@ static uint32_t bzi_picture_height(const bzna_picture *picture)
  * column lie where EXIF's number says. Integers are centers of pixels: a mirrored x is last - x. */
 static void bzi_picture_orient(const bzna_picture *picture, const double given[9], double h[9])
 {
-    static const uint8_t mirrored[9] = { 0, 0, 1, 3, 2, 0, 2, 3, 1 };       /* 1: x, 2: y, of the planes */
     const double last[2] = { picture->width - 1.0, picture->height - 1.0 };
     const uint32_t number = picture->orientation;
     memcpy(h, given, 9 * sizeof *h);
     for (int row = 0; row < 2; row++) {
         const double *from = given + 3 * (bzi_picture_is_turned(picture) ? 1 - row : row);
         for (int i = 0; i < 3; i++)
-            h[3 * row + i] = mirrored[number] >> row & 1 ? last[row] * given[6 + i] - from[i] : from[i];
+            h[3 * row + i] = bzi_orientation_mirrors[number] >> row & 1 ? last[row] * given[6 + i] - from[i] : from[i];
     }
 }
 
@@ -17640,7 +17641,7 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 
 
 /* ==== 56. NVDEC: self-check =========================================================================================
- * Calls: rooms 2-4, 6, 18-19, 48-49, 51-55.
+ * Calls: rooms 2-3, 6, 18-19, 48-49, 51-55.
  *
  * Tries whether NVDEC makes the right pixels before it decodes a kind, by the session that is to decode it, and in the
  * same way: several pictures in flight, read by the kernel, surfaces used again at once.
@@ -20314,7 +20315,7 @@ static void *bzi_worker_run(void *argument)
 
 
 /* ==== 64. Decode stages: engines ====================================================================================
- * Calls: rooms 2-3, 6, 15, 19, 52-57, 60-62.
+ * Calls: rooms 2-3, 6, 15, 52-57, 60-62.
  *
  * The pool's engines, a thread and an NVDEC session each. An engine decodes the tiles of a grid one behind the other,
  * several in flight, and copies each to its place in a canvas of its own, which the kernel then reads as it reads a
@@ -22156,7 +22157,7 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 
 
 /* ==== 69. Configuration =============================================================================================
- * Calls: rooms 3, 6, 43, 45-46.
+ * Calls: rooms 2-3, 6, 43, 45-46.
  *
  * Checks what callers ask for, by field; fills in defaults. */
 
@@ -22483,7 +22484,7 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 
 
 /* ==== 70. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 6, 44-46, 68-69.
+ * Calls: rooms 2, 6, 44-46, 69.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -23765,6 +23766,18 @@ BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, 
     BZI_API_END(status);
 }
 
+/* Fills in what zeros stand for. */
+static void bzi_api_picture_resolve(bzna_picture *p)
+{
+    p->depth = bzi_default(p->depth, 8);
+    if (!p->frame_width && p->crop_x <= UINT32_MAX - p->width)
+        p->frame_width = p->crop_x + p->width;
+    if (!p->frame_height && p->crop_y <= UINT32_MAX - p->height)
+        p->frame_height = p->crop_y + p->height;
+    if (!p->color.present)
+        p->color = bzi_color_of_codecs;
+}
+
 static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
 {
     if (p->depth < 8 || p->depth > 16 || p->chroma_shift_x > 2 || p->chroma_shift_y > 2 || !p->plane[0] ||
@@ -23809,8 +23822,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
         (status = bzi_api_in(&o, sizeof o, output, 0, "output", &e)) != BZNA_OK)
         BZI_API_END(status);
     bzi_transform_resolve(&t);
-    if (!p.color.present)
-        p.color = bzi_color_of_codecs;
+    bzi_api_picture_resolve(&p);
     if ((status = bzi_output_check("output", &o, &e)) != BZNA_OK ||
         (status = bzi_api_picture_check(&p, &e)) != BZNA_OK ||
         (status = bzi_slot_make(&slot, &p, &t, o.channels, &e)) != BZNA_OK)

@@ -1365,12 +1365,15 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
  * it, from any source. It owns nothing. */
 typedef struct bzna_picture {
     uint32_t    struct_size;          /* sizeof the struct; bzna_picture_init sets it */
-    uint32_t    depth;                /* bits a sample: 8, or 9 to 16 in two bytes each */
+    /* bits a sample: 8, or 9 to 16 in two bytes each; 0 counts as 8 */
+    uint32_t    depth;
     uint32_t    width;                /* pixels of the picture without padding */
     uint32_t    height;               /* likewise */
     uint32_t    crop_x;               /* where in the frame the picture begins, in pixels */
     uint32_t    crop_y;               /* likewise, from the top */
-    uint32_t    frame_width;          /* pixels of the coded frame, which the planes show whole */
+    /* pixels of the coded frame, which the planes show whole; 0: the frame ends where the picture
+     * does */
+    uint32_t    frame_width;
     uint32_t    frame_height;         /* likewise */
     uint32_t    chroma_shift_x;       /* log2 of the subsampling, at most 2: 1 for 4:2:0 */
     uint32_t    chroma_shift_y;       /* likewise: 1 for 4:2:0 */

@@ -1459,7 +1459,7 @@ TEST(restoring_far_into_ten_thousand_million_samples_takes_under_a_millisecond)
     static bzna_dataset *parts[PARTS];
     static uint8_t buffer[1 << 17];
     bzna_image image = { .struct_size = sizeof image };
-    bzna_writer_sample desc = { .struct_size = sizeof desc, .name = "00000000.JPEG", .image = &image };
+    bzna_writer_sample desc = { .struct_size = sizeof desc, .name = "00000000.JPEG", .image = &image, .has_target = 1 };
     memory m;
     bzna_dataset *mini = open_archive(&m, &small), *dataset = NULL, *all = NULL;
     bzna_writer *writer = NULL;
