@@ -45,7 +45,17 @@ NO_CUDA="-DBENZINA_NO_CUDA -I$root/$T/no_nvidia"; NO_AV="-DBENZINA_NO_AVCODEC -D
 NO_JPEG="-DBENZINA_NO_JPEG -I$root/$T/no_jpeg"
 
 # --- the header ---
-echo '#include "benzina.h"' > "$T/header.c"; cp "$T/header.c" "$T/header.cc"
+# Each struct that callers fill in, prepared as the manual says: by a designated initializer in C, by {} in C++.
+inputs=$(awk -v list=functions -f tests/abi.awk benzina.h | sed -n 's/_init$//p' | grep -v -x -e bzna_random)
+{ echo '#include "benzina.h"'
+  for type in $inputs; do
+    echo "uint32_t size_of_$type(void); uint32_t size_of_$type(void) { $type x = { .struct_size = sizeof x }; return x.struct_size; }"
+  done; } > "$T/header.c"
+{ echo '#include "benzina.h"'
+  for type in $inputs; do
+    echo "uint32_t size_of_$type(); uint32_t size_of_$type() { $type x{}; x.struct_size = sizeof x; return x.struct_size; }"
+  done; } > "$T/header.cc"
+check structs_to_fill_in_are_all_there sh -c "[ \$(echo '$inputs' | wc -w) -ge 15 ]"
 printf '#include <bzlib.h>\n#include "benzina.h"\nint main(void) { return BZ_OK != BZNA_OK; }\n' > "$T/bzlib.c"
 for cc in gcc clang; do
     with $cc "header_is_c99_with_$cc" $cc -std=c99 $WARN -I. -fsyntax-only "$T/header.c"
