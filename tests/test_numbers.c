@@ -215,6 +215,8 @@ static bzna_warp warp_number(int i)
     memset(&w, 0, sizeof w);
     w.kind = (uint32_t)(i % 5);
     w.law = w.kind && w.kind != BZNA_WARP_MXNET ? (uint32_t)(i / 5 % 3) : 0;
+    if (w.kind == BZNA_WARP_CENTER_RESIZED_CROP && !w.law)
+        w.law = BZNA_LAW_BENZINA;
     w.flip_h = w.flip_v = 0.5;
     if (w.kind == BZNA_WARP_RANDOM_RESIZED_CROP || w.kind == BZNA_WARP_SIMILARITY) {
         w.scale[0] = 0.1, w.scale[1] = 1;

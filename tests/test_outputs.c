@@ -662,7 +662,7 @@ TEST(a_callback_is_told_output_and_view_and_what_it_breaks_costs_the_sample_alon
         { { 1, 0, 0, 0, 1, 0, 0, 0, 1 }, BZNA_E_DECODE, "callback returned -402" },
         { { NAN, 0, 0, 0, 1, 0, 0, 0, 1 }, BZNA_OK, "transform.homography: not a finite number" },
         { { 1, 0, 0, 0, 1, 0, 0, 0, INFINITY }, BZNA_OK, "transform.homography: not a finite number" },
-        { { 0 }, BZNA_OK, "transform.homography: it is singular" },
+        { { 0, 0, 1, 0, 0, 0, 0, 0, 0 }, BZNA_OK, "transform.homography: it is singular" },
         { { 0.3, 0.1, 5, 0.9, 0.3, 7, 0, 0, 1 }, BZNA_OK, "transform.homography: it is singular" },
         { { 1, 2, 3, 4, 5, 6, 7, 8, 9 }, BZNA_OK, "transform.homography: it is singular" },
     };

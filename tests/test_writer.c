@@ -744,6 +744,46 @@ TEST(targets_end_at_the_first_sample_without_one)
     bench_close(&b);
 }
 
+/* Zero is the default: a sample that only names its picture is of no class. */
+TEST(a_target_counts_only_where_has_target_says_so)
+{
+    static const struct { int64_t target; uint32_t has_target; bzna_status status; const char *message; } cases[] = {
+        { 0, 0, BZNA_OK, "" },
+        { BZNA_TARGET_NONE, 0, BZNA_OK, "" },
+        { 7, 0, BZNA_E_ARGUMENT, "sample.target: 7, but has_target is 0" },
+        { BZNA_TARGET_NONE, 1, BZNA_E_ARGUMENT, "sample.target: -1 stands for a sample without a target" },
+        { 7, 2, BZNA_E_ARGUMENT, "sample.has_target: neither 0 nor 1" },
+        { 0, 1, BZNA_OK, "" },
+    };
+    bench b;
+    prepared p;
+    int64_t target = 5;
+    uint64_t written = 0;
+    bench_open(&b, 0);
+    prepare(&p, b.from, &known[0].samples[0], AS_READ);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        bzna_writer_sample sample = { .struct_size = sizeof sample, .image = &p.input };
+        sample.target = cases[i].target;
+        sample.has_target = cases[i].has_target;
+        CHECK_EQ(bzna_writer_add(b.writer, &sample, &b.err), cases[i].status);
+        if (cases[i].status < 0)
+            CHECK_CONTAINS(b.err.message, cases[i].message);
+    }
+    bench_finish(&b);
+    REQUIRE(b.to);
+    for (size_t i = 0; i < COUNT(cases); i++)
+        if (cases[i].status == BZNA_OK) {
+            bzna_sample_ref sample = { .struct_size = sizeof sample };
+            CHECK_EQ(bzna_dataset_sample(b.to, written++, &sample, sizeof sample, NULL), BZNA_OK);
+            CHECK_EQ(sample.target, BZNA_TARGET_NONE);      /* the last one's is not indexed, since others have none */
+        }
+    CHECK_EQ(bzna_dataset_count(b.to), written);
+    CHECK_EQ(bzna_dataset_target(b.to, 0, &target, NULL), BZNA_OK);
+    CHECK_EQ(target, BZNA_TARGET_NONE);
+    prepared_free(&p);
+    bench_close(&b);
+}
+
 TEST(an_archive_without_targets_and_names_opens)
 {
     bench b;
@@ -1922,6 +1962,7 @@ TEST_MAIN(
     RUN(tables_have_as_many_entries_as_they_count_and_tracks_are_numbered_from_one)
     RUN(headers_and_sample_entries_are_the_bytes_that_the_standard_has)
     RUN(targets_end_at_the_first_sample_without_one)
+    RUN(a_target_counts_only_where_has_target_says_so)
     RUN(an_archive_without_targets_and_names_opens)
     RUN(names_are_kept_byte_for_byte_up_to_65535)
     RUN(any_crop_comes_back_as_it_was_given)

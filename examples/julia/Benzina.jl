@@ -738,9 +738,7 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     decoder = :auto                       :software, :nvdec; :auto is NVDEC where the device has it, and software for what that cannot
     jpeg_decoder = :auto                  :nvdec: NVDEC decodes baseline JPEG of 4:2:0, too, or opening fails; pixels are near libjpeg-turbo's
     jpeg_shrink = false                   a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8
-    batches_in_flight = 0                 batches that are filled, ready or on loan. 0: 4, which is one more than the library's default, because
-                                          a collector gives batches back later than a program that counts them
-    threads, reader_threads, read_ahead, read_retries       0: the library's defaults
+    threads, reader_threads, batches_in_flight, read_ahead, read_retries       0: the library's defaults
 """
 mutable struct Loader
     handle::Ptr{bzna_loader}
@@ -795,7 +793,7 @@ mutable struct Loader
         config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads, jpeg = choice(DECODERS, jpeg_decoder), jpeg_shrink = jpeg_shrink)
         config.errors = changed(config.errors; policy = choice(ON_ERROR, on_error),
                                 callback_policy = choice(ON_CALLBACK_ERROR, on_callback_error))
-        config.pipeline = changed(config.pipeline; batches_in_flight = batches_in_flight == 0 ? 4 : batches_in_flight, transform = transform,
+        config.pipeline = changed(config.pipeline; batches_in_flight = batches_in_flight, transform = transform,
                                   transform_user = transform_user, picture = picture, picture_user = picture_user)
 
         chosen, numbers, others = optional(image), names_of(tensors), names_of(bytes)
@@ -1012,7 +1010,9 @@ else
     owner(x::Array) = x
 end
 
-function lend(loader::Loader, handle::Ptr{bzna_batch})
+# Not inlined, and so are the functions below that return a batch. Compiled into their caller, they would leave references to earlier batches
+# in its frame, and the collector could not give those back: a comprehension over a loader then needs up to five batches instead of two.
+@noinline function lend(loader::Loader, handle::Ptr{bzna_batch})
     info, err = sized(bzna_batch_info), sized(bzna_error)
     check(bzna_batch_get_info(handle, info, sizeof(bzna_batch_info), err), err)
     width, height, channels, samples = shape_of(info.image)
@@ -1083,7 +1083,7 @@ function bytes(batch::Batch, name::AbstractString)
 end
 
 # The next batch; nothing after the last epoch.
-function next!(loader::Loader)
+@noinline function next!(loader::Loader)
     err, out, collections = sized(bzna_error), Ref{Ptr{bzna_batch}}(C_NULL), 0
     # With two batches left for the library, one is filled while one is ready.
     loader.loans[] > max(loader.in_flight - 2, 1) && GC.gc(false)
@@ -1134,7 +1134,7 @@ struct Step
     batch::Union{Nothing,Batch}
 end
 
-function Base.iterate(each::EachBatch, previous::Union{Nothing,Step} = nothing)
+@noinline function Base.iterate(each::EachBatch, previous::Union{Nothing,Step} = nothing)
     loader = each.loader
     loader.handle == C_NULL && throw(BenzinaError(BZNA_E_STATE, "the loader is closed", nothing, 0))
     if previous === nothing
@@ -1151,7 +1151,7 @@ function Base.iterate(each::EachBatch, previous::Union{Nothing,Step} = nothing)
     return batch === nothing ? nothing : (batch, Step(loader.iteration, batch.last, loader.buffer ? batch : nothing))
 end
 
-function Base.iterate(loader::Loader, previous::Union{Nothing,Step} = nothing)
+@noinline function Base.iterate(loader::Loader, previous::Union{Nothing,Step} = nothing)
     step = iterate(EachBatch(loader), previous)
     step === nothing && return nothing
     batch = step[1]

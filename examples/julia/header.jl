@@ -60,7 +60,7 @@ const BZNA_CHECK_PASSED = UInt32(1)
 const BZNA_CHECK_FAILED = UInt32(2)
 const BZNA_CHECK_SKIPPED = UInt32(3)
 
-# How a picture is coded. NVDEC decodes H264, H265, AV1, the tiles of a HEIF grid and, if decode.jpeg asks for it,
+# How an image is coded. NVDEC decodes H264, H265, AV1, the tiles of a HEIF grid and, if decode.jpeg asks for it,
 # JPEG. The rest is decoded in software. A writer takes H264, H265, AV1 and JPEG.
 const BZNA_CODEC_UNKNOWN = UInt32(0)
 const BZNA_CODEC_H264 = UInt32(1)
@@ -101,7 +101,7 @@ const BZNA_FIELD_VECTOR = UInt32(3)
 const BZNA_FIELD_TEXT = UInt32(4)
 const BZNA_FIELD_BYTES = UInt32(5)
 
-# Contents of a HEIF file beside its picture, as bits. None is delivered with the picture.
+# Contents of a HEIF file beside its primary image, as bits. None is delivered with it.
 const BZNA_BESIDE_THUMB = UInt32(1)
 const BZNA_BESIDE_AUXILIARY = UInt32(2)
 const BZNA_BESIDE_IMAGES = UInt32(4)
@@ -348,8 +348,8 @@ struct bzna_color
     present::UInt8
 end
 
-# One coded picture. bzna_dataset_read_image fills it in; bzna_decoder_decode, bzna_image_annexb and a writer take it.
-# It owns nothing.
+# One image: a coded picture. bzna_dataset_read_image fills it in; bzna_decoder_decode, bzna_image_annexb and a writer
+# take it. It owns nothing.
 mutable struct bzna_image
     struct_size::UInt32
     codec::UInt32
@@ -459,7 +459,7 @@ mutable struct bzna_sample_ref
     bzna_sample_ref() = new()
 end
 
-# One picture of a sample, as its container describes it, and where its bytes lie.
+# One image of a sample, as its container describes it, and where its bytes lie.
 mutable struct bzna_image_info
     struct_size::UInt32
     codec::UInt32

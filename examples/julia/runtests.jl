@@ -245,6 +245,10 @@ passed, failed = try
             error = thrown(() -> iterate(Benzina.eachbatch(again), old))
             @test error isa BenzinaError && error.status == Benzina.BZNA_E_STATE && occursin("superseded", error.message)
             @test [batch.indices for batch in Benzina.eachbatch(again)] == epochs[3]
+        end
+
+        @testset "so does one that begins inside the other" begin
+            again = Loader(ARCHIVE; batchsize = 2, size = (8, 8), shuffle = true, seed = 11)
             outer = inner = 0
             error = thrown() do
                 for _ in again
@@ -291,6 +295,14 @@ passed, failed = try
                 saved = Benzina.save(loader)
             end
             @test vcat(losses, train(Benzina.restore!(open_loader(), saved), 2)) == whole
+        end
+
+        @testset "two batches are enough for loops and comprehensions" begin
+            open_loader() = Loader(ARCHIVE; batchsize = 2, size = (8, 8), batches_in_flight = 2)
+            looped(loader) = (total = 0.0; for _ in 1:3, (x, _) in loader; total += sum(x); end; total)
+            comprehended(loader) = sum([sum(x) for _ in 1:3 for (x, _) in loader])
+            @test looped(open_loader()) ≈ comprehended(open_loader())
+            @test length([batch.count for batch in Benzina.eachbatch(open_loader())]) == length(open_loader())
         end
 
         @testset "collections between batches change nothing" begin

@@ -144,7 +144,7 @@ pub const BZNA_CHECK_FAILED: u32 = 2;
 /// Nothing to check with, or the environment forbids it
 pub const BZNA_CHECK_SKIPPED: u32 = 3;
 
-// How a picture is coded. NVDEC decodes H264, H265, AV1, the tiles of a HEIF grid and, if decode.jpeg asks for it,
+// How an image is coded. NVDEC decodes H264, H265, AV1, the tiles of a HEIF grid and, if decode.jpeg asks for it,
 // JPEG. The rest is decoded in software. A writer takes H264, H265, AV1 and JPEG.
 pub const BZNA_CODEC_UNKNOWN: u32 = 0;
 pub const BZNA_CODEC_H264: u32 = 1;
@@ -170,7 +170,7 @@ pub const BZNA_PALETTE_INDEX: u32 = 1;
 pub const BZNA_TARGET_NONE: i64 = -1;
 /// Bytes of a name in a struct, its NUL counted
 pub const BZNA_NAME_MAX: usize = 32;
-/// Pictures of a sample in an archive, at most
+/// Images of a sample in an archive, at most
 pub const BZNA_IMAGES_MAX: usize = 4;
 
 // The treatment of pictures whose EXIF data, XMP or HEIF properties say how to turn them.
@@ -194,7 +194,7 @@ pub const BZNA_RECORD_INT64: u32 = 3;
 pub const BZNA_RECORD_FLOAT32: u32 = 4;
 
 // Kinds of fields.
-/// a coded picture
+/// a coded picture: bzna_image
 pub const BZNA_FIELD_IMAGE: u32 = 1;
 /// An int64_t
 pub const BZNA_FIELD_INTEGER: u32 = 2;
@@ -205,12 +205,12 @@ pub const BZNA_FIELD_TEXT: u32 = 4;
 /// Bytes without a meaning to the library
 pub const BZNA_FIELD_BYTES: u32 = 5;
 
-// Contents of a HEIF file beside its picture, as bits. None is delivered with the picture.
+// Contents of a HEIF file beside its primary image, as bits. None is delivered with it.
 /// Thumbnails; "thumb" of a file that is opened alone
 pub const BZNA_BESIDE_THUMB: u32 = 1;
 /// Alpha, depth and the like
 pub const BZNA_BESIDE_AUXILIARY: u32 = 2;
-/// Further pictures
+/// Further images
 pub const BZNA_BESIDE_IMAGES: u32 = 4;
 /// An image sequence
 pub const BZNA_BESIDE_SEQUENCE: u32 = 8;
@@ -266,7 +266,7 @@ pub const BZNA_DTYPE_UINT64: u32 = 18;
 // How channels lie in memory.
 /// Planes: all of one channel, then all of the next
 pub const BZNA_LAYOUT_NCHW: u32 = 0;
-/// Pixels of channels, "channels last"
+/// Channels interleaved, "channels last"
 pub const BZNA_LAYOUT_NHWC: u32 = 1;
 
 // The channels of an output, in order.
@@ -449,8 +449,8 @@ structs! {
         reserved0: u32,
         /// Passed to the functions; the caller's until close
         user: *mut c_void,
-        /// Copies up to size bytes, from byte offset on, to dst. Returns how many it copied; fewer than size are asked
-        /// for again from there, and 0 is the end of the data. Several threads call it at once. Failures:
+        /// Copies up to size bytes, from byte offset on, to dst. Returns how many it copied. After fewer than size, it
+        /// is called again for the rest; 0 means the end of the data. Several threads call it at once. Failures:
         /// ```text
         /// a negative number   trouble with the data: E_IO, and the number becomes native_code
         /// more than size      a fault of read_at itself: E_CALLBACK
@@ -460,8 +460,8 @@ structs! {
         /// Returns the number of all bytes. A negative number becomes the native_code of E_IO. Called on the caller's
         /// thread, in bzna_dataset_open_source.
         size: Option<unsafe extern "C" fn(user: *mut c_void) -> i64>,
-        /// Ends the source. Called exactly once, on the thread that releases the data set last, and never if
-        /// bzna_dataset_open_source failed. May be NULL.
+        /// Releases what the source holds. Called exactly once, on the thread that releases the data set last, and
+        /// never if bzna_dataset_open_source failed. May be NULL.
         close: Option<unsafe extern "C" fn(user: *mut c_void)>,
     }
 
@@ -477,8 +477,8 @@ structs! {
         /// Writes all size bytes of src at byte offset. Returns BZNA_OK, or a negative number, which becomes the
         /// native_code of E_IO. The writer appends, and at the end goes back to patch 8 bytes.
         write_at: Option<unsafe extern "C" fn(user: *mut c_void, offset: u64, src: *const c_void, size: u64) -> bzna_status>,
-        /// Ends the sink. Called exactly once, by bzna_writer_close, and never if bzna_writer_open_sink failed. May be
-        /// NULL.
+        /// Releases what the sink holds. Called exactly once, by bzna_writer_close, and never if bzna_writer_open_sink
+        /// failed. May be NULL.
         close: Option<unsafe extern "C" fn(user: *mut c_void)>,
     }
 
@@ -537,17 +537,17 @@ structs! {
         /// device, at most 256 (and 256 in all). Default 2, or 3 where there is a single engine. sessions has
         /// precedence
         sessions_per_engine: u32,
-        /// Advanced, used to tune decoding: pictures of a session that are being decoded, at most 16; default 4
+        /// Advanced, used to tune decoding: how many pictures one session decodes at once, at most 16; default 4
         session_depth: u32,
-        /// Advanced, used to tune decoding: decoded pictures of a session that one launch of the kernel warps, at most
-        /// 8; default 8
+        /// Advanced, used to tune decoding: how many decoded pictures of a session one launch of the kernel warps, at
+        /// most 8; default 8
         session_mapped: u32,
         /// Advanced, used where a large model shares the GPU: device memory for the decoders of all sessions, in bytes,
         /// by estimate. Default: an eighth of the device's memory. With little, there are fewer decoders, and they
         /// change frame sizes. With none, a session ends
         decode_memory_bytes: u64,
-        /// Advanced, used by bindings of frameworks that have an allocator of their own: device memory for batches and
-        /// uploads. Default: the driver's
+        /// Advanced, used where a framework has an allocator of its own: allocates the device memory of batches and
+        /// uploads. Default, all zeros: the driver's
         device_allocator: bzna_device_allocator,
         /// Advanced, used by programs that made a CUDA context: the CUcontext to work in, on its device. It is the
         /// caller's, and must live until everything made from this context is closed. NULL: the device's primary
@@ -629,8 +629,8 @@ structs! {
         present: u8,
     }
 
-    /// One coded picture. bzna_dataset_read_image fills it in; bzna_decoder_decode, bzna_image_annexb and a writer take
-    /// it. It owns nothing.
+    /// One image: a coded picture. bzna_dataset_read_image fills it in; bzna_decoder_decode, bzna_image_annexb and a
+    /// writer take it. It owns nothing.
     struct bzna_image {
         /// sizeof the struct; bzna_image_init sets it
         struct_size: u32,
@@ -678,7 +678,8 @@ structs! {
         struct_size: u32,
         /// BZNA_RECORD_..., but not NONE
         data_type: u32,
-        /// BZNA_LAYOUT_... of a picture's bytes: planes, or pixels of channels. Must be 0 for vectors
+        /// BZNA_LAYOUT_... of a picture's bytes: one plane for each channel, or channels interleaved. Must be 0 for
+        /// vectors
         layout: u32,
         /// Pixels, or a factor of the vector's length; at least 1
         width: u32,
@@ -813,11 +814,11 @@ structs! {
         size: u64,
         /// BZNA_TARGET_NONE: it has none
         target: i64,
-        /// Tracks of the pictures in it
+        /// Tracks of the images in it
         image_names: [[c_char; BZNA_NAME_MAX]; BZNA_IMAGES_MAX],
     }
 
-    /// One picture of a sample, as its container describes it, and where its bytes lie.
+    /// One image of a sample, as its container describes it, and where its bytes lie.
     struct bzna_image_info {
         /// Set by the call: how many bytes were filled
         struct_size: u32,
@@ -863,7 +864,7 @@ structs! {
     struct bzna_picture {
         /// sizeof the struct; bzna_picture_init sets it
         struct_size: u32,
-        /// Bits a sample: 8, or 9 to 16 in two bytes each
+        /// Bits a sample: 8, or 9 to 16 in two bytes each; 0 counts as 8
         depth: u32,
         /// Pixels of the picture without padding
         width: u32,
@@ -873,7 +874,7 @@ structs! {
         crop_x: u32,
         /// Likewise, from the top
         crop_y: u32,
-        /// Pixels of the coded frame, which the planes show whole
+        /// Pixels of the coded frame, which the planes show whole; 0: the frame ends where the picture does
         frame_width: u32,
         /// Likewise
         frame_height: u32,
@@ -887,11 +888,13 @@ structs! {
         chroma_top: u32,
         /// The color description that applies: chapter 7. With matrix 0 the planes are G, B, R
         color: bzna_color,
-        /// Y, Cb, Cr; plane\[1\] and \[2\] NULL: gray. Borrowed. Samples of two bytes are aligned
+        /// Y, Cb, Cr; plane\[1\] and \[2\] NULL: gray. Borrowed. Planes and pitches of samples of two bytes are
+        /// multiples of 2
         plane: [*const c_void; 3],
         /// Bytes from one row of a plane to the next
         pitch: [i64; 3],
-        /// EXIF's number, 1..8; 0 counts as 1. Homographies and outputs refer to the picture that is turned so
+        /// EXIF's number, 1..8; 0 counts as 1. All sizes here are those of the planes as they are stored; homographies
+        /// and outputs refer to the picture after it was turned
         orientation: u32,
         /// Bytes from one sample of a row to the next; 0: they lie side by side. Planes that are interleaved have more
         step: [u32; 3],
@@ -1193,7 +1196,7 @@ structs! {
     /// config.extra_outputs are further ones, made of the same samples. Zero is the default of every member. The struct
     /// has no struct_size: it grows only into reserved words.
     struct bzna_loader_output {
-        /// Samples of a batch, 1..65536; the first output's must be given
+        /// Samples of a batch, 1..65536; must be given in the first output, and be 0 in further ones
         batch_size: u32,
         /// Pixels, 1..16384. The first output's must be given; 0 in a further one: the first one's. Width and height 0
         /// with fields.tensors or fields.bytes stand for batches without pictures, on the host
@@ -1217,8 +1220,8 @@ structs! {
         /// context's device; ordinal is 0 or that device's
         device: bzna_device,
         /// Advanced, used by programs that have a stream: the consumer's CUstream, for batches on the device. It is the
-        /// caller's, and must live until the last batch on it was released. NULL: the loader makes one, a non-blocking
-        /// stream, which the default stream does not wait for (chapter 11)
+        /// caller's, and must live until the loader is closed and the last batch on it has been released. NULL: the
+        /// loader makes one, a non-blocking stream, which the default stream does not wait for (chapter 11)
         stream: *mut c_void,
         /// Advanced, used by programs that own their staging memory: memory for batches instead of the library's,
         /// batches_in_flight * slices of them. The array is copied; the memory is borrowed.
@@ -1236,17 +1239,18 @@ structs! {
         reserved0: u32,
         /// Further outputs: the name of the tensor, 1..31 bytes; must be given; copied
         name: *const c_char,
-        /// Further outputs: the picture field that it is made of; copied. A field is decoded once. NULL: the first
+        /// Further outputs: the image field that it is made of; copied. A field is decoded once. NULL: the first
         /// output's
         field: *const c_char,
         /// Further outputs: how warps are drawn; copied.
         /// ```text
-        /// NULL    view v is warped, filled and colored as view v of the first output is, whatever
-        ///         the transform callback made of that. The warp is scaled from the sizes of the
-        ///         first output and picture to this one's, so that edges meet edges
-        /// given   by it, with random numbers that are forked with the view numbers after those of
-        ///         the outputs before it that have warps of their own. The transform callback is
-        ///         asked
+        /// NULL         view v has the warp, fill and colors of view v of the first output, as the
+        ///              transform callback left them, which is not called for it again. The warp is
+        ///              scaled from the sizes of the first output and its picture to those of this
+        ///              one, so that edges meet edges
+        /// not NULL     warps are drawn by it, and the transform callback is called. The random
+        ///              numbers are forked with view numbers that go on from those of the outputs
+        ///              before it that have warps of their own
         /// ```
         warp: *const bzna_warp,
         /// Further outputs: how pixels are filtered; copied. NULL: as in the first output
@@ -1313,7 +1317,7 @@ structs! {
 
     /// The fields that batches are made of. Strings are copied.
     struct bzna_loader_fields {
-        /// Which picture of a sample: "image", "thumb", or the name of a track. A name that the first sample does not
+        /// Which image of a sample: "image", "thumb", or the name of a track. A name that the first sample does not
         /// have is refused. Default: the thumbnail where a sample has one, if width and height of all outputs of it are
         /// at most 512; else the picture
         image: *const c_char,
@@ -1400,8 +1404,8 @@ structs! {
         transform: bzna_transform_fn,
         /// Passed to transform; the caller's
         transform_user: *mut c_void,
-        /// Advanced, used for augmentation that no warp can do: draws into pictures before they are warped. Software
-        /// decodes then. NULL: none
+        /// Advanced, used for augmentation that no warp can do: is called with each decoded picture, to change its
+        /// pixels before they are warped. All pictures are decoded in software then. NULL: none
         picture: bzna_picture_fn,
         /// Passed to picture; the caller's
         picture_user: *mut c_void,
@@ -1483,9 +1487,10 @@ structs! {
         /// ```text
         /// NCHW               {batch, channels, height, width}
         /// NHWC               {batch, height, width, channels}
-        /// several views      {views, batch, ...}: each view is a batch
+        /// several views      {views, batch, ...}: what stands above, once for each view
         /// several slices     data is the first slice's: bzna_batch_slice has the others
-        /// without pictures   no name and no bytes; the shape says only how many slots there are
+        /// without pictures   data is NULL, bytes is 0, and there is no name; shape[0] says how many
+        ///                    samples a batch has room for
         /// ```
         image: bzna_tensor,
         /// BZNA_LAYOUT_... of image
@@ -1684,14 +1689,16 @@ structs! {
         struct_size: u32,
         /// BZNA_SPLIT_...: the sample is also listed in that split's tracks, which older readers ignore
         split: u32,
-        /// The full picture: H.264, H.265, AV1 or JPEG; must be given. Samples may differ in codec and size
+        /// The full image: H.264, H.265, AV1 or JPEG; must be given. Samples may differ in codec and size
         image: *const bzna_image,
-        /// Its thumbnail. NULL: the picture itself serves, if its frame is at most 512x512 pixels
+        /// Its thumbnail. NULL: the image itself serves if its frame is at most 512x512 pixels, else the sample has no
+        /// thumbnail
         thumb: *const bzna_image,
         /// The class number, written here and in the index: any but BZNA_TARGET_NONE. Where has_target is 0, it must be
         /// 0 or BZNA_TARGET_NONE
         target: i64,
-        /// 1: the sample has a target. Once a sample has none, the targets of later ones are not indexed
+        /// 1: the sample has a target. The index of targets ends at the first sample without one: readers find no
+        /// target for that sample, nor for those after it
         has_target: u32,
         /// Fields at fields
         field_count: u32,
@@ -1730,12 +1737,12 @@ extern "C" {
     /// Describes the device of context, and makes it ready for work if it was not. info is filled in, up to struct_size
     /// bytes: pass sizeof \*info.
     pub fn bzna_context_device_info(context: *mut bzna_context, info: *mut bzna_device_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-    /// Says what NVDEC of the context's device can do with one kind of picture, after it has checked that with built-in
-    /// pictures.
+    /// Says what NVDEC of the context's device can do with one kind of picture, after NVDEC has decoded built-in
+    /// pictures of that kind as a check.
     pub fn bzna_context_codec_info(context: *mut bzna_context, codec: u32, chroma_format: u32, depth: u32, info: *mut bzna_codec_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     /// Clears image and sets its struct_size, in bytes: pass sizeof \*image.
     pub fn bzna_image_init(image: *mut bzna_image, struct_size: usize);
-    /// Copies a coded picture as a stream of its own, which other decoders take.
+    /// Copies an image as a stream of its own, which other decoders take.
     pub fn bzna_image_annexb(image: *const bzna_image, dst: *mut c_void, capacity: usize, needed: *mut usize, err: *mut bzna_error) -> bzna_status;
     /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_dataset_config_init(config: *mut bzna_dataset_config, struct_size: usize);
@@ -1753,17 +1760,17 @@ extern "C" {
     pub fn bzna_dataset_close(dataset: *mut bzna_dataset) -> bzna_status;
     /// Lays data sets end to end as one: index i of the whole is index i - (counts before) of its part.
     pub fn bzna_dataset_concat(context: *mut bzna_context, parts: *const *mut bzna_dataset, part_count: u32, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
-    /// Makes a data set of the samples first .. first + count - 1 of dataset, which is kept alive and may be closed by
-    /// the caller. \*out is to be closed with bzna_dataset_close.
+    /// Makes a data set of the samples first .. first + count - 1 of dataset. \*out keeps dataset alive, so the caller
+    /// may close dataset first. \*out is to be closed with bzna_dataset_close.
     pub fn bzna_dataset_range(dataset: *mut bzna_dataset, first: u64, count: u64, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Returns how many samples dataset has; 0 for NULL.
     pub fn bzna_dataset_count(dataset: *const bzna_dataset) -> u64;
     /// Says what dataset is as a whole. info is filled in, up to struct_size bytes: pass sizeof \*info.
     pub fn bzna_dataset_get_info(dataset: *const bzna_dataset, info: *mut bzna_dataset_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-    /// Says what field number field of the samples of dataset is; fields count from 0. info is filled in, up to
-    /// struct_size bytes: pass sizeof \*info.
+    /// Describes one field of the samples of dataset. field is its number, from 0. info is filled in, up to struct_size
+    /// bytes: pass sizeof \*info.
     pub fn bzna_dataset_field_info(dataset: *const bzna_dataset, field: u32, info: *mut bzna_field_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-    /// Says what track number track of the first file of dataset is; tracks count from 0. info is filled in, up to
+    /// Describes one track of the first file of dataset. track is its number, from 0. info is filled in, up to
     /// struct_size bytes: pass sizeof \*info.
     pub fn bzna_dataset_track_info(dataset: *const bzna_dataset, track: u32, info: *mut bzna_track_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     /// Says where sample number index of dataset lies, and what it holds.
@@ -1774,9 +1781,9 @@ extern "C" {
     pub fn bzna_dataset_class(dataset: *const bzna_dataset, target: i64, buffer: *mut c_void, capacity: usize, needed: *mut usize, err: *mut bzna_error) -> bzna_status;
     /// Copies the value of one field of a sample.
     pub fn bzna_dataset_field(dataset: *const bzna_dataset, index: u64, field: *const c_char, buffer: *mut c_void, capacity: usize, needed: *mut usize, err: *mut bzna_error) -> bzna_status;
-    /// Reads a sample and finds one coded picture in it, for bzna_decoder_decode or a writer.
+    /// Reads a sample and finds one image in it, for bzna_decoder_decode or a writer.
     pub fn bzna_dataset_read_image(dataset: *const bzna_dataset, index: u64, field: *const c_char, buffer: *mut c_void, capacity: usize, image: *mut bzna_image, err: *mut bzna_error) -> bzna_status;
-    /// Says where a picture of a sample lies, and what its container says of it.
+    /// Says where an image of a sample lies, and what its container says of it.
     pub fn bzna_dataset_image_info(dataset: *const bzna_dataset, index: u64, field: *const c_char, info: *mut bzna_image_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     /// Clears picture and sets its struct_size, in bytes: pass sizeof \*picture.
     pub fn bzna_picture_init(picture: *mut bzna_picture, struct_size: usize);
@@ -1810,7 +1817,8 @@ extern "C" {
     pub fn bzna_picture_render(picture: *const bzna_picture, transform: *const bzna_transform, output: *const bzna_output, dst: *mut c_void, dst_bytes: usize, err: *mut bzna_error) -> bzna_status;
     /// Clears affine and sets its struct_size, in bytes: pass sizeof \*affine.
     pub fn bzna_affine_init(affine: *mut bzna_affine, struct_size: usize);
-    /// Writes the 3x3 matrix of affine to homography, row-major, output to input pixels.
+    /// Computes the homography that affine describes: 3x3, row-major, from pixel coordinates of the output to those of
+    /// the input, as in chapter 7 (integers are pixel centers).
     pub fn bzna_affine_matrix(affine: *const bzna_affine, homography: *mut f64, err: *mut bzna_error) -> bzna_status;
     /// Computes out = a b, 3x3 matrices, row-major: the product applies b first, then a. out may be a or b.
     pub fn bzna_homography_multiply(a: *const f64, b: *const f64, out: *mut f64);
