@@ -8865,28 +8865,28 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
  *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
  * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes. A
- * list can name the files instead. Opening looks at no file; each sample's is opened when it is read. */
+ * list can name the files instead. Opening reads no picture; the file of a sample is opened when the sample is read. */
 
-/* ImageFolder's, and those of other pictures that can be decoded. */
+/* The extensions of ImageFolder, and those of other pictures that can be decoded. */
 #define BZI_PICTURE_EXTENSIONS " jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm gif jp2 j2k heic heif hif avif "
 
-/* Files of one class; without classes, all. */
+/* The files of one class. A root without classes has one bzi_class, which holds all its files. */
 typedef struct bzi_class {
-    const char *name;
+    const char *name;                 /* of its folder; in the text of bzi_folder.top */
     uint64_t    begin;                /* number of its first sample */
-    uint32_t    only_folders;         /* at least two, and no file beside them */
-    uint32_t    splits;               /* folders in it that are called as splits are */
-    bzi_tree    tree;
+    uint32_t    only_folders;         /* 1 if it holds at least two folders and no file beside them */
+    uint32_t    splits;               /* how many folders in it are named like splits */
+    bzi_tree    tree;                 /* its files */
 } bzi_class;
 
 typedef struct bzi_folder {
-    char       *root;
-    uint64_t    root_size;
-    bzi_tree    top;                  /* the names of classes lie in its text */
-    uint64_t    root_id[2];
+    char       *root;                 /* path of the root, absolute where the working folder is known */
+    uint64_t    root_size;            /* bytes of that path, with its NUL */
+    bzi_tree    top;                  /* the root's folders; the names of classes lie in its text */
+    uint64_t    root_id[2];           /* identity of the root, which ends circles of links */
     bzi_class  *classes;
-    uint64_t    class_room;
-    bzi_list    list;                 /* which names the samples, where it has rows */
+    uint64_t    class_room;           /* allocated classes: 1 without classes, 0 with a list */
+    bzi_list    list;                 /* if it has rows, it names the samples, and there are no classes */
     bzi_field   fields[3];            /* image, target or label or neither, name */
     bzi_host   *host;
 } bzi_folder;
@@ -8895,6 +8895,7 @@ static void bzi_folder_close(bzi_container *c)
 {
     const bzi_memory *memory = &c->host->memory;
     bzi_folder *folder = c->own;
+
     for (uint64_t i = 0; i < folder->class_room; i++)
         bzi_tree_free(&folder->classes[i].tree, memory);
     bzi_release(memory, folder->classes, folder->class_room, sizeof *folder->classes);
@@ -8903,7 +8904,7 @@ static void bzi_folder_close(bzi_container *c)
     bzi_release(memory, folder->root, folder->root_size, 1);
 }
 
-/* Names that are numbers, by their numbers; equal ones as text. */
+/* Orders names that are decimal numbers by value, and names of equal value ("7", "007") as text. */
 static int bzi_folder_number_is_before(const void *left, const void *right)
 {
     const char *a = *(const char *const *)left, *b = *(const char *const *)right;
@@ -8912,7 +8913,7 @@ static int bzi_folder_number_is_before(const void *left, const void *right)
     return order ? order < 0 : strcmp(a, b) < 0;
 }
 
-/* The root's folders, sorted by name: names. */
+/* Fills `top` with the names of the root's folders, sorted. The walk's first folder is the root itself. */
 static bzna_status bzi_folder_list(const bzi_walk *walk, bzi_tree *top, bzna_error *err)
 {
     uint64_t count = walk->folder_count - 1;
@@ -8933,24 +8934,25 @@ static bzna_status bzi_folder_list(const bzi_walk *walk, bzi_tree *top, bzna_err
     return BZNA_OK;
 }
 
-/* By number. */
+/* Sorts the names of folders by their numbers. A name that is not a number is an error. */
 static bzna_status bzi_folder_sort_numbers(const char **names, uint64_t count, bzna_error *err)
 {
     for (uint64_t i = 0; i < count; i++)
         if (names[i][strspn(names[i], "0123456789")])
             return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                            "dataset_config.class_order: the folder \"%.64s\" is no number, so its class has none",
+                            "dataset_config.class_order: the folder name \"%.64s\" is not a number",
                             names[i]);
     bzi_sort(names, count, sizeof *names, bzi_folder_number_is_before);
     return BZNA_OK;
 }
 
+/* For bzi_search: returns 1 if the i-th of the sorted names is not before `name`. */
 static int bzi_folder_name_is_past(const void *names, uint64_t i, const void *name)
 {
     return strcmp(((const char *const *)names)[i], name) >= 0;
 }
 
-/* Those classes that the caller has chosen. */
+/* Takes only those classes that the caller names, in the caller's order. */
 static bzna_status bzi_folder_choose(bzi_folder *folder, const bzna_dataset_config *config, bzna_error *err)
 {
     for (uint32_t i = 0; i < config->class_count; i++) {
@@ -8959,16 +8961,17 @@ static bzna_status bzi_folder_choose(bzi_folder *folder, const bzna_dataset_conf
         if (k == folder->top.count || strcmp(folder->top.names[k], wanted))
             return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.classes[%u]: there is no folder \"%.64s\"", i,
                             wanted);
+
         for (uint32_t j = 0; j < i; j++)
             if (folder->classes[j].name == folder->top.names[k])
-                return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes[%u]: \"%.64s\" stands there twice", i,
+                return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes[%u]: \"%.64s\" is named twice", i,
                                 wanted);
         folder->classes[i].name = folder->top.names[k];
     }
     return BZNA_OK;
 }
 
-/* The classes' names, in their order. */
+/* Makes the classes and names them, in their order; bzi_folder_list_class finds their files later. */
 static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_folder *folder = c->own;
@@ -8979,30 +8982,35 @@ static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_
     if (!folder->classes)
         return bzi_fail_memory(err, "classes");
     folder->class_room = c->class_count = count;
+
     if (config->classes && config->class_order)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.class_order: dataset_config.classes says the order");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.class_order: dataset_config.classes sets the order");
     if (config->classes)
         return bzi_folder_choose(folder, config, err);
+
     if (config->class_order == BZNA_CLASS_ORDER_NUMERIC &&
         (status = bzi_folder_sort_numbers(folder->top.names, count, err)) != BZNA_OK)
         return status;
+
     for (uint64_t i = 0; i < count; i++)
         folder->classes[i].name = folder->top.names[i];
     return BZNA_OK;
 }
 
-/* Whether a folder is called as a split is: train, val2017. */
+/* Returns 1 if a folder is named like a split, as train and val2017 are, else 0. */
 static int bzi_folder_is_split(const char *name)
 {
     char word[16];
     size_t length = strlen(name);
     while (length && name[length - 1] >= '0' && name[length - 1] <= '9')
         length--;
+
     snprintf(word, sizeof word, "%.*s", (int)bzi_min(length, sizeof word), name);
     return bzi_word_is_in(word, " train training val valid validation dev eval test testing ");
 }
 
-/* How many of a class's own folders, the walk's from the second on, are called as splits are. */
+/* Counts the folders directly in a class's folder that are named like splits. They follow the root and the class's own
+ * folder in the walk, which has scanned nothing deeper yet. */
 static uint32_t bzi_folder_count_splits(const bzi_walk *walk)
 {
     uint32_t splits = 0;
@@ -9013,7 +9021,7 @@ static uint32_t bzi_folder_count_splits(const bzi_walk *walk)
     return splits;
 }
 
-/* The files of one class. Runs on several threads. */
+/* Finds the files of one class. Runs on several threads, each with a class of its own. */
 static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error *err)
 {
     const bzi_folder *folder = user;
@@ -9024,6 +9032,7 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
     bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
 
     if (status == BZNA_OK) {
+        /* the root's identity, so that a link back to the root is found */
         memcpy(bzi_walk_at(&walk, 0)->id, folder->root_id, sizeof folder->root_id);
         status = bzi_walk_add_folder(&walk, class->name, 0, err);
     }
@@ -9042,7 +9051,8 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
     return status;
 }
 
-/* There are no pictures in the root, or in a class: `what` says so, and one file that is there is named. */
+/* Fails because the root or a class holds no pictures. `what` says which. The message names one file that is there and,
+ * where its first bytes tell, the format that it has. */
 static bzna_status bzi_folder_fail_empty(const bzi_folder *folder, const char *class, const char *what, bzna_error *err)
 {
     bzi_walk walk = { .names = { .memory = &folder->host->memory }, .root = folder->root,
@@ -9071,11 +9081,11 @@ static bzna_status bzi_folder_fail_empty(const bzi_folder *folder, const char *c
     bzi_text_printable(text);
     bzi_walk_free(&walk);
     return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "%s%s%.64s%s%s", what, text[0] ? ": \"" : "", text,
-                    kind ? "\" is " : text[0] ? "\" is called otherwise" : "", kind ? kind : "");
+                    kind ? "\" is " : text[0] ? "\" has another extension" : "", kind ? kind : "");
 }
 
-/* Roots whose folders are no classes: they hold only folders, or are called as splits are, two of them or all, or hold
- * such. */
+/* Refuses a root whose folders are not classes: all of them, or at least two, are named like splits; or one holds two
+ * folders that are; or all of them hold only folders. */
 static bzna_status bzi_folder_check_root(const bzi_container *c, bzna_error *err)
 {
     const bzi_folder *folder = c->own;
@@ -9092,19 +9102,19 @@ static bzna_status bzi_folder_check_root(const bzi_container *c, bzna_error *err
     }
 
     if (splits > 1 || splits == c->class_count)
-        return BZI_FAIL(err, BZNA_E_FORMAT, "its folders are called as splits are, no classes: open one of them "
+        return BZI_FAIL(err, BZNA_E_FORMAT, "its folders are named like splits, not like classes: open one of them "
                         "(\"%.64s\"), or name those that are classes in dataset_config.classes", split);
     if (over)
-        return BZI_FAIL(err, BZNA_E_FORMAT, "its folder \"%.64s\" is no class, since folders in it are called as "
-                        "splits are: open one of those, or name the classes in dataset_config.classes", over);
+        return BZI_FAIL(err, BZNA_E_FORMAT, "its folder \"%.64s\" is not a class, because it holds folders named like "
+                        "splits: open one of those, or name the classes in dataset_config.classes", over);
     if (roots == c->class_count)
         return BZI_FAIL(err, BZNA_E_FORMAT, "its folders hold only folders: open one of them (\"%.64s\"), or name "
                         "those that are classes in dataset_config.classes", folder->classes[0].name);
     return BZNA_OK;
 }
 
-/* A class without pictures, as ImageFolder refuses it; and a root that holds roots, where train and val would be the
- * classes. */
+/* Refuses a class without pictures, as ImageFolder does, and a root of data sets, in which train and val would become
+ * the classes. If the caller names the classes, the root is not judged. */
 static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_dataset_config *config,
                                             bzna_error *err)
 {
@@ -9114,7 +9124,7 @@ static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_d
 
     for (uint64_t i = 0; status == BZNA_OK && i < c->class_count; i++)
         if (!folder->classes[i].tree.count) {
-            snprintf(text, sizeof text, "the class folder \"%.64s\" holds no files that end as pictures do",
+            snprintf(text, sizeof text, "the class folder \"%.64s\" holds no files with an extension of pictures",
                      folder->classes[i].name);
             status = bzi_folder_fail_empty(folder, folder->classes[i].name, text, err);
         }
@@ -9130,15 +9140,18 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_
         (status = bzi_parallel(bzi_folder_list_class, folder, c->class_count, err)) != BZNA_OK ||
         (status = bzi_folder_check_classes(c, config, err)) != BZNA_OK)
         return status;
+
     for (uint64_t i = 0; i < c->class_count; i++) {
         folder->classes[i].begin = c->count;
         c->count += folder->classes[i].tree.count;
     }
+
     c->target_count = c->count;
     return BZNA_OK;
 }
 
-/* The files that a list names. Where each has one label, a whole number, those are targets; else labels are vectors. */
+/* Opens the files that a list names. Where each row has one label, a whole number, the labels are targets. Otherwise
+ * they are vectors. */
 static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_folder *folder = c->own;
@@ -9147,10 +9160,12 @@ static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_con
     bzna_status status;
 
     if (config->classes || config->class_order)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: with a list, its labels say the classes",
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: the labels of dataset_config.list are the classes",
                         config->classes ? "classes" : "class_order");
+
     if ((status = bzi_list_open(&folder->list, &c->host->memory, config->list, err)) != BZNA_OK)
         return status;
+
     c->count = c->target_count = list->count;
     for (uint64_t i = 0; i < list->count && c->target_count; i++)
         if (!bzi_label_target(bzi_list_row_labels(list, &list->rows[i]), list->rows[i].label_count, &target))
@@ -9158,7 +9173,7 @@ static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_con
     return BZNA_OK;
 }
 
-/* Pictures that lie in the root, which holds no folders. */
+/* Opens the pictures of a root that holds no folders. */
 static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, const bzna_dataset_config *config,
                                         bzna_error *err)
 {
@@ -9171,6 +9186,7 @@ static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, 
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.class_order: there are no class folders");
     if (!walk->names.count)
         return bzi_folder_fail_empty(folder, "", "the folder holds neither pictures nor folders of them", err);
+
     if (!(folder->classes = bzi_alloc_zero(&c->host->memory, 1, sizeof *folder->classes)))
         return bzi_fail_memory(err, "a folder");
     folder->class_room = 1;
@@ -9178,7 +9194,7 @@ static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, 
     return bzi_walk_finish(walk, &folder->classes[0].tree, err);
 }
 
-/* The path to open again whatever the working folder is by then. */
+/* Keeps the absolute path of the root, so that files can be opened later even if the working folder has changed. */
 static bzna_status bzi_folder_make(bzi_container *c, const char *path, bzna_error *err)
 {
     const bzi_memory *memory = &c->host->memory;
@@ -9191,6 +9207,7 @@ static bzna_status bzi_folder_make(bzi_container *c, const char *path, bzna_erro
         here[0] = 0;
     if ((status = bzi_path_join(root, sizeof root, here, path, err)) != BZNA_OK)
         return status;
+
     folder->root_size = strlen(root) + 1;
     folder->root = bzi_alloc_copy(memory, root, folder->root_size, 1);
     return folder->root ? BZNA_OK : bzi_fail_memory(err, "a folder");
@@ -9231,6 +9248,7 @@ static bzna_status bzi_folder_open_path(bzi_container *c, const char *path, cons
 
     if (status != BZNA_OK)
         return status;
+
     bzi_container_add_field(c, folder->fields, BZNA_FIELD_IMAGE, 1, "image");
     if (c->target_count) {
         c->target_field = c->field_count;
@@ -9265,6 +9283,7 @@ static bzna_status bzi_folder_name(const bzi_container *c, uint64_t index, char 
         bzi_text_copy(name, (size_t)capacity, path.data, path.size);        /* a list's paths are not longer */
         return BZNA_OK;
     }
+
     class = &folder->classes[bzi_folder_class_of(folder, index)];
     return bzi_tree_path(&class->tree, index - class->begin, name, capacity, err);
 }
@@ -9278,7 +9297,7 @@ static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, char 
     return status == BZNA_OK ? bzi_path_join(path, capacity, name[0] == '/' ? "" : folder->root, name, err) : status;
 }
 
-/* What a list or the folder around the file says of a sample. */
+/* Puts a sample's target or vector: what the list says, or else the number of the class whose folder holds the file. */
 static void bzi_folder_label(const bzi_folder *folder, uint64_t index, uint32_t kind, bzi_value *value)
 {
     const bzi_list_row *row = folder->list.rows ? &folder->list.rows[index] : NULL;
@@ -9303,6 +9322,7 @@ static bzna_status bzi_folder_field(const bzi_container *c, const bzi_sample *sa
     char name[BZI_LIMIT_PATH_BYTES];
     const uint32_t kind = c->fields[number].kind;
     bzna_status status = BZNA_OK;
+
     if (kind != BZNA_FIELD_TEXT)
         bzi_folder_label(c->own, sample->index, kind, value);
     else if ((status = bzi_folder_name(c, sample->index, name, sizeof name, err)) == BZNA_OK)
@@ -9327,7 +9347,7 @@ static bzna_status bzi_folder_image(const bzi_container *c, const bzi_sample *sa
     return bzi_file_image((bzi_span){ sample->bytes, sample->extent.size }, 0, scratch, image, err);
 }
 
-/* The classes and the names of all files: another order of classes is another data set. */
+/* Hashes the names of all files and folders in the order of the classes: another order makes another data set. */
 static uint64_t bzi_folder_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_folder *folder = c->own;
@@ -9363,23 +9383,24 @@ static const bzi_container_ops bzi_folder_ops = {
 /* ==== 30. tar: headers ==============================================================================================
  * Calls: rooms 4, 6-8, 27.
  *
- * A walk over the members of a tar: v7, ustar, GNU and pax headers. Names, headers that only describe the next
- * member, and their number have limits; what is read stays within the source. */
+ * Walks over the members of a tar: v7, ustar, GNU and pax headers. The length of a name is limited, and so are the
+ * bytes and the number of headers that only describe the next member. Nothing is read past the end of the source. */
 
 #define BZI_TAR_BLOCK 512u
 
 typedef struct bzi_tar_walk {
     bzi_window        window;         /* over the tar */
-    uint64_t          at;             /* of the next header */
-    /* the member: where its bytes are, whether it is a file, its name */
-    uint64_t          offset, size;
-    uint32_t          is_file;
+    uint64_t          at;             /* where the next header lies */
+    /* the member that bzi_tar_next has found */
+    uint64_t          offset;         /* where its bytes begin */
+    uint64_t          size;           /* its bytes, without padding */
+    uint32_t          is_file;        /* 1: a regular file */
     uint32_t          name_size;
-    uint8_t           name[BZI_LIMIT_PATH_BYTES];
-    int64_t           told_size;      /* by a pax header before the member's; -1: it is in its own */
+    uint8_t           name[BZI_LIMIT_PATH_BYTES];           /* without a NUL */
+    int64_t           told_size;      /* size from a pax header before the member; -1: the member's own header has it */
 } bzi_tar_walk;
 
-/* Fills in walk; bzi_tar_walk_end frees it. map: the source's, or NULL to read. */
+/* Fills in `walk`, which bzi_tar_walk_end frees. `map` is the source's map, or NULL to read the source. */
 static void bzi_tar_walk_begin(bzi_tar_walk *walk, const bzi_source *source, const bzi_memory *memory,
                                const uint8_t *map, uint64_t at)
 {
@@ -9392,7 +9413,8 @@ static void bzi_tar_walk_begin(bzi_tar_walk *walk, const bzi_source *source, con
 
 static void bzi_tar_walk_end(bzi_tar_walk *walk) { bzi_buffer_free(walk->window.memory, &walk->window.bytes); }
 
-/* Octal digits between blanks, or base 256; nothing at all is 0. Returns 0 if it is something else, or negative. */
+/* Reads octal digits between blanks, or a number in base 256. An empty field is 0. Returns 0 if the field is something
+ * else or negative, else 1. */
 static int bzi_tar_number(const uint8_t *field, uint32_t size, uint64_t *value)
 {
     uint32_t i = 0;
@@ -9415,7 +9437,7 @@ static int bzi_tar_number(const uint8_t *field, uint32_t size, uint64_t *value)
     return i == size || field[i] == 0 || field[i] == ' ';
 }
 
-/* Whether a block is a header: its check sum says so. Some writers have summed signed bytes. */
+/* Returns 1 if a block is a header, by its check sum. Some writers have summed signed bytes, so both sums are right. */
 static int bzi_tar_is_header(const uint8_t *block)
 {
     uint32_t sum = 8 * ' ', high = 0;
@@ -9434,28 +9456,31 @@ static int bzi_tar_is_header(const uint8_t *block)
 
 static uint64_t bzi_tar_round(uint64_t end) { return (end + BZI_TAR_BLOCK - 1) & ~(uint64_t)(BZI_TAR_BLOCK - 1); }
 
-/* The header at walk->at; NULL at the end of the archive: that of the source, or a block of zeros. */
+/* Views the header at walk->at. It is NULL at the end of the archive, which is a block of zeros or the source's end. */
 static bzna_status bzi_tar_header(bzi_tar_walk *walk, const uint8_t **header, bzna_error *err)
 {
     const unsigned long long at = walk->at;
     const uint8_t *block = NULL;
     bzna_status status;
     *header = NULL;
+
     if (walk->at >= walk->window.source->size)
         return BZNA_OK;
     if (walk->window.source->size - walk->at < BZI_TAR_BLOCK)
         return bzi_fail(err, BZNA_E_TRUNCATED, walk->at, 0, 0, "the tar ends inside the header at byte %llu", at);
+
     if ((status = bzi_window_view(&walk->window, walk->at, BZI_TAR_BLOCK, &block, err)) != BZNA_OK)
         return status;
     if (block[0] == 0 && !memcmp(block, block + 1, BZI_TAR_BLOCK - 1))
         return BZNA_OK;
+
     if (!bzi_tar_is_header(block))
         return bzi_fail(err, BZNA_E_BOX, walk->at, 0, 0, "no tar header at byte %llu: its check sum is wrong", at);
     *header = block;
     return BZNA_OK;
 }
 
-/* Text up to a NUL. at: where it lies. */
+/* Sets the member's name to the text up to a NUL. `at`: where the text lies, for the error. */
 static bzna_status bzi_tar_set_name(bzi_tar_walk *walk, const uint8_t *text, uint64_t size, uint64_t at,
                                     bzna_error *err)
 {
@@ -9471,7 +9496,8 @@ static bzna_status bzi_tar_set_name(bzi_tar_walk *walk, const uint8_t *text, uin
     return BZNA_OK;
 }
 
-/* The name in the member's own header: ustar has a second part, which stands before. GNU has other things there. */
+/* Takes the name from the member's own header. ustar has a second part there, which is put before the first, with a
+ * slash. GNU's headers have other things in that place. */
 static void bzi_tar_own_name(bzi_tar_walk *walk, const uint8_t *header)
 {
     bzna_error ignored;                                     /* both parts fit */
@@ -9495,10 +9521,11 @@ static bzna_status bzi_tar_fail_sparse(uint64_t at, bzna_error *err)
 
 /* A record of a pax header, "27 path=a/b/000.jpg\n". */
 typedef struct bzi_pax {
-    bzi_span key, value;
+    bzi_span key;                     /* "path" */
+    bzi_span value;                   /* "a/b/000.jpg" */
 } bzi_pax;
 
-/* 1: the next record; 0: the end; -1: what is there is none. */
+/* Reads the next record. Returns 1 if there is one, 0 at the end, -1 if the bytes are not a record. */
 static int bzi_pax_next(bzi_cursor *c, bzi_pax *record)
 {
     const uint8_t *p = c->data + c->pos, *equals;
@@ -9511,9 +9538,11 @@ static int bzi_pax_next(bzi_cursor *c, bzi_pax *record)
         length = length * 10 + (uint64_t)(p[i] - '0');
     if (i == 0 || length > left || length < i + 3 || p[i] != ' ' || p[length - 1] != '\n')
         return -1;
+
     i++;
     if (!(equals = memchr(p + i, '=', (size_t)(length - i - 1))))
         return -1;
+
     record->key = (bzi_span){ p + i, (uint64_t)(equals - p) - i };
     record->value = (bzi_span){ equals + 1, length - (uint64_t)(equals - p) - 2 };
     c->pos += length;
@@ -9525,21 +9554,22 @@ static int bzi_pax_is(const bzi_pax *record, const char *key)
     return record->key.size == strlen(key) && !memcmp(record->key.data, key, (size_t)record->key.size);
 }
 
-/* What a record says of the member: its name and its size. An empty value takes back what was said. */
+/* Takes the member's name and size from a record. An empty value takes back what an earlier record gave. */
 static bzna_status bzi_pax_apply(bzi_tar_walk *walk, const bzi_pax *record, uint64_t at, bzna_error *err)
 {
     if (bzi_pax_is(record, "path"))
         return bzi_tar_set_name(walk, record->value.data, record->value.size, at, err);
     if (!bzi_pax_is(record, "size"))
         return BZNA_OK;
+
     walk->told_size = -1;
     if (record->value.size && (!bzi_span_signed(record->value, &walk->told_size) || walk->told_size < 0))
-        return bzi_fail(err, BZNA_E_BOX, at, 0, 0, "the pax record at byte %llu: its size is no number below 2^63",
+        return bzi_fail(err, BZNA_E_BOX, at, 0, 0, "the pax record at byte %llu: its size is not a number below 2^63",
                         (unsigned long long)at);
     return BZNA_OK;
 }
 
-/* The records of a pax header, of the next member or (global) of all that follow. */
+/* Reads the records of a pax header, which describe the next member or, if `global`, all that follow. */
 static bzna_status bzi_tar_read_pax(bzi_tar_walk *walk, bzi_cursor c, int global, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
@@ -9565,13 +9595,13 @@ static bzna_status bzi_tar_read_pax(bzi_tar_walk *walk, bzi_cursor c, int global
     return status;
 }
 
-/* Whether a member of a type only describes the next: GNU's long names and link targets, pax headers. */
+/* Returns 1 if a member of this type only describes the next: GNU's long names and link targets, pax headers. */
 static int bzi_tar_describes(uint8_t type)
 {
     return type == 'L' || type == 'K' || type == 'x' || type == 'X' || type == 'g';
 }
 
-/* Reads a member that only describes. */
+/* Reads a member that only describes the next. Targets of links are not needed. */
 static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bzna_error *err)
 {
     const uint8_t *view = NULL;
@@ -9583,6 +9613,7 @@ static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bz
                         (unsigned long long)walk->at, (unsigned long long)walk->size, BZI_LIMIT_PAX_BYTES);
     if ((status = bzi_window_view(&walk->window, walk->offset, walk->size, &view, err)) != BZNA_OK)
         return status;
+
     if (type == 'K')
         return BZNA_OK;
     if (type == 'L')
@@ -9590,29 +9621,33 @@ static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bz
     return bzi_tar_read_pax(walk, bzi_cursor_make(view, walk->size, walk->offset), type == 'g', err);
 }
 
-/* Where the bytes of the member at walk->at lie: links, devices and folders have none, whatever their header says. */
+/* Finds where the bytes of the member at walk->at lie. Links, devices and folders have none, whatever size their header
+ * gives. */
 static bzna_status bzi_tar_place(bzi_tar_walk *walk, const uint8_t *header, bzna_error *err)
 {
     const unsigned long long at = walk->at;
     const uint8_t type = header[156];
     const int v7_folder = type == 0 && walk->name_size && walk->name[walk->name_size - 1] == '/';
+
     walk->offset = walk->at + BZI_TAR_BLOCK;
     walk->size = 0;
     if ((type >= '1' && type <= '6') || v7_folder)
         return BZNA_OK;
+
     if (!bzi_tar_number(header + 124, 12, &walk->size))
-        return bzi_fail(err, BZNA_E_BOX, walk->at, 0, 0, "the header at byte %llu: its size is no number", at);
+        return bzi_fail(err, BZNA_E_BOX, walk->at, 0, 0, "the header at byte %llu: its size is not a number", at);
     if (walk->told_size >= 0 && !bzi_tar_describes(type))
         walk->size = (uint64_t)walk->told_size;
     if (walk->size > walk->window.source->size - walk->offset)
         return bzi_fail(err, BZNA_E_TRUNCATED, walk->at, 0, 0,
                         "the member at byte %llu has %llu bytes, which end beyond the tar's end at byte %llu", at,
                         (unsigned long long)walk->size, (unsigned long long)walk->window.source->size);
+
     walk->is_file = type == 0 || type == '0' || type == '7';
     return BZNA_OK;
 }
 
-/* The next member, of whatever kind. BZNA_END: there is none. */
+/* Steps to the next member, of whatever type. Returns BZNA_END if there is none. */
 static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 {
     const uint8_t *header = NULL;
@@ -9621,15 +9656,18 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 
     walk->name_size = 0;
     walk->told_size = -1;
+
     for (uint32_t n = 0; n <= BZI_LIMIT_TAR_EXTRA; n++) {
         uint8_t type;
         walk->is_file = 0;
+
         if ((status = bzi_tar_header(walk, &header, err)) != BZNA_OK)
             return status;
         if (!header)
             return described ? bzi_fail(err, BZNA_E_TRUNCATED, walk->at, 0, 0,
                                         "the tar ends at byte %llu, after the description of a member",
                                         (unsigned long long)walk->at) : BZNA_END;
+
         type = header[156];
         if (type == 'S')
             return bzi_tar_fail_sparse(walk->at, err);
@@ -9639,6 +9677,7 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
             status = bzi_tar_read_description(walk, type, err);
         if (status != BZNA_OK)
             return status;
+
         walk->at = bzi_tar_round(walk->offset + walk->size);
         if (!bzi_tar_describes(type))
             return BZNA_OK;
@@ -9654,25 +9693,27 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 /* ==== 31. Containers: tar ===========================================================================================
  * Calls: rooms 2, 4, 6, 27-28, 30.
  *
- * WebDataset shards. Members that lie next to each other and share a key, the name up to the first dot after its last
- * slash, are a sample; what follows that dot is the field. The index is a number a sample and a place a member, 36
- * bytes for a sample of two members: keys are read again where they stand. It is built by a walk over all headers, or
- * from what wds2idx has written beside the file. Nothing is allocated per sample. */
+ * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
+ * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for
+ * each sample and a place for each member, 36 bytes for a sample of two members. It holds no keys: they are read again
+ * from the headers. It is built by a walk over all headers, or from the file that wds2idx has written beside the tar.
+ * Nothing is allocated for a single sample. */
 
 /* Where a member lies: 16 bytes. */
 typedef struct bzi_tar_member {
-    uint64_t offset;
-    uint32_t size_low;
-    uint16_t size_high, field;
+    uint64_t offset;                  /* of its bytes, which follow its header */
+    uint32_t size_low;                /* low 32 bits of its size */
+    uint16_t size_high;               /* high 16 bits */
+    uint16_t field;                   /* number in bzi_tar.fields */
 } bzi_tar_member;
 
 typedef struct bzi_tar {
     bzi_tar_member *members;          /* in the file's order */
-    uint32_t       *begins;           /* the first member of each sample, and the end of the last one's */
+    uint32_t       *begins;           /* the first member of each sample, then member_count */
     uint64_t        member_count;
-    uint32_t        from_index;       /* what an index says of a member is checked when the member is used */
-    uint32_t        key_field;        /* the number of "name", the key; BZI_NO_FIELD: members are called so */
-    bzi_field      *fields;           /* in the order first met; last the key */
+    uint32_t        from_index;       /* 1: the places are from an index, and are checked when a member is used */
+    uint32_t        key_field;        /* number of "name", the key; BZI_NO_FIELD if members have a field of that name */
+    bzi_field      *fields;           /* in the order in which they were met, then the key */
 } bzi_tar;
 
 static uint64_t bzi_tar_member_size(const bzi_tar_member *m) { return (uint64_t)m->size_high << 32 | m->size_low; }
@@ -9692,7 +9733,8 @@ static int bzi_tar_probe(const uint8_t *head, uint64_t size)
     return size >= BZI_TAR_BLOCK && bzi_tar_is_header(head);
 }
 
-/* The size of the key in a name, and where its field begins; 0: of no sample, as hidden files and __folders__. */
+/* Returns the size of the key in a name; the dot after it comes before the field's name. Returns 0 for files that are
+ * of no sample: those without key or field, hidden ones, and those in folders called like __this__. */
 static uint32_t bzi_tar_split(const uint8_t *name, uint32_t size)
 {
     const uint8_t *const end = name + size, *begin = name, *slash, *stop, *dot;
@@ -9704,11 +9746,12 @@ static uint32_t bzi_tar_split(const uint8_t *name, uint32_t size)
             return 0;
         begin = slash ? slash + 1 : begin;
     } while (slash);
+
     dot = begin < end ? memchr(begin, '.', (size_t)(end - begin)) : NULL;
     return !dot || dot == begin || dot + 1 == end ? 0 : (uint32_t)(dot - name);
 }
 
-/* What a field is, by its last extension. */
+/* Returns what a field is (BZNA_FIELD_...), by the last extension of its name. */
 static uint32_t bzi_tar_kind(const char *field)
 {
     static const struct { uint32_t kind; const char *names; } known[] = {
@@ -9732,36 +9775,42 @@ static uint32_t bzi_tar_kind(const char *field)
 typedef struct bzi_tar_build {
     bzi_container *c;
     bzi_tar       *tar;
-    bzi_buffer     members, begins;
-    uint64_t       member_count, count;
-    uint32_t       field_count, last_field;
-    bzi_field      fields[BZI_LIMIT_FIELDS + 1];
-    uint32_t       left_out;          /* members whose field has too long a name; the first is at left_out_at */
-    uint64_t       left_out_at;
-    uint32_t       is_old;            /* the index is older than the tar */
+    bzi_buffer     members;           /* of bzi_tar_member */
+    bzi_buffer     begins;            /* of uint32_t: the first member of each sample */
+    uint64_t       member_count;
+    uint64_t       count;             /* of samples */
+    uint32_t       field_count;
+    uint32_t       last_field;        /* number of the field of the member added last */
+    bzi_field      fields[BZI_LIMIT_FIELDS + 1];            /* the last is for the key */
+    uint32_t       left_out;          /* members left out because the names of their fields are too long */
+    uint64_t       left_out_at;       /* where the header of the first of them lies */
+    uint32_t       is_old;            /* 1: the index is older than the tar */
     uint32_t       key_size;
     uint8_t        key[BZI_LIMIT_PATH_BYTES];               /* of the last sample */
 } bzi_tar_build;
 
-/* A member as headers or an index tell of it. */
+/* A member, from headers or from an index. */
 typedef struct bzi_tar_entry {
-    const uint8_t *name;
+    const uint8_t *name;              /* key and field; not terminated */
     uint32_t       name_size;
-    uint64_t       offset, size;
+    uint64_t       offset;            /* of its bytes */
+    uint64_t       size;
 } bzi_tar_entry;
 
-/* Samples are mostly alike: the next field is the one that came after the last one before, in the same letters. */
+/* Takes the field that followed the last one in the sample before, if its name is the same byte for byte. That is the
+ * usual case, because samples are mostly alike. Returns 1 if it is, else 0. */
 static int bzi_tar_is_next_field(bzi_tar_build *b, const uint8_t *name, uint32_t size)
 {
     const uint32_t next = b->last_field + 1 < b->field_count ? b->last_field + 1 : 0;
+
     if (!b->field_count || memcmp(b->fields[next].name, name, size) || b->fields[next].name[size])
         return 0;
     b->last_field = next;
     return 1;
 }
 
-/* Sets last_field to the number of the member's field, which gets one when it is met first. Pre: its name has less than
- * BZNA_NAME_MAX bytes. */
+/* Sets last_field to the number of the member's field. A field that is met for the first time is added. Pre: the
+ * field's name has fewer than BZNA_NAME_MAX bytes. */
 static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *entry, uint32_t key_size,
                                         bzna_error *err)
 {
@@ -9782,9 +9831,9 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *e
     if (b->field_count == BZI_LIMIT_FIELDS) {
         bzi_text_printable(field.name);
         return bzi_fail(err, BZNA_E_LIMIT, entry->offset, 0, 0,
-                        "the member at byte %llu is of field \"%s\": what follows the first dot of a name is its "
-                        "field, and there are at most %u", (unsigned long long)entry->offset - BZI_TAR_BLOCK,
-                        field.name, BZI_LIMIT_FIELDS);
+                        "the member at byte %llu has the field \"%s\", which is one too many: the field is what "
+                        "follows the first dot of a name, and a tar has at most %u fields",
+                        (unsigned long long)entry->offset - BZI_TAR_BLOCK, field.name, BZI_LIMIT_FIELDS);
     }
 
     field.kind = bzi_tar_kind(field.name);
@@ -9793,7 +9842,7 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *e
     return BZNA_OK;
 }
 
-/* A file goes into its sample: the one before, if that has its key, else a new one. Those of none are passed over. */
+/* Adds a file to the last sample if it has the same key, else to a new sample. Files of no sample are skipped. */
 static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzna_error *err)
 {
     const bzi_memory *memory = &b->c->host->memory;
@@ -9832,7 +9881,8 @@ static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzn
     return BZNA_OK;
 }
 
-/* Walks over all headers. Files are read, not mapped: of a map, the system would read ahead what is passed over. */
+/* Walks over all headers. A file is read rather than mapped, because the system would read ahead in a map what is
+ * skipped. A tar in memory is used where it lies. */
 static bzna_status bzi_tar_scan(bzi_tar_build *b, bzna_error *err)
 {
     const bzi_source *source = &b->c->source;
@@ -9840,6 +9890,7 @@ static bzna_status bzi_tar_scan(bzi_tar_build *b, bzna_error *err)
     bzna_status status;
 
     bzi_tar_walk_begin(&walk, source, &b->c->host->memory, source->map, 0);
+
     do {
         if ((status = bzi_tar_next(&walk, err)) == BZNA_OK && walk.is_file) {
             const bzi_tar_entry entry = { walk.name, walk.name_size, walk.offset, walk.size };
@@ -9850,15 +9901,17 @@ static bzna_status bzi_tar_scan(bzi_tar_build *b, bzna_error *err)
     return status == BZNA_END ? BZNA_OK : status;
 }
 
-/* An index as it is read. */
+/* An index while it is read. */
 typedef struct bzi_tar_index {
-    const uint8_t *p, *end;           /* what is still to be read; a line feed stands at its end */
-    uint64_t       line, count;       /* samples read, and samples that it says it has */
-    uint64_t       last_end;          /* of the last member, padded */
-    bzi_tar_walk   walk;              /* for comparing with headers */
+    const uint8_t *p;                 /* the next byte to read */
+    const uint8_t *end;               /* end of the text, where a line feed stands */
+    uint64_t       line;              /* samples read so far; the file's first line is not counted */
+    uint64_t       count;             /* samples that the first line announces */
+    uint64_t       last_end;          /* end of the last member, with its padding */
+    bzi_tar_walk   walk;              /* for comparing with the tar's headers */
 } bzi_tar_index;
 
-/* why: what is wrong with it, "it is older than the tar". */
+/* Fails because of the index. `why` says what is wrong, as "it is older than the tar". `line`: where, or 0. */
 static bzna_status bzi_tar_fail_index(const bzi_tar_build *b, const char *why, uint64_t line, bzna_error *err)
 {
     const char *path = b->c->source.path, *slash = strrchr(path, '/');
@@ -9880,30 +9933,34 @@ static const uint8_t *bzi_tar_blanks(const uint8_t *p)
     return p;
 }
 
-/* The next word of the line; without bytes at its end. */
+/* Returns the next word of the line, which is empty at the line's end. */
 static bzi_span bzi_tar_word(bzi_tar_index *x)
 {
     const uint8_t *p = bzi_tar_blanks(x->p);
     bzi_span word = { p, 0 };
+
     while (*p > ' ')
         p++;
+
     word.size = (uint64_t)(p - word.data);
     x->p = p;
     return word;
 }
 
-/* The next word, if it is a number of at most 18 digits; else -1. */
+/* Returns the next word if it is a number of at most 18 digits, else -1. */
 static int64_t bzi_tar_word_number(bzi_tar_index *x)
 {
     const uint8_t *p = bzi_tar_blanks(x->p), *const first = p;
     uint64_t number = 0;
+
     for (uint32_t digit; (digit = (uint32_t)*p - '0') < 10; p++)
         number = number * 10 + digit;
+
     x->p = p;
     return p > first && p - first <= 18 && *p <= ' ' ? (int64_t)number : -1;
 }
 
-/* Whether the tar has the member there that the index names: headers are walked from the member before. */
+/* Checks that the tar has the member that the index names, in its place. Walks from the end of the member before. */
 static bzna_status bzi_tar_compare(const bzi_tar_build *b, bzi_tar_index *x, const bzi_tar_entry *entry,
                                    bzna_error *err)
 {
@@ -9914,6 +9971,7 @@ static bzna_status bzi_tar_compare(const bzi_tar_build *b, bzi_tar_index *x, con
     do
         status = bzi_tar_next(walk, err);
     while (status == BZNA_OK && walk->offset < entry->offset);
+
     if (status == BZNA_E_IO || status == BZNA_E_MEMORY)
         return status;
     if (status == BZNA_OK && walk->is_file && walk->offset == entry->offset && walk->size == entry->size &&
@@ -9922,7 +9980,8 @@ static bzna_status bzi_tar_compare(const bzi_tar_build *b, bzi_tar_index *x, con
     return bzi_tar_fail_index(b, "the tar has something else there", x->line + 2, err);
 }
 
-/* One sample: field, offset, size and name of each member. Some samples are compared with the tar. */
+/* Reads the line of one sample: field, offset, size and name of each member. Some samples are compared with the tar:
+ * about eight, and the last. */
 static bzna_status bzi_tar_read_line(bzi_tar_build *b, bzi_tar_index *x, bzna_error *err)
 {
     const uint64_t file_size = b->c->source.size, step = x->count / 8 + 1;
@@ -9933,9 +9992,11 @@ static bzna_status bzi_tar_read_line(bzi_tar_build *b, bzi_tar_index *x, bzna_er
         const int64_t at = bzi_tar_word_number(x), bytes = bzi_tar_word_number(x);
         const bzi_span name = bzi_tar_word(x);
         bzi_tar_entry entry;
+
         if (at < 0 || bytes < 0 || !name.size || name.size > BZI_LIMIT_PATH_BYTES)
             return bzi_tar_fail_index(b, "not the field, offset, size and name of members", x->line + 2, err);
         entry = (bzi_tar_entry){ name.data, (uint32_t)name.size, (uint64_t)at, (uint64_t)bytes };
+
         if (entry.offset % BZI_TAR_BLOCK || entry.offset < x->last_end + BZI_TAR_BLOCK || entry.offset > file_size ||
             entry.size > file_size - entry.offset)
             return bzi_tar_fail_index(b, "no member can lie there", x->line + 2, err);
@@ -9947,11 +10008,11 @@ static bzna_status bzi_tar_read_line(bzi_tar_build *b, bzi_tar_index *x, bzna_er
     }
 
     if (status == BZNA_OK && x->p < x->end && *x->p++ != '\n')
-        return bzi_tar_fail_index(b, "it is no text", x->line + 2, err);
+        return bzi_tar_fail_index(b, "it is not text", x->line + 2, err);
     return status;
 }
 
-/* The text of an index. BZNA_AGAIN: it is none of ours. */
+/* Parses the text of an index. Returns BZNA_AGAIN if it is not an index of version 1.2. */
 static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_error *err)
 {
     const bzi_span version = bzi_tar_word(x), number = bzi_tar_word(x);
@@ -9960,7 +10021,7 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_
 
     if (version.size != 4 || memcmp(version.data, "v1.2", 4) || !bzi_span_signed(number, &count) || count < 0 ||
         bzi_tar_word(x).size) {
-        bzi_log(b->c->host, BZNA_LOG_INFO, BZNA_OK, "%s: the .idx file beside it is ignored: it is no index v1.2",
+        bzi_log(b->c->host, BZNA_LOG_INFO, BZNA_OK, "%s: the .idx file beside it is ignored: it is not an index v1.2",
                 b->c->name);
         return BZNA_AGAIN;
     }
@@ -9974,8 +10035,8 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_
     return status;
 }
 
-/* SHARD.idx beside SHARD.tar, as wds2idx of NVIDIA DALI writes it: v1.2 and the number of samples, then a line a
- * sample. BZNA_AGAIN: there is none. One that is stale is refused, not believed. */
+/* Reads SHARD.idx beside SHARD.tar, as wds2idx of NVIDIA DALI writes it: v1.2 and the number of samples, then a line
+ * for each sample. Returns BZNA_AGAIN if there is none. An index that does not fit the tar is an error. */
 static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
 {
     bzi_host *host = b->c->host;
@@ -9985,10 +10046,12 @@ static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
 
     if (status != BZNA_OK)
         return status;
+
     memset(&x, 0, offsetof(bzi_tar_index, walk));
     bzi_tar_walk_begin(&x.walk, &b->c->source, &host->memory, NULL, 0);
     x.p = idx.text.data;
     x.end = x.p + idx.text.size;
+
     status = bzi_tar_parse_index(b, &x, err);
     b->is_old = idx.is_old;
     b->tar->from_index = status == BZNA_OK;
@@ -10003,7 +10066,8 @@ static void bzi_tar_build_free(bzi_tar_build *b)
     bzi_buffer_free(&b->c->host->memory, &b->begins);
 }
 
-/* An index that is older than its tar, as those of copied files often are, must be what the headers say. */
+/* Checks an index that is older than its tar against all headers. Copied files often have such times, so the index may
+ * still be right. */
 static bzna_status bzi_tar_confirm(const bzi_tar_build *b, bzna_error *err)
 {
     bzi_tar_build scan;
@@ -10012,18 +10076,19 @@ static bzna_status bzi_tar_confirm(const bzi_tar_build *b, bzna_error *err)
     memset(&scan, 0, sizeof scan);
     scan.c = b->c;
     scan.tar = b->tar;
+
     status = bzi_tar_scan(&scan, err);
     if (status == BZNA_OK &&
         (scan.member_count != b->member_count || scan.count != b->count || scan.field_count != b->field_count ||
          memcmp(scan.fields, b->fields, b->field_count * sizeof *b->fields) ||
          (b->count && (memcmp(scan.members.data, b->members.data, (size_t)b->member_count * sizeof(bzi_tar_member)) ||
                        memcmp(scan.begins.data, b->begins.data, (size_t)b->count * sizeof(uint32_t))))))
-        status = bzi_tar_fail_index(b, "it is older than the tar, and of other members", 0, err);
+        status = bzi_tar_fail_index(b, "it is older than the tar and lists other members", 0, err);
     bzi_tar_build_free(&scan);
     return status;
 }
 
-/* What was built, in memory of its own size; "name" and the target. */
+/* Moves what was built to memory of the right size, adds the field "name" and finds the targets. */
 static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
 {
     const bzi_memory *memory = &b->c->host->memory;
@@ -10033,13 +10098,15 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
 
     if (b->left_out)
         bzi_log(c->host, BZNA_LOG_WARNING, BZNA_OK,
-                "%s: %u members are left out: their fields' names have more than %d bytes; the first is at byte %llu",
+                "%s: %u members are left out, because the names of their fields have more than %d bytes; the first is "
+                "at byte %llu",
                 c->name, b->left_out, BZNA_NAME_MAX - 1, (unsigned long long)b->left_out_at);
+
     if (b->count == 0)
-        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the tar has no files that are called KEY.FIELD");
+        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the tar has no files that are named KEY.FIELD");
     if (b->field_count == 1 && bzi_word_is_in(b->fields[0].name, " tar tar.gz tgz zip "))
-        return BZI_FAIL(err, BZNA_E_FORMAT, "its %llu files are tars or the like themselves (KEY.%s): unpack it, then "
-                        "unpack each into a folder of its name, or open them (*.tar)", (unsigned long long)b->count,
+        return BZI_FAIL(err, BZNA_E_FORMAT, "its %llu files are archives themselves (KEY.%s): unpack it, then unpack "
+                        "each into a folder of its name, or open them (*.tar)", (unsigned long long)b->count,
                         b->fields[0].name);
 
     memcpy(b->begins.data + b->count * sizeof end, &end, sizeof end);
@@ -10065,7 +10132,8 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
     c->target_inside = c->target_field != BZI_NO_FIELD;
     for (uint64_t i = 0; i < tar->member_count; i++)
         c->target_count += tar->members[i].field == c->target_field;
-    c->target_count = bzi_min(c->target_count, c->count);   /* a field twice in a sample: it fails when it is used */
+    /* a sample may have the field twice, which fails when the sample is used */
+    c->target_count = bzi_min(c->target_count, c->count);
     return BZNA_OK;
 }
 
@@ -10078,6 +10146,7 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
     memset(&b, 0, sizeof b);
     b.c = c;
     b.tar = c->own;
+
     if ((status = bzi_tar_read_index(&b, err)) == BZNA_AGAIN)
         status = bzi_tar_scan(&b, err);
     else if (status == BZNA_OK && b.is_old)
@@ -10092,15 +10161,16 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 /* ==== 32. Containers: tar, samples ==================================================================================
  * Calls: rooms 2, 6-7, 23-24, 27, 30-31. */
 
-/* Where the headers of a sample's first member begin: where the sample before ends. */
+/* Returns where the headers of a sample's first member begin, which is where the sample before it ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
 {
     const uint32_t first = tar->begins[index];
     return first ? bzi_tar_round(bzi_tar_member_end(&tar->members[first - 1])) : 0;
 }
 
-/* From the first member's headers to the last one's end. Headers that describe it, which most writers of shards put
- * there, have the key; but what else stands before it may be long. */
+/* A sample's extent reaches from the headers of its first member to the end of its last. Most writers of shards put a
+ * header there that describes the member and has the key. But something long may lie between two samples: then the
+ * extent begins at the member's own header, and bzi_tar_key reads the others from the file. */
 static bzna_status bzi_tar_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
     const bzi_tar *tar = c->own;
@@ -10122,8 +10192,8 @@ static bzna_status bzi_tar_locate(const bzi_container *c, uint64_t index, bzi_ex
     return BZNA_OK;
 }
 
-/* The key, from the headers of the sample's first member. Of a sample that was read they are at hand, unless they are
- * long: nothing is read or allocated. */
+/* Reads the key from the headers of the sample's first member. If the sample was read and its extent includes them,
+ * this reads and allocates nothing more. */
 static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample, bzi_value *value, bzna_error *err)
 {
     const bzi_tar *tar = c->own;
@@ -10133,21 +10203,24 @@ static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample,
     bzi_tar_walk walk;
     bzna_status status = BZNA_OK;
 
+    /* at_hand: offsets in the walk count from the sample's first byte, not from the file's */
     bzi_source_open_memory(&bytes, sample->bytes, sample->extent.size);
     bzi_tar_walk_begin(&walk, at_hand ? &bytes : &c->source, &c->host->memory,
                        at_hand ? bytes.map : c->source.map, at_hand ? 0 : begin);
+
     while (status == BZNA_OK && walk.offset + (at_hand ? begin : 0) < offset)
         status = bzi_tar_next(&walk, err);
     if (status == BZNA_OK ? walk.offset + (at_hand ? begin : 0) != offset : at_hand || status == BZNA_END)
-        status = bzi_fail(err, BZNA_E_BOX, offset, 0, 0, "its bytes at byte %llu are no member's",
+        status = bzi_fail(err, BZNA_E_BOX, offset, 0, 0, "no member of the tar lies at byte %llu",
                           (unsigned long long)offset);
+
     if (status == BZNA_OK)
         bzi_value_put(value, walk.name, bzi_tar_split(walk.name, walk.name_size));
     bzi_tar_walk_end(&walk);
     return status;
 }
 
-/* The bytes of a member of a sample that was read. Of what an index said, the header is asked again. */
+/* Finds the bytes of a member of a sample that was read. If the place is from an index, the header is checked again. */
 static bzna_status bzi_tar_bytes(const bzi_tar *tar, const bzi_sample *sample, const bzi_tar_member *m, bzi_span *bytes,
                                  bzna_error *err)
 {
@@ -10159,7 +10232,7 @@ static bzna_status bzi_tar_bytes(const bzi_tar *tar, const bzi_sample *sample, c
                              size == bytes->size && (header[156] == 0 || header[156] == '0' || header[156] == '7')))
         return BZNA_OK;
     return bzi_fail(err, BZNA_E_BOX, m->offset - BZI_TAR_BLOCK, 0, 0,
-                    "the header at byte %llu is not what the .idx file says: remove it, or write it again: bzna index",
+                    "the header at byte %llu does not match the .idx file: remove that, or write it again: bzna index",
                     (unsigned long long)m->offset - BZI_TAR_BLOCK);
 }
 
@@ -10195,7 +10268,7 @@ static bzna_status bzi_tar_field(const bzi_container *c, const bzi_sample *sampl
 
     bzi_text_copy(text, sizeof text, bytes.data, bytes.size);
     bzi_text_printable(text);
-    return bzi_fail(err, BZNA_E_BOX, m->offset, 0, 0, "its %s at byte %llu is no integer: \"%s\"",
+    return bzi_fail(err, BZNA_E_BOX, m->offset, 0, 0, "its %s at byte %llu is not an integer: \"%s\"",
                     tar->fields[number].name, (unsigned long long)m->offset, text);
 }
 
@@ -10214,7 +10287,8 @@ static bzna_status bzi_tar_images(const bzi_container *c, const bzi_sample *samp
     return BZNA_OK;
 }
 
-/* The field asked for, whatever its name says it is; without a name, and as "image", the sample's first picture. */
+/* Opens the field that `pick` names, whatever its extension. Without a name, or with "image", opens the sample's first
+ * picture. */
 static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                  bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
@@ -10227,6 +10301,7 @@ static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sampl
         const bzi_field *field = &tar->fields[m->field];
         if (name ? strcmp(field->name, name) != 0 : field->kind != BZNA_FIELD_IMAGE)
             continue;
+
         if (bzi_tar_bytes(tar, sample, m, &bytes, err) != BZNA_OK)
             return err->status;
         return bzi_file_image(bytes, m->offset, scratch, image, err);
@@ -10234,7 +10309,7 @@ static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sampl
     return bzi_container_fail_image(name, err);
 }
 
-/* Tells files apart: sizes, and where the samples at both ends lie. */
+/* Tells files apart by their sizes and the places of the first 64 and the last 64 samples or so. */
 static uint64_t bzi_tar_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_tar *tar = c->own;
@@ -10267,11 +10342,12 @@ static const bzi_container_ops bzi_tar_row = {
 /* ==== 33. Containers: RecordIO ======================================================================================
  * Calls: rooms 2, 4, 6-7, 23-24, 27.
  *
- * MXNet's .rec: records end to end, each of a picture and its labels, or of any bytes. Where they begin, NAME.idx
- * beside NAME.rec says, else one scan over their headers: 8 bytes a record. An index is not believed: that of an
- * older time must be what a scan finds, and each record's header is checked when it is read. A record is written in
- * parts where its own bytes hold the magic number; it becomes one part when it is read, in the memory that it was
- * read into. */
+ * MXNet's .rec files: records end to end, each a picture with its labels or any bytes. NAME.idx beside NAME.rec says
+ * where they begin. Without it, one scan over the headers finds them. The offsets take 8 bytes a record.
+ *
+ * An index is not trusted: one that is older than the .rec must agree with a scan, and the header of each record is
+ * checked when it is read. A record whose own bytes hold the magic number is written in parts, which are joined in
+ * place when the record is read. */
 
 #define BZI_RECORDIO_MAGIC  0xced7230au
 #define BZI_RECORDIO_MAX    ((1u << 29) - 1)      /* bytes of a part, and of a record: its length has 29 bits */
@@ -10279,24 +10355,27 @@ static const bzi_container_ops bzi_tar_row = {
 enum { BZI_RECORDIO_WHOLE, BZI_RECORDIO_FIRST, BZI_RECORDIO_MIDDLE, BZI_RECORDIO_LAST };
 
 typedef struct bzi_recordio {
-    uint64_t *offsets;                /* of the records, ascending; behind them the size of the file */
-    uint64_t  room;
-    bzi_list  list;                   /* by index; without rows where there is none */
+    uint64_t *offsets;                /* where the records begin, ascending, then the size of the file */
+    uint64_t  room;                   /* numbers allocated */
+    bzi_list  list;                   /* sorted by id; without rows if the caller gave none */
 } bzi_recordio;
 
-/* A part: which of its record's, and where its bytes lie. */
+/* A part of a record. */
 typedef struct bzi_recordio_part {
-    uint32_t which;                   /* BZI_RECORDIO_WHOLE, ... */
-    uint64_t length, next;            /* next: where the part after it begins, as seen from its header */
+    uint32_t which;                   /* of its record's parts: BZI_RECORDIO_WHOLE, ... */
+    uint64_t length;                  /* its bytes, without header and padding */
+    uint64_t next;                    /* bytes from its header to that of the next part */
 } bzi_recordio_part;
 
-/* Returns 0 where no part begins. */
+/* Reads the header of a part. Returns 0 if there is none, else 1. */
 static int bzi_recordio_header(const uint8_t header[8], bzi_recordio_part *part)
 {
     const uint32_t word = bzi_le32(header + 4);
+
     part->which = word >> 29;
     part->length = word & BZI_RECORDIO_MAX;
     part->next = 8 + ((part->length + 3) & ~(uint64_t)3);
+
     return bzi_le32(header) == BZI_RECORDIO_MAGIC;
 }
 
@@ -10320,9 +10399,9 @@ static void bzi_recordio_close(bzi_container *c)
 typedef struct bzi_recordio_scan {
     const bzi_container *c;
     bzi_window window;                /* over the file */
-    bzi_buffer offsets;               /* found so far */
-    uint64_t   count;
-    int        in_parts;              /* inside of a record in parts */
+    bzi_buffer offsets;               /* of uint64_t: the records found so far */
+    uint64_t   count;                 /* how many */
+    int        in_parts;              /* 1: inside a record in parts */
 } bzi_recordio_scan;
 
 static bzna_status bzi_recordio_fail_scan(uint64_t at, bzna_status status, const char *what, bzna_error *err)
@@ -10331,11 +10410,14 @@ static bzna_status bzi_recordio_fail_scan(uint64_t at, bzna_status status, const
                     what, (unsigned long long)at);
 }
 
-/* A part that does not go on with the record before it begins one; where none may begin so, that one fails alone. */
+/* Returns 1 if a part begins a record, which is when it does not continue the one before. A record that begins with a
+ * part of the wrong kind is found, too: it alone fails when it is read. */
 static int bzi_recordio_begins(bzi_recordio_scan *scan, uint32_t which)
 {
     const int goes_on = scan->in_parts && (which == BZI_RECORDIO_MIDDLE || which == BZI_RECORDIO_LAST);
+
     scan->in_parts = which == BZI_RECORDIO_FIRST || (goes_on && which == BZI_RECORDIO_MIDDLE);
+
     return !goes_on;
 }
 
@@ -10357,6 +10439,7 @@ static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
             return bzi_recordio_fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the record", err);
         if (!bzi_recordio_begins(scan, part.which))
             continue;
+
         if (!bzi_buffer_reserve(&scan->c->host->memory, &scan->offsets, (scan->count + 1) * sizeof at, 1))
             return bzi_fail_memory(err, "the index of a RecordIO file");
         memcpy(scan->offsets.data + scan->count++ * sizeof at, &at, sizeof at);
@@ -10365,7 +10448,7 @@ static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Room for so many offsets, and the size of the file behind them. */
+/* Allocates room for `count` offsets and puts the size of the file after them. */
 static bzna_status bzi_recordio_make(bzi_container *c, uint64_t count, bzna_error *err)
 {
     bzi_recordio *own = c->own;
@@ -10378,7 +10461,8 @@ static bzna_status bzi_recordio_make(bzi_container *c, uint64_t count, bzna_erro
     return BZNA_OK;
 }
 
-/* Finds the records; of a file that has an index already, whether it says the same. */
+/* Finds the records by a scan. If the file has an index already, `is_same` is not NULL, and the scan only says whether
+ * both agree. */
 static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error *err)
 {
     bzi_recordio *own = c->own;
@@ -10388,6 +10472,7 @@ static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error 
     memset(&scan, 0, sizeof scan);
     scan.c = c;
     scan.window = (bzi_window){ .source = &c->source, .memory = &c->host->memory };
+
     status = bzi_recordio_walk(&scan, err);
     if (is_same) {
         *is_same = status == BZNA_OK && scan.count == c->count &&
@@ -10410,12 +10495,12 @@ static bzna_status bzi_recordio_fail_idx(uint64_t at, const char *what, uint64_t
     if (line)
         snprintf(place, sizeof place, "line %llu: ", (unsigned long long)line);
     return bzi_fail(err, BZNA_E_FORMAT, at, 0, 0,
-                    "%s%s: it is not of the .rec as it is now; remove it, or write it anew (bzna index)", place, what);
+                    "%s%s: it does not fit the .rec file; remove it, or write it again (bzna index)", place, what);
 }
 
 static int bzi_recordio_is_before(const void *a, const void *b) { return *(const uint64_t *)a < *(const uint64_t *)b; }
 
-/* Lines of key and offset, with a tab between them. Pre: there is room for as many offsets as the text has lines. */
+/* Parses lines of key, tab and offset. Pre: there is room for as many offsets as the text has lines. */
 static bzna_status bzi_recordio_parse_idx(bzi_container *c, bzi_span text, bzna_error *err)
 {
     uint64_t *offsets = ((bzi_recordio *)c->own)->offsets, count = 0, line = 0;
@@ -10425,6 +10510,7 @@ static bzna_status bzi_recordio_parse_idx(bzi_container *c, bzi_span text, bzna_
         stop = memchr(at, '\n', (size_t)(end - at));
         stop = stop ? stop : end;
         line++;
+
         if (bzi_span_trim(bzi_span_between(at, stop)).size == 0)
             continue;
         for (tab = stop; tab > at && tab[-1] != '\t'; tab--)
@@ -10448,13 +10534,14 @@ static bzna_status bzi_recordio_parse_idx(bzi_container *c, bzi_span text, bzna_
     for (uint64_t i = 1; i < count; i++)
         if (offsets[i] == offsets[i - 1])
             return bzi_recordio_fail_idx(offsets[i], "two lines have the same offset", 0, err);
+
     offsets[count] = c->source.size;
     c->count = count;
     return BZNA_OK;
 }
 
-/* Whether the index is this file's. That of the same time or later is looked at in two places; one that is older may be
- * so because the two files were copied one after the other: then it is what a scan finds. */
+/* Checks that the index is this file's. Two of its offsets must be headers. An index that is older than the file may be
+ * so only because the two were copied one after the other. It must then agree with a scan. */
 static bzna_status bzi_recordio_check_idx(bzi_container *c, uint32_t is_old, bzna_error *err)
 {
     const bzi_recordio *own = c->own;
@@ -10467,7 +10554,7 @@ static bzna_status bzi_recordio_check_idx(bzi_container *c, uint32_t is_old, bzn
     if (is_old && (status = bzi_recordio_find(c, &is_same, err)) != BZNA_OK)
         return status;
     if (!is_same)
-        return bzi_recordio_fail_idx(BZNA_NO_OFFSET, "older than the .rec, and of other records", 0, err);
+        return bzi_recordio_fail_idx(BZNA_NO_OFFSET, "older than the .rec and of other records", 0, err);
 
     for (int i = 0; i < 2; i++) {
         if ((status = bzi_source_read(&c->source, ends[i], header, sizeof header, err)) != BZNA_OK)
@@ -10479,7 +10566,7 @@ static bzna_status bzi_recordio_check_idx(bzi_container *c, uint32_t is_old, bzn
     return BZNA_OK;
 }
 
-/* NAME.idx of NAME.rec. BZNA_AGAIN: there is none. */
+/* Reads NAME.idx of NAME.rec. Returns BZNA_AGAIN if there is none. */
 static bzna_status bzi_recordio_open_idx(bzi_container *c, bzna_error *err)
 {
     bzi_idx idx;
@@ -10488,12 +10575,14 @@ static bzna_status bzi_recordio_open_idx(bzi_container *c, bzna_error *err)
 
     if (status != BZNA_OK)
         return status;
+
     for (uint64_t i = 0; i < idx.text.size; i++)
         lines += idx.text.data[i] == '\n';
     if ((status = bzi_recordio_make(c, lines, err)) != BZNA_OK ||
         (status = bzi_recordio_parse_idx(c, idx.text, err)) != BZNA_OK ||
         (status = bzi_recordio_check_idx(c, idx.is_old, err)) != BZNA_OK)
         bzi_error_prefix(err, idx.path);
+
     bzi_idx_close(&idx, c->host);
     return status;
 }
@@ -10516,7 +10605,8 @@ static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config
         return status;
     if ((status = bzi_recordio_open_idx(c, err)) == BZNA_AGAIN)
         status = bzi_recordio_find(c, NULL, err);
-    c->target_count = c->count;       /* which of them have none, is known when they are read */
+
+    c->target_count = c->count;       /* some may have none, which is known when they are read */
     c->fields = bzi_recordio_fields;
     c->field_count = BZI_RECORDIO_FIELDS;
     c->target_field = BZI_RECORDIO_TARGET;
@@ -10544,7 +10634,7 @@ static bzna_status bzi_recordio_fail(const bzi_sample *sample, uint64_t at, bzna
                     (unsigned long long)at);
 }
 
-/* The part at `at` of a sample, checked. */
+/* Reads and checks the header of the part at `at` in a sample's bytes. */
 static bzna_status bzi_recordio_part_at(const bzi_sample *sample, uint64_t at, bzi_recordio_part *part,
                                         bzna_error *err)
 {
@@ -10568,8 +10658,9 @@ static void bzi_recordio_put_le32(uint8_t *p, uint32_t value)
         p[i] = (uint8_t)(value >> 8 * i);
 }
 
-/* Makes one part of a record of several. In place: what is joined is shorter, since each header of a part but the first
- * gives way to the magic number that stood there. */
+/* Joins a record in parts into one part, in place. The joined record is shorter, since the header of each part but the
+ * first is replaced by the magic number that the writer took out there. Returns BZNA_AGAIN if the record needs that and
+ * `writable` is NULL. */
 static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample *sample, uint8_t *writable,
                                         bzna_error *err)
 {
@@ -10583,6 +10674,7 @@ static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample
             return status;
         if (!writable)
             return BZNA_AGAIN;
+
         if (at) {
             bzi_recordio_put_le32(writable + end, BZI_RECORDIO_MAGIC);
             end += 4;
@@ -10598,17 +10690,18 @@ static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample
     return BZNA_OK;
 }
 
-/* What a record says of its picture: {u32 flag, f32 label, u64 id, u64 id2}, flag numbers, if any, the picture. */
+/* What a record says of its picture. It begins with {u32 flag, f32 label, u64 id, u64 id2}. If flag is not 0, that many
+ * labels follow, and count instead of the one. Then comes the picture. */
 typedef struct bzi_recordio_entry {
     uint64_t       id;
     uint64_t       label_count;
-    const uint8_t *labels;            /* in the record, little-endian; or NULL, */
-    const bzi_list_row *row;          /* and the list has them; NULL: there is no list */
-    uint64_t       picture_at;        /* in the sample's bytes */
+    const uint8_t *labels;            /* in the record, little-endian; NULL if the list has them */
+    const bzi_list_row *row;          /* of the list; NULL if there is no list */
+    uint64_t       picture_at;        /* offset in the sample's bytes */
     uint64_t       picture_size;
 } bzi_recordio_entry;
 
-/* Pre: the sample was prepared: its record is whole, and lies in its bytes. */
+/* Returns the bytes of a record after its header. Pre: the sample was prepared, so its record is one part. */
 static bzi_span bzi_recordio_payload(const bzi_sample *sample)
 {
     bzi_span s = { sample->bytes + 8, bzi_le32(sample->bytes + 4) & BZI_RECORDIO_MAX };
@@ -10635,6 +10728,7 @@ static bzna_status bzi_recordio_read(const bzi_container *c, const bzi_sample *s
     entry->picture_at = 8 + 24 + flag * 4;
     entry->picture_size = payload.size - 24 - flag * 4;
     entry->row = own->list.count ? bzi_list_find(&own->list, entry->id) : NULL;
+
     if (!own->list.count)
         return BZNA_OK;
     if (!entry->row)
@@ -10649,8 +10743,10 @@ static float bzi_recordio_label(const bzi_container *c, const bzi_recordio_entry
 {
     uint32_t bits;
     float value;
+
     if (!entry->labels)
         return bzi_list_row_labels(&((const bzi_recordio *)c->own)->list, entry->row)[i];
+
     bits = bzi_le32(entry->labels + 4 * i);
     memcpy(&value, &bits, sizeof value);
     return value;
@@ -10676,13 +10772,14 @@ static void bzi_recordio_put_target(const bzi_container *c, const bzi_recordio_e
     value->absent = 1;
     if (entry->label_count != 1)
         return;
+
     label = bzi_recordio_label(c, entry, 0);
     value->absent = !bzi_label_target(&label, 1, &target);
     if (!value->absent)
         bzi_value_put(value, &target, sizeof target);
 }
 
-/* The list's path, or the id. */
+/* Puts the path from the list, or else the id. */
 static void bzi_recordio_put_name(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
 {
     char digits[24];
@@ -10734,12 +10831,13 @@ static bzna_status bzi_recordio_image(const bzi_container *c, const bzi_sample *
         return bzi_container_fail_image(pick->name, err);
     if ((status = bzi_recordio_read(c, sample, &entry, err)) != BZNA_OK)
         return status;
+
     picture.data = sample->bytes + entry.picture_at;
     picture.size = entry.picture_size;
     return bzi_file_image(picture, sample->extent.offset + entry.picture_at, scratch, image, err);
 }
 
-/* Tells files apart: sizes, the index entries at both ends, and the list. */
+/* Tells files apart by their sizes, the offsets of the first 64 and the last 64 records, and the list. */
 static uint64_t bzi_recordio_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_recordio *own = c->own;
