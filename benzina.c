@@ -10869,28 +10869,28 @@ static const bzi_container_ops bzi_recordio_ops = {
 /* ==== 34. Containers: raw records ===================================================================================
  * Calls: rooms 2, 6, 15, 19, 23.
  *
- * Files of records of one size, which say nothing of themselves: dataset_config.records does. MNIST, CIFAR, tensors
- * as they are in memory. */
+ * Files of records of one size, which do not describe themselves: dataset_config.records does. Such are MNIST, CIFAR,
+ * and tensors written as they lie in memory. */
 
 typedef struct bzi_records {
-    bzna_records c;                   /* checked; stride and scale are never 0 */
-    uint64_t     numbers;             /* of a picture or vector */
-    uint64_t     bytes;               /* of a record, up to the end of data and label */
-    uint32_t     is_picture;
-    uint8_t      layout[2];           /* of pictures: bzna_image.config */
+    bzna_records c;                   /* the caller's, checked; stride and scale are not 0 */
+    uint64_t     numbers;             /* how many a picture or vector has */
+    uint64_t     bytes;               /* of a record, up to the end of both data and label */
+    uint32_t     is_picture;          /* 1: the data are a picture; 0: a vector */
+    uint8_t      layout[2];           /* of pictures, as bzna_image.config has it */
     bzi_field    fields[2];           /* image or data; target or label, or neither */
 } bzi_records;
 
 enum { BZI_RECORDS_DATA, BZI_RECORDS_LABEL };
 
-/* Of BZNA_RECORD_...; 0: there is none such. */
+/* Returns the bytes of a number of type BZNA_RECORD_...; 0 if there is no such type. */
 static uint32_t bzi_records_type_bytes(uint32_t type)
 {
     static const uint8_t bytes[] = { 0, 1, 4, 8, 4 };
     return type < sizeof bytes ? bytes[type] : 0;
 }
 
-/* A label that is an integer is a target. */
+/* Returns 1 if the label is a target, which it is if it is an integer, else 0. */
 static int bzi_records_has_target(const bzi_records *own)
 {
     return own->c.label_type != BZNA_RECORD_NONE && own->c.label_type != BZNA_RECORD_FLOAT32;
@@ -10901,7 +10901,7 @@ static bzna_status bzi_records_fail(const char *field, uint64_t value, const cha
     return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.%s: %llu; %s", field, (unsigned long long)value, why);
 }
 
-/* Types and sizes, each by itself. */
+/* Checks types and sizes, each by itself. Sets is_picture and numbers. */
 static bzna_status bzi_records_check(const bzi_container *c, bzi_records *own, bzna_error *err)
 {
     bzna_records *r = &own->c;
@@ -10909,12 +10909,14 @@ static bzna_status bzi_records_check(const bzi_container *c, bzi_records *own, b
     uint64_t pixels = (uint64_t)r->width * r->height;
 
     own->is_picture = r->data_type == BZNA_RECORD_UINT8 && (r->channels == 1 || r->channels == 3);
+
     if (!bzi_records_type_bytes(r->data_type))
-        return bzi_records_fail("data_type", r->data_type, "it is 1 to 4", err);
+        return bzi_records_fail("data_type", r->data_type, "it must be 1 to 4", err);
     if (r->label_type && !bzi_records_type_bytes(r->label_type))
-        return bzi_records_fail("label_type", r->label_type, "it is 0 to 4", err);
+        return bzi_records_fail("label_type", r->label_type, "it must be 0 to 4", err);
     if (r->layout > BZNA_LAYOUT_NHWC)
-        return bzi_records_fail("layout", r->layout, "it is 0 or 1", err);
+        return bzi_records_fail("layout", r->layout, "it must be 0 or 1", err);
+
     if (!pixels)
         return bzi_records_fail(r->width ? "height" : "width", 0, "a size is needed", err);
     if (!r->channels)
@@ -10922,6 +10924,7 @@ static bzna_status bzi_records_check(const bzi_container *c, bzi_records *own, b
     if (own->is_picture && (r->width > edge || r->height > edge))
         return bzi_records_fail(r->width > edge ? "width" : "height", r->width > edge ? r->width : r->height,
                                 "more than max_edge_px", err);
+
     if (own->is_picture && (r->scale != 0 || r->bias != 0))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.scale, bias: they have no effect on pictures, "
                         "which the loader normalizes");
@@ -10937,7 +10940,7 @@ static bzna_status bzi_records_check(const bzi_container *c, bzi_records *own, b
     return BZNA_OK;
 }
 
-/* What a record needs, and that it has it. */
+/* Sets the bytes that a record needs, checks that the stride has room for them, and fills in defaults. */
 static bzna_status bzi_records_measure(const bzi_container *c, bzi_records *own, bzna_error *err)
 {
     bzna_records *r = &own->c;
@@ -10949,10 +10952,12 @@ static bzna_status bzi_records_measure(const bzi_container *c, bzi_records *own,
     if (r->label_type &&
         (!bzi_add(r->label_offset, bzi_records_type_bytes(r->label_type), &label_end) || label_end > limit))
         return bzi_records_fail("label_offset", r->label_offset, "the label ends past max_sample_bytes", err);
+
     own->bytes = data_end > label_end ? data_end : label_end;
     if (r->stride && r->stride < own->bytes)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.stride: %llu; data and label need %llu bytes",
                         (unsigned long long)r->stride, (unsigned long long)own->bytes);
+
     r->stride = r->stride ? r->stride : own->bytes;
     r->scale = r->scale != 0 ? r->scale : 1;
     own->layout[0] = (uint8_t)r->channels;
@@ -10960,19 +10965,20 @@ static bzna_status bzi_records_measure(const bzi_container *c, bzi_records *own,
     return BZNA_OK;
 }
 
-/* A file that is not made of whole records is mostly one whose records are others. */
+/* Counts the records. A file that does not consist of whole records most likely has records of another size. */
 static bzna_status bzi_records_count(bzi_container *c, const bzi_records *own, bzna_error *err)
 {
     const uint64_t header = own->c.header_bytes, size = c->source.size, stride = own->c.stride;
     const uint64_t tail = size > header ? (size - header) % stride : 0;
 
     if (size <= header)
-        return bzi_fail(err, BZNA_E_NO_SAMPLES, size, 0, 0, "nothing comes behind the header of %llu bytes "
+        return bzi_fail(err, BZNA_E_NO_SAMPLES, size, 0, 0, "nothing follows the header of %llu bytes "
                         "(dataset_config.records.header_bytes)", (unsigned long long)header);
     if (tail)
-        return bzi_fail(err, BZNA_E_TRUNCATED, size - tail, 0, 0, "%llu bytes at byte %llu are no whole record of %llu "
-                        "(dataset_config.records: header_bytes, stride, sizes)", (unsigned long long)tail,
+        return bzi_fail(err, BZNA_E_TRUNCATED, size - tail, 0, 0, "%llu bytes at byte %llu are not a whole record of "
+                        "%llu (dataset_config.records: header_bytes, stride, sizes)", (unsigned long long)tail,
                         (unsigned long long)(size - tail), (unsigned long long)stride);
+
     c->count = (size - header) / stride;
     return BZNA_OK;
 }
@@ -10983,7 +10989,7 @@ static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config 
     bzna_status status;
 
     if (!config->records)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records: must say what the records are");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records: is needed to describe the records");
 
     own->c = *config->records;
     if ((status = bzi_records_check(c, own, err)) != BZNA_OK ||
@@ -10995,6 +11001,7 @@ static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config 
         bzi_container_add_field(c, own->fields, BZNA_FIELD_IMAGE, 1, "image");
     else
         bzi_container_add_field(c, own->fields, BZNA_FIELD_VECTOR, 1, "data");
+
     if (own->c.label_type == BZNA_RECORD_FLOAT32)
         bzi_container_add_field(c, own->fields, BZNA_FIELD_VECTOR, 1, "label");
     if (!bzi_records_has_target(own))
@@ -11007,7 +11014,8 @@ static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config 
     return BZNA_OK;
 }
 
-/* IDX, MNIST's: 0, 0, the type of its numbers (8: bytes), how many sizes follow, and they; then the numbers. */
+/* Recognizes IDX, MNIST's format: two zeros, the type of the numbers (8: bytes), the count of sizes, the sizes with 32
+ * bits each, then the numbers. Returns 1 and writes how to open the file, or returns 0. */
 static int bzi_records_guess_idx(bzi_span head, uint64_t file_size, char *text, size_t capacity)
 {
     uint64_t sizes[3] = { 1, 1, 1 }, at = 4, numbers = 1, end = 0;
@@ -11026,11 +11034,11 @@ static int bzi_records_guess_idx(bzi_span head, uint64_t file_size, char *text, 
         return 0;
 
     if (end != file_size)
-        snprintf(text, capacity, "it begins as an IDX file (MNIST's) of %llu records of %llux%llu bytes, and has %llu "
-                 "bytes instead of %llu", (unsigned long long)sizes[0], (unsigned long long)sizes[2],
+        snprintf(text, capacity, "it begins like an IDX file (MNIST's) of %llu records of %llux%llu bytes, but has "
+                 "%llu bytes instead of %llu", (unsigned long long)sizes[0], (unsigned long long)sizes[2],
                  (unsigned long long)sizes[1], (unsigned long long)file_size, (unsigned long long)end);
     else if (dimensions == 1)
-        snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu labels, and no pictures: open that of the "
+        snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu labels without pictures: open the file of the "
                  "pictures", (unsigned long long)sizes[0]);
     else
         snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu records of %llux%llu bytes: open it with "
@@ -11039,10 +11047,12 @@ static int bzi_records_guess_idx(bzi_span head, uint64_t file_size, char *text, 
     return 1;
 }
 
-/* Files that are records, but do not say so in a way that can be relied on: how to open them, in words. 0: others. */
+/* Recognizes files of records that cannot be opened without the caller's word, because nothing in them is a reliable
+ * sign. Returns 1 and writes how to open them, or returns 0 for other files. */
 static int bzi_records_guess(bzi_span head, uint64_t file_size, char *text, size_t capacity)
 {
     const int is_100 = file_size % 3073 != 0;
+
     if (bzi_records_guess_idx(head, file_size, text, capacity))
         return 1;
     if (file_size % 10000 || (is_100 && file_size % 3074) || head.data[0] > 19)
@@ -11073,17 +11083,19 @@ static float bzi_records_number(const uint8_t *p, uint32_t type, float scale, fl
     const uint32_t bits = type == BZNA_RECORD_FLOAT32 ? bzi_le32(p) : 0;
     double number;
     float value;
+
     memcpy(&value, &bits, sizeof value);
     number = type == BZNA_RECORD_FLOAT32 ? (double)value : (double)bzi_records_integer(p, type);
     return (float)(number * (double)scale + (double)bias);
 }
 
-/* count numbers, as float32. */
+/* Puts `count` numbers as float32. Only data are scaled. */
 static void bzi_records_put_numbers(const uint8_t *from, uint64_t count, const bzi_records *own, int is_data,
                                     bzi_value *value)
 {
     const uint32_t type = is_data ? own->c.data_type : own->c.label_type, bytes = bzi_records_type_bytes(type);
     const float scale = is_data ? own->c.scale : 1, bias = is_data ? own->c.bias : 0;
+
     value->size = count * sizeof(float);
     for (uint64_t i = 0; i < count && value->size <= value->capacity; i++) {
         const float number = bzi_records_number(from + i * bytes, type, scale, bias);
@@ -11136,7 +11148,7 @@ static bzna_status bzi_records_image(const bzi_container *c, const bzi_sample *s
     return BZNA_OK;
 }
 
-/* Tells files apart: their size, and what is taken for their records. */
+/* Tells files apart by their size and by how the caller describes their records. */
 static uint64_t bzi_records_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzna_records *r = &((const bzi_records *)c->own)->c;
@@ -11144,6 +11156,7 @@ static uint64_t bzi_records_fingerprint(const bzi_container *c, uint64_t hash)
                                r->channels,    r->header_bytes, r->stride,      r->data_offset,  r->label_offset,
                                r->label_type };
     const float scaling[] = { r->scale, r->bias };
+
     return bzi_hash(bzi_hash(hash, words, sizeof words), scaling, sizeof scaling);
 }
 
@@ -11161,16 +11174,21 @@ static const bzi_container_ops bzi_records_ops = {
 /* ==== 35. Paths and patterns ========================================================================================
  * Calls: rooms 2-3, 6, 28.
  *
- * What a caller's path stands for. One that exists stands for itself. Else "::" separates several, braces are
- * expanded ({000..146}, {1..9..2}, {a,b}, nested; the leftmost varies slowest), then *, ? and [] match the names of
- * files, in the order of bytes; what follows a backslash stands for itself. A folder that holds archives or shards
- * stands for those. */
+ * The files that a caller's path stands for. A path that exists stands for itself. Otherwise, in this order:
+ *
+ *   - "::" separates several paths.
+ *   - Braces are expanded: {000..146}, {1..9..2}, {a,b}, also nested. The leftmost varies slowest.
+ *   - *, ? and [] match the names of files, in the order of their bytes.
+ *   - A character after a backslash stands for itself.
+ *
+ * A folder that holds archives or shards stands for those. */
 
 #define BZI_SHARD_EXTENSIONS " bzna tar rec "
 
 /* --- Braces --- */
 
-/* The first of two characters that is in no group and not escaped; end: there is none. Pre: braces are balanced. */
+/* Returns the first of two characters that is outside of inner braces and not escaped, or `end`. Pre: braces are
+ * balanced. */
 static const char *bzi_brace_next(const char *p, const char *end, char one, char other)
 {
     uint32_t depth = 0;
@@ -11215,15 +11233,16 @@ static bzna_status bzi_brace_check(const char *pattern, bzna_error *err)
                     (unsigned long long)open[depth - 1]);
 }
 
-/* What {first..last..step} gives: count numbers, or letters. */
+/* What {first..last..step} gives: numbers or letters. */
 typedef struct bzi_brace_range {
-    int64_t  first, step;
-    uint64_t count;
-    int      width;                   /* with zeros before them; 0: as they are */
-    int      letters;
+    int64_t  first;
+    int64_t  step;                    /* negative if the range descends */
+    uint64_t count;                   /* of numbers or letters */
+    int      width;                   /* digits, padded with zeros; 0: no padding */
+    int      letters;                 /* 1: values are places in A to Z, a to z */
 } bzi_brace_range;
 
-/* A whole number of at most 18 digits. Returns what follows; NULL: there is none. */
+/* Reads a whole number of at most 18 digits. Returns what follows it, or NULL if there is none. */
 static const char *bzi_brace_number(const char *p, const char *end, int64_t *value)
 {
     const int minus = p < end && *p == '-';
@@ -11234,24 +11253,26 @@ static const char *bzi_brace_number(const char *p, const char *end, int64_t *val
     return p > first && p - first < 19 ? p : NULL;
 }
 
-/* A letter, as its place in A to Z, a to z; or a number. Likewise. */
+/* Reads a letter, as its place in A to Z, a to z, or a number. Returns what follows it, or NULL if there is neither. */
 static const char *bzi_brace_bound(const char *p, const char *end, int64_t *value, int *letter)
 {
     *letter = p < end && ((*p >= 'A' && *p <= 'Z') || (*p >= 'a' && *p <= 'z'));
+
     if (!*letter)
         return bzi_brace_number(p, end, value);
+
     *value = *p >= 'a' ? *p - 'a' + 26 : *p - 'A';
     return p + 1;
 }
 
-/* Whether it is padded with zeros. */
+/* Returns 1 if a number is padded with zeros, else 0. */
 static int bzi_brace_is_padded(const char *p, const char *end)
 {
     p += *p == '-';
     return *p == '0' && end - p > 1;
 }
 
-/* What is between braces, as a range. Returns 0 when it is none. */
+/* Reads what is between braces as a range. Returns 1 if it is one, else 0. */
 static int bzi_brace_range_of(const char *p, const char *end, bzi_brace_range *range)
 {
     const char *first_end, *last, *last_end;
@@ -11280,7 +11301,7 @@ static int bzi_brace_range_of(const char *p, const char *end, bzi_brace_range *r
     return 1;
 }
 
-/* A member of a range. Returns where it ends. */
+/* Writes a value of a range. Returns where it ends. */
 static char *bzi_brace_write_range(const bzi_brace_range *range, uint64_t number, char *out)
 {
     int64_t value = range->first + range->step * (int64_t)number;
@@ -11290,8 +11311,8 @@ static char *bzi_brace_write_range(const bzi_brace_range *range, uint64_t number
     return out + 1;
 }
 
-/* The texts that a pattern gives: those of each member of its first group in turn, with all that the rest gives. Before
- * from, there are no more groups, of which `groups` were replaced. No text is longer than the pattern. */
+/* Adds all texts that a pattern gives: for each member of its first group in turn, those that the rest gives. `from`:
+ * where the search for a group begins. `groups`: how many were replaced so far. No text is longer than the pattern. */
 static bzna_status bzi_brace_expand(bzi_names *texts, const char *pattern, size_t from, uint32_t groups,
                                     bzna_error *err)
 {
@@ -11301,7 +11322,8 @@ static bzna_status bzi_brace_expand(bzi_names *texts, const char *pattern, size_
     int is_range = 0;
     bzna_status status = BZNA_OK;
 
-    for (; (open = bzi_brace_next(open, end, '{', '{')) < end; open++) {     /* of no range or list, the braces stay */
+    /* braces without a range or a list stay in the text */
+    for (; (open = bzi_brace_next(open, end, '{', '{')) < end; open++) {
         close = bzi_brace_next(open + 1, end, '}', '}');
         is_range = bzi_brace_range_of(open + 1, close, &range);
         if (is_range || bzi_brace_next(open + 1, close, ',', ',') < close)
@@ -11315,11 +11337,13 @@ static bzna_status bzi_brace_expand(bzi_names *texts, const char *pattern, size_
     if (groups == BZI_LIMIT_GROUPS)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the pattern has more than %u groups in braces", BZI_LIMIT_GROUPS);
 
+
     memcpy(text, pattern, (size_t)(open - pattern));
     member = open + 1;
     for (uint64_t i = 0; status == BZNA_OK && (is_range ? i < range.count : member <= close); i++) {
         const char *member_end = is_range ? member : bzi_brace_next(member, close, ',', ',');
         char *out = text + (open - pattern);
+
         memcpy(out, member, (size_t)(member_end - member));
         out = is_range ? bzi_brace_write_range(&range, i, out) : out + (member_end - member);
         memcpy(out, close + 1, (size_t)(end - close));      /* with its NUL */
@@ -11339,7 +11363,7 @@ static bzna_status bzi_paths_add(bzi_names *paths, const char *path, bzna_error 
     return bzi_names_add(paths, path, err);
 }
 
-/* Files that match, sorted. */
+/* Adds the files that match, sorted by the bytes of their names. */
 static bzna_status bzi_paths_match(bzi_names *paths, const char *pattern, bzna_error *err)
 {
     glob_t matches;
@@ -11350,6 +11374,7 @@ static bzna_status bzi_paths_match(bzi_names *paths, const char *pattern, bzna_e
         return bzi_fail_memory(err, "the names that match a pattern");
     if (error)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "no file matches \"%.160s\"", pattern);
+
     bzi_sort(matches.gl_pathv, matches.gl_pathc, sizeof *matches.gl_pathv, bzi_path_is_before);
     for (size_t i = 0; i < matches.gl_pathc && status == BZNA_OK; i++)
         status = bzi_paths_add(paths, matches.gl_pathv[i], err);
@@ -11357,7 +11382,8 @@ static bzna_status bzi_paths_match(bzi_names *paths, const char *pattern, bzna_e
     return status;
 }
 
-/* A path without braces: it may be literal, with backslashes before what would mean something. */
+/* Adds the files of a text without braces. Without * ? [ it is a path, with backslashes before characters that would
+ * have a meaning. */
 static bzna_status bzi_paths_add_expanded(bzi_names *paths, const char *text, bzna_error *err)
 {
     char literal[BZI_LIMIT_PATH_BYTES];
@@ -11378,7 +11404,7 @@ static bzna_status bzi_paths_add_expanded(bzi_names *paths, const char *text, bz
     return bzi_paths_add(paths, literal, err);
 }
 
-/* One path, or one between "::". */
+/* Adds the files of one path, or of one of several that "::" separates. */
 static bzna_status bzi_paths_add_pattern(bzi_names *paths, const char *pattern, bzna_error *err)
 {
     bzi_names texts = { .memory = paths->memory };
@@ -11388,6 +11414,7 @@ static bzna_status bzi_paths_add_pattern(bzi_names *paths, const char *pattern, 
         return bzi_paths_add(paths, pattern, err);
     if (strlen(pattern) >= BZI_LIMIT_PATH_BYTES)
         return BZI_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
+
     if ((status = bzi_brace_check(pattern, err)) == BZNA_OK)
         status = bzi_brace_expand(&texts, pattern, 0, 0, err);
     for (uint64_t i = 0; i < texts.count && status == BZNA_OK; i++)
@@ -11396,7 +11423,7 @@ static bzna_status bzi_paths_add_pattern(bzi_names *paths, const char *pattern, 
     return status;
 }
 
-/* All that a caller's path stands for but shards in folders. */
+/* Adds all that a caller's path stands for, except that a folder of shards is still one path. */
 static bzna_status bzi_paths_expand(bzi_names *paths, const char *path, bzna_error *err)
 {
     const char *p = path, *next;
@@ -11404,14 +11431,17 @@ static bzna_status bzi_paths_expand(bzi_names *paths, const char *path, bzna_err
 
     if (bzi_os_kind(path) != BZI_OS_NONE || !strstr(path, "::"))
         return bzi_paths_add_pattern(paths, path, err);
+
     for (; p && status == BZNA_OK; p = next ? next + 2 : NULL) {
         char item[BZI_LIMIT_PATH_BYTES];
         size_t size = (next = strstr(p, "::")) ? (size_t)(next - p) : strlen(p);
+
         if (size == 0)
             return bzi_fail(err, BZNA_E_ARGUMENT, (uint64_t)(p - path), 0, 0, "no path stands before or after the :: "
                             "at byte %llu", (unsigned long long)(p - path - (p > path ? 2 : 0)));
         if (size >= sizeof item)
             return BZI_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
+
         memcpy(item, p, size);
         item[size] = 0;
         status = bzi_paths_add_pattern(paths, item, err);
@@ -11419,7 +11449,7 @@ static bzna_status bzi_paths_expand(bzi_names *paths, const char *path, bzna_err
     return status;
 }
 
-/* The archives and shards that a folder holds, in the order of their names; none: it holds something else. */
+/* Adds the archives and shards that a folder holds, in the order of their names. Adds nothing if it holds none. */
 static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bzna_error *err)
 {
     bzi_walk walk = { .names = { .memory = paths->memory }, .root = folder, .extensions = BZI_SHARD_EXTENSIONS };
@@ -11430,8 +11460,8 @@ static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bz
     if (status == BZNA_OK && (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK && walk.names.count) {
         if (walk.folder_count > 1)
             status = BZI_FAIL(err, BZNA_E_FORMAT,
-                              "it holds folders, and files of samples (\"%.64s\"): open those by a pattern (*.tar), or "
-                              "set dataset_config.format to \"folder\"",
+                              "it holds folders beside files of samples (\"%.64s\"): open those by a pattern (*.tar), "
+                              "or set dataset_config.format to \"folder\"",
                               bzi_names_get(&walk.names, 0));
         else
             status = bzi_walk_finish(&walk, &tree, err);
@@ -11445,12 +11475,14 @@ static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bz
     return status;
 }
 
-/* Of a path that is as the caller meant it. */
+/* Adds a path that patterns have given, or the shards in it if it is a folder of shards. A list or the format "folder"
+ * says that it is a folder of pictures. */
 static bzna_status bzi_paths_resolve_one(bzi_names *paths, const char *path, const bzna_dataset_config *config,
                                          bzna_error *err)
 {
     uint64_t before = paths->count;
     bzna_status status = BZNA_OK;
+
     if (!config->list && (!config->format || strcmp(config->format, "folder")) && bzi_os_kind(path) == BZI_OS_FOLDER)
         status = bzi_paths_add_shards(paths, path, err);
     if (status != BZNA_OK)
@@ -11458,7 +11490,7 @@ static bzna_status bzi_paths_resolve_one(bzi_names *paths, const char *path, con
     return paths->count > before ? BZNA_OK : bzi_paths_add(paths, path, err);
 }
 
-/* The files and folders that paths stand for. paths is empty; the caller frees it. */
+/* Finds the files and folders that paths stand for. Pre: `paths` is empty. The caller frees it, even on failure. */
 static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given, uint32_t count,
                                      const bzna_dataset_config *config, bzna_error *err)
 {
@@ -11468,11 +11500,13 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
     for (uint32_t i = 0; i < count && status == BZNA_OK; i++)
         if ((status = bzi_paths_expand(&expanded, given[i], err)) != BZNA_OK)
             bzi_error_prefix(err, given[i]);
+
     for (uint64_t i = 0; i < expanded.count && status == BZNA_OK; i++)
         status = bzi_paths_resolve_one(paths, bzi_names_get(&expanded, i), config, err);
     bzi_names_free(&expanded);
+
     if (status == BZNA_OK && config->name && paths->count > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: of %llu files, each is called by its path",
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: each of several files (%llu) is named by its path",
                         (unsigned long long)paths->count);
     return status;
 }
@@ -11481,10 +11515,10 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 /* ==== 36. Containers: opening =======================================================================================
  * Calls: rooms 2, 4, 6-7, 18, 24, 26, 29, 32-34.
  *
- * The table of containers: a file is of the first kind whose row recognizes it. Errors of samples get the sample's
+ * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
 
-/* The surest probe first. */
+/* In the order of trial; the surest probe comes first. */
 static const bzi_container_ops *const bzi_containers[] = {
 #ifndef BENZINA_NO_SHARDS
     &bzi_tar_row,
@@ -11501,12 +11535,12 @@ static const bzi_container_ops *const bzi_containers[] = {
 #ifdef BENZINA_NO_SHARDS
 #  define BZI_OTHER_KINDS "this build reads neither tar nor RecordIO (BENZINA_NO_SHARDS)"
 #else
-#  define BZI_OTHER_KINDS "no tar, no RecordIO file"
+#  define BZI_OTHER_KINDS "not a tar, not a RecordIO file"
 #endif
 
 static void bzi_container_retain(bzi_container *c) { atomic_fetch_add(&c->references, 1); }
 
-/* All but the source, which a failed open leaves to its owner. */
+/* Frees all but the source. After a failed open, the source still belongs to the caller. */
 static void bzi_container_free(bzi_container *c)
 {
     bzi_host *host = c->host;
@@ -11526,7 +11560,7 @@ static void bzi_container_drop(bzi_container *c)
     bzi_container_free(c);
 }
 
-/* No row took it. */
+/* Fails because no row has taken the file. Says what the file is, if that can be told. */
 static bzna_status bzi_container_fail_kind(const bzi_container *c, const uint8_t *head, uint64_t size,
                                            const char *format, bzna_error *err)
 {
@@ -11536,7 +11570,8 @@ static bzna_status bzi_container_fail_kind(const bzi_container *c, const uint8_t
     if (what)
         return bzi_fail(err, BZNA_E_UNSUPPORTED, 0, 0, 0, "it is %s", what);
     if (format)
-        return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "dataset_config.format: it is no %s", format);
+        return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "dataset_config.format: the file is not of the format \"%s\"",
+                        format);
     if (bzi_codec_recognize((bzi_span){ head, size }) != BZNA_CODEC_UNKNOWN)
         return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "it is one picture: open the folder that holds it");
     if (bzi_records_guess((bzi_span){ head, size }, c->source.size, guess, sizeof guess))
@@ -11544,10 +11579,10 @@ static bzna_status bzi_container_fail_kind(const bzi_container *c, const uint8_t
     if ((what = bzi_codec_unread_shape((bzi_span){ head, size })) != NULL)
         return bzi_fail(err, BZNA_E_UNSUPPORTED, 0, 0, 0, "it is %s", what);
     return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0,
-                    "of no known kind: no mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
+                    "of no known kind: not an mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
 }
 
-/* A setting that has no effect on this kind is an error: the caller expects one. */
+/* Refuses a setting that has no effect on this kind, because the caller expects an effect. */
 static bzna_status bzi_container_check_config(const bzi_container *c, const bzna_dataset_config *config,
                                               bzna_error *err)
 {
@@ -11569,6 +11604,8 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
     return BZNA_OK;
 }
 
+/* Makes it a container of a kind, with that kind's own state. A row that is tried after another keeps the state's
+ * memory. */
 static bzna_status bzi_container_become(bzi_container *c, const bzi_container_ops *ops, bzna_error *err)
 {
     c->ops = ops;
@@ -11577,7 +11614,7 @@ static bzna_status bzi_container_become(bzi_container *c, const bzi_container_op
     return BZNA_OK;
 }
 
-/* Whether it is a row's turn. */
+/* Returns 1 if a row is to be tried: the caller names it, or its probe recognizes the first bytes. */
 static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_config *config, const uint8_t *head,
                                uint64_t size)
 {
@@ -11586,7 +11623,7 @@ static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_
     return config->records ? ops == &bzi_records_ops : ops->probe && ops->probe(head, size);
 }
 
-/* Finds the row for a file by its first bytes, and has it build the index. */
+/* Finds the row for a file by its first bytes and has it build the index. A row that returns BZNA_AGAIN declines. */
 static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     uint8_t head[BZI_PROBE_BYTES] = { 0 };
@@ -11612,7 +11649,7 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
     return status == BZNA_AGAIN ? bzi_container_fail_kind(c, head, size, config->format, err) : status;
 }
 
-/* Not yet of any kind. */
+/* Makes a container that is of no kind yet. */
 static bzna_status bzi_container_make(bzi_host *host, const char *name, const bzna_dataset_config *config,
                                       bzi_container **out, bzna_error *err)
 {
@@ -11620,22 +11657,26 @@ static bzna_status bzi_container_make(bzi_host *host, const char *name, const bz
 
     if (!c)
         return bzi_fail_memory(err, "a data set");
+
     c->host = host;
     atomic_init(&c->references, 1);
     bzi_host_retain(host);
     c->orientation = config->orientation;
     c->palette = config->palette;
     c->target_field = BZI_NO_FIELD;
+
     c->name_size = strlen(name) + 1;
     c->name = bzi_alloc_copy(&host->memory, name, c->name_size, 1);
     *out = c;
+
     if (c->name)
         return BZNA_OK;
+
     bzi_container_free(c);
     return bzi_fail_memory(err, "a dataset's name");
 }
 
-/* Takes an open source; on failure the source is the caller's again. */
+/* Opens a container over an open source and takes the source. On failure the source still belongs to the caller. */
 static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, const char *name,
                                       const bzna_dataset_config *config, bzi_container **out, bzna_error *err)
 {
@@ -11644,18 +11685,20 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, 
 
     if (status != BZNA_OK)
         return status;
+
     c->source = *source;
     bzi_source_moved(&c->source);
     if ((status = bzi_container_recognize(c, config, err)) != BZNA_OK) {
         bzi_container_free(c);
         return status;
     }
+
     c->source.path = NULL;
     *out = c;
     return BZNA_OK;
 }
 
-/* A folder of pictures. */
+/* Opens a folder of pictures. */
 static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, const bzna_dataset_config *config,
                                              bzi_container **out, bzna_error *err)
 {
@@ -11664,8 +11707,9 @@ static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, c
 
     if (status != BZNA_OK)
         return status;
+
     if (config->format && strcmp(config->format, bzi_folder_ops.name))
-        status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a folder, no %s", config->format);
+        status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a folder, not \"%s\"", config->format);
     else if ((status = bzi_container_become(c, &bzi_folder_ops, err)) == BZNA_OK &&
              (status = bzi_container_check_config(c, config, err)) == BZNA_OK)
         status = bzi_folder_open_path(c, path, config, err);
@@ -11678,7 +11722,8 @@ static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, c
     return BZNA_OK;
 }
 
-/* "train.bzna: sample 12: " before the message; of a sample that is a file of its own, also the file's path. */
+/* Puts "train.bzna: sample 12: " before the message. A sample that is a file of its own is named by that file's path,
+ * instead of the container. */
 static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bzna_error *err)
 {
     char name[40], path[BZI_LIMIT_PATH_BYTES];
@@ -11690,6 +11735,7 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
                 *p = '?';                                   /* a message is one line */
         bzi_error_prefix(err, path);
     }
+
     snprintf(name, sizeof name, "sample %llu", (unsigned long long)index);
     bzi_error_prefix(err, name);
     return c->ops->path ? err->status : bzi_error_prefix(err, c->name);
@@ -11699,26 +11745,28 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 /* ==== 37. Samples ===================================================================================================
  * Calls: rooms 2, 4, 6-7, 18-19.
  *
- * One sample of a container: read, looked at on the caller's thread, its pictures and fields. */
+ * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
 
 /* --- Reading --- */
 
-/* A sample about to be read: where its bytes lie, and in what: the container's source, or a file of its own. */
+/* A sample that is about to be read. */
 typedef struct bzi_reading {
-    bzi_sample        sample;
+    bzi_sample        sample;         /* its index, extent and, once read, bytes */
     const bzi_container *container;
-    const bzi_source *source;
-    bzi_source        own;
+    const bzi_source *source;         /* where its bytes lie: the container's source, or `own`; NULL after the end */
+    bzi_source        own;            /* of a sample that is a file of its own */
 } bzi_reading;
 
-/* Opens the sample's own file; the size of the sample is that of the file. */
+/* Opens the sample's own file. The size of the file is the size of the sample. */
 static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c, bzna_error *err)
 {
     char path[BZI_LIMIT_PATH_BYTES];
     bzna_status status = c->ops->path(c, reading->sample.index, path, sizeof path, err);
+
     if (status != BZNA_OK ||
         (status = bzi_source_open_file(&reading->own, &c->host->files, path, err)) != BZNA_OK)
         return status;
+
     reading->source = &reading->own;
     reading->sample.extent.size = reading->own.size;
     return BZNA_OK;
@@ -11731,7 +11779,7 @@ static void bzi_reading_end(bzi_reading *reading)
     reading->source = NULL;
 }
 
-/* BZNA_OK: bzi_reading_end closes it. Else there is nothing to close. */
+/* Locates a sample and checks its size. On success bzi_reading_end closes it; on failure there is nothing to close. */
 static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *c, uint64_t index, bzna_error *err)
 {
     const bzi_extent *extent = &reading->sample.extent;
@@ -11753,7 +11801,7 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
                     (unsigned long long)extent->size, (unsigned long long)limit);
 }
 
-/* Into bytes, which have room for the extent. */
+/* Reads the sample into `bytes`, which have room for the extent. */
 static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_error *err)
 {
     const bzi_container *c = reading->container;
@@ -11763,7 +11811,8 @@ static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_e
     return status == BZNA_OK && c->ops->prepare ? c->ops->prepare(c, &reading->sample, bytes, err) : status;
 }
 
-/* For looking: where it lies in memory, if that will do, or in buffer. */
+/* Gives the sample's bytes to look at. If they are mapped and need no preparation, they are not copied. Otherwise they
+ * are read into `buffer`. */
 static bzna_status bzi_reading_view(bzi_reading *reading, const bzi_memory *memory, bzi_buffer *buffer,
                                     bzna_error *err)
 {
@@ -11776,12 +11825,13 @@ static bzna_status bzi_reading_view(bzi_reading *reading, const bzi_memory *memo
         reading->sample.bytes = map + extent->offset;
         status = c->ops->prepare ? c->ops->prepare(c, &reading->sample, NULL, err) : BZNA_OK;
     }
+
     if (status == BZNA_AGAIN && !bzi_buffer_reserve(memory, buffer, extent->size, 0))
         status = bzi_fail_memory(err, "a sample's bytes");
     return status == BZNA_AGAIN ? bzi_reading_read(reading, buffer->data, err) : status;
 }
 
-/* BZNA_TARGET_NONE where the sample has none. It was read if its target is inside. */
+/* Gives a sample's target, or BZNA_TARGET_NONE. Pre: the sample was read if c->target_inside. */
 static bzna_status bzi_container_target(const bzi_container *c, const bzi_sample *sample, int64_t *target,
                                         bzna_error *err)
 {
@@ -11790,13 +11840,14 @@ static bzna_status bzi_container_target(const bzi_container *c, const bzi_sample
     return c->target_field == BZI_NO_FIELD ? BZNA_OK : c->ops->field(c, sample, c->target_field, &value, err);
 }
 
-/* A picture of a sample that was read. */
+/* Finds a picture of a sample that was read. */
 static bzna_status bzi_container_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                        bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
     bzna_status status = c->ops->image(c, sample, pick, scratch, image, err);
     if (status != BZNA_OK)
         return status;
+
     if (c->orientation == BZNA_ORIENTATION_IGNORE)
         image->coded.orientation = 1;
     image->coded.palette = c->palette;
@@ -11809,8 +11860,8 @@ static bzna_status bzi_container_image(const bzi_container *c, const bzi_sample 
 typedef struct bzi_look {
     const bzi_container *container;
     bzi_reading          reading;
-    bzi_buffer           buffer;
-    bzi_scratch          scratch;
+    bzi_buffer           buffer;      /* the sample's bytes, unless they are used where they are mapped */
+    bzi_scratch          scratch;     /* for a picture's configuration */
 } bzi_look;
 
 static void bzi_look_end(bzi_look *look)
@@ -11819,21 +11870,23 @@ static void bzi_look_end(bzi_look *look)
     bzi_buffer_free(&look->container->host->memory, &look->buffer);
 }
 
-/* inside: its bytes are needed, too. BZNA_OK: bzi_look_end closes it. */
+/* Begins to look at a sample. inside: 1 if its bytes are needed, too. On success bzi_look_end closes it. */
 static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64_t index, uint32_t inside,
                                   bzna_error *err)
 {
     bzna_status status = bzi_reading_begin(&look->reading, c, index, err);
     look->container = c;
     memset(&look->buffer, 0, sizeof look->buffer);
+
     if (status != BZNA_OK || !inside)
         return status;
+
     if ((status = bzi_reading_view(&look->reading, &c->host->memory, &look->buffer, err)) != BZNA_OK)
         bzi_look_end(look);
     return status;
 }
 
-/* The target alone: no file is opened or read for one that stands elsewhere than in the sample's bytes. */
+/* Gives a sample's target. Opens and reads no file if the target does not lie in the sample's bytes. */
 static bzna_status bzi_container_look_target(const bzi_container *c, uint64_t index, int64_t *target, bzna_error *err)
 {
     const bzi_sample unread = { index, { 0, 0 }, NULL };
@@ -11842,8 +11895,10 @@ static bzna_status bzi_container_look_target(const bzi_container *c, uint64_t in
 
     if (!c->target_inside)
         return bzi_container_target(c, &unread, target, err);
+
     if ((status = bzi_look_begin(&look, c, index, 1, err)) != BZNA_OK)
         return status;
+
     status = bzi_container_target(c, &look.reading.sample, target, err);
     bzi_look_end(&look);
     return status;
@@ -11860,7 +11915,7 @@ static bzna_status bzi_container_images(const bzi_container *c, const bzi_sample
     return BZNA_OK;
 }
 
-/* Where the sample is, its target and the names of its pictures. */
+/* Tells where a sample is, its target, and the names of its pictures. */
 static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, bzna_sample_ref *out, bzna_error *err)
 {
     bzi_look look;
@@ -11871,15 +11926,17 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
     memset(out, 0, sizeof *out);
     if ((status = bzi_look_begin(&look, c, index, inside, err)) != BZNA_OK)
         return status;
+
     if ((status = bzi_container_target(c, sample, &out->target, err)) == BZNA_OK)
         status = bzi_container_images(c, sample, &look.scratch, out, err);
+
     out->offset = sample->extent.offset;
     out->size = sample->extent.size;
     bzi_look_end(&look);
     return status;
 }
 
-/* The sample's bytes, in the caller's buffer, and the picture in them. */
+/* Reads a sample into the caller's buffer and finds a picture in it. */
 static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
                                             bzi_span buffer, bzi_image *image, bzna_error *err)
 {
@@ -11892,6 +11949,7 @@ static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t ind
     if (buffer.size < sample->extent.size)
         status = BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu",
                           (unsigned long long)sample->extent.size, (unsigned long long)buffer.size);
+
     if (status == BZNA_OK &&
         (status = bzi_reading_read(&look.reading, (uint8_t *)(uintptr_t)buffer.data, err)) == BZNA_OK &&
         (status = bzi_container_image(c, sample, pick, &look.scratch, image, err)) == BZNA_OK)
@@ -11900,7 +11958,7 @@ static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t ind
     return status;
 }
 
-/* What the picture is, without its bytes. */
+/* Describes a picture without its bytes. */
 static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
                                                 bzi_image *image, bzna_error *err)
 {
@@ -11909,17 +11967,19 @@ static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t
 
     if (status != BZNA_OK)
         return status;
+
     if ((status = bzi_container_image(c, &look.reading.sample, pick, &look.scratch, image, err)) == BZNA_OK)
         status = bzi_image_complete(image, err);
     image->coded.config = image->coded.data = NULL;
+
     bzi_look_end(&look);
     return status;
 }
 
 /* --- Fields --- */
 
-/* The number of a field; BZI_NO_FIELD: there is none of that name. What gives the target is called "target", too, and
- * where no field is called "image", a sample's first picture is. */
+/* Returns the number of a field, or BZI_NO_FIELD if there is none of that name. The field that gives the target is also
+ * found as "target". If no field has the name "image", the first field of a picture is found by it. */
 static uint32_t bzi_container_find_field(const bzi_container *c, const char *name, bzi_field *field)
 {
     uint32_t picture = BZI_NO_FIELD;
@@ -11943,7 +12003,7 @@ static uint32_t bzi_container_find_field(const bzi_container *c, const char *nam
     return c->target_field;
 }
 
-/* The value of a field that is no picture, of a sample that was read if the field asks for it. */
+/* Gives the value of a field that is not a picture. Pre: the sample was read if the field lies inside. */
 static bzna_status bzi_container_value(const bzi_container *c, const bzi_sample *sample, uint32_t number,
                                        bzi_value *value, bzna_error *err)
 {
@@ -11952,7 +12012,7 @@ static bzna_status bzi_container_value(const bzi_container *c, const bzi_sample 
     return c->ops->field(c, sample, number, value, err);
 }
 
-/* A picture of a sample as a stream of its own. */
+/* Writes a picture of a sample as a stream of its own. */
 static bzna_status bzi_look_stream(bzi_look *look, const bzi_pick *pick, bzi_value *value, bzna_error *err)
 {
     bzi_image image;
@@ -11960,7 +12020,7 @@ static bzna_status bzi_look_stream(bzi_look *look, const bzi_pick *pick, bzi_val
     return status == BZNA_OK ? bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err) : status;
 }
 
-/* A value that is in the sample's bytes. */
+/* Gives a value that lies in the sample's bytes. number: BZI_NO_FIELD for a picture, as a stream of its own. */
 static bzna_status bzi_container_value_inside(const bzi_container *c, uint64_t index, const char *name,
                                               uint32_t number, bzi_value *value, bzna_error *err)
 {
@@ -11970,14 +12030,15 @@ static bzna_status bzi_container_value_inside(const bzi_container *c, uint64_t i
 
     if (status != BZNA_OK)
         return status;
+
     status = number == BZI_NO_FIELD ? bzi_look_stream(&look, &pick, value, err) :
                                       bzi_container_value(c, &look.reading.sample, number, value, err);
     bzi_look_end(&look);
     return status;
 }
 
-/* One field of a sample, into the caller's memory; value->size is that of the whole, 0 where that is not known. A
- * container may know a picture by another name than "image". */
+/* Gives one field of a sample, in the caller's memory. value->size becomes the size of the whole value, or 0 if that is
+ * not known. "image" is always tried as a picture, since a container may have one under another name. */
 static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, const char *name, bzi_value *value,
                                        bzna_error *err)
 {
@@ -11998,8 +12059,10 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
         status = bzi_container_value_inside(c, index, name, number, value, err);
     else
         status = bzi_container_value(c, &sample, number, value, err);
+
     if (status == BZNA_OK && value->absent)
         status = BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no %s", name);
+
     value->size += nul;
     if (status == BZNA_OK && value->size > capacity)
         return BZI_FAIL(err, BZNA_E_BUFFER, "the %s needs %llu bytes, the buffer has %llu", name,
@@ -12013,22 +12076,23 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 /* ==== 38. Datasets ==================================================================================================
  * Calls: rooms 2-4, 6-7, 28, 35-36.
  *
- * Parts of containers laid end to end. Ranges, concatenations and lists of paths are only parts. */
+ * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
 /* A part of a data set. */
 typedef struct bzi_part {
     bzi_container *container;         /* a reference is held */
-    uint64_t       first;             /* of the container's samples */
-    uint64_t       count;
-    uint64_t       begin;             /* where the part stands in the data set */
+    uint64_t       first;             /* its first sample in the container */
+    uint64_t       count;             /* of its samples */
+    uint64_t       begin;             /* index of its first sample in the data set */
 } bzi_part;
 
 struct bzna_dataset {
-    bzi_host  *host;
+    bzi_host  *host;                  /* a reference is held */
     atomic_int references;
     bzi_part  *parts;
-    uint32_t   part_count, part_room;
-    uint64_t   count;
+    uint32_t   part_count;            /* parts in use */
+    uint32_t   part_room;             /* parts allocated */
+    uint64_t   count;                 /* of samples */
 };
 
 static void bzi_dataset_retain(bzna_dataset *dataset) { atomic_fetch_add(&dataset->references, 1); }
@@ -12038,6 +12102,7 @@ static void bzi_dataset_drop(bzna_dataset *dataset)
     bzi_host *host = dataset->host;
     if (atomic_fetch_sub(&dataset->references, 1) != 1)
         return;
+
     for (uint32_t i = 0; i < dataset->part_count; i++)
         bzi_container_drop(dataset->parts[i].container);
     bzi_release(&host->memory, dataset->parts, dataset->part_room, sizeof *dataset->parts);
@@ -12045,7 +12110,7 @@ static void bzi_dataset_drop(bzna_dataset *dataset)
     bzi_host_drop(host);
 }
 
-/* Without parts yet, but with room for so many. */
+/* Makes a data set without parts, with room for `parts` of them. */
 static bzna_status bzi_dataset_make(bzi_host *host, uint32_t parts, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset *dataset = bzi_alloc_zero(&host->memory, 1, sizeof *dataset);
@@ -12056,6 +12121,7 @@ static bzna_status bzi_dataset_make(bzi_host *host, uint32_t parts, bzna_dataset
     }
     if (!dataset)
         return bzi_fail_memory(err, "a data set");
+
     dataset->host = host;
     bzi_host_retain(host);
     atomic_init(&dataset->references, 1);
@@ -12064,7 +12130,7 @@ static bzna_status bzi_dataset_make(bzi_host *host, uint32_t parts, bzna_dataset
     return BZNA_OK;
 }
 
-/* Takes the reference to the container. Pre: there is room, and the sum of counts was checked. */
+/* Appends a part and takes the reference to the container. Pre: there is room, and the sum of counts was checked. */
 static void bzi_dataset_append(bzna_dataset *dataset, bzi_container *container, uint64_t first, uint64_t count)
 {
     bzi_part part = { container, first, count, dataset->count };
@@ -12072,7 +12138,7 @@ static void bzi_dataset_append(bzna_dataset *dataset, bzi_container *container, 
     dataset->count += count;
 }
 
-/* One container. Takes an open source; on failure the source is the caller's again. */
+/* Opens one container over an open source and takes the source. On failure the source still belongs to the caller. */
 static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, const char *name,
                                     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
@@ -12084,6 +12150,7 @@ static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, co
         bzi_dataset_drop(dataset);
     if (status != BZNA_OK)
         return status;
+
     bzi_dataset_append(dataset, container, 0, container->count);
     *out = dataset;
     return BZNA_OK;
@@ -12103,6 +12170,7 @@ static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from,
 
     if ((status = bzi_dataset_make(host, (uint32_t)parts, out, err)) != BZNA_OK)
         return status;
+
     for (uint32_t i = 0; i < from_count; i++)
         for (uint32_t k = 0; k < from[i]->part_count; k++) {
             const bzi_part *part = &from[i]->parts[k];
@@ -12112,7 +12180,7 @@ static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from,
     return BZNA_OK;
 }
 
-/* A file or a folder. */
+/* Opens a file or a folder. */
 static bzna_status bzi_container_open_path(bzi_host *host, const char *path, const bzna_dataset_config *config,
                                            bzi_container **out, bzna_error *err)
 {
@@ -12130,16 +12198,17 @@ static bzna_status bzi_container_open_path(bzi_host *host, const char *path, con
         return bzi_error_prefix(err, path);
     if ((status = bzi_container_open(host, &source, name, config, out, err)) == BZNA_OK)
         return status;
+
     bzi_source_close(&source, &host->memory);
     return bzi_error_prefix(err, name);
 }
 
-/* Several that are opened at once. */
+/* Several containers that are opened at once. */
 typedef struct bzi_opening {
     bzi_host                  *host;
     bzi_names                  paths;
     const bzna_dataset_config *config;
-    bzi_container            **opened;        /* NULL: not yet */
+    bzi_container            **opened;        /* one a path; NULL: not opened yet, or given to the data set */
 } bzi_opening;
 
 static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
@@ -12149,7 +12218,7 @@ static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
                                    &opening->opened[i], err);
 }
 
-/* What was opened, laid end to end. Takes the references. */
+/* Lays what was opened end to end. The data set takes the references. */
 static bzna_status bzi_opening_join(const bzi_opening *opening, bzna_dataset *all, bzna_error *err)
 {
     uint64_t samples = 0;
@@ -12157,6 +12226,7 @@ static bzna_status bzi_opening_join(const bzi_opening *opening, bzna_dataset *al
     for (uint64_t i = 0; i < opening->paths.count; i++)
         if (!bzi_add(samples, opening->opened[i]->count, &samples) || samples > (uint64_t)1 << 63)
             return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most 2^63 samples");
+
     for (uint64_t i = 0; i < opening->paths.count; i++) {
         bzi_dataset_append(all, opening->opened[i], 0, opening->opened[i]->count);
         opening->opened[i] = NULL;
@@ -12171,6 +12241,7 @@ static bzna_status bzi_opening_run(bzi_opening *opening, bzna_dataset **out, bzn
 
     if (status != BZNA_OK)
         return status;
+
     if ((status = bzi_parallel(bzi_opening_open, opening, opening->paths.count, err)) == BZNA_OK)
         status = bzi_opening_join(opening, all, err);
     if (status == BZNA_OK)
@@ -12180,7 +12251,7 @@ static bzna_status bzi_opening_run(bzi_opening *opening, bzna_dataset **out, bzn
     return status;
 }
 
-/* What paths stand for, laid end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
+/* Opens all that paths stand for, laid end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
 static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *paths, uint32_t count,
                                          const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
@@ -12193,6 +12264,7 @@ static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *path
         status = bzi_fail_memory(err, "a data set");
     if (status == BZNA_OK)
         status = bzi_opening_run(&opening, out, err);
+
     for (uint64_t i = 0; opening.opened && i < room; i++)
         if (opening.opened[i])
             bzi_container_drop(opening.opened[i]);
@@ -12201,7 +12273,7 @@ static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *path
     return status;
 }
 
-/* Samples first .. first + count - 1. Pre: they exist, and count > 0. */
+/* Makes a data set of samples first .. first + count - 1. Pre: they exist, and count > 0. */
 static bzna_status bzi_dataset_range(const bzna_dataset *from, uint64_t first, uint64_t count, bzna_dataset **out,
                                      bzna_error *err)
 {
@@ -12211,8 +12283,10 @@ static bzna_status bzi_dataset_range(const bzna_dataset *from, uint64_t first, u
         const bzi_part *part = &from->parts[i];
         uint64_t begin = first > part->begin ? first : part->begin,
                  end = bzi_min(first + count, part->begin + part->count);
+
         if (begin >= end)
             continue;
+
         bzi_container_retain(part->container);
         bzi_dataset_append(*out, part->container, part->first + (begin - part->begin), end - begin);
     }
@@ -12225,7 +12299,7 @@ static int bzi_part_is_past(const void *parts, uint64_t i, const void *index)
     return part->begin + part->count > *(const uint64_t *)index;
 }
 
-/* The container behind an index, and the index there. Pre: *index < count. */
+/* Returns the container of the sample at *index, and sets *index to the sample's number there. Pre: *index < count. */
 static const bzi_container *bzi_dataset_at(const bzna_dataset *dataset, uint64_t *index)
 {
     const bzi_part *part = &dataset->parts[bzi_search(dataset->parts, dataset->part_count, index, bzi_part_is_past)];
@@ -12233,18 +12307,19 @@ static const bzi_container *bzi_dataset_at(const bzna_dataset *dataset, uint64_t
     return part->container;
 }
 
-/* Likewise of an index that the caller gave; NULL: there is no such sample. */
+/* Does the same for an index from the caller. Returns NULL if there is no such sample. */
 static const bzi_container *bzi_dataset_find(const bzna_dataset *dataset, uint64_t *index, bzna_error *err)
 {
     if (*index < dataset->count)
         return bzi_dataset_at(dataset, index);
+
     BZI_FAIL(err, BZNA_E_RANGE, "index %llu is not below the %llu samples", (unsigned long long)*index,
              (unsigned long long)dataset->count);
     bzi_error_prefix(err, dataset->part_count > 1 ? "data set" : dataset->parts[0].container->name);
     return NULL;
 }
 
-/* The name of a class, with a NUL: the first container's that has names. */
+/* Gives the name of a class, with a NUL, from the first container whose classes have names. */
 static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t target, bzi_value *value, bzna_error *err)
 {
     const uint64_t capacity = value->capacity;
@@ -12253,14 +12328,17 @@ static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t targe
         const bzi_container *c = dataset->parts[i].container;
         if (!c->ops->class_name || !c->class_count)
             continue;
+
         if (target >= c->class_count) {
             BZI_FAIL(err, BZNA_E_RANGE, "target %lld is not one of the %llu classes", (long long)target,
                      (unsigned long long)c->class_count);
             return bzi_error_prefix(err, c->name);
         }
+
         value->capacity -= capacity > 0;
         if (c->ops->class_name(c, target, value, err) != BZNA_OK)
             return bzi_error_prefix(err, c->name);
+
         value->size++;
         if (value->size > capacity)
             return BZI_FAIL(err, BZNA_E_BUFFER, "the name needs %llu bytes, the buffer has %llu",
@@ -12281,15 +12359,16 @@ static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
         const bzi_part *part = &dataset->parts[i];
         hash = part->container->ops->fingerprint(part->container, hash);
         if (dataset->part_count == 1 && part->count == part->container->count)
-            break;                                          /* a whole container, as it always was */
+            break;                    /* a whole container has the fingerprint that it had before parts existed */
         hash = bzi_hash(hash, &part->first, sizeof part->first);
         hash = bzi_hash(hash, &part->count, sizeof part->count);
     }
     return hash;
 }
 
-/* Of what fixes the pixels of pictures that are no video: settings, and who decodes JPEG, since decoders differ. 0:
- * there are none. Which samples of an archive are JPEG, only they say: libavcodec counts with all archives. */
+/* Hashes what else fixes the pixels of stills: the settings, and which library decodes JPEG, since libraries differ.
+ * Returns 0 if there is nothing of the kind. Only the samples of an archive tell whether they are JPEG. Therefore
+ * libavcodec counts for every archive. */
 static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset, const char *decoder)
 {
     const int by_libavcodec = !strcmp(decoder, "libavcodec");
@@ -12298,6 +12377,7 @@ static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset, const char 
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_container *c = dataset->parts[i].container;
         const uint32_t settings[] = { i, c->orientation, c->palette };
+
         if (c->orientation || c->palette || ((c->ops->still || by_libavcodec) && !hash))
             hash = bzi_hash(bzi_hash(hash ? hash : BZI_HASH_START, decoder, strlen(decoder) + 1), settings,
                             sizeof settings);
@@ -12305,7 +12385,7 @@ static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset, const char 
     return hash;
 }
 
-/* A field of the parts, first to last: those of the first, then what others have beside them. NULL: past the end. */
+/* Returns a field by number: those of the first part, then what the others have beside them. NULL: past the end. */
 static const bzi_field *bzi_dataset_field(const bzna_dataset *dataset, uint32_t number)
 {
     const bzi_field *seen[BZI_LIMIT_FIELDS + 1];

@@ -411,7 +411,7 @@ TEST(what_a_folder_cannot_have_is_refused)
     check_refused("d", &config, BZNA_E_ARGUMENT, "this is of kind folder");
     config.split = NULL;
     config.format = "archive";
-    check_refused("d", &config, BZNA_E_FORMAT, "it is a folder, no archive");
+    check_refused("d", &config, BZNA_E_FORMAT, "it is a folder, not \"archive\"");
     config.format = "folder";
     check_refused("d/a/1.jpg", &config, BZNA_E_FORMAT, "it is no folder");
     config.class_order = 2;

@@ -1428,7 +1428,7 @@ class Kinds(unittest.TestCase):
         dataset = benzina.Dataset(self.path("known"))
         self.assertEqual((len(dataset), dataset.info.container, dataset.targets[0]), (3, b"records", -1))
         self.assertEqual(len(pickle.loads(pickle.dumps(dataset))), 3)
-        with self.assertRaisesRegex(benzina.Error, "it begins as an IDX file"):
+        with self.assertRaisesRegex(benzina.Error, "it begins like an IDX file"):
             self.put(struct.pack(">IIII", 0x803, 3, 24, 20) + pictures[:-1], "cut")
             benzina.Dataset(self.path("cut"))
         with self.assertRaises(benzina.Error):
