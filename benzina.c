@@ -12432,31 +12432,39 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
  * Calls: rooms 2, 4, 6, 9-10, 15, 18-19.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
- * Here: bytes that grow, coded pictures taken apart, their sample entries, what is kept of each sample until the
- * index is written, some 12 bytes. */
+ * This room has bytes that grow, coded pictures taken apart, their sample entries, and the log of what is kept of each
+ * sample until the index is written, some 12 bytes. */
 
 #ifndef BENZINA_NO_WRITER
 
-/* A place among bytes where a table belongs that is made while they are written: count entries of width bytes. */
+/* A place among bytes where a table is missing. The table is made while the bytes are written to the file. */
 typedef struct bzi_hole {
-    uint64_t at;
-    uint32_t table, split, width, offsets, count;   /* offsets: they are offsets, not sizes */
+    uint64_t at;                      /* its place among the bytes */
+    uint32_t table;                   /* BZI_TABLE_... */
+    uint32_t split;                   /* of the samples that it has; 0: all */
+    uint32_t width;                   /* bytes of an entry */
+    uint32_t offsets;                 /* 1: entries are offsets; 0: sizes */
+    uint32_t count;                   /* of entries */
 } bzi_hole;
 
-/* Bytes that grow; a failed allocation sticks, and is asked for once, at the end. */
+/* Bytes that grow. A failed allocation is remembered, so that it is enough to look at `failed` at the end. */
 typedef struct bzi_out {
     const bzi_memory *memory;
     bzi_buffer        buffer;
-    uint64_t          size;
-    uint32_t          failed, too_large;
-    bzi_hole         *holes;          /* BZI_LIMIT_HOLES; NULL: none are made */
+    uint64_t          size;           /* bytes in the buffer */
+    uint32_t          failed;         /* 1: an allocation failed */
+    uint32_t          too_large;      /* 1: a box would have 4 GiB or more */
+    bzi_hole         *holes;          /* room for BZI_LIMIT_HOLES; NULL: no holes are made */
     uint32_t          hole_count;
 } bzi_out;
+
+/* Returns room for n more bytes, or NULL if memory is out. */
 
 /* Room for n more bytes; NULL when memory is out. */
 static uint8_t *bzi_out_take(bzi_out *out, uint64_t n)
 {
     uint64_t size;
+
     if (out->failed || !bzi_add(out->size, n, &size) || !bzi_buffer_reserve(out->memory, &out->buffer, size, 1)) {
         out->failed = 1;
         return NULL;
@@ -12480,8 +12488,8 @@ static void bzi_put_be32(uint8_t *p, uint32_t v)
     p[3] = (uint8_t)v;
 }
 
-/* Numbers, big-endian: the digits of widths say how many bytes each has; t, a time: 8 if the first number's top byte,
- * the version of the box, is 1, else 4. */
+/* Writes big-endian numbers. Each digit of `widths` is the bytes of one number. A "t" is a time: it has 8 bytes if the
+ * first number's top byte, the version of the box, is not 0, else 4. */
 static void bzi_out_numbers(bzi_out *out, const char *widths, const uint64_t *numbers)
 {
     const uint32_t time_bytes = *numbers >> 24 ? 8 : 4;
@@ -12493,7 +12501,7 @@ static void bzi_out_numbers(bzi_out *out, const char *widths, const uint64_t *nu
     }
 }
 
-/* The same, spelled out: BZI_OUT(out, "41", 7, 1). */
+/* Writes numbers that are spelled out: BZI_OUT(out, "41", 7, 1). */
 #define BZI_OUT(out, widths, ...)                                                                                \
     do {                                                                                                         \
         const uint64_t bzi_numbers[] = { __VA_ARGS__ };                                                          \
@@ -12507,16 +12515,18 @@ static void bzi_out_le64(bzi_out *out, uint64_t v)
         BZI_OUT(out, "1", v >> i);
 }
 
-/* begin gives the box's place, which end needs to patch its size. */
+/* Begins a box. Returns its place, which bzi_out_end needs to set its size. */
 static uint64_t bzi_out_begin(bzi_out *out, uint32_t type)
 {
     BZI_OUT(out, "44", 0, type);
     return out->size - 8;
 }
 
+/* Ends a box. Its size includes the tables of the holes in it. */
 static void bzi_out_end(bzi_out *out, uint64_t at)
 {
     uint64_t size = out->size - at;
+
     for (uint32_t i = 0; i < out->hole_count; i++)
         size += out->holes[i].at > at ? (uint64_t)out->holes[i].count * out->holes[i].width : 0;
     out->too_large |= size > UINT32_MAX;
@@ -12524,7 +12534,7 @@ static void bzi_out_end(bzi_out *out, uint64_t at)
         bzi_put_be32(out->buffer.data + at, (uint32_t)size);
 }
 
-/* A box of numbers. */
+/* Writes a box that consists of numbers. */
 #define BZI_OUT_BOX(out, type, widths, ...)                                                                      \
     do {                                                                                                         \
         const uint64_t bzi_begin = bzi_out_begin(out, type);                                                     \
@@ -12544,10 +12554,10 @@ static void bzi_out_reset(bzi_out *out)
     out->failed = out->too_large = out->hole_count = 0;
 }
 
-/* A picture as it will be written: gathered once, from config and data. */
+/* A picture to write, taken apart once, from config and data. */
 typedef struct bzi_coded {
-    bzna_image                  image;
-    bzi_format                  sps;
+    bzna_image                  image;                               /* the caller's, with what it left out */
+    bzi_format                  sps;                                 /* what the stream says */
     const struct bzi_coded_ops *ops;
     bzi_span                    sets[BZI_LIMIT_PARAMETER_SETS];      /* AV1: one, the sequence header's payload */
     uint32_t                    set_count;
@@ -12555,10 +12565,10 @@ typedef struct bzi_coded {
 
 /* How pictures of a codec are written. */
 typedef struct bzi_coded_ops {
-    uint32_t    codec;
-    bzna_status (*gather)(bzi_coded *coded, const char *field, bzna_error *err);        /* fills in sets and sps */
-    void        (*config)(bzi_out *out, const bzi_coded *coded); /* the decoder configuration record; NULL: none */
-    void        (*unit)(bzi_out *out, const bzi_coded *coded);          /* the access unit */
+    uint32_t    codec;                                                      /* BZNA_CODEC_... */
+    bzna_status (*gather)(bzi_coded *coded, const char *field, bzna_error *err);    /* fills in sets and sps */
+    void        (*config)(bzi_out *out, const bzi_coded *coded);    /* writes the configuration record; NULL: none */
+    void        (*unit)(bzi_out *out, const bzi_coded *coded);              /* writes the access unit */
 } bzi_coded_ops;
 
 static int bzi_span_equal(bzi_span a, bzi_span b)
@@ -12566,6 +12576,7 @@ static int bzi_span_equal(bzi_span a, bzi_span b)
     return a.size == b.size && !memcmp(a.data, b.data, (size_t)a.size);
 }
 
+/* Adds a parameter set unless the same is there already. */
 static bzna_status bzi_coded_add_set(bzi_coded *coded, const char *field, bzi_span nal, bzna_error *err)
 {
     uint64_t total = nal.size;
@@ -12575,6 +12586,7 @@ static bzna_status bzi_coded_add_set(bzi_coded *coded, const char *field, bzi_sp
             return BZNA_OK;
         total += coded->sets[i].size;
     }
+
     if (coded->set_count == BZI_LIMIT_PARAMETER_SETS || total > BZI_LIMIT_CONFIG_BYTES)
         return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u parameter sets, or %u bytes of them", field,
                         BZI_LIMIT_PARAMETER_SETS, BZI_LIMIT_CONFIG_BYTES);
@@ -12619,13 +12631,14 @@ static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bz
     return bzi_image_sps(image, &coded->sps, err) == BZNA_OK ? BZNA_OK : bzi_error_prefix(err, field);
 }
 
-/* The sequence header in force, which is the one that bzi_image_av1 reads: the last before the first frame. */
+/* Finds the sequence header in force: the last before the first frame, which is the one that bzi_image_av1 reads. */
 static bzna_status bzi_coded_gather_obus(bzi_coded *coded, const char *field, bzna_error *err)
 {
     const bzna_image *image = &coded->image;
 
     if (bzi_image_av1(image, &coded->sps, err) != BZNA_OK)
         return bzi_error_prefix(err, field);
+
     for (int part = 0; part < 2; part++) {
         bzi_span rest = part ? bzi_image_data(image) : bzi_image_obus(image), unit;
         uint32_t type;
@@ -12641,7 +12654,7 @@ static bzna_status bzi_coded_gather_obus(bzi_coded *coded, const char *field, bz
     return BZNA_OK;
 }
 
-/* The parameter sets of a kind, each behind its size. */
+/* Writes the parameter sets of a kind, each after its 16-bit size. */
 static void bzi_out_sets(bzi_out *out, const bzi_coded *coded, uint32_t kind)
 {
     for (uint32_t i = 0; i < coded->set_count; i++)
@@ -12651,7 +12664,8 @@ static void bzi_out_sets(bzi_out *out, const bzi_coded *coded, uint32_t kind)
         }
 }
 
-/* HEVCDecoderConfigurationRecord, ISO/IEC 14496-15 8.3.3.1. Not said: spatial segmentation, parallelism, frame rate. */
+/* HEVCDecoderConfigurationRecord, ISO/IEC 14496-15 8.3.3.1. Spatial segmentation, parallelism and frame rate are left
+ * unspecified. */
 static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
 {
     static const uint32_t kinds[3] = { BZI_NAL_VPS, BZI_NAL_SPS, BZI_NAL_PPS };
@@ -12682,7 +12696,7 @@ static void bzi_out_avcc(bzi_out *out, const bzi_coded *coded)
                 0);
 }
 
-/* The access unit with 4-byte lengths, without parameter sets and discardable units. */
+/* Writes the access unit with 4-byte lengths, without parameter sets and discardable units. */
 static void bzi_out_nals(bzi_out *out, const bzi_coded *coded)
 {
     bzi_nals n = bzi_nals_of_unit(bzi_image_data(&coded->image), coded->image.length_size);
@@ -12695,10 +12709,11 @@ static void bzi_out_nals(bzi_out *out, const bzi_coded *coded)
     }
 }
 
-/* A sequence header as a unit that says its size, which av1C asks for. */
+/* Writes a sequence header as a unit with a size field, as av1C requires. */
 static void bzi_out_sequence_header(bzi_out *out, bzi_span payload)
 {
     uint64_t size = payload.size;
+
     BZI_OUT(out, "1", BZI_OBU_SEQUENCE_HEADER << 3 | 2);
     for (; size > 127; size >>= 7)
         BZI_OUT(out, "1", 128 | (size & 127));
@@ -12706,19 +12721,22 @@ static void bzi_out_sequence_header(bzi_out *out, bzi_span payload)
     bzi_out_bytes(out, payload.data, payload.size);
 }
 
-/* AV1CodecConfigurationRecord, "AV1 Codec ISO Media File Format Binding" 2.3.3. Not said: presentation delay. */
+/* AV1CodecConfigurationRecord, "AV1 Codec ISO Media File Format Binding" 2.3.3. The presentation delay is left
+ * unspecified. */
 static void bzi_out_av1c(bzi_out *out, const bzi_coded *coded)
 {
     const bzi_format *sps = &coded->sps;
     const uint32_t place = !sps->has_chroma_location ? 0 : sps->chroma_location == 2 ? 2 : 1;
     const uint32_t depth = sps->depth_luma > 10 ? 3 : sps->depth_luma > 8 ? 2 : 0;
     const uint32_t chroma = sps->chroma_format == 0 ? 7 : sps->chroma_format == 1 ? 3 : sps->chroma_format == 2 ? 2 : 0;
+
     BZI_OUT(out, "1111", 0x81, (uint32_t)sps->profile[0] << 5 | sps->profile[1],
             (uint32_t)sps->profile[2] << 7 | depth << 5 | chroma << 2 | place, 0);
     bzi_out_sequence_header(out, coded->sets[0]);
 }
 
-/* The units as they are, without delimiters and padding; a sequence header before the frame, as each sample needs. */
+/* Writes the units without delimiters and padding. Each sample needs a sequence header before its frame, so one is put
+ * there if it is missing. */
 static void bzi_out_obus(bzi_out *out, const bzi_coded *coded)
 {
     bzi_span rest = bzi_image_data(&coded->image), before = rest, payload;
@@ -12754,7 +12772,7 @@ static const bzi_coded_ops bzi_coded_rows[] = {
     { BZNA_CODEC_JPEG, bzi_coded_gather_file, NULL, bzi_out_file },
 };
 
-/* Fills in what the stream says of sizes and colors, and checks what the caller says against it. */
+/* Fills in sizes and colors from the stream, and checks what the caller gives against them. */
 static bzna_status bzi_coded_fit(bzi_coded *coded, const char *field, bzna_error *err)
 {
     bzna_image *image = &coded->image;
@@ -12763,7 +12781,7 @@ static bzna_status bzi_coded_fit(bzi_coded *coded, const char *field, bzna_error
     const uint32_t height = sps->height - sps->window[2] - sps->window[3];
 
     if (image->orientation && image->orientation != sps->orientation + upright)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.orientation: %u; in archives, it is what the picture says itself, %u",
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.orientation: %u, but archives keep the one in the picture, %u",
                         field, image->orientation, sps->orientation + upright);
     if ((image->frame_width && image->frame_width != width) || (image->frame_height && image->frame_height != height))
         return BZI_FAIL(err, BZNA_E_MISMATCH, "%s.frame_width, frame_height: %ux%u, but the stream is %ux%u", field,
@@ -12785,6 +12803,7 @@ static bzna_status bzi_coded_fit(bzi_coded *coded, const char *field, bzna_error
     return BZNA_OK;
 }
 
+/* Checks a picture from the caller and takes it apart. `field` names it in messages. */
 static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, const char *field, bzna_error *err)
 {
     bzna_image *image = &coded->image;
@@ -12805,7 +12824,7 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
     if (!codec)
         return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %u is not known", field, image->codec);
     if (!coded->ops)
-        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %s is not written, only H.264, H.265, AV1 and JPEG are", field,
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %s cannot be written, only H.264, H.265, AV1 and JPEG", field,
                         codec->name);
     if (!image->data || !image->data_size || (image->config_size && !image->config))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: no bytes", field);
@@ -12816,13 +12835,15 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
         image->config_size = 0;
     bzi_fourcc_text(codec->config, type);
     if (image->config && image->config_size < codec->config_bytes)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.config: %llu bytes are no %s", field,
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.config: %llu bytes are too few for %s", field,
                         (unsigned long long)image->config_size, type);
+
     status = coded->ops->gather(coded, field, err);
     return status == BZNA_OK ? bzi_coded_fit(coded, field, err) : status;
 }
 
-/* The sample entry: hvc1, avc1, av01 or mjpg, which says its colors itself. with_clap: with a clean aperture. */
+/* Writes the sample entry: hvc1, avc1 and av01 with colors, or mjpg, whose pictures have their own. with_clap: adds a
+ * clean aperture. */
 static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 {
     const bzna_image *image = &coded->image;
@@ -12841,7 +12862,7 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
                     image->color.full_range ? 0x80 : 0);
     }
 
-    if (with_clap)                    /* offsets of its center, twice: two's complement */
+    if (with_clap)                    /* offsets of the center, in halves, as two's complement */
         BZI_OUT_BOX(out, BZI_FOURCC('c', 'l', 'a', 'p'), "44444444", image->width, 1, image->height, 1,
                     2 * image->crop_x + image->width - image->frame_width, 2,
                     2 * image->crop_y + image->height - image->frame_height, 2);
@@ -12850,14 +12871,15 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 
 /* --- What is kept of samples --- */
 
-/* What the index says of a sample. */
+/* What the index needs of a sample. */
 typedef struct bzi_record {
-    uint64_t size;
-    uint64_t gap;                     /* bytes behind it: a box of the names since the box before; mostly 0 */
-    uint64_t thumb, thumb_size;       /* its place in the sample; no bytes: there is none */
-    uint64_t name_size;               /* its NUL counted; 0: there is none */
-    uint64_t split;
-    uint64_t target;                  /* behind its sign, so that small ones are short; 1: BZNA_TARGET_NONE */
+    uint64_t size;                    /* bytes of the sample */
+    uint64_t gap;                     /* bytes after it: a box with the names since the last such box; mostly 0 */
+    uint64_t thumb;                   /* offset of the thumbnail in the sample */
+    uint64_t thumb_size;              /* its bytes; 0: there is none */
+    uint64_t name_size;               /* with its NUL; 0: there is none */
+    uint64_t split;                   /* BZNA_SPLIT_... */
+    uint64_t target;                  /* zigzag code, so that small numbers stay short; 1: BZNA_TARGET_NONE */
 } bzi_record;
 
 #define BZI_RECORD_NUMBERS (sizeof(bzi_record) / sizeof(uint64_t))
@@ -12865,25 +12887,27 @@ typedef struct bzi_record {
 static uint64_t bzi_record_target(int64_t target) { return (uint64_t)target << 1 ^ (target < 0 ? UINT64_MAX : 0); }
 static uint64_t bzi_target_of(const bzi_record *r) { return r->target >> 1 ^ (r->target & 1 ? UINT64_MAX : 0); }
 
-/* Records of all samples, one after the other, as numbers of 7 bits a byte. */
+/* The records of all samples, end to end in blocks. Each number is written with 7 bits a byte. */
 #define BZI_LOG_BLOCK_BYTES 65520u
-#define BZI_RECORD_MAX      70u
+#define BZI_RECORD_MAX      70u         /* bytes of a record at most: 7 numbers of 10 bytes */
 typedef struct bzi_index_block {
     struct bzi_index_block *next;
-    uint64_t              used;
+    uint64_t              used;         /* bytes in use */
     uint8_t               bytes[BZI_LOG_BLOCK_BYTES];
 } bzi_index_block;
 
+/* Where a record begins. */
 typedef struct bzi_index_place {
     const bzi_index_block *block;       /* NULL: past the end */
-    uint64_t             at;
+    uint64_t             at;            /* offset in the block's bytes */
 } bzi_index_place;
 
 typedef struct bzi_index_log {
-    bzi_index_block *first, *last;
+    bzi_index_block *first;             /* NULL: there are none */
+    bzi_index_block *last;              /* the one that is being filled */
 } bzi_index_log;
 
-/* Room for one more record. Returns 0 when memory is out. */
+/* Makes room for one more record. Returns 0 if memory is out, else 1. */
 static int bzi_index_reserve(bzi_index_log *log, const bzi_memory *memory)
 {
     bzi_index_block *block;
@@ -12892,6 +12916,7 @@ static int bzi_index_reserve(bzi_index_log *log, const bzi_memory *memory)
         return 1;
     if (!(block = bzi_alloc(memory, 1, sizeof *block, 16)))
         return 0;
+
     block->next = NULL;
     block->used = 0;
     if (log->last)
@@ -12902,12 +12927,13 @@ static int bzi_index_reserve(bzi_index_log *log, const bzi_memory *memory)
     return 1;
 }
 
-/* Pre: there is room. */
+/* Appends a record. Pre: there is room. */
 static void bzi_index_put(bzi_index_log *log, const bzi_record *r)
 {
     bzi_index_block *block = log->last;
     uint64_t numbers[BZI_RECORD_NUMBERS];
     memcpy(numbers, r, sizeof numbers);
+
     for (size_t i = 0; i < BZI_RECORD_NUMBERS; i++) {
         for (; numbers[i] > 127; numbers[i] >>= 7)
             block->bytes[block->used++] = (uint8_t)(128 | (numbers[i] & 127));
@@ -12915,17 +12941,20 @@ static void bzi_index_put(bzi_index_log *log, const bzi_record *r)
     }
 }
 
+/* Reads the record at a place and steps to the next. Returns 0 past the end, else 1. */
 static int bzi_index_next(bzi_index_place *place, bzi_record *r)
 {
     uint64_t numbers[BZI_RECORD_NUMBERS] = { 0 };
 
     while (place->block && place->at == place->block->used)
         *place = (bzi_index_place){ place->block->next, 0 };
+
     for (size_t i = 0; i < BZI_RECORD_NUMBERS && place->block; i++)
         for (uint32_t shift = 0, byte = 128; byte & 128; shift += 7) {
             byte = place->block->bytes[place->at++];
             numbers[i] |= (uint64_t)(byte & 127) << shift;
         }
+
     memcpy(r, numbers, sizeof numbers);
     return place->block != NULL;
 }
@@ -12945,37 +12974,47 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
 /* ==== 40. Writer: tracks, samples ===================================================================================
  * Calls: rooms 2-4, 6, 20, 39.
  *
- * The boxes of one track, in a sample or in the index. Their tables are made while they are written, so that they are
- * never in memory: a track's boxes have a hole for each. A whole sample, made by the thread that hands it in. The
- * struct of a writer.
+ * The boxes of one track, in a sample or in the index. A track of the index has a hole for each of its tables: tables
+ * are made while they are written and are never in memory. Also here: a whole sample, made by the thread that hands it
+ * in, and the struct of a writer.
  *
- * FIELDS lie in a box 'uuid', the last one in the sample's moov. Numbers are little-endian:
+ * Fields lie in a box 'uuid', which is the last one in the sample's moov. Its numbers are little-endian:
  *   version and flags, 0
  *   the number of fields
  *   for each field: its kind and the length of its name (a byte each), the name, the size of the value, the value
  *
- * The index has the same box, with the fields of all samples, without values. Behind them stand the number of classes
+ * The index has the same box, with the fields of all samples, without values. After them come the number of classes
  * that have names, where each name begins and the last one ends, and the names end to end. */
 
 #ifndef BENZINA_NO_WRITER
 
 #define BZI_WRITER_TIMESCALE 20u
-#define BZI_WRITER_FIRST     40u      /* where samples begin: ftyp 24, mdat header 16 */
-#define BZI_WRITER_NUL       12u      /* a byte before them that is 0: the name of samples that have none */
+#define BZI_WRITER_FIRST     40u      /* where samples begin, after ftyp, 24 bytes, and the header of mdat, 16 */
+#define BZI_WRITER_NUL       12u      /* offset of a byte in ftyp that is 0: the name of samples that have none */
 
 /* --- Tables --- */
 
-/* Of what the entries of an outer track are. */
+/* What the entries of an outer track are. */
 enum { BZI_TABLE_SAMPLES, BZI_TABLE_TARGETS, BZI_TABLE_NAMES, BZI_TABLE_THUMBS };
 
-/* The entries of an outer track. */
+/* Walks over the entries of an outer track. Names are in boxes between the samples, each box after the last sample
+ * whose name it holds. Therefore a second walk is ahead of the first, by as many samples as share a box. */
 typedef struct bzi_entries {
-    bzi_index_place next, ahead;        /* records; ahead: up to the box of the names that are gone through */
-    uint32_t      table, split;       /* split 0: all */
-    uint64_t      sample_at, ahead_at, target_at, name_at, last_names_at;
-    uint64_t      offset, size;       /* of the entry */
-    uint64_t      target;
+    bzi_index_place next;             /* the record of the next entry */
+    bzi_index_place ahead;            /* the record after the box from which names are taken now */
+    uint32_t      table;              /* BZI_TABLE_... */
+    uint32_t      split;              /* 0: all */
+    uint64_t      sample_at;          /* where the sample of `next` begins in the file */
+    uint64_t      ahead_at;           /* where the sample of `ahead` begins */
+    uint64_t      target_at;          /* where the target of `next` lies */
+    uint64_t      name_at;            /* where the next name lies */
+    uint64_t      last_names_at;      /* where the names lie that are in no box */
+    uint64_t      offset;             /* of the entry in the file */
+    uint64_t      size;               /* of the entry, in bytes */
+    uint64_t      target;             /* of the entry's sample */
 } bzi_entries;
+
+/* Finds the box that has the next names, or else those after the targets. */
 
 static void bzi_entries_find_names(bzi_entries *e)
 {
@@ -12985,6 +13024,7 @@ static void bzi_entries_find_names(bzi_entries *e)
     e->name_at = r.gap ? e->ahead_at - r.gap + 8 : e->last_names_at;
 }
 
+/* Steps to the next entry. Returns 0 if there is none, else 1. */
 static int bzi_entries_next(bzi_entries *e)
 {
     bzi_record r;
@@ -12994,12 +13034,15 @@ static int bzi_entries_next(bzi_entries *e)
                                 e->sample_at + r.thumb };
         const uint64_t sizes[] = { r.size, 8, r.name_size ? r.name_size : 1, r.thumb_size };
         if (e->table == BZI_TABLE_TARGETS && r.target == 1)
-            return 0;                                       /* later ones are not indexed */
+            return 0;                                       /* targets after the first missing one are not indexed */
+
         e->sample_at += r.size + r.gap;
         e->target_at += 8;
         e->name_at += r.name_size;
+
         if (r.gap && e->table == BZI_TABLE_NAMES)
             bzi_entries_find_names(e);
+
         e->offset = at[e->table];
         e->size = sizes[e->table];
         e->target = bzi_target_of(&r);
@@ -13011,16 +13054,23 @@ static int bzi_entries_next(bzi_entries *e)
 
 /* --- Tracks --- */
 
-/* One track to write. Of video, what it shows or, once that is gone, its sample entry; of metadata, the mime type. */
+/* One track to write. */
 typedef struct bzi_track_desc {
-    const char      *name, *mime;
-    const bzi_coded *coded;
-    const bzi_out   *entry;
-    uint32_t         id, flags, version, width, height;
+    const char      *name;
+    const char      *mime;            /* of metadata */
+    const bzi_coded *coded;           /* of video: the picture that it shows, from which its sample entry is made */
+    const bzi_out   *entry;           /* of video, if `coded` is gone: its sample entry */
+    uint32_t         id;
+    uint32_t         flags;           /* of its tkhd; 3: it is enabled and in the movie */
+    uint32_t         version;         /* of its boxes; 1: with times of 64 bits */
+    uint32_t         width;           /* of its tkhd, in pixels */
+    uint32_t         height;
     uint32_t         count;           /* of its samples */
-    uint32_t         offset_bytes;    /* in the index, where tables are holes; 0: in a sample, where it has one entry */
-    uint32_t         table, split;    /* in the index */
-    uint64_t         offset, size;    /* in a sample */
+    uint32_t         offset_bytes;    /* of offsets in the index, where tables are holes; 0: in a sample */
+    uint32_t         table;           /* in the index: BZI_TABLE_... */
+    uint32_t         split;           /* in the index: of its samples; 0: all */
+    uint64_t         offset;          /* in a sample: of the one entry, from the sample's beginning */
+    uint64_t         size;            /* in a sample: its bytes */
 } bzi_track_desc;
 
 #define BZI_OUT_UPRIGHT_WIDTHS "444444444"
@@ -13050,7 +13100,8 @@ static void bzi_out_stsd(bzi_out *out, const bzi_track_desc *t)
     bzi_out_end(out, box);
 }
 
-/* Sizes are spelled out in the index, as the original tools do. */
+/* Writes the tables of a track. The index has a size for each sample even if all are equal, as with the original
+ * tools. */
 static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
 {
     const int wide = t->offset_bytes == 8;
@@ -13059,15 +13110,18 @@ static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
 
     bzi_out_stsd(out, t);
     BZI_OUT_BOX(out, BZI_FOURCC('s', 't', 't', 's'), "4444", 0, 1, t->count, BZI_WRITER_TIMESCALE);
+
     box = bzi_out_begin(out, BZI_FOURCC('s', 't', 's', 'z'));
     BZI_OUT(out, "444", 0, t->size, t->count);
     if (t->offset_bytes)
         bzi_out_hole(out, &(bzi_hole){ 0, t->table, t->split, 4, 0, t->count });
     bzi_out_end(out, box);
+
     if (t->count)
         BZI_OUT_BOX(out, BZI_FOURCC('s', 't', 's', 'c'), "44444", 0, 1, 1, 1, 1);
-    else                              /* without samples no run of chunks: FFmpeg refuses a file that has one */
+    else                              /* no run of chunks without samples: FFmpeg refuses a file that has one */
         BZI_OUT_BOX(out, BZI_FOURCC('s', 't', 's', 'c'), "44", 0, 0);
+
     box = bzi_out_begin(out, wide ? BZI_FOURCC('c', 'o', '6', '4') : BZI_FOURCC('s', 't', 'c', 'o'));
     BZI_OUT(out, "44", 0, t->count);
     if (t->offset_bytes)
@@ -13088,13 +13142,16 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
     BZI_OUT_BOX(out, BZI_FOURCC('t', 'k', 'h', 'd'), "4tt44t88" BZI_OUT_UPRIGHT_WIDTHS "44",
                 t->version << 24 | t->flags, 0, 0, t->id, 0, duration, 0, 0, BZI_OUT_UPRIGHT, t->width << 16,
                 t->height << 16);
+
     mdia = bzi_out_begin(out, BZI_MDIA);
     BZI_OUT_BOX(out, BZI_FOURCC('m', 'd', 'h', 'd'), "4tt4t22", t->version << 24, 0, 0, BZI_WRITER_TIMESCALE, duration,
                 0x55c4 /* und */, 0);
+
     box = bzi_out_begin(out, BZI_FOURCC('h', 'd', 'l', 'r'));
     BZI_OUT(out, "44484", 0, 0, video ? BZI_FOURCC('v', 'i', 'd', 'e') : BZI_FOURCC('m', 'e', 't', 'a'), 0, 0);
     bzi_out_bytes(out, t->name, strlen(t->name) + 1);
     bzi_out_end(out, box);
+
     box = bzi_out_begin(out, BZI_MINF);
     if (video)
         BZI_OUT_BOX(out, BZI_FOURCC('v', 'm', 'h', 'd'), "48", 1, 0);
@@ -13112,12 +13169,12 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
 
 /* A sample that was handed in. */
 typedef struct bzi_pending {
-    struct bzi_pending *next;         /* in its slot of the queue */
-    uint64_t            index;
+    struct bzi_pending *next;         /* in the same slot of the queue */
+    uint64_t            index;        /* of the sample in the archive */
     bzi_record          record;
-    uint64_t            name_at;      /* in the sample */
-    uint32_t            left_out;     /* no sample comes at this index */
-    bzi_out             out;          /* the sample, and behind it the thumbnail's sample entry */
+    uint64_t            name_at;      /* offset of the name in the sample */
+    uint32_t            left_out;     /* 1: no sample comes at this index */
+    bzi_out             out;          /* the sample, then the thumbnail's sample entry */
 } bzi_pending;
 
 static void bzi_pending_free(const bzi_memory *memory, bzi_pending *p)
@@ -13127,7 +13184,7 @@ static void bzi_pending_free(const bzi_memory *memory, bzi_pending *p)
     bzi_release(memory, p, 1, sizeof *p);
 }
 
-/* A track of a sample: a picture's, or with coded NULL one of metadata. */
+/* Writes a track of a sample: of a picture, or of metadata if `coded` is NULL. */
 static void bzi_out_inner_track(bzi_out *out, const char *name, const char *mime, const bzi_coded *coded, uint32_t id,
                                 uint64_t offset, uint64_t size)
 {
@@ -13153,7 +13210,7 @@ static void bzi_out_field(bzi_out *out, uint32_t kind, const char *name, const v
     bzi_out_bytes(out, value, size);
 }
 
-/* The field number i of those that the caller gave. Pre: they were checked. */
+/* Returns the i-th of the fields that the caller gave. Pre: they were checked. */
 static bzna_field_value bzi_sample_field(const bzna_writer_sample *sample, uint32_t i)
 {
     bzna_field_value value;
@@ -13169,8 +13226,8 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
     size_t length;
 
     if (!bzi_struct_in_array(&v, sizeof v, sample->fields, i))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "sample.fields[%u].struct_size: not that of the first one, or not "
-                        "known", i);
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "sample.fields[%u].struct_size: differs from the first one's, or is "
+                        "not known", i);
 
     length = v.name ? strlen(v.name) : 0;
     if (length == 0 || length >= BZNA_NAME_MAX)
@@ -13181,7 +13238,7 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
             wrong = "name: archives have a field of that name";
     for (uint32_t k = 0; k < i; k++)
         if (!strcmp(bzi_sample_field(sample, k).name, v.name))
-            wrong = "name: stands there twice";
+            wrong = "name: is given twice";
     if (v.kind < BZNA_FIELD_INTEGER || v.kind > BZNA_FIELD_BYTES)
         wrong = "kind: must be BZNA_FIELD_INTEGER, _VECTOR, _TEXT or _BYTES";
     else if ((v.size && !v.data) || v.size > UINT32_MAX)
@@ -13189,7 +13246,7 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
     else if (v.kind == BZNA_FIELD_INTEGER ? v.size != 8 : v.kind == BZNA_FIELD_VECTOR && v.size % 4)
         wrong = "size: an integer has 8 bytes, and each number of a vector 4";
     else if (v.kind == BZNA_FIELD_TEXT && v.size && memchr(v.data, 0, (size_t)v.size))
-        wrong = "data: a NUL in a text";
+        wrong = "data: a text must not contain a NUL";
     return wrong ? BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u] \"%s\", %s", i, v.name, wrong) : BZNA_OK;
 }
 
@@ -13202,14 +13259,16 @@ static bzna_status bzi_sample_check(const bzna_writer_sample *sample, bzna_error
     if (sample->name && strlen(sample->name) >= BZI_LIMIT_NAME_BYTES)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.name: longer than 65535 bytes");
     if (sample->field_count > BZI_LIMIT_ARCHIVE_FIELDS || (sample->field_count && !sample->fields))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields: %u fields %s; at most %u", sample->field_count,
-                        sample->fields ? "at an address" : "at NULL", BZI_LIMIT_ARCHIVE_FIELDS);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields: field_count is %u, and fields is %s; at most %u are "
+                        "allowed", sample->field_count, sample->fields ? "not NULL" : "NULL",
+                        BZI_LIMIT_ARCHIVE_FIELDS);
     for (uint32_t i = 0; i < sample->field_count && status == BZNA_OK; i++)
         status = bzi_sample_check_field(sample, i, err);
     return status;
 }
 
-/* The media of a sample, in its mdat: pictures, target, name. The target lies before the name. */
+/* Writes the mdat of a sample: pictures, target, name. The target comes right before the name, and is found from the
+ * name's place. */
 static void bzi_pending_put_media(bzi_pending *p, const bzna_writer_sample *sample, const bzi_coded *input,
                                   const bzi_coded *thumb, uint64_t *input_size)
 {
@@ -13227,13 +13286,14 @@ static void bzi_pending_put_media(bzi_pending *p, const bzna_writer_sample *samp
     p->record.thumb_size = thumb ? out->size - p->record.thumb : 0;
     if (sample->target != BZNA_TARGET_NONE)
         bzi_out_le64(out, (uint64_t)sample->target);
+
     p->name_at = out->size;
     p->record.name_size = sample->name ? strlen(sample->name) + 1 : 0;
     bzi_out_bytes(out, sample->name, p->record.name_size);
     bzi_out_end(out, box);
 }
 
-/* The whole small mp4 of one sample. */
+/* Writes the whole small mp4 of one sample. */
 static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, const bzi_coded *input,
                             const bzi_coded *thumb)
 {
@@ -13246,6 +13306,7 @@ static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, co
 
     bzi_out_bytes(out, ftyp, sizeof ftyp);
     bzi_pending_put_media(p, sample, input, thumb, &input_size);
+
     box = bzi_out_begin(out, BZI_MOOV);
     bzi_out_mvhd(out, 0, BZI_WRITER_TIMESCALE, 2u + has_name + has_target + (thumb != NULL));
     bzi_out_inner_track(out, "bzna_input", NULL, input, id++, sizeof ftyp + 8, input_size);
@@ -13268,9 +13329,9 @@ static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, co
     bzi_out_end(out, box);
 }
 
-#define BZI_ENTRY_SIZE_AT 32u         /* where a sample entry says its width and height, 16 bits each */
+#define BZI_ENTRY_SIZE_AT 32u         /* offset of width and height in a sample entry, 16 bits each */
 
-/* Makes the bytes of a sample. No lock is held. */
+/* Makes the bytes of a sample. No lock is held. A picture that is small enough is its own thumbnail. */
 static bzna_status bzi_pending_make(bzi_pending *p, const bzna_writer_sample *sample, bzna_error *err)
 {
     bzi_coded input, given_thumb;
@@ -13295,8 +13356,10 @@ static bzna_status bzi_pending_make(bzi_pending *p, const bzna_writer_sample *sa
     p->record.target = bzi_record_target(sample->target);
     bzi_pending_put(p, sample, &input, thumb);
     p->record.size = p->out.size;
+
     if (p->record.size > UINT32_MAX)
         return BZI_FAIL(err, BZNA_E_LIMIT, "a sample has at most 4 GiB");
+
     if (thumb)
         bzi_out_visual(&p->out, thumb, 0);
     return p->out.failed ? bzi_fail_memory(err, "a sample") : BZNA_OK;
@@ -13304,35 +13367,47 @@ static bzna_status bzi_pending_make(bzi_pending *p, const bzna_writer_sample *sa
 
 /* --- Writers --- */
 
-#define BZI_WRITER_NAMES_BYTES (64u << 10)   /* of names that are kept until they are written */
-#define BZI_WRITER_TAIL_BYTES  (64u << 10)   /* of the index that are written at once */
-#define BZI_QUEUE_SLOTS        4096u
-#define BZI_QUEUE_BYTES        (64u << 20)   /* by default */
+#define BZI_WRITER_NAMES_BYTES (64u << 10)   /* names kept in memory before a box of them is written */
+#define BZI_WRITER_TAIL_BYTES  (64u << 10)   /* bytes of the index written by one call */
+#define BZI_QUEUE_SLOTS        4096u         /* lists of samples in the queue */
+#define BZI_QUEUE_BYTES        (64u << 20)   /* limit of the queue, if the caller sets none */
 
 struct bzna_writer {
-    bzi_host     *host;
-    bzna_sink     sink;               /* write_at NULL: file is ours */
-    bzi_file      file;
-    bzi_out       path;               /* of our file, for messages */
-    bzi_mutex     lock;               /* guards what follows, up to last */
-    bzi_cond      changed;            /* the queue, or that nobody is busy any more */
-    bzna_status   poison;             /* what every later call returns */
-    uint32_t      finished, busy;
-    uint64_t      next, last;         /* the index whose turn it is; one more than the largest that was given */
-    uint64_t      queue_limit, queue_bytes, queue_count;
-    bzi_pending  *queue[BZI_QUEUE_SLOTS];    /* by index */
-    bzi_field     fields[BZI_LIMIT_ARCHIVE_FIELDS];   /* sorted by name */
+    bzi_host     *host;               /* a reference is held */
+    bzna_sink     sink;               /* where to write; if write_at is NULL, to `file` */
+    bzi_file      file;               /* the library's own */
+    bzi_out       path;               /* its path, for messages */
+    bzi_mutex     lock;               /* guards what follows, down to field_count */
+    bzi_cond      changed;            /* the queue has changed, or a thread is no longer busy */
+    bzna_status   poison;             /* an error that every later call returns; BZNA_OK: none */
+    uint32_t      finished;           /* 1: the index is written */
+    uint32_t      busy;               /* 1: a thread is writing */
+    uint64_t      next;               /* the index whose turn it is */
+    uint64_t      last;               /* one more than the largest index that was given */
+    uint64_t      queue_limit;        /* bytes that may wait */
+    uint64_t      queue_bytes;        /* bytes that wait */
+    uint64_t      queue_count;        /* samples that wait */
+    bzi_pending  *queue[BZI_QUEUE_SLOTS];             /* lists, by index modulo BZI_QUEUE_SLOTS */
+    bzi_field     fields[BZI_LIMIT_ARCHIVE_FIELDS];   /* of all samples so far, sorted by name */
     uint32_t      field_count;
-    /* the busy thread's */
-    uint32_t      no_more_targets, thumbs_differ;
-    uint32_t      names, thumbs;      /* samples that have one */
-    uint32_t      counts[4], targets[4];      /* samples of each split, of all; and those whose targets are indexed */
-    uint64_t      position;           /* where the next sample goes, and the next piece of the index */
+    /* The rest belongs to the busy thread. */
+    uint32_t      no_more_targets;    /* 1: a sample had no target, and later ones are not indexed */
+    uint32_t      thumbs_differ;      /* 1: thumbnails have different sample entries, so no track can hold them all */
+    uint32_t      names;              /* samples that have a name */
+    uint32_t      thumbs;             /* samples that have a thumbnail */
+    uint32_t      counts[4];          /* samples by split; [0]: all */
+    uint32_t      targets[4];         /* those of them whose targets are indexed */
+    uint64_t      position;           /* where the next sample goes, and later the next piece of the index */
     bzi_index_log log;
-    bzi_hole      holes[BZI_LIMIT_HOLES];
-    uint32_t      class_count, thumb_width, thumb_height;     /* the largest thumbnail's */
-    bzi_out       name_bytes, class_names;    /* names: of samples, not written yet; of classes */
-    bzi_out       thumb_entry, movie, tail;   /* movie: the index without its tables; tail: what is written next */
+    bzi_hole      holes[BZI_LIMIT_HOLES];             /* of `movie` */
+    uint32_t      class_count;        /* of class_names */
+    uint32_t      thumb_width;        /* the largest thumbnail's */
+    uint32_t      thumb_height;
+    bzi_out       name_bytes;         /* names of samples that are not written yet, each with its NUL */
+    bzi_out       class_names;        /* names of classes, each with its NUL */
+    bzi_out       thumb_entry;        /* the first thumbnail's sample entry */
+    bzi_out       movie;              /* the index without its tables */
+    bzi_out       tail;               /* bytes of the index to write next */
 };
 
 static void bzi_writer_free(bzna_writer *writer)
@@ -13359,6 +13434,7 @@ static void bzi_writer_free(bzna_writer *writer)
     bzi_host_drop(host);
 }
 
+/* Writes to the sink or to the file, all bytes or none. */
 static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const void *bytes, uint64_t size,
                                     bzna_error *err)
 {
@@ -13383,7 +13459,8 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
     return writer->path.size ? bzi_error_prefix(err, (const char *)writer->path.buffer.data) : status;
 }
 
-/* So that what was written before does not reach the disk after what is written next, and late errors are seen. */
+/* Waits until all that was written is on the disk, so that it gets there before what is written next, and so that late
+ * errors are seen. */
 static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
 {
     const int error = writer->sink.write_at ? 0 : bzi_os_file_sync(&writer->file);
@@ -13393,7 +13470,7 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
     return bzi_error_prefix(err, (const char *)writer->path.buffer.data);
 }
 
-/* Copies the names of classes, each with its NUL. */
+/* Copies the names of classes, each with its NUL, and the limit of the queue. */
 static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_writer_config *config, bzna_error *err)
 {
     writer->queue_limit = config->queue_bytes ? config->queue_bytes : BZI_QUEUE_BYTES;
@@ -13401,6 +13478,7 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
     if (!config->classes != !config->class_count)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "writer_config.classes: class_count is %u, and classes is%s NULL",
                         config->class_count, config->classes ? " not" : "");
+
     for (uint32_t i = 0; i < config->class_count; i++) {
         const char *name = config->classes[i];
         if (!name || strlen(name) >= BZI_LIMIT_NAME_BYTES)
@@ -13422,18 +13500,18 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
 /* ==== 41. Writer: archives ==========================================================================================
  * Calls: rooms 2-4, 6, 39-40.
  *
- * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in
- * the order of their indices, so that the file does not depend on timing. Names of samples stand behind targets at
- * the end of mdat; where they are many, in boxes 'free' between the samples. The archive's mdat has length 0 until
- * bzna_writer_finish patches it, which marks it unfinished. */
+ * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
+ * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
+ * end of mdat; if they are many, in boxes 'free' between the samples. The archive's mdat has length 0, which marks it
+ * as unfinished, until bzna_writer_finish sets the length. */
 
-#define BZI_INDEX_LAST UINT64_MAX     /* the sample comes behind all that were given */
+#define BZI_INDEX_LAST UINT64_MAX     /* the sample comes after all that were given */
 
 #ifndef BENZINA_NO_WRITER
 
 /* --- Opening --- */
 
-/* Without a file. */
+/* Makes a writer without a file. */
 static bzna_status bzi_writer_alloc(bzi_host *host, const bzna_writer_config *config, bzna_writer **out,
                                     bzna_error *err)
 {
@@ -13515,8 +13593,8 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
 
 /* --- Writing samples --- */
 
-/* The playable track needs one configuration: keeps the first thumbnail's and compares the others'. JPEGs of several
- * sizes share one. Pre: there is room for it. */
+/* Keeps the first thumbnail's configuration and compares the others', since the playable track has only one. JPEGs of
+ * several sizes share one. Pre: there is room for it. */
 static void bzi_writer_note_thumb(bzna_writer *writer, bzi_pending *p)
 {
     bzi_out *first = &writer->thumb_entry;
@@ -13532,7 +13610,7 @@ static void bzi_writer_note_thumb(bzna_writer *writer, bzi_pending *p)
         writer->thumbs_differ |= first->size != size || memcmp(first->buffer.data, entry, (size_t)size) != 0;
 }
 
-/* The sample is in the file. Pre: there is room in the log. */
+/* Takes note of a sample that is in the file. Pre: there is room in the log. */
 static void bzi_writer_note(bzna_writer *writer, const bzi_record *r)
 {
     writer->no_more_targets |= r->target == 1;
@@ -13547,7 +13625,7 @@ static void bzi_writer_note(bzna_writer *writer, const bzi_record *r)
     writer->position += r->size + r->gap;
 }
 
-/* Writes the sample whose turn it is, and behind it the names kept, once they are many: one call of the sink. */
+/* Writes the sample whose turn it is and, once the names kept are many, a box of them after it. Calls the sink once. */
 static bzna_status bzi_writer_write_sample(bzna_writer *writer, bzi_pending *p, bzna_error *err)
 {
     const bzi_memory *memory = &writer->host->memory;
@@ -13579,7 +13657,7 @@ static bzna_status bzi_writer_write_sample(bzna_writer *writer, bzi_pending *p, 
     return status;
 }
 
-/* --- The queue. All of it under the lock --- */
+/* --- The queue. Under the lock, which bzi_writer_add takes --- */
 
 static bzi_pending **bzi_queue_find(bzna_writer *writer, uint64_t index)
 {
@@ -13610,7 +13688,7 @@ static bzi_pending *bzi_queue_take(bzna_writer *writer, uint64_t index)
     return p;
 }
 
-/* "5, 9 to 12": the indices that were not given, of those below the largest that was; as many as there is room for. */
+/* Lists the indices below the largest that were not given, as "5, 9 to 12", as many as there is room for. */
 static void bzi_queue_name_missing(bzna_writer *writer, char text[160])
 {
     size_t n = 0;
@@ -13632,7 +13710,7 @@ static void bzi_queue_name_missing(bzna_writer *writer, char text[160])
 static bzna_status bzi_writer_check(const bzna_writer *writer, bzna_error *err)
 {
     if (bzi_os_in_callback)
-        return BZI_FAIL(err, BZNA_E_STATE, "not in a callback");
+        return BZI_FAIL(err, BZNA_E_STATE, "must not be called in a callback");
     if (writer->poison)
         return BZI_FAIL(err, writer->poison, "the writer failed before: %s", bzi_status_text(writer->poison));
     if (writer->finished)
@@ -13652,7 +13730,7 @@ static bzna_status bzi_writer_check_index(bzna_writer *writer, uint64_t index, b
     return BZNA_OK;
 }
 
-/* Takes note of a sample's fields, sorted by name. All or, with an error, none. */
+/* Takes note of a sample's fields, sorted by name. On an error, takes note of none. */
 static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_writer_sample *sample, bzna_error *err)
 {
     bzi_field known[BZI_LIMIT_ARCHIVE_FIELDS];
@@ -13681,7 +13759,7 @@ static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_writer
     return BZNA_OK;
 }
 
-/* Unless a thread is busy: writes the samples whose turn it is, without the lock. */
+/* Writes the samples whose turn it is, without holding the lock, unless another thread is busy with that. */
 static bzna_status bzi_writer_drain(bzna_writer *writer, bzna_error *err)
 {
     bzi_pending *p;
@@ -13703,7 +13781,7 @@ static bzna_status bzi_writer_drain(bzna_writer *writer, bzna_error *err)
     return writer->poison;
 }
 
-/* Waits for room in the queue, or its turn; puts p into the queue. */
+/* Waits for room in the queue or for its turn, then puts p into the queue. Returns BZNA_AGAIN at the timeout. */
 static bzna_status bzi_writer_queue(bzna_writer *writer, bzi_pending *p, uint64_t index,
                                     const bzna_writer_sample *sample, int64_t timeout_ns, bzna_error *err)
 {
@@ -13711,7 +13789,7 @@ static bzna_status bzi_writer_queue(bzna_writer *writer, bzi_pending *p, uint64_
     bzna_status status;
 
     while ((status = bzi_writer_check_index(writer, index, err)) == BZNA_OK) {
-        /* where no index below it is missing, its turn will come: somebody is busy with those */
+        /* if no index below it is missing, its turn will come, because a thread is busy with those */
         const int is_last = index == BZI_INDEX_LAST || index == writer->last;
         const int will_come = writer->busy && (index == writer->next ||
                                                (is_last && writer->next + writer->queue_count == writer->last));
@@ -13733,7 +13811,7 @@ static bzna_status bzi_writer_queue(bzna_writer *writer, bzi_pending *p, uint64_
     return BZNA_OK;
 }
 
-/* A sample, or that none comes, at an index. */
+/* Adds a sample or, if `sample` is NULL, says that none comes at this index. */
 static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzna_writer_sample *sample,
                                   int64_t timeout_ns, bzna_error *err)
 {
@@ -13763,7 +13841,7 @@ static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzn
 
 /* --- The index --- */
 
-/* Writes what has gathered to the end of the file, if it is so many bytes. */
+/* Appends what has gathered to the file if it has at least so many bytes. */
 static bzna_status bzi_writer_flush(bzna_writer *writer, uint64_t at_least, bzna_error *err)
 {
     bzi_out *tail = &writer->tail;
@@ -13776,8 +13854,8 @@ static bzna_status bzi_writer_flush(bzna_writer *writer, uint64_t at_least, bzna
     return status;
 }
 
-/* A table of the index; or, with a width of 0, the targets themselves, which stand behind the samples, as do the names
- * that no box holds. Pre: tail has its room. */
+/* Writes a table of the index or, if its width is 0, the targets themselves. Targets come after the samples, and after
+ * them the names that are in no box. Pre: tail has room for an entry more than BZI_WRITER_TAIL_BYTES. */
 static bzna_status bzi_writer_put_table(bzna_writer *writer, const bzi_hole *hole, uint64_t targets_at,
                                         uint64_t names_at, bzna_error *err)
 {
@@ -13800,7 +13878,7 @@ static bzna_status bzi_writer_put_table(bzna_writer *writer, const bzi_hole *hol
     return status;
 }
 
-/* bzna_input, bzna_target and bzna_fname, of all the archive (split 0) or one split. Returns the next track's id. */
+/* Adds bzna_input, bzna_target and bzna_fname of all samples (split 0) or of a split. Returns the next track's id. */
 static uint32_t bzi_writer_metadata(bzna_writer *writer, uint32_t split, uint32_t id, uint32_t offset_bytes)
 {
     static const char *const suffixes[4] = { "", "_train", "_validation", "_test" };
@@ -13818,7 +13896,7 @@ static uint32_t bzi_writer_metadata(bzna_writer *writer, uint32_t split, uint32_
     return id;
 }
 
-/* The playable track, last as the format asks. */
+/* Adds the playable track, last, as the format asks. */
 static void bzi_writer_playable(bzna_writer *writer, uint32_t id, uint32_t offset_bytes)
 {
     const bzi_track_desc t = { .name = "bzna_thumb", .entry = &writer->thumb_entry, .id = id, .version = 1, .flags = 3,
@@ -13828,7 +13906,7 @@ static void bzi_writer_playable(bzna_writer *writer, uint32_t id, uint32_t offse
     bzi_out_trak(&writer->movie, &t);
 }
 
-/* Names and kinds of fields, names of classes. */
+/* Adds the names and kinds of fields and the names of classes. */
 static void bzi_writer_names(bzna_writer *writer)
 {
     bzi_out *out = &writer->movie;
@@ -13847,7 +13925,7 @@ static void bzi_writer_names(bzna_writer *writer)
     bzi_out_end(out, box);
 }
 
-/* The outer movie box, with holes for its tables. */
+/* Makes the outer movie box, with holes for its tables. */
 static bzna_status bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes, bzna_error *err)
 {
     bzi_out *out = &writer->movie;
@@ -13878,7 +13956,7 @@ static bzna_status bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes, 
     return BZNA_OK;
 }
 
-/* Targets, names, movie box, length of mdat. */
+/* Writes targets, names and movie box, then the length of mdat, which marks the archive as finished. */
 static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
 {
     const bzi_hole targets = { .table = BZI_TABLE_TARGETS };
@@ -13903,6 +13981,7 @@ static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
         bzi_out_bytes(&writer->tail, out->buffer.data + at, out->size - at);
         status = bzi_writer_flush(writer, 0, err);
     }
+
     bzi_put_be32(length, (uint32_t)((end - 24) >> 32));
     bzi_put_be32(length + 4, (uint32_t)(end - 24));
     if (status == BZNA_OK && (status = bzi_writer_sync(writer, err)) == BZNA_OK &&
@@ -13911,7 +13990,7 @@ static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
     return status;
 }
 
-/* Nobody is busy, nothing waits. */
+/* Waits until no thread is busy, and checks that no sample waits for one before it. */
 static bzna_status bzi_writer_check_complete(bzna_writer *writer, bzna_error *err)
 {
     char missing[160];
@@ -13970,16 +14049,16 @@ struct bzna_writer {
 /* ==== 42. Elementary functions ======================================================================================
  * Calls: nothing.
  *
- * exp, log, sin, cos and tan out of + - x / and rounding to whole numbers, which IEEE 754 fixes: libm's differ in the
- * last bit from one machine to another. All are off by less than 1 ulp. sqrt, floor, fmod and ldexp are exact, or
- * rounded correctly, everywhere. Series: Abramowitz and Stegun 1964, 4.1.27 (log), 4.2.1 (exp), 4.3.65 (sin) and
+ * exp, log, sin, cos and tan from + - x / and rounding to whole numbers, all of which IEEE 754 fixes. libm's results
+ * differ in the last bit between machines. All errors here are below 1 ulp. sqrt, floor, fmod and ldexp are exact or
+ * correctly rounded everywhere. Series: Abramowitz and Stegun 1964, 4.1.27 (log), 4.2.1 (exp), 4.3.65 (sin) and
  * 4.3.66 (cos); numbers in two parts: Dekker 1971, "A floating-point technique for extending the available
  * precision". */
 
 #define BZI_LN2_HIGH 0x1.62e42fefap-1                   /* 36 bits: its product with an exponent is exact */
-#define BZI_LN2_LOW  0x1.cf79abc9e3b3ap-40              /* the rest */
+#define BZI_LN2_LOW  0x1.cf79abc9e3b3ap-40              /* ln 2 less BZI_LN2_HIGH */
 
-/* Of any number. Below the least subnormal it is 0, above the largest infinity. */
+/* Returns exp of any number: 0 below the least subnormal, infinity above the largest number. */
 static double bzi_math_exp(double x)
 {
     if (!(x > -746))
@@ -13987,19 +14066,20 @@ static double bzi_math_exp(double x)
     if (x > 710)
         return HUGE_VAL;
 
-    /* x = k ln 2 + r, and r in two parts */
+    /* x = k ln 2 + r, with r in two parts */
     const double k = floor(x * 1.4426950408889634 + 0.5), high = x - k * BZI_LN2_HIGH, low = k * BZI_LN2_LOW;
     const double r = high - low, rest = (high - r) - low;
 
-    /* r^2/2! + r^3/3! + ...: what follows r^14 is below 2^-62 */
+    /* r^2/2! + r^3/3! + ...: the terms after r^14 are below 2^-62 */
     double sum = 0;
     for (int n = 14; n > 2; n--)
         sum = (sum + 1) * r / n;
     sum = (sum + 1) * r * r / 2;
+
     return ldexp(1 + (r + (sum + rest * (1 + r))), (int)k);
 }
 
-/* Of any number: of 0 it is -infinity, of a negative one NaN. */
+/* Returns the natural logarithm of any number: -infinity of 0, NaN of a negative number. */
 static double bzi_math_log(double x)
 {
     int k;
@@ -14009,13 +14089,12 @@ static double bzi_math_log(double x)
     if (x > DBL_MAX)
         return x;
 
-    /* x = 2^k (1 + f), and 1 + f between the roots of 1/2 and 2 */
+    /* x = 2^k (1 + f), with 1 + f between the square roots of 1/2 and 2 */
     double f = frexp(x, &k);
     if (f < 0.70710678118654752) {
         f *= 2;
         k--;
     }
-
     f -= 1;
 
     /* log(1 + f) = 2 (s + s^3/3 + s^5/5 + ...), s = f / (2 + f); 2 s = f - s f */
@@ -14023,23 +14102,25 @@ static double bzi_math_log(double x)
     double sum = 0;
     for (int n = 25; n > 1; n -= 2)
         sum = (sum + 2.0 / n) * z;
+
     const double whole = k * BZI_LN2_HIGH, high = whole + f, low = f - (high - whole);
     return high + (low - (s * (f - sum) - k * BZI_LN2_LOW));
 }
 
-/* The sum of both, of which low is at most half a unit in the last place of high. */
+/* A number as the sum of two. low is at most half a unit in the last place of high. */
 typedef struct bzi_pair {
-    double high, low;
+    double high;
+    double low;
 } bzi_pair;
 
-/* Pre: |a| >= |b|, or a = 0. */
+/* Returns a + b. Pre: |a| >= |b|, or a = 0. */
 static bzi_pair bzi_pair_of(double a, double b)
 {
     const double sum = a + b;
     return (bzi_pair){ sum, b - (sum - a) };
 }
 
-/* Exact, if nothing overflows or underflows. */
+/* Returns a b, exact if nothing overflows or underflows. */
 static bzi_pair bzi_pair_product(double a, double b)
 {
     const double split_a = a * 134217729, split_b = b * 134217729;          /* 2^27 + 1 */
@@ -14061,8 +14142,8 @@ static bzi_pair bzi_pair_divide(bzi_pair a, bzi_pair b)
     return bzi_pair_of(q, ((a.high - p.high) - p.low + a.low - q * b.low) / b.high);
 }
 
-/* 1 - z/(n(n+1)) (1 - z/((n+2)(n+3)) (1 - ...)): cos for n = 1; sin, divided by its angle, for n = 2. z is its square,
- * below 0.62. */
+/* Returns 1 - z/(n(n+1)) (1 - z/((n+2)(n+3)) (1 - ...)). For n = 1 that is the cosine, for n = 2 the sine divided by
+ * its angle. z is the square of the angle, below 0.62. */
 static bzi_pair bzi_series(bzi_pair z, int n)
 {
     bzi_pair sum = { 1, 0 };
@@ -14074,7 +14155,7 @@ static bzi_pair bzi_series(bzi_pair z, int n)
     return sum;
 }
 
-/* sin and cos of an angle in degrees, any finite one: multiples of 90 degrees, which are exact, leave at most 45. */
+/* Gives sin and cos of any finite angle in degrees. Multiples of 90 degrees are exact, and leave at most 45. */
 static void bzi_turn(double degrees, bzi_pair *sine, bzi_pair *cosine)
 {
     static const bzi_pair unit = { 0x1.1df46a2529d39p-6, 0x1.5c1d8becdd291p-62 };      /* pi / 180 */
@@ -14112,7 +14193,7 @@ static double bzi_math_cos(double degrees)
     return cosine.high + cosine.low;
 }
 
-/* Not of odd multiples of 90 degrees. */
+/* Pre: the angle is not an odd multiple of 90 degrees. */
 static double bzi_math_tan(double degrees)
 {
     bzi_pair sine, cosine;

@@ -413,7 +413,7 @@ TEST(what_a_folder_cannot_have_is_refused)
     config.format = "archive";
     check_refused("d", &config, BZNA_E_FORMAT, "it is a folder, not \"archive\"");
     config.format = "folder";
-    check_refused("d/a/1.jpg", &config, BZNA_E_FORMAT, "it is no folder");
+    check_refused("d/a/1.jpg", &config, BZNA_E_FORMAT, "the file is not of the format \"folder\"");
     config.class_order = 2;
     check_refused("d", &config, BZNA_E_ARGUMENT, "class_order");
     config.class_order = BZNA_CLASS_ORDER_NUMERIC;
