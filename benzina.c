@@ -15692,33 +15692,34 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 /* ==== 48. Software decode ===========================================================================================
  * Calls: rooms 2, 4, 6, 14-15, 18, 47.
  *
- * The only room that knows libavcodec. It also decides who decodes what: libjpeg-turbo the JPEGs, if it is built in,
- * and libavcodec all else. Each thread has one of these; its codec contexts stay open across samples.
+ * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, if it is
+ * built in, and libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
  *
  * Results must not depend on what was decoded before:
  *   - libavcodec keeps old parameter sets when new ones are damaged. So a context only ever sees one content of
- *     parameter sets: archives share theirs, and a few contexts, least recently used first, serve those that do not.
+ *     parameter sets. The samples of an archive share theirs. For those that do not, there are a few contexts, of which
+ *     the least recently used is replaced.
  *   - A context is flushed between pictures.
- *   - Frame memory is cleared, because H.265 slices that end early leave pixels unwritten, and libavcodec does not say
- *     so. */
+ *   - Frame memory is cleared, because H.265 slices that end early leave pixels unwritten, and libavcodec does not
+ *     report that. */
 
 typedef struct bzi_software {
     const bzi_memory *memory;
-    uint32_t          max_edge_px;
-    bzi_buffer        stream;         /* Annex B of the picture being decoded */
-    uint32_t          tiles;          /* of a grid, that the last call has decoded */
+    uint32_t          max_edge_px;    /* larger pictures are refused */
+    bzi_buffer        stream;         /* the picture being decoded, as libavcodec takes it */
+    uint32_t          tiles;          /* how many tiles of a grid the last call has decoded; 0: it was not a grid */
     bzi_buffer        canvas;         /* a grid's tiles, put together */
-    bzi_buffer        gathered;       /* an item that lies in pieces, put together */
+    bzi_buffer        gathered;       /* an item of a HEIF file that lies in pieces, put together */
 #ifndef BENZINA_NO_JPEG
     bzi_turbo         turbo;
 #endif
 #ifndef BENZINA_NO_AVCODEC
     bzi_lru           keys;           /* codec and parameter sets of each codec context, as bzi_image_key writes them */
-    /* as many frame sizes or encoders may alternate without opening one anew */
+    /* A slot for each key: so many frame sizes or encoders may alternate, and no context is opened again. */
     AVCodecContext   *codecs[BZI_LRU_SLOTS];
     bzi_buffer        key;            /* of the picture being decoded */
-    bzi_buffer        pixels;         /* of a still that did not come as planes, as planes */
-    uint32_t          fill;           /* the byte that frame memory is cleared with */
+    bzi_buffer        pixels;         /* the planes of a still whose pixels libavcodec gives in another form */
+    uint32_t          fill;           /* byte with which frame memory is cleared */
     AVFrame          *frame;
     AVPacket         *packet;
 #endif
@@ -15738,6 +15739,7 @@ static void bzi_av_close(bzi_software *software)
     bzi_buffer_free(software->memory, &software->stream);
 }
 
+/* For libavcodec: takes frame memory as it does by default, and clears it. */
 static int bzi_software_get_buffer(AVCodecContext *codec, AVFrame *frame, int flags)
 {
     const bzi_software *software = codec->opaque;
@@ -15771,14 +15773,14 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
 
     context->thread_count = 1;
     context->flags |= AV_CODEC_FLAG_LOW_DELAY | AV_CODEC_FLAG_UNALIGNED;
-    /* Concealment stays on: without it, H.264 pictures of several slices count as damaged. What was concealed is
-     * flagged, and refused. */
+    /* Concealment stays on, since without it libavcodec takes H.264 pictures of several slices for damaged. What was
+     * concealed is flagged, and bzi_av_run refuses it. */
     context->err_recognition = AV_EF_EXPLODE | AV_EF_BITSTREAM | AV_EF_BUFFER;
     if (image->codec == BZNA_CODEC_STILL)
         context->err_recognition |= AV_EF_CRCCHECK;
     context->get_buffer2 = bzi_software_get_buffer;
     context->opaque = software;
-    context->log_level_offset = 64;                         /* below every level: errors are returned, not printed */
+    context->log_level_offset = 64;                         /* above every level: errors are returned, not printed */
     context->max_pixels = (int64_t)software->max_edge_px * software->max_edge_px;
     context->idct_algo = FF_IDCT_SIMPLE;                    /* the same bits on every processor */
 
@@ -15792,7 +15794,8 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
     return BZNA_OK;
 }
 
-/* The context for a picture's parameter sets: the one that has seen them, or a new one for the least recently used. */
+/* Gives the index of the context that has seen a picture's parameter sets. If there is none, the least recently used
+ * one is replaced by a new one. */
 static bzna_status bzi_software_choose(bzi_software *software, const bzna_image *image, uint32_t *out,
                                        bzna_error *err)
 {
@@ -15826,7 +15829,7 @@ static bzna_status bzi_av_open(bzi_software *software, bzna_error *err)
     return software->frame && software->packet ? BZNA_OK : bzi_fail_memory(err, "a decoder");
 }
 
-/* One access unit in, its frame out. Drains when the decoder would wait for more. */
+/* Decodes one access unit to a frame. Drains a decoder that would wait for more. */
 static int bzi_software_run(AVCodecContext *codec, AVPacket *packet, AVFrame *frame)
 {
     int result = avcodec_send_packet(codec, packet);
@@ -15842,7 +15845,7 @@ static int bzi_software_run(AVCodecContext *codec, AVPacket *packet, AVFrame *fr
     return result;
 }
 
-/* Whether the last row, or the one before it, which interlaced pictures end with, is still as it was cleared. */
+/* Returns 1 if the last row is still as it was cleared, or the row before it, with which interlaced pictures end. */
 static int bzi_frame_lacks_rows(const AVFrame *frame, uint32_t fill)
 {
     int bytes = av_image_get_linesize(frame->format, frame->width, 0), lacks = bytes < 1;
@@ -15855,8 +15858,9 @@ static int bzi_frame_lacks_rows(const AVFrame *frame, uint32_t fill)
     return lacks;
 }
 
-/* One access unit in, its frame out, and nothing of others. Of PNG, libavcodec leaves out rows that are missing and
- * does not say so: rows that are as they were cleared, whatever with, are missing. */
+/* Decodes one access unit to a frame that does not depend on others. libavcodec leaves out missing rows of a PNG and
+ * does not report that. A row may have the value of `fill` by chance. So the picture is decoded again with another
+ * one: rows that are missing have that value, too. */
 static int bzi_software_frame(bzi_software *software, AVCodecContext *codec)
 {
     static const uint32_t fills[2] = { 0x5c, 0xa3 };
@@ -15889,9 +15893,9 @@ static bzna_status bzi_software_fail(int result, const char *codec, bzna_error *
     return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, result, "libavcodec: %s", text);
 }
 
-/* The frame's planes; they belong to the decoder until its next call. H.264's gray comes as 4:2:0 with neutral chroma,
- * which is left out; so is the alpha that CMYK leaves. libavcodec's planes are G, B, R where it takes a picture for
- * R'G'B', by the numbers of a JPEG's components; where JFIF says Y'CbCr, those are Cb, Cr and Y. */
+/* Gives the frame's planes, which belong to the decoder until its next call. H.264's gray comes as 4:2:0 with neutral
+ * chroma, which is left out, as is the alpha that CMYK leaves. By the numbers of its components, libavcodec takes some
+ * JPEGs for R'G'B' and gives planes of G, B, R. If JFIF says that they are Y'CbCr, those planes are Cb, Cr and Y. */
 static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_format, uint32_t rows,
                                        bzna_picture *picture, bzna_error *err)
 {
@@ -15904,10 +15908,11 @@ static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_for
         (!gray &&
          (format->nb_components < 3 || !(format->flags & AV_PIX_FMT_FLAG_PLANAR) ||
           format->log2_chroma_w != picture->chroma_shift_x || format->log2_chroma_h != picture->chroma_shift_y)))
-        return BZI_FAIL(err, BZNA_E_CODEC, "pixel format %s can't be used", format ? format->name : "?");
+        return BZI_FAIL(err, BZNA_E_CODEC, "pixel format %s cannot be used", format ? format->name : "?");
     if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != rows)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width, frame->height,
                         picture->frame_width, rows);
+
     for (int i = 0; i < (gray ? 1 : 3); i++) {
         picture->plane[i] = frame->data[(first + i) % 3];
         picture->pitch[i] = frame->linesize[(first + i) % 3];
@@ -15915,18 +15920,19 @@ static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_for
     return BZNA_OK;
 }
 
-/* Whether the kernel can read the samples of the first `count` components where libavcodec has put them. */
+/* Returns 1 if the kernel can read the first `count` components where libavcodec has put them, else 0. */
 static int bzi_frame_is_planar(const AVPixFmtDescriptor *format, int count)
 {
     const int is_native = format->comp[0].depth <= 8 || !(format->flags & AV_PIX_FMT_FLAG_BE) == !AV_HAVE_BIGENDIAN;
     int planar = is_native && !(format->flags & (AV_PIX_FMT_FLAG_PAL | AV_PIX_FMT_FLAG_BITSTREAM));
+
     for (int i = 0; i < count; i++)
         planar = planar && format->comp[i].depth >= 8 && format->comp[i].depth == format->comp[0].depth &&
                  format->comp[i].step == (format->comp[0].depth > 8 ? 2 : 1) && !format->comp[i].shift;
     return planar;
 }
 
-/* One row of a component, as samples of one or two bytes. What has less than 8 bits is stretched to 0..255. */
+/* Writes one row of a component as samples of one or two bytes. Fewer than 8 bits are stretched to 0..255. */
 static void bzi_frame_row(const AVFrame *frame, int y, int component, uint16_t *line, uint8_t *dst)
 {
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
@@ -15957,7 +15963,8 @@ static void bzi_frame_row(const AVFrame *frame, int y, int component, uint16_t *
         memcpy(dst, line, 2 * (size_t)frame->width);
 }
 
-/* Pixels, indices of a palette or bits become planes of G, B and R, or one of gray. Exact; alpha is left out. */
+/* Splits pixels, indices of a palette or bits into planes of G, B and R, or one of gray. This is exact. Alpha is left
+ * out. */
 static bzna_status bzi_software_split(bzi_software *software, bzna_picture *picture, int count, bzna_error *err)
 {
     static const int components[3] = { 1, 2, 0 };
@@ -15979,8 +15986,9 @@ static bzna_status bzi_software_split(bzi_software *software, bzna_picture *pict
     return BZNA_OK;
 }
 
-/* What a still was coded as is known by its frame. Planes of Y'CbCr, of R'G'B' and of gray are used as they are, 0 to
- * 255 but for WebP's Y'CbCr; all else becomes such planes. Alpha is left out, as by Pillow's convert("RGB"). */
+/* Gives the planes of a still. How it was coded is known from its frame. Planes of Y'CbCr, of R'G'B' and of gray are
+ * used as they are, with the range 0 to 255 except for WebP's Y'CbCr. All else is split into such planes. Alpha is left
+ * out, as by Pillow's convert("RGB"). */
 static bzna_status bzi_software_still(bzi_software *software, const bzna_image *image, bzna_picture *picture,
                                       bzna_error *err)
 {
@@ -15995,7 +16003,7 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
 
     if (!format || (format->flags & (AV_PIX_FMT_FLAG_HWACCEL | AV_PIX_FMT_FLAG_BAYER | AV_PIX_FMT_FLAG_FLOAT)) ||
         (!is_gray && !is_rgb && !is_planar) || !strncmp(format->name, "xyz", 3))
-        return BZI_FAIL(err, BZNA_E_CODEC, "%s: pixel format %s can't be used", bzi_image_codec_name(image),
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s: pixel format %s cannot be used", bzi_image_codec_name(image),
                         format ? format->name : "?");
     if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != picture->frame_height)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width, frame->height,
@@ -16018,7 +16026,7 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     return BZNA_OK;
 }
 
-/* The picture as libavcodec takes it: padded, without what cut and strip take out. */
+/* Writes the picture as libavcodec takes it: padded, and without what the codec's `cut` and `strip` remove. */
 static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image, uint32_t rows[2], bzna_error *err)
 {
     const bzi_codec *row = bzi_codec_find(image->codec);
@@ -16028,7 +16036,8 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
     if (status != BZNA_OK)
         return status;
     if (size > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "an access unit of %llu bytes", (unsigned long long)size);
+        return BZI_FAIL(err, BZNA_E_LIMIT, "the access unit has %llu bytes, more than libavcodec takes",
+                        (unsigned long long)size);
     if (!bzi_buffer_reserve(software->memory, &software->stream, size + AV_INPUT_BUFFER_PADDING_SIZE, 0))
         return bzi_fail_memory(err, "an access unit");
     if ((status = bzi_image_stream(image, software->stream.data, size, &size, err)) != BZNA_OK ||
@@ -16046,7 +16055,7 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
     return BZNA_OK;
 }
 
-/* The frame of one access unit, if it is whole. */
+/* Decodes one access unit. A frame that is not whole is an error. */
 static bzna_status bzi_av_run(bzi_software *software, const bzna_image *image, AVCodecContext *codec, bzna_error *err)
 {
     const int result = bzi_software_frame(software, codec);
@@ -16057,8 +16066,8 @@ static bzna_status bzi_av_run(bzi_software *software, const bzna_image *image, A
     return BZNA_OK;
 }
 
-/* A context that met damage is not used again: libavcodec's of H.264 without CABAC adds coefficients that it had read
- * of a damaged macroblock to the next picture. */
+/* Decodes a picture with libavcodec. A context that met damage is not used again: for H.264 without CABAC, libavcodec
+ * would add the coefficients of a damaged macroblock to the next picture. */
 static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
                                  bzi_rows wanted, bzna_picture *picture, bzna_error *err)
 {
@@ -16067,10 +16076,12 @@ static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image
 
     if (status != BZNA_OK || (status = bzi_av_stream(software, image, rows, err)) != BZNA_OK)
         return status;
+
     if ((status = bzi_av_run(software, image, software->codecs[index], err)) != BZNA_OK) {
         bzi_lru_forget(&software->keys, index);
         return status;
     }
+
     if (image->codec == BZNA_CODEC_STILL)
         return bzi_software_still(software, image, picture, err);
     return bzi_software_planes(software->frame, format->chroma_format,
@@ -16079,7 +16090,7 @@ static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image
 
 #endif
 
-/* Who decodes, for people. */
+/* Names the libraries that decode, for people. */
 static void bzi_software_name(char *text, size_t size)
 {
 #ifndef BENZINA_NO_AVCODEC
@@ -16106,7 +16117,6 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
                                      bzna_error *err)
 {
     bzna_status status = BZI_SOFTWARE ? BZNA_OK :
-
                          BZI_FAIL(err, BZNA_E_UNSUPPORTED, "decoder: this build has neither libavcodec nor "
                                   "libjpeg-turbo (BENZINA_NO_AVCODEC, BENZINA_NO_JPEG)");
     memset(software, 0, sizeof *software);
@@ -16124,7 +16134,7 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
     return status;
 }
 
-/* As bzi_software_decode, below, but for a HEIF file. */
+/* Decodes a picture that is not a HEIF file, else as bzi_software_decode does, below. */
 static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_image *image, const bzi_format *format,
                                            bzi_wanted wanted, bzna_picture *picture, bzna_error *err)
 {
@@ -16152,28 +16162,32 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
  * Calls: rooms 2, 4, 6, 16-17, 19, 48.
  *
  * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
- * which the warp reads as any picture. They share nothing but what is read, and each has its own part of the canvas:
- * any threads may decode them, in any order. */
+ * which the warp reads like any picture. Tiles share nothing but what is read, and each has its own part of the canvas.
+ * Therefore several threads may decode them, in any order. */
 
 #ifndef BENZINA_NO_HEIF
 
-/* The tiles of a grid that are wanted, a rectangle of them, numbered row by row. It points into the picture's bytes. */
+/* The tiles of a grid that are wanted: a rectangle, numbered row by row. It points into the picture's bytes. */
 typedef struct bzi_tiles {
     bzi_heif      heif;
     bzi_heif_grid grid;
-    uint32_t      width, height;      /* of each */
-    uint32_t      column, row, columns, count;        /* the first one; how many side by side; how many */
-    bzna_picture  canvas;
+    uint32_t      width;              /* of a tile, in pixels */
+    uint32_t      height;
+    uint32_t      column;             /* of the first wanted tile in the grid */
+    uint32_t      row;
+    uint32_t      columns;            /* wanted tiles side by side */
+    uint32_t      count;              /* of wanted tiles */
+    bzna_picture  canvas;             /* in which they are put together */
 } bzi_tiles;
 
-/* A wanted tile's number in the grid. */
+/* Returns a wanted tile's number in the grid. */
 static uint32_t bzi_tiles_place(const bzi_tiles *tiles, uint32_t number)
 {
     return (tiles->row + number / tiles->columns) * tiles->grid.columns + tiles->column + number % tiles->columns;
 }
 
-/* The wanted tiles are decoded from bytes that several may share: encoders write equal tiles once. A file of a few
- * bytes must not cost as much as a large one all the same. */
+/* Limits the bytes of the wanted tiles. Tiles may share bytes, since encoders write equal tiles once. But a file of a
+ * few bytes must not cost as much time as a large one. */
 static bzna_status bzi_tiles_check_bytes(const bzi_tiles *tiles, bzna_error *err)
 {
     const uint64_t pixels = (uint64_t)tiles->width * tiles->height;     /* below 2^64, as each is below 2^32 */
@@ -16190,12 +16204,12 @@ static bzna_status bzi_tiles_check_bytes(const bzi_tiles *tiles, bzna_error *err
     }
 
     return bytes <= most ? BZNA_OK :
-           BZI_FAIL(err, BZNA_E_LIMIT, "the grid's tiles share bytes of the file, and together have more than its "
-                    "%llu bytes and %u for each pixel", (unsigned long long)tiles->heif.file.size,
+           BZI_FAIL(err, BZNA_E_LIMIT, "the grid's tiles share bytes of the file, and their sum is more than the "
+                    "file's %llu bytes and %u for each pixel", (unsigned long long)tiles->heif.file.size,
                     BZI_LIMIT_TILE_RATIO);
 }
 
-/* Of the grid that a picture is, without the canvas. */
+/* Finds the tiles of a grid that a region needs. The canvas is made later. */
 static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi_region wanted, bzna_error *err)
 {
     bzi_heif_grid *const grid = &tiles->grid;
@@ -16206,8 +16220,10 @@ static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi
         bzi_heif_read_grid(&tiles->heif, &item, grid, err) != BZNA_OK ||
         bzi_heif_find_tile(&tiles->heif, grid, 0, &item, &coded, err) != BZNA_OK)
         return err->status;
+
     wanted.x1 = wanted.x1 && wanted.x1 < grid->width ? wanted.x1 : grid->width;
     wanted.y1 = wanted.y1 && wanted.y1 < grid->height ? wanted.y1 : grid->height;
+
     tiles->width = item.width;
     tiles->height = item.height;
     tiles->column = (uint32_t)bzi_min(wanted.x0, wanted.x1 - 1) / item.width;
@@ -16217,7 +16233,7 @@ static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi
     return bzi_tiles_check_bytes(tiles, err);
 }
 
-/* A tile's planes as they lie in the canvas: clipped at its right and lower edges. */
+/* Copies a tile's planes to their place in the canvas, clipped at its right and lower edges. */
 static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture *tile, uint32_t x, uint32_t y,
                                   bzna_error *err)
 {
@@ -16235,8 +16251,10 @@ static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture
         const uint64_t size = (((uint64_t)width + (1u << shift_x) - 1) >> shift_x) * bytes;
         uint8_t *dst = (uint8_t *)(uintptr_t)canvas->plane[i] + (int64_t)(y >> shift_y) * canvas->pitch[i] +
                        (uint64_t)(x >> shift_x) * bytes;
+
         if (tile->step[i] && tile->step[i] != bytes)
             return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the tile at %u,%u does not come as planes", x, y);
+
         for (uint32_t row = 0; row < (height + (1u << shift_y) - 1) >> shift_y; row++)
             memcpy(dst + (int64_t)row * canvas->pitch[i],
                    (const uint8_t *)tile->plane[i] + (int64_t)row * tile->pitch[i], (size_t)size);
@@ -16244,7 +16262,7 @@ static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture
     return BZNA_OK;
 }
 
-/* The canvas for the tiles, which are then to be decoded: *canvas says how large it is, and gets its planes. */
+/* Makes the canvas for tiles that are to be decoded next. *canvas has its sizes, and gets its planes. */
 static bzna_status bzi_software_canvas(bzi_software *software, bzi_tiles *tiles, uint32_t chroma_format,
                                        bzna_picture *canvas, bzna_error *err)
 {
@@ -16269,7 +16287,7 @@ static bzna_status bzi_software_canvas(bzi_software *software, bzi_tiles *tiles,
     return BZNA_OK;
 }
 
-/* One coded item. What lies in pieces is put together first. */
+/* Decodes one coded item. An item in pieces is put together first. */
 static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *heif, const bzi_heif_item *item,
                                         bzna_image *coded, bzna_picture *picture, bzna_error *err)
 {
@@ -16281,6 +16299,7 @@ static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *
     if (!coded->data) {
         if (!bzi_buffer_reserve(software->memory, &software->gathered, coded->data_size, 0))
             return bzi_fail_memory(err, "an item in pieces");
+
         if (bzi_heif_bytes(heif, item->id, &first, &coded->data_size,
                            (bzi_span){ software->gathered.data, coded->data_size }, err) != BZNA_OK)
             return err->status;
@@ -16293,21 +16312,23 @@ static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *
     return bzi_software_decode_one(software, coded, &format, bzi_picture_all(picture), picture, err);
 }
 
-/* A tile, and where it lies in the canvas. */
+/* Finds a tile, and its place in the canvas as x and y. */
 static bzna_status bzi_tiles_find(const bzi_tiles *tiles, uint32_t number, bzi_heif_item *item, bzna_image *coded,
                                   uint32_t place[2], bzna_error *err)
 {
     const uint32_t at = bzi_tiles_place(tiles, number);
     bzna_status status = bzi_heif_find_tile(&tiles->heif, &tiles->grid, at, item, coded, err);
+
     place[0] = at % tiles->grid.columns * tiles->width;
     place[1] = at / tiles->grid.columns * tiles->height;
+
     if (status == BZNA_OK && (item->width != tiles->width || item->height != tiles->height))
         return BZI_FAIL(err, BZNA_E_MISMATCH, "tile %u is %ux%u, the first one is %ux%u", at, item->width,
                         item->height, tiles->width, tiles->height);
     return status;
 }
 
-/* Says of which tile the error is. */
+/* Adds to an error which tile it is about. */
 static bzna_status bzi_tiles_fail(const bzi_tiles *tiles, uint32_t number, bzna_error *err)
 {
     const uint32_t at = bzi_tiles_place(tiles, number);
@@ -16316,7 +16337,7 @@ static bzna_status bzi_tiles_fail(const bzi_tiles *tiles, uint32_t number, bzna_
     return bzi_error_prefix(err, name);
 }
 
-/* Decodes a tile, and copies it to its place. */
+/* Decodes a tile and copies it to its place. */
 static bzna_status bzi_software_tile(bzi_software *software, const bzi_tiles *tiles, uint32_t number, bzna_error *err)
 {
     bzi_heif_item item;
@@ -16331,12 +16352,13 @@ static bzna_status bzi_software_tile(bzi_software *software, const bzi_tiles *ti
     return bzi_canvas_put(&tiles->canvas, &picture, place[0], place[1], err);
 }
 
-/* A grid, by one thread. */
+/* Decodes a grid on one thread. */
 static bzna_status bzi_software_grid(bzi_software *software, const bzna_image *image, uint32_t chroma_format,
                                      bzi_region wanted, bzna_picture *picture, bzna_error *err)
 {
     bzi_tiles tiles;
     bzna_status status = bzi_tiles_open(&tiles, image, wanted, err);
+
     if (status == BZNA_OK)
         status = bzi_software_canvas(software, &tiles, chroma_format, picture, err);
     for (uint32_t i = 0; status == BZNA_OK && i < tiles.count; i++)
@@ -16344,7 +16366,7 @@ static bzna_status bzi_software_grid(bzi_software *software, const bzna_image *i
     return status;
 }
 
-/* An item that is no grid. */
+/* Decodes an item that is not a grid. */
 static bzna_status bzi_software_item(bzi_software *software, const bzna_image *image, bzna_picture *picture,
                                      bzna_error *err)
 {
@@ -16366,7 +16388,7 @@ static bzna_status bzi_software_item(bzi_software *software, const bzna_image *i
 
 typedef struct bzi_tiles { uint32_t count; } bzi_tiles;
 
-/* No picture is a grid: these are not reached. */
+/* For a build in which no picture is a grid. It is never reached. */
 static bzna_status bzi_software_no_tiles(bzna_error *err, ...)
 {
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build does not read HEIF (BENZINA_NO_HEIF)");
@@ -16378,8 +16400,9 @@ static bzna_status bzi_software_no_tiles(bzna_error *err, ...)
 
 #endif
 
-/* The part of a frame that the warp of a slot may read joins a region, and more beside it: filters reach at most four
- * of the output's pixels to each side, or four of the picture's, twice as far in chroma. Only an affine H bounds it. */
+/* Extends a region by the part of a frame that the warp of a slot may read, and by a margin: filters reach at most four
+ * of the output's pixels to each side, or four of the picture's, twice as far in chroma. If H is not affine, the part
+ * is the whole frame. */
 BZI_MAYBE_UNUSED static void bzi_region_add(bzi_region *region, const bzi_kernel_slot *slot,
                                             const bzi_kernel_output *to)
 {
@@ -16392,6 +16415,7 @@ BZI_MAYBE_UNUSED static void bzi_region_add(bzi_region *region, const bzi_kernel
 
     for (int i = 0; i < 2; i++)
         reach = fmax(reach, fabs(h[3 * i]) + fabs(h[3 * i + 1]));
+
     reach = 8 * reach / fabs(h[8]) + 4;
     for (int i = 0; i < 2; i++) {
         double low = INFINITY, high = -INFINITY;
@@ -16401,15 +16425,17 @@ BZI_MAYBE_UNUSED static void bzi_region_add(bzi_region *region, const bzi_kernel
             low = fmin(low, v - reach);
             high = fmax(high, v + reach + 1);
         }
-        low = affine && low > 0 ? fmin(low, size[i]) : 0;   /* NaN is all */
+
+        low = affine && low > 0 ? fmin(low, size[i]) : 0;   /* a NaN gives the whole frame */
         high = affine && high < size[i] ? fmax(high, 1) : size[i];
         *begin[i] = (uint32_t)fmin(*begin[i], origin[i] + low);
         *end[i] = (uint32_t)fmax(*end[i], origin[i] + high);
     }
 }
 
-/* Pre: picture and format are what bzi_picture_describe made of the image. The picture's planes belong to the decoder
- * until its next call; outside what is wanted they may hold anything. Its sizes stay those of the whole picture. */
+/* Decodes any picture. Pre: picture and format are what bzi_picture_describe made of the image. The picture's planes
+ * belong to the decoder until its next call. Outside of what is wanted they may hold anything. Its sizes stay those of
+ * the whole picture. */
 static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
                                        bzi_wanted wanted, bzna_picture *picture, bzna_error *err)
 {
@@ -16423,7 +16449,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
 }
 
 struct bzna_decoder {
-    bzi_host     *host;
+    bzi_host     *host;               /* a reference is held */
     bzi_software  software;
 };
 
@@ -16431,18 +16457,18 @@ struct bzna_decoder {
 /* ==== 50. CUDA: the driver ==========================================================================================
  * Calls: rooms 3, 6.
  *
- * NVIDIA's driver, opened at run time: only the functions that are used, each named when it is missing; and what its
- * errors mean. Drivers do not survive being unloaded, so their libraries stay open. */
+ * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
+ * error names the one that is missing. Drivers do not survive being unloaded, so their libraries stay open. */
 
 #ifndef BENZINA_NO_CUDA
 
 enum { BZI_CUDA_NO_MEMORY = 2, BZI_CUDA_NO_DEVICE = 100, BZI_CUDA_NOT_SUPPORTED = 801 };
 
-/* The drivers 465, and no others, say CUDA 11.3 (470, from its first release for Linux on, says 11.4). With them,
- * decoders that work at the same time on streams of their own overwrite memory; NVIDIA mended that in 470.21. */
+/* The drivers 465, and no others, report CUDA 11.3 (470 reports 11.4 from its first release for Linux on). With them,
+ * decoders that work at the same time on streams of their own overwrite memory. NVIDIA mended that in 470.21. */
 #define BZI_CUDA_CORRUPTS 11030
 
-/* Types that nv-codec-headers lack. */
+/* Types that nv-codec-headers does not have. */
 typedef CUresult CUDAAPI bzi_cu_driver_version(int *version);
 typedef CUresult CUDAAPI bzi_cu_total_memory(size_t *bytes, CUdevice device);
 typedef CUresult CUDAAPI bzi_cu_memory_info(size_t *unused, size_t *total);
@@ -16454,7 +16480,7 @@ typedef CUresult CUDAAPI bzi_cu_flags(unsigned int *flags);
 typedef CUresult CUDAAPI bzi_cu_stream_priority(CUstream *stream, unsigned int flags, int priority);
 typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
 
-/* The functions that are used: the member of bzi_cuda, the driver's name, the type. */
+/* The functions that are used: the member of bzi_cuda, the driver's name for it, its type. */
 #define BZI_CUDA_SYMBOLS(X) \
     X(init,             "cuInit",                     tcuInit) \
     X(driver_version,   "cuDriverGetVersion",         bzi_cu_driver_version) \
@@ -16505,7 +16531,7 @@ typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
     X(parse,               "cuvidParseVideoData",     tcuvidParseVideoData) \
     X(parser_destroy,      "cuvidDestroyVideoParser", tcuvidDestroyVideoParser)
 
-/* Those that a driver may lack. */
+/* Functions that a driver may lack. Their members are then NULL. */
 #define BZI_CUDA_OPTIONAL(X) \
     X(current,          "cuCtxGetCurrent",            bzi_cu_current) \
     X(flags,            "cuCtxGetFlags",              bzi_cu_flags) \
@@ -16526,9 +16552,10 @@ static bzna_status bzi_cuda_symbol(void *library, const char *library_name, cons
                                    bzna_error *err)
 {
     void *symbol = bzi_os_symbol(library, name);
+
     if (!symbol)
         return BZI_FAIL(err, BZNA_E_DEVICE, "%s lacks %s: the NVIDIA driver is too old", library_name, name);
-    /* ISO C has no cast from an object's to a function's address; that they have one form is POSIX's word. */
+    /* ISO C has no cast from an object's address to a function's. POSIX says that both have one form. */
     memcpy(pointer, &symbol, sizeof symbol);
     return BZNA_OK;
 }
@@ -16568,11 +16595,12 @@ static bzna_status bzi_nvcuvid_load(bzi_cuda *cu, bzna_error *err)
     return status;
 }
 
-/* Errors after which nothing works any more in this CUDA context: CUDA's "sticky" ones, and that of one gone. */
+/* Returns 1 for errors after which nothing works any more in this CUDA context: those that CUDA calls sticky, and those
+ * of a context that is gone. */
 static int bzi_cuda_is_lost(int result)
 {
     static const int lost[] = { 3, 4, 46, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721,
-                                805, 806, 807, 808, 809, 810 };         /* the last: of MPS, whose server is gone */
+                                805, 806, 807, 808, 809, 810 };         /* 805 to 810: of MPS, whose server is gone */
     for (size_t i = 0; i < sizeof lost / sizeof lost[0]; i++)
         if (result == lost[i])
             return 1;
@@ -16585,6 +16613,7 @@ static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char
     int code = (int)result;
     bzna_status status = code == BZI_CUDA_NO_MEMORY ? BZNA_E_MEMORY :
                          bzi_cuda_is_lost(code) ? BZNA_E_DEVICE_LOST : BZNA_E_DEVICE;
+
     if (cu->error_name(result, &name) != CUDA_SUCCESS || !name)
         name = "unknown error";
     return bzi_fail(err, status, BZNA_NO_OFFSET, 0, code, "%s: %s (%d)", call, name, code);
@@ -16592,11 +16621,12 @@ static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char
 
 static bzna_status bzi_cuda_fail_forked(bzna_error *err)
 {
-    return BZI_FAIL(err, BZNA_E_STATE, "CUDA was started before fork, and a child process cannot use it; with "
-                    "BZNA_DEVICE_CPU it can do without");
+    return BZI_FAIL(err, BZNA_E_STATE, "CUDA was started before fork, and a child process cannot use it; "
+                    "BZNA_DEVICE_CPU works there");
 }
 
-/* Loads and starts the driver. After a fork, the child must not call it: the process that started it is remembered. */
+/* Loads and starts the driver. A child process must not call a driver that was started before fork, so the process that
+ * started it is remembered. */
 static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
 {
     static _Atomic int64_t started;
@@ -16608,16 +16638,18 @@ static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
         return bzi_cuda_fail_forked(err);
     if ((status = bzi_cuda_load(cu, err)) != BZNA_OK)
         return status;
+
     if ((result = cu->init(0)) == CUDA_SUCCESS && (result = cu->device_count(count)) == CUDA_SUCCESS && *count < 1)
         result = (CUresult)BZI_CUDA_NO_DEVICE;
     if (result != CUDA_SUCCESS)
         return bzi_cuda_fail(cu, result, "cuInit", err);
+
     atomic_store(&started, bzi_os_process());
     return BZNA_OK;
 }
 
-/* The device of the CUDA context that is current on the calling thread, which programs with one process for each GPU
- * select, else the first one. */
+/* Returns the device of the CUDA context that is current on the calling thread, else 0. Programs with one process for
+ * each GPU select the device that way. */
 static int bzi_cuda_current_device(const bzi_cuda *cu)
 {
     CUcontext current = NULL;
@@ -16637,7 +16669,7 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
  * uint64_t, and never a CUresult: a failure comes back as a status, with the driver's code in native_code.
  *
  * A context has at most one bzi_device, made by the first caller that needs it. Calls that need a current CUDA context
- * are made between enter and leave, or on a thread of the library's that entered once.
+ * are made between enter and leave, or on a thread of the library that has entered once.
  *
  *   mark   lock               guards                          order
  *   (D)    device->mutex      the device's counts and lists   a leaf: only slow queries of the driver are made under it
@@ -16647,37 +16679,40 @@ typedef struct bzi_device bzi_device;
 
 /* What a device is opened with. */
 typedef struct bzi_device_desc {
-    bzi_host             *host;       /* outlives the device */
-    bzna_device           wanted;
-    uint32_t              sessions, sessions_per_engine, session_depth, session_mapped;    /* context_config's */
+    bzi_host             *host;                   /* outlives the device */
+    bzna_device           wanted;                 /* the device that the caller asked for */
+    uint32_t              sessions;               /* this and the next three are context_config's */
+    uint32_t              sessions_per_engine;
+    uint32_t              session_depth;
+    uint32_t              session_mapped;
     void                 *cuda_context;           /* the user's; NULL: the device's primary one */
-    uint64_t              decode_memory_bytes;    /* 0: an eighth of the device's */
-    bzna_device_allocator allocator;
+    uint64_t              decode_memory_bytes;    /* for decoders; 0: an eighth of the device's memory */
+    bzna_device_allocator allocator;              /* of device memory */
 } bzi_device_desc;
 
 #ifndef BENZINA_NO_CUDA
 
-#define BZI_CAPS_DEPTHS  3            /* 8, 10, 12 */
-#define BZI_DEVICE_WRONG (-1)         /* the kernel makes wrong pixels */
+#define BZI_CAPS_DEPTHS  3            /* depths of 8, 10 and 12 bits */
+#define BZI_DEVICE_WRONG (-1)         /* of bzi_device.lost: the kernel makes wrong pixels */
 
-/* What drivers may get wrong, and how decoding goes around it: bits, in the order in which they are tried. */
-#define BZI_QUIRK_SURFACE 1u          /* a surface is free when the kernel has read it, not when it is unmapped */
+/* Ways of decoding that avoid what a driver gets wrong. They are bits, in the order in which they are tried. */
+#define BZI_QUIRK_SURFACE 1u          /* a surface is used again once the kernel has read it, not once it is unmapped */
 #define BZI_QUIRK_INTRA   2u          /* decoders are not told that all pictures are intra */
 #define BZI_QUIRK_INDEX   4u          /* the parser chooses the surface of a picture */
-#define BZI_QUIRK_SIZE    8u          /* a decoder is not given another size */
+#define BZI_QUIRK_SIZE    8u          /* a decoder is not reconfigured for another size */
 #define BZI_QUIRK_ALL     15u
 
-/* What the self-check looks at: BENZINA_NVDEC_CHECK in the environment is 0, not there, or "all". */
+/* What the self-check tests, by BENZINA_NVDEC_CHECK in the environment: nothing ("0"), what is safe to test (not set),
+ * everything ("all"). */
 enum { BZI_CHECKS_NONE, BZI_CHECKS_SAFE, BZI_CHECKS_ALL };
 
-/* Of a kind of coded pictures: codec, chroma format, depth. */
+/* What is known of a kind of coded pictures: of a codec, chroma format and depth. */
 typedef struct bzi_caps {
-    uint32_t        known;
+    uint32_t        known;            /* 1: `caps` is filled in */
     CUVIDDECODECAPS caps;
-    /* (K) BZNA_CHECK_..., set when what follows is there: BZI_QUIRK_..., and what is to be said about the check */
-    atomic_uint     check;
-    uint32_t        quirks;
-    char            report[sizeof ((bzna_codec_info *)0)->check_message];
+    atomic_uint     check;            /* (K) BZNA_CHECK_...; set after the two members below */
+    uint32_t        quirks;           /* (K) BZI_QUIRK_... */
+    char            report[sizeof ((bzna_codec_info *)0)->check_message];     /* (K) what the check found */
 } bzi_caps;
 
 struct bzi_device {
@@ -16685,34 +16720,36 @@ struct bzi_device {
     bzi_cuda         cu;
     CUdevice         handle;
     CUcontext        cuda;
-    CUmodule         module;
+    CUmodule         module;          /* the kernel's */
     CUfunction       warp[BZI_KERNEL_COUNT];
-    uint32_t         has_mutex, owns_primary;
-    int64_t          process;         /* after fork, no call may be made */
+    uint32_t         has_mutex;       /* 1: `mutex` was made */
+    uint32_t         owns_primary;    /* 1: the primary CUDA context is retained */
+    int64_t          process;         /* that opened it; after fork, no other may call the driver */
     bzna_device_info info;
     bzna_error       video;           /* status < 0: why NVDEC cannot be used */
     atomic_int       lost;            /* the CUresult that lost the device, or BZI_DEVICE_WRONG; 0: it works */
-    atomic_int       stuck;           /* NVDEC did not end with a picture: no call may wait for it any more */
-    atomic_int       status_is_lazy;  /* the driver says of a picture only once it is mapped that it is done */
-    /* By codec: calls of the driver in a row that failed, of all sessions; a bit a codec that no session decodes any
-     * more because of them. */
-    atomic_uint      failures[BZI_CODECS], given_up;
-    uint32_t         spins;           /* who waits in a call of the driver's keeps a processor busy */
+    atomic_int       stuck;           /* 1: NVDEC did not finish a picture, and no call may wait for it any more */
+    atomic_int       status_is_lazy;  /* 1: the driver reports a picture as done only once it is mapped */
+    atomic_uint      failures[BZI_CODECS];        /* by codec: calls in a row that failed, of all sessions */
+    atomic_uint      given_up;        /* a bit for each codec that no session decodes any more because of failures */
+    uint32_t         spins;           /* 1: a thread that waits in a call of the driver keeps a processor busy */
     uint32_t         checks;          /* BZI_CHECKS_... */
-    uint32_t         has_checking;
+    uint32_t         has_checking;    /* 1: `checking` was made */
     bzi_mutex        checking;        /* (K) */
-    bzi_mutex        mutex;
+    bzi_mutex        mutex;           /* (D) */
     bzi_caps         caps[BZI_CODECS][4][BZI_CAPS_DEPTHS];   /* (D) by codec, chroma format, depth */
-    uint64_t         decoder_budget;  /* of decoder_bytes */
-    atomic_uint_fast64_t decoder_extra;           /* what one takes beyond its surfaces, as measured */
-    /* A decoder of so many bytes could not be made; until when that counts. */
-    atomic_uint_fast64_t decoder_oom_bytes, decoder_oom_until_ns;
-    atomic_uint_fast64_t decoder_bytes;           /* that all decoders take, by estimate */
-    atomic_uint_fast64_t decoders_made, decoders_reconfigured, sessions_lost;
+    uint64_t         decoder_budget;  /* bytes that decoder_bytes may reach */
+    atomic_uint_fast64_t decoder_extra;           /* bytes of a decoder beside its surfaces, as measured */
+    atomic_uint_fast64_t decoder_oom_bytes;       /* a decoder of so many bytes could not be made */
+    atomic_uint_fast64_t decoder_oom_until_ns;    /* until when no such decoder is tried */
+    atomic_uint_fast64_t decoder_bytes;           /* of all decoders, by estimate */
+    atomic_uint_fast64_t decoders_made;
+    atomic_uint_fast64_t decoders_reconfigured;
+    atomic_uint_fast64_t sessions_lost;
 };
 
-/* The kernel's PTX, a string a line. make writes the file with clang, and make dist puts it in this place. Without it,
- * a checkout compiles as it is, and opens no device. */
+/* The kernel's PTX, a string for each line. make writes the file with clang, and make dist puts it in this place. A
+ * checkout compiles without it, but opens no device. */
 #ifdef __has_include
 #  if !__has_include("benzina_kernels.ptx.h")
 #    define BZI_NO_PTX
@@ -16725,13 +16762,14 @@ static const char *const bzi_kernel_ptx[] = {
     ""
 };
 
+/* Notes that the device is lost. The first reason counts. */
 static void bzi_device_lose(bzi_device *device, CUresult result)
 {
     int none = 0;
     atomic_compare_exchange_strong(&device->lost, &none, (int)result);
 }
 
-/* What every call of the driver's goes through. */
+/* Makes a status of the result of a driver's call. Every result goes through here. */
 static bzna_status bzi_device_check(bzi_device *device, CUresult result, const char *call, bzna_error *err)
 {
     if (result == CUDA_SUCCESS)
@@ -16746,25 +16784,26 @@ static int bzi_device_is_lost(bzi_device *device) { return atomic_load(&device->
 static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err)
 {
     int code = atomic_load(&device->lost);
+
     if (code == BZI_DEVICE_WRONG)
-        return BZI_FAIL(err, BZNA_E_DEVICE_LOST, "%s: the kernel makes other pixels than on the CPU, and is not used "
-                        "any more; if benzina.c was not compiled with -ffp-contract=off, compile it so",
+        return BZI_FAIL(err, BZNA_E_DEVICE_LOST, "%s: the kernel's pixels differ from the CPU's, so the device is no "
+                        "longer used; compile benzina.c with -ffp-contract=off, if it was not",
                         device->info.name);
     return bzi_fail(err, BZNA_E_DEVICE_LOST, BZNA_NO_OFFSET, 0, code, "CUDA device %d was lost (%d)",
                     (int)device->info.device.ordinal, code);
 }
 
-/* Why NVDEC cannot be used, or BZNA_OK. */
+/* Returns BZNA_OK, or the error because of which NVDEC cannot be used. */
 static bzna_status bzi_device_video(bzi_device *device, bzna_error *err)
 {
     if (atomic_load(&device->stuck))
-        return BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC of %s has not ended with a picture in seconds, and is not used any "
-                        "more: restart the process", device->info.name);
+        return BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC of %s has not finished a picture for seconds, and is no longer "
+                        "used: restart the process", device->info.name);
     *err = device->video;
     return err->status;
 }
 
-/* A context that cannot be entered is lost, whatever the reason. */
+/* Makes the device's CUDA context current. A context that cannot be entered is lost, whatever the reason. */
 static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
 {
     CUresult result = device->cu.push(device->cuda);
@@ -16775,7 +16814,8 @@ static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
     return err->status = BZNA_E_DEVICE_LOST;
 }
 
-/* For a thread of the library's. The program may be capturing a CUDA graph: allocations here must not end that. */
+/* Enters on a thread of the library, for good. The program may be capturing a CUDA graph, which allocations on this
+ * thread must not end. */
 static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err)
 {
     int relaxed = 2;
@@ -16804,7 +16844,7 @@ static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
         (result = cu->driver_version(&driver)) != CUDA_SUCCESS ||
         (result = cu->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle)) != CUDA_SUCCESS ||
         (result = cu->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle)) != CUDA_SUCCESS)
-        return bzi_device_check(device, result, "asking the device what it is", err);
+        return bzi_device_check(device, result, "querying the device", err);
 
     device->info.memory_bytes = bytes;
     device->decoder_budget = device->desc.decode_memory_bytes ? device->desc.decode_memory_bytes : bytes / 8;
@@ -16817,26 +16857,27 @@ static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Makes threads that wait for the device sleep: in a primary context they spin by default, which a dozen sessions must
- * not. The flags of a context that others use already are left alone. */
+/* Makes threads that wait for the device sleep. In a primary context they spin by default, which is too much work for
+ * a dozen sessions. The flags of a context that is in use already are left alone. */
 static void bzi_device_use_blocking_sync(bzi_device *device)
 {
     const bzi_cuda *cu = &device->cu;
     unsigned flags = 0;
     int active = 1;
+
     if (cu->primary_state && cu->primary_flags && cu->primary_state(device->handle, &flags, &active) == CUDA_SUCCESS &&
         !active)
         cu->primary_flags(device->handle, CU_CTX_SCHED_BLOCKING_SYNC);
 }
 
-/* Whether it comes to that nevertheless: another made the context. In the CUDA context. */
+/* Returns 1 if waiting threads spin nevertheless, because somebody else made the context. Pre: in the CUDA context. */
 static int bzi_device_spins(const bzi_device *device)
 {
     unsigned flags = 0;
     return !device->cu.flags || device->cu.flags(&flags) != CUDA_SUCCESS || !(flags & CU_CTX_SCHED_BLOCKING_SYNC);
 }
 
-/* The device of the user's CUDA context. */
+/* Takes the device of the user's CUDA context. */
 static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
 {
     const bzna_device wanted = device->desc.wanted;
@@ -16848,16 +16889,19 @@ static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
         return status;
     result = device->cu.context_device(&device->handle);
     bzi_device_leave(device);
+
     if (result != CUDA_SUCCESS)
         return bzi_device_check(device, result, "cuCtxGetDevice", err);
+
     if (wanted.kind == BZNA_DEVICE_CUDA && device->handle != wanted.ordinal)        /* a CUdevice is its ordinal */
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "the context is of device %d, but device %d was asked for",
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "the CUDA context belongs to device %d, but device %d was requested",
                         device->handle, wanted.ordinal);
+
     device->info.device.ordinal = device->handle;
     return BZNA_OK;
 }
 
-/* The device and its CUDA context: the user's, or the device's primary one. */
+/* Chooses the device and its CUDA context: the user's, or the device's primary one. */
 static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
 {
     bzi_cuda *cu = &device->cu;
@@ -16866,7 +16910,7 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
     bzna_status status;
 
     if (!bzi_kernel_ptx[0][0])
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no PTX: run make, or use the pair of make dist");
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no PTX: run make, or use the files of make dist");
     if ((status = bzi_cuda_start(cu, &count, err)) != BZNA_OK)
         return status;
     if (device->desc.cuda_context)
@@ -16887,14 +16931,14 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Where the driver could not compile the PTX, what to do about it. */
+/* Adds a remedy to an error if the driver could not compile the PTX. */
 static void bzi_device_explain_load(bzna_error *err)
 {
     static const struct { int code; const char *text; } reasons[] = {
         { 221, "libnvidia-ptxjitcompiler.so.1 was not found; it is a part of the driver, of libcuda.so.1's version" },
         { 222, "the driver is too old for this kernel" },
         { 223, "unset CUDA_DISABLE_PTX_JIT: the driver must compile the kernel" },
-        { 304, "can ~/.nv/ComputeCache, or CUDA_CACHE_PATH, be written to? CUDA_CACHE_DISABLE=1 does without" },
+        { 304, "~/.nv/ComputeCache, or CUDA_CACHE_PATH, must be writable; or set CUDA_CACHE_DISABLE=1" },
     };
     const size_t length = strlen(err->message);
     for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
@@ -16912,6 +16956,7 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
     char *text, *at;
     CUresult result;
     bzna_status status;
+
     for (size_t i = 0; i < lines; i++)
         size += strlen(bzi_kernel_ptx[i]);
     if (!(text = bzi_alloc(memory, size, 1, 16)))
@@ -16932,14 +16977,14 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
     return status;
 }
 
-/* Pre: the codec is NVDEC's; formats and depths are those that there are. */
+/* Returns the entry of a kind. Pre: the codec is NVDEC's, and the format and depth exist. */
 static bzi_caps *bzi_device_kind(bzi_device *device, uint32_t codec, uint32_t chroma, uint32_t depth)
 {
     return &device->caps[bzi_codec_find(codec) - bzi_codecs][chroma][(depth - 8) / 2];
 }
 
-/* What NVDEC can do with pictures of a kind; zeroes for what it cannot. The driver is asked once for each kind, since
- * it is slow. In the CUDA context. */
+/* Tells what NVDEC can do with pictures of a kind: zeros if it cannot decode them. The driver is asked once for each
+ * kind, since it is slow. Pre: in the CUDA context. */
 static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t chroma, uint32_t depth,
                                    CUVIDDECODECAPS *out, bzna_error *err)
 {
@@ -16968,7 +17013,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
         caps->nBitDepthMinus8 = depth - 8;
         status = bzi_device_check(device, device->cu.decoder_caps(caps), "cuvidGetDecoderCaps", err);
         cached->known = status == BZNA_OK;
-        if (caps->bIsSupported && !caps->nNumNVDECs)        /* a driver from before it counted them */
+        if (caps->bIsSupported && !caps->nNumNVDECs)        /* old drivers do not count them */
             caps->nNumNVDECs = 1;
     }
 
@@ -16978,7 +17023,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
     return status;
 }
 
-/* Whether there is NVDEC at all, and how many engines. Not having it is no failure of the device. */
+/* Finds out whether NVDEC can be used, and how many engines it has. A device without NVDEC is not a failure. */
 static void bzi_device_open_video(bzi_device *device)
 {
     CUVIDDECODECAPS caps;
@@ -16986,7 +17031,7 @@ static void bzi_device_open_video(bzi_device *device)
     bzi_error_init(&device->video);
     memset(&caps, 0, sizeof caps);
     if (device->info.driver / 10 == BZI_CUDA_CORRUPTS / 10)
-        BZI_FAIL(&device->video, BZNA_E_DEVICE, "the driver, one of CUDA 11.3, corrupts memory when several video "
+        BZI_FAIL(&device->video, BZNA_E_DEVICE, "this driver, of CUDA 11.3, corrupts memory when several video "
                  "decoders work at once: update the driver to 470.21 or later");
     else if (bzi_nvcuvid_load(&device->cu, &device->video) == BZNA_OK &&
         bzi_device_caps(device, BZNA_CODEC_H265, 1, 8, &caps, &device->video) == BZNA_OK &&
@@ -17001,13 +17046,13 @@ static void bzi_device_open_video(bzi_device *device)
     bzi_string_copy(device->info.message, sizeof device->info.message, device->video.message);
 }
 
-/* Pre: the pool on it is closed. */
+/* Closes the device. Pre: the pool on it is closed. */
 static void bzi_device_close(bzi_device *device)
 {
     const bzi_memory memory = device->desc.host->memory;
     bzna_error ignored;
 
-    /* A driver that is stuck may not return from this. */
+    /* a driver that is stuck may not return from these calls */
     if (device->process == bzi_os_process() && !atomic_load(&device->stuck)) {
         int entered = device->module && bzi_device_enter(device, &ignored) == BZNA_OK;
         if (device->module)
