@@ -17074,9 +17074,9 @@ static void bzi_device_close(bzi_device *device)
 /* ==== 52. CUDA: memory, streams, kernels ============================================================================
  * Calls: rooms 3-4, 6, 45-46, 50-51.
  *
- * Functions say whether they run in the CUDA context. */
+ * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
-/* Memory on the device, aligned to 256 bytes. In the CUDA context. */
+/* Allocates memory on the device, aligned to 256 bytes. Pre: in the CUDA context. */
 static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
 {
     const bzna_device_allocator *allocator = &device->desc.allocator;
@@ -17093,7 +17093,8 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
     *out = (uint64_t)(uintptr_t)allocator->alloc(allocator->user, (size_t)bytes, stream);
     bzi_os_in_callback--;
     if (!*out)
-        return BZI_FAIL(err, BZNA_E_MEMORY, "device_allocator.alloc has no %llu bytes", (unsigned long long)bytes);
+        return BZI_FAIL(err, BZNA_E_MEMORY, "device_allocator.alloc returned NULL for %llu bytes",
+                        (unsigned long long)bytes);
     if (*out % 256 == 0)
         return BZNA_OK;
 
@@ -17119,7 +17120,7 @@ static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, vo
     bzi_os_in_callback--;
 }
 
-/* Pinned host memory, which copies from and to the device reach directly. In the CUDA context. */
+/* Allocates pinned host memory, which copies to and from the device use directly. Pre: in the CUDA context. */
 static bzna_status bzi_device_pin(bzi_device *device, uint64_t bytes, void **out, bzna_error *err)
 {
     *out = NULL;
@@ -17132,10 +17133,10 @@ static void bzi_device_unpin(bzi_device *device, void *host)
         device->cu.host_free(host);
 }
 
-/* --- Streams and events: in the CUDA context --- */
+/* --- Streams and events. Pre: in the CUDA context --- */
 
-/* urgent: its kernels run before others'. Decoded pictures wait for them in few surfaces, and while those are full, the
- * video engines do nothing. */
+/* Makes a stream. urgent: its kernels run before those of other streams. Decoded pictures wait for such kernels in few
+ * surfaces, and while all of those are full, the video engines do nothing. */
 static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out, bzna_error *err)
 {
     CUstream stream = NULL;
@@ -17151,7 +17152,7 @@ static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out,
     return status;
 }
 
-/* Waits for what was enqueued. */
+/* Frees a stream after what was enqueued on it is done. */
 static void bzi_device_stream_free(bzi_device *device, void *stream)
 {
     if (!stream)
@@ -17160,7 +17161,7 @@ static void bzi_device_stream_free(bzi_device *device, void *stream)
     device->cu.stream_destroy(stream);
 }
 
-/* The host waits for all that was enqueued. */
+/* Makes the host wait for all that was enqueued on a stream. */
 static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error *err)
 {
     return stream ? bzi_device_check(device, device->cu.stream_sync(stream), "cuStreamSynchronize", err) : BZNA_OK;
@@ -17168,7 +17169,7 @@ static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error
 
 static void bzi_device_stream_wait(bzi_device *device, void *stream)
 {
-    bzna_error ignored;                                     /* a device that is lost says so at the next call */
+    bzna_error ignored;                                     /* if the device is lost, the next call reports it */
     bzi_device_drain(device, stream, &ignored);
 }
 
@@ -17192,13 +17193,13 @@ static bzna_status bzi_device_record(bzi_device *device, void *event, void *stre
     return bzi_device_check(device, device->cu.event_record(event, stream), "cuEventRecord", err);
 }
 
-/* The stream waits for what the event recorded last. */
+/* Makes the stream wait for what the event recorded last. */
 static bzna_status bzi_device_order(bzi_device *device, void *stream, void *event, bzna_error *err)
 {
     return bzi_device_check(device, device->cu.stream_wait(stream, event, 0), "cuStreamWaitEvent", err);
 }
 
-/* The host waits for what the event recorded last, if that is not done yet. */
+/* Makes the host wait for what the event recorded last, if that is not done yet. */
 static bzna_status bzi_device_await(bzi_device *device, void *event, bzna_error *err)
 {
     CUresult result = device->cu.event_query(event);
@@ -17224,9 +17225,10 @@ static bzna_status bzi_device_zero(bzi_device *device, uint64_t dst, uint64_t by
     return bzi_device_check(device, device->cu.set_bytes(dst, 0, (size_t)bytes, stream), "cuMemsetD8Async", err);
 }
 
-/* Warps slots[0 .. count-1], which are copied at the call, those of each kernel in a launch; in front of all, a launch
- * adds up the lumas of those that need their mean, whose sums are 0. Blocks have 32 x 8 threads: a warp of them covers
- * consecutive pixels of a row; each thread does four rows, since setting up a slot takes as long as a pixel. */
+/* Warps slots[0 .. count-1], which are copied during the call. There is one launch for each kernel that they need.
+ * Before those, a launch adds up the lumas of the slots that need their mean; their sums must be 0. A block has 32 x 8
+ * threads. A warp of them covers consecutive pixels of a row, and each thread does four rows, since setting up a slot
+ * takes as long as a pixel. */
 static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *slots, uint32_t count,
                                    const bzi_kernel_output *out, void *stream, bzna_error *err)
 {
@@ -17255,7 +17257,7 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
     return bzi_device_check(device, result, "cuLaunchKernel", err);
 }
 
-/* The planes of a kernel's slot lie as NVDEC writes them: values of more than 8 bits are in the high bits. */
+/* Sets how planes lie in the surfaces that NVDEC writes: values of more than 8 bits are in the high bits. */
 static void bzi_slot_on_surface(bzi_kernel_slot *slot, uint32_t semi_planar)
 {
     int32_t bytes = slot->depth > 8 ? 2 : 1;
@@ -17264,25 +17266,25 @@ static void bzi_slot_on_surface(bzi_kernel_slot *slot, uint32_t semi_planar)
     slot->low_zeros = slot->depth > 8 ? 16 - slot->depth : 0;
 }
 
-/* --- The kernel, compared with the plain loop on the CPU: in the CUDA context --- */
+/* --- The kernel, compared with the plain loop on the CPU. Pre: in the CUDA context --- */
 
-#define BZI_TRIAL_SIDE   32
-#define BZI_TRIAL_PIXELS (3 * BZI_TRIAL_SIDE * BZI_TRIAL_SIDE)
-#define BZI_TRIAL_BYTES  (2 * BZI_TRIAL_PIXELS * sizeof(float))
+#define BZI_TRIAL_SIDE   32                                 /* width and height of an output, in pixels */
+#define BZI_TRIAL_PIXELS (3 * BZI_TRIAL_SIDE * BZI_TRIAL_SIDE)          /* values of an output, of three channels */
+#define BZI_TRIAL_BYTES  (2 * BZI_TRIAL_PIXELS * sizeof(float))         /* of two outputs */
 
 typedef struct bzi_trial {
     bzi_device      *device;
-    void            *stream;
-    uint64_t         pixels;          /* BZI_TRIAL_BYTES of device memory */
-    bzi_kernel_slots slots;           /* as they were launched */
+    void            *stream;          /* on which the kernel is launched */
+    uint64_t         pixels;          /* BZI_TRIAL_BYTES of device memory, for the outputs */
+    bzi_kernel_slots slots;           /* as they were launched; two */
 } bzi_trial;
 
 static const bzi_kernel_output bzi_trial_output = {
     .width = BZI_TRIAL_SIDE, .height = BZI_TRIAL_SIDE, .channels = 3, .stride_x = 1, .stride_y = BZI_TRIAL_SIDE,
     .stride_c = BZI_TRIAL_SIDE * BZI_TRIAL_SIDE };
 
-/* Enqueues the kernel for a picture that lies as NVDEC writes it, with an axis-aligned and with a projective matrix,
- * and a copy of what it makes. */
+/* Enqueues the kernel for a picture that lies as NVDEC writes it, once with an axis-aligned and once with a projective
+ * matrix. Then enqueues a copy of the outputs to `made`. */
 static bzna_status bzi_trial_launch(bzi_trial *trial, const bzna_picture *picture, uint32_t semi_planar, float *made,
                                     bzna_error *err)
 {
@@ -17290,12 +17292,13 @@ static bzna_status bzi_trial_launch(bzi_trial *trial, const bzna_picture *pictur
                                         { 1.1, 0.2, 3, -0.15, 0.9, 7, 2e-3, -1e-3, 1 } };
     bzna_status status;
 
+
     for (uint32_t i = 0; i < 2; i++) {
         bzi_kernel_slot *slot = &trial->slots.slot[i];
         bzna_transform transform;
         bzi_transform_init(&transform);
         memcpy(transform.homography, warps[i], sizeof warps[i]);
-        transform.matrix = BZNA_MATRIX_BT709;               /* the picture's own may be one that we do not know */
+        transform.matrix = BZNA_MATRIX_BT709;               /* the picture's own may be one that is not known here */
         if ((status = bzi_slot_make(slot, picture, &transform, BZNA_CHANNELS_RGB, err)) != BZNA_OK)
             return status;
         bzi_slot_on_surface(slot, semi_planar);
@@ -17307,25 +17310,28 @@ static bzna_status bzi_trial_launch(bzi_trial *trial, const bzna_picture *pictur
                                                    err) : status;
 }
 
-/* Compares that with what the plain loop makes of a copy, so many bytes behind the picture. */
+/* Compares the kernel's outputs with those of the plain loop for a copy of the picture in host memory. `behind`: bytes
+ * from the picture to its copy. If they differ, the device is lost. */
 static bzna_status bzi_trial_compare(const bzi_trial *trial, const float *made, uint64_t behind, bzna_error *err)
 {
     float expected[2 * BZI_TRIAL_PIXELS];
 
     for (int i = 0; i < 2; i++) {
         bzi_kernel_slot slot = trial->slots.slot[i];
-        for (int k = 0; k < 3; k++)                         /* 0: gray has one */
+        for (int k = 0; k < 3; k++)                         /* a gray picture has one plane, others are 0 */
             slot.plane[k] += slot.plane[k] ? behind : 0;
         slot.dst = (uint64_t)(uintptr_t)&expected[i * BZI_TRIAL_PIXELS];
         bzi_kernel_warp_plain(&slot, &bzi_trial_output);
     }
+
     if (!memcmp(made, expected, sizeof expected))
         return BZNA_OK;
+
     bzi_device_lose(trial->device, (CUresult)BZI_DEVICE_WRONG);
     return bzi_device_fail_lost(trial->device, err);
 }
 
-/* With a picture that is uploaded, 64 x 48: whatever decodes what the device is to warp. */
+/* Tries the kernel on a picture of 64 x 48 pixels that is uploaded, since it warps what is decoded in software, too. */
 static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
 {
     uint8_t surface[64 * 48 * 3 / 2];
@@ -17338,6 +17344,7 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
 
     for (uint32_t i = 0; i < sizeof surface; i++)
         surface[i] = (uint8_t)(i * i / 37 + i % 64 * 3);
+
     if ((status = bzi_device_stream(device, 0, &trial.stream, err)) == BZNA_OK &&
         (status = bzi_device_alloc(device, bytes, trial.stream, &trial.pixels, err)) == BZNA_OK) {
         const uint64_t planes = trial.pixels + sizeof made;
@@ -17392,7 +17399,7 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
     return BZNA_OK;
 }
 
-/* CUDA devices of this machine. */
+/* Counts the CUDA devices of this machine. */
 static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 {
     bzi_cuda cu;
@@ -17402,9 +17409,10 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
     return status;
 }
 
-/* Whether this process is a fork of the one that opened the device. */
+/* Returns 1 if this process is a fork of the one that opened the device, else 0. */
 static int bzi_device_is_foreign(const bzi_device *device) { return device->process != bzi_os_process(); }
 
+/* Fills in what NVDEC can do with the codec, chroma format and depth in *info. */
 static bzna_status bzi_device_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err)
 {
     CUVIDDECODECAPS caps;
@@ -17432,11 +17440,11 @@ static void bzi_device_counts(bzi_device *device, bzna_statistics *stats)
 #else
 
 struct bzi_device {
-    bzna_device_info info;
-    bzna_error       video;
+    bzna_device_info info;            /* all zeros */
+    bzna_error       video;           /* likewise */
 };
 
-/* No device is ever opened, so that no other call of one is reached: two functions stand for all of them. */
+/* In this build no device is ever opened, so no other call of one is reached. Two functions stand for all of them. */
 static bzna_status bzi_device_none(bzna_error *err, ...)
 {
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no GPU path (BENZINA_NO_CUDA)");
@@ -17489,75 +17497,83 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 /* ==== 53. NVDEC decoders ============================================================================================
  * Calls: rooms 2-3, 6, 18, 51.
  *
- * The decoders of a session: made, given another size, and kept in a cache, which also says what happens when there is
- * no memory for one more. A cache belongs to one thread, which works in the CUDA context.
+ * The decoders of a session: they are made, reconfigured for another size, and kept in a cache. The cache also decides
+ * what happens if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
  *
- * A decoder's surface is in use from its submission until it is unmapped. Decoders remember nothing of a picture as
- * long as every picture is intra. */
+ * A surface of a decoder is in use from the submission of a picture until that picture is unmapped. Decoders remember
+ * nothing of a picture as long as every picture is intra. */
 
-/* Surfaces that a decoder may have: NVDEC's limit, and bits of bzi_nvdec.busy. */
+/* Surfaces that a decoder may have. This is NVDEC's limit, and the number of bits of bzi_nvdec.busy. */
 #define BZI_LIMIT_SURFACES        32u
-/* So long a picture may take, and so often its status is asked for where no call of the driver's waits for it. */
+/* How long a picture may take, and how often its status is queried if no call of the driver waits for it. */
 #ifndef BZI_NVDEC_DEADLINE_NS
 #  define BZI_NVDEC_DEADLINE_NS   5000000000u
 #endif
 #ifndef BZI_NVDEC_POLL_NS
 #  define BZI_NVDEC_POLL_NS       100000u
 #endif
-/* A picture that is said to be in progress for so long is mapped anyway; a mapped one may be for so long. */
+/* A picture that is reported as in progress for so long is mapped anyway. After that, it may be in progress for so long
+ * until it is given up. */
 #define BZI_NVDEC_MAP_ANYWAY_NS   (BZI_NVDEC_DEADLINE_NS / 5)
 #define BZI_NVDEC_VERDICT_NS      (BZI_NVDEC_DEADLINE_NS / 10)
-/* Making a decoder takes 50 to 100 ms, another size 5 ms: those of sizes that alternate are kept. */
+/* Decoders of a session. Making one takes 50 to 100 ms, another size 5 ms: decoders of alternating sizes are kept. */
 #define BZI_NVDEC_CACHE_SLOTS     8u
-/* A session makes two decoders before it gives one another size. After so many changes, which have taken as long as
- * making a decoder, it may have one more. */
+/* A session makes so many decoders before it gives one another size. After so many changes of size, which have taken as
+ * long as making a decoder, it may have one more. */
 #define BZI_NVDEC_CACHE_FIRST     2u
 #define BZI_NVDEC_CHANGES         12u
-/* After so many pictures, a session that had no memory for more decoders tries again. */
+/* A session that had no memory for more decoders tries again after so many pictures. */
 #define BZI_NVDEC_GROW_INTERVAL   1024u
-/* After a decoder could not be made even alone: for so long, none as large replaces another one. */
+/* If a decoder cannot be made even as the only one, none as large replaces another one for so long. */
 #define BZI_NVDEC_OOM_COOLDOWN_NS 60000000000u
-/* The largest frame that a decoder is made for is rounded up to so many pixels, so that other sizes fit, too. */
+/* The largest frame that a decoder is made for is rounded up to a multiple of so many pixels. Then other sizes
+ * fit, too. */
 #define BZI_NVDEC_SIZE_ALIGNMENT  512u
 
 #ifndef BENZINA_NO_CUDA
 
-/* What the calls of a session come to. */
+/* Results of the calls of a session. */
 typedef enum bzi_nvdec_result {
     BZI_NVDEC_OK,                     /* accepted, queued, mapped */
     BZI_NVDEC_BUSY,                   /* nothing was queued: map or unmap a picture first */
-    BZI_NVDEC_REFUSED,                /* not by NVDEC; another decoder may have it; the error is E_CODEC */
-    BZI_NVDEC_FOREIGN,                /* likewise, of a codec that NVDEC is never asked to decode */
+    BZI_NVDEC_REFUSED,                /* NVDEC does not take it, but another decoder may; the error is E_CODEC */
+    BZI_NVDEC_FOREIGN,                /* likewise, because NVDEC is never used for its codec */
     BZI_NVDEC_NO_MEMORY,              /* there is no memory for its decoder; the error is E_MEMORY */
-    BZI_NVDEC_FAILED                  /* the picture cannot be had; the error says why */
+    BZI_NVDEC_FAILED                  /* the picture cannot be decoded; the error says why */
 } bzi_nvdec_result;
 
-/* What a picture needs of a decoder, as our own reading of its parameter sets has it: it tells decoders apart. */
+/* The properties of a picture that need a decoder of their own, as the library reads them from its parameter sets. */
 typedef struct bzi_nvdec_format {
-    uint32_t codec, chroma, depth, width, height;
+    uint32_t codec;                   /* BZNA_CODEC_... */
+    uint32_t chroma;                  /* chroma_format_idc */
+    uint32_t depth;                   /* bits of a sample */
+    uint32_t width;                   /* of the frame, in pixels */
+    uint32_t height;
 } bzi_nvdec_format;
 
 typedef struct bzi_nvdec {
     CUvideodecoder handle;            /* NULL: the slot is free */
     bzi_nvdec_format     format;
-    uint32_t       width, height;     /* of its surfaces, as NVIDIA's parser has it */
-    uint32_t       max_width, max_height;     /* that it can be given without being made anew */
+    uint32_t       width;             /* of its surfaces, as NVIDIA's parser sees it */
+    uint32_t       height;
+    uint32_t       max_width;         /* up to which it can be reconfigured */
+    uint32_t       max_height;
     uint32_t       quirks;            /* BZI_QUIRK_..., of its kind */
     uint32_t       surfaces;          /* how many it has: those chosen from, or more if the parser asks for more */
-    uint32_t       busy;              /* a bit a surface: submitted, and not unmapped */
-    uint32_t       lost;              /* a bit a surface that could not be mapped: it never comes free */
-    uint32_t       next;              /* the surface after the last one submitted: all take turns */
+    uint32_t       busy;              /* a bit for each surface that was submitted and is not unmapped */
+    uint32_t       lost;              /* a bit for each surface that could not be mapped, and never comes free */
+    uint32_t       next;              /* the surface after the last one submitted, since all take turns */
     uint64_t       frames;            /* a hash of the format */
-    uint64_t       used;              /* when, by the cache's clock */
+    uint64_t       used;              /* when it was used last, by the cache's clock; 0: left by the self-check */
     uint64_t       bytes;             /* of device memory, by estimate */
 } bzi_nvdec;
 
-/* The decoders of a session, and what happens when memory for one more is out. */
+/* The decoders of a session, and what limits their number. */
 typedef struct bzi_nvdec_cache {
     bzi_device *device;
     bzi_nvdec   decoders[BZI_NVDEC_CACHE_SLOTS];
-    uint32_t    max_live;             /* no more are made: lowered when memory is out, raised again from time to time */
-    uint32_t    target;               /* so many are made where one there is could be given another size */
+    uint32_t    max_live;             /* decoders at most: lowered when memory is out, raised again from time to time */
+    uint32_t    target;               /* up to so many, one is made rather than another reconfigured */
     uint32_t    changes;              /* of size, so far */
     uint64_t    clock;                /* pictures submitted */
 } bzi_nvdec_cache;
@@ -17583,33 +17599,33 @@ static void bzi_nvdec_destroy(bzi_device *device, bzi_nvdec *decoder)
 {
     if (!decoder->handle)
         return;
-    if (!atomic_load(&device->stuck))                       /* else this might not return */
+    if (!atomic_load(&device->stuck))                       /* otherwise this call might not return */
         device->cu.decoder_destroy(decoder->handle);
     atomic_fetch_sub(&device->decoder_bytes, decoder->bytes);
     memset(decoder, 0, sizeof *decoder);
 }
 
-/* How many surfaces a session chooses from: those of pictures submitted and those of pictures mapped. */
+/* Returns how many surfaces a session chooses from: those of pictures submitted and those of pictures mapped. */
 static uint32_t bzi_nvdec_chosen(const bzi_device *device)
 {
     return device->desc.session_depth + device->desc.session_mapped;
 }
 
-/* How many surfaces a decoder has: those that the parser asks for, at least those that we choose from. */
+/* Returns how many surfaces a decoder has: those that the parser asks for, or those chosen from if they are more. */
 static uint32_t bzi_nvdec_surfaces(const bzi_device *device, const CUVIDEOFORMAT *parsed)
 {
     uint32_t asked = parsed->min_num_decode_surfaces, chosen = bzi_nvdec_chosen(device);
     return asked > chosen ? asked : chosen;
 }
 
-/* Whether it is one for such frames, as NVIDIA's parser sees them. */
+/* Returns 1 if a decoder is for such frames already, as NVIDIA's parser sees them, else 0. */
 static int bzi_nvdec_serves(const bzi_nvdec *decoder, const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed)
 {
     return decoder->handle && !memcmp(&decoder->format, want, sizeof *want) && decoder->width == parsed->coded_width &&
            decoder->height == parsed->coded_height && decoder->surfaces >= parsed->min_num_decode_surfaces;
 }
 
-/* Whether it can become one for such frames by being given another size. */
+/* Returns 1 if a decoder can be reconfigured for such frames, else 0. */
 static int bzi_nvdec_fits(const bzi_nvdec *decoder, const bzi_nvdec_format *want)
 {
     const bzi_nvdec_format *has = &decoder->format;
@@ -17618,24 +17634,25 @@ static int bzi_nvdec_fits(const bzi_nvdec *decoder, const bzi_nvdec_format *want
            !(decoder->quirks & BZI_QUIRK_SIZE);
 }
 
-/* The one that has been free for longest; BZI_LIMIT_SURFACES when all that we choose from are in use. */
+/* Returns the surface that has been free for longest, or BZI_LIMIT_SURFACES if all that are chosen from are in use. */
 static uint32_t bzi_nvdec_free_surface(const bzi_device *device, const bzi_nvdec *decoder)
 {
     const uint32_t chosen = bzi_nvdec_chosen(device);
+
     for (uint32_t i = 0; i < chosen; i++)
         if (!(decoder->busy >> (decoder->next + i) % chosen & 1))
             return (decoder->next + i) % chosen;
     return BZI_LIMIT_SURFACES;
 }
 
-/* What a decoder's surfaces, decoded and mapped ones, take of the device's memory. */
+/* Returns the bytes of device memory that a decoder's surfaces take, decoded and mapped ones. */
 static uint64_t bzi_nvdec_bytes(const bzi_nvdec_format *want, uint64_t surfaces, uint64_t width, uint64_t height)
 {
     const uint32_t bytes = want->depth > 8 ? 2 : 1;
     return surfaces * width * height * (want->chroma == 3 ? 6 : 3) / 2 * bytes;
 }
 
-/* The largest width or height that a decoder is made for; had: the one before it. */
+/* Returns the largest width or height that a decoder is made for. had: that of the decoder which it replaces. */
 static uint32_t bzi_nvdec_max_edge(uint32_t edge, uint32_t had, uint32_t limit)
 {
     uint32_t aligned = (edge + BZI_NVDEC_SIZE_ALIGNMENT - 1) / BZI_NVDEC_SIZE_ALIGNMENT * BZI_NVDEC_SIZE_ALIGNMENT;
@@ -17643,12 +17660,13 @@ static uint32_t bzi_nvdec_max_edge(uint32_t edge, uint32_t had, uint32_t limit)
     return max < limit ? max : limit > edge ? limit : edge;
 }
 
-/* What a frame of an odd size is written to: the driver takes even target sizes alone, and scales what does not have a
- * rectangle of its own size in them. Frames of even sizes have none, as with FFmpeg. */
+/* Returns the target size for a frame. The driver only takes even ones, and scales a frame unless it has a rectangle of
+ * its own size in the target. Frames of even sizes need no such rectangle, as with FFmpeg. */
 static unsigned long bzi_nvdec_target(uint32_t edge) { return (edge + 1ul) & ~1ul; }
 static int bzi_nvdec_is_odd(const CUVIDEOFORMAT *parsed) { return (parsed->coded_width | parsed->coded_height) & 1; }
 
-/* All of the frame, nothing scaled. Edges are at most 16384: E_LIMIT and the device's maximum came before. */
+/* Describes a decoder for the whole frame, without scaling. Edges are at most 16384, since the device's maximum and
+ * BZI_LIMIT_EDGE were checked before. */
 static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed,
                                CUVIDDECODECREATEINFO *info)
 {
@@ -17675,8 +17693,8 @@ static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format 
     info->OutputFormat = bzi_nvdec_format_surface(want);
 }
 
-/* Makes a decoder in the place of what there is, for every size that that was for, too. NO_MEMORY, with the bytes that
- * it would take, or FAILED: the slot is free. */
+/* Makes a decoder in the place of what is in the slot, for every size that that was for, too. Returns OK. On NO_MEMORY
+ * and FAILED, the slot is free. *bytes: what the decoder takes or would take. */
 static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                          const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
 {
@@ -17723,7 +17741,7 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
     return BZI_NVDEC_OK;
 }
 
-/* Gives a decoder another size. Returns 0 when it has to be made anew. */
+/* Gives a decoder another size. Returns 0 if a new decoder has to be made instead, else 1. */
 static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                  const CUVIDEOFORMAT *parsed)
 {
@@ -17751,11 +17769,12 @@ static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const b
     result = device->cu.decoder_reconfigure(decoder->handle, &info);
     if (bzi_device_check(device, result, "cuvidReconfigureDecoder", &ignored) != BZNA_OK)
         return 0;
+
     atomic_fetch_add(&device->decoders_reconfigured, 1);
     return 1;
 }
 
-/* Whether NVIDIA's parser sees the frames that we see; it may round sizes up. */
+/* Checks that NVIDIA's parser and the library see the same frames. The parser may round sizes up. */
 static bzna_status bzi_nvdec_agree(const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed, bzna_error *err)
 {
     const uint32_t width = parsed->coded_width, height = parsed->coded_height;
@@ -17764,7 +17783,7 @@ static bzna_status bzi_nvdec_agree(const bzi_nvdec_format *want, const CUVIDEOFO
         width >= want->width && width <= want->width + 63 && height >= want->height && height <= want->height + 63)
         return BZNA_OK;
     return BZI_FAIL(err, BZNA_E_CODEC,
-                    "NVIDIA's parser sees a frame of %ux%u, %u bits, chroma format %u; we see %ux%u, %u, %u",
+                    "NVIDIA's parser sees a frame of %ux%u, %u bits, chroma format %u; the library sees %ux%u, %u, %u",
                     width, height, depth, chroma, want->width, want->height, want->depth, want->chroma);
 }
 
@@ -17792,7 +17811,7 @@ static uint32_t bzi_nvdec_cache_live(const bzi_nvdec_cache *cache)
     return live;
 }
 
-/* Makes do with the decoders there are, so that an idle one is replaced. Returns 0 when there is none. */
+/* Lowers the limit to the decoders that there are, so that an idle one is replaced. Returns 0 if there is none. */
 static int bzi_nvdec_cache_cap_to_live(bzi_nvdec_cache *cache)
 {
     uint32_t live = bzi_nvdec_cache_live(cache);
@@ -17801,7 +17820,7 @@ static int bzi_nvdec_cache_cap_to_live(bzi_nvdec_cache *cache)
     return live > 0;
 }
 
-/* Whether a decoder of so many bytes, or a smaller one, could not be made lately, on this device. */
+/* Returns 1 if a decoder of so many bytes or fewer could not be made lately on this device, else 0. */
 static int bzi_nvdec_cache_recently_oom(const bzi_nvdec_cache *cache, uint64_t bytes)
 {
     bzi_device *device = cache->device;
@@ -17815,9 +17834,15 @@ static void bzi_nvdec_cache_start_cooldown(bzi_nvdec_cache *cache, uint64_t byte
     atomic_store(&cache->device->decoder_oom_bytes, bytes);
 }
 
-/* The decoder for such pictures, or the one to turn into it: what the self-check has left; a free slot, up to the
- * target; the least recently used idle one that only needs another size; unless a busy one would need no more, a free
- * slot, if one more may live, or the least recently used idle one. NULL: none until a picture is unmapped. */
+/* Returns the decoder for such pictures, or the slot that is to become it: in this order
+ *
+ *   - a decoder that the self-check has left, and which fits after another size
+ *   - a free slot, if there are fewer decoders than the target
+ *   - the least recently used idle decoder that only needs another size
+ *   - a free slot, if one more decoder may live, unless a busy one would only need another size
+ *   - the least recently used idle decoder, with the same exception
+ *
+ * Returns NULL if there is none until a picture is unmapped. */
 static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_format *want)
 {
     bzi_nvdec *found = NULL;
@@ -17828,14 +17853,17 @@ static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_f
     for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++) {
         bzi_nvdec *d = &cache->decoders[i];
         int worth;
+
         if (d->lost && d->busy == d->lost)
             bzi_nvdec_destroy(cache->device, d);
+
         if (d->handle && !d->lost && !memcmp(&d->format, want, sizeof *want))
             return bzi_nvdec_free_surface(cache->device, d) < BZI_LIMIT_SURFACES ? d : NULL;
         if (d->busy) {
             busy_fits |= bzi_nvdec_fits(d, want);
             continue;
         }
+
         worth = !d->handle ? free_worth : !bzi_nvdec_fits(d, want) ? 1 : d->used ? 3 : 5;
         if (worth > best || (found && worth == best && d->used < found->used)) {
             best = worth;
@@ -17846,14 +17874,14 @@ static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_f
     return best < 3 && busy_fits ? NULL : found;
 }
 
-/* Turns a decoder into one for such pictures: it may be one already, or is given another size, or is made anew.
- * *bytes: what a new one takes. */
+/* Turns what is in a slot into a decoder for such pictures. It may be one already, is reconfigured, or is made. *bytes:
+ * what a new one takes. */
 static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                             const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
 {
     if (bzi_nvdec_serves(decoder, want, parsed))
         return BZI_NVDEC_OK;
-    if (decoder->busy)                                      /* with streams for which the parser asks for less */
+    if (decoder->busy)                                      /* with streams for which the parser asks for fewer */
         return BZI_NVDEC_BUSY;
     if (bzi_nvdec_agree(want, parsed, err) != BZNA_OK)
         return BZI_NVDEC_REFUSED;
@@ -17867,10 +17895,12 @@ static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *d
                                  bzi_nvdec_max_edge(parsed->coded_width, 0, UINT32_MAX),
                                  bzi_nvdec_max_edge(parsed->coded_height, 0, UINT32_MAX)) +
                  atomic_load(&cache->device->decoder_extra);
+
         if (decoder->handle && bzi_nvdec_cache_recently_oom(cache, *bytes)) {
             bzi_fail_memory(err, "a decoder for frames so large");
             return BZI_NVDEC_NO_MEMORY;
         }
+
         if ((result = bzi_nvdec_remake(cache->device, decoder, want, parsed, bytes, err)) != BZI_NVDEC_OK)
             return result;
     }
@@ -17882,8 +17912,8 @@ static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *d
     return BZI_NVDEC_OK;
 }
 
-/* A decoder for such pictures, with a free surface. Where memory is out, idle ones are given up for it, one after the
- * other; with none left it is tried once more, and then not for BZI_NVDEC_OOM_COOLDOWN_NS. */
+/* Finds or makes a decoder for such pictures, with a free surface. If memory is out, idle decoders are given up for it,
+ * one after the other. With none left it is tried once more, and then not for BZI_NVDEC_OOM_COOLDOWN_NS. */
 static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvdec_format *want,
                                                 const CUVIDEOFORMAT *parsed, bzi_nvdec **out, bzna_error *err)
 {
@@ -17891,8 +17921,10 @@ static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bz
 
     for (int tried_alone = 0; ; ) {
         bzi_nvdec_result result;
+
         if ((*out = bzi_nvdec_cache_find(cache, want)) == NULL)
             return BZI_NVDEC_BUSY;
+
         result = bzi_nvdec_cache_fit(cache, *out, want, parsed, &bytes, err);
         if (result == BZI_NVDEC_NO_MEMORY && bzi_nvdec_cache_live(cache) < cache->max_live &&
             bzi_nvdec_cache_cap_to_live(cache))
@@ -17908,7 +17940,7 @@ static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bz
     }
 }
 
-/* Makes a decoder like another session's. Where that fails, the first sample tries again. */
+/* Makes a decoder like another session's. If that fails, the first sample tries again. */
 static void bzi_nvdec_cache_copy(bzi_nvdec_cache *cache, const bzi_nvdec *from)
 {
     const CUVIDEOFORMAT parsed = {
@@ -17917,11 +17949,12 @@ static void bzi_nvdec_cache_copy(bzi_nvdec_cache *cache, const bzi_nvdec *from)
         .coded_height = from->height, .min_num_decode_surfaces = (unsigned char)from->surfaces };
     bzi_nvdec *made;
     bzna_error ignored;
+
     if (bzi_nvdec_cache_acquire(cache, &from->format, &parsed, &made, &ignored) == BZI_NVDEC_OK)
-        made->used = ++cache->clock;                        /* frames of another size get one of their own */
+        made->used = ++cache->clock;                        /* so that frames of another size get their own */
 }
 
-/* A picture was submitted to this surface. */
+/* Takes note that a picture was submitted to a surface. */
 static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint32_t surface)
 {
     decoder->busy |= 1u << surface;
@@ -17936,39 +17969,40 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 /* ==== 54. NVDEC sessions ============================================================================================
  * Calls: rooms 4, 6, 15, 18, 51, 53.
  *
- * A session decodes pictures in the order in which they are submitted and keeps several in flight. It has parsers of
- * NVIDIA's, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
+ * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
+ * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
  * it, in the CUDA context:
  *
  *   accepts -> submit -> map (waits for the oldest) -> the kernel is enqueued on session->stream -> unmap
  *
- * SURFACES. The session chooses the surface of a picture: every picture stands alone, so the index which the parser
- * proposes means nothing. Where the self-check finds that this fails, the parser chooses.
+ * Surfaces. The session chooses the surface of a picture. Every picture stands alone, so the index that the parser
+ * proposes means nothing. If the self-check finds that this fails, the parser chooses.
  *
- * PARSERS. A picture must not depend on those before it.
- *   - A parser only ever sees one content of parameter sets, and is made anew after a failure. A session keeps several,
+ * Parsers. A picture must not depend on those before it.
+ *   - A parser only ever sees one content of parameter sets. After a failure it is replaced. A session keeps several,
  *     since a batch may mix frame sizes.
- *   - A decoder may be given another size only in the sequence callback, which a parser makes for parameter sets that
- *     are new to it. Where the decoder has another size by now, the parser is made anew, too.
- *   - The parser calls back inside submit, and does not tell its caller what a callback returned: that stands in
+ *   - A decoder may be reconfigured only in the sequence callback, which a parser calls for parameter sets that are new
+ *     to it. If the decoder has another size by then, the parser is replaced, too.
+ *   - The parser calls back inside submit, and does not tell its caller what a callback returned. That is kept in
  *     bzi_submission. */
 
 #ifndef BENZINA_NO_CUDA
 
 #define BZI_SESSION_PARSERS BZI_LRU_SLOTS
-/* After so many failed calls of the driver in a row with a codec, a session ends; the codec is given up if they were no
- * other session's successes between them. */
+/* After so many failed calls of the driver in a row with a codec, the session ends if other sessions had success with
+ * that codec in between. Otherwise the codec is given up for all sessions. */
 #define BZI_SESSION_MAX_FAILURES 32u
 
 /* A picture in flight. */
 typedef struct bzi_flight {
     void        *tag;                 /* the caller's */
-    bzna_picture picture;             /* planes are device addresses, once it is mapped */
-    uint32_t     window_x, window_y;  /* where the stream's picture begins in the surface */
-    uint32_t     semi_planar;         /* Cb and Cr alternate in one plane */
+    bzna_picture picture;             /* its planes are device addresses once it is mapped */
+    uint32_t     window_x;            /* where the stream's picture begins in the surface, in pixels */
+    uint32_t     window_y;
+    uint32_t     semi_planar;         /* 1: Cb and Cr alternate in one plane */
     bzi_nvdec   *decoder;
-    uint32_t     surface;
-    uint32_t     is_sound;            /* NVDEC has said, now or of the same bytes before, that it is not damaged */
+    uint32_t     surface;             /* of the decoder */
+    uint32_t     is_sound;            /* 1: NVDEC has reported no damage, now or before for the same bytes */
     CUdeviceptr  address;             /* of the mapped surface */
 } bzi_flight;
 
@@ -17979,44 +18013,44 @@ typedef struct bzi_submission {
     bzi_session     *session;
     bzi_nvdec_format       want;
     bzi_flight       flight;
-    uint32_t         only_decoder;    /* one is made for such pictures, and this one is not decoded */
-    uint32_t         larger;          /* it is made for frames that are so many pixels wider and higher */
-    uint32_t         queued;          /* the decoder has the picture */
+    uint32_t         only_decoder;    /* 1: a decoder is made for such pictures, and this one is not decoded */
+    uint32_t         larger;          /* the decoder is made for frames so many pixels wider and higher */
+    uint32_t         queued;          /* 1: the decoder has the picture */
     bzi_nvdec_result result;          /* of the callbacks */
-    bzna_error      *err;
+    bzna_error      *err;             /* the caller's */
 } bzi_submission;
 
-/* NVIDIA's parser has one user pointer for its whole life, which is to this. */
+/* One of NVIDIA's parsers. It has one user pointer for its whole life, which points here. */
 typedef struct bzi_parser {
     CUvideoparser   handle;           /* NULL: the slot is free */
     CUVIDEOFORMAT   parsed;           /* what it made of its parameter sets */
-    bzi_submission *submission;       /* while it parses */
+    bzi_submission *submission;       /* while it parses; else NULL */
 } bzi_parser;
 
 struct bzi_session {
     bzi_device      *device;
     const bzi_memory *memory;
-    void            *stream;
-    bzi_buffer       bytes;           /* Annex B of the picture being submitted */
+    void            *stream;          /* on which surfaces are mapped */
+    bzi_buffer       bytes;           /* the picture being submitted, in Annex B for H.264 and H.265 */
     bzi_buffer       key;             /* its parameter sets */
     bzi_lru          parser_keys;     /* the parameter sets of each parser */
     bzi_parser       parsers[BZI_SESSION_PARSERS];
     bzi_nvdec_cache  decoders;
-    /* By codec: calls of the driver in a row that failed, and did not lose the device. */
-    uint32_t         failures[BZI_CODECS];
-    uint32_t         failed;          /* there were too many, where other sessions have success: it must end */
-    uint32_t         gave_up;         /* a bit a codec that it has given up for all sessions, until that is logged */
-    uint32_t         mute;            /* a bit a codec of whose pictures the driver has no status */
-    uint32_t         silent;          /* the driver does not say when a picture is done */
-    uint32_t         waits;           /* no picture is mapped before the driver says that it is done, if it ever does */
+    uint32_t         failures[BZI_CODECS];        /* by codec: calls in a row that failed and did not lose the device */
+    uint32_t         failed;          /* 1: too many failed, while other sessions had success; the session must end */
+    uint32_t         gave_up;         /* a bit for each codec that it has given up for all, until that is logged */
+    uint32_t         mute;            /* a bit for each codec of whose pictures the driver has no status */
+    uint32_t         silent;          /* 1: the driver does not report when a picture is done */
+    uint32_t         waits;           /* 1: a picture is mapped only after the driver reports that it is done */
     bzi_flight       pending[BZI_LIMIT_SESSION_DEPTH];        /* submitted: a ring */
-    uint32_t         pending_first, pending_count;
+    uint32_t         pending_first;   /* index of the oldest in the ring */
+    uint32_t         pending_count;
     bzi_flight       mapped[BZI_KERNEL_SLOTS];
     uint32_t         mapped_count;
-    bzi_software     software;        /* what pictures are compared with; memory NULL: it is not open */
+    bzi_software     software;        /* with which the self-check compares; memory NULL: it is not open */
 };
 
-/* The codec's number, and that of its bit. Pre: there is such a codec. */
+/* Returns the codec's number, which is also that of its bit. Pre: there is such a codec. */
 static uint32_t bzi_session_codec(uint32_t codec) { return (uint32_t)(bzi_codec_find(codec) - bzi_codecs); }
 
 static const char *bzi_chroma_name(uint32_t chroma)
@@ -18024,7 +18058,8 @@ static const char *bzi_chroma_name(uint32_t chroma)
     return chroma == 0 ? "gray" : chroma == 1 ? "4:2:0" : chroma == 2 ? "4:2:2" : "4:4:4";
 }
 
-/* FOREIGN or REFUSED when NVDEC cannot decode such pictures at all, or here, with the limits of the device. */
+/* Returns OK, FOREIGN if NVDEC is never used for the codec, REFUSED if this device's NVDEC cannot decode such pictures,
+ * or FAILED if the device is lost. */
 static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec, const bzi_format *sps,
                                             bzna_error *err)
 {
@@ -18061,7 +18096,7 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
                  bzi_chroma_name(format.chroma));
         return BZI_NVDEC_REFUSED;
     }
-    /* The driver counts frames as coded, in whole macroblocks; of H.265, too. */
+    /* The driver counts frames as coded, in whole macroblocks, for H.265, too. */
     width = (sps->width + unit - 1) / unit * unit;
     height = (sps->height + unit - 1) / unit * unit;
     if (width < caps.nMinWidth || height < caps.nMinHeight || width > caps.nMaxWidth || height > caps.nMaxHeight ||
@@ -18084,7 +18119,7 @@ static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
 
     if (!s || s->result != BZI_NVDEC_OK)
         return 0;
-    if (s->queued)                                          /* the picture's decoder stays as it is */
+    if (s->queued)                                          /* the picture's decoder must stay as it is */
         return (int)bzi_nvdec_surfaces(s->session->device, format);
     asked.coded_width += s->larger;
     asked.coded_height += s->larger;
@@ -18092,7 +18127,7 @@ static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
     return s->result == BZI_NVDEC_OK ? (int)bzi_nvdec_surfaces(s->session->device, format) : 0;
 }
 
-/* Gives the picture to a decoder. */
+/* Gives the picture to a decoder. Returns BUSY if there is no free surface. */
 static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT *parsed,
                                               CUVIDPICPARAMS *parameters)
 {
@@ -18101,7 +18136,7 @@ static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFO
     CUresult decoded;
 
     if (!bzi_nvdec_serves(flight->decoder, &s->want, parsed)) {
-        BZI_FAIL(s->err, BZNA_E_CODEC, "NVIDIA's parser finds a picture and no parameter sets");
+        BZI_FAIL(s->err, BZNA_E_CODEC, "NVIDIA's parser finds a picture without parameter sets");
         return BZI_NVDEC_REFUSED;
     }
 
@@ -18125,7 +18160,7 @@ static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFO
     if (s->want.codec == BZNA_CODEC_AV1) {
         CUVIDAV1PICPARAMS *av1 = &parameters->CodecSpecific.av1;
         av1->decodePicIdx = (int)flight->surface;
-        if (av1->frame_type == 0)       /* a key frame: the frames that the parser remembers are long overwritten */
+        if (av1->frame_type == 0)       /* a key frame; frames that the parser remembers were overwritten long ago */
             memset(av1->ref_frame_map, 0xff, sizeof av1->ref_frame_map);
     }
 
@@ -18133,11 +18168,12 @@ static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFO
     return bzi_device_check(device, decoded, "cuvidDecodePicture", s->err) == BZNA_OK ? BZI_NVDEC_OK : BZI_NVDEC_FAILED;
 }
 
-/* The first picture of the access unit is the sample; software ignores those after it, too. */
+/* Takes the first picture of the access unit as the sample. Decoding in software ignores those after it, too. */
 static int CUDAAPI bzi_parser_on_picture(void *user, CUVIDPICPARAMS *parameters)
 {
     bzi_parser *parser = user;
     bzi_submission *s = parser->submission;
+
     if (s && s->result == BZI_NVDEC_OK && !s->queued) {
         if (!s->only_decoder)
             s->result = bzi_submission_decode(s, &parser->parsed, parameters);
@@ -18154,7 +18190,7 @@ static void bzi_session_drop_parser(bzi_session *session, bzi_parser *parser)
     bzi_lru_forget(&session->parser_keys, (uint32_t)(parser - session->parsers));
 }
 
-/* A parser that has seen the image's parameter sets alone, for frames that this decoder serves; else a new one. */
+/* Finds a parser that has only seen the image's parameter sets, for frames that this decoder serves, or makes one. */
 static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_image *image,
                                            const bzi_submission *submission, bzi_parser **out, bzna_error *err)
 {
@@ -18196,7 +18232,7 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
     return status;
 }
 
-/* Gives the parser the bytes of one access unit, which it hands to the callbacks above. */
+/* Gives the parser the bytes of one access unit. It hands them to the callbacks above. */
 static bzi_nvdec_result bzi_session_parse(bzi_session *session, bzi_parser *parser, uint64_t size,
                                           bzi_submission *submission)
 {
@@ -18212,6 +18248,7 @@ static bzi_nvdec_result bzi_session_parse(bzi_session *session, bzi_parser *pars
     parser->submission = submission;
     status = bzi_device_check(device, device->cu.parse(parser->handle, &packet), "cuvidParseVideoData", &err);
     parser->submission = NULL;
+
     if (submission->queued)                                 /* whatever the parser makes of the rest */
         return BZI_NVDEC_OK;
     if (submission->result != BZI_NVDEC_OK)
@@ -18228,8 +18265,8 @@ static bzi_nvdec_result bzi_session_parse(bzi_session *session, bzi_parser *pars
 
 /* --- Submitting --- */
 
-/* A call of the driver has failed. With too many in a row, its codec is at fault if no session has success with it,
- * else this session. */
+/* Counts a failed call of the driver. With too many in a row, the codec is given up if no session has success with it,
+ * else this session must end. */
 static void bzi_session_count_failure(bzi_session *session, uint32_t codec)
 {
     bzi_device *device = session->device;
@@ -18252,8 +18289,8 @@ static void bzi_session_count_success(bzi_session *session, uint32_t codec)
         atomic_store(&session->device->failures[number], 0);
 }
 
-/* What a picture comes to whose error is this. A driver error that does not lose the device is not fatal, it may be
- * the picture's fault or pass: this picture is decoded in software. */
+/* Returns what to do with a picture after an error. A driver error that does not lose the device is not fatal. It
+ * may be the picture's fault, or pass. So this picture is decoded in software. */
 static bzi_nvdec_result bzi_session_fall_back(bzi_session *session, uint32_t codec, bzna_error *err)
 {
     if (err->status == BZNA_E_DEVICE || (err->status == BZNA_E_MEMORY && err->native_code == BZI_CUDA_NO_MEMORY)) {
@@ -18263,7 +18300,7 @@ static bzi_nvdec_result bzi_session_fall_back(bzi_session *session, uint32_t cod
     return err->status == BZNA_E_CODEC ? BZI_NVDEC_REFUSED : BZI_NVDEC_FAILED;
 }
 
-/* Annex B of the picture, in session->bytes. */
+/* Writes the picture's stream to session->bytes. */
 static bzna_status bzi_session_stream(bzi_session *session, const bzna_image *image, uint64_t *size, bzna_error *err)
 {
     bzna_status status = bzi_image_stream(image, NULL, 0, size, err);
@@ -18274,7 +18311,7 @@ static bzna_status bzi_session_stream(bzi_session *session, const bzna_image *im
     return bzi_image_stream(image, session->bytes.data, *size, size, err);
 }
 
-/* Gives a picture to a parser, whose callbacks find its decoder, and submit it there. */
+/* Gives a picture to a parser, whose callbacks find its decoder and submit it there. */
 static bzi_nvdec_result bzi_session_offer(bzi_session *session, const bzna_image *image, const bzi_format *sps,
                                           bzi_submission *submission, bzna_error *err)
 {
@@ -18287,19 +18324,23 @@ static bzi_nvdec_result bzi_session_offer(bzi_session *session, const bzna_image
     submission->want.width += submission->larger;
     submission->want.height += submission->larger;
     submission->err = err;
-    /* Looked for again in the sequence callback: being busy there costs the parser, which has seen the picture. */
+
+    /* The sequence callback looks for it again. If it were busy there, the parser, which has seen the picture, would be
+     * lost. */
     submission->flight.decoder = bzi_nvdec_cache_find(&session->decoders, &submission->want);
     if (!submission->flight.decoder)
         return BZI_NVDEC_BUSY;
+
     if (bzi_session_stream(session, image, &size, err) != BZNA_OK ||
         bzi_session_find_parser(session, image, submission, &parser, err) != BZNA_OK)
         return bzi_session_fall_back(session, image->codec, err);
+
     if ((result = bzi_session_parse(session, parser, size, submission)) != BZI_NVDEC_OK)
         bzi_session_drop_parser(session, parser);
     return result == BZI_NVDEC_FAILED ? bzi_session_fall_back(session, image->codec, err) : result;
 }
 
-/* Queues a picture that bzi_session_accepts. picture, sps: what the image says of itself. */
+/* Queues a picture. Pre: bzi_session_accepts has accepted it. picture, sps: what the image says of itself. */
 static bzi_nvdec_result bzi_session_submit(bzi_session *session, const bzna_image *image, const bzna_picture *picture,
                                            const bzi_format *sps, void *tag, bzna_error *err)
 {
@@ -18312,12 +18353,13 @@ static bzi_nvdec_result bzi_session_submit(bzi_session *session, const bzna_imag
     if (session->pending_count == session->device->desc.session_depth ||
         (result = bzi_session_offer(session, image, sps, &submission, err)) != BZI_NVDEC_OK)
         return result;
+
     bzi_nvdec_cache_use(&session->decoders, flight->decoder, flight->surface);
     session->pending[(session->pending_first + session->pending_count++) % BZI_LIMIT_SESSION_DEPTH] = *flight;
     return BZI_NVDEC_OK;
 }
 
-/* Makes the decoder of such pictures, or of some that are so much larger, with what NVIDIA's parser asks for. */
+/* Makes a decoder for such pictures, or for frames larger by so many pixels, with what NVIDIA's parser asks for. */
 static bzi_nvdec_result bzi_session_prepare(bzi_session *session, const bzna_image *image, const bzi_format *sps,
                                             uint32_t larger, bzna_error *err)
 {
@@ -18333,13 +18375,13 @@ static bzi_nvdec_result bzi_session_prepare(bzi_session *session, const bzna_ima
 /* ==== 55. NVDEC sessions: mapping ===================================================================================
  * Calls: rooms 2-4, 6, 48, 50-54.
  *
- * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks what NVDEC says of the
- * picture, before it is mapped and after that, and where its planes lie. No picture is delivered before the driver
- * has said how it came out, unless the driver says nothing about any. */
+ * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
+ * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
+ * driver has reported its status, unless the driver reports none for any picture. */
 
 #ifndef BENZINA_NO_CUDA
 
-/* Where the planes lie in a mapped surface of so many rows, or one more: their number is even. */
+/* Sets where the planes lie in a mapped surface of so many rows, or one more if that number is odd. */
 static void bzi_session_planes(bzi_flight *flight, uint32_t height, uint64_t pitch)
 {
     uint64_t rows = (height + 1) & ~1u, bytes = flight->picture.depth > 8 ? 2 : 1;
@@ -18364,13 +18406,14 @@ static void bzi_session_planes(bzi_flight *flight, uint32_t height, uint64_t pit
 
 static void bzi_session_unmap(bzi_session *session, const bzi_flight *flight)
 {
-    if (!atomic_load(&session->device->stuck))              /* else this might not return */
+    if (!atomic_load(&session->device->stuck))              /* otherwise this call might not return */
         session->device->cu.unmap(flight->decoder->handle, flight->address);
+
     flight->decoder->busy &= ~(1u << flight->surface);
 }
 
-/* What NVDEC says of a picture. Invalid, of AV1 and by old drivers: nothing. A codec of which it has no status is not
- * asked for again. */
+/* Asks NVDEC for the status of a picture. Invalid means that it has none, as of AV1 and with old drivers. A codec for
+ * which status is not supported is not asked for again. */
 static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *flight, cuvidDecodeStatus *out,
                                    bzna_error *err)
 {
@@ -18382,16 +18425,19 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
     *out = cuvidDecodeStatus_Invalid;
     if (session->mute & bit)
         return BZNA_OK;
+
     result = device->cu.decode_status(flight->decoder->handle, (int)flight->surface, &decoded);
     if ((int)result == BZI_CUDA_NOT_SUPPORTED)
         session->mute |= bit;
+
     if (result == CUDA_SUCCESS)
         *out = decoded.decodeStatus;
     return bzi_cuda_is_lost((int)result) ? bzi_device_check(device, result, "cuvidGetDecodeStatus", err) : BZNA_OK;
 }
 
-/* Waits until a picture is done, if NVDEC says so: a driver that is silent for half a second is so of all. *out: what
- * it says. Invalid: nothing. InProgress, after a second: it may say so only when the picture is mapped. */
+/* Waits until a picture is done, if NVDEC reports that. A driver that reports nothing for half a second is taken to
+ * report nothing of any picture. *out: the status. Invalid: none. InProgress: it was that for a second, so the driver
+ * may be one that reports more only once the picture is mapped. */
 static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *flight, cuvidDecodeStatus *out,
                                      bzna_error *err)
 {
@@ -18403,11 +18449,13 @@ static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *fli
            flight->decoder->format.codec != BZNA_CODEC_AV1) {
         uint64_t waited;
         bzna_status status;
+
         if (atomic_load(&device->stuck))
             return bzi_device_video(device, err);
         status = bzi_session_ask(session, flight, out, err);
         if (status != BZNA_OK || (*out != cuvidDecodeStatus_Invalid && *out != cuvidDecodeStatus_InProgress))
             return status;
+
         waited = bzi_os_now_ns() - begin;
         if (*out == cuvidDecodeStatus_InProgress && waited > BZI_NVDEC_MAP_ANYWAY_NS)
             return BZNA_OK;
@@ -18423,9 +18471,9 @@ static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *fli
 typedef struct bzi_map_call {
     CUVIDPROCPARAMS    parameters;
     CUvideodecoder     decoder;
-    int                surface;
-    unsigned           pitch;
-    unsigned long long address;
+    int                surface;       /* of the decoder */
+    unsigned           pitch;         /* result: bytes of a row */
+    unsigned long long address;       /* result: of the mapped surface */
     CUresult           result;
 } bzi_map_call;
 
@@ -18434,10 +18482,11 @@ static void bzi_map_call_make(const bzi_cuda *cu, bzi_map_call *call)
     call->result = cu->map(call->decoder, call->surface, &call->address, &call->pitch, &call->parameters);
 }
 
-/* Such a call that may never return is a thread's of its own, one at a time in the process. If it does not return, its
- * thread and what it reads stay for good, which is why they belong to nobody. */
+/* A call that may never return is made on a thread of its own, one at a time in the process. If it does not return, its
+ * thread and what that reads stay for good. Therefore they belong to no session. */
 static struct bzi_map_trial {
-    atomic_int   taken, done;
+    atomic_int   taken;               /* 1: a session uses it */
+    atomic_int   done;                /* 1: the call has returned */
     bzi_cuda     cu;
     CUcontext    context;
     bzi_map_call call;
@@ -18447,6 +18496,7 @@ static void *bzi_map_trial_run(void *argument)
 {
     struct bzi_map_trial *trial = argument;
     CUcontext popped;
+
     if ((trial->call.result = trial->cu.push(trial->context)) == CUDA_SUCCESS) {
         bzi_map_call_make(&trial->cu, &trial->call);
         trial->cu.pop(&popped);
@@ -18455,8 +18505,8 @@ static void *bzi_map_trial_run(void *argument)
     return NULL;
 }
 
-/* Maps a picture that NVDEC has not said to be done for a second. If that works at once, the driver is one that says so
- * only then: it is not waited for any more. If it does not return, NVDEC is stuck. */
+/* Maps a picture that NVDEC has reported as in progress for a second. If that works at once, the driver reports the end
+ * only once a picture is mapped, and is not waited for any more. If the call does not return, NVDEC is stuck. */
 static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *call, bzna_error *err)
 {
     bzi_device *device = session->device;
@@ -18465,7 +18515,7 @@ static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *ca
     uint64_t begin;
     int error;
 
-    while (atomic_exchange(&trial->taken, 1)) {             /* by another session, which finds out */
+    while (atomic_exchange(&trial->taken, 1)) {             /* by another session, which finds out the same */
         if (atomic_load(&device->stuck))
             return bzi_device_video(device, err);
         bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
@@ -18493,15 +18543,16 @@ static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *ca
 
     if (trial->call.result == CUDA_SUCCESS && bzi_os_now_ns() - begin < BZI_NVDEC_MAP_ANYWAY_NS)
         atomic_store(&device->status_is_lazy, 1);
+
     bzi_os_thread_join(thread);
     *call = trial->call;
     atomic_store(&trial->taken, 0);
     return BZNA_OK;
 }
 
-/* How a mapped picture came out. decoded: what the driver has said of it so far. A verdict may be late: it is asked for
- * until it is final. Of pictures that were sound before only the first one of a flush is asked about, since a call may
- * hold the context's lock for long. E_DECODE: the picture is damaged; E_DEVICE: the driver does not say. */
+/* Decides about a mapped picture. decoded: its status so far, which is asked for until it is final. Returns E_DECODE if
+ * the picture is damaged, E_DEVICE if the driver does not report that. If the same bytes were sound before, only the
+ * first picture of a flush is asked about, since a call may hold the context's lock for long. */
 static bzna_status bzi_session_judge(bzi_session *session, bzi_flight *flight, cuvidDecodeStatus decoded,
                                      bzna_error *err)
 {
@@ -18510,23 +18561,25 @@ static bzna_status bzi_session_judge(bzi_session *session, bzi_flight *flight, c
 
     if (flight->is_sound && session->mapped_count && decoded == cuvidDecodeStatus_Invalid)
         return BZNA_OK;
+
     while (decoded == cuvidDecodeStatus_Invalid || decoded == cuvidDecodeStatus_InProgress) {
         if ((status = bzi_session_ask(session, flight, &decoded, err)) != BZNA_OK)
             return status;
         if (decoded != cuvidDecodeStatus_InProgress)
             break;
         if (bzi_os_now_ns() - begin > BZI_NVDEC_VERDICT_NS)
-            return BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC has mapped a picture and does not say how it came out");
+            return BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC has mapped a picture and does not report whether it is damaged");
         bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
     }
 
     if (decoded == cuvidDecodeStatus_Error || decoded == cuvidDecodeStatus_Error_Concealed)
         return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, decoded, "NVDEC: the picture is damaged");
+
     flight->is_sound = decoded == cuvidDecodeStatus_Success;
     return BZNA_OK;
 }
 
-/* Waits for the picture, or has the driver do it, and maps it. *decoded: what the driver has said of it. */
+/* Waits for a picture, or has the driver wait for it, and maps it. *decoded: its status so far. */
 static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_flight *flight, bzi_map_call *call,
                                            cuvidDecodeStatus *decoded, bzna_error *err)
 {
@@ -18539,10 +18592,12 @@ static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_fligh
     call->parameters.progressive_frame = 1;
     call->parameters.output_stream = session->stream;
     *decoded = cuvidDecodeStatus_Invalid;
+
     if (atomic_load(&device->stuck))
         status = bzi_device_video(device, err);
     else if (device->spins || session->waits)
         status = bzi_session_await(session, flight, decoded, err);
+
     if (status == BZNA_OK && *decoded == cuvidDecodeStatus_InProgress)
         status = bzi_session_map_anyway(session, call, err);
     else if (status == BZNA_OK)
@@ -18550,8 +18605,8 @@ static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_fligh
     return status == BZNA_OK ? bzi_device_check(device, call->result, "cuvidMapVideoFrame64", err) : status;
 }
 
-/* Maps the oldest picture, for which the driver waits, or we do. Its tag is set in every case; the rest of *out is
- * valid until bzi_session_unmap_all. Pre: pending_count > 0, mapped_count < session_mapped. */
+/* Maps the oldest picture, after it is done. Its tag is set in every case. The rest of *out is valid until
+ * bzi_session_unmap_all. Pre: pending_count > 0, mapped_count < session_mapped. */
 static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, bzna_error *err)
 {
     bzi_map_call call;
@@ -18563,6 +18618,7 @@ static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, b
     session->pending_first = (session->pending_first + 1) % BZI_LIMIT_SESSION_DEPTH;
     session->pending_count--;
     codec = out->decoder->format.codec;
+
     status = bzi_session_map_surface(session, out, &call, &decoded, err);
     if (status != BZNA_OK) {
         out->decoder->lost |= 1u << out->surface;           /* the decoder takes no more pictures */
@@ -18583,20 +18639,23 @@ static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, b
     return BZI_NVDEC_OK;
 }
 
-/* After all that reads the mapped surfaces was enqueued on session->stream: what is mapped next is written after it. */
+/* Unmaps all surfaces. Pre: all that reads them was enqueued on session->stream. What is mapped next is written after
+ * that. With BZI_QUIRK_SURFACE the driver does not see to it, and the host waits. */
 static void bzi_session_unmap_all(bzi_session *session)
 {
     uint32_t quirks = 0;
     for (uint32_t i = 0; i < session->mapped_count; i++)
         quirks |= session->mapped[i].decoder->quirks;
+
     if (quirks & BZI_QUIRK_SURFACE)
         bzi_device_stream_wait(session->device, session->stream);
+
     while (session->mapped_count)
         bzi_session_unmap(session, &session->mapped[--session->mapped_count]);
 }
 
-/* Enqueues a copy of a mapped picture to its place in another one, which lies as surfaces do: what of it does not reach
- * beyond the other's edges. */
+/* Enqueues a copy of a mapped picture to its place in another one, which lies as surfaces do. The copy is clipped at
+ * the other's edges. */
 BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const bzi_flight *flight,
                                                      const bzna_picture *to, const uint32_t place[2], bzna_error *err)
 {
@@ -18611,6 +18670,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
         const uint32_t x = i ? from->chroma_shift_x : 0, y = i ? from->chroma_shift_y : 0;
         const uint32_t each = bytes << (i && flight->semi_planar);
         CUDA_MEMCPY2D copy;
+
         memset(&copy, 0, sizeof copy);
         copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
         copy.srcDevice = (CUdeviceptr)(uintptr_t)from->plane[i];
@@ -18658,31 +18718,32 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 /* ==== 56. NVDEC: self-check =========================================================================================
  * Calls: rooms 2-3, 6, 18-19, 48-49, 51-55.
  *
- * Tries whether NVDEC makes the right pixels before it decodes a kind, by the session that is to decode it, and in the
- * same way: several pictures in flight, read by the kernel, surfaces used again at once.
+ * Before a kind of pictures is decoded by NVDEC, this room tests whether the pixels are right. The session that is to
+ * decode the kind does so in the same way: several pictures in flight, read by the kernel, surfaces used again at once.
  *
- *   - If a try fails, the check tries ways around what drivers may get wrong (BZI_QUIRK_...). The first way that passes
- *     is kept. A kind that has none is decoded in software.
+ *   - If a test fails, the check tries other ways of decoding that avoid what drivers may get wrong (BZI_QUIRK_...).
+ *     The first way that passes is kept. A kind that has none is decoded in software.
  *   - If only the kernel is wrong, the device is lost.
  *   - Built-in pictures serve the commonest kinds. For others, the picture at hand is compared with libavcodec's.
- *   - A picture is mapped when NVDEC says that it is done, because a call that waits for one that never is could not be
- *     ended. If NVDEC never says so, nothing more is asked of it in this process. For AV1 it does not say. */
+ *   - A picture is mapped only once NVDEC reports that it is done: a call that waits for a picture that never is done
+ *     could not be ended. If NVDEC never reports it, nothing more is asked of it in this process. For AV1 it reports
+ *     nothing. */
 
 #ifndef BENZINA_NO_CUDA
 
-/* How many pictures are decoded at most; fewer where all copies would take so many bytes. */
+/* How many pictures are decoded at most. There are fewer if the copies of all would take more than so many bytes. */
 #define BZI_CHECK_ROUNDS  (4 * (BZI_LIMIT_SESSION_DEPTH + BZI_KERNEL_SLOTS))
 #define BZI_CHECK_BYTES   (64u << 20)
-/* So often a picture is copied, which keeps the stream behind the decoder, as kernels of large batches do. */
+/* How often a picture is copied. That keeps the stream behind the decoder, as kernels of large batches do. */
 #ifndef BZI_CHECK_COPIES
 #  define BZI_CHECK_COPIES 64u
 #endif
-/* Decoders of JPEG round in ways of their own: pictures may differ by so much of 255, and by half of 1 on average. */
+/* By how much of 255 JPEGs may differ, since their decoders round in different ways. On average it is half of 1. */
 #define BZI_CHECK_MAX_DIFFERENCE 4u
-/* Of what is measured of a decoder, more than this is not its own. */
+/* Bytes beside its surfaces that a decoder is believed to take; the rest of what is measured is somebody else's. */
 #define BZI_CHECK_MAX_EXTRA (256u << 20)
 
-/* Of so many rows and columns, 4:2:0, with sums of values: made by tests/make/check_pictures.py. */
+/* Pictures of so many rows and columns, 4:2:0, with the sums of their values. tests/make/check_pictures.py makes it. */
 #define BZI_CHECK_SIZE    160
 static const struct { uint32_t codec, depth; uint64_t sums[2]; const char *base64[2]; } bzi_check_pictures[] = {
     { BZNA_CODEC_H264, 8, { 0xd8e379382fd46ec2ull, 0x9ba275147f7d08fcull }, {
@@ -18731,26 +18792,28 @@ static const struct { uint32_t codec, depth; uint64_t sums[2]; const char *base6
         "lTSMgp//2Q" } },
 };
 
+/* The check of one kind. Both pictures have the same format. */
 typedef struct bzi_check {
     bzi_session     *session;
-    bzi_caps        *kind;
+    bzi_caps        *kind;            /* what is found out */
     bzi_nvdec_format want;
-    bzi_format       format;          /* of both pictures, as is what follows */
+    bzi_format       format;
     bzna_picture     picture;
     bzna_image       images[2];
-    uint64_t         sums[2];
-    uint8_t          bytes[2][768];
-    uint32_t         half, rounds;    /* see bzi_check_plan */
+    uint64_t         sums[2];         /* of their values, as bzi_check_sum makes them */
+    uint8_t          bytes[2][768];   /* of the built-in pictures */
+    uint32_t         half;            /* rounds after which the order of both pictures changes: see bzi_check_plan */
+    uint32_t         rounds;          /* pictures that are decoded */
     bzi_flight       flights[BZI_CHECK_ROUNDS];
     bzi_trial        trial;           /* of the kernel, in the last round */
-    float           *made;            /* pinned: what it made */
-    uint8_t         *copies;          /* behind that: of the surface, one for each round */
-    uint64_t         surface_bytes;
+    float           *made;            /* pinned: the kernel's output */
+    uint8_t         *copies;          /* after that: a copy of the surface for each round */
+    uint64_t         surface_bytes;   /* of a copy */
 } bzi_check;
 
 /* --- Pictures and what NVDEC makes of them --- */
 
-/* FNV-1a over the values of a frame, whatever they lie between. */
+/* Returns FNV-1a over the values of a frame, wherever they lie. low_zeros: bits below the value, which are skipped. */
 static uint64_t bzi_check_sum(const bzna_picture *p, uint32_t low_zeros)
 {
     uint64_t sum = BZI_HASH_START;
@@ -18778,7 +18841,7 @@ static uint64_t bzi_check_surface_bytes(const bzi_flight *flight)
     return (uint64_t)flight->picture.pitch[0] * (even + (flight->semi_planar ? (height + 1) / 2 : even + height));
 }
 
-/* The picture in a copy of its surface. */
+/* Returns the picture in a copy of its surface. */
 static bzna_picture bzi_check_in_copy(const bzi_flight *flight, const uint8_t *copy, uint32_t *low_zeros)
 {
     bzna_picture picture = flight->picture;
@@ -18800,7 +18863,7 @@ static uint64_t bzi_check_sum_copy(const bzi_flight *flight, const uint8_t *copy
     return bzi_check_sum(&picture, low_zeros);
 }
 
-/* The built-in pictures of the kind. Returns 0 when there are none. */
+/* Takes the built-in pictures of the kind. Returns 0 if there are none, else 1. */
 static int bzi_check_use_built_in(bzi_check *check)
 {
     const size_t count = sizeof bzi_check_pictures / sizeof bzi_check_pictures[0];
@@ -18816,11 +18879,13 @@ static int bzi_check_use_built_in(bzi_check *check)
         bzi_image alone;
         uint32_t bits = 0, left = 0;
         memset(image, 0, sizeof *image);
+
         for (const char *digit = bzi_check_pictures[k].base64[i]; *digit; digit++) {
             bits = bits << 6 | (uint32_t)(strchr(digits, *digit) - digits);
             if ((left += 6) >= 8)
                 check->bytes[i][image->data_size++] = (uint8_t)(bits >> (left -= 8));
         }
+
         image->codec = check->want.codec;
         image->width = image->height = image->frame_width = image->frame_height = BZI_CHECK_SIZE;
         image->data = check->bytes[i];
@@ -18833,7 +18898,7 @@ static int bzi_check_use_built_in(bzi_check *check)
     return k < count;
 }
 
-/* What the CPU makes of a picture, until the next one. */
+/* Decodes a picture on the CPU. Its planes are valid until the next one. */
 static bzna_status bzi_check_software(bzi_session *session, const bzna_image *image, const bzi_format *format,
                                       bzna_picture *picture, bzna_error *err)
 {
@@ -18849,7 +18914,7 @@ static bzna_status bzi_check_software(bzi_session *session, const bzna_image *im
 
 /* --- NVDEC --- */
 
-/* Memory for what comes back, once it is known how long a surface is. */
+/* Allocates memory for what comes back. The first surface that is mapped tells how long a copy is. */
 static bzna_status bzi_check_reserve(bzi_check *check, const bzi_flight *flight, bzna_error *err)
 {
     bzi_session *session = check->session;
@@ -18867,7 +18932,7 @@ static bzna_status bzi_check_reserve(bzi_check *check, const bzi_flight *flight,
     return bzi_device_alloc(device, BZI_TRIAL_BYTES, session->stream, &check->trial.pixels, err);
 }
 
-/* Maps the oldest picture; enqueues the kernel, then copies, so that what they find was there for the kernel, too. */
+/* Maps the oldest picture, and enqueues the kernel and after it the copies, so the copies hold what the kernel read. */
 static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *err)
 {
     bzi_session *session = check->session;
@@ -18886,9 +18951,10 @@ static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *e
     return status;
 }
 
-/* The order of pictures: A, B, A, B ..., 12 at least, then as many B, A, B, A ...: neighbours that are mixed up are
- * noticed. So is a surface that keeps old pixels: with an even number of surfaces, each has one picture in the first
- * half, and the other one in the second; with an odd one, both in each half, which is then twice as long. */
+/* Plans the order of pictures: A, B, A, B ..., at least 12, then as many B, A, B, A ... That shows neighbors that are
+ * mixed up. It also shows a surface that keeps old pixels: with an even number of surfaces, each has one picture in the
+ * first half and the other one in the second. With an odd number, each has both in each half, which is then twice as
+ * long. */
 static void bzi_check_plan(bzi_check *check)
 {
     const uint32_t surfaces = bzi_nvdec_chosen(check->session->device), use = surfaces << surfaces % 2;
@@ -18901,7 +18967,7 @@ static uint32_t bzi_check_which(const bzi_check *check, uint32_t round)
     return (round + (round >= check->half)) % 2;
 }
 
-/* As an engine does. */
+/* Decodes all rounds as an engine does. */
 static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
 {
     bzi_session *session = check->session;
@@ -18916,6 +18982,7 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
         }
         if (result != BZI_NVDEC_OK && result != BZI_NVDEC_BUSY)
             return err->status;
+
         status = bzi_check_map(check, mapped, err);
         if (session->mapped_count == session->device->desc.session_mapped || !session->pending_count)
             bzi_session_unmap_all(session);
@@ -18923,7 +18990,7 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
     return status;
 }
 
-/* Whether the copy of a round is near enough to what the CPU makes of its JPEG. */
+/* Checks that the copy of a round is near to what the CPU makes of its JPEG. */
 static bzna_status bzi_check_near(bzi_check *check, uint32_t round, bzna_error *err)
 {
     bzna_picture decoded = check->picture, made;
@@ -18952,8 +19019,8 @@ static bzna_status bzi_check_near(bzi_check *check, uint32_t round, bzna_error *
                     "%.2f on average", round + 1, check->rounds, most, (double)sum / (double)count);
 }
 
-/* What a decoder takes beyond its surfaces, by a second one that is made beside it: the first one of a device also
- * takes what the driver needs once for all. All are then taken to take as much. */
+/* Measures what a decoder takes beside its surfaces, by making a second one: the first one of a device also takes what
+ * the driver needs once for all. Every decoder is then taken to need as much. */
 static void bzi_check_measure_extra(bzi_device *device, bzi_nvdec *first)
 {
     const CUVIDEOFORMAT parsed = {
@@ -18980,11 +19047,12 @@ static void bzi_check_measure_extra(bzi_device *device, bzi_nvdec *first)
     atomic_fetch_sub(&device->decoders_made, 1);            /* it was no session's */
 }
 
-/* A decoder for larger frames, so that it has to be given another size. */
+/* Makes a decoder for larger frames, so that the check has to reconfigure it. */
 static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
 {
     bzi_device *device = check->session->device;
     const int is_first = atomic_load(&device->decoders_made) == 0;
+
     check->session->decoders.target = 1;
     if (bzi_session_prepare(check->session, &check->images[0], &check->format, 64, err) != BZI_NVDEC_OK)
         return err->status;
@@ -19035,7 +19103,7 @@ static bzna_status bzi_check_try(bzi_check *check, bzna_error *err)
     return status;
 }
 
-/* Tries all ways in turn. Any status but BZNA_OK: it could not be tried to the end. */
+/* Tries all ways in turn. Any status but BZNA_OK means that the check could not be finished. */
 static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
 {
     static const struct { uint32_t quirks; const char *text; } ways[] = {
@@ -19064,7 +19132,7 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
     }
 
     if (check->kind->quirks && outcome == BZNA_CHECK_PASSED)
-        bzi_log(device->desc.host, BZNA_LOG_WARNING, BZNA_OK, "NVDEC of %s, %s of %u bits, %s: %s; around that, %s",
+        bzi_log(device->desc.host, BZNA_LOG_WARNING, BZNA_OK, "NVDEC of %s, %s of %u bits, %s: %s; to avoid that, %s",
                 device->info.name, bzi_codec_name(check->want.codec), check->want.depth,
                 bzi_chroma_name(check->want.chroma), why, report);
     atomic_store(&check->kind->check, outcome);
@@ -19073,7 +19141,8 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
 
 /* --- What is known of a kind --- */
 
-/* Checks a kind; check->images[0].data NULL: with built-in pictures alone. What cannot be checked is skipped. */
+/* Checks a kind. If check->images[0].data is NULL, only built-in pictures serve. A kind that cannot be checked is noted
+ * as skipped. */
 static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
 {
     const char *skip = "there is no other decoder to compare with";
@@ -19082,7 +19151,7 @@ static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
 
     bzi_check_plan(check);
     if (check->want.codec == BZNA_CODEC_AV1 && check->session->device->checks != BZI_CHECKS_ALL) {
-        skip = "NVDEC does not say when AV1 is decoded";
+        skip = "NVDEC does not report when AV1 is decoded";
     } else if (BZI_SOFTWARE || check->want.codec != BZNA_CODEC_JPEG) {
         if (bzi_check_use_built_in(check))
             return bzi_check_run(check, err);
@@ -19112,8 +19181,9 @@ static int bzi_check_is_due(bzi_device *device, const bzi_nvdec_format *want)
            atomic_load(&bzi_device_kind(device, want->codec, want->chroma, want->depth)->check) == BZNA_CHECK_NONE;
 }
 
-/* Whether NVDEC may decode pictures of a kind, which is checked first if it was not; meanwhile, other sessions wait.
- * image: NULL, or one of the kind, as bzi_session_submit takes it. Pre: if it is due, nothing is in flight. */
+/* Tells whether NVDEC may decode pictures of a kind. A kind that was not checked is checked first, while other sessions
+ * wait. image: NULL, or one of the kind, as bzi_session_submit takes it. Pre: if the check is due, nothing is in
+ * flight. */
 static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_format *want, const bzna_image *image,
                                        const bzi_format *format, const bzna_picture *picture, bzna_error *err)
 {
@@ -19128,6 +19198,7 @@ static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_for
             check.format = *format;
             check.picture = *picture;
         }
+
         bzi_os_lock(&device->checking);
         if (atomic_load(&device->stuck))
             status = bzi_device_video(device, err);
@@ -19144,11 +19215,11 @@ static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_for
     if (status == BZNA_OK)
         BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s fails its self-check of %s of %u bits, %s: %s", device->info.name,
                  bzi_codec_name(want->codec), want->depth, bzi_chroma_name(want->chroma), kind->report);
-    err->status = BZNA_E_CODEC;                             /* a damaged picture, too, is libavcodec's to refuse */
+    err->status = BZNA_E_CODEC;                             /* even a damaged picture: libavcodec is to report that */
     return BZI_NVDEC_REFUSED;
 }
 
-/* Makes the decoder for an example's pictures, if they may be decoded. Pre: nothing is in flight. */
+/* Makes the decoder for an example's pictures, if NVDEC may decode them. Pre: nothing is in flight. */
 static int bzi_check_prepare(bzi_session *session, const bzi_example *example)
 {
     const bzi_nvdec_format want = bzi_nvdec_format_of(example->image.codec, &example->format);
@@ -19158,7 +19229,7 @@ static int bzi_check_prepare(bzi_session *session, const bzi_example *example)
            BZI_NVDEC_OK && bzi_session_prepare(session, &example->image, &example->format, 0, &err) == BZI_NVDEC_OK;
 }
 
-/* What is known of a kind that the device decodes; built-in pictures check it now. In the CUDA context. */
+/* Fills in what is known of a kind that NVDEC decodes. Built-in pictures check it now. Pre: in the CUDA context. */
 static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
 {
     const bzi_nvdec_format want = { info->codec, info->chroma_format, info->depth, 0, 0 };

@@ -2719,7 +2719,7 @@ TEST(device_memory_that_is_missing_or_misaligned_is_refused_without_loss)
         CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), way < 2 ? BZNA_E_CALLBACK : BZNA_E_MEMORY);
         CHECK(!loader);
         CHECK_CONTAINS(e.message, way < 2 ? "device_allocator.alloc: its memory is not aligned to 256 bytes" :
-                                            "device_allocator.alloc has no ");
+                                            "device_allocator.alloc returned NULL for ");
         l.off = l.refuse_from = 0;
         bzna_dataset_close(dataset);
         bzna_context_close(context);
@@ -4635,7 +4635,7 @@ TEST(what_a_driver_gets_wrong_is_gone_around_and_said_and_pixels_stay_right)
         CHECK_CONTAINS(info.check_message, ways[way].words);
         CHECK_EQ(m.count, 1);
         CHECK_CONTAINS(m.text[0], ways[way].words);
-        CHECK_CONTAINS(m.text[0], " has wrong pixels; around that, ");
+        CHECK_CONTAINS(m.text[0], " has wrong pixels; to avoid that, ");
         bzna_context_close(context);
         finish();
         archive_free(a);
@@ -4829,7 +4829,7 @@ TEST(av1_is_checked_on_request_alone_and_with_0_nothing_is)
         CHECK_EQ(info.check, way < 2 ? BZNA_CHECK_SKIPPED : BZNA_CHECK_PASSED);
         CHECK_EQ(control->decodes, way < 2 ? 0 : 24);
         if (way == 1)
-            CHECK_STR(info.check_message, "NVDEC does not say when AV1 is decoded");
+            CHECK_STR(info.check_message, "NVDEC does not report when AV1 is decoded");
         bzna_context_close(context);
         finish();
     }
@@ -4943,7 +4943,7 @@ TEST(where_the_driver_never_says_how_a_mapped_picture_came_out_software_decodes_
         CHECK_EQ(stats.samples_nvdec, 0);
         CHECK_EQ(stats.samples_failed, 4);
         for (int i = 0; i < m.count && i < 16; i++)
-            said |= strstr(m.text[i], "NVDEC has mapped a picture and does not say how it came out") != NULL;
+            said |= strstr(m.text[i], "NVDEC has mapped a picture and does not report whether it is damaged") != NULL;
         CHECK(said);
         CHECK_EQ(control->maps, control->unmaps);
         bzna_context_close(context);
@@ -5168,8 +5168,8 @@ TEST(why_a_picture_is_decoded_in_software_is_said_in_words)
     enum { PICTURES = 80 };
     const int av1 = catalogue_av1();
     const struct { int parser, software, broken; uint64_t memory; const char *text; } ways[] = {
-        { 1, -1, 0, 0, "NVIDIA's parser sees a frame of 240x144, 8 bits, chroma format 1; we see 160x144, 8, 1" },
-        { 2, -1, 0, 0, "NVIDIA's parser finds a picture and no parameter sets" },
+        { 1, -1, 0, 0, "NVIDIA's parser sees a frame of 240x144, 8 bits, chroma format 1; the library sees 160x144, 8, 1" },
+        { 2, -1, 0, 0, "NVIDIA's parser finds a picture without parameter sets" },
         { 3, -1, 0, 0, "the picture is interlaced" },
         { 4, -2, 0, 0, "the picture has film grain, which takes two surfaces" },
         { 0, 0, 0, 0, "NVDEC of Fake GPU does not decode H.265 of 8 bits, 4:2:2" },
