@@ -23271,15 +23271,15 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 /* ==== 69. Configuration =============================================================================================
  * Calls: rooms 2-3, 6, 43, 45-46.
  *
- * Checks what callers ask for, by field; fills in defaults. */
+ * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
 static bzna_status bzi_device_check_wanted(const char *field, bzna_device device, bzna_error *err)
 {
     if (device.kind < BZNA_DEVICE_AUTO || device.kind > BZNA_DEVICE_CUDA)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.kind: %d is neither AUTO, CPU nor CUDA", field, (int)device.kind);
     if (device.ordinal < 0 || (device.ordinal && device.kind != BZNA_DEVICE_CUDA))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.ordinal: %d; it is 0, or counts CUDA devices from 0", field,
-                        (int)device.ordinal);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.ordinal: %d; it must be 0, or a CUDA device's number, from 0 on",
+                        field, (int)device.ordinal);
     return BZNA_OK;
 }
 
@@ -23288,7 +23288,7 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
     bzna_status status;
 
     if (!c->allocator.alloc != !c->allocator.release)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.allocator: alloc and release go together");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.allocator: set both alloc and release, or neither");
     if ((status = bzi_device_check_wanted("context_config.device", c->device, err)) != BZNA_OK)
         return status;
     if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
@@ -23296,7 +23296,8 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
     if (c->max_edge_px > 65535)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.max_edge_px: %u is more than 65535", c->max_edge_px);
     if (!c->device_allocator.alloc != !c->device_allocator.release)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.device_allocator: alloc and release go together");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "context_config.device_allocator: set both alloc and release, or neither");
     if (c->sessions > BZI_LIMIT_SESSIONS)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.sessions: %u is more than %u", c->sessions,
                         BZI_LIMIT_SESSIONS);
@@ -23344,7 +23345,7 @@ static bzna_status bzi_output_check(const char *what, const bzna_output *o, bzna
 
 static uint32_t bzi_default(uint32_t value, uint32_t otherwise) { return value ? value : otherwise; }
 
-/* "group.member", as messages call a setting. */
+/* Writes "group.member", the name of a setting in messages. */
 enum { BZI_SETTING_BYTES = 80 };
 static const char *bzi_setting(char text[BZI_SETTING_BYTES], const char *group, const char *member)
 {
@@ -23352,7 +23353,7 @@ static const char *bzi_setting(char text[BZI_SETTING_BYTES], const char *group, 
     return text;
 }
 
-/* One weight for each sample or for each part of the data set: how many weights, which values, how many draws. */
+/* Checks the weights, of which each sample or each part of the data set has one: number, values, and draws. */
 static bzna_status bzi_loader_check_weights(bzna_loader_config *c, const bzna_dataset *dataset, uint64_t samples,
                                             bzna_error *err)
 {
@@ -23365,7 +23366,7 @@ static bzna_status bzi_loader_check_weights(bzna_loader_config *c, const bzna_da
     if (c->order.weights_by_part && c->order.indices)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights_by_part: not together with indices");
     if (groups > UINT32_MAX)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "loader_config.order.weights: of at most %u samples", UINT32_MAX);
+        return BZI_FAIL(err, BZNA_E_LIMIT, "loader_config.order.weights: at most %u are supported", UINT32_MAX);
     if (!c->order.weights || c->order.weight_count != groups)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights, weight_count: %llu weights for %llu %s",
                         (unsigned long long)c->order.weight_count, (unsigned long long)groups,
@@ -23385,7 +23386,7 @@ static bzna_status bzi_loader_check_weights(bzna_loader_config *c, const bzna_da
     if (c->order.weighting == BZNA_WEIGHTING_ONCE && c->order.epoch_samples > positive)
         return BZI_FAIL(
             err, BZNA_E_ARGUMENT,
-            "loader_config.order.epoch_samples: %llu draws without replacement of %llu samples with a weight",
+            "loader_config.order.epoch_samples: %llu draws without replacement from %llu samples with a weight",
             (unsigned long long)c->order.epoch_samples, (unsigned long long)positive);
     if (c->order.epoch_samples > (uint64_t)1 << 63)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.epoch_samples: %llu are more than 2^63",
@@ -23395,7 +23396,7 @@ static bzna_status bzi_loader_check_weights(bzna_loader_config *c, const bzna_da
     return BZNA_OK;
 }
 
-/* What an epoch consists of: indices, weights, epoch_samples. */
+/* Checks what an epoch consists of: indices, weights, epoch_samples. */
 static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_dataset *dataset, bzna_error *err)
 {
     const uint64_t samples = c->order.indices ? c->order.index_count : dataset->count;
@@ -23444,7 +23445,7 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
 
     for (uint32_t i = 0; i < c->pipeline.cpu_count; i++)
         if (c->pipeline.cpus[i] < 0)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.cpus[%u]: %d is no processor", i,
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.cpus[%u]: %d is not a processor", i,
                             (int)c->pipeline.cpus[i]);
 
     c->output.slices = bzi_default(c->output.slices, 1);
@@ -23454,13 +23455,14 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
     return BZNA_OK;
 }
 
-/* Sizes 0 with other fields named: batches without pictures. */
+/* Checks the shape of the first output. Its sizes may be 0 if other fields are named: batches then have no pictures. */
 static bzna_status bzi_loader_check_output(const bzna_loader_config *c, bzna_error *err)
 {
     const bzna_loader_output *o = &c->output;
     const int fields = (c->fields.tensors || c->fields.bytes) && !c->fields.image && !o->buffers && o->views <= 1 &&
                        !c->extra_outputs.count;
     bzna_output output = bzi_output_of(o);
+
     if (fields && !o->width && !o->height)
         output.width = output.height = 1;
     return bzi_output_check("loader_config.output", &output, err);
@@ -23529,7 +23531,7 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
     return bzi_device_check_wanted("loader_config.output.device", c->output.device, err);
 }
 
-/* Words that have no meaning yet must be zero, so that they can have one later. */
+/* Checks that words which have no meaning yet are zero, so that they can have one later. */
 static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_error *err)
 {
     const struct { const char *group; const uint64_t *words; uint32_t padding; } groups[] = {
@@ -23552,7 +23554,7 @@ static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_e
     return BZNA_OK;
 }
 
-/* The caller's memory for batches, of data_bytes each. Pre: slices divide batch_size. */
+/* Checks the caller's memory for batches, which need data_bytes each. Pre: slices divide batch_size. */
 static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_t data_bytes, bzna_error *err)
 {
     const bzna_loader_output *o = &c->output;
@@ -23565,8 +23567,8 @@ static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_
                         o->buffer_count, c->pipeline.batches_in_flight, o->slices);
     for (uint32_t i = 0; i < o->buffer_count; i++) {
         if (!o->buffers[i].data || (uintptr_t)o->buffers[i].data % sizeof(float))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.buffers[%u].data: NULL, or not aligned to %u "
-                            "bytes", i, (unsigned)sizeof(float));
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.buffers[%u].data: is NULL, or not aligned to "
+                            "%u bytes", i, (unsigned)sizeof(float));
         if (o->buffers[i].bytes < need)
             return BZI_FAIL(err, BZNA_E_BUFFER, "loader_config.output.buffers[%u].bytes: %llu are fewer than the %llu "
                             "of %u samples", i, (unsigned long long)o->buffers[i].bytes, (unsigned long long)need,
@@ -23575,7 +23577,7 @@ static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_
     return BZNA_OK;
 }
 
-/* mean/std or bias/scale: one spelling. where: the group that filter and color stand in. */
+/* Checks filter and colors, and puts them in *t: mean and std become bias and scale. where: their group. */
 static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_filter *filter,
                                            const bzna_loader_color *c, bzna_transform *t, bzna_error *err)
 {
@@ -23623,18 +23625,22 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
-/* What a loader is to do. */
+/* A loader's config, checked, with what follows from it. */
 typedef struct bzi_loader_settings {
-    bzna_loader_config config;
+    bzna_loader_config config;                         /* the caller's, with defaults filled in */
     bzi_output         outputs[BZI_LIMIT_OUTPUTS];
-    const char        *fields[BZI_LIMIT_OUTPUTS];       /* what the loader's picks are called; NULL: by no name */
-    uint32_t           output_count, pick_count, view_count;
-    uint64_t           data_bytes, slot_bytes;
+    const char        *fields[BZI_LIMIT_OUTPUTS];      /* by pick: the name of its field; NULL: no name was given */
+    uint32_t           output_count;
+    uint32_t           pick_count;                     /* different pictures of a sample that are decoded */
+    uint32_t           view_count;                     /* of all outputs */
+    uint64_t           data_bytes;                     /* of a batch, all outputs */
+    uint64_t           slot_bytes;                     /* of a sample's slot, all outputs */
 } bzi_loader_settings;
 
 static int bzi_name_is(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
 
-/* The mean image is of the output's channels and size, and nothing else is subtracted. */
+/* Takes the mean image. It must have the output's channels and size, and nothing else may be subtracted. own: 1 if the
+ * output has color settings of its own. */
 static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color *c, bzi_output *output, int own,
                                      bzna_error *err)
 {
@@ -23646,6 +23652,7 @@ static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color 
     for (int i = 0; i < 3; i++)
         if (c->mean[i] != 0 || c->bias[i] != 0)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.mean_image: not together with mean or bias", where);
+
     if (!c->mean_image || c->mean_image_bytes != bytes)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %llu bytes%s, not the %llu of float32 [%u, %u, %u]", where,
                         own ? "color.mean_image_bytes" : "color: the first output's mean image",
@@ -23656,14 +23663,14 @@ static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color 
     return BZNA_OK;
 }
 
-/* Adds an output: what follows from its own settings and those before it. field: the picture that it is made of. */
+/* Completes an output from its own settings and the outputs before it, and adds it. field: its picture. */
 static bzna_status bzi_settings_add(bzi_loader_settings *s, const char *where, const char *field, bzna_error *err)
 {
     bzi_output *output = &s->outputs[s->output_count++];
     const uint64_t bytes = bzi_output_bytes(&output->shape) * output->views;
 
     if (output->views > BZI_LIMIT_VIEWS - s->view_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u, and %u of other outputs: more than %u", where,
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u, and %u of other outputs, are more than %u", where,
                         output->views, s->view_count, BZI_LIMIT_VIEWS);
     if (s->config.decode.jpeg_shrink &&
         (output->transform.antialias || output->transform.filter == BZNA_FILTER_NEAREST))
@@ -23674,6 +23681,7 @@ static bzna_status bzi_settings_add(bzi_loader_settings *s, const char *where, c
         output->picture++;
     if (output->picture == s->pick_count)
         s->fields[s->pick_count++] = field;
+
     output->first = s->view_count;
     output->kernel = bzi_output_make(&output->shape);
     output->picture_bytes = bzi_output_bytes(&output->shape);
@@ -23684,7 +23692,7 @@ static bzna_status bzi_settings_add(bzi_loader_settings *s, const char *where, c
     return BZNA_OK;
 }
 
-/* The first output. */
+/* Makes the first output. */
 static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
 {
     const bzna_loader_config *c = &s->config;
@@ -23711,7 +23719,7 @@ static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
     return bzi_settings_add(s, "loader_config.output", c->fields.image, err);
 }
 
-/* What belongs to the batches, and so to the first output alone, must not be set. */
+/* Refuses settings that belong to the batches, and so only to the first output. */
 static bzna_status bzi_extra_check_alone(const char *where, const bzna_loader_output *e, bzna_error *err)
 {
     const struct { const char *name; int set; } members[] = {
@@ -23724,11 +23732,12 @@ static bzna_status bzi_extra_check_alone(const char *where, const bzna_loader_ou
 
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
         if (members[i].set)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: is the first output's alone", where, members[i].name);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: can only be set for the first output", where,
+                            members[i].name);
     return BZNA_OK;
 }
 
-/* The name and shape of a further output. */
+/* Takes the name and shape of a further output. */
 static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const char *where, const bzna_loader_output *e,
                                          bzi_output *output, bzna_error *err)
 {
@@ -23740,7 +23749,6 @@ static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const cha
                         (unsigned)sizeof output->name - 1);
 
     memcpy(output->name, e->name, length + 1);
-
     output->shape = bzi_output_of(e);
     output->shape.width = bzi_default(e->width, first->shape.width);
     output->shape.height = bzi_default(e->height, first->shape.height);
@@ -23754,7 +23762,7 @@ static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const cha
     return bzi_output_check(where, &output->shape, err);
 }
 
-/* A further output: what is not its own is as the first output is. */
+/* Makes a further output. It shares with the first output what it does not set itself. */
 static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where, const bzna_loader_output *e,
                                       bzna_error *err)
 {
@@ -23784,16 +23792,17 @@ static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where,
     return bzi_settings_add(s, where, e->field ? e->field : s->config.fields.image, err);
 }
 
-/* All outputs. */
+/* Makes all outputs. */
 static bzna_status bzi_settings_outputs(bzi_loader_settings *s, bzna_error *err)
 {
     const bzna_loader_outputs *given = &s->config.extra_outputs;
     bzna_status status = bzi_settings_first(s, err);
 
     if (!given->ptr != !given->count || given->count >= BZI_LIMIT_OUTPUTS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.extra_outputs.ptr, count: %llu outputs %s; at most %u",
-                        (unsigned long long)given->count, given->ptr ? "at an address" : "at NULL",
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.extra_outputs: count is %llu, and ptr is %s; at most %u "
+                        "are allowed", (unsigned long long)given->count, given->ptr ? "not NULL" : "NULL",
                         BZI_LIMIT_OUTPUTS - 1);
+
     for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++) {
         char where[BZI_SETTING_BYTES / 2];
         snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i);
@@ -23802,7 +23811,7 @@ static bzna_status bzi_settings_outputs(bzi_loader_settings *s, bzna_error *err)
     return status;
 }
 
-/* Pre: config is what the caller gave, and the rest is zero. */
+/* Checks and completes a loader's settings. Pre: config is what the caller gave, and the rest is zero. */
 static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_dataset *dataset, bzna_error *err)
 {
     bzna_loader_config *config = &settings->config;
@@ -23821,25 +23830,28 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
 /* ==== 71. Opening ===================================================================================================
  * Calls: rooms 2-4, 6, 36-38, 51-52, 56-59, 66-67.
  *
- * Decides who decodes; opens loaders. */
+ * Chooses the decoder and opens loaders. */
 
 /* What the context's GPU offers to a loader that may use it. */
 typedef struct bzi_loader_gpu {
-    bzi_device *device;               /* NULL: none, or not asked for */
-    bzi_pool   *pool;                 /* NULL: no decode sessions, or not asked for */
+    bzi_device *device;               /* NULL: there is none, or it was not asked for */
+    bzi_pool   *pool;                 /* NULL: there are no decode sessions, or they were not asked for */
     bzna_error  why;                  /* status < 0: why there is no device, or why it has no sessions */
 } bzi_loader_gpu;
 
-/* Who decodes, where batches lie, and what follows from that. */
+/* Which decoder a loader has, where its batches lie, and what follows from that. */
 typedef struct bzi_loader_mode {
-    bzi_device *device;               /* NULL: nothing of the loader is on it */
-    bzi_pool   *pool;                 /* NULL: software decodes */
-    uint32_t    on_device;            /* batches lie there */
-    uint32_t    workers, lanes, reader_threads, read_ahead;
+    bzi_device *device;               /* NULL: the loader does not use it */
+    bzi_pool   *pool;                 /* NULL: all is decoded in software */
+    uint32_t    on_device;            /* 1: batches lie there */
+    uint32_t    workers;              /* threads that decode in software */
+    uint32_t    lanes;                /* one for each session, and for each worker that writes to the device */
+    uint32_t    reader_threads;
+    uint32_t    read_ahead;           /* samples */
     char        reason[sizeof ((bzna_loader_info *)0)->decoder_reason];
 } bzi_loader_mode;
 
-/* Asks the context for what the config may use. That there is no GPU is no failure here. */
+/* Asks the context for what the config may use. It is not an error here if there is no GPU. */
 static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu *gpu, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
@@ -23851,7 +23863,7 @@ static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu
     if (loader->pick_count > 1)
         BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "outputs of several fields are decoded in software");
     if (config->pipeline.picture)
-        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "pipeline.picture draws into what software decodes");
+        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "pipeline.picture needs pictures that are decoded in software");
     if (!loader->slot_bytes || (config->output.device.kind == BZNA_DEVICE_CPU && software))
         return BZNA_OK;
 
@@ -23867,25 +23879,27 @@ static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu
     return bzi_context_pool(loader->context, &gpu->pool, err);
 }
 
-/* The numbers of threads, lanes and items: those of the config, else what suits the mode. */
+/* Sets the numbers of threads, lanes and items: those of the config, else numbers that suit the mode. */
 static void bzi_loader_scale(const bzna_loader_config *config, bzi_loader_mode *mode)
 {
     const uint32_t sessions = mode->pool ? mode->pool->count : 0;
 
     mode->workers = config->decode.threads;
-    if (!BZI_SOFTWARE && mode->pool)                        /* without sessions, opening fails with the reason */
+    if (!BZI_SOFTWARE && mode->pool)                        /* without a pool, opening fails and gives the reason */
         mode->workers = 0;
     mode->lanes = sessions + (mode->on_device ? mode->workers : 0);
+
     mode->reader_threads = config->read.threads;
     if (!mode->reader_threads)
         mode->reader_threads = !mode->pool ? 1 : sessions < 4 ? 2 : (uint32_t)bzi_min(sessions / 2, 8);
+
     mode->read_ahead = config->read.ahead_samples;
     if (!mode->read_ahead)
         mode->read_ahead = 2 * config->decode.threads + 2 + 4 * sessions;
 }
 
-/* Decides, and changes nothing but *mode. Having no GPU is an error only if the config insists on one; having one that
- * cannot be used (after fork, out of memory, lost) always is. */
+/* Decides, and changes only *mode. A missing GPU is an error only if the config insists on one. A GPU that is there but
+ * cannot be used (after fork, out of memory, lost) is always an error. */
 static bzna_status bzi_loader_decide(const bzna_loader_config *config, const bzi_loader_gpu *gpu,
                                      bzi_loader_mode *mode, bzna_error *err)
 {
@@ -23903,8 +23917,8 @@ static bzna_status bzi_loader_decide(const bzna_loader_config *config, const bzi
     mode->on_device = gpu->device && config->output.device.kind != BZNA_DEVICE_CPU;
     if (mode->on_device && config->output.buffers && config->output.device.kind == BZNA_DEVICE_AUTO)
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "loader_config.output.device: with buffers, and a GPU, say whether they lie on the CPU or on "
-                        "CUDA");
+                        "loader_config.output.device: set it to CPU or CUDA, since buffers are given and there is a "
+                        "GPU");
     if (mode->on_device && config->output.device.kind == BZNA_DEVICE_CUDA &&
         config->output.device.ordinal && config->output.device.ordinal != gpu->device->info.device.ordinal)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.device.ordinal: %d; the context's device is %d",
@@ -23914,8 +23928,8 @@ static bzna_status bzi_loader_decide(const bzna_loader_config *config, const bzi
     mode->device = mode->on_device || mode->pool ? gpu->device : NULL;
     bzi_error_prefix(&missing, "no NVDEC");
     bzi_string_copy(mode->reason, sizeof mode->reason,
-                    config->decode.decoder == BZNA_DECODER_SOFTWARE ? "software decoding was asked for" :
-                    mode->pool ? "the device decodes; what it cannot, software does" : missing.message);
+                    config->decode.decoder == BZNA_DECODER_SOFTWARE ? "software decoding was requested" :
+                    mode->pool ? "NVDEC decodes; software decodes what NVDEC cannot" : missing.message);
     bzi_loader_scale(config, mode);
     return BZNA_OK;
 }
@@ -23932,8 +23946,8 @@ static void bzi_loader_set_mode(bzna_loader *loader, const bzi_loader_mode *mode
     memcpy(loader->reason, mode->reason, sizeof loader->reason);
 }
 
-/* JPEG by NVDEC was asked for. Whether it can is found out here, by a check with pictures of ours: when a sample comes,
- * it is too late to choose. */
+/* Finds out whether NVDEC can decode JPEG, as the caller asked for, by a check with built-in pictures. Once a sample
+ * comes it would be too late to choose. */
 static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
 {
     bzna_codec_info info = { .codec = BZNA_CODEC_JPEG, .chroma_format = 1, .depth = 8 };
@@ -23943,9 +23957,11 @@ static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
         return BZI_FAIL(err, BZNA_E_DEVICE, "loader_config.decode.jpeg: %s", loader->reason);
     if ((status = bzi_device_enter(loader->device, err)) != BZNA_OK)
         return status;
+
     if ((status = bzi_device_codec(loader->device, &info, err)) == BZNA_OK && info.supported)
         bzi_check_ask(loader->device, &info);
     bzi_device_leave(loader->device);
+
     if (status == BZNA_OK &&
         (!info.supported || (info.check != BZNA_CHECK_PASSED && info.check != BZNA_CHECK_SKIPPED)))
         status = BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC of %s does not decode JPEG%s%s", loader->device->info.name,
@@ -23959,14 +23975,16 @@ static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
     bzi_loader_gpu gpu;
     bzi_loader_mode mode;
     bzna_status status;
+
     if ((status = bzi_loader_find_gpu(loader, &gpu, err)) != BZNA_OK ||
         (status = bzi_loader_decide(&loader->config, &gpu, &mode, err)) != BZNA_OK)
         return status;
+
     bzi_loader_set_mode(loader, &mode);
     return loader->config.decode.jpeg == BZNA_DECODER_NVDEC ? bzi_loader_take_jpeg(loader, err) : BZNA_OK;
 }
 
-/* Copies of the caller's mean images. On failure, none of the caller's is left. */
+/* Copies the caller's mean images. On failure, no pointer to the caller's memory is left. */
 static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
@@ -23978,8 +23996,10 @@ static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
         char where[BZI_SETTING_BYTES] = "loader_config";
         if (i)
             snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i - 1);
+
         output->mean = given && status == BZNA_OK ? bzi_alloc_copy(&loader->host->memory, given, count, sizeof(float)) :
                                                     NULL;
+
         if (given && status == BZNA_OK && !output->mean)
             status = bzi_fail_memory(err, "a mean image");
         for (uint64_t k = 0; output->mean && k < count && status == BZNA_OK; k++)
@@ -23993,7 +24013,7 @@ static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
     return status;
 }
 
-/* The same on the device. Batches are written after what is enqueued here. In the CUDA context. */
+/* Copies the mean images to the device. Batches are written after what is enqueued here. Pre: in the CUDA context. */
 static bzna_status bzi_loader_upload_means(bzna_loader *loader, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
@@ -24008,7 +24028,7 @@ static bzna_status bzi_loader_upload_means(bzna_loader *loader, bzna_error *err)
     return status;
 }
 
-/* The consumer's stream: the user's, or one of ours. In the CUDA context. */
+/* Takes the consumer's stream, or makes one. Pre: in the CUDA context. */
 static bzna_status bzi_loader_make_stream(bzna_loader *loader, bzna_error *err)
 {
     loader->stream = loader->on_device ? loader->config.output.stream : NULL;
@@ -24016,7 +24036,7 @@ static bzna_status bzi_loader_make_stream(bzna_loader *loader, bzna_error *err)
     return loader->stream ? BZNA_OK : bzi_device_stream(loader->device, 0, &loader->stream, err);
 }
 
-/* What lies on the device, or goes there; then the threads, which need all the rest. */
+/* Makes what lies on the device or goes there, then the threads, which need all the rest. */
 static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
@@ -24033,31 +24053,33 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
     return status;
 }
 
-/* A mistyped name is found out here, by the first sample, and not by every sample. One that cannot be read now may be
- * read later. setting: that names it. */
+/* Tries a field's name on the first sample, so that a mistyped name fails now, not with every sample. A sample that
+ * cannot be read now may be readable later, so other errors are ignored. setting: what gave the name, for the error. */
 static bzna_status bzi_loader_check_pick(const bzna_loader *loader, const bzi_pick *pick, const char *setting,
                                          bzna_error *err)
 {
     const bzi_part *part = &loader->dataset->parts[0];
     bzi_image image;
     bzna_status status = bzi_container_describe_image(part->container, part->first, pick, &image, err);
-    if (status != BZNA_E_NOT_FOUND || err->native_code)     /* an errno: it is the file that was not found */
+
+    if (status != BZNA_E_NOT_FOUND || err->native_code)     /* with an errno, the file was not found, not the field */
         return status == BZNA_E_MEMORY ? status : BZNA_OK;
+
     bzi_container_fail(part->container, part->first, err);
     return bzi_error_prefix(err, setting);
 }
 
-/* Each output is found by its name. */
+/* Checks that each output is found by its name, which must not be another tensor's. */
 static bzna_status bzi_loader_check_names(const bzna_loader *loader, bzna_error *err)
 {
     for (uint32_t i = 1; i < loader->output_count; i++)
         if (bzi_loader_output(loader, bzi_loader_find_tensor(loader, loader->outputs[i].name)) != &loader->outputs[i])
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.extra_outputs[%u].name: \"%s\" is another tensor's",
-                            i - 1, loader->outputs[i].name);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.extra_outputs[%u].name: another tensor has the name "
+                            "\"%s\"", i - 1, loader->outputs[i].name);
     return BZNA_OK;
 }
 
-/* Which pictures of each sample: those named, else a thumbnail if none of its outputs is larger than those are. */
+/* Chooses the pictures of each sample: those named, else the thumbnail if no output of it is larger than thumbnails. */
 static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const *fields, bzna_error *err)
 {
     char setting[BZI_SETTING_BYTES] = "loader_config.fields.image";
@@ -24079,7 +24101,7 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const 
     return status;
 }
 
-/* Everything that can fail; what was made is freed by the caller. Pre: the arrays of the caller's config are there. */
+/* Does everything that can fail. The caller frees what was made. Pre: the arrays of the caller's config are there. */
 static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fields, bzna_error *err)
 {
     bzna_status status = bzi_loader_copy_means(loader, err);
@@ -24087,12 +24109,14 @@ static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fiel
     if (status != BZNA_OK || (status = bzi_loader_make_locks(loader, err)) != BZNA_OK ||
         (status = bzi_loader_choose(loader, err)) != BZNA_OK)
         return status;
+
     if ((status = bzi_loader_check_names(loader, err)) != BZNA_OK ||
         (status = bzi_loader_make_picks(loader, fields, err)) != BZNA_OK ||
         (status = bzi_loader_make_columns(loader, err)) != BZNA_OK ||
         (status = bzi_loader_make_order(loader, err)) != BZNA_OK ||
         (status = bzi_loader_make_items(loader, err)) != BZNA_OK)
         return status;
+
     loader->fingerprint = bzi_loader_fingerprint(loader);
     loader->stills = bzi_dataset_hash_stills(loader->dataset, BZI_JPEG_DECODER);
 #ifdef BENZINA_NO_AVCODEC
@@ -24102,7 +24126,7 @@ static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fiel
     return bzi_loader_start(loader, err);
 }
 
-/* What the plan is made from, at its start. */
+/* Sets what the plan starts from. */
 static void bzi_loader_init_plan(bzna_loader *loader)
 {
     const bzna_loader_config *config = &loader->config;
@@ -24117,7 +24141,7 @@ static void bzi_loader_init_plan(bzna_loader *loader)
     bzi_plan_epoch(loader, config->order.first_epoch, 0);
 }
 
-/* settings: checked and complete. */
+/* Makes a loader and starts its threads. settings: checked and complete. */
 static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset, const bzi_loader_settings *settings,
                                    bzna_loader **out, bzna_error *err)
 {
@@ -24144,7 +24168,8 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->opened_ns = loader->pool_ns = bzi_os_now_ns();
     bzi_loader_init_plan(loader);
     status = bzi_loader_build(loader, settings->fields, err);
-    /* the caller's; what is needed of them has been copied */
+
+    /* These point to the caller's memory. What is needed of it has been copied. */
     loader->config.fields.image = loader->config.fields.tensors = loader->config.fields.bytes = NULL;
     loader->config.order.indices = NULL;
     loader->config.order.weights = NULL;
@@ -24164,15 +24189,16 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 
 
 /* ==== 72. Public API: contexts ======================================================================================
- * Validates, delegates, and copies errors to the caller's struct. Nothing below is called by anything above. */
+ * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
-/* Gives the caller its copy of an error, with what its struct has room for. */
+/* Copies an error to the caller's struct, as far as that has room. Returns `status`. */
 static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status status)
 {
     uint32_t room;
 
     if (status >= 0 || !out)
         return status;
+
     room = out->struct_size ? out->struct_size : (uint32_t)sizeof *out;
     err->status = status;
     if (room >= sizeof *err)
@@ -24192,11 +24218,11 @@ static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status s
 #define BZI_API_END(status) return bzi_api_error(err, &e, (status))
 #define BZI_API_NEED(argument) if (!(argument)) BZI_API_FAIL(BZNA_E_ARGUMENT, "%s: " #argument " is NULL", __func__)
 
-/* An answer into the caller's struct, as far as that has room. */
+/* Copies an answer to the caller's struct, as far as that has room. */
 static bzna_status bzi_api_out(void *out, size_t given, void *all, size_t known, bzna_error *err)
 {
     if (given < sizeof(uint32_t) || given > UINT32_MAX)
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "struct_size: %llu bytes is no struct's size",
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "struct_size: %llu bytes is not the size of a struct",
                         (unsigned long long)given);
     bzi_struct_out(out, given, all, known);
     return BZNA_OK;
@@ -24215,22 +24241,24 @@ BZNA_API uint32_t bzna_version(void) { return BZNA_VERSION; }
 BZNA_API const char *bzna_status_name(bzna_status status) { return bzi_status_name(status); }
 BZNA_API const char *bzna_status_text(bzna_status status) { return bzi_status_text(status); }
 
-/* The caller's struct, whole: over the defaults that are in dst. reserved: where it has a word that must be zero; 0:
- * nowhere. */
+/* Completes the caller's struct over the defaults that are in dst. reserved: offset of a word that must be zero; 0:
+ * there is none. */
 static bzna_status bzi_api_in_over(void *dst, size_t known, const void *given, size_t reserved, const char *name,
                                    bzna_error *err)
 {
     uint32_t size, word = 0;
+
     memcpy(&size, given, sizeof size);
     if (!bzi_struct_in_over(dst, known, given))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u, or fields unknown to this version are set", name,
                         size);
+
     if (reserved)
         memcpy(&word, (const uint8_t *)dst + reserved, sizeof word);
     return word ? BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", name) : BZNA_OK;
 }
 
-/* Likewise where all defaults are zeros. */
+/* Does the same if all defaults are zeros. */
 static bzna_status bzi_api_in(void *dst, size_t known, const void *given, size_t reserved, const char *name,
                               bzna_error *err)
 {
@@ -24341,13 +24369,14 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
     BZI_API_NEED(context);
     BZI_API_NEED(info);
     if (!bzi_codec_find(codec) || chroma_format > 3 || (depth != 8 && depth != 10 && depth != 12))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_codec_info: codec %u, chroma format %u, %u bits", codec,
-                     chroma_format, depth);
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_codec_info: no codec %u with chroma format %u and %u bits is known",
+                     codec, chroma_format, depth);
 
     status = bzi_context_gpu(context, &device, &e);
     bzi_log_deliver(context->host);
     if (status == BZNA_OK)
         status = bzi_device_video(device, &e);
+
     memset(&all, 0, sizeof all);
     all.codec = codec;
     all.chroma_format = chroma_format;
@@ -24375,6 +24404,7 @@ BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size)
     bzi_struct_init(picture, struct_size, NULL, sizeof *picture);
 }
 
+/* Checks and completes a picture from the caller. */
 static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzna_error *err)
 {
     bzna_status status;
@@ -24406,6 +24436,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     BZI_API_BEGIN;
     if (needed)
         *needed = 0;
+
     if ((status = bzi_api_image(image, &whole, &e)) != BZNA_OK)
         BZI_API_END(status);
     if (!bzi_codec_find(whole.codec))
@@ -24434,7 +24465,7 @@ BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size)
     bzi_struct_init(records, struct_size, NULL, sizeof *records);
 }
 
-/* The numbers of a config that name something. */
+/* Checks the enumerations, reserved words and classes of a config. */
 static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bzna_error *err)
 {
     const struct { const char *name; uint32_t value, last; } numbers[] = {
@@ -24457,11 +24488,11 @@ static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bz
 
     for (uint32_t i = 0; i < c->class_count; i++)
         if (!c->classes[i])
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes[%u]: NULL", i);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes[%u]: is NULL", i);
     return BZNA_OK;
 }
 
-/* The caller's config, whole; records is the room for what it points to. */
+/* Completes the caller's config in *c. `records` is room for what it points to. */
 static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzna_dataset_config *c,
                                           bzna_records *records, bzna_error *err)
 {
@@ -24470,6 +24501,7 @@ static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzn
     memset(c, 0, sizeof *c);
     if (!config)
         return BZNA_OK;
+
     status = bzi_api_in(c, sizeof *c, config, offsetof(bzna_dataset_config, reserved0), "dataset_config", err);
     if (status == BZNA_OK && c->records &&
         (status = bzi_api_in(records, sizeof *records, c->records, offsetof(bzna_records, reserved0),
@@ -24478,13 +24510,14 @@ static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzn
     return status == BZNA_OK ? bzi_api_check_dataset_config(c, err) : status;
 }
 
-/* What paths stand for. */
+/* Opens all that paths stand for. */
 static bzna_status bzi_api_open_paths(bzna_context *context, const char *const *paths, uint32_t count,
                                       const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset_config c;
     bzna_records records;
     bzna_status status = bzi_api_dataset_config(config, &c, &records, err);
+
     if (status == BZNA_OK)
         status = bzi_dataset_open_list(context->host, paths, count, &c, out, err);
     bzi_log_deliver(context->host);
@@ -24499,6 +24532,7 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, 
     *out = NULL;
     BZI_API_NEED(context);
     BZI_API_NEED(path);
+
     BZI_API_END(bzi_api_open_paths(context, &path, 1, config, out, &e));
 }
 
@@ -24510,6 +24544,7 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
     *out = NULL;
     BZI_API_NEED(context);
     BZI_API_NEED(paths);
+
     if (count == 0)
         BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_open_list: there are no paths");
     if (count > BZI_LIMIT_PARTS)
@@ -24520,7 +24555,7 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
     BZI_API_END(bzi_api_open_paths(context, paths, count, config, out, &e));
 }
 
-/* What memory holds, or, if callbacks are given, a user's source. */
+/* Opens what lies in memory or, if callbacks are given, a user's source. */
 static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source, const bzna_source *callbacks,
                                        const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
@@ -24531,6 +24566,7 @@ static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source
 
     if (status != BZNA_OK)
         return status;
+
     name = c.name ? c.name : callbacks ? "source" : "memory";
     if (callbacks)
         status = bzi_source_open_user(source, callbacks, err);
@@ -24546,11 +24582,13 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
                                               const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzi_source source = { .size = 0 };
+
     BZI_API_BEGIN;
     BZI_API_NEED(out);
     *out = NULL;
     BZI_API_NEED(context);
     BZI_API_NEED(bytes);
+
     bzi_source_open_memory(&source, bytes, size);
     BZI_API_END(bzi_api_open_source(context, &source, NULL, config, out, &e));
 }
@@ -24567,6 +24605,7 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
     *out = NULL;
     BZI_API_NEED(context);
     BZI_API_NEED(source);
+
     if ((status = bzi_api_in(&callbacks, sizeof callbacks, source, offsetof(bzna_source, reserved0), "source", &e)) !=
         BZNA_OK)
         BZI_API_END(status);
@@ -24582,6 +24621,7 @@ BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *co
     BZI_API_NEED(out);
     *out = NULL;
     BZI_API_NEED(context);
+
     if (!parts || !part_count)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_concat: there are no parts");
     for (uint32_t i = 0; i < part_count; i++)
@@ -24597,6 +24637,7 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
     BZI_API_NEED(out);
     *out = NULL;
     BZI_API_NEED(dataset);
+
     if (count == 0)
         BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_range: count is 0");
     if (first > dataset->count || count > dataset->count - first)
@@ -24624,6 +24665,7 @@ BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dat
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(info);
+
     bzi_dataset_describe(dataset, &all);
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
@@ -24637,6 +24679,7 @@ BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(info);
+
     memset(&all, 0, sizeof all);
     if (!(found = bzi_dataset_field(dataset, field)))
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no field %u", dataset->parts[0].container->name, field);
@@ -24654,6 +24697,7 @@ BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(info);
+
     memset(&all, 0, sizeof all);
     c = dataset->parts[0].container;
     if (!c->ops->track || c->ops->track(c, track, &all) != BZNA_OK)
@@ -24669,6 +24713,7 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(target);
+
     *target = BZNA_TARGET_NONE;
     if (!(c = bzi_dataset_find(dataset, &index, &e)))
         BZI_API_END(e.status);
@@ -24691,6 +24736,7 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
         *needed = 0;
     BZI_API_NEED(dataset);
     BZI_API_NEED(field);
+
     if (!(c = bzi_dataset_find(dataset, &index, &e)))
         BZI_API_END(e.status);
     if ((status = bzi_container_field(c, index, field, &value, &e)) != BZNA_OK)
@@ -24708,8 +24754,10 @@ BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t tar
 
     BZI_API_BEGIN;
     if (needed)
+
         *needed = 0;
     BZI_API_NEED(dataset);
+
     status = bzi_dataset_class(dataset, (uint64_t)target, &value, &e);
     if (needed)
         *needed = (size_t)value.size;
@@ -24727,6 +24775,7 @@ BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t i
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(sample);
+
     if (!(c = bzi_dataset_find(dataset, &local, &e)))
         BZI_API_END(e.status);
     if ((status = bzi_container_sample(c, local, &all, &e)) != BZNA_OK)
@@ -24750,6 +24799,7 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
     BZI_API_NEED(image);
     if (image->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "image.struct_size: not set");
+
     if (!(c = bzi_dataset_find(dataset, &index, &e)))
         BZI_API_END(e.status);
     if ((status = bzi_container_read_image(c, index, &pick, room, &all, &e)) != BZNA_OK)
@@ -24770,6 +24820,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(info);
+
     if (!(c = bzi_dataset_find(dataset, &index, &e)))
         BZI_API_END(e.status);
     if ((status = bzi_container_describe_image(c, index, &pick, &image, &e)) != BZNA_OK)
@@ -24838,8 +24889,10 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     BZI_API_NEED(picture);
     if (picture->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "picture.struct_size: not set");
+
     if ((status = bzi_api_image(image, &whole, &e)) != BZNA_OK)
         BZI_API_END(status);
+
     alone = bzi_image_alone(&whole);
     if ((status = bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, &all, &e)) == BZNA_OK &&
         (status = bzi_software_decode(&decoder->software, &whole, &format, bzi_picture_all(&all), &all, &e)) == BZNA_OK)
@@ -24911,11 +24964,13 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     BZI_API_NEED(random);
     BZI_API_NEED(jitter);
     BZI_API_NEED(transform);
+
     if ((fault = bzi_jitter_fault(jitter)) != NULL)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "jitter.%s: out of its range, or not a number", fault);
     bzi_transform_init(&all);
     if ((status = bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e)) != BZNA_OK)
         BZI_API_END(status);
+
     bzi_transform_resolve(&all);
     bzi_jitter_draw(random, jitter, &all);
     bzi_struct_out(transform, transform->struct_size, &all, sizeof all);
@@ -24946,7 +25001,8 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
     if (a.flip_h > 1 || a.flip_v > 1 || a.resize > 1 || a.keep_ratio > 1 || a.has_crop > 1)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "affine.flip_h, flip_v, resize, keep_ratio, has_crop: neither 0 nor 1");
     if (a.has_crop && !(a.crop_width > 0 && a.crop_height > 0))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "affine.crop_width, crop_height: %g x %g", a.crop_width, a.crop_height);
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "affine.crop_width, crop_height: %g x %g; both must be positive", a.crop_width,
+                     a.crop_height);
     bzi_affine_matrix(&a, homography);
     return BZNA_OK;
 }
@@ -24963,14 +25019,14 @@ BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, 
     BZI_API_NEED(warp);
     BZI_API_NEED(homography);
     if (!in_width || !in_height || !out_width || !out_height)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_warp_draw: from %ux%u to %ux%u", in_width, in_height, out_width,
-                     out_height);
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_warp_draw: a size is 0: from %ux%u to %ux%u", in_width, in_height,
+                     out_width, out_height);
     if ((status = bzi_warp_resolve(warp, "warp", &p, &e)) == BZNA_OK)
         bzi_warp_draw(random, &p, in, out, homography);
     BZI_API_END(status);
 }
 
-/* Fills in what zeros stand for. */
+/* Fills in what zeros of a picture stand for. */
 static void bzi_api_picture_resolve(bzna_picture *p)
 {
     p->depth = bzi_default(p->depth, 8);
@@ -25001,12 +25057,13 @@ static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
 
     for (int i = 0; i < 3; i++)
         if (p->step[i] > 65535 || (p->depth > 8 && p->step[i] % 2))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.step[%d]: %u; at most 65535, and of two bytes even", i,
-                            p->step[i]);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.step[%d]: %u; must be at most 65535, and even if samples "
+                            "have two bytes", i, p->step[i]);
 
     for (int i = 0; i < 3; i++)
         if (p->pitch[i] > INT32_MAX || p->pitch[i] < INT32_MIN)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.pitch[%d]: %lld", i, (long long)p->pitch[i]);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.pitch[%d]: %lld does not fit in 32 bits", i,
+                            (long long)p->pitch[i]);
     return BZNA_OK;
 }
 
@@ -25048,7 +25105,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 
     slot.dst = (uint64_t)(uintptr_t)dst;
     const size_t bytes = bzi_kernel_workspace_bytes(&slot, &out);
-    void *workspace = bytes ? bzi_os_alloc(NULL, bytes, 64) : NULL;    /* without it, the same bits in more time */
+    void *workspace = bytes ? bzi_os_alloc(NULL, bytes, 64) : NULL;    /* without it, the bits are the same, but late */
     bzi_kernel_warp(&slot, &out, workspace, bytes);
     bzi_os_release(NULL, workspace, bytes);
     return BZNA_OK;
@@ -25071,24 +25128,27 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
 
     BZI_API_BEGIN;
     BZI_API_NEED(out);
+
     *out = NULL;
     BZI_API_NEED(context);
     BZI_API_NEED(dataset);
     BZI_API_NEED(config);
+
     memset(&settings, 0, sizeof settings);
     if ((status = bzi_api_in(&settings.config, sizeof settings.config, config,
                              offsetof(bzna_loader_config, reserved0), "loader_config", &e)) != BZNA_OK)
         BZI_API_END(status);
     if ((status = bzi_loader_check(&settings, dataset, &e)) == BZNA_OK)
         status = bzi_loader_make(context, dataset, &settings, out, &e);
+
     bzi_log_deliver(context->host);
     BZI_API_END(status);
 }
 
-/* Where a call may be made: not in a child after fork(); of those that wait, not inside a callback either. */
+/* Fails where a call may not be made: in a child after fork(), and for calls that wait, inside a callback. */
 #define BZI_API_PLACE(loader, waits)                                                                    \
     if (((waits) && bzi_os_in_callback) || bzi_loader_forked(loader))                                   \
-    BZI_API_FAIL(BZNA_E_STATE, "%s: not %s", __func__,                                                  \
+    BZI_API_FAIL(BZNA_E_STATE, "%s: must not be called %s", __func__,                                   \
                  bzi_loader_forked(loader) ? "after fork" : "inside a callback")
 
 BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
@@ -25099,6 +25159,7 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
         return BZNA_OK;
     if (bzi_os_in_callback || bzi_loader_forked(loader))
         return BZNA_E_STATE;
+
     context = loader->context;
     bzi_context_retain(context);
     bzi_loader_close(loader);
@@ -25117,8 +25178,9 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
     *batch = NULL;
     BZI_API_NEED(loader);
     BZI_API_PLACE(loader, 1);
+
     context = loader->context;
-    bzi_context_retain(context); /* another thread may close the loader as soon as its lock is free */
+    bzi_context_retain(context);      /* another thread may close the loader as soon as its lock is free */
     status = bzi_loader_next(loader, timeout_ns, batch, &e);
     bzi_log_deliver(context->host);
     bzi_context_drop(context);
@@ -25152,6 +25214,7 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
     if (struct_size < sizeof *state)
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "bzna_loader_save: a state has %u bytes, not %llu", (unsigned)sizeof *state,
                      (unsigned long long)struct_size);
+
     bzi_loader_save(loader, state);
     return BZNA_OK;
 }
@@ -25159,10 +25222,12 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err)
 {
     bzna_status status;
+
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
     BZI_API_NEED(state);
     BZI_API_PLACE(loader, 1);
+
     status = bzi_loader_restore(loader, state, &e);
     bzi_log_deliver(loader->host);
     BZI_API_END(status);
@@ -25187,6 +25252,7 @@ static void bzi_api_loader_info(const bzna_loader *loader, bzna_loader_info *inf
     info->batches_per_epoch = bzi_shard_batches(&whole);
     info->samples_per_epoch = c->order.last_batch == BZNA_LAST_DROP ? info->batches_per_epoch * c->output.batch_size :
                               whole.count > whole.rank ? (whole.count - whole.rank + whole.world - 1) / whole.world : 0;
+
     if (loader->pool)
         snprintf(info->decoder_name, sizeof info->decoder_name, "NVDEC of %.50s", loader->device->info.name);
     else
@@ -25199,16 +25265,18 @@ static void bzi_api_loader_info(const bzna_loader *loader, bzna_loader_info *inf
     bzi_string_copy(info->image_field_reason, sizeof info->image_field_reason,
                     pick->name  ? "loader_config.fields.image" :
                     pick->whole ? "an output is larger than 512 pixels, the largest edge of a thumbnail" :
-                                  "the output has 512 pixels at most; where a thumbnail lacks, the picture");
+                                  "the output has at most 512 pixels; samples without thumbnails give the picture");
 }
 
 BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info *info, size_t struct_size,
                                           bzna_error *err)
 {
     bzna_loader_info all;
+
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
     BZI_API_NEED(info);
+
     bzi_api_loader_info(loader, &all);
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
@@ -25217,10 +25285,12 @@ BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics
                                            bzna_error *err)
 {
     bzna_statistics all;
+
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
     BZI_API_PLACE(loader, 0);
     BZI_API_NEED(stats);
+
     bzi_loader_stats(loader, &all);
     BZI_API_END(bzi_api_out(stats, struct_size, &all, sizeof all, &e));
 }
@@ -25234,6 +25304,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
     BZI_API_NEED(tensor);
+
     first = bzi_loader_first_tensor(loader);
     count = bzi_loader_tensors(loader) - first;
     if (number >= count)
@@ -25271,14 +25342,14 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
-/* A tensor's number, where the batch has it in one piece. */
+/* Gives a tensor's number. A batch in slices does not have its image in one piece, which is an error. */
 static bzna_status bzi_api_find_tensor(const bzna_batch *batch, const char *name, uint32_t *number, bzna_error *err)
 {
     *number = bzi_loader_find_tensor(batch->loader, name);
     if (*number == bzi_loader_tensors(batch->loader))
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the batch has no tensor \"%s\"", name);
     if (*number == 0 && batch->loader->config.output.slices > 1)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the batch's image lies in %u slices, and is no one tensor",
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the batch's image is in %u slices, so it is not one tensor",
                         batch->loader->config.output.slices);
     return BZNA_OK;
 }
@@ -25294,6 +25365,7 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
     BZI_API_NEED(batch);
     BZI_API_NEED(name);
     BZI_API_NEED(tensor);
+
     if ((status = bzi_api_find_tensor(batch, name, &number, &e)) != BZNA_OK)
         BZI_API_END(status);
     bzi_batch_tensor(batch, number, &all);
@@ -25311,8 +25383,10 @@ BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name,
     BZI_API_NEED(name);
     BZI_API_NEED(data);
     BZI_API_NEED(size);
+
     if (slot >= batch->slots)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_bytes: slot %u is not below %u", slot, batch->slots);
+
     column = bzi_loader_find_bytes(batch->loader, name);
     if (column == BZI_NO_FIELD)
         BZI_API_FAIL(BZNA_E_NOT_FOUND, "loader_config.fields.bytes does not name \"%s\"", name);
@@ -25343,6 +25417,7 @@ BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, v
     BZI_API_NEED(batch);
     BZI_API_NEED(data);
     BZI_API_NEED(count);
+
     output = &batch->loader->config.output;
     if (slice >= output->slices)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_slice: %u is not below the %u slices", slice, output->slices);
@@ -25364,6 +25439,7 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
     BZI_API_NEED(name);
     if (version > BZNA_DLPACK_1)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_to_dlpack: version %u is not known", version);
+
     BZI_API_PLACE(batch->loader, 0);
     if ((status = bzi_api_find_tensor(batch, name, &number, &e)) == BZNA_OK)
         status = bzi_batch_export(batch, number, version, tensor, &e);
@@ -25375,6 +25451,7 @@ BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error
     BZI_API_BEGIN;
     BZI_API_NEED(batch);
     BZI_API_PLACE(batch->loader, 0);
+
     if (!batch->loader->on_device)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_move: the batch is on the host");
     if (!stream)
@@ -25428,6 +25505,7 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
     if (config && (status = bzi_api_in(&c, sizeof c, config, 0, "writer_config", err)) != BZNA_OK)
         return status;
 
+
     for (size_t i = 0; i < sizeof c.reserved / sizeof c.reserved[0]; i++)
         if (c.reserved[i])
             return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "writer_config: reserved words are set");
@@ -25452,7 +25530,7 @@ BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sin
     BZI_API_END(bzi_api_writer(context, NULL, sink, config, out, &e));
 }
 
-/* The target of a sample that is to be written; BZNA_TARGET_NONE where it has none. */
+/* Gives the target of a sample that is to be written, or BZNA_TARGET_NONE if it has none. */
 static bzna_status bzi_api_target(const bzna_writer_sample *sample, int64_t *target, bzna_error *err)
 {
     if (sample->has_target > 1)
@@ -25510,9 +25588,11 @@ BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, con
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err)
 {
     bzna_status status;
+
     BZI_API_BEGIN;
     if (!writer)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "the writer is NULL");
+
     status = bzi_writer_finish(writer, &e);
     bzi_log_deliver(writer->host);
     BZI_API_END(status);
