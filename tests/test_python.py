@@ -2047,7 +2047,7 @@ class Outputs(unittest.TestCase):
                 self.assertAlmostEqual(a - mean[i % len(mean)] / 2, b, places=3)
 
     def test_what_cannot_be_is_refused(self):
-        for options, message in (({"views": 65}, "views: 65"), ({"outputs": [benzina.Output("image")]}, "another tensor's"),
+        for options, message in (({"views": 65}, "views: 65"), ({"outputs": [benzina.Output("image")]}, "another tensor has the name"),
                                  ({"outputs": [benzina.Output("x", views=2)]}, "shares the warps"),
                                  ({"mean_image": array.array("f", [0] * 9)}, "mean_image: 36 bytes, not the 6912"),
                                  ({"mean_image": array.array("f", [0] * 1728), "mean": (1, 1, 1)}, "mean_image: not together")):

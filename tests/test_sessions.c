@@ -4393,7 +4393,7 @@ TEST(a_loader_that_asks_nvdec_for_jpeg_does_not_open_where_that_cannot_be)
         { 2, 5, BZNA_DECODER_AUTO, BZNA_DECODER_NVDEC, BZNA_E_DEVICE, "does not decode JPEG: picture 1 of " },
         { 2, 2, BZNA_DECODER_AUTO, BZNA_DECODER_NVDEC, BZNA_E_DEVICE, " by up to 2 of 255 from " BZI_JPEG_DECODER },
         { 2, 1, BZNA_DECODER_AUTO, BZNA_DECODER_NVDEC, BZNA_OK, "" },
-        { 2, 0, BZNA_DECODER_SOFTWARE, BZNA_DECODER_NVDEC, BZNA_E_DEVICE, "decode.jpeg: software decoding was asked" },
+        { 2, 0, BZNA_DECODER_SOFTWARE, BZNA_DECODER_NVDEC, BZNA_E_DEVICE, "decode.jpeg: software decoding was requested" },
         { 2, 0, BZNA_DECODER_AUTO, 3, BZNA_E_ARGUMENT, "loader_config.decode.jpeg: 3 is not known" },
         { 2, 0, BZNA_DECODER_NVDEC, BZNA_DECODER_NVDEC, BZNA_OK, "" },
     };
