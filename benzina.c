@@ -9699,7 +9699,7 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
  * from the headers. It is built by a walk over all headers, or from the file that wds2idx has written beside the tar.
  * Nothing is allocated for a single sample. */
 
-/* Where a member lies: 16 bytes. */
+/* The place of a member, in 16 bytes. */
 typedef struct bzi_tar_member {
     uint64_t offset;                  /* of its bytes, which follow its header */
     uint32_t size_low;                /* low 32 bits of its size */
@@ -9773,8 +9773,8 @@ static uint32_t bzi_tar_kind(const char *field)
 /* --- Building the index --- */
 
 typedef struct bzi_tar_build {
-    bzi_container *c;
-    bzi_tar       *tar;
+    bzi_container *c;                 /* which is being opened */
+    bzi_tar       *tar;               /* its own state */
     bzi_buffer     members;           /* of bzi_tar_member */
     bzi_buffer     begins;            /* of uint32_t: the first member of each sample */
     uint64_t       member_count;
@@ -10397,7 +10397,7 @@ static void bzi_recordio_close(bzi_container *c)
 
 /* A walk over the headers of all parts. */
 typedef struct bzi_recordio_scan {
-    const bzi_container *c;
+    const bzi_container *c;           /* whose source is walked */
     bzi_window window;                /* over the file */
     bzi_buffer offsets;               /* of uint64_t: the records found so far */
     uint64_t   count;                 /* how many */
@@ -10690,11 +10690,11 @@ static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample
     return BZNA_OK;
 }
 
-/* What a record says of its picture. It begins with {u32 flag, f32 label, u64 id, u64 id2}. If flag is not 0, that many
- * labels follow, and count instead of the one. Then comes the picture. */
+/* The parts of a record with a picture. It begins with {u32 flag, f32 label, u64 id, u64 id2}. If flag is not 0, that
+ * many labels follow, and count instead of the one. Then comes the picture. */
 typedef struct bzi_recordio_entry {
-    uint64_t       id;
-    uint64_t       label_count;
+    uint64_t       id;                /* of the record, by which the list is searched */
+    uint64_t       label_count;       /* numbers in `labels` or in the list's row */
     const uint8_t *labels;            /* in the record, little-endian; NULL if the list has them */
     const bzi_list_row *row;          /* of the list; NULL if there is no list */
     uint64_t       picture_at;        /* offset in the sample's bytes */
@@ -11233,9 +11233,9 @@ static bzna_status bzi_brace_check(const char *pattern, bzna_error *err)
                     (unsigned long long)open[depth - 1]);
 }
 
-/* What {first..last..step} gives: numbers or letters. */
+/* The numbers or letters that {first..last..step} gives. */
 typedef struct bzi_brace_range {
-    int64_t  first;
+    int64_t  first;                   /* value of the first one */
     int64_t  step;                    /* negative if the range descends */
     uint64_t count;                   /* of numbers or letters */
     int      width;                   /* digits, padded with zeros; 0: no padding */
@@ -11518,7 +11518,7 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
  * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
 
-/* In the order of trial; the surest probe comes first. */
+/* Rows are tried in this order. The surest probe comes first. */
 static const bzi_container_ops *const bzi_containers[] = {
 #ifndef BENZINA_NO_SHARDS
     &bzi_tar_row,
@@ -11858,8 +11858,8 @@ static bzna_status bzi_container_image(const bzi_container *c, const bzi_sample 
 
 /* A sample that is looked at on the caller's thread. */
 typedef struct bzi_look {
-    const bzi_container *container;
-    bzi_reading          reading;
+    const bzi_container *container;   /* that the sample is of */
+    bzi_reading          reading;     /* the sample, located and perhaps read */
     bzi_buffer           buffer;      /* the sample's bytes, unless they are used where they are mapped */
     bzi_scratch          scratch;     /* for a picture's configuration */
 } bzi_look;
@@ -12089,7 +12089,7 @@ typedef struct bzi_part {
 struct bzna_dataset {
     bzi_host  *host;                  /* a reference is held */
     atomic_int references;
-    bzi_part  *parts;
+    bzi_part  *parts;                 /* in the order of the data set */
     uint32_t   part_count;            /* parts in use */
     uint32_t   part_room;             /* parts allocated */
     uint64_t   count;                 /* of samples */
@@ -12205,9 +12205,9 @@ static bzna_status bzi_container_open_path(bzi_host *host, const char *path, con
 
 /* Several containers that are opened at once. */
 typedef struct bzi_opening {
-    bzi_host                  *host;
-    bzi_names                  paths;
-    const bzna_dataset_config *config;
+    bzi_host                  *host;          /* of the data set */
+    bzi_names                  paths;         /* of the files and folders */
+    const bzna_dataset_config *config;        /* the caller's, for every file */
     bzi_container            **opened;        /* one a path; NULL: not opened yet, or given to the data set */
 } bzi_opening;
 
@@ -12449,8 +12449,8 @@ typedef struct bzi_hole {
 
 /* Bytes that grow. A failed allocation is remembered, so that it is enough to look at `failed` at the end. */
 typedef struct bzi_out {
-    const bzi_memory *memory;
-    bzi_buffer        buffer;
+    const bzi_memory *memory;         /* from which the buffer is allocated */
+    bzi_buffer        buffer;         /* room for the bytes */
     uint64_t          size;           /* bytes in the buffer */
     uint32_t          failed;         /* 1: an allocation failed */
     uint32_t          too_large;      /* 1: a box would have 4 GiB or more */
@@ -12563,7 +12563,7 @@ typedef struct bzi_coded {
     uint32_t                    set_count;
 } bzi_coded;
 
-/* How pictures of a codec are written. */
+/* Functions that write pictures of a codec. */
 typedef struct bzi_coded_ops {
     uint32_t    codec;                                                      /* BZNA_CODEC_... */
     bzna_status (*gather)(bzi_coded *coded, const char *field, bzna_error *err);    /* fills in sets and sps */
@@ -12871,7 +12871,7 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 
 /* --- What is kept of samples --- */
 
-/* What the index needs of a sample. */
+/* The facts about a sample from which the index is made. */
 typedef struct bzi_record {
     uint64_t size;                    /* bytes of the sample */
     uint64_t gap;                     /* bytes after it: a box with the names since the last such box; mostly 0 */
@@ -12891,12 +12891,12 @@ static uint64_t bzi_target_of(const bzi_record *r) { return r->target >> 1 ^ (r-
 #define BZI_LOG_BLOCK_BYTES 65520u
 #define BZI_RECORD_MAX      70u         /* bytes of a record at most: 7 numbers of 10 bytes */
 typedef struct bzi_index_block {
-    struct bzi_index_block *next;
+    struct bzi_index_block *next;       /* NULL: this is the last */
     uint64_t              used;         /* bytes in use */
     uint8_t               bytes[BZI_LOG_BLOCK_BYTES];
 } bzi_index_block;
 
-/* Where a record begins. */
+/* The beginning of a record. */
 typedef struct bzi_index_place {
     const bzi_index_block *block;       /* NULL: past the end */
     uint64_t             at;            /* offset in the block's bytes */
@@ -12994,7 +12994,7 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
 
 /* --- Tables --- */
 
-/* What the entries of an outer track are. */
+/* The kinds of outer tracks, by what their entries are. */
 enum { BZI_TABLE_SAMPLES, BZI_TABLE_TARGETS, BZI_TABLE_NAMES, BZI_TABLE_THUMBS };
 
 /* Walks over the entries of an outer track. Names are in boxes between the samples, each box after the last sample
@@ -13056,7 +13056,7 @@ static int bzi_entries_next(bzi_entries *e)
 
 /* One track to write. */
 typedef struct bzi_track_desc {
-    const char      *name;
+    const char      *name;            /* bzna_input and so on */
     const char      *mime;            /* of metadata */
     const bzi_coded *coded;           /* of video: the picture that it shows, from which its sample entry is made */
     const bzi_out   *entry;           /* of video, if `coded` is gone: its sample entry */
@@ -14035,7 +14035,7 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
 
 /* No writer is ever made. */
 struct bzna_writer {
-    bzi_host *host;
+    bzi_host *host;                   /* where its messages would go */
 };
 #define bzi_writer_make(host, path, sink, config, out, err)        \
     BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no writer (BENZINA_NO_WRITER)")
@@ -14109,8 +14109,8 @@ static double bzi_math_log(double x)
 
 /* A number as the sum of two. low is at most half a unit in the last place of high. */
 typedef struct bzi_pair {
-    double high;
-    double low;
+    double high;                      /* the number, rounded */
+    double low;                       /* the rest */
 } bzi_pair;
 
 /* Returns a + b. Pre: |a| >= |b|, or a = 0. */
@@ -15704,14 +15704,14 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
  *     report that. */
 
 typedef struct bzi_software {
-    const bzi_memory *memory;
+    const bzi_memory *memory;         /* the user's */
     uint32_t          max_edge_px;    /* larger pictures are refused */
     bzi_buffer        stream;         /* the picture being decoded, as libavcodec takes it */
     uint32_t          tiles;          /* how many tiles of a grid the last call has decoded; 0: it was not a grid */
     bzi_buffer        canvas;         /* a grid's tiles, put together */
     bzi_buffer        gathered;       /* an item of a HEIF file that lies in pieces, put together */
 #ifndef BENZINA_NO_JPEG
-    bzi_turbo         turbo;
+    bzi_turbo         turbo;          /* decodes JPEG */
 #endif
 #ifndef BENZINA_NO_AVCODEC
     bzi_lru           keys;           /* codec and parameter sets of each codec context, as bzi_image_key writes them */
@@ -15721,7 +15721,7 @@ typedef struct bzi_software {
     bzi_buffer        pixels;         /* the planes of a still whose pixels libavcodec gives in another form */
     uint32_t          fill;           /* byte with which frame memory is cleared */
     AVFrame          *frame;
-    AVPacket         *packet;
+    AVPacket         *packet;         /* points to `stream` */
 #endif
 } bzi_software;
 
@@ -16169,8 +16169,8 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
 
 /* The tiles of a grid that are wanted: a rectangle, numbered row by row. It points into the picture's bytes. */
 typedef struct bzi_tiles {
-    bzi_heif      heif;
-    bzi_heif_grid grid;
+    bzi_heif      heif;               /* the file */
+    bzi_heif_grid grid;               /* its size and the numbers of its tiles */
     uint32_t      width;              /* of a tile, in pixels */
     uint32_t      height;
     uint32_t      column;             /* of the first wanted tile in the grid */
@@ -16677,14 +16677,14 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 typedef struct bzi_device bzi_device;
 
-/* What a device is opened with. */
+/* The settings with which a device is opened. */
 typedef struct bzi_device_desc {
     bzi_host             *host;                   /* outlives the device */
     bzna_device           wanted;                 /* the device that the caller asked for */
     uint32_t              sessions;               /* this and the next three are context_config's */
     uint32_t              sessions_per_engine;
-    uint32_t              session_depth;
-    uint32_t              session_mapped;
+    uint32_t              session_depth;          /* pictures submitted and not mapped, of a session */
+    uint32_t              session_mapped;         /* pictures mapped at once, of a session */
     void                 *cuda_context;           /* the user's; NULL: the device's primary one */
     uint64_t              decode_memory_bytes;    /* for decoders; 0: an eighth of the device's memory */
     bzna_device_allocator allocator;              /* of device memory */
@@ -16702,11 +16702,11 @@ typedef struct bzi_device_desc {
 #define BZI_QUIRK_SIZE    8u          /* a decoder is not reconfigured for another size */
 #define BZI_QUIRK_ALL     15u
 
-/* What the self-check tests, by BENZINA_NVDEC_CHECK in the environment: nothing ("0"), what is safe to test (not set),
- * everything ("all"). */
+/* The extent of the self-check, by BENZINA_NVDEC_CHECK in the environment: nothing ("0"), all that is safe to test (not
+ * set), everything ("all"). */
 enum { BZI_CHECKS_NONE, BZI_CHECKS_SAFE, BZI_CHECKS_ALL };
 
-/* What is known of a kind of coded pictures: of a codec, chroma format and depth. */
+/* The properties of a kind of coded pictures, which is a codec, a chroma format and a depth. */
 typedef struct bzi_caps {
     uint32_t        known;            /* 1: `caps` is filled in */
     CUVIDDECODECAPS caps;
@@ -16716,10 +16716,10 @@ typedef struct bzi_caps {
 } bzi_caps;
 
 struct bzi_device {
-    bzi_device_desc  desc;
-    bzi_cuda         cu;
-    CUdevice         handle;
-    CUcontext        cuda;
+    bzi_device_desc  desc;            /* as it was opened */
+    bzi_cuda         cu;              /* the driver's functions */
+    CUdevice         handle;          /* the driver's number of the device */
+    CUcontext        cuda;            /* the user's CUDA context, or the primary one */
     CUmodule         module;          /* the kernel's */
     CUfunction       warp[BZI_KERNEL_COUNT];
     uint32_t         has_mutex;       /* 1: `mutex` was made */
@@ -16744,8 +16744,8 @@ struct bzi_device {
     atomic_uint_fast64_t decoder_oom_until_ns;    /* until when no such decoder is tried */
     atomic_uint_fast64_t decoder_bytes;           /* of all decoders, by estimate */
     atomic_uint_fast64_t decoders_made;
-    atomic_uint_fast64_t decoders_reconfigured;
-    atomic_uint_fast64_t sessions_lost;
+    atomic_uint_fast64_t decoders_reconfigured;   /* how often one was given another size */
+    atomic_uint_fast64_t sessions_lost;           /* that ended because of failures */
 };
 
 /* The kernel's PTX, a string for each line. make writes the file with clang, and make dist puts it in this place. A
@@ -16870,7 +16870,7 @@ static void bzi_device_use_blocking_sync(bzi_device *device)
         cu->primary_flags(device->handle, CU_CTX_SCHED_BLOCKING_SYNC);
 }
 
-/* Returns 1 if waiting threads spin nevertheless, because somebody else made the context. Pre: in the CUDA context. */
+/* Returns 1 if waiting threads spin nevertheless, as in a context of another library. Pre: in the CUDA context. */
 static int bzi_device_spins(const bzi_device *device)
 {
     unsigned flags = 0;
@@ -17273,7 +17273,7 @@ static void bzi_slot_on_surface(bzi_kernel_slot *slot, uint32_t semi_planar)
 #define BZI_TRIAL_BYTES  (2 * BZI_TRIAL_PIXELS * sizeof(float))         /* of two outputs */
 
 typedef struct bzi_trial {
-    bzi_device      *device;
+    bzi_device      *device;          /* on which the kernel runs */
     void            *stream;          /* on which the kernel is launched */
     uint64_t         pixels;          /* BZI_TRIAL_BYTES of device memory, for the outputs */
     bzi_kernel_slots slots;           /* as they were launched; two */
@@ -17505,7 +17505,8 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 
 /* Surfaces that a decoder may have. This is NVDEC's limit, and the number of bits of bzi_nvdec.busy. */
 #define BZI_LIMIT_SURFACES        32u
-/* How long a picture may take, and how often its status is queried if no call of the driver waits for it. */
+/* The time that a picture may take, and the time between queries of its status. The latter is for pictures that no call
+ * of the driver waits for. */
 #ifndef BZI_NVDEC_DEADLINE_NS
 #  define BZI_NVDEC_DEADLINE_NS   5000000000u
 #endif
@@ -17553,7 +17554,7 @@ typedef struct bzi_nvdec_format {
 
 typedef struct bzi_nvdec {
     CUvideodecoder handle;            /* NULL: the slot is free */
-    bzi_nvdec_format     format;
+    bzi_nvdec_format format;
     uint32_t       width;             /* of its surfaces, as NVIDIA's parser sees it */
     uint32_t       height;
     uint32_t       max_width;         /* up to which it can be reconfigured */
@@ -17570,8 +17571,8 @@ typedef struct bzi_nvdec {
 
 /* The decoders of a session, and what limits their number. */
 typedef struct bzi_nvdec_cache {
-    bzi_device *device;
-    bzi_nvdec   decoders[BZI_NVDEC_CACHE_SLOTS];
+    bzi_device *device;               /* on which decoders are made */
+    bzi_nvdec   decoders[BZI_NVDEC_CACHE_SLOTS];  /* free slots have no handle */
     uint32_t    max_live;             /* decoders at most: lowered when memory is out, raised again from time to time */
     uint32_t    target;               /* up to so many, one is made rather than another reconfigured */
     uint32_t    changes;              /* of size, so far */
@@ -18010,9 +18011,9 @@ typedef struct bzi_session bzi_session;
 
 /* One call of bzi_session_submit, as the parser's callbacks need it. */
 typedef struct bzi_submission {
-    bzi_session     *session;
-    bzi_nvdec_format       want;
-    bzi_flight       flight;
+    bzi_session     *session;         /* that submits */
+    bzi_nvdec_format want;            /* what its decoder must be for */
+    bzi_flight       flight;          /* the picture; it goes to the session when it is queued */
     uint32_t         only_decoder;    /* 1: a decoder is made for such pictures, and this one is not decoded */
     uint32_t         larger;          /* the decoder is made for frames so many pixels wider and higher */
     uint32_t         queued;          /* 1: the decoder has the picture */
@@ -18028,14 +18029,14 @@ typedef struct bzi_parser {
 } bzi_parser;
 
 struct bzi_session {
-    bzi_device      *device;
-    const bzi_memory *memory;
+    bzi_device      *device;          /* outlives the session */
+    const bzi_memory *memory;         /* the user's, for buffers */
     void            *stream;          /* on which surfaces are mapped */
     bzi_buffer       bytes;           /* the picture being submitted, in Annex B for H.264 and H.265 */
     bzi_buffer       key;             /* its parameter sets */
     bzi_lru          parser_keys;     /* the parameter sets of each parser */
     bzi_parser       parsers[BZI_SESSION_PARSERS];
-    bzi_nvdec_cache  decoders;
+    bzi_nvdec_cache  decoders;        /* of this session alone */
     uint32_t         failures[BZI_CODECS];        /* by codec: calls in a row that failed and did not lose the device */
     uint32_t         failed;          /* 1: too many failed, while other sessions had success; the session must end */
     uint32_t         gave_up;         /* a bit for each codec that it has given up for all, until that is logged */
@@ -18045,8 +18046,8 @@ struct bzi_session {
     bzi_flight       pending[BZI_LIMIT_SESSION_DEPTH];        /* submitted: a ring */
     uint32_t         pending_first;   /* index of the oldest in the ring */
     uint32_t         pending_count;
-    bzi_flight       mapped[BZI_KERNEL_SLOTS];
-    uint32_t         mapped_count;
+    bzi_flight       mapped[BZI_KERNEL_SLOTS];    /* read by kernels on `stream` */
+    uint32_t         mapped_count;    /* how many of them */
     bzi_software     software;        /* with which the self-check compares; memory NULL: it is not open */
 };
 
@@ -18469,8 +18470,8 @@ static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *fli
 
 /* A call of cuvidMapVideoFrame64. */
 typedef struct bzi_map_call {
-    CUVIDPROCPARAMS    parameters;
-    CUvideodecoder     decoder;
+    CUVIDPROCPARAMS    parameters;    /* for the call */
+    CUvideodecoder     decoder;       /* that has the picture */
     int                surface;       /* of the decoder */
     unsigned           pitch;         /* result: bytes of a row */
     unsigned long long address;       /* result: of the mapped surface */
@@ -18488,8 +18489,8 @@ static struct bzi_map_trial {
     atomic_int   taken;               /* 1: a session uses it */
     atomic_int   done;                /* 1: the call has returned */
     bzi_cuda     cu;
-    CUcontext    context;
-    bzi_map_call call;
+    CUcontext    context;             /* in which the call is made */
+    bzi_map_call call;                /* the call and its results */
 } bzi_map_trial;
 
 static void *bzi_map_trial_run(void *argument)
@@ -18731,16 +18732,16 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 
 #ifndef BENZINA_NO_CUDA
 
-/* How many pictures are decoded at most. There are fewer if the copies of all would take more than so many bytes. */
+/* The largest number of pictures that are decoded, and of bytes for copies of them, which may lower that number. */
 #define BZI_CHECK_ROUNDS  (4 * (BZI_LIMIT_SESSION_DEPTH + BZI_KERNEL_SLOTS))
 #define BZI_CHECK_BYTES   (64u << 20)
-/* How often a picture is copied. That keeps the stream behind the decoder, as kernels of large batches do. */
+/* The number of times that a picture is copied. That makes the stream slower than the decoder, as large batches do. */
 #ifndef BZI_CHECK_COPIES
 #  define BZI_CHECK_COPIES 64u
 #endif
 /* By how much of 255 JPEGs may differ, since their decoders round in different ways. On average it is half of 1. */
 #define BZI_CHECK_MAX_DIFFERENCE 4u
-/* Bytes beside its surfaces that a decoder is believed to take; the rest of what is measured is somebody else's. */
+/* Bytes beside its surfaces that a decoder is believed to take; the rest of what is measured belongs to others. */
 #define BZI_CHECK_MAX_EXTRA (256u << 20)
 
 /* Pictures of so many rows and columns, 4:2:0, with the sums of their values. tests/make/check_pictures.py makes it. */
@@ -18794,12 +18795,12 @@ static const struct { uint32_t codec, depth; uint64_t sums[2]; const char *base6
 
 /* The check of one kind. Both pictures have the same format. */
 typedef struct bzi_check {
-    bzi_session     *session;
+    bzi_session     *session;         /* that is to decode the kind */
     bzi_caps        *kind;            /* what is found out */
     bzi_nvdec_format want;
-    bzi_format       format;
-    bzna_picture     picture;
-    bzna_image       images[2];
+    bzi_format       format;          /* what the parameter sets say */
+    bzna_picture     picture;         /* sizes and colors */
+    bzna_image       images[2];       /* A and B; the same one twice if it is not built in */
     uint64_t         sums[2];         /* of their values, as bzi_check_sum makes them */
     uint8_t          bytes[2][768];   /* of the built-in pictures */
     uint32_t         half;            /* rounds after which the order of both pictures changes: see bzi_check_plan */
@@ -23832,14 +23833,14 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
  *
  * Chooses the decoder and opens loaders. */
 
-/* What the context's GPU offers to a loader that may use it. */
+/* The parts of the context's GPU that a loader may use. */
 typedef struct bzi_loader_gpu {
     bzi_device *device;               /* NULL: there is none, or it was not asked for */
     bzi_pool   *pool;                 /* NULL: there are no decode sessions, or they were not asked for */
     bzna_error  why;                  /* status < 0: why there is no device, or why it has no sessions */
 } bzi_loader_gpu;
 
-/* Which decoder a loader has, where its batches lie, and what follows from that. */
+/* The choice of a decoder and of a place for batches, and what follows from that. */
 typedef struct bzi_loader_mode {
     bzi_device *device;               /* NULL: the loader does not use it */
     bzi_pool   *pool;                 /* NULL: all is decoded in software */
