@@ -9131,6 +9131,7 @@ static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_d
     return status;
 }
 
+/* Opens the folders in the root as classes: names them, finds their files, and numbers the samples class by class. */
 static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_folder *folder = c->own;
@@ -9213,6 +9214,7 @@ static bzna_status bzi_folder_make(bzi_container *c, const char *path, bzna_erro
     return folder->root ? BZNA_OK : bzi_fail_memory(err, "a folder");
 }
 
+/* Finds the samples: from the list, in the root, or in class folders. */
 static bzna_status bzi_folder_find(bzi_container *c, const char *path, const bzna_dataset_config *config,
                                    bzna_error *err)
 {
@@ -9240,6 +9242,7 @@ static bzna_status bzi_folder_find(bzi_container *c, const char *path, const bzn
     return status;
 }
 
+/* Opens a folder and says which fields its samples have. */
 static bzna_status bzi_folder_open_path(bzi_container *c, const char *path, const bzna_dataset_config *config,
                                         bzna_error *err)
 {
@@ -9288,6 +9291,7 @@ static bzna_status bzi_folder_name(const bzi_container *c, uint64_t index, char 
     return bzi_tree_path(&class->tree, index - class->begin, name, capacity, err);
 }
 
+/* Gives the path of a sample's file. A list may have absolute paths. */
 static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, char *path, uint64_t capacity,
                                    bzna_error *err)
 {
@@ -10137,6 +10141,7 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
     return BZNA_OK;
 }
 
+/* Takes the index beside the tar, if there is one, or builds it. One that is older than the tar is confirmed first. */
 static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_tar_build b;
@@ -10236,6 +10241,7 @@ static bzna_status bzi_tar_bytes(const bzi_tar *tar, const bzi_sample *sample, c
                     (unsigned long long)m->offset - BZI_TAR_BLOCK);
 }
 
+/* Gives the value of a field. A sample that has no member of it has no value. */
 static bzna_status bzi_tar_field(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                                  bzna_error *err)
 {
@@ -10421,6 +10427,8 @@ static int bzi_recordio_begins(bzi_recordio_scan *scan, uint32_t which)
     return !goes_on;
 }
 
+/* Finds the beginnings of all records. Fails where the chain of parts is broken, since all that follows would be
+ * lost. */
 static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
 {
     const uint64_t size = scan->c->source.size;
@@ -10489,6 +10497,7 @@ static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error 
 
 /* --- The index beside the file --- */
 
+/* Fails because of the index. at: offset in the .rec or in the index. line: of the index, or 0. */
 static bzna_status bzi_recordio_fail_idx(uint64_t at, const char *what, uint64_t line, bzna_error *err)
 {
     char place[40] = "";
@@ -10625,6 +10634,7 @@ static bzna_status bzi_recordio_locate(const bzi_container *c, uint64_t index, b
     return BZNA_OK;
 }
 
+/* Fails because of a record. at: offset in the sample. number: a value that belongs to `what`. */
 static bzna_status bzi_recordio_fail(const bzi_sample *sample, uint64_t at, bzna_status status, const char *what,
                                      uint64_t number, bzna_error *err)
 {
@@ -10708,6 +10718,7 @@ static bzi_span bzi_recordio_payload(const bzi_sample *sample)
     return s;
 }
 
+/* Reads the header of a record. If there is a list, it must have a line for the record's id, and has the labels. */
 static bzna_status bzi_recordio_read(const bzi_container *c, const bzi_sample *sample, bzi_recordio_entry *entry,
                                      bzna_error *err)
 {
@@ -10764,6 +10775,7 @@ static void bzi_recordio_put_labels(const bzi_container *c, const bzi_recordio_e
     }
 }
 
+/* Puts the target: the label, if there is one and it is a whole number. */
 static void bzi_recordio_put_target(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
 {
     int64_t target = BZNA_TARGET_NONE;
@@ -10983,6 +10995,7 @@ static bzna_status bzi_records_count(bzi_container *c, const bzi_records *own, b
     return BZNA_OK;
 }
 
+/* Opens a file as the caller describes its records, and says which fields they have. */
 static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_records *own = c->own;
@@ -11206,6 +11219,7 @@ static const char *bzi_brace_next(const char *p, const char *end, char one, char
     return end;
 }
 
+/* Checks that braces are balanced and not nested too deep. */
 static bzna_status bzi_brace_check(const char *pattern, bzna_error *err)
 {
     uint64_t open[BZI_LIMIT_DEPTH], at;
@@ -11904,6 +11918,7 @@ static bzna_status bzi_container_look_target(const bzi_container *c, uint64_t in
     return status;
 }
 
+/* Adds the names of a sample's pictures: those that the container lists, else those of its fields. */
 static bzna_status bzi_container_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
                                         bzna_sample_ref *out, bzna_error *err)
 {
@@ -12156,6 +12171,7 @@ static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, co
     return BZNA_OK;
 }
 
+/* Makes a data set of the parts of others, in their order. */
 static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from, uint32_t from_count,
                                       bzna_dataset **out, bzna_error *err)
 {
@@ -12234,6 +12250,7 @@ static bzna_status bzi_opening_join(const bzi_opening *opening, bzna_dataset *al
     return BZNA_OK;
 }
 
+/* Opens all files on several threads and makes them a data set. */
 static bzna_status bzi_opening_run(bzi_opening *opening, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset *all = NULL;
@@ -12351,6 +12368,7 @@ static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t targe
     return bzi_error_prefix(err, dataset->parts[0].container->name);
 }
 
+/* Returns a hash that tells data sets apart: of the containers, and of the parts that are taken from them. */
 static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
 {
     uint64_t hash = BZI_HASH_START;
@@ -12602,6 +12620,7 @@ static uint32_t bzi_coded_count(const bzi_coded *coded, uint32_t kind)
     return count;
 }
 
+/* Collects the parameter sets of H.264 and H.265. Checks that none is missing, and that the picture is intra. */
 static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bzna_error *err)
 {
     const bzna_image *image = &coded->image;
@@ -13082,6 +13101,7 @@ static void bzi_out_mvhd(bzi_out *out, uint32_t version, uint64_t duration, uint
                 BZI_WRITER_TIMESCALE, duration, 0x10000, 0x100, 0, 0, BZI_OUT_UPRIGHT, 0, 0, 0, next_track);
 }
 
+/* Writes the description of a track's samples: a picture's sample entry, or a mime type. */
 static void bzi_out_stsd(bzi_out *out, const bzi_track_desc *t)
 {
     const uint64_t box = bzi_out_begin(out, BZI_STSD);
@@ -13218,6 +13238,7 @@ static bzna_field_value bzi_sample_field(const bzna_writer_sample *sample, uint3
     return value;
 }
 
+/* Checks a field of a sample: its name, its kind, and a value that fits the kind. */
 static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint32_t i, bzna_error *err)
 {
     static const char *const taken[] = { "image", "thumb", "target", "name" };
@@ -15758,6 +15779,7 @@ static const AVCodec *bzi_software_find(const bzna_image *image)
                              avcodec_find_decoder((enum AVCodecID)row->av_id);
 }
 
+/* Opens a codec context whose output does not depend on the processor or on earlier pictures. */
 static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_image *image, AVCodecContext **out,
                                            bzna_error *err)
 {
@@ -15877,6 +15899,7 @@ static int bzi_software_frame(bzi_software *software, AVCodecContext *codec)
     return AVERROR_INVALIDDATA;
 }
 
+/* Makes an error of libavcodec's. BZNA_E_DECODE means that the picture is at fault. */
 static bzna_status bzi_software_fail(int result, const char *codec, bzna_error *err)
 {
     char text[AV_ERROR_MAX_STRING_SIZE] = "";
@@ -16548,6 +16571,7 @@ typedef struct bzi_cuda {
 #undef BZI_CUDA_FIELD
 } bzi_cuda;
 
+/* Stores the address of a function in the function pointer at `pointer`. */
 static bzna_status bzi_cuda_symbol(void *library, const char *library_name, const char *name, void *pointer,
                                    bzna_error *err)
 {
@@ -16607,6 +16631,7 @@ static int bzi_cuda_is_lost(int result)
     return 0;
 }
 
+/* Makes an error of the driver's: its name, its number, and the call that failed. */
 static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char *call, bzna_error *err)
 {
     const char *name = NULL;
@@ -16946,6 +16971,7 @@ static void bzi_device_explain_load(bzna_error *err)
             snprintf(err->message + length, sizeof err->message - length, ": %s", reasons[i].text);
 }
 
+/* Puts the lines of the PTX together, and has the driver compile them. */
 static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
 {
 #define BZI_KERNEL_NAME(name, function, bounds) #name,
@@ -17361,6 +17387,8 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
     return status;
 }
 
+/* Opens a device: its CUDA context, the kernel, which is tried unless checks are off, and NVDEC. A device without NVDEC
+ * is opened, too. */
 static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out, bzna_error *err)
 {
     const char *checks = bzi_os_setting("BENZINA_NVDEC_CHECK");
@@ -18112,6 +18140,8 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
 
 /* --- Parsers --- */
 
+/* NVIDIA's parser has read parameter sets: finds the decoder for them. Returns its number of surfaces, or 0 on
+ * failure. */
 static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
 {
     bzi_parser *parser = user;
@@ -23284,6 +23314,7 @@ static bzna_status bzi_device_check_wanted(const char *field, bzna_device device
     return BZNA_OK;
 }
 
+/* Checks a context's config and fills in defaults. */
 static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
 {
     bzna_status status;
@@ -23327,6 +23358,7 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
     return BZNA_OK;
 }
 
+/* Checks the shape of an output. what: how errors name it. */
 static bzna_status bzi_output_check(const char *what, const bzna_output *o, bzna_error *err)
 {
     if (!o->width || o->width > BZI_LIMIT_EDGE)
@@ -23426,6 +23458,7 @@ static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_data
     return bzi_loader_check_weights(c, dataset, samples, err);
 }
 
+/* Checks the policies for errors, retries, processors and slices, and fills in defaults. */
 static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *err)
 {
     if (c->errors.policy > BZNA_ON_ERROR_STOP)
@@ -23488,6 +23521,7 @@ static bzna_status bzi_loader_check_decode(bzna_loader_config *c, bzna_error *er
     return BZNA_OK;
 }
 
+/* Checks sizes, numbers of threads and the shard, and fills in defaults. An epoch must have at least one batch. */
 static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t samples, bzna_error *err)
 {
     bzi_shard shard = { samples, 0, 0, 0, 0, 0 };
@@ -25039,6 +25073,7 @@ static void bzi_api_picture_resolve(bzna_picture *p)
         p->color = bzi_color_of_codecs;
 }
 
+/* Checks the numbers of a picture from the caller. The sizes of its planes in memory are not known. */
 static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
 {
     if (p->depth < 8 || p->depth > 16 || p->chroma_shift_x > 2 || p->chroma_shift_y > 2 || !p->plane[0] ||
