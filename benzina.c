@@ -8958,6 +8958,7 @@ static bzna_status bzi_folder_choose(bzi_folder *folder, const bzna_dataset_conf
     for (uint32_t i = 0; i < config->class_count; i++) {
         const char *wanted = config->classes[i];
         uint64_t k = bzi_search(folder->top.names, folder->top.count, wanted, bzi_folder_name_is_past);
+
         if (k == folder->top.count || strcmp(folder->top.names[k], wanted))
             return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.classes[%u]: there is no folder \"%.64s\"", i,
                             wanted);
@@ -9466,6 +9467,7 @@ static bzna_status bzi_tar_header(bzi_tar_walk *walk, const uint8_t **header, bz
     const unsigned long long at = walk->at;
     const uint8_t *block = NULL;
     bzna_status status;
+
     *header = NULL;
 
     if (walk->at >= walk->window.source->size)
@@ -9663,6 +9665,7 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 
     for (uint32_t n = 0; n <= BZI_LIMIT_TAR_EXTRA; n++) {
         uint8_t type;
+
         walk->is_file = 0;
 
         if ((status = bzi_tar_header(walk, &header, err)) != BZNA_OK)
@@ -10940,13 +10943,15 @@ static bzna_status bzi_records_check(const bzi_container *c, bzi_records *own, b
     if (own->is_picture && (r->scale != 0 || r->bias != 0))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.scale, bias: they have no effect on pictures, "
                         "which the loader normalizes");
+
     if (!own->is_picture && r->layout)
         return bzi_records_fail("layout", r->layout, "it has no effect on vectors", err);
     if (!r->label_type && r->label_offset)
         return bzi_records_fail("label_offset", r->label_offset, "it has no effect without label_type", err);
+
     if (!isfinite(r->scale) || !isfinite(r->bias))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.scale, bias: %g, %g", (double)r->scale,
-                        (double)r->bias);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.scale, bias: %g, %g; both must be finite",
+                        (double)r->scale, (double)r->bias);
     if (!bzi_mul(pixels, r->channels, &own->numbers) || own->numbers > UINT64_MAX / 16)
         return bzi_records_fail("channels", r->channels, "too many for this width and height", err);
     return BZNA_OK;
@@ -11156,6 +11161,7 @@ static bzna_status bzi_records_image(const bzi_container *c, const bzi_sample *s
     coded.config_size = sizeof own->layout;
     coded.data = sample->bytes + own->c.data_offset;
     coded.data_size = own->numbers;
+
     *image = bzi_image_alone(&coded);
     image->data_offset = sample->extent.offset + own->c.data_offset;
     return BZNA_OK;
@@ -11889,6 +11895,7 @@ static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64
                                   bzna_error *err)
 {
     bzna_status status = bzi_reading_begin(&look->reading, c, index, err);
+
     look->container = c;
     memset(&look->buffer, 0, sizeof look->buffer);
 
@@ -12115,6 +12122,7 @@ static void bzi_dataset_retain(bzna_dataset *dataset) { atomic_fetch_add(&datase
 static void bzi_dataset_drop(bzna_dataset *dataset)
 {
     bzi_host *host = dataset->host;
+
     if (atomic_fetch_sub(&dataset->references, 1) != 1)
         return;
 
@@ -12343,6 +12351,7 @@ static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t targe
 
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_container *c = dataset->parts[i].container;
+
         if (!c->ops->class_name || !c->class_count)
             continue;
 
@@ -12411,6 +12420,7 @@ static const bzi_field *bzi_dataset_field(const bzna_dataset *dataset, uint32_t 
 
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_container *c = dataset->parts[i].container;
+
         for (uint32_t k = 0, j; k < c->field_count && count <= BZI_LIMIT_FIELDS; k++) {
             for (j = 0; j < count && strcmp(seen[j]->name, c->fields[k].name); j++)
                 continue;
@@ -13052,6 +13062,7 @@ static int bzi_entries_next(bzi_entries *e)
         const uint64_t at[] = { e->sample_at, e->target_at, r.name_size ? e->name_at : BZI_WRITER_NUL,
                                 e->sample_at + r.thumb };
         const uint64_t sizes[] = { r.size, 8, r.name_size ? r.name_size : 1, r.thumb_size };
+
         if (e->table == BZI_TABLE_TARGETS && r.target == 1)
             return 0;                                       /* targets after the first missing one are not indexed */
 
@@ -13257,9 +13268,11 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
     for (size_t k = 0; k < sizeof taken / sizeof taken[0]; k++)
         if (!strcmp(v.name, taken[k]))
             wrong = "name: archives have a field of that name";
+
     for (uint32_t k = 0; k < i; k++)
         if (!strcmp(bzi_sample_field(sample, k).name, v.name))
             wrong = "name: is given twice";
+
     if (v.kind < BZNA_FIELD_INTEGER || v.kind > BZNA_FIELD_BYTES)
         wrong = "kind: must be BZNA_FIELD_INTEGER, _VECTOR, _TEXT or _BYTES";
     else if ((v.size && !v.data) || v.size > UINT32_MAX)
@@ -13968,6 +13981,7 @@ static bzna_status bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes, 
         bzi_writer_playable(writer, id, offset_bytes);
     if (writer->class_count || writer->field_count)
         bzi_writer_names(writer);
+
     bzi_out_end(out, box);
     if (out->too_large)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the index of %u samples would have more than 4 GiB", writer->counts[0]);
@@ -16142,6 +16156,7 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
     bzna_status status = BZI_SOFTWARE ? BZNA_OK :
                          BZI_FAIL(err, BZNA_E_UNSUPPORTED, "decoder: this build has neither libavcodec nor "
                                   "libjpeg-turbo (BENZINA_NO_AVCODEC, BENZINA_NO_JPEG)");
+
     memset(software, 0, sizeof *software);
     software->memory = memory;
     software->max_edge_px = max_edge_px;
@@ -16152,6 +16167,7 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
     if (status == BZNA_OK)
         status = bzi_av_open(software, err);
 #endif
+
     if (status != BZNA_OK)
         bzi_software_close(software);
     return status;
@@ -16167,6 +16183,7 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
         row->planes(image, picture);
         return BZNA_OK;
     }
+
 #ifndef BENZINA_NO_JPEG
     if (image->codec == BZNA_CODEC_JPEG)
         return bzi_turbo_decode(&software->turbo, bzi_image_data(image), format, wanted, picture, err);
@@ -16442,6 +16459,7 @@ BZI_MAYBE_UNUSED static void bzi_region_add(bzi_region *region, const bzi_kernel
     reach = 8 * reach / fabs(h[8]) + 4;
     for (int i = 0; i < 2; i++) {
         double low = INFINITY, high = -INFINITY;
+
         for (int corner = 0; corner < 4; corner++) {
             const double x = corner & 1 ? to->width - 1 : 0, y = corner & 2 ? to->height - 1 : 0;
             const double v = (h[3 * i] * x + h[3 * i + 1] * y + h[3 * i + 2]) / h[8];
@@ -17056,6 +17074,7 @@ static void bzi_device_open_video(bzi_device *device)
 
     bzi_error_init(&device->video);
     memset(&caps, 0, sizeof caps);
+
     if (device->info.driver / 10 == BZI_CUDA_CORRUPTS / 10)
         BZI_FAIL(&device->video, BZNA_E_DEVICE, "this driver, of CUDA 11.3, corrupts memory when several video "
                  "decoders work at once: update the driver to 470.21 or later");
@@ -17269,6 +17288,7 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
 
     for (int kernel = -1; kernel < BZI_KERNEL_COUNT && result == CUDA_SUCCESS; kernel++) {
         unsigned n = 0;
+
         for (uint32_t i = 0; i < count; i++)
             if (kernel < 0 && (slots->slot[i].flags & BZI_KERNEL_MEAN_LUMA))
                 some.slot[n++] = bzi_kernel_summing(&slots->slot[i]);
@@ -17709,6 +17729,7 @@ static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format 
     info->ulTargetHeight = bzi_nvdec_target(parsed->coded_height);
     info->display_area.right = (short)parsed->coded_width;
     info->display_area.bottom = (short)parsed->coded_height;
+
     if (bzi_nvdec_is_odd(parsed)) {
         info->target_rect.right = (short)parsed->coded_width;
         info->target_rect.bottom = (short)parsed->coded_height;
@@ -17920,6 +17941,7 @@ static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *d
             cache->target++;
     } else {
         bzi_nvdec_result result;
+
         *bytes = bzi_nvdec_bytes(want, bzi_nvdec_surfaces(cache->device, parsed) + cache->device->desc.session_mapped,
                                  bzi_nvdec_max_edge(parsed->coded_width, 0, UINT32_MAX),
                                  bzi_nvdec_max_edge(parsed->coded_height, 0, UINT32_MAX)) +
@@ -18098,11 +18120,13 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
     uint32_t width, height;
     CUVIDDECODECAPS caps;
     bzna_status status;
+
     if (atomic_load(&session->device->stuck)) {
         bzi_device_video(session->device, err);
         err->status = BZNA_E_CODEC;
         return BZI_NVDEC_REFUSED;
     }
+
     if (!unit) {
         BZI_FAIL(err, BZNA_E_CODEC, "%s is decoded in software, not by NVDEC", name);
         return BZI_NVDEC_FOREIGN;
@@ -18112,6 +18136,7 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
                  BZI_SESSION_MAX_FAILURES, name);
         return BZI_NVDEC_REFUSED;
     }
+
     status = bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
     if (status == BZNA_E_DEVICE_LOST)
         return BZI_NVDEC_FAILED;
@@ -18125,6 +18150,7 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
                  bzi_chroma_name(format.chroma));
         return BZI_NVDEC_REFUSED;
     }
+
     /* The driver counts frames as coded, in whole macroblocks, for H.265, too. */
     width = (sps->width + unit - 1) / unit * unit;
     height = (sps->height + unit - 1) / unit * unit;
@@ -18675,6 +18701,7 @@ static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, b
 static void bzi_session_unmap_all(bzi_session *session)
 {
     uint32_t quirks = 0;
+
     for (uint32_t i = 0; i < session->mapped_count; i++)
         quirks |= session->mapped[i].decoder->quirks;
 
@@ -18853,6 +18880,7 @@ static uint64_t bzi_check_sum(const bzna_picture *p, uint32_t low_zeros)
         const uint32_t shift_x = i ? p->chroma_shift_x : 0, shift_y = i ? p->chroma_shift_y : 0;
         const uint32_t width = (p->frame_width + shift_x) >> shift_x, height = (p->frame_height + shift_y) >> shift_y;
         const uint32_t bytes = p->depth > 8 ? 2 : 1, step = p->step[i] ? p->step[i] : bytes;
+
         for (uint32_t y = 0; y < height; y++) {
             const uint8_t *row = (const uint8_t *)p->plane[i] + (int64_t)y * p->pitch[i];
             for (uint32_t x = 0; x < width; x++) {
@@ -18909,6 +18937,7 @@ static int bzi_check_use_built_in(bzi_check *check)
         bzna_image *image = &check->images[i];
         bzi_image alone;
         uint32_t bits = 0, left = 0;
+
         memset(image, 0, sizeof *image);
 
         for (const char *digit = bzi_check_pictures[k].base64[i]; *digit; digit++) {
@@ -19006,6 +19035,7 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
 
     for (uint32_t submitted = 0, mapped = 0; mapped < check->rounds && status == BZNA_OK; mapped++) {
         bzi_nvdec_result result = BZI_NVDEC_OK;
+
         while (submitted < check->rounds && result == BZI_NVDEC_OK) {
             result = bzi_session_submit(session, &check->images[bzi_check_which(check, submitted)], &check->picture,
                                         &check->format, NULL, err);
@@ -19151,6 +19181,7 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
 
     for (size_t i = 0; i < sizeof ways / sizeof ways[0] && outcome == BZNA_CHECK_FAILED; i++) {
         bzna_status status;
+
         check->kind->quirks = ways[i].quirks;
         status = bzi_check_try(check, err);
         if (status == BZNA_E_DEVICE_LOST || status == BZNA_E_MEMORY || atomic_load(&device->stuck))
@@ -19188,6 +19219,7 @@ static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
             return bzi_check_run(check, err);
         if (!check->images[0].data)
             return BZNA_OK;
+
         check->images[1] = check->images[0];
         check->rounds = 1 + (uint32_t)bzi_min(check->rounds - 1, BZI_CHECK_BYTES /
                                               (6ull * check->want.width * check->want.height));
@@ -23325,11 +23357,13 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
         return status;
     if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.log_level: %d is not known", c->log_level);
+
     if (c->max_edge_px > 65535)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.max_edge_px: %u is more than 65535", c->max_edge_px);
     if (!c->device_allocator.alloc != !c->device_allocator.release)
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
                         "context_config.device_allocator: set both alloc and release, or neither");
+
     if (c->sessions > BZI_LIMIT_SESSIONS)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.sessions: %u is more than %u", c->sessions,
                         BZI_LIMIT_SESSIONS);
@@ -23342,6 +23376,7 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
     if (c->session_mapped > BZI_KERNEL_SLOTS)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.session_mapped: %u is more than %u", c->session_mapped,
                         BZI_KERNEL_SLOTS);
+
     if (c->cuda_context && c->device.kind == BZNA_DEVICE_CPU)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.cuda_context: device.kind is BZNA_DEVICE_CPU");
 
@@ -23424,6 +23459,7 @@ static bzna_status bzi_loader_check_weights(bzna_loader_config *c, const bzna_da
     if (c->order.epoch_samples > (uint64_t)1 << 63)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.epoch_samples: %llu are more than 2^63",
                         (unsigned long long)c->order.epoch_samples);
+
     if (!c->order.epoch_samples)
         c->order.epoch_samples = c->order.weighting == BZNA_WEIGHTING_ONCE ? positive : samples;
     return BZNA_OK;
@@ -24124,6 +24160,7 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const 
         const bzna_output *shape = &loader->outputs[i].shape;
         const char *field = fields[loader->outputs[i].picture];
         bzi_pick *pick = &loader->picks[loader->outputs[i].picture];
+
         pick->whole |= !field && (shape->width > BZI_THUMB_EDGE || shape->height > BZI_THUMB_EDGE);
         if (!field || pick->name)
             continue;
@@ -24193,6 +24230,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->host = context->host;
     loader->dataset = dataset;
     loader->config = *config;
+
     memcpy(loader->outputs, settings->outputs, sizeof loader->outputs);
     loader->output_count = settings->output_count;
     loader->pick_count = settings->pick_count;
@@ -24201,6 +24239,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->references = 1;
     loader->process = bzi_os_process();
     loader->opened_ns = loader->pool_ns = bzi_os_now_ns();
+
     bzi_loader_init_plan(loader);
     status = bzi_loader_build(loader, settings->fields, err);
 
@@ -24452,6 +24491,7 @@ static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzn
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.orientation: %u is not 0 to 8", image->orientation);
     if (image->palette > BZNA_PALETTE_INDEX)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.palette: %u is not known", image->palette);
+
     if (!image->data || !image->data_size)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.data: no bytes; bzna_dataset_read_image gives them");
     if (image->length_size > 4 || image->length_size == 3)
@@ -25031,6 +25071,7 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
     numbers[4] = a.degrees;
     numbers[5] = a.translate_x;
     numbers[6] = a.translate_y;
+
     if (!a.in_width || !a.in_height || !a.out_width || !a.out_height || !bzi_finite(numbers, 7))
         BZI_API_FAIL(BZNA_E_ARGUMENT, "affine: a size is 0, or a number is not finite");
     if (a.flip_h > 1 || a.flip_v > 1 || a.resize > 1 || a.keep_ratio > 1 || a.has_crop > 1)
@@ -25038,6 +25079,7 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
     if (a.has_crop && !(a.crop_width > 0 && a.crop_height > 0))
         BZI_API_FAIL(BZNA_E_ARGUMENT, "affine.crop_width, crop_height: %g x %g; both must be positive", a.crop_width,
                      a.crop_height);
+
     bzi_affine_matrix(&a, homography);
     return BZNA_OK;
 }
@@ -25294,6 +25336,7 @@ static void bzi_api_loader_info(const bzna_loader *loader, bzna_loader_info *inf
     else
         bzi_software_name(info->decoder_name, sizeof info->decoder_name);
     bzi_string_copy(info->decoder_reason, sizeof info->decoder_reason, loader->reason);
+
     bzi_string_copy(info->image_field, sizeof info->image_field,
                     pick->name  ? pick->name :
                     pick->whole ? "image" :
@@ -25362,6 +25405,7 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
 
     memset(&all, 0, sizeof all);
     bzi_batch_tensor(batch, 0, &all.image);
+
     all.stream = batch->loader->on_device ? batch->stream : NULL;
     all.layout = batch->loader->config.output.layout;
     all.count = batch->real;
@@ -25375,6 +25419,7 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
     all.last_of_epoch = batch->last_of_epoch;
     all.replaced = batch->replaced;
     all.slices = batch->loader->config.output.slices;
+
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
