@@ -10746,7 +10746,7 @@ static bzna_status bzi_recordio_read(const bzi_container *c, const bzi_sample *s
     if (!own->list.count)
         return BZNA_OK;
     if (!entry->row)
-        return bzi_recordio_fail(sample, 16, BZNA_E_NOT_FOUND, "dataset_config.list has no line of its id", entry->id,
+        return bzi_recordio_fail(sample, 16, BZNA_E_NOT_FOUND, "dataset_config.list has no line with its id", entry->id,
                                  err);
     entry->label_count = entry->row->label_count;
     entry->labels = NULL;
@@ -11241,7 +11241,7 @@ static bzna_status bzi_brace_check(const char *pattern, bzna_error *err)
             open[depth++] = at;
         } else if (pattern[at] == '}' && depth-- == 0) {
             return bzi_fail(err, BZNA_E_ARGUMENT, at, 0, 0,
-                            "the pattern's braces are unbalanced: the } at byte %llu closes none",
+                            "the pattern's braces are unbalanced: the } at byte %llu closes no {",
                             (unsigned long long)at);
         }
     }
@@ -23771,8 +23771,8 @@ static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
     bzna_status status;
 
     if (c->output.name || c->output.field || c->output.warp || c->output.filter || c->output.color)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output: name, field, warp, filter and color are those of "
-                        "extra_outputs; the first output has fields.image and the config's own groups");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output: name, field, warp, filter and color are only for "
+                        "extra_outputs; for the first output, set fields.image and the config's own groups");
 
     bzi_string_copy(first->name, sizeof first->name, "image");
     first->shape = bzi_output_of(&c->output);
@@ -23816,7 +23816,7 @@ static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const cha
     const size_t length = e->name ? strlen(e->name) : 0;
 
     if (length == 0 || length >= sizeof output->name)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.name: an output needs one, of at most %u bytes", where,
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.name: must have 1 to %u bytes", where,
                         (unsigned)sizeof output->name - 1);
 
     memcpy(output->name, e->name, length + 1);
@@ -23846,7 +23846,7 @@ static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where,
     if (e->reserved0 || color->reserved0 || !bzi_is_zero(e->reserved, sizeof e->reserved) ||
         !bzi_is_zero(filter->reserved, sizeof filter->reserved) ||
         !bzi_is_zero(color->reserved, sizeof color->reserved))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words of it, of its filter or its color are set", where);
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set, in it, its filter or its color", where);
 
     bzi_transform_init(&output->transform);
     output->jitter = color->jitter;
@@ -24716,8 +24716,8 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
     if (count == 0)
         BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_range: count is 0");
     if (first > dataset->count || count > dataset->count - first)
-        BZI_API_FAIL(BZNA_E_RANGE, "bzna_dataset_range: %llu samples from %llu on, of %llu", (unsigned long long)count,
-                     (unsigned long long)first, (unsigned long long)dataset->count);
+        BZI_API_FAIL(BZNA_E_RANGE, "bzna_dataset_range: %llu samples from %llu on, but there are %llu",
+                     (unsigned long long)count, (unsigned long long)first, (unsigned long long)dataset->count);
     BZI_API_END(bzi_dataset_range(dataset, first, count, out, &e));
 }
 

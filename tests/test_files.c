@@ -804,7 +804,7 @@ TEST(patterns_that_mean_nothing_are_refused)
     bzi_names paths;
     clear();
     check_pattern_refused("x/a{b,c", BZNA_E_ARGUMENT, 3, "the { at byte 3 is not closed");
-    check_pattern_refused("a}b", BZNA_E_ARGUMENT, 1, "the } at byte 1 closes none");
+    check_pattern_refused("a}b", BZNA_E_ARGUMENT, 1, "the } at byte 1 closes no {");
     check_pattern_refused("a::", BZNA_E_ARGUMENT, 3, "::");
     check_pattern_refused("::a", BZNA_E_ARGUMENT, 0, "::");
     check_pattern_refused(TOP "/no*", BZNA_E_NOT_FOUND, BZNA_NO_OFFSET, "no file matches");

@@ -1313,8 +1313,8 @@ static refusal spoil_output(plan *p, int i)
     BAD(e[1].first.stream = p, E_ARGUMENT, "extra_outputs[1].stream: can only be set for the first output")
     BAD(e[1].first.buffers = (bzna_buffer *)p, E_ARGUMENT, "extra_outputs[1].buffers: can only be set for the first output")
     BAD(e[1].first.buffer_count = 3, E_ARGUMENT, "extra_outputs[1].buffers: can only be set for the first output")
-    BAD(e[1].first.reserved0 = 3, E_STRUCT_SIZE, "extra_outputs[1]: reserved words of it")
-    BAD(e[1].first.reserved[7] = 3, E_STRUCT_SIZE, "extra_outputs[1]: reserved words of it")
+    BAD(e[1].first.reserved0 = 3, E_STRUCT_SIZE, "extra_outputs[1]: reserved words are set, in it")
+    BAD(e[1].first.reserved[7] = 3, E_STRUCT_SIZE, "extra_outputs[1]: reserved words are set, in it")
     BAD(p->c.output.name = "image", E_ARGUMENT, "output: name, field, warp, filter and color are those of")
     BAD(p->c.output.field = "image", E_ARGUMENT, "output: name, field, warp, filter and color are those of")
     BAD(p->c.output.warp = &p->c.warp, E_ARGUMENT, "output: name, field, warp, filter and color are those of")
@@ -1337,11 +1337,11 @@ static refusal spoil_groups(plan *p, int i)
     BAD(e[2].color.mean[0] = e[2].color.scale[0] = 1, E_ARGUMENT, "extra_outputs[2].color.mean, std, bias, scale: ")
     BAD(e[2].color.bias[0] = INFINITY, E_ARGUMENT, "extra_outputs[2].color.bias, scale, fill: channel 0")
     BAD(e[2].color.reserved[1] = 1, E_STRUCT_SIZE,
-        "extra_outputs[2]: reserved words of it, of its filter or its color are set")
+        "extra_outputs[2]: reserved words are set, in it, its filter or its color")
     BAD(e[2].color.reserved0 = 1, E_STRUCT_SIZE,
-        "extra_outputs[2]: reserved words of it, of its filter or its color are set")
+        "extra_outputs[2]: reserved words are set, in it, its filter or its color")
     BAD(e[0].filter.reserved[0] = 1, E_STRUCT_SIZE,
-        "extra_outputs[0]: reserved words of it, of its filter or its color are set")
+        "extra_outputs[0]: reserved words are set, in it, its filter or its color")
     BAD(e[0].warp.reserved[3] = 1, E_STRUCT_SIZE, "extra_outputs[0].warp: reserved words are set")
     return (refusal){ BZNA_OK, NULL };
 }

@@ -232,7 +232,7 @@ TEST(a_list_gives_labels_and_names_by_id)
     CHECK(target_is(&o, 0, BZNA_TARGET_NONE) && target_is(&o, 1, 5));
     CHECK(field_is(&o, 0, "name", "cats/a.jpg", 11) && integer_is(&o, 0, "id", 40));
     check_fails(&o, 1, "image", BZNA_E_CODEC, f->offsets[1] + 8 + 24 + 12, "begins with 70 69 63 74");
-    check_fails(&o, 2, "label", BZNA_E_NOT_FOUND, f->offsets[2] + 16, "dataset_config.list has no line of its id");
+    check_fails(&o, 2, "label", BZNA_E_NOT_FOUND, f->offsets[2] + 16, "dataset_config.list has no line with its id");
     bzna_dataset_close(o.dataset);
     spill(path, "40\t1\ta\n40\t2\tb\n", 14);
     open_file(&o, f, BY_MEMORY, &config);
