@@ -9275,7 +9275,7 @@ static uint64_t bzi_folder_class_of(const bzi_folder *folder, uint64_t index)
     return bzi_search(folder->classes, folder->class_room, &index, bzi_class_is_past);
 }
 
-/* A sample's path below the root. */
+/* Gives a sample's path below the root, or as the list has it. */
 static bzna_status bzi_folder_name(const bzi_container *c, uint64_t index, char *name, uint64_t capacity,
                                    bzna_error *err)
 {
@@ -12487,8 +12487,6 @@ typedef struct bzi_out {
 } bzi_out;
 
 /* Returns room for n more bytes, or NULL if memory is out. */
-
-/* Room for n more bytes; NULL when memory is out. */
 static uint8_t *bzi_out_take(bzi_out *out, uint64_t n)
 {
     uint64_t size;
@@ -13435,7 +13433,7 @@ struct bzna_writer {
     bzi_index_log log;
     bzi_hole      holes[BZI_LIMIT_HOLES];             /* of `movie` */
     uint32_t      class_count;        /* of class_names */
-    uint32_t      thumb_width;        /* the largest thumbnail's */
+    uint32_t      thumb_width;        /* of the largest thumbnail, in pixels */
     uint32_t      thumb_height;
     bzi_out       name_bytes;         /* names of samples that are not written yet, each with its NUL */
     bzi_out       class_names;        /* names of classes, each with its NUL */
@@ -13616,7 +13614,7 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
     }
 
     if (status != BZNA_OK || (status = bzi_writer_write(writer, 0, head, sizeof head, err)) != BZNA_OK) {
-        writer->sink.close = NULL;    /* on failure, it is the caller's */
+        writer->sink.close = NULL;    /* on failure, the sink still belongs to the caller */
         bzi_writer_close(writer);
         return status;
     }
@@ -14068,7 +14066,7 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
 
 #else
 
-/* No writer is ever made. */
+/* In this build no writer is ever made. */
 struct bzna_writer {
     bzi_host *host;                   /* where its messages would go */
 };
@@ -16088,7 +16086,7 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
     memset(software->stream.data + size, 0, AV_INPUT_BUFFER_PADDING_SIZE);
     software->packet->data = software->stream.data;
     software->packet->size = (int)size;
-    software->packet->flags = AV_PKT_FLAG_KEY;              /* else libavcodec adds the picture before to a PNG */
+    software->packet->flags = AV_PKT_FLAG_KEY;              /* without it, a PNG is drawn over the one before */
     return BZNA_OK;
 }
 
@@ -17101,7 +17099,7 @@ static void bzi_device_close(bzi_device *device)
     if (device->process == bzi_os_process() && !atomic_load(&device->stuck)) {
         int entered = device->module && bzi_device_enter(device, &ignored) == BZNA_OK;
         if (device->module)
-            device->cu.module_unload(device->module);       /* of a lost device, without its context */
+            device->cu.module_unload(device->module);       /* for a lost device, without its context */
         if (entered)
             bzi_device_leave(device);
         if (device->owns_primary)
@@ -18745,7 +18743,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
     return status;
 }
 
-/* Pre: nothing is pending. */
+/* Closes a session. Pre: nothing is pending. */
 static void bzi_session_close(bzi_session *session)
 {
     bzi_session_unmap_all(session);
@@ -19105,7 +19103,7 @@ static void bzi_check_measure_extra(bzi_device *device, bzi_nvdec *first)
     }
 
     bzi_nvdec_destroy(device, &second);
-    atomic_fetch_sub(&device->decoders_made, 1);            /* it was no session's */
+    atomic_fetch_sub(&device->decoders_made, 1);            /* that one belonged to no session */
 }
 
 /* Makes a decoder for larger frames, so that the check has to reconfigure it. */
@@ -19122,7 +19120,7 @@ static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Decodes all rounds and compares them. If something fails, nothing is left in flight, and no decoder. */
+/* Decodes all rounds and compares them. On failure, no picture is left in flight, and no decoder is kept. */
 static bzna_status bzi_check_try(bzi_check *check, bzna_error *err)
 {
     bzi_session *session = check->session;
