@@ -13042,7 +13042,6 @@ typedef struct bzi_entries {
 } bzi_entries;
 
 /* Finds the box that has the next names, or else those after the targets. */
-
 static void bzi_entries_find_names(bzi_entries *e)
 {
     bzi_record r = { .gap = 0 };
@@ -13466,7 +13465,7 @@ static void bzi_writer_free(bzna_writer *writer)
     bzi_host_drop(host);
 }
 
-/* Writes to the sink or to the file, all bytes or none. */
+/* Writes bytes to the sink or to the file. An error names the place and, if it is known, the file. */
 static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const void *bytes, uint64_t size,
                                     bzna_error *err)
 {
