@@ -135,76 +135,90 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 
 #define BZI_LIMIT_DEPTH          16u             /* box nesting; real files reach 8 */
 #define BZI_LIMIT_TRACKS         64u             /* tracks of a movie; archives have 4, with split variants 13 */
-/* boxes at file level, two a fragment, of which a video may have one a frame: bounds the walk over a hostile file */
+/* boxes at file level: a fragment has two, and a video may have a fragment for each frame. Bounds the walk over a
+ * hostile file */
 #define BZI_LIMIT_TOP_BOXES      (1u << 22)
-#define BZI_LIMIT_BOX_CHILDREN   1048576u        /* children of one box, likewise */
+#define BZI_LIMIT_BOX_CHILDREN   1048576u        /* children of one box. Bounds the walk over a hostile file */
 #define BZI_LIMIT_PARAMETER_SETS 16u /* VPS + SPS + PPS that a writer keeps for one picture; encoders send 3 */
-#define BZI_LIMIT_CONFIG_BYTES   65536u /* parameter sets of one picture: each has a 16-bit length in hvcC and avcC */
-/* samples of a data set whose repetitions are looked for, a bit each: 1 GiB */
+/* bytes of one picture's parameter sets: hvcC and avcC give each a 16-bit length */
+#define BZI_LIMIT_CONFIG_BYTES   65536u
+/* samples of a data set in which repetitions can be looked for, at a bit each: 1 GiB */
 #define BZI_LIMIT_SEEN           (1ull << 33)
-/* samples of a data set of which a loader notes that NVDEC has decoded them without damage, a bit each: 16 MiB */
+/* samples of a data set for which a loader remembers that NVDEC has decoded them without damage, at a bit each: 16
+ * MiB */
 #define BZI_LIMIT_SOUND          (1ull << 27)
-#define BZI_LIMIT_NAME_BYTES     65536u          /* of a sample's file name */
-#define BZI_LIMIT_PATH_BYTES     4096u           /* of a path, its NUL counted: Linux's own limit */
-#define BZI_LIMIT_JPEG_SCANS     500u /* of one picture: encoders make about 10, and each is a pass over the picture */
-/* coefficients that a decoder of progressive JPEGs keeps, 2 bytes each: those of 175 megapixels in 4:2:0 */
+#define BZI_LIMIT_NAME_BYTES     65536u          /* bytes of a sample's file name */
+#define BZI_LIMIT_PATH_BYTES     4096u           /* bytes of a path with its NUL: Linux's own limit */
+/* scans of one picture: encoders make about 10, and each is a pass over the picture */
+#define BZI_LIMIT_JPEG_SCANS     500u
+/* bytes of the coefficients that a decoder of progressive JPEGs keeps, 2 bytes each: 175 megapixels in 4:2:0 */
 #define BZI_LIMIT_JPEG_BYTES     (512ull << 20)
-/* decoded, of a still in however few bytes: a solid picture of 16 megapixels; larger ones need a coded byte for each
- * BZI_LIMIT_STILL_RATIO */
+/* decoded bytes of a still, however few its coded bytes are: a solid picture of 16 megapixels. A larger still needs a
+ * coded byte for each BZI_LIMIT_STILL_RATIO decoded bytes */
 #define BZI_LIMIT_STILL_BYTES    (64u << 20)
-#define BZI_LIMIT_STILL_RATIO    4096u           /* of real pictures, at most about 1000 */
-#define BZI_LIMIT_TEXT_BYTES     16384u          /* of a PNG's text, inflated: orientation stands at its beginning */
-#define BZI_LIMIT_ITEMS          4096u           /* of a HEIF file: phones write up to some 500 */
-#define BZI_LIMIT_PROPERTIES     32u             /* of an item; writers need 10 */
-#define BZI_LIMIT_TILES          1024u           /* of a grid: 16384 x 16384 in tiles of 512 */
+#define BZI_LIMIT_STILL_RATIO    4096u       /* decoded bytes for a coded byte; real pictures have at most about 1000 */
+#define BZI_LIMIT_TEXT_BYTES     16384u    /* inflated bytes of a PNG's text: the orientation stands at its beginning */
+#define BZI_LIMIT_ITEMS          4096u           /* items of a HEIF file: phones write up to about 500 */
+#define BZI_LIMIT_PROPERTIES     32u             /* properties of an item; writers need 10 */
+#define BZI_LIMIT_TILES          1024u           /* tiles of a grid: 16384 x 16384 pixels in tiles of 512 x 512 */
 /* coded bytes for each pixel of a grid whose tiles share bytes of the file: no picture that is worth coding has more */
 #define BZI_LIMIT_TILE_RATIO     4u
 #define BZI_LIMIT_TAR_EXTRA      16u             /* headers in a row that only describe a member; writers need 3 */
-#define BZI_LIMIT_PAX_BYTES      (1u << 20)      /* of one of them; writers need a few kB */
-#define BZI_LIMIT_SLICES         256u            /* of a picture that is decoded in part: of 64 rows each */
-#define BZI_LIMIT_BATCH          65536u
-#define BZI_LIMIT_EDGE           16384u          /* of outputs; also the default for coded frames */
-#define BZI_LIMIT_THREADS        1024u
-#define BZI_LIMIT_READERS        256u
-#define BZI_LIMIT_IN_FLIGHT      64u
-#define BZI_LIMIT_READ_AHEAD     65536u
-#define BZI_LIMIT_SESSIONS       256u /* decode sessions of a context: no device has a tenth of so many engines */
+#define BZI_LIMIT_PAX_BYTES      (1u << 20)      /* bytes of one such header; writers need a few kB */
+#define BZI_LIMIT_SLICES         256u            /* slices of a picture that is decoded in part: each has 64 rows */
+#define BZI_LIMIT_BATCH          65536u          /* samples of a batch */
+#define BZI_LIMIT_EDGE           16384u  /* pixels of an output's edge; also the default for the edge of coded frames */
+#define BZI_LIMIT_THREADS        1024u           /* threads that decode in software */
+#define BZI_LIMIT_READERS        256u            /* threads that read samples */
+#define BZI_LIMIT_IN_FLIGHT      64u             /* batches of a loader that exist at the same time */
+#define BZI_LIMIT_READ_AHEAD     65536u          /* samples that a loader reads ahead */
+#define BZI_LIMIT_SESSIONS       256u /* decode sessions of a context: no device has a tenth as many engines */
 #define BZI_LIMIT_SESSION_DEPTH  16u             /* pictures that a session has submitted and not mapped */
 #define BZI_LIMIT_VECTOR         65536u          /* numbers of a vector that is a tensor */
-/* of a tar's members; a data set's samples have one more, the key */
+/* fields of a tar's samples; those of a data set have one more, the key */
 #define BZI_LIMIT_FIELDS         64u
-#define BZI_LIMIT_ARCHIVE_FIELDS 60u             /* that an archive has beside image, thumb, target and name */
-#define BZI_LIMIT_CLASS_BYTES    (256u << 20)    /* of the names of an archive's classes */
-#define BZI_LIMIT_HOLES          26u             /* tables of an archive's index: two a track, of at most 13 */
-#define BZI_LIMIT_COLUMNS        16u             /* fields that a batch carries as tensors, and as bytes */
-#define BZI_LIMIT_OUTPUTS        16u             /* of a loader: a lane keeps the slots of a launch for each */
-#define BZI_LIMIT_VIEWS          64u             /* of a sample, in all outputs: a thread keeps a slot for each */
+#define BZI_LIMIT_ARCHIVE_FIELDS 60u             /* fields that an archive has beside image, thumb, target and name */
+#define BZI_LIMIT_CLASS_BYTES    (256u << 20)    /* bytes of the names of an archive's classes */
+#define BZI_LIMIT_HOLES          26u    /* tables of an archive's index: two a track, and there are at most 13 tracks */
+/* fields that a batch carries as tensors, and as many again that it carries as bytes */
+#define BZI_LIMIT_COLUMNS        16u
+#define BZI_LIMIT_OUTPUTS        16u             /* outputs of a loader: a lane keeps the slots of a launch for each */
+#define BZI_LIMIT_VIEWS          64u    /* views of a sample, in all outputs together: a thread keeps a slot for each */
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
-#define BZI_LIMIT_GROUPS         64u             /* in braces, of a pattern: 16 of two members give as many files */
-#define BZI_LIMIT_OPEN_FILES     64u             /* of data sets, at once; a quarter of what the process may have */
-/* until a read fails because the process has no descriptor left: longer than others take to read a sample */
+/* groups in braces in a pattern: 16 groups of two members already make that many files */
+#define BZI_LIMIT_GROUPS         64u
+/* files of data sets that are open at once, or a quarter of what the process may have, if that is less */
+#define BZI_LIMIT_OPEN_FILES     64u
+/* nanoseconds that a read waits for a free descriptor before it fails: longer than other threads take to read a
+ * sample */
 #define BZI_DESCRIPTOR_WAIT_NS   1000000000u
-/* of a box that is read whole: all but sample tables. The largest has the names of classes */
+/* bytes of a box that is read whole, which all boxes are but sample tables. The largest holds the names of classes */
 #define BZI_LIMIT_BOX_BYTES      (512ull << 20)
-#define BZI_LIMIT_FOLDERS        (1u << 20) /* in a class folder: links can make one folder appear in many places */
-#define BZI_LIMIT_OPEN_THREADS   8u              /* that open files and list folders: more wait for the same disk */
-#define BZI_LIMIT_REPLACEMENTS   64u /* samples tried for one slot: that many bad ones in a row are a bad data set */
-#define BZI_LIMIT_RETRIES        1000u
-#define BZI_LIMIT_SAMPLE_BYTES   (256ull << 20)  /* default: a 16k x 16k picture at 8 bits a pixel */
-#define BZI_LIMIT_READ_BYTES     (1ull << 30)    /* default: what is read ahead */
-#define BZI_THUMB_EDGE           512u            /* thumbnails have at most this edge, as the format asks */
+/* folders in a class folder: links can make one folder appear in many places */
+#define BZI_LIMIT_FOLDERS        (1u << 20)
+#define BZI_LIMIT_OPEN_THREADS   8u    /* threads that open files and list folders: more would wait for the same disk */
+/* samples tried for one slot: a data set with more bad ones in a row is bad itself */
+#define BZI_LIMIT_REPLACEMENTS   64u
+#define BZI_LIMIT_RETRIES        1000u           /* times that a failed read is repeated */
+/* default limit of a sample's bytes: a 16k x 16k picture at 8 bits a pixel */
+#define BZI_LIMIT_SAMPLE_BYTES   (256ull << 20)
+#define BZI_LIMIT_READ_BYTES     (1ull << 30)    /* default limit of the bytes that are read ahead */
+#define BZI_THUMB_EDGE           512u            /* pixels: a thumbnail's edge is at most this, as the format asks */
 #define BZI_LOG_QUEUE            32u             /* messages kept for the caller's next call */
-#define BZI_BATCH_ALIGN          64u             /* a cache line, and what AVX-512 and DLPack consumers like */
+/* bytes: a cache line, and the alignment that AVX-512 and DLPack consumers like */
+#define BZI_BATCH_ALIGN          64u
 
 
 /* ==== 2. Basics =====================================================================================================
  * Pure helpers. Checked arithmetic returns 0 on overflow and leaves *out alone. */
 
+/* A range of memory that belongs to somebody else. */
 typedef struct bzi_span {
-    const uint8_t *data;
-    uint64_t       size;
+    const uint8_t *data;              /* the first byte; not owned */
+    uint64_t       size;              /* bytes */
 } bzi_span;
 
+/* Both return 1, or 0 if the result exceeds 64 bits. */
 static int bzi_add(uint64_t a, uint64_t b, uint64_t *out)
 {
     if (a > UINT64_MAX - b)
@@ -239,6 +253,7 @@ static uint32_t bzi_le32(const uint8_t *p)
 static uint64_t bzi_le64(const uint8_t *p)
 {
     uint64_t value = 0;
+
     for (int i = 7; i >= 0; i--)
         value = value << 8 | p[i];
     return value;
@@ -246,11 +261,12 @@ static uint64_t bzi_le64(const uint8_t *p)
 
 #define BZI_FOURCC(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
 
-/* A type as text for messages: what cannot be printed becomes '?'. */
+/* A box type as text for messages. A byte that is not printable ASCII becomes '?'. */
 static void bzi_fourcc_text(uint32_t type, char text[5])
 {
     for (int i = 0; i < 4; i++) {
         uint32_t c = type >> (24 - 8 * i) & 255;
+
         text[i] = c > 32 && c < 127 ? (char)c : '?';
     }
     text[4] = 0;
@@ -266,19 +282,23 @@ static void bzi_text_trim(char *text)
         lead--;
     if (!lead)
         return;
+
     c = (unsigned char)text[--lead];
     if (size - lead < (c >= 0xf0 ? 4u : c >= 0xe0 ? 3u : c >= 0xc0 ? 2u : 1u))
         text[lead] = 0;
 }
 
-/* Copies at most capacity - 1 bytes of text that may lack a NUL. */
+/* Copies text of size bytes, which may lack a NUL, and always ends it with one. Copies at most capacity - 1 bytes, and
+ * no part of a UTF-8 sequence that would be cut. */
 static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64_t size)
 {
     size_t n = 0;
+
     while (n + 1 < capacity && n < size && src[n]) {
         dst[n] = (char)src[n];
         n++;
     }
+
     dst[n] = 0;
     if (n < size && src[n])
         bzi_text_trim(dst);
@@ -286,7 +306,7 @@ static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64
 
 static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-/* Names from files go into messages: what is not printable ASCII becomes '?'. */
+/* Makes a name from a file fit for a message: each byte that is not printable ASCII becomes '?'. */
 static void bzi_text_printable(char *text)
 {
     for (; *text; text++)
@@ -299,7 +319,8 @@ static void bzi_string_copy(char *dst, size_t capacity, const char *src)
     bzi_text_copy(dst, capacity, (const uint8_t *)src, strlen(src));
 }
 
-/* The smallest i below count with is_past(array, i, value); count: there is none. Pre: it holds for all that follow. */
+/* Returns the smallest i below count for which is_past(array, i, value) holds, or count if there is none. Pre: if it
+ * holds for an i, it holds for all that follow. */
 static uint64_t bzi_search(const void *array, uint64_t count, const void *value,
                            int (*is_past)(const void *array, uint64_t i, const void *value))
 {
@@ -315,7 +336,7 @@ static uint64_t bzi_search(const void *array, uint64_t count, const void *value,
     return low;
 }
 
-/* Moves the element at root down until none below it stands behind it. */
+/* Restores the heap below root: moves the element at root down until no child of it comes after it in the order. */
 static void bzi_sort_sift(uint8_t *a, uint64_t root, uint64_t end, size_t size,
                           int (*is_before)(const void *a, const void *b))
 {
@@ -332,7 +353,8 @@ static void bzi_sort_sift(uint8_t *a, uint64_t root, uint64_t end, size_t size,
     memcpy(a + root * size, moved, size);
 }
 
-/* Heapsort: in place, and n log n steps whatever the order was. Pre: size <= 64. */
+/* Heapsort: in place, and n log n steps whatever the order was. is_before(a, b) says that a comes before b. Pre: size
+ * <= 64. */
 static void bzi_sort(void *array, uint64_t count, size_t size, int (*is_before)(const void *a, const void *b))
 {
     uint8_t *a = array, last[64];
@@ -347,29 +369,36 @@ static void bzi_sort(void *array, uint64_t count, size_t size, int (*is_before)(
     }
 }
 
-/* FNV-1a: fingerprints and check sums of states; not for hostile keys. */
+/* FNV-1a, for fingerprints and for check sums of states. It is not meant for keys that an attacker chooses. Returns the
+ * hash of what `hash` stood for, followed by size bytes of data. */
 static uint64_t bzi_hash(uint64_t hash, const void *data, size_t size)
 {
     const uint8_t *p = data;
+
     for (size_t i = 0; i < size; i++)
         hash = (hash ^ p[i]) * 0x100000001b3ull;
     return hash;
 }
 #define BZI_HASH_START 0xcbf29ce484222325ull
 
-/* Versioned structs. In: copies what both know, over the defaults that are in dst; a larger one must end in zeros. Out:
- * the caller gets what it knows, and struct_size says how much that is. Nothing is written past the known size,
- * whatever size is given. */
-#define BZI_STRUCT_GROWTH 4096u                             /* that a later version may add: more is no struct's size */
+/* Versioned structs: caller and library may know different sizes of the same struct.
+ * - In: the members that both know are copied over the defaults that stand in dst. A struct larger than the library's
+ *   must end in zeros, because the library would ignore anything else there.
+ * - Out: the caller gets the members that it knows, and struct_size says how many bytes that is. Nothing is written
+ *   past the caller's size. */
+#define BZI_STRUCT_GROWTH 4096u               /* bytes that a later version may add; a larger struct_size is an error */
 
+/* Returns 1 if all bytes are zero. */
 static int bzi_is_zero(const void *data, size_t size)
 {
     const uint8_t *bytes = data;
+
     while (size && !bytes[size - 1])
         size--;
     return size == 0;
 }
 
+/* Returns 0 if struct_size makes no sense, or if bytes past the known size are not zero. */
 static int bzi_struct_in_over(void *dst, size_t known, const void *src)
 {
     uint32_t given;
@@ -377,47 +406,58 @@ static int bzi_struct_in_over(void *dst, size_t known, const void *src)
     memcpy(&given, src, sizeof given);
     if (given < sizeof given || given > known + BZI_STRUCT_GROWTH)
         return 0;
+
     for (size_t i = known; i < given; i++)
         if (((const uint8_t *)src)[i])
             return 0;
+
     memcpy(dst, src, given < known ? given : known);
     return 1;
 }
 
-/* Likewise where all defaults are zeros. */
+/* Like bzi_struct_in_over, for a struct whose defaults are all zeros. */
 static int bzi_struct_in(void *dst, size_t known, const void *src)
 {
     memset(dst, 0, known);
     return bzi_struct_in_over(dst, known, src);
 }
 
-/* Likewise element i of an array, whose structs are all of the size that the first one says. */
+/* Like bzi_struct_in, for element i of an array. All elements have the size that the first one states; returns 0 if
+ * element i states another. */
 static int bzi_struct_in_array(void *dst, size_t known, const void *array, uint64_t i)
 {
     uint32_t first, given;
     const uint8_t *at;
+
     memcpy(&first, array, sizeof first);
     at = (const uint8_t *)array + (size_t)i * first;
     memcpy(&given, at, sizeof given);
+
     return bzi_struct_in(dst, known, at) && given == first;
 }
 
+/* Writes src to the caller's dst, as far as the caller's size reaches, and sets struct_size in both. */
 static void bzi_struct_out(void *dst, size_t given, void *src, size_t known)
 {
     uint32_t size = (uint32_t)(given < known ? given : known);
+
     if (given < sizeof size)
         return;
+
     memcpy(src, &size, sizeof size);
     memcpy(dst, src, size);
 }
 
-/* What a caller fills in, with its defaults; NULL: all zeros. struct_size stays what the caller says: what a newer one
- * sets past the known size is then refused when the struct is used, not ignored. */
+/* Fills a caller's config with its defaults, or with zeros if defaults is NULL. struct_size becomes the caller's size,
+ * not the library's: if a newer caller sets a member past the size known here, the use of the struct fails instead of
+ * ignoring it. */
 static void bzi_struct_init(void *config, size_t given, void *defaults, size_t known)
 {
     uint32_t size = (uint32_t)given;
+
     if (!config || given < sizeof size || given > UINT32_MAX)
         return;
+
     if (defaults)
         bzi_struct_out(config, given, defaults, known);
     else
@@ -429,30 +469,34 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
 /* ==== 3. OS =========================================================================================================
  * The only room with system calls. Functions return 0 or an errno. */
 
+/* An open file. */
 typedef struct bzi_file {
-    int      fd;
-    uint64_t size;
-    int64_t  modified_ns;             /* when it was changed last, in nanoseconds since 1970 */
-    uint64_t id[4];                   /* device, inode, time of the last change */
+    int      fd;                      /* the descriptor; -1: it is closed */
+    uint64_t size;                    /* bytes, when it was opened */
+    int64_t  modified_ns;             /* time of the last change, in nanoseconds since 1970 */
+    uint64_t id[4];      /* tells the file and its version: device, inode, seconds and nanoseconds of the last change */
 } bzi_file;
 
 typedef pthread_mutex_t bzi_mutex;
 typedef pthread_cond_t  bzi_cond;
 typedef pthread_t       bzi_thread;
 
-/* Nesting of user callbacks on this thread: closing inside one would wait for itself. */
+/* How many user callbacks are under way on this thread, one inside the other. A close inside a callback would wait for
+ * itself, so calls that wait are refused while this is not 0. */
 static _Thread_local int bzi_os_in_callback;
 
-/* Why a file that is open cannot be read at offsets within a known size: ESPIPE, it is a pipe, a socket or a device;
- * EOPNOTSUPP, it tells no size, as those of /proc. 0: it can. */
+/* Returns 0 if the open file can be read at any offset within a known size. Else returns ESPIPE for a pipe, a socket or
+ * a device, or EOPNOTSUPP for a file that states a size of 0 but has bytes, as files in /proc do. */
 static int bzi_os_file_refuse(int fd, const struct stat *info)
 {
     char byte;
+
     if (!S_ISREG(info->st_mode))
         return ESPIPE;
     return info->st_size == 0 && pread(fd, &byte, 1, 0) == 1 ? EOPNOTSUPP : 0;
 }
 
+/* Opens a file for reading, or makes it anew for writing, and notes its size and version. */
 static int bzi_os_file_open(bzi_file *file, const char *path, int write)
 {
     int error;
@@ -462,7 +506,8 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
     if (write)
         file->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     else
-        file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not block here; files do not care */
+        /* the open of a pipe must not block; for files this changes nothing */
+        file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file->fd < 0)
         return errno;
 
@@ -483,14 +528,14 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
     return 0;
 }
 
-/* Its size now: a file may be shortened while it is open. */
+/* Returns the file's size now: it may have been shortened since it was opened. */
 static uint64_t bzi_os_file_size(const bzi_file *file)
 {
     struct stat info;
     return fstat(file->fd, &info) ? file->size : (uint64_t)info.st_size;
 }
 
-/* How many files the process may have open. */
+/* Returns how many files the process may have open. */
 static uint64_t bzi_os_file_limit(void)
 {
     struct rlimit limit;
@@ -505,13 +550,15 @@ static void bzi_os_file_close(bzi_file *file)
 
 static void bzi_os_descriptor_close(int fd) { close(fd); }
 
-/* Bytes read (0 at the end), or -errno. */
+/* Returns the number of bytes read, 0 at the end of the file, or -errno. */
 static int64_t bzi_os_file_read_at(void *user, uint64_t offset, void *dst, uint64_t size)
 {
     const bzi_file *file = user;
     ssize_t n;
+
     if (offset > INT64_MAX)
         return 0;
+
     do
         n = pread(file->fd, dst, (size_t)bzi_min(size, 1u << 30), (off_t)offset);
     while (n < 0 && errno == EINTR);
@@ -535,7 +582,7 @@ BZI_MAYBE_UNUSED static int bzi_os_file_write_at(bzi_file *file, uint64_t offset
     return 0;
 }
 
-/* Waits until what was written is on the disk. A device has none, a pipe neither. */
+/* Waits until all written bytes are on the disk. Devices and pipes cannot do that, which is no error. */
 BZI_MAYBE_UNUSED static int bzi_os_file_sync(bzi_file *file)
 {
     while (fdatasync(file->fd))
@@ -544,12 +591,14 @@ BZI_MAYBE_UNUSED static int bzi_os_file_sync(bzi_file *file)
     return 0;
 }
 
-/* What a path names. A link is what it leads to; NONE: nothing is there, or it cannot be known. */
+/* The kind of thing that a path names. A link counts as what it leads to. NONE: nothing is there, or the system does
+ * not tell. */
 enum { BZI_OS_NONE, BZI_OS_FILE, BZI_OS_FOLDER, BZI_OS_OTHER };
 
 static int bzi_os_kind_at(int folder, const char *path)
 {
     struct stat info;
+
     if (fstatat(folder, path, &info, 0))
         return BZI_OS_NONE;
     return S_ISREG(info.st_mode) ? BZI_OS_FILE : S_ISDIR(info.st_mode) ? BZI_OS_FOLDER : BZI_OS_OTHER;
@@ -557,9 +606,10 @@ static int bzi_os_kind_at(int folder, const char *path)
 
 static int bzi_os_kind(const char *path) { return bzi_os_kind_at(AT_FDCWD, path); }
 
+/* A folder that is being listed. */
 typedef struct bzi_os_folder {
-    DIR     *entries;
-    uint64_t id[2];                   /* what tells it from all others: device, inode */
+    DIR     *entries;                 /* the stream that readdir reads */
+    uint64_t id[2];                   /* tells it from all other folders: device, inode */
 } bzi_os_folder;
 
 static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
@@ -569,17 +619,20 @@ static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
     folder->entries = opendir(path);
     if (!folder->entries)
         return errno;
+
     if (fstat(dirfd(folder->entries), &info)) {
         int error = errno;
         closedir(folder->entries);
         return error;
     }
+
     folder->id[0] = (uint64_t)info.st_dev;
     folder->id[1] = (uint64_t)info.st_ino;
     return 0;
 }
 
-/* The next name, and what it is: as the folder says, without a look at the file if it can. NULL: the end, or *error. */
+/* Returns the next name and its kind. The kind comes from the folder itself if it has that, so that most files need no
+ * system call of their own. Returns NULL at the end with *error 0, or with *error set if the listing failed. */
 static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
 {
     const struct dirent *entry;
@@ -589,6 +642,7 @@ static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *err
     *error = entry ? 0 : errno;
     if (!entry)
         return NULL;
+
     *kind = BZI_OS_OTHER;
     if (entry->d_type == DT_REG)
         *kind = BZI_OS_FILE;
@@ -601,25 +655,30 @@ static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *err
 
 static void bzi_os_folder_close(bzi_os_folder *folder) { closedir(folder->entries); }
 
-/* The paths that match a pattern of *, ? and [], in no order; what follows a backslash stands for itself. Returns 0,
- * ENOENT (there are none) or ENOMEM; 0: bzi_os_glob_free frees them. */
+/* Finds the paths that match a pattern of *, ? and [], in no order. A character after a backslash stands for itself.
+ * Returns 0, ENOENT if there are none, or ENOMEM. After 0, bzi_os_glob_free frees them. */
 static int bzi_os_glob(const char *pattern, glob_t *matches)
 {
     int error = glob(pattern, GLOB_NOSORT, NULL, matches);
+
     if (error == 0)
         return 0;
+
     globfree(matches);
     return error == GLOB_NOSPACE ? ENOMEM : ENOENT;
 }
 
 static void bzi_os_glob_free(glob_t *matches) { globfree(matches); }
 
-/* The working folder's path, for paths to be kept. Returns 0 where it has none, or a longer one. */
+/* Writes the path of the working folder, so that relative paths can be kept. Returns 0 if there is none, or if it
+ * exceeds capacity. */
 static int bzi_os_here(char *path, size_t capacity) { return getcwd(path, capacity) && path[0] == '/'; }
 
+/* A clock that never steps back, in nanoseconds since any point in time. */
 static uint64_t bzi_os_now_ns(void)
 {
     struct timespec t;
+
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
@@ -630,11 +689,11 @@ static uint32_t bzi_os_processors(void)
     return n > 0 ? (uint32_t)bzi_min((uint64_t)n, BZI_LIMIT_THREADS) : 1;
 }
 
-/* A shared library that the program need not have; NULL: there is none. */
+/* Opens a shared library that the program can do without. Returns NULL if it is not there. */
 BZI_MAYBE_UNUSED static void *bzi_os_library(const char *name) { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
 BZI_MAYBE_UNUSED static void *bzi_os_symbol(void *library, const char *name) { return dlsym(library, name); }
 
-/* What the environment says, or NULL. */
+/* Returns the value of an environment variable, or NULL. */
 BZI_MAYBE_UNUSED static const char *bzi_os_setting(const char *name) { return getenv(name); }
 
 BZI_MAYBE_UNUSED static void bzi_os_sleep_ns(uint64_t ns)
@@ -645,14 +704,17 @@ BZI_MAYBE_UNUSED static void bzi_os_sleep_ns(uint64_t ns)
 
 static int64_t bzi_os_process(void) { return (int64_t)getpid(); }
 
+/* Lets threads that are started with these attributes run on one processor only; cpu < 0: on any. */
 static int bzi_os_thread_place(pthread_attr_t *attributes, int32_t cpu)
 {
 #ifdef __linux__
     cpu_set_t set;
+
     if (cpu < 0)
         return 0;
     if (cpu >= CPU_SETSIZE)
         return EINVAL;
+
     CPU_ZERO(&set);
     CPU_SET((size_t)cpu, &set);
     return pthread_attr_setaffinity_np(attributes, sizeof set, &set);
@@ -662,8 +724,9 @@ static int bzi_os_thread_place(pthread_attr_t *attributes, int32_t cpu)
 #endif
 }
 
-/* cpu < 0: anywhere. The library's threads block signals: handlers run on the program's own threads. Not those that a
- * thread causes itself, which a host may want to handle in its callbacks (Julia's garbage collector does). */
+/* Starts a thread that runs run(argument), on any processor if cpu < 0. The library's threads block signals, so that
+ * handlers run on the program's own threads. Signals that a thread causes itself are not blocked: a host may want to
+ * handle them in its callbacks, as Julia's garbage collector does. */
 static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *argument, int32_t cpu)
 {
     static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
@@ -673,12 +736,15 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
 
     if (error)
         return error;
+
     sigfillset(&blocked);
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         sigdelset(&blocked, own[i]);
+
     pthread_sigmask(SIG_SETMASK, &blocked, &old);
     if ((error = bzi_os_thread_place(&attributes, cpu)) == 0)
         error = pthread_create(thread, &attributes, run, argument);
+
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attributes);
     return error;
@@ -689,7 +755,7 @@ static void bzi_os_thread_join(bzi_thread thread) { pthread_join(thread, NULL); 
 static int bzi_os_mutex_init(bzi_mutex *mutex) { return pthread_mutex_init(mutex, NULL); }
 static void bzi_os_mutex_free(bzi_mutex *mutex) { pthread_mutex_destroy(mutex); }
 static void bzi_os_lock(bzi_mutex *mutex) { pthread_mutex_lock(mutex); }
-/* Returns 1 when it is locked now, 0 when somebody else has it. */
+/* Returns 1 if the caller has locked it, 0 if another thread has it. */
 static int bzi_os_try_lock(bzi_mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
 static void bzi_os_unlock(bzi_mutex *mutex) { pthread_mutex_unlock(mutex); }
 
@@ -697,8 +763,10 @@ static int bzi_os_cond_init(bzi_cond *cond)
 {
     pthread_condattr_t attributes;
     int error = pthread_condattr_init(&attributes);
+
     if (error)
         return error;
+
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     error = pthread_cond_init(cond, &attributes);
     pthread_condattr_destroy(&attributes);
@@ -710,18 +778,22 @@ static void bzi_os_wake_one(bzi_cond *cond) { pthread_cond_signal(cond); }
 static void bzi_os_wake_all(bzi_cond *cond) { pthread_cond_broadcast(cond); }
 static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { pthread_cond_wait(cond, mutex); }
 
-/* Returns 0 when woken (perhaps for nothing), 1 when deadline_ns has passed. */
+/* Returns 0 when woken, which may happen without a reason, or 1 when deadline_ns has passed. */
 static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
     struct timespec t;
+
     t.tv_sec = (time_t)(deadline_ns / 1000000000u);
     t.tv_nsec = (long)(deadline_ns % 1000000000u);
+
     return pthread_cond_timedwait(cond, mutex, &t) == ETIMEDOUT;
 }
 
+/* The default allocator. */
 static void *bzi_os_alloc(void *user, size_t size, size_t align)
 {
     void *p = NULL;
+
     (void)user;
     return posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, size) ? NULL : p;
 }
@@ -737,28 +809,34 @@ static void bzi_os_release(void *user, void *ptr, size_t size)
 /* ==== 4. Memory =====================================================================================================
  * Calls: rooms 2.
  *
- * The only caller of the user's allocator. Sizes are counted in 64 bits and checked. Who allocates remembers the
- * size, because release gets it back. */
+ * The only caller of the user's allocator. Sizes are counted in 64 bits and checked. The owner of an allocation
+ * remembers its size, because the allocator's release function gets it back. */
 
+/* The allocator that a context uses. */
 typedef struct bzi_memory {
-    bzna_allocator allocator;
+    bzna_allocator allocator;         /* the user's, or the default one */
 } bzi_memory;
 
+/* Returns count * size bytes, or NULL if there is no memory or the product is too large. */
 static void *bzi_alloc(const bzi_memory *memory, uint64_t count, uint64_t size, size_t align)
 {
     uint64_t bytes;
     void *p;
+
     if (!bzi_mul(count, size, &bytes) || bytes > PTRDIFF_MAX)
         return NULL;
+
     bzi_os_in_callback++;
     p = memory->allocator.alloc(memory->allocator.user, bytes ? (size_t)bytes : 1, align);
     bzi_os_in_callback--;
+
     return p;
 }
 
 static void *bzi_alloc_zero(const bzi_memory *memory, uint64_t count, uint64_t size)
 {
     void *p = bzi_alloc(memory, count, size, 16);
+
     if (p)
         memset(p, 0, (size_t)(count * size));
     return p;
@@ -767,8 +845,10 @@ static void *bzi_alloc_zero(const bzi_memory *memory, uint64_t count, uint64_t s
 static void bzi_release(const bzi_memory *memory, void *ptr, uint64_t count, uint64_t size)
 {
     size_t bytes = (size_t)(count * size);
+
     if (!ptr)
         return;
+
     bzi_os_in_callback++;
     memory->allocator.release(memory->allocator.user, ptr, bytes ? bytes : 1);
     bzi_os_in_callback--;
@@ -776,13 +856,14 @@ static void bzi_release(const bzi_memory *memory, void *ptr, uint64_t count, uin
 
 /* A buffer that only grows. */
 typedef struct bzi_buffer {
-    uint8_t *data;
-    uint64_t capacity;
+    uint8_t *data;                    /* NULL: nothing was reserved yet */
+    uint64_t capacity;                /* bytes allocated at data */
 } bzi_buffer;
 
-/* Makes room for size bytes; what was there is kept if keep. Returns 0 when memory is out, and the buffer is as it
- * was. Small ones and those that are kept are aligned as malloc does it: of what is aligned more, glibc before 2.38
- * leaves holes that it cannot use again, so that opening many files would take several times what they keep. */
+/* Makes room for size bytes, and keeps the bytes that were there if keep is set. Returns 0 if there is no memory; the
+ * buffer is then as it was. Small buffers and those that are kept have only malloc's alignment: with more of it, glibc
+ * before 2.38 leaves holes that it cannot use again, and opening many files would take several times the memory that
+ * they keep. */
 static int bzi_buffer_reserve(const bzi_memory *memory, bzi_buffer *buffer, uint64_t size, int keep)
 {
     uint64_t capacity = buffer->capacity ? buffer->capacity : 4096;
@@ -790,12 +871,15 @@ static int bzi_buffer_reserve(const bzi_memory *memory, bzi_buffer *buffer, uint
 
     if (size <= buffer->capacity)
         return 1;
+
     while (capacity < size)
         if (!bzi_mul(capacity, 2, &capacity))
             return 0;
+
     data = bzi_alloc(memory, capacity, 1, keep || capacity <= 8192 ? 16 : BZI_BATCH_ALIGN);
     if (!data)
         return 0;
+
     if (keep && buffer->capacity)
         memcpy(data, buffer->data, (size_t)buffer->capacity);
     bzi_release(memory, buffer->data, buffer->capacity, 1);
@@ -804,10 +888,11 @@ static int bzi_buffer_reserve(const bzi_memory *memory, bzi_buffer *buffer, uint
     return 1;
 }
 
-/* A private copy of count elements; NULL when memory is out. */
+/* Returns a private copy of count elements, or NULL if there is no memory. */
 static void *bzi_alloc_copy(const bzi_memory *memory, const void *from, uint64_t count, uint64_t size)
 {
     void *copy = bzi_alloc(memory, count, size, 16);
+
     if (copy && count)
         memcpy(copy, from, (size_t)(count * size));
     return copy;
@@ -820,21 +905,23 @@ static void bzi_buffer_free(const bzi_memory *memory, bzi_buffer *buffer)
     buffer->capacity = 0;
 }
 
-/* The keys of a small cache: those of the slots used last stay. Its owner keeps what belongs to one. */
+/* The keys of a small cache, in which the slots used last stay. The cache's owner keeps the values that belong to the
+ * slots. */
 #define BZI_LRU_SLOTS 8u
 
 typedef struct bzi_lru_slot {
-    bzi_buffer key;
-    uint64_t   size;                  /* of the key */
-    uint64_t   used;                  /* when, by the clock; 0: the slot is free */
+    bzi_buffer key;                   /* a copy of the key */
+    uint64_t   size;                  /* bytes of the key */
+    uint64_t   used;                  /* the clock at the last use; 0: the slot is free */
 } bzi_lru_slot;
 
 typedef struct bzi_lru {
-    bzi_lru_slot slots[BZI_LRU_SLOTS];
-    uint64_t     clock;
+    bzi_lru_slot slots[BZI_LRU_SLOTS]; /* in no order */
+    uint64_t     clock;                /* counts lookups */
 } bzi_lru;
 
-/* Returns 1, and the slot of this key. Else 0, and the slot to give to it: a free one, else the least recently used. */
+/* Returns 1 and the slot that has this key. Else returns 0 and the slot that should get it: a free one, or the least
+ * recently used. */
 BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint64_t size, uint32_t *index)
 {
     lru->clock++;
@@ -846,6 +933,7 @@ BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint6
             *index = i;
             return 1;
         }
+
         if (slot->used < lru->slots[*index].used)
             *index = i;
     }
@@ -855,14 +943,16 @@ BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint6
 /* Makes a slot free. */
 BZI_MAYBE_UNUSED static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
 
-/* Gives a slot to a key. Returns 0 when memory is out, and the slot is free. */
+/* Gives a slot to a key. Returns 0 if there is no memory; the slot is then free. */
 BZI_MAYBE_UNUSED static int bzi_lru_set(bzi_lru *lru, const bzi_memory *memory, uint32_t index, const uint8_t *key,
                                  uint64_t size)
 {
     bzi_lru_slot *slot = &lru->slots[index];
+
     bzi_lru_forget(lru, index);
     if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
         return 0;
+
     memcpy(slot->key.data, key, (size_t)size);
     slot->size = size;
     slot->used = lru->clock;
@@ -881,29 +971,32 @@ BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory
 /* ==== 5. Blocks =====================================================================================================
  * Calls: rooms 3-4.
  *
- * What was read last of files whose index entries are read one by one: small blocks, in sets of which each has its
- * lock, a leaf that is held for a few comparisons and a copy. Nothing is allocated, read or called with it. A file's
- * number is never given again, so that blocks of files that were closed only fade. */
+ * The parts of files that were read last, for files whose index entries are read one by one. Small blocks lie in sets.
+ * Each set has a leaf lock, which is held for a few comparisons and a copy: nothing is allocated, read or called while
+ * it is held. A file's number is never given to another file, so blocks of a closed file need not be removed: others
+ * replace them in time. */
 
-#define BZI_BLOCK_BYTES 512u          /* most entries are asked for alone, and a page takes half as long again */
+#define BZI_BLOCK_BYTES 512u       /* bytes: most entries are read alone, and reading a page takes half as long again */
 #define BZI_BLOCK_WAYS  8u            /* blocks of a set */
-#define BZI_BLOCK_SETS  512u          /* 2 MiB together, of which only what is used becomes resident */
+#define BZI_BLOCK_SETS  512u          /* 2 MiB together, of which only the used part becomes resident */
 
+/* One block. Its bytes lie apart, in bzi_blocks.bytes. */
 typedef struct bzi_block {
-    uint64_t file, number;            /* file 0: it is empty */
-    uint64_t used;                    /* when, by the set's clock */
+    uint64_t file;                    /* the number of the file; 0: the block is empty */
+    uint64_t number;                  /* offset in the file / BZI_BLOCK_BYTES */
+    uint64_t used;                    /* the set's clock at the last use */
 } bzi_block;
 
 typedef struct bzi_block_set {
-    bzi_mutex mutex;
-    uint64_t  clock;
-    bzi_block blocks[BZI_BLOCK_WAYS];
+    bzi_mutex mutex;                  /* leaf lock over the set and its bytes */
+    uint64_t  clock;                  /* counts uses */
+    bzi_block blocks[BZI_BLOCK_WAYS]; /* in no order */
 } bzi_block_set;
 
 typedef struct bzi_blocks {
-    _Atomic uint64_t files;           /* numbers given so far */
-    bzi_block_set    sets[BZI_BLOCK_SETS];
-    uint8_t          bytes[BZI_BLOCK_SETS][BZI_BLOCK_WAYS][BZI_BLOCK_BYTES];
+    _Atomic uint64_t files;                /* numbers given so far */
+    bzi_block_set    sets[BZI_BLOCK_SETS]; /* a block may lie in one set only, by its file and number */
+    uint8_t          bytes[BZI_BLOCK_SETS][BZI_BLOCK_WAYS][BZI_BLOCK_BYTES]; /* of each block */
 } bzi_blocks;
 
 static void bzi_blocks_free(bzi_blocks *blocks, uint32_t sets, const bzi_memory *memory)
@@ -913,14 +1006,14 @@ static void bzi_blocks_free(bzi_blocks *blocks, uint32_t sets, const bzi_memory 
     bzi_release(memory, blocks, 1, sizeof *blocks);
 }
 
-/* NULL: memory or locks are out. */
+/* Returns NULL if there is no memory, or no lock can be made. */
 static bzi_blocks *bzi_blocks_make(const bzi_memory *memory)
 {
     bzi_blocks *blocks = bzi_alloc(memory, 1, sizeof *blocks, BZI_BATCH_ALIGN);
 
     if (!blocks)
         return NULL;
-    memset(blocks, 0, offsetof(bzi_blocks, bytes));         /* not the blocks, which would all become resident */
+    memset(blocks, 0, offsetof(bzi_blocks, bytes));         /* not the bytes: all of them would become resident */
     atomic_init(&blocks->files, 0);
     for (uint32_t i = 0; i < BZI_BLOCK_SETS; i++)
         if (bzi_os_mutex_init(&blocks->sets[i].mutex)) {
@@ -935,16 +1028,17 @@ static uint32_t bzi_blocks_set(uint64_t file, uint64_t number)
     return (uint32_t)((number + file * 0x9e3779b97f4a7c15ull / BZI_BLOCK_SETS) % BZI_BLOCK_SETS);
 }
 
-/* The block's slot, or the number of slots. With the lock. */
+/* Returns the place of a block in its set, or BZI_BLOCK_WAYS if it is not there. Pre: the set is locked. */
 static uint32_t bzi_blocks_find(const bzi_block_set *set, uint64_t file, uint64_t number)
 {
     uint32_t i = 0;
+
     while (i < BZI_BLOCK_WAYS && (set->blocks[i].number != number || set->blocks[i].file != file))
         i++;
     return i;
 }
 
-/* Copies from a block. Returns 0 when it is not there. */
+/* Copies size bytes of a block, beginning at byte `from` of it. Returns 0 if the block is not there. */
 static int bzi_blocks_get(bzi_blocks *blocks, uint64_t file, uint64_t number, uint64_t from, void *dst, uint64_t size)
 {
     const uint32_t k = bzi_blocks_set(file, number);
@@ -960,8 +1054,8 @@ static int bzi_blocks_get(bzi_blocks *blocks, uint64_t file, uint64_t number, ui
     return i < BZI_BLOCK_WAYS;
 }
 
-/* Keeps a block that was read, in place of the one that was not used for longest. Of the file's last one, size bytes
- * are there, and no more are ever asked for. */
+/* Keeps a block that was read, in place of the least recently used one of its set. The last block of a file has only
+ * size bytes, and callers never ask for more. */
 static void bzi_blocks_put(bzi_blocks *blocks, uint64_t file, uint64_t number, const uint8_t *bytes, uint64_t size)
 {
     const uint32_t k = bzi_blocks_set(file, number);
@@ -969,7 +1063,8 @@ static void bzi_blocks_put(bzi_blocks *blocks, uint64_t file, uint64_t number, c
     uint32_t at;
 
     bzi_os_lock(&set->mutex);
-    if ((at = bzi_blocks_find(set, file, number)) == BZI_BLOCK_WAYS) {     /* not put by another thread meanwhile */
+    /* unless another thread has put it there meanwhile */
+    if ((at = bzi_blocks_find(set, file, number)) == BZI_BLOCK_WAYS) {
         at = 0;
         for (uint32_t i = 1; i < BZI_BLOCK_WAYS; i++)
             at = set->blocks[i].used < set->blocks[at].used ? i : at;
@@ -983,7 +1078,8 @@ static void bzi_blocks_put(bzi_blocks *blocks, uint64_t file, uint64_t number, c
 /* ==== 6. Host =======================================================================================================
  * Calls: rooms 2-5.
  *
- * Inside the library a bzna_error is always there and whole; the API copies it to the caller's. */
+ * Errors, the log, limits, open files: what every room may use. Inside the library, a pointer to a bzna_error is never
+ * NULL, and the struct is complete. The public functions copy it to the caller's, which may be NULL or smaller. */
 
 static const char *bzi_status_name(bzna_status status)
 {
@@ -1005,6 +1101,7 @@ static const char *bzi_status_text(bzna_status status)
     }
 }
 
+/* Makes an error that says nothing yet. */
 static void bzi_error_init(bzna_error *err)
 {
     memset(err, 0, sizeof *err);
@@ -1012,6 +1109,8 @@ static void bzi_error_init(bzna_error *err)
     err->byte_offset = BZNA_NO_OFFSET;
 }
 
+/* Fills in an error and returns its status. offset: a byte of the file, or BZNA_NO_OFFSET. fourcc: the box type, or 0.
+ * native: an errno or a driver's code, or 0; -1 stands for what does not fit into 32 bits. */
 BZI_PRINTF(6, 7)
 static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset, uint32_t fourcc, int64_t native,
                             const char *format, ...)
@@ -1023,10 +1122,12 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
     err->byte_offset = offset;
     err->fourcc = fourcc;
     err->native_code = native < INT32_MIN || native > INT32_MAX ? -1 : (int32_t)native;
+
     va_start(arguments, format);
     if (vsnprintf(err->message, sizeof err->message, format, arguments) >= (int)sizeof err->message)
         bzi_text_trim(err->message);
     va_end(arguments);
+
     return status;
 }
 
@@ -1037,62 +1138,70 @@ static bzna_status bzi_fail_memory(bzna_error *err, const char *what)
     return BZI_FAIL(err, BZNA_E_MEMORY, "out of memory for %s", what);
 }
 
-/* Puts "name: " before the message; of a long name, its end. */
+/* Puts "name: " before the message; only the end of a long name is used. Returns the error's status. */
 static bzna_status bzi_error_prefix(bzna_error *err, const char *name)
 {
     char message[sizeof err->message + 128];
     size_t length = strlen(name);
     const char *end = length > 96 ? name + length - 96 : name;
+
     while (end > name && ((unsigned char)*end & 0xc0) == 0x80)
         end++;                                              /* not in the middle of a character */
+
     snprintf(message, sizeof message, "%s%s: %s", length > 96 ? "..." : "", end, err->message);
     bzi_string_copy(err->message, sizeof err->message, message);
     return err->status;
 }
 
+/* A message that waits for the caller's next call. */
 typedef struct bzi_log_entry {
-    int32_t     level;
-    bzna_status code;
-    char        message[248];
+    int32_t     level;                /* BZNA_LOG_... */
+    bzna_status code;                 /* BZNA_OK if the message is no failure */
+    char        message[248];         /* the text, with its NUL */
 } bzi_log_entry;
 
 /* A file of a data set. It is closed when others need its descriptor, and opened again when it is read. */
 typedef struct bzi_shared_file {
-    struct bzi_files *files;
-    char             *path;           /* absolute: the working folder may change */
-    uint64_t          path_size;
-    bzi_file          file;           /* fd -1: it is closed */
-    uint32_t          was_open;       /* the file is known, and must stay the same */
-    uint32_t          opening;        /* by a thread, without the lock */
+    struct bzi_files *files;          /* the open files that it is among */
+    char             *path;           /* absolute, because the working folder may change */
+    uint64_t          path_size;      /* bytes of path, with its NUL */
+    bzi_file          file;           /* the descriptor and its size; fd -1: it is closed */
+    uint32_t          was_open;      /* file.size and file.id are known, and must be the same when it is opened again */
+    uint32_t          opening;        /* a thread is opening it, without holding the lock */
     uint32_t          pins;           /* reads under way: it must not be closed */
-    uint32_t          idle;           /* open and not pinned: in the list */
-    struct bzi_shared_file *newer, *older;
+    uint32_t          idle;           /* it is open and not pinned: it is in the list of idle files */
+    struct bzi_shared_file *newer;    /* in that list: the next one that was read later */
+    struct bzi_shared_file *older;    /* the next one that was read earlier */
 } bzi_shared_file;
 
 /* A context's open files. */
 typedef struct bzi_files {
     bzi_mutex        mutex;           /* leaf lock; not held while files are opened, closed or read */
     bzi_cond         wake;            /* a file was opened or unpinned, or a descriptor is free */
-    uint32_t         waiting;
-    uint32_t         open, limit;
-    bzi_blocks      *blocks;          /* of all files whose index stays in them; made with the first; then it stays */
-    bzi_shared_file *newest, *oldest; /* of the idle ones, by when they were last read */
+    uint32_t         waiting;         /* threads that wait for wake */
+    uint32_t         open;            /* files that are open or being opened */
+    uint32_t         limit;           /* the most that may be */
+    /* of all files that are read by blocks; made with the first such file; kept until the host ends */
+    bzi_blocks      *blocks;
+    bzi_shared_file *newest;          /* the idle file that was read last */
+    bzi_shared_file *oldest;          /* the idle file that was not read for longest: the first to be closed */
 } bzi_files;
 
-/* What every room may use: memory, log, limits, open files. A context owns one; what it makes holds a reference. */
+/* Memory, log, limits, open files. A context owns one; each object that it makes holds a reference. */
 typedef struct bzi_host {
-    bzi_memory   memory;
-    atomic_int   references;
-    uint64_t     max_sample_bytes;
-    uint32_t     max_edge_px;
-    uint32_t     log_any_thread;
-    bzna_log_fn  log;
-    void        *log_user;
-    int32_t      log_level;
-    bzi_mutex    log_mutex;           /* leaf lock over the queue; never held across the user's function */
-    uint32_t     log_count, log_lost;
-    bzi_log_entry log_queue[BZI_LOG_QUEUE];
-    bzi_files    files;
+    bzi_memory    memory;                   /* the allocator */
+    atomic_int    references;             /* the context's and those of all that it made; the last one frees the host */
+    uint64_t      max_sample_bytes;         /* limit of a sample's coded bytes */
+    uint32_t      max_edge_px;              /* limit of a coded picture's width and height */
+    uint32_t      log_any_thread;           /* log is called at once, on the thread that has the message */
+    bzna_log_fn   log;                      /* the user's function; NULL: nothing is logged */
+    void         *log_user;                 /* its first argument */
+    int32_t       log_level;                /* messages of higher levels are dropped */
+    bzi_mutex     log_mutex;              /* leaf lock over the queue; never held while the user's function is called */
+    uint32_t      log_count;                /* messages in log_queue */
+    uint32_t      log_lost;                 /* messages dropped since the last delivery, because the queue was full */
+    bzi_log_entry log_queue[BZI_LOG_QUEUE]; /* the oldest first */
+    bzi_files     files;                    /* the open files */
 } bzi_host;
 
 static void bzi_host_retain(bzi_host *host) { atomic_fetch_add(&host->references, 1); }
@@ -1109,7 +1218,7 @@ static void bzi_host_drop(bzi_host *host)
     }
 }
 
-/* The host's locks. Returns 0 where there are none. */
+/* Makes the host's locks. Returns 0 if the system has none left; no lock exists then. */
 static int bzi_host_make_locks(bzi_host *host)
 {
     if (bzi_os_mutex_init(&host->log_mutex))
@@ -1123,7 +1232,7 @@ static int bzi_host_make_locks(bzi_host *host)
     return 0;
 }
 
-/* config is checked and complete. */
+/* Makes a host with one reference. Pre: config is checked and complete. */
 static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **out, bzna_error *err)
 {
     bzi_memory memory = { config->allocator };
@@ -1140,8 +1249,10 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
     host->log_user = config->log_user;
     host->log_level = config->log_level;
     host->log_any_thread = config->log_any_thread;
+
     host->files.limit = (uint32_t)bzi_min(bzi_os_file_limit() / 4, BZI_LIMIT_OPEN_FILES);
     host->files.limit = host->files.limit < 4 ? 4 : host->files.limit;
+
     if (!bzi_host_make_locks(host)) {
         bzi_release(&memory, host, 1, sizeof *host);
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
@@ -1151,6 +1262,7 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
     return BZNA_OK;
 }
 
+/* Calls the user's function. Pre: no lock is held. */
 static void bzi_log_call(bzi_host *host, int32_t level, bzna_status code, const char *message)
 {
     bzi_os_in_callback++;
@@ -1158,7 +1270,8 @@ static void bzi_log_call(bzi_host *host, int32_t level, bzna_status code, const 
     bzi_os_in_callback--;
 }
 
-/* From any thread: queued for the caller's next call, unless the user wants it at once. */
+/* Logs a message; any thread may call it. The message is queued until the caller's next call, unless the user wants
+ * messages at once. */
 BZI_PRINTF(4, 5)
 static void bzi_log(bzi_host *host, int32_t level, bzna_status code, const char *format, ...)
 {
@@ -1173,6 +1286,7 @@ static void bzi_log(bzi_host *host, int32_t level, bzna_status code, const char 
     va_start(arguments, format);
     vsnprintf(entry.message, sizeof entry.message, format, arguments);
     va_end(arguments);
+
     if (host->log_any_thread) {
         bzi_log_call(host, level, code, entry.message);
         return;
@@ -1182,15 +1296,15 @@ static void bzi_log(bzi_host *host, int32_t level, bzna_status code, const char 
     if (host->log_count < BZI_LOG_QUEUE) {
         host->log_queue[host->log_count++] = entry;
     } else {
-        if (level < host->log_queue[BZI_LOG_QUEUE - 1].level)           /* an error among many warnings */
+        /* an error counts for more than the last of many warnings */
+        if (level < host->log_queue[BZI_LOG_QUEUE - 1].level)
             host->log_queue[BZI_LOG_QUEUE - 1] = entry;
         host->log_lost++;
     }
-
     bzi_os_unlock(&host->log_mutex);
 }
 
-/* On the caller's thread, with no lock held. */
+/* Hands queued messages to the user's function. Pre: this is the caller's thread, and it holds no lock. */
 static void bzi_log_deliver(bzi_host *host)
 {
     bzi_log_entry entry;
@@ -1207,6 +1321,7 @@ static void bzi_log_deliver(bzi_host *host)
             bzi_os_unlock(&host->log_mutex);
             break;
         }
+
         entry = host->log_queue[0];
         host->log_count--;
         memmove(host->log_queue, host->log_queue + 1, host->log_count * sizeof entry);
@@ -1222,15 +1337,16 @@ static void bzi_log_deliver(bzi_host *host)
 
 /* The same work on many things, shared by threads. */
 typedef struct bzi_crew {
-    bzna_status (*each)(void *user, uint64_t index, bzna_error *err);
-    void            *user;
-    uint64_t         count;
-    _Atomic uint64_t next;
-    _Atomic uint64_t failed;          /* the first index that did; count: none */
-    bzi_mutex        mutex;           /* leaf lock over err and changes of failed */
-    bzna_error       err;
+    bzna_status (*each)(void *user, uint64_t index, bzna_error *err); /* the work on one thing */
+    void            *user;            /* its first argument */
+    uint64_t         count;           /* things */
+    _Atomic uint64_t next;            /* the first index that no thread has taken */
+    _Atomic uint64_t failed;          /* the lowest index that has failed so far; count: none has */
+    bzi_mutex        mutex;           /* leaf lock over err and over changes of failed */
+    bzna_error       err;             /* the error of index failed */
 } bzi_crew;
 
+/* A thread of a crew: takes indices until none is left, or until all below the lowest failed one are taken. */
 static void *bzi_crew_run(void *argument)
 {
     bzi_crew *crew = argument;
@@ -1240,6 +1356,7 @@ static void *bzi_crew_run(void *argument)
     while ((i = atomic_fetch_add(&crew->next, 1)) < crew->failed) {
         if (crew->each(crew->user, i, &err) == BZNA_OK)
             continue;
+
         bzi_os_lock(&crew->mutex);
         if (i < crew->failed) {
             crew->failed = i;
@@ -1250,8 +1367,8 @@ static void *bzi_crew_run(void *argument)
     return NULL;
 }
 
-/* Calls each(user, i) for all i below count, on this thread and others; not for all when one fails. The error is that
- * of the first i that fails, whatever the threads do. */
+/* Calls each(user, i) for all i below count, on this thread and others. After a failure the rest is left out. The error
+ * returned is that of the lowest index that fails, however the threads share the work. */
 static bzna_status bzi_parallel(bzna_status (*each)(void *user, uint64_t index, bzna_error *err), void *user,
                                 uint64_t count, bzna_error *err)
 {
@@ -1263,12 +1380,14 @@ static bzna_status bzi_parallel(bzna_status (*each)(void *user, uint64_t index, 
     atomic_init(&crew.failed, count);
     if (bzi_os_mutex_init(&crew.mutex))
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+
     while (started + 1 < wanted && !bzi_os_thread_start(&threads[started], bzi_crew_run, &crew, -1))
         started++;
     bzi_crew_run(&crew);
     while (started)
         bzi_os_thread_join(threads[--started]);
     bzi_os_mutex_free(&crew.mutex);
+
     if (crew.failed == count)
         return BZNA_OK;
     *err = crew.err;
@@ -1279,8 +1398,8 @@ static bzna_status bzi_parallel(bzna_status (*each)(void *user, uint64_t index, 
 /* ==== 7. Host: files, sources =======================================================================================
  * Calls: rooms 2-6.
  *
- * Where bytes come from. A context has only so many files of its data sets open at once. Files are read, never
- * mapped: one that is shortened while it is open, or a disk that fails, costs a read, not the process. */
+ * Where bytes come from. A context limits how many files of its data sets are open at once. Files are read, never
+ * mapped: if one is shortened while it is open, or a disk fails, a read fails, and the process lives on. */
 
 /* --- Open files --- */
 
@@ -1315,7 +1434,7 @@ static void bzi_files_changed(bzi_files *files)
         bzi_os_wake_all(&files->wake);
 }
 
-/* The descriptor of the file that was not read for longest, which the caller closes; -1: none is idle. */
+/* Returns the descriptor of the least recently read idle file, for the caller to close; -1: no file is idle. */
 static int bzi_files_evict(bzi_files *files)
 {
     bzi_shared_file *f = files->oldest;
@@ -1328,9 +1447,9 @@ static int bzi_files_evict(bzi_files *files)
     return fd;
 }
 
-/* The process has no descriptor left: that of an idle file, in *fd, which the caller closes; or -1, after a short wait
- * for one that others read, or that is not ours. Returns 0 when there was none until *deadline_ns, which is set when it
- * is 0. With the lock, which it gives up meanwhile. */
+/* The process has no descriptor left. Returns 1 to try again: *fd is then an idle file's descriptor, for the caller to
+ * close, or -1 after a short wait for one. Returns 0 if none became free until *deadline_ns, which is set here if it is
+ * 0. Pre: the lock is held; it is released during the wait. */
 static int bzi_files_give_way(bzi_files *files, uint64_t *deadline_ns, int *fd)
 {
     const uint64_t now = bzi_os_now_ns();
@@ -1352,15 +1471,15 @@ static bzna_status bzi_file_fail_open(int error, bzna_error *err)
 {
     if (error == ESPIPE)
         return bzi_fail(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, 0, error, "it is a pipe, a socket or a device, which "
-                        "cannot seek, and samples are read at any place: write what it gives to a file first");
+                        "cannot seek, but samples are read in any order: write its contents to a file first");
     if (error == EOPNOTSUPP)
-        return bzi_fail(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, 0, error, "it has bytes, but tells a size of 0, as "
+        return bzi_fail(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, 0, error, "it has bytes, but states a size of 0, as "
                         "files in /proc do: copy it to another file first");
     return bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0, error,
                     "cannot open: %s", strerror(error));
 }
 
-/* Opens it, first or again, in the place of the descriptor fd, if that is one. Without the lock. */
+/* Opens the file, first or again, after closing descriptor fd (-1: none) to make room. Pre: the lock is not held. */
 static bzna_status bzi_file_open(const bzi_shared_file *f, int fd, bzi_file *file, bzna_error *err)
 {
     int error;
@@ -1375,7 +1494,7 @@ static bzna_status bzi_file_open(const bzi_shared_file *f, int fd, bzi_file *fil
     return BZI_FAIL(err, BZNA_E_IO, "the file has changed since it was opened");
 }
 
-/* Has it open. With the lock, which it gives up meanwhile. */
+/* Makes sure that the file is open. Pre: the lock is held; it is released meanwhile. */
 static bzna_status bzi_files_need(bzi_files *files, bzi_shared_file *f, bzna_error *err)
 {
     bzna_status status;
@@ -1390,7 +1509,6 @@ static bzna_status bzi_files_need(bzi_files *files, bzi_shared_file *f, bzna_err
     }
     if (f->file.fd >= 0)
         return BZNA_OK;
-
     if (files->open == files->limit)
         fd = bzi_files_evict(files);
     else
@@ -1413,7 +1531,7 @@ static bzna_status bzi_files_need(bzi_files *files, bzi_shared_file *f, bzna_err
     return status;
 }
 
-/* BZNA_OK: f->file can be read until bzi_file_unpin. */
+/* Opens the file if needed. After BZNA_OK, f->file can be read until bzi_file_unpin. */
 static bzna_status bzi_file_pin(bzi_shared_file *f, bzna_error *err)
 {
     bzi_files *files = f->files;
@@ -1442,14 +1560,14 @@ static void bzi_file_unpin(bzi_shared_file *f)
     bzi_os_unlock(&files->mutex);
 }
 
-/* Pre: nobody reads it. */
+/* Pre: nobody reads the file. */
 static void bzi_shared_file_close(bzi_shared_file *f, const bzi_memory *memory)
 {
     bzi_files *files = f->files;
     bzi_file file;
 
     bzi_os_lock(&files->mutex);
-    file = f->file;                   /* others may have closed it meanwhile, to have its descriptor */
+    file = f->file;                   /* another thread may have closed it meanwhile, to have its descriptor */
     if (f->idle)
         bzi_files_unlink(files, f);
     files->open -= file.fd >= 0;
@@ -1492,29 +1610,31 @@ static bzna_status bzi_shared_file_open(bzi_host *host, const char *path, bzi_sh
 
 /* --- Sources --- */
 
-/* A range of a source that was read, for good. */
+/* A range of a source whose bytes stay in memory. */
 typedef struct bzi_kept {
-    uint64_t       at, size;
-    const uint8_t *data;
+    uint64_t       at;                /* offset in the source */
+    uint64_t       size;              /* bytes */
+    const uint8_t *data;              /* the bytes; owned by the container */
 } bzi_kept;
 
 #define BZI_KEPT 2u                   /* ranges of a source: a movie box, targets */
 
 /* Bytes at offsets: the user's callbacks, a file of our own, or memory of the caller's. */
 typedef struct bzi_source {
-    bzna_source      callbacks;
-    bzi_file         file;            /* callbacks.user points here when owns_file */
-    bzi_shared_file *shared;          /* a file that need not be open */
-    uint32_t         owns_file, in_memory;
-    uint64_t         size;
-    const uint8_t   *map;             /* all of it, where it is in memory; else NULL */
-    bzi_kept         kept[BZI_KEPT];  /* what stays of it in memory, whose owner is the container */
-    bzi_blocks      *blocks;          /* where it is a file, once bzi_source_use_blocks was called */
+    bzna_source      callbacks;       /* how it is read */
+    bzi_file         file;            /* with owns_file: callbacks.user points here */
+    bzi_shared_file *shared;          /* a file that is opened when it is read; or NULL */
+    uint32_t         owns_file;       /* it is a file that stays open */
+    uint32_t         in_memory;       /* it is memory of the caller's */
+    uint64_t         size;            /* bytes */
+    const uint8_t   *map;             /* all of it, if it is in memory; else NULL */
+    bzi_kept         kept[BZI_KEPT];  /* ranges of it that stay in memory */
+    bzi_blocks      *blocks;          /* where blocks of it are kept, after bzi_source_use_blocks; or NULL */
     uint64_t         blocks_file;     /* its number there */
     const char      *path;            /* of a file, while a container opens it; else NULL */
 } bzi_source;
 
-/* As bzi_files_give_way; closes the file. */
+/* Like bzi_files_give_way, but takes the lock and closes the descriptor. Returns 1 to try again. */
 static int bzi_files_close_one(bzi_files *files, uint64_t *deadline_ns)
 {
     int fd, again;
@@ -1527,7 +1647,7 @@ static int bzi_files_close_one(bzi_files *files, uint64_t *deadline_ns)
     return again;
 }
 
-/* A file that stays open, without mapping it. files: they give way where descriptors are used up; or NULL. */
+/* Opens a file that stays open. If descriptors are used up, idle ones of `files` (or NULL) are closed. */
 static bzna_status bzi_source_open_file(bzi_source *source, bzi_files *files, const char *path, bzna_error *err)
 {
     uint64_t deadline_ns = 0;
@@ -1545,7 +1665,7 @@ static bzna_status bzi_source_open_file(bzi_source *source, bzi_files *files, co
     return BZNA_OK;
 }
 
-/* A file that is open when it must be. */
+/* Opens a file that may be closed while others need its descriptor, and is opened again to be read. */
 static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, const char *path, bzna_error *err)
 {
     bzna_status status = bzi_shared_file_open(host, path, &source->shared, err);
@@ -1558,7 +1678,7 @@ static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, cons
     return BZNA_OK;
 }
 
-/* When the file of a source that was opened by its path was changed last. */
+/* Returns when the source's file was changed last. Pre: the source was opened by a path. */
 static int64_t bzi_source_modified_ns(const bzi_source *source)
 {
     return source->shared ? source->shared->file.modified_ns : source->file.modified_ns;
@@ -1587,7 +1707,7 @@ static int64_t bzi_source_read_memory(void *user, uint64_t offset, void *dst, ui
     return (int64_t)n;
 }
 
-/* Memory of the caller's, borrowed. */
+/* A source that borrows memory of the caller's. */
 static void bzi_source_open_memory(bzi_source *source, const void *bytes, uint64_t size)
 {
     source->map = bytes;
@@ -1596,7 +1716,7 @@ static void bzi_source_open_memory(bzi_source *source, const void *bytes, uint64
     source->callbacks.read_at = bzi_source_read_memory;
 }
 
-/* After the struct was copied: its callbacks may point to its own members. */
+/* Call this after the struct was copied, because its callbacks may point to its own members. */
 static void bzi_source_moved(bzi_source *source)
 {
     if (source->owns_file)
@@ -1618,7 +1738,7 @@ static void bzi_source_close(bzi_source *source, const bzi_memory *memory)
     }
 }
 
-/* Why a read has failed: n < 0; or the data end, at `at` or before. */
+/* Makes a read's error. n < 0: what it returned. n = 0: the data end at `at`, or before if a file was shortened. */
 static bzna_status bzi_source_fail(const bzi_source *source, int64_t n, uint64_t at, uint64_t left, bzna_error *err)
 {
     const bzi_file *file = source->owns_file || source->shared ? source->callbacks.user : NULL;
@@ -1633,7 +1753,7 @@ static bzna_status bzi_source_fail(const bzi_source *source, int64_t n, uint64_t
                     file && end < file->size ? ": the file was shortened after it was opened" : "");
 }
 
-/* All of it or an error. */
+/* Reads all size bytes, or returns an error. Pre: a shared file is pinned. */
 static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offset, void *dst, uint64_t size,
                                         bzna_error *err)
 {
@@ -1668,7 +1788,7 @@ static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, vo
     return status;
 }
 
-/* A range that is in memory for good; else NULL. */
+/* Returns a range that stays in memory, or NULL. */
 static const uint8_t *bzi_source_at_hand(const bzi_source *source, uint64_t offset, uint64_t size)
 {
     if (source->map)
@@ -1681,7 +1801,7 @@ static const uint8_t *bzi_source_at_hand(const bzi_source *source, uint64_t offs
     return NULL;
 }
 
-/* A range as memory: at hand, or read into buffer. */
+/* Gives a range as memory: one that stays there, or one that is read into buffer. */
 static bzna_status bzi_source_view(const bzi_source *source, const bzi_memory *memory, bzi_buffer *buffer,
                                    uint64_t offset, uint64_t size, const uint8_t **view, bzna_error *err)
 {
@@ -1693,7 +1813,7 @@ static bzna_status bzi_source_view(const bzi_source *source, const bzi_memory *m
     return bzi_source_read(source, offset, buffer->data, size, err);
 }
 
-/* Reads a range in one piece, into buffer, where it stays. number: below BZI_KEPT. */
+/* Reads a range in one piece, into buffer, and keeps it as range number (below BZI_KEPT) of the source. */
 static bzna_status bzi_source_keep(bzi_source *source, uint32_t number, const bzi_memory *memory, bzi_buffer *buffer,
                                    uint64_t offset, uint64_t size, bzna_error *err)
 {
@@ -1704,7 +1824,7 @@ static bzna_status bzi_source_keep(bzi_source *source, uint32_t number, const bz
     return status;
 }
 
-/* From now on, what is picked from a file is read by blocks, which its context keeps. */
+/* After this call, bzi_source_pick reads a file by blocks, which its context keeps. */
 static bzna_status bzi_source_use_blocks(bzi_source *source, bzi_host *host, bzna_error *err)
 {
     bzi_files *files = &host->files;
@@ -1712,7 +1832,6 @@ static bzna_status bzi_source_use_blocks(bzi_source *source, bzi_host *host, bzn
 
     if (!source->shared || source->blocks)
         return BZNA_OK;
-
     bzi_os_lock(&files->mutex);
     source->blocks = files->blocks;
     bzi_os_unlock(&files->mutex);
@@ -1729,7 +1848,7 @@ static bzna_status bzi_source_use_blocks(bzi_source *source, bzi_host *host, bzn
     return BZNA_OK;
 }
 
-/* Part of a block, which is read if it is not there. */
+/* Copies part of one block, which is read if it is not kept. */
 static bzna_status bzi_source_pick_from(const bzi_source *source, uint64_t number, uint64_t from, uint8_t *dst,
                                         uint64_t size, bzna_error *err)
 {
@@ -1746,7 +1865,7 @@ static bzna_status bzi_source_pick_from(const bzi_source *source, uint64_t numbe
     return BZNA_OK;
 }
 
-/* A few bytes, as index entries are. Pre: they lie in the source. */
+/* Reads a few bytes, as index entries are. Pre: they lie in the source. */
 static bzna_status bzi_source_pick(const bzi_source *source, uint64_t offset, void *dst, uint64_t size, bzna_error *err)
 {
     const uint8_t *at_hand = bzi_source_at_hand(source, offset, size);
@@ -1771,27 +1890,28 @@ static bzna_status bzi_source_pick(const bzi_source *source, uint64_t offset, vo
     return BZNA_OK;
 }
 
-/* For walks over a source whose offsets rise. */
+/* A view of a source for walks whose offsets rise. */
 typedef struct bzi_window {
-    const bzi_source *source;
-    const bzi_memory *memory;
-    const uint8_t    *map;            /* all that is walked over, from `at` on; or NULL: then bytes has what was read */
-    uint8_t          *room;           /* BZI_WINDOW_ROOM bytes of the caller's, for what fits; or NULL */
-    uint64_t          end;            /* with room: where in the source the walk ends */
-    bzi_buffer        bytes;
-    uint8_t          *read;           /* what was read last, in one of them: */
-    uint64_t          at, size;       /* where in the source, and how much */
+    const bzi_source *source;         /* what is read */
+    const bzi_memory *memory;         /* for bytes */
+    const uint8_t    *map;            /* all that is walked over, from `at` on; or NULL: it is read */
+    uint8_t          *room;           /* BZI_WINDOW_ROOM bytes of the caller's, for reads that fit; or NULL */
+    uint64_t          end;            /* with room: the offset in the source at which the walk ends */
+    bzi_buffer        bytes;          /* for reads that do not fit into room */
+    uint8_t          *read;           /* the bytes read last, in room or in bytes */
+    uint64_t          at;             /* their offset in the source */
+    uint64_t          size;           /* how many they are */
 } bzi_window;
 
-#define BZI_WINDOW_READ      4096u    /* what is read after a seek: a page */
-#define BZI_WINDOW_FIRST     512u     /* what is read first where there is room: a look at one sample */
-#define BZI_WINDOW_ROOM      8192u    /* boxes behind a sample's coded picture: all that is left is read, if it fits */
-#define BZI_WINDOW_READ_MOST 65536u   /* what is read where a walk looks at nearly all */
+#define BZI_WINDOW_READ      4096u    /* bytes read after a seek: a page */
+#define BZI_WINDOW_FIRST     512u     /* bytes read first where there is room: enough for one sample */
+#define BZI_WINDOW_ROOM      8192u    /* the boxes after a coded picture: a rest that fits is read whole */
+#define BZI_WINDOW_READ_MOST 65536u   /* the most read at once, where a walk looks at nearly all bytes */
 
-/* Bytes of the source. Where the next ones lie close behind the last, more and more is read at once, so that small
- * steps do not cost a read each; after a seek, little. Pre: they lie in the source. */
-static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t size,
-                                                    const uint8_t **view, bzna_error *err)
+/* Gives size bytes at offset as memory. While offsets follow closely, each read is twice as long, so that small steps
+ * do not cost a read each. After a seek, reads are short again. Pre: the bytes lie in the source. */
+static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t size, const uint8_t **view,
+                                   bzna_error *err)
 {
     uint64_t end = window->at + window->size, n = BZI_WINDOW_READ;
     bzna_status status;
@@ -1827,14 +1947,16 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
 /* ==== 8. Cursor =====================================================================================================
  * Calls: rooms 2.
  *
- * Reading past the end gives zeros and sets overrun, which stays set: check once, at the end. */
+ * Readers of bytes and bits in memory. Reading past the end gives zeros and sets overrun, which stays set: one check at
+ * the end of a structure is enough. */
 
+/* A place in a range of bytes. */
 typedef struct bzi_cursor {
-    const uint8_t *data;
-    uint64_t       size;
-    uint64_t       pos;
+    const uint8_t *data;              /* the first byte; not owned */
+    uint64_t       size;              /* bytes at data */
+    uint64_t       pos;               /* of the next byte to read, from data; at most size */
     uint64_t       base;              /* file offset of data[0], for messages */
-    uint32_t       overrun;
+    uint32_t       overrun;           /* a read went past the end */
 } bzi_cursor;
 
 static bzi_cursor bzi_cursor_make(const uint8_t *data, uint64_t size, uint64_t base)
@@ -1846,14 +1968,16 @@ static bzi_cursor bzi_cursor_make(const uint8_t *data, uint64_t size, uint64_t b
 static uint64_t bzi_cursor_left(const bzi_cursor *c) { return c->size - c->pos; }
 static uint64_t bzi_cursor_offset(const bzi_cursor *c) { return c->base + c->pos; }
 
-/* The next n bytes, or NULL. */
+/* Takes the next n bytes. Returns NULL, and sets overrun, if there are fewer. */
 static const uint8_t *bzi_cursor_take(bzi_cursor *c, uint64_t n)
 {
     const uint8_t *p;
+
     if (c->overrun || n > bzi_cursor_left(c)) {
         c->overrun = 1;
         return NULL;
     }
+
     p = c->data + c->pos;
     c->pos += n;
     return p;
@@ -1863,15 +1987,16 @@ static uint32_t bzi_cursor_u8(bzi_cursor *c)  { const uint8_t *p = bzi_cursor_ta
 static uint32_t bzi_cursor_u16(bzi_cursor *c) { const uint8_t *p = bzi_cursor_take(c, 2); return p ? bzi_be16(p) : 0; }
 static uint32_t bzi_cursor_u32(bzi_cursor *c) { const uint8_t *p = bzi_cursor_take(c, 4); return p ? bzi_be32(p) : 0; }
 
-/* A number of 0, 1, 2, 4 or 8 bytes. */
+/* Returns a number of 0, 1, 2, 4 or 8 bytes. */
 static uint64_t bzi_cursor_number(bzi_cursor *c, uint32_t bytes)
 {
     uint64_t high = bytes == 8 ? bzi_cursor_u32(c) : 0;
+
     return bytes == 0 ? 0 : bytes == 1 ? bzi_cursor_u8(c) : bytes == 2 ? bzi_cursor_u16(c) :
            high << 32 | bzi_cursor_u32(c);
 }
 
-/* A cursor over the next n bytes. */
+/* Takes the next n bytes as a cursor of their own, which is empty if there are fewer. */
 static bzi_cursor bzi_cursor_sub(bzi_cursor *c, uint64_t n)
 {
     uint64_t base = bzi_cursor_offset(c);
@@ -1879,23 +2004,26 @@ static bzi_cursor bzi_cursor_sub(bzi_cursor *c, uint64_t n)
     return bzi_cursor_make(p, p ? n : 0, base);
 }
 
-/* Bits of a NAL unit's payload: the emulation prevention byte (00 00 03) is skipped. */
+/* A place in the bits of a NAL unit's payload, in which the emulation prevention byte (the 3 of 00 00 03) is
+ * skipped. */
 typedef struct bzi_bits {
-    const uint8_t *data;
-    uint64_t       size;
-    uint64_t       byte;
-    uint32_t       bit;               /* of data[byte], from the top */
+    const uint8_t *data;              /* the first byte; not owned */
+    uint64_t       size;              /* bytes at data */
+    uint64_t       byte;              /* of the next bit, from data */
+    uint32_t       bit;               /* of the next bit in data[byte]; 0: the highest */
     uint32_t       zeros;             /* zero bytes in a row before data[byte] */
-    uint32_t       overrun;
+    uint32_t       overrun;           /* a read went past the end */
     uint32_t       plain;             /* every byte counts: there is no emulation prevention */
 } bzi_bits;
 
+/* The bits of a unit after its header, whose size is in bytes. */
 static bzi_bits bzi_bits_make(bzi_span nal, uint64_t header)
 {
     bzi_bits b = { nal.data, nal.size, header, 0, 0, header > nal.size, 0 };
     return b;
 }
 
+/* The bits of bytes that have no emulation prevention. */
 static bzi_bits bzi_bits_plain(bzi_span bytes)
 {
     bzi_bits b = bzi_bits_make(bytes, 0);
@@ -1929,6 +2057,7 @@ static uint32_t bzi_bits_1(bzi_bits *b)
 static uint32_t bzi_bits_u(bzi_bits *b, uint32_t n)
 {
     uint32_t value = 0;
+
     while (n--)
         value = value << 1 | bzi_bits_1(b);
     return value;
@@ -1940,10 +2069,11 @@ static void bzi_bits_skip(bzi_bits *b, uint32_t n)
         bzi_bits_1(b);
 }
 
-/* Unsigned Exp-Golomb; more than 31 leading zeros is an overrun. */
+/* Returns an unsigned Exp-Golomb number. More than 31 leading zeros count as an overrun. */
 static uint32_t bzi_bits_ue(bzi_bits *b)
 {
     uint32_t zeros = 0;
+
     while (!bzi_bits_1(b)) {
         if (b->overrun || ++zeros > 31) {
             b->overrun = 1;
@@ -1953,6 +2083,7 @@ static uint32_t bzi_bits_ue(bzi_bits *b)
     return ((1u << zeros) - 1) + bzi_bits_u(b, zeros);
 }
 
+/* Returns a signed Exp-Golomb number. */
 static int32_t bzi_bits_se(bzi_bits *b)
 {
     uint32_t k = bzi_bits_ue(b);
