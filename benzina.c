@@ -2094,8 +2094,8 @@ static int32_t bzi_bits_se(bzi_bits *b)
 /* ==== 9. NAL units ==================================================================================================
  * Calls: rooms 2, 8.
  *
- * What coded pictures of H.264 and H.265 say of themselves: NAL units and parameter sets. Works on memory, without
- * allocating. */
+ * Coded pictures of H.264 and H.265: their NAL units, and what their parameter sets state. This room works on memory
+ * that others own, and allocates nothing. */
 
 #define BZI_HVC1 BZI_FOURCC('h', 'v', 'c', '1')
 #define BZI_HEV1 BZI_FOURCC('h', 'e', 'v', '1')
@@ -2107,11 +2107,13 @@ static int32_t bzi_bits_se(bzi_bits *b)
 
 enum { BZI_NAL_SLICE, BZI_NAL_VPS, BZI_NAL_SPS, BZI_NAL_PPS, BZI_NAL_SEI, BZI_NAL_DISCARDABLE, BZI_NAL_OTHER };
 
-/* Where H.264 (7.3.1, table 7-1) and H.265 (7.3.1.2, table 7-1) differ: the header, and what the types mean. */
+/* The differences between H.264 (7.3.1, table 7-1) and H.265 (7.3.1.2, table 7-1): the header of a NAL unit, and the
+ * meaning of its types. */
 typedef struct bzi_nal_syntax {
-    uint8_t header;                   /* bytes */
-    uint8_t shift, mask;              /* of the type in the header's first byte */
-    uint8_t starts[2]; /* slices that a decoder can start with, first type and end: IDR; in H.265 also CRA and BLA */
+    uint8_t header;                   /* bytes of a unit's header */
+    uint8_t shift;                    /* the type in the header's first byte: shifted down by this, */
+    uint8_t mask;                     /* and then masked with this */
+    uint8_t starts[2];         /* slices a decoder can start with, first type and end: IDR; in H.265 CRA and BLA, too */
     uint8_t kinds[BZI_NAL_OTHER][2];  /* by BZI_NAL_..., first type and end */
 } bzi_nal_syntax;
 
@@ -2132,10 +2134,12 @@ static uint32_t bzi_nal_type(const bzi_nal_syntax *syntax, bzi_span nal)
     return nal.data[0] >> syntax->shift & syntax->mask;
 }
 
+/* Returns the kind of a unit, BZI_NAL_... Pre: the unit is not empty. */
 static uint32_t bzi_nal_kind(uint32_t codec, bzi_span nal)
 {
     const bzi_nal_syntax *syntax = bzi_nal_syntax_of(codec);
     uint32_t type = bzi_nal_type(syntax, nal), kind = 0;
+
     while (kind < BZI_NAL_OTHER && !(type >= syntax->kinds[kind][0] && type < syntax->kinds[kind][1]))
         kind++;
     return kind;
@@ -2147,7 +2151,8 @@ static int bzi_nal_is_parameter_set(uint32_t codec, bzi_span nal)
     return kind == BZI_NAL_VPS || kind == BZI_NAL_SPS || kind == BZI_NAL_PPS;
 }
 
-/* A picture that a decoder can start with. Whether it stands alone is the decoder's to judge. */
+/* Returns 1 if a decoder can start with the picture of this slice. Only the decoder can tell whether the picture needs
+ * no other. */
 static int bzi_nal_starts_stream(uint32_t codec, bzi_span nal)
 {
     const bzi_nal_syntax *syntax = bzi_nal_syntax_of(codec);
@@ -2155,7 +2160,8 @@ static int bzi_nal_starts_stream(uint32_t codec, bzi_span nal)
     return type >= syntax->starts[0] && type < syntax->starts[1];
 }
 
-/* Units that a decoder has no use for in a picture that stands alone: delimiters, ends, filler, encoders' banners. */
+/* Returns 1 for units that a decoder does not need for a picture that stands alone: delimiters, ends, filler, encoders'
+ * banners. */
 BZI_MAYBE_UNUSED static int bzi_nal_is_discardable(uint32_t codec, bzi_span nal)
 {
     uint32_t kind = bzi_nal_kind(codec, nal), header = bzi_nal_syntax_of(codec)->header;
@@ -2166,24 +2172,29 @@ BZI_MAYBE_UNUSED static int bzi_nal_is_discardable(uint32_t codec, bzi_span nal)
 
 enum { BZI_NALS_LENGTH, BZI_NALS_ANNEXB, BZI_NALS_HVCC, BZI_NALS_AVCC };
 
-/* One iterator for everything that holds NAL units. */
+/* Iterates over NAL units in anything that holds them. */
 typedef struct bzi_nals {
-    bzi_cursor c;
-    uint32_t   kind;
-    uint32_t   length_size;           /* LENGTH */
-    uint32_t   lists, left;           /* HVCC, AVCC: lists to come, units left in this one */
+    bzi_cursor c;                     /* at the next unit */
+    uint32_t   kind;                  /* BZI_NALS_...: what holds the units */
+    uint32_t   length_size;           /* LENGTH: bytes of the length before each unit */
+    uint32_t   lists;                 /* HVCC, AVCC: lists that have not begun */
+    uint32_t   left;                  /* HVCC, AVCC: units left in the list that has */
 } bzi_nals;
 
+/* The units of an access unit. length_size 0: they follow start codes (Annex B). */
 static bzi_nals bzi_nals_of_unit(bzi_span unit, uint32_t length_size)
 {
     bzi_nals n;
+
     memset(&n, 0, sizeof n);
     n.c = bzi_cursor_make(unit.data, unit.size, 0);
     n.kind = length_size ? BZI_NALS_LENGTH : BZI_NALS_ANNEXB;
     n.length_size = length_size;
+
     return n;
 }
 
+/* The parameter sets of a decoder configuration record. */
 static bzi_nals bzi_nals_of_config(bzi_span config, uint32_t codec)
 {
     bzi_nals n;
@@ -2201,7 +2212,8 @@ static bzi_nals bzi_nals_of_config(bzi_span config, uint32_t codec)
     return n;
 }
 
-/* The next start code at or after from: its position, and where the bytes after it begin. size when there is none. */
+/* Finds the next start code at or after `from`. Returns its position, and in *after that of the bytes after it. Both
+ * are size if there is none. */
 static uint64_t bzi_annexb_find(bzi_span s, uint64_t from, uint64_t *after)
 {
     for (uint64_t i = from; i + 3 <= s.size; i++) {
@@ -2218,7 +2230,7 @@ static uint64_t bzi_annexb_find(bzi_span s, uint64_t from, uint64_t *after)
     return s.size;
 }
 
-/* The next unit between start codes; empty ones are skipped. */
+/* Finds the next unit between start codes; empty ones are skipped. Returns 0 at the end. */
 static int bzi_nals_next_annexb(bzi_cursor *c, bzi_span *nal)
 {
     bzi_span all = { c->data, c->size };
@@ -2238,18 +2250,20 @@ static int bzi_nals_next_annexb(bzi_cursor *c, bzi_span *nal)
     }
 }
 
-/* The length of the next unit of an access unit. 0: the end. */
+/* Reads the length of the next unit of an access unit. Returns 0 at the end. */
 static int bzi_nals_length(bzi_nals *n, uint64_t *length)
 {
     if (bzi_cursor_left(&n->c) == 0)
         return 0;
+
     *length = 0;
     for (uint32_t i = 0; i < n->length_size; i++)
         *length = *length << 8 | bzi_cursor_u8(&n->c);
     return 1;
 }
 
-/* The length of the next unit of hvcC or avcC, which hold lists of them. 0: the end, or the record ends early. */
+/* Reads the length of the next unit of hvcC or avcC, which hold lists of units. Returns 0 at the end, or if the record
+ * ends early; the cursor then has overrun set. */
 static int bzi_nals_length_in_lists(bzi_nals *n, uint64_t *length)
 {
     bzi_cursor *c = &n->c;
@@ -2262,18 +2276,20 @@ static int bzi_nals_length_in_lists(bzi_nals *n, uint64_t *length)
             bzi_cursor_u8(c);                               /* the type stands in each unit, too */
         n->left = n->kind == BZI_NALS_HVCC ? bzi_cursor_u16(c) : bzi_cursor_u8(c) & (n->lists ? 31u : 255u);
     }
+
     n->left--;
     *length = bzi_cursor_u16(c);
     return 1;
 }
 
-/* 1: *nal is the next unit (never empty); 0: the end; -1: lengths that contradict the data. */
+/* Returns 1 if *nal is the next unit, which is never empty, 0 at the end, or -1 if a length contradicts the data. */
 static int bzi_nals_next(bzi_nals *n, bzi_span *nal)
 {
     uint64_t length;
 
     if (n->kind == BZI_NALS_ANNEXB)
         return bzi_nals_next_annexb(&n->c, nal);
+
     do {
         if (!(n->kind == BZI_NALS_LENGTH ? bzi_nals_length(n, &length) : bzi_nals_length_in_lists(n, &length)))
             return n->c.overrun ? -1 : 0;
@@ -2287,38 +2303,43 @@ static int bzi_nals_next(bzi_nals *n, bzi_span *nal)
 
 /* --- Sequence parameter sets: what container, decoder and kernel must agree on --- */
 
-/* What a coded picture says of itself, whatever its codec. */
+/* The properties of a coded picture that it states itself, for all codecs. */
 typedef struct bzi_format {
-    /* H.265: general profile .. level; H.264: profile, constraints, level; AV1: profile, level, tier; JPEG: 1: it
-     * is baseline, Y'CbCr, in one scan */
-    uint8_t     profile[12];
-    uint32_t    sub_layers, nested;
-    uint32_t    chroma_format;        /* 0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4; JPEG: BZI_CHROMA_... */
-    uint32_t    depth_luma, depth_chroma;
-    uint32_t    width, height;        /* coded, before the conformance window */
-    uint32_t    window[4];            /* left, right, top, bottom, in luma samples */
-    uint32_t    has_chroma_location, chroma_location;
-    bzna_color  color;                /* present when the VUI has video_signal_type */
-    uint32_t    orientation;          /* EXIF's, 1..8; 0: none is said */
-    uint32_t    pixel_bits;           /* of a still, decoded; 0: its size was compared with that of the file */
-    uint32_t    crop[4];              /* a HEIF file's: x, y, width, height of what is seen; all 0: the whole */
-    uint32_t    tiles;                /* of a HEIF grid; 0: it is none */
-    /* H.264: bits of frame_num, 0: its slices' heads are not read; of the picture order count, 0: it is not there */
-    uint32_t    frame_num_bits, order_bits;
+    /* H.265: general profile to level; H.264: profile, constraints, level; AV1: profile, level, tier; JPEG: 1 if it is
+     * baseline, Y'CbCr and in one scan, which NVDEC may decode */
+    uint8_t    profile[12];
+    uint32_t   sub_layers;            /* H.265: temporal sub-layers */
+    uint32_t   nested;                /* H.265: sps_temporal_id_nesting_flag */
+    uint32_t   chroma_format;         /* 0: gray, 1: 4:2:0, 2: 4:2:2, 3: 4:4:4; JPEG: also BZI_CHROMA_... */
+    uint32_t   depth_luma;            /* bits of a luma sample */
+    uint32_t   depth_chroma;          /* bits of a chroma sample */
+    uint32_t   width;                 /* coded pixels in a row, before the conformance window is applied */
+    uint32_t   height;                /* coded rows */
+    uint32_t   window[4];             /* pixels cut off at the left, right, top, bottom, in luma samples */
+    uint32_t   has_chroma_location;   /* chroma_location is stated */
+    uint32_t   chroma_location;       /* the standards' chroma_sample_loc_type: 0: left, 1: center, 2: top left */
+    bzna_color color;                 /* present: the VUI has video_signal_type */
+    uint32_t   orientation;           /* EXIF's number, 1..8; 0: not stated */
+    uint32_t   pixel_bits;           /* of a decoded pixel of a still; 0: its size was compared with that of the file */
+    uint32_t   crop[4];               /* HEIF: x, y, width, height of the part that is seen; all 0: the whole picture */
+    uint32_t   tiles;                 /* tiles of a HEIF grid; 0: it is no grid */
+    uint32_t   frame_num_bits;        /* H.264: bits of frame_num; 0: the heads of slices are not read */
+    uint32_t   order_bits;            /* H.264: bits of the picture order count; 0: it is not there */
 } bzi_format;
 
 enum { BZI_CHROMA_440 = 4, BZI_CHROMA_411 = 5 };
 
-/* The code points of a color, which may be left out: unspecified. */
+/* Reads the code points of a color. If they are left out, they are 2, unspecified. */
 static void bzi_format_color(bzi_bits *b, bzi_format *format)
 {
     const uint32_t said = bzi_bits_1(b);
+
     format->color.primaries = (uint16_t)(said ? bzi_bits_u(b, 8) : 2);
     format->color.transfer = (uint16_t)(said ? bzi_bits_u(b, 8) : 2);
     format->color.matrix = (uint16_t)(said ? bzi_bits_u(b, 8) : 2);
 }
 
-/* E.2.1 of both standards begin alike: up to the chroma location. */
+/* E.2.1 of both standards, which agree up to the chroma location. */
 static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
 {
     if (bzi_bits_1(b) && bzi_bits_u(b, 8) == 255)           /* aspect ratio */
@@ -2339,6 +2360,7 @@ static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
     }
 }
 
+/* Reads the conformance window, which counts in units of unit_x and unit_y luma samples. */
 static void bzi_sps_window(bzi_bits *b, bzi_format *sps, uint32_t unit_x, uint32_t unit_y)
 {
     for (int i = 0; i < 4; i++) {
@@ -2347,10 +2369,11 @@ static void bzi_sps_window(bzi_bits *b, bzi_format *sps, uint32_t unit_x, uint32
     }
 }
 
-/* H.264 7.3.2.1.1.1: only the bits matter here. */
+/* H.264 7.3.2.1.1.1: skips a scaling list. */
 static void bzi_sps_h264_scaling_list(bzi_bits *b, int size)
 {
     int32_t last = 8, next = 8;
+
     for (int i = 0; i < size && !b->overrun; i++) {
         if (next)
             next = (last + bzi_bits_se(b) % 256) & 255;     /* a damaged delta may be as large as an int can be */
@@ -2359,7 +2382,7 @@ static void bzi_sps_h264_scaling_list(bzi_bits *b, int size)
     }
 }
 
-/* H.264 7.3.2.1.1: profiles with the chroma fields. */
+/* H.264 7.3.2.1.1: returns 1 for profiles that have the chroma fields. */
 static int bzi_sps_h264_is_high(uint32_t profile)
 {
     static const uint8_t high[] = { 100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135 };
@@ -2380,6 +2403,8 @@ static void bzi_sps_h264_chroma(bzi_bits *b, bzi_format *sps)
                 bzi_sps_h264_scaling_list(b, i < 6 ? 16 : 64);
 }
 
+/* H.264 7.3.2.1.1. Heads of slices can be read later only without fields and with picture order count type 0 or 2: else
+ * frame_num_bits stays 0. */
 static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
 {
     uint32_t mbs_only, poc, width, height, frame_num_bits, order_bits = 0;
@@ -2387,6 +2412,7 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
     for (int i = 0; i < 3; i++)
         sps->profile[i] = (uint8_t)bzi_bits_u(b, 8);
     bzi_bits_ue(b);
+
     sps->chroma_format = 1;
     sps->depth_luma = sps->depth_chroma = 8;
     if (bzi_sps_h264_is_high(sps->profile[0]))
@@ -2408,11 +2434,14 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
 
     bzi_bits_ue(b);                                         /* reference frames */
     bzi_bits_1(b);
+
     width = bzi_bits_ue(b) + 1;
     height = bzi_bits_ue(b) + 1;
     mbs_only = bzi_bits_1(b);
+
     sps->width = width < 65536 ? width * 16 : 0;
     sps->height = height < 65536 ? height * 16 * (2 - mbs_only) : 0;
+
     if (!mbs_only)
         bzi_bits_1(b);
     if (mbs_only && poc != 1 && frame_num_bits <= 16 && order_bits <= 16) {
@@ -2428,7 +2457,7 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
         bzi_sps_vui(b, sps);
 }
 
-/* H.265 7.3.3 */
+/* H.265 7.3.3: the profile, tier and level. */
 static void bzi_sps_h265_profile(bzi_bits *b, bzi_format *sps, uint32_t sub_layers)
 {
     uint32_t present[8] = { 0 };
@@ -2443,7 +2472,7 @@ static void bzi_sps_h265_profile(bzi_bits *b, bzi_format *sps, uint32_t sub_laye
         bzi_bits_skip(b, (present[i] & 2 ? 88u : 0) + (present[i] & 1 ? 8u : 0));
 }
 
-/* H.265 7.3.4 */
+/* H.265 7.3.4: skips the scaling lists. */
 static void bzi_sps_h265_scaling_lists(bzi_bits *b)
 {
     for (int size = 0; size < 4; size++) {
@@ -2461,7 +2490,7 @@ static void bzi_sps_h265_scaling_lists(bzi_bits *b)
     }
 }
 
-/* H.265 7.3.7. counts[i] is NumDeltaPocs of set i; returns that of this set. */
+/* H.265 7.3.7: skips a reference picture set. counts[i] is NumDeltaPocs of set i. Returns that of this set. */
 static uint32_t bzi_sps_h265_reference_set(bzi_bits *b, uint32_t i, const uint32_t *counts)
 {
     uint32_t count = 0, negative, positive;
@@ -2487,11 +2516,10 @@ static uint32_t bzi_sps_h265_reference_set(bzi_bits *b, uint32_t i, const uint32
         bzi_bits_ue(b);
         bzi_bits_1(b);
     }
-
     return negative + positive;
 }
 
-/* H.265 7.3.2.2.1, from the coding block sizes to the VUI. */
+/* H.265 7.3.2.2.1: the part from the coding block sizes to the VUI. */
 static void bzi_sps_h265_tail(bzi_bits *b, bzi_format *sps, uint32_t poc_bits)
 {
     uint32_t counts[65] = { 0 }, sets;
@@ -2525,6 +2553,7 @@ static void bzi_sps_h265_tail(bzi_bits *b, bzi_format *sps, uint32_t poc_bits)
         bzi_sps_vui(b, sps);
 }
 
+/* H.265 7.3.2.2.1 */
 static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
 {
     uint32_t poc_bits, all;
@@ -2534,14 +2563,17 @@ static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
     sps->nested = bzi_bits_1(b);
     bzi_sps_h265_profile(b, sps, sps->sub_layers);
     bzi_bits_ue(b);
+
     sps->chroma_format = bzi_bits_ue(b);
     if (sps->chroma_format == 3)
         bzi_bits_1(b);
+
     sps->width = bzi_bits_ue(b);
     sps->height = bzi_bits_ue(b);
     if (bzi_bits_1(b))
         bzi_sps_window(b, sps, sps->chroma_format == 1 || sps->chroma_format == 2 ? 2 : 1,
                        sps->chroma_format == 1 ? 2 : 1);
+
     sps->depth_luma = bzi_bits_ue(b) + 8;
     sps->depth_chroma = bzi_bits_ue(b) + 8;
     poc_bits = bzi_bits_ue(b) + 4;
@@ -2556,7 +2588,7 @@ static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
     bzi_sps_h265_tail(b, sps, poc_bits);
 }
 
-/* 1 if the unit is a sequence parameter set that makes sense. */
+/* Returns 1 if the unit is a sequence parameter set that makes sense. */
 static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
 {
     bzi_bits b = bzi_bits_make(nal, bzi_nal_syntax_of(codec)->header);
@@ -2566,6 +2598,7 @@ static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
         bzi_sps_h265(&b, sps);
     else
         bzi_sps_h264(&b, sps);
+
     return !b.overrun && sps->chroma_format <= 3 && sps->depth_luma <= 16 && sps->depth_chroma <= 16 && sps->width &&
            sps->height && sps->width <= 65536 && sps->height <= 65536 &&
            (uint64_t)sps->window[0] + sps->window[1] < sps->width &&
@@ -2576,7 +2609,8 @@ static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
 /* ==== 10. AV1 =======================================================================================================
  * Calls: rooms 8-9.
  *
- * The same of AV1: open bitstream units; sections are those of "AV1 Bitstream & Decoding Process Specification". */
+ * Coded pictures of AV1: their open bitstream units, and what the sequence header states. Numbers of sections are those
+ * of the "AV1 Bitstream & Decoding Process Specification". */
 
 enum {
     BZI_OBU_SEQUENCE_HEADER = 1,
@@ -2586,7 +2620,8 @@ enum {
     BZI_OBU_PADDING = 15
 };
 
-/* 5.3: 1 and the next unit's type and payload; 0 at the end; -1 if it does not fit. */
+/* 5.3: takes the next unit off `rest`. Returns 1 and the unit's type and payload, 0 at the end, or -1 if it does not
+ * fit. */
 static int bzi_obu_next(bzi_span *rest, uint32_t *type, bzi_span *payload)
 {
     uint64_t at = 1, size = 0;
@@ -2621,7 +2656,7 @@ static int bzi_obu_next(bzi_span *rest, uint32_t *type, bzi_span *payload)
     return 1;
 }
 
-/* 5.5.1, the part between the flags and the frame size. */
+/* 5.5.1: the part between the flags and the frame size. */
 static void bzi_av1_operating_points(bzi_bits *b, bzi_format *sps)
 {
     uint32_t model = 0, delay_bits = 0, display, points;
@@ -2641,12 +2676,14 @@ static void bzi_av1_operating_points(bzi_bits *b, bzi_format *sps)
     for (uint32_t i = 0; i < points && !b->overrun; i++) {
         uint32_t level, tier;
         bzi_bits_skip(b, 12);
+
         level = bzi_bits_u(b, 5);
         tier = level > 7 && bzi_bits_1(b);
         if (i == 0) {
             sps->profile[1] = (uint8_t)level;
             sps->profile[2] = (uint8_t)tier;
         }
+
         if (model && bzi_bits_1(b))
             bzi_bits_skip(b, 2 * delay_bits + 1);
         if (display && bzi_bits_1(b))
@@ -2654,7 +2691,7 @@ static void bzi_av1_operating_points(bzi_bits *b, bzi_format *sps)
     }
 }
 
-/* 5.5.1, the tools between the frame size and the color. */
+/* 5.5.1: skips the tools between the frame size and the color. */
 static void bzi_av1_tools(bzi_bits *b, uint32_t reduced)
 {
     uint32_t order_hint, content = 2;
@@ -2677,7 +2714,7 @@ static void bzi_av1_tools(bzi_bits *b, uint32_t reduced)
     bzi_bits_skip(b, 3);
 }
 
-/* 5.5.2 */
+/* 5.5.2: the color. */
 static void bzi_av1_color(bzi_bits *b, uint32_t profile, bzi_format *sps)
 {
     uint32_t high = bzi_bits_1(b), twelve = profile == 2 && high && bzi_bits_1(b), gray = profile != 1 && bzi_bits_1(b),
@@ -2685,10 +2722,11 @@ static void bzi_av1_color(bzi_bits *b, uint32_t profile, bzi_format *sps)
 
     sps->depth_luma = sps->depth_chroma = twelve ? 12 : high ? 10 : 8;
     sps->chroma_format = gray ? 0 : profile == 0 ? 1 : 3;
-    sps->color.present = 1;                                /* for the range is always said */
+    sps->color.present = 1;                                /* because the range is always stated */
     bzi_format_color(b, sps);
+
     if (!gray && sps->color.primaries == 1 && sps->color.transfer == 13 && sps->color.matrix == 0) {
-        sps->color.full_range = 1;                         /* sRGB as it is, 4:4:4 */
+        sps->color.full_range = 1;                         /* sRGB without a matrix is full range and 4:4:4 */
         sps->chroma_format = 3;
         return;
     }
@@ -2698,29 +2736,34 @@ static void bzi_av1_color(bzi_bits *b, uint32_t profile, bzi_format *sps)
         sps->chroma_format = !twelve ? 2 : !bzi_bits_1(b) ? 3 : bzi_bits_1(b) ? 1 : 2;
     if (sps->chroma_format == 1 && (place = bzi_bits_u(b, 2)) != 0) {
         sps->has_chroma_location = 1;
-        sps->chroma_location = place == 2 ? 2 : 0;          /* 6.4.2: 1 is on the left, 2 on the top left */
+        sps->chroma_location = place == 2 ? 2 : 0;          /* 6.4.2: 1 is on the left, 2 at the top left */
     }
 }
 
-/* 1 if the sequence header makes sense. */
+/* 5.5.1: returns 1 if the sequence header makes sense. *reduced: reduced_still_picture_header, as still pictures have
+ * it. */
 static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 {
     bzi_bits b = bzi_bits_plain(unit);
     uint32_t profile, width_bits, height_bits;
 
     memset(sps, 0, sizeof *sps);
+
     profile = bzi_bits_u(&b, 3);
     bzi_bits_1(&b);
     *reduced = bzi_bits_1(&b);
     sps->profile[0] = (uint8_t)profile;
+
     if (*reduced)
         sps->profile[1] = (uint8_t)bzi_bits_u(&b, 5);
     else
         bzi_av1_operating_points(&b, sps);
+
     width_bits = bzi_bits_u(&b, 4) + 1;
     height_bits = bzi_bits_u(&b, 4) + 1;
     sps->width = bzi_bits_u(&b, width_bits) + 1;
     sps->height = bzi_bits_u(&b, height_bits) + 1;
+
     bzi_av1_tools(&b, *reduced);
     bzi_av1_color(&b, profile, sps);
     return !b.overrun && profile <= 2;
@@ -2730,36 +2773,41 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 /* ==== 11. TIFF, EXIF, XMP ===========================================================================================
  * Calls: rooms 8.
  *
- * What programs note beside pixels: how the picture is to be turned. EXIF data are TIFF's, and count before XMP's
- * text, as in PIL's ImageOps.exif_transpose. PNG may have either as text, deflated (RFC 1950, 1951), of which the
- * beginning is inflated here: a few kB. Works on memory, without allocating. */
+ * The orientation that programs write beside the pixels: how the picture is to be turned. EXIF data have TIFF's format,
+ * and count before XMP's text, as in PIL's ImageOps.exif_transpose. PNG may have either as deflated text (RFC 1950,
+ * 1951): its first few kB are inflated here. This room works on memory that others own, and allocates nothing. */
 
-/* A little-endian (II) or big-endian (MM) number; 0 where it lies past the end. */
+/* Returns a little-endian (II) or big-endian (MM) number, or 0 if it goes past the end. Pre: bzi_tiff_is(tiff). */
 static uint32_t bzi_tiff_number(bzi_span tiff, uint64_t at, uint32_t bytes)
 {
     uint32_t value = 0;
+
     if (at > tiff.size || bytes > tiff.size - at)
         return 0;
+
     for (uint32_t i = 0; i < bytes; i++)
         value = value << 8 | tiff.data[at + (tiff.data[0] == 'I' ? bytes - 1 - i : i)];
     return value;
 }
 
+/* Returns 1 if this begins as TIFF with 32-bit offsets does. */
 static int bzi_tiff_is(bzi_span tiff)
 {
     return tiff.size >= 8 && (!memcmp(tiff.data, "II*\0", 4) || !memcmp(tiff.data, "MM\0*", 4));
 }
 
-/* The values of a tag in a directory: where they stand, how many, and the bytes of each. */
+/* The values of a tag in a directory. */
 typedef struct bzi_tiff_values {
-    uint64_t at;
-    uint32_t count, bytes;
+    uint64_t at;                      /* offset of the first one in the data */
+    uint32_t count;                   /* how many there are */
+    uint32_t bytes;                   /* of each: 1, 2 or 4 */
 } bzi_tiff_values;
 
-/* Finds a tag of the first directory, if its values are of 1, 2 or 4 bytes. 0: it is not there. */
+/* Finds a tag of the first directory whose values have 1, 2 or 4 bytes. Returns 0 if it is not there. */
 static int bzi_tiff_find(bzi_span tiff, uint32_t tag, bzi_tiff_values *values)
 {
-    static const uint8_t bytes[] = { 0, 1, 0, 2, 4, 0, 0, 1 };              /* of BYTE, SHORT, LONG, UNDEFINED */
+    /* of BYTE, SHORT, LONG, UNDEFINED; 0: the type is not read */
+    static const uint8_t bytes[] = { 0, 1, 0, 2, 4, 0, 0, 1 };
     uint64_t directory;
     uint32_t count;
 
@@ -2773,6 +2821,7 @@ static int bzi_tiff_find(bzi_span tiff, uint32_t tag, bzi_tiff_values *values)
         const uint32_t type = bzi_tiff_number(tiff, at + 2, 2), size = type < sizeof bytes ? bytes[type] : 0;
         if (bzi_tiff_number(tiff, at, 2) != tag || !size)
             continue;
+
         values->count = bzi_tiff_number(tiff, at + 4, 4);
         values->bytes = size;
         values->at = (uint64_t)values->count * size > 4 ? bzi_tiff_number(tiff, at + 8, 4) : at + 8;
@@ -2781,25 +2830,29 @@ static int bzi_tiff_find(bzi_span tiff, uint32_t tag, bzi_tiff_values *values)
     return 0;
 }
 
-/* The first value of a tag; 0: there is none. */
+/* Returns the first value of a tag, or 0 if there is none. */
 static uint32_t bzi_tiff_value(bzi_span tiff, uint32_t tag)
 {
     bzi_tiff_values values;
     return bzi_tiff_find(tiff, tag, &values) ? bzi_tiff_number(tiff, values.at, values.bytes) : 0;
 }
 
-/* EXIF's number, 1 to 8; 0: there is none. What is no such number counts as 1: it is said, and means no turn. */
+/* Returns EXIF's number for the orientation, 1 to 8, or 0 if there is none. A number out of range counts as 1: the tag
+ * is there, and asks for no turn that is known. */
 static uint32_t bzi_tiff_orientation(bzi_span tiff)
 {
     bzi_tiff_values values;
     uint32_t value;
+
     if (!bzi_tiff_find(tiff, 0x0112, &values))
         return 0;
+
     value = bzi_tiff_number(tiff, values.at, values.bytes);
     return value >= 1 && value <= 8 ? value : 1;
 }
 
-/* Of an XMP packet: tiff:Orientation="6", or tiff:Orientation>6<; 0: it has none. */
+/* Returns the orientation of an XMP packet, which says tiff:Orientation="6" or tiff:Orientation>6<, or 0 if it has
+ * none. */
 static uint32_t bzi_xmp_orientation(bzi_span xmp)
 {
     static const char name[] = "tiff:Orientation";
@@ -2807,8 +2860,10 @@ static uint32_t bzi_xmp_orientation(bzi_span xmp)
 
     for (uint64_t i = 0; i + length + 2 <= xmp.size; i++) {
         const uint8_t *text = xmp.data + i, *next = text + length, *end = xmp.data + xmp.size;
+
         if (*text != 't' || memcmp(text, name, (size_t)length))
             continue;
+
         next += *next == '>' ? 1 : end - next > 2 && next[0] == '=' && next[1] == '"' ? 2 : end - next;
         if (next < end && *next >= '0' && *next <= '9')
             return *next >= '1' && *next <= '8' ? *next - '0' : 0;
@@ -2818,19 +2873,24 @@ static uint32_t bzi_xmp_orientation(bzi_span xmp)
 
 /* --- Text that is deflated --- */
 
-/* A prefix code (RFC 1951, 3.2.2): how many codes have each length, and the symbols in the order of their codes. */
+/* A prefix code (RFC 1951, 3.2.2). */
 typedef struct bzi_prefixes {
-    uint16_t count[16], symbol[288];
+    uint16_t count[16];               /* how many codes have each length */
+    uint16_t symbol[288];             /* the symbols in the order of their codes */
 } bzi_prefixes;
 
 typedef struct bzi_inflater {
-    bzi_cursor   in;
-    uint32_t     bits, bit_count;     /* read, and not used yet */
-    uint8_t     *out;
-    uint32_t     size, capacity;
-    bzi_prefixes literals, distances;
+    bzi_cursor   in;                  /* the deflated bytes */
+    uint32_t     bits;                /* bits that were read and are not used yet, the next one lowest */
+    uint32_t     bit_count;           /* how many they are */
+    uint8_t     *out;                 /* the inflated bytes */
+    uint32_t     size;                /* bytes written to out */
+    uint32_t     capacity;            /* bytes that fit */
+    bzi_prefixes literals;            /* the block's code of bytes and lengths */
+    bzi_prefixes distances;           /* the block's code of distances */
 } bzi_inflater;
 
+/* Takes the next count bits. */
 static uint32_t bzi_inflate_bits(bzi_inflater *z, uint32_t count)
 {
     uint32_t value;
@@ -2839,12 +2899,14 @@ static uint32_t bzi_inflate_bits(bzi_inflater *z, uint32_t count)
         z->bits |= bzi_cursor_u8(&z->in) << z->bit_count;
         z->bit_count += 8;
     }
+
     value = z->bits & ((1u << count) - 1);
     z->bits >>= count;
     z->bit_count -= count;
     return value;
 }
 
+/* Makes the code in which symbol i has a code of lengths[i] bits; 0: it has none. */
 static void bzi_prefixes_make(bzi_prefixes *p, const uint8_t *lengths, uint32_t count)
 {
     uint16_t next[16] = { 0 };
@@ -2852,17 +2914,19 @@ static void bzi_prefixes_make(bzi_prefixes *p, const uint8_t *lengths, uint32_t 
     memset(p, 0, sizeof *p);
     for (uint32_t i = 0; i < count; i++)
         p->count[lengths[i]]++;
+
     for (int i = 1; i < 15; i++)
         next[i + 1] = (uint16_t)(next[i] + p->count[i]);
+
     for (uint32_t i = 0; i < count; i++)
         if (lengths[i])
             p->symbol[next[lengths[i]]++] = (uint16_t)i;
 }
 
-/* The next symbol. UINT32_MAX: no code begins so. */
+/* Returns the next symbol, or UINT32_MAX if no code begins with the next bits. */
 static uint32_t bzi_inflate_symbol(bzi_inflater *z, const bzi_prefixes *p)
 {
-    uint32_t code = 0, first = 0, place = 0;                /* of the codes of this length, the first; its symbol */
+    uint32_t code = 0, first = 0, place = 0;       /* first: the first code of this length; place: that of its symbol */
 
     for (int length = 1; length < 16; length++) {
         code |= bzi_inflate_bits(z, 1);
@@ -2875,7 +2939,7 @@ static uint32_t bzi_inflate_symbol(bzi_inflater *z, const bzi_prefixes *p)
     return UINT32_MAX;
 }
 
-/* 3.2.7: the codes of a block, which has them before its data. */
+/* 3.2.7: reads the codes that stand before a block's data. Returns 0 if they are damaged. */
 static int bzi_inflate_codes(bzi_inflater *z)
 {
     static const uint8_t order[19] = { 16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15 };
@@ -2892,6 +2956,7 @@ static int bzi_inflate_codes(bzi_inflater *z)
     while (n < all && !z->in.overrun) {
         const uint32_t symbol = bzi_inflate_symbol(z, &z->literals);
         uint32_t repeat = 1, value = symbol;
+
         if (symbol > 18 || (symbol == 16 && !n))
             return 0;
         if (symbol == 16)
@@ -2910,18 +2975,20 @@ static int bzi_inflate_codes(bzi_inflater *z)
     return literals <= 286 && !z->in.overrun;
 }
 
-/* 3.2.6: the codes that are fixed. */
+/* 3.2.6: makes the fixed codes. */
 static void bzi_inflate_fixed(bzi_inflater *z)
 {
     uint8_t lengths[288];
+
     for (int i = 0; i < 288; i++)
         lengths[i] = i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : 8;
     bzi_prefixes_make(&z->literals, lengths, 288);
+
     memset(lengths, 5, 30);
     bzi_prefixes_make(&z->distances, lengths, 30);
 }
 
-/* 3.2.5: bytes, and repetitions of those before. 0: damaged. */
+/* 3.2.5: inflates a block's data, which are bytes and repetitions of earlier bytes. Returns 0 if they are damaged. */
 static int bzi_inflate_data(bzi_inflater *z)
 {
     static const uint16_t near[30] = { 1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769,
@@ -2929,6 +2996,7 @@ static int bzi_inflate_data(bzi_inflater *z)
 
     while (z->size < z->capacity && !z->in.overrun) {
         uint32_t symbol = bzi_inflate_symbol(z, &z->literals), more, length, distance;
+
         if (symbol < 256)
             z->out[z->size++] = (uint8_t)symbol;
         if (symbol == 256)
@@ -2937,15 +3005,19 @@ static int bzi_inflate_data(bzi_inflater *z)
             continue;
         if (symbol > 285)
             return 0;
+
         symbol -= 257;
         more = symbol < 4 || symbol == 28 ? 0 : symbol / 4 - 1;
         length = symbol == 28 ? 258 : (symbol < 8 ? symbol : (4 + symbol % 4) << more) + 3 + bzi_inflate_bits(z, more);
+
         symbol = bzi_inflate_symbol(z, &z->distances);
         if (symbol > 29)
             return 0;
+
         distance = near[symbol] + bzi_inflate_bits(z, symbol < 4 ? 0 : symbol / 2 - 1);
         if (distance > z->size)
             return 0;
+
         for (; length && z->size < z->capacity; length--, z->size++)
             z->out[z->size] = z->out[z->size - distance];
     }
@@ -2953,7 +3025,7 @@ static int bzi_inflate_data(bzi_inflater *z)
     return !z->in.overrun;
 }
 
-/* The first bytes of what was deflated (zlib), as many as there is room for; fewer where it ends, or is damaged. */
+/* Inflates zlib's data, up to capacity bytes. Returns how many there are: fewer where the data end or are damaged. */
 static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
 {
     bzi_inflater z = { .in = in, .out = out, .capacity = capacity };
@@ -2963,8 +3035,10 @@ static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
         uint32_t kind;
         last = bzi_inflate_bits(&z, 1);
         kind = bzi_inflate_bits(&z, 2);
+
         if (kind == 0) {
             uint32_t bytes;
+
             z.bits = z.bit_count = 0;
             bytes = bzi_cursor_u8(&z.in);
             bytes |= bzi_cursor_u8(&z.in) << 8;
@@ -2973,6 +3047,7 @@ static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
                 z.out[z.size++] = (uint8_t)bzi_cursor_u8(&z.in);
             continue;
         }
+
         if (kind == 1)
             bzi_inflate_fixed(&z);
         sound = kind == 1 || (kind == 2 && bzi_inflate_codes(&z));
@@ -2982,7 +3057,8 @@ static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
     return z.size;
 }
 
-/* EXIF data as ImageMagick writes them into texts: three lines of words, then hexadecimal digits. */
+/* Returns the orientation in EXIF data as ImageMagick writes them into texts: three lines of words, then hexadecimal
+ * digits. */
 static uint32_t bzi_profile_orientation(bzi_span text)
 {
     uint8_t bytes[BZI_LIMIT_TEXT_BYTES / 2];
@@ -2992,6 +3068,7 @@ static uint32_t bzi_profile_orientation(bzi_span text)
     for (uint64_t i = 0; i < text.size && digits < 2 * sizeof bytes; i++) {
         const uint32_t c = text.data[i], is_number = c >= '0' && c <= '9';
         const uint32_t value = is_number ? c - '0' : (c | 32) - 'a' + 10;
+
         if (lines == 3 && value < 16) {
             bytes[digits / 2] = (uint8_t)(digits % 2 ? bytes[digits / 2] | value : value << 4);
             digits++;
@@ -3009,11 +3086,13 @@ static uint32_t bzi_profile_orientation(bzi_span text)
 /* ==== 12. JPEG ======================================================================================================
  * Calls: rooms 6, 8, 11.
  *
- * What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP), by its markers. Decoders use tables of an
- * earlier picture, and conceal that scans are missing: so a picture of several scans is walked to its end, and must
- * be whole. Of a single scan, rows above damage are of use; where it is, the decoder says. Works on memory, without
- * allocating. Who decodes them is fixed when the library is built, or for NVDEC when a loader is opened: their pixels
- * depend on it. */
+ * The markers of a JPEG, and what they state (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP).
+ *
+ * Decoders would use tables of an earlier picture, and conceal that scans are missing. So a picture of several scans is
+ * walked to its end here, and must be complete. A picture of a single scan may be damaged: the decoder says in which
+ * row, and the rows above it can be used. The decoder of JPEGs is chosen when the library is built, or when a loader is
+ * opened if it is NVDEC, because the pixels depend on it. This room works on memory that others own, and allocates
+ * nothing. */
 
 #ifndef BENZINA_NO_JPEG
 #  define BZI_JPEG_DECODER "libjpeg-turbo"
@@ -3038,45 +3117,57 @@ enum { BZI_JPEG_SOF0 = 0xc0, BZI_JPEG_SOF2 = 0xc2, BZI_JPEG_DHT = 0xc4, BZI_JPEG
        BZI_JPEG_COM = 0xfe };
 
 typedef struct bzi_jpeg_component {
-    uint32_t id, h, v;                /* h, v: sampling factors */
-    uint32_t table;                   /* of quantization */
-    uint64_t final;                   /* coefficients of which a scan has the last bit, a bit each */
+    uint32_t id;                      /* its number, by which scans name it */
+    uint32_t h;                       /* horizontal sampling factor */
+    uint32_t v;                       /* vertical sampling factor */
+    uint32_t table;                   /* number of its quantization table */
+    uint64_t final;                   /* a bit for each coefficient whose last bit a scan has given */
 } bzi_jpeg_component;
 
-/* What was said up to here. Sets are a bit each. */
+/* The state of a walk over the markers. Sets have a bit for each member. */
 typedef struct bzi_jpeg {
-    uint32_t            frame;        /* the marker of the frame header; 0: there was none */
-    uint64_t            height_at;    /* where the height stands */
-    uint32_t            width, height, count;
-    bzi_jpeg_component  component[4];
-    uint32_t            quantization, dc, ac;               /* tables that are defined */
-    uint32_t            restart;      /* units between restart markers; 0: there are none */
-    uint32_t            scans, seen;  /* seen: components that a scan began */
-    uint32_t            several;      /* scans, each of a part of the picture's components or coefficients */
-    uint64_t            scan_units;   /* of the scan before, 0: there is none, or it has ended */
-    uint64_t            restarts;     /* restart markers in it */
-    uint32_t            jfif, adobe;  /* adobe: its transform; UINT32_MAX: there is no such marker */
-    uint32_t            orientation;  /* EXIF's; 0: not said */
-    uint32_t            xmp_orientation;      /* likewise */
-    uint32_t            no_tables;    /* there are none for Huffman's codes: the standard's count */
+    uint32_t           frame;           /* the marker of the frame header; 0: there was none */
+    uint64_t           height_at;       /* offset of the height */
+    uint32_t           width;           /* pixels in a row */
+    uint32_t           height;          /* rows */
+    uint32_t           count;           /* components */
+    bzi_jpeg_component component[4];    /* in the order of the frame header */
+    uint32_t           quantization;    /* set of the quantization tables that are defined */
+    uint32_t           dc;              /* set of the Huffman tables for DC coefficients that are defined */
+    uint32_t           ac;              /* set of those for AC coefficients */
+    uint32_t           restart;         /* units between restart markers; 0: there are none */
+    uint32_t           scans;           /* scans that have begun */
+    uint32_t           seen;            /* set of the components that a scan has begun */
+    uint32_t           several;        /* there are several scans, each with a part of the components or coefficients */
+    uint64_t           scan_units;      /* units of the scan under way; 0: none is */
+    uint64_t           restarts;        /* restart markers seen in it */
+    uint32_t           jfif;            /* JFIF's marker is there */
+    uint32_t           adobe;           /* the transform in Adobe's marker; UINT32_MAX: there is no such marker */
+    uint32_t           orientation;     /* EXIF's; 0: not stated */
+    uint32_t           xmp_orientation; /* XMP's; 0: not stated */
+    uint32_t           no_tables;       /* no Huffman tables are defined: the standard's are used */
 } bzi_jpeg;
 
-/* The next marker, and what its segment holds. 0: there is no other. What ends too early has c->overrun set. */
+/* Returns the next marker and its segment, or 0 if there is none. If the segment ends too early, c->overrun is set. */
 static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
 {
     while (bzi_cursor_left(c) > 1) {
         const uint8_t *from = c->data + c->pos, *ff = memchr(from, 0xff, (size_t)(bzi_cursor_left(c) - 1));
         uint32_t marker, size;
+
         if (!ff)
             break;
+
         c->pos += (uint64_t)(ff - from) + 1;
         marker = c->data[c->pos];
-        if (marker == 0 || marker == 0xff)                  /* a byte of coded data; a fill byte */
+        if (marker == 0 || marker == 0xff)                  /* 0: a byte 0xff of coded data; 0xff: a fill byte */
             continue;
+
         c->pos++;
         *segment = bzi_cursor_sub(c, 0);
         if ((marker >= BZI_JPEG_RST0 && marker <= BZI_JPEG_EOI) || marker < BZI_JPEG_SOF0)
-            return marker;                                  /* these have no segment, the last no meaning */
+            return marker;                                 /* these have no segment; those below SOF0 have no meaning */
+
         size = bzi_cursor_u16(c);
         *segment = bzi_cursor_sub(c, size < 2 ? UINT64_MAX : size - 2);
         return marker;
@@ -3093,7 +3184,7 @@ static bzna_status bzi_jpeg_fail(bzna_error *err, const bzi_cursor *c, const cha
                     (unsigned long long)bzi_cursor_offset(c), what);
 }
 
-/* B.2.4.1 */
+/* B.2.4.1: quantization tables. */
 static bzna_status bzi_jpeg_quantization(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
 {
     while (bzi_cursor_left(c)) {
@@ -3106,7 +3197,7 @@ static bzna_status bzi_jpeg_quantization(bzi_jpeg *j, bzi_cursor *c, bzna_error 
     return BZNA_OK;
 }
 
-/* B.2.4.2 */
+/* B.2.4.2: Huffman tables. */
 static bzna_status bzi_jpeg_huffman(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
 {
     while (bzi_cursor_left(c)) {
@@ -3121,7 +3212,7 @@ static bzna_status bzi_jpeg_huffman(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
     return BZNA_OK;
 }
 
-/* A frame header that is not read, by its name. */
+/* Refuses a kind of frame header that is not read, by its name. */
 static bzna_status bzi_jpeg_refuse(uint32_t marker, bzna_error *err)
 {
     return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %s coding (marker %02X) is not supported",
@@ -3133,7 +3224,7 @@ static bzna_status bzi_jpeg_refuse(uint32_t marker, bzna_error *err)
                     marker);
 }
 
-/* B.2.2 */
+/* B.2.2: the frame header. */
 static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, bzna_error *err)
 {
     uint32_t bits = bzi_cursor_u8(c), ids[4] = { 0 };
@@ -3153,21 +3244,23 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
     if (bits != 8)
         return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %u bits a sample; only 8 are supported", bits);
     if (!j->height)
-        return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: a height that comes behind the first scan (DNL) is not supported");
+        return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: a height that follows the first scan (DNL) is not supported");
     if (j->count > 4 || j->count == 2)
         return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %u components; 1, 3 and 4 are supported", j->count);
 
     for (uint32_t i = 0; i < j->count; i++) {
         uint32_t factors;
         bzi_jpeg_component *p = &j->component[i];
+
         p->id = ids[i] = bzi_cursor_u8(c);
         factors = bzi_cursor_u8(c);
         p->h = factors >> 4;
         p->v = factors & 15;
         p->table = bzi_cursor_u8(c);
+
         for (uint32_t k = 0; k < i; k++)
             if (ids[k] == p->id)
-                return bzi_jpeg_fail(err, c, "two components have one number");
+                return bzi_jpeg_fail(err, c, "two components have the same number");
         if (!p->h || p->h > 4 || !p->v || p->v > 4 || p->table > 3)
             return bzi_jpeg_fail(err, c, "the frame header is damaged");
     }
@@ -3188,18 +3281,21 @@ static void bzi_jpeg_factors(const bzi_jpeg *j, uint32_t *h, uint32_t *v)
     }
 }
 
-/* Units of a scan (A.2): blocks of the one component that it has; or blocks of all, as the factors say. */
+/* Returns the units of a scan (A.2). With `one`, the scan has only that component, and units are its blocks. Else units
+ * are groups of blocks of all components, as the sampling factors say. */
 static uint64_t bzi_jpeg_units(const bzi_jpeg *j, const bzi_jpeg_component *one)
 {
     uint32_t h, v;
+
     bzi_jpeg_factors(j, &h, &v);
     if (one)
         return (uint64_t)bzi_jpeg_divide(bzi_jpeg_divide(j->width * one->h, h), 8) *
                bzi_jpeg_divide(bzi_jpeg_divide(j->height * one->v, v), 8);
+
     return (uint64_t)bzi_jpeg_divide(j->width, 8 * h) * bzi_jpeg_divide(j->height, 8 * v);
 }
 
-/* Restart markers that a scan must have. More at its end do no harm. */
+/* Returns how many restart markers the scan must have. More of them at its end do no harm. */
 static uint64_t bzi_jpeg_restarts(const bzi_jpeg *j)
 {
     return j->scan_units && j->restart ? (j->scan_units - 1) / j->restart : 0;
@@ -3223,7 +3319,7 @@ static bzna_status bzi_jpeg_restart(bzi_jpeg *j, uint32_t marker, const bzi_curs
 
 static int bzi_jpeg_is_progressive(const bzi_jpeg *j) { return (j->frame & 7) == 2; }
 
-/* The coefficients of a scan, and their bits: what the scans have of the components that are in the set. */
+/* Notes which coefficients a scan has, first to last of the components in the set, and which of their bits (Ah, Al). */
 static void bzi_jpeg_coefficients(bzi_jpeg *j, uint32_t set, uint32_t first, uint32_t last, uint32_t bits)
 {
     j->several |= bzi_jpeg_is_progressive(j) || set != (1u << j->count) - 1;
@@ -3233,8 +3329,8 @@ static void bzi_jpeg_coefficients(bzi_jpeg *j, uint32_t set, uint32_t first, uin
             j->component[i].final |= UINT64_MAX >> (63 - last) & UINT64_MAX << (first & 63);
 }
 
-/* B.2.3. Every table that the scan uses must be this picture's: a decoder may have others of pictures before. rows: of
- * a picture of one scan, those that are wanted; 0: all. */
+/* B.2.3: the scan header. Every table that the scan uses must be defined by this picture, because a decoder may still
+ * have those of an earlier one. rows: how many rows are wanted of a picture of one scan; 0: all. */
 static bzna_status bzi_jpeg_scan(bzi_jpeg *j, uint32_t rows, bzi_cursor *c, bzna_error *err)
 {
     uint32_t count = bzi_cursor_u8(c), quantization = 0, dc = 0, ac = 0, seen = 0, first, last, bits;
@@ -3246,6 +3342,7 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, uint32_t rows, bzi_cursor *c, bzna
                         BZI_LIMIT_JPEG_SCANS);
     if (!count || count > j->count || bzi_cursor_left(c) != 2 * count + 3)
         return bzi_jpeg_fail(err, c, "a scan header is damaged");
+
     while (count--) {
         uint32_t id = bzi_cursor_u8(c), tables = bzi_cursor_u8(c), i = 0;
         while (i < j->count && j->component[i].id != id)
@@ -3258,9 +3355,10 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, uint32_t rows, bzi_cursor *c, bzna
         dc |= 1u << (tables >> 4);
         ac |= 1u << (tables & 15);
     }
+
     first = bzi_cursor_u8(c);
     last = bzi_cursor_u8(c);
-    bits = bzi_cursor_u8(c);                                /* where a scan before has left off, and this one does */
+    bits = bzi_cursor_u8(c);                       /* Ah, Al: the bit that an earlier scan stopped at, and this one's */
     if (!bzi_jpeg_is_progressive(j))
         first = bits = 0, last = 63;
     else if (first)
@@ -3268,16 +3366,16 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, uint32_t rows, bzi_cursor *c, bzna
     else
         ac = 0;
     if (j->frame > BZI_JPEG_SOF2)
-        dc = ac = 0;                                        /* arithmetic coding does without */
+        dc = ac = 0;                                        /* arithmetic coding needs no tables */
     j->no_tables |= !j->dc && !j->ac && j->frame < BZI_JPEG_SOF2;
     if (j->no_tables) {
-        dc &= ~3u;                                          /* frames of cameras and AVI: the standard's tables */
+        dc &= ~3u;                                       /* frames of cameras and AVI files use the standard's tables */
         ac &= ~3u;
     }
     if ((quantization & ~j->quantization) || (dc & ~j->dc && !(bits >> 4)) || (ac & ~j->ac))
         return bzi_jpeg_fail(err, c, "a scan uses a table that the picture does not define");
     bzi_jpeg_coefficients(j, seen, first, last, bits);
-    if (!j->several && rows && rows < j->height && j->count < 4)            /* of CMYK, libavcodec blends rows */
+    if (!j->several && rows && rows < j->height && j->count < 4)            /* libavcodec blends rows of CMYK */
         j->height = rows;
     j->scan_units = bzi_jpeg_units(j, one);
     j->restarts = 0;
@@ -3286,7 +3384,7 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, uint32_t rows, bzi_cursor *c, bzna
 
 /* --- The picture --- */
 
-/* What programs note: JFIF, EXIF, XMP, Adobe. */
+/* Reads the markers of JFIF, EXIF, XMP and Adobe. */
 static void bzi_jpeg_note(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c)
 {
     static const char xmp[] = "http://ns.adobe.com/xap/1.0/";
@@ -3305,7 +3403,7 @@ static void bzi_jpeg_note(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c)
     }
 }
 
-/* One marker of the picture and its segment. */
+/* Takes one marker of the picture and its segment. */
 static bzna_status bzi_jpeg_take(bzi_jpeg *j, uint32_t marker, uint32_t rows, bzi_cursor *segment, bzna_error *err)
 {
     bzna_status status;
@@ -3338,17 +3436,18 @@ static bzna_status bzi_jpeg_take(bzi_jpeg *j, uint32_t marker, uint32_t rows, bz
     return BZNA_OK;
 }
 
-/* Whether the scans have every bit of the picture, so that none can be missing. */
+/* Returns 1 if the scans have given every bit of the picture, so that none can be missing. */
 static int bzi_jpeg_is_complete(const bzi_jpeg *j)
 {
     uint64_t final = j->frame ? UINT64_MAX : 0;
+
     for (uint32_t i = 0; i < j->count; i++)
         final &= j->component[i].final;
     return final == UINT64_MAX;
 }
 
-/* All of a picture of several scans. One of a single scan is known when that begins; with rows, as many of its rows are
- * walked as well, and become its height. */
+/* Walks over a picture's markers. A picture of several scans is walked to its end. The walk over a picture of a single
+ * scan ends where that begins, but if rows is not 0, that many rows are walked as well, and become its height. */
 static bzna_status bzi_jpeg_walk(bzi_jpeg *j, bzi_span data, uint32_t rows, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_make(data.data, data.size, 0), segment;
@@ -3358,7 +3457,7 @@ static bzna_status bzi_jpeg_walk(bzi_jpeg *j, bzi_span data, uint32_t rows, bzna
     memset(j, 0, sizeof *j);
     j->adobe = UINT32_MAX;
     if (data.size < 3 || memcmp(data.data, "\xff\xd8\xff", 3))
-        return BZI_FAIL(err, BZNA_E_DECODE, "not a JPEG: it begins otherwise");
+        return BZI_FAIL(err, BZNA_E_DECODE, "not a JPEG: it does not begin like one");
 
     c.pos = 2;
     while ((marker = bzi_jpeg_next(&c, &segment)) != BZI_JPEG_EOI) {
@@ -3381,13 +3480,14 @@ static bzna_status bzi_jpeg_walk(bzi_jpeg *j, bzi_span data, uint32_t rows, bzna
     return BZNA_OK;
 }
 
-/* What the components are, by the rules of libjpeg, which others follow: JFIF's marker means Y'CbCr, else Adobe's says
- * it, else the components' numbers do. 1: R'G'B'. */
+/* Returns 1 if the components are R'G'B', or of four ones CMYK and not YCCK. The rules are libjpeg's, which others
+ * follow: JFIF's marker means Y'CbCr; else Adobe's marker tells; else the components' numbers do. */
 static int bzi_jpeg_is_rgb(const bzi_jpeg *j)
 {
     const bzi_jpeg_component *c = j->component;
+
     if (j->count == 4)
-        return j->adobe == 0;                               /* CMYK, multiplied by K */
+        return j->adobe == 0;                               /* CMYK, already multiplied by K */
     if (j->count == 1 || j->jfif)
         return 0;
     if (j->adobe != UINT32_MAX)
@@ -3395,7 +3495,7 @@ static int bzi_jpeg_is_rgb(const bzi_jpeg *j)
     return c[0].id == 'R' && c[1].id == 'G' && c[2].id == 'B';
 }
 
-/* The chroma format; of CMYK and YCCK it is that of 4:4:4, whatever their factors are. */
+/* Finds the chroma format. For CMYK and YCCK it is that of 4:4:4, whatever the sampling factors are. */
 static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, uint32_t *chroma_format, bzna_error *err)
 {
     static const struct { uint8_t x, y, format; } known[] = { { 1, 1, 3 }, { 2, 1, 2 }, { 2, 2, 1 },
@@ -3407,6 +3507,7 @@ static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, uint32_t *chroma_format, b
     *chroma_format = j->count == 4 ? 3 : 0;
     if (j->count != 3)
         return BZNA_OK;
+
     for (size_t i = 0; i < full && alike; i++)
         if (c[0].h == c[1].h * known[i].x && c[0].v == c[1].v * known[i].y) {
             *chroma_format = known[i].format;
@@ -3418,10 +3519,12 @@ static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, uint32_t *chroma_format, b
                     c[1].v, c[2].h, c[2].v);
 }
 
-/* A decoder of several scans keeps all coefficients: two bytes each, and one a block. */
+/* Checks the memory for several scans, of which a decoder keeps all coefficients: two bytes each, and one more a
+ * block. */
 static bzna_status bzi_jpeg_check_memory(const bzi_jpeg *j, bzna_error *err)
 {
     uint64_t blocks = 0;
+
     for (uint32_t i = 0; i < j->count; i++)
         blocks += bzi_jpeg_units(j, NULL) * j->component[i].h * j->component[i].v;
     if (j->several && blocks * 129 > BZI_LIMIT_JPEG_BYTES)
@@ -3440,6 +3543,7 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
     if (status != BZNA_OK || (status = bzi_jpeg_chroma(&j, &format->chroma_format, err)) != BZNA_OK ||
         (status = bzi_jpeg_check_memory(&j, err)) != BZNA_OK)
         return status;
+
     if (j.count == 4 && j.adobe != 0 && (j.adobe != 2 || j.component[0].id == 'C'))
         return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: four components that neither Adobe's marker nor their numbers "
                         "explain as CMYK or YCCK are not supported");
@@ -3448,7 +3552,8 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
     format->height = j.height;
     format->depth_luma = format->depth_chroma = 8;
     format->profile[0] = j.frame == BZI_JPEG_SOF0 && j.count == 3 && !j.several && !j.no_tables &&
-                         !bzi_jpeg_is_rgb(&j);              /* which NVDEC may decode */
+                         !bzi_jpeg_is_rgb(&j);              /* NVDEC may decode it */
+
     format->orientation = j.orientation ? j.orientation : j.xmp_orientation;
     format->has_chroma_location = format->chroma_location = 1;              /* centered */
     format->color.primaries = 1;
@@ -3458,21 +3563,24 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
     return BZNA_OK;
 }
 
-/* Whether a Huffman table stands before the first scan. */
+/* Returns 1 if a Huffman table stands before the first scan. */
 static int bzi_jpeg_has_tables(bzi_span data)
 {
     bzi_cursor c = bzi_cursor_make(data.data, data.size, 0), segment;
     uint32_t marker;
+
     bzi_cursor_take(&c, 2);
     while ((marker = bzi_jpeg_next(&c, &segment)) != 0 && marker != BZI_JPEG_SOS)
         if (marker == BZI_JPEG_DHT)
             return 1;
+
     return 0;
 }
 
-/* For libavcodec, which decodes a picture of one scan as far as its header says, and does not look at the numbers of
- * restart markers: makes it one of so many rows, whose markers are in order. One of several scans stays as it is. That
- * data end early, libavcodec sees only where an MCU begins, and it does not say in which row. */
+/* Cuts a picture of one scan, in place, to the rows before rows[1], and checks that the restart markers in them are in
+ * order. libavcodec decodes as many rows as the header states, and does not check the numbers of restart markers. It
+ * notices the end of the data only at the beginning of an MCU, and does not say in which row. A picture of several
+ * scans stays as it is. */
 static bzna_status bzi_jpeg_cut(uint8_t *data, uint64_t *size, uint32_t rows[2], bzna_error *err)
 {
     bzi_span whole = { data, *size };
@@ -3487,13 +3595,13 @@ static bzna_status bzi_jpeg_cut(uint8_t *data, uint64_t *size, uint32_t rows[2],
     return status;
 }
 
-/* Takes out, in place, what libavcodec shall not see: notes, by which libavcodec knows programs that it decodes
- * otherwise, now and later; Adobe's, too, where JFIF's counts. Returns the size that is left. */
+/* Removes, in place, what libavcodec shall not see. By the notes of programs it knows files that it decodes in another
+ * way, now or in later versions. Adobe's marker goes, too, where JFIF's counts. Returns the size that is left. */
 BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
 {
     bzi_span whole = { data, size };
     bzi_cursor c = bzi_cursor_make(data, size, 0), segment;
-    uint64_t begin = 2, out = 2;      /* of what is kept next; and where it goes */
+    uint64_t begin = 2, out = 2;      /* begin: where the next part to keep begins; out: where it goes */
     bzi_jpeg j;
     bzna_error ignored;
     uint32_t marker;
@@ -3507,7 +3615,7 @@ BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
         if ((marker >= BZI_JPEG_APP0 && marker <= BZI_JPEG_APP15 &&
              !(marker == BZI_JPEG_APP14 && (!j.jfif || j.count == 4))) ||
             marker == BZI_JPEG_COM) {
-            uint64_t end = c.pos - segment.size - 4;        /* marker and size */
+            uint64_t end = c.pos - segment.size - 4;        /* also without the marker and the size */
             memmove(data + out, data + begin, (size_t)(end - begin));
             out += end - begin;
             begin = c.pos;

@@ -449,9 +449,9 @@ TEST(jpeg_headers_that_are_damaged_are_refused_where_they_are)
         { AC, 1, 0xc4, 2, { 0x11, 1 }, 16, BZNA_E_DECODE, "a table that the picture does not define" },
 
         { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 2, 0x11, 0, 1, 0x11, 0 }, 0, BZNA_E_DECODE,
-          "two components have one number" },
+          "two components have the same number" },
         { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 1, 0x11, 0, 3, 0x11, 0 }, 0, BZNA_E_DECODE,
-          "two components have one number" },
+          "two components have the same number" },
         { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 2, 0x11, 4, 3, 0x11, 0 }, 0, BZNA_E_DECODE,
           "frame header " DAMAGED },
         { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 2, 0x11, 3, 3, 0x11, 0 }, 0, BZNA_E_DECODE,
