@@ -1325,7 +1325,7 @@ TEST(stills_of_absurd_sizes_are_refused_before_decoding)
     free(b.data);
     b = fixture("gif_87.gif");
     memcpy(b.data + 6, "\1\x40\1\x40", 4);
-    check_refused(BZNA_CODEC_STILL, b, BZNA_E_LIMIT, "more than 64 MiB needs a byte for each 4096");
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_LIMIT, "more than 64 MiB needs a coded byte for each 4096");
     memcpy(b.data + 6, "\1\x40\1\0", 4);
     check_refused(BZNA_CODEC_STILL, b, BZNA_E_LIMIT, "max_edge_px");
     free(b.data);
