@@ -3630,15 +3630,16 @@ BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
 /* ==== 13. Stills ====================================================================================================
  * Calls: rooms 2, 6, 8, 11.
  *
- * PNG, WebP and GIF; room 14 has the others, and the list of all. Their headers say sizes and orientation; and their
- * ends are looked for, because decoders conceal what is missing. What components and bits they have is known once
- * they are decoded: a format's are provisional here. */
+ * PNG, WebP and GIF. Room 14 has the other kinds of stills, and the list of all. Sizes and orientation are read from
+ * the headers, and the end of each file is looked for, because decoders conceal missing data. The number of
+ * components and of their bits is known only after decoding: the format's are provisional here. */
 
-/* A little-endian number of the next bytes. */
+/* Reads a little-endian number of some bytes. */
 static uint32_t bzi_cursor_le(bzi_cursor *c, uint32_t bytes)
 {
     const uint8_t *p = bzi_cursor_take(c, bytes);
     uint32_t value = 0;
+
     for (uint32_t i = bytes; p && i; i--)
         value = value << 8 | p[i - 1];
     return value;
@@ -3657,24 +3658,28 @@ static bzna_status bzi_still_refuse(bzna_error *err, const char *what)
 
 /* --- PNG --- */
 
-enum { BZI_PNG_HEADER = 8 + 8 + 13 + 4 };                   /* signature; IHDR: length and type, data, CRC */
+enum { BZI_PNG_HEADER = 8 + 8 + 13 + 4 };                   /* the signature; then IHDR: length and type, data, CRC */
 
-/* The next chunk: its type and data. 0: there is none, or c->overrun is set. */
+/* Reads the next chunk. Returns its type, or 0 if there is none, or if it goes past the end: c->overrun is set then. */
 static uint32_t bzi_png_next(bzi_cursor *c, bzi_cursor *data)
 {
     uint32_t size = bzi_cursor_u32(c), type = bzi_cursor_u32(c);
+
     *data = bzi_cursor_sub(c, size);
     bzi_cursor_u32(c);
+
     return c->overrun ? 0 : type;
 }
 
-/* Deflated data are at most 1032 times as long as they were: a file of a few bytes is no large picture. */
+/* Returns 0 if a picture of this size cannot come from so few coded bytes: deflated data grow to at most 1032 times
+ * their size. */
 static int bzi_png_can_be(uint32_t width, uint32_t height, uint32_t bits, uint64_t coded)
 {
     return ((uint64_t)width * bits + 7) / 8 * height / 1032 <= coded;
 }
 
-/* What a chunk says of orientation: EXIF data, the same as text, XMP. Each counts before those behind it. */
+/* Reads the orientation of a chunk, if it has one: [0] is that of EXIF data, [1] that of EXIF data as text, [2] that of
+ * XMP. The first chunk of each kind counts. */
 static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
 {
     static const struct { char name[24]; uint32_t size; } known[2] = { { "Raw profile type exif", 22 },
@@ -3700,7 +3705,7 @@ static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
     if (type == BZI_FOURCC('i', 'T', 'X', 't')) {
         is_deflated = bzi_cursor_u8(&c);
         bzi_cursor_u8(&c);
-        for (int skipped = 0; skipped < 2 && !c.overrun;)   /* a language, and the keyword in it */
+        for (int skipped = 0; skipped < 2 && !c.overrun;)   /* a language, and the keyword in that language */
             skipped += !bzi_cursor_u8(&c);
     }
 
@@ -3716,7 +3721,8 @@ static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
 
 static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
-    static const uint8_t samples[8] = { 1, 0, 3, 1, 2, 0, 4, 0 };           /* of a pixel, by color type */
+    /* samples of a pixel, by color type; 0: there is no such type */
+    static const uint8_t samples[8] = { 1, 0, 3, 1, 2, 0, 4, 0 };
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), chunk;
     uint32_t type, depth, colors, has_palette = 0, orientation[3] = { 0 };
     uint64_t coded = 0;
@@ -3750,7 +3756,8 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
     return BZNA_OK;
 }
 
-/* Takes out what is no pixel: profiles, which a decoder would inflate to any size, texts, animations. */
+/* Removes, in place, chunks without pixels: texts, animations, and profiles, which a decoder would inflate to any size.
+ * Returns the size that is left. */
 static uint64_t bzi_png_strip(uint8_t *data, uint64_t size)
 {
     bzi_cursor c = bzi_cursor_make(data, size, 0), chunk;
@@ -3763,16 +3770,19 @@ static uint64_t bzi_png_strip(uint8_t *data, uint64_t size)
         type = bzi_png_next(&c, &chunk);
         if (!type || ((type >> 24 & 0x20) && type != BZI_FOURCC('t', 'R', 'N', 'S')))
             continue;
+
         memmove(data + out, data + begin, (size_t)(c.pos - begin));
         out += c.pos - begin;
     } while (type && type != BZI_FOURCC('I', 'E', 'N', 'D'));
+
     return out;
 }
 
 /* --- WebP --- */
 
-/* Whether a VP8 picture has segments and no map of them: libavcodec would take the last picture's. The first four bits
- * of its first partition, as likely 0 as 1, are: color space, clamping, segments, map (RFC 6386, 7.3 and 9.3). */
+/* Returns 1 if a VP8 picture has segments and no map of them, because libavcodec would use the last picture's map. The
+ * first four bits of its first partition, each with an even chance of being 0 or 1, are: color space, clamping,
+ * segments, map (RFC 6386, 7.3 and 9.3). */
 static int bzi_vp8_lacks_map(bzi_cursor partition)
 {
     uint32_t range = 255, value = bzi_cursor_u16(&partition), bits = 0;
@@ -3788,7 +3798,8 @@ static int bzi_vp8_lacks_map(bzi_cursor partition)
     return (bits & 3) == 2;
 }
 
-/* Sizes. Of VP8, a macroblock costs more than 2 bits. Returns 0 where it is no picture that stands alone. */
+/* Reads the size of a VP8 or VP8L picture. Returns 0 if the picture does not stand alone, or if it has too few bytes: a
+ * macroblock of VP8 takes more than 2 bits. */
 static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
 {
     uint32_t bits;
@@ -3798,6 +3809,7 @@ static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
         format->width = bzi_cursor_le(c, 2) & 0x3fff;
         format->height = bzi_cursor_le(c, 2) & 0x3fff;
         format->color = (bzna_color){ 1, 13, 5, 0, 1 };
+
         return !(tag & 1) && code == 0x2a019d && !bzi_vp8_lacks_map(*c) && format->width && format->height &&
                (uint64_t)((format->width + 15) / 16) * ((format->height + 15) / 16) / 4 <= bzi_cursor_left(c);
     }
@@ -3824,16 +3836,19 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
     while (bzi_cursor_left(&riff) >= 8) {
         uint32_t type = bzi_cursor_u32(&riff), bytes = bzi_cursor_le(&riff, 4);
         chunk = bzi_cursor_sub(&riff, bytes);
+
         if (riff.overrun)
             return bzi_still_fail(err, &riff, "WebP", "a chunk is longer than the file");
-        bzi_cursor_take(&riff, bytes & 1 && bzi_cursor_left(&riff));        /* even sizes */
+        bzi_cursor_take(&riff, bytes & 1 && bzi_cursor_left(&riff));        /* chunks are padded to even sizes */
+
         if (type == BZI_FOURCC('V', 'P', '8', 'X') && (bzi_cursor_u8(&chunk) & 2))
             return bzi_still_refuse(err, "animated WebP");
         if ((type == BZI_FOURCC('V', 'P', '8', ' ') || type == BZI_FOURCC('V', 'P', '8', 'L')) && !format->width &&
             !bzi_webp_read(type, &chunk, format))
             return bzi_still_fail(err, &chunk, "WebP", "the header is damaged, or pixels are missing");
+
         if (type == BZI_FOURCC('E', 'X', 'I', 'F') && !format->orientation) {
-            uint32_t skip = bytes >= 6 && !memcmp(chunk.data, "Exif\0", 6) ? 6 : 0;         /* some write that */
+            uint32_t skip = bytes >= 6 && !memcmp(chunk.data, "Exif\0", 6) ? 6 : 0;       /* some programs write that */
             format->orientation = bzi_tiff_orientation((bzi_span){ chunk.data + skip, bytes - skip });
         }
         if (type == BZI_FOURCC('X', 'M', 'P', ' '))
@@ -3853,12 +3868,14 @@ static void bzi_gif_skip_blocks(bzi_cursor *c)
         bzi_cursor_take(c, size);
 }
 
+/* Where a GIF's parts lie in its file. */
 typedef struct bzi_gif {
-    uint64_t control;                 /* where the flags are that say of a transparent color; 0: nowhere */
-    uint64_t palettes[2];             /* where they are: that of all pictures, that of the first */
-    uint32_t colors[2];
+    uint64_t control;                 /* offset of the flags that state a transparent color; 0: there are none */
+    uint64_t palettes[2];             /* offsets: of all pictures' palette, of the first picture's */
+    uint32_t colors[2];               /* colors of each; 0: there is no such palette */
 } bzi_gif;
 
+/* Skips a palette, if the flags say that there is one, and notes where it lies. */
 static void bzi_gif_palette(bzi_cursor *c, uint32_t flags, bzi_gif *gif, int own)
 {
     gif->palettes[own] = c->pos;
@@ -3866,7 +3883,7 @@ static void bzi_gif_palette(bzi_cursor *c, uint32_t flags, bzi_gif *gif, int own
     bzi_cursor_take(c, 3 * gif->colors[own]);
 }
 
-/* Goes to the first picture, and past it. */
+/* Reads up to the end of the first picture. Returns 0 if there is none, or if it ends early. */
 static int bzi_gif_first(bzi_cursor *c, bzi_gif *gif)
 {
     uint32_t block, flags;
@@ -3876,6 +3893,7 @@ static int bzi_gif_first(bzi_cursor *c, bzi_gif *gif)
     flags = bzi_cursor_u8(c);
     bzi_cursor_take(c, 2);
     bzi_gif_palette(c, flags, gif, 0);
+
     while ((block = bzi_cursor_u8(c)) == 0x21) {
         if (bzi_cursor_u8(c) == 0xf9)
             gif->control = c->pos + 1;
@@ -3906,25 +3924,30 @@ static bzna_status bzi_gif_inspect(bzi_span file, bzi_format *format, bzna_error
     return BZNA_OK;
 }
 
-/* No color is transparent then: libavcodec would replace it. Nor is there a second picture. */
+/* Removes, in place, the transparent color, which libavcodec would replace, and all pictures but the first. Returns the
+ * size that is left. */
 static uint64_t bzi_gif_strip(uint8_t *data, uint64_t size)
 {
     bzi_cursor c = bzi_cursor_make(data, size, 0);
     bzi_gif gif;
+
     if (!bzi_gif_first(&c, &gif))
         return size;
+
     if (gif.control)
         data[gif.control] &= 0xfe;
     return c.pos;
 }
 
-/* Each color of the palettes becomes its own number, so that what libavcodec decodes are indices. */
+/* Gives each color of the palettes its own number as its value, so that libavcodec decodes the picture to indices. */
 static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
 {
     bzi_cursor c = bzi_cursor_make(data, size, 0);
     bzi_gif gif;
+
     if (!bzi_gif_first(&c, &gif))
         return;
+
     for (int own = 0; own < 2; own++)
         for (uint32_t i = 0; i < 3 * gif.colors[own]; i++)
             data[gif.palettes[own] + i] = (uint8_t)(i / 3);
@@ -3934,22 +3957,25 @@ static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
 /* ==== 14. Stills: BMP, TIFF, PNM, JPEG 2000 =========================================================================
  * Calls: rooms 2, 6, 8, 11, 13.
  *
- * Pictures that are files of their own, told apart by their first bytes: these four, and the list of all. libavcodec
- * decodes some kinds of them to wrong pixels without an error: only those that it is known to decode are let through,
- * and the others refused by name. */
+ * Four more kinds of stills, and the list of all. Stills are pictures that are files of their own, and are told apart
+ * by their first bytes. libavcodec decodes some variants of them to wrong pixels without an error. So only variants
+ * that it is known to decode are accepted, and the others are refused by name. */
 
 /* --- BMP --- */
 
-/* Whether codes fill a picture (RLE8; RLE4 with two pixels a byte), and none goes past its edges: libavcodec leaves out
- * what does, and what is missing. Where the end is marked, pixels of the last row may be. */
+/* Returns 1 if run lengths (RLE8, or RLE4 with two pixels a byte) fill a picture, and none goes past its edges.
+ * libavcodec leaves out runs that do, and pixels that are missing. Pixels of the last row may be missing if the end is
+ * marked. */
 static int bzi_bmp_is_filled(bzi_cursor c, uint32_t width, uint32_t height, int is_rle4)
 {
     uint32_t x = 0, y = 0;
 
     while (y < height) {
         const uint32_t count = bzi_cursor_u8(&c), code = bzi_cursor_u8(&c);
+
         if (c.overrun)
             return y == height - 1 && x == width;
+
         if (count) {
             x += count;
         } else if (code == 0) {
@@ -3964,13 +3990,13 @@ static int bzi_bmp_is_filled(bzi_cursor c, uint32_t width, uint32_t height, int 
             bzi_cursor_take(&c, ((is_rle4 ? (code + 1) / 2 : code) + 1) & ~1u);
             x += code;
         }
+
         if (x > width || y > height || (y == height && x) || c.overrun)
             return 0;
     }
 
     return 1;
 }
-
 
 static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
@@ -3984,17 +4010,18 @@ static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error
     format->width = bzi_cursor_le(&c, header == 12 ? 2 : 4);
     format->height = bzi_cursor_le(&c, header == 12 ? 2 : 4);
     if (header != 12 && format->height > INT32_MAX)
-        format->height = 0 - format->height;                /* negative: rows from the top */
+        format->height = 0 - format->height;                /* a negative height: rows are stored from the top */
     bzi_cursor_take(&c, 2);
     bits = bzi_cursor_le(&c, 2);
     compression = header == 12 ? 0 : bzi_cursor_le(&c, 4);
     format->pixel_bits = compression == RLE8 || compression == RLE4 ? 8 : 0;
+
     if (c.overrun || bits > 32 || pixels > file.size ||
         (compression != RLE8 && compression != RLE4 && format->height &&
          ((uint64_t)format->width * bits + 31) / 32 * 4 > (file.size - pixels) / format->height))
         return bzi_still_fail(err, &c, "BMP", "truncated, or the header is damaged");
     if (format->pixel_bits && bits != (compression == RLE8 ? 8 : 4))
-        return bzi_still_fail(err, &c, "BMP", "run lengths of another number of bits");
+        return bzi_still_fail(err, &c, "BMP", "its run-length code and its bits a pixel do not match");
 
     c.pos = pixels;
     if (format->pixel_bits && !bzi_bmp_is_filled(c, format->width, format->height, compression == RLE4))
@@ -4004,11 +4031,12 @@ static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error
 
 /* --- TIFF --- */
 
-/* What a TIFF is of: libavcodec decodes other combinations to wrong pixels, or calls them damaged. */
+/* A kind of TIFF that is accepted: libavcodec decodes other combinations to wrong pixels, or calls them damaged. */
 typedef struct bzi_tiff_kind {
-    uint32_t photometric, samples[2]; /* samples: at least, at most */
-    uint32_t bits;                    /* of a sample: the sum of those that are known, which are powers of two */
-    uint32_t reversed;                /* of them, those whose bits may lie in reverse order (FillOrder 2) */
+    uint32_t photometric;             /* BZI_TIFF_...: the meaning of samples */
+    uint32_t samples[2];              /* samples of a pixel: the fewest, the most */
+    uint32_t bits;                    /* bits of a sample that are accepted, which are powers of two: their sum */
+    uint32_t reversed;                /* those of them for which the order of bits may be reversed (FillOrder 2) */
     uint32_t planes;                  /* samples may lie in planes */
 } bzi_tiff_kind;
 
@@ -4032,7 +4060,7 @@ static const struct { uint32_t number; const char *name; } bzi_tiff_colors[] = {
     { 10, "ITU L*a*b*" }, { 32803, "a camera's raw" }, { 34892, "linear raw" }, { 32844, "LogL" }, { 32845, "LogLuv" },
 };
 
-/* Compressions. Of what is decoded, the number alone is of use. */
+/* Compressions. Names are needed only for those that are refused. */
 static const struct { uint32_t number, is_decoded; const char *name; } bzi_tiff_compressions[] = {
     { 1, 1, "no" }, { 2, 1, "CCITT" }, { 3, 1, "CCITT group 3" }, { 4, 1, "CCITT group 4" }, { 5, 1, "LZW" },
     { 8, 1, "Deflate" }, { 32946, 1, "Deflate" }, { 32773, 1, "PackBits" }, { 34925, 1, "LZMA" },
@@ -4046,16 +4074,18 @@ static const struct { uint32_t number, is_decoded; const char *name; } bzi_tiff_
 static bzna_status bzi_tiff_check_compression(uint32_t compression, bzna_error *err)
 {
     const char *name = "unknown";
+
     for (size_t i = 0; i < sizeof bzi_tiff_compressions / sizeof bzi_tiff_compressions[0]; i++)
         if (bzi_tiff_compressions[i].number == compression) {
             if (bzi_tiff_compressions[i].is_decoded)
                 return BZNA_OK;
             name = bzi_tiff_compressions[i].name;
         }
+
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "TIFF with %s compression (%u) is not supported", name, compression);
 }
 
-/* Bits of each sample; 0: they differ. */
+/* Returns the bits of each sample, or 0 if samples differ in them. */
 static uint32_t bzi_tiff_bits(bzi_span file)
 {
     bzi_tiff_values values;
@@ -4070,7 +4100,7 @@ static uint32_t bzi_tiff_bits(bzi_span file)
     return bits;
 }
 
-/* Whether that is a kind of pictures that libavcodec decodes rightly. */
+/* Refuses kinds of pictures that libavcodec does not decode correctly. */
 static bzna_status bzi_tiff_check_kind(bzi_span file, uint32_t bits, uint32_t samples, uint32_t compression,
                                        bzna_error *err)
 {
@@ -4079,9 +4109,9 @@ static bzna_status bzi_tiff_check_kind(bzi_span file, uint32_t bits, uint32_t sa
     const uint32_t has_planes = bzi_tiff_value(file, PLANES) == 2 && samples > 1;
     bzi_tiff_values values;
     const uint32_t photometric = bzi_tiff_find(file, PHOTOMETRIC, &values) ? bzi_tiff_value(file, PHOTOMETRIC) :
-
                                                                              BZI_TIFF_NONE;
     const char *name = "an unknown kind";
+
     for (size_t i = 0; i < sizeof bzi_tiff_kinds / sizeof bzi_tiff_kinds[0]; i++) {
         const bzi_tiff_kind *kind = &bzi_tiff_kinds[i];
         if (kind->photometric == photometric && samples >= kind->samples[0] && samples <= kind->samples[1] &&
@@ -4101,7 +4131,8 @@ static bzna_status bzi_tiff_check_kind(bzi_span file, uint32_t bits, uint32_t sa
                     is_reversed ? " in reverse order (FillOrder 2)" : "");
 }
 
-/* libavcodec decodes tiles, and JPEG inside, to black without an error. */
+/* Reads the tags of a TIFF. Tiles, and JPEG inside TIFF, are refused, because libavcodec decodes them to black without
+ * an error. */
 static bzna_status bzi_tiff_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     enum { WIDTH = 256, HEIGHT = 257, COMPRESSION = 259, SAMPLES = 277, TILE_WIDTH = 322, SAMPLE_FORMAT = 339,
@@ -4120,6 +4151,7 @@ static bzna_status bzi_tiff_inspect(bzi_span file, bzi_format *format, bzna_erro
     if (!format->orientation && bzi_tiff_find(file, XMP, &xmp) && xmp.bytes == 1 && xmp.at <= file.size &&
         xmp.count <= file.size - xmp.at)
         format->orientation = bzi_xmp_orientation((bzi_span){ file.data + xmp.at, xmp.count });
+
     if ((status = bzi_tiff_check_compression(compression, err)) != BZNA_OK)
         return status;
     if (bzi_tiff_value(file, TILE_WIDTH))
@@ -4137,20 +4169,21 @@ static bzna_status bzi_bigtiff_inspect(bzi_span file, bzi_format *format, bzna_e
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "BigTIFF (with 64-bit offsets) is not supported");
 }
 
-/* Leaves the tags that libavcodec needs, because it fails on those that it does not know where errors are to count. */
+/* Removes, in place, all tags but those that libavcodec needs: with errors counted, it fails on tags that it does not
+ * know. Returns the size, which stays the same. */
 static uint64_t bzi_tiff_strip(uint8_t *data, uint64_t size)
 {
     enum { SAMPLES = 277, PLANES = 284 };
-
     /* sizes, bits, compression, photometric, fill order, strips, samples, planes, fax options, predictor, palette,
      * Y'CbCr */
     static const uint16_t kept[] = { 256, 257, 258, 259, 262, 266, 273, 277, 278, 279, 284, 292, 293, 317, 320, 530 };
     const bzi_span tiff = { data, size };
     const uint64_t directory = bzi_tiff_number(tiff, 4, 4);
     const uint32_t count = bzi_tiff_number(tiff, directory, 2), is_little = data[0] == 'I';
-    const uint32_t samples = bzi_tiff_value(tiff, SAMPLES);         /* a single one lies in no planes */
+    const uint32_t samples = bzi_tiff_value(tiff, SAMPLES);         /* a single sample lies in no planes */
     uint64_t out = directory + 2;
     uint32_t left = 0;
+
     if (out + 12 * (uint64_t)count > size)
         return size;
 
@@ -4165,13 +4198,13 @@ static uint64_t bzi_tiff_strip(uint8_t *data, uint64_t size)
 
     data[directory + is_little] = (uint8_t)(left >> 8);
     data[directory + !is_little] = (uint8_t)left;
-    memset(data + out, 0, (size_t)bzi_min(4, size - out));  /* no second picture */
+    memset(data + out, 0, (size_t)bzi_min(4, size - out));  /* there is no second picture */
     return size;
 }
 
 /* --- PNM --- */
 
-/* The next word of a header, up to 8 characters; comments are skipped. */
+/* Reads the next word of a header, up to 8 characters of it. Comments are skipped. */
 static void bzi_pnm_word(bzi_cursor *c, char word[9])
 {
     uint32_t n = 0, letter = bzi_cursor_u8(c);
@@ -4181,6 +4214,7 @@ static void bzi_pnm_word(bzi_cursor *c, char word[9])
             ;
         letter = bzi_cursor_u8(c);
     }
+
     for (; !c->overrun && !bzi_is_space(letter); letter = bzi_cursor_u8(c))
         if (n < 8)
             word[n++] = (char)letter;
@@ -4191,13 +4225,15 @@ static uint32_t bzi_pnm_number(bzi_cursor *c)
 {
     char word[9];
     uint32_t value = 0;
+
     bzi_pnm_word(c, word);
     for (const char *p = word; *p >= '0' && *p <= '9'; p++)
         value = value * 10 + (uint32_t)(*p - '0');
+
     return value;
 }
 
-/* Portable anymap (P7): words and numbers in any order. */
+/* Reads the header of a portable anymap (P7): words and numbers in any order. */
 static void bzi_pam_header(bzi_cursor *c, bzi_format *format, uint32_t *top, uint32_t *samples)
 {
     char word[9] = "";
@@ -4233,7 +4269,8 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
     format->depth_luma = format->depth_chroma = top > 255 ? 16 : 8;
     row = kind == '4' ? ((uint64_t)format->width + 7) / 8 : (uint64_t)format->width * samples * (top > 255 ? 2 : 1);
     if (kind < '4')
-        row = format->width;                                /* a character for each pixel at least */
+        row = format->width;                                /* a character for each pixel, at least */
+
     if (c.overrun || !top || top > 65535 || !samples || samples > 4 || !format->height ||
         row > bzi_cursor_left(&c) / format->height)
         return bzi_still_fail(err, &c, "PNM", "truncated, or the header is damaged");
@@ -4242,7 +4279,7 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
 
 /* --- JPEG 2000 --- */
 
-/* The next box: its type and content. 0: there is none, or c->overrun is set. */
+/* Reads the next box. Returns its type, or 0 if there is none, or if it goes past the end: c->overrun is set then. */
 static uint32_t bzi_jp2_next(bzi_cursor *c, bzi_cursor *content)
 {
     uint64_t size, header = 8;
@@ -4250,6 +4287,7 @@ static uint32_t bzi_jp2_next(bzi_cursor *c, bzi_cursor *content)
 
     if (bzi_cursor_left(c) < 8)
         return 0;
+
     size = bzi_cursor_u32(c);
     type = bzi_cursor_u32(c);
     if (size == 1) {
@@ -4257,11 +4295,13 @@ static uint32_t bzi_jp2_next(bzi_cursor *c, bzi_cursor *content)
         size |= bzi_cursor_u32(c);
         header = 16;
     }
+
     *content = bzi_cursor_sub(c, size ? size - header : bzi_cursor_left(c));
     return c->overrun ? 0 : type;
 }
 
-/* The codestream in a file of boxes, or the file itself; *header: the boxes that describe it, in the first one. */
+/* Returns the codestream: that in a file of boxes, or the file itself. *header: the boxes that describe the picture, or
+ * nothing. */
 static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
 {
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), box;
@@ -4270,6 +4310,7 @@ static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
     *header = bzi_cursor_make(file.data, 0, 0);
     if (file.data[0])
         return c;
+
     while ((type = bzi_jp2_next(&c, &box)) != 0) {
         if (type == BZI_FOURCC('j', 'p', '2', 'h'))
             *header = box;
@@ -4279,7 +4320,8 @@ static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
     return c;
 }
 
-/* Whether the boxes call samples sRGB, gray or sYCC, or say nothing of them: libavcodec takes others for RGB. */
+/* Refuses color spaces that libavcodec would take for RGB. Boxes may call samples sRGB, ROMM RGB, gray or sYCC, have an
+ * ICC profile for RGB or gray, or state nothing. */
 static bzna_status bzi_jp2_check_color(bzi_cursor boxes, bzna_error *err)
 {
     enum { ENUMERATED = 1, CMYK = 12, SRGB = 16, GRAY = 17, SYCC = 18, ROMM_RGB = 21, ICC_SPACE_AT = 16 };
@@ -4288,13 +4330,16 @@ static bzna_status bzi_jp2_check_color(bzi_cursor boxes, bzna_error *err)
 
     while ((type = bzi_jp2_next(&boxes, &box)) != 0) {
         uint32_t space, is_icc, is_known;
+
         if (type != BZI_FOURCC('c', 'o', 'l', 'r'))
             continue;
+
         is_icc = bzi_cursor_u8(&box) != ENUMERATED;
         bzi_cursor_take(&box, is_icc ? 2 + ICC_SPACE_AT : 2);
         space = bzi_cursor_u32(&box);
         is_known = is_icc ? space == BZI_FOURCC('R', 'G', 'B', ' ') || space == BZI_FOURCC('G', 'R', 'A', 'Y') :
                             space == SRGB || space == GRAY || space == SYCC || space == ROMM_RGB;
+
         if (!is_known && !box.overrun)
             return BZI_FAIL(err, BZNA_E_CODEC, "JPEG 2000 of %s (%s %u) is not supported",
                             space == CMYK || space == BZI_FOURCC('C', 'M', 'Y', 'K') ? "CMYK" : "this color space",
@@ -4303,7 +4348,8 @@ static bzna_status bzi_jp2_check_color(bzi_cursor boxes, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Whether the header of a codestream, behind its size, has the marker of part 15 (high throughput), before any tile. */
+/* Returns 1 if the rest of a codestream's header, after its size, has the marker of part 15 (high throughput). c: the
+ * codestream after SIZ. */
 static int bzi_j2k_is_part_15(bzi_cursor c)
 {
     enum { CAP = 0xff50, SOT = 0xff90 };
@@ -4318,7 +4364,7 @@ static int bzi_j2k_is_part_15(bzi_cursor c)
     return 0;
 }
 
-/* What comes after the header, libavcodec checks. */
+/* Reads the header of a codestream. libavcodec checks the rest. */
 static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     bzi_cursor boxes, c = bzi_j2k_stream(file, &boxes), rest = c;
@@ -4335,7 +4381,7 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
     x = bzi_cursor_u32(&c);
     y = bzi_cursor_u32(&c);
     bzi_cursor_take(&c, 16);
-    format->pixel_bits = (uint32_t)bzi_min(bzi_cursor_u16(&c), 4);          /* components */
+    format->pixel_bits = (uint32_t)bzi_min(bzi_cursor_u16(&c), 4);          /* at most 4 components */
     format->depth_luma = format->depth_chroma = (bzi_cursor_u8(&c) & 127) + 1 > 8 ? 16 : 8;
     format->pixel_bits *= format->depth_luma;
     if (c.overrun || right <= x || bottom <= y)
@@ -4356,16 +4402,16 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
 #  define BZI_AV_ID(name) 0
 #endif
 
+/* A kind of still. */
 typedef struct bzi_still {
     const char *name;                 /* for messages */
-    const char *signature;            /* its first bytes; a point is any */
-    uint32_t    signature_size;
+    const char *signature;            /* the first bytes of a file; a point stands for any byte */
+    uint32_t    signature_size;       /* how many they are */
     int         av_id;                /* libavcodec's number */
-    bzna_status (*inspect)(bzi_span file, bzi_format *format, bzna_error *err);
-    /* as bzi_codec.strip */
-    uint64_t    (*strip)(uint8_t *data, uint64_t size);
-    /* libavcodec's decoder takes nothing of a picture for the next. Those of the others do: GIF's colors past the end
-     * of a palette; TIFF's palette, planes, subsampling; JPEG 2000's palette and color space */
+    bzna_status (*inspect)(bzi_span file, bzi_format *format, bzna_error *err); /* as bzi_codec.inspect */
+    uint64_t (*strip)(uint8_t *data, uint64_t size); /* as bzi_codec.strip */
+    /* libavcodec's decoder carries nothing from a picture to the next. Other decoders do: GIF's carries colors past the
+     * end of a palette; TIFF's the palette, planes and subsampling; JPEG 2000's the palette and color space */
     uint32_t    forgets;
 } bzi_still;
 
@@ -4389,22 +4435,24 @@ static const bzi_still bzi_stills[] = {
     { "JPEG 2000", "\xff\x4f\xff\x51", 4, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0 },
 };
 
-/* What kind of still begins so; NULL: none that is known. */
+/* Returns the kind of still that begins with these bytes, or NULL. */
 static const bzi_still *bzi_still_find(bzi_span head)
 {
     for (size_t i = 0; i < sizeof bzi_stills / sizeof bzi_stills[0]; i++) {
         const bzi_still *still = &bzi_stills[i];
         uint32_t n = 0;
+
         while (n < still->signature_size && n < head.size &&
                (still->signature[n] == '.' || (uint8_t)still->signature[n] == head.data[n]))
             n++;
+
         if (n == still->signature_size && (n > 2 || (head.size > 2 && bzi_is_space(head.data[2]))))
             return still;
     }
     return NULL;
 }
 
-/* Its name, by its first bytes: "PNG". */
+/* Returns the name of a still's kind, by its first bytes: "PNG". */
 static const char *bzi_still_name(bzi_span head)
 {
     const bzi_still *still = bzi_still_find(head);
@@ -4425,15 +4473,17 @@ static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_err
     format->chroma_format = 3;
     format->has_chroma_location = format->chroma_location = 1;              /* centered */
     format->color = (bzna_color){ 1, 13, 0, 1, 1 };
+
     if ((status = still->inspect(file, format, err)) != BZNA_OK)
         return status;
     if (!format->width || !format->height)
         return BZI_FAIL(err, BZNA_E_DECODE, "%s: a picture of %ux%u", still->name, format->width, format->height);
+
     if (!bzi_mul((uint64_t)format->width * format->height, format->pixel_bits, &bytes) ||
         (bytes / 8 > BZI_LIMIT_STILL_BYTES && bytes / 8 / BZI_LIMIT_STILL_RATIO > file.size))
-        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: %ux%u pixels in %llu bytes: a picture of more than %u MiB needs a byte "
-                        "for each %u", still->name, format->width, format->height, (unsigned long long)file.size,
-                        BZI_LIMIT_STILL_BYTES >> 20, BZI_LIMIT_STILL_RATIO);
+        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: %ux%u pixels in %llu bytes: a picture of more than %u MiB needs a "
+                        "coded byte for each %u bytes of it", still->name, format->width, format->height,
+                        (unsigned long long)file.size, BZI_LIMIT_STILL_BYTES >> 20, BZI_LIMIT_STILL_RATIO);
     return BZNA_OK;
 }
 
@@ -4443,7 +4493,7 @@ BZI_MAYBE_UNUSED static uint64_t bzi_still_strip(uint8_t *data, uint64_t size)
     return still && still->strip ? still->strip(data, size) : size;
 }
 
-/* Of a picture with a palette, of which libavcodec gives colors alone. */
+/* Makes colors their numbers, in place, in a still with a palette of which libavcodec gives only the colors (GIF). */
 BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t size)
 {
     const bzi_still *still = bzi_still_find((bzi_span){ data, size });
@@ -5003,38 +5053,47 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 /* ==== 16. HEIF: items ===============================================================================================
  * Calls: rooms 2, 6, 8, 15.
  *
- * What a HEIF or AVIF file (ISO/IEC 23008-12) says of its pictures: the items of its meta box, where their bytes lie,
- * what refers to what, and their properties. Works on memory, without allocating: boxes are walked anew for each
- * question, with limits on how many there are. Offsets in messages are base and on. */
+ * The pictures of a HEIF or AVIF file (ISO/IEC 23008-12): the items of its meta box, where their bytes lie, and which
+ * item refers to which. Room 17 has their properties. This room works on memory that others own, and allocates nothing:
+ * boxes are walked anew for each question, and their number is limited. Offsets in messages count from base. */
 
 #define BZI_GRID BZI_FOURCC('g', 'r', 'i', 'd')
 #define BZI_IDEN BZI_FOURCC('i', 'd', 'e', 'n')
 #define BZI_DIMG BZI_FOURCC('d', 'i', 'm', 'g')
 #define BZI_THMB BZI_FOURCC('t', 'h', 'm', 'b')
 
+/* A HEIF file. */
 typedef struct bzi_heif {
-    bzi_span   file;
-    uint64_t   base;                  /* offset of the file in what holds it, for messages */
+    bzi_span   file;                  /* the whole file */
+    uint64_t   base;                  /* offset of the file in the one that holds it, for messages */
     uint32_t   primary;               /* number of the item that is the picture; 0: there is none */
-    uint32_t   has_movie;
-    bzna_color otherwise;             /* the color of what says none */
-    bzi_cursor iloc, iinf, iref, iprp, idat;      /* the payloads of meta's boxes; empty where there is none */
+    uint32_t   has_movie;             /* the file has a moov box, too */
+    bzna_color otherwise;             /* the color of items that state none */
+    /* the payload of meta's box with the places of items; this and the following are empty if the box is not there */
+    bzi_cursor iloc;
+    bzi_cursor iinf;                  /* that with the types of items */
+    bzi_cursor iref;                  /* that with references between items */
+    bzi_cursor iprp;                  /* that with properties */
+    bzi_cursor idat;                  /* that with bytes of items */
 } bzi_heif;
 
-/* The picture that an item is, or is made of, as its properties say: a part of the frame, turned. */
+/* The picture that an item is, or is made of, as its properties describe it: a part of the frame, turned. */
 typedef struct bzi_heif_item {
-    uint32_t   id, type;              /* of the item that holds data: what identity items lead to */
-    uint32_t   width, height;         /* of its frame; 0: not said */
+    uint32_t   id;                    /* of the item that has data: identity items lead to it */
+    uint32_t   type;                  /* its type */
+    uint32_t   width;                 /* pixels in a row of its frame; 0: not stated */
+    uint32_t   height;                /* rows of its frame */
     uint32_t   crop[4];               /* x, y, width, height of the part that is seen, as it lies in the frame */
     uint32_t   orientation;           /* EXIF's number */
-    uint32_t   associated;            /* the item, of those on the way to it, whose properties were read last */
-    int32_t    clap[8];
-    bzna_color color;
-    bzi_span   config;
-    uint64_t   config_at, size_at;    /* where these stand */
+    uint32_t   associated;            /* the item, among those on the way to it, whose properties were read last */
+    int32_t    clap[8];      /* the clean aperture that was read last, as it stands in the file; all 0: there is none */
+    bzna_color color;                 /* as colr states it */
+    bzi_span   config;                /* the decoder configuration record */
+    uint64_t   config_at;             /* file offset of config */
+    uint64_t   size_at;               /* file offset of width and height */
 } bzi_heif_item;
 
-/* "meta/iloc at byte 120: ..." */
+/* Makes an error like "meta/iloc at byte 120: ...". box: stands at the place; path: the boxes on the way to it. */
 BZI_PRINTF(5, 6)
 static bzna_status bzi_heif_fail(const bzi_cursor *box, const char *path, bzna_status status, bzna_error *err,
                                  const char *format, ...)
@@ -5051,19 +5110,21 @@ static bzna_status bzi_heif_fail(const bzi_cursor *box, const char *path, bzna_s
                     (unsigned long long)bzi_cursor_offset(box), text);
 }
 
-/* A HEIF file's first bytes: ftyp with one of the brands that stills and sequences have. */
+/* Returns 1 if a file begins as HEIF files do: ftyp with one of the brands of stills and sequences. */
 static int bzi_heif_probe(bzi_span head)
 {
     static const char brands[] = "mif1mif2msf1heicheixheimheishevchevxhevmhevsavcijpegavifavismiaf";
+
     if (head.size < 12 || memcmp(head.data + 4, "ftyp", 4))
         return 0;
+
     for (size_t i = 0; i + 4 < sizeof brands; i += 4)
         if (!memcmp(head.data + 8, brands + i, 4))
             return 1;
     return 0;
 }
 
-/* The next box of c: 1; 0 at the end, -1 where it does not fit. */
+/* Reads the next box. Returns 1, 0 at the end, or -1 if the box does not fit. */
 static int bzi_heif_next_box(bzi_cursor *c, uint32_t *type, bzi_cursor *payload)
 {
     const uint64_t left = bzi_cursor_left(c);
@@ -5071,6 +5132,7 @@ static int bzi_heif_next_box(bzi_cursor *c, uint32_t *type, bzi_cursor *payload)
 
     if (left < 8)
         return 0;
+
     size = bzi_be32(c->data + c->pos);
     *type = bzi_be32(c->data + c->pos + 4);
     if (size == 1 && left >= 16) {
@@ -5086,7 +5148,7 @@ static int bzi_heif_next_box(bzi_cursor *c, uint32_t *type, bzi_cursor *payload)
     return 1;
 }
 
-/* The boxes of meta; of each kind the first. */
+/* Reads the boxes of meta. The first box of each kind counts. */
 static bzna_status bzi_heif_read_meta(bzi_heif *heif, bzi_cursor meta, bzna_error *err)
 {
     const struct { const char *type; bzi_cursor *to; } boxes[] = { { "iloc", &heif->iloc }, { "iinf", &heif->iinf },
@@ -5100,21 +5162,26 @@ static bzna_status bzi_heif_read_meta(bzi_heif *heif, bzi_cursor meta, bzna_erro
     for (uint32_t n = 0; (got = bzi_heif_next_box(&meta, &type, &box)) > 0; n++) {
         if (n == BZI_LIMIT_ITEMS)
             return bzi_heif_fail(&box, "meta", BZNA_E_LIMIT, err, "more than %u boxes", n);
+
         if (type == BZI_FOURCC('p', 'i', 't', 'm'))
             heif->primary = (uint32_t)bzi_cursor_number(&box, bzi_cursor_u32(&box) >> 24 ? 4 : 2);
         for (size_t i = 0; i < sizeof boxes / sizeof boxes[0]; i++)
             if (bzi_be32((const uint8_t *)boxes[i].type) == type && !boxes[i].to->data)
                 *boxes[i].to = box;
     }
+
     return got < 0 ? bzi_heif_fail(&meta, "meta", BZNA_E_BOX, err, "a box does not fit in what holds it") : BZNA_OK;
 }
 
-/* MIAF (ISO/IEC 23000-22 7.3.6.4) has a color of its own for what says none; elsewhere it is the codecs'. */
+/* Returns the color of items that state none. MIAF (ISO/IEC 23000-22 7.3.6.4) has a color of its own for them; in other
+ * files it is that of the codecs. */
 static bzna_color bzi_heif_default_color(bzi_cursor brands)
 {
     int is_miaf = 0;
+
     while (bzi_cursor_left(&brands) >= 4)
         is_miaf |= bzi_cursor_u32(&brands) == BZI_FOURCC('m', 'i', 'a', 'f');
+
     return is_miaf ? bzi_color_of_archives : bzi_color_of_codecs;
 }
 
@@ -5128,21 +5195,24 @@ static bzna_status bzi_heif_read(bzi_heif *heif, bzi_span file, uint64_t base, b
     heif->file = file;
     heif->base = base;
     heif->otherwise = bzi_color_of_codecs;
+
     for (uint32_t n = 0; (got = bzi_heif_next_box(&c, &type, &box)) > 0; n++) {
         if (n == BZI_LIMIT_TOP_BOXES)
             return bzi_heif_fail(&box, "file", BZNA_E_LIMIT, err, "more than %u boxes", n);
+
         heif->has_movie |= type == BZI_FOURCC('m', 'o', 'o', 'v');
         if (type == BZI_FOURCC('f', 't', 'y', 'p'))
             heif->otherwise = bzi_heif_default_color(box);
         if (type == BZI_FOURCC('m', 'e', 't', 'a') && !has_meta++ && bzi_heif_read_meta(heif, box, err) != BZNA_OK)
             return err->status;
     }
+
     return got < 0 ? bzi_heif_fail(&c, "file", BZNA_E_TRUNCATED, err, "a box goes past the end") : BZNA_OK;
 }
 
 /* --- What items are, and what refers to them --- */
 
-/* An item's type (infe); 0: there is no such item, or it has none. */
+/* Reads an item's type from its infe. It is an error if there is no such item. */
 static bzna_status bzi_heif_type(const bzi_heif *heif, uint32_t id, uint32_t *type, bzna_error *err)
 {
     bzi_cursor c = heif->iinf, box;
@@ -5154,6 +5224,7 @@ static bzna_status bzi_heif_type(const bzi_heif *heif, uint32_t id, uint32_t *ty
         uint32_t version = bzi_cursor_u32(&box) >> 24;
         if (n == BZI_LIMIT_ITEMS)
             return bzi_heif_fail(&c, "meta/iinf", BZNA_E_LIMIT, err, "more than %u items", n);
+
         if (version < 2 || bzi_cursor_number(&box, version == 2 ? 2 : 4) != id)
             continue;
         if (bzi_cursor_u16(&box))
@@ -5166,15 +5237,18 @@ static bzna_status bzi_heif_type(const bzi_heif *heif, uint32_t id, uint32_t *ty
                          "there is no item %u", id);
 }
 
-/* References of a kind, one after the other: 1; 0 at the end. ids: of the items that item *from refers to. */
+/* Reads the next reference of a kind. Returns 1, or 0 at the end. ids: the numbers of the items that item *from refers
+ * to. */
 static int bzi_heif_next_reference(bzi_cursor *c, uint32_t id_bytes, uint32_t kind, uint32_t *from, bzi_cursor *ids)
 {
     uint32_t type;
 
     while (bzi_heif_next_box(c, &type, ids) > 0) {
         uint64_t count;
+
         *from = (uint32_t)bzi_cursor_number(ids, id_bytes);
         count = bzi_cursor_u16(ids);
+
         if (type == kind && count && bzi_cursor_left(ids) >= count * id_bytes) {
             *ids = bzi_cursor_sub(ids, count * id_bytes);
             return 1;
@@ -5183,20 +5257,23 @@ static int bzi_heif_next_reference(bzi_cursor *c, uint32_t id_bytes, uint32_t ki
     return 0;
 }
 
-/* What an item refers to so (dimg: is made of): how many items, and their numbers, of *id_bytes each. */
+/* Returns how many items an item refers to in a way (dimg: is made of), and their numbers, of *id_bytes each. */
 static uint64_t bzi_heif_references(const bzi_heif *heif, uint32_t kind, uint32_t id, bzi_cursor *ids,
                                     uint32_t *id_bytes)
 {
     bzi_cursor c = heif->iref;
     uint32_t from;
+
     *id_bytes = bzi_cursor_u32(&c) >> 24 ? 4 : 2;
     for (uint32_t n = 0; n < BZI_LIMIT_ITEMS && bzi_heif_next_reference(&c, *id_bytes, kind, &from, ids); n++)
         if (from == id)
             return bzi_cursor_left(ids) / *id_bytes;
+
     return 0;
 }
 
-/* The first item that refers so to the item; 0: there is none. number, if not NULL: where that stands. */
+/* Returns the first item that refers to this one in a way, or 0. number, if not NULL: the bytes in which the reference
+ * states the number. */
 static uint32_t bzi_heif_referrer(const bzi_heif *heif, uint32_t kind, uint32_t id, bzi_span *number)
 {
     bzi_cursor c = heif->iref, ids;
@@ -5214,16 +5291,20 @@ static uint32_t bzi_heif_referrer(const bzi_heif *heif, uint32_t kind, uint32_t 
 
 /* --- Where their bytes lie --- */
 
-/* The extents of an item, which are read one after the other. */
+/* The extents of an item, which hold its bytes and are read one after the other. */
 typedef struct bzi_heif_extents {
     bzi_cursor c;                     /* at the next extent */
-    uint32_t   left, index_bytes, offset_bytes, length_bytes;
-    uint64_t   base, begin;           /* added to offsets; where bytes of `in` lie in the file */
-    bzi_span   in;
+    uint32_t   left;                  /* extents left */
+    uint32_t   index_bytes;           /* bytes of each extent's index, which is not used */
+    uint32_t   offset_bytes;          /* bytes of its offset */
+    uint32_t   length_bytes;          /* bytes of its length */
+    uint64_t   base;                  /* added to offsets */
+    uint64_t   begin;                 /* file offset of `in` */
+    bzi_span   in;                    /* the bytes that offsets count in: the file or idat */
 } bzi_heif_extents;
 
-/* Reads an entry of iloc, and its number. c stands behind it then, e at its extents. Returns construction_method and
- * data_reference_index, 0 where the extents lie in this file. */
+/* Reads an entry of iloc, and its item's number. Then c stands after it, and e at its extents. Returns
+ * construction_method and data_reference_index, which are 0 if the extents lie in this file. */
 static uint32_t bzi_heif_iloc_entry(bzi_cursor *c, uint32_t version, uint32_t base_bytes, bzi_heif_extents *e,
                                     uint32_t *id)
 {
@@ -5239,6 +5320,7 @@ static uint32_t bzi_heif_iloc_entry(bzi_cursor *c, uint32_t version, uint32_t ba
     return method | reference << 4;
 }
 
+/* Finds the extents of an item, which must lie in this file or in idat. */
 static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_heif_extents *e, bzna_error *err)
 {
     bzi_cursor c = heif->iloc;
@@ -5250,6 +5332,7 @@ static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_he
     for (int i = 0; i < 4; i++)
         if (widths[i] != 0 && widths[i] != 4 && widths[i] != 8)
             return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "numbers of %u bytes", widths[i]);
+
     if (version > 2 || count > BZI_LIMIT_ITEMS)
         return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_LIMIT, err, "version %u, %llu items", version,
                              (unsigned long long)count);
@@ -5257,8 +5340,10 @@ static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_he
     e->offset_bytes = widths[0];
     e->length_bytes = widths[1];
     e->index_bytes = widths[3];
+
     for (uint64_t i = 0; i < count && !c.overrun && (!found || found != id); i++)
         where = bzi_heif_iloc_entry(&c, version, widths[2], e, &found);
+
     if (c.overrun || found != id)
         return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, c.overrun ? "too short for its items" :
                              "it does not say where item %u lies", id);
@@ -5273,7 +5358,8 @@ static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_he
     return BZNA_OK;
 }
 
-/* The next one's bytes; BZNA_END. A length of 0 is all that follows. */
+/* Gives the bytes of the next extent. Returns BZNA_END after the last. A length of 0 stands for all bytes that
+ * follow. */
 static bzna_status bzi_heif_next_extent(bzi_heif_extents *e, bzi_span *bytes, bzna_error *err)
 {
     const bzi_cursor at = e->c;
@@ -5281,13 +5367,16 @@ static bzna_status bzi_heif_next_extent(bzi_heif_extents *e, bzi_span *bytes, bz
 
     if (!e->left)
         return BZNA_END;
+
     e->left--;
     bzi_cursor_number(&e->c, e->index_bytes);
     offset = bzi_cursor_number(&e->c, e->offset_bytes);
     size = bzi_cursor_number(&e->c, e->length_bytes);
+
     if (!bzi_add(e->base, offset, &offset) || offset > e->in.size || !bzi_add(offset, size, &end) || end > e->in.size)
         return bzi_heif_fail(&at, "meta/iloc", BZNA_E_BOX, err, "an extent of %llu bytes at %llu of %llu",
                              (unsigned long long)size, (unsigned long long)offset, (unsigned long long)e->in.size);
+
     *bytes = (bzi_span){ e->in.data + offset, size ? size : e->in.size - offset };
     if (bytes->data < at.data + at.size && at.data < bytes->data + bytes->size)
         return bzi_heif_fail(&at, "meta/iloc", BZNA_E_BOX, err, "an extent at %llu that lies in iloc itself",
@@ -5295,8 +5384,8 @@ static bzna_status bzi_heif_next_extent(bzi_heif_extents *e, bzi_span *bytes, bz
     return BZNA_OK;
 }
 
-/* Where an item's bytes lie: *bytes is the first extent, with those that follow on it; *total the size of all, of which
- * as much goes to dst as there is room for. */
+/* Finds an item's bytes. *bytes: the first extent, with those that follow it directly. *total: the size of all extents;
+ * as many of their bytes as fit are copied to dst. */
 static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *bytes, uint64_t *total, bzi_span dst,
                                   bzna_error *err)
 {
@@ -5306,6 +5395,7 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
 
     *bytes = (bzi_span){ NULL, 0 };
     *total = 0;
+
     while (status == BZNA_OK && (status = bzi_heif_next_extent(&e, &part, err)) == BZNA_OK) {
         if (!*total || bytes->data + bytes->size == part.data)
             *bytes = (bzi_span){ *total ? bytes->data : part.data, bytes->size + part.size };
