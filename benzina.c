@@ -4505,11 +4505,11 @@ BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t siz
 /* ==== 15. Codecs ====================================================================================================
  * Calls: rooms 2, 6, 8-10, 12, 14.
  *
- * A codec is a row of a table and its functions, and nothing else in the library names one. */
+ * A codec is a row of the table below, with its functions. No code outside of this room names a single codec. */
 
-/* Their color where neither container nor stream says it. In archives: BT.709 primaries, sRGB curve, BT.601 matrix,
- * full range. Elsewhere what the codecs' standards and FFmpeg take it for: limited range, and BT.601 at any size, as
- * which an unspecified matrix counts here. */
+/* Colors of pictures for which neither container nor stream states one. In archives: BT.709 primaries, sRGB curve,
+ * BT.601 matrix, full range. Elsewhere it is what the codecs' standards and FFmpeg assume: limited range, and an
+ * unspecified matrix, which counts as BT.601 at any size. */
 static const bzna_color bzi_color_of_archives = { 1, 13, 5, 1, 1 }, bzi_color_of_codecs = { 2, 2, 2, 0, 1 };
 
 static bzi_span bzi_image_config(const bzna_image *image)
@@ -4519,9 +4519,9 @@ static bzi_span bzi_image_config(const bzna_image *image)
 }
 static bzi_span bzi_image_data(const bzna_image *image)   { bzi_span s = { image->data, image->data_size }; return s; }
 
-/* Iterates over the units of the config, then over those of the data: one loop for all that look at both. */
+/* Iterates over the units of the config, then over those of the data. */
 typedef struct bzi_image_nals {
-    bzi_nals nals[2];
+    bzi_nals nals[2];                 /* of the config, of the data */
     uint32_t part;                    /* 0: in the config; 1: in the data */
 } bzi_image_nals;
 
@@ -4551,8 +4551,8 @@ static bzna_status bzi_image_fail_nals(const bzi_image_nals *n, bzna_error *err)
                     n->part ? "the access unit" : n->nals[0].kind == BZI_NALS_HVCC ? "hvcC" : "avcC");
 }
 
-/* H.264, H.265: the configuration's parameter sets, then the access unit, each after a start code (Annex B). Returns
- * the required size always; writes only what fits. */
+/* H.264, H.265: writes the configuration's parameter sets, then the access unit, each unit after a start code (Annex
+ * B). Returns the required size always; writes only what fits. */
 static bzna_status bzi_image_annexb(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
                                     bzna_error *err)
 {
@@ -4564,12 +4564,12 @@ static bzna_status bzi_image_annexb(const bzna_image *image, uint8_t *dst, uint6
 
     while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
         if (n.part == 0 && !bzi_nal_is_parameter_set(image->codec, nal))
-            continue;                                       /* x265 puts its banner there, 2.4 kB of SEI */
+            continue;                                       /* x265 puts its banner there, an SEI unit of 2.4 kB */
         if (size + 4 + nal.size <= capacity) {
             memcpy(dst + size, start, 4);
             memcpy(dst + size + 4, nal.data, (size_t)nal.size);
         }
-        size += 4 + nal.size; /* cannot overflow: 4 more for each unit that lies in memory */
+        size += 4 + nal.size; /* cannot overflow: 4 more for each unit in memory */
     }
     if (got < 0)
         return bzi_image_fail_nals(&n, err);
@@ -4577,7 +4577,7 @@ static bzna_status bzi_image_annexb(const bzna_image *image, uint8_t *dst, uint6
     return BZNA_OK;
 }
 
-/* The units of an AV1 configuration record. */
+/* Returns the units of an AV1 configuration record. */
 static bzi_span bzi_image_obus(const bzna_image *image)
 {
     bzi_span config = bzi_image_config(image);
@@ -4587,7 +4587,7 @@ static bzi_span bzi_image_obus(const bzna_image *image)
     return config;
 }
 
-/* AV1: the configuration's units, then the sample's. Returns the required size always; writes only what fits. */
+/* AV1: writes the configuration's units, then the sample's. Returns the required size always; writes only what fits. */
 static bzna_status bzi_image_low_overhead(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
                                           bzna_error *err)
 {
@@ -4632,7 +4632,7 @@ static uint64_t bzi_image_key_obus(const bzna_image *image, uint8_t *key, uint64
     return at;
 }
 
-/* The sequence header in force, and whether the first frame is a key frame. */
+/* Reads the sequence header in force, and checks that the first frame is a key frame. */
 static bzna_status bzi_image_av1(const bzna_image *image, bzi_format *sps, bzna_error *err)
 {
     uint32_t type, reduced = 0, found = 0;
@@ -4662,7 +4662,7 @@ static bzna_status bzi_image_av1(const bzna_image *image, bzi_format *sps, bzna_
     return BZI_FAIL(err, BZNA_E_DECODE, "the access unit has no picture");
 }
 
-/* The sequence parameter set in force: the last one before the first slice. */
+/* Reads the sequence parameter set in force: the last one before the first slice. */
 static bzna_status bzi_image_sps(const bzna_image *image, bzi_format *sps, bzna_error *err)
 {
     bzi_image_nals n = bzi_image_nals_make(image);
@@ -4699,7 +4699,7 @@ static bzna_status bzi_image_still(const bzna_image *image, bzi_format *format, 
     return bzi_still_inspect(bzi_image_data(image), format, err);
 }
 
-/* A file of its own: its bytes as they are. */
+/* Writes the bytes of a picture that is a file of its own, as they are. */
 static bzna_status bzi_image_bytes(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
                                    bzna_error *err)
 {
@@ -4710,8 +4710,8 @@ static bzna_status bzi_image_bytes(const bzna_image *image, uint8_t *dst, uint64
     return BZNA_OK;
 }
 
-/* libavcodec's decoder begins with the standard's tables, and keeps those of pictures: without any, a picture has its
- * own. */
+/* A picture without Huffman tables needs a decoder that has decoded none with tables: libavcodec's begins with the
+ * standard's tables, and keeps those of earlier pictures. So such pictures have a key of their own. */
 static uint64_t bzi_image_key_jpeg(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
 {
     static const uint8_t none = 0;
@@ -4728,10 +4728,10 @@ static uint64_t bzi_image_key_still(const bzna_image *image, uint8_t *key, uint6
 
 /* --- Pictures that are not coded --- */
 
-/* Of BZNA_CODEC_RAW: full range, and R'G'B' as it is. */
+/* The color of BZNA_CODEC_RAW: full range, and R'G'B' without a matrix. */
 static const bzna_color bzi_color_of_raw = { 1, 13, 0, 1, 1 };
 
-/* The numbers of pixels, in order. */
+/* Checks that the data are the pixels' numbers, in order. */
 static bzna_status bzi_image_raw(const bzna_image *image, bzi_format *sps, bzna_error *err)
 {
     const bzi_span config = bzi_image_config(image);
@@ -4752,7 +4752,7 @@ static bzna_status bzi_image_raw(const bzna_image *image, bzi_format *sps, bzna_
     return BZNA_OK;
 }
 
-/* They need no decoder. G, B and R are Y, Cb and Cr. Pre: it was inspected. */
+/* Sets the planes of a raw picture, which needs no decoder: G, B and R are Y, Cb and Cr. Pre: it was inspected. */
 static void bzi_image_raw_planes(const bzna_image *image, bzna_picture *picture)
 {
     static const uint32_t place[3] = { 1, 2, 0 };
@@ -4769,7 +4769,7 @@ static void bzi_image_raw_planes(const bzna_image *image, bzna_picture *picture)
 
 /* --- Slices of H.264 --- */
 
-/* Whether slices of a picture parameter set (7.3.2.2) lie one below the other, are coded without CABAC, and say
+/* Returns 1 if slices of a picture parameter set (7.3.2.2) lie one below the other, are coded without CABAC, and state
  * whether they are deblocked. */
 static int bzi_pps_has_plain_slices(bzi_span nal)
 {
@@ -4787,7 +4787,8 @@ static int bzi_pps_has_plain_slices(bzi_span nal)
     return (bzi_bits_u(&b, 3) & 5) == 4 && is_plain && !b.overrun;          /* deblocking control, no redundancy */
 }
 
-/* Reads the head of an IDR picture's slice (7.3.3) after first_mb_in_slice. Returns 1 if it is intra, not deblocked. */
+/* Reads the head of an IDR picture's slice (7.3.3) after first_mb_in_slice. Returns 1 if the slice is intra-coded and
+ * not deblocked. */
 static int bzi_slice_head(bzi_bits *b, const bzi_format *sps)
 {
     const uint32_t type = bzi_bits_ue(b);
@@ -4799,9 +4800,9 @@ static int bzi_slice_head(bzi_bits *b, const bzi_format *sps)
     return bzi_bits_ue(b) == 1 && (type == 2 || type == 7) && !b->overrun;
 }
 
-/* Leaves of a slice, in place, its head, which ends with the bits 010, and its macroblocks without what they show:
- * mb_type I_16x16_2_0_0, intra_chroma_pred_mode, mb_qp_delta and coefficients 0 are 8 bits. So no bytes need emulation
- * prevention. Returns its size. One that would grow stays as it is. */
+/* Replaces a slice, in place, by one that shows nothing: its head ends with the bits 010, and then each macroblock has
+ * 8 bits (mb_type I_16x16_2_0_0, intra_chroma_pred_mode, mb_qp_delta, coefficients 0). Such bytes need no emulation
+ * prevention. Returns its size. A slice that would grow stays as it is. */
 static uint64_t bzi_slice_empty(uint8_t *nal, uint64_t size, const bzi_format *sps, uint32_t macroblocks)
 {
     const uint32_t empty = 0x27;
@@ -4816,14 +4817,17 @@ static uint64_t bzi_slice_empty(uint8_t *nal, uint64_t size, const bzi_format *s
     return b.byte + macroblocks + 1;
 }
 
+/* The slices of an H.264 picture. */
 typedef struct bzi_slices {
-    bzi_format sps;
-    uint32_t   sets, count, is_past;  /* parameter sets, slices; whether another unit has followed them */
-    uint32_t   first[BZI_LIMIT_SLICES + 1];   /* macroblock of each; then how many there are */
-    bzi_span   nal[BZI_LIMIT_SLICES];
+    bzi_format sps;                         /* as the sequence parameter set states it */
+    uint32_t   sets;                        /* parameter sets seen */
+    uint32_t   count;                       /* slices seen */
+    uint32_t   is_past;                     /* another kind of unit has followed the slices */
+    uint32_t   first[BZI_LIMIT_SLICES + 1]; /* first macroblock of each slice; after the last, how many there are */
+    bzi_span   nal[BZI_LIMIT_SLICES];       /* each slice */
 } bzi_slices;
 
-/* The next unit of a picture. Returns 0 if its slices may need each other, or all of them are wanted. */
+/* Takes the next unit of a picture. Returns 0 if its slices may need each other, or if all rows are wanted. */
 static int bzi_slices_add(bzi_slices *s, bzi_span nal, const uint32_t rows[2])
 {
     const uint32_t kind = bzi_nal_kind(BZNA_CODEC_H264, nal), n = s->count;
@@ -4849,8 +4853,8 @@ static int bzi_slices_add(bzi_slices *s, bzi_span nal, const uint32_t rows[2])
            bzi_slice_head(&b, &s->sps);
 }
 
-/* Of a picture (Annex B) whose slices do not need each other, those without any of the rows become empty: gray. For a
- * decoder it stays complete, and damage of what is left is noticed as in whole ones. */
+/* Empties, in place, slices without any of the rows, if no slice of the picture (Annex B) needs another. They become
+ * gray. The picture stays complete for a decoder, which notices damage of the other slices as in whole pictures. */
 static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2], bzna_error *err)
 {
     bzi_nals nals = bzi_nals_of_unit((bzi_span){ data, *size }, 0);
@@ -4867,7 +4871,7 @@ static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2],
         const uint32_t first = s.first[i] / width * 16, end = ((s.first[i + 1] - 1) / width + 1) * 16;
         uint64_t length = s.nal[i].size;
         from = (uint64_t)(s.nal[i].data - data);
-        to = i ? to : from - 3;                             /* with a start code each */
+        to = i ? to : from - 3;                             /* each with its start code */
         if (end <= rows[0] + top || first >= rows[1] + top)
             length = bzi_slice_empty(data + from, length, &s.sps, s.first[i + 1] - s.first[i]);
         memmove(data + to, data + from - 3, (size_t)length + 3);
@@ -4879,7 +4883,7 @@ static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2],
     return BZNA_OK;
 }
 
-/* --- The table of codecs: a codec is a row and its functions, and nothing else in the library names one --- */
+/* --- The table of codecs --- */
 
 #ifndef BENZINA_NO_CUDA
 #  define BZI_NV_ID(name) cudaVideoCodec_##name
@@ -4887,32 +4891,34 @@ static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2],
 #  define BZI_NV_ID(name) 0
 #endif
 
+/* A codec. */
 typedef struct bzi_codec {
     uint32_t    id;                   /* BZNA_CODEC_... */
     const char *name;                 /* for messages */
     uint32_t    entries[2];           /* types of mp4 sample entries, the writer's first; 0: there are none */
     uint32_t    config;               /* type of the decoder configuration record; 0: there is none */
-    uint32_t    config_bytes;         /* which has so many at least */
-    uint32_t    length_at; /* byte of the record that has the size of NAL units' lengths; 0: there are none */
-    /* E_DECODE: not a picture that stands alone */
+    uint32_t    config_bytes;         /* the fewest bytes that it has */
+    uint32_t    length_at;            /* its byte that has the size of NAL units' lengths; 0: there are none */
+    /* reads the picture's format; BZNA_E_DECODE: it does not stand alone */
     bzna_status (*inspect)(const bzna_image *image, bzi_format *sps, bzna_error *err);
+    /* writes what a decoder is given */
     bzna_status (*stream)(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed, bzna_error *err);
-    /* parameter sets, each after its size. NULL: nothing of a picture stays with its decoder */
-    uint64_t    (*key)(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity);
+    /* adds parameter sets to a key, each after its size. NULL: a decoder keeps nothing of a picture */
+    uint64_t (*key)(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity);
     int         av_id;                /* libavcodec's number */
-    const char *av_decoder;           /* and decoder; NULL: its own one */
+    const char *av_decoder;           /* libavcodec's decoder; NULL: the default one */
     int         nv_id;                /* NVDEC's number */
-    /* its coded sizes are multiples of this; above 1 its decoders can be made for intra pictures only. 0: NVDEC is not
-     * asked to decode it */
+    /* NVDEC's coded sizes are multiples of this. 0: NVDEC is not used. Above 1: its decoders can be made for intra
+     * pictures only */
     uint32_t    nv_unit;
-    /* takes out of a stream for libavcodec, in place, what rows rows[0] to rows[1] - 1 do not need. NULL: it cannot be
-     * decoded in part. A JPEG has rows[1] rows then, others what they had */
+    /* removes from a stream for libavcodec, in place, what rows rows[0] to rows[1] - 1 do not need. A JPEG then has
+     * rows[1] rows; others keep theirs. NULL: it cannot be decoded in part */
     bzna_status (*cut)(uint8_t *stream, uint64_t *size, uint32_t rows[2], bzna_error *err);
-    /* takes out of a stream, in place, what libavcodec shall not see; returns the size that is left. NULL: nothing */
-    uint64_t    (*strip)(uint8_t *stream, uint64_t size);
-    uint32_t    is_file;              /* its sizes and colors are in itself: a container may leave them unsaid */
-    /* of pictures that are not coded: their planes, where they lie. NULL: they are */
-    void        (*planes)(const bzna_image *image, bzna_picture *picture);
+    /* removes, in place, what libavcodec shall not see; returns the size that is left. NULL: nothing */
+    uint64_t (*strip)(uint8_t *stream, uint64_t size);
+    uint32_t    is_file;              /* it states its own sizes and colors: containers need not */
+    /* sets the planes of pictures that are not coded; NULL: they are */
+    void (*planes)(const bzna_image *image, bzna_picture *picture);
 } bzi_codec;
 
 static const bzi_codec bzi_codecs[] = {
@@ -4920,27 +4926,23 @@ static const bzi_codec bzi_codecs[] = {
       .name = "H.264",
       .entries = { BZI_AVC1, BZI_AVC3 },
       .config = BZI_FOURCC('a', 'v', 'c', 'C'),
-      .config_bytes = 7,
-      .length_at = 4,
+      .config_bytes = 7, .length_at = 4,
       .inspect = bzi_image_sps,
       .stream = bzi_image_annexb,
       .key = bzi_image_key_nals,
       .av_id = BZI_AV_ID(H264),
-      .nv_id = BZI_NV_ID(H264),
-      .nv_unit = 16,
+      .nv_id = BZI_NV_ID(H264), .nv_unit = 16,
       .cut = bzi_h264_cut },
     { .id = BZNA_CODEC_H265,
       .name = "H.265",
       .entries = { BZI_HVC1, BZI_HEV1 },
       .config = BZI_FOURCC('h', 'v', 'c', 'C'),
-      .config_bytes = 23,
-      .length_at = 21,
+      .config_bytes = 23, .length_at = 21,
       .inspect = bzi_image_sps,
       .stream = bzi_image_annexb,
       .key = bzi_image_key_nals,
       .av_id = BZI_AV_ID(HEVC),
-      .nv_id = BZI_NV_ID(HEVC),
-      .nv_unit = 16 },
+      .nv_id = BZI_NV_ID(HEVC), .nv_unit = 16 },
     { .id = BZNA_CODEC_AV1,
       .name = "AV1",
       .entries = { BZI_AV01, BZI_AV01 },
@@ -4951,8 +4953,7 @@ static const bzi_codec bzi_codecs[] = {
       .key = bzi_image_key_obus,
       .av_id = BZI_AV_ID(AV1),
       .av_decoder = "libdav1d",                 /* libavcodec's own AV1 decoder needs hardware */
-      .nv_id = BZI_NV_ID(AV1),
-      .nv_unit = 1 },
+      .nv_id = BZI_NV_ID(AV1), .nv_unit = 1 },
     { .id = BZNA_CODEC_JPEG,
       .name = "JPEG",
       .entries = { BZI_FOURCC('m', 'j', 'p', 'g'), BZI_FOURCC('j', 'p', 'e', 'g') },        /* HEIF's, QuickTime's */
@@ -4960,7 +4961,7 @@ static const bzi_codec bzi_codecs[] = {
       .stream = bzi_image_bytes,
       .key = bzi_image_key_jpeg,
       .av_id = BZI_AV_ID(MJPEG),
-      .nv_id = BZI_NV_ID(JPEG),                 /* for loaders that ask for it */
+      .nv_id = BZI_NV_ID(JPEG),                 /* only for loaders that ask for it */
       .nv_unit = 1,
       .cut = bzi_jpeg_cut,
       .strip = bzi_jpeg_strip,
@@ -4991,8 +4992,8 @@ static const bzi_codec *bzi_codec_of_entry(uint32_t type)
 
 /* --- What is seen of a frame --- */
 
-/* One side of a clean aperture (ISO/IEC 14496-12 12.1.4): center at (frame-1)/2 + offset. In units of 1/(2*d*d') to
- * stay whole. Returns 0 if it does not lie in the frame. */
+/* One side of a clean aperture (ISO/IEC 14496-12 12.1.4), whose center is at (frame-1)/2 + offset. Returns 0 if it does
+ * not lie in the frame. */
 static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *offset, uint32_t *begin, uint32_t *length)
 {
     double extent, middle, first;
@@ -5000,7 +5001,7 @@ static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *off
         return 0;
     extent = floor((double)size[0] / size[1]);
     middle = (frame - 1.0) / 2 + (double)offset[0] / offset[1];
-    first = floor(middle - (extent - 1) / 2);               /* a half-pixel position goes to the pixel before */
+    first = floor(middle - (extent - 1) / 2);               /* a half pixel belongs to the pixel before */
     if (!(extent >= 1) || !(first >= 0) || first + extent > frame)
         return 0;
     *begin = (uint32_t)first;
@@ -5008,7 +5009,7 @@ static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *off
     return 1;
 }
 
-/* colr, of mp4 and HEIF. An ICC profile says nothing about Y'CbCr; QuickTime's nclc ends before the range. */
+/* Reads colr, of mp4 and HEIF. An ICC profile states nothing about Y'CbCr. QuickTime's nclc ends before the range. */
 static void bzi_color_read(bzi_cursor *c, bzna_color *color, uint32_t *has_range)
 {
     const uint32_t type = bzi_cursor_u32(c);
@@ -5022,15 +5023,15 @@ static void bzi_color_read(bzi_cursor *c, bzna_color *color, uint32_t *has_range
     color->present = 1;
 }
 
-/* EXIF's numbers as {a, b, c, d}: what lies at x, y is seen at a x + c y, b x + d y. */
+/* EXIF's numbers as {a, b, c, d}: a pixel stored at x, y is seen at a x + c y, b x + d y. */
 static const int8_t bzi_orientations[9][4] = { { 0 },          { 1, 0, 0, 1 },  { -1, 0, 0, 1 },   { -1, 0, 0, -1 },
                                                { 1, 0, 0, -1 }, { 0, 1, 1, 0 }, { 0, 1, -1, 0 },   { 0, -1, -1, 0 },
                                                { 0, -1, 1, 0 } };
 
-/* The axes of the planes that an orientation mirrors, by EXIF's number. 1: x; 2: y. */
+/* The axes along which an orientation mirrors the planes, by EXIF's number. 1: x; 2: y. */
 static const uint8_t bzi_orientation_mirrors[9] = { 0, 0, 1, 3, 2, 0, 2, 3, 1 };
 
-/* 0: it is no turn by quarters, and no mirror. */
+/* Returns EXIF's number, or 0 if this is no turn by quarters and no mirror. */
 static uint32_t bzi_orientation_of(int32_t a, int32_t b, int32_t c, int32_t d)
 {
     for (uint32_t i = 1; i < 9; i++)
@@ -5040,7 +5041,7 @@ static uint32_t bzi_orientation_of(int32_t a, int32_t b, int32_t c, int32_t d)
     return 0;
 }
 
-/* One after the other. */
+/* Returns the orientation that has the effect of two, one after the other. */
 static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 {
     const int8_t *f = bzi_orientations[first], *t = bzi_orientations[then];
@@ -5415,10 +5416,10 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
 /* ==== 17. HEIF: properties ==========================================================================================
  * Calls: rooms 2, 6, 8-10, 15-16.
  *
- * What of an item's frame is seen, and how it is turned; the tiles of a grid. */
+ * Properties of items: the part of the frame that is seen, and how it is turned. The tiles of a grid. */
 
-/* The transforms come in the order of ipma, each on the picture as those before it left it: the clean aperture of a
- * turned picture is one of the frame. */
+/* The clean aperture. Transforms follow each other in the order of ipma, and each applies to the picture as the earlier
+ * ones left it. So the clean aperture of a turned picture is converted to one of the frame. */
 static bzna_status bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
 {
     const uint32_t turned = item->orientation > 4, *crop = item->crop;
@@ -5429,6 +5430,7 @@ static bzna_status bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c, bzna_error 
     if (!bzi_clap_side(crop[2 + turned], item->clap, item->clap + 4, &at[turned], &size[turned]) ||
         !bzi_clap_side(crop[3 - turned], item->clap + 2, item->clap + 6, &at[!turned], &size[!turned]))
         return bzi_heif_fail(c, "meta/iprp/ipco/clap", BZNA_E_BOX, err, "it does not lie in the picture");
+
     for (int i = 0; i < 2; i++) {
         item->crop[i] += bzi_orientation_mirrors[item->orientation] >> i & 1 ? crop[2 + i] - at[i] - size[i] : at[i];
         item->crop[2 + i] = size[i];
@@ -5438,7 +5440,8 @@ static bzna_status bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c, bzna_error 
 
 static bzna_status bzi_heif_irot(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
 {
-    static const uint8_t numbers[4] = { 1, 8, 3, 6 };       /* quarters, anticlockwise */
+    static const uint8_t numbers[4] = { 1, 8, 3, 6 };       /* by quarter turns, anticlockwise */
+
     (void)err;
     item->orientation = bzi_orientation_then(item->orientation, numbers[bzi_cursor_u8(c) & 3]);
     return BZNA_OK;
@@ -5455,10 +5458,12 @@ static bzna_status bzi_heif_ispe(bzi_heif_item *item, bzi_cursor *c, bzna_error 
 {
     bzi_cursor_take(c, 4);
     if (item->width)
-        return BZNA_OK;                                     /* that of an identity item follows from its input's */
+        return BZNA_OK;                                     /* an identity item's size follows from its input's */
+
     item->size_at = bzi_cursor_offset(c);
     item->crop[2] = item->width = bzi_cursor_u32(c);
     item->crop[3] = item->height = bzi_cursor_u32(c);
+
     return item->width && item->height ? BZNA_OK : bzi_heif_fail(c, "meta/iprp/ipco/ispe", BZNA_E_BOX, err,
                                                                  "a picture of %ux%u", item->width, item->height);
 }
@@ -5471,14 +5476,15 @@ static bzna_status bzi_heif_colr(bzi_heif_item *item, bzi_cursor *c, bzna_error 
     return BZNA_OK;
 }
 
-/* A property of an item: ipma says that it must be understood, or that it need not. */
+/* Reads a property of an item. essential: ipma says that a reader must understand it. */
 static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cursor c, uint32_t essential,
                                      bzna_error *err)
 {
     static const struct {
         const char *type;
         bzna_status (*read)(bzi_heif_item *, bzi_cursor *, bzna_error *);
-        uint32_t bytes, all;          /* which of several layers: decoders give the best, so that no other is taken */
+        uint32_t bytes;               /* that select one of several layers; 0: the property selects none */
+        uint32_t all;                 /* the selection of the best layer, which decoders give: others are refused */
     } rules[] = { { "ispe", bzi_heif_ispe, 0, 0 }, { "colr", bzi_heif_colr, 0, 0 }, { "clap", bzi_heif_clap, 0, 0 },
                   { "irot", bzi_heif_irot, 0, 0 }, { "imir", bzi_heif_imir, 0, 0 }, { "lsel", NULL, 2, 0xffff },
                   { "a1op", NULL, 1, 0 }, { "pixi", NULL, 0, 0 }, { "pasp", NULL, 0, 0 }, { "a1lx", NULL, 0, 0 },
@@ -5508,21 +5514,23 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
            bzi_heif_fail(&c, path, BZNA_E_UNSUPPORTED, err, "item %u needs this property, which is unknown", item->id);
 }
 
-/* The property of that number, from 1. */
+/* Finds the property with a number, which counts from 1. */
 static bzna_status bzi_heif_find_property(const bzi_heif *heif, uint32_t number, uint32_t *type, bzi_cursor *property,
                                           bzna_error *err)
 {
     bzi_cursor c = heif->iprp, ipco;
     uint32_t n = 0;
     int got = bzi_heif_next_box(&c, type, &ipco);
+
     if (got > 0 && *type == BZI_FOURCC('i', 'p', 'c', 'o') && number <= BZI_LIMIT_ITEMS)
         while (n < number && bzi_heif_next_box(&ipco, type, property) > 0)
             n++;
+
     return n == number ? BZNA_OK : bzi_heif_fail(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err,
                                                  "an item has property %u, ipco has fewer", number);
 }
 
-/* The properties that one ipma gives an item; c stands behind version and flags. */
+/* Reads the properties that one ipma gives an item; c stands after its version and flags. */
 static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uint32_t version, uint32_t id,
                                          bzi_heif_item *item, bzna_error *err)
 {
@@ -5530,10 +5538,13 @@ static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uin
 
     for (uint32_t i = 0; i < count && !c.overrun; i++) {
         uint32_t of = (uint32_t)bzi_cursor_number(&c, version >> 24 ? 4 : 2), n = bzi_cursor_u8(&c);
+
         if (i == BZI_LIMIT_ITEMS || (of == id && n > BZI_LIMIT_PROPERTIES))
             return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "%u items, %u properties", count, n);
-        if (of == id && item->associated == id)             /* once in all ipma: it would cost time without end */
+        /* only once in all ipma boxes: else a file could make this take any time */
+        if (of == id && item->associated == id)
             return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "item %u is listed twice", id);
+
         item->associated = of == id ? id : item->associated;
         for (uint32_t k = 0; k < n && of == id && !c.overrun; k++) {
             uint32_t word = is_wide ? bzi_cursor_u16(&c) : bzi_cursor_u8(&c), top = is_wide ? 0x8000 : 0x80, type;
@@ -5568,12 +5579,13 @@ static bzna_status bzi_heif_properties(const bzi_heif *heif, uint32_t id, bzi_he
 static bzna_status bzi_heif_fail_type(const bzi_heif *heif, const bzi_heif_item *item, bzna_error *err)
 {
     char type[5];
+
     bzi_fourcc_text(item->type, type);
     return bzi_heif_fail(&heif->iinf, "meta/iinf", BZNA_E_UNSUPPORTED, err,
                          "the picture, item %u, is of type '%s', which is not read", item->id, type);
 }
 
-/* An item, or what identity items lead to, with the properties of all on the way. */
+/* Finds an item, or the one that identity items lead to, with the properties of all items on the way. */
 static bzna_status bzi_heif_find(const bzi_heif *heif, uint32_t id, bzi_heif_item *item, bzna_error *err)
 {
     uint32_t chain[8], n = 0, id_bytes;
@@ -5588,7 +5600,7 @@ static bzna_status bzi_heif_find(const bzi_heif *heif, uint32_t id, bzi_heif_ite
             break;
         if (n == 8 || bzi_heif_references(heif, BZI_DIMG, id, &ids, &id_bytes) != 1)
             return bzi_heif_fail(&heif->iref, "meta/iref", BZNA_E_BOX, err, n == 8 ? "item %u is the last of too many "
-                                 "identity items" : "identity item %u has not one input", id);
+                                 "identity items" : "identity item %u does not have one input", id);
         id = (uint32_t)bzi_cursor_number(&ids, id_bytes);
     }
 
@@ -5602,7 +5614,8 @@ static bzna_status bzi_heif_find(const bzi_heif *heif, uint32_t id, bzi_heif_ite
     return status;
 }
 
-/* An item that is coded, as a picture: its frame; the item says what is seen of it. data: NULL: it lies in pieces. */
+/* Describes a coded item as a picture: its whole frame, of which the item says what is seen. data is NULL if the bytes
+ * lie in pieces. */
 static bzna_status bzi_heif_coded(const bzi_heif *heif, const bzi_heif_item *item, bzna_image *coded, bzna_error *err)
 {
     const bzi_codec *codec = bzi_codec_of_entry(item->type);
@@ -5634,12 +5647,17 @@ static bzna_status bzi_heif_coded(const bzi_heif *heif, const bzi_heif_item *ite
     return BZNA_OK;
 }
 
+/* A picture that is made of tiles. */
 typedef struct bzi_heif_grid {
-    uint32_t   columns, rows, width, height;
-    bzi_cursor tiles;                 /* their items' numbers, row by row */
-    uint32_t   id_bytes;
+    uint32_t   columns;               /* tiles in a row */
+    uint32_t   rows;                  /* rows of tiles */
+    uint32_t   width;                 /* pixels of the whole picture in a row */
+    uint32_t   height;                /* rows of pixels */
+    bzi_cursor tiles;                 /* the numbers of the tiles' items, row by row */
+    uint32_t   id_bytes;              /* bytes of each number */
 } bzi_heif_grid;
 
+/* Returns the number of a tile's item. */
 static uint32_t bzi_heif_tile(const bzi_heif_grid *grid, uint32_t number)
 {
     bzi_cursor c = grid->tiles;
@@ -5647,7 +5665,7 @@ static uint32_t bzi_heif_tile(const bzi_heif_grid *grid, uint32_t number)
     return (uint32_t)bzi_cursor_number(&c, grid->id_bytes);
 }
 
-/* 6.6.2.3.2 of the standard. */
+/* Reads a grid item (ISO/IEC 23008-12 6.6.2.3.2). */
 static bzna_status bzi_heif_read_grid(const bzi_heif *heif, const bzi_heif_item *item, bzi_heif_grid *grid,
                                       bzna_error *err)
 {
@@ -5660,15 +5678,18 @@ static bzna_status bzi_heif_read_grid(const bzi_heif *heif, const bzi_heif_item 
     memset(grid, 0, sizeof *grid);
     if (bzi_heif_bytes(heif, item->id, &first, &size, (bzi_span){ bytes, sizeof bytes }, err) != BZNA_OK)
         return err->status;
+
     tiles = bzi_heif_references(heif, BZI_DIMG, item->id, &grid->tiles, &grid->id_bytes);
     flags = bzi_cursor_u16(&c);
     grid->rows = bzi_cursor_u8(&c) + 1;
     grid->columns = bzi_cursor_u8(&c) + 1;
     grid->width = (uint32_t)bzi_cursor_number(&c, flags & 1 ? 4 : 2);
     grid->height = (uint32_t)bzi_cursor_number(&c, flags & 1 ? 4 : 2);
+
     if (flags > 1 || size < (flags & 1 ? 12u : 8u))
         return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "grid item %u: version %u in %llu bytes",
                              item->id, flags >> 8, (unsigned long long)size);
+
     if (tiles != (uint64_t)grid->rows * grid->columns || tiles > BZI_LIMIT_TILES)
         return bzi_heif_fail(&heif->iref, "meta/iref", tiles > BZI_LIMIT_TILES ? BZNA_E_LIMIT : BZNA_E_BOX, err,
                              "grid item %u has %u x %u tiles, of which %llu are named (at most %u)", item->id,
@@ -5680,7 +5701,7 @@ static bzna_status bzi_heif_read_grid(const bzi_heif *heif, const bzi_heif_item 
     return BZNA_OK;
 }
 
-/* A tile, which must be of the first one's size and as it is. */
+/* Finds a tile, which must be neither turned nor cut. */
 static bzna_status bzi_heif_find_tile(const bzi_heif *heif, const bzi_heif_grid *grid, uint32_t number,
                                       bzi_heif_item *tile, bzna_image *coded, bzna_error *err)
 {
@@ -5693,9 +5714,10 @@ static bzna_status bzi_heif_find_tile(const bzi_heif *heif, const bzi_heif_grid 
     return BZNA_OK;
 }
 
-/* --- A file as one coded picture: a grid, or an item in pieces. What is direct has its item's codec instead. --- */
+/* --- A file as one coded picture: a grid, or an item in pieces. An item in one piece is read with its own codec.
+ * --- */
 
-/* What the coded item says. Of one in pieces, its configuration, or its first piece, has to say it. */
+/* Inspects a coded item. For an item in pieces, its configuration or its first piece must state the format. */
 static bzna_status bzi_heif_inspect_item(const bzi_heif *heif, const bzi_heif_item *item, bzna_image *coded,
                                          bzi_format *format, bzna_error *err)
 {
@@ -5709,6 +5731,7 @@ static bzna_status bzi_heif_inspect_item(const bzi_heif *heif, const bzi_heif_it
 
     if (bzi_heif_bytes(heif, item->id, &bytes, &size, (bzi_span){ NULL, 0 }, err) != BZNA_OK)
         return err->status;
+
     memset(format, 0, sizeof *format);
     for (int part = 0; coded->codec == BZNA_CODEC_AV1 && part < 2; part++) {
         bzi_span rest = part ? bytes : bzi_image_obus(coded);
@@ -5721,10 +5744,11 @@ static bzna_status bzi_heif_inspect_item(const bzi_heif *heif, const bzi_heif_it
     while (coded->length_size && bzi_nals_next(&n.nals[0], &unit) > 0)
         if (bzi_nal_kind(coded->codec, unit) == BZI_NAL_SPS && bzi_sps_read(coded->codec, unit, format))
             return BZNA_OK;
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "item %u lies in pieces, and does not begin with what it is", item->id);
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "item %u lies in pieces, and the first one has no sequence header or "
+                    "parameter set", item->id);
 }
 
-/* Of a grid: the format of the first tile, and the size of all. */
+/* Inspects a grid: its format is that of the first tile, with the size of the whole. */
 static bzna_status bzi_heif_inspect_grid(const bzi_heif *heif, bzi_heif_item *item, bzi_format *format, bzna_error *err)
 {
     bzi_heif_grid grid;
@@ -5760,13 +5784,15 @@ static bzna_status bzi_heif_inspect_grid(const bzi_heif *heif, bzi_heif_item *it
     return BZNA_OK;
 }
 
-/* Reads a file, and finds the item that an image's config numbers, else the primary one. */
+/* Reads a file, and finds the item whose number is the image's config, or the primary one if there is no config. */
 static bzna_status bzi_heif_of(const bzna_image *image, bzi_heif *heif, bzi_heif_item *item, bzna_error *err)
 {
     const bzi_span number = bzi_image_config(image);
     bzi_cursor c = bzi_cursor_make(number.data, number.size, 0);
+
     if (bzi_heif_read(heif, bzi_image_data(image), 0, err) != BZNA_OK)
         return err->status;
+
     return bzi_heif_find(heif, number.size ? (uint32_t)bzi_cursor_number(&c, number.size == 2 ? 2 : 4) : heif->primary,
                          item, err);
 }
@@ -5785,6 +5811,7 @@ static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format,
         status = bzi_heif_inspect_grid(&heif, &item, format, err);
     else if ((status = bzi_heif_coded(&heif, &item, &coded, err)) == BZNA_OK)
         status = bzi_heif_inspect_item(&heif, &item, &coded, format, err);
+
     if (status != BZNA_OK)
         return status;
     if (format->width - format->window[0] - format->window[1] != item.width ||
@@ -5800,6 +5827,7 @@ static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format,
     return BZNA_OK;
 }
 
+/* The codec of HEIF files that are one picture. Its row stands here, because its functions need rooms 16 and 17. */
 static const bzi_codec bzi_codec_heif = {
     .id = BZNA_CODEC_HEIF,
     .name = "HEIF",
@@ -5814,9 +5842,11 @@ static int bzi_heif_probe(bzi_span head) { (void)head; return 0; }
 
 
 /* ==== 18. Codecs: finding them ======================================================================================
- * Calls: rooms 2, 14-15, 17. */
+ * Calls: rooms 2, 14-15, 17.
+ *
+ * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read. */
 
-/* NULL: not known. */
+/* Returns the codec with a number, or NULL. */
 static const bzi_codec *bzi_codec_find(uint32_t id)
 {
     for (size_t i = 0; i < BZI_CODECS; i++)
@@ -5829,10 +5859,10 @@ static const bzi_codec *bzi_codec_find(uint32_t id)
     return NULL;
 }
 
-/* Pre: the codec is known, as of every picture that was inspected. */
+/* Returns a codec's name. Pre: the codec is known, as it is for every picture that was inspected. */
 BZI_MAYBE_UNUSED static const char *bzi_codec_name(uint32_t id) { return bzi_codec_find(id)->name; }
 
-/* The codec of a file that begins so: JPEG, STILL or UNKNOWN. */
+/* Returns the codec of a file with these first bytes: JPEG, STILL or UNKNOWN. */
 BZI_MAYBE_UNUSED static uint32_t bzi_codec_recognize(bzi_span head)
 {
     if (head.size >= 3 && !memcmp(head.data, "\xff\xd8\xff", 3))
@@ -5840,14 +5870,16 @@ BZI_MAYBE_UNUSED static uint32_t bzi_codec_recognize(bzi_span head)
     return bzi_still_find(head) ? BZNA_CODEC_STILL : BZNA_CODEC_UNKNOWN;
 }
 
-/* What to do with files of other loaders' formats. */
+/* The end of messages about files in other loaders' formats: what to do with them. */
 #define BZI_UNREAD ", which is not read: its own library reads it; save its pictures as a folder, a tar or an archive"
 
-/* Files of a kind that is met, and not read. as_picture: only where one picture is looked for. */
+/* Kinds of files that users try, and that are not read. */
 static const struct bzi_unread {
-    const char *magic;
-    uint32_t    at, size, as_picture;
-    const char *what;
+    const char *magic;                /* the bytes that tell the kind */
+    uint32_t    at;                   /* their offset in the file */
+    uint32_t    size;                 /* how many they are */
+    uint32_t    as_picture;           /* 1: the row counts only where one picture is looked for */
+    const char *what;                 /* for messages, after "is" */
 } bzi_unread[] = {
     { "\x1f\x8b", 0, 2, 0, "compressed by gzip: decompress it (gunzip), or read it through a source that does" },
     { "(\xb5/\xfd", 0, 4, 0, "compressed by zstd: decompress it (unzstd), or read it through a source that does" },
@@ -5861,7 +5893,7 @@ static const struct bzi_unread {
     { "ARROW1", 0, 6, 0, "an Arrow file" BZI_UNREAD },
     { "\x89HDF\r\n\x1a\n", 0, 8, 0, "an HDF5 file" BZI_UNREAD },
     { "\0\0\x08\0\0\0\0\0\xde\xc0\xef\xbe", 8, 12, 0, "an LMDB database" BZI_UNREAD },
-    { "\x93NUMPY", 0, 6, 0, "a numpy array (.npy): its bytes behind the header are read as dataset_config.records" },
+    { "\x93NUMPY", 0, 6, 0, "a numpy array (.npy): its bytes after the header are read as dataset_config.records" },
 #ifdef BENZINA_NO_HEIF
     { "ftypavi", 4, 7, 0, "an AVIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftyphe", 4, 6, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
@@ -5885,8 +5917,8 @@ static const struct bzi_unread {
 #endif
 };
 
-/* What they are; as one picture among others, what begins as a container may is of such a kind, too. NULL: not known
- * either. */
+/* Returns what a file with these first bytes is, or NULL. as_picture: it should be one picture among others, so that
+ * files which begin like a container are named, too. */
 static const char *bzi_codec_unread(bzi_span head, int as_picture)
 {
     for (size_t i = 0; i < sizeof bzi_unread / sizeof bzi_unread[0]; i++)
@@ -5896,32 +5928,37 @@ static const char *bzi_codec_unread(bzi_span head, int as_picture)
     return NULL;
 }
 
-/* CRC-32C of a record's length, as TensorFlow masks it. */
+/* Returns the CRC-32C of a record's length, as TensorFlow masks it. */
 static uint32_t bzi_tfrecord_check(const uint8_t length[8])
 {
     uint32_t crc = UINT32_MAX;
+
     for (int i = 0; i < 64; i++) {
         crc ^= i % 8 ? 0 : length[i / 8];
         crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
     }
+
     crc = ~crc;
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-/* MosaicML's MDS: a number of samples, the places of all, a description in JSON, the first sample. */
+/* Returns 1 for MosaicML's MDS: a number of samples, the offsets of all, a description in JSON, the first sample. */
 static int bzi_is_mds(bzi_span head)
 {
     const uint64_t count = bzi_le32(head.data), at = 8 + 4 * count, first = bzi_le32(head.data + 4);
+
     if (count == 0 || first < at + 2 || first > at + 65536)
         return 0;
+
     for (uint64_t i = 8; i < bzi_min(at, head.size & ~(uint64_t)3); i += 4)
         if (bzi_le32(head.data + i) < bzi_le32(head.data + i - 4))
             return 0;
+
     return at >= head.size || head.data[at] == '{';
 }
 
-/* Likewise those that have no magic number: what their first bytes say must hold together. For files that are of no
- * kind that is read. */
+/* Returns what a file without a magic number is, by first bytes that must agree with each other, or NULL. Pre: the file
+ * is of no kind that is read. */
 static const char *bzi_codec_unread_shape(bzi_span head)
 {
     const uint8_t *p = head.data;
@@ -5948,24 +5985,25 @@ static const char *bzi_codec_unread_shape(bzi_span head)
     return NULL;
 }
 
-/* What messages call the picture's codec. Likewise. */
+/* Returns the name of the picture's codec for messages; for stills that of their kind. Pre: the codec is known. */
 BZI_MAYBE_UNUSED static const char *bzi_image_codec_name(const bzna_image *image)
 {
     return image->codec == BZNA_CODEC_STILL ? bzi_still_name(bzi_image_data(image)) : bzi_codec_name(image->codec);
 }
 
-/* What a decoder may be kept for: codec and parameter sets. Returns the required size always; writes only what fits.
- * Pre: the codec is known. */
+/* Writes the key by which decoders are kept: the codec and the parameter sets. Pictures with the same key can share a
+ * decoder. Returns the required size always; writes only what fits. Pre: the codec is known. */
 BZI_MAYBE_UNUSED static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
 {
     const bzi_codec *codec = bzi_codec_find(image->codec);
     uint64_t size = sizeof image->codec;
+
     if (size <= capacity)
         memcpy(key, &image->codec, sizeof image->codec);
     return codec->key ? codec->key(image, key, size, capacity) : size;
 }
 
-/* What a decoder is given. Likewise. */
+/* Writes what a decoder is given. Gives the required size always; writes only what fits. Pre: the codec is known. */
 static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
                                     bzna_error *err)
 {
@@ -5976,9 +6014,9 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
 /* ==== 19. Pictures ==================================================================================================
  * Calls: rooms 2, 6, 18.
  *
- * A picture as container and stream describe it together. */
+ * A picture as its container and its stream describe it together. */
 
-/* Whether a picture of that size at that place lies in its frame. */
+/* Returns 1 if a picture of that size, at that place, lies in its frame. */
 static int bzi_rect_is_inside(uint32_t x, uint32_t y, uint32_t width, uint32_t height, uint32_t frame_width,
                               uint32_t frame_height)
 {
@@ -5986,31 +6024,34 @@ static int bzi_rect_is_inside(uint32_t x, uint32_t y, uint32_t width, uint32_t h
            y <= frame_height - height;
 }
 
-/* A coded picture, where it lies, and what its container says of colors. */
+/* A coded picture, its place in the file, and what its container states about it. */
 typedef struct bzi_image {
-    bzna_image  coded;
-    uint32_t    fourcc;               /* of the sample entry */
-    int32_t     clap[8];              /* the clean aperture as it stands in the file; all 0: none */
-    uint64_t    config_offset, data_offset;
-    uint64_t    size_at;              /* of a HEIF item: where its size stands */
-    uint32_t    beside;               /* BZNA_BESIDE_... */
-    uint32_t    has_range;            /* 0: the container's color has no range (QuickTime's nclc) */
-    bzna_color  otherwise;            /* where neither container nor stream says any */
+    bzna_image coded;                 /* the picture */
+    uint32_t   fourcc;                /* type of the sample entry, or the kind of a file */
+    int32_t    clap[8];               /* the clean aperture as it stands in the file; all 0: there is none */
+    uint64_t   config_offset;         /* file offset of the configuration record */
+    uint64_t   data_offset;           /* file offset of the coded bytes */
+    uint64_t   size_at;               /* HEIF items: file offset of the size */
+    uint32_t   beside;                /* BZNA_BESIDE_... */
+    uint32_t   has_range;             /* the container's color has a range; QuickTime's nclc has none */
+    bzna_color otherwise;             /* the color if neither container nor stream states one */
 } bzi_image;
 
-/* A picture that came without a container. */
+/* Describes a picture that came without a container. */
 static bzi_image bzi_image_alone(const bzna_image *coded)
 {
     bzi_image image;
+
     memset(&image, 0, sizeof image);
     image.coded = *coded;
     image.has_range = 1;
     image.otherwise = bzi_color_of_codecs;
+
     return image;
 }
 
-/* The container's color, else the stream's; the range of a colr without one is the stream's. That planes are of G, B
- * and R, only the stream can say: decoders go by it. */
+/* Returns the container's color, or else the stream's. If colr has no range, the stream's counts. Only the stream can
+ * state that the planes are G, B and R, and decoders go by it, so there the stream's color counts. */
 static bzna_color bzi_image_color(const bzi_image *image, const bzi_format *format)
 {
     const bzna_color *stream = &format->color;
@@ -6025,7 +6066,7 @@ static bzna_color bzi_image_color(const bzi_image *image, const bzi_format *form
     return color;
 }
 
-/* The sizes that container and stream agree on; a file's own, where nothing else is said. */
+/* Finds the sizes, on which container and stream must agree. A picture that is a file of its own states them itself. */
 static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *codec, const bzi_format *sps,
                                     bzna_picture *picture, bzna_error *err)
 {
@@ -6057,19 +6098,20 @@ static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *co
     return BZNA_OK;
 }
 
-/* Where chroma lies. Unsaid, it is centered as in JPEG when the range is JPEG's, else on the left as in MPEG. 4 and 5
- * (bottom) count as centered vertically. */
+/* Finds where chroma samples lie. If it is not stated, they are centered as in JPEG if the range is JPEG's, else at the
+ * left as in MPEG. Locations 4 and 5 (bottom) count as centered vertically. */
 static void bzi_picture_chroma(const bzi_format *sps, bzna_picture *picture)
 {
     uint32_t format = sps->chroma_format;
     uint32_t location = sps->has_chroma_location ? sps->chroma_location : picture->color.full_range ? 1 : 0;
+
     picture->chroma_shift_x = format == BZI_CHROMA_411 ? 2 : format == 1 || format == 2;
     picture->chroma_shift_y = format == 1 || format == BZI_CHROMA_440;
     picture->chroma_left = location == 0 || location == 2 || location == 4;
     picture->chroma_top = location == 2 || location == 3;
 }
 
-/* Offsets in errors of codecs are the stream's: in the file, they are further on. */
+/* Turns the offset in a codec's error, which counts in the stream, into one in the file. */
 static bzna_status bzi_image_fail_at(const bzi_image *image, bzna_error *err)
 {
     err->byte_offset += err->byte_offset == BZNA_NO_OFFSET ? 0 : image->data_offset;
@@ -6079,12 +6121,13 @@ static bzna_status bzi_image_fail_at(const bzi_image *image, bzna_error *err)
 static bzna_status bzi_image_fail_size(const bzi_image *image, bzna_error *err)
 {
     char place[64];
+
     snprintf(place, sizeof place, "meta/iprp/ipco/ispe at byte %llu", (unsigned long long)image->size_at);
     err->byte_offset = image->size_at;
     return bzi_error_prefix(err, place);
 }
 
-/* What container and stream say together; planes come later. */
+/* Describes a picture as container and stream do together. Its planes are set later, by the decoder. */
 static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edge_px, bzi_format *sps,
                                         bzna_picture *picture, bzna_error *err)
 {
@@ -6097,6 +6140,7 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
     if (!codec)
         return BZI_FAIL(err, BZNA_E_CODEC, "codec %u: H.264, H.265, AV1, JPEG, stills and HEIF can be decoded",
                         image->codec);
+
     if ((status = codec->inspect(image, sps, err)) != BZNA_OK)
         return bzi_image_fail_at(given, err);
     if (sps->width > max_edge_px || sps->height > max_edge_px)
@@ -6116,7 +6160,7 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
     return BZNA_OK;
 }
 
-/* What is told of a picture without its bytes. */
+/* Returns what the public interface tells about a picture without its bytes. */
 static bzna_image_info bzi_image_info(const bzi_image *image)
 {
     bzna_image_info info;
@@ -6142,8 +6186,8 @@ static bzna_image_info bzi_image_info(const bzi_image *image)
     return info;
 }
 
-/* Puts what the stream says of sizes, orientation and colors, too, into the picture's own, for those who get it without
- * the stream's format. Where the container says the size, what cannot be read of the stream counts as not said. */
+/* Copies sizes, orientation and color from the stream to the picture, for callers that do not have the stream's format.
+ * If the container states the size, a stream that cannot be read is no error here. */
 static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
 {
     const bzi_codec *codec = bzi_codec_find(image->coded.codec);
@@ -6173,19 +6217,21 @@ static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
     return BZNA_OK;
 }
 
-/* The kind of a file of one picture: "jpeg", "png ", "jp2 ", as messages call it, in small letters; 0: not known. */
+/* Returns the kind of a file with one picture, in small letters: "jpeg", "png ", "jp2 ". 0: it is not known. */
 static uint32_t bzi_image_kind(const bzna_image *image)
 {
     const char *name = image->codec ? bzi_image_codec_name(image) : "";
     uint8_t text[4] = { ' ', ' ', ' ', ' ' };
+
     if (!strcmp(name, "JPEG 2000"))
         name = "jp2";
     for (size_t i = 0; i < 4 && name[i]; i++)
         text[i] = (uint8_t)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] + 32 : name[i]);
+
     return *name ? bzi_be32(text) : 0;
 }
 
-/* A picture that lies by itself in memory, at offset in its file: what it is, its first bytes say. */
+/* Describes a picture that lies by itself in memory, at offset in its file. Its first bytes tell its kind. */
 BZI_MAYBE_UNUSED static bzna_status bzi_image_found(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
 {
     bzna_image coded;
@@ -6198,6 +6244,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_image_found(bzi_span bytes, uint64_t off
     *image = bzi_image_alone(&coded);
     image->data_offset = offset;
     image->fourcc = bzi_image_kind(&coded);
+
     if (bytes.size == 0)
         return bzi_fail(err, BZNA_E_FORMAT, offset, 0, 0, "the picture at byte %llu has no bytes",
                         (unsigned long long)offset);
@@ -6212,45 +6259,50 @@ BZI_MAYBE_UNUSED static bzna_status bzi_image_found(bzi_span bytes, uint64_t off
     return BZNA_OK;
 }
 
-
-/* Rows first to end - 1 of a picture's frame; chroma's are row >> shift. */
+/* Rows of a picture's frame. Those of chroma are row >> shift. */
 typedef struct bzi_rows {
-    int32_t first, end;
+    int32_t first;                    /* the first row */
+    int32_t end;                      /* the row after the last */
 } bzi_rows;
 
-/* A part of a frame, its end excluded; all 0: the whole. */
+/* A part of a frame. All 0: the whole frame. */
 typedef struct bzi_region {
-    uint32_t x0, y0, x1, y1;
+    uint32_t x0;                      /* the first pixel in a row */
+    uint32_t y0;                      /* the first row */
+    uint32_t x1;                      /* the pixel after the last */
+    uint32_t y1;                      /* the row after the last */
 } bzi_region;
 
-/* What is wanted of a picture, at least: rows of its frame at 1/shrink of its size, which a JPEG may be decoded at; of
- * a grid, the tiles of a part of its frame. */
+/* The parts of a picture that a decoder must give; it may give more. */
 typedef struct bzi_wanted {
-    bzi_rows   rows;
-    uint32_t   shrink;
-    bzi_region part;
+    bzi_rows   rows;                  /* rows of the frame, at 1/shrink of its size */
+    uint32_t   shrink;                /* a JPEG may be decoded at 1/shrink of its size */
+    bzi_region part;                  /* the part of a grid whose tiles are wanted */
 } bzi_wanted;
 
-/* With rows that are wanted, too. */
+/* Extends rows, so that they contain more rows. */
 static void bzi_rows_add(bzi_rows *rows, bzi_rows more)
 {
     const bzi_rows had = *rows;
+
     if (more.first >= more.end)
         return;
+
     rows->first = had.first < had.end && had.first < more.first ? had.first : more.first;
     rows->end = had.end > more.end ? had.end : more.end;
 }
 
+/* Wants the whole picture. */
 static bzi_wanted bzi_picture_all(const bzna_picture *picture)
 {
     return (bzi_wanted){ { 0, (int32_t)picture->frame_height }, 1, { 0, 0, 0, 0 } };
 }
 
-/* A picture like those to come, for which the first session makes its decoder before any of them is read. */
+/* A picture like those to come: the first session makes its decoder for it, before a sample is read. */
 typedef struct bzi_example {
-    bzna_image   image;               /* codec 0: none */
-    bzna_picture picture;
-    bzi_format   format;
+    bzna_image   image;               /* codec 0: there is no example */
+    bzna_picture picture;             /* its description */
+    bzi_format   format;              /* as its stream states it */
     bzi_buffer   bytes;               /* config and data of the image */
 } bzi_example;
 
