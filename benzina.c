@@ -4505,7 +4505,8 @@ BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t siz
 /* ==== 15. Codecs ====================================================================================================
  * Calls: rooms 2, 6, 8-10, 12, 14.
  *
- * A codec is a row of the table below, with its functions. No code outside of this room names a single codec. */
+ * A codec is a row of the table below, with its functions; HEIF's row is in room 17. Other rooms ask the row, and do
+ * not need to know which codec it is. */
 
 /* Colors of pictures for which neither container nor stream states one. In archives: BT.709 primaries, sRGB curve,
  * BT.601 matrix, full range. Elsewhere it is what the codecs' standards and FFmpeg assume: limited range, and an
@@ -6310,88 +6311,108 @@ typedef struct bzi_example {
 /* ==== 20. Boxes =====================================================================================================
  * Calls: rooms 2, 6, 8, 15.
  *
- * mp4 by tables: rules say which box is read where; unknown boxes are skipped. Boxes are read in memory, or through a
- * window over a file, where a track's tables stay where they lie. */
+ * mp4 by tables: rules state which box is read by which function, and unknown boxes are skipped. Boxes are read in
+ * memory, or through a window over a file. There, a track's tables stay in the file. */
 
-/* A track's sample tables: in memory as they lie in the file, big-endian and unaligned, or NULL: in the source. */
+/* A track's sample tables, as they lie in the file: big-endian and unaligned. sizes, chunks and runs are NULL if they
+ * are not in memory: entries are then read from the source. */
 typedef struct bzi_table {
     const bzi_source *source;         /* of tables that are not in memory */
-    const uint8_t *sizes;             /* stsz/stz2 entries, where there is no common_size */
-    const uint8_t *chunks;            /* stco/co64 entries */
-    const uint8_t *runs;              /* stsc entries, 12 bytes */
-    uint64_t      *offsets;           /* one a sample, owned by the dataset; NULL when every sample is its own chunk */
-    uint8_t       *own_sizes;         /* of a fragmented track, 4 bytes a sample: sizes is this; owned likewise */
-    uint32_t       size_bits;         /* of an entry of sizes: 4, 8, 16, 32 */
-    uint32_t       common_size;
-    uint32_t       sample_count;
-    uint16_t       chunk_bytes;       /* of an entry of chunks: 4, 8; 0: no box was seen */
-    uint16_t       is_plain;          /* every sample its own chunk, as archives have it: sample i lies at chunk i */
-    uint32_t       chunk_count;
-    uint32_t       run_count;
-    uint64_t       sizes_at, chunks_at, runs_at;     /* file offsets of the entries */
+    const uint8_t    *sizes;          /* stsz/stz2 entries, if there is no common_size */
+    const uint8_t    *chunks;         /* stco/co64 entries */
+    const uint8_t    *runs;           /* stsc entries, 12 bytes each */
+    uint64_t         *offsets;       /* of each sample, owned by the container; NULL if every sample is its own chunk */
+    /* of a fragmented track, 4 bytes a sample: what sizes points to; owned by the container */
+    uint8_t          *own_sizes;
+    uint32_t          size_bits;      /* of an entry of sizes: 4, 8, 16, 32 */
+    uint32_t          common_size;    /* bytes of every sample; 0: sizes has them */
+    uint32_t          sample_count;   /* samples of the track */
+    uint16_t          chunk_bytes;    /* of an entry of chunks: 4, 8; 0: no box was seen */
+    uint16_t          is_plain;       /* every sample is its own chunk, as in archives: sample i lies at chunk i */
+    uint32_t          chunk_count;    /* entries of chunks */
+    uint32_t          run_count;      /* entries of runs */
+    uint64_t          sizes_at;       /* file offset of the entries of sizes */
+    uint64_t          chunks_at;      /* file offset of the entries of chunks */
+    uint64_t          runs_at;        /* file offset of the entries of runs */
 } bzi_table;
 
+/* A track of a movie. */
 typedef struct bzi_track {
-    char        name[BZNA_NAME_MAX];
-    char        mime[64];
-    uint32_t    handler, format, flags;
-    uint32_t    entries;              /* sample entries seen; only the first is kept */
-    uint32_t    frame_width, frame_height;
-    uint32_t    has_clap, has_sync, sync_count;
-    int32_t     clap[8];
-    bzna_color color;
-    uint32_t    has_range;            /* color.full_range was said, too: QuickTime's nclc ends before it */
-    bzi_span    config;               /* hvcC, avcC, av1C payload; NULL: it was not kept */
-    uint64_t    config_at;
-    uint32_t    orientation;          /* EXIF's number of what tkhd's matrix does */
-    uint64_t    turned_at;            /* its file offset, if it does something else; else 0 */
-    uint32_t    id;
-    /* samples in fragments; some need others; the last sample entry that they use */
-    uint32_t    fragment_samples, fragments_depend, fragment_entry;
-    bzi_table   table;
+    char       name[BZNA_NAME_MAX];   /* from hdlr; characters that cannot be printed are '?' */
+    char       mime[64];              /* of mett, likewise */
+    uint32_t   handler;               /* type of hdlr: 'vide', ... */
+    uint32_t   format;                /* type of its first sample entry */
+    uint32_t   flags;                 /* of tkhd */
+    uint32_t   entries;               /* sample entries seen; only the first is kept */
+    uint32_t   frame_width;           /* of the sample entry, pixels */
+    uint32_t   frame_height;          /* of the sample entry, rows */
+    uint32_t   has_clap;              /* clap was seen */
+    uint32_t   has_sync;              /* stss was seen */
+    uint32_t   sync_count;            /* sync samples that it lists */
+    int32_t    clap[8];               /* the clean aperture, as it stands in the file */
+    bzna_color color;                 /* of colr */
+    uint32_t   has_range;             /* color.full_range is stated: QuickTime's nclc ends before it */
+    bzi_span   config;                /* the payload of hvcC, avcC or av1C; data NULL: it was not kept */
+    uint64_t   config_at;             /* its file offset; 0: there is none */
+    uint32_t   orientation;           /* the effect of tkhd's matrix, as EXIF's number; 0: it has another effect */
+    uint64_t   turned_at;             /* file offset of a matrix with another effect; else 0 */
+    uint32_t   id;                    /* by which fragments name the track */
+    uint32_t   fragment_samples;      /* samples in fragments */
+    uint32_t   fragments_depend;      /* some of those need other samples */
+    uint32_t   fragment_entry;        /* the highest number of a sample entry that they use, from 1 */
+    bzi_table  table;                 /* the sample tables in moov */
 } bzi_track;
 
-/* A box moof while it is read: where the runs of samples of a track begin, and what they have in common. */
+/* A moof box while it is read: where a track's runs of samples begin, and what the samples have in common. */
 typedef struct bzi_fragment {
-    bzi_track *track;                 /* NULL: none that is known */
-    uint64_t   begin;                 /* of moof, in the file */
-    uint64_t   base, end;             /* what offsets are relative to; where the run before ended */
-    uint32_t   runs, first;           /* runs of this track; whether it is the first track of the fragment */
-    uint32_t   size, flags, entry;    /* of a sample, where a run does not say; its sample entry, counted from 1 */
+    bzi_track *track;                 /* of the traf being read; NULL: no known one */
+    uint64_t   begin;                 /* file offset of moof */
+    uint64_t   base;                  /* what the offsets of runs are relative to */
+    uint64_t   end;                   /* file offset at which the last run ended */
+    uint32_t   runs;                  /* runs of this track seen so far */
+    uint32_t   first;                 /* no track of this moof was read yet */
+    uint32_t   size;                  /* bytes of a sample, if a run does not state them */
+    uint32_t   flags;                 /* of a sample, if a run does not state them */
+    uint32_t   entry;                 /* number of the sample entry, from 1 */
 } bzi_fragment;
 
-/* Where the samples of a track's fragments go. */
+/* Lists of a track's samples, to which those of its fragments are added. */
 typedef struct bzi_fragment_sink {
-    const bzi_track *track;
-    uint64_t        *offsets;
-    uint8_t         *sizes;
-    uint64_t         at, count;
+    const bzi_track *track;           /* the track; samples of others are not listed */
+    uint64_t        *offsets;         /* of each sample, in the file */
+    uint8_t         *sizes;           /* of each sample: 4 bytes, big-endian */
+    uint64_t         at;              /* samples listed so far */
+    uint64_t         count;           /* samples that the lists have room for */
 } bzi_fragment_sink;
 
+/* What was read from a file's boxes. */
 typedef struct bzi_movie {
-    uint32_t  orientation;            /* as in bzi_track, of mvhd's matrix, which holds for all tracks */
-    uint64_t  turned_at;
-    uint64_t  box_at;                 /* file offset of the box being read */
-    uint64_t  unread;                 /* bytes of its table that were left where they lie; 0: it is in memory */
-    uint32_t  trex_count, trex[BZI_LIMIT_TRACKS][4];      /* track; size, flags, entry of samples in its fragments */
-    bzi_fragment       fragment;
-    bzi_fragment_sink *sink;          /* NULL: samples of fragments are only counted */
-    bzi_span  names;                  /* payload of our box 'uuid', behind its id: see room 41 */
-    uint64_t  names_at;
-    uint32_t  brand_count, brands[8];
-    uint32_t  has_moov;
-    uint32_t  track_count;
-    uint32_t  depth;
-    uint32_t  path[BZI_LIMIT_DEPTH];  /* types from the file level down to the box being read */
-    bzi_track tracks[BZI_LIMIT_TRACKS];
+    uint32_t           orientation;       /* the effect of mvhd's matrix, which holds for all tracks; as in bzi_track */
+    uint64_t           turned_at;                 /* as in bzi_track */
+    uint64_t           box_at;                    /* file offset of the box being read */
+    uint64_t           unread;                    /* bytes of its table that are not in memory */
+    uint32_t           trex_count;                /* boxes trex */
+    /* of each: track; size, flags, entry of samples in the track's fragments */
+    uint32_t           trex[BZI_LIMIT_TRACKS][4];
+    bzi_fragment       fragment;                  /* the moof being read */
+    bzi_fragment_sink *sink;                    /* where samples of fragments are listed; NULL: they are only counted */
+    bzi_span           names;                     /* payload of our box 'uuid', after its id: see room 41 */
+    uint64_t           names_at;                  /* file offset of names */
+    uint32_t           brand_count;               /* brands in use */
+    uint32_t           brands[8];                 /* of ftyp, the major one first */
+    uint32_t           has_moov;                  /* moov was seen */
+    uint32_t           track_count;               /* tracks in use */
+    uint32_t           depth;                     /* types in path */
+    uint32_t           path[BZI_LIMIT_DEPTH];     /* types from the file level down to the box being read */
+    bzi_track          tracks[BZI_LIMIT_TRACKS];  /* in the order of their trak boxes */
 } bzi_movie;
 
-#define BZI_FILE   0u                             /* parent of top-level boxes */
-#define BZI_VISUAL BZI_FOURCC('v', 'i', 's', 'u') /* parent of what is inside hvc1, avc1, ... */
-#define BZI_ANY    0u                             /* rule for a type that no other rule names */
-#define BZI_SKIP   1                              /* a reader's note: leave the children alone */
+#define BZI_FILE   0u                             /* the parent of top-level boxes */
+#define BZI_VISUAL BZI_FOURCC('v', 'i', 's', 'u') /* the parent of boxes inside hvc1, avc1, ... */
+#define BZI_ANY    0u                             /* the type in a rule for all types that no other rule names */
+#define BZI_SKIP   1                              /* returned by a reader: the box's children are not to be read */
 
-/* "moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." */
+/* Makes an error like "moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ...". */
 BZI_PRINTF(5, 6)
 static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_status status, uint64_t offset,
                                 const char *format, ...)
@@ -6416,7 +6437,7 @@ static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_st
                     (unsigned long long)offset, text);
 }
 
-/* For another file, with the room that it has. */
+/* Prepares a movie for another file. */
 static void bzi_movie_reset(bzi_movie *movie)
 {
     movie->track_count = movie->depth = movie->has_moov = movie->brand_count = 0;
@@ -6446,8 +6467,8 @@ static bzna_status bzi_box_moov(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
-/* What a matrix {a b u, c d v, x y w} does to pictures, which a, b, c and d say: EXIF's number; 0: something else. All
- * zeros say nothing. */
+/* Returns the effect of a matrix {a b u, c d v, x y w} on pictures, which a, b, c and d define, as EXIF's number. If it
+ * has another effect, returns 0 and its offset in *turned_at. A matrix of zeros has no effect. */
 static uint32_t bzi_box_matrix(bzi_cursor *c, uint64_t *turned_at)
 {
     const uint64_t at = bzi_cursor_offset(c);
@@ -6458,8 +6479,10 @@ static uint32_t bzi_box_matrix(bzi_cursor *c, uint64_t *turned_at)
         m[i] = (int32_t)bzi_cursor_u32(c);
     for (int i = 0; i < 5; i++)
         whole &= i == 2 || m[i] % 0x10000 == 0;
+
     number = !m[0] && !m[1] && !m[3] && !m[4] ? 1 :
              whole ? bzi_orientation_of(m[0] / 0x10000, m[1] / 0x10000, m[3] / 0x10000, m[4] / 0x10000) : 0;
+
     *turned_at = number ? 0 : at;
     return number;
 }
@@ -6503,6 +6526,7 @@ static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     bzi_cursor_take(c, 8);
     track->handler = bzi_cursor_u32(c);
     bzi_cursor_take(c, 12);
+
     if (!c->overrun)
         bzi_text_copy(track->name, sizeof track->name, c->data + c->pos, bzi_cursor_left(c));
     bzi_text_printable(track->name);
@@ -6513,17 +6537,19 @@ static bzna_status bzi_box_stsd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 {
     (void)movie;
     (void)err;
-    bzi_cursor_take(c, 8); /* version, flags, number of entries: they are counted as they come */
+    bzi_cursor_take(c, 8); /* version, flags, number of entries, which are counted as they come */
     return BZNA_OK;
 }
 
-/* Any sample entry: what all of them begin with. */
+/* Reads what all sample entries begin with. Only the first entry of a track is read. */
 static bzna_status bzi_box_entry(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
     (void)err;
+
     if (track->entries++)
         return BZI_SKIP;
+
     track->format = movie->path[movie->depth - 1];
     bzi_cursor_take(c, 8);
     return BZNA_OK;
@@ -6538,13 +6564,14 @@ static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c, bzna_error *err
         return status;
     while (bzi_cursor_left(c) && bzi_cursor_u8(c))          /* content_encoding */
         ;
+
     if (!c->overrun)
         bzi_text_copy(track->mime, sizeof track->mime, c->data + c->pos, bzi_cursor_left(c));
     bzi_text_printable(track->mime);
     return BZNA_OK;
 }
 
-/* Of the entries that no codec of the table has, nothing more is known. */
+/* Reads a visual sample entry. If no codec of the table has its type, nothing more of it is read. */
 static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
@@ -6554,6 +6581,7 @@ static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c, bzna_error *e
         status = c->overrun ? BZNA_OK : BZI_SKIP;
     if (status != BZNA_OK)
         return status;
+
     bzi_cursor_take(c, 16);
     track->frame_width = bzi_cursor_u16(c);
     track->frame_height = bzi_cursor_u16(c);
@@ -6564,8 +6592,10 @@ static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c, bzna_error *e
 static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
+
     if (track->config_at)
         return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in one sample entry");
+
     track->config_at = bzi_cursor_offset(c);
     track->config.size = bzi_cursor_left(c);
     track->config.data = bzi_cursor_take(c, track->config.size);
@@ -6576,6 +6606,7 @@ static bzna_status bzi_box_clap(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 {
     bzi_track *track = bzi_movie_track(movie);
     (void)err;
+
     for (int i = 0; i < 8; i++)
         track->clap[i] = (int32_t)bzi_cursor_u32(c);
     track->has_clap = 1;
@@ -6590,7 +6621,8 @@ static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
-/* Takes a table of count entries of bits each, or says where it should have ended. */
+/* Takes a table of count entries of `bits` bits each. Notes its file offset in *at, and if the box is in memory, its
+ * bytes in *entries. */
 static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t count, uint32_t bits,
                                    const uint8_t **entries, uint64_t *at, bzna_error *err)
 {
@@ -6598,10 +6630,12 @@ static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t cou
 
     if (*entries || *at)
         return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in one track");
+
     *at = bzi_cursor_offset(c);
     if (c->overrun || bytes > left)
         return bzi_box_fail(movie, err, BZNA_E_BOX, *at, "%u entries need %llu bytes, the box has %llu", count,
                             (unsigned long long)bytes, (unsigned long long)left);
+
     *entries = count && !movie->unread ? bzi_cursor_take(c, bytes) : NULL;
     return BZNA_OK;
 }
@@ -6609,10 +6643,12 @@ static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t cou
 static bzna_status bzi_box_stsz(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_table *table = &bzi_movie_track(movie)->table;
+
     bzi_cursor_take(c, 4);
     table->common_size = bzi_cursor_u32(c);
     table->sample_count = bzi_cursor_u32(c);
     table->size_bits = 32;
+
     return bzi_box_entries(movie, c, table->common_size ? 0 : table->sample_count, 32, &table->sizes, &table->sizes_at,
                            err);
 }
@@ -6620,9 +6656,11 @@ static bzna_status bzi_box_stsz(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 static bzna_status bzi_box_stz2(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_table *table = &bzi_movie_track(movie)->table;
+
     bzi_cursor_take(c, 4);
     table->size_bits = bzi_cursor_u32(c) & 255;
     table->sample_count = bzi_cursor_u32(c);
+
     if (table->size_bits != 4 && table->size_bits != 8 && table->size_bits != 16)
         return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "field size %u is not 4, 8 or 16",
                             table->size_bits);
@@ -6632,6 +6670,7 @@ static bzna_status bzi_box_stz2(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 static bzna_status bzi_box_stsc(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_table *table = &bzi_movie_track(movie)->table;
+
     bzi_cursor_take(c, 4);
     table->run_count = bzi_cursor_u32(c);
     return bzi_box_entries(movie, c, table->run_count, 96, &table->runs, &table->runs_at, err);
@@ -6640,15 +6679,17 @@ static bzna_status bzi_box_stsc(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_table *table = &bzi_movie_track(movie)->table;
+
     bzi_cursor_take(c, 4);
     table->chunk_bytes = movie->path[movie->depth - 1] == BZI_FOURCC('c', 'o', '6', '4') ? 8 : 4;
     table->chunk_count = bzi_cursor_u32(c);
+
     return bzi_box_entries(movie, c, table->chunk_count, table->chunk_bytes * 8u, &table->chunks, &table->chunks_at,
                            err);
 }
 
 #define BZI_UUID BZI_FOURCC('u', 'u', 'i', 'd')
-/* 6f2b7f0e-5c1d-4a8e-9d3a-627a6e610001, which tells our box from others of that type. */
+/* 6f2b7f0e-5c1d-4a8e-9d3a-627a6e610001: tells our box from others of that type. */
 static const uint8_t bzi_box_uuid[16] = { 0x6f, 0x2b, 0x7f, 0x0e, 0x5c, 0x1d, 0x4a, 0x8e,
                                           0x9d, 0x3a, 0x62, 0x7a, 0x6e, 0x61, 0x00, 0x01 };
 
@@ -6656,8 +6697,10 @@ static bzna_status bzi_box_names(bzi_movie *movie, bzi_cursor *c, bzna_error *er
 {
     const uint64_t size = bzi_cursor_left(c);
     (void)err;
+
     if (size < sizeof bzi_box_uuid || memcmp(bzi_cursor_take(c, sizeof bzi_box_uuid), bzi_box_uuid, 16))
         return BZNA_OK;
+
     movie->names_at = bzi_cursor_offset(c);
     movie->names.size = bzi_cursor_left(c);
     movie->names.data = bzi_cursor_take(c, movie->names.size);
@@ -6668,6 +6711,7 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 {
     bzi_track *track = bzi_movie_track(movie);
     (void)err;
+
     bzi_cursor_take(c, 4);
     track->sync_count = bzi_cursor_u32(c);
     track->has_sync = 1;
@@ -6678,7 +6722,7 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 /* ==== 21. Boxes: fragments, rules ===================================================================================
  * Calls: rooms 2, 7-8, 20.
  *
- * Samples in fragments (moof), and the table of what is read where. */
+ * Samples in fragments (moof); the table of boxes that are read; the walk over boxes. */
 
 static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
@@ -6686,6 +6730,7 @@ static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 
     if (movie->trex_count++ == BZI_LIMIT_TRACKS)
         return bzi_box_fail(movie, err, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
+
     bzi_cursor_take(c, 4);
     trex[0] = bzi_cursor_u32(c);
     trex[3] = bzi_cursor_u32(c);
@@ -6699,7 +6744,7 @@ static bzna_status bzi_box_moof(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 {
     if (!movie->has_moov)
         return bzi_box_fail(movie, err, BZNA_E_UNSUPPORTED, bzi_cursor_offset(c), "a fragment before the moov "
-                            "box: segments are read behind their initialisation segment, in one file");
+                            "box: segments must follow their initialisation segment in the same file");
     movie->fragment = (bzi_fragment){ .begin = movie->box_at, .end = movie->box_at, .first = 1 };
     return BZNA_OK;
 }
@@ -6722,6 +6767,7 @@ static bzna_status bzi_box_tfhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     for (uint32_t i = 0; i < movie->track_count; i++)
         if (movie->tracks[i].id == id)
             f->track = &movie->tracks[i];
+
     for (uint32_t i = 0; i < movie->trex_count; i++)
         if (movie->trex[i][0] == id) {
             f->size = movie->trex[i][1];
@@ -6740,25 +6786,28 @@ static bzna_status bzi_box_tfhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
-/* One sample of a run, which lies at the end of the one before it. */
+/* Adds a sample of a run, which lies directly after the one before it. */
 static void bzi_fragment_add(bzi_movie *movie, uint32_t size, uint32_t flags)
 {
     bzi_fragment *f = &movie->fragment;
     bzi_fragment_sink *sink = movie->sink;
 
     f->track->fragments_depend |= flags >> 16 & 1;          /* sample_is_non_sync_sample */
+
     if (sink && sink->track == f->track && sink->at < sink->count) {
         sink->offsets[sink->at] = f->end;
         for (int i = 0; i < 4; i++)
             sink->sizes[4 * sink->at + (uint32_t)i] = (uint8_t)(size >> (24 - 8 * i));
         sink->at++;
     }
+
     if (!bzi_add(f->end, size, &f->end))
-        f->end = UINT64_MAX;                                /* fails its own sample, at use */
+        f->end = UINT64_MAX;                                /* its own sample fails when it is used */
 }
 
-/* Samples that have all in common cost no bytes here: they are counted first, and listed only if they are of the track
- * that is asked for, and the file can hold them. */
+/* A run of samples. Samples that have everything in common take no bytes here, so a small file can claim any number of
+ * them. So they are counted first; they are listed only if they belong to the track that is asked for, after a check
+ * that the file can hold them. */
 static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_fragment *f = &movie->fragment;
@@ -6769,10 +6818,11 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     uint64_t start = f->runs++ ? f->end : f->base;
 
     if (flags & 1)
-        start = f->base + (uint64_t)(int64_t)(int32_t)bzi_cursor_u32(c);    /* an offset is checked at use */
+        start = f->base + (uint64_t)(int64_t)(int32_t)bzi_cursor_u32(c);    /* offsets are checked when they are used */
     first_flags = flags & 4 ? bzi_cursor_u32(c) : f->flags;
     if (c->overrun || (uint64_t)count * each > bzi_cursor_left(c) || (!(flags & 0x200) && count && !f->size))
         return bzi_box_fail(movie, err, BZNA_E_BOX, at, "%u samples of %u bytes each do not fit in it", count, each);
+
     if (!f->track)
         return BZNA_OK;
     if (count > UINT32_MAX - f->track->table.sample_count - f->track->fragment_samples)
@@ -6800,10 +6850,12 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
-/* Which boxes are read, and where. children: what their children are looked up under; 0: they have none that matter. */
+/* Which boxes are read, and by which function. */
 typedef struct bzi_box_rule {
-    uint32_t parent, type, children;
-    bzna_status (*read)(bzi_movie *movie, bzi_cursor *c, bzna_error *err);
+    uint32_t parent;                  /* the box around this one: its children value, or BZI_FILE */
+    uint32_t type;                    /* or BZI_ANY */
+    uint32_t children;         /* the parent under which rules for its children are found; 0: it has none that matter */
+    bzna_status (*read)(bzi_movie *movie, bzi_cursor *c, bzna_error *err); /* NULL: only its children are read */
 } bzi_box_rule;
 
 #define BZI_BOX(parent, a, b, c, d, children, read) { parent, BZI_FOURCC(a, b, c, d), children, read }
@@ -6842,7 +6894,7 @@ static const bzi_box_rule bzi_box_rules[] = {
     BZI_BOX(BZI_STBL,   'c', 'o', '6', '4', 0,          bzi_box_stco),
     BZI_BOX(BZI_STBL,   's', 't', 's', 's', 0,          bzi_box_stss),
     BZI_BOX(BZI_STSD,   'm', 'e', 't', 't', 0,          bzi_box_mett),
-    { BZI_STSD, BZI_ANY, BZI_VISUAL, bzi_box_visual },      /* but mett */
+    { BZI_STSD, BZI_ANY, BZI_VISUAL, bzi_box_visual },      /* all but mett */
     BZI_BOX(BZI_VISUAL, 'h', 'v', 'c', 'C', 0,          bzi_box_config),
     BZI_BOX(BZI_VISUAL, 'a', 'v', 'c', 'C', 0,          bzi_box_config),
     BZI_BOX(BZI_VISUAL, 'a', 'v', '1', 'C', 0,          bzi_box_config),
@@ -6850,34 +6902,37 @@ static const bzi_box_rule bzi_box_rules[] = {
     BZI_BOX(BZI_VISUAL, 'c', 'o', 'l', 'r', 0,          bzi_box_colr),
 };
 
-/* The first of a parent's rules, which stand together. */
+/* Returns the first of a parent's rules, which stand together in the table. */
 static const bzi_box_rule *bzi_box_first(uint32_t parent)
 {
     const bzi_box_rule *rule = bzi_box_rules;
+
     while (rule->parent != parent)
         rule++;
     return rule;
 }
 
-/* Among a parent's rules, of which first is one. NULL: none is for the type. */
+/* Returns the rule for a type among those of a parent, of which `first` is the first. NULL: there is none. */
 static const bzi_box_rule *bzi_box_find(const bzi_box_rule *first, uint32_t type)
 {
     const bzi_box_rule *end = bzi_box_rules + sizeof bzi_box_rules / sizeof bzi_box_rules[0];
+
     for (const bzi_box_rule *rule = first; rule < end && rule->parent == first->parent; rule++)
         if (rule->type == type || rule->type == BZI_ANY)
             return rule;
     return NULL;
 }
 
+/* A box. */
 typedef struct bzi_box {
     uint64_t at;                      /* file offset of the box */
-    uint64_t size;                    /* whole, header included */
-    uint64_t header;                  /* 8 or 16 */
-    uint32_t type;
-    uint32_t to_end;                  /* its size was written as 0: to the end of the file */
+    uint64_t size;                    /* bytes of the whole box, with its header */
+    uint64_t header;                  /* bytes of its header: 8 or 16 */
+    uint32_t type;                    /* four characters */
+    uint32_t to_end;                  /* the file states its size as 0: it goes to the end of the file */
 } bzi_box;
 
-/* Reads a box header from up to 16 bytes; limit is how many bytes are left for the whole box. */
+/* Reads a box header from up to 16 bytes. limit: bytes that are left for the whole box. */
 static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64_t limit, uint64_t at, bzi_box *box,
                                   bzna_error *err)
 {
@@ -6890,7 +6945,7 @@ static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64
     box->size = bzi_be32(bytes);
     box->type = bzi_be32(bytes + 4);
     box->header = 8;
-    movie->path[movie->depth++] = box->type;                /* so that messages name it */
+    movie->path[movie->depth++] = box->type;                /* so that messages name the box */
 
     if (box->size == 1) {
         if (limit < 16)
@@ -6917,7 +6972,7 @@ static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64
     return BZNA_OK;
 }
 
-/* Trailing zeros are allowed where a box header no longer fits: QuickTime ends lists with them. */
+/* Returns 1 if less than a box header is left, and all of it is zeros: QuickTime ends lists with them. */
 static int bzi_box_padding(const uint8_t *bytes, uint64_t left)
 {
     for (uint64_t i = 0; i < left && left < 8; i++)
@@ -6926,10 +6981,10 @@ static int bzi_box_padding(const uint8_t *bytes, uint64_t left)
     return left < 8;
 }
 
-#define BZI_BOX_HEAD  128u            /* what boxes that hold others begin with: 78 bytes at most */
-#define BZI_BOX_TABLE 16u             /* likewise tables: 12 */
+#define BZI_BOX_HEAD  128u            /* bytes at the beginning of boxes that hold others: 78 at most */
+#define BZI_BOX_TABLE 16u             /* bytes before the entries of tables: 12 at most */
 
-/* How much of a payload its reader needs. Of tables in a file, not the entries. */
+/* Returns how many bytes of a payload its reader needs. Entries of tables stay in the file. */
 static uint64_t bzi_box_part(const bzi_box_rule *rule, const bzi_window *window, uint64_t size)
 {
     if (window->map)
@@ -6939,7 +6994,7 @@ static uint64_t bzi_box_part(const bzi_box_rule *rule, const bzi_window *window,
     return rule->parent == BZI_STBL ? bzi_min(size, BZI_BOX_TABLE) : size;
 }
 
-/* Has a box's payload read by its rule. *children: where the boxes in it begin. */
+/* Reads a box's payload by its rule. *children: where the boxes inside it begin. */
 static bzna_status bzi_box_read(bzi_movie *movie, bzi_window *window, const bzi_box *box, const bzi_box_rule *rule,
                                 uint64_t *children, bzna_error *err)
 {
@@ -6951,6 +7006,7 @@ static bzna_status bzi_box_read(bzi_movie *movie, bzi_window *window, const bzi_
     *children = at;
     if (!rule->read)
         return BZNA_OK;
+
     if (part > BZI_LIMIT_BOX_BYTES && !window->map)
         return bzi_box_fail(movie, err, BZNA_E_LIMIT, box->at, "%llu bytes, more than %llu", (unsigned long long)part,
                             (unsigned long long)BZI_LIMIT_BOX_BYTES);
@@ -6968,7 +7024,7 @@ static bzna_status bzi_box_read(bzi_movie *movie, bzi_window *window, const bzi_
     return status;
 }
 
-/* Reads what the rules name among the boxes from at to end, depth first. */
+/* Reads the boxes from at to end that have a rule, and those inside them, depth first. */
 static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t at, uint64_t end, uint32_t parent,
                                 bzna_error *err)
 {
@@ -6981,6 +7037,7 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
         uint64_t children = 0;
         bzi_box box;
         bzna_status status = bzi_window_view(window, at, bzi_min(left, 16), &header, err);
+
         if (status != BZNA_OK)
             return status;
         if (bzi_box_padding(header, left))
@@ -6989,14 +7046,17 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
             return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, n ? "too many boxes" : "boxes nest too deep");
         if ((status = bzi_box_header(movie, header, left, at, &box, err)) != BZNA_OK)
             return status;
+
         at += box.size;
         if (!(rule = bzi_box_find(rules, box.type)))
             continue;
+
         movie->path[movie->depth++] = box.type;
         movie->box_at = box.at;
         status = bzi_box_read(movie, window, &box, rule, &children, err);
         if (status == BZNA_OK && rule->children)
             status = bzi_box_list(movie, window, children, at, rule->children, err);
+
         if (status < 0)
             return status;
         movie->depth--;
@@ -7005,7 +7065,7 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
     return BZNA_OK;
 }
 
-/* Likewise of boxes in memory. What movie then points to lies there. */
+/* Like bzi_box_list, for boxes in memory. What movie then points to lies there. */
 BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, uint32_t parent, bzna_error *err)
 {
     bzi_window window = { .map = c.data ? c.data + c.pos : NULL, .at = bzi_cursor_offset(&c) };
@@ -7016,9 +7076,10 @@ BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c,
 /* ==== 22. Sample tables =============================================================================================
  * Calls: rooms 2, 6-7, 15.
  *
- * Where the samples of a track lie, and what its pictures are. */
+ * Where the samples of a track lie, and what the track states about its pictures. */
 
-/* One entry of a table, which begins at bytes or, in the source, at `at`. Pre: it is there. */
+/* Reads one entry of a table, `skip` bytes after its beginning, which is in memory at bytes, or if that is NULL, in the
+ * source at `at`. Pre: the entry is there. */
 static bzna_status bzi_table_read(const bzi_table *t, const uint8_t *bytes, uint64_t at, uint64_t skip, uint8_t *dst,
                                   uint32_t size, bzna_error *err)
 {
@@ -7028,7 +7089,7 @@ static bzna_status bzi_table_read(const bzi_table *t, const uint8_t *bytes, uint
     return BZNA_OK;
 }
 
-/* Pre: i < sample_count. */
+/* Finds the size of a sample. Pre: i < sample_count. */
 static bzna_status bzi_table_size(const bzi_table *t, uint32_t i, uint64_t *size, bzna_error *err)
 {
     const uint32_t bits = t->size_bits;
@@ -7038,33 +7099,37 @@ static bzna_status bzi_table_size(const bzi_table *t, uint32_t i, uint64_t *size
     *size = t->common_size;
     if (t->common_size || !bits)
         return BZNA_OK;
+
     status = bzi_table_read(t, t->sizes, t->sizes_at, (uint64_t)i * bits / 8, entry, bits == 4 ? 1 : bits / 8, err);
     *size = bits == 32 ? bzi_be32(entry) : bits == 16 ? bzi_be16(entry) :
             bits == 8 ? entry[0] : (uint32_t)entry[0] >> (i % 2 ? 0 : 4) & 15u;
     return status;
 }
 
-/* Pre: i < chunk_count. */
+/* Finds the offset of a chunk. Pre: i < chunk_count. */
 static bzna_status bzi_table_chunk(const bzi_table *t, uint32_t i, uint64_t *offset, bzna_error *err)
 {
     uint8_t entry[8] = { 0 };
     bzna_status status = bzi_table_read(t, t->chunks, t->chunks_at, (uint64_t)i * t->chunk_bytes, entry, t->chunk_bytes,
                                         err);
+
     *offset = t->chunk_bytes == 8 ? bzi_be64(entry) : bzi_be32(entry);
     return status;
 }
 
-/* A run of chunks that hold as many samples: its first chunk, samples a chunk, sample entry. Pre: i < run_count. */
+/* Reads a run of chunks that hold the same number of samples: its first chunk, samples a chunk, sample entry. Pre: i <
+ * run_count. */
 static bzna_status bzi_table_run(const bzi_table *t, uint32_t i, uint32_t run[3], bzna_error *err)
 {
     uint8_t entry[12] = { 0 };
     bzna_status status = bzi_table_read(t, t->runs, t->runs_at, (uint64_t)i * 12, entry, 12, err);
+
     for (int k = 0; k < 3; k++)
         run[k] = bzi_be32(entry + 4 * k);
     return status;
 }
 
-/* A track must have its tables and they must agree. Costs nothing per sample. */
+/* Checks that a track has its tables, and that they agree. Sets is_plain. Takes no time for each sample. */
 static bzna_status bzi_table_check(bzi_track *of, uint32_t track, bzna_error *err)
 {
     bzi_table *t = &of->table;
@@ -7077,9 +7142,10 @@ static bzna_status bzi_table_check(bzi_track *of, uint32_t track, bzna_error *er
         entry = bzi_max32(entry, run[2]);
     }
 
-    if (of->entries > 1 && entry > 1)                       /* others than the first may be there unused */
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u] \"%s\", stsd: its samples are of %u entries, not of "
-                        "one", track, name, of->entries);
+    if (of->entries > 1 && entry > 1)                       /* entries after the first may be there, but not in use */
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u] \"%s\", stsd: its samples use other entries than the "
+                        "first of %u, which is not supported", track, name, of->entries);
+
     if (t->sample_count == 0)
         return BZNA_OK;
     if (!t->chunk_bytes || t->chunk_count == 0)
@@ -7088,31 +7154,34 @@ static bzna_status bzi_table_check(bzi_track *of, uint32_t track, bzna_error *er
     if (t->run_count == 0)
         return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples but no stsc entry", track, name,
                         t->sample_count);
+
     if (bzi_table_run(t, 0, run, err) != BZNA_OK)
         return err->status;
     if (t->run_count == 1 && run[1] == 1 && t->chunk_count < t->sample_count)
         return bzi_fail(err, BZNA_E_BOX, t->chunks_at, 0, 0,
                         "moov/trak[%u] \"%s\": %u samples in %u chunks of one sample at byte %llu", track, name,
                         t->sample_count, t->chunk_count, (unsigned long long)t->chunks_at);
+
     t->is_plain = (t->sample_count == 1 && t->chunk_count == 1) || (t->run_count == 1 && run[0] == 1 && run[1] == 1);
     return BZNA_OK;
 }
 
-/* The samples of one chunk, which lie end to end. */
+/* Writes the offsets of one chunk's samples, which lie end to end. */
 static bzna_status bzi_table_expand_chunk(const bzi_table *t, uint32_t chunk, uint32_t each, uint32_t *sample,
                                           uint64_t *offsets, bzna_error *err)
 {
     uint64_t at, size;
     bzna_status status = bzi_table_chunk(t, chunk, &at, err);
+
     for (uint32_t k = 0; status == BZNA_OK && k < each && *sample < t->sample_count; k++) {
         offsets[*sample] = at;
         if ((status = bzi_table_size(t, (*sample)++, &size, err)) == BZNA_OK && !bzi_add(at, size, &at))
-            at = UINT64_MAX;                                /* fails its own sample, at use */
+            at = UINT64_MAX;                                /* its own sample fails when it is used */
     }
     return status;
 }
 
-/* Writes every sample's offset by walking the chunks; offsets has sample_count entries. */
+/* Writes every sample's offset by a walk over the chunks. offsets has room for sample_count entries. */
 static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t *offsets, bzna_error *err)
 {
     uint32_t sample = 0, run[3] = { 0 }, next[3] = { 0 };
@@ -7120,15 +7189,18 @@ static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t
 
     for (uint32_t i = 0; status == BZNA_OK && i < t->run_count && sample < t->sample_count; i++) {
         const unsigned long long at = t->runs_at + (uint64_t)i * 12;
+
         memcpy(run, next, sizeof run);
         if (i + 1 < t->run_count && (status = bzi_table_run(t, i + 1, next, err)) != BZNA_OK)
             return status;
         next[0] = i + 1 < t->run_count ? next[0] : t->chunk_count + 1;
+
         if (run[0] == 0 || run[0] >= next[0] || next[0] - 1 > t->chunk_count || run[1] == 0 || (i == 0 && run[0] != 1))
             return bzi_fail(
                 err, BZNA_E_BOX, at, BZI_FOURCC('s', 't', 's', 'c'), 0,
                 "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: run %u has chunks %u..%u of %u, %u samples each",
                 track, at, i, run[0], next[0] - 1, t->chunk_count, run[1]);
+
         for (uint32_t chunk = run[0] - 1; status == BZNA_OK && chunk < next[0] - 1 && sample < t->sample_count; chunk++)
             status = bzi_table_expand_chunk(t, chunk, run[1], &sample, offsets, err);
     }
@@ -7140,18 +7212,20 @@ static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t
     return status;
 }
 
-/* What the index says of sample i. */
+/* Reads what the index states about sample i, unchecked. */
 static bzna_status bzi_table_place(const bzi_table *t, uint32_t i, uint64_t *offset, uint64_t *size, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
+
     if (t->offsets)
         *offset = t->offsets[i];
     else
         status = bzi_table_chunk(t, i, offset, err);
+
     return status == BZNA_OK ? bzi_table_size(t, i, size, err) : status;
 }
 
-/* Where sample i lies, checked against the size of what holds it. */
+/* Finds where sample i lies, checked against `limit`, the size of what holds it. */
 static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limit, uint64_t *offset, uint64_t *size,
                                    bzna_error *err)
 {
@@ -7169,8 +7243,8 @@ static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limi
                     (unsigned long long)limit);
 }
 
-/* How a track's pictures are to be turned: by the matrices of track and movie, of which each may be a turn by quarters
- * or a mirror. 0: as they say themselves. */
+/* Finds how a track's pictures are to be turned: by the matrices of track and movie, each of which may be a turn by
+ * quarters or a mirror. *orientation 0: as the pictures state themselves. */
 static bzna_status bzi_track_orientation(const bzi_track *track, uint32_t number, uint64_t movie_turned_at,
                                          uint32_t movie_orientation, uint32_t *orientation, bzna_error *err)
 {
@@ -7190,7 +7264,7 @@ static bzna_status bzi_track_orientation(const bzi_track *track, uint32_t number
                     (unsigned long long)at, track->name);
 }
 
-/* The clean aperture of a track's frames, where it has one. */
+/* Applies the clean aperture of a track's frames, if there is one. */
 static bzna_status bzi_track_clap(const bzi_track *track, bzi_image *image, bzna_error *err)
 {
     const int32_t *c = track->clap;
@@ -7198,6 +7272,7 @@ static bzna_status bzi_track_clap(const bzi_track *track, bzi_image *image, bzna
 
     if (!track->has_clap)
         return BZNA_OK;
+
     memcpy(image->clap, c, sizeof image->clap);
     if (bzi_clap_side(coded->frame_width, c, c + 4, &coded->crop_x, &coded->width) &&
         bzi_clap_side(coded->frame_height, c + 2, c + 6, &coded->crop_y, &coded->height))
@@ -7207,7 +7282,7 @@ static bzna_status bzi_track_clap(const bzi_track *track, bzi_image *image, bzna
                     track->frame_height);
 }
 
-/* What a video track says of its pictures. length_size comes from the configuration record. */
+/* Describes a track's pictures. length_size comes from the configuration record. */
 static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzna_error *err)
 {
     bzna_image *coded = &image->coded;
@@ -7237,10 +7312,11 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
     if (coded->length_size == 3)
         return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0,
                         "track \"%s\": NAL unit lengths of 3 bytes", track->name);
+
     if (!track->frame_width || !track->frame_height)
         return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": frame size %ux%u", track->name, track->frame_width,
                         track->frame_height);
-    if (codec->is_file && !track->has_clap)                 /* each says its own, of which the track's is the largest */
+    if (codec->is_file && !track->has_clap)   /* each picture states its own size; the track's is that of the largest */
         coded->frame_width = coded->width = coded->frame_height = coded->height = 0;
     return bzi_track_clap(track, image, err);
 }
@@ -7249,48 +7325,52 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
 /* ==== 23. Containers ================================================================================================
  * Calls: rooms 2, 6.
  *
- * The types only. A container holds samples, and is a row of operations: an archive, a plain mp4 video. Once open it
- * is immutable: any thread may use it. Nothing outside rooms 23 to 38 knows whose a sample is. */
+ * The types of containers only. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
+ * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 23 to 38
+ * knows which type of container a sample comes from. */
 
-/* Where a sample's bytes lie, in its container's source or in a file of its own. */
+/* Where a sample's bytes lie, in its container's source, or in a file of its own. */
 typedef struct bzi_extent {
-    uint64_t offset, size;
+    uint64_t offset;                  /* of the first byte */
+    uint64_t size;                    /* bytes */
 } bzi_extent;
 
-/* A sample; bytes, extent.size of them, are there once it was read. */
+/* A sample. */
 typedef struct bzi_sample {
-    uint64_t       index;
-    bzi_extent     extent;
-    const uint8_t *bytes;
+    uint64_t       index;             /* number of the sample in its container */
+    bzi_extent     extent;            /* where its bytes lie */
+    const uint8_t *bytes;             /* extent.size of them, once it was read; else NULL */
 } bzi_sample;
 
-/* What a thread needs to look into samples: one a thread. */
+/* Memory that a thread needs to look into samples. Each thread has its own. */
 typedef struct bzi_scratch {
-    bzi_movie movie;
+    bzi_movie movie;                  /* the boxes of a sample */
 } bzi_scratch;
 
-/* Which picture of a sample: by name, or the container's choice: a thumbnail where there is one, but for whole. */
+/* Which picture of a sample is wanted: one by name, or the one that the container chooses, which is a thumbnail if
+ * there is one, unless `whole` is set. */
 typedef struct bzi_pick {
-    const char *name;                 /* NULL: none */
-    uint32_t    whole;
+    const char *name;                 /* NULL: the container chooses */
+    uint32_t    whole;                /* with name NULL: not the thumbnail */
 } bzi_pick;
 
 /* A field that samples have. */
 typedef struct bzi_field {
     uint32_t kind;                    /* BZNA_FIELD_... */
     uint32_t inside;                  /* its value is in the sample's bytes, which are read before it is asked for */
-    char     name[BZNA_NAME_MAX];
+    char     name[BZNA_NAME_MAX];     /* by which users name it */
 } bzi_field;
 
-/* Where the value of a field goes: as much of it as there is room for. An integer is an int64_t, a vector is of
- * floats, text has no NUL at its end. */
+/* Where the value of a field is written, as much of it as fits. An integer is an int64_t; a vector consists of floats;
+ * text has no NUL at its end. */
 typedef struct bzi_value {
-    uint8_t *data;
-    uint64_t capacity;
-    uint64_t size;                    /* of the whole value */
-    uint32_t absent;                  /* the sample has none */
+    uint8_t *data;                    /* where it is written */
+    uint64_t capacity;                /* bytes that fit */
+    uint64_t size;                    /* bytes of the whole value */
+    uint32_t absent;                  /* the sample has no such value */
 } bzi_value;
 
+/* Writes a value, if it fits, and its size. */
 static void bzi_value_put(bzi_value *value, const void *data, uint64_t size)
 {
     value->size = size;
@@ -7300,65 +7380,73 @@ static void bzi_value_put(bzi_value *value, const void *data, uint64_t size)
 
 typedef struct bzi_container bzi_container;
 
-/* Errors name place and byte offset; the caller adds the sample and the file. open returns BZNA_AGAIN for a file of
- * another kind that begins alike: the next row that recognizes it has its turn, and finds own, of the same type, as
- * this one left it. Rows may lack what stands after close. */
+/* The operations of a type of containers. Their errors name place and byte offset; the caller adds the sample and the
+ * file. open returns BZNA_AGAIN for a file of another type that begins alike: then the next row that recognizes the
+ * file has its turn, and finds `own`, which has the same type, as this one left it. Operations from `path` on may be
+ * NULL. */
 typedef struct bzi_container_ops {
-    const char *name;
-    uint64_t    own_bytes;            /* of what the row keeps of a file, all zeros before open */
-    uint32_t    names_inside;         /* which pictures a sample has is in its bytes */
-    uint32_t    names_unread;         /* but images reads no more of them than it needs, where they were not read */
+    const char *name;                 /* for messages */
+    uint64_t    own_bytes;            /* bytes of bzi_container.own, all zeros before open */
+    uint32_t    names_inside;         /* only a sample's bytes tell which pictures it has */
+    uint32_t    names_unread;         /* but `images` needs few of them, and can read those itself */
     uint32_t    still;                /* pictures are JPEG or other stills: NVDEC is not asked */
     uint32_t    listed;               /* dataset_config.list may name or label its samples */
-    /* head: the file's first bytes, at most BZI_PROBE_BYTES. NULL: they do not say */
+    /* recognizes a file by its first bytes, at most BZI_PROBE_BYTES. NULL: they do not tell */
     int         (*probe)(const uint8_t *head, uint64_t size);
-    /* sets what stands after source in bzi_container. config is checked */
+    /* sets the members after `source` in bzi_container. Pre: config is checked */
     bzna_status (*open)(bzi_container *c, const bzna_dataset_config *config, bzna_error *err);
+    /* finds a sample's bytes in the source */
     bzna_status (*locate)(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err);
-    /* number: in fields, of any kind but a picture */
+    /* gives a field's value. number: in fields; of any kind but a picture */
     bzna_status (*field)(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                          bzna_error *err);
-    /* their names; NULL: those of the picture fields */
+    /* gives the names of a sample's pictures. NULL: they are those of the picture fields */
     bzna_status (*images)(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch, bzna_sample_ref *out,
                           bzna_error *err);
     bzna_status (*image)(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch,
-                         bzi_image *image, bzna_error *err); /* the image's pointers go into bytes and the container */
+                         /* describes a picture; its pointers go into the sample's bytes and the container */
+                         bzi_image *image, bzna_error *err);
+    /* adds to a hash what tells its samples from those of other files */
     uint64_t    (*fingerprint)(const bzi_container *c, uint64_t hash);
     void        (*close)(bzi_container *c);                 /* frees what own points to; NULL: nothing */
-    /* where each sample is a file of its own: its path. There is no locate then: opening finds the size */
+    /* gives the path of a sample that is a file of its own. There is no locate then: the size is found when it is
+     * opened */
     bzna_status (*path)(const bzi_container *c, uint64_t index, char *path, uint64_t capacity, bzna_error *err);
-    /* the name of a target */
+    /* gives the name of a target's class */
     bzna_status (*class_name)(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err);
     void        (*describe)(const bzi_container *c, bzna_dataset_info *info);        /* tracks, brands */
+    /* describes a track. NULL: there are none */
     bzna_status (*track)(const bzi_container *c, uint32_t track, bzna_track_info *info);
-    /* of a sample that was just read: makes its bytes what the other operations take, in place. writable: its bytes, or
-     * NULL where they must stay as they are; then BZNA_AGAIN says that they would have to change */
+    /* turns the bytes of a sample that was just read, in place, into what the other operations take. writable: its
+     * bytes; NULL: they must not be changed, and BZNA_AGAIN is returned if they would have to be */
     bzna_status (*prepare)(const bzi_container *c, const bzi_sample *sample, uint8_t *writable, bzna_error *err);
 } bzi_container_ops;
 
 #define BZI_NO_FIELD UINT32_MAX
 
+/* A container of samples. */
 struct bzi_container {
-    const bzi_container_ops *ops;
-    bzi_host   *host;                 /* a reference is held */
-    atomic_int  references;
-    char       *name;                 /* for messages */
-    uint64_t    name_size;
-    bzi_source  source;               /* size 0 and nothing to read where samples are files of their own */
-    uint64_t    count;
-    uint64_t    target_count;         /* the first so many samples have a target, or so many of them have */
-    uint64_t    class_count;
+    const bzi_container_ops *ops;     /* its type */
+    bzi_host        *host;            /* a reference is held */
+    atomic_int       references;      /* the last one closes it */
+    char            *name;            /* for messages */
+    uint64_t         name_size;       /* bytes of name, with its NUL */
+    bzi_source       source;          /* empty if samples are files of their own */
+    uint64_t         count;           /* samples */
+    uint64_t         target_count;    /* samples that have a target: the first ones, or any */
+    uint64_t         class_count;     /* classes that have a name */
     const bzi_field *fields;          /* that samples have */
-    uint32_t    field_count;
-    uint32_t    target_field;         /* number of the field that gives a sample's target; BZI_NO_FIELD: none */
-    uint32_t    target_inside;        /* it is in the sample's bytes */
-    uint32_t    orientation, palette; /* BZNA_ORIENTATION_..., BZNA_PALETTE_... */
-    void       *own;                  /* what its operations keep */
+    uint32_t         field_count;     /* how many they are */
+    uint32_t         target_field;    /* number of the field that is a sample's target; BZI_NO_FIELD: there is none */
+    uint32_t         target_inside;   /* the target is in the sample's bytes */
+    uint32_t         orientation;     /* BZNA_ORIENTATION_... */
+    uint32_t         palette;         /* BZNA_PALETTE_... */
+    void            *own;             /* memory of its operations */
 };
 
 #define BZI_PROBE_BYTES 512u
 
-/* Adds a field. own: where the container keeps its fields. */
+/* Adds a field. own: the array in which the container keeps its fields. */
 static void bzi_container_add_field(bzi_container *c, bzi_field *own, uint32_t kind, uint32_t inside, const char *name)
 {
     bzi_field *field = &own[c->field_count++];
@@ -7368,7 +7456,7 @@ static void bzi_container_add_field(bzi_container *c, bzi_field *own, uint32_t k
     bzi_string_copy(field->name, sizeof field->name, name);
 }
 
-/* name: which was asked for; NULL: any. */
+/* Makes the error for a picture that is not there. name: the one that was asked for; NULL: any. */
 static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 {
     return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture%s%s%s", name ? " \"" : "", name ? name : "",
@@ -7379,12 +7467,12 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 /* ==== 24. HEIF: files ===============================================================================================
  * Calls: rooms 2, 6, 8, 15-17, 19-23.
  *
- * A HEIF or AVIF file, alone or among other pictures, as the picture that it shows: its primary item, else the first
- * picture of its first track of pictures. */
+ * A HEIF or AVIF file, alone or among other pictures. It stands for the picture that it shows: its primary item, or
+ * if it has none, the first picture of its first track of pictures. */
 
 #ifndef BENZINA_NO_HEIF
 
-/* What the file holds beside the picture that is read: BZNA_BESIDE_... */
+/* Returns what the file has beside the picture that is read: BZNA_BESIDE_... */
 static uint32_t bzi_heif_beside(const bzi_heif *heif)
 {
     const uint32_t auxl = BZI_FOURCC('a', 'u', 'x', 'l');
@@ -7394,8 +7482,10 @@ static uint32_t bzi_heif_beside(const bzi_heif *heif)
     bzi_cursor_number(&c, bzi_cursor_u32(&c) >> 24 ? 4 : 2);
     while (n++ < BZI_LIMIT_ITEMS && bzi_heif_next_box(&c, &type, &box) > 0) {
         const uint32_t flags = bzi_cursor_u32(&box), id = (uint32_t)bzi_cursor_number(&box, flags >> 24 == 2 ? 2 : 4);
+
         bzi_cursor_u16(&box);
         type = bzi_cursor_u32(&box);
+
         if (flags >> 24 >= 2 && id != heif->primary && !(flags & 1) &&
             (bzi_codec_of_entry(type) || type == BZI_GRID || type == BZI_IDEN ||
              type == BZI_FOURCC('i', 'o', 'v', 'l')))
@@ -7406,7 +7496,7 @@ static uint32_t bzi_heif_beside(const bzi_heif *heif)
            (bzi_heif_referrer(heif, auxl, heif->primary, NULL) ? BZNA_BESIDE_AUXILIARY : 0);
 }
 
-/* The first picture of the first track of pictures: its sample tables, and what it says of pictures. */
+/* Describes the first picture of the first track of pictures. */
 static bzna_status bzi_heif_sequence(bzi_span bytes, uint64_t offset, bzi_movie *movie, bzi_image *image,
                                      bzna_error *err)
 {
@@ -7419,9 +7509,11 @@ static bzna_status bzi_heif_sequence(bzi_span bytes, uint64_t offset, bzi_movie 
     while (i < movie->track_count && movie->tracks[i].handler != BZI_FOURCC('p', 'i', 'c', 't') &&
            movie->tracks[i].handler != BZI_FOURCC('v', 'i', 'd', 'e'))
         i++;
+
     if (status == BZNA_OK && (i == movie->track_count || !movie->tracks[i].table.sample_count))
         return bzi_fail(err, BZNA_E_NOT_FOUND, offset, 0, 0, "the HEIF file at byte %llu has neither a primary item "
                         "nor a track of pictures", (unsigned long long)offset);
+
     if (status != BZNA_OK || (status = bzi_table_check(&movie->tracks[i], i, err)) != BZNA_OK ||
         (status = bzi_table_entry(&movie->tracks[i].table, 0, bytes.size, &at, &size, err)) != BZNA_OK ||
         (status = bzi_track_image(&movie->tracks[i], image, err)) != BZNA_OK)
@@ -7437,8 +7529,8 @@ static bzna_status bzi_heif_sequence(bzi_span bytes, uint64_t offset, bzi_movie 
     return size ? BZNA_OK : BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u]: its first picture has no bytes", i);
 }
 
-/* The picture of a file; thumb: its thumbnail. What is coded as one piece is a picture of its item's codec, else of
- * BZNA_CODEC_HEIF. */
+/* Describes the picture of a file, or its thumbnail. A picture that is coded in one piece has its item's codec, any
+ * other BZNA_CODEC_HEIF. */
 static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bzi_scratch *scratch, bzi_image *image,
                                   bzna_error *err)
 {
@@ -7458,9 +7550,11 @@ static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bz
         return bzi_container_fail_image("thumb", err);
     if (!id)
         return bzi_heif_sequence(bytes, offset, &scratch->movie, image, err);
+
     if (!thumb && bzi_heif_references(&heif, BZI_THMB, id, &masters, &id_bytes))
         return bzi_heif_fail(&heif.iref, "meta/iref", BZNA_E_UNSUPPORTED, err, "the primary item, %u, is the thumbnail "
                              "of another, and readers differ in which they show", id);
+
     if (bzi_heif_find(&heif, id, &item, err) != BZNA_OK ||
         (item.type != BZI_GRID && bzi_heif_coded(&heif, &item, &image->coded, err) != BZNA_OK))
         return err->status;
@@ -7521,9 +7615,10 @@ static bzna_status bzi_heif_images(const bzi_container *c, const bzi_sample *sam
 
     if (bzi_heif_read(&heif, (bzi_span){ sample->bytes, sample->extent.size }, 0, err) != BZNA_OK)
         return err->status;
+
     bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "image");
     id = heif.primary ? bzi_heif_referrer(&heif, BZI_THMB, heif.primary, NULL) : 0;
-    if (id && bzi_heif_find(&heif, id, &thumb, &ignored) == BZNA_OK)        /* what is wrong with it, reading it says */
+    if (id && bzi_heif_find(&heif, id, &thumb, &ignored) == BZNA_OK)        /* if it is damaged, reading it says how */
         bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "thumb");
     return BZNA_OK;
 }
@@ -7533,6 +7628,7 @@ static bzna_status bzi_heif_row_image(const bzi_container *c, const bzi_sample *
 {
     const int thumb = pick->name && !strcmp(pick->name, "thumb");
     (void)c;
+
     if (pick->name && !thumb && strcmp(pick->name, "image"))
         return bzi_container_fail_image(pick->name, err);
     return bzi_heif_image((bzi_span){ sample->bytes, sample->extent.size }, 0, thumb, scratch, image, err);
@@ -7557,7 +7653,7 @@ static const bzi_container_ops bzi_heif_ops = {
 
 #endif
 
-/* A picture that is a file, at offset in what holds it: what it is, its first bytes say. */
+/* Describes a picture that is a file, at offset in the file that holds it. Its first bytes tell its kind. */
 BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offset, bzi_scratch *scratch,
                                                    bzi_image *image, bzna_error *err)
 {
