@@ -7669,21 +7669,21 @@ BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offs
 /* ==== 25. Containers: mp4 ===========================================================================================
  * Calls: rooms 2, 4, 6-8, 15, 20-23.
  *
- * Files are opened and indexed here. Archives, whose samples are small mp4 files of their own, and plain videos whose
- * first video track has only sync samples: each frame is then a sample. The tables of the movie box stay where they
- * lie, and their entries are read one by one, by blocks that the context keeps; of a source of callbacks, the movie
- * box is read in one piece. A sample's own boxes are read when the sample is. Nothing is allocated per sample, but
- * for offsets where several samples share a chunk. */
+ * Opening and indexing of archives, whose samples are small mp4 files of their own, and of plain videos, in whose
+ * first video track every sample is a sync sample: each frame is then a sample. The tables of the movie box stay in
+ * the file. Their entries are read one by one, by blocks that the context keeps. From a source of callbacks, the
+ * movie box is read in one piece. A sample's own boxes are read with the sample. Nothing is allocated for a sample,
+ * except for offsets if several samples share a chunk. */
 
-#define BZI_MP4_ROW 64u               /* targets that are looked at together */
-#define BZI_MP4_ROW_UNKNOWN 0u
-#define BZI_MP4_ROW_FOUND   1u        /* of 8 bytes each, where they lie if all lie end to end: no need of the index */
-#define BZI_MP4_ROW_NONE    2u
+#define BZI_MP4_ROW 64u               /* targets that are looked up together */
+#define BZI_MP4_ROW_UNKNOWN 0u        /* not looked up yet */
+#define BZI_MP4_ROW_FOUND   1u        /* 8 bytes each, where they lie if all lie end to end: the index is not needed */
+#define BZI_MP4_ROW_NONE    2u        /* elsewhere: each is looked up in the index */
 
-/* What is known of a file's targets, BZI_MP4_ROW at a time. */
+/* What is known about a file's targets, for rows of BZI_MP4_ROW targets. */
 typedef struct bzi_mp4_rows {
-    uint64_t        first;            /* where the first target lies */
-    _Atomic uint8_t found[];          /* BZI_MP4_ROW_... */
+    uint64_t        first;            /* file offset of the first target */
+    _Atomic uint8_t found[];          /* of each row: BZI_MP4_ROW_... */
 } bzi_mp4_rows;
 
 static uint64_t bzi_mp4_rows_size(const bzi_table *table)
@@ -7691,25 +7691,32 @@ static uint64_t bzi_mp4_rows_size(const bzi_table *table)
     return sizeof(bzi_mp4_rows) + (table->sample_count + (uint64_t)BZI_MP4_ROW - 1) / BZI_MP4_ROW;
 }
 
+/* What the rows of archives and of videos keep of a file. */
 typedef struct bzi_mp4 {
-    bzi_buffer index;                 /* of a source of callbacks: the movie box */
-    bzi_buffer targets;               /* likewise the targets, when they lie together */
-    uint8_t   *own_names;             /* our box of names, where it is not at hand */
-    uint8_t   *own_config;            /* likewise a video's decoder configuration */
-    uint64_t  *ends;                  /* what the index says of samples at both ends: offset, size */
-    uint32_t   end_count;             /* of those samples */
+    bzi_buffer    index;              /* from a source of callbacks: the movie box */
+    bzi_buffer    targets;            /* from a source of callbacks: the targets, if they lie together */
+    uint8_t      *own_names;          /* our box of names, if the source does not keep it */
+    uint8_t      *own_config;         /* a video's decoder configuration, likewise */
+    uint64_t     *ends;               /* offset and size of samples at both ends, as the index states them */
+    uint32_t      end_count;          /* how many samples that are */
     bzi_mp4_rows *rows;               /* of a file with many targets; else NULL */
-    uint64_t   trailing_bytes;        /* after the last box: too few for another */
-    int32_t    input, target, filename;       /* track numbers, -1: there is none */
-    uint64_t   turned_at;             /* as in bzi_movie */
-    uint32_t   movie_orientation, orientation;      /* as there; of a video's frames */
-    uint32_t   brand_count, brands[8];
-    uint32_t   track_count;
-    bzi_track *tracks;
-    bzi_span   names;                 /* as in bzi_movie */
-    uint64_t   names_at, classes_at;  /* classes_at: in names */
-    bzi_field *fields;                /* image, thumb, target, name; of those, what there is; then those of names */
-    uint32_t   field_room, first_own; /* the number of the first of those */
+    uint64_t      trailing_bytes;     /* after the last box: too few for another */
+    int32_t       input;              /* number of the track of pictures; -1: there is none */
+    int32_t       target;             /* number of the track of targets; -1: there is none */
+    int32_t       filename;           /* number of the track of names; -1: there is none */
+    uint64_t      turned_at;          /* as in bzi_movie */
+    uint32_t      movie_orientation;  /* as bzi_movie.orientation */
+    uint32_t      orientation;        /* of a video's frames */
+    uint32_t      brand_count;        /* as in bzi_movie */
+    uint32_t      brands[8];          /* as in bzi_movie */
+    uint32_t      track_count;        /* tracks of the file */
+    bzi_track    *tracks;             /* without what they point to, but a video's config */
+    bzi_span      names;              /* as in bzi_movie */
+    uint64_t      names_at;           /* as in bzi_movie */
+    uint64_t      classes_at;         /* offset of the classes in names */
+    bzi_field    *fields;             /* those there are of image, thumb, target, name; then those of names */
+    uint32_t      field_room;         /* elements of fields */
+    uint32_t      first_own;          /* number of the first field of names */
 } bzi_mp4;
 
 static bzi_track *bzi_mp4_track(const bzi_container *c, int32_t number)
@@ -7741,13 +7748,12 @@ static void bzi_mp4_close(bzi_container *c)
     bzi_release(memory, mp4->tracks, mp4->track_count, sizeof *mp4->tracks);
 }
 
-/* A file that begins with a box of a kind that files begin with. */
+/* Recognizes a file that begins with a type of box that files begin with. */
 static int bzi_mp4_probe(const uint8_t *head, uint64_t size)
 {
     static const uint32_t first[] = {
-        BZI_FOURCC('f', 't', 'y', 'p'), BZI_FOURCC('m', 'd', 'a', 't'), BZI_MOOV,
-        BZI_FOURCC('w', 'i', 'd', 'e'), BZI_FOURCC('f', 'r', 'e', 'e'), BZI_FOURCC('s', 'k', 'i', 'p'),
-        BZI_FOURCC('s', 't', 'y', 'p'), BZI_MOOF
+        BZI_FOURCC('f', 't', 'y', 'p'), BZI_FOURCC('m', 'd', 'a', 't'), BZI_MOOV, BZI_FOURCC('w', 'i', 'd', 'e'),
+        BZI_FOURCC('f', 'r', 'e', 'e'), BZI_FOURCC('s', 'k', 'i', 'p'), BZI_FOURCC('s', 't', 'y', 'p'), BZI_MOOF
     };
 
     for (size_t i = 0; size >= 8 && i < sizeof first / sizeof first[0]; i++)
@@ -7756,7 +7762,7 @@ static int bzi_mp4_probe(const uint8_t *head, uint64_t size)
     return 0;
 }
 
-/* Reads what the rules name of one box at file level. The movie box of a source of callbacks is kept. */
+/* Reads a box at file level, if it has a rule. From a source of callbacks, the movie box is kept. */
 static bzna_status bzi_mp4_read_box(bzi_container *c, bzi_movie *movie, bzi_window *window, const bzi_box *box,
                                     bzna_error *err)
 {
@@ -7769,7 +7775,8 @@ static bzna_status bzi_mp4_read_box(bzi_container *c, bzi_movie *movie, bzi_wind
     return status == BZNA_OK ? bzi_box_list(movie, window, box->at, box->at + box->size, BZI_FILE, err) : status;
 }
 
-/* The original tools write samples behind an mdat box of no content, and make it hold them when they index the file. */
+/* Recognizes an archive that was not indexed: the original tools write samples after an empty mdat box, and let it
+ * contain them only when they index the file. */
 static bzna_status bzi_mp4_check_indexed(bzi_movie *movie, const bzi_box *last, const bzi_box *box, bzna_error *err)
 {
     if (last->type != BZI_FOURCC('m', 'd', 'a', 't') || last->size != 16 || last->header != 16 ||
@@ -7781,8 +7788,8 @@ static bzna_status bzi_mp4_check_indexed(bzi_movie *movie, const bzi_box *last, 
                         "that wrote it, or pack its pictures again");
 }
 
-/* Walks the boxes of the file: what the rules do not name is skipped unread. A tail too short for a box is left alone.
- * What movie points to is gone afterwards. */
+/* Walks over the boxes of the file. Those without a rule are skipped unread; bytes at the end that are too few for a
+ * box are ignored. What movie points to is invalid afterwards. */
 static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie, bzna_error *err)
 {
     const uint64_t end = c->source.size;
@@ -7809,7 +7816,6 @@ static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie, bzna_error *
     bzi_buffer_free(&c->host->memory, &window.bytes);
     if (status != BZNA_OK)
         return status;
-
     ((bzi_mp4 *)c->own)->trailing_bytes = end > at ? end - at : 0;
     if (movie->has_moov)
         return BZNA_OK;
@@ -7817,7 +7823,7 @@ static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie, bzna_error *
                     (unsigned long long)end);
 }
 
-/* Bytes of the file that stay: at hand, or in memory of that size. */
+/* Keeps bytes of the file: those that the source keeps, or a copy in *own. */
 static bzna_status bzi_mp4_hold(bzi_container *c, uint64_t at, bzi_span *span, uint8_t **own, bzna_error *err)
 {
     if (!span->size || (span->data = bzi_source_at_hand(&c->source, at, span->size)) != NULL)
@@ -7828,11 +7834,10 @@ static bzna_status bzi_mp4_hold(bzi_container *c, uint64_t at, bzi_span *span, u
     return bzi_source_read(&c->source, at, *own, span->size, err);
 }
 
-/* What there is of a movie, into own. Of what its tracks point to, nothing. */
+/* Copies a movie's tracks and the rest into own, without what the tracks point to. */
 static bzna_status bzi_mp4_take(bzi_container *c, const bzi_movie *movie, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
-
     if (!(mp4->tracks = bzi_alloc_copy(&c->host->memory, movie->tracks, movie->track_count, sizeof *movie->tracks)))
         return bzi_fail_memory(err, "the tracks of a data set");
     mp4->track_count = movie->track_count;
@@ -7852,10 +7857,10 @@ static bzna_status bzi_mp4_take(bzi_container *c, const bzi_movie *movie, bzna_e
     return bzi_mp4_hold(c, mp4->names_at, &mp4->names, &mp4->own_names, err);
 }
 
-/* The movie box. A movie has room for all tracks that a file may have; only those that there are stay. */
+/* Reads the movie box. bzi_movie has room for all tracks that a file may have; only those in use are kept. */
 static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
 {
-    bzi_movie movie;                  /* not in the heap, where thousands of files would leave as many holes */
+    bzi_movie movie;                  /* not in the heap, where thousands of files would leave thousands of holes */
     bzna_status status = bzi_source_use_blocks(&c->source, c->host, err);
     memset(&movie, 0, sizeof movie);
     if (status == BZNA_OK && (status = bzi_mp4_scan(c, &movie, err)) == BZNA_OK)
@@ -7863,7 +7868,7 @@ static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
     return status;
 }
 
-/* The first track of that name, or, without one, the first video track. -1: there is none. */
+/* Returns the first track of that name, or for NULL the first video track; -1: there is none. */
 static int32_t bzi_track_find(const bzi_track *tracks, uint32_t count, const char *name)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -7872,7 +7877,7 @@ static int32_t bzi_track_find(const bzi_track *tracks, uint32_t count, const cha
     return -1;
 }
 
-/* A track of the whole archive, or its variant for a split: "bzna_input", "bzna_input_train". */
+/* Returns a track of the whole archive, or its variant for a split: "bzna_input", "bzna_input_train". */
 static int32_t bzi_mp4_find(const bzi_mp4 *mp4, const char *name, const char *split)
 {
     char variant[BZNA_NAME_MAX];
@@ -7880,7 +7885,7 @@ static int32_t bzi_mp4_find(const bzi_mp4 *mp4, const char *name, const char *sp
     return bzi_track_find(mp4->tracks, mp4->track_count, variant);
 }
 
-/* The samples in moov of a fragmented track. */
+/* Lists the samples that a fragmented track has in moov. */
 static bzna_status bzi_mp4_index_moov(const bzi_table *table, uint32_t number, bzi_fragment_sink *sink, bzna_error *err)
 {
     const uint32_t count = table->sample_count;
@@ -7899,7 +7904,7 @@ static bzna_status bzi_mp4_index_moov(const bzi_table *table, uint32_t number, b
     return status;
 }
 
-/* A fragmented track: its samples in moov, then those of its fragments, are written out as one list. */
+/* Lists all samples of a fragmented track: those in moov, then those of its fragments. */
 static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, uint32_t number, bzna_error *err)
 {
     const bzi_memory *memory = &c->host->memory;
@@ -7941,7 +7946,7 @@ static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, u
     return BZNA_OK;
 }
 
-/* Only tables that are not one sample a chunk are written out; archives never need it. */
+/* Lists the offsets of a track's samples if several share a chunk. Archives never need it. */
 static bzna_status bzi_mp4_index_track(bzi_container *c, int32_t number, bzna_error *err)
 {
     bzi_track *track = bzi_mp4_track(c, number);
@@ -7951,7 +7956,6 @@ static bzna_status bzi_mp4_index_track(bzi_container *c, int32_t number, bzna_er
 
     if (!track)
         return BZNA_OK;
-
     table = &track->table;
     if ((status = bzi_table_check(track, (uint32_t)number, err)) != BZNA_OK ||
         ((table->sample_count == 0 || table->is_plain) && !track->fragment_samples))
@@ -7962,14 +7966,13 @@ static bzna_status bzi_mp4_index_track(bzi_container *c, int32_t number, bzna_er
                         (int)number, (unsigned long long)table->sizes_at, table->sample_count, table->common_size);
     if (track->fragment_samples)
         return bzi_mp4_index_fragments(c, track, (uint32_t)number, err);
-
     table->offsets = bzi_alloc(&c->host->memory, table->sample_count, sizeof *table->offsets, 16);
     if (!table->offsets)
         return bzi_fail_memory(err, "the sample index");
     return bzi_table_expand(table, (uint32_t)number, table->offsets, err);
 }
 
-/* Of a file, room for what is learned of its targets. */
+/* Makes room for what is learned about a file's targets. */
 static bzna_status bzi_mp4_prepare_rows(bzi_container *c, const bzi_table *table, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -7981,7 +7984,7 @@ static bzna_status bzi_mp4_prepare_rows(bzi_container *c, const bzi_table *table
     return bzi_table_place(table, 0, &mp4->rows->first, &size, err);
 }
 
-/* Of a source of callbacks, one read for all targets when they lie together, as archives have them. */
+/* Prepares reading targets. Callbacks read them all at once if they lie together, as in archives. */
 static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -7997,7 +8000,7 @@ static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
     for (uint32_t i = 0; i < count; i++) {
         bzi_extent e;
         if (bzi_table_entry(&track->table, i, c->source.size, &e.offset, &e.size, err) != BZNA_OK)
-            return BZNA_OK;                                 /* its sample will say so */
+            return BZNA_OK;                                 /* the error is that of its sample */
         first = bzi_min(first, e.offset);
         last = e.offset + e.size > last ? e.offset + e.size : last;
     }
@@ -8006,7 +8009,7 @@ static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
     return bzi_source_keep(&c->source, 1, &c->host->memory, &mp4->targets, first, last - first, err);
 }
 
-/* What the fingerprint needs of the index: no read can fail when that is asked for. */
+/* Notes what the fingerprint needs of the index, so that no read can fail when it is computed. */
 static bzna_status bzi_mp4_note_ends(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -8024,13 +8027,14 @@ static bzna_status bzi_mp4_note_ends(bzi_container *c, bzna_error *err)
     return status;
 }
 
-/* One field in a box of ours: kind, name and value. */
+/* One field in a box of ours. */
 typedef struct bzi_named {
-    uint32_t kind;
-    bzi_span name, value;
+    uint32_t kind;                    /* BZNA_FIELD_... */
+    bzi_span name;                    /* in the box */
+    bzi_span value;                   /* in the box */
 } bzi_named;
 
-/* The fields of a box of ours, and how many there are. Returns 0 where it is of another version, and says nothing. */
+/* Begins to read the fields of a box of ours. Returns 0 if it is of an unknown version, which is then ignored. */
 static int bzi_named_begin(bzi_cursor *c, bzi_span box, uint64_t at, uint32_t *count)
 {
     *c = bzi_cursor_make(box.data, box.size, at);
@@ -8052,11 +8056,11 @@ static bzna_status bzi_named_next(bzi_cursor *c, bzi_named *n, bzna_error *err)
     if (!c->overrun && n->kind >= BZNA_FIELD_INTEGER && n->kind <= BZNA_FIELD_BYTES && n->name.size &&
         n->name.size < BZNA_NAME_MAX)
         return BZNA_OK;
-    return bzi_fail(err, BZNA_E_BOX, at, BZI_UUID, 0, "moov/uuid: the field at byte %llu has no name, or no kind that "
-                    "is known, or does not fit the box", (unsigned long long)at);
+    return bzi_fail(err, BZNA_E_BOX, at, BZI_UUID, 0, "moov/uuid: the field at byte %llu has no name or no known "
+                    "kind, or does not fit the box", (unsigned long long)at);
 }
 
-/* The fields and classes that a box of ours names. Only names of fields are read. */
+/* Reads the names of fields and classes in a box of ours, but no values. */
 static bzna_status bzi_mp4_read_names(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -8087,7 +8091,7 @@ static bzna_status bzi_mp4_read_names(bzi_container *c, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Pre: target < class_count. */
+/* Gives the name of a class. Pre: target < class_count. */
 static bzna_status bzi_mp4_class_name(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err)
 {
     const bzi_mp4 *mp4 = c->own;
@@ -8100,7 +8104,7 @@ static bzna_status bzi_mp4_class_name(const bzi_container *c, uint64_t target, b
     return BZNA_OK;
 }
 
-/* What both kinds of mp4 need of their tracks. Pre: input is a track. */
+/* Indexes the tracks, and makes the fields, of an archive or a video. Pre: input is a track. */
 static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -8119,7 +8123,6 @@ static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error
     c->count = input->table.sample_count;
     if ((status = bzi_mp4_note_ends(c, err)) != BZNA_OK)
         return status;
-
     mp4->field_room = mp4->names.size ? BZI_LIMIT_ARCHIVE_FIELDS + 4 : 4;
     if (!(mp4->fields = bzi_alloc_zero(&c->host->memory, mp4->field_room, sizeof *mp4->fields)))
         return bzi_fail_memory(err, "the fields of a data set");
@@ -8137,13 +8140,12 @@ static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error
     return status == BZNA_OK ? bzi_mp4_load_targets(c, err) : status;
 }
 
-/* An archive's bzna_input track holds files; one of that name that holds video is a sample of an archive, alone. */
+/* Opens an archive: its bzna_input track holds files. If it holds video, the file is a sample of an archive, alone. */
 static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     const char *split = config->split;
     bzi_mp4 *mp4 = c->own;
     bzna_status status = bzi_mp4_read(c, err);
-
     if (status != BZNA_OK)
         return status;
     mp4->input = bzi_mp4_find(mp4, "bzna_input", split);
@@ -8154,15 +8156,15 @@ static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_con
     return bzi_mp4_index(c, split, err);
 }
 
-/* What is met in mp4 files, and has no row in the table of codecs. */
+/* Returns the name of a codec that mp4 files may have, and that has no row in the table of codecs. */
 static const char *bzi_mp4_codec_name(uint32_t entry)
 {
     static const struct { const char *entry, *name; } known[] = {
         { "mp4v", "MPEG-4 Visual" }, { "vp08", "VP8" }, { "vp09", "VP9" }, { "vvc1", "H.266" }, { "vvi1", "H.266" },
         { "apch", "ProRes" }, { "apcn", "ProRes" }, { "apcs", "ProRes" }, { "apco", "ProRes" }, { "ap4h", "ProRes" },
-        { "ap4x", "ProRes" }, { "AVdn", "DNxHD" }, { "AVdh", "DNxHR" }, 
-        { "mjpa", "Motion JPEG" }, { "mjpb", "Motion JPEG" }, { "mjp2", "JPEG 2000" }, { "png ", "PNG" },
-        { "s263", "H.263" }, { "dvh1", "Dolby Vision" }, { "dvhe", "Dolby Vision" }, { "encv", "encrypted" },
+        { "ap4x", "ProRes" }, { "AVdn", "DNxHD" }, { "AVdh", "DNxHR" }, { "mjpa", "Motion JPEG" },
+        { "mjpb", "Motion JPEG" }, { "mjp2", "JPEG 2000" }, { "png ", "PNG" }, { "s263", "H.263" },
+        { "dvh1", "Dolby Vision" }, { "dvhe", "Dolby Vision" }, { "encv", "encrypted" },
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (bzi_be32((const uint8_t *)known[i].entry) == entry)
@@ -8170,7 +8172,7 @@ static const char *bzi_mp4_codec_name(uint32_t entry)
     return "an unknown codec";
 }
 
-/* A video of a codec that nothing here decodes is refused as a whole. */
+/* Refuses a video as a whole if nothing here decodes its codec. */
 static bzna_status bzi_mp4_check_codec(const bzi_track *track, int32_t number, bzna_error *err)
 {
     char type[5];
@@ -8182,7 +8184,7 @@ static bzna_status bzi_mp4_check_codec(const bzi_track *track, int32_t number, b
                     (int)number, type, bzi_mp4_codec_name(track->format));
 }
 
-/* The movie is read by the archive's row, which has its turn first unless the format was named. */
+/* Opens a video. The archive's row has its turn first, and has read the movie, unless the user named the format. */
 static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -8190,7 +8192,7 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
     bzna_status status = mp4->tracks ? BZNA_AGAIN : bzi_mp4_open_archive(c, config, err);
 
     if (status == BZNA_OK)
-        return BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is an archive, no mp4 video");
+        return BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: the file is an archive, not an mp4 video");
     if (status != BZNA_AGAIN)
         return status;
 
@@ -8215,7 +8217,9 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 
 
 /* ==== 26. Containers: mp4, samples ==================================================================================
- * Calls: rooms 2, 4, 6-7, 15, 20-23, 25. */
+ * Calls: rooms 2, 4, 6-7, 15, 20-23, 25.
+ *
+ * The samples of archives and plain videos: their places, targets, names, fields and pictures. */
 
 static bzna_status bzi_mp4_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
@@ -8224,7 +8228,8 @@ static bzna_status bzi_mp4_locate(const bzi_container *c, uint64_t index, bzi_ex
                            &extent->size, err);
 }
 
-/* Looks up in the index if targets lie in a row. One that cannot be looked up says so when it is used. */
+/* Looks up in the index whether the targets of a row lie where they are expected. A target that cannot be looked up
+ * fails when it is used. */
 static uint8_t bzi_mp4_look_at_row(const bzi_container *c, const bzi_table *table, uint64_t row)
 {
     const bzi_mp4 *mp4 = c->own;
@@ -8241,7 +8246,8 @@ static uint8_t bzi_mp4_look_at_row(const bzi_container *c, const bzi_table *tabl
     return BZI_MP4_ROW_FOUND;
 }
 
-/* Where a target lies. What the index says of it is read once where that is as everywhere: later the target alone. */
+/* Finds where a target lies. For targets that lie end to end, the index is read once a row, and later only the target
+ * itself is read. */
 static bzna_status bzi_mp4_locate_target(const bzi_container *c, const bzi_table *table, uint64_t index,
                                          uint64_t *offset, uint64_t *size, bzna_error *err)
 {
@@ -8253,6 +8259,7 @@ static bzna_status bzi_mp4_locate_target(const bzi_container *c, const bzi_table
         atomic_store_explicit(row, known = bzi_mp4_look_at_row(c, table, index / BZI_MP4_ROW), memory_order_relaxed);
     if (known != BZI_MP4_ROW_FOUND)
         return bzi_table_entry(table, (uint32_t)index, c->source.size, offset, size, err);
+
     *offset = mp4->rows->first + index * 8;
     *size = 8;
     return BZNA_OK;
@@ -8267,7 +8274,7 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
     uint8_t bytes[8];
     bzna_status status;
 
-    value->absent = index >= c->target_count; /* the packer stops at the first sample without a target */
+    value->absent = index >= c->target_count; /* a packer stops writing targets at the first sample without one */
     if (value->absent)
         return BZNA_OK;
 
@@ -8321,12 +8328,12 @@ static int bzi_track_is_picture(const bzi_track *track)
     return track->handler == BZI_FOURCC('v', 'i', 'd', 'e') && track->table.sample_count > 0;
 }
 
-/* Reads the boxes of a sample of an archive, in its bytes. Where those were not read: from the source, and what movie
- * points to is gone afterwards. */
+/* Reads the boxes of an archive's sample in its bytes. If those were not read, the boxes are read from the source, and
+ * what movie points to is invalid afterwards. */
 static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sample, bzi_movie *movie, bzna_error *err)
 {
     const bzi_extent *e = &sample->extent;
-    uint8_t room[BZI_WINDOW_ROOM];    /* boxes of most samples fit: no memory is needed */
+    uint8_t room[BZI_WINDOW_ROOM];    /* the boxes of most samples fit, and need no other memory */
     bzi_window window = { .source = &c->source, .memory = &c->host->memory, .map = sample->bytes, .room = room,
                           .end = e->offset + e->size, .at = sample->bytes ? e->offset : 0 };
     bzna_status status;
@@ -8334,32 +8341,36 @@ static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sampl
     bzi_movie_reset(movie);
     status = bzi_box_list(movie, &window, e->offset, e->offset + e->size, BZI_FILE, err);
     bzi_buffer_free(&c->host->memory, &window.bytes);
+
     if (status == BZNA_OK && !movie->has_moov)
         status = bzi_fail(err, BZNA_E_BOX, e->offset, BZI_MOOV, 0, "no moov box in its %llu bytes at byte %llu",
                           (unsigned long long)e->size, (unsigned long long)e->offset);
     return status;
 }
 
-/* The track of a field; a name that is no field is a track's own. */
+/* Returns the name of a field's track. A name that is not a field's is a track's own. */
 static const char *bzi_mp4_track_of_field(const char *name)
 {
     return strcmp(name, "image") == 0 ? "bzna_input" : strcmp(name, "thumb") == 0 ? "bzna_thumb" : name;
 }
 
-/* The track asked for; without a name, the thumbnail, else the picture, else any other video track. -1: none. */
+/* Returns the track that is asked for, or without a name, the thumbnail, else the picture, else any other video track.
+ * -1: there is none. */
 static int32_t bzi_mp4_choose(const bzi_movie *movie, const bzi_pick *pick)
 {
     static const char *const preferred[] = { "bzna_thumb", "bzna_input", NULL };
     const char *const named = pick->name ? bzi_mp4_track_of_field(pick->name) : NULL;
+
     for (size_t i = pick->whole; i < (named ? pick->whole + 1 : 3); i++) {
         int32_t track = bzi_track_find(movie->tracks, movie->track_count, named ? named : preferred[i]);
         if (track >= 0 && bzi_track_is_picture(&movie->tracks[track]))
             return track;
     }
+
     return -1;
 }
 
-/* One picture: what its track says, and where in the sample its access unit lies. */
+/* Describes a picture by its track and by the place of its access unit in the sample. */
 static bzna_status bzi_mp4_picture(const bzi_track *track, const bzi_sample *sample, const bzi_extent *unit,
                                    bzi_image *image, bzna_error *err)
 {
@@ -8369,6 +8380,7 @@ static bzna_status bzi_mp4_picture(const bzi_track *track, const bzi_sample *sam
         return status;
     if (unit->size == 0)
         return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": its access unit has no bytes", track->name);
+
     image->coded.config = track->config.data;
     image->coded.data = sample->bytes + unit->offset;
     image->coded.data_size = unit->size;
@@ -8395,11 +8407,13 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
     if ((status = bzi_track_orientation(track, (uint32_t)number, movie->turned_at, movie->orientation, &orientation,
                                         err)) != BZNA_OK)
         return status;
+
     if (!track->table.chunk_bytes || !track->table.chunk_count)
         return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\" has a sample but no stco or co64 entry", track->name);
     if ((status = bzi_table_entry(&track->table, 0, sample->extent.size, &unit.offset, &unit.size, err)) != BZNA_OK ||
         (status = bzi_mp4_picture(track, sample, &unit, image, err)) != BZNA_OK)
         return status;
+
     image->otherwise = bzi_color_of_archives;
     image->coded.orientation = orientation;
     return BZNA_OK;
@@ -8410,8 +8424,10 @@ static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_samp
 {
     const bzi_movie *movie = &scratch->movie;
     bzna_status status = bzi_mp4_parse(c, sample, &scratch->movie, err);
+
     if (status != BZNA_OK)
         return status;
+
     for (uint32_t i = 0; i < movie->track_count && out->image_count < BZNA_IMAGES_MAX; i++)
         if (bzi_track_is_picture(&movie->tracks[i]))
             bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, movie->tracks[i].name);
@@ -8446,11 +8462,12 @@ static bzna_status bzi_mp4_video_images(const bzi_container *c, const bzi_sample
     return BZNA_OK;
 }
 
-/* Tells files apart: sizes, and the index entries at both ends. */
+/* Adds what tells files apart: sizes, and the index entries at both ends. */
 static uint64_t bzi_mp4_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_mp4 *mp4 = c->own;
     const uint64_t words[2] = { c->source.size, c->count };
+
     hash = bzi_hash(hash, words, sizeof words);
     return bzi_hash(hash, mp4->ends, mp4->end_count * 2 * sizeof *mp4->ends);
 }
@@ -8458,13 +8475,15 @@ static uint64_t bzi_mp4_fingerprint(const bzi_container *c, uint64_t hash)
 static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
 {
     const bzi_mp4 *mp4 = c->own;
+
     info->track_count = mp4->track_count;
     info->trailing_bytes = mp4->trailing_bytes;
     info->brand_count = mp4->brand_count;
     memcpy(info->brands, mp4->brands, sizeof info->brands);
 }
 
-/* The value of a field of a box of ours: of the sample, in an archive; of the file, which is a sample by itself. */
+/* Gives the value of a field in a box of ours: the sample's box in an archive; else the file's, because the file is a
+ * sample by itself. */
 static bzna_status bzi_mp4_named(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
                                  bzi_value *value, bzna_error *err)
 {
@@ -8491,12 +8510,15 @@ static bzna_status bzi_mp4_named(const bzi_container *c, const bzi_sample *sampl
     for (uint32_t i = 0; i < count; i++) {
         if ((status = bzi_named_next(&cursor, &n, err)) != BZNA_OK)
             return status;
+
         if (strlen(field->name) != n.name.size || memcmp(field->name, n.name.data, (size_t)n.name.size))
             continue;
+
         if (n.kind != field->kind || (n.kind == BZNA_FIELD_INTEGER && n.value.size != 8) ||
             (n.kind == BZNA_FIELD_VECTOR && n.value.size % 4))
             return bzi_fail(err, BZNA_E_BOX, at, BZI_UUID, 0, "moov/uuid: its %s is of kind %u, in %llu bytes",
                             field->name, n.kind, (unsigned long long)n.value.size);
+
         value->absent = 0;
         bzi_value_put(value, n.value.data, n.value.size);
         return BZNA_OK;
@@ -8521,6 +8543,7 @@ static bzna_status bzi_mp4_describe_track(const bzi_container *c, uint32_t numbe
 
     if (number >= mp4->track_count)
         return BZNA_E_RANGE;
+
     track = &mp4->tracks[number];
     info->handler = track->handler;
     info->format = track->format;
@@ -8569,26 +8592,34 @@ static const bzi_container_ops bzi_mp4_video = {
 /* ==== 27. Lists =====================================================================================================
  * Calls: rooms 2, 4, 6-8.
  *
- * Text that lists samples, one a line: index, labels and path with tabs between them (MXNet's .lst), path and labels
- * with commas (.csv; the first line may be a header, and a path with commas stands in quotes), or with blanks
- * (Caffe's val.txt: the numbers at the end of a line are labels). Which of them it is, the first line says. The text
- * is kept, since paths lie in it; a line costs 32 bytes more, and 4 a label. */
+ * Text that lists samples, one a line. The first line tells which kind of list it is:
+ * - index, labels and path with tabs between them (MXNet's .lst)
+ * - path and labels with commas between them (.csv); the first line may be a header, and a path with commas stands
+ *   in quotes
+ * - path and labels with blanks between them (Caffe's val.txt); the numbers at the end of a line are labels
+ *
+ * The text is kept, because paths point into it. A line takes 32 bytes more, and each label 4. */
 
+/* A line of a list. */
 typedef struct bzi_list_row {
-    uint64_t index;                   /* as the line says; where it says none, its row, from 0 */
-    uint64_t path_at;                 /* in the text */
-    uint64_t label_at;                /* in labels */
-    uint32_t path_size, label_count;
+    uint64_t index;                   /* as the line states it; if it states none, its row, from 0 */
+    uint64_t path_at;                 /* offset of the path in the text */
+    uint64_t label_at;                /* number of the first label in labels */
+    uint32_t path_size;               /* bytes of the path */
+    uint32_t label_count;             /* labels of the line */
 } bzi_list_row;
 
+/* A list of samples. */
 typedef struct bzi_list {
-    uint8_t      *text;
-    uint64_t      size;
+    uint8_t      *text;               /* the whole file */
+    uint64_t      size;               /* bytes of text */
     bzi_list_row *rows;               /* in the order of lines, until bzi_list_sort; NULL while they are counted */
-    uint64_t      count, row_room;
-    float        *labels;
-    uint64_t      label_count, label_room;
-    uint8_t       separator;          /* of fields */
+    uint64_t      count;              /* lines that name a sample */
+    uint64_t      row_room;           /* elements of rows */
+    float        *labels;             /* of all lines */
+    uint64_t      label_count;        /* how many they are */
+    uint64_t      label_room;         /* elements of labels */
+    uint8_t       separator;          /* of fields: a tab, a comma, a blank; 0: no line was read yet */
 } bzi_list;
 
 /* --- Numbers, whatever the process's locale is --- */
@@ -8599,24 +8630,27 @@ static bzi_span bzi_span_trim(bzi_span s)
         s.data++;
         s.size--;
     }
+
     while (s.size && bzi_is_space(s.data[s.size - 1]))
         s.size--;
     return s;
 }
 
-/* Digits alone. */
+/* Reads a number of digits only. Returns 0 if it is no such number, or exceeds 64 bits. */
 static int bzi_span_integer(bzi_span s, uint64_t *out)
 {
     uint64_t value = 0;
+
     for (uint64_t i = 0; i < s.size; i++)
         if (s.data[i] < '0' || s.data[i] > '9' || !bzi_mul(value, 10, &value) ||
             !bzi_add(value, (uint64_t)(s.data[i] - '0'), &value))
             return 0;
+
     *out = value;
     return s.size > 0;
 }
 
-/* Digits, with a sign or without, between blanks. */
+/* Reads digits, with a sign or without, between blanks. Returns 0 if they are no such number, or exceed 64 bits. */
 BZI_MAYBE_UNUSED static int bzi_span_signed(bzi_span s, int64_t *out)
 {
     uint64_t value;
@@ -8628,25 +8662,29 @@ BZI_MAYBE_UNUSED static int bzi_span_signed(bzi_span s, int64_t *out)
         s.data++;
         s.size--;
     }
+
     if (!bzi_span_integer(s, &value) || value > (uint64_t)INT64_MAX + (uint64_t)minus)
         return 0;
     *out = minus && value ? -(int64_t)(value - 1) - 1 : (int64_t)value;
     return 1;
 }
 
-/* x * 10^exponent. */
+/* Returns x * 10^exponent. */
 static double bzi_scale_10(double x, int64_t exponent)
 {
     double power = 1, base = 10;
     uint64_t n = (uint64_t)(exponent < 0 ? -exponent : exponent);
+
     for (n = bzi_min(n, 400); n > 22; n -= 22) /* a double holds 10^22 exactly */
         x = exponent < 0 ? x / 1e22 : x * 1e22;
     for (; n; n >>= 1, base *= base)
         power *= n & 1 ? base : 1;
+
     return exponent < 0 ? x / power : x * power;
 }
 
-/* The digits of a decimal number, with a point: 19 of them count, more than a double holds. */
+/* Reads the digits of a decimal number, with a point or without. 19 digits count, more than a double holds. Returns 0
+ * if there are none. */
 static int bzi_span_digits(bzi_cursor *c, double *value)
 {
     uint64_t mantissa = 0, digits = 0;
@@ -8659,8 +8697,10 @@ static int bzi_span_digits(bzi_cursor *c, double *value)
             point = 1;
             continue;
         }
+
         if (d < '0' || d > '9')
             break;
+
         digits++;
         exponent -= point && mantissa < UINT64_MAX / 100;
         exponent += !point && mantissa >= UINT64_MAX / 100;
@@ -8672,7 +8712,7 @@ static int bzi_span_digits(bzi_cursor *c, double *value)
     return digits > 0;
 }
 
-/* A decimal number that a float32 can hold: no "nan", no "inf". */
+/* Reads a decimal number that a float32 can hold, which "nan" and "inf" are not. Returns 0 if it is none. */
 static int bzi_span_number(bzi_span s, float *out)
 {
     bzi_cursor c;
@@ -8707,7 +8747,7 @@ static int bzi_span_number(bzi_span s, float *out)
     return 1;
 }
 
-/* A label that is one number, and an integer, is a target, too. Returns 0 where it is not. */
+/* Turns a single label that is an integer into a target. Returns 0 if there are several, or it is none. */
 static int bzi_label_target(const float *labels, uint64_t count, int64_t *target)
 {
     if (count != 1 || !(fabsf(labels[0]) < 9e18f) || truncf(labels[0]) != labels[0])
@@ -8718,18 +8758,23 @@ static int bzi_label_target(const float *labels, uint64_t count, int64_t *target
 
 /* --- Lines --- */
 
-/* A line, and where it stands. */
+/* A line, and its place. */
 typedef struct bzi_list_line {
-    bzi_span text;
-    uint64_t at, number;              /* in the file; from 1 */
-    bzi_span index, labels, path;     /* its parts */
+    bzi_span text;                    /* the line without its end */
+    uint64_t at;                      /* its offset in the file */
+    uint64_t number;                  /* from 1 */
+    bzi_span index;                   /* the part that is the index; empty: there is none */
+    bzi_span labels;                  /* the part with the labels */
+    bzi_span path;                    /* the part that is the path */
 } bzi_list_line;
 
 static bzna_status bzi_list_fail(const bzi_list_line *line, const char *what, bzi_span text, bzna_error *err)
 {
     char shown[32];
+
     bzi_text_copy(shown, sizeof shown, text.data, text.size);
     bzi_text_printable(shown);
+
     return bzi_fail(err, BZNA_E_FORMAT, line->at, 0, 0, "line %llu at byte %llu: %s%s%s%s",
                     (unsigned long long)line->number, (unsigned long long)line->at, what, text.size ? ": \"" : "",
                     shown, text.size ? "\"" : "");
@@ -8741,7 +8786,8 @@ static bzi_span bzi_span_between(const uint8_t *from, const uint8_t *to)
     return s;
 }
 
-/* index TAB labels TAB path: the first field, the last, and what is between. */
+/* Splits index TAB labels TAB path: the first field, the last, and the rest between them. Returns NULL, or why that
+ * fails; so do the next two functions. */
 static const char *bzi_list_split_tabs(bzi_list_line *line)
 {
     const uint8_t *begin = line->text.data, *end = begin + line->text.size, *last = end;
@@ -8751,13 +8797,14 @@ static const char *bzi_list_split_tabs(bzi_list_line *line)
         return "no tab";
     while (*--last != '\t')
         continue;
+
     line->index = bzi_span_between(begin, first);
     line->labels = bzi_span_between(first + 1, last);
     line->path = bzi_span_between(last + 1, end);
     return NULL;
 }
 
-/* path,labels: or "path",labels. */
+/* Splits path,labels or "path",labels. */
 static const char *bzi_list_split_commas(bzi_list_line *line)
 {
     const uint8_t *begin = line->text.data, *end = begin + line->text.size, *stop;
@@ -8769,6 +8816,7 @@ static const char *bzi_list_split_commas(bzi_list_line *line)
         return "a quote without its end";
     if (!stop)
         return "neither a tab, a comma nor a blank before a label";
+
     line->path = bzi_span_between(begin, stop);
     stop += quoted;
     if (stop == end || *stop != ',')
@@ -8777,7 +8825,7 @@ static const char *bzi_list_split_commas(bzi_list_line *line)
     return NULL;
 }
 
-/* path labels: the words at the end that are numbers, behind at least one that is the path. */
+/* Splits path labels: the words at the end that are numbers, after at least one word that is the path. */
 static const char *bzi_list_split_blanks(bzi_list_line *line)
 {
     const bzi_span text = bzi_span_trim(line->text);
@@ -8787,21 +8835,23 @@ static const char *bzi_list_split_blanks(bzi_list_line *line)
     for (const uint8_t *p = end; p > text.data; p = word) {
         while (p > text.data && bzi_is_space(p[-1]))
             p--;
+
         for (word = p; word > text.data && !bzi_is_space(word[-1]); word--)
             continue;
+
         if (word == text.data || !bzi_span_number(bzi_span_between(word, p), &label))
             break;
         labels = word;
     }
 
     if (labels == end)
-        return "no tab, no comma, and no label behind a blank";
+        return "no tab, no comma, and no label after a blank";
     line->path = bzi_span_trim(bzi_span_between(text.data, labels));
     line->labels = bzi_span_between(labels, end);
     return NULL;
 }
 
-/* Reads the labels, and keeps them unless rows are still counted. */
+/* Reads a line's labels, and keeps them, unless rows are still counted. Returns NULL, or why that fails. */
 static const char *bzi_list_labels(bzi_list *list, const bzi_list_line *line, uint64_t *count)
 {
     const uint8_t *at = line->labels.data, *end = at + line->labels.size;
@@ -8810,14 +8860,17 @@ static const char *bzi_list_labels(bzi_list *list, const bzi_list_line *line, ui
     while (at < end) {
         const uint8_t *stop = memchr(at, list->separator, (size_t)(end - at));
         float label;
-        if (stop == at && list->separator == ' ') {         /* blanks may be several */
+
+        if (stop == at && list->separator == ' ') {         /* there may be several blanks */
             at++;
             continue;
         }
+
         stop = stop ? stop : end;
         if (!bzi_span_number(bzi_span_between(at, stop), &label))
-            return "a label is no number that a float32 holds";
-        if (list->label_count + *count < list->label_room)  /* there is none for numbers in a header */
+            return "a label is not a number that fits a float32";
+        /* rows that are counted have no room, and a header's numbers may have none */
+        if (list->label_count + *count < list->label_room)
             list->labels[list->label_count + *count] = label;
         ++*count;
         at = stop + 1;
@@ -8825,14 +8878,16 @@ static const char *bzi_list_labels(bzi_list *list, const bzi_list_line *line, ui
     return NULL;
 }
 
+/* Takes a line: counts its row and labels, and keeps them if there is room. A first line that is no row is a header,
+ * except with tabs. */
 static bzna_status bzi_list_take(bzi_list *list, bzi_list_line *line, bzna_error *err)
 {
     const int tabs = list->separator == '\t';
     uint64_t index = list->count, labels;
     const char *fault = tabs                   ? bzi_list_split_tabs(line) :
-
                         list->separator == ',' ? bzi_list_split_commas(line) :
                                                  bzi_list_split_blanks(line);
+
     if (fault)
         return bzi_list_fail(line, fault, line->text, err);
     if (tabs && !bzi_span_integer(bzi_span_trim(line->index), &index))
@@ -8857,7 +8912,7 @@ static bzna_status bzi_list_take(bzi_list *list, bzi_list_line *line, bzna_error
     return BZNA_OK;
 }
 
-/* Which kind of list begins with this line. A comma, where it is none. */
+/* Returns the separator of a list that begins with this line: a comma, if the line has none. */
 static uint8_t bzi_list_separator(bzi_span line)
 {
     if (memchr(line.data, '\t', (size_t)line.size))
@@ -8865,7 +8920,7 @@ static uint8_t bzi_list_separator(bzi_span line)
     return memchr(line.data, ',', (size_t)line.size) || !memchr(line.data, ' ', (size_t)line.size) ? ',' : ' ';
 }
 
-/* All lines: they are counted first, then kept. */
+/* Reads all lines, to count them (rows NULL), or to keep them. */
 static bzna_status bzi_list_walk(bzi_list *list, bzna_error *err)
 {
     const uint64_t bom = list->size >= 3 && !memcmp(list->text, "\xef\xbb\xbf", 3) ? 3 : 0;
@@ -8877,12 +8932,15 @@ static bzna_status bzi_list_walk(bzi_list *list, bzna_error *err)
         const uint8_t *begin = list->text + line.at, *end = list->text + list->size;
         const uint8_t *stop = memchr(begin, '\n', (size_t)(end - begin));
         const uint8_t *text_end = stop ? stop : end;
+
         text_end -= text_end > begin && text_end[-1] == '\r';
         line.text = bzi_span_between(begin, text_end);
         line.number++;
+
         if (line.text.size && !list->separator)
             list->separator = bzi_list_separator(line.text);
         status = line.text.size ? bzi_list_take(list, &line, err) : BZNA_OK;
+
         line.at = (uint64_t)((stop ? stop + 1 : end) - list->text);
     }
     return status;
@@ -8905,20 +8963,24 @@ static bzna_status bzi_list_parse(bzi_list *list, const bzi_memory *memory, bzna
     bzna_status status;
 
     if (zero)
-        return bzi_fail(err, BZNA_E_FORMAT, (uint64_t)(zero - list->text), 0, 0, "it is no text: byte %llu is zero",
+        return bzi_fail(err, BZNA_E_FORMAT, (uint64_t)(zero - list->text), 0, 0, "it is not text: byte %llu is zero",
                         (unsigned long long)(zero - list->text));
+
     if ((status = bzi_list_walk(list, err)) != BZNA_OK)
         return status;
     if (list->count == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the list has no lines");
+
     list->rows = bzi_alloc(memory, list->count, sizeof *list->rows, 16);
     list->row_room = list->rows ? list->count : 0;
     list->labels = bzi_alloc(memory, list->label_count, sizeof *list->labels, 16);
     list->label_room = list->labels ? list->label_count : 0;
+
     return list->rows && list->labels ? bzi_list_walk(list, err) : bzi_fail_memory(err, "a list of samples");
 }
 
-/* Reads a list. BZNA_OK: bzi_list_close frees it. Else there is nothing to free. Messages name the list. */
+/* Reads a list. After BZNA_OK, bzi_list_close frees it; after an error there is nothing to free. Errors name the
+ * list. */
 static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const char *path, bzna_error *err)
 {
     bzi_source source;
@@ -8928,12 +8990,14 @@ static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const
     memset(&source, 0, sizeof source);
     if (bzi_source_open_file(&source, NULL, path, err) != BZNA_OK)
         return bzi_error_prefix(err, path);
+
     list->text = bzi_alloc(memory, source.size, 1, 16);
     list->size = source.size;
     status = list->text ? bzi_source_read(&source, 0, list->text, list->size, err) :
                           bzi_fail_memory(err, "a list of samples");
     if (status == BZNA_OK)
         status = bzi_list_parse(list, memory, err);
+
     bzi_source_close(&source, memory);
     if (status == BZNA_OK)
         return BZNA_OK;
@@ -8943,12 +9007,12 @@ static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const
 
 /* --- The index beside a file --- */
 
-/* bzi_idx_close frees it. */
+/* The text of an index, which bzi_idx_close frees. */
 typedef struct bzi_idx {
-    bzi_span   text;                  /* a line feed stands at its end */
-    bzi_buffer buffer;
-    uint32_t   is_old;                /* older than the file */
-    char       path[BZI_LIMIT_PATH_BYTES];
+    bzi_span   text;                       /* a line feed follows it */
+    bzi_buffer buffer;                     /* holds the text */
+    uint32_t   is_old;                     /* the index is older than its file */
+    char       path[BZI_LIMIT_PATH_BYTES]; /* of the index */
 } bzi_idx;
 
 BZI_MAYBE_UNUSED static void bzi_idx_close(bzi_idx *idx, bzi_host *host)
@@ -8956,7 +9020,7 @@ BZI_MAYBE_UNUSED static void bzi_idx_close(bzi_idx *idx, bzi_host *host)
     bzi_buffer_free(&host->memory, &idx->buffer);
 }
 
-/* NAME.idx beside NAME and extension, as a source. BZNA_AGAIN: there is none. Messages name the index. */
+/* Reads NAME.idx beside a file NAME.extension. Returns BZNA_AGAIN if there is none. Errors name the index. */
 BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, bzi_host *host, const bzi_source *of,
                                                  const char *extension, bzna_error *err)
 {
@@ -8978,6 +9042,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, bzi_host *host, c
         status = bzi_fail_memory(err, "an index");
     else if ((status = bzi_source_read(&file, 0, idx->buffer.data, file.size, err)) == BZNA_OK)
         idx->buffer.data[file.size] = '\n';
+
     idx->text = (bzi_span){ idx->buffer.data, file.size };
     bzi_source_close(&file, &host->memory);
     if (status == BZNA_OK)
@@ -8994,27 +9059,29 @@ static bzi_span bzi_list_path(const bzi_list *list, const bzi_list_row *row)
     return s;
 }
 
-/* label_count of them. */
+/* Returns the label_count labels of a row. */
 static const float *bzi_list_row_labels(const bzi_list *list, const bzi_list_row *row)
 {
     return list->labels + row->label_at;
 }
 
-/* Equal indices stand in the order of their lines. */
+/* Orders rows by index, and those with equal indices by their lines. */
 static int bzi_list_row_is_before(const void *a, const void *b)
 {
     const bzi_list_row *x = a, *y = b;
     return x->index < y->index || (x->index == y->index && x->path_at < y->path_at);
 }
 
-/* Puts the rows into the order of their indices, for bzi_list_find; two lines of one index are refused. */
+/* Sorts the rows by index, for bzi_list_find. Two lines with the same index are an error. */
 BZI_MAYBE_UNUSED static bzna_status bzi_list_sort(bzi_list *list, const char *name, bzna_error *err)
 {
     bzi_sort(list->rows, list->count, sizeof *list->rows, bzi_list_row_is_before);
+
     for (uint64_t i = 1; i < list->count; i++) {
         const bzi_list_row *row = &list->rows[i];
         if (row->index != row[-1].index)
             continue;
+
         bzi_fail(err, BZNA_E_FORMAT, row->path_at, 0, 0, "index %llu is in two lines, again before byte %llu",
                  (unsigned long long)row->index, (unsigned long long)row->path_at);
         return bzi_error_prefix(err, name);
@@ -9027,7 +9094,7 @@ static int bzi_list_row_is_past(const void *rows, uint64_t i, const void *index)
     return ((const bzi_list_row *)rows)[i].index >= *(const uint64_t *)index;
 }
 
-/* The row of an index; NULL: there is none. Pre: sorted. */
+/* Returns the row with an index, or NULL. Pre: the list is sorted. */
 BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, uint64_t index)
 {
     uint64_t i = bzi_search(list->rows, list->count, &index, bzi_list_row_is_past);
@@ -9038,10 +9105,11 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
 /* ==== 28. Directories ===============================================================================================
  * Calls: rooms 2-4, 6.
  *
- * The files under a folder that have certain names, in the order in which Python's sorted(os.walk(top,
- * followlinks=True)) gives them: by the path of their folder, then by name, as bytes. Links are followed; names that
- * begin with a dot are left out. No file is opened or looked at. */
+ * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
+ * followlinks=True)): by the path of their folder, then by name, as bytes. Links are followed. Names that begin with
+ * a dot are left out. No file is opened or looked at. */
 
+/* Joins folder and name with a slash. Either may be empty; then there is none. */
 static bzna_status bzi_path_join(char *path, uint64_t capacity, const char *folder, const char *name, bzna_error *err)
 {
     const size_t length = strlen(folder), size = strlen(name) + 1;
@@ -9050,13 +9118,14 @@ static bzna_status bzi_path_join(char *path, uint64_t capacity, const char *fold
     if (length + slash + size > capacity)
         return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %u bytes", *name ? name : folder,
                         BZI_LIMIT_PATH_BYTES - 1);
+
     memcpy(path, folder, length);
     path[length] = '/';
     memcpy(path + length + slash, name, size);
     return BZNA_OK;
 }
 
-/* Whether a word is one of a list's, in any case. list: in small letters, between blanks. */
+/* Returns 1 if a word is in a list, in upper or lower case. list: words in small letters, each between blanks. */
 static int bzi_word_is_in(const char *word, const char *list)
 {
     char wanted[16];
@@ -9064,39 +9133,43 @@ static int bzi_word_is_in(const char *word, const char *list)
 
     if (length == 0 || length > sizeof wanted - 3 || strchr(word, ' '))
         return 0;
+
     wanted[0] = ' ';
     for (size_t i = 0; i < length; i++)
         wanted[i + 1] = word[i] >= 'A' && word[i] <= 'Z' ? (char)(word[i] + 32) : word[i];
+
     memcpy(wanted + length + 1, " ", 2);
     return strstr(list, wanted) != NULL;
 }
 
-/* Whether a name ends with one of these extensions. */
+/* Returns 1 if a name has one of these extensions. list: as for bzi_word_is_in. */
 static int bzi_path_has_extension(const char *name, const char *list)
 {
     const char *dot = strrchr(name, '.');
     return dot && bzi_word_is_in(dot + 1, list);
 }
 
-/* Of two things that begin with a text. */
+/* Compares two things that begin with a pointer to a text. */
 static int bzi_path_is_before(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b) < 0;
 }
 
-/* Files of a folder. */
+/* The files of one folder. */
 typedef struct bzi_tree_folder {
-    const char *path;                 /* below the root; "": the root */
-    uint64_t    first, count;         /* of names */
+    const char *path;                 /* below the root; "": the root itself */
+    uint64_t    first;                /* number of its first name */
+    uint64_t    count;                /* how many names it has */
 } bzi_tree_folder;
 
+/* The files under a folder, in order. */
 typedef struct bzi_tree {
-    char            *text;            /* what the others point into */
-    uint64_t         text_size;
-    const char     **names;           /* of files */
-    uint64_t         count;
-    bzi_tree_folder *folders;
-    uint64_t         folder_count;
+    char            *text;            /* the texts that the other members point into */
+    uint64_t         text_size;       /* bytes of text */
+    const char     **names;           /* of files, folder by folder */
+    uint64_t         count;           /* files */
+    bzi_tree_folder *folders;         /* that have files, by path */
+    uint64_t         folder_count;    /* how many they are */
 } bzi_tree;
 
 static void bzi_tree_free(bzi_tree *tree, const bzi_memory *memory)
@@ -9107,11 +9180,13 @@ static void bzi_tree_free(bzi_tree *tree, const bzi_memory *memory)
     memset(tree, 0, sizeof *tree);
 }
 
-/* Texts, one after the other. */
+/* Texts, one after the other. Some of them are names, which are counted; the others are paths of folders. */
 typedef struct bzi_names {
-    const bzi_memory *memory;
-    bzi_buffer        text, at;       /* at: where each begins in text */
-    uint64_t          text_size, count;
+    const bzi_memory *memory;         /* for the buffers */
+    bzi_buffer        text;           /* each text with its NUL */
+    bzi_buffer        at;             /* uint64_t: offset of each name in text */
+    uint64_t          text_size;      /* bytes used in text */
+    uint64_t          count;          /* names */
 } bzi_names;
 
 static void bzi_names_free(bzi_names *names)
@@ -9120,12 +9195,14 @@ static void bzi_names_free(bzi_names *names)
     bzi_buffer_free(names->memory, &names->at);
 }
 
-/* A text that is none of the names; returns where it begins. */
+/* Keeps a text that is not a name. *at: its offset. */
 static bzna_status bzi_names_keep(bzi_names *names, const char *text, uint64_t *at, bzna_error *err)
 {
     uint64_t size = strlen(text) + 1;
+
     if (!bzi_buffer_reserve(names->memory, &names->text, names->text_size + size, 1))
         return bzi_fail_memory(err, "names of files");
+
     memcpy(names->text.data + names->text_size, text, (size_t)size);
     *at = names->text_size;
     names->text_size += size;
@@ -9136,42 +9213,49 @@ static bzna_status bzi_names_add(bzi_names *names, const char *name, bzna_error 
 {
     uint64_t at = 0;
     bzna_status status = bzi_names_keep(names, name, &at, err);
+
     if (status != BZNA_OK)
         return status;
+
     if (!bzi_buffer_reserve(names->memory, &names->at, (names->count + 1) * sizeof at, 1))
         return bzi_fail_memory(err, "names of files");
+
     memcpy(names->at.data + names->count++ * sizeof at, &at, sizeof at);
     return BZNA_OK;
 }
 
-/* Valid until another is added. */
+/* Returns a name, which is valid until another text is added. */
 static const char *bzi_names_get(const bzi_names *names, uint64_t i)
 {
     uint64_t at;
+
     memcpy(&at, names->at.data + i * sizeof at, sizeof at);
     return (const char *)names->text.data + at;
 }
 
-/* A folder that a walk has met. */
+/* A folder that a walk has found. */
 typedef struct bzi_walk_folder {
-    uint64_t path;                    /* below the root: where it begins in text */
-    uint64_t parent;
-    uint64_t first, count;            /* of names */
-    uint64_t id[2];
+    uint64_t path;                    /* offset of its path, below the root, in text */
+    uint64_t parent;                  /* number of the folder that holds it */
+    uint64_t first;                   /* number of its first name */
+    uint64_t count;                   /* how many names it has */
+    uint64_t id[2];                   /* as in bzi_os_folder */
 } bzi_walk_folder;
 
+/* A walk over a folder and those below it. */
 typedef struct bzi_walk {
-    const char *root;
-    const char *extensions;
+    const char *root;                 /* the folder at which the walk begins */
+    const char *extensions;           /* of files that count; as for bzi_word_is_in */
     bzi_names   names;                /* of files; the folders' paths are kept there, too */
-    bzi_buffer  folders;
-    uint64_t    folder_count;
-    uint32_t    others;               /* files with other names, too, were met */
-    uint32_t    keeps_other;          /* what follows is asked for */
-    char        other[256];           /* one of them: the first by name, those of other loaders' formats before all */
+    bzi_buffer  folders;              /* bzi_walk_folder of each */
+    uint64_t    folder_count;         /* folders found */
+    uint32_t    others;               /* files with other extensions were found */
+    uint32_t    keeps_other;          /* `other` is wanted */
+    /* path of such a file: the first by name, or one of another loader's format, if there is any */
+    char        other[256];
 } bzi_walk;
 
-/* Of what holds samples and is not read. */
+/* Extensions of files that hold samples, but are not read. */
 #define BZI_UNREAD_EXTENSIONS " parquet arrow tfrecord tfrec beton mds mdb lmdb hdf5 h5 npy npz zip 7z rar gz tgz " \
                               "bz2 xz zst lz4 safetensors pkl pt webm mkv avi "
 
@@ -9201,20 +9285,23 @@ static bzna_status bzi_walk_add_folder(bzi_walk *walk, const char *path, uint64_
     return BZNA_OK;
 }
 
-/* path: of the folder that the file lies in. */
+/* Notes a file with another extension for messages, if it comes before the one noted so far. path: of the folder that
+ * it lies in. */
 static void bzi_walk_keep_other(bzi_walk *walk, const char *path, const char *name)
 {
     const int is_format = bzi_path_has_extension(name, BZI_UNREAD_EXTENSIONS);
     const int was_format = bzi_path_has_extension(walk->other, BZI_UNREAD_EXTENSIONS);
     char other[sizeof walk->other];
+
     if (is_format < was_format ||
         snprintf(other, sizeof other, "%s%s%s", path, *path ? "/" : "", name) >= (int)sizeof other)
         return;
+
     if (!walk->other[0] || is_format > was_format || strcmp(other, walk->other) < 0)
         memcpy(walk->other, other, sizeof other);
 }
 
-/* One entry of folder number i, whose path is given. A link to nothing counts as the file that it may have been. */
+/* Takes one entry of folder number i, whose path is given. A broken link counts as the file that it may have led to. */
 static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, const char *name, int kind,
                                   bzna_error *err)
 {
@@ -9236,19 +9323,21 @@ static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, 
     return status == BZNA_OK ? bzi_walk_add_folder(walk, below, i, err) : status;
 }
 
-/* A folder that links lead back to would be met without end. */
+/* Refuses a link to a folder that holds it: the walk over it would never end. */
 static bzna_status bzi_walk_check_cycle(const bzi_walk *walk, uint64_t i, const char *path, bzna_error *err)
 {
     const bzi_walk_folder *folder = bzi_walk_at(walk, i);
+
     for (uint64_t k = i; k; ) {
         k = bzi_walk_at(walk, k)->parent;
         if (!memcmp(bzi_walk_at(walk, k)->id, folder->id, sizeof folder->id))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: this link leads back to a folder that holds it", path);
     }
+
     return BZNA_OK;
 }
 
-/* What folder number i holds: names; and folders, which are met later. */
+/* Lists folder number i: keeps the names of its files, and adds its folders, which are listed later. */
 static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
 {
     char path[BZI_LIMIT_PATH_BYTES], below[BZI_LIMIT_PATH_BYTES];
@@ -9266,16 +9355,18 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
     memcpy(bzi_walk_at(walk, i)->id, folder.id, sizeof folder.id);
     bzi_walk_at(walk, i)->first = walk->names.count;
     status = bzi_walk_check_cycle(walk, i, below, err);
+
     while (status == BZNA_OK && (name = bzi_os_folder_next(&folder, &kind, &error)) != NULL)
         status = bzi_walk_entry(walk, i, below, name, kind, err);
     if (status == BZNA_OK && error)
         status = bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", below, strerror(error));
+
     bzi_walk_at(walk, i)->count = walk->names.count - bzi_walk_at(walk, i)->first;
     bzi_os_folder_close(&folder);
     return status;
 }
 
-/* Room for what a walk has found: no more. */
+/* Makes room for what a walk has found, and not more. */
 static bzna_status bzi_tree_make(bzi_tree *tree, const bzi_walk *walk, bzna_error *err)
 {
     memset(tree, 0, sizeof *tree);
@@ -9283,16 +9374,18 @@ static bzna_status bzi_tree_make(bzi_tree *tree, const bzi_walk *walk, bzna_erro
     tree->count = walk->names.count;
     tree->text = bzi_alloc_copy(walk->names.memory, walk->names.text.data, walk->names.text_size, 1);
     tree->names = bzi_alloc(walk->names.memory, tree->count, sizeof *tree->names, 16);
+
     for (uint64_t i = 0; i < walk->folder_count; i++)
         tree->folder_count += bzi_walk_at(walk, i)->count > 0;
     tree->folders = bzi_alloc(walk->names.memory, tree->folder_count, sizeof *tree->folders, 16);
+
     if (tree->text && tree->names && tree->folders)
         return BZNA_OK;
     bzi_tree_free(tree, walk->names.memory);
     return bzi_fail_memory(err, "names of files");
 }
 
-/* What a walk has found, in order. */
+/* Puts what a walk has found in order. */
 static bzna_status bzi_walk_finish(const bzi_walk *walk, bzi_tree *tree, bzna_error *err)
 {
     uint64_t n = 0;
@@ -9309,12 +9402,14 @@ static bzna_status bzi_walk_finish(const bzi_walk *walk, bzi_tree *tree, bzna_er
 
     bzi_sort(tree->folders, n, sizeof *tree->folders, bzi_path_is_before);
     n = 0;
+
     for (uint64_t i = 0; i < tree->folder_count; i++) {
         bzi_tree_folder *folder = &tree->folders[i];
         for (uint64_t k = 0; k < folder->count; k++) {
             const char *name = bzi_names_get(&walk->names, folder->first + k);
             tree->names[n + k] = tree->text + (name - (const char *)walk->names.text.data);
         }
+
         folder->first = n;
         bzi_sort(tree->names + n, folder->count, sizeof *tree->names, bzi_path_is_before);
         n += folder->count;
@@ -9329,10 +9424,11 @@ static int bzi_tree_is_past(const void *folders, uint64_t i, const void *index)
     return folder->first + folder->count > *(const uint64_t *)index;
 }
 
-/* The path of file number i, below the root. Pre: there is one. */
+/* Gives the path of file number i, below the root. Pre: i < count. */
 static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, uint64_t capacity, bzna_error *err)
 {
     uint64_t k = bzi_search(tree->folders, tree->folder_count, &i, bzi_tree_is_past);
+
     return bzi_path_join(path, capacity, tree->folders[k].path, tree->names[i], err);
 }
 
