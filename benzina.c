@@ -139,70 +139,94 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
  * hostile file */
 #define BZI_LIMIT_TOP_BOXES      (1u << 22)
 #define BZI_LIMIT_BOX_CHILDREN   1048576u        /* children of one box. Bounds the walk over a hostile file */
-#define BZI_LIMIT_PARAMETER_SETS 16u /* VPS + SPS + PPS that a writer keeps for one picture; encoders send 3 */
+/* VPS + SPS + PPS that a writer keeps for one picture; encoders send 3 */
+#define BZI_LIMIT_PARAMETER_SETS 16u
 /* bytes of one picture's parameter sets: hvcC and avcC give each a 16-bit length */
 #define BZI_LIMIT_CONFIG_BYTES   65536u
+
 /* samples of a data set in which repetitions can be looked for, at a bit each: 1 GiB */
 #define BZI_LIMIT_SEEN           (1ull << 33)
-/* samples of a data set for which a loader remembers that NVDEC has decoded them without damage, at a bit each: 16
- * MiB */
+/* samples of a data set for which a loader remembers that NVDEC decoded them undamaged, at a bit each: 16 MiB */
 #define BZI_LIMIT_SOUND          (1ull << 27)
+
 #define BZI_LIMIT_NAME_BYTES     65536u          /* bytes of a sample's file name */
 #define BZI_LIMIT_PATH_BYTES     4096u           /* bytes of a path with its NUL: Linux's own limit */
+
 /* scans of one picture: encoders make about 10, and each is a pass over the picture */
 #define BZI_LIMIT_JPEG_SCANS     500u
 /* bytes of the coefficients that a decoder of progressive JPEGs keeps, 2 bytes each: 175 megapixels in 4:2:0 */
 #define BZI_LIMIT_JPEG_BYTES     (512ull << 20)
+
 /* decoded bytes of a still, however few its coded bytes are: a solid picture of 16 megapixels. A larger still needs a
  * coded byte for each BZI_LIMIT_STILL_RATIO decoded bytes */
 #define BZI_LIMIT_STILL_BYTES    (64u << 20)
-#define BZI_LIMIT_STILL_RATIO    4096u       /* decoded bytes for a coded byte; real pictures have at most about 1000 */
-#define BZI_LIMIT_TEXT_BYTES     16384u    /* inflated bytes of a PNG's text: the orientation stands at its beginning */
+/* decoded bytes for a coded byte; real pictures have at most about 1000 */
+#define BZI_LIMIT_STILL_RATIO    4096u
+/* inflated bytes of a PNG's text: the orientation stands at its beginning */
+#define BZI_LIMIT_TEXT_BYTES     16384u
+
 #define BZI_LIMIT_ITEMS          4096u           /* items of a HEIF file: phones write up to about 500 */
 #define BZI_LIMIT_PROPERTIES     32u             /* properties of an item; writers need 10 */
 #define BZI_LIMIT_TILES          1024u           /* tiles of a grid: 16384 x 16384 pixels in tiles of 512 x 512 */
 /* coded bytes for each pixel of a grid whose tiles share bytes of the file: no picture that is worth coding has more */
 #define BZI_LIMIT_TILE_RATIO     4u
+
 #define BZI_LIMIT_TAR_EXTRA      16u             /* headers in a row that only describe a member; writers need 3 */
 #define BZI_LIMIT_PAX_BYTES      (1u << 20)      /* bytes of one such header; writers need a few kB */
-#define BZI_LIMIT_SLICES         256u            /* slices of a picture that is decoded in part: each has 64 rows */
+
+/* slices of a picture that is decoded in part: 16384 rows in slices of 64 rows */
+#define BZI_LIMIT_SLICES         256u
+
 #define BZI_LIMIT_BATCH          65536u          /* samples of a batch */
-#define BZI_LIMIT_EDGE           16384u  /* pixels of an output's edge; also the default for the edge of coded frames */
+/* pixels of an output's edge; also the default for the edge of coded frames */
+#define BZI_LIMIT_EDGE           16384u
 #define BZI_LIMIT_THREADS        1024u           /* threads that decode in software */
 #define BZI_LIMIT_READERS        256u            /* threads that read samples */
 #define BZI_LIMIT_IN_FLIGHT      64u             /* batches of a loader that exist at the same time */
 #define BZI_LIMIT_READ_AHEAD     65536u          /* samples that a loader reads ahead */
-#define BZI_LIMIT_SESSIONS       256u /* decode sessions of a context: no device has a tenth as many engines */
+
+/* decode sessions of a context: no device has a tenth as many engines */
+#define BZI_LIMIT_SESSIONS       256u
 #define BZI_LIMIT_SESSION_DEPTH  16u             /* pictures that a session has submitted and not mapped */
+
 #define BZI_LIMIT_VECTOR         65536u          /* numbers of a vector that is a tensor */
 /* fields of a tar's samples; those of a data set have one more, the key */
 #define BZI_LIMIT_FIELDS         64u
 #define BZI_LIMIT_ARCHIVE_FIELDS 60u             /* fields that an archive has beside image, thumb, target and name */
 #define BZI_LIMIT_CLASS_BYTES    (256u << 20)    /* bytes of the names of an archive's classes */
-#define BZI_LIMIT_HOLES          26u    /* tables of an archive's index: two a track, and there are at most 13 tracks */
+/* tables of an archive's index: two a track, and there are at most 13 tracks */
+#define BZI_LIMIT_HOLES          26u
 /* fields that a batch carries as tensors, and as many again that it carries as bytes */
 #define BZI_LIMIT_COLUMNS        16u
+
 #define BZI_LIMIT_OUTPUTS        16u             /* outputs of a loader: a lane keeps the slots of a launch for each */
-#define BZI_LIMIT_VIEWS          64u    /* views of a sample, in all outputs together: a thread keeps a slot for each */
+/* views of a sample, in all outputs together: a thread keeps a slot for each */
+#define BZI_LIMIT_VIEWS          64u
+
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
 /* groups in braces in a pattern: 16 groups of two members already make that many files */
 #define BZI_LIMIT_GROUPS         64u
 /* files of data sets that are open at once, or a quarter of what the process may have, if that is less */
 #define BZI_LIMIT_OPEN_FILES     64u
-/* nanoseconds that a read waits for a free descriptor before it fails: longer than other threads take to read a
- * sample */
+/* nanoseconds that a read waits for a free descriptor: longer than other threads take to read a sample */
 #define BZI_DESCRIPTOR_WAIT_NS   1000000000u
-/* bytes of a box that is read whole, which all boxes are but sample tables. The largest holds the names of classes */
+
+/* bytes of a box that is read whole, as all are but sample tables. The largest holds the names of classes */
 #define BZI_LIMIT_BOX_BYTES      (512ull << 20)
+
 /* folders in a class folder: links can make one folder appear in many places */
 #define BZI_LIMIT_FOLDERS        (1u << 20)
-#define BZI_LIMIT_OPEN_THREADS   8u    /* threads that open files and list folders: more would wait for the same disk */
+/* threads that open files and list folders: more would wait for the same disk */
+#define BZI_LIMIT_OPEN_THREADS   8u
+
 /* samples tried for one slot: a data set with more bad ones in a row is bad itself */
 #define BZI_LIMIT_REPLACEMENTS   64u
 #define BZI_LIMIT_RETRIES        1000u           /* times that a failed read is repeated */
+
 /* default limit of a sample's bytes: a 16k x 16k picture at 8 bits a pixel */
 #define BZI_LIMIT_SAMPLE_BYTES   (256ull << 20)
 #define BZI_LIMIT_READ_BYTES     (1ull << 30)    /* default limit of the bytes that are read ahead */
+
 #define BZI_THUMB_EDGE           512u            /* pixels: a thumbnail's edge is at most this, as the format asks */
 #define BZI_LOG_QUEUE            32u             /* messages kept for the caller's next call */
 /* bytes: a cache line, and the alignment that AVX-512 and DLPack consumers like */
@@ -314,6 +338,7 @@ static void bzi_text_printable(char *text)
             *text = '?';
 }
 
+/* Like bzi_text_copy, for text that ends with a NUL. */
 static void bzi_string_copy(char *dst, size_t capacity, const char *src)
 {
     bzi_text_copy(dst, capacity, (const uint8_t *)src, strlen(src));
@@ -474,7 +499,8 @@ typedef struct bzi_file {
     int      fd;                      /* the descriptor; -1: it is closed */
     uint64_t size;                    /* bytes, when it was opened */
     int64_t  modified_ns;             /* time of the last change, in nanoseconds since 1970 */
-    uint64_t id[4];      /* tells the file and its version: device, inode, seconds and nanoseconds of the last change */
+    /* tells the file and its version: device, inode, seconds and nanoseconds of the last change */
+    uint64_t id[4];
 } bzi_file;
 
 typedef pthread_mutex_t bzi_mutex;
@@ -565,6 +591,7 @@ static int64_t bzi_os_file_read_at(void *user, uint64_t offset, void *dst, uint6
     return n < 0 ? -(int64_t)errno : (int64_t)n;
 }
 
+/* Writes all size bytes. */
 BZI_MAYBE_UNUSED static int bzi_os_file_write_at(bzi_file *file, uint64_t offset, const void *src, uint64_t size)
 {
     const uint8_t *p = src;
@@ -595,6 +622,7 @@ BZI_MAYBE_UNUSED static int bzi_os_file_sync(bzi_file *file)
  * not tell. */
 enum { BZI_OS_NONE, BZI_OS_FILE, BZI_OS_FOLDER, BZI_OS_OTHER };
 
+/* Returns the kind of what a path names; a relative path begins in `folder`. */
 static int bzi_os_kind_at(int folder, const char *path)
 {
     struct stat info;
@@ -683,6 +711,7 @@ static uint64_t bzi_os_now_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* Returns the number of processors, at least 1. */
 static uint32_t bzi_os_processors(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
@@ -759,6 +788,7 @@ static void bzi_os_lock(bzi_mutex *mutex) { pthread_mutex_lock(mutex); }
 static int bzi_os_try_lock(bzi_mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
 static void bzi_os_unlock(bzi_mutex *mutex) { pthread_mutex_unlock(mutex); }
 
+/* Makes a condition whose deadlines count on the clock of bzi_os_now_ns. */
 static int bzi_os_cond_init(bzi_cond *cond)
 {
     pthread_condattr_t attributes;
@@ -842,6 +872,7 @@ static void *bzi_alloc_zero(const bzi_memory *memory, uint64_t count, uint64_t s
     return p;
 }
 
+/* Releases what bzi_alloc returned for this count and size. NULL is ignored. */
 static void bzi_release(const bzi_memory *memory, void *ptr, uint64_t count, uint64_t size)
 {
     size_t bytes = (size_t)(count * size);
@@ -917,7 +948,7 @@ typedef struct bzi_lru_slot {
 
 typedef struct bzi_lru {
     bzi_lru_slot slots[BZI_LRU_SLOTS]; /* in no order */
-    uint64_t     clock;                /* counts lookups */
+    uint64_t     clock;               /* counts lookups */
 } bzi_lru;
 
 /* Returns 1 and the slot that has this key. Else returns 0 and the slot that should get it: a free one, or the least
@@ -994,11 +1025,12 @@ typedef struct bzi_block_set {
 } bzi_block_set;
 
 typedef struct bzi_blocks {
-    _Atomic uint64_t files;                /* numbers given so far */
+    _Atomic uint64_t files;           /* numbers given so far */
     bzi_block_set    sets[BZI_BLOCK_SETS]; /* a block may lie in one set only, by its file and number */
     uint8_t          bytes[BZI_BLOCK_SETS][BZI_BLOCK_WAYS][BZI_BLOCK_BYTES]; /* of each block */
 } bzi_blocks;
 
+/* Frees the blocks, and the locks of the first `sets` sets. */
 static void bzi_blocks_free(bzi_blocks *blocks, uint32_t sets, const bzi_memory *memory)
 {
     while (blocks && sets)
@@ -1023,6 +1055,7 @@ static bzi_blocks *bzi_blocks_make(const bzi_memory *memory)
     return blocks;
 }
 
+/* Returns the set of a block. Neighboring blocks of a file lie in different sets. */
 static uint32_t bzi_blocks_set(uint64_t file, uint64_t number)
 {
     return (uint32_t)((number + file * 0x9e3779b97f4a7c15ull / BZI_BLOCK_SETS) % BZI_BLOCK_SETS);
@@ -1081,6 +1114,7 @@ static void bzi_blocks_put(bzi_blocks *blocks, uint64_t file, uint64_t number, c
  * Errors, the log, limits, open files: what every room may use. Inside the library, a pointer to a bzna_error is never
  * NULL, and the struct is complete. The public functions copy it to the caller's, which may be NULL or smaller. */
 
+/* Returns "BZNA_OK", "BZNA_E_MEMORY", ... */
 static const char *bzi_status_name(bzna_status status)
 {
     switch (status) {
@@ -1091,6 +1125,7 @@ static const char *bzi_status_name(bzna_status status)
     }
 }
 
+/* Returns a status in words. */
 static const char *bzi_status_text(bzna_status status)
 {
     switch (status) {
@@ -1133,6 +1168,7 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
 
 #define BZI_FAIL(err, status, ...) bzi_fail((err), (status), BZNA_NO_OFFSET, 0, 0, __VA_ARGS__)
 
+/* Makes the error for memory that could not be allocated. what: its use, after "out of memory for". */
 static bzna_status bzi_fail_memory(bzna_error *err, const char *what)
 {
     return BZI_FAIL(err, BZNA_E_MEMORY, "out of memory for %s", what);
@@ -1166,7 +1202,8 @@ typedef struct bzi_shared_file {
     char             *path;           /* absolute, because the working folder may change */
     uint64_t          path_size;      /* bytes of path, with its NUL */
     bzi_file          file;           /* the descriptor and its size; fd -1: it is closed */
-    uint32_t          was_open;      /* file.size and file.id are known, and must be the same when it is opened again */
+    /* file.size and file.id are known, and must be the same when it is opened again */
+    uint32_t          was_open;
     uint32_t          opening;        /* a thread is opening it, without holding the lock */
     uint32_t          pins;           /* reads under way: it must not be closed */
     uint32_t          idle;           /* it is open and not pinned: it is in the list of idle files */
@@ -1189,23 +1226,24 @@ typedef struct bzi_files {
 
 /* Memory, log, limits, open files. A context owns one; each object that it makes holds a reference. */
 typedef struct bzi_host {
-    bzi_memory    memory;                   /* the allocator */
-    atomic_int    references;             /* the context's and those of all that it made; the last one frees the host */
-    uint64_t      max_sample_bytes;         /* limit of a sample's coded bytes */
-    uint32_t      max_edge_px;              /* limit of a coded picture's width and height */
-    uint32_t      log_any_thread;           /* log is called at once, on the thread that has the message */
-    bzna_log_fn   log;                      /* the user's function; NULL: nothing is logged */
-    void         *log_user;                 /* its first argument */
-    int32_t       log_level;                /* messages of higher levels are dropped */
-    bzi_mutex     log_mutex;              /* leaf lock over the queue; never held while the user's function is called */
-    uint32_t      log_count;                /* messages in log_queue */
-    uint32_t      log_lost;                 /* messages dropped since the last delivery, because the queue was full */
+    bzi_memory    memory;             /* the allocator */
+    atomic_int    references;         /* the context's and those of all that it made; the last one frees the host */
+    uint64_t      max_sample_bytes;   /* limit of a sample's coded bytes */
+    uint32_t      max_edge_px;        /* limit of a coded picture's width and height */
+    uint32_t      log_any_thread;     /* log is called at once, on the thread that has the message */
+    bzna_log_fn   log;                /* the user's function; NULL: nothing is logged */
+    void         *log_user;           /* its first argument */
+    int32_t       log_level;          /* messages of higher levels are dropped */
+    bzi_mutex     log_mutex;          /* leaf lock over the queue; never held while the user's function is called */
+    uint32_t      log_count;          /* messages in log_queue */
+    uint32_t      log_lost;           /* messages dropped since the last delivery, because the queue was full */
     bzi_log_entry log_queue[BZI_LOG_QUEUE]; /* the oldest first */
-    bzi_files     files;                    /* the open files */
+    bzi_files     files;              /* the open files */
 } bzi_host;
 
 static void bzi_host_retain(bzi_host *host) { atomic_fetch_add(&host->references, 1); }
 
+/* Gives back a reference. The last one frees the host. */
 static void bzi_host_drop(bzi_host *host)
 {
     if (atomic_fetch_sub(&host->references, 1) == 1) {
@@ -1959,6 +1997,7 @@ typedef struct bzi_cursor {
     uint32_t       overrun;           /* a read went past the end */
 } bzi_cursor;
 
+/* A cursor at the beginning of size bytes. base: their file offset. */
 static bzi_cursor bzi_cursor_make(const uint8_t *data, uint64_t size, uint64_t base)
 {
     bzi_cursor c = { data, size, 0, base, 0 };
@@ -2031,6 +2070,7 @@ static bzi_bits bzi_bits_plain(bzi_span bytes)
     return b;
 }
 
+/* Returns the next bit. */
 static uint32_t bzi_bits_1(bzi_bits *b)
 {
     uint32_t value;
@@ -2054,6 +2094,7 @@ static uint32_t bzi_bits_1(bzi_bits *b)
     return value;
 }
 
+/* Returns the next n bits as a number. Pre: n <= 32. */
 static uint32_t bzi_bits_u(bzi_bits *b, uint32_t n)
 {
     uint32_t value = 0;
@@ -2113,7 +2154,8 @@ typedef struct bzi_nal_syntax {
     uint8_t header;                   /* bytes of a unit's header */
     uint8_t shift;                    /* the type in the header's first byte: shifted down by this, */
     uint8_t mask;                     /* and then masked with this */
-    uint8_t starts[2];         /* slices a decoder can start with, first type and end: IDR; in H.265 CRA and BLA, too */
+    /* slices a decoder can start with, first type and end: IDR; in H.265 CRA and BLA, too */
+    uint8_t starts[2];
     uint8_t kinds[BZI_NAL_OTHER][2];  /* by BZI_NAL_..., first type and end */
 } bzi_nal_syntax;
 
@@ -2129,6 +2171,7 @@ static const bzi_nal_syntax *bzi_nal_syntax_of(uint32_t codec)
     return codec == BZNA_CODEC_H265 ? &bzi_nal_h265 : &bzi_nal_h264;
 }
 
+/* Returns nal_unit_type. Pre: the unit is not empty. */
 static uint32_t bzi_nal_type(const bzi_nal_syntax *syntax, bzi_span nal)
 {
     return nal.data[0] >> syntax->shift & syntax->mask;
@@ -2320,7 +2363,8 @@ typedef struct bzi_format {
     uint32_t   chroma_location;       /* the standards' chroma_sample_loc_type: 0: left, 1: center, 2: top left */
     bzna_color color;                 /* present: the VUI has video_signal_type */
     uint32_t   orientation;           /* EXIF's number, 1..8; 0: not stated */
-    uint32_t   pixel_bits;           /* of a decoded pixel of a still; 0: its size was compared with that of the file */
+    /* of a decoded pixel of a still; 0: its size was compared with that of the file */
+    uint32_t   pixel_bits;
     uint32_t   crop[4];               /* HEIF: x, y, width, height of the part that is seen; all 0: the whole picture */
     uint32_t   tiles;                 /* tiles of a HEIF grid; 0: it is no grid */
     uint32_t   frame_num_bits;        /* H.264: bits of frame_num; 0: the heads of slices are not read */
@@ -2389,6 +2433,7 @@ static int bzi_sps_h264_is_high(uint32_t profile)
     return memchr(high, (int)profile, sizeof high) != NULL;
 }
 
+/* H.264 7.3.2.1.1: the chroma fields. */
 static void bzi_sps_h264_chroma(bzi_bits *b, bzi_format *sps)
 {
     sps->chroma_format = bzi_bits_ue(b);
@@ -3126,26 +3171,26 @@ typedef struct bzi_jpeg_component {
 
 /* The state of a walk over the markers. Sets have a bit for each member. */
 typedef struct bzi_jpeg {
-    uint32_t           frame;           /* the marker of the frame header; 0: there was none */
-    uint64_t           height_at;       /* offset of the height */
-    uint32_t           width;           /* pixels in a row */
-    uint32_t           height;          /* rows */
-    uint32_t           count;           /* components */
-    bzi_jpeg_component component[4];    /* in the order of the frame header */
-    uint32_t           quantization;    /* set of the quantization tables that are defined */
-    uint32_t           dc;              /* set of the Huffman tables for DC coefficients that are defined */
-    uint32_t           ac;              /* set of those for AC coefficients */
-    uint32_t           restart;         /* units between restart markers; 0: there are none */
-    uint32_t           scans;           /* scans that have begun */
-    uint32_t           seen;            /* set of the components that a scan has begun */
-    uint32_t           several;        /* there are several scans, each with a part of the components or coefficients */
-    uint64_t           scan_units;      /* units of the scan under way; 0: none is */
-    uint64_t           restarts;        /* restart markers seen in it */
-    uint32_t           jfif;            /* JFIF's marker is there */
-    uint32_t           adobe;           /* the transform in Adobe's marker; UINT32_MAX: there is no such marker */
-    uint32_t           orientation;     /* EXIF's; 0: not stated */
+    uint32_t           frame;         /* the marker of the frame header; 0: there was none */
+    uint64_t           height_at;     /* offset of the height */
+    uint32_t           width;         /* pixels in a row */
+    uint32_t           height;        /* rows */
+    uint32_t           count;         /* components */
+    bzi_jpeg_component component[4];  /* in the order of the frame header */
+    uint32_t           quantization;  /* set of the quantization tables that are defined */
+    uint32_t           dc;            /* set of the Huffman tables for DC coefficients that are defined */
+    uint32_t           ac;            /* set of those for AC coefficients */
+    uint32_t           restart;       /* units between restart markers; 0: there are none */
+    uint32_t           scans;         /* scans that have begun */
+    uint32_t           seen;          /* set of the components that a scan has begun */
+    uint32_t           several;       /* there are several scans, each with a part of the components or coefficients */
+    uint64_t           scan_units;    /* units of the scan under way; 0: none is */
+    uint64_t           restarts;      /* restart markers seen in it */
+    uint32_t           jfif;          /* JFIF's marker is there */
+    uint32_t           adobe;         /* the transform in Adobe's marker; UINT32_MAX: there is no such marker */
+    uint32_t           orientation;   /* EXIF's; 0: not stated */
     uint32_t           xmp_orientation; /* XMP's; 0: not stated */
-    uint32_t           no_tables;       /* no Huffman tables are defined: the standard's are used */
+    uint32_t           no_tables;     /* no Huffman tables are defined: the standard's are used */
 } bzi_jpeg;
 
 /* Returns the next marker and its segment, or 0 if there is none. If the segment ends too early, c->overrun is set. */
@@ -3178,6 +3223,7 @@ static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
     return 0;
 }
 
+/* Makes an error like "JPEG, byte 20: ...", at the cursor. */
 static bzna_status bzi_jpeg_fail(bzna_error *err, const bzi_cursor *c, const char *what)
 {
     return bzi_fail(err, BZNA_E_DECODE, bzi_cursor_offset(c), 0, 0, "JPEG, byte %llu: %s",
@@ -3272,6 +3318,7 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
 
 static uint32_t bzi_jpeg_divide(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
+/* Finds the largest sampling factors. */
 static void bzi_jpeg_factors(const bzi_jpeg *j, uint32_t *h, uint32_t *v)
 {
     *h = *v = 1;
@@ -3301,6 +3348,7 @@ static uint64_t bzi_jpeg_restarts(const bzi_jpeg *j)
     return j->scan_units && j->restart ? (j->scan_units - 1) / j->restart : 0;
 }
 
+/* Ends the scan, which must have had all its restart markers. */
 static bzna_status bzi_jpeg_scan_end(bzi_jpeg *j, const bzi_cursor *c, bzna_error *err)
 {
     if (j->restarts < bzi_jpeg_restarts(j))
@@ -3309,6 +3357,7 @@ static bzna_status bzi_jpeg_scan_end(bzi_jpeg *j, const bzi_cursor *c, bzna_erro
     return BZNA_OK;
 }
 
+/* Counts a restart marker, which must be the next in order. */
 static bzna_status bzi_jpeg_restart(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c, bzna_error *err)
 {
     if (j->restarts < bzi_jpeg_restarts(j) && marker != BZI_JPEG_RST0 + j->restarts % 8)
@@ -3480,8 +3529,8 @@ static bzna_status bzi_jpeg_walk(bzi_jpeg *j, bzi_span data, uint32_t rows, bzna
     return BZNA_OK;
 }
 
-/* Returns 1 if the components are R'G'B', or of four ones CMYK and not YCCK. The rules are libjpeg's, which others
- * follow: JFIF's marker means Y'CbCr; else Adobe's marker tells; else the components' numbers do. */
+/* Returns 1 if three components are R'G'B', or if four are CMYK rather than YCCK. The rules are libjpeg's, which others
+ * follow. JFIF's marker means Y'CbCr. Without it, Adobe's marker tells; without both, the components' numbers do. */
 static int bzi_jpeg_is_rgb(const bzi_jpeg *j)
 {
     const bzi_jpeg_component *c = j->component;
@@ -3534,6 +3583,7 @@ static bzna_status bzi_jpeg_check_memory(const bzi_jpeg *j, bzna_error *err)
     return BZNA_OK;
 }
 
+/* Reads the format of a JPEG, and refuses what no decoder here can decode. */
 static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_error *err)
 {
     bzi_jpeg j;
@@ -3645,6 +3695,7 @@ static uint32_t bzi_cursor_le(bzi_cursor *c, uint32_t bytes)
     return value;
 }
 
+/* Makes an error like "PNG, byte 20: ...", at the cursor. */
 static bzna_status bzi_still_fail(bzna_error *err, const bzi_cursor *c, const char *name, const char *what)
 {
     return bzi_fail(err, BZNA_E_DECODE, bzi_cursor_offset(c), 0, 0, "%s, byte %llu: %s", name,
@@ -3719,6 +3770,7 @@ static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
         orientation[1 + is_xmp] = is_xmp ? bzi_xmp_orientation(text) : bzi_profile_orientation(text);
 }
 
+/* Reads a PNG's header, and looks for its end. */
 static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     /* samples of a pixel, by color type; 0: there is no such type */
@@ -3822,6 +3874,7 @@ static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
     return !c->overrun;
 }
 
+/* Reads a WebP's chunks. */
 static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), riff, chunk;
@@ -3868,7 +3921,7 @@ static void bzi_gif_skip_blocks(bzi_cursor *c)
         bzi_cursor_take(c, size);
 }
 
-/* Where a GIF's parts lie in its file. */
+/* The places of a GIF's parts in its file. */
 typedef struct bzi_gif {
     uint64_t control;                 /* offset of the flags that state a transparent color; 0: there are none */
     uint64_t palettes[2];             /* offsets: of all pictures' palette, of the first picture's */
@@ -3910,6 +3963,7 @@ static int bzi_gif_first(bzi_cursor *c, bzi_gif *gif)
     return !c->overrun;
 }
 
+/* Reads the size of a GIF, and looks for the end of its first picture. */
 static bzna_status bzi_gif_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), all = c;
@@ -4409,7 +4463,7 @@ typedef struct bzi_still {
     uint32_t    signature_size;       /* how many they are */
     int         av_id;                /* libavcodec's number */
     bzna_status (*inspect)(bzi_span file, bzi_format *format, bzna_error *err); /* as bzi_codec.inspect */
-    uint64_t (*strip)(uint8_t *data, uint64_t size); /* as bzi_codec.strip */
+    uint64_t    (*strip)(uint8_t *data, uint64_t size); /* as bzi_codec.strip */
     /* libavcodec's decoder carries nothing from a picture to the next. Other decoders do: GIF's carries colors past the
      * end of a palette; TIFF's the palette, planes and subsampling; JPEG 2000's the palette and color space */
     uint32_t    forgets;
@@ -4820,12 +4874,12 @@ static uint64_t bzi_slice_empty(uint8_t *nal, uint64_t size, const bzi_format *s
 
 /* The slices of an H.264 picture. */
 typedef struct bzi_slices {
-    bzi_format sps;                         /* as the sequence parameter set states it */
-    uint32_t   sets;                        /* parameter sets seen */
-    uint32_t   count;                       /* slices seen */
-    uint32_t   is_past;                     /* another kind of unit has followed the slices */
+    bzi_format sps;                   /* as the sequence parameter set states it */
+    uint32_t   sets;                  /* parameter sets seen */
+    uint32_t   count;                 /* slices seen */
+    uint32_t   is_past;               /* another kind of unit has followed the slices */
     uint32_t   first[BZI_LIMIT_SLICES + 1]; /* first macroblock of each slice; after the last, how many there are */
-    bzi_span   nal[BZI_LIMIT_SLICES];       /* each slice */
+    bzi_span   nal[BZI_LIMIT_SLICES]; /* each slice */
 } bzi_slices;
 
 /* Takes the next unit of a picture. Returns 0 if its slices may need each other, or if all rows are wanted. */
@@ -4905,7 +4959,7 @@ typedef struct bzi_codec {
     /* writes what a decoder is given */
     bzna_status (*stream)(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed, bzna_error *err);
     /* adds parameter sets to a key, each after its size. NULL: a decoder keeps nothing of a picture */
-    uint64_t (*key)(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity);
+    uint64_t    (*key)(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity);
     int         av_id;                /* libavcodec's number */
     const char *av_decoder;           /* libavcodec's decoder; NULL: the default one */
     int         nv_id;                /* NVDEC's number */
@@ -4916,10 +4970,10 @@ typedef struct bzi_codec {
      * rows[1] rows; others keep theirs. NULL: it cannot be decoded in part */
     bzna_status (*cut)(uint8_t *stream, uint64_t *size, uint32_t rows[2], bzna_error *err);
     /* removes, in place, what libavcodec shall not see; returns the size that is left. NULL: nothing */
-    uint64_t (*strip)(uint8_t *stream, uint64_t size);
+    uint64_t    (*strip)(uint8_t *stream, uint64_t size);
     uint32_t    is_file;              /* it states its own sizes and colors: containers need not */
     /* sets the planes of pictures that are not coded; NULL: they are */
-    void (*planes)(const bzna_image *image, bzna_picture *picture);
+    void        (*planes)(const bzna_image *image, bzna_picture *picture);
 } bzi_codec;
 
 static const bzi_codec bzi_codecs[] = {
@@ -5088,7 +5142,8 @@ typedef struct bzi_heif_item {
     uint32_t   crop[4];               /* x, y, width, height of the part that is seen, as it lies in the frame */
     uint32_t   orientation;           /* EXIF's number */
     uint32_t   associated;            /* the item, among those on the way to it, whose properties were read last */
-    int32_t    clap[8];      /* the clean aperture that was read last, as it stands in the file; all 0: there is none */
+    /* the clean aperture that was read last, as it stands in the file; all 0: there is none */
+    int32_t    clap[8];
     bzna_color color;                 /* as colr states it */
     bzi_span   config;                /* the decoder configuration record */
     uint64_t   config_at;             /* file offset of config */
@@ -5187,6 +5242,7 @@ static bzna_color bzi_heif_default_color(bzi_cursor brands)
     return is_miaf ? bzi_color_of_archives : bzi_color_of_codecs;
 }
 
+/* Reads the boxes of a file. base: its offset in the file that holds it. */
 static bzna_status bzi_heif_read(bzi_heif *heif, bzi_span file, uint64_t base, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_make(file.data, file.size, base), box;
@@ -5439,6 +5495,7 @@ static bzna_status bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c, bzna_error 
     return BZNA_OK;
 }
 
+/* Turns the picture. */
 static bzna_status bzi_heif_irot(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
 {
     static const uint8_t numbers[4] = { 1, 8, 3, 6 };       /* by quarter turns, anticlockwise */
@@ -5448,6 +5505,7 @@ static bzna_status bzi_heif_irot(bzi_heif_item *item, bzi_cursor *c, bzna_error 
     return BZNA_OK;
 }
 
+/* Mirrors the picture. */
 static bzna_status bzi_heif_imir(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
 {
     (void)err;
@@ -5455,6 +5513,7 @@ static bzna_status bzi_heif_imir(bzi_heif_item *item, bzi_cursor *c, bzna_error 
     return BZNA_OK;
 }
 
+/* Reads the size of the frame. */
 static bzna_status bzi_heif_ispe(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
 {
     bzi_cursor_take(c, 4);
@@ -5563,6 +5622,7 @@ static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uin
     return c.overrun ? bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "too short for its items") : BZNA_OK;
 }
 
+/* Reads the properties of an item, in all ipma boxes. */
 static bzna_status bzi_heif_properties(const bzi_heif *heif, uint32_t id, bzi_heif_item *item, bzna_error *err)
 {
     bzi_cursor c = heif->iprp, box;
@@ -5798,6 +5858,7 @@ static bzna_status bzi_heif_of(const bzna_image *image, bzi_heif *heif, bzi_heif
                          item, err);
 }
 
+/* Inspects the picture of a file: its size must be that of ispe, and its color is the item's, else the stream's. */
 static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
 {
     bzi_heif heif;
@@ -6119,6 +6180,7 @@ static bzna_status bzi_image_fail_at(const bzi_image *image, bzna_error *err)
     return err->status;
 }
 
+/* Puts the place of the size of a HEIF item before an error about it. */
 static bzna_status bzi_image_fail_size(const bzi_image *image, bzna_error *err)
 {
     char place[64];
@@ -6321,7 +6383,8 @@ typedef struct bzi_table {
     const uint8_t    *sizes;          /* stsz/stz2 entries, if there is no common_size */
     const uint8_t    *chunks;         /* stco/co64 entries */
     const uint8_t    *runs;           /* stsc entries, 12 bytes each */
-    uint64_t         *offsets;       /* of each sample, owned by the container; NULL if every sample is its own chunk */
+    /* of each sample, owned by the container; NULL if every sample is its own chunk */
+    uint64_t         *offsets;
     /* of a fragmented track, 4 bytes a sample: what sizes points to; owned by the container */
     uint8_t          *own_sizes;
     uint32_t          size_bits;      /* of an entry of sizes: 4, 8, 16, 32 */
@@ -6385,26 +6448,26 @@ typedef struct bzi_fragment_sink {
     uint64_t         count;           /* samples that the lists have room for */
 } bzi_fragment_sink;
 
-/* What was read from a file's boxes. */
+/* The data that were read from a file's boxes. */
 typedef struct bzi_movie {
-    uint32_t           orientation;       /* the effect of mvhd's matrix, which holds for all tracks; as in bzi_track */
-    uint64_t           turned_at;                 /* as in bzi_track */
-    uint64_t           box_at;                    /* file offset of the box being read */
-    uint64_t           unread;                    /* bytes of its table that are not in memory */
-    uint32_t           trex_count;                /* boxes trex */
+    uint32_t           orientation;   /* the effect of mvhd's matrix, which holds for all tracks; as in bzi_track */
+    uint64_t           turned_at;     /* as in bzi_track */
+    uint64_t           box_at;        /* file offset of the box being read */
+    uint64_t           unread;        /* bytes of its table that are not in memory */
+    uint32_t           trex_count;    /* boxes trex */
     /* of each: track; size, flags, entry of samples in the track's fragments */
     uint32_t           trex[BZI_LIMIT_TRACKS][4];
-    bzi_fragment       fragment;                  /* the moof being read */
-    bzi_fragment_sink *sink;                    /* where samples of fragments are listed; NULL: they are only counted */
-    bzi_span           names;                     /* payload of our box 'uuid', after its id: see room 41 */
-    uint64_t           names_at;                  /* file offset of names */
-    uint32_t           brand_count;               /* brands in use */
-    uint32_t           brands[8];                 /* of ftyp, the major one first */
-    uint32_t           has_moov;                  /* moov was seen */
-    uint32_t           track_count;               /* tracks in use */
-    uint32_t           depth;                     /* types in path */
-    uint32_t           path[BZI_LIMIT_DEPTH];     /* types from the file level down to the box being read */
-    bzi_track          tracks[BZI_LIMIT_TRACKS];  /* in the order of their trak boxes */
+    bzi_fragment       fragment;      /* the moof being read */
+    bzi_fragment_sink *sink;          /* where samples of fragments are listed; NULL: they are only counted */
+    bzi_span           names;         /* payload of our box 'uuid', after its id: see room 41 */
+    uint64_t           names_at;      /* file offset of names */
+    uint32_t           brand_count;   /* brands in use */
+    uint32_t           brands[8];     /* of ftyp, the major one first */
+    uint32_t           has_moov;      /* moov was seen */
+    uint32_t           track_count;   /* tracks in use */
+    uint32_t           depth;         /* types in path */
+    uint32_t           path[BZI_LIMIT_DEPTH]; /* types from the file level down to the box being read */
+    bzi_track          tracks[BZI_LIMIT_TRACKS]; /* in the order of their trak boxes */
 } bzi_movie;
 
 #define BZI_FILE   0u                             /* the parent of top-level boxes */
@@ -6854,7 +6917,8 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 typedef struct bzi_box_rule {
     uint32_t parent;                  /* the box around this one: its children value, or BZI_FILE */
     uint32_t type;                    /* or BZI_ANY */
-    uint32_t children;         /* the parent under which rules for its children are found; 0: it has none that matter */
+    /* the parent under which rules for its children are found; 0: it has none that matter */
+    uint32_t children;
     bzna_status (*read)(bzi_movie *movie, bzi_cursor *c, bzna_error *err); /* NULL: only its children are read */
 } bzi_box_rule;
 
@@ -7065,7 +7129,7 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
     return BZNA_OK;
 }
 
-/* Like bzi_box_list, for boxes in memory. What movie then points to lies there. */
+/* Like bzi_box_list, for boxes in memory. Pointers in movie then point there. */
 BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, uint32_t parent, bzna_error *err)
 {
     bzi_window window = { .map = c.data ? c.data + c.pos : NULL, .at = bzi_cursor_offset(&c) };
@@ -7329,7 +7393,7 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
  * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 23 to 38
  * knows which type of container a sample comes from. */
 
-/* Where a sample's bytes lie, in its container's source, or in a file of its own. */
+/* The place of a sample's bytes, in its container's source, or in a file of its own. */
 typedef struct bzi_extent {
     uint64_t offset;                  /* of the first byte */
     uint64_t size;                    /* bytes */
@@ -7361,8 +7425,8 @@ typedef struct bzi_field {
     char     name[BZNA_NAME_MAX];     /* by which users name it */
 } bzi_field;
 
-/* Where the value of a field is written, as much of it as fits. An integer is an int64_t; a vector consists of floats;
- * text has no NUL at its end. */
+/* The place to which the value of a field is written, as much of it as fits. An integer is an int64_t, a vector
+ * consists of floats, and text has no NUL at its end. */
 typedef struct bzi_value {
     uint8_t *data;                    /* where it is written */
     uint64_t capacity;                /* bytes that fit */
@@ -7403,18 +7467,18 @@ typedef struct bzi_container_ops {
     /* gives the names of a sample's pictures. NULL: they are those of the picture fields */
     bzna_status (*images)(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch, bzna_sample_ref *out,
                           bzna_error *err);
+    /* describes a picture; its pointers go into the sample's bytes and the container */
     bzna_status (*image)(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch,
-                         /* describes a picture; its pointers go into the sample's bytes and the container */
                          bzi_image *image, bzna_error *err);
     /* adds to a hash what tells its samples from those of other files */
     uint64_t    (*fingerprint)(const bzi_container *c, uint64_t hash);
-    void        (*close)(bzi_container *c);                 /* frees what own points to; NULL: nothing */
+    void        (*close)(bzi_container *c); /* frees what own points to; NULL: nothing */
     /* gives the path of a sample that is a file of its own. There is no locate then: the size is found when it is
      * opened */
     bzna_status (*path)(const bzi_container *c, uint64_t index, char *path, uint64_t capacity, bzna_error *err);
     /* gives the name of a target's class */
     bzna_status (*class_name)(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err);
-    void        (*describe)(const bzi_container *c, bzna_dataset_info *info);        /* tracks, brands */
+    void        (*describe)(const bzi_container *c, bzna_dataset_info *info); /* tracks, brands */
     /* describes a track. NULL: there are none */
     bzna_status (*track)(const bzi_container *c, uint32_t track, bzna_track_info *info);
     /* turns the bytes of a sample that was just read, in place, into what the other operations take. writable: its
@@ -7680,7 +7744,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offs
 #define BZI_MP4_ROW_FOUND   1u        /* 8 bytes each, where they lie if all lie end to end: the index is not needed */
 #define BZI_MP4_ROW_NONE    2u        /* elsewhere: each is looked up in the index */
 
-/* What is known about a file's targets, for rows of BZI_MP4_ROW targets. */
+/* The known facts about a file's targets, for rows of BZI_MP4_ROW targets. */
 typedef struct bzi_mp4_rows {
     uint64_t        first;            /* file offset of the first target */
     _Atomic uint8_t found[];          /* of each row: BZI_MP4_ROW_... */
@@ -7691,7 +7755,7 @@ static uint64_t bzi_mp4_rows_size(const bzi_table *table)
     return sizeof(bzi_mp4_rows) + (table->sample_count + (uint64_t)BZI_MP4_ROW - 1) / BZI_MP4_ROW;
 }
 
-/* What the rows of archives and of videos keep of a file. */
+/* The data that the rows of archives and of videos keep of a file. */
 typedef struct bzi_mp4 {
     bzi_buffer    index;              /* from a source of callbacks: the movie box */
     bzi_buffer    targets;            /* from a source of callbacks: the targets, if they lie together */
@@ -7789,7 +7853,7 @@ static bzna_status bzi_mp4_check_indexed(bzi_movie *movie, const bzi_box *last, 
 }
 
 /* Walks over the boxes of the file. Those without a rule are skipped unread; bytes at the end that are too few for a
- * box are ignored. What movie points to is invalid afterwards. */
+ * box are ignored. Pointers in movie are invalid afterwards. */
 static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie, bzna_error *err)
 {
     const uint64_t end = c->source.size;
@@ -8265,6 +8329,7 @@ static bzna_status bzi_mp4_locate_target(const bzi_container *c, const bzi_table
     return BZNA_OK;
 }
 
+/* Gives a sample's target. */
 static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
 {
     const bzi_mp4 *mp4 = c->own;
@@ -8293,6 +8358,7 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
     return BZNA_OK;
 }
 
+/* Gives a sample's name, without its NUL. */
 static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
 {
     const bzi_track *track = bzi_mp4_track(c, ((const bzi_mp4 *)c->own)->filename);
@@ -8323,13 +8389,14 @@ static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_
     return status;
 }
 
+/* Returns 1 for a video track that has samples. */
 static int bzi_track_is_picture(const bzi_track *track)
 {
     return track->handler == BZI_FOURCC('v', 'i', 'd', 'e') && track->table.sample_count > 0;
 }
 
 /* Reads the boxes of an archive's sample in its bytes. If those were not read, the boxes are read from the source, and
- * what movie points to is invalid afterwards. */
+ * pointers in movie are invalid afterwards. */
 static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sample, bzi_movie *movie, bzna_error *err)
 {
     const bzi_extent *e = &sample->extent;
@@ -8388,6 +8455,7 @@ static bzna_status bzi_mp4_picture(const bzi_track *track, const bzi_sample *sam
     return BZNA_OK;
 }
 
+/* Describes a picture of an archive's sample: the first sample of its track. */
 static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                          bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
@@ -8434,6 +8502,7 @@ static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_samp
     return BZNA_OK;
 }
 
+/* Describes a frame of a video. In tracks that are named bzna_..., colors are those of archives. */
 static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                        bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
@@ -8624,6 +8693,7 @@ typedef struct bzi_list {
 
 /* --- Numbers, whatever the process's locale is --- */
 
+/* Cuts off blanks at both ends. */
 static bzi_span bzi_span_trim(bzi_span s)
 {
     while (s.size && bzi_is_space(s.data[0])) {
@@ -8768,6 +8838,7 @@ typedef struct bzi_list_line {
     bzi_span path;                    /* the part that is the path */
 } bzi_list_line;
 
+/* Makes an error like "line 2 at byte 20: what: "text"". */
 static bzna_status bzi_list_fail(const bzi_list_line *line, const char *what, bzi_span text, bzna_error *err)
 {
     char shown[32];
@@ -9009,9 +9080,9 @@ static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const
 
 /* The text of an index, which bzi_idx_close frees. */
 typedef struct bzi_idx {
-    bzi_span   text;                       /* a line feed follows it */
-    bzi_buffer buffer;                     /* holds the text */
-    uint32_t   is_old;                     /* the index is older than its file */
+    bzi_span   text;                  /* a line feed follows it */
+    bzi_buffer buffer;                /* holds the text */
+    uint32_t   is_old;                /* the index is older than its file */
     char       path[BZI_LIMIT_PATH_BYTES]; /* of the index */
 } bzi_idx;
 
@@ -9259,6 +9330,7 @@ typedef struct bzi_walk {
 #define BZI_UNREAD_EXTENSIONS " parquet arrow tfrecord tfrec beton mds mdb lmdb hdf5 h5 npy npz zip 7z rar gz tgz " \
                               "bz2 xz zst lz4 safetensors pkl pt webm mkv avi "
 
+/* Returns folder number i, until another is added. */
 static bzi_walk_folder *bzi_walk_at(const bzi_walk *walk, uint64_t i)
 {
     return (bzi_walk_folder *)(void *)walk->folders.data + i;
@@ -9270,6 +9342,7 @@ static void bzi_walk_free(bzi_walk *walk)
     bzi_names_free(&walk->names);
 }
 
+/* Adds a folder, which is listed later. */
 static bzna_status bzi_walk_add_folder(bzi_walk *walk, const char *path, uint64_t parent, bzna_error *err)
 {
     bzi_walk_folder folder = { 0, parent, 0, 0, { 0, 0 } };
