@@ -6,15 +6,15 @@
  *       2  basics            checked arithmetic, big-endian loads, spans, versioned structs
  *       3  OS                files, folders, clock, threads; the only room that a port touches
  *       4  memory            the only caller of the user's allocator
- *       5  blocks            of files, as they were read last; the locks of that cache live here
- *     6-7  host              errors, log, limits; files, of which few are open at a time, and sources
+ *       5  blocks            the cache of file parts that were read last, with its locks
+ *     6-7  host              errors, log, limits; open files, whose number is limited; sources
  *       8  cursor            bounded bytes and bits, sticky overrun
  *    9-15  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG; stills; more stills; the table of codecs
- *   16-17  HEIF              the items of a file and what they say, grids
- *   18-19  pictures          which codec; what a picture is
+ *   16-17  HEIF              the items of a file, their properties, grids
+ *   18-19  pictures          finding a codec; a picture as container and stream describe it
  *   20-21  boxes             mp4 boxes by table; fragments
- *      22  sample tables     where a track's samples lie
- *      23  containers        their types: what holds samples is a row of operations
+ *      22  sample tables     the places of a track's samples
+ *      23  containers        their types: a type of container is a row of operations
  *      24  HEIF files        alone, or among other pictures
  *   25-26  mp4               archives, plain video; their samples
  *   27-29  folders           lists of samples; directories; pictures that are files
@@ -45,9 +45,9 @@
 /* ==== 0. Includes ================================================================================================= */
 
 /* Every operation is rounded by itself, so that machines with and without fused multiply-add compute the same bits.
- * Before the first include, whose functions are inlined. clang with -ffp-contract=fast does not look at the pragma. gcc
- * 12 makes vfmaddsub of neighboring a * b - c and a * b + c even with -ffp-contract=off, unless it leaves straight code
- * without vectors. */
+ * This stands before the first include, because that defines inline functions. clang ignores the pragma if
+ * -ffp-contract=fast is given. gcc 12 turns neighboring a * b - c and a * b + c into vfmaddsub even with
+ * -ffp-contract=off, unless it is told not to vectorize straight-line code. */
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
     (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #  error "compile without -ffast-math (-Ofast) and its parts, with -ffp-contract=off: pixels would not be the same"
@@ -242,7 +242,7 @@ typedef struct bzi_span {
     uint64_t       size;              /* bytes */
 } bzi_span;
 
-/* Both return 1, or 0 if the result exceeds 64 bits. */
+/* bzi_add and bzi_mul return 1, or 0 if the result exceeds 64 bits. */
 static int bzi_add(uint64_t a, uint64_t b, uint64_t *out)
 {
     if (a > UINT64_MAX - b)
@@ -474,8 +474,8 @@ static void bzi_struct_out(void *dst, size_t given, void *src, size_t known)
 }
 
 /* Fills a caller's config with its defaults, or with zeros if defaults is NULL. struct_size becomes the caller's size,
- * not the library's: if a newer caller sets a member past the size known here, the use of the struct fails instead of
- * ignoring it. */
+ * not the library's. If a newer caller sets a member past the size known here, the call that uses the struct fails: the
+ * member is not silently ignored. */
 static void bzi_struct_init(void *config, size_t given, void *defaults, size_t known)
 {
     uint32_t size = (uint32_t)given;
@@ -1136,7 +1136,7 @@ static const char *bzi_status_text(bzna_status status)
     }
 }
 
-/* Makes an error that says nothing yet. */
+/* Empties an error. */
 static void bzi_error_init(bzna_error *err)
 {
     memset(err, 0, sizeof *err);
@@ -1145,7 +1145,7 @@ static void bzi_error_init(bzna_error *err)
 }
 
 /* Fills in an error and returns its status. offset: a byte of the file, or BZNA_NO_OFFSET. fourcc: the box type, or 0.
- * native: an errno or a driver's code, or 0; -1 stands for what does not fit into 32 bits. */
+ * native: an errno or a driver's code, or 0. A code that does not fit into 32 bits becomes -1. */
 BZI_PRINTF(6, 7)
 static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset, uint32_t fourcc, int64_t native,
                             const char *format, ...)
@@ -1334,7 +1334,7 @@ static void bzi_log(bzi_host *host, int32_t level, bzna_status code, const char 
     if (host->log_count < BZI_LOG_QUEUE) {
         host->log_queue[host->log_count++] = entry;
     } else {
-        /* an error counts for more than the last of many warnings */
+        /* it is more severe than the last one */
         if (level < host->log_queue[BZI_LOG_QUEUE - 1].level)
             host->log_queue[BZI_LOG_QUEUE - 1] = entry;
         host->log_lost++;
@@ -1953,6 +1953,7 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
 {
     uint64_t end = window->at + window->size, n = BZI_WINDOW_READ;
     bzna_status status;
+
     if (window->map) {
         *view = window->map + (offset - window->at);
         return BZNA_OK;
@@ -2344,7 +2345,7 @@ static int bzi_nals_next(bzi_nals *n, bzi_span *nal)
     return 1;
 }
 
-/* --- Sequence parameter sets: what container, decoder and kernel must agree on --- */
+/* --- Sequence parameter sets, on which container, decoder and kernel must agree --- */
 
 /* The properties of a coded picture that it states itself, for all codecs. */
 typedef struct bzi_format {
@@ -2916,7 +2917,7 @@ static uint32_t bzi_xmp_orientation(bzi_span xmp)
     return 0;
 }
 
-/* --- Text that is deflated --- */
+/* --- Deflated text --- */
 
 /* A prefix code (RFC 1951, 3.2.2). */
 typedef struct bzi_prefixes {
@@ -4223,8 +4224,8 @@ static bzna_status bzi_bigtiff_inspect(bzi_span file, bzi_format *format, bzna_e
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "BigTIFF (with 64-bit offsets) is not supported");
 }
 
-/* Removes, in place, all tags but those that libavcodec needs: with errors counted, it fails on tags that it does not
- * know. Returns the size, which stays the same. */
+/* Removes, in place, all tags but those that libavcodec needs. If it is asked to report errors, it fails on tags that
+ * it does not know. Returns the size, which stays the same. */
 static uint64_t bzi_tiff_strip(uint8_t *data, uint64_t size)
 {
     enum { SAMPLES = 277, PLANES = 284 };
@@ -4702,6 +4703,7 @@ static bzna_status bzi_image_av1(const bzna_image *image, bzi_format *sps, bzna_
                     return BZI_FAIL(err, BZNA_E_DECODE, "the sequence header is damaged");
                 found = 1;
             }
+
             if (type != BZI_OBU_FRAME && type != BZI_OBU_FRAME_HEADER)
                 continue;
             if (!found)
@@ -4710,6 +4712,7 @@ static bzna_status bzi_image_av1(const bzna_image *image, bzi_format *sps, bzna_
                 return BZI_FAIL(err, BZNA_E_DECODE, "the picture needs other pictures");
             return BZNA_OK;
         }
+
         if (got < 0)
             return BZI_FAIL(err, BZNA_E_BOX, "%s: an AV1 unit is longer than what holds it",
                             part ? "the access unit" : "av1C");
@@ -4731,6 +4734,7 @@ static bzna_status bzi_image_sps(const bzna_image *image, bzi_format *sps, bzna_
         else if (kind == BZI_NAL_SLICE)
             break;
     }
+
     if (got < 0)
         return bzi_image_fail_nals(&n, err);
     if (got == 0)
@@ -4786,7 +4790,7 @@ static uint64_t bzi_image_key_still(const bzna_image *image, uint8_t *key, uint6
 /* The color of BZNA_CODEC_RAW: full range, and R'G'B' without a matrix. */
 static const bzna_color bzi_color_of_raw = { 1, 13, 0, 1, 1 };
 
-/* Checks that the data are the pixels' numbers, in order. */
+/* Describes a picture that is not coded: its data must be the numbers of all pixels, in order. */
 static bzna_status bzi_image_raw(const bzna_image *image, bzi_format *sps, bzna_error *err)
 {
     const bzi_span config = bzi_image_config(image);
@@ -4900,6 +4904,7 @@ static int bzi_slices_add(bzi_slices *s, bzi_span nal, const uint32_t rows[2])
     if (s->sets != 2 || s->is_past || n == BZI_LIMIT_SLICES || !bzi_nal_starts_stream(BZNA_CODEC_H264, nal) ||
         !(nal.data[0] & 0x60))                              /* nal_ref_idc */
         return 0;
+
     s->first[n] = bzi_bits_ue(&b);
     s->first[n + 1] = s->sps.width / 16 * (s->sps.height / 16);
     s->nal[n] = nal;
@@ -4921,6 +4926,7 @@ static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2],
     while (bzi_nals_next(&nals, &nal) > 0)
         if (!bzi_slices_add(&s, nal, rows))
             return BZNA_OK;
+
     for (uint32_t i = 0; i < s.count; i++) {
         const uint32_t width = s.sps.width / 16, top = s.sps.window[2];
         const uint32_t first = s.first[i] / width * 16, end = ((s.first[i + 1] - 1) / width + 1) * 16;
@@ -4977,8 +4983,7 @@ typedef struct bzi_codec {
 } bzi_codec;
 
 static const bzi_codec bzi_codecs[] = {
-    { .id = BZNA_CODEC_H264,
-      .name = "H.264",
+    { .id = BZNA_CODEC_H264, .name = "H.264",
       .entries = { BZI_AVC1, BZI_AVC3 },
       .config = BZI_FOURCC('a', 'v', 'c', 'C'),
       .config_bytes = 7, .length_at = 4,
@@ -4988,8 +4993,7 @@ static const bzi_codec bzi_codecs[] = {
       .av_id = BZI_AV_ID(H264),
       .nv_id = BZI_NV_ID(H264), .nv_unit = 16,
       .cut = bzi_h264_cut },
-    { .id = BZNA_CODEC_H265,
-      .name = "H.265",
+    { .id = BZNA_CODEC_H265, .name = "H.265",
       .entries = { BZI_HVC1, BZI_HEV1 },
       .config = BZI_FOURCC('h', 'v', 'c', 'C'),
       .config_bytes = 23, .length_at = 21,
@@ -4998,8 +5002,7 @@ static const bzi_codec bzi_codecs[] = {
       .key = bzi_image_key_nals,
       .av_id = BZI_AV_ID(HEVC),
       .nv_id = BZI_NV_ID(HEVC), .nv_unit = 16 },
-    { .id = BZNA_CODEC_AV1,
-      .name = "AV1",
+    { .id = BZNA_CODEC_AV1, .name = "AV1",
       .entries = { BZI_AV01, BZI_AV01 },
       .config = BZI_FOURCC('a', 'v', '1', 'C'),
       .config_bytes = 4,
@@ -5009,8 +5012,7 @@ static const bzi_codec bzi_codecs[] = {
       .av_id = BZI_AV_ID(AV1),
       .av_decoder = "libdav1d",                 /* libavcodec's own AV1 decoder needs hardware */
       .nv_id = BZI_NV_ID(AV1), .nv_unit = 1 },
-    { .id = BZNA_CODEC_JPEG,
-      .name = "JPEG",
+    { .id = BZNA_CODEC_JPEG, .name = "JPEG",
       .entries = { BZI_FOURCC('m', 'j', 'p', 'g'), BZI_FOURCC('j', 'p', 'e', 'g') },        /* HEIF's, QuickTime's */
       .inspect = bzi_image_jpeg,
       .stream = bzi_image_bytes,
@@ -5028,8 +5030,7 @@ static const bzi_codec bzi_codecs[] = {
       .key = bzi_image_key_still,
       .strip = bzi_still_strip,
       .is_file = 1 },
-    { .id = BZNA_CODEC_RAW,
-      .name = "raw",
+    { .id = BZNA_CODEC_RAW, .name = "raw",
       .inspect = bzi_image_raw,
       .stream = bzi_image_bytes,
       .planes = bzi_image_raw_planes },
@@ -5045,7 +5046,7 @@ static const bzi_codec *bzi_codec_of_entry(uint32_t type)
     return NULL;
 }
 
-/* --- What is seen of a frame --- */
+/* --- Clean apertures, colors, orientations --- */
 
 /* One side of a clean aperture (ISO/IEC 14496-12 12.1.4), whose center is at (frame-1)/2 + offset. Returns 0 if it does
  * not lie in the frame. */
@@ -5268,7 +5269,7 @@ static bzna_status bzi_heif_read(bzi_heif *heif, bzi_span file, uint64_t base, b
     return got < 0 ? bzi_heif_fail(&c, "file", BZNA_E_TRUNCATED, err, "a box goes past the end") : BZNA_OK;
 }
 
-/* --- What items are, and what refers to them --- */
+/* --- Types of items, and references between them --- */
 
 /* Reads an item's type from its infe. It is an error if there is no such item. */
 static bzna_status bzi_heif_type(const bzi_heif *heif, uint32_t id, uint32_t *type, bzna_error *err)
@@ -5347,7 +5348,7 @@ static uint32_t bzi_heif_referrer(const bzi_heif *heif, uint32_t kind, uint32_t 
     return 0;
 }
 
-/* --- Where their bytes lie --- */
+/* --- Bytes of items --- */
 
 /* The extents of an item, which hold its bytes and are read one after the other. */
 typedef struct bzi_heif_extents {
@@ -5475,8 +5476,8 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
  *
  * Properties of items: the part of the frame that is seen, and how it is turned. The tiles of a grid. */
 
-/* The clean aperture. Transforms follow each other in the order of ipma, and each applies to the picture as the earlier
- * ones left it. So the clean aperture of a turned picture is converted to one of the frame. */
+/* Reads the clean aperture. Transforms follow each other in the order of ipma, and each applies to the picture as the
+ * earlier ones left it. So the clean aperture of a turned picture is converted to one of the frame. */
 static bzna_status bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
 {
     const uint32_t turned = item->orientation > 4, *crop = item->crop;
@@ -6355,7 +6356,7 @@ static void bzi_rows_add(bzi_rows *rows, bzi_rows more)
     rows->end = had.end > more.end ? had.end : more.end;
 }
 
-/* Wants the whole picture. */
+/* Returns the wish for a whole picture. */
 static bzi_wanted bzi_picture_all(const bzna_picture *picture)
 {
     return (bzi_wanted){ { 0, (int32_t)picture->frame_height }, 1, { 0, 0, 0, 0 } };
@@ -6865,7 +6866,7 @@ static void bzi_fragment_add(bzi_movie *movie, uint32_t size, uint32_t flags)
     }
 
     if (!bzi_add(f->end, size, &f->end))
-        f->end = UINT64_MAX;                                /* its own sample fails when it is used */
+        f->end = UINT64_MAX;                                /* the sample itself fails when it is used */
 }
 
 /* A run of samples. Samples that have everything in common take no bytes here, so a small file can claim any number of
@@ -7206,7 +7207,7 @@ static bzna_status bzi_table_check(bzi_track *of, uint32_t track, bzna_error *er
         entry = bzi_max32(entry, run[2]);
     }
 
-    if (of->entries > 1 && entry > 1)                       /* entries after the first may be there, but not in use */
+    if (of->entries > 1 && entry > 1)                   /* entries after the first are allowed if no sample uses them */
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u] \"%s\", stsd: its samples use other entries than the "
                         "first of %u, which is not supported", track, name, of->entries);
 
@@ -7240,7 +7241,7 @@ static bzna_status bzi_table_expand_chunk(const bzi_table *t, uint32_t chunk, ui
     for (uint32_t k = 0; status == BZNA_OK && k < each && *sample < t->sample_count; k++) {
         offsets[*sample] = at;
         if ((status = bzi_table_size(t, (*sample)++, &size, err)) == BZNA_OK && !bzi_add(at, size, &at))
-            at = UINT64_MAX;                                /* its own sample fails when it is used */
+            at = UINT64_MAX;                                /* the sample itself fails when it is used */
     }
     return status;
 }
@@ -7744,7 +7745,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offs
 #define BZI_MP4_ROW_FOUND   1u        /* 8 bytes each, where they lie if all lie end to end: the index is not needed */
 #define BZI_MP4_ROW_NONE    2u        /* elsewhere: each is looked up in the index */
 
-/* The known facts about a file's targets, for rows of BZI_MP4_ROW targets. */
+/* A file's targets in rows of BZI_MP4_ROW, and what is known about each row. */
 typedef struct bzi_mp4_rows {
     uint64_t        first;            /* file offset of the first target */
     _Atomic uint8_t found[];          /* of each row: BZI_MP4_ROW_... */
@@ -7924,7 +7925,7 @@ static bzna_status bzi_mp4_take(bzi_container *c, const bzi_movie *movie, bzna_e
 /* Reads the movie box. bzi_movie has room for all tracks that a file may have; only those in use are kept. */
 static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
 {
-    bzi_movie movie;                  /* not in the heap, where thousands of files would leave thousands of holes */
+    bzi_movie movie;                  /* on the stack: in the heap, thousands of files would leave as many holes */
     bzna_status status = bzi_source_use_blocks(&c->source, c->host, err);
     memset(&movie, 0, sizeof movie);
     if (status == BZNA_OK && (status = bzi_mp4_scan(c, &movie, err)) == BZNA_OK)
@@ -8048,7 +8049,7 @@ static bzna_status bzi_mp4_prepare_rows(bzi_container *c, const bzi_table *table
     return bzi_table_place(table, 0, &mp4->rows->first, &size, err);
 }
 
-/* Prepares reading targets. Callbacks read them all at once if they lie together, as in archives. */
+/* Prepares reading targets. From callbacks, all are read at once if they lie together, as in archives. */
 static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -8691,7 +8692,7 @@ typedef struct bzi_list {
     uint8_t       separator;          /* of fields: a tab, a comma, a blank; 0: no line was read yet */
 } bzi_list;
 
-/* --- Numbers, whatever the process's locale is --- */
+/* --- Numbers, independent of the process's locale --- */
 
 /* Cuts off blanks at both ends. */
 static bzi_span bzi_span_trim(bzi_span s)
@@ -8838,7 +8839,7 @@ typedef struct bzi_list_line {
     bzi_span path;                    /* the part that is the path */
 } bzi_list_line;
 
-/* Makes an error like "line 2 at byte 20: what: "text"". */
+/* Makes an error about a line, and shows the part of it that is text. */
 static bzna_status bzi_list_fail(const bzi_list_line *line, const char *what, bzi_span text, bzna_error *err)
 {
     char shown[32];
@@ -9122,7 +9123,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, bzi_host *host, c
     return bzi_error_prefix(err, idx->path);
 }
 
-/* --- Its rows --- */
+/* --- Rows of a list --- */
 
 static bzi_span bzi_list_path(const bzi_list *list, const bzi_list_row *row)
 {
