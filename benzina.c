@@ -598,6 +598,7 @@ BZI_MAYBE_UNUSED static int bzi_os_file_write_at(bzi_file *file, uint64_t offset
 
     while (size) {
         ssize_t n = pwrite(file->fd, p, (size_t)bzi_min(size, 1u << 30), (off_t)offset);
+
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -959,6 +960,7 @@ BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint6
     *index = 0;
     for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
         bzi_lru_slot *slot = &lru->slots[i];
+
         if (slot->used && slot->size == size && !memcmp(slot->key.data, key, (size_t)size)) {
             slot->used = lru->clock;
             *index = i;
@@ -1248,6 +1250,7 @@ static void bzi_host_drop(bzi_host *host)
 {
     if (atomic_fetch_sub(&host->references, 1) == 1) {
         bzi_memory memory = host->memory;
+
         bzi_blocks_free(host->files.blocks, BZI_BLOCK_SETS, &memory);
         bzi_os_cond_free(&host->files.wake);
         bzi_os_mutex_free(&host->files.mutex);
@@ -1806,7 +1809,7 @@ static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offse
         if (n <= 0)
             return bzi_source_fail(source, n, offset + done, size - done, err);
         if (n == INT64_MAX)
-            return bzi_fail(err, BZNA_E_CALLBACK, offset + done, 0, 0, "read_at failed, not for want of the data");
+            return bzi_fail(err, BZNA_E_CALLBACK, offset + done, 0, 0, "read_at failed: its code is at fault");
         if ((uint64_t)n > size - done)
             return bzi_fail(err, BZNA_E_CALLBACK, offset + done, 0, 0, "read_at returned %lld for a read of %llu bytes",
                             (long long)n, (unsigned long long)(size - done));
@@ -2262,6 +2265,7 @@ static uint64_t bzi_annexb_find(bzi_span s, uint64_t from, uint64_t *after)
 {
     for (uint64_t i = from; i + 3 <= s.size; i++) {
         const uint8_t *one = memchr(s.data + i + 2, 1, (size_t)(s.size - i - 2));
+
         if (!one)
             break;
         i = (uint64_t)(one - s.data) - 2;
@@ -2682,6 +2686,7 @@ static int bzi_obu_next(bzi_span *rest, uint32_t *type, bzi_span *payload)
 
     if (rest->data[0] & 2u) {
         uint32_t shift = 0;
+
         do {
             if (at >= rest->size || shift > 49)
                 return -1;
@@ -2721,6 +2726,7 @@ static void bzi_av1_operating_points(bzi_bits *b, bzi_format *sps)
     points = bzi_bits_u(b, 5) + 1;
     for (uint32_t i = 0; i < points && !b->overrun; i++) {
         uint32_t level, tier;
+
         bzi_bits_skip(b, 12);
 
         level = bzi_bits_u(b, 5);
@@ -2865,6 +2871,7 @@ static int bzi_tiff_find(bzi_span tiff, uint32_t tag, bzi_tiff_values *values)
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t at = directory + 2 + 12 * (uint64_t)i;
         const uint32_t type = bzi_tiff_number(tiff, at + 2, 2), size = type < sizeof bytes ? bytes[type] : 0;
+
         if (bzi_tiff_number(tiff, at, 2) != tag || !size)
             continue;
 
@@ -3079,6 +3086,7 @@ static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
 
     while (sound && !last && z.size < z.capacity && !z.in.overrun) {
         uint32_t kind;
+
         last = bzi_inflate_bits(&z, 1);
         kind = bzi_inflate_bits(&z, 2);
 
@@ -3820,6 +3828,7 @@ static uint64_t bzi_png_strip(uint8_t *data, uint64_t size)
     bzi_cursor_take(&c, 8);
     do {
         uint64_t begin = c.pos;
+
         type = bzi_png_next(&c, &chunk);
         if (!type || ((type >> 24 & 0x20) && type != BZI_FOURCC('t', 'R', 'N', 'S')))
             continue;
@@ -3842,6 +3851,7 @@ static int bzi_vp8_lacks_map(bzi_cursor partition)
 
     for (int i = 0; i < 4; i++) {
         const uint32_t split = (range + 1) / 2, bit = value >= split << 8;
+
         value -= bit ? split << 8 : 0;
         range = bit ? range - split : split;
         bits = bits << 1 | bit;
@@ -3859,6 +3869,7 @@ static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
 
     if (type == BZI_FOURCC('V', 'P', '8', ' ')) {
         const uint32_t tag = bzi_cursor_le(c, 3), code = bzi_cursor_le(c, 3);
+
         format->width = bzi_cursor_le(c, 2) & 0x3fff;
         format->height = bzi_cursor_le(c, 2) & 0x3fff;
         format->color = (bzna_color){ 1, 13, 5, 0, 1 };
@@ -3889,6 +3900,7 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
     bzi_cursor_take(&riff, 4);
     while (bzi_cursor_left(&riff) >= 8) {
         uint32_t type = bzi_cursor_u32(&riff), bytes = bzi_cursor_le(&riff, 4);
+
         chunk = bzi_cursor_sub(&riff, bytes);
 
         if (riff.overrun)
@@ -4522,7 +4534,7 @@ static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_err
 
     memset(format, 0, sizeof *format);
     if (!still)
-        return BZI_FAIL(err, BZNA_E_CODEC, "no still that is known: PNG, WebP, GIF, BMP, TIFF, PNM and JPEG 2000 are");
+        return BZI_FAIL(err, BZNA_E_CODEC, "not a known kind of still: PNG, WebP, GIF, BMP, TIFF, PNM, JPEG 2000");
 
     format->depth_luma = format->depth_chroma = 8;
     format->chroma_format = 3;
@@ -4603,7 +4615,7 @@ static int bzi_image_nals_next(bzi_image_nals *n, bzi_span *nal)
 
 static bzna_status bzi_image_fail_nals(const bzi_image_nals *n, bzna_error *err)
 {
-    return BZI_FAIL(err, BZNA_E_BOX, "%s: a NAL unit is longer than what holds it",
+    return BZI_FAIL(err, BZNA_E_BOX, "%s: a NAL unit is longer than the rest of it",
                     n->part ? "the access unit" : n->nals[0].kind == BZI_NALS_HVCC ? "hvcC" : "avcC");
 }
 
@@ -4714,7 +4726,7 @@ static bzna_status bzi_image_av1(const bzna_image *image, bzi_format *sps, bzna_
         }
 
         if (got < 0)
-            return BZI_FAIL(err, BZNA_E_BOX, "%s: an AV1 unit is longer than what holds it",
+            return BZI_FAIL(err, BZNA_E_BOX, "%s: an AV1 unit is longer than the rest of it",
                             part ? "the access unit" : "av1C");
     }
     return BZI_FAIL(err, BZNA_E_DECODE, "the access unit has no picture");
@@ -4797,10 +4809,10 @@ static bzna_status bzi_image_raw(const bzna_image *image, bzi_format *sps, bzna_
     const uint64_t pixels = (uint64_t)image->frame_width * image->frame_height;
 
     if (config.size != 2 || (config.data[0] != 1 && config.data[0] != 3) || config.data[1] > BZNA_LAYOUT_NHWC)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.config: of raw pictures it is two bytes, channels (1 or 3) and "
-                        "BZNA_LAYOUT_...");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.config: a raw picture needs two bytes here, channels (1 or 3) "
+                        "and BZNA_LAYOUT_...");
     if (!pixels || pixels > UINT64_MAX / 3 || image->data_size != pixels * config.data[0])
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "a raw picture of %ux%u in %u channels has not %llu bytes",
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "a raw picture of %ux%u in %u channels cannot have %llu bytes",
                         image->frame_width, image->frame_height, config.data[0], (unsigned long long)image->data_size);
     memset(sps, 0, sizeof *sps);
     sps->width = image->frame_width;
@@ -5126,12 +5138,12 @@ typedef struct bzi_heif {
     uint32_t   primary;               /* number of the item that is the picture; 0: there is none */
     uint32_t   has_movie;             /* the file has a moov box, too */
     bzna_color otherwise;             /* the color of items that state none */
-    /* the payload of meta's box with the places of items; this and the following are empty if the box is not there */
+    /* payload of meta/iloc, the places of items; empty: there is none */
     bzi_cursor iloc;
-    bzi_cursor iinf;                  /* that with the types of items */
-    bzi_cursor iref;                  /* that with references between items */
-    bzi_cursor iprp;                  /* that with properties */
-    bzi_cursor idat;                  /* that with bytes of items */
+    bzi_cursor iinf;                  /* payload of meta/iinf, the types of items; likewise */
+    bzi_cursor iref;                  /* payload of meta/iref, the references between items; likewise */
+    bzi_cursor iprp;                  /* payload of meta/iprp, the properties of items; likewise */
+    bzi_cursor idat;                  /* payload of meta/idat, bytes of items; likewise */
 } bzi_heif;
 
 /* The picture that an item is, or is made of, as its properties describe it: a part of the frame, turned. */
@@ -5228,7 +5240,7 @@ static bzna_status bzi_heif_read_meta(bzi_heif *heif, bzi_cursor meta, bzna_erro
                 *boxes[i].to = box;
     }
 
-    return got < 0 ? bzi_heif_fail(&meta, "meta", BZNA_E_BOX, err, "a box does not fit in what holds it") : BZNA_OK;
+    return got < 0 ? bzi_heif_fail(&meta, "meta", BZNA_E_BOX, err, "a box goes past the end of meta") : BZNA_OK;
 }
 
 /* Returns the color of items that state none. MIAF (ISO/IEC 23000-22 7.3.6.4) has a color of its own for them; in other
@@ -5281,6 +5293,7 @@ static bzna_status bzi_heif_type(const bzi_heif *heif, uint32_t id, uint32_t *ty
     bzi_cursor_number(&c, bzi_cursor_u32(&c) >> 24 ? 4 : 2);
     for (uint32_t n = 0; (got = bzi_heif_next_box(&c, &kind, &box)) > 0; n++) {
         uint32_t version = bzi_cursor_u32(&box) >> 24;
+
         if (n == BZI_LIMIT_ITEMS)
             return bzi_heif_fail(&c, "meta/iinf", BZNA_E_LIMIT, err, "more than %u items", n);
 
@@ -5292,7 +5305,7 @@ static bzna_status bzi_heif_type(const bzi_heif *heif, uint32_t id, uint32_t *ty
         return BZNA_OK;
     }
 
-    return bzi_heif_fail(&heif->iinf, "meta/iinf", BZNA_E_BOX, err, got < 0 ? "a box does not fit in what holds it" :
+    return bzi_heif_fail(&heif->iinf, "meta/iinf", BZNA_E_BOX, err, got < 0 ? "a box goes past the end of iinf" :
                          "there is no item %u", id);
 }
 
@@ -5390,7 +5403,8 @@ static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_he
     memset(e, 0, sizeof *e);
     for (int i = 0; i < 4; i++)
         if (widths[i] != 0 && widths[i] != 4 && widths[i] != 8)
-            return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "numbers of %u bytes", widths[i]);
+            return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "numbers of %u bytes, not of 0, 4 or 8",
+                                 widths[i]);
 
     if (version > 2 || count > BZI_LIMIT_ITEMS)
         return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_LIMIT, err, "version %u, %llu items", version,
@@ -5433,12 +5447,13 @@ static bzna_status bzi_heif_next_extent(bzi_heif_extents *e, bzi_span *bytes, bz
     size = bzi_cursor_number(&e->c, e->length_bytes);
 
     if (!bzi_add(e->base, offset, &offset) || offset > e->in.size || !bzi_add(offset, size, &end) || end > e->in.size)
-        return bzi_heif_fail(&at, "meta/iloc", BZNA_E_BOX, err, "an extent of %llu bytes at %llu of %llu",
+        return bzi_heif_fail(&at, "meta/iloc", BZNA_E_BOX, err,
+                             "an extent of %llu bytes at %llu goes past the end, %llu",
                              (unsigned long long)size, (unsigned long long)offset, (unsigned long long)e->in.size);
 
     *bytes = (bzi_span){ e->in.data + offset, size ? size : e->in.size - offset };
     if (bytes->data < at.data + at.size && at.data < bytes->data + bytes->size)
-        return bzi_heif_fail(&at, "meta/iloc", BZNA_E_BOX, err, "an extent at %llu that lies in iloc itself",
+        return bzi_heif_fail(&at, "meta/iloc", BZNA_E_BOX, err, "an extent at %llu lies in iloc itself",
                              (unsigned long long)offset);
     return BZNA_OK;
 }
@@ -5567,7 +5582,8 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
             status = rules[i].read ? rules[i].read(item, &c, err) : BZNA_OK;
             layer = (uint32_t)bzi_cursor_number(&c, rules[i].bytes);
             if (layer != rules[i].all && !c.overrun)
-                return bzi_heif_fail(&c, path, BZNA_E_UNSUPPORTED, err, "%u selects one of several layers", layer);
+                return bzi_heif_fail(&c, path, BZNA_E_UNSUPPORTED, err, "%u selects one of several layers, which is "
+                                     "not supported", layer);
             return status == BZNA_OK && c.overrun ? bzi_heif_fail(&c, path, BZNA_E_BOX, err, "too short") : status;
         }
 
@@ -5588,7 +5604,7 @@ static bzna_status bzi_heif_find_property(const bzi_heif *heif, uint32_t number,
             n++;
 
     return n == number ? BZNA_OK : bzi_heif_fail(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err,
-                                                 "an item has property %u, ipco has fewer", number);
+                                                 "an item has property %u, but ipco has fewer", number);
 }
 
 /* Reads the properties that one ipma gives an item; c stands after its version and flags. */
@@ -5610,6 +5626,7 @@ static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uin
         for (uint32_t k = 0; k < n && of == id && !c.overrun; k++) {
             uint32_t word = is_wide ? bzi_cursor_u16(&c) : bzi_cursor_u8(&c), top = is_wide ? 0x8000 : 0x80, type;
             bzi_cursor property;
+
             if (!(word & (top - 1)))
                 continue;
             if (bzi_heif_find_property(heif, word & (top - 1), &type, &property, err) != BZNA_OK ||
@@ -5690,12 +5707,14 @@ static bzna_status bzi_heif_coded(const bzi_heif *heif, const bzi_heif_item *ite
         return bzi_heif_fail_type(heif, item, err);
     if (item->config.size < codec->config_bytes)
         return bzi_heif_fail(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err,
-                             "item %u (%s) has no decoder configuration, or too short a one", item->id, codec->name);
+                             "the decoder configuration of item %u (%s) is missing or too short", item->id,
+                             codec->name);
 
     coded->codec = codec->id;
     coded->length_size = codec->length_at ? (item->config.data[codec->length_at] & 3u) + 1 : 0;
     if (coded->length_size == 3)
-        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err, "NAL unit lengths of 3 bytes");
+        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err,
+                             "NAL unit lengths of 3 bytes are not allowed");
 
     coded->config = item->config.data;
     coded->config_size = item->config.size;
@@ -5749,7 +5768,8 @@ static bzna_status bzi_heif_read_grid(const bzi_heif *heif, const bzi_heif_item 
     grid->height = (uint32_t)bzi_cursor_number(&c, flags & 1 ? 4 : 2);
 
     if (flags > 1 || size < (flags & 1 ? 12u : 8u))
-        return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "grid item %u: version %u in %llu bytes",
+        return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err,
+                             "grid item %u: version %u in %llu bytes is not supported",
                              item->id, flags >> 8, (unsigned long long)size);
 
     if (tiles != (uint64_t)grid->rows * grid->columns || tiles > BZI_LIMIT_TILES)
@@ -5834,8 +5854,8 @@ static bzna_status bzi_heif_inspect_grid(const bzi_heif *heif, bzi_heif_item *it
                              "tiles of %ux%u split samples of chroma", tile.width, tile.height);
     if ((uint64_t)grid.width * grid.height > BZI_LIMIT_STILL_BYTES / 2 &&
         (uint64_t)grid.width * grid.height / BZI_LIMIT_STILL_RATIO > heif->file.size)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "a grid of %ux%u in %llu bytes: one of more than %u megapixels needs a byte "
-                        "for each %u pixels", grid.width, grid.height, (unsigned long long)heif->file.size,
+        return BZI_FAIL(err, BZNA_E_LIMIT, "a grid of %ux%u in %llu bytes: a grid of more than %u megapixels needs a "
+                        "byte for each %u pixels", grid.width, grid.height, (unsigned long long)heif->file.size,
                         BZI_LIMIT_STILL_BYTES >> 21, BZI_LIMIT_STILL_RATIO);
 
     item->color = item->color.present ? item->color : tile.color;
@@ -5971,9 +5991,9 @@ static const struct bzi_unread {
     { "\x1a\x45\xdf\xa3", 0, 4, 0, "a video (Matroska, WebM), which is not read" },
     { "AVI ", 8, 4, 0, "a video (AVI), which is not read" },
     { "\0\0\1\0", 0, 4, 1, "an icon (ICO), which is not read" },
-    { "ftyp", 4, 4, 1, "an mp4 or QuickTime file, no picture" },
+    { "ftyp", 4, 4, 1, "an mp4 or QuickTime file, not a picture" },
     { "<svg", 0, 4, 1, "an SVG drawing, which is not read" },
-    { "<", 0, 1, 1, "text (SVG, XML or HTML), no picture" },
+    { "<", 0, 1, 1, "text (SVG, XML or HTML), not a picture" },
 #ifdef BENZINA_NO_SHARDS
     { "ustar", 257, 5, 0, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
     { "\n#\xd7\xce", 0, 4, 0, "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)" },
@@ -6140,7 +6160,7 @@ static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *co
     width = whole && !width ? picture->frame_width : width;
     height = whole && !height ? picture->frame_height : height;
     if (picture->frame_width != width || picture->frame_height != height)
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "the stream's frame is %ux%u, its container says %ux%u",
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "the stream's frame is %ux%u, but its container says %ux%u",
                         picture->frame_width, picture->frame_height, width, height);
 
     picture->width = whole && !image->width && image->crop_x < width ? width - image->crop_x : image->width;
@@ -6202,8 +6222,8 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
     memset(picture, 0, sizeof *picture);
     picture->struct_size = sizeof *picture;
     if (!codec)
-        return BZI_FAIL(err, BZNA_E_CODEC, "codec %u: H.264, H.265, AV1, JPEG, stills and HEIF can be decoded",
-                        image->codec);
+        return BZI_FAIL(err, BZNA_E_CODEC, "codec %u is unknown: H.264, H.265, AV1, JPEG, stills and HEIF can be "
+                        "decoded", image->codec);
 
     if ((status = codec->inspect(image, sps, err)) != BZNA_OK)
         return bzi_image_fail_at(given, err);
@@ -6212,7 +6232,7 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
                         max_edge_px);
     if (sps->depth_luma < 8 || sps->depth_luma > 16 || (sps->depth_chroma != sps->depth_luma && sps->chroma_format))
         return BZI_FAIL(err, BZNA_E_CODEC,
-                        "%u bits a luma sample, %u a chroma sample: 8 to 16, both alike, can be warped",
+                        "%u bits a luma sample and %u a chroma sample: only 8 to 16, the same for both, can be warped",
                         sps->depth_luma, sps->depth_chroma);
     if ((status = bzi_picture_size(image, codec, sps, picture, err)) != BZNA_OK)
         return given->size_at ? bzi_image_fail_size(given, err) : status;
@@ -6356,7 +6376,7 @@ static void bzi_rows_add(bzi_rows *rows, bzi_rows more)
     rows->end = had.end > more.end ? had.end : more.end;
 }
 
-/* Returns the wish for a whole picture. */
+/* Asks for the whole picture. */
 static bzi_wanted bzi_picture_all(const bzna_picture *picture)
 {
     return (bzi_wanted){ { 0, (int32_t)picture->frame_height }, 1, { 0, 0, 0, 0 } };
@@ -6658,7 +6678,7 @@ static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c, bzna_error *e
     bzi_track *track = bzi_movie_track(movie);
 
     if (track->config_at)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in one sample entry");
+        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same sample entry");
 
     track->config_at = bzi_cursor_offset(c);
     track->config.size = bzi_cursor_left(c);
@@ -6693,11 +6713,11 @@ static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t cou
     const uint64_t bytes = ((uint64_t)count * bits + 7) / 8, left = bzi_cursor_left(c) + movie->unread;
 
     if (*entries || *at)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in one track");
+        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same track");
 
     *at = bzi_cursor_offset(c);
     if (c->overrun || bytes > left)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, *at, "%u entries need %llu bytes, the box has %llu", count,
+        return bzi_box_fail(movie, err, BZNA_E_BOX, *at, "%u entries need %llu bytes, but the box has %llu", count,
                             (unsigned long long)bytes, (unsigned long long)left);
 
     *entries = count && !movie->unread ? bzi_cursor_take(c, bytes) : NULL;
@@ -6904,6 +6924,7 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t size, sample_flags;
+
         bzi_cursor_take(c, flags & 0x100 ? 4 : 0);
         size = flags & 0x200 ? bzi_cursor_u32(c) : f->size;
         sample_flags = flags & 0x400 ? bzi_cursor_u32(c) : i ? f->flags : first_flags;
@@ -7004,7 +7025,7 @@ static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64
     memset(box, 0, sizeof *box);
     box->at = at;
     if (limit < 8)
-        return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "%llu bytes are left, a box header has 8",
+        return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "only %llu bytes are left, but a box header has 8",
                             (unsigned long long)limit);
 
     box->size = bzi_be32(bytes);
@@ -7014,7 +7035,7 @@ static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64
 
     if (box->size == 1) {
         if (limit < 16)
-            return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "%llu bytes are left, its header has 16",
+            return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "only %llu bytes are left, but its header has 16",
                                 (unsigned long long)limit);
         box->size = bzi_be64(bytes + 8);
         box->header = 16;
@@ -7370,16 +7391,16 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
     coded->codec = codec->id;
     if (track->config.size < codec->config_bytes)
         return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0,
-                        "track \"%s\": no decoder configuration (%s), or too short", track->name, type);
+                        "track \"%s\": the decoder configuration (%s) is missing or too short", track->name, type);
 
     if (codec->length_at)
         coded->length_size = (track->config.data[codec->length_at] & 3u) + 1;
     if (coded->length_size == 3)
         return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0,
-                        "track \"%s\": NAL unit lengths of 3 bytes", track->name);
+                        "track \"%s\": NAL unit lengths of 3 bytes are not allowed", track->name);
 
     if (!track->frame_width || !track->frame_height)
-        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": frame size %ux%u", track->name, track->frame_width,
+        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": the frame size is %ux%u", track->name, track->frame_width,
                         track->frame_height);
     if (codec->is_file && !track->has_clap)   /* each picture states its own size; the track's is that of the largest */
         coded->frame_width = coded->width = coded->frame_height = coded->height = 0;
@@ -7779,7 +7800,7 @@ typedef struct bzi_mp4 {
     bzi_span      names;              /* as in bzi_movie */
     uint64_t      names_at;           /* as in bzi_movie */
     uint64_t      classes_at;         /* offset of the classes in names */
-    bzi_field    *fields;             /* those there are of image, thumb, target, name; then those of names */
+    bzi_field    *fields;             /* image, thumb, target and name, if there are such; then those of names */
     uint32_t      field_room;         /* elements of fields */
     uint32_t      first_own;          /* number of the first field of names */
 } bzi_mp4;
@@ -8764,6 +8785,7 @@ static int bzi_span_digits(bzi_cursor *c, double *value)
 
     for (; bzi_cursor_left(c); c->pos++) {
         uint8_t d = c->data[c->pos];
+
         if (d == '.' && !point) {
             point = 1;
             continue;
@@ -8800,6 +8822,7 @@ static int bzi_span_number(bzi_span s, float *out)
 
     if (bzi_cursor_left(&c)) {
         bzi_span rest;
+
         if ((bzi_cursor_u8(&c) | 32) != 'e')
             return 0;
         if (bzi_cursor_left(&c) && (c.data[c.pos] == '-' || c.data[c.pos] == '+'))
@@ -9151,10 +9174,11 @@ BZI_MAYBE_UNUSED static bzna_status bzi_list_sort(bzi_list *list, const char *na
 
     for (uint64_t i = 1; i < list->count; i++) {
         const bzi_list_row *row = &list->rows[i];
+
         if (row->index != row[-1].index)
             continue;
 
-        bzi_fail(err, BZNA_E_FORMAT, row->path_at, 0, 0, "index %llu is in two lines, again before byte %llu",
+        bzi_fail(err, BZNA_E_FORMAT, row->path_at, 0, 0, "index %llu is in two lines, the second time before byte %llu",
                  (unsigned long long)row->index, (unsigned long long)row->path_at);
         return bzi_error_prefix(err, name);
     }
@@ -9479,6 +9503,7 @@ static bzna_status bzi_walk_finish(const bzi_walk *walk, bzi_tree *tree, bzna_er
 
     for (uint64_t i = 0; i < tree->folder_count; i++) {
         bzi_tree_folder *folder = &tree->folders[i];
+
         for (uint64_t k = 0; k < folder->count; k++) {
             const char *name = bzi_names_get(&walk->names, folder->first + k);
             tree->names[n + k] = tree->text + (name - (const char *)walk->names.text.data);

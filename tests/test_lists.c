@@ -127,7 +127,7 @@ TEST(lines_that_make_no_sense_are_refused_by_number_and_byte)
     check_refused("", 0, BZNA_E_NO_SAMPLES, "no lines");
     REQUIRE(list_of(&list, "3\t1\ta\n4\t1\tb\n3\t2\tc\n", 18, &err) == BZNA_OK);
     CHECK_EQ(bzi_list_sort(&list, "x.lst", &err), BZNA_E_FORMAT);
-    CHECK_CONTAINS(err.message, "x.lst: index 3 is in two lines, again before byte 16");
+    CHECK_CONTAINS(err.message, "x.lst: index 3 is in two lines, the second time before byte 16");
     bzi_list_close(&list, &memory);
 }
 
