@@ -9797,7 +9797,7 @@ static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_d
 
     for (uint64_t i = 0; status == BZNA_OK && i < c->class_count; i++)
         if (!folder->classes[i].tree.count) {
-            snprintf(text, sizeof text, "the class folder \"%.64s\" holds no files with a picture's extension",
+            snprintf(text, sizeof text, "the class folder \"%.64s\" has no picture files",
                      folder->classes[i].name);
             status = bzi_folder_fail_empty(folder, folder->classes[i].name, text, err);
         }
