@@ -14243,6 +14243,7 @@ static double bzi_math_tan(double degrees)
 static void bzi_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
+
     for (int round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)0xd2511f53u * c0, p1 = (uint64_t)0xcd9e8d57u * c2;
         uint32_t h0 = (uint32_t)(p0 >> 32), h1 = (uint32_t)(p1 >> 32);
@@ -14253,6 +14254,7 @@ static void bzi_philox(const uint32_t counter[4], const uint32_t key[2], uint32_
         k0 += 0x9e3779b9u;
         k1 += 0xbb67ae85u;
     }
+
     out[0] = c0;
     out[1] = c1;
     out[2] = c2;
@@ -14270,6 +14272,7 @@ static void bzi_random_epoch(uint64_t seed, uint64_t epoch, uint32_t use, uint32
 static void bzi_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t operation)
 {
     uint32_t key[4];
+
     memset(random, 0, sizeof *random);
     bzi_random_epoch(seed, epoch, 0, key);
     random->key[0] = key[0];
@@ -14323,6 +14326,7 @@ static bzi_permutation bzi_permutation_make(uint64_t seed, uint64_t epoch, uint6
 {
     bzi_permutation p;
     uint32_t words[4];
+
     bzi_random_epoch(seed, epoch, 1, words);
     p.count = count;
     p.key[0] = (uint64_t)words[1] << 32 | words[0];
@@ -14445,6 +14449,7 @@ static uint64_t bzi_order_draw(const bzi_order *order, uint64_t position)
     uint32_t low, last = order->group_count - 1;
     bzna_random random;
     double u;
+
     bzi_random_init(&random, order->seed, order->epoch, position, BZNA_OPERATION_ORDER);
     u = bzi_random_uniform(&random, 0, order->sums[last]);
     low = (uint32_t)bzi_search(order->sums, last, &u, bzi_order_sums_past);
@@ -14512,12 +14517,14 @@ static void bzi_affine_matrix(const bzna_affine *a, double h[9])
     double crop_width = a->has_crop ? a->crop_width : a->in_width,
            crop_height = a->has_crop ? a->crop_height : a->in_height;
     double fx = a->flip_h ? -1 : 1, fy = a->flip_v ? -1 : 1, sx = 1, sy = 1, tx, ty;
+
     if (a->resize) {
         sx = fabs(c * crop_width - s * crop_height) / a->out_width;
         sy = fabs(s * crop_width + c * crop_height) / a->out_height;
         if (a->keep_ratio)
             sx = sy = sx < sy ? sx : sy;
     }
+
     tx = a->translate_x - (a->out_width - 1.0) / 2;
     ty = a->translate_y - (a->out_height - 1.0) / 2;
     h[0] = fx * c * sx;
@@ -14596,6 +14603,7 @@ static int bzi_crop_torchvision(bzna_random *random, const bzi_similarity *p, do
             return 1;
         }
     }
+
     bzi_crop_central(p->ratio, width, height, &a->crop_width, &a->crop_height);
     return 0;
 }
@@ -14608,12 +14616,14 @@ static void bzi_crop_resized(double edge, bzna_affine *a)
     const double in[2] = { a->in_width, a->in_height }, out[2] = { a->out_width, a->out_height };
     const int s = in[0] * out[1] > in[1] * out[0];
     double resized[2], center[2];
+
     resized[s] = fmax(1, floor(out[s] / edge + 0.5));
     resized[!s] = fmax(1, floor(resized[s] * in[!s] / in[s]));
     for (int i = 0; i < 2; i++) {
         double around = (resized[i] - out[i]) / 2, first = around < 0 ? ceil(around) : rint(around);
         center[i] = (first + out[i] / 2 - resized[i] / 2) * (in[i] / resized[i]);
     }
+
     a->crop_x = center[0];
     a->crop_y = center[1];
     a->crop_width = out[0] * (in[0] / resized[0]);
@@ -14626,6 +14636,7 @@ static int bzi_crop_benzina(bzna_random *random, const bzi_similarity *p, double
                             bzna_affine *a)
 {
     double scale = bzi_draw_log(random, p->scale[0], p->scale[1]);
+
     if (p->ratio[0] > 0) {
         for (int i = 0; i < 10; i++) {
             double ratio = bzi_draw_log(random, p->ratio[0], p->ratio[1]);
@@ -14637,6 +14648,7 @@ static int bzi_crop_benzina(bzna_random *random, const bzi_similarity *p, double
         bzi_crop_central(p->ratio, width, height, &a->crop_width, &a->crop_height);
         return 0;
     }
+
     a->crop_width = resize ? width * sqrt(scale) : a->out_width;
     a->crop_height = resize ? height * sqrt(scale) : a->out_height;
     return 1;
@@ -14647,9 +14659,11 @@ static void bzi_warp_similarity(bzna_random *random, const bzi_similarity *p, bz
 {
     const uint32_t in_width = a.in_width, in_height = a.in_height;
     int resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1, found;
+
     a.has_crop = 1;
     a.resize = (uint32_t)resize;
     a.keep_ratio = p->keep_ratio;
+
     if (p->law == BZNA_LAW_TORCHVISION && p->edge > 0) {
         bzi_crop_resized(p->edge, &a);
     } else if (p->law == BZNA_LAW_TORCHVISION && resize) {
@@ -14663,6 +14677,7 @@ static void bzi_warp_similarity(bzna_random *random, const bzi_similarity *p, bz
             a.crop_y = bzi_draw(random, -margin_y, margin_y);
         }
     }
+
     a.degrees = bzi_draw(random, p->degrees[0], p->degrees[1]);
     a.translate_x = bzi_draw(random, -p->translate[0] * a.out_width, p->translate[0] * a.out_width);
     a.translate_y = bzi_draw(random, -p->translate[1] * a.out_height, p->translate[1] * a.out_height);
@@ -14767,11 +14782,13 @@ static void bzi_distort_affine(double rotate, double shear_x, double shear_y, co
 static void bzi_distort_perspective(double q[4][2], const double size[2], double h[9])
 {
     double d1[2], d2[2], sum[2], p[9];
+
     for (int i = 0; i < 2; i++) {
         d1[i] = q[1][i] - q[2][i];
         d2[i] = q[3][i] - q[2][i];
         sum[i] = q[0][i] - q[1][i] + q[2][i] - q[3][i];
     }
+
     const double det = d1[0] * d2[1] - d2[0] * d1[1];
     const double g = (sum[0] * d2[1] - d2[0] * sum[1]) / det, k = (d1[0] * sum[1] - sum[0] * d1[1]) / det;
     const double a = q[1][0] - q[0][0] + g * q[1][0], b = q[3][0] - q[0][0] + k * q[3][0], c = q[0][0];
@@ -14782,6 +14799,7 @@ static void bzi_distort_perspective(double q[4][2], const double size[2], double
     const double centers[9] = { 1, 0, 0.5, 0, 1, 0.5, 0, 0, 1 }, edges[9] = { 1, 0, -0.5, 0, 1, -0.5, 0, 0, 1 };
     if (!(fabs(det) > 0) || !(w > 0) || !(v > 0) || !(fabs(one) > 0))
         return;
+
     bzi_homography_multiply(adjugate, centers, p);
     bzi_homography_multiply(edges, p, p);
     for (int i = 0; i < 9; i++)
@@ -14806,6 +14824,7 @@ static void bzi_warp_draw(bzna_random *random, const bzi_similarity *p, const ui
     const bzna_affine sizes = { .in_width = in[0], .in_height = in[1], .out_width = out[0], .out_height = out[1] };
     const double size[2] = { out[0], out[1] };
     double rotate, shear_x, shear_y, corners[4][2];
+
     if (p->is_mxnet)
         bzi_warp_mxnet(random, p, sizes, h);
     else
@@ -14843,16 +14862,19 @@ static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, 
         { "has_crop_start", w->has_crop_start != 0, 16 },
         { "crop_x_start, crop_y_start", w->crop_x_start || w->crop_y_start, w->has_crop_start ? ~0u : 0 },
     };
+
     if (w->reserved0 || w->reserved1 || !bzi_is_zero(w->reserved, sizeof w->reserved))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", where);
     if (w->kind > BZNA_WARP_MXNET)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.kind: %u is not known", where, w->kind);
     if (w->resize > 1 || w->keep_ratio > 1 || w->random_crop > 1)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.resize, keep_ratio, random_crop: neither 0 nor 1", where);
+
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (fields[i].set && !(fields[i].kinds >> w->kind & 1))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: has no effect on this kind of warp (%u)", where,
                             fields[i].name, w->kind);
+
     return BZNA_OK;
 }
 
@@ -14900,6 +14922,7 @@ static const char *bzi_similarity_fault(const bzi_similarity *p)
 static bzi_similarity bzi_similarity_of_kind(uint32_t kind)
 {
     bzi_similarity p;
+
     memset(&p, 0, sizeof p);
     p.scale[0] = p.scale[1] = 1;
     p.law = BZNA_LAW_BENZINA;
@@ -14923,16 +14946,20 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
 {
     const char *fault;
     bzna_status status = bzi_warp_check_fields(w, where, err);
+
     if (status != BZNA_OK)
         return status;
+
     *p = bzi_similarity_of_kind(w->kind);
     if (w->kind == BZNA_WARP_SIMILARITY || p->is_mxnet) {
         p->resize = w->resize;
         p->keep_ratio = w->keep_ratio;
         p->random_crop = w->random_crop;
     }
+
     if (w->kind == BZNA_WARP_CENTER_RESIZED_CROP && !(w->scale[0] >= 0))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.scale: negative, or not a number", where);
+
     if (w->kind == BZNA_WARP_CENTER_RESIZED_CROP)
         p->edge = w->scale[0] != 0 ? w->scale[0] : 1;
     for (int i = 0; i < 2; i++) {
@@ -14945,6 +14972,7 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
         if (w->ratio[0] != 0 || w->ratio[1] != 0)
             p->ratio[i] = w->ratio[i];
     }
+
     p->law = w->law ? w->law : p->law;
     p->flip_h = w->flip_h;
     p->flip_v = w->flip_v;
@@ -15026,11 +15054,13 @@ static void bzi_jitter_draw(bzna_random *random, const bzna_jitter *j, bzna_tran
 {
     const float *ranges[4] = { j->brightness, j->contrast, j->saturation, j->hue };
     float *drawn[4] = { &t->brightness, &t->contrast, &t->saturation, &t->hue };
+
     for (int i = 0; i < 4; i++)
         if (ranges[i][0] != 0 || ranges[i][1] != 0) {
             *drawn[i] = (float)bzi_draw(random, ranges[i][0], ranges[i][1]);
             *drawn[i] = *drawn[i] != 0 || i == 3 ? *drawn[i] : FLT_MIN;      /* a factor of 0 stands for 1 */
         }
+
     t->grayscale = bzi_draw_flip(random, j->grayscale) ? 1 : t->grayscale;
     t->clamp_hue = j->mxnet_clamp_hue ? 1 : t->clamp_hue;
     for (int i = 0; i < 3; i++)
@@ -15038,6 +15068,7 @@ static void bzi_jitter_draw(bzna_random *random, const bzna_jitter *j, bzna_tran
             const double one = bzi_random_uniform(random, 0, 1), four = bzi_random_uniform(random, 0, 4);
             t->hls[i] = (float)trunc(((one + four) / 5 * 2 - 1) * j->mxnet_hls[i]);
         }
+
     const double contrast = 1 + bzi_draw(random, -j->mxnet_contrast, j->mxnet_contrast);
     const double illumination = bzi_draw(random, -j->mxnet_illumination, j->mxnet_illumination);
     for (int i = 0; i < 3 && (contrast != 1 || illumination != 0); i++) {
@@ -15117,12 +15148,15 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
 {
     static const bzi_transform_names names = { "transform.filter", "transform.antialias", "transform.matrix",
                                                "transform.fill_space" };
+
     if (!bzi_finite(t->homography, 9))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.homography: not a finite number");
+
     for (int i = 0; i < 3; i++)
         if (!isfinite(t->bias[i]) || !isfinite(t->scale[i]) || !isfinite(t->fill[i]))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.bias, scale or fill: channel %d is not a finite number",
                             i);
+
     for (int i = 0; i < 12; i++)
         if (!isfinite(t->color[i]))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.color[%d]: not a finite number", i);
@@ -15145,6 +15179,7 @@ static void bzi_slot_colors(bzi_kernel_slot *slot, const bzna_transform *t, uint
 {
     static const float luma[3] = { 0.299f, 0.587f, 0.114f };  /* PIL's and torchvision's */
     const int is_gray = channels == BZNA_CHANNELS_GRAY, is_bgr = channels == BZNA_CHANNELS_BGR;
+
     memcpy(slot->color, t->color, sizeof slot->color);
     slot->flags = bzi_color_is_identity(t->color) ? 0 : BZI_KERNEL_COLOR;
     slot->flags |= (is_gray ? BZI_KERNEL_GRAY : 0) | (t->fill_space == BZNA_FILL_RGB ? BZI_KERNEL_FILL_MEAN : 0);
@@ -15166,8 +15201,10 @@ static void bzi_slot_jitter(bzi_kernel_slot *slot, const bzna_transform *t)
     const float lit = brightness < 1 ? brightness : 1, blend = t->grayscale ? 0 : saturation;
     const int shifts = t->hls[0] != 0 || t->hls[1] != 0 || t->hls[2] != 0, turns = t->hue != 0;
     const int is_linear = !shifts && !turns && contrast == 1 && !(t->grayscale && saturation > 1);
+
     if (brightness == 1 && saturation == 1 && !t->grayscale && is_linear)
         return;
+
     if (is_linear && !(slot->flags & BZI_KERNEL_COLOR)) {
         for (int i = 0; i < 12; i++) {
             slot->rgb[i] *= brightness / lit;
@@ -15177,6 +15214,7 @@ static void bzi_slot_jitter(bzi_kernel_slot *slot, const bzna_transform *t)
         slot->flags |= BZI_KERNEL_COLOR;
         return;
     }
+
     slot->flags |= BZI_KERNEL_JITTER | (shifts ? BZI_KERNEL_SHIFT : 0) | (turns ? 2 * BZI_KERNEL_SHIFT : 0) |
                    (contrast != 1 ? BZI_KERNEL_MEAN_LUMA : 0);
     slot->hls[0] = t->hls[0] / 30;
@@ -15213,6 +15251,7 @@ static bzna_status bzi_slot_matrix(bzi_kernel_slot *slot, const bzna_picture *pi
     const int is_rgb = !is_gray && picture->color.matrix == 0 && !picture->chroma_shift_x && !picture->chroma_shift_y;
     const bzna_color color = is_rgb ? picture->color : bzi_color_forced(forced, picture->color);
     double kr, kb;
+
     if (is_gray || is_rgb)
         bzi_kernel_identity_matrix(is_gray, color.full_range, slot->depth, slot->rgb);
     else if (color.matrix == 8)
@@ -15257,14 +15296,17 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
 {
     double h[9];
     bzna_status status = bzi_transform_check(t, err);
+
     if (status != BZNA_OK)
         return status;
+
     memset(slot, 0, sizeof *slot);
     for (int i = 0; i < 3; i++) {
         slot->plane[i] = (uint64_t)(uintptr_t)picture->plane[i];
         slot->pitch[i] = (int32_t)picture->pitch[i];
         slot->step[i] = picture->step[i] ? (int32_t)picture->step[i] : picture->depth > 8 ? 2 : 1;
     }
+
     slot->x0 = (int32_t)picture->crop_x;
     slot->y0 = (int32_t)picture->crop_y;
     slot->x1 = (int32_t)(picture->crop_x + picture->width - 1);
@@ -15278,6 +15320,7 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     slot->antialias = t->antialias;
     if ((status = bzi_slot_matrix(slot, picture, t->matrix, err)) != BZNA_OK)
         return status;
+
     bzi_picture_orient(picture, t->homography, h);
     for (int i = 0; i < 9; i++)
         slot->h[i] = (float)h[i];
@@ -15316,6 +15359,7 @@ static bzi_rows bzi_slot_rows(const bzi_kernel_slot *given, const bzi_kernel_out
 {
     bzi_kernel_slot slot = *given;
     bzi_kernel_output out = *to;
+
     if (slot.x1 < slot.x0 || slot.y1 < slot.y0)
         return (bzi_rows){ 0, 0 };
     bzi_kernel_turn(&slot, &out);
@@ -15328,6 +15372,7 @@ static bzi_rows bzi_slot_rows(const bzi_kernel_slot *given, const bzi_kernel_out
         least = bzi_kernel_inside(v, last) && v < least ? v : least;
         most = bzi_kernel_inside(v, last) && v > most ? v : most;
     }
+
     for (int corner = 0; !aligned && corner < 4; corner++) {  /* one more row for rounding; NaN may be any row */
         bzi_kernel_map_affine(slot.h, corner & 1 ? out.width - 1 : 0, corner & 2 ? out.height - 1 : 0, &u, &v);
         const float above = affine && v - 1.0f > 0.0f ? v - 1.0f : -0.5f;
@@ -15335,6 +15380,7 @@ static bzi_rows bzi_slot_rows(const bzi_kernel_slot *given, const bzi_kernel_out
         least = above < least ? above : least;
         most = below > most ? below : most;
     }
+
     if (most < -0.5f || least > last + 0.5f)
         return (bzi_rows){ 0, 0 };
     return (bzi_rows){ bzi_slot_luma_rows(&slot, &view, least).first, bzi_slot_luma_rows(&slot, &view, most).end };
@@ -15461,6 +15507,7 @@ static void bzi_turbo_message(j_common_ptr info, int level)
 static boolean bzi_turbo_fill(j_decompress_ptr info)
 {
     static const JOCTET end[2] = { 0xff, JPEG_EOI };
+
     ((bzi_turbo *)info->client_data)->ended = 1;
     if (info->arith_code) {
         info->err->msg_code = JWRN_HIT_MARKER;
@@ -15559,6 +15606,7 @@ static const bzi_jpeg_table bzi_jpeg_tables[4] = {
 static void bzi_turbo_reset_tables(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
+
     for (int i = 0; i < 4; i++) {
         JHUFF_TBL **table = i < 2 ? &info->dc_huff_tbl_ptrs[i] : &info->ac_huff_tbl_ptrs[i - 2];
         const bzi_jpeg_table *standard = &bzi_jpeg_tables[i];
@@ -15573,6 +15621,7 @@ static void bzi_turbo_reset_tables(bzi_turbo *turbo)
 static int bzi_turbo_start(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
+
     bzi_turbo_reset_tables(turbo);
     jpeg_read_header(info, TRUE);
     info->raw_data_out = TRUE;
@@ -15588,6 +15637,7 @@ static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, bzna_error *err)
 {
     const struct jpeg_decompress_struct *info = &turbo->info;
     uint64_t offset[4] = { 0 }, size = 0;
+
     for (int i = 0; i < info->num_components; i++) {
         const jpeg_component_info *component = &info->comp_info[i];
         const uint32_t edge = BZI_TURBO_EDGE(component);
@@ -15595,6 +15645,7 @@ static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, bzna_error *err)
         offset[i] = size;
         size += (uint64_t)turbo->pitch[i] * info->total_iMCU_rows * (uint64_t)component->v_samp_factor * edge;
     }
+
     if (!bzi_buffer_reserve(turbo->memory, &turbo->pixels, size, 0))
         return bzi_fail_memory(err, "a picture's planes");
     for (int i = 0; i < info->num_components; i++)
@@ -15610,6 +15661,7 @@ static int bzi_turbo_read(bzi_turbo *turbo)
     const uint32_t lines = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
     JSAMPROW rows[4][MAX_SAMP_FACTOR * DCTSIZE];
     JSAMPARRAY planes[4] = { rows[0], rows[1], rows[2], rows[3] };
+
     while (info->output_scanline < (uint32_t)turbo->wanted.rows.end && info->output_scanline < info->output_height) {
         const uint32_t n = info->output_scanline / lines;
         for (int i = 0; i < info->num_components; i++) {
@@ -15633,6 +15685,7 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
     const int ends = turbo->ended || (code == JWRN_HIT_MARKER && info->unread_marker == JPEG_EOI);
     const uint64_t at = turbo->ended ? turbo->data.size : turbo->data.size - turbo->source.bytes_in_buffer;
     char text[JMSG_LENGTH_MAX];
+
     if (code == JERR_OUT_OF_MEMORY)
         return bzi_fail_memory(err, "libjpeg-turbo");
     turbo->errors.format_message((j_common_ptr)info, text);
@@ -15645,6 +15698,7 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
 static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, bzi_wanted wanted, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
+
     turbo->data = data;
     turbo->wanted = wanted;
     turbo->ended = turbo->info.input_iMCU_row = 0;
@@ -15666,8 +15720,10 @@ static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, int is_cmyk, bzna_pictur
     const uint32_t h = (uint32_t)info->max_h_samp_factor * BZI_TURBO_LEAST_EDGE(info), width = info->output_width;
     const uint32_t v = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
     const uint64_t size = (uint64_t)width * info->output_height;
+
     if (!bzi_buffer_reserve(turbo->memory, &turbo->product, 3 * size, 0))
         return bzi_fail_memory(err, "a picture's planes");
+
     for (uint32_t i = 0, end = (uint32_t)bzi_min((uint32_t)turbo->wanted.rows.end, info->output_height); i < 3; i++) {
         uint32_t y = (uint32_t)turbo->wanted.rows.first;
         const uint32_t edge = BZI_TURBO_EDGE(&in[i]), edge_k = BZI_TURBO_EDGE(&in[3]);
@@ -15687,6 +15743,7 @@ static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, int is_cmyk, bzna_pictur
             }
         }
     }
+
     return BZNA_OK;
 }
 
@@ -15697,6 +15754,7 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
     struct jpeg_decompress_struct *info = &turbo->info;
     const int is_rgb = format->color.matrix == 0;
     bzna_status status = bzi_turbo_run(turbo, data, wanted, err);
+
     if (status == BZNA_OK && (info->image_width != picture->frame_width || info->image_height != picture->frame_height))
         status = BZI_FAIL(err, BZNA_E_MISMATCH, "libjpeg-turbo's picture is %ux%u, not %ux%u", info->image_width,
                           info->image_height, picture->frame_width, picture->frame_height);
@@ -15707,11 +15765,13 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
         picture->plane[place] = turbo->plane[i];
         picture->pitch[place] = turbo->pitch[i];
     }
+
     if (status == BZNA_OK && info->num_components == 3 &&
         BZI_TURBO_EDGE(&info->comp_info[1]) > BZI_TURBO_LEAST_EDGE(info)) {
         picture->chroma_shift_x--;                          /* it doubles both or none */
         picture->chroma_shift_y--;
     }
+
     jpeg_abort_decompress(info);
     return status;
 }
@@ -20107,9 +20167,11 @@ static int bzi_columns_next(const char **list, bzi_column *column)
     const char *colon = memchr(at, ':', size);
     char *after;
     unsigned long length;
+
     memset(column, 0, sizeof *column);
     if (!*at)
         return 0;
+
     if (colon) {
         length = strtoul(colon + 1, &after, 10);
         if (after != at + size || colon[1] < '0' || colon[1] > '9' || length == 0 || length > BZI_LIMIT_VECTOR)
@@ -20117,6 +20179,7 @@ static int bzi_columns_next(const char **list, bzi_column *column)
         column->length = (uint32_t)length;
         size = (size_t)(colon - at);
     }
+
     if (size == 0 || size >= sizeof column->name)
         return -1;
     memcpy(column->name, at, size);
@@ -20138,6 +20201,7 @@ static bzna_status bzi_column_measure(bzi_column *column, const bzi_part *part, 
 {
     bzi_value value = { NULL, 0, 0, 0 };
     bzna_status status = bzi_container_field(part->container, part->first, column->name, &value, err);
+
     if (status != BZNA_E_BUFFER && status != BZNA_OK)
         return bzi_container_fail(part->container, part->first, err);
     if (value.size == 0 || value.size / sizeof(float) > BZI_LIMIT_VECTOR)
@@ -20151,6 +20215,7 @@ static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column
 {
     bzi_field field = { 0, 0, "" };
     const bzi_part *part = bzi_dataset_find_field(loader->dataset, column->name, &field);
+
     if (is_tensor ? bzi_loader_find_tensor(loader, column->name) < bzi_loader_tensors(loader) :
                     bzi_loader_find_bytes(loader, column->name) != BZI_NO_FIELD)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "\"%s\" is a tensor of every batch, or named twice; fields.bytes "
@@ -20174,6 +20239,7 @@ static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list
     uint32_t *count = &loader->column_count[!is_tensor];
     bzi_column column;
     int got = 0;
+
     while (list && (got = bzi_columns_next(&list, &column)) > 0) {
         if (*count == BZI_LIMIT_COLUMNS)
             return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u names", setting, BZI_LIMIT_COLUMNS);
@@ -20182,6 +20248,7 @@ static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list
         loader->columns[is_tensor ? *count : loader->column_count[0] + *count] = column;
         ++*count;
     }
+
     return got < 0 ? BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: names with commas between them, a vector's length behind a "
                               "colon: \"%.*s\" is none", setting, (int)bzi_min(strcspn(list, ","), 40), list) : BZNA_OK;
 }
@@ -20205,6 +20272,7 @@ static void bzi_item_clear_fields(const bzi_item *item)
 {
     const bzna_loader *loader = item->batch->loader;
     uint32_t i = 0;
+
     for (; i < loader->column_count[0]; i++) {
         const bzi_column *column = &loader->columns[i];
         uint8_t *at = (uint8_t *)item->batch->columns[i] + item->slot * bzi_column_bytes(column);
@@ -20251,6 +20319,7 @@ static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, 
 {
     const bzi_column *column = &reader->loader->columns[i];
     bzi_slot_bytes *out = bzi_batch_bytes(item->batch, i, item->slot);
+
     for (;;) {
         bzi_value value = { out->buffer.data, out->buffer.capacity ? out->buffer.capacity - 1 : 0, 0, 0 };
         bzna_status status = number == BZI_NO_FIELD ?
@@ -20275,6 +20344,7 @@ static bzna_status bzi_item_fields(bzi_reader *reader, const bzi_item *item, con
 {
     const bzna_loader *loader = reader->loader;
     bzna_status status = BZNA_OK;
+
     for (uint32_t i = 0; i < loader->column_count[0] + loader->column_count[1] && status == BZNA_OK; i++) {
         bzi_field field = { 0, 0, "" };
         uint32_t number = bzi_container_find_field(item->container, loader->columns[i].name, &field);
@@ -20333,6 +20403,7 @@ static bzna_sample_info bzi_item_info(const bzi_item *item, const bzi_output *ou
                                       const bzna_picture *picture)
 {
     bzna_sample_info info = { .struct_size = sizeof info, .slot = item->slot, .index = item->index };
+
     info.epoch = item->batch->epoch;
     info.target = item->batch->targets[item->slot];
     info.width = bzi_picture_width(picture);
@@ -20354,6 +20425,7 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, 
     bzna_random random = bzi_item_random(item, BZNA_OPERATION_USER, output->random + view);
     bzna_sample_info info = bzi_item_info(item, output, view, picture);
     bzna_status status;
+
     bzi_os_in_callback++;
     status = pipeline->transform(pipeline->transform_user, &info, &random, transform);
     bzi_os_in_callback--;
@@ -20368,6 +20440,7 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, 
         const bzna_error why = *err;
         return BZI_FAIL(err, BZNA_E_CALLBACK, "after the transform callback, %s", why.message);
     }
+
     return BZNA_OK;
 }
 
@@ -20383,6 +20456,7 @@ static void bzi_view_share(const bzi_output *output, const bzi_output *first, co
     const double out[2] = { (double)first->shape.width / output->shape.width,
                             (double)first->shape.height / output->shape.height };
     double *h = transform->homography;
+
     *transform = output->own_color ? output->transform : *given;
     transform->filter = filter->filter;
     transform->antialias = filter->antialias;
@@ -20392,6 +20466,7 @@ static void bzi_view_share(const bzi_output *output, const bzi_output *first, co
         h[row + 1] = g[1] * out[1];
         h[row + 2] = g[0] * (out[0] - 1) / 2 + g[1] * (out[1] - 1) / 2 + g[2];
     }
+
     for (int i = 0; i < 6; i++)
         h[i] = h[i] * in[i / 3] + h[6 + i % 3] * (in[i / 3] - 1) / 2;
 }
@@ -20402,6 +20477,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
 {
     const bzna_loader *loader = item->batch->loader;
     bzna_status status = BZNA_OK;
+
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
         const bzna_picture *picture = &pictures[output->picture];
@@ -20425,6 +20501,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
                 status = bzi_view_ask(item, output, view, picture, transform, err);
         }
     }
+
     return status;
 }
 
@@ -20434,6 +20511,7 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
 {
     const bzna_loader *loader = item->batch->loader;
     bzna_status status = BZNA_OK;
+
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
         const uint32_t end = output->picture == number ? output->first + output->views : 0;
@@ -20776,6 +20854,7 @@ static void bzi_item_count_failure(const bzi_item *item, bzna_status status)
 {
     bzna_statistics *stats = &item->batch->loader->stats;
     const int unread = item->status != BZNA_OK;
+
     stats->samples_failed++;
     if (unread && (status == BZNA_E_IO || status == BZNA_E_TRUNCATED || status == BZNA_E_CALLBACK))
         stats->failed_read++;
@@ -20793,6 +20872,7 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
     bzna_loader *loader = item->batch->loader;
     bzna_statistics *stats = &loader->stats;
     bzna_stage_statistics *decode = &stats->stage[BZNA_STAGE_DECODE], *warp = &stats->stage[BZNA_STAGE_WARP];
+
     decode->count += item->decode_ns != 0;
     decode->busy_ns += item->decode_ns;
     decode->bytes += item->decode_ns ? item->extent.size : 0;
@@ -20822,6 +20902,7 @@ static int bzi_loader_stops_at(const bzna_loader *loader, bzna_status status)
 static int bzi_item_replace(bzi_item *item, bzna_status status)
 {
     bzna_loader *loader = item->batch->loader;
+
     if (loader->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_loader_stops_at(loader, status) ||
         item->replacements == BZI_LIMIT_REPLACEMENTS || bzi_loader_interrupted(loader))
         return 0;
@@ -20842,11 +20923,13 @@ static void bzi_item_finish(bzi_item *item, bzna_status status)
 {
     bzna_batch *batch = item->batch;
     bzna_loader *loader = batch->loader;
+
     batch->status[item->slot] = status;
     if (item->slot < batch->real) {
         batch->failed += status != BZNA_OK;
         batch->replaced += status == BZNA_OK && item->replacements;
     }
+
     if (--batch->unfinished == 0)
         bzi_batch_to_ready(batch);
     loader->free_items[loader->free_item_count++] = item;
@@ -20880,6 +20963,7 @@ static bzna_status bzi_lane_sums(bzi_lane *lane, bzi_kernel_slot *slots, uint32_
 {
     bzna_status status = BZNA_OK;
     uint32_t wanted = 0;
+
     for (uint32_t i = 0; i < count; i++)
         wanted |= slots[i].flags & BZI_KERNEL_MEAN_LUMA;
     if (wanted && !lane->sums)
@@ -20942,6 +21026,7 @@ static bzna_status bzi_lane_download(const bzi_lane *lane, const bzi_item *item,
 {
     const bzna_loader *loader = item->batch->loader;
     bzna_status status = BZNA_OK;
+
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
         for (uint32_t view = 0; view < output->views && status == BZNA_OK; view++)
@@ -20958,6 +21043,7 @@ static bzna_status bzi_lane_launch(bzi_lane *lane, const bzna_batch *more, bzna_
 {
     const bzna_loader *loader = lane->items[0]->batch->loader;
     bzna_status status;
+
     for (uint32_t i = lane->kept; i < lane->count; i++)
         lane->items[i]->batch->touched[lane->number] = 1;
     bzi_lane_warp_all(lane, loader);
@@ -20972,6 +21058,7 @@ static bzna_status bzi_lane_launch(bzi_lane *lane, const bzna_batch *more, bzna_
         if (batch != (i + 1 < lane->count ? lane->items[i + 1]->batch : more))
             status = bzi_device_record(lane->device, batch->written[lane->number], lane->stream, err);
     }
+
     if (status != BZNA_OK)                                  /* no event tells when what was enqueued has ended, */
         bzi_device_stream_wait(lane->device, lane->stream); /* and memory may be freed after this */
     return status;
@@ -20987,6 +21074,7 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
     uint64_t each;
     bzna_error err;
     bzna_status status = bzi_lane_launch(lane, more, &err);
+
     each = (bzi_os_now_ns() - start) / (count > kept ? count - kept : 1);
     bzi_loader_lock(loader);
     if (status != BZNA_OK)
@@ -21000,6 +21088,7 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
         if (i + 1 < count || !lane->kept)
             bzi_item_finish(item, lane->status[i]);
     }
+
     lane->items[0] = lane->items[count - 1];
     lane->status[0] = lane->status[count - 1];
     bzi_os_unlock(&loader->mutex);
@@ -21013,6 +21102,7 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
 {
     bzna_loader *loader = item->batch->loader;
     bzi_kernel_slot slot;
+
     memset(&slot, 0, sizeof slot);
     slot.x1 = slot.y1 = -1;
     slot.depth = 8;
@@ -21027,10 +21117,12 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
                 bzi_kernel_fill(&slot, &output->kernel);
         }
     }
+
     if (lane) {
         bzi_lane_add(lane, item, status);
         return;
     }
+
     bzi_loader_lock(loader);
     bzi_item_finish(item, status);
     bzi_os_unlock(&loader->mutex);
@@ -21044,6 +21136,7 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
 {
     bzna_loader *loader = item->batch->loader;
     int replaced = 0;
+
     if (status != BZNA_OK)
         bzi_item_report_failure(item);
     bzi_loader_lock(loader);
@@ -21888,6 +21981,7 @@ static bzi_nvdec_result bzi_engine_tile(const bzi_engine *engine, uint32_t numbe
 {
     bzi_heif_item item;
     bzna_image coded;
+
     if (bzi_tiles_find(&engine->tiles, number, &item, &coded, place, err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
     *image = bzi_image_alone(&coded);
@@ -21906,10 +22000,12 @@ static bzi_nvdec_result bzi_engine_map_tile(bzi_engine *engine, bzna_error *err)
     uint32_t place[2];
     bzi_nvdec_result result = bzi_session_map(session, &flight, err);
     const uint32_t number = engine->tiles_mapped++;
+
     if (result != BZI_NVDEC_OK) {
         bzi_tiles_fail(&engine->tiles, number, err);
         return result;
     }
+
     result = bzi_engine_tile(engine, number, &image, place, err);
     if (result == BZI_NVDEC_OK && bzi_session_copy(session, &flight, &engine->canvas.picture, place, err) != BZNA_OK)
         result = bzi_session_fall_back(session, engine->tile_format.codec, err);
@@ -21926,15 +22022,18 @@ static bzi_nvdec_result bzi_engine_submit_tile(bzi_engine *engine, bzi_item *ite
     bzi_format sps;
     uint32_t place[2];
     bzi_nvdec_result result = bzi_engine_tile(engine, number, &image, place, err);
+
     if (result != BZI_NVDEC_OK)
         return result;
     if (bzi_picture_describe(&image, item->batch->loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
+
     want = bzi_nvdec_format_of(image.coded.codec, &sps);
     if (memcmp(&want, &engine->tile_format, sizeof want) != 0) {
         BZI_FAIL(err, BZNA_E_CODEC, "tiles of several formats are decoded in software, not by NVDEC");
         return BZI_NVDEC_REFUSED;
     }
+
     while ((result = bzi_session_submit(session, &image.coded, &picture, &sps, item, err)) == BZI_NVDEC_BUSY)
         if ((result = bzi_engine_map_tile(engine, err)) != BZI_NVDEC_OK)
             break;
@@ -21950,6 +22049,7 @@ static bzi_nvdec_result bzi_engine_make_canvas(bzi_engine *engine, const bzi_for
     const uint64_t rows = (picture->frame_height + 1) & ~1u;
     const uint64_t pitch = (((uint64_t)picture->frame_width + 1) * (picture->depth > 8 ? 2 : 1) + 255) & ~255ull;
     const uint64_t bytes = sps->chroma_format == 3 ? 3 * pitch * rows : pitch * rows * 3 / 2;
+
     if (bytes > engine->canvas_bytes) {
         uint64_t address;
         bzi_device_stream_wait(device, stream);
@@ -21960,6 +22060,7 @@ static bzi_nvdec_result bzi_engine_make_canvas(bzi_engine *engine, const bzi_for
         canvas->address = address;
         engine->canvas_bytes = bytes;
     }
+
     canvas->picture = *picture;
     canvas->semi_planar = sps->chroma_format != 3;
     bzi_session_planes(canvas, picture->frame_height, pitch);
@@ -21975,6 +22076,7 @@ static bzi_nvdec_result bzi_engine_accept_tiles(bzi_engine *engine, bzi_item *it
     bzi_format sps;
     uint32_t place[2];
     bzi_nvdec_result result;
+
     if (bzi_tiles_open(&engine->tiles, image, (bzi_region){ 0, 0, 1, 1 }, err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
     if ((result = bzi_engine_tile(engine, 0, &first, place, err)) != BZI_NVDEC_OK)
@@ -21994,6 +22096,7 @@ static bzi_nvdec_result bzi_engine_grid(bzi_engine *engine, bzi_item *item, cons
     bzi_views *views = &engine->views;
     bzna_error other;
     bzi_nvdec_result result = bzi_engine_accept_tiles(engine, item, image, err);
+
     while (result == BZI_NVDEC_OK && bzi_engine_busy(engine))
         bzi_engine_advance(engine);                         /* what reads the canvas is enqueued then */
     if (result != BZI_NVDEC_OK || (result = bzi_engine_make_canvas(engine, sps, picture, err)) != BZI_NVDEC_OK)
@@ -22002,6 +22105,7 @@ static bzi_nvdec_result bzi_engine_grid(bzi_engine *engine, bzi_item *item, cons
         bzi_item_slots(item, 0, &engine->canvas.picture, 1, views, err) != BZNA_OK ||
         bzi_tiles_open(&engine->tiles, image, bzi_views_part(loader, views, 0), err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
+
     engine->tiles_mapped = 0;
     for (uint32_t i = 0; i < engine->tiles.count && result == BZI_NVDEC_OK; i++)
         result = bzi_engine_submit_tile(engine, item, i, err);
@@ -22009,8 +22113,10 @@ static bzi_nvdec_result bzi_engine_grid(bzi_engine *engine, bzi_item *item, cons
         const bzi_nvdec_result mapped = bzi_engine_map_tile(engine, result == BZI_NVDEC_OK ? err : &other);
         result = result == BZI_NVDEC_OK ? mapped : result;
     }
+
     if (result != BZI_NVDEC_OK)
         return result;
+
     item->by_nvdec = 1;
     item->tiles = engine->tiles.count;
     engine->oom_streak = 0;
@@ -22033,21 +22139,26 @@ static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bz
     bzi_image image;
     bzi_format sps;
     bzi_nvdec_result result;
+
     if (bzi_item_image(item, 0, &engine->scratch, &image, err) != BZNA_OK ||
         bzi_picture_describe(&image, loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
+
     if (image.coded.codec == BZNA_CODEC_JPEG && !bzi_loader_is_nvdec_jpeg(loader, BZNA_CODEC_JPEG, &sps)) {
         BZI_FAIL(err, BZNA_E_CODEC, "JPEG is decoded in software, not by NVDEC");
         return BZI_NVDEC_FOREIGN;
     }
+
     if (sps.tiles)
         return bzi_engine_grid(engine, item, &image.coded, &sps, &picture, err);
+
     result = bzi_engine_accept(engine, item, &image.coded, &sps, &picture, err);
     if (result == BZI_NVDEC_OK) {
         item->by_nvdec = 1;
         while ((result = bzi_session_submit(session, &image.coded, &picture, &sps, item, err)) == BZI_NVDEC_BUSY)
             bzi_engine_advance(engine);
     }
+
     if (result == BZI_NVDEC_OK || result == BZI_NVDEC_FAILED)
         engine->oom_streak = 0;
     return result;
@@ -22058,10 +22169,12 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 {
     bzna_error *err = &item->batch->errors[item->slot];
     uint64_t start = bzi_os_now_ns();
+
     if (item->status != BZNA_OK) {
         bzi_engine_fail(engine, item, item->status);
         return;
     }
+
     switch (bzi_engine_submit(engine, item, err)) {
     case BZI_NVDEC_BUSY:
         break;
@@ -22088,6 +22201,7 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 static void bzi_engine_work(bzi_engine *engine)
 {
     bzi_pool *pool = engine->pool;
+
     while (!engine->retired) {
         int busy = bzi_engine_busy(engine);
         int full = engine->session.pending_count == pool->device->desc.session_depth;
@@ -22111,8 +22225,10 @@ static void *bzi_engine_run(void *argument)
     bzi_pool *pool = engine->pool;
     bzna_error err;
     int entered;
+
     if (!bzi_engine_await_turn(engine))
         return NULL;
+
     entered = bzi_device_enter_thread(pool->device, &err) == BZNA_OK;
     if (entered && bzi_session_open(&engine->session, pool->device, &pool->host->memory, &err) == BZNA_OK) {
         engine->lane.stream = engine->session.stream;
@@ -22121,6 +22237,7 @@ static void *bzi_engine_run(void *argument)
     } else {
         bzi_engine_retire(engine, &err);
     }
+
     if (engine->has_turn)
         bzi_engine_pass_turn(engine);
     if (entered) {
@@ -22130,6 +22247,7 @@ static void *bzi_engine_run(void *argument)
         bzi_session_close(&engine->session);
         bzi_device_leave(pool->device);
     }
+
     return NULL;
 }
 
@@ -22137,6 +22255,7 @@ static void *bzi_engine_run(void *argument)
 static void bzi_pool_close(bzi_pool *pool)
 {
     const bzi_memory memory = pool->host->memory;
+
     /* In a forked child, the pool's threads are not there, and its lock may be held by one of them. */
     int foreign = bzi_device_is_foreign(pool->device);
     if (pool->has_turns && !foreign) {
@@ -22146,6 +22265,7 @@ static void bzi_pool_close(bzi_pool *pool)
         bzi_os_wake_all(&pool->turns);
         bzi_os_unlock(&pool->mutex);
     }
+
     for (uint32_t i = 0; pool->engines && i < pool->count; i++)
         if (pool->engines[i].started && !foreign)
             bzi_os_thread_join(pool->engines[i].thread);
@@ -22165,11 +22285,13 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
     pool->engines = bzi_alloc_zero(&pool->host->memory, pool->count, sizeof *pool->engines);
     if (!pool->engines)
         return bzi_fail_memory(err, "decode sessions");
+
     pool->has_mutex = bzi_os_mutex_init(&pool->mutex) == 0;
     pool->has_cond = pool->has_mutex && bzi_os_cond_init(&pool->wake) == 0;
     pool->has_turns = pool->has_cond && bzi_os_cond_init(&pool->turns) == 0;
     if (!pool->has_turns)
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+
     pool->live = pool->count;
     for (uint32_t i = 0; i < pool->count; i++) {
         bzi_engine *engine = &pool->engines[i];
@@ -22183,6 +22305,7 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
                             strerror(error));
         engine->started = 1;
     }
+
     return BZNA_OK;
 }
 
@@ -22190,6 +22313,7 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 {
     bzi_pool *pool = bzi_alloc_zero(&host->memory, 1, sizeof *pool);
     bzna_status status;
+
     if (!pool)
         return bzi_fail_memory(err, "decode sessions");
     pool->host = host;
@@ -22203,6 +22327,7 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
         bzi_pool_close(pool);
         return status;
     }
+
     *out = pool;
     return BZNA_OK;
 }
@@ -22230,6 +22355,7 @@ static void bzi_context_retain(bzna_context *context) { atomic_fetch_add(&contex
 static void bzi_context_drop(bzna_context *context)
 {
     bzi_host *host = context->host;
+
     if (atomic_fetch_sub(&context->references, 1) != 1)
         return;
     if (context->pool)
@@ -22247,8 +22373,10 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
     bzi_host *host = NULL;
     bzna_context *context;
     bzna_status status = bzi_host_open(config, &host, err);
+
     if (status != BZNA_OK)
         return status;
+
     context = bzi_alloc_zero(&host->memory, 1, sizeof *context);
     if (!context || bzi_os_mutex_init(&context->mutex)) {
         status = context ? BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock") : bzi_fail_memory(err, "a context");
@@ -22256,6 +22384,7 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
         bzi_host_drop(host);
         return status;
     }
+
     context->host = host;
     atomic_init(&context->references, 1);
     context->device_desc.host = host;
@@ -22281,10 +22410,12 @@ static void bzi_context_keep(bzna_context *context, bzi_device *device, const bz
         context->device_error = *no_device;
         device = NULL;
     }
+
     if (!context->pool) {
         context->pool = pool;
         pool = NULL;
     }
+
     bzi_os_unlock(&context->mutex);
     if (pool)
         bzi_pool_close(pool);
@@ -22298,12 +22429,15 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
     bzi_device *made = NULL;
     bzna_error why;
     int known;
+
     *out = NULL;
     if (context->device_desc.wanted.kind == BZNA_DEVICE_CPU)
         return BZI_FAIL(err, BZNA_E_DEVICE, "context_config.device is BZNA_DEVICE_CPU");
+
     bzi_os_lock(&context->mutex);
     known = context->device || context->device_error.status != BZNA_OK;
     bzi_os_unlock(&context->mutex);
+
     if (!known) {
         bzi_error_init(&why);
         if (bzi_device_open(&context->device_desc, &made, &why) != BZNA_OK) {
@@ -22317,12 +22451,15 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
         }
         bzi_context_keep(context, made, &why, NULL);
     }
+
     if (context->device_error.status != BZNA_OK) {
         *err = context->device_error;
         return err->status;
     }
+
     if (bzi_device_is_foreign(context->device))
         return bzi_cuda_fail_forked(err);
+
     *out = context->device;
     if (!bzi_device_is_lost(context->device))
         return BZNA_OK;
@@ -22335,6 +22472,7 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 {
     bzi_pool *made = NULL;
     bzna_status status;
+
     bzi_os_lock(&context->mutex);
     *out = context->pool;
     bzi_os_unlock(&context->mutex);
@@ -22848,6 +22986,7 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
 {
     uint64_t deadline = timeout_ns > 0 ? bzi_os_now_ns() + (uint64_t)timeout_ns : 0;
     int expired = timeout_ns == 0;
+
     for (;;) {
         bzna_batch *head = loader->pending_count ? loader->pending_batches[loader->pending_first] : NULL;
         if (loader->quit || loader->stopped)
@@ -22882,6 +23021,7 @@ static bzna_status bzi_batch_wait_written(bzna_batch *batch, bzna_error *err)
     bzna_loader *loader = batch->loader;
     bzi_device *device = loader->device;
     bzna_status status = bzi_device_enter(device, err);
+
     if (status != BZNA_OK)
         return status;
     batch->stream = loader->stream;
@@ -22892,6 +23032,7 @@ static bzna_status bzi_batch_wait_written(bzna_batch *batch, bzna_error *err)
                                      bzi_device_await(device, batch->written[i], err);
         batch->touched[i] = status != BZNA_OK;
     }
+
     if (status != BZNA_OK)                                  /* nobody gets the batch, which may be free after this */
         bzi_batch_drain_writes(batch);
     bzi_device_leave(device);
@@ -22903,6 +23044,7 @@ static bzna_status bzi_batch_record_release(bzna_batch *batch, bzna_error *err)
 {
     bzi_device *device = batch->loader->device;
     bzna_status status = bzi_device_enter(device, err);
+
     if (status != BZNA_OK)
         return status;
     batch->has_release = bzi_device_record(device, batch->released, batch->stream, err) == BZNA_OK;
@@ -22919,11 +23061,13 @@ static void bzi_batch_unref(bzna_batch *batch)
     bzna_status status = BZNA_OK;
     bzna_error err;
     uint32_t left;
+
     bzi_loader_lock(loader);
     left = --batch->references;
     bzi_os_unlock(&loader->mutex);
     if (left)
         return;
+
     if (loader->on_device)
         status = bzi_batch_record_release(batch, &err);     /* nobody else has the batch: no lock */
     bzi_loader_lock(loader);
@@ -22957,25 +23101,30 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
     uint64_t start = bzi_os_now_ns();
     bzna_batch *batch = NULL;
     bzna_status status;
+
     bzi_loader_lock(loader);
     if (loader->waiting) {
         bzi_os_unlock(&loader->mutex);
         return BZI_FAIL(err, BZNA_E_STATE, "another thread is waiting in bzna_loader_next");
     }
+
     loader->waiting = 1;
     status = bzi_loader_wait(loader, timeout_ns, &batch, err);
     loader->waiting = 0;
     if (loader->quit)
         bzi_os_wake_all(&loader->control_wake);
+
     if (batch) {
         bzi_batch_to_loan(batch);
         stage->count++;
         stage->bytes += batch->slots * loader->slot_bytes;
     }
+
     stage->wait_before_ns += bzi_os_now_ns() - start;
     bzi_os_unlock(&loader->mutex);
     if (batch && loader->device && (status = bzi_batch_wait_written(batch, err)) != BZNA_OK)
         return bzi_loader_take_back(batch, err);
+
     if (batch && batch->real && batch->failed == batch->real)
         bzi_log(loader->host, BZNA_LOG_ERROR, batch->status[0], "all %u samples of batch %llu of epoch %llu failed",
                 batch->real, (unsigned long long)batch->number, (unsigned long long)batch->epoch);
@@ -22986,6 +23135,7 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
 static bzna_status bzi_batch_release(bzna_batch *batch)
 {
     int owned;
+
     bzi_loader_lock(batch->loader);
     owned = batch->state == BZI_BATCH_ON_LOAN && batch->owned;
     batch->owned = 0;
@@ -23015,17 +23165,20 @@ static bzi_dl_tensor bzi_batch_dl_tensor(bzna_batch *batch, uint32_t number)
     };
     bzna_tensor from;
     bzi_dl_tensor to;
+
     bzi_batch_tensor(batch, number, &from);
     memset(&to, 0, sizeof to);
     to.data = batch->slots ? from.data : NULL;              /* as DLPack asks of empty tensors */
     to.device_type = from.device.kind;
     to.device_id = from.device.ordinal;
     to.dimensions = (int32_t)from.dimensions;
+
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (types[i].dtype == from.dtype) {
             to.code = types[i].code;
             to.bits = types[i].bits;
         }
+
     to.lanes = 1;
     to.shape = memcpy(batch->shape[number], from.shape, sizeof batch->shape[number]);
     to.strides = batch->strides[number];
@@ -23058,12 +23211,14 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t
         bzi_os_unlock(&batch->loader->mutex);
         return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is not on loan");
     }
+
     if (batch->loader->on_device && batch->stream == BZNA_STREAM_PER_THREAD) {
         bzi_os_unlock(&batch->loader->mutex);
         return BZI_FAIL(err, BZNA_E_STATE,
                         "bzna_batch_to_dlpack: on BZNA_STREAM_PER_THREAD; a deleter on another thread would order "
                         "behind another stream");
     }
+
     if (batch->references++ == batch->owned)                /* no other tensor is out */
         bzi_batch_tensors(batch);
     bzi_os_unlock(&batch->loader->mutex);
@@ -23077,6 +23232,7 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
     bzi_device *device = batch->loader->device;
     bzna_status status;
     uint32_t tensors, owned;
+
     bzi_loader_lock(batch->loader);
     owned = batch->state == BZI_BATCH_ON_LOAN && batch->owned;
     tensors = batch->references - batch->owned;
@@ -23089,6 +23245,7 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
                         "threads", tensors);
     if ((status = bzi_device_enter(device, err)) != BZNA_OK)
         return status;
+
     if ((status = bzi_device_record(device, batch->released, batch->stream, err)) == BZNA_OK &&
         (status = bzi_device_order(device, stream, batch->released, err)) == BZNA_OK)
         batch->stream = stream;
@@ -23112,6 +23269,7 @@ static void bzi_loader_clear(bzna_loader *loader)
         loader->ring_first = (loader->ring_first + 1) % loader->item_count;
         loader->ring_count--;
     }
+
     while (loader->redo_count)
         loader->free_items[loader->free_item_count++] = loader->redo[--loader->redo_count];
     for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++) {
@@ -23119,6 +23277,7 @@ static void bzi_loader_clear(bzna_loader *loader)
         if (batch->state == BZI_BATCH_FILLING || batch->state == BZI_BATCH_READY)
             bzi_batch_to_free(batch);
     }
+
     loader->pending_count = 0;
     loader->planning = NULL;
     memset(&loader->poison, 0, sizeof loader->poison);
@@ -23144,6 +23303,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t 
         bzi_os_unlock(&loader->mutex);
         return BZI_FAIL(err, BZNA_E_STATE, "a thread is waiting in bzna_loader_next: stop the loader first");
     }
+
     loader->paused++;
     bzi_loader_wake_all(loader);
     bzi_pool_withdraw(loader);
@@ -23192,6 +23352,7 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
                                  t->fill_space,       pick->whole,
                                  (loader->config.pipeline.transform != NULL) |
                                      (uint32_t)(loader->config.pipeline.picture != NULL) << 1 };
+
     hash = bzi_hash(hash, numbers, sizeof numbers);
     hash = bzi_hash(hash, &output->warp, sizeof output->warp);
     hash = bzi_hash(hash, t->bias, sizeof t->bias);
@@ -23201,11 +23362,13 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
         hash = bzi_hash(hash, &output->shape.channels, sizeof output->shape.channels);
     if (loader->stills)
         hash = bzi_hash(hash, &loader->stills, sizeof loader->stills);
+
     if (loader->jpeg.supported) {
         const uint32_t limits[] = { BZNA_DECODER_NVDEC, loader->jpeg.min_width, loader->jpeg.min_height,
                                     loader->jpeg.max_width, loader->jpeg.max_height, loader->jpeg.max_macroblocks };
         hash = bzi_hash(hash, limits, sizeof limits);
     }
+
     if (loader->config.decode.jpeg_shrink)
         hash = bzi_hash(hash, "shrink", sizeof "shrink");
     if (!bzi_is_zero(&output->jitter, sizeof output->jitter))
@@ -23219,6 +23382,7 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
 static uint64_t bzi_loader_pixels(const bzna_loader *loader)
 {
     uint64_t hash = BZI_HASH_START;
+
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
         const uint32_t numbers[] = { output->views, output->own_warp, output->own_filter, output->own_color };
@@ -23263,6 +23427,7 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 {
     bzna_loader_state whole, *state = &whole;
     bzna_status status = bzi_loader_state_in(given, state, err);
+
     if (status != BZNA_OK)
         return status;
     if (state->check != bzi_loader_state_check(state))
@@ -23279,6 +23444,7 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.position: %llu of %llu in epoch %llu",
                         (unsigned long long)state->position, (unsigned long long)state->sample_count,
                         (unsigned long long)state->epoch);
+
     if (state->version == 1)
         bzi_log(loader->host, BZNA_LOG_WARNING, BZNA_OK,
                 "the state is of version 1, which does not say with what warp and colors its run was made");
@@ -23295,6 +23461,7 @@ static uint32_t bzi_loader_limit(const bzna_loader *loader, const bzna_statistic
 {
     double elapsed = (double)(bzi_os_now_ns() - loader->opened_ns);
     uint32_t decoders = loader->pool ? bzi_loader_sessions(loader) : loader->config.decode.threads;
+
     if ((double)stats->stage[BZNA_STAGE_DELIVER].wait_before_ns < 0.1 * elapsed)
         return BZNA_STAGE_DELIVER;
     if ((double)stats->stage[BZNA_STAGE_DECODE].wait_before_ns <= 0.25 * elapsed * decoders)
@@ -23321,6 +23488,7 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
         stats->stage[BZNA_STAGE_DECODE].depth += loader->in_pool;
         stats->stage[BZNA_STAGE_DECODE].wait_before_ns = loader->starved_ns;
     }
+
     bzi_os_unlock(&loader->mutex);
     if (loader->pool)
         bzi_device_counts(loader->device, stats);
