@@ -14238,8 +14238,10 @@ static double bzi_math_tan(double degrees)
 /* ==== 43. Random numbers, order =====================================================================================
  * Calls: rooms 2, 42.
  *
- * Pure functions of (seed, epoch, position): no state, so any thread, rank and restart agree. */
+ * Random numbers and orders are pure functions of seed, epoch and position. They keep no state, so every thread, rank
+ * and restarted run gets the same ones. */
 
+/* One block of Philox 4x32-10 (Salmon and others 2011): 128 bits that depend on counter and key alone. */
 static void bzi_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
@@ -14261,7 +14263,7 @@ static void bzi_philox(const uint32_t counter[4], const uint32_t key[2], uint32_
     out[3] = c3;
 }
 
-/* 128 bits that (seed, epoch) own, by use: 0 keys the samples' numbers, 1 the permutation. */
+/* Makes 128 bits from seed, epoch and use. Use 0 keys the random numbers of samples, use 1 the permutation. */
 static void bzi_random_epoch(uint64_t seed, uint64_t epoch, uint32_t use, uint32_t out[4])
 {
     uint32_t counter[4] = { (uint32_t)epoch, (uint32_t)(epoch >> 32), use, 0 };
@@ -14269,6 +14271,7 @@ static void bzi_random_epoch(uint64_t seed, uint64_t epoch, uint32_t use, uint32
     bzi_philox(counter, key, out);
 }
 
+/* Starts the stream of one operation (BZNA_OPERATION_...) on one sample of an epoch. */
 static void bzi_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t operation)
 {
     uint32_t key[4];
@@ -14283,18 +14286,21 @@ static void bzi_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, 
     random->used = 4;
 }
 
-/* Another stream for another view of a sample, or another occurrence of it in an epoch; (0, 0) is the sample's own.
- * Pre: fresh from bzi_random_init. */
+/* Turns the stream of a sample into that of another view of it, or of another occurrence of it in the epoch. View 0 of
+ * occurrence 0 keeps the sample's own stream. Pre: the stream is fresh from bzi_random_init. */
 static void bzi_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence)
 {
     uint32_t counter[4] = { (uint32_t)occurrence, (uint32_t)(occurrence >> 32), view, 1 }, key[4];
+
     if (!view && !occurrence)
         return;
+
     bzi_philox(counter, random->key, key);
     random->key[0] = key[0];
     random->key[1] = key[1];
 }
 
+/* Returns the next 32 bits of the stream. */
 static uint32_t bzi_random_u32(bzna_random *random)
 {
     if (random->used >= 4) {
@@ -14305,22 +14311,25 @@ static uint32_t bzi_random_u32(bzna_random *random)
     return random->block[random->used++];
 }
 
+/* Returns a number from lo to hi, made from 53 random bits. It can be hi only where the sum is rounded up. */
 static double bzi_random_uniform(bzna_random *random, double lo, double hi)
 {
     uint64_t low = bzi_random_u32(random), high = bzi_random_u32(random);
     return lo + (hi - lo) * ((double)((high << 32 | low) >> 11) * 0x1p-53);
 }
 
-/* A keyed permutation of [0, count): an alternating Feistel network on a grid of rows x columns, both near the square
- * root, that adds instead of xors; walked until it falls inside, which is at once but for one row's worth of chances.
- * Grids smaller than 8 x 8 have too few permutations. */
+/* A keyed permutation of 0..count - 1. It is an alternating Feistel network on a grid of rows x columns, both near the
+ * square root of count, which adds where others xor. The grid can have more places than count. A result past the end is
+ * permuted again until it is below count; in a large grid at most one row's worth of places needs that. The grid has at
+ * least 8 x 8 places, because smaller ones have too few permutations. */
 typedef struct bzi_permutation {
-    uint64_t count;
-    uint64_t key[2];
-    uint64_t rows, columns;           /* rows * columns >= count; each below 2^32 */
+    uint64_t count;                   /* positions that are permuted */
+    uint64_t key[2];                  /* 128 bits that depend on seed and epoch */
+    uint64_t rows;                    /* of the grid; rows * columns >= count */
+    uint64_t columns;                 /* of the grid; both are below 2^32 */
 } bzi_permutation;
 
-#define BZI_PERMUTATION_ROUNDS 6      /* 4 fail the chi-square tests of few samples */
+#define BZI_PERMUTATION_ROUNDS 6      /* with 4, small data sets fail chi-square tests */
 
 static bzi_permutation bzi_permutation_make(uint64_t seed, uint64_t epoch, uint64_t count)
 {
@@ -14331,7 +14340,7 @@ static bzi_permutation bzi_permutation_make(uint64_t seed, uint64_t epoch, uint6
     p.count = count;
     p.key[0] = (uint64_t)words[1] << 32 | words[0];
     p.key[1] = (uint64_t)words[3] << 32 | words[2];
-    p.rows = (uint64_t)sqrt((double)count);                 /* any value near it will do: columns follow */
+    p.rows = (uint64_t)sqrt((double)count);       /* a rounded root will do, because columns are computed from it */
     if (p.rows < 8)
         p.rows = 8;
     p.columns = count / p.rows + 1;
@@ -14340,7 +14349,8 @@ static bzi_permutation bzi_permutation_make(uint64_t seed, uint64_t epoch, uint6
     return p;
 }
 
-/* A number below limit that depends on all bits of x and key. With one multiplication less, chi-square tests fail. */
+/* Returns a number below limit that depends on all bits of x and key. With one multiplication less, chi-square tests
+ * fail. */
 static uint64_t bzi_permutation_mix(uint64_t x, uint64_t key, uint64_t limit)
 {
     x = (x ^ key) * 0x9e3779b97f4a7c15ull;
@@ -14348,10 +14358,12 @@ static uint64_t bzi_permutation_mix(uint64_t x, uint64_t key, uint64_t limit)
     return (x * 0xd6e8feb86659fd93ull >> 32) * limit >> 32;
 }
 
+/* Returns where the permutation sends a position below count. */
 static uint64_t bzi_permutation_at(const bzi_permutation *p, uint64_t position)
 {
     do {
         uint64_t row = position / p->columns, column = position % p->columns, key = p->key[0];
+
         for (int round = 0; round < BZI_PERMUTATION_ROUNDS; round += 2) {
             row += bzi_permutation_mix(column, key, p->rows);
             row -= row >= p->rows ? p->rows : 0;
@@ -14365,27 +14377,32 @@ static uint64_t bzi_permutation_at(const bzi_permutation *p, uint64_t position)
     return position;
 }
 
+/* A sample of a weighted draw without replacement. */
 typedef struct bzi_ranked {
-    double   key;
-    uint64_t sample;
+    double   key;                     /* samples with the smallest keys come first */
+    uint64_t sample;                  /* its index; of equal keys the smaller index comes first */
 } bzi_ranked;
 
-/* What stands at each position of an epoch. The arrays are the loader's. */
+/* Says which sample stands at each position of an epoch. The loader owns the arrays. */
 typedef struct bzi_order {
-    uint64_t        samples;          /* of the data set, or of indices */
+    uint64_t        samples;          /* entries of `indices`; without them, samples of the data set */
     uint64_t        length;           /* positions of an epoch */
-    uint32_t        shuffle, weighting;
-    uint32_t        group_count;      /* weighted draws: samples whose weights are alike and neighbors form a group */
-    const uint64_t *indices;          /* NULL: all samples */
-    const double   *weights, *sums;   /* of the groups; sums are cumulated, which loses the smallest weights */
-    const uint64_t *ends;             /* cumulated sizes of the groups; NULL: one sample each */
-    bzi_ranked     *ranked;           /* drawn once each: all samples, by key; the epoch's order */
-    uint64_t        seed, epoch;
-    uint32_t        repeats;          /* a sample may stand at several positions of an epoch */
-    uint32_t        valid;            /* for that seed and epoch */
-    bzi_permutation permutation;
+    uint32_t        shuffle;          /* 1: unweighted samples are permuted */
+    uint32_t        weighting;        /* BZNA_WEIGHTING_... */
+    uint32_t        group_count;      /* weighted draws: the data set's parts or samples, each of which has a weight */
+    const uint64_t *indices;          /* the samples to deliver; NULL: all */
+    const double   *weights;          /* of each group, all its samples together */
+    const double   *sums;             /* cumulated weights; they are rounded, and lose the smallest weights */
+    const uint64_t *ends;             /* of each group, the index past its last sample; NULL: a group is one sample */
+    bzi_ranked     *ranked;           /* BZNA_WEIGHTING_ONCE: all samples in the order of the epoch */
+    uint64_t        seed;             /* that the epoch's order was made with */
+    uint64_t        epoch;            /* that the order was made for */
+    uint32_t        repeats;          /* 1: a sample may stand at several positions of an epoch */
+    uint32_t        valid;            /* 1: `ranked` and `permutation` are those of seed and epoch */
+    bzi_permutation permutation;      /* of 0..samples - 1 */
 } bzi_order;
 
+/* These three compare for bzi_sort and bzi_search. */
 static int bzi_ranked_is_before(const void *left, const void *right)
 {
     const bzi_ranked *a = left, *b = right;
@@ -14396,43 +14413,51 @@ static int bzi_order_ends_past(const void *ends, uint64_t i, const void *sample)
 {
     return ((const uint64_t *)ends)[i] > *(const uint64_t *)sample;
 }
+
 static int bzi_order_sums_past(const void *sums, uint64_t i, const void *u)
 {
     return ((const double *)sums)[i] > *(const double *)u;
 }
 
+/* Returns the group that a sample belongs to. */
 static uint32_t bzi_order_group(const bzi_order *order, uint64_t sample)
 {
     return (uint32_t)(order->ends ? bzi_search(order->ends, order->group_count - 1, &sample, bzi_order_ends_past) :
                                     sample);
 }
 
+/* Returns the index of a group's first sample. */
 static uint64_t bzi_order_begin(const bzi_order *order, uint32_t group)
 {
     return !group ? 0 : order->ends ? order->ends[group - 1] : group;
 }
+
+/* Returns the number of samples in a group. */
 static uint64_t bzi_order_size(const bzi_order *order, uint32_t group)
 {
     return order->ends ? order->ends[group] - bzi_order_begin(order, group) : 1;
 }
 
-/* Efraimidis and Spirakis 2006: the order of u^(1/w), largest first, is a weighted draw without replacement; here
- * -log(u)/w, smallest first. */
+/* Draws all samples without replacement, by weight. Efraimidis and Spirakis (2006) order samples by u^(1/w), largest
+ * first. Here the key is -log(u)/w, smallest first, which is the same order. Samples without a weight come last. */
 static void bzi_order_rank(bzi_order *order)
 {
     for (uint64_t i = 0; i < order->samples; i++) {
         uint32_t group = bzi_order_group(order, i);
         double weight = order->weights[group] / (double)bzi_order_size(order, group);
         bzna_random random;
+
         bzi_random_init(&random, order->seed, order->epoch, i, BZNA_OPERATION_ORDER);
         order->ranked[i].sample = i;
         order->ranked[i].key = HUGE_VAL;
-        if (weight > 0)                                     /* 1 - u is exact */
+        if (weight > 0)                                     /* 1 - u is exact, and never 0 */
             order->ranked[i].key = fmin(-bzi_math_log(1 - bzi_random_uniform(&random, 0, 1)) / weight, DBL_MAX);
     }
+
     bzi_sort(order->ranked, order->samples, sizeof *order->ranked, bzi_ranked_is_before);
 }
 
+/* Prepares the order of an epoch, so that bzi_order_at can be asked for its positions. */
 static void bzi_order_epoch(bzi_order *order, uint64_t seed, uint64_t epoch)
 {
     order->valid = 1;
@@ -14443,7 +14468,8 @@ static void bzi_order_epoch(bzi_order *order, uint64_t seed, uint64_t epoch)
         bzi_order_rank(order);
 }
 
-/* One weighted draw: the position is the counter, so that any position can be had at any time. */
+/* Draws one sample with replacement, by weight. The position is the counter of the random numbers, so any position can
+ * be drawn at any time. */
 static uint64_t bzi_order_draw(const bzi_order *order, uint64_t position)
 {
     uint32_t low, last = order->group_count - 1;
@@ -14453,13 +14479,15 @@ static uint64_t bzi_order_draw(const bzi_order *order, uint64_t position)
     bzi_random_init(&random, order->seed, order->epoch, position, BZNA_OPERATION_ORDER);
     u = bzi_random_uniform(&random, 0, order->sums[last]);
     low = (uint32_t)bzi_search(order->sums, last, &u, bzi_order_sums_past);
+    /* u can be rounded up to the whole sum: then the last group that has a weight is taken */
     while (low && !(order->weights[low] > 0))
-        low--; /* u can round up to the sum: the last group with a weight */
+        low--;
+
     u = bzi_random_uniform(&random, 0, (double)bzi_order_size(order, low));
     return bzi_order_begin(order, low) + bzi_min((uint64_t)u, bzi_order_size(order, low) - 1);
 }
 
-/* The sample at a position below length. */
+/* Returns the sample at a position below length. */
 static uint64_t bzi_order_at(const bzi_order *order, uint64_t position)
 {
     uint64_t sample = order->weighting == BZNA_WEIGHTING_REPLACE ? bzi_order_draw(order, position) :
@@ -14468,27 +14496,34 @@ static uint64_t bzi_order_at(const bzi_order *order, uint64_t position)
     return order->indices ? order->indices[sample] : sample;
 }
 
-/* The global order of one epoch from `start` on, dealt to world ranks in batches: batch j of rank r has the positions
- * start + (j * batch + slot) * world + r. Every rank has the same number of batches. */
+/* One rank's share of an epoch. Batch j of rank r has the positions start + (j * batch + slot) * world + r of the
+ * global order. Every rank has the same number of batches. */
 typedef struct bzi_shard {
-    uint64_t count, start;
-    uint32_t batch, world, rank, last_batch;
+    uint64_t count;                   /* positions of the epoch */
+    uint64_t start;                   /* the first position that is dealt */
+    uint32_t batch;                   /* slots of a batch */
+    uint32_t world;                   /* number of ranks */
+    uint32_t rank;                    /* of this process, from 0 */
+    uint32_t last_batch;              /* BZNA_LAST_... */
 } bzi_shard;
 
+/* Returns how many positions one batch of every rank takes together. */
 static uint64_t bzi_shard_step(const bzi_shard *s) { return (uint64_t)s->batch * s->world; }
 
+/* Returns the number of batches of each rank. */
 static uint64_t bzi_shard_batches(const bzi_shard *s)
 {
     uint64_t left = s->count - s->start, step = bzi_shard_step(s);
     return left / step + (s->last_batch != BZNA_LAST_DROP && left % step != 0);
 }
 
-/* Where slot 0 of batch j stands; positions at or behind count are padding. */
+/* Returns the position of slot 0 of batch j. Positions from count on are padding. */
 static uint64_t bzi_shard_position(const bzi_shard *s, uint64_t j)
 {
     return s->start + j * bzi_shard_step(s) + s->rank;
 }
 
+/* Returns how many slots of batch j have samples; the others are padding. */
 static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
 {
     uint64_t first = bzi_shard_position(s, j);
@@ -14499,8 +14534,10 @@ static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
 /* ==== 44. Transforms ================================================================================================
  * Calls: rooms 2, 6, 42-43.
  *
- * Parameters, random numbers -> homography. Doubles. */
+ * Turns parameters and random numbers into homographies. All arithmetic is done in doubles, except where MXNet's
+ * rounding of floats is wanted. */
 
+/* Returns 1 if all n values are finite, else 0. */
 static int bzi_finite(const double *values, int n)
 {
     for (int i = 0; i < n; i++)
@@ -14509,8 +14546,8 @@ static int bzi_finite(const double *values, int n)
     return 1;
 }
 
-/* H = T_in * T_crop * R * S * T_out, multiplied out. Pre: sizes > 0, numbers finite. Post: H maps output to input,
- * affine. */
+/* Computes H = T_in * T_crop * R * S * T_out, multiplied out. H is affine and maps output to input pixels. Pre: sizes
+ * are above 0, all numbers are finite. */
 static void bzi_affine_matrix(const bzna_affine *a, double h[9])
 {
     double c = bzi_math_cos(a->degrees), s = bzi_math_sin(a->degrees);
@@ -14537,18 +14574,19 @@ static void bzi_affine_matrix(const bzna_affine *a, double h[9])
     h[8] = 1;
 }
 
-/* A range of no width takes no random number. */
+/* Draws a number from lo to hi. A range of no width takes no random number. */
 static double bzi_draw(bzna_random *random, double lo, double hi)
 {
     return lo < hi ? bzi_random_uniform(random, lo, hi) : lo;
 }
 
+/* The same, log-uniform. */
 static double bzi_draw_log(bzna_random *random, double lo, double hi)
 {
     return lo < hi ? bzi_math_exp(bzi_random_uniform(random, bzi_math_log(lo), bzi_math_log(hi))) : lo;
 }
 
-/* True with that probability. */
+/* Returns 1 with that probability, else 0. Probabilities of 0 and 1 take no random number. */
 static uint32_t bzi_draw_flip(bzna_random *random, double probability)
 {
     if (probability <= 0 || probability >= 1)
@@ -14556,22 +14594,35 @@ static uint32_t bzi_draw_flip(bzna_random *random, double probability)
     return bzi_random_uniform(random, 0, 1) < probability;
 }
 
-/* A warp with its defaults filled in: MXNet's, or the random similarity that every other kind is a case of; and what
- * distorts its output. */
+/* A warp with its defaults filled in, followed by the distortion of its output. It is MXNet's warp, or a random
+ * similarity, of which every other kind is a case. bzna_warp says what its members mean in full. */
 typedef struct bzi_similarity {
-    uint32_t law;                     /* never AUTO */
-    uint32_t resize, keep_ratio, random_crop;
-    double   edge;                    /* CENTER_RESIZED_CROP: the output's, of the resized picture's; else 0 */
-    double   scale[2];                /* of the crop's area */
-    double   ratio[2];                /* 0, 0: the input's own */
-    double   degrees[2], translate[2];
-    double   flip_h, flip_v;
-    double   rotate[2], shear[4], perspective, perspective_p;
-    double   shear_ratio;
-    uint32_t is_mxnet, canvas_px[2], crop_px[2], pad_px, short_edge_px, has_crop_start, crop_start[2];
+    uint32_t law;                     /* BZNA_LAW_...; never AUTO */
+    uint32_t resize;                  /* 1: the crop is scaled to the output */
+    uint32_t keep_ratio;              /* 1: resize scales both axes alike */
+    uint32_t random_crop;             /* 1: the crop lies anywhere; 0: in the middle */
+    double   edge;                    /* CENTER_RESIZED_CROP: the output's edge / the resized picture's; else 0 */
+    double   scale[2];                /* the crop's share of the picture's area, lo..hi; MXNET: a factor on sizes */
+    double   ratio[2];                /* the crop's width / height, lo..hi; 0, 0: the input's own */
+    double   degrees[2];              /* rotation, counterclockwise, lo..hi */
+    double   translate[2];            /* largest shift in x and y, as fractions of the output's size */
+    double   flip_h;                  /* probability of mirroring left to right */
+    double   flip_v;                  /* probability of mirroring top to bottom */
+    double   rotate[2];               /* of the output: degrees, clockwise, lo..hi */
+    double   shear[4];                /* of the output: degrees, x lo..hi, y lo..hi */
+    double   perspective;             /* of the output: torchvision's distortion_scale; 0: none */
+    double   perspective_p;           /* probability of that perspective */
+    double   shear_ratio;             /* MXNET: max_shear_ratio */
+    uint32_t is_mxnet;                /* 1: the kind is MXNET; the members below are 0 for others */
+    uint32_t canvas_px[2];            /* least and most edge of the scaled picture, in pixels; most 0: any */
+    uint32_t crop_px[2];              /* edge of a square crop, lo..hi, in pixels; 0, 0: the output's size */
+    uint32_t pad_px;                  /* pixels added on each side */
+    uint32_t short_edge_px;           /* the picture's short edge is resized to this before all else; 0: it is not */
+    uint32_t has_crop_start;          /* 1: crop_start counts */
+    uint32_t crop_start[2];           /* where the crop begins, x and y, in pixels */
 } bzi_similarity;
 
-/* The crop of both laws when ten tries found none: the largest centered one within the ratios. */
+/* Both laws fall back on this crop when ten tries found none: the largest centered one within the ratios. */
 static void bzi_crop_central(const double ratio[2], double width, double height, double *crop_width,
                              double *crop_height)
 {
@@ -14585,7 +14636,8 @@ static void bzi_crop_central(const double ratio[2], double width, double height,
         *crop_width = fmax(1, floor(height * ratio[1] + 0.5));
 }
 
-/* torchvision's RandomResizedCrop: area uniform, ratio log-uniform, whole pixels. Returns 0: the central one. */
+/* Draws the crop of torchvision's RandomResizedCrop: its area is uniform, its ratio log-uniform, and its edges are
+ * whole pixels. Returns 1; 0 if ten tries found none, and it is the central crop. */
 static int bzi_crop_torchvision(bzna_random *random, const bzi_similarity *p, double width, double height,
                                 bzna_affine *a)
 {
@@ -14593,6 +14645,7 @@ static int bzi_crop_torchvision(bzna_random *random, const bzi_similarity *p, do
         double area = width * height * bzi_draw(random, p->scale[0], p->scale[1]);
         double ratio = p->ratio[0] > 0 ? bzi_draw_log(random, p->ratio[0], p->ratio[1]) : width / height;
         double w = floor(sqrt(area * ratio) + 0.5), h = floor(sqrt(area / ratio) + 0.5);
+
         if (w > 0 && w <= width && h > 0 && h <= height) {
             double left = p->random_crop ? floor(bzi_draw(random, 0, width - w + 1)) : (width - w) / 2;
             double top = p->random_crop ? floor(bzi_draw(random, 0, height - h + 1)) : (height - h) / 2;
@@ -14608,13 +14661,14 @@ static int bzi_crop_torchvision(bzna_random *random, const bzi_similarity *p, do
     return 0;
 }
 
-/* torchvision's Resize and CenterCrop: the edge that is the shorter one beside the output's becomes output / edge, the
- * other one keeps the ratio, both in whole pixels; then the middle, moved to whole pixels. What is larger than the
- * resized picture has a margin. */
+/* Makes the crop of torchvision's Resize and CenterCrop. Resize makes the edge that is shorter in comparison with the
+ * output's output / edge pixels long. The other edge follows in the picture's ratio. Both are rounded to whole pixels.
+ * CenterCrop takes the middle, beginning at a whole pixel. An output that is larger than the resized picture gets a
+ * margin. */
 static void bzi_crop_resized(double edge, bzna_affine *a)
 {
     const double in[2] = { a->in_width, a->in_height }, out[2] = { a->out_width, a->out_height };
-    const int s = in[0] * out[1] > in[1] * out[0];
+    const int s = in[0] * out[1] > in[1] * out[0];          /* the shorter edge; 0: the width, 1: the height */
     double resized[2], center[2];
 
     resized[s] = fmax(1, floor(out[s] / edge + 0.5));
@@ -14631,7 +14685,8 @@ static void bzi_crop_resized(double edge, bzna_affine *a)
     a->keep_ratio = 0;
 }
 
-/* The original's law: area log-uniform, drawn once; then up to ten ratios. Returns 0: the central crop instead. */
+/* Draws a crop by the original's law: its area is log-uniform and drawn once, then up to ten ratios are tried. Returns
+ * 1; 0 if none fitted, and it is the central crop. */
 static int bzi_crop_benzina(bzna_random *random, const bzi_similarity *p, double width, double height, int resize,
                             bzna_affine *a)
 {
@@ -14654,7 +14709,7 @@ static int bzi_crop_benzina(bzna_random *random, const bzi_similarity *p, double
     return 1;
 }
 
-/* Pre: a has sizes > 0, and nothing else. */
+/* Draws a random similarity. Pre: `a` has sizes above 0, and nothing else is set. */
 static void bzi_warp_similarity(bzna_random *random, const bzi_similarity *p, bzna_affine a, double h[9])
 {
     const uint32_t in_width = a.in_width, in_height = a.in_height;
@@ -14686,7 +14741,7 @@ static void bzi_warp_similarity(bzna_random *random, const bzi_similarity *p, bz
     bzi_affine_matrix(&a, h);
 }
 
-/* h = a b; h may be either. */
+/* h = a b. h may be a or b. */
 static void bzi_homography_multiply(const double a[9], const double b[9], double h[9])
 {
     double product[9];
@@ -14697,14 +14752,14 @@ static void bzi_homography_multiply(const double a[9], const double b[9], double
     memcpy(h, product, sizeof product);
 }
 
-/* A whole number of lo..hi. */
+/* Draws a whole number from lo to hi, both included. */
 static double bzi_draw_integer(bzna_random *random, double lo, double hi)
 {
     return fmin(floor(bzi_draw(random, lo, lo < hi ? hi + 1 : hi)), hi);
 }
 
-/* What is smaller than the output is enlarged, with its ratio: first to the output's height, then to its width. Sizes
- * are whole, by MXNet's arithmetic, which is of floats. */
+/* Enlarges a size that is smaller than the output, and keeps its ratio: first to the output's height, then to its
+ * width. Sizes are whole. The arithmetic is done in floats, as MXNet does it. */
 static void bzi_mxnet_enlarge(const double out[2], double size[2])
 {
     for (int i = 1; i >= 0; i--)
@@ -14714,9 +14769,10 @@ static void bzi_mxnet_enlarge(const double out[2], double size[2])
         }
 }
 
-/* MXNet's DefaultImageAugmenter: resize of the short edge, affine transform onto a canvas, pad, enlarge, crop, mirror;
- * its M maps the other way. Rounding is MXNet's, too; a square crop (crop_px) larger than the canvas, which it refuses,
- * is centered. Pre: a has sizes > 0, and nothing else. */
+/* Draws the warp of MXNet's DefaultImageAugmenter, with its rounding: it resizes the short edge, transforms the picture
+ * onto a canvas, pads, enlarges, crops and mirrors. MXNet's matrix m maps input to output, h the other way. MXNet
+ * refuses a square crop (crop_px) that is larger than the canvas; here it is centered. Pre: `a` has sizes above 0, and
+ * nothing else is set. */
 static void bzi_warp_mxnet(bzna_random *random, const bzi_similarity *p, bzna_affine a, double h[9])
 {
     const double out[2] = { a.out_width, a.out_height }, given[2] = { a.in_width, a.in_height };
@@ -14749,7 +14805,7 @@ static void bzi_warp_mxnet(bzna_random *random, const bzi_similarity *p, bzna_af
         origin[i] = shrink * begin - p->pad_px + (step[i] - 1) / 2 -
                     (canvas[i] - (m[2 * i] * in[0] + m[2 * i + 1] * in[1])) / 2;
     }
-    for (int i = 0; i < 2; i++) {                           /* M is applied to centers of pixels, the resize to edges */
+    for (int i = 0; i < 2; i++) {                   /* m maps centers of pixels, the resize of the short edge edges */
         const double grow = given[i] / in[i];
         h[3 * i] = grow * inverse[2 * i] * step[0];
         h[3 * i + 1] = grow * inverse[2 * i + 1] * step[1];
@@ -14765,7 +14821,7 @@ static void bzi_warp_mxnet(bzna_random *random, const bzi_similarity *p, bzna_af
         }
 }
 
-/* torchvision's RandomAffine without its shift and scale, as it maps output to input: about the middle. */
+/* Appends torchvision's RandomAffine without its shift and scale, which turns and shears about the output's middle. */
 static void bzi_distort_affine(double rotate, double shear_x, double shear_y, const double size[2], double h[9])
 {
     const double turn = rotate - shear_y, cos_y = bzi_math_cos(shear_y), tan_x = bzi_math_tan(shear_x);
@@ -14776,9 +14832,10 @@ static void bzi_distort_affine(double rotate, double shear_x, double shear_y, co
     bzi_homography_multiply(h, matrix, h);
 }
 
-/* torchvision's perspective, which moves the corners of the output, from the top left one clockwise, to q; they are
- * whole pixels from 0 to w - 1 there, taken for edges of pixels. The unit square becomes the quadrilateral (Heckbert
- * 1989), whose inverse maps output to input; one without an inverse is not applied. */
+/* Appends torchvision's perspective, which moves the corners of the output to q, clockwise from the top left one. The
+ * corners are whole pixels from 0 to w - 1, which torchvision takes for edges of pixels. The unit square is mapped to
+ * the quadrilateral (Heckbert 1989), and the inverse maps output to input. A quadrilateral whose mapping has no inverse
+ * is not applied. */
 static void bzi_distort_perspective(double q[4][2], const double size[2], double h[9])
 {
     double d1[2], d2[2], sum[2], p[9];
@@ -14807,7 +14864,7 @@ static void bzi_distort_perspective(double q[4][2], const double size[2], double
     bzi_homography_multiply(h, p, h);
 }
 
-/* The corners of torchvision's RandomPerspective. */
+/* Draws where torchvision's RandomPerspective moves the corners of the output, clockwise from the top left one. */
 static void bzi_draw_corners(bzna_random *random, double distortion, const double size[2], double q[4][2])
 {
     for (int i = 0; i < 8; i++) {
@@ -14817,7 +14874,8 @@ static void bzi_draw_corners(bzna_random *random, double distortion, const doubl
     }
 }
 
-/* Pre: checked, sizes > 0. */
+/* Draws one warp, and writes its homography from output to input pixels. Pre: the warp was checked, and sizes are above
+ * 0. */
 static void bzi_warp_draw(bzna_random *random, const bzi_similarity *p, const uint32_t in[2], const uint32_t out[2],
                           double h[9])
 {
@@ -14829,21 +14887,27 @@ static void bzi_warp_draw(bzna_random *random, const bzi_similarity *p, const ui
         bzi_warp_mxnet(random, p, sizes, h);
     else
         bzi_warp_similarity(random, p, sizes, h);
+
     rotate = bzi_draw(random, p->rotate[0], p->rotate[1]);
     shear_x = bzi_draw(random, p->shear[0], p->shear[1]);
     shear_y = bzi_draw(random, p->shear[2], p->shear[3]);
     if (rotate != 0 || shear_x != 0 || shear_y != 0)
         bzi_distort_affine(rotate, shear_x, shear_y, size, h);
+
     if (p->perspective > 0 && bzi_draw_flip(random, p->perspective_p)) {
         bzi_draw_corners(random, p->perspective, size, corners);
         bzi_distort_perspective(corners, size, h);
     }
 }
 
-/* The fields of each kind of warp; what is set beside them would have no effect. */
+/* Refuses unknown values, and fields that are set but have no effect on the kind of warp. */
 static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, bzna_error *err)
 {
-    const struct { const char *name; int set; uint32_t kinds; } fields[] = {     /* a bit a kind that reads the field */
+    const struct {
+        const char *name;
+        int         set;              /* 1: the caller has set it */
+        uint32_t    kinds;            /* a bit for each kind that reads the field */
+    } fields[] = {
         { "scale", w->scale[0] != 0 || w->scale[1] != 0, 2 | 4 | 8 | 16 },
         { "scale[1]", w->scale[1] != 0, 2 | 8 | 16 },
         { "ratio", w->ratio[0] != 0 || w->ratio[1] != 0, 2 | 8 | 16 },
@@ -14878,10 +14942,16 @@ static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, 
     return BZNA_OK;
 }
 
-/* What should hold: lo <= hi, both of least..most, and no NaN. */
-typedef struct bzi_range { const char *name; double lo, hi, least, most; } bzi_range;
+/* A range to be checked: least <= lo <= hi <= most must hold, which NaN does not. */
+typedef struct bzi_range {
+    const char *name;                 /* that messages call it by */
+    double      lo;                   /* as the caller gave it; a single number is both lo and hi */
+    double      hi;
+    double      least;                /* the smallest number allowed */
+    double      most;                 /* the largest number allowed */
+} bzi_range;
 
-/* The first that does not; NULL: all do. */
+/* Returns the name of the first range that does not hold, or NULL if all do. */
 static const char *bzi_ranges_fault(const bzi_range *ranges, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -14890,7 +14960,7 @@ static const char *bzi_ranges_fault(const bzi_range *ranges, size_t count)
     return NULL;
 }
 
-/* The first field that is out of its range; NULL: none is. */
+/* Returns the name of the first field that is out of its range, or NULL if none is. */
 static const char *bzi_similarity_fault(const bzi_similarity *p)
 {
     const int has_ratio = p->ratio[0] != 0 || p->ratio[1] != 0;
@@ -14918,7 +14988,7 @@ static const char *bzi_similarity_fault(const bzi_similarity *p)
     return bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
 }
 
-/* What a kind of warp is where nothing else is set. */
+/* Returns the defaults of a kind of warp. */
 static bzi_similarity bzi_similarity_of_kind(uint32_t kind)
 {
     bzi_similarity p;
@@ -14941,7 +15011,7 @@ static bzi_similarity bzi_similarity_of_kind(uint32_t kind)
     return p;
 }
 
-/* Checks a warp, and fills in its defaults. where: what messages call it. */
+/* Checks a warp, and fills in its defaults. where: what messages call the warp. */
 static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_similarity *p, bzna_error *err)
 {
     const char *fault;
@@ -14959,9 +15029,9 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
 
     if (w->kind == BZNA_WARP_CENTER_RESIZED_CROP && !(w->scale[0] >= 0))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.scale: negative, or not a number", where);
-
     if (w->kind == BZNA_WARP_CENTER_RESIZED_CROP)
         p->edge = w->scale[0] != 0 ? w->scale[0] : 1;
+
     for (int i = 0; i < 2; i++) {
         p->degrees[i] = w->degrees[i];
         p->translate[i] = w->translate[i];
@@ -14972,7 +15042,6 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
         if (w->ratio[0] != 0 || w->ratio[1] != 0)
             p->ratio[i] = w->ratio[i];
     }
-
     p->law = w->law ? w->law : p->law;
     p->flip_h = w->flip_h;
     p->flip_v = w->flip_v;
@@ -14998,8 +15067,9 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
 /* ==== 45. Transforms: color =========================================================================================
  * Calls: rooms 2, 43-44.
  *
- * Jitter -> what a transform does to colors; color description -> coefficients. */
+ * Turns jitter and random numbers into the colors of a transform, and descriptions of colors into coefficients. */
 
+/* Makes the transform that changes nothing. */
 static void bzi_transform_init(bzna_transform *t)
 {
     memset(t, 0, sizeof *t);
@@ -15009,7 +15079,7 @@ static void bzi_transform_init(bzna_transform *t)
     t->scale[0] = t->scale[1] = t->scale[2] = 1;
 }
 
-/* Writes out the identities that zeros stand for. */
+/* Replaces groups of zeros by the identities that they stand for. */
 static void bzi_transform_resolve(bzna_transform *t)
 {
     if (bzi_is_zero(t->homography, sizeof t->homography))
@@ -15021,6 +15091,7 @@ static void bzi_transform_resolve(bzna_transform *t)
             t->scale[i] = 1;
 }
 
+/* Returns 1 if a matrix of 3 rows of 4 changes nothing, else 0. */
 static int bzi_color_is_identity(const float color[12])
 {
     for (int i = 0; i < 12; i++)
@@ -15029,6 +15100,7 @@ static int bzi_color_is_identity(const float color[12])
     return 1;
 }
 
+/* Returns the name of the first field that is out of its range, or NULL if none is. */
 static const char *bzi_jitter_fault(const bzna_jitter *j)
 {
     const float *hls = j->mxnet_hls;
@@ -15049,7 +15121,8 @@ static const char *bzi_jitter_fault(const bzna_jitter *j)
     return bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
 }
 
-/* MXNet's H, L, S are integers, and nearer to 0 than uniform ones. Pre: checked. */
+/* Draws the jitter of one sample into t. MXNet's shifts of H, L and S are whole numbers; a sum of two draws makes small
+ * ones more likely. Pre: j was checked. */
 static void bzi_jitter_draw(bzna_random *random, const bzna_jitter *j, bzna_transform *t)
 {
     const float *ranges[4] = { j->brightness, j->contrast, j->saturation, j->hue };
@@ -15063,6 +15136,7 @@ static void bzi_jitter_draw(bzna_random *random, const bzna_jitter *j, bzna_tran
 
     t->grayscale = bzi_draw_flip(random, j->grayscale) ? 1 : t->grayscale;
     t->clamp_hue = j->mxnet_clamp_hue ? 1 : t->clamp_hue;
+
     for (int i = 0; i < 3; i++)
         if (j->mxnet_hls[i] > 0) {
             const double one = bzi_random_uniform(random, 0, 1), four = bzi_random_uniform(random, 0, 4);
@@ -15077,8 +15151,8 @@ static void bzi_jitter_draw(bzna_random *random, const bzna_jitter *j, bzna_tran
     }
 }
 
-/* Luma weights of red and blue for a matrix code point (ISO/IEC 23091-2 table 4); unspecified is BT.601, as in JFIF. 0:
- * not of that kind. */
+/* Finds the luma weights of red and blue for a matrix code point (ISO/IEC 23091-2, table 4). An unspecified matrix is
+ * BT.601, as in JFIF. Returns 1; 0 if the code point is not defined by such weights, or not known. */
 static int bzi_color_weights(uint32_t matrix, double *kr, double *kb)
 {
     switch (matrix) {
@@ -15091,12 +15165,14 @@ static int bzi_color_weights(uint32_t matrix, double *kr, double *kb)
     }
 }
 
-/* What BZNA_MATRIX_... forces: a code point and a range. Pre: matrix is one of them. */
+/* Returns the colors of a stream, with the code point and the range that a setting forces. Pre: matrix is one of
+ * BZNA_MATRIX_... */
 static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 {
     static const struct {
         uint8_t matrix, full;
     } forced[] = { { 0, 0 }, { 5, 1 }, { 5, 0 }, { 1, 0 }, { 9, 0 }, { 1, 1 }, { 9, 1 } };
+
     if (matrix != BZNA_MATRIX_AUTO) {
         stream.matrix = forced[matrix].matrix;
         stream.full_range = forced[matrix].full;
@@ -15108,7 +15184,7 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 /* ==== 46. Kernels on the CPU ========================================================================================
  * Calls: rooms 6, 15, 44-45.
  *
- * The arithmetic is benzina_kernels.cu's; here a picture and a transform become its slot. */
+ * benzina_kernels.cu does the arithmetic. This room turns a picture and a transform into the slot that it reads. */
 
 #include "benzina_kernels.cu"
 
@@ -15122,9 +15198,12 @@ _Static_assert((int)BZI_KERNEL_LINEAR == BZNA_FILTER_LINEAR && (int)BZI_KERNEL_N
                    (int)BZI_KERNEL_CUBIC_075 == BZNA_FILTER_CUBIC_075,
                "the kernel's filters are the API's");
 
-/* What messages call a transform's settings: its own members, or those of a loader's config. */
+/* The names by which messages call a transform's settings: its own members, or those of a loader's config. */
 typedef struct bzi_transform_names {
-    const char *filter, *antialias, *matrix, *fill_space;
+    const char *filter;
+    const char *antialias;
+    const char *matrix;
+    const char *fill_space;
 } bzi_transform_names;
 
 static bzna_status bzi_transform_check_settings(const bzna_transform *t, const bzi_transform_names *names,
@@ -15135,8 +15214,8 @@ static bzna_status bzi_transform_check_settings(const bzna_transform *t, const b
     if (t->antialias > BZNA_ANTIALIAS_OFF)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->antialias, t->antialias);
     if (t->antialias && t->filter == BZNA_FILTER_AREA)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: area is the mean of what it covers, and cannot do without",
-                        names->antialias);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: the area filter takes the mean of the pixels that it covers; its "
+                        "antialiasing cannot be switched off", names->antialias);
     if (t->matrix > BZNA_MATRIX_BT2020_FULL)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->matrix, t->matrix);
     if (t->fill_space > BZNA_FILL_OUTPUT)
@@ -15160,6 +15239,7 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     for (int i = 0; i < 12; i++)
         if (!isfinite(t->color[i]))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.color[%d]: not a finite number", i);
+
     const bzi_range ranges[] = {
         { "hls", t->hls[0], t->hls[0], -180, 180 }, { "hls", t->hls[1], t->hls[1], -255, 255 },
         { "hls", t->hls[2], t->hls[2], -255, 255 }, { "brightness", 0, t->brightness, 0, 1e6 },
@@ -15173,8 +15253,9 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     return bzi_transform_check_settings(t, &names, err);
 }
 
-/* Colors of a slot: what a failed sample needs as well. bias and scale are of the channels that are delivered, and so
- * is a fill in units of the output; one in R, G, B becomes those channels first. */
+/* Fills in the colors of a slot, which a slot of a failed sample needs as well. bias and scale apply to the channels
+ * that are delivered. A fill in units of the output is taken as it is. A fill in R, G, B is first converted to those
+ * channels, and bias and scale apply to it, too. */
 static void bzi_slot_colors(bzi_kernel_slot *slot, const bzna_transform *t, uint32_t channels)
 {
     static const float luma[3] = { 0.299f, 0.587f, 0.114f };  /* PIL's and torchvision's */
@@ -15184,6 +15265,7 @@ static void bzi_slot_colors(bzi_kernel_slot *slot, const bzna_transform *t, uint
     slot->flags = bzi_color_is_identity(t->color) ? 0 : BZI_KERNEL_COLOR;
     slot->flags |= (is_gray ? BZI_KERNEL_GRAY : 0) | (t->fill_space == BZNA_FILL_RGB ? BZI_KERNEL_FILL_MEAN : 0);
     memcpy(slot->luma, luma, sizeof luma);
+
     for (int i = 0; i < 3; i++) {
         const float fill = is_gray ? bzi_kernel_luma(luma, t->fill) : t->fill[is_bgr ? 2 - i : i];
         slot->bias[i] = t->bias[i];
@@ -15192,8 +15274,9 @@ static void bzi_slot_colors(bzi_kernel_slot *slot, const bzna_transform *t, uint
     }
 }
 
-/* Brightness, saturation and gray alone are matrices: a brightness above 1 goes into rgb, where the kernel then clamps,
- * as torchvision does; one below 1 needs no clamp. All else is BZI_KERNEL_JITTER. Pre: color and rgb are there. */
+/* Fills in the jitter of a slot. Brightness, saturation and gray alone are matrices. A brightness above 1 goes into
+ * slot->rgb, after which the kernel clamps, as torchvision does; one below 1 needs no clamp and goes into slot->color.
+ * Everything else is done step by step (BZI_KERNEL_JITTER). Pre: slot->color and slot->rgb are filled in. */
 static void bzi_slot_jitter(bzi_kernel_slot *slot, const bzna_transform *t)
 {
     const float brightness = t->brightness != 0 ? t->brightness : 1, contrast = t->contrast != 0 ? t->contrast : 1;
@@ -15228,13 +15311,14 @@ static void bzi_slot_jitter(bzi_kernel_slot *slot, const bzna_transform *t)
     slot->vivid = t->grayscale ? 0.0f : 1.0f;
 }
 
-/* B, G, R: the last matrix gives its rows in that order. */
+/* Makes a slot deliver B, G, R. The rows of the last matrix are put into that order; with jitter the kernel swaps. */
 static void bzi_slot_swap(bzi_kernel_slot *slot)
 {
     if (slot->flags & BZI_KERNEL_JITTER) {
         slot->flags |= BZI_KERNEL_SWAP;
         return;
     }
+
     float *matrix = slot->flags & BZI_KERNEL_COLOR ? slot->color : slot->rgb;
     for (int i = 0; i < 4; i++) {
         float red = matrix[i];
@@ -15243,8 +15327,9 @@ static void bzi_slot_swap(bzi_kernel_slot *slot)
     }
 }
 
-/* What turns a picture's planes into R'G'B': a matrix with luma weights, or YCgCo's; or, of G, B and R, and of gray,
- * none, whatever matrix is forced. */
+/* Fills in the matrix that turns a picture's planes into R'G'B': one with luma weights, or YCgCo's. Planes of G, B and
+ * R, and gray, need none, whatever matrix is forced; a forced range applies to gray. Returns E_UNSUPPORTED for a matrix
+ * that is not known. */
 static bzna_status bzi_slot_matrix(bzi_kernel_slot *slot, const bzna_picture *picture, uint32_t forced, bzna_error *err)
 {
     const int is_gray = !picture->plane[1];
@@ -15263,9 +15348,10 @@ static bzna_status bzi_slot_matrix(bzi_kernel_slot *slot, const bzna_picture *pi
     return BZNA_OK;
 }
 
+/* Returns 1 if width and height of a picture are exchanged when it is seen. */
 static uint32_t bzi_picture_is_turned(const bzna_picture *picture) { return picture->orientation > 4; }
 
-/* The size of a picture as it is seen. */
+/* Return the size of a picture as it is seen. */
 static uint32_t bzi_picture_width(const bzna_picture *picture)
 {
     return bzi_picture_is_turned(picture) ? picture->height : picture->width;
@@ -15276,12 +15362,13 @@ static uint32_t bzi_picture_height(const bzna_picture *picture)
     return bzi_picture_is_turned(picture) ? picture->width : picture->height;
 }
 
-/* From output to the picture as it is seen (given) to the picture as it lies in its planes (h): its first row and
- * column lie where EXIF's number says. Integers are centers of pixels: a mirrored x is last - x. */
+/* `given` maps the output to the picture as it is seen. h becomes the map to the picture as it lies in its planes; by
+ * EXIF's number it is seen turned and mirrored. Integers are centers of pixels, so a mirrored x is last - x. */
 static void bzi_picture_orient(const bzna_picture *picture, const double given[9], double h[9])
 {
     const double last[2] = { picture->width - 1.0, picture->height - 1.0 };
     const uint32_t number = picture->orientation;
+
     memcpy(h, given, 9 * sizeof *h);
     for (int row = 0; row < 2; row++) {
         const double *from = given + 3 * (bzi_picture_is_turned(picture) ? 1 - row : row);
@@ -15290,7 +15377,8 @@ static void bzi_picture_orient(const bzna_picture *picture, const double given[9
     }
 }
 
-/* channels: BZNA_CHANNELS_... */
+/* Makes the slot that warps a picture by a transform. channels: BZNA_CHANNELS_... Returns E_ARGUMENT for a transform
+ * that is out of its ranges, or E_UNSUPPORTED for the picture's color matrix. */
 static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *picture, const bzna_transform *t,
                                  uint32_t channels, bzna_error *err)
 {
@@ -15318,12 +15406,14 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     slot->depth = (int32_t)picture->depth;
     slot->filter = t->filter;
     slot->antialias = t->antialias;
+
     if ((status = bzi_slot_matrix(slot, picture, t->matrix, err)) != BZNA_OK)
         return status;
 
     bzi_picture_orient(picture, t->homography, h);
     for (int i = 0; i < 9; i++)
         slot->h[i] = (float)h[i];
+
     bzi_slot_colors(slot, t, channels);
     bzi_slot_jitter(slot, t);
     if (channels == BZNA_CHANNELS_BGR)
@@ -15331,19 +15421,21 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     return BZNA_OK;
 }
 
-/* The rows of a plane that are read for row v of the picture; p: 0 luma, 1 chroma. */
+/* Returns the rows of a plane that the filter reads for row v of the picture. p: 0 luma, 1 chroma. */
 static bzi_rows bzi_slot_plane_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, float v)
 {
     if (view->kind == BZI_KERNEL_LERP) {
         const bzi_kernel_tap tap = bzi_kernel_tap_of(view->y[p], bzi_kernel_place(slot->filter, v, view->y[0].last));
         return (bzi_rows){ tap.index, tap.index + tap.next + 1 };
     }
+
     const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, view->y[p], v, view->shrink[1]);
     return (bzi_rows){ taps.first > 0 ? taps.first : 0, (taps.last < taps.end ? taps.last : taps.end) + 1 };
 }
 
-/* The same of all planes, as rows of the frame's luma: chroma's samples lie in the first row that they are of. Whether
- * there is chroma, nobody knows before the picture is decoded; without subsampling, its rows are luma's. */
+/* Returns the rows that are read of all planes together, as rows of the frame's luma. A row of chroma counts as the
+ * first of the luma rows that share it. Chroma is always counted, because nobody knows before the picture is decoded
+ * that it has none. */
 static bzi_rows bzi_slot_luma_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view, float v)
 {
     const int32_t first = slot->y0 >> slot->shift_y, each = 1 << slot->shift_y;
@@ -15353,8 +15445,9 @@ static bzi_rows bzi_slot_luma_rows(const bzi_kernel_slot *slot, const bzi_kernel
     return (bzi_rows){ a.first < b.first ? a.first : b.first, a.end > b.end ? a.end : b.end };
 }
 
-/* The rows of the frame that the warp of a slot can read, and of chroma row >> shift_y. Of an axis-aligned H, turned or
- * not, none but those; of another affine one, some around them; else all of the picture. */
+/* Returns the rows of the frame's luma that the warp of a slot can read. Those of chroma are these rows >> shift_y. For
+ * an axis-aligned H, turned by 90 degrees or not, these are the rows that are read and no others. Another affine H adds
+ * some around them. For the rest all rows of the picture are returned. */
 static bzi_rows bzi_slot_rows(const bzi_kernel_slot *given, const bzi_kernel_output *to)
 {
     bzi_kernel_slot slot = *given;
@@ -15362,6 +15455,7 @@ static bzi_rows bzi_slot_rows(const bzi_kernel_slot *given, const bzi_kernel_out
 
     if (slot.x1 < slot.x0 || slot.y1 < slot.y0)
         return (bzi_rows){ 0, 0 };
+
     bzi_kernel_turn(&slot, &out);
     const bzi_kernel_view view = bzi_kernel_view_of(&slot);
     const int aligned = bzi_kernel_aligned(slot.h), affine = bzi_kernel_affine(slot.h);
@@ -15386,7 +15480,8 @@ static bzi_rows bzi_slot_rows(const bzi_kernel_slot *given, const bzi_kernel_out
     return (bzi_rows){ bzi_slot_luma_rows(&slot, &view, least).first, bzi_slot_luma_rows(&slot, &view, most).end };
 }
 
-/* Of a decoder that shrinks by k, which need not be whole: position X of the picture lies at (X + 0.5) / k - 0.5. */
+/* Adapts h to an input that a decoder has shrunk by k, which need not be whole. Position X of the input moves to
+ * (X + 0.5) / k - 0.5. */
 static void bzi_homography_shrink(double h[9], double k)
 {
     for (int i = 0; i < 3; i++) {
@@ -15395,56 +15490,64 @@ static void bzi_homography_shrink(double h[9], double k)
     }
 }
 
-/* By how much, 1, 2, 4 or 8, a decoder may shrink the picture of a slot: no more than its antialiasing filter does. */
+/* Returns by how much a decoder may shrink the picture of a slot: 1, 2, 4 or 8, and no more than the antialiasing
+ * filter shrinks it. */
 static uint32_t bzi_slot_may_shrink(const bzi_kernel_slot *slot)
 {
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
     const float least = view.shrink[0] < view.shrink[1] ? view.shrink[0] : view.shrink[1];
     uint32_t k = slot->filter == BZI_KERNEL_NEAREST || slot->antialias || slot->x0 || slot->y0 ||
                  !bzi_kernel_affine(slot->h) ? 1 : 8;
+
     while (k > 1 && !((float)k <= least))
         k /= 2;
     return k;
 }
 
-/* The picture was decoded at 1/k of its size; the last row and column may be of fewer than k. */
+/* Adapts a slot to a picture that was decoded at 1/k of its size. Its last row and column may stand for fewer than k of
+ * the full picture's. */
 static void bzi_slot_shrink(bzi_kernel_slot *slot, uint32_t k)
 {
     double h[9];
+
     for (int i = 0; i < 9; i++)
         h[i] = slot->h[i];
     bzi_homography_shrink(h, k);
     for (int i = 0; i < 9 && k > 1; i++)
         slot->h[i] = (float)h[i];
+
     slot->x1 /= (int32_t)k;
     slot->y1 /= (int32_t)k;
 }
 
+/* Returns how many channels BZNA_CHANNELS_... has. */
 static uint32_t bzi_channels(uint32_t channels) { return channels == BZNA_CHANNELS_GRAY ? 1 : 3; }
 
-/* Strides of a slot that is densely packed. */
+/* Returns an output as the kernel knows it, densely packed. */
 static bzi_kernel_output bzi_output_make(const bzna_output *o)
 {
     bzi_kernel_output out = { .width = (int32_t)o->width, .height = (int32_t)o->height, .dtype = o->dtype,
                               .channels = bzi_channels(o->channels) };
+
     out.stride_c = o->layout == BZNA_LAYOUT_NHWC ? 1 : (int64_t)o->width * o->height;
     out.stride_x = o->layout == BZNA_LAYOUT_NHWC ? out.channels : 1;
     out.stride_y = (int64_t)o->width * out.stride_x;
     return out;
 }
 
+/* Returns the bytes of one element. */
 static uint32_t bzi_dtype_bytes(uint32_t dtype)
 {
     return dtype == BZNA_DTYPE_FLOAT32 ? 4 : dtype == BZNA_DTYPE_UINT8 ? 1 : 2;
 }
 
-/* Of one picture. Pre: checked, so that it does not overflow. */
+/* Returns the bytes of one picture of an output. Pre: the output was checked, so that the product does not overflow. */
 static uint64_t bzi_output_bytes(const bzna_output *o)
 {
     return (uint64_t)bzi_channels(o->channels) * o->width * o->height * bzi_dtype_bytes(o->dtype);
 }
 
-/* The first output of a loader. */
+/* Returns the first output of a loader. */
 static bzna_output bzi_output_of(const bzna_loader_output *o)
 {
     bzna_output output = { .struct_size = sizeof output, .width = o->width, .height = o->height, .dtype = o->dtype,
@@ -15456,17 +15559,20 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 /* ==== 47. JPEG decode ===============================================================================================
  * Calls: rooms 2, 4, 6.
  *
- * The only room that knows libjpeg-turbo. One of these a thread. Components come as planes of their own ("raw data"),
- * neither upsampled nor converted. Of rows above those that are wanted only the entropy coding is decoded, of those
- * below nothing. libjpeg keeps the tables of pictures before; a picture that would use them was refused by
- * bzi_jpeg_walk. What it allocates for a picture it frees after it; coefficients of several scans take most, and
- * bzi_jpeg_check_memory bounds them. */
+ * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo of its own.
+ *
+ * Pixels       libjpeg gives each component as a plane ("raw data"), neither upsampled nor converted. Rows above the
+ *              wanted ones are only read by the entropy decoder. Rows below them are not touched.
+ * Tables       libjpeg keeps the tables of earlier pictures. bzi_jpeg_walk has refused pictures that would use them.
+ * Memory       libjpeg frees what it allocated for a picture when the picture is done. The coefficients of pictures of
+ *              several scans take most of it. bzi_jpeg_check_memory bounds them. */
 
 #ifndef BENZINA_NO_JPEG
 #  define BZI_TEXT_OF(version) #version
 #  define BZI_TEXT(version) BZI_TEXT_OF(version)
 #  define BZI_TURBO "libjpeg-turbo " BZI_TEXT(LIBJPEG_TURBO_VERSION)
-/* The edge of a block of a component, and the least of all of them: 8, unless the picture is shrunk. */
+/* The edge of a decoded block of a component, and the smallest edge of all components: 8, unless the picture is shrunk.
+ */
 #  if JPEG_LIB_VERSION >= 70
 #    define BZI_TURBO_EDGE(component)  (uint32_t)(component)->DCT_h_scaled_size
 #    define BZI_TURBO_LEAST_EDGE(info) (uint32_t)(info)->min_DCT_h_scaled_size
@@ -15475,25 +15581,28 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 #    define BZI_TURBO_LEAST_EDGE(info) (uint32_t)(info)->min_DCT_scaled_size
 #  endif
 
+/* One decoder. */
 typedef struct bzi_turbo {
-    struct jpeg_decompress_struct info;
-    struct jpeg_error_mgr         errors;
-    struct jpeg_source_mgr        source;
-    jmp_buf                       jump;       /* where errors go while libjpeg is at work */
-    const bzi_memory             *memory;
-    bzi_span                      data;
-    bzi_wanted                    wanted;
-    uint32_t                      ended;      /* libjpeg has asked for more bytes than there are */
-    uint8_t                      *plane[4];   /* of a component each */
-    int64_t                       pitch[4];
-    bzi_buffer                    pixels;     /* memory of the planes */
-    bzi_buffer                    product;    /* of planes that were multiplied by another */
+    struct jpeg_decompress_struct info;       /* libjpeg's decoder */
+    struct jpeg_error_mgr         errors;     /* libjpeg's last message */
+    struct jpeg_source_mgr        source;     /* where libjpeg is in `data` */
+    jmp_buf                       jump;       /* where bzi_turbo_exit returns to while libjpeg is at work */
+    const bzi_memory             *memory;     /* NULL: never opened */
+    bzi_span                      data;       /* the file that is being decoded */
+    bzi_wanted                    wanted;     /* rows and shrinking that were asked for */
+    uint32_t                      ended;      /* 1: libjpeg has asked for more bytes than there are */
+    uint8_t                      *plane[4];   /* one for each component */
+    int64_t                       pitch[4];   /* bytes from a row of a plane to the next */
+    bzi_buffer                    pixels;     /* memory of `plane` */
+    bzi_buffer                    product;    /* planes of CMYK and YCCK, multiplied by K */
 } bzi_turbo;
 
+/* Leaves libjpeg after an error: it must not return to libjpeg. */
 static void bzi_turbo_exit(j_common_ptr info) { longjmp(((bzi_turbo *)info->client_data)->jump, 1); }
 static void bzi_turbo_be_silent(j_common_ptr info) { (void)info; }
 
-/* Warnings have negative levels. Those that mean damage are errors; the others leave the pixels as they were meant. */
+/* Receives libjpeg's messages. Warnings have negative levels. Those listed here leave the pixels as they were meant.
+ * All others mean damage, and are errors. */
 static void bzi_turbo_message(j_common_ptr info, int level)
 {
     const int code = info->err->msg_code;
@@ -15502,8 +15611,9 @@ static void bzi_turbo_message(j_common_ptr info, int level)
         bzi_turbo_exit(info);
 }
 
-/* Past the end there are end markers: whether something is missing there, is known by what libjpeg needs of it. With
- * arithmetic coding it needs nothing: what is missing are zeros, since encoders may leave them out before a marker. */
+/* Answers when libjpeg needs bytes past the end: it gets an end marker. If that comes too early, libjpeg warns, which
+ * is an error here. With arithmetic coding it would not warn: it takes bytes that are missing before a marker for
+ * zeros, because encoders may leave those out. There a file that ends before its end marker is an error at once. */
 static boolean bzi_turbo_fill(j_decompress_ptr info)
 {
     static const JOCTET end[2] = { 0xff, JPEG_EOI };
@@ -15518,6 +15628,7 @@ static boolean bzi_turbo_fill(j_decompress_ptr info)
     return TRUE;
 }
 
+/* Skips bytes, at most to the end of the file. */
 static void bzi_turbo_skip(j_decompress_ptr info, long count)
 {
     const size_t left = info->src->bytes_in_buffer, skipped = count < 0 ? 0 : (size_t)bzi_min((uint64_t)count, left);
@@ -15527,7 +15638,8 @@ static void bzi_turbo_skip(j_decompress_ptr info, long count)
 
 static void bzi_turbo_nothing(j_decompress_ptr info) { (void)info; }
 
-/* The only place that errors of libjpeg return to. 0: there was one. */
+/* Runs a step that calls libjpeg. Errors of libjpeg return to this place alone. Returns the step's result, or 0 if
+ * there was an error. */
 static int bzi_turbo_try(bzi_turbo *turbo, int (*step)(bzi_turbo *turbo))
 {
     if (setjmp(turbo->jump))
@@ -15535,6 +15647,7 @@ static int bzi_turbo_try(bzi_turbo *turbo, int (*step)(bzi_turbo *turbo))
     return step(turbo);
 }
 
+/* A step that makes libjpeg's decoder. */
 static int bzi_turbo_create(bzi_turbo *turbo)
 {
     jpeg_create_decompress(&turbo->info);
@@ -15543,6 +15656,7 @@ static int bzi_turbo_create(bzi_turbo *turbo)
     return 1;
 }
 
+/* Opens a decoder, which bzi_turbo_close must close even if this failed. */
 static bzna_status bzi_turbo_open(bzi_turbo *turbo, const bzi_memory *memory, bzna_error *err)
 {
     memset(turbo, 0, sizeof *turbo);
@@ -15568,10 +15682,11 @@ static void bzi_turbo_close(bzi_turbo *turbo)
     }
 }
 
-/* Huffman tables of the standard: for luminance and chrominance, DC and then AC. How many codes have 1 to 16 bits, and
- * what they stand for. */
+/* A Huffman table. The standard's are below: DC of luminance and chrominance, then AC of both. */
 typedef struct bzi_jpeg_table {
-    uint8_t lengths[16], count, values[162];
+    uint8_t lengths[16];              /* how many codes have 1 to 16 bits */
+    uint8_t count;                    /* of all codes */
+    uint8_t values[162];              /* that the codes stand for, shortest codes first */
 } bzi_jpeg_table;
 
 static const bzi_jpeg_table bzi_jpeg_tables[4] = {
@@ -15601,8 +15716,8 @@ static const bzi_jpeg_table bzi_jpeg_tables[4] = {
         0xe8, 0xe9, 0xea, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9, 0xfa } },
 };
 
-/* Tables of the standard (ITU-T T.81, K.3.3): of a picture that has none, as decoders of films count on. Those of a
- * picture before would be there otherwise. */
+/* Sets the Huffman tables of the standard (ITU-T T.81, K.3.3), which pictures without tables use; frames of Motion JPEG
+ * are such pictures. Otherwise libjpeg would use the tables of an earlier picture. */
 static void bzi_turbo_reset_tables(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
@@ -15617,7 +15732,7 @@ static void bzi_turbo_reset_tables(bzi_turbo *turbo)
     }
 }
 
-/* Reads the headers; of several scans, all of the picture. */
+/* A step that reads the headers. If the picture has several scans, it reads all of them. */
 static int bzi_turbo_start(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
@@ -15632,7 +15747,7 @@ static int bzi_turbo_start(bzi_turbo *turbo)
     return jpeg_start_decompress(info) && info->num_components <= 4;
 }
 
-/* Room for all rows, those that are not decoded, too. */
+/* Reserves memory for all rows of the planes, also for those that will not be decoded. */
 static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, bzna_error *err)
 {
     const struct jpeg_decompress_struct *info = &turbo->info;
@@ -15653,8 +15768,8 @@ static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Decodes into the planes, a row of MCUs at a time: of those above the wanted ones no component is needed, so that
- * their coefficients are read, and nothing is made of them. */
+/* A step that decodes into the planes, a row of MCUs at a time. In rows above the wanted ones no component is marked as
+ * needed: libjpeg reads their coefficients, but makes no pixels of them. */
 static int bzi_turbo_read(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
@@ -15664,6 +15779,7 @@ static int bzi_turbo_read(bzi_turbo *turbo)
 
     while (info->output_scanline < (uint32_t)turbo->wanted.rows.end && info->output_scanline < info->output_height) {
         const uint32_t n = info->output_scanline / lines;
+
         for (int i = 0; i < info->num_components; i++) {
             jpeg_component_info *component = &info->comp_info[i];
             const uint32_t each = (uint32_t)component->v_samp_factor * BZI_TURBO_EDGE(component);
@@ -15677,7 +15793,7 @@ static int bzi_turbo_read(bzi_turbo *turbo)
     return 1;
 }
 
-/* What libjpeg said last, and where. */
+/* Fails with libjpeg's last message, and says where in the file and in the picture it was. */
 static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
@@ -15694,7 +15810,7 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
                     info->input_iMCU_row * (uint32_t)info->max_v_samp_factor * DCTSIZE, text);
 }
 
-/* Reads the rows that are wanted into planes. */
+/* Decodes the rows that are wanted into turbo->plane. */
 static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, bzi_wanted wanted, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
@@ -15704,6 +15820,7 @@ static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, bzi_wanted wan
     turbo->ended = turbo->info.input_iMCU_row = 0;
     turbo->source.next_input_byte = data.data;
     turbo->source.bytes_in_buffer = (size_t)data.size;
+
     if (!bzi_turbo_try(turbo, bzi_turbo_start))
         status = bzi_turbo_fail(turbo, err);
     else if ((status = bzi_turbo_make_planes(turbo, err)) == BZNA_OK && !bzi_turbo_try(turbo, bzi_turbo_read))
@@ -15711,8 +15828,9 @@ static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, bzi_wanted wan
     return status;
 }
 
-/* C, M, Y and K, or Y', Cb, Cr and K, inverted as Adobe's programs write them: what is left when each of the three is
- * multiplied by K, in planes of the picture's size. Of components that are subsampled, samples repeat. */
+/* Removes K from a picture of C, M, Y, K or of Y', Cb, Cr, K, which Adobe's programs write inverted: each of the other
+ * three is multiplied by K. The planes that this makes have the picture's size; the samples of subsampled components
+ * are repeated. */
 static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, int is_cmyk, bzna_picture *picture, bzna_error *err)
 {
     const struct jpeg_decompress_struct *info = &turbo->info;
@@ -15747,7 +15865,8 @@ static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, int is_cmyk, bzna_pictur
     return BZNA_OK;
 }
 
-/* Some rows of a picture that was inspected. Planes stay until the next call. libjpeg may shrink chroma by less. */
+/* Decodes some rows of a picture that was inspected. The planes stay valid until the next call. Where libjpeg shrinks
+ * subsampled chroma by half as much as luma, the picture's chroma shifts are reduced. */
 static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_format *format, bzi_wanted wanted,
                                     bzna_picture *picture, bzna_error *err)
 {
@@ -15768,7 +15887,7 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 
     if (status == BZNA_OK && info->num_components == 3 &&
         BZI_TURBO_EDGE(&info->comp_info[1]) > BZI_TURBO_LEAST_EDGE(info)) {
-        picture->chroma_shift_x--;                          /* it doubles both or none */
+        picture->chroma_shift_x--;                          /* libjpeg enlarges both directions or none */
         picture->chroma_shift_y--;
     }
 
