@@ -20263,10 +20263,10 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 /* ==== 59. Loader: fields ============================================================================================
  * Calls: rooms 2, 4, 6, 18, 36-37, 57.
  *
- * The fields that batches carry besides picture and target: numbers as tensors, others as bytes, a value a slot. The
- * values of a slot belong to whoever holds its item. */
+ * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
+ * The values of a slot belong to whoever holds its item. */
 
-/* The column of a field whose bytes batches carry; BZI_NO_FIELD: they do not. */
+/* Returns the column of a field whose bytes batches carry, or BZI_NO_FIELD if they do not carry it. */
 static uint32_t bzi_loader_find_bytes(const bzna_loader *loader, const char *name)
 {
     for (uint32_t i = loader->column_count[0]; i < loader->column_count[0] + loader->column_count[1]; i++)
@@ -20277,8 +20277,9 @@ static uint32_t bzi_loader_find_bytes(const bzna_loader *loader, const char *nam
 
 /* --- Opening: which fields --- */
 
-/* The next of the names in a list with commas between them, and the length behind its colon, 0: none. Returns 0 at the
- * end, -1 where *list begins with no name. */
+/* Reads the next name of a list with commas between its names, and the length after the name's colon (0: none is
+ * given), and moves *list past them. Returns 1; 0 at the end of the list; -1 if *list does not begin with a valid name
+ * and length. */
 static int bzi_columns_next(const char **list, bzi_column *column)
 {
     const char *at = *list, *end = strchr(at, ',');
@@ -20306,7 +20307,7 @@ static int bzi_columns_next(const char **list, bzi_column *column)
     return 1;
 }
 
-/* The first part that has the field, and what it is there. */
+/* Returns the first part that has the field, and describes the field there, or returns NULL. */
 static const bzi_part *bzi_dataset_find_field(const bzna_dataset *dataset, const char *name, bzi_field *field)
 {
     for (uint32_t i = 0; i < dataset->part_count; i++)
@@ -20315,7 +20316,7 @@ static const bzi_part *bzi_dataset_find_field(const bzna_dataset *dataset, const
     return NULL;
 }
 
-/* A vector has as many numbers as that of the first sample of its part, unless it was said how many. */
+/* Sets the length of a vector for which none was given to that of the first sample of a part. */
 static bzna_status bzi_column_measure(bzi_column *column, const bzi_part *part, bzna_error *err)
 {
     bzi_value value = { NULL, 0, 0, 0 };
@@ -20330,6 +20331,7 @@ static bzna_status bzi_column_measure(bzi_column *column, const bzi_part *part, 
     return BZNA_OK;
 }
 
+/* Checks a column that was named, and fills in its kind and length. */
 static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column, int is_tensor, bzna_error *err)
 {
     bzi_field field = { 0, 0, "" };
@@ -20341,9 +20343,10 @@ static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column
                         "takes a field of that name", column->name);
     if (!part)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the data set has no field \"%s\"", column->name);
+
     column->kind = field.kind;
     if (is_tensor && field.kind != BZNA_FIELD_INTEGER && field.kind != BZNA_FIELD_VECTOR)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "\"%s\" is no number: name it in fields.bytes", column->name);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "\"%s\" is not a number: name it in fields.bytes", column->name);
     if (column->length && field.kind != BZNA_FIELD_VECTOR)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "\"%s:%u\": only vectors have a length", column->name, column->length);
     if (!is_tensor || column->length || field.kind == BZNA_FIELD_INTEGER)
@@ -20351,7 +20354,7 @@ static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column
     return bzi_column_measure(column, part, err);
 }
 
-/* One of the two lists of names. */
+/* Makes the columns of one of the two lists of names. */
 static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list, int is_tensor, bzna_error *err)
 {
     const char *const setting = is_tensor ? "loader_config.fields.tensors" : "loader_config.fields.bytes";
@@ -20368,8 +20371,9 @@ static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list
         ++*count;
     }
 
-    return got < 0 ? BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: names with commas between them, a vector's length behind a "
-                              "colon: \"%.*s\" is none", setting, (int)bzi_min(strcspn(list, ","), 40), list) : BZNA_OK;
+    return got < 0 ? BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: \"%.*s\" is neither a field's name nor a vector's name and "
+                              "length, as in \"box:4\"; commas separate them", setting,
+                              (int)bzi_min(strcspn(list, ","), 40), list) : BZNA_OK;
 }
 
 static bzna_status bzi_loader_make_columns(bzna_loader *loader, bzna_error *err)
@@ -20386,7 +20390,7 @@ static bzi_slot_bytes *bzi_batch_bytes(const bzna_batch *batch, uint32_t column,
     return (bzi_slot_bytes *)batch->columns[column] + slot;
 }
 
-/* A slot has no value yet: -1, NaN, no bytes. */
+/* Makes a slot that has no values yet: integers are -1, vectors NaN, and no bytes are present. */
 static void bzi_item_clear_fields(const bzi_item *item)
 {
     const bzna_loader *loader = item->batch->loader;
@@ -20400,11 +20404,12 @@ static void bzi_item_clear_fields(const bzi_item *item)
         if (column->kind == BZNA_FIELD_INTEGER)
             memcpy(at, &(int64_t){ BZNA_TARGET_NONE }, sizeof(int64_t));
     }
+
     for (; i < loader->column_count[0] + loader->column_count[1]; i++)
         bzi_batch_bytes(item->batch, i, item->slot)->present = 0;
 }
 
-/* A number or a vector into its place; shorter vectors leave NaN behind them. */
+/* Writes a number or a vector into its place. After a shorter vector the NaN of bzi_item_clear_fields remain. */
 static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
                                        bzna_error *err)
 {
@@ -20412,27 +20417,29 @@ static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *s
     const uint64_t bytes = bzi_column_bytes(column);
     bzi_value value = { (uint8_t *)item->batch->columns[i] + item->slot * bytes, bytes, 0, 0 };
     bzna_status status = bzi_container_value(item->container, sample, number, &value, err);
+
     if (status == BZNA_OK && value.size > bytes)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s has %llu numbers, more than the %u of fields.tensors",
                         column->name, (unsigned long long)(value.size / sizeof(float)), column->length);
     return status;
 }
 
-/* A picture as a stream of its own, as much of it as there is room for. */
+/* Gets a picture as a stream of its own, as much of it as there is room for. value->size is that of all of it. */
 static bzna_status bzi_item_get_picture(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample,
                                         const char *name, bzi_value *value, bzna_error *err)
 {
     const bzi_pick pick = { name, 0 };
     bzi_image image;
     bzna_status status = bzi_container_image(item->container, sample, &pick, &reader->scratch, &image, err);
+
     value->absent = status == BZNA_E_NOT_FOUND;
     if (status != BZNA_OK)
         return value->absent ? BZNA_OK : status;
     return bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err);
 }
 
-/* Into the slot's memory, which grows. A NUL stands behind them, so that text is a string. number: of the field;
- * BZI_NO_FIELD: it is a picture, asked for by its name. */
+/* Writes the bytes of a field into the slot's memory, which grows with them. A NUL follows them, so that text is a
+ * string. number: of the field; BZI_NO_FIELD: the field is a picture, which is asked for by its name. */
 static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample, uint32_t i,
                                       uint32_t number, bzna_error *err)
 {
@@ -20444,20 +20451,23 @@ static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, 
         bzna_status status = number == BZI_NO_FIELD ?
                                  bzi_item_get_picture(reader, item, sample, column->name, &value, err) :
                                  bzi_container_value(item->container, sample, number, &value, err);
+
         if (status != BZNA_OK || value.absent)
             return status;
+
         if (out->buffer.capacity > value.size) {
             value.data[value.size] = 0;
             out->size = value.size;
             out->present = 1;
             return BZNA_OK;
         }
+
         if (!bzi_buffer_reserve(&reader->loader->host->memory, &out->buffer, value.size + 1, 0))
             return bzi_fail_memory(err, "the bytes of a field");
     }
 }
 
-/* The fields of a sample that was read. */
+/* Writes the fields of a sample that was read into its slot. */
 static bzna_status bzi_item_fields(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample,
                                    bzna_error *err)
 {
@@ -20467,8 +20477,10 @@ static bzna_status bzi_item_fields(bzi_reader *reader, const bzi_item *item, con
     for (uint32_t i = 0; i < loader->column_count[0] + loader->column_count[1] && status == BZNA_OK; i++) {
         bzi_field field = { 0, 0, "" };
         uint32_t number = bzi_container_find_field(item->container, loader->columns[i].name, &field);
+
         if (number == BZI_NO_FIELD)
-            continue;                                       /* other parts of the data set have it */
+            continue;                                       /* only other parts of the data set have it */
+
         if (i >= loader->column_count[0])
             status = bzi_item_put_bytes(reader, item, sample, i,
                                         field.kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : number, err);
@@ -20483,6 +20495,7 @@ static bzna_status bzi_item_fields(bzi_reader *reader, const bzi_item *item, con
 static void bzi_batch_free_bytes(bzna_batch *batch)
 {
     const bzna_loader *loader = batch->loader;
+
     for (uint32_t i = loader->column_count[0]; i < loader->column_count[0] + loader->column_count[1]; i++)
         for (uint32_t slot = 0; slot < loader->config.output.batch_size; slot++)
             bzi_buffer_free(&loader->host->memory, &bzi_batch_bytes(batch, i, slot)->buffer);
@@ -20492,32 +20505,35 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 /* ==== 60. Loader: outputs ===========================================================================================
  * Calls: rooms 6, 43-46, 49.
  *
- * What becomes of a sample: the transforms of its views, which are drawn before its pictures are decoded; their
- * slots, once they were. */
+ * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
+ * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
 
-/* The random numbers of a view. A sample that comes again in an epoch has others. */
+/* Returns the random numbers of one operation on a view. A sample that comes again in an epoch gets different ones. */
 static bzna_random bzi_item_random(const bzi_item *item, uint32_t operation, uint32_t view)
 {
     bzna_random random;
+
     bzi_random_init(&random, item->batch->loader->config.order.seed, item->batch->epoch, item->index, operation);
     bzi_random_fork(&random, view, item->batch->order.repeats ? item->position : 0);
     return random;
 }
 
-/* Whether a matrix cannot be told from one without an inverse: rounding alone may leave such a determinant. */
+/* Returns 1 if a matrix has no inverse, or if rounding alone may have given it its small determinant, else 0. */
 static int bzi_is_singular(const double h[9])
 {
     static const uint8_t terms[6][3] = { { 0, 4, 8 }, { 1, 5, 6 }, { 2, 3, 7 }, { 2, 4, 6 }, { 1, 3, 8 }, { 0, 5, 7 } };
     double determinant = 0, largest = 0;
+
     for (int i = 0; i < 6; i++) {
         const double term = h[terms[i][0]] * h[terms[i][1]] * h[terms[i][2]];
         determinant += i < 3 ? term : -term;
         largest = fmax(largest, fabs(term));
     }
+
     return !(fabs(determinant) > 16 * DBL_EPSILON * largest);
 }
 
-/* What callbacks are told of a view, or of a picture whose first view it is. */
+/* Returns what callbacks are told about a view, or about a picture whose first view it is. */
 static bzna_sample_info bzi_item_info(const bzi_item *item, const bzi_output *output, uint32_t view,
                                       const bzna_picture *picture)
 {
@@ -20535,7 +20551,8 @@ static bzna_sample_info bzi_item_info(const bzi_item *item, const bzi_output *ou
     return info;
 }
 
-/* What the user's callback makes of a view. */
+/* Lets the user's callback change the transform of a view. Returns E_CALLBACK if it fails, or makes one that is not
+ * valid. */
 static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, uint32_t view,
                                 const bzna_picture *picture, bzna_transform *transform, bzna_error *err)
 {
@@ -20548,6 +20565,7 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, 
     bzi_os_in_callback++;
     status = pipeline->transform(pipeline->transform_user, &info, &random, transform);
     bzi_os_in_callback--;
+
     if (status < 0)
         return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the transform callback returned %d",
                         (int)status);
@@ -20555,7 +20573,7 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, 
     bzi_transform_resolve(transform);
     if ((status = bzi_transform_check(transform, err)) == BZNA_OK && bzi_is_singular(transform->homography))
         status = BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.homography: it is singular");
-    if (status != BZNA_OK) {                                /* the callback's fault, as what it returns is */
+    if (status != BZNA_OK) {                                /* the callback made that transform: the fault is its own */
         const bzna_error why = *err;
         return BZI_FAIL(err, BZNA_E_CALLBACK, "after the transform callback, %s", why.message);
     }
@@ -20563,8 +20581,9 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, 
     return BZNA_OK;
 }
 
-/* A view that is warped as the first output's is: from its pixels to those of the first output, from there by that warp
- * to the first picture, and from there to its own. Edges meet edges: x of n pixels is (x + 1/2) * m / n - 1/2 of m. */
+/* Makes the transform of a view that is warped as the first output's view is. Its pixels are mapped to those of the
+ * first output, by that one's warp to its picture, and from there to the view's own picture. Edges of pictures are
+ * mapped to edges: x of n pixels is (x + 1/2) * m / n - 1/2 of m pixels. */
 static void bzi_view_share(const bzi_output *output, const bzi_output *first, const bzna_transform *given,
                            const bzna_picture *pictures, bzna_transform *transform)
 {
@@ -20579,6 +20598,7 @@ static void bzi_view_share(const bzi_output *output, const bzi_output *first, co
     *transform = output->own_color ? output->transform : *given;
     transform->filter = filter->filter;
     transform->antialias = filter->antialias;
+
     for (int row = 0; row < 9; row += 3) {
         const double *g = given->homography + row;
         h[row] = g[0] * out[0];
@@ -20590,7 +20610,8 @@ static void bzi_view_share(const bzi_output *output, const bzi_output *first, co
         h[i] = h[i] * in[i / 3] + h[6 + i % 3] * (in[i / 3] - 1) / 2;
 }
 
-/* What the config and the user's callback make of a sample: a transform a view, by the sizes that its pictures say. */
+/* Draws the transforms of all views of a sample, as the config and the user's callback say. The sizes are those that
+ * the sample's pictures state before they are decoded. */
 static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictures, bzna_transform *transforms,
                                  bzna_error *err)
 {
@@ -20605,6 +20626,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
         for (uint32_t view = 0; view < output->views && status == BZNA_OK; view++) {
             bzna_transform *transform = &transforms[output->first + view];
             bzna_random random;
+
             if (output->own_warp) {
                 *transform = output->transform;
                 random = bzi_item_random(item, BZNA_OPERATION_WARP, output->random + view);
@@ -20612,6 +20634,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
             } else {
                 bzi_view_share(output, loader->outputs, &transforms[view], pictures, transform);
             }
+
             if (output->own_warp || output->own_color) {
                 random = bzi_item_random(item, BZNA_OPERATION_COLOR, output->own_warp ? output->random + view : view);
                 bzi_jitter_draw(&random, &output->jitter, transform);
@@ -20624,7 +20647,8 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
     return status;
 }
 
-/* The slots of one of the sample's pictures, which was decoded at 1/shrink of its size, but for where they lie. */
+/* Makes the slots of one of the sample's pictures, which was decoded at 1/shrink of its size. Where they are written is
+ * set later. */
 static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const bzna_picture *picture, uint32_t shrink,
                                   bzi_views *views, bzna_error *err)
 {
@@ -20639,18 +20663,21 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
             bzi_slot_shrink(&views->slots[n], shrink);
         }
     }
+
     return status;
 }
 
-/* Which part of a picture's frame the slots read that were made for it. */
+/* Returns the part of a picture's frame that its slots read. Pre: the slots were made by bzi_item_slots. */
 BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzna_loader *loader, const bzi_views *views, uint32_t number)
 {
     bzi_region part = { UINT32_MAX, UINT32_MAX, 1, 1 };
+
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
         for (uint32_t view = 0; output->picture == number && view < output->views; view++)
             bzi_region_add(&part, &views->slots[output->first + view], &output->kernel);
     }
+
     return part;
 }
 
@@ -20956,19 +20983,20 @@ static void *bzi_reader_run(void *argument)
 /* ==== 62. Decode stages: lanes ======================================================================================
  * Calls: rooms 3, 6, 36-37, 46, 52, 57-58.
  *
- * How a sample ends, warped or failed, and the lanes: streams that write slots on the device. */
+ * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
-/* One of the coded pictures in an item's bytes. */
+/* Finds one of the coded pictures in an item's bytes. */
 static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_scratch *scratch, bzi_image *image,
                                   bzna_error *err)
 {
     bzi_sample sample = { item->local, item->extent, item->bytes.data };
+
     return bzi_container_image(item->container, &sample, &item->batch->loader->picks[number], scratch, image, err);
 }
 
-/* --- Bookkeeping for a sample that was tried --- */
+/* --- Bookkeeping for a sample that was decoded or has failed --- */
 
-/* By what was at fault: reading, decoding, the format, anything else. With the lock held. */
+/* Counts a failed sample by what was at fault: reading, decoding, the format, or anything else. With the lock held. */
 static void bzi_item_count_failure(const bzi_item *item, bzna_status status)
 {
     bzna_statistics *stats = &item->batch->loader->stats;
@@ -20998,9 +21026,11 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
     warp->count += item->warp_ns != 0;
     warp->busy_ns += item->warp_ns;
     warp->bytes += item->warp_ns ? loader->slot_bytes : 0;
+
     stats->samples++;
     stats->samples_tiled += item->tiles != 0;
     stats->tiles += item->tiles;
+
     if (status != BZNA_OK)
         bzi_item_count_failure(item, status);
     else if (item->by_nvdec)
@@ -21009,15 +21039,18 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
         stats->samples_software++;
 }
 
-/* Whether a sample that failed so ends the run: by what its data are, or by a callback of the user's. */
+/* Returns 1 if a sample that failed with this status ends the run, else 0. The policy for errors decides that, and for
+ * callbacks of the user's also their own. */
 static int bzi_loader_stops_at(const bzna_loader *loader, bzna_status status)
 {
     const bzna_loader_errors *errors = &loader->config.errors;
+
     return (status == BZNA_E_CALLBACK && errors->callback_policy == BZNA_ON_CALLBACK_ERROR_STOP) ||
            (status != BZNA_OK && errors->policy == BZNA_ON_ERROR_STOP);
 }
 
-/* The slot takes the sample a step of its rank further on, a reader the item. Returns 0: it may not. Under the lock. */
+/* Gives the slot of a failed sample the one that is world_size positions further on, which is of the same rank, and the
+ * item to a reader. Returns 1; 0 if the sample may not be replaced. With the lock held. */
 static int bzi_item_replace(bzi_item *item, bzna_status status)
 {
     bzna_loader *loader = item->batch->loader;
@@ -21025,19 +21058,22 @@ static int bzi_item_replace(bzi_item *item, bzna_status status)
     if (loader->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_loader_stops_at(loader, status) ||
         item->replacements == BZI_LIMIT_REPLACEMENTS || bzi_loader_interrupted(loader))
         return 0;
+
     item->replacements++;
     item->position = (item->position + loader->config.shard.world_size) % loader->shard.count;
     bzi_plan_sample(loader, item);
+
     loader->stats.replaced++;
     loader->redo[loader->redo_count++] = item;
     bzi_loader_done(loader, item);
     bzi_os_wake_one(&loader->reader_wake);
     if (loader->holding)
-        bzi_os_wake_all(&loader->holder_wake);              /* its bytes may be taken now */
+        bzi_os_wake_all(&loader->holder_wake);              /* they may have this item's bytes now */
     return 1;
 }
 
-/* The item's slot is written, or its writing enqueued. With the lock held. */
+/* Ends an item whose slot is written, or whose writing is enqueued. Its batch may become ready by that. With the lock
+ * held. */
 static void bzi_item_finish(bzi_item *item, bzna_status status)
 {
     bzna_batch *batch = item->batch;
@@ -21052,8 +21088,10 @@ static void bzi_item_finish(bzi_item *item, bzna_status status)
     if (--batch->unfinished == 0)
         bzi_batch_to_ready(batch);
     loader->free_items[loader->free_item_count++] = item;
+
+    /* a single reader wakes for several free items, not for each */
     if (loader->pool || loader->config.read.threads > 1 || 2 * loader->ring_count <= loader->config.read.ahead_samples)
-        bzi_os_wake_one(&loader->reader_wake);              /* a reader that is alone wakes for several, not for each */
+        bzi_os_wake_one(&loader->reader_wake);
     if (loader->holding)
         bzi_os_wake_all(&loader->holder_wake);
     bzi_loader_done(loader, item);
@@ -21063,21 +21101,24 @@ static void bzi_item_finish(bzi_item *item, bzna_status status)
 static void bzi_item_report_failure(const bzi_item *item)
 {
     bzna_error *err = &item->batch->errors[item->slot];
+
     bzi_container_fail(item->container, item->local, err);
     bzi_log(item->batch->loader->host, BZNA_LOG_WARNING, err->status, "%s", err->message);
 }
 
 /* --- Lanes --- */
 
-/* Where the kernel writes a view of an item. */
+/* Returns the device address to which the kernel writes a view of an item. */
 static uint64_t bzi_lane_target(const bzi_item *item, const bzi_output *output, uint32_t view)
 {
     const bzna_batch *batch = item->batch;
+
     return batch->loader->on_device ? (uint64_t)(uintptr_t)bzi_batch_slot(batch, output, view, item->slot) :
                                       batch->device_data + bzi_output_at(output, view, batch->slots, item->slot);
 }
 
-/* Where slots that have a contrast add up their lumas: launches of a stream come one after the other. */
+/* Gives slots that have a contrast memory in which the kernel adds up their lumas. One memory serves all launches of
+ * the lane, because a stream runs them one after the other. */
 static bzna_status bzi_lane_sums(bzi_lane *lane, bzi_kernel_slot *slots, uint32_t count, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
@@ -21085,6 +21126,7 @@ static bzna_status bzi_lane_sums(bzi_lane *lane, bzi_kernel_slot *slots, uint32_
 
     for (uint32_t i = 0; i < count; i++)
         wanted |= slots[i].flags & BZI_KERNEL_MEAN_LUMA;
+
     if (wanted && !lane->sums)
         status = bzi_device_alloc(lane->device, BZI_LANE_SUMS, lane->stream, &lane->sums, err);
     for (uint32_t i = 0; i < count; i++)
@@ -21101,12 +21143,13 @@ static void bzi_lane_free_sums(bzi_lane *lane)
     bzi_device_free(lane->device, lane->sums, BZI_LANE_SUMS, lane->stream);
 }
 
-/* Enqueues the slots of an output that were gathered. What fails is kept until the lane is flushed. */
+/* Enqueues the slots of an output that were gathered. An error is kept in the lane until it is flushed. */
 static void bzi_lane_warp(bzi_lane *lane, const bzna_loader *loader, uint32_t number)
 {
     bzi_kernel_output out = loader->outputs[number].kernel;
     bzi_kernel_slots *slots = &lane->slots[number];
     const uint32_t count = lane->slot_count[number];
+
     out.mean = loader->outputs[number].device_mean;
     if (count && lane->error.status == BZNA_OK && bzi_lane_sums(lane, slots->slot, count, &lane->error) == BZNA_OK)
         bzi_device_warp(lane->device, slots, count, &out, lane->stream, &lane->error);
@@ -21119,13 +21162,15 @@ static void bzi_lane_warp_all(bzi_lane *lane, const bzna_loader *loader)
         bzi_lane_warp(lane, loader, i);
 }
 
-/* The slot of a view joins the launch of its output. Pre: the lane has room for the item, or has it. */
+/* Adds the slot of a view to the launch of its output. Pre: the lane has a place for the item, or already has the item.
+ */
 static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_output *output, uint32_t view,
                          const bzi_kernel_slot *slot)
 {
     const bzna_loader *loader = item->batch->loader;
     const uint32_t number = (uint32_t)(output - loader->outputs);
     bzi_kernel_slot *to;
+
     if (lane->slot_count[number] == BZI_KERNEL_SLOTS)
         bzi_lane_warp(lane, loader, number);
     to = &lane->slots[number].slot[lane->slot_count[number]++];
@@ -21133,7 +21178,8 @@ static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_output 
     to->dst = bzi_lane_target(item, output, view);
 }
 
-/* All slots of the item are in the lane. Pre: it has room for the item, and all that it has is of the same loader. */
+/* Adds an item, all of whose slots are in the lane. Pre: the lane has a place for the item, and its other items belong
+ * to the same loader. */
 static void bzi_lane_add(bzi_lane *lane, bzi_item *item, bzna_status status)
 {
     lane->items[lane->count] = item;
@@ -21153,11 +21199,12 @@ static bzna_status bzi_lane_download(const bzi_lane *lane, const bzi_item *item,
                                          bzi_lane_target(item, output, view), output->picture_bytes, lane->stream,
                                          err);
     }
+
     return status;
 }
 
-/* Enqueues what was gathered: a launch an output; copies, when batches go to the host; an event a batch, but none of
- * `more`, which the lane will write more of. */
+/* Enqueues what was gathered: a launch for each output, copies if batches go to the host, and an event for each batch.
+ * `more` gets no event yet, because the lane will write more slots of it. */
 static bzna_status bzi_lane_launch(bzi_lane *lane, const bzna_batch *more, bzna_error *err)
 {
     const bzna_loader *loader = lane->items[0]->batch->loader;
@@ -21165,26 +21212,31 @@ static bzna_status bzi_lane_launch(bzi_lane *lane, const bzna_batch *more, bzna_
 
     for (uint32_t i = lane->kept; i < lane->count; i++)
         lane->items[i]->batch->touched[lane->number] = 1;
+
     bzi_lane_warp_all(lane, loader);
     status = lane->error.status;
     if (status != BZNA_OK)
         *err = lane->error;
     lane->error.status = BZNA_OK;
+
     for (uint32_t i = lane->kept; i < lane->count && status == BZNA_OK && !loader->on_device; i++)
         status = bzi_lane_download(lane, lane->items[i], err);
+
     for (uint32_t i = 0; i < lane->count && status == BZNA_OK; i++) {
         bzna_batch *batch = lane->items[i]->batch;
         if (batch != (i + 1 < lane->count ? lane->items[i + 1]->batch : more))
             status = bzi_device_record(lane->device, batch->written[lane->number], lane->stream, err);
     }
 
-    if (status != BZNA_OK)                                  /* no event tells when what was enqueued has ended, */
-        bzi_device_stream_wait(lane->device, lane->stream); /* and memory may be freed after this */
+    /* no event tells when the work that was enqueued has ended, and its memory may be freed after this */
+    if (status != BZNA_OK)
+        bzi_device_stream_wait(lane->device, lane->stream);
     return status;
 }
 
-/* Launches what was gathered, and gives the slots to their batches: all but the last one of `more`, without which that
- * batch is not ready, nor can it be thrown away. A launch that failed leaves nothing to be kept. */
+/* Launches what was gathered, and ends its items. `more` is the batch that the lane will write more slots of; NULL:
+ * none. The last item of `more` is kept, and without it that batch can neither become ready nor be thrown away before
+ * its event is recorded. After a launch that failed, nothing is kept. */
 static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
 {
     bzna_loader *loader = lane->items[0]->batch->loader;
@@ -21195,15 +21247,18 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
     bzna_status status = bzi_lane_launch(lane, more, &err);
 
     each = (bzi_os_now_ns() - start) / (count > kept ? count - kept : 1);
+
     bzi_loader_lock(loader);
     if (status != BZNA_OK)
-        bzi_loader_break(loader, &err);                     /* slots that nothing was written to cannot be delivered */
+        bzi_loader_break(loader, &err);                     /* slots that were not written cannot be delivered */
+
     lane->count = lane->kept = status == BZNA_OK && more;
     for (uint32_t i = 0; i < count; i++) {
         bzi_item *item = lane->items[i];
+
         item->warp_ns += i < kept ? 0 : each;
         if (lane->status[i] == BZNA_OK && i >= kept)
-            bzi_item_account(item, BZNA_OK);                /* those that failed were counted when they did */
+            bzi_item_account(item, BZNA_OK);                /* failed ones were counted when they failed */
         if (i + 1 < count || !lane->kept)
             bzi_item_finish(item, lane->status[i]);
     }
@@ -21215,8 +21270,8 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
 
 /* --- The end of a sample --- */
 
-/* A failed slot gets the out-of-bounds color, and keeps nothing of what was there before: an empty picture is all of
- * that color. lane: as for bzi_item_complete. */
+/* Fills a failed slot with the out-of-bounds color, so that nothing of its earlier contents remains, and ends its item.
+ * The kernel gets an empty picture, which is out of bounds everywhere. lane: as for bzi_item_complete. */
 static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
 {
     bzna_loader *loader = item->batch->loader;
@@ -21225,8 +21280,10 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
     memset(&slot, 0, sizeof slot);
     slot.x1 = slot.y1 = -1;
     slot.depth = 8;
+
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
+
         bzi_slot_colors(&slot, &output->transform, output->shape.channels);
         for (uint32_t view = 0; view < output->views; view++) {
             slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, output, view, item->slot);
@@ -21247,10 +21304,12 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
     bzi_os_unlock(&loader->mutex);
 }
 
-/* What becomes of a sample that was tried: it is counted, and its item finished; if it failed, its slot takes another
- * sample, or is filled. lane: NULL when slots are on the host; else the stream that fills the slot, with a place left
- * in its launch, which then finishes the item. Samples that a lane warps come here only if they failed: the launch
- * counts and finishes the others. Without the lock. */
+/* Ends a sample that was warped or has failed: counts it, and finishes its item. If it failed, its slot takes another
+ * sample, or is filled.
+ *     lane   NULL if slots are on the host. Else the lane that fills the slot, with a place left in its launch; the
+ *            launch then finishes the item. Samples that a lane warps come here only if they failed, because the launch
+ *            counts and finishes the others.
+ * Without the lock. */
 static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane)
 {
     bzna_loader *loader = item->batch->loader;
@@ -21258,6 +21317,7 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
 
     if (status != BZNA_OK)
         bzi_item_report_failure(item);
+
     bzi_loader_lock(loader);
     bzi_item_account(item, status);
     if (status == BZNA_OK)
@@ -21267,6 +21327,7 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
     else
         replaced = bzi_item_replace(item, status);
     bzi_os_unlock(&loader->mutex);
+
     if (status != BZNA_OK && !replaced)
         bzi_item_fill(item, status, lane);
 }
