@@ -22146,8 +22146,8 @@ static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, co
 /* ==== 65. Decode stages: engines, samples ===========================================================================
  * Calls: rooms 2-4, 6, 19, 49, 51-55, 57, 60, 62, 64.
  *
- * What a session's thread does with a sample: it is accepted, its pictures or its tiles are submitted. A pool's
- * threads, from start to end. Locks are those of the rooms above. */
+ * The thread of a session takes samples from the pool, and submits their pictures or tiles. This room also starts and
+ * ends a pool's threads. Its locks are those of the rooms above. */
 
 #ifndef BENZINA_NO_CUDA
 
@@ -22155,7 +22155,7 @@ static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, co
 
 #ifndef BENZINA_NO_HEIF
 
-/* A tile, as a picture by itself, and its place. */
+/* Finds a tile: as a picture by itself, and its place in the grid. */
 static bzi_nvdec_result bzi_engine_tile(const bzi_engine *engine, uint32_t number, bzi_image *image, uint32_t place[2],
                                         bzna_error *err)
 {
@@ -22193,6 +22193,7 @@ static bzi_nvdec_result bzi_engine_map_tile(bzi_engine *engine, bzna_error *err)
     return result;
 }
 
+/* Submits a tile. While the session has no room for it, tiles in flight are mapped. */
 static bzi_nvdec_result bzi_engine_submit_tile(bzi_engine *engine, bzi_item *item, uint32_t number, bzna_error *err)
 {
     bzi_session *session = &engine->session;
@@ -22219,7 +22220,8 @@ static bzi_nvdec_result bzi_engine_submit_tile(bzi_engine *engine, bzi_item *ite
             break;
     return result;
 }
-/* Memory for the canvas, and its planes: as a surface of so many rows. */
+
+/* Makes the canvas of a grid: its memory, which only grows, and its planes, which lie as in a surface of its size. */
 static bzi_nvdec_result bzi_engine_make_canvas(bzi_engine *engine, const bzi_format *sps, const bzna_picture *picture,
                                                bzna_error *err)
 {
@@ -22232,6 +22234,7 @@ static bzi_nvdec_result bzi_engine_make_canvas(bzi_engine *engine, const bzi_for
 
     if (bytes > engine->canvas_bytes) {
         uint64_t address;
+
         bzi_device_stream_wait(device, stream);
         bzi_device_free(device, canvas->address, engine->canvas_bytes, stream);
         engine->canvas_bytes = canvas->address = 0;
@@ -22247,7 +22250,7 @@ static bzi_nvdec_result bzi_engine_make_canvas(bzi_engine *engine, const bzi_for
     return BZI_NVDEC_OK;
 }
 
-/* Whether the session can decode the tiles, of which the first one says what they are. */
+/* Finds out if the session can decode a grid's tiles. All must have the format of the first one. */
 static bzi_nvdec_result bzi_engine_accept_tiles(bzi_engine *engine, bzi_item *item, const bzna_image *image,
                                                 bzna_error *err)
 {
@@ -22267,7 +22270,7 @@ static bzi_nvdec_result bzi_engine_accept_tiles(bzi_engine *engine, bzi_item *it
     return bzi_engine_accept(engine, item, &first.coded, &sps, &picture, err);
 }
 
-/* Decodes what is wanted of a grid, and adds all views of the canvas to the lane. */
+/* Decodes the tiles that the views of a grid read, and adds all views of the canvas to the lane. */
 static bzi_nvdec_result bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzna_image *image,
                                         const bzi_format *sps, bzna_picture *picture, bzna_error *err)
 {
@@ -22278,7 +22281,7 @@ static bzi_nvdec_result bzi_engine_grid(bzi_engine *engine, bzi_item *item, cons
     bzi_nvdec_result result = bzi_engine_accept_tiles(engine, item, image, err);
 
     while (result == BZI_NVDEC_OK && bzi_engine_busy(engine))
-        bzi_engine_advance(engine);                         /* what reads the canvas is enqueued then */
+        bzi_engine_advance(engine);                         /* then all work that reads the canvas is enqueued */
     if (result != BZI_NVDEC_OK || (result = bzi_engine_make_canvas(engine, sps, picture, err)) != BZI_NVDEC_OK)
         return result;
     if (bzi_item_draw(item, picture, views->transforms, err) != BZNA_OK ||
@@ -22289,7 +22292,7 @@ static bzi_nvdec_result bzi_engine_grid(bzi_engine *engine, bzi_item *item, cons
     engine->tiles_mapped = 0;
     for (uint32_t i = 0; i < engine->tiles.count && result == BZI_NVDEC_OK; i++)
         result = bzi_engine_submit_tile(engine, item, i, err);
-    while (session->pending_count) {
+    while (session->pending_count) {                        /* after an error, too; the first one is kept */
         const bzi_nvdec_result mapped = bzi_engine_map_tile(engine, result == BZI_NVDEC_OK ? err : &other);
         result = result == BZI_NVDEC_OK ? mapped : result;
     }
@@ -22310,7 +22313,8 @@ static bzi_nvdec_result bzi_engine_grid(bzi_engine *engine, bzi_item *item, cons
 
 /* --- Samples --- */
 
-/* Parses an item that was read, and submits it once the session has room. BUSY: it is another engine's now. */
+/* Parses an item that was read, and submits it once the session has room. Returns BUSY if the item now belongs to
+ * another engine. */
 static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bzna_error *err)
 {
     bzi_session *session = &engine->session;
@@ -22344,7 +22348,8 @@ static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bz
     return result;
 }
 
-/* Takes an item from the pool to the session, or to where its status sends it. */
+/* Brings an item from the pool to the session. If it was not read, or is not decoded here, it goes to where the result
+ * sends it. */
 static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 {
     bzna_error *err = &item->batch->errors[item->slot];
@@ -22378,6 +22383,7 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 
 /* --- Running --- */
 
+/* Decodes samples until the pool closes, or the engine retires. */
 static void bzi_engine_work(bzi_engine *engine)
 {
     bzi_pool *pool = engine->pool;
@@ -22386,12 +22392,14 @@ static void bzi_engine_work(bzi_engine *engine)
         int busy = bzi_engine_busy(engine);
         int full = engine->session.pending_count == pool->device->desc.session_depth;
         bzi_item *item = full ? NULL : bzi_pool_take(engine, busy);
+
         if (item)
             bzi_engine_begin(engine, item);
         else if (busy)
             bzi_engine_advance(engine);
         else
             break;                                          /* the pool closes */
+
         if (engine->has_turn)
             bzi_engine_pass_turn(engine);
         if (engine->session.gave_up || engine->session.failed)
@@ -22399,6 +22407,7 @@ static void bzi_engine_work(bzi_engine *engine)
     }
 }
 
+/* The thread of an engine. */
 static void *bzi_engine_run(void *argument)
 {
     bzi_engine *engine = argument;
@@ -22431,13 +22440,13 @@ static void *bzi_engine_run(void *argument)
     return NULL;
 }
 
-/* Pre: no loader uses it any more. */
+/* Ends the threads of a pool and frees it. Pre: no loader uses it any more. */
 static void bzi_pool_close(bzi_pool *pool)
 {
     const bzi_memory memory = pool->host->memory;
-
-    /* In a forked child, the pool's threads are not there, and its lock may be held by one of them. */
+    /* 1: in a forked child the pool's threads are not there, and one of them may have held its lock */
     int foreign = bzi_device_is_foreign(pool->device);
+
     if (pool->has_turns && !foreign) {
         bzi_os_lock(&pool->mutex);
         pool->quit = 1;
@@ -22455,11 +22464,13 @@ static void bzi_pool_close(bzi_pool *pool)
         bzi_os_cond_free(&pool->turns);
     if (pool->has_mutex && !foreign)
         bzi_os_mutex_free(&pool->mutex);
+
     bzi_buffer_free(&memory, &pool->example.bytes);
     bzi_release(&memory, pool->engines, pool->count, sizeof *pool->engines);
     bzi_release(&memory, pool, 1, sizeof *pool);
 }
 
+/* Makes the locks of a pool, and starts its threads. After an error bzi_pool_close ends those that were started. */
 static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
 {
     pool->engines = bzi_alloc_zero(&pool->host->memory, pool->count, sizeof *pool->engines);
@@ -22476,6 +22487,7 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
     for (uint32_t i = 0; i < pool->count; i++) {
         bzi_engine *engine = &pool->engines[i];
         int error;
+
         engine->pool = pool;
         engine->lane.device = pool->device;
         engine->lane.number = i;
@@ -22489,6 +22501,8 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
     return BZNA_OK;
 }
 
+/* Makes the pool of a device. It has as many sessions as the config says. The default is 3 on a GPU that has one
+ * decoding engine, and 2 for each engine on others. */
 static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **out, bzna_error *err)
 {
     bzi_pool *pool = bzi_alloc_zero(&host->memory, 1, sizeof *pool);
@@ -22496,6 +22510,7 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 
     if (!pool)
         return bzi_fail_memory(err, "decode sessions");
+
     pool->host = host;
     pool->device = device;
     pool->count = device->desc.sessions;
@@ -22503,6 +22518,7 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
         pool->count = (uint32_t)bzi_min(device->desc.sessions_per_engine * device->info.engines, BZI_LIMIT_SESSIONS);
     if (!pool->count)
         pool->count = device->info.engines == 1 ? 3 : 2 * device->info.engines;
+
     if ((status = bzi_pool_start(pool, err)) != BZNA_OK) {
         bzi_pool_close(pool);
         return status;
@@ -22518,26 +22534,33 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 /* ==== 66. Contexts ==================================================================================================
  * Calls: rooms 3-4, 6, 50-52, 65.
  *
- * A context: the host, the device and its pool, each made by the first loader in need. */
+ * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
+ *
+ * LOCKS
+ *   mark   lock            guards                             held across                     taken while holding
+ *   (C)    context->mutex  who sets device, its error, pool   never a call of the driver's    nothing
+ *                                                             or the user's */
 
 struct bzna_context {
-    bzi_host       *host;
-    atomic_int      references;       /* the owner's, and one a loader */
-    bzi_device_desc device_desc;
-    bzi_mutex       mutex;            /* (C) a leaf; never held across a call of the driver's or the user's */
-    bzi_device     *device;           /* (C) */
+    bzi_host       *host;             /* a reference is held */
+    atomic_int      references;       /* the owner's, and one for each loader */
+    bzi_device_desc device_desc;      /* which device is wanted, and how */
+    bzi_mutex       mutex;            /* (C) no other lock is taken while it is held */
+    bzi_device     *device;           /* (C) NULL: not opened yet, or there is none; once set it stays */
     bzna_error      device_error;     /* (C) status < 0: why there is no device */
-    bzi_pool       *pool;             /* (C) */
+    bzi_pool       *pool;             /* (C) NULL: no loader has decoded on the device yet */
 };
 
 static void bzi_context_retain(bzna_context *context) { atomic_fetch_add(&context->references, 1); }
 
+/* Drops a reference. The last one closes the pool and the device, and frees the context. */
 static void bzi_context_drop(bzna_context *context)
 {
     bzi_host *host = context->host;
 
     if (atomic_fetch_sub(&context->references, 1) != 1)
         return;
+
     if (context->pool)
         bzi_pool_close(context->pool);
     if (context->device)
@@ -22547,7 +22570,7 @@ static void bzi_context_drop(bzna_context *context)
     bzi_host_drop(host);
 }
 
-/* config is checked and complete. */
+/* Makes a context, without a device. Pre: config is checked and complete. */
 static bzna_status bzi_context_make(const bzna_context_config *config, bzna_context **out, bzna_error *err)
 {
     bzi_host *host = NULL;
@@ -22581,7 +22604,10 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
 }
 
 /* Keeps what this thread made without the lock: a device, or the reason why there is none; or a pool. If another thread
- * was faster, its own stays, and this thread's is closed. */
+ * was faster, what that one made stays, and this thread's is closed.
+ *     device      what bzi_device_open made; NULL: it failed, or was not called
+ *     no_device   its error, BZNA_OK if it made a device; NULL: it was not called
+ *     pool        NULL: none was made */
 static void bzi_context_keep(bzna_context *context, bzi_device *device, const bzna_error *no_device, bzi_pool *pool)
 {
     bzi_os_lock(&context->mutex);
@@ -22603,7 +22629,8 @@ static void bzi_context_keep(bzna_context *context, bzi_device *device, const bz
         bzi_device_close(device);
 }
 
-/* The context's device, made by the first that asks. */
+/* Returns the context's device by *out. The first call opens it; if that fails, each later call returns the same error,
+ * except for lack of memory. */
 static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna_error *err)
 {
     bzi_device *made = NULL;
@@ -22621,9 +22648,9 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
     if (!known) {
         bzi_error_init(&why);
         if (bzi_device_open(&context->device_desc, &made, &why) != BZNA_OK) {
-            if (why.status == BZNA_E_DEVICE_LOST)           /* nothing of ours was on it: it just cannot be used */
+            if (why.status == BZNA_E_DEVICE_LOST)           /* the library had nothing on it: there is just no device */
                 why.status = BZNA_E_DEVICE;
-            if (why.status == BZNA_E_MEMORY) {              /* not remembered: there may be memory the next time */
+            if (why.status == BZNA_E_MEMORY) {              /* not kept: there may be memory the next time */
                 *err = why;
                 return err->status;
             }
@@ -22643,11 +22670,14 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
     *out = context->device;
     if (!bzi_device_is_lost(context->device))
         return BZNA_OK;
-    bzi_device_fail_lost(context->device, err);             /* without a code, for its kernel: there is the CPU */
+
+    /* without a code of the driver's, only the kernel's pixels were wrong, and the CPU can be used instead */
+    bzi_device_fail_lost(context->device, err);
     return err->status = err->native_code ? err->status : BZNA_E_DEVICE;
 }
 
-/* The device's pool, made by the first loader that decodes on it. Pre: bzi_context_gpu returned the device. */
+/* Returns the device's pool by *out. The first loader that decodes on the device makes it. Pre: bzi_context_gpu has
+ * returned the device. */
 static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_error *err)
 {
     bzi_pool *made = NULL;
@@ -22658,6 +22688,7 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
     bzi_os_unlock(&context->mutex);
     if (*out)
         return BZNA_OK;
+
     if ((status = bzi_pool_open(context->device, context->host, &made, err)) != BZNA_OK)
         return status;
     bzi_context_keep(context, NULL, NULL, made);
@@ -23147,9 +23178,10 @@ static void bzi_loader_close(bzna_loader *loader)
 /* ==== 68. Delivering ================================================================================================
  * Calls: rooms 2-3, 6, 51-52, 57-58, 62, 67.
  *
- * What the consumer's calls do: batches out and back, tensors, resets, states, statistics. */
+ * The consumer's calls: delivering and releasing batches, tensors, resets, states, statistics. */
 
-/* Whether a batch has a sample that ends the run: the first one's error is then that of every call to come. */
+/* Returns 1 if a batch has a sample that ends the run, else 0. The error of the first one is then that of every call to
+ * come. With the lock held. */
 static int bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch)
 {
     for (uint32_t slot = 0; batch->failed && slot < batch->real; slot++)
@@ -23161,7 +23193,8 @@ static int bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch)
     return 0;
 }
 
-/* The next batch with the lock held, or why not. */
+/* Waits for the next batch. timeout_ns: 0 does not wait, less than 0 waits without limit. Returns BZNA_OK with the
+ * batch, BZNA_END, BZNA_AGAIN after the timeout, or an error. With the lock held. */
 static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
     uint64_t deadline = timeout_ns > 0 ? bzi_os_now_ns() + (uint64_t)timeout_ns : 0;
@@ -23169,6 +23202,7 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
 
     for (;;) {
         bzna_batch *head = loader->pending_count ? loader->pending_batches[loader->pending_first] : NULL;
+
         if (loader->quit || loader->stopped)
             return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
         if (loader->poison.status != BZNA_OK ||
@@ -23195,7 +23229,7 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
     }
 }
 
-/* Makes the consumer's stream wait for the lanes that wrote to the batch; for a batch on the host, the host waits. */
+/* Makes the consumer's stream wait for the lanes that wrote to the batch. For a batch on the host, the host waits. */
 static bzna_status bzi_batch_wait_written(bzna_batch *batch, bzna_error *err)
 {
     bzna_loader *loader = batch->loader;
@@ -23204,6 +23238,7 @@ static bzna_status bzi_batch_wait_written(bzna_batch *batch, bzna_error *err)
 
     if (status != BZNA_OK)
         return status;
+
     batch->stream = loader->stream;
     for (uint32_t i = 0; i < loader->lanes && status == BZNA_OK; i++) {
         if (!batch->touched[i])
@@ -23213,13 +23248,14 @@ static bzna_status bzi_batch_wait_written(bzna_batch *batch, bzna_error *err)
         batch->touched[i] = status != BZNA_OK;
     }
 
-    if (status != BZNA_OK)                                  /* nobody gets the batch, which may be free after this */
+    if (status != BZNA_OK)                                  /* the batch is not delivered, and may be written again */
         bzi_batch_drain_writes(batch);
     bzi_device_leave(device);
     return status;
 }
 
-/* Records the event after all that the consumer has enqueued; where that fails, the host waits for it. */
+/* Records the release event after all work that the consumer has enqueued. If that fails, the host waits for the work.
+ */
 static bzna_status bzi_batch_record_release(bzna_batch *batch, bzna_error *err)
 {
     bzi_device *device = batch->loader->device;
@@ -23261,11 +23297,12 @@ static void bzi_batch_unref(bzna_batch *batch)
     bzi_loader_unref(loader);
 }
 
-/* A batch that the device did not finish: nobody gets it. The error is its own, or the one that ended the loader
- * meanwhile: what every later call gets. */
+/* Takes back a batch that the device did not finish, and ends the loader. Returns the error that every later call
+ * returns: the batch's own, or one that ended the loader before. Without the lock. */
 static bzna_status bzi_loader_take_back(bzna_batch *batch, bzna_error *err)
 {
     bzna_loader *loader = batch->loader;
+
     bzi_loader_lock(loader);
     bzi_loader_break(loader, err);
     *err = loader->poison;
@@ -23326,29 +23363,31 @@ static bzna_status bzi_batch_release(bzna_batch *batch)
     return BZNA_OK;
 }
 
-/* The last to have a tensor lets go of it. In a child after fork() nothing is done: the parent has the batch. */
+/* The deleter of a DLPack tensor drops its reference to the batch. In a child after fork() it does nothing, because the
+ * batch belongs to the parent. */
 static void bzi_batch_delete_tensor(bzna_batch *batch)
 {
     if (!bzi_loader_forked(batch->loader))
         bzi_batch_unref(batch);
 }
+
 static void bzi_batch_delete_managed(bzi_dl_managed *tensor) { bzi_batch_delete_tensor(tensor->manager); }
 static void bzi_batch_delete_versioned(bzi_dl_versioned *tensor) { bzi_batch_delete_tensor(tensor->manager); }
 
-/* A tensor in DLPack's form. Shapes and strides are the batch's. */
+/* Returns a tensor in DLPack's form. Its shape and strides are arrays of the batch. */
 static bzi_dl_tensor bzi_batch_dl_tensor(bzna_batch *batch, uint32_t number)
 {
     static const struct { uint32_t dtype; uint8_t code, bits; } types[] = {
         { BZNA_DTYPE_FLOAT32, 2, 32 }, { BZNA_DTYPE_FLOAT16, 2, 16 }, { BZNA_DTYPE_BFLOAT16, 4, 16 },
         { BZNA_DTYPE_UINT8, 1, 8 }, { BZNA_DTYPE_INT32, 0, 32 }, { BZNA_DTYPE_INT64, 0, 64 },
-        { BZNA_DTYPE_UINT64, 1, 64 },                       /* kDLInt, kDLUInt, kDLFloat, 4: kDLBfloat */
+        { BZNA_DTYPE_UINT64, 1, 64 },             /* codes: 0 kDLInt, 1 kDLUInt, 2 kDLFloat, 4 kDLBfloat */
     };
     bzna_tensor from;
     bzi_dl_tensor to;
 
     bzi_batch_tensor(batch, number, &from);
     memset(&to, 0, sizeof to);
-    to.data = batch->slots ? from.data : NULL;              /* as DLPack asks of empty tensors */
+    to.data = batch->slots ? from.data : NULL;              /* DLPack wants NULL for empty tensors */
     to.device_type = from.device.kind;
     to.device_id = from.device.ordinal;
     to.dimensions = (int32_t)from.dimensions;
@@ -23368,7 +23407,8 @@ static bzi_dl_tensor bzi_batch_dl_tensor(bzna_batch *batch, uint32_t number)
     return to;
 }
 
-/* All tensors: set when the first is asked for, then only read until the last is gone. With the lock held. */
+/* Sets all tensors of a batch, when the first one is exported. They are only read until the last one is deleted. With
+ * the lock held. */
 static void bzi_batch_tensors(bzna_batch *batch)
 {
     memset(batch->tensors, 0, sizeof batch->tensors);
@@ -23383,7 +23423,7 @@ static void bzi_batch_tensors(bzna_batch *batch)
     }
 }
 
-/* Every export of a tensor is the same struct, and a reference to the batch. */
+/* Exports a tensor to DLPack. Every export of a tensor gets the same struct, and holds a reference to the batch. */
 static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t version, void **out, bzna_error *err)
 {
     bzi_loader_lock(batch->loader);
@@ -23395,8 +23435,8 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t
     if (batch->loader->on_device && batch->stream == BZNA_STREAM_PER_THREAD) {
         bzi_os_unlock(&batch->loader->mutex);
         return BZI_FAIL(err, BZNA_E_STATE,
-                        "bzna_batch_to_dlpack: on BZNA_STREAM_PER_THREAD; a deleter on another thread would order "
-                        "behind another stream");
+                        "bzna_batch_to_dlpack: the batch is on BZNA_STREAM_PER_THREAD, and a deleter on another "
+                        "thread would record its release on another stream");
     }
 
     if (batch->references++ == batch->owned)                /* no other tensor is out */
@@ -23406,7 +23446,7 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t
     return BZNA_OK;
 }
 
-/* To another stream: it waits for what is enqueued on the one before. */
+/* Moves a batch on loan to another stream, which waits for the work that is enqueued on the one before. */
 static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *err)
 {
     bzi_device *device = batch->loader->device;
@@ -23421,8 +23461,8 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
         return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_move: the batch is not on loan");
     if (tensors && stream == BZNA_STREAM_PER_THREAD)
         return BZI_FAIL(err, BZNA_E_STATE,
-                        "bzna_batch_move: to BZNA_STREAM_PER_THREAD, with %u tensors, whose deleters may run on other "
-                        "threads", tensors);
+                        "bzna_batch_move: cannot move to BZNA_STREAM_PER_THREAD while %u DLPack tensors are out; "
+                        "their deleters may run on other threads", tensors);
     if ((status = bzi_device_enter(device, err)) != BZNA_OK)
         return status;
 
@@ -23441,7 +23481,7 @@ static void bzi_loader_stop(bzna_loader *loader)
     bzi_os_unlock(&loader->mutex);
 }
 
-/* Everything planned and not on loan is forgotten. With the lock held and nobody active. */
+/* Throws away all that is planned and not on loan. With the lock held, while no item is in any thread's hands. */
 static void bzi_loader_clear(bzna_loader *loader)
 {
     while (loader->ring_count) {
@@ -23463,18 +23503,20 @@ static void bzi_loader_clear(bzna_loader *loader)
     memset(&loader->poison, 0, sizeof loader->poison);
 }
 
-/* Waits until the device writes to nothing that is planned. With the lock held although the host waits: nobody may take
- * what is about to be forgotten. */
+/* Waits until the device no longer writes to any batch that is planned. The lock is held although the host waits, so
+ * that no thread takes a batch that is about to be thrown away. */
 static void bzi_loader_quiesce_device(bzna_loader *loader)
 {
     bzna_error ignored;
+
     if (bzi_device_enter(loader->device, &ignored) != BZNA_OK)
         return;
     bzi_loader_drain_writes(loader);
     bzi_device_leave(loader->device);
 }
 
-/* Moves to a position of an epoch: waits for the samples at hand, forgets what is planned, plans from there. */
+/* Moves to a position of an epoch: waits for the samples at hand, throws away what is planned, and plans from there.
+ * Fails with E_STATE while a thread is in bzna_loader_next. Without the lock. */
 static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t epoch, uint64_t position,
                                    uint64_t end_epoch, bzna_error *err)
 {
@@ -23491,6 +23533,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t 
         bzi_os_wait(&loader->control_wake, &loader->mutex);
     if (loader->device)
         bzi_loader_quiesce_device(loader);
+
     bzi_loader_clear(loader);
     loader->config.order.seed = seed;
     loader->end_epoch = end_epoch;
@@ -23504,16 +23547,18 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t 
     return BZNA_OK;
 }
 
+/* Restarts the loader at an epoch, with the seed that it has. */
 static bzna_status bzi_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err)
 {
     uint64_t seed;
+
     bzi_loader_lock(loader);
     seed = loader->config.order.seed;
     bzi_os_unlock(&loader->mutex);
     return bzi_loader_seek(loader, seed, epoch, 0, bzi_loader_end_epoch(&loader->config, epoch), err);
 }
 
-#define BZI_STATE_BYTES_1 64u         /* of version 1, which ended with check */
+#define BZI_STATE_BYTES_1 64u         /* size of a state of version 1, which ended with `check` */
 
 static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
 {
@@ -23523,7 +23568,7 @@ static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
     return (uint32_t)(hash ^ hash >> 32);
 }
 
-/* Of what fixes an output's pixels. Not of dtype and layout, which say how they are stored. */
+/* Continues a hash with all that determines an output's pixels. dtype and layout only say how they are stored. */
 static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *output, uint64_t hash)
 {
     const bzna_transform *t = &output->transform;
@@ -23558,7 +23603,7 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
     return bzi_hash(hash, pick->name ? pick->name : "", pick->name ? strlen(pick->name) : 0);
 }
 
-/* Of all outputs. */
+/* Returns that hash of all outputs. A single output of one view has the hash of its pixels alone. */
 static uint64_t bzi_loader_pixels(const bzna_loader *loader)
 {
     uint64_t hash = BZI_HASH_START;
@@ -23591,10 +23636,11 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
     state->check = bzi_loader_state_check(state);
 }
 
-/* A state's own bytes, whole: version 1 has fewer. */
+/* Copies a state of any known version. Members that version 1 did not have are 0. */
 static bzna_status bzi_loader_state_in(const bzna_loader_state *given, bzna_loader_state *state, bzna_error *err)
 {
     const uint32_t bytes = given->version == 1 ? BZI_STATE_BYTES_1 : (uint32_t)sizeof *state;
+
     memset(state, 0, sizeof *state);
     if (given->version < 1 || given->version > 2 || given->struct_size != bytes)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.version: %u of %u bytes is not known", given->version,
@@ -23621,22 +23667,21 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.order: the state is of order %u, the loader has %u", state->order,
                         loader->config.order.kind);
     if (state->position > state->sample_count || state->epoch > state->end_epoch)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.position: %llu of %llu in epoch %llu",
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.position: %llu of %llu in epoch %llu is past the end",
                         (unsigned long long)state->position, (unsigned long long)state->sample_count,
                         (unsigned long long)state->epoch);
 
     if (state->version == 1)
         bzi_log(loader->host, BZNA_LOG_WARNING, BZNA_OK,
-                "the state is of version 1, which does not say with what warp and colors its run was made");
+                "the state is of version 1, which does not record its run's warp and colors");
     else if (state->pixels != bzi_loader_pixels(loader) && !loader->config.pipeline.restore_any_pixels)
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "state.pixels: the run had another size, warp, picture or colors "
-                        "(loader_config.pipeline.restore_any_pixels "
-                        "restores it all the same)");
+                        "state.pixels: the state was saved by a run of another size, warp, picture or colors; "
+                        "loader_config.pipeline.restore_any_pixels restores it anyway");
     return bzi_loader_seek(loader, state->seed, state->epoch, state->position, state->end_epoch, err);
 }
 
-/* A judgement, not a measure: who waits for whom. */
+/* Estimates which stage limits the loader, by which threads wait for which. The thresholds are rules of thumb. */
 static uint32_t bzi_loader_limit(const bzna_loader *loader, const bzna_statistics *stats)
 {
     double elapsed = (double)(bzi_os_now_ns() - loader->opened_ns);
@@ -23646,7 +23691,7 @@ static uint32_t bzi_loader_limit(const bzna_loader *loader, const bzna_statistic
         return BZNA_STAGE_DELIVER;
     if ((double)stats->stage[BZNA_STAGE_DECODE].wait_before_ns <= 0.25 * elapsed * decoders)
         return BZNA_STAGE_DECODE;
-    /* Readers that are blocked wait for what the consumer has enqueued. */
+    /* readers that are blocked wait for work that the consumer has enqueued */
     return (double)stats->stage[BZNA_STAGE_READ].wait_after_ns > 0.5 * elapsed * loader->config.read.threads ?
            BZNA_STAGE_DELIVER : BZNA_STAGE_READ;
 }
