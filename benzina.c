@@ -16243,8 +16243,7 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 #  define BZI_TEXT_OF(version) #version
 #  define BZI_TEXT(version) BZI_TEXT_OF(version)
 #  define BZI_TURBO "libjpeg-turbo " BZI_TEXT(LIBJPEG_TURBO_VERSION)
-/* The edge of a decoded block of a component, and the smallest edge of all components: 8, unless the picture is shrunk.
- */
+/* The edge of a decoded block of a component, and the smallest one of all: 8, unless the picture is shrunk. */
 #  if JPEG_LIB_VERSION >= 70
 #    define BZI_TURBO_EDGE(component)  (uint32_t)(component)->DCT_h_scaled_size
 #    define BZI_TURBO_LEAST_EDGE(info) (uint32_t)(info)->min_DCT_h_scaled_size
@@ -21834,8 +21833,7 @@ static void bzi_lane_warp_all(bzi_lane *lane, const bzna_loader *loader)
         bzi_lane_warp(lane, loader, i);
 }
 
-/* Adds the slot of a view to the launch of its output. Pre: the lane has a place for the item, or already has the item.
- */
+/* Adds the slot of a view to the launch of its output. Pre: the lane has a place for the item, or has the item. */
 static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_output *output, uint32_t view,
                          const bzi_kernel_slot *slot)
 {
@@ -23926,8 +23924,7 @@ static bzna_status bzi_batch_wait_written(bzna_batch *batch, bzna_error *err)
     return status;
 }
 
-/* Records the release event after all work that the consumer has enqueued. If that fails, the host waits for the work.
- */
+/* Records the release event after all work that the consumer has enqueued. If it cannot, the host waits for that. */
 static bzna_status bzi_batch_record_release(bzna_batch *batch, bzna_error *err)
 {
     bzi_device *device = batch->loader->device;
