@@ -21807,6 +21807,7 @@ static bzna_status bzi_lane_sums(bzi_lane *lane, bzi_kernel_slot *slots, uint32_
     return status;
 }
 
+/* Frees that memory, once no launch uses it. */
 static void bzi_lane_free_sums(bzi_lane *lane)
 {
     if (lane->sums)
@@ -24018,6 +24019,7 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
     return status;
 }
 
+/* Releases a batch. Returns BZNA_E_STATE if its owner has released it before. DLPack tensors may keep it on loan. */
 static bzna_status bzi_batch_release(bzna_batch *batch)
 {
     int owned;
@@ -24229,6 +24231,7 @@ static bzna_status bzi_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_er
 
 #define BZI_STATE_BYTES_1 64u         /* size of a state of version 1, which ended with `check` */
 
+/* Returns the checksum of a state: a hash of the members that its version has. */
 static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
 {
     uint64_t hash = bzi_hash(BZI_HASH_START, state, offsetof(bzna_loader_state, check));
