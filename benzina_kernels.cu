@@ -2034,7 +2034,7 @@ typedef struct bzi_kernel_copy {
     int32_t  x, y, step_x, step_y;    /* output column i is sample x + i * step_x */
     int32_t  first, end, top, bottom; /* output columns and rows inside the picture */
     int      plane[3];                /* of each channel, ... */
-    uint64_t from[3];                 /* ... and its sample 0, 0 of the picture */
+    uint64_t from[3];                 /* ... and sample 0, 0 of the picture there */
     float    m[3], add[3];            /* plane to R'G'B'; 1 and 0 mostly */
     int      is_exact;                /* m is 1, add is 0, of all channels */
     int      is_gray;                 /* one channel: the luma of three that are equal */
@@ -2269,7 +2269,7 @@ BZI_KERNEL_CPU void bzi_kernel_copy_pixels(const bzi_kernel_slot *slot, bzi_kern
                                            const bzi_kernel_output *out, int32_t y)
 {
     const int shift = bzi_kernel_element_shift(out);
-    const int packed = bzi_kernel_level() && out->stride_x == 3 && out->stride_c == 1 && out->channels == 3;
+    const int packed = copy->level && out->stride_x == 3 && out->stride_c == 1 && out->channels == 3;
     uint8_t rows[3][4 * BZI_KERNEL_COPIED];
     const uint8_t *const from[3] = { rows[0], rows[1], rows[2] };
     for (int32_t first = 0, end; first < out->width; first = end) {
@@ -2286,15 +2286,15 @@ BZI_KERNEL_CPU void bzi_kernel_copy_pixels(const bzi_kernel_slot *slot, bzi_kern
     }
 }
 
-/* Copies a slot's picture. Returns 1; or 0, having done nothing, where it takes more than a copy. */
-BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_kernel_output *out)
+/* Copies a slot's picture, by instructions of that level. Returns 1; or 0, having done nothing, where it takes more than a copy. */
+BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int level)
 {
     const int shift = bzi_kernel_element_shift(out);
     const bzi_kernel_output one = { .channels = 1 };
     bzi_kernel_copy copy;
     if (!bzi_kernel_plan_copy(slot, out, &copy))
         return 0;
-    copy.level = bzi_kernel_level();
+    copy.level = level;
     copy.streams = out->stride_x == 1 && out->width % 16 == 0;
     for (uint32_t i = 0; i < 3; i++) {
         const uint64_t fill = (uint64_t)(uintptr_t)&copy.fill_of[i];
@@ -2323,7 +2323,7 @@ BZI_KERNEL_CPU void bzi_kernel_warp(const bzi_kernel_slot *slot, const bzi_kerne
     bzi_kernel_slot local = *slot;
     bzi_kernel_output no_mean = *out;
     uint64_t sums[2] = { 0, 0 };
-    if (bzi_kernel_warp_copy(slot, out))
+    if (bzi_kernel_warp_copy(slot, out, bzi_kernel_level()))
         return;
     no_mean.mean = 0;
     if (slot->flags & BZI_KERNEL_MEAN_LUMA) {
