@@ -242,8 +242,8 @@ class Interface(unittest.TestCase):
         for *numbers, a, b, c, d in streams:
             rng = benzina.Random(*map(int, numbers))
             self.assertEqual([rng.u32() for _ in range(4)], [int(word, 16) for word in (a, b, c, d)])
-        positions = re.search(r"bzna_permute\(1234, 5, 1281167, 0\.\.3\) = ([\d, ]+)\.", Header.whole)[1]
-        self.assertEqual([lib.bzna_permute(1234, 5, 1281167, i) for i in range(4)], [int(p) for p in positions.split(",")])
+        positions = re.search(r"bzna_order_permute\(1234, 5, 1281167, 0\.\.3\) = ([\d, ]+)\.", Header.whole)[1]
+        self.assertEqual([lib.bzna_order_permute(1234, 5, 1281167, i) for i in range(4)], [int(p) for p in positions.split(",")])
         rng = benzina.Random(seed=7)
         self.assertTrue(all(0 <= rng.random() < 1 and 2 <= rng.uniform(2, 3) < 3 and rng.randrange(5) in range(5) for _ in range(100)))
 
@@ -1488,7 +1488,7 @@ class Order(unittest.TestCase):
         loader = loader_of(shuffle=True)
         self.assertEqual((len(loader), loader.epoch), (3, 0))
         for epoch in range(3):
-            self.assertEqual(order(loader), [lib.bzna_permute(1234, epoch, COUNT, i) for i in range(COUNT)])
+            self.assertEqual(order(loader), [lib.bzna_order_permute(1234, epoch, COUNT, i) for i in range(COUNT)])
             self.assertEqual(loader.epoch, epoch + 1)
 
     def test_pixels_and_order_do_not_depend_on_threads_or_batch_size(self):
@@ -1502,7 +1502,7 @@ class Order(unittest.TestCase):
 
     def test_set_epoch(self):
         loader = loader_of(shuffle=True)
-        fifth = [lib.bzna_permute(1234, 5, COUNT, i) for i in range(COUNT)]
+        fifth = [lib.bzna_order_permute(1234, 5, COUNT, i) for i in range(COUNT)]
         loader.set_epoch(5)
         self.assertEqual(order(loader), fifth)
         loader.set_epoch(5)
@@ -1514,7 +1514,7 @@ class Order(unittest.TestCase):
         loader = loader_of(shuffle=True)
         for _ in loader:
             break
-        self.assertEqual(order(loader), [lib.bzna_permute(1234, 1, COUNT, i) for i in range(COUNT)])
+        self.assertEqual(order(loader), [lib.bzna_order_permute(1234, 1, COUNT, i) for i in range(COUNT)])
 
     def test_last_batch(self):
         def sizes(**options):
@@ -1593,7 +1593,7 @@ class Order(unittest.TestCase):
         for batch in again.batches():
             resumed.update(pixels(batch.images))
         self.assertEqual(resumed.hexdigest(), rest.hexdigest())
-        self.assertEqual(order(again), [lib.bzna_permute(1234, 1, COUNT, i) for i in range(COUNT)])
+        self.assertEqual(order(again), [lib.bzna_order_permute(1234, 1, COUNT, i) for i in range(COUNT)])
 
     def test_a_run_goes_on_with_another_number_of_ranks(self):
         loader = loader_of(shuffle=True, batch_size=2)

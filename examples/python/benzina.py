@@ -666,12 +666,12 @@ class Context(_Handled):
     @property
     def device(self):
         """A structs.device_info; an Error that says why the processor works instead, where there is none."""
-        return _told("device_info", lib.bzna_context_get_device_info, self.handle)
+        return _told("device_info", lib.bzna_context_device_info, self.handle)
 
     def codec(self, codec, chroma_format=1, depth=8):
         """A structs.codec_info: what NVDEC can do with CODEC_H264 and so on. chroma_format: 0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4."""
         numbers = [_number(name, value, _c.c_uint32) for name, value in (("codec", codec), ("chroma_format", chroma_format), ("depth", depth))]
-        return _told("codec_info", lib.bzna_context_get_codec_info, self.handle, *numbers)
+        return _told("codec_info", lib.bzna_context_codec_info, self.handle, *numbers)
 
 
 def device_count():
@@ -919,7 +919,7 @@ class Sample(_collections.namedtuple("Sample", "index target filename offset siz
     def image_info(self, field=None):
         """A structs.image_info: what the file says of a picture, and where it lies there."""
         dataset = self._of()
-        return _told("image_info", lib.bzna_dataset_get_image_info, dataset.handle, self.index, _track(field),
+        return _told("image_info", lib.bzna_dataset_image_info, dataset.handle, self.index, _track(field),
                      source=dataset._source)
 
     def _of(self):
@@ -1198,7 +1198,7 @@ class Dataset(_Handled):
                 raise ValueError("a slice of a Dataset goes in steps of 1; give a DataLoader indices for other orders")
             return self.range(first, max(0, end - first))
         index = self._index(index)
-        sample = _told("sample", lib.bzna_dataset_get_sample, self.handle, index, source=self._source)
+        sample = _told("sample", lib.bzna_dataset_sample, self.handle, index, source=self._source)
         images = tuple(sample.image_names[i].value.decode("utf-8", "replace") for i in range(sample.image_count))
         found = Sample(index, sample.target, self.filename(index), sample.offset, sample.size, images)
         found._dataset = self
@@ -1266,7 +1266,7 @@ class Dataset(_Handled):
 
     def _field_kinds(self):
         """{name: FIELD_...}"""
-        infos = [_told("field_info", lib.bzna_dataset_get_field_info, self.handle, i)
+        infos = [_told("field_info", lib.bzna_dataset_field_info, self.handle, i)
                  for i in range(self.info.field_count)]
         return {info.name.decode("utf-8", "replace"): info.kind for info in infos}
 
@@ -1309,7 +1309,7 @@ class Dataset(_Handled):
     def tracks(self):
         result = []
         for i in range(self.info.track_count):
-            t = _told("track_info", lib.bzna_dataset_get_track_info, self.handle, i)
+            t = _told("track_info", lib.bzna_dataset_track_info, self.handle, i)
             result.append(Track(t.name.decode("utf-8", "replace"), _fourcc(t.handler), _fourcc(t.format), t.flags, t.sample_count,
                                 t.mime.decode("utf-8", "replace")))
         return result
@@ -3149,7 +3149,7 @@ class DataLoader(_Handled):
             return context.device.device
         if memory is None and output in (None, "torch"):
             info = _new("device_info")
-            status = lib.bzna_context_get_device_info(context.handle, info, _c.sizeof(info), None)
+            status = lib.bzna_context_device_info(context.handle, info, _c.sizeof(info), None)
             if status == Status.OK and _torch_with_cuda():
                 return info.device
         return structs.device(DEVICE_CPU)
@@ -3325,7 +3325,7 @@ class DataLoader(_Handled):
     @property
     def statistics(self):
         """A structs.loader_stats."""
-        return _told("loader_stats", lib.bzna_loader_get_stats, self.handle)
+        return _told("loader_stats", lib.bzna_loader_statistics, self.handle)
 
     @property
     def last_exception(self):
