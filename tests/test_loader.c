@@ -1732,8 +1732,8 @@ TEST(in_steady_state_nothing_is_allocated)
     c.pipeline.transform = gate_transform;
     gate_memory = &m;
     gate_open = 0;
-    c.read.ahead_samples = TEST_NVDEC ? 0 : 6;
-    gate_reads = (int)m.reads + 6 + 2 + TEST_NVDEC;         /* read_ahead, threads; with NVDEC, a reader */
+    c.read.ahead_samples = TEST_NVDEC ? 0 : 1;              /* more is not always read as far as that */
+    gate_reads = (int)m.reads + (TEST_NVDEC ? 6 + 1 : 1) + 2;     /* that, with NVDEC a reader, threads */
     require(bzna_loader_open(own, dataset, &c, &loader, NULL), "loader");
     while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
         if (info_of(batch).epoch == 2 && !calls)
