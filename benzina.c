@@ -32,7 +32,9 @@
  *   48-49  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
  *   50-52  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
  *   53-56  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
- *   57-60  loader            its state; the life of a batch, and the plan; fields; outputs; the locks live here
+ *      57  loader            its state; the locks live here
+ *     57b  queues            runs of samples, and who is woken for them
+ *   58-60  loader            the life of a batch, and the plan; fields; outputs
  *      61  readers           threads that read samples in the planned order
  *   62-65  decode stages     lanes: writing slots; workers: software; engines: NVDEC
  *      66  contexts          the host, the device and its pool
@@ -19497,8 +19499,9 @@ static int bzi_loader_is_ahead(const bzna_loader *loader, uint32_t part)
            (loader->ring_bytes * part >= loader->ahead_bytes && loader->ring_samples >= loader->ahead_least);
 }
 
-/* Wakes a reader, if one is needed: once half of what is read ahead was taken, so that it wakes for much. One that reads
- * already is enough, unless a read takes longer than a wake-up, or workers have nothing to do. With the lock held. */
+/* Wakes a reader, if one is needed: once half of what is read ahead was taken, so that it wakes for much. One that
+ * reads already is enough, unless a read takes longer than a wake-up, or workers have nothing to do. With the lock
+ * held. */
 static void bzi_loader_wake_reader(bzna_loader *loader)
 {
     const uint32_t idle = loader->idle_readers, waiting = loader->reclaiming + loader->holding;
@@ -20446,8 +20449,8 @@ static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_erro
     return status == BZNA_OK ? bzi_item_fields(reader, item, &reading.sample, err) : status;
 }
 
-/* Reads a sample, and tries again, after pauses. BZNA_AGAIN: memory is short, or a pause is due, which the other samples
- * of the run should not wait for; those that are due for one come last. */
+/* Reads a sample, and tries again, after pauses. BZNA_AGAIN: memory is short, or a pause is due, which the other
+ * samples of the run should not wait for; those that are due for one come last. */
 static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_error *err)
 {
     bzna_loader *loader = reader->loader;
@@ -20471,8 +20474,8 @@ static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_err
     }
 }
 
-/* How many of the samples behind this one lie behind it in its file, too (a source of the user's gets a read a sample), and with it make no more than a run may have;
- * *bytes: from its first to their last. */
+/* How many of the samples behind this one lie behind it in its file, too, and with it make no more than a run may have.
+ * A source of the user's gets a read for each sample. *bytes: from the first of them to the end of the last. */
 static uint32_t bzi_item_neighbors(bzi_item *first, uint64_t *offset, uint64_t *bytes)
 {
     const bzi_container *container = first->container;

@@ -2052,8 +2052,8 @@ BZI_KERNEL_CPU void bzi_kernel_copy_inside(int32_t at, int32_t step, int32_t las
     *end = high < *first ? *first : high + 1 < size ? (int32_t)high + 1 : size;
 }
 
-/* The coordinate that a row of H gives an output pixel, if that is a whole number and the next pixel's is beside it. Up to
- * 2^22, a float holds it and its neighbors by half. */
+/* The coordinate that a row of H gives an output pixel, if that is a whole number and the next pixel's is beside it. A
+ * float holds all that are met exactly. */
 BZI_KERNEL_CPU int bzi_kernel_copy_axis(float along, float across, float from, int32_t *at, int32_t *step)
 {
     if ((along != 1.0f && along != -1.0f) || across != 0.0f || !(from >= -4194304.0f && from <= 4194304.0f) ||
@@ -2286,7 +2286,8 @@ BZI_KERNEL_CPU void bzi_kernel_copy_pixels(const bzi_kernel_slot *slot, bzi_kern
     }
 }
 
-/* Copies a slot's picture, by instructions of that level. Returns 1; or 0, having done nothing, where it takes more than a copy. */
+/* Copies a slot's picture, by instructions of that level. Returns 1; or 0, having done nothing, where it takes more
+ * than a copy. */
 BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int level)
 {
     const int shift = bzi_kernel_element_shift(out);

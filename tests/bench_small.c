@@ -4,8 +4,8 @@
  *     cc -O2 -std=c11 -I. tests/bench_small.c -ldl -o bench_small
  *     ./bench_small cifar:FILE|DATA SIZE BATCH THREADS READERS SECONDS ROUNDS before.so after.so
  *
- * cifar:FILE is a file of CIFAR-10's records: 32x32, label first. It is padded by 2, cropped, flipped and normalized. Any
- * other DATA gets a random resized crop. READERS 0 is the default. Medians of ROUNDS are printed. */
+ * cifar:FILE is a file of CIFAR-10's records: 32x32, label first; memory:FILE the same, opened in memory. They are
+ * padded by 2, cropped, flipped and normalized. Any other DATA gets a random resized crop. READERS 0 is the default. Medians of ROUNDS are printed. */
 #define _GNU_SOURCE
 #include "benzina.h"
 
@@ -51,6 +51,21 @@ static void check(bzna_status status, const bzna_error *err)
     exit(1);
 }
 
+static void *read_file(const char *path, size_t *size)
+{
+    FILE *f = fopen(path, "rb");
+    void *bytes;
+    if (!f || fseek(f, 0, SEEK_END))
+        exit(1);
+    *size = (size_t)ftell(f);
+    rewind(f);
+    bytes = malloc(*size);
+    if (!bytes || fread(bytes, 1, *size, f) != *size)
+        exit(1);
+    fclose(f);
+    return bytes;
+}
+
 static bzna_loader *open_loader(void *library, char **argument)
 {
     bzna_error err;
@@ -62,7 +77,8 @@ static bzna_loader *open_loader(void *library, char **argument)
     bzna_records records = { .struct_size = sizeof records };
     bzna_loader_config config = { .struct_size = sizeof config };
     const uint32_t size = (uint32_t)atoi(argument[2]);
-    const int is_cifar = !strncmp(argument[1], "cifar:", 6);
+    const int in_memory = !strncmp(argument[1], "memory:", 7);
+    const int is_cifar = !strncmp(argument[1], "cifar:", 6) || in_memory;
     err.struct_size = sizeof err;
     if (is_cifar) {
         records.data_type = BZNA_RECORD_UINT8;
@@ -87,8 +103,14 @@ static bzna_loader *open_loader(void *library, char **argument)
         config.color.std[i] = 60;
     }
     check(((__typeof__(&bzna_context_open))find(library, "bzna_context_open"))(&context_config, &context, &err), &err);
-    check(((__typeof__(&bzna_dataset_open))find(library, "bzna_dataset_open"))(
-              context, argument[1] + 6 * is_cifar, &dataset_config, &dataset, &err), &err);
+    if (in_memory) {
+        size_t size = 0;
+        void *bytes = read_file(argument[1] + 7, &size);
+        check(((__typeof__(&bzna_dataset_open_memory))find(library, "bzna_dataset_open_memory"))(
+                  context, bytes, size, &dataset_config, &dataset, &err), &err);
+    } else
+        check(((__typeof__(&bzna_dataset_open))find(library, "bzna_dataset_open"))(
+                  context, argument[1] + 6 * is_cifar, &dataset_config, &dataset, &err), &err);
     check(((__typeof__(&bzna_loader_open))find(library, "bzna_loader_open"))(context, dataset, &config, &loader, &err),
           &err);
     return loader;
