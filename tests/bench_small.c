@@ -5,7 +5,8 @@
  *     ./bench_small cifar:FILE|DATA SIZE BATCH THREADS READERS SECONDS ROUNDS before.so after.so
  *
  * cifar:FILE is a file of CIFAR-10's records: 32x32, label first; memory:FILE the same, opened in memory. They are
- * padded by 2, cropped, flipped and normalized. Any other DATA gets a random resized crop. READERS 0 is the default. Medians of ROUNDS are printed. */
+ * padded by 2, cropped, flipped and normalized. Any other DATA gets a random resized crop. READERS 0 is the default.
+ * Medians of ROUNDS are printed. */
 #define _GNU_SOURCE
 #include "benzina.h"
 
