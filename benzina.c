@@ -6,15 +6,15 @@
  *       2  basics            checked arithmetic, big-endian loads, spans, versioned structs
  *       3  OS                files, folders, clock, threads; the only room that a port touches
  *       4  memory            the only caller of the user's allocator
- *       5  blocks            of files, as they were read last; the locks of that cache live here
- *     6-7  host              errors, log, limits; files, of which few are open at a time, and sources
+ *       5  blocks            the cache of file parts that were read last, with its locks
+ *     6-7  host              errors, log, limits; open files, whose number is limited; sources
  *       8  cursor            bounded bytes and bits, sticky overrun
  *    9-15  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG; stills; more stills; the table of codecs
- *   16-17  HEIF              the items of a file and what they say, grids
- *   18-19  pictures          which codec; what a picture is
+ *   16-17  HEIF              the items of a file, their properties, grids
+ *   18-19  pictures          finding a codec; a picture as container and stream describe it
  *   20-21  boxes             mp4 boxes by table; fragments
- *      22  sample tables     where a track's samples lie
- *      23  containers        their types: what holds samples is a row of operations
+ *      22  sample tables     the places of a track's samples
+ *      23  containers        their types: a type of container is a row of operations
  *      24  HEIF files        alone, or among other pictures
  *   25-26  mp4               archives, plain video; their samples
  *   27-29  folders           lists of samples; directories; pictures that are files
@@ -47,9 +47,9 @@
 /* ==== 0. Includes ================================================================================================= */
 
 /* Every operation is rounded by itself, so that machines with and without fused multiply-add compute the same bits.
- * Before the first include, whose functions are inlined. clang with -ffp-contract=fast does not look at the pragma. gcc
- * 12 makes vfmaddsub of neighboring a * b - c and a * b + c even with -ffp-contract=off, unless it leaves straight code
- * without vectors. */
+ * This stands before the first include, because that defines inline functions. clang ignores the pragma if
+ * -ffp-contract=fast is given. gcc 12 turns neighboring a * b - c and a * b + c into vfmaddsub even with
+ * -ffp-contract=off, unless it is told not to vectorize straight-line code. */
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
     (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #  error "compile without -ffast-math (-Ofast) and its parts, with -ffp-contract=off: pixels would not be the same"
@@ -137,82 +137,126 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 
 #define BZI_LIMIT_DEPTH          16u             /* box nesting; real files reach 8 */
 #define BZI_LIMIT_TRACKS         64u             /* tracks of a movie; archives have 4, with split variants 13 */
-/* boxes at file level, two a fragment, of which a video may have one a frame: bounds the walk over a hostile file */
+/* boxes at file level: a fragment has two, and a video may have a fragment for each frame. Bounds the walk over a
+ * hostile file */
 #define BZI_LIMIT_TOP_BOXES      (1u << 22)
-#define BZI_LIMIT_BOX_CHILDREN   1048576u        /* children of one box, likewise */
-#define BZI_LIMIT_PARAMETER_SETS 16u /* VPS + SPS + PPS that a writer keeps for one picture; encoders send 3 */
-#define BZI_LIMIT_CONFIG_BYTES   65536u /* parameter sets of one picture: each has a 16-bit length in hvcC and avcC */
-/* samples of a data set whose repetitions are looked for, a bit each: 1 GiB */
+#define BZI_LIMIT_BOX_CHILDREN   1048576u        /* children of one box. Bounds the walk over a hostile file */
+/* VPS + SPS + PPS that a writer keeps for one picture; encoders send 3 */
+#define BZI_LIMIT_PARAMETER_SETS 16u
+/* bytes of one picture's parameter sets: hvcC and avcC give each a 16-bit length */
+#define BZI_LIMIT_CONFIG_BYTES   65536u
+
+/* samples of a data set in which repetitions can be looked for, at a bit each: 1 GiB */
 #define BZI_LIMIT_SEEN           (1ull << 33)
-/* samples of a data set of which a loader notes that NVDEC has decoded them without damage, a bit each: 16 MiB */
+/* samples of a data set for which a loader remembers that NVDEC decoded them undamaged, at a bit each: 16 MiB */
 #define BZI_LIMIT_SOUND          (1ull << 27)
-#define BZI_LIMIT_NAME_BYTES     65536u          /* of a sample's file name */
-#define BZI_LIMIT_PATH_BYTES     4096u           /* of a path, its NUL counted: Linux's own limit */
-#define BZI_LIMIT_JPEG_SCANS     500u /* of one picture: encoders make about 10, and each is a pass over the picture */
-/* coefficients that a decoder of progressive JPEGs keeps, 2 bytes each: those of 175 megapixels in 4:2:0 */
+
+#define BZI_LIMIT_NAME_BYTES     65536u          /* bytes of a sample's file name */
+#define BZI_LIMIT_PATH_BYTES     4096u           /* bytes of a path with its NUL: Linux's own limit */
+
+/* scans of one picture: encoders make about 10, and each is a pass over the picture */
+#define BZI_LIMIT_JPEG_SCANS     500u
+/* bytes of the coefficients that a decoder of progressive JPEGs keeps, 2 bytes each: 175 megapixels in 4:2:0 */
 #define BZI_LIMIT_JPEG_BYTES     (512ull << 20)
-/* decoded, of a still in however few bytes: a solid picture of 16 megapixels; larger ones need a coded byte for each
- * BZI_LIMIT_STILL_RATIO */
+
+/* decoded bytes of a still, however few its coded bytes are: a solid picture of 16 megapixels. A larger still needs a
+ * coded byte for each BZI_LIMIT_STILL_RATIO decoded bytes */
 #define BZI_LIMIT_STILL_BYTES    (64u << 20)
-#define BZI_LIMIT_STILL_RATIO    4096u           /* of real pictures, at most about 1000 */
-#define BZI_LIMIT_TEXT_BYTES     16384u          /* of a PNG's text, inflated: orientation stands at its beginning */
-#define BZI_LIMIT_ITEMS          4096u           /* of a HEIF file: phones write up to some 500 */
-#define BZI_LIMIT_PROPERTIES     32u             /* of an item; writers need 10 */
-#define BZI_LIMIT_TILES          1024u           /* of a grid: 16384 x 16384 in tiles of 512 */
+/* decoded bytes for a coded byte; real pictures have at most about 1000 */
+#define BZI_LIMIT_STILL_RATIO    4096u
+/* inflated bytes of a PNG's text: the orientation stands at its beginning */
+#define BZI_LIMIT_TEXT_BYTES     16384u
+
+#define BZI_LIMIT_ITEMS          4096u           /* items of a HEIF file: phones write up to about 500 */
+#define BZI_LIMIT_PROPERTIES     32u             /* properties of an item; writers need 10 */
+#define BZI_LIMIT_TILES          1024u           /* tiles of a grid: 16384 x 16384 pixels in tiles of 512 x 512 */
 /* coded bytes for each pixel of a grid whose tiles share bytes of the file: no picture that is worth coding has more */
 #define BZI_LIMIT_TILE_RATIO     4u
+
 #define BZI_LIMIT_TAR_EXTRA      16u             /* headers in a row that only describe a member; writers need 3 */
-#define BZI_LIMIT_PAX_BYTES      (1u << 20)      /* of one of them; writers need a few kB */
-#define BZI_LIMIT_SLICES         256u            /* of a picture that is decoded in part: of 64 rows each */
-#define BZI_LIMIT_BATCH          65536u
-#define BZI_LIMIT_EDGE           16384u          /* of outputs; also the default for coded frames */
-#define BZI_LIMIT_THREADS        1024u
-#define BZI_LIMIT_READERS        256u
-#define BZI_LIMIT_IN_FLIGHT      64u
-#define BZI_LIMIT_READ_AHEAD     65536u
-#define BZI_LIMIT_AHEAD          4096u           /* of what is read ahead where nobody said how much: of tiny samples */
-#define BZI_AHEAD_BYTES          (1u << 20)      /* of the same, for each decoder thread: some ms of small pictures */
-#define BZI_RUN_SAMPLES          64u             /* that readers hand over, and workers take, at once; at most */
-#define BZI_RUN_BYTES            (256u << 10)    /* likewise: a part of a processor's cache */
-#define BZI_RUN_NS               1000000u        /* likewise: 100 times what waking a thread takes */
+#define BZI_LIMIT_PAX_BYTES      (1u << 20)      /* bytes of one such header; writers need a few kB */
+
+/* slices of a picture that is decoded in part: 16384 rows in slices of 64 rows */
+#define BZI_LIMIT_SLICES         256u
+
+#define BZI_LIMIT_BATCH          65536u          /* samples of a batch */
+/* pixels of an output's edge; also the default for the edge of coded frames */
+#define BZI_LIMIT_EDGE           16384u
+#define BZI_LIMIT_THREADS        1024u           /* threads that decode in software */
+#define BZI_LIMIT_READERS        256u            /* threads that read samples */
+#define BZI_LIMIT_IN_FLIGHT      64u             /* batches of a loader that exist at the same time */
+#define BZI_LIMIT_READ_AHEAD     65536u          /* samples that a loader reads ahead */
+
+/* samples that a loader reads ahead where the config does not say how many: of tiny ones */
+#define BZI_LIMIT_AHEAD          4096u
+/* bytes read ahead in that case, for each decoder thread: some milliseconds of small pictures */
+#define BZI_AHEAD_BYTES          (1u << 20)
+
+/* a run, which readers hand over and workers take at once: samples, bytes (a part of a processor's cache), and the time
+ * that reading it or working on it takes (100 times that of waking a thread) */
+#define BZI_RUN_SAMPLES          64u
+#define BZI_RUN_BYTES            (256u << 10)
+#define BZI_RUN_NS               1000000u
 #define BZI_READ_SLOW_NS         20000u          /* a read that takes longer waits for a disk or a network */
-#define BZI_LIMIT_SESSIONS       256u /* decode sessions of a context: no device has a tenth of so many engines */
+
+/* decode sessions of a context: no device has a tenth as many engines */
+#define BZI_LIMIT_SESSIONS       256u
 #define BZI_LIMIT_SESSION_DEPTH  16u             /* pictures that a session has submitted and not mapped */
+
 #define BZI_LIMIT_VECTOR         65536u          /* numbers of a vector that is a tensor */
-/* of a tar's members; a data set's samples have one more, the key */
+/* fields of a tar's samples; those of a data set have one more, the key */
 #define BZI_LIMIT_FIELDS         64u
-#define BZI_LIMIT_ARCHIVE_FIELDS 60u             /* that an archive has beside image, thumb, target and name */
-#define BZI_LIMIT_CLASS_BYTES    (256u << 20)    /* of the names of an archive's classes */
-#define BZI_LIMIT_HOLES          26u             /* tables of an archive's index: two a track, of at most 13 */
-#define BZI_LIMIT_COLUMNS        16u             /* fields that a batch carries as tensors, and as bytes */
-#define BZI_LIMIT_OUTPUTS        16u             /* of a loader: a lane keeps the slots of a launch for each */
-#define BZI_LIMIT_VIEWS          64u             /* of a sample, in all outputs: a thread keeps a slot for each */
+#define BZI_LIMIT_ARCHIVE_FIELDS 60u             /* fields that an archive has beside image, thumb, target and name */
+#define BZI_LIMIT_CLASS_BYTES    (256u << 20)    /* bytes of the names of an archive's classes */
+/* tables of an archive's index: two a track, and there are at most 13 tracks */
+#define BZI_LIMIT_HOLES          26u
+/* fields that a batch carries as tensors, and as many again that it carries as bytes */
+#define BZI_LIMIT_COLUMNS        16u
+
+#define BZI_LIMIT_OUTPUTS        16u             /* outputs of a loader: a lane keeps the slots of a launch for each */
+/* views of a sample, in all outputs together: a thread keeps a slot for each */
+#define BZI_LIMIT_VIEWS          64u
+
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
-#define BZI_LIMIT_GROUPS         64u             /* in braces, of a pattern: 16 of two members give as many files */
-#define BZI_LIMIT_OPEN_FILES     64u             /* of data sets, at once; a quarter of what the process may have */
-/* until a read fails because the process has no descriptor left: longer than others take to read a sample */
+/* groups in braces in a pattern: 16 groups of two members already make that many files */
+#define BZI_LIMIT_GROUPS         64u
+/* files of data sets that are open at once, or a quarter of what the process may have, if that is less */
+#define BZI_LIMIT_OPEN_FILES     64u
+/* nanoseconds that a read waits for a free descriptor: longer than other threads take to read a sample */
 #define BZI_DESCRIPTOR_WAIT_NS   1000000000u
-/* of a box that is read whole: all but sample tables. The largest has the names of classes */
+
+/* bytes of a box that is read whole, as all are but sample tables. The largest holds the names of classes */
 #define BZI_LIMIT_BOX_BYTES      (512ull << 20)
-#define BZI_LIMIT_FOLDERS        (1u << 20) /* in a class folder: links can make one folder appear in many places */
-#define BZI_LIMIT_OPEN_THREADS   8u              /* that open files and list folders: more wait for the same disk */
-#define BZI_LIMIT_REPLACEMENTS   64u /* samples tried for one slot: that many bad ones in a row are a bad data set */
-#define BZI_LIMIT_RETRIES        1000u
-#define BZI_LIMIT_SAMPLE_BYTES   (256ull << 20)  /* default: a 16k x 16k picture at 8 bits a pixel */
-#define BZI_LIMIT_READ_BYTES     (1ull << 30)    /* default: what is read ahead */
-#define BZI_THUMB_EDGE           512u            /* thumbnails have at most this edge, as the format asks */
+
+/* folders in a class folder: links can make one folder appear in many places */
+#define BZI_LIMIT_FOLDERS        (1u << 20)
+/* threads that open files and list folders: more would wait for the same disk */
+#define BZI_LIMIT_OPEN_THREADS   8u
+
+/* samples tried for one slot: a data set with more bad ones in a row is bad itself */
+#define BZI_LIMIT_REPLACEMENTS   64u
+#define BZI_LIMIT_RETRIES        1000u           /* times that a failed read is repeated */
+
+/* default limit of a sample's bytes: a 16k x 16k picture at 8 bits a pixel */
+#define BZI_LIMIT_SAMPLE_BYTES   (256ull << 20)
+#define BZI_LIMIT_READ_BYTES     (1ull << 30)    /* default limit of the bytes that are read ahead */
+
+#define BZI_THUMB_EDGE           512u            /* pixels: a thumbnail's edge is at most this, as the format asks */
 #define BZI_LOG_QUEUE            32u             /* messages kept for the caller's next call */
-#define BZI_BATCH_ALIGN          64u             /* a cache line, and what AVX-512 and DLPack consumers like */
+/* bytes: a cache line, and the alignment that AVX-512 and DLPack consumers like */
+#define BZI_BATCH_ALIGN          64u
 
 
 /* ==== 2. Basics =====================================================================================================
  * Pure helpers. Checked arithmetic returns 0 on overflow and leaves *out alone. */
 
+/* A range of memory that belongs to somebody else. */
 typedef struct bzi_span {
-    const uint8_t *data;
-    uint64_t       size;
+    const uint8_t *data;              /* the first byte; not owned */
+    uint64_t       size;              /* bytes */
 } bzi_span;
 
+/* bzi_add and bzi_mul return 1, or 0 if the result exceeds 64 bits. */
 static int bzi_add(uint64_t a, uint64_t b, uint64_t *out)
 {
     if (a > UINT64_MAX - b)
@@ -247,6 +291,7 @@ static uint32_t bzi_le32(const uint8_t *p)
 static uint64_t bzi_le64(const uint8_t *p)
 {
     uint64_t value = 0;
+
     for (int i = 7; i >= 0; i--)
         value = value << 8 | p[i];
     return value;
@@ -254,11 +299,12 @@ static uint64_t bzi_le64(const uint8_t *p)
 
 #define BZI_FOURCC(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
 
-/* A type as text for messages: what cannot be printed becomes '?'. */
+/* A box type as text for messages. A byte that is not printable ASCII becomes '?'. */
 static void bzi_fourcc_text(uint32_t type, char text[5])
 {
     for (int i = 0; i < 4; i++) {
         uint32_t c = type >> (24 - 8 * i) & 255;
+
         text[i] = c > 32 && c < 127 ? (char)c : '?';
     }
     text[4] = 0;
@@ -274,19 +320,23 @@ static void bzi_text_trim(char *text)
         lead--;
     if (!lead)
         return;
+
     c = (unsigned char)text[--lead];
     if (size - lead < (c >= 0xf0 ? 4u : c >= 0xe0 ? 3u : c >= 0xc0 ? 2u : 1u))
         text[lead] = 0;
 }
 
-/* Copies at most capacity - 1 bytes of text that may lack a NUL. */
+/* Copies text of size bytes, which may lack a NUL, and always ends it with one. Copies at most capacity - 1 bytes, and
+ * no part of a UTF-8 sequence that would be cut. */
 static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64_t size)
 {
     size_t n = 0;
+
     while (n + 1 < capacity && n < size && src[n]) {
         dst[n] = (char)src[n];
         n++;
     }
+
     dst[n] = 0;
     if (n < size && src[n])
         bzi_text_trim(dst);
@@ -294,7 +344,7 @@ static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64
 
 static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-/* Names from files go into messages: what is not printable ASCII becomes '?'. */
+/* Makes a name from a file fit for a message: each byte that is not printable ASCII becomes '?'. */
 static void bzi_text_printable(char *text)
 {
     for (; *text; text++)
@@ -302,12 +352,14 @@ static void bzi_text_printable(char *text)
             *text = '?';
 }
 
+/* Like bzi_text_copy, for text that ends with a NUL. */
 static void bzi_string_copy(char *dst, size_t capacity, const char *src)
 {
     bzi_text_copy(dst, capacity, (const uint8_t *)src, strlen(src));
 }
 
-/* The smallest i below count with is_past(array, i, value); count: there is none. Pre: it holds for all that follow. */
+/* Returns the smallest i below count for which is_past(array, i, value) holds, or count if there is none. Pre: if it
+ * holds for an i, it holds for all that follow. */
 static uint64_t bzi_search(const void *array, uint64_t count, const void *value,
                            int (*is_past)(const void *array, uint64_t i, const void *value))
 {
@@ -323,7 +375,7 @@ static uint64_t bzi_search(const void *array, uint64_t count, const void *value,
     return low;
 }
 
-/* Moves the element at root down until none below it stands behind it. */
+/* Restores the heap below root: moves the element at root down until no child of it comes after it in the order. */
 static void bzi_sort_sift(uint8_t *a, uint64_t root, uint64_t end, size_t size,
                           int (*is_before)(const void *a, const void *b))
 {
@@ -340,7 +392,8 @@ static void bzi_sort_sift(uint8_t *a, uint64_t root, uint64_t end, size_t size,
     memcpy(a + root * size, moved, size);
 }
 
-/* Heapsort: in place, and n log n steps whatever the order was. Pre: size <= 64. */
+/* Heapsort: in place, and n log n steps whatever the order was. is_before(a, b) says that a comes before b. Pre: size
+ * <= 64. */
 static void bzi_sort(void *array, uint64_t count, size_t size, int (*is_before)(const void *a, const void *b))
 {
     uint8_t *a = array, last[64];
@@ -355,29 +408,36 @@ static void bzi_sort(void *array, uint64_t count, size_t size, int (*is_before)(
     }
 }
 
-/* FNV-1a: fingerprints and check sums of states; not for hostile keys. */
+/* FNV-1a, for fingerprints and for check sums of states. It is not meant for keys that an attacker chooses. Returns the
+ * hash of what `hash` stood for, followed by size bytes of data. */
 static uint64_t bzi_hash(uint64_t hash, const void *data, size_t size)
 {
     const uint8_t *p = data;
+
     for (size_t i = 0; i < size; i++)
         hash = (hash ^ p[i]) * 0x100000001b3ull;
     return hash;
 }
 #define BZI_HASH_START 0xcbf29ce484222325ull
 
-/* Versioned structs. In: copies what both know, over the defaults that are in dst; a larger one must end in zeros. Out:
- * the caller gets what it knows, and struct_size says how much that is. Nothing is written past the known size,
- * whatever size is given. */
-#define BZI_STRUCT_GROWTH 4096u                             /* that a later version may add: more is no struct's size */
+/* Versioned structs: caller and library may know different sizes of the same struct.
+ * - In: the members that both know are copied over the defaults that stand in dst. A struct larger than the library's
+ *   must end in zeros, because the library would ignore anything else there.
+ * - Out: the caller gets the members that it knows, and struct_size says how many bytes that is. Nothing is written
+ *   past the caller's size. */
+#define BZI_STRUCT_GROWTH 4096u               /* bytes that a later version may add; a larger struct_size is an error */
 
+/* Returns 1 if all bytes are zero. */
 static int bzi_is_zero(const void *data, size_t size)
 {
     const uint8_t *bytes = data;
+
     while (size && !bytes[size - 1])
         size--;
     return size == 0;
 }
 
+/* Returns 0 if struct_size makes no sense, or if bytes past the known size are not zero. */
 static int bzi_struct_in_over(void *dst, size_t known, const void *src)
 {
     uint32_t given;
@@ -385,47 +445,58 @@ static int bzi_struct_in_over(void *dst, size_t known, const void *src)
     memcpy(&given, src, sizeof given);
     if (given < sizeof given || given > known + BZI_STRUCT_GROWTH)
         return 0;
+
     for (size_t i = known; i < given; i++)
         if (((const uint8_t *)src)[i])
             return 0;
+
     memcpy(dst, src, given < known ? given : known);
     return 1;
 }
 
-/* Likewise where all defaults are zeros. */
+/* Like bzi_struct_in_over, for a struct whose defaults are all zeros. */
 static int bzi_struct_in(void *dst, size_t known, const void *src)
 {
     memset(dst, 0, known);
     return bzi_struct_in_over(dst, known, src);
 }
 
-/* Likewise element i of an array, whose structs are all of the size that the first one says. */
+/* Like bzi_struct_in, for element i of an array. All elements have the size that the first one states; returns 0 if
+ * element i states another. */
 static int bzi_struct_in_array(void *dst, size_t known, const void *array, uint64_t i)
 {
     uint32_t first, given;
     const uint8_t *at;
+
     memcpy(&first, array, sizeof first);
     at = (const uint8_t *)array + (size_t)i * first;
     memcpy(&given, at, sizeof given);
+
     return bzi_struct_in(dst, known, at) && given == first;
 }
 
+/* Writes src to the caller's dst, as far as the caller's size reaches, and sets struct_size in both. */
 static void bzi_struct_out(void *dst, size_t given, void *src, size_t known)
 {
     uint32_t size = (uint32_t)(given < known ? given : known);
+
     if (given < sizeof size)
         return;
+
     memcpy(src, &size, sizeof size);
     memcpy(dst, src, size);
 }
 
-/* What a caller fills in, with its defaults; NULL: all zeros. struct_size stays what the caller says: what a newer one
- * sets past the known size is then refused when the struct is used, not ignored. */
+/* Fills a caller's config with its defaults, or with zeros if defaults is NULL. struct_size becomes the caller's size,
+ * not the library's. If a newer caller sets a member past the size known here, the call that uses the struct fails: the
+ * member is not silently ignored. */
 static void bzi_struct_init(void *config, size_t given, void *defaults, size_t known)
 {
     uint32_t size = (uint32_t)given;
+
     if (!config || given < sizeof size || given > UINT32_MAX)
         return;
+
     if (defaults)
         bzi_struct_out(config, given, defaults, known);
     else
@@ -437,30 +508,35 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
 /* ==== 3. OS =========================================================================================================
  * The only room with system calls. Functions return 0 or an errno. */
 
+/* An open file. */
 typedef struct bzi_file {
-    int      fd;
-    uint64_t size;
-    int64_t  modified_ns;             /* when it was changed last, in nanoseconds since 1970 */
-    uint64_t id[4];                   /* device, inode, time of the last change */
+    int      fd;                      /* the descriptor; -1: it is closed */
+    uint64_t size;                    /* bytes, when it was opened */
+    int64_t  modified_ns;             /* time of the last change, in nanoseconds since 1970 */
+    /* tells the file and its version: device, inode, seconds and nanoseconds of the last change */
+    uint64_t id[4];
 } bzi_file;
 
 typedef pthread_mutex_t bzi_mutex;
 typedef pthread_cond_t  bzi_cond;
 typedef pthread_t       bzi_thread;
 
-/* Nesting of user callbacks on this thread: closing inside one would wait for itself. */
+/* How many user callbacks are under way on this thread, one inside the other. A close inside a callback would wait for
+ * itself, so calls that wait are refused while this is not 0. */
 static _Thread_local int bzi_os_in_callback;
 
-/* Why a file that is open cannot be read at offsets within a known size: ESPIPE, it is a pipe, a socket or a device;
- * EOPNOTSUPP, it tells no size, as those of /proc. 0: it can. */
+/* Returns 0 if the open file can be read at any offset within a known size. Else returns ESPIPE for a pipe, a socket or
+ * a device, or EOPNOTSUPP for a file that states a size of 0 but has bytes, as files in /proc do. */
 static int bzi_os_file_refuse(int fd, const struct stat *info)
 {
     char byte;
+
     if (!S_ISREG(info->st_mode))
         return ESPIPE;
     return info->st_size == 0 && pread(fd, &byte, 1, 0) == 1 ? EOPNOTSUPP : 0;
 }
 
+/* Opens a file for reading, or makes it anew for writing, and notes its size and version. */
 static int bzi_os_file_open(bzi_file *file, const char *path, int write)
 {
     int error;
@@ -470,7 +546,8 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
     if (write)
         file->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     else
-        file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not block here; files do not care */
+        /* the open of a pipe must not block; for files this changes nothing */
+        file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file->fd < 0)
         return errno;
 
@@ -491,14 +568,14 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
     return 0;
 }
 
-/* Its size now: a file may be shortened while it is open. */
+/* Returns the file's size now: it may have been shortened since it was opened. */
 static uint64_t bzi_os_file_size(const bzi_file *file)
 {
     struct stat info;
     return fstat(file->fd, &info) ? file->size : (uint64_t)info.st_size;
 }
 
-/* How many files the process may have open. */
+/* Returns how many files the process may have open. */
 static uint64_t bzi_os_file_limit(void)
 {
     struct rlimit limit;
@@ -513,25 +590,29 @@ static void bzi_os_file_close(bzi_file *file)
 
 static void bzi_os_descriptor_close(int fd) { close(fd); }
 
-/* Bytes read (0 at the end), or -errno. */
+/* Returns the number of bytes read, 0 at the end of the file, or -errno. */
 static int64_t bzi_os_file_read_at(void *user, uint64_t offset, void *dst, uint64_t size)
 {
     const bzi_file *file = user;
     ssize_t n;
+
     if (offset > INT64_MAX)
         return 0;
+
     do
         n = pread(file->fd, dst, (size_t)bzi_min(size, 1u << 30), (off_t)offset);
     while (n < 0 && errno == EINTR);
     return n < 0 ? -(int64_t)errno : (int64_t)n;
 }
 
+/* Writes all size bytes. */
 BZI_MAYBE_UNUSED static int bzi_os_file_write_at(bzi_file *file, uint64_t offset, const void *src, uint64_t size)
 {
     const uint8_t *p = src;
 
     while (size) {
         ssize_t n = pwrite(file->fd, p, (size_t)bzi_min(size, 1u << 30), (off_t)offset);
+
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -543,7 +624,7 @@ BZI_MAYBE_UNUSED static int bzi_os_file_write_at(bzi_file *file, uint64_t offset
     return 0;
 }
 
-/* Waits until what was written is on the disk. A device has none, a pipe neither. */
+/* Waits until all written bytes are on the disk. Devices and pipes cannot do that, which is no error. */
 BZI_MAYBE_UNUSED static int bzi_os_file_sync(bzi_file *file)
 {
     while (fdatasync(file->fd))
@@ -552,12 +633,15 @@ BZI_MAYBE_UNUSED static int bzi_os_file_sync(bzi_file *file)
     return 0;
 }
 
-/* What a path names. A link is what it leads to; NONE: nothing is there, or it cannot be known. */
+/* The kind of thing that a path names. A link counts as what it leads to. NONE: nothing is there, or the system does
+ * not tell. */
 enum { BZI_OS_NONE, BZI_OS_FILE, BZI_OS_FOLDER, BZI_OS_OTHER };
 
+/* Returns the kind of what a path names; a relative path begins in `folder`. */
 static int bzi_os_kind_at(int folder, const char *path)
 {
     struct stat info;
+
     if (fstatat(folder, path, &info, 0))
         return BZI_OS_NONE;
     return S_ISREG(info.st_mode) ? BZI_OS_FILE : S_ISDIR(info.st_mode) ? BZI_OS_FOLDER : BZI_OS_OTHER;
@@ -565,9 +649,10 @@ static int bzi_os_kind_at(int folder, const char *path)
 
 static int bzi_os_kind(const char *path) { return bzi_os_kind_at(AT_FDCWD, path); }
 
+/* A folder that is being listed. */
 typedef struct bzi_os_folder {
-    DIR     *entries;
-    uint64_t id[2];                   /* what tells it from all others: device, inode */
+    DIR     *entries;                 /* the stream that readdir reads */
+    uint64_t id[2];                   /* tells it from all other folders: device, inode */
 } bzi_os_folder;
 
 static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
@@ -577,17 +662,20 @@ static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
     folder->entries = opendir(path);
     if (!folder->entries)
         return errno;
+
     if (fstat(dirfd(folder->entries), &info)) {
         int error = errno;
         closedir(folder->entries);
         return error;
     }
+
     folder->id[0] = (uint64_t)info.st_dev;
     folder->id[1] = (uint64_t)info.st_ino;
     return 0;
 }
 
-/* The next name, and what it is: as the folder says, without a look at the file if it can. NULL: the end, or *error. */
+/* Returns the next name and its kind. The kind comes from the folder itself if it has that, so that most files need no
+ * system call of their own. Returns NULL at the end with *error 0, or with *error set if the listing failed. */
 static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
 {
     const struct dirent *entry;
@@ -597,6 +685,7 @@ static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *err
     *error = entry ? 0 : errno;
     if (!entry)
         return NULL;
+
     *kind = BZI_OS_OTHER;
     if (entry->d_type == DT_REG)
         *kind = BZI_OS_FILE;
@@ -609,40 +698,46 @@ static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *err
 
 static void bzi_os_folder_close(bzi_os_folder *folder) { closedir(folder->entries); }
 
-/* The paths that match a pattern of *, ? and [], in no order; what follows a backslash stands for itself. Returns 0,
- * ENOENT (there are none) or ENOMEM; 0: bzi_os_glob_free frees them. */
+/* Finds the paths that match a pattern of *, ? and [], in no order. A character after a backslash stands for itself.
+ * Returns 0, ENOENT if there are none, or ENOMEM. After 0, bzi_os_glob_free frees them. */
 static int bzi_os_glob(const char *pattern, glob_t *matches)
 {
     int error = glob(pattern, GLOB_NOSORT, NULL, matches);
+
     if (error == 0)
         return 0;
+
     globfree(matches);
     return error == GLOB_NOSPACE ? ENOMEM : ENOENT;
 }
 
 static void bzi_os_glob_free(glob_t *matches) { globfree(matches); }
 
-/* The working folder's path, for paths to be kept. Returns 0 where it has none, or a longer one. */
+/* Writes the path of the working folder, so that relative paths can be kept. Returns 0 if there is none, or if it
+ * exceeds capacity. */
 static int bzi_os_here(char *path, size_t capacity) { return getcwd(path, capacity) && path[0] == '/'; }
 
+/* A clock that never steps back, in nanoseconds since any point in time. */
 static uint64_t bzi_os_now_ns(void)
 {
     struct timespec t;
+
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* Returns the number of processors, at least 1. */
 static uint32_t bzi_os_processors(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 ? (uint32_t)bzi_min((uint64_t)n, BZI_LIMIT_THREADS) : 1;
 }
 
-/* A shared library that the program need not have; NULL: there is none. */
+/* Opens a shared library that the program can do without. Returns NULL if it is not there. */
 BZI_MAYBE_UNUSED static void *bzi_os_library(const char *name) { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
 BZI_MAYBE_UNUSED static void *bzi_os_symbol(void *library, const char *name) { return dlsym(library, name); }
 
-/* What the environment says, or NULL. */
+/* Returns the value of an environment variable, or NULL. */
 BZI_MAYBE_UNUSED static const char *bzi_os_setting(const char *name) { return getenv(name); }
 
 BZI_MAYBE_UNUSED static void bzi_os_sleep_ns(uint64_t ns)
@@ -653,14 +748,17 @@ BZI_MAYBE_UNUSED static void bzi_os_sleep_ns(uint64_t ns)
 
 static int64_t bzi_os_process(void) { return (int64_t)getpid(); }
 
+/* Lets threads that are started with these attributes run on one processor only; cpu < 0: on any. */
 static int bzi_os_thread_place(pthread_attr_t *attributes, int32_t cpu)
 {
 #ifdef __linux__
     cpu_set_t set;
+
     if (cpu < 0)
         return 0;
     if (cpu >= CPU_SETSIZE)
         return EINVAL;
+
     CPU_ZERO(&set);
     CPU_SET((size_t)cpu, &set);
     return pthread_attr_setaffinity_np(attributes, sizeof set, &set);
@@ -670,8 +768,9 @@ static int bzi_os_thread_place(pthread_attr_t *attributes, int32_t cpu)
 #endif
 }
 
-/* cpu < 0: anywhere. The library's threads block signals: handlers run on the program's own threads. Not those that a
- * thread causes itself, which a host may want to handle in its callbacks (Julia's garbage collector does). */
+/* Starts a thread that runs run(argument), on any processor if cpu < 0. The library's threads block signals, so that
+ * handlers run on the program's own threads. Signals that a thread causes itself are not blocked: a host may want to
+ * handle them in its callbacks, as Julia's garbage collector does. */
 static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *argument, int32_t cpu)
 {
     static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
@@ -681,12 +780,15 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
 
     if (error)
         return error;
+
     sigfillset(&blocked);
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         sigdelset(&blocked, own[i]);
+
     pthread_sigmask(SIG_SETMASK, &blocked, &old);
     if ((error = bzi_os_thread_place(&attributes, cpu)) == 0)
         error = pthread_create(thread, &attributes, run, argument);
+
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attributes);
     return error;
@@ -697,16 +799,19 @@ static void bzi_os_thread_join(bzi_thread thread) { pthread_join(thread, NULL); 
 static int bzi_os_mutex_init(bzi_mutex *mutex) { return pthread_mutex_init(mutex, NULL); }
 static void bzi_os_mutex_free(bzi_mutex *mutex) { pthread_mutex_destroy(mutex); }
 static void bzi_os_lock(bzi_mutex *mutex) { pthread_mutex_lock(mutex); }
-/* Returns 1 when it is locked now, 0 when somebody else has it. */
+/* Returns 1 if the caller has locked it, 0 if another thread has it. */
 static int bzi_os_try_lock(bzi_mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
 static void bzi_os_unlock(bzi_mutex *mutex) { pthread_mutex_unlock(mutex); }
 
+/* Makes a condition whose deadlines count on the clock of bzi_os_now_ns. */
 static int bzi_os_cond_init(bzi_cond *cond)
 {
     pthread_condattr_t attributes;
     int error = pthread_condattr_init(&attributes);
+
     if (error)
         return error;
+
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     error = pthread_cond_init(cond, &attributes);
     pthread_condattr_destroy(&attributes);
@@ -718,18 +823,22 @@ static void bzi_os_wake_one(bzi_cond *cond) { pthread_cond_signal(cond); }
 static void bzi_os_wake_all(bzi_cond *cond) { pthread_cond_broadcast(cond); }
 static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { pthread_cond_wait(cond, mutex); }
 
-/* Returns 0 when woken (perhaps for nothing), 1 when deadline_ns has passed. */
+/* Returns 0 when woken, which may happen without a reason, or 1 when deadline_ns has passed. */
 static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
     struct timespec t;
+
     t.tv_sec = (time_t)(deadline_ns / 1000000000u);
     t.tv_nsec = (long)(deadline_ns % 1000000000u);
+
     return pthread_cond_timedwait(cond, mutex, &t) == ETIMEDOUT;
 }
 
+/* The default allocator. */
 static void *bzi_os_alloc(void *user, size_t size, size_t align)
 {
     void *p = NULL;
+
     (void)user;
     return posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, size) ? NULL : p;
 }
@@ -745,38 +854,47 @@ static void bzi_os_release(void *user, void *ptr, size_t size)
 /* ==== 4. Memory =====================================================================================================
  * Calls: rooms 2.
  *
- * The only caller of the user's allocator. Sizes are counted in 64 bits and checked. Who allocates remembers the
- * size, because release gets it back. */
+ * The only caller of the user's allocator. Sizes are counted in 64 bits and checked. The owner of an allocation
+ * remembers its size, because the allocator's release function gets it back. */
 
+/* The allocator that a context uses. */
 typedef struct bzi_memory {
-    bzna_allocator allocator;
+    bzna_allocator allocator;         /* the user's, or the default one */
 } bzi_memory;
 
+/* Returns count * size bytes, or NULL if there is no memory or the product is too large. */
 static void *bzi_alloc(const bzi_memory *memory, uint64_t count, uint64_t size, size_t align)
 {
     uint64_t bytes;
     void *p;
+
     if (!bzi_mul(count, size, &bytes) || bytes > PTRDIFF_MAX)
         return NULL;
+
     bzi_os_in_callback++;
     p = memory->allocator.alloc(memory->allocator.user, bytes ? (size_t)bytes : 1, align);
     bzi_os_in_callback--;
+
     return p;
 }
 
 static void *bzi_alloc_zero(const bzi_memory *memory, uint64_t count, uint64_t size)
 {
     void *p = bzi_alloc(memory, count, size, 16);
+
     if (p)
         memset(p, 0, (size_t)(count * size));
     return p;
 }
 
+/* Releases what bzi_alloc returned for this count and size. NULL is ignored. */
 static void bzi_release(const bzi_memory *memory, void *ptr, uint64_t count, uint64_t size)
 {
     size_t bytes = (size_t)(count * size);
+
     if (!ptr)
         return;
+
     bzi_os_in_callback++;
     memory->allocator.release(memory->allocator.user, ptr, bytes ? bytes : 1);
     bzi_os_in_callback--;
@@ -784,13 +902,14 @@ static void bzi_release(const bzi_memory *memory, void *ptr, uint64_t count, uin
 
 /* A buffer that only grows. */
 typedef struct bzi_buffer {
-    uint8_t *data;
-    uint64_t capacity;
+    uint8_t *data;                    /* NULL: nothing was reserved yet */
+    uint64_t capacity;                /* bytes allocated at data */
 } bzi_buffer;
 
-/* Makes room for size bytes; what was there is kept if keep. Returns 0 when memory is out, and the buffer is as it
- * was. Small ones and those that are kept are aligned as malloc does it: of what is aligned more, glibc before 2.38
- * leaves holes that it cannot use again, so that opening many files would take several times what they keep. */
+/* Makes room for size bytes, and keeps the bytes that were there if keep is set. Returns 0 if there is no memory; the
+ * buffer is then as it was. Small buffers and those that are kept have only malloc's alignment: with more of it, glibc
+ * before 2.38 leaves holes that it cannot use again, and opening many files would take several times the memory that
+ * they keep. */
 static int bzi_buffer_reserve(const bzi_memory *memory, bzi_buffer *buffer, uint64_t size, int keep)
 {
     uint64_t capacity = buffer->capacity ? buffer->capacity : 4096;
@@ -798,12 +917,15 @@ static int bzi_buffer_reserve(const bzi_memory *memory, bzi_buffer *buffer, uint
 
     if (size <= buffer->capacity)
         return 1;
+
     while (capacity < size)
         if (!bzi_mul(capacity, 2, &capacity))
             return 0;
+
     data = bzi_alloc(memory, capacity, 1, keep || capacity <= 8192 ? 16 : BZI_BATCH_ALIGN);
     if (!data)
         return 0;
+
     if (keep && buffer->capacity)
         memcpy(data, buffer->data, (size_t)buffer->capacity);
     bzi_release(memory, buffer->data, buffer->capacity, 1);
@@ -812,10 +934,11 @@ static int bzi_buffer_reserve(const bzi_memory *memory, bzi_buffer *buffer, uint
     return 1;
 }
 
-/* A private copy of count elements; NULL when memory is out. */
+/* Returns a private copy of count elements, or NULL if there is no memory. */
 static void *bzi_alloc_copy(const bzi_memory *memory, const void *from, uint64_t count, uint64_t size)
 {
     void *copy = bzi_alloc(memory, count, size, 16);
+
     if (copy && count)
         memcpy(copy, from, (size_t)(count * size));
     return copy;
@@ -828,32 +951,36 @@ static void bzi_buffer_free(const bzi_memory *memory, bzi_buffer *buffer)
     buffer->capacity = 0;
 }
 
-/* The keys of a small cache: those of the slots used last stay. Its owner keeps what belongs to one. */
+/* The keys of a small cache, in which the slots used last stay. The cache's owner keeps the values that belong to the
+ * slots. */
 #define BZI_LRU_SLOTS 8u
 
 typedef struct bzi_lru_slot {
-    bzi_buffer key;
-    uint64_t   size;                  /* of the key */
-    uint64_t   used;                  /* when, by the clock; 0: the slot is free */
+    bzi_buffer key;                   /* a copy of the key */
+    uint64_t   size;                  /* bytes of the key */
+    uint64_t   used;                  /* the clock at the last use; 0: the slot is free */
 } bzi_lru_slot;
 
 typedef struct bzi_lru {
-    bzi_lru_slot slots[BZI_LRU_SLOTS];
-    uint64_t     clock;
+    bzi_lru_slot slots[BZI_LRU_SLOTS]; /* in no order */
+    uint64_t     clock;               /* counts lookups */
 } bzi_lru;
 
-/* Returns 1, and the slot of this key. Else 0, and the slot to give to it: a free one, else the least recently used. */
+/* Returns 1 and the slot that has this key. Else returns 0 and the slot that should get it: a free one, or the least
+ * recently used. */
 BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint64_t size, uint32_t *index)
 {
     lru->clock++;
     *index = 0;
     for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
         bzi_lru_slot *slot = &lru->slots[i];
+
         if (slot->used && slot->size == size && !memcmp(slot->key.data, key, (size_t)size)) {
             slot->used = lru->clock;
             *index = i;
             return 1;
         }
+
         if (slot->used < lru->slots[*index].used)
             *index = i;
     }
@@ -863,14 +990,16 @@ BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint6
 /* Makes a slot free. */
 BZI_MAYBE_UNUSED static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
 
-/* Gives a slot to a key. Returns 0 when memory is out, and the slot is free. */
+/* Gives a slot to a key. Returns 0 if there is no memory; the slot is then free. */
 BZI_MAYBE_UNUSED static int bzi_lru_set(bzi_lru *lru, const bzi_memory *memory, uint32_t index, const uint8_t *key,
                                  uint64_t size)
 {
     bzi_lru_slot *slot = &lru->slots[index];
+
     bzi_lru_forget(lru, index);
     if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
         return 0;
+
     memcpy(slot->key.data, key, (size_t)size);
     slot->size = size;
     slot->used = lru->clock;
@@ -889,31 +1018,35 @@ BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory
 /* ==== 5. Blocks =====================================================================================================
  * Calls: rooms 3-4.
  *
- * What was read last of files whose index entries are read one by one: small blocks, in sets of which each has its
- * lock, a leaf that is held for a few comparisons and a copy. Nothing is allocated, read or called with it. A file's
- * number is never given again, so that blocks of files that were closed only fade. */
+ * The parts of files that were read last, for files whose index entries are read one by one. Small blocks lie in sets.
+ * Each set has a leaf lock, which is held for a few comparisons and a copy: nothing is allocated, read or called while
+ * it is held. A file's number is never given to another file, so blocks of a closed file need not be removed: others
+ * replace them in time. */
 
-#define BZI_BLOCK_BYTES 512u          /* most entries are asked for alone, and a page takes half as long again */
+#define BZI_BLOCK_BYTES 512u       /* bytes: most entries are read alone, and reading a page takes half as long again */
 #define BZI_BLOCK_WAYS  8u            /* blocks of a set */
-#define BZI_BLOCK_SETS  512u          /* 2 MiB together, of which only what is used becomes resident */
+#define BZI_BLOCK_SETS  512u          /* 2 MiB together, of which only the used part becomes resident */
 
+/* One block. Its bytes lie apart, in bzi_blocks.bytes. */
 typedef struct bzi_block {
-    uint64_t file, number;            /* file 0: it is empty */
-    uint64_t used;                    /* when, by the set's clock */
+    uint64_t file;                    /* the number of the file; 0: the block is empty */
+    uint64_t number;                  /* offset in the file / BZI_BLOCK_BYTES */
+    uint64_t used;                    /* the set's clock at the last use */
 } bzi_block;
 
 typedef struct bzi_block_set {
-    bzi_mutex mutex;
-    uint64_t  clock;
-    bzi_block blocks[BZI_BLOCK_WAYS];
+    bzi_mutex mutex;                  /* leaf lock over the set and its bytes */
+    uint64_t  clock;                  /* counts uses */
+    bzi_block blocks[BZI_BLOCK_WAYS]; /* in no order */
 } bzi_block_set;
 
 typedef struct bzi_blocks {
     _Atomic uint64_t files;           /* numbers given so far */
-    bzi_block_set    sets[BZI_BLOCK_SETS];
-    uint8_t          bytes[BZI_BLOCK_SETS][BZI_BLOCK_WAYS][BZI_BLOCK_BYTES];
+    bzi_block_set    sets[BZI_BLOCK_SETS]; /* a block may lie in one set only, by its file and number */
+    uint8_t          bytes[BZI_BLOCK_SETS][BZI_BLOCK_WAYS][BZI_BLOCK_BYTES]; /* of each block */
 } bzi_blocks;
 
+/* Frees the blocks, and the locks of the first `sets` sets. */
 static void bzi_blocks_free(bzi_blocks *blocks, uint32_t sets, const bzi_memory *memory)
 {
     while (blocks && sets)
@@ -921,14 +1054,14 @@ static void bzi_blocks_free(bzi_blocks *blocks, uint32_t sets, const bzi_memory 
     bzi_release(memory, blocks, 1, sizeof *blocks);
 }
 
-/* NULL: memory or locks are out. */
+/* Returns NULL if there is no memory, or no lock can be made. */
 static bzi_blocks *bzi_blocks_make(const bzi_memory *memory)
 {
     bzi_blocks *blocks = bzi_alloc(memory, 1, sizeof *blocks, BZI_BATCH_ALIGN);
 
     if (!blocks)
         return NULL;
-    memset(blocks, 0, offsetof(bzi_blocks, bytes));         /* not the blocks, which would all become resident */
+    memset(blocks, 0, offsetof(bzi_blocks, bytes));         /* not the bytes: all of them would become resident */
     atomic_init(&blocks->files, 0);
     for (uint32_t i = 0; i < BZI_BLOCK_SETS; i++)
         if (bzi_os_mutex_init(&blocks->sets[i].mutex)) {
@@ -938,21 +1071,23 @@ static bzi_blocks *bzi_blocks_make(const bzi_memory *memory)
     return blocks;
 }
 
+/* Returns the set of a block. Neighboring blocks of a file lie in different sets. */
 static uint32_t bzi_blocks_set(uint64_t file, uint64_t number)
 {
     return (uint32_t)((number + file * 0x9e3779b97f4a7c15ull / BZI_BLOCK_SETS) % BZI_BLOCK_SETS);
 }
 
-/* The block's slot, or the number of slots. With the lock. */
+/* Returns the place of a block in its set, or BZI_BLOCK_WAYS if it is not there. Pre: the set is locked. */
 static uint32_t bzi_blocks_find(const bzi_block_set *set, uint64_t file, uint64_t number)
 {
     uint32_t i = 0;
+
     while (i < BZI_BLOCK_WAYS && (set->blocks[i].number != number || set->blocks[i].file != file))
         i++;
     return i;
 }
 
-/* Copies from a block. Returns 0 when it is not there. */
+/* Copies size bytes of a block, beginning at byte `from` of it. Returns 0 if the block is not there. */
 static int bzi_blocks_get(bzi_blocks *blocks, uint64_t file, uint64_t number, uint64_t from, void *dst, uint64_t size)
 {
     const uint32_t k = bzi_blocks_set(file, number);
@@ -968,8 +1103,8 @@ static int bzi_blocks_get(bzi_blocks *blocks, uint64_t file, uint64_t number, ui
     return i < BZI_BLOCK_WAYS;
 }
 
-/* Keeps a block that was read, in place of the one that was not used for longest. Of the file's last one, size bytes
- * are there, and no more are ever asked for. */
+/* Keeps a block that was read, in place of the least recently used one of its set. The last block of a file has only
+ * size bytes, and callers never ask for more. */
 static void bzi_blocks_put(bzi_blocks *blocks, uint64_t file, uint64_t number, const uint8_t *bytes, uint64_t size)
 {
     const uint32_t k = bzi_blocks_set(file, number);
@@ -977,7 +1112,8 @@ static void bzi_blocks_put(bzi_blocks *blocks, uint64_t file, uint64_t number, c
     uint32_t at;
 
     bzi_os_lock(&set->mutex);
-    if ((at = bzi_blocks_find(set, file, number)) == BZI_BLOCK_WAYS) {     /* not put by another thread meanwhile */
+    /* unless another thread has put it there meanwhile */
+    if ((at = bzi_blocks_find(set, file, number)) == BZI_BLOCK_WAYS) {
         at = 0;
         for (uint32_t i = 1; i < BZI_BLOCK_WAYS; i++)
             at = set->blocks[i].used < set->blocks[at].used ? i : at;
@@ -991,8 +1127,10 @@ static void bzi_blocks_put(bzi_blocks *blocks, uint64_t file, uint64_t number, c
 /* ==== 6. Host =======================================================================================================
  * Calls: rooms 2-5.
  *
- * Inside the library a bzna_error is always there and whole; the API copies it to the caller's. */
+ * Errors, the log, limits, open files: what every room may use. Inside the library, a pointer to a bzna_error is never
+ * NULL, and the struct is complete. The public functions copy it to the caller's, which may be NULL or smaller. */
 
+/* Returns "BZNA_OK", "BZNA_E_MEMORY", ... */
 static const char *bzi_status_name(bzna_status status)
 {
     switch (status) {
@@ -1003,6 +1141,7 @@ static const char *bzi_status_name(bzna_status status)
     }
 }
 
+/* Returns a status in words. */
 static const char *bzi_status_text(bzna_status status)
 {
     switch (status) {
@@ -1013,6 +1152,7 @@ static const char *bzi_status_text(bzna_status status)
     }
 }
 
+/* Empties an error. */
 static void bzi_error_init(bzna_error *err)
 {
     memset(err, 0, sizeof *err);
@@ -1020,6 +1160,8 @@ static void bzi_error_init(bzna_error *err)
     err->byte_offset = BZNA_NO_OFFSET;
 }
 
+/* Fills in an error and returns its status. offset: a byte of the file, or BZNA_NO_OFFSET. fourcc: the box type, or 0.
+ * native: an errno or a driver's code, or 0. A code that does not fit into 32 bits becomes -1. */
 BZI_PRINTF(6, 7)
 static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset, uint32_t fourcc, int64_t native,
                             const char *format, ...)
@@ -1031,84 +1173,98 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
     err->byte_offset = offset;
     err->fourcc = fourcc;
     err->native_code = native < INT32_MIN || native > INT32_MAX ? -1 : (int32_t)native;
+
     va_start(arguments, format);
     if (vsnprintf(err->message, sizeof err->message, format, arguments) >= (int)sizeof err->message)
         bzi_text_trim(err->message);
     va_end(arguments);
+
     return status;
 }
 
 #define BZI_FAIL(err, status, ...) bzi_fail((err), (status), BZNA_NO_OFFSET, 0, 0, __VA_ARGS__)
 
+/* Makes the error for memory that could not be allocated. what: its use, after "out of memory for". */
 static bzna_status bzi_fail_memory(bzna_error *err, const char *what)
 {
     return BZI_FAIL(err, BZNA_E_MEMORY, "out of memory for %s", what);
 }
 
-/* Puts "name: " before the message; of a long name, its end. */
+/* Puts "name: " before the message; only the end of a long name is used. Returns the error's status. */
 static bzna_status bzi_error_prefix(bzna_error *err, const char *name)
 {
     char message[sizeof err->message + 128];
     size_t length = strlen(name);
     const char *end = length > 96 ? name + length - 96 : name;
+
     while (end > name && ((unsigned char)*end & 0xc0) == 0x80)
         end++;                                              /* not in the middle of a character */
+
     snprintf(message, sizeof message, "%s%s: %s", length > 96 ? "..." : "", end, err->message);
     bzi_string_copy(err->message, sizeof err->message, message);
     return err->status;
 }
 
+/* A message that waits for the caller's next call. */
 typedef struct bzi_log_entry {
-    int32_t     level;
-    bzna_status code;
-    char        message[248];
+    int32_t     level;                /* BZNA_LOG_... */
+    bzna_status code;                 /* BZNA_OK if the message is no failure */
+    char        message[248];         /* the text, with its NUL */
 } bzi_log_entry;
 
 /* A file of a data set. It is closed when others need its descriptor, and opened again when it is read. */
 typedef struct bzi_shared_file {
-    struct bzi_files *files;
-    char             *path;           /* absolute: the working folder may change */
-    uint64_t          path_size;
-    bzi_file          file;           /* fd -1: it is closed */
-    uint32_t          was_open;       /* the file is known, and must stay the same */
-    uint32_t          opening;        /* by a thread, without the lock */
+    struct bzi_files *files;          /* the open files that it is among */
+    char             *path;           /* absolute, because the working folder may change */
+    uint64_t          path_size;      /* bytes of path, with its NUL */
+    bzi_file          file;           /* the descriptor and its size; fd -1: it is closed */
+    /* file.size and file.id are known, and must be the same when it is opened again */
+    uint32_t          was_open;
+    uint32_t          opening;        /* a thread is opening it, without holding the lock */
     uint32_t          pins;           /* reads under way: it must not be closed */
-    uint32_t          idle;           /* open and not pinned: in the list */
-    struct bzi_shared_file *newer, *older;
+    uint32_t          idle;           /* it is open and not pinned: it is in the list of idle files */
+    struct bzi_shared_file *newer;    /* in that list: the next one that was read later */
+    struct bzi_shared_file *older;    /* the next one that was read earlier */
 } bzi_shared_file;
 
 /* A context's open files. */
 typedef struct bzi_files {
     bzi_mutex        mutex;           /* leaf lock; not held while files are opened, closed or read */
     bzi_cond         wake;            /* a file was opened or unpinned, or a descriptor is free */
-    uint32_t         waiting;
-    uint32_t         open, limit;
-    bzi_blocks      *blocks;          /* of all files whose index stays in them; made with the first; then it stays */
-    bzi_shared_file *newest, *oldest; /* of the idle ones, by when they were last read */
+    uint32_t         waiting;         /* threads that wait for wake */
+    uint32_t         open;            /* files that are open or being opened */
+    uint32_t         limit;           /* the most that may be */
+    /* of all files that are read by blocks; made with the first such file; kept until the host ends */
+    bzi_blocks      *blocks;
+    bzi_shared_file *newest;          /* the idle file that was read last */
+    bzi_shared_file *oldest;          /* the idle file that was not read for longest: the first to be closed */
 } bzi_files;
 
-/* What every room may use: memory, log, limits, open files. A context owns one; what it makes holds a reference. */
+/* Memory, log, limits, open files. A context owns one; each object that it makes holds a reference. */
 typedef struct bzi_host {
-    bzi_memory   memory;
-    atomic_int   references;
-    uint64_t     max_sample_bytes;
-    uint32_t     max_edge_px;
-    uint32_t     log_any_thread;
-    bzna_log_fn  log;
-    void        *log_user;
-    int32_t      log_level;
-    bzi_mutex    log_mutex;           /* leaf lock over the queue; never held across the user's function */
-    uint32_t     log_count, log_lost;
-    bzi_log_entry log_queue[BZI_LOG_QUEUE];
-    bzi_files    files;
+    bzi_memory    memory;             /* the allocator */
+    atomic_int    references;         /* the context's and those of all that it made; the last one frees the host */
+    uint64_t      max_sample_bytes;   /* limit of a sample's coded bytes */
+    uint32_t      max_edge_px;        /* limit of a coded picture's width and height */
+    uint32_t      log_any_thread;     /* log is called at once, on the thread that has the message */
+    bzna_log_fn   log;                /* the user's function; NULL: nothing is logged */
+    void         *log_user;           /* its first argument */
+    int32_t       log_level;          /* messages of higher levels are dropped */
+    bzi_mutex     log_mutex;          /* leaf lock over the queue; never held while the user's function is called */
+    uint32_t      log_count;          /* messages in log_queue */
+    uint32_t      log_lost;           /* messages dropped since the last delivery, because the queue was full */
+    bzi_log_entry log_queue[BZI_LOG_QUEUE]; /* the oldest first */
+    bzi_files     files;              /* the open files */
 } bzi_host;
 
 static void bzi_host_retain(bzi_host *host) { atomic_fetch_add(&host->references, 1); }
 
+/* Gives back a reference. The last one frees the host. */
 static void bzi_host_drop(bzi_host *host)
 {
     if (atomic_fetch_sub(&host->references, 1) == 1) {
         bzi_memory memory = host->memory;
+
         bzi_blocks_free(host->files.blocks, BZI_BLOCK_SETS, &memory);
         bzi_os_cond_free(&host->files.wake);
         bzi_os_mutex_free(&host->files.mutex);
@@ -1117,7 +1273,7 @@ static void bzi_host_drop(bzi_host *host)
     }
 }
 
-/* The host's locks. Returns 0 where there are none. */
+/* Makes the host's locks. Returns 0 if the system has none left; no lock exists then. */
 static int bzi_host_make_locks(bzi_host *host)
 {
     if (bzi_os_mutex_init(&host->log_mutex))
@@ -1131,7 +1287,7 @@ static int bzi_host_make_locks(bzi_host *host)
     return 0;
 }
 
-/* config is checked and complete. */
+/* Makes a host with one reference. Pre: config is checked and complete. */
 static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **out, bzna_error *err)
 {
     bzi_memory memory = { config->allocator };
@@ -1148,8 +1304,10 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
     host->log_user = config->log_user;
     host->log_level = config->log_level;
     host->log_any_thread = config->log_any_thread;
+
     host->files.limit = (uint32_t)bzi_min(bzi_os_file_limit() / 4, BZI_LIMIT_OPEN_FILES);
     host->files.limit = host->files.limit < 4 ? 4 : host->files.limit;
+
     if (!bzi_host_make_locks(host)) {
         bzi_release(&memory, host, 1, sizeof *host);
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
@@ -1159,6 +1317,7 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
     return BZNA_OK;
 }
 
+/* Calls the user's function. Pre: no lock is held. */
 static void bzi_log_call(bzi_host *host, int32_t level, bzna_status code, const char *message)
 {
     bzi_os_in_callback++;
@@ -1166,7 +1325,8 @@ static void bzi_log_call(bzi_host *host, int32_t level, bzna_status code, const 
     bzi_os_in_callback--;
 }
 
-/* From any thread: queued for the caller's next call, unless the user wants it at once. */
+/* Logs a message; any thread may call it. The message is queued until the caller's next call, unless the user wants
+ * messages at once. */
 BZI_PRINTF(4, 5)
 static void bzi_log(bzi_host *host, int32_t level, bzna_status code, const char *format, ...)
 {
@@ -1181,6 +1341,7 @@ static void bzi_log(bzi_host *host, int32_t level, bzna_status code, const char 
     va_start(arguments, format);
     vsnprintf(entry.message, sizeof entry.message, format, arguments);
     va_end(arguments);
+
     if (host->log_any_thread) {
         bzi_log_call(host, level, code, entry.message);
         return;
@@ -1190,15 +1351,15 @@ static void bzi_log(bzi_host *host, int32_t level, bzna_status code, const char 
     if (host->log_count < BZI_LOG_QUEUE) {
         host->log_queue[host->log_count++] = entry;
     } else {
-        if (level < host->log_queue[BZI_LOG_QUEUE - 1].level)           /* an error among many warnings */
+        /* it is more severe than the last one */
+        if (level < host->log_queue[BZI_LOG_QUEUE - 1].level)
             host->log_queue[BZI_LOG_QUEUE - 1] = entry;
         host->log_lost++;
     }
-
     bzi_os_unlock(&host->log_mutex);
 }
 
-/* On the caller's thread, with no lock held. */
+/* Hands queued messages to the user's function. Pre: this is the caller's thread, and it holds no lock. */
 static void bzi_log_deliver(bzi_host *host)
 {
     bzi_log_entry entry;
@@ -1215,6 +1376,7 @@ static void bzi_log_deliver(bzi_host *host)
             bzi_os_unlock(&host->log_mutex);
             break;
         }
+
         entry = host->log_queue[0];
         host->log_count--;
         memmove(host->log_queue, host->log_queue + 1, host->log_count * sizeof entry);
@@ -1230,15 +1392,16 @@ static void bzi_log_deliver(bzi_host *host)
 
 /* The same work on many things, shared by threads. */
 typedef struct bzi_crew {
-    bzna_status (*each)(void *user, uint64_t index, bzna_error *err);
-    void            *user;
-    uint64_t         count;
-    _Atomic uint64_t next;
-    _Atomic uint64_t failed;          /* the first index that did; count: none */
-    bzi_mutex        mutex;           /* leaf lock over err and changes of failed */
-    bzna_error       err;
+    bzna_status (*each)(void *user, uint64_t index, bzna_error *err); /* the work on one thing */
+    void            *user;            /* its first argument */
+    uint64_t         count;           /* things */
+    _Atomic uint64_t next;            /* the first index that no thread has taken */
+    _Atomic uint64_t failed;          /* the lowest index that has failed so far; count: none has */
+    bzi_mutex        mutex;           /* leaf lock over err and over changes of failed */
+    bzna_error       err;             /* the error of index failed */
 } bzi_crew;
 
+/* A thread of a crew: takes indices until none is left, or until all below the lowest failed one are taken. */
 static void *bzi_crew_run(void *argument)
 {
     bzi_crew *crew = argument;
@@ -1248,6 +1411,7 @@ static void *bzi_crew_run(void *argument)
     while ((i = atomic_fetch_add(&crew->next, 1)) < crew->failed) {
         if (crew->each(crew->user, i, &err) == BZNA_OK)
             continue;
+
         bzi_os_lock(&crew->mutex);
         if (i < crew->failed) {
             crew->failed = i;
@@ -1258,8 +1422,8 @@ static void *bzi_crew_run(void *argument)
     return NULL;
 }
 
-/* Calls each(user, i) for all i below count, on this thread and others; not for all when one fails. The error is that
- * of the first i that fails, whatever the threads do. */
+/* Calls each(user, i) for all i below count, on this thread and others. After a failure the rest is left out. The error
+ * returned is that of the lowest index that fails, however the threads share the work. */
 static bzna_status bzi_parallel(bzna_status (*each)(void *user, uint64_t index, bzna_error *err), void *user,
                                 uint64_t count, bzna_error *err)
 {
@@ -1271,12 +1435,14 @@ static bzna_status bzi_parallel(bzna_status (*each)(void *user, uint64_t index, 
     atomic_init(&crew.failed, count);
     if (bzi_os_mutex_init(&crew.mutex))
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+
     while (started + 1 < wanted && !bzi_os_thread_start(&threads[started], bzi_crew_run, &crew, -1))
         started++;
     bzi_crew_run(&crew);
     while (started)
         bzi_os_thread_join(threads[--started]);
     bzi_os_mutex_free(&crew.mutex);
+
     if (crew.failed == count)
         return BZNA_OK;
     *err = crew.err;
@@ -1287,8 +1453,8 @@ static bzna_status bzi_parallel(bzna_status (*each)(void *user, uint64_t index, 
 /* ==== 7. Host: files, sources =======================================================================================
  * Calls: rooms 2-6.
  *
- * Where bytes come from. A context has only so many files of its data sets open at once. Files are read, never
- * mapped: one that is shortened while it is open, or a disk that fails, costs a read, not the process. */
+ * Where bytes come from. A context limits how many files of its data sets are open at once. Files are read, never
+ * mapped: if one is shortened while it is open, or a disk fails, a read fails, and the process lives on. */
 
 /* --- Open files --- */
 
@@ -1323,7 +1489,7 @@ static void bzi_files_changed(bzi_files *files)
         bzi_os_wake_all(&files->wake);
 }
 
-/* The descriptor of the file that was not read for longest, which the caller closes; -1: none is idle. */
+/* Returns the descriptor of the least recently read idle file, for the caller to close; -1: no file is idle. */
 static int bzi_files_evict(bzi_files *files)
 {
     bzi_shared_file *f = files->oldest;
@@ -1336,9 +1502,9 @@ static int bzi_files_evict(bzi_files *files)
     return fd;
 }
 
-/* The process has no descriptor left: that of an idle file, in *fd, which the caller closes; or -1, after a short wait
- * for one that others read, or that is not ours. Returns 0 when there was none until *deadline_ns, which is set when it
- * is 0. With the lock, which it gives up meanwhile. */
+/* The process has no descriptor left. Returns 1 to try again: *fd is then an idle file's descriptor, for the caller to
+ * close, or -1 after a short wait for one. Returns 0 if none became free until *deadline_ns, which is set here if it is
+ * 0. Pre: the lock is held; it is released during the wait. */
 static int bzi_files_give_way(bzi_files *files, uint64_t *deadline_ns, int *fd)
 {
     const uint64_t now = bzi_os_now_ns();
@@ -1360,15 +1526,15 @@ static bzna_status bzi_file_fail_open(int error, bzna_error *err)
 {
     if (error == ESPIPE)
         return bzi_fail(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, 0, error, "it is a pipe, a socket or a device, which "
-                        "cannot seek, and samples are read at any place: write what it gives to a file first");
+                        "cannot seek, but samples are read in any order: write its contents to a file first");
     if (error == EOPNOTSUPP)
-        return bzi_fail(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, 0, error, "it has bytes, but tells a size of 0, as "
+        return bzi_fail(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, 0, error, "it has bytes, but states a size of 0, as "
                         "files in /proc do: copy it to another file first");
     return bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0, error,
                     "cannot open: %s", strerror(error));
 }
 
-/* Opens it, first or again, in the place of the descriptor fd, if that is one. Without the lock. */
+/* Opens the file, first or again, after closing descriptor fd (-1: none) to make room. Pre: the lock is not held. */
 static bzna_status bzi_file_open(const bzi_shared_file *f, int fd, bzi_file *file, bzna_error *err)
 {
     int error;
@@ -1383,7 +1549,7 @@ static bzna_status bzi_file_open(const bzi_shared_file *f, int fd, bzi_file *fil
     return BZI_FAIL(err, BZNA_E_IO, "the file has changed since it was opened");
 }
 
-/* Has it open. With the lock, which it gives up meanwhile. */
+/* Makes sure that the file is open. Pre: the lock is held; it is released meanwhile. */
 static bzna_status bzi_files_need(bzi_files *files, bzi_shared_file *f, bzna_error *err)
 {
     bzna_status status;
@@ -1398,7 +1564,6 @@ static bzna_status bzi_files_need(bzi_files *files, bzi_shared_file *f, bzna_err
     }
     if (f->file.fd >= 0)
         return BZNA_OK;
-
     if (files->open == files->limit)
         fd = bzi_files_evict(files);
     else
@@ -1421,7 +1586,7 @@ static bzna_status bzi_files_need(bzi_files *files, bzi_shared_file *f, bzna_err
     return status;
 }
 
-/* BZNA_OK: f->file can be read until bzi_file_unpin. */
+/* Opens the file if needed. After BZNA_OK, f->file can be read until bzi_file_unpin. */
 static bzna_status bzi_file_pin(bzi_shared_file *f, bzna_error *err)
 {
     bzi_files *files = f->files;
@@ -1450,14 +1615,14 @@ static void bzi_file_unpin(bzi_shared_file *f)
     bzi_os_unlock(&files->mutex);
 }
 
-/* Pre: nobody reads it. */
+/* Pre: nobody reads the file. */
 static void bzi_shared_file_close(bzi_shared_file *f, const bzi_memory *memory)
 {
     bzi_files *files = f->files;
     bzi_file file;
 
     bzi_os_lock(&files->mutex);
-    file = f->file;                   /* others may have closed it meanwhile, to have its descriptor */
+    file = f->file;                   /* another thread may have closed it meanwhile, to have its descriptor */
     if (f->idle)
         bzi_files_unlink(files, f);
     files->open -= file.fd >= 0;
@@ -1500,29 +1665,31 @@ static bzna_status bzi_shared_file_open(bzi_host *host, const char *path, bzi_sh
 
 /* --- Sources --- */
 
-/* A range of a source that was read, for good. */
+/* A range of a source whose bytes stay in memory. */
 typedef struct bzi_kept {
-    uint64_t       at, size;
-    const uint8_t *data;
+    uint64_t       at;                /* offset in the source */
+    uint64_t       size;              /* bytes */
+    const uint8_t *data;              /* the bytes; owned by the container */
 } bzi_kept;
 
 #define BZI_KEPT 2u                   /* ranges of a source: a movie box, targets */
 
 /* Bytes at offsets: the user's callbacks, a file of our own, or memory of the caller's. */
 typedef struct bzi_source {
-    bzna_source      callbacks;
-    bzi_file         file;            /* callbacks.user points here when owns_file */
-    bzi_shared_file *shared;          /* a file that need not be open */
-    uint32_t         owns_file, in_memory;
-    uint64_t         size;
-    const uint8_t   *map;             /* all of it, where it is in memory; else NULL */
-    bzi_kept         kept[BZI_KEPT];  /* what stays of it in memory, whose owner is the container */
-    bzi_blocks      *blocks;          /* where it is a file, once bzi_source_use_blocks was called */
+    bzna_source      callbacks;       /* how it is read */
+    bzi_file         file;            /* with owns_file: callbacks.user points here */
+    bzi_shared_file *shared;          /* a file that is opened when it is read; or NULL */
+    uint32_t         owns_file;       /* it is a file that stays open */
+    uint32_t         in_memory;       /* it is memory of the caller's */
+    uint64_t         size;            /* bytes */
+    const uint8_t   *map;             /* all of it, if it is in memory; else NULL */
+    bzi_kept         kept[BZI_KEPT];  /* ranges of it that stay in memory */
+    bzi_blocks      *blocks;          /* where blocks of it are kept, after bzi_source_use_blocks; or NULL */
     uint64_t         blocks_file;     /* its number there */
     const char      *path;            /* of a file, while a container opens it; else NULL */
 } bzi_source;
 
-/* As bzi_files_give_way; closes the file. */
+/* Like bzi_files_give_way, but takes the lock and closes the descriptor. Returns 1 to try again. */
 static int bzi_files_close_one(bzi_files *files, uint64_t *deadline_ns)
 {
     int fd, again;
@@ -1535,7 +1702,7 @@ static int bzi_files_close_one(bzi_files *files, uint64_t *deadline_ns)
     return again;
 }
 
-/* A file that stays open, without mapping it. files: they give way where descriptors are used up; or NULL. */
+/* Opens a file that stays open. If descriptors are used up, idle ones of `files` (or NULL) are closed. */
 static bzna_status bzi_source_open_file(bzi_source *source, bzi_files *files, const char *path, bzna_error *err)
 {
     uint64_t deadline_ns = 0;
@@ -1553,7 +1720,7 @@ static bzna_status bzi_source_open_file(bzi_source *source, bzi_files *files, co
     return BZNA_OK;
 }
 
-/* A file that is open when it must be. */
+/* Opens a file that may be closed while others need its descriptor, and is opened again to be read. */
 static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, const char *path, bzna_error *err)
 {
     bzna_status status = bzi_shared_file_open(host, path, &source->shared, err);
@@ -1566,7 +1733,7 @@ static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, cons
     return BZNA_OK;
 }
 
-/* When the file of a source that was opened by its path was changed last. */
+/* Returns when the source's file was changed last. Pre: the source was opened by a path. */
 static int64_t bzi_source_modified_ns(const bzi_source *source)
 {
     return source->shared ? source->shared->file.modified_ns : source->file.modified_ns;
@@ -1595,7 +1762,7 @@ static int64_t bzi_source_read_memory(void *user, uint64_t offset, void *dst, ui
     return (int64_t)n;
 }
 
-/* Memory of the caller's, borrowed. */
+/* A source that borrows memory of the caller's. */
 static void bzi_source_open_memory(bzi_source *source, const void *bytes, uint64_t size)
 {
     source->map = bytes;
@@ -1604,7 +1771,7 @@ static void bzi_source_open_memory(bzi_source *source, const void *bytes, uint64
     source->callbacks.read_at = bzi_source_read_memory;
 }
 
-/* After the struct was copied: its callbacks may point to its own members. */
+/* Call this after the struct was copied, because its callbacks may point to its own members. */
 static void bzi_source_moved(bzi_source *source)
 {
     if (source->owns_file)
@@ -1626,7 +1793,7 @@ static void bzi_source_close(bzi_source *source, const bzi_memory *memory)
     }
 }
 
-/* Why a read has failed: n < 0; or the data end, at `at` or before. */
+/* Makes a read's error. n < 0: what it returned. n = 0: the data end at `at`, or before if a file was shortened. */
 static bzna_status bzi_source_fail(const bzi_source *source, int64_t n, uint64_t at, uint64_t left, bzna_error *err)
 {
     const bzi_file *file = source->owns_file || source->shared ? source->callbacks.user : NULL;
@@ -1641,7 +1808,7 @@ static bzna_status bzi_source_fail(const bzi_source *source, int64_t n, uint64_t
                     file && end < file->size ? ": the file was shortened after it was opened" : "");
 }
 
-/* All of it or an error. */
+/* Reads all size bytes, or returns an error. Pre: a shared file is pinned. */
 static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offset, void *dst, uint64_t size,
                                         bzna_error *err)
 {
@@ -1656,7 +1823,7 @@ static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offse
         if (n <= 0)
             return bzi_source_fail(source, n, offset + done, size - done, err);
         if (n == INT64_MAX)
-            return bzi_fail(err, BZNA_E_CALLBACK, offset + done, 0, 0, "read_at failed, not for want of the data");
+            return bzi_fail(err, BZNA_E_CALLBACK, offset + done, 0, 0, "read_at failed: its code is at fault");
         if ((uint64_t)n > size - done)
             return bzi_fail(err, BZNA_E_CALLBACK, offset + done, 0, 0, "read_at returned %lld for a read of %llu bytes",
                             (long long)n, (unsigned long long)(size - done));
@@ -1676,7 +1843,7 @@ static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, vo
     return status;
 }
 
-/* A range that is in memory for good; else NULL. */
+/* Returns a range that stays in memory, or NULL. */
 static const uint8_t *bzi_source_at_hand(const bzi_source *source, uint64_t offset, uint64_t size)
 {
     if (source->map)
@@ -1689,7 +1856,7 @@ static const uint8_t *bzi_source_at_hand(const bzi_source *source, uint64_t offs
     return NULL;
 }
 
-/* A range as memory: at hand, or read into buffer. */
+/* Gives a range as memory: one that stays there, or one that is read into buffer. */
 static bzna_status bzi_source_view(const bzi_source *source, const bzi_memory *memory, bzi_buffer *buffer,
                                    uint64_t offset, uint64_t size, const uint8_t **view, bzna_error *err)
 {
@@ -1701,7 +1868,7 @@ static bzna_status bzi_source_view(const bzi_source *source, const bzi_memory *m
     return bzi_source_read(source, offset, buffer->data, size, err);
 }
 
-/* Reads a range in one piece, into buffer, where it stays. number: below BZI_KEPT. */
+/* Reads a range in one piece, into buffer, and keeps it as range number (below BZI_KEPT) of the source. */
 static bzna_status bzi_source_keep(bzi_source *source, uint32_t number, const bzi_memory *memory, bzi_buffer *buffer,
                                    uint64_t offset, uint64_t size, bzna_error *err)
 {
@@ -1712,7 +1879,7 @@ static bzna_status bzi_source_keep(bzi_source *source, uint32_t number, const bz
     return status;
 }
 
-/* From now on, what is picked from a file is read by blocks, which its context keeps. */
+/* After this call, bzi_source_pick reads a file by blocks, which its context keeps. */
 static bzna_status bzi_source_use_blocks(bzi_source *source, bzi_host *host, bzna_error *err)
 {
     bzi_files *files = &host->files;
@@ -1720,7 +1887,6 @@ static bzna_status bzi_source_use_blocks(bzi_source *source, bzi_host *host, bzn
 
     if (!source->shared || source->blocks)
         return BZNA_OK;
-
     bzi_os_lock(&files->mutex);
     source->blocks = files->blocks;
     bzi_os_unlock(&files->mutex);
@@ -1737,7 +1903,7 @@ static bzna_status bzi_source_use_blocks(bzi_source *source, bzi_host *host, bzn
     return BZNA_OK;
 }
 
-/* Part of a block, which is read if it is not there. */
+/* Copies part of one block, which is read if it is not kept. */
 static bzna_status bzi_source_pick_from(const bzi_source *source, uint64_t number, uint64_t from, uint8_t *dst,
                                         uint64_t size, bzna_error *err)
 {
@@ -1754,7 +1920,7 @@ static bzna_status bzi_source_pick_from(const bzi_source *source, uint64_t numbe
     return BZNA_OK;
 }
 
-/* A few bytes, as index entries are. Pre: they lie in the source. */
+/* Reads a few bytes, as index entries are. Pre: they lie in the source. */
 static bzna_status bzi_source_pick(const bzi_source *source, uint64_t offset, void *dst, uint64_t size, bzna_error *err)
 {
     const uint8_t *at_hand = bzi_source_at_hand(source, offset, size);
@@ -1779,30 +1945,32 @@ static bzna_status bzi_source_pick(const bzi_source *source, uint64_t offset, vo
     return BZNA_OK;
 }
 
-/* For walks over a source whose offsets rise. */
+/* A view of a source for walks whose offsets rise. */
 typedef struct bzi_window {
-    const bzi_source *source;
-    const bzi_memory *memory;
-    const uint8_t    *map;            /* all that is walked over, from `at` on; or NULL: then bytes has what was read */
-    uint8_t          *room;           /* BZI_WINDOW_ROOM bytes of the caller's, for what fits; or NULL */
-    uint64_t          end;            /* with room: where in the source the walk ends */
-    bzi_buffer        bytes;
-    uint8_t          *read;           /* what was read last, in one of them: */
-    uint64_t          at, size;       /* where in the source, and how much */
+    const bzi_source *source;         /* what is read */
+    const bzi_memory *memory;         /* for bytes */
+    const uint8_t    *map;            /* all that is walked over, from `at` on; or NULL: it is read */
+    uint8_t          *room;           /* BZI_WINDOW_ROOM bytes of the caller's, for reads that fit; or NULL */
+    uint64_t          end;            /* with room: the offset in the source at which the walk ends */
+    bzi_buffer        bytes;          /* for reads that do not fit into room */
+    uint8_t          *read;           /* the bytes read last, in room or in bytes */
+    uint64_t          at;             /* their offset in the source */
+    uint64_t          size;           /* how many they are */
 } bzi_window;
 
-#define BZI_WINDOW_READ      4096u    /* what is read after a seek: a page */
-#define BZI_WINDOW_FIRST     512u     /* what is read first where there is room: a look at one sample */
-#define BZI_WINDOW_ROOM      8192u    /* boxes behind a sample's coded picture: all that is left is read, if it fits */
-#define BZI_WINDOW_READ_MOST 65536u   /* what is read where a walk looks at nearly all */
+#define BZI_WINDOW_READ      4096u    /* bytes read after a seek: a page */
+#define BZI_WINDOW_FIRST     512u     /* bytes read first where there is room: enough for one sample */
+#define BZI_WINDOW_ROOM      8192u    /* the boxes after a coded picture: a rest that fits is read whole */
+#define BZI_WINDOW_READ_MOST 65536u   /* the most read at once, where a walk looks at nearly all bytes */
 
-/* Bytes of the source. Where the next ones lie close behind the last, more and more is read at once, so that small
- * steps do not cost a read each; after a seek, little. Pre: they lie in the source. */
-static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t size,
-                                                    const uint8_t **view, bzna_error *err)
+/* Gives size bytes at offset as memory. While offsets follow closely, each read is twice as long, so that small steps
+ * do not cost a read each. After a seek, reads are short again. Pre: the bytes lie in the source. */
+static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t size, const uint8_t **view,
+                                   bzna_error *err)
 {
     uint64_t end = window->at + window->size, n = BZI_WINDOW_READ;
     bzna_status status;
+
     if (window->map) {
         *view = window->map + (offset - window->at);
         return BZNA_OK;
@@ -1835,16 +2003,19 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
 /* ==== 8. Cursor =====================================================================================================
  * Calls: rooms 2.
  *
- * Reading past the end gives zeros and sets overrun, which stays set: check once, at the end. */
+ * Readers of bytes and bits in memory. Reading past the end gives zeros and sets overrun, which stays set: one check at
+ * the end of a structure is enough. */
 
+/* A place in a range of bytes. */
 typedef struct bzi_cursor {
-    const uint8_t *data;
-    uint64_t       size;
-    uint64_t       pos;
+    const uint8_t *data;              /* the first byte; not owned */
+    uint64_t       size;              /* bytes at data */
+    uint64_t       pos;               /* of the next byte to read, from data; at most size */
     uint64_t       base;              /* file offset of data[0], for messages */
-    uint32_t       overrun;
+    uint32_t       overrun;           /* a read went past the end */
 } bzi_cursor;
 
+/* A cursor at the beginning of size bytes. base: their file offset. */
 static bzi_cursor bzi_cursor_make(const uint8_t *data, uint64_t size, uint64_t base)
 {
     bzi_cursor c = { data, size, 0, base, 0 };
@@ -1854,14 +2025,16 @@ static bzi_cursor bzi_cursor_make(const uint8_t *data, uint64_t size, uint64_t b
 static uint64_t bzi_cursor_left(const bzi_cursor *c) { return c->size - c->pos; }
 static uint64_t bzi_cursor_offset(const bzi_cursor *c) { return c->base + c->pos; }
 
-/* The next n bytes, or NULL. */
+/* Takes the next n bytes. Returns NULL, and sets overrun, if there are fewer. */
 static const uint8_t *bzi_cursor_take(bzi_cursor *c, uint64_t n)
 {
     const uint8_t *p;
+
     if (c->overrun || n > bzi_cursor_left(c)) {
         c->overrun = 1;
         return NULL;
     }
+
     p = c->data + c->pos;
     c->pos += n;
     return p;
@@ -1871,15 +2044,16 @@ static uint32_t bzi_cursor_u8(bzi_cursor *c)  { const uint8_t *p = bzi_cursor_ta
 static uint32_t bzi_cursor_u16(bzi_cursor *c) { const uint8_t *p = bzi_cursor_take(c, 2); return p ? bzi_be16(p) : 0; }
 static uint32_t bzi_cursor_u32(bzi_cursor *c) { const uint8_t *p = bzi_cursor_take(c, 4); return p ? bzi_be32(p) : 0; }
 
-/* A number of 0, 1, 2, 4 or 8 bytes. */
+/* Returns a number of 0, 1, 2, 4 or 8 bytes. */
 static uint64_t bzi_cursor_number(bzi_cursor *c, uint32_t bytes)
 {
     uint64_t high = bytes == 8 ? bzi_cursor_u32(c) : 0;
+
     return bytes == 0 ? 0 : bytes == 1 ? bzi_cursor_u8(c) : bytes == 2 ? bzi_cursor_u16(c) :
            high << 32 | bzi_cursor_u32(c);
 }
 
-/* A cursor over the next n bytes. */
+/* Takes the next n bytes as a cursor of their own, which is empty if there are fewer. */
 static bzi_cursor bzi_cursor_sub(bzi_cursor *c, uint64_t n)
 {
     uint64_t base = bzi_cursor_offset(c);
@@ -1887,23 +2061,26 @@ static bzi_cursor bzi_cursor_sub(bzi_cursor *c, uint64_t n)
     return bzi_cursor_make(p, p ? n : 0, base);
 }
 
-/* Bits of a NAL unit's payload: the emulation prevention byte (00 00 03) is skipped. */
+/* A place in the bits of a NAL unit's payload, in which the emulation prevention byte (the 3 of 00 00 03) is
+ * skipped. */
 typedef struct bzi_bits {
-    const uint8_t *data;
-    uint64_t       size;
-    uint64_t       byte;
-    uint32_t       bit;               /* of data[byte], from the top */
+    const uint8_t *data;              /* the first byte; not owned */
+    uint64_t       size;              /* bytes at data */
+    uint64_t       byte;              /* of the next bit, from data */
+    uint32_t       bit;               /* of the next bit in data[byte]; 0: the highest */
     uint32_t       zeros;             /* zero bytes in a row before data[byte] */
-    uint32_t       overrun;
+    uint32_t       overrun;           /* a read went past the end */
     uint32_t       plain;             /* every byte counts: there is no emulation prevention */
 } bzi_bits;
 
+/* The bits of a unit after its header, whose size is in bytes. */
 static bzi_bits bzi_bits_make(bzi_span nal, uint64_t header)
 {
     bzi_bits b = { nal.data, nal.size, header, 0, 0, header > nal.size, 0 };
     return b;
 }
 
+/* The bits of bytes that have no emulation prevention. */
 static bzi_bits bzi_bits_plain(bzi_span bytes)
 {
     bzi_bits b = bzi_bits_make(bytes, 0);
@@ -1911,6 +2088,7 @@ static bzi_bits bzi_bits_plain(bzi_span bytes)
     return b;
 }
 
+/* Returns the next bit. */
 static uint32_t bzi_bits_1(bzi_bits *b)
 {
     uint32_t value;
@@ -1934,9 +2112,11 @@ static uint32_t bzi_bits_1(bzi_bits *b)
     return value;
 }
 
+/* Returns the next n bits as a number. Pre: n <= 32. */
 static uint32_t bzi_bits_u(bzi_bits *b, uint32_t n)
 {
     uint32_t value = 0;
+
     while (n--)
         value = value << 1 | bzi_bits_1(b);
     return value;
@@ -1948,10 +2128,11 @@ static void bzi_bits_skip(bzi_bits *b, uint32_t n)
         bzi_bits_1(b);
 }
 
-/* Unsigned Exp-Golomb; more than 31 leading zeros is an overrun. */
+/* Returns an unsigned Exp-Golomb number. More than 31 leading zeros count as an overrun. */
 static uint32_t bzi_bits_ue(bzi_bits *b)
 {
     uint32_t zeros = 0;
+
     while (!bzi_bits_1(b)) {
         if (b->overrun || ++zeros > 31) {
             b->overrun = 1;
@@ -1961,6 +2142,7 @@ static uint32_t bzi_bits_ue(bzi_bits *b)
     return ((1u << zeros) - 1) + bzi_bits_u(b, zeros);
 }
 
+/* Returns a signed Exp-Golomb number. */
 static int32_t bzi_bits_se(bzi_bits *b)
 {
     uint32_t k = bzi_bits_ue(b);
@@ -1971,8 +2153,8 @@ static int32_t bzi_bits_se(bzi_bits *b)
 /* ==== 9. NAL units ==================================================================================================
  * Calls: rooms 2, 8.
  *
- * What coded pictures of H.264 and H.265 say of themselves: NAL units and parameter sets. Works on memory, without
- * allocating. */
+ * Coded pictures of H.264 and H.265: their NAL units, and what their parameter sets state. This room works on memory
+ * that others own, and allocates nothing. */
 
 #define BZI_HVC1 BZI_FOURCC('h', 'v', 'c', '1')
 #define BZI_HEV1 BZI_FOURCC('h', 'e', 'v', '1')
@@ -1984,11 +2166,14 @@ static int32_t bzi_bits_se(bzi_bits *b)
 
 enum { BZI_NAL_SLICE, BZI_NAL_VPS, BZI_NAL_SPS, BZI_NAL_PPS, BZI_NAL_SEI, BZI_NAL_DISCARDABLE, BZI_NAL_OTHER };
 
-/* Where H.264 (7.3.1, table 7-1) and H.265 (7.3.1.2, table 7-1) differ: the header, and what the types mean. */
+/* The differences between H.264 (7.3.1, table 7-1) and H.265 (7.3.1.2, table 7-1): the header of a NAL unit, and the
+ * meaning of its types. */
 typedef struct bzi_nal_syntax {
-    uint8_t header;                   /* bytes */
-    uint8_t shift, mask;              /* of the type in the header's first byte */
-    uint8_t starts[2]; /* slices that a decoder can start with, first type and end: IDR; in H.265 also CRA and BLA */
+    uint8_t header;                   /* bytes of a unit's header */
+    uint8_t shift;                    /* the type in the header's first byte: shifted down by this, */
+    uint8_t mask;                     /* and then masked with this */
+    /* slices a decoder can start with, first type and end: IDR; in H.265 CRA and BLA, too */
+    uint8_t starts[2];
     uint8_t kinds[BZI_NAL_OTHER][2];  /* by BZI_NAL_..., first type and end */
 } bzi_nal_syntax;
 
@@ -2004,15 +2189,18 @@ static const bzi_nal_syntax *bzi_nal_syntax_of(uint32_t codec)
     return codec == BZNA_CODEC_H265 ? &bzi_nal_h265 : &bzi_nal_h264;
 }
 
+/* Returns nal_unit_type. Pre: the unit is not empty. */
 static uint32_t bzi_nal_type(const bzi_nal_syntax *syntax, bzi_span nal)
 {
     return nal.data[0] >> syntax->shift & syntax->mask;
 }
 
+/* Returns the kind of a unit, BZI_NAL_... Pre: the unit is not empty. */
 static uint32_t bzi_nal_kind(uint32_t codec, bzi_span nal)
 {
     const bzi_nal_syntax *syntax = bzi_nal_syntax_of(codec);
     uint32_t type = bzi_nal_type(syntax, nal), kind = 0;
+
     while (kind < BZI_NAL_OTHER && !(type >= syntax->kinds[kind][0] && type < syntax->kinds[kind][1]))
         kind++;
     return kind;
@@ -2024,7 +2212,8 @@ static int bzi_nal_is_parameter_set(uint32_t codec, bzi_span nal)
     return kind == BZI_NAL_VPS || kind == BZI_NAL_SPS || kind == BZI_NAL_PPS;
 }
 
-/* A picture that a decoder can start with. Whether it stands alone is the decoder's to judge. */
+/* Returns 1 if a decoder can start with the picture of this slice. Only the decoder can tell whether the picture needs
+ * no other. */
 static int bzi_nal_starts_stream(uint32_t codec, bzi_span nal)
 {
     const bzi_nal_syntax *syntax = bzi_nal_syntax_of(codec);
@@ -2032,7 +2221,8 @@ static int bzi_nal_starts_stream(uint32_t codec, bzi_span nal)
     return type >= syntax->starts[0] && type < syntax->starts[1];
 }
 
-/* Units that a decoder has no use for in a picture that stands alone: delimiters, ends, filler, encoders' banners. */
+/* Returns 1 for units that a decoder does not need for a picture that stands alone: delimiters, ends, filler, encoders'
+ * banners. */
 BZI_MAYBE_UNUSED static int bzi_nal_is_discardable(uint32_t codec, bzi_span nal)
 {
     uint32_t kind = bzi_nal_kind(codec, nal), header = bzi_nal_syntax_of(codec)->header;
@@ -2043,24 +2233,29 @@ BZI_MAYBE_UNUSED static int bzi_nal_is_discardable(uint32_t codec, bzi_span nal)
 
 enum { BZI_NALS_LENGTH, BZI_NALS_ANNEXB, BZI_NALS_HVCC, BZI_NALS_AVCC };
 
-/* One iterator for everything that holds NAL units. */
+/* Iterates over NAL units in anything that holds them. */
 typedef struct bzi_nals {
-    bzi_cursor c;
-    uint32_t   kind;
-    uint32_t   length_size;           /* LENGTH */
-    uint32_t   lists, left;           /* HVCC, AVCC: lists to come, units left in this one */
+    bzi_cursor c;                     /* at the next unit */
+    uint32_t   kind;                  /* BZI_NALS_...: what holds the units */
+    uint32_t   length_size;           /* LENGTH: bytes of the length before each unit */
+    uint32_t   lists;                 /* HVCC, AVCC: lists that have not begun */
+    uint32_t   left;                  /* HVCC, AVCC: units left in the list that has */
 } bzi_nals;
 
+/* The units of an access unit. length_size 0: they follow start codes (Annex B). */
 static bzi_nals bzi_nals_of_unit(bzi_span unit, uint32_t length_size)
 {
     bzi_nals n;
+
     memset(&n, 0, sizeof n);
     n.c = bzi_cursor_make(unit.data, unit.size, 0);
     n.kind = length_size ? BZI_NALS_LENGTH : BZI_NALS_ANNEXB;
     n.length_size = length_size;
+
     return n;
 }
 
+/* The parameter sets of a decoder configuration record. */
 static bzi_nals bzi_nals_of_config(bzi_span config, uint32_t codec)
 {
     bzi_nals n;
@@ -2078,11 +2273,13 @@ static bzi_nals bzi_nals_of_config(bzi_span config, uint32_t codec)
     return n;
 }
 
-/* The next start code at or after from: its position, and where the bytes after it begin. size when there is none. */
+/* Finds the next start code at or after `from`. Returns its position, and in *after that of the bytes after it. Both
+ * are size if there is none. */
 static uint64_t bzi_annexb_find(bzi_span s, uint64_t from, uint64_t *after)
 {
     for (uint64_t i = from; i + 3 <= s.size; i++) {
         const uint8_t *one = memchr(s.data + i + 2, 1, (size_t)(s.size - i - 2));
+
         if (!one)
             break;
         i = (uint64_t)(one - s.data) - 2;
@@ -2095,7 +2292,7 @@ static uint64_t bzi_annexb_find(bzi_span s, uint64_t from, uint64_t *after)
     return s.size;
 }
 
-/* The next unit between start codes; empty ones are skipped. */
+/* Finds the next unit between start codes; empty ones are skipped. Returns 0 at the end. */
 static int bzi_nals_next_annexb(bzi_cursor *c, bzi_span *nal)
 {
     bzi_span all = { c->data, c->size };
@@ -2115,18 +2312,20 @@ static int bzi_nals_next_annexb(bzi_cursor *c, bzi_span *nal)
     }
 }
 
-/* The length of the next unit of an access unit. 0: the end. */
+/* Reads the length of the next unit of an access unit. Returns 0 at the end. */
 static int bzi_nals_length(bzi_nals *n, uint64_t *length)
 {
     if (bzi_cursor_left(&n->c) == 0)
         return 0;
+
     *length = 0;
     for (uint32_t i = 0; i < n->length_size; i++)
         *length = *length << 8 | bzi_cursor_u8(&n->c);
     return 1;
 }
 
-/* The length of the next unit of hvcC or avcC, which hold lists of them. 0: the end, or the record ends early. */
+/* Reads the length of the next unit of hvcC or avcC, which hold lists of units. Returns 0 at the end, or if the record
+ * ends early; the cursor then has overrun set. */
 static int bzi_nals_length_in_lists(bzi_nals *n, uint64_t *length)
 {
     bzi_cursor *c = &n->c;
@@ -2139,18 +2338,20 @@ static int bzi_nals_length_in_lists(bzi_nals *n, uint64_t *length)
             bzi_cursor_u8(c);                               /* the type stands in each unit, too */
         n->left = n->kind == BZI_NALS_HVCC ? bzi_cursor_u16(c) : bzi_cursor_u8(c) & (n->lists ? 31u : 255u);
     }
+
     n->left--;
     *length = bzi_cursor_u16(c);
     return 1;
 }
 
-/* 1: *nal is the next unit (never empty); 0: the end; -1: lengths that contradict the data. */
+/* Returns 1 if *nal is the next unit, which is never empty, 0 at the end, or -1 if a length contradicts the data. */
 static int bzi_nals_next(bzi_nals *n, bzi_span *nal)
 {
     uint64_t length;
 
     if (n->kind == BZI_NALS_ANNEXB)
         return bzi_nals_next_annexb(&n->c, nal);
+
     do {
         if (!(n->kind == BZI_NALS_LENGTH ? bzi_nals_length(n, &length) : bzi_nals_length_in_lists(n, &length)))
             return n->c.overrun ? -1 : 0;
@@ -2162,40 +2363,46 @@ static int bzi_nals_next(bzi_nals *n, bzi_span *nal)
     return 1;
 }
 
-/* --- Sequence parameter sets: what container, decoder and kernel must agree on --- */
+/* --- Sequence parameter sets, on which container, decoder and kernel must agree --- */
 
-/* What a coded picture says of itself, whatever its codec. */
+/* The properties of a coded picture that it states itself, for all codecs. */
 typedef struct bzi_format {
-    /* H.265: general profile .. level; H.264: profile, constraints, level; AV1: profile, level, tier; JPEG: 1: it
-     * is baseline, Y'CbCr, in one scan */
-    uint8_t     profile[12];
-    uint32_t    sub_layers, nested;
-    uint32_t    chroma_format;        /* 0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4; JPEG: BZI_CHROMA_... */
-    uint32_t    depth_luma, depth_chroma;
-    uint32_t    width, height;        /* coded, before the conformance window */
-    uint32_t    window[4];            /* left, right, top, bottom, in luma samples */
-    uint32_t    has_chroma_location, chroma_location;
-    bzna_color  color;                /* present when the VUI has video_signal_type */
-    uint32_t    orientation;          /* EXIF's, 1..8; 0: none is said */
-    uint32_t    pixel_bits;           /* of a still, decoded; 0: its size was compared with that of the file */
-    uint32_t    crop[4];              /* a HEIF file's: x, y, width, height of what is seen; all 0: the whole */
-    uint32_t    tiles;                /* of a HEIF grid; 0: it is none */
-    /* H.264: bits of frame_num, 0: its slices' heads are not read; of the picture order count, 0: it is not there */
-    uint32_t    frame_num_bits, order_bits;
+    /* H.265: general profile to level; H.264: profile, constraints, level; AV1: profile, level, tier; JPEG: 1 if it is
+     * baseline, Y'CbCr and in one scan, which NVDEC may decode */
+    uint8_t    profile[12];
+    uint32_t   sub_layers;            /* H.265: temporal sub-layers */
+    uint32_t   nested;                /* H.265: sps_temporal_id_nesting_flag */
+    uint32_t   chroma_format;         /* 0: gray, 1: 4:2:0, 2: 4:2:2, 3: 4:4:4; JPEG: also BZI_CHROMA_... */
+    uint32_t   depth_luma;            /* bits of a luma sample */
+    uint32_t   depth_chroma;          /* bits of a chroma sample */
+    uint32_t   width;                 /* coded pixels in a row, before the conformance window is applied */
+    uint32_t   height;                /* coded rows */
+    uint32_t   window[4];             /* pixels cut off at the left, right, top, bottom, in luma samples */
+    uint32_t   has_chroma_location;   /* chroma_location is stated */
+    uint32_t   chroma_location;       /* the standards' chroma_sample_loc_type: 0: left, 1: center, 2: top left */
+    bzna_color color;                 /* present: the VUI has video_signal_type */
+    uint32_t   orientation;           /* EXIF's number, 1..8; 0: not stated */
+    /* of a decoded pixel of a still; 0: its size was compared with that of the file */
+    uint32_t   pixel_bits;
+    uint32_t   crop[4];               /* HEIF: x, y, width, height of the part that is seen; all 0: the whole picture */
+    uint32_t   tiles;                 /* tiles of a HEIF grid; 0: it is no grid */
+    uint32_t   frame_num_bits;        /* H.264: bits of frame_num; 0: the heads of slices are not read */
+    uint32_t   order_bits;            /* H.264: bits of the picture order count; 0: it is not there */
 } bzi_format;
 
 enum { BZI_CHROMA_440 = 4, BZI_CHROMA_411 = 5 };
 
-/* The code points of a color, which may be left out: unspecified. */
+/* Reads the code points of a color. If they are left out, they are 2, unspecified. */
 static void bzi_format_color(bzi_bits *b, bzi_format *format)
 {
     const uint32_t said = bzi_bits_1(b);
+
     format->color.primaries = (uint16_t)(said ? bzi_bits_u(b, 8) : 2);
     format->color.transfer = (uint16_t)(said ? bzi_bits_u(b, 8) : 2);
     format->color.matrix = (uint16_t)(said ? bzi_bits_u(b, 8) : 2);
 }
 
-/* E.2.1 of both standards begin alike: up to the chroma location. */
+/* E.2.1 of both standards, which agree up to the chroma location. */
 static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
 {
     if (bzi_bits_1(b) && bzi_bits_u(b, 8) == 255)           /* aspect ratio */
@@ -2216,6 +2423,7 @@ static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
     }
 }
 
+/* Reads the conformance window, which counts in units of unit_x and unit_y luma samples. */
 static void bzi_sps_window(bzi_bits *b, bzi_format *sps, uint32_t unit_x, uint32_t unit_y)
 {
     for (int i = 0; i < 4; i++) {
@@ -2224,10 +2432,11 @@ static void bzi_sps_window(bzi_bits *b, bzi_format *sps, uint32_t unit_x, uint32
     }
 }
 
-/* H.264 7.3.2.1.1.1: only the bits matter here. */
+/* H.264 7.3.2.1.1.1: skips a scaling list. */
 static void bzi_sps_h264_scaling_list(bzi_bits *b, int size)
 {
     int32_t last = 8, next = 8;
+
     for (int i = 0; i < size && !b->overrun; i++) {
         if (next)
             next = (last + bzi_bits_se(b) % 256) & 255;     /* a damaged delta may be as large as an int can be */
@@ -2236,13 +2445,14 @@ static void bzi_sps_h264_scaling_list(bzi_bits *b, int size)
     }
 }
 
-/* H.264 7.3.2.1.1: profiles with the chroma fields. */
+/* H.264 7.3.2.1.1: returns 1 for profiles that have the chroma fields. */
 static int bzi_sps_h264_is_high(uint32_t profile)
 {
     static const uint8_t high[] = { 100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135 };
     return memchr(high, (int)profile, sizeof high) != NULL;
 }
 
+/* H.264 7.3.2.1.1: the chroma fields. */
 static void bzi_sps_h264_chroma(bzi_bits *b, bzi_format *sps)
 {
     sps->chroma_format = bzi_bits_ue(b);
@@ -2257,6 +2467,8 @@ static void bzi_sps_h264_chroma(bzi_bits *b, bzi_format *sps)
                 bzi_sps_h264_scaling_list(b, i < 6 ? 16 : 64);
 }
 
+/* H.264 7.3.2.1.1. Heads of slices can be read later only without fields and with picture order count type 0 or 2: else
+ * frame_num_bits stays 0. */
 static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
 {
     uint32_t mbs_only, poc, width, height, frame_num_bits, order_bits = 0;
@@ -2264,6 +2476,7 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
     for (int i = 0; i < 3; i++)
         sps->profile[i] = (uint8_t)bzi_bits_u(b, 8);
     bzi_bits_ue(b);
+
     sps->chroma_format = 1;
     sps->depth_luma = sps->depth_chroma = 8;
     if (bzi_sps_h264_is_high(sps->profile[0]))
@@ -2285,11 +2498,14 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
 
     bzi_bits_ue(b);                                         /* reference frames */
     bzi_bits_1(b);
+
     width = bzi_bits_ue(b) + 1;
     height = bzi_bits_ue(b) + 1;
     mbs_only = bzi_bits_1(b);
+
     sps->width = width < 65536 ? width * 16 : 0;
     sps->height = height < 65536 ? height * 16 * (2 - mbs_only) : 0;
+
     if (!mbs_only)
         bzi_bits_1(b);
     if (mbs_only && poc != 1 && frame_num_bits <= 16 && order_bits <= 16) {
@@ -2305,7 +2521,7 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
         bzi_sps_vui(b, sps);
 }
 
-/* H.265 7.3.3 */
+/* H.265 7.3.3: the profile, tier and level. */
 static void bzi_sps_h265_profile(bzi_bits *b, bzi_format *sps, uint32_t sub_layers)
 {
     uint32_t present[8] = { 0 };
@@ -2320,7 +2536,7 @@ static void bzi_sps_h265_profile(bzi_bits *b, bzi_format *sps, uint32_t sub_laye
         bzi_bits_skip(b, (present[i] & 2 ? 88u : 0) + (present[i] & 1 ? 8u : 0));
 }
 
-/* H.265 7.3.4 */
+/* H.265 7.3.4: skips the scaling lists. */
 static void bzi_sps_h265_scaling_lists(bzi_bits *b)
 {
     for (int size = 0; size < 4; size++) {
@@ -2338,7 +2554,7 @@ static void bzi_sps_h265_scaling_lists(bzi_bits *b)
     }
 }
 
-/* H.265 7.3.7. counts[i] is NumDeltaPocs of set i; returns that of this set. */
+/* H.265 7.3.7: skips a reference picture set. counts[i] is NumDeltaPocs of set i. Returns that of this set. */
 static uint32_t bzi_sps_h265_reference_set(bzi_bits *b, uint32_t i, const uint32_t *counts)
 {
     uint32_t count = 0, negative, positive;
@@ -2364,11 +2580,10 @@ static uint32_t bzi_sps_h265_reference_set(bzi_bits *b, uint32_t i, const uint32
         bzi_bits_ue(b);
         bzi_bits_1(b);
     }
-
     return negative + positive;
 }
 
-/* H.265 7.3.2.2.1, from the coding block sizes to the VUI. */
+/* H.265 7.3.2.2.1: the part from the coding block sizes to the VUI. */
 static void bzi_sps_h265_tail(bzi_bits *b, bzi_format *sps, uint32_t poc_bits)
 {
     uint32_t counts[65] = { 0 }, sets;
@@ -2402,6 +2617,7 @@ static void bzi_sps_h265_tail(bzi_bits *b, bzi_format *sps, uint32_t poc_bits)
         bzi_sps_vui(b, sps);
 }
 
+/* H.265 7.3.2.2.1 */
 static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
 {
     uint32_t poc_bits, all;
@@ -2411,14 +2627,17 @@ static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
     sps->nested = bzi_bits_1(b);
     bzi_sps_h265_profile(b, sps, sps->sub_layers);
     bzi_bits_ue(b);
+
     sps->chroma_format = bzi_bits_ue(b);
     if (sps->chroma_format == 3)
         bzi_bits_1(b);
+
     sps->width = bzi_bits_ue(b);
     sps->height = bzi_bits_ue(b);
     if (bzi_bits_1(b))
         bzi_sps_window(b, sps, sps->chroma_format == 1 || sps->chroma_format == 2 ? 2 : 1,
                        sps->chroma_format == 1 ? 2 : 1);
+
     sps->depth_luma = bzi_bits_ue(b) + 8;
     sps->depth_chroma = bzi_bits_ue(b) + 8;
     poc_bits = bzi_bits_ue(b) + 4;
@@ -2433,7 +2652,7 @@ static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
     bzi_sps_h265_tail(b, sps, poc_bits);
 }
 
-/* 1 if the unit is a sequence parameter set that makes sense. */
+/* Returns 1 if the unit is a sequence parameter set that makes sense. */
 static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
 {
     bzi_bits b = bzi_bits_make(nal, bzi_nal_syntax_of(codec)->header);
@@ -2443,6 +2662,7 @@ static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
         bzi_sps_h265(&b, sps);
     else
         bzi_sps_h264(&b, sps);
+
     return !b.overrun && sps->chroma_format <= 3 && sps->depth_luma <= 16 && sps->depth_chroma <= 16 && sps->width &&
            sps->height && sps->width <= 65536 && sps->height <= 65536 &&
            (uint64_t)sps->window[0] + sps->window[1] < sps->width &&
@@ -2453,7 +2673,8 @@ static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
 /* ==== 10. AV1 =======================================================================================================
  * Calls: rooms 8-9.
  *
- * The same of AV1: open bitstream units; sections are those of "AV1 Bitstream & Decoding Process Specification". */
+ * Coded pictures of AV1: their open bitstream units, and what the sequence header states. Numbers of sections are those
+ * of the "AV1 Bitstream & Decoding Process Specification". */
 
 enum {
     BZI_OBU_SEQUENCE_HEADER = 1,
@@ -2463,7 +2684,8 @@ enum {
     BZI_OBU_PADDING = 15
 };
 
-/* 5.3: 1 and the next unit's type and payload; 0 at the end; -1 if it does not fit. */
+/* 5.3: takes the next unit off `rest`. Returns 1 and the unit's type and payload, 0 at the end, or -1 if it does not
+ * fit. */
 static int bzi_obu_next(bzi_span *rest, uint32_t *type, bzi_span *payload)
 {
     uint64_t at = 1, size = 0;
@@ -2478,6 +2700,7 @@ static int bzi_obu_next(bzi_span *rest, uint32_t *type, bzi_span *payload)
 
     if (rest->data[0] & 2u) {
         uint32_t shift = 0;
+
         do {
             if (at >= rest->size || shift > 49)
                 return -1;
@@ -2498,7 +2721,7 @@ static int bzi_obu_next(bzi_span *rest, uint32_t *type, bzi_span *payload)
     return 1;
 }
 
-/* 5.5.1, the part between the flags and the frame size. */
+/* 5.5.1: the part between the flags and the frame size. */
 static void bzi_av1_operating_points(bzi_bits *b, bzi_format *sps)
 {
     uint32_t model = 0, delay_bits = 0, display, points;
@@ -2517,13 +2740,16 @@ static void bzi_av1_operating_points(bzi_bits *b, bzi_format *sps)
     points = bzi_bits_u(b, 5) + 1;
     for (uint32_t i = 0; i < points && !b->overrun; i++) {
         uint32_t level, tier;
+
         bzi_bits_skip(b, 12);
+
         level = bzi_bits_u(b, 5);
         tier = level > 7 && bzi_bits_1(b);
         if (i == 0) {
             sps->profile[1] = (uint8_t)level;
             sps->profile[2] = (uint8_t)tier;
         }
+
         if (model && bzi_bits_1(b))
             bzi_bits_skip(b, 2 * delay_bits + 1);
         if (display && bzi_bits_1(b))
@@ -2531,7 +2757,7 @@ static void bzi_av1_operating_points(bzi_bits *b, bzi_format *sps)
     }
 }
 
-/* 5.5.1, the tools between the frame size and the color. */
+/* 5.5.1: skips the tools between the frame size and the color. */
 static void bzi_av1_tools(bzi_bits *b, uint32_t reduced)
 {
     uint32_t order_hint, content = 2;
@@ -2554,7 +2780,7 @@ static void bzi_av1_tools(bzi_bits *b, uint32_t reduced)
     bzi_bits_skip(b, 3);
 }
 
-/* 5.5.2 */
+/* 5.5.2: the color. */
 static void bzi_av1_color(bzi_bits *b, uint32_t profile, bzi_format *sps)
 {
     uint32_t high = bzi_bits_1(b), twelve = profile == 2 && high && bzi_bits_1(b), gray = profile != 1 && bzi_bits_1(b),
@@ -2562,10 +2788,11 @@ static void bzi_av1_color(bzi_bits *b, uint32_t profile, bzi_format *sps)
 
     sps->depth_luma = sps->depth_chroma = twelve ? 12 : high ? 10 : 8;
     sps->chroma_format = gray ? 0 : profile == 0 ? 1 : 3;
-    sps->color.present = 1;                                /* for the range is always said */
+    sps->color.present = 1;                                /* because the range is always stated */
     bzi_format_color(b, sps);
+
     if (!gray && sps->color.primaries == 1 && sps->color.transfer == 13 && sps->color.matrix == 0) {
-        sps->color.full_range = 1;                         /* sRGB as it is, 4:4:4 */
+        sps->color.full_range = 1;                         /* sRGB without a matrix is full range and 4:4:4 */
         sps->chroma_format = 3;
         return;
     }
@@ -2575,29 +2802,34 @@ static void bzi_av1_color(bzi_bits *b, uint32_t profile, bzi_format *sps)
         sps->chroma_format = !twelve ? 2 : !bzi_bits_1(b) ? 3 : bzi_bits_1(b) ? 1 : 2;
     if (sps->chroma_format == 1 && (place = bzi_bits_u(b, 2)) != 0) {
         sps->has_chroma_location = 1;
-        sps->chroma_location = place == 2 ? 2 : 0;          /* 6.4.2: 1 is on the left, 2 on the top left */
+        sps->chroma_location = place == 2 ? 2 : 0;          /* 6.4.2: 1 is on the left, 2 at the top left */
     }
 }
 
-/* 1 if the sequence header makes sense. */
+/* 5.5.1: returns 1 if the sequence header makes sense. *reduced: reduced_still_picture_header, as still pictures have
+ * it. */
 static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 {
     bzi_bits b = bzi_bits_plain(unit);
     uint32_t profile, width_bits, height_bits;
 
     memset(sps, 0, sizeof *sps);
+
     profile = bzi_bits_u(&b, 3);
     bzi_bits_1(&b);
     *reduced = bzi_bits_1(&b);
     sps->profile[0] = (uint8_t)profile;
+
     if (*reduced)
         sps->profile[1] = (uint8_t)bzi_bits_u(&b, 5);
     else
         bzi_av1_operating_points(&b, sps);
+
     width_bits = bzi_bits_u(&b, 4) + 1;
     height_bits = bzi_bits_u(&b, 4) + 1;
     sps->width = bzi_bits_u(&b, width_bits) + 1;
     sps->height = bzi_bits_u(&b, height_bits) + 1;
+
     bzi_av1_tools(&b, *reduced);
     bzi_av1_color(&b, profile, sps);
     return !b.overrun && profile <= 2;
@@ -2607,36 +2839,41 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 /* ==== 11. TIFF, EXIF, XMP ===========================================================================================
  * Calls: rooms 8.
  *
- * What programs note beside pixels: how the picture is to be turned. EXIF data are TIFF's, and count before XMP's
- * text, as in PIL's ImageOps.exif_transpose. PNG may have either as text, deflated (RFC 1950, 1951), of which the
- * beginning is inflated here: a few kB. Works on memory, without allocating. */
+ * The orientation that programs write beside the pixels: how the picture is to be turned. EXIF data have TIFF's format,
+ * and count before XMP's text, as in PIL's ImageOps.exif_transpose. PNG may have either as deflated text (RFC 1950,
+ * 1951): its first few kB are inflated here. This room works on memory that others own, and allocates nothing. */
 
-/* A little-endian (II) or big-endian (MM) number; 0 where it lies past the end. */
+/* Returns a little-endian (II) or big-endian (MM) number, or 0 if it goes past the end. Pre: bzi_tiff_is(tiff). */
 static uint32_t bzi_tiff_number(bzi_span tiff, uint64_t at, uint32_t bytes)
 {
     uint32_t value = 0;
+
     if (at > tiff.size || bytes > tiff.size - at)
         return 0;
+
     for (uint32_t i = 0; i < bytes; i++)
         value = value << 8 | tiff.data[at + (tiff.data[0] == 'I' ? bytes - 1 - i : i)];
     return value;
 }
 
+/* Returns 1 if this begins as TIFF with 32-bit offsets does. */
 static int bzi_tiff_is(bzi_span tiff)
 {
     return tiff.size >= 8 && (!memcmp(tiff.data, "II*\0", 4) || !memcmp(tiff.data, "MM\0*", 4));
 }
 
-/* The values of a tag in a directory: where they stand, how many, and the bytes of each. */
+/* The values of a tag in a directory. */
 typedef struct bzi_tiff_values {
-    uint64_t at;
-    uint32_t count, bytes;
+    uint64_t at;                      /* offset of the first one in the data */
+    uint32_t count;                   /* how many there are */
+    uint32_t bytes;                   /* of each: 1, 2 or 4 */
 } bzi_tiff_values;
 
-/* Finds a tag of the first directory, if its values are of 1, 2 or 4 bytes. 0: it is not there. */
+/* Finds a tag of the first directory whose values have 1, 2 or 4 bytes. Returns 0 if it is not there. */
 static int bzi_tiff_find(bzi_span tiff, uint32_t tag, bzi_tiff_values *values)
 {
-    static const uint8_t bytes[] = { 0, 1, 0, 2, 4, 0, 0, 1 };              /* of BYTE, SHORT, LONG, UNDEFINED */
+    /* of BYTE, SHORT, LONG, UNDEFINED; 0: the type is not read */
+    static const uint8_t bytes[] = { 0, 1, 0, 2, 4, 0, 0, 1 };
     uint64_t directory;
     uint32_t count;
 
@@ -2648,8 +2885,10 @@ static int bzi_tiff_find(bzi_span tiff, uint32_t tag, bzi_tiff_values *values)
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t at = directory + 2 + 12 * (uint64_t)i;
         const uint32_t type = bzi_tiff_number(tiff, at + 2, 2), size = type < sizeof bytes ? bytes[type] : 0;
+
         if (bzi_tiff_number(tiff, at, 2) != tag || !size)
             continue;
+
         values->count = bzi_tiff_number(tiff, at + 4, 4);
         values->bytes = size;
         values->at = (uint64_t)values->count * size > 4 ? bzi_tiff_number(tiff, at + 8, 4) : at + 8;
@@ -2658,25 +2897,29 @@ static int bzi_tiff_find(bzi_span tiff, uint32_t tag, bzi_tiff_values *values)
     return 0;
 }
 
-/* The first value of a tag; 0: there is none. */
+/* Returns the first value of a tag, or 0 if there is none. */
 static uint32_t bzi_tiff_value(bzi_span tiff, uint32_t tag)
 {
     bzi_tiff_values values;
     return bzi_tiff_find(tiff, tag, &values) ? bzi_tiff_number(tiff, values.at, values.bytes) : 0;
 }
 
-/* EXIF's number, 1 to 8; 0: there is none. What is no such number counts as 1: it is said, and means no turn. */
+/* Returns EXIF's number for the orientation, 1 to 8, or 0 if there is none. A number out of range counts as 1: the tag
+ * is there, and asks for no turn that is known. */
 static uint32_t bzi_tiff_orientation(bzi_span tiff)
 {
     bzi_tiff_values values;
     uint32_t value;
+
     if (!bzi_tiff_find(tiff, 0x0112, &values))
         return 0;
+
     value = bzi_tiff_number(tiff, values.at, values.bytes);
     return value >= 1 && value <= 8 ? value : 1;
 }
 
-/* Of an XMP packet: tiff:Orientation="6", or tiff:Orientation>6<; 0: it has none. */
+/* Returns the orientation of an XMP packet, which says tiff:Orientation="6" or tiff:Orientation>6<, or 0 if it has
+ * none. */
 static uint32_t bzi_xmp_orientation(bzi_span xmp)
 {
     static const char name[] = "tiff:Orientation";
@@ -2684,8 +2927,10 @@ static uint32_t bzi_xmp_orientation(bzi_span xmp)
 
     for (uint64_t i = 0; i + length + 2 <= xmp.size; i++) {
         const uint8_t *text = xmp.data + i, *next = text + length, *end = xmp.data + xmp.size;
+
         if (*text != 't' || memcmp(text, name, (size_t)length))
             continue;
+
         next += *next == '>' ? 1 : end - next > 2 && next[0] == '=' && next[1] == '"' ? 2 : end - next;
         if (next < end && *next >= '0' && *next <= '9')
             return *next >= '1' && *next <= '8' ? *next - '0' : 0;
@@ -2693,21 +2938,26 @@ static uint32_t bzi_xmp_orientation(bzi_span xmp)
     return 0;
 }
 
-/* --- Text that is deflated --- */
+/* --- Deflated text --- */
 
-/* A prefix code (RFC 1951, 3.2.2): how many codes have each length, and the symbols in the order of their codes. */
+/* A prefix code (RFC 1951, 3.2.2). */
 typedef struct bzi_prefixes {
-    uint16_t count[16], symbol[288];
+    uint16_t count[16];               /* how many codes have each length */
+    uint16_t symbol[288];             /* the symbols in the order of their codes */
 } bzi_prefixes;
 
 typedef struct bzi_inflater {
-    bzi_cursor   in;
-    uint32_t     bits, bit_count;     /* read, and not used yet */
-    uint8_t     *out;
-    uint32_t     size, capacity;
-    bzi_prefixes literals, distances;
+    bzi_cursor   in;                  /* the deflated bytes */
+    uint32_t     bits;                /* bits that were read and are not used yet, the next one lowest */
+    uint32_t     bit_count;           /* how many they are */
+    uint8_t     *out;                 /* the inflated bytes */
+    uint32_t     size;                /* bytes written to out */
+    uint32_t     capacity;            /* bytes that fit */
+    bzi_prefixes literals;            /* the block's code of bytes and lengths */
+    bzi_prefixes distances;           /* the block's code of distances */
 } bzi_inflater;
 
+/* Takes the next count bits. */
 static uint32_t bzi_inflate_bits(bzi_inflater *z, uint32_t count)
 {
     uint32_t value;
@@ -2716,12 +2966,14 @@ static uint32_t bzi_inflate_bits(bzi_inflater *z, uint32_t count)
         z->bits |= bzi_cursor_u8(&z->in) << z->bit_count;
         z->bit_count += 8;
     }
+
     value = z->bits & ((1u << count) - 1);
     z->bits >>= count;
     z->bit_count -= count;
     return value;
 }
 
+/* Makes the code in which symbol i has a code of lengths[i] bits; 0: it has none. */
 static void bzi_prefixes_make(bzi_prefixes *p, const uint8_t *lengths, uint32_t count)
 {
     uint16_t next[16] = { 0 };
@@ -2729,17 +2981,19 @@ static void bzi_prefixes_make(bzi_prefixes *p, const uint8_t *lengths, uint32_t 
     memset(p, 0, sizeof *p);
     for (uint32_t i = 0; i < count; i++)
         p->count[lengths[i]]++;
+
     for (int i = 1; i < 15; i++)
         next[i + 1] = (uint16_t)(next[i] + p->count[i]);
+
     for (uint32_t i = 0; i < count; i++)
         if (lengths[i])
             p->symbol[next[lengths[i]]++] = (uint16_t)i;
 }
 
-/* The next symbol. UINT32_MAX: no code begins so. */
+/* Returns the next symbol, or UINT32_MAX if no code begins with the next bits. */
 static uint32_t bzi_inflate_symbol(bzi_inflater *z, const bzi_prefixes *p)
 {
-    uint32_t code = 0, first = 0, place = 0;                /* of the codes of this length, the first; its symbol */
+    uint32_t code = 0, first = 0, place = 0;       /* first: the first code of this length; place: that of its symbol */
 
     for (int length = 1; length < 16; length++) {
         code |= bzi_inflate_bits(z, 1);
@@ -2752,7 +3006,7 @@ static uint32_t bzi_inflate_symbol(bzi_inflater *z, const bzi_prefixes *p)
     return UINT32_MAX;
 }
 
-/* 3.2.7: the codes of a block, which has them before its data. */
+/* 3.2.7: reads the codes that stand before a block's data. Returns 0 if they are damaged. */
 static int bzi_inflate_codes(bzi_inflater *z)
 {
     static const uint8_t order[19] = { 16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15 };
@@ -2769,6 +3023,7 @@ static int bzi_inflate_codes(bzi_inflater *z)
     while (n < all && !z->in.overrun) {
         const uint32_t symbol = bzi_inflate_symbol(z, &z->literals);
         uint32_t repeat = 1, value = symbol;
+
         if (symbol > 18 || (symbol == 16 && !n))
             return 0;
         if (symbol == 16)
@@ -2787,18 +3042,20 @@ static int bzi_inflate_codes(bzi_inflater *z)
     return literals <= 286 && !z->in.overrun;
 }
 
-/* 3.2.6: the codes that are fixed. */
+/* 3.2.6: makes the fixed codes. */
 static void bzi_inflate_fixed(bzi_inflater *z)
 {
     uint8_t lengths[288];
+
     for (int i = 0; i < 288; i++)
         lengths[i] = i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : 8;
     bzi_prefixes_make(&z->literals, lengths, 288);
+
     memset(lengths, 5, 30);
     bzi_prefixes_make(&z->distances, lengths, 30);
 }
 
-/* 3.2.5: bytes, and repetitions of those before. 0: damaged. */
+/* 3.2.5: inflates a block's data, which are bytes and repetitions of earlier bytes. Returns 0 if they are damaged. */
 static int bzi_inflate_data(bzi_inflater *z)
 {
     static const uint16_t near[30] = { 1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769,
@@ -2806,6 +3063,7 @@ static int bzi_inflate_data(bzi_inflater *z)
 
     while (z->size < z->capacity && !z->in.overrun) {
         uint32_t symbol = bzi_inflate_symbol(z, &z->literals), more, length, distance;
+
         if (symbol < 256)
             z->out[z->size++] = (uint8_t)symbol;
         if (symbol == 256)
@@ -2814,15 +3072,19 @@ static int bzi_inflate_data(bzi_inflater *z)
             continue;
         if (symbol > 285)
             return 0;
+
         symbol -= 257;
         more = symbol < 4 || symbol == 28 ? 0 : symbol / 4 - 1;
         length = symbol == 28 ? 258 : (symbol < 8 ? symbol : (4 + symbol % 4) << more) + 3 + bzi_inflate_bits(z, more);
+
         symbol = bzi_inflate_symbol(z, &z->distances);
         if (symbol > 29)
             return 0;
+
         distance = near[symbol] + bzi_inflate_bits(z, symbol < 4 ? 0 : symbol / 2 - 1);
         if (distance > z->size)
             return 0;
+
         for (; length && z->size < z->capacity; length--, z->size++)
             z->out[z->size] = z->out[z->size - distance];
     }
@@ -2830,7 +3092,7 @@ static int bzi_inflate_data(bzi_inflater *z)
     return !z->in.overrun;
 }
 
-/* The first bytes of what was deflated (zlib), as many as there is room for; fewer where it ends, or is damaged. */
+/* Inflates zlib's data, up to capacity bytes. Returns how many there are: fewer where the data end or are damaged. */
 static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
 {
     bzi_inflater z = { .in = in, .out = out, .capacity = capacity };
@@ -2838,10 +3100,13 @@ static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
 
     while (sound && !last && z.size < z.capacity && !z.in.overrun) {
         uint32_t kind;
+
         last = bzi_inflate_bits(&z, 1);
         kind = bzi_inflate_bits(&z, 2);
+
         if (kind == 0) {
             uint32_t bytes;
+
             z.bits = z.bit_count = 0;
             bytes = bzi_cursor_u8(&z.in);
             bytes |= bzi_cursor_u8(&z.in) << 8;
@@ -2850,6 +3115,7 @@ static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
                 z.out[z.size++] = (uint8_t)bzi_cursor_u8(&z.in);
             continue;
         }
+
         if (kind == 1)
             bzi_inflate_fixed(&z);
         sound = kind == 1 || (kind == 2 && bzi_inflate_codes(&z));
@@ -2859,7 +3125,8 @@ static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
     return z.size;
 }
 
-/* EXIF data as ImageMagick writes them into texts: three lines of words, then hexadecimal digits. */
+/* Returns the orientation in EXIF data as ImageMagick writes them into texts: three lines of words, then hexadecimal
+ * digits. */
 static uint32_t bzi_profile_orientation(bzi_span text)
 {
     uint8_t bytes[BZI_LIMIT_TEXT_BYTES / 2];
@@ -2869,6 +3136,7 @@ static uint32_t bzi_profile_orientation(bzi_span text)
     for (uint64_t i = 0; i < text.size && digits < 2 * sizeof bytes; i++) {
         const uint32_t c = text.data[i], is_number = c >= '0' && c <= '9';
         const uint32_t value = is_number ? c - '0' : (c | 32) - 'a' + 10;
+
         if (lines == 3 && value < 16) {
             bytes[digits / 2] = (uint8_t)(digits % 2 ? bytes[digits / 2] | value : value << 4);
             digits++;
@@ -2886,11 +3154,13 @@ static uint32_t bzi_profile_orientation(bzi_span text)
 /* ==== 12. JPEG ======================================================================================================
  * Calls: rooms 6, 8, 11.
  *
- * What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP), by its markers. Decoders use tables of an
- * earlier picture, and conceal that scans are missing: so a picture of several scans is walked to its end, and must
- * be whole. Of a single scan, rows above damage are of use; where it is, the decoder says. Works on memory, without
- * allocating. Who decodes them is fixed when the library is built, or for NVDEC when a loader is opened: their pixels
- * depend on it. */
+ * The markers of a JPEG, and what they state (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP).
+ *
+ * Decoders would use tables of an earlier picture, and conceal that scans are missing. So a picture of several scans is
+ * walked to its end here, and must be complete. A picture of a single scan may be damaged: the decoder says in which
+ * row, and the rows above it can be used. The decoder of JPEGs is chosen when the library is built, or when a loader is
+ * opened if it is NVDEC, because the pixels depend on it. This room works on memory that others own, and allocates
+ * nothing. */
 
 #ifndef BENZINA_NO_JPEG
 #  define BZI_JPEG_DECODER "libjpeg-turbo"
@@ -2915,45 +3185,57 @@ enum { BZI_JPEG_SOF0 = 0xc0, BZI_JPEG_SOF2 = 0xc2, BZI_JPEG_DHT = 0xc4, BZI_JPEG
        BZI_JPEG_COM = 0xfe };
 
 typedef struct bzi_jpeg_component {
-    uint32_t id, h, v;                /* h, v: sampling factors */
-    uint32_t table;                   /* of quantization */
-    uint64_t final;                   /* coefficients of which a scan has the last bit, a bit each */
+    uint32_t id;                      /* its number, by which scans name it */
+    uint32_t h;                       /* horizontal sampling factor */
+    uint32_t v;                       /* vertical sampling factor */
+    uint32_t table;                   /* number of its quantization table */
+    uint64_t final;                   /* a bit for each coefficient whose last bit a scan has given */
 } bzi_jpeg_component;
 
-/* What was said up to here. Sets are a bit each. */
+/* The state of a walk over the markers. Sets have a bit for each member. */
 typedef struct bzi_jpeg {
-    uint32_t            frame;        /* the marker of the frame header; 0: there was none */
-    uint64_t            height_at;    /* where the height stands */
-    uint32_t            width, height, count;
-    bzi_jpeg_component  component[4];
-    uint32_t            quantization, dc, ac;               /* tables that are defined */
-    uint32_t            restart;      /* units between restart markers; 0: there are none */
-    uint32_t            scans, seen;  /* seen: components that a scan began */
-    uint32_t            several;      /* scans, each of a part of the picture's components or coefficients */
-    uint64_t            scan_units;   /* of the scan before, 0: there is none, or it has ended */
-    uint64_t            restarts;     /* restart markers in it */
-    uint32_t            jfif, adobe;  /* adobe: its transform; UINT32_MAX: there is no such marker */
-    uint32_t            orientation;  /* EXIF's; 0: not said */
-    uint32_t            xmp_orientation;      /* likewise */
-    uint32_t            no_tables;    /* there are none for Huffman's codes: the standard's count */
+    uint32_t           frame;         /* the marker of the frame header; 0: there was none */
+    uint64_t           height_at;     /* offset of the height */
+    uint32_t           width;         /* pixels in a row */
+    uint32_t           height;        /* rows */
+    uint32_t           count;         /* components */
+    bzi_jpeg_component component[4];  /* in the order of the frame header */
+    uint32_t           quantization;  /* set of the quantization tables that are defined */
+    uint32_t           dc;            /* set of the Huffman tables for DC coefficients that are defined */
+    uint32_t           ac;            /* set of those for AC coefficients */
+    uint32_t           restart;       /* units between restart markers; 0: there are none */
+    uint32_t           scans;         /* scans that have begun */
+    uint32_t           seen;          /* set of the components that a scan has begun */
+    uint32_t           several;       /* there are several scans, each with a part of the components or coefficients */
+    uint64_t           scan_units;    /* units of the scan under way; 0: none is */
+    uint64_t           restarts;      /* restart markers seen in it */
+    uint32_t           jfif;          /* JFIF's marker is there */
+    uint32_t           adobe;         /* the transform in Adobe's marker; UINT32_MAX: there is no such marker */
+    uint32_t           orientation;   /* EXIF's; 0: not stated */
+    uint32_t           xmp_orientation; /* XMP's; 0: not stated */
+    uint32_t           no_tables;     /* no Huffman tables are defined: the standard's are used */
 } bzi_jpeg;
 
-/* The next marker, and what its segment holds. 0: there is no other. What ends too early has c->overrun set. */
+/* Returns the next marker and its segment, or 0 if there is none. If the segment ends too early, c->overrun is set. */
 static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
 {
     while (bzi_cursor_left(c) > 1) {
         const uint8_t *from = c->data + c->pos, *ff = memchr(from, 0xff, (size_t)(bzi_cursor_left(c) - 1));
         uint32_t marker, size;
+
         if (!ff)
             break;
+
         c->pos += (uint64_t)(ff - from) + 1;
         marker = c->data[c->pos];
-        if (marker == 0 || marker == 0xff)                  /* a byte of coded data; a fill byte */
+        if (marker == 0 || marker == 0xff)                  /* 0: a byte 0xff of coded data; 0xff: a fill byte */
             continue;
+
         c->pos++;
         *segment = bzi_cursor_sub(c, 0);
         if ((marker >= BZI_JPEG_RST0 && marker <= BZI_JPEG_EOI) || marker < BZI_JPEG_SOF0)
-            return marker;                                  /* these have no segment, the last no meaning */
+            return marker;                                 /* these have no segment; those below SOF0 have no meaning */
+
         size = bzi_cursor_u16(c);
         *segment = bzi_cursor_sub(c, size < 2 ? UINT64_MAX : size - 2);
         return marker;
@@ -2964,13 +3246,14 @@ static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
     return 0;
 }
 
+/* Makes an error like "JPEG, byte 20: ...", at the cursor. */
 static bzna_status bzi_jpeg_fail(bzna_error *err, const bzi_cursor *c, const char *what)
 {
     return bzi_fail(err, BZNA_E_DECODE, bzi_cursor_offset(c), 0, 0, "JPEG, byte %llu: %s",
                     (unsigned long long)bzi_cursor_offset(c), what);
 }
 
-/* B.2.4.1 */
+/* B.2.4.1: quantization tables. */
 static bzna_status bzi_jpeg_quantization(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
 {
     while (bzi_cursor_left(c)) {
@@ -2983,7 +3266,7 @@ static bzna_status bzi_jpeg_quantization(bzi_jpeg *j, bzi_cursor *c, bzna_error 
     return BZNA_OK;
 }
 
-/* B.2.4.2 */
+/* B.2.4.2: Huffman tables. */
 static bzna_status bzi_jpeg_huffman(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
 {
     while (bzi_cursor_left(c)) {
@@ -2998,7 +3281,7 @@ static bzna_status bzi_jpeg_huffman(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
     return BZNA_OK;
 }
 
-/* A frame header that is not read, by its name. */
+/* Refuses a kind of frame header that is not read, by its name. */
 static bzna_status bzi_jpeg_refuse(uint32_t marker, bzna_error *err)
 {
     return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %s coding (marker %02X) is not supported",
@@ -3010,7 +3293,7 @@ static bzna_status bzi_jpeg_refuse(uint32_t marker, bzna_error *err)
                     marker);
 }
 
-/* B.2.2 */
+/* B.2.2: the frame header. */
 static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, bzna_error *err)
 {
     uint32_t bits = bzi_cursor_u8(c), ids[4] = { 0 };
@@ -3030,21 +3313,23 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
     if (bits != 8)
         return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %u bits a sample; only 8 are supported", bits);
     if (!j->height)
-        return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: a height that comes behind the first scan (DNL) is not supported");
+        return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: a height that follows the first scan (DNL) is not supported");
     if (j->count > 4 || j->count == 2)
         return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %u components; 1, 3 and 4 are supported", j->count);
 
     for (uint32_t i = 0; i < j->count; i++) {
         uint32_t factors;
         bzi_jpeg_component *p = &j->component[i];
+
         p->id = ids[i] = bzi_cursor_u8(c);
         factors = bzi_cursor_u8(c);
         p->h = factors >> 4;
         p->v = factors & 15;
         p->table = bzi_cursor_u8(c);
+
         for (uint32_t k = 0; k < i; k++)
             if (ids[k] == p->id)
-                return bzi_jpeg_fail(err, c, "two components have one number");
+                return bzi_jpeg_fail(err, c, "two components have the same number");
         if (!p->h || p->h > 4 || !p->v || p->v > 4 || p->table > 3)
             return bzi_jpeg_fail(err, c, "the frame header is damaged");
     }
@@ -3056,6 +3341,7 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
 
 static uint32_t bzi_jpeg_divide(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
+/* Finds the largest sampling factors. */
 static void bzi_jpeg_factors(const bzi_jpeg *j, uint32_t *h, uint32_t *v)
 {
     *h = *v = 1;
@@ -3065,23 +3351,27 @@ static void bzi_jpeg_factors(const bzi_jpeg *j, uint32_t *h, uint32_t *v)
     }
 }
 
-/* Units of a scan (A.2): blocks of the one component that it has; or blocks of all, as the factors say. */
+/* Returns the units of a scan (A.2). With `one`, the scan has only that component, and units are its blocks. Else units
+ * are groups of blocks of all components, as the sampling factors say. */
 static uint64_t bzi_jpeg_units(const bzi_jpeg *j, const bzi_jpeg_component *one)
 {
     uint32_t h, v;
+
     bzi_jpeg_factors(j, &h, &v);
     if (one)
         return (uint64_t)bzi_jpeg_divide(bzi_jpeg_divide(j->width * one->h, h), 8) *
                bzi_jpeg_divide(bzi_jpeg_divide(j->height * one->v, v), 8);
+
     return (uint64_t)bzi_jpeg_divide(j->width, 8 * h) * bzi_jpeg_divide(j->height, 8 * v);
 }
 
-/* Restart markers that a scan must have. More at its end do no harm. */
+/* Returns how many restart markers the scan must have. More of them at its end do no harm. */
 static uint64_t bzi_jpeg_restarts(const bzi_jpeg *j)
 {
     return j->scan_units && j->restart ? (j->scan_units - 1) / j->restart : 0;
 }
 
+/* Ends the scan, which must have had all its restart markers. */
 static bzna_status bzi_jpeg_scan_end(bzi_jpeg *j, const bzi_cursor *c, bzna_error *err)
 {
     if (j->restarts < bzi_jpeg_restarts(j))
@@ -3090,6 +3380,7 @@ static bzna_status bzi_jpeg_scan_end(bzi_jpeg *j, const bzi_cursor *c, bzna_erro
     return BZNA_OK;
 }
 
+/* Counts a restart marker, which must be the next in order. */
 static bzna_status bzi_jpeg_restart(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c, bzna_error *err)
 {
     if (j->restarts < bzi_jpeg_restarts(j) && marker != BZI_JPEG_RST0 + j->restarts % 8)
@@ -3100,7 +3391,7 @@ static bzna_status bzi_jpeg_restart(bzi_jpeg *j, uint32_t marker, const bzi_curs
 
 static int bzi_jpeg_is_progressive(const bzi_jpeg *j) { return (j->frame & 7) == 2; }
 
-/* The coefficients of a scan, and their bits: what the scans have of the components that are in the set. */
+/* Notes which coefficients a scan has, first to last of the components in the set, and which of their bits (Ah, Al). */
 static void bzi_jpeg_coefficients(bzi_jpeg *j, uint32_t set, uint32_t first, uint32_t last, uint32_t bits)
 {
     j->several |= bzi_jpeg_is_progressive(j) || set != (1u << j->count) - 1;
@@ -3110,8 +3401,8 @@ static void bzi_jpeg_coefficients(bzi_jpeg *j, uint32_t set, uint32_t first, uin
             j->component[i].final |= UINT64_MAX >> (63 - last) & UINT64_MAX << (first & 63);
 }
 
-/* B.2.3. Every table that the scan uses must be this picture's: a decoder may have others of pictures before. rows: of
- * a picture of one scan, those that are wanted; 0: all. */
+/* B.2.3: the scan header. Every table that the scan uses must be defined by this picture, because a decoder may still
+ * have those of an earlier one. rows: how many rows are wanted of a picture of one scan; 0: all. */
 static bzna_status bzi_jpeg_scan(bzi_jpeg *j, uint32_t rows, bzi_cursor *c, bzna_error *err)
 {
     uint32_t count = bzi_cursor_u8(c), quantization = 0, dc = 0, ac = 0, seen = 0, first, last, bits;
@@ -3123,6 +3414,7 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, uint32_t rows, bzi_cursor *c, bzna
                         BZI_LIMIT_JPEG_SCANS);
     if (!count || count > j->count || bzi_cursor_left(c) != 2 * count + 3)
         return bzi_jpeg_fail(err, c, "a scan header is damaged");
+
     while (count--) {
         uint32_t id = bzi_cursor_u8(c), tables = bzi_cursor_u8(c), i = 0;
         while (i < j->count && j->component[i].id != id)
@@ -3135,9 +3427,10 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, uint32_t rows, bzi_cursor *c, bzna
         dc |= 1u << (tables >> 4);
         ac |= 1u << (tables & 15);
     }
+
     first = bzi_cursor_u8(c);
     last = bzi_cursor_u8(c);
-    bits = bzi_cursor_u8(c);                                /* where a scan before has left off, and this one does */
+    bits = bzi_cursor_u8(c);                       /* Ah, Al: the bit that an earlier scan stopped at, and this one's */
     if (!bzi_jpeg_is_progressive(j))
         first = bits = 0, last = 63;
     else if (first)
@@ -3145,16 +3438,16 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, uint32_t rows, bzi_cursor *c, bzna
     else
         ac = 0;
     if (j->frame > BZI_JPEG_SOF2)
-        dc = ac = 0;                                        /* arithmetic coding does without */
+        dc = ac = 0;                                        /* arithmetic coding needs no tables */
     j->no_tables |= !j->dc && !j->ac && j->frame < BZI_JPEG_SOF2;
     if (j->no_tables) {
-        dc &= ~3u;                                          /* frames of cameras and AVI: the standard's tables */
+        dc &= ~3u;                                       /* frames of cameras and AVI files use the standard's tables */
         ac &= ~3u;
     }
     if ((quantization & ~j->quantization) || (dc & ~j->dc && !(bits >> 4)) || (ac & ~j->ac))
         return bzi_jpeg_fail(err, c, "a scan uses a table that the picture does not define");
     bzi_jpeg_coefficients(j, seen, first, last, bits);
-    if (!j->several && rows && rows < j->height && j->count < 4)            /* of CMYK, libavcodec blends rows */
+    if (!j->several && rows && rows < j->height && j->count < 4)            /* libavcodec blends rows of CMYK */
         j->height = rows;
     j->scan_units = bzi_jpeg_units(j, one);
     j->restarts = 0;
@@ -3163,7 +3456,7 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, uint32_t rows, bzi_cursor *c, bzna
 
 /* --- The picture --- */
 
-/* What programs note: JFIF, EXIF, XMP, Adobe. */
+/* Reads the markers of JFIF, EXIF, XMP and Adobe. */
 static void bzi_jpeg_note(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c)
 {
     static const char xmp[] = "http://ns.adobe.com/xap/1.0/";
@@ -3182,7 +3475,7 @@ static void bzi_jpeg_note(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c)
     }
 }
 
-/* One marker of the picture and its segment. */
+/* Takes one marker of the picture and its segment. */
 static bzna_status bzi_jpeg_take(bzi_jpeg *j, uint32_t marker, uint32_t rows, bzi_cursor *segment, bzna_error *err)
 {
     bzna_status status;
@@ -3215,17 +3508,18 @@ static bzna_status bzi_jpeg_take(bzi_jpeg *j, uint32_t marker, uint32_t rows, bz
     return BZNA_OK;
 }
 
-/* Whether the scans have every bit of the picture, so that none can be missing. */
+/* Returns 1 if the scans have given every bit of the picture, so that none can be missing. */
 static int bzi_jpeg_is_complete(const bzi_jpeg *j)
 {
     uint64_t final = j->frame ? UINT64_MAX : 0;
+
     for (uint32_t i = 0; i < j->count; i++)
         final &= j->component[i].final;
     return final == UINT64_MAX;
 }
 
-/* All of a picture of several scans. One of a single scan is known when that begins; with rows, as many of its rows are
- * walked as well, and become its height. */
+/* Walks over a picture's markers. A picture of several scans is walked to its end. The walk over a picture of a single
+ * scan ends where that begins, but if rows is not 0, that many rows are walked as well, and become its height. */
 static bzna_status bzi_jpeg_walk(bzi_jpeg *j, bzi_span data, uint32_t rows, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_make(data.data, data.size, 0), segment;
@@ -3235,7 +3529,7 @@ static bzna_status bzi_jpeg_walk(bzi_jpeg *j, bzi_span data, uint32_t rows, bzna
     memset(j, 0, sizeof *j);
     j->adobe = UINT32_MAX;
     if (data.size < 3 || memcmp(data.data, "\xff\xd8\xff", 3))
-        return BZI_FAIL(err, BZNA_E_DECODE, "not a JPEG: it begins otherwise");
+        return BZI_FAIL(err, BZNA_E_DECODE, "not a JPEG: it does not begin like one");
 
     c.pos = 2;
     while ((marker = bzi_jpeg_next(&c, &segment)) != BZI_JPEG_EOI) {
@@ -3258,13 +3552,14 @@ static bzna_status bzi_jpeg_walk(bzi_jpeg *j, bzi_span data, uint32_t rows, bzna
     return BZNA_OK;
 }
 
-/* What the components are, by the rules of libjpeg, which others follow: JFIF's marker means Y'CbCr, else Adobe's says
- * it, else the components' numbers do. 1: R'G'B'. */
+/* Returns 1 if three components are R'G'B', or if four are CMYK rather than YCCK. The rules are libjpeg's, which others
+ * follow. JFIF's marker means Y'CbCr. Without it, Adobe's marker tells; without both, the components' numbers do. */
 static int bzi_jpeg_is_rgb(const bzi_jpeg *j)
 {
     const bzi_jpeg_component *c = j->component;
+
     if (j->count == 4)
-        return j->adobe == 0;                               /* CMYK, multiplied by K */
+        return j->adobe == 0;                               /* CMYK, already multiplied by K */
     if (j->count == 1 || j->jfif)
         return 0;
     if (j->adobe != UINT32_MAX)
@@ -3272,7 +3567,7 @@ static int bzi_jpeg_is_rgb(const bzi_jpeg *j)
     return c[0].id == 'R' && c[1].id == 'G' && c[2].id == 'B';
 }
 
-/* The chroma format; of CMYK and YCCK it is that of 4:4:4, whatever their factors are. */
+/* Finds the chroma format. For CMYK and YCCK it is that of 4:4:4, whatever the sampling factors are. */
 static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, uint32_t *chroma_format, bzna_error *err)
 {
     static const struct { uint8_t x, y, format; } known[] = { { 1, 1, 3 }, { 2, 1, 2 }, { 2, 2, 1 },
@@ -3284,6 +3579,7 @@ static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, uint32_t *chroma_format, b
     *chroma_format = j->count == 4 ? 3 : 0;
     if (j->count != 3)
         return BZNA_OK;
+
     for (size_t i = 0; i < full && alike; i++)
         if (c[0].h == c[1].h * known[i].x && c[0].v == c[1].v * known[i].y) {
             *chroma_format = known[i].format;
@@ -3295,10 +3591,12 @@ static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, uint32_t *chroma_format, b
                     c[1].v, c[2].h, c[2].v);
 }
 
-/* A decoder of several scans keeps all coefficients: two bytes each, and one a block. */
+/* Checks the memory for several scans, of which a decoder keeps all coefficients: two bytes each, and one more a
+ * block. */
 static bzna_status bzi_jpeg_check_memory(const bzi_jpeg *j, bzna_error *err)
 {
     uint64_t blocks = 0;
+
     for (uint32_t i = 0; i < j->count; i++)
         blocks += bzi_jpeg_units(j, NULL) * j->component[i].h * j->component[i].v;
     if (j->several && blocks * 129 > BZI_LIMIT_JPEG_BYTES)
@@ -3308,6 +3606,7 @@ static bzna_status bzi_jpeg_check_memory(const bzi_jpeg *j, bzna_error *err)
     return BZNA_OK;
 }
 
+/* Reads the format of a JPEG, and refuses what no decoder here can decode. */
 static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_error *err)
 {
     bzi_jpeg j;
@@ -3317,6 +3616,7 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
     if (status != BZNA_OK || (status = bzi_jpeg_chroma(&j, &format->chroma_format, err)) != BZNA_OK ||
         (status = bzi_jpeg_check_memory(&j, err)) != BZNA_OK)
         return status;
+
     if (j.count == 4 && j.adobe != 0 && (j.adobe != 2 || j.component[0].id == 'C'))
         return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: four components that neither Adobe's marker nor their numbers "
                         "explain as CMYK or YCCK are not supported");
@@ -3325,7 +3625,8 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
     format->height = j.height;
     format->depth_luma = format->depth_chroma = 8;
     format->profile[0] = j.frame == BZI_JPEG_SOF0 && j.count == 3 && !j.several && !j.no_tables &&
-                         !bzi_jpeg_is_rgb(&j);              /* which NVDEC may decode */
+                         !bzi_jpeg_is_rgb(&j);              /* NVDEC may decode it */
+
     format->orientation = j.orientation ? j.orientation : j.xmp_orientation;
     format->has_chroma_location = format->chroma_location = 1;              /* centered */
     format->color.primaries = 1;
@@ -3335,21 +3636,24 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
     return BZNA_OK;
 }
 
-/* Whether a Huffman table stands before the first scan. */
+/* Returns 1 if a Huffman table stands before the first scan. */
 static int bzi_jpeg_has_tables(bzi_span data)
 {
     bzi_cursor c = bzi_cursor_make(data.data, data.size, 0), segment;
     uint32_t marker;
+
     bzi_cursor_take(&c, 2);
     while ((marker = bzi_jpeg_next(&c, &segment)) != 0 && marker != BZI_JPEG_SOS)
         if (marker == BZI_JPEG_DHT)
             return 1;
+
     return 0;
 }
 
-/* For libavcodec, which decodes a picture of one scan as far as its header says, and does not look at the numbers of
- * restart markers: makes it one of so many rows, whose markers are in order. One of several scans stays as it is. That
- * data end early, libavcodec sees only where an MCU begins, and it does not say in which row. */
+/* Cuts a picture of one scan, in place, to the rows before rows[1], and checks that the restart markers in them are in
+ * order. libavcodec decodes as many rows as the header states, and does not check the numbers of restart markers. It
+ * notices the end of the data only at the beginning of an MCU, and does not say in which row. A picture of several
+ * scans stays as it is. */
 static bzna_status bzi_jpeg_cut(uint8_t *data, uint64_t *size, uint32_t rows[2], bzna_error *err)
 {
     bzi_span whole = { data, *size };
@@ -3364,13 +3668,13 @@ static bzna_status bzi_jpeg_cut(uint8_t *data, uint64_t *size, uint32_t rows[2],
     return status;
 }
 
-/* Takes out, in place, what libavcodec shall not see: notes, by which libavcodec knows programs that it decodes
- * otherwise, now and later; Adobe's, too, where JFIF's counts. Returns the size that is left. */
+/* Removes, in place, what libavcodec shall not see. By the notes of programs it knows files that it decodes in another
+ * way, now or in later versions. Adobe's marker goes, too, where JFIF's counts. Returns the size that is left. */
 BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
 {
     bzi_span whole = { data, size };
     bzi_cursor c = bzi_cursor_make(data, size, 0), segment;
-    uint64_t begin = 2, out = 2;      /* of what is kept next; and where it goes */
+    uint64_t begin = 2, out = 2;      /* begin: where the next part to keep begins; out: where it goes */
     bzi_jpeg j;
     bzna_error ignored;
     uint32_t marker;
@@ -3384,7 +3688,7 @@ BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
         if ((marker >= BZI_JPEG_APP0 && marker <= BZI_JPEG_APP15 &&
              !(marker == BZI_JPEG_APP14 && (!j.jfif || j.count == 4))) ||
             marker == BZI_JPEG_COM) {
-            uint64_t end = c.pos - segment.size - 4;        /* marker and size */
+            uint64_t end = c.pos - segment.size - 4;        /* also without the marker and the size */
             memmove(data + out, data + begin, (size_t)(end - begin));
             out += end - begin;
             begin = c.pos;
@@ -3399,20 +3703,22 @@ BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
 /* ==== 13. Stills ====================================================================================================
  * Calls: rooms 2, 6, 8, 11.
  *
- * PNG, WebP and GIF; room 14 has the others, and the list of all. Their headers say sizes and orientation; and their
- * ends are looked for, because decoders conceal what is missing. What components and bits they have is known once
- * they are decoded: a format's are provisional here. */
+ * PNG, WebP and GIF. Room 14 has the other kinds of stills, and the list of all. Sizes and orientation are read from
+ * the headers, and the end of each file is looked for, because decoders conceal missing data. The number of
+ * components and of their bits is known only after decoding: the format's are provisional here. */
 
-/* A little-endian number of the next bytes. */
+/* Reads a little-endian number of some bytes. */
 static uint32_t bzi_cursor_le(bzi_cursor *c, uint32_t bytes)
 {
     const uint8_t *p = bzi_cursor_take(c, bytes);
     uint32_t value = 0;
+
     for (uint32_t i = bytes; p && i; i--)
         value = value << 8 | p[i - 1];
     return value;
 }
 
+/* Makes an error like "PNG, byte 20: ...", at the cursor. */
 static bzna_status bzi_still_fail(bzna_error *err, const bzi_cursor *c, const char *name, const char *what)
 {
     return bzi_fail(err, BZNA_E_DECODE, bzi_cursor_offset(c), 0, 0, "%s, byte %llu: %s", name,
@@ -3426,24 +3732,28 @@ static bzna_status bzi_still_refuse(bzna_error *err, const char *what)
 
 /* --- PNG --- */
 
-enum { BZI_PNG_HEADER = 8 + 8 + 13 + 4 };                   /* signature; IHDR: length and type, data, CRC */
+enum { BZI_PNG_HEADER = 8 + 8 + 13 + 4 };                   /* the signature; then IHDR: length and type, data, CRC */
 
-/* The next chunk: its type and data. 0: there is none, or c->overrun is set. */
+/* Reads the next chunk. Returns its type, or 0 if there is none, or if it goes past the end: c->overrun is set then. */
 static uint32_t bzi_png_next(bzi_cursor *c, bzi_cursor *data)
 {
     uint32_t size = bzi_cursor_u32(c), type = bzi_cursor_u32(c);
+
     *data = bzi_cursor_sub(c, size);
     bzi_cursor_u32(c);
+
     return c->overrun ? 0 : type;
 }
 
-/* Deflated data are at most 1032 times as long as they were: a file of a few bytes is no large picture. */
+/* Returns 0 if a picture of this size cannot come from so few coded bytes: deflated data grow to at most 1032 times
+ * their size. */
 static int bzi_png_can_be(uint32_t width, uint32_t height, uint32_t bits, uint64_t coded)
 {
     return ((uint64_t)width * bits + 7) / 8 * height / 1032 <= coded;
 }
 
-/* What a chunk says of orientation: EXIF data, the same as text, XMP. Each counts before those behind it. */
+/* Reads the orientation of a chunk, if it has one: [0] is that of EXIF data, [1] that of EXIF data as text, [2] that of
+ * XMP. The first chunk of each kind counts. */
 static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
 {
     static const struct { char name[24]; uint32_t size; } known[2] = { { "Raw profile type exif", 22 },
@@ -3469,7 +3779,7 @@ static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
     if (type == BZI_FOURCC('i', 'T', 'X', 't')) {
         is_deflated = bzi_cursor_u8(&c);
         bzi_cursor_u8(&c);
-        for (int skipped = 0; skipped < 2 && !c.overrun;)   /* a language, and the keyword in it */
+        for (int skipped = 0; skipped < 2 && !c.overrun;)   /* a language, and the keyword in that language */
             skipped += !bzi_cursor_u8(&c);
     }
 
@@ -3483,9 +3793,11 @@ static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
         orientation[1 + is_xmp] = is_xmp ? bzi_xmp_orientation(text) : bzi_profile_orientation(text);
 }
 
+/* Reads a PNG's header, and looks for its end. */
 static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
-    static const uint8_t samples[8] = { 1, 0, 3, 1, 2, 0, 4, 0 };           /* of a pixel, by color type */
+    /* samples of a pixel, by color type; 0: there is no such type */
+    static const uint8_t samples[8] = { 1, 0, 3, 1, 2, 0, 4, 0 };
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), chunk;
     uint32_t type, depth, colors, has_palette = 0, orientation[3] = { 0 };
     uint64_t coded = 0;
@@ -3519,7 +3831,8 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
     return BZNA_OK;
 }
 
-/* Takes out what is no pixel: profiles, which a decoder would inflate to any size, texts, animations. */
+/* Removes, in place, chunks without pixels: texts, animations, and profiles, which a decoder would inflate to any size.
+ * Returns the size that is left. */
 static uint64_t bzi_png_strip(uint8_t *data, uint64_t size)
 {
     bzi_cursor c = bzi_cursor_make(data, size, 0), chunk;
@@ -3529,25 +3842,30 @@ static uint64_t bzi_png_strip(uint8_t *data, uint64_t size)
     bzi_cursor_take(&c, 8);
     do {
         uint64_t begin = c.pos;
+
         type = bzi_png_next(&c, &chunk);
         if (!type || ((type >> 24 & 0x20) && type != BZI_FOURCC('t', 'R', 'N', 'S')))
             continue;
+
         memmove(data + out, data + begin, (size_t)(c.pos - begin));
         out += c.pos - begin;
     } while (type && type != BZI_FOURCC('I', 'E', 'N', 'D'));
+
     return out;
 }
 
 /* --- WebP --- */
 
-/* Whether a VP8 picture has segments and no map of them: libavcodec would take the last picture's. The first four bits
- * of its first partition, as likely 0 as 1, are: color space, clamping, segments, map (RFC 6386, 7.3 and 9.3). */
+/* Returns 1 if a VP8 picture has segments and no map of them, because libavcodec would use the last picture's map. The
+ * first four bits of its first partition, each with an even chance of being 0 or 1, are: color space, clamping,
+ * segments, map (RFC 6386, 7.3 and 9.3). */
 static int bzi_vp8_lacks_map(bzi_cursor partition)
 {
     uint32_t range = 255, value = bzi_cursor_u16(&partition), bits = 0;
 
     for (int i = 0; i < 4; i++) {
         const uint32_t split = (range + 1) / 2, bit = value >= split << 8;
+
         value -= bit ? split << 8 : 0;
         range = bit ? range - split : split;
         bits = bits << 1 | bit;
@@ -3557,16 +3875,19 @@ static int bzi_vp8_lacks_map(bzi_cursor partition)
     return (bits & 3) == 2;
 }
 
-/* Sizes. Of VP8, a macroblock costs more than 2 bits. Returns 0 where it is no picture that stands alone. */
+/* Reads the size of a VP8 or VP8L picture. Returns 0 if the picture does not stand alone, or if it has too few bytes: a
+ * macroblock of VP8 takes more than 2 bits. */
 static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
 {
     uint32_t bits;
 
     if (type == BZI_FOURCC('V', 'P', '8', ' ')) {
         const uint32_t tag = bzi_cursor_le(c, 3), code = bzi_cursor_le(c, 3);
+
         format->width = bzi_cursor_le(c, 2) & 0x3fff;
         format->height = bzi_cursor_le(c, 2) & 0x3fff;
         format->color = (bzna_color){ 1, 13, 5, 0, 1 };
+
         return !(tag & 1) && code == 0x2a019d && !bzi_vp8_lacks_map(*c) && format->width && format->height &&
                (uint64_t)((format->width + 15) / 16) * ((format->height + 15) / 16) / 4 <= bzi_cursor_left(c);
     }
@@ -3579,6 +3900,7 @@ static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
     return !c->overrun;
 }
 
+/* Reads a WebP's chunks. */
 static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), riff, chunk;
@@ -3592,17 +3914,21 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
     bzi_cursor_take(&riff, 4);
     while (bzi_cursor_left(&riff) >= 8) {
         uint32_t type = bzi_cursor_u32(&riff), bytes = bzi_cursor_le(&riff, 4);
+
         chunk = bzi_cursor_sub(&riff, bytes);
+
         if (riff.overrun)
             return bzi_still_fail(err, &riff, "WebP", "a chunk is longer than the file");
-        bzi_cursor_take(&riff, bytes & 1 && bzi_cursor_left(&riff));        /* even sizes */
+        bzi_cursor_take(&riff, bytes & 1 && bzi_cursor_left(&riff));        /* chunks are padded to even sizes */
+
         if (type == BZI_FOURCC('V', 'P', '8', 'X') && (bzi_cursor_u8(&chunk) & 2))
             return bzi_still_refuse(err, "animated WebP");
         if ((type == BZI_FOURCC('V', 'P', '8', ' ') || type == BZI_FOURCC('V', 'P', '8', 'L')) && !format->width &&
             !bzi_webp_read(type, &chunk, format))
             return bzi_still_fail(err, &chunk, "WebP", "the header is damaged, or pixels are missing");
+
         if (type == BZI_FOURCC('E', 'X', 'I', 'F') && !format->orientation) {
-            uint32_t skip = bytes >= 6 && !memcmp(chunk.data, "Exif\0", 6) ? 6 : 0;         /* some write that */
+            uint32_t skip = bytes >= 6 && !memcmp(chunk.data, "Exif\0", 6) ? 6 : 0;       /* some programs write that */
             format->orientation = bzi_tiff_orientation((bzi_span){ chunk.data + skip, bytes - skip });
         }
         if (type == BZI_FOURCC('X', 'M', 'P', ' '))
@@ -3622,12 +3948,14 @@ static void bzi_gif_skip_blocks(bzi_cursor *c)
         bzi_cursor_take(c, size);
 }
 
+/* The places of a GIF's parts in its file. */
 typedef struct bzi_gif {
-    uint64_t control;                 /* where the flags are that say of a transparent color; 0: nowhere */
-    uint64_t palettes[2];             /* where they are: that of all pictures, that of the first */
-    uint32_t colors[2];
+    uint64_t control;                 /* offset of the flags that state a transparent color; 0: there are none */
+    uint64_t palettes[2];             /* offsets: of all pictures' palette, of the first picture's */
+    uint32_t colors[2];               /* colors of each; 0: there is no such palette */
 } bzi_gif;
 
+/* Skips a palette, if the flags say that there is one, and notes where it lies. */
 static void bzi_gif_palette(bzi_cursor *c, uint32_t flags, bzi_gif *gif, int own)
 {
     gif->palettes[own] = c->pos;
@@ -3635,7 +3963,7 @@ static void bzi_gif_palette(bzi_cursor *c, uint32_t flags, bzi_gif *gif, int own
     bzi_cursor_take(c, 3 * gif->colors[own]);
 }
 
-/* Goes to the first picture, and past it. */
+/* Reads up to the end of the first picture. Returns 0 if there is none, or if it ends early. */
 static int bzi_gif_first(bzi_cursor *c, bzi_gif *gif)
 {
     uint32_t block, flags;
@@ -3645,6 +3973,7 @@ static int bzi_gif_first(bzi_cursor *c, bzi_gif *gif)
     flags = bzi_cursor_u8(c);
     bzi_cursor_take(c, 2);
     bzi_gif_palette(c, flags, gif, 0);
+
     while ((block = bzi_cursor_u8(c)) == 0x21) {
         if (bzi_cursor_u8(c) == 0xf9)
             gif->control = c->pos + 1;
@@ -3661,6 +3990,7 @@ static int bzi_gif_first(bzi_cursor *c, bzi_gif *gif)
     return !c->overrun;
 }
 
+/* Reads the size of a GIF, and looks for the end of its first picture. */
 static bzna_status bzi_gif_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), all = c;
@@ -3675,25 +4005,30 @@ static bzna_status bzi_gif_inspect(bzi_span file, bzi_format *format, bzna_error
     return BZNA_OK;
 }
 
-/* No color is transparent then: libavcodec would replace it. Nor is there a second picture. */
+/* Removes, in place, the transparent color, which libavcodec would replace, and all pictures but the first. Returns the
+ * size that is left. */
 static uint64_t bzi_gif_strip(uint8_t *data, uint64_t size)
 {
     bzi_cursor c = bzi_cursor_make(data, size, 0);
     bzi_gif gif;
+
     if (!bzi_gif_first(&c, &gif))
         return size;
+
     if (gif.control)
         data[gif.control] &= 0xfe;
     return c.pos;
 }
 
-/* Each color of the palettes becomes its own number, so that what libavcodec decodes are indices. */
+/* Gives each color of the palettes its own number as its value, so that libavcodec decodes the picture to indices. */
 static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
 {
     bzi_cursor c = bzi_cursor_make(data, size, 0);
     bzi_gif gif;
+
     if (!bzi_gif_first(&c, &gif))
         return;
+
     for (int own = 0; own < 2; own++)
         for (uint32_t i = 0; i < 3 * gif.colors[own]; i++)
             data[gif.palettes[own] + i] = (uint8_t)(i / 3);
@@ -3703,22 +4038,25 @@ static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
 /* ==== 14. Stills: BMP, TIFF, PNM, JPEG 2000 =========================================================================
  * Calls: rooms 2, 6, 8, 11, 13.
  *
- * Pictures that are files of their own, told apart by their first bytes: these four, and the list of all. libavcodec
- * decodes some kinds of them to wrong pixels without an error: only those that it is known to decode are let through,
- * and the others refused by name. */
+ * Four more kinds of stills, and the list of all. Stills are pictures that are files of their own, and are told apart
+ * by their first bytes. libavcodec decodes some variants of them to wrong pixels without an error. So only variants
+ * that it is known to decode are accepted, and the others are refused by name. */
 
 /* --- BMP --- */
 
-/* Whether codes fill a picture (RLE8; RLE4 with two pixels a byte), and none goes past its edges: libavcodec leaves out
- * what does, and what is missing. Where the end is marked, pixels of the last row may be. */
+/* Returns 1 if run lengths (RLE8, or RLE4 with two pixels a byte) fill a picture, and none goes past its edges.
+ * libavcodec leaves out runs that do, and pixels that are missing. Pixels of the last row may be missing if the end is
+ * marked. */
 static int bzi_bmp_is_filled(bzi_cursor c, uint32_t width, uint32_t height, int is_rle4)
 {
     uint32_t x = 0, y = 0;
 
     while (y < height) {
         const uint32_t count = bzi_cursor_u8(&c), code = bzi_cursor_u8(&c);
+
         if (c.overrun)
             return y == height - 1 && x == width;
+
         if (count) {
             x += count;
         } else if (code == 0) {
@@ -3733,13 +4071,13 @@ static int bzi_bmp_is_filled(bzi_cursor c, uint32_t width, uint32_t height, int 
             bzi_cursor_take(&c, ((is_rle4 ? (code + 1) / 2 : code) + 1) & ~1u);
             x += code;
         }
+
         if (x > width || y > height || (y == height && x) || c.overrun)
             return 0;
     }
 
     return 1;
 }
-
 
 static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
@@ -3753,17 +4091,18 @@ static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error
     format->width = bzi_cursor_le(&c, header == 12 ? 2 : 4);
     format->height = bzi_cursor_le(&c, header == 12 ? 2 : 4);
     if (header != 12 && format->height > INT32_MAX)
-        format->height = 0 - format->height;                /* negative: rows from the top */
+        format->height = 0 - format->height;                /* a negative height: rows are stored from the top */
     bzi_cursor_take(&c, 2);
     bits = bzi_cursor_le(&c, 2);
     compression = header == 12 ? 0 : bzi_cursor_le(&c, 4);
     format->pixel_bits = compression == RLE8 || compression == RLE4 ? 8 : 0;
+
     if (c.overrun || bits > 32 || pixels > file.size ||
         (compression != RLE8 && compression != RLE4 && format->height &&
          ((uint64_t)format->width * bits + 31) / 32 * 4 > (file.size - pixels) / format->height))
         return bzi_still_fail(err, &c, "BMP", "truncated, or the header is damaged");
     if (format->pixel_bits && bits != (compression == RLE8 ? 8 : 4))
-        return bzi_still_fail(err, &c, "BMP", "run lengths of another number of bits");
+        return bzi_still_fail(err, &c, "BMP", "its run-length code and its bits a pixel do not match");
 
     c.pos = pixels;
     if (format->pixel_bits && !bzi_bmp_is_filled(c, format->width, format->height, compression == RLE4))
@@ -3773,11 +4112,12 @@ static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error
 
 /* --- TIFF --- */
 
-/* What a TIFF is of: libavcodec decodes other combinations to wrong pixels, or calls them damaged. */
+/* A kind of TIFF that is accepted: libavcodec decodes other combinations to wrong pixels, or calls them damaged. */
 typedef struct bzi_tiff_kind {
-    uint32_t photometric, samples[2]; /* samples: at least, at most */
-    uint32_t bits;                    /* of a sample: the sum of those that are known, which are powers of two */
-    uint32_t reversed;                /* of them, those whose bits may lie in reverse order (FillOrder 2) */
+    uint32_t photometric;             /* BZI_TIFF_...: the meaning of samples */
+    uint32_t samples[2];              /* samples of a pixel: the fewest, the most */
+    uint32_t bits;                    /* bits of a sample that are accepted, which are powers of two: their sum */
+    uint32_t reversed;                /* those of them for which the order of bits may be reversed (FillOrder 2) */
     uint32_t planes;                  /* samples may lie in planes */
 } bzi_tiff_kind;
 
@@ -3801,7 +4141,7 @@ static const struct { uint32_t number; const char *name; } bzi_tiff_colors[] = {
     { 10, "ITU L*a*b*" }, { 32803, "a camera's raw" }, { 34892, "linear raw" }, { 32844, "LogL" }, { 32845, "LogLuv" },
 };
 
-/* Compressions. Of what is decoded, the number alone is of use. */
+/* Compressions. Names are needed only for those that are refused. */
 static const struct { uint32_t number, is_decoded; const char *name; } bzi_tiff_compressions[] = {
     { 1, 1, "no" }, { 2, 1, "CCITT" }, { 3, 1, "CCITT group 3" }, { 4, 1, "CCITT group 4" }, { 5, 1, "LZW" },
     { 8, 1, "Deflate" }, { 32946, 1, "Deflate" }, { 32773, 1, "PackBits" }, { 34925, 1, "LZMA" },
@@ -3815,16 +4155,18 @@ static const struct { uint32_t number, is_decoded; const char *name; } bzi_tiff_
 static bzna_status bzi_tiff_check_compression(uint32_t compression, bzna_error *err)
 {
     const char *name = "unknown";
+
     for (size_t i = 0; i < sizeof bzi_tiff_compressions / sizeof bzi_tiff_compressions[0]; i++)
         if (bzi_tiff_compressions[i].number == compression) {
             if (bzi_tiff_compressions[i].is_decoded)
                 return BZNA_OK;
             name = bzi_tiff_compressions[i].name;
         }
+
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "TIFF with %s compression (%u) is not supported", name, compression);
 }
 
-/* Bits of each sample; 0: they differ. */
+/* Returns the bits of each sample, or 0 if samples differ in them. */
 static uint32_t bzi_tiff_bits(bzi_span file)
 {
     bzi_tiff_values values;
@@ -3839,7 +4181,7 @@ static uint32_t bzi_tiff_bits(bzi_span file)
     return bits;
 }
 
-/* Whether that is a kind of pictures that libavcodec decodes rightly. */
+/* Refuses kinds of pictures that libavcodec does not decode correctly. */
 static bzna_status bzi_tiff_check_kind(bzi_span file, uint32_t bits, uint32_t samples, uint32_t compression,
                                        bzna_error *err)
 {
@@ -3848,9 +4190,9 @@ static bzna_status bzi_tiff_check_kind(bzi_span file, uint32_t bits, uint32_t sa
     const uint32_t has_planes = bzi_tiff_value(file, PLANES) == 2 && samples > 1;
     bzi_tiff_values values;
     const uint32_t photometric = bzi_tiff_find(file, PHOTOMETRIC, &values) ? bzi_tiff_value(file, PHOTOMETRIC) :
-
                                                                              BZI_TIFF_NONE;
     const char *name = "an unknown kind";
+
     for (size_t i = 0; i < sizeof bzi_tiff_kinds / sizeof bzi_tiff_kinds[0]; i++) {
         const bzi_tiff_kind *kind = &bzi_tiff_kinds[i];
         if (kind->photometric == photometric && samples >= kind->samples[0] && samples <= kind->samples[1] &&
@@ -3870,7 +4212,8 @@ static bzna_status bzi_tiff_check_kind(bzi_span file, uint32_t bits, uint32_t sa
                     is_reversed ? " in reverse order (FillOrder 2)" : "");
 }
 
-/* libavcodec decodes tiles, and JPEG inside, to black without an error. */
+/* Reads the tags of a TIFF. Tiles, and JPEG inside TIFF, are refused, because libavcodec decodes them to black without
+ * an error. */
 static bzna_status bzi_tiff_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     enum { WIDTH = 256, HEIGHT = 257, COMPRESSION = 259, SAMPLES = 277, TILE_WIDTH = 322, SAMPLE_FORMAT = 339,
@@ -3889,6 +4232,7 @@ static bzna_status bzi_tiff_inspect(bzi_span file, bzi_format *format, bzna_erro
     if (!format->orientation && bzi_tiff_find(file, XMP, &xmp) && xmp.bytes == 1 && xmp.at <= file.size &&
         xmp.count <= file.size - xmp.at)
         format->orientation = bzi_xmp_orientation((bzi_span){ file.data + xmp.at, xmp.count });
+
     if ((status = bzi_tiff_check_compression(compression, err)) != BZNA_OK)
         return status;
     if (bzi_tiff_value(file, TILE_WIDTH))
@@ -3906,20 +4250,21 @@ static bzna_status bzi_bigtiff_inspect(bzi_span file, bzi_format *format, bzna_e
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "BigTIFF (with 64-bit offsets) is not supported");
 }
 
-/* Leaves the tags that libavcodec needs, because it fails on those that it does not know where errors are to count. */
+/* Removes, in place, all tags but those that libavcodec needs. If it is asked to report errors, it fails on tags that
+ * it does not know. Returns the size, which stays the same. */
 static uint64_t bzi_tiff_strip(uint8_t *data, uint64_t size)
 {
     enum { SAMPLES = 277, PLANES = 284 };
-
     /* sizes, bits, compression, photometric, fill order, strips, samples, planes, fax options, predictor, palette,
      * Y'CbCr */
     static const uint16_t kept[] = { 256, 257, 258, 259, 262, 266, 273, 277, 278, 279, 284, 292, 293, 317, 320, 530 };
     const bzi_span tiff = { data, size };
     const uint64_t directory = bzi_tiff_number(tiff, 4, 4);
     const uint32_t count = bzi_tiff_number(tiff, directory, 2), is_little = data[0] == 'I';
-    const uint32_t samples = bzi_tiff_value(tiff, SAMPLES);         /* a single one lies in no planes */
+    const uint32_t samples = bzi_tiff_value(tiff, SAMPLES);         /* a single sample lies in no planes */
     uint64_t out = directory + 2;
     uint32_t left = 0;
+
     if (out + 12 * (uint64_t)count > size)
         return size;
 
@@ -3934,13 +4279,13 @@ static uint64_t bzi_tiff_strip(uint8_t *data, uint64_t size)
 
     data[directory + is_little] = (uint8_t)(left >> 8);
     data[directory + !is_little] = (uint8_t)left;
-    memset(data + out, 0, (size_t)bzi_min(4, size - out));  /* no second picture */
+    memset(data + out, 0, (size_t)bzi_min(4, size - out));  /* there is no second picture */
     return size;
 }
 
 /* --- PNM --- */
 
-/* The next word of a header, up to 8 characters; comments are skipped. */
+/* Reads the next word of a header, up to 8 characters of it. Comments are skipped. */
 static void bzi_pnm_word(bzi_cursor *c, char word[9])
 {
     uint32_t n = 0, letter = bzi_cursor_u8(c);
@@ -3950,6 +4295,7 @@ static void bzi_pnm_word(bzi_cursor *c, char word[9])
             ;
         letter = bzi_cursor_u8(c);
     }
+
     for (; !c->overrun && !bzi_is_space(letter); letter = bzi_cursor_u8(c))
         if (n < 8)
             word[n++] = (char)letter;
@@ -3960,13 +4306,15 @@ static uint32_t bzi_pnm_number(bzi_cursor *c)
 {
     char word[9];
     uint32_t value = 0;
+
     bzi_pnm_word(c, word);
     for (const char *p = word; *p >= '0' && *p <= '9'; p++)
         value = value * 10 + (uint32_t)(*p - '0');
+
     return value;
 }
 
-/* Portable anymap (P7): words and numbers in any order. */
+/* Reads the header of a portable anymap (P7): words and numbers in any order. */
 static void bzi_pam_header(bzi_cursor *c, bzi_format *format, uint32_t *top, uint32_t *samples)
 {
     char word[9] = "";
@@ -4002,7 +4350,8 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
     format->depth_luma = format->depth_chroma = top > 255 ? 16 : 8;
     row = kind == '4' ? ((uint64_t)format->width + 7) / 8 : (uint64_t)format->width * samples * (top > 255 ? 2 : 1);
     if (kind < '4')
-        row = format->width;                                /* a character for each pixel at least */
+        row = format->width;                                /* a character for each pixel, at least */
+
     if (c.overrun || !top || top > 65535 || !samples || samples > 4 || !format->height ||
         row > bzi_cursor_left(&c) / format->height)
         return bzi_still_fail(err, &c, "PNM", "truncated, or the header is damaged");
@@ -4011,7 +4360,7 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
 
 /* --- JPEG 2000 --- */
 
-/* The next box: its type and content. 0: there is none, or c->overrun is set. */
+/* Reads the next box. Returns its type, or 0 if there is none, or if it goes past the end: c->overrun is set then. */
 static uint32_t bzi_jp2_next(bzi_cursor *c, bzi_cursor *content)
 {
     uint64_t size, header = 8;
@@ -4019,6 +4368,7 @@ static uint32_t bzi_jp2_next(bzi_cursor *c, bzi_cursor *content)
 
     if (bzi_cursor_left(c) < 8)
         return 0;
+
     size = bzi_cursor_u32(c);
     type = bzi_cursor_u32(c);
     if (size == 1) {
@@ -4026,11 +4376,13 @@ static uint32_t bzi_jp2_next(bzi_cursor *c, bzi_cursor *content)
         size |= bzi_cursor_u32(c);
         header = 16;
     }
+
     *content = bzi_cursor_sub(c, size ? size - header : bzi_cursor_left(c));
     return c->overrun ? 0 : type;
 }
 
-/* The codestream in a file of boxes, or the file itself; *header: the boxes that describe it, in the first one. */
+/* Returns the codestream: that in a file of boxes, or the file itself. *header: the boxes that describe the picture, or
+ * nothing. */
 static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
 {
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), box;
@@ -4039,6 +4391,7 @@ static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
     *header = bzi_cursor_make(file.data, 0, 0);
     if (file.data[0])
         return c;
+
     while ((type = bzi_jp2_next(&c, &box)) != 0) {
         if (type == BZI_FOURCC('j', 'p', '2', 'h'))
             *header = box;
@@ -4048,7 +4401,8 @@ static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
     return c;
 }
 
-/* Whether the boxes call samples sRGB, gray or sYCC, or say nothing of them: libavcodec takes others for RGB. */
+/* Refuses color spaces that libavcodec would take for RGB. Boxes may call samples sRGB, ROMM RGB, gray or sYCC, have an
+ * ICC profile for RGB or gray, or state nothing. */
 static bzna_status bzi_jp2_check_color(bzi_cursor boxes, bzna_error *err)
 {
     enum { ENUMERATED = 1, CMYK = 12, SRGB = 16, GRAY = 17, SYCC = 18, ROMM_RGB = 21, ICC_SPACE_AT = 16 };
@@ -4057,13 +4411,16 @@ static bzna_status bzi_jp2_check_color(bzi_cursor boxes, bzna_error *err)
 
     while ((type = bzi_jp2_next(&boxes, &box)) != 0) {
         uint32_t space, is_icc, is_known;
+
         if (type != BZI_FOURCC('c', 'o', 'l', 'r'))
             continue;
+
         is_icc = bzi_cursor_u8(&box) != ENUMERATED;
         bzi_cursor_take(&box, is_icc ? 2 + ICC_SPACE_AT : 2);
         space = bzi_cursor_u32(&box);
         is_known = is_icc ? space == BZI_FOURCC('R', 'G', 'B', ' ') || space == BZI_FOURCC('G', 'R', 'A', 'Y') :
                             space == SRGB || space == GRAY || space == SYCC || space == ROMM_RGB;
+
         if (!is_known && !box.overrun)
             return BZI_FAIL(err, BZNA_E_CODEC, "JPEG 2000 of %s (%s %u) is not supported",
                             space == CMYK || space == BZI_FOURCC('C', 'M', 'Y', 'K') ? "CMYK" : "this color space",
@@ -4072,7 +4429,8 @@ static bzna_status bzi_jp2_check_color(bzi_cursor boxes, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Whether the header of a codestream, behind its size, has the marker of part 15 (high throughput), before any tile. */
+/* Returns 1 if the rest of a codestream's header, after its size, has the marker of part 15 (high throughput). c: the
+ * codestream after SIZ. */
 static int bzi_j2k_is_part_15(bzi_cursor c)
 {
     enum { CAP = 0xff50, SOT = 0xff90 };
@@ -4087,7 +4445,7 @@ static int bzi_j2k_is_part_15(bzi_cursor c)
     return 0;
 }
 
-/* What comes after the header, libavcodec checks. */
+/* Reads the header of a codestream. libavcodec checks the rest. */
 static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     bzi_cursor boxes, c = bzi_j2k_stream(file, &boxes), rest = c;
@@ -4104,7 +4462,7 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
     x = bzi_cursor_u32(&c);
     y = bzi_cursor_u32(&c);
     bzi_cursor_take(&c, 16);
-    format->pixel_bits = (uint32_t)bzi_min(bzi_cursor_u16(&c), 4);          /* components */
+    format->pixel_bits = (uint32_t)bzi_min(bzi_cursor_u16(&c), 4);          /* at most 4 components */
     format->depth_luma = format->depth_chroma = (bzi_cursor_u8(&c) & 127) + 1 > 8 ? 16 : 8;
     format->pixel_bits *= format->depth_luma;
     if (c.overrun || right <= x || bottom <= y)
@@ -4125,16 +4483,16 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
 #  define BZI_AV_ID(name) 0
 #endif
 
+/* A kind of still. */
 typedef struct bzi_still {
     const char *name;                 /* for messages */
-    const char *signature;            /* its first bytes; a point is any */
-    uint32_t    signature_size;
+    const char *signature;            /* the first bytes of a file; a point stands for any byte */
+    uint32_t    signature_size;       /* how many they are */
     int         av_id;                /* libavcodec's number */
-    bzna_status (*inspect)(bzi_span file, bzi_format *format, bzna_error *err);
-    /* as bzi_codec.strip */
-    uint64_t    (*strip)(uint8_t *data, uint64_t size);
-    /* libavcodec's decoder takes nothing of a picture for the next. Those of the others do: GIF's colors past the end
-     * of a palette; TIFF's palette, planes, subsampling; JPEG 2000's palette and color space */
+    bzna_status (*inspect)(bzi_span file, bzi_format *format, bzna_error *err); /* as bzi_codec.inspect */
+    uint64_t    (*strip)(uint8_t *data, uint64_t size); /* as bzi_codec.strip */
+    /* libavcodec's decoder carries nothing from a picture to the next. Other decoders do: GIF's carries colors past the
+     * end of a palette; TIFF's the palette, planes and subsampling; JPEG 2000's the palette and color space */
     uint32_t    forgets;
 } bzi_still;
 
@@ -4158,22 +4516,24 @@ static const bzi_still bzi_stills[] = {
     { "JPEG 2000", "\xff\x4f\xff\x51", 4, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0 },
 };
 
-/* What kind of still begins so; NULL: none that is known. */
+/* Returns the kind of still that begins with these bytes, or NULL. */
 static const bzi_still *bzi_still_find(bzi_span head)
 {
     for (size_t i = 0; i < sizeof bzi_stills / sizeof bzi_stills[0]; i++) {
         const bzi_still *still = &bzi_stills[i];
         uint32_t n = 0;
+
         while (n < still->signature_size && n < head.size &&
                (still->signature[n] == '.' || (uint8_t)still->signature[n] == head.data[n]))
             n++;
+
         if (n == still->signature_size && (n > 2 || (head.size > 2 && bzi_is_space(head.data[2]))))
             return still;
     }
     return NULL;
 }
 
-/* Its name, by its first bytes: "PNG". */
+/* Returns the name of a still's kind, by its first bytes: "PNG". */
 static const char *bzi_still_name(bzi_span head)
 {
     const bzi_still *still = bzi_still_find(head);
@@ -4188,21 +4548,23 @@ static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_err
 
     memset(format, 0, sizeof *format);
     if (!still)
-        return BZI_FAIL(err, BZNA_E_CODEC, "no still that is known: PNG, WebP, GIF, BMP, TIFF, PNM and JPEG 2000 are");
+        return BZI_FAIL(err, BZNA_E_CODEC, "not a known kind of still: PNG, WebP, GIF, BMP, TIFF, PNM, JPEG 2000");
 
     format->depth_luma = format->depth_chroma = 8;
     format->chroma_format = 3;
     format->has_chroma_location = format->chroma_location = 1;              /* centered */
     format->color = (bzna_color){ 1, 13, 0, 1, 1 };
+
     if ((status = still->inspect(file, format, err)) != BZNA_OK)
         return status;
     if (!format->width || !format->height)
         return BZI_FAIL(err, BZNA_E_DECODE, "%s: a picture of %ux%u", still->name, format->width, format->height);
+
     if (!bzi_mul((uint64_t)format->width * format->height, format->pixel_bits, &bytes) ||
         (bytes / 8 > BZI_LIMIT_STILL_BYTES && bytes / 8 / BZI_LIMIT_STILL_RATIO > file.size))
-        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: %ux%u pixels in %llu bytes: a picture of more than %u MiB needs a byte "
-                        "for each %u", still->name, format->width, format->height, (unsigned long long)file.size,
-                        BZI_LIMIT_STILL_BYTES >> 20, BZI_LIMIT_STILL_RATIO);
+        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: %ux%u pixels in %llu bytes: a picture of more than %u MiB needs a "
+                        "coded byte for each %u bytes of it", still->name, format->width, format->height,
+                        (unsigned long long)file.size, BZI_LIMIT_STILL_BYTES >> 20, BZI_LIMIT_STILL_RATIO);
     return BZNA_OK;
 }
 
@@ -4212,7 +4574,7 @@ BZI_MAYBE_UNUSED static uint64_t bzi_still_strip(uint8_t *data, uint64_t size)
     return still && still->strip ? still->strip(data, size) : size;
 }
 
-/* Of a picture with a palette, of which libavcodec gives colors alone. */
+/* Makes colors their numbers, in place, in a still with a palette of which libavcodec gives only the colors (GIF). */
 BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t size)
 {
     const bzi_still *still = bzi_still_find((bzi_span){ data, size });
@@ -4224,11 +4586,12 @@ BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t siz
 /* ==== 15. Codecs ====================================================================================================
  * Calls: rooms 2, 6, 8-10, 12, 14.
  *
- * A codec is a row of a table and its functions, and nothing else in the library names one. */
+ * A codec is a row of the table below, with its functions; HEIF's row is in room 17. Other rooms ask the row, and do
+ * not need to know which codec it is. */
 
-/* Their color where neither container nor stream says it. In archives: BT.709 primaries, sRGB curve, BT.601 matrix,
- * full range. Elsewhere what the codecs' standards and FFmpeg take it for: limited range, and BT.601 at any size, as
- * which an unspecified matrix counts here. */
+/* Colors of pictures for which neither container nor stream states one. In archives: BT.709 primaries, sRGB curve,
+ * BT.601 matrix, full range. Elsewhere it is what the codecs' standards and FFmpeg assume: limited range, and an
+ * unspecified matrix, which counts as BT.601 at any size. */
 static const bzna_color bzi_color_of_archives = { 1, 13, 5, 1, 1 }, bzi_color_of_codecs = { 2, 2, 2, 0, 1 };
 
 static bzi_span bzi_image_config(const bzna_image *image)
@@ -4238,9 +4601,9 @@ static bzi_span bzi_image_config(const bzna_image *image)
 }
 static bzi_span bzi_image_data(const bzna_image *image)   { bzi_span s = { image->data, image->data_size }; return s; }
 
-/* Iterates over the units of the config, then over those of the data: one loop for all that look at both. */
+/* Iterates over the units of the config, then over those of the data. */
 typedef struct bzi_image_nals {
-    bzi_nals nals[2];
+    bzi_nals nals[2];                 /* of the config, of the data */
     uint32_t part;                    /* 0: in the config; 1: in the data */
 } bzi_image_nals;
 
@@ -4266,12 +4629,12 @@ static int bzi_image_nals_next(bzi_image_nals *n, bzi_span *nal)
 
 static bzna_status bzi_image_fail_nals(const bzi_image_nals *n, bzna_error *err)
 {
-    return BZI_FAIL(err, BZNA_E_BOX, "%s: a NAL unit is longer than what holds it",
+    return BZI_FAIL(err, BZNA_E_BOX, "%s: a NAL unit is longer than the rest of it",
                     n->part ? "the access unit" : n->nals[0].kind == BZI_NALS_HVCC ? "hvcC" : "avcC");
 }
 
-/* H.264, H.265: the configuration's parameter sets, then the access unit, each after a start code (Annex B). Returns
- * the required size always; writes only what fits. */
+/* H.264, H.265: writes the configuration's parameter sets, then the access unit, each unit after a start code (Annex
+ * B). Returns the required size always; writes only what fits. */
 static bzna_status bzi_image_annexb(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
                                     bzna_error *err)
 {
@@ -4283,12 +4646,12 @@ static bzna_status bzi_image_annexb(const bzna_image *image, uint8_t *dst, uint6
 
     while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
         if (n.part == 0 && !bzi_nal_is_parameter_set(image->codec, nal))
-            continue;                                       /* x265 puts its banner there, 2.4 kB of SEI */
+            continue;                                       /* x265 puts its banner there, an SEI unit of 2.4 kB */
         if (size + 4 + nal.size <= capacity) {
             memcpy(dst + size, start, 4);
             memcpy(dst + size + 4, nal.data, (size_t)nal.size);
         }
-        size += 4 + nal.size; /* cannot overflow: 4 more for each unit that lies in memory */
+        size += 4 + nal.size; /* cannot overflow: 4 more for each unit in memory */
     }
     if (got < 0)
         return bzi_image_fail_nals(&n, err);
@@ -4296,7 +4659,7 @@ static bzna_status bzi_image_annexb(const bzna_image *image, uint8_t *dst, uint6
     return BZNA_OK;
 }
 
-/* The units of an AV1 configuration record. */
+/* Returns the units of an AV1 configuration record. */
 static bzi_span bzi_image_obus(const bzna_image *image)
 {
     bzi_span config = bzi_image_config(image);
@@ -4306,7 +4669,7 @@ static bzi_span bzi_image_obus(const bzna_image *image)
     return config;
 }
 
-/* AV1: the configuration's units, then the sample's. Returns the required size always; writes only what fits. */
+/* AV1: writes the configuration's units, then the sample's. Returns the required size always; writes only what fits. */
 static bzna_status bzi_image_low_overhead(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
                                           bzna_error *err)
 {
@@ -4351,7 +4714,7 @@ static uint64_t bzi_image_key_obus(const bzna_image *image, uint8_t *key, uint64
     return at;
 }
 
-/* The sequence header in force, and whether the first frame is a key frame. */
+/* Reads the sequence header in force, and checks that the first frame is a key frame. */
 static bzna_status bzi_image_av1(const bzna_image *image, bzi_format *sps, bzna_error *err)
 {
     uint32_t type, reduced = 0, found = 0;
@@ -4366,6 +4729,7 @@ static bzna_status bzi_image_av1(const bzna_image *image, bzi_format *sps, bzna_
                     return BZI_FAIL(err, BZNA_E_DECODE, "the sequence header is damaged");
                 found = 1;
             }
+
             if (type != BZI_OBU_FRAME && type != BZI_OBU_FRAME_HEADER)
                 continue;
             if (!found)
@@ -4374,14 +4738,15 @@ static bzna_status bzi_image_av1(const bzna_image *image, bzi_format *sps, bzna_
                 return BZI_FAIL(err, BZNA_E_DECODE, "the picture needs other pictures");
             return BZNA_OK;
         }
+
         if (got < 0)
-            return BZI_FAIL(err, BZNA_E_BOX, "%s: an AV1 unit is longer than what holds it",
+            return BZI_FAIL(err, BZNA_E_BOX, "%s: an AV1 unit is longer than the rest of it",
                             part ? "the access unit" : "av1C");
     }
     return BZI_FAIL(err, BZNA_E_DECODE, "the access unit has no picture");
 }
 
-/* The sequence parameter set in force: the last one before the first slice. */
+/* Reads the sequence parameter set in force: the last one before the first slice. */
 static bzna_status bzi_image_sps(const bzna_image *image, bzi_format *sps, bzna_error *err)
 {
     bzi_image_nals n = bzi_image_nals_make(image);
@@ -4395,6 +4760,7 @@ static bzna_status bzi_image_sps(const bzna_image *image, bzi_format *sps, bzna_
         else if (kind == BZI_NAL_SLICE)
             break;
     }
+
     if (got < 0)
         return bzi_image_fail_nals(&n, err);
     if (got == 0)
@@ -4418,7 +4784,7 @@ static bzna_status bzi_image_still(const bzna_image *image, bzi_format *format, 
     return bzi_still_inspect(bzi_image_data(image), format, err);
 }
 
-/* A file of its own: its bytes as they are. */
+/* Writes the bytes of a picture that is a file of its own, as they are. */
 static bzna_status bzi_image_bytes(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
                                    bzna_error *err)
 {
@@ -4429,8 +4795,8 @@ static bzna_status bzi_image_bytes(const bzna_image *image, uint8_t *dst, uint64
     return BZNA_OK;
 }
 
-/* libavcodec's decoder begins with the standard's tables, and keeps those of pictures: without any, a picture has its
- * own. */
+/* A picture without Huffman tables needs a decoder that has decoded none with tables: libavcodec's begins with the
+ * standard's tables, and keeps those of earlier pictures. So such pictures have a key of their own. */
 static uint64_t bzi_image_key_jpeg(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
 {
     static const uint8_t none = 0;
@@ -4447,20 +4813,20 @@ static uint64_t bzi_image_key_still(const bzna_image *image, uint8_t *key, uint6
 
 /* --- Pictures that are not coded --- */
 
-/* Of BZNA_CODEC_RAW: full range, and R'G'B' as it is. */
+/* The color of BZNA_CODEC_RAW: full range, and R'G'B' without a matrix. */
 static const bzna_color bzi_color_of_raw = { 1, 13, 0, 1, 1 };
 
-/* The numbers of pixels, in order. */
+/* Describes a picture that is not coded: its data must be the numbers of all pixels, in order. */
 static bzna_status bzi_image_raw(const bzna_image *image, bzi_format *sps, bzna_error *err)
 {
     const bzi_span config = bzi_image_config(image);
     const uint64_t pixels = (uint64_t)image->frame_width * image->frame_height;
 
     if (config.size != 2 || (config.data[0] != 1 && config.data[0] != 3) || config.data[1] > BZNA_LAYOUT_NHWC)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.config: of raw pictures it is two bytes, channels (1 or 3) and "
-                        "BZNA_LAYOUT_...");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.config: a raw picture needs two bytes here, channels (1 or 3) "
+                        "and BZNA_LAYOUT_...");
     if (!pixels || pixels > UINT64_MAX / 3 || image->data_size != pixels * config.data[0])
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "a raw picture of %ux%u in %u channels has not %llu bytes",
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "a raw picture of %ux%u in %u channels cannot have %llu bytes",
                         image->frame_width, image->frame_height, config.data[0], (unsigned long long)image->data_size);
     memset(sps, 0, sizeof *sps);
     sps->width = image->frame_width;
@@ -4471,7 +4837,7 @@ static bzna_status bzi_image_raw(const bzna_image *image, bzi_format *sps, bzna_
     return BZNA_OK;
 }
 
-/* They need no decoder. G, B and R are Y, Cb and Cr. Pre: it was inspected. */
+/* Sets the planes of a raw picture, which needs no decoder: G, B and R are Y, Cb and Cr. Pre: it was inspected. */
 static void bzi_image_raw_planes(const bzna_image *image, bzna_picture *picture)
 {
     static const uint32_t place[3] = { 1, 2, 0 };
@@ -4488,7 +4854,7 @@ static void bzi_image_raw_planes(const bzna_image *image, bzna_picture *picture)
 
 /* --- Slices of H.264 --- */
 
-/* Whether slices of a picture parameter set (7.3.2.2) lie one below the other, are coded without CABAC, and say
+/* Returns 1 if slices of a picture parameter set (7.3.2.2) lie one below the other, are coded without CABAC, and state
  * whether they are deblocked. */
 static int bzi_pps_has_plain_slices(bzi_span nal)
 {
@@ -4506,7 +4872,8 @@ static int bzi_pps_has_plain_slices(bzi_span nal)
     return (bzi_bits_u(&b, 3) & 5) == 4 && is_plain && !b.overrun;          /* deblocking control, no redundancy */
 }
 
-/* Reads the head of an IDR picture's slice (7.3.3) after first_mb_in_slice. Returns 1 if it is intra, not deblocked. */
+/* Reads the head of an IDR picture's slice (7.3.3) after first_mb_in_slice. Returns 1 if the slice is intra-coded and
+ * not deblocked. */
 static int bzi_slice_head(bzi_bits *b, const bzi_format *sps)
 {
     const uint32_t type = bzi_bits_ue(b);
@@ -4518,9 +4885,9 @@ static int bzi_slice_head(bzi_bits *b, const bzi_format *sps)
     return bzi_bits_ue(b) == 1 && (type == 2 || type == 7) && !b->overrun;
 }
 
-/* Leaves of a slice, in place, its head, which ends with the bits 010, and its macroblocks without what they show:
- * mb_type I_16x16_2_0_0, intra_chroma_pred_mode, mb_qp_delta and coefficients 0 are 8 bits. So no bytes need emulation
- * prevention. Returns its size. One that would grow stays as it is. */
+/* Replaces a slice, in place, by one that shows nothing: its head ends with the bits 010, and then each macroblock has
+ * 8 bits (mb_type I_16x16_2_0_0, intra_chroma_pred_mode, mb_qp_delta, coefficients 0). Such bytes need no emulation
+ * prevention. Returns its size. A slice that would grow stays as it is. */
 static uint64_t bzi_slice_empty(uint8_t *nal, uint64_t size, const bzi_format *sps, uint32_t macroblocks)
 {
     const uint32_t empty = 0x27;
@@ -4535,14 +4902,17 @@ static uint64_t bzi_slice_empty(uint8_t *nal, uint64_t size, const bzi_format *s
     return b.byte + macroblocks + 1;
 }
 
+/* The slices of an H.264 picture. */
 typedef struct bzi_slices {
-    bzi_format sps;
-    uint32_t   sets, count, is_past;  /* parameter sets, slices; whether another unit has followed them */
-    uint32_t   first[BZI_LIMIT_SLICES + 1];   /* macroblock of each; then how many there are */
-    bzi_span   nal[BZI_LIMIT_SLICES];
+    bzi_format sps;                   /* as the sequence parameter set states it */
+    uint32_t   sets;                  /* parameter sets seen */
+    uint32_t   count;                 /* slices seen */
+    uint32_t   is_past;               /* another kind of unit has followed the slices */
+    uint32_t   first[BZI_LIMIT_SLICES + 1]; /* first macroblock of each slice; after the last, how many there are */
+    bzi_span   nal[BZI_LIMIT_SLICES]; /* each slice */
 } bzi_slices;
 
-/* The next unit of a picture. Returns 0 if its slices may need each other, or all of them are wanted. */
+/* Takes the next unit of a picture. Returns 0 if its slices may need each other, or if all rows are wanted. */
 static int bzi_slices_add(bzi_slices *s, bzi_span nal, const uint32_t rows[2])
 {
     const uint32_t kind = bzi_nal_kind(BZNA_CODEC_H264, nal), n = s->count;
@@ -4560,6 +4930,7 @@ static int bzi_slices_add(bzi_slices *s, bzi_span nal, const uint32_t rows[2])
     if (s->sets != 2 || s->is_past || n == BZI_LIMIT_SLICES || !bzi_nal_starts_stream(BZNA_CODEC_H264, nal) ||
         !(nal.data[0] & 0x60))                              /* nal_ref_idc */
         return 0;
+
     s->first[n] = bzi_bits_ue(&b);
     s->first[n + 1] = s->sps.width / 16 * (s->sps.height / 16);
     s->nal[n] = nal;
@@ -4568,8 +4939,8 @@ static int bzi_slices_add(bzi_slices *s, bzi_span nal, const uint32_t rows[2])
            bzi_slice_head(&b, &s->sps);
 }
 
-/* Of a picture (Annex B) whose slices do not need each other, those without any of the rows become empty: gray. For a
- * decoder it stays complete, and damage of what is left is noticed as in whole ones. */
+/* Empties, in place, slices without any of the rows, if no slice of the picture (Annex B) needs another. They become
+ * gray. The picture stays complete for a decoder, which notices damage of the other slices as in whole pictures. */
 static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2], bzna_error *err)
 {
     bzi_nals nals = bzi_nals_of_unit((bzi_span){ data, *size }, 0);
@@ -4581,12 +4952,13 @@ static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2],
     while (bzi_nals_next(&nals, &nal) > 0)
         if (!bzi_slices_add(&s, nal, rows))
             return BZNA_OK;
+
     for (uint32_t i = 0; i < s.count; i++) {
         const uint32_t width = s.sps.width / 16, top = s.sps.window[2];
         const uint32_t first = s.first[i] / width * 16, end = ((s.first[i + 1] - 1) / width + 1) * 16;
         uint64_t length = s.nal[i].size;
         from = (uint64_t)(s.nal[i].data - data);
-        to = i ? to : from - 3;                             /* with a start code each */
+        to = i ? to : from - 3;                             /* each with its start code */
         if (end <= rows[0] + top || first >= rows[1] + top)
             length = bzi_slice_empty(data + from, length, &s.sps, s.first[i + 1] - s.first[i]);
         memmove(data + to, data + from - 3, (size_t)length + 3);
@@ -4598,7 +4970,7 @@ static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2],
     return BZNA_OK;
 }
 
-/* --- The table of codecs: a codec is a row and its functions, and nothing else in the library names one --- */
+/* --- The table of codecs --- */
 
 #ifndef BENZINA_NO_CUDA
 #  define BZI_NV_ID(name) cudaVideoCodec_##name
@@ -4606,62 +4978,57 @@ static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2],
 #  define BZI_NV_ID(name) 0
 #endif
 
+/* A codec. */
 typedef struct bzi_codec {
     uint32_t    id;                   /* BZNA_CODEC_... */
     const char *name;                 /* for messages */
     uint32_t    entries[2];           /* types of mp4 sample entries, the writer's first; 0: there are none */
     uint32_t    config;               /* type of the decoder configuration record; 0: there is none */
-    uint32_t    config_bytes;         /* which has so many at least */
-    uint32_t    length_at; /* byte of the record that has the size of NAL units' lengths; 0: there are none */
-    /* E_DECODE: not a picture that stands alone */
+    uint32_t    config_bytes;         /* the fewest bytes that it has */
+    uint32_t    length_at;            /* its byte that has the size of NAL units' lengths; 0: there are none */
+    /* reads the picture's format; BZNA_E_DECODE: it does not stand alone */
     bzna_status (*inspect)(const bzna_image *image, bzi_format *sps, bzna_error *err);
+    /* writes what a decoder is given */
     bzna_status (*stream)(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed, bzna_error *err);
-    /* parameter sets, each after its size. NULL: nothing of a picture stays with its decoder */
+    /* adds parameter sets to a key, each after its size. NULL: a decoder keeps nothing of a picture */
     uint64_t    (*key)(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity);
     int         av_id;                /* libavcodec's number */
-    const char *av_decoder;           /* and decoder; NULL: its own one */
+    const char *av_decoder;           /* libavcodec's decoder; NULL: the default one */
     int         nv_id;                /* NVDEC's number */
-    /* its coded sizes are multiples of this; above 1 its decoders can be made for intra pictures only. 0: NVDEC is not
-     * asked to decode it */
+    /* NVDEC's coded sizes are multiples of this. 0: NVDEC is not used. Above 1: its decoders can be made for intra
+     * pictures only */
     uint32_t    nv_unit;
-    /* takes out of a stream for libavcodec, in place, what rows rows[0] to rows[1] - 1 do not need. NULL: it cannot be
-     * decoded in part. A JPEG has rows[1] rows then, others what they had */
+    /* removes from a stream for libavcodec, in place, what rows rows[0] to rows[1] - 1 do not need. A JPEG then has
+     * rows[1] rows; others keep theirs. NULL: it cannot be decoded in part */
     bzna_status (*cut)(uint8_t *stream, uint64_t *size, uint32_t rows[2], bzna_error *err);
-    /* takes out of a stream, in place, what libavcodec shall not see; returns the size that is left. NULL: nothing */
+    /* removes, in place, what libavcodec shall not see; returns the size that is left. NULL: nothing */
     uint64_t    (*strip)(uint8_t *stream, uint64_t size);
-    uint32_t    is_file;              /* its sizes and colors are in itself: a container may leave them unsaid */
-    /* of pictures that are not coded: their planes, where they lie. NULL: they are */
+    uint32_t    is_file;              /* it states its own sizes and colors: containers need not */
+    /* sets the planes of pictures that are not coded; NULL: they are */
     void        (*planes)(const bzna_image *image, bzna_picture *picture);
 } bzi_codec;
 
 static const bzi_codec bzi_codecs[] = {
-    { .id = BZNA_CODEC_H264,
-      .name = "H.264",
+    { .id = BZNA_CODEC_H264, .name = "H.264",
       .entries = { BZI_AVC1, BZI_AVC3 },
       .config = BZI_FOURCC('a', 'v', 'c', 'C'),
-      .config_bytes = 7,
-      .length_at = 4,
+      .config_bytes = 7, .length_at = 4,
       .inspect = bzi_image_sps,
       .stream = bzi_image_annexb,
       .key = bzi_image_key_nals,
       .av_id = BZI_AV_ID(H264),
-      .nv_id = BZI_NV_ID(H264),
-      .nv_unit = 16,
+      .nv_id = BZI_NV_ID(H264), .nv_unit = 16,
       .cut = bzi_h264_cut },
-    { .id = BZNA_CODEC_H265,
-      .name = "H.265",
+    { .id = BZNA_CODEC_H265, .name = "H.265",
       .entries = { BZI_HVC1, BZI_HEV1 },
       .config = BZI_FOURCC('h', 'v', 'c', 'C'),
-      .config_bytes = 23,
-      .length_at = 21,
+      .config_bytes = 23, .length_at = 21,
       .inspect = bzi_image_sps,
       .stream = bzi_image_annexb,
       .key = bzi_image_key_nals,
       .av_id = BZI_AV_ID(HEVC),
-      .nv_id = BZI_NV_ID(HEVC),
-      .nv_unit = 16 },
-    { .id = BZNA_CODEC_AV1,
-      .name = "AV1",
+      .nv_id = BZI_NV_ID(HEVC), .nv_unit = 16 },
+    { .id = BZNA_CODEC_AV1, .name = "AV1",
       .entries = { BZI_AV01, BZI_AV01 },
       .config = BZI_FOURCC('a', 'v', '1', 'C'),
       .config_bytes = 4,
@@ -4670,16 +5037,14 @@ static const bzi_codec bzi_codecs[] = {
       .key = bzi_image_key_obus,
       .av_id = BZI_AV_ID(AV1),
       .av_decoder = "libdav1d",                 /* libavcodec's own AV1 decoder needs hardware */
-      .nv_id = BZI_NV_ID(AV1),
-      .nv_unit = 1 },
-    { .id = BZNA_CODEC_JPEG,
-      .name = "JPEG",
+      .nv_id = BZI_NV_ID(AV1), .nv_unit = 1 },
+    { .id = BZNA_CODEC_JPEG, .name = "JPEG",
       .entries = { BZI_FOURCC('m', 'j', 'p', 'g'), BZI_FOURCC('j', 'p', 'e', 'g') },        /* HEIF's, QuickTime's */
       .inspect = bzi_image_jpeg,
       .stream = bzi_image_bytes,
       .key = bzi_image_key_jpeg,
       .av_id = BZI_AV_ID(MJPEG),
-      .nv_id = BZI_NV_ID(JPEG),                 /* for loaders that ask for it */
+      .nv_id = BZI_NV_ID(JPEG),                 /* only for loaders that ask for it */
       .nv_unit = 1,
       .cut = bzi_jpeg_cut,
       .strip = bzi_jpeg_strip,
@@ -4691,8 +5056,7 @@ static const bzi_codec bzi_codecs[] = {
       .key = bzi_image_key_still,
       .strip = bzi_still_strip,
       .is_file = 1 },
-    { .id = BZNA_CODEC_RAW,
-      .name = "raw",
+    { .id = BZNA_CODEC_RAW, .name = "raw",
       .inspect = bzi_image_raw,
       .stream = bzi_image_bytes,
       .planes = bzi_image_raw_planes },
@@ -4708,10 +5072,10 @@ static const bzi_codec *bzi_codec_of_entry(uint32_t type)
     return NULL;
 }
 
-/* --- What is seen of a frame --- */
+/* --- Clean apertures, colors, orientations --- */
 
-/* One side of a clean aperture (ISO/IEC 14496-12 12.1.4): center at (frame-1)/2 + offset. In units of 1/(2*d*d') to
- * stay whole. Returns 0 if it does not lie in the frame. */
+/* One side of a clean aperture (ISO/IEC 14496-12 12.1.4), whose center is at (frame-1)/2 + offset. Returns 0 if it does
+ * not lie in the frame. */
 static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *offset, uint32_t *begin, uint32_t *length)
 {
     double extent, middle, first;
@@ -4719,7 +5083,7 @@ static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *off
         return 0;
     extent = floor((double)size[0] / size[1]);
     middle = (frame - 1.0) / 2 + (double)offset[0] / offset[1];
-    first = floor(middle - (extent - 1) / 2);               /* a half-pixel position goes to the pixel before */
+    first = floor(middle - (extent - 1) / 2);               /* a half pixel belongs to the pixel before */
     if (!(extent >= 1) || !(first >= 0) || first + extent > frame)
         return 0;
     *begin = (uint32_t)first;
@@ -4727,7 +5091,7 @@ static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *off
     return 1;
 }
 
-/* colr, of mp4 and HEIF. An ICC profile says nothing about Y'CbCr; QuickTime's nclc ends before the range. */
+/* Reads colr, of mp4 and HEIF. An ICC profile states nothing about Y'CbCr. QuickTime's nclc ends before the range. */
 static void bzi_color_read(bzi_cursor *c, bzna_color *color, uint32_t *has_range)
 {
     const uint32_t type = bzi_cursor_u32(c);
@@ -4741,15 +5105,15 @@ static void bzi_color_read(bzi_cursor *c, bzna_color *color, uint32_t *has_range
     color->present = 1;
 }
 
-/* EXIF's numbers as {a, b, c, d}: what lies at x, y is seen at a x + c y, b x + d y. */
+/* EXIF's numbers as {a, b, c, d}: a pixel stored at x, y is seen at a x + c y, b x + d y. */
 static const int8_t bzi_orientations[9][4] = { { 0 },          { 1, 0, 0, 1 },  { -1, 0, 0, 1 },   { -1, 0, 0, -1 },
                                                { 1, 0, 0, -1 }, { 0, 1, 1, 0 }, { 0, 1, -1, 0 },   { 0, -1, -1, 0 },
                                                { 0, -1, 1, 0 } };
 
-/* The axes of the planes that an orientation mirrors, by EXIF's number. 1: x; 2: y. */
+/* The axes along which an orientation mirrors the planes, by EXIF's number. 1: x; 2: y. */
 static const uint8_t bzi_orientation_mirrors[9] = { 0, 0, 1, 3, 2, 0, 2, 3, 1 };
 
-/* 0: it is no turn by quarters, and no mirror. */
+/* Returns EXIF's number, or 0 if this is no turn by quarters and no mirror. */
 static uint32_t bzi_orientation_of(int32_t a, int32_t b, int32_t c, int32_t d)
 {
     for (uint32_t i = 1; i < 9; i++)
@@ -4759,7 +5123,7 @@ static uint32_t bzi_orientation_of(int32_t a, int32_t b, int32_t c, int32_t d)
     return 0;
 }
 
-/* One after the other. */
+/* Returns the orientation that has the effect of two, one after the other. */
 static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 {
     const int8_t *f = bzi_orientations[first], *t = bzi_orientations[then];
@@ -4772,38 +5136,48 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 /* ==== 16. HEIF: items ===============================================================================================
  * Calls: rooms 2, 6, 8, 15.
  *
- * What a HEIF or AVIF file (ISO/IEC 23008-12) says of its pictures: the items of its meta box, where their bytes lie,
- * what refers to what, and their properties. Works on memory, without allocating: boxes are walked anew for each
- * question, with limits on how many there are. Offsets in messages are base and on. */
+ * The pictures of a HEIF or AVIF file (ISO/IEC 23008-12): the items of its meta box, where their bytes lie, and which
+ * item refers to which. Room 17 has their properties. This room works on memory that others own, and allocates nothing:
+ * boxes are walked anew for each question, and their number is limited. Offsets in messages count from base. */
 
 #define BZI_GRID BZI_FOURCC('g', 'r', 'i', 'd')
 #define BZI_IDEN BZI_FOURCC('i', 'd', 'e', 'n')
 #define BZI_DIMG BZI_FOURCC('d', 'i', 'm', 'g')
 #define BZI_THMB BZI_FOURCC('t', 'h', 'm', 'b')
 
+/* A HEIF file. */
 typedef struct bzi_heif {
-    bzi_span   file;
-    uint64_t   base;                  /* offset of the file in what holds it, for messages */
+    bzi_span   file;                  /* the whole file */
+    uint64_t   base;                  /* offset of the file in the one that holds it, for messages */
     uint32_t   primary;               /* number of the item that is the picture; 0: there is none */
-    uint32_t   has_movie;
-    bzna_color otherwise;             /* the color of what says none */
-    bzi_cursor iloc, iinf, iref, iprp, idat;      /* the payloads of meta's boxes; empty where there is none */
+    uint32_t   has_movie;             /* the file has a moov box, too */
+    bzna_color otherwise;             /* the color of items that state none */
+    /* payload of meta/iloc, the places of items; empty: there is none */
+    bzi_cursor iloc;
+    bzi_cursor iinf;                  /* payload of meta/iinf, the types of items; likewise */
+    bzi_cursor iref;                  /* payload of meta/iref, the references between items; likewise */
+    bzi_cursor iprp;                  /* payload of meta/iprp, the properties of items; likewise */
+    bzi_cursor idat;                  /* payload of meta/idat, bytes of items; likewise */
 } bzi_heif;
 
-/* The picture that an item is, or is made of, as its properties say: a part of the frame, turned. */
+/* The picture that an item is, or is made of, as its properties describe it: a part of the frame, turned. */
 typedef struct bzi_heif_item {
-    uint32_t   id, type;              /* of the item that holds data: what identity items lead to */
-    uint32_t   width, height;         /* of its frame; 0: not said */
+    uint32_t   id;                    /* of the item that has data: identity items lead to it */
+    uint32_t   type;                  /* its type */
+    uint32_t   width;                 /* pixels in a row of its frame; 0: not stated */
+    uint32_t   height;                /* rows of its frame */
     uint32_t   crop[4];               /* x, y, width, height of the part that is seen, as it lies in the frame */
     uint32_t   orientation;           /* EXIF's number */
-    uint32_t   associated;            /* the item, of those on the way to it, whose properties were read last */
+    uint32_t   associated;            /* the item, among those on the way to it, whose properties were read last */
+    /* the clean aperture that was read last, as it stands in the file; all 0: there is none */
     int32_t    clap[8];
-    bzna_color color;
-    bzi_span   config;
-    uint64_t   config_at, size_at;    /* where these stand */
+    bzna_color color;                 /* as colr states it */
+    bzi_span   config;                /* the decoder configuration record */
+    uint64_t   config_at;             /* file offset of config */
+    uint64_t   size_at;               /* file offset of width and height */
 } bzi_heif_item;
 
-/* "meta/iloc at byte 120: ..." */
+/* Makes an error like "meta/iloc at byte 120: ...". box: stands at the place; path: the boxes on the way to it. */
 BZI_PRINTF(5, 6)
 static bzna_status bzi_heif_fail(const bzi_cursor *box, const char *path, bzna_status status, bzna_error *err,
                                  const char *format, ...)
@@ -4820,19 +5194,21 @@ static bzna_status bzi_heif_fail(const bzi_cursor *box, const char *path, bzna_s
                     (unsigned long long)bzi_cursor_offset(box), text);
 }
 
-/* A HEIF file's first bytes: ftyp with one of the brands that stills and sequences have. */
+/* Returns 1 if a file begins as HEIF files do: ftyp with one of the brands of stills and sequences. */
 static int bzi_heif_probe(bzi_span head)
 {
     static const char brands[] = "mif1mif2msf1heicheixheimheishevchevxhevmhevsavcijpegavifavismiaf";
+
     if (head.size < 12 || memcmp(head.data + 4, "ftyp", 4))
         return 0;
+
     for (size_t i = 0; i + 4 < sizeof brands; i += 4)
         if (!memcmp(head.data + 8, brands + i, 4))
             return 1;
     return 0;
 }
 
-/* The next box of c: 1; 0 at the end, -1 where it does not fit. */
+/* Reads the next box. Returns 1, 0 at the end, or -1 if the box does not fit. */
 static int bzi_heif_next_box(bzi_cursor *c, uint32_t *type, bzi_cursor *payload)
 {
     const uint64_t left = bzi_cursor_left(c);
@@ -4840,6 +5216,7 @@ static int bzi_heif_next_box(bzi_cursor *c, uint32_t *type, bzi_cursor *payload)
 
     if (left < 8)
         return 0;
+
     size = bzi_be32(c->data + c->pos);
     *type = bzi_be32(c->data + c->pos + 4);
     if (size == 1 && left >= 16) {
@@ -4855,7 +5232,7 @@ static int bzi_heif_next_box(bzi_cursor *c, uint32_t *type, bzi_cursor *payload)
     return 1;
 }
 
-/* The boxes of meta; of each kind the first. */
+/* Reads the boxes of meta. The first box of each kind counts. */
 static bzna_status bzi_heif_read_meta(bzi_heif *heif, bzi_cursor meta, bzna_error *err)
 {
     const struct { const char *type; bzi_cursor *to; } boxes[] = { { "iloc", &heif->iloc }, { "iinf", &heif->iinf },
@@ -4869,24 +5246,30 @@ static bzna_status bzi_heif_read_meta(bzi_heif *heif, bzi_cursor meta, bzna_erro
     for (uint32_t n = 0; (got = bzi_heif_next_box(&meta, &type, &box)) > 0; n++) {
         if (n == BZI_LIMIT_ITEMS)
             return bzi_heif_fail(&box, "meta", BZNA_E_LIMIT, err, "more than %u boxes", n);
+
         if (type == BZI_FOURCC('p', 'i', 't', 'm'))
             heif->primary = (uint32_t)bzi_cursor_number(&box, bzi_cursor_u32(&box) >> 24 ? 4 : 2);
         for (size_t i = 0; i < sizeof boxes / sizeof boxes[0]; i++)
             if (bzi_be32((const uint8_t *)boxes[i].type) == type && !boxes[i].to->data)
                 *boxes[i].to = box;
     }
-    return got < 0 ? bzi_heif_fail(&meta, "meta", BZNA_E_BOX, err, "a box does not fit in what holds it") : BZNA_OK;
+
+    return got < 0 ? bzi_heif_fail(&meta, "meta", BZNA_E_BOX, err, "a box goes past the end of meta") : BZNA_OK;
 }
 
-/* MIAF (ISO/IEC 23000-22 7.3.6.4) has a color of its own for what says none; elsewhere it is the codecs'. */
+/* Returns the color of items that state none. MIAF (ISO/IEC 23000-22 7.3.6.4) has a color of its own for them; in other
+ * files it is that of the codecs. */
 static bzna_color bzi_heif_default_color(bzi_cursor brands)
 {
     int is_miaf = 0;
+
     while (bzi_cursor_left(&brands) >= 4)
         is_miaf |= bzi_cursor_u32(&brands) == BZI_FOURCC('m', 'i', 'a', 'f');
+
     return is_miaf ? bzi_color_of_archives : bzi_color_of_codecs;
 }
 
+/* Reads the boxes of a file. base: its offset in the file that holds it. */
 static bzna_status bzi_heif_read(bzi_heif *heif, bzi_span file, uint64_t base, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_make(file.data, file.size, base), box;
@@ -4897,21 +5280,24 @@ static bzna_status bzi_heif_read(bzi_heif *heif, bzi_span file, uint64_t base, b
     heif->file = file;
     heif->base = base;
     heif->otherwise = bzi_color_of_codecs;
+
     for (uint32_t n = 0; (got = bzi_heif_next_box(&c, &type, &box)) > 0; n++) {
         if (n == BZI_LIMIT_TOP_BOXES)
             return bzi_heif_fail(&box, "file", BZNA_E_LIMIT, err, "more than %u boxes", n);
+
         heif->has_movie |= type == BZI_FOURCC('m', 'o', 'o', 'v');
         if (type == BZI_FOURCC('f', 't', 'y', 'p'))
             heif->otherwise = bzi_heif_default_color(box);
         if (type == BZI_FOURCC('m', 'e', 't', 'a') && !has_meta++ && bzi_heif_read_meta(heif, box, err) != BZNA_OK)
             return err->status;
     }
+
     return got < 0 ? bzi_heif_fail(&c, "file", BZNA_E_TRUNCATED, err, "a box goes past the end") : BZNA_OK;
 }
 
-/* --- What items are, and what refers to them --- */
+/* --- Types of items, and references between them --- */
 
-/* An item's type (infe); 0: there is no such item, or it has none. */
+/* Reads an item's type from its infe. It is an error if there is no such item. */
 static bzna_status bzi_heif_type(const bzi_heif *heif, uint32_t id, uint32_t *type, bzna_error *err)
 {
     bzi_cursor c = heif->iinf, box;
@@ -4921,8 +5307,10 @@ static bzna_status bzi_heif_type(const bzi_heif *heif, uint32_t id, uint32_t *ty
     bzi_cursor_number(&c, bzi_cursor_u32(&c) >> 24 ? 4 : 2);
     for (uint32_t n = 0; (got = bzi_heif_next_box(&c, &kind, &box)) > 0; n++) {
         uint32_t version = bzi_cursor_u32(&box) >> 24;
+
         if (n == BZI_LIMIT_ITEMS)
             return bzi_heif_fail(&c, "meta/iinf", BZNA_E_LIMIT, err, "more than %u items", n);
+
         if (version < 2 || bzi_cursor_number(&box, version == 2 ? 2 : 4) != id)
             continue;
         if (bzi_cursor_u16(&box))
@@ -4931,19 +5319,22 @@ static bzna_status bzi_heif_type(const bzi_heif *heif, uint32_t id, uint32_t *ty
         return BZNA_OK;
     }
 
-    return bzi_heif_fail(&heif->iinf, "meta/iinf", BZNA_E_BOX, err, got < 0 ? "a box does not fit in what holds it" :
+    return bzi_heif_fail(&heif->iinf, "meta/iinf", BZNA_E_BOX, err, got < 0 ? "a box goes past the end of iinf" :
                          "there is no item %u", id);
 }
 
-/* References of a kind, one after the other: 1; 0 at the end. ids: of the items that item *from refers to. */
+/* Reads the next reference of a kind. Returns 1, or 0 at the end. ids: the numbers of the items that item *from refers
+ * to. */
 static int bzi_heif_next_reference(bzi_cursor *c, uint32_t id_bytes, uint32_t kind, uint32_t *from, bzi_cursor *ids)
 {
     uint32_t type;
 
     while (bzi_heif_next_box(c, &type, ids) > 0) {
         uint64_t count;
+
         *from = (uint32_t)bzi_cursor_number(ids, id_bytes);
         count = bzi_cursor_u16(ids);
+
         if (type == kind && count && bzi_cursor_left(ids) >= count * id_bytes) {
             *ids = bzi_cursor_sub(ids, count * id_bytes);
             return 1;
@@ -4952,20 +5343,23 @@ static int bzi_heif_next_reference(bzi_cursor *c, uint32_t id_bytes, uint32_t ki
     return 0;
 }
 
-/* What an item refers to so (dimg: is made of): how many items, and their numbers, of *id_bytes each. */
+/* Returns how many items an item refers to in a way (dimg: is made of), and their numbers, of *id_bytes each. */
 static uint64_t bzi_heif_references(const bzi_heif *heif, uint32_t kind, uint32_t id, bzi_cursor *ids,
                                     uint32_t *id_bytes)
 {
     bzi_cursor c = heif->iref;
     uint32_t from;
+
     *id_bytes = bzi_cursor_u32(&c) >> 24 ? 4 : 2;
     for (uint32_t n = 0; n < BZI_LIMIT_ITEMS && bzi_heif_next_reference(&c, *id_bytes, kind, &from, ids); n++)
         if (from == id)
             return bzi_cursor_left(ids) / *id_bytes;
+
     return 0;
 }
 
-/* The first item that refers so to the item; 0: there is none. number, if not NULL: where that stands. */
+/* Returns the first item that refers to this one in a way, or 0. number, if not NULL: the bytes in which the reference
+ * states the number. */
 static uint32_t bzi_heif_referrer(const bzi_heif *heif, uint32_t kind, uint32_t id, bzi_span *number)
 {
     bzi_cursor c = heif->iref, ids;
@@ -4981,18 +5375,22 @@ static uint32_t bzi_heif_referrer(const bzi_heif *heif, uint32_t kind, uint32_t 
     return 0;
 }
 
-/* --- Where their bytes lie --- */
+/* --- Bytes of items --- */
 
-/* The extents of an item, which are read one after the other. */
+/* The extents of an item, which hold its bytes and are read one after the other. */
 typedef struct bzi_heif_extents {
     bzi_cursor c;                     /* at the next extent */
-    uint32_t   left, index_bytes, offset_bytes, length_bytes;
-    uint64_t   base, begin;           /* added to offsets; where bytes of `in` lie in the file */
-    bzi_span   in;
+    uint32_t   left;                  /* extents left */
+    uint32_t   index_bytes;           /* bytes of each extent's index, which is not used */
+    uint32_t   offset_bytes;          /* bytes of its offset */
+    uint32_t   length_bytes;          /* bytes of its length */
+    uint64_t   base;                  /* added to offsets */
+    uint64_t   begin;                 /* file offset of `in` */
+    bzi_span   in;                    /* the bytes that offsets count in: the file or idat */
 } bzi_heif_extents;
 
-/* Reads an entry of iloc, and its number. c stands behind it then, e at its extents. Returns construction_method and
- * data_reference_index, 0 where the extents lie in this file. */
+/* Reads an entry of iloc, and its item's number. Then c stands after it, and e at its extents. Returns
+ * construction_method and data_reference_index, which are 0 if the extents lie in this file. */
 static uint32_t bzi_heif_iloc_entry(bzi_cursor *c, uint32_t version, uint32_t base_bytes, bzi_heif_extents *e,
                                     uint32_t *id)
 {
@@ -5008,6 +5406,7 @@ static uint32_t bzi_heif_iloc_entry(bzi_cursor *c, uint32_t version, uint32_t ba
     return method | reference << 4;
 }
 
+/* Finds the extents of an item, which must lie in this file or in idat. */
 static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_heif_extents *e, bzna_error *err)
 {
     bzi_cursor c = heif->iloc;
@@ -5018,7 +5417,9 @@ static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_he
     memset(e, 0, sizeof *e);
     for (int i = 0; i < 4; i++)
         if (widths[i] != 0 && widths[i] != 4 && widths[i] != 8)
-            return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "numbers of %u bytes", widths[i]);
+            return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "numbers of %u bytes, not of 0, 4 or 8",
+                                 widths[i]);
+
     if (version > 2 || count > BZI_LIMIT_ITEMS)
         return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_LIMIT, err, "version %u, %llu items", version,
                              (unsigned long long)count);
@@ -5026,8 +5427,10 @@ static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_he
     e->offset_bytes = widths[0];
     e->length_bytes = widths[1];
     e->index_bytes = widths[3];
+
     for (uint64_t i = 0; i < count && !c.overrun && (!found || found != id); i++)
         where = bzi_heif_iloc_entry(&c, version, widths[2], e, &found);
+
     if (c.overrun || found != id)
         return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, c.overrun ? "too short for its items" :
                              "it does not say where item %u lies", id);
@@ -5042,7 +5445,8 @@ static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_he
     return BZNA_OK;
 }
 
-/* The next one's bytes; BZNA_END. A length of 0 is all that follows. */
+/* Gives the bytes of the next extent. Returns BZNA_END after the last. A length of 0 stands for all bytes that
+ * follow. */
 static bzna_status bzi_heif_next_extent(bzi_heif_extents *e, bzi_span *bytes, bzna_error *err)
 {
     const bzi_cursor at = e->c;
@@ -5050,22 +5454,26 @@ static bzna_status bzi_heif_next_extent(bzi_heif_extents *e, bzi_span *bytes, bz
 
     if (!e->left)
         return BZNA_END;
+
     e->left--;
     bzi_cursor_number(&e->c, e->index_bytes);
     offset = bzi_cursor_number(&e->c, e->offset_bytes);
     size = bzi_cursor_number(&e->c, e->length_bytes);
+
     if (!bzi_add(e->base, offset, &offset) || offset > e->in.size || !bzi_add(offset, size, &end) || end > e->in.size)
-        return bzi_heif_fail(&at, "meta/iloc", BZNA_E_BOX, err, "an extent of %llu bytes at %llu of %llu",
+        return bzi_heif_fail(&at, "meta/iloc", BZNA_E_BOX, err,
+                             "an extent of %llu bytes at %llu goes past the end, %llu",
                              (unsigned long long)size, (unsigned long long)offset, (unsigned long long)e->in.size);
+
     *bytes = (bzi_span){ e->in.data + offset, size ? size : e->in.size - offset };
     if (bytes->data < at.data + at.size && at.data < bytes->data + bytes->size)
-        return bzi_heif_fail(&at, "meta/iloc", BZNA_E_BOX, err, "an extent at %llu that lies in iloc itself",
+        return bzi_heif_fail(&at, "meta/iloc", BZNA_E_BOX, err, "an extent at %llu lies in iloc itself",
                              (unsigned long long)offset);
     return BZNA_OK;
 }
 
-/* Where an item's bytes lie: *bytes is the first extent, with those that follow on it; *total the size of all, of which
- * as much goes to dst as there is room for. */
+/* Finds an item's bytes. *bytes: the first extent, with those that follow it directly. *total: the size of all extents;
+ * as many of their bytes as fit are copied to dst. */
 static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *bytes, uint64_t *total, bzi_span dst,
                                   bzna_error *err)
 {
@@ -5075,6 +5483,7 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
 
     *bytes = (bzi_span){ NULL, 0 };
     *total = 0;
+
     while (status == BZNA_OK && (status = bzi_heif_next_extent(&e, &part, err)) == BZNA_OK) {
         if (!*total || bytes->data + bytes->size == part.data)
             *bytes = (bzi_span){ *total ? bytes->data : part.data, bytes->size + part.size };
@@ -5094,10 +5503,10 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
 /* ==== 17. HEIF: properties ==========================================================================================
  * Calls: rooms 2, 6, 8-10, 15-16.
  *
- * What of an item's frame is seen, and how it is turned; the tiles of a grid. */
+ * Properties of items: the part of the frame that is seen, and how it is turned. The tiles of a grid. */
 
-/* The transforms come in the order of ipma, each on the picture as those before it left it: the clean aperture of a
- * turned picture is one of the frame. */
+/* Reads the clean aperture. Transforms follow each other in the order of ipma, and each applies to the picture as the
+ * earlier ones left it. So the clean aperture of a turned picture is converted to one of the frame. */
 static bzna_status bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
 {
     const uint32_t turned = item->orientation > 4, *crop = item->crop;
@@ -5108,6 +5517,7 @@ static bzna_status bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c, bzna_error 
     if (!bzi_clap_side(crop[2 + turned], item->clap, item->clap + 4, &at[turned], &size[turned]) ||
         !bzi_clap_side(crop[3 - turned], item->clap + 2, item->clap + 6, &at[!turned], &size[!turned]))
         return bzi_heif_fail(c, "meta/iprp/ipco/clap", BZNA_E_BOX, err, "it does not lie in the picture");
+
     for (int i = 0; i < 2; i++) {
         item->crop[i] += bzi_orientation_mirrors[item->orientation] >> i & 1 ? crop[2 + i] - at[i] - size[i] : at[i];
         item->crop[2 + i] = size[i];
@@ -5115,14 +5525,17 @@ static bzna_status bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c, bzna_error 
     return BZNA_OK;
 }
 
+/* Turns the picture. */
 static bzna_status bzi_heif_irot(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
 {
-    static const uint8_t numbers[4] = { 1, 8, 3, 6 };       /* quarters, anticlockwise */
+    static const uint8_t numbers[4] = { 1, 8, 3, 6 };       /* by quarter turns, anticlockwise */
+
     (void)err;
     item->orientation = bzi_orientation_then(item->orientation, numbers[bzi_cursor_u8(c) & 3]);
     return BZNA_OK;
 }
 
+/* Mirrors the picture. */
 static bzna_status bzi_heif_imir(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
 {
     (void)err;
@@ -5130,14 +5543,17 @@ static bzna_status bzi_heif_imir(bzi_heif_item *item, bzi_cursor *c, bzna_error 
     return BZNA_OK;
 }
 
+/* Reads the size of the frame. */
 static bzna_status bzi_heif_ispe(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
 {
     bzi_cursor_take(c, 4);
     if (item->width)
-        return BZNA_OK;                                     /* that of an identity item follows from its input's */
+        return BZNA_OK;                                     /* an identity item's size follows from its input's */
+
     item->size_at = bzi_cursor_offset(c);
     item->crop[2] = item->width = bzi_cursor_u32(c);
     item->crop[3] = item->height = bzi_cursor_u32(c);
+
     return item->width && item->height ? BZNA_OK : bzi_heif_fail(c, "meta/iprp/ipco/ispe", BZNA_E_BOX, err,
                                                                  "a picture of %ux%u", item->width, item->height);
 }
@@ -5150,14 +5566,15 @@ static bzna_status bzi_heif_colr(bzi_heif_item *item, bzi_cursor *c, bzna_error 
     return BZNA_OK;
 }
 
-/* A property of an item: ipma says that it must be understood, or that it need not. */
+/* Reads a property of an item. essential: ipma says that a reader must understand it. */
 static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cursor c, uint32_t essential,
                                      bzna_error *err)
 {
     static const struct {
         const char *type;
         bzna_status (*read)(bzi_heif_item *, bzi_cursor *, bzna_error *);
-        uint32_t bytes, all;          /* which of several layers: decoders give the best, so that no other is taken */
+        uint32_t bytes;               /* that select one of several layers; 0: the property selects none */
+        uint32_t all;                 /* the selection of the best layer, which decoders give: others are refused */
     } rules[] = { { "ispe", bzi_heif_ispe, 0, 0 }, { "colr", bzi_heif_colr, 0, 0 }, { "clap", bzi_heif_clap, 0, 0 },
                   { "irot", bzi_heif_irot, 0, 0 }, { "imir", bzi_heif_imir, 0, 0 }, { "lsel", NULL, 2, 0xffff },
                   { "a1op", NULL, 1, 0 }, { "pixi", NULL, 0, 0 }, { "pasp", NULL, 0, 0 }, { "a1lx", NULL, 0, 0 },
@@ -5179,7 +5596,8 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
             status = rules[i].read ? rules[i].read(item, &c, err) : BZNA_OK;
             layer = (uint32_t)bzi_cursor_number(&c, rules[i].bytes);
             if (layer != rules[i].all && !c.overrun)
-                return bzi_heif_fail(&c, path, BZNA_E_UNSUPPORTED, err, "%u selects one of several layers", layer);
+                return bzi_heif_fail(&c, path, BZNA_E_UNSUPPORTED, err, "%u selects one of several layers, which is "
+                                     "not supported", layer);
             return status == BZNA_OK && c.overrun ? bzi_heif_fail(&c, path, BZNA_E_BOX, err, "too short") : status;
         }
 
@@ -5187,21 +5605,23 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
            bzi_heif_fail(&c, path, BZNA_E_UNSUPPORTED, err, "item %u needs this property, which is unknown", item->id);
 }
 
-/* The property of that number, from 1. */
+/* Finds the property with a number, which counts from 1. */
 static bzna_status bzi_heif_find_property(const bzi_heif *heif, uint32_t number, uint32_t *type, bzi_cursor *property,
                                           bzna_error *err)
 {
     bzi_cursor c = heif->iprp, ipco;
     uint32_t n = 0;
     int got = bzi_heif_next_box(&c, type, &ipco);
+
     if (got > 0 && *type == BZI_FOURCC('i', 'p', 'c', 'o') && number <= BZI_LIMIT_ITEMS)
         while (n < number && bzi_heif_next_box(&ipco, type, property) > 0)
             n++;
+
     return n == number ? BZNA_OK : bzi_heif_fail(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err,
-                                                 "an item has property %u, ipco has fewer", number);
+                                                 "an item has property %u, but ipco has fewer", number);
 }
 
-/* The properties that one ipma gives an item; c stands behind version and flags. */
+/* Reads the properties that one ipma gives an item; c stands after its version and flags. */
 static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uint32_t version, uint32_t id,
                                          bzi_heif_item *item, bzna_error *err)
 {
@@ -5209,14 +5629,18 @@ static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uin
 
     for (uint32_t i = 0; i < count && !c.overrun; i++) {
         uint32_t of = (uint32_t)bzi_cursor_number(&c, version >> 24 ? 4 : 2), n = bzi_cursor_u8(&c);
+
         if (i == BZI_LIMIT_ITEMS || (of == id && n > BZI_LIMIT_PROPERTIES))
             return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "%u items, %u properties", count, n);
-        if (of == id && item->associated == id)             /* once in all ipma: it would cost time without end */
+        /* only once in all ipma boxes: else a file could make this take any time */
+        if (of == id && item->associated == id)
             return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "item %u is listed twice", id);
+
         item->associated = of == id ? id : item->associated;
         for (uint32_t k = 0; k < n && of == id && !c.overrun; k++) {
             uint32_t word = is_wide ? bzi_cursor_u16(&c) : bzi_cursor_u8(&c), top = is_wide ? 0x8000 : 0x80, type;
             bzi_cursor property;
+
             if (!(word & (top - 1)))
                 continue;
             if (bzi_heif_find_property(heif, word & (top - 1), &type, &property, err) != BZNA_OK ||
@@ -5230,6 +5654,7 @@ static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uin
     return c.overrun ? bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "too short for its items") : BZNA_OK;
 }
 
+/* Reads the properties of an item, in all ipma boxes. */
 static bzna_status bzi_heif_properties(const bzi_heif *heif, uint32_t id, bzi_heif_item *item, bzna_error *err)
 {
     bzi_cursor c = heif->iprp, box;
@@ -5247,12 +5672,13 @@ static bzna_status bzi_heif_properties(const bzi_heif *heif, uint32_t id, bzi_he
 static bzna_status bzi_heif_fail_type(const bzi_heif *heif, const bzi_heif_item *item, bzna_error *err)
 {
     char type[5];
+
     bzi_fourcc_text(item->type, type);
     return bzi_heif_fail(&heif->iinf, "meta/iinf", BZNA_E_UNSUPPORTED, err,
                          "the picture, item %u, is of type '%s', which is not read", item->id, type);
 }
 
-/* An item, or what identity items lead to, with the properties of all on the way. */
+/* Finds an item, or the one that identity items lead to, with the properties of all items on the way. */
 static bzna_status bzi_heif_find(const bzi_heif *heif, uint32_t id, bzi_heif_item *item, bzna_error *err)
 {
     uint32_t chain[8], n = 0, id_bytes;
@@ -5267,7 +5693,7 @@ static bzna_status bzi_heif_find(const bzi_heif *heif, uint32_t id, bzi_heif_ite
             break;
         if (n == 8 || bzi_heif_references(heif, BZI_DIMG, id, &ids, &id_bytes) != 1)
             return bzi_heif_fail(&heif->iref, "meta/iref", BZNA_E_BOX, err, n == 8 ? "item %u is the last of too many "
-                                 "identity items" : "identity item %u has not one input", id);
+                                 "identity items" : "identity item %u does not have one input", id);
         id = (uint32_t)bzi_cursor_number(&ids, id_bytes);
     }
 
@@ -5281,7 +5707,8 @@ static bzna_status bzi_heif_find(const bzi_heif *heif, uint32_t id, bzi_heif_ite
     return status;
 }
 
-/* An item that is coded, as a picture: its frame; the item says what is seen of it. data: NULL: it lies in pieces. */
+/* Describes a coded item as a picture: its whole frame, of which the item says what is seen. data is NULL if the bytes
+ * lie in pieces. */
 static bzna_status bzi_heif_coded(const bzi_heif *heif, const bzi_heif_item *item, bzna_image *coded, bzna_error *err)
 {
     const bzi_codec *codec = bzi_codec_of_entry(item->type);
@@ -5294,12 +5721,14 @@ static bzna_status bzi_heif_coded(const bzi_heif *heif, const bzi_heif_item *ite
         return bzi_heif_fail_type(heif, item, err);
     if (item->config.size < codec->config_bytes)
         return bzi_heif_fail(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err,
-                             "item %u (%s) has no decoder configuration, or too short a one", item->id, codec->name);
+                             "the decoder configuration of item %u (%s) is missing or too short", item->id,
+                             codec->name);
 
     coded->codec = codec->id;
     coded->length_size = codec->length_at ? (item->config.data[codec->length_at] & 3u) + 1 : 0;
     if (coded->length_size == 3)
-        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err, "NAL unit lengths of 3 bytes");
+        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err,
+                             "NAL unit lengths of 3 bytes are not allowed");
 
     coded->config = item->config.data;
     coded->config_size = item->config.size;
@@ -5313,12 +5742,17 @@ static bzna_status bzi_heif_coded(const bzi_heif *heif, const bzi_heif_item *ite
     return BZNA_OK;
 }
 
+/* A picture that is made of tiles. */
 typedef struct bzi_heif_grid {
-    uint32_t   columns, rows, width, height;
-    bzi_cursor tiles;                 /* their items' numbers, row by row */
-    uint32_t   id_bytes;
+    uint32_t   columns;               /* tiles in a row */
+    uint32_t   rows;                  /* rows of tiles */
+    uint32_t   width;                 /* pixels of the whole picture in a row */
+    uint32_t   height;                /* rows of pixels */
+    bzi_cursor tiles;                 /* the numbers of the tiles' items, row by row */
+    uint32_t   id_bytes;              /* bytes of each number */
 } bzi_heif_grid;
 
+/* Returns the number of a tile's item. */
 static uint32_t bzi_heif_tile(const bzi_heif_grid *grid, uint32_t number)
 {
     bzi_cursor c = grid->tiles;
@@ -5326,7 +5760,7 @@ static uint32_t bzi_heif_tile(const bzi_heif_grid *grid, uint32_t number)
     return (uint32_t)bzi_cursor_number(&c, grid->id_bytes);
 }
 
-/* 6.6.2.3.2 of the standard. */
+/* Reads a grid item (ISO/IEC 23008-12 6.6.2.3.2). */
 static bzna_status bzi_heif_read_grid(const bzi_heif *heif, const bzi_heif_item *item, bzi_heif_grid *grid,
                                       bzna_error *err)
 {
@@ -5339,15 +5773,19 @@ static bzna_status bzi_heif_read_grid(const bzi_heif *heif, const bzi_heif_item 
     memset(grid, 0, sizeof *grid);
     if (bzi_heif_bytes(heif, item->id, &first, &size, (bzi_span){ bytes, sizeof bytes }, err) != BZNA_OK)
         return err->status;
+
     tiles = bzi_heif_references(heif, BZI_DIMG, item->id, &grid->tiles, &grid->id_bytes);
     flags = bzi_cursor_u16(&c);
     grid->rows = bzi_cursor_u8(&c) + 1;
     grid->columns = bzi_cursor_u8(&c) + 1;
     grid->width = (uint32_t)bzi_cursor_number(&c, flags & 1 ? 4 : 2);
     grid->height = (uint32_t)bzi_cursor_number(&c, flags & 1 ? 4 : 2);
+
     if (flags > 1 || size < (flags & 1 ? 12u : 8u))
-        return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "grid item %u: version %u in %llu bytes",
+        return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err,
+                             "grid item %u: version %u in %llu bytes is not supported",
                              item->id, flags >> 8, (unsigned long long)size);
+
     if (tiles != (uint64_t)grid->rows * grid->columns || tiles > BZI_LIMIT_TILES)
         return bzi_heif_fail(&heif->iref, "meta/iref", tiles > BZI_LIMIT_TILES ? BZNA_E_LIMIT : BZNA_E_BOX, err,
                              "grid item %u has %u x %u tiles, of which %llu are named (at most %u)", item->id,
@@ -5359,7 +5797,7 @@ static bzna_status bzi_heif_read_grid(const bzi_heif *heif, const bzi_heif_item 
     return BZNA_OK;
 }
 
-/* A tile, which must be of the first one's size and as it is. */
+/* Finds a tile, which must be neither turned nor cut. */
 static bzna_status bzi_heif_find_tile(const bzi_heif *heif, const bzi_heif_grid *grid, uint32_t number,
                                       bzi_heif_item *tile, bzna_image *coded, bzna_error *err)
 {
@@ -5372,9 +5810,10 @@ static bzna_status bzi_heif_find_tile(const bzi_heif *heif, const bzi_heif_grid 
     return BZNA_OK;
 }
 
-/* --- A file as one coded picture: a grid, or an item in pieces. What is direct has its item's codec instead. --- */
+/* --- A file as one coded picture: a grid, or an item in pieces. An item in one piece is read with its own codec.
+ * --- */
 
-/* What the coded item says. Of one in pieces, its configuration, or its first piece, has to say it. */
+/* Inspects a coded item. For an item in pieces, its configuration or its first piece must state the format. */
 static bzna_status bzi_heif_inspect_item(const bzi_heif *heif, const bzi_heif_item *item, bzna_image *coded,
                                          bzi_format *format, bzna_error *err)
 {
@@ -5388,6 +5827,7 @@ static bzna_status bzi_heif_inspect_item(const bzi_heif *heif, const bzi_heif_it
 
     if (bzi_heif_bytes(heif, item->id, &bytes, &size, (bzi_span){ NULL, 0 }, err) != BZNA_OK)
         return err->status;
+
     memset(format, 0, sizeof *format);
     for (int part = 0; coded->codec == BZNA_CODEC_AV1 && part < 2; part++) {
         bzi_span rest = part ? bytes : bzi_image_obus(coded);
@@ -5400,10 +5840,11 @@ static bzna_status bzi_heif_inspect_item(const bzi_heif *heif, const bzi_heif_it
     while (coded->length_size && bzi_nals_next(&n.nals[0], &unit) > 0)
         if (bzi_nal_kind(coded->codec, unit) == BZI_NAL_SPS && bzi_sps_read(coded->codec, unit, format))
             return BZNA_OK;
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "item %u lies in pieces, and does not begin with what it is", item->id);
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "item %u lies in pieces, and the first one has no sequence header or "
+                    "parameter set", item->id);
 }
 
-/* Of a grid: the format of the first tile, and the size of all. */
+/* Inspects a grid: its format is that of the first tile, with the size of the whole. */
 static bzna_status bzi_heif_inspect_grid(const bzi_heif *heif, bzi_heif_item *item, bzi_format *format, bzna_error *err)
 {
     bzi_heif_grid grid;
@@ -5427,8 +5868,8 @@ static bzna_status bzi_heif_inspect_grid(const bzi_heif *heif, bzi_heif_item *it
                              "tiles of %ux%u split samples of chroma", tile.width, tile.height);
     if ((uint64_t)grid.width * grid.height > BZI_LIMIT_STILL_BYTES / 2 &&
         (uint64_t)grid.width * grid.height / BZI_LIMIT_STILL_RATIO > heif->file.size)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "a grid of %ux%u in %llu bytes: one of more than %u megapixels needs a byte "
-                        "for each %u pixels", grid.width, grid.height, (unsigned long long)heif->file.size,
+        return BZI_FAIL(err, BZNA_E_LIMIT, "a grid of %ux%u in %llu bytes: a grid of more than %u megapixels needs a "
+                        "byte for each %u pixels", grid.width, grid.height, (unsigned long long)heif->file.size,
                         BZI_LIMIT_STILL_BYTES >> 21, BZI_LIMIT_STILL_RATIO);
 
     item->color = item->color.present ? item->color : tile.color;
@@ -5439,17 +5880,20 @@ static bzna_status bzi_heif_inspect_grid(const bzi_heif *heif, bzi_heif_item *it
     return BZNA_OK;
 }
 
-/* Reads a file, and finds the item that an image's config numbers, else the primary one. */
+/* Reads a file, and finds the item whose number is the image's config, or the primary one if there is no config. */
 static bzna_status bzi_heif_of(const bzna_image *image, bzi_heif *heif, bzi_heif_item *item, bzna_error *err)
 {
     const bzi_span number = bzi_image_config(image);
     bzi_cursor c = bzi_cursor_make(number.data, number.size, 0);
+
     if (bzi_heif_read(heif, bzi_image_data(image), 0, err) != BZNA_OK)
         return err->status;
+
     return bzi_heif_find(heif, number.size ? (uint32_t)bzi_cursor_number(&c, number.size == 2 ? 2 : 4) : heif->primary,
                          item, err);
 }
 
+/* Inspects the picture of a file: its size must be that of ispe, and its color is the item's, else the stream's. */
 static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
 {
     bzi_heif heif;
@@ -5464,6 +5908,7 @@ static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format,
         status = bzi_heif_inspect_grid(&heif, &item, format, err);
     else if ((status = bzi_heif_coded(&heif, &item, &coded, err)) == BZNA_OK)
         status = bzi_heif_inspect_item(&heif, &item, &coded, format, err);
+
     if (status != BZNA_OK)
         return status;
     if (format->width - format->window[0] - format->window[1] != item.width ||
@@ -5479,6 +5924,7 @@ static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format,
     return BZNA_OK;
 }
 
+/* The codec of HEIF files that are one picture. Its row stands here, because its functions need rooms 16 and 17. */
 static const bzi_codec bzi_codec_heif = {
     .id = BZNA_CODEC_HEIF,
     .name = "HEIF",
@@ -5493,9 +5939,11 @@ static int bzi_heif_probe(bzi_span head) { (void)head; return 0; }
 
 
 /* ==== 18. Codecs: finding them ======================================================================================
- * Calls: rooms 2, 14-15, 17. */
+ * Calls: rooms 2, 14-15, 17.
+ *
+ * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read. */
 
-/* NULL: not known. */
+/* Returns the codec with a number, or NULL. */
 static const bzi_codec *bzi_codec_find(uint32_t id)
 {
     for (size_t i = 0; i < BZI_CODECS; i++)
@@ -5508,10 +5956,10 @@ static const bzi_codec *bzi_codec_find(uint32_t id)
     return NULL;
 }
 
-/* Pre: the codec is known, as of every picture that was inspected. */
+/* Returns a codec's name. Pre: the codec is known, as it is for every picture that was inspected. */
 BZI_MAYBE_UNUSED static const char *bzi_codec_name(uint32_t id) { return bzi_codec_find(id)->name; }
 
-/* The codec of a file that begins so: JPEG, STILL or UNKNOWN. */
+/* Returns the codec of a file with these first bytes: JPEG, STILL or UNKNOWN. */
 BZI_MAYBE_UNUSED static uint32_t bzi_codec_recognize(bzi_span head)
 {
     if (head.size >= 3 && !memcmp(head.data, "\xff\xd8\xff", 3))
@@ -5519,14 +5967,16 @@ BZI_MAYBE_UNUSED static uint32_t bzi_codec_recognize(bzi_span head)
     return bzi_still_find(head) ? BZNA_CODEC_STILL : BZNA_CODEC_UNKNOWN;
 }
 
-/* What to do with files of other loaders' formats. */
+/* The end of messages about files in other loaders' formats: what to do with them. */
 #define BZI_UNREAD ", which is not read: its own library reads it; save its pictures as a folder, a tar or an archive"
 
-/* Files of a kind that is met, and not read. as_picture: only where one picture is looked for. */
+/* Kinds of files that users try, and that are not read. */
 static const struct bzi_unread {
-    const char *magic;
-    uint32_t    at, size, as_picture;
-    const char *what;
+    const char *magic;                /* the bytes that tell the kind */
+    uint32_t    at;                   /* their offset in the file */
+    uint32_t    size;                 /* how many they are */
+    uint32_t    as_picture;           /* 1: the row counts only where one picture is looked for */
+    const char *what;                 /* for messages, after "is" */
 } bzi_unread[] = {
     { "\x1f\x8b", 0, 2, 0, "compressed by gzip: decompress it (gunzip), or read it through a source that does" },
     { "(\xb5/\xfd", 0, 4, 0, "compressed by zstd: decompress it (unzstd), or read it through a source that does" },
@@ -5540,7 +5990,7 @@ static const struct bzi_unread {
     { "ARROW1", 0, 6, 0, "an Arrow file" BZI_UNREAD },
     { "\x89HDF\r\n\x1a\n", 0, 8, 0, "an HDF5 file" BZI_UNREAD },
     { "\0\0\x08\0\0\0\0\0\xde\xc0\xef\xbe", 8, 12, 0, "an LMDB database" BZI_UNREAD },
-    { "\x93NUMPY", 0, 6, 0, "a numpy array (.npy): its bytes behind the header are read as dataset_config.records" },
+    { "\x93NUMPY", 0, 6, 0, "a numpy array (.npy): its bytes after the header are read as dataset_config.records" },
 #ifdef BENZINA_NO_HEIF
     { "ftypavi", 4, 7, 0, "an AVIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftyphe", 4, 6, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
@@ -5555,17 +6005,17 @@ static const struct bzi_unread {
     { "\x1a\x45\xdf\xa3", 0, 4, 0, "a video (Matroska, WebM), which is not read" },
     { "AVI ", 8, 4, 0, "a video (AVI), which is not read" },
     { "\0\0\1\0", 0, 4, 1, "an icon (ICO), which is not read" },
-    { "ftyp", 4, 4, 1, "an mp4 or QuickTime file, no picture" },
+    { "ftyp", 4, 4, 1, "an mp4 or QuickTime file, not a picture" },
     { "<svg", 0, 4, 1, "an SVG drawing, which is not read" },
-    { "<", 0, 1, 1, "text (SVG, XML or HTML), no picture" },
+    { "<", 0, 1, 1, "text (SVG, XML or HTML), not a picture" },
 #ifdef BENZINA_NO_SHARDS
     { "ustar", 257, 5, 0, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
     { "\n#\xd7\xce", 0, 4, 0, "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)" },
 #endif
 };
 
-/* What they are; as one picture among others, what begins as a container may is of such a kind, too. NULL: not known
- * either. */
+/* Returns what a file with these first bytes is, or NULL. as_picture: it should be one picture among others, so that
+ * files which begin like a container are named, too. */
 static const char *bzi_codec_unread(bzi_span head, int as_picture)
 {
     for (size_t i = 0; i < sizeof bzi_unread / sizeof bzi_unread[0]; i++)
@@ -5575,32 +6025,37 @@ static const char *bzi_codec_unread(bzi_span head, int as_picture)
     return NULL;
 }
 
-/* CRC-32C of a record's length, as TensorFlow masks it. */
+/* Returns the CRC-32C of a record's length, as TensorFlow masks it. */
 static uint32_t bzi_tfrecord_check(const uint8_t length[8])
 {
     uint32_t crc = UINT32_MAX;
+
     for (int i = 0; i < 64; i++) {
         crc ^= i % 8 ? 0 : length[i / 8];
         crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
     }
+
     crc = ~crc;
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-/* MosaicML's MDS: a number of samples, the places of all, a description in JSON, the first sample. */
+/* Returns 1 for MosaicML's MDS: a number of samples, the offsets of all, a description in JSON, the first sample. */
 static int bzi_is_mds(bzi_span head)
 {
     const uint64_t count = bzi_le32(head.data), at = 8 + 4 * count, first = bzi_le32(head.data + 4);
+
     if (count == 0 || first < at + 2 || first > at + 65536)
         return 0;
+
     for (uint64_t i = 8; i < bzi_min(at, head.size & ~(uint64_t)3); i += 4)
         if (bzi_le32(head.data + i) < bzi_le32(head.data + i - 4))
             return 0;
+
     return at >= head.size || head.data[at] == '{';
 }
 
-/* Likewise those that have no magic number: what their first bytes say must hold together. For files that are of no
- * kind that is read. */
+/* Returns what a file without a magic number is, by first bytes that must agree with each other, or NULL. Pre: the file
+ * is of no kind that is read. */
 static const char *bzi_codec_unread_shape(bzi_span head)
 {
     const uint8_t *p = head.data;
@@ -5627,24 +6082,25 @@ static const char *bzi_codec_unread_shape(bzi_span head)
     return NULL;
 }
 
-/* What messages call the picture's codec. Likewise. */
+/* Returns the name of the picture's codec for messages; for stills that of their kind. Pre: the codec is known. */
 BZI_MAYBE_UNUSED static const char *bzi_image_codec_name(const bzna_image *image)
 {
     return image->codec == BZNA_CODEC_STILL ? bzi_still_name(bzi_image_data(image)) : bzi_codec_name(image->codec);
 }
 
-/* What a decoder may be kept for: codec and parameter sets. Returns the required size always; writes only what fits.
- * Pre: the codec is known. */
+/* Writes the key by which decoders are kept: the codec and the parameter sets. Pictures with the same key can share a
+ * decoder. Returns the required size always; writes only what fits. Pre: the codec is known. */
 BZI_MAYBE_UNUSED static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
 {
     const bzi_codec *codec = bzi_codec_find(image->codec);
     uint64_t size = sizeof image->codec;
+
     if (size <= capacity)
         memcpy(key, &image->codec, sizeof image->codec);
     return codec->key ? codec->key(image, key, size, capacity) : size;
 }
 
-/* What a decoder is given. Likewise. */
+/* Writes what a decoder is given. Gives the required size always; writes only what fits. Pre: the codec is known. */
 static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
                                     bzna_error *err)
 {
@@ -5655,9 +6111,9 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
 /* ==== 19. Pictures ==================================================================================================
  * Calls: rooms 2, 6, 18.
  *
- * A picture as container and stream describe it together. */
+ * A picture as its container and its stream describe it together. */
 
-/* Whether a picture of that size at that place lies in its frame. */
+/* Returns 1 if a picture of that size, at that place, lies in its frame. */
 static int bzi_rect_is_inside(uint32_t x, uint32_t y, uint32_t width, uint32_t height, uint32_t frame_width,
                               uint32_t frame_height)
 {
@@ -5665,31 +6121,34 @@ static int bzi_rect_is_inside(uint32_t x, uint32_t y, uint32_t width, uint32_t h
            y <= frame_height - height;
 }
 
-/* A coded picture, where it lies, and what its container says of colors. */
+/* A coded picture, its place in the file, and what its container states about it. */
 typedef struct bzi_image {
-    bzna_image  coded;
-    uint32_t    fourcc;               /* of the sample entry */
-    int32_t     clap[8];              /* the clean aperture as it stands in the file; all 0: none */
-    uint64_t    config_offset, data_offset;
-    uint64_t    size_at;              /* of a HEIF item: where its size stands */
-    uint32_t    beside;               /* BZNA_BESIDE_... */
-    uint32_t    has_range;            /* 0: the container's color has no range (QuickTime's nclc) */
-    bzna_color  otherwise;            /* where neither container nor stream says any */
+    bzna_image coded;                 /* the picture */
+    uint32_t   fourcc;                /* type of the sample entry, or the kind of a file */
+    int32_t    clap[8];               /* the clean aperture as it stands in the file; all 0: there is none */
+    uint64_t   config_offset;         /* file offset of the configuration record */
+    uint64_t   data_offset;           /* file offset of the coded bytes */
+    uint64_t   size_at;               /* HEIF items: file offset of the size */
+    uint32_t   beside;                /* BZNA_BESIDE_... */
+    uint32_t   has_range;             /* the container's color has a range; QuickTime's nclc has none */
+    bzna_color otherwise;             /* the color if neither container nor stream states one */
 } bzi_image;
 
-/* A picture that came without a container. */
+/* Describes a picture that came without a container. */
 static bzi_image bzi_image_alone(const bzna_image *coded)
 {
     bzi_image image;
+
     memset(&image, 0, sizeof image);
     image.coded = *coded;
     image.has_range = 1;
     image.otherwise = bzi_color_of_codecs;
+
     return image;
 }
 
-/* The container's color, else the stream's; the range of a colr without one is the stream's. That planes are of G, B
- * and R, only the stream can say: decoders go by it. */
+/* Returns the container's color, or else the stream's. If colr has no range, the stream's counts. Only the stream can
+ * state that the planes are G, B and R, and decoders go by it, so there the stream's color counts. */
 static bzna_color bzi_image_color(const bzi_image *image, const bzi_format *format)
 {
     const bzna_color *stream = &format->color;
@@ -5704,7 +6163,7 @@ static bzna_color bzi_image_color(const bzi_image *image, const bzi_format *form
     return color;
 }
 
-/* The sizes that container and stream agree on; a file's own, where nothing else is said. */
+/* Finds the sizes, on which container and stream must agree. A picture that is a file of its own states them itself. */
 static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *codec, const bzi_format *sps,
                                     bzna_picture *picture, bzna_error *err)
 {
@@ -5715,7 +6174,7 @@ static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *co
     width = whole && !width ? picture->frame_width : width;
     height = whole && !height ? picture->frame_height : height;
     if (picture->frame_width != width || picture->frame_height != height)
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "the stream's frame is %ux%u, its container says %ux%u",
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "the stream's frame is %ux%u, but its container says %ux%u",
                         picture->frame_width, picture->frame_height, width, height);
 
     picture->width = whole && !image->width && image->crop_x < width ? width - image->crop_x : image->width;
@@ -5736,34 +6195,37 @@ static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *co
     return BZNA_OK;
 }
 
-/* Where chroma lies. Unsaid, it is centered as in JPEG when the range is JPEG's, else on the left as in MPEG. 4 and 5
- * (bottom) count as centered vertically. */
+/* Finds where chroma samples lie. If it is not stated, they are centered as in JPEG if the range is JPEG's, else at the
+ * left as in MPEG. Locations 4 and 5 (bottom) count as centered vertically. */
 static void bzi_picture_chroma(const bzi_format *sps, bzna_picture *picture)
 {
     uint32_t format = sps->chroma_format;
     uint32_t location = sps->has_chroma_location ? sps->chroma_location : picture->color.full_range ? 1 : 0;
+
     picture->chroma_shift_x = format == BZI_CHROMA_411 ? 2 : format == 1 || format == 2;
     picture->chroma_shift_y = format == 1 || format == BZI_CHROMA_440;
     picture->chroma_left = location == 0 || location == 2 || location == 4;
     picture->chroma_top = location == 2 || location == 3;
 }
 
-/* Offsets in errors of codecs are the stream's: in the file, they are further on. */
+/* Turns the offset in a codec's error, which counts in the stream, into one in the file. */
 static bzna_status bzi_image_fail_at(const bzi_image *image, bzna_error *err)
 {
     err->byte_offset += err->byte_offset == BZNA_NO_OFFSET ? 0 : image->data_offset;
     return err->status;
 }
 
+/* Puts the place of the size of a HEIF item before an error about it. */
 static bzna_status bzi_image_fail_size(const bzi_image *image, bzna_error *err)
 {
     char place[64];
+
     snprintf(place, sizeof place, "meta/iprp/ipco/ispe at byte %llu", (unsigned long long)image->size_at);
     err->byte_offset = image->size_at;
     return bzi_error_prefix(err, place);
 }
 
-/* What container and stream say together; planes come later. */
+/* Describes a picture as container and stream do together. Its planes are set later, by the decoder. */
 static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edge_px, bzi_format *sps,
                                         bzna_picture *picture, bzna_error *err)
 {
@@ -5774,8 +6236,9 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
     memset(picture, 0, sizeof *picture);
     picture->struct_size = sizeof *picture;
     if (!codec)
-        return BZI_FAIL(err, BZNA_E_CODEC, "codec %u: H.264, H.265, AV1, JPEG, stills and HEIF can be decoded",
-                        image->codec);
+        return BZI_FAIL(err, BZNA_E_CODEC, "codec %u is unknown: H.264, H.265, AV1, JPEG, stills and HEIF can be "
+                        "decoded", image->codec);
+
     if ((status = codec->inspect(image, sps, err)) != BZNA_OK)
         return bzi_image_fail_at(given, err);
     if (sps->width > max_edge_px || sps->height > max_edge_px)
@@ -5783,7 +6246,7 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
                         max_edge_px);
     if (sps->depth_luma < 8 || sps->depth_luma > 16 || (sps->depth_chroma != sps->depth_luma && sps->chroma_format))
         return BZI_FAIL(err, BZNA_E_CODEC,
-                        "%u bits a luma sample, %u a chroma sample: 8 to 16, both alike, can be warped",
+                        "%u bits a luma sample and %u a chroma sample: only 8 to 16, the same for both, can be warped",
                         sps->depth_luma, sps->depth_chroma);
     if ((status = bzi_picture_size(image, codec, sps, picture, err)) != BZNA_OK)
         return given->size_at ? bzi_image_fail_size(given, err) : status;
@@ -5795,7 +6258,7 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
     return BZNA_OK;
 }
 
-/* What is told of a picture without its bytes. */
+/* Returns what the public interface tells about a picture without its bytes. */
 static bzna_image_info bzi_image_info(const bzi_image *image)
 {
     bzna_image_info info;
@@ -5821,8 +6284,8 @@ static bzna_image_info bzi_image_info(const bzi_image *image)
     return info;
 }
 
-/* Puts what the stream says of sizes, orientation and colors, too, into the picture's own, for those who get it without
- * the stream's format. Where the container says the size, what cannot be read of the stream counts as not said. */
+/* Copies sizes, orientation and color from the stream to the picture, for callers that do not have the stream's format.
+ * If the container states the size, a stream that cannot be read is no error here. */
 static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
 {
     const bzi_codec *codec = bzi_codec_find(image->coded.codec);
@@ -5852,19 +6315,21 @@ static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
     return BZNA_OK;
 }
 
-/* The kind of a file of one picture: "jpeg", "png ", "jp2 ", as messages call it, in small letters; 0: not known. */
+/* Returns the kind of a file with one picture, in small letters: "jpeg", "png ", "jp2 ". 0: it is not known. */
 static uint32_t bzi_image_kind(const bzna_image *image)
 {
     const char *name = image->codec ? bzi_image_codec_name(image) : "";
     uint8_t text[4] = { ' ', ' ', ' ', ' ' };
+
     if (!strcmp(name, "JPEG 2000"))
         name = "jp2";
     for (size_t i = 0; i < 4 && name[i]; i++)
         text[i] = (uint8_t)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] + 32 : name[i]);
+
     return *name ? bzi_be32(text) : 0;
 }
 
-/* A picture that lies by itself in memory, at offset in its file: what it is, its first bytes say. */
+/* Describes a picture that lies by itself in memory, at offset in its file. Its first bytes tell its kind. */
 BZI_MAYBE_UNUSED static bzna_status bzi_image_found(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
 {
     bzna_image coded;
@@ -5877,6 +6342,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_image_found(bzi_span bytes, uint64_t off
     *image = bzi_image_alone(&coded);
     image->data_offset = offset;
     image->fourcc = bzi_image_kind(&coded);
+
     if (bytes.size == 0)
         return bzi_fail(err, BZNA_E_FORMAT, offset, 0, 0, "the picture at byte %llu has no bytes",
                         (unsigned long long)offset);
@@ -5891,45 +6357,50 @@ BZI_MAYBE_UNUSED static bzna_status bzi_image_found(bzi_span bytes, uint64_t off
     return BZNA_OK;
 }
 
-
-/* Rows first to end - 1 of a picture's frame; chroma's are row >> shift. */
+/* Rows of a picture's frame. Those of chroma are row >> shift. */
 typedef struct bzi_rows {
-    int32_t first, end;
+    int32_t first;                    /* the first row */
+    int32_t end;                      /* the row after the last */
 } bzi_rows;
 
-/* A part of a frame, its end excluded; all 0: the whole. */
+/* A part of a frame. All 0: the whole frame. */
 typedef struct bzi_region {
-    uint32_t x0, y0, x1, y1;
+    uint32_t x0;                      /* the first pixel in a row */
+    uint32_t y0;                      /* the first row */
+    uint32_t x1;                      /* the pixel after the last */
+    uint32_t y1;                      /* the row after the last */
 } bzi_region;
 
-/* What is wanted of a picture, at least: rows of its frame at 1/shrink of its size, which a JPEG may be decoded at; of
- * a grid, the tiles of a part of its frame. */
+/* The parts of a picture that a decoder must give; it may give more. */
 typedef struct bzi_wanted {
-    bzi_rows   rows;
-    uint32_t   shrink;
-    bzi_region part;
+    bzi_rows   rows;                  /* rows of the frame, at 1/shrink of its size */
+    uint32_t   shrink;                /* a JPEG may be decoded at 1/shrink of its size */
+    bzi_region part;                  /* the part of a grid whose tiles are wanted */
 } bzi_wanted;
 
-/* With rows that are wanted, too. */
+/* Extends rows, so that they contain more rows. */
 static void bzi_rows_add(bzi_rows *rows, bzi_rows more)
 {
     const bzi_rows had = *rows;
+
     if (more.first >= more.end)
         return;
+
     rows->first = had.first < had.end && had.first < more.first ? had.first : more.first;
     rows->end = had.end > more.end ? had.end : more.end;
 }
 
+/* Asks for the whole picture. */
 static bzi_wanted bzi_picture_all(const bzna_picture *picture)
 {
     return (bzi_wanted){ { 0, (int32_t)picture->frame_height }, 1, { 0, 0, 0, 0 } };
 }
 
-/* A picture like those to come, for which the first session makes its decoder before any of them is read. */
+/* A picture like those to come: the first session makes its decoder for it, before a sample is read. */
 typedef struct bzi_example {
-    bzna_image   image;               /* codec 0: none */
-    bzna_picture picture;
-    bzi_format   format;
+    bzna_image   image;               /* codec 0: there is no example */
+    bzna_picture picture;             /* its description */
+    bzi_format   format;              /* as its stream states it */
     bzi_buffer   bytes;               /* config and data of the image */
 } bzi_example;
 
@@ -5937,88 +6408,109 @@ typedef struct bzi_example {
 /* ==== 20. Boxes =====================================================================================================
  * Calls: rooms 2, 6, 8, 15.
  *
- * mp4 by tables: rules say which box is read where; unknown boxes are skipped. Boxes are read in memory, or through a
- * window over a file, where a track's tables stay where they lie. */
+ * mp4 by tables: rules state which box is read by which function, and unknown boxes are skipped. Boxes are read in
+ * memory, or through a window over a file. There, a track's tables stay in the file. */
 
-/* A track's sample tables: in memory as they lie in the file, big-endian and unaligned, or NULL: in the source. */
+/* A track's sample tables, as they lie in the file: big-endian and unaligned. sizes, chunks and runs are NULL if they
+ * are not in memory: entries are then read from the source. */
 typedef struct bzi_table {
     const bzi_source *source;         /* of tables that are not in memory */
-    const uint8_t *sizes;             /* stsz/stz2 entries, where there is no common_size */
-    const uint8_t *chunks;            /* stco/co64 entries */
-    const uint8_t *runs;              /* stsc entries, 12 bytes */
-    uint64_t      *offsets;           /* one a sample, owned by the dataset; NULL when every sample is its own chunk */
-    uint8_t       *own_sizes;         /* of a fragmented track, 4 bytes a sample: sizes is this; owned likewise */
-    uint32_t       size_bits;         /* of an entry of sizes: 4, 8, 16, 32 */
-    uint32_t       common_size;
-    uint32_t       sample_count;
-    uint16_t       chunk_bytes;       /* of an entry of chunks: 4, 8; 0: no box was seen */
-    uint16_t       is_plain;          /* every sample its own chunk, as archives have it: sample i lies at chunk i */
-    uint32_t       chunk_count;
-    uint32_t       run_count;
-    uint64_t       sizes_at, chunks_at, runs_at;     /* file offsets of the entries */
+    const uint8_t    *sizes;          /* stsz/stz2 entries, if there is no common_size */
+    const uint8_t    *chunks;         /* stco/co64 entries */
+    const uint8_t    *runs;           /* stsc entries, 12 bytes each */
+    /* of each sample, owned by the container; NULL if every sample is its own chunk */
+    uint64_t         *offsets;
+    /* of a fragmented track, 4 bytes a sample: what sizes points to; owned by the container */
+    uint8_t          *own_sizes;
+    uint32_t          size_bits;      /* of an entry of sizes: 4, 8, 16, 32 */
+    uint32_t          common_size;    /* bytes of every sample; 0: sizes has them */
+    uint32_t          sample_count;   /* samples of the track */
+    uint16_t          chunk_bytes;    /* of an entry of chunks: 4, 8; 0: no box was seen */
+    uint16_t          is_plain;       /* every sample is its own chunk, as in archives: sample i lies at chunk i */
+    uint32_t          chunk_count;    /* entries of chunks */
+    uint32_t          run_count;      /* entries of runs */
+    uint64_t          sizes_at;       /* file offset of the entries of sizes */
+    uint64_t          chunks_at;      /* file offset of the entries of chunks */
+    uint64_t          runs_at;        /* file offset of the entries of runs */
 } bzi_table;
 
+/* A track of a movie. */
 typedef struct bzi_track {
-    char        name[BZNA_NAME_MAX];
-    char        mime[64];
-    uint32_t    handler, format, flags;
-    uint32_t    entries;              /* sample entries seen; only the first is kept */
-    uint32_t    frame_width, frame_height;
-    uint32_t    has_clap, has_sync, sync_count;
-    int32_t     clap[8];
-    bzna_color color;
-    uint32_t    has_range;            /* color.full_range was said, too: QuickTime's nclc ends before it */
-    bzi_span    config;               /* hvcC, avcC, av1C payload; NULL: it was not kept */
-    uint64_t    config_at;
-    uint32_t    orientation;          /* EXIF's number of what tkhd's matrix does */
-    uint64_t    turned_at;            /* its file offset, if it does something else; else 0 */
-    uint32_t    id;
-    /* samples in fragments; some need others; the last sample entry that they use */
-    uint32_t    fragment_samples, fragments_depend, fragment_entry;
-    bzi_table   table;
+    char       name[BZNA_NAME_MAX];   /* from hdlr; characters that cannot be printed are '?' */
+    char       mime[64];              /* of mett, likewise */
+    uint32_t   handler;               /* type of hdlr: 'vide', ... */
+    uint32_t   format;                /* type of its first sample entry */
+    uint32_t   flags;                 /* of tkhd */
+    uint32_t   entries;               /* sample entries seen; only the first is kept */
+    uint32_t   frame_width;           /* of the sample entry, pixels */
+    uint32_t   frame_height;          /* of the sample entry, rows */
+    uint32_t   has_clap;              /* clap was seen */
+    uint32_t   has_sync;              /* stss was seen */
+    uint32_t   sync_count;            /* sync samples that it lists */
+    int32_t    clap[8];               /* the clean aperture, as it stands in the file */
+    bzna_color color;                 /* of colr */
+    uint32_t   has_range;             /* color.full_range is stated: QuickTime's nclc ends before it */
+    bzi_span   config;                /* the payload of hvcC, avcC or av1C; data NULL: it was not kept */
+    uint64_t   config_at;             /* its file offset; 0: there is none */
+    uint32_t   orientation;           /* the effect of tkhd's matrix, as EXIF's number; 0: it has another effect */
+    uint64_t   turned_at;             /* file offset of a matrix with another effect; else 0 */
+    uint32_t   id;                    /* by which fragments name the track */
+    uint32_t   fragment_samples;      /* samples in fragments */
+    uint32_t   fragments_depend;      /* some of those need other samples */
+    uint32_t   fragment_entry;        /* the highest number of a sample entry that they use, from 1 */
+    bzi_table  table;                 /* the sample tables in moov */
 } bzi_track;
 
-/* A box moof while it is read: where the runs of samples of a track begin, and what they have in common. */
+/* A moof box while it is read: where a track's runs of samples begin, and what the samples have in common. */
 typedef struct bzi_fragment {
-    bzi_track *track;                 /* NULL: none that is known */
-    uint64_t   begin;                 /* of moof, in the file */
-    uint64_t   base, end;             /* what offsets are relative to; where the run before ended */
-    uint32_t   runs, first;           /* runs of this track; whether it is the first track of the fragment */
-    uint32_t   size, flags, entry;    /* of a sample, where a run does not say; its sample entry, counted from 1 */
+    bzi_track *track;                 /* of the traf being read; NULL: no known one */
+    uint64_t   begin;                 /* file offset of moof */
+    uint64_t   base;                  /* what the offsets of runs are relative to */
+    uint64_t   end;                   /* file offset at which the last run ended */
+    uint32_t   runs;                  /* runs of this track seen so far */
+    uint32_t   first;                 /* no track of this moof was read yet */
+    uint32_t   size;                  /* bytes of a sample, if a run does not state them */
+    uint32_t   flags;                 /* of a sample, if a run does not state them */
+    uint32_t   entry;                 /* number of the sample entry, from 1 */
 } bzi_fragment;
 
-/* Where the samples of a track's fragments go. */
+/* Lists of a track's samples, to which those of its fragments are added. */
 typedef struct bzi_fragment_sink {
-    const bzi_track *track;
-    uint64_t        *offsets;
-    uint8_t         *sizes;
-    uint64_t         at, count;
+    const bzi_track *track;           /* the track; samples of others are not listed */
+    uint64_t        *offsets;         /* of each sample, in the file */
+    uint8_t         *sizes;           /* of each sample: 4 bytes, big-endian */
+    uint64_t         at;              /* samples listed so far */
+    uint64_t         count;           /* samples that the lists have room for */
 } bzi_fragment_sink;
 
+/* The data that were read from a file's boxes. */
 typedef struct bzi_movie {
-    uint32_t  orientation;            /* as in bzi_track, of mvhd's matrix, which holds for all tracks */
-    uint64_t  turned_at;
-    uint64_t  box_at;                 /* file offset of the box being read */
-    uint64_t  unread;                 /* bytes of its table that were left where they lie; 0: it is in memory */
-    uint32_t  trex_count, trex[BZI_LIMIT_TRACKS][4];      /* track; size, flags, entry of samples in its fragments */
-    bzi_fragment       fragment;
-    bzi_fragment_sink *sink;          /* NULL: samples of fragments are only counted */
-    bzi_span  names;                  /* payload of our box 'uuid', behind its id: see room 41 */
-    uint64_t  names_at;
-    uint32_t  brand_count, brands[8];
-    uint32_t  has_moov;
-    uint32_t  track_count;
-    uint32_t  depth;
-    uint32_t  path[BZI_LIMIT_DEPTH];  /* types from the file level down to the box being read */
-    bzi_track tracks[BZI_LIMIT_TRACKS];
+    uint32_t           orientation;   /* the effect of mvhd's matrix, which holds for all tracks; as in bzi_track */
+    uint64_t           turned_at;     /* as in bzi_track */
+    uint64_t           box_at;        /* file offset of the box being read */
+    uint64_t           unread;        /* bytes of its table that are not in memory */
+    uint32_t           trex_count;    /* boxes trex */
+    /* of each: track; size, flags, entry of samples in the track's fragments */
+    uint32_t           trex[BZI_LIMIT_TRACKS][4];
+    bzi_fragment       fragment;      /* the moof being read */
+    bzi_fragment_sink *sink;          /* where samples of fragments are listed; NULL: they are only counted */
+    bzi_span           names;         /* payload of our box 'uuid', after its id: see room 41 */
+    uint64_t           names_at;      /* file offset of names */
+    uint32_t           brand_count;   /* brands in use */
+    uint32_t           brands[8];     /* of ftyp, the major one first */
+    uint32_t           has_moov;      /* moov was seen */
+    uint32_t           track_count;   /* tracks in use */
+    uint32_t           depth;         /* types in path */
+    uint32_t           path[BZI_LIMIT_DEPTH]; /* types from the file level down to the box being read */
+    bzi_track          tracks[BZI_LIMIT_TRACKS]; /* in the order of their trak boxes */
 } bzi_movie;
 
-#define BZI_FILE   0u                             /* parent of top-level boxes */
-#define BZI_VISUAL BZI_FOURCC('v', 'i', 's', 'u') /* parent of what is inside hvc1, avc1, ... */
-#define BZI_ANY    0u                             /* rule for a type that no other rule names */
-#define BZI_SKIP   1                              /* a reader's note: leave the children alone */
+#define BZI_FILE   0u                             /* the parent of top-level boxes */
+#define BZI_VISUAL BZI_FOURCC('v', 'i', 's', 'u') /* the parent of boxes inside hvc1, avc1, ... */
+#define BZI_ANY    0u                             /* the type in a rule for all types that no other rule names */
+#define BZI_SKIP   1                              /* returned by a reader: the box's children are not to be read */
 
-/* "moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." */
+/* Makes an error like "moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ...". */
 BZI_PRINTF(5, 6)
 static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_status status, uint64_t offset,
                                 const char *format, ...)
@@ -6043,7 +6535,7 @@ static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_st
                     (unsigned long long)offset, text);
 }
 
-/* For another file, with the room that it has. */
+/* Prepares a movie for another file. */
 static void bzi_movie_reset(bzi_movie *movie)
 {
     movie->track_count = movie->depth = movie->has_moov = movie->brand_count = 0;
@@ -6073,8 +6565,8 @@ static bzna_status bzi_box_moov(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
-/* What a matrix {a b u, c d v, x y w} does to pictures, which a, b, c and d say: EXIF's number; 0: something else. All
- * zeros say nothing. */
+/* Returns the effect of a matrix {a b u, c d v, x y w} on pictures, which a, b, c and d define, as EXIF's number. If it
+ * has another effect, returns 0 and its offset in *turned_at. A matrix of zeros has no effect. */
 static uint32_t bzi_box_matrix(bzi_cursor *c, uint64_t *turned_at)
 {
     const uint64_t at = bzi_cursor_offset(c);
@@ -6085,8 +6577,10 @@ static uint32_t bzi_box_matrix(bzi_cursor *c, uint64_t *turned_at)
         m[i] = (int32_t)bzi_cursor_u32(c);
     for (int i = 0; i < 5; i++)
         whole &= i == 2 || m[i] % 0x10000 == 0;
+
     number = !m[0] && !m[1] && !m[3] && !m[4] ? 1 :
              whole ? bzi_orientation_of(m[0] / 0x10000, m[1] / 0x10000, m[3] / 0x10000, m[4] / 0x10000) : 0;
+
     *turned_at = number ? 0 : at;
     return number;
 }
@@ -6130,6 +6624,7 @@ static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     bzi_cursor_take(c, 8);
     track->handler = bzi_cursor_u32(c);
     bzi_cursor_take(c, 12);
+
     if (!c->overrun)
         bzi_text_copy(track->name, sizeof track->name, c->data + c->pos, bzi_cursor_left(c));
     bzi_text_printable(track->name);
@@ -6140,17 +6635,19 @@ static bzna_status bzi_box_stsd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 {
     (void)movie;
     (void)err;
-    bzi_cursor_take(c, 8); /* version, flags, number of entries: they are counted as they come */
+    bzi_cursor_take(c, 8); /* version, flags, number of entries, which are counted as they come */
     return BZNA_OK;
 }
 
-/* Any sample entry: what all of them begin with. */
+/* Reads what all sample entries begin with. Only the first entry of a track is read. */
 static bzna_status bzi_box_entry(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
     (void)err;
+
     if (track->entries++)
         return BZI_SKIP;
+
     track->format = movie->path[movie->depth - 1];
     bzi_cursor_take(c, 8);
     return BZNA_OK;
@@ -6165,13 +6662,14 @@ static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c, bzna_error *err
         return status;
     while (bzi_cursor_left(c) && bzi_cursor_u8(c))          /* content_encoding */
         ;
+
     if (!c->overrun)
         bzi_text_copy(track->mime, sizeof track->mime, c->data + c->pos, bzi_cursor_left(c));
     bzi_text_printable(track->mime);
     return BZNA_OK;
 }
 
-/* Of the entries that no codec of the table has, nothing more is known. */
+/* Reads a visual sample entry. If no codec of the table has its type, nothing more of it is read. */
 static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
@@ -6181,6 +6679,7 @@ static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c, bzna_error *e
         status = c->overrun ? BZNA_OK : BZI_SKIP;
     if (status != BZNA_OK)
         return status;
+
     bzi_cursor_take(c, 16);
     track->frame_width = bzi_cursor_u16(c);
     track->frame_height = bzi_cursor_u16(c);
@@ -6191,8 +6690,10 @@ static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c, bzna_error *e
 static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
+
     if (track->config_at)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in one sample entry");
+        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same sample entry");
+
     track->config_at = bzi_cursor_offset(c);
     track->config.size = bzi_cursor_left(c);
     track->config.data = bzi_cursor_take(c, track->config.size);
@@ -6203,6 +6704,7 @@ static bzna_status bzi_box_clap(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 {
     bzi_track *track = bzi_movie_track(movie);
     (void)err;
+
     for (int i = 0; i < 8; i++)
         track->clap[i] = (int32_t)bzi_cursor_u32(c);
     track->has_clap = 1;
@@ -6217,18 +6719,21 @@ static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
-/* Takes a table of count entries of bits each, or says where it should have ended. */
+/* Takes a table of count entries of `bits` bits each. Notes its file offset in *at, and if the box is in memory, its
+ * bytes in *entries. */
 static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t count, uint32_t bits,
                                    const uint8_t **entries, uint64_t *at, bzna_error *err)
 {
     const uint64_t bytes = ((uint64_t)count * bits + 7) / 8, left = bzi_cursor_left(c) + movie->unread;
 
     if (*entries || *at)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in one track");
+        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same track");
+
     *at = bzi_cursor_offset(c);
     if (c->overrun || bytes > left)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, *at, "%u entries need %llu bytes, the box has %llu", count,
+        return bzi_box_fail(movie, err, BZNA_E_BOX, *at, "%u entries need %llu bytes, but the box has %llu", count,
                             (unsigned long long)bytes, (unsigned long long)left);
+
     *entries = count && !movie->unread ? bzi_cursor_take(c, bytes) : NULL;
     return BZNA_OK;
 }
@@ -6236,10 +6741,12 @@ static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t cou
 static bzna_status bzi_box_stsz(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_table *table = &bzi_movie_track(movie)->table;
+
     bzi_cursor_take(c, 4);
     table->common_size = bzi_cursor_u32(c);
     table->sample_count = bzi_cursor_u32(c);
     table->size_bits = 32;
+
     return bzi_box_entries(movie, c, table->common_size ? 0 : table->sample_count, 32, &table->sizes, &table->sizes_at,
                            err);
 }
@@ -6247,9 +6754,11 @@ static bzna_status bzi_box_stsz(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 static bzna_status bzi_box_stz2(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_table *table = &bzi_movie_track(movie)->table;
+
     bzi_cursor_take(c, 4);
     table->size_bits = bzi_cursor_u32(c) & 255;
     table->sample_count = bzi_cursor_u32(c);
+
     if (table->size_bits != 4 && table->size_bits != 8 && table->size_bits != 16)
         return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "field size %u is not 4, 8 or 16",
                             table->size_bits);
@@ -6259,6 +6768,7 @@ static bzna_status bzi_box_stz2(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 static bzna_status bzi_box_stsc(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_table *table = &bzi_movie_track(movie)->table;
+
     bzi_cursor_take(c, 4);
     table->run_count = bzi_cursor_u32(c);
     return bzi_box_entries(movie, c, table->run_count, 96, &table->runs, &table->runs_at, err);
@@ -6267,15 +6777,17 @@ static bzna_status bzi_box_stsc(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_table *table = &bzi_movie_track(movie)->table;
+
     bzi_cursor_take(c, 4);
     table->chunk_bytes = movie->path[movie->depth - 1] == BZI_FOURCC('c', 'o', '6', '4') ? 8 : 4;
     table->chunk_count = bzi_cursor_u32(c);
+
     return bzi_box_entries(movie, c, table->chunk_count, table->chunk_bytes * 8u, &table->chunks, &table->chunks_at,
                            err);
 }
 
 #define BZI_UUID BZI_FOURCC('u', 'u', 'i', 'd')
-/* 6f2b7f0e-5c1d-4a8e-9d3a-627a6e610001, which tells our box from others of that type. */
+/* 6f2b7f0e-5c1d-4a8e-9d3a-627a6e610001: tells our box from others of that type. */
 static const uint8_t bzi_box_uuid[16] = { 0x6f, 0x2b, 0x7f, 0x0e, 0x5c, 0x1d, 0x4a, 0x8e,
                                           0x9d, 0x3a, 0x62, 0x7a, 0x6e, 0x61, 0x00, 0x01 };
 
@@ -6283,8 +6795,10 @@ static bzna_status bzi_box_names(bzi_movie *movie, bzi_cursor *c, bzna_error *er
 {
     const uint64_t size = bzi_cursor_left(c);
     (void)err;
+
     if (size < sizeof bzi_box_uuid || memcmp(bzi_cursor_take(c, sizeof bzi_box_uuid), bzi_box_uuid, 16))
         return BZNA_OK;
+
     movie->names_at = bzi_cursor_offset(c);
     movie->names.size = bzi_cursor_left(c);
     movie->names.data = bzi_cursor_take(c, movie->names.size);
@@ -6295,6 +6809,7 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 {
     bzi_track *track = bzi_movie_track(movie);
     (void)err;
+
     bzi_cursor_take(c, 4);
     track->sync_count = bzi_cursor_u32(c);
     track->has_sync = 1;
@@ -6305,7 +6820,7 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 /* ==== 21. Boxes: fragments, rules ===================================================================================
  * Calls: rooms 2, 7-8, 20.
  *
- * Samples in fragments (moof), and the table of what is read where. */
+ * Samples in fragments (moof); the table of boxes that are read; the walk over boxes. */
 
 static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
@@ -6313,6 +6828,7 @@ static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 
     if (movie->trex_count++ == BZI_LIMIT_TRACKS)
         return bzi_box_fail(movie, err, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
+
     bzi_cursor_take(c, 4);
     trex[0] = bzi_cursor_u32(c);
     trex[3] = bzi_cursor_u32(c);
@@ -6326,7 +6842,7 @@ static bzna_status bzi_box_moof(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 {
     if (!movie->has_moov)
         return bzi_box_fail(movie, err, BZNA_E_UNSUPPORTED, bzi_cursor_offset(c), "a fragment before the moov "
-                            "box: segments are read behind their initialisation segment, in one file");
+                            "box: segments must follow their initialisation segment in the same file");
     movie->fragment = (bzi_fragment){ .begin = movie->box_at, .end = movie->box_at, .first = 1 };
     return BZNA_OK;
 }
@@ -6349,6 +6865,7 @@ static bzna_status bzi_box_tfhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     for (uint32_t i = 0; i < movie->track_count; i++)
         if (movie->tracks[i].id == id)
             f->track = &movie->tracks[i];
+
     for (uint32_t i = 0; i < movie->trex_count; i++)
         if (movie->trex[i][0] == id) {
             f->size = movie->trex[i][1];
@@ -6367,25 +6884,28 @@ static bzna_status bzi_box_tfhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
-/* One sample of a run, which lies at the end of the one before it. */
+/* Adds a sample of a run, which lies directly after the one before it. */
 static void bzi_fragment_add(bzi_movie *movie, uint32_t size, uint32_t flags)
 {
     bzi_fragment *f = &movie->fragment;
     bzi_fragment_sink *sink = movie->sink;
 
     f->track->fragments_depend |= flags >> 16 & 1;          /* sample_is_non_sync_sample */
+
     if (sink && sink->track == f->track && sink->at < sink->count) {
         sink->offsets[sink->at] = f->end;
         for (int i = 0; i < 4; i++)
             sink->sizes[4 * sink->at + (uint32_t)i] = (uint8_t)(size >> (24 - 8 * i));
         sink->at++;
     }
+
     if (!bzi_add(f->end, size, &f->end))
-        f->end = UINT64_MAX;                                /* fails its own sample, at use */
+        f->end = UINT64_MAX;                                /* the sample itself fails when it is used */
 }
 
-/* Samples that have all in common cost no bytes here: they are counted first, and listed only if they are of the track
- * that is asked for, and the file can hold them. */
+/* A run of samples. Samples that have everything in common take no bytes here, so a small file can claim any number of
+ * them. So they are counted first; they are listed only if they belong to the track that is asked for, after a check
+ * that the file can hold them. */
 static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_fragment *f = &movie->fragment;
@@ -6396,10 +6916,11 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     uint64_t start = f->runs++ ? f->end : f->base;
 
     if (flags & 1)
-        start = f->base + (uint64_t)(int64_t)(int32_t)bzi_cursor_u32(c);    /* an offset is checked at use */
+        start = f->base + (uint64_t)(int64_t)(int32_t)bzi_cursor_u32(c);    /* offsets are checked when they are used */
     first_flags = flags & 4 ? bzi_cursor_u32(c) : f->flags;
     if (c->overrun || (uint64_t)count * each > bzi_cursor_left(c) || (!(flags & 0x200) && count && !f->size))
         return bzi_box_fail(movie, err, BZNA_E_BOX, at, "%u samples of %u bytes each do not fit in it", count, each);
+
     if (!f->track)
         return BZNA_OK;
     if (count > UINT32_MAX - f->track->table.sample_count - f->track->fragment_samples)
@@ -6417,6 +6938,7 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t size, sample_flags;
+
         bzi_cursor_take(c, flags & 0x100 ? 4 : 0);
         size = flags & 0x200 ? bzi_cursor_u32(c) : f->size;
         sample_flags = flags & 0x400 ? bzi_cursor_u32(c) : i ? f->flags : first_flags;
@@ -6427,10 +6949,13 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
-/* Which boxes are read, and where. children: what their children are looked up under; 0: they have none that matter. */
+/* Which boxes are read, and by which function. */
 typedef struct bzi_box_rule {
-    uint32_t parent, type, children;
-    bzna_status (*read)(bzi_movie *movie, bzi_cursor *c, bzna_error *err);
+    uint32_t parent;                  /* the box around this one: its children value, or BZI_FILE */
+    uint32_t type;                    /* or BZI_ANY */
+    /* the parent under which rules for its children are found; 0: it has none that matter */
+    uint32_t children;
+    bzna_status (*read)(bzi_movie *movie, bzi_cursor *c, bzna_error *err); /* NULL: only its children are read */
 } bzi_box_rule;
 
 #define BZI_BOX(parent, a, b, c, d, children, read) { parent, BZI_FOURCC(a, b, c, d), children, read }
@@ -6469,7 +6994,7 @@ static const bzi_box_rule bzi_box_rules[] = {
     BZI_BOX(BZI_STBL,   'c', 'o', '6', '4', 0,          bzi_box_stco),
     BZI_BOX(BZI_STBL,   's', 't', 's', 's', 0,          bzi_box_stss),
     BZI_BOX(BZI_STSD,   'm', 'e', 't', 't', 0,          bzi_box_mett),
-    { BZI_STSD, BZI_ANY, BZI_VISUAL, bzi_box_visual },      /* but mett */
+    { BZI_STSD, BZI_ANY, BZI_VISUAL, bzi_box_visual },      /* all but mett */
     BZI_BOX(BZI_VISUAL, 'h', 'v', 'c', 'C', 0,          bzi_box_config),
     BZI_BOX(BZI_VISUAL, 'a', 'v', 'c', 'C', 0,          bzi_box_config),
     BZI_BOX(BZI_VISUAL, 'a', 'v', '1', 'C', 0,          bzi_box_config),
@@ -6477,51 +7002,54 @@ static const bzi_box_rule bzi_box_rules[] = {
     BZI_BOX(BZI_VISUAL, 'c', 'o', 'l', 'r', 0,          bzi_box_colr),
 };
 
-/* The first of a parent's rules, which stand together. */
+/* Returns the first of a parent's rules, which stand together in the table. */
 static const bzi_box_rule *bzi_box_first(uint32_t parent)
 {
     const bzi_box_rule *rule = bzi_box_rules;
+
     while (rule->parent != parent)
         rule++;
     return rule;
 }
 
-/* Among a parent's rules, of which first is one. NULL: none is for the type. */
+/* Returns the rule for a type among those of a parent, of which `first` is the first. NULL: there is none. */
 static const bzi_box_rule *bzi_box_find(const bzi_box_rule *first, uint32_t type)
 {
     const bzi_box_rule *end = bzi_box_rules + sizeof bzi_box_rules / sizeof bzi_box_rules[0];
+
     for (const bzi_box_rule *rule = first; rule < end && rule->parent == first->parent; rule++)
         if (rule->type == type || rule->type == BZI_ANY)
             return rule;
     return NULL;
 }
 
+/* A box. */
 typedef struct bzi_box {
     uint64_t at;                      /* file offset of the box */
-    uint64_t size;                    /* whole, header included */
-    uint64_t header;                  /* 8 or 16 */
-    uint32_t type;
-    uint32_t to_end;                  /* its size was written as 0: to the end of the file */
+    uint64_t size;                    /* bytes of the whole box, with its header */
+    uint64_t header;                  /* bytes of its header: 8 or 16 */
+    uint32_t type;                    /* four characters */
+    uint32_t to_end;                  /* the file states its size as 0: it goes to the end of the file */
 } bzi_box;
 
-/* Reads a box header from up to 16 bytes; limit is how many bytes are left for the whole box. */
+/* Reads a box header from up to 16 bytes. limit: bytes that are left for the whole box. */
 static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64_t limit, uint64_t at, bzi_box *box,
                                   bzna_error *err)
 {
     memset(box, 0, sizeof *box);
     box->at = at;
     if (limit < 8)
-        return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "%llu bytes are left, a box header has 8",
+        return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "only %llu bytes are left, but a box header has 8",
                             (unsigned long long)limit);
 
     box->size = bzi_be32(bytes);
     box->type = bzi_be32(bytes + 4);
     box->header = 8;
-    movie->path[movie->depth++] = box->type;                /* so that messages name it */
+    movie->path[movie->depth++] = box->type;                /* so that messages name the box */
 
     if (box->size == 1) {
         if (limit < 16)
-            return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "%llu bytes are left, its header has 16",
+            return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "only %llu bytes are left, but its header has 16",
                                 (unsigned long long)limit);
         box->size = bzi_be64(bytes + 8);
         box->header = 16;
@@ -6544,7 +7072,7 @@ static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64
     return BZNA_OK;
 }
 
-/* Trailing zeros are allowed where a box header no longer fits: QuickTime ends lists with them. */
+/* Returns 1 if less than a box header is left, and all of it is zeros: QuickTime ends lists with them. */
 static int bzi_box_padding(const uint8_t *bytes, uint64_t left)
 {
     for (uint64_t i = 0; i < left && left < 8; i++)
@@ -6553,10 +7081,10 @@ static int bzi_box_padding(const uint8_t *bytes, uint64_t left)
     return left < 8;
 }
 
-#define BZI_BOX_HEAD  128u            /* what boxes that hold others begin with: 78 bytes at most */
-#define BZI_BOX_TABLE 16u             /* likewise tables: 12 */
+#define BZI_BOX_HEAD  128u            /* bytes at the beginning of boxes that hold others: 78 at most */
+#define BZI_BOX_TABLE 16u             /* bytes before the entries of tables: 12 at most */
 
-/* How much of a payload its reader needs. Of tables in a file, not the entries. */
+/* Returns how many bytes of a payload its reader needs. Entries of tables stay in the file. */
 static uint64_t bzi_box_part(const bzi_box_rule *rule, const bzi_window *window, uint64_t size)
 {
     if (window->map)
@@ -6566,7 +7094,7 @@ static uint64_t bzi_box_part(const bzi_box_rule *rule, const bzi_window *window,
     return rule->parent == BZI_STBL ? bzi_min(size, BZI_BOX_TABLE) : size;
 }
 
-/* Has a box's payload read by its rule. *children: where the boxes in it begin. */
+/* Reads a box's payload by its rule. *children: where the boxes inside it begin. */
 static bzna_status bzi_box_read(bzi_movie *movie, bzi_window *window, const bzi_box *box, const bzi_box_rule *rule,
                                 uint64_t *children, bzna_error *err)
 {
@@ -6578,6 +7106,7 @@ static bzna_status bzi_box_read(bzi_movie *movie, bzi_window *window, const bzi_
     *children = at;
     if (!rule->read)
         return BZNA_OK;
+
     if (part > BZI_LIMIT_BOX_BYTES && !window->map)
         return bzi_box_fail(movie, err, BZNA_E_LIMIT, box->at, "%llu bytes, more than %llu", (unsigned long long)part,
                             (unsigned long long)BZI_LIMIT_BOX_BYTES);
@@ -6595,7 +7124,7 @@ static bzna_status bzi_box_read(bzi_movie *movie, bzi_window *window, const bzi_
     return status;
 }
 
-/* Reads what the rules name among the boxes from at to end, depth first. */
+/* Reads the boxes from at to end that have a rule, and those inside them, depth first. */
 static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t at, uint64_t end, uint32_t parent,
                                 bzna_error *err)
 {
@@ -6608,6 +7137,7 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
         uint64_t children = 0;
         bzi_box box;
         bzna_status status = bzi_window_view(window, at, bzi_min(left, 16), &header, err);
+
         if (status != BZNA_OK)
             return status;
         if (bzi_box_padding(header, left))
@@ -6616,14 +7146,17 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
             return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, n ? "too many boxes" : "boxes nest too deep");
         if ((status = bzi_box_header(movie, header, left, at, &box, err)) != BZNA_OK)
             return status;
+
         at += box.size;
         if (!(rule = bzi_box_find(rules, box.type)))
             continue;
+
         movie->path[movie->depth++] = box.type;
         movie->box_at = box.at;
         status = bzi_box_read(movie, window, &box, rule, &children, err);
         if (status == BZNA_OK && rule->children)
             status = bzi_box_list(movie, window, children, at, rule->children, err);
+
         if (status < 0)
             return status;
         movie->depth--;
@@ -6632,7 +7165,7 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
     return BZNA_OK;
 }
 
-/* Likewise of boxes in memory. What movie then points to lies there. */
+/* Like bzi_box_list, for boxes in memory. Pointers in movie then point there. */
 BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, uint32_t parent, bzna_error *err)
 {
     bzi_window window = { .map = c.data ? c.data + c.pos : NULL, .at = bzi_cursor_offset(&c) };
@@ -6643,9 +7176,10 @@ BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c,
 /* ==== 22. Sample tables =============================================================================================
  * Calls: rooms 2, 6-7, 15.
  *
- * Where the samples of a track lie, and what its pictures are. */
+ * Where the samples of a track lie, and what the track states about its pictures. */
 
-/* One entry of a table, which begins at bytes or, in the source, at `at`. Pre: it is there. */
+/* Reads one entry of a table, `skip` bytes after its beginning, which is in memory at bytes, or if that is NULL, in the
+ * source at `at`. Pre: the entry is there. */
 static bzna_status bzi_table_read(const bzi_table *t, const uint8_t *bytes, uint64_t at, uint64_t skip, uint8_t *dst,
                                   uint32_t size, bzna_error *err)
 {
@@ -6655,7 +7189,7 @@ static bzna_status bzi_table_read(const bzi_table *t, const uint8_t *bytes, uint
     return BZNA_OK;
 }
 
-/* Pre: i < sample_count. */
+/* Finds the size of a sample. Pre: i < sample_count. */
 static bzna_status bzi_table_size(const bzi_table *t, uint32_t i, uint64_t *size, bzna_error *err)
 {
     const uint32_t bits = t->size_bits;
@@ -6665,33 +7199,37 @@ static bzna_status bzi_table_size(const bzi_table *t, uint32_t i, uint64_t *size
     *size = t->common_size;
     if (t->common_size || !bits)
         return BZNA_OK;
+
     status = bzi_table_read(t, t->sizes, t->sizes_at, (uint64_t)i * bits / 8, entry, bits == 4 ? 1 : bits / 8, err);
     *size = bits == 32 ? bzi_be32(entry) : bits == 16 ? bzi_be16(entry) :
             bits == 8 ? entry[0] : (uint32_t)entry[0] >> (i % 2 ? 0 : 4) & 15u;
     return status;
 }
 
-/* Pre: i < chunk_count. */
+/* Finds the offset of a chunk. Pre: i < chunk_count. */
 static bzna_status bzi_table_chunk(const bzi_table *t, uint32_t i, uint64_t *offset, bzna_error *err)
 {
     uint8_t entry[8] = { 0 };
     bzna_status status = bzi_table_read(t, t->chunks, t->chunks_at, (uint64_t)i * t->chunk_bytes, entry, t->chunk_bytes,
                                         err);
+
     *offset = t->chunk_bytes == 8 ? bzi_be64(entry) : bzi_be32(entry);
     return status;
 }
 
-/* A run of chunks that hold as many samples: its first chunk, samples a chunk, sample entry. Pre: i < run_count. */
+/* Reads a run of chunks that hold the same number of samples: its first chunk, samples a chunk, sample entry. Pre: i <
+ * run_count. */
 static bzna_status bzi_table_run(const bzi_table *t, uint32_t i, uint32_t run[3], bzna_error *err)
 {
     uint8_t entry[12] = { 0 };
     bzna_status status = bzi_table_read(t, t->runs, t->runs_at, (uint64_t)i * 12, entry, 12, err);
+
     for (int k = 0; k < 3; k++)
         run[k] = bzi_be32(entry + 4 * k);
     return status;
 }
 
-/* A track must have its tables and they must agree. Costs nothing per sample. */
+/* Checks that a track has its tables, and that they agree. Sets is_plain. Takes no time for each sample. */
 static bzna_status bzi_table_check(bzi_track *of, uint32_t track, bzna_error *err)
 {
     bzi_table *t = &of->table;
@@ -6704,9 +7242,10 @@ static bzna_status bzi_table_check(bzi_track *of, uint32_t track, bzna_error *er
         entry = bzi_max32(entry, run[2]);
     }
 
-    if (of->entries > 1 && entry > 1)                       /* others than the first may be there unused */
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u] \"%s\", stsd: its samples are of %u entries, not of "
-                        "one", track, name, of->entries);
+    if (of->entries > 1 && entry > 1)                   /* entries after the first are allowed if no sample uses them */
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u] \"%s\", stsd: its samples use other entries than the "
+                        "first of %u, which is not supported", track, name, of->entries);
+
     if (t->sample_count == 0)
         return BZNA_OK;
     if (!t->chunk_bytes || t->chunk_count == 0)
@@ -6715,31 +7254,34 @@ static bzna_status bzi_table_check(bzi_track *of, uint32_t track, bzna_error *er
     if (t->run_count == 0)
         return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples but no stsc entry", track, name,
                         t->sample_count);
+
     if (bzi_table_run(t, 0, run, err) != BZNA_OK)
         return err->status;
     if (t->run_count == 1 && run[1] == 1 && t->chunk_count < t->sample_count)
         return bzi_fail(err, BZNA_E_BOX, t->chunks_at, 0, 0,
                         "moov/trak[%u] \"%s\": %u samples in %u chunks of one sample at byte %llu", track, name,
                         t->sample_count, t->chunk_count, (unsigned long long)t->chunks_at);
+
     t->is_plain = (t->sample_count == 1 && t->chunk_count == 1) || (t->run_count == 1 && run[0] == 1 && run[1] == 1);
     return BZNA_OK;
 }
 
-/* The samples of one chunk, which lie end to end. */
+/* Writes the offsets of one chunk's samples, which lie end to end. */
 static bzna_status bzi_table_expand_chunk(const bzi_table *t, uint32_t chunk, uint32_t each, uint32_t *sample,
                                           uint64_t *offsets, bzna_error *err)
 {
     uint64_t at, size;
     bzna_status status = bzi_table_chunk(t, chunk, &at, err);
+
     for (uint32_t k = 0; status == BZNA_OK && k < each && *sample < t->sample_count; k++) {
         offsets[*sample] = at;
         if ((status = bzi_table_size(t, (*sample)++, &size, err)) == BZNA_OK && !bzi_add(at, size, &at))
-            at = UINT64_MAX;                                /* fails its own sample, at use */
+            at = UINT64_MAX;                                /* the sample itself fails when it is used */
     }
     return status;
 }
 
-/* Writes every sample's offset by walking the chunks; offsets has sample_count entries. */
+/* Writes every sample's offset by a walk over the chunks. offsets has room for sample_count entries. */
 static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t *offsets, bzna_error *err)
 {
     uint32_t sample = 0, run[3] = { 0 }, next[3] = { 0 };
@@ -6747,15 +7289,18 @@ static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t
 
     for (uint32_t i = 0; status == BZNA_OK && i < t->run_count && sample < t->sample_count; i++) {
         const unsigned long long at = t->runs_at + (uint64_t)i * 12;
+
         memcpy(run, next, sizeof run);
         if (i + 1 < t->run_count && (status = bzi_table_run(t, i + 1, next, err)) != BZNA_OK)
             return status;
         next[0] = i + 1 < t->run_count ? next[0] : t->chunk_count + 1;
+
         if (run[0] == 0 || run[0] >= next[0] || next[0] - 1 > t->chunk_count || run[1] == 0 || (i == 0 && run[0] != 1))
             return bzi_fail(
                 err, BZNA_E_BOX, at, BZI_FOURCC('s', 't', 's', 'c'), 0,
                 "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: run %u has chunks %u..%u of %u, %u samples each",
                 track, at, i, run[0], next[0] - 1, t->chunk_count, run[1]);
+
         for (uint32_t chunk = run[0] - 1; status == BZNA_OK && chunk < next[0] - 1 && sample < t->sample_count; chunk++)
             status = bzi_table_expand_chunk(t, chunk, run[1], &sample, offsets, err);
     }
@@ -6767,18 +7312,20 @@ static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t
     return status;
 }
 
-/* What the index says of sample i. */
+/* Reads what the index states about sample i, unchecked. */
 static bzna_status bzi_table_place(const bzi_table *t, uint32_t i, uint64_t *offset, uint64_t *size, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
+
     if (t->offsets)
         *offset = t->offsets[i];
     else
         status = bzi_table_chunk(t, i, offset, err);
+
     return status == BZNA_OK ? bzi_table_size(t, i, size, err) : status;
 }
 
-/* Where sample i lies, checked against the size of what holds it. */
+/* Finds where sample i lies, checked against `limit`, the size of what holds it. */
 static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limit, uint64_t *offset, uint64_t *size,
                                    bzna_error *err)
 {
@@ -6796,8 +7343,8 @@ static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limi
                     (unsigned long long)limit);
 }
 
-/* How a track's pictures are to be turned: by the matrices of track and movie, of which each may be a turn by quarters
- * or a mirror. 0: as they say themselves. */
+/* Finds how a track's pictures are to be turned: by the matrices of track and movie, each of which may be a turn by
+ * quarters or a mirror. *orientation 0: as the pictures state themselves. */
 static bzna_status bzi_track_orientation(const bzi_track *track, uint32_t number, uint64_t movie_turned_at,
                                          uint32_t movie_orientation, uint32_t *orientation, bzna_error *err)
 {
@@ -6817,7 +7364,7 @@ static bzna_status bzi_track_orientation(const bzi_track *track, uint32_t number
                     (unsigned long long)at, track->name);
 }
 
-/* The clean aperture of a track's frames, where it has one. */
+/* Applies the clean aperture of a track's frames, if there is one. */
 static bzna_status bzi_track_clap(const bzi_track *track, bzi_image *image, bzna_error *err)
 {
     const int32_t *c = track->clap;
@@ -6825,6 +7372,7 @@ static bzna_status bzi_track_clap(const bzi_track *track, bzi_image *image, bzna
 
     if (!track->has_clap)
         return BZNA_OK;
+
     memcpy(image->clap, c, sizeof image->clap);
     if (bzi_clap_side(coded->frame_width, c, c + 4, &coded->crop_x, &coded->width) &&
         bzi_clap_side(coded->frame_height, c + 2, c + 6, &coded->crop_y, &coded->height))
@@ -6834,7 +7382,7 @@ static bzna_status bzi_track_clap(const bzi_track *track, bzi_image *image, bzna
                     track->frame_height);
 }
 
-/* What a video track says of its pictures. length_size comes from the configuration record. */
+/* Describes a track's pictures. length_size comes from the configuration record. */
 static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzna_error *err)
 {
     bzna_image *coded = &image->coded;
@@ -6857,17 +7405,18 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
     coded->codec = codec->id;
     if (track->config.size < codec->config_bytes)
         return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0,
-                        "track \"%s\": no decoder configuration (%s), or too short", track->name, type);
+                        "track \"%s\": the decoder configuration (%s) is missing or too short", track->name, type);
 
     if (codec->length_at)
         coded->length_size = (track->config.data[codec->length_at] & 3u) + 1;
     if (coded->length_size == 3)
         return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0,
-                        "track \"%s\": NAL unit lengths of 3 bytes", track->name);
+                        "track \"%s\": NAL unit lengths of 3 bytes are not allowed", track->name);
+
     if (!track->frame_width || !track->frame_height)
-        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": frame size %ux%u", track->name, track->frame_width,
+        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": the frame size is %ux%u", track->name, track->frame_width,
                         track->frame_height);
-    if (codec->is_file && !track->has_clap)                 /* each says its own, of which the track's is the largest */
+    if (codec->is_file && !track->has_clap)   /* each picture states its own size; the track's is that of the largest */
         coded->frame_width = coded->width = coded->frame_height = coded->height = 0;
     return bzi_track_clap(track, image, err);
 }
@@ -6876,48 +7425,52 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
 /* ==== 23. Containers ================================================================================================
  * Calls: rooms 2, 6.
  *
- * The types only. A container holds samples, and is a row of operations: an archive, a plain mp4 video. Once open it
- * is immutable: any thread may use it. Nothing outside rooms 23 to 38 knows whose a sample is. */
+ * The types of containers only. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
+ * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 23 to 38
+ * knows which type of container a sample comes from. */
 
-/* Where a sample's bytes lie, in its container's source or in a file of its own. */
+/* The place of a sample's bytes, in its container's source, or in a file of its own. */
 typedef struct bzi_extent {
-    uint64_t offset, size;
+    uint64_t offset;                  /* of the first byte */
+    uint64_t size;                    /* bytes */
 } bzi_extent;
 
-/* A sample; bytes, extent.size of them, are there once it was read. */
+/* A sample. */
 typedef struct bzi_sample {
-    uint64_t       index;
-    bzi_extent     extent;
-    const uint8_t *bytes;
+    uint64_t       index;             /* number of the sample in its container */
+    bzi_extent     extent;            /* where its bytes lie */
+    const uint8_t *bytes;             /* extent.size of them, once it was read; else NULL */
 } bzi_sample;
 
-/* What a thread needs to look into samples: one a thread. */
+/* Memory that a thread needs to look into samples. Each thread has its own. */
 typedef struct bzi_scratch {
-    bzi_movie movie;
+    bzi_movie movie;                  /* the boxes of a sample */
 } bzi_scratch;
 
-/* Which picture of a sample: by name, or the container's choice: a thumbnail where there is one, but for whole. */
+/* Which picture of a sample is wanted: one by name, or the one that the container chooses, which is a thumbnail if
+ * there is one, unless `whole` is set. */
 typedef struct bzi_pick {
-    const char *name;                 /* NULL: none */
-    uint32_t    whole;
+    const char *name;                 /* NULL: the container chooses */
+    uint32_t    whole;                /* with name NULL: not the thumbnail */
 } bzi_pick;
 
 /* A field that samples have. */
 typedef struct bzi_field {
     uint32_t kind;                    /* BZNA_FIELD_... */
     uint32_t inside;                  /* its value is in the sample's bytes, which are read before it is asked for */
-    char     name[BZNA_NAME_MAX];
+    char     name[BZNA_NAME_MAX];     /* by which users name it */
 } bzi_field;
 
-/* Where the value of a field goes: as much of it as there is room for. An integer is an int64_t, a vector is of
- * floats, text has no NUL at its end. */
+/* The place to which the value of a field is written, as much of it as fits. An integer is an int64_t, a vector
+ * consists of floats, and text has no NUL at its end. */
 typedef struct bzi_value {
-    uint8_t *data;
-    uint64_t capacity;
-    uint64_t size;                    /* of the whole value */
-    uint32_t absent;                  /* the sample has none */
+    uint8_t *data;                    /* where it is written */
+    uint64_t capacity;                /* bytes that fit */
+    uint64_t size;                    /* bytes of the whole value */
+    uint32_t absent;                  /* the sample has no such value */
 } bzi_value;
 
+/* Writes a value, if it fits, and its size. */
 static void bzi_value_put(bzi_value *value, const void *data, uint64_t size)
 {
     value->size = size;
@@ -6927,65 +7480,73 @@ static void bzi_value_put(bzi_value *value, const void *data, uint64_t size)
 
 typedef struct bzi_container bzi_container;
 
-/* Errors name place and byte offset; the caller adds the sample and the file. open returns BZNA_AGAIN for a file of
- * another kind that begins alike: the next row that recognizes it has its turn, and finds own, of the same type, as
- * this one left it. Rows may lack what stands after close. */
+/* The operations of a type of containers. Their errors name place and byte offset; the caller adds the sample and the
+ * file. open returns BZNA_AGAIN for a file of another type that begins alike: then the next row that recognizes the
+ * file has its turn, and finds `own`, which has the same type, as this one left it. Operations from `path` on may be
+ * NULL. */
 typedef struct bzi_container_ops {
-    const char *name;
-    uint64_t    own_bytes;            /* of what the row keeps of a file, all zeros before open */
-    uint32_t    names_inside;         /* which pictures a sample has is in its bytes */
-    uint32_t    names_unread;         /* but images reads no more of them than it needs, where they were not read */
+    const char *name;                 /* for messages */
+    uint64_t    own_bytes;            /* bytes of bzi_container.own, all zeros before open */
+    uint32_t    names_inside;         /* only a sample's bytes tell which pictures it has */
+    uint32_t    names_unread;         /* but `images` needs few of them, and can read those itself */
     uint32_t    still;                /* pictures are JPEG or other stills: NVDEC is not asked */
     uint32_t    listed;               /* dataset_config.list may name or label its samples */
-    /* head: the file's first bytes, at most BZI_PROBE_BYTES. NULL: they do not say */
+    /* recognizes a file by its first bytes, at most BZI_PROBE_BYTES. NULL: they do not tell */
     int         (*probe)(const uint8_t *head, uint64_t size);
-    /* sets what stands after source in bzi_container. config is checked */
+    /* sets the members after `source` in bzi_container. Pre: config is checked */
     bzna_status (*open)(bzi_container *c, const bzna_dataset_config *config, bzna_error *err);
+    /* finds a sample's bytes in the source */
     bzna_status (*locate)(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err);
-    /* number: in fields, of any kind but a picture */
+    /* gives a field's value. number: in fields; of any kind but a picture */
     bzna_status (*field)(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                          bzna_error *err);
-    /* their names; NULL: those of the picture fields */
+    /* gives the names of a sample's pictures. NULL: they are those of the picture fields */
     bzna_status (*images)(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch, bzna_sample_ref *out,
                           bzna_error *err);
+    /* describes a picture; its pointers go into the sample's bytes and the container */
     bzna_status (*image)(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch,
-                         bzi_image *image, bzna_error *err); /* the image's pointers go into bytes and the container */
+                         bzi_image *image, bzna_error *err);
+    /* adds to a hash what tells its samples from those of other files */
     uint64_t    (*fingerprint)(const bzi_container *c, uint64_t hash);
-    void        (*close)(bzi_container *c);                 /* frees what own points to; NULL: nothing */
-    /* where each sample is a file of its own: its path. There is no locate then: opening finds the size */
+    void        (*close)(bzi_container *c); /* frees what own points to; NULL: nothing */
+    /* gives the path of a sample that is a file of its own. There is no locate then: the size is found when it is
+     * opened */
     bzna_status (*path)(const bzi_container *c, uint64_t index, char *path, uint64_t capacity, bzna_error *err);
-    /* the name of a target */
+    /* gives the name of a target's class */
     bzna_status (*class_name)(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err);
-    void        (*describe)(const bzi_container *c, bzna_dataset_info *info);        /* tracks, brands */
+    void        (*describe)(const bzi_container *c, bzna_dataset_info *info); /* tracks, brands */
+    /* describes a track. NULL: there are none */
     bzna_status (*track)(const bzi_container *c, uint32_t track, bzna_track_info *info);
-    /* of a sample that was just read: makes its bytes what the other operations take, in place. writable: its bytes, or
-     * NULL where they must stay as they are; then BZNA_AGAIN says that they would have to change */
+    /* turns the bytes of a sample that was just read, in place, into what the other operations take. writable: its
+     * bytes; NULL: they must not be changed, and BZNA_AGAIN is returned if they would have to be */
     bzna_status (*prepare)(const bzi_container *c, const bzi_sample *sample, uint8_t *writable, bzna_error *err);
 } bzi_container_ops;
 
 #define BZI_NO_FIELD UINT32_MAX
 
+/* A container of samples. */
 struct bzi_container {
-    const bzi_container_ops *ops;
-    bzi_host   *host;                 /* a reference is held */
-    atomic_int  references;
-    char       *name;                 /* for messages */
-    uint64_t    name_size;
-    bzi_source  source;               /* size 0 and nothing to read where samples are files of their own */
-    uint64_t    count;
-    uint64_t    target_count;         /* the first so many samples have a target, or so many of them have */
-    uint64_t    class_count;
+    const bzi_container_ops *ops;     /* its type */
+    bzi_host        *host;            /* a reference is held */
+    atomic_int       references;      /* the last one closes it */
+    char            *name;            /* for messages */
+    uint64_t         name_size;       /* bytes of name, with its NUL */
+    bzi_source       source;          /* empty if samples are files of their own */
+    uint64_t         count;           /* samples */
+    uint64_t         target_count;    /* samples that have a target: the first ones, or any */
+    uint64_t         class_count;     /* classes that have a name */
     const bzi_field *fields;          /* that samples have */
-    uint32_t    field_count;
-    uint32_t    target_field;         /* number of the field that gives a sample's target; BZI_NO_FIELD: none */
-    uint32_t    target_inside;        /* it is in the sample's bytes */
-    uint32_t    orientation, palette; /* BZNA_ORIENTATION_..., BZNA_PALETTE_... */
-    void       *own;                  /* what its operations keep */
+    uint32_t         field_count;     /* how many they are */
+    uint32_t         target_field;    /* number of the field that is a sample's target; BZI_NO_FIELD: there is none */
+    uint32_t         target_inside;   /* the target is in the sample's bytes */
+    uint32_t         orientation;     /* BZNA_ORIENTATION_... */
+    uint32_t         palette;         /* BZNA_PALETTE_... */
+    void            *own;             /* memory of its operations */
 };
 
 #define BZI_PROBE_BYTES 512u
 
-/* Adds a field. own: where the container keeps its fields. */
+/* Adds a field. own: the array in which the container keeps its fields. */
 static void bzi_container_add_field(bzi_container *c, bzi_field *own, uint32_t kind, uint32_t inside, const char *name)
 {
     bzi_field *field = &own[c->field_count++];
@@ -6995,7 +7556,7 @@ static void bzi_container_add_field(bzi_container *c, bzi_field *own, uint32_t k
     bzi_string_copy(field->name, sizeof field->name, name);
 }
 
-/* name: which was asked for; NULL: any. */
+/* Makes the error for a picture that is not there. name: the one that was asked for; NULL: any. */
 static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 {
     return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture%s%s%s", name ? " \"" : "", name ? name : "",
@@ -7006,12 +7567,12 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 /* ==== 24. HEIF: files ===============================================================================================
  * Calls: rooms 2, 6, 8, 15-17, 19-23.
  *
- * A HEIF or AVIF file, alone or among other pictures, as the picture that it shows: its primary item, else the first
- * picture of its first track of pictures. */
+ * A HEIF or AVIF file, alone or among other pictures. It stands for the picture that it shows: its primary item, or
+ * if it has none, the first picture of its first track of pictures. */
 
 #ifndef BENZINA_NO_HEIF
 
-/* What the file holds beside the picture that is read: BZNA_BESIDE_... */
+/* Returns what the file has beside the picture that is read: BZNA_BESIDE_... */
 static uint32_t bzi_heif_beside(const bzi_heif *heif)
 {
     const uint32_t auxl = BZI_FOURCC('a', 'u', 'x', 'l');
@@ -7021,8 +7582,10 @@ static uint32_t bzi_heif_beside(const bzi_heif *heif)
     bzi_cursor_number(&c, bzi_cursor_u32(&c) >> 24 ? 4 : 2);
     while (n++ < BZI_LIMIT_ITEMS && bzi_heif_next_box(&c, &type, &box) > 0) {
         const uint32_t flags = bzi_cursor_u32(&box), id = (uint32_t)bzi_cursor_number(&box, flags >> 24 == 2 ? 2 : 4);
+
         bzi_cursor_u16(&box);
         type = bzi_cursor_u32(&box);
+
         if (flags >> 24 >= 2 && id != heif->primary && !(flags & 1) &&
             (bzi_codec_of_entry(type) || type == BZI_GRID || type == BZI_IDEN ||
              type == BZI_FOURCC('i', 'o', 'v', 'l')))
@@ -7033,7 +7596,7 @@ static uint32_t bzi_heif_beside(const bzi_heif *heif)
            (bzi_heif_referrer(heif, auxl, heif->primary, NULL) ? BZNA_BESIDE_AUXILIARY : 0);
 }
 
-/* The first picture of the first track of pictures: its sample tables, and what it says of pictures. */
+/* Describes the first picture of the first track of pictures. */
 static bzna_status bzi_heif_sequence(bzi_span bytes, uint64_t offset, bzi_movie *movie, bzi_image *image,
                                      bzna_error *err)
 {
@@ -7046,9 +7609,11 @@ static bzna_status bzi_heif_sequence(bzi_span bytes, uint64_t offset, bzi_movie 
     while (i < movie->track_count && movie->tracks[i].handler != BZI_FOURCC('p', 'i', 'c', 't') &&
            movie->tracks[i].handler != BZI_FOURCC('v', 'i', 'd', 'e'))
         i++;
+
     if (status == BZNA_OK && (i == movie->track_count || !movie->tracks[i].table.sample_count))
         return bzi_fail(err, BZNA_E_NOT_FOUND, offset, 0, 0, "the HEIF file at byte %llu has neither a primary item "
                         "nor a track of pictures", (unsigned long long)offset);
+
     if (status != BZNA_OK || (status = bzi_table_check(&movie->tracks[i], i, err)) != BZNA_OK ||
         (status = bzi_table_entry(&movie->tracks[i].table, 0, bytes.size, &at, &size, err)) != BZNA_OK ||
         (status = bzi_track_image(&movie->tracks[i], image, err)) != BZNA_OK)
@@ -7064,8 +7629,8 @@ static bzna_status bzi_heif_sequence(bzi_span bytes, uint64_t offset, bzi_movie 
     return size ? BZNA_OK : BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u]: its first picture has no bytes", i);
 }
 
-/* The picture of a file; thumb: its thumbnail. What is coded as one piece is a picture of its item's codec, else of
- * BZNA_CODEC_HEIF. */
+/* Describes the picture of a file, or its thumbnail. A picture that is coded in one piece has its item's codec, any
+ * other BZNA_CODEC_HEIF. */
 static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bzi_scratch *scratch, bzi_image *image,
                                   bzna_error *err)
 {
@@ -7085,9 +7650,11 @@ static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bz
         return bzi_container_fail_image("thumb", err);
     if (!id)
         return bzi_heif_sequence(bytes, offset, &scratch->movie, image, err);
+
     if (!thumb && bzi_heif_references(&heif, BZI_THMB, id, &masters, &id_bytes))
         return bzi_heif_fail(&heif.iref, "meta/iref", BZNA_E_UNSUPPORTED, err, "the primary item, %u, is the thumbnail "
                              "of another, and readers differ in which they show", id);
+
     if (bzi_heif_find(&heif, id, &item, err) != BZNA_OK ||
         (item.type != BZI_GRID && bzi_heif_coded(&heif, &item, &image->coded, err) != BZNA_OK))
         return err->status;
@@ -7148,9 +7715,10 @@ static bzna_status bzi_heif_images(const bzi_container *c, const bzi_sample *sam
 
     if (bzi_heif_read(&heif, (bzi_span){ sample->bytes, sample->extent.size }, 0, err) != BZNA_OK)
         return err->status;
+
     bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "image");
     id = heif.primary ? bzi_heif_referrer(&heif, BZI_THMB, heif.primary, NULL) : 0;
-    if (id && bzi_heif_find(&heif, id, &thumb, &ignored) == BZNA_OK)        /* what is wrong with it, reading it says */
+    if (id && bzi_heif_find(&heif, id, &thumb, &ignored) == BZNA_OK)        /* if it is damaged, reading it says how */
         bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "thumb");
     return BZNA_OK;
 }
@@ -7160,6 +7728,7 @@ static bzna_status bzi_heif_row_image(const bzi_container *c, const bzi_sample *
 {
     const int thumb = pick->name && !strcmp(pick->name, "thumb");
     (void)c;
+
     if (pick->name && !thumb && strcmp(pick->name, "image"))
         return bzi_container_fail_image(pick->name, err);
     return bzi_heif_image((bzi_span){ sample->bytes, sample->extent.size }, 0, thumb, scratch, image, err);
@@ -7184,7 +7753,7 @@ static const bzi_container_ops bzi_heif_ops = {
 
 #endif
 
-/* A picture that is a file, at offset in what holds it: what it is, its first bytes say. */
+/* Describes a picture that is a file, at offset in the file that holds it. Its first bytes tell its kind. */
 BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offset, bzi_scratch *scratch,
                                                    bzi_image *image, bzna_error *err)
 {
@@ -7200,21 +7769,21 @@ BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offs
 /* ==== 25. Containers: mp4 ===========================================================================================
  * Calls: rooms 2, 4, 6-8, 15, 20-23.
  *
- * Files are opened and indexed here. Archives, whose samples are small mp4 files of their own, and plain videos whose
- * first video track has only sync samples: each frame is then a sample. The tables of the movie box stay where they
- * lie, and their entries are read one by one, by blocks that the context keeps; of a source of callbacks, the movie
- * box is read in one piece. A sample's own boxes are read when the sample is. Nothing is allocated per sample, but
- * for offsets where several samples share a chunk. */
+ * Opening and indexing of archives, whose samples are small mp4 files of their own, and of plain videos, in whose
+ * first video track every sample is a sync sample: each frame is then a sample. The tables of the movie box stay in
+ * the file. Their entries are read one by one, by blocks that the context keeps. From a source of callbacks, the
+ * movie box is read in one piece. A sample's own boxes are read with the sample. Nothing is allocated for a sample,
+ * except for offsets if several samples share a chunk. */
 
-#define BZI_MP4_ROW 64u               /* targets that are looked at together */
-#define BZI_MP4_ROW_UNKNOWN 0u
-#define BZI_MP4_ROW_FOUND   1u        /* of 8 bytes each, where they lie if all lie end to end: no need of the index */
-#define BZI_MP4_ROW_NONE    2u
+#define BZI_MP4_ROW 64u               /* targets that are looked up together */
+#define BZI_MP4_ROW_UNKNOWN 0u        /* not looked up yet */
+#define BZI_MP4_ROW_FOUND   1u        /* 8 bytes each, where they lie if all lie end to end: the index is not needed */
+#define BZI_MP4_ROW_NONE    2u        /* elsewhere: each is looked up in the index */
 
-/* What is known of a file's targets, BZI_MP4_ROW at a time. */
+/* A file's targets in rows of BZI_MP4_ROW, and what is known about each row. */
 typedef struct bzi_mp4_rows {
-    uint64_t        first;            /* where the first target lies */
-    _Atomic uint8_t found[];          /* BZI_MP4_ROW_... */
+    uint64_t        first;            /* file offset of the first target */
+    _Atomic uint8_t found[];          /* of each row: BZI_MP4_ROW_... */
 } bzi_mp4_rows;
 
 static uint64_t bzi_mp4_rows_size(const bzi_table *table)
@@ -7222,25 +7791,32 @@ static uint64_t bzi_mp4_rows_size(const bzi_table *table)
     return sizeof(bzi_mp4_rows) + (table->sample_count + (uint64_t)BZI_MP4_ROW - 1) / BZI_MP4_ROW;
 }
 
+/* The data that the rows of archives and of videos keep of a file. */
 typedef struct bzi_mp4 {
-    bzi_buffer index;                 /* of a source of callbacks: the movie box */
-    bzi_buffer targets;               /* likewise the targets, when they lie together */
-    uint8_t   *own_names;             /* our box of names, where it is not at hand */
-    uint8_t   *own_config;            /* likewise a video's decoder configuration */
-    uint64_t  *ends;                  /* what the index says of samples at both ends: offset, size */
-    uint32_t   end_count;             /* of those samples */
+    bzi_buffer    index;              /* from a source of callbacks: the movie box */
+    bzi_buffer    targets;            /* from a source of callbacks: the targets, if they lie together */
+    uint8_t      *own_names;          /* our box of names, if the source does not keep it */
+    uint8_t      *own_config;         /* a video's decoder configuration, likewise */
+    uint64_t     *ends;               /* offset and size of samples at both ends, as the index states them */
+    uint32_t      end_count;          /* how many samples that are */
     bzi_mp4_rows *rows;               /* of a file with many targets; else NULL */
-    uint64_t   trailing_bytes;        /* after the last box: too few for another */
-    int32_t    input, target, filename;       /* track numbers, -1: there is none */
-    uint64_t   turned_at;             /* as in bzi_movie */
-    uint32_t   movie_orientation, orientation;      /* as there; of a video's frames */
-    uint32_t   brand_count, brands[8];
-    uint32_t   track_count;
-    bzi_track *tracks;
-    bzi_span   names;                 /* as in bzi_movie */
-    uint64_t   names_at, classes_at;  /* classes_at: in names */
-    bzi_field *fields;                /* image, thumb, target, name; of those, what there is; then those of names */
-    uint32_t   field_room, first_own; /* the number of the first of those */
+    uint64_t      trailing_bytes;     /* after the last box: too few for another */
+    int32_t       input;              /* number of the track of pictures; -1: there is none */
+    int32_t       target;             /* number of the track of targets; -1: there is none */
+    int32_t       filename;           /* number of the track of names; -1: there is none */
+    uint64_t      turned_at;          /* as in bzi_movie */
+    uint32_t      movie_orientation;  /* as bzi_movie.orientation */
+    uint32_t      orientation;        /* of a video's frames */
+    uint32_t      brand_count;        /* as in bzi_movie */
+    uint32_t      brands[8];          /* as in bzi_movie */
+    uint32_t      track_count;        /* tracks of the file */
+    bzi_track    *tracks;             /* without what they point to, but a video's config */
+    bzi_span      names;              /* as in bzi_movie */
+    uint64_t      names_at;           /* as in bzi_movie */
+    uint64_t      classes_at;         /* offset of the classes in names */
+    bzi_field    *fields;             /* image, thumb, target and name, if there are such; then those of names */
+    uint32_t      field_room;         /* elements of fields */
+    uint32_t      first_own;          /* number of the first field of names */
 } bzi_mp4;
 
 static bzi_track *bzi_mp4_track(const bzi_container *c, int32_t number)
@@ -7272,13 +7848,12 @@ static void bzi_mp4_close(bzi_container *c)
     bzi_release(memory, mp4->tracks, mp4->track_count, sizeof *mp4->tracks);
 }
 
-/* A file that begins with a box of a kind that files begin with. */
+/* Recognizes a file that begins with a type of box that files begin with. */
 static int bzi_mp4_probe(const uint8_t *head, uint64_t size)
 {
     static const uint32_t first[] = {
-        BZI_FOURCC('f', 't', 'y', 'p'), BZI_FOURCC('m', 'd', 'a', 't'), BZI_MOOV,
-        BZI_FOURCC('w', 'i', 'd', 'e'), BZI_FOURCC('f', 'r', 'e', 'e'), BZI_FOURCC('s', 'k', 'i', 'p'),
-        BZI_FOURCC('s', 't', 'y', 'p'), BZI_MOOF
+        BZI_FOURCC('f', 't', 'y', 'p'), BZI_FOURCC('m', 'd', 'a', 't'), BZI_MOOV, BZI_FOURCC('w', 'i', 'd', 'e'),
+        BZI_FOURCC('f', 'r', 'e', 'e'), BZI_FOURCC('s', 'k', 'i', 'p'), BZI_FOURCC('s', 't', 'y', 'p'), BZI_MOOF
     };
 
     for (size_t i = 0; size >= 8 && i < sizeof first / sizeof first[0]; i++)
@@ -7287,7 +7862,7 @@ static int bzi_mp4_probe(const uint8_t *head, uint64_t size)
     return 0;
 }
 
-/* Reads what the rules name of one box at file level. The movie box of a source of callbacks is kept. */
+/* Reads a box at file level, if it has a rule. From a source of callbacks, the movie box is kept. */
 static bzna_status bzi_mp4_read_box(bzi_container *c, bzi_movie *movie, bzi_window *window, const bzi_box *box,
                                     bzna_error *err)
 {
@@ -7300,7 +7875,8 @@ static bzna_status bzi_mp4_read_box(bzi_container *c, bzi_movie *movie, bzi_wind
     return status == BZNA_OK ? bzi_box_list(movie, window, box->at, box->at + box->size, BZI_FILE, err) : status;
 }
 
-/* The original tools write samples behind an mdat box of no content, and make it hold them when they index the file. */
+/* Recognizes an archive that was not indexed: the original tools write samples after an empty mdat box, and let it
+ * contain them only when they index the file. */
 static bzna_status bzi_mp4_check_indexed(bzi_movie *movie, const bzi_box *last, const bzi_box *box, bzna_error *err)
 {
     if (last->type != BZI_FOURCC('m', 'd', 'a', 't') || last->size != 16 || last->header != 16 ||
@@ -7312,8 +7888,8 @@ static bzna_status bzi_mp4_check_indexed(bzi_movie *movie, const bzi_box *last, 
                         "that wrote it, or pack its pictures again");
 }
 
-/* Walks the boxes of the file: what the rules do not name is skipped unread. A tail too short for a box is left alone.
- * What movie points to is gone afterwards. */
+/* Walks over the boxes of the file. Those without a rule are skipped unread; bytes at the end that are too few for a
+ * box are ignored. Pointers in movie are invalid afterwards. */
 static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie, bzna_error *err)
 {
     const uint64_t end = c->source.size;
@@ -7340,7 +7916,6 @@ static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie, bzna_error *
     bzi_buffer_free(&c->host->memory, &window.bytes);
     if (status != BZNA_OK)
         return status;
-
     ((bzi_mp4 *)c->own)->trailing_bytes = end > at ? end - at : 0;
     if (movie->has_moov)
         return BZNA_OK;
@@ -7348,7 +7923,7 @@ static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie, bzna_error *
                     (unsigned long long)end);
 }
 
-/* Bytes of the file that stay: at hand, or in memory of that size. */
+/* Keeps bytes of the file: those that the source keeps, or a copy in *own. */
 static bzna_status bzi_mp4_hold(bzi_container *c, uint64_t at, bzi_span *span, uint8_t **own, bzna_error *err)
 {
     if (!span->size || (span->data = bzi_source_at_hand(&c->source, at, span->size)) != NULL)
@@ -7359,11 +7934,10 @@ static bzna_status bzi_mp4_hold(bzi_container *c, uint64_t at, bzi_span *span, u
     return bzi_source_read(&c->source, at, *own, span->size, err);
 }
 
-/* What there is of a movie, into own. Of what its tracks point to, nothing. */
+/* Copies a movie's tracks and the rest into own, without what the tracks point to. */
 static bzna_status bzi_mp4_take(bzi_container *c, const bzi_movie *movie, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
-
     if (!(mp4->tracks = bzi_alloc_copy(&c->host->memory, movie->tracks, movie->track_count, sizeof *movie->tracks)))
         return bzi_fail_memory(err, "the tracks of a data set");
     mp4->track_count = movie->track_count;
@@ -7383,10 +7957,10 @@ static bzna_status bzi_mp4_take(bzi_container *c, const bzi_movie *movie, bzna_e
     return bzi_mp4_hold(c, mp4->names_at, &mp4->names, &mp4->own_names, err);
 }
 
-/* The movie box. A movie has room for all tracks that a file may have; only those that there are stay. */
+/* Reads the movie box. bzi_movie has room for all tracks that a file may have; only those in use are kept. */
 static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
 {
-    bzi_movie movie;                  /* not in the heap, where thousands of files would leave as many holes */
+    bzi_movie movie;                  /* on the stack: in the heap, thousands of files would leave as many holes */
     bzna_status status = bzi_source_use_blocks(&c->source, c->host, err);
     memset(&movie, 0, sizeof movie);
     if (status == BZNA_OK && (status = bzi_mp4_scan(c, &movie, err)) == BZNA_OK)
@@ -7394,7 +7968,7 @@ static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
     return status;
 }
 
-/* The first track of that name, or, without one, the first video track. -1: there is none. */
+/* Returns the first track of that name, or for NULL the first video track; -1: there is none. */
 static int32_t bzi_track_find(const bzi_track *tracks, uint32_t count, const char *name)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -7403,7 +7977,7 @@ static int32_t bzi_track_find(const bzi_track *tracks, uint32_t count, const cha
     return -1;
 }
 
-/* A track of the whole archive, or its variant for a split: "bzna_input", "bzna_input_train". */
+/* Returns a track of the whole archive, or its variant for a split: "bzna_input", "bzna_input_train". */
 static int32_t bzi_mp4_find(const bzi_mp4 *mp4, const char *name, const char *split)
 {
     char variant[BZNA_NAME_MAX];
@@ -7411,7 +7985,7 @@ static int32_t bzi_mp4_find(const bzi_mp4 *mp4, const char *name, const char *sp
     return bzi_track_find(mp4->tracks, mp4->track_count, variant);
 }
 
-/* The samples in moov of a fragmented track. */
+/* Lists the samples that a fragmented track has in moov. */
 static bzna_status bzi_mp4_index_moov(const bzi_table *table, uint32_t number, bzi_fragment_sink *sink, bzna_error *err)
 {
     const uint32_t count = table->sample_count;
@@ -7430,7 +8004,7 @@ static bzna_status bzi_mp4_index_moov(const bzi_table *table, uint32_t number, b
     return status;
 }
 
-/* A fragmented track: its samples in moov, then those of its fragments, are written out as one list. */
+/* Lists all samples of a fragmented track: those in moov, then those of its fragments. */
 static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, uint32_t number, bzna_error *err)
 {
     const bzi_memory *memory = &c->host->memory;
@@ -7472,7 +8046,7 @@ static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, u
     return BZNA_OK;
 }
 
-/* Only tables that are not one sample a chunk are written out; archives never need it. */
+/* Lists the offsets of a track's samples if several share a chunk. Archives never need it. */
 static bzna_status bzi_mp4_index_track(bzi_container *c, int32_t number, bzna_error *err)
 {
     bzi_track *track = bzi_mp4_track(c, number);
@@ -7482,7 +8056,6 @@ static bzna_status bzi_mp4_index_track(bzi_container *c, int32_t number, bzna_er
 
     if (!track)
         return BZNA_OK;
-
     table = &track->table;
     if ((status = bzi_table_check(track, (uint32_t)number, err)) != BZNA_OK ||
         ((table->sample_count == 0 || table->is_plain) && !track->fragment_samples))
@@ -7493,14 +8066,13 @@ static bzna_status bzi_mp4_index_track(bzi_container *c, int32_t number, bzna_er
                         (int)number, (unsigned long long)table->sizes_at, table->sample_count, table->common_size);
     if (track->fragment_samples)
         return bzi_mp4_index_fragments(c, track, (uint32_t)number, err);
-
     table->offsets = bzi_alloc(&c->host->memory, table->sample_count, sizeof *table->offsets, 16);
     if (!table->offsets)
         return bzi_fail_memory(err, "the sample index");
     return bzi_table_expand(table, (uint32_t)number, table->offsets, err);
 }
 
-/* Of a file, room for what is learned of its targets. */
+/* Makes room for what is learned about a file's targets. */
 static bzna_status bzi_mp4_prepare_rows(bzi_container *c, const bzi_table *table, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -7512,7 +8084,7 @@ static bzna_status bzi_mp4_prepare_rows(bzi_container *c, const bzi_table *table
     return bzi_table_place(table, 0, &mp4->rows->first, &size, err);
 }
 
-/* Of a source of callbacks, one read for all targets when they lie together, as archives have them. */
+/* Prepares reading targets. From callbacks, all are read at once if they lie together, as in archives. */
 static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -7528,7 +8100,7 @@ static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
     for (uint32_t i = 0; i < count; i++) {
         bzi_extent e;
         if (bzi_table_entry(&track->table, i, c->source.size, &e.offset, &e.size, err) != BZNA_OK)
-            return BZNA_OK;                                 /* its sample will say so */
+            return BZNA_OK;                                 /* the error is that of its sample */
         first = bzi_min(first, e.offset);
         last = e.offset + e.size > last ? e.offset + e.size : last;
     }
@@ -7537,7 +8109,7 @@ static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
     return bzi_source_keep(&c->source, 1, &c->host->memory, &mp4->targets, first, last - first, err);
 }
 
-/* What the fingerprint needs of the index: no read can fail when that is asked for. */
+/* Notes what the fingerprint needs of the index, so that no read can fail when it is computed. */
 static bzna_status bzi_mp4_note_ends(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -7555,13 +8127,14 @@ static bzna_status bzi_mp4_note_ends(bzi_container *c, bzna_error *err)
     return status;
 }
 
-/* One field in a box of ours: kind, name and value. */
+/* One field in a box of ours. */
 typedef struct bzi_named {
-    uint32_t kind;
-    bzi_span name, value;
+    uint32_t kind;                    /* BZNA_FIELD_... */
+    bzi_span name;                    /* in the box */
+    bzi_span value;                   /* in the box */
 } bzi_named;
 
-/* The fields of a box of ours, and how many there are. Returns 0 where it is of another version, and says nothing. */
+/* Begins to read the fields of a box of ours. Returns 0 if it is of an unknown version, which is then ignored. */
 static int bzi_named_begin(bzi_cursor *c, bzi_span box, uint64_t at, uint32_t *count)
 {
     *c = bzi_cursor_make(box.data, box.size, at);
@@ -7583,11 +8156,11 @@ static bzna_status bzi_named_next(bzi_cursor *c, bzi_named *n, bzna_error *err)
     if (!c->overrun && n->kind >= BZNA_FIELD_INTEGER && n->kind <= BZNA_FIELD_BYTES && n->name.size &&
         n->name.size < BZNA_NAME_MAX)
         return BZNA_OK;
-    return bzi_fail(err, BZNA_E_BOX, at, BZI_UUID, 0, "moov/uuid: the field at byte %llu has no name, or no kind that "
-                    "is known, or does not fit the box", (unsigned long long)at);
+    return bzi_fail(err, BZNA_E_BOX, at, BZI_UUID, 0, "moov/uuid: the field at byte %llu has no name or no known "
+                    "kind, or does not fit the box", (unsigned long long)at);
 }
 
-/* The fields and classes that a box of ours names. Only names of fields are read. */
+/* Reads the names of fields and classes in a box of ours, but no values. */
 static bzna_status bzi_mp4_read_names(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -7618,7 +8191,7 @@ static bzna_status bzi_mp4_read_names(bzi_container *c, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Pre: target < class_count. */
+/* Gives the name of a class. Pre: target < class_count. */
 static bzna_status bzi_mp4_class_name(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err)
 {
     const bzi_mp4 *mp4 = c->own;
@@ -7631,7 +8204,7 @@ static bzna_status bzi_mp4_class_name(const bzi_container *c, uint64_t target, b
     return BZNA_OK;
 }
 
-/* What both kinds of mp4 need of their tracks. Pre: input is a track. */
+/* Indexes the tracks, and makes the fields, of an archive or a video. Pre: input is a track. */
 static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -7650,7 +8223,6 @@ static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error
     c->count = input->table.sample_count;
     if ((status = bzi_mp4_note_ends(c, err)) != BZNA_OK)
         return status;
-
     mp4->field_room = mp4->names.size ? BZI_LIMIT_ARCHIVE_FIELDS + 4 : 4;
     if (!(mp4->fields = bzi_alloc_zero(&c->host->memory, mp4->field_room, sizeof *mp4->fields)))
         return bzi_fail_memory(err, "the fields of a data set");
@@ -7668,13 +8240,12 @@ static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error
     return status == BZNA_OK ? bzi_mp4_load_targets(c, err) : status;
 }
 
-/* An archive's bzna_input track holds files; one of that name that holds video is a sample of an archive, alone. */
+/* Opens an archive: its bzna_input track holds files. If it holds video, the file is a sample of an archive, alone. */
 static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     const char *split = config->split;
     bzi_mp4 *mp4 = c->own;
     bzna_status status = bzi_mp4_read(c, err);
-
     if (status != BZNA_OK)
         return status;
     mp4->input = bzi_mp4_find(mp4, "bzna_input", split);
@@ -7685,15 +8256,15 @@ static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_con
     return bzi_mp4_index(c, split, err);
 }
 
-/* What is met in mp4 files, and has no row in the table of codecs. */
+/* Returns the name of a codec that mp4 files may have, and that has no row in the table of codecs. */
 static const char *bzi_mp4_codec_name(uint32_t entry)
 {
     static const struct { const char *entry, *name; } known[] = {
         { "mp4v", "MPEG-4 Visual" }, { "vp08", "VP8" }, { "vp09", "VP9" }, { "vvc1", "H.266" }, { "vvi1", "H.266" },
         { "apch", "ProRes" }, { "apcn", "ProRes" }, { "apcs", "ProRes" }, { "apco", "ProRes" }, { "ap4h", "ProRes" },
-        { "ap4x", "ProRes" }, { "AVdn", "DNxHD" }, { "AVdh", "DNxHR" }, 
-        { "mjpa", "Motion JPEG" }, { "mjpb", "Motion JPEG" }, { "mjp2", "JPEG 2000" }, { "png ", "PNG" },
-        { "s263", "H.263" }, { "dvh1", "Dolby Vision" }, { "dvhe", "Dolby Vision" }, { "encv", "encrypted" },
+        { "ap4x", "ProRes" }, { "AVdn", "DNxHD" }, { "AVdh", "DNxHR" }, { "mjpa", "Motion JPEG" },
+        { "mjpb", "Motion JPEG" }, { "mjp2", "JPEG 2000" }, { "png ", "PNG" }, { "s263", "H.263" },
+        { "dvh1", "Dolby Vision" }, { "dvhe", "Dolby Vision" }, { "encv", "encrypted" },
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (bzi_be32((const uint8_t *)known[i].entry) == entry)
@@ -7701,7 +8272,7 @@ static const char *bzi_mp4_codec_name(uint32_t entry)
     return "an unknown codec";
 }
 
-/* A video of a codec that nothing here decodes is refused as a whole. */
+/* Refuses a video as a whole if nothing here decodes its codec. */
 static bzna_status bzi_mp4_check_codec(const bzi_track *track, int32_t number, bzna_error *err)
 {
     char type[5];
@@ -7713,7 +8284,7 @@ static bzna_status bzi_mp4_check_codec(const bzi_track *track, int32_t number, b
                     (int)number, type, bzi_mp4_codec_name(track->format));
 }
 
-/* The movie is read by the archive's row, which has its turn first unless the format was named. */
+/* Opens a video. The archive's row has its turn first, and has read the movie, unless the user named the format. */
 static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -7721,7 +8292,7 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
     bzna_status status = mp4->tracks ? BZNA_AGAIN : bzi_mp4_open_archive(c, config, err);
 
     if (status == BZNA_OK)
-        return BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is an archive, no mp4 video");
+        return BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: the file is an archive, not an mp4 video");
     if (status != BZNA_AGAIN)
         return status;
 
@@ -7746,7 +8317,9 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 
 
 /* ==== 26. Containers: mp4, samples ==================================================================================
- * Calls: rooms 2, 4, 6-7, 15, 20-23, 25. */
+ * Calls: rooms 2, 4, 6-7, 15, 20-23, 25.
+ *
+ * The samples of archives and plain videos: their places, targets, names, fields and pictures. */
 
 static bzna_status bzi_mp4_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
@@ -7755,7 +8328,8 @@ static bzna_status bzi_mp4_locate(const bzi_container *c, uint64_t index, bzi_ex
                            &extent->size, err);
 }
 
-/* Looks up in the index if targets lie in a row. One that cannot be looked up says so when it is used. */
+/* Looks up in the index whether the targets of a row lie where they are expected. A target that cannot be looked up
+ * fails when it is used. */
 static uint8_t bzi_mp4_look_at_row(const bzi_container *c, const bzi_table *table, uint64_t row)
 {
     const bzi_mp4 *mp4 = c->own;
@@ -7772,7 +8346,8 @@ static uint8_t bzi_mp4_look_at_row(const bzi_container *c, const bzi_table *tabl
     return BZI_MP4_ROW_FOUND;
 }
 
-/* Where a target lies. What the index says of it is read once where that is as everywhere: later the target alone. */
+/* Finds where a target lies. For targets that lie end to end, the index is read once a row, and later only the target
+ * itself is read. */
 static bzna_status bzi_mp4_locate_target(const bzi_container *c, const bzi_table *table, uint64_t index,
                                          uint64_t *offset, uint64_t *size, bzna_error *err)
 {
@@ -7784,11 +8359,13 @@ static bzna_status bzi_mp4_locate_target(const bzi_container *c, const bzi_table
         atomic_store_explicit(row, known = bzi_mp4_look_at_row(c, table, index / BZI_MP4_ROW), memory_order_relaxed);
     if (known != BZI_MP4_ROW_FOUND)
         return bzi_table_entry(table, (uint32_t)index, c->source.size, offset, size, err);
+
     *offset = mp4->rows->first + index * 8;
     *size = 8;
     return BZNA_OK;
 }
 
+/* Gives a sample's target. */
 static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
 {
     const bzi_mp4 *mp4 = c->own;
@@ -7798,7 +8375,7 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
     uint8_t bytes[8];
     bzna_status status;
 
-    value->absent = index >= c->target_count; /* the packer stops at the first sample without a target */
+    value->absent = index >= c->target_count; /* a packer stops writing targets at the first sample without one */
     if (value->absent)
         return BZNA_OK;
 
@@ -7817,6 +8394,7 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
     return BZNA_OK;
 }
 
+/* Gives a sample's name, without its NUL. */
 static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
 {
     const bzi_track *track = bzi_mp4_track(c, ((const bzi_mp4 *)c->own)->filename);
@@ -7847,17 +8425,18 @@ static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_
     return status;
 }
 
+/* Returns 1 for a video track that has samples. */
 static int bzi_track_is_picture(const bzi_track *track)
 {
     return track->handler == BZI_FOURCC('v', 'i', 'd', 'e') && track->table.sample_count > 0;
 }
 
-/* Reads the boxes of a sample of an archive, in its bytes. Where those were not read: from the source, and what movie
- * points to is gone afterwards. */
+/* Reads the boxes of an archive's sample in its bytes. If those were not read, the boxes are read from the source, and
+ * pointers in movie are invalid afterwards. */
 static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sample, bzi_movie *movie, bzna_error *err)
 {
     const bzi_extent *e = &sample->extent;
-    uint8_t room[BZI_WINDOW_ROOM];    /* boxes of most samples fit: no memory is needed */
+    uint8_t room[BZI_WINDOW_ROOM];    /* the boxes of most samples fit, and need no other memory */
     bzi_window window = { .source = &c->source, .memory = &c->host->memory, .map = sample->bytes, .room = room,
                           .end = e->offset + e->size, .at = sample->bytes ? e->offset : 0 };
     bzna_status status;
@@ -7865,32 +8444,36 @@ static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sampl
     bzi_movie_reset(movie);
     status = bzi_box_list(movie, &window, e->offset, e->offset + e->size, BZI_FILE, err);
     bzi_buffer_free(&c->host->memory, &window.bytes);
+
     if (status == BZNA_OK && !movie->has_moov)
         status = bzi_fail(err, BZNA_E_BOX, e->offset, BZI_MOOV, 0, "no moov box in its %llu bytes at byte %llu",
                           (unsigned long long)e->size, (unsigned long long)e->offset);
     return status;
 }
 
-/* The track of a field; a name that is no field is a track's own. */
+/* Returns the name of a field's track. A name that is not a field's is a track's own. */
 static const char *bzi_mp4_track_of_field(const char *name)
 {
     return strcmp(name, "image") == 0 ? "bzna_input" : strcmp(name, "thumb") == 0 ? "bzna_thumb" : name;
 }
 
-/* The track asked for; without a name, the thumbnail, else the picture, else any other video track. -1: none. */
+/* Returns the track that is asked for, or without a name, the thumbnail, else the picture, else any other video track.
+ * -1: there is none. */
 static int32_t bzi_mp4_choose(const bzi_movie *movie, const bzi_pick *pick)
 {
     static const char *const preferred[] = { "bzna_thumb", "bzna_input", NULL };
     const char *const named = pick->name ? bzi_mp4_track_of_field(pick->name) : NULL;
+
     for (size_t i = pick->whole; i < (named ? pick->whole + 1 : 3); i++) {
         int32_t track = bzi_track_find(movie->tracks, movie->track_count, named ? named : preferred[i]);
         if (track >= 0 && bzi_track_is_picture(&movie->tracks[track]))
             return track;
     }
+
     return -1;
 }
 
-/* One picture: what its track says, and where in the sample its access unit lies. */
+/* Describes a picture by its track and by the place of its access unit in the sample. */
 static bzna_status bzi_mp4_picture(const bzi_track *track, const bzi_sample *sample, const bzi_extent *unit,
                                    bzi_image *image, bzna_error *err)
 {
@@ -7900,6 +8483,7 @@ static bzna_status bzi_mp4_picture(const bzi_track *track, const bzi_sample *sam
         return status;
     if (unit->size == 0)
         return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": its access unit has no bytes", track->name);
+
     image->coded.config = track->config.data;
     image->coded.data = sample->bytes + unit->offset;
     image->coded.data_size = unit->size;
@@ -7907,6 +8491,7 @@ static bzna_status bzi_mp4_picture(const bzi_track *track, const bzi_sample *sam
     return BZNA_OK;
 }
 
+/* Describes a picture of an archive's sample: the first sample of its track. */
 static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                          bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
@@ -7926,11 +8511,13 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
     if ((status = bzi_track_orientation(track, (uint32_t)number, movie->turned_at, movie->orientation, &orientation,
                                         err)) != BZNA_OK)
         return status;
+
     if (!track->table.chunk_bytes || !track->table.chunk_count)
         return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\" has a sample but no stco or co64 entry", track->name);
     if ((status = bzi_table_entry(&track->table, 0, sample->extent.size, &unit.offset, &unit.size, err)) != BZNA_OK ||
         (status = bzi_mp4_picture(track, sample, &unit, image, err)) != BZNA_OK)
         return status;
+
     image->otherwise = bzi_color_of_archives;
     image->coded.orientation = orientation;
     return BZNA_OK;
@@ -7941,14 +8528,17 @@ static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_samp
 {
     const bzi_movie *movie = &scratch->movie;
     bzna_status status = bzi_mp4_parse(c, sample, &scratch->movie, err);
+
     if (status != BZNA_OK)
         return status;
+
     for (uint32_t i = 0; i < movie->track_count && out->image_count < BZNA_IMAGES_MAX; i++)
         if (bzi_track_is_picture(&movie->tracks[i]))
             bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, movie->tracks[i].name);
     return BZNA_OK;
 }
 
+/* Describes a frame of a video. In tracks that are named bzna_..., colors are those of archives. */
 static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                        bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
@@ -7977,11 +8567,12 @@ static bzna_status bzi_mp4_video_images(const bzi_container *c, const bzi_sample
     return BZNA_OK;
 }
 
-/* Tells files apart: sizes, and the index entries at both ends. */
+/* Adds what tells files apart: sizes, and the index entries at both ends. */
 static uint64_t bzi_mp4_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_mp4 *mp4 = c->own;
     const uint64_t words[2] = { c->source.size, c->count };
+
     hash = bzi_hash(hash, words, sizeof words);
     return bzi_hash(hash, mp4->ends, mp4->end_count * 2 * sizeof *mp4->ends);
 }
@@ -7989,13 +8580,15 @@ static uint64_t bzi_mp4_fingerprint(const bzi_container *c, uint64_t hash)
 static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
 {
     const bzi_mp4 *mp4 = c->own;
+
     info->track_count = mp4->track_count;
     info->trailing_bytes = mp4->trailing_bytes;
     info->brand_count = mp4->brand_count;
     memcpy(info->brands, mp4->brands, sizeof info->brands);
 }
 
-/* The value of a field of a box of ours: of the sample, in an archive; of the file, which is a sample by itself. */
+/* Gives the value of a field in a box of ours: the sample's box in an archive; else the file's, because the file is a
+ * sample by itself. */
 static bzna_status bzi_mp4_named(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
                                  bzi_value *value, bzna_error *err)
 {
@@ -8022,12 +8615,15 @@ static bzna_status bzi_mp4_named(const bzi_container *c, const bzi_sample *sampl
     for (uint32_t i = 0; i < count; i++) {
         if ((status = bzi_named_next(&cursor, &n, err)) != BZNA_OK)
             return status;
+
         if (strlen(field->name) != n.name.size || memcmp(field->name, n.name.data, (size_t)n.name.size))
             continue;
+
         if (n.kind != field->kind || (n.kind == BZNA_FIELD_INTEGER && n.value.size != 8) ||
             (n.kind == BZNA_FIELD_VECTOR && n.value.size % 4))
             return bzi_fail(err, BZNA_E_BOX, at, BZI_UUID, 0, "moov/uuid: its %s is of kind %u, in %llu bytes",
                             field->name, n.kind, (unsigned long long)n.value.size);
+
         value->absent = 0;
         bzi_value_put(value, n.value.data, n.value.size);
         return BZNA_OK;
@@ -8052,6 +8648,7 @@ static bzna_status bzi_mp4_describe_track(const bzi_container *c, uint32_t numbe
 
     if (number >= mp4->track_count)
         return BZNA_E_RANGE;
+
     track = &mp4->tracks[number];
     info->handler = track->handler;
     info->format = track->format;
@@ -8100,54 +8697,66 @@ static const bzi_container_ops bzi_mp4_video = {
 /* ==== 27. Lists =====================================================================================================
  * Calls: rooms 2, 4, 6-8.
  *
- * Text that lists samples, one a line: index, labels and path with tabs between them (MXNet's .lst), path and labels
- * with commas (.csv; the first line may be a header, and a path with commas stands in quotes), or with blanks
- * (Caffe's val.txt: the numbers at the end of a line are labels). Which of them it is, the first line says. The text
- * is kept, since paths lie in it; a line costs 32 bytes more, and 4 a label. */
+ * Text that lists samples, one a line. The first line tells which kind of list it is:
+ * - index, labels and path with tabs between them (MXNet's .lst)
+ * - path and labels with commas between them (.csv); the first line may be a header, and a path with commas stands
+ *   in quotes
+ * - path and labels with blanks between them (Caffe's val.txt); the numbers at the end of a line are labels
+ *
+ * The text is kept, because paths point into it. A line takes 32 bytes more, and each label 4. */
 
+/* A line of a list. */
 typedef struct bzi_list_row {
-    uint64_t index;                   /* as the line says; where it says none, its row, from 0 */
-    uint64_t path_at;                 /* in the text */
-    uint64_t label_at;                /* in labels */
-    uint32_t path_size, label_count;
+    uint64_t index;                   /* as the line states it; if it states none, its row, from 0 */
+    uint64_t path_at;                 /* offset of the path in the text */
+    uint64_t label_at;                /* number of the first label in labels */
+    uint32_t path_size;               /* bytes of the path */
+    uint32_t label_count;             /* labels of the line */
 } bzi_list_row;
 
+/* A list of samples. */
 typedef struct bzi_list {
-    uint8_t      *text;
-    uint64_t      size;
+    uint8_t      *text;               /* the whole file */
+    uint64_t      size;               /* bytes of text */
     bzi_list_row *rows;               /* in the order of lines, until bzi_list_sort; NULL while they are counted */
-    uint64_t      count, row_room;
-    float        *labels;
-    uint64_t      label_count, label_room;
-    uint8_t       separator;          /* of fields */
+    uint64_t      count;              /* lines that name a sample */
+    uint64_t      row_room;           /* elements of rows */
+    float        *labels;             /* of all lines */
+    uint64_t      label_count;        /* how many they are */
+    uint64_t      label_room;         /* elements of labels */
+    uint8_t       separator;          /* of fields: a tab, a comma, a blank; 0: no line was read yet */
 } bzi_list;
 
-/* --- Numbers, whatever the process's locale is --- */
+/* --- Numbers, independent of the process's locale --- */
 
+/* Cuts off blanks at both ends. */
 static bzi_span bzi_span_trim(bzi_span s)
 {
     while (s.size && bzi_is_space(s.data[0])) {
         s.data++;
         s.size--;
     }
+
     while (s.size && bzi_is_space(s.data[s.size - 1]))
         s.size--;
     return s;
 }
 
-/* Digits alone. */
+/* Reads a number of digits only. Returns 0 if it is no such number, or exceeds 64 bits. */
 static int bzi_span_integer(bzi_span s, uint64_t *out)
 {
     uint64_t value = 0;
+
     for (uint64_t i = 0; i < s.size; i++)
         if (s.data[i] < '0' || s.data[i] > '9' || !bzi_mul(value, 10, &value) ||
             !bzi_add(value, (uint64_t)(s.data[i] - '0'), &value))
             return 0;
+
     *out = value;
     return s.size > 0;
 }
 
-/* Digits, with a sign or without, between blanks. */
+/* Reads digits, with a sign or without, between blanks. Returns 0 if they are no such number, or exceed 64 bits. */
 BZI_MAYBE_UNUSED static int bzi_span_signed(bzi_span s, int64_t *out)
 {
     uint64_t value;
@@ -8159,25 +8768,29 @@ BZI_MAYBE_UNUSED static int bzi_span_signed(bzi_span s, int64_t *out)
         s.data++;
         s.size--;
     }
+
     if (!bzi_span_integer(s, &value) || value > (uint64_t)INT64_MAX + (uint64_t)minus)
         return 0;
     *out = minus && value ? -(int64_t)(value - 1) - 1 : (int64_t)value;
     return 1;
 }
 
-/* x * 10^exponent. */
+/* Returns x * 10^exponent. */
 static double bzi_scale_10(double x, int64_t exponent)
 {
     double power = 1, base = 10;
     uint64_t n = (uint64_t)(exponent < 0 ? -exponent : exponent);
+
     for (n = bzi_min(n, 400); n > 22; n -= 22) /* a double holds 10^22 exactly */
         x = exponent < 0 ? x / 1e22 : x * 1e22;
     for (; n; n >>= 1, base *= base)
         power *= n & 1 ? base : 1;
+
     return exponent < 0 ? x / power : x * power;
 }
 
-/* The digits of a decimal number, with a point: 19 of them count, more than a double holds. */
+/* Reads the digits of a decimal number, with a point or without. 19 digits count, more than a double holds. Returns 0
+ * if there are none. */
 static int bzi_span_digits(bzi_cursor *c, double *value)
 {
     uint64_t mantissa = 0, digits = 0;
@@ -8186,12 +8799,15 @@ static int bzi_span_digits(bzi_cursor *c, double *value)
 
     for (; bzi_cursor_left(c); c->pos++) {
         uint8_t d = c->data[c->pos];
+
         if (d == '.' && !point) {
             point = 1;
             continue;
         }
+
         if (d < '0' || d > '9')
             break;
+
         digits++;
         exponent -= point && mantissa < UINT64_MAX / 100;
         exponent += !point && mantissa >= UINT64_MAX / 100;
@@ -8203,7 +8819,7 @@ static int bzi_span_digits(bzi_cursor *c, double *value)
     return digits > 0;
 }
 
-/* A decimal number that a float32 can hold: no "nan", no "inf". */
+/* Reads a decimal number that a float32 can hold, which "nan" and "inf" are not. Returns 0 if it is none. */
 static int bzi_span_number(bzi_span s, float *out)
 {
     bzi_cursor c;
@@ -8220,6 +8836,7 @@ static int bzi_span_number(bzi_span s, float *out)
 
     if (bzi_cursor_left(&c)) {
         bzi_span rest;
+
         if ((bzi_cursor_u8(&c) | 32) != 'e')
             return 0;
         if (bzi_cursor_left(&c) && (c.data[c.pos] == '-' || c.data[c.pos] == '+'))
@@ -8238,7 +8855,7 @@ static int bzi_span_number(bzi_span s, float *out)
     return 1;
 }
 
-/* A label that is one number, and an integer, is a target, too. Returns 0 where it is not. */
+/* Turns a single label that is an integer into a target. Returns 0 if there are several, or it is none. */
 static int bzi_label_target(const float *labels, uint64_t count, int64_t *target)
 {
     if (count != 1 || !(fabsf(labels[0]) < 9e18f) || truncf(labels[0]) != labels[0])
@@ -8249,18 +8866,24 @@ static int bzi_label_target(const float *labels, uint64_t count, int64_t *target
 
 /* --- Lines --- */
 
-/* A line, and where it stands. */
+/* A line, and its place. */
 typedef struct bzi_list_line {
-    bzi_span text;
-    uint64_t at, number;              /* in the file; from 1 */
-    bzi_span index, labels, path;     /* its parts */
+    bzi_span text;                    /* the line without its end */
+    uint64_t at;                      /* its offset in the file */
+    uint64_t number;                  /* from 1 */
+    bzi_span index;                   /* the part that is the index; empty: there is none */
+    bzi_span labels;                  /* the part with the labels */
+    bzi_span path;                    /* the part that is the path */
 } bzi_list_line;
 
+/* Makes an error about a line, and shows the part of it that is text. */
 static bzna_status bzi_list_fail(const bzi_list_line *line, const char *what, bzi_span text, bzna_error *err)
 {
     char shown[32];
+
     bzi_text_copy(shown, sizeof shown, text.data, text.size);
     bzi_text_printable(shown);
+
     return bzi_fail(err, BZNA_E_FORMAT, line->at, 0, 0, "line %llu at byte %llu: %s%s%s%s",
                     (unsigned long long)line->number, (unsigned long long)line->at, what, text.size ? ": \"" : "",
                     shown, text.size ? "\"" : "");
@@ -8272,7 +8895,8 @@ static bzi_span bzi_span_between(const uint8_t *from, const uint8_t *to)
     return s;
 }
 
-/* index TAB labels TAB path: the first field, the last, and what is between. */
+/* Splits index TAB labels TAB path: the first field, the last, and the rest between them. Returns NULL, or why that
+ * fails; so do the next two functions. */
 static const char *bzi_list_split_tabs(bzi_list_line *line)
 {
     const uint8_t *begin = line->text.data, *end = begin + line->text.size, *last = end;
@@ -8282,13 +8906,14 @@ static const char *bzi_list_split_tabs(bzi_list_line *line)
         return "no tab";
     while (*--last != '\t')
         continue;
+
     line->index = bzi_span_between(begin, first);
     line->labels = bzi_span_between(first + 1, last);
     line->path = bzi_span_between(last + 1, end);
     return NULL;
 }
 
-/* path,labels: or "path",labels. */
+/* Splits path,labels or "path",labels. */
 static const char *bzi_list_split_commas(bzi_list_line *line)
 {
     const uint8_t *begin = line->text.data, *end = begin + line->text.size, *stop;
@@ -8300,6 +8925,7 @@ static const char *bzi_list_split_commas(bzi_list_line *line)
         return "a quote without its end";
     if (!stop)
         return "neither a tab, a comma nor a blank before a label";
+
     line->path = bzi_span_between(begin, stop);
     stop += quoted;
     if (stop == end || *stop != ',')
@@ -8308,7 +8934,7 @@ static const char *bzi_list_split_commas(bzi_list_line *line)
     return NULL;
 }
 
-/* path labels: the words at the end that are numbers, behind at least one that is the path. */
+/* Splits path labels: the words at the end that are numbers, after at least one word that is the path. */
 static const char *bzi_list_split_blanks(bzi_list_line *line)
 {
     const bzi_span text = bzi_span_trim(line->text);
@@ -8318,21 +8944,23 @@ static const char *bzi_list_split_blanks(bzi_list_line *line)
     for (const uint8_t *p = end; p > text.data; p = word) {
         while (p > text.data && bzi_is_space(p[-1]))
             p--;
+
         for (word = p; word > text.data && !bzi_is_space(word[-1]); word--)
             continue;
+
         if (word == text.data || !bzi_span_number(bzi_span_between(word, p), &label))
             break;
         labels = word;
     }
 
     if (labels == end)
-        return "no tab, no comma, and no label behind a blank";
+        return "no tab, no comma, and no label after a blank";
     line->path = bzi_span_trim(bzi_span_between(text.data, labels));
     line->labels = bzi_span_between(labels, end);
     return NULL;
 }
 
-/* Reads the labels, and keeps them unless rows are still counted. */
+/* Reads a line's labels, and keeps them, unless rows are still counted. Returns NULL, or why that fails. */
 static const char *bzi_list_labels(bzi_list *list, const bzi_list_line *line, uint64_t *count)
 {
     const uint8_t *at = line->labels.data, *end = at + line->labels.size;
@@ -8341,14 +8969,17 @@ static const char *bzi_list_labels(bzi_list *list, const bzi_list_line *line, ui
     while (at < end) {
         const uint8_t *stop = memchr(at, list->separator, (size_t)(end - at));
         float label;
-        if (stop == at && list->separator == ' ') {         /* blanks may be several */
+
+        if (stop == at && list->separator == ' ') {         /* there may be several blanks */
             at++;
             continue;
         }
+
         stop = stop ? stop : end;
         if (!bzi_span_number(bzi_span_between(at, stop), &label))
-            return "a label is no number that a float32 holds";
-        if (list->label_count + *count < list->label_room)  /* there is none for numbers in a header */
+            return "a label is not a number that fits a float32";
+        /* rows that are counted have no room, and a header's numbers may have none */
+        if (list->label_count + *count < list->label_room)
             list->labels[list->label_count + *count] = label;
         ++*count;
         at = stop + 1;
@@ -8356,14 +8987,16 @@ static const char *bzi_list_labels(bzi_list *list, const bzi_list_line *line, ui
     return NULL;
 }
 
+/* Takes a line: counts its row and labels, and keeps them if there is room. A first line that is no row is a header,
+ * except with tabs. */
 static bzna_status bzi_list_take(bzi_list *list, bzi_list_line *line, bzna_error *err)
 {
     const int tabs = list->separator == '\t';
     uint64_t index = list->count, labels;
     const char *fault = tabs                   ? bzi_list_split_tabs(line) :
-
                         list->separator == ',' ? bzi_list_split_commas(line) :
                                                  bzi_list_split_blanks(line);
+
     if (fault)
         return bzi_list_fail(line, fault, line->text, err);
     if (tabs && !bzi_span_integer(bzi_span_trim(line->index), &index))
@@ -8388,7 +9021,7 @@ static bzna_status bzi_list_take(bzi_list *list, bzi_list_line *line, bzna_error
     return BZNA_OK;
 }
 
-/* Which kind of list begins with this line. A comma, where it is none. */
+/* Returns the separator of a list that begins with this line: a comma, if the line has none. */
 static uint8_t bzi_list_separator(bzi_span line)
 {
     if (memchr(line.data, '\t', (size_t)line.size))
@@ -8396,7 +9029,7 @@ static uint8_t bzi_list_separator(bzi_span line)
     return memchr(line.data, ',', (size_t)line.size) || !memchr(line.data, ' ', (size_t)line.size) ? ',' : ' ';
 }
 
-/* All lines: they are counted first, then kept. */
+/* Reads all lines, to count them (rows NULL), or to keep them. */
 static bzna_status bzi_list_walk(bzi_list *list, bzna_error *err)
 {
     const uint64_t bom = list->size >= 3 && !memcmp(list->text, "\xef\xbb\xbf", 3) ? 3 : 0;
@@ -8408,12 +9041,15 @@ static bzna_status bzi_list_walk(bzi_list *list, bzna_error *err)
         const uint8_t *begin = list->text + line.at, *end = list->text + list->size;
         const uint8_t *stop = memchr(begin, '\n', (size_t)(end - begin));
         const uint8_t *text_end = stop ? stop : end;
+
         text_end -= text_end > begin && text_end[-1] == '\r';
         line.text = bzi_span_between(begin, text_end);
         line.number++;
+
         if (line.text.size && !list->separator)
             list->separator = bzi_list_separator(line.text);
         status = line.text.size ? bzi_list_take(list, &line, err) : BZNA_OK;
+
         line.at = (uint64_t)((stop ? stop + 1 : end) - list->text);
     }
     return status;
@@ -8436,20 +9072,24 @@ static bzna_status bzi_list_parse(bzi_list *list, const bzi_memory *memory, bzna
     bzna_status status;
 
     if (zero)
-        return bzi_fail(err, BZNA_E_FORMAT, (uint64_t)(zero - list->text), 0, 0, "it is no text: byte %llu is zero",
+        return bzi_fail(err, BZNA_E_FORMAT, (uint64_t)(zero - list->text), 0, 0, "it is not text: byte %llu is zero",
                         (unsigned long long)(zero - list->text));
+
     if ((status = bzi_list_walk(list, err)) != BZNA_OK)
         return status;
     if (list->count == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the list has no lines");
+
     list->rows = bzi_alloc(memory, list->count, sizeof *list->rows, 16);
     list->row_room = list->rows ? list->count : 0;
     list->labels = bzi_alloc(memory, list->label_count, sizeof *list->labels, 16);
     list->label_room = list->labels ? list->label_count : 0;
+
     return list->rows && list->labels ? bzi_list_walk(list, err) : bzi_fail_memory(err, "a list of samples");
 }
 
-/* Reads a list. BZNA_OK: bzi_list_close frees it. Else there is nothing to free. Messages name the list. */
+/* Reads a list. After BZNA_OK, bzi_list_close frees it; after an error there is nothing to free. Errors name the
+ * list. */
 static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const char *path, bzna_error *err)
 {
     bzi_source source;
@@ -8459,12 +9099,14 @@ static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const
     memset(&source, 0, sizeof source);
     if (bzi_source_open_file(&source, NULL, path, err) != BZNA_OK)
         return bzi_error_prefix(err, path);
+
     list->text = bzi_alloc(memory, source.size, 1, 16);
     list->size = source.size;
     status = list->text ? bzi_source_read(&source, 0, list->text, list->size, err) :
                           bzi_fail_memory(err, "a list of samples");
     if (status == BZNA_OK)
         status = bzi_list_parse(list, memory, err);
+
     bzi_source_close(&source, memory);
     if (status == BZNA_OK)
         return BZNA_OK;
@@ -8474,12 +9116,12 @@ static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const
 
 /* --- The index beside a file --- */
 
-/* bzi_idx_close frees it. */
+/* The text of an index, which bzi_idx_close frees. */
 typedef struct bzi_idx {
-    bzi_span   text;                  /* a line feed stands at its end */
-    bzi_buffer buffer;
-    uint32_t   is_old;                /* older than the file */
-    char       path[BZI_LIMIT_PATH_BYTES];
+    bzi_span   text;                  /* a line feed follows it */
+    bzi_buffer buffer;                /* holds the text */
+    uint32_t   is_old;                /* the index is older than its file */
+    char       path[BZI_LIMIT_PATH_BYTES]; /* of the index */
 } bzi_idx;
 
 BZI_MAYBE_UNUSED static void bzi_idx_close(bzi_idx *idx, bzi_host *host)
@@ -8487,7 +9129,7 @@ BZI_MAYBE_UNUSED static void bzi_idx_close(bzi_idx *idx, bzi_host *host)
     bzi_buffer_free(&host->memory, &idx->buffer);
 }
 
-/* NAME.idx beside NAME and extension, as a source. BZNA_AGAIN: there is none. Messages name the index. */
+/* Reads NAME.idx beside a file NAME.extension. Returns BZNA_AGAIN if there is none. Errors name the index. */
 BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, bzi_host *host, const bzi_source *of,
                                                  const char *extension, bzna_error *err)
 {
@@ -8509,6 +9151,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, bzi_host *host, c
         status = bzi_fail_memory(err, "an index");
     else if ((status = bzi_source_read(&file, 0, idx->buffer.data, file.size, err)) == BZNA_OK)
         idx->buffer.data[file.size] = '\n';
+
     idx->text = (bzi_span){ idx->buffer.data, file.size };
     bzi_source_close(&file, &host->memory);
     if (status == BZNA_OK)
@@ -8517,7 +9160,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, bzi_host *host, c
     return bzi_error_prefix(err, idx->path);
 }
 
-/* --- Its rows --- */
+/* --- Rows of a list --- */
 
 static bzi_span bzi_list_path(const bzi_list *list, const bzi_list_row *row)
 {
@@ -8525,28 +9168,31 @@ static bzi_span bzi_list_path(const bzi_list *list, const bzi_list_row *row)
     return s;
 }
 
-/* label_count of them. */
+/* Returns the label_count labels of a row. */
 static const float *bzi_list_row_labels(const bzi_list *list, const bzi_list_row *row)
 {
     return list->labels + row->label_at;
 }
 
-/* Equal indices stand in the order of their lines. */
+/* Orders rows by index, and those with equal indices by their lines. */
 static int bzi_list_row_is_before(const void *a, const void *b)
 {
     const bzi_list_row *x = a, *y = b;
     return x->index < y->index || (x->index == y->index && x->path_at < y->path_at);
 }
 
-/* Puts the rows into the order of their indices, for bzi_list_find; two lines of one index are refused. */
+/* Sorts the rows by index, for bzi_list_find. Two lines with the same index are an error. */
 BZI_MAYBE_UNUSED static bzna_status bzi_list_sort(bzi_list *list, const char *name, bzna_error *err)
 {
     bzi_sort(list->rows, list->count, sizeof *list->rows, bzi_list_row_is_before);
+
     for (uint64_t i = 1; i < list->count; i++) {
         const bzi_list_row *row = &list->rows[i];
+
         if (row->index != row[-1].index)
             continue;
-        bzi_fail(err, BZNA_E_FORMAT, row->path_at, 0, 0, "index %llu is in two lines, again before byte %llu",
+
+        bzi_fail(err, BZNA_E_FORMAT, row->path_at, 0, 0, "index %llu is in two lines, the second time before byte %llu",
                  (unsigned long long)row->index, (unsigned long long)row->path_at);
         return bzi_error_prefix(err, name);
     }
@@ -8558,7 +9204,7 @@ static int bzi_list_row_is_past(const void *rows, uint64_t i, const void *index)
     return ((const bzi_list_row *)rows)[i].index >= *(const uint64_t *)index;
 }
 
-/* The row of an index; NULL: there is none. Pre: sorted. */
+/* Returns the row with an index, or NULL. Pre: the list is sorted. */
 BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, uint64_t index)
 {
     uint64_t i = bzi_search(list->rows, list->count, &index, bzi_list_row_is_past);
@@ -8569,10 +9215,11 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
 /* ==== 28. Directories ===============================================================================================
  * Calls: rooms 2-4, 6.
  *
- * The files under a folder that have certain names, in the order in which Python's sorted(os.walk(top,
- * followlinks=True)) gives them: by the path of their folder, then by name, as bytes. Links are followed; names that
- * begin with a dot are left out. No file is opened or looked at. */
+ * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
+ * followlinks=True)): by the path of their folder, then by name, as bytes. Links are followed. Names that begin with
+ * a dot are left out. No file is opened or looked at. */
 
+/* Joins folder and name with a slash. Either may be empty; then there is none. */
 static bzna_status bzi_path_join(char *path, uint64_t capacity, const char *folder, const char *name, bzna_error *err)
 {
     const size_t length = strlen(folder), size = strlen(name) + 1;
@@ -8581,13 +9228,14 @@ static bzna_status bzi_path_join(char *path, uint64_t capacity, const char *fold
     if (length + slash + size > capacity)
         return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %u bytes", *name ? name : folder,
                         BZI_LIMIT_PATH_BYTES - 1);
+
     memcpy(path, folder, length);
     path[length] = '/';
     memcpy(path + length + slash, name, size);
     return BZNA_OK;
 }
 
-/* Whether a word is one of a list's, in any case. list: in small letters, between blanks. */
+/* Returns 1 if a word is in a list, in upper or lower case. list: words in small letters, each between blanks. */
 static int bzi_word_is_in(const char *word, const char *list)
 {
     char wanted[16];
@@ -8595,39 +9243,43 @@ static int bzi_word_is_in(const char *word, const char *list)
 
     if (length == 0 || length > sizeof wanted - 3 || strchr(word, ' '))
         return 0;
+
     wanted[0] = ' ';
     for (size_t i = 0; i < length; i++)
         wanted[i + 1] = word[i] >= 'A' && word[i] <= 'Z' ? (char)(word[i] + 32) : word[i];
+
     memcpy(wanted + length + 1, " ", 2);
     return strstr(list, wanted) != NULL;
 }
 
-/* Whether a name ends with one of these extensions. */
+/* Returns 1 if a name has one of these extensions. list: as for bzi_word_is_in. */
 static int bzi_path_has_extension(const char *name, const char *list)
 {
     const char *dot = strrchr(name, '.');
     return dot && bzi_word_is_in(dot + 1, list);
 }
 
-/* Of two things that begin with a text. */
+/* Compares two things that begin with a pointer to a text. */
 static int bzi_path_is_before(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b) < 0;
 }
 
-/* Files of a folder. */
+/* The files of one folder. */
 typedef struct bzi_tree_folder {
-    const char *path;                 /* below the root; "": the root */
-    uint64_t    first, count;         /* of names */
+    const char *path;                 /* below the root; "": the root itself */
+    uint64_t    first;                /* number of its first name */
+    uint64_t    count;                /* how many names it has */
 } bzi_tree_folder;
 
+/* The files under a folder, in order. */
 typedef struct bzi_tree {
-    char            *text;            /* what the others point into */
-    uint64_t         text_size;
-    const char     **names;           /* of files */
-    uint64_t         count;
-    bzi_tree_folder *folders;
-    uint64_t         folder_count;
+    char            *text;            /* the texts that the other members point into */
+    uint64_t         text_size;       /* bytes of text */
+    const char     **names;           /* of files, folder by folder */
+    uint64_t         count;           /* files */
+    bzi_tree_folder *folders;         /* that have files, by path */
+    uint64_t         folder_count;    /* how many they are */
 } bzi_tree;
 
 static void bzi_tree_free(bzi_tree *tree, const bzi_memory *memory)
@@ -8638,11 +9290,13 @@ static void bzi_tree_free(bzi_tree *tree, const bzi_memory *memory)
     memset(tree, 0, sizeof *tree);
 }
 
-/* Texts, one after the other. */
+/* Texts, one after the other. Some of them are names, which are counted; the others are paths of folders. */
 typedef struct bzi_names {
-    const bzi_memory *memory;
-    bzi_buffer        text, at;       /* at: where each begins in text */
-    uint64_t          text_size, count;
+    const bzi_memory *memory;         /* for the buffers */
+    bzi_buffer        text;           /* each text with its NUL */
+    bzi_buffer        at;             /* uint64_t: offset of each name in text */
+    uint64_t          text_size;      /* bytes used in text */
+    uint64_t          count;          /* names */
 } bzi_names;
 
 static void bzi_names_free(bzi_names *names)
@@ -8651,12 +9305,14 @@ static void bzi_names_free(bzi_names *names)
     bzi_buffer_free(names->memory, &names->at);
 }
 
-/* A text that is none of the names; returns where it begins. */
+/* Keeps a text that is not a name. *at: its offset. */
 static bzna_status bzi_names_keep(bzi_names *names, const char *text, uint64_t *at, bzna_error *err)
 {
     uint64_t size = strlen(text) + 1;
+
     if (!bzi_buffer_reserve(names->memory, &names->text, names->text_size + size, 1))
         return bzi_fail_memory(err, "names of files");
+
     memcpy(names->text.data + names->text_size, text, (size_t)size);
     *at = names->text_size;
     names->text_size += size;
@@ -8667,45 +9323,53 @@ static bzna_status bzi_names_add(bzi_names *names, const char *name, bzna_error 
 {
     uint64_t at = 0;
     bzna_status status = bzi_names_keep(names, name, &at, err);
+
     if (status != BZNA_OK)
         return status;
+
     if (!bzi_buffer_reserve(names->memory, &names->at, (names->count + 1) * sizeof at, 1))
         return bzi_fail_memory(err, "names of files");
+
     memcpy(names->at.data + names->count++ * sizeof at, &at, sizeof at);
     return BZNA_OK;
 }
 
-/* Valid until another is added. */
+/* Returns a name, which is valid until another text is added. */
 static const char *bzi_names_get(const bzi_names *names, uint64_t i)
 {
     uint64_t at;
+
     memcpy(&at, names->at.data + i * sizeof at, sizeof at);
     return (const char *)names->text.data + at;
 }
 
-/* A folder that a walk has met. */
+/* A folder that a walk has found. */
 typedef struct bzi_walk_folder {
-    uint64_t path;                    /* below the root: where it begins in text */
-    uint64_t parent;
-    uint64_t first, count;            /* of names */
-    uint64_t id[2];
+    uint64_t path;                    /* offset of its path, below the root, in text */
+    uint64_t parent;                  /* number of the folder that holds it */
+    uint64_t first;                   /* number of its first name */
+    uint64_t count;                   /* how many names it has */
+    uint64_t id[2];                   /* as in bzi_os_folder */
 } bzi_walk_folder;
 
+/* A walk over a folder and those below it. */
 typedef struct bzi_walk {
-    const char *root;
-    const char *extensions;
+    const char *root;                 /* the folder at which the walk begins */
+    const char *extensions;           /* of files that count; as for bzi_word_is_in */
     bzi_names   names;                /* of files; the folders' paths are kept there, too */
-    bzi_buffer  folders;
-    uint64_t    folder_count;
-    uint32_t    others;               /* files with other names, too, were met */
-    uint32_t    keeps_other;          /* what follows is asked for */
-    char        other[256];           /* one of them: the first by name, those of other loaders' formats before all */
+    bzi_buffer  folders;              /* bzi_walk_folder of each */
+    uint64_t    folder_count;         /* folders found */
+    uint32_t    others;               /* files with other extensions were found */
+    uint32_t    keeps_other;          /* `other` is wanted */
+    /* path of such a file: the first by name, or one of another loader's format, if there is any */
+    char        other[256];
 } bzi_walk;
 
-/* Of what holds samples and is not read. */
+/* Extensions of files that hold samples, but are not read. */
 #define BZI_UNREAD_EXTENSIONS " parquet arrow tfrecord tfrec beton mds mdb lmdb hdf5 h5 npy npz zip 7z rar gz tgz " \
                               "bz2 xz zst lz4 safetensors pkl pt webm mkv avi "
 
+/* Returns folder number i, until another is added. */
 static bzi_walk_folder *bzi_walk_at(const bzi_walk *walk, uint64_t i)
 {
     return (bzi_walk_folder *)(void *)walk->folders.data + i;
@@ -8717,6 +9381,7 @@ static void bzi_walk_free(bzi_walk *walk)
     bzi_names_free(&walk->names);
 }
 
+/* Adds a folder, which is listed later. */
 static bzna_status bzi_walk_add_folder(bzi_walk *walk, const char *path, uint64_t parent, bzna_error *err)
 {
     bzi_walk_folder folder = { 0, parent, 0, 0, { 0, 0 } };
@@ -8732,20 +9397,23 @@ static bzna_status bzi_walk_add_folder(bzi_walk *walk, const char *path, uint64_
     return BZNA_OK;
 }
 
-/* path: of the folder that the file lies in. */
+/* Notes a file with another extension for messages, if it comes before the one noted so far. path: of the folder that
+ * it lies in. */
 static void bzi_walk_keep_other(bzi_walk *walk, const char *path, const char *name)
 {
     const int is_format = bzi_path_has_extension(name, BZI_UNREAD_EXTENSIONS);
     const int was_format = bzi_path_has_extension(walk->other, BZI_UNREAD_EXTENSIONS);
     char other[sizeof walk->other];
+
     if (is_format < was_format ||
         snprintf(other, sizeof other, "%s%s%s", path, *path ? "/" : "", name) >= (int)sizeof other)
         return;
+
     if (!walk->other[0] || is_format > was_format || strcmp(other, walk->other) < 0)
         memcpy(walk->other, other, sizeof other);
 }
 
-/* One entry of folder number i, whose path is given. A link to nothing counts as the file that it may have been. */
+/* Takes one entry of folder number i, whose path is given. A broken link counts as the file that it may have led to. */
 static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, const char *name, int kind,
                                   bzna_error *err)
 {
@@ -8767,19 +9435,21 @@ static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, 
     return status == BZNA_OK ? bzi_walk_add_folder(walk, below, i, err) : status;
 }
 
-/* A folder that links lead back to would be met without end. */
+/* Refuses a link to a folder that holds it: the walk over it would never end. */
 static bzna_status bzi_walk_check_cycle(const bzi_walk *walk, uint64_t i, const char *path, bzna_error *err)
 {
     const bzi_walk_folder *folder = bzi_walk_at(walk, i);
+
     for (uint64_t k = i; k; ) {
         k = bzi_walk_at(walk, k)->parent;
         if (!memcmp(bzi_walk_at(walk, k)->id, folder->id, sizeof folder->id))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: this link leads back to a folder that holds it", path);
     }
+
     return BZNA_OK;
 }
 
-/* What folder number i holds: names; and folders, which are met later. */
+/* Lists folder number i: keeps the names of its files, and adds its folders, which are listed later. */
 static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
 {
     char path[BZI_LIMIT_PATH_BYTES], below[BZI_LIMIT_PATH_BYTES];
@@ -8797,16 +9467,18 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
     memcpy(bzi_walk_at(walk, i)->id, folder.id, sizeof folder.id);
     bzi_walk_at(walk, i)->first = walk->names.count;
     status = bzi_walk_check_cycle(walk, i, below, err);
+
     while (status == BZNA_OK && (name = bzi_os_folder_next(&folder, &kind, &error)) != NULL)
         status = bzi_walk_entry(walk, i, below, name, kind, err);
     if (status == BZNA_OK && error)
         status = bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", below, strerror(error));
+
     bzi_walk_at(walk, i)->count = walk->names.count - bzi_walk_at(walk, i)->first;
     bzi_os_folder_close(&folder);
     return status;
 }
 
-/* Room for what a walk has found: no more. */
+/* Makes room for what a walk has found, and not more. */
 static bzna_status bzi_tree_make(bzi_tree *tree, const bzi_walk *walk, bzna_error *err)
 {
     memset(tree, 0, sizeof *tree);
@@ -8814,16 +9486,18 @@ static bzna_status bzi_tree_make(bzi_tree *tree, const bzi_walk *walk, bzna_erro
     tree->count = walk->names.count;
     tree->text = bzi_alloc_copy(walk->names.memory, walk->names.text.data, walk->names.text_size, 1);
     tree->names = bzi_alloc(walk->names.memory, tree->count, sizeof *tree->names, 16);
+
     for (uint64_t i = 0; i < walk->folder_count; i++)
         tree->folder_count += bzi_walk_at(walk, i)->count > 0;
     tree->folders = bzi_alloc(walk->names.memory, tree->folder_count, sizeof *tree->folders, 16);
+
     if (tree->text && tree->names && tree->folders)
         return BZNA_OK;
     bzi_tree_free(tree, walk->names.memory);
     return bzi_fail_memory(err, "names of files");
 }
 
-/* What a walk has found, in order. */
+/* Puts what a walk has found in order. */
 static bzna_status bzi_walk_finish(const bzi_walk *walk, bzi_tree *tree, bzna_error *err)
 {
     uint64_t n = 0;
@@ -8840,12 +9514,15 @@ static bzna_status bzi_walk_finish(const bzi_walk *walk, bzi_tree *tree, bzna_er
 
     bzi_sort(tree->folders, n, sizeof *tree->folders, bzi_path_is_before);
     n = 0;
+
     for (uint64_t i = 0; i < tree->folder_count; i++) {
         bzi_tree_folder *folder = &tree->folders[i];
+
         for (uint64_t k = 0; k < folder->count; k++) {
             const char *name = bzi_names_get(&walk->names, folder->first + k);
             tree->names[n + k] = tree->text + (name - (const char *)walk->names.text.data);
         }
+
         folder->first = n;
         bzi_sort(tree->names + n, folder->count, sizeof *tree->names, bzi_path_is_before);
         n += folder->count;
@@ -8860,10 +9537,11 @@ static int bzi_tree_is_past(const void *folders, uint64_t i, const void *index)
     return folder->first + folder->count > *(const uint64_t *)index;
 }
 
-/* The path of file number i, below the root. Pre: there is one. */
+/* Gives the path of file number i, below the root. Pre: i < count. */
 static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, uint64_t capacity, bzna_error *err)
 {
     uint64_t k = bzi_search(tree->folders, tree->folder_count, &i, bzi_tree_is_past);
+
     return bzi_path_join(path, capacity, tree->folders[k].path, tree->names[i], err);
 }
 
@@ -8873,28 +9551,28 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
  *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
  * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes. A
- * list can name the files instead. Opening looks at no file; each sample's is opened when it is read. */
+ * list can name the files instead. Opening reads no picture; the file of a sample is opened when the sample is read. */
 
-/* ImageFolder's, and those of other pictures that can be decoded. */
+/* The extensions of ImageFolder, and those of other pictures that can be decoded. */
 #define BZI_PICTURE_EXTENSIONS " jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm gif jp2 j2k heic heif hif avif "
 
-/* Files of one class; without classes, all. */
+/* The files of one class. A root without classes has one bzi_class, which holds all its files. */
 typedef struct bzi_class {
-    const char *name;
+    const char *name;                 /* of its folder; in the text of bzi_folder.top */
     uint64_t    begin;                /* number of its first sample */
-    uint32_t    only_folders;         /* at least two, and no file beside them */
-    uint32_t    splits;               /* folders in it that are called as splits are */
-    bzi_tree    tree;
+    uint32_t    only_folders;         /* 1 if it holds at least two folders and no file beside them */
+    uint32_t    splits;               /* how many folders in it are named like splits */
+    bzi_tree    tree;                 /* its files */
 } bzi_class;
 
 typedef struct bzi_folder {
-    char       *root;
-    uint64_t    root_size;
-    bzi_tree    top;                  /* the names of classes lie in its text */
-    uint64_t    root_id[2];
+    char       *root;                 /* path of the root, absolute where the working folder is known */
+    uint64_t    root_size;            /* bytes of that path, with its NUL */
+    bzi_tree    top;                  /* the root's folders; the names of classes lie in its text */
+    uint64_t    root_id[2];           /* identity of the root, which ends circles of links */
     bzi_class  *classes;
-    uint64_t    class_room;
-    bzi_list    list;                 /* which names the samples, where it has rows */
+    uint64_t    class_room;           /* allocated classes: 1 without classes, 0 with a list */
+    bzi_list    list;                 /* if it has rows, it names the samples, and there are no classes */
     bzi_field   fields[3];            /* image, target or label or neither, name */
     bzi_host   *host;
 } bzi_folder;
@@ -8903,6 +9581,7 @@ static void bzi_folder_close(bzi_container *c)
 {
     const bzi_memory *memory = &c->host->memory;
     bzi_folder *folder = c->own;
+
     for (uint64_t i = 0; i < folder->class_room; i++)
         bzi_tree_free(&folder->classes[i].tree, memory);
     bzi_release(memory, folder->classes, folder->class_room, sizeof *folder->classes);
@@ -8911,7 +9590,7 @@ static void bzi_folder_close(bzi_container *c)
     bzi_release(memory, folder->root, folder->root_size, 1);
 }
 
-/* Names that are numbers, by their numbers; equal ones as text. */
+/* Orders names that are decimal numbers by value, and names of equal value ("7", "007") as text. */
 static int bzi_folder_number_is_before(const void *left, const void *right)
 {
     const char *a = *(const char *const *)left, *b = *(const char *const *)right;
@@ -8920,7 +9599,7 @@ static int bzi_folder_number_is_before(const void *left, const void *right)
     return order ? order < 0 : strcmp(a, b) < 0;
 }
 
-/* The root's folders, sorted by name: names. */
+/* Fills `top` with the names of the root's folders, sorted. The walk's first folder is the root itself. */
 static bzna_status bzi_folder_list(const bzi_walk *walk, bzi_tree *top, bzna_error *err)
 {
     uint64_t count = walk->folder_count - 1;
@@ -8941,42 +9620,45 @@ static bzna_status bzi_folder_list(const bzi_walk *walk, bzi_tree *top, bzna_err
     return BZNA_OK;
 }
 
-/* By number. */
+/* Sorts the names of folders by their numbers. A name that is not a number is an error. */
 static bzna_status bzi_folder_sort_numbers(const char **names, uint64_t count, bzna_error *err)
 {
     for (uint64_t i = 0; i < count; i++)
         if (names[i][strspn(names[i], "0123456789")])
             return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                            "dataset_config.class_order: the folder \"%.64s\" is no number, so its class has none",
+                            "dataset_config.class_order: the folder name \"%.64s\" is not a number",
                             names[i]);
     bzi_sort(names, count, sizeof *names, bzi_folder_number_is_before);
     return BZNA_OK;
 }
 
+/* For bzi_search: returns 1 if the i-th of the sorted names is not before `name`. */
 static int bzi_folder_name_is_past(const void *names, uint64_t i, const void *name)
 {
     return strcmp(((const char *const *)names)[i], name) >= 0;
 }
 
-/* Those classes that the caller has chosen. */
+/* Takes only those classes that the caller names, in the caller's order. */
 static bzna_status bzi_folder_choose(bzi_folder *folder, const bzna_dataset_config *config, bzna_error *err)
 {
     for (uint32_t i = 0; i < config->class_count; i++) {
         const char *wanted = config->classes[i];
         uint64_t k = bzi_search(folder->top.names, folder->top.count, wanted, bzi_folder_name_is_past);
+
         if (k == folder->top.count || strcmp(folder->top.names[k], wanted))
             return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.classes[%u]: there is no folder \"%.64s\"", i,
                             wanted);
+
         for (uint32_t j = 0; j < i; j++)
             if (folder->classes[j].name == folder->top.names[k])
-                return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes[%u]: \"%.64s\" stands there twice", i,
+                return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes[%u]: \"%.64s\" is named twice", i,
                                 wanted);
         folder->classes[i].name = folder->top.names[k];
     }
     return BZNA_OK;
 }
 
-/* The classes' names, in their order. */
+/* Makes the classes and names them, in their order; bzi_folder_list_class finds their files later. */
 static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_folder *folder = c->own;
@@ -8987,30 +9669,35 @@ static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_
     if (!folder->classes)
         return bzi_fail_memory(err, "classes");
     folder->class_room = c->class_count = count;
+
     if (config->classes && config->class_order)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.class_order: dataset_config.classes says the order");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.class_order: dataset_config.classes sets the order");
     if (config->classes)
         return bzi_folder_choose(folder, config, err);
+
     if (config->class_order == BZNA_CLASS_ORDER_NUMERIC &&
         (status = bzi_folder_sort_numbers(folder->top.names, count, err)) != BZNA_OK)
         return status;
+
     for (uint64_t i = 0; i < count; i++)
         folder->classes[i].name = folder->top.names[i];
     return BZNA_OK;
 }
 
-/* Whether a folder is called as a split is: train, val2017. */
+/* Returns 1 if a folder is named like a split, as train and val2017 are, else 0. */
 static int bzi_folder_is_split(const char *name)
 {
     char word[16];
     size_t length = strlen(name);
     while (length && name[length - 1] >= '0' && name[length - 1] <= '9')
         length--;
+
     snprintf(word, sizeof word, "%.*s", (int)bzi_min(length, sizeof word), name);
     return bzi_word_is_in(word, " train training val valid validation dev eval test testing ");
 }
 
-/* How many of a class's own folders, the walk's from the second on, are called as splits are. */
+/* Counts the folders directly in a class's folder that are named like splits. They follow the root and the class's own
+ * folder in the walk, which has scanned nothing deeper yet. */
 static uint32_t bzi_folder_count_splits(const bzi_walk *walk)
 {
     uint32_t splits = 0;
@@ -9021,7 +9708,7 @@ static uint32_t bzi_folder_count_splits(const bzi_walk *walk)
     return splits;
 }
 
-/* The files of one class. Runs on several threads. */
+/* Finds the files of one class. Runs on several threads, each with a class of its own. */
 static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error *err)
 {
     const bzi_folder *folder = user;
@@ -9032,6 +9719,7 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
     bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
 
     if (status == BZNA_OK) {
+        /* the root's identity, so that a link back to the root is found */
         memcpy(bzi_walk_at(&walk, 0)->id, folder->root_id, sizeof folder->root_id);
         status = bzi_walk_add_folder(&walk, class->name, 0, err);
     }
@@ -9050,7 +9738,8 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
     return status;
 }
 
-/* There are no pictures in the root, or in a class: `what` says so, and one file that is there is named. */
+/* Fails because the root or a class holds no pictures. `what` says which. The message names one file that is there and,
+ * where its first bytes tell, the format that it has. */
 static bzna_status bzi_folder_fail_empty(const bzi_folder *folder, const char *class, const char *what, bzna_error *err)
 {
     bzi_walk walk = { .names = { .memory = &folder->host->memory }, .root = folder->root,
@@ -9079,11 +9768,11 @@ static bzna_status bzi_folder_fail_empty(const bzi_folder *folder, const char *c
     bzi_text_printable(text);
     bzi_walk_free(&walk);
     return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "%s%s%.64s%s%s", what, text[0] ? ": \"" : "", text,
-                    kind ? "\" is " : text[0] ? "\" is called otherwise" : "", kind ? kind : "");
+                    kind ? "\" is " : text[0] ? "\" has another extension" : "", kind ? kind : "");
 }
 
-/* Roots whose folders are no classes: they hold only folders, or are called as splits are, two of them or all, or hold
- * such. */
+/* Refuses a root whose folders are not classes: all of them, or at least two, are named like splits; or one holds two
+ * folders that are; or all of them hold only folders. */
 static bzna_status bzi_folder_check_root(const bzi_container *c, bzna_error *err)
 {
     const bzi_folder *folder = c->own;
@@ -9100,19 +9789,19 @@ static bzna_status bzi_folder_check_root(const bzi_container *c, bzna_error *err
     }
 
     if (splits > 1 || splits == c->class_count)
-        return BZI_FAIL(err, BZNA_E_FORMAT, "its folders are called as splits are, no classes: open one of them "
+        return BZI_FAIL(err, BZNA_E_FORMAT, "its folders are named like splits, not like classes: open one of them "
                         "(\"%.64s\"), or name those that are classes in dataset_config.classes", split);
     if (over)
-        return BZI_FAIL(err, BZNA_E_FORMAT, "its folder \"%.64s\" is no class, since folders in it are called as "
-                        "splits are: open one of those, or name the classes in dataset_config.classes", over);
+        return BZI_FAIL(err, BZNA_E_FORMAT, "its folder \"%.64s\" is not a class, because it holds folders named like "
+                        "splits: open one of those, or name the classes in dataset_config.classes", over);
     if (roots == c->class_count)
         return BZI_FAIL(err, BZNA_E_FORMAT, "its folders hold only folders: open one of them (\"%.64s\"), or name "
                         "those that are classes in dataset_config.classes", folder->classes[0].name);
     return BZNA_OK;
 }
 
-/* A class without pictures, as ImageFolder refuses it; and a root that holds roots, where train and val would be the
- * classes. */
+/* Refuses a class without pictures, as ImageFolder does, and a root of data sets, in which train and val would become
+ * the classes. If the caller names the classes, the root is not judged. */
 static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_dataset_config *config,
                                             bzna_error *err)
 {
@@ -9122,13 +9811,14 @@ static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_d
 
     for (uint64_t i = 0; status == BZNA_OK && i < c->class_count; i++)
         if (!folder->classes[i].tree.count) {
-            snprintf(text, sizeof text, "the class folder \"%.64s\" holds no files that end as pictures do",
+            snprintf(text, sizeof text, "the class folder \"%.64s\" has no picture files",
                      folder->classes[i].name);
             status = bzi_folder_fail_empty(folder, folder->classes[i].name, text, err);
         }
     return status;
 }
 
+/* Opens the folders in the root as classes: names them, finds their files, and numbers the samples class by class. */
 static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_folder *folder = c->own;
@@ -9138,15 +9828,18 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_
         (status = bzi_parallel(bzi_folder_list_class, folder, c->class_count, err)) != BZNA_OK ||
         (status = bzi_folder_check_classes(c, config, err)) != BZNA_OK)
         return status;
+
     for (uint64_t i = 0; i < c->class_count; i++) {
         folder->classes[i].begin = c->count;
         c->count += folder->classes[i].tree.count;
     }
+
     c->target_count = c->count;
     return BZNA_OK;
 }
 
-/* The files that a list names. Where each has one label, a whole number, those are targets; else labels are vectors. */
+/* Opens the files that a list names. Where each row has one label, a whole number, the labels are targets. Otherwise
+ * they are vectors. */
 static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_folder *folder = c->own;
@@ -9155,10 +9848,12 @@ static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_con
     bzna_status status;
 
     if (config->classes || config->class_order)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: with a list, its labels say the classes",
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: the labels of dataset_config.list are the classes",
                         config->classes ? "classes" : "class_order");
+
     if ((status = bzi_list_open(&folder->list, &c->host->memory, config->list, err)) != BZNA_OK)
         return status;
+
     c->count = c->target_count = list->count;
     for (uint64_t i = 0; i < list->count && c->target_count; i++)
         if (!bzi_label_target(bzi_list_row_labels(list, &list->rows[i]), list->rows[i].label_count, &target))
@@ -9166,7 +9861,7 @@ static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_con
     return BZNA_OK;
 }
 
-/* Pictures that lie in the root, which holds no folders. */
+/* Opens the pictures of a root that holds no folders. */
 static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, const bzna_dataset_config *config,
                                         bzna_error *err)
 {
@@ -9179,6 +9874,7 @@ static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, 
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.class_order: there are no class folders");
     if (!walk->names.count)
         return bzi_folder_fail_empty(folder, "", "the folder holds neither pictures nor folders of them", err);
+
     if (!(folder->classes = bzi_alloc_zero(&c->host->memory, 1, sizeof *folder->classes)))
         return bzi_fail_memory(err, "a folder");
     folder->class_room = 1;
@@ -9186,7 +9882,7 @@ static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, 
     return bzi_walk_finish(walk, &folder->classes[0].tree, err);
 }
 
-/* The path to open again whatever the working folder is by then. */
+/* Keeps the absolute path of the root, so that files can be opened later even if the working folder has changed. */
 static bzna_status bzi_folder_make(bzi_container *c, const char *path, bzna_error *err)
 {
     const bzi_memory *memory = &c->host->memory;
@@ -9199,11 +9895,13 @@ static bzna_status bzi_folder_make(bzi_container *c, const char *path, bzna_erro
         here[0] = 0;
     if ((status = bzi_path_join(root, sizeof root, here, path, err)) != BZNA_OK)
         return status;
+
     folder->root_size = strlen(root) + 1;
     folder->root = bzi_alloc_copy(memory, root, folder->root_size, 1);
     return folder->root ? BZNA_OK : bzi_fail_memory(err, "a folder");
 }
 
+/* Finds the samples: from the list, in the root, or in class folders. */
 static bzna_status bzi_folder_find(bzi_container *c, const char *path, const bzna_dataset_config *config,
                                    bzna_error *err)
 {
@@ -9231,6 +9929,7 @@ static bzna_status bzi_folder_find(bzi_container *c, const char *path, const bzn
     return status;
 }
 
+/* Opens a folder and says which fields its samples have. */
 static bzna_status bzi_folder_open_path(bzi_container *c, const char *path, const bzna_dataset_config *config,
                                         bzna_error *err)
 {
@@ -9239,6 +9938,7 @@ static bzna_status bzi_folder_open_path(bzi_container *c, const char *path, cons
 
     if (status != BZNA_OK)
         return status;
+
     bzi_container_add_field(c, folder->fields, BZNA_FIELD_IMAGE, 1, "image");
     if (c->target_count) {
         c->target_field = c->field_count;
@@ -9261,7 +9961,7 @@ static uint64_t bzi_folder_class_of(const bzi_folder *folder, uint64_t index)
     return bzi_search(folder->classes, folder->class_room, &index, bzi_class_is_past);
 }
 
-/* A sample's path below the root. */
+/* Gives a sample's path below the root, or as the list has it. */
 static bzna_status bzi_folder_name(const bzi_container *c, uint64_t index, char *name, uint64_t capacity,
                                    bzna_error *err)
 {
@@ -9273,10 +9973,12 @@ static bzna_status bzi_folder_name(const bzi_container *c, uint64_t index, char 
         bzi_text_copy(name, (size_t)capacity, path.data, path.size);        /* a list's paths are not longer */
         return BZNA_OK;
     }
+
     class = &folder->classes[bzi_folder_class_of(folder, index)];
     return bzi_tree_path(&class->tree, index - class->begin, name, capacity, err);
 }
 
+/* Gives the path of a sample's file. A list may have absolute paths. */
 static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, char *path, uint64_t capacity,
                                    bzna_error *err)
 {
@@ -9286,7 +9988,7 @@ static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, char 
     return status == BZNA_OK ? bzi_path_join(path, capacity, name[0] == '/' ? "" : folder->root, name, err) : status;
 }
 
-/* What a list or the folder around the file says of a sample. */
+/* Puts a sample's target or vector: what the list says, or else the number of the class whose folder holds the file. */
 static void bzi_folder_label(const bzi_folder *folder, uint64_t index, uint32_t kind, bzi_value *value)
 {
     const bzi_list_row *row = folder->list.rows ? &folder->list.rows[index] : NULL;
@@ -9311,6 +10013,7 @@ static bzna_status bzi_folder_field(const bzi_container *c, const bzi_sample *sa
     char name[BZI_LIMIT_PATH_BYTES];
     const uint32_t kind = c->fields[number].kind;
     bzna_status status = BZNA_OK;
+
     if (kind != BZNA_FIELD_TEXT)
         bzi_folder_label(c->own, sample->index, kind, value);
     else if ((status = bzi_folder_name(c, sample->index, name, sizeof name, err)) == BZNA_OK)
@@ -9335,7 +10038,7 @@ static bzna_status bzi_folder_image(const bzi_container *c, const bzi_sample *sa
     return bzi_file_image((bzi_span){ sample->bytes, sample->extent.size }, 0, scratch, image, err);
 }
 
-/* The classes and the names of all files: another order of classes is another data set. */
+/* Hashes the names of all files and folders in the order of the classes: another order makes another data set. */
 static uint64_t bzi_folder_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_folder *folder = c->own;
@@ -9371,23 +10074,24 @@ static const bzi_container_ops bzi_folder_ops = {
 /* ==== 30. tar: headers ==============================================================================================
  * Calls: rooms 4, 6-8, 27.
  *
- * A walk over the members of a tar: v7, ustar, GNU and pax headers. Names, headers that only describe the next
- * member, and their number have limits; what is read stays within the source. */
+ * Walks over the members of a tar: v7, ustar, GNU and pax headers. The length of a name is limited, and so are the
+ * bytes and the number of headers that only describe the next member. Nothing is read past the end of the source. */
 
 #define BZI_TAR_BLOCK 512u
 
 typedef struct bzi_tar_walk {
     bzi_window        window;         /* over the tar */
-    uint64_t          at;             /* of the next header */
-    /* the member: where its bytes are, whether it is a file, its name */
-    uint64_t          offset, size;
-    uint32_t          is_file;
+    uint64_t          at;             /* where the next header lies */
+    /* the member that bzi_tar_next has found */
+    uint64_t          offset;         /* where its bytes begin */
+    uint64_t          size;           /* its bytes, without padding */
+    uint32_t          is_file;        /* 1: a regular file */
     uint32_t          name_size;
-    uint8_t           name[BZI_LIMIT_PATH_BYTES];
-    int64_t           told_size;      /* by a pax header before the member's; -1: it is in its own */
+    uint8_t           name[BZI_LIMIT_PATH_BYTES];           /* without a NUL */
+    int64_t           told_size;      /* size from a pax header before the member; -1: the member's own header has it */
 } bzi_tar_walk;
 
-/* Fills in walk; bzi_tar_walk_end frees it. map: the source's, or NULL to read. */
+/* Fills in `walk`, which bzi_tar_walk_end frees. `map` is the source's map, or NULL to read the source. */
 static void bzi_tar_walk_begin(bzi_tar_walk *walk, const bzi_source *source, const bzi_memory *memory,
                                const uint8_t *map, uint64_t at)
 {
@@ -9400,7 +10104,8 @@ static void bzi_tar_walk_begin(bzi_tar_walk *walk, const bzi_source *source, con
 
 static void bzi_tar_walk_end(bzi_tar_walk *walk) { bzi_buffer_free(walk->window.memory, &walk->window.bytes); }
 
-/* Octal digits between blanks, or base 256; nothing at all is 0. Returns 0 if it is something else, or negative. */
+/* Reads octal digits between blanks, or a number in base 256. An empty field is 0. Returns 0 if the field is something
+ * else or negative, else 1. */
 static int bzi_tar_number(const uint8_t *field, uint32_t size, uint64_t *value)
 {
     uint32_t i = 0;
@@ -9423,7 +10128,7 @@ static int bzi_tar_number(const uint8_t *field, uint32_t size, uint64_t *value)
     return i == size || field[i] == 0 || field[i] == ' ';
 }
 
-/* Whether a block is a header: its check sum says so. Some writers have summed signed bytes. */
+/* Returns 1 if a block is a header, by its check sum. Some writers have summed signed bytes, so both sums are right. */
 static int bzi_tar_is_header(const uint8_t *block)
 {
     uint32_t sum = 8 * ' ', high = 0;
@@ -9442,28 +10147,32 @@ static int bzi_tar_is_header(const uint8_t *block)
 
 static uint64_t bzi_tar_round(uint64_t end) { return (end + BZI_TAR_BLOCK - 1) & ~(uint64_t)(BZI_TAR_BLOCK - 1); }
 
-/* The header at walk->at; NULL at the end of the archive: that of the source, or a block of zeros. */
+/* Views the header at walk->at. It is NULL at the end of the archive, which is a block of zeros or the source's end. */
 static bzna_status bzi_tar_header(bzi_tar_walk *walk, const uint8_t **header, bzna_error *err)
 {
     const unsigned long long at = walk->at;
     const uint8_t *block = NULL;
     bzna_status status;
+
     *header = NULL;
+
     if (walk->at >= walk->window.source->size)
         return BZNA_OK;
     if (walk->window.source->size - walk->at < BZI_TAR_BLOCK)
         return bzi_fail(err, BZNA_E_TRUNCATED, walk->at, 0, 0, "the tar ends inside the header at byte %llu", at);
+
     if ((status = bzi_window_view(&walk->window, walk->at, BZI_TAR_BLOCK, &block, err)) != BZNA_OK)
         return status;
     if (block[0] == 0 && !memcmp(block, block + 1, BZI_TAR_BLOCK - 1))
         return BZNA_OK;
+
     if (!bzi_tar_is_header(block))
         return bzi_fail(err, BZNA_E_BOX, walk->at, 0, 0, "no tar header at byte %llu: its check sum is wrong", at);
     *header = block;
     return BZNA_OK;
 }
 
-/* Text up to a NUL. at: where it lies. */
+/* Sets the member's name to the text up to a NUL. `at`: where the text lies, for the error. */
 static bzna_status bzi_tar_set_name(bzi_tar_walk *walk, const uint8_t *text, uint64_t size, uint64_t at,
                                     bzna_error *err)
 {
@@ -9479,7 +10188,8 @@ static bzna_status bzi_tar_set_name(bzi_tar_walk *walk, const uint8_t *text, uin
     return BZNA_OK;
 }
 
-/* The name in the member's own header: ustar has a second part, which stands before. GNU has other things there. */
+/* Takes the name from the member's own header. ustar has a second part there, which is put before the first, with a
+ * slash. GNU's headers have other things in that place. */
 static void bzi_tar_own_name(bzi_tar_walk *walk, const uint8_t *header)
 {
     bzna_error ignored;                                     /* both parts fit */
@@ -9503,10 +10213,11 @@ static bzna_status bzi_tar_fail_sparse(uint64_t at, bzna_error *err)
 
 /* A record of a pax header, "27 path=a/b/000.jpg\n". */
 typedef struct bzi_pax {
-    bzi_span key, value;
+    bzi_span key;                     /* "path" */
+    bzi_span value;                   /* "a/b/000.jpg" */
 } bzi_pax;
 
-/* 1: the next record; 0: the end; -1: what is there is none. */
+/* Reads the next record. Returns 1 if there is one, 0 at the end, -1 if the bytes are not a record. */
 static int bzi_pax_next(bzi_cursor *c, bzi_pax *record)
 {
     const uint8_t *p = c->data + c->pos, *equals;
@@ -9519,9 +10230,11 @@ static int bzi_pax_next(bzi_cursor *c, bzi_pax *record)
         length = length * 10 + (uint64_t)(p[i] - '0');
     if (i == 0 || length > left || length < i + 3 || p[i] != ' ' || p[length - 1] != '\n')
         return -1;
+
     i++;
     if (!(equals = memchr(p + i, '=', (size_t)(length - i - 1))))
         return -1;
+
     record->key = (bzi_span){ p + i, (uint64_t)(equals - p) - i };
     record->value = (bzi_span){ equals + 1, length - (uint64_t)(equals - p) - 2 };
     c->pos += length;
@@ -9533,21 +10246,22 @@ static int bzi_pax_is(const bzi_pax *record, const char *key)
     return record->key.size == strlen(key) && !memcmp(record->key.data, key, (size_t)record->key.size);
 }
 
-/* What a record says of the member: its name and its size. An empty value takes back what was said. */
+/* Takes the member's name and size from a record. An empty value takes back what an earlier record gave. */
 static bzna_status bzi_pax_apply(bzi_tar_walk *walk, const bzi_pax *record, uint64_t at, bzna_error *err)
 {
     if (bzi_pax_is(record, "path"))
         return bzi_tar_set_name(walk, record->value.data, record->value.size, at, err);
     if (!bzi_pax_is(record, "size"))
         return BZNA_OK;
+
     walk->told_size = -1;
     if (record->value.size && (!bzi_span_signed(record->value, &walk->told_size) || walk->told_size < 0))
-        return bzi_fail(err, BZNA_E_BOX, at, 0, 0, "the pax record at byte %llu: its size is no number below 2^63",
+        return bzi_fail(err, BZNA_E_BOX, at, 0, 0, "the pax record at byte %llu: its size is not a number below 2^63",
                         (unsigned long long)at);
     return BZNA_OK;
 }
 
-/* The records of a pax header, of the next member or (global) of all that follow. */
+/* Reads the records of a pax header, which describe the next member or, if `global`, all that follow. */
 static bzna_status bzi_tar_read_pax(bzi_tar_walk *walk, bzi_cursor c, int global, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
@@ -9573,13 +10287,13 @@ static bzna_status bzi_tar_read_pax(bzi_tar_walk *walk, bzi_cursor c, int global
     return status;
 }
 
-/* Whether a member of a type only describes the next: GNU's long names and link targets, pax headers. */
+/* Returns 1 if a member of this type only describes the next: GNU's long names and link targets, pax headers. */
 static int bzi_tar_describes(uint8_t type)
 {
     return type == 'L' || type == 'K' || type == 'x' || type == 'X' || type == 'g';
 }
 
-/* Reads a member that only describes. */
+/* Reads a member that only describes the next. Targets of links are not needed. */
 static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bzna_error *err)
 {
     const uint8_t *view = NULL;
@@ -9591,6 +10305,7 @@ static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bz
                         (unsigned long long)walk->at, (unsigned long long)walk->size, BZI_LIMIT_PAX_BYTES);
     if ((status = bzi_window_view(&walk->window, walk->offset, walk->size, &view, err)) != BZNA_OK)
         return status;
+
     if (type == 'K')
         return BZNA_OK;
     if (type == 'L')
@@ -9598,29 +10313,33 @@ static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bz
     return bzi_tar_read_pax(walk, bzi_cursor_make(view, walk->size, walk->offset), type == 'g', err);
 }
 
-/* Where the bytes of the member at walk->at lie: links, devices and folders have none, whatever their header says. */
+/* Finds where the bytes of the member at walk->at lie. Links, devices and folders have none, whatever size their header
+ * gives. */
 static bzna_status bzi_tar_place(bzi_tar_walk *walk, const uint8_t *header, bzna_error *err)
 {
     const unsigned long long at = walk->at;
     const uint8_t type = header[156];
     const int v7_folder = type == 0 && walk->name_size && walk->name[walk->name_size - 1] == '/';
+
     walk->offset = walk->at + BZI_TAR_BLOCK;
     walk->size = 0;
     if ((type >= '1' && type <= '6') || v7_folder)
         return BZNA_OK;
+
     if (!bzi_tar_number(header + 124, 12, &walk->size))
-        return bzi_fail(err, BZNA_E_BOX, walk->at, 0, 0, "the header at byte %llu: its size is no number", at);
+        return bzi_fail(err, BZNA_E_BOX, walk->at, 0, 0, "the header at byte %llu: its size is not a number", at);
     if (walk->told_size >= 0 && !bzi_tar_describes(type))
         walk->size = (uint64_t)walk->told_size;
     if (walk->size > walk->window.source->size - walk->offset)
         return bzi_fail(err, BZNA_E_TRUNCATED, walk->at, 0, 0,
                         "the member at byte %llu has %llu bytes, which end beyond the tar's end at byte %llu", at,
                         (unsigned long long)walk->size, (unsigned long long)walk->window.source->size);
+
     walk->is_file = type == 0 || type == '0' || type == '7';
     return BZNA_OK;
 }
 
-/* The next member, of whatever kind. BZNA_END: there is none. */
+/* Steps to the next member, of whatever type. Returns BZNA_END if there is none. */
 static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 {
     const uint8_t *header = NULL;
@@ -9629,15 +10348,19 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 
     walk->name_size = 0;
     walk->told_size = -1;
+
     for (uint32_t n = 0; n <= BZI_LIMIT_TAR_EXTRA; n++) {
         uint8_t type;
+
         walk->is_file = 0;
+
         if ((status = bzi_tar_header(walk, &header, err)) != BZNA_OK)
             return status;
         if (!header)
             return described ? bzi_fail(err, BZNA_E_TRUNCATED, walk->at, 0, 0,
                                         "the tar ends at byte %llu, after the description of a member",
                                         (unsigned long long)walk->at) : BZNA_END;
+
         type = header[156];
         if (type == 'S')
             return bzi_tar_fail_sparse(walk->at, err);
@@ -9647,6 +10370,7 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
             status = bzi_tar_read_description(walk, type, err);
         if (status != BZNA_OK)
             return status;
+
         walk->at = bzi_tar_round(walk->offset + walk->size);
         if (!bzi_tar_describes(type))
             return BZNA_OK;
@@ -9662,25 +10386,27 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 /* ==== 31. Containers: tar ===========================================================================================
  * Calls: rooms 2, 4, 6, 27-28, 30.
  *
- * WebDataset shards. Members that lie next to each other and share a key, the name up to the first dot after its last
- * slash, are a sample; what follows that dot is the field. The index is a number a sample and a place a member, 36
- * bytes for a sample of two members: keys are read again where they stand. It is built by a walk over all headers, or
- * from what wds2idx has written beside the file. Nothing is allocated per sample. */
+ * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
+ * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for
+ * each sample and a place for each member, 36 bytes for a sample of two members. It holds no keys: they are read again
+ * from the headers. It is built by a walk over all headers, or from the file that wds2idx has written beside the tar.
+ * Nothing is allocated for a single sample. */
 
-/* Where a member lies: 16 bytes. */
+/* The place of a member, in 16 bytes. */
 typedef struct bzi_tar_member {
-    uint64_t offset;
-    uint32_t size_low;
-    uint16_t size_high, field;
+    uint64_t offset;                  /* of its bytes, which follow its header */
+    uint32_t size_low;                /* low 32 bits of its size */
+    uint16_t size_high;               /* high 16 bits */
+    uint16_t field;                   /* number in bzi_tar.fields */
 } bzi_tar_member;
 
 typedef struct bzi_tar {
     bzi_tar_member *members;          /* in the file's order */
-    uint32_t       *begins;           /* the first member of each sample, and the end of the last one's */
+    uint32_t       *begins;           /* the first member of each sample, then member_count */
     uint64_t        member_count;
-    uint32_t        from_index;       /* what an index says of a member is checked when the member is used */
-    uint32_t        key_field;        /* the number of "name", the key; BZI_NO_FIELD: members are called so */
-    bzi_field      *fields;           /* in the order first met; last the key */
+    uint32_t        from_index;       /* 1: the places are from an index, and are checked when a member is used */
+    uint32_t        key_field;        /* number of "name", the key; BZI_NO_FIELD if members have a field of that name */
+    bzi_field      *fields;           /* in the order in which they were met, then the key */
 } bzi_tar;
 
 static uint64_t bzi_tar_member_size(const bzi_tar_member *m) { return (uint64_t)m->size_high << 32 | m->size_low; }
@@ -9700,7 +10426,8 @@ static int bzi_tar_probe(const uint8_t *head, uint64_t size)
     return size >= BZI_TAR_BLOCK && bzi_tar_is_header(head);
 }
 
-/* The size of the key in a name, and where its field begins; 0: of no sample, as hidden files and __folders__. */
+/* Returns the size of the key in a name; the dot after it comes before the field's name. Returns 0 for files that are
+ * of no sample: those without key or field, hidden ones, and those in folders called like __this__. */
 static uint32_t bzi_tar_split(const uint8_t *name, uint32_t size)
 {
     const uint8_t *const end = name + size, *begin = name, *slash, *stop, *dot;
@@ -9712,11 +10439,12 @@ static uint32_t bzi_tar_split(const uint8_t *name, uint32_t size)
             return 0;
         begin = slash ? slash + 1 : begin;
     } while (slash);
+
     dot = begin < end ? memchr(begin, '.', (size_t)(end - begin)) : NULL;
     return !dot || dot == begin || dot + 1 == end ? 0 : (uint32_t)(dot - name);
 }
 
-/* What a field is, by its last extension. */
+/* Returns what a field is (BZNA_FIELD_...), by the last extension of its name. */
 static uint32_t bzi_tar_kind(const char *field)
 {
     static const struct { uint32_t kind; const char *names; } known[] = {
@@ -9738,38 +10466,44 @@ static uint32_t bzi_tar_kind(const char *field)
 /* --- Building the index --- */
 
 typedef struct bzi_tar_build {
-    bzi_container *c;
-    bzi_tar       *tar;
-    bzi_buffer     members, begins;
-    uint64_t       member_count, count;
-    uint32_t       field_count, last_field;
-    bzi_field      fields[BZI_LIMIT_FIELDS + 1];
-    uint32_t       left_out;          /* members whose field has too long a name; the first is at left_out_at */
-    uint64_t       left_out_at;
-    uint32_t       is_old;            /* the index is older than the tar */
+    bzi_container *c;                 /* which is being opened */
+    bzi_tar       *tar;               /* its own state */
+    bzi_buffer     members;           /* of bzi_tar_member */
+    bzi_buffer     begins;            /* of uint32_t: the first member of each sample */
+    uint64_t       member_count;
+    uint64_t       count;             /* of samples */
+    uint32_t       field_count;
+    uint32_t       last_field;        /* number of the field of the member added last */
+    bzi_field      fields[BZI_LIMIT_FIELDS + 1];            /* the last is for the key */
+    uint32_t       left_out;          /* members left out because the names of their fields are too long */
+    uint64_t       left_out_at;       /* where the header of the first of them lies */
+    uint32_t       is_old;            /* 1: the index is older than the tar */
     uint32_t       key_size;
     uint8_t        key[BZI_LIMIT_PATH_BYTES];               /* of the last sample */
 } bzi_tar_build;
 
-/* A member as headers or an index tell of it. */
+/* A member, from headers or from an index. */
 typedef struct bzi_tar_entry {
-    const uint8_t *name;
+    const uint8_t *name;              /* key and field; not terminated */
     uint32_t       name_size;
-    uint64_t       offset, size;
+    uint64_t       offset;            /* of its bytes */
+    uint64_t       size;
 } bzi_tar_entry;
 
-/* Samples are mostly alike: the next field is the one that came after the last one before, in the same letters. */
+/* Takes the field that followed the last one in the sample before, if its name is the same byte for byte. That is the
+ * usual case, because samples are mostly alike. Returns 1 if it is, else 0. */
 static int bzi_tar_is_next_field(bzi_tar_build *b, const uint8_t *name, uint32_t size)
 {
     const uint32_t next = b->last_field + 1 < b->field_count ? b->last_field + 1 : 0;
+
     if (!b->field_count || memcmp(b->fields[next].name, name, size) || b->fields[next].name[size])
         return 0;
     b->last_field = next;
     return 1;
 }
 
-/* Sets last_field to the number of the member's field, which gets one when it is met first. Pre: its name has less than
- * BZNA_NAME_MAX bytes. */
+/* Sets last_field to the number of the member's field. A field that is met for the first time is added. Pre: the
+ * field's name has fewer than BZNA_NAME_MAX bytes. */
 static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *entry, uint32_t key_size,
                                         bzna_error *err)
 {
@@ -9790,9 +10524,9 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *e
     if (b->field_count == BZI_LIMIT_FIELDS) {
         bzi_text_printable(field.name);
         return bzi_fail(err, BZNA_E_LIMIT, entry->offset, 0, 0,
-                        "the member at byte %llu is of field \"%s\": what follows the first dot of a name is its "
-                        "field, and there are at most %u", (unsigned long long)entry->offset - BZI_TAR_BLOCK,
-                        field.name, BZI_LIMIT_FIELDS);
+                        "the member at byte %llu has the field \"%s\", which is one too many: the field is what "
+                        "follows the first dot of a name, and a tar has at most %u fields",
+                        (unsigned long long)entry->offset - BZI_TAR_BLOCK, field.name, BZI_LIMIT_FIELDS);
     }
 
     field.kind = bzi_tar_kind(field.name);
@@ -9801,7 +10535,7 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *e
     return BZNA_OK;
 }
 
-/* A file goes into its sample: the one before, if that has its key, else a new one. Those of none are passed over. */
+/* Adds a file to the last sample if it has the same key, else to a new sample. Files of no sample are skipped. */
 static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzna_error *err)
 {
     const bzi_memory *memory = &b->c->host->memory;
@@ -9840,7 +10574,8 @@ static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzn
     return BZNA_OK;
 }
 
-/* Walks over all headers. Files are read, not mapped: of a map, the system would read ahead what is passed over. */
+/* Walks over all headers. A file is read rather than mapped, because the system would read ahead in a map what is
+ * skipped. A tar in memory is used where it lies. */
 static bzna_status bzi_tar_scan(bzi_tar_build *b, bzna_error *err)
 {
     const bzi_source *source = &b->c->source;
@@ -9848,6 +10583,7 @@ static bzna_status bzi_tar_scan(bzi_tar_build *b, bzna_error *err)
     bzna_status status;
 
     bzi_tar_walk_begin(&walk, source, &b->c->host->memory, source->map, 0);
+
     do {
         if ((status = bzi_tar_next(&walk, err)) == BZNA_OK && walk.is_file) {
             const bzi_tar_entry entry = { walk.name, walk.name_size, walk.offset, walk.size };
@@ -9858,15 +10594,17 @@ static bzna_status bzi_tar_scan(bzi_tar_build *b, bzna_error *err)
     return status == BZNA_END ? BZNA_OK : status;
 }
 
-/* An index as it is read. */
+/* An index while it is read. */
 typedef struct bzi_tar_index {
-    const uint8_t *p, *end;           /* what is still to be read; a line feed stands at its end */
-    uint64_t       line, count;       /* samples read, and samples that it says it has */
-    uint64_t       last_end;          /* of the last member, padded */
-    bzi_tar_walk   walk;              /* for comparing with headers */
+    const uint8_t *p;                 /* the next byte to read */
+    const uint8_t *end;               /* end of the text, where a line feed stands */
+    uint64_t       line;              /* samples read so far; the file's first line is not counted */
+    uint64_t       count;             /* samples that the first line announces */
+    uint64_t       last_end;          /* end of the last member, with its padding */
+    bzi_tar_walk   walk;              /* for comparing with the tar's headers */
 } bzi_tar_index;
 
-/* why: what is wrong with it, "it is older than the tar". */
+/* Fails because of the index. `why` says what is wrong, as "it is older than the tar". `line`: where, or 0. */
 static bzna_status bzi_tar_fail_index(const bzi_tar_build *b, const char *why, uint64_t line, bzna_error *err)
 {
     const char *path = b->c->source.path, *slash = strrchr(path, '/');
@@ -9888,30 +10626,34 @@ static const uint8_t *bzi_tar_blanks(const uint8_t *p)
     return p;
 }
 
-/* The next word of the line; without bytes at its end. */
+/* Returns the next word of the line, which is empty at the line's end. */
 static bzi_span bzi_tar_word(bzi_tar_index *x)
 {
     const uint8_t *p = bzi_tar_blanks(x->p);
     bzi_span word = { p, 0 };
+
     while (*p > ' ')
         p++;
+
     word.size = (uint64_t)(p - word.data);
     x->p = p;
     return word;
 }
 
-/* The next word, if it is a number of at most 18 digits; else -1. */
+/* Returns the next word if it is a number of at most 18 digits, else -1. */
 static int64_t bzi_tar_word_number(bzi_tar_index *x)
 {
     const uint8_t *p = bzi_tar_blanks(x->p), *const first = p;
     uint64_t number = 0;
+
     for (uint32_t digit; (digit = (uint32_t)*p - '0') < 10; p++)
         number = number * 10 + digit;
+
     x->p = p;
     return p > first && p - first <= 18 && *p <= ' ' ? (int64_t)number : -1;
 }
 
-/* Whether the tar has the member there that the index names: headers are walked from the member before. */
+/* Checks that the tar has the member that the index names, in its place. Walks from the end of the member before. */
 static bzna_status bzi_tar_compare(const bzi_tar_build *b, bzi_tar_index *x, const bzi_tar_entry *entry,
                                    bzna_error *err)
 {
@@ -9922,6 +10664,7 @@ static bzna_status bzi_tar_compare(const bzi_tar_build *b, bzi_tar_index *x, con
     do
         status = bzi_tar_next(walk, err);
     while (status == BZNA_OK && walk->offset < entry->offset);
+
     if (status == BZNA_E_IO || status == BZNA_E_MEMORY)
         return status;
     if (status == BZNA_OK && walk->is_file && walk->offset == entry->offset && walk->size == entry->size &&
@@ -9930,7 +10673,8 @@ static bzna_status bzi_tar_compare(const bzi_tar_build *b, bzi_tar_index *x, con
     return bzi_tar_fail_index(b, "the tar has something else there", x->line + 2, err);
 }
 
-/* One sample: field, offset, size and name of each member. Some samples are compared with the tar. */
+/* Reads the line of one sample: field, offset, size and name of each member. Some samples are compared with the tar:
+ * about eight, and the last. */
 static bzna_status bzi_tar_read_line(bzi_tar_build *b, bzi_tar_index *x, bzna_error *err)
 {
     const uint64_t file_size = b->c->source.size, step = x->count / 8 + 1;
@@ -9941,9 +10685,11 @@ static bzna_status bzi_tar_read_line(bzi_tar_build *b, bzi_tar_index *x, bzna_er
         const int64_t at = bzi_tar_word_number(x), bytes = bzi_tar_word_number(x);
         const bzi_span name = bzi_tar_word(x);
         bzi_tar_entry entry;
+
         if (at < 0 || bytes < 0 || !name.size || name.size > BZI_LIMIT_PATH_BYTES)
             return bzi_tar_fail_index(b, "not the field, offset, size and name of members", x->line + 2, err);
         entry = (bzi_tar_entry){ name.data, (uint32_t)name.size, (uint64_t)at, (uint64_t)bytes };
+
         if (entry.offset % BZI_TAR_BLOCK || entry.offset < x->last_end + BZI_TAR_BLOCK || entry.offset > file_size ||
             entry.size > file_size - entry.offset)
             return bzi_tar_fail_index(b, "no member can lie there", x->line + 2, err);
@@ -9955,11 +10701,11 @@ static bzna_status bzi_tar_read_line(bzi_tar_build *b, bzi_tar_index *x, bzna_er
     }
 
     if (status == BZNA_OK && x->p < x->end && *x->p++ != '\n')
-        return bzi_tar_fail_index(b, "it is no text", x->line + 2, err);
+        return bzi_tar_fail_index(b, "it is not text", x->line + 2, err);
     return status;
 }
 
-/* The text of an index. BZNA_AGAIN: it is none of ours. */
+/* Parses the text of an index. Returns BZNA_AGAIN if it is not an index of version 1.2. */
 static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_error *err)
 {
     const bzi_span version = bzi_tar_word(x), number = bzi_tar_word(x);
@@ -9968,7 +10714,7 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_
 
     if (version.size != 4 || memcmp(version.data, "v1.2", 4) || !bzi_span_signed(number, &count) || count < 0 ||
         bzi_tar_word(x).size) {
-        bzi_log(b->c->host, BZNA_LOG_INFO, BZNA_OK, "%s: the .idx file beside it is ignored: it is no index v1.2",
+        bzi_log(b->c->host, BZNA_LOG_INFO, BZNA_OK, "%s: the .idx file beside it is ignored: it is not an index v1.2",
                 b->c->name);
         return BZNA_AGAIN;
     }
@@ -9982,8 +10728,8 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_
     return status;
 }
 
-/* SHARD.idx beside SHARD.tar, as wds2idx of NVIDIA DALI writes it: v1.2 and the number of samples, then a line a
- * sample. BZNA_AGAIN: there is none. One that is stale is refused, not believed. */
+/* Reads SHARD.idx beside SHARD.tar, as wds2idx of NVIDIA DALI writes it: v1.2 and the number of samples, then a line
+ * for each sample. Returns BZNA_AGAIN if there is none. An index that does not fit the tar is an error. */
 static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
 {
     bzi_host *host = b->c->host;
@@ -9993,10 +10739,12 @@ static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
 
     if (status != BZNA_OK)
         return status;
+
     memset(&x, 0, offsetof(bzi_tar_index, walk));
     bzi_tar_walk_begin(&x.walk, &b->c->source, &host->memory, NULL, 0);
     x.p = idx.text.data;
     x.end = x.p + idx.text.size;
+
     status = bzi_tar_parse_index(b, &x, err);
     b->is_old = idx.is_old;
     b->tar->from_index = status == BZNA_OK;
@@ -10011,7 +10759,8 @@ static void bzi_tar_build_free(bzi_tar_build *b)
     bzi_buffer_free(&b->c->host->memory, &b->begins);
 }
 
-/* An index that is older than its tar, as those of copied files often are, must be what the headers say. */
+/* Checks an index that is older than its tar against all headers. Copied files often have such times, so the index may
+ * still be right. */
 static bzna_status bzi_tar_confirm(const bzi_tar_build *b, bzna_error *err)
 {
     bzi_tar_build scan;
@@ -10020,18 +10769,19 @@ static bzna_status bzi_tar_confirm(const bzi_tar_build *b, bzna_error *err)
     memset(&scan, 0, sizeof scan);
     scan.c = b->c;
     scan.tar = b->tar;
+
     status = bzi_tar_scan(&scan, err);
     if (status == BZNA_OK &&
         (scan.member_count != b->member_count || scan.count != b->count || scan.field_count != b->field_count ||
          memcmp(scan.fields, b->fields, b->field_count * sizeof *b->fields) ||
          (b->count && (memcmp(scan.members.data, b->members.data, (size_t)b->member_count * sizeof(bzi_tar_member)) ||
                        memcmp(scan.begins.data, b->begins.data, (size_t)b->count * sizeof(uint32_t))))))
-        status = bzi_tar_fail_index(b, "it is older than the tar, and of other members", 0, err);
+        status = bzi_tar_fail_index(b, "it is older than the tar and lists other members", 0, err);
     bzi_tar_build_free(&scan);
     return status;
 }
 
-/* What was built, in memory of its own size; "name" and the target. */
+/* Moves what was built to memory of the right size, adds the field "name" and finds the targets. */
 static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
 {
     const bzi_memory *memory = &b->c->host->memory;
@@ -10041,13 +10791,15 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
 
     if (b->left_out)
         bzi_log(c->host, BZNA_LOG_WARNING, BZNA_OK,
-                "%s: %u members are left out: their fields' names have more than %d bytes; the first is at byte %llu",
+                "%s: %u members are left out, because the names of their fields have more than %d bytes; the first is "
+                "at byte %llu",
                 c->name, b->left_out, BZNA_NAME_MAX - 1, (unsigned long long)b->left_out_at);
+
     if (b->count == 0)
-        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the tar has no files that are called KEY.FIELD");
+        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the tar has no files that are named KEY.FIELD");
     if (b->field_count == 1 && bzi_word_is_in(b->fields[0].name, " tar tar.gz tgz zip "))
-        return BZI_FAIL(err, BZNA_E_FORMAT, "its %llu files are tars or the like themselves (KEY.%s): unpack it, then "
-                        "unpack each into a folder of its name, or open them (*.tar)", (unsigned long long)b->count,
+        return BZI_FAIL(err, BZNA_E_FORMAT, "its %llu files are archives themselves (KEY.%s): unpack it, then unpack "
+                        "each into a folder of its name, or open them (*.tar)", (unsigned long long)b->count,
                         b->fields[0].name);
 
     memcpy(b->begins.data + b->count * sizeof end, &end, sizeof end);
@@ -10073,10 +10825,12 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
     c->target_inside = c->target_field != BZI_NO_FIELD;
     for (uint64_t i = 0; i < tar->member_count; i++)
         c->target_count += tar->members[i].field == c->target_field;
-    c->target_count = bzi_min(c->target_count, c->count);   /* a field twice in a sample: it fails when it is used */
+    /* a sample may have the field twice, which fails when the sample is used */
+    c->target_count = bzi_min(c->target_count, c->count);
     return BZNA_OK;
 }
 
+/* Takes the index beside the tar, if there is one, or builds it. One that is older than the tar is confirmed first. */
 static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_tar_build b;
@@ -10086,6 +10840,7 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
     memset(&b, 0, sizeof b);
     b.c = c;
     b.tar = c->own;
+
     if ((status = bzi_tar_read_index(&b, err)) == BZNA_AGAIN)
         status = bzi_tar_scan(&b, err);
     else if (status == BZNA_OK && b.is_old)
@@ -10100,15 +10855,16 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 /* ==== 32. Containers: tar, samples ==================================================================================
  * Calls: rooms 2, 6-7, 23-24, 27, 30-31. */
 
-/* Where the headers of a sample's first member begin: where the sample before ends. */
+/* Returns where the headers of a sample's first member begin, which is where the sample before it ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
 {
     const uint32_t first = tar->begins[index];
     return first ? bzi_tar_round(bzi_tar_member_end(&tar->members[first - 1])) : 0;
 }
 
-/* From the first member's headers to the last one's end. Headers that describe it, which most writers of shards put
- * there, have the key; but what else stands before it may be long. */
+/* A sample's extent reaches from the headers of its first member to the end of its last. Most writers of shards put a
+ * header there that describes the member and has the key. But something long may lie between two samples: then the
+ * extent begins at the member's own header, and bzi_tar_key reads the others from the file. */
 static bzna_status bzi_tar_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
     const bzi_tar *tar = c->own;
@@ -10130,8 +10886,8 @@ static bzna_status bzi_tar_locate(const bzi_container *c, uint64_t index, bzi_ex
     return BZNA_OK;
 }
 
-/* The key, from the headers of the sample's first member. Of a sample that was read they are at hand, unless they are
- * long: nothing is read or allocated. */
+/* Reads the key from the headers of the sample's first member. If the sample was read and its extent includes them,
+ * this reads and allocates nothing more. */
 static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample, bzi_value *value, bzna_error *err)
 {
     const bzi_tar *tar = c->own;
@@ -10141,21 +10897,24 @@ static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample,
     bzi_tar_walk walk;
     bzna_status status = BZNA_OK;
 
+    /* at_hand: offsets in the walk count from the sample's first byte, not from the file's */
     bzi_source_open_memory(&bytes, sample->bytes, sample->extent.size);
     bzi_tar_walk_begin(&walk, at_hand ? &bytes : &c->source, &c->host->memory,
                        at_hand ? bytes.map : c->source.map, at_hand ? 0 : begin);
+
     while (status == BZNA_OK && walk.offset + (at_hand ? begin : 0) < offset)
         status = bzi_tar_next(&walk, err);
     if (status == BZNA_OK ? walk.offset + (at_hand ? begin : 0) != offset : at_hand || status == BZNA_END)
-        status = bzi_fail(err, BZNA_E_BOX, offset, 0, 0, "its bytes at byte %llu are no member's",
+        status = bzi_fail(err, BZNA_E_BOX, offset, 0, 0, "no member of the tar lies at byte %llu",
                           (unsigned long long)offset);
+
     if (status == BZNA_OK)
         bzi_value_put(value, walk.name, bzi_tar_split(walk.name, walk.name_size));
     bzi_tar_walk_end(&walk);
     return status;
 }
 
-/* The bytes of a member of a sample that was read. Of what an index said, the header is asked again. */
+/* Finds the bytes of a member of a sample that was read. If the place is from an index, the header is checked again. */
 static bzna_status bzi_tar_bytes(const bzi_tar *tar, const bzi_sample *sample, const bzi_tar_member *m, bzi_span *bytes,
                                  bzna_error *err)
 {
@@ -10167,10 +10926,11 @@ static bzna_status bzi_tar_bytes(const bzi_tar *tar, const bzi_sample *sample, c
                              size == bytes->size && (header[156] == 0 || header[156] == '0' || header[156] == '7')))
         return BZNA_OK;
     return bzi_fail(err, BZNA_E_BOX, m->offset - BZI_TAR_BLOCK, 0, 0,
-                    "the header at byte %llu is not what the .idx file says: remove it, or write it again: bzna index",
+                    "the header at byte %llu does not match the .idx file: remove that, or write it again: bzna index",
                     (unsigned long long)m->offset - BZI_TAR_BLOCK);
 }
 
+/* Gives the value of a field. A sample that has no member of it has no value. */
 static bzna_status bzi_tar_field(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                                  bzna_error *err)
 {
@@ -10203,7 +10963,7 @@ static bzna_status bzi_tar_field(const bzi_container *c, const bzi_sample *sampl
 
     bzi_text_copy(text, sizeof text, bytes.data, bytes.size);
     bzi_text_printable(text);
-    return bzi_fail(err, BZNA_E_BOX, m->offset, 0, 0, "its %s at byte %llu is no integer: \"%s\"",
+    return bzi_fail(err, BZNA_E_BOX, m->offset, 0, 0, "its %s at byte %llu is not an integer: \"%s\"",
                     tar->fields[number].name, (unsigned long long)m->offset, text);
 }
 
@@ -10222,7 +10982,8 @@ static bzna_status bzi_tar_images(const bzi_container *c, const bzi_sample *samp
     return BZNA_OK;
 }
 
-/* The field asked for, whatever its name says it is; without a name, and as "image", the sample's first picture. */
+/* Opens the field that `pick` names, whatever its extension. Without a name, or with "image", opens the sample's first
+ * picture. */
 static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                  bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
@@ -10235,6 +10996,7 @@ static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sampl
         const bzi_field *field = &tar->fields[m->field];
         if (name ? strcmp(field->name, name) != 0 : field->kind != BZNA_FIELD_IMAGE)
             continue;
+
         if (bzi_tar_bytes(tar, sample, m, &bytes, err) != BZNA_OK)
             return err->status;
         return bzi_file_image(bytes, m->offset, scratch, image, err);
@@ -10242,7 +11004,7 @@ static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sampl
     return bzi_container_fail_image(name, err);
 }
 
-/* Tells files apart: sizes, and where the samples at both ends lie. */
+/* Tells files apart by their sizes and the places of the first 64 and the last 64 samples or so. */
 static uint64_t bzi_tar_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_tar *tar = c->own;
@@ -10275,11 +11037,12 @@ static const bzi_container_ops bzi_tar_row = {
 /* ==== 33. Containers: RecordIO ======================================================================================
  * Calls: rooms 2, 4, 6-7, 23-24, 27.
  *
- * MXNet's .rec: records end to end, each of a picture and its labels, or of any bytes. Where they begin, NAME.idx
- * beside NAME.rec says, else one scan over their headers: 8 bytes a record. An index is not believed: that of an
- * older time must be what a scan finds, and each record's header is checked when it is read. A record is written in
- * parts where its own bytes hold the magic number; it becomes one part when it is read, in the memory that it was
- * read into. */
+ * MXNet's .rec files: records end to end, each a picture with its labels or any bytes. NAME.idx beside NAME.rec says
+ * where they begin. Without it, one scan over the headers finds them. The offsets take 8 bytes a record.
+ *
+ * An index is not trusted: one that is older than the .rec must agree with a scan, and the header of each record is
+ * checked when it is read. A record whose own bytes hold the magic number is written in parts, which are joined in
+ * place when the record is read. */
 
 #define BZI_RECORDIO_MAGIC  0xced7230au
 #define BZI_RECORDIO_MAX    ((1u << 29) - 1)      /* bytes of a part, and of a record: its length has 29 bits */
@@ -10287,24 +11050,27 @@ static const bzi_container_ops bzi_tar_row = {
 enum { BZI_RECORDIO_WHOLE, BZI_RECORDIO_FIRST, BZI_RECORDIO_MIDDLE, BZI_RECORDIO_LAST };
 
 typedef struct bzi_recordio {
-    uint64_t *offsets;                /* of the records, ascending; behind them the size of the file */
-    uint64_t  room;
-    bzi_list  list;                   /* by index; without rows where there is none */
+    uint64_t *offsets;                /* where the records begin, ascending, then the size of the file */
+    uint64_t  room;                   /* numbers allocated */
+    bzi_list  list;                   /* sorted by id; without rows if the caller gave none */
 } bzi_recordio;
 
-/* A part: which of its record's, and where its bytes lie. */
+/* A part of a record. */
 typedef struct bzi_recordio_part {
-    uint32_t which;                   /* BZI_RECORDIO_WHOLE, ... */
-    uint64_t length, next;            /* next: where the part after it begins, as seen from its header */
+    uint32_t which;                   /* of its record's parts: BZI_RECORDIO_WHOLE, ... */
+    uint64_t length;                  /* its bytes, without header and padding */
+    uint64_t next;                    /* bytes from its header to that of the next part */
 } bzi_recordio_part;
 
-/* Returns 0 where no part begins. */
+/* Reads the header of a part. Returns 0 if there is none, else 1. */
 static int bzi_recordio_header(const uint8_t header[8], bzi_recordio_part *part)
 {
     const uint32_t word = bzi_le32(header + 4);
+
     part->which = word >> 29;
     part->length = word & BZI_RECORDIO_MAX;
     part->next = 8 + ((part->length + 3) & ~(uint64_t)3);
+
     return bzi_le32(header) == BZI_RECORDIO_MAGIC;
 }
 
@@ -10326,11 +11092,11 @@ static void bzi_recordio_close(bzi_container *c)
 
 /* A walk over the headers of all parts. */
 typedef struct bzi_recordio_scan {
-    const bzi_container *c;
+    const bzi_container *c;           /* whose source is walked */
     bzi_window window;                /* over the file */
-    bzi_buffer offsets;               /* found so far */
-    uint64_t   count;
-    int        in_parts;              /* inside of a record in parts */
+    bzi_buffer offsets;               /* of uint64_t: the records found so far */
+    uint64_t   count;                 /* how many */
+    int        in_parts;              /* 1: inside a record in parts */
 } bzi_recordio_scan;
 
 static bzna_status bzi_recordio_fail_scan(uint64_t at, bzna_status status, const char *what, bzna_error *err)
@@ -10339,14 +11105,19 @@ static bzna_status bzi_recordio_fail_scan(uint64_t at, bzna_status status, const
                     what, (unsigned long long)at);
 }
 
-/* A part that does not go on with the record before it begins one; where none may begin so, that one fails alone. */
+/* Returns 1 if a part begins a record, which is when it does not continue the one before. A record that begins with a
+ * part of the wrong kind is found, too: it alone fails when it is read. */
 static int bzi_recordio_begins(bzi_recordio_scan *scan, uint32_t which)
 {
     const int goes_on = scan->in_parts && (which == BZI_RECORDIO_MIDDLE || which == BZI_RECORDIO_LAST);
+
     scan->in_parts = which == BZI_RECORDIO_FIRST || (goes_on && which == BZI_RECORDIO_MIDDLE);
+
     return !goes_on;
 }
 
+/* Finds the beginnings of all records. Fails where the chain of parts is broken, since all that follows would be
+ * lost. */
 static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
 {
     const uint64_t size = scan->c->source.size;
@@ -10365,6 +11136,7 @@ static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
             return bzi_recordio_fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the record", err);
         if (!bzi_recordio_begins(scan, part.which))
             continue;
+
         if (!bzi_buffer_reserve(&scan->c->host->memory, &scan->offsets, (scan->count + 1) * sizeof at, 1))
             return bzi_fail_memory(err, "the index of a RecordIO file");
         memcpy(scan->offsets.data + scan->count++ * sizeof at, &at, sizeof at);
@@ -10373,7 +11145,7 @@ static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Room for so many offsets, and the size of the file behind them. */
+/* Allocates room for `count` offsets and puts the size of the file after them. */
 static bzna_status bzi_recordio_make(bzi_container *c, uint64_t count, bzna_error *err)
 {
     bzi_recordio *own = c->own;
@@ -10386,7 +11158,8 @@ static bzna_status bzi_recordio_make(bzi_container *c, uint64_t count, bzna_erro
     return BZNA_OK;
 }
 
-/* Finds the records; of a file that has an index already, whether it says the same. */
+/* Finds the records by a scan. If the file has an index already, `is_same` is not NULL, and the scan only says whether
+ * both agree. */
 static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error *err)
 {
     bzi_recordio *own = c->own;
@@ -10396,6 +11169,7 @@ static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error 
     memset(&scan, 0, sizeof scan);
     scan.c = c;
     scan.window = (bzi_window){ .source = &c->source, .memory = &c->host->memory };
+
     status = bzi_recordio_walk(&scan, err);
     if (is_same) {
         *is_same = status == BZNA_OK && scan.count == c->count &&
@@ -10412,18 +11186,19 @@ static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error 
 
 /* --- The index beside the file --- */
 
+/* Fails because of the index. at: offset in the .rec or in the index. line: of the index, or 0. */
 static bzna_status bzi_recordio_fail_idx(uint64_t at, const char *what, uint64_t line, bzna_error *err)
 {
     char place[40] = "";
     if (line)
         snprintf(place, sizeof place, "line %llu: ", (unsigned long long)line);
     return bzi_fail(err, BZNA_E_FORMAT, at, 0, 0,
-                    "%s%s: it is not of the .rec as it is now; remove it, or write it anew (bzna index)", place, what);
+                    "%s%s: it does not fit the .rec file; remove it, or write it again (bzna index)", place, what);
 }
 
 static int bzi_recordio_is_before(const void *a, const void *b) { return *(const uint64_t *)a < *(const uint64_t *)b; }
 
-/* Lines of key and offset, with a tab between them. Pre: there is room for as many offsets as the text has lines. */
+/* Parses lines of key, tab and offset. Pre: there is room for as many offsets as the text has lines. */
 static bzna_status bzi_recordio_parse_idx(bzi_container *c, bzi_span text, bzna_error *err)
 {
     uint64_t *offsets = ((bzi_recordio *)c->own)->offsets, count = 0, line = 0;
@@ -10433,6 +11208,7 @@ static bzna_status bzi_recordio_parse_idx(bzi_container *c, bzi_span text, bzna_
         stop = memchr(at, '\n', (size_t)(end - at));
         stop = stop ? stop : end;
         line++;
+
         if (bzi_span_trim(bzi_span_between(at, stop)).size == 0)
             continue;
         for (tab = stop; tab > at && tab[-1] != '\t'; tab--)
@@ -10456,13 +11232,14 @@ static bzna_status bzi_recordio_parse_idx(bzi_container *c, bzi_span text, bzna_
     for (uint64_t i = 1; i < count; i++)
         if (offsets[i] == offsets[i - 1])
             return bzi_recordio_fail_idx(offsets[i], "two lines have the same offset", 0, err);
+
     offsets[count] = c->source.size;
     c->count = count;
     return BZNA_OK;
 }
 
-/* Whether the index is this file's. That of the same time or later is looked at in two places; one that is older may be
- * so because the two files were copied one after the other: then it is what a scan finds. */
+/* Checks that the index is this file's. Two of its offsets must be headers. An index that is older than the file may be
+ * so only because the two were copied one after the other. It must then agree with a scan. */
 static bzna_status bzi_recordio_check_idx(bzi_container *c, uint32_t is_old, bzna_error *err)
 {
     const bzi_recordio *own = c->own;
@@ -10475,7 +11252,7 @@ static bzna_status bzi_recordio_check_idx(bzi_container *c, uint32_t is_old, bzn
     if (is_old && (status = bzi_recordio_find(c, &is_same, err)) != BZNA_OK)
         return status;
     if (!is_same)
-        return bzi_recordio_fail_idx(BZNA_NO_OFFSET, "older than the .rec, and of other records", 0, err);
+        return bzi_recordio_fail_idx(BZNA_NO_OFFSET, "older than the .rec and of other records", 0, err);
 
     for (int i = 0; i < 2; i++) {
         if ((status = bzi_source_read(&c->source, ends[i], header, sizeof header, err)) != BZNA_OK)
@@ -10487,7 +11264,7 @@ static bzna_status bzi_recordio_check_idx(bzi_container *c, uint32_t is_old, bzn
     return BZNA_OK;
 }
 
-/* NAME.idx of NAME.rec. BZNA_AGAIN: there is none. */
+/* Reads NAME.idx of NAME.rec. Returns BZNA_AGAIN if there is none. */
 static bzna_status bzi_recordio_open_idx(bzi_container *c, bzna_error *err)
 {
     bzi_idx idx;
@@ -10496,12 +11273,14 @@ static bzna_status bzi_recordio_open_idx(bzi_container *c, bzna_error *err)
 
     if (status != BZNA_OK)
         return status;
+
     for (uint64_t i = 0; i < idx.text.size; i++)
         lines += idx.text.data[i] == '\n';
     if ((status = bzi_recordio_make(c, lines, err)) != BZNA_OK ||
         (status = bzi_recordio_parse_idx(c, idx.text, err)) != BZNA_OK ||
         (status = bzi_recordio_check_idx(c, idx.is_old, err)) != BZNA_OK)
         bzi_error_prefix(err, idx.path);
+
     bzi_idx_close(&idx, c->host);
     return status;
 }
@@ -10524,7 +11303,8 @@ static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config
         return status;
     if ((status = bzi_recordio_open_idx(c, err)) == BZNA_AGAIN)
         status = bzi_recordio_find(c, NULL, err);
-    c->target_count = c->count;       /* which of them have none, is known when they are read */
+
+    c->target_count = c->count;       /* some may have none, which is known when they are read */
     c->fields = bzi_recordio_fields;
     c->field_count = BZI_RECORDIO_FIELDS;
     c->target_field = BZI_RECORDIO_TARGET;
@@ -10543,6 +11323,7 @@ static bzna_status bzi_recordio_locate(const bzi_container *c, uint64_t index, b
     return BZNA_OK;
 }
 
+/* Fails because of a record. at: offset in the sample. number: a value that belongs to `what`. */
 static bzna_status bzi_recordio_fail(const bzi_sample *sample, uint64_t at, bzna_status status, const char *what,
                                      uint64_t number, bzna_error *err)
 {
@@ -10552,7 +11333,7 @@ static bzna_status bzi_recordio_fail(const bzi_sample *sample, uint64_t at, bzna
                     (unsigned long long)at);
 }
 
-/* The part at `at` of a sample, checked. */
+/* Reads and checks the header of the part at `at` in a sample's bytes. */
 static bzna_status bzi_recordio_part_at(const bzi_sample *sample, uint64_t at, bzi_recordio_part *part,
                                         bzna_error *err)
 {
@@ -10576,8 +11357,9 @@ static void bzi_recordio_put_le32(uint8_t *p, uint32_t value)
         p[i] = (uint8_t)(value >> 8 * i);
 }
 
-/* Makes one part of a record of several. In place: what is joined is shorter, since each header of a part but the first
- * gives way to the magic number that stood there. */
+/* Joins a record in parts into one part, in place. The joined record is shorter, since the header of each part but the
+ * first is replaced by the magic number that the writer took out there. Returns BZNA_AGAIN if the record needs that and
+ * `writable` is NULL. */
 static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample *sample, uint8_t *writable,
                                         bzna_error *err)
 {
@@ -10591,6 +11373,7 @@ static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample
             return status;
         if (!writable)
             return BZNA_AGAIN;
+
         if (at) {
             bzi_recordio_put_le32(writable + end, BZI_RECORDIO_MAGIC);
             end += 4;
@@ -10606,23 +11389,25 @@ static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample
     return BZNA_OK;
 }
 
-/* What a record says of its picture: {u32 flag, f32 label, u64 id, u64 id2}, flag numbers, if any, the picture. */
+/* The parts of a record with a picture. It begins with {u32 flag, f32 label, u64 id, u64 id2}. If flag is not 0, that
+ * many labels follow, and count instead of the one. Then comes the picture. */
 typedef struct bzi_recordio_entry {
-    uint64_t       id;
-    uint64_t       label_count;
-    const uint8_t *labels;            /* in the record, little-endian; or NULL, */
-    const bzi_list_row *row;          /* and the list has them; NULL: there is no list */
-    uint64_t       picture_at;        /* in the sample's bytes */
+    uint64_t       id;                /* of the record, by which the list is searched */
+    uint64_t       label_count;       /* numbers in `labels` or in the list's row */
+    const uint8_t *labels;            /* in the record, little-endian; NULL if the list has them */
+    const bzi_list_row *row;          /* of the list; NULL if there is no list */
+    uint64_t       picture_at;        /* offset in the sample's bytes */
     uint64_t       picture_size;
 } bzi_recordio_entry;
 
-/* Pre: the sample was prepared: its record is whole, and lies in its bytes. */
+/* Returns the bytes of a record after its header. Pre: the sample was prepared, so its record is one part. */
 static bzi_span bzi_recordio_payload(const bzi_sample *sample)
 {
     bzi_span s = { sample->bytes + 8, bzi_le32(sample->bytes + 4) & BZI_RECORDIO_MAX };
     return s;
 }
 
+/* Reads the header of a record. If there is a list, it must have a line for the record's id, and has the labels. */
 static bzna_status bzi_recordio_read(const bzi_container *c, const bzi_sample *sample, bzi_recordio_entry *entry,
                                      bzna_error *err)
 {
@@ -10643,10 +11428,11 @@ static bzna_status bzi_recordio_read(const bzi_container *c, const bzi_sample *s
     entry->picture_at = 8 + 24 + flag * 4;
     entry->picture_size = payload.size - 24 - flag * 4;
     entry->row = own->list.count ? bzi_list_find(&own->list, entry->id) : NULL;
+
     if (!own->list.count)
         return BZNA_OK;
     if (!entry->row)
-        return bzi_recordio_fail(sample, 16, BZNA_E_NOT_FOUND, "dataset_config.list has no line of its id", entry->id,
+        return bzi_recordio_fail(sample, 16, BZNA_E_NOT_FOUND, "dataset_config.list has no line with its id", entry->id,
                                  err);
     entry->label_count = entry->row->label_count;
     entry->labels = NULL;
@@ -10657,8 +11443,10 @@ static float bzi_recordio_label(const bzi_container *c, const bzi_recordio_entry
 {
     uint32_t bits;
     float value;
+
     if (!entry->labels)
         return bzi_list_row_labels(&((const bzi_recordio *)c->own)->list, entry->row)[i];
+
     bits = bzi_le32(entry->labels + 4 * i);
     memcpy(&value, &bits, sizeof value);
     return value;
@@ -10676,6 +11464,7 @@ static void bzi_recordio_put_labels(const bzi_container *c, const bzi_recordio_e
     }
 }
 
+/* Puts the target: the label, if there is one and it is a whole number. */
 static void bzi_recordio_put_target(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
 {
     int64_t target = BZNA_TARGET_NONE;
@@ -10684,13 +11473,14 @@ static void bzi_recordio_put_target(const bzi_container *c, const bzi_recordio_e
     value->absent = 1;
     if (entry->label_count != 1)
         return;
+
     label = bzi_recordio_label(c, entry, 0);
     value->absent = !bzi_label_target(&label, 1, &target);
     if (!value->absent)
         bzi_value_put(value, &target, sizeof target);
 }
 
-/* The list's path, or the id. */
+/* Puts the path from the list, or else the id. */
 static void bzi_recordio_put_name(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
 {
     char digits[24];
@@ -10742,12 +11532,13 @@ static bzna_status bzi_recordio_image(const bzi_container *c, const bzi_sample *
         return bzi_container_fail_image(pick->name, err);
     if ((status = bzi_recordio_read(c, sample, &entry, err)) != BZNA_OK)
         return status;
+
     picture.data = sample->bytes + entry.picture_at;
     picture.size = entry.picture_size;
     return bzi_file_image(picture, sample->extent.offset + entry.picture_at, scratch, image, err);
 }
 
-/* Tells files apart: sizes, the index entries at both ends, and the list. */
+/* Tells files apart by their sizes, the offsets of the first 64 and the last 64 records, and the list. */
 static uint64_t bzi_recordio_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_recordio *own = c->own;
@@ -10779,28 +11570,28 @@ static const bzi_container_ops bzi_recordio_ops = {
 /* ==== 34. Containers: raw records ===================================================================================
  * Calls: rooms 2, 6, 15, 19, 23.
  *
- * Files of records of one size, which say nothing of themselves: dataset_config.records does. MNIST, CIFAR, tensors
- * as they are in memory. */
+ * Files of records of one size, which do not describe themselves: dataset_config.records does. Such are MNIST, CIFAR,
+ * and tensors written as they lie in memory. */
 
 typedef struct bzi_records {
-    bzna_records c;                   /* checked; stride and scale are never 0 */
-    uint64_t     numbers;             /* of a picture or vector */
-    uint64_t     bytes;               /* of a record, up to the end of data and label */
-    uint32_t     is_picture;
-    uint8_t      layout[2];           /* of pictures: bzna_image.config */
+    bzna_records c;                   /* the caller's, checked; stride and scale are not 0 */
+    uint64_t     numbers;             /* how many a picture or vector has */
+    uint64_t     bytes;               /* of a record, up to the end of both data and label */
+    uint32_t     is_picture;          /* 1: the data are a picture; 0: a vector */
+    uint8_t      layout[2];           /* of pictures, as bzna_image.config has it */
     bzi_field    fields[2];           /* image or data; target or label, or neither */
 } bzi_records;
 
 enum { BZI_RECORDS_DATA, BZI_RECORDS_LABEL };
 
-/* Of BZNA_RECORD_...; 0: there is none such. */
+/* Returns the bytes of a number of type BZNA_RECORD_...; 0 if there is no such type. */
 static uint32_t bzi_records_type_bytes(uint32_t type)
 {
     static const uint8_t bytes[] = { 0, 1, 4, 8, 4 };
     return type < sizeof bytes ? bytes[type] : 0;
 }
 
-/* A label that is an integer is a target. */
+/* Returns 1 if the label is a target, which it is if it is an integer, else 0. */
 static int bzi_records_has_target(const bzi_records *own)
 {
     return own->c.label_type != BZNA_RECORD_NONE && own->c.label_type != BZNA_RECORD_FLOAT32;
@@ -10811,7 +11602,7 @@ static bzna_status bzi_records_fail(const char *field, uint64_t value, const cha
     return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.%s: %llu; %s", field, (unsigned long long)value, why);
 }
 
-/* Types and sizes, each by itself. */
+/* Checks types and sizes, each by itself. Sets is_picture and numbers. */
 static bzna_status bzi_records_check(const bzi_container *c, bzi_records *own, bzna_error *err)
 {
     bzna_records *r = &own->c;
@@ -10819,12 +11610,14 @@ static bzna_status bzi_records_check(const bzi_container *c, bzi_records *own, b
     uint64_t pixels = (uint64_t)r->width * r->height;
 
     own->is_picture = r->data_type == BZNA_RECORD_UINT8 && (r->channels == 1 || r->channels == 3);
+
     if (!bzi_records_type_bytes(r->data_type))
-        return bzi_records_fail("data_type", r->data_type, "it is 1 to 4", err);
+        return bzi_records_fail("data_type", r->data_type, "it must be 1 to 4", err);
     if (r->label_type && !bzi_records_type_bytes(r->label_type))
-        return bzi_records_fail("label_type", r->label_type, "it is 0 to 4", err);
+        return bzi_records_fail("label_type", r->label_type, "it must be 0 to 4", err);
     if (r->layout > BZNA_LAYOUT_NHWC)
-        return bzi_records_fail("layout", r->layout, "it is 0 or 1", err);
+        return bzi_records_fail("layout", r->layout, "it must be 0 or 1", err);
+
     if (!pixels)
         return bzi_records_fail(r->width ? "height" : "width", 0, "a size is needed", err);
     if (!r->channels)
@@ -10832,22 +11625,25 @@ static bzna_status bzi_records_check(const bzi_container *c, bzi_records *own, b
     if (own->is_picture && (r->width > edge || r->height > edge))
         return bzi_records_fail(r->width > edge ? "width" : "height", r->width > edge ? r->width : r->height,
                                 "more than max_edge_px", err);
+
     if (own->is_picture && (r->scale != 0 || r->bias != 0))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.scale, bias: they have no effect on pictures, "
                         "which the loader normalizes");
+
     if (!own->is_picture && r->layout)
         return bzi_records_fail("layout", r->layout, "it has no effect on vectors", err);
     if (!r->label_type && r->label_offset)
         return bzi_records_fail("label_offset", r->label_offset, "it has no effect without label_type", err);
+
     if (!isfinite(r->scale) || !isfinite(r->bias))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.scale, bias: %g, %g", (double)r->scale,
-                        (double)r->bias);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.scale, bias: %g, %g; both must be finite",
+                        (double)r->scale, (double)r->bias);
     if (!bzi_mul(pixels, r->channels, &own->numbers) || own->numbers > UINT64_MAX / 16)
         return bzi_records_fail("channels", r->channels, "too many for this width and height", err);
     return BZNA_OK;
 }
 
-/* What a record needs, and that it has it. */
+/* Sets the bytes that a record needs, checks that the stride has room for them, and fills in defaults. */
 static bzna_status bzi_records_measure(const bzi_container *c, bzi_records *own, bzna_error *err)
 {
     bzna_records *r = &own->c;
@@ -10859,10 +11655,12 @@ static bzna_status bzi_records_measure(const bzi_container *c, bzi_records *own,
     if (r->label_type &&
         (!bzi_add(r->label_offset, bzi_records_type_bytes(r->label_type), &label_end) || label_end > limit))
         return bzi_records_fail("label_offset", r->label_offset, "the label ends past max_sample_bytes", err);
+
     own->bytes = data_end > label_end ? data_end : label_end;
     if (r->stride && r->stride < own->bytes)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.stride: %llu; data and label need %llu bytes",
                         (unsigned long long)r->stride, (unsigned long long)own->bytes);
+
     r->stride = r->stride ? r->stride : own->bytes;
     r->scale = r->scale != 0 ? r->scale : 1;
     own->layout[0] = (uint8_t)r->channels;
@@ -10870,30 +11668,32 @@ static bzna_status bzi_records_measure(const bzi_container *c, bzi_records *own,
     return BZNA_OK;
 }
 
-/* A file that is not made of whole records is mostly one whose records are others. */
+/* Counts the records. A file that does not consist of whole records most likely has records of another size. */
 static bzna_status bzi_records_count(bzi_container *c, const bzi_records *own, bzna_error *err)
 {
     const uint64_t header = own->c.header_bytes, size = c->source.size, stride = own->c.stride;
     const uint64_t tail = size > header ? (size - header) % stride : 0;
 
     if (size <= header)
-        return bzi_fail(err, BZNA_E_NO_SAMPLES, size, 0, 0, "nothing comes behind the header of %llu bytes "
+        return bzi_fail(err, BZNA_E_NO_SAMPLES, size, 0, 0, "nothing follows the header of %llu bytes "
                         "(dataset_config.records.header_bytes)", (unsigned long long)header);
     if (tail)
-        return bzi_fail(err, BZNA_E_TRUNCATED, size - tail, 0, 0, "%llu bytes at byte %llu are no whole record of %llu "
-                        "(dataset_config.records: header_bytes, stride, sizes)", (unsigned long long)tail,
+        return bzi_fail(err, BZNA_E_TRUNCATED, size - tail, 0, 0, "%llu bytes at byte %llu are not a whole record of "
+                        "%llu (dataset_config.records: header_bytes, stride, sizes)", (unsigned long long)tail,
                         (unsigned long long)(size - tail), (unsigned long long)stride);
+
     c->count = (size - header) / stride;
     return BZNA_OK;
 }
 
+/* Opens a file as the caller describes its records, and says which fields they have. */
 static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_records *own = c->own;
     bzna_status status;
 
     if (!config->records)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records: must say what the records are");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records: is needed to describe the records");
 
     own->c = *config->records;
     if ((status = bzi_records_check(c, own, err)) != BZNA_OK ||
@@ -10905,6 +11705,7 @@ static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config 
         bzi_container_add_field(c, own->fields, BZNA_FIELD_IMAGE, 1, "image");
     else
         bzi_container_add_field(c, own->fields, BZNA_FIELD_VECTOR, 1, "data");
+
     if (own->c.label_type == BZNA_RECORD_FLOAT32)
         bzi_container_add_field(c, own->fields, BZNA_FIELD_VECTOR, 1, "label");
     if (!bzi_records_has_target(own))
@@ -10917,7 +11718,8 @@ static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config 
     return BZNA_OK;
 }
 
-/* IDX, MNIST's: 0, 0, the type of its numbers (8: bytes), how many sizes follow, and they; then the numbers. */
+/* Recognizes IDX, MNIST's format: two zeros, the type of the numbers (8: bytes), the count of sizes, the sizes with 32
+ * bits each, then the numbers. Returns 1 and writes how to open the file, or returns 0. */
 static int bzi_records_guess_idx(bzi_span head, uint64_t file_size, char *text, size_t capacity)
 {
     uint64_t sizes[3] = { 1, 1, 1 }, at = 4, numbers = 1, end = 0;
@@ -10936,11 +11738,11 @@ static int bzi_records_guess_idx(bzi_span head, uint64_t file_size, char *text, 
         return 0;
 
     if (end != file_size)
-        snprintf(text, capacity, "it begins as an IDX file (MNIST's) of %llu records of %llux%llu bytes, and has %llu "
-                 "bytes instead of %llu", (unsigned long long)sizes[0], (unsigned long long)sizes[2],
+        snprintf(text, capacity, "it begins like an IDX file (MNIST's) of %llu records of %llux%llu bytes, but has "
+                 "%llu bytes instead of %llu", (unsigned long long)sizes[0], (unsigned long long)sizes[2],
                  (unsigned long long)sizes[1], (unsigned long long)file_size, (unsigned long long)end);
     else if (dimensions == 1)
-        snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu labels, and no pictures: open that of the "
+        snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu labels without pictures: open the file of the "
                  "pictures", (unsigned long long)sizes[0]);
     else
         snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu records of %llux%llu bytes: open it with "
@@ -10949,10 +11751,12 @@ static int bzi_records_guess_idx(bzi_span head, uint64_t file_size, char *text, 
     return 1;
 }
 
-/* Files that are records, but do not say so in a way that can be relied on: how to open them, in words. 0: others. */
+/* Recognizes files of records that cannot be opened without the caller's word, because nothing in them is a reliable
+ * sign. Returns 1 and writes how to open them, or returns 0 for other files. */
 static int bzi_records_guess(bzi_span head, uint64_t file_size, char *text, size_t capacity)
 {
     const int is_100 = file_size % 3073 != 0;
+
     if (bzi_records_guess_idx(head, file_size, text, capacity))
         return 1;
     if (file_size % 10000 || (is_100 && file_size % 3074) || head.data[0] > 19)
@@ -10983,17 +11787,19 @@ static float bzi_records_number(const uint8_t *p, uint32_t type, float scale, fl
     const uint32_t bits = type == BZNA_RECORD_FLOAT32 ? bzi_le32(p) : 0;
     double number;
     float value;
+
     memcpy(&value, &bits, sizeof value);
     number = type == BZNA_RECORD_FLOAT32 ? (double)value : (double)bzi_records_integer(p, type);
     return (float)(number * (double)scale + (double)bias);
 }
 
-/* count numbers, as float32. */
+/* Puts `count` numbers as float32. Only data are scaled. */
 static void bzi_records_put_numbers(const uint8_t *from, uint64_t count, const bzi_records *own, int is_data,
                                     bzi_value *value)
 {
     const uint32_t type = is_data ? own->c.data_type : own->c.label_type, bytes = bzi_records_type_bytes(type);
     const float scale = is_data ? own->c.scale : 1, bias = is_data ? own->c.bias : 0;
+
     value->size = count * sizeof(float);
     for (uint64_t i = 0; i < count && value->size <= value->capacity; i++) {
         const float number = bzi_records_number(from + i * bytes, type, scale, bias);
@@ -11041,12 +11847,13 @@ static bzna_status bzi_records_image(const bzi_container *c, const bzi_sample *s
     coded.config_size = sizeof own->layout;
     coded.data = sample->bytes + own->c.data_offset;
     coded.data_size = own->numbers;
+
     *image = bzi_image_alone(&coded);
     image->data_offset = sample->extent.offset + own->c.data_offset;
     return BZNA_OK;
 }
 
-/* Tells files apart: their size, and what is taken for their records. */
+/* Tells files apart by their size and by how the caller describes their records. */
 static uint64_t bzi_records_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzna_records *r = &((const bzi_records *)c->own)->c;
@@ -11054,6 +11861,7 @@ static uint64_t bzi_records_fingerprint(const bzi_container *c, uint64_t hash)
                                r->channels,    r->header_bytes, r->stride,      r->data_offset,  r->label_offset,
                                r->label_type };
     const float scaling[] = { r->scale, r->bias };
+
     return bzi_hash(bzi_hash(hash, words, sizeof words), scaling, sizeof scaling);
 }
 
@@ -11071,16 +11879,21 @@ static const bzi_container_ops bzi_records_ops = {
 /* ==== 35. Paths and patterns ========================================================================================
  * Calls: rooms 2-3, 6, 28.
  *
- * What a caller's path stands for. One that exists stands for itself. Else "::" separates several, braces are
- * expanded ({000..146}, {1..9..2}, {a,b}, nested; the leftmost varies slowest), then *, ? and [] match the names of
- * files, in the order of bytes; what follows a backslash stands for itself. A folder that holds archives or shards
- * stands for those. */
+ * The files that a caller's path stands for. A path that exists stands for itself. Otherwise, in this order:
+ *
+ *   - "::" separates several paths.
+ *   - Braces are expanded: {000..146}, {1..9..2}, {a,b}, also nested. The leftmost varies slowest.
+ *   - *, ? and [] match the names of files, in the order of their bytes.
+ *   - A character after a backslash stands for itself.
+ *
+ * A folder that holds archives or shards stands for those. */
 
 #define BZI_SHARD_EXTENSIONS " bzna tar rec "
 
 /* --- Braces --- */
 
-/* The first of two characters that is in no group and not escaped; end: there is none. Pre: braces are balanced. */
+/* Returns the first of two characters that is outside of inner braces and not escaped, or `end`. Pre: braces are
+ * balanced. */
 static const char *bzi_brace_next(const char *p, const char *end, char one, char other)
 {
     uint32_t depth = 0;
@@ -11098,6 +11911,7 @@ static const char *bzi_brace_next(const char *p, const char *end, char one, char
     return end;
 }
 
+/* Checks that braces are balanced and not nested too deep. */
 static bzna_status bzi_brace_check(const char *pattern, bzna_error *err)
 {
     uint64_t open[BZI_LIMIT_DEPTH], at;
@@ -11113,7 +11927,7 @@ static bzna_status bzi_brace_check(const char *pattern, bzna_error *err)
             open[depth++] = at;
         } else if (pattern[at] == '}' && depth-- == 0) {
             return bzi_fail(err, BZNA_E_ARGUMENT, at, 0, 0,
-                            "the pattern's braces are unbalanced: the } at byte %llu closes none",
+                            "the pattern's braces are unbalanced: the } at byte %llu closes no {",
                             (unsigned long long)at);
         }
     }
@@ -11125,15 +11939,16 @@ static bzna_status bzi_brace_check(const char *pattern, bzna_error *err)
                     (unsigned long long)open[depth - 1]);
 }
 
-/* What {first..last..step} gives: count numbers, or letters. */
+/* The numbers or letters that {first..last..step} gives. */
 typedef struct bzi_brace_range {
-    int64_t  first, step;
-    uint64_t count;
-    int      width;                   /* with zeros before them; 0: as they are */
-    int      letters;
+    int64_t  first;                   /* value of the first one */
+    int64_t  step;                    /* negative if the range descends */
+    uint64_t count;                   /* of numbers or letters */
+    int      width;                   /* digits, padded with zeros; 0: no padding */
+    int      letters;                 /* 1: values are places in A to Z, a to z */
 } bzi_brace_range;
 
-/* A whole number of at most 18 digits. Returns what follows; NULL: there is none. */
+/* Reads a whole number of at most 18 digits. Returns what follows it, or NULL if there is none. */
 static const char *bzi_brace_number(const char *p, const char *end, int64_t *value)
 {
     const int minus = p < end && *p == '-';
@@ -11144,24 +11959,26 @@ static const char *bzi_brace_number(const char *p, const char *end, int64_t *val
     return p > first && p - first < 19 ? p : NULL;
 }
 
-/* A letter, as its place in A to Z, a to z; or a number. Likewise. */
+/* Reads a letter, as its place in A to Z, a to z, or a number. Returns what follows it, or NULL if there is neither. */
 static const char *bzi_brace_bound(const char *p, const char *end, int64_t *value, int *letter)
 {
     *letter = p < end && ((*p >= 'A' && *p <= 'Z') || (*p >= 'a' && *p <= 'z'));
+
     if (!*letter)
         return bzi_brace_number(p, end, value);
+
     *value = *p >= 'a' ? *p - 'a' + 26 : *p - 'A';
     return p + 1;
 }
 
-/* Whether it is padded with zeros. */
+/* Returns 1 if a number is padded with zeros, else 0. */
 static int bzi_brace_is_padded(const char *p, const char *end)
 {
     p += *p == '-';
     return *p == '0' && end - p > 1;
 }
 
-/* What is between braces, as a range. Returns 0 when it is none. */
+/* Reads what is between braces as a range. Returns 1 if it is one, else 0. */
 static int bzi_brace_range_of(const char *p, const char *end, bzi_brace_range *range)
 {
     const char *first_end, *last, *last_end;
@@ -11190,7 +12007,7 @@ static int bzi_brace_range_of(const char *p, const char *end, bzi_brace_range *r
     return 1;
 }
 
-/* A member of a range. Returns where it ends. */
+/* Writes a value of a range. Returns where it ends. */
 static char *bzi_brace_write_range(const bzi_brace_range *range, uint64_t number, char *out)
 {
     int64_t value = range->first + range->step * (int64_t)number;
@@ -11200,8 +12017,8 @@ static char *bzi_brace_write_range(const bzi_brace_range *range, uint64_t number
     return out + 1;
 }
 
-/* The texts that a pattern gives: those of each member of its first group in turn, with all that the rest gives. Before
- * from, there are no more groups, of which `groups` were replaced. No text is longer than the pattern. */
+/* Adds all texts that a pattern gives: for each member of its first group in turn, those that the rest gives. `from`:
+ * where the search for a group begins. `groups`: how many were replaced so far. No text is longer than the pattern. */
 static bzna_status bzi_brace_expand(bzi_names *texts, const char *pattern, size_t from, uint32_t groups,
                                     bzna_error *err)
 {
@@ -11211,7 +12028,8 @@ static bzna_status bzi_brace_expand(bzi_names *texts, const char *pattern, size_
     int is_range = 0;
     bzna_status status = BZNA_OK;
 
-    for (; (open = bzi_brace_next(open, end, '{', '{')) < end; open++) {     /* of no range or list, the braces stay */
+    /* braces without a range or a list stay in the text */
+    for (; (open = bzi_brace_next(open, end, '{', '{')) < end; open++) {
         close = bzi_brace_next(open + 1, end, '}', '}');
         is_range = bzi_brace_range_of(open + 1, close, &range);
         if (is_range || bzi_brace_next(open + 1, close, ',', ',') < close)
@@ -11225,11 +12043,13 @@ static bzna_status bzi_brace_expand(bzi_names *texts, const char *pattern, size_
     if (groups == BZI_LIMIT_GROUPS)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the pattern has more than %u groups in braces", BZI_LIMIT_GROUPS);
 
+
     memcpy(text, pattern, (size_t)(open - pattern));
     member = open + 1;
     for (uint64_t i = 0; status == BZNA_OK && (is_range ? i < range.count : member <= close); i++) {
         const char *member_end = is_range ? member : bzi_brace_next(member, close, ',', ',');
         char *out = text + (open - pattern);
+
         memcpy(out, member, (size_t)(member_end - member));
         out = is_range ? bzi_brace_write_range(&range, i, out) : out + (member_end - member);
         memcpy(out, close + 1, (size_t)(end - close));      /* with its NUL */
@@ -11249,7 +12069,7 @@ static bzna_status bzi_paths_add(bzi_names *paths, const char *path, bzna_error 
     return bzi_names_add(paths, path, err);
 }
 
-/* Files that match, sorted. */
+/* Adds the files that match, sorted by the bytes of their names. */
 static bzna_status bzi_paths_match(bzi_names *paths, const char *pattern, bzna_error *err)
 {
     glob_t matches;
@@ -11260,6 +12080,7 @@ static bzna_status bzi_paths_match(bzi_names *paths, const char *pattern, bzna_e
         return bzi_fail_memory(err, "the names that match a pattern");
     if (error)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "no file matches \"%.160s\"", pattern);
+
     bzi_sort(matches.gl_pathv, matches.gl_pathc, sizeof *matches.gl_pathv, bzi_path_is_before);
     for (size_t i = 0; i < matches.gl_pathc && status == BZNA_OK; i++)
         status = bzi_paths_add(paths, matches.gl_pathv[i], err);
@@ -11267,7 +12088,8 @@ static bzna_status bzi_paths_match(bzi_names *paths, const char *pattern, bzna_e
     return status;
 }
 
-/* A path without braces: it may be literal, with backslashes before what would mean something. */
+/* Adds the files of a text without braces. Without * ? [ it is a path, with backslashes before characters that would
+ * have a meaning. */
 static bzna_status bzi_paths_add_expanded(bzi_names *paths, const char *text, bzna_error *err)
 {
     char literal[BZI_LIMIT_PATH_BYTES];
@@ -11288,7 +12110,7 @@ static bzna_status bzi_paths_add_expanded(bzi_names *paths, const char *text, bz
     return bzi_paths_add(paths, literal, err);
 }
 
-/* One path, or one between "::". */
+/* Adds the files of one path, or of one of several that "::" separates. */
 static bzna_status bzi_paths_add_pattern(bzi_names *paths, const char *pattern, bzna_error *err)
 {
     bzi_names texts = { .memory = paths->memory };
@@ -11298,6 +12120,7 @@ static bzna_status bzi_paths_add_pattern(bzi_names *paths, const char *pattern, 
         return bzi_paths_add(paths, pattern, err);
     if (strlen(pattern) >= BZI_LIMIT_PATH_BYTES)
         return BZI_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
+
     if ((status = bzi_brace_check(pattern, err)) == BZNA_OK)
         status = bzi_brace_expand(&texts, pattern, 0, 0, err);
     for (uint64_t i = 0; i < texts.count && status == BZNA_OK; i++)
@@ -11306,7 +12129,7 @@ static bzna_status bzi_paths_add_pattern(bzi_names *paths, const char *pattern, 
     return status;
 }
 
-/* All that a caller's path stands for but shards in folders. */
+/* Adds all that a caller's path stands for, except that a folder of shards is still one path. */
 static bzna_status bzi_paths_expand(bzi_names *paths, const char *path, bzna_error *err)
 {
     const char *p = path, *next;
@@ -11314,14 +12137,17 @@ static bzna_status bzi_paths_expand(bzi_names *paths, const char *path, bzna_err
 
     if (bzi_os_kind(path) != BZI_OS_NONE || !strstr(path, "::"))
         return bzi_paths_add_pattern(paths, path, err);
+
     for (; p && status == BZNA_OK; p = next ? next + 2 : NULL) {
         char item[BZI_LIMIT_PATH_BYTES];
         size_t size = (next = strstr(p, "::")) ? (size_t)(next - p) : strlen(p);
+
         if (size == 0)
             return bzi_fail(err, BZNA_E_ARGUMENT, (uint64_t)(p - path), 0, 0, "no path stands before or after the :: "
                             "at byte %llu", (unsigned long long)(p - path - (p > path ? 2 : 0)));
         if (size >= sizeof item)
             return BZI_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
+
         memcpy(item, p, size);
         item[size] = 0;
         status = bzi_paths_add_pattern(paths, item, err);
@@ -11329,7 +12155,7 @@ static bzna_status bzi_paths_expand(bzi_names *paths, const char *path, bzna_err
     return status;
 }
 
-/* The archives and shards that a folder holds, in the order of their names; none: it holds something else. */
+/* Adds the archives and shards that a folder holds, in the order of their names. Adds nothing if it holds none. */
 static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bzna_error *err)
 {
     bzi_walk walk = { .names = { .memory = paths->memory }, .root = folder, .extensions = BZI_SHARD_EXTENSIONS };
@@ -11340,8 +12166,8 @@ static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bz
     if (status == BZNA_OK && (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK && walk.names.count) {
         if (walk.folder_count > 1)
             status = BZI_FAIL(err, BZNA_E_FORMAT,
-                              "it holds folders, and files of samples (\"%.64s\"): open those by a pattern (*.tar), or "
-                              "set dataset_config.format to \"folder\"",
+                              "it holds folders beside files of samples (\"%.64s\"): open those by a pattern (*.tar), "
+                              "or set dataset_config.format to \"folder\"",
                               bzi_names_get(&walk.names, 0));
         else
             status = bzi_walk_finish(&walk, &tree, err);
@@ -11355,12 +12181,14 @@ static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bz
     return status;
 }
 
-/* Of a path that is as the caller meant it. */
+/* Adds a path that patterns have given, or the shards in it if it is a folder of shards. A list or the format "folder"
+ * says that it is a folder of pictures. */
 static bzna_status bzi_paths_resolve_one(bzi_names *paths, const char *path, const bzna_dataset_config *config,
                                          bzna_error *err)
 {
     uint64_t before = paths->count;
     bzna_status status = BZNA_OK;
+
     if (!config->list && (!config->format || strcmp(config->format, "folder")) && bzi_os_kind(path) == BZI_OS_FOLDER)
         status = bzi_paths_add_shards(paths, path, err);
     if (status != BZNA_OK)
@@ -11368,7 +12196,7 @@ static bzna_status bzi_paths_resolve_one(bzi_names *paths, const char *path, con
     return paths->count > before ? BZNA_OK : bzi_paths_add(paths, path, err);
 }
 
-/* The files and folders that paths stand for. paths is empty; the caller frees it. */
+/* Finds the files and folders that paths stand for. Pre: `paths` is empty. The caller frees it, even on failure. */
 static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given, uint32_t count,
                                      const bzna_dataset_config *config, bzna_error *err)
 {
@@ -11378,11 +12206,13 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
     for (uint32_t i = 0; i < count && status == BZNA_OK; i++)
         if ((status = bzi_paths_expand(&expanded, given[i], err)) != BZNA_OK)
             bzi_error_prefix(err, given[i]);
+
     for (uint64_t i = 0; i < expanded.count && status == BZNA_OK; i++)
         status = bzi_paths_resolve_one(paths, bzi_names_get(&expanded, i), config, err);
     bzi_names_free(&expanded);
+
     if (status == BZNA_OK && config->name && paths->count > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: of %llu files, each is called by its path",
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: each of several files (%llu) is named by its path",
                         (unsigned long long)paths->count);
     return status;
 }
@@ -11391,10 +12221,10 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 /* ==== 36. Containers: opening =======================================================================================
  * Calls: rooms 2, 4, 6-7, 18, 24, 26, 29, 32-34.
  *
- * The table of containers: a file is of the first kind whose row recognizes it. Errors of samples get the sample's
+ * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
 
-/* The surest probe first. */
+/* Rows are tried in this order. The surest probe comes first. */
 static const bzi_container_ops *const bzi_containers[] = {
 #ifndef BENZINA_NO_SHARDS
     &bzi_tar_row,
@@ -11411,12 +12241,12 @@ static const bzi_container_ops *const bzi_containers[] = {
 #ifdef BENZINA_NO_SHARDS
 #  define BZI_OTHER_KINDS "this build reads neither tar nor RecordIO (BENZINA_NO_SHARDS)"
 #else
-#  define BZI_OTHER_KINDS "no tar, no RecordIO file"
+#  define BZI_OTHER_KINDS "not a tar, not a RecordIO file"
 #endif
 
 static void bzi_container_retain(bzi_container *c) { atomic_fetch_add(&c->references, 1); }
 
-/* All but the source, which a failed open leaves to its owner. */
+/* Frees all but the source. After a failed open, the source still belongs to the caller. */
 static void bzi_container_free(bzi_container *c)
 {
     bzi_host *host = c->host;
@@ -11436,7 +12266,7 @@ static void bzi_container_drop(bzi_container *c)
     bzi_container_free(c);
 }
 
-/* No row took it. */
+/* Fails because no row has taken the file. Says what the file is, if that can be told. */
 static bzna_status bzi_container_fail_kind(const bzi_container *c, const uint8_t *head, uint64_t size,
                                            const char *format, bzna_error *err)
 {
@@ -11446,7 +12276,8 @@ static bzna_status bzi_container_fail_kind(const bzi_container *c, const uint8_t
     if (what)
         return bzi_fail(err, BZNA_E_UNSUPPORTED, 0, 0, 0, "it is %s", what);
     if (format)
-        return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "dataset_config.format: it is no %s", format);
+        return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "dataset_config.format: the file is not of the format \"%s\"",
+                        format);
     if (bzi_codec_recognize((bzi_span){ head, size }) != BZNA_CODEC_UNKNOWN)
         return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "it is one picture: open the folder that holds it");
     if (bzi_records_guess((bzi_span){ head, size }, c->source.size, guess, sizeof guess))
@@ -11454,10 +12285,10 @@ static bzna_status bzi_container_fail_kind(const bzi_container *c, const uint8_t
     if ((what = bzi_codec_unread_shape((bzi_span){ head, size })) != NULL)
         return bzi_fail(err, BZNA_E_UNSUPPORTED, 0, 0, 0, "it is %s", what);
     return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0,
-                    "of no known kind: no mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
+                    "of no known kind: not an mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
 }
 
-/* A setting that has no effect on this kind is an error: the caller expects one. */
+/* Refuses a setting that has no effect on this kind, because the caller expects an effect. */
 static bzna_status bzi_container_check_config(const bzi_container *c, const bzna_dataset_config *config,
                                               bzna_error *err)
 {
@@ -11479,6 +12310,8 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
     return BZNA_OK;
 }
 
+/* Makes it a container of a kind, with that kind's own state. A row that is tried after another keeps the state's
+ * memory. */
 static bzna_status bzi_container_become(bzi_container *c, const bzi_container_ops *ops, bzna_error *err)
 {
     c->ops = ops;
@@ -11487,7 +12320,7 @@ static bzna_status bzi_container_become(bzi_container *c, const bzi_container_op
     return BZNA_OK;
 }
 
-/* Whether it is a row's turn. */
+/* Returns 1 if a row is to be tried: the caller names it, or its probe recognizes the first bytes. */
 static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_config *config, const uint8_t *head,
                                uint64_t size)
 {
@@ -11496,7 +12329,7 @@ static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_
     return config->records ? ops == &bzi_records_ops : ops->probe && ops->probe(head, size);
 }
 
-/* Finds the row for a file by its first bytes, and has it build the index. */
+/* Finds the row for a file by its first bytes and has it build the index. A row that returns BZNA_AGAIN declines. */
 static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     uint8_t head[BZI_PROBE_BYTES] = { 0 };
@@ -11522,7 +12355,7 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
     return status == BZNA_AGAIN ? bzi_container_fail_kind(c, head, size, config->format, err) : status;
 }
 
-/* Not yet of any kind. */
+/* Makes a container that is of no kind yet. */
 static bzna_status bzi_container_make(bzi_host *host, const char *name, const bzna_dataset_config *config,
                                       bzi_container **out, bzna_error *err)
 {
@@ -11530,22 +12363,26 @@ static bzna_status bzi_container_make(bzi_host *host, const char *name, const bz
 
     if (!c)
         return bzi_fail_memory(err, "a data set");
+
     c->host = host;
     atomic_init(&c->references, 1);
     bzi_host_retain(host);
     c->orientation = config->orientation;
     c->palette = config->palette;
     c->target_field = BZI_NO_FIELD;
+
     c->name_size = strlen(name) + 1;
     c->name = bzi_alloc_copy(&host->memory, name, c->name_size, 1);
     *out = c;
+
     if (c->name)
         return BZNA_OK;
+
     bzi_container_free(c);
     return bzi_fail_memory(err, "a dataset's name");
 }
 
-/* Takes an open source; on failure the source is the caller's again. */
+/* Opens a container over an open source and takes the source. On failure the source still belongs to the caller. */
 static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, const char *name,
                                       const bzna_dataset_config *config, bzi_container **out, bzna_error *err)
 {
@@ -11554,18 +12391,20 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, 
 
     if (status != BZNA_OK)
         return status;
+
     c->source = *source;
     bzi_source_moved(&c->source);
     if ((status = bzi_container_recognize(c, config, err)) != BZNA_OK) {
         bzi_container_free(c);
         return status;
     }
+
     c->source.path = NULL;
     *out = c;
     return BZNA_OK;
 }
 
-/* A folder of pictures. */
+/* Opens a folder of pictures. */
 static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, const bzna_dataset_config *config,
                                              bzi_container **out, bzna_error *err)
 {
@@ -11574,8 +12413,9 @@ static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, c
 
     if (status != BZNA_OK)
         return status;
+
     if (config->format && strcmp(config->format, bzi_folder_ops.name))
-        status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a folder, no %s", config->format);
+        status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a folder, not \"%s\"", config->format);
     else if ((status = bzi_container_become(c, &bzi_folder_ops, err)) == BZNA_OK &&
              (status = bzi_container_check_config(c, config, err)) == BZNA_OK)
         status = bzi_folder_open_path(c, path, config, err);
@@ -11588,7 +12428,8 @@ static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, c
     return BZNA_OK;
 }
 
-/* "train.bzna: sample 12: " before the message; of a sample that is a file of its own, also the file's path. */
+/* Puts "train.bzna: sample 12: " before the message. A sample that is a file of its own is named by that file's path,
+ * instead of the container. */
 static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bzna_error *err)
 {
     char name[40], path[BZI_LIMIT_PATH_BYTES];
@@ -11600,6 +12441,7 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
                 *p = '?';                                   /* a message is one line */
         bzi_error_prefix(err, path);
     }
+
     snprintf(name, sizeof name, "sample %llu", (unsigned long long)index);
     bzi_error_prefix(err, name);
     return c->ops->path ? err->status : bzi_error_prefix(err, c->name);
@@ -11609,26 +12451,28 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 /* ==== 37. Samples ===================================================================================================
  * Calls: rooms 2, 4, 6-7, 18-19.
  *
- * One sample of a container: read, looked at on the caller's thread, its pictures and fields. */
+ * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
 
 /* --- Reading --- */
 
-/* A sample about to be read: where its bytes lie, and in what: the container's source, or a file of its own. */
+/* A sample that is about to be read. */
 typedef struct bzi_reading {
-    bzi_sample        sample;
+    bzi_sample        sample;         /* its index, extent and, once read, bytes */
     const bzi_container *container;
-    const bzi_source *source;
-    bzi_source        own;
+    const bzi_source *source;         /* where its bytes lie: the container's source, or `own`; NULL after the end */
+    bzi_source        own;            /* of a sample that is a file of its own */
 } bzi_reading;
 
-/* Opens the sample's own file; the size of the sample is that of the file. */
+/* Opens the sample's own file. The size of the file is the size of the sample. */
 static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c, bzna_error *err)
 {
     char path[BZI_LIMIT_PATH_BYTES];
     bzna_status status = c->ops->path(c, reading->sample.index, path, sizeof path, err);
+
     if (status != BZNA_OK ||
         (status = bzi_source_open_file(&reading->own, &c->host->files, path, err)) != BZNA_OK)
         return status;
+
     reading->source = &reading->own;
     reading->sample.extent.size = reading->own.size;
     return BZNA_OK;
@@ -11641,7 +12485,7 @@ static void bzi_reading_end(bzi_reading *reading)
     reading->source = NULL;
 }
 
-/* BZNA_OK: bzi_reading_end closes it. Else there is nothing to close. */
+/* Locates a sample and checks its size. On success bzi_reading_end closes it; on failure there is nothing to close. */
 static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *c, uint64_t index, bzna_error *err)
 {
     const bzi_extent *extent = &reading->sample.extent;
@@ -11663,7 +12507,7 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
                     (unsigned long long)extent->size, (unsigned long long)limit);
 }
 
-/* Into bytes, which have room for the extent. */
+/* Reads the sample into `bytes`, which have room for the extent. */
 static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_error *err)
 {
     const bzi_container *c = reading->container;
@@ -11673,7 +12517,8 @@ static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_e
     return status == BZNA_OK && c->ops->prepare ? c->ops->prepare(c, &reading->sample, bytes, err) : status;
 }
 
-/* For looking: where it lies in memory, if that will do, or in buffer. */
+/* Gives the sample's bytes to look at. If they are mapped and need no preparation, they are not copied. Otherwise they
+ * are read into `buffer`. */
 static bzna_status bzi_reading_view(bzi_reading *reading, const bzi_memory *memory, bzi_buffer *buffer,
                                     bzna_error *err)
 {
@@ -11686,12 +12531,13 @@ static bzna_status bzi_reading_view(bzi_reading *reading, const bzi_memory *memo
         reading->sample.bytes = map + extent->offset;
         status = c->ops->prepare ? c->ops->prepare(c, &reading->sample, NULL, err) : BZNA_OK;
     }
+
     if (status == BZNA_AGAIN && !bzi_buffer_reserve(memory, buffer, extent->size, 0))
         status = bzi_fail_memory(err, "a sample's bytes");
     return status == BZNA_AGAIN ? bzi_reading_read(reading, buffer->data, err) : status;
 }
 
-/* BZNA_TARGET_NONE where the sample has none. It was read if its target is inside. */
+/* Gives a sample's target, or BZNA_TARGET_NONE. Pre: the sample was read if c->target_inside. */
 static bzna_status bzi_container_target(const bzi_container *c, const bzi_sample *sample, int64_t *target,
                                         bzna_error *err)
 {
@@ -11700,13 +12546,14 @@ static bzna_status bzi_container_target(const bzi_container *c, const bzi_sample
     return c->target_field == BZI_NO_FIELD ? BZNA_OK : c->ops->field(c, sample, c->target_field, &value, err);
 }
 
-/* A picture of a sample that was read. */
+/* Finds a picture of a sample that was read. */
 static bzna_status bzi_container_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                        bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
     bzna_status status = c->ops->image(c, sample, pick, scratch, image, err);
     if (status != BZNA_OK)
         return status;
+
     if (c->orientation == BZNA_ORIENTATION_IGNORE)
         image->coded.orientation = 1;
     image->coded.palette = c->palette;
@@ -11717,10 +12564,10 @@ static bzna_status bzi_container_image(const bzi_container *c, const bzi_sample 
 
 /* A sample that is looked at on the caller's thread. */
 typedef struct bzi_look {
-    const bzi_container *container;
-    bzi_reading          reading;
-    bzi_buffer           buffer;
-    bzi_scratch          scratch;
+    const bzi_container *container;   /* that the sample is of */
+    bzi_reading          reading;     /* the sample, located and perhaps read */
+    bzi_buffer           buffer;      /* the sample's bytes, unless they are used where they are mapped */
+    bzi_scratch          scratch;     /* for a picture's configuration */
 } bzi_look;
 
 static void bzi_look_end(bzi_look *look)
@@ -11729,21 +12576,24 @@ static void bzi_look_end(bzi_look *look)
     bzi_buffer_free(&look->container->host->memory, &look->buffer);
 }
 
-/* inside: its bytes are needed, too. BZNA_OK: bzi_look_end closes it. */
+/* Begins to look at a sample. inside: 1 if its bytes are needed, too. On success bzi_look_end closes it. */
 static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64_t index, uint32_t inside,
                                   bzna_error *err)
 {
     bzna_status status = bzi_reading_begin(&look->reading, c, index, err);
+
     look->container = c;
     memset(&look->buffer, 0, sizeof look->buffer);
+
     if (status != BZNA_OK || !inside)
         return status;
+
     if ((status = bzi_reading_view(&look->reading, &c->host->memory, &look->buffer, err)) != BZNA_OK)
         bzi_look_end(look);
     return status;
 }
 
-/* The target alone: no file is opened or read for one that stands elsewhere than in the sample's bytes. */
+/* Gives a sample's target. Opens and reads no file if the target does not lie in the sample's bytes. */
 static bzna_status bzi_container_look_target(const bzi_container *c, uint64_t index, int64_t *target, bzna_error *err)
 {
     const bzi_sample unread = { index, { 0, 0 }, NULL };
@@ -11752,13 +12602,16 @@ static bzna_status bzi_container_look_target(const bzi_container *c, uint64_t in
 
     if (!c->target_inside)
         return bzi_container_target(c, &unread, target, err);
+
     if ((status = bzi_look_begin(&look, c, index, 1, err)) != BZNA_OK)
         return status;
+
     status = bzi_container_target(c, &look.reading.sample, target, err);
     bzi_look_end(&look);
     return status;
 }
 
+/* Adds the names of a sample's pictures: those that the container lists, else those of its fields. */
 static bzna_status bzi_container_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
                                         bzna_sample_ref *out, bzna_error *err)
 {
@@ -11770,7 +12623,7 @@ static bzna_status bzi_container_images(const bzi_container *c, const bzi_sample
     return BZNA_OK;
 }
 
-/* Where the sample is, its target and the names of its pictures. */
+/* Tells where a sample is, its target, and the names of its pictures. */
 static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, bzna_sample_ref *out, bzna_error *err)
 {
     bzi_look look;
@@ -11781,15 +12634,17 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
     memset(out, 0, sizeof *out);
     if ((status = bzi_look_begin(&look, c, index, inside, err)) != BZNA_OK)
         return status;
+
     if ((status = bzi_container_target(c, sample, &out->target, err)) == BZNA_OK)
         status = bzi_container_images(c, sample, &look.scratch, out, err);
+
     out->offset = sample->extent.offset;
     out->size = sample->extent.size;
     bzi_look_end(&look);
     return status;
 }
 
-/* The sample's bytes, in the caller's buffer, and the picture in them. */
+/* Reads a sample into the caller's buffer and finds a picture in it. */
 static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
                                             bzi_span buffer, bzi_image *image, bzna_error *err)
 {
@@ -11802,6 +12657,7 @@ static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t ind
     if (buffer.size < sample->extent.size)
         status = BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu",
                           (unsigned long long)sample->extent.size, (unsigned long long)buffer.size);
+
     if (status == BZNA_OK &&
         (status = bzi_reading_read(&look.reading, (uint8_t *)(uintptr_t)buffer.data, err)) == BZNA_OK &&
         (status = bzi_container_image(c, sample, pick, &look.scratch, image, err)) == BZNA_OK)
@@ -11810,7 +12666,7 @@ static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t ind
     return status;
 }
 
-/* What the picture is, without its bytes. */
+/* Describes a picture without its bytes. */
 static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
                                                 bzi_image *image, bzna_error *err)
 {
@@ -11819,17 +12675,19 @@ static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t
 
     if (status != BZNA_OK)
         return status;
+
     if ((status = bzi_container_image(c, &look.reading.sample, pick, &look.scratch, image, err)) == BZNA_OK)
         status = bzi_image_complete(image, err);
     image->coded.config = image->coded.data = NULL;
+
     bzi_look_end(&look);
     return status;
 }
 
 /* --- Fields --- */
 
-/* The number of a field; BZI_NO_FIELD: there is none of that name. What gives the target is called "target", too, and
- * where no field is called "image", a sample's first picture is. */
+/* Returns the number of a field, or BZI_NO_FIELD if there is none of that name. The field that gives the target is also
+ * found as "target". If no field has the name "image", the first field of a picture is found by it. */
 static uint32_t bzi_container_find_field(const bzi_container *c, const char *name, bzi_field *field)
 {
     uint32_t picture = BZI_NO_FIELD;
@@ -11853,7 +12711,7 @@ static uint32_t bzi_container_find_field(const bzi_container *c, const char *nam
     return c->target_field;
 }
 
-/* The value of a field that is no picture, of a sample that was read if the field asks for it. */
+/* Gives the value of a field that is not a picture. Pre: the sample was read if the field lies inside. */
 static bzna_status bzi_container_value(const bzi_container *c, const bzi_sample *sample, uint32_t number,
                                        bzi_value *value, bzna_error *err)
 {
@@ -11862,7 +12720,7 @@ static bzna_status bzi_container_value(const bzi_container *c, const bzi_sample 
     return c->ops->field(c, sample, number, value, err);
 }
 
-/* A picture of a sample as a stream of its own. */
+/* Writes a picture of a sample as a stream of its own. */
 static bzna_status bzi_look_stream(bzi_look *look, const bzi_pick *pick, bzi_value *value, bzna_error *err)
 {
     bzi_image image;
@@ -11870,7 +12728,7 @@ static bzna_status bzi_look_stream(bzi_look *look, const bzi_pick *pick, bzi_val
     return status == BZNA_OK ? bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err) : status;
 }
 
-/* A value that is in the sample's bytes. */
+/* Gives a value that lies in the sample's bytes. number: BZI_NO_FIELD for a picture, as a stream of its own. */
 static bzna_status bzi_container_value_inside(const bzi_container *c, uint64_t index, const char *name,
                                               uint32_t number, bzi_value *value, bzna_error *err)
 {
@@ -11880,14 +12738,15 @@ static bzna_status bzi_container_value_inside(const bzi_container *c, uint64_t i
 
     if (status != BZNA_OK)
         return status;
+
     status = number == BZI_NO_FIELD ? bzi_look_stream(&look, &pick, value, err) :
                                       bzi_container_value(c, &look.reading.sample, number, value, err);
     bzi_look_end(&look);
     return status;
 }
 
-/* One field of a sample, into the caller's memory; value->size is that of the whole, 0 where that is not known. A
- * container may know a picture by another name than "image". */
+/* Gives one field of a sample, in the caller's memory. value->size becomes the size of the whole value, or 0 if that is
+ * not known. "image" is always tried as a picture, since a container may have one under another name. */
 static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, const char *name, bzi_value *value,
                                        bzna_error *err)
 {
@@ -11908,8 +12767,10 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
         status = bzi_container_value_inside(c, index, name, number, value, err);
     else
         status = bzi_container_value(c, &sample, number, value, err);
+
     if (status == BZNA_OK && value->absent)
         status = BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no %s", name);
+
     value->size += nul;
     if (status == BZNA_OK && value->size > capacity)
         return BZI_FAIL(err, BZNA_E_BUFFER, "the %s needs %llu bytes, the buffer has %llu", name,
@@ -11923,22 +12784,23 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 /* ==== 38. Datasets ==================================================================================================
  * Calls: rooms 2-4, 6-7, 28, 35-36.
  *
- * Parts of containers laid end to end. Ranges, concatenations and lists of paths are only parts. */
+ * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
 /* A part of a data set. */
 typedef struct bzi_part {
     bzi_container *container;         /* a reference is held */
-    uint64_t       first;             /* of the container's samples */
-    uint64_t       count;
-    uint64_t       begin;             /* where the part stands in the data set */
+    uint64_t       first;             /* its first sample in the container */
+    uint64_t       count;             /* of its samples */
+    uint64_t       begin;             /* index of its first sample in the data set */
 } bzi_part;
 
 struct bzna_dataset {
-    bzi_host  *host;
+    bzi_host  *host;                  /* a reference is held */
     atomic_int references;
-    bzi_part  *parts;
-    uint32_t   part_count, part_room;
-    uint64_t   count;
+    bzi_part  *parts;                 /* in the order of the data set */
+    uint32_t   part_count;            /* parts in use */
+    uint32_t   part_room;             /* parts allocated */
+    uint64_t   count;                 /* of samples */
 };
 
 static void bzi_dataset_retain(bzna_dataset *dataset) { atomic_fetch_add(&dataset->references, 1); }
@@ -11946,8 +12808,10 @@ static void bzi_dataset_retain(bzna_dataset *dataset) { atomic_fetch_add(&datase
 static void bzi_dataset_drop(bzna_dataset *dataset)
 {
     bzi_host *host = dataset->host;
+
     if (atomic_fetch_sub(&dataset->references, 1) != 1)
         return;
+
     for (uint32_t i = 0; i < dataset->part_count; i++)
         bzi_container_drop(dataset->parts[i].container);
     bzi_release(&host->memory, dataset->parts, dataset->part_room, sizeof *dataset->parts);
@@ -11955,7 +12819,7 @@ static void bzi_dataset_drop(bzna_dataset *dataset)
     bzi_host_drop(host);
 }
 
-/* Without parts yet, but with room for so many. */
+/* Makes a data set without parts, with room for `parts` of them. */
 static bzna_status bzi_dataset_make(bzi_host *host, uint32_t parts, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset *dataset = bzi_alloc_zero(&host->memory, 1, sizeof *dataset);
@@ -11966,6 +12830,7 @@ static bzna_status bzi_dataset_make(bzi_host *host, uint32_t parts, bzna_dataset
     }
     if (!dataset)
         return bzi_fail_memory(err, "a data set");
+
     dataset->host = host;
     bzi_host_retain(host);
     atomic_init(&dataset->references, 1);
@@ -11974,7 +12839,7 @@ static bzna_status bzi_dataset_make(bzi_host *host, uint32_t parts, bzna_dataset
     return BZNA_OK;
 }
 
-/* Takes the reference to the container. Pre: there is room, and the sum of counts was checked. */
+/* Appends a part and takes the reference to the container. Pre: there is room, and the sum of counts was checked. */
 static void bzi_dataset_append(bzna_dataset *dataset, bzi_container *container, uint64_t first, uint64_t count)
 {
     bzi_part part = { container, first, count, dataset->count };
@@ -11982,7 +12847,7 @@ static void bzi_dataset_append(bzna_dataset *dataset, bzi_container *container, 
     dataset->count += count;
 }
 
-/* One container. Takes an open source; on failure the source is the caller's again. */
+/* Opens one container over an open source and takes the source. On failure the source still belongs to the caller. */
 static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, const char *name,
                                     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
@@ -11994,11 +12859,13 @@ static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, co
         bzi_dataset_drop(dataset);
     if (status != BZNA_OK)
         return status;
+
     bzi_dataset_append(dataset, container, 0, container->count);
     *out = dataset;
     return BZNA_OK;
 }
 
+/* Makes a data set of the parts of others, in their order. */
 static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from, uint32_t from_count,
                                       bzna_dataset **out, bzna_error *err)
 {
@@ -12013,6 +12880,7 @@ static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from,
 
     if ((status = bzi_dataset_make(host, (uint32_t)parts, out, err)) != BZNA_OK)
         return status;
+
     for (uint32_t i = 0; i < from_count; i++)
         for (uint32_t k = 0; k < from[i]->part_count; k++) {
             const bzi_part *part = &from[i]->parts[k];
@@ -12022,7 +12890,7 @@ static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from,
     return BZNA_OK;
 }
 
-/* A file or a folder. */
+/* Opens a file or a folder. */
 static bzna_status bzi_container_open_path(bzi_host *host, const char *path, const bzna_dataset_config *config,
                                            bzi_container **out, bzna_error *err)
 {
@@ -12040,16 +12908,17 @@ static bzna_status bzi_container_open_path(bzi_host *host, const char *path, con
         return bzi_error_prefix(err, path);
     if ((status = bzi_container_open(host, &source, name, config, out, err)) == BZNA_OK)
         return status;
+
     bzi_source_close(&source, &host->memory);
     return bzi_error_prefix(err, name);
 }
 
-/* Several that are opened at once. */
+/* Several containers that are opened at once. */
 typedef struct bzi_opening {
-    bzi_host                  *host;
-    bzi_names                  paths;
-    const bzna_dataset_config *config;
-    bzi_container            **opened;        /* NULL: not yet */
+    bzi_host                  *host;          /* of the data set */
+    bzi_names                  paths;         /* of the files and folders */
+    const bzna_dataset_config *config;        /* the caller's, for every file */
+    bzi_container            **opened;        /* one a path; NULL: not opened yet, or given to the data set */
 } bzi_opening;
 
 static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
@@ -12059,7 +12928,7 @@ static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
                                    &opening->opened[i], err);
 }
 
-/* What was opened, laid end to end. Takes the references. */
+/* Lays what was opened end to end. The data set takes the references. */
 static bzna_status bzi_opening_join(const bzi_opening *opening, bzna_dataset *all, bzna_error *err)
 {
     uint64_t samples = 0;
@@ -12067,6 +12936,7 @@ static bzna_status bzi_opening_join(const bzi_opening *opening, bzna_dataset *al
     for (uint64_t i = 0; i < opening->paths.count; i++)
         if (!bzi_add(samples, opening->opened[i]->count, &samples) || samples > (uint64_t)1 << 63)
             return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most 2^63 samples");
+
     for (uint64_t i = 0; i < opening->paths.count; i++) {
         bzi_dataset_append(all, opening->opened[i], 0, opening->opened[i]->count);
         opening->opened[i] = NULL;
@@ -12074,6 +12944,7 @@ static bzna_status bzi_opening_join(const bzi_opening *opening, bzna_dataset *al
     return BZNA_OK;
 }
 
+/* Opens all files on several threads and makes them a data set. */
 static bzna_status bzi_opening_run(bzi_opening *opening, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset *all = NULL;
@@ -12081,6 +12952,7 @@ static bzna_status bzi_opening_run(bzi_opening *opening, bzna_dataset **out, bzn
 
     if (status != BZNA_OK)
         return status;
+
     if ((status = bzi_parallel(bzi_opening_open, opening, opening->paths.count, err)) == BZNA_OK)
         status = bzi_opening_join(opening, all, err);
     if (status == BZNA_OK)
@@ -12090,7 +12962,7 @@ static bzna_status bzi_opening_run(bzi_opening *opening, bzna_dataset **out, bzn
     return status;
 }
 
-/* What paths stand for, laid end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
+/* Opens all that paths stand for, laid end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
 static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *paths, uint32_t count,
                                          const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
@@ -12103,6 +12975,7 @@ static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *path
         status = bzi_fail_memory(err, "a data set");
     if (status == BZNA_OK)
         status = bzi_opening_run(&opening, out, err);
+
     for (uint64_t i = 0; opening.opened && i < room; i++)
         if (opening.opened[i])
             bzi_container_drop(opening.opened[i]);
@@ -12111,7 +12984,7 @@ static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *path
     return status;
 }
 
-/* Samples first .. first + count - 1. Pre: they exist, and count > 0. */
+/* Makes a data set of samples first .. first + count - 1. Pre: they exist, and count > 0. */
 static bzna_status bzi_dataset_range(const bzna_dataset *from, uint64_t first, uint64_t count, bzna_dataset **out,
                                      bzna_error *err)
 {
@@ -12121,8 +12994,10 @@ static bzna_status bzi_dataset_range(const bzna_dataset *from, uint64_t first, u
         const bzi_part *part = &from->parts[i];
         uint64_t begin = first > part->begin ? first : part->begin,
                  end = bzi_min(first + count, part->begin + part->count);
+
         if (begin >= end)
             continue;
+
         bzi_container_retain(part->container);
         bzi_dataset_append(*out, part->container, part->first + (begin - part->begin), end - begin);
     }
@@ -12135,7 +13010,7 @@ static int bzi_part_is_past(const void *parts, uint64_t i, const void *index)
     return part->begin + part->count > *(const uint64_t *)index;
 }
 
-/* The container behind an index, and the index there. Pre: *index < count. */
+/* Returns the container of the sample at *index, and sets *index to the sample's number there. Pre: *index < count. */
 static const bzi_container *bzi_dataset_at(const bzna_dataset *dataset, uint64_t *index)
 {
     const bzi_part *part = &dataset->parts[bzi_search(dataset->parts, dataset->part_count, index, bzi_part_is_past)];
@@ -12143,34 +13018,39 @@ static const bzi_container *bzi_dataset_at(const bzna_dataset *dataset, uint64_t
     return part->container;
 }
 
-/* Likewise of an index that the caller gave; NULL: there is no such sample. */
+/* Does the same for an index from the caller. Returns NULL if there is no such sample. */
 static const bzi_container *bzi_dataset_find(const bzna_dataset *dataset, uint64_t *index, bzna_error *err)
 {
     if (*index < dataset->count)
         return bzi_dataset_at(dataset, index);
+
     BZI_FAIL(err, BZNA_E_RANGE, "index %llu is not below the %llu samples", (unsigned long long)*index,
              (unsigned long long)dataset->count);
     bzi_error_prefix(err, dataset->part_count > 1 ? "data set" : dataset->parts[0].container->name);
     return NULL;
 }
 
-/* The name of a class, with a NUL: the first container's that has names. */
+/* Gives the name of a class, with a NUL, from the first container whose classes have names. */
 static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t target, bzi_value *value, bzna_error *err)
 {
     const uint64_t capacity = value->capacity;
 
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_container *c = dataset->parts[i].container;
+
         if (!c->ops->class_name || !c->class_count)
             continue;
+
         if (target >= c->class_count) {
             BZI_FAIL(err, BZNA_E_RANGE, "target %lld is not one of the %llu classes", (long long)target,
                      (unsigned long long)c->class_count);
             return bzi_error_prefix(err, c->name);
         }
+
         value->capacity -= capacity > 0;
         if (c->ops->class_name(c, target, value, err) != BZNA_OK)
             return bzi_error_prefix(err, c->name);
+
         value->size++;
         if (value->size > capacity)
             return BZI_FAIL(err, BZNA_E_BUFFER, "the name needs %llu bytes, the buffer has %llu",
@@ -12183,6 +13063,7 @@ static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t targe
     return bzi_error_prefix(err, dataset->parts[0].container->name);
 }
 
+/* Returns a hash that tells data sets apart: of the containers, and of the parts that are taken from them. */
 static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
 {
     uint64_t hash = BZI_HASH_START;
@@ -12191,15 +13072,16 @@ static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
         const bzi_part *part = &dataset->parts[i];
         hash = part->container->ops->fingerprint(part->container, hash);
         if (dataset->part_count == 1 && part->count == part->container->count)
-            break;                                          /* a whole container, as it always was */
+            break;                    /* a whole container has the fingerprint that it had before parts existed */
         hash = bzi_hash(hash, &part->first, sizeof part->first);
         hash = bzi_hash(hash, &part->count, sizeof part->count);
     }
     return hash;
 }
 
-/* Of what fixes the pixels of pictures that are no video: settings, and who decodes JPEG, since decoders differ. 0:
- * there are none. Which samples of an archive are JPEG, only they say: libavcodec counts with all archives. */
+/* Hashes what else fixes the pixels of stills: the settings, and which library decodes JPEG, since libraries differ.
+ * Returns 0 if there is nothing of the kind. Only the samples of an archive tell whether they are JPEG. Therefore
+ * libavcodec counts for every archive. */
 static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset, const char *decoder)
 {
     const int by_libavcodec = !strcmp(decoder, "libavcodec");
@@ -12208,6 +13090,7 @@ static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset, const char 
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_container *c = dataset->parts[i].container;
         const uint32_t settings[] = { i, c->orientation, c->palette };
+
         if (c->orientation || c->palette || ((c->ops->still || by_libavcodec) && !hash))
             hash = bzi_hash(bzi_hash(hash ? hash : BZI_HASH_START, decoder, strlen(decoder) + 1), settings,
                             sizeof settings);
@@ -12215,7 +13098,7 @@ static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset, const char 
     return hash;
 }
 
-/* A field of the parts, first to last: those of the first, then what others have beside them. NULL: past the end. */
+/* Returns a field by number: those of the first part, then what the others have beside them. NULL: past the end. */
 static const bzi_field *bzi_dataset_field(const bzna_dataset *dataset, uint32_t number)
 {
     const bzi_field *seen[BZI_LIMIT_FIELDS + 1];
@@ -12223,6 +13106,7 @@ static const bzi_field *bzi_dataset_field(const bzna_dataset *dataset, uint32_t 
 
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_container *c = dataset->parts[i].container;
+
         for (uint32_t k = 0, j; k < c->field_count && count <= BZI_LIMIT_FIELDS; k++) {
             for (j = 0; j < count && strcmp(seen[j]->name, c->fields[k].name); j++)
                 continue;
@@ -12262,31 +13146,37 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
  * Calls: rooms 2, 4, 6, 9-10, 15, 18-19.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
- * Here: bytes that grow, coded pictures taken apart, their sample entries, what is kept of each sample until the
- * index is written, some 12 bytes. */
+ * This room has bytes that grow, coded pictures taken apart, their sample entries, and the log of what is kept of each
+ * sample until the index is written, some 12 bytes. */
 
 #ifndef BENZINA_NO_WRITER
 
-/* A place among bytes where a table belongs that is made while they are written: count entries of width bytes. */
+/* A place among bytes where a table is missing. The table is made while the bytes are written to the file. */
 typedef struct bzi_hole {
-    uint64_t at;
-    uint32_t table, split, width, offsets, count;   /* offsets: they are offsets, not sizes */
+    uint64_t at;                      /* its place among the bytes */
+    uint32_t table;                   /* BZI_TABLE_... */
+    uint32_t split;                   /* of the samples that it has; 0: all */
+    uint32_t width;                   /* bytes of an entry */
+    uint32_t offsets;                 /* 1: entries are offsets; 0: sizes */
+    uint32_t count;                   /* of entries */
 } bzi_hole;
 
-/* Bytes that grow; a failed allocation sticks, and is asked for once, at the end. */
+/* Bytes that grow. A failed allocation is remembered, so that it is enough to look at `failed` at the end. */
 typedef struct bzi_out {
-    const bzi_memory *memory;
-    bzi_buffer        buffer;
-    uint64_t          size;
-    uint32_t          failed, too_large;
-    bzi_hole         *holes;          /* BZI_LIMIT_HOLES; NULL: none are made */
+    const bzi_memory *memory;         /* from which the buffer is allocated */
+    bzi_buffer        buffer;         /* room for the bytes */
+    uint64_t          size;           /* bytes in the buffer */
+    uint32_t          failed;         /* 1: an allocation failed */
+    uint32_t          too_large;      /* 1: a box would have 4 GiB or more */
+    bzi_hole         *holes;          /* room for BZI_LIMIT_HOLES; NULL: no holes are made */
     uint32_t          hole_count;
 } bzi_out;
 
-/* Room for n more bytes; NULL when memory is out. */
+/* Returns room for n more bytes, or NULL if memory is out. */
 static uint8_t *bzi_out_take(bzi_out *out, uint64_t n)
 {
     uint64_t size;
+
     if (out->failed || !bzi_add(out->size, n, &size) || !bzi_buffer_reserve(out->memory, &out->buffer, size, 1)) {
         out->failed = 1;
         return NULL;
@@ -12310,8 +13200,8 @@ static void bzi_put_be32(uint8_t *p, uint32_t v)
     p[3] = (uint8_t)v;
 }
 
-/* Numbers, big-endian: the digits of widths say how many bytes each has; t, a time: 8 if the first number's top byte,
- * the version of the box, is 1, else 4. */
+/* Writes big-endian numbers. Each digit of `widths` is the bytes of one number. A "t" is a time: it has 8 bytes if the
+ * first number's top byte, the version of the box, is not 0, else 4. */
 static void bzi_out_numbers(bzi_out *out, const char *widths, const uint64_t *numbers)
 {
     const uint32_t time_bytes = *numbers >> 24 ? 8 : 4;
@@ -12323,7 +13213,7 @@ static void bzi_out_numbers(bzi_out *out, const char *widths, const uint64_t *nu
     }
 }
 
-/* The same, spelled out: BZI_OUT(out, "41", 7, 1). */
+/* Writes numbers that are spelled out: BZI_OUT(out, "41", 7, 1). */
 #define BZI_OUT(out, widths, ...)                                                                                \
     do {                                                                                                         \
         const uint64_t bzi_numbers[] = { __VA_ARGS__ };                                                          \
@@ -12337,16 +13227,18 @@ static void bzi_out_le64(bzi_out *out, uint64_t v)
         BZI_OUT(out, "1", v >> i);
 }
 
-/* begin gives the box's place, which end needs to patch its size. */
+/* Begins a box. Returns its place, which bzi_out_end needs to set its size. */
 static uint64_t bzi_out_begin(bzi_out *out, uint32_t type)
 {
     BZI_OUT(out, "44", 0, type);
     return out->size - 8;
 }
 
+/* Ends a box. Its size includes the tables of the holes in it. */
 static void bzi_out_end(bzi_out *out, uint64_t at)
 {
     uint64_t size = out->size - at;
+
     for (uint32_t i = 0; i < out->hole_count; i++)
         size += out->holes[i].at > at ? (uint64_t)out->holes[i].count * out->holes[i].width : 0;
     out->too_large |= size > UINT32_MAX;
@@ -12354,7 +13246,7 @@ static void bzi_out_end(bzi_out *out, uint64_t at)
         bzi_put_be32(out->buffer.data + at, (uint32_t)size);
 }
 
-/* A box of numbers. */
+/* Writes a box that consists of numbers. */
 #define BZI_OUT_BOX(out, type, widths, ...)                                                                      \
     do {                                                                                                         \
         const uint64_t bzi_begin = bzi_out_begin(out, type);                                                     \
@@ -12374,21 +13266,21 @@ static void bzi_out_reset(bzi_out *out)
     out->failed = out->too_large = out->hole_count = 0;
 }
 
-/* A picture as it will be written: gathered once, from config and data. */
+/* A picture to write, taken apart once, from config and data. */
 typedef struct bzi_coded {
-    bzna_image                  image;
-    bzi_format                  sps;
+    bzna_image                  image;                               /* the caller's, with what it left out */
+    bzi_format                  sps;                                 /* what the stream says */
     const struct bzi_coded_ops *ops;
     bzi_span                    sets[BZI_LIMIT_PARAMETER_SETS];      /* AV1: one, the sequence header's payload */
     uint32_t                    set_count;
 } bzi_coded;
 
-/* How pictures of a codec are written. */
+/* Functions that write pictures of a codec. */
 typedef struct bzi_coded_ops {
-    uint32_t    codec;
-    bzna_status (*gather)(bzi_coded *coded, const char *field, bzna_error *err);        /* fills in sets and sps */
-    void        (*config)(bzi_out *out, const bzi_coded *coded); /* the decoder configuration record; NULL: none */
-    void        (*unit)(bzi_out *out, const bzi_coded *coded);          /* the access unit */
+    uint32_t    codec;                                                      /* BZNA_CODEC_... */
+    bzna_status (*gather)(bzi_coded *coded, const char *field, bzna_error *err);    /* fills in sets and sps */
+    void        (*config)(bzi_out *out, const bzi_coded *coded);    /* writes the configuration record; NULL: none */
+    void        (*unit)(bzi_out *out, const bzi_coded *coded);              /* writes the access unit */
 } bzi_coded_ops;
 
 static int bzi_span_equal(bzi_span a, bzi_span b)
@@ -12396,6 +13288,7 @@ static int bzi_span_equal(bzi_span a, bzi_span b)
     return a.size == b.size && !memcmp(a.data, b.data, (size_t)a.size);
 }
 
+/* Adds a parameter set unless the same is there already. */
 static bzna_status bzi_coded_add_set(bzi_coded *coded, const char *field, bzi_span nal, bzna_error *err)
 {
     uint64_t total = nal.size;
@@ -12405,6 +13298,7 @@ static bzna_status bzi_coded_add_set(bzi_coded *coded, const char *field, bzi_sp
             return BZNA_OK;
         total += coded->sets[i].size;
     }
+
     if (coded->set_count == BZI_LIMIT_PARAMETER_SETS || total > BZI_LIMIT_CONFIG_BYTES)
         return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u parameter sets, or %u bytes of them", field,
                         BZI_LIMIT_PARAMETER_SETS, BZI_LIMIT_CONFIG_BYTES);
@@ -12420,6 +13314,7 @@ static uint32_t bzi_coded_count(const bzi_coded *coded, uint32_t kind)
     return count;
 }
 
+/* Collects the parameter sets of H.264 and H.265. Checks that none is missing, and that the picture is intra. */
 static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bzna_error *err)
 {
     const bzna_image *image = &coded->image;
@@ -12449,13 +13344,14 @@ static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bz
     return bzi_image_sps(image, &coded->sps, err) == BZNA_OK ? BZNA_OK : bzi_error_prefix(err, field);
 }
 
-/* The sequence header in force, which is the one that bzi_image_av1 reads: the last before the first frame. */
+/* Finds the sequence header in force: the last before the first frame, which is the one that bzi_image_av1 reads. */
 static bzna_status bzi_coded_gather_obus(bzi_coded *coded, const char *field, bzna_error *err)
 {
     const bzna_image *image = &coded->image;
 
     if (bzi_image_av1(image, &coded->sps, err) != BZNA_OK)
         return bzi_error_prefix(err, field);
+
     for (int part = 0; part < 2; part++) {
         bzi_span rest = part ? bzi_image_data(image) : bzi_image_obus(image), unit;
         uint32_t type;
@@ -12471,7 +13367,7 @@ static bzna_status bzi_coded_gather_obus(bzi_coded *coded, const char *field, bz
     return BZNA_OK;
 }
 
-/* The parameter sets of a kind, each behind its size. */
+/* Writes the parameter sets of a kind, each after its 16-bit size. */
 static void bzi_out_sets(bzi_out *out, const bzi_coded *coded, uint32_t kind)
 {
     for (uint32_t i = 0; i < coded->set_count; i++)
@@ -12481,7 +13377,8 @@ static void bzi_out_sets(bzi_out *out, const bzi_coded *coded, uint32_t kind)
         }
 }
 
-/* HEVCDecoderConfigurationRecord, ISO/IEC 14496-15 8.3.3.1. Not said: spatial segmentation, parallelism, frame rate. */
+/* HEVCDecoderConfigurationRecord, ISO/IEC 14496-15 8.3.3.1. Spatial segmentation, parallelism and frame rate are left
+ * unspecified. */
 static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
 {
     static const uint32_t kinds[3] = { BZI_NAL_VPS, BZI_NAL_SPS, BZI_NAL_PPS };
@@ -12512,7 +13409,7 @@ static void bzi_out_avcc(bzi_out *out, const bzi_coded *coded)
                 0);
 }
 
-/* The access unit with 4-byte lengths, without parameter sets and discardable units. */
+/* Writes the access unit with 4-byte lengths, without parameter sets and discardable units. */
 static void bzi_out_nals(bzi_out *out, const bzi_coded *coded)
 {
     bzi_nals n = bzi_nals_of_unit(bzi_image_data(&coded->image), coded->image.length_size);
@@ -12525,10 +13422,11 @@ static void bzi_out_nals(bzi_out *out, const bzi_coded *coded)
     }
 }
 
-/* A sequence header as a unit that says its size, which av1C asks for. */
+/* Writes a sequence header as a unit with a size field, as av1C requires. */
 static void bzi_out_sequence_header(bzi_out *out, bzi_span payload)
 {
     uint64_t size = payload.size;
+
     BZI_OUT(out, "1", BZI_OBU_SEQUENCE_HEADER << 3 | 2);
     for (; size > 127; size >>= 7)
         BZI_OUT(out, "1", 128 | (size & 127));
@@ -12536,19 +13434,22 @@ static void bzi_out_sequence_header(bzi_out *out, bzi_span payload)
     bzi_out_bytes(out, payload.data, payload.size);
 }
 
-/* AV1CodecConfigurationRecord, "AV1 Codec ISO Media File Format Binding" 2.3.3. Not said: presentation delay. */
+/* AV1CodecConfigurationRecord, "AV1 Codec ISO Media File Format Binding" 2.3.3. The presentation delay is left
+ * unspecified. */
 static void bzi_out_av1c(bzi_out *out, const bzi_coded *coded)
 {
     const bzi_format *sps = &coded->sps;
     const uint32_t place = !sps->has_chroma_location ? 0 : sps->chroma_location == 2 ? 2 : 1;
     const uint32_t depth = sps->depth_luma > 10 ? 3 : sps->depth_luma > 8 ? 2 : 0;
     const uint32_t chroma = sps->chroma_format == 0 ? 7 : sps->chroma_format == 1 ? 3 : sps->chroma_format == 2 ? 2 : 0;
+
     BZI_OUT(out, "1111", 0x81, (uint32_t)sps->profile[0] << 5 | sps->profile[1],
             (uint32_t)sps->profile[2] << 7 | depth << 5 | chroma << 2 | place, 0);
     bzi_out_sequence_header(out, coded->sets[0]);
 }
 
-/* The units as they are, without delimiters and padding; a sequence header before the frame, as each sample needs. */
+/* Writes the units without delimiters and padding. Each sample needs a sequence header before its frame, so one is put
+ * there if it is missing. */
 static void bzi_out_obus(bzi_out *out, const bzi_coded *coded)
 {
     bzi_span rest = bzi_image_data(&coded->image), before = rest, payload;
@@ -12584,7 +13485,7 @@ static const bzi_coded_ops bzi_coded_rows[] = {
     { BZNA_CODEC_JPEG, bzi_coded_gather_file, NULL, bzi_out_file },
 };
 
-/* Fills in what the stream says of sizes and colors, and checks what the caller says against it. */
+/* Fills in sizes and colors from the stream, and checks what the caller gives against them. */
 static bzna_status bzi_coded_fit(bzi_coded *coded, const char *field, bzna_error *err)
 {
     bzna_image *image = &coded->image;
@@ -12593,7 +13494,7 @@ static bzna_status bzi_coded_fit(bzi_coded *coded, const char *field, bzna_error
     const uint32_t height = sps->height - sps->window[2] - sps->window[3];
 
     if (image->orientation && image->orientation != sps->orientation + upright)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.orientation: %u; in archives, it is what the picture says itself, %u",
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.orientation: %u, but archives keep the one in the picture, %u",
                         field, image->orientation, sps->orientation + upright);
     if ((image->frame_width && image->frame_width != width) || (image->frame_height && image->frame_height != height))
         return BZI_FAIL(err, BZNA_E_MISMATCH, "%s.frame_width, frame_height: %ux%u, but the stream is %ux%u", field,
@@ -12615,6 +13516,7 @@ static bzna_status bzi_coded_fit(bzi_coded *coded, const char *field, bzna_error
     return BZNA_OK;
 }
 
+/* Checks a picture from the caller and takes it apart. `field` names it in messages. */
 static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, const char *field, bzna_error *err)
 {
     bzna_image *image = &coded->image;
@@ -12635,7 +13537,7 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
     if (!codec)
         return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %u is not known", field, image->codec);
     if (!coded->ops)
-        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %s is not written, only H.264, H.265, AV1 and JPEG are", field,
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %s cannot be written, only H.264, H.265, AV1 and JPEG", field,
                         codec->name);
     if (!image->data || !image->data_size || (image->config_size && !image->config))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: no bytes", field);
@@ -12646,13 +13548,15 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
         image->config_size = 0;
     bzi_fourcc_text(codec->config, type);
     if (image->config && image->config_size < codec->config_bytes)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.config: %llu bytes are no %s", field,
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.config: %llu bytes are too few for %s", field,
                         (unsigned long long)image->config_size, type);
+
     status = coded->ops->gather(coded, field, err);
     return status == BZNA_OK ? bzi_coded_fit(coded, field, err) : status;
 }
 
-/* The sample entry: hvc1, avc1, av01 or mjpg, which says its colors itself. with_clap: with a clean aperture. */
+/* Writes the sample entry: hvc1, avc1 and av01 with colors, or mjpg, whose pictures have their own. with_clap: adds a
+ * clean aperture. */
 static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 {
     const bzna_image *image = &coded->image;
@@ -12671,7 +13575,7 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
                     image->color.full_range ? 0x80 : 0);
     }
 
-    if (with_clap)                    /* offsets of its center, twice: two's complement */
+    if (with_clap)                    /* offsets of the center, in halves, as two's complement */
         BZI_OUT_BOX(out, BZI_FOURCC('c', 'l', 'a', 'p'), "44444444", image->width, 1, image->height, 1,
                     2 * image->crop_x + image->width - image->frame_width, 2,
                     2 * image->crop_y + image->height - image->frame_height, 2);
@@ -12680,48 +13584,52 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 
 /* --- What is kept of samples --- */
 
-/* What the index says of a sample. */
-typedef struct bzi_record {
-    uint64_t size;
-    uint64_t gap;                     /* bytes behind it: a box of the names since the box before; mostly 0 */
-    uint64_t thumb, thumb_size;       /* its place in the sample; no bytes: there is none */
-    uint64_t name_size;               /* its NUL counted; 0: there is none */
-    uint64_t split;
-    uint64_t target;                  /* behind its sign, so that small ones are short; 1: BZNA_TARGET_NONE */
-} bzi_record;
+/* The facts about a sample from which the index is made. */
+typedef struct bzi_index_note {
+    uint64_t size;                    /* bytes of the sample */
+    uint64_t gap;                     /* bytes after it: a box with the names since the last such box; mostly 0 */
+    uint64_t thumb;                   /* offset of the thumbnail in the sample */
+    uint64_t thumb_size;              /* its bytes; 0: there is none */
+    uint64_t name_size;               /* with its NUL; 0: there is none */
+    uint64_t split;                   /* BZNA_SPLIT_... */
+    uint64_t target;                  /* zigzag code, so that small numbers stay short; 1: BZNA_TARGET_NONE */
+} bzi_index_note;
 
-#define BZI_RECORD_NUMBERS (sizeof(bzi_record) / sizeof(uint64_t))
+#define BZI_NOTE_NUMBERS (sizeof(bzi_index_note) / sizeof(uint64_t))
 
-static uint64_t bzi_record_target(int64_t target) { return (uint64_t)target << 1 ^ (target < 0 ? UINT64_MAX : 0); }
-static uint64_t bzi_target_of(const bzi_record *r) { return r->target >> 1 ^ (r->target & 1 ? UINT64_MAX : 0); }
+static uint64_t bzi_note_target(int64_t target) { return (uint64_t)target << 1 ^ (target < 0 ? UINT64_MAX : 0); }
+static uint64_t bzi_target_of(const bzi_index_note *r) { return r->target >> 1 ^ (r->target & 1 ? UINT64_MAX : 0); }
 
-/* Records of all samples, one after the other, as numbers of 7 bits a byte. */
+/* The notes on all samples, end to end in blocks. Each number is written with 7 bits a byte. */
 #define BZI_LOG_BLOCK_BYTES 65520u
-#define BZI_RECORD_MAX      70u
+#define BZI_NOTE_MAX      70u         /* bytes of a note at most: 7 numbers of 10 bytes */
 typedef struct bzi_index_block {
-    struct bzi_index_block *next;
-    uint64_t              used;
+    struct bzi_index_block *next;       /* NULL: this is the last */
+    uint64_t              used;         /* bytes in use */
     uint8_t               bytes[BZI_LOG_BLOCK_BYTES];
 } bzi_index_block;
 
+/* The beginning of a note. */
 typedef struct bzi_index_place {
     const bzi_index_block *block;       /* NULL: past the end */
-    uint64_t             at;
+    uint64_t             at;            /* offset in the block's bytes */
 } bzi_index_place;
 
 typedef struct bzi_index_log {
-    bzi_index_block *first, *last;
+    bzi_index_block *first;             /* NULL: there are none */
+    bzi_index_block *last;              /* the one that is being filled */
 } bzi_index_log;
 
-/* Room for one more record. Returns 0 when memory is out. */
+/* Makes room for one more note. Returns 0 if memory is out, else 1. */
 static int bzi_index_reserve(bzi_index_log *log, const bzi_memory *memory)
 {
     bzi_index_block *block;
 
-    if (log->last && log->last->used + BZI_RECORD_MAX <= BZI_LOG_BLOCK_BYTES)
+    if (log->last && log->last->used + BZI_NOTE_MAX <= BZI_LOG_BLOCK_BYTES)
         return 1;
     if (!(block = bzi_alloc(memory, 1, sizeof *block, 16)))
         return 0;
+
     block->next = NULL;
     block->used = 0;
     if (log->last)
@@ -12732,30 +13640,34 @@ static int bzi_index_reserve(bzi_index_log *log, const bzi_memory *memory)
     return 1;
 }
 
-/* Pre: there is room. */
-static void bzi_index_put(bzi_index_log *log, const bzi_record *r)
+/* Appends a note. Pre: there is room. */
+static void bzi_index_put(bzi_index_log *log, const bzi_index_note *r)
 {
     bzi_index_block *block = log->last;
-    uint64_t numbers[BZI_RECORD_NUMBERS];
+    uint64_t numbers[BZI_NOTE_NUMBERS];
     memcpy(numbers, r, sizeof numbers);
-    for (size_t i = 0; i < BZI_RECORD_NUMBERS; i++) {
+
+    for (size_t i = 0; i < BZI_NOTE_NUMBERS; i++) {
         for (; numbers[i] > 127; numbers[i] >>= 7)
             block->bytes[block->used++] = (uint8_t)(128 | (numbers[i] & 127));
         block->bytes[block->used++] = (uint8_t)numbers[i];
     }
 }
 
-static int bzi_index_next(bzi_index_place *place, bzi_record *r)
+/* Reads the note at a place and steps to the next. Returns 0 past the end, else 1. */
+static int bzi_index_next(bzi_index_place *place, bzi_index_note *r)
 {
-    uint64_t numbers[BZI_RECORD_NUMBERS] = { 0 };
+    uint64_t numbers[BZI_NOTE_NUMBERS] = { 0 };
 
     while (place->block && place->at == place->block->used)
         *place = (bzi_index_place){ place->block->next, 0 };
-    for (size_t i = 0; i < BZI_RECORD_NUMBERS && place->block; i++)
+
+    for (size_t i = 0; i < BZI_NOTE_NUMBERS && place->block; i++)
         for (uint32_t shift = 0, byte = 128; byte & 128; shift += 7) {
             byte = place->block->bytes[place->at++];
             numbers[i] |= (uint64_t)(byte & 127) << shift;
         }
+
     memcpy(r, numbers, sizeof numbers);
     return place->block != NULL;
 }
@@ -12775,61 +13687,75 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
 /* ==== 40. Writer: tracks, samples ===================================================================================
  * Calls: rooms 2-4, 6, 20, 39.
  *
- * The boxes of one track, in a sample or in the index. Their tables are made while they are written, so that they are
- * never in memory: a track's boxes have a hole for each. A whole sample, made by the thread that hands it in. The
- * struct of a writer.
+ * The boxes of one track, in a sample or in the index. A track of the index has a hole for each of its tables: tables
+ * are made while they are written and are never in memory. Also here: a whole sample, made by the thread that hands it
+ * in, and the struct of a writer.
  *
- * FIELDS lie in a box 'uuid', the last one in the sample's moov. Numbers are little-endian:
+ * Fields lie in a box 'uuid', which is the last one in the sample's moov. Its numbers are little-endian:
  *   version and flags, 0
  *   the number of fields
  *   for each field: its kind and the length of its name (a byte each), the name, the size of the value, the value
  *
- * The index has the same box, with the fields of all samples, without values. Behind them stand the number of classes
+ * The index has the same box, with the fields of all samples, without values. After them come the number of classes
  * that have names, where each name begins and the last one ends, and the names end to end. */
 
 #ifndef BENZINA_NO_WRITER
 
 #define BZI_WRITER_TIMESCALE 20u
-#define BZI_WRITER_FIRST     40u      /* where samples begin: ftyp 24, mdat header 16 */
-#define BZI_WRITER_NUL       12u      /* a byte before them that is 0: the name of samples that have none */
+#define BZI_WRITER_FIRST     40u      /* where samples begin, after ftyp, 24 bytes, and the header of mdat, 16 */
+#define BZI_WRITER_NUL       12u      /* offset of a byte in ftyp that is 0: the name of samples that have none */
 
 /* --- Tables --- */
 
-/* Of what the entries of an outer track are. */
+/* The kinds of outer tracks, by what their entries are. */
 enum { BZI_TABLE_SAMPLES, BZI_TABLE_TARGETS, BZI_TABLE_NAMES, BZI_TABLE_THUMBS };
 
-/* The entries of an outer track. */
+/* Walks over the entries of an outer track. Names are in boxes between the samples, each box after the last sample
+ * whose name it holds. Therefore a second walk is ahead of the first, by as many samples as share a box. */
 typedef struct bzi_entries {
-    bzi_index_place next, ahead;        /* records; ahead: up to the box of the names that are gone through */
-    uint32_t      table, split;       /* split 0: all */
-    uint64_t      sample_at, ahead_at, target_at, name_at, last_names_at;
-    uint64_t      offset, size;       /* of the entry */
-    uint64_t      target;
+    bzi_index_place next;             /* the note on the next entry */
+    bzi_index_place ahead;            /* the note after the box from which names are taken now */
+    uint32_t      table;              /* BZI_TABLE_... */
+    uint32_t      split;              /* 0: all */
+    uint64_t      sample_at;          /* where the sample of `next` begins in the file */
+    uint64_t      ahead_at;           /* where the sample of `ahead` begins */
+    uint64_t      target_at;          /* where the target of `next` lies */
+    uint64_t      name_at;            /* where the next name lies */
+    uint64_t      last_names_at;      /* where the names lie that are in no box */
+    uint64_t      offset;             /* of the entry in the file */
+    uint64_t      size;               /* of the entry, in bytes */
+    uint64_t      target;             /* of the entry's sample */
 } bzi_entries;
 
+/* Finds the box that has the next names, or else those after the targets. */
 static void bzi_entries_find_names(bzi_entries *e)
 {
-    bzi_record r = { .gap = 0 };
+    bzi_index_note r = { .gap = 0 };
     while (!r.gap && bzi_index_next(&e->ahead, &r))
         e->ahead_at += r.size + r.gap;
     e->name_at = r.gap ? e->ahead_at - r.gap + 8 : e->last_names_at;
 }
 
+/* Steps to the next entry. Returns 0 if there is none, else 1. */
 static int bzi_entries_next(bzi_entries *e)
 {
-    bzi_record r;
+    bzi_index_note r;
 
     while (bzi_index_next(&e->next, &r)) {
         const uint64_t at[] = { e->sample_at, e->target_at, r.name_size ? e->name_at : BZI_WRITER_NUL,
                                 e->sample_at + r.thumb };
         const uint64_t sizes[] = { r.size, 8, r.name_size ? r.name_size : 1, r.thumb_size };
+
         if (e->table == BZI_TABLE_TARGETS && r.target == 1)
-            return 0;                                       /* later ones are not indexed */
+            return 0;                                       /* targets after the first missing one are not indexed */
+
         e->sample_at += r.size + r.gap;
         e->target_at += 8;
         e->name_at += r.name_size;
+
         if (r.gap && e->table == BZI_TABLE_NAMES)
             bzi_entries_find_names(e);
+
         e->offset = at[e->table];
         e->size = sizes[e->table];
         e->target = bzi_target_of(&r);
@@ -12841,16 +13767,23 @@ static int bzi_entries_next(bzi_entries *e)
 
 /* --- Tracks --- */
 
-/* One track to write. Of video, what it shows or, once that is gone, its sample entry; of metadata, the mime type. */
+/* One track to write. */
 typedef struct bzi_track_desc {
-    const char      *name, *mime;
-    const bzi_coded *coded;
-    const bzi_out   *entry;
-    uint32_t         id, flags, version, width, height;
+    const char      *name;            /* bzna_input and so on */
+    const char      *mime;            /* of metadata */
+    const bzi_coded *coded;           /* of video: the picture that it shows, from which its sample entry is made */
+    const bzi_out   *entry;           /* of video, if `coded` is gone: its sample entry */
+    uint32_t         id;
+    uint32_t         flags;           /* of its tkhd; 3: it is enabled and in the movie */
+    uint32_t         version;         /* of its boxes; 1: with times of 64 bits */
+    uint32_t         width;           /* of its tkhd, in pixels */
+    uint32_t         height;
     uint32_t         count;           /* of its samples */
-    uint32_t         offset_bytes;    /* in the index, where tables are holes; 0: in a sample, where it has one entry */
-    uint32_t         table, split;    /* in the index */
-    uint64_t         offset, size;    /* in a sample */
+    uint32_t         offset_bytes;    /* of offsets in the index, where tables are holes; 0: in a sample */
+    uint32_t         table;           /* in the index: BZI_TABLE_... */
+    uint32_t         split;           /* in the index: of its samples; 0: all */
+    uint64_t         offset;          /* in a sample: of the one entry, from the sample's beginning */
+    uint64_t         size;            /* in a sample: its bytes */
 } bzi_track_desc;
 
 #define BZI_OUT_UPRIGHT_WIDTHS "444444444"
@@ -12862,6 +13795,7 @@ static void bzi_out_mvhd(bzi_out *out, uint32_t version, uint64_t duration, uint
                 BZI_WRITER_TIMESCALE, duration, 0x10000, 0x100, 0, 0, BZI_OUT_UPRIGHT, 0, 0, 0, next_track);
 }
 
+/* Writes the description of a track's samples: a picture's sample entry, or a mime type. */
 static void bzi_out_stsd(bzi_out *out, const bzi_track_desc *t)
 {
     const uint64_t box = bzi_out_begin(out, BZI_STSD);
@@ -12880,7 +13814,8 @@ static void bzi_out_stsd(bzi_out *out, const bzi_track_desc *t)
     bzi_out_end(out, box);
 }
 
-/* Sizes are spelled out in the index, as the original tools do. */
+/* Writes the tables of a track. The index has a size for each sample even if all are equal, as with the original
+ * tools. */
 static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
 {
     const int wide = t->offset_bytes == 8;
@@ -12889,15 +13824,18 @@ static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
 
     bzi_out_stsd(out, t);
     BZI_OUT_BOX(out, BZI_FOURCC('s', 't', 't', 's'), "4444", 0, 1, t->count, BZI_WRITER_TIMESCALE);
+
     box = bzi_out_begin(out, BZI_FOURCC('s', 't', 's', 'z'));
     BZI_OUT(out, "444", 0, t->size, t->count);
     if (t->offset_bytes)
         bzi_out_hole(out, &(bzi_hole){ 0, t->table, t->split, 4, 0, t->count });
     bzi_out_end(out, box);
+
     if (t->count)
         BZI_OUT_BOX(out, BZI_FOURCC('s', 't', 's', 'c'), "44444", 0, 1, 1, 1, 1);
-    else                              /* without samples no run of chunks: FFmpeg refuses a file that has one */
+    else                              /* no run of chunks without samples: FFmpeg refuses a file that has one */
         BZI_OUT_BOX(out, BZI_FOURCC('s', 't', 's', 'c'), "44", 0, 0);
+
     box = bzi_out_begin(out, wide ? BZI_FOURCC('c', 'o', '6', '4') : BZI_FOURCC('s', 't', 'c', 'o'));
     BZI_OUT(out, "44", 0, t->count);
     if (t->offset_bytes)
@@ -12918,13 +13856,16 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
     BZI_OUT_BOX(out, BZI_FOURCC('t', 'k', 'h', 'd'), "4tt44t88" BZI_OUT_UPRIGHT_WIDTHS "44",
                 t->version << 24 | t->flags, 0, 0, t->id, 0, duration, 0, 0, BZI_OUT_UPRIGHT, t->width << 16,
                 t->height << 16);
+
     mdia = bzi_out_begin(out, BZI_MDIA);
     BZI_OUT_BOX(out, BZI_FOURCC('m', 'd', 'h', 'd'), "4tt4t22", t->version << 24, 0, 0, BZI_WRITER_TIMESCALE, duration,
                 0x55c4 /* und */, 0);
+
     box = bzi_out_begin(out, BZI_FOURCC('h', 'd', 'l', 'r'));
     BZI_OUT(out, "44484", 0, 0, video ? BZI_FOURCC('v', 'i', 'd', 'e') : BZI_FOURCC('m', 'e', 't', 'a'), 0, 0);
     bzi_out_bytes(out, t->name, strlen(t->name) + 1);
     bzi_out_end(out, box);
+
     box = bzi_out_begin(out, BZI_MINF);
     if (video)
         BZI_OUT_BOX(out, BZI_FOURCC('v', 'm', 'h', 'd'), "48", 1, 0);
@@ -12942,12 +13883,12 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
 
 /* A sample that was handed in. */
 typedef struct bzi_pending {
-    struct bzi_pending *next;         /* in its slot of the queue */
-    uint64_t            index;
-    bzi_record          record;
-    uint64_t            name_at;      /* in the sample */
-    uint32_t            left_out;     /* no sample comes at this index */
-    bzi_out             out;          /* the sample, and behind it the thumbnail's sample entry */
+    struct bzi_pending *next;         /* in the same slot of the queue */
+    uint64_t            index;        /* of the sample in the archive */
+    bzi_index_note          note;
+    uint64_t            name_at;      /* offset of the name in the sample */
+    uint32_t            left_out;     /* 1: no sample comes at this index */
+    bzi_out             out;          /* the sample, then the thumbnail's sample entry */
 } bzi_pending;
 
 static void bzi_pending_free(const bzi_memory *memory, bzi_pending *p)
@@ -12957,7 +13898,7 @@ static void bzi_pending_free(const bzi_memory *memory, bzi_pending *p)
     bzi_release(memory, p, 1, sizeof *p);
 }
 
-/* A track of a sample: a picture's, or with coded NULL one of metadata. */
+/* Writes a track of a sample: of a picture, or of metadata if `coded` is NULL. */
 static void bzi_out_inner_track(bzi_out *out, const char *name, const char *mime, const bzi_coded *coded, uint32_t id,
                                 uint64_t offset, uint64_t size)
 {
@@ -12983,7 +13924,7 @@ static void bzi_out_field(bzi_out *out, uint32_t kind, const char *name, const v
     bzi_out_bytes(out, value, size);
 }
 
-/* The field number i of those that the caller gave. Pre: they were checked. */
+/* Returns the i-th of the fields that the caller gave. Pre: they were checked. */
 static bzna_field_value bzi_sample_field(const bzna_writer_sample *sample, uint32_t i)
 {
     bzna_field_value value;
@@ -12991,6 +13932,7 @@ static bzna_field_value bzi_sample_field(const bzna_writer_sample *sample, uint3
     return value;
 }
 
+/* Checks a field of a sample: its name, its kind, and a value that fits the kind. */
 static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint32_t i, bzna_error *err)
 {
     static const char *const taken[] = { "image", "thumb", "target", "name" };
@@ -12999,8 +13941,8 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
     size_t length;
 
     if (!bzi_struct_in_array(&v, sizeof v, sample->fields, i))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "sample.fields[%u].struct_size: not that of the first one, or not "
-                        "known", i);
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "sample.fields[%u].struct_size: differs from the first one's, or is "
+                        "not known", i);
 
     length = v.name ? strlen(v.name) : 0;
     if (length == 0 || length >= BZNA_NAME_MAX)
@@ -13009,9 +13951,11 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
     for (size_t k = 0; k < sizeof taken / sizeof taken[0]; k++)
         if (!strcmp(v.name, taken[k]))
             wrong = "name: archives have a field of that name";
+
     for (uint32_t k = 0; k < i; k++)
         if (!strcmp(bzi_sample_field(sample, k).name, v.name))
-            wrong = "name: stands there twice";
+            wrong = "name: is given twice";
+
     if (v.kind < BZNA_FIELD_INTEGER || v.kind > BZNA_FIELD_BYTES)
         wrong = "kind: must be BZNA_FIELD_INTEGER, _VECTOR, _TEXT or _BYTES";
     else if ((v.size && !v.data) || v.size > UINT32_MAX)
@@ -13019,7 +13963,7 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
     else if (v.kind == BZNA_FIELD_INTEGER ? v.size != 8 : v.kind == BZNA_FIELD_VECTOR && v.size % 4)
         wrong = "size: an integer has 8 bytes, and each number of a vector 4";
     else if (v.kind == BZNA_FIELD_TEXT && v.size && memchr(v.data, 0, (size_t)v.size))
-        wrong = "data: a NUL in a text";
+        wrong = "data: a text must not contain a NUL";
     return wrong ? BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u] \"%s\", %s", i, v.name, wrong) : BZNA_OK;
 }
 
@@ -13032,38 +13976,41 @@ static bzna_status bzi_sample_check(const bzna_writer_sample *sample, bzna_error
     if (sample->name && strlen(sample->name) >= BZI_LIMIT_NAME_BYTES)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.name: longer than 65535 bytes");
     if (sample->field_count > BZI_LIMIT_ARCHIVE_FIELDS || (sample->field_count && !sample->fields))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields: %u fields %s; at most %u", sample->field_count,
-                        sample->fields ? "at an address" : "at NULL", BZI_LIMIT_ARCHIVE_FIELDS);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields: field_count is %u, and fields is %s; at most %u are "
+                        "allowed", sample->field_count, sample->fields ? "not NULL" : "NULL",
+                        BZI_LIMIT_ARCHIVE_FIELDS);
     for (uint32_t i = 0; i < sample->field_count && status == BZNA_OK; i++)
         status = bzi_sample_check_field(sample, i, err);
     return status;
 }
 
-/* The media of a sample, in its mdat: pictures, target, name. The target lies before the name. */
+/* Writes the mdat of a sample: pictures, target, name. The target comes right before the name, and is found from the
+ * name's place. */
 static void bzi_pending_put_media(bzi_pending *p, const bzna_writer_sample *sample, const bzi_coded *input,
                                   const bzi_coded *thumb, uint64_t *input_size)
 {
     bzi_out *out = &p->out;
     const uint64_t box = bzi_out_begin(out, BZI_FOURCC('m', 'd', 'a', 't'));
 
-    p->record.thumb = out->size;
+    p->note.thumb = out->size;
     input->ops->unit(out, input);
-    *input_size = out->size - p->record.thumb;
+    *input_size = out->size - p->note.thumb;
     if (thumb && thumb != input) {
-        p->record.thumb = out->size;
+        p->note.thumb = out->size;
         thumb->ops->unit(out, thumb);
     }
 
-    p->record.thumb_size = thumb ? out->size - p->record.thumb : 0;
+    p->note.thumb_size = thumb ? out->size - p->note.thumb : 0;
     if (sample->target != BZNA_TARGET_NONE)
         bzi_out_le64(out, (uint64_t)sample->target);
+
     p->name_at = out->size;
-    p->record.name_size = sample->name ? strlen(sample->name) + 1 : 0;
-    bzi_out_bytes(out, sample->name, p->record.name_size);
+    p->note.name_size = sample->name ? strlen(sample->name) + 1 : 0;
+    bzi_out_bytes(out, sample->name, p->note.name_size);
     bzi_out_end(out, box);
 }
 
-/* The whole small mp4 of one sample. */
+/* Writes the whole small mp4 of one sample. */
 static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, const bzi_coded *input,
                             const bzi_coded *thumb)
 {
@@ -13076,15 +14023,16 @@ static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, co
 
     bzi_out_bytes(out, ftyp, sizeof ftyp);
     bzi_pending_put_media(p, sample, input, thumb, &input_size);
+
     box = bzi_out_begin(out, BZI_MOOV);
     bzi_out_mvhd(out, 0, BZI_WRITER_TIMESCALE, 2u + has_name + has_target + (thumb != NULL));
     bzi_out_inner_track(out, "bzna_input", NULL, input, id++, sizeof ftyp + 8, input_size);
     if (has_name)
-        bzi_out_inner_track(out, "bzna_fname", "text/plain", NULL, id++, p->name_at, p->record.name_size);
+        bzi_out_inner_track(out, "bzna_fname", "text/plain", NULL, id++, p->name_at, p->note.name_size);
     if (has_target)
         bzi_out_inner_track(out, "bzna_target", "application/octet-stream", NULL, id++, p->name_at - 8, 8);
     if (thumb)
-        bzi_out_inner_track(out, "bzna_thumb", NULL, thumb, id++, p->record.thumb, p->record.thumb_size);
+        bzi_out_inner_track(out, "bzna_thumb", NULL, thumb, id++, p->note.thumb, p->note.thumb_size);
 
     if (sample->field_count) {
         const uint64_t fields = bzi_out_begin_fields(out, sample->field_count);
@@ -13098,9 +14046,9 @@ static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, co
     bzi_out_end(out, box);
 }
 
-#define BZI_ENTRY_SIZE_AT 32u         /* where a sample entry says its width and height, 16 bits each */
+#define BZI_ENTRY_SIZE_AT 32u         /* offset of width and height in a sample entry, 16 bits each */
 
-/* Makes the bytes of a sample. No lock is held. */
+/* Makes the bytes of a sample. No lock is held. A picture that is small enough is its own thumbnail. */
 static bzna_status bzi_pending_make(bzi_pending *p, const bzna_writer_sample *sample, bzna_error *err)
 {
     bzi_coded input, given_thumb;
@@ -13121,12 +14069,14 @@ static bzna_status bzi_pending_make(bzi_pending *p, const bzna_writer_sample *sa
     if ((status = bzi_sample_check(sample, err)) != BZNA_OK)
         return status;
 
-    p->record.split = sample->split;
-    p->record.target = bzi_record_target(sample->target);
+    p->note.split = sample->split;
+    p->note.target = bzi_note_target(sample->target);
     bzi_pending_put(p, sample, &input, thumb);
-    p->record.size = p->out.size;
-    if (p->record.size > UINT32_MAX)
+    p->note.size = p->out.size;
+
+    if (p->note.size > UINT32_MAX)
         return BZI_FAIL(err, BZNA_E_LIMIT, "a sample has at most 4 GiB");
+
     if (thumb)
         bzi_out_visual(&p->out, thumb, 0);
     return p->out.failed ? bzi_fail_memory(err, "a sample") : BZNA_OK;
@@ -13134,35 +14084,47 @@ static bzna_status bzi_pending_make(bzi_pending *p, const bzna_writer_sample *sa
 
 /* --- Writers --- */
 
-#define BZI_WRITER_NAMES_BYTES (64u << 10)   /* of names that are kept until they are written */
-#define BZI_WRITER_TAIL_BYTES  (64u << 10)   /* of the index that are written at once */
-#define BZI_QUEUE_SLOTS        4096u
-#define BZI_QUEUE_BYTES        (64u << 20)   /* by default */
+#define BZI_WRITER_NAMES_BYTES (64u << 10)   /* names kept in memory before a box of them is written */
+#define BZI_WRITER_TAIL_BYTES  (64u << 10)   /* bytes of the index written by one call */
+#define BZI_QUEUE_SLOTS        4096u         /* lists of samples in the queue */
+#define BZI_QUEUE_BYTES        (64u << 20)   /* limit of the queue, if the caller sets none */
 
 struct bzna_writer {
-    bzi_host     *host;
-    bzna_sink     sink;               /* write_at NULL: file is ours */
-    bzi_file      file;
-    bzi_out       path;               /* of our file, for messages */
-    bzi_mutex     lock;               /* guards what follows, up to last */
-    bzi_cond      changed;            /* the queue, or that nobody is busy any more */
-    bzna_status   poison;             /* what every later call returns */
-    uint32_t      finished, busy;
-    uint64_t      next, last;         /* the index whose turn it is; one more than the largest that was given */
-    uint64_t      queue_limit, queue_bytes, queue_count;
-    bzi_pending  *queue[BZI_QUEUE_SLOTS];    /* by index */
-    bzi_field     fields[BZI_LIMIT_ARCHIVE_FIELDS];   /* sorted by name */
+    bzi_host     *host;               /* a reference is held */
+    bzna_sink     sink;               /* where to write; if write_at is NULL, to `file` */
+    bzi_file      file;               /* the library's own */
+    bzi_out       path;               /* its path, for messages */
+    bzi_mutex     lock;               /* guards what follows, down to field_count */
+    bzi_cond      changed;            /* the queue has changed, or a thread is no longer busy */
+    bzna_status   poison;             /* an error that every later call returns; BZNA_OK: none */
+    uint32_t      finished;           /* 1: the index is written */
+    uint32_t      busy;               /* 1: a thread is writing */
+    uint64_t      next;               /* the index whose turn it is */
+    uint64_t      last;               /* one more than the largest index that was given */
+    uint64_t      queue_limit;        /* bytes that may wait */
+    uint64_t      queue_bytes;        /* bytes that wait */
+    uint64_t      queue_count;        /* samples that wait */
+    bzi_pending  *queue[BZI_QUEUE_SLOTS];             /* lists, by index modulo BZI_QUEUE_SLOTS */
+    bzi_field     fields[BZI_LIMIT_ARCHIVE_FIELDS];   /* of all samples so far, sorted by name */
     uint32_t      field_count;
-    /* the busy thread's */
-    uint32_t      no_more_targets, thumbs_differ;
-    uint32_t      names, thumbs;      /* samples that have one */
-    uint32_t      counts[4], targets[4];      /* samples of each split, of all; and those whose targets are indexed */
-    uint64_t      position;           /* where the next sample goes, and the next piece of the index */
+    /* The rest belongs to the busy thread. */
+    uint32_t      no_more_targets;    /* 1: a sample had no target, and later ones are not indexed */
+    uint32_t      thumbs_differ;      /* 1: thumbnails have different sample entries, so no track can hold them all */
+    uint32_t      names;              /* samples that have a name */
+    uint32_t      thumbs;             /* samples that have a thumbnail */
+    uint32_t      counts[4];          /* samples by split; [0]: all */
+    uint32_t      targets[4];         /* those of them whose targets are indexed */
+    uint64_t      position;           /* where the next sample goes, and later the next piece of the index */
     bzi_index_log log;
-    bzi_hole      holes[BZI_LIMIT_HOLES];
-    uint32_t      class_count, thumb_width, thumb_height;     /* the largest thumbnail's */
-    bzi_out       name_bytes, class_names;    /* names: of samples, not written yet; of classes */
-    bzi_out       thumb_entry, movie, tail;   /* movie: the index without its tables; tail: what is written next */
+    bzi_hole      holes[BZI_LIMIT_HOLES];             /* of `movie` */
+    uint32_t      class_count;        /* of class_names */
+    uint32_t      thumb_width;        /* of the largest thumbnail, in pixels */
+    uint32_t      thumb_height;
+    bzi_out       name_bytes;         /* names of samples that are not written yet, each with its NUL */
+    bzi_out       class_names;        /* names of classes, each with its NUL */
+    bzi_out       thumb_entry;        /* the first thumbnail's sample entry */
+    bzi_out       movie;              /* the index without its tables */
+    bzi_out       tail;               /* bytes of the index to write next */
 };
 
 static void bzi_writer_free(bzna_writer *writer)
@@ -13189,6 +14151,7 @@ static void bzi_writer_free(bzna_writer *writer)
     bzi_host_drop(host);
 }
 
+/* Writes bytes to the sink or to the file. An error names the place and, if it is known, the file. */
 static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const void *bytes, uint64_t size,
                                     bzna_error *err)
 {
@@ -13213,7 +14176,8 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
     return writer->path.size ? bzi_error_prefix(err, (const char *)writer->path.buffer.data) : status;
 }
 
-/* So that what was written before does not reach the disk after what is written next, and late errors are seen. */
+/* Waits until all that was written is on the disk, so that it gets there before what is written next, and so that late
+ * errors are seen. */
 static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
 {
     const int error = writer->sink.write_at ? 0 : bzi_os_file_sync(&writer->file);
@@ -13223,7 +14187,7 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
     return bzi_error_prefix(err, (const char *)writer->path.buffer.data);
 }
 
-/* Copies the names of classes, each with its NUL. */
+/* Copies the names of classes, each with its NUL, and the limit of the queue. */
 static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_writer_config *config, bzna_error *err)
 {
     writer->queue_limit = config->queue_bytes ? config->queue_bytes : BZI_QUEUE_BYTES;
@@ -13231,6 +14195,7 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
     if (!config->classes != !config->class_count)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "writer_config.classes: class_count is %u, and classes is%s NULL",
                         config->class_count, config->classes ? " not" : "");
+
     for (uint32_t i = 0; i < config->class_count; i++) {
         const char *name = config->classes[i];
         if (!name || strlen(name) >= BZI_LIMIT_NAME_BYTES)
@@ -13252,18 +14217,18 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
 /* ==== 41. Writer: archives ==========================================================================================
  * Calls: rooms 2-4, 6, 39-40.
  *
- * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in
- * the order of their indices, so that the file does not depend on timing. Names of samples stand behind targets at
- * the end of mdat; where they are many, in boxes 'free' between the samples. The archive's mdat has length 0 until
- * bzna_writer_finish patches it, which marks it unfinished. */
+ * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
+ * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
+ * end of mdat; if they are many, in boxes 'free' between the samples. The archive's mdat has length 0, which marks it
+ * as unfinished, until bzna_writer_finish sets the length. */
 
-#define BZI_INDEX_LAST UINT64_MAX     /* the sample comes behind all that were given */
+#define BZI_INDEX_LAST UINT64_MAX     /* the sample comes after all that were given */
 
 #ifndef BENZINA_NO_WRITER
 
 /* --- Opening --- */
 
-/* Without a file. */
+/* Makes a writer without a file. */
 static bzna_status bzi_writer_alloc(bzi_host *host, const bzna_writer_config *config, bzna_writer **out,
                                     bzna_error *err)
 {
@@ -13334,7 +14299,7 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
     }
 
     if (status != BZNA_OK || (status = bzi_writer_write(writer, 0, head, sizeof head, err)) != BZNA_OK) {
-        writer->sink.close = NULL;    /* on failure, it is the caller's */
+        writer->sink.close = NULL;    /* on failure, the sink still belongs to the caller */
         bzi_writer_close(writer);
         return status;
     }
@@ -13345,13 +14310,13 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
 
 /* --- Writing samples --- */
 
-/* The playable track needs one configuration: keeps the first thumbnail's and compares the others'. JPEGs of several
- * sizes share one. Pre: there is room for it. */
+/* Keeps the first thumbnail's configuration and compares the others', since the playable track has only one. JPEGs of
+ * several sizes share one. Pre: there is room for it. */
 static void bzi_writer_note_thumb(bzna_writer *writer, bzi_pending *p)
 {
     bzi_out *first = &writer->thumb_entry;
-    const uint64_t size = p->out.size - p->record.size;
-    uint8_t *entry = p->out.buffer.data + p->record.size, *edges = entry + BZI_ENTRY_SIZE_AT;
+    const uint64_t size = p->out.size - p->note.size;
+    uint8_t *entry = p->out.buffer.data + p->note.size, *edges = entry + BZI_ENTRY_SIZE_AT;
 
     writer->thumb_width = bzi_max32(writer->thumb_width, bzi_be16(edges));
     writer->thumb_height = bzi_max32(writer->thumb_height, bzi_be16(edges + 2));
@@ -13362,8 +14327,8 @@ static void bzi_writer_note_thumb(bzna_writer *writer, bzi_pending *p)
         writer->thumbs_differ |= first->size != size || memcmp(first->buffer.data, entry, (size_t)size) != 0;
 }
 
-/* The sample is in the file. Pre: there is room in the log. */
-static void bzi_writer_note(bzna_writer *writer, const bzi_record *r)
+/* Takes note of a sample that is in the file. Pre: there is room in the log. */
+static void bzi_writer_note(bzna_writer *writer, const bzi_index_note *r)
 {
     writer->no_more_targets |= r->target == 1;
     writer->counts[0]++;
@@ -13377,11 +14342,11 @@ static void bzi_writer_note(bzna_writer *writer, const bzi_record *r)
     writer->position += r->size + r->gap;
 }
 
-/* Writes the sample whose turn it is, and behind it the names kept, once they are many: one call of the sink. */
+/* Writes the sample whose turn it is and, once the names kept are many, a box of them after it. Calls the sink once. */
 static bzna_status bzi_writer_write_sample(bzna_writer *writer, bzi_pending *p, bzna_error *err)
 {
     const bzi_memory *memory = &writer->host->memory;
-    bzi_record *r = &p->record;
+    bzi_index_note *r = &p->note;
     bzi_out *names = &writer->name_bytes;
     const uint64_t name_bytes = names->size + r->name_size;
     bzna_status status;
@@ -13409,7 +14374,7 @@ static bzna_status bzi_writer_write_sample(bzna_writer *writer, bzi_pending *p, 
     return status;
 }
 
-/* --- The queue. All of it under the lock --- */
+/* --- The queue. Under the lock, which bzi_writer_add takes --- */
 
 static bzi_pending **bzi_queue_find(bzna_writer *writer, uint64_t index)
 {
@@ -13440,7 +14405,7 @@ static bzi_pending *bzi_queue_take(bzna_writer *writer, uint64_t index)
     return p;
 }
 
-/* "5, 9 to 12": the indices that were not given, of those below the largest that was; as many as there is room for. */
+/* Lists the indices below the largest that were not given, as "5, 9 to 12", as many as there is room for. */
 static void bzi_queue_name_missing(bzna_writer *writer, char text[160])
 {
     size_t n = 0;
@@ -13462,7 +14427,7 @@ static void bzi_queue_name_missing(bzna_writer *writer, char text[160])
 static bzna_status bzi_writer_check(const bzna_writer *writer, bzna_error *err)
 {
     if (bzi_os_in_callback)
-        return BZI_FAIL(err, BZNA_E_STATE, "not in a callback");
+        return BZI_FAIL(err, BZNA_E_STATE, "must not be called in a callback");
     if (writer->poison)
         return BZI_FAIL(err, writer->poison, "the writer failed before: %s", bzi_status_text(writer->poison));
     if (writer->finished)
@@ -13482,7 +14447,7 @@ static bzna_status bzi_writer_check_index(bzna_writer *writer, uint64_t index, b
     return BZNA_OK;
 }
 
-/* Takes note of a sample's fields, sorted by name. All or, with an error, none. */
+/* Takes note of a sample's fields, sorted by name. On an error, takes note of none. */
 static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_writer_sample *sample, bzna_error *err)
 {
     bzi_field known[BZI_LIMIT_ARCHIVE_FIELDS];
@@ -13511,7 +14476,7 @@ static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_writer
     return BZNA_OK;
 }
 
-/* Unless a thread is busy: writes the samples whose turn it is, without the lock. */
+/* Writes the samples whose turn it is, without holding the lock, unless another thread is busy with that. */
 static bzna_status bzi_writer_drain(bzna_writer *writer, bzna_error *err)
 {
     bzi_pending *p;
@@ -13533,7 +14498,7 @@ static bzna_status bzi_writer_drain(bzna_writer *writer, bzna_error *err)
     return writer->poison;
 }
 
-/* Waits for room in the queue, or its turn; puts p into the queue. */
+/* Waits for room in the queue or for its turn, then puts p into the queue. Returns BZNA_AGAIN at the timeout. */
 static bzna_status bzi_writer_queue(bzna_writer *writer, bzi_pending *p, uint64_t index,
                                     const bzna_writer_sample *sample, int64_t timeout_ns, bzna_error *err)
 {
@@ -13541,7 +14506,7 @@ static bzna_status bzi_writer_queue(bzna_writer *writer, bzi_pending *p, uint64_
     bzna_status status;
 
     while ((status = bzi_writer_check_index(writer, index, err)) == BZNA_OK) {
-        /* where no index below it is missing, its turn will come: somebody is busy with those */
+        /* if no index below it is missing, its turn will come, because a thread is busy with those */
         const int is_last = index == BZI_INDEX_LAST || index == writer->last;
         const int will_come = writer->busy && (index == writer->next ||
                                                (is_last && writer->next + writer->queue_count == writer->last));
@@ -13563,7 +14528,7 @@ static bzna_status bzi_writer_queue(bzna_writer *writer, bzi_pending *p, uint64_
     return BZNA_OK;
 }
 
-/* A sample, or that none comes, at an index. */
+/* Adds a sample or, if `sample` is NULL, says that none comes at this index. */
 static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzna_writer_sample *sample,
                                   int64_t timeout_ns, bzna_error *err)
 {
@@ -13593,7 +14558,7 @@ static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzn
 
 /* --- The index --- */
 
-/* Writes what has gathered to the end of the file, if it is so many bytes. */
+/* Appends what has gathered to the file if it has at least so many bytes. */
 static bzna_status bzi_writer_flush(bzna_writer *writer, uint64_t at_least, bzna_error *err)
 {
     bzi_out *tail = &writer->tail;
@@ -13606,8 +14571,8 @@ static bzna_status bzi_writer_flush(bzna_writer *writer, uint64_t at_least, bzna
     return status;
 }
 
-/* A table of the index; or, with a width of 0, the targets themselves, which stand behind the samples, as do the names
- * that no box holds. Pre: tail has its room. */
+/* Writes a table of the index or, if its width is 0, the targets themselves. Targets come after the samples, and after
+ * them the names that are in no box. Pre: tail has room for an entry more than BZI_WRITER_TAIL_BYTES. */
 static bzna_status bzi_writer_put_table(bzna_writer *writer, const bzi_hole *hole, uint64_t targets_at,
                                         uint64_t names_at, bzna_error *err)
 {
@@ -13630,7 +14595,7 @@ static bzna_status bzi_writer_put_table(bzna_writer *writer, const bzi_hole *hol
     return status;
 }
 
-/* bzna_input, bzna_target and bzna_fname, of all the archive (split 0) or one split. Returns the next track's id. */
+/* Adds bzna_input, bzna_target and bzna_fname of all samples (split 0) or of a split. Returns the next track's id. */
 static uint32_t bzi_writer_metadata(bzna_writer *writer, uint32_t split, uint32_t id, uint32_t offset_bytes)
 {
     static const char *const suffixes[4] = { "", "_train", "_validation", "_test" };
@@ -13648,7 +14613,7 @@ static uint32_t bzi_writer_metadata(bzna_writer *writer, uint32_t split, uint32_
     return id;
 }
 
-/* The playable track, last as the format asks. */
+/* Adds the playable track, last, as the format asks. */
 static void bzi_writer_playable(bzna_writer *writer, uint32_t id, uint32_t offset_bytes)
 {
     const bzi_track_desc t = { .name = "bzna_thumb", .entry = &writer->thumb_entry, .id = id, .version = 1, .flags = 3,
@@ -13658,7 +14623,7 @@ static void bzi_writer_playable(bzna_writer *writer, uint32_t id, uint32_t offse
     bzi_out_trak(&writer->movie, &t);
 }
 
-/* Names and kinds of fields, names of classes. */
+/* Adds the names and kinds of fields and the names of classes. */
 static void bzi_writer_names(bzna_writer *writer)
 {
     bzi_out *out = &writer->movie;
@@ -13677,7 +14642,7 @@ static void bzi_writer_names(bzna_writer *writer)
     bzi_out_end(out, box);
 }
 
-/* The outer movie box, with holes for its tables. */
+/* Makes the outer movie box, with holes for its tables. */
 static bzna_status bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes, bzna_error *err)
 {
     bzi_out *out = &writer->movie;
@@ -13699,6 +14664,7 @@ static bzna_status bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes, 
         bzi_writer_playable(writer, id, offset_bytes);
     if (writer->class_count || writer->field_count)
         bzi_writer_names(writer);
+
     bzi_out_end(out, box);
     if (out->too_large)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the index of %u samples would have more than 4 GiB", writer->counts[0]);
@@ -13708,7 +14674,7 @@ static bzna_status bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes, 
     return BZNA_OK;
 }
 
-/* Targets, names, movie box, length of mdat. */
+/* Writes targets, names and movie box, then the length of mdat, which marks the archive as finished. */
 static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
 {
     const bzi_hole targets = { .table = BZI_TABLE_TARGETS };
@@ -13733,6 +14699,7 @@ static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
         bzi_out_bytes(&writer->tail, out->buffer.data + at, out->size - at);
         status = bzi_writer_flush(writer, 0, err);
     }
+
     bzi_put_be32(length, (uint32_t)((end - 24) >> 32));
     bzi_put_be32(length + 4, (uint32_t)(end - 24));
     if (status == BZNA_OK && (status = bzi_writer_sync(writer, err)) == BZNA_OK &&
@@ -13741,7 +14708,7 @@ static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
     return status;
 }
 
-/* Nobody is busy, nothing waits. */
+/* Waits until no thread is busy, and checks that no sample waits for one before it. */
 static bzna_status bzi_writer_check_complete(bzna_writer *writer, bzna_error *err)
 {
     char missing[160];
@@ -13784,9 +14751,9 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
 
 #else
 
-/* No writer is ever made. */
+/* In this build no writer is ever made. */
 struct bzna_writer {
-    bzi_host *host;
+    bzi_host *host;                   /* where its messages would go */
 };
 #define bzi_writer_make(host, path, sink, config, out, err)        \
     BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no writer (BENZINA_NO_WRITER)")
@@ -13800,16 +14767,16 @@ struct bzna_writer {
 /* ==== 42. Elementary functions ======================================================================================
  * Calls: nothing.
  *
- * exp, log, sin, cos and tan out of + - x / and rounding to whole numbers, which IEEE 754 fixes: libm's differ in the
- * last bit from one machine to another. All are off by less than 1 ulp. sqrt, floor, fmod and ldexp are exact, or
- * rounded correctly, everywhere. Series: Abramowitz and Stegun 1964, 4.1.27 (log), 4.2.1 (exp), 4.3.65 (sin) and
+ * exp, log, sin, cos and tan from + - x / and rounding to whole numbers, all of which IEEE 754 fixes. libm's results
+ * differ in the last bit between machines. All errors here are below 1 ulp. sqrt, floor, fmod and ldexp are exact or
+ * correctly rounded everywhere. Series: Abramowitz and Stegun 1964, 4.1.27 (log), 4.2.1 (exp), 4.3.65 (sin) and
  * 4.3.66 (cos); numbers in two parts: Dekker 1971, "A floating-point technique for extending the available
  * precision". */
 
 #define BZI_LN2_HIGH 0x1.62e42fefap-1                   /* 36 bits: its product with an exponent is exact */
-#define BZI_LN2_LOW  0x1.cf79abc9e3b3ap-40              /* the rest */
+#define BZI_LN2_LOW  0x1.cf79abc9e3b3ap-40              /* ln 2 less BZI_LN2_HIGH */
 
-/* Of any number. Below the least subnormal it is 0, above the largest infinity. */
+/* Returns exp of any number: 0 below the least subnormal, infinity above the largest number. */
 static double bzi_math_exp(double x)
 {
     if (!(x > -746))
@@ -13817,19 +14784,20 @@ static double bzi_math_exp(double x)
     if (x > 710)
         return HUGE_VAL;
 
-    /* x = k ln 2 + r, and r in two parts */
+    /* x = k ln 2 + r, with r in two parts */
     const double k = floor(x * 1.4426950408889634 + 0.5), high = x - k * BZI_LN2_HIGH, low = k * BZI_LN2_LOW;
     const double r = high - low, rest = (high - r) - low;
 
-    /* r^2/2! + r^3/3! + ...: what follows r^14 is below 2^-62 */
+    /* r^2/2! + r^3/3! + ...: the terms after r^14 are below 2^-62 */
     double sum = 0;
     for (int n = 14; n > 2; n--)
         sum = (sum + 1) * r / n;
     sum = (sum + 1) * r * r / 2;
+
     return ldexp(1 + (r + (sum + rest * (1 + r))), (int)k);
 }
 
-/* Of any number: of 0 it is -infinity, of a negative one NaN. */
+/* Returns the natural logarithm of any number: -infinity of 0, NaN of a negative number. */
 static double bzi_math_log(double x)
 {
     int k;
@@ -13839,13 +14807,12 @@ static double bzi_math_log(double x)
     if (x > DBL_MAX)
         return x;
 
-    /* x = 2^k (1 + f), and 1 + f between the roots of 1/2 and 2 */
+    /* x = 2^k (1 + f), with 1 + f between the square roots of 1/2 and 2 */
     double f = frexp(x, &k);
     if (f < 0.70710678118654752) {
         f *= 2;
         k--;
     }
-
     f -= 1;
 
     /* log(1 + f) = 2 (s + s^3/3 + s^5/5 + ...), s = f / (2 + f); 2 s = f - s f */
@@ -13853,23 +14820,25 @@ static double bzi_math_log(double x)
     double sum = 0;
     for (int n = 25; n > 1; n -= 2)
         sum = (sum + 2.0 / n) * z;
+
     const double whole = k * BZI_LN2_HIGH, high = whole + f, low = f - (high - whole);
     return high + (low - (s * (f - sum) - k * BZI_LN2_LOW));
 }
 
-/* The sum of both, of which low is at most half a unit in the last place of high. */
+/* A number as the sum of two. low is at most half a unit in the last place of high. */
 typedef struct bzi_pair {
-    double high, low;
+    double high;                      /* the number, rounded */
+    double low;                       /* the rest */
 } bzi_pair;
 
-/* Pre: |a| >= |b|, or a = 0. */
+/* Returns a + b. Pre: |a| >= |b|, or a = 0. */
 static bzi_pair bzi_pair_of(double a, double b)
 {
     const double sum = a + b;
     return (bzi_pair){ sum, b - (sum - a) };
 }
 
-/* Exact, if nothing overflows or underflows. */
+/* Returns a b, exact if nothing overflows or underflows. */
 static bzi_pair bzi_pair_product(double a, double b)
 {
     const double split_a = a * 134217729, split_b = b * 134217729;          /* 2^27 + 1 */
@@ -13891,8 +14860,8 @@ static bzi_pair bzi_pair_divide(bzi_pair a, bzi_pair b)
     return bzi_pair_of(q, ((a.high - p.high) - p.low + a.low - q * b.low) / b.high);
 }
 
-/* 1 - z/(n(n+1)) (1 - z/((n+2)(n+3)) (1 - ...)): cos for n = 1; sin, divided by its angle, for n = 2. z is its square,
- * below 0.62. */
+/* Returns 1 - z/(n(n+1)) (1 - z/((n+2)(n+3)) (1 - ...)). For n = 1 that is the cosine, for n = 2 the sine divided by
+ * its angle. z is the square of the angle, below 0.62. */
 static bzi_pair bzi_series(bzi_pair z, int n)
 {
     bzi_pair sum = { 1, 0 };
@@ -13904,7 +14873,7 @@ static bzi_pair bzi_series(bzi_pair z, int n)
     return sum;
 }
 
-/* sin and cos of an angle in degrees, any finite one: multiples of 90 degrees, which are exact, leave at most 45. */
+/* Gives sin and cos of any finite angle in degrees. Multiples of 90 degrees are exact, and leave at most 45. */
 static void bzi_turn(double degrees, bzi_pair *sine, bzi_pair *cosine)
 {
     static const bzi_pair unit = { 0x1.1df46a2529d39p-6, 0x1.5c1d8becdd291p-62 };      /* pi / 180 */
@@ -13942,7 +14911,7 @@ static double bzi_math_cos(double degrees)
     return cosine.high + cosine.low;
 }
 
-/* Not of odd multiples of 90 degrees. */
+/* Pre: the angle is not an odd multiple of 90 degrees. */
 static double bzi_math_tan(double degrees)
 {
     bzi_pair sine, cosine;
@@ -15441,35 +16410,36 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 /* ==== 48. Software decode ===========================================================================================
  * Calls: rooms 2, 4, 6, 14-15, 18, 47.
  *
- * The only room that knows libavcodec. It also decides who decodes what: libjpeg-turbo the JPEGs, if it is built in,
- * and libavcodec all else. Each thread has one of these; its codec contexts stay open across samples.
+ * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, if it is
+ * built in, and libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
  *
  * Results must not depend on what was decoded before:
  *   - libavcodec keeps old parameter sets when new ones are damaged. So a context only ever sees one content of
- *     parameter sets: archives share theirs, and a few contexts, least recently used first, serve those that do not.
+ *     parameter sets. The samples of an archive share theirs. For those that do not, there are a few contexts, of which
+ *     the least recently used is replaced.
  *   - A context is flushed between pictures.
- *   - Frame memory is cleared, because H.265 slices that end early leave pixels unwritten, and libavcodec does not say
- *     so. */
+ *   - Frame memory is cleared, because H.265 slices that end early leave pixels unwritten, and libavcodec does not
+ *     report that. */
 
 typedef struct bzi_software {
-    const bzi_memory *memory;
-    uint32_t          max_edge_px;
-    bzi_buffer        stream;         /* Annex B of the picture being decoded */
-    uint32_t          tiles;          /* of a grid, that the last call has decoded */
+    const bzi_memory *memory;         /* the user's */
+    uint32_t          max_edge_px;    /* larger pictures are refused */
+    bzi_buffer        stream;         /* the picture being decoded, as libavcodec takes it */
+    uint32_t          tiles;          /* how many tiles of a grid the last call has decoded; 0: it was not a grid */
     bzi_buffer        canvas;         /* a grid's tiles, put together */
-    bzi_buffer        gathered;       /* an item that lies in pieces, put together */
+    bzi_buffer        gathered;       /* an item of a HEIF file that lies in pieces, put together */
 #ifndef BENZINA_NO_JPEG
-    bzi_turbo         turbo;
+    bzi_turbo         turbo;          /* decodes JPEG */
 #endif
 #ifndef BENZINA_NO_AVCODEC
     bzi_lru           keys;           /* codec and parameter sets of each codec context, as bzi_image_key writes them */
-    /* as many frame sizes or encoders may alternate without opening one anew */
+    /* A slot for each key: so many frame sizes or encoders may alternate, and no context is opened again. */
     AVCodecContext   *codecs[BZI_LRU_SLOTS];
     bzi_buffer        key;            /* of the picture being decoded */
-    bzi_buffer        pixels;         /* of a still that did not come as planes, as planes */
-    uint32_t          fill;           /* the byte that frame memory is cleared with */
+    bzi_buffer        pixels;         /* the planes of a still whose pixels libavcodec gives in another form */
+    uint32_t          fill;           /* byte with which frame memory is cleared */
     AVFrame          *frame;
-    AVPacket         *packet;
+    AVPacket         *packet;         /* points to `stream` */
 #endif
 } bzi_software;
 
@@ -15487,6 +16457,7 @@ static void bzi_av_close(bzi_software *software)
     bzi_buffer_free(software->memory, &software->stream);
 }
 
+/* For libavcodec: takes frame memory as it does by default, and clears it. */
 static int bzi_software_get_buffer(AVCodecContext *codec, AVFrame *frame, int flags)
 {
     const bzi_software *software = codec->opaque;
@@ -15505,6 +16476,7 @@ static const AVCodec *bzi_software_find(const bzna_image *image)
                              avcodec_find_decoder((enum AVCodecID)row->av_id);
 }
 
+/* Opens a codec context whose output does not depend on the processor or on earlier pictures. */
 static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_image *image, AVCodecContext **out,
                                            bzna_error *err)
 {
@@ -15520,14 +16492,14 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
 
     context->thread_count = 1;
     context->flags |= AV_CODEC_FLAG_LOW_DELAY | AV_CODEC_FLAG_UNALIGNED;
-    /* Concealment stays on: without it, H.264 pictures of several slices count as damaged. What was concealed is
-     * flagged, and refused. */
+    /* Concealment stays on, since without it libavcodec takes H.264 pictures of several slices for damaged. What was
+     * concealed is flagged, and bzi_av_run refuses it. */
     context->err_recognition = AV_EF_EXPLODE | AV_EF_BITSTREAM | AV_EF_BUFFER;
     if (image->codec == BZNA_CODEC_STILL)
         context->err_recognition |= AV_EF_CRCCHECK;
     context->get_buffer2 = bzi_software_get_buffer;
     context->opaque = software;
-    context->log_level_offset = 64;                         /* below every level: errors are returned, not printed */
+    context->log_level_offset = 64;                         /* above every level: errors are returned, not printed */
     context->max_pixels = (int64_t)software->max_edge_px * software->max_edge_px;
     context->idct_algo = FF_IDCT_SIMPLE;                    /* the same bits on every processor */
 
@@ -15541,7 +16513,8 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
     return BZNA_OK;
 }
 
-/* The context for a picture's parameter sets: the one that has seen them, or a new one for the least recently used. */
+/* Gives the index of the context that has seen a picture's parameter sets. If there is none, the least recently used
+ * one is replaced by a new one. */
 static bzna_status bzi_software_choose(bzi_software *software, const bzna_image *image, uint32_t *out,
                                        bzna_error *err)
 {
@@ -15575,7 +16548,7 @@ static bzna_status bzi_av_open(bzi_software *software, bzna_error *err)
     return software->frame && software->packet ? BZNA_OK : bzi_fail_memory(err, "a decoder");
 }
 
-/* One access unit in, its frame out. Drains when the decoder would wait for more. */
+/* Decodes one access unit to a frame. Drains a decoder that would wait for more. */
 static int bzi_software_run(AVCodecContext *codec, AVPacket *packet, AVFrame *frame)
 {
     int result = avcodec_send_packet(codec, packet);
@@ -15591,7 +16564,7 @@ static int bzi_software_run(AVCodecContext *codec, AVPacket *packet, AVFrame *fr
     return result;
 }
 
-/* Whether the last row, or the one before it, which interlaced pictures end with, is still as it was cleared. */
+/* Returns 1 if the last row is still as it was cleared, or the row before it, with which interlaced pictures end. */
 static int bzi_frame_lacks_rows(const AVFrame *frame, uint32_t fill)
 {
     int bytes = av_image_get_linesize(frame->format, frame->width, 0), lacks = bytes < 1;
@@ -15604,8 +16577,9 @@ static int bzi_frame_lacks_rows(const AVFrame *frame, uint32_t fill)
     return lacks;
 }
 
-/* One access unit in, its frame out, and nothing of others. Of PNG, libavcodec leaves out rows that are missing and
- * does not say so: rows that are as they were cleared, whatever with, are missing. */
+/* Decodes one access unit to a frame that does not depend on others. libavcodec leaves out missing rows of a PNG and
+ * does not report that. A row may have the value of `fill` by chance. So the picture is decoded again with another
+ * one: rows that are missing have that value, too. */
 static int bzi_software_frame(bzi_software *software, AVCodecContext *codec)
 {
     static const uint32_t fills[2] = { 0x5c, 0xa3 };
@@ -15622,6 +16596,7 @@ static int bzi_software_frame(bzi_software *software, AVCodecContext *codec)
     return AVERROR_INVALIDDATA;
 }
 
+/* Makes an error of libavcodec's. BZNA_E_DECODE means that the picture is at fault. */
 static bzna_status bzi_software_fail(int result, const char *codec, bzna_error *err)
 {
     char text[AV_ERROR_MAX_STRING_SIZE] = "";
@@ -15638,9 +16613,9 @@ static bzna_status bzi_software_fail(int result, const char *codec, bzna_error *
     return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, result, "libavcodec: %s", text);
 }
 
-/* The frame's planes; they belong to the decoder until its next call. H.264's gray comes as 4:2:0 with neutral chroma,
- * which is left out; so is the alpha that CMYK leaves. libavcodec's planes are G, B, R where it takes a picture for
- * R'G'B', by the numbers of a JPEG's components; where JFIF says Y'CbCr, those are Cb, Cr and Y. */
+/* Gives the frame's planes, which belong to the decoder until its next call. H.264's gray comes as 4:2:0 with neutral
+ * chroma, which is left out, as is the alpha that CMYK leaves. By the numbers of its components, libavcodec takes some
+ * JPEGs for R'G'B' and gives planes of G, B, R. If JFIF says that they are Y'CbCr, those planes are Cb, Cr and Y. */
 static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_format, uint32_t rows,
                                        bzna_picture *picture, bzna_error *err)
 {
@@ -15653,10 +16628,11 @@ static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_for
         (!gray &&
          (format->nb_components < 3 || !(format->flags & AV_PIX_FMT_FLAG_PLANAR) ||
           format->log2_chroma_w != picture->chroma_shift_x || format->log2_chroma_h != picture->chroma_shift_y)))
-        return BZI_FAIL(err, BZNA_E_CODEC, "pixel format %s can't be used", format ? format->name : "?");
+        return BZI_FAIL(err, BZNA_E_CODEC, "pixel format %s cannot be used", format ? format->name : "?");
     if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != rows)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width, frame->height,
                         picture->frame_width, rows);
+
     for (int i = 0; i < (gray ? 1 : 3); i++) {
         picture->plane[i] = frame->data[(first + i) % 3];
         picture->pitch[i] = frame->linesize[(first + i) % 3];
@@ -15664,18 +16640,19 @@ static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_for
     return BZNA_OK;
 }
 
-/* Whether the kernel can read the samples of the first `count` components where libavcodec has put them. */
+/* Returns 1 if the kernel can read the first `count` components where libavcodec has put them, else 0. */
 static int bzi_frame_is_planar(const AVPixFmtDescriptor *format, int count)
 {
     const int is_native = format->comp[0].depth <= 8 || !(format->flags & AV_PIX_FMT_FLAG_BE) == !AV_HAVE_BIGENDIAN;
     int planar = is_native && !(format->flags & (AV_PIX_FMT_FLAG_PAL | AV_PIX_FMT_FLAG_BITSTREAM));
+
     for (int i = 0; i < count; i++)
         planar = planar && format->comp[i].depth >= 8 && format->comp[i].depth == format->comp[0].depth &&
                  format->comp[i].step == (format->comp[0].depth > 8 ? 2 : 1) && !format->comp[i].shift;
     return planar;
 }
 
-/* One row of a component, as samples of one or two bytes. What has less than 8 bits is stretched to 0..255. */
+/* Writes one row of a component as samples of one or two bytes. Fewer than 8 bits are stretched to 0..255. */
 static void bzi_frame_row(const AVFrame *frame, int y, int component, uint16_t *line, uint8_t *dst)
 {
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
@@ -15706,7 +16683,8 @@ static void bzi_frame_row(const AVFrame *frame, int y, int component, uint16_t *
         memcpy(dst, line, 2 * (size_t)frame->width);
 }
 
-/* Pixels, indices of a palette or bits become planes of G, B and R, or one of gray. Exact; alpha is left out. */
+/* Splits pixels, indices of a palette or bits into planes of G, B and R, or one of gray. This is exact. Alpha is left
+ * out. */
 static bzna_status bzi_software_split(bzi_software *software, bzna_picture *picture, int count, bzna_error *err)
 {
     static const int components[3] = { 1, 2, 0 };
@@ -15728,8 +16706,9 @@ static bzna_status bzi_software_split(bzi_software *software, bzna_picture *pict
     return BZNA_OK;
 }
 
-/* What a still was coded as is known by its frame. Planes of Y'CbCr, of R'G'B' and of gray are used as they are, 0 to
- * 255 but for WebP's Y'CbCr; all else becomes such planes. Alpha is left out, as by Pillow's convert("RGB"). */
+/* Gives the planes of a still. How it was coded is known from its frame. Planes of Y'CbCr, of R'G'B' and of gray are
+ * used as they are, with the range 0 to 255 except for WebP's Y'CbCr. All else is split into such planes. Alpha is left
+ * out, as by Pillow's convert("RGB"). */
 static bzna_status bzi_software_still(bzi_software *software, const bzna_image *image, bzna_picture *picture,
                                       bzna_error *err)
 {
@@ -15744,7 +16723,7 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
 
     if (!format || (format->flags & (AV_PIX_FMT_FLAG_HWACCEL | AV_PIX_FMT_FLAG_BAYER | AV_PIX_FMT_FLAG_FLOAT)) ||
         (!is_gray && !is_rgb && !is_planar) || !strncmp(format->name, "xyz", 3))
-        return BZI_FAIL(err, BZNA_E_CODEC, "%s: pixel format %s can't be used", bzi_image_codec_name(image),
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s: pixel format %s cannot be used", bzi_image_codec_name(image),
                         format ? format->name : "?");
     if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != picture->frame_height)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width, frame->height,
@@ -15767,7 +16746,7 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     return BZNA_OK;
 }
 
-/* The picture as libavcodec takes it: padded, without what cut and strip take out. */
+/* Writes the picture as libavcodec takes it: padded, and without what the codec's `cut` and `strip` remove. */
 static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image, uint32_t rows[2], bzna_error *err)
 {
     const bzi_codec *row = bzi_codec_find(image->codec);
@@ -15777,7 +16756,8 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
     if (status != BZNA_OK)
         return status;
     if (size > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "an access unit of %llu bytes", (unsigned long long)size);
+        return BZI_FAIL(err, BZNA_E_LIMIT, "the access unit has %llu bytes, more than libavcodec takes",
+                        (unsigned long long)size);
     if (!bzi_buffer_reserve(software->memory, &software->stream, size + AV_INPUT_BUFFER_PADDING_SIZE, 0))
         return bzi_fail_memory(err, "an access unit");
     if ((status = bzi_image_stream(image, software->stream.data, size, &size, err)) != BZNA_OK ||
@@ -15791,11 +16771,11 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
     memset(software->stream.data + size, 0, AV_INPUT_BUFFER_PADDING_SIZE);
     software->packet->data = software->stream.data;
     software->packet->size = (int)size;
-    software->packet->flags = AV_PKT_FLAG_KEY;              /* else libavcodec adds the picture before to a PNG */
+    software->packet->flags = AV_PKT_FLAG_KEY;              /* without it, a PNG is drawn over the one before */
     return BZNA_OK;
 }
 
-/* The frame of one access unit, if it is whole. */
+/* Decodes one access unit. A frame that is not whole is an error. */
 static bzna_status bzi_av_run(bzi_software *software, const bzna_image *image, AVCodecContext *codec, bzna_error *err)
 {
     const int result = bzi_software_frame(software, codec);
@@ -15806,8 +16786,8 @@ static bzna_status bzi_av_run(bzi_software *software, const bzna_image *image, A
     return BZNA_OK;
 }
 
-/* A context that met damage is not used again: libavcodec's of H.264 without CABAC adds coefficients that it had read
- * of a damaged macroblock to the next picture. */
+/* Decodes a picture with libavcodec. A context that met damage is not used again: for H.264 without CABAC, libavcodec
+ * would add the coefficients of a damaged macroblock to the next picture. */
 static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
                                  bzi_rows wanted, bzna_picture *picture, bzna_error *err)
 {
@@ -15816,10 +16796,12 @@ static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image
 
     if (status != BZNA_OK || (status = bzi_av_stream(software, image, rows, err)) != BZNA_OK)
         return status;
+
     if ((status = bzi_av_run(software, image, software->codecs[index], err)) != BZNA_OK) {
         bzi_lru_forget(&software->keys, index);
         return status;
     }
+
     if (image->codec == BZNA_CODEC_STILL)
         return bzi_software_still(software, image, picture, err);
     return bzi_software_planes(software->frame, format->chroma_format,
@@ -15828,7 +16810,7 @@ static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image
 
 #endif
 
-/* Who decodes, for people. */
+/* Names the libraries that decode, for people. */
 static void bzi_software_name(char *text, size_t size)
 {
 #ifndef BENZINA_NO_AVCODEC
@@ -15855,9 +16837,9 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
                                      bzna_error *err)
 {
     bzna_status status = BZI_SOFTWARE ? BZNA_OK :
-
                          BZI_FAIL(err, BZNA_E_UNSUPPORTED, "decoder: this build has neither libavcodec nor "
                                   "libjpeg-turbo (BENZINA_NO_AVCODEC, BENZINA_NO_JPEG)");
+
     memset(software, 0, sizeof *software);
     software->memory = memory;
     software->max_edge_px = max_edge_px;
@@ -15868,12 +16850,13 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
     if (status == BZNA_OK)
         status = bzi_av_open(software, err);
 #endif
+
     if (status != BZNA_OK)
         bzi_software_close(software);
     return status;
 }
 
-/* As bzi_software_decode, below, but for a HEIF file. */
+/* Decodes a picture that is not a HEIF file, else as bzi_software_decode does, below. */
 static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_image *image, const bzi_format *format,
                                            bzi_wanted wanted, bzna_picture *picture, bzna_error *err)
 {
@@ -15883,6 +16866,7 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
         row->planes(image, picture);
         return BZNA_OK;
     }
+
 #ifndef BENZINA_NO_JPEG
     if (image->codec == BZNA_CODEC_JPEG)
         return bzi_turbo_decode(&software->turbo, bzi_image_data(image), format, wanted, picture, err);
@@ -15901,28 +16885,32 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
  * Calls: rooms 2, 4, 6, 16-17, 19, 48.
  *
  * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
- * which the warp reads as any picture. They share nothing but what is read, and each has its own part of the canvas:
- * any threads may decode them, in any order. */
+ * which the warp reads like any picture. Tiles share nothing but what is read, and each has its own part of the canvas.
+ * Therefore several threads may decode them, in any order. */
 
 #ifndef BENZINA_NO_HEIF
 
-/* The tiles of a grid that are wanted, a rectangle of them, numbered row by row. It points into the picture's bytes. */
+/* The tiles of a grid that are wanted: a rectangle, numbered row by row. It points into the picture's bytes. */
 typedef struct bzi_tiles {
-    bzi_heif      heif;
-    bzi_heif_grid grid;
-    uint32_t      width, height;      /* of each */
-    uint32_t      column, row, columns, count;        /* the first one; how many side by side; how many */
-    bzna_picture  canvas;
+    bzi_heif      heif;               /* the file */
+    bzi_heif_grid grid;               /* its size and the numbers of its tiles */
+    uint32_t      width;              /* of a tile, in pixels */
+    uint32_t      height;
+    uint32_t      column;             /* of the first wanted tile in the grid */
+    uint32_t      row;
+    uint32_t      columns;            /* wanted tiles side by side */
+    uint32_t      count;              /* of wanted tiles */
+    bzna_picture  canvas;             /* in which they are put together */
 } bzi_tiles;
 
-/* A wanted tile's number in the grid. */
+/* Returns a wanted tile's number in the grid. */
 static uint32_t bzi_tiles_place(const bzi_tiles *tiles, uint32_t number)
 {
     return (tiles->row + number / tiles->columns) * tiles->grid.columns + tiles->column + number % tiles->columns;
 }
 
-/* The wanted tiles are decoded from bytes that several may share: encoders write equal tiles once. A file of a few
- * bytes must not cost as much as a large one all the same. */
+/* Limits the bytes of the wanted tiles. Tiles may share bytes, since encoders write equal tiles once. But a file of a
+ * few bytes must not cost as much time as a large one. */
 static bzna_status bzi_tiles_check_bytes(const bzi_tiles *tiles, bzna_error *err)
 {
     const uint64_t pixels = (uint64_t)tiles->width * tiles->height;     /* below 2^64, as each is below 2^32 */
@@ -15939,12 +16927,12 @@ static bzna_status bzi_tiles_check_bytes(const bzi_tiles *tiles, bzna_error *err
     }
 
     return bytes <= most ? BZNA_OK :
-           BZI_FAIL(err, BZNA_E_LIMIT, "the grid's tiles share bytes of the file, and together have more than its "
-                    "%llu bytes and %u for each pixel", (unsigned long long)tiles->heif.file.size,
+           BZI_FAIL(err, BZNA_E_LIMIT, "the grid's tiles share bytes of the file, and their sum is more than the "
+                    "file's %llu bytes and %u for each pixel", (unsigned long long)tiles->heif.file.size,
                     BZI_LIMIT_TILE_RATIO);
 }
 
-/* Of the grid that a picture is, without the canvas. */
+/* Finds the tiles of a grid that a region needs. The canvas is made later. */
 static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi_region wanted, bzna_error *err)
 {
     bzi_heif_grid *const grid = &tiles->grid;
@@ -15955,8 +16943,10 @@ static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi
         bzi_heif_read_grid(&tiles->heif, &item, grid, err) != BZNA_OK ||
         bzi_heif_find_tile(&tiles->heif, grid, 0, &item, &coded, err) != BZNA_OK)
         return err->status;
+
     wanted.x1 = wanted.x1 && wanted.x1 < grid->width ? wanted.x1 : grid->width;
     wanted.y1 = wanted.y1 && wanted.y1 < grid->height ? wanted.y1 : grid->height;
+
     tiles->width = item.width;
     tiles->height = item.height;
     tiles->column = (uint32_t)bzi_min(wanted.x0, wanted.x1 - 1) / item.width;
@@ -15966,7 +16956,7 @@ static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi
     return bzi_tiles_check_bytes(tiles, err);
 }
 
-/* A tile's planes as they lie in the canvas: clipped at its right and lower edges. */
+/* Copies a tile's planes to their place in the canvas, clipped at its right and lower edges. */
 static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture *tile, uint32_t x, uint32_t y,
                                   bzna_error *err)
 {
@@ -15984,8 +16974,10 @@ static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture
         const uint64_t size = (((uint64_t)width + (1u << shift_x) - 1) >> shift_x) * bytes;
         uint8_t *dst = (uint8_t *)(uintptr_t)canvas->plane[i] + (int64_t)(y >> shift_y) * canvas->pitch[i] +
                        (uint64_t)(x >> shift_x) * bytes;
+
         if (tile->step[i] && tile->step[i] != bytes)
             return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the tile at %u,%u does not come as planes", x, y);
+
         for (uint32_t row = 0; row < (height + (1u << shift_y) - 1) >> shift_y; row++)
             memcpy(dst + (int64_t)row * canvas->pitch[i],
                    (const uint8_t *)tile->plane[i] + (int64_t)row * tile->pitch[i], (size_t)size);
@@ -15993,7 +16985,7 @@ static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture
     return BZNA_OK;
 }
 
-/* The canvas for the tiles, which are then to be decoded: *canvas says how large it is, and gets its planes. */
+/* Makes the canvas for tiles that are to be decoded next. *canvas has its sizes, and gets its planes. */
 static bzna_status bzi_software_canvas(bzi_software *software, bzi_tiles *tiles, uint32_t chroma_format,
                                        bzna_picture *canvas, bzna_error *err)
 {
@@ -16018,7 +17010,7 @@ static bzna_status bzi_software_canvas(bzi_software *software, bzi_tiles *tiles,
     return BZNA_OK;
 }
 
-/* One coded item. What lies in pieces is put together first. */
+/* Decodes one coded item. An item in pieces is put together first. */
 static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *heif, const bzi_heif_item *item,
                                         bzna_image *coded, bzna_picture *picture, bzna_error *err)
 {
@@ -16030,6 +17022,7 @@ static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *
     if (!coded->data) {
         if (!bzi_buffer_reserve(software->memory, &software->gathered, coded->data_size, 0))
             return bzi_fail_memory(err, "an item in pieces");
+
         if (bzi_heif_bytes(heif, item->id, &first, &coded->data_size,
                            (bzi_span){ software->gathered.data, coded->data_size }, err) != BZNA_OK)
             return err->status;
@@ -16042,21 +17035,23 @@ static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *
     return bzi_software_decode_one(software, coded, &format, bzi_picture_all(picture), picture, err);
 }
 
-/* A tile, and where it lies in the canvas. */
+/* Finds a tile, and its place in the canvas as x and y. */
 static bzna_status bzi_tiles_find(const bzi_tiles *tiles, uint32_t number, bzi_heif_item *item, bzna_image *coded,
                                   uint32_t place[2], bzna_error *err)
 {
     const uint32_t at = bzi_tiles_place(tiles, number);
     bzna_status status = bzi_heif_find_tile(&tiles->heif, &tiles->grid, at, item, coded, err);
+
     place[0] = at % tiles->grid.columns * tiles->width;
     place[1] = at / tiles->grid.columns * tiles->height;
+
     if (status == BZNA_OK && (item->width != tiles->width || item->height != tiles->height))
         return BZI_FAIL(err, BZNA_E_MISMATCH, "tile %u is %ux%u, the first one is %ux%u", at, item->width,
                         item->height, tiles->width, tiles->height);
     return status;
 }
 
-/* Says of which tile the error is. */
+/* Adds to an error which tile it is about. */
 static bzna_status bzi_tiles_fail(const bzi_tiles *tiles, uint32_t number, bzna_error *err)
 {
     const uint32_t at = bzi_tiles_place(tiles, number);
@@ -16065,7 +17060,7 @@ static bzna_status bzi_tiles_fail(const bzi_tiles *tiles, uint32_t number, bzna_
     return bzi_error_prefix(err, name);
 }
 
-/* Decodes a tile, and copies it to its place. */
+/* Decodes a tile and copies it to its place. */
 static bzna_status bzi_software_tile(bzi_software *software, const bzi_tiles *tiles, uint32_t number, bzna_error *err)
 {
     bzi_heif_item item;
@@ -16080,12 +17075,13 @@ static bzna_status bzi_software_tile(bzi_software *software, const bzi_tiles *ti
     return bzi_canvas_put(&tiles->canvas, &picture, place[0], place[1], err);
 }
 
-/* A grid, by one thread. */
+/* Decodes a grid on one thread. */
 static bzna_status bzi_software_grid(bzi_software *software, const bzna_image *image, uint32_t chroma_format,
                                      bzi_region wanted, bzna_picture *picture, bzna_error *err)
 {
     bzi_tiles tiles;
     bzna_status status = bzi_tiles_open(&tiles, image, wanted, err);
+
     if (status == BZNA_OK)
         status = bzi_software_canvas(software, &tiles, chroma_format, picture, err);
     for (uint32_t i = 0; status == BZNA_OK && i < tiles.count; i++)
@@ -16093,7 +17089,7 @@ static bzna_status bzi_software_grid(bzi_software *software, const bzna_image *i
     return status;
 }
 
-/* An item that is no grid. */
+/* Decodes an item that is not a grid. */
 static bzna_status bzi_software_item(bzi_software *software, const bzna_image *image, bzna_picture *picture,
                                      bzna_error *err)
 {
@@ -16115,7 +17111,7 @@ static bzna_status bzi_software_item(bzi_software *software, const bzna_image *i
 
 typedef struct bzi_tiles { uint32_t count; } bzi_tiles;
 
-/* No picture is a grid: these are not reached. */
+/* For a build in which no picture is a grid. It is never reached. */
 static bzna_status bzi_software_no_tiles(bzna_error *err, ...)
 {
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build does not read HEIF (BENZINA_NO_HEIF)");
@@ -16127,8 +17123,9 @@ static bzna_status bzi_software_no_tiles(bzna_error *err, ...)
 
 #endif
 
-/* The part of a frame that the warp of a slot may read joins a region, and more beside it: filters reach at most four
- * of the output's pixels to each side, or four of the picture's, twice as far in chroma. Only an affine H bounds it. */
+/* Extends a region by the part of a frame that the warp of a slot may read, and by a margin: filters reach at most four
+ * of the output's pixels to each side, or four of the picture's, twice as far in chroma. If H is not affine, the part
+ * is the whole frame. */
 BZI_MAYBE_UNUSED static void bzi_region_add(bzi_region *region, const bzi_kernel_slot *slot,
                                             const bzi_kernel_output *to)
 {
@@ -16141,24 +17138,28 @@ BZI_MAYBE_UNUSED static void bzi_region_add(bzi_region *region, const bzi_kernel
 
     for (int i = 0; i < 2; i++)
         reach = fmax(reach, fabs(h[3 * i]) + fabs(h[3 * i + 1]));
+
     reach = 8 * reach / fabs(h[8]) + 4;
     for (int i = 0; i < 2; i++) {
         double low = INFINITY, high = -INFINITY;
+
         for (int corner = 0; corner < 4; corner++) {
             const double x = corner & 1 ? to->width - 1 : 0, y = corner & 2 ? to->height - 1 : 0;
             const double v = (h[3 * i] * x + h[3 * i + 1] * y + h[3 * i + 2]) / h[8];
             low = fmin(low, v - reach);
             high = fmax(high, v + reach + 1);
         }
-        low = affine && low > 0 ? fmin(low, size[i]) : 0;   /* NaN is all */
+
+        low = affine && low > 0 ? fmin(low, size[i]) : 0;   /* a NaN gives the whole frame */
         high = affine && high < size[i] ? fmax(high, 1) : size[i];
         *begin[i] = (uint32_t)fmin(*begin[i], origin[i] + low);
         *end[i] = (uint32_t)fmax(*end[i], origin[i] + high);
     }
 }
 
-/* Pre: picture and format are what bzi_picture_describe made of the image. The picture's planes belong to the decoder
- * until its next call; outside what is wanted they may hold anything. Its sizes stay those of the whole picture. */
+/* Decodes any picture. Pre: picture and format are what bzi_picture_describe made of the image. The picture's planes
+ * belong to the decoder until its next call. Outside of what is wanted they may hold anything. Its sizes stay those of
+ * the whole picture. */
 static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
                                        bzi_wanted wanted, bzna_picture *picture, bzna_error *err)
 {
@@ -16172,7 +17173,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
 }
 
 struct bzna_decoder {
-    bzi_host     *host;
+    bzi_host     *host;               /* a reference is held */
     bzi_software  software;
 };
 
@@ -16180,18 +17181,18 @@ struct bzna_decoder {
 /* ==== 50. CUDA: the driver ==========================================================================================
  * Calls: rooms 3, 6.
  *
- * NVIDIA's driver, opened at run time: only the functions that are used, each named when it is missing; and what its
- * errors mean. Drivers do not survive being unloaded, so their libraries stay open. */
+ * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
+ * error names the one that is missing. Drivers do not survive being unloaded, so their libraries stay open. */
 
 #ifndef BENZINA_NO_CUDA
 
 enum { BZI_CUDA_NO_MEMORY = 2, BZI_CUDA_NO_DEVICE = 100, BZI_CUDA_NOT_SUPPORTED = 801 };
 
-/* The drivers 465, and no others, say CUDA 11.3 (470, from its first release for Linux on, says 11.4). With them,
- * decoders that work at the same time on streams of their own overwrite memory; NVIDIA mended that in 470.21. */
+/* The drivers 465, and no others, report CUDA 11.3 (470 reports 11.4 from its first release for Linux on). With them,
+ * decoders that work at the same time on streams of their own overwrite memory. NVIDIA mended that in 470.21. */
 #define BZI_CUDA_CORRUPTS 11030
 
-/* Types that nv-codec-headers lack. */
+/* Types that nv-codec-headers does not have. */
 typedef CUresult CUDAAPI bzi_cu_driver_version(int *version);
 typedef CUresult CUDAAPI bzi_cu_total_memory(size_t *bytes, CUdevice device);
 typedef CUresult CUDAAPI bzi_cu_memory_info(size_t *unused, size_t *total);
@@ -16203,7 +17204,7 @@ typedef CUresult CUDAAPI bzi_cu_flags(unsigned int *flags);
 typedef CUresult CUDAAPI bzi_cu_stream_priority(CUstream *stream, unsigned int flags, int priority);
 typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
 
-/* The functions that are used: the member of bzi_cuda, the driver's name, the type. */
+/* The functions that are used: the member of bzi_cuda, the driver's name for it, its type. */
 #define BZI_CUDA_SYMBOLS(X) \
     X(init,             "cuInit",                     tcuInit) \
     X(driver_version,   "cuDriverGetVersion",         bzi_cu_driver_version) \
@@ -16254,7 +17255,7 @@ typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
     X(parse,               "cuvidParseVideoData",     tcuvidParseVideoData) \
     X(parser_destroy,      "cuvidDestroyVideoParser", tcuvidDestroyVideoParser)
 
-/* Those that a driver may lack. */
+/* Functions that a driver may lack. Their members are then NULL. */
 #define BZI_CUDA_OPTIONAL(X) \
     X(current,          "cuCtxGetCurrent",            bzi_cu_current) \
     X(flags,            "cuCtxGetFlags",              bzi_cu_flags) \
@@ -16271,13 +17272,15 @@ typedef struct bzi_cuda {
 #undef BZI_CUDA_FIELD
 } bzi_cuda;
 
+/* Stores the address of a function in the function pointer at `pointer`. */
 static bzna_status bzi_cuda_symbol(void *library, const char *library_name, const char *name, void *pointer,
                                    bzna_error *err)
 {
     void *symbol = bzi_os_symbol(library, name);
+
     if (!symbol)
         return BZI_FAIL(err, BZNA_E_DEVICE, "%s lacks %s: the NVIDIA driver is too old", library_name, name);
-    /* ISO C has no cast from an object's to a function's address; that they have one form is POSIX's word. */
+    /* ISO C has no cast from an object's address to a function's. POSIX says that both have one form. */
     memcpy(pointer, &symbol, sizeof symbol);
     return BZNA_OK;
 }
@@ -16317,23 +17320,26 @@ static bzna_status bzi_nvcuvid_load(bzi_cuda *cu, bzna_error *err)
     return status;
 }
 
-/* Errors after which nothing works any more in this CUDA context: CUDA's "sticky" ones, and that of one gone. */
+/* Returns 1 for errors after which nothing works any more in this CUDA context: those that CUDA calls sticky, and those
+ * of a context that is gone. */
 static int bzi_cuda_is_lost(int result)
 {
     static const int lost[] = { 3, 4, 46, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721,
-                                805, 806, 807, 808, 809, 810 };         /* the last: of MPS, whose server is gone */
+                                805, 806, 807, 808, 809, 810 };         /* 805 to 810: of MPS, whose server is gone */
     for (size_t i = 0; i < sizeof lost / sizeof lost[0]; i++)
         if (result == lost[i])
             return 1;
     return 0;
 }
 
+/* Makes an error of the driver's: its name, its number, and the call that failed. */
 static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char *call, bzna_error *err)
 {
     const char *name = NULL;
     int code = (int)result;
     bzna_status status = code == BZI_CUDA_NO_MEMORY ? BZNA_E_MEMORY :
                          bzi_cuda_is_lost(code) ? BZNA_E_DEVICE_LOST : BZNA_E_DEVICE;
+
     if (cu->error_name(result, &name) != CUDA_SUCCESS || !name)
         name = "unknown error";
     return bzi_fail(err, status, BZNA_NO_OFFSET, 0, code, "%s: %s (%d)", call, name, code);
@@ -16341,11 +17347,12 @@ static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char
 
 static bzna_status bzi_cuda_fail_forked(bzna_error *err)
 {
-    return BZI_FAIL(err, BZNA_E_STATE, "CUDA was started before fork, and a child process cannot use it; with "
-                    "BZNA_DEVICE_CPU it can do without");
+    return BZI_FAIL(err, BZNA_E_STATE, "CUDA was started before fork, and a child process cannot use it; "
+                    "BZNA_DEVICE_CPU works there");
 }
 
-/* Loads and starts the driver. After a fork, the child must not call it: the process that started it is remembered. */
+/* Loads and starts the driver. A child process must not call a driver that was started before fork, so the process that
+ * started it is remembered. */
 static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
 {
     static _Atomic int64_t started;
@@ -16357,16 +17364,18 @@ static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
         return bzi_cuda_fail_forked(err);
     if ((status = bzi_cuda_load(cu, err)) != BZNA_OK)
         return status;
+
     if ((result = cu->init(0)) == CUDA_SUCCESS && (result = cu->device_count(count)) == CUDA_SUCCESS && *count < 1)
         result = (CUresult)BZI_CUDA_NO_DEVICE;
     if (result != CUDA_SUCCESS)
         return bzi_cuda_fail(cu, result, "cuInit", err);
+
     atomic_store(&started, bzi_os_process());
     return BZNA_OK;
 }
 
-/* The device of the CUDA context that is current on the calling thread, which programs with one process for each GPU
- * select, else the first one. */
+/* Returns the device of the CUDA context that is current on the calling thread, else 0. Programs with one process for
+ * each GPU select the device that way. */
 static int bzi_cuda_current_device(const bzi_cuda *cu)
 {
     CUcontext current = NULL;
@@ -16386,7 +17395,7 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
  * uint64_t, and never a CUresult: a failure comes back as a status, with the driver's code in native_code.
  *
  * A context has at most one bzi_device, made by the first caller that needs it. Calls that need a current CUDA context
- * are made between enter and leave, or on a thread of the library's that entered once.
+ * are made between enter and leave, or on a thread of the library that has entered once.
  *
  *   mark   lock               guards                          order
  *   (D)    device->mutex      the device's counts and lists   a leaf: only slow queries of the driver are made under it
@@ -16394,74 +17403,79 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 typedef struct bzi_device bzi_device;
 
-/* What a device is opened with. */
+/* The settings with which a device is opened. */
 typedef struct bzi_device_desc {
-    bzi_host             *host;       /* outlives the device */
-    bzna_device           wanted;
-    uint32_t              sessions, sessions_per_engine, session_depth, session_mapped;    /* context_config's */
+    bzi_host             *host;                   /* outlives the device */
+    bzna_device           wanted;                 /* the device that the caller asked for */
+    uint32_t              sessions;               /* this and the next three are context_config's */
+    uint32_t              sessions_per_engine;
+    uint32_t              session_depth;          /* pictures submitted and not mapped, of a session */
+    uint32_t              session_mapped;         /* pictures mapped at once, of a session */
     void                 *cuda_context;           /* the user's; NULL: the device's primary one */
-    uint64_t              decode_memory_bytes;    /* 0: an eighth of the device's */
-    bzna_device_allocator allocator;
+    uint64_t              decode_memory_bytes;    /* for decoders; 0: an eighth of the device's memory */
+    bzna_device_allocator allocator;              /* of device memory */
 } bzi_device_desc;
 
 #ifndef BENZINA_NO_CUDA
 
-#define BZI_CAPS_DEPTHS  3            /* 8, 10, 12 */
-#define BZI_DEVICE_WRONG (-1)         /* the kernel makes wrong pixels */
+#define BZI_CAPS_DEPTHS  3            /* depths of 8, 10 and 12 bits */
+#define BZI_DEVICE_WRONG (-1)         /* of bzi_device.lost: the kernel makes wrong pixels */
 
-/* What drivers may get wrong, and how decoding goes around it: bits, in the order in which they are tried. */
-#define BZI_QUIRK_SURFACE 1u          /* a surface is free when the kernel has read it, not when it is unmapped */
+/* Ways of decoding that avoid what a driver gets wrong. They are bits, in the order in which they are tried. */
+#define BZI_QUIRK_SURFACE 1u          /* a surface is used again once the kernel has read it, not once it is unmapped */
 #define BZI_QUIRK_INTRA   2u          /* decoders are not told that all pictures are intra */
 #define BZI_QUIRK_INDEX   4u          /* the parser chooses the surface of a picture */
-#define BZI_QUIRK_SIZE    8u          /* a decoder is not given another size */
+#define BZI_QUIRK_SIZE    8u          /* a decoder is not reconfigured for another size */
 #define BZI_QUIRK_ALL     15u
 
-/* What the self-check looks at: BENZINA_NVDEC_CHECK in the environment is 0, not there, or "all". */
+/* The extent of the self-check, by BENZINA_NVDEC_CHECK in the environment: nothing ("0"), all that is safe to test (not
+ * set), everything ("all"). */
 enum { BZI_CHECKS_NONE, BZI_CHECKS_SAFE, BZI_CHECKS_ALL };
 
-/* Of a kind of coded pictures: codec, chroma format, depth. */
+/* The properties of a kind of coded pictures, which is a codec, a chroma format and a depth. */
 typedef struct bzi_caps {
-    uint32_t        known;
+    uint32_t        known;            /* 1: `caps` is filled in */
     CUVIDDECODECAPS caps;
-    /* (K) BZNA_CHECK_..., set when what follows is there: BZI_QUIRK_..., and what is to be said about the check */
-    atomic_uint     check;
-    uint32_t        quirks;
-    char            report[sizeof ((bzna_codec_info *)0)->check_message];
+    atomic_uint     check;            /* (K) BZNA_CHECK_...; set after the two members below */
+    uint32_t        quirks;           /* (K) BZI_QUIRK_... */
+    char            report[sizeof ((bzna_codec_info *)0)->check_message];     /* (K) what the check found */
 } bzi_caps;
 
 struct bzi_device {
-    bzi_device_desc  desc;
-    bzi_cuda         cu;
-    CUdevice         handle;
-    CUcontext        cuda;
-    CUmodule         module;
+    bzi_device_desc  desc;            /* as it was opened */
+    bzi_cuda         cu;              /* the driver's functions */
+    CUdevice         handle;          /* the driver's number of the device */
+    CUcontext        cuda;            /* the user's CUDA context, or the primary one */
+    CUmodule         module;          /* the kernel's */
     CUfunction       warp[BZI_KERNEL_COUNT];
-    uint32_t         has_mutex, owns_primary;
-    int64_t          process;         /* after fork, no call may be made */
+    uint32_t         has_mutex;       /* 1: `mutex` was made */
+    uint32_t         owns_primary;    /* 1: the primary CUDA context is retained */
+    int64_t          process;         /* that opened it; after fork, no other may call the driver */
     bzna_device_info info;
     bzna_error       video;           /* status < 0: why NVDEC cannot be used */
     atomic_int       lost;            /* the CUresult that lost the device, or BZI_DEVICE_WRONG; 0: it works */
-    atomic_int       stuck;           /* NVDEC did not end with a picture: no call may wait for it any more */
-    atomic_int       status_is_lazy;  /* the driver says of a picture only once it is mapped that it is done */
-    /* By codec: calls of the driver in a row that failed, of all sessions; a bit a codec that no session decodes any
-     * more because of them. */
-    atomic_uint      failures[BZI_CODECS], given_up;
-    uint32_t         spins;           /* who waits in a call of the driver's keeps a processor busy */
+    atomic_int       stuck;           /* 1: NVDEC did not finish a picture, and no call may wait for it any more */
+    atomic_int       status_is_lazy;  /* 1: the driver reports a picture as done only once it is mapped */
+    atomic_uint      failures[BZI_CODECS];        /* by codec: calls in a row that failed, of all sessions */
+    atomic_uint      given_up;        /* a bit for each codec that no session decodes any more because of failures */
+    uint32_t         spins;           /* 1: a thread that waits in a call of the driver keeps a processor busy */
     uint32_t         checks;          /* BZI_CHECKS_... */
-    uint32_t         has_checking;
+    uint32_t         has_checking;    /* 1: `checking` was made */
     bzi_mutex        checking;        /* (K) */
-    bzi_mutex        mutex;
+    bzi_mutex        mutex;           /* (D) */
     bzi_caps         caps[BZI_CODECS][4][BZI_CAPS_DEPTHS];   /* (D) by codec, chroma format, depth */
-    uint64_t         decoder_budget;  /* of decoder_bytes */
-    atomic_uint_fast64_t decoder_extra;           /* what one takes beyond its surfaces, as measured */
-    /* A decoder of so many bytes could not be made; until when that counts. */
-    atomic_uint_fast64_t decoder_oom_bytes, decoder_oom_until_ns;
-    atomic_uint_fast64_t decoder_bytes;           /* that all decoders take, by estimate */
-    atomic_uint_fast64_t decoders_made, decoders_reconfigured, sessions_lost;
+    uint64_t         decoder_budget;  /* bytes that decoder_bytes may reach */
+    atomic_uint_fast64_t decoder_extra;           /* bytes of a decoder beside its surfaces, as measured */
+    atomic_uint_fast64_t decoder_oom_bytes;       /* a decoder of so many bytes could not be made */
+    atomic_uint_fast64_t decoder_oom_until_ns;    /* until when no such decoder is tried */
+    atomic_uint_fast64_t decoder_bytes;           /* of all decoders, by estimate */
+    atomic_uint_fast64_t decoders_made;
+    atomic_uint_fast64_t decoders_reconfigured;   /* how often one was given another size */
+    atomic_uint_fast64_t sessions_lost;           /* that ended because of failures */
 };
 
-/* The kernel's PTX, a string a line. make writes the file with clang, and make dist puts it in this place. Without it,
- * a checkout compiles as it is, and opens no device. */
+/* The kernel's PTX, a string for each line. make writes the file with clang, and make dist puts it in this place. A
+ * checkout compiles without it, but opens no device. */
 #ifdef __has_include
 #  if !__has_include("benzina_kernels.ptx.h")
 #    define BZI_NO_PTX
@@ -16474,13 +17488,14 @@ static const char *const bzi_kernel_ptx[] = {
     ""
 };
 
+/* Notes that the device is lost. The first reason counts. */
 static void bzi_device_lose(bzi_device *device, CUresult result)
 {
     int none = 0;
     atomic_compare_exchange_strong(&device->lost, &none, (int)result);
 }
 
-/* What every call of the driver's goes through. */
+/* Makes a status of the result of a driver's call. Every result goes through here. */
 static bzna_status bzi_device_check(bzi_device *device, CUresult result, const char *call, bzna_error *err)
 {
     if (result == CUDA_SUCCESS)
@@ -16495,25 +17510,26 @@ static int bzi_device_is_lost(bzi_device *device) { return atomic_load(&device->
 static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err)
 {
     int code = atomic_load(&device->lost);
+
     if (code == BZI_DEVICE_WRONG)
-        return BZI_FAIL(err, BZNA_E_DEVICE_LOST, "%s: the kernel makes other pixels than on the CPU, and is not used "
-                        "any more; if benzina.c was not compiled with -ffp-contract=off, compile it so",
+        return BZI_FAIL(err, BZNA_E_DEVICE_LOST, "%s: the kernel's pixels differ from the CPU's, so the device is no "
+                        "longer used; compile benzina.c with -ffp-contract=off, if it was not",
                         device->info.name);
     return bzi_fail(err, BZNA_E_DEVICE_LOST, BZNA_NO_OFFSET, 0, code, "CUDA device %d was lost (%d)",
                     (int)device->info.device.ordinal, code);
 }
 
-/* Why NVDEC cannot be used, or BZNA_OK. */
+/* Returns BZNA_OK, or the error because of which NVDEC cannot be used. */
 static bzna_status bzi_device_video(bzi_device *device, bzna_error *err)
 {
     if (atomic_load(&device->stuck))
-        return BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC of %s has not ended with a picture in seconds, and is not used any "
-                        "more: restart the process", device->info.name);
+        return BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC of %s has not finished a picture for seconds, and is no longer "
+                        "used: restart the process", device->info.name);
     *err = device->video;
     return err->status;
 }
 
-/* A context that cannot be entered is lost, whatever the reason. */
+/* Makes the device's CUDA context current. A context that cannot be entered is lost, whatever the reason. */
 static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
 {
     CUresult result = device->cu.push(device->cuda);
@@ -16524,7 +17540,8 @@ static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
     return err->status = BZNA_E_DEVICE_LOST;
 }
 
-/* For a thread of the library's. The program may be capturing a CUDA graph: allocations here must not end that. */
+/* Enters on a thread of the library, for good. The program may be capturing a CUDA graph, which allocations on this
+ * thread must not end. */
 static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err)
 {
     int relaxed = 2;
@@ -16553,7 +17570,7 @@ static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
         (result = cu->driver_version(&driver)) != CUDA_SUCCESS ||
         (result = cu->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle)) != CUDA_SUCCESS ||
         (result = cu->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle)) != CUDA_SUCCESS)
-        return bzi_device_check(device, result, "asking the device what it is", err);
+        return bzi_device_check(device, result, "querying the device", err);
 
     device->info.memory_bytes = bytes;
     device->decoder_budget = device->desc.decode_memory_bytes ? device->desc.decode_memory_bytes : bytes / 8;
@@ -16566,26 +17583,27 @@ static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Makes threads that wait for the device sleep: in a primary context they spin by default, which a dozen sessions must
- * not. The flags of a context that others use already are left alone. */
+/* Makes threads that wait for the device sleep. In a primary context they spin by default, which is too much work for
+ * a dozen sessions. The flags of a context that is in use already are left alone. */
 static void bzi_device_use_blocking_sync(bzi_device *device)
 {
     const bzi_cuda *cu = &device->cu;
     unsigned flags = 0;
     int active = 1;
+
     if (cu->primary_state && cu->primary_flags && cu->primary_state(device->handle, &flags, &active) == CUDA_SUCCESS &&
         !active)
         cu->primary_flags(device->handle, CU_CTX_SCHED_BLOCKING_SYNC);
 }
 
-/* Whether it comes to that nevertheless: another made the context. In the CUDA context. */
+/* Returns 1 if waiting threads spin nevertheless, as in a context of another library. Pre: in the CUDA context. */
 static int bzi_device_spins(const bzi_device *device)
 {
     unsigned flags = 0;
     return !device->cu.flags || device->cu.flags(&flags) != CUDA_SUCCESS || !(flags & CU_CTX_SCHED_BLOCKING_SYNC);
 }
 
-/* The device of the user's CUDA context. */
+/* Takes the device of the user's CUDA context. */
 static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
 {
     const bzna_device wanted = device->desc.wanted;
@@ -16597,16 +17615,19 @@ static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
         return status;
     result = device->cu.context_device(&device->handle);
     bzi_device_leave(device);
+
     if (result != CUDA_SUCCESS)
         return bzi_device_check(device, result, "cuCtxGetDevice", err);
+
     if (wanted.kind == BZNA_DEVICE_CUDA && device->handle != wanted.ordinal)        /* a CUdevice is its ordinal */
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "the context is of device %d, but device %d was asked for",
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "the CUDA context belongs to device %d, but device %d was requested",
                         device->handle, wanted.ordinal);
+
     device->info.device.ordinal = device->handle;
     return BZNA_OK;
 }
 
-/* The device and its CUDA context: the user's, or the device's primary one. */
+/* Chooses the device and its CUDA context: the user's, or the device's primary one. */
 static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
 {
     bzi_cuda *cu = &device->cu;
@@ -16615,7 +17636,7 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
     bzna_status status;
 
     if (!bzi_kernel_ptx[0][0])
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no PTX: run make, or use the pair of make dist");
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no PTX: run make, or use the files of make dist");
     if ((status = bzi_cuda_start(cu, &count, err)) != BZNA_OK)
         return status;
     if (device->desc.cuda_context)
@@ -16636,14 +17657,14 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Where the driver could not compile the PTX, what to do about it. */
+/* Adds a remedy to an error if the driver could not compile the PTX. */
 static void bzi_device_explain_load(bzna_error *err)
 {
     static const struct { int code; const char *text; } reasons[] = {
         { 221, "libnvidia-ptxjitcompiler.so.1 was not found; it is a part of the driver, of libcuda.so.1's version" },
         { 222, "the driver is too old for this kernel" },
         { 223, "unset CUDA_DISABLE_PTX_JIT: the driver must compile the kernel" },
-        { 304, "can ~/.nv/ComputeCache, or CUDA_CACHE_PATH, be written to? CUDA_CACHE_DISABLE=1 does without" },
+        { 304, "~/.nv/ComputeCache, or CUDA_CACHE_PATH, must be writable; or set CUDA_CACHE_DISABLE=1" },
     };
     const size_t length = strlen(err->message);
     for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
@@ -16651,6 +17672,7 @@ static void bzi_device_explain_load(bzna_error *err)
             snprintf(err->message + length, sizeof err->message - length, ": %s", reasons[i].text);
 }
 
+/* Puts the lines of the PTX together, and has the driver compile them. */
 static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
 {
 #define BZI_KERNEL_NAME(name, function, bounds) #name,
@@ -16661,6 +17683,7 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
     char *text, *at;
     CUresult result;
     bzna_status status;
+
     for (size_t i = 0; i < lines; i++)
         size += strlen(bzi_kernel_ptx[i]);
     if (!(text = bzi_alloc(memory, size, 1, 16)))
@@ -16681,14 +17704,14 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
     return status;
 }
 
-/* Pre: the codec is NVDEC's; formats and depths are those that there are. */
+/* Returns the entry of a kind. Pre: the codec is NVDEC's, and the format and depth exist. */
 static bzi_caps *bzi_device_kind(bzi_device *device, uint32_t codec, uint32_t chroma, uint32_t depth)
 {
     return &device->caps[bzi_codec_find(codec) - bzi_codecs][chroma][(depth - 8) / 2];
 }
 
-/* What NVDEC can do with pictures of a kind; zeroes for what it cannot. The driver is asked once for each kind, since
- * it is slow. In the CUDA context. */
+/* Tells what NVDEC can do with pictures of a kind: zeros if it cannot decode them. The driver is asked once for each
+ * kind, since it is slow. Pre: in the CUDA context. */
 static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t chroma, uint32_t depth,
                                    CUVIDDECODECAPS *out, bzna_error *err)
 {
@@ -16717,7 +17740,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
         caps->nBitDepthMinus8 = depth - 8;
         status = bzi_device_check(device, device->cu.decoder_caps(caps), "cuvidGetDecoderCaps", err);
         cached->known = status == BZNA_OK;
-        if (caps->bIsSupported && !caps->nNumNVDECs)        /* a driver from before it counted them */
+        if (caps->bIsSupported && !caps->nNumNVDECs)        /* old drivers do not count them */
             caps->nNumNVDECs = 1;
     }
 
@@ -16727,15 +17750,16 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
     return status;
 }
 
-/* Whether there is NVDEC at all, and how many engines. Not having it is no failure of the device. */
+/* Finds out whether NVDEC can be used, and how many engines it has. A device without NVDEC is not a failure. */
 static void bzi_device_open_video(bzi_device *device)
 {
     CUVIDDECODECAPS caps;
 
     bzi_error_init(&device->video);
     memset(&caps, 0, sizeof caps);
+
     if (device->info.driver / 10 == BZI_CUDA_CORRUPTS / 10)
-        BZI_FAIL(&device->video, BZNA_E_DEVICE, "the driver, one of CUDA 11.3, corrupts memory when several video "
+        BZI_FAIL(&device->video, BZNA_E_DEVICE, "this driver, of CUDA 11.3, corrupts memory when several video "
                  "decoders work at once: update the driver to 470.21 or later");
     else if (bzi_nvcuvid_load(&device->cu, &device->video) == BZNA_OK &&
         bzi_device_caps(device, BZNA_CODEC_H265, 1, 8, &caps, &device->video) == BZNA_OK &&
@@ -16750,17 +17774,17 @@ static void bzi_device_open_video(bzi_device *device)
     bzi_string_copy(device->info.message, sizeof device->info.message, device->video.message);
 }
 
-/* Pre: the pool on it is closed. */
+/* Closes the device. Pre: the pool on it is closed. */
 static void bzi_device_close(bzi_device *device)
 {
     const bzi_memory memory = device->desc.host->memory;
     bzna_error ignored;
 
-    /* A driver that is stuck may not return from this. */
+    /* a driver that is stuck may not return from these calls */
     if (device->process == bzi_os_process() && !atomic_load(&device->stuck)) {
         int entered = device->module && bzi_device_enter(device, &ignored) == BZNA_OK;
         if (device->module)
-            device->cu.module_unload(device->module);       /* of a lost device, without its context */
+            device->cu.module_unload(device->module);       /* for a lost device, without its context */
         if (entered)
             bzi_device_leave(device);
         if (device->owns_primary)
@@ -16778,9 +17802,9 @@ static void bzi_device_close(bzi_device *device)
 /* ==== 52. CUDA: memory, streams, kernels ============================================================================
  * Calls: rooms 3-4, 6, 45-46, 50-51.
  *
- * Functions say whether they run in the CUDA context. */
+ * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
-/* Memory on the device, aligned to 256 bytes. In the CUDA context. */
+/* Allocates memory on the device, aligned to 256 bytes. Pre: in the CUDA context. */
 static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
 {
     const bzna_device_allocator *allocator = &device->desc.allocator;
@@ -16797,7 +17821,8 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
     *out = (uint64_t)(uintptr_t)allocator->alloc(allocator->user, (size_t)bytes, stream);
     bzi_os_in_callback--;
     if (!*out)
-        return BZI_FAIL(err, BZNA_E_MEMORY, "device_allocator.alloc has no %llu bytes", (unsigned long long)bytes);
+        return BZI_FAIL(err, BZNA_E_MEMORY, "device_allocator.alloc returned NULL for %llu bytes",
+                        (unsigned long long)bytes);
     if (*out % 256 == 0)
         return BZNA_OK;
 
@@ -16823,7 +17848,7 @@ static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, vo
     bzi_os_in_callback--;
 }
 
-/* Pinned host memory, which copies from and to the device reach directly. In the CUDA context. */
+/* Allocates pinned host memory, which copies to and from the device use directly. Pre: in the CUDA context. */
 static bzna_status bzi_device_pin(bzi_device *device, uint64_t bytes, void **out, bzna_error *err)
 {
     *out = NULL;
@@ -16836,10 +17861,10 @@ static void bzi_device_unpin(bzi_device *device, void *host)
         device->cu.host_free(host);
 }
 
-/* --- Streams and events: in the CUDA context --- */
+/* --- Streams and events. Pre: in the CUDA context --- */
 
-/* urgent: its kernels run before others'. Decoded pictures wait for them in few surfaces, and while those are full, the
- * video engines do nothing. */
+/* Makes a stream. urgent: its kernels run before those of other streams. Decoded pictures wait for such kernels in few
+ * surfaces, and while all of those are full, the video engines do nothing. */
 static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out, bzna_error *err)
 {
     CUstream stream = NULL;
@@ -16855,7 +17880,7 @@ static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out,
     return status;
 }
 
-/* Waits for what was enqueued. */
+/* Frees a stream after what was enqueued on it is done. */
 static void bzi_device_stream_free(bzi_device *device, void *stream)
 {
     if (!stream)
@@ -16864,7 +17889,7 @@ static void bzi_device_stream_free(bzi_device *device, void *stream)
     device->cu.stream_destroy(stream);
 }
 
-/* The host waits for all that was enqueued. */
+/* Makes the host wait for all that was enqueued on a stream. */
 static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error *err)
 {
     return stream ? bzi_device_check(device, device->cu.stream_sync(stream), "cuStreamSynchronize", err) : BZNA_OK;
@@ -16872,7 +17897,7 @@ static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error
 
 static void bzi_device_stream_wait(bzi_device *device, void *stream)
 {
-    bzna_error ignored;                                     /* a device that is lost says so at the next call */
+    bzna_error ignored;                                     /* if the device is lost, the next call reports it */
     bzi_device_drain(device, stream, &ignored);
 }
 
@@ -16896,13 +17921,13 @@ static bzna_status bzi_device_record(bzi_device *device, void *event, void *stre
     return bzi_device_check(device, device->cu.event_record(event, stream), "cuEventRecord", err);
 }
 
-/* The stream waits for what the event recorded last. */
+/* Makes the stream wait for what the event recorded last. */
 static bzna_status bzi_device_order(bzi_device *device, void *stream, void *event, bzna_error *err)
 {
     return bzi_device_check(device, device->cu.stream_wait(stream, event, 0), "cuStreamWaitEvent", err);
 }
 
-/* The host waits for what the event recorded last, if that is not done yet. */
+/* Makes the host wait for what the event recorded last, if that is not done yet. */
 static bzna_status bzi_device_await(bzi_device *device, void *event, bzna_error *err)
 {
     CUresult result = device->cu.event_query(event);
@@ -16928,9 +17953,10 @@ static bzna_status bzi_device_zero(bzi_device *device, uint64_t dst, uint64_t by
     return bzi_device_check(device, device->cu.set_bytes(dst, 0, (size_t)bytes, stream), "cuMemsetD8Async", err);
 }
 
-/* Warps slots[0 .. count-1], which are copied at the call, those of each kernel in a launch; in front of all, a launch
- * adds up the lumas of those that need their mean, whose sums are 0. Blocks have 32 x 8 threads: a warp of them covers
- * consecutive pixels of a row; each thread does four rows, since setting up a slot takes as long as a pixel. */
+/* Warps slots[0 .. count-1], which are copied during the call. There is one launch for each kernel that they need.
+ * Before those, a launch adds up the lumas of the slots that need their mean; their sums must be 0. A block has 32 x 8
+ * threads. A warp of them covers consecutive pixels of a row, and each thread does four rows, since setting up a slot
+ * takes as long as a pixel. */
 static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *slots, uint32_t count,
                                    const bzi_kernel_output *out, void *stream, bzna_error *err)
 {
@@ -16945,6 +17971,7 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
 
     for (int kernel = -1; kernel < BZI_KERNEL_COUNT && result == CUDA_SUCCESS; kernel++) {
         unsigned n = 0;
+
         for (uint32_t i = 0; i < count; i++)
             if (kernel < 0 && (slots->slot[i].flags & BZI_KERNEL_MEAN_LUMA))
                 some.slot[n++] = bzi_kernel_summing(&slots->slot[i]);
@@ -16959,7 +17986,7 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
     return bzi_device_check(device, result, "cuLaunchKernel", err);
 }
 
-/* The planes of a kernel's slot lie as NVDEC writes them: values of more than 8 bits are in the high bits. */
+/* Sets how planes lie in the surfaces that NVDEC writes: values of more than 8 bits are in the high bits. */
 static void bzi_slot_on_surface(bzi_kernel_slot *slot, uint32_t semi_planar)
 {
     int32_t bytes = slot->depth > 8 ? 2 : 1;
@@ -16968,25 +17995,25 @@ static void bzi_slot_on_surface(bzi_kernel_slot *slot, uint32_t semi_planar)
     slot->low_zeros = slot->depth > 8 ? 16 - slot->depth : 0;
 }
 
-/* --- The kernel, compared with the plain loop on the CPU: in the CUDA context --- */
+/* --- The kernel, compared with the plain loop on the CPU. Pre: in the CUDA context --- */
 
-#define BZI_TRIAL_SIDE   32
-#define BZI_TRIAL_PIXELS (3 * BZI_TRIAL_SIDE * BZI_TRIAL_SIDE)
-#define BZI_TRIAL_BYTES  (2 * BZI_TRIAL_PIXELS * sizeof(float))
+#define BZI_TRIAL_SIDE   32                                 /* width and height of an output, in pixels */
+#define BZI_TRIAL_PIXELS (3 * BZI_TRIAL_SIDE * BZI_TRIAL_SIDE)          /* values of an output, of three channels */
+#define BZI_TRIAL_BYTES  (2 * BZI_TRIAL_PIXELS * sizeof(float))         /* of two outputs */
 
 typedef struct bzi_trial {
-    bzi_device      *device;
-    void            *stream;
-    uint64_t         pixels;          /* BZI_TRIAL_BYTES of device memory */
-    bzi_kernel_slots slots;           /* as they were launched */
+    bzi_device      *device;          /* on which the kernel runs */
+    void            *stream;          /* on which the kernel is launched */
+    uint64_t         pixels;          /* BZI_TRIAL_BYTES of device memory, for the outputs */
+    bzi_kernel_slots slots;           /* as they were launched; two */
 } bzi_trial;
 
 static const bzi_kernel_output bzi_trial_output = {
     .width = BZI_TRIAL_SIDE, .height = BZI_TRIAL_SIDE, .channels = 3, .stride_x = 1, .stride_y = BZI_TRIAL_SIDE,
     .stride_c = BZI_TRIAL_SIDE * BZI_TRIAL_SIDE };
 
-/* Enqueues the kernel for a picture that lies as NVDEC writes it, with an axis-aligned and with a projective matrix,
- * and a copy of what it makes. */
+/* Enqueues the kernel for a picture that lies as NVDEC writes it, once with an axis-aligned and once with a projective
+ * matrix. Then enqueues a copy of the outputs to `made`. */
 static bzna_status bzi_trial_launch(bzi_trial *trial, const bzna_picture *picture, uint32_t semi_planar, float *made,
                                     bzna_error *err)
 {
@@ -16994,12 +18021,13 @@ static bzna_status bzi_trial_launch(bzi_trial *trial, const bzna_picture *pictur
                                         { 1.1, 0.2, 3, -0.15, 0.9, 7, 2e-3, -1e-3, 1 } };
     bzna_status status;
 
+
     for (uint32_t i = 0; i < 2; i++) {
         bzi_kernel_slot *slot = &trial->slots.slot[i];
         bzna_transform transform;
         bzi_transform_init(&transform);
         memcpy(transform.homography, warps[i], sizeof warps[i]);
-        transform.matrix = BZNA_MATRIX_BT709;               /* the picture's own may be one that we do not know */
+        transform.matrix = BZNA_MATRIX_BT709;               /* the picture's own may be one that is not known here */
         if ((status = bzi_slot_make(slot, picture, &transform, BZNA_CHANNELS_RGB, err)) != BZNA_OK)
             return status;
         bzi_slot_on_surface(slot, semi_planar);
@@ -17011,25 +18039,28 @@ static bzna_status bzi_trial_launch(bzi_trial *trial, const bzna_picture *pictur
                                                    err) : status;
 }
 
-/* Compares that with what the plain loop makes of a copy, so many bytes behind the picture. */
+/* Compares the kernel's outputs with those of the plain loop for a copy of the picture in host memory. `behind`: bytes
+ * from the picture to its copy. If they differ, the device is lost. */
 static bzna_status bzi_trial_compare(const bzi_trial *trial, const float *made, uint64_t behind, bzna_error *err)
 {
     float expected[2 * BZI_TRIAL_PIXELS];
 
     for (int i = 0; i < 2; i++) {
         bzi_kernel_slot slot = trial->slots.slot[i];
-        for (int k = 0; k < 3; k++)                         /* 0: gray has one */
+        for (int k = 0; k < 3; k++)                         /* a gray picture has one plane, others are 0 */
             slot.plane[k] += slot.plane[k] ? behind : 0;
         slot.dst = (uint64_t)(uintptr_t)&expected[i * BZI_TRIAL_PIXELS];
         bzi_kernel_warp_plain(&slot, &bzi_trial_output);
     }
+
     if (!memcmp(made, expected, sizeof expected))
         return BZNA_OK;
+
     bzi_device_lose(trial->device, (CUresult)BZI_DEVICE_WRONG);
     return bzi_device_fail_lost(trial->device, err);
 }
 
-/* With a picture that is uploaded, 64 x 48: whatever decodes what the device is to warp. */
+/* Tries the kernel on a picture of 64 x 48 pixels that is uploaded, since it warps what is decoded in software, too. */
 static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
 {
     uint8_t surface[64 * 48 * 3 / 2];
@@ -17042,6 +18073,7 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
 
     for (uint32_t i = 0; i < sizeof surface; i++)
         surface[i] = (uint8_t)(i * i / 37 + i % 64 * 3);
+
     if ((status = bzi_device_stream(device, 0, &trial.stream, err)) == BZNA_OK &&
         (status = bzi_device_alloc(device, bytes, trial.stream, &trial.pixels, err)) == BZNA_OK) {
         const uint64_t planes = trial.pixels + sizeof made;
@@ -17058,6 +18090,8 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
     return status;
 }
 
+/* Opens a device: its CUDA context, the kernel, which is tried unless checks are off, and NVDEC. A device without NVDEC
+ * is opened, too. */
 static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out, bzna_error *err)
 {
     const char *checks = bzi_os_setting("BENZINA_NVDEC_CHECK");
@@ -17096,7 +18130,7 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
     return BZNA_OK;
 }
 
-/* CUDA devices of this machine. */
+/* Counts the CUDA devices of this machine. */
 static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 {
     bzi_cuda cu;
@@ -17106,9 +18140,10 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
     return status;
 }
 
-/* Whether this process is a fork of the one that opened the device. */
+/* Returns 1 if this process is a fork of the one that opened the device, else 0. */
 static int bzi_device_is_foreign(const bzi_device *device) { return device->process != bzi_os_process(); }
 
+/* Fills in what NVDEC can do with the codec, chroma format and depth in *info. */
 static bzna_status bzi_device_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err)
 {
     CUVIDDECODECAPS caps;
@@ -17136,11 +18171,11 @@ static void bzi_device_counts(bzi_device *device, bzna_statistics *stats)
 #else
 
 struct bzi_device {
-    bzna_device_info info;
-    bzna_error       video;
+    bzna_device_info info;            /* all zeros */
+    bzna_error       video;           /* likewise */
 };
 
-/* No device is ever opened, so that no other call of one is reached: two functions stand for all of them. */
+/* In this build no device is ever opened, so no other call of one is reached. Two functions stand for all of them. */
 static bzna_status bzi_device_none(bzna_error *err, ...)
 {
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no GPU path (BENZINA_NO_CUDA)");
@@ -17193,75 +18228,84 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 /* ==== 53. NVDEC decoders ============================================================================================
  * Calls: rooms 2-3, 6, 18, 51.
  *
- * The decoders of a session: made, given another size, and kept in a cache, which also says what happens when there is
- * no memory for one more. A cache belongs to one thread, which works in the CUDA context.
+ * The decoders of a session: they are made, reconfigured for another size, and kept in a cache. The cache also decides
+ * what happens if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
  *
- * A decoder's surface is in use from its submission until it is unmapped. Decoders remember nothing of a picture as
- * long as every picture is intra. */
+ * A surface of a decoder is in use from the submission of a picture until that picture is unmapped. Decoders remember
+ * nothing of a picture as long as every picture is intra. */
 
-/* Surfaces that a decoder may have: NVDEC's limit, and bits of bzi_nvdec.busy. */
+/* Surfaces that a decoder may have. This is NVDEC's limit, and the number of bits of bzi_nvdec.busy. */
 #define BZI_LIMIT_SURFACES        32u
-/* So long a picture may take, and so often its status is asked for where no call of the driver's waits for it. */
+/* The time that a picture may take, and the time between queries of its status. The latter is for pictures that no call
+ * of the driver waits for. */
 #ifndef BZI_NVDEC_DEADLINE_NS
 #  define BZI_NVDEC_DEADLINE_NS   5000000000u
 #endif
 #ifndef BZI_NVDEC_POLL_NS
 #  define BZI_NVDEC_POLL_NS       100000u
 #endif
-/* A picture that is said to be in progress for so long is mapped anyway; a mapped one may be for so long. */
+/* A picture that is reported as in progress for so long is mapped anyway. After that, it may be in progress for so long
+ * until it is given up. */
 #define BZI_NVDEC_MAP_ANYWAY_NS   (BZI_NVDEC_DEADLINE_NS / 5)
 #define BZI_NVDEC_VERDICT_NS      (BZI_NVDEC_DEADLINE_NS / 10)
-/* Making a decoder takes 50 to 100 ms, another size 5 ms: those of sizes that alternate are kept. */
+/* Decoders of a session. Making one takes 50 to 100 ms, another size 5 ms: decoders of alternating sizes are kept. */
 #define BZI_NVDEC_CACHE_SLOTS     8u
-/* A session makes two decoders before it gives one another size. After so many changes, which have taken as long as
- * making a decoder, it may have one more. */
+/* A session makes so many decoders before it gives one another size. After so many changes of size, which have taken as
+ * long as making a decoder, it may have one more. */
 #define BZI_NVDEC_CACHE_FIRST     2u
 #define BZI_NVDEC_CHANGES         12u
-/* After so many pictures, a session that had no memory for more decoders tries again. */
+/* A session that had no memory for more decoders tries again after so many pictures. */
 #define BZI_NVDEC_GROW_INTERVAL   1024u
-/* After a decoder could not be made even alone: for so long, none as large replaces another one. */
+/* If a decoder cannot be made even as the only one, none as large replaces another one for so long. */
 #define BZI_NVDEC_OOM_COOLDOWN_NS 60000000000u
-/* The largest frame that a decoder is made for is rounded up to so many pixels, so that other sizes fit, too. */
+/* The largest frame that a decoder is made for is rounded up to a multiple of so many pixels. Then other sizes
+ * fit, too. */
 #define BZI_NVDEC_SIZE_ALIGNMENT  512u
 
 #ifndef BENZINA_NO_CUDA
 
-/* What the calls of a session come to. */
+/* Results of the calls of a session. */
 typedef enum bzi_nvdec_result {
     BZI_NVDEC_OK,                     /* accepted, queued, mapped */
     BZI_NVDEC_BUSY,                   /* nothing was queued: map or unmap a picture first */
-    BZI_NVDEC_REFUSED,                /* not by NVDEC; another decoder may have it; the error is E_CODEC */
-    BZI_NVDEC_FOREIGN,                /* likewise, of a codec that NVDEC is never asked to decode */
+    BZI_NVDEC_REFUSED,                /* NVDEC does not take it, but another decoder may; the error is E_CODEC */
+    BZI_NVDEC_FOREIGN,                /* likewise, because NVDEC is never used for its codec */
     BZI_NVDEC_NO_MEMORY,              /* there is no memory for its decoder; the error is E_MEMORY */
-    BZI_NVDEC_FAILED                  /* the picture cannot be had; the error says why */
+    BZI_NVDEC_FAILED                  /* the picture cannot be decoded; the error says why */
 } bzi_nvdec_result;
 
-/* What a picture needs of a decoder, as our own reading of its parameter sets has it: it tells decoders apart. */
+/* The properties of a picture that need a decoder of their own, as the library reads them from its parameter sets. */
 typedef struct bzi_nvdec_format {
-    uint32_t codec, chroma, depth, width, height;
+    uint32_t codec;                   /* BZNA_CODEC_... */
+    uint32_t chroma;                  /* chroma_format_idc */
+    uint32_t depth;                   /* bits of a sample */
+    uint32_t width;                   /* of the frame, in pixels */
+    uint32_t height;
 } bzi_nvdec_format;
 
 typedef struct bzi_nvdec {
     CUvideodecoder handle;            /* NULL: the slot is free */
-    bzi_nvdec_format     format;
-    uint32_t       width, height;     /* of its surfaces, as NVIDIA's parser has it */
-    uint32_t       max_width, max_height;     /* that it can be given without being made anew */
+    bzi_nvdec_format format;
+    uint32_t       width;             /* of its surfaces, as NVIDIA's parser sees it */
+    uint32_t       height;
+    uint32_t       max_width;         /* up to which it can be reconfigured */
+    uint32_t       max_height;
     uint32_t       quirks;            /* BZI_QUIRK_..., of its kind */
     uint32_t       surfaces;          /* how many it has: those chosen from, or more if the parser asks for more */
-    uint32_t       busy;              /* a bit a surface: submitted, and not unmapped */
-    uint32_t       lost;              /* a bit a surface that could not be mapped: it never comes free */
-    uint32_t       next;              /* the surface after the last one submitted: all take turns */
+    uint32_t       busy;              /* a bit for each surface that was submitted and is not unmapped */
+    uint32_t       lost;              /* a bit for each surface that could not be mapped, and never comes free */
+    uint32_t       next;              /* the surface after the last one submitted, since all take turns */
     uint64_t       frames;            /* a hash of the format */
-    uint64_t       used;              /* when, by the cache's clock */
+    uint64_t       used;              /* when it was used last, by the cache's clock; 0: left by the self-check */
     uint64_t       bytes;             /* of device memory, by estimate */
 } bzi_nvdec;
 
-/* The decoders of a session, and what happens when memory for one more is out. */
+/* The decoders of a session, and what limits their number. */
 typedef struct bzi_nvdec_cache {
-    bzi_device *device;
-    bzi_nvdec   decoders[BZI_NVDEC_CACHE_SLOTS];
-    uint32_t    max_live;             /* no more are made: lowered when memory is out, raised again from time to time */
-    uint32_t    target;               /* so many are made where one there is could be given another size */
+    bzi_device *device;               /* on which decoders are made */
+    bzi_nvdec   decoders[BZI_NVDEC_CACHE_SLOTS];  /* free slots have no handle */
+    uint32_t    max_live;             /* decoders at most: lowered when memory is out, raised again from time to time */
+    uint32_t    target;               /* up to so many, one is made rather than another reconfigured */
     uint32_t    changes;              /* of size, so far */
     uint64_t    clock;                /* pictures submitted */
 } bzi_nvdec_cache;
@@ -17287,33 +18331,33 @@ static void bzi_nvdec_destroy(bzi_device *device, bzi_nvdec *decoder)
 {
     if (!decoder->handle)
         return;
-    if (!atomic_load(&device->stuck))                       /* else this might not return */
+    if (!atomic_load(&device->stuck))                       /* otherwise this call might not return */
         device->cu.decoder_destroy(decoder->handle);
     atomic_fetch_sub(&device->decoder_bytes, decoder->bytes);
     memset(decoder, 0, sizeof *decoder);
 }
 
-/* How many surfaces a session chooses from: those of pictures submitted and those of pictures mapped. */
+/* Returns how many surfaces a session chooses from: those of pictures submitted and those of pictures mapped. */
 static uint32_t bzi_nvdec_chosen(const bzi_device *device)
 {
     return device->desc.session_depth + device->desc.session_mapped;
 }
 
-/* How many surfaces a decoder has: those that the parser asks for, at least those that we choose from. */
+/* Returns how many surfaces a decoder has: those that the parser asks for, or those chosen from if they are more. */
 static uint32_t bzi_nvdec_surfaces(const bzi_device *device, const CUVIDEOFORMAT *parsed)
 {
     uint32_t asked = parsed->min_num_decode_surfaces, chosen = bzi_nvdec_chosen(device);
     return asked > chosen ? asked : chosen;
 }
 
-/* Whether it is one for such frames, as NVIDIA's parser sees them. */
+/* Returns 1 if a decoder is for such frames already, as NVIDIA's parser sees them, else 0. */
 static int bzi_nvdec_serves(const bzi_nvdec *decoder, const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed)
 {
     return decoder->handle && !memcmp(&decoder->format, want, sizeof *want) && decoder->width == parsed->coded_width &&
            decoder->height == parsed->coded_height && decoder->surfaces >= parsed->min_num_decode_surfaces;
 }
 
-/* Whether it can become one for such frames by being given another size. */
+/* Returns 1 if a decoder can be reconfigured for such frames, else 0. */
 static int bzi_nvdec_fits(const bzi_nvdec *decoder, const bzi_nvdec_format *want)
 {
     const bzi_nvdec_format *has = &decoder->format;
@@ -17322,24 +18366,25 @@ static int bzi_nvdec_fits(const bzi_nvdec *decoder, const bzi_nvdec_format *want
            !(decoder->quirks & BZI_QUIRK_SIZE);
 }
 
-/* The one that has been free for longest; BZI_LIMIT_SURFACES when all that we choose from are in use. */
+/* Returns the surface that has been free for longest, or BZI_LIMIT_SURFACES if all that are chosen from are in use. */
 static uint32_t bzi_nvdec_free_surface(const bzi_device *device, const bzi_nvdec *decoder)
 {
     const uint32_t chosen = bzi_nvdec_chosen(device);
+
     for (uint32_t i = 0; i < chosen; i++)
         if (!(decoder->busy >> (decoder->next + i) % chosen & 1))
             return (decoder->next + i) % chosen;
     return BZI_LIMIT_SURFACES;
 }
 
-/* What a decoder's surfaces, decoded and mapped ones, take of the device's memory. */
+/* Returns the bytes of device memory that a decoder's surfaces take, decoded and mapped ones. */
 static uint64_t bzi_nvdec_bytes(const bzi_nvdec_format *want, uint64_t surfaces, uint64_t width, uint64_t height)
 {
     const uint32_t bytes = want->depth > 8 ? 2 : 1;
     return surfaces * width * height * (want->chroma == 3 ? 6 : 3) / 2 * bytes;
 }
 
-/* The largest width or height that a decoder is made for; had: the one before it. */
+/* Returns the largest width or height that a decoder is made for. had: that of the decoder which it replaces. */
 static uint32_t bzi_nvdec_max_edge(uint32_t edge, uint32_t had, uint32_t limit)
 {
     uint32_t aligned = (edge + BZI_NVDEC_SIZE_ALIGNMENT - 1) / BZI_NVDEC_SIZE_ALIGNMENT * BZI_NVDEC_SIZE_ALIGNMENT;
@@ -17347,12 +18392,13 @@ static uint32_t bzi_nvdec_max_edge(uint32_t edge, uint32_t had, uint32_t limit)
     return max < limit ? max : limit > edge ? limit : edge;
 }
 
-/* What a frame of an odd size is written to: the driver takes even target sizes alone, and scales what does not have a
- * rectangle of its own size in them. Frames of even sizes have none, as with FFmpeg. */
+/* Returns the target size for a frame. The driver only takes even ones, and scales a frame unless it has a rectangle of
+ * its own size in the target. Frames of even sizes need no such rectangle, as with FFmpeg. */
 static unsigned long bzi_nvdec_target(uint32_t edge) { return (edge + 1ul) & ~1ul; }
 static int bzi_nvdec_is_odd(const CUVIDEOFORMAT *parsed) { return (parsed->coded_width | parsed->coded_height) & 1; }
 
-/* All of the frame, nothing scaled. Edges are at most 16384: E_LIMIT and the device's maximum came before. */
+/* Describes a decoder for the whole frame, without scaling. Edges are at most 16384, since the device's maximum and
+ * BZI_LIMIT_EDGE were checked before. */
 static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed,
                                CUVIDDECODECREATEINFO *info)
 {
@@ -17366,6 +18412,7 @@ static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format 
     info->ulTargetHeight = bzi_nvdec_target(parsed->coded_height);
     info->display_area.right = (short)parsed->coded_width;
     info->display_area.bottom = (short)parsed->coded_height;
+
     if (bzi_nvdec_is_odd(parsed)) {
         info->target_rect.right = (short)parsed->coded_width;
         info->target_rect.bottom = (short)parsed->coded_height;
@@ -17379,8 +18426,8 @@ static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format 
     info->OutputFormat = bzi_nvdec_format_surface(want);
 }
 
-/* Makes a decoder in the place of what there is, for every size that that was for, too. NO_MEMORY, with the bytes that
- * it would take, or FAILED: the slot is free. */
+/* Makes a decoder in the place of what is in the slot, for every size that that was for, too. Returns OK. On NO_MEMORY
+ * and FAILED, the slot is free. *bytes: what the decoder takes or would take. */
 static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                          const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
 {
@@ -17427,7 +18474,7 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
     return BZI_NVDEC_OK;
 }
 
-/* Gives a decoder another size. Returns 0 when it has to be made anew. */
+/* Gives a decoder another size. Returns 0 if a new decoder has to be made instead, else 1. */
 static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                  const CUVIDEOFORMAT *parsed)
 {
@@ -17455,11 +18502,12 @@ static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const b
     result = device->cu.decoder_reconfigure(decoder->handle, &info);
     if (bzi_device_check(device, result, "cuvidReconfigureDecoder", &ignored) != BZNA_OK)
         return 0;
+
     atomic_fetch_add(&device->decoders_reconfigured, 1);
     return 1;
 }
 
-/* Whether NVIDIA's parser sees the frames that we see; it may round sizes up. */
+/* Checks that NVIDIA's parser and the library see the same frames. The parser may round sizes up. */
 static bzna_status bzi_nvdec_agree(const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed, bzna_error *err)
 {
     const uint32_t width = parsed->coded_width, height = parsed->coded_height;
@@ -17468,7 +18516,7 @@ static bzna_status bzi_nvdec_agree(const bzi_nvdec_format *want, const CUVIDEOFO
         width >= want->width && width <= want->width + 63 && height >= want->height && height <= want->height + 63)
         return BZNA_OK;
     return BZI_FAIL(err, BZNA_E_CODEC,
-                    "NVIDIA's parser sees a frame of %ux%u, %u bits, chroma format %u; we see %ux%u, %u, %u",
+                    "NVIDIA's parser sees a frame of %ux%u, %u bits, chroma format %u; the library sees %ux%u, %u, %u",
                     width, height, depth, chroma, want->width, want->height, want->depth, want->chroma);
 }
 
@@ -17496,7 +18544,7 @@ static uint32_t bzi_nvdec_cache_live(const bzi_nvdec_cache *cache)
     return live;
 }
 
-/* Makes do with the decoders there are, so that an idle one is replaced. Returns 0 when there is none. */
+/* Lowers the limit to the decoders that there are, so that an idle one is replaced. Returns 0 if there is none. */
 static int bzi_nvdec_cache_cap_to_live(bzi_nvdec_cache *cache)
 {
     uint32_t live = bzi_nvdec_cache_live(cache);
@@ -17505,7 +18553,7 @@ static int bzi_nvdec_cache_cap_to_live(bzi_nvdec_cache *cache)
     return live > 0;
 }
 
-/* Whether a decoder of so many bytes, or a smaller one, could not be made lately, on this device. */
+/* Returns 1 if a decoder of so many bytes or fewer could not be made lately on this device, else 0. */
 static int bzi_nvdec_cache_recently_oom(const bzi_nvdec_cache *cache, uint64_t bytes)
 {
     bzi_device *device = cache->device;
@@ -17519,9 +18567,15 @@ static void bzi_nvdec_cache_start_cooldown(bzi_nvdec_cache *cache, uint64_t byte
     atomic_store(&cache->device->decoder_oom_bytes, bytes);
 }
 
-/* The decoder for such pictures, or the one to turn into it: what the self-check has left; a free slot, up to the
- * target; the least recently used idle one that only needs another size; unless a busy one would need no more, a free
- * slot, if one more may live, or the least recently used idle one. NULL: none until a picture is unmapped. */
+/* Returns the decoder for such pictures, or the slot that is to become it: in this order
+ *
+ *   - a decoder that the self-check has left, and which fits after another size
+ *   - a free slot, if there are fewer decoders than the target
+ *   - the least recently used idle decoder that only needs another size
+ *   - a free slot, if one more decoder may live, unless a busy one would only need another size
+ *   - the least recently used idle decoder, with the same exception
+ *
+ * Returns NULL if there is none until a picture is unmapped. */
 static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_format *want)
 {
     bzi_nvdec *found = NULL;
@@ -17532,14 +18586,17 @@ static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_f
     for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++) {
         bzi_nvdec *d = &cache->decoders[i];
         int worth;
+
         if (d->lost && d->busy == d->lost)
             bzi_nvdec_destroy(cache->device, d);
+
         if (d->handle && !d->lost && !memcmp(&d->format, want, sizeof *want))
             return bzi_nvdec_free_surface(cache->device, d) < BZI_LIMIT_SURFACES ? d : NULL;
         if (d->busy) {
             busy_fits |= bzi_nvdec_fits(d, want);
             continue;
         }
+
         worth = !d->handle ? free_worth : !bzi_nvdec_fits(d, want) ? 1 : d->used ? 3 : 5;
         if (worth > best || (found && worth == best && d->used < found->used)) {
             best = worth;
@@ -17550,14 +18607,14 @@ static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_f
     return best < 3 && busy_fits ? NULL : found;
 }
 
-/* Turns a decoder into one for such pictures: it may be one already, or is given another size, or is made anew.
- * *bytes: what a new one takes. */
+/* Turns what is in a slot into a decoder for such pictures. It may be one already, is reconfigured, or is made. *bytes:
+ * what a new one takes. */
 static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                             const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
 {
     if (bzi_nvdec_serves(decoder, want, parsed))
         return BZI_NVDEC_OK;
-    if (decoder->busy)                                      /* with streams for which the parser asks for less */
+    if (decoder->busy)                                      /* with streams for which the parser asks for fewer */
         return BZI_NVDEC_BUSY;
     if (bzi_nvdec_agree(want, parsed, err) != BZNA_OK)
         return BZI_NVDEC_REFUSED;
@@ -17567,14 +18624,17 @@ static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *d
             cache->target++;
     } else {
         bzi_nvdec_result result;
+
         *bytes = bzi_nvdec_bytes(want, bzi_nvdec_surfaces(cache->device, parsed) + cache->device->desc.session_mapped,
                                  bzi_nvdec_max_edge(parsed->coded_width, 0, UINT32_MAX),
                                  bzi_nvdec_max_edge(parsed->coded_height, 0, UINT32_MAX)) +
                  atomic_load(&cache->device->decoder_extra);
+
         if (decoder->handle && bzi_nvdec_cache_recently_oom(cache, *bytes)) {
             bzi_fail_memory(err, "a decoder for frames so large");
             return BZI_NVDEC_NO_MEMORY;
         }
+
         if ((result = bzi_nvdec_remake(cache->device, decoder, want, parsed, bytes, err)) != BZI_NVDEC_OK)
             return result;
     }
@@ -17586,8 +18646,8 @@ static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *d
     return BZI_NVDEC_OK;
 }
 
-/* A decoder for such pictures, with a free surface. Where memory is out, idle ones are given up for it, one after the
- * other; with none left it is tried once more, and then not for BZI_NVDEC_OOM_COOLDOWN_NS. */
+/* Finds or makes a decoder for such pictures, with a free surface. If memory is out, idle decoders are given up for it,
+ * one after the other. With none left it is tried once more, and then not for BZI_NVDEC_OOM_COOLDOWN_NS. */
 static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvdec_format *want,
                                                 const CUVIDEOFORMAT *parsed, bzi_nvdec **out, bzna_error *err)
 {
@@ -17595,8 +18655,10 @@ static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bz
 
     for (int tried_alone = 0; ; ) {
         bzi_nvdec_result result;
+
         if ((*out = bzi_nvdec_cache_find(cache, want)) == NULL)
             return BZI_NVDEC_BUSY;
+
         result = bzi_nvdec_cache_fit(cache, *out, want, parsed, &bytes, err);
         if (result == BZI_NVDEC_NO_MEMORY && bzi_nvdec_cache_live(cache) < cache->max_live &&
             bzi_nvdec_cache_cap_to_live(cache))
@@ -17612,7 +18674,7 @@ static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bz
     }
 }
 
-/* Makes a decoder like another session's. Where that fails, the first sample tries again. */
+/* Makes a decoder like another session's. If that fails, the first sample tries again. */
 static void bzi_nvdec_cache_copy(bzi_nvdec_cache *cache, const bzi_nvdec *from)
 {
     const CUVIDEOFORMAT parsed = {
@@ -17621,11 +18683,12 @@ static void bzi_nvdec_cache_copy(bzi_nvdec_cache *cache, const bzi_nvdec *from)
         .coded_height = from->height, .min_num_decode_surfaces = (unsigned char)from->surfaces };
     bzi_nvdec *made;
     bzna_error ignored;
+
     if (bzi_nvdec_cache_acquire(cache, &from->format, &parsed, &made, &ignored) == BZI_NVDEC_OK)
-        made->used = ++cache->clock;                        /* frames of another size get one of their own */
+        made->used = ++cache->clock;                        /* so that frames of another size get their own */
 }
 
-/* A picture was submitted to this surface. */
+/* Takes note that a picture was submitted to a surface. */
 static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint32_t surface)
 {
     decoder->busy |= 1u << surface;
@@ -17640,39 +18703,40 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 /* ==== 54. NVDEC sessions ============================================================================================
  * Calls: rooms 4, 6, 15, 18, 51, 53.
  *
- * A session decodes pictures in the order in which they are submitted and keeps several in flight. It has parsers of
- * NVIDIA's, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
+ * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
+ * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
  * it, in the CUDA context:
  *
  *   accepts -> submit -> map (waits for the oldest) -> the kernel is enqueued on session->stream -> unmap
  *
- * SURFACES. The session chooses the surface of a picture: every picture stands alone, so the index which the parser
- * proposes means nothing. Where the self-check finds that this fails, the parser chooses.
+ * Surfaces. The session chooses the surface of a picture. Every picture stands alone, so the index that the parser
+ * proposes means nothing. If the self-check finds that this fails, the parser chooses.
  *
- * PARSERS. A picture must not depend on those before it.
- *   - A parser only ever sees one content of parameter sets, and is made anew after a failure. A session keeps several,
+ * Parsers. A picture must not depend on those before it.
+ *   - A parser only ever sees one content of parameter sets. After a failure it is replaced. A session keeps several,
  *     since a batch may mix frame sizes.
- *   - A decoder may be given another size only in the sequence callback, which a parser makes for parameter sets that
- *     are new to it. Where the decoder has another size by now, the parser is made anew, too.
- *   - The parser calls back inside submit, and does not tell its caller what a callback returned: that stands in
+ *   - A decoder may be reconfigured only in the sequence callback, which a parser calls for parameter sets that are new
+ *     to it. If the decoder has another size by then, the parser is replaced, too.
+ *   - The parser calls back inside submit, and does not tell its caller what a callback returned. That is kept in
  *     bzi_submission. */
 
 #ifndef BENZINA_NO_CUDA
 
 #define BZI_SESSION_PARSERS BZI_LRU_SLOTS
-/* After so many failed calls of the driver in a row with a codec, a session ends; the codec is given up if they were no
- * other session's successes between them. */
+/* After so many failed calls of the driver in a row with a codec, the session ends if other sessions had success with
+ * that codec in between. Otherwise the codec is given up for all sessions. */
 #define BZI_SESSION_MAX_FAILURES 32u
 
 /* A picture in flight. */
 typedef struct bzi_flight {
     void        *tag;                 /* the caller's */
-    bzna_picture picture;             /* planes are device addresses, once it is mapped */
-    uint32_t     window_x, window_y;  /* where the stream's picture begins in the surface */
-    uint32_t     semi_planar;         /* Cb and Cr alternate in one plane */
+    bzna_picture picture;             /* its planes are device addresses once it is mapped */
+    uint32_t     window_x;            /* where the stream's picture begins in the surface, in pixels */
+    uint32_t     window_y;
+    uint32_t     semi_planar;         /* 1: Cb and Cr alternate in one plane */
     bzi_nvdec   *decoder;
-    uint32_t     surface;
-    uint32_t     is_sound;            /* NVDEC has said, now or of the same bytes before, that it is not damaged */
+    uint32_t     surface;             /* of the decoder */
+    uint32_t     is_sound;            /* 1: NVDEC has reported no damage, now or before for the same bytes */
     CUdeviceptr  address;             /* of the mapped surface */
 } bzi_flight;
 
@@ -17680,47 +18744,47 @@ typedef struct bzi_session bzi_session;
 
 /* One call of bzi_session_submit, as the parser's callbacks need it. */
 typedef struct bzi_submission {
-    bzi_session     *session;
-    bzi_nvdec_format       want;
-    bzi_flight       flight;
-    uint32_t         only_decoder;    /* one is made for such pictures, and this one is not decoded */
-    uint32_t         larger;          /* it is made for frames that are so many pixels wider and higher */
-    uint32_t         queued;          /* the decoder has the picture */
+    bzi_session     *session;         /* that submits */
+    bzi_nvdec_format want;            /* what its decoder must be for */
+    bzi_flight       flight;          /* the picture; it goes to the session when it is queued */
+    uint32_t         only_decoder;    /* 1: a decoder is made for such pictures, and this one is not decoded */
+    uint32_t         larger;          /* the decoder is made for frames so many pixels wider and higher */
+    uint32_t         queued;          /* 1: the decoder has the picture */
     bzi_nvdec_result result;          /* of the callbacks */
-    bzna_error      *err;
+    bzna_error      *err;             /* the caller's */
 } bzi_submission;
 
-/* NVIDIA's parser has one user pointer for its whole life, which is to this. */
+/* One of NVIDIA's parsers. It has one user pointer for its whole life, which points here. */
 typedef struct bzi_parser {
     CUvideoparser   handle;           /* NULL: the slot is free */
     CUVIDEOFORMAT   parsed;           /* what it made of its parameter sets */
-    bzi_submission *submission;       /* while it parses */
+    bzi_submission *submission;       /* while it parses; else NULL */
 } bzi_parser;
 
 struct bzi_session {
-    bzi_device      *device;
-    const bzi_memory *memory;
-    void            *stream;
-    bzi_buffer       bytes;           /* Annex B of the picture being submitted */
+    bzi_device      *device;          /* outlives the session */
+    const bzi_memory *memory;         /* the user's, for buffers */
+    void            *stream;          /* on which surfaces are mapped */
+    bzi_buffer       bytes;           /* the picture being submitted, in Annex B for H.264 and H.265 */
     bzi_buffer       key;             /* its parameter sets */
     bzi_lru          parser_keys;     /* the parameter sets of each parser */
     bzi_parser       parsers[BZI_SESSION_PARSERS];
-    bzi_nvdec_cache  decoders;
-    /* By codec: calls of the driver in a row that failed, and did not lose the device. */
-    uint32_t         failures[BZI_CODECS];
-    uint32_t         failed;          /* there were too many, where other sessions have success: it must end */
-    uint32_t         gave_up;         /* a bit a codec that it has given up for all sessions, until that is logged */
-    uint32_t         mute;            /* a bit a codec of whose pictures the driver has no status */
-    uint32_t         silent;          /* the driver does not say when a picture is done */
-    uint32_t         waits;           /* no picture is mapped before the driver says that it is done, if it ever does */
+    bzi_nvdec_cache  decoders;        /* of this session alone */
+    uint32_t         failures[BZI_CODECS];        /* by codec: calls in a row that failed and did not lose the device */
+    uint32_t         failed;          /* 1: too many failed, while other sessions had success; the session must end */
+    uint32_t         gave_up;         /* a bit for each codec that it has given up for all, until that is logged */
+    uint32_t         mute;            /* a bit for each codec of whose pictures the driver has no status */
+    uint32_t         silent;          /* 1: the driver does not report when a picture is done */
+    uint32_t         waits;           /* 1: a picture is mapped only after the driver reports that it is done */
     bzi_flight       pending[BZI_LIMIT_SESSION_DEPTH];        /* submitted: a ring */
-    uint32_t         pending_first, pending_count;
-    bzi_flight       mapped[BZI_KERNEL_SLOTS];
-    uint32_t         mapped_count;
-    bzi_software     software;        /* what pictures are compared with; memory NULL: it is not open */
+    uint32_t         pending_first;   /* index of the oldest in the ring */
+    uint32_t         pending_count;
+    bzi_flight       mapped[BZI_KERNEL_SLOTS];    /* read by kernels on `stream` */
+    uint32_t         mapped_count;    /* how many of them */
+    bzi_software     software;        /* with which the self-check compares; memory NULL: it is not open */
 };
 
-/* The codec's number, and that of its bit. Pre: there is such a codec. */
+/* Returns the codec's number, which is also that of its bit. Pre: there is such a codec. */
 static uint32_t bzi_session_codec(uint32_t codec) { return (uint32_t)(bzi_codec_find(codec) - bzi_codecs); }
 
 static const char *bzi_chroma_name(uint32_t chroma)
@@ -17728,7 +18792,8 @@ static const char *bzi_chroma_name(uint32_t chroma)
     return chroma == 0 ? "gray" : chroma == 1 ? "4:2:0" : chroma == 2 ? "4:2:2" : "4:4:4";
 }
 
-/* FOREIGN or REFUSED when NVDEC cannot decode such pictures at all, or here, with the limits of the device. */
+/* Returns OK, FOREIGN if NVDEC is never used for the codec, REFUSED if this device's NVDEC cannot decode such pictures,
+ * or FAILED if the device is lost. */
 static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec, const bzi_format *sps,
                                             bzna_error *err)
 {
@@ -17738,11 +18803,13 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
     uint32_t width, height;
     CUVIDDECODECAPS caps;
     bzna_status status;
+
     if (atomic_load(&session->device->stuck)) {
         bzi_device_video(session->device, err);
         err->status = BZNA_E_CODEC;
         return BZI_NVDEC_REFUSED;
     }
+
     if (!unit) {
         BZI_FAIL(err, BZNA_E_CODEC, "%s is decoded in software, not by NVDEC", name);
         return BZI_NVDEC_FOREIGN;
@@ -17752,6 +18819,7 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
                  BZI_SESSION_MAX_FAILURES, name);
         return BZI_NVDEC_REFUSED;
     }
+
     status = bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
     if (status == BZNA_E_DEVICE_LOST)
         return BZI_NVDEC_FAILED;
@@ -17765,7 +18833,8 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
                  bzi_chroma_name(format.chroma));
         return BZI_NVDEC_REFUSED;
     }
-    /* The driver counts frames as coded, in whole macroblocks; of H.265, too. */
+
+    /* The driver counts frames as coded, in whole macroblocks, for H.265, too. */
     width = (sps->width + unit - 1) / unit * unit;
     height = (sps->height + unit - 1) / unit * unit;
     if (width < caps.nMinWidth || height < caps.nMinHeight || width > caps.nMaxWidth || height > caps.nMaxHeight ||
@@ -17780,6 +18849,8 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
 
 /* --- Parsers --- */
 
+/* NVIDIA's parser has read parameter sets: finds the decoder for them. Returns its number of surfaces, or 0 on
+ * failure. */
 static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
 {
     bzi_parser *parser = user;
@@ -17788,7 +18859,7 @@ static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
 
     if (!s || s->result != BZI_NVDEC_OK)
         return 0;
-    if (s->queued)                                          /* the picture's decoder stays as it is */
+    if (s->queued)                                          /* the picture's decoder must stay as it is */
         return (int)bzi_nvdec_surfaces(s->session->device, format);
     asked.coded_width += s->larger;
     asked.coded_height += s->larger;
@@ -17796,7 +18867,7 @@ static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
     return s->result == BZI_NVDEC_OK ? (int)bzi_nvdec_surfaces(s->session->device, format) : 0;
 }
 
-/* Gives the picture to a decoder. */
+/* Gives the picture to a decoder. Returns BUSY if there is no free surface. */
 static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT *parsed,
                                               CUVIDPICPARAMS *parameters)
 {
@@ -17805,7 +18876,7 @@ static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFO
     CUresult decoded;
 
     if (!bzi_nvdec_serves(flight->decoder, &s->want, parsed)) {
-        BZI_FAIL(s->err, BZNA_E_CODEC, "NVIDIA's parser finds a picture and no parameter sets");
+        BZI_FAIL(s->err, BZNA_E_CODEC, "NVIDIA's parser finds a picture without parameter sets");
         return BZI_NVDEC_REFUSED;
     }
 
@@ -17829,7 +18900,7 @@ static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFO
     if (s->want.codec == BZNA_CODEC_AV1) {
         CUVIDAV1PICPARAMS *av1 = &parameters->CodecSpecific.av1;
         av1->decodePicIdx = (int)flight->surface;
-        if (av1->frame_type == 0)       /* a key frame: the frames that the parser remembers are long overwritten */
+        if (av1->frame_type == 0)       /* a key frame; frames that the parser remembers were overwritten long ago */
             memset(av1->ref_frame_map, 0xff, sizeof av1->ref_frame_map);
     }
 
@@ -17837,11 +18908,12 @@ static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFO
     return bzi_device_check(device, decoded, "cuvidDecodePicture", s->err) == BZNA_OK ? BZI_NVDEC_OK : BZI_NVDEC_FAILED;
 }
 
-/* The first picture of the access unit is the sample; software ignores those after it, too. */
+/* Takes the first picture of the access unit as the sample. Decoding in software ignores those after it, too. */
 static int CUDAAPI bzi_parser_on_picture(void *user, CUVIDPICPARAMS *parameters)
 {
     bzi_parser *parser = user;
     bzi_submission *s = parser->submission;
+
     if (s && s->result == BZI_NVDEC_OK && !s->queued) {
         if (!s->only_decoder)
             s->result = bzi_submission_decode(s, &parser->parsed, parameters);
@@ -17858,7 +18930,7 @@ static void bzi_session_drop_parser(bzi_session *session, bzi_parser *parser)
     bzi_lru_forget(&session->parser_keys, (uint32_t)(parser - session->parsers));
 }
 
-/* A parser that has seen the image's parameter sets alone, for frames that this decoder serves; else a new one. */
+/* Finds a parser that has only seen the image's parameter sets, for frames that this decoder serves, or makes one. */
 static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_image *image,
                                            const bzi_submission *submission, bzi_parser **out, bzna_error *err)
 {
@@ -17900,7 +18972,7 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
     return status;
 }
 
-/* Gives the parser the bytes of one access unit, which it hands to the callbacks above. */
+/* Gives the parser the bytes of one access unit. It hands them to the callbacks above. */
 static bzi_nvdec_result bzi_session_parse(bzi_session *session, bzi_parser *parser, uint64_t size,
                                           bzi_submission *submission)
 {
@@ -17916,6 +18988,7 @@ static bzi_nvdec_result bzi_session_parse(bzi_session *session, bzi_parser *pars
     parser->submission = submission;
     status = bzi_device_check(device, device->cu.parse(parser->handle, &packet), "cuvidParseVideoData", &err);
     parser->submission = NULL;
+
     if (submission->queued)                                 /* whatever the parser makes of the rest */
         return BZI_NVDEC_OK;
     if (submission->result != BZI_NVDEC_OK)
@@ -17932,8 +19005,8 @@ static bzi_nvdec_result bzi_session_parse(bzi_session *session, bzi_parser *pars
 
 /* --- Submitting --- */
 
-/* A call of the driver has failed. With too many in a row, its codec is at fault if no session has success with it,
- * else this session. */
+/* Counts a failed call of the driver. With too many in a row, the codec is given up if no session has success with it,
+ * else this session must end. */
 static void bzi_session_count_failure(bzi_session *session, uint32_t codec)
 {
     bzi_device *device = session->device;
@@ -17956,8 +19029,8 @@ static void bzi_session_count_success(bzi_session *session, uint32_t codec)
         atomic_store(&session->device->failures[number], 0);
 }
 
-/* What a picture comes to whose error is this. A driver error that does not lose the device is not fatal, it may be
- * the picture's fault or pass: this picture is decoded in software. */
+/* Returns what to do with a picture after an error. A driver error that does not lose the device is not fatal. It
+ * may be the picture's fault, or pass. So this picture is decoded in software. */
 static bzi_nvdec_result bzi_session_fall_back(bzi_session *session, uint32_t codec, bzna_error *err)
 {
     if (err->status == BZNA_E_DEVICE || (err->status == BZNA_E_MEMORY && err->native_code == BZI_CUDA_NO_MEMORY)) {
@@ -17967,7 +19040,7 @@ static bzi_nvdec_result bzi_session_fall_back(bzi_session *session, uint32_t cod
     return err->status == BZNA_E_CODEC ? BZI_NVDEC_REFUSED : BZI_NVDEC_FAILED;
 }
 
-/* Annex B of the picture, in session->bytes. */
+/* Writes the picture's stream to session->bytes. */
 static bzna_status bzi_session_stream(bzi_session *session, const bzna_image *image, uint64_t *size, bzna_error *err)
 {
     bzna_status status = bzi_image_stream(image, NULL, 0, size, err);
@@ -17978,7 +19051,7 @@ static bzna_status bzi_session_stream(bzi_session *session, const bzna_image *im
     return bzi_image_stream(image, session->bytes.data, *size, size, err);
 }
 
-/* Gives a picture to a parser, whose callbacks find its decoder, and submit it there. */
+/* Gives a picture to a parser, whose callbacks find its decoder and submit it there. */
 static bzi_nvdec_result bzi_session_offer(bzi_session *session, const bzna_image *image, const bzi_format *sps,
                                           bzi_submission *submission, bzna_error *err)
 {
@@ -17991,19 +19064,23 @@ static bzi_nvdec_result bzi_session_offer(bzi_session *session, const bzna_image
     submission->want.width += submission->larger;
     submission->want.height += submission->larger;
     submission->err = err;
-    /* Looked for again in the sequence callback: being busy there costs the parser, which has seen the picture. */
+
+    /* The sequence callback looks for it again. If it were busy there, the parser, which has seen the picture, would be
+     * lost. */
     submission->flight.decoder = bzi_nvdec_cache_find(&session->decoders, &submission->want);
     if (!submission->flight.decoder)
         return BZI_NVDEC_BUSY;
+
     if (bzi_session_stream(session, image, &size, err) != BZNA_OK ||
         bzi_session_find_parser(session, image, submission, &parser, err) != BZNA_OK)
         return bzi_session_fall_back(session, image->codec, err);
+
     if ((result = bzi_session_parse(session, parser, size, submission)) != BZI_NVDEC_OK)
         bzi_session_drop_parser(session, parser);
     return result == BZI_NVDEC_FAILED ? bzi_session_fall_back(session, image->codec, err) : result;
 }
 
-/* Queues a picture that bzi_session_accepts. picture, sps: what the image says of itself. */
+/* Queues a picture. Pre: bzi_session_accepts has accepted it. picture, sps: what the image says of itself. */
 static bzi_nvdec_result bzi_session_submit(bzi_session *session, const bzna_image *image, const bzna_picture *picture,
                                            const bzi_format *sps, void *tag, bzna_error *err)
 {
@@ -18016,12 +19093,13 @@ static bzi_nvdec_result bzi_session_submit(bzi_session *session, const bzna_imag
     if (session->pending_count == session->device->desc.session_depth ||
         (result = bzi_session_offer(session, image, sps, &submission, err)) != BZI_NVDEC_OK)
         return result;
+
     bzi_nvdec_cache_use(&session->decoders, flight->decoder, flight->surface);
     session->pending[(session->pending_first + session->pending_count++) % BZI_LIMIT_SESSION_DEPTH] = *flight;
     return BZI_NVDEC_OK;
 }
 
-/* Makes the decoder of such pictures, or of some that are so much larger, with what NVIDIA's parser asks for. */
+/* Makes a decoder for such pictures, or for frames larger by so many pixels, with what NVIDIA's parser asks for. */
 static bzi_nvdec_result bzi_session_prepare(bzi_session *session, const bzna_image *image, const bzi_format *sps,
                                             uint32_t larger, bzna_error *err)
 {
@@ -18037,13 +19115,13 @@ static bzi_nvdec_result bzi_session_prepare(bzi_session *session, const bzna_ima
 /* ==== 55. NVDEC sessions: mapping ===================================================================================
  * Calls: rooms 2-4, 6, 48, 50-54.
  *
- * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks what NVDEC says of the
- * picture, before it is mapped and after that, and where its planes lie. No picture is delivered before the driver
- * has said how it came out, unless the driver says nothing about any. */
+ * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
+ * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
+ * driver has reported its status, unless the driver reports none for any picture. */
 
 #ifndef BENZINA_NO_CUDA
 
-/* Where the planes lie in a mapped surface of so many rows, or one more: their number is even. */
+/* Sets where the planes lie in a mapped surface of so many rows, or one more if that number is odd. */
 static void bzi_session_planes(bzi_flight *flight, uint32_t height, uint64_t pitch)
 {
     uint64_t rows = (height + 1) & ~1u, bytes = flight->picture.depth > 8 ? 2 : 1;
@@ -18068,13 +19146,14 @@ static void bzi_session_planes(bzi_flight *flight, uint32_t height, uint64_t pit
 
 static void bzi_session_unmap(bzi_session *session, const bzi_flight *flight)
 {
-    if (!atomic_load(&session->device->stuck))              /* else this might not return */
+    if (!atomic_load(&session->device->stuck))              /* otherwise this call might not return */
         session->device->cu.unmap(flight->decoder->handle, flight->address);
+
     flight->decoder->busy &= ~(1u << flight->surface);
 }
 
-/* What NVDEC says of a picture. Invalid, of AV1 and by old drivers: nothing. A codec of which it has no status is not
- * asked for again. */
+/* Asks NVDEC for the status of a picture. Invalid means that it has none, as of AV1 and with old drivers. A codec for
+ * which status is not supported is not asked for again. */
 static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *flight, cuvidDecodeStatus *out,
                                    bzna_error *err)
 {
@@ -18086,16 +19165,19 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
     *out = cuvidDecodeStatus_Invalid;
     if (session->mute & bit)
         return BZNA_OK;
+
     result = device->cu.decode_status(flight->decoder->handle, (int)flight->surface, &decoded);
     if ((int)result == BZI_CUDA_NOT_SUPPORTED)
         session->mute |= bit;
+
     if (result == CUDA_SUCCESS)
         *out = decoded.decodeStatus;
     return bzi_cuda_is_lost((int)result) ? bzi_device_check(device, result, "cuvidGetDecodeStatus", err) : BZNA_OK;
 }
 
-/* Waits until a picture is done, if NVDEC says so: a driver that is silent for half a second is so of all. *out: what
- * it says. Invalid: nothing. InProgress, after a second: it may say so only when the picture is mapped. */
+/* Waits until a picture is done, if NVDEC reports that. A driver that reports nothing for half a second is taken to
+ * report nothing of any picture. *out: the status. Invalid: none. InProgress: it was that for a second, so the driver
+ * may be one that reports more only once the picture is mapped. */
 static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *flight, cuvidDecodeStatus *out,
                                      bzna_error *err)
 {
@@ -18107,11 +19189,13 @@ static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *fli
            flight->decoder->format.codec != BZNA_CODEC_AV1) {
         uint64_t waited;
         bzna_status status;
+
         if (atomic_load(&device->stuck))
             return bzi_device_video(device, err);
         status = bzi_session_ask(session, flight, out, err);
         if (status != BZNA_OK || (*out != cuvidDecodeStatus_Invalid && *out != cuvidDecodeStatus_InProgress))
             return status;
+
         waited = bzi_os_now_ns() - begin;
         if (*out == cuvidDecodeStatus_InProgress && waited > BZI_NVDEC_MAP_ANYWAY_NS)
             return BZNA_OK;
@@ -18125,11 +19209,11 @@ static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *fli
 
 /* A call of cuvidMapVideoFrame64. */
 typedef struct bzi_map_call {
-    CUVIDPROCPARAMS    parameters;
-    CUvideodecoder     decoder;
-    int                surface;
-    unsigned           pitch;
-    unsigned long long address;
+    CUVIDPROCPARAMS    parameters;    /* for the call */
+    CUvideodecoder     decoder;       /* that has the picture */
+    int                surface;       /* of the decoder */
+    unsigned           pitch;         /* result: bytes of a row */
+    unsigned long long address;       /* result: of the mapped surface */
     CUresult           result;
 } bzi_map_call;
 
@@ -18138,19 +19222,21 @@ static void bzi_map_call_make(const bzi_cuda *cu, bzi_map_call *call)
     call->result = cu->map(call->decoder, call->surface, &call->address, &call->pitch, &call->parameters);
 }
 
-/* Such a call that may never return is a thread's of its own, one at a time in the process. If it does not return, its
- * thread and what it reads stay for good, which is why they belong to nobody. */
+/* A call that may never return is made on a thread of its own, one at a time in the process. If it does not return, its
+ * thread and what that reads stay for good. Therefore they belong to no session. */
 static struct bzi_map_trial {
-    atomic_int   taken, done;
+    atomic_int   taken;               /* 1: a session uses it */
+    atomic_int   done;                /* 1: the call has returned */
     bzi_cuda     cu;
-    CUcontext    context;
-    bzi_map_call call;
+    CUcontext    context;             /* in which the call is made */
+    bzi_map_call call;                /* the call and its results */
 } bzi_map_trial;
 
 static void *bzi_map_trial_run(void *argument)
 {
     struct bzi_map_trial *trial = argument;
     CUcontext popped;
+
     if ((trial->call.result = trial->cu.push(trial->context)) == CUDA_SUCCESS) {
         bzi_map_call_make(&trial->cu, &trial->call);
         trial->cu.pop(&popped);
@@ -18159,8 +19245,8 @@ static void *bzi_map_trial_run(void *argument)
     return NULL;
 }
 
-/* Maps a picture that NVDEC has not said to be done for a second. If that works at once, the driver is one that says so
- * only then: it is not waited for any more. If it does not return, NVDEC is stuck. */
+/* Maps a picture that NVDEC has reported as in progress for a second. If that works at once, the driver reports the end
+ * only once a picture is mapped, and is not waited for any more. If the call does not return, NVDEC is stuck. */
 static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *call, bzna_error *err)
 {
     bzi_device *device = session->device;
@@ -18169,7 +19255,7 @@ static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *ca
     uint64_t begin;
     int error;
 
-    while (atomic_exchange(&trial->taken, 1)) {             /* by another session, which finds out */
+    while (atomic_exchange(&trial->taken, 1)) {             /* by another session, which finds out the same */
         if (atomic_load(&device->stuck))
             return bzi_device_video(device, err);
         bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
@@ -18197,15 +19283,16 @@ static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *ca
 
     if (trial->call.result == CUDA_SUCCESS && bzi_os_now_ns() - begin < BZI_NVDEC_MAP_ANYWAY_NS)
         atomic_store(&device->status_is_lazy, 1);
+
     bzi_os_thread_join(thread);
     *call = trial->call;
     atomic_store(&trial->taken, 0);
     return BZNA_OK;
 }
 
-/* How a mapped picture came out. decoded: what the driver has said of it so far. A verdict may be late: it is asked for
- * until it is final. Of pictures that were sound before only the first one of a flush is asked about, since a call may
- * hold the context's lock for long. E_DECODE: the picture is damaged; E_DEVICE: the driver does not say. */
+/* Decides about a mapped picture. decoded: its status so far, which is asked for until it is final. Returns E_DECODE if
+ * the picture is damaged, E_DEVICE if the driver does not report that. If the same bytes were sound before, only the
+ * first picture of a flush is asked about, since a call may hold the context's lock for long. */
 static bzna_status bzi_session_judge(bzi_session *session, bzi_flight *flight, cuvidDecodeStatus decoded,
                                      bzna_error *err)
 {
@@ -18214,23 +19301,25 @@ static bzna_status bzi_session_judge(bzi_session *session, bzi_flight *flight, c
 
     if (flight->is_sound && session->mapped_count && decoded == cuvidDecodeStatus_Invalid)
         return BZNA_OK;
+
     while (decoded == cuvidDecodeStatus_Invalid || decoded == cuvidDecodeStatus_InProgress) {
         if ((status = bzi_session_ask(session, flight, &decoded, err)) != BZNA_OK)
             return status;
         if (decoded != cuvidDecodeStatus_InProgress)
             break;
         if (bzi_os_now_ns() - begin > BZI_NVDEC_VERDICT_NS)
-            return BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC has mapped a picture and does not say how it came out");
+            return BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC has mapped a picture and does not report whether it is damaged");
         bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
     }
 
     if (decoded == cuvidDecodeStatus_Error || decoded == cuvidDecodeStatus_Error_Concealed)
         return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, decoded, "NVDEC: the picture is damaged");
+
     flight->is_sound = decoded == cuvidDecodeStatus_Success;
     return BZNA_OK;
 }
 
-/* Waits for the picture, or has the driver do it, and maps it. *decoded: what the driver has said of it. */
+/* Waits for a picture, or has the driver wait for it, and maps it. *decoded: its status so far. */
 static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_flight *flight, bzi_map_call *call,
                                            cuvidDecodeStatus *decoded, bzna_error *err)
 {
@@ -18243,10 +19332,12 @@ static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_fligh
     call->parameters.progressive_frame = 1;
     call->parameters.output_stream = session->stream;
     *decoded = cuvidDecodeStatus_Invalid;
+
     if (atomic_load(&device->stuck))
         status = bzi_device_video(device, err);
     else if (device->spins || session->waits)
         status = bzi_session_await(session, flight, decoded, err);
+
     if (status == BZNA_OK && *decoded == cuvidDecodeStatus_InProgress)
         status = bzi_session_map_anyway(session, call, err);
     else if (status == BZNA_OK)
@@ -18254,8 +19345,8 @@ static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_fligh
     return status == BZNA_OK ? bzi_device_check(device, call->result, "cuvidMapVideoFrame64", err) : status;
 }
 
-/* Maps the oldest picture, for which the driver waits, or we do. Its tag is set in every case; the rest of *out is
- * valid until bzi_session_unmap_all. Pre: pending_count > 0, mapped_count < session_mapped. */
+/* Maps the oldest picture, after it is done. Its tag is set in every case. The rest of *out is valid until
+ * bzi_session_unmap_all. Pre: pending_count > 0, mapped_count < session_mapped. */
 static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, bzna_error *err)
 {
     bzi_map_call call;
@@ -18267,6 +19358,7 @@ static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, b
     session->pending_first = (session->pending_first + 1) % BZI_LIMIT_SESSION_DEPTH;
     session->pending_count--;
     codec = out->decoder->format.codec;
+
     status = bzi_session_map_surface(session, out, &call, &decoded, err);
     if (status != BZNA_OK) {
         out->decoder->lost |= 1u << out->surface;           /* the decoder takes no more pictures */
@@ -18287,20 +19379,24 @@ static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, b
     return BZI_NVDEC_OK;
 }
 
-/* After all that reads the mapped surfaces was enqueued on session->stream: what is mapped next is written after it. */
+/* Unmaps all surfaces. Pre: all that reads them was enqueued on session->stream. What is mapped next is written after
+ * that. With BZI_QUIRK_SURFACE the driver does not see to it, and the host waits. */
 static void bzi_session_unmap_all(bzi_session *session)
 {
     uint32_t quirks = 0;
+
     for (uint32_t i = 0; i < session->mapped_count; i++)
         quirks |= session->mapped[i].decoder->quirks;
+
     if (quirks & BZI_QUIRK_SURFACE)
         bzi_device_stream_wait(session->device, session->stream);
+
     while (session->mapped_count)
         bzi_session_unmap(session, &session->mapped[--session->mapped_count]);
 }
 
-/* Enqueues a copy of a mapped picture to its place in another one, which lies as surfaces do: what of it does not reach
- * beyond the other's edges. */
+/* Enqueues a copy of a mapped picture to its place in another one, which lies as surfaces do. The copy is clipped at
+ * the other's edges. */
 BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const bzi_flight *flight,
                                                      const bzna_picture *to, const uint32_t place[2], bzna_error *err)
 {
@@ -18315,6 +19411,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
         const uint32_t x = i ? from->chroma_shift_x : 0, y = i ? from->chroma_shift_y : 0;
         const uint32_t each = bytes << (i && flight->semi_planar);
         CUDA_MEMCPY2D copy;
+
         memset(&copy, 0, sizeof copy);
         copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
         copy.srcDevice = (CUdeviceptr)(uintptr_t)from->plane[i];
@@ -18331,7 +19428,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
     return status;
 }
 
-/* Pre: nothing is pending. */
+/* Closes a session. Pre: nothing is pending. */
 static void bzi_session_close(bzi_session *session)
 {
     bzi_session_unmap_all(session);
@@ -18362,31 +19459,32 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 /* ==== 56. NVDEC: self-check =========================================================================================
  * Calls: rooms 2-3, 6, 18-19, 48-49, 51-55.
  *
- * Tries whether NVDEC makes the right pixels before it decodes a kind, by the session that is to decode it, and in the
- * same way: several pictures in flight, read by the kernel, surfaces used again at once.
+ * Before a kind of pictures is decoded by NVDEC, this room tests whether the pixels are right. The session that is to
+ * decode the kind does so in the same way: several pictures in flight, read by the kernel, surfaces used again at once.
  *
- *   - If a try fails, the check tries ways around what drivers may get wrong (BZI_QUIRK_...). The first way that passes
- *     is kept. A kind that has none is decoded in software.
+ *   - If a test fails, the check tries other ways of decoding that avoid what drivers may get wrong (BZI_QUIRK_...).
+ *     The first way that passes is kept. A kind that has none is decoded in software.
  *   - If only the kernel is wrong, the device is lost.
  *   - Built-in pictures serve the commonest kinds. For others, the picture at hand is compared with libavcodec's.
- *   - A picture is mapped when NVDEC says that it is done, because a call that waits for one that never is could not be
- *     ended. If NVDEC never says so, nothing more is asked of it in this process. For AV1 it does not say. */
+ *   - A picture is mapped only once NVDEC reports that it is done: a call that waits for a picture that never is done
+ *     could not be ended. If NVDEC never reports it, nothing more is asked of it in this process. For AV1 it reports
+ *     nothing. */
 
 #ifndef BENZINA_NO_CUDA
 
-/* How many pictures are decoded at most; fewer where all copies would take so many bytes. */
+/* The largest number of pictures that are decoded, and of bytes for copies of them, which may lower that number. */
 #define BZI_CHECK_ROUNDS  (4 * (BZI_LIMIT_SESSION_DEPTH + BZI_KERNEL_SLOTS))
 #define BZI_CHECK_BYTES   (64u << 20)
-/* So often a picture is copied, which keeps the stream behind the decoder, as kernels of large batches do. */
+/* The number of times that a picture is copied. That makes the stream slower than the decoder, as large batches do. */
 #ifndef BZI_CHECK_COPIES
 #  define BZI_CHECK_COPIES 64u
 #endif
-/* Decoders of JPEG round in ways of their own: pictures may differ by so much of 255, and by half of 1 on average. */
+/* By how much of 255 JPEGs may differ, since their decoders round in different ways. On average it is half of 1. */
 #define BZI_CHECK_MAX_DIFFERENCE 4u
-/* Of what is measured of a decoder, more than this is not its own. */
+/* Bytes beside its surfaces that a decoder is believed to take; the rest of what is measured belongs to others. */
 #define BZI_CHECK_MAX_EXTRA (256u << 20)
 
-/* Of so many rows and columns, 4:2:0, with sums of values: made by tests/make/check_pictures.py. */
+/* Pictures of so many rows and columns, 4:2:0, with the sums of their values. tests/make/check_pictures.py makes it. */
 #define BZI_CHECK_SIZE    160
 static const struct { uint32_t codec, depth; uint64_t sums[2]; const char *base64[2]; } bzi_check_pictures[] = {
     { BZNA_CODEC_H264, 8, { 0xd8e379382fd46ec2ull, 0x9ba275147f7d08fcull }, {
@@ -18435,26 +19533,28 @@ static const struct { uint32_t codec, depth; uint64_t sums[2]; const char *base6
         "lTSMgp//2Q" } },
 };
 
+/* The check of one kind. Both pictures have the same format. */
 typedef struct bzi_check {
-    bzi_session     *session;
-    bzi_caps        *kind;
+    bzi_session     *session;         /* that is to decode the kind */
+    bzi_caps        *kind;            /* what is found out */
     bzi_nvdec_format want;
-    bzi_format       format;          /* of both pictures, as is what follows */
-    bzna_picture     picture;
-    bzna_image       images[2];
-    uint64_t         sums[2];
-    uint8_t          bytes[2][768];
-    uint32_t         half, rounds;    /* see bzi_check_plan */
+    bzi_format       format;          /* what the parameter sets say */
+    bzna_picture     picture;         /* sizes and colors */
+    bzna_image       images[2];       /* A and B; the same one twice if it is not built in */
+    uint64_t         sums[2];         /* of their values, as bzi_check_sum makes them */
+    uint8_t          bytes[2][768];   /* of the built-in pictures */
+    uint32_t         half;            /* rounds after which the order of both pictures changes: see bzi_check_plan */
+    uint32_t         rounds;          /* pictures that are decoded */
     bzi_flight       flights[BZI_CHECK_ROUNDS];
     bzi_trial        trial;           /* of the kernel, in the last round */
-    float           *made;            /* pinned: what it made */
-    uint8_t         *copies;          /* behind that: of the surface, one for each round */
-    uint64_t         surface_bytes;
+    float           *made;            /* pinned: the kernel's output */
+    uint8_t         *copies;          /* after that: a copy of the surface for each round */
+    uint64_t         surface_bytes;   /* of a copy */
 } bzi_check;
 
 /* --- Pictures and what NVDEC makes of them --- */
 
-/* FNV-1a over the values of a frame, whatever they lie between. */
+/* Returns FNV-1a over the values of a frame, wherever they lie. low_zeros: bits below the value, which are skipped. */
 static uint64_t bzi_check_sum(const bzna_picture *p, uint32_t low_zeros)
 {
     uint64_t sum = BZI_HASH_START;
@@ -18463,6 +19563,7 @@ static uint64_t bzi_check_sum(const bzna_picture *p, uint32_t low_zeros)
         const uint32_t shift_x = i ? p->chroma_shift_x : 0, shift_y = i ? p->chroma_shift_y : 0;
         const uint32_t width = (p->frame_width + shift_x) >> shift_x, height = (p->frame_height + shift_y) >> shift_y;
         const uint32_t bytes = p->depth > 8 ? 2 : 1, step = p->step[i] ? p->step[i] : bytes;
+
         for (uint32_t y = 0; y < height; y++) {
             const uint8_t *row = (const uint8_t *)p->plane[i] + (int64_t)y * p->pitch[i];
             for (uint32_t x = 0; x < width; x++) {
@@ -18482,7 +19583,7 @@ static uint64_t bzi_check_surface_bytes(const bzi_flight *flight)
     return (uint64_t)flight->picture.pitch[0] * (even + (flight->semi_planar ? (height + 1) / 2 : even + height));
 }
 
-/* The picture in a copy of its surface. */
+/* Returns the picture in a copy of its surface. */
 static bzna_picture bzi_check_in_copy(const bzi_flight *flight, const uint8_t *copy, uint32_t *low_zeros)
 {
     bzna_picture picture = flight->picture;
@@ -18504,7 +19605,7 @@ static uint64_t bzi_check_sum_copy(const bzi_flight *flight, const uint8_t *copy
     return bzi_check_sum(&picture, low_zeros);
 }
 
-/* The built-in pictures of the kind. Returns 0 when there are none. */
+/* Takes the built-in pictures of the kind. Returns 0 if there are none, else 1. */
 static int bzi_check_use_built_in(bzi_check *check)
 {
     const size_t count = sizeof bzi_check_pictures / sizeof bzi_check_pictures[0];
@@ -18519,12 +19620,15 @@ static int bzi_check_use_built_in(bzi_check *check)
         bzna_image *image = &check->images[i];
         bzi_image alone;
         uint32_t bits = 0, left = 0;
+
         memset(image, 0, sizeof *image);
+
         for (const char *digit = bzi_check_pictures[k].base64[i]; *digit; digit++) {
             bits = bits << 6 | (uint32_t)(strchr(digits, *digit) - digits);
             if ((left += 6) >= 8)
                 check->bytes[i][image->data_size++] = (uint8_t)(bits >> (left -= 8));
         }
+
         image->codec = check->want.codec;
         image->width = image->height = image->frame_width = image->frame_height = BZI_CHECK_SIZE;
         image->data = check->bytes[i];
@@ -18537,7 +19641,7 @@ static int bzi_check_use_built_in(bzi_check *check)
     return k < count;
 }
 
-/* What the CPU makes of a picture, until the next one. */
+/* Decodes a picture on the CPU. Its planes are valid until the next one. */
 static bzna_status bzi_check_software(bzi_session *session, const bzna_image *image, const bzi_format *format,
                                       bzna_picture *picture, bzna_error *err)
 {
@@ -18553,7 +19657,7 @@ static bzna_status bzi_check_software(bzi_session *session, const bzna_image *im
 
 /* --- NVDEC --- */
 
-/* Memory for what comes back, once it is known how long a surface is. */
+/* Allocates memory for what comes back. The first surface that is mapped tells how long a copy is. */
 static bzna_status bzi_check_reserve(bzi_check *check, const bzi_flight *flight, bzna_error *err)
 {
     bzi_session *session = check->session;
@@ -18571,7 +19675,7 @@ static bzna_status bzi_check_reserve(bzi_check *check, const bzi_flight *flight,
     return bzi_device_alloc(device, BZI_TRIAL_BYTES, session->stream, &check->trial.pixels, err);
 }
 
-/* Maps the oldest picture; enqueues the kernel, then copies, so that what they find was there for the kernel, too. */
+/* Maps the oldest picture, and enqueues the kernel and after it the copies, so the copies hold what the kernel read. */
 static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *err)
 {
     bzi_session *session = check->session;
@@ -18590,9 +19694,10 @@ static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *e
     return status;
 }
 
-/* The order of pictures: A, B, A, B ..., 12 at least, then as many B, A, B, A ...: neighbours that are mixed up are
- * noticed. So is a surface that keeps old pixels: with an even number of surfaces, each has one picture in the first
- * half, and the other one in the second; with an odd one, both in each half, which is then twice as long. */
+/* Plans the order of pictures: A, B, A, B ..., at least 12, then as many B, A, B, A ... That shows neighbors that are
+ * mixed up. It also shows a surface that keeps old pixels: with an even number of surfaces, each has one picture in the
+ * first half and the other one in the second. With an odd number, each has both in each half, which is then twice as
+ * long. */
 static void bzi_check_plan(bzi_check *check)
 {
     const uint32_t surfaces = bzi_nvdec_chosen(check->session->device), use = surfaces << surfaces % 2;
@@ -18605,7 +19710,7 @@ static uint32_t bzi_check_which(const bzi_check *check, uint32_t round)
     return (round + (round >= check->half)) % 2;
 }
 
-/* As an engine does. */
+/* Decodes all rounds as an engine does. */
 static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
 {
     bzi_session *session = check->session;
@@ -18613,6 +19718,7 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
 
     for (uint32_t submitted = 0, mapped = 0; mapped < check->rounds && status == BZNA_OK; mapped++) {
         bzi_nvdec_result result = BZI_NVDEC_OK;
+
         while (submitted < check->rounds && result == BZI_NVDEC_OK) {
             result = bzi_session_submit(session, &check->images[bzi_check_which(check, submitted)], &check->picture,
                                         &check->format, NULL, err);
@@ -18620,6 +19726,7 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
         }
         if (result != BZI_NVDEC_OK && result != BZI_NVDEC_BUSY)
             return err->status;
+
         status = bzi_check_map(check, mapped, err);
         if (session->mapped_count == session->device->desc.session_mapped || !session->pending_count)
             bzi_session_unmap_all(session);
@@ -18627,7 +19734,7 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
     return status;
 }
 
-/* Whether the copy of a round is near enough to what the CPU makes of its JPEG. */
+/* Checks that the copy of a round is near to what the CPU makes of its JPEG. */
 static bzna_status bzi_check_near(bzi_check *check, uint32_t round, bzna_error *err)
 {
     bzna_picture decoded = check->picture, made;
@@ -18656,8 +19763,8 @@ static bzna_status bzi_check_near(bzi_check *check, uint32_t round, bzna_error *
                     "%.2f on average", round + 1, check->rounds, most, (double)sum / (double)count);
 }
 
-/* What a decoder takes beyond its surfaces, by a second one that is made beside it: the first one of a device also
- * takes what the driver needs once for all. All are then taken to take as much. */
+/* Measures what a decoder takes beside its surfaces, by making a second one: the first one of a device also takes what
+ * the driver needs once for all. Every decoder is then taken to need as much. */
 static void bzi_check_measure_extra(bzi_device *device, bzi_nvdec *first)
 {
     const CUVIDEOFORMAT parsed = {
@@ -18681,14 +19788,15 @@ static void bzi_check_measure_extra(bzi_device *device, bzi_nvdec *first)
     }
 
     bzi_nvdec_destroy(device, &second);
-    atomic_fetch_sub(&device->decoders_made, 1);            /* it was no session's */
+    atomic_fetch_sub(&device->decoders_made, 1);            /* that one belonged to no session */
 }
 
-/* A decoder for larger frames, so that it has to be given another size. */
+/* Makes a decoder for larger frames, so that the check has to reconfigure it. */
 static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
 {
     bzi_device *device = check->session->device;
     const int is_first = atomic_load(&device->decoders_made) == 0;
+
     check->session->decoders.target = 1;
     if (bzi_session_prepare(check->session, &check->images[0], &check->format, 64, err) != BZI_NVDEC_OK)
         return err->status;
@@ -18697,7 +19805,7 @@ static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Decodes all rounds and compares them. If something fails, nothing is left in flight, and no decoder. */
+/* Decodes all rounds and compares them. On failure, no picture is left in flight, and no decoder is kept. */
 static bzna_status bzi_check_try(bzi_check *check, bzna_error *err)
 {
     bzi_session *session = check->session;
@@ -18739,7 +19847,7 @@ static bzna_status bzi_check_try(bzi_check *check, bzna_error *err)
     return status;
 }
 
-/* Tries all ways in turn. Any status but BZNA_OK: it could not be tried to the end. */
+/* Tries all ways in turn. Any status but BZNA_OK means that the check could not be finished. */
 static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
 {
     static const struct { uint32_t quirks; const char *text; } ways[] = {
@@ -18756,6 +19864,7 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
 
     for (size_t i = 0; i < sizeof ways / sizeof ways[0] && outcome == BZNA_CHECK_FAILED; i++) {
         bzna_status status;
+
         check->kind->quirks = ways[i].quirks;
         status = bzi_check_try(check, err);
         if (status == BZNA_E_DEVICE_LOST || status == BZNA_E_MEMORY || atomic_load(&device->stuck))
@@ -18768,7 +19877,7 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
     }
 
     if (check->kind->quirks && outcome == BZNA_CHECK_PASSED)
-        bzi_log(device->desc.host, BZNA_LOG_WARNING, BZNA_OK, "NVDEC of %s, %s of %u bits, %s: %s; around that, %s",
+        bzi_log(device->desc.host, BZNA_LOG_WARNING, BZNA_OK, "NVDEC of %s, %s of %u bits, %s: %s; to avoid that, %s",
                 device->info.name, bzi_codec_name(check->want.codec), check->want.depth,
                 bzi_chroma_name(check->want.chroma), why, report);
     atomic_store(&check->kind->check, outcome);
@@ -18777,7 +19886,8 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
 
 /* --- What is known of a kind --- */
 
-/* Checks a kind; check->images[0].data NULL: with built-in pictures alone. What cannot be checked is skipped. */
+/* Checks a kind. If check->images[0].data is NULL, only built-in pictures serve. A kind that cannot be checked is noted
+ * as skipped. */
 static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
 {
     const char *skip = "there is no other decoder to compare with";
@@ -18786,12 +19896,13 @@ static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
 
     bzi_check_plan(check);
     if (check->want.codec == BZNA_CODEC_AV1 && check->session->device->checks != BZI_CHECKS_ALL) {
-        skip = "NVDEC does not say when AV1 is decoded";
+        skip = "NVDEC does not report when AV1 is decoded";
     } else if (BZI_SOFTWARE || check->want.codec != BZNA_CODEC_JPEG) {
         if (bzi_check_use_built_in(check))
             return bzi_check_run(check, err);
         if (!check->images[0].data)
             return BZNA_OK;
+
         check->images[1] = check->images[0];
         check->rounds = 1 + (uint32_t)bzi_min(check->rounds - 1, BZI_CHECK_BYTES /
                                               (6ull * check->want.width * check->want.height));
@@ -18816,8 +19927,9 @@ static int bzi_check_is_due(bzi_device *device, const bzi_nvdec_format *want)
            atomic_load(&bzi_device_kind(device, want->codec, want->chroma, want->depth)->check) == BZNA_CHECK_NONE;
 }
 
-/* Whether NVDEC may decode pictures of a kind, which is checked first if it was not; meanwhile, other sessions wait.
- * image: NULL, or one of the kind, as bzi_session_submit takes it. Pre: if it is due, nothing is in flight. */
+/* Tells whether NVDEC may decode pictures of a kind. A kind that was not checked is checked first, while other sessions
+ * wait. image: NULL, or one of the kind, as bzi_session_submit takes it. Pre: if the check is due, nothing is in
+ * flight. */
 static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_format *want, const bzna_image *image,
                                        const bzi_format *format, const bzna_picture *picture, bzna_error *err)
 {
@@ -18832,6 +19944,7 @@ static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_for
             check.format = *format;
             check.picture = *picture;
         }
+
         bzi_os_lock(&device->checking);
         if (atomic_load(&device->stuck))
             status = bzi_device_video(device, err);
@@ -18848,11 +19961,11 @@ static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_for
     if (status == BZNA_OK)
         BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s fails its self-check of %s of %u bits, %s: %s", device->info.name,
                  bzi_codec_name(want->codec), want->depth, bzi_chroma_name(want->chroma), kind->report);
-    err->status = BZNA_E_CODEC;                             /* a damaged picture, too, is libavcodec's to refuse */
+    err->status = BZNA_E_CODEC;                             /* even a damaged picture: libavcodec is to report that */
     return BZI_NVDEC_REFUSED;
 }
 
-/* Makes the decoder for an example's pictures, if they may be decoded. Pre: nothing is in flight. */
+/* Makes the decoder for an example's pictures, if NVDEC may decode them. Pre: nothing is in flight. */
 static int bzi_check_prepare(bzi_session *session, const bzi_example *example)
 {
     const bzi_nvdec_format want = bzi_nvdec_format_of(example->image.codec, &example->format);
@@ -18862,7 +19975,7 @@ static int bzi_check_prepare(bzi_session *session, const bzi_example *example)
            BZI_NVDEC_OK && bzi_session_prepare(session, &example->image, &example->format, 0, &err) == BZI_NVDEC_OK;
 }
 
-/* What is known of a kind that the device decodes; built-in pictures check it now. In the CUDA context. */
+/* Fills in what is known of a kind that NVDEC decodes. Built-in pictures check it now. Pre: in the CUDA context. */
 static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
 {
     const bzi_nvdec_format want = { info->codec, info->chroma_format, info->depth, 0, 0 };
@@ -23249,32 +24362,36 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 /* ==== 69. Configuration =============================================================================================
  * Calls: rooms 2-3, 6, 43, 45-46.
  *
- * Checks what callers ask for, by field; fills in defaults. */
+ * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
 static bzna_status bzi_device_check_wanted(const char *field, bzna_device device, bzna_error *err)
 {
     if (device.kind < BZNA_DEVICE_AUTO || device.kind > BZNA_DEVICE_CUDA)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.kind: %d is neither AUTO, CPU nor CUDA", field, (int)device.kind);
     if (device.ordinal < 0 || (device.ordinal && device.kind != BZNA_DEVICE_CUDA))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.ordinal: %d; it is 0, or counts CUDA devices from 0", field,
-                        (int)device.ordinal);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.ordinal: %d; it must be 0, or a CUDA device's number, from 0 on",
+                        field, (int)device.ordinal);
     return BZNA_OK;
 }
 
+/* Checks a context's config and fills in defaults. */
 static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
 {
     bzna_status status;
 
     if (!c->allocator.alloc != !c->allocator.release)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.allocator: alloc and release go together");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.allocator: set both alloc and release, or neither");
     if ((status = bzi_device_check_wanted("context_config.device", c->device, err)) != BZNA_OK)
         return status;
     if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.log_level: %d is not known", c->log_level);
+
     if (c->max_edge_px > 65535)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.max_edge_px: %u is more than 65535", c->max_edge_px);
     if (!c->device_allocator.alloc != !c->device_allocator.release)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.device_allocator: alloc and release go together");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "context_config.device_allocator: set both alloc and release, or neither");
+
     if (c->sessions > BZI_LIMIT_SESSIONS)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.sessions: %u is more than %u", c->sessions,
                         BZI_LIMIT_SESSIONS);
@@ -23287,6 +24404,7 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
     if (c->session_mapped > BZI_KERNEL_SLOTS)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.session_mapped: %u is more than %u", c->session_mapped,
                         BZI_KERNEL_SLOTS);
+
     if (c->cuda_context && c->device.kind == BZNA_DEVICE_CPU)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.cuda_context: device.kind is BZNA_DEVICE_CPU");
 
@@ -23303,6 +24421,7 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
     return BZNA_OK;
 }
 
+/* Checks the shape of an output. what: how errors name it. */
 static bzna_status bzi_output_check(const char *what, const bzna_output *o, bzna_error *err)
 {
     if (!o->width || o->width > BZI_LIMIT_EDGE)
@@ -23322,7 +24441,7 @@ static bzna_status bzi_output_check(const char *what, const bzna_output *o, bzna
 
 static uint32_t bzi_default(uint32_t value, uint32_t otherwise) { return value ? value : otherwise; }
 
-/* "group.member", as messages call a setting. */
+/* Writes "group.member", the name of a setting in messages. */
 enum { BZI_SETTING_BYTES = 80 };
 static const char *bzi_setting(char text[BZI_SETTING_BYTES], const char *group, const char *member)
 {
@@ -23330,7 +24449,7 @@ static const char *bzi_setting(char text[BZI_SETTING_BYTES], const char *group, 
     return text;
 }
 
-/* One weight for each sample or for each part of the data set: how many weights, which values, how many draws. */
+/* Checks the weights, of which each sample or each part of the data set has one: number, values, and draws. */
 static bzna_status bzi_loader_check_weights(bzna_loader_config *c, const bzna_dataset *dataset, uint64_t samples,
                                             bzna_error *err)
 {
@@ -23343,7 +24462,7 @@ static bzna_status bzi_loader_check_weights(bzna_loader_config *c, const bzna_da
     if (c->order.weights_by_part && c->order.indices)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights_by_part: not together with indices");
     if (groups > UINT32_MAX)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "loader_config.order.weights: of at most %u samples", UINT32_MAX);
+        return BZI_FAIL(err, BZNA_E_LIMIT, "loader_config.order.weights: at most %u are supported", UINT32_MAX);
     if (!c->order.weights || c->order.weight_count != groups)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights, weight_count: %llu weights for %llu %s",
                         (unsigned long long)c->order.weight_count, (unsigned long long)groups,
@@ -23363,17 +24482,18 @@ static bzna_status bzi_loader_check_weights(bzna_loader_config *c, const bzna_da
     if (c->order.weighting == BZNA_WEIGHTING_ONCE && c->order.epoch_samples > positive)
         return BZI_FAIL(
             err, BZNA_E_ARGUMENT,
-            "loader_config.order.epoch_samples: %llu draws without replacement of %llu samples with a weight",
+            "loader_config.order.epoch_samples: %llu draws without replacement from %llu samples with a weight",
             (unsigned long long)c->order.epoch_samples, (unsigned long long)positive);
     if (c->order.epoch_samples > (uint64_t)1 << 63)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.epoch_samples: %llu are more than 2^63",
                         (unsigned long long)c->order.epoch_samples);
+
     if (!c->order.epoch_samples)
         c->order.epoch_samples = c->order.weighting == BZNA_WEIGHTING_ONCE ? positive : samples;
     return BZNA_OK;
 }
 
-/* What an epoch consists of: indices, weights, epoch_samples. */
+/* Checks what an epoch consists of: indices, weights, epoch_samples. */
 static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_dataset *dataset, bzna_error *err)
 {
     const uint64_t samples = c->order.indices ? c->order.index_count : dataset->count;
@@ -23402,6 +24522,7 @@ static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_data
     return bzi_loader_check_weights(c, dataset, samples, err);
 }
 
+/* Checks the policies for errors, retries, processors and slices, and fills in defaults. */
 static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *err)
 {
     if (c->errors.policy > BZNA_ON_ERROR_STOP)
@@ -23422,7 +24543,7 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
 
     for (uint32_t i = 0; i < c->pipeline.cpu_count; i++)
         if (c->pipeline.cpus[i] < 0)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.cpus[%u]: %d is no processor", i,
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.cpus[%u]: %d is not a processor", i,
                             (int)c->pipeline.cpus[i]);
 
     c->output.slices = bzi_default(c->output.slices, 1);
@@ -23432,13 +24553,14 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
     return BZNA_OK;
 }
 
-/* Sizes 0 with other fields named: batches without pictures. */
+/* Checks the shape of the first output. Its sizes may be 0 if other fields are named: batches then have no pictures. */
 static bzna_status bzi_loader_check_output(const bzna_loader_config *c, bzna_error *err)
 {
     const bzna_loader_output *o = &c->output;
     const int fields = (c->fields.tensors || c->fields.bytes) && !c->fields.image && !o->buffers && o->views <= 1 &&
                        !c->extra_outputs.count;
     bzna_output output = bzi_output_of(o);
+
     if (fields && !o->width && !o->height)
         output.width = output.height = 1;
     return bzi_output_check("loader_config.output", &output, err);
@@ -23463,6 +24585,7 @@ static bzna_status bzi_loader_check_decode(bzna_loader_config *c, bzna_error *er
     return BZNA_OK;
 }
 
+/* Checks sizes, numbers of threads and the shard, and fills in defaults. An epoch must have at least one batch. */
 static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t samples, bzna_error *err)
 {
     bzi_shard shard = { samples, 0, 0, 0, 0, 0 };
@@ -23507,7 +24630,7 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
     return bzi_device_check_wanted("loader_config.output.device", c->output.device, err);
 }
 
-/* Words that have no meaning yet must be zero, so that they can have one later. */
+/* Checks that words which have no meaning yet are zero, so that they can have one later. */
 static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_error *err)
 {
     const struct { const char *group; const uint64_t *words; uint32_t padding; } groups[] = {
@@ -23530,7 +24653,7 @@ static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_e
     return BZNA_OK;
 }
 
-/* The caller's memory for batches, of data_bytes each. Pre: slices divide batch_size. */
+/* Checks the caller's memory for batches, which need data_bytes each. Pre: slices divide batch_size. */
 static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_t data_bytes, bzna_error *err)
 {
     const bzna_loader_output *o = &c->output;
@@ -23543,8 +24666,8 @@ static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_
                         o->buffer_count, c->pipeline.batches_in_flight, o->slices);
     for (uint32_t i = 0; i < o->buffer_count; i++) {
         if (!o->buffers[i].data || (uintptr_t)o->buffers[i].data % sizeof(float))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.buffers[%u].data: NULL, or not aligned to %u "
-                            "bytes", i, (unsigned)sizeof(float));
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.buffers[%u].data: is NULL, or not aligned to "
+                            "%u bytes", i, (unsigned)sizeof(float));
         if (o->buffers[i].bytes < need)
             return BZI_FAIL(err, BZNA_E_BUFFER, "loader_config.output.buffers[%u].bytes: %llu are fewer than the %llu "
                             "of %u samples", i, (unsigned long long)o->buffers[i].bytes, (unsigned long long)need,
@@ -23553,7 +24676,7 @@ static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_
     return BZNA_OK;
 }
 
-/* mean/std or bias/scale: one spelling. where: the group that filter and color stand in. */
+/* Checks filter and colors, and puts them in *t: mean and std become bias and scale. where: their group. */
 static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_filter *filter,
                                            const bzna_loader_color *c, bzna_transform *t, bzna_error *err)
 {
@@ -23601,18 +24724,22 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
-/* What a loader is to do. */
+/* A loader's config, checked, with what follows from it. */
 typedef struct bzi_loader_settings {
-    bzna_loader_config config;
+    bzna_loader_config config;                         /* the caller's, with defaults filled in */
     bzi_output         outputs[BZI_LIMIT_OUTPUTS];
-    const char        *fields[BZI_LIMIT_OUTPUTS];       /* what the loader's picks are called; NULL: by no name */
-    uint32_t           output_count, pick_count, view_count;
-    uint64_t           data_bytes, slot_bytes;
+    const char        *fields[BZI_LIMIT_OUTPUTS];      /* by pick: the name of its field; NULL: no name was given */
+    uint32_t           output_count;
+    uint32_t           pick_count;                     /* different pictures of a sample that are decoded */
+    uint32_t           view_count;                     /* of all outputs */
+    uint64_t           data_bytes;                     /* of a batch, all outputs */
+    uint64_t           slot_bytes;                     /* of a sample's slot, all outputs */
 } bzi_loader_settings;
 
 static int bzi_name_is(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
 
-/* The mean image is of the output's channels and size, and nothing else is subtracted. */
+/* Takes the mean image. It must have the output's channels and size, and nothing else may be subtracted. own: 1 if the
+ * output has color settings of its own. */
 static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color *c, bzi_output *output, int own,
                                      bzna_error *err)
 {
@@ -23624,6 +24751,7 @@ static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color 
     for (int i = 0; i < 3; i++)
         if (c->mean[i] != 0 || c->bias[i] != 0)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.mean_image: not together with mean or bias", where);
+
     if (!c->mean_image || c->mean_image_bytes != bytes)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %llu bytes%s, not the %llu of float32 [%u, %u, %u]", where,
                         own ? "color.mean_image_bytes" : "color: the first output's mean image",
@@ -23634,14 +24762,14 @@ static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color 
     return BZNA_OK;
 }
 
-/* Adds an output: what follows from its own settings and those before it. field: the picture that it is made of. */
+/* Completes an output from its own settings and the outputs before it, and adds it. field: its picture. */
 static bzna_status bzi_settings_add(bzi_loader_settings *s, const char *where, const char *field, bzna_error *err)
 {
     bzi_output *output = &s->outputs[s->output_count++];
     const uint64_t bytes = bzi_output_bytes(&output->shape) * output->views;
 
     if (output->views > BZI_LIMIT_VIEWS - s->view_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u, and %u of other outputs: more than %u", where,
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u, and %u of other outputs, are more than %u", where,
                         output->views, s->view_count, BZI_LIMIT_VIEWS);
     if (s->config.decode.jpeg_shrink &&
         (output->transform.antialias || output->transform.filter == BZNA_FILTER_NEAREST))
@@ -23652,6 +24780,7 @@ static bzna_status bzi_settings_add(bzi_loader_settings *s, const char *where, c
         output->picture++;
     if (output->picture == s->pick_count)
         s->fields[s->pick_count++] = field;
+
     output->first = s->view_count;
     output->kernel = bzi_output_make(&output->shape);
     output->picture_bytes = bzi_output_bytes(&output->shape);
@@ -23662,7 +24791,7 @@ static bzna_status bzi_settings_add(bzi_loader_settings *s, const char *where, c
     return BZNA_OK;
 }
 
-/* The first output. */
+/* Makes the first output. */
 static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
 {
     const bzna_loader_config *c = &s->config;
@@ -23670,8 +24799,8 @@ static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
     bzna_status status;
 
     if (c->output.name || c->output.field || c->output.warp || c->output.filter || c->output.color)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output: name, field, warp, filter and color are those of "
-                        "extra_outputs; the first output has fields.image and the config's own groups");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output: name, field, warp, filter and color are only for "
+                        "extra_outputs; for the first output, set fields.image and the config's own groups");
 
     bzi_string_copy(first->name, sizeof first->name, "image");
     first->shape = bzi_output_of(&c->output);
@@ -23689,7 +24818,7 @@ static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
     return bzi_settings_add(s, "loader_config.output", c->fields.image, err);
 }
 
-/* What belongs to the batches, and so to the first output alone, must not be set. */
+/* Refuses settings that belong to the batches, and so only to the first output. */
 static bzna_status bzi_extra_check_alone(const char *where, const bzna_loader_output *e, bzna_error *err)
 {
     const struct { const char *name; int set; } members[] = {
@@ -23702,11 +24831,12 @@ static bzna_status bzi_extra_check_alone(const char *where, const bzna_loader_ou
 
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
         if (members[i].set)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: is the first output's alone", where, members[i].name);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: can only be set for the first output", where,
+                            members[i].name);
     return BZNA_OK;
 }
 
-/* The name and shape of a further output. */
+/* Takes the name and shape of a further output. */
 static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const char *where, const bzna_loader_output *e,
                                          bzi_output *output, bzna_error *err)
 {
@@ -23714,11 +24844,10 @@ static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const cha
     const size_t length = e->name ? strlen(e->name) : 0;
 
     if (length == 0 || length >= sizeof output->name)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.name: an output needs one, of at most %u bytes", where,
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.name: must have 1 to %u bytes", where,
                         (unsigned)sizeof output->name - 1);
 
     memcpy(output->name, e->name, length + 1);
-
     output->shape = bzi_output_of(e);
     output->shape.width = bzi_default(e->width, first->shape.width);
     output->shape.height = bzi_default(e->height, first->shape.height);
@@ -23732,7 +24861,7 @@ static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const cha
     return bzi_output_check(where, &output->shape, err);
 }
 
-/* A further output: what is not its own is as the first output is. */
+/* Makes a further output. It shares with the first output what it does not set itself. */
 static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where, const bzna_loader_output *e,
                                       bzna_error *err)
 {
@@ -23745,7 +24874,7 @@ static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where,
     if (e->reserved0 || color->reserved0 || !bzi_is_zero(e->reserved, sizeof e->reserved) ||
         !bzi_is_zero(filter->reserved, sizeof filter->reserved) ||
         !bzi_is_zero(color->reserved, sizeof color->reserved))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words of it, of its filter or its color are set", where);
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set, in it, its filter or its color", where);
 
     bzi_transform_init(&output->transform);
     output->jitter = color->jitter;
@@ -23762,16 +24891,19 @@ static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where,
     return bzi_settings_add(s, where, e->field ? e->field : s->config.fields.image, err);
 }
 
-/* All outputs. */
+/* Makes all outputs. */
 static bzna_status bzi_settings_outputs(bzi_loader_settings *s, bzna_error *err)
 {
     const bzna_loader_outputs *given = &s->config.extra_outputs;
     bzna_status status = bzi_settings_first(s, err);
 
+    if (status != BZNA_OK)
+        return status;
     if (!given->ptr != !given->count || given->count >= BZI_LIMIT_OUTPUTS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.extra_outputs.ptr, count: %llu outputs %s; at most %u",
-                        (unsigned long long)given->count, given->ptr ? "at an address" : "at NULL",
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.extra_outputs: count is %llu, and ptr is %s; at most %u "
+                        "are allowed", (unsigned long long)given->count, given->ptr ? "not NULL" : "NULL",
                         BZI_LIMIT_OUTPUTS - 1);
+
     for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++) {
         char where[BZI_SETTING_BYTES / 2];
         snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i);
@@ -23780,7 +24912,7 @@ static bzna_status bzi_settings_outputs(bzi_loader_settings *s, bzna_error *err)
     return status;
 }
 
-/* Pre: config is what the caller gave, and the rest is zero. */
+/* Checks and completes a loader's settings. Pre: config is what the caller gave, and the rest is zero. */
 static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_dataset *dataset, bzna_error *err)
 {
     bzna_loader_config *config = &settings->config;
@@ -23799,28 +24931,31 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
 /* ==== 71. Opening ===================================================================================================
  * Calls: rooms 2-4, 6, 36-38, 51-52, 56-59, 66-67.
  *
- * Decides who decodes; opens loaders. */
+ * Chooses the decoder and opens loaders. */
 
-/* What the context's GPU offers to a loader that may use it. */
+/* The parts of the context's GPU that a loader may use. */
 typedef struct bzi_loader_gpu {
-    bzi_device *device;               /* NULL: none, or not asked for */
-    bzi_pool   *pool;                 /* NULL: no decode sessions, or not asked for */
+    bzi_device *device;               /* NULL: there is none, or it was not asked for */
+    bzi_pool   *pool;                 /* NULL: there are no decode sessions, or they were not asked for */
     bzna_error  why;                  /* status < 0: why there is no device, or why it has no sessions */
 } bzi_loader_gpu;
 
-/* Who decodes, where batches lie, and what follows from that. */
+/* The choice of a decoder and of a place for batches, and what follows from that. */
 typedef struct bzi_loader_mode {
-    bzi_device *device;               /* NULL: nothing of the loader is on it */
-    bzi_pool   *pool;                 /* NULL: software decodes */
-    uint32_t    on_device;            /* batches lie there */
-    uint32_t    workers, lanes, reader_threads;
-    uint32_t    read_ahead, ahead_least;
-    uint64_t    ahead_bytes;
+    bzi_device *device;               /* NULL: the loader does not use it */
+    bzi_pool   *pool;                 /* NULL: all is decoded in software */
+    uint32_t    on_device;            /* 1: batches lie there */
+    uint32_t    workers;              /* threads that decode in software */
+    uint32_t    lanes;                /* one for each session, and for each worker that writes to the device */
+    uint32_t    reader_threads;
+    uint32_t    read_ahead;           /* samples, at most */
+    uint32_t    ahead_least;          /* samples, whatever their bytes */
     uint32_t    run_most;             /* samples of a run */
+    uint64_t    ahead_bytes;          /* enough, from ahead_least samples on */
     char        reason[sizeof ((bzna_loader_info *)0)->decoder_reason];
 } bzi_loader_mode;
 
-/* Asks the context for what the config may use. That there is no GPU is no failure here. */
+/* Asks the context for what the config may use. It is not an error here if there is no GPU. */
 static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu *gpu, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
@@ -23832,7 +24967,7 @@ static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu
     if (loader->pick_count > 1)
         BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "outputs of several fields are decoded in software");
     if (config->pipeline.picture)
-        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "pipeline.picture draws into what software decodes");
+        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "pipeline.picture needs pictures that are decoded in software");
     if (!loader->slot_bytes || (config->output.device.kind == BZNA_DEVICE_CPU && software))
         return BZNA_OK;
 
@@ -23867,23 +25002,24 @@ static void bzi_loader_scale_ahead(const bzna_loader_config *config, uint32_t se
     mode->run_most = mode->run_most && !sessions ? mode->run_most : 1;
 }
 
-/* The numbers of threads, lanes and items: those of the config, else what suits the mode. */
+/* Sets the numbers of threads, lanes and items: those of the config, else numbers that suit the mode. */
 static void bzi_loader_scale(const bzna_loader_config *config, bzi_loader_mode *mode)
 {
     const uint32_t sessions = mode->pool ? mode->pool->count : 0;
 
     mode->workers = config->decode.threads;
-    if (!BZI_SOFTWARE && mode->pool)                        /* without sessions, opening fails with the reason */
+    if (!BZI_SOFTWARE && mode->pool)                        /* without a pool, opening fails and gives the reason */
         mode->workers = 0;
     mode->lanes = sessions + (mode->on_device ? mode->workers : 0);
+
     mode->reader_threads = config->read.threads;
     if (!mode->reader_threads)
         mode->reader_threads = !mode->pool ? 1 : sessions < 4 ? 2 : (uint32_t)bzi_min(sessions / 2, 8);
     bzi_loader_scale_ahead(config, sessions, mode);
 }
 
-/* Decides, and changes nothing but *mode. Having no GPU is an error only if the config insists on one; having one that
- * cannot be used (after fork, out of memory, lost) always is. */
+/* Decides, and changes only *mode. A missing GPU is an error only if the config insists on one. A GPU that is there but
+ * cannot be used (after fork, out of memory, lost) is always an error. */
 static bzna_status bzi_loader_decide(const bzna_loader_config *config, const bzi_loader_gpu *gpu,
                                      bzi_loader_mode *mode, bzna_error *err)
 {
@@ -23901,8 +25037,8 @@ static bzna_status bzi_loader_decide(const bzna_loader_config *config, const bzi
     mode->on_device = gpu->device && config->output.device.kind != BZNA_DEVICE_CPU;
     if (mode->on_device && config->output.buffers && config->output.device.kind == BZNA_DEVICE_AUTO)
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "loader_config.output.device: with buffers, and a GPU, say whether they lie on the CPU or on "
-                        "CUDA");
+                        "loader_config.output.device: set it to CPU or CUDA, since buffers are given and there is a "
+                        "GPU");
     if (mode->on_device && config->output.device.kind == BZNA_DEVICE_CUDA &&
         config->output.device.ordinal && config->output.device.ordinal != gpu->device->info.device.ordinal)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.device.ordinal: %d; the context's device is %d",
@@ -23912,8 +25048,8 @@ static bzna_status bzi_loader_decide(const bzna_loader_config *config, const bzi
     mode->device = mode->on_device || mode->pool ? gpu->device : NULL;
     bzi_error_prefix(&missing, "no NVDEC");
     bzi_string_copy(mode->reason, sizeof mode->reason,
-                    config->decode.decoder == BZNA_DECODER_SOFTWARE ? "software decoding was asked for" :
-                    mode->pool ? "the device decodes; what it cannot, software does" : missing.message);
+                    config->decode.decoder == BZNA_DECODER_SOFTWARE ? "software decoding was requested" :
+                    mode->pool ? "NVDEC decodes; software decodes what NVDEC cannot" : missing.message);
     bzi_loader_scale(config, mode);
     return BZNA_OK;
 }
@@ -23933,8 +25069,8 @@ static void bzi_loader_set_mode(bzna_loader *loader, const bzi_loader_mode *mode
     memcpy(loader->reason, mode->reason, sizeof loader->reason);
 }
 
-/* JPEG by NVDEC was asked for. Whether it can is found out here, by a check with pictures of ours: when a sample comes,
- * it is too late to choose. */
+/* Finds out whether NVDEC can decode JPEG, as the caller asked for, by a check with built-in pictures. Once a sample
+ * comes it would be too late to choose. */
 static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
 {
     bzna_codec_info info = { .codec = BZNA_CODEC_JPEG, .chroma_format = 1, .depth = 8 };
@@ -23944,9 +25080,11 @@ static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
         return BZI_FAIL(err, BZNA_E_DEVICE, "loader_config.decode.jpeg: %s", loader->reason);
     if ((status = bzi_device_enter(loader->device, err)) != BZNA_OK)
         return status;
+
     if ((status = bzi_device_codec(loader->device, &info, err)) == BZNA_OK && info.supported)
         bzi_check_ask(loader->device, &info);
     bzi_device_leave(loader->device);
+
     if (status == BZNA_OK &&
         (!info.supported || (info.check != BZNA_CHECK_PASSED && info.check != BZNA_CHECK_SKIPPED)))
         status = BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC of %s does not decode JPEG%s%s", loader->device->info.name,
@@ -23960,14 +25098,16 @@ static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
     bzi_loader_gpu gpu;
     bzi_loader_mode mode;
     bzna_status status;
+
     if ((status = bzi_loader_find_gpu(loader, &gpu, err)) != BZNA_OK ||
         (status = bzi_loader_decide(&loader->config, &gpu, &mode, err)) != BZNA_OK)
         return status;
+
     bzi_loader_set_mode(loader, &mode);
     return loader->config.decode.jpeg == BZNA_DECODER_NVDEC ? bzi_loader_take_jpeg(loader, err) : BZNA_OK;
 }
 
-/* Copies of the caller's mean images. On failure, none of the caller's is left. */
+/* Copies the caller's mean images. On failure, no pointer to the caller's memory is left. */
 static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
@@ -23979,8 +25119,10 @@ static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
         char where[BZI_SETTING_BYTES] = "loader_config";
         if (i)
             snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i - 1);
+
         output->mean = given && status == BZNA_OK ? bzi_alloc_copy(&loader->host->memory, given, count, sizeof(float)) :
                                                     NULL;
+
         if (given && status == BZNA_OK && !output->mean)
             status = bzi_fail_memory(err, "a mean image");
         for (uint64_t k = 0; output->mean && k < count && status == BZNA_OK; k++)
@@ -23994,7 +25136,7 @@ static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
     return status;
 }
 
-/* The same on the device. Batches are written after what is enqueued here. In the CUDA context. */
+/* Copies the mean images to the device. Batches are written after what is enqueued here. Pre: in the CUDA context. */
 static bzna_status bzi_loader_upload_means(bzna_loader *loader, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
@@ -24009,7 +25151,7 @@ static bzna_status bzi_loader_upload_means(bzna_loader *loader, bzna_error *err)
     return status;
 }
 
-/* The consumer's stream: the user's, or one of ours. In the CUDA context. */
+/* Takes the consumer's stream, or makes one. Pre: in the CUDA context. */
 static bzna_status bzi_loader_make_stream(bzna_loader *loader, bzna_error *err)
 {
     loader->stream = loader->on_device ? loader->config.output.stream : NULL;
@@ -24017,7 +25159,7 @@ static bzna_status bzi_loader_make_stream(bzna_loader *loader, bzna_error *err)
     return loader->stream ? BZNA_OK : bzi_device_stream(loader->device, 0, &loader->stream, err);
 }
 
-/* What lies on the device, or goes there; then the threads, which need all the rest. */
+/* Makes what lies on the device or goes there, then the threads, which need all the rest. */
 static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
@@ -24034,31 +25176,33 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
     return status;
 }
 
-/* A mistyped name is found out here, by the first sample, and not by every sample. One that cannot be read now may be
- * read later. setting: that names it. */
+/* Tries a field's name on the first sample, so that a mistyped name fails now, not with every sample. A sample that
+ * cannot be read now may be readable later, so other errors are ignored. setting: what gave the name, for the error. */
 static bzna_status bzi_loader_check_pick(const bzna_loader *loader, const bzi_pick *pick, const char *setting,
                                          bzna_error *err)
 {
     const bzi_part *part = &loader->dataset->parts[0];
     bzi_image image;
     bzna_status status = bzi_container_describe_image(part->container, part->first, pick, &image, err);
-    if (status != BZNA_E_NOT_FOUND || err->native_code)     /* an errno: it is the file that was not found */
+
+    if (status != BZNA_E_NOT_FOUND || err->native_code)     /* with an errno, the file was not found, not the field */
         return status == BZNA_E_MEMORY ? status : BZNA_OK;
+
     bzi_container_fail(part->container, part->first, err);
     return bzi_error_prefix(err, setting);
 }
 
-/* Each output is found by its name. */
+/* Checks that each output is found by its name, which must not be another tensor's. */
 static bzna_status bzi_loader_check_names(const bzna_loader *loader, bzna_error *err)
 {
     for (uint32_t i = 1; i < loader->output_count; i++)
         if (bzi_loader_output(loader, bzi_loader_find_tensor(loader, loader->outputs[i].name)) != &loader->outputs[i])
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.extra_outputs[%u].name: \"%s\" is another tensor's",
-                            i - 1, loader->outputs[i].name);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.extra_outputs[%u].name: another tensor has the name "
+                            "\"%s\"", i - 1, loader->outputs[i].name);
     return BZNA_OK;
 }
 
-/* Which pictures of each sample: those named, else a thumbnail if none of its outputs is larger than those are. */
+/* Chooses the pictures of each sample: those named, else the thumbnail if no output of it is larger than thumbnails. */
 static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const *fields, bzna_error *err)
 {
     char setting[BZI_SETTING_BYTES] = "loader_config.fields.image";
@@ -24068,6 +25212,7 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const 
         const bzna_output *shape = &loader->outputs[i].shape;
         const char *field = fields[loader->outputs[i].picture];
         bzi_pick *pick = &loader->picks[loader->outputs[i].picture];
+
         pick->whole |= !field && (shape->width > BZI_THUMB_EDGE || shape->height > BZI_THUMB_EDGE);
         if (!field || pick->name)
             continue;
@@ -24080,7 +25225,7 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const 
     return status;
 }
 
-/* Everything that can fail; what was made is freed by the caller. Pre: the arrays of the caller's config are there. */
+/* Does everything that can fail. The caller frees what was made. Pre: the arrays of the caller's config are there. */
 static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fields, bzna_error *err)
 {
     bzna_status status = bzi_loader_copy_means(loader, err);
@@ -24088,12 +25233,14 @@ static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fiel
     if (status != BZNA_OK || (status = bzi_loader_make_locks(loader, err)) != BZNA_OK ||
         (status = bzi_loader_choose(loader, err)) != BZNA_OK)
         return status;
+
     if ((status = bzi_loader_check_names(loader, err)) != BZNA_OK ||
         (status = bzi_loader_make_picks(loader, fields, err)) != BZNA_OK ||
         (status = bzi_loader_make_columns(loader, err)) != BZNA_OK ||
         (status = bzi_loader_make_order(loader, err)) != BZNA_OK ||
         (status = bzi_loader_make_items(loader, err)) != BZNA_OK)
         return status;
+
     loader->fingerprint = bzi_loader_fingerprint(loader);
     loader->stills = bzi_dataset_hash_stills(loader->dataset, BZI_JPEG_DECODER);
 #ifdef BENZINA_NO_AVCODEC
@@ -24103,7 +25250,7 @@ static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fiel
     return bzi_loader_start(loader, err);
 }
 
-/* What the plan is made from, at its start. */
+/* Sets what the plan starts from. */
 static void bzi_loader_init_plan(bzna_loader *loader)
 {
     const bzna_loader_config *config = &loader->config;
@@ -24118,7 +25265,7 @@ static void bzi_loader_init_plan(bzna_loader *loader)
     bzi_plan_epoch(loader, config->order.first_epoch, 0);
 }
 
-/* settings: checked and complete. */
+/* Makes a loader and starts its threads. settings: checked and complete. */
 static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset, const bzi_loader_settings *settings,
                                    bzna_loader **out, bzna_error *err)
 {
@@ -24135,6 +25282,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->host = context->host;
     loader->dataset = dataset;
     loader->config = *config;
+
     memcpy(loader->outputs, settings->outputs, sizeof loader->outputs);
     loader->output_count = settings->output_count;
     loader->pick_count = settings->pick_count;
@@ -24143,9 +25291,11 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->references = 1;
     loader->process = bzi_os_process();
     loader->opened_ns = loader->pool_ns = bzi_os_now_ns();
+
     bzi_loader_init_plan(loader);
     status = bzi_loader_build(loader, settings->fields, err);
-    /* the caller's; what is needed of them has been copied */
+
+    /* These point to the caller's memory. What is needed of it has been copied. */
     loader->config.fields.image = loader->config.fields.tensors = loader->config.fields.bytes = NULL;
     loader->config.order.indices = NULL;
     loader->config.order.weights = NULL;
@@ -24165,15 +25315,16 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 
 
 /* ==== 72. Public API: contexts ======================================================================================
- * Validates, delegates, and copies errors to the caller's struct. Nothing below is called by anything above. */
+ * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
-/* Gives the caller its copy of an error, with what its struct has room for. */
+/* Copies an error to the caller's struct, as far as that has room. Returns `status`. */
 static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status status)
 {
     uint32_t room;
 
     if (status >= 0 || !out)
         return status;
+
     room = out->struct_size ? out->struct_size : (uint32_t)sizeof *out;
     err->status = status;
     if (room >= sizeof *err)
@@ -24193,11 +25344,11 @@ static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status s
 #define BZI_API_END(status) return bzi_api_error(err, &e, (status))
 #define BZI_API_NEED(argument) if (!(argument)) BZI_API_FAIL(BZNA_E_ARGUMENT, "%s: " #argument " is NULL", __func__)
 
-/* An answer into the caller's struct, as far as that has room. */
+/* Copies an answer to the caller's struct, as far as that has room. */
 static bzna_status bzi_api_out(void *out, size_t given, void *all, size_t known, bzna_error *err)
 {
     if (given < sizeof(uint32_t) || given > UINT32_MAX)
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "struct_size: %llu bytes is no struct's size",
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "struct_size: %llu bytes is not the size of a struct",
                         (unsigned long long)given);
     bzi_struct_out(out, given, all, known);
     return BZNA_OK;
@@ -24216,22 +25367,24 @@ BZNA_API uint32_t bzna_version(void) { return BZNA_VERSION; }
 BZNA_API const char *bzna_status_name(bzna_status status) { return bzi_status_name(status); }
 BZNA_API const char *bzna_status_text(bzna_status status) { return bzi_status_text(status); }
 
-/* The caller's struct, whole: over the defaults that are in dst. reserved: where it has a word that must be zero; 0:
- * nowhere. */
+/* Completes the caller's struct over the defaults that are in dst. reserved: offset of a word that must be zero; 0:
+ * there is none. */
 static bzna_status bzi_api_in_over(void *dst, size_t known, const void *given, size_t reserved, const char *name,
                                    bzna_error *err)
 {
     uint32_t size, word = 0;
+
     memcpy(&size, given, sizeof size);
     if (!bzi_struct_in_over(dst, known, given))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u, or fields unknown to this version are set", name,
                         size);
+
     if (reserved)
         memcpy(&word, (const uint8_t *)dst + reserved, sizeof word);
     return word ? BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", name) : BZNA_OK;
 }
 
-/* Likewise where all defaults are zeros. */
+/* Does the same if all defaults are zeros. */
 static bzna_status bzi_api_in(void *dst, size_t known, const void *given, size_t reserved, const char *name,
                               bzna_error *err)
 {
@@ -24342,13 +25495,14 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
     BZI_API_NEED(context);
     BZI_API_NEED(info);
     if (!bzi_codec_find(codec) || chroma_format > 3 || (depth != 8 && depth != 10 && depth != 12))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_codec_info: codec %u, chroma format %u, %u bits", codec,
-                     chroma_format, depth);
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_codec_info: no codec %u with chroma format %u and %u bits is known",
+                     codec, chroma_format, depth);
 
     status = bzi_context_gpu(context, &device, &e);
     bzi_log_deliver(context->host);
     if (status == BZNA_OK)
         status = bzi_device_video(device, &e);
+
     memset(&all, 0, sizeof all);
     all.codec = codec;
     all.chroma_format = chroma_format;
@@ -24376,6 +25530,7 @@ BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size)
     bzi_struct_init(picture, struct_size, NULL, sizeof *picture);
 }
 
+/* Checks and completes a picture from the caller. */
 static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzna_error *err)
 {
     bzna_status status;
@@ -24388,6 +25543,7 @@ static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzn
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.orientation: %u is not 0 to 8", image->orientation);
     if (image->palette > BZNA_PALETTE_INDEX)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.palette: %u is not known", image->palette);
+
     if (!image->data || !image->data_size)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.data: no bytes; bzna_dataset_read_image gives them");
     if (image->length_size > 4 || image->length_size == 3)
@@ -24407,6 +25563,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     BZI_API_BEGIN;
     if (needed)
         *needed = 0;
+
     if ((status = bzi_api_image(image, &whole, &e)) != BZNA_OK)
         BZI_API_END(status);
     if (!bzi_codec_find(whole.codec))
@@ -24435,7 +25592,7 @@ BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size)
     bzi_struct_init(records, struct_size, NULL, sizeof *records);
 }
 
-/* The numbers of a config that name something. */
+/* Checks the enumerations, reserved words and classes of a config. */
 static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bzna_error *err)
 {
     const struct { const char *name; uint32_t value, last; } numbers[] = {
@@ -24458,11 +25615,11 @@ static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bz
 
     for (uint32_t i = 0; i < c->class_count; i++)
         if (!c->classes[i])
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes[%u]: NULL", i);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes[%u]: is NULL", i);
     return BZNA_OK;
 }
 
-/* The caller's config, whole; records is the room for what it points to. */
+/* Completes the caller's config in *c. `records` is room for what it points to. */
 static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzna_dataset_config *c,
                                           bzna_records *records, bzna_error *err)
 {
@@ -24471,6 +25628,7 @@ static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzn
     memset(c, 0, sizeof *c);
     if (!config)
         return BZNA_OK;
+
     status = bzi_api_in(c, sizeof *c, config, offsetof(bzna_dataset_config, reserved0), "dataset_config", err);
     if (status == BZNA_OK && c->records &&
         (status = bzi_api_in(records, sizeof *records, c->records, offsetof(bzna_records, reserved0),
@@ -24479,13 +25637,14 @@ static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzn
     return status == BZNA_OK ? bzi_api_check_dataset_config(c, err) : status;
 }
 
-/* What paths stand for. */
+/* Opens all that paths stand for. */
 static bzna_status bzi_api_open_paths(bzna_context *context, const char *const *paths, uint32_t count,
                                       const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset_config c;
     bzna_records records;
     bzna_status status = bzi_api_dataset_config(config, &c, &records, err);
+
     if (status == BZNA_OK)
         status = bzi_dataset_open_list(context->host, paths, count, &c, out, err);
     bzi_log_deliver(context->host);
@@ -24500,6 +25659,7 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, 
     *out = NULL;
     BZI_API_NEED(context);
     BZI_API_NEED(path);
+
     BZI_API_END(bzi_api_open_paths(context, &path, 1, config, out, &e));
 }
 
@@ -24511,6 +25671,7 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
     *out = NULL;
     BZI_API_NEED(context);
     BZI_API_NEED(paths);
+
     if (count == 0)
         BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_open_list: there are no paths");
     if (count > BZI_LIMIT_PARTS)
@@ -24521,7 +25682,7 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
     BZI_API_END(bzi_api_open_paths(context, paths, count, config, out, &e));
 }
 
-/* What memory holds, or, if callbacks are given, a user's source. */
+/* Opens what lies in memory or, if callbacks are given, a user's source. */
 static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source, const bzna_source *callbacks,
                                        const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
@@ -24532,6 +25693,7 @@ static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source
 
     if (status != BZNA_OK)
         return status;
+
     name = c.name ? c.name : callbacks ? "source" : "memory";
     if (callbacks)
         status = bzi_source_open_user(source, callbacks, err);
@@ -24547,11 +25709,13 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
                                               const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzi_source source = { .size = 0 };
+
     BZI_API_BEGIN;
     BZI_API_NEED(out);
     *out = NULL;
     BZI_API_NEED(context);
     BZI_API_NEED(bytes);
+
     bzi_source_open_memory(&source, bytes, size);
     BZI_API_END(bzi_api_open_source(context, &source, NULL, config, out, &e));
 }
@@ -24568,6 +25732,7 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
     *out = NULL;
     BZI_API_NEED(context);
     BZI_API_NEED(source);
+
     if ((status = bzi_api_in(&callbacks, sizeof callbacks, source, offsetof(bzna_source, reserved0), "source", &e)) !=
         BZNA_OK)
         BZI_API_END(status);
@@ -24583,6 +25748,7 @@ BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *co
     BZI_API_NEED(out);
     *out = NULL;
     BZI_API_NEED(context);
+
     if (!parts || !part_count)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_concat: there are no parts");
     for (uint32_t i = 0; i < part_count; i++)
@@ -24598,11 +25764,12 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
     BZI_API_NEED(out);
     *out = NULL;
     BZI_API_NEED(dataset);
+
     if (count == 0)
         BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_range: count is 0");
     if (first > dataset->count || count > dataset->count - first)
-        BZI_API_FAIL(BZNA_E_RANGE, "bzna_dataset_range: %llu samples from %llu on, of %llu", (unsigned long long)count,
-                     (unsigned long long)first, (unsigned long long)dataset->count);
+        BZI_API_FAIL(BZNA_E_RANGE, "bzna_dataset_range: %llu samples from %llu on, but there are %llu",
+                     (unsigned long long)count, (unsigned long long)first, (unsigned long long)dataset->count);
     BZI_API_END(bzi_dataset_range(dataset, first, count, out, &e));
 }
 
@@ -24625,6 +25792,7 @@ BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dat
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(info);
+
     bzi_dataset_describe(dataset, &all);
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
@@ -24638,6 +25806,7 @@ BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(info);
+
     memset(&all, 0, sizeof all);
     if (!(found = bzi_dataset_field(dataset, field)))
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no field %u", dataset->parts[0].container->name, field);
@@ -24655,6 +25824,7 @@ BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(info);
+
     memset(&all, 0, sizeof all);
     c = dataset->parts[0].container;
     if (!c->ops->track || c->ops->track(c, track, &all) != BZNA_OK)
@@ -24670,6 +25840,7 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(target);
+
     *target = BZNA_TARGET_NONE;
     if (!(c = bzi_dataset_find(dataset, &index, &e)))
         BZI_API_END(e.status);
@@ -24692,6 +25863,7 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
         *needed = 0;
     BZI_API_NEED(dataset);
     BZI_API_NEED(field);
+
     if (!(c = bzi_dataset_find(dataset, &index, &e)))
         BZI_API_END(e.status);
     if ((status = bzi_container_field(c, index, field, &value, &e)) != BZNA_OK)
@@ -24709,8 +25881,10 @@ BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t tar
 
     BZI_API_BEGIN;
     if (needed)
+
         *needed = 0;
     BZI_API_NEED(dataset);
+
     status = bzi_dataset_class(dataset, (uint64_t)target, &value, &e);
     if (needed)
         *needed = (size_t)value.size;
@@ -24728,6 +25902,7 @@ BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t i
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(sample);
+
     if (!(c = bzi_dataset_find(dataset, &local, &e)))
         BZI_API_END(e.status);
     if ((status = bzi_container_sample(c, local, &all, &e)) != BZNA_OK)
@@ -24751,6 +25926,7 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
     BZI_API_NEED(image);
     if (image->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "image.struct_size: not set");
+
     if (!(c = bzi_dataset_find(dataset, &index, &e)))
         BZI_API_END(e.status);
     if ((status = bzi_container_read_image(c, index, &pick, room, &all, &e)) != BZNA_OK)
@@ -24771,6 +25947,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(info);
+
     if (!(c = bzi_dataset_find(dataset, &index, &e)))
         BZI_API_END(e.status);
     if ((status = bzi_container_describe_image(c, index, &pick, &image, &e)) != BZNA_OK)
@@ -24839,8 +26016,10 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     BZI_API_NEED(picture);
     if (picture->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "picture.struct_size: not set");
+
     if ((status = bzi_api_image(image, &whole, &e)) != BZNA_OK)
         BZI_API_END(status);
+
     alone = bzi_image_alone(&whole);
     if ((status = bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, &all, &e)) == BZNA_OK &&
         (status = bzi_software_decode(&decoder->software, &whole, &format, bzi_picture_all(&all), &all, &e)) == BZNA_OK)
@@ -24912,11 +26091,13 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     BZI_API_NEED(random);
     BZI_API_NEED(jitter);
     BZI_API_NEED(transform);
+
     if ((fault = bzi_jitter_fault(jitter)) != NULL)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "jitter.%s: out of its range, or not a number", fault);
     bzi_transform_init(&all);
     if ((status = bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e)) != BZNA_OK)
         BZI_API_END(status);
+
     bzi_transform_resolve(&all);
     bzi_jitter_draw(random, jitter, &all);
     bzi_struct_out(transform, transform->struct_size, &all, sizeof all);
@@ -24942,12 +26123,15 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
     numbers[4] = a.degrees;
     numbers[5] = a.translate_x;
     numbers[6] = a.translate_y;
+
     if (!a.in_width || !a.in_height || !a.out_width || !a.out_height || !bzi_finite(numbers, 7))
         BZI_API_FAIL(BZNA_E_ARGUMENT, "affine: a size is 0, or a number is not finite");
     if (a.flip_h > 1 || a.flip_v > 1 || a.resize > 1 || a.keep_ratio > 1 || a.has_crop > 1)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "affine.flip_h, flip_v, resize, keep_ratio, has_crop: neither 0 nor 1");
     if (a.has_crop && !(a.crop_width > 0 && a.crop_height > 0))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "affine.crop_width, crop_height: %g x %g", a.crop_width, a.crop_height);
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "affine.crop_width, crop_height: %g x %g; both must be positive", a.crop_width,
+                     a.crop_height);
+
     bzi_affine_matrix(&a, homography);
     return BZNA_OK;
 }
@@ -24964,14 +26148,14 @@ BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, 
     BZI_API_NEED(warp);
     BZI_API_NEED(homography);
     if (!in_width || !in_height || !out_width || !out_height)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_warp_draw: from %ux%u to %ux%u", in_width, in_height, out_width,
-                     out_height);
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_warp_draw: a size is 0: from %ux%u to %ux%u", in_width, in_height,
+                     out_width, out_height);
     if ((status = bzi_warp_resolve(warp, "warp", &p, &e)) == BZNA_OK)
         bzi_warp_draw(random, &p, in, out, homography);
     BZI_API_END(status);
 }
 
-/* Fills in what zeros stand for. */
+/* Fills in what zeros of a picture stand for. */
 static void bzi_api_picture_resolve(bzna_picture *p)
 {
     p->depth = bzi_default(p->depth, 8);
@@ -24983,6 +26167,7 @@ static void bzi_api_picture_resolve(bzna_picture *p)
         p->color = bzi_color_of_codecs;
 }
 
+/* Checks the numbers of a picture from the caller. The sizes of its planes in memory are not known. */
 static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
 {
     if (p->depth < 8 || p->depth > 16 || p->chroma_shift_x > 2 || p->chroma_shift_y > 2 || !p->plane[0] ||
@@ -25002,12 +26187,13 @@ static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
 
     for (int i = 0; i < 3; i++)
         if (p->step[i] > 65535 || (p->depth > 8 && p->step[i] % 2))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.step[%d]: %u; at most 65535, and of two bytes even", i,
-                            p->step[i]);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.step[%d]: %u; must be at most 65535, and even if samples "
+                            "have two bytes", i, p->step[i]);
 
     for (int i = 0; i < 3; i++)
         if (p->pitch[i] > INT32_MAX || p->pitch[i] < INT32_MIN)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.pitch[%d]: %lld", i, (long long)p->pitch[i]);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.pitch[%d]: %lld does not fit in 32 bits", i,
+                            (long long)p->pitch[i]);
     return BZNA_OK;
 }
 
@@ -25049,7 +26235,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 
     slot.dst = (uint64_t)(uintptr_t)dst;
     const size_t bytes = bzi_kernel_workspace_bytes(&slot, &out);
-    void *workspace = bytes ? bzi_os_alloc(NULL, bytes, 64) : NULL;    /* without it, the same bits in more time */
+    void *workspace = bytes ? bzi_os_alloc(NULL, bytes, 64) : NULL;    /* without it, the bits are the same, but late */
     bzi_kernel_warp(&slot, &out, workspace, bytes);
     bzi_os_release(NULL, workspace, bytes);
     return BZNA_OK;
@@ -25072,24 +26258,27 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
 
     BZI_API_BEGIN;
     BZI_API_NEED(out);
+
     *out = NULL;
     BZI_API_NEED(context);
     BZI_API_NEED(dataset);
     BZI_API_NEED(config);
+
     memset(&settings, 0, sizeof settings);
     if ((status = bzi_api_in(&settings.config, sizeof settings.config, config,
                              offsetof(bzna_loader_config, reserved0), "loader_config", &e)) != BZNA_OK)
         BZI_API_END(status);
     if ((status = bzi_loader_check(&settings, dataset, &e)) == BZNA_OK)
         status = bzi_loader_make(context, dataset, &settings, out, &e);
+
     bzi_log_deliver(context->host);
     BZI_API_END(status);
 }
 
-/* Where a call may be made: not in a child after fork(); of those that wait, not inside a callback either. */
+/* Fails where a call may not be made: in a child after fork(), and for calls that wait, inside a callback. */
 #define BZI_API_PLACE(loader, waits)                                                                    \
     if (((waits) && bzi_os_in_callback) || bzi_loader_forked(loader))                                   \
-    BZI_API_FAIL(BZNA_E_STATE, "%s: not %s", __func__,                                                  \
+    BZI_API_FAIL(BZNA_E_STATE, "%s: must not be called %s", __func__,                                   \
                  bzi_loader_forked(loader) ? "after fork" : "inside a callback")
 
 BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
@@ -25100,6 +26289,7 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
         return BZNA_OK;
     if (bzi_os_in_callback || bzi_loader_forked(loader))
         return BZNA_E_STATE;
+
     context = loader->context;
     bzi_context_retain(context);
     bzi_loader_close(loader);
@@ -25118,8 +26308,9 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
     *batch = NULL;
     BZI_API_NEED(loader);
     BZI_API_PLACE(loader, 1);
+
     context = loader->context;
-    bzi_context_retain(context); /* another thread may close the loader as soon as its lock is free */
+    bzi_context_retain(context);      /* another thread may close the loader as soon as its lock is free */
     status = bzi_loader_next(loader, timeout_ns, batch, &e);
     bzi_log_deliver(context->host);
     bzi_context_drop(context);
@@ -25153,6 +26344,7 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
     if (struct_size < sizeof *state)
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "bzna_loader_save: a state has %u bytes, not %llu", (unsigned)sizeof *state,
                      (unsigned long long)struct_size);
+
     bzi_loader_save(loader, state);
     return BZNA_OK;
 }
@@ -25160,10 +26352,12 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err)
 {
     bzna_status status;
+
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
     BZI_API_NEED(state);
     BZI_API_PLACE(loader, 1);
+
     status = bzi_loader_restore(loader, state, &e);
     bzi_log_deliver(loader->host);
     BZI_API_END(status);
@@ -25188,11 +26382,13 @@ static void bzi_api_loader_info(const bzna_loader *loader, bzna_loader_info *inf
     info->batches_per_epoch = bzi_shard_batches(&whole);
     info->samples_per_epoch = c->order.last_batch == BZNA_LAST_DROP ? info->batches_per_epoch * c->output.batch_size :
                               whole.count > whole.rank ? (whole.count - whole.rank + whole.world - 1) / whole.world : 0;
+
     if (loader->pool)
         snprintf(info->decoder_name, sizeof info->decoder_name, "NVDEC of %.50s", loader->device->info.name);
     else
         bzi_software_name(info->decoder_name, sizeof info->decoder_name);
     bzi_string_copy(info->decoder_reason, sizeof info->decoder_reason, loader->reason);
+
     bzi_string_copy(info->image_field, sizeof info->image_field,
                     pick->name  ? pick->name :
                     pick->whole ? "image" :
@@ -25200,16 +26396,18 @@ static void bzi_api_loader_info(const bzna_loader *loader, bzna_loader_info *inf
     bzi_string_copy(info->image_field_reason, sizeof info->image_field_reason,
                     pick->name  ? "loader_config.fields.image" :
                     pick->whole ? "an output is larger than 512 pixels, the largest edge of a thumbnail" :
-                                  "the output has 512 pixels at most; where a thumbnail lacks, the picture");
+                                  "the output has at most 512 pixels; samples without thumbnails give the picture");
 }
 
 BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info *info, size_t struct_size,
                                           bzna_error *err)
 {
     bzna_loader_info all;
+
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
     BZI_API_NEED(info);
+
     bzi_api_loader_info(loader, &all);
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
@@ -25218,10 +26416,12 @@ BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics
                                            bzna_error *err)
 {
     bzna_statistics all;
+
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
     BZI_API_PLACE(loader, 0);
     BZI_API_NEED(stats);
+
     bzi_loader_stats(loader, &all);
     BZI_API_END(bzi_api_out(stats, struct_size, &all, sizeof all, &e));
 }
@@ -25235,6 +26435,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
     BZI_API_NEED(tensor);
+
     first = bzi_loader_first_tensor(loader);
     count = bzi_loader_tensors(loader) - first;
     if (number >= count)
@@ -25256,6 +26457,7 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
 
     memset(&all, 0, sizeof all);
     bzi_batch_tensor(batch, 0, &all.image);
+
     all.stream = batch->loader->on_device ? batch->stream : NULL;
     all.layout = batch->loader->config.output.layout;
     all.count = batch->real;
@@ -25269,17 +26471,18 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
     all.last_of_epoch = batch->last_of_epoch;
     all.replaced = batch->replaced;
     all.slices = batch->loader->config.output.slices;
+
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
-/* A tensor's number, where the batch has it in one piece. */
+/* Gives a tensor's number. A batch in slices does not have its image in one piece, which is an error. */
 static bzna_status bzi_api_find_tensor(const bzna_batch *batch, const char *name, uint32_t *number, bzna_error *err)
 {
     *number = bzi_loader_find_tensor(batch->loader, name);
     if (*number == bzi_loader_tensors(batch->loader))
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the batch has no tensor \"%s\"", name);
     if (*number == 0 && batch->loader->config.output.slices > 1)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the batch's image lies in %u slices, and is no one tensor",
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the batch's image is in %u slices, so it is not one tensor",
                         batch->loader->config.output.slices);
     return BZNA_OK;
 }
@@ -25295,6 +26498,7 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
     BZI_API_NEED(batch);
     BZI_API_NEED(name);
     BZI_API_NEED(tensor);
+
     if ((status = bzi_api_find_tensor(batch, name, &number, &e)) != BZNA_OK)
         BZI_API_END(status);
     bzi_batch_tensor(batch, number, &all);
@@ -25312,8 +26516,10 @@ BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name,
     BZI_API_NEED(name);
     BZI_API_NEED(data);
     BZI_API_NEED(size);
+
     if (slot >= batch->slots)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_bytes: slot %u is not below %u", slot, batch->slots);
+
     column = bzi_loader_find_bytes(batch->loader, name);
     if (column == BZI_NO_FIELD)
         BZI_API_FAIL(BZNA_E_NOT_FOUND, "loader_config.fields.bytes does not name \"%s\"", name);
@@ -25344,6 +26550,7 @@ BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, v
     BZI_API_NEED(batch);
     BZI_API_NEED(data);
     BZI_API_NEED(count);
+
     output = &batch->loader->config.output;
     if (slice >= output->slices)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_slice: %u is not below the %u slices", slice, output->slices);
@@ -25365,6 +26572,7 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
     BZI_API_NEED(name);
     if (version > BZNA_DLPACK_1)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_to_dlpack: version %u is not known", version);
+
     BZI_API_PLACE(batch->loader, 0);
     if ((status = bzi_api_find_tensor(batch, name, &number, &e)) == BZNA_OK)
         status = bzi_batch_export(batch, number, version, tensor, &e);
@@ -25376,6 +26584,7 @@ BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error
     BZI_API_BEGIN;
     BZI_API_NEED(batch);
     BZI_API_PLACE(batch->loader, 0);
+
     if (!batch->loader->on_device)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_move: the batch is on the host");
     if (!stream)
@@ -25429,6 +26638,7 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
     if (config && (status = bzi_api_in(&c, sizeof c, config, 0, "writer_config", err)) != BZNA_OK)
         return status;
 
+
     for (size_t i = 0; i < sizeof c.reserved / sizeof c.reserved[0]; i++)
         if (c.reserved[i])
             return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "writer_config: reserved words are set");
@@ -25453,7 +26663,7 @@ BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sin
     BZI_API_END(bzi_api_writer(context, NULL, sink, config, out, &e));
 }
 
-/* The target of a sample that is to be written; BZNA_TARGET_NONE where it has none. */
+/* Gives the target of a sample that is to be written, or BZNA_TARGET_NONE if it has none. */
 static bzna_status bzi_api_target(const bzna_writer_sample *sample, int64_t *target, bzna_error *err)
 {
     if (sample->has_target > 1)
@@ -25511,9 +26721,11 @@ BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, con
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err)
 {
     bzna_status status;
+
     BZI_API_BEGIN;
     if (!writer)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "the writer is NULL");
+
     status = bzi_writer_finish(writer, &e);
     bzi_log_deliver(writer->host);
     BZI_API_END(status);
