@@ -32,7 +32,9 @@
  *   48-49  software decode   libavcodec; nothing else touches it; who decodes what; HEIF
  *   50-52  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
  *   53-56  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
- *   57-60  loader            its state; the life of a batch, and the plan; fields; outputs; the locks live here
+ *      57  loader            its state; the locks live here
+ *     57b  queues            runs of samples, and who is woken for them
+ *   58-60  loader            the life of a batch, and the plan; fields; outputs
  *      61  readers           threads that read samples in the planned order
  *   62-65  decode stages     lanes: writing slots; workers: software; engines: NVDEC
  *      66  contexts          the host, the device and its pool
@@ -184,6 +186,18 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 #define BZI_LIMIT_READERS        256u            /* threads that read samples */
 #define BZI_LIMIT_IN_FLIGHT      64u             /* batches of a loader that exist at the same time */
 #define BZI_LIMIT_READ_AHEAD     65536u          /* samples that a loader reads ahead */
+
+/* samples that a loader reads ahead where the config does not say how many: of tiny ones */
+#define BZI_LIMIT_AHEAD          4096u
+/* bytes read ahead in that case, for each decoder thread: some milliseconds of small pictures */
+#define BZI_AHEAD_BYTES          (1u << 20)
+
+/* a run, which readers hand over and workers take at once: samples, bytes (a part of a processor's cache), and the time
+ * that reading it or working on it takes (100 times that of waking a thread) */
+#define BZI_RUN_SAMPLES          64u
+#define BZI_RUN_BYTES            (256u << 10)
+#define BZI_RUN_NS               1000000u
+#define BZI_READ_SLOW_NS         20000u          /* a read that takes longer waits for a disk or a network */
 
 /* decode sessions of a context: no device has a tenth as many engines */
 #define BZI_LIMIT_SESSIONS       256u
@@ -20176,14 +20190,17 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
  *
  * The pool's lock may be taken while a loader's is held, never the other way round.
  *
- * ITEMS
- * An item is a slot of a batch and the sample for it. It belongs to whoever holds it:
+ * ITEMS AND RUNS
+ * An item is a slot of a batch and the sample for it. Items go through the queues in runs: a reader reads a run, and
+ * hands it over; a worker takes one. Small samples make runs of many, so that threads wake for a run and not for each
+ * sample; a large sample is a run by itself, as is one for the pool. A run belongs to whoever holds it:
  *
  *   free list -> reader -> (pool -> engine ->) ring -> worker -> free list
  *                                                      worker -> redo -> reader, when its slot takes another sample
  *
  * A slot is written by the one worker or engine that holds its item. In steady state nothing is allocated: items,
- * batches and queues are made at open, and an item's bytes grow to the largest sample met, under a common ceiling.
+ * batches and queues are made at open, and an item's bytes grow to the largest sample met, under a common ceiling. A
+ * sample's bytes may lie in those of another item of its run, so a worker gives back no item before the run is done.
  *
  * BATCHES
  *   host     free -> filling -> ready -> on loan -> free
@@ -20214,7 +20231,7 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
  * reads of those that are retiring. A release waits for the consumer's stream only if its event cannot be recorded. */
 
 typedef struct bzi_item {
-    struct bzi_item    *next;         /* (P) in the pool's queue */
+    struct bzi_item    *next;         /* of its run; (P) in the pool's queue */
     bzna_batch         *batch;
     uint32_t            slot;
     uint32_t            replacements; /* samples tried for this slot before this one */
@@ -20224,7 +20241,10 @@ typedef struct bzi_item {
     uint64_t            local;
     bzi_extent          extent;
     bzna_status         status;       /* of reading */
-    bzi_buffer          bytes;
+    bzna_status         result;       /* of all that was done with it on the host */
+    bzi_buffer          bytes;        /* its memory */
+    const uint8_t      *data;         /* the sample: there, in another item's, or in the source's memory */
+    uint32_t            tried;        /* 1: reading has failed, and is to be tried again */
     uint64_t            decode_ns, warp_ns;   /* spent on it by workers or engines */
     uint32_t            tiles;        /* of grids, decoded */
     uint32_t            by_nvdec;
@@ -20232,6 +20252,19 @@ typedef struct bzi_item {
     uint64_t            frames;       /* a hash of what decoder its picture needs; 0: no engine has looked yet */
     uint32_t            in_pool;      /* (L) with the pool or one of its engines */
 } bzi_item;
+
+/* Items, by their next. Empty: all 0. */
+typedef struct bzi_run {
+    bzi_item *first, *last;
+    uint32_t  count;
+    uint64_t  bytes;                  /* of the samples that were read */
+} bzi_run;
+
+/* What a sample takes, on average of those that came last: by it, runs are made long enough, and not too long. */
+typedef struct bzi_pace {
+    uint64_t read_ns, work_ns;        /* of a reader, of a worker; 0: none was there */
+    uint64_t bytes;
+} bzi_pace;
 
 /* One output of a loader: in each batch a tensor of pictures of one size, of one or several views of each sample. */
 typedef struct bzi_output {
@@ -20400,7 +20433,8 @@ typedef struct bzi_reader {
     bzna_loader *loader;
     bzi_thread   thread;
     uint32_t     started;
-    uint32_t     retries;             /* of the sample at hand */
+    bzi_item    *first;               /* of the run at hand */
+    uint32_t     run_retries;         /* of the run */
     bzi_scratch  scratch;
 } bzi_reader;
 
@@ -20440,7 +20474,7 @@ struct bzna_loader {
     uint32_t paused;                  /* (L) resets and restores at work */
     uint32_t active;                  /* (L) readers and workers with an item in hand, and items with the pool */
     uint32_t holding;                 /* (L) of them, readers that wait: for memory, for a retry */
-    uint32_t idle_workers;            /* (L) */
+    uint32_t idle_workers, idle_readers;      /* (L) */
     uint32_t waiting;                 /* (L) a thread is in next */
     uint32_t on_loan, free_batches;   /* (L) */
     uint32_t reclaiming;              /* (L) a reader waits for the GPU work that reads a retiring batch */
@@ -20449,8 +20483,14 @@ struct bzna_loader {
     bzi_item  *items;
     bzi_item **free_items;            /* (L) a stack */
     bzi_item **redo;                  /* (L) a stack: slots that take another sample */
-    bzi_item **ring;                  /* (L) read, waiting for a worker; capacity item_count, as the two above */
+    bzi_run   *ring;                  /* (L) read, waiting for a worker; capacity item_count, as the two above */
     uint32_t   free_item_count, redo_count, ring_first, ring_count;      /* (L) */
+    uint32_t   ring_samples;          /* (L) in all its runs, ... */
+    uint64_t   ring_bytes;            /* (L) ... and their bytes */
+    uint32_t   run_most;              /* samples of a run */
+    uint32_t   ahead_least;           /* samples that are read ahead, whatever their bytes */
+    uint64_t   ahead_bytes;           /* enough to be read ahead */
+    bzi_pace   pace;                  /* (L) */
     uint64_t   held_bytes;            /* (L) by all items */
 
     bzna_batch  *batches;
@@ -20622,6 +20662,23 @@ static void bzi_loader_lock(bzna_loader *loader)
 /* A loader made before fork() has no threads in the child, and its lock may be held by one that is not there. */
 static int bzi_loader_forked(const bzna_loader *loader) { return loader->process != bzi_os_process(); }
 
+/* Whether a coded picture is a JPEG that NVDEC decodes: by what the loader was opened with and by the file alone, never
+ * by how busy, or how well, either decoder is. */
+static int bzi_loader_is_nvdec_jpeg(const bzna_loader *loader, uint32_t codec, const bzi_format *format)
+{
+    const bzna_codec_info *limits = &loader->jpeg;
+    return limits->supported && codec == BZNA_CODEC_JPEG && format->profile[0] && format->chroma_format == 1 &&
+           format->width >= limits->min_width && format->width <= limits->max_width &&
+           format->height >= limits->min_height && format->height <= limits->max_height &&
+           (uint64_t)format->width * format->height / 256 <= limits->max_macroblocks;
+}
+
+
+/* ==== 57b. Loader: queues ===========================================================================================
+ * Calls: rooms 2-3, 6, 57.
+ *
+ * What waits for whom: runs of samples, who is woken for them, and when. */
+
 /* Stop, pause or quit was requested: do not wait with an item in hand. With the lock held. */
 static int bzi_loader_interrupted(const bzna_loader *loader)
 {
@@ -20669,14 +20726,21 @@ static void bzi_item_leave_pool(bzi_item *item)
     item->in_pool = 0;
 }
 
-/* The thread that held the item has put it into a list or the ring. With the lock held. */
-static void bzi_loader_done(bzna_loader *loader, bzi_item *item)
+/* What a thread held, a run or an item with the pool, is in a list or in the ring. With the lock held. */
+static void bzi_loader_done(bzna_loader *loader)
 {
     loader->active--;
-    if (item->in_pool)
-        bzi_item_leave_pool(item);
     if (loader->paused || loader->quit)
         bzi_os_wake_all(&loader->control_wake);
+}
+
+/* An item has left whoever held it. That of a run counts once its run is done. With the lock held. */
+static void bzi_item_done(bzi_item *item)
+{
+    if (!item->in_pool)
+        return;
+    bzi_item_leave_pool(item);
+    bzi_loader_done(item->batch->loader);
 }
 
 /* Ends a loader that cannot go on: every call of next returns the error. With the lock held. */
@@ -20687,16 +20751,114 @@ static void bzi_loader_break(bzna_loader *loader, const bzna_error *err)
     bzi_os_wake_all(&loader->consumer_wake);
 }
 
+/* --- Runs --- */
 
-/* Whether a coded picture is a JPEG that NVDEC decodes: by what the loader was opened with and by the file alone, never
- * by how busy, or how well, either decoder is. */
-static int bzi_loader_is_nvdec_jpeg(const bzna_loader *loader, uint32_t codec, const bzi_format *format)
+static void bzi_run_add(bzi_run *run, bzi_item *item)
 {
-    const bzna_codec_info *limits = &loader->jpeg;
-    return limits->supported && codec == BZNA_CODEC_JPEG && format->profile[0] && format->chroma_format == 1 &&
-           format->width >= limits->min_width && format->width <= limits->max_width &&
-           format->height >= limits->min_height && format->height <= limits->max_height &&
-           (uint64_t)format->width * format->height / 256 <= limits->max_macroblocks;
+    item->next = NULL;
+    if (run->last)
+        run->last->next = item;
+    else
+        run->first = item;
+    run->last = item;
+    run->count++;
+    run->bytes += item->status == BZNA_OK ? item->extent.size : 0;
+}
+
+/* The mean moves by a quarter for a run. */
+static uint64_t bzi_pace_mean(uint64_t mean, uint64_t sum, uint32_t count)
+{
+    const uint64_t now = sum / count + 1;
+    return mean ? (3 * mean + now) / 4 : now;
+}
+
+/* How many samples the next run has: as many as make BZI_RUN_BYTES and take BZI_RUN_NS to read, and to work on. So
+ * threads wake for that much, and those beside them find work meanwhile. What is not known yet is taken for large. */
+static uint32_t bzi_loader_run_length(const bzna_loader *loader)
+{
+    const bzi_pace *pace = &loader->pace;
+    const uint64_t longer = pace->read_ns > pace->work_ns ? pace->read_ns : pace->work_ns;
+    if (!pace->read_ns || !pace->work_ns)
+        return 1;
+    return (uint32_t)bzi_min(loader->run_most, 1 + bzi_min(BZI_RUN_BYTES / (pace->bytes + 1), BZI_RUN_NS / longer));
+}
+
+/* Whether as much is read as should be ahead, or a part of that: 2, half. With the lock held. */
+static int bzi_loader_is_ahead(const bzna_loader *loader, uint32_t part)
+{
+    return (uint64_t)loader->ring_samples * part >= loader->config.read.ahead_samples ||
+           (loader->ring_bytes * part >= loader->ahead_bytes && loader->ring_samples >= loader->ahead_least);
+}
+
+/* Wakes a reader, if one is needed: once half of what is read ahead was taken, so that it wakes for much. One that
+ * reads already is enough, unless a read takes longer than a wake-up, or workers have nothing to do. With the lock
+ * held. */
+static void bzi_loader_wake_reader(bzna_loader *loader)
+{
+    const uint32_t idle = loader->idle_readers, waiting = loader->reclaiming + loader->holding;
+    const int reading = loader->config.read.threads > idle + waiting;
+    const int slow = !loader->pace.read_ns || loader->pace.read_ns > BZI_READ_SLOW_NS;
+    if (!idle)
+        return;
+    if (!loader->redo_count && !loader->pool) {
+        if (!loader->free_item_count || (!loader->planning && !loader->free_batches) ||
+            bzi_loader_is_ahead(loader, 2))
+            return;
+        if (reading && !slow && (loader->ring_count || !loader->idle_workers))
+            return;
+    }
+    bzi_os_wake_one(&loader->reader_wake);
+}
+
+/* Items are free, or wait for other samples: readers may go on. With the lock held. */
+static void bzi_loader_freed(bzna_loader *loader)
+{
+    bzi_loader_wake_reader(loader);
+    if (loader->holding)
+        bzi_os_wake_all(&loader->holder_wake);              /* their bytes may be taken now */
+}
+
+/* Runs that were read, from a reader, or an engine that cannot decode what it has. With the lock held. */
+static void bzi_ring_push(bzna_loader *loader, const bzi_run *run)
+{
+    bzna_error err;
+    if (!loader->worker_count) {
+        BZI_FAIL(&err, BZNA_E_MEMORY, "no decode session is left, and this build has no libavcodec");
+        bzi_loader_break(loader, &err);
+    }
+    loader->ring[(loader->ring_first + loader->ring_count++) % loader->item_count] = *run;
+    loader->ring_samples += run->count;
+    loader->ring_bytes += run->bytes;
+    if (loader->idle_workers)
+        bzi_os_wake_one(&loader->worker_wake);
+}
+
+/* Pre: there is one. With the lock held. */
+static bzi_run bzi_ring_pop(bzna_loader *loader)
+{
+    const bzi_run run = loader->ring[loader->ring_first];
+    loader->ring_first = (loader->ring_first + 1) % loader->item_count;
+    loader->ring_count--;
+    loader->ring_samples -= run.count;
+    loader->ring_bytes -= run.bytes;
+    return run;
+}
+
+/* With the lock held. */
+static void bzi_item_free(bzi_item *item)
+{
+    bzna_loader *loader = item->batch->loader;
+    loader->free_items[loader->free_item_count++] = item;
+}
+
+/* An engine's item, which it cannot decode, goes on to the workers. With the lock held. */
+static void bzi_item_to_workers(bzi_item *item)
+{
+    bzna_loader *loader = item->batch->loader;
+    bzi_run run = { NULL, NULL, 0, 0 };
+    bzi_run_add(&run, item);
+    bzi_ring_push(loader, &run);
+    bzi_item_done(item);
 }
 
 
@@ -20715,7 +20877,7 @@ static void bzi_batch_to_free(bzna_batch *batch)
     batch->state = BZI_BATCH_FREE;
     batch->has_release = 0;
     loader->free_batches++;
-    bzi_os_wake_all(&loader->reader_wake);
+    bzi_loader_wake_reader(loader);
 }
 
 /* From free: it is planned, and delivered after those that are pending. */
@@ -20836,6 +20998,8 @@ static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
     item->local = item->index;
     item->decode_ns = item->warp_ns = item->by_nvdec = item->tiles = 0;
     item->frames = item->passed_over = 0;
+    item->data = NULL;
+    item->tried = 0;
     item->container = bzi_dataset_at(loader->dataset, &item->local);
     item->batch->indices[item->slot] = item->index;
 }
@@ -20923,8 +21087,8 @@ static void bzi_pool_withdraw(bzna_loader *loader)
         }
         *link = item->next;
         pool->queued--;
-        loader->free_items[loader->free_item_count++] = item;
-        bzi_loader_done(loader, item);
+        bzi_item_free(item);
+        bzi_item_done(item);
     }
     pool->last = last;
     bzi_os_unlock(&pool->mutex);
@@ -21409,16 +21573,24 @@ static void bzi_reader_reclaim(bzna_batch *batch)
 
 /* --- Taking items --- */
 
-/* The next sample to read: a slot's replacement, or the plan's next. NULL if there is none now. With the lock held. */
-static bzi_item *bzi_reader_next(bzna_loader *loader)
+/* The next samples to read: a slot's replacement, or the plan's next. Empty if there are none now. With the lock
+ * held. */
+static bzi_run bzi_reader_next(bzna_loader *loader)
 {
+    bzi_run run = { NULL, NULL, 0, 0 };
+    uint32_t most = loader->pool ? 1 : bzi_loader_run_length(loader);
     if (bzi_loader_interrupted(loader))
-        return NULL;
-    if (loader->redo_count)
-        return loader->redo[--loader->redo_count];
-    if (loader->free_item_count && bzi_plan_item(loader, loader->free_items[loader->free_item_count - 1]))
-        return loader->free_items[--loader->free_item_count];
-    return NULL;
+        return run;
+    if (loader->redo_count) {
+        bzi_run_add(&run, loader->redo[--loader->redo_count]);
+        return run;
+    }
+    if (!loader->pool && bzi_loader_is_ahead(loader, 1))
+        return run;
+    while (run.count < most && loader->free_item_count &&
+           bzi_plan_item(loader, loader->free_items[loader->free_item_count - 1]))
+        bzi_run_add(&run, loader->free_items[--loader->free_item_count]);
+    return run;
 }
 
 /* For a reader that has nothing to read: reclaims a batch, or waits. With the lock held. */
@@ -21426,25 +21598,31 @@ static void bzi_reader_idle(bzna_loader *loader)
 {
     uint64_t start = bzi_os_now_ns();
     bzna_batch *batch = bzi_reader_reclaimable(loader);
-    if (batch)
+    if (batch) {
         bzi_reader_reclaim(batch);
-    else
+    } else {
+        loader->idle_readers++;
         bzi_os_wait(&loader->reader_wake, &loader->mutex);
+        loader->idle_readers--;
+    }
     loader->stats.stage[BZNA_STAGE_READ].wait_after_ns += bzi_os_now_ns() - start;
 }
 
-/* An item with a sample to read, or NULL when the loader closes. With the lock held. */
-static bzi_item *bzi_reader_take(bzna_loader *loader)
+/* A run to read; empty when the loader closes. Another reader is woken if there is more to do than one can. With the
+ * lock held. */
+static bzi_run bzi_reader_take(bzna_loader *loader)
 {
+    bzi_run run = { NULL, NULL, 0, 0 };
     while (!loader->quit) {
-        bzi_item *item = bzi_reader_next(loader);
-        if (item) {
+        run = bzi_reader_next(loader);
+        if (run.count) {
             loader->active++;
-            return item;
+            bzi_loader_wake_reader(loader);
+            break;
         }
         bzi_reader_idle(loader);
     }
-    return NULL;
+    return run;
 }
 
 /* --- Memory for what is read --- */
@@ -21487,22 +21665,53 @@ static bzna_status bzi_reader_wait_memory(bzna_loader *loader, uint64_t had, uin
     return fits ? BZNA_OK : BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
 }
 
-/* Memory for the item's sample. */
-static bzna_status bzi_reader_reserve(bzna_loader *loader, bzi_item *item, bzna_error *err)
+/* Gives back the memory of an item, and of those behind it in its run: of two readers that wait, neither may hold any.
+ * Returns how much that was. */
+static uint64_t bzi_reader_let_go(bzna_loader *loader, bzi_item *item)
 {
-    uint64_t ceiling = loader->config.read.memory_bytes, want = 4096, had = item->bytes.capacity;
+    uint64_t bytes = 0;
+    for (; item; item = item->next) {
+        bytes += item->bytes.capacity;
+        bzi_buffer_free(&loader->host->memory, &item->bytes);
+    }
+    return bytes;
+}
+
+/* Takes `want` bytes under the common ceiling in place of the item's own, if they can be had at once. */
+static int bzi_reader_take_memory(bzna_loader *loader, bzi_item *item, uint64_t want)
+{
+    const uint64_t had = item->bytes.capacity;
+    int fits;
+    bzi_loader_lock(loader);
+    fits = loader->held_bytes - had + want <= loader->config.read.memory_bytes;
+    loader->held_bytes += fits ? want - had : 0;
+    bzi_os_unlock(&loader->mutex);
+    if (fits)
+        bzi_buffer_free(&loader->host->memory, &item->bytes);
+    return fits;
+}
+
+/* Memory for so many bytes. BZNA_AGAIN: there is none now, and the samples of the run before this item, which hold
+ * some, are to be handed on first. */
+static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64_t bytes, bzna_error *err)
+{
+    bzna_loader *loader = reader->loader;
+    uint64_t ceiling = loader->config.read.memory_bytes, want = 4096;
     bzna_status status;
-    if (item->extent.size <= had)
+    if (bytes <= item->bytes.capacity)
         return BZNA_OK;
-    if (item->extent.size > ceiling)
+    if (bytes > ceiling)
         return BZI_FAIL(err, BZNA_E_LIMIT, "its %llu bytes are more than loader_config.read.memory_bytes, %llu",
-                        (unsigned long long)item->extent.size, (unsigned long long)ceiling);
-    while (want < item->extent.size)
+                        (unsigned long long)bytes, (unsigned long long)ceiling);
+    while (want < bytes)
         want *= 2;
     want = bzi_min(want, ceiling);
-    bzi_buffer_free(&loader->host->memory, &item->bytes);   /* first: of two that wait, neither may hold memory */
-    if ((status = bzi_reader_wait_memory(loader, had, want, err)) != BZNA_OK)
-        return status;
+    if (!bzi_reader_take_memory(loader, item, want)) {
+        if (item != reader->first)
+            return BZNA_AGAIN;
+        if ((status = bzi_reader_wait_memory(loader, bzi_reader_let_go(loader, item), want, err)) != BZNA_OK)
+            return status;
+    }
     item->bytes.data = bzi_alloc(&loader->host->memory, want, 1, BZI_BATCH_ALIGN);
     if (item->bytes.data) {
         item->bytes.capacity = want;
@@ -21523,6 +21732,7 @@ static int bzi_reader_back_off(bzna_loader *loader, uint64_t ns)
     int go_on;
     bzi_loader_lock(loader);
     loader->holding++;
+    bzi_loader_wake_reader(loader);
     while (!bzi_loader_interrupted(loader) && bzi_os_now_ns() < deadline)
         bzi_os_wait_until(&loader->holder_wake, &loader->mutex, deadline);
     loader->holding--;
@@ -21531,10 +21741,32 @@ static int bzi_reader_back_off(bzna_loader *loader, uint64_t ns)
     return go_on;
 }
 
-/* The item's sample, into its bytes, and its target. */
+/* Where a sample's bytes are when it is to be read: in memory, if its source lies there and they need no change; in
+ * those of its neighbors, which were read with it; else they are read now. */
+static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
+{
+    const bzi_container *container = item->container;
+    const bzi_extent *extent = &reading->sample.extent;
+    bzna_status status;
+    if (item->data) {
+        reading->sample.bytes = item->data;
+        return BZNA_OK;
+    }
+    if (reading->source->map && !container->ops->prepare && extent->size <= reading->source->size &&
+        extent->offset <= reading->source->size - extent->size) {
+        reading->sample.bytes = item->data = reading->source->map + extent->offset;
+        return BZNA_OK;
+    }
+    if ((status = bzi_reader_reserve(reader, item, extent->size, err)) != BZNA_OK ||
+        (status = bzi_reading_read(reading, item->bytes.data, err)) != BZNA_OK)
+        return status;
+    item->data = item->bytes.data;
+    return BZNA_OK;
+}
+
+/* The item's sample, and its target. */
 static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_error *err)
 {
-    bzna_loader *loader = reader->loader;
     const bzi_container *container = item->container;
     const bzi_sample unread = { item->local, { 0, 0 }, NULL };
     int64_t *target = &item->batch->targets[item->slot];
@@ -21547,52 +21779,145 @@ static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_erro
         (status = bzi_reading_begin(&reading, container, item->local, err)) != BZNA_OK)
         return status;
     item->extent = reading.sample.extent;
-    if ((status = bzi_reader_reserve(loader, item, err)) == BZNA_OK &&
-        (status = bzi_reading_read(&reading, item->bytes.data, err)) == BZNA_OK && container->target_inside)
+    if ((status = bzi_reader_bytes(reader, item, &reading, err)) == BZNA_OK && container->target_inside)
         status = bzi_container_target(container, &reading.sample, target, err);
     bzi_reading_end(&reading);
     return status == BZNA_OK ? bzi_item_fields(reader, item, &reading.sample, err) : status;
 }
 
+/* Reads a sample, and tries again, after pauses. BZNA_AGAIN: memory is short, or a pause is due, which the other
+ * samples of the run should not wait for; those that are due for one come last. */
 static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_error *err)
 {
     bzna_loader *loader = reader->loader;
+    const int pauses = item == reader->first && (item->tried || !item->next);
     uint64_t backoff = loader->config.read.backoff_ns;
-    bzna_status status;
-    reader->retries = 0;
+    uint32_t retries = 0;
     for (;;) {
-        status = bzi_reader_read(reader, item, err);
-        if (status != BZNA_E_IO || reader->retries == loader->config.read.retries ||
-            !bzi_reader_back_off(loader, backoff))
+        bzna_status status = item->tried ? BZNA_E_IO : bzi_reader_read(reader, item, err);
+        if (status != BZNA_E_IO || retries == loader->config.read.retries)
             return status;
-        reader->retries++;
+        item->tried = 1;
+        if (!pauses)
+            return BZNA_AGAIN;
+        if (!bzi_reader_back_off(loader, backoff))
+            return status;
+        item->tried = 0;
+        item->data = NULL;
+        retries++;
+        reader->run_retries++;
         backoff = backoff > UINT64_MAX / 2 ? backoff : backoff * 2;
     }
 }
 
-/* From a reader, or an engine that cannot decode it. With the lock held. */
-static void bzi_loader_to_workers(bzna_loader *loader, bzi_item *item)
+/* How many of the samples behind this one lie behind it in its file, too, and with it make no more than a run may have.
+ * A source of the user's gets a read for each sample. *bytes: from the first of them to the end of the last. */
+static uint32_t bzi_item_neighbors(bzi_item *first, uint64_t *offset, uint64_t *bytes)
 {
-    bzna_error err;
-    if (!loader->worker_count) {
-        BZI_FAIL(&err, BZNA_E_MEMORY, "no decode session is left, and this build has no libavcodec");
-        bzi_loader_break(loader, &err);
+    const bzi_container *container = first->container;
+    bzi_item *item = first;
+    uint32_t count = 0;
+    bzi_extent extent;
+    bzna_error ignored;
+    if (container->ops->path || container->ops->prepare || !container->source.shared || !first->next ||
+        first->next->local != first->local + 1 || first->next->container != container ||
+        container->ops->locate(container, first->local, &extent, &ignored) != BZNA_OK)
+        return 0;
+    first->extent = extent;
+    *offset = extent.offset;
+    *bytes = extent.size;
+    while ((item = item->next) != NULL && item->container == container && item->local == first->local + count + 1 &&
+           container->ops->locate(container, item->local, &extent, &ignored) == BZNA_OK &&
+           extent.offset >= *offset + *bytes && extent.size <= BZI_RUN_BYTES &&
+           extent.offset - *offset <= BZI_RUN_BYTES - extent.size) {
+        *bytes = extent.offset - *offset + extent.size;
+        item->extent = extent;
+        count++;
     }
-    loader->ring[(loader->ring_first + loader->ring_count++) % loader->item_count] = item;
-    bzi_os_wake_one(&loader->worker_wake);
-    bzi_loader_done(loader, item);
+    return count;
 }
 
-/* What was read goes to the device's engines, or to the loader's workers. With the lock held. */
-static void bzi_reader_hand_on(bzna_loader *loader, bzi_item *item)
+/* Samples of a run that lie one behind the other are read at once, into the memory of the first. If that fails, each is
+ * read by itself, so that a bad one costs its own slot only. */
+static void bzi_reader_read_neighbors(bzi_reader *reader, bzi_item *item)
 {
-    const bzi_span bytes = { item->bytes.data, item->status == BZNA_OK ? item->extent.size : 0 };
+    while (item) {
+        uint64_t offset = 0, bytes = 0;
+        uint32_t count = bzi_item_neighbors(item, &offset, &bytes);
+        bzna_error ignored;
+        const bzi_container *container = item->container;
+        int read = count && bzi_reader_reserve(reader, item, bytes, &ignored) == BZNA_OK &&
+                   bzi_source_read(&container->source, offset, item->bytes.data, bytes, &ignored) == BZNA_OK;
+        const uint8_t *data = item->bytes.data;
+        for (uint32_t i = 0; i <= count; i++, item = item->next)
+            item->data = read ? data + (item->extent.offset - offset) : NULL;
+    }
+}
+
+/* Whether what was read goes to the device's engines. With the lock held. */
+static int bzi_reader_submit(bzna_loader *loader, bzi_item *item)
+{
+    const bzi_span bytes = { item->data, item->status == BZNA_OK ? item->extent.size : 0 };
     const int is_still = item->container->ops->still && !bzi_heif_probe(bytes);
     const int to_pool = loader->pool && !is_still && !bzi_loader_interrupted(loader);
     if (to_pool && bzi_pool_submit(loader->pool, item))
-        return;
+        return 1;
     loader->stats.fallbacks += to_pool && item->status == BZNA_OK;
-    bzi_loader_to_workers(loader, item);
+    return 0;
+}
+
+/* Reads a run: up to where memory is short, and without those that wait for a retry. They are *rest, which has fewer
+ * samples, or only such as are due for a pause. Without the lock. */
+static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, bzi_run *rest)
+{
+    bzi_run done = { NULL, NULL, 0, 0 }, tried = done;
+    int is_short = 0;
+    memset(rest, 0, sizeof *rest);
+    reader->first = run.first;
+    reader->run_retries = 0;
+    if (is_new && !reader->loader->on_device)               /* there, items of a run are given back one by one */
+        bzi_reader_read_neighbors(reader, run.first);
+    for (bzi_item *item = run.first, *next; item; item = next) {
+        next = item->next;
+        item->status = is_short ? BZNA_AGAIN : bzi_reader_fetch(reader, item, &item->batch->errors[item->slot]);
+        is_short |= item->status == BZNA_AGAIN && !item->tried;
+        bzi_run_add(item->status != BZNA_AGAIN ? &done : item->tried ? &tried : rest, item);
+    }
+    if (rest->last)
+        rest->last->next = tried.first;
+    else
+        rest->first = tried.first;
+    rest->last = tried.last ? tried.last : rest->last;
+    rest->count += tried.count;
+    return done;
+}
+
+/* Reads a run, and hands it on, in one part if memory allows. Called and returns with the lock held. */
+static void bzi_reader_run_through(bzi_reader *reader, bzi_run run)
+{
+    bzna_loader *loader = reader->loader;
+    bzna_stage_statistics *stage = &loader->stats.stage[BZNA_STAGE_READ];
+    for (int is_new = 1; run.count; is_new = 0) {
+        bzi_run rest, done;
+        uint64_t took = bzi_os_now_ns();
+        bzi_os_unlock(&loader->mutex);
+        done = bzi_reader_read_run(reader, run, is_new, &rest);
+        run = rest;
+        took = bzi_os_now_ns() - took;
+        bzi_loader_lock(loader);
+        stage->busy_ns += took;
+        stage->count += done.count;
+        stage->bytes += done.bytes;
+        loader->stats.retries += reader->run_retries;
+        if (!done.count)
+            continue;
+        loader->pace.read_ns = bzi_pace_mean(loader->pace.read_ns, took, done.count);
+        loader->pace.bytes = bzi_pace_mean(loader->pace.bytes, done.bytes, done.count);
+        if (loader->pool && bzi_reader_submit(loader, done.first))
+            return;                                         /* a run of one, which is the pool's now */
+        bzi_ring_push(loader, &done);
+    }
+    bzi_loader_done(loader);
 }
 
 /* Lets the sessions start; their decoders are for pictures like the data set's first one, if that can be had now. */
@@ -21622,28 +21947,16 @@ static void *bzi_reader_run(void *argument)
 {
     bzi_reader *reader = argument;
     bzna_loader *loader = reader->loader;
-    bzna_stage_statistics *stage = &loader->stats.stage[BZNA_STAGE_READ];
     bzna_error err;
-    bzi_item *item;
+    bzi_run run;
     int entered = loader->device && bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
     if (loader->pool && reader == loader->readers)
         bzi_reader_begin_pool(loader);
     bzi_loader_lock(loader);
     if (loader->device && !entered)
         bzi_loader_break(loader, &err);
-    while ((item = bzi_reader_take(loader)) != NULL) {
-        uint64_t start;
-        bzi_os_unlock(&loader->mutex);
-        start = bzi_os_now_ns();
-        item->status = bzi_reader_fetch(reader, item, &item->batch->errors[item->slot]);
-        start = bzi_os_now_ns() - start;
-        bzi_loader_lock(loader);
-        stage->busy_ns += start;
-        stage->count++;
-        stage->bytes += item->status == BZNA_OK ? item->extent.size : 0;
-        loader->stats.retries += reader->retries;
-        bzi_reader_hand_on(loader, item);
-    }
+    while ((run = bzi_reader_take(loader)).count)
+        bzi_reader_run_through(reader, run);
     bzi_os_unlock(&loader->mutex);
     if (entered)
         bzi_device_leave(loader->device);
@@ -21660,8 +21973,7 @@ static void *bzi_reader_run(void *argument)
 static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_scratch *scratch, bzi_image *image,
                                   bzna_error *err)
 {
-    bzi_sample sample = { item->local, item->extent, item->bytes.data };
-
+    bzi_sample sample = { item->local, item->extent, item->data };
     return bzi_container_image(item->container, &sample, &item->batch->loader->picks[number], scratch, image, err);
 }
 
@@ -21736,20 +22048,15 @@ static int bzi_item_replace(bzi_item *item, bzna_status status)
 
     loader->stats.replaced++;
     loader->redo[loader->redo_count++] = item;
-    bzi_loader_done(loader, item);
-    bzi_os_wake_one(&loader->reader_wake);
-    if (loader->holding)
-        bzi_os_wake_all(&loader->holder_wake);              /* they may have this item's bytes now */
+    bzi_item_done(item);
+    bzi_loader_freed(loader);
     return 1;
 }
 
-/* Ends an item whose slot is written, or whose writing is enqueued. Its batch may become ready by that. With the lock
- * held. */
-static void bzi_item_finish(bzi_item *item, bzna_status status)
+/* The item's slot is written, or its writing enqueued; bzi_loader_freed is to come. With the lock held. */
+static void bzi_item_put(bzi_item *item, bzna_status status)
 {
     bzna_batch *batch = item->batch;
-    bzna_loader *loader = batch->loader;
-
     batch->status[item->slot] = status;
     if (item->slot < batch->real) {
         batch->failed += status != BZNA_OK;
@@ -21758,14 +22065,15 @@ static void bzi_item_finish(bzi_item *item, bzna_status status)
 
     if (--batch->unfinished == 0)
         bzi_batch_to_ready(batch);
-    loader->free_items[loader->free_item_count++] = item;
+    bzi_item_free(item);
+    bzi_item_done(item);
+}
 
-    /* a single reader wakes for several free items, not for each */
-    if (loader->pool || loader->config.read.threads > 1 || 2 * loader->ring_count <= loader->config.read.ahead_samples)
-        bzi_os_wake_one(&loader->reader_wake);
-    if (loader->holding)
-        bzi_os_wake_all(&loader->holder_wake);
-    bzi_loader_done(loader, item);
+/* Both. With the lock held. */
+static void bzi_item_finish(bzi_item *item, bzna_status status)
+{
+    bzi_item_put(item, status);
+    bzi_loader_freed(item->batch->loader);
 }
 
 /* Completes the message of a failed sample, and logs it. */
@@ -22365,47 +22673,95 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     return status;
 }
 
-/* One sample, from its bytes to its slot. Without the lock. */
-static void bzi_worker_item(bzi_worker *worker, bzi_item *item)
+static bzna_status bzi_worker_try(bzi_worker *worker, bzi_item *item)
 {
-    bzi_lane *lane = worker->loader->on_device ? &worker->lane : NULL;
-    bzna_status status = item->status;
-    if (status == BZNA_OK)
-        status = bzi_worker_sample(worker, item, &item->batch->errors[item->slot]);
-    if (status != BZNA_OK || !lane)
-        bzi_item_complete(item, status, lane);
-    else
-        bzi_lane_add(lane, item, status);
-    if (lane && lane->count)
-        bzi_lane_flush(lane, NULL);
+    return item->status == BZNA_OK ? bzi_worker_sample(worker, item, &item->batch->errors[item->slot]) : item->status;
 }
 
-/* An item that was read, or NULL when the loader closes. Called and returns with the lock held. */
-static bzi_item *bzi_worker_take(bzi_worker *worker)
+/* On the device, samples are launched one by one, as they take turns in the memory that they are uploaded to. */
+static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
+{
+    bzi_lane *lane = &worker->lane;
+    for (bzi_item *item = run.first, *next; item; item = next) {
+        const bzna_status status = bzi_worker_try(worker, item);
+        next = item->next;                                  /* the item is another's after this */
+        if (status != BZNA_OK)
+            bzi_item_complete(item, status, lane);
+        else
+            bzi_lane_add(lane, item, status);
+        if (lane->count)
+            bzi_lane_flush(lane, NULL);
+    }
+}
+
+/* On the host: samples are finished together, and those that failed then by themselves. */
+static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
+{
+    bzna_loader *loader = worker->loader;
+    bzi_run failed = { NULL, NULL, 0, 0 };
+    for (bzi_item *item = run.first; item; item = item->next)
+        item->result = bzi_worker_try(worker, item);
+    bzi_loader_lock(loader);
+    for (bzi_item *item = run.first, *next; item; item = next) {
+        next = item->next;
+        if (item->result != BZNA_OK) {
+            bzi_run_add(&failed, item);
+            continue;
+        }
+        bzi_item_account(item, BZNA_OK);
+        bzi_item_put(item, BZNA_OK);
+    }
+    bzi_loader_freed(loader);
+    bzi_os_unlock(&loader->mutex);
+    for (bzi_item *item = failed.first, *next; item; item = next) {
+        next = item->next;
+        bzi_item_complete(item, item->result, NULL);
+    }
+}
+
+/* The samples of a run, from their bytes to their slots. Called and returns with the lock held. */
+static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
+{
+    bzna_loader *loader = worker->loader;
+    uint64_t took = bzi_os_now_ns();
+    bzi_os_unlock(&loader->mutex);
+    if (loader->on_device)
+        bzi_worker_launch_run(worker, run);
+    else
+        bzi_worker_warp_run(worker, run);
+    took = bzi_os_now_ns() - took;
+    bzi_loader_lock(loader);
+    loader->pace.work_ns = bzi_pace_mean(loader->pace.work_ns, took, run.count);
+    bzi_loader_done(loader);
+}
+
+/* A run that was read; empty when the loader closes. Called and returns with the lock held. */
+static bzi_run bzi_worker_take(bzi_worker *worker)
 {
     bzna_loader *loader = worker->loader;
     bzna_stage_statistics *stage = &loader->stats.stage[BZNA_STAGE_DECODE];
+    bzi_run run = { NULL, NULL, 0, 0 };
     while (!loader->quit) {
         uint64_t start;
         int blocked;
         if (!bzi_loader_interrupted(loader) && loader->ring_count) {
-            bzi_item *item = loader->ring[loader->ring_first];
-            loader->ring_first = (loader->ring_first + 1) % loader->item_count;
-            loader->ring_count--;
+            run = bzi_ring_pop(loader);
             loader->active++;
-            return item;
+            bzi_loader_wake_reader(loader);
+            break;
         }
         if (bzi_worker_help(worker))
             continue;
         blocked = !loader->planning && !loader->free_batches;       /* all batches are filled: back-pressure */
         start = bzi_os_now_ns();
         loader->idle_workers++;
+        bzi_loader_wake_reader(loader);                     /* the one at work may be held up */
         bzi_os_wait(&loader->worker_wake, &loader->mutex);
         loader->idle_workers--;
         if (!loader->pool)                                  /* with NVDEC, workers are idle by nature */
             *(blocked ? &stage->wait_after_ns : &stage->wait_before_ns) += bzi_os_now_ns() - start;
     }
-    return NULL;
+    return run;
 }
 
 static void *bzi_worker_run(void *argument)
@@ -22413,16 +22769,13 @@ static void *bzi_worker_run(void *argument)
     bzi_worker *worker = argument;
     bzna_loader *loader = worker->loader;
     bzna_error err;
-    bzi_item *item;
+    bzi_run run;
     int entered = loader->on_device && bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
     bzi_loader_lock(loader);
     if (loader->on_device && !entered)
         bzi_loader_break(loader, &err);
-    while ((item = bzi_worker_take(worker)) != NULL) {
-        bzi_os_unlock(&loader->mutex);
-        bzi_worker_item(worker, item);
-        bzi_loader_lock(loader);
-    }
+    while ((run = bzi_worker_take(worker)).count)
+        bzi_worker_run_through(worker, run);
     bzi_os_unlock(&loader->mutex);
     if (entered)
         bzi_device_leave(loader->device);
@@ -22577,7 +22930,7 @@ static void bzi_engine_pass(bzi_engine *engine, bzi_item *item, bzna_status stat
     }
     bzi_loader_lock(loader);
     item->decode_ns = 0;
-    bzi_loader_to_workers(loader, item);
+    bzi_item_to_workers(item);
     bzi_os_unlock(&loader->mutex);
 }
 
@@ -22602,7 +22955,7 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status st
         i = 8;
     loader->stats.fallbacks += was_read;
     item->decode_ns = item->by_nvdec = 0;
-    bzi_loader_to_workers(loader, item);
+    bzi_item_to_workers(item);
     bzi_os_unlock(&loader->mutex);
     /* Through the pool's host: the loader may be gone. */
     if (i < 8 && was_read)
@@ -23504,7 +23857,8 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
     const bzi_memory *memory = &loader->host->memory;
     const bzna_loader_config *config = &loader->config;
     const uint64_t in_flight = config->pipeline.batches_in_flight;
-    loader->item_count = config->read.ahead_samples + config->decode.threads + config->read.threads;
+    loader->item_count = config->read.ahead_samples +
+                         (config->decode.threads + config->read.threads) * loader->run_most;
     if (loader->pool)
         loader->item_count += loader->pool->count * bzi_nvdec_chosen(loader->device);
     loader->items = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->items);
@@ -24155,12 +24509,11 @@ static void bzi_loader_stop(bzna_loader *loader)
 /* Throws away all that is planned and not on loan. With the lock held, while no item is in any thread's hands. */
 static void bzi_loader_clear(bzna_loader *loader)
 {
-    while (loader->ring_count) {
-        loader->free_items[loader->free_item_count++] = loader->ring[loader->ring_first];
-        loader->ring_first = (loader->ring_first + 1) % loader->item_count;
-        loader->ring_count--;
-    }
-
+    while (loader->ring_count)
+        for (bzi_item *next, *item = bzi_ring_pop(loader).first; item; item = next) {
+            next = item->next;
+            bzi_item_free(item);
+        }
     while (loader->redo_count)
         loader->free_items[loader->free_item_count++] = loader->redo[--loader->redo_count];
     for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++) {
@@ -24374,7 +24727,7 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
     *stats = loader->stats;
     stats->stage[BZNA_STAGE_READ].depth = loader->redo_count;
     stats->stage[BZNA_STAGE_READ].capacity = loader->item_count;
-    stats->stage[BZNA_STAGE_DECODE].depth = loader->ring_count;
+    stats->stage[BZNA_STAGE_DECODE].depth = loader->ring_samples;
     stats->stage[BZNA_STAGE_DECODE].capacity = loader->item_count;
     for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++)
         stats->stage[BZNA_STAGE_DELIVER].depth += loader->batches[i].state == BZI_BATCH_READY;
@@ -24982,7 +25335,10 @@ typedef struct bzi_loader_mode {
     uint32_t    workers;              /* threads that decode in software */
     uint32_t    lanes;                /* one for each session, and for each worker that writes to the device */
     uint32_t    reader_threads;
-    uint32_t    read_ahead;           /* samples */
+    uint32_t    read_ahead;           /* samples, at most */
+    uint32_t    ahead_least;          /* samples, whatever their bytes */
+    uint32_t    run_most;             /* samples of a run */
+    uint64_t    ahead_bytes;          /* enough, from ahead_least samples on */
     char        reason[sizeof ((bzna_loader_info *)0)->decoder_reason];
 } bzi_loader_mode;
 
@@ -25014,6 +25370,25 @@ static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu
     return bzi_context_pool(loader->context, &gpu->pool, err);
 }
 
+/* How much is read ahead: what the config says; else so many samples, and more while they are small, where software
+ * decodes them, as their decoders would wait for their readers. A run leaves each of the workers several to take. */
+static void bzi_loader_scale_ahead(const bzna_loader_config *config, uint32_t sessions, bzi_loader_mode *mode)
+{
+    const uint64_t slots = (uint64_t)config->output.batch_size * config->pipeline.batches_in_flight;
+    const uint64_t threads = config->decode.threads;
+    mode->ahead_least = (uint32_t)(2 * threads + 2 + 4 * sessions);
+    mode->ahead_bytes = bzi_min(threads * BZI_AHEAD_BYTES, config->read.memory_bytes / 4);
+    mode->read_ahead = mode->ahead_least;
+    if (config->read.ahead_samples) {
+        mode->read_ahead = mode->ahead_least = config->read.ahead_samples;
+    } else if (!sessions && slots > mode->ahead_least) {
+        mode->read_ahead = (uint32_t)bzi_min(slots, BZI_LIMIT_AHEAD);
+        mode->read_ahead = mode->read_ahead > mode->ahead_least ? mode->read_ahead : mode->ahead_least;
+    }
+    mode->run_most = (uint32_t)bzi_min(bzi_min(slots, mode->read_ahead) / (4 * (threads + 1)), BZI_RUN_SAMPLES);
+    mode->run_most = mode->run_most && !sessions ? mode->run_most : 1;
+}
+
 /* Sets the numbers of threads, lanes and items: those of the config, else numbers that suit the mode. */
 static void bzi_loader_scale(const bzna_loader_config *config, bzi_loader_mode *mode)
 {
@@ -25027,10 +25402,7 @@ static void bzi_loader_scale(const bzna_loader_config *config, bzi_loader_mode *
     mode->reader_threads = config->read.threads;
     if (!mode->reader_threads)
         mode->reader_threads = !mode->pool ? 1 : sessions < 4 ? 2 : (uint32_t)bzi_min(sessions / 2, 8);
-
-    mode->read_ahead = config->read.ahead_samples;
-    if (!mode->read_ahead)
-        mode->read_ahead = 2 * config->decode.threads + 2 + 4 * sessions;
+    bzi_loader_scale_ahead(config, sessions, mode);
 }
 
 /* Decides, and changes only *mode. A missing GPU is an error only if the config insists on one. A GPU that is there but
@@ -25078,6 +25450,9 @@ static void bzi_loader_set_mode(bzna_loader *loader, const bzi_loader_mode *mode
     loader->lanes = mode->lanes;
     loader->config.read.threads = mode->reader_threads;
     loader->config.read.ahead_samples = mode->read_ahead;
+    loader->ahead_least = mode->ahead_least;
+    loader->ahead_bytes = mode->ahead_bytes;
+    loader->run_most = mode->run_most;
     memcpy(loader->reason, mode->reason, sizeof loader->reason);
 }
 

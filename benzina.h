@@ -2050,11 +2050,12 @@ typedef struct bzna_loader_read {
     /* threads that read, at most 256; default 1, or with NVDEC one for two sessions, 2 to 8. Raise
      * it where each read waits long, as on network storage */
     uint32_t threads;
-    /* samples read before they are decoded, at most 65536; default 2 for each decoder thread, 4 for
-     * each session, and 2 */
+    /* samples read before they are decoded, at most 65536. Default: 2 for each decoder thread, 4
+     * for each session, and 2; where software decodes, more while they are small: up to 1 MiB for
+     * each decoder thread, a quarter of memory_bytes, and the slots of batches in flight */
     uint32_t ahead_samples;
     /* memory of all samples read ahead, in bytes; default 1 GiB. A sample that is larger fails with
-     * E_LIMIT */
+     * E_LIMIT. Those that lie in memory that the caller lent take none */
     uint64_t memory_bytes;
     /* how often a sample's read that failed with E_IO is tried again, at most 1000; default 0.
      * Opening a data set is not tried again */
@@ -2235,7 +2236,7 @@ typedef struct bzna_loader_info {
     uint32_t    threads;              /* decode.threads */
     uint32_t    reader_threads;       /* read.threads */
     uint32_t    batches_in_flight;    /* pipeline.batches_in_flight */
-    uint32_t    read_ahead;           /* read.ahead_samples */
+    uint32_t    read_ahead;           /* read.ahead_samples; by default, as many as may be */
     /* of this rank in a whole epoch, from its start; padding is not counted */
     uint64_t    samples_per_epoch;
     uint64_t    batches_per_epoch;    /* of this rank in a whole epoch, from its start */

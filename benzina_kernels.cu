@@ -1637,13 +1637,11 @@ BZI_KERNEL_VECTORS(BZI_KERNEL_VBMI, BZI_KERNEL_AVX512, 512, BZI_KERNEL_V512)
 
 /* Elements of three channels as pixels, 16 bytes of each at a time, the last of which overlap, with equal values;
  * returns how many bytes of each: all, or none of less than 16. */
-BZI_KERNEL_AVX2 BZI_KERNEL_CPU int64_t bzi_kernel_interleave(uint8_t *to, const bzi_kernel_lines *lines, int64_t bytes)
+BZI_KERNEL_AVX2 BZI_KERNEL_CPU int64_t bzi_kernel_interleave(uint8_t *to, const uint8_t *const from[3],
+                                                             int8_t places[3][3][16], int64_t bytes)
 {
-    const uint8_t *from[3];
     __m128i place[3][3];                       /* of its own, so that it stays in registers */
-    memcpy(place, lines->place, sizeof place);
-    for (int p = 0; p < 3; p++)
-        from[p] = (const uint8_t *)(const void *)lines->color[p];
+    memcpy(place, places, sizeof place);
     for (int64_t at = 0; at < bytes && bytes >= 16; at += 16) {
         at = at + 16 <= bytes ? at : bytes - 16;
         const __m128i r = _mm_loadu_si128((const void *)(from[0] + at)),
@@ -1665,7 +1663,7 @@ BZI_KERNEL_AVX2 BZI_KERNEL_CPU int64_t bzi_kernel_interleave(uint8_t *to, const 
 #  define bzi_kernel_colors_256 bzi_kernel_colors
 #  define bzi_kernel_colors_512 bzi_kernel_colors
 BZI_KERNEL_CPU int bzi_kernel_level(void) { return 0; }
-#  define bzi_kernel_interleave(to, lines, bytes) 0
+#  define bzi_kernel_interleave(to, from, places, bytes) 0
 #endif
 
 /* The samples of a row of plane p from lines->low on, as bytes or floats; before and behind the picture, those of its
@@ -1918,18 +1916,20 @@ BZI_KERNEL_CPU void bzi_kernel_colors(const bzi_kernel_slot *slot, bzi_kernel_li
 }
 
 /* Elements of a row, of 1 << shift bytes, to where they do not lie side by side; shift is a constant. */
-BZI_KERNEL_FN void bzi_kernel_scatter(const bzi_kernel_slot *slot, const bzi_kernel_lines *lines,
+BZI_KERNEL_FN void bzi_kernel_scatter(const bzi_kernel_slot *slot, bzi_kernel_lines *lines,
                                       const bzi_kernel_output *out, int32_t y, int shift)
 {
     const int64_t step = out->stride_x << shift, columns = lines->end - lines->first;
     uint8_t *to = (uint8_t *)(uintptr_t)slot->dst + ((y * out->stride_y + lines->first * out->stride_x) << shift);
     int64_t done = 0;
+    const uint8_t *const rows[3] = { (const uint8_t *)(const void *)lines->color[0],
+                                     (const uint8_t *)(const void *)lines->color[1],
+                                     (const uint8_t *)(const void *)lines->color[2] };
     if (lines->level && out->stride_x == 3 && out->stride_c == 1 && out->channels == 3)
-        done = bzi_kernel_interleave(to, lines, columns << shift) >> shift;
+        done = bzi_kernel_interleave(to, rows, lines->place, columns << shift) >> shift;
     for (uint32_t p = 0; p < out->channels; p++, to += out->stride_c << shift) {
-        const uint8_t *from = (const uint8_t *)(const void *)lines->color[p];
         for (int64_t i = done; i < columns; i++)
-            memcpy(to + i * step, from + (i << shift), (size_t)1 << shift);
+            memcpy(to + i * step, rows[p] + (i << shift), (size_t)1 << shift);
     }
 }
 
@@ -1977,14 +1977,20 @@ BZI_KERNEL_CPU void bzi_kernel_columns(const bzi_kernel_slot *slot, const bzi_ke
         bzi_kernel_scatter(slot, lines, out, y, 0);
 }
 
+/* bzi_kernel_lines.place, of elements of 1 << shift bytes. */
+BZI_KERNEL_CPU void bzi_kernel_places(int8_t place[3][3][16], int shift)
+{
+    memset(place, -1, 144);
+    for (int i = 0; i < 48; i++)
+        place[i / 16][(i >> shift) % 3][i % 16] = (int8_t)(((i >> shift) / 3 << shift) + i % (1 << shift));
+}
+
 BZI_KERNEL_CPU void bzi_kernel_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view, bzi_kernel_lines *lines,
                                     const bzi_kernel_output *out)
 {
     const int shift = bzi_kernel_element_shift(out);
     bzi_kernel_plan_colors(lines, slot, out);
-    memset(lines->place, -1, sizeof lines->place);
-    for (int i = 0; i < 48; i++)
-        lines->place[i / 16][(i >> shift) % 3][i % 16] = (int8_t)(((i >> shift) / 3 << shift) + i % (1 << shift));
+    bzi_kernel_places(lines->place, shift);
     for (int32_t y = 0; y < out->height; y++) {
         const int inside = y >= lines->top && y < lines->bottom;
         if (inside)
@@ -2020,6 +2026,297 @@ BZI_KERNEL_CPU int bzi_kernel_warp_separable(const bzi_kernel_slot *slot, const 
     return 1;
 }
 
+/* --- Copies: an H of whole pixels, 1:1, mirrored or not, of 8-bit samples that each have a color of their own --- */
+
+/* What a copy is: where output pixel (0, 0) lies in the picture, and which way; and each channel, of one plane alone:
+ * the sample times scale plus offset, clamped, minus bias, times a factor. */
+typedef struct bzi_kernel_copy {
+    int32_t  x, y, step_x, step_y;    /* output column i is sample x + i * step_x */
+    int32_t  first, end, top, bottom; /* output columns and rows inside the picture */
+    int      plane[3];                /* of each channel, ... */
+    uint64_t from[3];                 /* ... and sample 0, 0 of the picture there */
+    float    m[3], add[3];            /* plane to R'G'B'; 1 and 0 mostly */
+    int      is_exact;                /* m is 1, add is 0, of all channels */
+    int      is_gray;                 /* one channel: the luma of three that are equal */
+    int      level, streams;          /* as those of bzi_kernel_lines */
+    float    fill_of[3];              /* of each channel, an element of fill */
+    int8_t   place[3][3][16];         /* as that of bzi_kernel_lines */
+} bzi_kernel_copy;
+
+/* Output pixels i of 0..size - 1 whose sample at + i * step is one of 0..last. */
+BZI_KERNEL_CPU void bzi_kernel_copy_inside(int32_t at, int32_t step, int32_t last, int32_t size, int32_t *first,
+                                           int32_t *end)
+{
+    const int64_t low = step > 0 ? -(int64_t)at : (int64_t)at - last, high = step > 0 ? (int64_t)last - at : at;
+    *first = low > 0 ? (int32_t)(low < size ? low : size) : 0;
+    *end = high < *first ? *first : high + 1 < size ? (int32_t)high + 1 : size;
+}
+
+/* The coordinate that a row of H gives an output pixel, if that is a whole number and the next pixel's is beside it. A
+ * float holds all that are met exactly. */
+BZI_KERNEL_CPU int bzi_kernel_copy_axis(float along, float across, float from, int32_t *at, int32_t *step)
+{
+    if ((along != 1.0f && along != -1.0f) || across != 0.0f || !(from >= -4194304.0f && from <= 4194304.0f) ||
+        from != (float)(int32_t)from)
+        return 0;
+    *at = (int32_t)from;
+    *step = (int32_t)along;
+    return 1;
+}
+
+/* Which plane each channel is of, if it is of one alone. Products with 0 change no bit but the sign of a zero, which
+ * clamping takes. */
+BZI_KERNEL_CPU int bzi_kernel_copy_colors(const bzi_kernel_slot *slot, const bzi_kernel_view *view,
+                                          bzi_kernel_copy *copy)
+{
+    copy->is_exact = 1;
+    for (int i = 0; i < 3; i++) {
+        const float *m = slot->rgb + 4 * i;
+        const int of = m[0] != 0.0f ? 0 : m[1] != 0.0f ? 1 : 2;
+        for (int k = 0; k < 3; k++)
+            if (k != of && m[k] != 0.0f)       /* NaN, too */
+                return 0;
+        if (of && !view->plane[1])
+            return 0;
+        copy->plane[i] = of;
+        copy->m[i] = m[of];
+        copy->add[i] = m[3];
+        copy->is_exact &= m[of] == 1.0f && m[3] == 0.0f;
+    }
+    return 1;
+}
+
+/* Returns 0 where a slot is no copy. */
+BZI_KERNEL_CPU int bzi_kernel_plan_copy(const bzi_kernel_slot *slot, const bzi_kernel_output *out,
+                                        bzi_kernel_copy *copy)
+{
+    const float *h = slot->h;
+    if (slot->depth != 8 || slot->x1 < slot->x0 || slot->y1 < slot->y0 || out->mean || !bzi_kernel_affine(h) ||
+        (slot->flags & (BZI_KERNEL_COLOR | BZI_KERNEL_JITTER | BZI_KERNEL_SUM)) || out->width > 16384 ||
+        out->height > 16384 ||
+        !bzi_kernel_copy_axis(h[0], h[1], h[2], &copy->x, &copy->step_x) ||
+        !bzi_kernel_copy_axis(h[4], h[3], h[5], &copy->y, &copy->step_y))
+        return 0;
+    const bzi_kernel_view view = bzi_kernel_view_of(slot);
+    copy->is_gray = (slot->flags & BZI_KERNEL_GRAY) != 0;
+    if (view.kind != BZI_KERNEL_LERP || (view.plane[1] && (slot->shift_x || slot->shift_y || copy->is_gray)) ||
+        !bzi_kernel_copy_colors(slot, &view, copy))
+        return 0;
+    for (int i = 0; i < 3; i++)
+        copy->from[i] = view.plane[copy->plane[i]];
+    bzi_kernel_copy_inside(copy->x, copy->step_x, (int32_t)view.x[0].last, out->width, &copy->first, &copy->end);
+    bzi_kernel_copy_inside(copy->y, copy->step_y, (int32_t)view.y[0].last, out->height, &copy->top, &copy->bottom);
+    return 1;
+}
+
+
+/* Elements of channel i, of so many samples side by side: for compilers to vectorize. convert and type are of one type
+ * of elements. */
+#define BZI_KERNEL_COPY(convert, type)                                                                                 \
+    BZI_KERNEL_FN void convert##_copy(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy, int i,                 \
+                                      const uint8_t *restrict from, int32_t count, uint8_t *to)                        \
+    {                                                                                                                  \
+        const float m = copy->m[i], add = copy->add[i], bias = slot->bias[i], scale = slot->scale[i];                  \
+        const float w0 = slot->luma[0], w1 = slot->luma[1], w2 = slot->luma[2];                                        \
+        const int is_gray = copy->is_gray;                                                                             \
+        type *restrict dst = (type *)(void *)to;                                                                       \
+        for (int32_t k = 0; k < count; k++) {                                                                          \
+            const float value = bzi_kernel_clamp(m * (float)from[k] + add, 255.0f);                                    \
+            const float gray = (w0 * value + w1 * value) + w2 * value;                                                 \
+            dst[k] = convert(((is_gray ? gray : value) - bias) * scale);                                               \
+        }                                                                                                              \
+    }
+BZI_KERNEL_COPY(bzi_kernel_float, float)
+BZI_KERNEL_COPY(bzi_kernel_half, uint16_t)
+BZI_KERNEL_COPY(bzi_kernel_bfloat, uint16_t)
+BZI_KERNEL_COPY(bzi_kernel_byte, uint8_t)
+
+BZI_KERNEL_FN void bzi_kernel_copy_any(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy, uint32_t dtype, int i,
+                                       const uint8_t *from, int32_t count, uint8_t *to)
+{
+    BZI_KERNEL_BY_TYPE(dtype, copy, slot, copy, i, from, count, to);
+}
+
+BZI_KERNEL_CPU void bzi_kernel_copy_plain(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy, uint32_t dtype,
+                                          int i, const uint8_t *from, int32_t count, uint8_t *to)
+{
+    bzi_kernel_copy_any(slot, copy, dtype, i, from, count, to);
+}
+
+BZI_KERNEL_AVX2 BZI_KERNEL_CPU void bzi_kernel_copy_256(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy,
+                                                        uint32_t dtype, int i, const uint8_t *from, int32_t count,
+                                                        uint8_t *to)
+{
+    bzi_kernel_copy_any(slot, copy, dtype, i, from, count, to);
+}
+
+#if BZI_KERNEL_X86
+BZI_KERNEL_FN uint32_t bzi_kernel_reverse16(uint32_t bits)
+{
+    bits = (bits >> 8 & 0xff) | (bits & 0xff) << 8;
+    bits = (bits >> 4 & 0x0f0f) | (bits & 0x0f0f) << 4;
+    bits = (bits >> 2 & 0x3333) | (bits & 0x3333) << 2;
+    return (bits >> 1 & 0x5555) | (bits & 0x5555) << 1;
+}
+
+/* Row by row, sixteen columns at a time, of which those outside are fill: all of a row, whose samples lie side by side,
+ * forwards or backwards. from: the sample of column 0, which may lie outside. dtype and back are constants. */
+BZI_KERNEL_AVX512 BZI_KERNEL_FN void bzi_kernel_copy_row_as(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy,
+                                                            uint32_t dtype, int back, int i, uint64_t from,
+                                                            int32_t first, int32_t end, int32_t width, uint8_t *to)
+{
+    const __m512 bias = _mm512_set1_ps(slot->bias[i]), scale = _mm512_set1_ps(slot->scale[i]);
+    const __m512 fill = _mm512_set1_ps(slot->fill[i]);
+    const __m128i backwards = _mm_set_epi8(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    const int32_t size = dtype == BZI_KERNEL_UINT8 ? 1 : dtype ? 2 : 4;
+    const float *const w = slot->luma;
+    for (int32_t k = 0; k < width; k += 16) {
+        uint8_t rest[64];
+        k = k + 16 <= width || width < 16 ? k : width - 16;    /* the last vector overlaps, with equal values */
+        const int32_t low = first > k ? first - k : 0, high = end < k + 16 ? end - k : 16;
+        const uint32_t is_in = low < high ? (0xffffu << low) & (0xffffu >> (16 - high)) : 0;
+        const __mmask16 order = (__mmask16)(back ? bzi_kernel_reverse16(is_in) : is_in);
+        __m128i bytes = _mm_maskz_loadu_epi8(order, (const void *)(uintptr_t)(back ? from - (uint64_t)k - 15 :
+                                                                                   from + (uint64_t)k));
+        if (back)
+            bytes = _mm_shuffle_epi8(bytes, backwards);
+        __m512 v = _mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes)), sum;
+        if (!copy->is_exact) {
+            v = _mm512_add_ps(_mm512_mul_ps(_mm512_set1_ps(copy->m[i]), v), _mm512_set1_ps(copy->add[i]));
+            v = _mm512_min_ps(_mm512_max_ps(v, _mm512_setzero_ps()), _mm512_set1_ps(255.0f));
+        }
+        if (copy->is_gray) {
+            sum = _mm512_add_ps(_mm512_mul_ps(_mm512_set1_ps(w[0]), v), _mm512_mul_ps(_mm512_set1_ps(w[1]), v));
+            v = _mm512_add_ps(sum, _mm512_mul_ps(_mm512_set1_ps(w[2]), v));
+        }
+        v = _mm512_mask_mul_ps(fill, (__mmask16)is_in, _mm512_sub_ps(v, bias), scale);
+        bzi_kernel_put_512(width < 16 ? rest : to + k * size, dtype, copy->streams, v);
+        if (width < 16)
+            memcpy(to, rest, (size_t)(width * size));
+    }
+}
+
+BZI_KERNEL_AVX512 BZI_KERNEL_CPU void bzi_kernel_copy_row_512(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy,
+                                                              uint32_t dtype, int back, int i, uint64_t from,
+                                                              int32_t first, int32_t end, int32_t width, uint8_t *to)
+{
+#  define ROW(n) case n: bzi_kernel_copy_row_as(slot, copy, n / 2, n % 2, i, from, first, end, width, to); break;
+    switch (2 * dtype + (back != 0)) { ROW(0) ROW(1) ROW(2) ROW(3) ROW(4) ROW(5) ROW(6) ROW(7) }
+#  undef ROW
+}
+#else
+#  define bzi_kernel_copy_row_512(slot, copy, dtype, back, i, from, first, end, width, to) (void)(from)
+#endif
+
+/* So many columns at most are copied at a time where samples, or pixels, do not lie side by side. */
+#define BZI_KERNEL_COPIED 256
+
+/* So many columns of fill, of channel i. */
+BZI_KERNEL_CPU void bzi_kernel_copy_fill(const bzi_kernel_copy *copy, int i, int shift, int32_t count, uint8_t *to)
+{
+    for (int32_t k = 0; k < count && shift == 2; k++)
+        memcpy(to + 4 * k, &copy->fill_of[i], 4);
+    for (int32_t k = 0; k < count && shift == 1; k++)
+        memcpy(to + 2 * k, &copy->fill_of[i], 2);
+    for (int32_t k = 0; k < count && shift == 0; k++)
+        memcpy(to + k, &copy->fill_of[i], 1);
+}
+
+/* Columns first..end - 1 of row y of channel i, at most BZI_KERNEL_COPIED, all inside, side by side at to. */
+BZI_KERNEL_CPU void bzi_kernel_copy_columns(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy, uint32_t dtype,
+                                            int i, uint64_t row, int32_t first, int32_t end, uint8_t *to)
+{
+    const int64_t step = (int64_t)copy->step_x * slot->step[copy->plane[i]];
+    const uint8_t *from = (const uint8_t *)(uintptr_t)(row + (uint64_t)(first * step));
+    uint8_t bytes[BZI_KERNEL_COPIED];
+    for (int32_t k = 0; k < end - first && step == -1; k++)
+        bytes[k] = from[-k];
+    for (int32_t k = 0; k < end - first && step == 3; k++)
+        bytes[k] = from[3 * k];
+    for (int32_t k = 0; k < end - first && step != 1 && step != -1 && step != 3; k++)
+        bytes[k] = from[k * step];
+    (copy->level ? bzi_kernel_copy_256 : bzi_kernel_copy_plain)(slot, copy, dtype, i, step == 1 ? from : bytes,
+                                                                end - first, to);
+}
+
+/* Columns first..end - 1 of row y of channel i, side by side at to: fill, what is inside, fill. */
+BZI_KERNEL_CPU void bzi_kernel_copy_part(const bzi_kernel_slot *slot, const bzi_kernel_copy *copy, uint32_t dtype,
+                                         int i, int32_t y, int32_t first, int32_t end, uint8_t *to)
+{
+    const int shift = dtype == BZI_KERNEL_FLOAT32 ? 2 : dtype == BZI_KERNEL_UINT8 ? 0 : 1;
+    const int inside = y >= copy->top && y < copy->bottom, p = copy->plane[i];
+    const uint64_t row = copy->from[i] + (uint64_t)((int64_t)(copy->y + y * copy->step_y) * slot->pitch[p] +
+                                                    (int64_t)copy->x * slot->step[p]);
+    int32_t begin = inside ? copy->first : end, behind = inside ? copy->end : end;
+    if (copy->level >= 2 && slot->step[p] == 1) {
+        bzi_kernel_copy_row_512(slot, copy, dtype, copy->step_x < 0, i,
+                                row + (uint64_t)((int64_t)first * copy->step_x), begin - first, behind - first,
+                                end - first, to);
+        return;
+    }
+    begin = begin < first ? first : begin < end ? begin : end;
+    behind = behind < begin ? begin : behind < end ? behind : end;
+    bzi_kernel_copy_fill(copy, i, shift, begin - first, to);
+    for (int32_t at = begin; at < behind; at += BZI_KERNEL_COPIED)
+        bzi_kernel_copy_columns(slot, copy, dtype, i, row, at,
+                                at + BZI_KERNEL_COPIED < behind ? at + BZI_KERNEL_COPIED : behind,
+                                to + ((size_t)(at - first) << shift));
+    bzi_kernel_copy_fill(copy, i, shift, end - behind, to + ((size_t)(behind - first) << shift));
+}
+
+/* Row y where its pixels do not lie side by side. */
+BZI_KERNEL_CPU void bzi_kernel_copy_pixels(const bzi_kernel_slot *slot, bzi_kernel_copy *copy,
+                                           const bzi_kernel_output *out, int32_t y)
+{
+    const int shift = bzi_kernel_element_shift(out);
+    const int packed = copy->level && out->stride_x == 3 && out->stride_c == 1 && out->channels == 3;
+    uint8_t rows[3][4 * BZI_KERNEL_COPIED];
+    const uint8_t *const from[3] = { rows[0], rows[1], rows[2] };
+    for (int32_t first = 0, end; first < out->width; first = end) {
+        end = first + BZI_KERNEL_COPIED < out->width ? first + BZI_KERNEL_COPIED : out->width;
+        const int64_t count = end - first, at = y * out->stride_y + first * out->stride_x;
+        uint8_t *to = (uint8_t *)(uintptr_t)slot->dst + (at << shift);
+        for (uint32_t i = 0; i < out->channels; i++)
+            bzi_kernel_copy_part(slot, copy, out->dtype, (int)i, y, first, end, rows[i]);
+        const int64_t done = packed ? bzi_kernel_interleave(to, from, copy->place, count << shift) >> shift : 0;
+        for (uint32_t i = 0; i < out->channels; i++)
+            for (int64_t k = done; k < count; k++)
+                memcpy(to + ((k * out->stride_x + i * out->stride_c) << shift), rows[i] + (k << shift),
+                       (size_t)1 << shift);
+    }
+}
+
+/* Copies a slot's picture, by instructions of that level. Returns 1; or 0, having done nothing, where it takes more
+ * than a copy. */
+BZI_KERNEL_CPU int bzi_kernel_warp_copy(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int level)
+{
+    const int shift = bzi_kernel_element_shift(out);
+    const bzi_kernel_output one = { .channels = 1 };
+    bzi_kernel_copy copy;
+    if (!bzi_kernel_plan_copy(slot, out, &copy))
+        return 0;
+    copy.level = level;
+    copy.streams = out->stride_x == 1 && out->width % 16 == 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        const uint64_t fill = (uint64_t)(uintptr_t)&copy.fill_of[i];
+        BZI_KERNEL_BY_TYPE(out->dtype, put, fill, &one, slot->fill + i);
+    }
+    if (out->stride_x != 1) {
+        bzi_kernel_places(copy.place, shift);
+        for (int32_t y = 0; y < out->height; y++)
+            bzi_kernel_copy_pixels(slot, &copy, out, y);
+        return 1;
+    }
+    for (uint32_t i = 0; i < out->channels; i++)
+        for (int32_t y = 0; y < out->height; y++)
+            bzi_kernel_copy_part(slot, &copy, out->dtype, (int)i, y, 0, out->width,
+                                 (uint8_t *)(uintptr_t)slot->dst + ((y * out->stride_y + i * out->stride_c) << shift));
+#if BZI_KERNEL_X86
+    _mm_sfence();                              /* other threads see what was stored past the caches */
+#endif
+    return 1;
+}
+
 /* The fastest loop for the slot; twice, where contrast needs the mean. */
 BZI_KERNEL_CPU void bzi_kernel_warp(const bzi_kernel_slot *slot, const bzi_kernel_output *out, void *workspace,
                                     size_t workspace_bytes)
@@ -2027,6 +2324,8 @@ BZI_KERNEL_CPU void bzi_kernel_warp(const bzi_kernel_slot *slot, const bzi_kerne
     bzi_kernel_slot local = *slot;
     bzi_kernel_output no_mean = *out;
     uint64_t sums[2] = { 0, 0 };
+    if (bzi_kernel_warp_copy(slot, out, bzi_kernel_level()))
+        return;
     no_mean.mean = 0;
     if (slot->flags & BZI_KERNEL_MEAN_LUMA) {
         local.sums = (uint64_t)(uintptr_t)sums;

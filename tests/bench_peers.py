@@ -24,6 +24,12 @@ of the two runs only there, and says so.
   MXNet         ImageRecordIter over a .rec of the same JPEG bytes, OpenCV's linear filter (no antialiasing).
                 preprocess_threads
 
+SET=cifar runs other peers on other data: 50,000 records of CIFAR-10's form, of noise. All make shuffled float32 batches
+[512, 3, 32, 32]: padded by 2, cropped, flipped, normalized.
+
+  benzina   DataLoader over the file, which is read sample by sample
+  torch     vectorized: the set is padded once, in memory; a batch is an index, a gather and a normalization
+
 A peer that is not installed, or does not run, is named with its reason. PYTHONS: interpreters; each peer runs in the
 first that has it. CPU time is of the process and its workers, from /proc. Writes peers.json, peers.svg and peers.png
 (by matplotlib, if one of PYTHONS has it) to CHART, build/peers by default."""
@@ -328,7 +334,52 @@ def mxnet(data, threads, antialias):
     return batches()
 
 
-PEERS = {  # what runs it, what it reads, what must be importable
+def benzina_records(data, threads, antialias):
+    sys.path.insert(0, "examples/python")
+    import benzina
+
+    loader = benzina.DataLoader(benzina.cifar(data), shape=(32, 32), batch_size=512, shuffle=True, seed=1,
+                                drop_last=True, mean=MEAN, std=STD, num_threads=threads,
+                                warp_transform=benzina.ops.MXNetAffine(pad=2, rand_crop=True, rand_mirror=True))
+    while True:
+        for images, _ in loader:
+            yield images.shape[0]
+
+
+def torch_vectorized(data, threads, antialias):
+    import torch
+
+    torch.set_num_threads(threads)
+    with open(data, "rb") as file:
+        records = torch.frombuffer(bytearray(file.read()), dtype=torch.uint8).view(-1, 3073)
+    padded = torch.nn.functional.pad(records[:, 1:].reshape(-1, 3, 32, 32), (2, 2, 2, 2)).reshape(-1, 3, 36 * 36)
+    mean, std = torch.tensor(MEAN).view(1, 3, 1, 1), torch.tensor(STD).view(1, 3, 1, 1)
+    columns = torch.arange(32).view(1, 32)
+    while True:
+        order = torch.randperm(len(padded))
+        for first in range(0, len(padded) - 511, 512):
+            x, y = torch.randint(0, 5, (512, 1)) + columns, torch.randint(0, 5, (512, 1)) + columns
+            x = torch.where(torch.rand(512, 1) < 0.5, x.flip(1), x)
+            at = (36 * y.view(512, 32, 1) + x.view(512, 1, 32)).view(512, 1, 1024).expand(512, 3, 1024)
+            pictures = torch.gather(padded[order[first:first + 512]], 2, at).view(512, 3, 32, 32)
+            yield ((pictures.float() - mean) / std).shape[0]
+
+
+def make_records(path, count=50000):
+    if os.path.exists(path):
+        return
+    noise = random.Random(1)
+    with open(path + ".partial", "wb") as file:
+        for i in range(count):
+            file.write(bytes([i % 10]) + noise.randbytes(3072))
+    os.replace(path + ".partial", path)
+
+
+IS_CIFAR = os.environ.get("SET") == "cifar"
+PEERS = {  # the same of CIFAR's records
+    "benzina": (benzina_records, "cifar.bin", "ctypes"),
+    "torch": (torch_vectorized, "cifar.bin", "torch"),
+} if IS_CIFAR else {  # what runs it, what it reads, what must be importable
     "benzina folder": (benzina_batches, "PICTURES", "ctypes"),
     "benzina tar": (benzina_batches, "{0..3}.tar", "ctypes"),
     "benzina jpeg": (benzina_batches, "jpeg.bzna", "ctypes"),
@@ -526,7 +577,7 @@ def table(results, peers, threads):
         for peer in peers:
             cells = [medians.get("%s %d %s" % (mode, t, peer)) for t in threads]
             if any(cells):
-                print("  %-16s %s" % (peer, "  ".join("%7.0f (%5.2f)" %
+                print("  %-16s %s" % (peer, "  ".join("%7.0f (%6.4f)" %
                                                       (c["rate"], c["cpu_ms"]) if c else "      -        "
                                                       for c in cells)))
             else:
@@ -554,14 +605,18 @@ def main():
     words = (os.environ.get("PEERS") or "").lower().split(",")
     peers = [p for p in PEERS if any(word in p.lower() for word in words)]
     os.makedirs(out, exist_ok=True)
-    pictures = pictures_of(build, bzna)
-    files = prepare(pictures, out, bzna, peers)
+    if IS_CIFAR:
+        pictures, files = out, []
+        make_records(out + "/cifar.bin")
+    else:
+        pictures = pictures_of(build, bzna)
+        files = prepare(pictures, out, bzna, peers)
     found, absent = interpreters(pythons, peers)
     for peer, why in absent.items():
         print("absent: %s: %s" % (peer, why))
     results, order = {}, [p for p in peers if p in found]
     for round_number in range(rounds):
-        for mode in ("off", "on"):
+        for mode in ("off",) if IS_CIFAR else ("off", "on"):
             for t in threads:
                 for peer in random.Random(round_number).sample(order, len(order)):
                     key = "%s %d %s" % (mode, t, peer)
@@ -572,9 +627,11 @@ def main():
                     print(
                         "%d %-24s %s" %
                         (round_number + 1, key,
-                         ("%7.0f/s %6.2f ms" %
+                         ("%7.0f/s %7.4f ms" %
                           (result["rate"], result["cpu_ms"]) if "rate" in result else result["reason"])), flush=True)
     medians = table(results, order, threads)
+    if IS_CIFAR:
+        return
     os.makedirs(chart, exist_ok=True)
     with open(chart + "/peers.json", "w") as file:
         json.dump(

@@ -1673,10 +1673,11 @@ TEST(in_steady_state_no_sample_costs_an_allocation)
         c.order.epochs = BZNA_EPOCHS_ENDLESS;
         c.pipeline.transform = gate;
         c.decode.threads = 1;                               /* it meets each kind of picture soon */
+        c.read.threads = c.read.ahead_samples = 1;          /* one item is read ahead, one decoded */
         c.fields.bytes = bytes_of(r);
         gate_open = 0;
         loader = open_loader(own, &o, &c);
-        WAIT_FOR(read_stats(loader).count >= read_stats(loader).capacity);
+        WAIT_FOR(read_stats(loader).count >= 2);
         gate_open = 1;
         take_together(loader, 3);
         for (int i = 0; i < 3; i++)

@@ -485,6 +485,110 @@ TEST(rows_of_every_width_equal_the_plain_loop_to_the_bit)
     CHECK_EQ(different, 0);
 }
 
+static int copied;                                        /* slots that were copies */
+
+static void warp_copy_at(const bzi_kernel_slot *slot, const bzi_kernel_output *out, int level)
+{
+    const int is_copy = bzi_kernel_warp_copy(slot, out, level < bzi_kernel_level() ? level : bzi_kernel_level());
+    copied += is_copy;
+    if (!is_copy)
+        bzi_kernel_warp_plain(slot, out);
+}
+
+static void warp_copy_base(const bzi_kernel_slot *slot, const bzi_kernel_output *out) { warp_copy_at(slot, out, 0); }
+static void warp_copy_avx2(const bzi_kernel_slot *slot, const bzi_kernel_output *out) { warp_copy_at(slot, out, 1); }
+static void warp_copy_avx512(const bzi_kernel_slot *slot, const bzi_kernel_output *out) { warp_copy_at(slot, out, 3); }
+
+/* A picture of R'G'B' or gray, in planes or pixels; its H shifts by whole pixels, mostly so that parts lie outside, and
+ * mirrors. */
+static frame frame_to_copy(int32_t width, int32_t height, int is_gray)
+{
+    const int32_t w = random_int(0, 3) ? random_int(1, 90) : random_int(250, 300), h = random_int(1, 12);
+    const int32_t is_pixels = !is_gray && random_int(0, 2) == 0;
+    frame f = frame_make(is_pixels ? 3 * w : w, h, is_gray || is_pixels ? 1 : 3, 0, 0, 8, random_int(0, 70));
+    bzi_kernel_slot *slot = &f.slot;
+    for (int p = 1; p < 3 && is_pixels; p++) {
+        slot->plane[p] = slot->plane[0] + (uint64_t)p;
+        slot->pitch[p] = slot->pitch[0];
+    }
+    for (int p = 0; p < 3 && is_pixels; p++)
+        slot->step[p] = 3;
+    slot->x1 = w - 1;
+    if (random_int(0, 1)) {
+        slot->x0 = random_int(0, w - 1);
+        slot->y0 = random_int(0, h - 1);
+    }
+    slot->filter = (uint32_t[]){ BZI_KERNEL_LINEAR, BZI_KERNEL_NEAREST }[random_int(0, 1)];
+    slot->antialias = (uint32_t)random_int(0, 1);
+    for (int axis = 0; axis < 2; axis++) {
+        const int32_t in = axis ? slot->y1 - slot->y0 : slot->x1 - slot->x0, out = axis ? height : width;
+        const int mirrors = random_int(0, 1);
+        slot->h[4 * axis] = mirrors ? -1.0f : 1.0f;
+        slot->h[3 * axis + 2] = (float)(random_int(-out - 1, in + 1) + (mirrors ? out - 1 : 0));
+    }
+    bzi_kernel_identity_matrix(is_gray, random_int(0, 2) > 0, 8, slot->rgb);
+    for (int c = 0; c < 3; c++) {
+        slot->bias[c] = (float)random_real(0, 255);
+        slot->scale[c] = (float)random_real(-1, 1);
+        slot->fill[c] = (float)random_real(-300, 300);
+    }
+    return f;
+}
+
+TEST(shifts_flips_and_crops_of_whole_pixels_are_copies_equal_to_the_plain_loop_to_the_bit)
+{
+    int different = 0, tried = 0;
+    random_state = 31;
+    copied = 0;
+    for (int32_t i = 1; i <= 82; i++) {
+        const int32_t width = i <= 80 ? i : i + 218;        /* 299, 300 */
+        for (uint32_t k = 0; k < 4 * 2 * 8; k++) {
+            const int is_gray = k / 32 == 1 && random_int(0, 1);
+            frame f = frame_to_copy(width, 3, is_gray);
+            bzi_kernel_output out = output_of(width, 3, k / 4 % 2 ? NHWC : NCHW, k % 4, is_gray && k % 3 ? 1 : 3);
+            f.slot.flags |= out.channels == 1 ? BZI_KERNEL_GRAY : 0;
+            const int shift = random_int(0, 2) ? 0 : random_int(1, 15);
+            different += !rows_equal_the_plain_loop(&f.slot, &out, warp_copy_base, shift);
+            different += !rows_equal_the_plain_loop(&f.slot, &out, warp_copy_avx2, shift);
+            different += !rows_equal_the_plain_loop(&f.slot, &out, warp_copy_avx512, shift);
+            different += !rows_equal_the_plain_loop(&f.slot, &out, warp_front, shift);
+            tried += 3;
+            frame_free(&f);
+        }
+    }
+    CHECK_EQ(different, 0);
+    CHECK_EQ(copied, tried);
+}
+
+/* One thing more than a copy, or half a pixel: the general loops. */
+TEST(what_takes_more_than_a_copy_is_none)
+{
+    random_state = 37;
+    for (int k = 0; k < 12; k++) {
+        frame f = frame_to_copy(20, 3, 0);
+        bzi_kernel_output out = output_of(20, 3, NCHW, 0, 3);
+        float mean[3 * 20 * 3] = { 0 };
+        uint8_t to[4 * 3 * 20 * 3];
+        f.slot.dst = (uint64_t)(uintptr_t)to;
+        switch (k) {
+        case 0: f.slot.h[2] += 0.5f; break;
+        case 1: f.slot.h[0] *= 2.0f; break;
+        case 2: f.slot.h[1] = 1.0f; break;
+        case 3: f.slot.h[7] = 0.001f; break;
+        case 4: f.slot.flags |= BZI_KERNEL_COLOR; break;
+        case 5: f.slot.flags |= BZI_KERNEL_JITTER; break;
+        case 6: f.slot.filter = BZI_KERNEL_CUBIC; break;
+        case 7: f.slot.rgb[0] = 0.5f; break;
+        case 8: f.slot.shift_x = 1; break;
+        case 9: f.slot.depth = 10; break;
+        case 10: out.mean = (uint64_t)(uintptr_t)mean; break;
+        default: f.slot.h[5] = NAN; break;
+        }
+        CHECK_EQ(bzi_kernel_warp_copy(&f.slot, &out, bzi_kernel_level()), 0);
+        frame_free(&f);
+    }
+}
+
 /* An H of the kind that turns pictures by 90 degrees, from an aligned one. */
 static void turn(float h[9])
 {
@@ -1249,6 +1353,8 @@ TEST(the_size_of_the_workspace_does_not_wrap_around)
 TEST_MAIN(
     RUN(the_separable_loop_equals_the_plain_one_to_the_bit)
     RUN(rows_of_every_width_equal_the_plain_loop_to_the_bit)
+    RUN(shifts_flips_and_crops_of_whole_pixels_are_copies_equal_to_the_plain_loop_to_the_bit)
+    RUN(what_takes_more_than_a_copy_is_none)
     RUN(the_separable_loop_turns_pictures_to_the_bit)
     RUN(the_front_equals_the_plain_loop_for_every_kind_of_matrix)
     RUN(contrast_about_the_mean_is_the_same_in_every_loop)
