@@ -1,0 +1,180 @@
+"""Batch and Field."""
+import ctypes
+import math
+import os
+import sys
+import weakref
+
+from . import _arguments as arg
+from . import _c, _handles
+from ._c import lib
+from ._dlpack import _CAPSULES, _DL_CODES, _DTYPES, _FORMATS, _capsule_new, _delete_managed, _DLManagedTensor, _export
+from ._errors import check, error_of, told
+
+
+class Field:
+    """One array of a batch, in place: numpy.asarray(field), torch.from_dlpack(field), field.memoryview(). It and its views keep
+    the batch's memory."""
+
+    __reduce__ = _handles.uncopied("copy its numbers, by numpy() or torch()")
+
+    def __init__(self, batch, name):
+        self._batch, self._name = batch, name.encode()
+        address = _export(batch.handle, self._name)
+        self._managed = _DLManagedTensor.from_address(address)
+        weakref.finalize(self, _delete_managed, address, os.getpid()).atexit = False
+        tensor = self._managed.tensor
+        self.shape = tuple(tensor.shape[:tensor.dimensions])
+        self._kind = _DL_CODES[tensor.code] + str(tensor.bits // 8)
+        self.dtype = _DTYPES[self._kind]
+
+    def __len__(self):
+        return self.shape[0]
+
+    def __repr__(self):
+        return "<benzina.Field %s %s>" % ("x".join(map(str, self.shape)), self.dtype)
+
+    @property
+    def address(self):
+        """0 where there is nothing: DLPack has NULL for the data of an empty tensor."""
+        return (self._managed.tensor.data or 0) + self._managed.tensor.byte_offset
+
+    @property
+    def nbytes(self):
+        return math.prod(self.shape) * self._managed.tensor.bits // 8
+
+    @property
+    def on_host(self):
+        return self._managed.tensor.device_type == _c.DEVICE_CPU
+
+    def __dlpack_device__(self):
+        return (self._managed.tensor.device_type, self._managed.tensor.device_id)
+
+    def __dlpack__(self, *, stream=None, max_version=None, dl_device=None, copy=None):
+        """A "dltensor_versioned" capsule of DLPack 1.0 for who takes that, by max_version; else a "dltensor" one."""
+        if copy:
+            raise BufferError("a batch is exported in place, never copied")
+        if dl_device is not None and tuple(dl_device) != self.__dlpack_device__():
+            raise BufferError("the batch lies on device %r, not %r" % (self.__dlpack_device__(), tuple(dl_device)))
+        if not self.on_host and stream != -1:   # -1: the consumer orders its streams itself, behind Batch.stream
+            if stream in (0, 2):                # tensors are given back on whatever thread, which 2 is another stream on
+                raise BufferError("stream: %d is ambiguous; 1 is the legacy default stream" % stream)
+            self._batch.move(1 if stream is None else stream)
+        version = _c.DLPACK_1 if max_version is not None and tuple(max_version) >= (1, 0) else _c.DLPACK_0
+        name, destructor, managed = _CAPSULES[version]
+        address = _export(self._batch.handle, self._name, version)
+        try:
+            return _capsule_new(address, ctypes.addressof(name), ctypes.cast(destructor, ctypes.c_void_p))
+        except BaseException:
+            _delete_managed(address, managed=managed)
+            raise
+
+    def _typestr(self):
+        if self.dtype == "bfloat16":            # no AttributeError: numpy would make an array of one object
+            raise TypeError("bfloat16 is no type of numpy's: torch() has it, and memoryview() gives its bits")
+        return ("<" if sys.byteorder == "little" else ">") + self._kind
+
+    @property
+    def __array_interface__(self):
+        if not self.on_host:
+            raise AttributeError("the batch lies on a device")
+        return {"version": 3, "shape": self.shape, "typestr": self._typestr(),
+                "data": (self.address or ctypes.addressof(self._managed), False)}    # older numpy takes no 0, even where nothing is read
+
+    @property
+    def __cuda_array_interface__(self):
+        if self._managed.tensor.device_type != _c.DEVICE_CUDA:
+            raise AttributeError("the batch lies in host memory")
+        return {"version": 3, "shape": self.shape, "typestr": self._typestr(), "data": (self.address, False), "strides": None,
+                "stream": self._batch.stream or 1}
+
+    def memoryview(self):
+        """The elements as a memoryview: nothing but Python is needed. float16 and bfloat16 come as their bits. An empty batch's has one dimension."""
+        if not self.on_host:
+            raise BufferError("the batch lies on a device")
+        kind = ctypes.c_char * self.nbytes
+        memory = kind.from_address(self.address) if self.nbytes else kind()
+        memory.field = self                     # views keep memory, memory keeps this
+        view = memoryview(memory).cast("B")
+        return view.cast(_FORMATS[self._kind], self.shape) if self.nbytes else view.cast(_FORMATS[self._kind])
+
+    def numpy(self):
+        if not self.on_host:
+            raise BufferError("the batch lies on a device")
+        self._typestr()                         # says what numpy cannot have
+        import numpy
+        return numpy.asarray(self)
+
+    def torch(self):
+        import torch
+        return torch.from_dlpack(self)
+
+
+class Batch(_handles.Handled):
+    """One batch on loan. images, targets, indices, status: Fields. count: real samples, the rest is padding; failed of them hold the
+    out-of-bounds color, and errors() says why. release() gives it back at once, else the collector does; views stay valid.
+
+    Of a batch on a GPU, images alone lie there; what is enqueued on stream (a CUstream as a number; None on the host) reads them finished."""
+
+    __reduce__ = _handles.uncopied("copy the numbers of its Fields, by numpy() or torch()")
+    _gone = "the batch was released"
+
+    def __init__(self, handle, failures=None):
+        self._handle, self._failures = handle, failures
+        self._close = _handles.owned(self, lib.bzna_batch_release, handle)
+        self._close.atexit = False              # views may live on in what Python does not collect
+        self.info = told("batch_info", lib.bzna_batch_get_info, handle)
+        for name in ("count", "failed", "replaced", "epoch", "position"):
+            setattr(self, name, getattr(self.info, name))
+        self.number, self.last_of_epoch = self.info.batch, bool(self.info.last_of_epoch)
+        self.shape = tuple(self.info.image.shape[:self.info.image.dimensions])
+
+    @property
+    def stream(self):
+        return self.info.stream
+
+    def move(self, stream):
+        """Makes another stream wait for the batch on the GPU, instead of the one it was delivered to; giving it back then orders behind that."""
+        err = _c.new("error")
+        check(lib.bzna_batch_move(self.handle, arg.stream_number(stream), err), err)
+        self.info = told("batch_info", lib.bzna_batch_get_info, self.handle)
+
+    images = property(lambda self: Field(self, "image"), doc="N x 3 x H x W, as the loader's dtype, layout and channels say; of several views V x N x 3 x H x W")
+    targets = property(lambda self: Field(self, "target"), doc="N int64, -1: none")
+    indices = property(lambda self: Field(self, "index"), doc="N uint64: of the samples in the dataset")
+    status = property(lambda self: Field(self, "status"), doc="N int32: 0, or a Status below 0")
+
+    def __len__(self):
+        return self.shape[-4]                   # before it, if anything, the number of views
+
+    def __dlpack__(self, **options):
+        return self.images.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return (self.info.image.device.kind, self.info.image.device.ordinal)
+
+    def tensor(self, name):
+        """The Field of one of the loader's tensors, by name."""
+        return Field(self, name)
+
+    def bytes(self, name):
+        """The values of one of the loader's bytes, as they are: a list with bytes, or None, for each slot."""
+        data, size, err, values = ctypes.c_void_p(), ctypes.c_uint64(), _c.new("error"), []
+        for slot in range(len(self)):
+            check(lib.bzna_batch_bytes(self.handle, name.encode(), slot, data, size, err), err)
+            values.append(ctypes.string_at(data.value, size.value) if data.value else None)
+        return values
+
+    def errors(self):
+        """{slot: Error} of the samples that failed. Where a callback raised an exception, it is the Error's __cause__."""
+        result = {}
+        for slot in range(len(self)):
+            err = _c.new("error")
+            status = lib.bzna_batch_error(self.handle, slot, err)
+            if status < 0:
+                error = result[slot] = error_of(status, err)
+                error.__cause__ = None if self._failures is None else self._failures.exception_of(error)
+        return result
+
+    def release(self):
+        self.close()
