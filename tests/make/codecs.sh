@@ -59,7 +59,7 @@ if [ "$kind" = wheel ]; then
     (cd "$src"/zlib-*/ && CFLAGS="-O3 -fPIC" ./configure --static --prefix="$folder" && make -j "$jobs" libz.a && make install) > "$log" 2>&1 ||
         failed "$log"
     log="$src/jpeg.log"
-    (cmake -S "$src"/libjpeg-turbo-*/ -B "$src/build_jpeg" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$folder" -DCMAKE_INSTALL_LIBDIR=lib \
+    (cmake -S "$src"/libjpeg-turbo-*/ -B "$src/build_jpeg" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$folder" -DCMAKE_INSTALL_LIBDIR:PATH="$folder/lib" \
         -DENABLE_SHARED=OFF -DWITH_TURBOJPEG=OFF -DREQUIRE_SIMD="$(case $(uname -m) in x86_64) echo ON ;; *) echo OFF ;; esac)" \
         -DCMAKE_POSITION_INDEPENDENT_CODE=ON &&
         cmake --build "$src/build_jpeg" -j "$jobs" && cmake --install "$src/build_jpeg") > "$log" 2>&1 || failed "$log"
@@ -68,7 +68,7 @@ if [ "$kind" = wheel ]; then
     mkdir -p "$folder/include" && cp -R "$headers/ffnvcodec" "$folder/include/"
     printf 'Name: ffnvcodec\nDescription: headers\nVersion: %s\nCflags: -I%s/include\n' "$(pkg-config --modversion ffnvcodec)" "$folder" \
         > "$folder/lib/pkgconfig/ffnvcodec.pc"
-    sed -n '/^ *Acknowledgement/,$p; 1,/^ *Acknowledgement/p' "$src"/zlib-*/README > "$folder/licences/zlib.txt"
+    sed -n "/^Copyright notice/,\$p" "$src"/zlib-*/README > "$folder/licences/zlib.txt"
     cat "$src"/libjpeg-turbo-*/LICENSE.md "$src"/libjpeg-turbo-*/README.ijg > "$folder/licences/libjpeg-turbo.txt"
 fi
 
