@@ -1,6 +1,7 @@
 #!/bin/sh
-# The pair (benzina.c with the kernels and, if given, their PTX inside) and a CMakeLists.txt for it. Usage, from the repository's root:
-# sh tests/make/pair.sh FOLDER [PTX_HEADER]
+# The pair (benzina.c with the kernels and, if given, their PTX inside) and a CMakeLists.txt for it. Usage, from the
+# repository's root:
+#     sh tests/make/pair.sh FOLDER [PTX_HEADER]
 set -e
 out=$1; ptx=$2
 mkdir -p "$out"
