@@ -1,7 +1,7 @@
 #!/bin/sh
 # Python's distributions, into BUILD/dist/python. Usage, by make from the repository's root:
-#     sh tests/make/python_dist.sh sdist BUILD VERSION    benzina-VERSION.tar.gz: the package with the pair inside, which
-#                                                         pip compiles where libavcodec and libjpeg-turbo are installed
+#     sh tests/make/python_dist.sh sdist BUILD VERSION    benzina-VERSION.tar.gz: the package with the pair inside,
+#                                                         which pip compiles where libavcodec and libjpeg-turbo are
 #     sh tests/make/python_dist.sh wheel BUILD VERSION    a wheel of that, for glibc 2.28 and later, with FFmpeg (LGPL)
 #                                                         and libjpeg-turbo inside: it needs no library of the system
 # PYTHON: the interpreter whose venv, BUILD/python/tools, gets what is needed from PyPI. JOBS: compilers at a time.
