@@ -139,18 +139,6 @@ def stream_number(stream):
     return None if stream is None else number("stream", stream, ctypes.c_size_t) or 1      # 0 is how frameworks name the legacy default stream, for which CUDA has a 1
 
 
-def installed(name):
-    try:
-        return __import__(name)
-    except (ImportError, OSError):              # OSError: it is there, and what it needs is not
-        return None
-
-
-def torch_with_cuda():
-    torch = installed("torch")
-    return torch is not None and torch.cuda.is_available()
-
-
 LAWS = {"benzina": _c.LAW_BENZINA, "torchvision": _c.LAW_TORCHVISION}
 
 CHOICES = {
@@ -158,7 +146,6 @@ CHOICES = {
     "on_error": {"fill": _c.ON_ERROR_FILL, "replace": _c.ON_ERROR_REPLACE, "stop": _c.ON_ERROR_STOP},
     "on_callback_error": {"stop": _c.ON_CALLBACK_ERROR_STOP, "sample": _c.ON_CALLBACK_ERROR_SAMPLE},
     "weighting": {None: _c.WEIGHTING_NONE, "replace": _c.WEIGHTING_REPLACE, "once": _c.WEIGHTING_ONCE},
-    "warp_law": LAWS,
     "dtype": {"float32": _c.DTYPE_FLOAT32, "float16": _c.DTYPE_FLOAT16, "bfloat16": _c.DTYPE_BFLOAT16, "uint8": _c.DTYPE_UINT8},
     "layout": {"NCHW": _c.LAYOUT_NCHW, "NHWC": _c.LAYOUT_NHWC, "nchw": _c.LAYOUT_NCHW, "nhwc": _c.LAYOUT_NHWC},
     "channels": {"RGB": _c.CHANNELS_RGB, "BGR": _c.CHANNELS_BGR, "gray": _c.CHANNELS_GRAY, "grey": _c.CHANNELS_GRAY},
@@ -178,13 +165,13 @@ FIELDS = {
     "multibuffering": "pipeline.batches_in_flight",
 
     "layout": "output.layout", "channels": "output.channels", "views": "output.views", "first_epoch": "order.first_epoch", "epoch_samples": "order.epoch_samples",
-    "weights_by_part": "order.weights_by_part", "warp_law": "warp.law", "filter": "filter.kind",
+    "weights_by_part": "order.weights_by_part", "filter": "filter.kind",
     "antialias": "filter.antialias",
     "matrix": "color.matrix", "fill_space": "color.fill_space", "track": "fields.image",
     "tensors": "fields.tensors", "bytes": "fields.bytes",
     "reader_threads": "read.threads", "read_ahead": "read.ahead_samples", "read_memory_bytes": "read.memory_bytes",
     "read_retries": "read.retries", "read_backoff_ns": "read.backoff_ns", "on_callback_error": "errors.callback_policy",
-    "verify_every": "decode.verify_every", "jpeg_decoder": "decode.jpeg", "jpeg_shrink": "decode.jpeg_shrink",
+    "jpeg_decoder": "decode.jpeg", "jpeg_shrink": "decode.jpeg_shrink",
     "restore_any_pixels": "pipeline.restore_any_pixels",
 }
 KEYWORDS = {field: name for name, field in FIELDS.items()}            # messages name them as the caller knows them

@@ -310,3 +310,8 @@ def new(name):
 def callback(kind):
     """Makes a C function pointer of the function below it; it lives as long as the module."""
     return types_by_name[kind]
+
+
+def set_extra_outputs(config, extras):
+    """Further outputs of a loader: an array of structs.extra_output, which must live until it is open."""
+    config.outputs.ptr, config.outputs.count = ctypes.addressof(extras), len(extras)

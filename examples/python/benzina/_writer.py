@@ -400,7 +400,7 @@ class Writer(_handles.Handled):
                 kept += [buffer, buffer_too]
                 return picture, small
             is_file = picture.codec in (_c.CODEC_JPEG, _c.CODEC_STILL)
-            image = image._dataset.field(image.index, "image") if is_file else image.image()
+            image = image._dataset._field_value(image.index, "image") if is_file else image.image()
         if isinstance(image, (str, os.PathLike)):
             return self._encoded(os.path.abspath(os.fsencode(image)), os.fsdecode(image), kept)
         if hasattr(image, "read") and not _is_pil(image):
