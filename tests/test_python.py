@@ -74,6 +74,11 @@ def loader_of(dataset=None, **options):
     return benzina.DataLoader(dataset if dataset is not None else benzina.Dataset(ARCHIVE), **options)
 
 
+def unowned(sample):
+    """The same sample of no dataset."""
+    return benzina.Sample(sample.index, sample.target, sample.filename, sample.offset, sample.size, sample.images)
+
+
 def pixels(field):
     return field.memoryview().tobytes()
 
@@ -221,7 +226,7 @@ class Interface(unittest.TestCase):
         prepared = {name[:-len("_init")] for name, (_, arguments) in Header.functions().items()
                     if name.endswith("_init") and len(arguments) == 2}
         self.assertEqual(set(_c.inits), prepared)
-        self.assertEqual(_c.new("sample_desc").target, benzina.TARGET_NONE)
+        self.assertEqual(_c.new("writer_sample").has_target, 0)
         self.assertEqual(_c.new("error").byte_offset, benzina.NO_OFFSET)
         self.assertEqual(tuple(_c.new("transform").homography), (1, 0, 0, 0, 1, 0, 0, 0, 1))
 
@@ -243,8 +248,8 @@ class Interface(unittest.TestCase):
         for *numbers, a, b, c, d in streams:
             rng = benzina.Random(*map(int, numbers))
             self.assertEqual([rng.u32() for _ in range(4)], [int(word, 16) for word in (a, b, c, d)])
-        positions = re.search(r"bzna_permute\(1234, 5, 1281167, 0\.\.3\) = ([\d, ]+)\.", Header.whole)[1]
-        self.assertEqual([lib.bzna_permute(1234, 5, 1281167, i) for i in range(4)], [int(p) for p in positions.split(",")])
+        positions = re.search(r"bzna_order_permute\(1234, 5, 1281167, 0\.\.3\) = ([\d, ]+)\.", Header.whole)[1]
+        self.assertEqual([lib.bzna_order_permute(1234, 5, 1281167, i) for i in range(4)], [int(p) for p in positions.split(",")])
         rng = benzina.Random(seed=7)
         self.assertTrue(all(0 <= rng.random() < 1 and 2 <= rng.uniform(2, 3) < 3 and rng.randrange(5) in range(5) for _ in range(100)))
 
@@ -313,8 +318,6 @@ class Errors(unittest.TestCase):
                                     (ValueError, "dtype: .* 'float16'", dict(dtype=float))):
             with self.assertRaisesRegex(kind, word):
                 loader_of(**options)
-        with self.assertRaisesRegex(TypeError, "indices="):
-            benzina.Dataset(ARCHIVE)[[1, 2]]
         with self.assertRaisesRegex(Error, r"^(?!.*_config).*split"):
             benzina.Dataset("tests/data/pictures", split="train")
         for module, kind in (("numpy", "float16"), ("torch", "float16")):
@@ -349,7 +352,7 @@ class Errors(unittest.TestCase):
 
     @needs_decoder
     def test_a_bad_setting_is_named(self):
-        for name, options in (("batch_size", dict(batch_size=0)), ("rank", dict(rank=3, world_size=2)),
+        for name, options in (("batch_size", dict(batch_size=0)),
                               ("num_threads", dict(num_threads=9999)), ("multibuffering", dict(multibuffering=99)),
                               ("reader_threads", dict(reader_threads=999)), ("read_ahead", dict(read_ahead=99999)),
                               ("shape", dict(shape=0)), ("epoch_samples", dict(epoch_samples=3)),
@@ -363,7 +366,7 @@ class Errors(unittest.TestCase):
     def test_arguments_that_contradict_each_other(self):
         for options in (dict(mean=1, bias=1), dict(std=1, norm=ops.ConstantNormTransform(2)), dict(std=(1, 0, 1)),
                         dict(drop_last=True, last_batch="pad"), dict(on_error="explode"), dict(seed=None, world_size=2), dict(output="xml"),
-                        dict(bias=(1, 2)), dict(indices=[]), dict(epochs=0), dict(path="x"),
+                        dict(bias=(1, 2)), dict(indices=[]), dict(epochs=0), dict(rank=0), dict(rank=3, world_size=2), dict(rank=1, world_size=2, shard=False),
                         dict(memory="attic"), dict(memory="device", output="numpy"), dict(dtype="float64"), dict(decoder="abacus")):
             with self.assertRaises(ValueError, msg=options):
                 loader_of(**options)
@@ -374,8 +377,7 @@ class Errors(unittest.TestCase):
                      lambda: benzina.Context((3, 0)), lambda: benzina.Context((2, 0, 0)),
                      lambda: benzina.Context((2, -1)), lambda: benzina.Context("cuda:4294967296"),
                      lambda: loader_of(device="abacus"),
-                     lambda: ops.RandomResizedCrop(law="moore"),
-                     lambda: loader_of(warp=ops.RandomResizedCrop(law="benzina"), warp_law="torchvision")):
+                     lambda: ops.RandomResizedCrop(law="moore")):
             with self.assertRaises(ValueError):
                 make()
 
@@ -390,7 +392,7 @@ class Errors(unittest.TestCase):
         names = dict(batch_size="batch_size", num_threads="num_threads", reader_threads="reader_threads", read_ahead="read_ahead",
                      multibuffering="multibuffering", rank="rank", world_size="world_size", views="views", seed="seed", first_epoch="first_epoch",
                      epochs="epochs", epoch_samples="epoch_samples", read_retries="read_retries", read_backoff_ns="read_backoff_ns",
-                     read_memory_bytes="read_memory_bytes", verify_every="verify_every", restore_any_pixels="restore_any_pixels",
+                     read_memory_bytes="read_memory_bytes", restore_any_pixels="restore_any_pixels",
                      weights_by_part="weights_by_part", shape="shape", matrix="matrix", fill_space="fill_space")
         for name in names:
             large = 2**64 + 1 if name in ("seed", "first_epoch", "epochs", "epoch_samples", "read_backoff_ns", "read_memory_bytes") else 2**33 + 4
@@ -602,8 +604,7 @@ class Datasets(unittest.TestCase):
         del dataset
         gc.collect()
         self.assertEqual(whole[3].filename, "00_plasma_land.JPEG")
-        with self.assertRaises(ValueError):
-            whole[::2]
+        self.assertEqual(list(whole[::2].targets), [74, 148])
 
     def test_fields_are_read_by_name(self):
         dataset = benzina.Dataset(ARCHIVE)
@@ -624,7 +625,7 @@ class Datasets(unittest.TestCase):
         with self.assertRaises(IndexError):
             dataset.field(8, "target")
         with self.assertRaises(ValueError):
-            benzina.Sample(*sample).fields
+            unowned(sample).fields
         dataset.close()
         with self.assertRaises(Error):
             sample.fields["target"]
@@ -856,7 +857,7 @@ class Pictures(unittest.TestCase):
             sample.image("bzna_sketch")
         self.assertEqual(caught.exception.status, Status.E_NOT_FOUND)
         with self.assertRaises(ValueError):
-            benzina.Sample(*sample).image()
+            unowned(sample).image()
         dataset.close()
         with self.assertRaises(Error) as caught:
             sample.image()
@@ -1489,7 +1490,7 @@ class Order(unittest.TestCase):
         loader = loader_of(shuffle=True)
         self.assertEqual((len(loader), loader.epoch), (3, 0))
         for epoch in range(3):
-            self.assertEqual(order(loader), [lib.bzna_permute(1234, epoch, COUNT, i) for i in range(COUNT)])
+            self.assertEqual(order(loader), [lib.bzna_order_permute(1234, epoch, COUNT, i) for i in range(COUNT)])
             self.assertEqual(loader.epoch, epoch + 1)
 
     def test_pixels_and_order_do_not_depend_on_threads_or_batch_size(self):
@@ -1503,7 +1504,7 @@ class Order(unittest.TestCase):
 
     def test_set_epoch(self):
         loader = loader_of(shuffle=True)
-        fifth = [lib.bzna_permute(1234, 5, COUNT, i) for i in range(COUNT)]
+        fifth = [lib.bzna_order_permute(1234, 5, COUNT, i) for i in range(COUNT)]
         loader.set_epoch(5)
         self.assertEqual(order(loader), fifth)
         loader.set_epoch(5)
@@ -1515,7 +1516,7 @@ class Order(unittest.TestCase):
         loader = loader_of(shuffle=True)
         for _ in loader:
             break
-        self.assertEqual(order(loader), [lib.bzna_permute(1234, 1, COUNT, i) for i in range(COUNT)])
+        self.assertEqual(order(loader), [lib.bzna_order_permute(1234, 1, COUNT, i) for i in range(COUNT)])
 
     def test_last_batch(self):
         def sizes(**options):
@@ -1536,23 +1537,44 @@ class Order(unittest.TestCase):
         drawn = order(loader_of(weights=[0, 0, 1, 0, 0, 0, 1, 0], weighting="replace", epoch_samples=50))
         self.assertEqual((len(drawn), set(drawn)), (50, {2, 6}))
 
-    def test_iterating_twice_at_once_is_an_error(self):
+    def test_a_new_iterator_takes_the_place_of_the_one_before_it(self):
         loader = loader_of()
         first = iter(loader)
         next(first)
-        with self.assertRaises(Error) as caught:
-            iter(loader)
+        self.assertEqual([batch.epoch for batch in loader.batches()], [1] * 3)
+        with self.assertRaisesRegex(Error, "iterator is over") as caught:
+            next(first)
         self.assertEqual(caught.exception.status, Status.E_STATE)
-        next(first)
-        first.close()
         with self.assertRaises(StopIteration):
             next(first)
         second = iter(loader)
-        loader.set_epoch(3)
+        third = iter(loader)                    # nothing was taken from the second: the same epoch
+        self.assertEqual((loader.epoch, len(list(third)), loader.epoch), (2, 3, 3))
         with self.assertRaises(Error):
             next(second)
+        with self.assertRaises(StopIteration):  # it is at its end, whatever came afterwards
+            next(third)
+        fourth = iter(loader)
+        next(fourth)
+        fourth.close()
+        with self.assertRaises(StopIteration):
+            next(fourth)
+        fifth = iter(loader)
+        loader.set_epoch(3)
+        with self.assertRaises(Error):
+            next(fifth)
         for batch in loader.batches():
             self.assertEqual(batch.epoch, 3)
+
+    def test_a_batch_before_the_loop_and_loops_broken_off_are_no_trouble(self):
+        loader = loader_of()
+        peek = iter(loader)
+        next(peek)
+        for epoch in range(1, 4):
+            for i, _ in enumerate(loader):
+                self.assertEqual(loader.epoch, epoch)
+                if i == 1:
+                    break
 
     def test_too_many_batches_kept_is_an_error_that_says_so(self):
         loader = loader_of(batch_size=1, multibuffering=2)
@@ -1569,9 +1591,9 @@ class Order(unittest.TestCase):
 
     def test_ranks_share_an_epoch(self):
         whole = order(loader_of(shuffle=True))
-        shares = [order(loader_of(shuffle=True, rank=r, world_size=3, batch_size=2)) for r in range(3)]
+        shares = [order(loader_of(shuffle=True, rank=r, world_size=3, batch_size=2, last_batch="partial")) for r in range(3)]
         self.assertEqual(shares, [whole[r::3] for r in range(3)])
-        lengths = [[len(b) for b in loader_of(rank=r, world_size=3, batch_size=1).batches()] for r in range(3)]
+        lengths = [[len(b) for b in loader_of(rank=r, world_size=3, batch_size=1, last_batch="partial").batches()] for r in range(3)]
         self.assertEqual(lengths, [[1, 1, 1], [1, 1, 1], [1, 1, 0]])
         padded = [[len(b) for b in loader_of(rank=r, world_size=3, batch_size=1, last_batch="pad").batches()] for r in range(3)]
         self.assertEqual(padded, [[1, 1, 1]] * 3)
@@ -1594,7 +1616,7 @@ class Order(unittest.TestCase):
         for batch in again.batches():
             resumed.update(pixels(batch.images))
         self.assertEqual(resumed.hexdigest(), rest.hexdigest())
-        self.assertEqual(order(again), [lib.bzna_permute(1234, 1, COUNT, i) for i in range(COUNT)])
+        self.assertEqual(order(again), [lib.bzna_order_permute(1234, 1, COUNT, i) for i in range(COUNT)])
 
     def test_a_run_goes_on_with_another_number_of_ranks(self):
         loader = loader_of(shuffle=True, batch_size=2)
@@ -1682,13 +1704,12 @@ class Pixels(unittest.TestCase):
 
     def test_flips_and_laws_of_resized_crops_have_an_effect(self):
         for crop, scale, own, another in ((ops.RandomResizedCrop, (0.3, 0.9), "torchvision", "benzina"),
-                                          (ops.CenterResizedCrop, 0.77, "benzina", "torchvision")):
+                                          (ops.CenterResizedCrop, 0.77, "torchvision", "benzina")):
             plain = digest(loader_of(warp=crop(scale)))
             self.assertEqual(digest(loader_of(warp=crop(scale, law=own))), plain)
             self.assertNotEqual(digest(loader_of(warp=crop(scale, flip_h=1))), plain)
             other = digest(loader_of(warp=crop(scale, law=another)))
             self.assertNotEqual(other, plain)
-            self.assertEqual(digest(loader_of(warp=crop(scale), warp_law=another)), other)
 
     def test_a_batch_equals_the_tools_pictures(self):
         if not os.path.exists(BZNA):
@@ -1828,11 +1849,11 @@ class Words(unittest.TestCase):
         self.assertEqual(self.images(filter="nearest"), self.images(filter="nearest", antialias=False))
 
     def test_words_that_are_not_known_are_named_with_those_that_are(self):
-        for name, value, known in (("filter", "bilinear", "'cubic-0.75'"), ("filter", 2, "'nearest'"), ("filter", None, "'area'"),
+        for name, value, known in (("filter", "bilinear", "'cubic-0.75'"), ("filter", 2, "'nearest'"), ("filter", "none", "'area'"),
                                    ("antialias", 2, "True, False"), ("antialias", "yes", "True, False"), ("antialias", [], "True, False"),
                                    ("dtype", "float64", "'bfloat16'"), ("dtype", 3, "'uint8'"), ("layout", "CHW", "'NHWC'"),
                                    ("channels", "RGBA", "'BGR'"), ("channels", 1, "'gray'"), ("inter_method", 5, "0, 1, 2, 3, 4, 9, 10"),
-                                   ("inter_method", "cubic", "0, 1, 2, 3, 4, 9, 10"), ("warp_law", "moore", "'torchvision'")):
+                                   ("inter_method", "cubic", "0, 1, 2, 3, 4, 9, 10")):
             with self.assertRaises(ValueError, msg=name) as caught:
                 loader_of(**{name: value})
             self.assertTrue(str(caught.exception).startswith("%s: %r is none of " % (name, value)), caught.exception)
@@ -2210,7 +2231,7 @@ class Lifetimes(unittest.TestCase):
             gc.enable()
 
     def test_an_empty_batch_has_views(self):
-        *_, last = loader_of(rank=2, world_size=3, batch_size=1).batches()
+        *_, last = loader_of(rank=2, world_size=3, batch_size=1, last_batch="partial").batches()
         self.assertEqual((last.shape[0], last.images.memoryview().nbytes, Consumer(last.images).bytes()), (0, 0, b""))
 
     def test_statistics_and_info(self):
@@ -2383,7 +2404,9 @@ class Callbacks(unittest.TestCase):
                                     (ValueError, "color: 7 is not within 0..3", dict(color=lambda *_: 7)),
                                     (TypeError, "warp: 'a' is no number", dict(warp=lambda *_: "abcdefghi" and ["a"] * 9)),
                                     (ValueError, "norm: 1e+39 is not within", dict(norm=lambda *_: 1e39)),
-                                    (Error, "transform.homography: it is singular", dict(warp=lambda *_: [0] * 9)),
+                                    (Error, "transform.homography: it is singular", dict(warp=lambda *_: [1] * 9)),
+                                    (ValueError, "warp: (0.0, 0.0", dict(warp=lambda *_: [0] * 9)),
+                                    (ValueError, "norm: (1.0, 0.0", dict(norm=lambda *_: (1, 0, 1))),
                                     (Error, "transform.bias", dict(transform=lambda sample, rng, t: t.bias.__setitem__(0, nan)))):
             with self.assertRaises(kind) as caught:
                 next(loader_of(**options).batches())
@@ -2890,7 +2913,7 @@ class Devices(unittest.TestCase):
             elsewhere = loader_of(plain, device=device)
             self.assertIs(elsewhere._context, _context._shared_context((1, 0)))
             self.assertEqual(digest(elsewhere), expected)
-            opened = benzina.DataLoader(None, path=ARCHIVE, shape=8, seed=1, device=device)
+            opened = benzina.DataLoader(ARCHIVE, shape=8, seed=1, device=device)
             self.assertIs(opened.dataset._context, elsewhere._context)
         self.assertIs(loader_of(plain)._context, plain._context)
         self.assertIs(pickle.loads(pickle.dumps(elsewhere._context)), elsewhere._context)
@@ -3081,22 +3104,46 @@ print("done")
         self.assertEqual(self.run_on_device("""
 import types                                    # in place of torch, what of it is used
 has_cuda, took = [True], []
+class Tensor:
+    def __init__(self, of, is_cuda):
+        self.of, self.is_cuda = of, is_cuda
+    view = lambda self, shape: self
+    clone = lambda self: self
+    untyped_storage = lambda self: self
 def from_dlpack(field):
     took.append((field.__dlpack_device__(), field.__dlpack__(stream=1) and field._batch.stream))
-    return field
-sys.modules["torch"] = types.ModuleType("torch")
-sys.modules["torch"].cuda, sys.modules["torch"].from_dlpack = types.SimpleNamespace(is_available=lambda: has_cuda[0]), from_dlpack
+    return Tensor(field, True)
+class StorageWeakRef:
+    def __init__(self, tensor):
+        self.tensor = weakref.ref(tensor)
+    expired = lambda self: self.tensor() is None
+import weakref
+for name in ("torch", "torch.multiprocessing", "torch.multiprocessing.reductions"):
+    sys.modules[name] = types.ModuleType(name)
+torch = sys.modules["torch"]
+torch.cuda, torch.from_dlpack = types.SimpleNamespace(is_available=lambda: has_cuda[0]), from_dlpack
+torch.frombuffer, torch.float32, torch.int64 = lambda memory, dtype: Tensor(memory, False), "f", "q"
+sys.modules["torch.multiprocessing.reductions"].StorageWeakRef = StorageWeakRef
 def taken(**more):
     took.clear()
-    next(iter(loader_of(**more)))
-    return took
+    pair = next(iter(loader_of(**more)))
+    return took, [type(one) is Tensor and one.is_cuda for one in pair]
+on_device, on_host = ([((2, 0), 1)], [True, False]), ([], [False, False])
 for more in (dict(output=None), dict(output="torch"), dict(output=None, memory="device")):
-    assert taken(**more) == [((2, 0), 1), ((1, 0), 1)], took
+    assert taken(**more) == on_device, took
 for more in (dict(output=None, memory="host"), dict(output="torch", device="cpu"), dict(output="torch", memory="host")):
-    assert taken(**more) == [((1, 0), None)] * 2, took
+    assert taken(**more) == on_host, took
 has_cuda[0] = False
-assert taken(output=None) == taken(output="torch") == [((1, 0), None)] * 2, took
-assert taken(output=None, memory="device") == []            # a Field: nothing else here reads a device
+assert taken(output=None) == taken(output="torch") == on_host, took
+assert taken(output=None, memory="device") == on_host       # a Field: nothing else here reads a device
+has_cuda[0] = True
+loader = loader_of(output=None, multibuffering=3, epochs=None)
+kept = [images for images, _ in loader]                     # of more batches than there are buffers
+assert loader.statistics.batches_copied == len(kept) - 2, loader.statistics.batches_copied
+kept.clear()
+for images, _ in loader:
+    pass
+assert loader.statistics.batches_copied == len(took) - 2 - len(loader), (loader.statistics.batches_copied, took)
 print("done")
 """), "done\n")
 

@@ -60,7 +60,7 @@ def many(what, values, kind):
         raise TypeError("%s: a mask, of True and False: give the numbers of what it takes, numpy.flatnonzero(mask)" % what)
     if not kinds <= ({int} if kind in WHOLE else {int, float}) or not _all_fit(values, kind):
         values = [number("%s[%d]" % (what, i), value, kind) for i, value in enumerate(values)]
-    return array.array({ctypes.c_uint64: "Q", ctypes.c_double: "d"}[kind], values)
+    return array.array({ctypes.c_uint64: "Q", ctypes.c_int64: "q", ctypes.c_double: "d"}[kind], values)
 
 
 def _all_fit(numbers, kind):

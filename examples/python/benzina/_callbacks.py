@@ -54,6 +54,13 @@ class Failures:
         return exception.with_traceback(traceback)                      # without those who raised it again
 
 
+def _some(what, numbers):
+    """Zeros would stand for what the library does without them."""
+    if not all(numbers) if what == "norm" else not any(numbers):
+        raise ValueError("%s: %r: zeros would leave nothing of the picture" % (what, numbers))
+    return numbers
+
+
 class Hooks:
     """What a loader's transform callback does to a sample: each of these (index, in_size, out_size, rng), or None."""
 
@@ -78,11 +85,11 @@ class Hooks:
         about = (info.index, (info.width, info.height), (info.out_width, info.out_height), rng)
         colors = info.output not in self.own_colors
         if self.warp and info.output == 0:      # other outputs have warps of their own, or share what this one gives
-            transform.homography[:] = arg.floats("warp", self.warp(*about), 9, ctypes.c_double)
+            transform.homography[:] = _some("warp", arg.floats("warp", self.warp(*about), 9, ctypes.c_double))
         if self.bias and colors:
             transform.bias[:] = arg.floats("bias", self.bias(*about), 3)
         if self.norm and colors:
-            transform.scale[:] = arg.floats("norm", self.norm(*about), 3)
+            transform.scale[:] = _some("norm", arg.floats("norm", self.norm(*about), 3))
         if self.oob and colors:
             transform.fill[:] = arg.floats("oob", self.oob(*about), 3)
         if self.color and colors:

@@ -143,7 +143,7 @@ class Sample:
     def image_info(self, field=None):
         """A structs.image_info: what the file says of a picture, and where it lies there."""
         dataset = self._of()
-        return told("image_info", lib.bzna_dataset_get_image_info, dataset.handle, self.index, _track(field),
+        return told("image_info", lib.bzna_dataset_image_info, dataset.handle, self.index, _track(field),
                      source=dataset._source)
 
     def _of(self):
@@ -198,7 +198,7 @@ def _integer_of(data):
 
 
 FIELD_VALUES = {                               # of a field's bytes
-    _c.FIELD_PICTURE: bytes, _c.FIELD_BYTES: bytes, _c.FIELD_TEXT: _text_of, _c.FIELD_INTEGER: _integer_of,
+    _c.FIELD_IMAGE: bytes, _c.FIELD_BYTES: bytes, _c.FIELD_TEXT: _text_of, _c.FIELD_INTEGER: _integer_of,
     _c.FIELD_VECTOR: lambda data: array.array("f", data),
 }
 
@@ -528,7 +528,7 @@ class Dataset(_handles.Handled):
         if not hasattr(index, "__index__") or getattr(index, "shape", ()):
             return self.select(index)
         place = self._place(index)
-        sample = told("sample", lib.bzna_dataset_get_sample, self.handle, place, source=self._source)
+        sample = told("sample_ref", lib.bzna_dataset_sample, self.handle, place, source=self._source)
         images = tuple(sample.image_names[i].value.decode("utf-8", "replace") for i in range(sample.image_count))
         return Sample(place, sample.target, _text_of(self._field(place, b"name")), sample.offset, sample.size, images, self)
 
@@ -624,14 +624,14 @@ class Dataset(_handles.Handled):
     def _kind(self, name):
         """FIELD_..., of the names, too, that targets and pictures have everywhere."""
         kinds = self._field_kinds()
-        always = {"target": _c.FIELD_INTEGER, "image": _c.FIELD_PICTURE}
+        always = {"target": _c.FIELD_INTEGER, "image": _c.FIELD_IMAGE}
         if name not in kinds and name not in always:
             raise KeyError("%s: there is no such field among %s" % (name, ", ".join(kinds)))
         return kinds.get(name) or always[name]
 
     def _field_kinds(self):
         """{name: FIELD_...}"""
-        infos = [told("field_info", lib.bzna_dataset_get_field_info, self.handle, i)
+        infos = [told("field_info", lib.bzna_dataset_field_info, self.handle, i)
                  for i in range(self.info.field_count)]
         return {info.name.decode("utf-8", "replace"): info.kind for info in infos}
 
@@ -674,7 +674,7 @@ class Dataset(_handles.Handled):
     def tracks(self) -> List[Track]:
         result = []
         for i in range(self.info.track_count):
-            t = told("track_info", lib.bzna_dataset_get_track_info, self.handle, i)
+            t = told("track_info", lib.bzna_dataset_track_info, self.handle, i)
             result.append(Track(t.name.decode("utf-8", "replace"), _fourcc(t.handler), _fourcc(t.format), t.flags, t.sample_count,
                                 t.mime.decode("utf-8", "replace")))
         return result

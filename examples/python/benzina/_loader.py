@@ -161,8 +161,8 @@ class DataLoader(_handles.Handled):
             picture: Optional[Callable[[Any, Any, Any], Any]] = None,
             mean: Optional[Numbers] = None, std: Optional[Numbers] = None,
             bias: Union[None, Numbers, Transform] = None, norm: Union[None, Numbers, Transform] = None, mean_image: Any = None,
-            oob: Union[None, Numbers, Transform] = None, color: Union[None, int, Transform] = None, matrix: int = 0,
-            fill_space: int = 0, brightness: Range = 0, contrast: Range = 0, saturation: Range = 0, hue: Range = 0,
+            oob: Union[None, Numbers, Transform] = None, color: Union[None, int, Transform] = None, matrix: Optional[int] = None,
+            fill_space: Optional[int] = None, brightness: Range = 0, contrast: Range = 0, saturation: Range = 0, hue: Range = 0,
             grayscale: float = 0, jitter: Optional[ops.ColorJitter] = None,
             dtype: Dtype = "float32", channels: Channels = "RGB", layout: Layout = "NCHW",
             output: Optional[Literal["torch", "numpy", "jax", "field", "memoryview"]] = None, copy: bool = False,
@@ -256,10 +256,10 @@ class DataLoader(_handles.Handled):
             if not isinstance(output_given, Output):
                 raise TypeError("outputs: %r is no Output" % (output_given,))
         self._outputs = [extra.name for extra in outputs]
-        extras = (structs.extra_output * len(outputs))(*(extra._struct for extra in outputs))
+        extras = (structs.loader_output * len(outputs))(*(extra._struct for extra in outputs))
         if outputs:
             _c.set_extra_outputs(config, extras)
-            hooks.own_colors = [i for i, extra in enumerate(extras, 1) if extra.own_color]
+            hooks.own_colors = [i for i, extra in enumerate(extras, 1) if extra.color]
         kept += [extras, outputs]
 
         self.dataset, self.batch_size, self.shape = dataset, config.output.batch_size, (height, width)
@@ -296,7 +296,7 @@ class DataLoader(_handles.Handled):
             return context.device.device
         if memory is None and output in (None, "torch"):
             info = _c.new("device_info")
-            status = lib.bzna_context_get_device_info(context.handle, info, ctypes.sizeof(info), None)
+            status = lib.bzna_context_device_info(context.handle, info, ctypes.sizeof(info), None)
             if status == Status.OK and torch_with_cuda():
                 return info.device
         return structs.device(_c.DEVICE_CPU)
@@ -306,12 +306,14 @@ class DataLoader(_handles.Handled):
     def _take_share(self, rank: Any, world_size: Any, shard: Any, seed: Any, indices: Any) -> None:
         """Of the arguments, or of a process group that is there already."""
         shard = arg.flag("shard", shard)
+        self.world_size = 1 if world_size is None else arg.number("world_size", world_size, ctypes.c_uint32, 1)
+        self.rank = 0 if rank is None else arg.number("rank", rank, ctypes.c_uint32)
         if (rank is None) != (world_size is None):
             raise ValueError("rank, world_size: give both, or neither")
         if rank is not None and not shard:
             raise ValueError("rank, world_size, shard: shard=False leaves no place for them")
-        self.world_size = 1 if world_size is None else arg.number("world_size", world_size, ctypes.c_uint32, 1)
-        self.rank = 0 if rank is None else arg.number("rank", rank, ctypes.c_uint32, 0, self.world_size - 1)
+        if self.rank >= self.world_size:
+            raise ValueError("rank: %d is not below world_size, %d" % (self.rank, self.world_size))
         if seed is None and self.world_size > 1:
             raise ValueError("seed: all ranks need the same one")
         self._seed_is_given = seed is not None
@@ -527,9 +529,9 @@ class DataLoader(_handles.Handled):
 
     @property
     def statistics(self) -> Any:
-        """A structs.loader_stats: counts and waits since the loader was opened. batches_copied: those that were copied since all
+        """A structs.statistics: counts and waits since the loader was opened. batches_copied: those that were copied since all
         buffers were in use."""
-        found = told("loader_stats", lib.bzna_loader_get_stats, self.handle)
+        found = told("statistics", lib.bzna_loader_statistics, self.handle)
         found.batches_copied = 0 if self._lender is None else self._lender.copied
         return found
 

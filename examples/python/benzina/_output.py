@@ -1,10 +1,11 @@
 """Output: a further output of a DataLoader."""
 from __future__ import annotations
 
-from typing import Any, Optional
+import ctypes
+from typing import Any, List, Optional
 
 from . import _arguments as arg
-from . import _c
+from ._c import structs
 from ._settings import LIBRARY_WARPS, set_colors, set_mean_image
 from ._types import Channels, Dtype, Filter, Layout, Numbers, Shape
 
@@ -41,22 +42,32 @@ class Output:
         if warp is not None and type(warp) not in LIBRARY_WARPS:
             raise TypeError("warp: one of ops.RandomResizedCrop, CenterResizedCrop, Resize and SimilarityTransform, or None")
         self.name, self.field, self.warp = name, field, warp
-        self._struct = e = _c.new("extra_output")
+        self._struct = e = structs.loader_output()
         e.height, e.width = (0, 0) if shape is None else arg.height_width(shape)
         e.dtype, e.layout, e.channels = arg.choice("dtype", dtype), arg.choice("layout", layout), arg.choice("channels", channels)
         arg.put(e, "views", views)
         e.name, e.field = arg.text("name", name), None if field is None else arg.text("field", field)
-        set_colors(e.color, mean, std, bias, norm, oob)
-        self._kept = set_mean_image(e.color, mean_image)        # as long as this lives
-        for group, what, value in ((e.color, "matrix", matrix), (e.color, "fill_space", fill_space),
-                                   (e.filter, "filter", filter), (e.filter, "antialias", antialias)):
-            if value is not None:
-                arg.put(group, "kind" if what == "filter" else what, arg.choice(what, value) if what in arg.CHOICES else value, what)
+        self._kept: List[Any] = []              # what the struct points to lives as long as this
         colors = (mean, std, bias, norm, oob, mean_image, matrix, fill_space)
-        e.own_color = arg.flag("own_color", own_color) or any(given is not None for given in colors)
-        e.own_filter = filter is not None or antialias is not None
+        if arg.flag("own_color", own_color) or any(given is not None for given in colors):
+            own = structs.loader_color()
+            set_colors(own, mean, std, bias, norm, oob)
+            self._kept.append(set_mean_image(own, mean_image))
+            for what, value in (("matrix", matrix), ("fill_space", fill_space)):
+                if value is not None:
+                    arg.put(own, what, value)
+            e.color = self._at(own)
+        if (filter, antialias) != (None, None):
+            kind = structs.loader_filter()
+            kind.kind = 0 if filter is None else arg.choice("filter", filter)
+            kind.antialias = 0 if antialias is None else arg.choice("antialias", antialias)
+            e.filter = self._at(kind)
         if warp is not None:
-            e.own_warp, e.warp = 1, warp._warp()
+            e.warp = self._at(warp._warp())
+
+    def _at(self, struct: Any) -> int:
+        self._kept.append(struct)
+        return ctypes.addressof(struct)
 
     def __repr__(self) -> str:
         size = " %d x %d" % (self._struct.height, self._struct.width) if self._struct.width else ""
