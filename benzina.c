@@ -1795,14 +1795,12 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
 {
     uint64_t end = window->at + window->size, n = BZI_WINDOW_READ;
     bzna_status status;
-
     if (window->map) {
         *view = window->map + (offset - window->at);
         return BZNA_OK;
     }
     if ((*view = bzi_source_at_hand(window->source, offset, size)) != NULL)
         return BZNA_OK;
-
     if (offset < window->at || offset + size > end) {
         if (window->room && !window->size)
             n = BZI_WINDOW_FIRST;
@@ -4519,7 +4517,6 @@ static uint64_t bzi_slice_empty(uint8_t *nal, uint64_t size, const bzi_format *s
 {
     const uint32_t empty = 0x27;
     bzi_bits b = bzi_bits_make((bzi_span){ nal, size }, 1);
-
     bzi_bits_ue(&b);
     bzi_slice_head(&b, sps);
     if (b.byte + macroblocks + 1 > size)
@@ -4542,14 +4539,12 @@ static int bzi_slices_add(bzi_slices *s, bzi_span nal, const uint32_t rows[2])
 {
     const uint32_t kind = bzi_nal_kind(BZNA_CODEC_H264, nal), n = s->count;
     bzi_bits b = bzi_bits_make(nal, 1);
-
     if (kind == BZI_NAL_SPS)
         return !s->sets++ && bzi_sps_read(BZNA_CODEC_H264, nal, &s->sps) && s->sps.frame_num_bits &&
                (s->sps.chroma_format == 1 || s->sps.chroma_format == 2) &&
                (rows[0] || rows[1] < s->sps.height - s->sps.window[2] - s->sps.window[3]);
     if (kind == BZI_NAL_PPS)
         return s->sets++ == 1 && bzi_pps_has_plain_slices(nal);
-
     if (kind != BZI_NAL_SLICE) {
         s->is_past = n > 0;
         return 1;
@@ -4557,7 +4552,6 @@ static int bzi_slices_add(bzi_slices *s, bzi_span nal, const uint32_t rows[2])
     if (s->sets != 2 || s->is_past || n == BZI_LIMIT_SLICES || !bzi_nal_starts_stream(BZNA_CODEC_H264, nal) ||
         !(nal.data[0] & 0x60))                              /* nal_ref_idc */
         return 0;
-
     s->first[n] = bzi_bits_ue(&b);
     s->first[n + 1] = s->sps.width / 16 * (s->sps.height / 16);
     s->nal[n] = nal;
@@ -4575,7 +4569,6 @@ static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2],
     bzi_span nal;
     uint64_t from = 0, to = 0;
     (void)err;
-
     s.sets = s.count = s.is_past = 0;
     while (bzi_nals_next(&nals, &nal) > 0)
         if (!bzi_slices_add(&s, nal, rows))
@@ -4714,7 +4707,6 @@ static const bzi_codec *bzi_codec_of_entry(uint32_t type)
 static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *offset, uint32_t *begin, uint32_t *length)
 {
     double extent, middle, first;
-
     if (size[1] <= 0 || offset[1] == 0 || size[0] <= 0)
         return 0;
     extent = floor((double)size[0] / size[1]);
@@ -4731,7 +4723,6 @@ static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *off
 static void bzi_color_read(bzi_cursor *c, bzna_color *color, uint32_t *has_range)
 {
     const uint32_t type = bzi_cursor_u32(c);
-
     if (type != BZI_FOURCC('n', 'c', 'l', 'x') && type != BZI_FOURCC('n', 'c', 'l', 'c'))
         return;
     color->primaries = (uint16_t)bzi_cursor_u16(c);

@@ -114,6 +114,14 @@
  *     - In C++, write `bzna_loader_config config{}; config.struct_size = sizeof config;`.
  *     - In any language, call bzna_X_init(&x, sizeof x), and then set the members that you need.
  *
+ * The groups of a bzna_loader_config and what lies in them (bzna_warp, bzna_jitter,
+ * bzna_loader_output) have no struct_size: clear them, and set what you need. Zero is the default
+ * of each member there, too.
+ *
+ * Two words are kept apart in all names. An image is a picture as it is coded: bytes of a stream or
+ * a file. A picture is pixels: planes in memory. The tensor of pixels that a batch has is called
+ * "image", after the field that it was made of.
+ *
  * A struct is checked when it is used, and the error's message names the field at fault. Reserved
  * words must be 0. A struct_size below 4 is E_STRUCT_SIZE. Only in bzna_error does a struct_size of
  * 0 stand for the size of the library that runs, so that `bzna_error err = {0};` works. The library
@@ -936,8 +944,8 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
     uint32_t chroma_format, uint32_t depth, bzna_codec_info *info, size_t struct_size,
     bzna_error *err);
 
-/* ---- Pictures as they are coded ----------------------------------------------------------- */
-/* How a picture is coded. NVDEC decodes H264, H265, AV1, the tiles of a HEIF grid and, if
+/* ---- Images ------------------------------------------------------------------------------- */
+/* How an image is coded. NVDEC decodes H264, H265, AV1, the tiles of a HEIF grid and, if
  * decode.jpeg asks for it, JPEG. The rest is decoded in software. A writer takes H264, H265, AV1
  * and JPEG. */
 enum {
@@ -973,8 +981,8 @@ typedef struct bzna_color {
     uint8_t  present;                 /* 0: nothing is known, and the rest does not count */
 } bzna_color;
 
-/* One coded picture. bzna_dataset_read_image fills it in; bzna_decoder_decode, bzna_image_annexb
- * and a writer take it. It owns nothing. */
+/* One image: a coded picture. bzna_dataset_read_image fills it in; bzna_decoder_decode,
+ * bzna_image_annexb and a writer take it. It owns nothing. */
 typedef struct bzna_image {
     uint32_t    struct_size;          /* sizeof the struct; bzna_image_init sets it */
     uint32_t    codec;                /* BZNA_CODEC_... */
@@ -1007,7 +1015,7 @@ typedef struct bzna_image {
 /* Clears image and sets its struct_size, in bytes: pass sizeof *image. Any thread. */
 BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size);
 
-/* Copies a coded picture as a stream of its own, which other decoders take. H.264 and H.265 become
+/* Copies an image as a stream of its own, which other decoders take. H.264 and H.265 become
  * Annex B: the parameter sets of the config and then the picture, each NAL unit behind 00 00 00 01.
  * AV1 is copied as it is, behind the OBUs of the config. Other kinds are copied as they are. Any
  * thread.
@@ -1023,7 +1031,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
 /* ---- Data sets ---------------------------------------------------------------------------- */
 #define BZNA_TARGET_NONE ((int64_t)-1)       /* the target of a sample that has none */
 #define BZNA_NAME_MAX    32                  /* bytes of a name in a struct, its NUL counted */
-#define BZNA_IMAGES_MAX  4                   /* pictures of a sample in an archive, at most */
+#define BZNA_IMAGES_MAX  4                   /* images of a sample in an archive, at most */
 
 /* The treatment of pictures whose EXIF data, XMP or HEIF properties say how to turn them. */
 enum {
@@ -1121,7 +1129,7 @@ typedef struct bzna_dataset_info {
 
 /* Kinds of fields. */
 enum {
-    BZNA_FIELD_IMAGE = 1,           /* a coded picture */
+    BZNA_FIELD_IMAGE   = 1,           /* a coded picture: bzna_image */
     BZNA_FIELD_INTEGER = 2,           /* an int64_t */
     BZNA_FIELD_VECTOR  = 3,           /* float32 numbers */
     BZNA_FIELD_TEXT    = 4,           /* UTF-8 */
@@ -1159,18 +1167,18 @@ typedef struct bzna_sample_ref {
     uint64_t offset;                  /* where the sample begins in its file, in bytes */
     uint64_t size;                    /* bytes of the sample */
     int64_t  target;                  /* BZNA_TARGET_NONE: it has none */
-    char     image_names[BZNA_IMAGES_MAX][BZNA_NAME_MAX];   /* tracks of the pictures in it */
+    char     image_names[BZNA_IMAGES_MAX][BZNA_NAME_MAX];   /* tracks of the images in it */
 } bzna_sample_ref;
 
-/* Contents of a HEIF file beside its picture, as bits. None is delivered with the picture. */
+/* Contents of a HEIF file beside its primary image, as bits. None is delivered with it. */
 enum {
     BZNA_BESIDE_THUMB     = 1,        /* thumbnails; "thumb" of a file that is opened alone */
     BZNA_BESIDE_AUXILIARY = 2,        /* alpha, depth and the like */
-    BZNA_BESIDE_IMAGES  = 4,        /* further pictures */
+    BZNA_BESIDE_IMAGES    = 4,        /* further images */
     BZNA_BESIDE_SEQUENCE  = 8         /* an image sequence */
 };
 
-/* One picture of a sample, as its container describes it, and where its bytes lie. */
+/* One image of a sample, as its container describes it, and where its bytes lie. */
 typedef struct bzna_image_info {
     uint32_t   struct_size;           /* set by the call: how many bytes were filled */
     uint32_t   codec;                 /* BZNA_CODEC_... */
@@ -1320,7 +1328,7 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
 BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t target, void *buffer,
     size_t capacity, size_t *needed, bzna_error *err);
 
-/* Copies the value of one field of a sample. A picture comes as a stream of its own, as from
+/* Copies the value of one field of a sample. An image comes as a stream of its own, as from
  * bzna_image_annexb; an integer as an int64_t; a vector as float32 numbers; text with a NUL at its
  * end. A sample without a name among named ones has the name "". Any thread.
  *     dataset    the data set
@@ -1334,26 +1342,26 @@ BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t tar
 BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, size_t *needed, bzna_error *err);
 
-/* Reads a sample and finds one coded picture in it, for bzna_decoder_decode or a writer. Any
+/* Reads a sample and finds one image in it, for bzna_decoder_decode or a writer. Any
  * thread.
  *     dataset    the data set
  *     index      the sample
  *     field      "image", "thumb", or the name of a track such as "bzna_input"; NULL: the thumbnail
- *                where there is one, else the picture
+ *                where there is one, else the image
  *     buffer     receives the whole sample
  *     capacity   bytes at buffer; at least bzna_sample_ref.size
  *     image      prepared by bzna_image_init, and filled in. Its config and data point into buffer.
  *                The config of plain videos and of records points into the data set, since all
  *                samples share it
- * Statuses: E_RANGE past the last sample; E_NOT_FOUND if there is no such picture; E_BUFFER if
+ * Statuses: E_RANGE past the last sample; E_NOT_FOUND if there is no such image; E_BUFFER if
  * capacity is too small; E_IO, E_TRUNCATED, E_BOX, E_CODEC, ... */
 BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, bzna_image *image, bzna_error *err);
 
-/* Says where a picture of a sample lies, and what its container says of it. Any thread.
+/* Says where an image of a sample lies, and what its container says of it. Any thread.
  *     dataset       the data set
  *     index         the sample
- *     field         which picture, as for bzna_dataset_read_image
+ *     field         which image, as for bzna_dataset_read_image
  *     info          filled in, up to struct_size bytes: pass sizeof *info
  *     struct_size   in bytes
  * Statuses: those of bzna_dataset_read_image, without E_BUFFER. */
@@ -1954,7 +1962,7 @@ typedef struct bzna_loader_output {
     uint32_t                  reserved0;     /* must be 0 */
     /* Further outputs: the name of the tensor, 1..31 bytes; must be given; copied */
     const char               *name;
-    /* Further outputs: the picture field that it is made of; copied. A field is decoded once. NULL:
+    /* Further outputs: the image field that it is made of; copied. A field is decoded once. NULL:
      * the first output's */
     const char               *field;
     /* Further outputs: how warps are drawn; copied.
@@ -2014,7 +2022,7 @@ typedef struct bzna_loader_shard {
 
 /* The fields that batches are made of. Strings are copied. */
 typedef struct bzna_loader_fields {
-    /* which picture of a sample: "image", "thumb", or the name of a track. A name that the first
+    /* which image of a sample: "image", "thumb", or the name of a track. A name that the first
      * sample does not have is refused. Default: the thumbnail where a sample has one, if width and
      * height of all outputs of it are at most 512; else the picture */
     const char *image;
@@ -2426,8 +2434,8 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
  *     batch   on loan
  *     name    of the field, one of fields.bytes
  *     slot    of the batch, from 0
- *     data    set to the value, which is the loader's and valid until the batch is released: a
- *             picture as a stream of its own, as from bzna_image_annexb; an integer as int64_t; a
+ *     data    set to the value, which is the loader's and valid until the batch is released:
+ *             an image as a stream of its own, as from bzna_image_annexb; an integer as int64_t; a
  *             vector as float; text and bytes as they are. A NUL stands behind each. NULL where the
  *             sample has none, or failed
  *     size    set to the bytes at data, without that NUL; 0 where data is NULL
@@ -2529,10 +2537,10 @@ typedef struct bzna_writer_sample {
     /* BZNA_SPLIT_...: the sample is also listed in that split's tracks, which older readers
      * ignore */
     uint32_t                split;
-    /* the full picture: H.264, H.265, AV1 or JPEG; must be given. Samples may differ in codec
+    /* the full image: H.264, H.265, AV1 or JPEG; must be given. Samples may differ in codec
      * and size */
     const bzna_image       *image;
-    /* its thumbnail. NULL: the picture itself serves, if its frame is at most 512x512 pixels */
+    /* its thumbnail. NULL: the image itself serves, if its frame is at most 512x512 pixels */
     const bzna_image       *thumb;
     /* the class number, written here and in the index: any but BZNA_TARGET_NONE. Where has_target
      * is 0, it must be 0 or BZNA_TARGET_NONE */

@@ -45,7 +45,17 @@ NO_CUDA="-DBENZINA_NO_CUDA -I$root/$T/no_nvidia"; NO_AV="-DBENZINA_NO_AVCODEC -D
 NO_JPEG="-DBENZINA_NO_JPEG -I$root/$T/no_jpeg"
 
 # --- the header ---
-echo '#include "benzina.h"' > "$T/header.c"; cp "$T/header.c" "$T/header.cc"
+# Each struct that callers fill in, prepared as the manual says: by a designated initializer in C, by {} in C++.
+inputs=$(awk -v list=functions -f tests/abi.awk benzina.h | sed -n 's/_init$//p' | grep -v -x -e bzna_random)
+{ echo '#include "benzina.h"'
+  for type in $inputs; do
+    echo "uint32_t size_of_$type(void); uint32_t size_of_$type(void) { $type x = { .struct_size = sizeof x }; return x.struct_size; }"
+  done; } > "$T/header.c"
+{ echo '#include "benzina.h"'
+  for type in $inputs; do
+    echo "uint32_t size_of_$type(); uint32_t size_of_$type() { $type x{}; x.struct_size = sizeof x; return x.struct_size; }"
+  done; } > "$T/header.cc"
+check structs_to_fill_in_are_all_there sh -c "[ \$(echo '$inputs' | wc -w) -ge 15 ]"
 printf '#include <bzlib.h>\n#include "benzina.h"\nint main(void) { return BZ_OK != BZNA_OK; }\n' > "$T/bzlib.c"
 for cc in gcc clang; do
     with $cc "header_is_c99_with_$cc" $cc -std=c99 $WARN -I. -fsyntax-only "$T/header.c"
@@ -240,7 +250,7 @@ went_names_stand_in_changelog() {
 }
 check changelog_says_of_each_name_that_went_what_takes_its_place went_names_stand_in_changelog
 check header_has_at_most_90_functions sh -c "[ \$(awk -v list=functions -f tests/abi.awk benzina.h | wc -l) -le 90 ]"
-check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" benzina.c benzina_kernels.cu $held
+check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" benzina.c benzina_kernels.cu Makefile $held
 check functions_have_at_most_50_lines awk '/^[a-z].*\)[[:space:]]*\{?[[:space:]]*$/ { begin = FNR; name = $0 } /^}/ { if (begin && FNR - begin > 50) { print FILENAME ": " FNR - begin " lines: " name; bad = 1 } begin = 0 } END { exit bad }' benzina.c benzina_kernels.cu
 check no_static_forward_declarations sh -c "! grep -nE '^static [^=(]*\([^)]*\);[[:space:]]*$' benzina.c"
 check rooms_have_at_most_550_lines sh -c "awk '/^\/\* ==== /{ if (NR - begin > 550 && begin) { print room; bad = 1 } begin = NR; room = \$0 } END { exit bad }' benzina.c"
