@@ -4,7 +4,6 @@ import collections.abc
 import ctypes
 import math
 import os
-import re
 import sys
 
 from . import _c
@@ -175,11 +174,10 @@ FIELDS = {
     "restore_any_pixels": "pipeline.restore_any_pixels",
 }
 KEYWORDS = {field: name for name, field in FIELDS.items()}            # messages name them as the caller knows them
-KEYWORDS.update({"output.width": "shape", "output.height": "shape", "output.device": "memory", "order.kind": "shuffle",
+KEYWORDS.update({"output": "shape, dtype, layout, channels, views", "output.width": "shape", "output.height": "shape", "output.device": "memory", "order.kind": "shuffle",
                   "order.indices": "indices", "order.weights": "weights", "color.std": "std",
                   "color.mean_image": "mean_image", "color.mean_image_bytes": "mean_image", "warp.rotate": "rotate",
                   "warp.shear": "shear"})
-LOADER_CONFIG = re.compile(r"loader_config\.(\w+\.\w+)")
 
 
 def configure(config, name, value):
