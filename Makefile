@@ -1,5 +1,5 @@
-# Benzina in C. `make deps demo` on a fresh Debian or Ubuntu runs the main job, `make deps test` the tests. Products go to build/.
-# What is installed decides what is built; `make` prints it.
+# Benzina in C. `make deps demo` on a fresh Debian or Ubuntu runs the main job, `make deps test` the tests. Products
+# go to build/. What is installed decides what is built; `make` prints it.
 
 CC       ?= cc
 CXX      ?= c++
@@ -16,27 +16,37 @@ VERSION  := $(shell awk '/define BZNA_VERSION_(MAJOR|MINOR|PATCH)/ { v = v s $$3
 SOVERSION = $(word 1,$(subst ., ,$(VERSION))).$(word 2,$(subst ., ,$(VERSION)))
 comma    := ,
 
-DEPS      = gcc make pkg-config libjpeg-dev libavcodec-dev libavformat-dev libswscale-dev libavutil-dev ffmpeg libffmpeg-nvenc-dev liblcms2-dev clang
-# Not nginx, which Debian starts as a service when it is installed: without it the HTTP example's test is skipped, and says so.
-DEPS_TEST = g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev libturbojpeg0 python3-numpy python3-pil python3-braceexpand
+DEPS      = gcc make pkg-config libjpeg-dev libavcodec-dev libavformat-dev libswscale-dev libavutil-dev ffmpeg \
+              libffmpeg-nvenc-dev liblcms2-dev clang
+# Not nginx, which Debian starts as a service when it is installed: without it the HTTP example's test is skipped, and
+# says so.
+DEPS_TEST = g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev libturbojpeg0 python3-numpy \
+              python3-pil python3-braceexpand
 
 HAVE_AVCODEC  := $(shell pkg-config --exists libavcodec libavutil 2>/dev/null && echo yes)
 # libjpeg-turbo's jpeglib.h: others have no such version.
-HAVE_JPEG     := $(shell pkg-config --exists libjpeg 2>/dev/null && printf '\043include <stdio.h>\n\043include <jpeglib.h>\nint version[LIBJPEG_TURBO_VERSION_NUMBER > 0 ? 1 : -1];\n' | $(CC) $$(pkg-config --cflags libjpeg) -x c -fsyntax-only - 2>/dev/null && echo yes)
+JPEG_PROBE     = \043include <stdio.h>\n\043include <jpeglib.h>\nint version[LIBJPEG_TURBO_VERSION_NUMBER > 0 ? 1 : -1];
+HAVE_JPEG     := $(shell pkg-config --exists libjpeg 2>/dev/null && printf '$(JPEG_PROBE)\n' | \
+                   $(CC) $$(pkg-config --cflags libjpeg) -x c -fsyntax-only - 2>/dev/null && echo yes)
 HAVE_AVFORMAT := $(shell pkg-config --exists libavformat libswscale 2>/dev/null && echo yes)
 HAVE_LCMS2    := $(shell pkg-config --exists lcms2 2>/dev/null && echo yes)
 
-# sm_60 and PTX ISA 5.0: loads on Pascal and everything later, with every driver since CUDA 9. From 16 on, clang must be told so; before, it cannot be.
+# sm_60 and PTX ISA 5.0: loads on Pascal and everything later, with every driver since CUDA 9. From 16 on, clang must
+# be told so; before, it cannot be.
 CLANG         ?= clang
-CLANG_PTX      = $(CLANG) -x cuda --cuda-device-only --cuda-gpu-arch=sm_60 -nocudainc -nocudalib -Wno-unknown-cuda-version -O3 -ffp-contract=off -S
-CLANG_ISA     := $(shell echo | $(CLANG_PTX) --cuda-feature=+ptx50 -o /dev/null - 2>/dev/null && echo --cuda-feature=+ptx50)
-HAVE_CUDA     := $(shell pkg-config --exists ffnvcodec 2>/dev/null && echo | $(CLANG_PTX) $(CLANG_ISA) -o /dev/null - 2>/dev/null && echo yes)
+CLANG_PTX      = $(CLANG) -x cuda --cuda-device-only --cuda-gpu-arch=sm_60 -nocudainc -nocudalib \
+              -Wno-unknown-cuda-version -O3 -ffp-contract=off -S
+CLANG_ISA     := $(shell echo | $(CLANG_PTX) --cuda-feature=+ptx50 -o /dev/null - 2>/dev/null && \
+              echo --cuda-feature=+ptx50)
+HAVE_CUDA     := $(shell pkg-config --exists ffnvcodec 2>/dev/null && echo | $(CLANG_PTX) $(CLANG_ISA) \
+              -o /dev/null - 2>/dev/null && echo yes)
 
 # -std=c11 and -ffp-contract=off: no fused multiply-add, so that every machine computes the same bits.
 BASE_CFLAGS = -fvisibility=hidden -I. $(WARN) $(CPPFLAGS) $(CFLAGS) -std=c11 -ffp-contract=off $(SANITIZE)
-# Tests take less time to run than to optimize, but for those that use little of the library, as what they do not use is then left out, and, under
-# sanitizers, those of loaders.
-TEST_SMALL  = $(filter %_basics %_cursor %_filters %_kernels %_lists %_numbers %_ptx %_resampling %_sampler %_transforms,$@)
+# Tests take less time to run than to optimize, but for those that use little of the library, as what they do not use
+# is then left out, and, under sanitizers, those of loaders.
+TEST_SMALL  = $(filter %_basics %_cursor %_filters %_kernels %_lists %_numbers %_ptx %_resampling %_sampler \
+              %_transforms,$@)
 TEST_LONG   = $(if $(SANITIZE),$(foreach name,_loader _training _sessions _contract,$(findstring $(name),$@)))
 TEST_OPT    = $(if $(TEST_SMALL),$(if $(filter %_ptx,$@),-O2,-O1),$(if $(strip $(TEST_LONG)),$(OPT),-O0))
 TEST_CFLAGS = $(patsubst $(OPT),$(TEST_OPT),$(BASE_CFLAGS)) $(if $(TEST_SMALL),-DBENZINA_STATIC)
@@ -82,8 +92,16 @@ TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 
 all: what $(LIB) $(PROGRAMS)
 
+WHAT_VIDEO = $(if $(HAVE_AVCODEC),libavcodec,none of video (libavcodec-dev is missing))
+WHAT_JPEG  = $(if $(HAVE_JPEG),libjpeg-turbo,$(if $(HAVE_AVCODEC),libavcodec,none) (libjpeg-dev is missing))
+WHAT_ICC   = $(if $(HAVE_LCMS2),, without --icc convert (liblcms2-dev is missing))
+WHAT_TOOL  = $(if $(findstring bzna,$(PROGRAMS)),build/bzna$(WHAT_ICC),$\
+                none (libavformat-dev or libswscale-dev is missing))
+WHAT_GPU   = $(if $(HAVE_CUDA),NVDEC and CUDA where the driver is found at run time,$\
+                none (clang or libffmpeg-nvenc-dev is missing))
 what:
-	@echo "benzina $(VERSION): software decoders: $(if $(HAVE_AVCODEC),libavcodec,none of video (libavcodec-dev is missing)); JPEG: $(if $(HAVE_JPEG),libjpeg-turbo,$(if $(HAVE_AVCODEC),libavcodec,none) (libjpeg-dev is missing)); tool: $(if $(findstring bzna,$(PROGRAMS)),build/bzna$(if $(HAVE_LCMS2),, without --icc convert (liblcms2-dev is missing)),none (libavformat-dev or libswscale-dev is missing)); GPU path: $(if $(HAVE_CUDA),NVDEC and CUDA where the driver is found at run time,none (clang or libffmpeg-nvenc-dev is missing))"
+	@echo "benzina $(VERSION): software decoders: $(WHAT_VIDEO); JPEG: $(WHAT_JPEG);" \
+	    "tool: $(WHAT_TOOL); GPU path: $(WHAT_GPU)"
 
 $(BUILD):
 	@mkdir -p $@
@@ -104,7 +122,8 @@ $(BUILD)/libbenzina.a: $(BUILD)/benzina.o
 VERSIONED := $(if $(filter Linux FreeBSD,$(shell uname -s)),-Wl$(comma)--version-script=$(BUILD)/benzina.map)
 $(BUILD)/libbenzina.so: $(BUILD)/benzina.o
 	@printf 'BENZINA_$(SOVERSION) { global: bzna_*; local: *; };\n' > $(BUILD)/benzina.map
-	$(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -shared -Wl,-soname,libbenzina.so.$(SOVERSION) $(VERSIONED) -o $@.$(VERSION) $< $(LIBS)
+	$(CC) $(CFLAGS) $(SANITIZE) $(LDFLAGS) -shared -Wl,-soname,libbenzina.so.$(SOVERSION) $(VERSIONED) \
+	    -o $@.$(VERSION) $< $(LIBS)
 	ln -sf libbenzina.so.$(VERSION) $@.$(SOVERSION) && ln -sf libbenzina.so.$(SOVERSION) $@
 
 $(BUILD)/bzna: $(TOOL) $(wildcard examples/bzna/*.h) benzina.h $(BUILD)/libbenzina.a
@@ -127,25 +146,30 @@ demo-run:
 	@rm -rf $(BUILD)/demo && mkdir -p $(BUILD)/demo
 	$(BUILD)/draw_pictures $(BUILD)/demo/pictures 24
 	$(BUILD)/bzna pack $(BUILD)/demo/pictures -o $(BUILD)/demo/demo.bzna
-	$(BUILD)/bzna batch $(BUILD)/demo/demo.bzna -o $(BUILD)/demo --batch 16 --size 224 --seed 1 --shuffle --warp random --flip 0.5
+	$(BUILD)/bzna batch $(BUILD)/demo/demo.bzna -o $(BUILD)/demo --batch 16 --size 224 --seed 1 --shuffle \
+	    --warp random --flip 0.5
 	$(BUILD)/bzna bench $(BUILD)/demo/demo.bzna --seconds 2
 	@echo "The batch: $(BUILD)/demo/*.ppm, all of it on one sheet: $(BUILD)/demo/contact.png"
 
 # TEST=sampler, TEST="sampler pack": suites whose names have one of these in them. test-all: what takes long, too.
 test test-all:
 	@$(MAKE) --no-print-directory all
-	@BUILD="$(BUILD)" CC="$(CC)" CXX="$(CXX)" SANITIZE="$(SANITIZE)" TEST="$(TEST)" TEST_ALL="$(if $(filter test-all,$@),1,$(TEST_ALL))" sh tests/run.sh
+	@BUILD="$(BUILD)" CC="$(CC)" CXX="$(CXX)" SANITIZE="$(SANITIZE)" TEST="$(TEST)" \
+	    TEST_ALL="$(if $(filter test-all,$@),1,$(TEST_ALL))" sh tests/run.sh
 
-# The same suite under sanitizers. clang's see what gcc's do not, as sums with null pointers: where it is installed, suites of what calculates with
-# pointers and sizes run under them, too.
+# The same suite under sanitizers. clang's see what gcc's do not, as sums with null pointers: where it is installed,
+# suites of what calculates with pointers and sizes run under them, too.
 ASAN         = -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 CLANG_SUITES = basics cursor host kernels transforms boxes dataset changes decode writer loader
 asan:
 	@$(MAKE) --no-print-directory BUILD=build/asan OPT=-O1 SANITIZE="$(ASAN)" test-all
 	@$(MAKE) --no-print-directory asan-clang
 asan-clang:
-	@if command -v $(CLANG) >/dev/null; then $(MAKE) --no-print-directory -s -j2 BUILD=build/asan-clang CC="$(CLANG)" OPT=-O1 SANITIZE="$(ASAN)" WERROR= $(CLANG_SUITES:%=build/asan-clang/tests/test_%) && failed=0 && \
-	for t in $(CLANG_SUITES); do LSAN_OPTIONS="suppressions=$$PWD/tests/lsan.supp:print_suppressions=0" build/asan-clang/tests/test_$$t || failed=1; done; exit $$failed; \
+	@if command -v $(CLANG) >/dev/null; then $(MAKE) --no-print-directory -s -j2 BUILD=build/asan-clang \
+	    CC="$(CLANG)" OPT=-O1 SANITIZE="$(ASAN)" WERROR= $(CLANG_SUITES:%=build/asan-clang/tests/test_%) && \
+	    failed=0 && \
+	for t in $(CLANG_SUITES); do LSAN_OPTIONS="suppressions=$$PWD/tests/lsan.supp:print_suppressions=0" \
+	    build/asan-clang/tests/test_$$t || failed=1; done; exit $$failed; \
 	else echo "SKIP clang's sanitizers: no $(CLANG) (Debian's package clang)"; fi
 tsan:
 	@$(MAKE) --no-print-directory BUILD=build/tsan OPT=-O1 SANITIZE="-fsanitize=thread" test-all
@@ -156,9 +180,12 @@ $(FAKES): tests/fake/build.sh tests/fake/fake.h tests/fake/fake_cuda.c tests/fak
 	sh tests/fake/build.sh $(BUILD)/tests/fake $(CC) $(SANITIZE)
 
 # One test binary; tests include benzina.c, so that they reach what is static.
-$(BUILD)/tests/%: tests/%.c $(wildcard tests/*.h) benzina.c benzina.h benzina_kernels.cu $(PTX) $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))
+$(BUILD)/tests/%: tests/%.c $(wildcard tests/*.h) benzina.c benzina.h benzina_kernels.cu $(PTX) \
+              $(if $(filter yesyes,$(HAVE_CUDA)$(HAVE_AVCODEC)),$(FAKES))
 	@mkdir -p $(BUILD)/tests
-	$(CC) $(TEST_CFLAGS) -DTEST_BUILD='"$(BUILD)"' $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) $(if $(filter %_nvdec %_device %_driver %_sessions %_nvparser,$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake') -o $@ $< $(LIBS)
+	$(CC) $(TEST_CFLAGS) -DTEST_BUILD='"$(BUILD)"' $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) $(if $(filter %_nvdec \
+	    %_device %_driver %_sessions \
+	    %_nvparser,$@),-Wl$(comma)--disable-new-dtags$(comma)-rpath$(comma)'$$ORIGIN/fake') -o $@ $< $(LIBS)
 
 $(BUILD)/tests/test_driver $(BUILD)/tests/test_sessions: tests/fake/watch.h
 
@@ -170,36 +197,45 @@ $(BUILD)/tests/test_jpeg_device: tests/test_jpeg.c tests/fake/nvdec.h
 $(BUILD)/tests/test_outputs_nvdec $(BUILD)/tests/test_outputs_device: tests/test_outputs.c tests/fake/nvdec.h
 $(BUILD)/tests/test_heif_nvdec: tests/test_heif.c tests/fake/nvdec.h
 
-# The answers of NVIDIA's parser that test_nvparser holds the library and the fake to, made anew. SRC: a checkout of nvpro-samples/vk_video_samples; VULKAN: the
-# folder "include" of one of KhronosGroup/Vulkan-Headers. nvparser-packets makes the pictures anew: with other versions of encoders, they differ.
+# The answers of NVIDIA's parser that test_nvparser holds the library and the fake to, made anew. SRC: a checkout of
+# nvpro-samples/vk_video_samples; VULKAN: the folder "include" of one of KhronosGroup/Vulkan-Headers. nvparser-packets
+# makes the pictures anew: with other versions of encoders, they differ.
 nvparser: $(BUILD)/tests/test_nvparser
 	@sh tests/nvparser/build.sh "$(SRC)" "$(VULKAN)" $(BUILD)/nvparser
 	rm -f $(BUILD)/nvparser/record
 	FAKE_RECORD=$(BUILD)/nvparser/record $(BUILD)/tests/test_nvparser the_fakes_parser_takes_every_packet
-	$(BUILD)/nvparser/replay $(BUILD)/nvparser/record > $(BUILD)/nvparser/answers.txt && cp $(BUILD)/nvparser/answers.txt tests/data/nvparser/answers.txt
+	$(BUILD)/nvparser/replay $(BUILD)/nvparser/record > $(BUILD)/nvparser/answers.txt && \
+	    cp $(BUILD)/nvparser/answers.txt tests/data/nvparser/answers.txt
 nvparser-packets:
 	python3 tests/nvparser/make.py tests/data/nvparser/packets.bin
 
-# Every single-byte corruption of the fixed series, under ASan and UBSan; then two coverage-guided minutes at once, with decoding and without,
-# where clang has libFuzzer. Its seeds are of less than 8 kB: executions are then some ten times as many as with photographs.
-FUZZ_FLAGS = -std=c11 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -I. $(AV_CFLAGS) $(CUDA_CFLAGS)
+# Every single-byte corruption of the fixed series, under ASan and UBSan; then two coverage-guided minutes at once,
+# with decoding and without, where clang has libFuzzer. Its seeds are of less than 8 kB: executions are then some ten
+# times as many as with photographs.
+FUZZ_FLAGS = -std=c11 -O1 -g -fno-omit-frame-pointer -fsanitize=address,undefined -fno-sanitize-recover=all -I. \
+              $(AV_CFLAGS) $(CUDA_CFLAGS)
 fuzz: $(PTX) | $(BUILD)
 	@BUILD="$(BUILD)" CC="$(CC)" FUZZ_FLAGS="$(FUZZ_FLAGS)" LIBS="$(LIBS)" sh tests/fuzz.sh
 
-# Opening a large archive, and the loader against its decoder alone. PHOTOS=DIR packs and times pictures of yours instead of drawn ones.
+# Opening a large archive, and the loader against its decoder alone. PHOTOS=DIR packs and times pictures of yours
+# instead of drawn ones.
 PHOTOS ?= $(BUILD)/bench/pictures
-bench: all $(BUILD)/bench/open $(BUILD)/bench/writer $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
+bench: all $(BUILD)/bench/open $(BUILD)/bench/writer $(if $(HAVE_CUDA),$(BUILD)/bench/sessions \
+              $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
 	@sh tests/make/bench.sh $(BUILD) $(PHOTOS)
-# Which numbers of sessions and surfaces suit a driver that costs what is written in tests/bench_sessions.c: a table, in five minutes.
+# Which numbers of sessions and surfaces suit a driver that costs what is written in tests/bench_sessions.c: a table,
+# in five minutes.
 bench-model: $(if $(HAVE_CUDA),$(BUILD)/bench/sessions $(BUILD)/bench/libcuda.so.1 $(BUILD)/bench/libnvcuvid.so.1)
 	@LD_LIBRARY_PATH=$(BUILD)/bench BENZINA_NVDEC_CHECK=0 $(BUILD)/bench/sessions --model tests/data/mini_h265.bzna 1
-# This library beside torchvision, DALI, FFCV, WebDataset and MXNet, as far as PYTHON has them; and what each codec of bzna pack costs.
-# PICTURES=DIR: class folders of JPEG files instead of pictures that are made. Their settings stand at the top of the scripts.
+# This library beside torchvision, DALI, FFCV, WebDataset and MXNet, as far as PYTHON has them; and what each codec of
+# bzna pack costs. PICTURES=DIR: class folders of JPEG files instead of pictures that are made. Their settings stand
+# at the top of the scripts.
 PYTHON ?= python3
 bench-peers bench-codecs: all
-	@BUILD="$(BUILD)" PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS="$(PEERS)" THREADS="$(THREADS)" DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" CHART="$(CHART)" $(PYTHON) tests/$(subst -,_,$@).py
-# The rate with 1, 2, 4, 8 and 16 decoder threads, as a share of one thread's: how to read it stands in tests/README.md, "On a GPU".
-# SCALING_OPTIONS: tests/bench_scaling.c.
+	@BUILD="$(BUILD)" PICTURES="$(PICTURES)" PYTHONS="$(PYTHONS)" PEERS="$(PEERS)" THREADS="$(THREADS)" \
+	    DURATION="$(DURATION)" ROUNDS="$(ROUNDS)" CHART="$(CHART)" $(PYTHON) tests/$(subst -,_,$@).py
+# The rate with 1, 2, 4, 8 and 16 decoder threads, as a share of one thread's: how to read it stands in
+# tests/README.md, "On a GPU". SCALING_OPTIONS: tests/bench_scaling.c.
 bench-scaling: all $(BUILD)/bench/bench_scaling
 	@[ -d $(BUILD)/bench/scaling/small ] || sh tests/make/scaling.sh data $(BUILD) $(PHOTOS) $(BUILD)/bench/scaling
 	@SCALING_PROGRAM=$(BUILD)/bench/bench_scaling sh tests/make/scaling.sh run $(BUILD)/bench/scaling $(SCALING_OPTIONS)
@@ -209,7 +245,8 @@ $(BUILD)/bench/bench_scaling: tests/bench_scaling.c benzina.h $(BUILD)/libbenzin
 # What tests/make/codecs.sh builds a small FFmpeg with: a static one for gpu-bundle, and a shared one for make wheel.
 static-deps:
 	@sh tests/make/deps.sh nasm meson ninja-build dpkg-dev cmake libjpeg-dev zlib1g-dev libffmpeg-nvenc-dev
-$(BUILD)/bench/open $(BUILD)/bench/sessions $(BUILD)/bench/heif: $(BUILD)/bench/%: tests/bench_%.c tests/null_driver.h benzina.c $(PTX)
+$(BUILD)/bench/open $(BUILD)/bench/sessions $(BUILD)/bench/heif: $(BUILD)/bench/%: tests/bench_%.c \
+              tests/null_driver.h benzina.c $(PTX)
 	@mkdir -p $(BUILD)/bench
 	$(CC) $(BASE_CFLAGS) $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS)
 $(BUILD)/bench/writer: tests/bench_writer.c benzina.h $(BUILD)/libbenzina.a
@@ -217,26 +254,34 @@ $(BUILD)/bench/writer: tests/bench_writer.c benzina.h $(BUILD)/libbenzina.a
 	$(CC) $(BASE_CFLAGS) -D_GNU_SOURCE $(LDFLAGS) -o $@ $< $(BUILD)/libbenzina.a $(LIBS)
 $(BUILD)/bench/lib%.so.1: tests/null_driver.c tests/null_driver.h
 	@mkdir -p $(BUILD)/bench
-	$(CC) $(BASE_CFLAGS) -fvisibility=default -fPIC -shared $(CUDA_CFLAGS) $(LDFLAGS) -Wl,-soname,lib$*.so.1 -o $@ $< -lm -lpthread -ldl
+	$(CC) $(BASE_CFLAGS) -fvisibility=default -fPIC -shared $(CUDA_CFLAGS) $(LDFLAGS) -Wl,-soname,lib$*.so.1 -o $@ \
+	    $< -lm -lpthread -ldl
 
-# All that is to be known of a GPU, in one run of at most 570 s: tests/gpu.sh says how. gpu-bundle: the same for another machine, in a folder of at most 60 MB,
-# which is started by sh run.sh there. Neither needs a compiler or libavcodec where the GPU is: programs are built where clang and NVIDIA's headers are, and
-# gpu-data makes, where an encoder is, what they compare and measure with (PHOTOS=DIR: of pictures of yours). gpu-check: what must hold, with all failures.
-# The bundle also measures how rates grow with CPU threads, by programs linked statically with libjpeg and a small FFmpeg, where `make static-deps` has been run.
-GPU_HEADERS = tests/test.h tests/known.h tests/gate.h tests/gpu_dice.h tests/gpu_look.h benzina.c benzina.h benzina_kernels.cu
+# All that is to be known of a GPU, in one run of at most 570 s: tests/gpu.sh says how. gpu-bundle: the same for
+# another machine, in a folder of at most 60 MB, which is started by sh run.sh there. Neither needs a compiler or
+# libavcodec where the GPU is: programs are built where clang and NVIDIA's headers are, and gpu-data makes, where an
+# encoder is, what they compare and measure with (PHOTOS=DIR: of pictures of yours). gpu-check: what must hold, with
+# all failures. The bundle also measures how rates grow with CPU threads, by programs linked statically with libjpeg
+# and a small FFmpeg, where `make static-deps` has been run.
+GPU_HEADERS = tests/test.h tests/known.h tests/gate.h tests/gpu_dice.h tests/gpu_look.h benzina.c benzina.h \
+              benzina_kernels.cu
 $(BUILD)/gpu/%: tests/%.c $(GPU_HEADERS) $(PTX)
 	@mkdir -p $(BUILD)/gpu
-	$(CC) $(BASE_CFLAGS:-O3=-O2) -DBENZINA_NO_AVCODEC $(if $(filter %_bench,$(if $(GPU_JPEG),$@)),$(shell pkg-config --cflags libjpeg),-DBENZINA_NO_JPEG) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(if $(filter %_bench,$@),$(GPU_JPEG)) -lm -lpthread -ldl
+	$(CC) $(BASE_CFLAGS:-O3=-O2) -DBENZINA_NO_AVCODEC \
+	    $(if $(filter %_bench,$(if $(GPU_JPEG),$@)),$(shell pkg-config --cflags libjpeg),-DBENZINA_NO_JPEG) \
+	    $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(if $(filter %_bench,$@),$(GPU_JPEG)) -lm -lpthread -ldl
 $(BUILD)/gpu/gpu_record: tests/gpu_check.c $(GPU_HEADERS) $(PTX)
 	@mkdir -p $(BUILD)/gpu
 	$(CC) $(BASE_CFLAGS:-O3=-O2) $(AV_CFLAGS) $(CUDA_CFLAGS) $(LDFLAGS) -o $@ $< $(LIBS)
-# gpu_bench decodes JPEG on the CPU, too, where libjpeg-turbo can be linked into it. In gpu_check nothing but NVDEC decodes.
+# gpu_bench decodes JPEG on the CPU, too, where libjpeg-turbo can be linked into it. In gpu_check nothing but NVDEC
+# decodes.
 GPU_JPEG   := $(if $(HAVE_JPEG),$(wildcard $(shell pkg-config --variable=libdir libjpeg)/libjpeg.a))
 GPU_BUILDS := $(if $(HAVE_CUDA),$(shell command -v $(firstword $(CC))))
 GPU_RUN     = $(if $(GPU_BUILDS),$(BUILD)/gpu/gpu_check $(BUILD)/gpu/gpu_bench)
 # Where there is a GPU and an encoder, the run has its data made first.
 gpu-check gpu-run: $(GPU_RUN)
-	@if [ $@ = gpu-run ] && [ ! -e $(BUILD)/gpu/data/expected.txt ] && command -v nvidia-smi >/dev/null && command -v ffmpeg >/dev/null; then $(MAKE) --no-print-directory gpu-data; fi
+	@if [ $@ = gpu-run ] && [ ! -e $(BUILD)/gpu/data/expected.txt ] && command -v nvidia-smi >/dev/null && \
+	    command -v ffmpeg >/dev/null; then $(MAKE) --no-print-directory gpu-data; fi
 	@BUILD="$(BUILD)" sh tests/gpu.sh $(subst gpu-,,$@) $(GPU_OPTIONS)
 gpu-data: all $(GPU_RUN) $(if $(GPU_BUILDS),$(if $(HAVE_AVCODEC),$(BUILD)/gpu/gpu_record))
 	@BUILD="$(BUILD)" sh tests/gpu.sh data $(PHOTOS)
@@ -246,16 +291,17 @@ gpu-bundle: all $(GPU_RUN)
 	@[ ! -e $(BUILD)/gpu/data/expected.txt ] || BUILD="$(BUILD)" CC="$(CC)" sh tests/gpu.sh scaling $(PHOTOS)
 	@BUILD="$(BUILD)" sh tests/gpu.sh bundle
 
-# The vendorable pair (benzina.c with the kernels inside), a CMakeLists.txt for it, the list of its switches, and a tarball of the sources
-# that builds and tests itself.
+# The vendorable pair (benzina.c with the kernels inside), a CMakeLists.txt for it, the list of its switches, and a
+# tarball of the sources that builds and tests itself.
 dist: $(PTX) | $(BUILD)
 	@sh tests/make/dist.sh $(BUILD) $(VERSION)
 # The pair and its CMakeLists.txt alone, with PTX where clang is: pip install ./examples/python compiles it.
 pair: $(PTX) | $(BUILD)
 	@sh tests/make/pair.sh $(BUILD)/pair $(PTX)
 
-# Python's source distribution, which has the pair inside, and a wheel of it that bundles FFmpeg (LGPL) and libjpeg-turbo, in
-# build/dist/python. The wheel's programs come from PyPI, its libraries' sources from Debian: some 10 minutes for the first one.
+# Python's source distribution, which has the pair inside, and a wheel of it that bundles FFmpeg (LGPL) and libjpeg-turbo,
+# in build/dist/python. What builds the wheel comes from PyPI, the sources of what it bundles from Debian (make static-deps
+# installs what they need). The first wheel takes some 10 minutes.
 sdist wheel: $(PTX) | $(BUILD)
 	@PYTHON="$(PYTHON)" sh tests/make/python_dist.sh $@ $(BUILD) $(VERSION)
 
@@ -264,20 +310,27 @@ size:
 	@awk -f tests/make/size.awk benzina.c benzina.h benzina_kernels.cu
 
 install: all
-	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/bin $(DESTDIR)$(PREFIX)/share/man/man1
+	install -d $(DESTDIR)$(PREFIX)/include $(DESTDIR)$(PREFIX)/lib/pkgconfig $(DESTDIR)$(PREFIX)/bin \
+	    $(DESTDIR)$(PREFIX)/share/man/man1
 	install -m 644 benzina.h $(DESTDIR)$(PREFIX)/include/
 	install -m 644 $(BUILD)/libbenzina.a $(DESTDIR)$(PREFIX)/lib/
 	install -m 755 $(BUILD)/libbenzina.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/
 	ln -sf libbenzina.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libbenzina.so.$(SOVERSION)
 	ln -sf libbenzina.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libbenzina.so
-	if [ -e $(BUILD)/bzna ]; then install -m 755 $(BUILD)/bzna $(DESTDIR)$(PREFIX)/bin/ && install -m 644 examples/bzna.1 $(DESTDIR)$(PREFIX)/share/man/man1/; fi
+	if [ -e $(BUILD)/bzna ]; then install -m 755 $(BUILD)/bzna $(DESTDIR)$(PREFIX)/bin/ && \
+	    install -m 644 examples/bzna.1 $(DESTDIR)$(PREFIX)/share/man/man1/; fi
 	sh tests/make/pkgconfig.sh '$(PREFIX)' '$(VERSION)' $(LIBS) > $(DESTDIR)$(PREFIX)/lib/pkgconfig/benzina.pc
 	install -d $(DESTDIR)$(PREFIX)/lib/cmake/benzina
-	for f in benzinaConfig benzinaConfigVersion; do sed 's|@VERSION@|$(VERSION)|; s|@SOVERSION@|$(SOVERSION)|; s|@LIBS@|$(LIBS)|' examples/vendoring/$$f.cmake.in > $(DESTDIR)$(PREFIX)/lib/cmake/benzina/$$f.cmake || exit 1; done
+	for f in benzinaConfig benzinaConfigVersion; \
+	    do sed 's|@VERSION@|$(VERSION)|; s|@SOVERSION@|$(SOVERSION)|; s|@LIBS@|$(LIBS)|' \
+	    examples/vendoring/$$f.cmake.in > $(DESTDIR)$(PREFIX)/lib/cmake/benzina/$$f.cmake || exit 1; done
 
 # Files and links that install made, and the one folder that is nobody else's: others may have been there before.
 uninstall:
-	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,include/benzina.h lib/libbenzina.a lib/libbenzina.so lib/libbenzina.so.$(SOVERSION) lib/libbenzina.so.$(VERSION) lib/pkgconfig/benzina.pc lib/cmake/benzina/benzinaConfig.cmake lib/cmake/benzina/benzinaConfigVersion.cmake bin/bzna share/man/man1/bzna.1)
+	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,include/benzina.h lib/libbenzina.a lib/libbenzina.so \
+	    lib/libbenzina.so.$(SOVERSION) lib/libbenzina.so.$(VERSION) lib/pkgconfig/benzina.pc \
+	    lib/cmake/benzina/benzinaConfig.cmake lib/cmake/benzina/benzinaConfigVersion.cmake bin/bzna \
+	    share/man/man1/bzna.1)
 	-rmdir $(DESTDIR)$(PREFIX)/lib/cmake/benzina 2>/dev/null || true
 
 clean:

@@ -261,6 +261,7 @@ static void bzi_text_trim(char *text)
 {
     size_t size = strlen(text), lead = size;
     unsigned char c;
+
     while (lead && size - lead < 4 && ((unsigned char)text[lead - 1] & 0xc0) == 0x80)
         lead--;
     if (!lead)
@@ -303,6 +304,7 @@ static uint64_t bzi_search(const void *array, uint64_t count, const void *value,
                            int (*is_past)(const void *array, uint64_t i, const void *value))
 {
     uint64_t low = 0, high = count;
+
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
         if (is_past(array, middle, value))
@@ -319,6 +321,7 @@ static void bzi_sort_sift(uint8_t *a, uint64_t root, uint64_t end, size_t size,
 {
     uint8_t moved[64];
     uint64_t child;
+
     memcpy(moved, a + root * size, size);
     for (; (child = 2 * root + 1) < end; root = child) {
         child += child + 1 < end && is_before(a + child * size, a + (child + 1) * size);
@@ -333,6 +336,7 @@ static void bzi_sort_sift(uint8_t *a, uint64_t root, uint64_t end, size_t size,
 static void bzi_sort(void *array, uint64_t count, size_t size, int (*is_before)(const void *a, const void *b))
 {
     uint8_t *a = array, last[64];
+
     for (uint64_t root = count / 2; root-- > 0;)
         bzi_sort_sift(a, root, count, size, is_before);
     for (uint64_t end = count; end-- > 1;) {
@@ -358,9 +362,18 @@ static uint64_t bzi_hash(uint64_t hash, const void *data, size_t size)
  * whatever size is given. */
 #define BZI_STRUCT_GROWTH 4096u                             /* that a later version may add: more is no struct's size */
 
+static int bzi_is_zero(const void *data, size_t size)
+{
+    const uint8_t *bytes = data;
+    while (size && !bytes[size - 1])
+        size--;
+    return size == 0;
+}
+
 static int bzi_struct_in_over(void *dst, size_t known, const void *src)
 {
     uint32_t given;
+
     memcpy(&given, src, sizeof given);
     if (given < sizeof given || given > known + BZI_STRUCT_GROWTH)
         return 0;
@@ -444,6 +457,7 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
 {
     int error;
     struct stat info;
+
     memset(file, 0, sizeof *file);
     if (write)
         file->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
@@ -451,6 +465,7 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
         file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not block here; files do not care */
     if (file->fd < 0)
         return errno;
+
     error = fstat(file->fd, &info) ? errno : S_ISDIR(info.st_mode) ? EISDIR : 0;
     if (!error && !write)
         error = bzi_os_file_refuse(file->fd, &info);
@@ -458,6 +473,7 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
         close(file->fd);
         return error;
     }
+
     file->size = (uint64_t)info.st_size;
     file->modified_ns = (int64_t)info.st_mtim.tv_sec * 1000000000 + info.st_mtim.tv_nsec;
     file->id[0] = (uint64_t)info.st_dev;
@@ -505,6 +521,7 @@ static int64_t bzi_os_file_read_at(void *user, uint64_t offset, void *dst, uint6
 BZI_MAYBE_UNUSED static int bzi_os_file_write_at(bzi_file *file, uint64_t offset, const void *src, uint64_t size)
 {
     const uint8_t *p = src;
+
     while (size) {
         ssize_t n = pwrite(file->fd, p, (size_t)bzi_min(size, 1u << 30), (off_t)offset);
         if (n < 0 && errno == EINTR)
@@ -548,6 +565,7 @@ typedef struct bzi_os_folder {
 static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
 {
     struct stat info;
+
     folder->entries = opendir(path);
     if (!folder->entries)
         return errno;
@@ -565,6 +583,7 @@ static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
 static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
 {
     const struct dirent *entry;
+
     errno = 0;
     entry = readdir(folder->entries);
     *error = entry ? 0 : errno;
@@ -651,6 +670,7 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
     pthread_attr_t attributes;
     sigset_t blocked, old;
     int error = pthread_attr_init(&attributes);
+
     if (error)
         return error;
     sigfillset(&blocked);
@@ -767,6 +787,7 @@ static int bzi_buffer_reserve(const bzi_memory *memory, bzi_buffer *buffer, uint
 {
     uint64_t capacity = buffer->capacity ? buffer->capacity : 4096;
     uint8_t *data;
+
     if (size <= buffer->capacity)
         return 1;
     while (capacity < size)
@@ -896,6 +917,7 @@ static void bzi_blocks_free(bzi_blocks *blocks, uint32_t sets, const bzi_memory 
 static bzi_blocks *bzi_blocks_make(const bzi_memory *memory)
 {
     bzi_blocks *blocks = bzi_alloc(memory, 1, sizeof *blocks, BZI_BATCH_ALIGN);
+
     if (!blocks)
         return NULL;
     memset(blocks, 0, offsetof(bzi_blocks, bytes));         /* not the blocks, which would all become resident */
@@ -928,6 +950,7 @@ static int bzi_blocks_get(bzi_blocks *blocks, uint64_t file, uint64_t number, ui
     const uint32_t k = bzi_blocks_set(file, number);
     bzi_block_set *set = &blocks->sets[k];
     uint32_t i;
+
     bzi_os_lock(&set->mutex);
     if ((i = bzi_blocks_find(set, file, number)) < BZI_BLOCK_WAYS) {
         set->blocks[i].used = ++set->clock;
@@ -944,6 +967,7 @@ static void bzi_blocks_put(bzi_blocks *blocks, uint64_t file, uint64_t number, c
     const uint32_t k = bzi_blocks_set(file, number);
     bzi_block_set *set = &blocks->sets[k];
     uint32_t at;
+
     bzi_os_lock(&set->mutex);
     if ((at = bzi_blocks_find(set, file, number)) == BZI_BLOCK_WAYS) {     /* not put by another thread meanwhile */
         at = 0;
@@ -993,6 +1017,7 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
                             const char *format, ...)
 {
     va_list arguments;
+
     bzi_error_init(err);
     err->status = status;
     err->byte_offset = offset;
@@ -1103,8 +1128,10 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
 {
     bzi_memory memory = { config->allocator };
     bzi_host *host = bzi_alloc_zero(&memory, 1, sizeof *host);
+
     if (!host)
         return bzi_fail_memory(err, "a context");
+
     host->memory = memory;
     atomic_init(&host->references, 1);
     host->max_sample_bytes = config->max_sample_bytes;
@@ -1119,6 +1146,7 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
         bzi_release(&memory, host, 1, sizeof *host);
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
     }
+
     *out = host;
     return BZNA_OK;
 }
@@ -1136,8 +1164,10 @@ static void bzi_log(bzi_host *host, int32_t level, bzna_status code, const char 
 {
     bzi_log_entry entry;
     va_list arguments;
+
     if (!host->log || level > host->log_level)
         return;
+
     entry.level = level;
     entry.code = code;
     va_start(arguments, format);
@@ -1147,6 +1177,7 @@ static void bzi_log(bzi_host *host, int32_t level, bzna_status code, const char 
         bzi_log_call(host, level, code, entry.message);
         return;
     }
+
     bzi_os_lock(&host->log_mutex);
     if (host->log_count < BZI_LOG_QUEUE) {
         host->log_queue[host->log_count++] = entry;
@@ -1155,6 +1186,7 @@ static void bzi_log(bzi_host *host, int32_t level, bzna_status code, const char 
             host->log_queue[BZI_LOG_QUEUE - 1] = entry;
         host->log_lost++;
     }
+
     bzi_os_unlock(&host->log_mutex);
 }
 
@@ -1163,8 +1195,10 @@ static void bzi_log_deliver(bzi_host *host)
 {
     bzi_log_entry entry;
     uint32_t lost = 0;
+
     if (!host->log || host->log_any_thread || bzi_os_in_callback)
         return;
+
     for (;;) {
         bzi_os_lock(&host->log_mutex);
         if (host->log_count == 0) {
@@ -1179,6 +1213,7 @@ static void bzi_log_deliver(bzi_host *host)
         bzi_os_unlock(&host->log_mutex);
         bzi_log_call(host, entry.level, entry.code, entry.message);
     }
+
     if (lost) {
         snprintf(entry.message, sizeof entry.message, "%u more messages were dropped", lost);
         bzi_log_call(host, BZNA_LOG_WARNING, BZNA_OK, entry.message);
@@ -1201,6 +1236,7 @@ static void *bzi_crew_run(void *argument)
     bzi_crew *crew = argument;
     bzna_error err;
     uint64_t i;
+
     while ((i = atomic_fetch_add(&crew->next, 1)) < crew->failed) {
         if (crew->each(crew->user, i, &err) == BZNA_OK)
             continue;
@@ -1223,6 +1259,7 @@ static bzna_status bzi_parallel(bzna_status (*each)(void *user, uint64_t index, 
     bzi_thread threads[BZI_LIMIT_OPEN_THREADS];
     uint64_t wanted = bzi_min(bzi_min(bzi_os_processors(), BZI_LIMIT_OPEN_THREADS), count);
     uint32_t started = 0;
+
     atomic_init(&crew.failed, count);
     if (bzi_os_mutex_init(&crew.mutex))
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
@@ -1297,6 +1334,7 @@ static int bzi_files_evict(bzi_files *files)
 static int bzi_files_give_way(bzi_files *files, uint64_t *deadline_ns, int *fd)
 {
     const uint64_t now = bzi_os_now_ns();
+
     *fd = bzi_files_evict(files);
     files->open -= *fd >= 0;
     if (*fd >= 0)
@@ -1326,6 +1364,7 @@ static bzna_status bzi_file_fail_open(int error, bzna_error *err)
 static bzna_status bzi_file_open(const bzi_shared_file *f, int fd, bzi_file *file, bzna_error *err)
 {
     int error;
+
     if (fd >= 0)
         bzi_os_descriptor_close(fd);
     if ((error = bzi_os_file_open(file, f->path, 0)) != 0)
@@ -1343,6 +1382,7 @@ static bzna_status bzi_files_need(bzi_files *files, bzi_shared_file *f, bzna_err
     bzi_file file;
     uint64_t deadline_ns = 0;
     int fd = -1;
+
     while (f->opening || (f->file.fd < 0 && files->open == files->limit && !files->oldest)) {
         files->waiting++;
         bzi_os_wait(&files->wake, &files->mutex);
@@ -1350,11 +1390,13 @@ static bzna_status bzi_files_need(bzi_files *files, bzi_shared_file *f, bzna_err
     }
     if (f->file.fd >= 0)
         return BZNA_OK;
+
     if (files->open == files->limit)
         fd = bzi_files_evict(files);
     else
         files->open++;
     f->opening = 1;
+
     do {
         bzi_os_unlock(&files->mutex);
         status = bzi_file_open(f, fd, &file, err);
@@ -1376,6 +1418,7 @@ static bzna_status bzi_file_pin(bzi_shared_file *f, bzna_error *err)
 {
     bzi_files *files = f->files;
     bzna_status status = BZNA_OK;
+
     bzi_os_lock(&files->mutex);
     if (f->file.fd < 0)
         status = bzi_files_need(files, f, err);
@@ -1404,6 +1447,7 @@ static void bzi_shared_file_close(bzi_shared_file *f, const bzi_memory *memory)
 {
     bzi_files *files = f->files;
     bzi_file file;
+
     bzi_os_lock(&files->mutex);
     file = f->file;                   /* others may have closed it meanwhile, to have its descriptor */
     if (f->idle)
@@ -1422,12 +1466,14 @@ static bzna_status bzi_shared_file_open(bzi_host *host, const char *path, bzi_sh
     char here[BZI_LIMIT_PATH_BYTES], full[2 * BZI_LIMIT_PATH_BYTES];
     bzi_shared_file *f;
     bzna_status status = BZNA_E_MEMORY;
+
     if (path[0] == '/' || !bzi_os_here(here, sizeof here))
         here[0] = 0;
     if (snprintf(full, sizeof full, "%s%s%s", here, here[0] ? "/" : "", path) >= (int)sizeof full)
         return bzi_file_fail_open(ENAMETOOLONG, err);
     if (!(f = bzi_alloc_zero(memory, 1, sizeof *f)))
         return bzi_fail_memory(err, "a file");
+
     f->files = &host->files;
     f->file.fd = -1;
     f->path_size = strlen(full) + 1;
@@ -1486,6 +1532,7 @@ static bzna_status bzi_source_open_file(bzi_source *source, bzi_files *files, co
 {
     uint64_t deadline_ns = 0;
     int error;
+
     do
         error = bzi_os_file_open(&source->file, path, 0);
     while (error == EMFILE && files && bzi_files_close_one(files, &deadline_ns));
@@ -1520,6 +1567,7 @@ static int64_t bzi_source_modified_ns(const bzi_source *source)
 static bzna_status bzi_source_open_user(bzi_source *source, const bzna_source *callbacks, bzna_error *err)
 {
     int64_t size;
+
     bzi_os_in_callback++;
     size = callbacks->size(callbacks->user);
     bzi_os_in_callback--;
@@ -1575,6 +1623,7 @@ static bzna_status bzi_source_fail(const bzi_source *source, int64_t n, uint64_t
 {
     const bzi_file *file = source->owns_file || source->shared ? source->callbacks.user : NULL;
     const uint64_t end = file ? bzi_min(bzi_os_file_size(file), at) : at;
+
     if (n < 0)
         return bzi_fail(err, BZNA_E_IO, at, 0, file ? -n : n, "reading %llu bytes at byte %llu failed with %lld%s%s%s",
                         (unsigned long long)left, (unsigned long long)at, (long long)n, file ? " (" : "",
@@ -1590,6 +1639,7 @@ static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offse
 {
     uint8_t *p = dst;
     uint64_t done = 0;
+
     while (done < size) {
         int64_t n;
         bzi_os_in_callback++;
@@ -1659,8 +1709,10 @@ static bzna_status bzi_source_use_blocks(bzi_source *source, bzi_host *host, bzn
 {
     bzi_files *files = &host->files;
     bzi_blocks *made = NULL;
+
     if (!source->shared || source->blocks)
         return BZNA_OK;
+
     bzi_os_lock(&files->mutex);
     source->blocks = files->blocks;
     bzi_os_unlock(&files->mutex);
@@ -1684,6 +1736,7 @@ static bzna_status bzi_source_pick_from(const bzi_source *source, uint64_t numbe
     const uint64_t at = number * BZI_BLOCK_BYTES, there = bzi_min(source->size - at, BZI_BLOCK_BYTES);
     uint8_t bytes[BZI_BLOCK_BYTES];
     bzna_status status;
+
     if (bzi_blocks_get(source->blocks, source->blocks_file, number, from, dst, size))
         return BZNA_OK;
     if ((status = bzi_source_read(source, at, bytes, there, err)) != BZNA_OK)
@@ -1698,12 +1751,14 @@ static bzna_status bzi_source_pick(const bzi_source *source, uint64_t offset, vo
 {
     const uint8_t *at_hand = bzi_source_at_hand(source, offset, size);
     uint8_t *p = dst;
+
     if (at_hand) {
         memcpy(dst, at_hand, (size_t)size);
         return BZNA_OK;
     }
     if (!source->blocks)
         return bzi_source_read(source, offset, dst, size, err);
+
     while (size) {
         const uint64_t from = offset % BZI_BLOCK_BYTES, n = bzi_min(size, BZI_BLOCK_BYTES - from);
         bzna_status status = bzi_source_pick_from(source, offset / BZI_BLOCK_BYTES, from, p, n, err);
@@ -1851,14 +1906,17 @@ static bzi_bits bzi_bits_plain(bzi_span bytes)
 static uint32_t bzi_bits_1(bzi_bits *b)
 {
     uint32_t value;
+
     if (b->bit == 0 && b->zeros >= 2 && !b->plain && b->byte < b->size && b->data[b->byte] == 3) {
         b->byte++;
         b->zeros = 0;
     }
+
     if (b->byte >= b->size) {
         b->overrun = 1;
         return 0;
     }
+
     value = b->data[b->byte] >> (7 - b->bit) & 1u;
     if (++b->bit == 8) {
         b->zeros = b->data[b->byte] ? 0 : b->zeros + 1;
@@ -1998,6 +2056,7 @@ static bzi_nals bzi_nals_of_unit(bzi_span unit, uint32_t length_size)
 static bzi_nals bzi_nals_of_config(bzi_span config, uint32_t codec)
 {
     bzi_nals n;
+
     memset(&n, 0, sizeof n);
     n.c = bzi_cursor_make(config.data, config.size, 0);
     n.kind = codec == BZNA_CODEC_H265 ? BZI_NALS_HVCC : BZI_NALS_AVCC;
@@ -2033,6 +2092,7 @@ static int bzi_nals_next_annexb(bzi_cursor *c, bzi_span *nal)
 {
     bzi_span all = { c->data, c->size };
     uint64_t begin, end, after;
+
     for (;;) {
         bzi_annexb_find(all, c->pos, &begin);
         c->pos = end = bzi_annexb_find(all, begin, &after);
@@ -2062,6 +2122,7 @@ static int bzi_nals_length(bzi_nals *n, uint64_t *length)
 static int bzi_nals_length_in_lists(bzi_nals *n, uint64_t *length)
 {
     bzi_cursor *c = &n->c;
+
     while (n->left == 0) {
         if (n->lists == 0 || c->overrun)
             return 0;
@@ -2079,6 +2140,7 @@ static int bzi_nals_length_in_lists(bzi_nals *n, uint64_t *length)
 static int bzi_nals_next(bzi_nals *n, bzi_span *nal)
 {
     uint64_t length;
+
     if (n->kind == BZI_NALS_ANNEXB)
         return bzi_nals_next_annexb(&n->c, nal);
     do {
@@ -2138,6 +2200,7 @@ static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
         sps->color.full_range = (uint8_t)bzi_bits_1(b);
         bzi_format_color(b, sps);
     }
+
     sps->has_chroma_location = bzi_bits_1(b);
     if (sps->has_chroma_location) {
         sps->chroma_location = bzi_bits_ue(b);
@@ -2189,6 +2252,7 @@ static void bzi_sps_h264_chroma(bzi_bits *b, bzi_format *sps)
 static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
 {
     uint32_t mbs_only, poc, width, height, frame_num_bits, order_bits = 0;
+
     for (int i = 0; i < 3; i++)
         sps->profile[i] = (uint8_t)bzi_bits_u(b, 8);
     bzi_bits_ue(b);
@@ -2198,6 +2262,7 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
         bzi_sps_h264_chroma(b, sps);
     frame_num_bits = bzi_bits_ue(b) + 4;
     poc = bzi_bits_ue(b);
+
     if (poc == 0) {
         order_bits = bzi_bits_ue(b) + 4;
     } else if (poc == 1) {
@@ -2209,6 +2274,7 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
         for (uint32_t i = 0; i < n && i < 256 && !b->overrun; i++)
             bzi_bits_se(b);
     }
+
     bzi_bits_ue(b);                                         /* reference frames */
     bzi_bits_1(b);
     width = bzi_bits_ue(b) + 1;
@@ -2222,6 +2288,7 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
         sps->frame_num_bits = frame_num_bits;
         sps->order_bits = order_bits;
     }
+
     bzi_bits_1(b);                                          /* direct_8x8 */
     if (bzi_bits_1(b))
         bzi_sps_window(b, sps, sps->chroma_format == 1 || sps->chroma_format == 2 ? 2 : 1,
@@ -2234,6 +2301,7 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
 static void bzi_sps_h265_profile(bzi_bits *b, bzi_format *sps, uint32_t sub_layers)
 {
     uint32_t present[8] = { 0 };
+
     for (int i = 0; i < 12; i++)
         sps->profile[i] = (uint8_t)bzi_bits_u(b, 8);
     for (uint32_t i = 0; i + 1 < sub_layers; i++)
@@ -2266,6 +2334,7 @@ static void bzi_sps_h265_scaling_lists(bzi_bits *b)
 static uint32_t bzi_sps_h265_reference_set(bzi_bits *b, uint32_t i, const uint32_t *counts)
 {
     uint32_t count = 0, negative, positive;
+
     if (i && bzi_bits_1(b)) {
         bzi_bits_1(b);
         bzi_bits_ue(b);
@@ -2275,16 +2344,19 @@ static uint32_t bzi_sps_h265_reference_set(bzi_bits *b, uint32_t i, const uint32
         }
         return count;
     }
+
     negative = bzi_bits_ue(b);
     positive = bzi_bits_ue(b);
     if (negative > 16 || positive > 16) {
         b->overrun = 1;
         return 0;
     }
+
     for (uint32_t j = 0; j < negative + positive; j++) {
         bzi_bits_ue(b);
         bzi_bits_1(b);
     }
+
     return negative + positive;
 }
 
@@ -2292,17 +2364,20 @@ static uint32_t bzi_sps_h265_reference_set(bzi_bits *b, uint32_t i, const uint32
 static void bzi_sps_h265_tail(bzi_bits *b, bzi_format *sps, uint32_t poc_bits)
 {
     uint32_t counts[65] = { 0 }, sets;
+
     for (int i = 0; i < 6; i++)
         bzi_bits_ue(b);
     if (bzi_bits_1(b) && bzi_bits_1(b))
         bzi_sps_h265_scaling_lists(b);
     bzi_bits_u(b, 2);
+
     if (bzi_bits_1(b)) {                                    /* PCM */
         bzi_bits_u(b, 8);
         bzi_bits_ue(b);
         bzi_bits_ue(b);
         bzi_bits_1(b);
     }
+
     sets = bzi_bits_ue(b);
     if (sets > 64)
         b->overrun = 1;
@@ -2313,6 +2388,7 @@ static void bzi_sps_h265_tail(bzi_bits *b, bzi_format *sps, uint32_t poc_bits)
         for (uint32_t i = 0; i < n && !b->overrun; i++)
             bzi_bits_skip(b, poc_bits + 1);
     }
+
     bzi_bits_u(b, 2);
     if (bzi_bits_1(b))
         bzi_sps_vui(b, sps);
@@ -2321,6 +2397,7 @@ static void bzi_sps_h265_tail(bzi_bits *b, bzi_format *sps, uint32_t poc_bits)
 static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
 {
     uint32_t poc_bits, all;
+
     bzi_bits_u(b, 4);
     sps->sub_layers = bzi_bits_u(b, 3) + 1;
     sps->nested = bzi_bits_1(b);
@@ -2338,11 +2415,13 @@ static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
     sps->depth_chroma = bzi_bits_ue(b) + 8;
     poc_bits = bzi_bits_ue(b) + 4;
     all = bzi_bits_1(b);
+
     for (uint32_t i = all ? 0 : sps->sub_layers - 1; i < sps->sub_layers; i++) {
         bzi_bits_ue(b);
         bzi_bits_ue(b);
         bzi_bits_ue(b);
     }
+
     bzi_sps_h265_tail(b, sps, poc_bits);
 }
 
@@ -2350,6 +2429,7 @@ static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
 static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
 {
     bzi_bits b = bzi_bits_make(nal, bzi_nal_syntax_of(codec)->header);
+
     memset(sps, 0, sizeof *sps);
     if (codec == BZNA_CODEC_H265)
         bzi_sps_h265(&b, sps);
@@ -2379,12 +2459,15 @@ enum {
 static int bzi_obu_next(bzi_span *rest, uint32_t *type, bzi_span *payload)
 {
     uint64_t at = 1, size = 0;
+
     if (!rest->size)
         return 0;
+
     *type = rest->data[0] >> 3 & 15u;
     at += rest->data[0] >> 2 & 1u;                          /* the extension's byte */
     if (rest->data[0] & 0x80u || at > rest->size)
         return -1;
+
     if (rest->data[0] & 2u) {
         uint32_t shift = 0;
         do {
@@ -2396,8 +2479,10 @@ static int bzi_obu_next(bzi_span *rest, uint32_t *type, bzi_span *payload)
     } else {
         size = rest->size - at;
     }
+
     if (size > rest->size - at)
         return -1;
+
     payload->data = rest->data + at;
     payload->size = size;
     rest->data += at + size;
@@ -2409,6 +2494,7 @@ static int bzi_obu_next(bzi_span *rest, uint32_t *type, bzi_span *payload)
 static void bzi_av1_operating_points(bzi_bits *b, bzi_format *sps)
 {
     uint32_t model = 0, delay_bits = 0, display, points;
+
     if (bzi_bits_1(b)) {                                    /* timing */
         bzi_bits_skip(b, 64);
         if (bzi_bits_1(b))
@@ -2418,6 +2504,7 @@ static void bzi_av1_operating_points(bzi_bits *b, bzi_format *sps)
             bzi_bits_skip(b, 42);
         }
     }
+
     display = bzi_bits_1(b);
     points = bzi_bits_u(b, 5) + 1;
     for (uint32_t i = 0; i < points && !b->overrun; i++) {
@@ -2440,6 +2527,7 @@ static void bzi_av1_operating_points(bzi_bits *b, bzi_format *sps)
 static void bzi_av1_tools(bzi_bits *b, uint32_t reduced)
 {
     uint32_t order_hint, content = 2;
+
     if (!reduced && bzi_bits_1(b))                          /* frame numbers */
         bzi_bits_skip(b, 7);
     bzi_bits_skip(b, 3);
@@ -2454,6 +2542,7 @@ static void bzi_av1_tools(bzi_bits *b, uint32_t reduced)
         if (order_hint)
             bzi_bits_skip(b, 3);
     }
+
     bzi_bits_skip(b, 3);
 }
 
@@ -2462,6 +2551,7 @@ static void bzi_av1_color(bzi_bits *b, uint32_t profile, bzi_format *sps)
 {
     uint32_t high = bzi_bits_1(b), twelve = profile == 2 && high && bzi_bits_1(b), gray = profile != 1 && bzi_bits_1(b),
              place;
+
     sps->depth_luma = sps->depth_chroma = twelve ? 12 : high ? 10 : 8;
     sps->chroma_format = gray ? 0 : profile == 0 ? 1 : 3;
     sps->color.present = 1;                                /* for the range is always said */
@@ -2471,6 +2561,7 @@ static void bzi_av1_color(bzi_bits *b, uint32_t profile, bzi_format *sps)
         sps->chroma_format = 3;
         return;
     }
+
     sps->color.full_range = (uint8_t)bzi_bits_1(b);
     if (!gray && profile == 2)
         sps->chroma_format = !twelve ? 2 : !bzi_bits_1(b) ? 3 : bzi_bits_1(b) ? 1 : 2;
@@ -2485,6 +2576,7 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 {
     bzi_bits b = bzi_bits_plain(unit);
     uint32_t profile, width_bits, height_bits;
+
     memset(sps, 0, sizeof *sps);
     profile = bzi_bits_u(&b, 3);
     bzi_bits_1(&b);
@@ -2539,8 +2631,10 @@ static int bzi_tiff_find(bzi_span tiff, uint32_t tag, bzi_tiff_values *values)
     static const uint8_t bytes[] = { 0, 1, 0, 2, 4, 0, 0, 1 };              /* of BYTE, SHORT, LONG, UNDEFINED */
     uint64_t directory;
     uint32_t count;
+
     if (!bzi_tiff_is(tiff))
         return 0;
+
     directory = bzi_tiff_number(tiff, 4, 4);
     count = bzi_tiff_number(tiff, directory, 2);
     for (uint32_t i = 0; i < count; i++) {
@@ -2579,6 +2673,7 @@ static uint32_t bzi_xmp_orientation(bzi_span xmp)
 {
     static const char name[] = "tiff:Orientation";
     const uint64_t length = sizeof name - 1;
+
     for (uint64_t i = 0; i + length + 2 <= xmp.size; i++) {
         const uint8_t *text = xmp.data + i, *next = text + length, *end = xmp.data + xmp.size;
         if (*text != 't' || memcmp(text, name, (size_t)length))
@@ -2608,6 +2703,7 @@ typedef struct bzi_inflater {
 static uint32_t bzi_inflate_bits(bzi_inflater *z, uint32_t count)
 {
     uint32_t value;
+
     while (z->bit_count < count) {
         z->bits |= bzi_cursor_u8(&z->in) << z->bit_count;
         z->bit_count += 8;
@@ -2621,6 +2717,7 @@ static uint32_t bzi_inflate_bits(bzi_inflater *z, uint32_t count)
 static void bzi_prefixes_make(bzi_prefixes *p, const uint8_t *lengths, uint32_t count)
 {
     uint16_t next[16] = { 0 };
+
     memset(p, 0, sizeof *p);
     for (uint32_t i = 0; i < count; i++)
         p->count[lengths[i]]++;
@@ -2635,6 +2732,7 @@ static void bzi_prefixes_make(bzi_prefixes *p, const uint8_t *lengths, uint32_t 
 static uint32_t bzi_inflate_symbol(bzi_inflater *z, const bzi_prefixes *p)
 {
     uint32_t code = 0, first = 0, place = 0;                /* of the codes of this length, the first; its symbol */
+
     for (int length = 1; length < 16; length++) {
         code |= bzi_inflate_bits(z, 1);
         if (code < first + p->count[length])
@@ -2654,10 +2752,12 @@ static int bzi_inflate_codes(bzi_inflater *z)
     const uint32_t codes = bzi_inflate_bits(z, 4) + 4;
     uint8_t lengths[320] = { 0 };
     uint32_t n = 0;
+
     for (uint32_t i = 0; i < codes; i++)
         lengths[order[i]] = (uint8_t)bzi_inflate_bits(z, 3);
     bzi_prefixes_make(&z->literals, lengths, 19);
     memset(lengths, 0, sizeof lengths);
+
     while (n < all && !z->in.overrun) {
         const uint32_t symbol = bzi_inflate_symbol(z, &z->literals);
         uint32_t repeat = 1, value = symbol;
@@ -2673,6 +2773,7 @@ static int bzi_inflate_codes(bzi_inflater *z)
         for (; repeat && n < all; repeat--)
             lengths[n++] = (uint8_t)value;
     }
+
     bzi_prefixes_make(&z->literals, lengths, literals);
     bzi_prefixes_make(&z->distances, lengths + literals, all - literals);
     return literals <= 286 && !z->in.overrun;
@@ -2694,6 +2795,7 @@ static int bzi_inflate_data(bzi_inflater *z)
 {
     static const uint16_t near[30] = { 1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769,
                                        1025, 1537, 2049, 3073, 4097, 6145, 8193, 12289, 16385, 24577 };
+
     while (z->size < z->capacity && !z->in.overrun) {
         uint32_t symbol = bzi_inflate_symbol(z, &z->literals), more, length, distance;
         if (symbol < 256)
@@ -2716,6 +2818,7 @@ static int bzi_inflate_data(bzi_inflater *z)
         for (; length && z->size < z->capacity; length--, z->size++)
             z->out[z->size] = z->out[z->size - distance];
     }
+
     return !z->in.overrun;
 }
 
@@ -2724,6 +2827,7 @@ static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
 {
     bzi_inflater z = { .in = in, .out = out, .capacity = capacity };
     uint32_t last = 0, sound = (bzi_cursor_u16(&z.in) & 0x0f20) == 0x0800;  /* deflated, without a dictionary */
+
     while (sound && !last && z.size < z.capacity && !z.in.overrun) {
         uint32_t kind;
         last = bzi_inflate_bits(&z, 1);
@@ -2743,6 +2847,7 @@ static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
         sound = kind == 1 || (kind == 2 && bzi_inflate_codes(&z));
         sound = sound && bzi_inflate_data(&z);
     }
+
     return z.size;
 }
 
@@ -2752,6 +2857,7 @@ static uint32_t bzi_profile_orientation(bzi_span text)
     uint8_t bytes[BZI_LIMIT_TEXT_BYTES / 2];
     uint32_t lines = 0, digits = 0;
     bzi_span tiff = { bytes, 0 };
+
     for (uint64_t i = 0; i < text.size && digits < 2 * sizeof bytes; i++) {
         const uint32_t c = text.data[i], is_number = c >= '0' && c <= '9';
         const uint32_t value = is_number ? c - '0' : (c | 32) - 'a' + 10;
@@ -2761,6 +2867,7 @@ static uint32_t bzi_profile_orientation(bzi_span text)
         }
         lines += lines < 3 && c == '\n';
     }
+
     tiff.size = digits / 2;
     if (tiff.size >= 6 && !memcmp(bytes, "Exif\0", 6))
         tiff = (bzi_span){ bytes + 6, tiff.size - 6 };
@@ -2843,6 +2950,7 @@ static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
         *segment = bzi_cursor_sub(c, size < 2 ? UINT64_MAX : size - 2);
         return marker;
     }
+
     c->pos = c->size;
     *segment = bzi_cursor_sub(c, 0);
     return 0;
@@ -2898,10 +3006,12 @@ static bzna_status bzi_jpeg_refuse(uint32_t marker, bzna_error *err)
 static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, bzna_error *err)
 {
     uint32_t bits = bzi_cursor_u8(c), ids[4] = { 0 };
+
     if (j->frame)
         return bzi_jpeg_fail(err, c, "a second frame header");
     if (marker > BZI_JPEG_SOF2 && !(BZI_JPEG_ARITHMETIC && (marker == BZI_JPEG_SOF9 || marker == BZI_JPEG_SOF10)))
         return bzi_jpeg_refuse(marker, err);
+
     j->frame = marker;
     j->height_at = bzi_cursor_offset(c);
     j->height = bzi_cursor_u16(c);
@@ -2915,6 +3025,7 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
         return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: a height that comes behind the first scan (DNL) is not supported");
     if (j->count > 4 || j->count == 2)
         return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %u components; 1, 3 and 4 are supported", j->count);
+
     for (uint32_t i = 0; i < j->count; i++) {
         uint32_t factors;
         bzi_jpeg_component *p = &j->component[i];
@@ -2929,6 +3040,7 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
         if (!p->h || p->h > 4 || !p->v || p->v > 4 || p->table > 3)
             return bzi_jpeg_fail(err, c, "the frame header is damaged");
     }
+
     return BZNA_OK;
 }
 
@@ -3048,6 +3160,7 @@ static void bzi_jpeg_note(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c)
 {
     static const char xmp[] = "http://ns.adobe.com/xap/1.0/";
     bzi_span tiff = { c->data, c->size };
+
     if (marker == BZI_JPEG_APP1 && c->size > sizeof xmp && !memcmp(c->data, xmp, sizeof xmp))
         j->xmp_orientation = bzi_xmp_orientation((bzi_span){ c->data + sizeof xmp, c->size - sizeof xmp });
     if (marker == BZI_JPEG_APP0 && c->size >= 5 && !memcmp(c->data, "JFIF", 5))
@@ -3065,12 +3178,14 @@ static void bzi_jpeg_note(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c)
 static bzna_status bzi_jpeg_take(bzi_jpeg *j, uint32_t marker, uint32_t rows, bzi_cursor *segment, bzna_error *err)
 {
     bzna_status status;
+
     if (marker >= BZI_JPEG_RST0 && marker <= BZI_JPEG_RST7)
         return bzi_jpeg_restart(j, marker, segment, err);
     if ((status = bzi_jpeg_scan_end(j, segment, err)) != BZNA_OK)
         return status;
     if (marker < BZI_JPEG_SOF0)
         return bzi_jpeg_fail(err, segment, "there is no such marker: the coded data are damaged");
+
     switch (marker) {
     case BZI_JPEG_SOI:  return bzi_jpeg_fail(err, segment, "a picture inside the picture");
     case BZI_JPEG_DQT:  return bzi_jpeg_quantization(j, segment, err);
@@ -3085,6 +3200,7 @@ static bzna_status bzi_jpeg_take(bzi_jpeg *j, uint32_t marker, uint32_t rows, bz
         j->restart = bzi_cursor_u16(segment);
         return segment->overrun ? bzi_jpeg_fail(err, segment, "the restart interval is damaged") : BZNA_OK;
     }
+
     if (marker <= BZI_JPEG_SOF15)
         return bzi_jpeg_frame(j, marker, segment, err);
     bzi_jpeg_note(j, marker, segment);
@@ -3107,10 +3223,12 @@ static bzna_status bzi_jpeg_walk(bzi_jpeg *j, bzi_span data, uint32_t rows, bzna
     bzi_cursor c = bzi_cursor_make(data.data, data.size, 0), segment;
     uint32_t marker;
     bzna_status status;
+
     memset(j, 0, sizeof *j);
     j->adobe = UINT32_MAX;
     if (data.size < 3 || memcmp(data.data, "\xff\xd8\xff", 3))
         return BZI_FAIL(err, BZNA_E_DECODE, "not a JPEG: it begins otherwise");
+
     c.pos = 2;
     while ((marker = bzi_jpeg_next(&c, &segment)) != BZI_JPEG_EOI) {
         if ((!marker || c.overrun) && bzi_jpeg_is_complete(j) && j->restarts >= bzi_jpeg_restarts(j))
@@ -3122,6 +3240,7 @@ static bzna_status bzi_jpeg_walk(bzi_jpeg *j, bzi_span data, uint32_t rows, bzna
         if (j->scans && !j->several && !rows)
             return BZNA_OK;
     }
+
     if ((status = bzi_jpeg_scan_end(j, &c, err)) != BZNA_OK)
         return status;
     if (j->frame && j->several && j->seen == (1u << j->count) - 1 && !bzi_jpeg_is_complete(j))
@@ -3153,6 +3272,7 @@ static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, uint32_t *chroma_format, b
     const bzi_jpeg_component *c = j->component;
     int alike = c[1].h == c[2].h && c[1].v == c[2].v;
     size_t full = bzi_jpeg_is_rgb(j) ? 1 : sizeof known / sizeof known[0];
+
     *chroma_format = j->count == 4 ? 3 : 0;
     if (j->count != 3)
         return BZNA_OK;
@@ -3161,6 +3281,7 @@ static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, uint32_t *chroma_format, b
             *chroma_format = known[i].format;
             return BZNA_OK;
         }
+
     return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %u components (%s) with the sampling factors %ux%u, %ux%u, %ux%u "
                     "are not supported", j->count, bzi_jpeg_is_rgb(j) ? "RGB" : "Y'CbCr", c[0].h, c[0].v, c[1].h,
                     c[1].v, c[2].h, c[2].v);
@@ -3183,6 +3304,7 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
 {
     bzi_jpeg j;
     bzna_status status = bzi_jpeg_walk(&j, data, 0, err);
+
     memset(format, 0, sizeof *format);
     if (status != BZNA_OK || (status = bzi_jpeg_chroma(&j, &format->chroma_format, err)) != BZNA_OK ||
         (status = bzi_jpeg_check_memory(&j, err)) != BZNA_OK)
@@ -3190,6 +3312,7 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
     if (j.count == 4 && j.adobe != 0 && (j.adobe != 2 || j.component[0].id == 'C'))
         return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: four components that neither Adobe's marker nor their numbers "
                         "explain as CMYK or YCCK are not supported");
+
     format->width = j.width;
     format->height = j.height;
     format->depth_luma = format->depth_chroma = 8;
@@ -3224,6 +3347,7 @@ static bzna_status bzi_jpeg_cut(uint8_t *data, uint64_t *size, uint32_t rows[2],
     bzi_span whole = { data, *size };
     bzi_jpeg j;
     bzna_status status = bzi_jpeg_walk(&j, whole, rows[1] ? rows[1] : 1, err);
+
     if (status == BZNA_OK) {
         rows[1] = j.height;
         data[j.height_at] = (uint8_t)(j.height >> 8);
@@ -3242,8 +3366,10 @@ BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
     bzi_jpeg j;
     bzna_error ignored;
     uint32_t marker;
+
     if (bzi_jpeg_walk(&j, whole, 0, &ignored) != BZNA_OK)
         return size;
+
     c.pos = 2;
     do {
         marker = bzi_jpeg_next(&c, &segment);
@@ -3256,6 +3382,7 @@ BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
             begin = c.pos;
         }
     } while (marker && marker != BZI_JPEG_EOI);
+
     memmove(data + out, data + begin, (size_t)(c.pos - begin));
     return out + (c.pos - begin);
 }
@@ -3316,25 +3443,31 @@ static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
     uint8_t inflated[BZI_LIMIT_TEXT_BYTES];
     bzi_span text;
     uint32_t is_deflated = type == BZI_FOURCC('z', 'T', 'X', 't'), is_xmp = 0;
+
     if (type == BZI_FOURCC('e', 'X', 'I', 'f') && !orientation[0])
         orientation[0] = bzi_tiff_orientation((bzi_span){ c.data, c.size });
     if (type != BZI_FOURCC('t', 'E', 'X', 't') && type != BZI_FOURCC('i', 'T', 'X', 't') && !is_deflated)
         return;
+
     while (is_xmp < 2 && (c.size < known[is_xmp].size || memcmp(c.data, known[is_xmp].name, known[is_xmp].size)))
         is_xmp++;
     if (is_xmp == 2)
         return;
+
     bzi_cursor_take(&c, known[is_xmp].size);
     if (is_deflated)
         bzi_cursor_u8(&c);
+
     if (type == BZI_FOURCC('i', 'T', 'X', 't')) {
         is_deflated = bzi_cursor_u8(&c);
         bzi_cursor_u8(&c);
         for (int skipped = 0; skipped < 2 && !c.overrun;)   /* a language, and the keyword in it */
             skipped += !bzi_cursor_u8(&c);
     }
+
     if (c.overrun)
         return;
+
     text = (bzi_span){ c.data + c.pos, bzi_cursor_left(&c) };
     if (is_deflated)
         text = (bzi_span){ inflated, bzi_inflate(bzi_cursor_sub(&c, text.size), inflated, sizeof inflated) };
@@ -3348,14 +3481,17 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), chunk;
     uint32_t type, depth, colors, has_palette = 0, orientation[3] = { 0 };
     uint64_t coded = 0;
+
     bzi_cursor_take(&c, 8);
     if (bzi_png_next(&c, &chunk) != BZI_FOURCC('I', 'H', 'D', 'R') || chunk.size != 13)
         return bzi_still_fail(err, &c, "PNG", "it does not begin with a header");
+
     format->width = bzi_cursor_u32(&chunk);
     format->height = bzi_cursor_u32(&chunk);
     depth = bzi_cursor_u8(&chunk);
     colors = bzi_cursor_u8(&chunk);
     format->depth_luma = format->depth_chroma = depth == 16 ? 16 : 8;
+
     do {
         if (!(type = bzi_png_next(&c, &chunk)))
             return bzi_still_fail(err, &c, "PNG", "truncated: the end chunk is missing");
@@ -3365,6 +3501,7 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
             coded += chunk.size;
         bzi_png_note(type, chunk, orientation);
     } while (type != BZI_FOURCC('I', 'E', 'N', 'D'));
+
     format->orientation = orientation[0] ? orientation[0] : orientation[1] ? orientation[1] : orientation[2];
     if (colors == 3 && !has_palette)
         return bzi_still_fail(err, &c, "PNG", "there is no palette before the pixels");
@@ -3380,6 +3517,7 @@ static uint64_t bzi_png_strip(uint8_t *data, uint64_t size)
     bzi_cursor c = bzi_cursor_make(data, size, 0), chunk;
     uint64_t out = 8;
     uint32_t type;
+
     bzi_cursor_take(&c, 8);
     do {
         uint64_t begin = c.pos;
@@ -3399,6 +3537,7 @@ static uint64_t bzi_png_strip(uint8_t *data, uint64_t size)
 static int bzi_vp8_lacks_map(bzi_cursor partition)
 {
     uint32_t range = 255, value = bzi_cursor_u16(&partition), bits = 0;
+
     for (int i = 0; i < 4; i++) {
         const uint32_t split = (range + 1) / 2, bit = value >= split << 8;
         value -= bit ? split << 8 : 0;
@@ -3414,6 +3553,7 @@ static int bzi_vp8_lacks_map(bzi_cursor partition)
 static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
 {
     uint32_t bits;
+
     if (type == BZI_FOURCC('V', 'P', '8', ' ')) {
         const uint32_t tag = bzi_cursor_le(c, 3), code = bzi_cursor_le(c, 3);
         format->width = bzi_cursor_le(c, 2) & 0x3fff;
@@ -3422,6 +3562,7 @@ static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
         return !(tag & 1) && code == 0x2a019d && !bzi_vp8_lacks_map(*c) && format->width && format->height &&
                (uint64_t)((format->width + 15) / 16) * ((format->height + 15) / 16) / 4 <= bzi_cursor_left(c);
     }
+
     bzi_cursor_take(c, 1);
     bits = bzi_cursor_le(c, 4);
     format->width = (bits & 0x3fff) + 1;
@@ -3434,10 +3575,12 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
 {
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), riff, chunk;
     uint32_t xmp_orientation = 0;
+
     bzi_cursor_take(&c, 4);
     riff = bzi_cursor_sub(&c, bzi_cursor_le(&c, 4));
     if (c.overrun)
         return bzi_still_fail(err, &c, "WebP", "truncated");
+
     bzi_cursor_take(&riff, 4);
     while (bzi_cursor_left(&riff) >= 8) {
         uint32_t type = bzi_cursor_u32(&riff), bytes = bzi_cursor_le(&riff, 4);
@@ -3457,6 +3600,7 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
         if (type == BZI_FOURCC('X', 'M', 'P', ' '))
             xmp_orientation = bzi_xmp_orientation((bzi_span){ chunk.data, bytes });
     }
+
     format->orientation = format->orientation ? format->orientation : xmp_orientation;
     return format->width ? BZNA_OK : bzi_still_fail(err, &riff, "WebP", "there is no picture");
 }
@@ -3487,6 +3631,7 @@ static void bzi_gif_palette(bzi_cursor *c, uint32_t flags, bzi_gif *gif, int own
 static int bzi_gif_first(bzi_cursor *c, bzi_gif *gif)
 {
     uint32_t block, flags;
+
     memset(gif, 0, sizeof *gif);
     bzi_cursor_take(c, 10);
     flags = bzi_cursor_u8(c);
@@ -3497,8 +3642,10 @@ static int bzi_gif_first(bzi_cursor *c, bzi_gif *gif)
             gif->control = c->pos + 1;
         bzi_gif_skip_blocks(c);
     }
+
     if (block != 0x2c)
         return 0;
+
     bzi_cursor_take(c, 8);
     bzi_gif_palette(c, bzi_cursor_u8(c), gif, 1);
     bzi_cursor_u8(c);
@@ -3510,6 +3657,7 @@ static bzna_status bzi_gif_inspect(bzi_span file, bzi_format *format, bzna_error
 {
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), all = c;
     bzi_gif gif;
+
     bzi_cursor_take(&c, 6);
     format->width = bzi_cursor_le(&c, 2);
     format->height = bzi_cursor_le(&c, 2);
@@ -3558,6 +3706,7 @@ static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
 static int bzi_bmp_is_filled(bzi_cursor c, uint32_t width, uint32_t height, int is_rle4)
 {
     uint32_t x = 0, y = 0;
+
     while (y < height) {
         const uint32_t count = bzi_cursor_u8(&c), code = bzi_cursor_u8(&c);
         if (c.overrun)
@@ -3579,6 +3728,7 @@ static int bzi_bmp_is_filled(bzi_cursor c, uint32_t width, uint32_t height, int 
         if (x > width || y > height || (y == height && x) || c.overrun)
             return 0;
     }
+
     return 1;
 }
 
@@ -3588,6 +3738,7 @@ static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error
     enum { RLE8 = 1, RLE4 = 2 };
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0);
     uint32_t pixels, header, bits, compression;
+
     bzi_cursor_take(&c, 10);
     pixels = bzi_cursor_le(&c, 4);
     header = bzi_cursor_le(&c, 4);
@@ -3605,6 +3756,7 @@ static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error
         return bzi_still_fail(err, &c, "BMP", "truncated, or the header is damaged");
     if (format->pixel_bits && bits != (compression == RLE8 ? 8 : 4))
         return bzi_still_fail(err, &c, "BMP", "run lengths of another number of bits");
+
     c.pos = pixels;
     if (format->pixel_bits && !bzi_bmp_is_filled(c, format->width, format->height, compression == RLE4))
         return bzi_still_fail(err, &c, "BMP", "damaged: run lengths do not fill the picture, or go past it");
@@ -3669,6 +3821,7 @@ static uint32_t bzi_tiff_bits(bzi_span file)
 {
     bzi_tiff_values values;
     uint32_t bits = 1;
+
     for (uint32_t i = 0; bzi_tiff_find(file, 258, &values) && i < values.count && i < 8; i++) {
         const uint32_t next = bzi_tiff_number(file, values.at + (uint64_t)i * values.bytes, values.bytes);
         if (i && next != bits)
@@ -3687,6 +3840,7 @@ static bzna_status bzi_tiff_check_kind(bzi_span file, uint32_t bits, uint32_t sa
     const uint32_t has_planes = bzi_tiff_value(file, PLANES) == 2 && samples > 1;
     bzi_tiff_values values;
     const uint32_t photometric = bzi_tiff_find(file, PHOTOMETRIC, &values) ? bzi_tiff_value(file, PHOTOMETRIC) :
+
                                                                              BZI_TIFF_NONE;
     const char *name = "an unknown kind";
     for (size_t i = 0; i < sizeof bzi_tiff_kinds / sizeof bzi_tiff_kinds[0]; i++) {
@@ -3696,8 +3850,10 @@ static bzna_status bzi_tiff_check_kind(bzi_span file, uint32_t bits, uint32_t sa
             (!is_reversed || (compression <= 1 && (bits & kind->reversed))))
             return BZNA_OK;
     }
+
     if (photometric == BZI_TIFF_NONE)
         return bzi_still_refuse(err, "TIFF that does not say what its samples mean (photometric interpretation)");
+
     for (size_t i = 0; i < sizeof bzi_tiff_colors / sizeof bzi_tiff_colors[0]; i++)
         if (bzi_tiff_colors[i].number == photometric)
             name = bzi_tiff_colors[i].name;
@@ -3716,6 +3872,7 @@ static bzna_status bzi_tiff_inspect(bzi_span file, bzi_format *format, bzna_erro
     const uint32_t samples = is_several ? is_several : 1, kind = bzi_tiff_value(file, SAMPLE_FORMAT);
     bzi_tiff_values xmp;
     bzna_status status;
+
     format->width = bzi_tiff_value(file, WIDTH);
     format->height = bzi_tiff_value(file, HEIGHT);
     format->depth_luma = format->depth_chroma = bits == 16 ? 16 : 8;
@@ -3745,6 +3902,7 @@ static bzna_status bzi_bigtiff_inspect(bzi_span file, bzi_format *format, bzna_e
 static uint64_t bzi_tiff_strip(uint8_t *data, uint64_t size)
 {
     enum { SAMPLES = 277, PLANES = 284 };
+
     /* sizes, bits, compression, photometric, fill order, strips, samples, planes, fax options, predictor, palette,
      * Y'CbCr */
     static const uint16_t kept[] = { 256, 257, 258, 259, 262, 266, 273, 277, 278, 279, 284, 292, 293, 317, 320, 530 };
@@ -3756,6 +3914,7 @@ static uint64_t bzi_tiff_strip(uint8_t *data, uint64_t size)
     uint32_t left = 0;
     if (out + 12 * (uint64_t)count > size)
         return size;
+
     for (uint64_t at = out; at < directory + 2 + 12 * (uint64_t)count; at += 12)
         for (size_t i = 0; i < sizeof kept / sizeof kept[0]; i++)
             if (bzi_tiff_number(tiff, at, 2) == kept[i] && (kept[i] != PLANES || samples > 1)) {
@@ -3764,6 +3923,7 @@ static uint64_t bzi_tiff_strip(uint8_t *data, uint64_t size)
                 left++;
                 break;
             }
+
     data[directory + is_little] = (uint8_t)(left >> 8);
     data[directory + !is_little] = (uint8_t)left;
     memset(data + out, 0, (size_t)bzi_min(4, size - out));  /* no second picture */
@@ -3776,6 +3936,7 @@ static uint64_t bzi_tiff_strip(uint8_t *data, uint64_t size)
 static void bzi_pnm_word(bzi_cursor *c, char word[9])
 {
     uint32_t n = 0, letter = bzi_cursor_u8(c);
+
     while (!c->overrun && (bzi_is_space(letter) || letter == '#')) {
         while (letter == '#' && !c->overrun && bzi_cursor_u8(c) != '\n')
             ;
@@ -3801,6 +3962,7 @@ static uint32_t bzi_pnm_number(bzi_cursor *c)
 static void bzi_pam_header(bzi_cursor *c, bzi_format *format, uint32_t *top, uint32_t *samples)
 {
     char word[9] = "";
+
     while (!c->overrun && strcmp(word, "ENDHDR")) {
         bzi_pnm_word(c, word);
         if (!strcmp(word, "WIDTH"))
@@ -3819,6 +3981,7 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0);
     uint32_t kind = file.data[1], top = 1, samples = kind == '3' || kind == '6' ? 3 : 1;
     uint64_t row;
+
     bzi_cursor_take(&c, 2);
     if (kind == '7') {
         bzi_pam_header(&c, format, &top, &samples);
@@ -3827,6 +3990,7 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
         format->height = bzi_pnm_number(&c);
         top = kind == '1' || kind == '4' ? 1 : bzi_pnm_number(&c);
     }
+
     format->depth_luma = format->depth_chroma = top > 255 ? 16 : 8;
     row = kind == '4' ? ((uint64_t)format->width + 7) / 8 : (uint64_t)format->width * samples * (top > 255 ? 2 : 1);
     if (kind < '4')
@@ -3844,6 +4008,7 @@ static uint32_t bzi_jp2_next(bzi_cursor *c, bzi_cursor *content)
 {
     uint64_t size, header = 8;
     uint32_t type;
+
     if (bzi_cursor_left(c) < 8)
         return 0;
     size = bzi_cursor_u32(c);
@@ -3862,6 +4027,7 @@ static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
 {
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), box;
     uint32_t type;
+
     *header = bzi_cursor_make(file.data, 0, 0);
     if (file.data[0])
         return c;
@@ -3880,6 +4046,7 @@ static bzna_status bzi_jp2_check_color(bzi_cursor boxes, bzna_error *err)
     enum { ENUMERATED = 1, CMYK = 12, SRGB = 16, GRAY = 17, SYCC = 18, ROMM_RGB = 21, ICC_SPACE_AT = 16 };
     bzi_cursor box;
     uint32_t type;
+
     while ((type = bzi_jp2_next(&boxes, &box)) != 0) {
         uint32_t space, is_icc, is_known;
         if (type != BZI_FOURCC('c', 'o', 'l', 'r'))
@@ -3902,6 +4069,7 @@ static int bzi_j2k_is_part_15(bzi_cursor c)
 {
     enum { CAP = 0xff50, SOT = 0xff90 };
     uint32_t marker;
+
     while ((marker = bzi_cursor_u16(&c)) != SOT && marker > 0xff00 && !c.overrun) {
         const uint32_t size = bzi_cursor_u16(&c);
         if (marker == CAP)
@@ -3916,8 +4084,10 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
 {
     bzi_cursor boxes, c = bzi_j2k_stream(file, &boxes), rest = c;
     uint32_t right, bottom, x, y, size;
+
     if (bzi_cursor_u16(&c) != 0xff4f || bzi_cursor_u16(&c) != 0xff51)
         return bzi_still_fail(err, &c, "JPEG 2000", "there is no picture, or it is truncated");
+
     size = bzi_cursor_u16(&c);
     bzi_cursor_take(&rest, 4ull + size);
     bzi_cursor_take(&c, 2);
@@ -3931,6 +4101,7 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
     format->pixel_bits *= format->depth_luma;
     if (c.overrun || right <= x || bottom <= y)
         return bzi_still_fail(err, &c, "JPEG 2000", "the header is damaged");
+
     format->width = right - x;
     format->height = bottom - y;
     if (bzi_j2k_is_part_15(rest))
@@ -4006,9 +4177,11 @@ static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_err
     const bzi_still *still = bzi_still_find(file);
     bzna_status status;
     uint64_t bytes;
+
     memset(format, 0, sizeof *format);
     if (!still)
         return BZI_FAIL(err, BZNA_E_CODEC, "no still that is known: PNG, WebP, GIF, BMP, TIFF, PNM and JPEG 2000 are");
+
     format->depth_luma = format->depth_chroma = 8;
     format->chroma_format = 3;
     format->has_chroma_location = format->chroma_location = 1;              /* centered */
@@ -4099,6 +4272,7 @@ static bzna_status bzi_image_annexb(const bzna_image *image, uint8_t *dst, uint6
     uint64_t size = 0;
     bzi_span nal;
     int got;
+
     while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
         if (n.part == 0 && !bzi_nal_is_parameter_set(image->codec, nal))
             continue;                                       /* x265 puts its banner there, 2.4 kB of SEI */
@@ -4174,6 +4348,7 @@ static bzna_status bzi_image_av1(const bzna_image *image, bzi_format *sps, bzna_
 {
     uint32_t type, reduced = 0, found = 0;
     bzi_span unit;
+
     for (int part = 0; part < 2; part++) {
         bzi_span rest = part ? bzi_image_data(image) : bzi_image_obus(image);
         int got;
@@ -4204,6 +4379,7 @@ static bzna_status bzi_image_sps(const bzna_image *image, bzi_format *sps, bzna_
     bzi_image_nals n = bzi_image_nals_make(image);
     bzi_span nal, found = { NULL, 0 };
     int got;
+
     while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
         uint32_t kind = bzi_nal_kind(image->codec, nal);
         if (kind == BZI_NAL_SPS)
@@ -4271,6 +4447,7 @@ static bzna_status bzi_image_raw(const bzna_image *image, bzi_format *sps, bzna_
 {
     const bzi_span config = bzi_image_config(image);
     const uint64_t pixels = (uint64_t)image->frame_width * image->frame_height;
+
     if (config.size != 2 || (config.data[0] != 1 && config.data[0] != 3) || config.data[1] > BZNA_LAYOUT_NHWC)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.config: of raw pictures it is two bytes, channels (1 or 3) and "
                         "BZNA_LAYOUT_...");
@@ -4293,6 +4470,7 @@ static void bzi_image_raw_planes(const bzna_image *image, bzna_picture *picture)
     const uint8_t *config = image->config, *data = image->data;
     const uint64_t row = image->frame_width, plane = row * image->frame_height;
     const uint32_t channels = config[0], step = config[1] == BZNA_LAYOUT_NHWC ? channels : 1;
+
     for (uint32_t i = 0; i < channels; i++) {
         picture->plane[i] = data + (channels == 1 ? 0 : place[i] * (step == 1 ? plane : 1));
         picture->pitch[i] = (int64_t)(row * step);
@@ -4308,6 +4486,7 @@ static int bzi_pps_has_plain_slices(bzi_span nal)
 {
     bzi_bits b = bzi_bits_make(nal, 1);
     int is_plain;
+
     bzi_bits_ue(&b);
     bzi_bits_ue(&b);
     is_plain = bzi_bits_u(&b, 2) == 0 && bzi_bits_ue(&b) == 0;  /* coding, order counts of fields, slice groups */
@@ -4559,6 +4738,9 @@ static const int8_t bzi_orientations[9][4] = { { 0 },          { 1, 0, 0, 1 },  
                                                { 1, 0, 0, -1 }, { 0, 1, 1, 0 }, { 0, 1, -1, 0 },   { 0, -1, -1, 0 },
                                                { 0, -1, 1, 0 } };
 
+/* The axes of the planes that an orientation mirrors, by EXIF's number. 1: x; 2: y. */
+static const uint8_t bzi_orientation_mirrors[9] = { 0, 0, 1, 3, 2, 0, 2, 3, 1 };
+
 /* 0: it is no turn by quarters, and no mirror. */
 static uint32_t bzi_orientation_of(int32_t a, int32_t b, int32_t c, int32_t d)
 {
@@ -4622,6 +4804,7 @@ static bzna_status bzi_heif_fail(const bzi_cursor *box, const char *path, bzna_s
     const uint32_t type = length < 4 ? 0 : bzi_be32((const uint8_t *)path + length - 4);
     char text[160];
     va_list arguments;
+
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
@@ -4646,6 +4829,7 @@ static int bzi_heif_next_box(bzi_cursor *c, uint32_t *type, bzi_cursor *payload)
 {
     const uint64_t left = bzi_cursor_left(c);
     uint64_t size, header = 8;
+
     if (left < 8)
         return 0;
     size = bzi_be32(c->data + c->pos);
@@ -4654,6 +4838,7 @@ static int bzi_heif_next_box(bzi_cursor *c, uint32_t *type, bzi_cursor *payload)
         header = 16;
         size = bzi_be64(c->data + c->pos + 8);
     }
+
     size = size ? size : left;
     if (size < header || size > left)
         return -1;
@@ -4671,6 +4856,7 @@ static bzna_status bzi_heif_read_meta(bzi_heif *heif, bzi_cursor meta, bzna_erro
     bzi_cursor box;
     uint32_t type;
     int got;
+
     bzi_cursor_take(&meta, 4);
     for (uint32_t n = 0; (got = bzi_heif_next_box(&meta, &type, &box)) > 0; n++) {
         if (n == BZI_LIMIT_ITEMS)
@@ -4698,6 +4884,7 @@ static bzna_status bzi_heif_read(bzi_heif *heif, bzi_span file, uint64_t base, b
     bzi_cursor c = bzi_cursor_make(file.data, file.size, base), box;
     uint32_t type, has_meta = 0;
     int got;
+
     memset(heif, 0, sizeof *heif);
     heif->file = file;
     heif->base = base;
@@ -4722,6 +4909,7 @@ static bzna_status bzi_heif_type(const bzi_heif *heif, uint32_t id, uint32_t *ty
     bzi_cursor c = heif->iinf, box;
     uint32_t kind;
     int got;
+
     bzi_cursor_number(&c, bzi_cursor_u32(&c) >> 24 ? 4 : 2);
     for (uint32_t n = 0; (got = bzi_heif_next_box(&c, &kind, &box)) > 0; n++) {
         uint32_t version = bzi_cursor_u32(&box) >> 24;
@@ -4734,6 +4922,7 @@ static bzna_status bzi_heif_type(const bzi_heif *heif, uint32_t id, uint32_t *ty
         *type = bzi_cursor_u32(&box);
         return BZNA_OK;
     }
+
     return bzi_heif_fail(&heif->iinf, "meta/iinf", BZNA_E_BOX, err, got < 0 ? "a box does not fit in what holds it" :
                          "there is no item %u", id);
 }
@@ -4742,6 +4931,7 @@ static bzna_status bzi_heif_type(const bzi_heif *heif, uint32_t id, uint32_t *ty
 static int bzi_heif_next_reference(bzi_cursor *c, uint32_t id_bytes, uint32_t kind, uint32_t *from, bzi_cursor *ids)
 {
     uint32_t type;
+
     while (bzi_heif_next_box(c, &type, ids) > 0) {
         uint64_t count;
         *from = (uint32_t)bzi_cursor_number(ids, id_bytes);
@@ -4772,6 +4962,7 @@ static uint32_t bzi_heif_referrer(const bzi_heif *heif, uint32_t kind, uint32_t 
 {
     bzi_cursor c = heif->iref, ids;
     uint32_t from, id_bytes = bzi_cursor_u32(&c) >> 24 ? 4 : 2;
+
     for (uint32_t n = 0; n < BZI_LIMIT_ITEMS && bzi_heif_next_reference(&c, id_bytes, kind, &from, &ids); n++)
         while (bzi_cursor_left(&ids))
             if (bzi_cursor_number(&ids, id_bytes) == id) {
@@ -4798,6 +4989,7 @@ static uint32_t bzi_heif_iloc_entry(bzi_cursor *c, uint32_t version, uint32_t ba
                                     uint32_t *id)
 {
     uint32_t method, reference;
+
     *id = (uint32_t)bzi_cursor_number(c, version < 2 ? 2 : 4);
     method = version ? bzi_cursor_u16(c) & 15 : 0;
     reference = bzi_cursor_u16(c);
@@ -4814,6 +5006,7 @@ static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_he
     uint32_t version = bzi_cursor_u32(&c) >> 24, sizes = bzi_cursor_u16(&c), found = 0, where = 0;
     uint64_t count = bzi_cursor_number(&c, version < 2 ? 2 : 4);
     const uint32_t widths[4] = { sizes >> 12, sizes >> 8 & 15, sizes >> 4 & 15, version ? sizes & 15 : 0 };
+
     memset(e, 0, sizeof *e);
     for (int i = 0; i < 4; i++)
         if (widths[i] != 0 && widths[i] != 4 && widths[i] != 8)
@@ -4821,6 +5014,7 @@ static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_he
     if (version > 2 || count > BZI_LIMIT_ITEMS)
         return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_LIMIT, err, "version %u, %llu items", version,
                              (unsigned long long)count);
+
     e->offset_bytes = widths[0];
     e->length_bytes = widths[1];
     e->index_bytes = widths[3];
@@ -4832,6 +5026,7 @@ static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_he
     if (where > 1)
         return bzi_heif_fail(&e->c, "meta/iloc", BZNA_E_UNSUPPORTED, err, "item %u lies in %s", id,
                              where & 15 ? "other items (construction method 2)" : "another file");
+
     e->in = where ? (bzi_span){ heif->idat.data, heif->idat.size } : heif->file;
     e->begin = where ? heif->idat.base : heif->base;
     if (!e->left)
@@ -4844,6 +5039,7 @@ static bzna_status bzi_heif_next_extent(bzi_heif_extents *e, bzi_span *bytes, bz
 {
     const bzi_cursor at = e->c;
     uint64_t offset, size, end;
+
     if (!e->left)
         return BZNA_END;
     e->left--;
@@ -4868,6 +5064,7 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
     bzi_heif_extents e;
     bzi_span part = { NULL, 0 };
     bzna_status status = bzi_heif_extents_of(heif, id, &e, err);
+
     *bytes = (bzi_span){ NULL, 0 };
     *total = 0;
     while (status == BZNA_OK && (status = bzi_heif_next_extent(&e, &part, err)) == BZNA_OK) {
@@ -4879,6 +5076,7 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
         if (*total > heif->file.size)
             return bzi_heif_fail(&e.c, "meta/iloc", BZNA_E_BOX, err, "the extents of item %u overlap", id);
     }
+
     if (status == BZNA_END && !*total)
         return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "item %u has no bytes", id);
     return status == BZNA_END ? BZNA_OK : status;
@@ -4894,16 +5092,16 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
  * turned picture is one of the frame. */
 static bzna_status bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
 {
-    static const uint8_t mirrored[9] = { 0, 0, 1, 3, 2, 0, 2, 3, 1 };       /* as in bzi_picture_orient */
     const uint32_t turned = item->orientation > 4, *crop = item->crop;
     uint32_t at[2], size[2];
+
     for (int i = 0; i < 8; i++)
         item->clap[i] = (int32_t)bzi_cursor_u32(c);
     if (!bzi_clap_side(crop[2 + turned], item->clap, item->clap + 4, &at[turned], &size[turned]) ||
         !bzi_clap_side(crop[3 - turned], item->clap + 2, item->clap + 6, &at[!turned], &size[!turned]))
         return bzi_heif_fail(c, "meta/iprp/ipco/clap", BZNA_E_BOX, err, "it does not lie in the picture");
     for (int i = 0; i < 2; i++) {
-        item->crop[i] += mirrored[item->orientation] >> i & 1 ? crop[2 + i] - at[i] - size[i] : at[i];
+        item->crop[i] += bzi_orientation_mirrors[item->orientation] >> i & 1 ? crop[2 + i] - at[i] - size[i] : at[i];
         item->crop[2 + i] = size[i];
     }
     return BZNA_OK;
@@ -4960,12 +5158,14 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
     char path[32] = "meta/iprp/ipco/";
     uint32_t layer;
     bzna_status status;
+
     bzi_fourcc_text(type, path + strlen(path));
     if (codec && codec->config == type && !item->config.data) {
         item->config_at = bzi_cursor_offset(&c);
         item->config = (bzi_span){ c.data, c.size };
         return BZNA_OK;
     }
+
     for (size_t i = 0; i < sizeof rules / sizeof rules[0]; i++)
         if (bzi_be32((const uint8_t *)rules[i].type) == type) {
             status = rules[i].read ? rules[i].read(item, &c, err) : BZNA_OK;
@@ -4974,6 +5174,7 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
                 return bzi_heif_fail(&c, path, BZNA_E_UNSUPPORTED, err, "%u selects one of several layers", layer);
             return status == BZNA_OK && c.overrun ? bzi_heif_fail(&c, path, BZNA_E_BOX, err, "too short") : status;
         }
+
     return !essential || (codec && codec->config == type) ? BZNA_OK :
            bzi_heif_fail(&c, path, BZNA_E_UNSUPPORTED, err, "item %u needs this property, which is unknown", item->id);
 }
@@ -4997,6 +5198,7 @@ static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uin
                                          bzi_heif_item *item, bzna_error *err)
 {
     const uint32_t is_wide = version & 1, count = bzi_cursor_u32(&c);
+
     for (uint32_t i = 0; i < count && !c.overrun; i++) {
         uint32_t of = (uint32_t)bzi_cursor_number(&c, version >> 24 ? 4 : 2), n = bzi_cursor_u8(&c);
         if (i == BZI_LIMIT_ITEMS || (of == id && n > BZI_LIMIT_PROPERTIES))
@@ -5016,6 +5218,7 @@ static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uin
         if (of != id)
             bzi_cursor_take(&c, n * (1ull + is_wide));
     }
+
     return c.overrun ? bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "too short for its items") : BZNA_OK;
 }
 
@@ -5023,6 +5226,7 @@ static bzna_status bzi_heif_properties(const bzi_heif *heif, uint32_t id, bzi_he
 {
     bzi_cursor c = heif->iprp, box;
     uint32_t type;
+
     for (uint32_t n = 0; n < 4 && bzi_heif_next_box(&c, &type, &box) > 0; n++) {
         uint32_t version = bzi_cursor_u32(&box);
         if (type == BZI_FOURCC('i', 'p', 'm', 'a') &&
@@ -5046,6 +5250,7 @@ static bzna_status bzi_heif_find(const bzi_heif *heif, uint32_t id, bzi_heif_ite
     uint32_t chain[8], n = 0, id_bytes;
     bzi_cursor ids;
     bzna_status status;
+
     memset(item, 0, sizeof *item);
     item->orientation = 1;
     while ((status = bzi_heif_type(heif, id, &item->type, err)) == BZNA_OK) {
@@ -5057,8 +5262,10 @@ static bzna_status bzi_heif_find(const bzi_heif *heif, uint32_t id, bzi_heif_ite
                                  "identity items" : "identity item %u has not one input", id);
         id = (uint32_t)bzi_cursor_number(&ids, id_bytes);
     }
+
     if (status == BZNA_OK && item->type != BZI_GRID && !bzi_codec_of_entry(item->type))
         return bzi_heif_fail_type(heif, item, err);
+
     while (status == BZNA_OK && n)
         status = bzi_heif_properties(heif, chain[--n], item, err);
     if (status == BZNA_OK && !item->width)
@@ -5072,6 +5279,7 @@ static bzna_status bzi_heif_coded(const bzi_heif *heif, const bzi_heif_item *ite
     const bzi_codec *codec = bzi_codec_of_entry(item->type);
     bzi_span bytes;
     uint64_t size;
+
     memset(coded, 0, sizeof *coded);
     coded->struct_size = sizeof *coded;
     if (!codec)
@@ -5079,10 +5287,12 @@ static bzna_status bzi_heif_coded(const bzi_heif *heif, const bzi_heif_item *ite
     if (item->config.size < codec->config_bytes)
         return bzi_heif_fail(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err,
                              "item %u (%s) has no decoder configuration, or too short a one", item->id, codec->name);
+
     coded->codec = codec->id;
     coded->length_size = codec->length_at ? (item->config.data[codec->length_at] & 3u) + 1 : 0;
     if (coded->length_size == 3)
         return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err, "NAL unit lengths of 3 bytes");
+
     coded->config = item->config.data;
     coded->config_size = item->config.size;
     coded->frame_width = coded->width = item->width;
@@ -5117,6 +5327,7 @@ static bzna_status bzi_heif_read_grid(const bzi_heif *heif, const bzi_heif_item 
     bzi_span first;
     uint64_t size, tiles;
     uint32_t flags;
+
     memset(grid, 0, sizeof *grid);
     if (bzi_heif_bytes(heif, item->id, &first, &size, (bzi_span){ bytes, sizeof bytes }, err) != BZNA_OK)
         return err->status;
@@ -5163,8 +5374,10 @@ static bzna_status bzi_heif_inspect_item(const bzi_heif *heif, const bzi_heif_it
     bzi_image_nals n;
     uint64_t size;
     uint32_t type, reduced;
+
     if (coded->data)
         return bzi_codec_of_entry(item->type)->inspect(coded, format, err);
+
     if (bzi_heif_bytes(heif, item->id, &bytes, &size, (bzi_span){ NULL, 0 }, err) != BZNA_OK)
         return err->status;
     memset(format, 0, sizeof *format);
@@ -5174,6 +5387,7 @@ static bzna_status bzi_heif_inspect_item(const bzi_heif *heif, const bzi_heif_it
             if (type == BZI_OBU_SEQUENCE_HEADER && bzi_av1_read(unit, format, &reduced))
                 return BZNA_OK;
     }
+
     n = bzi_image_nals_make(coded);
     while (coded->length_size && bzi_nals_next(&n.nals[0], &unit) > 0)
         if (bzi_nal_kind(coded->codec, unit) == BZI_NAL_SPS && bzi_sps_read(coded->codec, unit, format))
@@ -5188,6 +5402,7 @@ static bzna_status bzi_heif_inspect_grid(const bzi_heif *heif, bzi_heif_item *it
     bzi_heif_item tile;
     bzna_image coded;
     uint32_t chroma, unit_x, unit_y;
+
     if (bzi_heif_read_grid(heif, item, &grid, err) != BZNA_OK ||
         bzi_heif_find_tile(heif, &grid, 0, &tile, &coded, err) != BZNA_OK ||
         bzi_heif_inspect_item(heif, &tile, &coded, format, err) != BZNA_OK)
@@ -5195,6 +5410,7 @@ static bzna_status bzi_heif_inspect_grid(const bzi_heif *heif, bzi_heif_item *it
     if ((grid.width - 1) / tile.width != grid.columns - 1 || (grid.height - 1) / tile.height != grid.rows - 1)
         return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err, "%u x %u tiles of %ux%u do not make %ux%u",
                              grid.columns, grid.rows, tile.width, tile.height, grid.width, grid.height);
+
     chroma = format->chroma_format;
     unit_x = chroma == BZI_CHROMA_411 ? 4 : chroma == 1 || chroma == 2 ? 2 : 1;
     unit_y = chroma == 1 || chroma == BZI_CHROMA_440 ? 2 : 1;
@@ -5206,6 +5422,7 @@ static bzna_status bzi_heif_inspect_grid(const bzi_heif *heif, bzi_heif_item *it
         return BZI_FAIL(err, BZNA_E_LIMIT, "a grid of %ux%u in %llu bytes: one of more than %u megapixels needs a byte "
                         "for each %u pixels", grid.width, grid.height, (unsigned long long)heif->file.size,
                         BZI_LIMIT_STILL_BYTES >> 21, BZI_LIMIT_STILL_RATIO);
+
     item->color = item->color.present ? item->color : tile.color;
     format->width = grid.width;
     format->height = grid.height;
@@ -5231,8 +5448,10 @@ static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format,
     bzi_heif_item item;
     bzna_image coded;
     bzna_status status;
+
     if (bzi_heif_of(image, &heif, &item, err) != BZNA_OK)
         return err->status;
+
     if (item.type == BZI_GRID)
         status = bzi_heif_inspect_grid(&heif, &item, format, err);
     else if ((status = bzi_heif_coded(&heif, &item, &coded, err)) == BZNA_OK)
@@ -5244,6 +5463,7 @@ static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format,
         return bzi_fail(err, BZNA_E_MISMATCH, item.size_at, BZI_FOURCC('i', 's', 'p', 'e'), 0, "meta/iprp/ipco/ispe at "
                         "byte %llu: the stream's frame is not %ux%u", (unsigned long long)item.size_at, item.width,
                         item.height);
+
     memcpy(format->crop, item.crop, sizeof format->crop);
     format->orientation = item.orientation;
     format->color = item.color.present && !(format->color.present && format->color.matrix == 0) ? item.color :
@@ -5377,13 +5597,16 @@ static const char *bzi_codec_unread_shape(bzi_span head)
 {
     const uint8_t *p = head.data;
     uint32_t page;
+
     if (head.size < 24)
         return NULL;
+
     page = bzi_le32(p + 4);
     if (bzi_le32(p + 8) == bzi_tfrecord_check(p))
         return "a TFRecord file (of TensorFlow)" BZI_UNREAD;
     if (bzi_le32(p) == UINT32_MAX && page && page % 8 == 0 && page < 1u << 24)
         return "an Arrow stream (of Hugging Face's datasets, perhaps)" BZI_UNREAD;
+
     if (!memcmp(p + 8, "{\"", 2) && bzi_le64(p) < 1u << 30)
         return "a safetensors file, which holds tensors and no pictures";
     if (p[0] && p[0] < 4 && !p[1] && p[2] && !p[3] && page >= 1u << 16 && !(page & (page - 1)) &&
@@ -5463,6 +5686,7 @@ static bzna_color bzi_image_color(const bzi_image *image, const bzi_format *form
 {
     const bzna_color *stream = &format->color;
     bzna_color color = image->coded.color;
+
     if (stream->present && stream->matrix == 0 && format->chroma_format == 3)
         return *stream;
     if (!color.present)
@@ -5477,6 +5701,7 @@ static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *co
                                     bzna_picture *picture, bzna_error *err)
 {
     uint32_t whole = codec->is_file, width = image->frame_width, height = image->frame_height;
+
     picture->frame_width = sps->width - sps->window[0] - sps->window[1];
     picture->frame_height = sps->height - sps->window[2] - sps->window[3];
     width = whole && !width ? picture->frame_width : width;
@@ -5484,6 +5709,7 @@ static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *co
     if (picture->frame_width != width || picture->frame_height != height)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "the stream's frame is %ux%u, its container says %ux%u",
                         picture->frame_width, picture->frame_height, width, height);
+
     picture->width = whole && !image->width && image->crop_x < width ? width - image->crop_x : image->width;
     picture->height = whole && !image->height && image->crop_y < height ? height - image->crop_y : image->height;
     picture->crop_x = image->crop_x;
@@ -5494,6 +5720,7 @@ static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *co
         picture->width = sps->crop[2];
         picture->height = sps->crop[3];
     }
+
     if (!bzi_rect_is_inside(picture->crop_x, picture->crop_y, picture->width, picture->height, width, height))
         return BZI_FAIL(err, codec->is_file ? BZNA_E_MISMATCH : BZNA_E_ARGUMENT,
                         "image: %ux%u at %u,%u does not lie in its frame, %ux%u", picture->width, picture->height,
@@ -5535,6 +5762,7 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
     const bzna_image *image = &given->coded;
     const bzi_codec *codec = bzi_codec_find(image->codec);
     bzna_status status;
+
     memset(picture, 0, sizeof *picture);
     picture->struct_size = sizeof *picture;
     if (!codec)
@@ -5551,6 +5779,7 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
                         sps->depth_luma, sps->depth_chroma);
     if ((status = bzi_picture_size(image, codec, sps, picture, err)) != BZNA_OK)
         return given->size_at ? bzi_image_fail_size(given, err) : status;
+
     picture->depth = sps->depth_luma;
     picture->color = bzi_image_color(given, sps);
     picture->orientation = image->orientation ? image->orientation : sps->orientation ? sps->orientation : 1;
@@ -5562,6 +5791,7 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
 static bzna_image_info bzi_image_info(const bzi_image *image)
 {
     bzna_image_info info;
+
     memset(&info, 0, sizeof info);
     info.codec = image->coded.codec;
     info.fourcc = image->fourcc;
@@ -5591,10 +5821,12 @@ static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
     bzna_image *coded = &image->coded;
     bzi_format format;
     bzna_status status;
+
     if (!codec || (coded->color.present && image->has_range && coded->width))
         return BZNA_OK;
     if ((status = codec->inspect(coded, &format, err)) != BZNA_OK)
         return coded->width ? BZNA_OK : bzi_image_fail_at(image, err);
+
     coded->color = bzi_image_color(image, &format);
     if (!coded->orientation)
         coded->orientation = format.orientation;
@@ -5608,6 +5840,7 @@ static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
             coded->height = format.crop[3];
         }
     }
+
     return BZNA_OK;
 }
 
@@ -5627,6 +5860,7 @@ static uint32_t bzi_image_kind(const bzna_image *image)
 BZI_MAYBE_UNUSED static bzna_status bzi_image_found(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
 {
     bzna_image coded;
+
     memset(&coded, 0, sizeof coded);
     coded.struct_size = sizeof coded;
     coded.codec = bzi_codec_recognize(bytes);
@@ -5785,6 +6019,7 @@ static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_st
     size_t n = 0;
     uint32_t fourcc = movie->depth ? movie->path[movie->depth - 1] : 0;
     va_list arguments;
+
     path[0] = 0;
     for (uint32_t i = 0; i < movie->depth; i++) {
         bzi_fourcc_text(movie->path[i], type);
@@ -5792,6 +6027,7 @@ static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_st
         if (movie->path[i] == BZI_FOURCC('t', 'r', 'a', 'k') && movie->track_count)
             n += (size_t)snprintf(path + n, sizeof path - n, "[%u]", movie->track_count - 1);
     }
+
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
@@ -5836,6 +6072,7 @@ static uint32_t bzi_box_matrix(bzi_cursor *c, uint64_t *turned_at)
     const uint64_t at = bzi_cursor_offset(c);
     int32_t m[9];
     uint32_t number, whole = 1;
+
     for (int i = 0; i < 9; i++)
         m[i] = (int32_t)bzi_cursor_u32(c);
     for (int i = 0; i < 5; i++)
@@ -5867,6 +6104,7 @@ static bzna_status bzi_box_tkhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     bzi_track *track = bzi_movie_track(movie);
     uint32_t version = bzi_cursor_u32(c);
     (void)err;
+
     track->flags = version & 0xffffff;
     bzi_cursor_take(c, version >> 24 ? 16 : 8);             /* times */
     track->id = bzi_cursor_u32(c);
@@ -5880,6 +6118,7 @@ static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 {
     bzi_track *track = bzi_movie_track(movie);
     (void)err;
+
     bzi_cursor_take(c, 8);
     track->handler = bzi_cursor_u32(c);
     bzi_cursor_take(c, 12);
@@ -5913,6 +6152,7 @@ static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 {
     bzi_track *track = bzi_movie_track(movie);
     bzna_status status = bzi_box_entry(movie, c, err);
+
     if (status != BZNA_OK)
         return status;
     while (bzi_cursor_left(c) && bzi_cursor_u8(c))          /* content_encoding */
@@ -5928,6 +6168,7 @@ static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c, bzna_error *e
 {
     bzi_track *track = bzi_movie_track(movie);
     bzna_status status = bzi_box_entry(movie, c, err);
+
     if (status == BZNA_OK && !bzi_codec_of_entry(track->format))
         status = c->overrun ? BZNA_OK : BZI_SKIP;
     if (status != BZNA_OK)
@@ -5973,6 +6214,7 @@ static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t cou
                                    const uint8_t **entries, uint64_t *at, bzna_error *err)
 {
     const uint64_t bytes = ((uint64_t)count * bits + 7) / 8, left = bzi_cursor_left(c) + movie->unread;
+
     if (*entries || *at)
         return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in one track");
     *at = bzi_cursor_offset(c);
@@ -6060,6 +6302,7 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     uint32_t *trex = movie->trex[movie->trex_count % BZI_LIMIT_TRACKS];
+
     if (movie->trex_count++ == BZI_LIMIT_TRACKS)
         return bzi_box_fail(movie, err, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
     bzi_cursor_take(c, 4);
@@ -6092,6 +6335,7 @@ static bzna_status bzi_box_tfhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     bzi_fragment *f = &movie->fragment;
     const uint32_t flags = bzi_cursor_u32(c), id = bzi_cursor_u32(c);
     (void)err;
+
     f->track = NULL;
     f->size = f->flags = f->entry = f->runs = 0;
     for (uint32_t i = 0; i < movie->track_count; i++)
@@ -6103,6 +6347,7 @@ static bzna_status bzi_box_tfhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
             f->flags = movie->trex[i][2];
             f->entry = movie->trex[i][3];
         }
+
     f->base = flags & 0x20000 || f->first ? f->begin : f->end;
     f->first = 0;
     if (flags & 1)
@@ -6119,6 +6364,7 @@ static void bzi_fragment_add(bzi_movie *movie, uint32_t size, uint32_t flags)
 {
     bzi_fragment *f = &movie->fragment;
     bzi_fragment_sink *sink = movie->sink;
+
     f->track->fragments_depend |= flags >> 16 & 1;          /* sample_is_non_sync_sample */
     if (sink && sink->track == f->track && sink->at < sink->count) {
         sink->offsets[sink->at] = f->end;
@@ -6140,6 +6386,7 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     const uint64_t at = bzi_cursor_offset(c);
     uint32_t first_flags;
     uint64_t start = f->runs++ ? f->end : f->base;
+
     if (flags & 1)
         start = f->base + (uint64_t)(int64_t)(int32_t)bzi_cursor_u32(c);    /* an offset is checked at use */
     first_flags = flags & 4 ? bzi_cursor_u32(c) : f->flags;
@@ -6149,14 +6396,17 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
         return BZNA_OK;
     if (count > UINT32_MAX - f->track->table.sample_count - f->track->fragment_samples)
         return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, "more than %u samples", UINT32_MAX);
+
     f->track->fragment_samples += count;
     f->track->fragment_entry = bzi_max32(f->track->fragment_entry, count ? f->entry : 0);
     f->end = start;
+
     if (!each && !(movie->sink && movie->sink->track == f->track)) {
         f->track->fragments_depend |= count && ((first_flags | (count > 1 ? f->flags : 0)) >> 16 & 1);
         f->end = bzi_add(start, (uint64_t)count * f->size, &f->end) ? f->end : UINT64_MAX;
         return BZNA_OK;
     }
+
     for (uint32_t i = 0; i < count; i++) {
         uint32_t size, sample_flags;
         bzi_cursor_take(c, flags & 0x100 ? 4 : 0);
@@ -6165,6 +6415,7 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
         bzi_cursor_take(c, flags & 0x800 ? 4 : 0);
         bzi_fragment_add(movie, size, flags & 4 && !i ? first_flags : sample_flags);
     }
+
     return BZNA_OK;
 }
 
@@ -6254,10 +6505,12 @@ static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64
     if (limit < 8)
         return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "%llu bytes are left, a box header has 8",
                             (unsigned long long)limit);
+
     box->size = bzi_be32(bytes);
     box->type = bzi_be32(bytes + 4);
     box->header = 8;
     movie->path[movie->depth++] = box->type;                /* so that messages name it */
+
     if (box->size == 1) {
         if (limit < 16)
             return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "%llu bytes are left, its header has 16",
@@ -6271,6 +6524,7 @@ static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64
         box->size = limit;
         box->to_end = 1;
     }
+
     if (box->size < box->header)
         return bzi_box_fail(movie, err, BZNA_E_BOX, at, "size %llu is smaller than its header",
                             (unsigned long long)box->size);
@@ -6312,6 +6566,7 @@ static bzna_status bzi_box_read(bzi_movie *movie, bzi_window *window, const bzi_
     const uint8_t *bytes = NULL;
     bzi_cursor payload;
     bzna_status status;
+
     *children = at;
     if (!rule->read)
         return BZNA_OK;
@@ -6320,6 +6575,7 @@ static bzna_status bzi_box_read(bzi_movie *movie, bzi_window *window, const bzi_
                             (unsigned long long)BZI_LIMIT_BOX_BYTES);
     if (part && (status = bzi_window_view(window, at, part, &bytes, err)) != BZNA_OK)
         return status;
+
     payload = bzi_cursor_make(bytes, part, at);
     movie->unread = size - part;
     status = rule->read(movie, &payload, err);
@@ -6336,6 +6592,7 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
                                 bzna_error *err)
 {
     const bzi_box_rule *rules = bzi_box_first(parent);
+
     for (uint32_t n = 0; at < end; n++) {
         const uint64_t left = end - at;
         const uint8_t *header = NULL;
@@ -6363,6 +6620,7 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
             return status;
         movie->depth--;
     }
+
     return BZNA_OK;
 }
 
@@ -6395,6 +6653,7 @@ static bzna_status bzi_table_size(const bzi_table *t, uint32_t i, uint64_t *size
     const uint32_t bits = t->size_bits;
     uint8_t entry[4] = { 0 };
     bzna_status status;
+
     *size = t->common_size;
     if (t->common_size || !bits)
         return BZNA_OK;
@@ -6430,11 +6689,13 @@ static bzna_status bzi_table_check(bzi_track *of, uint32_t track, bzna_error *er
     bzi_table *t = &of->table;
     const char *name = of->name;
     uint32_t entry = of->fragment_entry, run[3] = { 0 };
+
     for (uint32_t i = 0; i < t->run_count && of->entries > 1; i++) {
         if (bzi_table_run(t, i, run, err) != BZNA_OK)
             return err->status;
         entry = bzi_max32(entry, run[2]);
     }
+
     if (of->entries > 1 && entry > 1)                       /* others than the first may be there unused */
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u] \"%s\", stsd: its samples are of %u entries, not of "
                         "one", track, name, of->entries);
@@ -6475,6 +6736,7 @@ static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t
 {
     uint32_t sample = 0, run[3] = { 0 }, next[3] = { 0 };
     bzna_status status = bzi_table_run(t, 0, next, err);
+
     for (uint32_t i = 0; status == BZNA_OK && i < t->run_count && sample < t->sample_count; i++) {
         const unsigned long long at = t->runs_at + (uint64_t)i * 12;
         memcpy(run, next, sizeof run);
@@ -6489,6 +6751,7 @@ static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t
         for (uint32_t chunk = run[0] - 1; status == BZNA_OK && chunk < next[0] - 1 && sample < t->sample_count; chunk++)
             status = bzi_table_expand_chunk(t, chunk, run[1], &sample, offsets, err);
     }
+
     if (status == BZNA_OK && sample < t->sample_count)
         return bzi_fail(err, BZNA_E_BOX, t->runs_at, BZI_FOURCC('s', 't', 's', 'c'), 0,
                         "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: its chunks hold %u of %u samples", track,
@@ -6513,6 +6776,7 @@ static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limi
 {
     uint64_t end;
     bzna_status status = bzi_table_place(t, i, offset, size, err);
+
     if (status != BZNA_OK)
         return status;
     if (bzi_add(*offset, *size, &end) && end <= limit)
@@ -6533,6 +6797,7 @@ static bzna_status bzi_track_orientation(const bzi_track *track, uint32_t number
     const uint32_t both = bzi_orientation_then(track->orientation ? track->orientation : 1,
                                                movie_orientation ? movie_orientation : 1);
     char place[32] = "mvhd";
+
     *orientation = both > 1 ? both : 0;
     if (!at)
         return BZNA_OK;
@@ -6549,6 +6814,7 @@ static bzna_status bzi_track_clap(const bzi_track *track, bzi_image *image, bzna
 {
     const int32_t *c = track->clap;
     bzna_image *coded = &image->coded;
+
     if (!track->has_clap)
         return BZNA_OK;
     memcpy(image->clap, c, sizeof image->clap);
@@ -6566,6 +6832,7 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
     bzna_image *coded = &image->coded;
     const bzi_codec *codec = bzi_codec_of_entry(track->format);
     char type[5];
+
     memset(image, 0, sizeof *image);
     coded->struct_size = sizeof *coded;
     image->fourcc = track->format;
@@ -6578,10 +6845,12 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
     bzi_fourcc_text(codec ? codec->config : track->format, type);
     if (!codec)
         return BZI_FAIL(err, BZNA_E_CODEC, "track \"%s\": sample entry '%s' is not a known codec", track->name, type);
+
     coded->codec = codec->id;
     if (track->config.size < codec->config_bytes)
         return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0,
                         "track \"%s\": no decoder configuration (%s), or too short", track->name, type);
+
     if (codec->length_at)
         coded->length_size = (track->config.data[codec->length_at] & 3u) + 1;
     if (coded->length_size == 3)
@@ -6669,7 +6938,7 @@ typedef struct bzi_container_ops {
     bzna_status (*field)(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                          bzna_error *err);
     /* their names; NULL: those of the picture fields */
-    bzna_status (*images)(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch, bzna_sample *out,
+    bzna_status (*images)(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch, bzna_sample_ref *out,
                           bzna_error *err);
     bzna_status (*image)(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch,
                          bzi_image *image, bzna_error *err); /* the image's pointers go into bytes and the container */
@@ -6740,6 +7009,7 @@ static uint32_t bzi_heif_beside(const bzi_heif *heif)
     const uint32_t auxl = BZI_FOURCC('a', 'u', 'x', 'l');
     bzi_cursor c = heif->iinf, box;
     uint32_t type, beside = heif->has_movie ? BZNA_BESIDE_SEQUENCE : 0, n = 0;
+
     bzi_cursor_number(&c, bzi_cursor_u32(&c) >> 24 ? 4 : 2);
     while (n++ < BZI_LIMIT_ITEMS && bzi_heif_next_box(&c, &type, &box) > 0) {
         const uint32_t flags = bzi_cursor_u32(&box), id = (uint32_t)bzi_cursor_number(&box, flags >> 24 == 2 ? 2 : 4);
@@ -6748,8 +7018,9 @@ static uint32_t bzi_heif_beside(const bzi_heif *heif)
         if (flags >> 24 >= 2 && id != heif->primary && !(flags & 1) &&
             (bzi_codec_of_entry(type) || type == BZI_GRID || type == BZI_IDEN ||
              type == BZI_FOURCC('i', 'o', 'v', 'l')))
-            beside |= BZNA_BESIDE_PICTURES;
+            beside |= BZNA_BESIDE_IMAGES;
     }
+
     return beside | (bzi_heif_referrer(heif, BZI_THMB, heif->primary, NULL) ? BZNA_BESIDE_THUMB : 0) |
            (bzi_heif_referrer(heif, auxl, heif->primary, NULL) ? BZNA_BESIDE_AUXILIARY : 0);
 }
@@ -6761,6 +7032,7 @@ static bzna_status bzi_heif_sequence(bzi_span bytes, uint64_t offset, bzi_movie 
     uint32_t i = 0;
     uint64_t at, size;
     bzna_status status;
+
     bzi_movie_reset(movie);
     status = bzi_box_walk(movie, bzi_cursor_make(bytes.data, bytes.size, offset), BZI_FILE, err);
     while (i < movie->track_count && movie->tracks[i].handler != BZI_FOURCC('p', 'i', 'c', 't') &&
@@ -6773,6 +7045,7 @@ static bzna_status bzi_heif_sequence(bzi_span bytes, uint64_t offset, bzi_movie 
         (status = bzi_table_entry(&movie->tracks[i].table, 0, bytes.size, &at, &size, err)) != BZNA_OK ||
         (status = bzi_track_image(&movie->tracks[i], image, err)) != BZNA_OK)
         return status;
+
     image->coded.config = movie->tracks[i].config.data;
     image->coded.data = bytes.data + at;
     image->coded.data_size = size;
@@ -6793,10 +7066,12 @@ static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bz
     bzi_cursor masters;
     bzi_span number = { NULL, 0 };
     uint32_t id, id_bytes;
+
     memset(image, 0, sizeof *image);
     image->has_range = 1;
     if (bzi_heif_read(&heif, bytes, offset, err) != BZNA_OK)
         return err->status;
+
     id = thumb ? bzi_heif_referrer(&heif, BZI_THMB, heif.primary, &number) : heif.primary;
     if (thumb && !id)
         return bzi_container_fail_image("thumb", err);
@@ -6808,15 +7083,18 @@ static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bz
     if (bzi_heif_find(&heif, id, &item, err) != BZNA_OK ||
         (item.type != BZI_GRID && bzi_heif_coded(&heif, &item, &image->coded, err) != BZNA_OK))
         return err->status;
+
     image->fourcc = item.type;
     image->beside = bzi_heif_beside(&heif);
     image->otherwise = heif.otherwise;
     image->data_offset = offset;
+
     if (!image->coded.data) {
         image->coded = (bzna_image){ .struct_size = sizeof image->coded, .codec = BZNA_CODEC_HEIF, .data = bytes.data,
                                      .data_size = bytes.size, .config = number.data, .config_size = number.size };
         return BZNA_OK;
     }
+
     memcpy(image->clap, item.clap, sizeof image->clap);
     image->config_offset = item.config_at;
     image->size_at = item.size_at;
@@ -6833,7 +7111,7 @@ static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bz
 
 static int bzi_heif_row_probe(const uint8_t *head, uint64_t size) { return bzi_heif_probe((bzi_span){ head, size }); }
 
-static const bzi_field bzi_heif_fields[] = { { BZNA_FIELD_PICTURE, 1, "image" }, { BZNA_FIELD_PICTURE, 1, "thumb" } };
+static const bzi_field bzi_heif_fields[] = { { BZNA_FIELD_IMAGE, 1, "image" }, { BZNA_FIELD_IMAGE, 1, "thumb" } };
 
 static bzna_status bzi_heif_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
@@ -6852,13 +7130,14 @@ static bzna_status bzi_heif_locate(const bzi_container *c, uint64_t index, bzi_e
 }
 
 static bzna_status bzi_heif_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                   bzna_sample *out, bzna_error *err)
+                                   bzna_sample_ref *out, bzna_error *err)
 {
     bzi_heif heif;
     bzi_heif_item thumb;
     bzna_error ignored;
     uint32_t id;
     (void)c, (void)scratch;
+
     if (bzi_heif_read(&heif, (bzi_span){ sample->bytes, sample->extent.size }, 0, err) != BZNA_OK)
         return err->status;
     bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "image");
@@ -6966,11 +7245,13 @@ static void bzi_mp4_close(bzi_container *c)
 {
     const bzi_memory *memory = &c->host->memory;
     bzi_mp4 *mp4 = c->own;
+
     for (uint32_t i = 0; i < mp4->track_count; i++) {
         bzi_release(memory, mp4->tracks[i].table.offsets, mp4->tracks[i].table.sample_count,
                     sizeof *mp4->tracks[i].table.offsets);
         bzi_release(memory, mp4->tracks[i].table.own_sizes, mp4->tracks[i].table.sample_count, 4);
     }
+
     bzi_release(memory, mp4->fields, mp4->field_room, sizeof *mp4->fields);
     bzi_release(memory, mp4->ends, mp4->end_count, 2 * sizeof *mp4->ends);
     if (mp4->rows)
@@ -6991,6 +7272,7 @@ static int bzi_mp4_probe(const uint8_t *head, uint64_t size)
         BZI_FOURCC('w', 'i', 'd', 'e'), BZI_FOURCC('f', 'r', 'e', 'e'), BZI_FOURCC('s', 'k', 'i', 'p'),
         BZI_FOURCC('s', 't', 'y', 'p'), BZI_MOOF
     };
+
     for (size_t i = 0; size >= 8 && i < sizeof first / sizeof first[0]; i++)
         if (bzi_be32(head + 4) == first[i])
             return 1;
@@ -7031,6 +7313,7 @@ static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie, bzna_error *
     bzna_status status = BZNA_OK;
     uint64_t at = 0;
     bzi_box box = { .at = 0 }, last;
+
     for (uint32_t n = 0; at < end && status == BZNA_OK && (!n || end - at >= 8); n++) {
         uint8_t header[16] = { 0 };
         const uint8_t *view = NULL;
@@ -7045,9 +7328,11 @@ static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie, bzna_error *
         }
         at += box.size;
     }
+
     bzi_buffer_free(&c->host->memory, &window.bytes);
     if (status != BZNA_OK)
         return status;
+
     ((bzi_mp4 *)c->own)->trailing_bytes = end > at ? end - at : 0;
     if (movie->has_moov)
         return BZNA_OK;
@@ -7070,6 +7355,7 @@ static bzna_status bzi_mp4_hold(bzi_container *c, uint64_t at, bzi_span *span, u
 static bzna_status bzi_mp4_take(bzi_container *c, const bzi_movie *movie, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
+
     if (!(mp4->tracks = bzi_alloc_copy(&c->host->memory, movie->tracks, movie->track_count, sizeof *movie->tracks)))
         return bzi_fail_memory(err, "the tracks of a data set");
     mp4->track_count = movie->track_count;
@@ -7079,6 +7365,7 @@ static bzna_status bzi_mp4_take(bzi_container *c, const bzi_movie *movie, bzna_e
         table->sizes = table->chunks = table->runs = NULL;
         mp4->tracks[i].config.data = NULL;
     }
+
     mp4->turned_at = movie->turned_at;
     mp4->movie_orientation = movie->orientation;
     mp4->names_at = movie->names_at;
@@ -7121,6 +7408,7 @@ static bzna_status bzi_mp4_index_moov(const bzi_table *table, uint32_t number, b
 {
     const uint32_t count = table->sample_count;
     bzna_status status = BZNA_OK;
+
     for (uint32_t i = 0; i < count && status == BZNA_OK; i++) {
         uint64_t size = 0;
         sink->offsets[i] = 0;
@@ -7143,9 +7431,11 @@ static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, u
     bzi_fragment_sink sink = { .at = table->sample_count, .count = count };
     bzi_movie movie;
     bzna_status status = BZNA_OK;
+
     if (count > c->source.size)
         return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples do not fit the file", number, track->name,
                         count);
+
     sink.offsets = bzi_alloc(memory, count, sizeof *sink.offsets, 16);
     sink.sizes = bzi_alloc_zero(memory, count, 4);
     if (!sink.offsets || !sink.sizes)
@@ -7159,11 +7449,13 @@ static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, u
         status = bzi_mp4_scan(c, &movie, err);
     if (status == BZNA_OK && (sink.at != count || ((const bzi_mp4 *)c->own)->track_count != movie.track_count))
         status = BZI_FAIL(err, BZNA_E_IO, "moov/trak[%u] \"%s\": its fragments have changed", number, track->name);
+
     if (status != BZNA_OK) {
         bzi_release(memory, sink.offsets, count, sizeof *sink.offsets);
         bzi_release(memory, sink.sizes, count, 4);
         return status;
     }
+
     table->offsets = sink.offsets;
     table->sizes = table->own_sizes = sink.sizes;
     table->size_bits = 32;
@@ -7179,8 +7471,10 @@ static bzna_status bzi_mp4_index_track(bzi_container *c, int32_t number, bzna_er
     bzi_table *table;
     uint64_t bytes;
     bzna_status status;
+
     if (!track)
         return BZNA_OK;
+
     table = &track->table;
     if ((status = bzi_table_check(track, (uint32_t)number, err)) != BZNA_OK ||
         ((table->sample_count == 0 || table->is_plain) && !track->fragment_samples))
@@ -7191,6 +7485,7 @@ static bzna_status bzi_mp4_index_track(bzi_container *c, int32_t number, bzna_er
                         (int)number, (unsigned long long)table->sizes_at, table->sample_count, table->common_size);
     if (track->fragment_samples)
         return bzi_mp4_index_fragments(c, track, (uint32_t)number, err);
+
     table->offsets = bzi_alloc(&c->host->memory, table->sample_count, sizeof *table->offsets, 16);
     if (!table->offsets)
         return bzi_fail_memory(err, "the sample index");
@@ -7215,11 +7510,13 @@ static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
     bzi_mp4 *mp4 = c->own;
     const bzi_track *track = bzi_mp4_track(c, mp4->target);
     uint64_t first = UINT64_MAX, last = 0, count = track ? track->table.sample_count : 0;
+
     c->target_count = count;
     if (c->source.blocks && count)
         return bzi_mp4_prepare_rows(c, &track->table, err);
     if (c->source.map || !count)
         return BZNA_OK;
+
     for (uint32_t i = 0; i < count; i++) {
         bzi_extent e;
         if (bzi_table_entry(&track->table, i, c->source.size, &e.offset, &e.size, err) != BZNA_OK)
@@ -7239,6 +7536,7 @@ static bzna_status bzi_mp4_note_ends(bzi_container *c, bzna_error *err)
     const bzi_table *table = &mp4->tracks[mp4->input].table;
     const uint32_t count = (uint32_t)bzi_min(c->count, 128);
     bzna_status status = BZNA_OK;
+
     if (!(mp4->ends = bzi_alloc(&c->host->memory, count, 2 * sizeof *mp4->ends, 16)))
         return bzi_fail_memory(err, "a data set");
     mp4->end_count = count;
@@ -7268,6 +7566,7 @@ static int bzi_named_begin(bzi_cursor *c, bzi_span box, uint64_t at, uint32_t *c
 static bzna_status bzi_named_next(bzi_cursor *c, bzi_named *n, bzna_error *err)
 {
     const uint64_t at = bzi_cursor_offset(c);
+
     n->kind = bzi_cursor_u8(c);
     n->name.size = bzi_cursor_u8(c);
     n->name.data = bzi_cursor_take(c, n->name.size);
@@ -7288,9 +7587,11 @@ static bzna_status bzi_mp4_read_names(bzi_container *c, bzna_error *err)
     bzi_named n;
     uint32_t count = 0;
     bzna_status status;
+
     mp4->first_own = c->field_count;
     if (!mp4->names.size || !bzi_named_begin(&cursor, mp4->names, mp4->names_at, &count))
         return BZNA_OK;
+
     for (uint32_t i = 0; i < count; i++) {
         char name[BZNA_NAME_MAX];
         if (i == BZI_LIMIT_ARCHIVE_FIELDS)
@@ -7328,6 +7629,7 @@ static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error
     bzi_mp4 *mp4 = c->own;
     const bzi_track *input = bzi_mp4_track(c, mp4->input);
     bzna_status status;
+
     mp4->target = bzi_mp4_find(mp4, "bzna_target", split);
     mp4->filename = bzi_mp4_find(mp4, "bzna_fname", split);
     if (input->table.sample_count + input->fragment_samples == 0)
@@ -7336,15 +7638,18 @@ static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error
         (status = bzi_mp4_index_track(c, mp4->target, err)) != BZNA_OK ||
         (status = bzi_mp4_index_track(c, mp4->filename, err)) != BZNA_OK)
         return status;
+
     c->count = input->table.sample_count;
     if ((status = bzi_mp4_note_ends(c, err)) != BZNA_OK)
         return status;
+
     mp4->field_room = mp4->names.size ? BZI_LIMIT_ARCHIVE_FIELDS + 4 : 4;
     if (!(mp4->fields = bzi_alloc_zero(&c->host->memory, mp4->field_room, sizeof *mp4->fields)))
         return bzi_fail_memory(err, "the fields of a data set");
-    bzi_container_add_field(c, mp4->fields, BZNA_FIELD_PICTURE, 1, "image");
+
+    bzi_container_add_field(c, mp4->fields, BZNA_FIELD_IMAGE, 1, "image");
     if (c->ops->names_inside)
-        bzi_container_add_field(c, mp4->fields, BZNA_FIELD_PICTURE, 1, "thumb");
+        bzi_container_add_field(c, mp4->fields, BZNA_FIELD_IMAGE, 1, "thumb");
     if (mp4->target >= 0) {
         c->target_field = c->field_count;
         bzi_container_add_field(c, mp4->fields, BZNA_FIELD_INTEGER, 0, "target");
@@ -7361,6 +7666,7 @@ static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_con
     const char *split = config->split;
     bzi_mp4 *mp4 = c->own;
     bzna_status status = bzi_mp4_read(c, err);
+
     if (status != BZNA_OK)
         return status;
     mp4->input = bzi_mp4_find(mp4, "bzna_input", split);
@@ -7405,14 +7711,17 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
     bzi_mp4 *mp4 = c->own;
     bzi_track *input;
     bzna_status status = mp4->tracks ? BZNA_AGAIN : bzi_mp4_open_archive(c, config, err);
+
     if (status == BZNA_OK)
         return BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is an archive, no mp4 video");
     if (status != BZNA_AGAIN)
         return status;
+
     if (mp4->input < 0)
         mp4->input = bzi_track_find(mp4->tracks, mp4->track_count, NULL);
     if (mp4->input < 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov has neither a bzna_input nor a video track");
+
     input = bzi_mp4_track(c, mp4->input);
     if ((status = bzi_mp4_check_codec(input, mp4->input, err)) != BZNA_OK ||
         (status = bzi_mp4_hold(c, input->config_at, &input->config, &mp4->own_config, err)) != BZNA_OK)
@@ -7444,6 +7753,7 @@ static uint8_t bzi_mp4_look_at_row(const bzi_container *c, const bzi_table *tabl
     const bzi_mp4 *mp4 = c->own;
     const uint64_t from = row * BZI_MP4_ROW, to = bzi_min(from + BZI_MP4_ROW, table->sample_count);
     bzna_error ignored;
+
     for (uint64_t i = from; i < to; i++) {
         uint64_t offset, size;
         if (bzi_table_entry(table, (uint32_t)i, c->source.size, &offset, &size, &ignored) != BZNA_OK)
@@ -7461,6 +7771,7 @@ static bzna_status bzi_mp4_locate_target(const bzi_container *c, const bzi_table
     const bzi_mp4 *mp4 = c->own;
     _Atomic uint8_t *row = mp4->rows ? &mp4->rows->found[index / BZI_MP4_ROW] : NULL;
     uint8_t known = row ? atomic_load_explicit(row, memory_order_relaxed) : BZI_MP4_ROW_NONE;
+
     if (known == BZI_MP4_ROW_UNKNOWN)
         atomic_store_explicit(row, known = bzi_mp4_look_at_row(c, table, index / BZI_MP4_ROW), memory_order_relaxed);
     if (known != BZI_MP4_ROW_FOUND)
@@ -7478,9 +7789,11 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
     int64_t target;
     uint8_t bytes[8];
     bzna_status status;
+
     value->absent = index >= c->target_count; /* the packer stops at the first sample without a target */
     if (value->absent)
         return BZNA_OK;
+
     table = &bzi_mp4_track(c, mp4->target)->table;
     if ((status = bzi_mp4_locate_target(c, table, index, &offset, &size, err)) != BZNA_OK)
         return status;
@@ -7489,6 +7802,7 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
                         "its target has %llu bytes, not 8", (unsigned long long)size);
     if ((status = bzi_source_pick(&c->source, offset, bytes, 8, err)) != BZNA_OK)
         return status;
+
     target = (int64_t)bzi_le64(bytes);
     value->absent = target == BZNA_TARGET_NONE;
     bzi_value_put(value, &target, sizeof target);
@@ -7503,11 +7817,13 @@ static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_
     uint64_t offset, size;
     uint8_t room[256];                /* most names need no memory */
     bzna_status status;
+
     value->absent = !track || index >= track->table.sample_count;
     if (value->absent)
         return BZNA_OK;
     if ((status = bzi_table_entry(&track->table, (uint32_t)index, c->source.size, &offset, &size, err)) != BZNA_OK)
         return status;
+
     size = bzi_min(size, BZI_LIMIT_NAME_BYTES);
     if (size <= sizeof room)
         status = bzi_source_pick(&c->source, offset, room, size, err);
@@ -7518,6 +7834,7 @@ static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_
         nul = size ? memchr(view, 0, (size_t)size) : NULL;
         bzi_value_put(value, view, nul ? (uint64_t)(nul - view) : size);
     }
+
     bzi_buffer_free(&c->host->memory, &scratch);
     return status;
 }
@@ -7536,6 +7853,7 @@ static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sampl
     bzi_window window = { .source = &c->source, .memory = &c->host->memory, .map = sample->bytes, .room = room,
                           .end = e->offset + e->size, .at = sample->bytes ? e->offset : 0 };
     bzna_status status;
+
     bzi_movie_reset(movie);
     status = bzi_box_list(movie, &window, e->offset, e->offset + e->size, BZI_FILE, err);
     bzi_buffer_free(&c->host->memory, &window.bytes);
@@ -7569,6 +7887,7 @@ static bzna_status bzi_mp4_picture(const bzi_track *track, const bzi_sample *sam
                                    bzi_image *image, bzna_error *err)
 {
     bzna_status status = bzi_track_image(track, image, err);
+
     if (status != BZNA_OK)
         return status;
     if (unit->size == 0)
@@ -7589,10 +7908,12 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
     int32_t number;
     uint32_t orientation;
     bzna_status status = bzi_mp4_parse(c, sample, movie, err);
+
     if (status != BZNA_OK)
         return status;
     if ((number = bzi_mp4_choose(movie, pick)) < 0)
         return bzi_container_fail_image(pick->name, err);
+
     track = &movie->tracks[number];
     if ((status = bzi_track_orientation(track, (uint32_t)number, movie->turned_at, movie->orientation, &orientation,
                                         err)) != BZNA_OK)
@@ -7608,7 +7929,7 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
 }
 
 static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                          bzna_sample *out, bzna_error *err)
+                                          bzna_sample_ref *out, bzna_error *err)
 {
     const bzi_movie *movie = &scratch->movie;
     bzna_status status = bzi_mp4_parse(c, sample, &scratch->movie, err);
@@ -7627,6 +7948,7 @@ static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample 
     bzi_extent unit = { 0, sample->extent.size };
     bzna_status status;
     (void)scratch;
+
     if (pick->name && strcmp(pick->name, "image") != 0 && strcmp(pick->name, track->name) != 0)
         return bzi_container_fail_image(pick->name, err);
     if ((status = bzi_mp4_picture(track, sample, &unit, image, err)) == BZNA_OK)
@@ -7637,7 +7959,7 @@ static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample 
 }
 
 static bzna_status bzi_mp4_video_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                        bzna_sample *out, bzna_error *err)
+                                        bzna_sample_ref *out, bzna_error *err)
 {
     (void)sample;
     (void)scratch;
@@ -7677,15 +7999,18 @@ static bzna_status bzi_mp4_named(const bzi_container *c, const bzi_sample *sampl
     bzi_named n;
     uint32_t count = 0;
     bzna_status status;
+
     if (field->inside) {
         if ((status = bzi_mp4_parse(c, sample, &movie, err)) != BZNA_OK)
             return status;
         box = movie.names;
         at = movie.names_at;
     }
+
     value->absent = 1;
     if (!box.size || !bzi_named_begin(&cursor, box, at, &count))
         return BZNA_OK;
+
     for (uint32_t i = 0; i < count; i++) {
         if ((status = bzi_named_next(&cursor, &n, err)) != BZNA_OK)
             return status;
@@ -7699,6 +8024,7 @@ static bzna_status bzi_mp4_named(const bzi_container *c, const bzi_sample *sampl
         bzi_value_put(value, n.value.data, n.value.size);
         return BZNA_OK;
     }
+
     return BZNA_OK;
 }
 
@@ -7715,6 +8041,7 @@ static bzna_status bzi_mp4_describe_track(const bzi_container *c, uint32_t numbe
 {
     const bzi_mp4 *mp4 = c->own;
     const bzi_track *track;
+
     if (number >= mp4->track_count)
         return BZNA_E_RANGE;
     track = &mp4->tracks[number];
@@ -7817,6 +8144,7 @@ BZI_MAYBE_UNUSED static int bzi_span_signed(bzi_span s, int64_t *out)
 {
     uint64_t value;
     int minus;
+
     s = bzi_span_trim(s);
     minus = s.size && *s.data == '-';
     if (minus || (s.size && *s.data == '+')) {
@@ -7847,6 +8175,7 @@ static int bzi_span_digits(bzi_cursor *c, double *value)
     uint64_t mantissa = 0, digits = 0;
     int64_t exponent = 0;
     int point = 0;
+
     for (; bzi_cursor_left(c); c->pos++) {
         uint8_t d = c->data[c->pos];
         if (d == '.' && !point) {
@@ -7861,6 +8190,7 @@ static int bzi_span_digits(bzi_cursor *c, double *value)
         if (mantissa < UINT64_MAX / 100)
             mantissa = mantissa * 10 + (uint64_t)(d - '0');
     }
+
     *value = bzi_scale_10((double)mantissa, exponent);
     return digits > 0;
 }
@@ -7872,12 +8202,14 @@ static int bzi_span_number(bzi_span s, float *out)
     uint64_t exponent = 0;
     double value;
     int minus = 0, minus_exponent = 0;
+
     s = bzi_span_trim(s);
     c = bzi_cursor_make(s.data, s.size, 0);
     if (s.size && (*s.data == '-' || *s.data == '+'))
         minus = bzi_cursor_u8(&c) == '-';
     if (!bzi_span_digits(&c, &value))
         return 0;
+
     if (bzi_cursor_left(&c)) {
         bzi_span rest;
         if ((bzi_cursor_u8(&c) | 32) != 'e')
@@ -7891,6 +8223,7 @@ static int bzi_span_number(bzi_span s, float *out)
         exponent = bzi_min(exponent, 400);
         value = bzi_scale_10(value, minus_exponent ? -(int64_t)exponent : (int64_t)exponent);
     }
+
     if (!(value <= (double)FLT_MAX))
         return 0;
     *out = (float)(minus ? -value : value);
@@ -7936,6 +8269,7 @@ static const char *bzi_list_split_tabs(bzi_list_line *line)
 {
     const uint8_t *begin = line->text.data, *end = begin + line->text.size, *last = end;
     const uint8_t *first = memchr(begin, '\t', (size_t)line->text.size);
+
     if (!first)
         return "no tab";
     while (*--last != '\t')
@@ -7951,6 +8285,7 @@ static const char *bzi_list_split_commas(bzi_list_line *line)
 {
     const uint8_t *begin = line->text.data, *end = begin + line->text.size, *stop;
     const int quoted = *begin == '"';
+
     begin += quoted;
     stop = memchr(begin, quoted ? '"' : ',', (size_t)(end - begin));
     if (quoted && !stop)
@@ -7971,6 +8306,7 @@ static const char *bzi_list_split_blanks(bzi_list_line *line)
     const bzi_span text = bzi_span_trim(line->text);
     const uint8_t *const end = text.data + text.size, *labels = end, *word = end;
     float label;
+
     for (const uint8_t *p = end; p > text.data; p = word) {
         while (p > text.data && bzi_is_space(p[-1]))
             p--;
@@ -7980,6 +8316,7 @@ static const char *bzi_list_split_blanks(bzi_list_line *line)
             break;
         labels = word;
     }
+
     if (labels == end)
         return "no tab, no comma, and no label behind a blank";
     line->path = bzi_span_trim(bzi_span_between(text.data, labels));
@@ -7991,6 +8328,7 @@ static const char *bzi_list_split_blanks(bzi_list_line *line)
 static const char *bzi_list_labels(bzi_list *list, const bzi_list_line *line, uint64_t *count)
 {
     const uint8_t *at = line->labels.data, *end = at + line->labels.size;
+
     *count = 0;
     while (at < end) {
         const uint8_t *stop = memchr(at, list->separator, (size_t)(end - at));
@@ -8015,12 +8353,14 @@ static bzna_status bzi_list_take(bzi_list *list, bzi_list_line *line, bzna_error
     const int tabs = list->separator == '\t';
     uint64_t index = list->count, labels;
     const char *fault = tabs                   ? bzi_list_split_tabs(line) :
+
                         list->separator == ',' ? bzi_list_split_commas(line) :
                                                  bzi_list_split_blanks(line);
     if (fault)
         return bzi_list_fail(line, fault, line->text, err);
     if (tabs && !bzi_span_integer(bzi_span_trim(line->index), &index))
         return bzi_list_fail(line, "the index is no whole number", line->index, err);
+
     fault = bzi_list_labels(list, line, &labels);
     if (fault && !tabs && line->number == 1)
         return BZNA_OK;                                     /* a header */
@@ -8028,11 +8368,13 @@ static bzna_status bzi_list_take(bzi_list *list, bzi_list_line *line, bzna_error
         return bzi_list_fail(line, fault, line->labels, err);
     if (line->path.size == 0 || line->path.size >= BZI_LIMIT_PATH_BYTES || labels > UINT32_MAX)
         return bzi_list_fail(line, "the path is empty or too long", line->path, err);
+
     if (list->rows) {
         bzi_list_row row = { index, (uint64_t)(line->path.data - list->text), list->label_count,
                              (uint32_t)line->path.size, (uint32_t)labels };
         list->rows[list->count] = row;
     }
+
     list->count++;
     list->label_count += labels;
     return BZNA_OK;
@@ -8052,6 +8394,7 @@ static bzna_status bzi_list_walk(bzi_list *list, bzna_error *err)
     const uint64_t bom = list->size >= 3 && !memcmp(list->text, "\xef\xbb\xbf", 3) ? 3 : 0;
     bzi_list_line line = { { NULL, 0 }, bom, 0, { NULL, 0 }, { NULL, 0 }, { NULL, 0 } };
     bzna_status status = BZNA_OK;
+
     list->count = list->label_count = 0;
     while (line.at < list->size && status == BZNA_OK) {
         const uint8_t *begin = list->text + line.at, *end = list->text + list->size;
@@ -8083,6 +8426,7 @@ static bzna_status bzi_list_parse(bzi_list *list, const bzi_memory *memory, bzna
 {
     const uint8_t *zero = list->size ? memchr(list->text, 0, (size_t)list->size) : NULL;
     bzna_status status;
+
     if (zero)
         return bzi_fail(err, BZNA_E_FORMAT, (uint64_t)(zero - list->text), 0, 0, "it is no text: byte %llu is zero",
                         (unsigned long long)(zero - list->text));
@@ -8102,6 +8446,7 @@ static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const
 {
     bzi_source source;
     bzna_status status;
+
     memset(list, 0, sizeof *list);
     memset(&source, 0, sizeof source);
     if (bzi_source_open_file(&source, NULL, path, err) != BZNA_OK)
@@ -8141,13 +8486,16 @@ BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, bzi_host *host, c
     const size_t length = of->path ? strlen(of->path) : 0;
     bzi_source file;
     bzna_status status;
+
     memset(idx, 0, offsetof(bzi_idx, path));
     memset(&file, 0, sizeof file);
     if (length < 5 || length >= sizeof idx->path || strcmp(of->path + length - 4, extension))
         return BZNA_AGAIN;
+
     snprintf(idx->path, sizeof idx->path, "%.*s.idx", (int)length - 4, of->path);
     if ((status = bzi_source_open_file(&file, &host->files, idx->path, err)) != BZNA_OK)
         return status == BZNA_E_NOT_FOUND ? BZNA_AGAIN : bzi_error_prefix(err, idx->path);
+
     idx->is_old = file.file.modified_ns < bzi_source_modified_ns(of);
     if (!bzi_buffer_reserve(&host->memory, &idx->buffer, file.size + 1, 0))
         status = bzi_fail_memory(err, "an index");
@@ -8221,6 +8569,7 @@ static bzna_status bzi_path_join(char *path, uint64_t capacity, const char *fold
 {
     const size_t length = strlen(folder), size = strlen(name) + 1;
     const size_t slash = *folder && *name && folder[length - 1] != '/';
+
     if (length + slash + size > capacity)
         return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %u bytes", *name ? name : folder,
                         BZI_LIMIT_PATH_BYTES - 1);
@@ -8235,6 +8584,7 @@ static int bzi_word_is_in(const char *word, const char *list)
 {
     char wanted[16];
     size_t length = strlen(word);
+
     if (length == 0 || length > sizeof wanted - 3 || strchr(word, ' '))
         return 0;
     wanted[0] = ' ';
@@ -8363,6 +8713,7 @@ static bzna_status bzi_walk_add_folder(bzi_walk *walk, const char *path, uint64_
 {
     bzi_walk_folder folder = { 0, parent, 0, 0, { 0, 0 } };
     bzna_status status;
+
     if (walk->folder_count == BZI_LIMIT_FOLDERS)
         return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u folders", path, BZI_LIMIT_FOLDERS);
     if ((status = bzi_names_keep(&walk->names, path, &folder.path, err)) != BZNA_OK)
@@ -8392,6 +8743,7 @@ static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, 
 {
     char below[BZI_LIMIT_PATH_BYTES];
     bzna_status status;
+
     if (name[0] == '.' || kind == BZI_OS_OTHER)
         return BZNA_OK;
     if (kind != BZI_OS_FOLDER && !bzi_path_has_extension(name, walk->extensions)) {
@@ -8400,6 +8752,7 @@ static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, 
             bzi_walk_keep_other(walk, path, name);
         return BZNA_OK;
     }
+
     if (kind != BZI_OS_FOLDER)
         return bzi_names_add(&walk->names, name, err);
     status = bzi_path_join(below, sizeof below, path, name, err);
@@ -8426,11 +8779,13 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
     bzna_status status;
     const char *name;
     int error = 0, kind;
+
     bzi_string_copy(below, sizeof below, (const char *)walk->names.text.data + bzi_walk_at(walk, i)->path);
     if ((status = bzi_path_join(path, sizeof path, walk->root, below, err)) != BZNA_OK)
         return status;
     if ((error = bzi_os_folder_open(&folder, path)) != 0)
         return bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", below, strerror(error));
+
     memcpy(bzi_walk_at(walk, i)->id, folder.id, sizeof folder.id);
     bzi_walk_at(walk, i)->first = walk->names.count;
     status = bzi_walk_check_cycle(walk, i, below, err);
@@ -8465,13 +8820,16 @@ static bzna_status bzi_walk_finish(const bzi_walk *walk, bzi_tree *tree, bzna_er
 {
     uint64_t n = 0;
     bzna_status status = bzi_tree_make(tree, walk, err);
+
     if (status != BZNA_OK)
         return status;
+
     for (uint64_t i = 0; i < walk->folder_count; i++) {
         const bzi_walk_folder *folder = bzi_walk_at(walk, i);
         if (folder->count)
             tree->folders[n++] = (bzi_tree_folder){ tree->text + folder->path, folder->first, folder->count };
     }
+
     bzi_sort(tree->folders, n, sizeof *tree->folders, bzi_path_is_before);
     n = 0;
     for (uint64_t i = 0; i < tree->folder_count; i++) {
@@ -8484,6 +8842,7 @@ static bzna_status bzi_walk_finish(const bzi_walk *walk, bzi_tree *tree, bzna_er
         bzi_sort(tree->names + n, folder->count, sizeof *tree->names, bzi_path_is_before);
         n += folder->count;
     }
+
     return BZNA_OK;
 }
 
@@ -8557,6 +8916,7 @@ static int bzi_folder_number_is_before(const void *left, const void *right)
 static bzna_status bzi_folder_list(const bzi_walk *walk, bzi_tree *top, bzna_error *err)
 {
     uint64_t count = walk->folder_count - 1;
+
     memset(top, 0, sizeof *top);
     top->text_size = walk->names.text_size;
     top->text = bzi_alloc_copy(walk->names.memory, walk->names.text.data, walk->names.text_size, 1);
@@ -8566,6 +8926,7 @@ static bzna_status bzi_folder_list(const bzi_walk *walk, bzi_tree *top, bzna_err
         bzi_tree_free(top, walk->names.memory);
         return bzi_fail_memory(err, "the names of classes");
     }
+
     for (uint64_t i = 0; i < count; i++)
         top->names[i] = top->text + bzi_walk_at(walk, i + 1)->path;
     bzi_sort(top->names, count, sizeof *top->names, bzi_path_is_before);
@@ -8613,6 +8974,7 @@ static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_
     bzi_folder *folder = c->own;
     uint64_t count = config->classes ? config->class_count : folder->top.count;
     bzna_status status;
+
     folder->classes = bzi_alloc_zero(&c->host->memory, count, sizeof *folder->classes);
     if (!folder->classes)
         return bzi_fail_memory(err, "classes");
@@ -8660,10 +9022,12 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
                       .root = folder->root,
                       .extensions = BZI_PICTURE_EXTENSIONS };
     bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
+
     if (status == BZNA_OK) {
         memcpy(bzi_walk_at(&walk, 0)->id, folder->root_id, sizeof folder->root_id);
         status = bzi_walk_add_folder(&walk, class->name, 0, err);
     }
+
     for (uint64_t i = 1; status == BZNA_OK && i < walk.folder_count; i++) {
         status = bzi_walk_scan(&walk, i, err);
         if (i == 1) {
@@ -8671,6 +9035,7 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
             class->splits = bzi_folder_count_splits(&walk);
         }
     }
+
     if (status == BZNA_OK)
         status = bzi_walk_finish(&walk, &class->tree, err);
     bzi_walk_free(&walk);
@@ -8688,9 +9053,11 @@ static bzna_status bzi_folder_fail_empty(const bzi_folder *folder, const char *c
     const char *kind = NULL;
     bzna_error ignored;
     bzna_status status = bzi_walk_add_folder(&walk, class, 0, &ignored);
+
     for (uint64_t i = 0; status == BZNA_OK && i < walk.folder_count; i++)
         status = bzi_walk_scan(&walk, i, &ignored);
     memset(&source, 0, sizeof source);
+
     if (walk.other[0] && bzi_path_join(path, sizeof path, folder->root, walk.other, &ignored) == BZNA_OK &&
         bzi_source_open_file(&source, NULL, path, &ignored) == BZNA_OK) {
         const bzi_span bytes = { head, bzi_min(source.size, sizeof head) };
@@ -8699,6 +9066,7 @@ static bzna_status bzi_folder_fail_empty(const bzi_folder *folder, const char *c
             kind = bzi_codec_unread_shape(bytes);
         bzi_source_close(&source, &folder->host->memory);
     }
+
     bzi_string_copy(text, sizeof text, walk.other);
     bzi_text_printable(text);
     bzi_walk_free(&walk);
@@ -8713,6 +9081,7 @@ static bzna_status bzi_folder_check_root(const bzi_container *c, bzna_error *err
     const bzi_folder *folder = c->own;
     const char *split = NULL, *over = NULL;
     uint64_t roots = 0, splits = 0;
+
     for (uint64_t i = 0; i < c->class_count; i++) {
         const bzi_class *class = &folder->classes[i];
         roots += class->only_folders;
@@ -8721,6 +9090,7 @@ static bzna_status bzi_folder_check_root(const bzi_container *c, bzna_error *err
         if (class->splits > 1 && !over)
             over = class->name;
     }
+
     if (splits > 1 || splits == c->class_count)
         return BZI_FAIL(err, BZNA_E_FORMAT, "its folders are called as splits are, no classes: open one of them "
                         "(\"%.64s\"), or name those that are classes in dataset_config.classes", split);
@@ -8741,6 +9111,7 @@ static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_d
     const bzi_folder *folder = c->own;
     bzna_status status = config->classes ? BZNA_OK : bzi_folder_check_root(c, err);
     char text[128];
+
     for (uint64_t i = 0; status == BZNA_OK && i < c->class_count; i++)
         if (!folder->classes[i].tree.count) {
             snprintf(text, sizeof text, "the class folder \"%.64s\" holds no files that end as pictures do",
@@ -8754,6 +9125,7 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_
 {
     bzi_folder *folder = c->own;
     bzna_status status;
+
     if ((status = bzi_folder_name_classes(c, config, err)) != BZNA_OK ||
         (status = bzi_parallel(bzi_folder_list_class, folder, c->class_count, err)) != BZNA_OK ||
         (status = bzi_folder_check_classes(c, config, err)) != BZNA_OK)
@@ -8773,6 +9145,7 @@ static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_con
     const bzi_list *list = &folder->list;
     int64_t target;
     bzna_status status;
+
     if (config->classes || config->class_order)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: with a list, its labels say the classes",
                         config->classes ? "classes" : "class_order");
@@ -8790,6 +9163,7 @@ static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, 
                                         bzna_error *err)
 {
     bzi_folder *folder = c->own;
+
     if (config->classes)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.classes[0]: there is no folder \"%.64s\"",
                         config->classes[0]);
@@ -8811,6 +9185,7 @@ static bzna_status bzi_folder_make(bzi_container *c, const char *path, bzna_erro
     char here[BZI_LIMIT_PATH_BYTES], root[BZI_LIMIT_PATH_BYTES];
     bzi_folder *folder = c->own;
     bzna_status status;
+
     folder->host = c->host;
     if (path[0] == '/' || !bzi_os_here(here, sizeof here))
         here[0] = 0;
@@ -8827,11 +9202,14 @@ static bzna_status bzi_folder_find(bzi_container *c, const char *path, const bzn
     bzi_walk walk = { .names = { .memory = &c->host->memory }, .extensions = BZI_PICTURE_EXTENSIONS };
     bzi_folder *folder = c->own;
     bzna_status status = bzi_folder_make(c, path, err);
+
     if (status != BZNA_OK)
         return status;
+
     walk.root = folder->root;
     if (config->list)
         return bzi_folder_open_list(c, config, err);
+
     if ((status = bzi_walk_add_folder(&walk, "", 0, err)) == BZNA_OK &&
         (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK) {
         memcpy(folder->root_id, bzi_walk_at(&walk, 0)->id, sizeof folder->root_id);
@@ -8840,6 +9218,7 @@ static bzna_status bzi_folder_find(bzi_container *c, const char *path, const bzn
         else if ((status = bzi_folder_list(&walk, &folder->top, err)) == BZNA_OK)
             status = bzi_folder_open_classes(c, config, err);
     }
+
     bzi_walk_free(&walk);
     return status;
 }
@@ -8849,9 +9228,10 @@ static bzna_status bzi_folder_open_path(bzi_container *c, const char *path, cons
 {
     bzna_status status = bzi_folder_find(c, path, config, err);
     bzi_folder *folder = c->own;
+
     if (status != BZNA_OK)
         return status;
-    bzi_container_add_field(c, folder->fields, BZNA_FIELD_PICTURE, 1, "image");
+    bzi_container_add_field(c, folder->fields, BZNA_FIELD_IMAGE, 1, "image");
     if (c->target_count) {
         c->target_field = c->field_count;
         bzi_container_add_field(c, folder->fields, BZNA_FIELD_INTEGER, 0, "target");
@@ -8879,6 +9259,7 @@ static bzna_status bzi_folder_name(const bzi_container *c, uint64_t index, char 
 {
     const bzi_folder *folder = c->own;
     const bzi_class *class;
+
     if (folder->list.rows) {
         bzi_span path = bzi_list_path(&folder->list, &folder->list.rows[index]);
         bzi_text_copy(name, (size_t)capacity, path.data, path.size);        /* a list's paths are not longer */
@@ -8903,6 +9284,7 @@ static void bzi_folder_label(const bzi_folder *folder, uint64_t index, uint32_t 
     const bzi_list_row *row = folder->list.rows ? &folder->list.rows[index] : NULL;
     const float *labels = row ? bzi_list_row_labels(&folder->list, row) : NULL;
     int64_t target = BZNA_TARGET_NONE;
+
     if (kind == BZNA_FIELD_VECTOR) {
         value->absent = row->label_count == 0;
         bzi_value_put(value, labels, row->label_count * sizeof *labels);
@@ -8949,6 +9331,7 @@ static bzna_status bzi_folder_image(const bzi_container *c, const bzi_sample *sa
 static uint64_t bzi_folder_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_folder *folder = c->own;
+
     hash = bzi_hash(hash, folder->list.text, (size_t)folder->list.size);
     for (uint64_t i = 0; i < folder->class_room; i++) {
         const bzi_tree *tree = &folder->classes[i].tree;
@@ -9013,6 +9396,7 @@ static void bzi_tar_walk_end(bzi_tar_walk *walk) { bzi_buffer_free(walk->window.
 static int bzi_tar_number(const uint8_t *field, uint32_t size, uint64_t *value)
 {
     uint32_t i = 0;
+
     *value = 0;
     if (field[0] & 0x80) {
         *value = field[0] & 0x7f;
@@ -9023,6 +9407,7 @@ static int bzi_tar_number(const uint8_t *field, uint32_t size, uint64_t *value)
         }
         return 1;
     }
+
     while (i < size && field[i] == ' ')
         i++;
     for (; i < size && field[i] >= '0' && field[i] <= '7'; i++)
@@ -9035,6 +9420,7 @@ static int bzi_tar_is_header(const uint8_t *block)
 {
     uint32_t sum = 8 * ' ', high = 0;
     uint64_t told;
+
     for (uint32_t i = 0; i < BZI_TAR_BLOCK; i++) {
         sum += block[i];
         high += block[i] >> 7;
@@ -9074,6 +9460,7 @@ static bzna_status bzi_tar_set_name(bzi_tar_walk *walk, const uint8_t *text, uin
                                     bzna_error *err)
 {
     const uint8_t *nul = size ? memchr(text, 0, (size_t)size) : NULL;
+
     size = nul ? (uint64_t)(nul - text) : size;
     if (size > sizeof walk->name)
         return bzi_fail(err, BZNA_E_LIMIT, at, 0, 0, "the name at byte %llu has %llu bytes, more than %u",
@@ -9090,6 +9477,7 @@ static void bzi_tar_own_name(bzi_tar_walk *walk, const uint8_t *header)
     bzna_error ignored;                                     /* both parts fit */
     const uint8_t *nul = memchr(header, 0, 100);
     const uint32_t size = nul ? (uint32_t)(nul - header) : 100;
+
     if (!memcmp(header + 257, "ustar", 6))
         bzi_tar_set_name(walk, header + 345, 155, 0, &ignored);
     if (walk->name_size)
@@ -9116,6 +9504,7 @@ static int bzi_pax_next(bzi_cursor *c, bzi_pax *record)
     const uint8_t *p = c->data + c->pos, *equals;
     const uint64_t left = bzi_cursor_left(c);
     uint64_t length = 0, i = 0;
+
     if (left == 0 || *p == 0)
         return 0;
     for (; i < left && i < 8 && p[i] >= '0' && p[i] <= '9'; i++)
@@ -9157,6 +9546,7 @@ static bzna_status bzi_tar_read_pax(bzi_tar_walk *walk, bzi_cursor c, int global
     uint64_t at = c.base;
     bzi_pax record;
     int found = 0;
+
     while (status == BZNA_OK && (found = bzi_pax_next(&c, &record)) > 0) {
         if (record.key.size >= 11 && !memcmp(record.key.data, "GNU.sparse.", 11))
             status = bzi_tar_fail_sparse(walk->at, err);
@@ -9168,6 +9558,7 @@ static bzna_status bzi_tar_read_pax(bzi_tar_walk *walk, bzi_cursor c, int global
                               (unsigned long long)at);
         at = bzi_cursor_offset(&c);
     }
+
     if (status == BZNA_OK && found < 0)
         status = bzi_fail(err, BZNA_E_BOX, at, 0, 0, "no pax record at byte %llu, in the header at byte %llu",
                           (unsigned long long)at, (unsigned long long)walk->at);
@@ -9185,6 +9576,7 @@ static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bz
 {
     const uint8_t *view = NULL;
     bzna_status status;
+
     if (walk->size > BZI_LIMIT_PAX_BYTES)
         return bzi_fail(err, BZNA_E_LIMIT, walk->at, 0, 0,
                         "the header at byte %llu has %llu bytes of names and records, more than %u",
@@ -9226,6 +9618,7 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
     const uint8_t *header = NULL;
     bzna_status status;
     int described = 0;
+
     walk->name_size = 0;
     walk->told_size = -1;
     for (uint32_t n = 0; n <= BZI_LIMIT_TAR_EXTRA; n++) {
@@ -9251,6 +9644,7 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
             return BZNA_OK;
         described |= type != 'g';
     }
+
     return bzi_fail(err, BZNA_E_LIMIT, walk->at, 0, 0,
                     "more than %u headers in a row before byte %llu describe a member", BZI_LIMIT_TAR_EXTRA,
                     (unsigned long long)walk->at);
@@ -9302,6 +9696,7 @@ static int bzi_tar_probe(const uint8_t *head, uint64_t size)
 static uint32_t bzi_tar_split(const uint8_t *name, uint32_t size)
 {
     const uint8_t *const end = name + size, *begin = name, *slash, *stop, *dot;
+
     do {
         slash = begin < end ? memchr(begin, '/', (size_t)(end - begin)) : NULL;
         stop = slash ? slash : end;
@@ -9319,11 +9714,12 @@ static uint32_t bzi_tar_kind(const char *field)
     static const struct { uint32_t kind; const char *names; } known[] = {
         { BZNA_FIELD_INTEGER, " cls cls2 index inx id " },
         { BZNA_FIELD_TEXT, " txt text transcript name " },     /* "name" is text in all containers */
-        { BZNA_FIELD_PICTURE, " jpg jpeg jpe jfif png ppm pgm pbm pnm pam webp bmp gif tif tiff jp2 j2k jpx jpf heic "
+        { BZNA_FIELD_IMAGE, " jpg jpeg jpe jfif png ppm pgm pbm pnm pam webp bmp gif tif tiff jp2 j2k jpx jpf heic "
                               "heif hif avif " },
     };
     const char *dot = strrchr(field, '.');
     char word[BZNA_NAME_MAX + 2];
+
     snprintf(word, sizeof word, " %s ", dot ? dot + 1 : field);
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (!strchr(dot ? dot + 1 : field, ' ') && strstr(known[i].names, word))
@@ -9371,15 +9767,18 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *e
 {
     bzi_field field = { 0, 1, "" };
     uint32_t size = entry->name_size - key_size - 1;
+
     for (uint32_t i = 0; i < size; i++) {
         uint8_t c = entry->name[key_size + 1 + i];
         field.name[i] = (char)(c >= 'A' && c <= 'Z' ? c + ('a' - 'A') : c);
     }
+
     for (uint32_t i = 0; i < b->field_count; i++) {
         b->last_field = (b->last_field + 1) % b->field_count;
         if (!strcmp(b->fields[b->last_field].name, field.name))
             return BZNA_OK;
     }
+
     if (b->field_count == BZI_LIMIT_FIELDS) {
         bzi_text_printable(field.name);
         return bzi_fail(err, BZNA_E_LIMIT, entry->offset, 0, 0,
@@ -9387,6 +9786,7 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *e
                         "field, and there are at most %u", (unsigned long long)entry->offset - BZI_TAR_BLOCK,
                         field.name, BZI_LIMIT_FIELDS);
     }
+
     field.kind = bzi_tar_kind(field.name);
     b->last_field = b->field_count;
     b->fields[b->field_count++] = field;
@@ -9401,25 +9801,31 @@ static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzn
     bzi_tar_member member = { entry->offset, (uint32_t)entry->size, (uint16_t)(entry->size >> 32), 0 };
     uint32_t first = (uint32_t)b->member_count;
     bzna_status status;
+
     if (key_size == 0)
         return BZNA_OK;
+
     if (entry->name_size - key_size > BZNA_NAME_MAX) {
         b->left_out_at = b->left_out++ ? b->left_out_at : entry->offset - BZI_TAR_BLOCK;
         return BZNA_OK;
     }
+
     if (b->member_count == UINT32_MAX || entry->size >> 48)
         return bzi_fail(err, BZNA_E_LIMIT, entry->offset, 0, 0, "a tar has at most 2^32 - 1 members, of 2^48 bytes");
     if (!bzi_tar_is_next_field(b, entry->name + key_size + 1, entry->name_size - key_size - 1) &&
         (status = bzi_tar_number_field(b, entry, key_size, err)) != BZNA_OK)
         return status;
+
     member.field = (uint16_t)b->last_field;
     if (!bzi_buffer_reserve(memory, &b->members, (b->member_count + 1) * sizeof member, 1))
         return bzi_fail_memory(err, "the index of a tar");
+
     memcpy(b->members.data + b->member_count++ * sizeof member, &member, sizeof member);
     if (key_size == b->key_size && !memcmp(entry->name, b->key, key_size))
         return BZNA_OK;
     if (!bzi_buffer_reserve(memory, &b->begins, (b->count + 2) * sizeof first, 1))
         return bzi_fail_memory(err, "the index of a tar");
+
     memcpy(b->key, entry->name, key_size);
     b->key_size = key_size;
     memcpy(b->begins.data + b->count++ * sizeof first, &first, sizeof first);
@@ -9432,6 +9838,7 @@ static bzna_status bzi_tar_scan(bzi_tar_build *b, bzna_error *err)
     const bzi_source *source = &b->c->source;
     bzi_tar_walk walk;
     bzna_status status;
+
     bzi_tar_walk_begin(&walk, source, &b->c->host->memory, source->map, 0);
     do {
         if ((status = bzi_tar_next(&walk, err)) == BZNA_OK && walk.is_file) {
@@ -9458,6 +9865,7 @@ static bzna_status bzi_tar_fail_index(const bzi_tar_build *b, const char *why, u
     const char *base = slash ? slash + 1 : path;
     const int stem = (int)bzi_min(strlen(base) - 4, 40);
     char place[32] = "";
+
     if (line)
         snprintf(place, sizeof place, "line %llu: ", (unsigned long long)line);
     return BZI_FAIL(err, BZNA_E_BOX,
@@ -9501,6 +9909,7 @@ static bzna_status bzi_tar_compare(const bzi_tar_build *b, bzi_tar_index *x, con
 {
     bzi_tar_walk *walk = &x->walk;
     bzna_status status;
+
     walk->at = x->last_end;
     do
         status = bzi_tar_next(walk, err);
@@ -9519,6 +9928,7 @@ static bzna_status bzi_tar_read_line(bzi_tar_build *b, bzi_tar_index *x, bzna_er
     const uint64_t file_size = b->c->source.size, step = x->count / 8 + 1;
     const int compare = x->line % step == 0 || x->line + 1 == x->count;
     bzna_status status = BZNA_OK;
+
     while (status == BZNA_OK && bzi_tar_word(x).size) {
         const int64_t at = bzi_tar_word_number(x), bytes = bzi_tar_word_number(x);
         const bzi_span name = bzi_tar_word(x);
@@ -9535,6 +9945,7 @@ static bzna_status bzi_tar_read_line(bzi_tar_build *b, bzi_tar_index *x, bzna_er
             status = bzi_tar_add(b, &entry, err);
         x->last_end = bzi_tar_round(entry.offset + entry.size);
     }
+
     if (status == BZNA_OK && x->p < x->end && *x->p++ != '\n')
         return bzi_tar_fail_index(b, "it is no text", x->line + 2, err);
     return status;
@@ -9546,12 +9957,14 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_
     const bzi_span version = bzi_tar_word(x), number = bzi_tar_word(x);
     bzna_status status = BZNA_OK;
     int64_t count = -1;
+
     if (version.size != 4 || memcmp(version.data, "v1.2", 4) || !bzi_span_signed(number, &count) || count < 0 ||
         bzi_tar_word(x).size) {
         bzi_log(b->c->host, BZNA_LOG_INFO, BZNA_OK, "%s: the .idx file beside it is ignored: it is no index v1.2",
                 b->c->name);
         return BZNA_AGAIN;
     }
+
     x->count = (uint64_t)count;
     x->p += x->p < x->end;
     for (; status == BZNA_OK && x->p < x->end; x->line++)
@@ -9569,6 +9982,7 @@ static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
     bzi_idx idx;
     bzi_tar_index x;
     bzna_status status = bzi_idx_open(&idx, host, &b->c->source, ".tar", err);
+
     if (status != BZNA_OK)
         return status;
     memset(&x, 0, offsetof(bzi_tar_index, walk));
@@ -9594,6 +10008,7 @@ static bzna_status bzi_tar_confirm(const bzi_tar_build *b, bzna_error *err)
 {
     bzi_tar_build scan;
     bzna_status status;
+
     memset(&scan, 0, sizeof scan);
     scan.c = b->c;
     scan.tar = b->tar;
@@ -9615,6 +10030,7 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
     bzi_container *c = b->c;
     bzi_tar *tar = b->tar;
     uint32_t end = (uint32_t)b->member_count;
+
     if (b->left_out)
         bzi_log(c->host, BZNA_LOG_WARNING, BZNA_OK,
                 "%s: %u members are left out: their fields' names have more than %d bytes; the first is at byte %llu",
@@ -9625,6 +10041,7 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
         return BZI_FAIL(err, BZNA_E_FORMAT, "its %llu files are tars or the like themselves (KEY.%s): unpack it, then "
                         "unpack each into a folder of its name, or open them (*.tar)", (unsigned long long)b->count,
                         b->fields[0].name);
+
     memcpy(b->begins.data + b->count * sizeof end, &end, sizeof end);
     tar->key_field = b->field_count;
     for (uint32_t i = 0; i < b->field_count; i++) {
@@ -9633,6 +10050,7 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
         if (!strcmp(b->fields[i].name, "name"))
             tar->key_field = BZI_NO_FIELD;
     }
+
     if (tar->key_field != BZI_NO_FIELD)
         b->fields[b->field_count++] = (bzi_field){ BZNA_FIELD_TEXT, 0, "name" };
     c->count = b->count;
@@ -9643,6 +10061,7 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
     c->fields = tar->fields = bzi_alloc_copy(memory, b->fields, b->field_count, sizeof *tar->fields);
     if (!tar->members || !tar->begins || !tar->fields)
         return bzi_fail_memory(err, "the index of a tar");
+
     c->target_inside = c->target_field != BZI_NO_FIELD;
     for (uint64_t i = 0; i < tar->member_count; i++)
         c->target_count += tar->members[i].field == c->target_field;
@@ -9655,6 +10074,7 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
     bzi_tar_build b;
     bzna_status status;
     (void)config;
+
     memset(&b, 0, sizeof b);
     b.c = c;
     b.tar = c->own;
@@ -9687,6 +10107,7 @@ static bzna_status bzi_tar_locate(const bzi_container *c, uint64_t index, bzi_ex
     const bzi_tar_member *first = tar->members + tar->begins[index], *last = tar->members + tar->begins[index + 1] - 1;
     const uint64_t begin = bzi_tar_begin(tar, index);
     uint64_t places[BZI_LIMIT_FIELDS] = { 0 };              /* no member lies at 0: its header is there */
+
     for (const bzi_tar_member *m = first; m <= last; m++) {
         if (places[m->field])
             return bzi_fail(err, BZNA_E_BOX, m->offset - BZI_TAR_BLOCK, 0, 0,
@@ -9695,6 +10116,7 @@ static bzna_status bzi_tar_locate(const bzi_container *c, uint64_t index, bzi_ex
                             (unsigned long long)m->offset - BZI_TAR_BLOCK);
         places[m->field] = m->offset;
     }
+
     extent->offset = first->offset - begin > BZI_WINDOW_READ ? first->offset - BZI_TAR_BLOCK : begin;
     extent->size = bzi_tar_member_end(last) - extent->offset;
     return BZNA_OK;
@@ -9710,6 +10132,7 @@ static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample,
     bzi_source bytes = { .size = 0 };
     bzi_tar_walk walk;
     bzna_status status = BZNA_OK;
+
     bzi_source_open_memory(&bytes, sample->bytes, sample->extent.size);
     bzi_tar_walk_begin(&walk, at_hand ? &bytes : &c->source, &c->host->memory,
                        at_hand ? bytes.map : c->source.map, at_hand ? 0 : begin);
@@ -9730,6 +10153,7 @@ static bzna_status bzi_tar_bytes(const bzi_tar *tar, const bzi_sample *sample, c
 {
     const uint8_t *data = sample->bytes + (m->offset - sample->extent.offset), *header = data - BZI_TAR_BLOCK;
     uint64_t size;
+
     *bytes = (bzi_span){ data, bzi_tar_member_size(m) };
     if (!tar->from_index || (bzi_tar_is_header(header) && bzi_tar_number(header + 124, 12, &size) &&
                              size == bytes->size && (header[156] == 0 || header[156] == '0' || header[156] == '7')))
@@ -9749,21 +10173,26 @@ static bzna_status bzi_tar_field(const bzi_container *c, const bzi_sample *sampl
     bzna_status status;
     int64_t integer;
     char text[24];
+
     if (number == tar->key_field)
         return bzi_tar_key(c, sample, value, err);
+
     while (m < end && m->field != number)
         m++;
     value->absent = m == end;
     if (m == end || (status = bzi_tar_bytes(tar, sample, m, &bytes, err)) != BZNA_OK)
         return m == end ? BZNA_OK : status;
+
     if (tar->fields[number].kind != BZNA_FIELD_INTEGER) {
         bzi_value_put(value, bytes.data, bytes.size);
         return BZNA_OK;
     }
+
     if (bzi_span_signed(bytes, &integer)) {
         bzi_value_put(value, &integer, sizeof integer);
         return BZNA_OK;
     }
+
     bzi_text_copy(text, sizeof text, bytes.data, bytes.size);
     bzi_text_printable(text);
     return bzi_fail(err, BZNA_E_BOX, m->offset, 0, 0, "its %s at byte %llu is no integer: \"%s\"",
@@ -9771,14 +10200,15 @@ static bzna_status bzi_tar_field(const bzi_container *c, const bzi_sample *sampl
 }
 
 static bzna_status bzi_tar_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                  bzna_sample *out, bzna_error *err)
+                                  bzna_sample_ref *out, bzna_error *err)
 {
     const bzi_tar *tar = c->own;
     (void)scratch;
     (void)err;
+
     for (uint32_t i = tar->begins[sample->index]; i < tar->begins[sample->index + 1]; i++) {
         const bzi_field *field = &tar->fields[tar->members[i].field];
-        if (field->kind == BZNA_FIELD_PICTURE && out->image_count < BZNA_IMAGES_MAX)
+        if (field->kind == BZNA_FIELD_IMAGE && out->image_count < BZNA_IMAGES_MAX)
             memcpy(out->image_names[out->image_count++], field->name, BZNA_NAME_MAX);
     }
     return BZNA_OK;
@@ -9791,10 +10221,11 @@ static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sampl
     const bzi_tar *tar = c->own;
     const char *const name = pick->name && strcmp(pick->name, "image") ? pick->name : NULL;
     bzi_span bytes;
+
     for (uint32_t i = tar->begins[sample->index]; i < tar->begins[sample->index + 1]; i++) {
         const bzi_tar_member *m = &tar->members[i];
         const bzi_field *field = &tar->fields[m->field];
-        if (name ? strcmp(field->name, name) != 0 : field->kind != BZNA_FIELD_PICTURE)
+        if (name ? strcmp(field->name, name) != 0 : field->kind != BZNA_FIELD_IMAGE)
             continue;
         if (bzi_tar_bytes(tar, sample, m, &bytes, err) != BZNA_OK)
             return err->status;
@@ -9808,6 +10239,7 @@ static uint64_t bzi_tar_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_tar *tar = c->own;
     uint64_t words[2] = { c->source.size, c->count };
+
     hash = bzi_hash(hash, words, sizeof words);
     for (uint64_t i = 0; i < c->count; i += i == 63 && c->count > 128 ? c->count - 127 : 1) {
         words[0] = tar->members[tar->begins[i]].offset;
@@ -9913,6 +10345,7 @@ static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
     bzi_recordio_part part;
     const uint8_t *header = NULL;
     bzna_status status;
+
     for (uint64_t at = 0; at < size; at += part.next) {
         if (size - at < 8)
             return bzi_recordio_fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the header", err);
@@ -9928,6 +10361,7 @@ static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
             return bzi_fail_memory(err, "the index of a RecordIO file");
         memcpy(scan->offsets.data + scan->count++ * sizeof at, &at, sizeof at);
     }
+
     return BZNA_OK;
 }
 
@@ -9950,6 +10384,7 @@ static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error 
     bzi_recordio *own = c->own;
     bzi_recordio_scan scan;
     bzna_status status;
+
     memset(&scan, 0, sizeof scan);
     scan.c = c;
     scan.window = (bzi_window){ .source = &c->source, .memory = &c->host->memory };
@@ -9961,6 +10396,7 @@ static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error 
     } else if (status == BZNA_OK && (status = bzi_recordio_make(c, scan.count, err)) == BZNA_OK) {
         memcpy(own->offsets, scan.offsets.data, (size_t)(scan.count * sizeof *own->offsets));
     }
+
     bzi_buffer_free(&c->host->memory, &scan.window.bytes);
     bzi_buffer_free(&c->host->memory, &scan.offsets);
     return status;
@@ -9984,6 +10420,7 @@ static bzna_status bzi_recordio_parse_idx(bzi_container *c, bzi_span text, bzna_
 {
     uint64_t *offsets = ((bzi_recordio *)c->own)->offsets, count = 0, line = 0;
     const uint8_t *at = text.data, *end = at + text.size, *tab;
+
     for (const uint8_t *stop; at < end; at = stop + 1) {
         stop = memchr(at, '\n', (size_t)(end - at));
         stop = stop ? stop : end;
@@ -9998,13 +10435,16 @@ static bzna_status bzi_recordio_parse_idx(bzi_container *c, bzi_span text, bzna_
             return bzi_recordio_fail_idx(offsets[count], "no record can begin at its offset", line, err);
         count++;
     }
+
     if (count == 0)
         return bzi_recordio_fail_idx(0, "it is empty", 0, err);
+
     for (uint64_t i = 1; i < count; i++)
         if (offsets[i] <= offsets[i - 1]) {
             bzi_sort(offsets, count, sizeof *offsets, bzi_recordio_is_before);
             break;
         }
+
     for (uint64_t i = 1; i < count; i++)
         if (offsets[i] == offsets[i - 1])
             return bzi_recordio_fail_idx(offsets[i], "two lines have the same offset", 0, err);
@@ -10023,10 +10463,12 @@ static bzna_status bzi_recordio_check_idx(bzi_container *c, uint32_t is_old, bzn
     uint8_t header[8];
     int is_same = 1;
     bzna_status status;
+
     if (is_old && (status = bzi_recordio_find(c, &is_same, err)) != BZNA_OK)
         return status;
     if (!is_same)
         return bzi_recordio_fail_idx(BZNA_NO_OFFSET, "older than the .rec, and of other records", 0, err);
+
     for (int i = 0; i < 2; i++) {
         if ((status = bzi_source_read(&c->source, ends[i], header, sizeof header, err)) != BZNA_OK)
             return status;
@@ -10043,6 +10485,7 @@ static bzna_status bzi_recordio_open_idx(bzi_container *c, bzna_error *err)
     bzi_idx idx;
     uint64_t lines = 1;
     bzna_status status = bzi_idx_open(&idx, c->host, &c->source, ".rec", err);
+
     if (status != BZNA_OK)
         return status;
     for (uint64_t i = 0; i < idx.text.size; i++)
@@ -10059,7 +10502,7 @@ enum { BZI_RECORDIO_IMAGE, BZI_RECORDIO_LABEL, BZI_RECORDIO_ID, BZI_RECORDIO_TAR
        BZI_RECORDIO_RECORD, BZI_RECORDIO_FIELDS };
 
 static const bzi_field bzi_recordio_fields[BZI_RECORDIO_FIELDS] = {
-    { BZNA_FIELD_PICTURE, 1, "image" },  { BZNA_FIELD_VECTOR, 1, "label" }, { BZNA_FIELD_INTEGER, 1, "id" },
+    { BZNA_FIELD_IMAGE, 1, "image" },  { BZNA_FIELD_VECTOR, 1, "label" }, { BZNA_FIELD_INTEGER, 1, "id" },
     { BZNA_FIELD_INTEGER, 1, "target" }, { BZNA_FIELD_TEXT, 1, "name" },    { BZNA_FIELD_BYTES, 1, "record" },
 };
 
@@ -10067,6 +10510,7 @@ static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config
 {
     bzi_recordio *own = c->own;
     bzna_status status = BZNA_OK;
+
     if (config->list && ((status = bzi_list_open(&own->list, &c->host->memory, config->list, err)) != BZNA_OK ||
                          (status = bzi_list_sort(&own->list, config->list, err)) != BZNA_OK))
         return status;
@@ -10105,6 +10549,7 @@ static bzna_status bzi_recordio_part_at(const bzi_sample *sample, uint64_t at, b
                                         bzna_error *err)
 {
     const uint64_t size = sample->extent.size;
+
     if (at > size || size - at < 8)
         return bzi_recordio_fail(sample, bzi_min(at, size), BZNA_E_TRUNCATED, "its last part is missing", size, err);
     if (!bzi_recordio_header(sample->bytes + at, part))
@@ -10131,6 +10576,7 @@ static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample
     uint64_t at = 0, end = 8;
     bzi_recordio_part part = { 0, 0, 0 };
     (void)c;
+
     do {
         bzna_status status = bzi_recordio_part_at(sample, at, &part, err);
         if (status != BZNA_OK || part.which == BZI_RECORDIO_WHOLE)
@@ -10145,6 +10591,7 @@ static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample
         end += part.length;
         at += part.next;
     } while (part.which != BZI_RECORDIO_LAST);
+
     if (end - 8 > BZI_RECORDIO_MAX)
         return bzi_recordio_fail(sample, 0, BZNA_E_LIMIT, "too long for a record", end - 8, err);
     bzi_recordio_put_le32(writable + 4, (uint32_t)(end - 8));
@@ -10174,11 +10621,14 @@ static bzna_status bzi_recordio_read(const bzi_container *c, const bzi_sample *s
     const bzi_recordio *own = c->own;
     const bzi_span payload = bzi_recordio_payload(sample);
     uint64_t flag;
+
     if (payload.size < 24)
         return bzi_recordio_fail(sample, 8, BZNA_E_FORMAT, "too short for a picture and its label", payload.size, err);
+
     flag = bzi_le32(payload.data);
     if (flag * 4 > payload.size - 24)
         return bzi_recordio_fail(sample, 8, BZNA_E_FORMAT, "more labels than it has room for", flag, err);
+
     entry->id = bzi_le64(payload.data + 8);
     entry->label_count = flag ? flag : 1;
     entry->labels = payload.data + (flag ? 24 : 4);
@@ -10222,6 +10672,7 @@ static void bzi_recordio_put_target(const bzi_container *c, const bzi_recordio_e
 {
     int64_t target = BZNA_TARGET_NONE;
     float label;
+
     value->absent = 1;
     if (entry->label_count != 1)
         return;
@@ -10236,6 +10687,7 @@ static void bzi_recordio_put_name(const bzi_container *c, const bzi_recordio_ent
 {
     char digits[24];
     bzi_span path;
+
     if (entry->row) {
         path = bzi_list_path(&((const bzi_recordio *)c->own)->list, entry->row);
         bzi_value_put(value, path.data, path.size);
@@ -10251,12 +10703,15 @@ static bzna_status bzi_recordio_field(const bzi_container *c, const bzi_sample *
     const bzi_span payload = bzi_recordio_payload(sample);
     bzi_recordio_entry entry;
     bzna_status status;
+
     if (number == BZI_RECORDIO_RECORD) {
         bzi_value_put(value, payload.data, payload.size);
         return BZNA_OK;
     }
+
     if ((status = bzi_recordio_read(c, sample, &entry, err)) != BZNA_OK)
         return status;
+
     if (number == BZI_RECORDIO_LABEL)
         bzi_recordio_put_labels(c, &entry, value);
     else if (number == BZI_RECORDIO_TARGET)
@@ -10274,6 +10729,7 @@ static bzna_status bzi_recordio_image(const bzi_container *c, const bzi_sample *
     bzi_recordio_entry entry;
     bzi_span picture;
     bzna_status status;
+
     if (pick->name && strcmp(pick->name, "image"))
         return bzi_container_fail_image(pick->name, err);
     if ((status = bzi_recordio_read(c, sample, &entry, err)) != BZNA_OK)
@@ -10353,6 +10809,7 @@ static bzna_status bzi_records_check(const bzi_container *c, bzi_records *own, b
     bzna_records *r = &own->c;
     const uint32_t edge = c->host->max_edge_px;
     uint64_t pixels = (uint64_t)r->width * r->height;
+
     own->is_picture = r->data_type == BZNA_RECORD_UINT8 && (r->channels == 1 || r->channels == 3);
     if (!bzi_records_type_bytes(r->data_type))
         return bzi_records_fail("data_type", r->data_type, "it is 1 to 4", err);
@@ -10388,6 +10845,7 @@ static bzna_status bzi_records_measure(const bzi_container *c, bzi_records *own,
     bzna_records *r = &own->c;
     const uint64_t limit = c->host->max_sample_bytes;
     uint64_t data_end, label_end = 0;
+
     if (!bzi_add(r->data_offset, own->numbers * bzi_records_type_bytes(r->data_type), &data_end) || data_end > limit)
         return bzi_records_fail("data_offset", r->data_offset, "data end past max_sample_bytes", err);
     if (r->label_type &&
@@ -10409,6 +10867,7 @@ static bzna_status bzi_records_count(bzi_container *c, const bzi_records *own, b
 {
     const uint64_t header = own->c.header_bytes, size = c->source.size, stride = own->c.stride;
     const uint64_t tail = size > header ? (size - header) % stride : 0;
+
     if (size <= header)
         return bzi_fail(err, BZNA_E_NO_SAMPLES, size, 0, 0, "nothing comes behind the header of %llu bytes "
                         "(dataset_config.records.header_bytes)", (unsigned long long)header);
@@ -10424,21 +10883,25 @@ static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config 
 {
     bzi_records *own = c->own;
     bzna_status status;
+
     if (!config->records)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records: must say what the records are");
+
     own->c = *config->records;
     if ((status = bzi_records_check(c, own, err)) != BZNA_OK ||
         (status = bzi_records_measure(c, own, err)) != BZNA_OK ||
         (status = bzi_records_count(c, own, err)) != BZNA_OK)
         return status;
+
     if (own->is_picture)
-        bzi_container_add_field(c, own->fields, BZNA_FIELD_PICTURE, 1, "image");
+        bzi_container_add_field(c, own->fields, BZNA_FIELD_IMAGE, 1, "image");
     else
         bzi_container_add_field(c, own->fields, BZNA_FIELD_VECTOR, 1, "data");
     if (own->c.label_type == BZNA_RECORD_FLOAT32)
         bzi_container_add_field(c, own->fields, BZNA_FIELD_VECTOR, 1, "label");
     if (!bzi_records_has_target(own))
         return BZNA_OK;
+
     bzi_container_add_field(c, own->fields, BZNA_FIELD_INTEGER, 1, "target");
     c->target_count = c->count;
     c->target_field = BZI_RECORDS_LABEL;
@@ -10451,15 +10914,19 @@ static int bzi_records_guess_idx(bzi_span head, uint64_t file_size, char *text, 
 {
     uint64_t sizes[3] = { 1, 1, 1 }, at = 4, numbers = 1, end = 0;
     const uint32_t dimensions = head.size >= 4 && !memcmp(head.data, "\0\0\x08", 3) ? head.data[3] : 0;
+
     if (dimensions == 0 || dimensions > 3 || head.size < 4 + 4 * dimensions)
         return 0;
+
     for (uint32_t i = 0; i < dimensions; i++, at += 4) {
         sizes[i] = bzi_be32(head.data + at);
         if (!bzi_mul(numbers, sizes[i], &numbers))
             return 0;
     }
+
     if (!bzi_add(numbers, at, &end) || !numbers || sizes[1] > 65536 || sizes[2] > 65536)
         return 0;
+
     if (end != file_size)
         snprintf(text, capacity, "it begins as an IDX file (MNIST's) of %llu records of %llux%llu bytes, and has %llu "
                  "bytes instead of %llu", (unsigned long long)sizes[0], (unsigned long long)sizes[2],
@@ -10533,6 +11000,7 @@ static bzna_status bzi_records_field(const bzi_container *c, const bzi_sample *s
     const uint8_t *const label = sample->bytes + own->c.label_offset;
     int64_t target;
     (void)err;
+
     if (number == BZI_RECORDS_DATA) {
         bzi_records_put_numbers(sample->bytes + own->c.data_offset, own->numbers, own, 1, value);
     } else if (!bzi_records_has_target(own)) {
@@ -10551,8 +11019,10 @@ static bzna_status bzi_records_image(const bzi_container *c, const bzi_sample *s
     const bzi_records *own = c->own;
     bzna_image coded;
     (void)scratch;
+
     if (!own->is_picture || (pick->name && strcmp(pick->name, "image")))
         return bzi_container_fail_image(pick->name, err);
+
     memset(&coded, 0, sizeof coded);
     coded.struct_size = sizeof coded;
     coded.codec = BZNA_CODEC_RAW;
@@ -10606,6 +11076,7 @@ static const bzi_container_ops bzi_records_ops = {
 static const char *bzi_brace_next(const char *p, const char *end, char one, char other)
 {
     uint32_t depth = 0;
+
     for (; p < end; p++) {
         if (depth == 0 && (*p == one || *p == other))
             return p;
@@ -10623,6 +11094,7 @@ static bzna_status bzi_brace_check(const char *pattern, bzna_error *err)
 {
     uint64_t open[BZI_LIMIT_DEPTH], at;
     uint32_t depth = 0;
+
     for (at = 0; pattern[at]; at++) {
         if (pattern[at] == '\\' && pattern[at + 1]) {
             at++;
@@ -10637,6 +11109,7 @@ static bzna_status bzi_brace_check(const char *pattern, bzna_error *err)
                             (unsigned long long)at);
         }
     }
+
     if (!depth)
         return BZNA_OK;
     return bzi_fail(err, BZNA_E_ARGUMENT, open[depth - 1], 0, 0,
@@ -10686,17 +11159,21 @@ static int bzi_brace_range_of(const char *p, const char *end, bzi_brace_range *r
     const char *first_end, *last, *last_end;
     int64_t stop, step = 1;
     int letter;
+
     if (!(first_end = bzi_brace_bound(p, end, &range->first, &range->letters)) || end - first_end < 3 ||
         memcmp(first_end, "..", 2))
         return 0;
+
     last = first_end + 2;
     if (!(last_end = bzi_brace_bound(last, end, &stop, &letter)) || letter != range->letters)
         return 0;
+
     if (last_end < end) {
         if (end - last_end < 3 || memcmp(last_end, "..", 2) || bzi_brace_number(last_end + 2, end, &step) != end)
             return 0;
         step = step < 0 ? -step : step ? step : 1;
     }
+
     range->step = range->first <= stop ? step : -step;
     range->count = (uint64_t)((stop - range->first) / range->step) + 1;
     range->width = 0;
@@ -10725,18 +11202,21 @@ static bzna_status bzi_brace_expand(bzi_names *texts, const char *pattern, size_
     bzi_brace_range range;
     int is_range = 0;
     bzna_status status = BZNA_OK;
+
     for (; (open = bzi_brace_next(open, end, '{', '{')) < end; open++) {     /* of no range or list, the braces stay */
         close = bzi_brace_next(open + 1, end, '}', '}');
         is_range = bzi_brace_range_of(open + 1, close, &range);
         if (is_range || bzi_brace_next(open + 1, close, ',', ',') < close)
             break;
     }
+
     if (open == end && texts->count < BZI_LIMIT_PARTS)
         return bzi_names_add(texts, pattern, err);
     if (open == end)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the pattern stands for more than %u files", BZI_LIMIT_PARTS);
     if (groups == BZI_LIMIT_GROUPS)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the pattern has more than %u groups in braces", BZI_LIMIT_GROUPS);
+
     memcpy(text, pattern, (size_t)(open - pattern));
     member = open + 1;
     for (uint64_t i = 0; status == BZNA_OK && (is_range ? i < range.count : member <= close); i++) {
@@ -10748,6 +11228,7 @@ static bzna_status bzi_brace_expand(bzi_names *texts, const char *pattern, size_
         status = bzi_brace_expand(texts, text, (size_t)(open - pattern), groups + 1, err);
         member = is_range ? member : member_end + 1;
     }
+
     return status;
 }
 
@@ -10766,6 +11247,7 @@ static bzna_status bzi_paths_match(bzi_names *paths, const char *pattern, bzna_e
     glob_t matches;
     bzna_status status = BZNA_OK;
     int error = bzi_os_glob(pattern, &matches);
+
     if (error == ENOMEM)
         return bzi_fail_memory(err, "the names that match a pattern");
     if (error)
@@ -10783,6 +11265,7 @@ static bzna_status bzi_paths_add_expanded(bzi_names *paths, const char *text, bz
     char literal[BZI_LIMIT_PATH_BYTES];
     int has_wildcard = 0;
     size_t n = 0;
+
     for (const char *p = text; *p; p++) {
         if (*p == '\\' && p[1])
             p++;
@@ -10790,6 +11273,7 @@ static bzna_status bzi_paths_add_expanded(bzi_names *paths, const char *text, bz
             has_wildcard |= *p == '*' || *p == '?' || *p == '[';
         literal[n++] = *p;
     }
+
     literal[n] = 0;
     if (has_wildcard && bzi_os_kind(literal) == BZI_OS_NONE)
         return bzi_paths_match(paths, text, err);
@@ -10801,6 +11285,7 @@ static bzna_status bzi_paths_add_pattern(bzi_names *paths, const char *pattern, 
 {
     bzi_names texts = { .memory = paths->memory };
     bzna_status status;
+
     if (bzi_os_kind(pattern) != BZI_OS_NONE || !pattern[strcspn(pattern, "{}*?[")])
         return bzi_paths_add(paths, pattern, err);
     if (strlen(pattern) >= BZI_LIMIT_PATH_BYTES)
@@ -10818,6 +11303,7 @@ static bzna_status bzi_paths_expand(bzi_names *paths, const char *path, bzna_err
 {
     const char *p = path, *next;
     bzna_status status = BZNA_OK;
+
     if (bzi_os_kind(path) != BZI_OS_NONE || !strstr(path, "::"))
         return bzi_paths_add_pattern(paths, path, err);
     for (; p && status == BZNA_OK; p = next ? next + 2 : NULL) {
@@ -10842,6 +11328,7 @@ static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bz
     char path[BZI_LIMIT_PATH_BYTES];
     bzi_tree tree = { .text = NULL };
     bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
+
     if (status == BZNA_OK && (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK && walk.names.count) {
         if (walk.folder_count > 1)
             status = BZI_FAIL(err, BZNA_E_FORMAT,
@@ -10851,6 +11338,7 @@ static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bz
         else
             status = bzi_walk_finish(&walk, &tree, err);
     }
+
     for (uint64_t i = 0; i < tree.count && status == BZNA_OK; i++)
         if ((status = bzi_path_join(path, sizeof path, folder, tree.names[i], err)) == BZNA_OK)
             status = bzi_paths_add(paths, path, err);
@@ -10878,6 +11366,7 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 {
     bzi_names expanded = { .memory = paths->memory };
     bzna_status status = BZNA_OK;
+
     for (uint32_t i = 0; i < count && status == BZNA_OK; i++)
         if ((status = bzi_paths_expand(&expanded, given[i], err)) != BZNA_OK)
             bzi_error_prefix(err, given[i]);
@@ -10945,6 +11434,7 @@ static bzna_status bzi_container_fail_kind(const bzi_container *c, const uint8_t
 {
     const char *what = bzi_codec_unread((bzi_span){ head, size }, 0);
     char guess[160];
+
     if (what)
         return bzi_fail(err, BZNA_E_UNSUPPORTED, 0, 0, 0, "it is %s", what);
     if (format)
@@ -10973,6 +11463,7 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
         { "palette", config->palette != 0, ops->still != 0, "folders, tars and RecordIO files" },
         { "records", config->records != NULL, ops == &bzi_records_ops, "the format \"records\"" },
     };
+
     for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
         if (settings[i].is_set && !settings[i].has_effect)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: it has an effect on %s only; this is of kind %s",
@@ -11003,10 +11494,12 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
     uint8_t head[BZI_PROBE_BYTES] = { 0 };
     uint64_t size = bzi_min(c->source.size, sizeof head);
     bzna_status status = BZNA_AGAIN;
+
     if (size == 0)
         return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "the file is empty");
     if (bzi_source_read(&c->source, 0, head, size, err) != BZNA_OK)
         return err->status;
+
     if (!config->records && bzi_codec_unread((bzi_span){ head, size }, 0))
         return bzi_container_fail_kind(c, head, size, config->format, err);
     for (size_t i = 0; status == BZNA_AGAIN && i < sizeof bzi_containers / sizeof bzi_containers[0]; i++) {
@@ -11026,6 +11519,7 @@ static bzna_status bzi_container_make(bzi_host *host, const char *name, const bz
                                       bzi_container **out, bzna_error *err)
 {
     bzi_container *c = bzi_alloc_zero(&host->memory, 1, sizeof *c);
+
     if (!c)
         return bzi_fail_memory(err, "a data set");
     c->host = host;
@@ -11049,6 +11543,7 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, 
 {
     bzi_container *c;
     bzna_status status = bzi_container_make(host, name, config, &c, err);
+
     if (status != BZNA_OK)
         return status;
     c->source = *source;
@@ -11068,6 +11563,7 @@ static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, c
 {
     bzi_container *c;
     bzna_status status = bzi_container_make(host, config->name ? config->name : path, config, &c, err);
+
     if (status != BZNA_OK)
         return status;
     if (config->format && strcmp(config->format, bzi_folder_ops.name))
@@ -11079,6 +11575,7 @@ static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, c
         bzi_container_free(c);
         return status;
     }
+
     *out = c;
     return BZNA_OK;
 }
@@ -11088,6 +11585,7 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 {
     char name[40], path[BZI_LIMIT_PATH_BYTES];
     bzna_error ignored;
+
     if (c->ops->path && c->ops->path(c, index, path, sizeof path, &ignored) == BZNA_OK) {
         for (char *p = path; *p; p++)
             if ((unsigned char)*p < 32 || *p == 127)
@@ -11141,6 +11639,7 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
     const bzi_extent *extent = &reading->sample.extent;
     uint64_t limit = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
     bzna_status status;
+
     memset(reading, 0, sizeof *reading);
     reading->container = c;
     reading->source = &c->source;
@@ -11174,6 +11673,7 @@ static bzna_status bzi_reading_view(bzi_reading *reading, const bzi_memory *memo
     const bzi_extent *extent = &reading->sample.extent;
     const uint8_t *const map = reading->source->map;
     bzna_status status = BZNA_AGAIN;
+
     if (map) {
         reading->sample.bytes = map + extent->offset;
         status = c->ops->prepare ? c->ops->prepare(c, &reading->sample, NULL, err) : BZNA_OK;
@@ -11241,6 +11741,7 @@ static bzna_status bzi_container_look_target(const bzi_container *c, uint64_t in
     const bzi_sample unread = { index, { 0, 0 }, NULL };
     bzi_look look;
     bzna_status status;
+
     if (!c->target_inside)
         return bzi_container_target(c, &unread, target, err);
     if ((status = bzi_look_begin(&look, c, index, 1, err)) != BZNA_OK)
@@ -11251,23 +11752,24 @@ static bzna_status bzi_container_look_target(const bzi_container *c, uint64_t in
 }
 
 static bzna_status bzi_container_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
-                                        bzna_sample *out, bzna_error *err)
+                                        bzna_sample_ref *out, bzna_error *err)
 {
     if (c->ops->images)
         return c->ops->images(c, sample, scratch, out, err);
     for (uint32_t i = 0; i < c->field_count; i++)
-        if (c->fields[i].kind == BZNA_FIELD_PICTURE)
+        if (c->fields[i].kind == BZNA_FIELD_IMAGE)
             bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, c->fields[i].name);
     return BZNA_OK;
 }
 
 /* Where the sample is, its target and the names of its pictures. */
-static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, bzna_sample *out, bzna_error *err)
+static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, bzna_sample_ref *out, bzna_error *err)
 {
     bzi_look look;
     const bzi_sample *sample = &look.reading.sample;
     bzna_status status;
     const uint32_t inside = (c->ops->names_inside && !c->ops->names_unread) || c->target_inside;
+
     memset(out, 0, sizeof *out);
     if ((status = bzi_look_begin(&look, c, index, inside, err)) != BZNA_OK)
         return status;
@@ -11286,6 +11788,7 @@ static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t ind
     bzi_look look;
     const bzi_sample *sample = &look.reading.sample;
     bzna_status status = bzi_look_begin(&look, c, index, 0, err);
+
     if (status != BZNA_OK)
         return status;
     if (buffer.size < sample->extent.size)
@@ -11305,6 +11808,7 @@ static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t
 {
     bzi_look look;
     bzna_status status = bzi_look_begin(&look, c, index, 1, err);
+
     if (status != BZNA_OK)
         return status;
     if ((status = bzi_container_image(c, &look.reading.sample, pick, &look.scratch, image, err)) == BZNA_OK)
@@ -11321,17 +11825,20 @@ static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t
 static uint32_t bzi_container_find_field(const bzi_container *c, const char *name, bzi_field *field)
 {
     uint32_t picture = BZI_NO_FIELD;
+
     for (uint32_t i = 0; i < c->field_count; i++) {
         *field = c->fields[i];
         if (strcmp(field->name, name) == 0)
             return i;
-        if (field->kind == BZNA_FIELD_PICTURE && picture == BZI_NO_FIELD)
+        if (field->kind == BZNA_FIELD_IMAGE && picture == BZI_NO_FIELD)
             picture = i;
     }
+
     if (strcmp(name, "image") == 0) {
-        *field = (bzi_field){ BZNA_FIELD_PICTURE, 1, "image" };
+        *field = (bzi_field){ BZNA_FIELD_IMAGE, 1, "image" };
         return picture;
     }
+
     if (strcmp(name, "target") || c->target_field == BZI_NO_FIELD)
         return BZI_NO_FIELD;
     *field = c->fields[c->target_field];
@@ -11362,6 +11869,7 @@ static bzna_status bzi_container_value_inside(const bzi_container *c, uint64_t i
     const bzi_pick pick = { name, 0 };
     bzi_look look;
     bzna_status status = bzi_look_begin(&look, c, index, 1, err);
+
     if (status != BZNA_OK)
         return status;
     status = number == BZI_NO_FIELD ? bzi_look_stream(&look, &pick, value, err) :
@@ -11380,11 +11888,13 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
     const uint64_t capacity = value->capacity;
     uint32_t number = bzi_container_find_field(c, name, &field), nul;
     bzna_status status;
+
     if (number == BZI_NO_FIELD && strcmp(name, "image"))
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "there is no field \"%s\"", name);
+
     nul = number != BZI_NO_FIELD && field.kind == BZNA_FIELD_TEXT;
     value->capacity -= nul && value->capacity;              /* room for the NUL at a text's end */
-    if (number == BZI_NO_FIELD || field.kind == BZNA_FIELD_PICTURE)
+    if (number == BZI_NO_FIELD || field.kind == BZNA_FIELD_IMAGE)
         status = bzi_container_value_inside(c, index, name, BZI_NO_FIELD, value, err);
     else if (field.inside)
         status = bzi_container_value_inside(c, index, name, number, value, err);
@@ -11441,6 +11951,7 @@ static void bzi_dataset_drop(bzna_dataset *dataset)
 static bzna_status bzi_dataset_make(bzi_host *host, uint32_t parts, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset *dataset = bzi_alloc_zero(&host->memory, 1, sizeof *dataset);
+
     if (dataset && !(dataset->parts = bzi_alloc_zero(&host->memory, parts, sizeof *dataset->parts))) {
         bzi_release(&host->memory, dataset, 1, sizeof *dataset);
         dataset = NULL;
@@ -11470,6 +11981,7 @@ static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, co
     bzna_dataset *dataset = NULL;
     bzi_container *container = NULL;
     bzna_status status = bzi_dataset_make(host, 1, &dataset, err);
+
     if (status == BZNA_OK && (status = bzi_container_open(host, source, name, config, &container, err)) != BZNA_OK)
         bzi_dataset_drop(dataset);
     if (status != BZNA_OK)
@@ -11484,11 +11996,13 @@ static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from,
 {
     uint64_t parts = 0, samples = 0;
     bzna_status status;
+
     for (uint32_t i = 0; i < from_count; i++) {
         parts += from[i]->part_count;
         if (parts > BZI_LIMIT_PARTS || !bzi_add(samples, from[i]->count, &samples) || samples > (uint64_t)1 << 63)
             return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most %u files and 2^63 samples", BZI_LIMIT_PARTS);
     }
+
     if ((status = bzi_dataset_make(host, (uint32_t)parts, out, err)) != BZNA_OK)
         return status;
     for (uint32_t i = 0; i < from_count; i++)
@@ -11507,11 +12021,13 @@ static bzna_status bzi_container_open_path(bzi_host *host, const char *path, con
     const char *name = config->name ? config->name : path;
     bzi_source source;
     bzna_status status;
+
     memset(&source, 0, sizeof source);
     if (bzi_os_kind(path) == BZI_OS_FOLDER) {
         status = bzi_container_open_folder(host, path, config, out, err);
         return status == BZNA_OK ? status : bzi_error_prefix(err, name);
     }
+
     if (bzi_source_open_path(&source, host, path, err) != BZNA_OK)
         return bzi_error_prefix(err, path);
     if ((status = bzi_container_open(host, &source, name, config, out, err)) == BZNA_OK)
@@ -11539,6 +12055,7 @@ static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
 static bzna_status bzi_opening_join(const bzi_opening *opening, bzna_dataset *all, bzna_error *err)
 {
     uint64_t samples = 0;
+
     for (uint64_t i = 0; i < opening->paths.count; i++)
         if (!bzi_add(samples, opening->opened[i]->count, &samples) || samples > (uint64_t)1 << 63)
             return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most 2^63 samples");
@@ -11553,6 +12070,7 @@ static bzna_status bzi_opening_run(bzi_opening *opening, bzna_dataset **out, bzn
 {
     bzna_dataset *all = NULL;
     bzna_status status = bzi_dataset_make(opening->host, (uint32_t)opening->paths.count, &all, err);
+
     if (status != BZNA_OK)
         return status;
     if ((status = bzi_parallel(bzi_opening_open, opening, opening->paths.count, err)) == BZNA_OK)
@@ -11572,6 +12090,7 @@ static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *path
     bzi_opening opening = { .host = host, .paths = { .memory = memory }, .config = config };
     bzna_status status = bzi_paths_resolve(&opening.paths, paths, count, config, err);
     uint64_t room = opening.paths.count;
+
     if (status == BZNA_OK && !(opening.opened = bzi_alloc_zero(memory, room, sizeof *opening.opened)))
         status = bzi_fail_memory(err, "a data set");
     if (status == BZNA_OK)
@@ -11589,6 +12108,7 @@ static bzna_status bzi_dataset_range(const bzna_dataset *from, uint64_t first, u
                                      bzna_error *err)
 {
     bzna_status status = bzi_dataset_make(from->host, from->part_count, out, err);
+
     for (uint32_t i = 0; i < from->part_count && status == BZNA_OK; i++) {
         const bzi_part *part = &from->parts[i];
         uint64_t begin = first > part->begin ? first : part->begin,
@@ -11630,6 +12150,7 @@ static const bzi_container *bzi_dataset_find(const bzna_dataset *dataset, uint64
 static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t target, bzi_value *value, bzna_error *err)
 {
     const uint64_t capacity = value->capacity;
+
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_container *c = dataset->parts[i].container;
         if (!c->ops->class_name || !c->class_count)
@@ -11649,6 +12170,7 @@ static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t targe
         value->data[value->size - 1] = 0;
         return BZNA_OK;
     }
+
     BZI_FAIL(err, BZNA_E_NOT_FOUND, "its classes have no names");
     return bzi_error_prefix(err, dataset->parts[0].container->name);
 }
@@ -11656,6 +12178,7 @@ static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t targe
 static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
 {
     uint64_t hash = BZI_HASH_START;
+
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_part *part = &dataset->parts[i];
         hash = part->container->ops->fingerprint(part->container, hash);
@@ -11673,6 +12196,7 @@ static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset, const char 
 {
     const int by_libavcodec = !strcmp(decoder, "libavcodec");
     uint64_t hash = 0;
+
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_container *c = dataset->parts[i].container;
         const uint32_t settings[] = { i, c->orientation, c->palette };
@@ -11688,6 +12212,7 @@ static const bzi_field *bzi_dataset_field(const bzna_dataset *dataset, uint32_t 
 {
     const bzi_field *seen[BZI_LIMIT_FIELDS + 1];
     uint32_t count = 0;
+
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_container *c = dataset->parts[i].container;
         for (uint32_t k = 0, j; k < c->field_count && count <= BZI_LIMIT_FIELDS; k++) {
@@ -11706,6 +12231,7 @@ static const bzi_field *bzi_dataset_field(const bzna_dataset *dataset, uint32_t 
 static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info *info)
 {
     const bzi_container *first = dataset->parts[0].container;
+
     memset(info, 0, sizeof *info);
     info->sample_count = dataset->count;
     info->part_count = dataset->part_count;
@@ -11715,6 +12241,7 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
         info->size_bytes += part->container->source.size;
         info->target_count += all <= part->first ? 0 : bzi_min(part->count, all - part->first);
     }
+
     if (first->ops->describe)
         first->ops->describe(first, info);
     bzi_string_copy(info->container, sizeof info->container, first->ops->name);
@@ -11864,6 +12391,7 @@ static int bzi_span_equal(bzi_span a, bzi_span b)
 static bzna_status bzi_coded_add_set(bzi_coded *coded, const char *field, bzi_span nal, bzna_error *err)
 {
     uint64_t total = nal.size;
+
     for (uint32_t i = 0; i < coded->set_count; i++) {
         if (bzi_span_equal(coded->sets[i], nal))
             return BZNA_OK;
@@ -11891,6 +12419,7 @@ static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bz
     bzi_span nal;
     bzna_status status;
     int got, pictures = 0;
+
     while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
         if (bzi_nal_is_parameter_set(image->codec, nal)) {
             if ((status = bzi_coded_add_set(coded, field, nal, err)) != BZNA_OK)
@@ -11901,6 +12430,7 @@ static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bz
             pictures++;
         }
     }
+
     if (got < 0 && bzi_image_fail_nals(&n, err) < 0)
         return bzi_error_prefix(err, field);
     if (!pictures)
@@ -11915,6 +12445,7 @@ static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bz
 static bzna_status bzi_coded_gather_obus(bzi_coded *coded, const char *field, bzna_error *err)
 {
     const bzna_image *image = &coded->image;
+
     if (bzi_image_av1(image, &coded->sps, err) != BZNA_OK)
         return bzi_error_prefix(err, field);
     for (int part = 0; part < 2; part++) {
@@ -11924,6 +12455,7 @@ static bzna_status bzi_coded_gather_obus(bzi_coded *coded, const char *field, bz
             if (type == BZI_OBU_SEQUENCE_HEADER)
                 coded->sets[0] = unit;
     }
+
     coded->set_count = 1;
     if (coded->sets[0].size > BZI_LIMIT_CONFIG_BYTES)
         return BZI_FAIL(err, BZNA_E_LIMIT, "%s: a sequence header of more than %u bytes", field,
@@ -11946,6 +12478,7 @@ static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
 {
     static const uint32_t kinds[3] = { BZI_NAL_VPS, BZI_NAL_SPS, BZI_NAL_PPS };
     const bzi_format *sps = &coded->sps;
+
     BZI_OUT(out, "1", 1);
     bzi_out_bytes(out, sps->profile, 12);
     BZI_OUT(out, "21111211", 0xf000, 0xfc, 0xfc | sps->chroma_format, 0xf8 | (sps->depth_luma - 8),
@@ -11961,6 +12494,7 @@ static void bzi_out_avcc(bzi_out *out, const bzi_coded *coded)
 {
     const bzi_format *sps = &coded->sps;
     const uint8_t *p = sps->profile;
+
     BZI_OUT(out, "111111", 1, p[0], p[1], p[2], 0xff, 0xe0 | bzi_coded_count(coded, BZI_NAL_SPS));
     bzi_out_sets(out, coded, BZI_NAL_SPS);
     BZI_OUT(out, "1", bzi_coded_count(coded, BZI_NAL_PPS));
@@ -12011,6 +12545,7 @@ static void bzi_out_obus(bzi_out *out, const bzi_coded *coded)
 {
     bzi_span rest = bzi_image_data(&coded->image), before = rest, payload;
     uint32_t type, found = 0;
+
     while (bzi_obu_next(&rest, &type, &payload) > 0) {
         found |= type == BZI_OBU_SEQUENCE_HEADER;
         if (!found && (type == BZI_OBU_FRAME || type == BZI_OBU_FRAME_HEADER)) {
@@ -12048,18 +12583,21 @@ static bzna_status bzi_coded_fit(bzi_coded *coded, const char *field, bzna_error
     const bzi_format *sps = &coded->sps;
     const uint32_t width = sps->width - sps->window[0] - sps->window[1], upright = !sps->orientation;
     const uint32_t height = sps->height - sps->window[2] - sps->window[3];
+
     if (image->orientation && image->orientation != sps->orientation + upright)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.orientation: %u; in archives, it is what the picture says itself, %u",
                         field, image->orientation, sps->orientation + upright);
     if ((image->frame_width && image->frame_width != width) || (image->frame_height && image->frame_height != height))
         return BZI_FAIL(err, BZNA_E_MISMATCH, "%s.frame_width, frame_height: %ux%u, but the stream is %ux%u", field,
                         image->frame_width, image->frame_height, width, height);
+
     image->frame_width = width;
     image->frame_height = height;
     if (!coded->ops->config && !image->width && !image->height) {
         image->width = width;
         image->height = height;
     }
+
     if (width > 65535 || height > 65535 ||
         !bzi_rect_is_inside(image->crop_x, image->crop_y, image->width, image->height, width, height))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.width, height: %ux%u at %u,%u does not lie in the %ux%u frame", field,
@@ -12075,11 +12613,13 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
     const bzi_codec *codec;
     char type[5];
     bzna_status status;
+
     memset(coded, 0, sizeof *coded);
     if (!bzi_struct_in(image, sizeof *image, given))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u is not known", field, given->struct_size);
     if (image->reserved1)
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", field);
+
     for (size_t i = 0; i < sizeof bzi_coded_rows / sizeof bzi_coded_rows[0]; i++)
         if (bzi_coded_rows[i].codec == image->codec)
             coded->ops = &bzi_coded_rows[i];
@@ -12093,6 +12633,7 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: no bytes", field);
     if (image->length_size > 4 || image->length_size == 3)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.length_size: %u is not 0, 1, 2 or 4", field, image->length_size);
+
     if (!image->config)
         image->config_size = 0;
     bzi_fourcc_text(codec->config, type);
@@ -12110,6 +12651,7 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
     const bzi_codec *codec = bzi_codec_find(image->codec);
     const uint64_t entry = bzi_out_begin(out, codec->entries[0]);
     uint64_t box;
+
     BZI_OUT(out, "6288224442888822", 0, 1, 0, 0, image->frame_width, image->frame_height, 72u << 16, 72u << 16,
             0, 1, 0, 0, 0, 0, 24, 0xffff);
     if (coded->ops->config) {
@@ -12120,6 +12662,7 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
                     image->color.primaries, image->color.transfer, image->color.matrix,
                     image->color.full_range ? 0x80 : 0);
     }
+
     if (with_clap)                    /* offsets of its center, twice: two's complement */
         BZI_OUT_BOX(out, BZI_FOURCC('c', 'l', 'a', 'p'), "44444444", image->width, 1, image->height, 1,
                     2 * image->crop_x + image->width - image->frame_width, 2,
@@ -12158,7 +12701,7 @@ typedef struct bzi_index_place {
     uint64_t             at;
 } bzi_index_place;
 
-typedef struct bzi_log {
+typedef struct bzi_index_log {
     bzi_index_block *first, *last;
 } bzi_index_log;
 
@@ -12166,6 +12709,7 @@ typedef struct bzi_log {
 static int bzi_index_reserve(bzi_index_log *log, const bzi_memory *memory)
 {
     bzi_index_block *block;
+
     if (log->last && log->last->used + BZI_RECORD_MAX <= BZI_LOG_BLOCK_BYTES)
         return 1;
     if (!(block = bzi_alloc(memory, 1, sizeof *block, 16)))
@@ -12196,6 +12740,7 @@ static void bzi_index_put(bzi_index_log *log, const bzi_record *r)
 static int bzi_index_next(bzi_index_place *place, bzi_record *r)
 {
     uint64_t numbers[BZI_RECORD_NUMBERS] = { 0 };
+
     while (place->block && place->at == place->block->used)
         *place = (bzi_index_place){ place->block->next, 0 };
     for (size_t i = 0; i < BZI_RECORD_NUMBERS && place->block; i++)
@@ -12265,6 +12810,7 @@ static void bzi_entries_find_names(bzi_entries *e)
 static int bzi_entries_next(bzi_entries *e)
 {
     bzi_record r;
+
     while (bzi_index_next(&e->next, &r)) {
         const uint64_t at[] = { e->sample_at, e->target_at, r.name_size ? e->name_at : BZI_WRITER_NUL,
                                 e->sample_at + r.thumb };
@@ -12311,6 +12857,7 @@ static void bzi_out_mvhd(bzi_out *out, uint32_t version, uint64_t duration, uint
 static void bzi_out_stsd(bzi_out *out, const bzi_track_desc *t)
 {
     const uint64_t box = bzi_out_begin(out, BZI_STSD);
+
     BZI_OUT(out, "44", 0, 1);
     if (t->coded) {
         bzi_out_visual(out, t->coded, 1);
@@ -12331,6 +12878,7 @@ static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
     const int wide = t->offset_bytes == 8;
     const uint64_t stbl = bzi_out_begin(out, BZI_STBL);
     uint64_t box;
+
     bzi_out_stsd(out, t);
     BZI_OUT_BOX(out, BZI_FOURCC('s', 't', 't', 's'), "4444", 0, 1, t->count, BZI_WRITER_TIMESCALE);
     box = bzi_out_begin(out, BZI_FOURCC('s', 't', 's', 'z'));
@@ -12348,6 +12896,7 @@ static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
         bzi_out_hole(out, &(bzi_hole){ 0, t->table, t->split, t->offset_bytes, 1, t->count });
     else
         BZI_OUT(out, "4", t->offset);
+
     bzi_out_end(out, box);
     bzi_out_end(out, stbl);
 }
@@ -12357,6 +12906,7 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
     const uint64_t duration = (uint64_t)t->count * BZI_WRITER_TIMESCALE, trak = bzi_out_begin(out, BZI_TRAK);
     const int video = t->coded || t->entry;
     uint64_t mdia, box;
+
     BZI_OUT_BOX(out, BZI_FOURCC('t', 'k', 'h', 'd'), "4tt44t88" BZI_OUT_UPRIGHT_WIDTHS "44",
                 t->version << 24 | t->flags, 0, 0, t->id, 0, duration, 0, 0, BZI_OUT_UPRIGHT, t->width << 16,
                 t->height << 16);
@@ -12426,25 +12976,28 @@ static void bzi_out_field(bzi_out *out, uint32_t kind, const char *name, const v
 }
 
 /* The field number i of those that the caller gave. Pre: they were checked. */
-static bzna_field_value bzi_sample_field(const bzna_sample_desc *sample, uint32_t i)
+static bzna_field_value bzi_sample_field(const bzna_writer_sample *sample, uint32_t i)
 {
     bzna_field_value value;
     bzi_struct_in_array(&value, sizeof value, sample->fields, i);
     return value;
 }
 
-static bzna_status bzi_sample_check_field(const bzna_sample_desc *sample, uint32_t i, bzna_error *err)
+static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint32_t i, bzna_error *err)
 {
     static const char *const taken[] = { "image", "thumb", "target", "name" };
     bzna_field_value v;
     const char *wrong = NULL;
     size_t length;
+
     if (!bzi_struct_in_array(&v, sizeof v, sample->fields, i))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "sample.fields[%u].struct_size: not that of the first one, or not "
                         "known", i);
+
     length = v.name ? strlen(v.name) : 0;
     if (length == 0 || length >= BZNA_NAME_MAX)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u].name: must have 1 to %u bytes", i, BZNA_NAME_MAX - 1);
+
     for (size_t k = 0; k < sizeof taken / sizeof taken[0]; k++)
         if (!strcmp(v.name, taken[k]))
             wrong = "name: archives have a field of that name";
@@ -12462,9 +13015,10 @@ static bzna_status bzi_sample_check_field(const bzna_sample_desc *sample, uint32
     return wrong ? BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u] \"%s\", %s", i, v.name, wrong) : BZNA_OK;
 }
 
-static bzna_status bzi_sample_check(const bzna_sample_desc *sample, bzna_error *err)
+static bzna_status bzi_sample_check(const bzna_writer_sample *sample, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
+
     if (sample->split > BZNA_SPLIT_TEST)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.split: %u is not known", sample->split);
     if (sample->name && strlen(sample->name) >= BZI_LIMIT_NAME_BYTES)
@@ -12478,11 +13032,12 @@ static bzna_status bzi_sample_check(const bzna_sample_desc *sample, bzna_error *
 }
 
 /* The media of a sample, in its mdat: pictures, target, name. The target lies before the name. */
-static void bzi_pending_put_media(bzi_pending *p, const bzna_sample_desc *sample, const bzi_coded *input,
+static void bzi_pending_put_media(bzi_pending *p, const bzna_writer_sample *sample, const bzi_coded *input,
                                   const bzi_coded *thumb, uint64_t *input_size)
 {
     bzi_out *out = &p->out;
     const uint64_t box = bzi_out_begin(out, BZI_FOURCC('m', 'd', 'a', 't'));
+
     p->record.thumb = out->size;
     input->ops->unit(out, input);
     *input_size = out->size - p->record.thumb;
@@ -12490,6 +13045,7 @@ static void bzi_pending_put_media(bzi_pending *p, const bzna_sample_desc *sample
         p->record.thumb = out->size;
         thumb->ops->unit(out, thumb);
     }
+
     p->record.thumb_size = thumb ? out->size - p->record.thumb : 0;
     if (sample->target != BZNA_TARGET_NONE)
         bzi_out_le64(out, (uint64_t)sample->target);
@@ -12500,7 +13056,7 @@ static void bzi_pending_put_media(bzi_pending *p, const bzna_sample_desc *sample
 }
 
 /* The whole small mp4 of one sample. */
-static void bzi_pending_put(bzi_pending *p, const bzna_sample_desc *sample, const bzi_coded *input,
+static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, const bzi_coded *input,
                             const bzi_coded *thumb)
 {
     static const uint8_t ftyp[20] = { 0, 0, 0, 20, 'f', 't', 'y', 'p', 'i', 's', 'o', 'm', 0, 0, 0, 0,
@@ -12509,6 +13065,7 @@ static void bzi_pending_put(bzi_pending *p, const bzna_sample_desc *sample, cons
     bzi_out *out = &p->out;
     uint64_t box, input_size;
     uint32_t id = 1;
+
     bzi_out_bytes(out, ftyp, sizeof ftyp);
     bzi_pending_put_media(p, sample, input, thumb, &input_size);
     box = bzi_out_begin(out, BZI_MOOV);
@@ -12520,6 +13077,7 @@ static void bzi_pending_put(bzi_pending *p, const bzna_sample_desc *sample, cons
         bzi_out_inner_track(out, "bzna_target", "application/octet-stream", NULL, id++, p->name_at - 8, 8);
     if (thumb)
         bzi_out_inner_track(out, "bzna_thumb", NULL, thumb, id++, p->record.thumb, p->record.thumb_size);
+
     if (sample->field_count) {
         const uint64_t fields = bzi_out_begin_fields(out, sample->field_count);
         for (uint32_t i = 0; i < sample->field_count; i++) {
@@ -12528,19 +13086,22 @@ static void bzi_pending_put(bzi_pending *p, const bzna_sample_desc *sample, cons
         }
         bzi_out_end(out, fields);
     }
+
     bzi_out_end(out, box);
 }
 
 #define BZI_ENTRY_SIZE_AT 32u         /* where a sample entry says its width and height, 16 bits each */
 
 /* Makes the bytes of a sample. No lock is held. */
-static bzna_status bzi_pending_make(bzi_pending *p, const bzna_sample_desc *sample, bzna_error *err)
+static bzna_status bzi_pending_make(bzi_pending *p, const bzna_writer_sample *sample, bzna_error *err)
 {
     bzi_coded input, given_thumb;
     const bzi_coded *thumb = NULL;
     bzna_status status;
+
     if ((status = bzi_coded_make(&input, sample->image, "sample.image", err)) != BZNA_OK)
         return status;
+
     if (sample->thumb) {
         if ((status = bzi_coded_make(&given_thumb, sample->thumb, "sample.thumb", err)) != BZNA_OK)
             return status;
@@ -12548,8 +13109,10 @@ static bzna_status bzi_pending_make(bzi_pending *p, const bzna_sample_desc *samp
     } else if (input.image.frame_width <= 512 && input.image.frame_height <= 512) {
         thumb = &input;
     }
+
     if ((status = bzi_sample_check(sample, err)) != BZNA_OK)
         return status;
+
     p->record.split = sample->split;
     p->record.target = bzi_record_target(sample->target);
     bzi_pending_put(p, sample, &input, thumb);
@@ -12598,6 +13161,7 @@ static void bzi_writer_free(bzna_writer *writer)
 {
     bzi_host *host = writer->host;
     const bzi_memory *memory = &host->memory;
+
     bzi_buffer_free(memory, &writer->path.buffer);
     bzi_buffer_free(memory, &writer->name_bytes.buffer);
     bzi_buffer_free(memory, &writer->class_names.buffer);
@@ -12609,6 +13173,7 @@ static void bzi_writer_free(bzna_writer *writer)
             next = p->next;
             bzi_pending_free(memory, p);
         }
+
     bzi_index_free(&writer->log, memory);
     bzi_os_cond_free(&writer->changed);
     bzi_os_mutex_free(&writer->lock);
@@ -12621,6 +13186,7 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
 {
     bzna_status status = BZNA_OK;
     int error = 0;
+
     if (size == 0)
         return BZNA_OK;
     if (writer->sink.write_at) {
@@ -12630,6 +13196,7 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
     } else {
         error = bzi_os_file_write_at(&writer->file, offset, bytes, size);
     }
+
     if (status >= 0 && !error)
         return BZNA_OK;
     status = bzi_fail(err, BZNA_E_IO, offset, 0, error ? error : status, "writing %llu bytes at byte %llu failed: %s",
@@ -12665,6 +13232,7 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
         if (writer->class_names.failed)
             return bzi_fail_memory(err, "the names of classes");
     }
+
     if (writer->class_names.size > BZI_LIMIT_CLASS_BYTES)
         return BZI_FAIL(err, BZNA_E_LIMIT, "writer_config.classes: more than %u bytes", BZI_LIMIT_CLASS_BYTES);
     return BZNA_OK;
@@ -12694,14 +13262,17 @@ static bzna_status bzi_writer_alloc(bzi_host *host, const bzna_writer_config *co
     bzna_writer *writer = bzi_alloc_zero(&host->memory, 1, sizeof *writer);
     bzna_status status;
     int error;
+
     if (!writer)
         return bzi_fail_memory(err, "a writer");
+
     if ((error = bzi_os_mutex_init(&writer->lock)) == 0 && (error = bzi_os_cond_init(&writer->changed)) != 0)
         bzi_os_mutex_free(&writer->lock);
     if (error) {
         bzi_release(&host->memory, writer, 1, sizeof *writer);
         return bzi_fail(err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error, "a lock cannot be made: %s", strerror(error));
     }
+
     writer->host = host;
     writer->file.fd = -1;
     bzi_host_retain(host);
@@ -12736,8 +13307,10 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
     bzna_writer *writer = NULL;
     bzna_status status = bzi_writer_alloc(host, config, &writer, err);
     int error;
+
     if (status != BZNA_OK)
         return status;
+
     if (sink) {
         writer->sink = *sink;
     } else {
@@ -12751,6 +13324,7 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
             status = bzi_error_prefix(err, path);
         }
     }
+
     if (status != BZNA_OK || (status = bzi_writer_write(writer, 0, head, sizeof head, err)) != BZNA_OK) {
         writer->sink.close = NULL;    /* on failure, it is the caller's */
         bzi_writer_close(writer);
@@ -12770,6 +13344,7 @@ static void bzi_writer_note_thumb(bzna_writer *writer, bzi_pending *p)
     bzi_out *first = &writer->thumb_entry;
     const uint64_t size = p->out.size - p->record.size;
     uint8_t *entry = p->out.buffer.data + p->record.size, *edges = entry + BZI_ENTRY_SIZE_AT;
+
     writer->thumb_width = bzi_max32(writer->thumb_width, bzi_be16(edges));
     writer->thumb_height = bzi_max32(writer->thumb_height, bzi_be16(edges + 2));
     memset(edges, 0, 4);
@@ -12802,16 +13377,19 @@ static bzna_status bzi_writer_write_sample(bzna_writer *writer, bzi_pending *p, 
     bzi_out *names = &writer->name_bytes;
     const uint64_t name_bytes = names->size + r->name_size;
     bzna_status status;
+
     r->gap = name_bytes >= BZI_WRITER_NAMES_BYTES ? 8 + name_bytes : 0;
     if (!bzi_index_reserve(&writer->log, memory) || !bzi_buffer_reserve(memory, &names->buffer, name_bytes, 1) ||
         !bzi_buffer_reserve(memory, &p->out.buffer, r->size + r->gap, 1) ||
         !bzi_buffer_reserve(memory, &writer->thumb_entry.buffer, p->out.size - r->size, 1))
         return bzi_fail_memory(err, "the archive's index");
+
     if (r->thumb_size)
         bzi_writer_note_thumb(writer, p);
     p->out.size = r->size;
     if (r->name_size)
         bzi_out_bytes(names, p->out.buffer.data + p->name_at, r->name_size);
+
     if (r->gap) {
         const uint64_t box = bzi_out_begin(&p->out, BZI_FOURCC('f', 'r', 'e', 'e'));
         bzi_out_bytes(&p->out, names->buffer.data, names->size);
@@ -12858,6 +13436,7 @@ static bzi_pending *bzi_queue_take(bzna_writer *writer, uint64_t index)
 static void bzi_queue_name_missing(bzna_writer *writer, char text[160])
 {
     size_t n = 0;
+
     for (uint64_t from = writer->next, to; from < writer->last && n < 110; from = to) {
         to = writer->last;
         for (uint32_t i = 0; i < BZI_QUEUE_SLOTS; i++)
@@ -12896,10 +13475,11 @@ static bzna_status bzi_writer_check_index(bzna_writer *writer, uint64_t index, b
 }
 
 /* Takes note of a sample's fields, sorted by name. All or, with an error, none. */
-static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_sample_desc *sample, bzna_error *err)
+static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_writer_sample *sample, bzna_error *err)
 {
     bzi_field known[BZI_LIMIT_ARCHIVE_FIELDS];
     uint32_t count = writer->field_count;
+
     memcpy(known, writer->fields, count * sizeof *known);
     for (uint32_t i = 0; i < sample->field_count; i++) {
         const bzna_field_value v = bzi_sample_field(sample, i);
@@ -12927,6 +13507,7 @@ static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_sample
 static bzna_status bzi_writer_drain(bzna_writer *writer, bzna_error *err)
 {
     bzi_pending *p;
+
     if (writer->busy)
         return BZNA_OK;
     writer->busy = 1;
@@ -12946,10 +13527,11 @@ static bzna_status bzi_writer_drain(bzna_writer *writer, bzna_error *err)
 
 /* Waits for room in the queue, or its turn; puts p into the queue. */
 static bzna_status bzi_writer_queue(bzna_writer *writer, bzi_pending *p, uint64_t index,
-                                    const bzna_sample_desc *sample, int64_t timeout_ns, bzna_error *err)
+                                    const bzna_writer_sample *sample, int64_t timeout_ns, bzna_error *err)
 {
     const uint64_t deadline = bzi_os_now_ns() + (uint64_t)timeout_ns;
     bzna_status status;
+
     while ((status = bzi_writer_check_index(writer, index, err)) == BZNA_OK) {
         /* where no index below it is missing, its turn will come: somebody is busy with those */
         const int is_last = index == BZI_INDEX_LAST || index == writer->last;
@@ -12974,14 +13556,16 @@ static bzna_status bzi_writer_queue(bzna_writer *writer, bzi_pending *p, uint64_
 }
 
 /* A sample, or that none comes, at an index. */
-static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzna_sample_desc *sample,
+static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzna_writer_sample *sample,
                                   int64_t timeout_ns, bzna_error *err)
 {
     const bzi_memory *memory = &writer->host->memory;
     bzi_pending *p = bzi_alloc_zero(memory, 1, sizeof *p);
     bzna_status status;
+
     if (!p)
         return bzi_fail_memory(err, "a sample");
+
     p->left_out = !sample;
     p->out.memory = memory;
     bzi_os_lock(&writer->lock);
@@ -13024,6 +13608,7 @@ static bzna_status bzi_writer_put_table(bzna_writer *writer, const bzi_hole *hol
                       .sample_at = BZI_WRITER_FIRST, .ahead_at = BZI_WRITER_FIRST, .target_at = targets_at,
                       .last_names_at = names_at };
     bzna_status status = BZNA_OK;
+
     if (hole->table == BZI_TABLE_NAMES)
         bzi_entries_find_names(&e);
     while (status == BZNA_OK && bzi_entries_next(&e)) {
@@ -13043,6 +13628,7 @@ static uint32_t bzi_writer_metadata(bzna_writer *writer, uint32_t split, uint32_
     static const char *const suffixes[4] = { "", "_train", "_validation", "_test" };
     static const char *const names[3] = { "bzna_input", "bzna_target", "bzna_fname" };
     static const char *const mimes[3] = { "video/mp4", "application/octet-stream", "text/plain" };
+
     for (uint32_t i = 0; i < (writer->names ? 3u : 2u); i++) {
         char name[BZNA_NAME_MAX];
         const bzi_track_desc t = { .name = name, .mime = mimes[i], .id = id++, .version = 1, .table = i,
@@ -13071,6 +13657,7 @@ static void bzi_writer_names(bzna_writer *writer)
     const char *const names = (const char *)writer->class_names.buffer.data;
     const uint64_t box = bzi_out_begin_fields(out, writer->field_count);
     uint64_t from = 0, begin = 0;
+
     for (uint32_t i = 0; i < writer->field_count; i++)
         bzi_out_field(out, writer->fields[i].kind, writer->fields[i].name, NULL, 0);
     BZI_OUT(out, "44", writer->class_count, 0);
@@ -13089,6 +13676,7 @@ static bzna_status bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes, 
     const uint32_t with_thumb = writer->thumbs == writer->counts[0] && !writer->thumbs_differ;
     uint32_t sets = 1, id = 1;
     uint64_t box;
+
     for (uint32_t split = 1; split < 4; split++)
         sets += writer->counts[split] > 0;
     bzi_out_reset(out);
@@ -13122,10 +13710,12 @@ static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
     uint64_t at = 0;
     uint8_t length[8];
     bzna_status status = bzi_writer_movie(writer, end > UINT32_MAX ? 8 : 4, err);
+
     if (status == BZNA_OK)
         status = bzi_writer_put_table(writer, &targets, targets_at, names_at, err);
     if (status == BZNA_OK)
         bzi_out_bytes(&writer->tail, writer->name_bytes.buffer.data, writer->name_bytes.size);
+
     for (uint32_t i = 0; i < out->hole_count && status == BZNA_OK; i++) {
         bzi_out_bytes(&writer->tail, out->buffer.data + at, out->holes[i].at - at);
         status = bzi_writer_put_table(writer, &out->holes[i], targets_at, names_at, err);
@@ -13148,6 +13738,7 @@ static bzna_status bzi_writer_check_complete(bzna_writer *writer, bzna_error *er
 {
     char missing[160];
     bzna_status status;
+
     while (writer->busy)
         bzi_os_wait(&writer->changed, &writer->lock);
     if ((status = bzi_writer_check(writer, err)) != BZNA_OK)
@@ -13162,6 +13753,7 @@ static bzna_status bzi_writer_check_complete(bzna_writer *writer, bzna_error *er
 static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
 {
     bzna_status status;
+
     bzi_os_lock(&writer->lock);
     status = bzi_writer_check_complete(writer, err);
     if (status == BZNA_OK) {
@@ -13233,6 +13825,7 @@ static double bzi_math_exp(double x)
 static double bzi_math_log(double x)
 {
     int k;
+
     if (!(x > 0))
         return x < 0 ? NAN : x == 0 ? -HUGE_VAL : x;
     if (x > DBL_MAX)
@@ -13244,6 +13837,7 @@ static double bzi_math_log(double x)
         f *= 2;
         k--;
     }
+
     f -= 1;
 
     /* log(1 + f) = 2 (s + s^3/3 + s^5/5 + ...), s = f / (2 + f); 2 s = f - s f */
@@ -13308,6 +13902,7 @@ static void bzi_turn(double degrees, bzi_pair *sine, bzi_pair *cosine)
     static const bzi_pair unit = { 0x1.1df46a2529d39p-6, 0x1.5c1d8becdd291p-62 };      /* pi / 180 */
     double d = fmod(degrees, 360);
     const int quarters = (int)floor(d / 90 + 0.5);
+
     d -= 90 * quarters;
     bzi_pair s = { 0, 0 }, c = { 1, 0 };
     if (d != 0) {
@@ -13315,6 +13910,7 @@ static void bzi_turn(double degrees, bzi_pair *sine, bzi_pair *cosine)
         s = bzi_pair_multiply(angle, bzi_series(z, 2));
         c = bzi_series(z, 1);
     }
+
     const bzi_pair minus_s = { 0 - s.high, 0 - s.low }, minus_c = { 0 - c.high, 0 - c.low };
     switch (quarters & 3) {
     case 0: *sine = s;       *cosine = c;       break;
@@ -13605,7 +14201,7 @@ static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
 
 
 /* ==== 44. Transforms ================================================================================================
- * Calls: rooms 6, 42-43.
+ * Calls: rooms 2, 6, 42-43.
  *
  * Parameters, random numbers -> homography. Doubles. */
 
@@ -13956,7 +14552,7 @@ static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, 
         { "has_crop_start", w->has_crop_start != 0, 16 },
         { "crop_x_start, crop_y_start", w->crop_x_start || w->crop_y_start, w->has_crop_start ? ~0u : 0 },
     };
-    if (w->reserved0 || w->reserved1 || w->reserved[0] || w->reserved[1] || w->reserved[2] || w->reserved[3])
+    if (w->reserved0 || w->reserved1 || !bzi_is_zero(w->reserved, sizeof w->reserved))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", where);
     if (w->kind > BZNA_WARP_MXNET)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.kind: %u is not known", where, w->kind);
@@ -14024,6 +14620,7 @@ static bzi_similarity bzi_similarity_of_kind(uint32_t kind)
         p.law = BZNA_LAW_TORCHVISION;
     } else if (kind == BZNA_WARP_CENTER_RESIZED_CROP) {
         p.resize = p.keep_ratio = 1;
+        p.law = BZNA_LAW_TORCHVISION;
     } else if (kind == BZNA_WARP_MXNET) {
         p.ratio[0] = p.ratio[1] = p.is_mxnet = 1;
     }
@@ -14080,7 +14677,7 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
 
 
 /* ==== 45. Transforms: color =========================================================================================
- * Calls: rooms 43-44.
+ * Calls: rooms 2, 43-44.
  *
  * Jitter -> what a transform does to colors; color description -> coefficients. */
 
@@ -14091,6 +14688,18 @@ static void bzi_transform_init(bzna_transform *t)
     t->homography[0] = t->homography[4] = t->homography[8] = 1;
     t->color[0] = t->color[5] = t->color[10] = 1;
     t->scale[0] = t->scale[1] = t->scale[2] = 1;
+}
+
+/* Writes out the identities that zeros stand for. */
+static void bzi_transform_resolve(bzna_transform *t)
+{
+    if (bzi_is_zero(t->homography, sizeof t->homography))
+        t->homography[0] = t->homography[4] = t->homography[8] = 1;
+    if (bzi_is_zero(t->color, sizeof t->color))
+        t->color[0] = t->color[5] = t->color[10] = 1;
+    for (int i = 0; i < 3; i++)
+        if (t->scale[i] == 0)
+            t->scale[i] = 1;
 }
 
 static int bzi_color_is_identity(const float color[12])
@@ -14175,7 +14784,7 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 
 
 /* ==== 46. Kernels on the CPU ========================================================================================
- * Calls: rooms 6, 44-45.
+ * Calls: rooms 6, 15, 44-45.
  *
  * The arithmetic is benzina_kernels.cu's; here a picture and a transform become its slot. */
 
@@ -14341,14 +14950,13 @@ static uint32_t bzi_picture_height(const bzna_picture *picture)
  * column lie where EXIF's number says. Integers are centers of pixels: a mirrored x is last - x. */
 static void bzi_picture_orient(const bzna_picture *picture, const double given[9], double h[9])
 {
-    static const uint8_t mirrored[9] = { 0, 0, 1, 3, 2, 0, 2, 3, 1 };       /* 1: x, 2: y, of the planes */
     const double last[2] = { picture->width - 1.0, picture->height - 1.0 };
     const uint32_t number = picture->orientation;
     memcpy(h, given, 9 * sizeof *h);
     for (int row = 0; row < 2; row++) {
         const double *from = given + 3 * (bzi_picture_is_turned(picture) ? 1 - row : row);
         for (int i = 0; i < 3; i++)
-            h[3 * row + i] = mirrored[number] >> row & 1 ? last[row] * given[6 + i] - from[i] : from[i];
+            h[3 * row + i] = bzi_orientation_mirrors[number] >> row & 1 ? last[row] * given[6 + i] - from[i] : from[i];
     }
 }
 
@@ -14896,10 +15504,12 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
     const char *name = bzi_image_codec_name(image);
     AVCodecContext *context;
     int result;
+
     if (!codec)
         return BZI_FAIL(err, BZNA_E_CODEC, "this libavcodec was built without a decoder for %s", name);
     if (!(context = avcodec_alloc_context3(codec)))
         return bzi_fail_memory(err, "a decoder");
+
     context->thread_count = 1;
     context->flags |= AV_CODEC_FLAG_LOW_DELAY | AV_CODEC_FLAG_UNALIGNED;
     /* Concealment stays on: without it, H.264 pictures of several slices count as damaged. What was concealed is
@@ -14912,11 +15522,13 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
     context->log_level_offset = 64;                         /* below every level: errors are returned, not printed */
     context->max_pixels = (int64_t)software->max_edge_px * software->max_edge_px;
     context->idct_algo = FF_IDCT_SIMPLE;                    /* the same bits on every processor */
+
     if ((result = avcodec_open2(context, codec, NULL)) < 0) {
         avcodec_free_context(&context);
         return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, 0, result, "libavcodec cannot open its decoder for %s",
                         name);
     }
+
     *out = context;
     return BZNA_OK;
 }
@@ -14928,8 +15540,10 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
     uint64_t size = bzi_image_key(image, NULL, 0);
     uint32_t index;
     bzna_status status;
+
     if (!bzi_buffer_reserve(software->memory, &software->key, size, 0))
         return bzi_fail_memory(err, "parameter sets");
+
     bzi_image_key(image, software->key.data, size);
     if (!bzi_lru_find(&software->keys, software->key.data, size, &index) ||
         (image->codec == BZNA_CODEC_STILL && !bzi_still_find(bzi_image_data(image))->forgets)) {
@@ -14941,6 +15555,7 @@ static bzna_status bzi_software_choose(bzi_software *software, const bzna_image 
             return status;
         }
     }
+
     *out = index;
     return BZNA_OK;
 }
@@ -14956,6 +15571,7 @@ static bzna_status bzi_av_open(bzi_software *software, bzna_error *err)
 static int bzi_software_run(AVCodecContext *codec, AVPacket *packet, AVFrame *frame)
 {
     int result = avcodec_send_packet(codec, packet);
+
     if (result < 0)
         return result;
     result = avcodec_receive_frame(codec, frame);
@@ -14986,6 +15602,7 @@ static int bzi_software_frame(bzi_software *software, AVCodecContext *codec)
 {
     static const uint32_t fills[2] = { 0x5c, 0xa3 };
     const int is_png = codec->codec_id == AV_CODEC_ID_PNG;
+
     for (int i = 0; i < 2; i++) {
         int result;
         software->fill = is_png ? fills[i] : 0;
@@ -15000,6 +15617,7 @@ static int bzi_software_frame(bzi_software *software, AVCodecContext *codec)
 static bzna_status bzi_software_fail(int result, const char *codec, bzna_error *err)
 {
     char text[AV_ERROR_MAX_STRING_SIZE] = "";
+
     if (result == AVERROR(ENOMEM))
         return bzi_fail_memory(err, "a decoded picture");
     if (result == AVERROR_PATCHWELCOME)
@@ -15021,6 +15639,7 @@ static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_for
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
     int gray = chroma_format == 0, is_rgb = format && (format->flags & AV_PIX_FMT_FLAG_RGB);
     int first = is_rgb && picture->color.matrix != 0 ? 2 : 0;
+
     if (!format || (uint32_t)format->comp[0].depth != picture->depth || (format->flags & AV_PIX_FMT_FLAG_BE) ||
         (is_rgb && chroma_format != 3) ||
         (!gray &&
@@ -15055,6 +15674,7 @@ static void bzi_frame_row(const AVFrame *frame, int y, int component, uint16_t *
     const AVComponentDescriptor *p = &format->comp[component];
     const uint32_t depth = (uint32_t)p->depth, top = (1u << depth) - 1;
     const uint32_t flipped = frame->format == AV_PIX_FMT_MONOWHITE ? top : 0;
+
     if (format->flags & AV_PIX_FMT_FLAG_PAL) {              /* entries are 0xAARRGGBB in the machine's order of bytes */
         const uint8_t *index = frame->data[0] + (ptrdiff_t)y * frame->linesize[0];
         const uint8_t *color = frame->data[1] + (AV_HAVE_BIGENDIAN ? 1 + component : 2 - component);
@@ -15062,12 +15682,14 @@ static void bzi_frame_row(const AVFrame *frame, int y, int component, uint16_t *
             dst[x] = color[4 * index[x]];
         return;
     }
+
     if (depth == 8 && !p->shift && !(format->flags & AV_PIX_FMT_FLAG_BITSTREAM)) {
         const uint8_t *src = frame->data[p->plane] + (ptrdiff_t)y * frame->linesize[p->plane] + p->offset;
         for (int x = 0; x < frame->width; x++)
             dst[x] = src[(ptrdiff_t)x * p->step];
         return;
     }
+
     av_read_image_line2(line, (const uint8_t **)(uintptr_t)frame->data, frame->linesize, format, 0, y, component,
                         frame->width, 0, 2);
     for (int x = 0; x < frame->width && depth <= 8; x++)
@@ -15083,6 +15705,7 @@ static bzna_status bzi_software_split(bzi_software *software, bzna_picture *pict
     const AVFrame *frame = software->frame;
     const uint64_t bytes = picture->depth > 8 ? 2 : 1, width = (uint64_t)frame->width;
     const uint64_t row = width * bytes, plane = (row * (uint64_t)frame->height + 1) & ~(uint64_t)1;
+
     if (!bzi_buffer_reserve(software->memory, &software->pixels, plane * (uint64_t)count + 2 * width, 0))
         return bzi_fail_memory(err, "a picture's planes");
     for (int i = 0; i < count; i++) {
@@ -15110,6 +15733,7 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     const int is_gray = is_index || (format && format->nb_components < 3 && !has_palette), count = is_gray ? 1 : 3;
     const int is_rgb = !is_gray && (has_palette || (format->flags & AV_PIX_FMT_FLAG_RGB));
     const int is_planar = is_index ? has_palette : format && bzi_frame_is_planar(format, count);
+
     if (!format || (format->flags & (AV_PIX_FMT_FLAG_HWACCEL | AV_PIX_FMT_FLAG_BAYER | AV_PIX_FMT_FLAG_FLOAT)) ||
         (!is_gray && !is_rgb && !is_planar) || !strncmp(format->name, "xyz", 3))
         return BZI_FAIL(err, BZNA_E_CODEC, "%s: pixel format %s can't be used", bzi_image_codec_name(image),
@@ -15117,6 +15741,7 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != picture->frame_height)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width, frame->height,
                         picture->frame_width, picture->frame_height);
+
     picture->depth = has_palette || format->comp[0].depth < 8 ? 8 : (uint32_t)format->comp[0].depth;
     picture->chroma_shift_x = is_gray || is_rgb ? 0 : format->log2_chroma_w;
     picture->chroma_shift_y = is_gray || is_rgb ? 0 : format->log2_chroma_h;
@@ -15125,10 +15750,12 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     picture->color.full_range = is_gray || is_rgb || frame->color_range != AVCOL_RANGE_MPEG;
     if (!is_planar)
         return bzi_software_split(software, picture, count, err);
+
     for (int i = 0; i < count; i++) {
         picture->plane[i] = frame->data[i];
         picture->pitch[i] = frame->linesize[i];
     }
+
     return BZNA_OK;
 }
 
@@ -15138,6 +15765,7 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
     const bzi_codec *row = bzi_codec_find(image->codec);
     uint64_t size;
     bzna_status status = bzi_image_stream(image, NULL, 0, &size, err);
+
     if (status != BZNA_OK)
         return status;
     if (size > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
@@ -15147,6 +15775,7 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
     if ((status = bzi_image_stream(image, software->stream.data, size, &size, err)) != BZNA_OK ||
         (row->cut && (status = row->cut(software->stream.data, &size, rows, err)) != BZNA_OK))
         return status;
+
     if (row->strip)
         size = row->strip(software->stream.data, size);
     if (image->palette == BZNA_PALETTE_INDEX)
@@ -15176,6 +15805,7 @@ static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image
 {
     uint32_t index = 0, rows[2] = { (uint32_t)wanted.first, (uint32_t)wanted.end };
     bzna_status status = bzi_software_choose(software, image, &index, err);
+
     if (status != BZNA_OK || (status = bzi_av_stream(software, image, rows, err)) != BZNA_OK)
         return status;
     if ((status = bzi_av_run(software, image, software->codecs[index], err)) != BZNA_OK) {
@@ -15217,6 +15847,7 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
                                      bzna_error *err)
 {
     bzna_status status = BZI_SOFTWARE ? BZNA_OK :
+
                          BZI_FAIL(err, BZNA_E_UNSUPPORTED, "decoder: this build has neither libavcodec nor "
                                   "libjpeg-turbo (BENZINA_NO_AVCODEC, BENZINA_NO_JPEG)");
     memset(software, 0, sizeof *software);
@@ -15239,6 +15870,7 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
                                            bzi_wanted wanted, bzna_picture *picture, bzna_error *err)
 {
     const bzi_codec *row = bzi_codec_find(image->codec);
+
     if (row->planes) {
         row->planes(image, picture);
         return BZNA_OK;
@@ -15288,6 +15920,7 @@ static bzna_status bzi_tiles_check_bytes(const bzi_tiles *tiles, bzna_error *err
     const uint64_t pixels = (uint64_t)tiles->width * tiles->height;     /* below 2^64, as each is below 2^32 */
     uint64_t most = 0, bytes = 0, size = 0;
     bzi_span first;
+
     if (!bzi_mul(pixels, (uint64_t)tiles->count * BZI_LIMIT_TILE_RATIO, &most) ||
         !bzi_add(most, tiles->heif.file.size, &most))
         most = UINT64_MAX;
@@ -15296,6 +15929,7 @@ static bzna_status bzi_tiles_check_bytes(const bzi_tiles *tiles, bzna_error *err
         if (bzi_heif_bytes(&tiles->heif, id, &first, &size, (bzi_span){ NULL, 0 }, err) != BZNA_OK)
             return err->status;
     }
+
     return bytes <= most ? BZNA_OK :
            BZI_FAIL(err, BZNA_E_LIMIT, "the grid's tiles share bytes of the file, and together have more than its "
                     "%llu bytes and %u for each pixel", (unsigned long long)tiles->heif.file.size,
@@ -15308,6 +15942,7 @@ static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi
     bzi_heif_grid *const grid = &tiles->grid;
     bzi_heif_item item;
     bzna_image coded;
+
     if (bzi_heif_of(image, &tiles->heif, &item, err) != BZNA_OK ||
         bzi_heif_read_grid(&tiles->heif, &item, grid, err) != BZNA_OK ||
         bzi_heif_find_tile(&tiles->heif, grid, 0, &item, &coded, err) != BZNA_OK)
@@ -15328,10 +15963,12 @@ static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture
                                   bzna_error *err)
 {
     const uint32_t bytes = canvas->depth > 8 ? 2 : 1;
+
     if (tile->depth != canvas->depth || tile->chroma_shift_x != canvas->chroma_shift_x ||
         tile->chroma_shift_y != canvas->chroma_shift_y || !tile->plane[1] != !canvas->plane[1])
         return BZI_FAIL(err, BZNA_E_MISMATCH, "the tile at %u,%u has another depth or chroma format than the first",
                         x, y);
+
     for (int i = 0; i < (canvas->plane[1] ? 3 : 1); i++) {
         const uint32_t shift_x = i ? canvas->chroma_shift_x : 0, shift_y = i ? canvas->chroma_shift_y : 0;
         const uint32_t width = (uint32_t)bzi_min(tile->frame_width, canvas->frame_width - x);
@@ -15355,6 +15992,7 @@ static bzna_status bzi_software_canvas(bzi_software *software, bzi_tiles *tiles,
     const uint64_t bytes = canvas->depth > 8 ? 2 : 1;
     uint64_t offset[3], total = 0;
     const int count = chroma_format ? 3 : 1;
+
     for (int i = 0; i < count; i++) {
         const uint32_t shift_x = i ? canvas->chroma_shift_x : 0, shift_y = i ? canvas->chroma_shift_y : 0;
         const uint64_t width = ((uint64_t)canvas->frame_width + (1u << shift_x) - 1) >> shift_x;
@@ -15362,6 +16000,7 @@ static bzna_status bzi_software_canvas(bzi_software *software, bzi_tiles *tiles,
         offset[i] = total;
         total += (uint64_t)canvas->pitch[i] * (((uint64_t)canvas->frame_height + (1u << shift_y) - 1) >> shift_y);
     }
+
     if (!bzi_buffer_reserve(software->memory, &software->canvas, total, 0))
         return bzi_fail_memory(err, "the canvas of a grid");
     for (int i = 0; i < count; i++)
@@ -15379,6 +16018,7 @@ static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *
     bzi_format format;
     bzi_span first;
     bzna_status status;
+
     if (!coded->data) {
         if (!bzi_buffer_reserve(software->memory, &software->gathered, coded->data_size, 0))
             return bzi_fail_memory(err, "an item in pieces");
@@ -15387,6 +16027,7 @@ static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *
             return err->status;
         coded->data = software->gathered.data;
     }
+
     alone = bzi_image_alone(coded);
     if ((status = bzi_picture_describe(&alone, software->max_edge_px, &format, picture, err)) != BZNA_OK)
         return status;
@@ -15423,6 +16064,7 @@ static bzna_status bzi_software_tile(bzi_software *software, const bzi_tiles *ti
     bzna_image coded;
     bzna_picture picture;
     uint32_t place[2];
+
     if (bzi_tiles_find(tiles, number, &item, &coded, place, err) != BZNA_OK)
         return err->status;
     if (bzi_heif_decode_item(software, &tiles->heif, &item, &coded, &picture, err) != BZNA_OK)
@@ -15451,6 +16093,7 @@ static bzna_status bzi_software_item(bzi_software *software, const bzna_image *i
     bzi_heif_item item;
     bzna_image coded;
     bzna_picture decoded;
+
     if (bzi_heif_of(image, &heif, &item, err) != BZNA_OK || bzi_heif_coded(&heif, &item, &coded, err) != BZNA_OK ||
         bzi_heif_decode_item(software, &heif, &item, &coded, &decoded, err) != BZNA_OK)
         return err->status;
@@ -15487,6 +16130,7 @@ BZI_MAYBE_UNUSED static void bzi_region_add(bzi_region *region, const bzi_kernel
     const int affine = h[6] == 0 && h[7] == 0 && h[8] != 0;
     uint32_t *const begin[2] = { &region->x0, &region->y0 }, *const end[2] = { &region->x1, &region->y1 };
     double reach = fabs(h[8]);
+
     for (int i = 0; i < 2; i++)
         reach = fmax(reach, fabs(h[3 * i]) + fabs(h[3 * i + 1]));
     reach = 8 * reach / fabs(h[8]) + 4;
@@ -15635,6 +16279,7 @@ static bzna_status bzi_cuda_load(bzi_cuda *cu, bzna_error *err)
     void *library = bzi_os_library("libcuda.so.1");
     bzna_status status = BZNA_OK;
     bzna_error ignored;
+
     if (!library)
         return BZI_FAIL(err, BZNA_E_DEVICE, "libcuda.so.1 was not found: there is no NVIDIA driver here (in a "
                         "container: start it with the GPU, --gpus all)");
@@ -15653,6 +16298,7 @@ static bzna_status bzi_nvcuvid_load(bzi_cuda *cu, bzna_error *err)
 {
     void *library = bzi_os_library("libnvcuvid.so.1");
     bzna_status status = BZNA_OK;
+
     if (!library)
         return BZI_FAIL(err, BZNA_E_DEVICE, "libnvcuvid.so.1 was not found: the driver's video part is not installed "
                         "(in a container: set NVIDIA_DRIVER_CAPABILITIES=compute,video)");
@@ -15698,6 +16344,7 @@ static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
     int64_t by = atomic_load(&started);
     CUresult result;
     bzna_status status;
+
     if (by && by != bzi_os_process())
         return bzi_cuda_fail_forked(err);
     if ((status = bzi_cuda_load(cu, err)) != BZNA_OK)
@@ -15893,11 +16540,13 @@ static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
     size_t bytes = 0;
     const CUdevice handle = device->handle;
     CUresult result = cu->device_name(device->info.name, (int)sizeof device->info.name - 1, handle);
+
     if (result != CUDA_SUCCESS || (result = cu->device_memory(&bytes, handle)) != CUDA_SUCCESS ||
         (result = cu->driver_version(&driver)) != CUDA_SUCCESS ||
         (result = cu->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle)) != CUDA_SUCCESS ||
         (result = cu->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle)) != CUDA_SUCCESS)
         return bzi_device_check(device, result, "asking the device what it is", err);
+
     device->info.memory_bytes = bytes;
     device->decoder_budget = device->desc.decode_memory_bytes ? device->desc.decode_memory_bytes : bytes / 8;
     device->info.driver = (uint32_t)driver;
@@ -15934,6 +16583,7 @@ static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
     const bzna_device wanted = device->desc.wanted;
     CUresult result;
     bzna_status status;
+
     device->cuda = device->desc.cuda_context;
     if ((status = bzi_device_enter(device, err)) != BZNA_OK)
         return status;
@@ -15955,12 +16605,14 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
     int count = 0, ordinal = device->desc.wanted.ordinal;
     CUresult result;
     bzna_status status;
+
     if (!bzi_kernel_ptx[0][0])
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no PTX: run make, or use the pair of make dist");
     if ((status = bzi_cuda_start(cu, &count, err)) != BZNA_OK)
         return status;
     if (device->desc.cuda_context)
         return bzi_device_use_context(device, err);
+
     if (device->desc.wanted.kind == BZNA_DEVICE_AUTO)
         ordinal = bzi_cuda_current_device(cu);
     device->info.device.ordinal = ordinal;
@@ -15968,6 +16620,7 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
         return BZI_FAIL(err, BZNA_E_DEVICE, "there is no CUDA device %d; the driver sees %d", ordinal, count);
     if ((result = cu->device_get(&device->handle, ordinal)) != CUDA_SUCCESS)
         return bzi_device_check(device, result, "cuDeviceGet", err);
+
     bzi_device_use_blocking_sync(device);
     if ((result = cu->primary_retain(&device->cuda, device->handle)) != CUDA_SUCCESS)
         return bzi_device_check(device, result, "cuDevicePrimaryCtxRetain", err);
@@ -16004,6 +16657,7 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
         size += strlen(bzi_kernel_ptx[i]);
     if (!(text = bzi_alloc(memory, size, 1, 16)))
         return bzi_fail_memory(err, "the kernel");
+
     at = text;
     for (size_t i = 0; i < lines; i++)
         at = stpcpy(at, bzi_kernel_ptx[i]);
@@ -16014,6 +16668,7 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
         result = device->cu.module_function(&device->warp[i], device->module, names[i]);
         status = bzi_device_check(device, result, "cuModuleGetFunction", err);
     }
+
     bzi_release(memory, text, size, 1);
     return status;
 }
@@ -16033,16 +16688,20 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
     bzi_caps *cached;
     CUVIDDECODECAPS *caps;
     bzna_status status = BZNA_OK;
+
     memset(out, 0, sizeof *out);
     if (!device->cu.decoder_caps) {                         /* libnvcuvid was not loaded, and device->video says why */
         *err = device->video;
         return err->status;
     }
+
     if (!row || !row->nv_unit || chroma > 3 || depth < 8 || depth > 12 || depth % 2)
         return BZNA_OK;
+
     bzi_os_lock(&device->mutex);
     cached = bzi_device_kind(device, codec, chroma, depth);
     caps = &cached->caps;
+
     if (!cached->known) {
         memset(caps, 0, sizeof *caps);
         caps->eCodecType = (cudaVideoCodec)row->nv_id;
@@ -16053,6 +16712,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
         if (caps->bIsSupported && !caps->nNumNVDECs)        /* a driver from before it counted them */
             caps->nNumNVDECs = 1;
     }
+
     if (cached->known)
         *out = *caps;
     bzi_os_unlock(&device->mutex);
@@ -16063,6 +16723,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
 static void bzi_device_open_video(bzi_device *device)
 {
     CUVIDDECODECAPS caps;
+
     bzi_error_init(&device->video);
     memset(&caps, 0, sizeof caps);
     if (device->info.driver / 10 == BZI_CUDA_CORRUPTS / 10)
@@ -16076,6 +16737,7 @@ static void bzi_device_open_video(bzi_device *device)
             BZI_FAIL(&device->video, BZNA_E_DEVICE, "%s has no NVDEC engine for H.265 or H.264 (GPUs without one, and "
                      "small MIG slices, have none)", device->info.name);
     }
+
     device->info.video = device->video.status;
     bzi_string_copy(device->info.message, sizeof device->info.message, device->video.message);
 }
@@ -16085,6 +16747,7 @@ static void bzi_device_close(bzi_device *device)
 {
     const bzi_memory memory = device->desc.host->memory;
     bzna_error ignored;
+
     /* A driver that is stuck may not return from this. */
     if (device->process == bzi_os_process() && !atomic_load(&device->stuck)) {
         int entered = device->module && bzi_device_enter(device, &ignored) == BZNA_OK;
@@ -16095,6 +16758,7 @@ static void bzi_device_close(bzi_device *device)
         if (device->owns_primary)
             device->cu.primary_release(device->handle);
     }
+
     if (device->has_mutex)
         bzi_os_mutex_free(&device->mutex);
     if (device->has_checking)
@@ -16113,21 +16777,24 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
 {
     const bzna_device_allocator *allocator = &device->desc.allocator;
     CUdeviceptr ptr = 0;
+
     *out = 0;
     if (!allocator->alloc) {
         bzna_status status = bzi_device_check(device, device->cu.alloc(&ptr, (size_t)bytes), "cuMemAlloc", err);
         *out = ptr;
         return status;
     }
+
     bzi_os_in_callback++;
-    *out = allocator->alloc(allocator->user, (size_t)bytes, stream);
+    *out = (uint64_t)(uintptr_t)allocator->alloc(allocator->user, (size_t)bytes, stream);
     bzi_os_in_callback--;
     if (!*out)
         return BZI_FAIL(err, BZNA_E_MEMORY, "device_allocator.alloc has no %llu bytes", (unsigned long long)bytes);
     if (*out % 256 == 0)
         return BZNA_OK;
+
     bzi_os_in_callback++;
-    allocator->release(allocator->user, *out, (size_t)bytes, stream);
+    allocator->release(allocator->user, (void *)(uintptr_t)*out, (size_t)bytes, stream);
     bzi_os_in_callback--;
     *out = 0;
     return BZI_FAIL(err, BZNA_E_CALLBACK, "device_allocator.alloc: its memory is not aligned to 256 bytes");
@@ -16136,6 +16803,7 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
 static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, void *stream)
 {
     const bzna_device_allocator *allocator = &device->desc.allocator;
+
     if (!ptr)
         return;
     if (!allocator->alloc) {
@@ -16143,7 +16811,7 @@ static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, vo
         return;
     }
     bzi_os_in_callback++;
-    allocator->release(allocator->user, ptr, (size_t)bytes, stream);
+    allocator->release(allocator->user, (void *)(uintptr_t)ptr, (size_t)bytes, stream);
     bzi_os_in_callback--;
 }
 
@@ -16169,6 +16837,7 @@ static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out,
     CUstream stream = NULL;
     CUresult result;
     bzna_status status;
+
     if (urgent && device->cu.stream_priority)
         result = device->cu.stream_priority(&stream, CU_STREAM_NON_BLOCKING, -100);     /* the driver clamps it */
     else
@@ -16262,8 +16931,10 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
     void *parameters[2] = { &some, &to };
     unsigned width = ((unsigned)out->width + 31) / 32, height = ((unsigned)out->height + 31) / 32;
     CUresult result = CUDA_SUCCESS;
+
     if (bzi_device_is_lost(device))                         /* its kernel may be what is wrong */
         return bzi_device_fail_lost(device, err);
+
     for (int kernel = -1; kernel < BZI_KERNEL_COUNT && result == CUDA_SUCCESS; kernel++) {
         unsigned n = 0;
         for (uint32_t i = 0; i < count; i++)
@@ -16276,6 +16947,7 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
             result = device->cu.launch(device->warp[kernel < 0 ? BZI_KERNEL_ANY : kernel], width, height, n, 32, 8, 1,
                                        0, stream, parameters, NULL);
     }
+
     return bzi_device_check(device, result, "cuLaunchKernel", err);
 }
 
@@ -16313,6 +16985,7 @@ static bzna_status bzi_trial_launch(bzi_trial *trial, const bzna_picture *pictur
     static const double warps[2][9] = { { 1.5, 0, 2.25, 0, 1.25, 1.75, 0, 0, 1 },
                                         { 1.1, 0.2, 3, -0.15, 0.9, 7, 2e-3, -1e-3, 1 } };
     bzna_status status;
+
     for (uint32_t i = 0; i < 2; i++) {
         bzi_kernel_slot *slot = &trial->slots.slot[i];
         bzna_transform transform;
@@ -16324,6 +16997,7 @@ static bzna_status bzi_trial_launch(bzi_trial *trial, const bzna_picture *pictur
         bzi_slot_on_surface(slot, semi_planar);
         slot->dst = trial->pixels + i * BZI_TRIAL_BYTES / 2;
     }
+
     status = bzi_device_warp(trial->device, &trial->slots, 2, &bzi_trial_output, trial->stream, err);
     return status == BZNA_OK ? bzi_device_download(trial->device, made, trial->pixels, BZI_TRIAL_BYTES, trial->stream,
                                                    err) : status;
@@ -16333,6 +17007,7 @@ static bzna_status bzi_trial_launch(bzi_trial *trial, const bzna_picture *pictur
 static bzna_status bzi_trial_compare(const bzi_trial *trial, const float *made, uint64_t behind, bzna_error *err)
 {
     float expected[2 * BZI_TRIAL_PIXELS];
+
     for (int i = 0; i < 2; i++) {
         bzi_kernel_slot slot = trial->slots.slot[i];
         for (int k = 0; k < 3; k++)                         /* 0: gray has one */
@@ -16356,6 +17031,7 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
     bzi_trial trial = { .device = device };
     const uint64_t bytes = sizeof made + sizeof surface;
     bzna_status status;
+
     for (uint32_t i = 0; i < sizeof surface; i++)
         surface[i] = (uint8_t)(i * i / 37 + i % 64 * 3);
     if ((status = bzi_device_stream(device, 0, &trial.stream, err)) == BZNA_OK &&
@@ -16368,6 +17044,7 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
             (status = bzi_device_drain(device, trial.stream, err)) == BZNA_OK)
             status = bzi_trial_compare(&trial, made, (uintptr_t)surface - planes, err);
     }
+
     bzi_device_free(device, trial.pixels, bytes, trial.stream);
     bzi_device_stream_free(device, trial.stream);
     return status;
@@ -16378,8 +17055,10 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
     const char *checks = bzi_os_setting("BENZINA_NVDEC_CHECK");
     bzi_device *device = bzi_alloc_zero(&desc->host->memory, 1, sizeof *device);
     bzna_status status;
+
     if (!device)
         return bzi_fail_memory(err, "a device");
+
     device->checks = !checks || (strcmp(checks, "0") && strcmp(checks, "all")) ? BZI_CHECKS_SAFE :
                      checks[0] == '0' ? BZI_CHECKS_NONE : BZI_CHECKS_ALL;
     device->desc = *desc;
@@ -16390,6 +17069,7 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
     device->has_mutex = bzi_os_mutex_init(&device->mutex) == 0;
     device->has_checking = device->has_mutex && bzi_os_mutex_init(&device->checking) == 0;
     status = device->has_checking ? bzi_device_choose(device, err) : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+
     if (status == BZNA_OK && (status = bzi_device_describe(device, err)) == BZNA_OK &&
         (status = bzi_device_enter(device, err)) == BZNA_OK) {
         device->spins = (uint32_t)bzi_device_spins(device);
@@ -16398,10 +17078,12 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
             bzi_device_open_video(device);
         bzi_device_leave(device);
     }
+
     if (status != BZNA_OK) {
         bzi_device_close(device);
         return status;
     }
+
     *out = device;
     return BZNA_OK;
 }
@@ -16423,6 +17105,7 @@ static bzna_status bzi_device_codec(bzi_device *device, bzna_codec_info *info, b
 {
     CUVIDDECODECAPS caps;
     bzna_status status = bzi_device_caps(device, info->codec, info->chroma_format, info->depth, &caps, err);
+
     if (status != BZNA_OK || !caps.bIsSupported)
         return status;
     info->supported = 1;
@@ -16435,7 +17118,7 @@ static bzna_status bzi_device_codec(bzi_device *device, bzna_codec_info *info, b
     return BZNA_OK;
 }
 
-static void bzi_device_counts(bzi_device *device, bzna_loader_stats *stats)
+static void bzi_device_counts(bzi_device *device, bzna_statistics *stats)
 {
     stats->decoders_made = atomic_load(&device->decoders_made);
     stats->decoders_reconfigured = atomic_load(&device->decoders_reconfigured);
@@ -16679,6 +17362,7 @@ static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format 
         info->target_rect.right = (short)parsed->coded_width;
         info->target_rect.bottom = (short)parsed->coded_height;
     }
+
     info->ulNumDecodeSurfaces = bzi_nvdec_surfaces(device, parsed);
     info->ulNumOutputSurfaces = device->desc.session_mapped;
     info->ulIntraDecodeOnly = bzi_codec_find(want->codec)->nv_unit > 1;
@@ -16697,9 +17381,11 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
     CUVIDDECODECAPS caps;
     CUresult result;
     bzna_status status;
+
     bzi_nvdec_destroy(device, decoder);
     if (bzi_device_caps(device, want->codec, want->chroma, want->depth, &caps, err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
+
     bzi_nvdec_describe(device, want, parsed, &info);
     decoder->quirks = bzi_device_kind(device, want->codec, want->chroma, want->depth)->quirks;
     if (decoder->quirks & BZI_QUIRK_INTRA)
@@ -16709,6 +17395,7 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
     *bytes = bzi_nvdec_bytes(want, info.ulNumDecodeSurfaces + info.ulNumOutputSurfaces, info.ulMaxWidth,
                              info.ulMaxHeight) +
              atomic_load(&device->decoder_extra);
+
     if (atomic_fetch_add(&device->decoder_bytes, *bytes) + *bytes > device->decoder_budget) {
         status = bzi_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, BZI_CUDA_NO_MEMORY,
                           "context_config.decode_memory_bytes: %llu bytes leave no room for another decoder",
@@ -16717,11 +17404,13 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
         result = device->cu.decoder_create(&decoder->handle, &info);
         status = bzi_device_check(device, result, "cuvidCreateDecoder", err);
     }
+
     if (status != BZNA_OK) {
         atomic_fetch_sub(&device->decoder_bytes, *bytes);
         memset(decoder, 0, sizeof *decoder);
         return status == BZNA_E_MEMORY ? BZI_NVDEC_NO_MEMORY : BZI_NVDEC_FAILED;
     }
+
     atomic_fetch_add(&device->decoders_made, 1);
     decoder->surfaces = (uint32_t)info.ulNumDecodeSurfaces;
     decoder->max_width = (uint32_t)info.ulMaxWidth;
@@ -16737,9 +17426,11 @@ static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const b
     CUVIDRECONFIGUREDECODERINFO info;
     CUresult result;
     bzna_error ignored;
+
     if (!decoder->handle || !bzi_nvdec_fits(decoder, want) || parsed->coded_width > decoder->max_width ||
         parsed->coded_height > decoder->max_height || parsed->min_num_decode_surfaces > decoder->surfaces)
         return 0;
+
     memset(&info, 0, sizeof info);
     info.ulWidth = parsed->coded_width;
     info.ulHeight = parsed->coded_height;
@@ -16751,6 +17442,7 @@ static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const b
         info.target_rect.right = (short)parsed->coded_width;
         info.target_rect.bottom = (short)parsed->coded_height;
     }
+
     info.ulNumDecodeSurfaces = decoder->surfaces;
     result = device->cu.decoder_reconfigure(decoder->handle, &info);
     if (bzi_device_check(device, result, "cuvidReconfigureDecoder", &ignored) != BZNA_OK)
@@ -16828,6 +17520,7 @@ static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_f
     const uint32_t live = bzi_nvdec_cache_live(cache);
     const int free_worth = live >= cache->max_live ? 0 : live < cache->target ? 4 : 2;
     int best = 0, busy_fits = 0;
+
     for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++) {
         bzi_nvdec *d = &cache->decoders[i];
         int worth;
@@ -16845,6 +17538,7 @@ static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_f
             found = d;
         }
     }
+
     return best < 3 && busy_fits ? NULL : found;
 }
 
@@ -16859,6 +17553,7 @@ static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *d
         return BZI_NVDEC_BUSY;
     if (bzi_nvdec_agree(want, parsed, err) != BZNA_OK)
         return BZI_NVDEC_REFUSED;
+
     if (bzi_nvdec_reconfigure(cache->device, decoder, want, parsed)) {
         if (++cache->changes % BZI_NVDEC_CHANGES == 0 && cache->target < BZI_NVDEC_CACHE_SLOTS)
             cache->target++;
@@ -16875,6 +17570,7 @@ static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *d
         if ((result = bzi_nvdec_remake(cache->device, decoder, want, parsed, bytes, err)) != BZI_NVDEC_OK)
             return result;
     }
+
     decoder->format = *want;
     decoder->frames = bzi_hash(BZI_HASH_START, want, sizeof *want);
     decoder->width = parsed->coded_width;
@@ -16888,6 +17584,7 @@ static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bz
                                                 const CUVIDEOFORMAT *parsed, bzi_nvdec **out, bzna_error *err)
 {
     uint64_t bytes = 0;
+
     for (int tried_alone = 0; ; ) {
         bzi_nvdec_result result;
         if ((*out = bzi_nvdec_cache_find(cache, want)) == NULL)
@@ -17080,6 +17777,7 @@ static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
     bzi_parser *parser = user;
     bzi_submission *s = parser->submission;
     CUVIDEOFORMAT asked = parser->parsed = *format;
+
     if (!s || s->result != BZI_NVDEC_OK)
         return 0;
     if (s->queued)                                          /* the picture's decoder stays as it is */
@@ -17097,23 +17795,28 @@ static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFO
     bzi_device *device = s->session->device;
     bzi_flight *flight = &s->flight;
     CUresult decoded;
+
     if (!bzi_nvdec_serves(flight->decoder, &s->want, parsed)) {
         BZI_FAIL(s->err, BZNA_E_CODEC, "NVIDIA's parser finds a picture and no parameter sets");
         return BZI_NVDEC_REFUSED;
     }
+
     if (parameters->field_pic_flag) {
         BZI_FAIL(s->err, BZNA_E_CODEC, "the picture is interlaced");
         return BZI_NVDEC_REFUSED;
     }
+
     if (s->want.codec == BZNA_CODEC_AV1 && parameters->CodecSpecific.av1.apply_grain) {
         BZI_FAIL(s->err, BZNA_E_CODEC, "the picture has film grain, which takes two surfaces");
         return BZI_NVDEC_REFUSED;
     }
+
     flight->surface = bzi_nvdec_free_surface(device, flight->decoder);
     if (flight->decoder->quirks & BZI_QUIRK_INDEX)
         flight->surface = (uint32_t)parameters->CurrPicIdx % BZI_LIMIT_SURFACES;
     if (flight->surface == BZI_LIMIT_SURFACES || flight->decoder->busy >> flight->surface & 1)
         return BZI_NVDEC_BUSY;
+
     parameters->CurrPicIdx = (int)flight->surface;
     if (s->want.codec == BZNA_CODEC_AV1) {
         CUVIDAV1PICPARAMS *av1 = &parameters->CodecSpecific.av1;
@@ -17121,6 +17824,7 @@ static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFO
         if (av1->frame_type == 0)       /* a key frame: the frames that the parser remembers are long overwritten */
             memset(av1->ref_frame_map, 0xff, sizeof av1->ref_frame_map);
     }
+
     decoded = device->cu.decode(flight->decoder->handle, parameters);
     return bzi_device_check(device, decoded, "cuvidDecodePicture", s->err) == BZNA_OK ? BZI_NVDEC_OK : BZI_NVDEC_FAILED;
 }
@@ -17158,16 +17862,20 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
     CUVIDPARSERPARAMS parameters;
     CUresult result;
     bzna_status status;
+
     if (!bzi_buffer_reserve(session->memory, &session->key, size, 0))
         return bzi_fail_memory(err, "parameter sets");
+
     bzi_image_key(image, session->key.data, size);
     found = bzi_lru_find(&session->parser_keys, session->key.data, size, &index);
     *out = parser = &session->parsers[index];
     if (found && bzi_nvdec_serves(submission->flight.decoder, &submission->want, &parser->parsed))
         return BZNA_OK;
+
     bzi_session_drop_parser(session, parser);
     if (!bzi_lru_set(&session->parser_keys, session->memory, index, session->key.data, size))
         return bzi_fail_memory(err, "parameter sets");
+
     memset(&parameters, 0, sizeof parameters);
     parameters.CodecType = bzi_nvdec_codec(image->codec);
     parameters.ulMaxNumDecodeSurfaces = 1;                  /* the sequence callback returns the real number */
@@ -17180,6 +17888,7 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
         parser->handle = NULL;
         bzi_lru_forget(&session->parser_keys, index);
     }
+
     return status;
 }
 
@@ -17191,6 +17900,7 @@ static bzi_nvdec_result bzi_session_parse(bzi_session *session, bzi_parser *pars
     CUVIDSOURCEDATAPACKET packet;
     bzna_error err;
     bzna_status status;
+
     memset(&packet, 0, sizeof packet);
     packet.flags = CUVID_PKT_ENDOFPICTURE;                  /* without it, the parser waits for the next packet */
     packet.payload = session->bytes.data;
@@ -17202,10 +17912,12 @@ static bzi_nvdec_result bzi_session_parse(bzi_session *session, bzi_parser *pars
         return BZI_NVDEC_OK;
     if (submission->result != BZI_NVDEC_OK)
         return submission->result;
+
     if (status != BZNA_OK) {
         *submission->err = err;
         return BZI_NVDEC_FAILED;
     }
+
     BZI_FAIL(submission->err, BZNA_E_CODEC, "NVIDIA's parser finds no picture");
     return BZI_NVDEC_REFUSED;
 }
@@ -17219,6 +17931,7 @@ static void bzi_session_count_failure(bzi_session *session, uint32_t codec)
     bzi_device *device = session->device;
     const uint32_t number = bzi_session_codec(codec), bit = 1u << number;
     const uint32_t all = atomic_fetch_add(&device->failures[number], 1) + 1;
+
     if (++session->failures[number] < BZI_SESSION_MAX_FAILURES)
         return;
     if (all < BZI_SESSION_MAX_FAILURES)
@@ -17264,6 +17977,7 @@ static bzi_nvdec_result bzi_session_offer(bzi_session *session, const bzna_image
     bzi_parser *parser = NULL;
     uint64_t size;
     bzi_nvdec_result result;
+
     submission->session = session;
     submission->want = bzi_nvdec_format_of(image->codec, sps);
     submission->want.width += submission->larger;
@@ -17290,6 +18004,7 @@ static bzi_nvdec_result bzi_session_submit(bzi_session *session, const bzna_imag
                                               .semi_planar = sps->chroma_format != 3 } };
     const bzi_flight *flight = &submission.flight;
     bzi_nvdec_result result = BZI_NVDEC_BUSY;
+
     if (session->pending_count == session->device->desc.session_depth ||
         (result = bzi_session_offer(session, image, sps, &submission, err)) != BZI_NVDEC_OK)
         return result;
@@ -17326,6 +18041,7 @@ static void bzi_session_planes(bzi_flight *flight, uint32_t height, uint64_t pit
     uint64_t rows = (height + 1) & ~1u, bytes = flight->picture.depth > 8 ? 2 : 1;
     uint64_t x = flight->window_x, y = flight->window_y, base = flight->address;
     uint64_t plane[3];
+
     plane[0] = base + y * pitch + x * bytes;
     if (flight->semi_planar) {
         plane[1] = base + rows * pitch + y / 2 * pitch + x / 2 * 2 * bytes;
@@ -17334,6 +18050,7 @@ static void bzi_session_planes(bzi_flight *flight, uint32_t height, uint64_t pit
         plane[1] = plane[0] + rows * pitch;
         plane[2] = plane[1] + rows * pitch;
     }
+
     for (int i = 0; i < 3; i++) {
         int is_there = i == 0 || flight->picture.chroma_shift_x || !flight->semi_planar;
         flight->picture.plane[i] = is_there ? (const void *)(uintptr_t)plane[i] : NULL;
@@ -17357,6 +18074,7 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
     CUVIDGETDECODESTATUS decoded = { .decodeStatus = cuvidDecodeStatus_Invalid };
     const uint32_t bit = 1u << bzi_session_codec(flight->decoder->format.codec);
     CUresult result;
+
     *out = cuvidDecodeStatus_Invalid;
     if (session->mute & bit)
         return BZNA_OK;
@@ -17375,6 +18093,7 @@ static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *fli
 {
     bzi_device *device = session->device;
     const uint64_t begin = bzi_os_now_ns();
+
     *out = cuvidDecodeStatus_Invalid;
     while (!session->silent && !atomic_load(&device->status_is_lazy) &&
            flight->decoder->format.codec != BZNA_CODEC_AV1) {
@@ -17391,6 +18110,7 @@ static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *fli
         session->silent = *out == cuvidDecodeStatus_Invalid && waited > BZI_NVDEC_DEADLINE_NS / 10;
         bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
     }
+
     *out = cuvidDecodeStatus_Invalid;
     return BZNA_OK;
 }
@@ -17440,20 +18160,24 @@ static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *ca
     bzi_thread thread;
     uint64_t begin;
     int error;
+
     while (atomic_exchange(&trial->taken, 1)) {             /* by another session, which finds out */
         if (atomic_load(&device->stuck))
             return bzi_device_video(device, err);
         bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
     }
+
     trial->cu = device->cu;
     trial->context = device->cuda;
     trial->call = *call;
     atomic_store(&trial->done, 0);
+
     if ((error = bzi_os_thread_start(&thread, bzi_map_trial_run, trial, -1)) != 0) {
         atomic_store(&trial->taken, 0);
         return bzi_fail(err, BZNA_E_DEVICE, BZNA_NO_OFFSET, 0, error, "cannot start a thread to map a picture: %s",
                         strerror(error));
     }
+
     begin = bzi_os_now_ns();
     while (!atomic_load(&trial->done)) {
         if (bzi_os_now_ns() - begin > BZI_NVDEC_DEADLINE_NS - BZI_NVDEC_MAP_ANYWAY_NS) {
@@ -17462,6 +18186,7 @@ static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *ca
         }
         bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
     }
+
     if (trial->call.result == CUDA_SUCCESS && bzi_os_now_ns() - begin < BZI_NVDEC_MAP_ANYWAY_NS)
         atomic_store(&device->status_is_lazy, 1);
     bzi_os_thread_join(thread);
@@ -17478,6 +18203,7 @@ static bzna_status bzi_session_judge(bzi_session *session, bzi_flight *flight, c
 {
     const uint64_t begin = bzi_os_now_ns();
     bzna_status status;
+
     if (flight->is_sound && session->mapped_count && decoded == cuvidDecodeStatus_Invalid)
         return BZNA_OK;
     while (decoded == cuvidDecodeStatus_Invalid || decoded == cuvidDecodeStatus_InProgress) {
@@ -17489,6 +18215,7 @@ static bzna_status bzi_session_judge(bzi_session *session, bzi_flight *flight, c
             return BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC has mapped a picture and does not say how it came out");
         bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
     }
+
     if (decoded == cuvidDecodeStatus_Error || decoded == cuvidDecodeStatus_Error_Concealed)
         return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, decoded, "NVDEC: the picture is damaged");
     flight->is_sound = decoded == cuvidDecodeStatus_Success;
@@ -17501,6 +18228,7 @@ static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_fligh
 {
     bzi_device *device = session->device;
     bzna_status status = BZNA_OK;
+
     memset(call, 0, sizeof *call);
     call->decoder = flight->decoder->handle;
     call->surface = (int)flight->surface;
@@ -17526,6 +18254,7 @@ static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, b
     cuvidDecodeStatus decoded;
     uint32_t codec;
     bzna_status status;
+
     *out = session->pending[session->pending_first];
     session->pending_first = (session->pending_first + 1) % BZI_LIMIT_SESSION_DEPTH;
     session->pending_count--;
@@ -17535,6 +18264,7 @@ static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, b
         out->decoder->lost |= 1u << out->surface;           /* the decoder takes no more pictures */
         return bzi_session_fall_back(session, codec, err);
     }
+
     out->address = call.address;
     status = bzi_session_judge(session, out, decoded, err);
     if (status != BZNA_E_DEVICE)
@@ -17543,6 +18273,7 @@ static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, b
         bzi_session_unmap(session, out);
         return status == BZNA_E_DEVICE ? bzi_session_fall_back(session, codec, err) : BZI_NVDEC_FAILED;
     }
+
     bzi_session_planes(out, out->decoder->height, call.pitch);
     session->mapped[session->mapped_count++] = *out;
     return BZI_NVDEC_OK;
@@ -17571,6 +18302,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
     const uint32_t width = (uint32_t)bzi_min(from->frame_width, to->frame_width - place[0]);
     const uint32_t height = (uint32_t)bzi_min(from->frame_height, to->frame_height - place[1]);
     bzna_status status = BZNA_OK;
+
     for (uint32_t i = 0; i < (flight->semi_planar ? 2u : 3u) && from->plane[i] && status == BZNA_OK; i++) {
         const uint32_t x = i ? from->chroma_shift_x : 0, y = i ? from->chroma_shift_y : 0;
         const uint32_t each = bytes << (i && flight->semi_planar);
@@ -17587,6 +18319,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
         copy.Height = (height + (1u << y) - 1) >> y;
         status = bzi_device_check(device, device->cu.copy_2d(&copy, session->stream), "cuMemcpy2DAsync", err);
     }
+
     return status;
 }
 
@@ -17619,7 +18352,7 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 
 
 /* ==== 56. NVDEC: self-check =========================================================================================
- * Calls: rooms 2-4, 6, 18-19, 48-49, 51-55.
+ * Calls: rooms 2-3, 6, 18-19, 48-49, 51-55.
  *
  * Tries whether NVDEC makes the right pixels before it decodes a kind, by the session that is to decode it, and in the
  * same way: several pictures in flight, read by the kernel, surfaces used again at once.
@@ -17717,6 +18450,7 @@ typedef struct bzi_check {
 static uint64_t bzi_check_sum(const bzna_picture *p, uint32_t low_zeros)
 {
     uint64_t sum = BZI_HASH_START;
+
     for (int i = 0; i < 3 && p->plane[i]; i++) {
         const uint32_t shift_x = i ? p->chroma_shift_x : 0, shift_y = i ? p->chroma_shift_y : 0;
         const uint32_t width = (p->frame_width + shift_x) >> shift_x, height = (p->frame_height + shift_y) >> shift_y;
@@ -17745,6 +18479,7 @@ static bzna_picture bzi_check_in_copy(const bzi_flight *flight, const uint8_t *c
 {
     bzna_picture picture = flight->picture;
     bzi_kernel_slot slot = { .depth = (int32_t)picture.depth };
+
     bzi_slot_on_surface(&slot, flight->semi_planar);
     for (int i = 0; i < 3 && picture.plane[i]; i++) {
         picture.plane[i] = copy + ((uintptr_t)picture.plane[i] - (uintptr_t)flight->address);
@@ -17767,6 +18502,7 @@ static int bzi_check_use_built_in(bzi_check *check)
     const size_t count = sizeof bzi_check_pictures / sizeof bzi_check_pictures[0];
     size_t k = 0;
     bzna_error ignored;
+
     while (k < count && (bzi_check_pictures[k].codec != check->want.codec ||
                          bzi_check_pictures[k].depth != check->want.depth || check->want.chroma != 1))
         k++;
@@ -17789,6 +18525,7 @@ static int bzi_check_use_built_in(bzi_check *check)
         bzi_picture_describe(&alone, BZI_CHECK_SIZE, &check->format, &check->picture, &ignored);
         check->want.width = check->want.height = BZI_CHECK_SIZE;
     }
+
     return k < count;
 }
 
@@ -17815,6 +18552,7 @@ static bzna_status bzi_check_reserve(bzi_check *check, const bzi_flight *flight,
     bzi_device *device = session->device;
     void *pinned;
     bzna_status status;
+
     check->trial = (bzi_trial){ .device = device, .stream = session->stream };
     check->surface_bytes = bzi_check_surface_bytes(flight);
     status = bzi_device_pin(device, BZI_TRIAL_BYTES + check->rounds * check->surface_bytes, &pinned, err);
@@ -17831,6 +18569,7 @@ static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *e
     bzi_session *session = check->session;
     bzi_flight *flight = &check->flights[round];
     bzna_status status = BZNA_OK;
+
     if (bzi_session_map(session, flight, err) != BZI_NVDEC_OK)
         return err->status;
     if (!check->made)
@@ -17863,6 +18602,7 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
 {
     bzi_session *session = check->session;
     bzna_status status = BZNA_OK;
+
     for (uint32_t submitted = 0, mapped = 0; mapped < check->rounds && status == BZNA_OK; mapped++) {
         bzi_nvdec_result result = BZI_NVDEC_OK;
         while (submitted < check->rounds && result == BZI_NVDEC_OK) {
@@ -17887,8 +18627,10 @@ static bzna_status bzi_check_near(bzi_check *check, uint32_t round, bzna_error *
     uint32_t most = 0, low_zeros;
     const bzna_image *image = &check->images[bzi_check_which(check, round)];
     bzna_status status = bzi_check_software(check->session, image, &check->format, &decoded, err);
+
     if (status != BZNA_OK)
         return status;
+
     made = bzi_check_in_copy(&check->flights[round], check->copies + round * check->surface_bytes, &low_zeros);
     for (int i = 0; i < 3; i++) {
         const uint32_t size = i ? BZI_CHECK_SIZE / 2 : BZI_CHECK_SIZE;
@@ -17900,6 +18642,7 @@ static bzna_status bzi_check_near(bzi_check *check, uint32_t round, bzna_error *
             most = (uint32_t)abs(difference) > most ? (uint32_t)abs(difference) : most;
         }
     }
+
     return most <= BZI_CHECK_MAX_DIFFERENCE && 2 * sum <= count ? BZNA_OK :
            BZI_FAIL(err, BZNA_E_DEVICE, "picture %u of %u differs by up to %u of 255 from " BZI_JPEG_DECODER "'s, by "
                     "%.2f on average", round + 1, check->rounds, most, (double)sum / (double)count);
@@ -17917,15 +18660,18 @@ static void bzi_check_measure_extra(bzi_device *device, bzi_nvdec *first)
     size_t before = 0, after = 0, total;
     uint64_t bytes = 0;
     bzna_error ignored;
+
     if (device->cu.memory_info(&before, &total) != CUDA_SUCCESS ||
         bzi_nvdec_remake(device, &second, &first->format, &parsed, &bytes, &ignored) != BZI_NVDEC_OK)
         return;
+
     if (device->cu.memory_info(&after, &total) == CUDA_SUCCESS && before > after + second.bytes) {
         uint64_t extra = bzi_min(before - after - second.bytes, BZI_CHECK_MAX_EXTRA);
         atomic_store(&device->decoder_extra, extra);
         atomic_fetch_add(&device->decoder_bytes, extra);
         first->bytes += extra;
     }
+
     bzi_nvdec_destroy(device, &second);
     atomic_fetch_sub(&device->decoders_made, 1);            /* it was no session's */
 }
@@ -17948,11 +18694,13 @@ static bzna_status bzi_check_try(bzi_check *check, bzna_error *err)
 {
     bzi_session *session = check->session;
     bzna_status status = check->kind->quirks & BZI_QUIRK_SIZE ? BZNA_OK : bzi_check_make_larger(check, err);
+
     session->waits = 1;
     if (status == BZNA_OK)
         status = bzi_check_decode(check, err);
     session->waits = 0;
     bzi_device_stream_wait(session->device, session->stream);
+
     for (uint32_t i = 0; i < check->rounds && status == BZNA_OK; i++) {
         const uint8_t *copy = check->copies + i * check->surface_bytes;
         if (check->want.codec == BZNA_CODEC_JPEG)
@@ -17963,6 +18711,7 @@ static bzna_status bzi_check_try(bzi_check *check, bzna_error *err)
             status = bzi_trial_compare(&check->trial, check->made,
                                        (uint64_t)(uintptr_t)copy - check->flights[i].address, err);
     }
+
     bzi_device_free(session->device, check->trial.pixels, BZI_TRIAL_BYTES, session->stream);
     bzi_device_unpin(session->device, check->made);
     check->made = NULL;
@@ -17972,6 +18721,7 @@ static bzna_status bzi_check_try(bzi_check *check, bzna_error *err)
         session->decoders.decoders[i].used = 0;             /* the next pictures take these first */
     if (status == BZNA_OK)
         return status;
+
     bzi_session_unmap_all(session);
     session->pending_count = 0;
     for (uint32_t i = 0; i < BZI_SESSION_PARSERS; i++)
@@ -17995,6 +18745,7 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
     bzi_device *device = check->session->device;
     char *report = check->kind->report, why[sizeof check->kind->report] = "";
     uint32_t outcome = BZNA_CHECK_FAILED;
+
     for (size_t i = 0; i < sizeof ways / sizeof ways[0] && outcome == BZNA_CHECK_FAILED; i++) {
         bzna_status status;
         check->kind->quirks = ways[i].quirks;
@@ -18007,6 +18758,7 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
             bzi_string_copy(why, sizeof why, err->message);
         bzi_string_copy(report, sizeof why, status == BZNA_OK ? ways[i].text : why);
     }
+
     if (check->kind->quirks && outcome == BZNA_CHECK_PASSED)
         bzi_log(device->desc.host, BZNA_LOG_WARNING, BZNA_OK, "NVDEC of %s, %s of %u bits, %s: %s; around that, %s",
                 device->info.name, bzi_codec_name(check->want.codec), check->want.depth,
@@ -18023,6 +18775,7 @@ static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
     const char *skip = "there is no other decoder to compare with";
     bzna_picture decoded = check->picture;
     bzna_status status = BZNA_E_UNSUPPORTED;
+
     bzi_check_plan(check);
     if (check->want.codec == BZNA_CODEC_AV1 && check->session->device->checks != BZI_CHECKS_ALL) {
         skip = "NVDEC does not say when AV1 is decoded";
@@ -18036,10 +18789,12 @@ static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
                                               (6ull * check->want.width * check->want.height));
         status = bzi_check_software(check->session, &check->images[0], &check->format, &decoded, err);
     }
+
     if (status == BZNA_OK) {
         check->sums[0] = check->sums[1] = bzi_check_sum(&decoded, 0);
         return bzi_check_run(check, err);
     }
+
     if (status != BZNA_E_UNSUPPORTED)
         return status;
     bzi_string_copy(check->kind->report, sizeof check->kind->report, skip);
@@ -18061,6 +18816,7 @@ static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_for
     bzi_device *device = session->device;
     bzi_caps *kind = bzi_device_kind(device, want->codec, want->chroma, want->depth);
     bzna_status status = BZNA_OK;
+
     if (bzi_check_is_due(device, want)) {
         bzi_check check = { .session = session, .kind = kind, .want = *want };
         if (image) {
@@ -18075,10 +18831,12 @@ static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_for
             status = bzi_check_begin(&check, err);
         bzi_os_unlock(&device->checking);
     }
+
     if (status == BZNA_E_MEMORY || status == BZNA_E_DEVICE_LOST)
         return status == BZNA_E_MEMORY ? BZI_NVDEC_NO_MEMORY : BZI_NVDEC_FAILED;
     if (status == BZNA_OK && (!device->checks || atomic_load(&kind->check) != BZNA_CHECK_FAILED))
         return BZI_NVDEC_OK;
+
     if (status == BZNA_OK)
         BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s fails its self-check of %s of %u bits, %s: %s", device->info.name,
                  bzi_codec_name(want->codec), want->depth, bzi_chroma_name(want->chroma), kind->report);
@@ -18103,6 +18861,7 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
     bzi_caps *kind = bzi_device_kind(device, want.codec, want.chroma, want.depth);
     bzi_session session;
     bzna_error err;
+
     bzi_error_init(&err);
     if (bzi_check_is_due(device, &want) &&
         bzi_session_open(&session, device, &device->desc.host->memory, &err) == BZNA_OK) {
@@ -18111,21 +18870,6 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
     }
     info->check = device->checks ? atomic_load(&kind->check) : BZNA_CHECK_SKIPPED;
     bzi_string_copy(info->check_message, sizeof info->check_message, info->check ? kind->report : err.message);
-}
-
-/* Whether a mapped picture is what libavcodec makes of it: 1 or 0; -1: that cannot be told. */
-static int bzi_check_compare(bzi_session *session, const bzi_flight *flight, const bzna_image *image,
-                             const bzi_format *format)
-{
-    const uint64_t size = bzi_check_surface_bytes(flight);
-    bzna_picture decoded = flight->picture;
-    bzna_error err;
-    if (bzi_check_software(session, image, format, &decoded, &err) != BZNA_OK ||
-        !bzi_buffer_reserve(session->memory, &session->bytes, size, 0) ||
-        bzi_device_download(session->device, session->bytes.data, flight->address, size, session->stream, &err) ||
-        bzi_device_drain(session->device, session->stream, &err))
-        return -1;
-    return bzi_check_sum_copy(flight, session->bytes.data) == bzi_check_sum(&decoded, 0);
 }
 
 #endif
@@ -18450,7 +19194,7 @@ struct bzna_loader {
     uint64_t          stills;         /* bzi_dataset_hash_stills */
     bzi_worker       *workers;
     bzi_reader       *readers;
-    bzna_loader_stats stats;          /* (L) */
+    bzna_statistics stats;          /* (L) */
     uint64_t          refusals[8];    /* (L) hashes of what was logged */
     uint32_t          in_pool;        /* (L) items with the pool or its engines */
     /* A bit a sample that NVDEC has decoded without damage; NULL: none is noted. Whether one of them was damaged later:
@@ -18576,7 +19320,7 @@ static uint32_t bzi_loader_find_tensor(const bzna_loader *loader, const char *na
     return number;
 }
 
-/* Locks the loader. Where another thread has the lock, it counts how long it waits, for bzna_loader_stats. */
+/* Locks the loader. Where another thread has the lock, it counts how long it waits, for bzna_statistics. */
 static void bzi_loader_lock(bzna_loader *loader)
 {
     uint64_t start;
@@ -19103,7 +19847,7 @@ static bzna_status bzi_item_fields(bzi_reader *reader, const bzi_item *item, con
             continue;                                       /* other parts of the data set have it */
         if (i >= loader->column_count[0])
             status = bzi_item_put_bytes(reader, item, sample, i,
-                                        field.kind == BZNA_FIELD_PICTURE ? BZI_NO_FIELD : number, err);
+                                        field.kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : number, err);
         else if (field.kind == loader->columns[i].kind)
             status = bzi_item_put_number(item, sample, i, number, err);
         else
@@ -19181,6 +19925,8 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, 
     if (status < 0)
         return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the transform callback returned %d",
                         (int)status);
+
+    bzi_transform_resolve(transform);
     if ((status = bzi_transform_check(transform, err)) == BZNA_OK && bzi_is_singular(transform->homography))
         status = BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.homography: it is singular");
     if (status != BZNA_OK) {                                /* the callback's fault, as what it returns is */
@@ -19546,7 +20292,7 @@ static void *bzi_reader_run(void *argument)
 {
     bzi_reader *reader = argument;
     bzna_loader *loader = reader->loader;
-    bzna_stage_stats *stage = &loader->stats.stage[BZNA_STAGE_READ];
+    bzna_stage_statistics *stage = &loader->stats.stage[BZNA_STAGE_READ];
     bzna_error err;
     bzi_item *item;
     int entered = loader->device && bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
@@ -19593,7 +20339,7 @@ static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_scr
 /* By what was at fault: reading, decoding, the format, anything else. With the lock held. */
 static void bzi_item_count_failure(const bzi_item *item, bzna_status status)
 {
-    bzna_loader_stats *stats = &item->batch->loader->stats;
+    bzna_statistics *stats = &item->batch->loader->stats;
     const int unread = item->status != BZNA_OK;
     stats->samples_failed++;
     if (unread && (status == BZNA_E_IO || status == BZNA_E_TRUNCATED || status == BZNA_E_CALLBACK))
@@ -19610,8 +20356,8 @@ static void bzi_item_count_failure(const bzi_item *item, bzna_status status)
 static void bzi_item_account(const bzi_item *item, bzna_status status)
 {
     bzna_loader *loader = item->batch->loader;
-    bzna_loader_stats *stats = &loader->stats;
-    bzna_stage_stats *decode = &stats->stage[BZNA_STAGE_DECODE], *warp = &stats->stage[BZNA_STAGE_WARP];
+    bzna_statistics *stats = &loader->stats;
+    bzna_stage_statistics *decode = &stats->stage[BZNA_STAGE_DECODE], *warp = &stats->stage[BZNA_STAGE_WARP];
     decode->count += item->decode_ns != 0;
     decode->busy_ns += item->decode_ns;
     decode->bytes += item->decode_ns ? item->extent.size : 0;
@@ -20259,7 +21005,7 @@ static void bzi_worker_item(bzi_worker *worker, bzi_item *item)
 static bzi_item *bzi_worker_take(bzi_worker *worker)
 {
     bzna_loader *loader = worker->loader;
-    bzna_stage_stats *stage = &loader->stats.stage[BZNA_STAGE_DECODE];
+    bzna_stage_statistics *stage = &loader->stats.stage[BZNA_STAGE_DECODE];
     while (!loader->quit) {
         uint64_t start;
         int blocked;
@@ -20306,7 +21052,7 @@ static void *bzi_worker_run(void *argument)
 
 
 /* ==== 64. Decode stages: engines ====================================================================================
- * Calls: rooms 2-3, 6, 15, 19, 52-57, 60-62.
+ * Calls: rooms 2-3, 6, 15, 52-57, 60-62.
  *
  * The pool's engines, a thread and an NVDEC session each. An engine decodes the tiles of a grid one behind the other,
  * several in flight, and copies each to its place in a canvas of its own, which the kernel then reads as it reads a
@@ -20331,7 +21077,6 @@ typedef struct bzi_engine {
     bzi_lane    lane;
     bzi_views   views;
     bzi_scratch scratch;
-    bzi_scratch verify_scratch;       /* while a picture is being submitted, another one may be verified */
     bzi_tiles   tiles;                /* of the grid at hand */
     bzi_nvdec_format tile_format;
     uint32_t    tiles_mapped;
@@ -20500,34 +21245,6 @@ static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight 
     bzi_lane_add(&engine->lane, item, BZNA_OK);
 }
 
-static int bzi_item_is_verified(const bzi_item *item)
-{
-    const uint64_t verify_every = item->batch->loader->config.decode.verify_every;
-    return verify_every && item->position % verify_every == 0;
-}
-
-/* Compares a mapped picture with libavcodec's, for the statistics alone. JPEG need not be equal. */
-static void bzi_engine_verify(bzi_engine *engine, const bzi_item *item, const bzi_flight *flight,
-                              const bzi_image *image)
-{
-    bzna_loader *loader = item->batch->loader;
-    bzna_picture picture;
-    bzi_format format;
-    bzna_error err;
-    int same, is_first;
-    if (bzi_picture_describe(image, loader->host->max_edge_px, &format, &picture, &err) != BZNA_OK ||
-        image->coded.codec == BZNA_CODEC_JPEG ||
-        (same = bzi_check_compare(&engine->session, flight, &image->coded, &format)) < 0)
-        return;
-    bzi_loader_lock(loader);
-    loader->stats.verified++;
-    is_first = !same && loader->stats.verify_failed++ == 0;
-    bzi_os_unlock(&loader->mutex);
-    if (is_first)
-        bzi_log(engine->pool->host, BZNA_LOG_WARNING, BZNA_OK, "NVDEC and libavcodec decode sample %llu differently",
-                (unsigned long long)item->index);
-}
-
 /* Whether NVDEC has decoded this sample before, without damage. */
 static uint32_t bzi_item_is_sound(const bzi_item *item)
 {
@@ -20551,11 +21268,10 @@ static void bzi_engine_map(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
     bzi_item *item = session->pending[session->pending_first].tag;
-    bzna_error *err = &item->batch->errors[item->slot], ignored;
+    bzna_error *err = &item->batch->errors[item->slot];
     uint64_t start = bzi_os_now_ns();
     const uint32_t sound = bzi_item_is_sound(item);
     bzi_flight flight;
-    bzi_image image;
     bzi_nvdec_result result;
     bzna_status status;
     bzi_engine_make_room(engine, item);
@@ -20568,9 +21284,6 @@ static void bzi_engine_map(bzi_engine *engine)
     }
     status = result == BZI_NVDEC_OK ? BZNA_OK : err->status;
     bzi_item_note(item, sound, status, &flight);
-    if (status == BZNA_OK && bzi_item_is_verified(item) &&
-        bzi_item_image(item, 0, &engine->verify_scratch, &image, &ignored) == BZNA_OK)
-        bzi_engine_verify(engine, item, &flight, &image);
     if (status == BZNA_OK &&
         (status = bzi_item_draw(item, &flight.picture, engine->views.transforms, err)) == BZNA_OK)
         status = bzi_item_slots(item, 0, &flight.picture, 1, &engine->views, err);
@@ -20750,7 +21463,7 @@ static bzi_nvdec_result bzi_engine_tile(const bzi_engine *engine, uint32_t numbe
 }
 
 /* Waits for the oldest tile in flight, and copies it to the canvas. */
-static bzi_nvdec_result bzi_engine_map_tile(bzi_engine *engine, const bzi_item *item, bzna_error *err)
+static bzi_nvdec_result bzi_engine_map_tile(bzi_engine *engine, bzna_error *err)
 {
     bzi_session *session = &engine->session;
     bzi_flight flight;
@@ -20763,8 +21476,6 @@ static bzi_nvdec_result bzi_engine_map_tile(bzi_engine *engine, const bzi_item *
         return result;
     }
     result = bzi_engine_tile(engine, number, &image, place, err);
-    if (result == BZI_NVDEC_OK && bzi_item_is_verified(item))
-        bzi_engine_verify(engine, item, &flight, &image);
     if (result == BZI_NVDEC_OK && bzi_session_copy(session, &flight, &engine->canvas.picture, place, err) != BZNA_OK)
         result = bzi_session_fall_back(session, engine->tile_format.codec, err);
     bzi_session_unmap_all(session);
@@ -20790,7 +21501,7 @@ static bzi_nvdec_result bzi_engine_submit_tile(bzi_engine *engine, bzi_item *ite
         return BZI_NVDEC_REFUSED;
     }
     while ((result = bzi_session_submit(session, &image.coded, &picture, &sps, item, err)) == BZI_NVDEC_BUSY)
-        if ((result = bzi_engine_map_tile(engine, item, err)) != BZI_NVDEC_OK)
+        if ((result = bzi_engine_map_tile(engine, err)) != BZI_NVDEC_OK)
             break;
     return result;
 }
@@ -20860,7 +21571,7 @@ static bzi_nvdec_result bzi_engine_grid(bzi_engine *engine, bzi_item *item, cons
     for (uint32_t i = 0; i < engine->tiles.count && result == BZI_NVDEC_OK; i++)
         result = bzi_engine_submit_tile(engine, item, i, err);
     while (session->pending_count) {
-        const bzi_nvdec_result mapped = bzi_engine_map_tile(engine, item, result == BZI_NVDEC_OK ? err : &other);
+        const bzi_nvdec_result mapped = bzi_engine_map_tile(engine, result == BZI_NVDEC_OK ? err : &other);
         result = result == BZI_NVDEC_OK ? mapped : result;
     }
     if (result != BZI_NVDEC_OK)
@@ -21807,7 +22518,7 @@ static bzna_status bzi_loader_take_back(bzna_batch *batch, bzna_error *err)
 
 static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
-    bzna_stage_stats *stage = &loader->stats.stage[BZNA_STAGE_DELIVER];
+    bzna_stage_statistics *stage = &loader->stats.stage[BZNA_STAGE_DELIVER];
     uint64_t start = bzi_os_now_ns();
     bzna_batch *batch = NULL;
     bzna_status status;
@@ -22037,14 +22748,6 @@ static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
     return (uint32_t)(hash ^ hash >> 32);
 }
 
-static int bzi_is_zero(const void *data, size_t size)
-{
-    const uint8_t *bytes = data;
-    while (size && !bytes[size - 1])
-        size--;
-    return size == 0;
-}
-
 /* Of what fixes an output's pixels. Not of dtype and layout, which say how they are stored. */
 static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *output, uint64_t hash)
 {
@@ -22153,7 +22856,7 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 }
 
 /* A judgement, not a measure: who waits for whom. */
-static uint32_t bzi_loader_limit(const bzna_loader *loader, const bzna_loader_stats *stats)
+static uint32_t bzi_loader_limit(const bzna_loader *loader, const bzna_statistics *stats)
 {
     double elapsed = (double)(bzi_os_now_ns() - loader->opened_ns);
     uint32_t decoders = loader->pool ? bzi_loader_sessions(loader) : loader->config.decode.threads;
@@ -22166,7 +22869,7 @@ static uint32_t bzi_loader_limit(const bzna_loader *loader, const bzna_loader_st
            BZNA_STAGE_DELIVER : BZNA_STAGE_READ;
 }
 
-static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
+static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 {
     bzi_loader_lock(loader);
     *stats = loader->stats;
@@ -22191,7 +22894,7 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_loader_stats *stats)
 
 
 /* ==== 69. Configuration =============================================================================================
- * Calls: rooms 3, 6, 43, 45-46.
+ * Calls: rooms 2-3, 6, 43, 45-46.
  *
  * Checks what callers ask for, by field; fills in defaults. */
 
@@ -22208,6 +22911,7 @@ static bzna_status bzi_device_check_wanted(const char *field, bzna_device device
 static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
 {
     bzna_status status;
+
     if (!c->allocator.alloc != !c->allocator.release)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.allocator: alloc and release go together");
     if ((status = bzi_device_check_wanted("context_config.device", c->device, err)) != BZNA_OK)
@@ -22232,10 +22936,12 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
                         BZI_KERNEL_SLOTS);
     if (c->cuda_context && c->device.kind == BZNA_DEVICE_CPU)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.cuda_context: device.kind is BZNA_DEVICE_CPU");
+
     if (!c->allocator.alloc) {
         c->allocator.alloc = bzi_os_alloc;
         c->allocator.release = bzi_os_release;
     }
+
     c->log_level = c->log_level ? c->log_level : BZNA_LOG_WARNING;
     c->max_sample_bytes = c->max_sample_bytes ? c->max_sample_bytes : BZI_LIMIT_SAMPLE_BYTES;
     c->max_edge_px = c->max_edge_px ? c->max_edge_px : BZI_LIMIT_EDGE;
@@ -22289,6 +22995,7 @@ static bzna_status bzi_loader_check_weights(bzna_loader_config *c, const bzna_da
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights, weight_count: %llu weights for %llu %s",
                         (unsigned long long)c->order.weight_count, (unsigned long long)groups,
                         c->order.weights_by_part ? "parts" : "samples");
+
     for (uint64_t i = 0; i < groups; i++) {
         if (!isfinite(c->order.weights[i]) || c->order.weights[i] < 0)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights[%llu]: %g is negative or not a number",
@@ -22297,6 +23004,7 @@ static bzna_status bzi_loader_check_weights(bzna_loader_config *c, const bzna_da
         if (c->order.weights[i] > 0)
             positive += !c->order.weights_by_part ? 1 : dataset->parts[i].count;
     }
+
     if (!(sum > 0) || !isfinite(sum))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights: their sum is %g", sum);
     if (c->order.weighting == BZNA_WEIGHTING_ONCE && c->order.epoch_samples > positive)
@@ -22320,13 +23028,16 @@ static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_data
     if (!c->order.indices != !c->order.index_count)
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
                         "loader_config.order.indices, index_count: one is given without the other");
+
     for (uint64_t i = 0; i < c->order.index_count; i++)
         if (c->order.indices[i] >= dataset->count)
             return BZI_FAIL(err, BZNA_E_RANGE, "loader_config.order.indices[%llu]: %llu is not below the %llu samples",
                             (unsigned long long)i, (unsigned long long)c->order.indices[i],
                             (unsigned long long)dataset->count);
+
     if (c->order.weighting > BZNA_WEIGHTING_ONCE)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weighting: %u is not known", c->order.weighting);
+
     if (c->order.weighting == BZNA_WEIGHTING_NONE) {
         if (c->order.weights || c->order.weight_count || c->order.weights_by_part || c->order.epoch_samples)
             return BZI_FAIL(err, BZNA_E_ARGUMENT,
@@ -22334,6 +23045,7 @@ static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_data
         c->order.epoch_samples = samples;
         return BZNA_OK;
     }
+
     return bzi_loader_check_weights(c, dataset, samples, err);
 }
 
@@ -22349,14 +23061,17 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
     if (c->read.retries > BZI_LIMIT_RETRIES)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read.retries: %u is more than %u", c->read.retries,
                         BZI_LIMIT_RETRIES);
+
     c->read.backoff_ns = c->read.backoff_ns ? c->read.backoff_ns : 10000000;
     c->read.memory_bytes = c->read.memory_bytes ? c->read.memory_bytes : BZI_LIMIT_READ_BYTES;
     if (!c->pipeline.cpus != !c->pipeline.cpu_count)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.cpus, cpu_count: one is given without the other");
+
     for (uint32_t i = 0; i < c->pipeline.cpu_count; i++)
         if (c->pipeline.cpus[i] < 0)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.cpus[%u]: %d is no processor", i,
                             (int)c->pipeline.cpus[i]);
+
     c->output.slices = bzi_default(c->output.slices, 1);
     if (c->output.batch_size % c->output.slices)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.slices: %u does not divide batch_size, %u",
@@ -22369,7 +23084,7 @@ static bzna_status bzi_loader_check_output(const bzna_loader_config *c, bzna_err
 {
     const bzna_loader_output *o = &c->output;
     const int fields = (c->fields.tensors || c->fields.bytes) && !c->fields.image && !o->buffers && o->views <= 1 &&
-                       !c->outputs.count;
+                       !c->extra_outputs.count;
     bzna_output output = bzi_output_of(o);
     if (fields && !o->width && !o->height)
         output.width = output.height = 1;
@@ -22392,10 +23107,6 @@ static bzna_status bzi_loader_check_decode(bzna_loader_config *c, bzna_error *er
     if (c->decode.jpeg_shrink)
         return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.decode.jpeg_shrink: this build has no libjpeg-turbo");
 #endif
-#ifdef BENZINA_NO_AVCODEC
-    if (c->decode.verify_every)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "loader_config.decode.verify_every: this build has no libavcodec");
-#endif
     return BZNA_OK;
 }
 
@@ -22403,6 +23114,7 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
 {
     bzi_shard shard = { samples, 0, 0, 0, 0, 0 };
     bzna_status status;
+
     if (!c->output.batch_size || c->output.batch_size > BZI_LIMIT_BATCH)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.batch_size: %u is not in 1..%u",
                         c->output.batch_size, BZI_LIMIT_BATCH);
@@ -22412,6 +23124,7 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.kind: %u is not known", c->order.kind);
     if (c->order.last_batch > BZNA_LAST_PAD)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.last_batch: %u is not known", c->order.last_batch);
+
     c->order.epochs = c->order.epochs ? c->order.epochs : 1;
     c->shard.world_size = bzi_default(c->shard.world_size, 1);
     if (c->shard.rank >= c->shard.world_size)
@@ -22422,6 +23135,7 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
     if (c->read.threads > BZI_LIMIT_READERS)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read.threads: %u is more than %u", c->read.threads,
                         BZI_LIMIT_READERS);
+
     c->pipeline.batches_in_flight = bzi_default(c->pipeline.batches_in_flight, 3);
     if (c->pipeline.batches_in_flight > BZI_LIMIT_IN_FLIGHT)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.batches_in_flight: %u is more than %u",
@@ -22429,6 +23143,7 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
     if (c->read.ahead_samples > BZI_LIMIT_READ_AHEAD)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.read.ahead_samples: %u is more than %u",
                         c->read.ahead_samples, BZI_LIMIT_READ_AHEAD);
+
     shard.batch = c->output.batch_size;
     shard.world = c->shard.world_size;
     shard.last_batch = c->order.last_batch;
@@ -22442,25 +23157,23 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
 /* Words that have no meaning yet must be zero, so that they can have one later. */
 static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_error *err)
 {
-    const struct { const char *group; const uint64_t *words; size_t count; uint32_t padding; } groups[] = {
-        { "output", c->output.reserved, 4, c->output.reserved0 },
-        { "order", c->order.reserved, 4, 0 },
-        { "shard", c->shard.reserved, 2, 0 },
-        { "filter", c->filter.reserved, 2, 0 },
-        { "color", c->color.reserved, 2, c->color.reserved0 },
-        { "fields", c->fields.reserved, 3, 0 },
-        { "read", c->read.reserved, 4, c->read.reserved0 },
-        { "decode", c->decode.reserved, 2, c->decode.reserved0 },
-        { "errors", c->errors.reserved, 2, 0 },
-        { "pipeline", c->pipeline.reserved, 2, c->pipeline.reserved0 },
+    const struct { const char *group; const uint64_t *words; uint32_t padding; } groups[] = {
+        { "output", c->output.reserved, c->output.reserved0 },
+        { "extra_outputs", c->extra_outputs.reserved, 0 },
+        { "order", c->order.reserved, 0 },
+        { "shard", c->shard.reserved, 0 },
+        { "filter", c->filter.reserved, 0 },
+        { "color", c->color.reserved, c->color.reserved0 },
+        { "fields", c->fields.reserved, 0 },
+        { "read", c->read.reserved, c->read.reserved0 },
+        { "decode", c->decode.reserved, 0 },
+        { "errors", c->errors.reserved, 0 },
+        { "pipeline", c->pipeline.reserved, c->pipeline.reserved0 },
     };
-    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
-        int set = groups[i].padding != 0;
-        for (size_t k = 0; k < groups[i].count; k++)
-            set |= groups[i].words[k] != 0;
-        if (set)
+
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
+        if (groups[i].padding || !bzi_is_zero(groups[i].words, sizeof c->output.reserved))
             return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "loader_config.%s: reserved words are set", groups[i].group);
-    }
     return BZNA_OK;
 }
 
@@ -22469,6 +23182,7 @@ static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_
 {
     const bzna_loader_output *o = &c->output;
     const uint64_t need = data_bytes / o->slices;
+
     if (!o->buffers != !o->buffer_count ||
         (o->buffers && o->buffer_count != (uint64_t)c->pipeline.batches_in_flight * o->slices))
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
@@ -22497,15 +23211,19 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
                                         bzi_setting(text[3], where, "color.fill_space") };
     const char *fault = bzi_jitter_fault(&c->jitter);
     int divides = 0, multiplies = 0;
+
     if (fault)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.jitter.%s: out of its range, or not a number", where, fault);
+
     for (int i = 0; i < 3; i++) {
         divides |= c->mean[i] != 0 || c->std[i] != 0;
         multiplies |= c->bias[i] != 0 || c->scale[i] != 0;
     }
+
     if (divides && multiplies)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.mean, std, bias, scale: give (mean, std), which divides, or "
                         "(bias, scale), which multiplies", where);
+
     for (int i = 0; i < 3; i++) {
         if (c->std[i] < 0)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.std: channel %d is negative", where, i);
@@ -22516,6 +23234,7 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.%s, %s, fill: channel %d is not a finite number", where,
                             divides ? "mean" : "bias", divides ? "std" : "scale", i);
     }
+
     t->fill_space = c->fill_space;
     t->matrix = c->matrix;
     t->filter = filter->kind;
@@ -22525,7 +23244,7 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 
 
 /* ==== 70. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 6, 44-46, 68-69.
+ * Calls: rooms 2, 6, 44-46, 69.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -22546,6 +23265,7 @@ static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color 
 {
     const bzna_output *o = &output->shape;
     const uint64_t bytes = (uint64_t)bzi_channels(o->channels) * o->width * o->height * sizeof(float);
+
     if (!c->mean_image && !c->mean_image_bytes)
         return BZNA_OK;
     for (int i = 0; i < 3; i++)
@@ -22553,7 +23273,7 @@ static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color 
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.mean_image: not together with mean or bias", where);
     if (!c->mean_image || c->mean_image_bytes != bytes)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %llu bytes%s, not the %llu of float32 [%u, %u, %u]", where,
-                        own ? "color.mean_image_bytes" : "own_color: the first output's mean image",
+                        own ? "color.mean_image_bytes" : "color: the first output's mean image",
                         (unsigned long long)c->mean_image_bytes, c->mean_image ? "" : " at NULL",
                         (unsigned long long)bytes, bzi_channels(o->channels), o->height, o->width);
     output->mean = (void *)(uintptr_t)c->mean_image;
@@ -22566,6 +23286,7 @@ static bzna_status bzi_settings_add(bzi_loader_settings *s, const char *where, c
 {
     bzi_output *output = &s->outputs[s->output_count++];
     const uint64_t bytes = bzi_output_bytes(&output->shape) * output->views;
+
     if (output->views > BZI_LIMIT_VIEWS - s->view_count)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u, and %u of other outputs: more than %u", where,
                         output->views, s->view_count, BZI_LIMIT_VIEWS);
@@ -22573,6 +23294,7 @@ static bzna_status bzi_settings_add(bzi_loader_settings *s, const char *where, c
         (output->transform.antialias || output->transform.filter == BZNA_FILTER_NEAREST))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.decode.jpeg_shrink: %s has a filter without antialias",
                         where);
+
     while (output->picture < s->pick_count && !bzi_name_is(field, s->fields[output->picture]))
         output->picture++;
     if (output->picture == s->pick_count)
@@ -22593,12 +23315,18 @@ static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
     const bzna_loader_config *c = &s->config;
     bzi_output *first = s->outputs;
     bzna_status status;
+
+    if (c->output.name || c->output.field || c->output.warp || c->output.filter || c->output.color)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output: name, field, warp, filter and color are those of "
+                        "extra_outputs; the first output has fields.image and the config's own groups");
+
     bzi_string_copy(first->name, sizeof first->name, "image");
     first->shape = bzi_output_of(&c->output);
     first->views = bzi_default(c->output.views, 1);
     first->own_warp = first->own_filter = first->own_color = 1;
-    if (c->output.slices > 1 && (first->views > 1 || c->outputs.count))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.slices: not together with views or outputs");
+    if (c->output.slices > 1 && (first->views > 1 || c->extra_outputs.count))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.slices: not together with views or extra_outputs");
+
     bzi_transform_init(&first->transform);
     first->jitter = c->color.jitter;
     if ((status = bzi_loader_check_colors("loader_config", &c->filter, &c->color, &first->transform, err)) != BZNA_OK ||
@@ -22608,90 +23336,93 @@ static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
     return bzi_settings_add(s, "loader_config.output", c->fields.image, err);
 }
 
+/* What belongs to the batches, and so to the first output alone, must not be set. */
+static bzna_status bzi_extra_check_alone(const char *where, const bzna_loader_output *e, bzna_error *err)
+{
+    const struct { const char *name; int set; } members[] = {
+        { "batch_size", e->batch_size != 0 },
+        { "slices", e->slices != 0 },
+        { "device", e->device.kind != 0 || e->device.ordinal != 0 },
+        { "stream", e->stream != NULL },
+        { "buffers", e->buffers != NULL || e->buffer_count != 0 },
+    };
+
+    for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
+        if (members[i].set)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: is the first output's alone", where, members[i].name);
+    return BZNA_OK;
+}
+
 /* The name and shape of a further output. */
-static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const char *where, const bzna_extra_output *e,
+static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const char *where, const bzna_loader_output *e,
                                          bzi_output *output, bzna_error *err)
 {
     const bzi_output *first = s->outputs;
     const size_t length = e->name ? strlen(e->name) : 0;
+
     if (length == 0 || length >= sizeof output->name)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.name: an output needs one, of at most %u bytes", where,
                         (unsigned)sizeof output->name - 1);
+
     memcpy(output->name, e->name, length + 1);
-    output->shape = (bzna_output){ .struct_size = sizeof output->shape,
-                                   .width = bzi_default(e->width, first->shape.width),
-                                   .height = bzi_default(e->height, first->shape.height), .dtype = e->dtype,
-                                   .layout = e->layout, .channels = e->channels };
-    if (e->own_warp > 1 || e->own_filter > 1 || e->own_color > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.own_warp, own_filter, own_color: neither 0 nor 1", where);
-    output->own_warp = e->own_warp;
-    output->own_filter = e->own_filter;
-    output->own_color = e->own_color;
-    output->views = bzi_default(e->views, e->own_warp ? 1 : first->views);
-    if (!e->own_warp && output->views != first->views)
+
+    output->shape = bzi_output_of(e);
+    output->shape.width = bzi_default(e->width, first->shape.width);
+    output->shape.height = bzi_default(e->height, first->shape.height);
+    output->own_warp = e->warp != NULL;
+    output->own_filter = e->filter != NULL;
+    output->own_color = e->color != NULL;
+    output->views = bzi_default(e->views, e->warp ? 1 : first->views);
+    if (!e->warp && output->views != first->views)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u; it shares the warps of the first output's %u views", where,
                         output->views, first->views);
     return bzi_output_check(where, &output->shape, err);
 }
 
-/* The groups of settings that it has of its own; of the others, nothing may be set. */
-static bzna_status bzi_extra_check_groups(const char *where, const bzna_extra_output *e, bzna_error *err)
-{
-    const struct { const char *name; const void *group; size_t size; uint32_t own; } groups[] = {
-        { "warp", &e->warp, sizeof e->warp, e->own_warp },
-        { "filter", &e->filter, sizeof e->filter, e->own_filter },
-        { "color", &e->color, sizeof e->color, e->own_color },
-    };
-    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
-        if (!groups[i].own && !bzi_is_zero(groups[i].group, groups[i].size))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: has no effect while own_%s is 0", where, groups[i].name,
-                            groups[i].name);
-    if (!bzi_is_zero(e->filter.reserved, sizeof e->filter.reserved) || e->color.reserved0 ||
-        !bzi_is_zero(e->color.reserved, sizeof e->color.reserved))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.filter, color: reserved words are set", where);
-    return BZNA_OK;
-}
-
 /* A further output: what is not its own is as the first output is. */
-static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where, const bzna_extra_output *e,
+static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where, const bzna_loader_output *e,
                                       bzna_error *err)
 {
-    const bzna_loader_color *color = e->own_color ? &e->color : &s->config.color;
+    const bzna_loader_filter *filter = e->filter ? e->filter : &s->config.filter;
+    const bzna_loader_color *color = e->color ? e->color : &s->config.color;
     bzi_output *output = &s->outputs[s->output_count];
     char text[BZI_SETTING_BYTES];
     bzna_status status;
+
+    if (e->reserved0 || color->reserved0 || !bzi_is_zero(e->reserved, sizeof e->reserved) ||
+        !bzi_is_zero(filter->reserved, sizeof filter->reserved) ||
+        !bzi_is_zero(color->reserved, sizeof color->reserved))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words of it, of its filter or its color are set", where);
+
     bzi_transform_init(&output->transform);
     output->jitter = color->jitter;
-    if ((status = bzi_extra_check_shape(s, where, e, output, err)) != BZNA_OK ||
-        (status = bzi_extra_check_groups(where, e, err)) != BZNA_OK ||
-        (status = bzi_loader_check_colors(where, e->own_filter ? &e->filter : &s->config.filter, color,
-                                          &output->transform, err)) != BZNA_OK ||
-        (status = bzi_settings_mean(where, color, output, e->own_color != 0, err)) != BZNA_OK ||
-        (e->own_warp &&
-         (status = bzi_warp_resolve(&e->warp, bzi_setting(text, where, "warp"), &output->warp, err)) != BZNA_OK))
+    if ((status = bzi_extra_check_alone(where, e, err)) != BZNA_OK ||
+        (status = bzi_extra_check_shape(s, where, e, output, err)) != BZNA_OK ||
+        (status = bzi_loader_check_colors(where, filter, color, &output->transform, err)) != BZNA_OK ||
+        (status = bzi_settings_mean(where, color, output, output->own_color != 0, err)) != BZNA_OK ||
+        (e->warp &&
+         (status = bzi_warp_resolve(e->warp, bzi_setting(text, where, "warp"), &output->warp, err)) != BZNA_OK))
         return status;
+
     for (uint32_t i = 0; i < s->output_count; i++)
         output->random += s->outputs[i].own_warp ? s->outputs[i].views : 0;
     return bzi_settings_add(s, where, e->field ? e->field : s->config.fields.image, err);
 }
 
-/* All outputs. The structs of the array are of the size that the first one says. */
+/* All outputs. */
 static bzna_status bzi_settings_outputs(bzi_loader_settings *s, bzna_error *err)
 {
-    const bzna_loader_outputs *given = &s->config.outputs;
+    const bzna_loader_outputs *given = &s->config.extra_outputs;
     bzna_status status = bzi_settings_first(s, err);
+
     if (!given->ptr != !given->count || given->count >= BZI_LIMIT_OUTPUTS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.outputs.ptr, count: %llu outputs %s; at most %u",
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.extra_outputs.ptr, count: %llu outputs %s; at most %u",
                         (unsigned long long)given->count, given->ptr ? "at an address" : "at NULL",
                         BZI_LIMIT_OUTPUTS - 1);
     for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++) {
         char where[BZI_SETTING_BYTES / 2];
-        bzna_extra_output extra;
-        snprintf(where, sizeof where, "loader_config.outputs[%u]", i);
-        if (!bzi_struct_in_array(&extra, sizeof extra, given->ptr, i))
-            return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: not that of the first one, or fields unknown to "
-                            "this version are set", where);
-        status = bzi_settings_extra(s, where, &extra, err);
+        snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i);
+        status = bzi_settings_extra(s, where, &given->ptr[i], err);
     }
     return status;
 }
@@ -22701,6 +23432,7 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
 {
     bzna_loader_config *config = &settings->config;
     bzna_status status;
+
     if ((status = bzi_loader_check_reserved(config, err)) != BZNA_OK ||
         (status = bzi_loader_check_order(config, dataset, err)) != BZNA_OK ||
         (status = bzi_loader_check_counts(config, config->order.epoch_samples, err)) != BZNA_OK ||
@@ -22738,6 +23470,7 @@ static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu
     const bzna_loader_config *config = &loader->config;
     const int software = config->decode.decoder == BZNA_DECODER_SOFTWARE || loader->pick_count > 1 ||
                          config->pipeline.picture;
+
     memset(gpu, 0, sizeof *gpu);
     bzi_error_init(&gpu->why);
     if (loader->pick_count > 1)
@@ -22746,10 +23479,12 @@ static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu
         BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "pipeline.picture draws into what software decodes");
     if (!loader->slot_bytes || (config->output.device.kind == BZNA_DEVICE_CPU && software))
         return BZNA_OK;
+
     if (bzi_context_gpu(loader->context, &gpu->device, &gpu->why) != BZNA_OK) {
         gpu->device = NULL;
         return BZNA_OK;
     }
+
     if (software)
         return BZNA_OK;
     if (bzi_device_video(gpu->device, &gpu->why) != BZNA_OK)
@@ -22761,6 +23496,7 @@ static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu
 static void bzi_loader_scale(const bzna_loader_config *config, bzi_loader_mode *mode)
 {
     const uint32_t sessions = mode->pool ? mode->pool->count : 0;
+
     mode->workers = config->decode.threads;
     if (!BZI_SOFTWARE && mode->pool)                        /* without sessions, opening fails with the reason */
         mode->workers = 0;
@@ -22782,11 +23518,13 @@ static bzna_status bzi_loader_decide(const bzna_loader_config *config, const bzi
     const int unusable = why == BZNA_E_STATE || why == BZNA_E_MEMORY || why == BZNA_E_DEVICE_LOST;
     const int nvdec = config->decode.decoder == BZNA_DECODER_NVDEC;
     bzna_error missing = gpu->why;
+
     memset(mode, 0, sizeof *mode);
     if (why != BZNA_OK && (nvdec || (!gpu->device && (unusable || config->output.device.kind == BZNA_DEVICE_CUDA)))) {
         *err = gpu->why;
         return bzi_error_prefix(err, nvdec ? "loader_config.decode.decoder" : "loader_config.output.device");
     }
+
     mode->on_device = gpu->device && config->output.device.kind != BZNA_DEVICE_CPU;
     if (mode->on_device && config->output.buffers && config->output.device.kind == BZNA_DEVICE_AUTO)
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
@@ -22796,6 +23534,7 @@ static bzna_status bzi_loader_decide(const bzna_loader_config *config, const bzi
         config->output.device.ordinal && config->output.device.ordinal != gpu->device->info.device.ordinal)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.device.ordinal: %d; the context's device is %d",
                         (int)config->output.device.ordinal, (int)gpu->device->info.device.ordinal);
+
     mode->pool = gpu->pool;
     mode->device = mode->on_device || mode->pool ? gpu->device : NULL;
     bzi_error_prefix(&missing, "no NVDEC");
@@ -22824,6 +23563,7 @@ static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
 {
     bzna_codec_info info = { .codec = BZNA_CODEC_JPEG, .chroma_format = 1, .depth = 8 };
     bzna_status status;
+
     if (!loader->pool)
         return BZI_FAIL(err, BZNA_E_DEVICE, "loader_config.decode.jpeg: %s", loader->reason);
     if ((status = bzi_device_enter(loader->device, err)) != BZNA_OK)
@@ -22855,13 +23595,14 @@ static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
 static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
+
     for (uint32_t i = 0; i < loader->output_count; i++) {
         bzi_output *output = &loader->outputs[i];
         const uint64_t count = output->mean_bytes / sizeof(float);
         const void *given = output->mean;
         char where[BZI_SETTING_BYTES] = "loader_config";
         if (i)
-            snprintf(where, sizeof where, "loader_config.outputs[%u]", i - 1);
+            snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i - 1);
         output->mean = given && status == BZNA_OK ? bzi_alloc_copy(&loader->host->memory, given, count, sizeof(float)) :
                                                     NULL;
         if (given && status == BZNA_OK && !output->mean)
@@ -22873,6 +23614,7 @@ static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
         output->mean_hash = output->mean ? bzi_hash(BZI_HASH_START, output->mean, (size_t)output->mean_bytes) : 0;
         output->kernel.mean = (uint64_t)(uintptr_t)output->mean;
     }
+
     return status;
 }
 
@@ -22880,6 +23622,7 @@ static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
 static bzna_status bzi_loader_upload_means(bzna_loader *loader, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
+
     for (uint32_t i = 0; i < loader->output_count && status == BZNA_OK; i++) {
         bzi_output *output = &loader->outputs[i];
         if (output->mean && (status = bzi_device_alloc(loader->device, output->mean_bytes, loader->stream,
@@ -22902,6 +23645,7 @@ static bzna_status bzi_loader_make_stream(bzna_loader *loader, bzna_error *err)
 static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
+
     if (loader->device && (status = bzi_device_enter(loader->device, err)) != BZNA_OK)
         return status;
     if (loader->device && (status = bzi_loader_make_stream(loader, err)) == BZNA_OK)
@@ -22933,8 +23677,8 @@ static bzna_status bzi_loader_check_names(const bzna_loader *loader, bzna_error 
 {
     for (uint32_t i = 1; i < loader->output_count; i++)
         if (bzi_loader_output(loader, bzi_loader_find_tensor(loader, loader->outputs[i].name)) != &loader->outputs[i])
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.outputs[%u].name: \"%s\" is another tensor's", i - 1,
-                            loader->outputs[i].name);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.extra_outputs[%u].name: \"%s\" is another tensor's",
+                            i - 1, loader->outputs[i].name);
     return BZNA_OK;
 }
 
@@ -22943,6 +23687,7 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const 
 {
     char setting[BZI_SETTING_BYTES] = "loader_config.fields.image";
     bzna_status status = BZNA_OK;
+
     for (uint32_t i = 0; i < loader->output_count && status == BZNA_OK; i++) {
         const bzna_output *shape = &loader->outputs[i].shape;
         const char *field = fields[loader->outputs[i].picture];
@@ -22953,7 +23698,7 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const 
         if (!(pick->name = bzi_alloc_copy(&loader->host->memory, field, strlen(field) + 1, 1)))
             return bzi_fail_memory(err, "the names of fields");
         if (i)
-            snprintf(setting, sizeof setting, "loader_config.outputs[%u].field", i - 1);
+            snprintf(setting, sizeof setting, "loader_config.extra_outputs[%u].field", i - 1);
         status = bzi_loader_check_pick(loader, pick, setting, err);
     }
     return status;
@@ -22963,6 +23708,7 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const 
 static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fields, bzna_error *err)
 {
     bzna_status status = bzi_loader_copy_means(loader, err);
+
     if (status != BZNA_OK || (status = bzi_loader_make_locks(loader, err)) != BZNA_OK ||
         (status = bzi_loader_choose(loader, err)) != BZNA_OK)
         return status;
@@ -22985,6 +23731,7 @@ static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fiel
 static void bzi_loader_init_plan(bzna_loader *loader)
 {
     const bzna_loader_config *config = &loader->config;
+
     loader->shard.count = config->order.epoch_samples;
     loader->shard.batch = config->output.batch_size;
     loader->shard.world = config->shard.world_size;
@@ -23002,8 +23749,10 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     const bzna_loader_config *config = &settings->config;
     bzna_loader *loader = bzi_alloc_zero(&context->host->memory, 1, sizeof *loader);
     bzna_status status;
+
     if (!loader)
         return bzi_fail_memory(err, "a loader");
+
     bzi_context_retain(context);
     bzi_dataset_retain(dataset);
     loader->context = context;
@@ -23026,12 +23775,14 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->config.order.weights = NULL;
     loader->config.pipeline.cpus = NULL;
     loader->config.output.buffers = NULL;
-    loader->config.outputs.ptr = NULL;
+    loader->config.extra_outputs.ptr = NULL;
+
     if (status != BZNA_OK) {
         bzi_loader_end(loader);
         bzi_loader_free(loader);
         return status;
     }
+
     *out = loader;
     return BZNA_OK;
 }
@@ -23044,6 +23795,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status status)
 {
     uint32_t room;
+
     if (status >= 0 || !out)
         return status;
     room = out->struct_size ? out->struct_size : (uint32_t)sizeof *out;
@@ -23135,14 +23887,17 @@ BZNA_API bzna_status bzna_context_open(const bzna_context_config *config, bzna_c
     bzna_context_config c;
     bzi_device *device;
     bzna_status status;
+
     BZI_API_BEGIN;
     BZI_API_NEED(out);
+
     *out = NULL;
     memset(&c, 0, sizeof c);
     if (config && (status = bzi_api_in(&c, sizeof c, config, 0, "context_config", &e)) != BZNA_OK)
         BZI_API_END(status);
     if ((status = bzi_context_check(&c, &e)) != BZNA_OK || (status = bzi_context_make(&c, out, &e)) != BZNA_OK)
         BZI_API_END(status);
+
     if ((c.device.kind == BZNA_DEVICE_CUDA || c.cuda_context) &&
         (status = bzi_context_gpu(*out, &device, &e)) != BZNA_OK) {
         bzi_log_deliver((*out)->host);
@@ -23173,20 +23928,23 @@ BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err)
     BZI_API_END(bzi_device_count(count, &e));
 }
 
-BZNA_API bzna_status bzna_context_get_device_info(bzna_context *context, bzna_device_info *info, size_t struct_size,
+BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device_info *info, size_t struct_size,
                                                   bzna_error *err)
 {
     bzi_device *device = NULL;
     bzna_device_info all;
     bzna_error why;
     bzna_status status;
+
     BZI_API_BEGIN;
     BZI_API_NEED(context);
     BZI_API_NEED(info);
+
     status = bzi_context_gpu(context, &device, &e);
     bzi_log_deliver(context->host);
     if (status != BZNA_OK)
         BZI_API_END(status);
+
     all = device->info;
     all.video = bzi_device_video(device, &why);
     bzi_string_copy(all.message, sizeof all.message, why.message);
@@ -23196,19 +23954,21 @@ BZNA_API bzna_status bzna_context_get_device_info(bzna_context *context, bzna_de
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
-BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t codec, uint32_t chroma_format,
+BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t codec, uint32_t chroma_format,
                                                  uint32_t depth, bzna_codec_info *info, size_t struct_size,
                                                  bzna_error *err)
 {
     bzi_device *device = NULL;
     bzna_codec_info all;
     bzna_status status;
+
     BZI_API_BEGIN;
     BZI_API_NEED(context);
     BZI_API_NEED(info);
     if (!bzi_codec_find(codec) || chroma_format > 3 || (depth != 8 && depth != 10 && depth != 12))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_get_codec_info: codec %u, chroma format %u, %u bits", codec,
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_codec_info: codec %u, chroma format %u, %u bits", codec,
                      chroma_format, depth);
+
     status = bzi_context_gpu(context, &device, &e);
     bzi_log_deliver(context->host);
     if (status == BZNA_OK)
@@ -23217,12 +23977,14 @@ BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t
     all.codec = codec;
     all.chroma_format = chroma_format;
     all.depth = depth;
+
     if (status == BZNA_OK && (status = bzi_device_enter(device, &e)) == BZNA_OK) {
         status = bzi_device_codec(device, &all, &e);
         if (status == BZNA_OK && all.supported)
             bzi_check_ask(device, &all);
         bzi_device_leave(device);
     }
+
     BZI_API_END(status == BZNA_OK ? bzi_api_out(info, struct_size, &all, sizeof all, &e) : status);
 }
 
@@ -23241,6 +24003,7 @@ BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size)
 static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzna_error *err)
 {
     bzna_status status;
+
     if (!given)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "image is NULL");
     if ((status = bzi_api_in(image, sizeof *image, given, offsetof(bzna_image, reserved1), "image", err)) != BZNA_OK)
@@ -23264,6 +24027,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     bzna_image whole;
     uint64_t size = 0;
     bzna_status status;
+
     BZI_API_BEGIN;
     if (needed)
         *needed = 0;
@@ -23273,6 +24037,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
         BZI_API_FAIL(BZNA_E_CODEC, "image.codec: %u is not known", whole.codec);
     if ((status = bzi_image_stream(&whole, dst, dst ? capacity : 0, &size, &e)) != BZNA_OK)
         BZI_API_END(status);
+
     if (needed)
         *needed = (size_t)size;
     if (size > capacity || !dst)
@@ -23302,16 +24067,19 @@ static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bz
         { "orientation", c->orientation, BZNA_ORIENTATION_IGNORE },
         { "palette", c->palette, BZNA_PALETTE_INDEX },
     };
+
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0]; i++)
         if (numbers[i].value > numbers[i].last)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: %u is not known", numbers[i].name,
                             numbers[i].value);
+
     for (size_t i = 0; i < 4; i++)
         if (c->reserved[i])
             return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "dataset_config: reserved words are set");
     if (!c->classes != !c->class_count)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes: class_count is %u, and classes is%s NULL",
                         c->class_count, c->classes ? " not" : "");
+
     for (uint32_t i = 0; i < c->class_count; i++)
         if (!c->classes[i])
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes[%u]: NULL", i);
@@ -23323,6 +24091,7 @@ static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzn
                                           bzna_records *records, bzna_error *err)
 {
     bzna_status status;
+
     memset(c, 0, sizeof *c);
     if (!config)
         return BZNA_OK;
@@ -23384,6 +24153,7 @@ static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source
     bzna_records records;
     const char *name;
     bzna_status status = bzi_api_dataset_config(config, &c, &records, err);
+
     if (status != BZNA_OK)
         return status;
     name = c.name ? c.name : callbacks ? "source" : "memory";
@@ -23416,6 +24186,7 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
     bzi_source opened = { .size = 0 };
     bzna_source callbacks;
     bzna_status status;
+
     BZI_API_BEGIN;
     BZI_API_NEED(out);
     *out = NULL;
@@ -23482,11 +24253,12 @@ BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dat
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
-BZNA_API bzna_status bzna_dataset_get_field_info(const bzna_dataset *dataset, uint32_t field, bzna_field_info *info,
+BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32_t field, bzna_field_info *info,
                                                  size_t struct_size, bzna_error *err)
 {
     bzna_field_info all;
     const bzi_field *found;
+
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(info);
@@ -23498,11 +24270,12 @@ BZNA_API bzna_status bzna_dataset_get_field_info(const bzna_dataset *dataset, ui
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
-BZNA_API bzna_status bzna_dataset_get_track_info(const bzna_dataset *dataset, uint32_t track, bzna_track_info *info,
+BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32_t track, bzna_track_info *info,
                                                  size_t struct_size, bzna_error *err)
 {
     bzna_track_info all;
     const bzi_container *c;
+
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(info);
@@ -23517,6 +24290,7 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
 {
     const bzi_container *c;
     bzna_status status;
+
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(target);
@@ -23536,6 +24310,7 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
     bzi_value value = { buffer, buffer ? capacity : 0, 0, 0 };
     const bzi_container *c;
     bzna_status status;
+
     BZI_API_BEGIN;
     if (needed)
         *needed = 0;
@@ -23555,6 +24330,7 @@ BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t tar
 {
     bzi_value value = { buffer, buffer ? capacity : 0, 0, 0 };
     bzna_status status;
+
     BZI_API_BEGIN;
     if (needed)
         *needed = 0;
@@ -23565,13 +24341,14 @@ BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t tar
     BZI_API_END(status);
 }
 
-BZNA_API bzna_status bzna_dataset_get_sample(const bzna_dataset *dataset, uint64_t index, bzna_sample *sample,
+BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t index, bzna_sample_ref *sample,
                                              size_t struct_size, bzna_error *err)
 {
     const bzi_container *c;
     uint64_t local = index;
-    bzna_sample all;
+    bzna_sample_ref all;
     bzna_status status;
+
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(sample);
@@ -23591,6 +24368,7 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
     const bzi_pick pick = { field, 0 };
     bzi_image all;
     bzna_status status;
+
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(buffer);
@@ -23605,7 +24383,7 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
     return BZNA_OK;
 }
 
-BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, uint64_t index, const char *field,
+BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64_t index, const char *field,
                                                  bzna_image_info *info, size_t struct_size, bzna_error *err)
 {
     const bzi_container *c;
@@ -23613,6 +24391,7 @@ BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, ui
     bzi_image image;
     bzna_image_info all;
     bzna_status status;
+
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(info);
@@ -23632,18 +24411,23 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
 {
     bzna_decoder *decoder;
     bzna_status status;
+
     BZI_API_BEGIN;
     BZI_API_NEED(out);
+
     *out = NULL;
     BZI_API_NEED(context);
+
     decoder = bzi_alloc_zero(&context->host->memory, 1, sizeof *decoder);
     if (!decoder)
         BZI_API_END(bzi_fail_memory(&e, "a decoder"));
+
     if ((status = bzi_software_open(&decoder->software, &context->host->memory, context->host->max_edge_px, &e)) !=
         BZNA_OK) {
         bzi_release(&context->host->memory, decoder, 1, sizeof *decoder);
         BZI_API_END(status);
     }
+
     decoder->host = context->host;
     bzi_host_retain(decoder->host);
     *out = decoder;
@@ -23653,6 +24437,7 @@ BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out
 BZNA_API bzna_status bzna_decoder_close(bzna_decoder *decoder)
 {
     bzi_host *host;
+
     if (!decoder)
         return BZNA_OK;
     if (bzi_os_in_callback)
@@ -23672,6 +24457,7 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     bzi_format format;
     bzna_picture all;
     bzna_status status;
+
     BZI_API_BEGIN;
     BZI_API_NEED(decoder);
     BZI_API_NEED(picture);
@@ -23688,7 +24474,7 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
 
 /* --- Random numbers, transforms --- */
 
-BZNA_API void bzna_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
+BZNA_API void bzna_random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
     bzi_philox(counter, key, out);
 }
@@ -23708,7 +24494,7 @@ BZNA_API double bzna_random_uniform(bzna_random *random, double lo, double hi)
     return bzi_random_uniform(random, lo, hi);
 }
 
-BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, uint64_t position)
+BZNA_API uint64_t bzna_order_permute(uint64_t seed, uint64_t epoch, uint64_t count, uint64_t position)
 {
     bzi_permutation p;
     if (position >= count || count > (uint64_t)1 << 63)
@@ -23734,18 +24520,6 @@ BZNA_API void bzna_affine_init(bzna_affine *affine, size_t struct_size)
     bzi_struct_init(affine, struct_size, NULL, sizeof *affine);
 }
 
-BZNA_API void bzna_warp_init(bzna_warp *warp, size_t struct_size)
-{
-    if (warp)
-        memset(warp, 0, (size_t)bzi_min(struct_size, sizeof *warp));
-}
-
-BZNA_API void bzna_jitter_init(bzna_jitter *jitter, size_t struct_size)
-{
-    if (jitter)
-        memset(jitter, 0, (size_t)bzi_min(struct_size, sizeof *jitter));
-}
-
 BZNA_API void bzna_homography_multiply(const double a[9], const double b[9], double out[9])
 {
     bzi_homography_multiply(a, b, out);
@@ -23757,6 +24531,7 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     bzna_transform all;
     const char *fault;
     bzna_status status;
+
     BZI_API_BEGIN;
     BZI_API_NEED(random);
     BZI_API_NEED(jitter);
@@ -23766,6 +24541,7 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     bzi_transform_init(&all);
     if ((status = bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e)) != BZNA_OK)
         BZI_API_END(status);
+    bzi_transform_resolve(&all);
     bzi_jitter_draw(random, jitter, &all);
     bzi_struct_out(transform, transform->struct_size, &all, sizeof all);
     return BZNA_OK;
@@ -23776,11 +24552,13 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
     double numbers[7];
     bzna_affine a;
     bzna_status status;
+
     BZI_API_BEGIN;
     BZI_API_NEED(affine);
     BZI_API_NEED(homography);
     if ((status = bzi_api_in(&a, sizeof a, affine, 0, "affine", &e)) != BZNA_OK)
         BZI_API_END(status);
+
     numbers[0] = a.crop_x;
     numbers[1] = a.crop_y;
     numbers[2] = a.crop_width;
@@ -23804,6 +24582,7 @@ BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, 
     const uint32_t in[2] = { in_width, in_height }, out[2] = { out_width, out_height };
     bzi_similarity p;
     bzna_status status;
+
     BZI_API_BEGIN;
     BZI_API_NEED(random);
     BZI_API_NEED(warp);
@@ -23816,24 +24595,40 @@ BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, 
     BZI_API_END(status);
 }
 
+/* Fills in what zeros stand for. */
+static void bzi_api_picture_resolve(bzna_picture *p)
+{
+    p->depth = bzi_default(p->depth, 8);
+    if (!p->frame_width && p->crop_x <= UINT32_MAX - p->width)
+        p->frame_width = p->crop_x + p->width;
+    if (!p->frame_height && p->crop_y <= UINT32_MAX - p->height)
+        p->frame_height = p->crop_y + p->height;
+    if (!p->color.present)
+        p->color = bzi_color_of_codecs;
+}
+
 static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
 {
     if (p->depth < 8 || p->depth > 16 || p->chroma_shift_x > 2 || p->chroma_shift_y > 2 || !p->plane[0] ||
         !p->plane[1] != !p->plane[2] || p->orientation > 8)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture: 8 to 16 bits, subsampling of at most 4, an orientation of at "
                         "most 8 and planes are needed");
+
     for (int i = 0; i < 3 && p->depth > 8; i++)
         if ((uintptr_t)p->plane[i] % 2 || p->pitch[i] % 2)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.plane[%d], pitch[%d]: samples of two bytes must be aligned",
                             i, i);
+
     if (!p->width || !p->height || p->frame_width > 65535 || p->frame_height > 65535 || p->width > p->frame_width ||
         p->height > p->frame_height || p->crop_x > p->frame_width - p->width || p->crop_y > p->frame_height - p->height)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture: %ux%u at %u,%u does not lie in its %ux%u frame", p->width,
                         p->height, p->crop_x, p->crop_y, p->frame_width, p->frame_height);
+
     for (int i = 0; i < 3; i++)
         if (p->step[i] > 65535 || (p->depth > 8 && p->step[i] % 2))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.step[%d]: %u; at most 65535, and of two bytes even", i,
                             p->step[i]);
+
     for (int i = 0; i < 3; i++)
         if (p->pitch[i] > INT32_MAX || p->pitch[i] < INT32_MIN)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.pitch[%d]: %lld", i, (long long)p->pitch[i]);
@@ -23849,28 +24644,33 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
     bzi_kernel_output out;
     bzi_kernel_slot slot;
     bzna_status status;
+
     BZI_API_BEGIN;
     BZI_API_NEED(picture);
     BZI_API_NEED(transform);
     BZI_API_NEED(output);
     BZI_API_NEED(dst);
+
     bzi_transform_init(&t);
     if ((status = bzi_api_in(&p, sizeof p, picture, 0, "picture", &e)) != BZNA_OK ||
         (status = bzi_api_in_over(&t, sizeof t, transform, 0, "transform", &e)) != BZNA_OK ||
         (status = bzi_api_in(&o, sizeof o, output, 0, "output", &e)) != BZNA_OK)
         BZI_API_END(status);
-    if (!p.color.present)
-        p.color = bzi_color_of_codecs;
+
+    bzi_transform_resolve(&t);
+    bzi_api_picture_resolve(&p);
     if ((status = bzi_output_check("output", &o, &e)) != BZNA_OK ||
         (status = bzi_api_picture_check(&p, &e)) != BZNA_OK ||
         (status = bzi_slot_make(&slot, &p, &t, o.channels, &e)) != BZNA_OK)
         BZI_API_END(status);
+
     out = bzi_output_make(&o);
     if (dst_bytes < bzi_output_bytes(&o))
         BZI_API_FAIL(BZNA_E_BUFFER, "dst: %llu bytes are too few for %u x %u x %u elements of %u bytes",
                      (unsigned long long)dst_bytes, out.channels, o.height, o.width, bzi_dtype_bytes(o.dtype));
     if ((uintptr_t)dst % bzi_dtype_bytes(o.dtype))
         BZI_API_FAIL(BZNA_E_ARGUMENT, "dst: not aligned to %u bytes", bzi_dtype_bytes(o.dtype));
+
     slot.dst = (uint64_t)(uintptr_t)dst;
     const size_t bytes = bzi_kernel_workspace_bytes(&slot, &out);
     void *workspace = bytes ? bzi_os_alloc(NULL, bytes, 64) : NULL;    /* without it, the same bits in more time */
@@ -23888,16 +24688,12 @@ BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_
     bzi_struct_init(config, struct_size, NULL, sizeof *config);
 }
 
-BZNA_API void bzna_extra_output_init(bzna_extra_output *output, size_t struct_size)
-{
-    bzi_struct_init(output, struct_size, NULL, sizeof *output);
-}
-
 BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *dataset, const bzna_loader_config *config,
                                       bzna_loader **out, bzna_error *err)
 {
     bzi_loader_settings settings;
     bzna_status status;
+
     BZI_API_BEGIN;
     BZI_API_NEED(out);
     *out = NULL;
@@ -23923,6 +24719,7 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
 BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
 {
     bzna_context *context;
+
     if (!loader)
         return BZNA_OK;
     if (bzi_os_in_callback || bzi_loader_forked(loader))
@@ -23939,6 +24736,7 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
 {
     bzna_context *context;
     bzna_status status;
+
     BZI_API_BEGIN;
     BZI_API_NEED(batch);
     *batch = NULL;
@@ -24001,6 +24799,7 @@ static void bzi_api_loader_info(const bzna_loader *loader, bzna_loader_info *inf
     const bzi_pick *pick = &loader->picks[0];
     const bzi_shard whole = { c->order.epoch_samples, 0, c->output.batch_size, c->shard.world_size, c->shard.rank,
                               c->order.last_batch };        /* an epoch from its start */
+
     memset(info, 0, sizeof *info);
     info->decoder = loader->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
     info->sessions = loader->pool ? loader->pool->count : 0;
@@ -24018,11 +24817,11 @@ static void bzi_api_loader_info(const bzna_loader *loader, bzna_loader_info *inf
     else
         bzi_software_name(info->decoder_name, sizeof info->decoder_name);
     bzi_string_copy(info->decoder_reason, sizeof info->decoder_reason, loader->reason);
-    bzi_string_copy(info->picture, sizeof info->picture,
+    bzi_string_copy(info->image_field, sizeof info->image_field,
                     pick->name  ? pick->name :
                     pick->whole ? "image" :
                                   "thumb");
-    bzi_string_copy(info->picture_reason, sizeof info->picture_reason,
+    bzi_string_copy(info->image_field_reason, sizeof info->image_field_reason,
                     pick->name  ? "loader_config.fields.image" :
                     pick->whole ? "an output is larger than 512 pixels, the largest edge of a thumbnail" :
                                   "the output has 512 pixels at most; where a thumbnail lacks, the picture");
@@ -24039,10 +24838,10 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
-BZNA_API bzna_status bzna_loader_get_stats(bzna_loader *loader, bzna_loader_stats *stats, size_t struct_size,
+BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics *stats, size_t struct_size,
                                            bzna_error *err)
 {
-    bzna_loader_stats all;
+    bzna_statistics all;
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
     BZI_API_PLACE(loader, 0);
@@ -24056,6 +24855,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
 {
     bzna_tensor all;
     uint32_t first, count;
+
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
     BZI_API_NEED(tensor);
@@ -24073,9 +24873,11 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
                                          bzna_error *err)
 {
     bzna_batch_info all;
+
     BZI_API_BEGIN;
     BZI_API_NEED(batch);
     BZI_API_NEED(info);
+
     memset(&all, 0, sizeof all);
     bzi_batch_tensor(batch, 0, &all.image);
     all.stream = batch->loader->on_device ? batch->stream : NULL;
@@ -24112,6 +24914,7 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
     bzna_tensor all;
     uint32_t number;
     bzna_status status;
+
     BZI_API_BEGIN;
     BZI_API_NEED(batch);
     BZI_API_NEED(name);
@@ -24127,6 +24930,7 @@ BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name,
 {
     const bzi_slot_bytes *bytes;
     uint32_t column;
+
     BZI_API_BEGIN;
     BZI_API_NEED(batch);
     BZI_API_NEED(name);
@@ -24159,6 +24963,7 @@ BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, v
 {
     const bzna_loader_output *output;
     uint32_t each;
+
     BZI_API_BEGIN;
     BZI_API_NEED(batch);
     BZI_API_NEED(data);
@@ -24177,6 +24982,7 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
 {
     uint32_t number;
     bzna_status status;
+
     BZI_API_BEGIN;
     BZI_API_NEED(tensor);
     BZI_API_NEED(batch);
@@ -24222,12 +25028,9 @@ BZNA_API void bzna_field_value_init(bzna_field_value *value, size_t struct_size)
     bzi_struct_init(value, struct_size, NULL, sizeof *value);
 }
 
-BZNA_API void bzna_sample_desc_init(bzna_sample_desc *sample, size_t struct_size)
+BZNA_API void bzna_writer_sample_init(bzna_writer_sample *sample, size_t struct_size)
 {
-    bzna_sample_desc all;
-    memset(&all, 0, sizeof all);
-    all.target = BZNA_TARGET_NONE;
-    bzi_struct_init(sample, struct_size, &all, sizeof all);
+    bzi_struct_init(sample, struct_size, NULL, sizeof *sample);
 }
 
 static bzna_status bzi_api_writer(bzna_context *context, const char *path, const bzna_sink *sink,
@@ -24236,6 +25039,7 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
     bzna_writer_config c = { .struct_size = sizeof c };
     bzna_sink callbacks;
     bzna_status status;
+
     if (!context || !out || (!path && !sink))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "bzna_writer_open: %s is NULL",
                         !context ? "context" :
@@ -24248,6 +25052,7 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "sink.write_at: must be given");
     if (config && (status = bzi_api_in(&c, sizeof c, config, 0, "writer_config", err)) != BZNA_OK)
         return status;
+
     for (size_t i = 0; i < sizeof c.reserved / sizeof c.reserved[0]; i++)
         if (c.reserved[i])
             return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "writer_config: reserved words are set");
@@ -24272,26 +25077,42 @@ BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sin
     BZI_API_END(bzi_api_writer(context, NULL, sink, config, out, &e));
 }
 
-static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_sample_desc *sample, int64_t timeout_ns,
-                               bzna_error *err)
+/* The target of a sample that is to be written; BZNA_TARGET_NONE where it has none. */
+static bzna_status bzi_api_target(const bzna_writer_sample *sample, int64_t *target, bzna_error *err)
 {
-    bzna_sample_desc desc = { .target = BZNA_TARGET_NONE };
-    bzna_status status;
-    if (!writer)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "the writer is NULL");
-    if (!sample)
-        return bzi_writer_add(writer, index, NULL, timeout_ns, err);
-    if ((status = bzi_api_in_over(&desc, sizeof desc, sample, offsetof(bzna_sample_desc, reserved0), "sample", err)) !=
-        BZNA_OK)
-        return status;
-    if (desc.reserved[0] || desc.reserved[1])
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "sample: reserved words are set");
-    if (!desc.image)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.image: must be given");
-    return bzi_writer_add(writer, index, &desc, timeout_ns, err);
+    if (sample->has_target > 1)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.has_target: neither 0 nor 1");
+    if (sample->has_target && sample->target == BZNA_TARGET_NONE)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.target: -1 stands for a sample without a target; set has_target "
+                        "to 0 for that");
+    if (!sample->has_target && sample->target != 0 && sample->target != BZNA_TARGET_NONE)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.target: %lld, but has_target is 0", (long long)sample->target);
+    *target = sample->has_target ? sample->target : BZNA_TARGET_NONE;
+    return BZNA_OK;
 }
 
-BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc *sample, bzna_error *err)
+static bzna_status bzi_api_add(bzna_writer *writer, uint64_t index, const bzna_writer_sample *given, int64_t timeout_ns,
+                               bzna_error *err)
+{
+    bzna_writer_sample sample;
+    bzna_status status;
+
+    if (!writer)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "the writer is NULL");
+    if (!given)
+        return bzi_writer_add(writer, index, NULL, timeout_ns, err);
+
+    if ((status = bzi_api_in(&sample, sizeof sample, given, 0, "sample", err)) != BZNA_OK ||
+        (status = bzi_api_target(&sample, &sample.target, err)) != BZNA_OK)
+        return status;
+    if (!bzi_is_zero(sample.reserved, sizeof sample.reserved))
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "sample: reserved words are set");
+    if (!sample.image)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.image: must be given");
+    return bzi_writer_add(writer, index, &sample, timeout_ns, err);
+}
+
+BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_writer_sample *sample, bzna_error *err)
 {
     BZI_API_BEGIN;
     if (!sample)
@@ -24299,7 +25120,7 @@ BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc
     BZI_API_END(bzi_api_add(writer, BZI_INDEX_LAST, sample, 0, &e));
 }
 
-BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, const bzna_sample_desc *sample,
+BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, const bzna_writer_sample *sample,
                                         int64_t timeout_ns, bzna_error *err)
 {
     BZI_API_BEGIN;

@@ -114,8 +114,13 @@
  *     - In C++, write `bzna_loader_config config{}; config.struct_size = sizeof config;`.
  *     - In any language, call bzna_X_init(&x, sizeof x), and then set the members that you need.
  *
- * In two structs, the default is not zero, so prepare them by their init functions: bzna_transform,
- * which becomes the identity, and bzna_sample_desc, whose target becomes BZNA_TARGET_NONE.
+ * The groups of a bzna_loader_config and what lies in them (bzna_warp, bzna_jitter,
+ * bzna_loader_output) have no struct_size: clear them, and set what you need. Zero is the default
+ * of each member there, too.
+ *
+ * Two words are kept apart in all names. An image is a picture as it is coded: bytes of a stream or
+ * a file. A picture is pixels: planes in memory. The tensor of pixels that a batch has is called
+ * "image", after the field that it was made of.
  *
  * A struct is checked when it is used, and the error's message names the field at fault. Reserved
  * words must be 0. A struct_size below 4 is E_STRUCT_SIZE. Only in bzna_error does a struct_size of
@@ -334,7 +339,7 @@
  * libcuda.so.1 and libnvcuvid.so.1 are parts of NVIDIA's driver. The library opens them when they
  * are first needed: by a context that names a CUDA device, else by the first loader or query.
  * Without a usable GPU, BZNA_DEVICE_AUTO means the CPU, and BZNA_DEVICE_CUDA is refused.
- * bzna_context_get_device_info says why.
+ * bzna_context_device_info says why.
  *
  * `bzna devices` says what is missing and what to do about it. In a container, for instance,
  * libnvcuvid is there only with NVIDIA_DRIVER_CAPABILITIES=compute,video. The section "On a GPU" of
@@ -350,7 +355,7 @@
  * than 12 for each session.
  *
  * If NVDEC cannot decode a picture here because of its codec, depth, chroma format or size, or if
- * the driver refuses it, the loader's own threads decode it in software. bzna_loader_stats counts
+ * the driver refuses it, the loader's own threads decode it in software. bzna_statistics counts
  * such pictures. Both decoders give the same pixels, bit for bit, except for JPEG (decode.jpeg),
  * whose pixels differ by up to 4 of 255. One decoder may miss damage that the other one reports.
  *
@@ -774,13 +779,13 @@ BZNA_API void bzna_sink_init(bzna_sink *sink, size_t struct_size);
  * any bzna_* function. With both NULL cuMemAlloc and cuMemFree are used; one without the other is
  * E_ARGUMENT. */
 typedef struct bzna_device_allocator {
-    void    *user;                    /* passed to both functions; the caller's */
-    /* returns the device address of size bytes, a multiple of 256, or 0 if there are none. The
+    void  *user;                      /* passed to both functions; the caller's */
+    /* returns the device address of size bytes, a multiple of 256, or NULL if there are none. The
      * memory is first used on stream, a CUstream */
-    uint64_t (*alloc)(void *user, size_t size, void *stream);
+    void *(*alloc)(void *user, size_t size, void *stream);
     /* frees ptr, which alloc returned; size is what alloc was asked for. No stream but stream still
      * uses the memory */
-    void     (*release)(void *user, uint64_t ptr, size_t size, void *stream);
+    void  (*release)(void *user, void *ptr, size_t size, void *stream);
 } bzna_device_allocator;
 
 /* ---- Context ------------------------------------------------------------------------------ */
@@ -921,7 +926,7 @@ BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err);
  * that demands a device, even where context_config.device is AUTO:
  *     E_DEVICE        the message says why the CPU works instead
  *     E_UNSUPPORTED   this build has no GPU path */
-BZNA_API bzna_status bzna_context_get_device_info(bzna_context *context, bzna_device_info *info,
+BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device_info *info,
     size_t struct_size, bzna_error *err);
 
 /* Says what NVDEC of the context's device can do with one kind of picture, after it has checked
@@ -933,14 +938,14 @@ BZNA_API bzna_status bzna_context_get_device_info(bzna_context *context, bzna_de
  *     info            filled in, up to struct_size bytes: pass sizeof *info
  *     struct_size     in bytes
  * Statuses: E_ARGUMENT for another codec, chroma_format or depth; those of
- * bzna_context_get_device_info; or bzna_device_info.video, where NVDEC cannot be used. A kind that
+ * bzna_context_device_info; or bzna_device_info.video, where NVDEC cannot be used. A kind that
  * the device does not decode is no error: info->supported is 0. */
-BZNA_API bzna_status bzna_context_get_codec_info(bzna_context *context, uint32_t codec,
+BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t codec,
     uint32_t chroma_format, uint32_t depth, bzna_codec_info *info, size_t struct_size,
     bzna_error *err);
 
-/* ---- Pictures as they are coded ----------------------------------------------------------- */
-/* How a picture is coded. NVDEC decodes H264, H265, AV1, the tiles of a HEIF grid and, if
+/* ---- Images ------------------------------------------------------------------------------- */
+/* How an image is coded. NVDEC decodes H264, H265, AV1, the tiles of a HEIF grid and, if
  * decode.jpeg asks for it, JPEG. The rest is decoded in software. A writer takes H264, H265, AV1
  * and JPEG. */
 enum {
@@ -976,8 +981,8 @@ typedef struct bzna_color {
     uint8_t  present;                 /* 0: nothing is known, and the rest does not count */
 } bzna_color;
 
-/* One coded picture. bzna_dataset_read_image fills it in; bzna_decoder_decode, bzna_image_annexb
- * and a writer take it. It owns nothing. */
+/* One image: a coded picture. bzna_dataset_read_image fills it in; bzna_decoder_decode,
+ * bzna_image_annexb and a writer take it. It owns nothing. */
 typedef struct bzna_image {
     uint32_t    struct_size;          /* sizeof the struct; bzna_image_init sets it */
     uint32_t    codec;                /* BZNA_CODEC_... */
@@ -1010,7 +1015,7 @@ typedef struct bzna_image {
 /* Clears image and sets its struct_size, in bytes: pass sizeof *image. Any thread. */
 BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size);
 
-/* Copies a coded picture as a stream of its own, which other decoders take. H.264 and H.265 become
+/* Copies an image as a stream of its own, which other decoders take. H.264 and H.265 become
  * Annex B: the parameter sets of the config and then the picture, each NAL unit behind 00 00 00 01.
  * AV1 is copied as it is, behind the OBUs of the config. Other kinds are copied as they are. Any
  * thread.
@@ -1026,7 +1031,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
 /* ---- Data sets ---------------------------------------------------------------------------- */
 #define BZNA_TARGET_NONE ((int64_t)-1)       /* the target of a sample that has none */
 #define BZNA_NAME_MAX    32                  /* bytes of a name in a struct, its NUL counted */
-#define BZNA_IMAGES_MAX  4                   /* pictures of a sample in an archive, at most */
+#define BZNA_IMAGES_MAX  4                   /* images of a sample in an archive, at most */
 
 /* The treatment of pictures whose EXIF data, XMP or HEIF properties say how to turn them. */
 enum {
@@ -1109,12 +1114,12 @@ typedef struct bzna_dataset_config {
 /* A data set as a whole. */
 typedef struct bzna_dataset_info {
     uint32_t struct_size;             /* set by the call: how many bytes were filled */
-    uint32_t field_count;             /* fields of its samples: bzna_dataset_get_field_info */
+    uint32_t field_count;             /* fields of its samples: bzna_dataset_field_info */
     uint64_t size_bytes;              /* of all its files, whole; 0 for folders */
     uint64_t sample_count;            /* of the whole data set, as bzna_dataset_count has it */
     uint64_t target_count;            /* samples that have a target */
     uint32_t part_count;              /* files, or ranges of files, that it is made of */
-    uint32_t track_count;             /* of the first file: bzna_dataset_get_track_info */
+    uint32_t track_count;             /* of the first file: bzna_dataset_track_info */
     uint32_t brand_count;             /* of the first file's ftyp, at most 8 */
     uint32_t brands[8];               /* the major brand first */
     /* of the first file: "archive", "mp4 video", "HEIF", "folder", "tar", "RecordIO", "records" */
@@ -1124,7 +1129,7 @@ typedef struct bzna_dataset_info {
 
 /* Kinds of fields. */
 enum {
-    BZNA_FIELD_PICTURE = 1,           /* a coded picture */
+    BZNA_FIELD_IMAGE   = 1,           /* a coded picture: bzna_image */
     BZNA_FIELD_INTEGER = 2,           /* an int64_t */
     BZNA_FIELD_VECTOR  = 3,           /* float32 numbers */
     BZNA_FIELD_TEXT    = 4,           /* UTF-8 */
@@ -1155,25 +1160,25 @@ typedef struct bzna_track_info {
 } bzna_track_info;
 
 /* Where one sample lies in its file. */
-typedef struct bzna_sample {
+typedef struct bzna_sample_ref {
     uint32_t struct_size;             /* set by the call: how many bytes were filled */
     uint32_t image_count;             /* names at image_names */
     uint64_t index;                   /* in the data set, as asked */
     uint64_t offset;                  /* where the sample begins in its file, in bytes */
     uint64_t size;                    /* bytes of the sample */
     int64_t  target;                  /* BZNA_TARGET_NONE: it has none */
-    char     image_names[BZNA_IMAGES_MAX][BZNA_NAME_MAX];   /* tracks of the pictures in it */
-} bzna_sample;
+    char     image_names[BZNA_IMAGES_MAX][BZNA_NAME_MAX];   /* tracks of the images in it */
+} bzna_sample_ref;
 
-/* Contents of a HEIF file beside its picture, as bits. None is delivered with the picture. */
+/* Contents of a HEIF file beside its primary image, as bits. None is delivered with it. */
 enum {
     BZNA_BESIDE_THUMB     = 1,        /* thumbnails; "thumb" of a file that is opened alone */
     BZNA_BESIDE_AUXILIARY = 2,        /* alpha, depth and the like */
-    BZNA_BESIDE_PICTURES  = 4,        /* further pictures */
+    BZNA_BESIDE_IMAGES    = 4,        /* further images */
     BZNA_BESIDE_SEQUENCE  = 8         /* an image sequence */
 };
 
-/* One picture of a sample, as its container describes it, and where its bytes lie. */
+/* One image of a sample, as its container describes it, and where its bytes lie. */
 typedef struct bzna_image_info {
     uint32_t   struct_size;           /* set by the call: how many bytes were filled */
     uint32_t   codec;                 /* BZNA_CODEC_... */
@@ -1289,21 +1294,21 @@ BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dat
 /* Says what field number field of the samples of dataset is; fields count from 0. info is filled
  * in, up to struct_size bytes: pass sizeof *info. Returns E_RANGE past the last field. Any
  * thread. */
-BZNA_API bzna_status bzna_dataset_get_field_info(const bzna_dataset *dataset, uint32_t field,
+BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32_t field,
     bzna_field_info *info, size_t struct_size, bzna_error *err);
 
 /* Says what track number track of the first file of dataset is; tracks count from 0. info is filled
  * in, up to struct_size bytes: pass sizeof *info. Returns E_RANGE past the last track, and where
  * the file has no tracks. Any thread. */
-BZNA_API bzna_status bzna_dataset_get_track_info(const bzna_dataset *dataset, uint32_t track,
+BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32_t track,
     bzna_track_info *info, size_t struct_size, bzna_error *err);
 
 /* Says where sample number index of dataset lies, and what it holds. Pictures are not read. sample
  * is filled in, up to struct_size bytes: pass sizeof *sample. Any thread. Statuses: E_RANGE past
  * the last sample; E_IO, E_TRUNCATED, E_BOX, ... if its index entry is damaged or cannot be
  * read. */
-BZNA_API bzna_status bzna_dataset_get_sample(const bzna_dataset *dataset, uint64_t index,
-    bzna_sample *sample, size_t struct_size, bzna_error *err);
+BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t index,
+    bzna_sample_ref *sample, size_t struct_size, bzna_error *err);
 
 /* Sets *target to the target of sample number index of dataset, or to BZNA_TARGET_NONE where it has
  * none. Any thread. Statuses: E_RANGE past the last sample; E_IO, E_TRUNCATED, E_BOX, ... */
@@ -1323,7 +1328,7 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
 BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t target, void *buffer,
     size_t capacity, size_t *needed, bzna_error *err);
 
-/* Copies the value of one field of a sample. A picture comes as a stream of its own, as from
+/* Copies the value of one field of a sample. An image comes as a stream of its own, as from
  * bzna_image_annexb; an integer as an int64_t; a vector as float32 numbers; text with a NUL at its
  * end. A sample without a name among named ones has the name "". Any thread.
  *     dataset    the data set
@@ -1337,30 +1342,30 @@ BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t tar
 BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, size_t *needed, bzna_error *err);
 
-/* Reads a sample and finds one coded picture in it, for bzna_decoder_decode or a writer. Any
+/* Reads a sample and finds one image in it, for bzna_decoder_decode or a writer. Any
  * thread.
  *     dataset    the data set
  *     index      the sample
  *     field      "image", "thumb", or the name of a track such as "bzna_input"; NULL: the thumbnail
- *                where there is one, else the picture
+ *                where there is one, else the image
  *     buffer     receives the whole sample
- *     capacity   bytes at buffer; at least bzna_sample.size
+ *     capacity   bytes at buffer; at least bzna_sample_ref.size
  *     image      prepared by bzna_image_init, and filled in. Its config and data point into buffer.
  *                The config of plain videos and of records points into the data set, since all
  *                samples share it
- * Statuses: E_RANGE past the last sample; E_NOT_FOUND if there is no such picture; E_BUFFER if
+ * Statuses: E_RANGE past the last sample; E_NOT_FOUND if there is no such image; E_BUFFER if
  * capacity is too small; E_IO, E_TRUNCATED, E_BOX, E_CODEC, ... */
 BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, bzna_image *image, bzna_error *err);
 
-/* Says where a picture of a sample lies, and what its container says of it. Any thread.
+/* Says where an image of a sample lies, and what its container says of it. Any thread.
  *     dataset       the data set
  *     index         the sample
- *     field         which picture, as for bzna_dataset_read_image
+ *     field         which image, as for bzna_dataset_read_image
  *     info          filled in, up to struct_size bytes: pass sizeof *info
  *     struct_size   in bytes
  * Statuses: those of bzna_dataset_read_image, without E_BUFFER. */
-BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, uint64_t index,
+BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64_t index,
     const char *field, bzna_image_info *info, size_t struct_size, bzna_error *err);
 
 /* ---- Decoding single pictures ------------------------------------------------------------- */
@@ -1368,12 +1373,15 @@ BZNA_API bzna_status bzna_dataset_get_image_info(const bzna_dataset *dataset, ui
  * it, from any source. It owns nothing. */
 typedef struct bzna_picture {
     uint32_t    struct_size;          /* sizeof the struct; bzna_picture_init sets it */
-    uint32_t    depth;                /* bits a sample: 8, or 9 to 16 in two bytes each */
+    /* bits a sample: 8, or 9 to 16 in two bytes each; 0 counts as 8 */
+    uint32_t    depth;
     uint32_t    width;                /* pixels of the picture without padding */
     uint32_t    height;               /* likewise */
     uint32_t    crop_x;               /* where in the frame the picture begins, in pixels */
     uint32_t    crop_y;               /* likewise, from the top */
-    uint32_t    frame_width;          /* pixels of the coded frame, which the planes show whole */
+    /* pixels of the coded frame, which the planes show whole; 0: the frame ends where the picture
+     * does */
+    uint32_t    frame_width;
     uint32_t    frame_height;         /* likewise */
     uint32_t    chroma_shift_x;       /* log2 of the subsampling, at most 2: 1 for 4:2:0 */
     uint32_t    chroma_shift_y;       /* likewise: 1 for 4:2:0 */
@@ -1443,7 +1451,7 @@ enum {
 
 /* Computes one block: out becomes philox(counter, key), four words each of counter and out and two
  * of key. out may be counter. Any thread. */
-BZNA_API void bzna_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+BZNA_API void bzna_random_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
 
 /* Sets random to the start of the stream of (seed, epoch, sample, operation). operation is
  * BZNA_OPERATION_... Any thread. */
@@ -1474,8 +1482,9 @@ BZNA_API double bzna_random_uniform(bzna_random *random, double lo, double hi);
  *     epoch      from 0
  *     count      samples of the epoch, at most 2^63
  *     position   0 .. count - 1; any other, and a larger count, give UINT64_MAX
- * bzna_permute(1234, 5, 1281167, 0..3) = 298837, 609860, 1210012, 1168792. */
-BZNA_API uint64_t bzna_permute(uint64_t seed, uint64_t epoch, uint64_t count, uint64_t position);
+ * bzna_order_permute(1234, 5, 1281167, 0..3) = 298837, 609860, 1210012, 1168792. */
+BZNA_API uint64_t bzna_order_permute(uint64_t seed, uint64_t epoch, uint64_t count,
+    uint64_t position);
 
 /* ---- Transforms --------------------------------------------------------------------------- */
 /* How pixels between pixels are computed. Chroma that is subsampled is filtered linearly, unless
@@ -1545,14 +1554,16 @@ enum {
  *     3. color, hls, brightness, contrast, saturation, hue and grayscale change R'G'B'. The result
  *        of each but color is clamped to 0..255.
  *     4. Each channel delivered becomes y = (x - bias) * scale.
- * bzna_transform_init sets identities. A loader fills the struct in from its config, and a
- * transform callback may change every member but struct_size. */
+ * Zero is the default of every member, and stands for a step that changes nothing. A loader writes
+ * the identities out: a transform callback finds them as numbers that it can multiply and add to.
+ * It may change every member but struct_size. */
 typedef struct bzna_transform {
     uint32_t struct_size;             /* sizeof the struct; bzna_transform_init sets it */
     uint32_t filter;                  /* BZNA_FILTER_... */
-    double   homography[9];           /* 3x3, row-major, output to input pixels: chapter 7 */
+    /* 3x3, row-major, output to input pixels: chapter 7. Nine zeros count as the identity */
+    double   homography[9];
     float    bias[3];                 /* by channel, in the order delivered; [0] for GRAY */
-    float    scale[3];                /* likewise */
+    float    scale[3];                /* likewise; 0 counts as 1 */
     float    fill[3];                 /* the out-of-bounds color, in units of fill_space */
     uint32_t fill_space;              /* BZNA_FILL_... */
     uint32_t matrix;                  /* BZNA_MATRIX_... */
@@ -1561,7 +1572,8 @@ typedef struct bzna_transform {
     uint32_t clamp_hue;
     uint32_t grayscale;               /* 1: gray, as torchvision's RandomGrayscale makes it */
     uint32_t reserved0;               /* must be 0 */
-    /* 3x4, row-major: [R G B]' becomes color [R G B 1]', with R'G'B' in 0..255 */
+    /* 3x4, row-major: [R G B]' becomes color [R G B 1]', with R'G'B' in 0..255. Twelve zeros count
+     * as the identity */
     float    color[12];
     /* added to OpenCV's H (0..180), L and S (0..255): -180..180, -255..255, -255..255 */
     float    hls[3];
@@ -1586,8 +1598,8 @@ typedef struct bzna_sample_info {
     uint32_t out_height;              /* likewise */
     uint64_t occurrence;              /* of the sample in the epoch: bzna_random_fork */
     uint32_t view;                    /* number of the view: bzna_random_fork */
-    /* 0 is config.output, i + 1 is config.outputs.ptr[i]; in a picture callback, the first output
-     * that is made of the picture */
+    /* 0 is config.output, i + 1 is config.extra_outputs.ptr[i]; in a picture callback, the first
+     * output that is made of the picture */
     uint32_t output;
 } bzna_sample_info;
 
@@ -1630,8 +1642,8 @@ typedef struct bzna_output {
     uint32_t channels;                /* BZNA_CHANNELS_... */
 } bzna_output;
 
-/* Sets transform to identities (homography and color 1, bias 0, scale 1, fill 0), and its
- * struct_size, in bytes: pass sizeof *transform. Any thread. */
+/* Clears transform, writes out the identities that zeros stand for (homography, color, scale), and
+ * sets its struct_size, in bytes: pass sizeof *transform. Any thread. */
 BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size);
 
 /* Clears output and sets its struct_size, in bytes: pass sizeof *output. Set width and height then.
@@ -1701,7 +1713,7 @@ enum {
 
 /* How crops are drawn. */
 enum {
-    BZNA_LAW_AUTO        = 0,         /* TORCHVISION for RANDOM_RESIZED_CROP, else BENZINA */
+    BZNA_LAW_AUTO        = 0,         /* TORCHVISION for both resized crops, else BENZINA */
     BZNA_LAW_BENZINA     = 1,         /* the original's: log-uniform area, parts of pixels */
     /* torchvision's. RandomResizedCrop: uniform area, whole pixels. Centered crops: its Resize and
      * CenterCrop */
@@ -1757,12 +1769,8 @@ typedef struct bzna_warp {
     uint32_t crop_x_start;            /* MXNET: where the crop begins, in pixels */
     uint32_t crop_y_start;            /* MXNET: likewise, from the top */
     uint32_t reserved1;               /* must be 0 */
-    uint64_t reserved[4];             /* must be 0 */
+    uint64_t reserved[8];             /* must be 0 */
 } bzna_warp;
-
-/* Clears warp, up to struct_size bytes: pass sizeof *warp. A cleared warp is BZNA_WARP_NONE. Any
- * thread. */
-BZNA_API void bzna_warp_init(bzna_warp *warp, size_t struct_size);
 
 /* Draws one warp, as a loader does for a view with numbers of BZNA_OPERATION_WARP. Any thread.
  *     random       the stream; one thread at a time may use it
@@ -1802,12 +1810,8 @@ typedef struct bzna_jitter {
     float    mxnet_illumination;      /* Advanced: see mxnet_contrast */
     uint32_t mxnet_clamp_hue;         /* Advanced: bzna_transform.clamp_hue */
     uint32_t reserved0;               /* must be 0 */
-    uint64_t reserved[2];             /* must be 0 */
+    uint64_t reserved[8];             /* must be 0 */
 } bzna_jitter;
-
-/* Clears jitter, up to struct_size bytes: pass sizeof *jitter. A cleared jitter changes nothing.
- * Any thread. */
-BZNA_API void bzna_jitter_init(bzna_jitter *jitter, size_t struct_size);
 
 /* Draws one jitter, as a loader does for a view with numbers of BZNA_OPERATION_COLOR. Any thread.
  *     random      the stream; one thread at a time may use it. Draws are taken in the order of
@@ -1882,31 +1886,70 @@ typedef struct bzna_buffer {
     uint64_t bytes;                   /* its size */
 } bzna_buffer;
 
-/* Batches, and where they lie. */
+/* How pixels are filtered. */
+typedef struct bzna_loader_filter {
+    uint32_t kind;                    /* BZNA_FILTER_... */
+    uint32_t antialias;               /* BZNA_ANTIALIAS_... */
+    uint64_t reserved[8];             /* must be 0 */
+} bzna_loader_filter;
+
+/* How numbers are made of colors, in the order of the output's channels. Give mean and std, or bias
+ * and scale, not both. */
+typedef struct bzna_loader_color {
+    float       mean[3];              /* y = (x - mean) / std, for x in 0..255 */
+    float       std[3];               /* 0 counts as 1 */
+    float       bias[3];              /* y = (x - bias) * scale, for x in 0..255 */
+    float       scale[3];             /* 0 counts as 1 */
+    float       fill[3];              /* the out-of-bounds color; default black */
+    uint32_t    fill_space;           /* BZNA_FILL_... of fill */
+    uint32_t    matrix;               /* Advanced, used if files say it wrong: BZNA_MATRIX_... */
+    uint32_t    reserved0;            /* must be 0 */
+    /* Advanced, used to continue runs of MXNet or Caffe: a mean for each pixel, in place of mean or
+     * bias. float32 [channels, height, width] of the output; copied. An output of another size or
+     * other channels needs a color of its own then */
+    const void *mean_image;
+    uint64_t    mean_image_bytes;     /* bytes at mean_image */
+    /* random colors, by numbers of BZNA_OPERATION_COLOR that are forked with the view. In an output
+     * without a warp of its own, that is the view of the first output */
+    bzna_jitter jitter;
+    uint64_t    reserved[8];          /* must be 0 */
+} bzna_loader_color;
+
+/* An output of a loader: config.output is the first one, the tensor "image", and the elements of
+ * config.extra_outputs are further ones, made of the same samples. Zero is the default of every
+ * member. The struct has no struct_size: it grows only into reserved words.
+ *
+ * Further outputs serve for masks beside pictures, and for views of other sizes. They lie in the
+ * batches of the first one, so batch_size, slices, device, stream and buffers must be 0 in them.
+ * In the first output, name, field, warp, filter and color must be NULL: its field is
+ * config.fields.image, and the other three are groups of the config. */
 typedef struct bzna_loader_output {
-    uint32_t           batch_size;    /* samples of a batch, 1..65536; must be given */
-    /* pixels, 1..16384; must be given. Width and height 0 with fields.tensors or fields.bytes stand
-     * for batches without pictures, on the host */
-    uint32_t           width;
-    uint32_t           height;        /* likewise */
-    uint32_t           dtype;         /* BZNA_DTYPE_FLOAT32, _FLOAT16, _BFLOAT16 or _UINT8 */
-    uint32_t           layout;        /* BZNA_LAYOUT_... */
-    uint32_t           channels;      /* BZNA_CHANNELS_... */
-    /* Advanced, used in contrastive learning: views of each sample; default 1. View n has the
-     * random numbers that are forked with n */
-    uint32_t           views;
+    /* samples of a batch, 1..65536; the first output's must be given */
+    uint32_t                  batch_size;
+    /* pixels, 1..16384. The first output's must be given; 0 in a further one: the first one's.
+     * Width and height 0 with fields.tensors or fields.bytes stand for batches without pictures, on
+     * the host */
+    uint32_t                  width;
+    uint32_t                  height;        /* likewise */
+    uint32_t                  dtype;         /* BZNA_DTYPE_FLOAT32, _FLOAT16, _BFLOAT16 or _UINT8 */
+    uint32_t                  layout;        /* BZNA_LAYOUT_... */
+    uint32_t                  channels;      /* BZNA_CHANNELS_... */
+    /* Advanced, used in contrastive learning: views of each sample, at most 64 in all outputs.
+     * Default 1, or in an output without a warp of its own as many as the first output has, which
+     * is the only other value there. View n has the random numbers that are forked with n */
+    uint32_t                  views;
     /* Advanced, used by programs that drive several devices: equal parts that a batch is delivered
      * in, one for each consumer. Default 1; must divide batch_size, and be 1 with several views or
      * outputs */
-    uint32_t           slices;
+    uint32_t                  slices;
     /* AUTO: on the context's device if it has one, else in host memory. CPU: in host memory. CUDA:
      * on the context's device; ordinal is 0 or that device's */
-    bzna_device        device;
+    bzna_device               device;
     /* Advanced, used by programs that have a stream: the consumer's CUstream, for batches on the
      * device. It is the caller's, and must live until the last batch on it was released. NULL: the
      * loader makes one, a non-blocking stream, which the default stream does not wait for
      * (chapter 11) */
-    void              *stream;
+    void                     *stream;
     /* Advanced, used by programs that own their staging memory: memory for batches instead of the
      * library's, batches_in_flight * slices of them. The array is copied; the memory is borrowed.
      *     - buffers[batch * slices + slice] has room for batch_size / slices samples: all outputs
@@ -1914,11 +1957,35 @@ typedef struct bzna_loader_output {
      *     - It is aligned to 4 bytes.
      *     - It stays valid until the loader is closed and its batches are released.
      *     - Where there is a GPU, device must be named: CPU, or CUDA for device addresses */
-    const bzna_buffer *buffers;
-    uint32_t           buffer_count;  /* buffers at buffers */
-    uint32_t           reserved0;     /* must be 0 */
-    uint64_t           reserved[4];   /* must be 0 */
+    const bzna_buffer        *buffers;
+    uint32_t                  buffer_count;  /* buffers at buffers */
+    uint32_t                  reserved0;     /* must be 0 */
+    /* Further outputs: the name of the tensor, 1..31 bytes; must be given; copied */
+    const char               *name;
+    /* Further outputs: the image field that it is made of; copied. A field is decoded once. NULL:
+     * the first output's */
+    const char               *field;
+    /* Further outputs: how warps are drawn; copied.
+     *     NULL    view v is warped, filled and colored as view v of the first output is, whatever
+     *             the transform callback made of that. The warp is scaled from the sizes of the
+     *             first output and picture to this one's, so that edges meet edges
+     *     given   by it, with random numbers that are forked with the view numbers after those of
+     *             the outputs before it that have warps of their own. The transform callback is
+     *             asked */
+    const bzna_warp          *warp;
+    /* Further outputs: how pixels are filtered; copied. NULL: as in the first output */
+    const bzna_loader_filter *filter;
+    /* Further outputs: how numbers are made of colors; copied. NULL: as in the first output */
+    const bzna_loader_color  *color;
+    uint64_t                  reserved[8];   /* must be 0 */
 } bzna_loader_output;
+
+/* The outputs beside the first one. */
+typedef struct bzna_loader_outputs {
+    const bzna_loader_output *ptr;           /* an array; copied, with what it points to */
+    uint64_t                  count;         /* outputs at ptr, at most 15 */
+    uint64_t                  reserved[8];   /* must be 0 */
+} bzna_loader_outputs;
 
 /* The samples of an epoch. Arrays are copied. */
 typedef struct bzna_loader_order {
@@ -1943,84 +2010,19 @@ typedef struct bzna_loader_order {
     /* Advanced: draws an epoch, with weighting; at most 2^63. Default: as many as samples, or with
      * ONCE as samples that have a weight */
     uint64_t        epoch_samples;
-    uint64_t        reserved[4];      /* must be 0 */
+    uint64_t        reserved[8];      /* must be 0 */
 } bzna_loader_order;
 
 /* This process's share of each epoch, for distributed training: chapter 9. */
 typedef struct bzna_loader_shard {
     uint32_t rank;                    /* of this process, 0 .. world_size - 1 */
     uint32_t world_size;              /* processes that share the epoch; default 1 */
-    uint64_t reserved[2];             /* must be 0 */
+    uint64_t reserved[8];             /* must be 0 */
 } bzna_loader_shard;
-
-/* How pixels are filtered. */
-typedef struct bzna_loader_filter {
-    uint32_t kind;                    /* BZNA_FILTER_... */
-    uint32_t antialias;               /* BZNA_ANTIALIAS_... */
-    uint64_t reserved[2];             /* must be 0 */
-} bzna_loader_filter;
-
-/* How numbers are made of colors, in the order of the output's channels. Give mean and std, or bias
- * and scale, not both. */
-typedef struct bzna_loader_color {
-    float       mean[3];              /* y = (x - mean) / std, for x in 0..255 */
-    float       std[3];               /* 0 counts as 1 */
-    float       bias[3];              /* y = (x - bias) * scale, for x in 0..255 */
-    float       scale[3];             /* 0 counts as 1 */
-    float       fill[3];              /* the out-of-bounds color; default black */
-    uint32_t    fill_space;           /* BZNA_FILL_... of fill */
-    uint32_t    matrix;               /* Advanced, used if files say it wrong: BZNA_MATRIX_... */
-    uint32_t    reserved0;            /* must be 0 */
-    /* Advanced, used to continue runs of MXNet or Caffe: a mean for each pixel, in place of mean or
-     * bias. float32 [channels, height, width] of the output; copied. An output of another size or
-     * other channels needs own_color then */
-    const void *mean_image;
-    uint64_t    mean_image_bytes;     /* bytes at mean_image */
-    /* random colors, by numbers of BZNA_OPERATION_COLOR that are forked with the view. In an output
-     * with own_warp 0, that is the view of the first output */
-    bzna_jitter jitter;
-    uint64_t    reserved[2];          /* must be 0 */
-} bzna_loader_color;
-
-/* Advanced, used for masks beside pictures and for views of other sizes: a further output of the
- * same samples. */
-typedef struct bzna_extra_output {
-    /* sizeof the struct; bzna_extra_output_init sets it; the same in all of an array */
-    uint32_t           struct_size;
-    uint32_t           width;         /* pixels; 0: the first output's */
-    uint32_t           height;        /* pixels; 0: the first output's */
-    uint32_t           dtype;         /* as in bzna_loader_output */
-    uint32_t           layout;        /* likewise */
-    uint32_t           channels;      /* likewise */
-    /* views of each sample. own_warp 0: 0, or as many as the first output has. own_warp 1: default
-     * 1. At most 64 in all outputs */
-    uint32_t           views;
-    /* 0: view v is warped, filled and colored as view v of the first output is, whatever the
-     *    transform callback made of that. The warp is scaled from the sizes of the first output and
-     *    picture to this one's, so that edges meet edges
-     * 1: by warp, with random numbers that are forked with the view numbers after those of the
-     *    outputs before it that have warps of their own. The transform callback is asked */
-    uint32_t           own_warp;
-    uint32_t           own_filter;    /* 0: as the first output; 1: by filter */
-    uint32_t           own_color;     /* 0: as the first output; 1: by color */
-    const char        *name;          /* of the tensor, 1..31 bytes; must be given; copied */
-    /* the picture field that it is made of; copied. A field is decoded once. NULL: the first
-     * output's */
-    const char        *field;
-    bzna_warp          warp;          /* with own_warp 1, else all 0 */
-    bzna_loader_filter filter;        /* with own_filter 1, else all 0 */
-    bzna_loader_color  color;         /* with own_color 1, else all 0 */
-} bzna_extra_output;
-
-/* The outputs beside the first one. */
-typedef struct bzna_loader_outputs {
-    const bzna_extra_output *ptr;     /* an array; copied */
-    uint64_t                 count;   /* outputs at ptr, at most 15 */
-} bzna_loader_outputs;
 
 /* The fields that batches are made of. Strings are copied. */
 typedef struct bzna_loader_fields {
-    /* which picture of a sample: "image", "thumb", or the name of a track. A name that the first
+    /* which image of a sample: "image", "thumb", or the name of a track. A name that the first
      * sample does not have is refused. Default: the thumbnail where a sample has one, if width and
      * height of all outputs of it are at most 512; else the picture */
     const char *image;
@@ -2034,7 +2036,7 @@ typedef struct bzna_loader_fields {
      * field that has the name of a tensor of every batch, such as "index", can be had in no other
      * way */
     const char *bytes;
-    uint64_t    reserved[3];          /* must be 0 */
+    uint64_t    reserved[8];          /* must be 0 */
 } bzna_loader_fields;
 
 /* Advanced, used with slow or failing storage: how samples are read. */
@@ -2054,7 +2056,7 @@ typedef struct bzna_loader_read {
     uint32_t reserved0;               /* must be 0 */
     /* time before the first retry, in nanoseconds, doubled for each further one; default 10 ms */
     uint64_t backoff_ns;
-    uint64_t reserved[4];             /* must be 0 */
+    uint64_t reserved[8];             /* must be 0 */
 } bzna_loader_read;
 
 /* How pictures are decoded. */
@@ -2063,10 +2065,6 @@ typedef struct bzna_loader_decode {
     /* threads that decode in software, or with NVDEC what it cannot; at most 1024; default one for
      * each processor. Set it where several processes share a machine */
     uint32_t threads;
-    /* Advanced, used to test a driver: one of so many of NVDEC's pictures is compared with
-     * libavcodec's, for statistics alone. 0: none. E_UNSUPPORTED if the library was built with
-     * BENZINA_NO_AVCODEC */
-    uint32_t verify_every;
     /* Advanced, used where a GPU waits for slow CPUs: with BZNA_DECODER_NVDEC, NVDEC decodes all
      * JPEG that are baseline, 4:2:0, and of a size that it takes, or opening fails. It is fastest
      * with pictures of one size. Pixels differ by up to 4 of 255. Default: software decodes JPEG */
@@ -2075,15 +2073,14 @@ typedef struct bzna_loader_decode {
      * 2-fold (4-, 8-fold), with antialias, is decoded at 1/2 (1/4, 1/8) of its size by
      * libjpeg-turbo. Pixels differ */
     uint32_t jpeg_shrink;
-    uint32_t reserved0;               /* must be 0 */
-    uint64_t reserved[2];             /* must be 0 */
+    uint64_t reserved[8];             /* must be 0 */
 } bzna_loader_decode;
 
 /* How failures are treated. */
 typedef struct bzna_loader_errors {
     uint32_t policy;                  /* BZNA_ON_ERROR_... */
     uint32_t callback_policy;         /* BZNA_ON_CALLBACK_ERROR_... */
-    uint64_t reserved[2];             /* must be 0 */
+    uint64_t reserved[8];             /* must be 0 */
 } bzna_loader_errors;
 
 /* Batches in flight, threads, callbacks. */
@@ -2107,7 +2104,7 @@ typedef struct bzna_loader_pipeline {
      * warped. Software decodes then. NULL: none */
     bzna_picture_fn   picture;
     void             *picture_user;   /* passed to picture; the caller's */
-    uint64_t          reserved[2];    /* must be 0 */
+    uint64_t          reserved[8];    /* must be 0 */
 } bzna_loader_pipeline;
 
 /* The configuration of a loader. Zero is the default of every member. Only output.batch_size, width
@@ -2137,8 +2134,7 @@ typedef struct bzna_loader_pipeline {
  *         .output = { .batch_size = 256, .width = 224, .height = 224,
  *                     .dtype = BZNA_DTYPE_FLOAT16 },
  *         .shard = { .rank = rank, .world_size = world_size },
- *         .warp = { .kind = BZNA_WARP_CENTER_RESIZED_CROP, .law = BZNA_LAW_TORCHVISION,
- *                   .scale = { 224.0 / 256 } },
+ *         .warp = { .kind = BZNA_WARP_CENTER_RESIZED_CROP, .scale = { 224.0 / 256 } },
  *         .color = { .mean = { 123.675f, 116.28f, 103.53f },
  *                    .std = { 58.395f, 57.12f, 57.375f } },
  *         .errors = { .policy = BZNA_ON_ERROR_STOP },
@@ -2160,7 +2156,7 @@ typedef struct bzna_loader_config {
     uint32_t             struct_size; /* sizeof the struct; bzna_loader_config_init sets it */
     uint32_t             reserved0;   /* must be 0 */
     bzna_loader_output   output;      /* the first output: "image" */
-    bzna_loader_outputs  outputs;     /* Advanced: the outputs beside it */
+    bzna_loader_outputs  extra_outputs;      /* Advanced: the outputs beside it */
     bzna_loader_order    order;       /* the samples of an epoch */
     bzna_loader_shard    shard;       /* this process's share of them */
     bzna_warp            warp;        /* which part of a picture an output shows */
@@ -2237,12 +2233,12 @@ typedef struct bzna_loader_info {
     uint64_t    batches_per_epoch;    /* of this rank in a whole epoch, from its start */
     char        decoder_name[64];     /* such as "libavcodec 59.37.100" */
     char        decoder_reason[128];  /* why this decoder, and not the other */
-    char        picture[32];          /* what is decoded of each sample: the field's name */
-    char        picture_reason[96];   /* why that picture */
+    char        image_field[32];      /* what is decoded of each sample: the field's name */
+    char        image_field_reason[96];      /* why that field */
 } bzna_loader_info;
 
 /* One stage of the pipeline. Times are summed over its threads, in nanoseconds. */
-typedef struct bzna_stage_stats {
+typedef struct bzna_stage_statistics {
     uint64_t count;                   /* samples that passed; in the last stage batches */
     uint64_t bytes;                   /* of what passed */
     uint64_t busy_ns;                 /* working */
@@ -2251,7 +2247,7 @@ typedef struct bzna_stage_stats {
     uint64_t depth;                   /* what waits in its queue now */
     uint64_t capacity;                /* the most that its queue holds */
     uint64_t reserved[3];             /* 0 */
-} bzna_stage_stats;
+} bzna_stage_statistics;
 
 /* The stages of the pipeline, in order. */
 enum {
@@ -2262,13 +2258,13 @@ enum {
 };
 
 /* Counts and waits since the loader was opened. */
-typedef struct bzna_loader_stats {
+typedef struct bzna_statistics {
     uint32_t         struct_size;     /* set by the call: how many bytes were filled */
     /* BZNA_STAGE_..., a judgement from the times: the stage that is busy while the one before it is
      * blocked and the one after it waits for work. It is the consumer (DELIVER) when readers are
      * blocked, and bzna_loader_next never waits or decoders have nothing to do */
     uint32_t         limiting_stage;
-    bzna_stage_stats stage[4];        /* by BZNA_STAGE_... */
+    bzna_stage_statistics stage[4];        /* by BZNA_STAGE_... */
     uint64_t         samples;         /* that were finished, well or not */
     uint64_t         samples_failed;  /* of these, that failed; by kind below */
     uint64_t         failed_read;     /* E_IO, E_TRUNCATED, or E_CALLBACK of a source */
@@ -2288,15 +2284,13 @@ typedef struct bzna_loader_stats {
      * 32 driver calls in a row failed while other sessions' succeeded. If no session's calls
      * succeed, software decodes that codec from then on, and sessions go on with others */
     uint64_t         sessions_lost;
-    uint64_t         verified;        /* pictures compared by decode.verify_every */
-    uint64_t         verify_failed;   /* of these, that were not equal */
     uint64_t         samples_tiled;   /* that were HEIF grids */
     uint64_t         tiles;           /* of grids, that were decoded: those that a warp reads */
     /* how often a thread, the consumer's or one of the library's, found the loader's lock taken by
      * another. Threads that wait for work do not count */
     uint64_t         lock_waits;
     uint64_t         lock_wait_ns;    /* how long they waited for it, together */
-} bzna_loader_stats;
+} bzna_statistics;
 
 /* Where a run stands: 128 bytes of plain little-endian data without pointers, to be kept beside a
  * model's checkpoint. bzna_loader_save fills it in, and bzna_loader_restore takes it. */
@@ -2320,10 +2314,6 @@ typedef struct bzna_loader_state {
 /* Clears config, which makes every member the default, and sets its struct_size, in bytes: pass
  * sizeof *config. Set output.batch_size, width and height then. Any thread. */
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size);
-
-/* Clears output and sets its struct_size, in bytes: pass sizeof *output. Set name then. Any
- * thread. */
-BZNA_API void bzna_extra_output_init(bzna_extra_output *output, size_t struct_size);
 
 /* Checks the config, allocates everything and starts the threads. Reading and decoding begin at
  * once; on the device, when what was enqueued on output.stream before is done. Any thread.
@@ -2410,14 +2400,14 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
 
 /* Says what loader has counted since it was opened. stats is filled in, up to struct_size bytes:
  * pass sizeof *stats. Any thread. */
-BZNA_API bzna_status bzna_loader_get_stats(bzna_loader *loader, bzna_loader_stats *stats,
+BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics *stats,
     size_t struct_size, bzna_error *err);
 
 /* Describes one tensor of a full batch; its data is NULL. Any thread.
  *     loader        the loader
  *     number        from 0: "image", "target", "index", "status", then those of fields.tensors,
- *                   which lie on the host, then those of outputs. Batches without pictures have no
- *                   "image", and begin with "target"
+ *                   which lie on the host, then those of extra_outputs. Batches without pictures
+ *                   have no "image", and begin with "target"
  *     tensor        filled in, up to struct_size bytes: pass sizeof *tensor
  *     struct_size   in bytes
  * Returns E_RANGE past the last tensor. */
@@ -2444,8 +2434,8 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
  *     batch   on loan
  *     name    of the field, one of fields.bytes
  *     slot    of the batch, from 0
- *     data    set to the value, which is the loader's and valid until the batch is released: a
- *             picture as a stream of its own, as from bzna_image_annexb; an integer as int64_t; a
+ *     data    set to the value, which is the loader's and valid until the batch is released:
+ *             an image as a stream of its own, as from bzna_image_annexb; an integer as int64_t; a
  *             vector as float; text and bytes as they are. A NUL stands behind each. NULL where the
  *             sample has none, or failed
  *     size    set to the bytes at data, without that NUL; 0 where data is NULL
@@ -2541,25 +2531,28 @@ typedef struct bzna_field_value {
 
 /* One sample to write. The memory that it points to is read before the call returns, and stays the
  * caller's. */
-typedef struct bzna_sample_desc {
-    uint32_t                struct_size;     /* sizeof the struct; bzna_sample_desc_init sets it */
+typedef struct bzna_writer_sample {
+    /* sizeof the struct; bzna_writer_sample_init sets it */
+    uint32_t                struct_size;
     /* BZNA_SPLIT_...: the sample is also listed in that split's tracks, which older readers
      * ignore */
     uint32_t                split;
-    /* the full picture: H.264, H.265, AV1 or JPEG; must be given. Samples may differ in codec
+    /* the full image: H.264, H.265, AV1 or JPEG; must be given. Samples may differ in codec
      * and size */
     const bzna_image       *image;
-    /* its thumbnail. NULL: the picture itself serves, if its frame is at most 512x512 pixels */
+    /* its thumbnail. NULL: the image itself serves, if its frame is at most 512x512 pixels */
     const bzna_image       *thumb;
-    /* the class number, written here and in the index. BZNA_TARGET_NONE, which
-     * bzna_sample_desc_init sets: none. Once a sample has none, later ones are not indexed */
+    /* the class number, written here and in the index: any but BZNA_TARGET_NONE. Where has_target
+     * is 0, it must be 0 or BZNA_TARGET_NONE */
     int64_t                 target;
+    /* 1: the sample has a target. Once a sample has none, the targets of later ones are not
+     * indexed */
+    uint32_t                has_target;
+    uint32_t                field_count;     /* fields at fields */
     const char             *name;     /* UTF-8, at most 65535 bytes; in folders, a path; or NULL */
     const bzna_field_value *fields;   /* further fields; an array */
-    uint32_t                field_count;     /* fields at fields */
-    uint32_t                reserved0;       /* must be 0 */
     uint64_t                reserved[2];     /* must be 0 */
-} bzna_sample_desc;
+} bzna_writer_sample;
 
 /* Clears config, which makes every member the default, and sets its struct_size, in bytes: pass
  * sizeof *config. Any thread. */
@@ -2569,9 +2562,9 @@ BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_
  * size then. Any thread. */
 BZNA_API void bzna_field_value_init(bzna_field_value *value, size_t struct_size);
 
-/* Clears sample, sets its target to BZNA_TARGET_NONE and its struct_size, in bytes: pass sizeof
- * *sample. Set image then. Any thread. */
-BZNA_API void bzna_sample_desc_init(bzna_sample_desc *sample, size_t struct_size);
+/* Clears sample and sets its struct_size, in bytes: pass sizeof *sample. Set image then. Any
+ * thread. */
+BZNA_API void bzna_writer_sample_init(bzna_writer_sample *sample, size_t struct_size);
 
 /* Makes an archive as a file, or empties the file that is there. Any thread.
  *     context   may be closed before the writer
@@ -2604,7 +2597,7 @@ BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sin
  *     E_IO          a write failed. That ends the writer: every later call returns this status
  *     E_MEMORY      for the index it ends the writer, too; else the call may be tried again
  *     BZNA_AGAIN    the sample was not taken: see bzna_writer_add_at */
-BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc *sample,
+BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_writer_sample *sample,
     bzna_error *err);
 
 /* Writes one sample at an index, for several threads at once. Samples may come in any order, and
@@ -2620,7 +2613,7 @@ BZNA_API bzna_status bzna_writer_add(bzna_writer *writer, const bzna_sample_desc
  * none waits long. Statuses: those of bzna_writer_add; E_ARGUMENT if index was given before or
  * timeout_ns is negative; E_RANGE if index is too large. */
 BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index,
-    const bzna_sample_desc *sample, int64_t timeout_ns, bzna_error *err);
+    const bzna_writer_sample *sample, int64_t timeout_ns, bzna_error *err);
 
 /* Writes the index of the archive, and waits until a file is on the disk. Nothing can be added to
  * writer afterwards. The outer bzna_thumb track is written if all samples have thumbnails that

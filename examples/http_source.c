@@ -338,8 +338,8 @@ static bzna_status run_epoch(bzna_loader *loader, http *h, uint64_t *failed, bzn
     if (status < 0) return status;
 
     double took_s = now_s() - start;
-    bzna_loader_stats stats;
-    if ((status = bzna_loader_get_stats(loader, &stats, sizeof stats, err)) < 0) return status;
+    bzna_statistics stats;
+    if ((status = bzna_loader_statistics(loader, &stats, sizeof stats, err)) < 0) return status;
     printf("hash %016" PRIx64 "\n%" PRIu64 " pictures, %.1f a second, %" PRIu64 " failed\n", digest, samples,
            (double)samples / took_s, *failed);
     if (!h) return BZNA_OK;

@@ -213,7 +213,7 @@ void print_decoder(bzna_context *context, bzna_loader *loader)
     bzna_device_info device;
     check(bzna_loader_get_info(loader, &info, sizeof info, &err), err);
     std::printf("decoder: %s (%s)\n", info.decoder_name, info.decoder_reason);
-    if (bzna_context_get_device_info(context, &device, sizeof device, &err) == BZNA_OK)
+    if (bzna_context_device_info(context, &device, sizeof device, &err) == BZNA_OK)
         std::printf("device: CUDA %" PRId32 ", %s, %" PRIu32 " NVDEC engines, %" PRIu32 " sessions\n",
                     device.device.ordinal, device.name, device.engines, info.sessions);
     else
@@ -225,8 +225,8 @@ void print_statistics(bzna_loader *loader, double waited_s, double took_s)
 {
     static const char *const names[] = { "reading", "decoding", "warping", "the training loop" };
     Error err;
-    bzna_loader_stats stats;
-    check(bzna_loader_get_stats(loader, &stats, sizeof stats, &err), err);
+    bzna_statistics stats;
+    check(bzna_loader_statistics(loader, &stats, sizeof stats, &err), err);
     std::printf("waited for %.1f %% of the %.2f s of learning; %" PRIu64 " pictures decoded by NVDEC, %" PRIu64 " in software\n",
                 took_s > 0 ? 100 * waited_s / took_s : 0, took_s, stats.samples_nvdec, stats.samples_software);
     std::printf("%" PRIu64 " pictures, %" PRIu64 " failed. Decoder threads were busy for %.2f s with decoding, %.2f s with warping; %s limits.\n",

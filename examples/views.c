@@ -9,32 +9,34 @@
 #include <stdio.h>
 
 /* Two views of each sample, and eight of a smaller part of it, each with random numbers of its own. */
-static void crops(bzna_loader_config *config, bzna_extra_output *local)
-{
-    config->output.views = 2;
-    config->warp.scale[0] = 0.4;
-    config->warp.scale[1] = 1;
-    local->name = "local";
-    local->views = 8;
-    local->width = local->height = 96;
-    local->own_warp = 1;
-    local->warp.kind = BZNA_WARP_RANDOM_RESIZED_CROP;
-    local->warp.scale[0] = 0.05;
-    local->warp.scale[1] = 0.4;
-    local->warp.flip_h = 0.5;
-}
+static const bzna_warp local_warp = {
+    .kind = BZNA_WARP_RANDOM_RESIZED_CROP,
+    .scale = { 0.05, 0.4 },
+    .flip_h = 0.5,
+};
+static const bzna_loader_output local_crops = {
+    .name = "local",
+    .views = 8,
+    .width = 96,
+    .height = 96,
+    .warp = &local_warp,
+};
 
 /* The first output's warp, but no mean, no blending: class numbers stay what they are. 255 is outside. */
-static void mask(bzna_extra_output *output, const char *field)
+static const bzna_loader_filter mask_filter = { .kind = BZNA_FILTER_NEAREST };
+static const bzna_loader_color  mask_color  = { .fill = { 255, 255, 255 } };
+
+static bzna_loader_output mask_of(const char *field)
 {
-    output->name = "mask";
-    output->field = field;
-    output->dtype = BZNA_DTYPE_UINT8;
-    output->channels = BZNA_CHANNELS_GRAY;
-    output->own_filter = 1;
-    output->filter.kind = BZNA_FILTER_NEAREST;
-    output->own_color = 1;
-    output->color.fill[0] = output->color.fill[1] = output->color.fill[2] = 255;
+    bzna_loader_output mask = {
+        .name = "mask",
+        .field = field,
+        .dtype = BZNA_DTYPE_UINT8,
+        .channels = BZNA_CHANNELS_GRAY,
+        .filter = &mask_filter,
+        .color = &mask_color,
+    };
+    return mask;
 }
 
 static void print_shape(const bzna_tensor *t)
@@ -66,34 +68,42 @@ static bzna_status print_tensors(const bzna_batch *batch, const char *extra, bzn
 
 int main(int argc, char **argv)
 {
-    bzna_error          err;
+    const int           masks   = argc > 2;
+    bzna_error          err     = { .struct_size = sizeof err };
     bzna_context       *context = NULL;
     bzna_dataset       *dataset = NULL;
     bzna_loader        *loader  = NULL;
     bzna_batch         *batch   = NULL;
     bzna_status         status;
-    bzna_loader_config  config;
-    bzna_dataset_config data;
-    bzna_extra_output   extra;
 
-    if (argc < 2 || argc > 3) { fprintf(stderr, "usage: %s DATA [MASK]\n", argv[0]); return 2; }
-    bzna_error_init(&err, sizeof err);
-    bzna_dataset_config_init(&data, sizeof data);
-    if (argc > 2)
-        data.palette = BZNA_PALETTE_INDEX;                       /* masks with a palette: their class numbers */
-    bzna_extra_output_init(&extra, sizeof extra);
-    bzna_loader_config_init(&config, sizeof config);
-    config.output.batch_size  = 4;
-    config.output.width       = 224;
-    config.output.height      = 224;
-    config.output.device.kind = BZNA_DEVICE_CPU;
-    config.order.kind         = BZNA_ORDER_SHUFFLE;
-    config.warp.kind          = BZNA_WARP_RANDOM_RESIZED_CROP;
-    config.warp.flip_h        = 0.5;
-    config.outputs.ptr        = &extra;
-    config.outputs.count      = 1;
-    if (argc > 2) mask(&extra, argv[2]);
-    else          crops(&config, &extra);
+    /* Masks that have a palette are read as the numbers of their classes. */
+    bzna_dataset_config data = {
+        .struct_size = sizeof data,
+        .palette = masks ? BZNA_PALETTE_INDEX : BZNA_PALETTE_COLORS,
+    };
+    bzna_loader_output extra = masks ? mask_of(argv[2]) : local_crops;
+    bzna_loader_config config = {
+        .struct_size = sizeof config,
+        .output = {
+            .batch_size = 4,
+            .width = 224,
+            .height = 224,
+            .views = masks ? 1 : 2,
+            .device = { .kind = BZNA_DEVICE_CPU },
+        },
+        .extra_outputs = { .ptr = &extra, .count = 1 },
+        .order = { .kind = BZNA_ORDER_SHUFFLE },
+        .warp = {
+            .kind = BZNA_WARP_RANDOM_RESIZED_CROP,
+            .scale = { masks ? 0.08 : 0.4, 1 },
+            .flip_h = 0.5,
+        },
+    };
+
+    if (argc < 2 || argc > 3) {
+        fprintf(stderr, "usage: %s DATA [MASK]\n", argv[0]);
+        return 2;
+    }
 
     if ((status = bzna_context_open(NULL, &context, &err)) >= 0 &&
         (status = bzna_dataset_open(context, argv[1], &data, &dataset, &err)) >= 0 &&

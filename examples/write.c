@@ -44,10 +44,10 @@ static void field_of(bzna_field_value *field, const char *name, uint32_t kind, c
 
 /* Reads what the sample is. What it cannot read is an error of the sample, not of the archive. */
 static bzna_status read_sample(const bzna_dataset *from, uint64_t index, scratch *s, bzna_image images[2],
-                               bzna_sample_desc *desc, bzna_error *err)
+                               bzna_writer_sample *desc, bzna_error *err)
 {
-    bzna_sample where;
-    bzna_status status = bzna_dataset_get_sample(from, index, &where, sizeof where, err);
+    bzna_sample_ref where;
+    bzna_status status = bzna_dataset_sample(from, index, &where, sizeof where, err);
     if (status < 0)
         return status;
     if (where.size > s->capacity) {
@@ -67,19 +67,21 @@ static bzna_status read_sample(const bzna_dataset *from, uint64_t index, scratch
         desc->thumb = &images[1];
     if (bzna_dataset_field(from, index, "name", s->name, sizeof s->name, NULL, NULL) >= 0)
         desc->name = s->name;
-    return bzna_dataset_target(from, index, &desc->target, err);
+    status = bzna_dataset_target(from, index, &desc->target, err);
+    desc->has_target = desc->target != BZNA_TARGET_NONE;
+    return status;
 }
 
 /* Hands in one sample: of every ten, one is for validation. */
 static bzna_status write_sample(job *j, uint64_t index, scratch *s, bzna_error *err)
 {
     bzna_image       images[2];
-    bzna_sample_desc desc;
+    bzna_writer_sample desc;
     bzna_field_value fields[4];
     bzna_status      status;
     char             caption[64];
     const int64_t    source = (int64_t)index;
-    bzna_sample_desc_init(&desc, sizeof desc);
+    bzna_writer_sample_init(&desc, sizeof desc);
     if ((status = read_sample(j->from, index, s, images, &desc, err)) == BZNA_OK) {
         const float    box[4]  = { 0.0f, 0.0f, (float)images[0].width, (float)images[0].height };
         const uint8_t  mask[3] = { (uint8_t)index, 0, 255 };

@@ -174,7 +174,8 @@ static archive archive_build(bzna_context *context, const recipe *r)
     require(bzna_writer_open_sink(context, &sink, NULL, &writer, NULL), "writer");
     for (uint64_t i = 0; i < r->count; i++) {
         char name[32];
-        bzna_sample_desc desc = { .struct_size = sizeof desc, .target = target_of(&a, i) };
+        bzna_writer_sample desc = { .struct_size = sizeof desc, .target = target_of(&a, i) };
+        desc.has_target = desc.target != BZNA_TARGET_NONE;
         a.pictures[i] = &r->pictures[r->pattern[i % r->pattern_count]];
         desc.image = &a.pictures[i]->image;
         desc.name = r->letter ? name : NULL;

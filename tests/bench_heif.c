@@ -46,7 +46,7 @@ static void rate(uint32_t threads, double scale)
     enum { BATCH = 2, WARM = 3 };
     const uint64_t seconds = 3;
     bzna_loader *loader = start(threads, scale, BATCH, 3);
-    bzna_loader_stats stats = { .struct_size = sizeof stats };
+    bzna_statistics stats = { .struct_size = sizeof stats };
     uint64_t begin, batches = 0;
     for (int i = 0; i < WARM; i++)
         next(loader);
@@ -56,7 +56,7 @@ static void rate(uint32_t threads, double scale)
             next(loader);
     printf("%7u %7.2f %12.2f", threads, scale,
            (double)(batches * BATCH) * 1e9 / (double)(bzi_os_now_ns() - begin));
-    check(bzna_loader_get_stats(loader, &stats, sizeof stats, &err));
+    check(bzna_loader_statistics(loader, &stats, sizeof stats, &err));
     printf(" %14.1f\n", stats.samples_tiled ? (double)stats.tiles / (double)stats.samples_tiled : 0);
     bzna_loader_close(loader);
 }

@@ -9,7 +9,7 @@
 #define LIMIT_MS      20.0
 #define LIMIT_PRIVATE (8.0 * 1024 * 1024)
 #define LIMIT_TARGETS 0.3             /* seconds: all, in order */
-#define LIMIT_LOOK_US 10.0            /* bzna_dataset_get_sample, at random */
+#define LIMIT_LOOK_US 10.0            /* bzna_dataset_sample, at random */
 #define REAL_EVERY    349u            /* one sample of so many is there, the others are only in the index */
 #define LOOKS         4096u
 
@@ -34,7 +34,7 @@ static int make_archive(bzna_context *context, const char *path, bzna_error *err
     bzna_dataset *dataset = NULL;
     bzna_writer *writer = NULL;
     bzna_image image = { .struct_size = sizeof image };
-    bzna_sample_desc desc = { .struct_size = sizeof desc, .name = "00000000.JPEG", .image = &image };
+    bzna_writer_sample desc = { .struct_size = sizeof desc, .name = "00000000.JPEG", .image = &image };
     bzna_status status = bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &dataset, err);
     if (status == BZNA_OK)
         status = bzna_dataset_read_image(dataset, 0, "bzna_input", buffer, sizeof buffer, &image, err);
@@ -110,9 +110,9 @@ static bzna_status time_looks(const bzna_dataset *dataset, double *us, bzna_erro
     *us = 1e9;
     for (uint64_t round = 0; round < 4; round++) {          /* the first one warms the page cache */
         const uint64_t start = processors_ns();
-        bzna_sample sample;
+        bzna_sample_ref sample;
         for (uint64_t i = 0; i < LOOKS; i++)
-            if (bzna_dataset_get_sample(dataset, bzna_permute(1, round, real, i % real) * REAL_EVERY, &sample,
+            if (bzna_dataset_sample(dataset, bzna_order_permute(1, round, real, i % real) * REAL_EVERY, &sample,
                                         sizeof sample, err) != BZNA_OK)
                 return err->status;
         *us = fmin(*us, (double)(processors_ns() - start) * 1e-3 / LOOKS);

@@ -14,7 +14,7 @@
  *     the lock
  *
  * S is the rate divided by T times that of one thread. C counts the voluntary and involuntary context switches of the
- * whole process. L is the time that threads waited for the loader's lock (bzna_loader_stats), divided by T times the
+ * whole process. L is the time that threads waited for the loader's lock (bzna_statistics), divided by T times the
  * time measured. The last line is a JSON object with the same figures. Exit status 1: a set could not be loaded. */
 #include "benzina.h"
 
@@ -165,7 +165,7 @@ static uint32_t take(bzna_loader *loader)
 static int measure(bzna_context *context, const set *s, uint32_t threads, double seconds, double end, figures *f)
 {
     bzna_error err = { .struct_size = sizeof err };
-    bzna_loader_stats before = { .struct_size = sizeof before }, after = { .struct_size = sizeof after };
+    bzna_statistics before = { .struct_size = sizeof before }, after = { .struct_size = sizeof after };
     bzna_loader_config config;
     bzna_loader *loader = NULL;
     double pictures = 0, start, elapsed, start_switches;
@@ -185,13 +185,13 @@ static int measure(bzna_context *context, const set *s, uint32_t threads, double
         is_late = end > 0 && now() >= end;
     }
 
-    bzna_loader_get_stats(loader, &before, sizeof before, NULL);
+    bzna_loader_statistics(loader, &before, sizeof before, NULL);
     start_switches = switches();
     start = now();
     while (taken && !is_late && (elapsed = now() - start) < seconds)
         pictures += taken = take(loader);
     elapsed = now() - start;
-    bzna_loader_get_stats(loader, &after, sizeof after, NULL);
+    bzna_loader_statistics(loader, &after, sizeof after, NULL);
 
     f->rate = pictures / elapsed;
     f->switches = pictures > 0 ? (switches() - start_switches) / pictures : 0;

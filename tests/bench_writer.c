@@ -42,7 +42,8 @@ int main(int argc, char **argv)
     start = now();
     for (uint64_t i = 0; i < count && status == BZNA_OK; i++) {
         char name[64];
-        bzna_sample_desc sample = { .struct_size = sizeof sample, .image = &image, .target = (int64_t)(i % 1000),
+        bzna_writer_sample sample = { .struct_size = sizeof sample, .image = &image, .has_target = 1,
+                                      .target = (int64_t)(i % 1000),
                                     .name = name };
         snprintf(name, sizeof name, "n%08d/n%08d_%07d.JPEG", (int)(i / 1300), (int)(i / 1300), (int)i);
         status = bzna_writer_add(writer, &sample, &err);

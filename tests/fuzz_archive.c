@@ -64,7 +64,7 @@ static void look_up(const bzna_dataset *dataset, uint64_t i)
     int64_t target;
     char *name;
     bzna_dataset_target(dataset, i, &target, &err);
-    for (uint32_t k = 0; bzna_dataset_get_field_info(dataset, k, &field, sizeof field, NULL) == BZNA_OK; k++)
+    for (uint32_t k = 0; bzna_dataset_field_info(dataset, k, &field, sizeof field, NULL) == BZNA_OK; k++)
         look_up_field(dataset, i, field.name);
     look_up_field(dataset, i, "image");
     bzna_dataset_field(dataset, i, "name", NULL, 0, &needed, &err);
@@ -94,7 +94,7 @@ static void prepare(const bzna_image *image)
     free(stream);
 }
 
-static void look_at_pictures(explorer *e, const bzna_dataset *dataset, const bzna_sample *sample)
+static void look_at_pictures(explorer *e, const bzna_dataset *dataset, const bzna_sample_ref *sample)
 {
     static const char *const fields[] = { "image", "thumb" };
     bzna_error err = { .struct_size = sizeof err };
@@ -104,7 +104,7 @@ static void look_at_pictures(explorer *e, const bzna_dataset *dataset, const bzn
         bzna_image image = { .struct_size = sizeof image };
         bzna_image_info numbers;
         bzna_picture picture = { .struct_size = sizeof picture };
-        bzna_dataset_get_image_info(dataset, i, fields[t], &numbers, sizeof numbers, &err);
+        bzna_dataset_image_info(dataset, i, fields[t], &numbers, sizeof numbers, &err);
         if (bzna_dataset_read_image(dataset, i, fields[t], buffer, (size_t)sample->size, &image, &err) != BZNA_OK)
             continue;
         prepare(&image);
@@ -118,9 +118,9 @@ static void explore(explorer *e, bzna_dataset *dataset, uint64_t size)
 {
     uint64_t count = bzi_min(bzna_dataset_count(dataset), 1000);
     for (uint64_t i = 0; i < count; i++) {
-        bzna_sample sample = { .struct_size = sizeof sample };
+        bzna_sample_ref sample = { .struct_size = sizeof sample };
         look_up(dataset, i);
-        if (bzna_dataset_get_sample(dataset, i, &sample, sizeof sample, NULL) != BZNA_OK)
+        if (bzna_dataset_sample(dataset, i, &sample, sizeof sample, NULL) != BZNA_OK)
             continue;
         if (sample.size > size)
             abort();

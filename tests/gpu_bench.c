@@ -306,13 +306,13 @@ static void units_add(units *u, bzna_context *context, bzna_dataset *dataset, co
 {
     u->unit = realloc(u->unit, (size_t)(u->count + bzna_dataset_count(dataset)) * sizeof *u->unit);
     for (uint64_t i = 0; i < bzna_dataset_count(dataset); i++) {
-        bzna_sample sample = { .struct_size = sizeof sample };
+        bzna_sample_ref sample = { .struct_size = sizeof sample };
         bzna_error err = fresh_error();
         bzi_image alone;
         unit *to = &u->unit[u->count];
         memset(to, 0, sizeof *to);
         to->image.struct_size = sizeof to->image;
-        if (bzna_dataset_get_sample(dataset, i, &sample, sizeof sample, &err) != BZNA_OK)
+        if (bzna_dataset_sample(dataset, i, &sample, sizeof sample, &err) != BZNA_OK)
             fail("a sample", &err);
         to->bytes = malloc((size_t)sample.size);
         if (bzna_dataset_read_image(dataset, i, track, to->bytes, sample.size, &to->image, &err) != BZNA_OK ||
@@ -482,7 +482,7 @@ typedef struct point {
     double   seconds, rate, core_seconds;         /* core_seconds: a thousand pictures */
     uint64_t pictures;
     watch    watch;
-    bzna_loader_stats stats;
+    bzna_statistics stats;
     int      profile;                 /* time the driver's calls */
     CUcontext cuda;                   /* NULL: the device's primary one */
     const char *beside;               /* what else goes on, for the report; NULL: nothing */
@@ -562,7 +562,7 @@ static void point_warm_up(point *p, bzna_loader *loader, void **stream)
     do {
         for (int i = 0; i < 4; i++)
             point_take(loader, stream);
-        bzna_loader_get_stats(loader, &p->stats, sizeof p->stats, NULL);
+        bzna_loader_statistics(loader, &p->stats, sizeof p->stats, NULL);
     } while (((p->stats.decoders_made < p->sessions && !p->archive->is_folder) ||
               now() - start < 0.1 * point_seconds) &&
              now() - start < point_seconds);
@@ -592,7 +592,7 @@ static void point_measure(point *p)
     p->seconds = now() - start;
     processor = processor_seconds() - processor;
     watch_end(&p->watch);
-    bzna_loader_get_stats(loader, &p->stats, sizeof p->stats, NULL);
+    bzna_loader_statistics(loader, &p->stats, sizeof p->stats, NULL);
     p->rate = (double)p->pictures / p->seconds;
     p->core_seconds = processor / (double)p->pictures * 1000;
     bzna_loader_close(loader);
@@ -1104,7 +1104,7 @@ static double kernel_slot(const kernel_bench *k, const kernel_case *c, uint32_t 
     bzna_error err = fresh_error();
     uint64_t plane[3] = { base, base + SURFACE_EDGE * SURFACE_EDGE, base + SURFACE_EDGE * SURFACE_EDGE + 1 };
     bzna_transform_init(&transform, sizeof transform);
-    bzna_warp_init(&warp, sizeof warp);                     /* the crop of RANDOM_RESIZED_CROP, turned */
+    memset(&warp, 0, sizeof warp);                     /* the crop of RANDOM_RESIZED_CROP, turned */
     warp.kind = BZNA_WARP_SIMILARITY;
     warp.law = BZNA_LAW_TORCHVISION;
     warp.scale[0] = 0.08;
@@ -2162,7 +2162,7 @@ static int device_find(int needs, bzna_error *err)
     config.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
     about.struct_size = sizeof about;
     if ((status = bzna_context_open(&config, &context, err)) == BZNA_OK &&
-        (status = bzna_context_get_device_info(context, &about, sizeof about, err)) == BZNA_OK)
+        (status = bzna_context_device_info(context, &about, sizeof about, err)) == BZNA_OK)
         load_extras(context->device);
     if (status == BZNA_OK && needs == NEEDS_VIDEO && (status = about.video) != BZNA_OK)
         snprintf(err->message, sizeof err->message, "%s", about.message);

@@ -536,7 +536,7 @@ typedef struct variation {
     uint32_t      dawdle;             /* copies made on the stream before the one that counts, so that work piles up */
     uint32_t      first_ordinal;
     void        (*prepare)(bzna_loader *loader, void *user);
-    bzna_loader_stats *stats;         /* of the end */
+    bzna_statistics *stats;         /* of the end */
     bzna_loader_info  *info;
 } variation;
 
@@ -615,7 +615,7 @@ static bzna_status run(const check *c, const variation *v, copied_fn *fn, void *
         to->ordinal++;
     }
     if (loader && v->stats)
-        bzna_loader_get_stats(loader, v->stats, sizeof *v->stats, NULL);
+        bzna_loader_statistics(loader, v->stats, sizeof *v->stats, NULL);
     bzna_loader_close(loader);
     if (!v->dataset)
         bzna_dataset_close(dataset);
@@ -660,8 +660,8 @@ typedef struct coded { uint8_t *bytes; bzna_image image; bzna_picture picture; b
 static bzna_status coded_load(bzna_context *in, bzna_dataset *dataset, uint64_t index, const char *track, coded *out,
                               bzna_error *err)
 {
-    bzna_sample sample = { .struct_size = sizeof sample };
-    bzna_status status = bzna_dataset_get_sample(dataset, index, &sample, sizeof sample, err);
+    bzna_sample_ref sample = { .struct_size = sizeof sample };
+    bzna_status status = bzna_dataset_sample(dataset, index, &sample, sizeof sample, err);
     memset(out, 0, sizeof *out);
     out->image.struct_size = sizeof out->image;
     if (status == BZNA_OK) {
@@ -1637,7 +1637,7 @@ TEST(a_picture_holds_while_its_surface_is_decoded_into_again)
         bzna_codec_info c = { 0 };
         uint32_t quirks;
         device->checks = BZI_CHECKS_ALL;
-        bzna_context_get_codec_info(context, codecs[i], 1, 8, &c, sizeof c, &err);
+        bzna_context_codec_info(context, codecs[i], 1, 8, &c, sizeof c, &err);
         device->checks = BZI_CHECKS_NONE;
         if (!c.supported)
             continue;
@@ -1862,7 +1862,7 @@ TEST(frames_too_small_are_refused_with_the_limits)
     char size[64];
     NEED_DATA();
     memcpy(indices, order, sizeof order);
-    REQUIRE(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &err) == BZNA_OK);
+    REQUIRE(bzna_context_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &err) == BZNA_OK);
     if (codec.min_width <= 128 && codec.min_height <= 96)
         SKIP(reason("this device decodes frames of %ux%u", codec.min_width, codec.min_height));
     REQUIRE(bzna_dataset_open(context, path_of(c->file), NULL, &parts[0], &err) == BZNA_OK);
@@ -1996,7 +1996,7 @@ static double device_bytes(void)
 }
 
 /* Memory at the start, in the middle and at the end of many rounds. */
-typedef struct growth { double resident[3], device[3]; bzna_loader_stats stats[3]; } growth;
+typedef struct growth { double resident[3], device[3]; bzna_statistics stats[3]; } growth;
 
 static void growth_note(growth *g, int when, bzna_loader *loader)
 {
@@ -2004,7 +2004,7 @@ static void growth_note(growth *g, int when, bzna_loader *loader)
     g->device[when] = device_bytes();
     g->stats[when].struct_size = sizeof g->stats[when];
     if (loader)
-        bzna_loader_get_stats(loader, &g->stats[when], sizeof g->stats[when], NULL);
+        bzna_loader_statistics(loader, &g->stats[when], sizeof g->stats[when], NULL);
 }
 
 /* The first half may warm up, the second must not grow. */
@@ -2150,7 +2150,7 @@ TEST(a_forked_child_is_refused_and_the_parent_goes_on)
         alarm(20);
         int good = bzna_loader_next(loader, 0, &batch, NULL) == BZNA_E_STATE &&
                    bzna_loader_open(context, dataset, &config, &other, NULL) == BZNA_E_STATE &&
-                   bzna_context_get_device_info(context, &info, sizeof info, NULL) == BZNA_E_STATE;
+                   bzna_context_device_info(context, &info, sizeof info, NULL) == BZNA_E_STATE;
         _exit(good ? 7 : 1);
     }
     REQUIRE(child > 0 && waitpid(child, &status, 0) == child);
@@ -2169,7 +2169,7 @@ static void probe_codecs(void)
                                                                                          "4:4:4" };
     for (uint32_t i = 0; i < 36; i++) {
         bzna_codec_info c = { .struct_size = sizeof c };
-        if (bzna_context_get_codec_info(context, i / 12 + 1, i / 3 % 4, 8 + 2 * (i % 3), &c, sizeof c, NULL) ==
+        if (bzna_context_codec_info(context, i / 12 + 1, i / 3 % 4, 8 + 2 * (i % 3), &c, sizeof c, NULL) ==
                 BZNA_OK &&
             c.supported)
             printf("  %-5s %s %2u bits: %u engines, %ux%u to %ux%u, %u macroblocks\n", codecs[c.codec - 1],
@@ -2205,7 +2205,7 @@ TEST(the_self_check_passes_for_the_kernel_and_for_every_kind_that_has_pictures_f
     for (size_t i = 0; i < sizeof bzi_check_pictures / sizeof bzi_check_pictures[0]; i++) {
         bzna_codec_info c = { 0 };
         start = bzi_os_now_ns();
-        CHECK_EQ(bzna_context_get_codec_info(context, bzi_check_pictures[i].codec, 1, bzi_check_pictures[i].depth, &c,
+        CHECK_EQ(bzna_context_codec_info(context, bzi_check_pictures[i].codec, 1, bzi_check_pictures[i].depth, &c,
                                              sizeof c, &err), BZNA_OK);
         if (!c.supported)
             continue;
@@ -2377,7 +2377,7 @@ static bzna_status open_device(bzna_error *err)
     config.log = complain_to_stdout;
     about.struct_size = sizeof about;
     if ((status = bzna_context_open(&config, &context, err)) != BZNA_OK ||
-        (status = bzna_context_get_device_info(context, &about, sizeof about, err)) != BZNA_OK)
+        (status = bzna_context_device_info(context, &about, sizeof about, err)) != BZNA_OK)
         return status;
     device = context->device;
     is_fake = !strcmp(about.name, "Fake GPU");

@@ -88,7 +88,7 @@ static void environment_section(void)
     config.device = (bzna_device){ BZNA_DEVICE_CUDA, (int32_t)device_number };
     status = bzna_context_open(&config, &context, &err);
     if (status == BZNA_OK)
-        status = bzna_context_get_device_info(context, &about, sizeof about, &err);
+        status = bzna_context_device_info(context, &about, sizeof about, &err);
     text_figure("the library opens the device", status == BZNA_OK ? "yes" : err.message);
     load_extras(status == BZNA_OK ? context->device : NULL);
     clocks_figures();

@@ -270,7 +270,7 @@ static void check_contents(const archive *r, const built *b, const char *what)
             CHECK(image.frame_width == m->frame_width && image.frame_height == m->frame_height);
             CHECK_EQ(image.data_size, m->size);
             CHECK(!memcmp(image.data, r->file + m->at, (size_t)m->size));
-            CHECK_EQ(bzna_dataset_get_image_info(b->dataset, (uint64_t)i, m->name, &info, sizeof info, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_image_info(b->dataset, (uint64_t)i, m->name, &info, sizeof info, NULL), BZNA_OK);
             CHECK(!memcmp(b->file + info.data_offset, r->file + m->at, (size_t)m->size));
             CHECK(!memcmp(b->file + info.config_offset, image.config, (size_t)image.config_size));
         }
@@ -659,8 +659,8 @@ TEST(samples_may_share_chunks_in_any_way)
         build_open(&b, r.root, 40);
         check_contents(&r, &b, "chunks of several samples");
         for (int i = 0; i < 8 && b.status == BZNA_OK; i++) {
-            bzna_sample sample = { .struct_size = sizeof sample };
-            CHECK_EQ(bzna_dataset_get_sample(b.dataset, (uint64_t)i, &sample, sizeof sample, NULL), BZNA_OK);
+            bzna_sample_ref sample = { .struct_size = sizeof sample };
+            CHECK_EQ(bzna_dataset_sample(b.dataset, (uint64_t)i, &sample, sizeof sample, NULL), BZNA_OK);
             CHECK_EQ(sample.offset - node_need(r.root, "mdat")->payload_at, r.f->samples[i].offset - 40);
             CHECK_EQ(sample.size, r.f->samples[i].size);
         }
@@ -1206,7 +1206,7 @@ TEST(a_clean_aperture_off_the_corner_is_honored_and_an_illegal_one_fails_its_sam
         REQUIRE(clap);
         for (int i = 0; i < 8; i++)
             be_put(clap + 4 * i, (uint32_t)cases[k].clap[i], 4);
-        CHECK_EQ(bzna_dataset_get_image_info(b.dataset, 0, "bzna_input", &image, sizeof image, &err),
+        CHECK_EQ(bzna_dataset_image_info(b.dataset, 0, "bzna_input", &image, sizeof image, &err),
                  cases[k].ok ? BZNA_OK : BZNA_E_BOX);
         if (cases[k].ok) {
             CHECK(image.crop_x == cases[k].x && image.crop_y == cases[k].y && image.width == cases[k].w &&
@@ -1217,7 +1217,7 @@ TEST(a_clean_aperture_off_the_corner_is_honored_and_an_illegal_one_fails_its_sam
             CHECK_CONTAINS(err.message, "sample 0");
             CHECK_CONTAINS(err.message, "clap");
         }
-        CHECK_EQ(bzna_dataset_get_image_info(b.dataset, 1, "bzna_input", &image, sizeof image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_image_info(b.dataset, 1, "bzna_input", &image, sizeof image, NULL), BZNA_OK);
         build_close(&b);
         archive_free(&r);
     }
@@ -1233,7 +1233,7 @@ TEST(without_a_clean_aperture_the_picture_is_the_frame)
     for (size_t i = 40 + 14000; i < 40 + 21883 - 40; i++)
         if (!memcmp(b.file + i, "clap", 4))
             memcpy(b.file + i, "free", 4);
-    CHECK_EQ(bzna_dataset_get_image_info(b.dataset, 0, "bzna_input", &image, sizeof image, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_image_info(b.dataset, 0, "bzna_input", &image, sizeof image, NULL), BZNA_OK);
     CHECK(image.width == 512 && image.height == 512 && image.clap[1] == 0);
     build_close(&b);
     archive_free(&r);
@@ -2422,7 +2422,7 @@ static bzna_status write_picture(bzna_context *context, memory_file *f, uint32_t
     bzna_sink sink = { sizeof(bzna_sink), 0, f, memory_write_at, NULL };
     bzna_image image = { .struct_size = sizeof image, .codec = codec, .width = 1, .height = 1, .data = s->bytes,
                          .data_size = s->size };
-    bzna_sample_desc desc = { .struct_size = sizeof desc, .image = &image };
+    bzna_writer_sample desc = { .struct_size = sizeof desc, .image = &image };
     bzna_writer *writer = NULL;
     bzna_status status = bzna_writer_open_sink(context, &sink, NULL, &writer, err);
     f->size = 0;

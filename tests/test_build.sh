@@ -45,7 +45,17 @@ NO_CUDA="-DBENZINA_NO_CUDA -I$root/$T/no_nvidia"; NO_AV="-DBENZINA_NO_AVCODEC -D
 NO_JPEG="-DBENZINA_NO_JPEG -I$root/$T/no_jpeg"
 
 # --- the header ---
-echo '#include "benzina.h"' > "$T/header.c"; cp "$T/header.c" "$T/header.cc"
+# Each struct that callers fill in, prepared as the manual says: by a designated initializer in C, by {} in C++.
+inputs=$(awk -v list=functions -f tests/abi.awk benzina.h | sed -n 's/_init$//p' | grep -v -x -e bzna_random)
+{ echo '#include "benzina.h"'
+  for type in $inputs; do
+    echo "uint32_t size_of_$type(void); uint32_t size_of_$type(void) { $type x = { .struct_size = sizeof x }; return x.struct_size; }"
+  done; } > "$T/header.c"
+{ echo '#include "benzina.h"'
+  for type in $inputs; do
+    echo "uint32_t size_of_$type(); uint32_t size_of_$type() { $type x{}; x.struct_size = sizeof x; return x.struct_size; }"
+  done; } > "$T/header.cc"
+check structs_to_fill_in_are_all_there sh -c "[ \$(echo '$inputs' | wc -w) -ge 15 ]"
 printf '#include <bzlib.h>\n#include "benzina.h"\nint main(void) { return BZ_OK != BZNA_OK; }\n' > "$T/bzlib.c"
 for cc in gcc clang; do
     with $cc "header_is_c99_with_$cc" $cc -std=c99 $WARN -I. -fsyntax-only "$T/header.c"
@@ -224,8 +234,23 @@ if have nm; then with gcc two_plugins_with_hidden_copies_live_in_one_process plu
 held=$(find tests examples \( -name '*.c' -o -name '*.h' \) ! -path '*/target/*' | sort)
 check header_has_at_most_100_columns awk "length > 100 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" benzina.h
 check header_comments_on_each_member_function_and_parameter awk -f tests/make/comments.awk benzina.h
+# Each name of 0.2 that went stands in CHANGELOG's table; members of a struct that went as a whole need no line.
+names_that_went() {
+    sh tests/make/names.sh benzina.h > "$T/names.txt"
+    LC_ALL=C comm -23 tests/data/names-0.2.txt "$T/names.txt" > "$T/went.txt"
+    awk 'NR == FNR { if ($0 !~ /[.]/) went[$0] = 1; next }
+         { type = $0; sub(/[.].*/, "", type) } !/[.]/ || !(type in went || /[.]reserved/)' "$T/went.txt" "$T/went.txt"
+}
+went_names_stand_in_changelog() {
+    missing=0
+    for name in $(names_that_went); do
+        grep -qF "\`$name\`" CHANGELOG.md || { echo "  CHANGELOG.md does not say what takes the place of $name"; missing=1; }
+    done
+    return $missing
+}
+check changelog_says_of_each_name_that_went_what_takes_its_place went_names_stand_in_changelog
 check header_has_at_most_90_functions sh -c "[ \$(awk -v list=functions -f tests/abi.awk benzina.h | wc -l) -le 90 ]"
-check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" benzina.c benzina_kernels.cu $held
+check lines_have_at_most_120_columns awk "length > 120 { print FILENAME \": \" FNR; bad = 1 } END { exit bad }" benzina.c benzina_kernels.cu Makefile $held
 check functions_have_at_most_50_lines awk '/^[a-z].*\)[[:space:]]*\{?[[:space:]]*$/ { begin = FNR; name = $0 } /^}/ { if (begin && FNR - begin > 50) { print FILENAME ": " FNR - begin " lines: " name; bad = 1 } begin = 0 } END { exit bad }' benzina.c benzina_kernels.cu
 check no_static_forward_declarations sh -c "! grep -nE '^static [^=(]*\([^)]*\);[[:space:]]*$' benzina.c"
 check rooms_have_at_most_550_lines sh -c "awk '/^\/\* ==== /{ if (NR - begin > 550 && begin) { print room; bad = 1 } begin = NR; room = \$0 } END { exit bad }' benzina.c"
@@ -312,7 +337,7 @@ int main(int argc, char **argv)
                (int)info.image.device.kind, (unsigned)info.failed,
                pixels[16 * 32 + 16] >= 0 && pixels[16 * 32 + 16] <= 255 ? "with pixels" : "");
     }
-    say("asked", bzna_context_get_device_info(context, &device, sizeof device, &err));
+    say("asked", bzna_context_device_info(context, &device, sizeof device, &err));
     bzna_batch_release(batch);
     bzna_loader_close(loader);
     bzna_dataset_close(dataset);

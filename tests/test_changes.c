@@ -38,7 +38,7 @@ static void make_archive(bzna_context *context, const char *path, int count)
     bzna_dataset *from = NULL;
     bzna_writer *writer = NULL;
     bzna_image image = { .struct_size = sizeof image };
-    bzna_sample_desc desc = { .struct_size = sizeof desc, .image = &image };
+    bzna_writer_sample desc = { .struct_size = sizeof desc, .image = &image };
     bzna_error e = { 0 };
     bzna_status status = bzna_dataset_open(context, "tests/data/mini_h264.bzna", NULL, &from, &e);
     if (status == BZNA_OK)
@@ -49,6 +49,7 @@ static void make_archive(bzna_context *context, const char *path, int count)
         char name[32];
         snprintf(name, sizeof name, "%04d.jpg", i);
         desc.name = name;
+        desc.has_target = 1;
         desc.target = i;
         status = bzna_writer_add(writer, &desc, &e);
     }
@@ -191,7 +192,7 @@ static int look_at_all(const subject *s, int kind, int what)
     static uint8_t room[1 << 20];
     int failed = 0;
     for (uint64_t i = 0; i < SAMPLES; i++) {
-        bzna_sample sample;
+        bzna_sample_ref sample;
         bzna_image_info info;
         bzna_image image = { .struct_size = sizeof image };
         int64_t target;
@@ -199,8 +200,8 @@ static int look_at_all(const subject *s, int kind, int what)
             bzna_error e = { 0 };
             const bzna_status status =
                 call == 0 ? bzna_dataset_target(s->dataset, i, &target, &e) :
-                call == 1 ? bzna_dataset_get_sample(s->dataset, i, &sample, sizeof sample, &e) :
-                call == 2 ? bzna_dataset_get_image_info(s->dataset, i, NULL, &info, sizeof info, &e) :
+                call == 1 ? bzna_dataset_sample(s->dataset, i, &sample, sizeof sample, &e) :
+                call == 2 ? bzna_dataset_image_info(s->dataset, i, NULL, &info, sizeof info, &e) :
                 call == 3 ? bzna_dataset_read_image(s->dataset, i, NULL, room, sizeof room, &image, &e) :
                 call == 4 ? bzna_dataset_field(s->dataset, i, "image", room, sizeof room, NULL, &e) :
                             bzna_dataset_field(s->dataset, i, "name", room, sizeof room, NULL, &e);
@@ -337,7 +338,7 @@ TEST(reads_of_the_index_that_fail_count_towards_retries)
     bzna_loader *loader = NULL;
     bzna_batch *batch = NULL;
     bzna_batch_info info = { 0 };
-    bzna_loader_stats stats;
+    bzna_statistics stats;
     bzna_error e = { 0 };
     const bzi_container *container;
     const bzi_table *targets;
@@ -364,7 +365,7 @@ TEST(reads_of_the_index_that_fail_count_towards_retries)
         CHECK_EQ(info.failed, info.count);
         CHECK_EQ(bzna_batch_release(batch), BZNA_OK);
     }
-    CHECK_EQ(bzna_loader_get_stats(loader, &stats, sizeof stats, NULL), BZNA_OK);
+    CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats, NULL), BZNA_OK);
     CHECK_EQ(stats.retries, 3 * SAMPLES);
     bzna_loader_close(loader);
     CHECK_EQ(dup2(saved, broken), broken);                  /* nothing of it was kept */

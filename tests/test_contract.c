@@ -802,7 +802,7 @@ static plan plan_of(const row *r, const bzna_loader_config *c)
 static uint64_t plan_index(const plan *p, uint64_t epoch, uint64_t position)
 {
     const uint64_t count = row_count(p->row);
-    return p->c.order.kind == BZNA_ORDER_SHUFFLE ? bzna_permute(p->c.order.seed, epoch, count, position % count) :
+    return p->c.order.kind == BZNA_ORDER_SHUFFLE ? bzna_order_permute(p->c.order.seed, epoch, count, position % count) :
                                                    position % count;
 }
 
@@ -993,7 +993,7 @@ static const uint8_t *bytes_at(const piece *p, const sample *s, uint64_t at)
 }
 
 /* Where the sample and its picture lie. Of what an archive's writer has written, the test knows how it begins. */
-static void check_place(const row *r, uint64_t i, const bzna_sample *place, const bzna_image_info *info)
+static void check_place(const row *r, uint64_t i, const bzna_sample_ref *place, const bzna_image_info *info)
 {
     uint64_t local = i;
     const piece *p = row_piece(r, &local);
@@ -1018,13 +1018,13 @@ static void check_picture(const bzna_dataset *dataset, const row *r, uint64_t i)
     uint64_t local = i;
     const piece *p = row_piece(r, &local);
     const coded *c = p->samples[local].coded;
-    bzna_sample place = { .struct_size = sizeof place };
+    bzna_sample_ref place = { .struct_size = sizeof place };
     bzna_image_info info = { .struct_size = sizeof info };
     bzna_image image = { .struct_size = sizeof image };
     size_t size = 0;
-    CHECK_EQ(bzna_dataset_get_sample(dataset, i, &place, sizeof place, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_sample(dataset, i, &place, sizeof place, NULL), BZNA_OK);
     CHECK_EQ(place.target, p->samples[local].target);
-    CHECK_EQ(bzna_dataset_get_image_info(dataset, i, "image", &info, sizeof info, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_image_info(dataset, i, "image", &info, sizeof info, NULL), BZNA_OK);
     CHECK(info.codec == c->image.codec && info.width == c->picture.width && info.height == c->picture.height);
     check_place(r, i, &place, &info);
     REQUIRE(bzna_dataset_read_image(dataset, i, "image", room, (size_t)place.size, &image, NULL) == BZNA_OK);
@@ -1056,7 +1056,7 @@ static void check_info(const bzna_dataset *dataset, const row *r)
     CHECK_EQ(info.target_count, targets);
     CHECK_EQ(info.size_bytes, bytes);
     CHECK_STR(info.container, r->pieces[0]->form->container);
-    for (uint32_t i = 0; bzna_dataset_get_field_info(dataset, i, &field, sizeof field, NULL) == BZNA_OK; i++) {
+    for (uint32_t i = 0; bzna_dataset_field_info(dataset, i, &field, sizeof field, NULL) == BZNA_OK; i++) {
         CHECK(i < info.field_count);
         snprintf(fields + strlen(fields), sizeof field.name + 1, "%s ", field.name);
     }
@@ -1385,7 +1385,7 @@ TEST(a_damaged_picture_costs_its_own_slot)
             bzna_status status;
             opened o;
             open_or_exit(context, r, way, &o);
-            REQUIRE(bzna_dataset_get_image_info(o.dataset, bad, "image", &info, sizeof info, NULL) == BZNA_OK);
+            REQUIRE(bzna_dataset_image_info(o.dataset, bad, "image", &info, sizeof info, NULL) == BZNA_OK);
             bzna_dataset_close(o.dataset);
             if (p->form == &forms[REC_SPLIT])
                 info.data_size = 8;                         /* the record stays one */
@@ -1447,17 +1447,17 @@ TEST(a_file_that_is_deleted_costs_its_own_slot)
 }
 
 /* A loader of which one sample's read fails so many times; -1: always. */
-static bzna_loader_stats walk_with_fault(const row *r, opened *o, int64_t times, uint32_t retries, bzna_status status)
+static bzna_statistics walk_with_fault(const row *r, opened *o, int64_t times, uint32_t retries, bzna_status status)
 {
     const uint64_t bad = bad_of(r, 1);
     bzna_loader_config c = config_of(7, BZNA_ORDER_SHUFFLE);
-    bzna_loader_stats stats = { .struct_size = sizeof stats };
+    bzna_statistics stats = { .struct_size = sizeof stats };
     bzna_image_info info = { .struct_size = sizeof info };
     bzna_loader *loader;
     uint64_t local = bad;
     memory *m = &o->sources[row_part(r, &local)];
     plan p;
-    CHECK_EQ(bzna_dataset_get_image_info(o->dataset, bad, "image", &info, sizeof info, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_image_info(o->dataset, bad, "image", &info, sizeof info, NULL), BZNA_OK);
     m->faults[0] = (fault){ .from = info.data_offset + 4, .to = info.data_offset + 8, .result = -5, .left = times };
     m->fault_count = 1;
     c.read.retries = retries;
@@ -1468,7 +1468,7 @@ static bzna_loader_stats walk_with_fault(const row *r, opened *o, int64_t times,
     p.bad = status == BZNA_OK ? UINT64_MAX : bad;
     p.bad_status = status;
     CHECK_EQ(walk(loader, &p, UINT64_MAX), (row_count(r) + 6) / 7);
-    bzna_loader_get_stats(loader, &stats, sizeof stats, NULL);
+    bzna_loader_statistics(loader, &stats, sizeof stats, NULL);
     bzna_loader_close(loader);
     m->fault_count = 0;
     return stats;
@@ -1477,7 +1477,7 @@ static bzna_loader_stats walk_with_fault(const row *r, opened *o, int64_t times,
 TEST(a_source_that_fails_costs_its_own_slot_unless_it_is_tried_again)
 {
     EACH(r, way) {
-        bzna_loader_stats stats;
+        bzna_statistics stats;
         opened o;
         if (way != BY_SOURCE)
             continue;
@@ -1636,10 +1636,10 @@ static bzna_status gate(void *user, const bzna_sample_info *info, bzna_random *r
     return BZNA_OK;
 }
 
-static bzna_stage_stats read_stats(bzna_loader *loader)
+static bzna_stage_statistics read_stats(bzna_loader *loader)
 {
-    bzna_loader_stats stats = { .struct_size = sizeof stats };
-    bzna_loader_get_stats(loader, &stats, sizeof stats, NULL);
+    bzna_statistics stats = { .struct_size = sizeof stats };
+    bzna_loader_statistics(loader, &stats, sizeof stats, NULL);
     return stats.stage[BZNA_STAGE_READ];
 }
 
@@ -1761,7 +1761,7 @@ static bzna_status look(const bzna_dataset *dataset, const row *r, uint64_t i, i
 {
     uint64_t local = i;
     const char *extra = row_piece(r, &local)->form->extra;
-    bzna_sample place = { .struct_size = sizeof place };
+    bzna_sample_ref place = { .struct_size = sizeof place };
     bzna_image_info info = { .struct_size = sizeof info };
     bzna_image image = { .struct_size = sizeof image };
     const char *name = row_sample(r, i)->name[0] ? "name" : "target";
@@ -1769,8 +1769,8 @@ static bzna_status look(const bzna_dataset *dataset, const row *r, uint64_t i, i
     return which == 0 ? bzna_dataset_field(dataset, i, name, room, sizeof room, NULL, err) :
            which == 1 ? bzna_dataset_field(dataset, i, "image", room, sizeof room, NULL, err) :
            which == 2 ? bzna_dataset_field(dataset, i, extra, room, sizeof room, NULL, err) :
-           which == 3 ? bzna_dataset_get_sample(dataset, i, &place, sizeof place, err) :
-           which == 4 ? bzna_dataset_get_image_info(dataset, i, NULL, &info, sizeof info, err) :
+           which == 3 ? bzna_dataset_sample(dataset, i, &place, sizeof place, err) :
+           which == 4 ? bzna_dataset_image_info(dataset, i, NULL, &info, sizeof info, err) :
            which == 5 ? bzna_dataset_read_image(dataset, i, NULL, room, sizeof room, &image, err) :
                         bzna_dataset_target(dataset, i, &target, err);
 }

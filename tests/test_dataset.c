@@ -74,7 +74,7 @@ static void check_archive(const facts *f, const bzna_dataset *dataset, const uin
     CHECK(!memcmp(info.brands, brands, sizeof brands));
     for (uint32_t t = 0; t < 4; t++) {
         bzna_track_info track;
-        REQUIRE(bzna_dataset_get_track_info(dataset, t, &track, sizeof track, NULL) == BZNA_OK);
+        REQUIRE(bzna_dataset_track_info(dataset, t, &track, sizeof track, NULL) == BZNA_OK);
         CHECK_STR(track.name, f->tracks[t]);
         CHECK_EQ(track.handler, t == 3 ? BZI_FOURCC('v', 'i', 'd', 'e') : BZI_FOURCC('m', 'e', 't', 'a'));
         CHECK_EQ(track.format,
@@ -85,13 +85,13 @@ static void check_archive(const facts *f, const bzna_dataset *dataset, const uin
     }
     for (int i = 0; i < f->count; i++) {
         const fact_sample *s = &f->samples[i];
-        bzna_sample sample;
+        bzna_sample_ref sample;
         char name[64];
         size_t needed;
         int64_t target;
         memset(&sample, 0, sizeof sample);
         sample.struct_size = sizeof sample;
-        CHECK(bzna_dataset_get_sample(dataset, (uint64_t)i, &sample, sizeof sample, &err) == BZNA_OK);
+        CHECK(bzna_dataset_sample(dataset, (uint64_t)i, &sample, sizeof sample, &err) == BZNA_OK);
         CHECK_EQ(sample.index, i);
         CHECK_EQ(sample.offset, s->offset);
         CHECK_EQ(sample.size, s->size);
@@ -109,7 +109,7 @@ static void check_archive(const facts *f, const bzna_dataset *dataset, const uin
             bzna_image_init(&image, sizeof image);
             CHECK(bzna_dataset_read_image(dataset, (uint64_t)i, m->name, buffer, (size_t)s->size, &image, &err) ==
                   BZNA_OK);
-            CHECK(bzna_dataset_get_image_info(dataset, (uint64_t)i, m->name, &told, sizeof told, &err) == BZNA_OK);
+            CHECK(bzna_dataset_image_info(dataset, (uint64_t)i, m->name, &told, sizeof told, &err) == BZNA_OK);
             check_image(f, s, m, &told);
             check_same_picture(&image, &told);
             CHECK(image.data == buffer + (m->at - s->offset));
@@ -297,7 +297,7 @@ TEST(without_a_track_the_thumbnail_comes_before_the_picture)
     bzna_image_info image;
     open_copy(&o, 0);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
-    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 2, NULL, &image, sizeof image, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_image_info(o.dataset, 2, NULL, &image, sizeof image, NULL), BZNA_OK);
     CHECK_EQ(image.width, 512);
     CHECK_EQ(image.data_offset, known[0].samples[2].images[1].at);
     close_all(&o);
@@ -310,11 +310,11 @@ TEST(a_track_that_is_not_there_is_named)
     bzna_error err = fresh_error();
     open_copy(&o, 0);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
-    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 2, "bzna_mask", &image, sizeof image, &err), BZNA_E_NOT_FOUND);
+    CHECK_EQ(bzna_dataset_image_info(o.dataset, 2, "bzna_mask", &image, sizeof image, &err), BZNA_E_NOT_FOUND);
     CHECK_CONTAINS(err.message, "bzna_mask");
     CHECK_CONTAINS(err.message, "sample 2");
     /* no picture */
-    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 2, "bzna_fname", &image, sizeof image, &err), BZNA_E_NOT_FOUND);
+    CHECK_EQ(bzna_dataset_image_info(o.dataset, 2, "bzna_fname", &image, sizeof image, &err), BZNA_E_NOT_FOUND);
     close_all(&o);
 }
 
@@ -353,19 +353,19 @@ TEST(an_index_out_of_range_is_an_error_everywhere)
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
     for (int i = 0; i < 3; i++) {
         bzna_image_info image;
-        bzna_sample sample = { .struct_size = sizeof sample };
+        bzna_sample_ref sample = { .struct_size = sizeof sample };
         bzna_error err = fresh_error();
         char name[64];
         int64_t target;
         CHECK_EQ(bzna_dataset_target(o.dataset, beyond[i], &target, &err), BZNA_E_RANGE);
         CHECK_CONTAINS(err.message, "8 samples");
         CHECK_EQ(bzna_dataset_field(o.dataset, beyond[i], "name", name, sizeof name, NULL, NULL), BZNA_E_RANGE);
-        CHECK_EQ(bzna_dataset_get_sample(o.dataset, beyond[i], &sample, sizeof sample, NULL), BZNA_E_RANGE);
-        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, beyond[i], NULL, &image, sizeof image, NULL), BZNA_E_RANGE);
+        CHECK_EQ(bzna_dataset_sample(o.dataset, beyond[i], &sample, sizeof sample, NULL), BZNA_E_RANGE);
+        CHECK_EQ(bzna_dataset_image_info(o.dataset, beyond[i], NULL, &image, sizeof image, NULL), BZNA_E_RANGE);
     }
     {
         bzna_track_info track;
-        CHECK_EQ(bzna_dataset_get_track_info(o.dataset, 4, &track, sizeof track, NULL), BZNA_E_RANGE);
+        CHECK_EQ(bzna_dataset_track_info(o.dataset, 4, &track, sizeof track, NULL), BZNA_E_RANGE);
     }
     close_all(&o);
 }
@@ -403,8 +403,8 @@ TEST(null_arguments_are_refused_and_closing_null_does_nothing)
     CHECK_EQ(bzna_dataset_target(o.dataset, 0, NULL, NULL), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_dataset_field(o.dataset, 0, NULL, NULL, 0, NULL, NULL), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_dataset_field(o.dataset, 0, "name", NULL, 10, NULL, NULL), BZNA_E_BUFFER);
-    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 0, NULL, NULL, 0, NULL), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_dataset_get_sample(o.dataset, 0, NULL, 0, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_image_info(o.dataset, 0, NULL, NULL, 0, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_dataset_sample(o.dataset, 0, NULL, 0, NULL), BZNA_E_ARGUMENT);
     close_all(&o);
 }
 
@@ -472,11 +472,11 @@ TEST(a_missing_target_track_means_no_targets)
     hide_track(&o, 1);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
     for (uint64_t i = 0; i < 8; i++) {
-        bzna_sample sample = { .struct_size = sizeof sample };
+        bzna_sample_ref sample = { .struct_size = sizeof sample };
         int64_t target = 5;
         char name[64];
         CHECK(bzna_dataset_target(o.dataset, i, &target, NULL) == BZNA_OK && target == BZNA_TARGET_NONE);
-        CHECK(bzna_dataset_get_sample(o.dataset, i, &sample, sizeof sample, NULL) == BZNA_OK &&
+        CHECK(bzna_dataset_sample(o.dataset, i, &sample, sizeof sample, NULL) == BZNA_OK &&
               sample.target == BZNA_TARGET_NONE);
         CHECK(bzna_dataset_field(o.dataset, i, "name", name, sizeof name, NULL, NULL) == BZNA_OK);
         CHECK_STR(name, known[0].samples[i].filename);
@@ -513,13 +513,13 @@ TEST(a_plain_mp4_of_sync_samples_has_a_frame_a_sample)
             const fact_image *m = &known[a].samples[i].images[1];
             bzna_image image = { .struct_size = sizeof image };
             bzna_image_info info;
-            bzna_sample sample = { .struct_size = sizeof sample };
+            bzna_sample_ref sample = { .struct_size = sizeof sample };
             uint8_t *buffer = malloc((size_t)m->size);
-            CHECK_EQ(bzna_dataset_get_sample(o.dataset, i, &sample, sizeof sample, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_sample(o.dataset, i, &sample, sizeof sample, NULL), BZNA_OK);
             CHECK(sample.image_count == 1 && sample.offset == (uint64_t)m->at && sample.size == (uint64_t)m->size &&
                   sample.target == -1);
             CHECK_EQ(bzna_dataset_read_image(o.dataset, i, NULL, buffer, (size_t)m->size, &image, NULL), BZNA_OK);
-            CHECK_EQ(bzna_dataset_get_image_info(o.dataset, i, NULL, &info, sizeof info, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_image_info(o.dataset, i, NULL, &info, sizeof info, NULL), BZNA_OK);
             CHECK(info.data_offset == (uint64_t)m->at && image.data_size == (uint64_t)m->size && image.data == buffer);
             CHECK(image.width == 512 && image.height == 512 && image.frame_width == 512 && image.frame_height == 512);
             CHECK(image.config && !memcmp(image.config, o.file + info.config_offset, (size_t)image.config_size));
@@ -587,7 +587,7 @@ TEST(a_sample_cut_out_of_an_archive_opens_as_a_plain_mp4)
         o.size = (size_t)s->size;
         CHECK_EQ(open_now(&o, &err), BZNA_OK);
         CHECK_EQ(bzna_dataset_count(o.dataset), 1);
-        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 0, "bzna_input", &image, sizeof image, &err), BZNA_OK);
+        CHECK_EQ(bzna_dataset_image_info(o.dataset, 0, "bzna_input", &image, sizeof image, &err), BZNA_OK);
         CHECK_EQ(image.data_offset, s->images[0].at - s->offset);
         CHECK_EQ(image.data_size, s->images[0].size);
         CHECK_EQ(image.width, s->images[0].width);
@@ -601,17 +601,17 @@ TEST(a_sample_cut_out_of_an_archive_opens_as_a_plain_mp4)
 static void check_at(const bzna_dataset *view, uint64_t k, int a, int i)
 {
     const fact_sample *s = &known[a].samples[i];
-    bzna_sample sample = { .struct_size = sizeof sample };
+    bzna_sample_ref sample = { .struct_size = sizeof sample };
     bzna_image_info image;
     char name[64] = "";
     int64_t target = 99;
-    CHECK_EQ(bzna_dataset_get_sample(view, k, &sample, sizeof sample, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_sample(view, k, &sample, sizeof sample, NULL), BZNA_OK);
     CHECK(sample.index == k && sample.offset == (uint64_t)s->offset && sample.size == (uint64_t)s->size &&
           sample.target == s->target);
     CHECK(bzna_dataset_target(view, k, &target, NULL) == BZNA_OK && target == s->target);
     CHECK_EQ(bzna_dataset_field(view, k, "name", name, sizeof name, NULL, NULL), BZNA_OK);
     CHECK_STR(name, s->filename);
-    CHECK_EQ(bzna_dataset_get_image_info(view, k, "bzna_input", &image, sizeof image, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_image_info(view, k, "bzna_input", &image, sizeof image, NULL), BZNA_OK);
     CHECK(image.data_offset == (uint64_t)s->images[0].at && image.codec == (a ? BZNA_CODEC_H264 : BZNA_CODEC_H265));
 }
 
@@ -724,9 +724,9 @@ TEST(a_list_of_files_is_one_data_set_in_its_order)
     REQUIRE(bzna_dataset_concat(context, parts, 3, &whole, &e) == BZNA_OK);
     CHECK_EQ(bzna_dataset_count(list), bzna_dataset_count(whole));
     for (uint64_t i = 0; i < bzna_dataset_count(whole); i++) {
-        bzna_sample a = { .struct_size = sizeof a }, b = { .struct_size = sizeof b };
-        CHECK_EQ(bzna_dataset_get_sample(list, i, &a, sizeof a, &e), BZNA_OK);
-        CHECK_EQ(bzna_dataset_get_sample(whole, i, &b, sizeof b, &e), BZNA_OK);
+        bzna_sample_ref a = { .struct_size = sizeof a }, b = { .struct_size = sizeof b };
+        CHECK_EQ(bzna_dataset_sample(list, i, &a, sizeof a, &e), BZNA_OK);
+        CHECK_EQ(bzna_dataset_sample(whole, i, &b, sizeof b, &e), BZNA_OK);
         CHECK(!memcmp(&a, &b, sizeof a));
     }
     for (int i = 0; i < 3; i++)
@@ -860,11 +860,11 @@ static int walk_all(const bzna_dataset *dataset)
     uint64_t count = bzna_dataset_count(dataset) < 64 ? bzna_dataset_count(dataset) : 64;
     for (uint64_t i = 0; i < count; i++) {
         bzna_error err = fresh_error();
-        bzna_sample sample = { .struct_size = sizeof sample };
+        bzna_sample_ref sample = { .struct_size = sizeof sample };
         bzna_image image = { .struct_size = sizeof image };
         char name[256];
         int64_t target;
-        bzna_status status = bzna_dataset_get_sample(dataset, i, &sample, sizeof sample, &err);
+        bzna_status status = bzna_dataset_sample(dataset, i, &sample, sizeof sample, &err);
         if (status < 0)
             CHECK(err.status == status && strstr(err.message, "sample"));
         bzna_dataset_target(dataset, i, &target, &err);
@@ -961,7 +961,7 @@ TEST(a_sample_cut_off_at_any_byte_fails_alone)
             printf("  cut at %llu: %s: %s\n", (unsigned long long)size, bzna_status_name(status), err.message);
             test_failures++;
         }
-        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 4, "bzna_input", &numbers, sizeof numbers, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_image_info(o.dataset, 4, "bzna_input", &numbers, sizeof numbers, NULL), BZNA_OK);
         free(buffer);
     }
     CHECK_EQ(readable, 1); /* the whole one: moov comes last, and every box must end in it */
@@ -985,10 +985,10 @@ TEST(an_index_entry_outside_the_file_fails_its_own_sample)
         REQUIRE(open_now(&o, NULL) == BZNA_OK);
         for (uint64_t i = 0; i < 8; i++) {
             bzna_image_info image;
-            bzna_sample sample = { .struct_size = sizeof sample };
+            bzna_sample_ref sample = { .struct_size = sizeof sample };
             bzna_error err = fresh_error();
             int64_t target;
-            CHECK_EQ(bzna_dataset_get_image_info(o.dataset, i, NULL, &image, sizeof image, &err),
+            CHECK_EQ(bzna_dataset_image_info(o.dataset, i, NULL, &image, sizeof image, &err),
                      i == 3 ? BZNA_E_BOX : BZNA_OK);
             if (i == 3) {
                 CHECK_CONTAINS(err.message, "there are only 210350");
@@ -996,7 +996,7 @@ TEST(an_index_entry_outside_the_file_fails_its_own_sample)
                 CHECK_CONTAINS(err.message, "stco");
                 CHECK_EQ(err.byte_offset, box_find(o.file, o.size, "moov/trak/mdia/minf/stbl/stco") + 16 + 4 * 3);
             }
-            CHECK_EQ(bzna_dataset_get_sample(o.dataset, i, &sample, sizeof sample, &err),
+            CHECK_EQ(bzna_dataset_sample(o.dataset, i, &sample, sizeof sample, &err),
                      i == 3 ? BZNA_E_BOX : BZNA_OK);
             CHECK(bzna_dataset_target(o.dataset, i, &target, NULL) == BZNA_OK && target == known[0].samples[i].target);
         }
@@ -1039,19 +1039,19 @@ TEST(a_damaged_sample_names_box_and_offset_and_its_neighbors_stand)
     be_put(o.file + stsz + 12, 0, 4);                       /* no common size, and no room for 2 entries */
     be_put(o.file + stsz + 16, 2, 4);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
-    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 1, NULL, &image, sizeof image, &err), BZNA_E_BOX);
+    CHECK_EQ(bzna_dataset_image_info(o.dataset, 1, NULL, &image, sizeof image, &err), BZNA_E_BOX);
     CHECK_CONTAINS(err.message, "sample 1: moov/trak[0]/mdia/minf/stbl/stsz at byte ");
     CHECK_EQ(err.fourcc, BZI_FOURCC('s', 't', 's', 'z'));
     CHECK_EQ(err.byte_offset, stsz + 20);
-    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 0, NULL, &image, sizeof image, NULL), BZNA_OK);
-    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 2, NULL, &image, sizeof image, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_image_info(o.dataset, 0, NULL, &image, sizeof image, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_image_info(o.dataset, 2, NULL, &image, sizeof image, NULL), BZNA_OK);
     close_all(&o);
 }
 
 TEST(samples_give_their_fields_by_name)
 {
     static const struct { const char *name, *track; uint32_t kind; } fields[] = {
-        { "image", "bzna_input", BZNA_FIELD_PICTURE }, { "thumb", "bzna_thumb", BZNA_FIELD_PICTURE },
+        { "image", "bzna_input", BZNA_FIELD_IMAGE }, { "thumb", "bzna_thumb", BZNA_FIELD_IMAGE },
         { "target", NULL, BZNA_FIELD_INTEGER }, { "name", NULL, BZNA_FIELD_TEXT } };
     static uint8_t buffer[200000], stream[200000];
     bzna_dataset_info whole;
@@ -1063,11 +1063,11 @@ TEST(samples_give_their_fields_by_name)
     CHECK_STR(whole.container, "archive");
     for (uint32_t f = 0; f < COUNT(fields); f++) {
         bzna_field_info info;
-        CHECK_EQ(bzna_dataset_get_field_info(o.dataset, f, &info, sizeof info, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_field_info(o.dataset, f, &info, sizeof info, NULL), BZNA_OK);
         CHECK_STR(info.name, fields[f].name);
         CHECK_EQ(info.kind, fields[f].kind);
     }
-    CHECK_EQ(bzna_dataset_get_field_info(o.dataset, COUNT(fields), (bzna_field_info *)(void *)buffer, 64, NULL),
+    CHECK_EQ(bzna_dataset_field_info(o.dataset, COUNT(fields), (bzna_field_info *)(void *)buffer, 64, NULL),
              BZNA_E_RANGE);
     for (int f = 0; f < 2; f++)
         for (uint64_t i = 0; i < 8; i++) {
@@ -1076,9 +1076,9 @@ TEST(samples_give_their_fields_by_name)
             bzna_image_info by_field, by_track;
             size_t size = 0, needed = 0;
             bzna_image_init(&image, sizeof image);
-            CHECK_EQ(bzna_dataset_get_image_info(o.dataset, i, fields[f].name, &by_field, sizeof by_field, NULL),
+            CHECK_EQ(bzna_dataset_image_info(o.dataset, i, fields[f].name, &by_field, sizeof by_field, NULL),
                      BZNA_OK);
-            CHECK_EQ(bzna_dataset_get_image_info(o.dataset, i, fields[f].track, &by_track, sizeof by_track, NULL),
+            CHECK_EQ(bzna_dataset_image_info(o.dataset, i, fields[f].track, &by_track, sizeof by_track, NULL),
                      BZNA_OK);
             CHECK(by_field.data_offset == (uint64_t)m->at && !memcmp(&by_field, &by_track, sizeof by_field));
             CHECK_EQ(bzna_dataset_read_image(o.dataset, i, fields[f].name, buffer, sizeof buffer, &image, NULL),
@@ -1108,7 +1108,7 @@ TEST(samples_give_their_fields_by_name)
 TEST(no_more_pictures_are_named_than_there_is_room_for)
 {
     const fact_sample *s = &known[0].samples[2];
-    struct { bzna_sample sample; uint8_t guard[2 * BZNA_NAME_MAX]; } out;
+    struct { bzna_sample_ref sample; uint8_t guard[2 * BZNA_NAME_MAX]; } out;
     static bzi_scratch scratch;
     uint8_t *bytes = calloc((size_t)s->size + 65536, 1), *trak;
     size_t size = (size_t)s->size, at, length;
@@ -1210,7 +1210,7 @@ TEST(files_of_HEIF_and_AVIF_are_told_by_their_brand)
     for (size_t i = 0; i < COUNT(files); i++) {
         opened o;
         bzna_error err = fresh_error();
-        bzna_sample sample = { .struct_size = sizeof sample };
+        bzna_sample_ref sample = { .struct_size = sizeof sample };
         open_copy(&o, 0);
         memcpy(o.file, "\0\0\0\x18", 4);
         memcpy(o.file + 4, files[i], 20);
@@ -1221,7 +1221,7 @@ TEST(files_of_HEIF_and_AVIF_are_told_by_their_brand)
 #else
         CHECK_EQ(open_now(&o, &err), BZNA_OK);
         CHECK_EQ(bzna_dataset_count(o.dataset), 1);
-        CHECK(bzna_dataset_get_sample(o.dataset, 0, &sample, sizeof sample, &err) != BZNA_OK || !sample.image_count ||
+        CHECK(bzna_dataset_sample(o.dataset, 0, &sample, sizeof sample, &err) != BZNA_OK || !sample.image_count ||
               sample.size == o.size);
 #endif
         close_all(&o);
@@ -1264,16 +1264,16 @@ TEST(a_sample_without_moov_or_chunk_fails_alone)
     moov = box_at(o.file, offset, offset + (size_t)s->size, "moov");
     memcpy(o.file + moov + 4, "free", 4);
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
-    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 1, NULL, &image, sizeof image, &err), BZNA_E_BOX);
+    CHECK_EQ(bzna_dataset_image_info(o.dataset, 1, NULL, &image, sizeof image, &err), BZNA_E_BOX);
     CHECK_CONTAINS(err.message, "moov");
     CHECK_EQ(err.byte_offset, offset);
     memcpy(o.file + moov + 4, "moov", 4);
     stco = box_at(o.file, offset, offset + (size_t)s->size, "moov/trak/mdia/minf/stbl/stco");
     be_put(o.file + stco + 16, (uint64_t)s->size - 10, 4);  /* the access unit would end behind the sample */
-    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 1, "bzna_input", &image, sizeof image, &err), BZNA_E_BOX);
+    CHECK_EQ(bzna_dataset_image_info(o.dataset, 1, "bzna_input", &image, sizeof image, &err), BZNA_E_BOX);
     CHECK_CONTAINS(err.message, "sample 1");
     memcpy(o.file + stco + 4, "free", 4);
-    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 1, "bzna_input", &image, sizeof image, &err), BZNA_E_BOX);
+    CHECK_EQ(bzna_dataset_image_info(o.dataset, 1, "bzna_input", &image, sizeof image, &err), BZNA_E_BOX);
     CHECK_CONTAINS(err.message, "stco");
     close_all(&o);
 }
@@ -1291,10 +1291,10 @@ TEST(a_sample_larger_than_the_limit_is_refused)
     config.max_sample_bytes = 100000;
     REQUIRE(bzna_context_open(&config, &context, NULL) == BZNA_OK);
     REQUIRE(bzna_dataset_open(context, archives[0], NULL, &dataset, NULL) == BZNA_OK);
-    CHECK_EQ(bzna_dataset_get_image_info(dataset, 3, NULL, &image, sizeof image, &err), BZNA_E_LIMIT);
+    CHECK_EQ(bzna_dataset_image_info(dataset, 3, NULL, &image, sizeof image, &err), BZNA_E_LIMIT);
     CHECK_CONTAINS(err.message, "max_sample_bytes");
     CHECK_EQ(err.byte_offset, known[0].samples[3].offset);
-    CHECK_EQ(bzna_dataset_get_image_info(dataset, 0, NULL, &image, sizeof image, &err), BZNA_OK);
+    CHECK_EQ(bzna_dataset_image_info(dataset, 0, NULL, &image, sizeof image, &err), BZNA_OK);
     bzna_dataset_close(dataset);
     bzna_context_close(context);
 }
@@ -1409,7 +1409,7 @@ TEST(every_read_that_fails_is_reported_and_nothing_leaks)
                 char name[64];
                 status = bzna_dataset_read_image(o.dataset, 2, NULL, buffer, 200000, &image, &err);
                 if (status == BZNA_OK)
-                    status = bzna_dataset_get_image_info(o.dataset, 2, NULL, &numbers, sizeof numbers, &err);
+                    status = bzna_dataset_image_info(o.dataset, 2, NULL, &numbers, sizeof numbers, &err);
                 if (status == BZNA_OK)
                     status = bzna_dataset_field(o.dataset, 2, "name", name, sizeof name, NULL, &err);
                 if (status != BZNA_OK) {
@@ -1473,7 +1473,7 @@ TEST(targets_far_apart_are_read_one_by_one)
 
 /* ---- Memory ---- */
 
-/* But for bzna_dataset_get_image_info, which reads all of a sample. */
+/* But for bzna_dataset_image_info, which reads all of a sample. */
 TEST(an_archive_that_is_a_file_allocates_nothing_per_sample)
 {
     counter c;
@@ -1485,12 +1485,12 @@ TEST(an_archive_that_is_a_file_allocates_nothing_per_sample)
     calls = c.calls;
     for (uint64_t i = 0; i < 8; i++) {
         bzna_image image = { .struct_size = sizeof image };
-        bzna_sample sample = { .struct_size = sizeof sample };
+        bzna_sample_ref sample = { .struct_size = sizeof sample };
         char name[64];
         int64_t target;
         CHECK_EQ(bzna_dataset_read_image(dataset, i, NULL, buffer, 200000, &image, NULL), BZNA_OK);
         CHECK_EQ(bzna_dataset_target(dataset, i, &target, NULL), BZNA_OK);
-        CHECK_EQ(bzna_dataset_get_sample(dataset, i, &sample, sizeof sample, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_sample(dataset, i, &sample, sizeof sample, NULL), BZNA_OK);
         CHECK_EQ(bzna_dataset_field(dataset, i, "name", name, sizeof name, NULL, NULL), BZNA_OK);
     }
     CHECK_EQ(c.calls, calls);
@@ -1518,7 +1518,7 @@ TEST(every_allocation_that_fails_gives_e_memory_and_no_leak)
             bzna_error err = fresh_error();
             bzna_image image = { .struct_size = sizeof image };
             bzna_image_info numbers;
-            bzna_sample sample = { .struct_size = sizeof sample };
+            bzna_sample_ref sample = { .struct_size = sizeof sample };
             bzna_picture picture = { .struct_size = sizeof picture };
             bzna_status status;
             char name[64];
@@ -1535,10 +1535,10 @@ TEST(every_allocation_that_fails_gives_e_memory_and_no_leak)
                          bzna_dataset_open(context, archives[1], NULL, &dataset, &err);
                 CHECK((status == BZNA_OK) == (dataset != NULL));
             }
-            if (status == BZNA_OK) status = bzna_dataset_get_sample(dataset, 2, &sample, sizeof sample, &err);
+            if (status == BZNA_OK) status = bzna_dataset_sample(dataset, 2, &sample, sizeof sample, &err);
             if (status == BZNA_OK) status = bzna_dataset_field(dataset, 2, "name", name, sizeof name, NULL, &err);
             if (status == BZNA_OK)
-                status = bzna_dataset_get_image_info(dataset, 2, NULL, &numbers, sizeof numbers, &err);
+                status = bzna_dataset_image_info(dataset, 2, NULL, &numbers, sizeof numbers, &err);
             if (status == BZNA_OK) status = bzna_dataset_read_image(dataset, 2, NULL, buffer, 200000, &image, &err);
 #ifndef BENZINA_NO_AVCODEC
             if (status == BZNA_OK) {
@@ -1598,16 +1598,16 @@ TEST(answers_are_never_longer_than_the_callers_struct)
         memset(bytes, PATTERN, 4);
         CHECK_EQ(bzna_dataset_get_info(o.dataset, (bzna_dataset_info *)(void *)bytes, given, NULL), BZNA_OK);
         check_behind(bytes, given, sizeof bytes, "bzna_dataset_info", given);
-        CHECK_EQ(bzna_dataset_get_track_info(o.dataset, 3, (bzna_track_info *)(void *)bytes, given, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_track_info(o.dataset, 3, (bzna_track_info *)(void *)bytes, given, NULL), BZNA_OK);
         check_behind(bytes, given, sizeof bytes, "bzna_track_info", given);
         fill(bytes, sizeof bytes, (uint32_t)given);
-        CHECK_EQ(bzna_dataset_get_sample(o.dataset, 3, (bzna_sample *)(void *)bytes, given, NULL), BZNA_OK);
-        check_behind(bytes, given, sizeof bytes, "bzna_sample", given);
+        CHECK_EQ(bzna_dataset_sample(o.dataset, 3, (bzna_sample_ref *)(void *)bytes, given, NULL), BZNA_OK);
+        check_behind(bytes, given, sizeof bytes, "bzna_sample_ref", given);
         fill(bytes, sizeof bytes, (uint32_t)given);
-        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, NULL, (bzna_image_info *)(void *)bytes, given, NULL),
+        CHECK_EQ(bzna_dataset_image_info(o.dataset, 3, NULL, (bzna_image_info *)(void *)bytes, given, NULL),
                  BZNA_OK);
         check_behind(bytes, given, sizeof bytes, "bzna_image_info", given);
-        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, NULL, (bzna_image_info *)(void *)whole,
+        CHECK_EQ(bzna_dataset_image_info(o.dataset, 3, NULL, (bzna_image_info *)(void *)whole,
                                              sizeof(bzna_image_info), NULL),
                  BZNA_OK);
         CHECK(!memcmp(bytes + 4, whole + 4, (given < sizeof(bzna_image_info) ? given : sizeof(bzna_image_info)) - 4));
@@ -1616,12 +1616,12 @@ TEST(answers_are_never_longer_than_the_callers_struct)
     for (uint32_t given = 0; given < 4; given++) {
         fill(bytes, sizeof bytes, given);
         CHECK_EQ(bzna_dataset_get_info(o.dataset, (bzna_dataset_info *)(void *)bytes, given, NULL), BZNA_E_STRUCT_SIZE);
-        CHECK_EQ(bzna_dataset_get_track_info(o.dataset, 3, (bzna_track_info *)(void *)bytes, given, NULL),
+        CHECK_EQ(bzna_dataset_track_info(o.dataset, 3, (bzna_track_info *)(void *)bytes, given, NULL),
                  BZNA_E_STRUCT_SIZE);
-        CHECK_EQ(bzna_dataset_get_field_info(o.dataset, 0, (bzna_field_info *)(void *)bytes, given, NULL),
+        CHECK_EQ(bzna_dataset_field_info(o.dataset, 0, (bzna_field_info *)(void *)bytes, given, NULL),
                  BZNA_E_STRUCT_SIZE);
-        CHECK_EQ(bzna_dataset_get_sample(o.dataset, 3, (bzna_sample *)(void *)bytes, given, NULL), BZNA_E_STRUCT_SIZE);
-        CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, NULL, (bzna_image_info *)(void *)bytes, given, NULL),
+        CHECK_EQ(bzna_dataset_sample(o.dataset, 3, (bzna_sample_ref *)(void *)bytes, given, NULL), BZNA_E_STRUCT_SIZE);
+        CHECK_EQ(bzna_dataset_image_info(o.dataset, 3, NULL, (bzna_image_info *)(void *)bytes, given, NULL),
                  BZNA_E_STRUCT_SIZE);
         check_behind(bytes, 4, sizeof bytes, "struct_size below 4", given);
     }
@@ -1725,7 +1725,7 @@ TEST(samples_of_moov_and_of_fragments_are_one_list)
 {
     opened o;
     bzna_error err = fresh_error();
-    bzna_sample first = { .struct_size = sizeof first }, s = { .struct_size = sizeof s };
+    bzna_sample_ref first = { .struct_size = sizeof first }, s = { .struct_size = sizeof s };
     open_cut_out(&o, 0);
     const uint32_t id = (uint32_t)be_get(o.file + box_at(o.file, 0, o.size, "moov/trak.0/tkhd") + 20, 4);
     const uint32_t moof = (uint32_t)o.size;
@@ -1740,9 +1740,9 @@ TEST(samples_of_moov_and_of_fragments_are_one_list)
     REQUIRE(bzna_dataset_count(o.dataset) == 7);
     const uint64_t wanted[][2] = { { moof + 5, 10 }, { moof + 15, 10 }, { moof + 25, 10 },
                                    { 23, 7 }, { 30, 9 }, { 20, 4 } };
-    CHECK_EQ(bzna_dataset_get_sample(o.dataset, 0, &first, sizeof first, &err), BZNA_OK);
+    CHECK_EQ(bzna_dataset_sample(o.dataset, 0, &first, sizeof first, &err), BZNA_OK);
     for (uint64_t i = 0; i < COUNT(wanted); i++) {
-        CHECK_EQ(bzna_dataset_get_sample(o.dataset, 1 + i, &s, sizeof s, &err), BZNA_OK);
+        CHECK_EQ(bzna_dataset_sample(o.dataset, 1 + i, &s, sizeof s, &err), BZNA_OK);
         CHECK_EQ(s.offset, wanted[i][0]);
         CHECK_EQ(s.size, wanted[i][1]);
     }
@@ -1754,7 +1754,7 @@ TEST(defaults_are_those_of_the_movie_and_runs_follow_one_another)
 {
     opened o;
     bzna_error err = fresh_error();
-    bzna_sample s = { .struct_size = sizeof s };
+    bzna_sample_ref s = { .struct_size = sizeof s };
     uint8_t mvex[40] = { 0, 0, 0, 40, 'm', 'v', 'e', 'x' };
     open_cut_out(&o, 0);
     const uint32_t id = (uint32_t)be_get(o.file + box_at(o.file, 0, o.size, "moov/trak.0/tkhd") + 20, 4);
@@ -1769,7 +1769,7 @@ TEST(defaults_are_those_of_the_movie_and_runs_follow_one_another)
     REQUIRE(open_now(&o, &err) == BZNA_OK);
     REQUIRE(bzna_dataset_count(o.dataset) == 6);
     for (uint64_t i = 0; i < 5; i++) {
-        CHECK_EQ(bzna_dataset_get_sample(o.dataset, 1 + i, &s, sizeof s, &err), BZNA_OK);
+        CHECK_EQ(bzna_dataset_sample(o.dataset, 1 + i, &s, sizeof s, &err), BZNA_OK);
         CHECK_EQ(s.offset, (uint64_t)(moof - o.file) + 5 + 10 * i);
         CHECK_EQ(s.size, 10);
     }
@@ -1899,7 +1899,7 @@ TEST(a_video_is_turned_as_its_matrices_say_and_one_that_is_to_be_scaled_is_refus
         be_put(m + 24, 0x50000, 4);                         /* what only moves the picture changes nothing in it */
         if (cases[i].fine) {
             CHECK_EQ(open_now(&o, &err), BZNA_OK);
-            CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 0, NULL, &image, sizeof image, &err), BZNA_OK);
+            CHECK_EQ(bzna_dataset_image_info(o.dataset, 0, NULL, &image, sizeof image, &err), BZNA_OK);
             CHECK_EQ(image.orientation, cases[i].turned);
         } else {
             err = open_fails(&o, BZNA_E_UNSUPPORTED);
@@ -1921,7 +1921,7 @@ TEST(matrices_of_track_and_movie_are_applied_one_after_the_other)
     put_matrix(matrix_of(&o, 0, o.size, "moov/trak.0/tkhd"), 0, 0x10000, -0x10000, 0);      /* a quarter clockwise, */
     put_matrix(matrix_of(&o, 0, o.size, "moov/mvhd"), -0x10000, 0, 0, 0x10000);             /* then mirrored: 5 */
     REQUIRE(open_now(&o, &err) == BZNA_OK);
-    CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 0, NULL, &image, sizeof image, &err), BZNA_OK);
+    CHECK_EQ(bzna_dataset_image_info(o.dataset, 0, NULL, &image, sizeof image, &err), BZNA_OK);
     CHECK_EQ(image.orientation, 5);
     close_all(&o);
 }
@@ -1944,12 +1944,12 @@ TEST(a_sample_is_turned_or_refused_alone)
             put_matrix(matrix_of(&o, 0, o.size, path), 0, 0x10000, -0x10000, 0);       /* is not the samples' */
             REQUIRE(open_now(&o, &err) == BZNA_OK);
             for (uint64_t i = 0; i < 8; i++) {
-                CHECK_EQ(bzna_dataset_get_image_info(o.dataset, i, "bzna_input", &image, sizeof image, &err),
+                CHECK_EQ(bzna_dataset_image_info(o.dataset, i, "bzna_input", &image, sizeof image, &err),
                          i == 3 ? status : BZNA_OK);
                 CHECK(i == 3 || image.orientation == 0);
                 CHECK(i != 3 || scaled || image.orientation == 6);
             }
-            CHECK_EQ(bzna_dataset_get_image_info(o.dataset, 3, "bzna_thumb", &image, sizeof image, NULL),
+            CHECK_EQ(bzna_dataset_image_info(o.dataset, 3, "bzna_thumb", &image, sizeof image, NULL),
                      in_movie ? status : BZNA_OK);
             if (scaled) {
                 CHECK_EQ(err.byte_offset, m - o.file);

@@ -1133,7 +1133,8 @@ TEST(an_archive_of_av1_pictures_holds_what_was_written)
     int n = units_make(units, of), av1 = 0;
     REQUIRE(bzna_writer_open(context, path, NULL, &writer, &e) == BZNA_OK);
     for (int i = 0; i < n; i++) {
-        bzna_sample_desc desc = { .struct_size = sizeof desc, .target = i, .image = &units[i].image };
+        bzna_writer_sample desc = { .struct_size = sizeof desc, .has_target = 1, .target = i,
+                                    .image = &units[i].image };
         if (codec_of(of[i]->encoder) == BZNA_CODEC_AV1 && ++av1)
             CHECK_EQ(bzna_writer_add(writer, &desc, &e), BZNA_OK);
     }
@@ -1149,7 +1150,7 @@ TEST(an_archive_of_av1_pictures_holds_what_was_written)
         if (codec_of(of[i]->encoder) != BZNA_CODEC_AV1)
             continue;
         CHECK_EQ(bzna_dataset_read_image(dataset, (uint64_t)at++, "bzna_input", buffer, 1 << 20, &image, &e), BZNA_OK);
-        REQUIRE(bzna_dataset_get_image_info(dataset, (uint64_t)at - 1, "bzna_input", &info, sizeof info, &e) ==
+        REQUIRE(bzna_dataset_image_info(dataset, (uint64_t)at - 1, "bzna_input", &info, sizeof info, &e) ==
                 BZNA_OK);
         REQUIRE(image.codec == BZNA_CODEC_AV1 && info.fourcc == 0x61763031 && image.config_size > 4);
         CHECK_EQ(((const uint8_t *)image.config)[0], 0x81);

@@ -222,12 +222,12 @@ static int child_lacks(const char *library, const char *symbol)
     remove(to);
     context = context_of(on_auto);
     if (is_cuda) {
-        wrong |= bzna_context_get_device_info(context, &info, sizeof info, &e) == BZNA_E_DEVICE &&
+        wrong |= bzna_context_device_info(context, &info, sizeof info, &e) == BZNA_E_DEVICE &&
                          strstr(e.message, library) && strstr(e.message, symbol) ?
                      0 :
                      4;
     } else {
-        wrong |= bzna_context_get_device_info(context, &info, sizeof info, &e) == BZNA_OK &&
+        wrong |= bzna_context_device_info(context, &info, sizeof info, &e) == BZNA_OK &&
                          info.video == BZNA_E_DEVICE && strstr(info.message, library) && strstr(info.message, symbol) ?
                      0 :
                      8;
@@ -266,7 +266,7 @@ TEST(each_symbol_of_libcuda_that_is_missing_is_named)
         bzna_error e = no_error();
         uint32_t count = 9;
         missing_symbol = cuda_names[i];
-        CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
+        CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
         CHECK_CONTAINS(e.message, cuda_names[i]);
         CHECK_CONTAINS(e.message, "libcuda.so.1");
         e = no_error();
@@ -301,12 +301,12 @@ TEST(each_symbol_of_libnvcuvid_that_is_missing_is_named_and_costs_only_nvdec)
         bzna_error e = no_error();
         memset(&info, 0, sizeof info);
         missing_symbol = nvcuvid_names[i];
-        CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
+        CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_OK);
         CHECK_EQ(info.video, BZNA_E_DEVICE);
         CHECK_EQ(info.engines, 0);
         CHECK_CONTAINS(info.message, nvcuvid_names[i]);
         CHECK_CONTAINS(info.message, "libnvcuvid.so.1");
-        CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
+        CHECK_EQ(bzna_context_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
         CHECK_CONTAINS(e.message, nvcuvid_names[i]);
         check_refused(context, BZNA_DECODER_NVDEC, on_auto, BZNA_E_DEVICE, nvcuvid_names[i]);
         if (i % 4 == 0) {
@@ -362,9 +362,9 @@ TEST(without_a_driver_auto_works_on_the_cpu_and_a_device_by_number_is_refused)
     check_works(context, BZNA_DECODER_SOFTWARE, on_cpu, BZNA_DECODER_SOFTWARE, on_cpu, NULL);
     check_refused(context, BZNA_DECODER_NVDEC, on_cpu, BZNA_E_DEVICE, "libcuda.so.1");
     check_refused(context, BZNA_DECODER_SOFTWARE, on_cuda(0), BZNA_E_DEVICE, "libcuda.so.1");
-    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
+    CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
     CHECK_CONTAINS(e.message, "libcuda.so.1");
-    CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
+    CHECK_EQ(bzna_context_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
     CHECK_EQ(bzna_device_count(&count, &e), BZNA_E_DEVICE);
     CHECK_EQ(count, 0);
     CHECK_EQ(m.count, 1);                                   /* once, not for every loader */
@@ -390,12 +390,12 @@ TEST(without_libnvcuvid_the_device_is_usable_and_says_which_capability_container
     memset(&info, 0, sizeof info);
     missing_library[0] = "libnvcuvid.so.1";
     context = context_of(on_cuda(0));
-    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK_EQ(info.video, BZNA_E_DEVICE);
     CHECK_EQ(info.engines, 0);
     CHECK_STR(info.message, "libnvcuvid.so.1 was not found: the driver's video part is not installed "
                             "(in a container: set NVIDIA_DRIVER_CAPABILITIES=compute,video)");
-    CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
+    CHECK_EQ(bzna_context_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e), BZNA_E_DEVICE);
     CHECK_CONTAINS(e.message, "NVIDIA_DRIVER_CAPABILITIES");
     check_refused(context, BZNA_DECODER_NVDEC, on_cuda(0), BZNA_E_DEVICE, "NVIDIA_DRIVER_CAPABILITIES");
     check_refused(context, BZNA_DECODER_NVDEC, on_cpu, BZNA_E_DEVICE, "video");
@@ -443,7 +443,7 @@ TEST(a_driver_that_cannot_start_leaves_auto_on_the_cpu)
         bzna_error e = no_error();
         uint32_t count = 9;
         control->devices = 0;
-        CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
+        CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
         CHECK_EQ(bzna_device_count(&count, &e), BZNA_E_DEVICE);
         check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_SOFTWARE, on_cpu,
                     "no NVDEC: cuInit: CUDA_ERROR_NO_DEVICE (100)");
@@ -456,7 +456,7 @@ TEST(a_driver_that_cannot_start_leaves_auto_on_the_cpu)
         bzna_error e = no_error();
         control->capability_major = 5;
         control->capability_minor = 2;
-        CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
+        CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
         CHECK_CONTAINS(e.message, "Fake GPU has compute capability 5.2: 6.0 is needed");
         check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_SOFTWARE, on_cpu, "5.2");
         bzna_context_close(context);
@@ -513,7 +513,7 @@ TEST(whatever_fails_when_the_device_is_opened_is_told_and_leaves_nothing)
                 long long came;
                 memset(&info, 0, sizeof info);
                 fake->fail(fake->name(f), k, codes[i], 0);
-                status = bzna_context_get_device_info(context, &info, sizeof info, &e);
+                status = bzna_context_device_info(context, &info, sizeof info, &e);
                 came = control->calls[f] >= k;
                 fake->fail(fake->name(f), 0, 0, 0);
                 CHECK(status == BZNA_OK || e.message[0]);
@@ -521,9 +521,9 @@ TEST(whatever_fails_when_the_device_is_opened_is_told_and_leaves_nothing)
                       (status == BZNA_E_DEVICE_LOST && codes[i] == 719));
                 CHECK(came || status == BZNA_OK);
                 if (status == BZNA_E_MEMORY)
-                    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, NULL), BZNA_OK);
+                    CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, NULL), BZNA_OK);
                 else if (status != BZNA_OK)
-                    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, NULL), status);
+                    CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, NULL), status);
                 bzna_context_close(context);
                 if (!control->lost)
                     CHECK_EQ(control->calls[FAKE_cuCtxPushCurrent_v2] - control->calls[FAKE_cuCtxPopCurrent_v2],
@@ -571,11 +571,11 @@ TEST(without_host_memory_the_device_is_not_opened_and_may_be_later)
         config.allocator = (bzna_allocator){ &m, miser_alloc, miser_release };
         require(bzna_context_open(&config, &context, NULL), "a context");
         m.fail_at = at;
-        status = bzna_context_get_device_info(context, &info, sizeof info, &e);
+        status = bzna_context_device_info(context, &info, sizeof info, &e);
         CHECK(status == (m.fail_at ? BZNA_OK : BZNA_E_MEMORY));
         CHECK(at > 1 || status == BZNA_E_MEMORY);
         m.fail_at = 0;
-        CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
+        CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_OK);
         bzna_context_close(context);
         CHECK_EQ(m.blocks, 0);
         finish();
@@ -595,8 +595,8 @@ static void *ask(void *argument)
     bzna_codec_info codec;
     for (int i = 0; i < 20; i++) {
         memset(&info, 0, sizeof info);
-        a->wrong += bzna_context_get_device_info(a->context, &info, sizeof info, NULL) != BZNA_OK || info.engines != 7;
-        a->wrong += bzna_context_get_codec_info(a->context, BZNA_CODEC_H264 + (uint32_t)i % 3, (uint32_t)i % 4,
+        a->wrong += bzna_context_device_info(a->context, &info, sizeof info, NULL) != BZNA_OK || info.engines != 7;
+        a->wrong += bzna_context_codec_info(a->context, BZNA_CODEC_H264 + (uint32_t)i % 3, (uint32_t)i % 4,
                                                 8 + 2 * ((uint32_t)i % 3), &codec, sizeof codec, NULL) != BZNA_OK;
     }
     return NULL;
@@ -647,7 +647,7 @@ TEST(a_thread_to_map_a_picture_that_cannot_be_had_costs_nvdec_that_picture)
         bzna_dataset *dataset = NULL;
         bzna_loader *loader = NULL;
         bzna_batch *batch = NULL;
-        bzna_loader_stats stats;
+        bzna_statistics stats;
         bzna_error e = no_error();
         control->lazy_status = control->any_thread = control->spins = 1;
         bzna_context_config_init(&config, sizeof config);
@@ -661,7 +661,7 @@ TEST(a_thread_to_map_a_picture_that_cannot_be_had_costs_nvdec_that_picture)
         if (status == BZNA_OK) {
             CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &e), BZNA_OK);
             CHECK_EQ(batch->failed, 0);
-            CHECK_EQ(bzna_loader_get_stats(loader, &stats, sizeof stats, &e), BZNA_OK);
+            CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats, &e), BZNA_OK);
             CHECK_EQ(stats.fallbacks, 1);
             CHECK_EQ(stats.samples_software, 1);
             CHECK_EQ(m.count, 1);
@@ -685,7 +685,7 @@ TEST(an_error_that_the_driver_has_no_name_for_is_called_unknown)
     BEGIN;
     context = context_of(on_auto);
     fake->fail("cuDeviceTotalMem_v2", 1, 12345, 1);
-    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
+    CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
     CHECK_STR(e.message, "asking the device what it is: unknown error (12345)");
     CHECK_EQ(e.native_code, 12345);
     bzna_context_close(context);
@@ -725,11 +725,11 @@ TEST(a_driver_that_corrupts_memory_is_not_asked_to_decode_and_the_message_says_w
         bzna_error e = no_error();
         control->driver_version = (const int[3]){ 11020, 11030, 11040 }[i];
         context = context_of(on_auto);
-        CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
+        CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_OK);
         CHECK_EQ(info.video, i == 1 ? BZNA_E_DEVICE : BZNA_OK);
         if (i == 1) {
             CHECK_CONTAINS(info.message, "update the driver");
-            CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e),
+            CHECK_EQ(bzna_context_codec_info(context, BZNA_CODEC_H265, 1, 8, &codec, sizeof codec, &e),
                      BZNA_E_DEVICE);
             CHECK_CONTAINS(e.message, "update the driver");
             check_works(context, BZNA_DECODER_AUTO, on_cuda(0), BZNA_DECODER_SOFTWARE, on_cuda(0), "update the driver");
@@ -755,7 +755,7 @@ TEST(why_the_kernel_could_not_be_compiled_is_said_in_words)
         bzna_device_info info;
         bzna_error e = no_error();
         fake->fail("cuModuleLoadData", 1, ways[i].code, 1);
-        CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
+        CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
         CHECK_EQ(e.native_code, ways[i].code);
         CHECK_CONTAINS(e.message, ways[i].words);
         CHECK(strlen(e.message) < sizeof e.message - 1);    /* nothing is cut off */
@@ -785,7 +785,7 @@ TEST(a_device_is_described_as_the_driver_has_it)
     CHECK_EQ(bzna_device_count(NULL, &e), BZNA_E_ARGUMENT);
     context = context_of(on_cuda(2));
     memset(&info, 0xee, sizeof info);
-    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK_EQ(info.struct_size, sizeof info);
     CHECK(info.device.kind == BZNA_DEVICE_CUDA && info.device.ordinal == 2);
     CHECK_EQ(info.memory_bytes, 141ull << 30);
@@ -797,13 +797,13 @@ TEST(a_device_is_described_as_the_driver_has_it)
     CHECK_STR(info.name, "Fake GPU");
     CHECK_STR(info.message, "");
     memset(&part, 0xee, sizeof part);                       /* a caller of an older version */
-    CHECK_EQ(bzna_context_get_device_info(context, &part, offsetof(bzna_device_info, compute_major), &e), BZNA_OK);
+    CHECK_EQ(bzna_context_device_info(context, &part, offsetof(bzna_device_info, compute_major), &e), BZNA_OK);
     CHECK_EQ(part.memory_bytes, info.memory_bytes);
     CHECK_EQ(part.compute_major, 0xeeeeeeee);
-    CHECK_EQ(bzna_context_get_device_info(NULL, &info, sizeof info, &e), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_context_get_device_info(context, NULL, sizeof info, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_context_device_info(NULL, &info, sizeof info, &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_context_device_info(context, NULL, sizeof info, &e), BZNA_E_ARGUMENT);
     check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_NVDEC, on_cuda(2), NULL);
-    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK_EQ(info.sessions, 3);
     bzna_context_close(context);
     finish();
@@ -840,7 +840,7 @@ TEST(a_device_that_opens_says_nothing_of_having_no_gpu)
     config.log_user = &m;
     config.log_level = BZNA_LOG_DEBUG;
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_OK);
-    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_OK);
     bzna_context_close(context);
     CHECK_EQ(m.count, 0);
     finish();
@@ -889,25 +889,25 @@ TEST(auto_takes_the_device_that_is_current_on_the_thread_and_contexts_of_users_m
     CHECK_EQ(init(0), 0);
     CHECK_EQ(create(&mine, 0, 1), 0);                       /* current here */
     context = context_of(on_auto);
-    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK(info.device.kind == BZNA_DEVICE_CUDA && info.device.ordinal == 1);
     check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_NVDEC, on_cuda(1), NULL);
     bzna_context_close(context);
     context = context_of(on_cuda(2));                       /* by number, what is current does not matter */
-    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK(info.device.kind == BZNA_DEVICE_CUDA && info.device.ordinal == 2);
     bzna_context_close(context);
     CHECK_EQ(pop(&popped), 0);
     CHECK(popped == mine);                                  /* and is as it was */
     context = context_of(on_auto);
-    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK(info.device.kind == BZNA_DEVICE_CUDA && info.device.ordinal == 0);
     bzna_context_close(context);
     bzna_context_config_init(&config, sizeof config);
     config.cuda_context = mine;
     config.sessions = 2;
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_OK);
-    CHECK_EQ(bzna_context_get_device_info(context, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_OK);
     CHECK(info.device.kind == BZNA_DEVICE_CUDA && info.device.ordinal == 1);
     check_works(context, BZNA_DECODER_AUTO, on_auto, BZNA_DECODER_NVDEC, on_cuda(1), NULL);
     bzna_context_close(context);
@@ -941,7 +941,7 @@ TEST(codecs_are_what_the_caps_say_and_are_asked_for_once)
                     bzna_codec_info info;
                     uint32_t supported = (caps->chroma_mask >> chroma & 1) && (caps->depth_mask >> depth & 1);
                     memset(&info, 0xee, sizeof info);
-                    CHECK_EQ(bzna_context_get_codec_info(context, codec, chroma, depth, &info, sizeof info, &e),
+                    CHECK_EQ(bzna_context_codec_info(context, codec, chroma, depth, &info, sizeof info, &e),
                              BZNA_OK);
                     CHECK(info.struct_size == sizeof info && info.codec == codec && info.chroma_format == chroma &&
                           info.depth == depth && info.check == (supported ? BZNA_CHECK_SKIPPED : 0u) &&
@@ -956,7 +956,7 @@ TEST(codecs_are_what_the_caps_say_and_are_asked_for_once)
                 }
     for (uint32_t codec = BZNA_CODEC_STILL; codec <= BZNA_CODEC_HEIF; codec++) {             /* not asked for */
         bzna_codec_info info;
-        CHECK_EQ(bzna_context_get_codec_info(context, codec, 1, 8, &info, sizeof info, &e), BZNA_OK);
+        CHECK_EQ(bzna_context_codec_info(context, codec, 1, 8, &info, sizeof info, &e), BZNA_OK);
         CHECK(!info.supported && !info.engines);
     }
     CHECK_EQ(control->calls[FAKE_cuvidGetDecoderCaps], 4 * 4 * 3);
@@ -964,12 +964,12 @@ TEST(codecs_are_what_the_caps_say_and_are_asked_for_once)
         static const uint32_t wrong[6][3] = { { 0, 1, 8 }, { 8, 1, 8 }, { 2, 4, 8 },
                                               { 2, 1, 9 }, { 2, 1, 0 }, { 2, 1, 14 } };
         bzna_codec_info info;
-        CHECK_EQ(bzna_context_get_codec_info(context, wrong[i][0], wrong[i][1], wrong[i][2], &info, sizeof info, &e),
+        CHECK_EQ(bzna_context_codec_info(context, wrong[i][0], wrong[i][1], wrong[i][2], &info, sizeof info, &e),
                  BZNA_E_ARGUMENT);
     }
-    CHECK_EQ(bzna_context_get_codec_info(NULL, 2, 1, 8, &(bzna_codec_info){ 0 }, sizeof(bzna_codec_info), &e),
+    CHECK_EQ(bzna_context_codec_info(NULL, 2, 1, 8, &(bzna_codec_info){ 0 }, sizeof(bzna_codec_info), &e),
              BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_context_get_codec_info(context, 2, 1, 8, NULL, sizeof(bzna_codec_info), &e), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_context_codec_info(context, 2, 1, 8, NULL, sizeof(bzna_codec_info), &e), BZNA_E_ARGUMENT);
     bzna_context_close(context);
     finish();
 }
@@ -982,15 +982,15 @@ TEST(a_query_of_caps_that_fails_is_told_and_tried_again)
     BEGIN;
     context = context_of(on_cuda(0));
     fake->fail("cuvidGetDecoderCaps", 1, 999, 0);
-    CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_E_DEVICE);
+    CHECK_EQ(bzna_context_codec_info(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_E_DEVICE);
     CHECK_EQ(e.native_code, 999);
     CHECK_CONTAINS(e.message, "cuvidGetDecoderCaps");
-    CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_OK);
+    CHECK_EQ(bzna_context_codec_info(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_OK);
     CHECK_EQ(info.supported, 1);
     fake->fail("cuvidGetDecoderCaps", 1, 719, 0);           /* and this one ends everything */
-    CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 3, 12, &info, sizeof info, &e), BZNA_E_DEVICE_LOST);
-    CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_E_DEVICE_LOST);
-    CHECK_EQ(bzna_context_get_device_info(context, &(bzna_device_info){ 0 }, sizeof(bzna_device_info), &e),
+    CHECK_EQ(bzna_context_codec_info(context, BZNA_CODEC_H265, 3, 12, &info, sizeof info, &e), BZNA_E_DEVICE_LOST);
+    CHECK_EQ(bzna_context_codec_info(context, BZNA_CODEC_H265, 3, 10, &info, sizeof info, &e), BZNA_E_DEVICE_LOST);
+    CHECK_EQ(bzna_context_device_info(context, &(bzna_device_info){ 0 }, sizeof(bzna_device_info), &e),
              BZNA_E_DEVICE_LOST);
     check_refused(context, BZNA_DECODER_AUTO, on_auto, BZNA_E_DEVICE_LOST, "lost");
     bzna_context_close(context);
@@ -1011,8 +1011,8 @@ TEST(errors_after_which_nothing_works_lose_the_device_and_others_do_not)
         bzna_error e = no_error();
         fake->fail("cuvidGetDecoderCaps", 2, lost[i], 0);
         CHECK(bzi_cuda_is_lost(lost[i]));
-        bzna_context_get_codec_info(context, BZNA_CODEC_H265, 3, 12, &info, sizeof info, &e);
-        CHECK_EQ(bzna_context_get_codec_info(context, BZNA_CODEC_H264, 1, 10, &info, sizeof info, &e),
+        bzna_context_codec_info(context, BZNA_CODEC_H265, 3, 12, &info, sizeof info, &e);
+        CHECK_EQ(bzna_context_codec_info(context, BZNA_CODEC_H264, 1, 10, &info, sizeof info, &e),
                  BZNA_E_DEVICE_LOST);
         CHECK_EQ(e.native_code, lost[i]);
         bzna_context_close(context);

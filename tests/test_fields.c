@@ -132,11 +132,11 @@ TEST(a_sample_that_cannot_be_read_has_no_bytes)
     memory m;
     bzna_dataset *dataset = open_split(context, &m, &a, NULL);
     bzna_loader_config c = config_of(NULL, "image,name");
-    bzna_sample sample;
+    bzna_sample_ref sample;
     bzna_loader *loader;
     bzna_batch *batch = NULL;
     uint32_t missing = 0, there = 0;
-    CHECK_EQ(bzna_dataset_get_sample(dataset, 7, &sample, sizeof sample, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_sample(dataset, 7, &sample, sizeof sample, NULL), BZNA_OK);
     m.faults[0] = (fault){ sample.offset, sample.offset + sample.size, -5, -1 };
     m.fault_count = 1;
     loader = open_loader(dataset, &c);
@@ -370,7 +370,7 @@ TEST(batches_without_pictures_carry_fields_alone)
     memory m;
     bzna_dataset *dataset = open_split(context, &m, &a, NULL);
     bzna_loader_config c = config_of(NULL, "name");
-    bzna_loader_stats stats;
+    bzna_statistics stats;
     bzna_loader *loader;
     bzna_batch *batch = NULL;
     bzna_error e = { .struct_size = sizeof e };
@@ -390,7 +390,7 @@ TEST(batches_without_pictures_carry_fields_alone)
         bzna_batch_release(batch);
     }
     CHECK_EQ(right, 2 * SAMPLES);
-    CHECK_EQ(bzna_loader_get_stats(loader, &stats, sizeof stats, NULL), BZNA_OK);
+    CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats, NULL), BZNA_OK);
     CHECK(stats.samples == 2 * SAMPLES && stats.samples_software == 0 && stats.stage[BZNA_STAGE_DECODE].count == 0);
     bzna_loader_close(loader);
     c.fields.bytes = NULL;                                  /* nothing is asked for: a size was forgotten */

@@ -309,7 +309,7 @@ TEST(a_program_that_has_used_up_its_descriptors_can_still_read)
     int taken[160], count = 0;
     bzna_context *narrow = NULL;
     bzna_dataset *dataset, *more, *folder = NULL;
-    bzna_sample sample;
+    bzna_sample_ref sample;
     require(bzna_context_open(NULL, &narrow, NULL), "context");
     dataset = open_files(narrow, paths, 20);
     CHECK(!mkdir(TOP "/pictures", 0777) && !link(paths[0], TOP "/pictures/1.jpg"));
@@ -322,7 +322,7 @@ TEST(a_program_that_has_used_up_its_descriptors_can_still_read)
     for (uint32_t i = 0; i < 30; i++)
         CHECK_EQ(read_one(i < 20 ? dataset : more, i % 20), BZNA_OK);
     CHECK_EQ(narrow->host->files.open, 20);
-    CHECK_EQ(bzna_dataset_get_sample(folder, 0, &sample, sizeof sample, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_sample(folder, 0, &sample, sizeof sample, NULL), BZNA_OK);
     CHECK_EQ(narrow->host->files.open, 19);
     while (count)
         close(taken[--count]);

@@ -147,9 +147,9 @@ static void check_samples(const bzna_dataset *dataset, const char *const *expect
 
 static bzna_status look_at(const bzna_dataset *dataset, uint64_t i)
 {
-    bzna_sample sample;
+    bzna_sample_ref sample;
     bzna_error_init(&why, sizeof why);
-    return bzna_dataset_get_sample(dataset, i, &sample, sizeof sample, &why);
+    return bzna_dataset_sample(dataset, i, &sample, sizeof sample, &why);
 }
 
 /* ---- The order ---- */
@@ -265,9 +265,9 @@ TEST(fields_are_image_target_and_name)
     bzna_dataset *dataset;
     bzna_dataset_info info;
     bzna_field_info field;
-    bzna_sample sample = { .struct_size = sizeof sample };
+    bzna_sample_ref sample = { .struct_size = sizeof sample };
     const char *const names[] = { "image", "target", "name" };
-    const uint32_t kinds[] = { BZNA_FIELD_PICTURE, BZNA_FIELD_INTEGER, BZNA_FIELD_TEXT };
+    const uint32_t kinds[] = { BZNA_FIELD_IMAGE, BZNA_FIELD_INTEGER, BZNA_FIELD_TEXT };
     MAKE("d/cat/1.jpg", "d/cat/2.jpg", "d/dog/1.jpg");
     dataset = open_folder("d");
     REQUIRE(dataset);
@@ -277,12 +277,12 @@ TEST(fields_are_image_target_and_name)
     CHECK_EQ(info.target_count, 3);
     CHECK_EQ(info.field_count, 3);
     for (uint32_t i = 0; i < 3; i++) {
-        CHECK_EQ(bzna_dataset_get_field_info(dataset, i, &field, sizeof field, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_field_info(dataset, i, &field, sizeof field, NULL), BZNA_OK);
         CHECK_STR(field.name, names[i]);
         CHECK_EQ(field.kind, kinds[i]);
     }
-    CHECK_EQ(bzna_dataset_get_field_info(dataset, 3, &field, sizeof field, NULL), BZNA_E_RANGE);
-    CHECK_EQ(bzna_dataset_get_sample(dataset, 2, &sample, sizeof sample, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_field_info(dataset, 3, &field, sizeof field, NULL), BZNA_E_RANGE);
+    CHECK_EQ(bzna_dataset_sample(dataset, 2, &sample, sizeof sample, NULL), BZNA_OK);
     CHECK_EQ(sample.size, 13);
     CHECK_EQ(sample.target, 1);
     CHECK_EQ(sample.image_count, 1);
@@ -373,9 +373,9 @@ TEST(a_folder_without_folders_has_no_targets)
     dataset = open_folder("d");
     REQUIRE(dataset);
     CHECK_SAMPLES(dataset, "-1 a.gif", "-1 b.jpg", "-1 d.jp2");
-    CHECK_EQ(bzna_dataset_get_field_info(dataset, 1, &field, sizeof field, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_field_info(dataset, 1, &field, sizeof field, NULL), BZNA_OK);
     CHECK_STR(field.name, "name");
-    CHECK_EQ(bzna_dataset_get_field_info(dataset, 2, &field, sizeof field, NULL), BZNA_E_RANGE);
+    CHECK_EQ(bzna_dataset_field_info(dataset, 2, &field, sizeof field, NULL), BZNA_E_RANGE);
     CHECK_EQ(bzna_dataset_class(dataset, 0, NULL, 0, NULL, NULL), BZNA_E_NOT_FOUND);
     bzna_dataset_close(dataset);
 }
@@ -523,7 +523,7 @@ TEST(a_list_names_the_files_and_their_targets)
     CHECK_EQ(look_at(dataset, 1), BZNA_OK);
     CHECK_EQ(look_at(dataset, 2), BZNA_E_NOT_FOUND);
     CHECK_EQ(bzna_dataset_class(dataset, 0, NULL, 0, NULL, NULL), BZNA_E_NOT_FOUND);
-    CHECK_EQ(bzna_dataset_get_field_info(dataset, 3, &field, sizeof field, NULL), BZNA_E_RANGE);
+    CHECK_EQ(bzna_dataset_field_info(dataset, 3, &field, sizeof field, NULL), BZNA_E_RANGE);
     bzna_dataset_close(dataset);
     spill(under("l.lst"), "7\t4\tb/2.jpg\nx\t0\ta/1.x\n");
     check_refused("d", &config, BZNA_E_FORMAT, "line 2");
@@ -544,7 +544,7 @@ TEST(a_list_of_other_labels_gives_vectors)
     config.list = TOP "/l.csv";
     REQUIRE(open_with("d", &config, &dataset) == BZNA_OK);
     CHECK_SAMPLES(dataset, "-1 1.jpg", "-1 2.jpg");
-    CHECK_EQ(bzna_dataset_get_field_info(dataset, 1, &field, sizeof field, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_field_info(dataset, 1, &field, sizeof field, NULL), BZNA_OK);
     CHECK(field.kind == BZNA_FIELD_VECTOR && !strcmp(field.name, "label"));
     CHECK_EQ(bzna_dataset_field(dataset, 0, "label", labels, sizeof labels, &needed, NULL), BZNA_OK);
     CHECK(needed == 8 && labels[0] == 0.5f && labels[1] == 2);
@@ -588,7 +588,7 @@ TEST(pipes_and_sockets_are_no_pictures)
     REQUIRE(dataset);
     CHECK_SAMPLES(dataset, "0 a/1.jpg");
     CHECK(!unlink(under("d/a/1.jpg")) && !mkfifo(under("d/a/1.jpg"), 0666));        /* it is not waited for */
-    CHECK(bzna_dataset_get_image_info(dataset, 0, NULL, &(bzna_image_info){ 0 }, sizeof(bzna_image_info), &why) < 0);
+    CHECK(bzna_dataset_image_info(dataset, 0, NULL, &(bzna_image_info){ 0 }, sizeof(bzna_image_info), &why) < 0);
     bzna_dataset_close(dataset);
     close(fd);
 }

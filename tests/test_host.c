@@ -303,9 +303,6 @@ TEST(no_initializer_writes_past_its_struct)
 {
     CHECK_INIT_ENDS(bzna_error, bzna_error_init);
     CHECK_INIT_ENDS(bzna_transform, bzna_transform_init);
-    CHECK_INIT_ENDS(bzna_sample_desc, bzna_sample_desc_init);
-    CHECK_INIT_ENDS(bzna_warp, bzna_warp_init);
-    CHECK_INIT_ENDS(bzna_jitter, bzna_jitter_init);
 }
 
 TEST(structs_to_fill_in_are_prepared_as_zeros)
@@ -319,25 +316,20 @@ TEST(structs_to_fill_in_are_prepared_as_zeros)
     CHECK_INIT(bzna_output, bzna_output_init);
     CHECK_INIT(bzna_affine, bzna_affine_init);
     CHECK_INIT(bzna_loader_config, bzna_loader_config_init);
-    CHECK_INIT(bzna_extra_output, bzna_extra_output_init);
     CHECK_INIT(bzna_writer_config, bzna_writer_config_init);
     CHECK_INIT(bzna_records, bzna_records_init);
     CHECK_INIT(bzna_field_value, bzna_field_value_init);
+    CHECK_INIT(bzna_writer_sample, bzna_writer_sample_init);
 }
 
-TEST(an_error_is_prepared_as_none_and_a_sample_without_a_target)
+TEST(an_error_is_prepared_as_none)
 {
     bzna_error err;
-    bzna_sample_desc sample;
     memset(&err, 0xaa, sizeof err);
     bzna_error_init(&err, sizeof err);
     CHECK(err.struct_size == sizeof err && err.status == BZNA_OK && err.byte_offset == BZNA_NO_OFFSET);
     CHECK_STR(err.message, "");
-    memset(&sample, 0xaa, sizeof sample);
-    bzna_sample_desc_init(&sample, sizeof sample);
-    CHECK(sample.struct_size == sizeof sample && sample.target == BZNA_TARGET_NONE && !sample.image && !sample.name);
     bzna_error_init(NULL, sizeof err);
-    bzna_sample_desc_init(NULL, sizeof sample);
 }
 
 #if BZI_SOFTWARE && !defined(BENZINA_NO_AVCODEC)
@@ -351,12 +343,12 @@ typedef struct told {
 /* Every call that fills in a struct of the caller's, of a size that is an argument. */
 #define TOLD(X) \
     X(bzna_dataset_info,  bzna_dataset_get_info(t->dataset, to, size, NULL)) \
-    X(bzna_field_info,    bzna_dataset_get_field_info(t->dataset, 0, to, size, NULL)) \
-    X(bzna_track_info,    bzna_dataset_get_track_info(t->dataset, 0, to, size, NULL)) \
-    X(bzna_sample,        bzna_dataset_get_sample(t->dataset, 1, to, size, NULL)) \
-    X(bzna_image_info,    bzna_dataset_get_image_info(t->dataset, 1, NULL, to, size, NULL)) \
+    X(bzna_field_info,    bzna_dataset_field_info(t->dataset, 0, to, size, NULL)) \
+    X(bzna_track_info,    bzna_dataset_track_info(t->dataset, 0, to, size, NULL)) \
+    X(bzna_sample_ref,        bzna_dataset_sample(t->dataset, 1, to, size, NULL)) \
+    X(bzna_image_info,    bzna_dataset_image_info(t->dataset, 1, NULL, to, size, NULL)) \
     X(bzna_loader_info,   bzna_loader_get_info(t->loader, to, size, NULL)) \
-    X(bzna_loader_stats,  bzna_loader_get_stats(t->loader, to, size, NULL)) \
+    X(bzna_statistics,  bzna_loader_statistics(t->loader, to, size, NULL)) \
     X(bzna_tensor,        bzna_loader_tensor(t->loader, 0, to, size, NULL)) \
     X(bzna_batch_info,    bzna_batch_get_info(t->batch, to, size, NULL)) \
     X(bzna_tensor,        bzna_batch_tensor(t->batch, "target", to, size, NULL))
@@ -882,7 +874,7 @@ TEST_MAIN(
     RUN(no_initializer_writes_past_its_struct)
     RUN(no_call_writes_past_the_struct_that_it_fills_in)
     RUN(no_call_writes_past_the_struct_that_says_its_own_size)
-    RUN(an_error_is_prepared_as_none_and_a_sample_without_a_target)
+    RUN(an_error_is_prepared_as_none)
     RUN(a_bad_context_config_is_refused_by_field)
     RUN(a_context_config_at_its_limits_is_accepted)
     RUN(context_configs_of_other_versions_are_taken_or_refused)

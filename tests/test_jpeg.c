@@ -845,18 +845,14 @@ typedef struct asked {
 /* The first of a data set's pictures; `other`, if it is not NULL, has the other output's views. */
 static bzna_status load_small(bzna_context *context, bzna_dataset *dataset, const asked *a, float *pixels, float *other)
 {
-    bzna_extra_output extra;
+    const bzna_warp warp = { .kind = a->warp };
+    const bzna_loader_output extra = { .name = "other", .width = a->edge, .height = a->edge, .views = a->views,
+                                       .warp = a->own_warp ? &warp : NULL };
     bzna_loader_config config;
     bzna_loader *loader = NULL;
     bzna_batch *batch = NULL;
     bzna_batch_info info;
     bzna_status status;
-    bzna_extra_output_init(&extra, sizeof extra);
-    extra.name = "other";
-    extra.width = extra.height = a->edge;
-    extra.views = a->views;
-    extra.own_warp = a->own_warp;
-    extra.warp.kind = a->warp;
     config_init(&config, a->device_kind);
     config.output.batch_size = 1;
     config.output.width = 16;
@@ -864,8 +860,8 @@ static bzna_status load_small(bzna_context *context, bzna_dataset *dataset, cons
     config.warp.kind = BZNA_WARP_CENTER_RESIZED_CROP;
     config.filter.antialias = a->antialias;
     config.decode.jpeg_shrink = a->jpeg_shrink;
-    config.outputs.ptr = a->edge ? &extra : NULL;
-    config.outputs.count = a->edge != 0;
+    config.extra_outputs.ptr = a->edge ? &extra : NULL;
+    config.extra_outputs.count = a->edge != 0;
     if ((status = bzna_loader_open(context, dataset, &config, &loader, &last)) != BZNA_OK)
         return status;
     if ((status = bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, &last)) == BZNA_OK) {

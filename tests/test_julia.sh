@@ -334,7 +334,7 @@ s/bzna_batch_release(batch::Ptr{bzna_batch})::bzna_status/bzna_batch_release(bat
 s/bzna_batch_error(batch::Ptr{bzna_batch}, slot::UInt32, /bzna_batch_error(batch::Ptr{bzna_batch}, /
 s/bzna_dataset_close(dataset::Ptr{bzna_dataset})/bzna_dataset_close(dataset::Ptr{bzna_loader})/
 s/libbenzina.bzna_loader_save(/libbenzina.bzna_loader_safe(/
-s/state::Ref{bzna_loader_state}, struct_size::Csize_t/state::Ref{bzna_loader_stats}, struct_size::Csize_t/
+s/state::Ref{bzna_loader_state}, struct_size::Csize_t/state::Ref{bzna_statistics}, struct_size::Csize_t/
 s/struct_size::Csize_t,$/struct_size::Cint,/
 s/(dataset::Ptr{bzna_dataset}, index::UInt64, target/(dataset::Ptr{bzna_dataset}, target::UInt64, target/
 s/^    native_code::Int32$/    native_code::UInt32/
@@ -354,8 +354,8 @@ s/^    read::bzna_loader_read/    reading::bzna_loader_read/
 s/^    capacity::UInt64/    capacities::UInt64/
 s/BZNA_AGAIN = Int32(2)/BZNA_AGAIN = Int32(3)/
 s/BZNA_SPLIT_TEST = UInt32(3)/BZNA_SPLIT_TEST = UInt32(4)/
-s/index::UInt64, sample::Ptr{bzna_sample_desc}, timeout_ns::Int64,$/index::UInt64, sample::Ptr{bzna_sample_desc}, timeout_ns::Float64,/
-s/^    thumb::Ptr{bzna_image}/    thumb::Ptr{bzna_sample}/
+s/index::UInt64, sample::Ptr{bzna_writer_sample}, timeout_ns::Int64,$/index::UInt64, sample::Ptr{bzna_writer_sample}, timeout_ns::Float64,/
+s/^    thumb::Ptr{bzna_image}/    thumb::Ptr{bzna_sample_ref}/
 s/transform_user = transform_user, picture = picture/transform_data = transform_user, picture = picture/
 s/BZNA_LAST_PAD = UInt32(2)/BZNA_LAST_PADDED = UInt32(2)/
 s/const bzna_status = Int32/const bzna_status = Int64/
@@ -370,7 +370,7 @@ s/info.image.shape/info.image.shapes/
 s/info.last_of_epoch == 0/info.is_last == 0/
 s/bzna_batch_release(handle)/bzna_batch_release(handle, err)/
 s/bzna_loader_save(loader.handle, state, /bzna_loader_save(loader.handle, /
-s/^    check(bzna_loader_get_stats(loader.handle, counts, sizeof(bzna_loader_stats), err), err)/    check(bzna_loader_get_stats(loader.handle, counts, sizeof(bzna_loader_stats)), err)/
+s/^    check(bzna_loader_statistics(loader.handle, counts, sizeof(bzna_statistics), err), err)/    check(bzna_loader_statistics(loader.handle, counts, sizeof(bzna_statistics)), err)/
 s/BZNA_E_NOT_FOUND, BZNA_NO_OFFSET,/BZNA_NO_OFFSET,/
 s/^end # module LibBenzina/# module LibBenzina/
 s/^    return batch === nothing ? nothing : (batch, batch)/    return batch === nothing ? nothing : (batch, batch/

@@ -213,7 +213,7 @@ static void run_check(run *r, const bzna_batch *batch)
         /* padding begins the order anew */
         uint64_t position = (r->position + r->c.shard.rank + (uint64_t)slot * r->c.shard.world_size) % count;
         uint64_t index = r->c.order.kind == BZNA_ORDER_SHUFFLE ?
-                             bzna_permute(r->c.order.seed, r->epoch, count, position) :
+                             bzna_order_permute(r->c.order.seed, r->epoch, count, position) :
                              position;
         if (!slot_is_right(r, &info, slot, r->epoch, index)) {
             test_failures++;
@@ -958,7 +958,7 @@ TEST(all_ranks_together_see_each_sample_once)
 static bzna_image_info image_at(bzna_dataset *dataset, uint64_t index)
 {
     bzna_image_info image;
-    require(bzna_dataset_get_image_info(dataset, index, NULL, &image, sizeof image, NULL), "image");
+    require(bzna_dataset_image_info(dataset, index, NULL, &image, sizeof image, NULL), "image");
     return image;
 }
 
@@ -1258,7 +1258,7 @@ TEST(a_callback_may_change_everything_and_its_failure_costs_its_own_slot)
     while (bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
         bzna_batch_info info = info_of(batch);
         for (uint32_t i = 0; i < info.count; i++, position++) {
-            uint64_t index = bzna_permute(c.order.seed, 3, 40, position);
+            uint64_t index = bzna_order_permute(c.order.seed, 3, 40, position);
             const bzna_picture *picture = picture_of(&mixed, index);
             const bzna_sample_info *told_of = &all.info[index];
             const float *data = (const float *)info.image.data + i * SLOT;
@@ -1599,13 +1599,13 @@ TEST(closing_null_does_nothing)
 {
     bzna_batch *batch;
     bzna_loader_info info;
-    bzna_loader_stats stats;
+    bzna_statistics stats;
     CHECK_EQ(bzna_loader_close(NULL), BZNA_OK);
     CHECK_EQ(bzna_loader_stop(NULL, NULL), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_loader_next(NULL, 0, &batch, NULL), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_loader_reset(NULL, 0, NULL), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_loader_get_info(NULL, &info, sizeof info, NULL), BZNA_E_ARGUMENT);
-    CHECK_EQ(bzna_loader_get_stats(NULL, &stats, sizeof stats, NULL), BZNA_E_ARGUMENT);
+    CHECK_EQ(bzna_loader_statistics(NULL, &stats, sizeof stats, NULL), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_batch_error(NULL, 0, NULL), BZNA_E_ARGUMENT);
 }
 
@@ -1794,7 +1794,7 @@ TEST(after_fork_the_child_gets_e_state_and_the_parent_goes_on)
         if (child == 0) {
             bzna_batch *batch;
             bzna_loader_state state;
-            bzna_loader_stats stats;
+            bzna_statistics stats;
             void *tensor;
             memset(&state, 0, sizeof state);
             alarm(20);
@@ -1804,7 +1804,7 @@ TEST(after_fork_the_child_gets_e_state_and_the_parent_goes_on)
                   (bzna_loader_reset(loader, 0, NULL) == BZNA_E_STATE ? 0 : 8) |
                   (bzna_loader_save(loader, &state, sizeof state, NULL) == BZNA_E_STATE ? 0 : 16) |
                   (bzna_loader_restore(loader, &state, NULL) == BZNA_E_STATE ? 0 : 32) |
-                  (bzna_loader_get_stats(loader, &stats, sizeof stats, NULL) == BZNA_E_STATE &&
+                  (bzna_loader_statistics(loader, &stats, sizeof stats, NULL) == BZNA_E_STATE &&
                            bzna_batch_to_dlpack(held, "image", BZNA_DLPACK_1, &tensor, NULL) == BZNA_E_STATE ?
                        0 :
                        64));
@@ -2054,8 +2054,8 @@ TEST(a_sample_as_large_as_a_limit_is_read_and_one_of_a_byte_more_is_not)
     memory m;
     bzna_dataset *dataset = open_archive(&m, &mixed);
     for (uint64_t i = 0; i < 40; i++) {
-        bzna_sample sample = { .struct_size = sizeof sample };
-        require(bzna_dataset_get_sample(dataset, i, &sample, sizeof sample, NULL), "sample");
+        bzna_sample_ref sample = { .struct_size = sizeof sample };
+        require(bzna_dataset_sample(dataset, i, &sample, sizeof sample, NULL), "sample");
         sizes[i] = sample.size;
         largest = sample.size > largest ? sample.size : largest;
     }
@@ -2258,7 +2258,7 @@ TEST(defaults_are_filled_in_and_can_be_asked)
     bzna_loader_config c;
     bzna_loader *loader;
     bzna_loader_info info;
-    bzna_loader_stats stats;
+    bzna_statistics stats;
     bzna_loader_config_init(&c, sizeof c);
     c.output.batch_size = 16;
     c.output.width = 10;
@@ -2278,14 +2278,14 @@ TEST(defaults_are_filled_in_and_can_be_asked)
     CHECK_CONTAINS(info.decoder_reason, TEST_NVDEC ? "device" : "NVDEC");
     run r = run_of(&mixed, &c);
     CHECK_EQ(walk(loader, &r, UINT64_MAX), 3);
-    CHECK_EQ(bzna_loader_get_stats(loader, &stats, sizeof stats, NULL), BZNA_OK);
+    CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats, NULL), BZNA_OK);
     CHECK(stats.stage[BZNA_STAGE_DELIVER].count == 3 && stats.samples == 40 && stats.samples_failed == 0);
     CHECK(stats.stage[BZNA_STAGE_READ].count == 40 && stats.stage[BZNA_STAGE_DECODE].count == 40 &&
           stats.stage[BZNA_STAGE_WARP].count == 40);
     uint64_t bytes = 0;
     for (uint64_t i = 0; i < 40; i++) {
-        bzna_sample sample = { .struct_size = sizeof sample };
-        CHECK_EQ(bzna_dataset_get_sample(dataset, i, &sample, sizeof sample, NULL), BZNA_OK);
+        bzna_sample_ref sample = { .struct_size = sizeof sample };
+        CHECK_EQ(bzna_dataset_sample(dataset, i, &sample, sizeof sample, NULL), BZNA_OK);
         bytes += sample.size;
     }
     CHECK_EQ(stats.stage[BZNA_STAGE_READ].bytes, bytes);
@@ -2306,11 +2306,11 @@ static void *ask(void *argument)
     asker *a = argument;
     while (!a->done) {
         bzna_loader_info info;
-        bzna_loader_stats stats;
+        bzna_statistics stats;
         bzna_loader_state state;
         a->wrong += bzna_loader_get_info(a->loader, &info, sizeof info, NULL) != BZNA_OK ||
                     info.batches_per_epoch != 2 || info.samples_per_epoch != 40;
-        a->wrong += bzna_loader_get_stats(a->loader, &stats, sizeof stats, NULL) != BZNA_OK;
+        a->wrong += bzna_loader_statistics(a->loader, &stats, sizeof stats, NULL) != BZNA_OK;
         a->wrong += bzna_loader_save(a->loader, &state, sizeof state, NULL) != BZNA_OK || state.position % 20;
         sleep_us(50);
     }
@@ -2340,8 +2340,8 @@ TEST(other_threads_may_ask_while_epochs_change)
 
 static void *ask_once(void *argument)
 {
-    bzna_loader_stats stats;
-    bzna_loader_get_stats(argument, &stats, sizeof stats, NULL);
+    bzna_statistics stats;
+    bzna_loader_statistics(argument, &stats, sizeof stats, NULL);
     return NULL;
 }
 
@@ -2352,18 +2352,18 @@ TEST(waits_for_the_loaders_lock_are_counted)
     bzna_dataset *dataset = open_archive(&m, &mixed);
     bzna_loader_config c = config_of(20, BZNA_ORDER_SHUFFLE);
     bzna_loader *loader = open_loader(dataset, &c);
-    bzna_loader_stats before, after;
+    bzna_statistics before, after;
     pthread_t thread;
 
     CHECK_EQ(bzna_loader_stop(loader, NULL), BZNA_OK);              /* its own threads leave the lock alone soon */
-    CHECK_EQ(bzna_loader_get_stats(loader, &before, sizeof before, NULL), BZNA_OK);
+    CHECK_EQ(bzna_loader_statistics(loader, &before, sizeof before, NULL), BZNA_OK);
     for (int attempts = 0; attempts < 1000; attempts++) {
         pthread_mutex_lock(&loader->mutex);
         pthread_create(&thread, NULL, ask_once, loader);
         sleep_us(2000);
         pthread_mutex_unlock(&loader->mutex);
         pthread_join(thread, NULL);
-        CHECK_EQ(bzna_loader_get_stats(loader, &after, sizeof after, NULL), BZNA_OK);
+        CHECK_EQ(bzna_loader_statistics(loader, &after, sizeof after, NULL), BZNA_OK);
         if (after.lock_waits > before.lock_waits)
             break;
     }
@@ -2428,6 +2428,7 @@ TEST(a_center_crop_is_the_picture_that_a_double_precision_reference_paints)
     bzna_batch_info info;
     c.filter.antialias = BZNA_ANTIALIAS_OFF;             /* the reference takes two samples an axis */
     c.warp.kind = BZNA_WARP_CENTER_RESIZED_CROP;
+    c.warp.law = BZNA_LAW_BENZINA;                          /* exactly centered */
     c.warp.scale[0] = 0.875;
     c.warp.flip_h = 0;
     c.output.width = c.output.height = 64;
@@ -2489,7 +2490,7 @@ static void storm_check(storm *s, const bzna_batch *batch, uint64_t *random)
     for (int64_t i = 0; i < info.image.shape[0]; i++) {
         uint64_t position = (info.position + (uint64_t)i * s->world) % count;
         uint64_t index = s->model.c.order.kind == BZNA_ORDER_SHUFFLE ?
-                             bzna_permute(s->model.c.order.seed, info.epoch, count, position) :
+                             bzna_order_permute(s->model.c.order.seed, info.epoch, count, position) :
                              position;
         s->wrong += info.indices[i] != index || info.status[i] != BZNA_OK;
         if (storm_random(random) % 4 == 0)
@@ -2562,8 +2563,8 @@ static void *storm_control(void *argument)
             break;
         }
         case 6: {
-            bzna_loader_stats stats;
-            s->wrong += bzna_loader_get_stats(s->loader, &stats, sizeof stats, NULL) != BZNA_OK;
+            bzna_statistics stats;
+            s->wrong += bzna_loader_statistics(s->loader, &stats, sizeof stats, NULL) != BZNA_OK;
             break;
         }
         default:

@@ -142,7 +142,7 @@ static void pass_through_an_archive(void)
     require(bzna_writer_open_sink(context, &sink, NULL, &writer, NULL), "a writer");
     for (int i = 0; i < picture_count; i++) {
         picture *p = &pictures[i];
-        bzna_sample_desc desc = { .struct_size = sizeof desc, .image = &p->coded.image };
+        bzna_writer_sample desc = { .struct_size = sizeof desc, .image = &p->coded.image };
         bzna_error err = { .struct_size = sizeof err };
         bzi_format format;
         if (describe(p, &format, &err)) {

@@ -120,11 +120,50 @@ static void archives_make(void)
 
 /* ---- The model ---- */
 
+/* A further output, with its own settings where own_... is 1. */
+typedef struct extra {
+    uint32_t           own_warp, own_filter, own_color;
+    uint32_t           width, height, dtype, layout, channels, views;
+    const char        *name, *field;
+    bzna_warp          warp;
+    bzna_loader_filter filter;
+    bzna_loader_color  color;
+    bzna_loader_output first;         /* what may be given in the first output alone */
+} extra;
+
 typedef struct plan {
     bzna_dataset       *dataset;
     bzna_loader_config  c;
-    bzna_extra_output   extra[EXTRAS];
+    extra               extra[EXTRAS];
+    bzna_loader_output  outputs[EXTRAS];
 } plan;
+
+/* Says in outputs what extra says. */
+static void plan_fill(plan *p)
+{
+    for (int i = 0; i < EXTRAS; i++) {
+        const extra *e = &p->extra[i];
+        bzna_loader_output *o = &p->outputs[i];
+        *o = e->first;
+        o->width = e->width;
+        o->height = e->height;
+        o->dtype = e->dtype;
+        o->layout = e->layout;
+        o->channels = e->channels;
+        o->views = e->views;
+        o->name = e->name;
+        o->field = e->field;
+        o->warp = e->own_warp ? &e->warp : NULL;
+        o->filter = e->own_filter ? &e->filter : NULL;
+        o->color = e->own_color ? &e->color : NULL;
+    }
+}
+
+static void plan_finish(plan *p)
+{
+    plan_fill(p);
+    p->c.extra_outputs.ptr = p->c.extra_outputs.count ? p->outputs : NULL;
+}
 
 static plan plan_of(bzna_dataset *dataset)
 {
@@ -152,10 +191,9 @@ static plan plan_of(bzna_dataset *dataset)
     return p;
 }
 
-static bzna_extra_output *plan_add(plan *p, const char *name)
+static extra *plan_add(plan *p, const char *name)
 {
-    bzna_extra_output *e = &p->extra[p->c.outputs.count++];
-    bzna_extra_output_init(e, sizeof *e);
+    extra *e = &p->extra[p->c.extra_outputs.count++];
     e->name = name;
     return e;
 }
@@ -164,7 +202,7 @@ static bzna_loader *plan_open(plan *p, bzna_context *in)
 {
     bzna_error e = { .struct_size = sizeof e };
     bzna_loader *loader = NULL;
-    p->c.outputs.ptr = p->c.outputs.count ? p->extra : NULL;
+    plan_finish(p);
     CHECK_EQ(bzna_loader_open(in, p->dataset, &p->c, &loader, &e), BZNA_OK);
     if (!loader)
         printf("  %s\n", e.message);
@@ -184,7 +222,7 @@ static const bzna_picture *picture_for(const plan *p, uint32_t i, uint64_t index
 static bzna_output shape_of(const plan *p, uint32_t i)
 {
     const bzna_loader_output *o = &p->c.output;
-    const bzna_extra_output *e = &p->extra[i - (i > 0)];
+    const extra *e = &p->extra[i - (i > 0)];
     bzna_output shape = { sizeof shape, o->width, o->height, o->dtype, o->layout, o->channels };
     if (i)
         shape = (bzna_output){ sizeof shape, e->width ? e->width : o->width, e->height ? e->height : o->height,
@@ -241,7 +279,7 @@ static void jitter(const plan *p, const bzna_loader_color *c, uint64_t epoch, ui
 /* What the header says a view's transform is. */
 static void transform_of(const plan *p, uint64_t epoch, uint64_t index, uint32_t i, uint32_t view, bzna_transform *t)
 {
-    const bzna_extra_output *e = i ? &p->extra[i - 1] : NULL;
+    const extra *e = i ? &p->extra[i - 1] : NULL;
     const bzna_picture *picture = picture_for(p, i, index), *first = picture_for(p, 0, index);
     const bzna_output shape = shape_of(p, i), first_shape = shape_of(p, 0);
     uint32_t number = view;
@@ -331,7 +369,7 @@ static uint32_t check_batch(const plan *p, const bzna_batch *batch)
     const bzna_batch_info info = info_of(batch);
     const uint32_t slots = (uint32_t)info.image.shape[views_of(p, 0) > 1];
     uint32_t wrong[BATCH] = { 0 }, right = 0;
-    for (uint32_t i = 0; i <= p->c.outputs.count; i++) {
+    for (uint32_t i = 0; i <= p->c.extra_outputs.count; i++) {
         const bzna_output shape = shape_of(p, i);
         const uint8_t *data = tensor_of(p, batch, i, slots);
         for (uint32_t view = 0; view < views_of(p, i); view++)
@@ -376,7 +414,7 @@ static uint64_t hash_of(plan *p)
     bzna_batch *batch = NULL;
     uint64_t hash = BZI_HASH_START;
     while (loader && bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
-        for (uint32_t i = 0; i <= p->c.outputs.count; i++) {
+        for (uint32_t i = 0; i <= p->c.extra_outputs.count; i++) {
             bzna_tensor tensor = { .struct_size = sizeof tensor };
             require(bzna_batch_tensor(batch, i ? p->extra[i - 1].name : "image", &tensor, sizeof tensor, NULL), "");
             hash = bzi_hash(hash, tensor.data, (size_t)tensor.bytes);
@@ -391,7 +429,7 @@ static uint64_t hash_of(plan *p)
 static plan plan_dino(bzna_dataset *dataset)
 {
     plan p = plan_of(dataset);
-    bzna_extra_output *e;
+    extra *e;
     p.c.output.views = 2;
     p.c.warp.perspective = 0.5;
     p.c.warp.rotate[1] = 20;
@@ -431,7 +469,7 @@ static plan plan_dino(bzna_dataset *dataset)
 static plan plan_fields(void)
 {
     plan p = plan_of(tars);
-    bzna_extra_output *e = plan_add(&p, "mask");
+    extra *e = plan_add(&p, "mask");
     e->field = "seg.png";
     e->own_color = e->own_filter = 1;
     e->filter.kind = BZNA_FILTER_NEAREST;
@@ -498,7 +536,7 @@ TEST(outputs_of_other_pictures_share_the_first_ones_warp_or_have_their_own)
 TEST(a_shared_warp_shows_the_same_part_of_a_picture_of_another_size)
 {
     plan p = plan_of(tars);
-    bzna_extra_output *e = plan_add(&p, "right");
+    extra *e = plan_add(&p, "right");
     bzna_loader *loader;
     bzna_batch *batch = NULL;
     double worst[2] = { 0, 0 };
@@ -624,7 +662,7 @@ TEST(a_callback_is_told_output_and_view_and_what_it_breaks_costs_the_sample_alon
         { { 1, 0, 0, 0, 1, 0, 0, 0, 1 }, BZNA_E_DECODE, "callback returned -402" },
         { { NAN, 0, 0, 0, 1, 0, 0, 0, 1 }, BZNA_OK, "transform.homography: not a finite number" },
         { { 1, 0, 0, 0, 1, 0, 0, 0, INFINITY }, BZNA_OK, "transform.homography: not a finite number" },
-        { { 0 }, BZNA_OK, "transform.homography: it is singular" },
+        { { 0, 0, 1, 0, 0, 0, 0, 0, 0 }, BZNA_OK, "transform.homography: it is singular" },
         { { 0.3, 0.1, 5, 0.9, 0.3, 7, 0, 0, 1 }, BZNA_OK, "transform.homography: it is singular" },
         { { 1, 2, 3, 4, 5, 6, 7, 8, 9 }, BZNA_OK, "transform.homography: it is singular" },
     };
@@ -633,7 +671,7 @@ TEST(a_callback_is_told_output_and_view_and_what_it_breaks_costs_the_sample_alon
         asked a = { .index = 4, .bad = k % 2 ? 10 : k, .status = bad[k].status };
         bzna_loader *loader;
         bzna_batch *batch = NULL;
-        bzna_loader_stats stats = { .struct_size = sizeof stats };
+        bzna_statistics stats = { .struct_size = sizeof stats };
         memcpy(a.homography, bad[k].h, sizeof a.homography);
         p.c.pipeline.transform = answer;
         p.c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
@@ -652,7 +690,7 @@ TEST(a_callback_is_told_output_and_view_and_what_it_breaks_costs_the_sample_alon
             check_batch(&p, batch);
             bzna_batch_release(batch);
         }
-        bzna_loader_get_stats(loader, &stats, sizeof stats, NULL);
+        bzna_loader_statistics(loader, &stats, sizeof stats, NULL);
         CHECK_EQ(stats.samples, 2 * SAMPLES);
         CHECK_EQ(stats.samples_failed, 2);
         bzna_loader_close(loader);
@@ -737,7 +775,7 @@ TEST(a_callback_draws_into_pictures_before_they_are_warped)
     invert_known(known[0], FIELDS * SAMPLES);
     CHECK_EQ(walk(&p), 2 * SAMPLES);
     CHECK_EQ(walk(&q), 2 * SAMPLES);
-    q.c.outputs.count = 0;                                  /* of rows below the crop, too */
+    q.c.extra_outputs.count = 0;                                  /* of rows below the crop, too */
     q.c.warp.scale[0] = 0.01;
     q.c.warp.scale[1] = 0.02;
     CHECK_EQ(walk(&q), 2 * SAMPLES);
@@ -777,7 +815,7 @@ TEST(what_is_outside_has_the_fill_color_in_each_outputs_type_and_channels)
     for (uint32_t space = 0; space < 2; space++)
         for (uint32_t dtype = 0; dtype < 4; dtype++) {
             plan p = plan_of(archives);
-            bzna_extra_output *e;
+            extra *e;
             const float fill[3] = { 200, 3.5f, 90 };
             memcpy(p.c.color.fill, fill, sizeof fill);
             p.c.color.fill_space = space;
@@ -828,7 +866,7 @@ static double mean_fault(const plan *p, const plan *plain, const bzna_batch_info
 static plan plan_means(uint32_t k, const float *mean, const float *own)
 {
     plan p = plan_of(archives);
-    bzna_extra_output *e;
+    extra *e;
     memset(&p.c.color, 0, sizeof p.c.color);
     p.c.output.channels = k % 3;
     p.c.output.layout = k % 2;
@@ -890,7 +928,7 @@ static tar damaged_tar(uint64_t index, const char *field)
     tar t = { .bytes = take_memory(shard.size), .size = shard.size, .capacity = shard.size };
     bzna_image_info info = { .struct_size = sizeof info };
     memcpy(t.bytes, shard.bytes, shard.size);
-    require(bzna_dataset_get_image_info(tars, index, field, &info, sizeof info, NULL), "place");
+    require(bzna_dataset_image_info(tars, index, field, &info, sizeof info, NULL), "place");
     memset(t.bytes + info.data_offset + info.data_size / 2, 0x55, (size_t)(info.data_size / 2));
     return t;
 }
@@ -903,7 +941,7 @@ TEST(a_picture_that_cannot_be_decoded_fails_its_sample_in_all_outputs)
         bzna_dataset_config config;
         bzna_loader *loader;
         bzna_batch *batch = NULL;
-        bzna_loader_stats stats = { .struct_size = sizeof stats };
+        bzna_statistics stats = { .struct_size = sizeof stats };
         bzna_status status = BZNA_OK;
         uint32_t failed = 0, replaced = 0, right = 0;
         bzna_dataset_config_init(&config, sizeof config);
@@ -920,7 +958,7 @@ TEST(a_picture_that_cannot_be_decoded_fails_its_sample_in_all_outputs)
             right += check_batch(&p, batch);
             bzna_batch_release(batch);
         }
-        bzna_loader_get_stats(loader, &stats, sizeof stats, NULL);
+        bzna_loader_statistics(loader, &stats, sizeof stats, NULL);
         CHECK_EQ(status, policy == BZNA_ON_ERROR_STOP ? BZNA_E_DECODE : BZNA_END);
         if (policy != BZNA_ON_ERROR_STOP) {
             CHECK_EQ(right, 2 * SAMPLES);
@@ -946,7 +984,7 @@ TEST(a_sample_without_the_picture_of_an_output_fails)
     add_ramp(&t, "0.seg.ppm", 8, 8);
     tar_file(&t, "1.jpg", bytes, size);
     tar_end(&t);
-    p.c.outputs.count = 1;
+    p.c.extra_outputs.count = 1;
     p.extra[0].field = "seg.ppm";
     require(bzna_dataset_open_memory(context, t.bytes, t.size, NULL, &p.dataset, NULL), "tar");
     p.c.order.kind = BZNA_ORDER_SEQUENTIAL;
@@ -1022,7 +1060,7 @@ static void places_of(plan *p, uint64_t places[EXTRAS + 2])
 {
     bzna_loader *loader = plan_open(p, context);
     places[0] = 0;
-    for (uint32_t i = 0; i <= p->c.outputs.count; i++) {
+    for (uint32_t i = 0; i <= p->c.extra_outputs.count; i++) {
         bzna_tensor tensor = { .struct_size = sizeof tensor };
         require(bzna_loader_tensor(loader, i ? 3 + i : 0, &tensor, sizeof tensor, NULL), "tensor");
         places[i] = (places[i] + 255) / 256 * 256;
@@ -1042,7 +1080,7 @@ TEST(the_callers_buffers_hold_all_outputs)
     uint32_t right = 0;
     places_of(&p, places);
     for (int i = 0; i < 3; i++) {
-        buffers[i] = (bzna_buffer){ buffer_take(), places[p.c.outputs.count + 1] };
+        buffers[i] = (bzna_buffer){ buffer_take(), places[p.c.extra_outputs.count + 1] };
         memset(buffers[i].data, 0x77, ROOM);
     }
     p.c.output.buffers = buffers;
@@ -1051,7 +1089,7 @@ TEST(the_callers_buffers_hold_all_outputs)
     loader = plan_open(&p, context);
     while (loader && bzna_loader_next(loader, BZNA_WAIT_FOREVER, &batch, NULL) == BZNA_OK) {
         const bzna_batch_info info = info_of(batch);
-        for (uint32_t i = 0; i <= p.c.outputs.count; i++)
+        for (uint32_t i = 0; i <= p.c.extra_outputs.count; i++)
             CHECK(tensor_of(&p, batch, i, info.count) == (const uint8_t *)info.image.data + places[i]);
         right += check_batch(&p, batch);
         bzna_batch_release(batch);
@@ -1086,7 +1124,7 @@ TEST(an_allocation_that_fails_at_open_leaves_nothing)
         require(bzna_context_open(&config, &own, NULL), "context");
         require(k ? bzna_dataset_open_memory(own, shard.bytes, shard.size, NULL, &dataset, NULL) :
                     bzna_dataset_open_memory(own, mixed.bytes, (size_t)mixed.size, NULL, &dataset, NULL), "data set");
-        p.c.outputs.ptr = p.extra;
+        plan_finish(&p);
         for (; !loader && at < 200; at++) {
             const int64_t before = l.blocks;
             bzna_status status;
@@ -1187,7 +1225,7 @@ static void change(plan *p, int i)
     case 9: p->extra[2].color.bias[2] = 4; break;
     case 10: p->extra[2].color.scale[1] = 4; break;
     case 11: p->extra[2].color.matrix = BZNA_MATRIX_BT709; break;
-    case 12: p->c.outputs.count = 2; break;
+    case 12: p->c.extra_outputs.count = 2; break;
     case 13: p->extra[2].color.mean_image = a_mean; p->extra[2].color.mean_image_bytes = sizeof a_mean; break;
     case 14: p->extra[0].filter.kind = BZNA_FILTER_LANCZOS3; break;
     case 15: p->extra[0].filter.antialias = BZNA_ANTIALIAS_AUTO; break;
@@ -1225,7 +1263,7 @@ TEST(a_state_of_other_outputs_is_refused)
 
 /* ---- What is refused ---- */
 
-static bzna_extra_output too_many[BZI_LIMIT_OUTPUTS];
+static bzna_loader_output too_many[BZI_LIMIT_OUTPUTS];
 
 typedef struct refusal { bzna_status status; const char *message; } refusal;
 
@@ -1235,19 +1273,19 @@ typedef struct refusal { bzna_status status; const char *message; } refusal;
 static refusal spoil_list(plan *p, int i)
 {
     bzna_loader_config *c = &p->c;
-    bzna_extra_output *e = p->extra;
-    BAD(c->outputs.ptr = NULL, E_ARGUMENT, "outputs.ptr, count: 3 outputs at NULL")
-    BAD(c->outputs.count = 0, E_ARGUMENT, "outputs.ptr, count: 0 outputs at an address")
-    BAD(c->outputs.ptr = too_many; c->outputs.count = COUNT(too_many), E_ARGUMENT, "outputs.ptr, count: 16")
-    BAD(c->outputs.count = UINT64_MAX, E_ARGUMENT, "outputs.ptr, count: 18446744073709551615")
-    BAD(e[1].struct_size -= 8, E_STRUCT_SIZE, "outputs[1].struct_size: ")
-    BAD(e[0].struct_size = 2, E_STRUCT_SIZE, "outputs[0].struct_size: not that")
-    BAD(e[0].views = 62, E_ARGUMENT, "outputs[1].views: 2, and 64 of other outputs")
-    BAD(e[0].views = UINT32_MAX, E_ARGUMENT, "outputs[0].views: 4294967295")
+    extra *e = p->extra;
+    BAD(c->extra_outputs.ptr = NULL, E_ARGUMENT, "extra_outputs.ptr, count: 3 outputs at NULL")
+    BAD(c->extra_outputs.count = 0, E_ARGUMENT, "extra_outputs.ptr, count: 0 outputs at an address")
+    BAD(c->extra_outputs.ptr = too_many; c->extra_outputs.count = COUNT(too_many), E_ARGUMENT,
+        "extra_outputs.ptr, count: 16")
+    BAD(c->extra_outputs.count = UINT64_MAX, E_ARGUMENT, "extra_outputs.ptr, count: 18446744073709551615")
+    BAD(c->extra_outputs.reserved[7] = 1, E_STRUCT_SIZE, "extra_outputs: reserved words are set")
+    BAD(e[0].views = 62, E_ARGUMENT, "extra_outputs[1].views: 2, and 64 of other outputs")
+    BAD(e[0].views = UINT32_MAX, E_ARGUMENT, "extra_outputs[0].views: 4294967295")
     BAD(c->output.views = 65, E_ARGUMENT, "output.views: 65")
-    BAD(c->output.slices = 3, E_ARGUMENT, "output.slices: not together with views or outputs")
+    BAD(c->output.slices = 3, E_ARGUMENT, "output.slices: not together with views or extra_outputs")
     BAD(c->output.slices = 3; c->output.views = 1; e[1].views = 1, E_ARGUMENT, "output.slices: not together")
-    BAD(c->output.slices = 3; c->outputs = (bzna_loader_outputs){ 0 }, E_ARGUMENT, "output.slices: not together")
+    BAD(c->output.slices = 3; c->extra_outputs = (bzna_loader_outputs){ 0 }, E_ARGUMENT, "output.slices: not together")
     BAD(c->output.width = c->output.height = 0; c->fields.tensors = "target", E_ARGUMENT, "output.width: 0")
     return (refusal){ BZNA_OK, NULL };
 }
@@ -1255,45 +1293,56 @@ static refusal spoil_list(plan *p, int i)
 static refusal spoil_output(plan *p, int i)
 {
     static const char long_name[] = "a.name.that.has.one.byte.too.many";
-    bzna_extra_output *e = p->extra;
-    BAD(e[1].name = NULL, E_ARGUMENT, "outputs[1].name: ")
-    BAD(e[1].name = "", E_ARGUMENT, "outputs[1].name: ")
-    BAD(e[1].name = long_name + sizeof long_name - 1 - BZNA_NAME_MAX, E_ARGUMENT, "outputs[1].name: ")
-    BAD(e[1].name = "local", E_ARGUMENT, "outputs[1].name: \"local\" is another tensor's")
-    BAD(e[2].name = "image", E_ARGUMENT, "outputs[2].name: \"image\" is another tensor's")
-    BAD(e[2].name = "target", E_ARGUMENT, "outputs[2].name: \"target\" is another tensor's")
-    BAD(e[2].width = 16385, E_ARGUMENT, "outputs[2].width: 16385")
-    BAD(e[2].height = 16385, E_ARGUMENT, "outputs[2].height: 16385")
-    BAD(e[2].layout = 2, E_UNSUPPORTED, "outputs[2].layout: 2")
-    BAD(e[2].channels = 3, E_UNSUPPORTED, "outputs[2].channels: 3")
-    BAD(e[2].dtype = 4, E_UNSUPPORTED, "outputs[2].dtype: 4")
-    BAD(e[1].views = 3, E_ARGUMENT, "outputs[1].views: 3; it shares the warps")
-    BAD(e[1].own_warp = 2, E_ARGUMENT, "outputs[1].own_warp, own_filter, own_color: ")
-    BAD(e[1].own_filter = 2, E_ARGUMENT, "outputs[1].own_warp, own_filter, own_color: ")
-    BAD(e[1].own_color = 2, E_ARGUMENT, "outputs[1].own_warp, own_filter, own_color: ")
-    BAD(e[2].field = "nothing"; p->c.decode.decoder = BZNA_DECODER_SOFTWARE, E_NOT_FOUND, "outputs[2].field: ")
+    extra *e = p->extra;
+    BAD(e[1].name = NULL, E_ARGUMENT, "extra_outputs[1].name: ")
+    BAD(e[1].name = "", E_ARGUMENT, "extra_outputs[1].name: ")
+    BAD(e[1].name = long_name + sizeof long_name - 1 - BZNA_NAME_MAX, E_ARGUMENT, "extra_outputs[1].name: ")
+    BAD(e[1].name = "local", E_ARGUMENT, "extra_outputs[1].name: \"local\" is another tensor's")
+    BAD(e[2].name = "image", E_ARGUMENT, "extra_outputs[2].name: \"image\" is another tensor's")
+    BAD(e[2].name = "target", E_ARGUMENT, "extra_outputs[2].name: \"target\" is another tensor's")
+    BAD(e[2].width = 16385, E_ARGUMENT, "extra_outputs[2].width: 16385")
+    BAD(e[2].height = 16385, E_ARGUMENT, "extra_outputs[2].height: 16385")
+    BAD(e[2].layout = 2, E_UNSUPPORTED, "extra_outputs[2].layout: 2")
+    BAD(e[2].channels = 3, E_UNSUPPORTED, "extra_outputs[2].channels: 3")
+    BAD(e[2].dtype = 4, E_UNSUPPORTED, "extra_outputs[2].dtype: 4")
+    BAD(e[1].views = 3, E_ARGUMENT, "extra_outputs[1].views: 3; it shares the warps")
+    BAD(e[1].first.batch_size = 3, E_ARGUMENT, "extra_outputs[1].batch_size: is the first output's alone")
+    BAD(e[1].first.slices = 1, E_ARGUMENT, "extra_outputs[1].slices: is the first output's alone")
+    BAD(e[1].first.device.kind = 1, E_ARGUMENT, "extra_outputs[1].device: is the first output's alone")
+    BAD(e[1].first.device.ordinal = 1, E_ARGUMENT, "extra_outputs[1].device: is the first output's alone")
+    BAD(e[1].first.stream = p, E_ARGUMENT, "extra_outputs[1].stream: is the first output's alone")
+    BAD(e[1].first.buffers = (bzna_buffer *)p, E_ARGUMENT, "extra_outputs[1].buffers: is the first output's alone")
+    BAD(e[1].first.buffer_count = 3, E_ARGUMENT, "extra_outputs[1].buffers: is the first output's alone")
+    BAD(e[1].first.reserved0 = 3, E_STRUCT_SIZE, "extra_outputs[1]: reserved words of it")
+    BAD(e[1].first.reserved[7] = 3, E_STRUCT_SIZE, "extra_outputs[1]: reserved words of it")
+    BAD(p->c.output.name = "image", E_ARGUMENT, "output: name, field, warp, filter and color are those of")
+    BAD(p->c.output.field = "image", E_ARGUMENT, "output: name, field, warp, filter and color are those of")
+    BAD(p->c.output.warp = &p->c.warp, E_ARGUMENT, "output: name, field, warp, filter and color are those of")
+    BAD(p->c.output.filter = &p->c.filter, E_ARGUMENT, "output: name, field, warp, filter and color are those of")
+    BAD(p->c.output.color = &p->c.color, E_ARGUMENT, "output: name, field, warp, filter and color are those of")
+    BAD(e[2].field = "nothing"; p->c.decode.decoder = BZNA_DECODER_SOFTWARE, E_NOT_FOUND, "extra_outputs[2].field: ")
     return (refusal){ BZNA_OK, NULL };
 }
 
 static refusal spoil_groups(plan *p, int i)
 {
-    bzna_extra_output *e = p->extra;
-    BAD(e[1].warp.flip_h = 0.5, E_ARGUMENT, "outputs[1].warp: has no effect while own_warp is 0")
-    BAD(e[1].filter.kind = 1, E_ARGUMENT, "outputs[1].filter: has no effect while own_filter is 0")
-    BAD(e[1].color.fill[2] = 1, E_ARGUMENT, "outputs[1].color: has no effect while own_color is 0")
-    BAD(e[0].warp.kind = 9, E_ARGUMENT, "outputs[0].warp.kind: 9")
-    BAD(e[0].warp.scale[0] = NAN, E_ARGUMENT, "outputs[0].warp.scale")
-    BAD(e[0].filter.kind = 7, E_ARGUMENT, "outputs[0].filter.kind: 7")
-    BAD(e[0].filter.antialias = 2, E_ARGUMENT, "outputs[0].filter.antialias: 2")
-    BAD(e[2].color.std[1] = -1, E_ARGUMENT, "outputs[2].color.std: channel 1")
-    BAD(e[2].color.fill_space = 2, E_ARGUMENT, "outputs[2].color.fill_space: 2")
-    BAD(e[2].color.matrix = 7, E_ARGUMENT, "outputs[2].color.matrix: 7")
-    BAD(e[2].color.mean[0] = e[2].color.scale[0] = 1, E_ARGUMENT, "outputs[2].color.mean, std, bias, scale: ")
-    BAD(e[2].color.bias[0] = INFINITY, E_ARGUMENT, "outputs[2].color.bias, scale, fill: channel 0")
-    BAD(e[2].color.reserved[1] = 1, E_STRUCT_SIZE, "outputs[2].filter, color: reserved words are set")
-    BAD(e[2].color.reserved0 = 1, E_STRUCT_SIZE, "outputs[2].filter, color: reserved words are set")
-    BAD(e[0].filter.reserved[0] = 1, E_STRUCT_SIZE, "outputs[0].filter, color: reserved words are set")
-    BAD(e[0].warp.reserved[3] = 1, E_STRUCT_SIZE, "outputs[0].warp: reserved words are set")
+    extra *e = p->extra;
+    BAD(e[0].warp.kind = 9, E_ARGUMENT, "extra_outputs[0].warp.kind: 9")
+    BAD(e[0].warp.scale[0] = NAN, E_ARGUMENT, "extra_outputs[0].warp.scale")
+    BAD(e[0].filter.kind = 7, E_ARGUMENT, "extra_outputs[0].filter.kind: 7")
+    BAD(e[0].filter.antialias = 2, E_ARGUMENT, "extra_outputs[0].filter.antialias: 2")
+    BAD(e[2].color.std[1] = -1, E_ARGUMENT, "extra_outputs[2].color.std: channel 1")
+    BAD(e[2].color.fill_space = 2, E_ARGUMENT, "extra_outputs[2].color.fill_space: 2")
+    BAD(e[2].color.matrix = 7, E_ARGUMENT, "extra_outputs[2].color.matrix: 7")
+    BAD(e[2].color.mean[0] = e[2].color.scale[0] = 1, E_ARGUMENT, "extra_outputs[2].color.mean, std, bias, scale: ")
+    BAD(e[2].color.bias[0] = INFINITY, E_ARGUMENT, "extra_outputs[2].color.bias, scale, fill: channel 0")
+    BAD(e[2].color.reserved[1] = 1, E_STRUCT_SIZE,
+        "extra_outputs[2]: reserved words of it, of its filter or its color are set")
+    BAD(e[2].color.reserved0 = 1, E_STRUCT_SIZE,
+        "extra_outputs[2]: reserved words of it, of its filter or its color are set")
+    BAD(e[0].filter.reserved[0] = 1, E_STRUCT_SIZE,
+        "extra_outputs[0]: reserved words of it, of its filter or its color are set")
+    BAD(e[0].warp.reserved[3] = 1, E_STRUCT_SIZE, "extra_outputs[0].warp: reserved words are set")
     return (refusal){ BZNA_OK, NULL };
 }
 
@@ -1301,7 +1350,7 @@ static refusal spoil_groups(plan *p, int i)
 static refusal spoil_mean(plan *p, int i)
 {
     bzna_loader_color *c = &p->c.color, *own = &p->extra[2].color;
-    bzna_extra_output *e = p->extra;
+    extra *e = p->extra;
     e[0].own_color = 1;
     c->mean[0] = 0;
     c->mean_image = bad_mean;
@@ -1311,14 +1360,16 @@ static refusal spoil_mean(plan *p, int i)
     BAD(c->mean_image = NULL, E_ARGUMENT, "color.mean_image_bytes: 4608 bytes at NULL")
     BAD(c->mean[0] = 100, E_ARGUMENT, "color.mean_image: not together with mean or bias")
     BAD(c->std[0] = c->std[1] = c->std[2] = 0; c->bias[2] = 1, E_ARGUMENT, "color.mean_image: not together")
-    BAD(e[0].own_color = 0, E_ARGUMENT, "outputs[0].own_color: the first output's mean image: 4608 bytes, not the 1716")
-    BAD(own->mean_image = a_mean; own->mean_image_bytes = 1276, E_ARGUMENT, "outputs[2].color.mean_image_bytes: 1276")
+    BAD(e[0].own_color = 0, E_ARGUMENT,
+        "extra_outputs[0].color: the first output's mean image: 4608 bytes, not the 1716")
+    BAD(own->mean_image = a_mean; own->mean_image_bytes = 1276, E_ARGUMENT,
+        "extra_outputs[2].color.mean_image_bytes: 1276")
     BAD(, E_ARGUMENT, "color.mean_image: number 2 is not finite")
     whole_mean[9] = i == 0 ? INFINITY : 0;
     BAD(c->mean_image = own->mean_image = whole_mean; own->mean_image_bytes = 1280, E_ARGUMENT,
         "color.mean_image: number 9 is not finite")
     BAD(c->mean_image = whole_mean; own->mean_image = bad_mean; own->mean_image_bytes = 1280, E_ARGUMENT,
-        "outputs[2].color.mean_image: number 2 is not finite")
+        "extra_outputs[2].color.mean_image: number 2 is not finite")
     return (refusal){ BZNA_OK, NULL };
 }
 
@@ -1331,8 +1382,9 @@ TEST(outputs_that_cannot_be_made_are_refused_by_name)
             bzna_loader *loader = (bzna_loader *)&p;
             bzna_error e = { .struct_size = sizeof e };
             refusal wanted;
-            p.c.outputs.ptr = p.extra;
+            plan_finish(&p);
             wanted = lists[list](&p, i);
+            plan_fill(&p);
             if (!wanted.message)
                 break;
             CHECK_EQ(bzna_loader_open(context, archives, &p.c, &loader, &e), wanted.status);
@@ -1349,8 +1401,8 @@ TEST(names_of_outputs_and_fields_do_not_meet)
     plan p = plan_fields();
     bzna_loader *loader = NULL;
     bzna_error e = { .struct_size = sizeof e };
-    p.c.outputs.ptr = p.extra;
     p.extra[1].name = "cls";
+    plan_finish(&p);
     p.c.fields.tensors = "cls";
     CHECK_EQ(bzna_loader_open(context, tars, &p.c, &loader, &e), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(e.message, "\"cls\"");
@@ -1394,7 +1446,7 @@ TEST(outputs_of_several_fields_are_not_decoded_by_nvdec)
     bzna_loader_info info = { .struct_size = sizeof info };
     bzna_error e = { .struct_size = sizeof e };
     p.extra[0].field = "thumb";
-    p.c.outputs.ptr = p.extra;
+    plan_finish(&p);
     p.c.decode.decoder = BZNA_DECODER_NVDEC;
     CHECK_EQ(bzna_loader_open(context, archives, &p.c, &loader, &e), BZNA_E_UNSUPPORTED);
     CHECK_CONTAINS(e.message, "loader_config.decode.decoder: outputs of several fields");

@@ -2026,9 +2026,10 @@ static bzna_writer *writer_new(void)
 
 static bzna_status add(bzna_writer *writer, const bzna_image *image)
 {
-    bzna_sample_desc sample;
-    bzna_sample_desc_init(&sample, sizeof sample);
+    bzna_writer_sample sample;
+    bzna_writer_sample_init(&sample, sizeof sample);
     sample.image = image;
+    sample.has_target = 1;
     sample.target = 1;
     return bzna_writer_add(writer, &sample, &last);
 }
@@ -2057,7 +2058,7 @@ static void check_archived(bzna_dataset *dataset, uint64_t index, bytes b, const
     bzna_image_info info = { .struct_size = sizeof info };
     float *wanted = look(decoder, part), *pixels = NULL;
     CHECK_EQ(bzna_dataset_read_image(dataset, index, "image", memory, sizeof memory, &image, &last), BZNA_OK);
-    CHECK_EQ(bzna_dataset_get_image_info(dataset, index, "image", &info, sizeof info, &last), BZNA_OK);
+    CHECK_EQ(bzna_dataset_image_info(dataset, index, "image", &info, sizeof info, &last), BZNA_OK);
     CHECK(image.codec == BZNA_CODEC_JPEG && info.fourcc == BZI_FOURCC('m', 'j', 'p', 'g'));
     CHECK(image.data_size == b.size && !memcmp(image.data, b.data, b.size));
     CHECK(wanted && (pixels = look(decoder, &image)) != NULL);
@@ -2135,7 +2136,7 @@ TEST(a_video_of_jpegs_has_pictures_of_their_own_sizes)
             bzna_image_info info = { .struct_size = sizeof info };
             bzna_image image = { .struct_size = sizeof image };
             uint8_t memory[16384];
-            CHECK_EQ(bzna_dataset_get_image_info(dataset, i, NULL, &info, sizeof info, &last), BZNA_OK);
+            CHECK_EQ(bzna_dataset_image_info(dataset, i, NULL, &info, sizeof info, &last), BZNA_OK);
             CHECK(info.width == W && info.height == (i ? 16 : H) && info.orientation == (i ? 0 : 6));
             CHECK_EQ(bzna_dataset_read_image(dataset, i, NULL, memory, sizeof memory, &image, &last), BZNA_OK);
             free(look(decoder, &image));

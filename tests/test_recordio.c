@@ -73,10 +73,10 @@ static int integer_is(opened *o, uint64_t i, const char *field, int64_t value)
 
 static int target_is(opened *o, uint64_t i, int64_t value)
 {
-    bzna_sample sample = { .struct_size = sizeof sample };
+    bzna_sample_ref sample = { .struct_size = sizeof sample };
     int64_t target = 0;
     return bzna_dataset_target(o->dataset, i, &target, NULL) == BZNA_OK && target == value &&
-           bzna_dataset_get_sample(o->dataset, i, &sample, sizeof sample, NULL) == BZNA_OK && sample.target == value;
+           bzna_dataset_sample(o->dataset, i, &sample, sizeof sample, NULL) == BZNA_OK && sample.target == value;
 }
 
 /* The field fails with that status, at that byte of the file, and with words in its message. */
@@ -107,7 +107,7 @@ static rec_file *three_records(void)
 TEST(fields_are_those_of_the_records)
 {
     static const struct { const char *name; uint32_t kind; } fields[] = {
-        { "image", BZNA_FIELD_PICTURE },  { "label", BZNA_FIELD_VECTOR }, { "id", BZNA_FIELD_INTEGER },
+        { "image", BZNA_FIELD_IMAGE },  { "label", BZNA_FIELD_VECTOR }, { "id", BZNA_FIELD_INTEGER },
         { "target", BZNA_FIELD_INTEGER }, { "name", BZNA_FIELD_TEXT },    { "record", BZNA_FIELD_BYTES } };
     for (int way = 0; way < WAYS; way++) {
         rec_file *f = three_records();
@@ -121,7 +121,7 @@ TEST(fields_are_those_of_the_records)
         CHECK(bzna_dataset_get_info(o.dataset, &info, sizeof info, NULL) == BZNA_OK && info.field_count == 6 &&
               info.target_count == 3 && info.size_bytes == f->size && !strcmp(info.container, "RecordIO"));
         for (uint32_t i = 0; i < 6; i++)
-            CHECK(bzna_dataset_get_field_info(o.dataset, i, &field, sizeof field, NULL) == BZNA_OK &&
+            CHECK(bzna_dataset_field_info(o.dataset, i, &field, sizeof field, NULL) == BZNA_OK &&
                   field.kind == fields[i].kind && !strcmp(field.name, fields[i].name));
         CHECK(field_is(&o, 0, "label", &one, 4) && field_is(&o, 1, "label", three, 12) &&
               field_is(&o, 2, "label", &half, 4));
@@ -141,14 +141,14 @@ TEST(the_picture_begins_behind_the_labels)
     for (int way = 0; way < WAYS; way++) {
         rec_file *f = three_records();
         opened o;
-        bzna_sample sample = { .struct_size = sizeof sample };
+        bzna_sample_ref sample = { .struct_size = sizeof sample };
         open_file(&o, f, way, NULL);
         REQUIRE(o.status == BZNA_OK);
         check_fails(&o, 0, "image", BZNA_E_CODEC, 8 + 24, "begins with de ad be ef");
         check_fails(&o, 1, "image", BZNA_E_CODEC, f->offsets[1] + 8 + 24 + 12, "begins with 70 69 63 74");
         check_fails(&o, 2, "image", BZNA_E_FORMAT, f->offsets[2] + 8 + 24, "has no bytes");
         check_fails(&o, 0, "thumb", BZNA_E_NOT_FOUND, BZNA_NO_OFFSET, "there is no field \"thumb\"");
-        CHECK(bzna_dataset_get_sample(o.dataset, 1, &sample, sizeof sample, NULL) == BZNA_OK &&
+        CHECK(bzna_dataset_sample(o.dataset, 1, &sample, sizeof sample, NULL) == BZNA_OK &&
               sample.image_count == 1 && !strcmp(sample.image_names[0], "image") && sample.offset == f->offsets[1] &&
               sample.size == f->offsets[2] - f->offsets[1]);
         close_all(&o, f);
@@ -188,7 +188,7 @@ TEST(a_picture_in_parts_is_read_whole)
     for (int way = 0; way < WAYS; way++) {
         rec_file *f = rec_new();
         opened o;
-        bzna_sample sample = { .struct_size = sizeof sample };
+        bzna_sample_ref sample = { .struct_size = sizeof sample };
         bzi_sample read;
         bzi_reading reading;
         uint8_t *memory;
@@ -199,7 +199,7 @@ TEST(a_picture_in_parts_is_read_whole)
         rec_add_picture(f, 4, &one, 1, "next", 4);
         open_file(&o, f, way, NULL);
         REQUIRE(o.status == BZNA_OK);
-        REQUIRE(bzna_dataset_get_sample(o.dataset, 0, &sample, sizeof sample, NULL) == BZNA_OK);
+        REQUIRE(bzna_dataset_sample(o.dataset, 0, &sample, sizeof sample, NULL) == BZNA_OK);
         memory = malloc((size_t)sample.size);
         REQUIRE(bzi_reading_begin(&reading, o.dataset->parts[0].container, 0, &o.err) == BZNA_OK);
         REQUIRE(bzi_reading_read(&reading, memory, &o.err) == BZNA_OK);

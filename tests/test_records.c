@@ -68,10 +68,10 @@ static void fill(uint8_t *bytes, size_t size)
 
 static int64_t target_of(const bzna_dataset *dataset, uint64_t i)
 {
-    bzna_sample sample = { .struct_size = sizeof sample };
+    bzna_sample_ref sample = { .struct_size = sizeof sample };
     int64_t target = -77;
     CHECK(bzna_dataset_target(dataset, i, &target, NULL) == BZNA_OK);
-    CHECK(bzna_dataset_get_sample(dataset, i, &sample, sizeof sample, NULL) == BZNA_OK && sample.target == target);
+    CHECK(bzna_dataset_sample(dataset, i, &sample, sizeof sample, NULL) == BZNA_OK && sample.target == target);
     return target;
 }
 
@@ -339,9 +339,9 @@ static void check_vectors(size_t k, float scale, float bias, int way)
         memcpy(file + 2 + i * each, types[k].bytes, each);
     open_records(&o, file, 2 + 3 * each, way, &r);
     REQUIRE(o.status == BZNA_OK && bzna_dataset_count(o.dataset) == 3);
-    CHECK(bzna_dataset_get_field_info(o.dataset, 0, &field, sizeof field, NULL) == BZNA_OK &&
+    CHECK(bzna_dataset_field_info(o.dataset, 0, &field, sizeof field, NULL) == BZNA_OK &&
           field.kind == BZNA_FIELD_VECTOR && !strcmp(field.name, "data"));
-    CHECK_EQ(bzna_dataset_get_field_info(o.dataset, 1, &field, sizeof field, NULL), BZNA_E_RANGE);
+    CHECK_EQ(bzna_dataset_field_info(o.dataset, 1, &field, sizeof field, NULL), BZNA_E_RANGE);
     CHECK(bzna_dataset_field(o.dataset, 2, "data", numbers, sizeof numbers, &n, NULL) == BZNA_OK && n == 16);
     for (int i = 0; i < 4; i++)
         CHECK(numbers[i] == types[k].numbers[i] * (scale != 0 ? scale : 1) + bias);
@@ -380,7 +380,7 @@ TEST(labels_are_targets_or_vectors_of_one)
         memset(file + 4 * (types[k].size + 1u), 0xff, types[k].size);
         open_records(&o, file, 5 * (types[k].size + 1u), BY_SOURCE, &r);
         REQUIRE(o.status == BZNA_OK && bzna_dataset_count(o.dataset) == 5);
-        CHECK(bzna_dataset_get_field_info(o.dataset, 1, &field, sizeof field, NULL) == BZNA_OK &&
+        CHECK(bzna_dataset_field_info(o.dataset, 1, &field, sizeof field, NULL) == BZNA_OK &&
               !strcmp(field.name, is_target ? "target" : "label"));
         CHECK(bzna_dataset_get_info(o.dataset, &info, sizeof info, NULL) == BZNA_OK && info.field_count == 2 &&
               info.target_count == (is_target ? 5u : 0) && !strcmp(info.container, "records"));

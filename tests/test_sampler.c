@@ -79,7 +79,7 @@ TEST(philox_gives_the_published_vectors_of_random123)
     };
     for (size_t i = 0; i < sizeof known / sizeof *known; i++) {
         uint32_t out[4], other[4];
-        bzna_philox(known[i].counter, known[i].key, out);
+        bzna_random_philox(known[i].counter, known[i].key, out);
         oracle_philox(known[i].counter, known[i].key, other);
         for (int w = 0; w < 4; w++) {
             CHECK_EQ(out[w], known[i].out[w]);
@@ -92,7 +92,7 @@ TEST(philox_gives_the_published_vectors_of_random123)
             counter[w] = (uint32_t)(scramble() >> 32);
         key[0] = (uint32_t)(scramble() >> 32);
         key[1] = (uint32_t)(scramble() >> 32);
-        bzna_philox(counter, key, out);
+        bzna_random_philox(counter, key, out);
         oracle_philox(counter, key, other);
         CHECK(!memcmp(out, other, sizeof out));
     }
@@ -101,8 +101,8 @@ TEST(philox_gives_the_published_vectors_of_random123)
 TEST(philox_may_write_over_its_own_counter)
 {
     uint32_t words[4] = { 1, 2, 3, 4 }, key[2] = { 5, 6 }, out[4];
-    bzna_philox(words, key, out);
-    bzna_philox(words, key, words);
+    bzna_random_philox(words, key, out);
+    bzna_random_philox(words, key, words);
     CHECK(!memcmp(words, out, sizeof out));
 }
 
@@ -285,7 +285,7 @@ static void check_bijection(uint64_t seed, uint64_t epoch, uint64_t count)
         if (value < count)
             seen[value] = 1;
         if (i < 50 || i % 997 == 0)
-            bad += bzna_permute(seed, epoch, count, i) != value;
+            bad += bzna_order_permute(seed, epoch, count, i) != value;
     }
     free(seen);
     if (bad) {
@@ -310,12 +310,12 @@ TEST(an_order_has_every_index_once)
 
 TEST(a_position_outside_the_count_has_no_index)
 {
-    CHECK(bzna_permute(1, 1, 0, 0) == UINT64_MAX);
-    CHECK(bzna_permute(1, 1, 10, 10) == UINT64_MAX);
-    CHECK(bzna_permute(1, 1, 10, UINT64_MAX) == UINT64_MAX);
-    CHECK(bzna_permute(1, 1, ((uint64_t)1 << 63) + 1, 0) == UINT64_MAX);
-    CHECK(bzna_permute(1, 1, UINT64_MAX, 5) == UINT64_MAX);
-    CHECK(bzna_permute(1, 1, 1, 0) == 0);
+    CHECK(bzna_order_permute(1, 1, 0, 0) == UINT64_MAX);
+    CHECK(bzna_order_permute(1, 1, 10, 10) == UINT64_MAX);
+    CHECK(bzna_order_permute(1, 1, 10, UINT64_MAX) == UINT64_MAX);
+    CHECK(bzna_order_permute(1, 1, ((uint64_t)1 << 63) + 1, 0) == UINT64_MAX);
+    CHECK(bzna_order_permute(1, 1, UINT64_MAX, 5) == UINT64_MAX);
+    CHECK(bzna_order_permute(1, 1, 1, 0) == 0);
 }
 
 /* What a saved state relies on: today's orders are tomorrow's. */
@@ -325,7 +325,7 @@ TEST(orders_are_the_stored_ones)
         const stored_order *o = &stored_orders[k];
         uint64_t wrong = 0;
         for (uint32_t i = 0; o->kind == ORDER_SHUFFLED && i < o->n; i++)
-            wrong += bzna_permute(o->seed, o->epoch, o->count, o->first + i) != o->at[i];
+            wrong += bzna_order_permute(o->seed, o->epoch, o->count, o->first + i) != o->at[i];
         if (wrong) {
             test_failures++;
             printf("  seed %llu, epoch %llu, %llu samples: %llu of %u positions are wrong\n",
@@ -451,7 +451,7 @@ TEST(neighbors_in_an_order_are_unrelated)
             check_uniform(what, distances + 1, n - 1, (double)total, n - 2.0);
         }
     for (uint64_t epoch = 0; epoch < 90 * 400; epoch++)
-        pairs[bzna_permute(15, epoch, 10, 4) * 10 + bzna_permute(15, epoch, 10, 5)]++;
+        pairs[bzna_order_permute(15, epoch, 10, 4) * 10 + bzna_order_permute(15, epoch, 10, 5)]++;
     for (int i = 0, n = 0; i < 100; i++)
         if (i / 10 != i % 10)
             compact[n++] = pairs[i];
@@ -466,7 +466,7 @@ TEST(orders_of_other_seeds_and_epochs_are_other_orders)
     for (uint64_t k = 0; k < ORDERS; k++) {
         uint64_t seed = k < 20 ? 5 : 5 + k, epoch = k < 20 ? k : 0;
         for (uint64_t i = 0; i < N; i++)
-            orders[k][i] = bzna_permute(seed, epoch, N, i);
+            orders[k][i] = bzna_order_permute(seed, epoch, N, i);
         for (uint64_t other = 0; other < k; other++) {
             int here = 0;
             for (uint64_t i = 0; i < N; i++)
@@ -476,10 +476,10 @@ TEST(orders_of_other_seeds_and_epochs_are_other_orders)
         }
     }
     CHECK_NEAR(same / (ORDERS * (ORDERS - 1) / 2), 1, 5 / sqrt(ORDERS * (ORDERS - 1) / 2));
-    CHECK(bzna_permute(5, 1ull << 32, N, 0) != bzna_permute(5, 0, N, 0) ||
-          bzna_permute(5, 1ull << 32, N, 1) != bzna_permute(5, 0, N, 1));
-    CHECK(bzna_permute(1ull << 32, 0, N, 0) != bzna_permute(0, 0, N, 0) ||
-          bzna_permute(1ull << 32, 0, N, 1) != bzna_permute(0, 0, N, 1));
+    CHECK(bzna_order_permute(5, 1ull << 32, N, 0) != bzna_order_permute(5, 0, N, 0) ||
+          bzna_order_permute(5, 1ull << 32, N, 1) != bzna_order_permute(5, 0, N, 1));
+    CHECK(bzna_order_permute(1ull << 32, 0, N, 0) != bzna_order_permute(0, 0, N, 0) ||
+          bzna_order_permute(1ull << 32, 0, N, 1) != bzna_order_permute(0, 0, N, 1));
 }
 
 TEST(the_order_is_not_keyed_as_the_samples_random_numbers_are)
@@ -522,7 +522,7 @@ TEST(large_orders_stay_in_range_and_can_be_inverted)
         double mean = 0;
         for (int i = 0; i < 2000; i++) {
             uint64_t position = i < 1000 ? (uint64_t)i : i < 1500 ? counts[c] - (uint64_t)i : scramble() % counts[c];
-            uint64_t value = bzna_permute(c, 9, counts[c], position);
+            uint64_t value = bzna_order_permute(c, 9, counts[c], position);
             CHECK(value < counts[c]);
             CHECK(value == bzi_permutation_at(&p, position));
             CHECK(permutation_inverse(&p, value) == position);
@@ -557,10 +557,11 @@ TEST(a_position_costs_little)
         prepared = cpu_ns() - start;
         start = cpu_ns();
         for (uint64_t i = 0; i < N / 4; i++)
-            sum -= bzna_permute(1, 1, counts[c], i % counts[c]);
+            sum -= bzna_order_permute(1, 1, counts[c], i % counts[c]);
         whole = (cpu_ns() - start) * 4;
-        printf("a position of %llu: %.1f ns prepared, %.1f ns by bzna_permute (%llx)\n", (unsigned long long)counts[c],
-               (double)prepared / N, (double)whole / N, (unsigned long long)sum & 15);
+        printf("a position of %llu: %.1f ns prepared, %.1f ns by bzna_order_permute (%llx)\n",
+               (unsigned long long)counts[c], (double)prepared / N, (double)whole / N,
+               (unsigned long long)sum & 15);
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) && !defined(TEST_EMULATED)
         CHECK(prepared / N < 2000 && whole / N < 2000);
 #endif

@@ -96,10 +96,10 @@ TEST(adjacent_files_of_one_key_are_a_sample)
 TEST(fields_stand_in_the_order_first_met_with_the_kind_of_their_last_extension)
 {
     static const bzna_field_info known_fields[] = {
-        { 0, BZNA_FIELD_PICTURE, "jpg" },   { 0, BZNA_FIELD_INTEGER, "cls" },     { 0, BZNA_FIELD_TEXT, "caption.txt" },
-        { 0, BZNA_FIELD_BYTES, "json" },    { 0, BZNA_FIELD_PICTURE, "seg.png" }, { 0, BZNA_FIELD_INTEGER, "cls2" },
+        { 0, BZNA_FIELD_IMAGE, "jpg" },   { 0, BZNA_FIELD_INTEGER, "cls" },     { 0, BZNA_FIELD_TEXT, "caption.txt" },
+        { 0, BZNA_FIELD_BYTES, "json" },    { 0, BZNA_FIELD_IMAGE, "seg.png" }, { 0, BZNA_FIELD_INTEGER, "cls2" },
         { 0, BZNA_FIELD_INTEGER, "index" }, { 0, BZNA_FIELD_INTEGER, "inx" },     { 0, BZNA_FIELD_INTEGER, "id" },
-        { 0, BZNA_FIELD_TEXT, "text" },     { 0, BZNA_FIELD_TEXT, "transcript" }, { 0, BZNA_FIELD_PICTURE, "jp2" },
+        { 0, BZNA_FIELD_TEXT, "text" },     { 0, BZNA_FIELD_TEXT, "transcript" }, { 0, BZNA_FIELD_IMAGE, "jp2" },
         { 0, BZNA_FIELD_BYTES, "jpg.gz" },  { 0, BZNA_FIELD_BYTES, "jpg cls" },   { 0, BZNA_FIELD_BYTES, "cl" },
         { 0, BZNA_FIELD_TEXT, "name" },
     };
@@ -125,11 +125,11 @@ TEST(fields_stand_in_the_order_first_met_with_the_kind_of_their_last_extension)
     CHECK_EQ(info.size_bytes, t.size);
     CHECK_EQ(info.field_count, COUNT(known_fields));
     for (uint32_t i = 0; i < COUNT(known_fields); i++) {
-        CHECK_EQ(bzna_dataset_get_field_info(dataset, i, &field, sizeof field, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_field_info(dataset, i, &field, sizeof field, NULL), BZNA_OK);
         CHECK_STR(field.name, known_fields[i].name);
         CHECK_EQ(field.kind, known_fields[i].kind);
     }
-    CHECK_EQ(bzna_dataset_get_field_info(dataset, COUNT(known_fields), &field, sizeof field, NULL), BZNA_E_RANGE);
+    CHECK_EQ(bzna_dataset_field_info(dataset, COUNT(known_fields), &field, sizeof field, NULL), BZNA_E_RANGE);
     bzna_dataset_close(dataset);
     bzna_context_close(context);
     tar_free(&t);
@@ -259,7 +259,7 @@ TEST(a_field_twice_fails_its_sample_and_no_other)
     counter c;
     bzna_context *context = context_of(&c);
     bzna_error err = fresh_error();
-    bzna_sample sample = { .struct_size = sizeof sample };
+    bzna_sample_ref sample = { .struct_size = sizeof sample };
     tar t = { 0 };
     bzna_dataset *dataset;
     tar_text(&t, "0.txt", "zero");
@@ -270,7 +270,7 @@ TEST(a_field_twice_fails_its_sample_and_no_other)
     dataset = open_tar(context, &t, NULL);
     REQUIRE(dataset);
     CHECK_EQ(bzna_dataset_count(dataset), 3);
-    CHECK_EQ(bzna_dataset_get_sample(dataset, 1, &sample, sizeof sample, &err), BZNA_E_BOX);
+    CHECK_EQ(bzna_dataset_sample(dataset, 1, &sample, sizeof sample, &err), BZNA_E_BOX);
     CHECK_STR(err.message, "memory: sample 1: it has the field \"txt\" twice, at byte 1024 and at byte 3072");
     CHECK_EQ(err.byte_offset, 3072);
     CHECK_EQ(bzna_dataset_field(dataset, 1, "cls", NULL, 0, NULL, &err), BZNA_E_BOX);
@@ -293,7 +293,7 @@ TEST(the_picture_is_the_first_one_or_that_of_the_name)
     counter c;
     bzna_context *context = context_of(&c);
     bzna_image image = { .struct_size = sizeof image };
-    bzna_sample sample = { .struct_size = sizeof sample };
+    bzna_sample_ref sample = { .struct_size = sizeof sample };
     bzna_error err = fresh_error();
     tar t = { 0 };
     uint8_t buffer[8192];
@@ -306,7 +306,7 @@ TEST(the_picture_is_the_first_one_or_that_of_the_name)
     tar_text(&t, "1.cls", "4");
     dataset = open_tar(context, &t, NULL);
     REQUIRE(dataset);
-    CHECK_EQ(bzna_dataset_get_sample(dataset, 0, &sample, sizeof sample, &err), BZNA_OK);
+    CHECK_EQ(bzna_dataset_sample(dataset, 0, &sample, sizeof sample, &err), BZNA_OK);
     CHECK_EQ(sample.offset, 0);
     CHECK_EQ(sample.size, 4608);
     CHECK_EQ(sample.target, 3);
@@ -321,7 +321,7 @@ TEST(the_picture_is_the_first_one_or_that_of_the_name)
     }
     CHECK_EQ(bzna_dataset_read_image(dataset, 1, NULL, buffer, sizeof buffer, &image, &err), BZNA_E_NOT_FOUND);
     CHECK_CONTAINS(err.message, "it has no picture");
-    CHECK_EQ(bzna_dataset_get_sample(dataset, 1, &sample, sizeof sample, &err), BZNA_OK);
+    CHECK_EQ(bzna_dataset_sample(dataset, 1, &sample, sizeof sample, &err), BZNA_OK);
     CHECK_EQ(sample.image_count, 0);
     bzna_dataset_close(dataset);
     bzna_context_close(context);
@@ -705,7 +705,7 @@ TEST(fields_have_limits)
             bzna_dataset_info info = { .field_count = 0 };
             bzna_field_info field = { .kind = 0 };
             bzna_dataset_get_info(dataset, &info, sizeof info, NULL);
-            bzna_dataset_get_field_info(dataset, 64, &field, sizeof field, NULL);
+            bzna_dataset_field_info(dataset, 64, &field, sizeof field, NULL);
             CHECK_EQ(info.field_count, 65);                 /* and the key */
             CHECK_STR(field.name, "name");
             bzna_dataset_close(dataset);
@@ -767,7 +767,7 @@ TEST(a_sample_whose_members_lie_far_apart_fails_alone)
 {
     bzna_context *context = context_that_logs(4096);
     bzna_error err = fresh_error();
-    bzna_sample sample = { .struct_size = sizeof sample };
+    bzna_sample_ref sample = { .struct_size = sizeof sample };
     tar t = { 0 };
     bzna_dataset *dataset;
     tar_text(&t, "0.txt", "zero");
@@ -776,7 +776,7 @@ TEST(a_sample_whose_members_lie_far_apart_fails_alone)
     tar_text(&t, "1.bin", "one");
     dataset = open_tar(context, &t, NULL);
     REQUIRE(dataset);
-    CHECK_EQ(bzna_dataset_get_sample(dataset, 0, &sample, sizeof sample, &err), BZNA_E_LIMIT);
+    CHECK_EQ(bzna_dataset_sample(dataset, 0, &sample, sizeof sample, &err), BZNA_E_LIMIT);
     CHECK_CONTAINS(err.message, "memory: sample 0: its 12289 bytes are more than max_sample_bytes, 4096");
     CHECK_STR(value_of(dataset, 1, "bin"), "one");
     CHECK_STR(value_of(dataset, 0, "name"), "0");

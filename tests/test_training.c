@@ -223,11 +223,11 @@ static bzna_loader_state state_at(bzna_loader *loader, uint64_t epoch, uint64_t 
     return state;
 }
 
-static bzna_loader_stats stats_of(bzna_loader *loader)
+static bzna_statistics stats_of(bzna_loader *loader)
 {
-    bzna_loader_stats stats;
+    bzna_statistics stats;
     memset(&stats, 0, sizeof stats);
-    CHECK_EQ(bzna_loader_get_stats(loader, &stats, sizeof stats, NULL), BZNA_OK);
+    CHECK_EQ(bzna_loader_statistics(loader, &stats, sizeof stats, NULL), BZNA_OK);
     return stats;
 }
 
@@ -306,7 +306,7 @@ TEST(an_index_list_with_repeats_is_the_epoch_in_its_order_or_shuffled)
         bzna_batch_info b = info_of(batch);
         CHECK_EQ(b.image.shape[0], 4);
         for (uint64_t k = 0; k < 4; k++) {
-            uint64_t index = given[bzna_permute(77, 3, n, (at + k) % n)];
+            uint64_t index = given[bzna_order_permute(77, 3, n, (at + k) % n)];
             CHECK_EQ(b.indices[k], index);
             CHECK_EQ(b.targets[k], target_of(&small, index));
         }
@@ -339,13 +339,13 @@ static void check_view(bzna_dataset *view, const place *places, uint64_t n)
     for (uint64_t i = 0; i < n; i++) {
         char name[16], expected[16];
         int64_t target = 0;
-        bzna_sample sample = { .struct_size = sizeof sample };
+        bzna_sample_ref sample = { .struct_size = sizeof sample };
         snprintf(expected, sizeof expected, "%c%05d", places[i].a->letter, (int)places[i].local);
         CHECK_EQ(bzna_dataset_target(view, i, &target, NULL), BZNA_OK);
         CHECK_EQ(target, target_of(places[i].a, places[i].local));
         CHECK_EQ(bzna_dataset_field(view, i, "name", name, sizeof name, NULL, NULL), BZNA_OK);
         CHECK_STR(name, expected);
-        CHECK_EQ(bzna_dataset_get_sample(view, i, &sample, sizeof sample, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_sample(view, i, &sample, sizeof sample, NULL), BZNA_OK);
         CHECK(sample.index == i && sample.target == target);
     }
     while ((batch = next_batch(loader)) != NULL) {
@@ -460,7 +460,7 @@ TEST(a_failing_sample_of_a_concatenation_names_its_archive_and_its_number_there)
     bzna_loader_config c = config_of(8, BZNA_ORDER_SEQUENTIAL);
     bzna_loader *loader;
     bzna_batch *batch;
-    bzna_loader_stats stats;
+    bzna_statistics stats;
     uint64_t failed = 0, offset, size, bytes = 0;
     REQUIRE(bzna_dataset_concat(context, parts, 2, &all, NULL) == BZNA_OK);
     for (uint64_t i = 0; i < 65; i++) {
@@ -1110,7 +1110,7 @@ TEST(loaders_of_any_world_take_the_positions_that_the_sampler_of_torch_would)
     static const uint32_t worlds[] = { 1, 2, 3, 5, 13, 40, 41, 64 };
     uint64_t order[40];
     for (uint64_t i = 0; i < 40; i++)
-        order[i] = bzna_permute(77, 0, 40, i);              /* of the whole world, whatever its size */
+        order[i] = bzna_order_permute(77, 0, 40, i);              /* of the whole world, whatever its size */
     for (uint32_t policy = 0; policy < 3; policy++)
         for (size_t w = 0; w < COUNT(worlds); w++) {
             uint32_t world = worlds[w];
@@ -1444,7 +1444,7 @@ static void alone_restore_at_once(void)
         CHECK_EQ(bzna_loader_restore(loader, &state, NULL), BZNA_OK);
         CHECK_EQ(collect(loader, 1, got, 40), 40);
         for (uint64_t i = 0; i < 40; i++)
-            CHECK_EQ(got[i], bzna_permute(UINT64_MAX, 0, 40, i));
+            CHECK_EQ(got[i], bzna_order_permute(UINT64_MAX, 0, 40, i));
         bzna_loader_close(loader);
     }
     bzna_dataset_close(dataset);
@@ -1459,7 +1459,7 @@ TEST(restoring_far_into_ten_thousand_million_samples_takes_under_a_millisecond)
     static bzna_dataset *parts[PARTS];
     static uint8_t buffer[1 << 17];
     bzna_image image = { .struct_size = sizeof image };
-    bzna_sample_desc desc = { .struct_size = sizeof desc, .name = "00000000.JPEG", .image = &image };
+    bzna_writer_sample desc = { .struct_size = sizeof desc, .name = "00000000.JPEG", .image = &image, .has_target = 1 };
     memory m;
     bzna_dataset *mini = open_archive(&m, &small), *dataset = NULL, *all = NULL;
     bzna_writer *writer = NULL;
@@ -1506,7 +1506,7 @@ TEST(restoring_far_into_ten_thousand_million_samples_takes_under_a_millisecond)
     REQUIRE((batch = next_batch(loader)) != NULL);
     bzna_batch_info info = info_of(batch);
     for (uint64_t i = 0; i < 8; i++) {
-        CHECK_EQ(info.indices[i], bzna_permute(77, 19, (uint64_t)SAMPLES * PARTS, 1000000019 + i));
+        CHECK_EQ(info.indices[i], bzna_order_permute(77, 19, (uint64_t)SAMPLES * PARTS, 1000000019 + i));
         CHECK_EQ(info.targets[i], info.indices[i] % SAMPLES);
     }
     bzna_batch_release(batch);
@@ -1533,7 +1533,7 @@ TEST(the_published_test_vectors_hold)
             CHECK_EQ(bzna_random_u32(&r), words[k][i]);
     }
     for (uint64_t i = 0; i < 4; i++)
-        CHECK_EQ(bzna_permute(1234, 5, 1281167, i), positions[i]);
+        CHECK_EQ(bzna_order_permute(1234, 5, 1281167, i), positions[i]);
 }
 
 typedef struct watched { uint64_t seed; int64_t base; _Atomic int64_t calls, wrong; uint8_t seen[3][40]; } watched;
@@ -1772,22 +1772,19 @@ TEST(without_a_track_the_size_of_the_output_decides_between_thumbnail_and_pictur
     bzna_dataset *dataset = NULL;
     bzna_image_info thumb, whole;
     require(bzna_dataset_open(context, "tests/data/mini_h265.bzna", NULL, &dataset, NULL), "mini");
-    require(bzna_dataset_get_image_info(dataset, 2, "bzna_thumb", &thumb, sizeof thumb, NULL), "thumb");
-    require(bzna_dataset_get_image_info(dataset, 2, "bzna_input", &whole, sizeof whole, NULL), "picture");
+    require(bzna_dataset_image_info(dataset, 2, "bzna_thumb", &thumb, sizeof thumb, NULL), "thumb");
+    require(bzna_dataset_image_info(dataset, 2, "bzna_input", &whole, sizeof whole, NULL), "picture");
     CHECK(thumb.width < whole.width);
     for (int i = 0; i < 8; i++) {
         drawn_warps d;
         bzna_loader_config c = config_of(1, BZNA_ORDER_SEQUENTIAL);
-        bzna_extra_output extra;
+        /* of all outputs, the largest decides */
+        const bzna_loader_output extra = { .name = "extra", .width = i == 5 ? 513 : 512, .height = i == 6 ? 513 : 512 };
         bzna_loader_info info;
         bzna_loader *loader;
         memset(&d, 0, sizeof d);
-        bzna_extra_output_init(&extra, sizeof extra);       /* of all outputs, the largest decides */
-        extra.name = "extra";
-        extra.width = i == 5 ? 513 : 512;
-        extra.height = i == 6 ? 513 : 512;
-        c.outputs.ptr = i >= 4 ? &extra : NULL;
-        c.outputs.count = i >= 4;
+        c.extra_outputs.ptr = i >= 4 ? &extra : NULL;
+        c.extra_outputs.count = i >= 4;
         c.order.indices = &two;
         c.order.index_count = 1;
         c.pipeline.transform = note_drawn;
@@ -1799,8 +1796,8 @@ TEST(without_a_track_the_size_of_the_output_decides_between_thumbnail_and_pictur
         bzna_batch_release(next_batch(loader));
         CHECK_EQ(d.width[0], i % 4 ? whole.width : thumb.width);
         CHECK_EQ(bzna_loader_get_info(loader, &info, sizeof info, NULL), BZNA_OK);
-        CHECK_STR(info.picture, i % 4 == 0 ? "thumb" : i == 3 ? "bzna_input" : "image");
-        CHECK_CONTAINS(info.picture_reason, i == 3 ? "loader_config.fields.image" : "512");
+        CHECK_STR(info.image_field, i % 4 == 0 ? "thumb" : i == 3 ? "bzna_input" : "image");
+        CHECK_CONTAINS(info.image_field_reason, i == 3 ? "loader_config.fields.image" : "512");
         bzna_loader_close(loader);
     }
     bzna_dataset_close(dataset);
@@ -1864,7 +1861,7 @@ TEST(replacing_takes_the_next_sample_of_the_rank_that_can_be_had_whatever_the_th
         uint64_t order[200], count, attempts = 0, replaced = 0, batches = 0;
         bzna_loader *loader;
         bzna_batch *batch;
-        bzna_loader_stats stats;
+        bzna_statistics stats;
         plan.order.epochs = 2;
         count = collect_all(dataset, &plan, order, 200) / 2;
         c = plan;
@@ -2196,14 +2193,14 @@ TEST(failures_are_counted_by_kind)
     bzna_dataset *dataset = open_archive(&m, &broken);
     bzna_loader_config c = config_of(40, BZNA_ORDER_SHUFFLE);
     bzna_image_info image;
-    bzna_loader_stats stats;
+    bzna_statistics stats;
     bzna_loader *loader;
     bzna_batch *batch;
     static const struct { uint64_t index; bzna_status status; } expected[] = {
         { 3, BZNA_E_IO }, { 5, BZNA_E_TRUNCATED }, { 11, BZNA_E_CALLBACK }, { 9, BZNA_E_DECODE },
         { 13, BZNA_E_CALLBACK },
     };
-    require(bzna_dataset_get_image_info(dataset, 9, NULL, &image, sizeof image, NULL), "image");
+    require(bzna_dataset_image_info(dataset, 9, NULL, &image, sizeof image, NULL), "image");
     for (uint64_t at = image.data_offset; at + 5 < image.data_offset + image.data_size;
          at += 4 + bzi_be32(broken.bytes + at))
         broken.bytes[at + 4] = 0x46;                        /* every unit becomes an access unit delimiter */
@@ -2239,7 +2236,7 @@ TEST(a_read_that_fails_is_tried_again_after_pauses_that_double)
     memory m;
     bzna_dataset *dataset = open_archive(&m, &small);
     bzna_loader_config c = config_of(5, BZNA_ORDER_SEQUENTIAL);
-    bzna_loader_stats stats;
+    bzna_statistics stats;
     bzna_loader *loader;
     bzna_batch *batch;
     fault *f = break_sample(&m, dataset, BAD, -5, 3);
@@ -2743,7 +2740,7 @@ TEST(stage_counts_add_up)
     memory m;
     bzna_dataset *dataset = open_archive(&m, &broken);
     bzna_loader_config c = config_of(7, BZNA_ORDER_SHUFFLE);
-    bzna_loader_stats stats;
+    bzna_statistics stats;
     bzna_loader *loader;
     bzna_batch *batch;
     uint64_t bytes = 0, decoded = 0, offset, size, batches = 0;
@@ -3324,7 +3321,7 @@ static void *stress_control(void *argument)
     while (stress_enter(s)) {
         if (s->loader) {
             bzna_loader_info info;
-            bzna_loader_stats stats;
+            bzna_statistics stats;
             bzna_tensor field = { .struct_size = sizeof field };
             bzna_status status = BZNA_OK;
             switch (dice(&t->dices) % 8) {
@@ -3346,7 +3343,7 @@ static void *stress_control(void *argument)
                 s->wrong += info.batches_per_epoch != 8;
                 break;
             case 6:
-                status = bzna_loader_get_stats(s->loader, &stats, sizeof stats, NULL);
+                status = bzna_loader_statistics(s->loader, &stats, sizeof stats, NULL);
                 break;
             default:
                 status = bzna_loader_tensor(s->loader, 0, &field, sizeof field, NULL);

@@ -129,7 +129,7 @@ static uint32_t words_taken(const bzna_random *random) { return random->counter[
 static bzna_warp warp_of(uint32_t kind)
 {
     bzna_warp w;
-    bzna_warp_init(&w, sizeof w);
+    memset(&w, 0, sizeof w);
     w.kind = kind;
     return w;
 }
@@ -591,12 +591,13 @@ TEST(rotations_and_shifts_are_uniform_and_turn_about_the_middle)
     check_uniform("translate_y", third, DRAWS);
 }
 
-TEST(center_resized_crop_resizes_the_short_edge_to_256_and_crops_224)
+TEST(center_resized_crop_by_the_originals_law_resizes_the_short_edge_to_256_and_crops_224)
 {
     static const uint32_t sizes[][2] = { { 500, 375 }, { 375, 500 },  { 256, 256 }, { 1300, 900 },
                                          { 127, 95 },  { 100, 3000 }, { 3000, 100 } };
     bzna_warp p;
     p = warp_of(BZNA_WARP_CENTER_RESIZED_CROP);
+    p.law = BZNA_LAW_BENZINA;
     p.scale[0] = 224.0 / 256;
     for (size_t s = 0; s < COUNT(sizes); s++) {
         double iw = sizes[s][0], ih = sizes[s][1], shrink = fmin(iw, ih) / 256, rw = iw / shrink, rh = ih / shrink,
@@ -1091,7 +1092,7 @@ TEST(settings_on_top_of_a_warp_are_checked)
 static bzna_jitter jitter_of(double brightness, double contrast, double saturation, double hue)
 {
     bzna_jitter j;
-    bzna_jitter_init(&j, sizeof j);
+    memset(&j, 0, sizeof j);
     j.brightness[0] = j.brightness[1] = (float)brightness;
     j.contrast[0] = j.contrast[1] = (float)contrast;
     j.saturation[0] = j.saturation[1] = (float)saturation;
@@ -1202,7 +1203,7 @@ TEST(mxnets_contrast_and_illumination_are_about_the_mean)
         bzna_jitter j;
         bzna_random random = stream(i), again = random;
         bzna_transform t;
-        bzna_jitter_init(&j, sizeof j);
+        memset(&j, 0, sizeof j);
         bzna_transform_init(&t, sizeof t);
         j.mxnet_contrast = 0.4f;
         j.mxnet_illumination = 30;
@@ -1419,10 +1420,53 @@ TEST(a_loaders_warp_fields_mean_what_the_header_says)
     CHECK(same_warp(&c, &p));
 }
 
+TEST(both_resized_crops_follow_torchvision_where_no_law_is_named)
+{
+    static const uint32_t kinds[] = { BZNA_WARP_CENTER_RESIZED_CROP, BZNA_WARP_RANDOM_RESIZED_CROP };
+    for (size_t k = 0; k < COUNT(kinds); k++) {
+        double drawn[3][9];
+        for (uint32_t law = BZNA_LAW_AUTO; law <= BZNA_LAW_TORCHVISION; law++) {
+            bzna_warp w = { .kind = kinds[k], .law = law, .scale = { 0.5, k ? 1 : 0 } };
+            bzna_random random = stream(5);
+            CHECK_EQ(bzna_warp_draw(&random, &w, 301, 299, 224, 224, drawn[law], NULL), BZNA_OK);
+        }
+        CHECK(!memcmp(drawn[BZNA_LAW_AUTO], drawn[BZNA_LAW_TORCHVISION], sizeof drawn[0]));
+        CHECK(memcmp(drawn[BZNA_LAW_AUTO], drawn[BZNA_LAW_BENZINA], sizeof drawn[0]));
+    }
+}
+
+TEST(zeros_of_a_transform_and_of_a_picture_are_their_defaults)
+{
+    static const uint8_t gray[12] = { 10, 200, 30, 40, 50, 60, 70, 80, 90, 7, 8, 9 };
+    const bzna_picture whole = { .struct_size = sizeof whole, .depth = 8, .width = 3, .height = 2, .crop_x = 1,
+                                 .crop_y = 1, .frame_width = 4, .frame_height = 3, .plane = { gray }, .pitch = { 4 } };
+    const bzna_picture brief = { .struct_size = sizeof brief, .width = 3, .height = 2, .crop_x = 1, .crop_y = 1,
+                                 .plane = { gray }, .pitch = { 4 } };
+    const bzna_output output = { .struct_size = sizeof output, .width = 3, .height = 2 };
+    const bzna_transform zeros = { .struct_size = sizeof zeros };
+    const bzna_jitter jitter = { .brightness = { 2, 2 } };
+    bzna_transform identities, half = zeros, drawn = zeros;
+    bzna_random random = stream(1);
+    float a[18], b[18];
+    bzna_transform_init(&identities, sizeof identities);
+    CHECK_EQ(bzna_picture_render(&whole, &identities, &output, a, sizeof a, NULL), BZNA_OK);
+    CHECK_EQ(bzna_picture_render(&brief, &zeros, &output, b, sizeof b, NULL), BZNA_OK);
+    CHECK(!memcmp(a, b, sizeof a));
+    CHECK_NEAR(b[0], (60 - 16) * 255.0 / 219, 1e-3);
+
+    half.scale[1] = 0.5f;                                   /* each channel's by itself */
+    CHECK_EQ(bzna_picture_render(&brief, &half, &output, b, sizeof b, NULL), BZNA_OK);
+    CHECK(b[0] == a[0] && b[6] == a[6] / 2 && b[12] == a[12]);
+
+    CHECK_EQ(bzna_jitter_draw(&random, &jitter, &drawn, NULL), BZNA_OK);    /* written out, for what the caller adds */
+    CHECK(!memcmp(drawn.homography, identities.homography, sizeof drawn.homography));
+    CHECK(!memcmp(drawn.color, identities.color, sizeof drawn.color));
+    CHECK(!memcmp(drawn.scale, identities.scale, sizeof drawn.scale));
+}
+
 TEST(inits_fill_no_more_than_the_caller_has)
 {
     struct { bzna_transform t; uint8_t guard[8]; } room;
-    bzna_warp w, none;
     memset(&room, 0xaa, sizeof room);
     bzna_transform_init(&room.t, offsetof(bzna_transform, fill));
     CHECK_EQ(room.t.struct_size, offsetof(bzna_transform, fill));
@@ -1436,11 +1480,6 @@ TEST(inits_fill_no_more_than_the_caller_has)
         CHECK(room.t.color[i] == (float)(i % 5 == 0));
     for (int i = 0; i < 3; i++)
         CHECK(room.t.bias[i] == 0 && room.t.scale[i] == 1 && room.t.fill[i] == 0);
-    memset(&none, 0, sizeof none);
-    memset(&w, 0xaa, sizeof w);
-    bzna_warp_init(&w, sizeof w);
-    CHECK(!memcmp(&w, &none, sizeof w));
-    bzna_warp_init(NULL, sizeof w);
     bzna_transform_init(NULL, sizeof room.t);
 }
 
@@ -2215,7 +2254,8 @@ TEST_MAIN(
     RUN(flips_come_with_their_probabilities)
     RUN(a_flip_mirrors_about_the_middle)
     RUN(rotations_and_shifts_are_uniform_and_turn_about_the_middle)
-    RUN(center_resized_crop_resizes_the_short_edge_to_256_and_crops_224)
+    RUN(center_resized_crop_by_the_originals_law_resizes_the_short_edge_to_256_and_crops_224)
+    RUN(both_resized_crops_follow_torchvision_where_no_law_is_named)
     RUN(center_resized_crop_by_torchvisions_law_is_its_resize_and_center_crop)
     RUN(torchvisions_law_fills_outputs_that_are_no_squares)
     RUN(no_warp_is_the_centered_picture_one_to_one)
@@ -2241,6 +2281,7 @@ TEST_MAIN(
     RUN(a_jitter_goes_behind_the_color_that_is_there_and_is_checked)
     RUN(a_loaders_warp_fields_mean_what_the_header_says)
     RUN(what_a_shorter_transform_lacks_has_its_default)
+    RUN(zeros_of_a_transform_and_of_a_picture_are_their_defaults)
     RUN(inits_fill_no_more_than_the_caller_has)
     RUN(matrix_code_points_have_their_weights)
     RUN(forced_matrices_replace_the_streams)

@@ -28,7 +28,7 @@ enum { AS_READ, AS_ANNEXB, AS_LENGTH_2 };
 
 /* A sample of an archive, read and made ready for the writer. */
 typedef struct prepared {
-    bzna_sample_desc desc;
+    bzna_writer_sample desc;
     bzna_image       input, thumb;
     uint8_t         *buffers[4];
     char             name[64];
@@ -77,6 +77,7 @@ static void prepare(prepared *p, const bzna_dataset *dataset, const fact_sample 
                                 NULL) != BZNA_OK ||
         bzna_dataset_field(dataset, (uint64_t)s->index, "name", p->name, sizeof p->name, NULL, NULL) != BZNA_OK)
         exit(1);
+    p->desc.has_target = s->target != BZNA_TARGET_NONE;
     p->desc.target = s->target;
     p->desc.name = p->name;
     p->desc.image = &p->input;
@@ -159,9 +160,9 @@ static void check_written(bzna_context *context, const bzna_dataset *dataset, co
     CHECK_EQ(info.track_count, 3);                          /* see SHARED */
     for (int i = 0; i < 8; i++) {
         const fact_sample *s = &f->samples[i];
-        bzna_sample sample = { .struct_size = sizeof sample };
+        bzna_sample_ref sample = { .struct_size = sizeof sample };
         char name[64] = "";
-        CHECK_EQ(bzna_dataset_get_sample(dataset, (uint64_t)i, &sample, sizeof sample, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_sample(dataset, (uint64_t)i, &sample, sizeof sample, NULL), BZNA_OK);
         CHECK_EQ(sample.target, s->target);
         CHECK_EQ(sample.offset, next);
         CHECK_EQ(sample.image_count, 2);
@@ -176,7 +177,7 @@ static void check_written(bzna_context *context, const bzna_dataset *dataset, co
             bzna_image_info told;
             CHECK_EQ(bzna_dataset_read_image(dataset, (uint64_t)i, m->name, buffer, sizeof buffer, &image, NULL),
                      BZNA_OK);
-            CHECK_EQ(bzna_dataset_get_image_info(dataset, (uint64_t)i, m->name, &told, sizeof told, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_image_info(dataset, (uint64_t)i, m->name, &told, sizeof told, NULL), BZNA_OK);
             CHECK(image.width == m->width && image.height == m->height && image.frame_width == m->frame_width &&
                   image.frame_height == m->frame_height);
             CHECK(image.crop_x == 0 && image.crop_y == 0 && image.length_size == 4);
@@ -357,7 +358,7 @@ TEST(the_outer_file_is_laid_out_as_the_format_says)
             bzna_dataset *dataset = NULL;
             bzna_image_info image;
             REQUIRE(open_bytes(context, &m, s.data, s.size, &dataset, NULL) == BZNA_OK);
-            CHECK_EQ(bzna_dataset_get_image_info(dataset, i, "bzna_thumb", &image, sizeof image, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_image_info(dataset, i, "bzna_thumb", &image, sizeof image, NULL), BZNA_OK);
             CHECK_EQ(be_get(s.data + at + 16 + 4 * i, 4), image.data_offset);
             bzna_dataset_close(dataset);
             bzna_context_close(context);
@@ -631,9 +632,10 @@ TEST(tables_have_as_many_entries_as_they_count_and_tracks_are_numbered_from_one)
             if (way & LARGE && i % 4 == 1)
                 p.desc.thumb = NULL;                        /* of a frame of 1024x512, which is none itself */
             p.desc.split = way & SPLITS ? splits[i] : 0;
-            p.desc.target = !(way & NO_TARGETS) && i < 5 ? p.desc.target : BZNA_TARGET_NONE;
+            p.desc.has_target = !(way & NO_TARGETS) && i < 5;
+            p.desc.target = p.desc.has_target ? p.desc.target : 0;
             p.desc.name = way & NO_NAMES || i == 4 ? NULL : p.name;
-            inside[i] = 1u + (p.desc.target != BZNA_TARGET_NONE) + (p.desc.name != NULL) + !(way & LARGE && i % 4 == 1);
+            inside[i] = 1u + p.desc.has_target + (p.desc.name != NULL) + !(way & LARGE && i % 4 == 1);
             CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
             prepared_free(&p);
         }
@@ -722,7 +724,8 @@ TEST(targets_end_at_the_first_sample_without_one)
     for (int i = 0; i < 4; i++) {
         prepared p;
         prepare(&p, b.from, &known[0].samples[0], AS_READ);
-        p.desc.target = i == 1 ? INT64_MIN : i == 2 ? BZNA_TARGET_NONE : 1000 + i;
+        p.desc.has_target = i != 2;
+        p.desc.target = i == 1 ? INT64_MIN : i == 2 ? 0 : 1000 + i;
         CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
         prepared_free(&p);
     }
@@ -741,6 +744,46 @@ TEST(targets_end_at_the_first_sample_without_one)
     bench_close(&b);
 }
 
+/* Zero is the default: a sample that only names its picture is of no class. */
+TEST(a_target_counts_only_where_has_target_says_so)
+{
+    static const struct { int64_t target; uint32_t has_target; bzna_status status; const char *message; } cases[] = {
+        { 0, 0, BZNA_OK, "" },
+        { BZNA_TARGET_NONE, 0, BZNA_OK, "" },
+        { 7, 0, BZNA_E_ARGUMENT, "sample.target: 7, but has_target is 0" },
+        { BZNA_TARGET_NONE, 1, BZNA_E_ARGUMENT, "sample.target: -1 stands for a sample without a target" },
+        { 7, 2, BZNA_E_ARGUMENT, "sample.has_target: neither 0 nor 1" },
+        { 0, 1, BZNA_OK, "" },
+    };
+    bench b;
+    prepared p;
+    int64_t target = 5;
+    uint64_t written = 0;
+    bench_open(&b, 0);
+    prepare(&p, b.from, &known[0].samples[0], AS_READ);
+    for (size_t i = 0; i < COUNT(cases); i++) {
+        bzna_writer_sample sample = { .struct_size = sizeof sample, .image = &p.input };
+        sample.target = cases[i].target;
+        sample.has_target = cases[i].has_target;
+        CHECK_EQ(bzna_writer_add(b.writer, &sample, &b.err), cases[i].status);
+        if (cases[i].status < 0)
+            CHECK_CONTAINS(b.err.message, cases[i].message);
+    }
+    bench_finish(&b);
+    REQUIRE(b.to);
+    for (size_t i = 0; i < COUNT(cases); i++)
+        if (cases[i].status == BZNA_OK) {
+            bzna_sample_ref sample = { .struct_size = sizeof sample };
+            CHECK_EQ(bzna_dataset_sample(b.to, written++, &sample, sizeof sample, NULL), BZNA_OK);
+            CHECK_EQ(sample.target, BZNA_TARGET_NONE);      /* the last one's is not indexed, since others have none */
+        }
+    CHECK_EQ(bzna_dataset_count(b.to), written);
+    CHECK_EQ(bzna_dataset_target(b.to, 0, &target, NULL), BZNA_OK);
+    CHECK_EQ(target, BZNA_TARGET_NONE);
+    prepared_free(&p);
+    bench_close(&b);
+}
+
 TEST(an_archive_without_targets_and_names_opens)
 {
     bench b;
@@ -749,6 +792,7 @@ TEST(an_archive_without_targets_and_names_opens)
     int64_t target = 5;
     bench_open(&b, 1);
     prepare(&p, b.from, &known[1].samples[0], AS_READ);
+    p.desc.has_target = 0;
     p.desc.target = BZNA_TARGET_NONE;
     p.desc.name = NULL;
     CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
@@ -813,7 +857,7 @@ TEST(any_crop_comes_back_as_it_was_given)
     REQUIRE(b.to);
     for (size_t i = 0; i < 5; i++) {
         bzna_image_info image;
-        CHECK_EQ(bzna_dataset_get_image_info(b.to, i, "bzna_input", &image, sizeof image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_image_info(b.to, i, "bzna_input", &image, sizeof image, NULL), BZNA_OK);
         CHECK(image.crop_x == crops[i][0] && image.crop_y == crops[i][1] && image.width == crops[i][2] &&
               image.height == crops[i][3]);
     }
@@ -835,7 +879,7 @@ TEST(the_callers_color_comes_before_the_streams)
     CHECK_EQ(bzna_writer_add(b.writer, &p.desc, &b.err), BZNA_OK);
     bench_finish(&b);
     REQUIRE(b.to);
-    CHECK_EQ(bzna_dataset_get_image_info(b.to, 0, NULL, &image, sizeof image, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_image_info(b.to, 0, NULL, &image, sizeof image, NULL), BZNA_OK);
     CHECK(image.color.present && image.color.primaries == 9 && image.color.transfer == 16 && image.color.matrix == 9 &&
           !image.color.full_range);
     prepared_free(&p);
@@ -888,11 +932,11 @@ TEST(without_common_thumbnails_there_is_no_outer_track_and_a_warning)
         REQUIRE(open_bytes(b.context, &b.m, b.s.data, b.s.size, &b.to, NULL) == BZNA_OK);
         bzna_dataset_get_info(b.to, &info, sizeof info, NULL);
         CHECK_EQ(info.track_count, 3);
-        CHECK_EQ(bzna_dataset_get_image_info(b.to, 0, NULL, &image, sizeof image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_image_info(b.to, 0, NULL, &image, sizeof image, NULL), BZNA_OK);
         CHECK_EQ(image.width, 512);
-        CHECK_EQ(bzna_dataset_get_image_info(b.to, 1, NULL, &image, sizeof image, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_image_info(b.to, 1, NULL, &image, sizeof image, NULL), BZNA_OK);
         CHECK_EQ(image.width, why ? 512 : 640);             /* without a thumbnail, the picture */
-        CHECK_EQ(bzna_dataset_get_image_info(b.to, 1, "bzna_thumb", &image, sizeof image, NULL),
+        CHECK_EQ(bzna_dataset_image_info(b.to, 1, "bzna_thumb", &image, sizeof image, NULL),
                  why ? BZNA_OK : BZNA_E_NOT_FOUND);
         prepared_free(&p);
         b.s.closes = 0;
@@ -933,13 +977,13 @@ TEST(splits_are_tracks_of_their_own_over_the_same_samples)
         CHECK_EQ(open_split(&b, names[split], &part), split == 1 ? 4 : 3);
         REQUIRE(part);
         for (uint64_t i = 0; i < 8; i++) {
-            bzna_sample whole = { .struct_size = sizeof whole }, mine = { .struct_size = sizeof mine };
+            bzna_sample_ref whole = { .struct_size = sizeof whole }, mine = { .struct_size = sizeof mine };
             char name[64] = "";
             int64_t target = 5;
             if (splits[i] != split)
                 continue;
-            CHECK_EQ(bzna_dataset_get_sample(b.to, i, &whole, sizeof whole, NULL), BZNA_OK);
-            CHECK_EQ(bzna_dataset_get_sample(part, n, &mine, sizeof mine, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_sample(b.to, i, &whole, sizeof whole, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_sample(part, n, &mine, sizeof mine, NULL), BZNA_OK);
             CHECK(mine.offset == whole.offset && mine.size == whole.size && mine.target == whole.target &&
                   mine.index == n);
             CHECK(bzna_dataset_target(part, n, &target, NULL) == BZNA_OK && target == known[0].samples[i].target);
@@ -1228,7 +1272,7 @@ TEST(writers_that_cannot_be_opened_say_why)
 
 TEST(descriptions_of_other_versions_are_taken_or_refused)
 {
-    struct { bzna_sample_desc desc; uint64_t more; } newer;
+    struct { bzna_writer_sample desc; uint64_t more; } newer;
     struct { bzna_image image; uint64_t more; } newer_image;
     bench b;
     prepared p;
@@ -1241,7 +1285,7 @@ TEST(descriptions_of_other_versions_are_taken_or_refused)
     CHECK_EQ(bzna_writer_add(b.writer, &newer.desc, &b.err), BZNA_OK);
     newer.more = 1;
     CHECK_EQ(bzna_writer_add(b.writer, &newer.desc, &b.err), BZNA_E_STRUCT_SIZE);
-    newer.desc.struct_size = offsetof(bzna_sample_desc, thumb);         /* an older one, before there were thumbnails */
+    newer.desc.struct_size = offsetof(bzna_writer_sample, thumb);     /* an older one, before there were thumbnails */
     newer.desc.thumb = (const bzna_image *)(uintptr_t)16;
     CHECK_EQ(bzna_writer_add(b.writer, &newer.desc, &b.err), BZNA_OK);
     memset(&newer_image, 0, sizeof newer_image);
@@ -1547,7 +1591,7 @@ TEST(archives_larger_than_4_gib_are_written_and_read)
         bzna_image_info image;
         char name[64] = "";
         int64_t target = 0;
-        CHECK_EQ(bzna_dataset_get_image_info(to, i, "bzna_input", &image, sizeof image, &err), BZNA_OK);
+        CHECK_EQ(bzna_dataset_image_info(to, i, "bzna_input", &image, sizeof image, &err), BZNA_OK);
         CHECK_EQ(image.data_offset, 40 + i * h.sample_size + 28);       /* behind ftyp and mdat's header */
         CHECK_EQ(image.data_size, p.input.data_size);
         CHECK(bzna_dataset_target(to, i, &target, &err) == BZNA_OK && target == 148);
@@ -1610,6 +1654,7 @@ static void write_without_targets(bench *b, int a)
     prepared p;
     bench_open(b, a);
     prepare(&p, b->from, &known[a].samples[0], AS_READ);
+    p.desc.has_target = 0;
     p.desc.target = BZNA_TARGET_NONE;
     CHECK_EQ(bzna_writer_add(b->writer, &p.desc, &b->err), BZNA_OK);
     CHECK_EQ(bzna_writer_add(b->writer, &p.desc, &b->err), BZNA_OK);
@@ -1695,7 +1740,7 @@ static bzna_image picture_of(bench *b, uint8_t *buffer)
 
 static void write_one(bench *b, const bzna_image *image)
 {
-    bzna_sample_desc desc = { .struct_size = sizeof desc, .image = image };
+    bzna_writer_sample desc = { .struct_size = sizeof desc, .image = image };
     bench_open(b, 0);
     CHECK_EQ(bzna_writer_add(b->writer, &desc, &b->err), BZNA_OK);
     bench_finish(b);
@@ -1917,6 +1962,7 @@ TEST_MAIN(
     RUN(tables_have_as_many_entries_as_they_count_and_tracks_are_numbered_from_one)
     RUN(headers_and_sample_entries_are_the_bytes_that_the_standard_has)
     RUN(targets_end_at_the_first_sample_without_one)
+    RUN(a_target_counts_only_where_has_target_says_so)
     RUN(an_archive_without_targets_and_names_opens)
     RUN(names_are_kept_byte_for_byte_up_to_65535)
     RUN(any_crop_comes_back_as_it_was_given)

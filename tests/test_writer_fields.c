@@ -42,7 +42,7 @@ typedef struct sample {
     float            box[4];
     char             caption[64], name[64];
     uint8_t          bytes[8];
-    bzna_sample_desc desc;
+    bzna_writer_sample desc;
 } sample;
 
 static void sample_make(sample *s, uint64_t i)
@@ -60,8 +60,9 @@ static void sample_make(sample *s, uint64_t i)
     s->fields[2] = (bzna_field_value){ sizeof s->fields[0], BZNA_FIELD_TEXT, "caption", s->caption,
                                        strlen(s->caption) };
     s->fields[3] = (bzna_field_value){ sizeof s->fields[0], BZNA_FIELD_BYTES, "raw", s->bytes, i % 8 };
-    s->desc = (bzna_sample_desc){ .struct_size = sizeof s->desc, .split = (uint32_t)i % 4, .image = &s->image,
-                                  .target = (int64_t)i % 3, .name = s->name, .fields = s->fields, .field_count = 4 };
+    s->desc = (bzna_writer_sample){ .struct_size = sizeof s->desc, .split = (uint32_t)i % 4, .image = &s->image,
+                                  .has_target = 1, .target = (int64_t)i % 3, .name = s->name,
+                                  .fields = s->fields, .field_count = 4 };
 }
 
 static const char *const classes[3] = { "tabby", "", "Samoy\303\250de" };
@@ -117,7 +118,7 @@ static void check_sample(const bzna_dataset *d, uint64_t index, uint64_t number)
 TEST(fields_and_class_names_come_back_from_memory_source_and_split)
 {
     static const struct { const char *name; uint32_t kind; } fields[] = {
-        { "image", BZNA_FIELD_PICTURE }, { "thumb", BZNA_FIELD_PICTURE }, { "target", BZNA_FIELD_INTEGER },
+        { "image", BZNA_FIELD_IMAGE }, { "thumb", BZNA_FIELD_IMAGE }, { "target", BZNA_FIELD_INTEGER },
         { "name", BZNA_FIELD_TEXT }, { "box", BZNA_FIELD_VECTOR }, { "caption", BZNA_FIELD_TEXT },
         { "id", BZNA_FIELD_INTEGER }, { "raw", BZNA_FIELD_BYTES } };
     memory_sink s;
@@ -140,7 +141,7 @@ TEST(fields_and_class_names_come_back_from_memory_source_and_split)
         CHECK_EQ(info.field_count, COUNT(fields));
         for (uint32_t i = 0; i < info.field_count; i++) {
             bzna_field_info field;
-            CHECK_EQ(bzna_dataset_get_field_info(d, i, &field, sizeof field, NULL), BZNA_OK);
+            CHECK_EQ(bzna_dataset_field_info(d, i, &field, sizeof field, NULL), BZNA_OK);
             CHECK_STR(field.name, fields[i].name);
             CHECK_EQ(field.kind, fields[i].kind);
         }
@@ -206,11 +207,11 @@ TEST(a_sample_by_itself_has_its_fields)
     memory_sink s;
     bzna_context *context = NULL;
     bzna_dataset *d = NULL, *alone = NULL;
-    bzna_sample place;
+    bzna_sample_ref place;
     write_all(&s, 4);
     REQUIRE(bzna_context_open(NULL, &context, NULL) == BZNA_OK);
     REQUIRE(bzna_dataset_open_memory(context, s.data, s.size, NULL, &d, NULL) == BZNA_OK);
-    CHECK_EQ(bzna_dataset_get_sample(d, 3, &place, sizeof place, NULL), BZNA_OK);
+    CHECK_EQ(bzna_dataset_sample(d, 3, &place, sizeof place, NULL), BZNA_OK);
     REQUIRE(bzna_dataset_open_memory(context, s.data + place.offset, (size_t)place.size, NULL, &alone, NULL) ==
             BZNA_OK);
     CHECK_EQ(bzna_dataset_count(alone), 1);
@@ -293,7 +294,7 @@ TEST(fields_and_classes_without_a_meaning_are_refused_and_leave_the_archive_as_i
     for (int i = 0; i < 9; i++) {
         sample_make(&one, 0);
         if (i == 0) one.fields[1].name = "id";              /* twice */
-        if (i == 1) one.fields[0].kind = BZNA_FIELD_PICTURE;
+        if (i == 1) one.fields[0].kind = BZNA_FIELD_IMAGE;
         if (i == 2) one.fields[0].kind = 6;
         if (i == 3) one.fields[0].size = 4;
         if (i == 4) one.fields[1].size = 3;
@@ -685,12 +686,12 @@ TEST(names_of_many_samples_are_not_kept_in_memory)
     CHECK_EQ(bzna_dataset_count(d), N);
     for (uint64_t i = 0; i < N; i++) {
         char text[64] = "?";
-        bzna_sample place;
+        bzna_sample_ref place;
         sample one;
         sample_make(&one, i);
         CHECK_EQ(bzna_dataset_field(d, i, "name", text, sizeof text, NULL, &err), BZNA_OK);
         CHECK_STR(text, i % 5 ? one.name : "");
-        CHECK_EQ(bzna_dataset_get_sample(d, i, &place, sizeof place, NULL), BZNA_OK);
+        CHECK_EQ(bzna_dataset_sample(d, i, &place, sizeof place, NULL), BZNA_OK);
         if (place.offset != samples) {
             CHECK(!memcmp(s.data + samples + 4, "free", 4));
             samples += bzi_be32(s.data + samples);
@@ -748,8 +749,8 @@ TEST(the_original_parser_can_read_archives_with_fields_and_their_samples)
     REQUIRE(bzna_dataset_open_memory(context, s.data, s.size, NULL, &d, NULL) == BZNA_OK);
     CHECK(original_parses(s.data, s.size) > 50);
     for (uint64_t i = 0; i < 5; i++) {
-        bzna_sample place;
-        CHECK_EQ(bzna_dataset_get_sample(d, i, &place, sizeof place, NULL), BZNA_OK);
+        bzna_sample_ref place;
+        CHECK_EQ(bzna_dataset_sample(d, i, &place, sizeof place, NULL), BZNA_OK);
         CHECK(original_parses(s.data + place.offset, (size_t)place.size) > 20);
     }
     bzna_dataset_close(d);

@@ -118,7 +118,7 @@ void archive_describe(archive *a)
     memcpy(a->container, info.container, sizeof a->container);
     a->fields.list = tool_checked(calloc((size_t)info.field_count + 1, sizeof *a->fields.list));
     while (a->fields.count < info.field_count &&
-           bzna_dataset_get_field_info(a->dataset, a->fields.count, &a->fields.list[a->fields.count],
+           bzna_dataset_field_info(a->dataset, a->fields.count, &a->fields.list[a->fields.count],
                                        sizeof *a->fields.list, NULL) >= 0) a->fields.count++;
     while (bzna_dataset_class(a->dataset, (int64_t)a->classes.count, name, sizeof name, &needed, NULL) == BZNA_OK)
         tool_names_add(&a->classes, tool_format("%s", name));
@@ -309,7 +309,7 @@ int archive_find_sample(const archive *a, const char *argument, uint64_t *index)
     return found == 1 ? EXIT_OK : EXIT_INPUT;
 }
 
-const char *archive_default_track(const bzna_sample *sample)
+const char *archive_default_track(const bzna_sample_ref *sample)
 {
     for (uint32_t i = 0; i < sample->image_count && i < BZNA_IMAGES_MAX; i++)
         if (!strcmp(sample->image_names[i], "bzna_input")) return sample->image_names[i];
@@ -319,8 +319,8 @@ const char *archive_default_track(const bzna_sample *sample)
 bzna_status archive_read_picture(const archive *a, uint64_t index, const char *track, tool_buffer *buffer,
                                  bzna_image *image, bzna_error *err)
 {
-    bzna_sample sample = { .struct_size = sizeof sample };
-    bzna_status status = bzna_dataset_get_sample(a->dataset, index, &sample, sizeof sample, err);
+    bzna_sample_ref sample = { .struct_size = sizeof sample };
+    bzna_status status = bzna_dataset_sample(a->dataset, index, &sample, sizeof sample, err);
     if (status < 0) return status;
     tool_buffer_reserve(buffer, sample.size);
     bzna_image_init(image, sizeof *image);

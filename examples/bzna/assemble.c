@@ -101,8 +101,8 @@ static int part_open(part *p, const tool_options *o, char *path)
 static int has_thumb(const archive *a, uint64_t index, const char *track)
 {
     bzna_image_info input, thumb;
-    return bzna_dataset_get_image_info(a->dataset, index, track, &input, sizeof input, NULL) == BZNA_OK &&
-           bzna_dataset_get_image_info(a->dataset, index, "thumb", &thumb, sizeof thumb, NULL) == BZNA_OK &&
+    return bzna_dataset_image_info(a->dataset, index, track, &input, sizeof input, NULL) == BZNA_OK &&
+           bzna_dataset_image_info(a->dataset, index, "thumb", &thumb, sizeof thumb, NULL) == BZNA_OK &&
            input.data_offset != thumb.data_offset;
 }
 
@@ -120,19 +120,20 @@ static bzna_status unindexed_read(assembly *a, uint64_t size, bzna_error *err)
 
 static bzna_status sample_copy(assembly *a, const part *p, uint64_t index, bzna_error *err)
 {
-    bzna_sample s = { .struct_size = sizeof s };
-    bzna_sample_desc desc;
+    bzna_sample_ref s = { .struct_size = sizeof s };
+    bzna_writer_sample desc;
     bzna_image input, thumb;
     archive_copied *c = &a->copied;
-    bzna_status status = bzna_dataset_get_sample(p->archive.dataset, index, &s, sizeof s, err);
+    bzna_status status = bzna_dataset_sample(p->archive.dataset, index, &s, sizeof s, err);
     if (status < 0) return status;
     const char *track = archive_default_track(&s);
     if ((status = archive_read_picture(&p->archive, index, track, &a->image, &input, err)) < 0) return status;
     status = p->is_unindexed ? unindexed_read(a, s.size, err) : archive_copied_read(&p->archive, index, c, err);
     if (status < 0) return status;
-    bzna_sample_desc_init(&desc, sizeof desc);
+    bzna_writer_sample_init(&desc, sizeof desc);
     desc.image = &input;
     desc.target = c->target;
+    desc.has_target = c->target != BZNA_TARGET_NONE;
     desc.name = c->name;
     desc.split = c->split;
     desc.fields = c->fields;
@@ -372,9 +373,9 @@ static void classes_recover(const part *p, tool_names *classes)
     archive_class_folders folders = { .is_ambiguous = 0 };
     assembly a = { .context = p->archive.context };
     for (uint64_t i = 0; i < p->archive.count && !folders.is_ambiguous; i++) {
-        bzna_sample s = { .struct_size = sizeof s };
+        bzna_sample_ref s = { .struct_size = sizeof s };
         bzna_image image;
-        if (bzna_dataset_get_sample(p->archive.dataset, i, &s, sizeof s, NULL) < 0 ||
+        if (bzna_dataset_sample(p->archive.dataset, i, &s, sizeof s, NULL) < 0 ||
             archive_read_picture(&p->archive, i, archive_default_track(&s), &a.image, &image, NULL) < 0 ||
             unindexed_read(&a, s.size, NULL) < 0) continue;
         archive_class_folders_add(&folders, a.copied.name, a.copied.target);

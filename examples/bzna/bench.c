@@ -39,7 +39,7 @@ typedef struct bench {
 
     bzna_loader        *loader;
     bzna_loader_info    loader_info;
-    bzna_loader_stats   loader_stats;           /* at the end */
+    bzna_statistics   loader_stats;           /* at the end */
     uint64_t            loader_pictures, loader_failed;
     int64_t             loader_ns;
 
@@ -73,7 +73,7 @@ static int pictures_read(bench *b)
     b->pictures = tool_checked(calloc((size_t)wanted, sizeof *b->pictures));
     for (uint64_t i = 0; i < wanted && bytes < picture_bytes_max; i++) {
         bench_picture *p = &b->pictures[b->picture_count];
-        uint64_t index = bzna_permute(0, 0, count, i);
+        uint64_t index = bzna_order_permute(0, 0, count, i);
         if (archive_read_picture(b->archive, index, b->options->track, &p->buffer, &p->image, &err) < 0) continue;
         bytes += p->buffer.size;
         b->picture_count++;
@@ -198,7 +198,7 @@ static int loader_slice(bench *b, int64_t duration_ns)
 static void loader_stats_read(bench *b)
 {
     b->loader_stats.struct_size = sizeof b->loader_stats;
-    bzna_loader_get_stats(b->loader, &b->loader_stats, sizeof b->loader_stats, NULL);
+    bzna_loader_statistics(b->loader, &b->loader_stats, sizeof b->loader_stats, NULL);
 }
 
 /* Waits until the loader has filled all its batches: until no sample is finished for 0.2 s, or for 10 s. */
@@ -233,7 +233,7 @@ static int on_device(const bzna_loader_info *info) { return info->image.device.k
 static void report_json(const bench *b, const char *device, double rate)
 {
     const bzna_loader_info *info = &b->loader_info;
-    const bzna_loader_stats *s = &b->loader_stats;
+    const bzna_statistics *s = &b->loader_stats;
     int nvdec = info->decoder == BZNA_DECODER_NVDEC;
     printf("{\"images_per_second\":%.2f,\"decode_only_images_per_second\":", rate);
     if (nvdec) fputs("null", stdout);
@@ -255,12 +255,12 @@ static void report_json(const bench *b, const char *device, double rate)
 }
 
 /* The pipeline, a line for each stage: the one that limits the rate is busy while its neighbors wait for it. */
-static void report_stages(const bzna_loader_stats *s)
+static void report_stages(const bzna_statistics *s)
 {
     printf("\n%-8s %10s %9s %9s %12s %12s  %s\n", "stage", "count", "MB", "busy s", "waits before", "waits after",
            "queue");
     for (int i = 0; i < 4; i++) {
-        const bzna_stage_stats *t = &s->stage[i];
+        const bzna_stage_statistics *t = &s->stage[i];
         printf("%-8s %10" PRIu64 " %9.1f %9.2f %12.2f %12.2f  %" PRIu64 "/%" PRIu64 "\n", stage_names[i], t->count,
                (double)t->bytes * 1e-6, (double)t->busy_ns * 1e-9, (double)t->wait_before_ns * 1e-9,
                (double)t->wait_after_ns * 1e-9, t->depth, t->capacity);
@@ -273,7 +273,7 @@ static void report_stages(const bzna_loader_stats *s)
 static void report_text(const bench *b, const bzna_device_info *device, double rate)
 {
     const bzna_loader_info *info = &b->loader_info;
-    const bzna_loader_stats *s = &b->loader_stats;
+    const bzna_statistics *s = &b->loader_stats;
     double alone = decode_rate(b);
     printf("decoder      %s: %s\n", info->decoder_name, info->decoder_reason);
     printf("loader       %10.1f pictures/s  %" PRIu32 " decoder threads, %" PRIu32 " reader threads, %" PRIu32
@@ -308,7 +308,7 @@ static void report(const bench *b)
     double seconds = (double)b->loader_ns * 1e-9;
     double rate = seconds > 0 ? (double)(b->loader_pictures - b->loader_failed) / seconds : 0;
     if (info->decoder == BZNA_DECODER_NVDEC || on_device(info))
-        bzna_context_get_device_info(b->archive->context, &device, sizeof device, NULL);
+        bzna_context_device_info(b->archive->context, &device, sizeof device, NULL);
     if (b->options->json) report_json(b, device.name, rate);
     else                  report_text(b, &device, rate);
 }

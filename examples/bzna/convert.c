@@ -95,10 +95,10 @@ static void notes_print(conversion *c)
 static char *picture_bytes(conversion *c, uint64_t index, AVPacket *bytes)
 {
     bzna_error err = tool_empty_error();
-    bzna_sample sample = { .struct_size = sizeof sample };
+    bzna_sample_ref sample = { .struct_size = sizeof sample };
     bzna_image image;
     const bzna_dataset *d = c->archive.dataset;
-    if (bzna_dataset_get_sample(d, index, &sample, sizeof sample, &err) < 0 ||
+    if (bzna_dataset_sample(d, index, &sample, sizeof sample, &err) < 0 ||
         archive_read_picture(&c->archive, index, archive_default_track(&sample), &c->sample, &image, &err) < 0)
         return tool_format("%s", err.message);
     if (image.codec == BZNA_CODEC_JPEG || image.codec == BZNA_CODEC_STILL) {
@@ -129,12 +129,12 @@ static const char *extension_of(const conversion *c, uint64_t index, const char 
         { "tiff", "tiff|tif" }, { "pnm", "ppm|pgm|pbm|pnm" }, { "jp2", "jp2|j2k" }, { "png", "png" }, { "gif", "gif" },
         { "webp", "webp" }, { "bmp", "bmp" },
     };
-    bzna_sample sample = { .struct_size = sizeof sample };
+    bzna_sample_ref sample = { .struct_size = sizeof sample };
     bzna_image_info info = { .codec = BZNA_CODEC_JPEG };
     const char *dot = name ? strrchr(name, '.') : NULL, *extensions = "jpg|jpeg";
     static char lower[16];
-    bzna_dataset_get_sample(c->archive.dataset, index, &sample, sizeof sample, NULL);
-    bzna_dataset_get_image_info(c->archive.dataset, index, archive_default_track(&sample), &info, sizeof info, NULL);
+    bzna_dataset_sample(c->archive.dataset, index, &sample, sizeof sample, NULL);
+    bzna_dataset_image_info(c->archive.dataset, index, archive_default_track(&sample), &info, sizeof info, NULL);
     archive_codec_text codec = archive_codec(&info);
     for (size_t i = 0; i < LENGTH(kinds) && info.codec == BZNA_CODEC_STILL; i++)
         if (!strcmp(kinds[i].kind, codec.text)) extensions = kinds[i].extensions;

@@ -21,13 +21,13 @@ static void read_split(archive *a, const char *path, uint32_t split)
 {
     bzna_dataset_config config;
     bzna_dataset *own = NULL;
-    bzna_sample sample = { .struct_size = sizeof sample };
+    bzna_sample_ref sample = { .struct_size = sizeof sample };
     bzna_dataset_config_init(&config, sizeof config);
     config.split = split_names[split];
     if (bzna_dataset_open(a->context, path, &config, &own, NULL) < 0) return;
     a->split_offsets[split] = tool_checked(calloc(bzna_dataset_count(own) + 1, sizeof(uint64_t)));
     for (uint64_t i = 0; i < bzna_dataset_count(own); i++)
-        if (bzna_dataset_get_sample(own, i, &sample, sizeof sample, NULL) == BZNA_OK)
+        if (bzna_dataset_sample(own, i, &sample, sizeof sample, NULL) == BZNA_OK)
             a->split_offsets[split][a->split_counts[split]++] = sample.offset;
     qsort(a->split_offsets[split], a->split_counts[split], sizeof(uint64_t), offset_order);
     bzna_dataset_close(own);
@@ -54,12 +54,12 @@ static uint32_t split_of(const archive *a, uint64_t offset)
 bzna_status archive_copied_name(const archive *a, uint64_t index, tool_buffer *buffer, const char **name,
                                 bzna_error *err)
 {
-    bzna_sample sample = { .struct_size = sizeof sample };
+    bzna_sample_ref sample = { .struct_size = sizeof sample };
     bzna_status status = archive_filename(a, index, buffer, name, err);
     if (status < 0 || !*name || strcmp(a->container, "tar")) return status;
     const char *slash = strrchr(*name, '/');
     if (strchr(slash ? slash : *name, '.')) return status;         /* a file KEY.name: a key has no dot there */
-    if ((status = bzna_dataset_get_sample(a->dataset, index, &sample, sizeof sample, err)) < 0) return status;
+    if ((status = bzna_dataset_sample(a->dataset, index, &sample, sizeof sample, err)) < 0) return status;
     if (!sample.image_count) return BZNA_OK;
     char *full = tool_format("%s.%s", *name, sample.image_names[0]);
     tool_buffer_reserve(buffer, strlen(full) + 1);
@@ -72,11 +72,11 @@ bzna_status archive_copied_name(const archive *a, uint64_t index, tool_buffer *b
 
 /* ---- fields ---- */
 
-static int is_copied(const archive *a, const bzna_field_info *field, const bzna_sample *sample)
+static int is_copied(const archive *a, const bzna_field_info *field, const bzna_sample_ref *sample)
 {
     int is_record = !strcmp(a->container, "RecordIO"), is_tar = !strcmp(a->container, "tar");
     if (!strcmp(field->name, "target") || !strcmp(field->name, "name")) return 0;
-    if (field->kind == BZNA_FIELD_PICTURE)
+    if (field->kind == BZNA_FIELD_IMAGE)
         return is_tar && sample->image_count && strcmp(field->name, archive_default_track(sample));
     if (is_record && (!strcmp(field->name, "id") || !strcmp(field->name, "record"))) return 0;
     if (is_tar && !strcmp(field->name, "cls")) return 0;
@@ -93,7 +93,7 @@ static void note_split(archive_copied *c, bzna_field_value *field)
         }
 }
 
-static bzna_status fields_read(const archive *a, const bzna_sample *sample, archive_copied *c, bzna_error *err)
+static bzna_status fields_read(const archive *a, const bzna_sample_ref *sample, archive_copied *c, bzna_error *err)
 {
     for (uint32_t i = 0; i < a->fields.count && c->count < ARCHIVE_COPIED_MAX; i++) {
         const bzna_field_info *field = &a->fields.list[i];
@@ -106,7 +106,7 @@ static bzna_status fields_read(const archive *a, const bzna_sample *sample, arch
         memcpy(c->field_names[c->count], field->name, sizeof field->name);
         c->fields[c->count] = (bzna_field_value){
             .struct_size = sizeof *c->fields, .name = c->field_names[c->count], .data = value.data, .size = value.size,
-            .kind = value.kind == BZNA_FIELD_PICTURE ? BZNA_FIELD_BYTES : value.kind,
+            .kind = value.kind == BZNA_FIELD_IMAGE ? BZNA_FIELD_BYTES : value.kind,
         };
         note_split(c, &c->fields[c->count++]);
     }
@@ -115,8 +115,8 @@ static bzna_status fields_read(const archive *a, const bzna_sample *sample, arch
 
 bzna_status archive_copied_read(const archive *a, uint64_t index, archive_copied *c, bzna_error *err)
 {
-    bzna_sample sample = { .struct_size = sizeof sample };
-    bzna_status status = bzna_dataset_get_sample(a->dataset, index, &sample, sizeof sample, err);
+    bzna_sample_ref sample = { .struct_size = sizeof sample };
+    bzna_status status = bzna_dataset_sample(a->dataset, index, &sample, sizeof sample, err);
     c->count = 0;
     if (status < 0 || (status = bzna_dataset_target(a->dataset, index, &c->target, err)) < 0 ||
         (status = archive_copied_name(a, index, &c->name_buffer, &c->name, err)) < 0) return status;

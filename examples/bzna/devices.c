@@ -98,7 +98,7 @@ static gpu gpu_open(uint32_t ordinal)
     gpu g = { .info = { .device = { BZNA_DEVICE_CUDA, (int32_t)ordinal } } };
     bzna_error err = tool_empty_error();
     if (archive_open_context(g.info.device, 0, &g.context, &err) < 0 ||
-        bzna_context_get_device_info(g.context, &g.info, sizeof g.info, &err) < 0)
+        bzna_context_device_info(g.context, &g.info, sizeof g.info, &err) < 0)
         snprintf(g.reason, sizeof g.reason, "%s", err.message);
     else if (g.info.video < 0)
         snprintf(g.reason, sizeof g.reason, "%s", g.info.message);
@@ -120,7 +120,7 @@ static int gpu_codec_info(const gpu *g, uint32_t number, bzna_codec_info *info)
     info->chroma_format = number / depth_count % chroma_count;
     info->codec = BZNA_CODEC_H264 + number / (depth_count * chroma_count);
     if (g->context)
-        bzna_context_get_codec_info(g->context, info->codec, info->chroma_format, info->depth, info, sizeof *info,
+        bzna_context_codec_info(g->context, info->codec, info->chroma_format, info->depth, info, sizeof *info,
                                     NULL);
     return 1;
 }

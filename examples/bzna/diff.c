@@ -35,11 +35,11 @@ static void side_close(side *s)
 /* Reads one sample: its picture as a stream, parameter sets included, SEI left out, and all else. */
 static bzna_status side_read(side *s, uint64_t index)
 {
-    bzna_sample sample = { .struct_size = sizeof sample };
+    bzna_sample_ref sample = { .struct_size = sizeof sample };
     const bzna_dataset *d = s->archive.dataset;
     bzna_status status;
     s->err = tool_empty_error();
-    if ((status = bzna_dataset_get_sample(d, index, &sample, sizeof sample, &s->err)) < 0 ||
+    if ((status = bzna_dataset_sample(d, index, &sample, sizeof sample, &s->err)) < 0 ||
         (status = archive_copied_read(&s->archive, index, &s->copied, &s->err)) < 0) return status;
     bzna_image image;
     status = archive_read_picture(&s->archive, index, archive_default_track(&sample), &s->picture, &image, &s->err);

@@ -205,7 +205,7 @@ typedef struct extraction {
     const archive      *archive;
     uint64_t            index;
     extension           as;
-    bzna_sample         sample;
+    bzna_sample_ref         sample;
     const char         *track;
     bzna_image          image;
 } extraction;
@@ -234,15 +234,15 @@ static const char *choose_track(extraction *x)
     bzna_error err = tool_empty_error();
     bzna_image_info chosen, other;
     const bzna_dataset *d = x->archive->dataset;
-    x->sample = (bzna_sample){ .struct_size = sizeof x->sample };
+    x->sample = (bzna_sample_ref){ .struct_size = sizeof x->sample };
     if (x->options->track) return x->options->track;
-    if (bzna_dataset_get_sample(d, x->index, &x->sample, sizeof x->sample, &err) < 0) return "image";
+    if (bzna_dataset_sample(d, x->index, &x->sample, sizeof x->sample, &err) < 0) return "image";
     const char *track = archive_default_track(&x->sample);
     if (x->options->json ||
-        bzna_dataset_get_image_info(d, x->index, track, &chosen, sizeof chosen, NULL) < 0) return track;
+        bzna_dataset_image_info(d, x->index, track, &chosen, sizeof chosen, NULL) < 0) return track;
     for (uint32_t i = 0; i < x->sample.image_count && i < BZNA_IMAGES_MAX; i++) {
         const char *name = x->sample.image_names[i];
-        if (bzna_dataset_get_image_info(d, x->index, name, &other, sizeof other, NULL) == BZNA_OK &&
+        if (bzna_dataset_image_info(d, x->index, name, &other, sizeof other, NULL) == BZNA_OK &&
             other.data_offset != chosen.data_offset)
             fprintf(stderr, "bzna: note: this is the sample's %s; --track %s is its other picture\n", track, name);
     }
@@ -287,7 +287,7 @@ static int extract_decoded(const extraction *x)
 static int refuse_stream(const extraction *x)
 {
     bzna_image_info info = { .fourcc = 0 };
-    bzna_dataset_get_image_info(x->archive->dataset, x->index, x->track, &info, sizeof info, NULL);
+    bzna_dataset_image_info(x->archive->dataset, x->index, x->track, &info, sizeof info, NULL);
     return tool_error("%s: sample %" PRIu64 " is encoded as %s, which a name in %s does not fit",
                       x->options->operand[0], x->index, archive_codec(&info).text, x->as.text);
 }

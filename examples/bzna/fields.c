@@ -15,7 +15,7 @@ const char *archive_field_kind(uint32_t kind)
 /* Names that every data set's samples may have are none of the further fields. */
 int archive_field_is_further(const bzna_field_info *field)
 {
-    return field->kind != BZNA_FIELD_PICTURE && strcmp(field->name, "target") && strcmp(field->name, "name");
+    return field->kind != BZNA_FIELD_IMAGE && strcmp(field->name, "target") && strcmp(field->name, "name");
 }
 
 bzna_status archive_value_read(const archive *a, uint64_t index, const bzna_field_info *field, tool_buffer *buffer,

@@ -9,7 +9,7 @@
 static bzna_track_info track_info(const archive *a, uint32_t index)
 {
     bzna_track_info track = { .struct_size = sizeof track };
-    bzna_dataset_get_track_info(a->dataset, index, &track, sizeof track, NULL);
+    bzna_dataset_track_info(a->dataset, index, &track, sizeof track, NULL);
     return track;
 }
 
@@ -151,7 +151,7 @@ typedef struct listing {
 typedef struct listed_sample {
     uint64_t    index;
     int         is_located;           /* sample is filled in */
-    bzna_sample sample;
+    bzna_sample_ref sample;
     const char *filename;             /* NULL: none */
     uint32_t    image_count;          /* of images, and names of them, filled in */
     const char *names[BZNA_IMAGES_MAX];
@@ -167,7 +167,7 @@ static void sample_read(listing *l, uint64_t index, listed_sample *s)
     memset(s, 0, sizeof *s);
     s->index = index;
     s->err = s->beside = tool_empty_error();
-    if (bzna_dataset_get_sample(a->dataset, index, &s->sample, sizeof s->sample, &s->err) < 0) return;
+    if (bzna_dataset_sample(a->dataset, index, &s->sample, sizeof s->sample, &s->err) < 0) return;
     s->is_located = 1;
     if (archive_filename(a, index, &l->name, &s->filename, &s->err) < 0) return;
     if (!s->filename) s->err = tool_empty_error();          /* that there is none is no error */
@@ -175,7 +175,7 @@ static void sample_read(listing *l, uint64_t index, listed_sample *s)
         const char *name = s->sample.image_names[i];
         bzna_image_info *info = &s->images[s->image_count];
         bzna_error err = tool_empty_error();
-        if (bzna_dataset_get_image_info(a->dataset, index, name, info, sizeof *info, &err) < 0) {
+        if (bzna_dataset_image_info(a->dataset, index, name, info, sizeof *info, &err) < 0) {
             if (strcmp(name, archive_default_track(&s->sample))) s->beside = err;
             else                                                 s->err = err;
             continue;
@@ -228,7 +228,7 @@ static seen_size image_size(const bzna_image_info *image)
 
 static const struct { uint32_t bit; const char *what; } besides[] = {
     { BZNA_BESIDE_THUMB, "thumbnail" }, { BZNA_BESIDE_AUXILIARY, "alpha or depth" },
-    { BZNA_BESIDE_PICTURES, "further pictures" }, { BZNA_BESIDE_SEQUENCE, "image sequence" }
+    { BZNA_BESIDE_IMAGES, "further pictures" }, { BZNA_BESIDE_SEQUENCE, "image sequence" }
 };
 
 /* What a HEIF file holds that is not delivered with its picture. */

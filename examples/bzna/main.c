@@ -94,7 +94,7 @@
     CHOICE("warp", warp, "random|center|none", "random", \
       "random: random resized crop; center: center resized crop;\nnone: center crop, not resized"), \
     CHOICE("law", law, "auto|benzina|torchvision", "auto", \
-      "how crops are drawn; auto: random ones as torchvision does"), \
+      "how crops are drawn; auto: as torchvision does"), \
     CHOICE("filter", filter, FILTERS, "linear", "how pixels are resampled"), \
     FLAG("antialias", antialias, "widen the filter where a picture shrinks (this is the default)"), \
     { "no-antialias", 0, KIND_FLAG, FIELD(antialias), -1, 0, NULL, NULL, "do not widen the filter" }, \

@@ -371,11 +371,11 @@ static int archive_collect(pack_files *f, archive *a, const char *path, int is_f
     int64_t time = stat(path, &status) ? -1 : time_ns(&status);
     bzna_error err = tool_empty_error();
     for (uint64_t i = 0; i < a->count; i++) {
-        bzna_sample sample = { .struct_size = sizeof sample };
+        bzna_sample_ref sample = { .struct_size = sizeof sample };
         const char *name = NULL;
         char *reason = NULL, *own = tool_format("sample %" PRIu64 ": ", i);
         size_t named = strlen(own);
-        if (bzna_dataset_get_sample(a->dataset, i, &sample, sizeof sample, &err) < 0 ||
+        if (bzna_dataset_sample(a->dataset, i, &sample, sizeof sample, &err) < 0 ||
             archive_copied_name(a, i, &buffer, &name, &err) < 0)
             reason = tool_format("%s", err.message + (strncmp(err.message, own, named) ? 0 : named));
         free(own);

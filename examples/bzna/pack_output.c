@@ -123,8 +123,9 @@ static int sample_add(pack_output *out, const bzna_image *input, const bzna_imag
     bzna_status status = file->archive ? archive_copied_read(file->archive, file->index, c, &err) : BZNA_OK;
     if (status < 0) return *reason = tool_format("%s", err.message), EXIT_OK;
     if (!file->archive) archive_copied_set_split(c, file->split);
-    bzna_sample_desc sample = {
-        .struct_size = sizeof sample, .split = c->split, .target = file->target, .name = file->relative,
+    bzna_writer_sample sample = {
+        .struct_size = sizeof sample, .split = c->split, .name = file->relative,
+        .has_target = file->target != BZNA_TARGET_NONE, .target = file->target,
         .image = input, .thumb = thumb, .fields = c->fields, .field_count = c->count,
     };
     status = bzna_writer_add(out->writer, &sample, &err);
@@ -210,8 +211,8 @@ static int has_thumb(const earlier *e, uint64_t index)
 {
     bzna_image_info input = { .struct_size = 0 }, thumb = { .struct_size = 0 };
     const bzna_dataset *d = e->archive.dataset;
-    return bzna_dataset_get_image_info(d, index, "image", &input, sizeof input, NULL) == BZNA_OK &&
-           bzna_dataset_get_image_info(d, index, "thumb", &thumb, sizeof thumb, NULL) == BZNA_OK &&
+    return bzna_dataset_image_info(d, index, "image", &input, sizeof input, NULL) == BZNA_OK &&
+           bzna_dataset_image_info(d, index, "thumb", &thumb, sizeof thumb, NULL) == BZNA_OK &&
            input.data_offset != thumb.data_offset;
 }
 

@@ -120,8 +120,8 @@ char *pack_still_refuse(const AVPacket *file, int *orientation)
 static char *image_read(const pack_file *from, tool_buffer *buffer, bzna_image *image)
 {
     bzna_error err = tool_empty_error();
-    bzna_sample sample = { .struct_size = sizeof sample };
-    bzna_status status = bzna_dataset_get_sample(from->archive->dataset, from->index, &sample, sizeof sample, &err);
+    bzna_sample_ref sample = { .struct_size = sizeof sample };
+    bzna_status status = bzna_dataset_sample(from->archive->dataset, from->index, &sample, sizeof sample, &err);
     const char *track = from->track ? from->track : archive_default_track(&sample);
     if (status == BZNA_OK) status = archive_read_picture(from->archive, from->index, track, buffer, image, &err);
     return status < 0 ? tool_format("%s", err.message) : NULL;
@@ -154,7 +154,7 @@ char *pack_heif_read(const AVPacket *file, AVFrame *frame, int *orientation, uin
     else if (!(reason = image_read(&sample, &buffer, &image)))
         reason = picture_decode(&image, frame, orientation, &status);
     bzna_image_info seen;
-    if (!reason && !bzna_dataset_get_image_info(one.dataset, 0, NULL, &seen, sizeof seen, NULL))
+    if (!reason && !bzna_dataset_image_info(one.dataset, 0, NULL, &seen, sizeof seen, NULL))
         *notes |= seen.beside & BZNA_BESIDE_AUXILIARY ? PACK_NOTE_ALPHA : 0;
     bzna_dataset_close(one.dataset);
     free(buffer.data);

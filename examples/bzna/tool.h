@@ -299,7 +299,7 @@ bzna_status archive_filename(const archive *a, uint64_t index, tool_buffer *buff
                              bzna_error *err);
 
 /* The picture to take of a sample when none is named: an archive's full one; else the first, mostly the only one. */
-const char *archive_default_track(const bzna_sample *sample);
+const char *archive_default_track(const bzna_sample_ref *sample);
 
 /* The sample that an argument names: by its index, its name, or the last part of that. Prints an error and returns
  * EXIT_INPUT. */

@@ -76,7 +76,7 @@ static bzna_status picture_check(const archive *a, verifier *v, uint64_t index, 
 {
     bzna_image_info info;
     bzna_image image;
-    bzna_status status = bzna_dataset_get_image_info(a->dataset, index, track, &info, sizeof info, err);
+    bzna_status status = bzna_dataset_image_info(a->dataset, index, track, &info, sizeof info, err);
     if (status >= 0 && (!info.width || !info.height)) {
         snprintf(err->message, sizeof err->message, "sample %" PRIu64 ": %s does not say its size", index, track);
         return err->status = BZNA_E_DECODE;
@@ -110,7 +110,7 @@ static bzna_status fields_check(const verification *all, verifier *v, uint64_t i
 static int has_pictures(const archive_fields *fields)
 {
     for (uint32_t i = 0; i < fields->count; i++)
-        if (fields->list[i].kind == BZNA_FIELD_PICTURE) return 1;
+        if (fields->list[i].kind == BZNA_FIELD_IMAGE) return 1;
     return 0;
 }
 
@@ -120,10 +120,10 @@ static bzna_status sample_check(const verification *all, verifier *v, uint64_t i
     const archive *a = all->archive;
     const char *filename;
     int64_t target;
-    bzna_sample sample = { .struct_size = sizeof sample };
+    bzna_sample_ref sample = { .struct_size = sizeof sample };
     bzna_image_info previous = { 0 };
     bzna_status status;
-    if ((status = bzna_dataset_get_sample(a->dataset, index, &sample, sizeof sample, err)) < 0 ||
+    if ((status = bzna_dataset_sample(a->dataset, index, &sample, sizeof sample, err)) < 0 ||
         (status = bzna_dataset_target(a->dataset, index, &target, err)) < 0 ||
         (status = archive_filename(a, index, &v->buffer, &filename, err)) < 0 ||
         (status = fields_check(all, v, index, err)) < 0) return status;

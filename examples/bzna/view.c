@@ -146,7 +146,7 @@ static bzna_status sample_picture(view *v, uint64_t index, tool_rgb *rgb, bzna_e
 static void caption_write(view *v, uint64_t index, int64_t target, const char *class_name, const bzna_error *err)
 {
     const char *name = NULL;
-    bzna_sample sample = { .struct_size = sizeof sample };
+    bzna_sample_ref sample = { .struct_size = sizeof sample };
     bzna_image_info image = { .struct_size = sizeof image };
     fprintf(v->file, "<figcaption>#%" PRIu64, index);
     if (target != BZNA_TARGET_NONE) fprintf(v->file, " &middot; class %" PRId64 " ", target);
@@ -154,12 +154,12 @@ static void caption_write(view *v, uint64_t index, int64_t target, const char *c
     archive_filename(&v->data, index, &v->name, &name, NULL);
     if (name) fputs("<br>", v->file), html_text(v->file, name);
     fputs("<br>", v->file);
-    if (bzna_dataset_get_image_info(v->data.dataset, index, v->options->track, &image, sizeof image, NULL) == BZNA_OK) {
+    if (bzna_dataset_image_info(v->data.dataset, index, v->options->track, &image, sizeof image, NULL) == BZNA_OK) {
         const int turned = image.orientation > 4;
         fprintf(v->file, "%s %" PRIu32 "&times;%" PRIu32 ", ", archive_codec(&image).text,
                 turned ? image.height : image.width, turned ? image.width : image.height);
     }
-    if (bzna_dataset_get_sample(v->data.dataset, index, &sample, sizeof sample, NULL) == BZNA_OK && sample.size)
+    if (bzna_dataset_sample(v->data.dataset, index, &sample, sizeof sample, NULL) == BZNA_OK && sample.size)
         fprintf(v->file, "%" PRIu64 " bytes", sample.size);
     if (err->status < 0) {
         fputs("<div class=\"error\">", v->file);
@@ -217,7 +217,7 @@ static int page_write(view *v)
     fprintf(v->file, " %" PRIu64 " samples</h1>\n", v->data.count);
     fputs(page_filters, v->file);
     for (uint64_t i = 0; i < count && result == EXIT_OK; i++) {
-        result = sample_write(v, o->shuffle ? bzna_permute((uint64_t)o->seed, 0, v->data.count, i) : i);
+        result = sample_write(v, o->shuffle ? bzna_order_permute((uint64_t)o->seed, 0, v->data.count, i) : i);
         tool_progress_show(&progress, i + 1);
     }
     tool_progress_end(&progress);

@@ -489,7 +489,7 @@ mutable struct bzna_loader_info
     bzna_loader_info() = new()
 end
 
-struct bzna_stage_stats
+struct bzna_stage_statistics
     count::UInt64
     bytes::UInt64
     busy_ns::UInt64
@@ -500,10 +500,10 @@ struct bzna_stage_stats
     reserved::NTuple{3,UInt64}
 end
 
-mutable struct bzna_loader_stats
+mutable struct bzna_statistics
     struct_size::UInt32
     limiting_stage::UInt32
-    stage::NTuple{4,bzna_stage_stats}
+    stage::NTuple{4,bzna_stage_statistics}
     samples::UInt64
     samples_failed::UInt64
     failed_read::UInt64
@@ -525,7 +525,7 @@ mutable struct bzna_loader_stats
     tiles::UInt64
     lock_waits::UInt64
     lock_wait_ns::UInt64
-    bzna_loader_stats() = new()
+    bzna_statistics() = new()
 end
 
 mutable struct bzna_loader_state
@@ -573,7 +573,7 @@ mutable struct bzna_image
     bzna_image() = new()
 end
 
-mutable struct bzna_sample
+mutable struct bzna_sample_ref
     struct_size::UInt32
     image_count::UInt32
     index::UInt64
@@ -581,7 +581,7 @@ mutable struct bzna_sample
     size::UInt64
     target::Int64
     image_names::NTuple{4,NTuple{32,Cchar}}
-    bzna_sample() = new()
+    bzna_sample_ref() = new()
 end
 
 mutable struct bzna_writer_config
@@ -601,7 +601,7 @@ struct bzna_field_value
     size::UInt64
 end
 
-mutable struct bzna_sample_desc
+mutable struct bzna_writer_sample
     struct_size::UInt32
     split::UInt32
     image::Ptr{bzna_image}
@@ -612,7 +612,7 @@ mutable struct bzna_sample_desc
     field_count::UInt32
     reserved0::UInt32
     reserved::NTuple{2,UInt64}
-    bzna_sample_desc() = new()
+    bzna_writer_sample() = new()
 end
 
 # A call during which the garbage collector need not wait for this thread: other threads may be in callbacks and allocate there, and a
@@ -637,8 +637,8 @@ bzna_context_open(config, out, err) =
     @ccall libbenzina.bzna_context_open(config::Ref{bzna_context_config}, out::Ref{Ptr{bzna_context}}, err::Ref{bzna_error})::bzna_status
 bzna_context_close(context) =
     @ccall libbenzina.bzna_context_close(context::Ptr{bzna_context})::bzna_status
-bzna_context_get_device_info(context, info, struct_size, err) =
-    @ccall libbenzina.bzna_context_get_device_info(context::Ptr{bzna_context}, info::Ref{bzna_device_info}, struct_size::Csize_t,
+bzna_context_device_info(context, info, struct_size, err) =
+    @ccall libbenzina.bzna_context_device_info(context::Ptr{bzna_context}, info::Ref{bzna_device_info}, struct_size::Csize_t,
                                                    err::Ref{bzna_error})::bzna_status
 
 bzna_dataset_config_init(config, struct_size) =
@@ -666,8 +666,8 @@ bzna_dataset_field(dataset, index, field, buffer, capacity, needed, err) =
     @ccall libbenzina.bzna_dataset_field(dataset::Ptr{bzna_dataset}, index::UInt64, field::Cstring, buffer::Ptr{Cvoid},
                                          capacity::Csize_t, needed::Ref{Csize_t}, err::Ref{bzna_error})::bzna_status
 
-bzna_dataset_get_sample(dataset, index, sample, struct_size, err) =
-    @ccall libbenzina.bzna_dataset_get_sample(dataset::Ptr{bzna_dataset}, index::UInt64, sample::Ref{bzna_sample}, struct_size::Csize_t,
+bzna_dataset_sample(dataset, index, sample, struct_size, err) =
+    @ccall libbenzina.bzna_dataset_sample(dataset::Ptr{bzna_dataset}, index::UInt64, sample::Ref{bzna_sample_ref}, struct_size::Csize_t,
                                               err::Ref{bzna_error})::bzna_status
 bzna_dataset_read_image(dataset, index, field, buffer, capacity, image, err) =
     @ccall libbenzina.bzna_dataset_read_image(dataset::Ptr{bzna_dataset}, index::UInt64, field::Cstring, buffer::Ptr{Cvoid},
@@ -675,15 +675,15 @@ bzna_dataset_read_image(dataset, index, field, buffer, capacity, image, err) =
 
 bzna_writer_config_init(config, struct_size) =
     @ccall libbenzina.bzna_writer_config_init(config::Ref{bzna_writer_config}, struct_size::Csize_t)::Cvoid
-bzna_sample_desc_init(sample, struct_size) =
-    @ccall libbenzina.bzna_sample_desc_init(sample::Ref{bzna_sample_desc}, struct_size::Csize_t)::Cvoid
+bzna_writer_sample_init(sample, struct_size) =
+    @ccall libbenzina.bzna_writer_sample_init(sample::Ref{bzna_writer_sample}, struct_size::Csize_t)::Cvoid
 bzna_writer_open(context, path, config, out, err) =
     @ccall libbenzina.bzna_writer_open(context::Ptr{bzna_context}, path::Cstring, config::Ref{bzna_writer_config},
                                        out::Ref{Ptr{bzna_writer}}, err::Ref{bzna_error})::bzna_status
-bzna_writer_add(writer::Ptr{bzna_writer}, sample::Ptr{bzna_sample_desc}, err::Ptr{bzna_error}) =
-    @gcsafe @ccall libbenzina.bzna_writer_add(writer::Ptr{bzna_writer}, sample::Ptr{bzna_sample_desc}, err::Ptr{bzna_error})::bzna_status
-bzna_writer_add_at(writer::Ptr{bzna_writer}, index::UInt64, sample::Ptr{bzna_sample_desc}, timeout_ns::Int64, err::Ptr{bzna_error}) =
-    @gcsafe @ccall libbenzina.bzna_writer_add_at(writer::Ptr{bzna_writer}, index::UInt64, sample::Ptr{bzna_sample_desc}, timeout_ns::Int64,
+bzna_writer_add(writer::Ptr{bzna_writer}, sample::Ptr{bzna_writer_sample}, err::Ptr{bzna_error}) =
+    @gcsafe @ccall libbenzina.bzna_writer_add(writer::Ptr{bzna_writer}, sample::Ptr{bzna_writer_sample}, err::Ptr{bzna_error})::bzna_status
+bzna_writer_add_at(writer::Ptr{bzna_writer}, index::UInt64, sample::Ptr{bzna_writer_sample}, timeout_ns::Int64, err::Ptr{bzna_error}) =
+    @gcsafe @ccall libbenzina.bzna_writer_add_at(writer::Ptr{bzna_writer}, index::UInt64, sample::Ptr{bzna_writer_sample}, timeout_ns::Int64,
                                                  err::Ptr{bzna_error})::bzna_status
 bzna_writer_finish(writer::Ptr{bzna_writer}, err::Ptr{bzna_error}) =
     @gcsafe @ccall libbenzina.bzna_writer_finish(writer::Ptr{bzna_writer}, err::Ptr{bzna_error})::bzna_status
@@ -711,8 +711,8 @@ bzna_loader_restore(loader::Ptr{bzna_loader}, state::Ptr{bzna_loader_state}, err
 bzna_loader_get_info(loader, info, struct_size, err) =
     @ccall libbenzina.bzna_loader_get_info(loader::Ptr{bzna_loader}, info::Ref{bzna_loader_info}, struct_size::Csize_t,
                                            err::Ref{bzna_error})::bzna_status
-bzna_loader_get_stats(loader, stats, struct_size, err) =
-    @ccall libbenzina.bzna_loader_get_stats(loader::Ptr{bzna_loader}, stats::Ref{bzna_loader_stats}, struct_size::Csize_t,
+bzna_loader_statistics(loader, stats, struct_size, err) =
+    @ccall libbenzina.bzna_loader_statistics(loader::Ptr{bzna_loader}, stats::Ref{bzna_statistics}, struct_size::Csize_t,
                                             err::Ref{bzna_error})::bzna_status
 
 bzna_batch_get_info(batch, info, struct_size, err) =
@@ -732,16 +732,16 @@ bzna_batch_release(batch) =
 end # module LibBenzina
 
 using .LibBenzina: bzna_status_name, bzna_context, bzna_dataset, bzna_loader, bzna_batch, bzna_error, bzna_source,
-    bzna_context_config, bzna_context_config_init, bzna_context_open, bzna_context_close, bzna_context_get_device_info,
+    bzna_context_config, bzna_context_config_init, bzna_context_open, bzna_context_close, bzna_context_device_info,
     bzna_device, bzna_device_info,
     bzna_dataset_config, bzna_dataset_config_init, bzna_dataset_open, bzna_dataset_open_list, bzna_dataset_open_source, bzna_dataset_close,
     bzna_dataset_count, bzna_dataset_target, bzna_dataset_class, bzna_dataset_field,
     bzna_loader_config, bzna_loader_config_init, bzna_loader_open, bzna_loader_close, bzna_loader_next,
-    bzna_loader_reset, bzna_loader_save, bzna_loader_restore, bzna_loader_get_info, bzna_loader_get_stats, bzna_loader_state,
-    bzna_loader_info, bzna_loader_stats, bzna_batch_info, bzna_batch_get_info, bzna_batch_error, bzna_batch_release,
+    bzna_loader_reset, bzna_loader_save, bzna_loader_restore, bzna_loader_get_info, bzna_loader_statistics, bzna_loader_state,
+    bzna_loader_info, bzna_statistics, bzna_batch_info, bzna_batch_get_info, bzna_batch_error, bzna_batch_release,
     bzna_batch_tensor, bzna_batch_bytes, bzna_extra_output, bzna_loader_outputs, bzna_tensor,
-    bzna_image, bzna_sample, bzna_dataset_get_sample, bzna_dataset_read_image, bzna_writer, bzna_writer_config, bzna_writer_config_init,
-    bzna_field_value, bzna_sample_desc, bzna_sample_desc_init, bzna_writer_open, bzna_writer_add, bzna_writer_add_at, bzna_writer_finish,
+    bzna_image, bzna_sample_ref, bzna_dataset_sample, bzna_dataset_read_image, bzna_writer, bzna_writer_config, bzna_writer_config_init,
+    bzna_field_value, bzna_writer_sample, bzna_writer_sample_init, bzna_writer_open, bzna_writer_add, bzna_writer_add_at, bzna_writer_finish,
     bzna_writer_close
 using .LibBenzina: BZNA_OK, BZNA_END, BZNA_AGAIN, BZNA_E_RANGE, BZNA_E_STATE, BZNA_E_BUFFER, BZNA_E_NOT_FOUND, BZNA_NO_OFFSET,
     BZNA_ORIENTATION_APPLY, BZNA_ORIENTATION_IGNORE, BZNA_PALETTE_COLORS, BZNA_PALETTE_INDEX, BZNA_CLASS_ORDER_TEXT,
@@ -1267,8 +1267,8 @@ end
 
 "A picture of sample `index`, counted from 1, as it is coded; `field` is \"image\" or \"thumb\"."
 function coded(data::Dataset, index::Integer, field::AbstractString = "image")
-    err, sample, image = sized(bzna_error), sized(bzna_sample), sized(bzna_image)
-    check(bzna_dataset_get_sample(data.handle, index - 1, sample, sizeof(bzna_sample), err), err)
+    err, sample, image = sized(bzna_error), sized(bzna_sample_ref), sized(bzna_image)
+    check(bzna_dataset_sample(data.handle, index - 1, sample, sizeof(bzna_sample_ref), err), err)
     bytes = Vector{UInt8}(undef, sample.size)
     check(bzna_dataset_read_image(data.handle, index - 1, String(field), bytes, length(bytes), image, err), err)
     return Coded(image, bytes, data)
@@ -1334,8 +1334,8 @@ it, it is refused. A sample that is refused leaves the archive as it was.
 function add!(writer::Writer, image::Coded; target::Union{Nothing,Integer} = nothing, name::Union{Nothing,AbstractString} = nothing,
               thumb::Union{Nothing,Coded} = nothing, split::Symbol = :none, fields = (;), index::Union{Nothing,Integer} = nothing,
               timeout::Real = 60)
-    sample, label = bzna_sample_desc(), optional(name)
-    bzna_sample_desc_init(sample, sizeof(bzna_sample_desc))
+    sample, label = bzna_writer_sample(), optional(name)
+    bzna_writer_sample_init(sample, sizeof(bzna_writer_sample))
     names, contents = String[string(key) for key in keys(fields)], [field_value(value) for value in values(fields)]
     GC.@preserve sample label names contents image thumb begin
         all = bzna_field_value[bzna_field_value(sizeof(bzna_field_value), kind, cstring(key), pointer(bytes), sizeof(bytes))
@@ -1352,9 +1352,9 @@ function add!(writer::Writer, image::Coded; target::Union{Nothing,Integer} = not
 end
 
 "No sample comes at this index, counted from 1: those behind it move up."
-skip!(writer::Writer, index::Integer; timeout::Real = 60) = put(writer, Ptr{bzna_sample_desc}(C_NULL), index, timeout)
+skip!(writer::Writer, index::Integer; timeout::Real = 60) = put(writer, Ptr{bzna_writer_sample}(C_NULL), index, timeout)
 
-function put(writer::Writer, sample::Ptr{bzna_sample_desc}, index, timeout)
+function put(writer::Writer, sample::Ptr{bzna_writer_sample}, index, timeout)
     err, deadline = sized(bzna_error), time() + timeout
     GC.@preserve writer err while true
         status = index === nothing ? bzna_writer_add(writer.handle, sample, address(err)) :
@@ -1568,8 +1568,8 @@ end
 
 "Counts and times of the stages since the loader was opened: what limits it, and what failed."
 function stats(loader::Loader)
-    counts, err = sized(bzna_loader_stats), sized(bzna_error)
-    check(bzna_loader_get_stats(loader.handle, counts, sizeof(bzna_loader_stats), err), err)
+    counts, err = sized(bzna_statistics), sized(bzna_error)
+    check(bzna_loader_statistics(loader.handle, counts, sizeof(bzna_statistics), err), err)
     return counts
 end
 
@@ -1583,7 +1583,7 @@ device(loader::Loader) = device(loader.dataset)
 
 function device(data::Dataset)
     info, err = sized(bzna_device_info), sized(bzna_error)
-    check(bzna_context_get_device_info(data.context.handle, info, sizeof(bzna_device_info), err), err)
+    check(bzna_context_device_info(data.context.handle, info, sizeof(bzna_device_info), err), err)
     return (name = text(info.name), ordinal = Int(info.device.ordinal), engines = Int(info.engines))
 end
 

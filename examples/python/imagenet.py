@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import benzina  # noqa: E402
 from benzina import ops  # noqa: E402
 
-# ImageNet's, on the 0..255 that pictures are decoded to. std divides; whoever has a factor instead gives norm_transform, which multiplies.
+# ImageNet's, on the 0..255 that pictures are decoded to. std divides; whoever has a factor instead gives norm, which multiplies.
 MEAN = (0.485 * 255, 0.456 * 255, 0.406 * 255)
 STD = (0.229 * 255, 0.224 * 255, 0.225 * 255)
 
@@ -267,9 +267,9 @@ def main(argv=None):
     common = dict(shape=(args.size, args.size), batch_size=args.batch_size, seed=args.seed, mean=MEAN, std=STD, num_threads=args.threads,
                   output="numpy" if args.arch == "linear" else "torch")
     train_loader = benzina.DataLoader(train_data, indices=train_indices, shuffle=True, epochs=args.epochs, rank=where.rank,
-                                      world_size=where.world_size, last_batch="pad", warp_transform=ops.SimilarityTransform(
+                                      world_size=where.world_size, last_batch="pad", warp=ops.SimilarityTransform(
                                           scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), flip_h=0.5, random_crop=True), **common)
-    val_loader = benzina.DataLoader(val_data, indices=val_indices, warp_transform=ops.CenterResizedCrop(224 / 256), **common)
+    val_loader = benzina.DataLoader(val_data, indices=val_indices, warp=ops.CenterResizedCrop(224 / 256), **common)
     model = LinearModel(classes, args) if args.arch == "linear" else TorchModel(classes, args, where)
 
     best = 0.0

@@ -7,7 +7,7 @@ One file over ctypes; no compiler is needed, and neither numpy nor torch, though
 
     loader = benzina.DataLoader(benzina.Dataset("train.bzna"), shape=(224, 224), batch_size=256, shuffle=True, seed=1234,
                                 mean=(0.485 * 255, 0.456 * 255, 0.406 * 255), std=(0.229 * 255, 0.224 * 255, 0.225 * 255),
-                                warp_transform=ops.RandomResizedCrop(scale=(0.08, 1.0), ratio=(3/4, 4/3), flip_h=0.5))
+                                warp=ops.RandomResizedCrop(scale=(0.08, 1.0), ratio=(3/4, 4/3), flip_h=0.5))
     for epoch in range(90):
         loader.set_epoch(epoch)
         for images, targets in loader:          # torch tensors (else numpy arrays), N x 3 x H x W float32 and N int64
@@ -61,8 +61,9 @@ from ._context import Context, device_count
 from ._dataset import Dataset, Sample
 from ._distributed import Distributed, distributed_from_env
 from ._errors import Error
-from ._loader import DataLoader, Output
+from ._loader import DataLoader
 from ._numbers import *  # noqa: F401, F403
+from ._output import Output
 from ._random import Random
 from ._records import cifar, csv, idx
 from ._version import __version__

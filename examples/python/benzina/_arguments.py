@@ -4,7 +4,6 @@ import collections.abc
 import ctypes
 import math
 import os
-import re
 import sys
 
 from . import _c
@@ -60,7 +59,7 @@ def many(what, values, kind):
         raise TypeError("%s: a mask, of True and False: give the numbers of what it takes, numpy.flatnonzero(mask)" % what)
     if not kinds <= ({int} if kind in WHOLE else {int, float}) or not _all_fit(values, kind):
         values = [number("%s[%d]" % (what, i), value, kind) for i, value in enumerate(values)]
-    return array.array({ctypes.c_uint64: "Q", ctypes.c_double: "d"}[kind], values)
+    return array.array({ctypes.c_uint64: "Q", ctypes.c_int64: "q", ctypes.c_double: "d"}[kind], values)
 
 
 def _all_fit(numbers, kind):
@@ -139,18 +138,6 @@ def stream_number(stream):
     return None if stream is None else number("stream", stream, ctypes.c_size_t) or 1      # 0 is how frameworks name the legacy default stream, for which CUDA has a 1
 
 
-def installed(name):
-    try:
-        return __import__(name)
-    except (ImportError, OSError):              # OSError: it is there, and what it needs is not
-        return None
-
-
-def torch_with_cuda():
-    torch = installed("torch")
-    return torch is not None and torch.cuda.is_available()
-
-
 LAWS = {"benzina": _c.LAW_BENZINA, "torchvision": _c.LAW_TORCHVISION}
 
 CHOICES = {
@@ -158,7 +145,6 @@ CHOICES = {
     "on_error": {"fill": _c.ON_ERROR_FILL, "replace": _c.ON_ERROR_REPLACE, "stop": _c.ON_ERROR_STOP},
     "on_callback_error": {"stop": _c.ON_CALLBACK_ERROR_STOP, "sample": _c.ON_CALLBACK_ERROR_SAMPLE},
     "weighting": {None: _c.WEIGHTING_NONE, "replace": _c.WEIGHTING_REPLACE, "once": _c.WEIGHTING_ONCE},
-    "warp_law": LAWS,
     "dtype": {"float32": _c.DTYPE_FLOAT32, "float16": _c.DTYPE_FLOAT16, "bfloat16": _c.DTYPE_BFLOAT16, "uint8": _c.DTYPE_UINT8},
     "layout": {"NCHW": _c.LAYOUT_NCHW, "NHWC": _c.LAYOUT_NHWC, "nchw": _c.LAYOUT_NCHW, "nhwc": _c.LAYOUT_NHWC},
     "channels": {"RGB": _c.CHANNELS_RGB, "BGR": _c.CHANNELS_BGR, "gray": _c.CHANNELS_GRAY, "grey": _c.CHANNELS_GRAY},
@@ -178,21 +164,20 @@ FIELDS = {
     "multibuffering": "pipeline.batches_in_flight",
 
     "layout": "output.layout", "channels": "output.channels", "views": "output.views", "first_epoch": "order.first_epoch", "epoch_samples": "order.epoch_samples",
-    "weights_by_part": "order.weights_by_part", "warp_law": "warp.law", "filter": "filter.kind",
+    "weights_by_part": "order.weights_by_part", "filter": "filter.kind",
     "antialias": "filter.antialias",
     "matrix": "color.matrix", "fill_space": "color.fill_space", "track": "fields.image",
     "tensors": "fields.tensors", "bytes": "fields.bytes",
     "reader_threads": "read.threads", "read_ahead": "read.ahead_samples", "read_memory_bytes": "read.memory_bytes",
     "read_retries": "read.retries", "read_backoff_ns": "read.backoff_ns", "on_callback_error": "errors.callback_policy",
-    "verify_every": "decode.verify_every", "jpeg_decoder": "decode.jpeg", "jpeg_shrink": "decode.jpeg_shrink",
+    "jpeg_decoder": "decode.jpeg", "jpeg_shrink": "decode.jpeg_shrink",
     "restore_any_pixels": "pipeline.restore_any_pixels",
 }
 KEYWORDS = {field: name for name, field in FIELDS.items()}            # messages name them as the caller knows them
-KEYWORDS.update({"output.width": "shape", "output.height": "shape", "output.device": "memory", "order.kind": "shuffle",
+KEYWORDS.update({"output": "shape, dtype, layout, channels, views", "output.width": "shape", "output.height": "shape", "output.device": "memory", "order.kind": "shuffle",
                   "order.indices": "indices", "order.weights": "weights", "color.std": "std",
                   "color.mean_image": "mean_image", "color.mean_image_bytes": "mean_image", "warp.rotate": "rotate",
                   "warp.shear": "shear"})
-LOADER_CONFIG = re.compile(r"loader_config\.(\w+\.\w+)")
 
 
 def configure(config, name, value):

@@ -27,6 +27,7 @@ class Field:
         self.shape = tuple(tensor.shape[:tensor.dimensions])
         self._kind = _DL_CODES[tensor.code] + str(tensor.bits // 8)
         self.dtype = _DTYPES[self._kind]
+        batch._exported.append(weakref.ref(self))
 
     def __len__(self):
         return self.shape[0]
@@ -88,15 +89,23 @@ class Field:
         return {"version": 3, "shape": self.shape, "typestr": self._typestr(), "data": (self.address, False), "strides": None,
                 "stream": self._batch.stream or 1}
 
-    def memoryview(self):
-        """The elements as a memoryview: nothing but Python is needed. float16 and bfloat16 come as their bits. An empty batch's has one dimension."""
+    def memory(self):
+        """A ctypes array over all its bytes, which keeps the batch's memory."""
         if not self.on_host:
             raise BufferError("the batch lies on a device")
         kind = ctypes.c_char * self.nbytes
         memory = kind.from_address(self.address) if self.nbytes else kind()
         memory.field = self                     # views keep memory, memory keeps this
-        view = memoryview(memory).cast("B")
+        return memory
+
+    def memoryview(self):
+        """The elements as a memoryview: nothing but Python is needed. float16 and bfloat16 come as their bits. An empty batch's has one dimension."""
+        view = memoryview(self.memory()).cast("B")
         return view.cast(_FORMATS[self._kind], self.shape) if self.nbytes else view.cast(_FORMATS[self._kind])
+
+    def copy(self):
+        """The same numbers in memory of its own, which the batch does not need. It has no __dlpack__."""
+        return _Copy(self)
 
     def numpy(self):
         if not self.on_host:
@@ -110,6 +119,21 @@ class Field:
         return torch.from_dlpack(self)
 
 
+class _Copy(Field):
+    """A Field of no batch."""
+
+    def __init__(self, field):
+        self._own = (ctypes.c_char * field.nbytes).from_buffer_copy(field.memory())
+        self._managed = _DLManagedTensor()
+        ctypes.pointer(self._managed.tensor)[0] = field._managed.tensor
+        self._managed.tensor.data, self._managed.tensor.byte_offset = ctypes.addressof(self._own), 0
+        self._batch, self._name = None, field._name
+        self.shape, self._kind, self.dtype = field.shape, field._kind, field.dtype
+
+    def __dlpack__(self, **_):
+        raise BufferError("a copy is exported by numpy() or memoryview() alone")
+
+
 class Batch(_handles.Handled):
     """One batch on loan. images, targets, indices, status: Fields. count: real samples, the rest is padding; failed of them hold the
     out-of-bounds color, and errors() says why. release() gives it back at once, else the collector does; views stay valid.
@@ -120,7 +144,7 @@ class Batch(_handles.Handled):
     _gone = "the batch was released"
 
     def __init__(self, handle, failures=None):
-        self._handle, self._failures = handle, failures
+        self._handle, self._failures, self._exported = handle, failures, []
         self._close = _handles.owned(self, lib.bzna_batch_release, handle)
         self._close.atexit = False              # views may live on in what Python does not collect
         self.info = told("batch_info", lib.bzna_batch_get_info, handle)
@@ -128,6 +152,12 @@ class Batch(_handles.Handled):
             setattr(self, name, getattr(self.info, name))
         self.number, self.last_of_epoch = self.info.batch, bool(self.info.last_of_epoch)
         self.shape = tuple(self.info.image.shape[:self.info.image.dimensions])
+
+    @property
+    def is_out(self):
+        """Whether the loader still misses it: it was not released, or its Fields are in use. What else took its memory by DLPack is
+        not known here."""
+        return self._handle is not None or any(field() is not None for field in self._exported)
 
     @property
     def stream(self):

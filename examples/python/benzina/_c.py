@@ -46,8 +46,8 @@ types_by_name = {
     "f32": ctypes.c_float, "f64": ctypes.c_double, "size": ctypes.c_size_t, "char": ctypes.c_char, "ptr": ctypes.c_void_p, "str": ctypes.c_char_p,
     "alloc_fn": ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t),
     "release_fn": ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t),
-    "device_alloc_fn": ctypes.CFUNCTYPE(ctypes.c_uint64, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p),
-    "device_release_fn": ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_size_t, ctypes.c_void_p),
+    "device_alloc_fn": ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p),
+    "device_release_fn": ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p),
     "log_fn": ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_int32, ctypes.c_int32, ctypes.c_char_p),
     "read_at_fn": ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_void_p, ctypes.c_uint64),
     "size_fn": ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p),
@@ -65,9 +65,8 @@ sink:           u32 struct_size, reserved0; ptr user; write_at_fn write_at; clos
 device_allocator: ptr user; device_alloc_fn alloc; device_release_fn release
 device:         i32 kind, ordinal
 context_config: u32 struct_size; i32 log_level; device device; allocator allocator; log_fn log; ptr log_user;
-                u32 log_any_thread, max_edge_px; u64 max_sample_bytes;
-                u32 sessions, sessions_per_engine, session_depth, session_mapped; u64 decode_memory_bytes;
-                device_allocator device_allocator; ptr cuda_context
+                u32 log_any_thread, max_edge_px; u64 max_sample_bytes; u32 sessions, sessions_per_engine, session_depth,
+                session_mapped; u64 decode_memory_bytes; device_allocator device_allocator; ptr cuda_context
 device_info:    u32 struct_size, driver; device device; u64 memory_bytes; u32 compute_major, compute_minor, engines,
                 sessions; i32 video; u32 reserved0; char name[96], message[232]
 codec_info:     u32 struct_size, codec, chroma_format, depth, supported, engines, min_width, min_height, max_width,
@@ -83,16 +82,17 @@ dataset_info:   u32 struct_size, field_count; u64 size_bytes, sample_count, targ
                 brand_count, brands[8]; char container[20]; u64 trailing_bytes
 field_info:     u32 struct_size, kind; char name[32]
 track_info:     u32 struct_size, handler, format, flags; u64 sample_count; char name[32], mime[64]
-sample:         u32 struct_size, image_count; u64 index, offset, size; i64 target; char image_names[4][32]
+sample_ref:     u32 struct_size, image_count; u64 index, offset, size; i64 target; char image_names[4][32]
 image_info:     u32 struct_size, codec, fourcc, width, height, frame_width, frame_height, crop_x, crop_y; i32 clap[8];
-                u32 length_size; color color; u64 config_offset, config_size, data_offset, data_size;
-                u32 orientation, beside
+                u32 length_size; color color; u64 config_offset, config_size, data_offset, data_size; u32 orientation,
+                beside
 picture:        u32 struct_size, depth, width, height, crop_x, crop_y, frame_width, frame_height, chroma_shift_x,
-                chroma_shift_y, chroma_left, chroma_top; color color; ptr plane[3]; i64 pitch[3];
-                u32 orientation, step[3]
+                chroma_shift_y, chroma_left, chroma_top; color color; ptr plane[3]; i64 pitch[3]; u32 orientation,
+                step[3]
 random:         u32 key[2], counter[4], block[4], used, reserved0
 transform:      u32 struct_size, filter; f64 homography[9]; f32 bias[3], scale[3], fill[3]; u32 fill_space, matrix,
-                antialias, clamp_hue, grayscale, reserved0; f32 color[12], hls[3], brightness, contrast, saturation, hue
+                antialias, clamp_hue, grayscale, reserved0; f32 color[12], hls[3], brightness, contrast, saturation,
+                hue
 sample_info:    u32 struct_size, slot; u64 index, epoch; i64 target; u32 width, height, out_width, out_height;
                 u64 occurrence; u32 view, output
 output:         u32 struct_size, width, height, dtype, layout, channels
@@ -100,29 +100,27 @@ affine:         u32 struct_size, in_width, in_height, out_width, out_height, has
                 crop_height, degrees, translate_x, translate_y; u32 flip_h, flip_v, resize, keep_ratio
 warp:           u32 kind, law; f64 scale[2], ratio[2], degrees[2], translate[2], flip_h, flip_v, rotate[2], shear[4],
                 perspective, perspective_p; u32 resize, keep_ratio, random_crop, reserved0; f64 shear_ratio;
-                u32 canvas_px[2], crop_px[2], pad_px, short_edge_px, has_crop_start, crop_x_start, crop_y_start,
-                reserved1; u64 reserved[4]
+                u32 canvas_px[2], crop_px[2], pad_px, short_edge_px, has_crop_start, crop_x_start, crop_y_start, reserved1;
+                u64 reserved[8]
 jitter:         f32 brightness[2], contrast[2], saturation[2], hue[2], grayscale, mxnet_hls[3], mxnet_contrast,
-                mxnet_illumination; u32 mxnet_clamp_hue, reserved0; u64 reserved[2]
+                mxnet_illumination; u32 mxnet_clamp_hue, reserved0; u64 reserved[8]
 buffer:         ptr data; u64 bytes
-loader_output:  u32 batch_size, width, height, dtype, layout, channels, views, slices; device device; ptr stream,
-                buffers; u32 buffer_count, reserved0; u64 reserved[4]
-loader_order:   u32 kind, last_batch; u64 seed, epochs, first_epoch; ptr indices; u64 index_count; ptr weights;
-                u64 weight_count; u32 weighting, weights_by_part; u64 epoch_samples, reserved[4]
-loader_shard:   u32 rank, world_size; u64 reserved[2]
-loader_filter:  u32 kind, antialias; u64 reserved[2]
+loader_filter:  u32 kind, antialias; u64 reserved[8]
 loader_color:   f32 mean[3], std[3], bias[3], scale[3], fill[3]; u32 fill_space, matrix, reserved0; ptr mean_image;
-                u64 mean_image_bytes; jitter jitter; u64 reserved[2]
-extra_output:   u32 struct_size, width, height, dtype, layout, channels, views, own_warp, own_filter, own_color;
-                str name, field; warp warp; loader_filter filter; loader_color color
-loader_outputs: ptr ptr; u64 count
-loader_fields:  str image, tensors, bytes; u64 reserved[3]
-loader_read:    u32 threads, ahead_samples; u64 memory_bytes; u32 retries, reserved0; u64 backoff_ns, reserved[4]
-loader_decode:  u32 decoder, threads, verify_every, jpeg, jpeg_shrink, reserved0; u64 reserved[2]
-loader_errors:  u32 policy, callback_policy; u64 reserved[2]
-loader_pipeline: u32 batches_in_flight, restore_any_pixels; ptr cpus; u32 cpu_count, reserved0;
-                transform_fn transform; ptr transform_user; picture_fn picture; ptr picture_user; u64 reserved[2]
-loader_config:  u32 struct_size, reserved0; loader_output output; loader_outputs outputs; loader_order order;
+                u64 mean_image_bytes; jitter jitter; u64 reserved[8]
+loader_output:  u32 batch_size, width, height, dtype, layout, channels, views, slices; device device; ptr stream,
+                buffers; u32 buffer_count, reserved0; str name, field; ptr warp, filter, color; u64 reserved[8]
+loader_outputs: ptr ptr; u64 count, reserved[8]
+loader_order:   u32 kind, last_batch; u64 seed, epochs, first_epoch; ptr indices; u64 index_count; ptr weights;
+                u64 weight_count; u32 weighting, weights_by_part; u64 epoch_samples, reserved[8]
+loader_shard:   u32 rank, world_size; u64 reserved[8]
+loader_fields:  str image, tensors, bytes; u64 reserved[8]
+loader_read:    u32 threads, ahead_samples; u64 memory_bytes; u32 retries, reserved0; u64 backoff_ns, reserved[8]
+loader_decode:  u32 decoder, threads, jpeg, jpeg_shrink; u64 reserved[8]
+loader_errors:  u32 policy, callback_policy; u64 reserved[8]
+loader_pipeline: u32 batches_in_flight, restore_any_pixels; ptr cpus; u32 cpu_count, reserved0; transform_fn transform;
+                ptr transform_user; picture_fn picture; ptr picture_user; u64 reserved[8]
+loader_config:  u32 struct_size, reserved0; loader_output output; loader_outputs extra_outputs; loader_order order;
                 loader_shard shard; warp warp; loader_filter filter; loader_color color; loader_fields fields;
                 loader_read read; loader_decode decode; loader_errors errors; loader_pipeline pipeline
 tensor:         u32 struct_size, dtype; device device; u32 dimensions, reserved0; i64 shape[6]; ptr data; u64 bytes;
@@ -131,18 +129,18 @@ batch_info:     u32 struct_size, count, failed, replaced; tensor image; u32 layo
                 u64 epoch, batch, position; ptr targets, indices, status, stream
 loader_info:    u32 struct_size, decoder; tensor image; u32 layout, sessions, threads, reader_threads,
                 batches_in_flight, read_ahead; u64 samples_per_epoch, batches_per_epoch; char decoder_name[64],
-                decoder_reason[128], picture[32], picture_reason[96]
-stage_stats:    u64 count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth, capacity, reserved[3]
-loader_stats:   u32 struct_size, limiting_stage; stage_stats stage[4]; u64 samples, samples_failed, failed_read,
+                decoder_reason[128], image_field[32], image_field_reason[96]
+stage_statistics: u64 count, bytes, busy_ns, wait_before_ns, wait_after_ns, depth, capacity, reserved[3]
+statistics:     u32 struct_size, limiting_stage; stage_statistics stage[4]; u64 samples, samples_failed, failed_read,
                 failed_format, failed_decode, failed_other, replaced, retries, read_memory_bytes, samples_nvdec,
-                samples_software, fallbacks, decoders_made, decoders_reconfigured, sessions_lost, verified, verify_failed,
-                samples_tiled, tiles, lock_waits, lock_wait_ns
+                samples_software, fallbacks, decoders_made, decoders_reconfigured, sessions_lost, samples_tiled, tiles,
+                lock_waits, lock_wait_ns
 loader_state:   u32 struct_size, version; u64 seed, epoch, position, fingerprint, sample_count, end_epoch; u32 order,
                 check; u64 pixels, reserved[7]
 writer_config:  u32 struct_size, class_count; ptr classes; u64 queue_bytes, reserved[4]
 field_value:    u32 struct_size, kind; str name; ptr data; u64 size
-sample_desc:    u32 struct_size, split; ptr image, thumb; i64 target; str name; ptr fields; u32 field_count, reserved0;
-                u64 reserved[2]
+writer_sample:  u32 struct_size, split; ptr image, thumb; i64 target; u32 has_target, field_count; str name;
+                ptr fields; u64 reserved[2]
 """
 
 
@@ -175,8 +173,8 @@ context_config_init: void &context_config size
 context_open: i32 &context_config out &error
 context_close: i32 ptr
 device_count: i32 &u32 &error
-context_get_device_info: i32 ptr &device_info size &error
-context_get_codec_info: i32 ptr u32 u32 u32 &codec_info size &error
+context_device_info: i32 ptr &device_info size &error
+context_codec_info: i32 ptr u32 u32 u32 &codec_info size &error
 image_init: void &image size
 image_annexb: i32 &image ptr size &size &error
 dataset_config_init: void &dataset_config size
@@ -190,36 +188,33 @@ dataset_concat: i32 ptr out u32 out &error
 dataset_range: i32 ptr u64 u64 out &error
 dataset_count: u64 ptr
 dataset_get_info: i32 ptr &dataset_info size &error
-dataset_get_field_info: i32 ptr u32 &field_info size &error
-dataset_get_track_info: i32 ptr u32 &track_info size &error
-dataset_get_sample: i32 ptr u64 &sample size &error
+dataset_field_info: i32 ptr u32 &field_info size &error
+dataset_track_info: i32 ptr u32 &track_info size &error
+dataset_sample: i32 ptr u64 &sample_ref size &error
 dataset_target: i32 ptr u64 &i64 &error
 dataset_class: i32 ptr i64 ptr size &size &error
 dataset_field: i32 ptr u64 str ptr size &size &error
 dataset_read_image: i32 ptr u64 str ptr size &image &error
-dataset_get_image_info: i32 ptr u64 str &image_info size &error
+dataset_image_info: i32 ptr u64 str &image_info size &error
 picture_init: void &picture size
 decoder_open: i32 ptr out &error
 decoder_close: i32 ptr
 decoder_decode: i32 ptr &image &picture &error
-philox: void &u32 &u32 &u32
+random_philox: void &u32 &u32 &u32
 random_init: void &random u64 u64 u64 u32
 random_fork: void &random u32 u64
 random_u32: u32 &random
 random_uniform: f64 &random f64 f64
-permute: u64 u64 u64 u64 u64
+order_permute: u64 u64 u64 u64 u64
 transform_init: void &transform size
 output_init: void &output size
 picture_render: i32 &picture &transform &output ptr size &error
 affine_init: void &affine size
 affine_matrix: i32 &affine &f64 &error
-warp_init: void &warp size
 warp_draw: i32 &random &warp u32 u32 u32 u32 &f64 &error
 homography_multiply: void &f64 &f64 &f64
-jitter_init: void &jitter size
 jitter_draw: i32 &random &jitter &transform &error
 loader_config_init: void &loader_config size
-extra_output_init: void &extra_output size
 loader_open: i32 ptr ptr &loader_config out &error
 loader_close: i32 ptr
 loader_next: i32 ptr i64 out &error
@@ -228,7 +223,7 @@ loader_reset: i32 ptr u64 &error
 loader_save: i32 ptr &loader_state size &error
 loader_restore: i32 ptr &loader_state &error
 loader_get_info: i32 ptr &loader_info size &error
-loader_get_stats: i32 ptr &loader_stats size &error
+loader_statistics: i32 ptr &statistics size &error
 loader_tensor: i32 ptr u32 &tensor size &error
 batch_get_info: i32 ptr &batch_info size &error
 batch_tensor: i32 ptr str &tensor size &error
@@ -240,11 +235,11 @@ batch_move: i32 ptr ptr &error
 batch_to_dlpack: i32 ptr str u32 out &error
 writer_config_init: void &writer_config size
 field_value_init: void &field_value size
-sample_desc_init: void &sample_desc size
+writer_sample_init: void &writer_sample size
 writer_open: i32 ptr str &writer_config out &error
 writer_open_sink: i32 ptr &sink &writer_config out &error
-writer_add: i32 ptr &sample_desc &error
-writer_add_at: i32 ptr u64 &sample_desc i64 &error
+writer_add: i32 ptr &writer_sample &error
+writer_add_at: i32 ptr u64 &writer_sample i64 &error
 writer_finish: i32 ptr &error
 writer_close: i32 ptr
 """
@@ -301,7 +296,7 @@ def new(name):
     """A struct as the library's init function prepares it; one without, with its size set and all else zero."""
     kind = getattr(structs, name)
     if name not in inits:
-        return kind(struct_size=ctypes.sizeof(kind))
+        return kind(struct_size=ctypes.sizeof(kind)) if hasattr(kind, "struct_size") else kind()
     made = kind()
     inits[name](made, ctypes.sizeof(made))
     return made
@@ -310,3 +305,8 @@ def new(name):
 def callback(kind):
     """Makes a C function pointer of the function below it; it lives as long as the module."""
     return types_by_name[kind]
+
+
+def set_extra_outputs(config, extras):
+    """Further outputs of a loader: an array of structs.loader_output, which must live until it is open."""
+    config.extra_outputs.ptr, config.extra_outputs.count = ctypes.addressof(extras), len(extras)

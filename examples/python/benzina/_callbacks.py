@@ -7,25 +7,26 @@ import traceback
 from . import _arguments as arg
 from . import _c, _handles
 from ._c import Status, structs
+from ._modules import installed
 from ._random import Random
 
 
 def _inter_method_9(homography, rng):
     """Cubic where both sides grow, area where both shrink, else linear."""
     steps = [math.hypot(homography[i], homography[i + 3]) for i in (0, 1)]
-    return _INTER_METHODS[2 if max(steps) < 1 else 3 if min(steps) > 1 else 1]
+    return INTER_METHODS[2 if max(steps) < 1 else 3 if min(steps) > 1 else 1]
 
 
 def _inter_method_10(homography, rng):
-    return _INTER_METHODS[rng.randrange(5)]
+    return INTER_METHODS[rng.randrange(5)]
 
 
 # MXNet's: OpenCV's filters, which are not widened where a picture shrinks.
-_INTER_METHODS = {0: (_c.FILTER_NEAREST, _c.ANTIALIAS_OFF), 1: (_c.FILTER_LINEAR, _c.ANTIALIAS_OFF), 2: (_c.FILTER_CUBIC_075, _c.ANTIALIAS_OFF),
+INTER_METHODS = {0: (_c.FILTER_NEAREST, _c.ANTIALIAS_OFF), 1: (_c.FILTER_LINEAR, _c.ANTIALIAS_OFF), 2: (_c.FILTER_CUBIC_075, _c.ANTIALIAS_OFF),
                   3: (_c.FILTER_AREA, _c.ANTIALIAS_AUTO), 4: (_c.FILTER_LANCZOS4, _c.ANTIALIAS_OFF), 9: _inter_method_9, 10: _inter_method_10}
 
 
-class _Failures:
+class Failures:
     """The exceptions of a loader's callbacks, which it owns: their tracebacks lead to it, so that the hooks, which a callback that runs
     holds, must not."""
 
@@ -53,7 +54,14 @@ class _Failures:
         return exception.with_traceback(traceback)                      # without those who raised it again
 
 
-class _Hooks:
+def _some(what, numbers):
+    """Zeros would stand for what the library does without them."""
+    if not all(numbers) if what == "norm" else not any(numbers):
+        raise ValueError("%s: %r: zeros would leave nothing of the picture" % (what, numbers))
+    return numbers
+
+
+class Hooks:
     """What a loader's transform callback does to a sample: each of these (index, in_size, out_size, rng), or None."""
 
     def __init__(self):
@@ -63,7 +71,7 @@ class _Hooks:
         self.whole = None                       # (sample_info, rng, transform), last of all
         self.picture = None                     # (sample_info, rng, Picture), before any warp
 
-    _failures = staticmethod(lambda: None)      # a weak reference to a _Failures, which is the loader's
+    _failures = staticmethod(lambda: None)      # a weak reference to a Failures, which is the loader's
 
     def failed(self, exception):
         """Keeps an exception, and gives the number that C is told."""
@@ -77,15 +85,15 @@ class _Hooks:
         about = (info.index, (info.width, info.height), (info.out_width, info.out_height), rng)
         colors = info.output not in self.own_colors
         if self.warp and info.output == 0:      # other outputs have warps of their own, or share what this one gives
-            transform.homography[:] = arg.floats("warp_transform", self.warp(*about), 9, ctypes.c_double)
+            transform.homography[:] = _some("warp", arg.floats("warp", self.warp(*about), 9, ctypes.c_double))
         if self.bias and colors:
-            transform.bias[:] = arg.floats("bias_transform", self.bias(*about), 3)
+            transform.bias[:] = arg.floats("bias", self.bias(*about), 3)
         if self.norm and colors:
-            transform.scale[:] = arg.floats("norm_transform", self.norm(*about), 3)
+            transform.scale[:] = _some("norm", arg.floats("norm", self.norm(*about), 3))
         if self.oob and colors:
-            transform.fill[:] = arg.floats("oob_transform", self.oob(*about), 3)
+            transform.fill[:] = arg.floats("oob", self.oob(*about), 3)
         if self.color and colors:
-            transform.matrix = arg.number("color_transform", self.color(*about), ctypes.c_uint32, 0, 3) + 1
+            transform.matrix = arg.number("color", self.color(*about), ctypes.c_uint32, 0, 3) + 1
         if self.filter:
             transform.filter, transform.antialias = self.filter(transform.homography, rng)
         if self.whole:
@@ -104,7 +112,7 @@ def _copied(name, address):
 
 
 @_c.callback("transform_fn")
-def _transform_thunk(user, info, random, transform):
+def transform_thunk(user, info, random, transform):
     hooks = _hooks_of(user)
     if hooks is None:
         return Status.E_CALLBACK.value
@@ -153,7 +161,7 @@ class Picture:
 
 def _plane_of(number, struct, address):
     """One plane of the whole coded frame, where C has it: nobody else may get to see this array, which dangles afterwards."""
-    numpy = arg.installed("numpy")
+    numpy = installed("numpy")
     shift_x, shift_y = (struct.chroma_shift_x, struct.chroma_shift_y) if number else (0, 0)
     shape = -(-struct.frame_height >> shift_y), -(-struct.frame_width >> shift_x)
     kind = numpy.dtype(numpy.uint8 if struct.depth <= 8 else numpy.uint16)
@@ -173,7 +181,7 @@ def _draw(function, info, rng, struct, addresses):
 
 
 @_c.callback("picture_fn")
-def _picture_thunk(user, info, random, picture, planes):
+def picture_thunk(user, info, random, picture, planes):
     hooks = _hooks_of(user)
     if hooks is None:
         return Status.E_CALLBACK.value

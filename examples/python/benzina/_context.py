@@ -56,12 +56,12 @@ class Context(_handles.Handled):
     @property
     def device(self):
         """A structs.device_info; an Error that says why the processor works instead, where there is none."""
-        return told("device_info", lib.bzna_context_get_device_info, self.handle)
+        return told("device_info", lib.bzna_context_device_info, self.handle)
 
     def codec(self, codec, chroma_format=1, depth=8):
         """A structs.codec_info: what NVDEC can do with _c.CODEC_H264 and so on. chroma_format: 0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4."""
         numbers = [arg.number(name, value, ctypes.c_uint32) for name, value in (("codec", codec), ("chroma_format", chroma_format), ("depth", depth))]
-        return told("codec_info", lib.bzna_context_get_codec_info, self.handle, *numbers)
+        return told("codec_info", lib.bzna_context_codec_info, self.handle, *numbers)
 
 
 def device_count():

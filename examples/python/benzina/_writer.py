@@ -353,9 +353,9 @@ class Writer(_handles.Handled):
 
     def _described(self, image, target=None, name=None, thumb=None, split=None, codec=None, size=None, thumb_size=None, *, fields=None,
                    **more):
-        """(structs.sample_desc, what it points to)"""
+        """(structs.writer_sample, what it points to)"""
         _ = self.handle                         # what is closed says so
-        sample, kept = _c.new("sample_desc"), []
+        sample, kept = _c.new("writer_sample"), []
         if split not in _SPLITS:
             raise ValueError("split: %r is none of %s" % (split, ", ".join(map(repr, _SPLITS))))
         sample.split = _SPLITS[split]
@@ -365,6 +365,9 @@ class Writer(_handles.Handled):
             target = self.classes.index(target)
         if target is not None:
             sample.target = arg.number("target", target, ctypes.c_int64)
+            sample.has_target = sample.target != _c.TARGET_NONE
+            if not sample.has_target:
+                sample.target = 0
         if name is None and isinstance(image, (str, os.PathLike)):
             name = os.path.basename(os.fsdecode(image))
         if name is not None:
@@ -400,7 +403,7 @@ class Writer(_handles.Handled):
                 kept += [buffer, buffer_too]
                 return picture, small
             is_file = picture.codec in (_c.CODEC_JPEG, _c.CODEC_STILL)
-            image = image._dataset.field(image.index, "image") if is_file else image.image()
+            image = image._dataset._field_value(image.index, "image") if is_file else image.image()
         if isinstance(image, (str, os.PathLike)):
             return self._encoded(os.path.abspath(os.fsencode(image)), os.fsdecode(image), kept)
         if hasattr(image, "read") and not _is_pil(image):
@@ -501,7 +504,7 @@ def _inspected(what, data, codecs):
     """(codec, size of the frame): written to an archive in memory, the picture is described by what reads that."""
     refusals = []
     for codec in codecs:
-        archive, image, sample = io.BytesIO(), _image_of(data, codec, (1, 1)), _c.new("sample_desc")
+        archive, image, sample = io.BytesIO(), _image_of(data, codec, (1, 1)), _c.new("writer_sample")
         sample.image = ctypes.addressof(image)
         try:
             with Writer(archive) as writer:

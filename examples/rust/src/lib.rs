@@ -56,7 +56,7 @@ pub use raw::bzna_field_info as FieldInfo;
 pub use raw::bzna_image_info as ImageInfo;
 pub use raw::bzna_jitter as Jitter;
 pub use raw::bzna_loader_info as LoaderInfo;
-pub use raw::bzna_loader_stats as LoaderStats;
+pub use raw::bzna_statistics as LoaderStats;
 pub use raw::bzna_sample_info as SampleInfo;
 pub use raw::bzna_tensor as Tensor;
 pub use raw::bzna_transform as Transform;
@@ -593,14 +593,14 @@ impl Context {
     pub fn device(&self) -> Result<DeviceInfo> {
         let mut info = DeviceInfo::default();
         // SAFETY: a live context; the struct is as long as it says, here and below.
-        call(|err| unsafe { raw::bzna_context_get_device_info(self.as_raw(), &mut info, size_of::<DeviceInfo>(), err) }).map(|_| info)
+        call(|err| unsafe { raw::bzna_context_device_info(self.as_raw(), &mut info, size_of::<DeviceInfo>(), err) }).map(|_| info)
     }
 
     /// What the device's NVDEC can do with pictures of a kind: chroma_format 0 (gray), 1 (4:2:0), 2 (4:2:2) or 3 (4:4:4), and bits a sample.
     pub fn codec(&self, codec: Codec, chroma_format: u32, depth: u32) -> Result<CodecInfo> {
         let mut info = CodecInfo::default();
         let size = size_of::<CodecInfo>();
-        call(|err| unsafe { raw::bzna_context_get_codec_info(self.as_raw(), codec as u32, chroma_format, depth, &mut info, size, err) })
+        call(|err| unsafe { raw::bzna_context_codec_info(self.as_raw(), codec as u32, chroma_format, depth, &mut info, size, err) })
             .map(|_| info)
     }
 
@@ -702,7 +702,7 @@ impl Dataset {
         let field = |number| {
             let mut info = FieldInfo::default();
             let size = size_of::<FieldInfo>();
-            call(|err| unsafe { raw::bzna_dataset_get_field_info(self.as_raw(), number, &mut info, size, err) })?;
+            call(|err| unsafe { raw::bzna_dataset_field_info(self.as_raw(), number, &mut info, size, err) })?;
             Ok(info)
         };
         (0..self.info()?.field_count).map(field).collect()
@@ -745,9 +745,9 @@ impl Dataset {
     }
 
     /// Where a sample lies and what it holds, without reading its pictures.
-    pub fn sample(&self, index: u64) -> Result<raw::bzna_sample> {
-        let mut sample = raw::bzna_sample::default();
-        call(|err| unsafe { raw::bzna_dataset_get_sample(self.as_raw(), index, &mut sample, size_of::<raw::bzna_sample>(), err) })?;
+    pub fn sample(&self, index: u64) -> Result<raw::bzna_sample_ref> {
+        let mut sample = raw::bzna_sample_ref::default();
+        call(|err| unsafe { raw::bzna_dataset_sample(self.as_raw(), index, &mut sample, size_of::<raw::bzna_sample_ref>(), err) })?;
         Ok(sample)
     }
 
@@ -769,7 +769,7 @@ impl Dataset {
         let field = field.as_ref().map_or(ptr::null(), |field| field.as_ptr());
         let mut info = ImageInfo::default();
         let size = size_of::<ImageInfo>();
-        call(|err| unsafe { raw::bzna_dataset_get_image_info(self.as_raw(), index, field, &mut info, size, err) })?;
+        call(|err| unsafe { raw::bzna_dataset_image_info(self.as_raw(), index, field, &mut info, size, err) })?;
         Ok(info)
     }
 

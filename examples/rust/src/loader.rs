@@ -918,7 +918,7 @@ impl Loader {
     /// Counts and waits since the loader was opened.
     pub fn stats(&self) -> Result<LoaderStats> {
         let mut stats = LoaderStats::default();
-        call(|err| unsafe { raw::bzna_loader_get_stats(self.as_raw(), &mut stats, size_of::<LoaderStats>(), err) })?;
+        call(|err| unsafe { raw::bzna_loader_statistics(self.as_raw(), &mut stats, size_of::<LoaderStats>(), err) })?;
         Ok(stats)
     }
 

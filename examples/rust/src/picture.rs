@@ -417,7 +417,7 @@ impl fmt::Debug for Writer<'_> {
 }
 
 /// Calls with a sample as C takes it.
-fn described<T>(sample: &Sample<'_>, call: impl FnOnce(*const raw::bzna_sample_desc) -> Result<T>) -> Result<T> {
+fn described<T>(sample: &Sample<'_>, call: impl FnOnce(*const raw::bzna_writer_sample) -> Result<T>) -> Result<T> {
     let name = sample.name.map(c_string).transpose()?;
     let names = sample.fields.iter().map(|(name, _)| c_string(name)).collect::<Result<Vec<_>>>()?;
     let fields: Vec<_> = sample
@@ -430,8 +430,8 @@ fn described<T>(sample: &Sample<'_>, call: impl FnOnce(*const raw::bzna_sample_d
             raw::bzna_field_value { struct_size, kind, name: name.as_ptr(), data, size: size as u64 }
         })
         .collect();
-    call(&raw::bzna_sample_desc {
-        struct_size: size_of::<raw::bzna_sample_desc>() as u32,
+    call(&raw::bzna_writer_sample {
+        struct_size: size_of::<raw::bzna_writer_sample>() as u32,
         split: sample.split as u32,
         image: &sample.image.raw,
         thumb: sample.thumb.map_or(ptr::null(), |thumb| &thumb.raw),

@@ -91,7 +91,7 @@ pub const BZNA_CODEC_RAW: u32 = 6;
 pub const BZNA_CODEC_HEIF: u32 = 7;
 pub const BZNA_BESIDE_THUMB: u32 = 1;
 pub const BZNA_BESIDE_AUXILIARY: u32 = 2;
-pub const BZNA_BESIDE_PICTURES: u32 = 4;
+pub const BZNA_BESIDE_IMAGES: u32 = 4;
 pub const BZNA_BESIDE_SEQUENCE: u32 = 8;
 pub const BZNA_ORIENTATION_APPLY: u32 = 0;
 pub const BZNA_ORIENTATION_IGNORE: u32 = 1;
@@ -103,7 +103,7 @@ pub const BZNA_RECORD_INT32: u32 = 2;
 pub const BZNA_RECORD_INT64: u32 = 3;
 pub const BZNA_RECORD_FLOAT32: u32 = 4;
 
-pub const BZNA_FIELD_PICTURE: u32 = 1;
+pub const BZNA_FIELD_IMAGE: u32 = 1;
 pub const BZNA_FIELD_INTEGER: u32 = 2;
 pub const BZNA_FIELD_VECTOR: u32 = 3;
 pub const BZNA_FIELD_TEXT: u32 = 4;
@@ -417,7 +417,7 @@ structs! {
     }
 
     /// Where one sample lies, and which pictures it holds.
-    struct bzna_sample {
+    struct bzna_sample_ref {
         struct_size: u32,
         image_count: u32,
         index: u64,
@@ -792,7 +792,7 @@ structs! {
         picture_reason: [c_char; 96],
     }
 
-    struct bzna_stage_stats {
+    struct bzna_stage_statistics {
         count: u64,
         bytes: u64,
         busy_ns: u64,
@@ -804,10 +804,10 @@ structs! {
     }
 
     /// Counts since the loader was opened, stage by stage.
-    struct bzna_loader_stats {
+    struct bzna_statistics {
         struct_size: u32,
         limiting_stage: u32,
-        stage: [bzna_stage_stats; 4],
+        stage: [bzna_stage_statistics; 4],
         samples: u64,
         samples_failed: u64,
         failed_read: u64,
@@ -862,7 +862,7 @@ structs! {
         size: u64,
     }
 
-    struct bzna_sample_desc {
+    struct bzna_writer_sample {
         struct_size: u32,
         split: u32,
         image: *const bzna_image,
@@ -893,8 +893,8 @@ extern "C" {
     pub fn bzna_context_open(config: *const bzna_context_config, out: *mut *mut bzna_context, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_context_close(context: *mut bzna_context) -> bzna_status;
     pub fn bzna_device_count(count: *mut u32, err: *mut bzna_error) -> bzna_status;
-    pub fn bzna_context_get_device_info(context: *mut bzna_context, info: *mut bzna_device_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-    pub fn bzna_context_get_codec_info(context: *mut bzna_context, codec: u32, chroma_format: u32, depth: u32, info: *mut bzna_codec_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_context_device_info(context: *mut bzna_context, info: *mut bzna_device_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_context_codec_info(context: *mut bzna_context, codec: u32, chroma_format: u32, depth: u32, info: *mut bzna_codec_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
 
     pub fn bzna_image_init(image: *mut bzna_image, struct_size: usize);
     pub fn bzna_image_annexb(image: *const bzna_image, dst: *mut c_void, capacity: usize, needed: *mut usize, err: *mut bzna_error) -> bzna_status;
@@ -910,26 +910,26 @@ extern "C" {
     pub fn bzna_dataset_range(dataset: *mut bzna_dataset, first: u64, count: u64, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_dataset_count(dataset: *const bzna_dataset) -> u64;
     pub fn bzna_dataset_get_info(dataset: *const bzna_dataset, info: *mut bzna_dataset_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-    pub fn bzna_dataset_get_field_info(dataset: *const bzna_dataset, field: u32, info: *mut bzna_field_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-    pub fn bzna_dataset_get_track_info(dataset: *const bzna_dataset, track: u32, info: *mut bzna_track_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-    pub fn bzna_dataset_get_sample(dataset: *const bzna_dataset, index: u64, sample: *mut bzna_sample, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_dataset_field_info(dataset: *const bzna_dataset, field: u32, info: *mut bzna_field_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_dataset_track_info(dataset: *const bzna_dataset, track: u32, info: *mut bzna_track_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_dataset_sample(dataset: *const bzna_dataset, index: u64, sample: *mut bzna_sample_ref, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_dataset_target(dataset: *const bzna_dataset, index: u64, target: *mut i64, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_dataset_class(dataset: *const bzna_dataset, target: i64, buffer: *mut c_void, capacity: usize, needed: *mut usize, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_dataset_field(dataset: *const bzna_dataset, index: u64, field: *const c_char, buffer: *mut c_void, capacity: usize, needed: *mut usize, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_dataset_read_image(dataset: *const bzna_dataset, index: u64, field: *const c_char, buffer: *mut c_void, capacity: usize, image: *mut bzna_image, err: *mut bzna_error) -> bzna_status;
-    pub fn bzna_dataset_get_image_info(dataset: *const bzna_dataset, index: u64, field: *const c_char, info: *mut bzna_image_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_dataset_image_info(dataset: *const bzna_dataset, index: u64, field: *const c_char, info: *mut bzna_image_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
 
     pub fn bzna_picture_init(picture: *mut bzna_picture, struct_size: usize);
     pub fn bzna_decoder_open(context: *mut bzna_context, out: *mut *mut bzna_decoder, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_decoder_close(decoder: *mut bzna_decoder) -> bzna_status;
     pub fn bzna_decoder_decode(decoder: *mut bzna_decoder, image: *const bzna_image, picture: *mut bzna_picture, err: *mut bzna_error) -> bzna_status;
 
-    pub fn bzna_philox(counter: *const u32, key: *const u32, out: *mut u32);
+    pub fn bzna_random_philox(counter: *const u32, key: *const u32, out: *mut u32);
     pub fn bzna_random_init(random: *mut bzna_random, seed: u64, epoch: u64, sample: u64, operation: u32);
     pub fn bzna_random_fork(random: *mut bzna_random, view: u32, occurrence: u64);
     pub fn bzna_random_u32(random: *mut bzna_random) -> u32;
     pub fn bzna_random_uniform(random: *mut bzna_random, lo: f64, hi: f64) -> f64;
-    pub fn bzna_permute(seed: u64, epoch: u64, count: u64, position: u64) -> u64;
+    pub fn bzna_order_permute(seed: u64, epoch: u64, count: u64, position: u64) -> u64;
 
     pub fn bzna_transform_init(transform: *mut bzna_transform, struct_size: usize);
     pub fn bzna_output_init(output: *mut bzna_output, struct_size: usize);
@@ -952,7 +952,7 @@ extern "C" {
     pub fn bzna_loader_save(loader: *mut bzna_loader, state: *mut bzna_loader_state, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_loader_restore(loader: *mut bzna_loader, state: *const bzna_loader_state, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_loader_get_info(loader: *mut bzna_loader, info: *mut bzna_loader_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-    pub fn bzna_loader_get_stats(loader: *mut bzna_loader, stats: *mut bzna_loader_stats, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_loader_statistics(loader: *mut bzna_loader, stats: *mut bzna_statistics, struct_size: usize, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_loader_tensor(loader: *mut bzna_loader, number: u32, tensor: *mut bzna_tensor, struct_size: usize, err: *mut bzna_error) -> bzna_status;
 
     pub fn bzna_batch_get_info(batch: *const bzna_batch, info: *mut bzna_batch_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
@@ -966,11 +966,11 @@ extern "C" {
 
     pub fn bzna_writer_config_init(config: *mut bzna_writer_config, struct_size: usize);
     pub fn bzna_field_value_init(value: *mut bzna_field_value, struct_size: usize);
-    pub fn bzna_sample_desc_init(sample: *mut bzna_sample_desc, struct_size: usize);
+    pub fn bzna_writer_sample_init(sample: *mut bzna_writer_sample, struct_size: usize);
     pub fn bzna_writer_open(context: *mut bzna_context, path: *const c_char, config: *const bzna_writer_config, out: *mut *mut bzna_writer, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_writer_open_sink(context: *mut bzna_context, sink: *const bzna_sink, config: *const bzna_writer_config, out: *mut *mut bzna_writer, err: *mut bzna_error) -> bzna_status;
-    pub fn bzna_writer_add(writer: *mut bzna_writer, sample: *const bzna_sample_desc, err: *mut bzna_error) -> bzna_status;
-    pub fn bzna_writer_add_at(writer: *mut bzna_writer, index: u64, sample: *const bzna_sample_desc, timeout_ns: i64, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_writer_add(writer: *mut bzna_writer, sample: *const bzna_writer_sample, err: *mut bzna_error) -> bzna_status;
+    pub fn bzna_writer_add_at(writer: *mut bzna_writer, index: u64, sample: *const bzna_writer_sample, timeout_ns: i64, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_writer_finish(writer: *mut bzna_writer, err: *mut bzna_error) -> bzna_status;
     pub fn bzna_writer_close(writer: *mut bzna_writer) -> bzna_status;
 }
