@@ -244,7 +244,7 @@ $(BUILD)/bench/bench_scaling: tests/bench_scaling.c benzina.h $(BUILD)/libbenzin
 	$(CC) $(BASE_CFLAGS) -D_GNU_SOURCE $(LDFLAGS) -o $@ $< $(BUILD)/libbenzina.a $(LIBS)
 # What tests/make/codecs.sh builds a small FFmpeg with: a static one for gpu-bundle, and a shared one for make wheel.
 static-deps:
-	@sh tests/make/deps.sh nasm meson ninja-build dpkg-dev cmake libjpeg-dev zlib1g-dev libffmpeg-nvenc-dev
+	@sh tests/make/deps.sh nasm meson ninja-build dpkg-dev cmake python3-venv libjpeg-dev zlib1g-dev libffmpeg-nvenc-dev
 $(BUILD)/bench/open $(BUILD)/bench/sessions $(BUILD)/bench/heif: $(BUILD)/bench/%: tests/bench_%.c \
               tests/null_driver.h benzina.c $(PTX)
 	@mkdir -p $(BUILD)/bench
@@ -299,9 +299,9 @@ dist: $(PTX) | $(BUILD)
 pair: $(PTX) | $(BUILD)
 	@sh tests/make/pair.sh $(BUILD)/pair $(PTX)
 
-# Python's source distribution, which has the pair inside, and a wheel of it that bundles FFmpeg (LGPL) and libjpeg-turbo,
-# in build/dist/python. What builds the wheel comes from PyPI, the sources of what it bundles from Debian (make static-deps
-# installs what they need). The first wheel takes some 10 minutes.
+# Python's source distribution, which has the pair inside, and a wheel of it that bundles FFmpeg (LGPL) and
+# libjpeg-turbo, in build/dist/python. What builds the wheel comes from PyPI, the sources of what it bundles from
+# Debian, and make static-deps installs what these need. The first wheel takes some 10 minutes.
 sdist wheel: $(PTX) | $(BUILD)
 	@PYTHON="$(PYTHON)" sh tests/make/python_dist.sh $@ $(BUILD) $(VERSION)
 

@@ -93,7 +93,7 @@ same_pixels() { diff "$t/expected" "$t/looked"; }
 
 installed() { # name, venv, what pip is to install: the package is in the venv, complete, and makes the same pixels
     check "$1_installs_by_pip" "$t/$2/bin/python" -m pip install --disable-pip-version-check "$3" || return
-    check "$1_has_a_tutorial" says "pictures for training neural networks" sh -c "cd '$t' && '$t/$2/bin/python' -c 'import benzina; help(benzina)'"
+    check "$1_has_a_tutorial" says "DataLoader" sh -c "cd '$t' && '$t/$2/bin/python' -c 'import benzina; help(benzina)'"
     check "$1_has_the_version" says "$version" "$t/$2/bin/python" -m pip show benzina
     check "$1_loads" look "$t/$2/bin/python" || return
     check "$1_brings_its_own_library" grep -q "$t/$2/.*/benzina/_lib/libbenzina.so" "$t/library"
@@ -132,12 +132,12 @@ if [ -n "$(find benzina.[ch] benzina_kernels.cu $package -newer "$wheel" -name '
 "$python" -m zipfile -e "$wheel" "$t/wheel"
 licences="$t/wheel/benzina-$version.dist-info/licenses"
 check wheel_is_of_manylinux_2_28 says 'is consistent with the following platform tag: "manylinux_2_28' env PATH="$build/python/tools/bin:$PATH" auditwheel show "$wheel"
-for name in LICENSE licences/ffmpeg.txt licences/dav1d.txt licences/libjpeg-turbo.txt licences/zlib.txt licences/SOURCES.txt; do
-    check "wheel_has_${name#licences/}" test -s "$licences/$name"
+for name in LICENSE bundled/ffmpeg.txt bundled/dav1d.txt bundled/libjpeg-turbo.txt bundled/zlib.txt bundled/SOURCES.txt; do
+    check "wheel_has_${name#bundled/}" test -s "$licences/$name"
 done
-check licence_of_ffmpeg_is_the_lesser_one grep -q "GNU LESSER GENERAL PUBLIC LICENSE" "$licences/licences/ffmpeg.txt"
-check licence_of_zlib_is_its_own grep -q "provided 'as-is'" "$licences/licences/zlib.txt"
-check sources_are_named_with_versions grep -qE '^ +ffmpeg_[0-9]' "$licences/licences/SOURCES.txt"
+check licence_of_ffmpeg_is_the_lesser_one grep -q "GNU LESSER GENERAL PUBLIC LICENSE" "$licences/bundled/ffmpeg.txt"
+check licence_of_zlib_is_its_own grep -q "provided 'as-is'" "$licences/bundled/zlib.txt"
+check sources_are_named_with_versions grep -qE '^ +ffmpeg_[0-9]' "$licences/bundled/SOURCES.txt"
 check metadata_name_all_licences grep -q '^License-Expression: MIT AND LGPL-2.1-or-later' "$t/wheel/benzina-$version.dist-info/METADATA"
 ffmpeg_is_lgpl() {
     "$python" - "$t/wheel/benzina.libs" <<'END'
@@ -169,7 +169,7 @@ cp -R "$t/data/." "$root/data/"
 cp "$wheel" "$root/data/"
 inside python3 -m pip uninstall -q -y benzina >"$t/log" 2>&1
 check wheel_installs_in_debian_11 inside python3 -m pip install --no-index "/data/$(basename "$wheel")" || end
-check wheel_has_a_tutorial_in_debian_11 says "pictures for training neural networks" inside python3 -c 'import benzina; help(benzina)'
+check wheel_has_a_tutorial_in_debian_11 says "DataLoader" inside python3 -c 'import benzina; help(benzina)'
 look_inside() { # shellcheck disable=SC2086  # words
     inside sh -c "cd /data && python3 wheel_look.py $sources" >"$t/looked" 2>"$t/library"; code=$?; cat "$t/library"; return $code; }
 check wheel_loads_in_debian_11 look_inside && check wheel_makes_the_same_pixels_in_debian_11 same_pixels

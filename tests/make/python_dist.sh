@@ -54,11 +54,11 @@ chmod +x "$work/cc"
 PATH=$tools:$PATH CC=$work/cc sh tests/make/codecs.sh "$work/codecs" wheel
 rm -rf "${work:?}/$name" "$work/plain"
 tar -C "$work" -xzf "$out/$name.tar.gz"
-mkdir "$work/$name/licences" "$work/plain"
-cp "$work/codecs/licences"/* "$work/codecs/SOURCES.txt" "$work/$name/licences/"
+mkdir "$work/$name/bundled" "$work/plain"
+cp "$work/codecs/licences"/* "$work/codecs/SOURCES.txt" "$work/$name/bundled/"
 licences="MIT AND LGPL-2.1-or-later AND BSD-2-Clause AND BSD-3-Clause AND IJG AND Zlib"
 sed -i "s/^license = .*/license = \"$licences\"/
-    s/^license-files = .*/license-files = [\"LICENSE\", \"licences\/*\"]/" "$work/$name/pyproject.toml"
+    s/^license-files = .*/license-files = [\"LICENSE\", \"bundled\/*\"]/" "$work/$name/pyproject.toml"
 log="$work/wheel.log"
 CC=$work/cc PKG_CONFIG_LIBDIR=$work/codecs/lib/pkgconfig PKG_CONFIG_PATH='' PATH=$tools:$PATH \
     "$tools/python" -m pip wheel -v --disable-pip-version-check --no-deps --no-build-isolation -w "$work/plain" \
