@@ -105,6 +105,8 @@ sh "$src"/ffmpeg-*/configure --prefix="$folder" "$@" > configure.log 2>&1 || fai
 # glibc still has sysctl, and no longer its header.
 echo '#include <sys/sysctl.h>' | "$CC" -fsyntax-only -x c - 2>/dev/null ||
     sed -i 's/^#define HAVE_SYSCTL 1/#define HAVE_SYSCTL 0/' config.h
+# The options are kept in the library, where the paths of this machine are of no use.
+sed -i "/FFMPEG_CONFIGURATION/{ s|--prefix=[^ ]* --cc=[^ ]* ||; s|$folder|PREFIX|g; }" config.h
 make -s -j "$jobs" > make.log 2>&1 || failed make.log
 make -s install > install.log 2>&1 || failed install.log
 cp "$src"/ffmpeg-*/COPYING.LGPLv2.1 "$folder/licences/ffmpeg.txt"
