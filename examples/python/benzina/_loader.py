@@ -363,7 +363,8 @@ class DataLoader(_handles.Handled):
         self._handle = handle.value
         self._close = _handles.owned(self, lib.bzna_loader_close, handle.value, self._key)
         info = told("loader_info", lib.bzna_loader_get_info, self._handle)
-        self._samples, self._batches = info.samples_per_epoch, info.batches_per_epoch
+        state = told("loader_state", lib.bzna_loader_save, self._handle)
+        self._samples, self._batches = state.sample_count, info.batches_per_epoch       # of all ranks; of this one
         if self._is_settled:
             self._config = None                 # the library has copied it
 
