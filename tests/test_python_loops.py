@@ -489,5 +489,385 @@ print("steps", trainer.global_step)
                 self.assertEqual((done.returncode, done.stdout.split("\n")[-2]), (0, "steps 8"), done.stderr[-3000:])
 
 
+class Words(unittest.TestCase):
+    """What help() says, and types."""
+
+    @needs_decoder
+    @needs("numpy")
+    def test_the_examples_of_docstrings_run(self):
+        names = sorted(name for name in os.listdir(os.path.join(PACKAGE, "benzina")) if name.endswith(".py"))
+        folder_of_pictures()
+        os.chdir(FOLDER.name)
+        try:
+            tried = {}
+            for name in names:
+                module = importlib.import_module("benzina" if name == "__init__.py" else "benzina." + name[:-len(".py")])
+                for test in doctest.DocTestFinder(exclude_empty=True).find(module, extraglobs={"benzina": benzina, "ops": ops}):
+                    said = []
+                    result = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.append)
+                    self.assertEqual(result.failed, 0, "".join(said))
+                    if result.attempted:
+                        tried[test.name] = result.attempted
+                for public, thing in vars(module).items():      # whose __module__ is not where it is defined
+                    if name == "__init__.py" and isinstance(thing, type) and thing.__module__ == "benzina":
+                        for test in doctest.DocTestFinder(exclude_empty=True).find(thing, public, globs={"benzina": benzina, "ops": ops}):
+                            said = []
+                            result = doctest.DocTestRunner(verbose=False, optionflags=doctest.NORMALIZE_WHITESPACE).run(test, out=said.append)
+                            self.assertEqual(result.failed, 0, "".join(said))
+                            if result.attempted:
+                                tried[public] = result.attempted
+        finally:
+            os.chdir(ROOT)
+        for name in ("benzina", "DataLoader", "Dataset", "Sample", "Batch", "Output", "Writer", "Random", "Context", "Error"):
+            self.assertIn(name, tried)
+        self.assertGreater(len(tried), 15)
+
+    def test_every_public_name_has_a_docstring_and_annotations(self):
+        for name in benzina.__all__:
+            thing = getattr(benzina, name)
+            if not (inspect.isclass(thing) or inspect.isfunction(thing)):
+                continue
+            self.assertTrue((thing.__doc__ or "").strip(), name)
+            functions = [thing] if inspect.isfunction(thing) else [
+                member.fget if isinstance(member, property) else getattr(member, "__func__", member) for member_name, member in vars(thing).items()
+                if (not member_name.startswith("_") or member_name == "__init__") and
+                (isinstance(member, (property, classmethod, staticmethod)) or inspect.isfunction(member))]
+            for function in functions:
+                if function.__module__.startswith("benzina"):
+                    missing = [p for p in inspect.signature(function).parameters.values()
+                               if p.annotation is p.empty and p.name not in ("self", "cls")]
+                    self.assertEqual((missing, "return" in function.__annotations__), ([], True), "%s.%s" % (name, function.__name__))
+
+    def test_help_is_a_tutorial_and_every_setting_is_in_the_signature(self):
+        text = importlib.import_module("pydoc").render_doc(benzina)
+        self.assertIn("Without a warp, pictures are resized and center-cropped", text)
+        settings = inspect.signature(benzina.DataLoader).parameters
+        for name in sys.modules["benzina._arguments"].FIELDS:
+            self.assertIn(name, settings)
+        for name in settings:
+            if name != "of_torch":
+                self.assertRegex(benzina.DataLoader.__doc__, r"\b%s\b" % name)
+
+    def test_the_version_is_one(self):
+        with open(os.path.join(PACKAGE, "benzina", "_version.py")) as file:
+            self.assertEqual(file.read(), '__version__ = "%s"\n' % benzina.version)
+        with open("benzina.h") as file:
+            major, minor, patch = (re.search(r"define BZNA_VERSION_%s +(\d+)" % part, whole)[1] for whole in [file.read()]
+                                   for part in ("MAJOR", "MINOR", "PATCH"))
+        self.assertEqual(benzina.__version__, "%s.%s.%s" % (major, minor, patch))
+
+    @needs("mypy")
+    def test_mypy_takes_a_users_script_strictly_and_finds_its_slips(self):
+        with tempfile.TemporaryDirectory() as folder:
+            program = os.path.join(folder, "program.py")
+
+            def judged(text):
+                with open(program, "w") as file:
+                    file.write(text)
+                return subprocess.run([sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--cache-dir", os.path.join(folder, "cache"),
+                                       program], capture_output=True, text=True, env={**os.environ, "MYPYPATH": PACKAGE}, cwd=folder).stdout
+            self.assertEqual(judged("""
+from typing import Any
+import benzina
+from benzina import ops
+
+
+def train(path: str, epochs: int) -> int:
+    dataset = benzina.Dataset(path, orientation="ignore")
+    names: list[str] = dataset.classes
+    picture, target = dataset[0]
+    part: benzina.Dataset = dataset[::2] + dataset[[1, 2, 3]]
+    loader = benzina.DataLoader(part, shape=(224, 224), batch_size=256, shuffle=True, seed=1, mean=(123.675, 116.28, 103.53), std=58.0,
+                                warp=ops.RandomResizedCrop(scale=(0.2, 1.0), flip_h=0.5), dtype="float16",
+                                outputs=[benzina.Output("small", shape=96)])
+    seen = 0
+    for epoch in range(epochs):
+        loader.set_epoch(epoch)
+        for images, targets, fields in loader:
+            seen += len(targets)
+    state: dict[str, Any] = loader.state_dict()
+    loader.load_state_dict(state)
+    for batch in loader.batches():
+        seen += batch.count + len(batch.errors()) + batch.images.shape[0]
+    try:
+        with benzina.Writer("out.bzna", codec="jpeg", classes=names) as writer:
+            writer.add(picture, target=target, name="one", caption="a text")
+    except benzina.Error as error:
+        print(error.status, error.byte_offset, benzina.CODEC_H264, benzina.__version__)
+    rng = benzina.Random(seed=1)
+    return seen + rng.randrange(3) + benzina.distributed_from_env().rank
+"""), "Success: no issues found in 1 source file\n")
+            said = judged("""
+import benzina
+loader = benzina.DataLoader("train", shape=224, batch_size="256", filter="bilinear", num_workers=4)
+loader.set_epoch("1")
+""")
+            for part in ("batch_size", "filter", "num_workers", "set_epoch"):
+                self.assertIn('"%s"' % part, said)
+            self.assertIn("Found 4 errors", said)
+
+
+class DataSets(unittest.TestCase):
+    def test_the_names_of_imagefolder(self):
+        root = os.path.join(folder_of_pictures(), "train")
+        dataset = benzina.Dataset(root)
+        self.assertEqual(dataset.class_to_idx, {"color": 0, "gray": 1})
+        expected = [(os.path.join(root, kind, letter + ".png"), target) for target, kind in enumerate(("color", "gray")) for letter in "abcd"]
+        self.assertEqual((dataset.samples, dataset.imgs, list(dataset.targets)), (expected, expected, [t for _, t in expected]))
+        self.assertEqual(dataset[5:].samples, expected[5:])
+        self.assertEqual(dataset[[7, 0]].samples, [expected[7], expected[0]])
+        self.assertEqual((dataset + dataset).samples, [(os.path.relpath(path, root), target) for path, target in expected] * 2)
+
+    @needs_decoder
+    def test_selections_are_data_sets(self):
+        dataset = benzina.Dataset(each())
+        for given, numbers in ((slice(None, None, 2), [0, 2, 4, 6]), (slice(None, None, -3), [7, 4, 1]), ([5, 1, 1, -1], [5, 1, 1, 7]),
+                               (range(2, 4), [2, 3]), ((3,), [3]), ([], [])):
+            chosen = dataset[given]
+            self.assertEqual((len(chosen), list(chosen.targets), chosen.filenames), (len(numbers), numbers, ["%d/a.png" % n for n in numbers]))
+            self.assertEqual([sample.index for sample in chosen], numbers)
+            if numbers:
+                self.assertEqual(chosen[-1].fields["target"], numbers[-1])
+                self.assertEqual(chosen.field(0, "name"), "%d/a.png" % numbers[0])
+                loader = loader_of(chosen, output="field", batch_size=16)
+                self.assertEqual(next(loader.batches()).targets.memoryview().tolist(), numbers)
+        again = dataset[::2][1:][[2, 0]]
+        self.assertEqual(list(again.targets), [6, 2])
+        self.assertEqual(list((again + dataset[:2] + dataset[[7]]).targets), [6, 2, 0, 1, 7])
+        for twin in (pickle.loads(pickle.dumps(again)), copy.copy(again), pickle.loads(pickle.dumps(again + dataset[[3]]))):
+            self.assertEqual(list(twin.targets)[:2], [6, 2])
+        self.assertEqual(next(loader_of(again, output="field", indices=[1, 1, 0]).batches()).targets.memoryview().tolist(), [2, 2, 6])
+        with self.assertRaisesRegex(ValueError, r"indices\[0\]: 2 is not below the 2 samples"):
+            loader_of(again, indices=[2])
+        self.assertEqual(repr(again), "<benzina.Dataset: folder, 2 of 8 samples>")
+        for wrong, kind in (([8], IndexError), ([-9], IndexError), ([1.0], TypeError), ([True, False], TypeError), ("ab", TypeError), (None, TypeError)):
+            with self.assertRaises(kind, msg=wrong):
+                dataset[wrong]
+        self.assertRaisesRegex(TypeError, "numpy.flatnonzero", lambda: dataset[[True] * 8])
+
+    @needs_decoder
+    @needs("numpy")
+    def test_a_sample_is_a_pair_as_torchvisions(self):
+        import numpy
+        dataset = benzina.Dataset(os.path.join(folder_of_pictures(), "train"))
+        picture, target = dataset[5]
+        self.assertEqual((target, len(dataset[5]), dataset[5][1], dataset[5][-1]), (1, 2, 1, 1))
+        self.assertTrue((numpy.asarray(picture) == dataset[5].image()).all())
+        if importable("PIL.Image"):
+            import PIL.Image
+            self.assertIsInstance(picture, PIL.Image.Image)
+            with PIL.Image.open(dataset.samples[5][0]) as other:
+                self.assertTrue((numpy.asarray(other.convert("RGB")) == numpy.asarray(picture)).all())
+        self.assertEqual([y for x, y in dataset], list(dataset.targets))
+        with self.assertRaises(IndexError):
+            dataset[5][2]
+
+    @needs_decoder
+    @needs("torch", "torchvision")
+    def test_subset_and_imagefolder_are_sources(self):
+        import torch
+        import torchvision
+        root = os.path.join(folder_of_pictures(), "train")
+        folder = torchvision.datasets.ImageFolder(root)
+        self.assertEqual((benzina.Dataset(root).samples, benzina.Dataset(root).class_to_idx), (folder.samples, folder.class_to_idx))
+        for source, paths in ((folder, folder.samples), (torch.utils.data.Subset(folder, [6, 1, 2]), [folder.samples[i] for i in (6, 1, 2)]),
+                              (torch.utils.data.Subset(torch.utils.data.Subset(benzina.Dataset(root), [6, 1, 2]), [2, 0]), [folder.samples[i] for i in (2, 6)]),
+                              (torch.utils.data.Subset(benzina.Dataset(root), torch.tensor([3, 4])), folder.samples[3:5])):
+            loader = loader_of(source, batch_size=16)
+            self.assertEqual(loader.dataset.samples, paths)
+            self.assertEqual(next(iter(loader))[1].tolist(), [target for _, target in paths])
+        with self.assertRaisesRegex(ValueError, "the transform of ImageFolder would not be applied.*warp="):
+            loader_of(torchvision.datasets.ImageFolder(root, transform=lambda picture: picture))
+        first, second = torch.utils.data.random_split(benzina.Dataset(root), [5, 3], generator=torch.Generator().manual_seed(1))
+        names = sorted(name for part in (first, second) for name in loader_of(part).dataset.filenames)
+        self.assertEqual(names, benzina.Dataset(root).filenames)
+        for pictures, targets in torch.utils.data.DataLoader(benzina.Dataset(root), batch_size=4, num_workers=2, collate_fn=lambda pairs: zip(*pairs)):
+            self.assertEqual(len(pictures), 4)
+
+    def test_pictures_beside_masks_are_no_classes(self):
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("images", "masks"):
+                os.mkdir(os.path.join(folder, name))
+                write_png(os.path.join(folder, name, "a.png"), 8, 8, 1)
+            with self.assertRaisesRegex(Error, "'images' and 'masks' look like pictures and their masks"):
+                benzina.Dataset(folder)
+            self.assertEqual(benzina.Dataset(folder, classes=["masks", "images"]).classes, ["masks", "images"])
+            os.mkdir(os.path.join(folder, "dogs"))
+            write_png(os.path.join(folder, "dogs", "a.png"), 8, 8, 1)
+            self.assertEqual(len(benzina.Dataset(folder).classes), 3)
+
+    @needs_decoder
+    def test_the_length_after_resuming_is_what_is_left(self):
+        for options, lengths in ((dict(batch_size=3), [3, 2, 1, 3]), (dict(batch_size=3, drop_last=True), [2, 1, 2]),
+                                 (dict(batch_size=2, rank=1, world_size=2), [2, 1, 2]), (dict(batch_size=1), [8, 7, 6, 5, 4, 3, 2, 1, 8])):
+            loader = loader_of(output="field", shuffle=True, **options)
+            self.assertEqual(len(loader), lengths[0])
+            states = [loader.state_dict()] + [loader.state_dict() for _ in loader]
+            self.assertEqual(len(states), len(lengths))
+            for state, length in zip(states, lengths):
+                again = loader_of(output="field", shuffle=True, **options)
+                again.load_state_dict(state)
+                self.assertEqual((len(again), sum(1 for _ in again), len(again)), (length, length, lengths[0]), options)
+
+
+@needs_decoder
+class Defaults(unittest.TestCase):
+    @needs("torch", "torchvision", "PIL")
+    def test_pixels_are_torchvisions(self):
+        import torch
+        from torchvision import datasets, transforms
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "a"))
+            for i, (width, height) in enumerate(((500, 375), (375, 500), (256, 256), (1024, 333), (161, 700), (640, 427), (233, 257), (90, 60))):
+                write_png(os.path.join(folder, "a", "%d.png" % i), width, height, i)
+            theirs = datasets.ImageFolder(folder)
+            said = []
+            for shape, short in ((224, 256), (96, 110), (176, 201)):
+                made = {"default": ({}, [transforms.Resize(short), transforms.CenterCrop(shape)]),
+                        "CenterResizedCrop": (dict(warp=ops.CenterResizedCrop()), [transforms.Resize(shape), transforms.CenterCrop(shape)]),
+                        "Resize": (dict(warp=ops.Resize()), [transforms.Resize((shape, shape))])}
+                for name, (options, steps) in made.items():
+                    law = transforms.Compose(steps)
+                    ours = next(iter(benzina.DataLoader(folder, shape=shape, batch_size=8, **options)))[0]
+                    exact = torch.stack([law(transforms.PILToTensor()(x).float()) for x, _ in theirs])
+                    self.assertLessEqual(float((ours - exact).abs().mean((1, 2, 3)).max()), 0.05, (name, shape))      # of the worst picture
+                    ours = next(iter(benzina.DataLoader(folder, shape=shape, batch_size=8, dtype="uint8", **options)))[0]
+                    rounded = torch.stack([transforms.PILToTensor()(law(x)) for x, _ in theirs])        # twice, by Pillow
+                    self.assertLessEqual(int((ours.int() - rounded.int()).abs().max()), 1, (name, shape))
+                    said.append("%s %d %.5f %.3f" % (name, shape, (ours.float() - exact.round()).abs().mean(), (ours.float() - rounded.float()).abs().mean()))
+            print("# mean difference of bytes from torchvision on tensors, and with Pillow, which rounds twice: " + ", ".join(said), file=sys.stderr)
+
+    def test_none_is_the_identity_and_records_of_the_size_come_as_they_are(self):
+        with tempfile.TemporaryDirectory() as folder:
+            os.mkdir(os.path.join(folder, "a"))
+            write_png(os.path.join(folder, "a", "a.png"), 32, 32, 1)
+            with open(os.path.join(folder, "cifar.bin"), "wb") as file:
+                file.write(bytes([1]) + bytes(i * 7 % 256 for i in range(3072)))
+
+            def first(source, **options):
+                return numbers(next(iter(benzina.DataLoader(source, shape=32, output="field", dtype="uint8", **options)))[0], "field")
+            plain = first(os.path.join(folder, "a"), warp=None)
+            self.assertEqual(plain, first(os.path.join(folder, "a"), warp=(1, 0, 0, 0, 1, 0, 0, 0, 1)))
+            self.assertNotEqual(plain, first(os.path.join(folder, "a")))
+            records = benzina.cifar(os.path.join(folder, "cifar.bin"))
+            self.assertEqual(first(records), bytes(i * 7 % 256 for i in range(3072)))
+            self.assertEqual(first(records), first(records, warp=None))
+            self.assertNotEqual(first(records), first(records, warp=ops.CenterResizedCrop(224 / 256)))
+            self.assertNotEqual(first(os.path.join(folder, "a")), first(os.path.join(folder, "a"), warp=ops.CenterResizedCrop(224 / 256, law="benzina")))
+
+    def test_arguments_of_torch_that_are_none_are_taken(self):
+        loader = loader_of(output="field", sampler=None, collate_fn=None, batch_sampler=None, generator=None, worker_init_fn=None)
+        self.assertEqual(len(list(loader)), 3)
+        with self.assertRaisesRegex(TypeError, "sampler .torch's"):
+            loader_of(sampler=[1, 2])
+        with self.assertRaisesRegex(TypeError, "warp_transform .it is called warp"):
+            loader_of(warp_transform=None)
+
+    def test_a_deviation_that_is_given_as_a_factor_is_noticed(self):
+        for norm in ((0.229 * 255, 0.224 * 255, 0.225 * 255), 58.0, ops.ConstantNormTransform((58, 57, 57))):
+            with self.assertWarnsRegex(UserWarning, "norm multiplies: write std="):
+                loader_of(bias=(123, 116, 103), norm=norm)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            loader_of(bias=(123, 116, 103), norm=(1 / 58, 1 / 57, 1 / 57))
+            loader_of(norm=2)
+
+    def test_slips_are_refused_by_their_names_and_ranges(self):
+        for kind, said, options in (
+                (ValueError, "^batch_size: 8589934596 is not within 0..4294967295", dict(batch_size=2**33 + 4)),
+                (ValueError, "^seed: -1 is not within 0..", dict(seed=-1)), (ValueError, "^shape: -1 is not within 0..", dict(shape=-1)),
+                (TypeError, "^batch_size: 2.5 is no whole number", dict(batch_size=2.5)),
+                (ValueError, "^timeout: -1 is not within 0..", dict(timeout=-1)),
+                (TypeError, "^indices: a mask.*numpy.flatnonzero", dict(indices=[True, False] * 4)),
+                (ValueError, "^mean: nan is not finite", dict(mean=float("nan"))),
+                (ValueError, "^brightness: nan is not finite", dict(brightness=float("nan"))),
+                (ValueError, "^shuffle: 2 is neither True nor False", dict(shuffle=2)),
+                (ValueError, "^multibuffering: 99 is more than 64", dict(multibuffering=99)),
+                (ValueError, "^weights: 3 weights for 8 samples|^weights", dict(weights=[1, 2, 3], weighting="replace")),
+                (ValueError, "^epochs: 0 is not within 1..", dict(epochs=0))):
+            with self.assertRaisesRegex(kind, said, msg=options) as caught:
+                loader_of(**options)
+            self.assertNotRegex(str(caught.exception), "_config|BZNA_|bzna_|batches_in_flight")
+        self.assertRaisesRegex(ValueError, "^flip_h: 2 is not within 0..1", ops.RandomResizedCrop, flip_h=2)
+        if importable("numpy"):
+            import numpy
+            loader = loader_of(shape=(numpy.int64(24), numpy.int32(24)), batch_size=numpy.int64(2), seed=numpy.uint64(7), output="field",
+                               indices=numpy.array([0, 5, 3]), shuffle=numpy.bool_(False))
+            self.assertEqual([len(targets) for _, targets in loader], [2, 1])
+
+    def test_errors_are_pythons_own_kinds_too(self):
+        for kind, make in ((FileNotFoundError, lambda: benzina.Dataset("absent.bzna")), (FileNotFoundError, lambda: benzina.Dataset("absent-*.tar")),
+                           (ValueError, lambda: loader_of(multibuffering=99)), (ValueError, lambda: benzina.Dataset(ARCHIVE).range(5, 9)),
+                           (OSError, lambda: benzina.Writer("/proc/absent/made.bzna"))):
+            with self.assertRaises(kind) as caught:
+                make()
+            self.assertIsInstance(caught.exception, Error)
+            for again in (pickle.loads(pickle.dumps(caught.exception)), copy.copy(caught.exception)):
+                self.assertEqual((type(again), again.args, str(again), again.status),
+                                 (type(caught.exception), caught.exception.args, str(caught.exception), caught.exception.status))
+        with self.assertRaises(FileNotFoundError) as caught:
+            benzina.Dataset("absent.bzna")
+        self.assertEqual(caught.exception.errno, 2)
+        self.assertEqual(type(Error("text")), Error)
+
+
+RSS = """
+import sys, gc, benzina
+def rss():
+    gc.collect()
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * 4096
+def epochs(loader, count):
+    for _ in range(count):
+        for images, targets in loader:
+            pass
+"""
+
+
+@needs_decoder
+class Flat(unittest.TestCase):
+    """Memory does not grow."""
+
+    def check(self, text, *arguments):
+        done = python(RSS + text, *arguments, MALLOC_ARENA_MAX="2")
+        self.assertEqual(done.returncode, 0, done.stderr[-2000:])
+        first, last = (int(word) for word in done.stdout.split())
+        print("# %s: %.1f MB, then %.1f MB" % (self.id().split(".")[-1], first / 1e6, last / 1e6), file=sys.stderr)
+        self.assertLess(last, first + 12e6)       # one loader's batches that stay each time would be 140 MB
+
+    @needs("numpy")
+    def test_over_20_epochs(self):
+        for output in ("numpy", "torch"):
+            if output in OUTPUTS:
+                self.check("""
+loader = benzina.DataLoader(%r, shape=224, batch_size=4, shuffle=True, output=sys.argv[1], warp=benzina.ops.RandomResizedCrop())
+epochs(loader, 5)
+first = rss()
+epochs(loader, 20)
+print(first, rss())
+""" % ARCHIVE, output)
+
+    @needs("numpy")
+    def test_over_20_runs_of_a_notebook_cell(self):
+        self.check("""
+kept = None
+def cell():
+    global loader, kept
+    loader = benzina.DataLoader(%r, shape=224, batch_size=4, shuffle=True, output="numpy", warp=benzina.ops.RandomResizedCrop())
+    try:
+        for images, targets in loader:
+            kept = images
+            1 / 0
+    except ZeroDivisionError as error:
+        sys.last_value = error
+for _ in range(20):
+    cell()
+first = rss()
+for _ in range(20):
+    cell()
+print(first, rss())
+""" % ARCHIVE)
+
+
 if __name__ == "__main__":
     run_tests(sys.modules["__main__"])
