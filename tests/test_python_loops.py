@@ -151,6 +151,8 @@ def logged():
 OUTPUTS = [name for name, module in (("torch", "torch"), ("numpy", "numpy"), ("jax", "jax"), ("field", "sys"), ("memoryview", "sys"))
            if importable(module)]
 
+COUNTED = [name for name in OUTPUTS if name != "jax"]           # jax itself may copy, and has int32
+
 
 def numbers(array, output):
     """The bytes of images or targets, whatever they are."""
@@ -167,14 +169,13 @@ class Kept(unittest.TestCase):
 
     def test_any_number_of_batches_may_be_kept_and_all_stay_as_they_were(self):
         for output in OUTPUTS:
-            expected = [(numbers(images, output), numbers(targets, output)) for images, targets in loader_of(batch_size=1, output=output)]
+            expected = [(numbers(images, output), numbers(targets, output)) for images, targets in loader_of(batch_size=1, output=output, copy=True)]
             for buffers in (1, 2, 3, 5):
                 loader = loader_of(batch_size=1, output=output, multibuffering=buffers)
                 kept = list(itertools.islice(itertools.chain.from_iterable(itertools.repeat(loader)), 2 * COUNT))
-                self.assertEqual([(numbers(*pair) for pair in zip(kept[i], (output, output))) and
-                                  (numbers(kept[i][0], output), numbers(kept[i][1], output)) for i in range(2 * COUNT)], expected * 2,
-                                 (output, buffers))
-                self.assertEqual(loader.statistics.batches_copied, 2 * COUNT - (buffers - 1), (output, buffers))
+                self.assertEqual([(numbers(images, output), numbers(targets, output)) for images, targets in kept], expected * 2, (output, buffers))
+                if output in COUNTED:
+                    self.assertEqual(loader.statistics.batches_copied, 2 * COUNT - (buffers - 1), (output, buffers))
 
     def test_loops_that_keep_nothing_copy_nothing(self):
         for output in OUTPUTS:
@@ -197,7 +198,7 @@ class Kept(unittest.TestCase):
                 self.assertEqual(len(expected), len(parts))
 
     def test_what_was_kept_and_is_gone_makes_room_again(self):
-        for output in OUTPUTS:
+        for output in COUNTED:
             loader = loader_of(batch_size=1, output=output)
             kept = list(loader)
             before = loader.statistics.batches_copied
@@ -208,7 +209,7 @@ class Kept(unittest.TestCase):
             self.assertEqual(loader.statistics.batches_copied, before, output)
 
     def test_targets_are_always_copies(self):
-        for output in OUTPUTS:
+        for output in COUNTED:
             loader = loader_of(batch_size=1, output=output, multibuffering=2)
             kept = [targets for _, targets in loader]
             self.assertEqual(b"".join(numbers(targets, output) for targets in kept), b"".join(struct.pack("=q", 37 * i if i < 6 else -1) for i in range(COUNT)))
