@@ -1430,7 +1430,7 @@ class Kinds(unittest.TestCase):
         dataset = benzina.Dataset(self.path("known"))
         self.assertEqual((len(dataset), dataset.info.container, dataset.targets[0]), (3, b"records", -1))
         self.assertEqual(len(pickle.loads(pickle.dumps(dataset))), 3)
-        with self.assertRaisesRegex(benzina.Error, "it begins as an IDX file"):
+        with self.assertRaisesRegex(benzina.Error, "it begins like an IDX file"):
             self.put(struct.pack(">IIII", 0x803, 3, 24, 20) + pictures[:-1], "cut")
             benzina.Dataset(self.path("cut"))
         with self.assertRaises(benzina.Error):
@@ -2069,7 +2069,7 @@ class Outputs(unittest.TestCase):
                 self.assertAlmostEqual(a - mean[i % len(mean)] / 2, b, places=3)
 
     def test_what_cannot_be_is_refused(self):
-        for options, message in (({"views": 65}, "views: 65"), ({"outputs": [benzina.Output("image")]}, "another tensor's"),
+        for options, message in (({"views": 65}, "views: 65"), ({"outputs": [benzina.Output("image")]}, "another tensor has the name"),
                                  ({"outputs": [benzina.Output("x", views=2)]}, "shares the warps"),
                                  ({"mean_image": array.array("f", [0] * 9)}, "mean_image: 36 bytes, not the 6912"),
                                  ({"mean_image": array.array("f", [0] * 1728), "mean": (1, 1, 1)}, "mean_image: not together")):
