@@ -6,6 +6,7 @@ Prints FAIL and SKIP lines, and a count last.
 """
 import contextlib
 import copy
+import ctypes
 import doctest
 import gc
 import importlib
@@ -22,6 +23,7 @@ import struct
 import subprocess
 import sys
 import tempfile
+import time
 import unittest
 import warnings
 import zlib
@@ -868,6 +870,33 @@ for _ in range(20):
     cell()
 print(first, rss())
 """ % ARCHIVE)
+
+
+class Overhead(unittest.TestCase):
+    @needs_decoder
+    def test_a_batch_costs_little_more_than_the_librarys_own_calls(self):
+        """By the processor's time of the thread that loops, the best of several rounds: a busy machine makes it longer, not shorter."""
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "records.bin")
+            with open(path, "wb") as file:
+                file.write(bytes(3073) * 4096)
+            for output in COUNTED:
+                loaders = [benzina.DataLoader(benzina.cifar(path), shape=32, batch_size=16, seed=1, output=output, num_threads=1) for _ in range(2)]
+                best = [1.0, 1.0]
+                for _ in range(6):
+                    handle, error = ctypes.c_void_p(), benzina.structs.error()
+                    start = time.thread_time()
+                    for _ in range(len(loaders[0])):
+                        benzina.lib.bzna_loader_next(loaders[0].handle, -1, handle, error)
+                        benzina.lib.bzna_batch_release(handle.value)
+                    middle = time.thread_time()
+                    for images, targets in loaders[1]:
+                        pass
+                    spent = middle - start, time.thread_time() - middle
+                    best = [min(pair) for pair in zip(best, spent)]
+                calls, loop = (1e6 * seconds / len(loaders[0]) for seconds in best)
+                print("# a batch as %s: %.0f us, of which the library's calls need %.0f us" % (output, loop, calls), file=sys.stderr)
+                self.assertLess(loop - calls, 300, output)      # 100 are the aim on a machine that does nothing else
 
 
 if __name__ == "__main__":

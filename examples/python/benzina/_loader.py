@@ -280,6 +280,7 @@ class DataLoader(_handles.Handled):
             raise
         self._epoch = config.order.first_epoch  # of the next batch
         self._inside = False                    # some of that epoch is delivered,
+        self._under_way = False                 # to this iterator,
         self._resumed = False                   # or was, before the state was saved that this loader goes on from
         self._batches_left: Optional[int] = None        # of the epoch that was resumed
         self._held: Any = None                  # a batch of a later epoch, and the state before it
@@ -428,7 +429,7 @@ class DataLoader(_handles.Handled):
         if self._inside and not self._resumed:  # the last one was broken off
             self._held = None
             self._reset(self._epoch + 1)
-        self._resumed = False
+        self._resumed = self._under_way = False
         self._iterator = weakref.ref(iterator)
 
     def _next_of_epoch(self) -> Optional[Batch]:
@@ -436,12 +437,12 @@ class DataLoader(_handles.Handled):
         if self._held:
             batch, self._held = self._held[0], None
         else:
-            before = self._save()
+            before = None if self._under_way else self._save()
             batch = self._next()
             if batch is not None and batch.epoch != self._epoch:
                 self._held, self._epoch = (batch, before), batch.epoch
                 batch = None
-        self._inside = batch is not None and not batch.last_of_epoch
+        self._inside = self._under_way = batch is not None and not batch.last_of_epoch
         if not self._inside:
             self._batches_left = None
         if batch is not None and batch.last_of_epoch:
