@@ -12899,7 +12899,7 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 /* --- What is kept of samples --- */
 
 /* The facts about a sample from which the index is made. */
-typedef struct bzi_record {
+typedef struct bzi_index_note {
     uint64_t size;                    /* bytes of the sample */
     uint64_t gap;                     /* bytes after it: a box with the names since the last such box; mostly 0 */
     uint64_t thumb;                   /* offset of the thumbnail in the sample */
@@ -12907,23 +12907,23 @@ typedef struct bzi_record {
     uint64_t name_size;               /* with its NUL; 0: there is none */
     uint64_t split;                   /* BZNA_SPLIT_... */
     uint64_t target;                  /* zigzag code, so that small numbers stay short; 1: BZNA_TARGET_NONE */
-} bzi_record;
+} bzi_index_note;
 
-#define BZI_RECORD_NUMBERS (sizeof(bzi_record) / sizeof(uint64_t))
+#define BZI_NOTE_NUMBERS (sizeof(bzi_index_note) / sizeof(uint64_t))
 
-static uint64_t bzi_record_target(int64_t target) { return (uint64_t)target << 1 ^ (target < 0 ? UINT64_MAX : 0); }
-static uint64_t bzi_target_of(const bzi_record *r) { return r->target >> 1 ^ (r->target & 1 ? UINT64_MAX : 0); }
+static uint64_t bzi_note_target(int64_t target) { return (uint64_t)target << 1 ^ (target < 0 ? UINT64_MAX : 0); }
+static uint64_t bzi_target_of(const bzi_index_note *r) { return r->target >> 1 ^ (r->target & 1 ? UINT64_MAX : 0); }
 
-/* The records of all samples, end to end in blocks. Each number is written with 7 bits a byte. */
+/* The notes on all samples, end to end in blocks. Each number is written with 7 bits a byte. */
 #define BZI_LOG_BLOCK_BYTES 65520u
-#define BZI_RECORD_MAX      70u         /* bytes of a record at most: 7 numbers of 10 bytes */
+#define BZI_NOTE_MAX      70u         /* bytes of a note at most: 7 numbers of 10 bytes */
 typedef struct bzi_index_block {
     struct bzi_index_block *next;       /* NULL: this is the last */
     uint64_t              used;         /* bytes in use */
     uint8_t               bytes[BZI_LOG_BLOCK_BYTES];
 } bzi_index_block;
 
-/* The beginning of a record. */
+/* The beginning of a note. */
 typedef struct bzi_index_place {
     const bzi_index_block *block;       /* NULL: past the end */
     uint64_t             at;            /* offset in the block's bytes */
@@ -12934,12 +12934,12 @@ typedef struct bzi_index_log {
     bzi_index_block *last;              /* the one that is being filled */
 } bzi_index_log;
 
-/* Makes room for one more record. Returns 0 if memory is out, else 1. */
+/* Makes room for one more note. Returns 0 if memory is out, else 1. */
 static int bzi_index_reserve(bzi_index_log *log, const bzi_memory *memory)
 {
     bzi_index_block *block;
 
-    if (log->last && log->last->used + BZI_RECORD_MAX <= BZI_LOG_BLOCK_BYTES)
+    if (log->last && log->last->used + BZI_NOTE_MAX <= BZI_LOG_BLOCK_BYTES)
         return 1;
     if (!(block = bzi_alloc(memory, 1, sizeof *block, 16)))
         return 0;
@@ -12954,29 +12954,29 @@ static int bzi_index_reserve(bzi_index_log *log, const bzi_memory *memory)
     return 1;
 }
 
-/* Appends a record. Pre: there is room. */
-static void bzi_index_put(bzi_index_log *log, const bzi_record *r)
+/* Appends a note. Pre: there is room. */
+static void bzi_index_put(bzi_index_log *log, const bzi_index_note *r)
 {
     bzi_index_block *block = log->last;
-    uint64_t numbers[BZI_RECORD_NUMBERS];
+    uint64_t numbers[BZI_NOTE_NUMBERS];
     memcpy(numbers, r, sizeof numbers);
 
-    for (size_t i = 0; i < BZI_RECORD_NUMBERS; i++) {
+    for (size_t i = 0; i < BZI_NOTE_NUMBERS; i++) {
         for (; numbers[i] > 127; numbers[i] >>= 7)
             block->bytes[block->used++] = (uint8_t)(128 | (numbers[i] & 127));
         block->bytes[block->used++] = (uint8_t)numbers[i];
     }
 }
 
-/* Reads the record at a place and steps to the next. Returns 0 past the end, else 1. */
-static int bzi_index_next(bzi_index_place *place, bzi_record *r)
+/* Reads the note at a place and steps to the next. Returns 0 past the end, else 1. */
+static int bzi_index_next(bzi_index_place *place, bzi_index_note *r)
 {
-    uint64_t numbers[BZI_RECORD_NUMBERS] = { 0 };
+    uint64_t numbers[BZI_NOTE_NUMBERS] = { 0 };
 
     while (place->block && place->at == place->block->used)
         *place = (bzi_index_place){ place->block->next, 0 };
 
-    for (size_t i = 0; i < BZI_RECORD_NUMBERS && place->block; i++)
+    for (size_t i = 0; i < BZI_NOTE_NUMBERS && place->block; i++)
         for (uint32_t shift = 0, byte = 128; byte & 128; shift += 7) {
             byte = place->block->bytes[place->at++];
             numbers[i] |= (uint64_t)(byte & 127) << shift;
@@ -13027,8 +13027,8 @@ enum { BZI_TABLE_SAMPLES, BZI_TABLE_TARGETS, BZI_TABLE_NAMES, BZI_TABLE_THUMBS }
 /* Walks over the entries of an outer track. Names are in boxes between the samples, each box after the last sample
  * whose name it holds. Therefore a second walk is ahead of the first, by as many samples as share a box. */
 typedef struct bzi_entries {
-    bzi_index_place next;             /* the record of the next entry */
-    bzi_index_place ahead;            /* the record after the box from which names are taken now */
+    bzi_index_place next;             /* the note on the next entry */
+    bzi_index_place ahead;            /* the note after the box from which names are taken now */
     uint32_t      table;              /* BZI_TABLE_... */
     uint32_t      split;              /* 0: all */
     uint64_t      sample_at;          /* where the sample of `next` begins in the file */
@@ -13044,7 +13044,7 @@ typedef struct bzi_entries {
 /* Finds the box that has the next names, or else those after the targets. */
 static void bzi_entries_find_names(bzi_entries *e)
 {
-    bzi_record r = { .gap = 0 };
+    bzi_index_note r = { .gap = 0 };
     while (!r.gap && bzi_index_next(&e->ahead, &r))
         e->ahead_at += r.size + r.gap;
     e->name_at = r.gap ? e->ahead_at - r.gap + 8 : e->last_names_at;
@@ -13053,7 +13053,7 @@ static void bzi_entries_find_names(bzi_entries *e)
 /* Steps to the next entry. Returns 0 if there is none, else 1. */
 static int bzi_entries_next(bzi_entries *e)
 {
-    bzi_record r;
+    bzi_index_note r;
 
     while (bzi_index_next(&e->next, &r)) {
         const uint64_t at[] = { e->sample_at, e->target_at, r.name_size ? e->name_at : BZI_WRITER_NUL,
@@ -13199,7 +13199,7 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
 typedef struct bzi_pending {
     struct bzi_pending *next;         /* in the same slot of the queue */
     uint64_t            index;        /* of the sample in the archive */
-    bzi_record          record;
+    bzi_index_note          note;
     uint64_t            name_at;      /* offset of the name in the sample */
     uint32_t            left_out;     /* 1: no sample comes at this index */
     bzi_out             out;          /* the sample, then the thumbnail's sample entry */
@@ -13306,21 +13306,21 @@ static void bzi_pending_put_media(bzi_pending *p, const bzna_writer_sample *samp
     bzi_out *out = &p->out;
     const uint64_t box = bzi_out_begin(out, BZI_FOURCC('m', 'd', 'a', 't'));
 
-    p->record.thumb = out->size;
+    p->note.thumb = out->size;
     input->ops->unit(out, input);
-    *input_size = out->size - p->record.thumb;
+    *input_size = out->size - p->note.thumb;
     if (thumb && thumb != input) {
-        p->record.thumb = out->size;
+        p->note.thumb = out->size;
         thumb->ops->unit(out, thumb);
     }
 
-    p->record.thumb_size = thumb ? out->size - p->record.thumb : 0;
+    p->note.thumb_size = thumb ? out->size - p->note.thumb : 0;
     if (sample->target != BZNA_TARGET_NONE)
         bzi_out_le64(out, (uint64_t)sample->target);
 
     p->name_at = out->size;
-    p->record.name_size = sample->name ? strlen(sample->name) + 1 : 0;
-    bzi_out_bytes(out, sample->name, p->record.name_size);
+    p->note.name_size = sample->name ? strlen(sample->name) + 1 : 0;
+    bzi_out_bytes(out, sample->name, p->note.name_size);
     bzi_out_end(out, box);
 }
 
@@ -13342,11 +13342,11 @@ static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, co
     bzi_out_mvhd(out, 0, BZI_WRITER_TIMESCALE, 2u + has_name + has_target + (thumb != NULL));
     bzi_out_inner_track(out, "bzna_input", NULL, input, id++, sizeof ftyp + 8, input_size);
     if (has_name)
-        bzi_out_inner_track(out, "bzna_fname", "text/plain", NULL, id++, p->name_at, p->record.name_size);
+        bzi_out_inner_track(out, "bzna_fname", "text/plain", NULL, id++, p->name_at, p->note.name_size);
     if (has_target)
         bzi_out_inner_track(out, "bzna_target", "application/octet-stream", NULL, id++, p->name_at - 8, 8);
     if (thumb)
-        bzi_out_inner_track(out, "bzna_thumb", NULL, thumb, id++, p->record.thumb, p->record.thumb_size);
+        bzi_out_inner_track(out, "bzna_thumb", NULL, thumb, id++, p->note.thumb, p->note.thumb_size);
 
     if (sample->field_count) {
         const uint64_t fields = bzi_out_begin_fields(out, sample->field_count);
@@ -13383,12 +13383,12 @@ static bzna_status bzi_pending_make(bzi_pending *p, const bzna_writer_sample *sa
     if ((status = bzi_sample_check(sample, err)) != BZNA_OK)
         return status;
 
-    p->record.split = sample->split;
-    p->record.target = bzi_record_target(sample->target);
+    p->note.split = sample->split;
+    p->note.target = bzi_note_target(sample->target);
     bzi_pending_put(p, sample, &input, thumb);
-    p->record.size = p->out.size;
+    p->note.size = p->out.size;
 
-    if (p->record.size > UINT32_MAX)
+    if (p->note.size > UINT32_MAX)
         return BZI_FAIL(err, BZNA_E_LIMIT, "a sample has at most 4 GiB");
 
     if (thumb)
@@ -13629,8 +13629,8 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
 static void bzi_writer_note_thumb(bzna_writer *writer, bzi_pending *p)
 {
     bzi_out *first = &writer->thumb_entry;
-    const uint64_t size = p->out.size - p->record.size;
-    uint8_t *entry = p->out.buffer.data + p->record.size, *edges = entry + BZI_ENTRY_SIZE_AT;
+    const uint64_t size = p->out.size - p->note.size;
+    uint8_t *entry = p->out.buffer.data + p->note.size, *edges = entry + BZI_ENTRY_SIZE_AT;
 
     writer->thumb_width = bzi_max32(writer->thumb_width, bzi_be16(edges));
     writer->thumb_height = bzi_max32(writer->thumb_height, bzi_be16(edges + 2));
@@ -13642,7 +13642,7 @@ static void bzi_writer_note_thumb(bzna_writer *writer, bzi_pending *p)
 }
 
 /* Takes note of a sample that is in the file. Pre: there is room in the log. */
-static void bzi_writer_note(bzna_writer *writer, const bzi_record *r)
+static void bzi_writer_note(bzna_writer *writer, const bzi_index_note *r)
 {
     writer->no_more_targets |= r->target == 1;
     writer->counts[0]++;
@@ -13660,7 +13660,7 @@ static void bzi_writer_note(bzna_writer *writer, const bzi_record *r)
 static bzna_status bzi_writer_write_sample(bzna_writer *writer, bzi_pending *p, bzna_error *err)
 {
     const bzi_memory *memory = &writer->host->memory;
-    bzi_record *r = &p->record;
+    bzi_index_note *r = &p->note;
     bzi_out *names = &writer->name_bytes;
     const uint64_t name_bytes = names->size + r->name_size;
     bzna_status status;
@@ -23866,6 +23866,8 @@ static bzna_status bzi_settings_outputs(bzi_loader_settings *s, bzna_error *err)
     const bzna_loader_outputs *given = &s->config.extra_outputs;
     bzna_status status = bzi_settings_first(s, err);
 
+    if (status != BZNA_OK)
+        return status;
     if (!given->ptr != !given->count || given->count >= BZI_LIMIT_OUTPUTS)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.extra_outputs: count is %llu, and ptr is %s; at most %u "
                         "are allowed", (unsigned long long)given->count, given->ptr ? "not NULL" : "NULL",

@@ -483,7 +483,7 @@
  *     - if a link in it leads back to a folder above it
  *     - if a class has no pictures
  *     - if the folders in its root cannot be classes, because they hold only folders, because two
- *       of them (or all) are called as splits are (train, val, test2017), or because one holds two
+ *       of them (or all) are named like splits (train, val, test2017), or because one holds two
  *       folders that are. If dataset_config.classes names the classes, this is not asked.
  *
  * With a list (dataset_config.list), samples are the files that the list names, in its order. Its

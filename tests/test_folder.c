@@ -419,7 +419,8 @@ TEST(what_a_folder_cannot_have_is_refused)
     config.class_order = BZNA_CLASS_ORDER_NUMERIC;
     check_refused("d/a", &config, BZNA_E_ARGUMENT, "dataset_config.class_order: there are no class folders");
     config.list = "none.lst";
-    check_refused("d", &config, BZNA_E_ARGUMENT, "dataset_config.class_order: the labels of dataset_config.list are the classes");
+    check_refused("d", &config, BZNA_E_ARGUMENT,
+                  "dataset_config.class_order: the labels of dataset_config.list are the classes");
     config.list = NULL;
     config.classes = (const char *const[]){ "a" };
     config.class_count = 1;

@@ -1311,7 +1311,8 @@ static refusal spoil_output(plan *p, int i)
     BAD(e[1].first.device.kind = 1, E_ARGUMENT, "extra_outputs[1].device: can only be set for the first output")
     BAD(e[1].first.device.ordinal = 1, E_ARGUMENT, "extra_outputs[1].device: can only be set for the first output")
     BAD(e[1].first.stream = p, E_ARGUMENT, "extra_outputs[1].stream: can only be set for the first output")
-    BAD(e[1].first.buffers = (bzna_buffer *)p, E_ARGUMENT, "extra_outputs[1].buffers: can only be set for the first output")
+    BAD(e[1].first.buffers = (bzna_buffer *)p, E_ARGUMENT,
+        "extra_outputs[1].buffers: can only be set for the first output")
     BAD(e[1].first.buffer_count = 3, E_ARGUMENT, "extra_outputs[1].buffers: can only be set for the first output")
     BAD(e[1].first.reserved0 = 3, E_STRUCT_SIZE, "extra_outputs[1]: reserved words are set, in it")
     BAD(e[1].first.reserved[7] = 3, E_STRUCT_SIZE, "extra_outputs[1]: reserved words are set, in it")
@@ -1469,7 +1470,8 @@ TEST(pictures_that_are_drawn_into_are_not_decoded_by_nvdec)
     p.c.pipeline.picture = invert;
     p.c.decode.decoder = BZNA_DECODER_NVDEC;
     CHECK(bzna_loader_open(context, archives, &p.c, &loader, &e) < 0);
-    CHECK_CONTAINS(e.message, "loader_config.decode.decoder: pipeline.picture needs pictures that are decoded in software");
+    CHECK_CONTAINS(e.message,
+                   "loader_config.decode.decoder: pipeline.picture needs pictures that are decoded in software");
     p.c.decode.decoder = BZNA_DECODER_AUTO;
     CHECK_EQ(bzna_loader_open(context, archives, &p.c, &loader, &e), BZNA_OK);
     CHECK_EQ(bzna_loader_get_info(loader, &info, sizeof info, NULL), BZNA_OK);

@@ -4394,7 +4394,8 @@ TEST(a_loader_that_asks_nvdec_for_jpeg_does_not_open_where_that_cannot_be)
         { 2, 5, BZNA_DECODER_AUTO, BZNA_DECODER_NVDEC, BZNA_E_DEVICE, "does not decode JPEG: picture 1 of " },
         { 2, 2, BZNA_DECODER_AUTO, BZNA_DECODER_NVDEC, BZNA_E_DEVICE, " by up to 2 of 255 from " BZI_JPEG_DECODER },
         { 2, 1, BZNA_DECODER_AUTO, BZNA_DECODER_NVDEC, BZNA_OK, "" },
-        { 2, 0, BZNA_DECODER_SOFTWARE, BZNA_DECODER_NVDEC, BZNA_E_DEVICE, "decode.jpeg: software decoding was requested" },
+        { 2, 0, BZNA_DECODER_SOFTWARE, BZNA_DECODER_NVDEC, BZNA_E_DEVICE,
+          "decode.jpeg: software decoding was requested" },
         { 2, 0, BZNA_DECODER_AUTO, 3, BZNA_E_ARGUMENT, "loader_config.decode.jpeg: 3 is not known" },
         { 2, 0, BZNA_DECODER_NVDEC, BZNA_DECODER_NVDEC, BZNA_OK, "" },
     };
@@ -4785,7 +4786,8 @@ TEST(a_kernel_that_is_wrong_of_nvdecs_surfaces_disables_the_device)
             bzna_batch *none = NULL;
             loader = loader_open(context, dataset, &c);
             CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &none, &e), BZNA_E_DEVICE_LOST);
-            CHECK_CONTAINS(e.message, "Fake GPU: the kernel's pixels differ from the CPU's, so the device is no longer used");
+            CHECK_CONTAINS(e.message,
+                           "Fake GPU: the kernel's pixels differ from the CPU's, so the device is no longer used");
             bzna_loader_close(loader);
         } else {
             const bzna_codec_info codec = codec_info(context, BZNA_CODEC_H265, 1, 8);
@@ -5169,7 +5171,8 @@ TEST(why_a_picture_is_decoded_in_software_is_said_in_words)
     enum { PICTURES = 80 };
     const int av1 = catalogue_av1();
     const struct { int parser, software, broken; uint64_t memory; const char *text; } ways[] = {
-        { 1, -1, 0, 0, "NVIDIA's parser sees a frame of 240x144, 8 bits, chroma format 1; the library sees 160x144, 8, 1" },
+        { 1, -1, 0, 0,
+          "NVIDIA's parser sees a frame of 240x144, 8 bits, chroma format 1; the library sees 160x144, 8, 1" },
         { 2, -1, 0, 0, "NVIDIA's parser finds a picture without parameter sets" },
         { 3, -1, 0, 0, "the picture is interlaced" },
         { 4, -2, 0, 0, "the picture has film grain, which takes two surfaces" },
