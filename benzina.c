@@ -8865,28 +8865,28 @@ static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, u
  *
  * Pictures that are files, in the order and with the classes of torchvision's ImageFolder: each folder in the root is
  * a class, and all pictures below it are of that class. A root that holds pictures and no folders has no classes. A
- * list can name the files instead. Opening looks at no file; each sample's is opened when it is read. */
+ * list can name the files instead. Opening reads no picture; the file of a sample is opened when the sample is read. */
 
-/* ImageFolder's, and those of other pictures that can be decoded. */
+/* The extensions of ImageFolder, and those of other pictures that can be decoded. */
 #define BZI_PICTURE_EXTENSIONS " jpg jpeg png ppm bmp pgm tif tiff webp pbm pnm gif jp2 j2k heic heif hif avif "
 
-/* Files of one class; without classes, all. */
+/* The files of one class. A root without classes has one bzi_class, which holds all its files. */
 typedef struct bzi_class {
-    const char *name;
+    const char *name;                 /* of its folder; in the text of bzi_folder.top */
     uint64_t    begin;                /* number of its first sample */
-    uint32_t    only_folders;         /* at least two, and no file beside them */
-    uint32_t    splits;               /* folders in it that are called as splits are */
-    bzi_tree    tree;
+    uint32_t    only_folders;         /* 1 if it holds at least two folders and no file beside them */
+    uint32_t    splits;               /* how many folders in it are named like splits */
+    bzi_tree    tree;                 /* its files */
 } bzi_class;
 
 typedef struct bzi_folder {
-    char       *root;
-    uint64_t    root_size;
-    bzi_tree    top;                  /* the names of classes lie in its text */
-    uint64_t    root_id[2];
+    char       *root;                 /* path of the root, absolute where the working folder is known */
+    uint64_t    root_size;            /* bytes of that path, with its NUL */
+    bzi_tree    top;                  /* the root's folders; the names of classes lie in its text */
+    uint64_t    root_id[2];           /* identity of the root, which ends circles of links */
     bzi_class  *classes;
-    uint64_t    class_room;
-    bzi_list    list;                 /* which names the samples, where it has rows */
+    uint64_t    class_room;           /* allocated classes: 1 without classes, 0 with a list */
+    bzi_list    list;                 /* if it has rows, it names the samples, and there are no classes */
     bzi_field   fields[3];            /* image, target or label or neither, name */
     bzi_host   *host;
 } bzi_folder;
@@ -8895,6 +8895,7 @@ static void bzi_folder_close(bzi_container *c)
 {
     const bzi_memory *memory = &c->host->memory;
     bzi_folder *folder = c->own;
+
     for (uint64_t i = 0; i < folder->class_room; i++)
         bzi_tree_free(&folder->classes[i].tree, memory);
     bzi_release(memory, folder->classes, folder->class_room, sizeof *folder->classes);
@@ -8903,7 +8904,7 @@ static void bzi_folder_close(bzi_container *c)
     bzi_release(memory, folder->root, folder->root_size, 1);
 }
 
-/* Names that are numbers, by their numbers; equal ones as text. */
+/* Orders names that are decimal numbers by value, and names of equal value ("7", "007") as text. */
 static int bzi_folder_number_is_before(const void *left, const void *right)
 {
     const char *a = *(const char *const *)left, *b = *(const char *const *)right;
@@ -8912,7 +8913,7 @@ static int bzi_folder_number_is_before(const void *left, const void *right)
     return order ? order < 0 : strcmp(a, b) < 0;
 }
 
-/* The root's folders, sorted by name: names. */
+/* Fills `top` with the names of the root's folders, sorted. The walk's first folder is the root itself. */
 static bzna_status bzi_folder_list(const bzi_walk *walk, bzi_tree *top, bzna_error *err)
 {
     uint64_t count = walk->folder_count - 1;
@@ -8933,42 +8934,45 @@ static bzna_status bzi_folder_list(const bzi_walk *walk, bzi_tree *top, bzna_err
     return BZNA_OK;
 }
 
-/* By number. */
+/* Sorts the names of folders by their numbers. A name that is not a number is an error. */
 static bzna_status bzi_folder_sort_numbers(const char **names, uint64_t count, bzna_error *err)
 {
     for (uint64_t i = 0; i < count; i++)
         if (names[i][strspn(names[i], "0123456789")])
             return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                            "dataset_config.class_order: the folder \"%.64s\" is no number, so its class has none",
+                            "dataset_config.class_order: the folder name \"%.64s\" is not a number",
                             names[i]);
     bzi_sort(names, count, sizeof *names, bzi_folder_number_is_before);
     return BZNA_OK;
 }
 
+/* For bzi_search: returns 1 if the i-th of the sorted names is not before `name`. */
 static int bzi_folder_name_is_past(const void *names, uint64_t i, const void *name)
 {
     return strcmp(((const char *const *)names)[i], name) >= 0;
 }
 
-/* Those classes that the caller has chosen. */
+/* Takes only those classes that the caller names, in the caller's order. */
 static bzna_status bzi_folder_choose(bzi_folder *folder, const bzna_dataset_config *config, bzna_error *err)
 {
     for (uint32_t i = 0; i < config->class_count; i++) {
         const char *wanted = config->classes[i];
         uint64_t k = bzi_search(folder->top.names, folder->top.count, wanted, bzi_folder_name_is_past);
+
         if (k == folder->top.count || strcmp(folder->top.names[k], wanted))
             return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.classes[%u]: there is no folder \"%.64s\"", i,
                             wanted);
+
         for (uint32_t j = 0; j < i; j++)
             if (folder->classes[j].name == folder->top.names[k])
-                return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes[%u]: \"%.64s\" stands there twice", i,
+                return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes[%u]: \"%.64s\" is named twice", i,
                                 wanted);
         folder->classes[i].name = folder->top.names[k];
     }
     return BZNA_OK;
 }
 
-/* The classes' names, in their order. */
+/* Makes the classes and names them, in their order; bzi_folder_list_class finds their files later. */
 static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_folder *folder = c->own;
@@ -8979,30 +8983,35 @@ static bzna_status bzi_folder_name_classes(bzi_container *c, const bzna_dataset_
     if (!folder->classes)
         return bzi_fail_memory(err, "classes");
     folder->class_room = c->class_count = count;
+
     if (config->classes && config->class_order)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.class_order: dataset_config.classes says the order");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.class_order: dataset_config.classes sets the order");
     if (config->classes)
         return bzi_folder_choose(folder, config, err);
+
     if (config->class_order == BZNA_CLASS_ORDER_NUMERIC &&
         (status = bzi_folder_sort_numbers(folder->top.names, count, err)) != BZNA_OK)
         return status;
+
     for (uint64_t i = 0; i < count; i++)
         folder->classes[i].name = folder->top.names[i];
     return BZNA_OK;
 }
 
-/* Whether a folder is called as a split is: train, val2017. */
+/* Returns 1 if a folder is named like a split, as train and val2017 are, else 0. */
 static int bzi_folder_is_split(const char *name)
 {
     char word[16];
     size_t length = strlen(name);
     while (length && name[length - 1] >= '0' && name[length - 1] <= '9')
         length--;
+
     snprintf(word, sizeof word, "%.*s", (int)bzi_min(length, sizeof word), name);
     return bzi_word_is_in(word, " train training val valid validation dev eval test testing ");
 }
 
-/* How many of a class's own folders, the walk's from the second on, are called as splits are. */
+/* Counts the folders directly in a class's folder that are named like splits. They follow the root and the class's own
+ * folder in the walk, which has scanned nothing deeper yet. */
 static uint32_t bzi_folder_count_splits(const bzi_walk *walk)
 {
     uint32_t splits = 0;
@@ -9013,7 +9022,7 @@ static uint32_t bzi_folder_count_splits(const bzi_walk *walk)
     return splits;
 }
 
-/* The files of one class. Runs on several threads. */
+/* Finds the files of one class. Runs on several threads, each with a class of its own. */
 static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error *err)
 {
     const bzi_folder *folder = user;
@@ -9024,6 +9033,7 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
     bzna_status status = bzi_walk_add_folder(&walk, "", 0, err);
 
     if (status == BZNA_OK) {
+        /* the root's identity, so that a link back to the root is found */
         memcpy(bzi_walk_at(&walk, 0)->id, folder->root_id, sizeof folder->root_id);
         status = bzi_walk_add_folder(&walk, class->name, 0, err);
     }
@@ -9042,7 +9052,8 @@ static bzna_status bzi_folder_list_class(void *user, uint64_t index, bzna_error 
     return status;
 }
 
-/* There are no pictures in the root, or in a class: `what` says so, and one file that is there is named. */
+/* Fails because the root or a class holds no pictures. `what` says which. The message names one file that is there and,
+ * where its first bytes tell, the format that it has. */
 static bzna_status bzi_folder_fail_empty(const bzi_folder *folder, const char *class, const char *what, bzna_error *err)
 {
     bzi_walk walk = { .names = { .memory = &folder->host->memory }, .root = folder->root,
@@ -9071,11 +9082,11 @@ static bzna_status bzi_folder_fail_empty(const bzi_folder *folder, const char *c
     bzi_text_printable(text);
     bzi_walk_free(&walk);
     return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "%s%s%.64s%s%s", what, text[0] ? ": \"" : "", text,
-                    kind ? "\" is " : text[0] ? "\" is called otherwise" : "", kind ? kind : "");
+                    kind ? "\" is " : text[0] ? "\" has another extension" : "", kind ? kind : "");
 }
 
-/* Roots whose folders are no classes: they hold only folders, or are called as splits are, two of them or all, or hold
- * such. */
+/* Refuses a root whose folders are not classes: all of them, or at least two, are named like splits; or one holds two
+ * folders that are; or all of them hold only folders. */
 static bzna_status bzi_folder_check_root(const bzi_container *c, bzna_error *err)
 {
     const bzi_folder *folder = c->own;
@@ -9092,19 +9103,19 @@ static bzna_status bzi_folder_check_root(const bzi_container *c, bzna_error *err
     }
 
     if (splits > 1 || splits == c->class_count)
-        return BZI_FAIL(err, BZNA_E_FORMAT, "its folders are called as splits are, no classes: open one of them "
+        return BZI_FAIL(err, BZNA_E_FORMAT, "its folders are named like splits, not like classes: open one of them "
                         "(\"%.64s\"), or name those that are classes in dataset_config.classes", split);
     if (over)
-        return BZI_FAIL(err, BZNA_E_FORMAT, "its folder \"%.64s\" is no class, since folders in it are called as "
-                        "splits are: open one of those, or name the classes in dataset_config.classes", over);
+        return BZI_FAIL(err, BZNA_E_FORMAT, "its folder \"%.64s\" is not a class, because it holds folders named like "
+                        "splits: open one of those, or name the classes in dataset_config.classes", over);
     if (roots == c->class_count)
         return BZI_FAIL(err, BZNA_E_FORMAT, "its folders hold only folders: open one of them (\"%.64s\"), or name "
                         "those that are classes in dataset_config.classes", folder->classes[0].name);
     return BZNA_OK;
 }
 
-/* A class without pictures, as ImageFolder refuses it; and a root that holds roots, where train and val would be the
- * classes. */
+/* Refuses a class without pictures, as ImageFolder does, and a root of data sets, in which train and val would become
+ * the classes. If the caller names the classes, the root is not judged. */
 static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_dataset_config *config,
                                             bzna_error *err)
 {
@@ -9114,13 +9125,14 @@ static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_d
 
     for (uint64_t i = 0; status == BZNA_OK && i < c->class_count; i++)
         if (!folder->classes[i].tree.count) {
-            snprintf(text, sizeof text, "the class folder \"%.64s\" holds no files that end as pictures do",
+            snprintf(text, sizeof text, "the class folder \"%.64s\" holds no files with a picture's extension",
                      folder->classes[i].name);
             status = bzi_folder_fail_empty(folder, folder->classes[i].name, text, err);
         }
     return status;
 }
 
+/* Opens the folders in the root as classes: names them, finds their files, and numbers the samples class by class. */
 static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_folder *folder = c->own;
@@ -9130,15 +9142,18 @@ static bzna_status bzi_folder_open_classes(bzi_container *c, const bzna_dataset_
         (status = bzi_parallel(bzi_folder_list_class, folder, c->class_count, err)) != BZNA_OK ||
         (status = bzi_folder_check_classes(c, config, err)) != BZNA_OK)
         return status;
+
     for (uint64_t i = 0; i < c->class_count; i++) {
         folder->classes[i].begin = c->count;
         c->count += folder->classes[i].tree.count;
     }
+
     c->target_count = c->count;
     return BZNA_OK;
 }
 
-/* The files that a list names. Where each has one label, a whole number, those are targets; else labels are vectors. */
+/* Opens the files that a list names. Where each row has one label, a whole number, the labels are targets. Otherwise
+ * they are vectors. */
 static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_folder *folder = c->own;
@@ -9147,10 +9162,12 @@ static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_con
     bzna_status status;
 
     if (config->classes || config->class_order)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: with a list, its labels say the classes",
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: the labels of dataset_config.list are the classes",
                         config->classes ? "classes" : "class_order");
+
     if ((status = bzi_list_open(&folder->list, &c->host->memory, config->list, err)) != BZNA_OK)
         return status;
+
     c->count = c->target_count = list->count;
     for (uint64_t i = 0; i < list->count && c->target_count; i++)
         if (!bzi_label_target(bzi_list_row_labels(list, &list->rows[i]), list->rows[i].label_count, &target))
@@ -9158,7 +9175,7 @@ static bzna_status bzi_folder_open_list(bzi_container *c, const bzna_dataset_con
     return BZNA_OK;
 }
 
-/* Pictures that lie in the root, which holds no folders. */
+/* Opens the pictures of a root that holds no folders. */
 static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, const bzna_dataset_config *config,
                                         bzna_error *err)
 {
@@ -9171,6 +9188,7 @@ static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, 
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.class_order: there are no class folders");
     if (!walk->names.count)
         return bzi_folder_fail_empty(folder, "", "the folder holds neither pictures nor folders of them", err);
+
     if (!(folder->classes = bzi_alloc_zero(&c->host->memory, 1, sizeof *folder->classes)))
         return bzi_fail_memory(err, "a folder");
     folder->class_room = 1;
@@ -9178,7 +9196,7 @@ static bzna_status bzi_folder_open_flat(bzi_container *c, const bzi_walk *walk, 
     return bzi_walk_finish(walk, &folder->classes[0].tree, err);
 }
 
-/* The path to open again whatever the working folder is by then. */
+/* Keeps the absolute path of the root, so that files can be opened later even if the working folder has changed. */
 static bzna_status bzi_folder_make(bzi_container *c, const char *path, bzna_error *err)
 {
     const bzi_memory *memory = &c->host->memory;
@@ -9191,11 +9209,13 @@ static bzna_status bzi_folder_make(bzi_container *c, const char *path, bzna_erro
         here[0] = 0;
     if ((status = bzi_path_join(root, sizeof root, here, path, err)) != BZNA_OK)
         return status;
+
     folder->root_size = strlen(root) + 1;
     folder->root = bzi_alloc_copy(memory, root, folder->root_size, 1);
     return folder->root ? BZNA_OK : bzi_fail_memory(err, "a folder");
 }
 
+/* Finds the samples: from the list, in the root, or in class folders. */
 static bzna_status bzi_folder_find(bzi_container *c, const char *path, const bzna_dataset_config *config,
                                    bzna_error *err)
 {
@@ -9223,6 +9243,7 @@ static bzna_status bzi_folder_find(bzi_container *c, const char *path, const bzn
     return status;
 }
 
+/* Opens a folder and says which fields its samples have. */
 static bzna_status bzi_folder_open_path(bzi_container *c, const char *path, const bzna_dataset_config *config,
                                         bzna_error *err)
 {
@@ -9231,6 +9252,7 @@ static bzna_status bzi_folder_open_path(bzi_container *c, const char *path, cons
 
     if (status != BZNA_OK)
         return status;
+
     bzi_container_add_field(c, folder->fields, BZNA_FIELD_IMAGE, 1, "image");
     if (c->target_count) {
         c->target_field = c->field_count;
@@ -9253,7 +9275,7 @@ static uint64_t bzi_folder_class_of(const bzi_folder *folder, uint64_t index)
     return bzi_search(folder->classes, folder->class_room, &index, bzi_class_is_past);
 }
 
-/* A sample's path below the root. */
+/* Gives a sample's path below the root, or as the list has it. */
 static bzna_status bzi_folder_name(const bzi_container *c, uint64_t index, char *name, uint64_t capacity,
                                    bzna_error *err)
 {
@@ -9265,10 +9287,12 @@ static bzna_status bzi_folder_name(const bzi_container *c, uint64_t index, char 
         bzi_text_copy(name, (size_t)capacity, path.data, path.size);        /* a list's paths are not longer */
         return BZNA_OK;
     }
+
     class = &folder->classes[bzi_folder_class_of(folder, index)];
     return bzi_tree_path(&class->tree, index - class->begin, name, capacity, err);
 }
 
+/* Gives the path of a sample's file. A list may have absolute paths. */
 static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, char *path, uint64_t capacity,
                                    bzna_error *err)
 {
@@ -9278,7 +9302,7 @@ static bzna_status bzi_folder_path(const bzi_container *c, uint64_t index, char 
     return status == BZNA_OK ? bzi_path_join(path, capacity, name[0] == '/' ? "" : folder->root, name, err) : status;
 }
 
-/* What a list or the folder around the file says of a sample. */
+/* Puts a sample's target or vector: what the list says, or else the number of the class whose folder holds the file. */
 static void bzi_folder_label(const bzi_folder *folder, uint64_t index, uint32_t kind, bzi_value *value)
 {
     const bzi_list_row *row = folder->list.rows ? &folder->list.rows[index] : NULL;
@@ -9303,6 +9327,7 @@ static bzna_status bzi_folder_field(const bzi_container *c, const bzi_sample *sa
     char name[BZI_LIMIT_PATH_BYTES];
     const uint32_t kind = c->fields[number].kind;
     bzna_status status = BZNA_OK;
+
     if (kind != BZNA_FIELD_TEXT)
         bzi_folder_label(c->own, sample->index, kind, value);
     else if ((status = bzi_folder_name(c, sample->index, name, sizeof name, err)) == BZNA_OK)
@@ -9327,7 +9352,7 @@ static bzna_status bzi_folder_image(const bzi_container *c, const bzi_sample *sa
     return bzi_file_image((bzi_span){ sample->bytes, sample->extent.size }, 0, scratch, image, err);
 }
 
-/* The classes and the names of all files: another order of classes is another data set. */
+/* Hashes the names of all files and folders in the order of the classes: another order makes another data set. */
 static uint64_t bzi_folder_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_folder *folder = c->own;
@@ -9363,23 +9388,24 @@ static const bzi_container_ops bzi_folder_ops = {
 /* ==== 30. tar: headers ==============================================================================================
  * Calls: rooms 4, 6-8, 27.
  *
- * A walk over the members of a tar: v7, ustar, GNU and pax headers. Names, headers that only describe the next
- * member, and their number have limits; what is read stays within the source. */
+ * Walks over the members of a tar: v7, ustar, GNU and pax headers. The length of a name is limited, and so are the
+ * bytes and the number of headers that only describe the next member. Nothing is read past the end of the source. */
 
 #define BZI_TAR_BLOCK 512u
 
 typedef struct bzi_tar_walk {
     bzi_window        window;         /* over the tar */
-    uint64_t          at;             /* of the next header */
-    /* the member: where its bytes are, whether it is a file, its name */
-    uint64_t          offset, size;
-    uint32_t          is_file;
+    uint64_t          at;             /* where the next header lies */
+    /* the member that bzi_tar_next has found */
+    uint64_t          offset;         /* where its bytes begin */
+    uint64_t          size;           /* its bytes, without padding */
+    uint32_t          is_file;        /* 1: a regular file */
     uint32_t          name_size;
-    uint8_t           name[BZI_LIMIT_PATH_BYTES];
-    int64_t           told_size;      /* by a pax header before the member's; -1: it is in its own */
+    uint8_t           name[BZI_LIMIT_PATH_BYTES];           /* without a NUL */
+    int64_t           told_size;      /* size from a pax header before the member; -1: the member's own header has it */
 } bzi_tar_walk;
 
-/* Fills in walk; bzi_tar_walk_end frees it. map: the source's, or NULL to read. */
+/* Fills in `walk`, which bzi_tar_walk_end frees. `map` is the source's map, or NULL to read the source. */
 static void bzi_tar_walk_begin(bzi_tar_walk *walk, const bzi_source *source, const bzi_memory *memory,
                                const uint8_t *map, uint64_t at)
 {
@@ -9392,7 +9418,8 @@ static void bzi_tar_walk_begin(bzi_tar_walk *walk, const bzi_source *source, con
 
 static void bzi_tar_walk_end(bzi_tar_walk *walk) { bzi_buffer_free(walk->window.memory, &walk->window.bytes); }
 
-/* Octal digits between blanks, or base 256; nothing at all is 0. Returns 0 if it is something else, or negative. */
+/* Reads octal digits between blanks, or a number in base 256. An empty field is 0. Returns 0 if the field is something
+ * else or negative, else 1. */
 static int bzi_tar_number(const uint8_t *field, uint32_t size, uint64_t *value)
 {
     uint32_t i = 0;
@@ -9415,7 +9442,7 @@ static int bzi_tar_number(const uint8_t *field, uint32_t size, uint64_t *value)
     return i == size || field[i] == 0 || field[i] == ' ';
 }
 
-/* Whether a block is a header: its check sum says so. Some writers have summed signed bytes. */
+/* Returns 1 if a block is a header, by its check sum. Some writers have summed signed bytes, so both sums are right. */
 static int bzi_tar_is_header(const uint8_t *block)
 {
     uint32_t sum = 8 * ' ', high = 0;
@@ -9434,28 +9461,32 @@ static int bzi_tar_is_header(const uint8_t *block)
 
 static uint64_t bzi_tar_round(uint64_t end) { return (end + BZI_TAR_BLOCK - 1) & ~(uint64_t)(BZI_TAR_BLOCK - 1); }
 
-/* The header at walk->at; NULL at the end of the archive: that of the source, or a block of zeros. */
+/* Views the header at walk->at. It is NULL at the end of the archive, which is a block of zeros or the source's end. */
 static bzna_status bzi_tar_header(bzi_tar_walk *walk, const uint8_t **header, bzna_error *err)
 {
     const unsigned long long at = walk->at;
     const uint8_t *block = NULL;
     bzna_status status;
+
     *header = NULL;
+
     if (walk->at >= walk->window.source->size)
         return BZNA_OK;
     if (walk->window.source->size - walk->at < BZI_TAR_BLOCK)
         return bzi_fail(err, BZNA_E_TRUNCATED, walk->at, 0, 0, "the tar ends inside the header at byte %llu", at);
+
     if ((status = bzi_window_view(&walk->window, walk->at, BZI_TAR_BLOCK, &block, err)) != BZNA_OK)
         return status;
     if (block[0] == 0 && !memcmp(block, block + 1, BZI_TAR_BLOCK - 1))
         return BZNA_OK;
+
     if (!bzi_tar_is_header(block))
         return bzi_fail(err, BZNA_E_BOX, walk->at, 0, 0, "no tar header at byte %llu: its check sum is wrong", at);
     *header = block;
     return BZNA_OK;
 }
 
-/* Text up to a NUL. at: where it lies. */
+/* Sets the member's name to the text up to a NUL. `at`: where the text lies, for the error. */
 static bzna_status bzi_tar_set_name(bzi_tar_walk *walk, const uint8_t *text, uint64_t size, uint64_t at,
                                     bzna_error *err)
 {
@@ -9471,7 +9502,8 @@ static bzna_status bzi_tar_set_name(bzi_tar_walk *walk, const uint8_t *text, uin
     return BZNA_OK;
 }
 
-/* The name in the member's own header: ustar has a second part, which stands before. GNU has other things there. */
+/* Takes the name from the member's own header. ustar has a second part there, which is put before the first, with a
+ * slash. GNU's headers have other things in that place. */
 static void bzi_tar_own_name(bzi_tar_walk *walk, const uint8_t *header)
 {
     bzna_error ignored;                                     /* both parts fit */
@@ -9495,10 +9527,11 @@ static bzna_status bzi_tar_fail_sparse(uint64_t at, bzna_error *err)
 
 /* A record of a pax header, "27 path=a/b/000.jpg\n". */
 typedef struct bzi_pax {
-    bzi_span key, value;
+    bzi_span key;                     /* "path" */
+    bzi_span value;                   /* "a/b/000.jpg" */
 } bzi_pax;
 
-/* 1: the next record; 0: the end; -1: what is there is none. */
+/* Reads the next record. Returns 1 if there is one, 0 at the end, -1 if the bytes are not a record. */
 static int bzi_pax_next(bzi_cursor *c, bzi_pax *record)
 {
     const uint8_t *p = c->data + c->pos, *equals;
@@ -9511,9 +9544,11 @@ static int bzi_pax_next(bzi_cursor *c, bzi_pax *record)
         length = length * 10 + (uint64_t)(p[i] - '0');
     if (i == 0 || length > left || length < i + 3 || p[i] != ' ' || p[length - 1] != '\n')
         return -1;
+
     i++;
     if (!(equals = memchr(p + i, '=', (size_t)(length - i - 1))))
         return -1;
+
     record->key = (bzi_span){ p + i, (uint64_t)(equals - p) - i };
     record->value = (bzi_span){ equals + 1, length - (uint64_t)(equals - p) - 2 };
     c->pos += length;
@@ -9525,21 +9560,22 @@ static int bzi_pax_is(const bzi_pax *record, const char *key)
     return record->key.size == strlen(key) && !memcmp(record->key.data, key, (size_t)record->key.size);
 }
 
-/* What a record says of the member: its name and its size. An empty value takes back what was said. */
+/* Takes the member's name and size from a record. An empty value takes back what an earlier record gave. */
 static bzna_status bzi_pax_apply(bzi_tar_walk *walk, const bzi_pax *record, uint64_t at, bzna_error *err)
 {
     if (bzi_pax_is(record, "path"))
         return bzi_tar_set_name(walk, record->value.data, record->value.size, at, err);
     if (!bzi_pax_is(record, "size"))
         return BZNA_OK;
+
     walk->told_size = -1;
     if (record->value.size && (!bzi_span_signed(record->value, &walk->told_size) || walk->told_size < 0))
-        return bzi_fail(err, BZNA_E_BOX, at, 0, 0, "the pax record at byte %llu: its size is no number below 2^63",
+        return bzi_fail(err, BZNA_E_BOX, at, 0, 0, "the pax record at byte %llu: its size is not a number below 2^63",
                         (unsigned long long)at);
     return BZNA_OK;
 }
 
-/* The records of a pax header, of the next member or (global) of all that follow. */
+/* Reads the records of a pax header, which describe the next member or, if `global`, all that follow. */
 static bzna_status bzi_tar_read_pax(bzi_tar_walk *walk, bzi_cursor c, int global, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
@@ -9565,13 +9601,13 @@ static bzna_status bzi_tar_read_pax(bzi_tar_walk *walk, bzi_cursor c, int global
     return status;
 }
 
-/* Whether a member of a type only describes the next: GNU's long names and link targets, pax headers. */
+/* Returns 1 if a member of this type only describes the next: GNU's long names and link targets, pax headers. */
 static int bzi_tar_describes(uint8_t type)
 {
     return type == 'L' || type == 'K' || type == 'x' || type == 'X' || type == 'g';
 }
 
-/* Reads a member that only describes. */
+/* Reads a member that only describes the next. Targets of links are not needed. */
 static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bzna_error *err)
 {
     const uint8_t *view = NULL;
@@ -9583,6 +9619,7 @@ static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bz
                         (unsigned long long)walk->at, (unsigned long long)walk->size, BZI_LIMIT_PAX_BYTES);
     if ((status = bzi_window_view(&walk->window, walk->offset, walk->size, &view, err)) != BZNA_OK)
         return status;
+
     if (type == 'K')
         return BZNA_OK;
     if (type == 'L')
@@ -9590,29 +9627,33 @@ static bzna_status bzi_tar_read_description(bzi_tar_walk *walk, uint8_t type, bz
     return bzi_tar_read_pax(walk, bzi_cursor_make(view, walk->size, walk->offset), type == 'g', err);
 }
 
-/* Where the bytes of the member at walk->at lie: links, devices and folders have none, whatever their header says. */
+/* Finds where the bytes of the member at walk->at lie. Links, devices and folders have none, whatever size their header
+ * gives. */
 static bzna_status bzi_tar_place(bzi_tar_walk *walk, const uint8_t *header, bzna_error *err)
 {
     const unsigned long long at = walk->at;
     const uint8_t type = header[156];
     const int v7_folder = type == 0 && walk->name_size && walk->name[walk->name_size - 1] == '/';
+
     walk->offset = walk->at + BZI_TAR_BLOCK;
     walk->size = 0;
     if ((type >= '1' && type <= '6') || v7_folder)
         return BZNA_OK;
+
     if (!bzi_tar_number(header + 124, 12, &walk->size))
-        return bzi_fail(err, BZNA_E_BOX, walk->at, 0, 0, "the header at byte %llu: its size is no number", at);
+        return bzi_fail(err, BZNA_E_BOX, walk->at, 0, 0, "the header at byte %llu: its size is not a number", at);
     if (walk->told_size >= 0 && !bzi_tar_describes(type))
         walk->size = (uint64_t)walk->told_size;
     if (walk->size > walk->window.source->size - walk->offset)
         return bzi_fail(err, BZNA_E_TRUNCATED, walk->at, 0, 0,
                         "the member at byte %llu has %llu bytes, which end beyond the tar's end at byte %llu", at,
                         (unsigned long long)walk->size, (unsigned long long)walk->window.source->size);
+
     walk->is_file = type == 0 || type == '0' || type == '7';
     return BZNA_OK;
 }
 
-/* The next member, of whatever kind. BZNA_END: there is none. */
+/* Steps to the next member, of whatever type. Returns BZNA_END if there is none. */
 static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 {
     const uint8_t *header = NULL;
@@ -9621,15 +9662,19 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 
     walk->name_size = 0;
     walk->told_size = -1;
+
     for (uint32_t n = 0; n <= BZI_LIMIT_TAR_EXTRA; n++) {
         uint8_t type;
+
         walk->is_file = 0;
+
         if ((status = bzi_tar_header(walk, &header, err)) != BZNA_OK)
             return status;
         if (!header)
             return described ? bzi_fail(err, BZNA_E_TRUNCATED, walk->at, 0, 0,
                                         "the tar ends at byte %llu, after the description of a member",
                                         (unsigned long long)walk->at) : BZNA_END;
+
         type = header[156];
         if (type == 'S')
             return bzi_tar_fail_sparse(walk->at, err);
@@ -9639,6 +9684,7 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
             status = bzi_tar_read_description(walk, type, err);
         if (status != BZNA_OK)
             return status;
+
         walk->at = bzi_tar_round(walk->offset + walk->size);
         if (!bzi_tar_describes(type))
             return BZNA_OK;
@@ -9654,25 +9700,27 @@ static bzna_status bzi_tar_next(bzi_tar_walk *walk, bzna_error *err)
 /* ==== 31. Containers: tar ===========================================================================================
  * Calls: rooms 2, 4, 6, 27-28, 30.
  *
- * WebDataset shards. Members that lie next to each other and share a key, the name up to the first dot after its last
- * slash, are a sample; what follows that dot is the field. The index is a number a sample and a place a member, 36
- * bytes for a sample of two members: keys are read again where they stand. It is built by a walk over all headers, or
- * from what wds2idx has written beside the file. Nothing is allocated per sample. */
+ * WebDataset shards. A sample is the members that lie next to each other and share a key. The key is the member's name
+ * up to the first dot after the last slash; what follows that dot is the name of the field. The index has a number for
+ * each sample and a place for each member, 36 bytes for a sample of two members. It holds no keys: they are read again
+ * from the headers. It is built by a walk over all headers, or from the file that wds2idx has written beside the tar.
+ * Nothing is allocated for a single sample. */
 
-/* Where a member lies: 16 bytes. */
+/* The place of a member, in 16 bytes. */
 typedef struct bzi_tar_member {
-    uint64_t offset;
-    uint32_t size_low;
-    uint16_t size_high, field;
+    uint64_t offset;                  /* of its bytes, which follow its header */
+    uint32_t size_low;                /* low 32 bits of its size */
+    uint16_t size_high;               /* high 16 bits */
+    uint16_t field;                   /* number in bzi_tar.fields */
 } bzi_tar_member;
 
 typedef struct bzi_tar {
     bzi_tar_member *members;          /* in the file's order */
-    uint32_t       *begins;           /* the first member of each sample, and the end of the last one's */
+    uint32_t       *begins;           /* the first member of each sample, then member_count */
     uint64_t        member_count;
-    uint32_t        from_index;       /* what an index says of a member is checked when the member is used */
-    uint32_t        key_field;        /* the number of "name", the key; BZI_NO_FIELD: members are called so */
-    bzi_field      *fields;           /* in the order first met; last the key */
+    uint32_t        from_index;       /* 1: the places are from an index, and are checked when a member is used */
+    uint32_t        key_field;        /* number of "name", the key; BZI_NO_FIELD if members have a field of that name */
+    bzi_field      *fields;           /* in the order in which they were met, then the key */
 } bzi_tar;
 
 static uint64_t bzi_tar_member_size(const bzi_tar_member *m) { return (uint64_t)m->size_high << 32 | m->size_low; }
@@ -9692,7 +9740,8 @@ static int bzi_tar_probe(const uint8_t *head, uint64_t size)
     return size >= BZI_TAR_BLOCK && bzi_tar_is_header(head);
 }
 
-/* The size of the key in a name, and where its field begins; 0: of no sample, as hidden files and __folders__. */
+/* Returns the size of the key in a name; the dot after it comes before the field's name. Returns 0 for files that are
+ * of no sample: those without key or field, hidden ones, and those in folders called like __this__. */
 static uint32_t bzi_tar_split(const uint8_t *name, uint32_t size)
 {
     const uint8_t *const end = name + size, *begin = name, *slash, *stop, *dot;
@@ -9704,11 +9753,12 @@ static uint32_t bzi_tar_split(const uint8_t *name, uint32_t size)
             return 0;
         begin = slash ? slash + 1 : begin;
     } while (slash);
+
     dot = begin < end ? memchr(begin, '.', (size_t)(end - begin)) : NULL;
     return !dot || dot == begin || dot + 1 == end ? 0 : (uint32_t)(dot - name);
 }
 
-/* What a field is, by its last extension. */
+/* Returns what a field is (BZNA_FIELD_...), by the last extension of its name. */
 static uint32_t bzi_tar_kind(const char *field)
 {
     static const struct { uint32_t kind; const char *names; } known[] = {
@@ -9730,38 +9780,44 @@ static uint32_t bzi_tar_kind(const char *field)
 /* --- Building the index --- */
 
 typedef struct bzi_tar_build {
-    bzi_container *c;
-    bzi_tar       *tar;
-    bzi_buffer     members, begins;
-    uint64_t       member_count, count;
-    uint32_t       field_count, last_field;
-    bzi_field      fields[BZI_LIMIT_FIELDS + 1];
-    uint32_t       left_out;          /* members whose field has too long a name; the first is at left_out_at */
-    uint64_t       left_out_at;
-    uint32_t       is_old;            /* the index is older than the tar */
+    bzi_container *c;                 /* which is being opened */
+    bzi_tar       *tar;               /* its own state */
+    bzi_buffer     members;           /* of bzi_tar_member */
+    bzi_buffer     begins;            /* of uint32_t: the first member of each sample */
+    uint64_t       member_count;
+    uint64_t       count;             /* of samples */
+    uint32_t       field_count;
+    uint32_t       last_field;        /* number of the field of the member added last */
+    bzi_field      fields[BZI_LIMIT_FIELDS + 1];            /* the last is for the key */
+    uint32_t       left_out;          /* members left out because the names of their fields are too long */
+    uint64_t       left_out_at;       /* where the header of the first of them lies */
+    uint32_t       is_old;            /* 1: the index is older than the tar */
     uint32_t       key_size;
     uint8_t        key[BZI_LIMIT_PATH_BYTES];               /* of the last sample */
 } bzi_tar_build;
 
-/* A member as headers or an index tell of it. */
+/* A member, from headers or from an index. */
 typedef struct bzi_tar_entry {
-    const uint8_t *name;
+    const uint8_t *name;              /* key and field; not terminated */
     uint32_t       name_size;
-    uint64_t       offset, size;
+    uint64_t       offset;            /* of its bytes */
+    uint64_t       size;
 } bzi_tar_entry;
 
-/* Samples are mostly alike: the next field is the one that came after the last one before, in the same letters. */
+/* Takes the field that followed the last one in the sample before, if its name is the same byte for byte. That is the
+ * usual case, because samples are mostly alike. Returns 1 if it is, else 0. */
 static int bzi_tar_is_next_field(bzi_tar_build *b, const uint8_t *name, uint32_t size)
 {
     const uint32_t next = b->last_field + 1 < b->field_count ? b->last_field + 1 : 0;
+
     if (!b->field_count || memcmp(b->fields[next].name, name, size) || b->fields[next].name[size])
         return 0;
     b->last_field = next;
     return 1;
 }
 
-/* Sets last_field to the number of the member's field, which gets one when it is met first. Pre: its name has less than
- * BZNA_NAME_MAX bytes. */
+/* Sets last_field to the number of the member's field. A field that is met for the first time is added. Pre: the
+ * field's name has fewer than BZNA_NAME_MAX bytes. */
 static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *entry, uint32_t key_size,
                                         bzna_error *err)
 {
@@ -9782,9 +9838,9 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *e
     if (b->field_count == BZI_LIMIT_FIELDS) {
         bzi_text_printable(field.name);
         return bzi_fail(err, BZNA_E_LIMIT, entry->offset, 0, 0,
-                        "the member at byte %llu is of field \"%s\": what follows the first dot of a name is its "
-                        "field, and there are at most %u", (unsigned long long)entry->offset - BZI_TAR_BLOCK,
-                        field.name, BZI_LIMIT_FIELDS);
+                        "the member at byte %llu has the field \"%s\", which is one too many: the field is what "
+                        "follows the first dot of a name, and a tar has at most %u fields",
+                        (unsigned long long)entry->offset - BZI_TAR_BLOCK, field.name, BZI_LIMIT_FIELDS);
     }
 
     field.kind = bzi_tar_kind(field.name);
@@ -9793,7 +9849,7 @@ static bzna_status bzi_tar_number_field(bzi_tar_build *b, const bzi_tar_entry *e
     return BZNA_OK;
 }
 
-/* A file goes into its sample: the one before, if that has its key, else a new one. Those of none are passed over. */
+/* Adds a file to the last sample if it has the same key, else to a new sample. Files of no sample are skipped. */
 static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzna_error *err)
 {
     const bzi_memory *memory = &b->c->host->memory;
@@ -9832,7 +9888,8 @@ static bzna_status bzi_tar_add(bzi_tar_build *b, const bzi_tar_entry *entry, bzn
     return BZNA_OK;
 }
 
-/* Walks over all headers. Files are read, not mapped: of a map, the system would read ahead what is passed over. */
+/* Walks over all headers. A file is read rather than mapped, because the system would read ahead in a map what is
+ * skipped. A tar in memory is used where it lies. */
 static bzna_status bzi_tar_scan(bzi_tar_build *b, bzna_error *err)
 {
     const bzi_source *source = &b->c->source;
@@ -9840,6 +9897,7 @@ static bzna_status bzi_tar_scan(bzi_tar_build *b, bzna_error *err)
     bzna_status status;
 
     bzi_tar_walk_begin(&walk, source, &b->c->host->memory, source->map, 0);
+
     do {
         if ((status = bzi_tar_next(&walk, err)) == BZNA_OK && walk.is_file) {
             const bzi_tar_entry entry = { walk.name, walk.name_size, walk.offset, walk.size };
@@ -9850,15 +9908,17 @@ static bzna_status bzi_tar_scan(bzi_tar_build *b, bzna_error *err)
     return status == BZNA_END ? BZNA_OK : status;
 }
 
-/* An index as it is read. */
+/* An index while it is read. */
 typedef struct bzi_tar_index {
-    const uint8_t *p, *end;           /* what is still to be read; a line feed stands at its end */
-    uint64_t       line, count;       /* samples read, and samples that it says it has */
-    uint64_t       last_end;          /* of the last member, padded */
-    bzi_tar_walk   walk;              /* for comparing with headers */
+    const uint8_t *p;                 /* the next byte to read */
+    const uint8_t *end;               /* end of the text, where a line feed stands */
+    uint64_t       line;              /* samples read so far; the file's first line is not counted */
+    uint64_t       count;             /* samples that the first line announces */
+    uint64_t       last_end;          /* end of the last member, with its padding */
+    bzi_tar_walk   walk;              /* for comparing with the tar's headers */
 } bzi_tar_index;
 
-/* why: what is wrong with it, "it is older than the tar". */
+/* Fails because of the index. `why` says what is wrong, as "it is older than the tar". `line`: where, or 0. */
 static bzna_status bzi_tar_fail_index(const bzi_tar_build *b, const char *why, uint64_t line, bzna_error *err)
 {
     const char *path = b->c->source.path, *slash = strrchr(path, '/');
@@ -9880,30 +9940,34 @@ static const uint8_t *bzi_tar_blanks(const uint8_t *p)
     return p;
 }
 
-/* The next word of the line; without bytes at its end. */
+/* Returns the next word of the line, which is empty at the line's end. */
 static bzi_span bzi_tar_word(bzi_tar_index *x)
 {
     const uint8_t *p = bzi_tar_blanks(x->p);
     bzi_span word = { p, 0 };
+
     while (*p > ' ')
         p++;
+
     word.size = (uint64_t)(p - word.data);
     x->p = p;
     return word;
 }
 
-/* The next word, if it is a number of at most 18 digits; else -1. */
+/* Returns the next word if it is a number of at most 18 digits, else -1. */
 static int64_t bzi_tar_word_number(bzi_tar_index *x)
 {
     const uint8_t *p = bzi_tar_blanks(x->p), *const first = p;
     uint64_t number = 0;
+
     for (uint32_t digit; (digit = (uint32_t)*p - '0') < 10; p++)
         number = number * 10 + digit;
+
     x->p = p;
     return p > first && p - first <= 18 && *p <= ' ' ? (int64_t)number : -1;
 }
 
-/* Whether the tar has the member there that the index names: headers are walked from the member before. */
+/* Checks that the tar has the member that the index names, in its place. Walks from the end of the member before. */
 static bzna_status bzi_tar_compare(const bzi_tar_build *b, bzi_tar_index *x, const bzi_tar_entry *entry,
                                    bzna_error *err)
 {
@@ -9914,6 +9978,7 @@ static bzna_status bzi_tar_compare(const bzi_tar_build *b, bzi_tar_index *x, con
     do
         status = bzi_tar_next(walk, err);
     while (status == BZNA_OK && walk->offset < entry->offset);
+
     if (status == BZNA_E_IO || status == BZNA_E_MEMORY)
         return status;
     if (status == BZNA_OK && walk->is_file && walk->offset == entry->offset && walk->size == entry->size &&
@@ -9922,7 +9987,8 @@ static bzna_status bzi_tar_compare(const bzi_tar_build *b, bzi_tar_index *x, con
     return bzi_tar_fail_index(b, "the tar has something else there", x->line + 2, err);
 }
 
-/* One sample: field, offset, size and name of each member. Some samples are compared with the tar. */
+/* Reads the line of one sample: field, offset, size and name of each member. Some samples are compared with the tar:
+ * about eight, and the last. */
 static bzna_status bzi_tar_read_line(bzi_tar_build *b, bzi_tar_index *x, bzna_error *err)
 {
     const uint64_t file_size = b->c->source.size, step = x->count / 8 + 1;
@@ -9933,9 +9999,11 @@ static bzna_status bzi_tar_read_line(bzi_tar_build *b, bzi_tar_index *x, bzna_er
         const int64_t at = bzi_tar_word_number(x), bytes = bzi_tar_word_number(x);
         const bzi_span name = bzi_tar_word(x);
         bzi_tar_entry entry;
+
         if (at < 0 || bytes < 0 || !name.size || name.size > BZI_LIMIT_PATH_BYTES)
             return bzi_tar_fail_index(b, "not the field, offset, size and name of members", x->line + 2, err);
         entry = (bzi_tar_entry){ name.data, (uint32_t)name.size, (uint64_t)at, (uint64_t)bytes };
+
         if (entry.offset % BZI_TAR_BLOCK || entry.offset < x->last_end + BZI_TAR_BLOCK || entry.offset > file_size ||
             entry.size > file_size - entry.offset)
             return bzi_tar_fail_index(b, "no member can lie there", x->line + 2, err);
@@ -9947,11 +10015,11 @@ static bzna_status bzi_tar_read_line(bzi_tar_build *b, bzi_tar_index *x, bzna_er
     }
 
     if (status == BZNA_OK && x->p < x->end && *x->p++ != '\n')
-        return bzi_tar_fail_index(b, "it is no text", x->line + 2, err);
+        return bzi_tar_fail_index(b, "it is not text", x->line + 2, err);
     return status;
 }
 
-/* The text of an index. BZNA_AGAIN: it is none of ours. */
+/* Parses the text of an index. Returns BZNA_AGAIN if it is not an index of version 1.2. */
 static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_error *err)
 {
     const bzi_span version = bzi_tar_word(x), number = bzi_tar_word(x);
@@ -9960,7 +10028,7 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_
 
     if (version.size != 4 || memcmp(version.data, "v1.2", 4) || !bzi_span_signed(number, &count) || count < 0 ||
         bzi_tar_word(x).size) {
-        bzi_log(b->c->host, BZNA_LOG_INFO, BZNA_OK, "%s: the .idx file beside it is ignored: it is no index v1.2",
+        bzi_log(b->c->host, BZNA_LOG_INFO, BZNA_OK, "%s: the .idx file beside it is ignored: it is not an index v1.2",
                 b->c->name);
         return BZNA_AGAIN;
     }
@@ -9974,8 +10042,8 @@ static bzna_status bzi_tar_parse_index(bzi_tar_build *b, bzi_tar_index *x, bzna_
     return status;
 }
 
-/* SHARD.idx beside SHARD.tar, as wds2idx of NVIDIA DALI writes it: v1.2 and the number of samples, then a line a
- * sample. BZNA_AGAIN: there is none. One that is stale is refused, not believed. */
+/* Reads SHARD.idx beside SHARD.tar, as wds2idx of NVIDIA DALI writes it: v1.2 and the number of samples, then a line
+ * for each sample. Returns BZNA_AGAIN if there is none. An index that does not fit the tar is an error. */
 static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
 {
     bzi_host *host = b->c->host;
@@ -9985,10 +10053,12 @@ static bzna_status bzi_tar_read_index(bzi_tar_build *b, bzna_error *err)
 
     if (status != BZNA_OK)
         return status;
+
     memset(&x, 0, offsetof(bzi_tar_index, walk));
     bzi_tar_walk_begin(&x.walk, &b->c->source, &host->memory, NULL, 0);
     x.p = idx.text.data;
     x.end = x.p + idx.text.size;
+
     status = bzi_tar_parse_index(b, &x, err);
     b->is_old = idx.is_old;
     b->tar->from_index = status == BZNA_OK;
@@ -10003,7 +10073,8 @@ static void bzi_tar_build_free(bzi_tar_build *b)
     bzi_buffer_free(&b->c->host->memory, &b->begins);
 }
 
-/* An index that is older than its tar, as those of copied files often are, must be what the headers say. */
+/* Checks an index that is older than its tar against all headers. Copied files often have such times, so the index may
+ * still be right. */
 static bzna_status bzi_tar_confirm(const bzi_tar_build *b, bzna_error *err)
 {
     bzi_tar_build scan;
@@ -10012,18 +10083,19 @@ static bzna_status bzi_tar_confirm(const bzi_tar_build *b, bzna_error *err)
     memset(&scan, 0, sizeof scan);
     scan.c = b->c;
     scan.tar = b->tar;
+
     status = bzi_tar_scan(&scan, err);
     if (status == BZNA_OK &&
         (scan.member_count != b->member_count || scan.count != b->count || scan.field_count != b->field_count ||
          memcmp(scan.fields, b->fields, b->field_count * sizeof *b->fields) ||
          (b->count && (memcmp(scan.members.data, b->members.data, (size_t)b->member_count * sizeof(bzi_tar_member)) ||
                        memcmp(scan.begins.data, b->begins.data, (size_t)b->count * sizeof(uint32_t))))))
-        status = bzi_tar_fail_index(b, "it is older than the tar, and of other members", 0, err);
+        status = bzi_tar_fail_index(b, "it is older than the tar and lists other members", 0, err);
     bzi_tar_build_free(&scan);
     return status;
 }
 
-/* What was built, in memory of its own size; "name" and the target. */
+/* Moves what was built to memory of the right size, adds the field "name" and finds the targets. */
 static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
 {
     const bzi_memory *memory = &b->c->host->memory;
@@ -10033,13 +10105,15 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
 
     if (b->left_out)
         bzi_log(c->host, BZNA_LOG_WARNING, BZNA_OK,
-                "%s: %u members are left out: their fields' names have more than %d bytes; the first is at byte %llu",
+                "%s: %u members are left out, because the names of their fields have more than %d bytes; the first is "
+                "at byte %llu",
                 c->name, b->left_out, BZNA_NAME_MAX - 1, (unsigned long long)b->left_out_at);
+
     if (b->count == 0)
-        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the tar has no files that are called KEY.FIELD");
+        return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the tar has no files that are named KEY.FIELD");
     if (b->field_count == 1 && bzi_word_is_in(b->fields[0].name, " tar tar.gz tgz zip "))
-        return BZI_FAIL(err, BZNA_E_FORMAT, "its %llu files are tars or the like themselves (KEY.%s): unpack it, then "
-                        "unpack each into a folder of its name, or open them (*.tar)", (unsigned long long)b->count,
+        return BZI_FAIL(err, BZNA_E_FORMAT, "its %llu files are archives themselves (KEY.%s): unpack it, then unpack "
+                        "each into a folder of its name, or open them (*.tar)", (unsigned long long)b->count,
                         b->fields[0].name);
 
     memcpy(b->begins.data + b->count * sizeof end, &end, sizeof end);
@@ -10065,10 +10139,12 @@ static bzna_status bzi_tar_finish(bzi_tar_build *b, bzna_error *err)
     c->target_inside = c->target_field != BZI_NO_FIELD;
     for (uint64_t i = 0; i < tar->member_count; i++)
         c->target_count += tar->members[i].field == c->target_field;
-    c->target_count = bzi_min(c->target_count, c->count);   /* a field twice in a sample: it fails when it is used */
+    /* a sample may have the field twice, which fails when the sample is used */
+    c->target_count = bzi_min(c->target_count, c->count);
     return BZNA_OK;
 }
 
+/* Takes the index beside the tar, if there is one, or builds it. One that is older than the tar is confirmed first. */
 static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_tar_build b;
@@ -10078,6 +10154,7 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
     memset(&b, 0, sizeof b);
     b.c = c;
     b.tar = c->own;
+
     if ((status = bzi_tar_read_index(&b, err)) == BZNA_AGAIN)
         status = bzi_tar_scan(&b, err);
     else if (status == BZNA_OK && b.is_old)
@@ -10092,15 +10169,16 @@ static bzna_status bzi_tar_open(bzi_container *c, const bzna_dataset_config *con
 /* ==== 32. Containers: tar, samples ==================================================================================
  * Calls: rooms 2, 6-7, 23-24, 27, 30-31. */
 
-/* Where the headers of a sample's first member begin: where the sample before ends. */
+/* Returns where the headers of a sample's first member begin, which is where the sample before it ends. */
 static uint64_t bzi_tar_begin(const bzi_tar *tar, uint64_t index)
 {
     const uint32_t first = tar->begins[index];
     return first ? bzi_tar_round(bzi_tar_member_end(&tar->members[first - 1])) : 0;
 }
 
-/* From the first member's headers to the last one's end. Headers that describe it, which most writers of shards put
- * there, have the key; but what else stands before it may be long. */
+/* A sample's extent reaches from the headers of its first member to the end of its last. Most writers of shards put a
+ * header there that describes the member and has the key. But something long may lie between two samples: then the
+ * extent begins at the member's own header, and bzi_tar_key reads the others from the file. */
 static bzna_status bzi_tar_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
     const bzi_tar *tar = c->own;
@@ -10122,8 +10200,8 @@ static bzna_status bzi_tar_locate(const bzi_container *c, uint64_t index, bzi_ex
     return BZNA_OK;
 }
 
-/* The key, from the headers of the sample's first member. Of a sample that was read they are at hand, unless they are
- * long: nothing is read or allocated. */
+/* Reads the key from the headers of the sample's first member. If the sample was read and its extent includes them,
+ * this reads and allocates nothing more. */
 static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample, bzi_value *value, bzna_error *err)
 {
     const bzi_tar *tar = c->own;
@@ -10133,21 +10211,24 @@ static bzna_status bzi_tar_key(const bzi_container *c, const bzi_sample *sample,
     bzi_tar_walk walk;
     bzna_status status = BZNA_OK;
 
+    /* at_hand: offsets in the walk count from the sample's first byte, not from the file's */
     bzi_source_open_memory(&bytes, sample->bytes, sample->extent.size);
     bzi_tar_walk_begin(&walk, at_hand ? &bytes : &c->source, &c->host->memory,
                        at_hand ? bytes.map : c->source.map, at_hand ? 0 : begin);
+
     while (status == BZNA_OK && walk.offset + (at_hand ? begin : 0) < offset)
         status = bzi_tar_next(&walk, err);
     if (status == BZNA_OK ? walk.offset + (at_hand ? begin : 0) != offset : at_hand || status == BZNA_END)
-        status = bzi_fail(err, BZNA_E_BOX, offset, 0, 0, "its bytes at byte %llu are no member's",
+        status = bzi_fail(err, BZNA_E_BOX, offset, 0, 0, "no member of the tar lies at byte %llu",
                           (unsigned long long)offset);
+
     if (status == BZNA_OK)
         bzi_value_put(value, walk.name, bzi_tar_split(walk.name, walk.name_size));
     bzi_tar_walk_end(&walk);
     return status;
 }
 
-/* The bytes of a member of a sample that was read. Of what an index said, the header is asked again. */
+/* Finds the bytes of a member of a sample that was read. If the place is from an index, the header is checked again. */
 static bzna_status bzi_tar_bytes(const bzi_tar *tar, const bzi_sample *sample, const bzi_tar_member *m, bzi_span *bytes,
                                  bzna_error *err)
 {
@@ -10159,10 +10240,11 @@ static bzna_status bzi_tar_bytes(const bzi_tar *tar, const bzi_sample *sample, c
                              size == bytes->size && (header[156] == 0 || header[156] == '0' || header[156] == '7')))
         return BZNA_OK;
     return bzi_fail(err, BZNA_E_BOX, m->offset - BZI_TAR_BLOCK, 0, 0,
-                    "the header at byte %llu is not what the .idx file says: remove it, or write it again: bzna index",
+                    "the header at byte %llu does not match the .idx file: remove that, or write it again: bzna index",
                     (unsigned long long)m->offset - BZI_TAR_BLOCK);
 }
 
+/* Gives the value of a field. A sample that has no member of it has no value. */
 static bzna_status bzi_tar_field(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                                  bzna_error *err)
 {
@@ -10195,7 +10277,7 @@ static bzna_status bzi_tar_field(const bzi_container *c, const bzi_sample *sampl
 
     bzi_text_copy(text, sizeof text, bytes.data, bytes.size);
     bzi_text_printable(text);
-    return bzi_fail(err, BZNA_E_BOX, m->offset, 0, 0, "its %s at byte %llu is no integer: \"%s\"",
+    return bzi_fail(err, BZNA_E_BOX, m->offset, 0, 0, "its %s at byte %llu is not an integer: \"%s\"",
                     tar->fields[number].name, (unsigned long long)m->offset, text);
 }
 
@@ -10214,7 +10296,8 @@ static bzna_status bzi_tar_images(const bzi_container *c, const bzi_sample *samp
     return BZNA_OK;
 }
 
-/* The field asked for, whatever its name says it is; without a name, and as "image", the sample's first picture. */
+/* Opens the field that `pick` names, whatever its extension. Without a name, or with "image", opens the sample's first
+ * picture. */
 static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                  bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
@@ -10227,6 +10310,7 @@ static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sampl
         const bzi_field *field = &tar->fields[m->field];
         if (name ? strcmp(field->name, name) != 0 : field->kind != BZNA_FIELD_IMAGE)
             continue;
+
         if (bzi_tar_bytes(tar, sample, m, &bytes, err) != BZNA_OK)
             return err->status;
         return bzi_file_image(bytes, m->offset, scratch, image, err);
@@ -10234,7 +10318,7 @@ static bzna_status bzi_tar_image(const bzi_container *c, const bzi_sample *sampl
     return bzi_container_fail_image(name, err);
 }
 
-/* Tells files apart: sizes, and where the samples at both ends lie. */
+/* Tells files apart by their sizes and the places of the first 64 and the last 64 samples or so. */
 static uint64_t bzi_tar_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_tar *tar = c->own;
@@ -10267,11 +10351,12 @@ static const bzi_container_ops bzi_tar_row = {
 /* ==== 33. Containers: RecordIO ======================================================================================
  * Calls: rooms 2, 4, 6-7, 23-24, 27.
  *
- * MXNet's .rec: records end to end, each of a picture and its labels, or of any bytes. Where they begin, NAME.idx
- * beside NAME.rec says, else one scan over their headers: 8 bytes a record. An index is not believed: that of an
- * older time must be what a scan finds, and each record's header is checked when it is read. A record is written in
- * parts where its own bytes hold the magic number; it becomes one part when it is read, in the memory that it was
- * read into. */
+ * MXNet's .rec files: records end to end, each a picture with its labels or any bytes. NAME.idx beside NAME.rec says
+ * where they begin. Without it, one scan over the headers finds them. The offsets take 8 bytes a record.
+ *
+ * An index is not trusted: one that is older than the .rec must agree with a scan, and the header of each record is
+ * checked when it is read. A record whose own bytes hold the magic number is written in parts, which are joined in
+ * place when the record is read. */
 
 #define BZI_RECORDIO_MAGIC  0xced7230au
 #define BZI_RECORDIO_MAX    ((1u << 29) - 1)      /* bytes of a part, and of a record: its length has 29 bits */
@@ -10279,24 +10364,27 @@ static const bzi_container_ops bzi_tar_row = {
 enum { BZI_RECORDIO_WHOLE, BZI_RECORDIO_FIRST, BZI_RECORDIO_MIDDLE, BZI_RECORDIO_LAST };
 
 typedef struct bzi_recordio {
-    uint64_t *offsets;                /* of the records, ascending; behind them the size of the file */
-    uint64_t  room;
-    bzi_list  list;                   /* by index; without rows where there is none */
+    uint64_t *offsets;                /* where the records begin, ascending, then the size of the file */
+    uint64_t  room;                   /* numbers allocated */
+    bzi_list  list;                   /* sorted by id; without rows if the caller gave none */
 } bzi_recordio;
 
-/* A part: which of its record's, and where its bytes lie. */
+/* A part of a record. */
 typedef struct bzi_recordio_part {
-    uint32_t which;                   /* BZI_RECORDIO_WHOLE, ... */
-    uint64_t length, next;            /* next: where the part after it begins, as seen from its header */
+    uint32_t which;                   /* of its record's parts: BZI_RECORDIO_WHOLE, ... */
+    uint64_t length;                  /* its bytes, without header and padding */
+    uint64_t next;                    /* bytes from its header to that of the next part */
 } bzi_recordio_part;
 
-/* Returns 0 where no part begins. */
+/* Reads the header of a part. Returns 0 if there is none, else 1. */
 static int bzi_recordio_header(const uint8_t header[8], bzi_recordio_part *part)
 {
     const uint32_t word = bzi_le32(header + 4);
+
     part->which = word >> 29;
     part->length = word & BZI_RECORDIO_MAX;
     part->next = 8 + ((part->length + 3) & ~(uint64_t)3);
+
     return bzi_le32(header) == BZI_RECORDIO_MAGIC;
 }
 
@@ -10318,11 +10406,11 @@ static void bzi_recordio_close(bzi_container *c)
 
 /* A walk over the headers of all parts. */
 typedef struct bzi_recordio_scan {
-    const bzi_container *c;
+    const bzi_container *c;           /* whose source is walked */
     bzi_window window;                /* over the file */
-    bzi_buffer offsets;               /* found so far */
-    uint64_t   count;
-    int        in_parts;              /* inside of a record in parts */
+    bzi_buffer offsets;               /* of uint64_t: the records found so far */
+    uint64_t   count;                 /* how many */
+    int        in_parts;              /* 1: inside a record in parts */
 } bzi_recordio_scan;
 
 static bzna_status bzi_recordio_fail_scan(uint64_t at, bzna_status status, const char *what, bzna_error *err)
@@ -10331,14 +10419,19 @@ static bzna_status bzi_recordio_fail_scan(uint64_t at, bzna_status status, const
                     what, (unsigned long long)at);
 }
 
-/* A part that does not go on with the record before it begins one; where none may begin so, that one fails alone. */
+/* Returns 1 if a part begins a record, which is when it does not continue the one before. A record that begins with a
+ * part of the wrong kind is found, too: it alone fails when it is read. */
 static int bzi_recordio_begins(bzi_recordio_scan *scan, uint32_t which)
 {
     const int goes_on = scan->in_parts && (which == BZI_RECORDIO_MIDDLE || which == BZI_RECORDIO_LAST);
+
     scan->in_parts = which == BZI_RECORDIO_FIRST || (goes_on && which == BZI_RECORDIO_MIDDLE);
+
     return !goes_on;
 }
 
+/* Finds the beginnings of all records. Fails where the chain of parts is broken, since all that follows would be
+ * lost. */
 static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
 {
     const uint64_t size = scan->c->source.size;
@@ -10357,6 +10450,7 @@ static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
             return bzi_recordio_fail_scan(at, BZNA_E_TRUNCATED, "the file ends in the record", err);
         if (!bzi_recordio_begins(scan, part.which))
             continue;
+
         if (!bzi_buffer_reserve(&scan->c->host->memory, &scan->offsets, (scan->count + 1) * sizeof at, 1))
             return bzi_fail_memory(err, "the index of a RecordIO file");
         memcpy(scan->offsets.data + scan->count++ * sizeof at, &at, sizeof at);
@@ -10365,7 +10459,7 @@ static bzna_status bzi_recordio_walk(bzi_recordio_scan *scan, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Room for so many offsets, and the size of the file behind them. */
+/* Allocates room for `count` offsets and puts the size of the file after them. */
 static bzna_status bzi_recordio_make(bzi_container *c, uint64_t count, bzna_error *err)
 {
     bzi_recordio *own = c->own;
@@ -10378,7 +10472,8 @@ static bzna_status bzi_recordio_make(bzi_container *c, uint64_t count, bzna_erro
     return BZNA_OK;
 }
 
-/* Finds the records; of a file that has an index already, whether it says the same. */
+/* Finds the records by a scan. If the file has an index already, `is_same` is not NULL, and the scan only says whether
+ * both agree. */
 static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error *err)
 {
     bzi_recordio *own = c->own;
@@ -10388,6 +10483,7 @@ static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error 
     memset(&scan, 0, sizeof scan);
     scan.c = c;
     scan.window = (bzi_window){ .source = &c->source, .memory = &c->host->memory };
+
     status = bzi_recordio_walk(&scan, err);
     if (is_same) {
         *is_same = status == BZNA_OK && scan.count == c->count &&
@@ -10404,18 +10500,19 @@ static bzna_status bzi_recordio_find(bzi_container *c, int *is_same, bzna_error 
 
 /* --- The index beside the file --- */
 
+/* Fails because of the index. at: offset in the .rec or in the index. line: of the index, or 0. */
 static bzna_status bzi_recordio_fail_idx(uint64_t at, const char *what, uint64_t line, bzna_error *err)
 {
     char place[40] = "";
     if (line)
         snprintf(place, sizeof place, "line %llu: ", (unsigned long long)line);
     return bzi_fail(err, BZNA_E_FORMAT, at, 0, 0,
-                    "%s%s: it is not of the .rec as it is now; remove it, or write it anew (bzna index)", place, what);
+                    "%s%s: it does not fit the .rec file; remove it, or write it again (bzna index)", place, what);
 }
 
 static int bzi_recordio_is_before(const void *a, const void *b) { return *(const uint64_t *)a < *(const uint64_t *)b; }
 
-/* Lines of key and offset, with a tab between them. Pre: there is room for as many offsets as the text has lines. */
+/* Parses lines of key, tab and offset. Pre: there is room for as many offsets as the text has lines. */
 static bzna_status bzi_recordio_parse_idx(bzi_container *c, bzi_span text, bzna_error *err)
 {
     uint64_t *offsets = ((bzi_recordio *)c->own)->offsets, count = 0, line = 0;
@@ -10425,6 +10522,7 @@ static bzna_status bzi_recordio_parse_idx(bzi_container *c, bzi_span text, bzna_
         stop = memchr(at, '\n', (size_t)(end - at));
         stop = stop ? stop : end;
         line++;
+
         if (bzi_span_trim(bzi_span_between(at, stop)).size == 0)
             continue;
         for (tab = stop; tab > at && tab[-1] != '\t'; tab--)
@@ -10448,13 +10546,14 @@ static bzna_status bzi_recordio_parse_idx(bzi_container *c, bzi_span text, bzna_
     for (uint64_t i = 1; i < count; i++)
         if (offsets[i] == offsets[i - 1])
             return bzi_recordio_fail_idx(offsets[i], "two lines have the same offset", 0, err);
+
     offsets[count] = c->source.size;
     c->count = count;
     return BZNA_OK;
 }
 
-/* Whether the index is this file's. That of the same time or later is looked at in two places; one that is older may be
- * so because the two files were copied one after the other: then it is what a scan finds. */
+/* Checks that the index is this file's. Two of its offsets must be headers. An index that is older than the file may be
+ * so only because the two were copied one after the other. It must then agree with a scan. */
 static bzna_status bzi_recordio_check_idx(bzi_container *c, uint32_t is_old, bzna_error *err)
 {
     const bzi_recordio *own = c->own;
@@ -10467,7 +10566,7 @@ static bzna_status bzi_recordio_check_idx(bzi_container *c, uint32_t is_old, bzn
     if (is_old && (status = bzi_recordio_find(c, &is_same, err)) != BZNA_OK)
         return status;
     if (!is_same)
-        return bzi_recordio_fail_idx(BZNA_NO_OFFSET, "older than the .rec, and of other records", 0, err);
+        return bzi_recordio_fail_idx(BZNA_NO_OFFSET, "older than the .rec and of other records", 0, err);
 
     for (int i = 0; i < 2; i++) {
         if ((status = bzi_source_read(&c->source, ends[i], header, sizeof header, err)) != BZNA_OK)
@@ -10479,7 +10578,7 @@ static bzna_status bzi_recordio_check_idx(bzi_container *c, uint32_t is_old, bzn
     return BZNA_OK;
 }
 
-/* NAME.idx of NAME.rec. BZNA_AGAIN: there is none. */
+/* Reads NAME.idx of NAME.rec. Returns BZNA_AGAIN if there is none. */
 static bzna_status bzi_recordio_open_idx(bzi_container *c, bzna_error *err)
 {
     bzi_idx idx;
@@ -10488,12 +10587,14 @@ static bzna_status bzi_recordio_open_idx(bzi_container *c, bzna_error *err)
 
     if (status != BZNA_OK)
         return status;
+
     for (uint64_t i = 0; i < idx.text.size; i++)
         lines += idx.text.data[i] == '\n';
     if ((status = bzi_recordio_make(c, lines, err)) != BZNA_OK ||
         (status = bzi_recordio_parse_idx(c, idx.text, err)) != BZNA_OK ||
         (status = bzi_recordio_check_idx(c, idx.is_old, err)) != BZNA_OK)
         bzi_error_prefix(err, idx.path);
+
     bzi_idx_close(&idx, c->host);
     return status;
 }
@@ -10516,7 +10617,8 @@ static bzna_status bzi_recordio_open(bzi_container *c, const bzna_dataset_config
         return status;
     if ((status = bzi_recordio_open_idx(c, err)) == BZNA_AGAIN)
         status = bzi_recordio_find(c, NULL, err);
-    c->target_count = c->count;       /* which of them have none, is known when they are read */
+
+    c->target_count = c->count;       /* some may have none, which is known when they are read */
     c->fields = bzi_recordio_fields;
     c->field_count = BZI_RECORDIO_FIELDS;
     c->target_field = BZI_RECORDIO_TARGET;
@@ -10535,6 +10637,7 @@ static bzna_status bzi_recordio_locate(const bzi_container *c, uint64_t index, b
     return BZNA_OK;
 }
 
+/* Fails because of a record. at: offset in the sample. number: a value that belongs to `what`. */
 static bzna_status bzi_recordio_fail(const bzi_sample *sample, uint64_t at, bzna_status status, const char *what,
                                      uint64_t number, bzna_error *err)
 {
@@ -10544,7 +10647,7 @@ static bzna_status bzi_recordio_fail(const bzi_sample *sample, uint64_t at, bzna
                     (unsigned long long)at);
 }
 
-/* The part at `at` of a sample, checked. */
+/* Reads and checks the header of the part at `at` in a sample's bytes. */
 static bzna_status bzi_recordio_part_at(const bzi_sample *sample, uint64_t at, bzi_recordio_part *part,
                                         bzna_error *err)
 {
@@ -10568,8 +10671,9 @@ static void bzi_recordio_put_le32(uint8_t *p, uint32_t value)
         p[i] = (uint8_t)(value >> 8 * i);
 }
 
-/* Makes one part of a record of several. In place: what is joined is shorter, since each header of a part but the first
- * gives way to the magic number that stood there. */
+/* Joins a record in parts into one part, in place. The joined record is shorter, since the header of each part but the
+ * first is replaced by the magic number that the writer took out there. Returns BZNA_AGAIN if the record needs that and
+ * `writable` is NULL. */
 static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample *sample, uint8_t *writable,
                                         bzna_error *err)
 {
@@ -10583,6 +10687,7 @@ static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample
             return status;
         if (!writable)
             return BZNA_AGAIN;
+
         if (at) {
             bzi_recordio_put_le32(writable + end, BZI_RECORDIO_MAGIC);
             end += 4;
@@ -10598,23 +10703,25 @@ static bzna_status bzi_recordio_prepare(const bzi_container *c, const bzi_sample
     return BZNA_OK;
 }
 
-/* What a record says of its picture: {u32 flag, f32 label, u64 id, u64 id2}, flag numbers, if any, the picture. */
+/* The parts of a record with a picture. It begins with {u32 flag, f32 label, u64 id, u64 id2}. If flag is not 0, that
+ * many labels follow, and count instead of the one. Then comes the picture. */
 typedef struct bzi_recordio_entry {
-    uint64_t       id;
-    uint64_t       label_count;
-    const uint8_t *labels;            /* in the record, little-endian; or NULL, */
-    const bzi_list_row *row;          /* and the list has them; NULL: there is no list */
-    uint64_t       picture_at;        /* in the sample's bytes */
+    uint64_t       id;                /* of the record, by which the list is searched */
+    uint64_t       label_count;       /* numbers in `labels` or in the list's row */
+    const uint8_t *labels;            /* in the record, little-endian; NULL if the list has them */
+    const bzi_list_row *row;          /* of the list; NULL if there is no list */
+    uint64_t       picture_at;        /* offset in the sample's bytes */
     uint64_t       picture_size;
 } bzi_recordio_entry;
 
-/* Pre: the sample was prepared: its record is whole, and lies in its bytes. */
+/* Returns the bytes of a record after its header. Pre: the sample was prepared, so its record is one part. */
 static bzi_span bzi_recordio_payload(const bzi_sample *sample)
 {
     bzi_span s = { sample->bytes + 8, bzi_le32(sample->bytes + 4) & BZI_RECORDIO_MAX };
     return s;
 }
 
+/* Reads the header of a record. If there is a list, it must have a line for the record's id, and has the labels. */
 static bzna_status bzi_recordio_read(const bzi_container *c, const bzi_sample *sample, bzi_recordio_entry *entry,
                                      bzna_error *err)
 {
@@ -10635,10 +10742,11 @@ static bzna_status bzi_recordio_read(const bzi_container *c, const bzi_sample *s
     entry->picture_at = 8 + 24 + flag * 4;
     entry->picture_size = payload.size - 24 - flag * 4;
     entry->row = own->list.count ? bzi_list_find(&own->list, entry->id) : NULL;
+
     if (!own->list.count)
         return BZNA_OK;
     if (!entry->row)
-        return bzi_recordio_fail(sample, 16, BZNA_E_NOT_FOUND, "dataset_config.list has no line of its id", entry->id,
+        return bzi_recordio_fail(sample, 16, BZNA_E_NOT_FOUND, "dataset_config.list has no line with its id", entry->id,
                                  err);
     entry->label_count = entry->row->label_count;
     entry->labels = NULL;
@@ -10649,8 +10757,10 @@ static float bzi_recordio_label(const bzi_container *c, const bzi_recordio_entry
 {
     uint32_t bits;
     float value;
+
     if (!entry->labels)
         return bzi_list_row_labels(&((const bzi_recordio *)c->own)->list, entry->row)[i];
+
     bits = bzi_le32(entry->labels + 4 * i);
     memcpy(&value, &bits, sizeof value);
     return value;
@@ -10668,6 +10778,7 @@ static void bzi_recordio_put_labels(const bzi_container *c, const bzi_recordio_e
     }
 }
 
+/* Puts the target: the label, if there is one and it is a whole number. */
 static void bzi_recordio_put_target(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
 {
     int64_t target = BZNA_TARGET_NONE;
@@ -10676,13 +10787,14 @@ static void bzi_recordio_put_target(const bzi_container *c, const bzi_recordio_e
     value->absent = 1;
     if (entry->label_count != 1)
         return;
+
     label = bzi_recordio_label(c, entry, 0);
     value->absent = !bzi_label_target(&label, 1, &target);
     if (!value->absent)
         bzi_value_put(value, &target, sizeof target);
 }
 
-/* The list's path, or the id. */
+/* Puts the path from the list, or else the id. */
 static void bzi_recordio_put_name(const bzi_container *c, const bzi_recordio_entry *entry, bzi_value *value)
 {
     char digits[24];
@@ -10734,12 +10846,13 @@ static bzna_status bzi_recordio_image(const bzi_container *c, const bzi_sample *
         return bzi_container_fail_image(pick->name, err);
     if ((status = bzi_recordio_read(c, sample, &entry, err)) != BZNA_OK)
         return status;
+
     picture.data = sample->bytes + entry.picture_at;
     picture.size = entry.picture_size;
     return bzi_file_image(picture, sample->extent.offset + entry.picture_at, scratch, image, err);
 }
 
-/* Tells files apart: sizes, the index entries at both ends, and the list. */
+/* Tells files apart by their sizes, the offsets of the first 64 and the last 64 records, and the list. */
 static uint64_t bzi_recordio_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_recordio *own = c->own;
@@ -10771,28 +10884,28 @@ static const bzi_container_ops bzi_recordio_ops = {
 /* ==== 34. Containers: raw records ===================================================================================
  * Calls: rooms 2, 6, 15, 19, 23.
  *
- * Files of records of one size, which say nothing of themselves: dataset_config.records does. MNIST, CIFAR, tensors
- * as they are in memory. */
+ * Files of records of one size, which do not describe themselves: dataset_config.records does. Such are MNIST, CIFAR,
+ * and tensors written as they lie in memory. */
 
 typedef struct bzi_records {
-    bzna_records c;                   /* checked; stride and scale are never 0 */
-    uint64_t     numbers;             /* of a picture or vector */
-    uint64_t     bytes;               /* of a record, up to the end of data and label */
-    uint32_t     is_picture;
-    uint8_t      layout[2];           /* of pictures: bzna_image.config */
+    bzna_records c;                   /* the caller's, checked; stride and scale are not 0 */
+    uint64_t     numbers;             /* how many a picture or vector has */
+    uint64_t     bytes;               /* of a record, up to the end of both data and label */
+    uint32_t     is_picture;          /* 1: the data are a picture; 0: a vector */
+    uint8_t      layout[2];           /* of pictures, as bzna_image.config has it */
     bzi_field    fields[2];           /* image or data; target or label, or neither */
 } bzi_records;
 
 enum { BZI_RECORDS_DATA, BZI_RECORDS_LABEL };
 
-/* Of BZNA_RECORD_...; 0: there is none such. */
+/* Returns the bytes of a number of type BZNA_RECORD_...; 0 if there is no such type. */
 static uint32_t bzi_records_type_bytes(uint32_t type)
 {
     static const uint8_t bytes[] = { 0, 1, 4, 8, 4 };
     return type < sizeof bytes ? bytes[type] : 0;
 }
 
-/* A label that is an integer is a target. */
+/* Returns 1 if the label is a target, which it is if it is an integer, else 0. */
 static int bzi_records_has_target(const bzi_records *own)
 {
     return own->c.label_type != BZNA_RECORD_NONE && own->c.label_type != BZNA_RECORD_FLOAT32;
@@ -10803,7 +10916,7 @@ static bzna_status bzi_records_fail(const char *field, uint64_t value, const cha
     return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.%s: %llu; %s", field, (unsigned long long)value, why);
 }
 
-/* Types and sizes, each by itself. */
+/* Checks types and sizes, each by itself. Sets is_picture and numbers. */
 static bzna_status bzi_records_check(const bzi_container *c, bzi_records *own, bzna_error *err)
 {
     bzna_records *r = &own->c;
@@ -10811,12 +10924,14 @@ static bzna_status bzi_records_check(const bzi_container *c, bzi_records *own, b
     uint64_t pixels = (uint64_t)r->width * r->height;
 
     own->is_picture = r->data_type == BZNA_RECORD_UINT8 && (r->channels == 1 || r->channels == 3);
+
     if (!bzi_records_type_bytes(r->data_type))
-        return bzi_records_fail("data_type", r->data_type, "it is 1 to 4", err);
+        return bzi_records_fail("data_type", r->data_type, "it must be 1 to 4", err);
     if (r->label_type && !bzi_records_type_bytes(r->label_type))
-        return bzi_records_fail("label_type", r->label_type, "it is 0 to 4", err);
+        return bzi_records_fail("label_type", r->label_type, "it must be 0 to 4", err);
     if (r->layout > BZNA_LAYOUT_NHWC)
-        return bzi_records_fail("layout", r->layout, "it is 0 or 1", err);
+        return bzi_records_fail("layout", r->layout, "it must be 0 or 1", err);
+
     if (!pixels)
         return bzi_records_fail(r->width ? "height" : "width", 0, "a size is needed", err);
     if (!r->channels)
@@ -10824,22 +10939,25 @@ static bzna_status bzi_records_check(const bzi_container *c, bzi_records *own, b
     if (own->is_picture && (r->width > edge || r->height > edge))
         return bzi_records_fail(r->width > edge ? "width" : "height", r->width > edge ? r->width : r->height,
                                 "more than max_edge_px", err);
+
     if (own->is_picture && (r->scale != 0 || r->bias != 0))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.scale, bias: they have no effect on pictures, "
                         "which the loader normalizes");
+
     if (!own->is_picture && r->layout)
         return bzi_records_fail("layout", r->layout, "it has no effect on vectors", err);
     if (!r->label_type && r->label_offset)
         return bzi_records_fail("label_offset", r->label_offset, "it has no effect without label_type", err);
+
     if (!isfinite(r->scale) || !isfinite(r->bias))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.scale, bias: %g, %g", (double)r->scale,
-                        (double)r->bias);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.scale, bias: %g, %g; both must be finite",
+                        (double)r->scale, (double)r->bias);
     if (!bzi_mul(pixels, r->channels, &own->numbers) || own->numbers > UINT64_MAX / 16)
         return bzi_records_fail("channels", r->channels, "too many for this width and height", err);
     return BZNA_OK;
 }
 
-/* What a record needs, and that it has it. */
+/* Sets the bytes that a record needs, checks that the stride has room for them, and fills in defaults. */
 static bzna_status bzi_records_measure(const bzi_container *c, bzi_records *own, bzna_error *err)
 {
     bzna_records *r = &own->c;
@@ -10851,10 +10969,12 @@ static bzna_status bzi_records_measure(const bzi_container *c, bzi_records *own,
     if (r->label_type &&
         (!bzi_add(r->label_offset, bzi_records_type_bytes(r->label_type), &label_end) || label_end > limit))
         return bzi_records_fail("label_offset", r->label_offset, "the label ends past max_sample_bytes", err);
+
     own->bytes = data_end > label_end ? data_end : label_end;
     if (r->stride && r->stride < own->bytes)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records.stride: %llu; data and label need %llu bytes",
                         (unsigned long long)r->stride, (unsigned long long)own->bytes);
+
     r->stride = r->stride ? r->stride : own->bytes;
     r->scale = r->scale != 0 ? r->scale : 1;
     own->layout[0] = (uint8_t)r->channels;
@@ -10862,30 +10982,32 @@ static bzna_status bzi_records_measure(const bzi_container *c, bzi_records *own,
     return BZNA_OK;
 }
 
-/* A file that is not made of whole records is mostly one whose records are others. */
+/* Counts the records. A file that does not consist of whole records most likely has records of another size. */
 static bzna_status bzi_records_count(bzi_container *c, const bzi_records *own, bzna_error *err)
 {
     const uint64_t header = own->c.header_bytes, size = c->source.size, stride = own->c.stride;
     const uint64_t tail = size > header ? (size - header) % stride : 0;
 
     if (size <= header)
-        return bzi_fail(err, BZNA_E_NO_SAMPLES, size, 0, 0, "nothing comes behind the header of %llu bytes "
+        return bzi_fail(err, BZNA_E_NO_SAMPLES, size, 0, 0, "nothing follows the header of %llu bytes "
                         "(dataset_config.records.header_bytes)", (unsigned long long)header);
     if (tail)
-        return bzi_fail(err, BZNA_E_TRUNCATED, size - tail, 0, 0, "%llu bytes at byte %llu are no whole record of %llu "
-                        "(dataset_config.records: header_bytes, stride, sizes)", (unsigned long long)tail,
+        return bzi_fail(err, BZNA_E_TRUNCATED, size - tail, 0, 0, "%llu bytes at byte %llu are not a whole record of "
+                        "%llu (dataset_config.records: header_bytes, stride, sizes)", (unsigned long long)tail,
                         (unsigned long long)(size - tail), (unsigned long long)stride);
+
     c->count = (size - header) / stride;
     return BZNA_OK;
 }
 
+/* Opens a file as the caller describes its records, and says which fields they have. */
 static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_records *own = c->own;
     bzna_status status;
 
     if (!config->records)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records: must say what the records are");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.records: is needed to describe the records");
 
     own->c = *config->records;
     if ((status = bzi_records_check(c, own, err)) != BZNA_OK ||
@@ -10897,6 +11019,7 @@ static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config 
         bzi_container_add_field(c, own->fields, BZNA_FIELD_IMAGE, 1, "image");
     else
         bzi_container_add_field(c, own->fields, BZNA_FIELD_VECTOR, 1, "data");
+
     if (own->c.label_type == BZNA_RECORD_FLOAT32)
         bzi_container_add_field(c, own->fields, BZNA_FIELD_VECTOR, 1, "label");
     if (!bzi_records_has_target(own))
@@ -10909,7 +11032,8 @@ static bzna_status bzi_records_open(bzi_container *c, const bzna_dataset_config 
     return BZNA_OK;
 }
 
-/* IDX, MNIST's: 0, 0, the type of its numbers (8: bytes), how many sizes follow, and they; then the numbers. */
+/* Recognizes IDX, MNIST's format: two zeros, the type of the numbers (8: bytes), the count of sizes, the sizes with 32
+ * bits each, then the numbers. Returns 1 and writes how to open the file, or returns 0. */
 static int bzi_records_guess_idx(bzi_span head, uint64_t file_size, char *text, size_t capacity)
 {
     uint64_t sizes[3] = { 1, 1, 1 }, at = 4, numbers = 1, end = 0;
@@ -10928,11 +11052,11 @@ static int bzi_records_guess_idx(bzi_span head, uint64_t file_size, char *text, 
         return 0;
 
     if (end != file_size)
-        snprintf(text, capacity, "it begins as an IDX file (MNIST's) of %llu records of %llux%llu bytes, and has %llu "
-                 "bytes instead of %llu", (unsigned long long)sizes[0], (unsigned long long)sizes[2],
+        snprintf(text, capacity, "it begins like an IDX file (MNIST's) of %llu records of %llux%llu bytes, but has "
+                 "%llu bytes instead of %llu", (unsigned long long)sizes[0], (unsigned long long)sizes[2],
                  (unsigned long long)sizes[1], (unsigned long long)file_size, (unsigned long long)end);
     else if (dimensions == 1)
-        snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu labels, and no pictures: open that of the "
+        snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu labels without pictures: open the file of the "
                  "pictures", (unsigned long long)sizes[0]);
     else
         snprintf(text, capacity, "it is an IDX file (MNIST's) of %llu records of %llux%llu bytes: open it with "
@@ -10941,10 +11065,12 @@ static int bzi_records_guess_idx(bzi_span head, uint64_t file_size, char *text, 
     return 1;
 }
 
-/* Files that are records, but do not say so in a way that can be relied on: how to open them, in words. 0: others. */
+/* Recognizes files of records that cannot be opened without the caller's word, because nothing in them is a reliable
+ * sign. Returns 1 and writes how to open them, or returns 0 for other files. */
 static int bzi_records_guess(bzi_span head, uint64_t file_size, char *text, size_t capacity)
 {
     const int is_100 = file_size % 3073 != 0;
+
     if (bzi_records_guess_idx(head, file_size, text, capacity))
         return 1;
     if (file_size % 10000 || (is_100 && file_size % 3074) || head.data[0] > 19)
@@ -10975,17 +11101,19 @@ static float bzi_records_number(const uint8_t *p, uint32_t type, float scale, fl
     const uint32_t bits = type == BZNA_RECORD_FLOAT32 ? bzi_le32(p) : 0;
     double number;
     float value;
+
     memcpy(&value, &bits, sizeof value);
     number = type == BZNA_RECORD_FLOAT32 ? (double)value : (double)bzi_records_integer(p, type);
     return (float)(number * (double)scale + (double)bias);
 }
 
-/* count numbers, as float32. */
+/* Puts `count` numbers as float32. Only data are scaled. */
 static void bzi_records_put_numbers(const uint8_t *from, uint64_t count, const bzi_records *own, int is_data,
                                     bzi_value *value)
 {
     const uint32_t type = is_data ? own->c.data_type : own->c.label_type, bytes = bzi_records_type_bytes(type);
     const float scale = is_data ? own->c.scale : 1, bias = is_data ? own->c.bias : 0;
+
     value->size = count * sizeof(float);
     for (uint64_t i = 0; i < count && value->size <= value->capacity; i++) {
         const float number = bzi_records_number(from + i * bytes, type, scale, bias);
@@ -11033,12 +11161,13 @@ static bzna_status bzi_records_image(const bzi_container *c, const bzi_sample *s
     coded.config_size = sizeof own->layout;
     coded.data = sample->bytes + own->c.data_offset;
     coded.data_size = own->numbers;
+
     *image = bzi_image_alone(&coded);
     image->data_offset = sample->extent.offset + own->c.data_offset;
     return BZNA_OK;
 }
 
-/* Tells files apart: their size, and what is taken for their records. */
+/* Tells files apart by their size and by how the caller describes their records. */
 static uint64_t bzi_records_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzna_records *r = &((const bzi_records *)c->own)->c;
@@ -11046,6 +11175,7 @@ static uint64_t bzi_records_fingerprint(const bzi_container *c, uint64_t hash)
                                r->channels,    r->header_bytes, r->stride,      r->data_offset,  r->label_offset,
                                r->label_type };
     const float scaling[] = { r->scale, r->bias };
+
     return bzi_hash(bzi_hash(hash, words, sizeof words), scaling, sizeof scaling);
 }
 
@@ -11063,16 +11193,21 @@ static const bzi_container_ops bzi_records_ops = {
 /* ==== 35. Paths and patterns ========================================================================================
  * Calls: rooms 2-3, 6, 28.
  *
- * What a caller's path stands for. One that exists stands for itself. Else "::" separates several, braces are
- * expanded ({000..146}, {1..9..2}, {a,b}, nested; the leftmost varies slowest), then *, ? and [] match the names of
- * files, in the order of bytes; what follows a backslash stands for itself. A folder that holds archives or shards
- * stands for those. */
+ * The files that a caller's path stands for. A path that exists stands for itself. Otherwise, in this order:
+ *
+ *   - "::" separates several paths.
+ *   - Braces are expanded: {000..146}, {1..9..2}, {a,b}, also nested. The leftmost varies slowest.
+ *   - *, ? and [] match the names of files, in the order of their bytes.
+ *   - A character after a backslash stands for itself.
+ *
+ * A folder that holds archives or shards stands for those. */
 
 #define BZI_SHARD_EXTENSIONS " bzna tar rec "
 
 /* --- Braces --- */
 
-/* The first of two characters that is in no group and not escaped; end: there is none. Pre: braces are balanced. */
+/* Returns the first of two characters that is outside of inner braces and not escaped, or `end`. Pre: braces are
+ * balanced. */
 static const char *bzi_brace_next(const char *p, const char *end, char one, char other)
 {
     uint32_t depth = 0;
@@ -11090,6 +11225,7 @@ static const char *bzi_brace_next(const char *p, const char *end, char one, char
     return end;
 }
 
+/* Checks that braces are balanced and not nested too deep. */
 static bzna_status bzi_brace_check(const char *pattern, bzna_error *err)
 {
     uint64_t open[BZI_LIMIT_DEPTH], at;
@@ -11105,7 +11241,7 @@ static bzna_status bzi_brace_check(const char *pattern, bzna_error *err)
             open[depth++] = at;
         } else if (pattern[at] == '}' && depth-- == 0) {
             return bzi_fail(err, BZNA_E_ARGUMENT, at, 0, 0,
-                            "the pattern's braces are unbalanced: the } at byte %llu closes none",
+                            "the pattern's braces are unbalanced: the } at byte %llu closes no {",
                             (unsigned long long)at);
         }
     }
@@ -11117,15 +11253,16 @@ static bzna_status bzi_brace_check(const char *pattern, bzna_error *err)
                     (unsigned long long)open[depth - 1]);
 }
 
-/* What {first..last..step} gives: count numbers, or letters. */
+/* The numbers or letters that {first..last..step} gives. */
 typedef struct bzi_brace_range {
-    int64_t  first, step;
-    uint64_t count;
-    int      width;                   /* with zeros before them; 0: as they are */
-    int      letters;
+    int64_t  first;                   /* value of the first one */
+    int64_t  step;                    /* negative if the range descends */
+    uint64_t count;                   /* of numbers or letters */
+    int      width;                   /* digits, padded with zeros; 0: no padding */
+    int      letters;                 /* 1: values are places in A to Z, a to z */
 } bzi_brace_range;
 
-/* A whole number of at most 18 digits. Returns what follows; NULL: there is none. */
+/* Reads a whole number of at most 18 digits. Returns what follows it, or NULL if there is none. */
 static const char *bzi_brace_number(const char *p, const char *end, int64_t *value)
 {
     const int minus = p < end && *p == '-';
@@ -11136,24 +11273,26 @@ static const char *bzi_brace_number(const char *p, const char *end, int64_t *val
     return p > first && p - first < 19 ? p : NULL;
 }
 
-/* A letter, as its place in A to Z, a to z; or a number. Likewise. */
+/* Reads a letter, as its place in A to Z, a to z, or a number. Returns what follows it, or NULL if there is neither. */
 static const char *bzi_brace_bound(const char *p, const char *end, int64_t *value, int *letter)
 {
     *letter = p < end && ((*p >= 'A' && *p <= 'Z') || (*p >= 'a' && *p <= 'z'));
+
     if (!*letter)
         return bzi_brace_number(p, end, value);
+
     *value = *p >= 'a' ? *p - 'a' + 26 : *p - 'A';
     return p + 1;
 }
 
-/* Whether it is padded with zeros. */
+/* Returns 1 if a number is padded with zeros, else 0. */
 static int bzi_brace_is_padded(const char *p, const char *end)
 {
     p += *p == '-';
     return *p == '0' && end - p > 1;
 }
 
-/* What is between braces, as a range. Returns 0 when it is none. */
+/* Reads what is between braces as a range. Returns 1 if it is one, else 0. */
 static int bzi_brace_range_of(const char *p, const char *end, bzi_brace_range *range)
 {
     const char *first_end, *last, *last_end;
@@ -11182,7 +11321,7 @@ static int bzi_brace_range_of(const char *p, const char *end, bzi_brace_range *r
     return 1;
 }
 
-/* A member of a range. Returns where it ends. */
+/* Writes a value of a range. Returns where it ends. */
 static char *bzi_brace_write_range(const bzi_brace_range *range, uint64_t number, char *out)
 {
     int64_t value = range->first + range->step * (int64_t)number;
@@ -11192,8 +11331,8 @@ static char *bzi_brace_write_range(const bzi_brace_range *range, uint64_t number
     return out + 1;
 }
 
-/* The texts that a pattern gives: those of each member of its first group in turn, with all that the rest gives. Before
- * from, there are no more groups, of which `groups` were replaced. No text is longer than the pattern. */
+/* Adds all texts that a pattern gives: for each member of its first group in turn, those that the rest gives. `from`:
+ * where the search for a group begins. `groups`: how many were replaced so far. No text is longer than the pattern. */
 static bzna_status bzi_brace_expand(bzi_names *texts, const char *pattern, size_t from, uint32_t groups,
                                     bzna_error *err)
 {
@@ -11203,7 +11342,8 @@ static bzna_status bzi_brace_expand(bzi_names *texts, const char *pattern, size_
     int is_range = 0;
     bzna_status status = BZNA_OK;
 
-    for (; (open = bzi_brace_next(open, end, '{', '{')) < end; open++) {     /* of no range or list, the braces stay */
+    /* braces without a range or a list stay in the text */
+    for (; (open = bzi_brace_next(open, end, '{', '{')) < end; open++) {
         close = bzi_brace_next(open + 1, end, '}', '}');
         is_range = bzi_brace_range_of(open + 1, close, &range);
         if (is_range || bzi_brace_next(open + 1, close, ',', ',') < close)
@@ -11217,11 +11357,13 @@ static bzna_status bzi_brace_expand(bzi_names *texts, const char *pattern, size_
     if (groups == BZI_LIMIT_GROUPS)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the pattern has more than %u groups in braces", BZI_LIMIT_GROUPS);
 
+
     memcpy(text, pattern, (size_t)(open - pattern));
     member = open + 1;
     for (uint64_t i = 0; status == BZNA_OK && (is_range ? i < range.count : member <= close); i++) {
         const char *member_end = is_range ? member : bzi_brace_next(member, close, ',', ',');
         char *out = text + (open - pattern);
+
         memcpy(out, member, (size_t)(member_end - member));
         out = is_range ? bzi_brace_write_range(&range, i, out) : out + (member_end - member);
         memcpy(out, close + 1, (size_t)(end - close));      /* with its NUL */
@@ -11241,7 +11383,7 @@ static bzna_status bzi_paths_add(bzi_names *paths, const char *path, bzna_error 
     return bzi_names_add(paths, path, err);
 }
 
-/* Files that match, sorted. */
+/* Adds the files that match, sorted by the bytes of their names. */
 static bzna_status bzi_paths_match(bzi_names *paths, const char *pattern, bzna_error *err)
 {
     glob_t matches;
@@ -11252,6 +11394,7 @@ static bzna_status bzi_paths_match(bzi_names *paths, const char *pattern, bzna_e
         return bzi_fail_memory(err, "the names that match a pattern");
     if (error)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "no file matches \"%.160s\"", pattern);
+
     bzi_sort(matches.gl_pathv, matches.gl_pathc, sizeof *matches.gl_pathv, bzi_path_is_before);
     for (size_t i = 0; i < matches.gl_pathc && status == BZNA_OK; i++)
         status = bzi_paths_add(paths, matches.gl_pathv[i], err);
@@ -11259,7 +11402,8 @@ static bzna_status bzi_paths_match(bzi_names *paths, const char *pattern, bzna_e
     return status;
 }
 
-/* A path without braces: it may be literal, with backslashes before what would mean something. */
+/* Adds the files of a text without braces. Without * ? [ it is a path, with backslashes before characters that would
+ * have a meaning. */
 static bzna_status bzi_paths_add_expanded(bzi_names *paths, const char *text, bzna_error *err)
 {
     char literal[BZI_LIMIT_PATH_BYTES];
@@ -11280,7 +11424,7 @@ static bzna_status bzi_paths_add_expanded(bzi_names *paths, const char *text, bz
     return bzi_paths_add(paths, literal, err);
 }
 
-/* One path, or one between "::". */
+/* Adds the files of one path, or of one of several that "::" separates. */
 static bzna_status bzi_paths_add_pattern(bzi_names *paths, const char *pattern, bzna_error *err)
 {
     bzi_names texts = { .memory = paths->memory };
@@ -11290,6 +11434,7 @@ static bzna_status bzi_paths_add_pattern(bzi_names *paths, const char *pattern, 
         return bzi_paths_add(paths, pattern, err);
     if (strlen(pattern) >= BZI_LIMIT_PATH_BYTES)
         return BZI_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
+
     if ((status = bzi_brace_check(pattern, err)) == BZNA_OK)
         status = bzi_brace_expand(&texts, pattern, 0, 0, err);
     for (uint64_t i = 0; i < texts.count && status == BZNA_OK; i++)
@@ -11298,7 +11443,7 @@ static bzna_status bzi_paths_add_pattern(bzi_names *paths, const char *pattern, 
     return status;
 }
 
-/* All that a caller's path stands for but shards in folders. */
+/* Adds all that a caller's path stands for, except that a folder of shards is still one path. */
 static bzna_status bzi_paths_expand(bzi_names *paths, const char *path, bzna_error *err)
 {
     const char *p = path, *next;
@@ -11306,14 +11451,17 @@ static bzna_status bzi_paths_expand(bzi_names *paths, const char *path, bzna_err
 
     if (bzi_os_kind(path) != BZI_OS_NONE || !strstr(path, "::"))
         return bzi_paths_add_pattern(paths, path, err);
+
     for (; p && status == BZNA_OK; p = next ? next + 2 : NULL) {
         char item[BZI_LIMIT_PATH_BYTES];
         size_t size = (next = strstr(p, "::")) ? (size_t)(next - p) : strlen(p);
+
         if (size == 0)
             return bzi_fail(err, BZNA_E_ARGUMENT, (uint64_t)(p - path), 0, 0, "no path stands before or after the :: "
                             "at byte %llu", (unsigned long long)(p - path - (p > path ? 2 : 0)));
         if (size >= sizeof item)
             return BZI_FAIL(err, BZNA_E_LIMIT, "a pattern has at most %u bytes", BZI_LIMIT_PATH_BYTES - 1);
+
         memcpy(item, p, size);
         item[size] = 0;
         status = bzi_paths_add_pattern(paths, item, err);
@@ -11321,7 +11469,7 @@ static bzna_status bzi_paths_expand(bzi_names *paths, const char *path, bzna_err
     return status;
 }
 
-/* The archives and shards that a folder holds, in the order of their names; none: it holds something else. */
+/* Adds the archives and shards that a folder holds, in the order of their names. Adds nothing if it holds none. */
 static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bzna_error *err)
 {
     bzi_walk walk = { .names = { .memory = paths->memory }, .root = folder, .extensions = BZI_SHARD_EXTENSIONS };
@@ -11332,8 +11480,8 @@ static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bz
     if (status == BZNA_OK && (status = bzi_walk_scan(&walk, 0, err)) == BZNA_OK && walk.names.count) {
         if (walk.folder_count > 1)
             status = BZI_FAIL(err, BZNA_E_FORMAT,
-                              "it holds folders, and files of samples (\"%.64s\"): open those by a pattern (*.tar), or "
-                              "set dataset_config.format to \"folder\"",
+                              "it holds folders beside files of samples (\"%.64s\"): open those by a pattern (*.tar), "
+                              "or set dataset_config.format to \"folder\"",
                               bzi_names_get(&walk.names, 0));
         else
             status = bzi_walk_finish(&walk, &tree, err);
@@ -11347,12 +11495,14 @@ static bzna_status bzi_paths_add_shards(bzi_names *paths, const char *folder, bz
     return status;
 }
 
-/* Of a path that is as the caller meant it. */
+/* Adds a path that patterns have given, or the shards in it if it is a folder of shards. A list or the format "folder"
+ * says that it is a folder of pictures. */
 static bzna_status bzi_paths_resolve_one(bzi_names *paths, const char *path, const bzna_dataset_config *config,
                                          bzna_error *err)
 {
     uint64_t before = paths->count;
     bzna_status status = BZNA_OK;
+
     if (!config->list && (!config->format || strcmp(config->format, "folder")) && bzi_os_kind(path) == BZI_OS_FOLDER)
         status = bzi_paths_add_shards(paths, path, err);
     if (status != BZNA_OK)
@@ -11360,7 +11510,7 @@ static bzna_status bzi_paths_resolve_one(bzi_names *paths, const char *path, con
     return paths->count > before ? BZNA_OK : bzi_paths_add(paths, path, err);
 }
 
-/* The files and folders that paths stand for. paths is empty; the caller frees it. */
+/* Finds the files and folders that paths stand for. Pre: `paths` is empty. The caller frees it, even on failure. */
 static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given, uint32_t count,
                                      const bzna_dataset_config *config, bzna_error *err)
 {
@@ -11370,11 +11520,13 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
     for (uint32_t i = 0; i < count && status == BZNA_OK; i++)
         if ((status = bzi_paths_expand(&expanded, given[i], err)) != BZNA_OK)
             bzi_error_prefix(err, given[i]);
+
     for (uint64_t i = 0; i < expanded.count && status == BZNA_OK; i++)
         status = bzi_paths_resolve_one(paths, bzi_names_get(&expanded, i), config, err);
     bzi_names_free(&expanded);
+
     if (status == BZNA_OK && config->name && paths->count > 1)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: of %llu files, each is called by its path",
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.name: each of several files (%llu) is named by its path",
                         (unsigned long long)paths->count);
     return status;
 }
@@ -11383,10 +11535,10 @@ static bzna_status bzi_paths_resolve(bzi_names *paths, const char *const *given,
 /* ==== 36. Containers: opening =======================================================================================
  * Calls: rooms 2, 4, 6-7, 18, 24, 26, 29, 32-34.
  *
- * The table of containers: a file is of the first kind whose row recognizes it. Errors of samples get the sample's
+ * The table of containers. A file is opened by the first row that recognizes it. An error of a sample gets the sample's
  * number and the container's name here. */
 
-/* The surest probe first. */
+/* Rows are tried in this order. The surest probe comes first. */
 static const bzi_container_ops *const bzi_containers[] = {
 #ifndef BENZINA_NO_SHARDS
     &bzi_tar_row,
@@ -11403,12 +11555,12 @@ static const bzi_container_ops *const bzi_containers[] = {
 #ifdef BENZINA_NO_SHARDS
 #  define BZI_OTHER_KINDS "this build reads neither tar nor RecordIO (BENZINA_NO_SHARDS)"
 #else
-#  define BZI_OTHER_KINDS "no tar, no RecordIO file"
+#  define BZI_OTHER_KINDS "not a tar, not a RecordIO file"
 #endif
 
 static void bzi_container_retain(bzi_container *c) { atomic_fetch_add(&c->references, 1); }
 
-/* All but the source, which a failed open leaves to its owner. */
+/* Frees all but the source. After a failed open, the source still belongs to the caller. */
 static void bzi_container_free(bzi_container *c)
 {
     bzi_host *host = c->host;
@@ -11428,7 +11580,7 @@ static void bzi_container_drop(bzi_container *c)
     bzi_container_free(c);
 }
 
-/* No row took it. */
+/* Fails because no row has taken the file. Says what the file is, if that can be told. */
 static bzna_status bzi_container_fail_kind(const bzi_container *c, const uint8_t *head, uint64_t size,
                                            const char *format, bzna_error *err)
 {
@@ -11438,7 +11590,8 @@ static bzna_status bzi_container_fail_kind(const bzi_container *c, const uint8_t
     if (what)
         return bzi_fail(err, BZNA_E_UNSUPPORTED, 0, 0, 0, "it is %s", what);
     if (format)
-        return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "dataset_config.format: it is no %s", format);
+        return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "dataset_config.format: the file is not of the format \"%s\"",
+                        format);
     if (bzi_codec_recognize((bzi_span){ head, size }) != BZNA_CODEC_UNKNOWN)
         return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0, "it is one picture: open the folder that holds it");
     if (bzi_records_guess((bzi_span){ head, size }, c->source.size, guess, sizeof guess))
@@ -11446,10 +11599,10 @@ static bzna_status bzi_container_fail_kind(const bzi_container *c, const uint8_t
     if ((what = bzi_codec_unread_shape((bzi_span){ head, size })) != NULL)
         return bzi_fail(err, BZNA_E_UNSUPPORTED, 0, 0, 0, "it is %s", what);
     return bzi_fail(err, BZNA_E_FORMAT, 0, 0, 0,
-                    "of no known kind: no mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
+                    "of no known kind: not an mp4 file (it does not begin with a box), " BZI_OTHER_KINDS);
 }
 
-/* A setting that has no effect on this kind is an error: the caller expects one. */
+/* Refuses a setting that has no effect on this kind, because the caller expects an effect. */
 static bzna_status bzi_container_check_config(const bzi_container *c, const bzna_dataset_config *config,
                                               bzna_error *err)
 {
@@ -11471,6 +11624,8 @@ static bzna_status bzi_container_check_config(const bzi_container *c, const bzna
     return BZNA_OK;
 }
 
+/* Makes it a container of a kind, with that kind's own state. A row that is tried after another keeps the state's
+ * memory. */
 static bzna_status bzi_container_become(bzi_container *c, const bzi_container_ops *ops, bzna_error *err)
 {
     c->ops = ops;
@@ -11479,7 +11634,7 @@ static bzna_status bzi_container_become(bzi_container *c, const bzi_container_op
     return BZNA_OK;
 }
 
-/* Whether it is a row's turn. */
+/* Returns 1 if a row is to be tried: the caller names it, or its probe recognizes the first bytes. */
 static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_config *config, const uint8_t *head,
                                uint64_t size)
 {
@@ -11488,7 +11643,7 @@ static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_
     return config->records ? ops == &bzi_records_ops : ops->probe && ops->probe(head, size);
 }
 
-/* Finds the row for a file by its first bytes, and has it build the index. */
+/* Finds the row for a file by its first bytes and has it build the index. A row that returns BZNA_AGAIN declines. */
 static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     uint8_t head[BZI_PROBE_BYTES] = { 0 };
@@ -11514,7 +11669,7 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
     return status == BZNA_AGAIN ? bzi_container_fail_kind(c, head, size, config->format, err) : status;
 }
 
-/* Not yet of any kind. */
+/* Makes a container that is of no kind yet. */
 static bzna_status bzi_container_make(bzi_host *host, const char *name, const bzna_dataset_config *config,
                                       bzi_container **out, bzna_error *err)
 {
@@ -11522,22 +11677,26 @@ static bzna_status bzi_container_make(bzi_host *host, const char *name, const bz
 
     if (!c)
         return bzi_fail_memory(err, "a data set");
+
     c->host = host;
     atomic_init(&c->references, 1);
     bzi_host_retain(host);
     c->orientation = config->orientation;
     c->palette = config->palette;
     c->target_field = BZI_NO_FIELD;
+
     c->name_size = strlen(name) + 1;
     c->name = bzi_alloc_copy(&host->memory, name, c->name_size, 1);
     *out = c;
+
     if (c->name)
         return BZNA_OK;
+
     bzi_container_free(c);
     return bzi_fail_memory(err, "a dataset's name");
 }
 
-/* Takes an open source; on failure the source is the caller's again. */
+/* Opens a container over an open source and takes the source. On failure the source still belongs to the caller. */
 static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, const char *name,
                                       const bzna_dataset_config *config, bzi_container **out, bzna_error *err)
 {
@@ -11546,18 +11705,20 @@ static bzna_status bzi_container_open(bzi_host *host, const bzi_source *source, 
 
     if (status != BZNA_OK)
         return status;
+
     c->source = *source;
     bzi_source_moved(&c->source);
     if ((status = bzi_container_recognize(c, config, err)) != BZNA_OK) {
         bzi_container_free(c);
         return status;
     }
+
     c->source.path = NULL;
     *out = c;
     return BZNA_OK;
 }
 
-/* A folder of pictures. */
+/* Opens a folder of pictures. */
 static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, const bzna_dataset_config *config,
                                              bzi_container **out, bzna_error *err)
 {
@@ -11566,8 +11727,9 @@ static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, c
 
     if (status != BZNA_OK)
         return status;
+
     if (config->format && strcmp(config->format, bzi_folder_ops.name))
-        status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a folder, no %s", config->format);
+        status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a folder, not \"%s\"", config->format);
     else if ((status = bzi_container_become(c, &bzi_folder_ops, err)) == BZNA_OK &&
              (status = bzi_container_check_config(c, config, err)) == BZNA_OK)
         status = bzi_folder_open_path(c, path, config, err);
@@ -11580,7 +11742,8 @@ static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, c
     return BZNA_OK;
 }
 
-/* "train.bzna: sample 12: " before the message; of a sample that is a file of its own, also the file's path. */
+/* Puts "train.bzna: sample 12: " before the message. A sample that is a file of its own is named by that file's path,
+ * instead of the container. */
 static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bzna_error *err)
 {
     char name[40], path[BZI_LIMIT_PATH_BYTES];
@@ -11592,6 +11755,7 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
                 *p = '?';                                   /* a message is one line */
         bzi_error_prefix(err, path);
     }
+
     snprintf(name, sizeof name, "sample %llu", (unsigned long long)index);
     bzi_error_prefix(err, name);
     return c->ops->path ? err->status : bzi_error_prefix(err, c->name);
@@ -11601,26 +11765,28 @@ static bzna_status bzi_container_fail(const bzi_container *c, uint64_t index, bz
 /* ==== 37. Samples ===================================================================================================
  * Calls: rooms 2, 4, 6-7, 18-19.
  *
- * One sample of a container: read, looked at on the caller's thread, its pictures and fields. */
+ * One sample of a container: reading it, looking at it on the caller's thread, its pictures and fields. */
 
 /* --- Reading --- */
 
-/* A sample about to be read: where its bytes lie, and in what: the container's source, or a file of its own. */
+/* A sample that is about to be read. */
 typedef struct bzi_reading {
-    bzi_sample        sample;
+    bzi_sample        sample;         /* its index, extent and, once read, bytes */
     const bzi_container *container;
-    const bzi_source *source;
-    bzi_source        own;
+    const bzi_source *source;         /* where its bytes lie: the container's source, or `own`; NULL after the end */
+    bzi_source        own;            /* of a sample that is a file of its own */
 } bzi_reading;
 
-/* Opens the sample's own file; the size of the sample is that of the file. */
+/* Opens the sample's own file. The size of the file is the size of the sample. */
 static bzna_status bzi_reading_open(bzi_reading *reading, const bzi_container *c, bzna_error *err)
 {
     char path[BZI_LIMIT_PATH_BYTES];
     bzna_status status = c->ops->path(c, reading->sample.index, path, sizeof path, err);
+
     if (status != BZNA_OK ||
         (status = bzi_source_open_file(&reading->own, &c->host->files, path, err)) != BZNA_OK)
         return status;
+
     reading->source = &reading->own;
     reading->sample.extent.size = reading->own.size;
     return BZNA_OK;
@@ -11633,7 +11799,7 @@ static void bzi_reading_end(bzi_reading *reading)
     reading->source = NULL;
 }
 
-/* BZNA_OK: bzi_reading_end closes it. Else there is nothing to close. */
+/* Locates a sample and checks its size. On success bzi_reading_end closes it; on failure there is nothing to close. */
 static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *c, uint64_t index, bzna_error *err)
 {
     const bzi_extent *extent = &reading->sample.extent;
@@ -11655,7 +11821,7 @@ static bzna_status bzi_reading_begin(bzi_reading *reading, const bzi_container *
                     (unsigned long long)extent->size, (unsigned long long)limit);
 }
 
-/* Into bytes, which have room for the extent. */
+/* Reads the sample into `bytes`, which have room for the extent. */
 static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_error *err)
 {
     const bzi_container *c = reading->container;
@@ -11665,7 +11831,8 @@ static bzna_status bzi_reading_read(bzi_reading *reading, uint8_t *bytes, bzna_e
     return status == BZNA_OK && c->ops->prepare ? c->ops->prepare(c, &reading->sample, bytes, err) : status;
 }
 
-/* For looking: where it lies in memory, if that will do, or in buffer. */
+/* Gives the sample's bytes to look at. If they are mapped and need no preparation, they are not copied. Otherwise they
+ * are read into `buffer`. */
 static bzna_status bzi_reading_view(bzi_reading *reading, const bzi_memory *memory, bzi_buffer *buffer,
                                     bzna_error *err)
 {
@@ -11678,12 +11845,13 @@ static bzna_status bzi_reading_view(bzi_reading *reading, const bzi_memory *memo
         reading->sample.bytes = map + extent->offset;
         status = c->ops->prepare ? c->ops->prepare(c, &reading->sample, NULL, err) : BZNA_OK;
     }
+
     if (status == BZNA_AGAIN && !bzi_buffer_reserve(memory, buffer, extent->size, 0))
         status = bzi_fail_memory(err, "a sample's bytes");
     return status == BZNA_AGAIN ? bzi_reading_read(reading, buffer->data, err) : status;
 }
 
-/* BZNA_TARGET_NONE where the sample has none. It was read if its target is inside. */
+/* Gives a sample's target, or BZNA_TARGET_NONE. Pre: the sample was read if c->target_inside. */
 static bzna_status bzi_container_target(const bzi_container *c, const bzi_sample *sample, int64_t *target,
                                         bzna_error *err)
 {
@@ -11692,13 +11860,14 @@ static bzna_status bzi_container_target(const bzi_container *c, const bzi_sample
     return c->target_field == BZI_NO_FIELD ? BZNA_OK : c->ops->field(c, sample, c->target_field, &value, err);
 }
 
-/* A picture of a sample that was read. */
+/* Finds a picture of a sample that was read. */
 static bzna_status bzi_container_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                        bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
     bzna_status status = c->ops->image(c, sample, pick, scratch, image, err);
     if (status != BZNA_OK)
         return status;
+
     if (c->orientation == BZNA_ORIENTATION_IGNORE)
         image->coded.orientation = 1;
     image->coded.palette = c->palette;
@@ -11709,10 +11878,10 @@ static bzna_status bzi_container_image(const bzi_container *c, const bzi_sample 
 
 /* A sample that is looked at on the caller's thread. */
 typedef struct bzi_look {
-    const bzi_container *container;
-    bzi_reading          reading;
-    bzi_buffer           buffer;
-    bzi_scratch          scratch;
+    const bzi_container *container;   /* that the sample is of */
+    bzi_reading          reading;     /* the sample, located and perhaps read */
+    bzi_buffer           buffer;      /* the sample's bytes, unless they are used where they are mapped */
+    bzi_scratch          scratch;     /* for a picture's configuration */
 } bzi_look;
 
 static void bzi_look_end(bzi_look *look)
@@ -11721,21 +11890,24 @@ static void bzi_look_end(bzi_look *look)
     bzi_buffer_free(&look->container->host->memory, &look->buffer);
 }
 
-/* inside: its bytes are needed, too. BZNA_OK: bzi_look_end closes it. */
+/* Begins to look at a sample. inside: 1 if its bytes are needed, too. On success bzi_look_end closes it. */
 static bzna_status bzi_look_begin(bzi_look *look, const bzi_container *c, uint64_t index, uint32_t inside,
                                   bzna_error *err)
 {
     bzna_status status = bzi_reading_begin(&look->reading, c, index, err);
+
     look->container = c;
     memset(&look->buffer, 0, sizeof look->buffer);
+
     if (status != BZNA_OK || !inside)
         return status;
+
     if ((status = bzi_reading_view(&look->reading, &c->host->memory, &look->buffer, err)) != BZNA_OK)
         bzi_look_end(look);
     return status;
 }
 
-/* The target alone: no file is opened or read for one that stands elsewhere than in the sample's bytes. */
+/* Gives a sample's target. Opens and reads no file if the target does not lie in the sample's bytes. */
 static bzna_status bzi_container_look_target(const bzi_container *c, uint64_t index, int64_t *target, bzna_error *err)
 {
     const bzi_sample unread = { index, { 0, 0 }, NULL };
@@ -11744,13 +11916,16 @@ static bzna_status bzi_container_look_target(const bzi_container *c, uint64_t in
 
     if (!c->target_inside)
         return bzi_container_target(c, &unread, target, err);
+
     if ((status = bzi_look_begin(&look, c, index, 1, err)) != BZNA_OK)
         return status;
+
     status = bzi_container_target(c, &look.reading.sample, target, err);
     bzi_look_end(&look);
     return status;
 }
 
+/* Adds the names of a sample's pictures: those that the container lists, else those of its fields. */
 static bzna_status bzi_container_images(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch,
                                         bzna_sample_ref *out, bzna_error *err)
 {
@@ -11762,7 +11937,7 @@ static bzna_status bzi_container_images(const bzi_container *c, const bzi_sample
     return BZNA_OK;
 }
 
-/* Where the sample is, its target and the names of its pictures. */
+/* Tells where a sample is, its target, and the names of its pictures. */
 static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, bzna_sample_ref *out, bzna_error *err)
 {
     bzi_look look;
@@ -11773,15 +11948,17 @@ static bzna_status bzi_container_sample(const bzi_container *c, uint64_t index, 
     memset(out, 0, sizeof *out);
     if ((status = bzi_look_begin(&look, c, index, inside, err)) != BZNA_OK)
         return status;
+
     if ((status = bzi_container_target(c, sample, &out->target, err)) == BZNA_OK)
         status = bzi_container_images(c, sample, &look.scratch, out, err);
+
     out->offset = sample->extent.offset;
     out->size = sample->extent.size;
     bzi_look_end(&look);
     return status;
 }
 
-/* The sample's bytes, in the caller's buffer, and the picture in them. */
+/* Reads a sample into the caller's buffer and finds a picture in it. */
 static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
                                             bzi_span buffer, bzi_image *image, bzna_error *err)
 {
@@ -11794,6 +11971,7 @@ static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t ind
     if (buffer.size < sample->extent.size)
         status = BZI_FAIL(err, BZNA_E_BUFFER, "it has %llu bytes, the buffer %llu",
                           (unsigned long long)sample->extent.size, (unsigned long long)buffer.size);
+
     if (status == BZNA_OK &&
         (status = bzi_reading_read(&look.reading, (uint8_t *)(uintptr_t)buffer.data, err)) == BZNA_OK &&
         (status = bzi_container_image(c, sample, pick, &look.scratch, image, err)) == BZNA_OK)
@@ -11802,7 +11980,7 @@ static bzna_status bzi_container_read_image(const bzi_container *c, uint64_t ind
     return status;
 }
 
-/* What the picture is, without its bytes. */
+/* Describes a picture without its bytes. */
 static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t index, const bzi_pick *pick,
                                                 bzi_image *image, bzna_error *err)
 {
@@ -11811,17 +11989,19 @@ static bzna_status bzi_container_describe_image(const bzi_container *c, uint64_t
 
     if (status != BZNA_OK)
         return status;
+
     if ((status = bzi_container_image(c, &look.reading.sample, pick, &look.scratch, image, err)) == BZNA_OK)
         status = bzi_image_complete(image, err);
     image->coded.config = image->coded.data = NULL;
+
     bzi_look_end(&look);
     return status;
 }
 
 /* --- Fields --- */
 
-/* The number of a field; BZI_NO_FIELD: there is none of that name. What gives the target is called "target", too, and
- * where no field is called "image", a sample's first picture is. */
+/* Returns the number of a field, or BZI_NO_FIELD if there is none of that name. The field that gives the target is also
+ * found as "target". If no field has the name "image", the first field of a picture is found by it. */
 static uint32_t bzi_container_find_field(const bzi_container *c, const char *name, bzi_field *field)
 {
     uint32_t picture = BZI_NO_FIELD;
@@ -11845,7 +12025,7 @@ static uint32_t bzi_container_find_field(const bzi_container *c, const char *nam
     return c->target_field;
 }
 
-/* The value of a field that is no picture, of a sample that was read if the field asks for it. */
+/* Gives the value of a field that is not a picture. Pre: the sample was read if the field lies inside. */
 static bzna_status bzi_container_value(const bzi_container *c, const bzi_sample *sample, uint32_t number,
                                        bzi_value *value, bzna_error *err)
 {
@@ -11854,7 +12034,7 @@ static bzna_status bzi_container_value(const bzi_container *c, const bzi_sample 
     return c->ops->field(c, sample, number, value, err);
 }
 
-/* A picture of a sample as a stream of its own. */
+/* Writes a picture of a sample as a stream of its own. */
 static bzna_status bzi_look_stream(bzi_look *look, const bzi_pick *pick, bzi_value *value, bzna_error *err)
 {
     bzi_image image;
@@ -11862,7 +12042,7 @@ static bzna_status bzi_look_stream(bzi_look *look, const bzi_pick *pick, bzi_val
     return status == BZNA_OK ? bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err) : status;
 }
 
-/* A value that is in the sample's bytes. */
+/* Gives a value that lies in the sample's bytes. number: BZI_NO_FIELD for a picture, as a stream of its own. */
 static bzna_status bzi_container_value_inside(const bzi_container *c, uint64_t index, const char *name,
                                               uint32_t number, bzi_value *value, bzna_error *err)
 {
@@ -11872,14 +12052,15 @@ static bzna_status bzi_container_value_inside(const bzi_container *c, uint64_t i
 
     if (status != BZNA_OK)
         return status;
+
     status = number == BZI_NO_FIELD ? bzi_look_stream(&look, &pick, value, err) :
                                       bzi_container_value(c, &look.reading.sample, number, value, err);
     bzi_look_end(&look);
     return status;
 }
 
-/* One field of a sample, into the caller's memory; value->size is that of the whole, 0 where that is not known. A
- * container may know a picture by another name than "image". */
+/* Gives one field of a sample, in the caller's memory. value->size becomes the size of the whole value, or 0 if that is
+ * not known. "image" is always tried as a picture, since a container may have one under another name. */
 static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, const char *name, bzi_value *value,
                                        bzna_error *err)
 {
@@ -11900,8 +12081,10 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
         status = bzi_container_value_inside(c, index, name, number, value, err);
     else
         status = bzi_container_value(c, &sample, number, value, err);
+
     if (status == BZNA_OK && value->absent)
         status = BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no %s", name);
+
     value->size += nul;
     if (status == BZNA_OK && value->size > capacity)
         return BZI_FAIL(err, BZNA_E_BUFFER, "the %s needs %llu bytes, the buffer has %llu", name,
@@ -11915,22 +12098,23 @@ static bzna_status bzi_container_field(const bzi_container *c, uint64_t index, c
 /* ==== 38. Datasets ==================================================================================================
  * Calls: rooms 2-4, 6-7, 28, 35-36.
  *
- * Parts of containers laid end to end. Ranges, concatenations and lists of paths are only parts. */
+ * A data set is parts of containers laid end to end. Ranges, concatenations and lists of paths are made of parts. */
 
 /* A part of a data set. */
 typedef struct bzi_part {
     bzi_container *container;         /* a reference is held */
-    uint64_t       first;             /* of the container's samples */
-    uint64_t       count;
-    uint64_t       begin;             /* where the part stands in the data set */
+    uint64_t       first;             /* its first sample in the container */
+    uint64_t       count;             /* of its samples */
+    uint64_t       begin;             /* index of its first sample in the data set */
 } bzi_part;
 
 struct bzna_dataset {
-    bzi_host  *host;
+    bzi_host  *host;                  /* a reference is held */
     atomic_int references;
-    bzi_part  *parts;
-    uint32_t   part_count, part_room;
-    uint64_t   count;
+    bzi_part  *parts;                 /* in the order of the data set */
+    uint32_t   part_count;            /* parts in use */
+    uint32_t   part_room;             /* parts allocated */
+    uint64_t   count;                 /* of samples */
 };
 
 static void bzi_dataset_retain(bzna_dataset *dataset) { atomic_fetch_add(&dataset->references, 1); }
@@ -11938,8 +12122,10 @@ static void bzi_dataset_retain(bzna_dataset *dataset) { atomic_fetch_add(&datase
 static void bzi_dataset_drop(bzna_dataset *dataset)
 {
     bzi_host *host = dataset->host;
+
     if (atomic_fetch_sub(&dataset->references, 1) != 1)
         return;
+
     for (uint32_t i = 0; i < dataset->part_count; i++)
         bzi_container_drop(dataset->parts[i].container);
     bzi_release(&host->memory, dataset->parts, dataset->part_room, sizeof *dataset->parts);
@@ -11947,7 +12133,7 @@ static void bzi_dataset_drop(bzna_dataset *dataset)
     bzi_host_drop(host);
 }
 
-/* Without parts yet, but with room for so many. */
+/* Makes a data set without parts, with room for `parts` of them. */
 static bzna_status bzi_dataset_make(bzi_host *host, uint32_t parts, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset *dataset = bzi_alloc_zero(&host->memory, 1, sizeof *dataset);
@@ -11958,6 +12144,7 @@ static bzna_status bzi_dataset_make(bzi_host *host, uint32_t parts, bzna_dataset
     }
     if (!dataset)
         return bzi_fail_memory(err, "a data set");
+
     dataset->host = host;
     bzi_host_retain(host);
     atomic_init(&dataset->references, 1);
@@ -11966,7 +12153,7 @@ static bzna_status bzi_dataset_make(bzi_host *host, uint32_t parts, bzna_dataset
     return BZNA_OK;
 }
 
-/* Takes the reference to the container. Pre: there is room, and the sum of counts was checked. */
+/* Appends a part and takes the reference to the container. Pre: there is room, and the sum of counts was checked. */
 static void bzi_dataset_append(bzna_dataset *dataset, bzi_container *container, uint64_t first, uint64_t count)
 {
     bzi_part part = { container, first, count, dataset->count };
@@ -11974,7 +12161,7 @@ static void bzi_dataset_append(bzna_dataset *dataset, bzi_container *container, 
     dataset->count += count;
 }
 
-/* One container. Takes an open source; on failure the source is the caller's again. */
+/* Opens one container over an open source and takes the source. On failure the source still belongs to the caller. */
 static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, const char *name,
                                     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
@@ -11986,11 +12173,13 @@ static bzna_status bzi_dataset_open(bzi_host *host, const bzi_source *source, co
         bzi_dataset_drop(dataset);
     if (status != BZNA_OK)
         return status;
+
     bzi_dataset_append(dataset, container, 0, container->count);
     *out = dataset;
     return BZNA_OK;
 }
 
+/* Makes a data set of the parts of others, in their order. */
 static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from, uint32_t from_count,
                                       bzna_dataset **out, bzna_error *err)
 {
@@ -12005,6 +12194,7 @@ static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from,
 
     if ((status = bzi_dataset_make(host, (uint32_t)parts, out, err)) != BZNA_OK)
         return status;
+
     for (uint32_t i = 0; i < from_count; i++)
         for (uint32_t k = 0; k < from[i]->part_count; k++) {
             const bzi_part *part = &from[i]->parts[k];
@@ -12014,7 +12204,7 @@ static bzna_status bzi_dataset_concat(bzi_host *host, bzna_dataset *const *from,
     return BZNA_OK;
 }
 
-/* A file or a folder. */
+/* Opens a file or a folder. */
 static bzna_status bzi_container_open_path(bzi_host *host, const char *path, const bzna_dataset_config *config,
                                            bzi_container **out, bzna_error *err)
 {
@@ -12032,16 +12222,17 @@ static bzna_status bzi_container_open_path(bzi_host *host, const char *path, con
         return bzi_error_prefix(err, path);
     if ((status = bzi_container_open(host, &source, name, config, out, err)) == BZNA_OK)
         return status;
+
     bzi_source_close(&source, &host->memory);
     return bzi_error_prefix(err, name);
 }
 
-/* Several that are opened at once. */
+/* Several containers that are opened at once. */
 typedef struct bzi_opening {
-    bzi_host                  *host;
-    bzi_names                  paths;
-    const bzna_dataset_config *config;
-    bzi_container            **opened;        /* NULL: not yet */
+    bzi_host                  *host;          /* of the data set */
+    bzi_names                  paths;         /* of the files and folders */
+    const bzna_dataset_config *config;        /* the caller's, for every file */
+    bzi_container            **opened;        /* one a path; NULL: not opened yet, or given to the data set */
 } bzi_opening;
 
 static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
@@ -12051,7 +12242,7 @@ static bzna_status bzi_opening_open(void *user, uint64_t i, bzna_error *err)
                                    &opening->opened[i], err);
 }
 
-/* What was opened, laid end to end. Takes the references. */
+/* Lays what was opened end to end. The data set takes the references. */
 static bzna_status bzi_opening_join(const bzi_opening *opening, bzna_dataset *all, bzna_error *err)
 {
     uint64_t samples = 0;
@@ -12059,6 +12250,7 @@ static bzna_status bzi_opening_join(const bzi_opening *opening, bzna_dataset *al
     for (uint64_t i = 0; i < opening->paths.count; i++)
         if (!bzi_add(samples, opening->opened[i]->count, &samples) || samples > (uint64_t)1 << 63)
             return BZI_FAIL(err, BZNA_E_LIMIT, "a data set has at most 2^63 samples");
+
     for (uint64_t i = 0; i < opening->paths.count; i++) {
         bzi_dataset_append(all, opening->opened[i], 0, opening->opened[i]->count);
         opening->opened[i] = NULL;
@@ -12066,6 +12258,7 @@ static bzna_status bzi_opening_join(const bzi_opening *opening, bzna_dataset *al
     return BZNA_OK;
 }
 
+/* Opens all files on several threads and makes them a data set. */
 static bzna_status bzi_opening_run(bzi_opening *opening, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset *all = NULL;
@@ -12073,6 +12266,7 @@ static bzna_status bzi_opening_run(bzi_opening *opening, bzna_dataset **out, bzn
 
     if (status != BZNA_OK)
         return status;
+
     if ((status = bzi_parallel(bzi_opening_open, opening, opening->paths.count, err)) == BZNA_OK)
         status = bzi_opening_join(opening, all, err);
     if (status == BZNA_OK)
@@ -12082,7 +12276,7 @@ static bzna_status bzi_opening_run(bzi_opening *opening, bzna_dataset **out, bzn
     return status;
 }
 
-/* What paths stand for, laid end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
+/* Opens all that paths stand for, laid end to end. Pre: 0 < count <= BZI_LIMIT_PARTS. */
 static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *paths, uint32_t count,
                                          const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
@@ -12095,6 +12289,7 @@ static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *path
         status = bzi_fail_memory(err, "a data set");
     if (status == BZNA_OK)
         status = bzi_opening_run(&opening, out, err);
+
     for (uint64_t i = 0; opening.opened && i < room; i++)
         if (opening.opened[i])
             bzi_container_drop(opening.opened[i]);
@@ -12103,7 +12298,7 @@ static bzna_status bzi_dataset_open_list(bzi_host *host, const char *const *path
     return status;
 }
 
-/* Samples first .. first + count - 1. Pre: they exist, and count > 0. */
+/* Makes a data set of samples first .. first + count - 1. Pre: they exist, and count > 0. */
 static bzna_status bzi_dataset_range(const bzna_dataset *from, uint64_t first, uint64_t count, bzna_dataset **out,
                                      bzna_error *err)
 {
@@ -12113,8 +12308,10 @@ static bzna_status bzi_dataset_range(const bzna_dataset *from, uint64_t first, u
         const bzi_part *part = &from->parts[i];
         uint64_t begin = first > part->begin ? first : part->begin,
                  end = bzi_min(first + count, part->begin + part->count);
+
         if (begin >= end)
             continue;
+
         bzi_container_retain(part->container);
         bzi_dataset_append(*out, part->container, part->first + (begin - part->begin), end - begin);
     }
@@ -12127,7 +12324,7 @@ static int bzi_part_is_past(const void *parts, uint64_t i, const void *index)
     return part->begin + part->count > *(const uint64_t *)index;
 }
 
-/* The container behind an index, and the index there. Pre: *index < count. */
+/* Returns the container of the sample at *index, and sets *index to the sample's number there. Pre: *index < count. */
 static const bzi_container *bzi_dataset_at(const bzna_dataset *dataset, uint64_t *index)
 {
     const bzi_part *part = &dataset->parts[bzi_search(dataset->parts, dataset->part_count, index, bzi_part_is_past)];
@@ -12135,34 +12332,39 @@ static const bzi_container *bzi_dataset_at(const bzna_dataset *dataset, uint64_t
     return part->container;
 }
 
-/* Likewise of an index that the caller gave; NULL: there is no such sample. */
+/* Does the same for an index from the caller. Returns NULL if there is no such sample. */
 static const bzi_container *bzi_dataset_find(const bzna_dataset *dataset, uint64_t *index, bzna_error *err)
 {
     if (*index < dataset->count)
         return bzi_dataset_at(dataset, index);
+
     BZI_FAIL(err, BZNA_E_RANGE, "index %llu is not below the %llu samples", (unsigned long long)*index,
              (unsigned long long)dataset->count);
     bzi_error_prefix(err, dataset->part_count > 1 ? "data set" : dataset->parts[0].container->name);
     return NULL;
 }
 
-/* The name of a class, with a NUL: the first container's that has names. */
+/* Gives the name of a class, with a NUL, from the first container whose classes have names. */
 static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t target, bzi_value *value, bzna_error *err)
 {
     const uint64_t capacity = value->capacity;
 
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_container *c = dataset->parts[i].container;
+
         if (!c->ops->class_name || !c->class_count)
             continue;
+
         if (target >= c->class_count) {
             BZI_FAIL(err, BZNA_E_RANGE, "target %lld is not one of the %llu classes", (long long)target,
                      (unsigned long long)c->class_count);
             return bzi_error_prefix(err, c->name);
         }
+
         value->capacity -= capacity > 0;
         if (c->ops->class_name(c, target, value, err) != BZNA_OK)
             return bzi_error_prefix(err, c->name);
+
         value->size++;
         if (value->size > capacity)
             return BZI_FAIL(err, BZNA_E_BUFFER, "the name needs %llu bytes, the buffer has %llu",
@@ -12175,6 +12377,7 @@ static bzna_status bzi_dataset_class(const bzna_dataset *dataset, uint64_t targe
     return bzi_error_prefix(err, dataset->parts[0].container->name);
 }
 
+/* Returns a hash that tells data sets apart: of the containers, and of the parts that are taken from them. */
 static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
 {
     uint64_t hash = BZI_HASH_START;
@@ -12183,15 +12386,16 @@ static uint64_t bzi_dataset_fingerprint(const bzna_dataset *dataset)
         const bzi_part *part = &dataset->parts[i];
         hash = part->container->ops->fingerprint(part->container, hash);
         if (dataset->part_count == 1 && part->count == part->container->count)
-            break;                                          /* a whole container, as it always was */
+            break;                    /* a whole container has the fingerprint that it had before parts existed */
         hash = bzi_hash(hash, &part->first, sizeof part->first);
         hash = bzi_hash(hash, &part->count, sizeof part->count);
     }
     return hash;
 }
 
-/* Of what fixes the pixels of pictures that are no video: settings, and who decodes JPEG, since decoders differ. 0:
- * there are none. Which samples of an archive are JPEG, only they say: libavcodec counts with all archives. */
+/* Hashes what else fixes the pixels of stills: the settings, and which library decodes JPEG, since libraries differ.
+ * Returns 0 if there is nothing of the kind. Only the samples of an archive tell whether they are JPEG. Therefore
+ * libavcodec counts for every archive. */
 static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset, const char *decoder)
 {
     const int by_libavcodec = !strcmp(decoder, "libavcodec");
@@ -12200,6 +12404,7 @@ static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset, const char 
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_container *c = dataset->parts[i].container;
         const uint32_t settings[] = { i, c->orientation, c->palette };
+
         if (c->orientation || c->palette || ((c->ops->still || by_libavcodec) && !hash))
             hash = bzi_hash(bzi_hash(hash ? hash : BZI_HASH_START, decoder, strlen(decoder) + 1), settings,
                             sizeof settings);
@@ -12207,7 +12412,7 @@ static uint64_t bzi_dataset_hash_stills(const bzna_dataset *dataset, const char 
     return hash;
 }
 
-/* A field of the parts, first to last: those of the first, then what others have beside them. NULL: past the end. */
+/* Returns a field by number: those of the first part, then what the others have beside them. NULL: past the end. */
 static const bzi_field *bzi_dataset_field(const bzna_dataset *dataset, uint32_t number)
 {
     const bzi_field *seen[BZI_LIMIT_FIELDS + 1];
@@ -12215,6 +12420,7 @@ static const bzi_field *bzi_dataset_field(const bzna_dataset *dataset, uint32_t 
 
     for (uint32_t i = 0; i < dataset->part_count; i++) {
         const bzi_container *c = dataset->parts[i].container;
+
         for (uint32_t k = 0, j; k < c->field_count && count <= BZI_LIMIT_FIELDS; k++) {
             for (j = 0; j < count && strcmp(seen[j]->name, c->fields[k].name); j++)
                 continue;
@@ -12254,31 +12460,37 @@ static void bzi_dataset_describe(const bzna_dataset *dataset, bzna_dataset_info 
  * Calls: rooms 2, 4, 6, 9-10, 15, 18-19.
  *
  * The same boxes, written to memory. Nothing depends on time, address or thread: the same inputs give the same bytes.
- * Here: bytes that grow, coded pictures taken apart, their sample entries, what is kept of each sample until the
- * index is written, some 12 bytes. */
+ * This room has bytes that grow, coded pictures taken apart, their sample entries, and the log of what is kept of each
+ * sample until the index is written, some 12 bytes. */
 
 #ifndef BENZINA_NO_WRITER
 
-/* A place among bytes where a table belongs that is made while they are written: count entries of width bytes. */
+/* A place among bytes where a table is missing. The table is made while the bytes are written to the file. */
 typedef struct bzi_hole {
-    uint64_t at;
-    uint32_t table, split, width, offsets, count;   /* offsets: they are offsets, not sizes */
+    uint64_t at;                      /* its place among the bytes */
+    uint32_t table;                   /* BZI_TABLE_... */
+    uint32_t split;                   /* of the samples that it has; 0: all */
+    uint32_t width;                   /* bytes of an entry */
+    uint32_t offsets;                 /* 1: entries are offsets; 0: sizes */
+    uint32_t count;                   /* of entries */
 } bzi_hole;
 
-/* Bytes that grow; a failed allocation sticks, and is asked for once, at the end. */
+/* Bytes that grow. A failed allocation is remembered, so that it is enough to look at `failed` at the end. */
 typedef struct bzi_out {
-    const bzi_memory *memory;
-    bzi_buffer        buffer;
-    uint64_t          size;
-    uint32_t          failed, too_large;
-    bzi_hole         *holes;          /* BZI_LIMIT_HOLES; NULL: none are made */
+    const bzi_memory *memory;         /* from which the buffer is allocated */
+    bzi_buffer        buffer;         /* room for the bytes */
+    uint64_t          size;           /* bytes in the buffer */
+    uint32_t          failed;         /* 1: an allocation failed */
+    uint32_t          too_large;      /* 1: a box would have 4 GiB or more */
+    bzi_hole         *holes;          /* room for BZI_LIMIT_HOLES; NULL: no holes are made */
     uint32_t          hole_count;
 } bzi_out;
 
-/* Room for n more bytes; NULL when memory is out. */
+/* Returns room for n more bytes, or NULL if memory is out. */
 static uint8_t *bzi_out_take(bzi_out *out, uint64_t n)
 {
     uint64_t size;
+
     if (out->failed || !bzi_add(out->size, n, &size) || !bzi_buffer_reserve(out->memory, &out->buffer, size, 1)) {
         out->failed = 1;
         return NULL;
@@ -12302,8 +12514,8 @@ static void bzi_put_be32(uint8_t *p, uint32_t v)
     p[3] = (uint8_t)v;
 }
 
-/* Numbers, big-endian: the digits of widths say how many bytes each has; t, a time: 8 if the first number's top byte,
- * the version of the box, is 1, else 4. */
+/* Writes big-endian numbers. Each digit of `widths` is the bytes of one number. A "t" is a time: it has 8 bytes if the
+ * first number's top byte, the version of the box, is not 0, else 4. */
 static void bzi_out_numbers(bzi_out *out, const char *widths, const uint64_t *numbers)
 {
     const uint32_t time_bytes = *numbers >> 24 ? 8 : 4;
@@ -12315,7 +12527,7 @@ static void bzi_out_numbers(bzi_out *out, const char *widths, const uint64_t *nu
     }
 }
 
-/* The same, spelled out: BZI_OUT(out, "41", 7, 1). */
+/* Writes numbers that are spelled out: BZI_OUT(out, "41", 7, 1). */
 #define BZI_OUT(out, widths, ...)                                                                                \
     do {                                                                                                         \
         const uint64_t bzi_numbers[] = { __VA_ARGS__ };                                                          \
@@ -12329,16 +12541,18 @@ static void bzi_out_le64(bzi_out *out, uint64_t v)
         BZI_OUT(out, "1", v >> i);
 }
 
-/* begin gives the box's place, which end needs to patch its size. */
+/* Begins a box. Returns its place, which bzi_out_end needs to set its size. */
 static uint64_t bzi_out_begin(bzi_out *out, uint32_t type)
 {
     BZI_OUT(out, "44", 0, type);
     return out->size - 8;
 }
 
+/* Ends a box. Its size includes the tables of the holes in it. */
 static void bzi_out_end(bzi_out *out, uint64_t at)
 {
     uint64_t size = out->size - at;
+
     for (uint32_t i = 0; i < out->hole_count; i++)
         size += out->holes[i].at > at ? (uint64_t)out->holes[i].count * out->holes[i].width : 0;
     out->too_large |= size > UINT32_MAX;
@@ -12346,7 +12560,7 @@ static void bzi_out_end(bzi_out *out, uint64_t at)
         bzi_put_be32(out->buffer.data + at, (uint32_t)size);
 }
 
-/* A box of numbers. */
+/* Writes a box that consists of numbers. */
 #define BZI_OUT_BOX(out, type, widths, ...)                                                                      \
     do {                                                                                                         \
         const uint64_t bzi_begin = bzi_out_begin(out, type);                                                     \
@@ -12366,21 +12580,21 @@ static void bzi_out_reset(bzi_out *out)
     out->failed = out->too_large = out->hole_count = 0;
 }
 
-/* A picture as it will be written: gathered once, from config and data. */
+/* A picture to write, taken apart once, from config and data. */
 typedef struct bzi_coded {
-    bzna_image                  image;
-    bzi_format                  sps;
+    bzna_image                  image;                               /* the caller's, with what it left out */
+    bzi_format                  sps;                                 /* what the stream says */
     const struct bzi_coded_ops *ops;
     bzi_span                    sets[BZI_LIMIT_PARAMETER_SETS];      /* AV1: one, the sequence header's payload */
     uint32_t                    set_count;
 } bzi_coded;
 
-/* How pictures of a codec are written. */
+/* Functions that write pictures of a codec. */
 typedef struct bzi_coded_ops {
-    uint32_t    codec;
-    bzna_status (*gather)(bzi_coded *coded, const char *field, bzna_error *err);        /* fills in sets and sps */
-    void        (*config)(bzi_out *out, const bzi_coded *coded); /* the decoder configuration record; NULL: none */
-    void        (*unit)(bzi_out *out, const bzi_coded *coded);          /* the access unit */
+    uint32_t    codec;                                                      /* BZNA_CODEC_... */
+    bzna_status (*gather)(bzi_coded *coded, const char *field, bzna_error *err);    /* fills in sets and sps */
+    void        (*config)(bzi_out *out, const bzi_coded *coded);    /* writes the configuration record; NULL: none */
+    void        (*unit)(bzi_out *out, const bzi_coded *coded);              /* writes the access unit */
 } bzi_coded_ops;
 
 static int bzi_span_equal(bzi_span a, bzi_span b)
@@ -12388,6 +12602,7 @@ static int bzi_span_equal(bzi_span a, bzi_span b)
     return a.size == b.size && !memcmp(a.data, b.data, (size_t)a.size);
 }
 
+/* Adds a parameter set unless the same is there already. */
 static bzna_status bzi_coded_add_set(bzi_coded *coded, const char *field, bzi_span nal, bzna_error *err)
 {
     uint64_t total = nal.size;
@@ -12397,6 +12612,7 @@ static bzna_status bzi_coded_add_set(bzi_coded *coded, const char *field, bzi_sp
             return BZNA_OK;
         total += coded->sets[i].size;
     }
+
     if (coded->set_count == BZI_LIMIT_PARAMETER_SETS || total > BZI_LIMIT_CONFIG_BYTES)
         return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u parameter sets, or %u bytes of them", field,
                         BZI_LIMIT_PARAMETER_SETS, BZI_LIMIT_CONFIG_BYTES);
@@ -12412,6 +12628,7 @@ static uint32_t bzi_coded_count(const bzi_coded *coded, uint32_t kind)
     return count;
 }
 
+/* Collects the parameter sets of H.264 and H.265. Checks that none is missing, and that the picture is intra. */
 static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bzna_error *err)
 {
     const bzna_image *image = &coded->image;
@@ -12441,13 +12658,14 @@ static bzna_status bzi_coded_gather_nals(bzi_coded *coded, const char *field, bz
     return bzi_image_sps(image, &coded->sps, err) == BZNA_OK ? BZNA_OK : bzi_error_prefix(err, field);
 }
 
-/* The sequence header in force, which is the one that bzi_image_av1 reads: the last before the first frame. */
+/* Finds the sequence header in force: the last before the first frame, which is the one that bzi_image_av1 reads. */
 static bzna_status bzi_coded_gather_obus(bzi_coded *coded, const char *field, bzna_error *err)
 {
     const bzna_image *image = &coded->image;
 
     if (bzi_image_av1(image, &coded->sps, err) != BZNA_OK)
         return bzi_error_prefix(err, field);
+
     for (int part = 0; part < 2; part++) {
         bzi_span rest = part ? bzi_image_data(image) : bzi_image_obus(image), unit;
         uint32_t type;
@@ -12463,7 +12681,7 @@ static bzna_status bzi_coded_gather_obus(bzi_coded *coded, const char *field, bz
     return BZNA_OK;
 }
 
-/* The parameter sets of a kind, each behind its size. */
+/* Writes the parameter sets of a kind, each after its 16-bit size. */
 static void bzi_out_sets(bzi_out *out, const bzi_coded *coded, uint32_t kind)
 {
     for (uint32_t i = 0; i < coded->set_count; i++)
@@ -12473,7 +12691,8 @@ static void bzi_out_sets(bzi_out *out, const bzi_coded *coded, uint32_t kind)
         }
 }
 
-/* HEVCDecoderConfigurationRecord, ISO/IEC 14496-15 8.3.3.1. Not said: spatial segmentation, parallelism, frame rate. */
+/* HEVCDecoderConfigurationRecord, ISO/IEC 14496-15 8.3.3.1. Spatial segmentation, parallelism and frame rate are left
+ * unspecified. */
 static void bzi_out_hvcc(bzi_out *out, const bzi_coded *coded)
 {
     static const uint32_t kinds[3] = { BZI_NAL_VPS, BZI_NAL_SPS, BZI_NAL_PPS };
@@ -12504,7 +12723,7 @@ static void bzi_out_avcc(bzi_out *out, const bzi_coded *coded)
                 0);
 }
 
-/* The access unit with 4-byte lengths, without parameter sets and discardable units. */
+/* Writes the access unit with 4-byte lengths, without parameter sets and discardable units. */
 static void bzi_out_nals(bzi_out *out, const bzi_coded *coded)
 {
     bzi_nals n = bzi_nals_of_unit(bzi_image_data(&coded->image), coded->image.length_size);
@@ -12517,10 +12736,11 @@ static void bzi_out_nals(bzi_out *out, const bzi_coded *coded)
     }
 }
 
-/* A sequence header as a unit that says its size, which av1C asks for. */
+/* Writes a sequence header as a unit with a size field, as av1C requires. */
 static void bzi_out_sequence_header(bzi_out *out, bzi_span payload)
 {
     uint64_t size = payload.size;
+
     BZI_OUT(out, "1", BZI_OBU_SEQUENCE_HEADER << 3 | 2);
     for (; size > 127; size >>= 7)
         BZI_OUT(out, "1", 128 | (size & 127));
@@ -12528,19 +12748,22 @@ static void bzi_out_sequence_header(bzi_out *out, bzi_span payload)
     bzi_out_bytes(out, payload.data, payload.size);
 }
 
-/* AV1CodecConfigurationRecord, "AV1 Codec ISO Media File Format Binding" 2.3.3. Not said: presentation delay. */
+/* AV1CodecConfigurationRecord, "AV1 Codec ISO Media File Format Binding" 2.3.3. The presentation delay is left
+ * unspecified. */
 static void bzi_out_av1c(bzi_out *out, const bzi_coded *coded)
 {
     const bzi_format *sps = &coded->sps;
     const uint32_t place = !sps->has_chroma_location ? 0 : sps->chroma_location == 2 ? 2 : 1;
     const uint32_t depth = sps->depth_luma > 10 ? 3 : sps->depth_luma > 8 ? 2 : 0;
     const uint32_t chroma = sps->chroma_format == 0 ? 7 : sps->chroma_format == 1 ? 3 : sps->chroma_format == 2 ? 2 : 0;
+
     BZI_OUT(out, "1111", 0x81, (uint32_t)sps->profile[0] << 5 | sps->profile[1],
             (uint32_t)sps->profile[2] << 7 | depth << 5 | chroma << 2 | place, 0);
     bzi_out_sequence_header(out, coded->sets[0]);
 }
 
-/* The units as they are, without delimiters and padding; a sequence header before the frame, as each sample needs. */
+/* Writes the units without delimiters and padding. Each sample needs a sequence header before its frame, so one is put
+ * there if it is missing. */
 static void bzi_out_obus(bzi_out *out, const bzi_coded *coded)
 {
     bzi_span rest = bzi_image_data(&coded->image), before = rest, payload;
@@ -12576,7 +12799,7 @@ static const bzi_coded_ops bzi_coded_rows[] = {
     { BZNA_CODEC_JPEG, bzi_coded_gather_file, NULL, bzi_out_file },
 };
 
-/* Fills in what the stream says of sizes and colors, and checks what the caller says against it. */
+/* Fills in sizes and colors from the stream, and checks what the caller gives against them. */
 static bzna_status bzi_coded_fit(bzi_coded *coded, const char *field, bzna_error *err)
 {
     bzna_image *image = &coded->image;
@@ -12585,7 +12808,7 @@ static bzna_status bzi_coded_fit(bzi_coded *coded, const char *field, bzna_error
     const uint32_t height = sps->height - sps->window[2] - sps->window[3];
 
     if (image->orientation && image->orientation != sps->orientation + upright)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.orientation: %u; in archives, it is what the picture says itself, %u",
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.orientation: %u, but archives keep the one in the picture, %u",
                         field, image->orientation, sps->orientation + upright);
     if ((image->frame_width && image->frame_width != width) || (image->frame_height && image->frame_height != height))
         return BZI_FAIL(err, BZNA_E_MISMATCH, "%s.frame_width, frame_height: %ux%u, but the stream is %ux%u", field,
@@ -12607,6 +12830,7 @@ static bzna_status bzi_coded_fit(bzi_coded *coded, const char *field, bzna_error
     return BZNA_OK;
 }
 
+/* Checks a picture from the caller and takes it apart. `field` names it in messages. */
 static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, const char *field, bzna_error *err)
 {
     bzna_image *image = &coded->image;
@@ -12627,7 +12851,7 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
     if (!codec)
         return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %u is not known", field, image->codec);
     if (!coded->ops)
-        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %s is not written, only H.264, H.265, AV1 and JPEG are", field,
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s.codec: %s cannot be written, only H.264, H.265, AV1 and JPEG", field,
                         codec->name);
     if (!image->data || !image->data_size || (image->config_size && !image->config))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.data: no bytes", field);
@@ -12638,13 +12862,15 @@ static bzna_status bzi_coded_make(bzi_coded *coded, const bzna_image *given, con
         image->config_size = 0;
     bzi_fourcc_text(codec->config, type);
     if (image->config && image->config_size < codec->config_bytes)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.config: %llu bytes are no %s", field,
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.config: %llu bytes are too few for %s", field,
                         (unsigned long long)image->config_size, type);
+
     status = coded->ops->gather(coded, field, err);
     return status == BZNA_OK ? bzi_coded_fit(coded, field, err) : status;
 }
 
-/* The sample entry: hvc1, avc1, av01 or mjpg, which says its colors itself. with_clap: with a clean aperture. */
+/* Writes the sample entry: hvc1, avc1 and av01 with colors, or mjpg, whose pictures have their own. with_clap: adds a
+ * clean aperture. */
 static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 {
     const bzna_image *image = &coded->image;
@@ -12663,7 +12889,7 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
                     image->color.full_range ? 0x80 : 0);
     }
 
-    if (with_clap)                    /* offsets of its center, twice: two's complement */
+    if (with_clap)                    /* offsets of the center, in halves, as two's complement */
         BZI_OUT_BOX(out, BZI_FOURCC('c', 'l', 'a', 'p'), "44444444", image->width, 1, image->height, 1,
                     2 * image->crop_x + image->width - image->frame_width, 2,
                     2 * image->crop_y + image->height - image->frame_height, 2);
@@ -12672,48 +12898,52 @@ static void bzi_out_visual(bzi_out *out, const bzi_coded *coded, int with_clap)
 
 /* --- What is kept of samples --- */
 
-/* What the index says of a sample. */
-typedef struct bzi_record {
-    uint64_t size;
-    uint64_t gap;                     /* bytes behind it: a box of the names since the box before; mostly 0 */
-    uint64_t thumb, thumb_size;       /* its place in the sample; no bytes: there is none */
-    uint64_t name_size;               /* its NUL counted; 0: there is none */
-    uint64_t split;
-    uint64_t target;                  /* behind its sign, so that small ones are short; 1: BZNA_TARGET_NONE */
-} bzi_record;
+/* The facts about a sample from which the index is made. */
+typedef struct bzi_index_note {
+    uint64_t size;                    /* bytes of the sample */
+    uint64_t gap;                     /* bytes after it: a box with the names since the last such box; mostly 0 */
+    uint64_t thumb;                   /* offset of the thumbnail in the sample */
+    uint64_t thumb_size;              /* its bytes; 0: there is none */
+    uint64_t name_size;               /* with its NUL; 0: there is none */
+    uint64_t split;                   /* BZNA_SPLIT_... */
+    uint64_t target;                  /* zigzag code, so that small numbers stay short; 1: BZNA_TARGET_NONE */
+} bzi_index_note;
 
-#define BZI_RECORD_NUMBERS (sizeof(bzi_record) / sizeof(uint64_t))
+#define BZI_NOTE_NUMBERS (sizeof(bzi_index_note) / sizeof(uint64_t))
 
-static uint64_t bzi_record_target(int64_t target) { return (uint64_t)target << 1 ^ (target < 0 ? UINT64_MAX : 0); }
-static uint64_t bzi_target_of(const bzi_record *r) { return r->target >> 1 ^ (r->target & 1 ? UINT64_MAX : 0); }
+static uint64_t bzi_note_target(int64_t target) { return (uint64_t)target << 1 ^ (target < 0 ? UINT64_MAX : 0); }
+static uint64_t bzi_target_of(const bzi_index_note *r) { return r->target >> 1 ^ (r->target & 1 ? UINT64_MAX : 0); }
 
-/* Records of all samples, one after the other, as numbers of 7 bits a byte. */
+/* The notes on all samples, end to end in blocks. Each number is written with 7 bits a byte. */
 #define BZI_LOG_BLOCK_BYTES 65520u
-#define BZI_RECORD_MAX      70u
+#define BZI_NOTE_MAX      70u         /* bytes of a note at most: 7 numbers of 10 bytes */
 typedef struct bzi_index_block {
-    struct bzi_index_block *next;
-    uint64_t              used;
+    struct bzi_index_block *next;       /* NULL: this is the last */
+    uint64_t              used;         /* bytes in use */
     uint8_t               bytes[BZI_LOG_BLOCK_BYTES];
 } bzi_index_block;
 
+/* The beginning of a note. */
 typedef struct bzi_index_place {
     const bzi_index_block *block;       /* NULL: past the end */
-    uint64_t             at;
+    uint64_t             at;            /* offset in the block's bytes */
 } bzi_index_place;
 
 typedef struct bzi_index_log {
-    bzi_index_block *first, *last;
+    bzi_index_block *first;             /* NULL: there are none */
+    bzi_index_block *last;              /* the one that is being filled */
 } bzi_index_log;
 
-/* Room for one more record. Returns 0 when memory is out. */
+/* Makes room for one more note. Returns 0 if memory is out, else 1. */
 static int bzi_index_reserve(bzi_index_log *log, const bzi_memory *memory)
 {
     bzi_index_block *block;
 
-    if (log->last && log->last->used + BZI_RECORD_MAX <= BZI_LOG_BLOCK_BYTES)
+    if (log->last && log->last->used + BZI_NOTE_MAX <= BZI_LOG_BLOCK_BYTES)
         return 1;
     if (!(block = bzi_alloc(memory, 1, sizeof *block, 16)))
         return 0;
+
     block->next = NULL;
     block->used = 0;
     if (log->last)
@@ -12724,30 +12954,34 @@ static int bzi_index_reserve(bzi_index_log *log, const bzi_memory *memory)
     return 1;
 }
 
-/* Pre: there is room. */
-static void bzi_index_put(bzi_index_log *log, const bzi_record *r)
+/* Appends a note. Pre: there is room. */
+static void bzi_index_put(bzi_index_log *log, const bzi_index_note *r)
 {
     bzi_index_block *block = log->last;
-    uint64_t numbers[BZI_RECORD_NUMBERS];
+    uint64_t numbers[BZI_NOTE_NUMBERS];
     memcpy(numbers, r, sizeof numbers);
-    for (size_t i = 0; i < BZI_RECORD_NUMBERS; i++) {
+
+    for (size_t i = 0; i < BZI_NOTE_NUMBERS; i++) {
         for (; numbers[i] > 127; numbers[i] >>= 7)
             block->bytes[block->used++] = (uint8_t)(128 | (numbers[i] & 127));
         block->bytes[block->used++] = (uint8_t)numbers[i];
     }
 }
 
-static int bzi_index_next(bzi_index_place *place, bzi_record *r)
+/* Reads the note at a place and steps to the next. Returns 0 past the end, else 1. */
+static int bzi_index_next(bzi_index_place *place, bzi_index_note *r)
 {
-    uint64_t numbers[BZI_RECORD_NUMBERS] = { 0 };
+    uint64_t numbers[BZI_NOTE_NUMBERS] = { 0 };
 
     while (place->block && place->at == place->block->used)
         *place = (bzi_index_place){ place->block->next, 0 };
-    for (size_t i = 0; i < BZI_RECORD_NUMBERS && place->block; i++)
+
+    for (size_t i = 0; i < BZI_NOTE_NUMBERS && place->block; i++)
         for (uint32_t shift = 0, byte = 128; byte & 128; shift += 7) {
             byte = place->block->bytes[place->at++];
             numbers[i] |= (uint64_t)(byte & 127) << shift;
         }
+
     memcpy(r, numbers, sizeof numbers);
     return place->block != NULL;
 }
@@ -12767,61 +13001,75 @@ static void bzi_index_free(bzi_index_log *log, const bzi_memory *memory)
 /* ==== 40. Writer: tracks, samples ===================================================================================
  * Calls: rooms 2-4, 6, 20, 39.
  *
- * The boxes of one track, in a sample or in the index. Their tables are made while they are written, so that they are
- * never in memory: a track's boxes have a hole for each. A whole sample, made by the thread that hands it in. The
- * struct of a writer.
+ * The boxes of one track, in a sample or in the index. A track of the index has a hole for each of its tables: tables
+ * are made while they are written and are never in memory. Also here: a whole sample, made by the thread that hands it
+ * in, and the struct of a writer.
  *
- * FIELDS lie in a box 'uuid', the last one in the sample's moov. Numbers are little-endian:
+ * Fields lie in a box 'uuid', which is the last one in the sample's moov. Its numbers are little-endian:
  *   version and flags, 0
  *   the number of fields
  *   for each field: its kind and the length of its name (a byte each), the name, the size of the value, the value
  *
- * The index has the same box, with the fields of all samples, without values. Behind them stand the number of classes
+ * The index has the same box, with the fields of all samples, without values. After them come the number of classes
  * that have names, where each name begins and the last one ends, and the names end to end. */
 
 #ifndef BENZINA_NO_WRITER
 
 #define BZI_WRITER_TIMESCALE 20u
-#define BZI_WRITER_FIRST     40u      /* where samples begin: ftyp 24, mdat header 16 */
-#define BZI_WRITER_NUL       12u      /* a byte before them that is 0: the name of samples that have none */
+#define BZI_WRITER_FIRST     40u      /* where samples begin, after ftyp, 24 bytes, and the header of mdat, 16 */
+#define BZI_WRITER_NUL       12u      /* offset of a byte in ftyp that is 0: the name of samples that have none */
 
 /* --- Tables --- */
 
-/* Of what the entries of an outer track are. */
+/* The kinds of outer tracks, by what their entries are. */
 enum { BZI_TABLE_SAMPLES, BZI_TABLE_TARGETS, BZI_TABLE_NAMES, BZI_TABLE_THUMBS };
 
-/* The entries of an outer track. */
+/* Walks over the entries of an outer track. Names are in boxes between the samples, each box after the last sample
+ * whose name it holds. Therefore a second walk is ahead of the first, by as many samples as share a box. */
 typedef struct bzi_entries {
-    bzi_index_place next, ahead;        /* records; ahead: up to the box of the names that are gone through */
-    uint32_t      table, split;       /* split 0: all */
-    uint64_t      sample_at, ahead_at, target_at, name_at, last_names_at;
-    uint64_t      offset, size;       /* of the entry */
-    uint64_t      target;
+    bzi_index_place next;             /* the note on the next entry */
+    bzi_index_place ahead;            /* the note after the box from which names are taken now */
+    uint32_t      table;              /* BZI_TABLE_... */
+    uint32_t      split;              /* 0: all */
+    uint64_t      sample_at;          /* where the sample of `next` begins in the file */
+    uint64_t      ahead_at;           /* where the sample of `ahead` begins */
+    uint64_t      target_at;          /* where the target of `next` lies */
+    uint64_t      name_at;            /* where the next name lies */
+    uint64_t      last_names_at;      /* where the names lie that are in no box */
+    uint64_t      offset;             /* of the entry in the file */
+    uint64_t      size;               /* of the entry, in bytes */
+    uint64_t      target;             /* of the entry's sample */
 } bzi_entries;
 
+/* Finds the box that has the next names, or else those after the targets. */
 static void bzi_entries_find_names(bzi_entries *e)
 {
-    bzi_record r = { .gap = 0 };
+    bzi_index_note r = { .gap = 0 };
     while (!r.gap && bzi_index_next(&e->ahead, &r))
         e->ahead_at += r.size + r.gap;
     e->name_at = r.gap ? e->ahead_at - r.gap + 8 : e->last_names_at;
 }
 
+/* Steps to the next entry. Returns 0 if there is none, else 1. */
 static int bzi_entries_next(bzi_entries *e)
 {
-    bzi_record r;
+    bzi_index_note r;
 
     while (bzi_index_next(&e->next, &r)) {
         const uint64_t at[] = { e->sample_at, e->target_at, r.name_size ? e->name_at : BZI_WRITER_NUL,
                                 e->sample_at + r.thumb };
         const uint64_t sizes[] = { r.size, 8, r.name_size ? r.name_size : 1, r.thumb_size };
+
         if (e->table == BZI_TABLE_TARGETS && r.target == 1)
-            return 0;                                       /* later ones are not indexed */
+            return 0;                                       /* targets after the first missing one are not indexed */
+
         e->sample_at += r.size + r.gap;
         e->target_at += 8;
         e->name_at += r.name_size;
+
         if (r.gap && e->table == BZI_TABLE_NAMES)
             bzi_entries_find_names(e);
+
         e->offset = at[e->table];
         e->size = sizes[e->table];
         e->target = bzi_target_of(&r);
@@ -12833,16 +13081,23 @@ static int bzi_entries_next(bzi_entries *e)
 
 /* --- Tracks --- */
 
-/* One track to write. Of video, what it shows or, once that is gone, its sample entry; of metadata, the mime type. */
+/* One track to write. */
 typedef struct bzi_track_desc {
-    const char      *name, *mime;
-    const bzi_coded *coded;
-    const bzi_out   *entry;
-    uint32_t         id, flags, version, width, height;
+    const char      *name;            /* bzna_input and so on */
+    const char      *mime;            /* of metadata */
+    const bzi_coded *coded;           /* of video: the picture that it shows, from which its sample entry is made */
+    const bzi_out   *entry;           /* of video, if `coded` is gone: its sample entry */
+    uint32_t         id;
+    uint32_t         flags;           /* of its tkhd; 3: it is enabled and in the movie */
+    uint32_t         version;         /* of its boxes; 1: with times of 64 bits */
+    uint32_t         width;           /* of its tkhd, in pixels */
+    uint32_t         height;
     uint32_t         count;           /* of its samples */
-    uint32_t         offset_bytes;    /* in the index, where tables are holes; 0: in a sample, where it has one entry */
-    uint32_t         table, split;    /* in the index */
-    uint64_t         offset, size;    /* in a sample */
+    uint32_t         offset_bytes;    /* of offsets in the index, where tables are holes; 0: in a sample */
+    uint32_t         table;           /* in the index: BZI_TABLE_... */
+    uint32_t         split;           /* in the index: of its samples; 0: all */
+    uint64_t         offset;          /* in a sample: of the one entry, from the sample's beginning */
+    uint64_t         size;            /* in a sample: its bytes */
 } bzi_track_desc;
 
 #define BZI_OUT_UPRIGHT_WIDTHS "444444444"
@@ -12854,6 +13109,7 @@ static void bzi_out_mvhd(bzi_out *out, uint32_t version, uint64_t duration, uint
                 BZI_WRITER_TIMESCALE, duration, 0x10000, 0x100, 0, 0, BZI_OUT_UPRIGHT, 0, 0, 0, next_track);
 }
 
+/* Writes the description of a track's samples: a picture's sample entry, or a mime type. */
 static void bzi_out_stsd(bzi_out *out, const bzi_track_desc *t)
 {
     const uint64_t box = bzi_out_begin(out, BZI_STSD);
@@ -12872,7 +13128,8 @@ static void bzi_out_stsd(bzi_out *out, const bzi_track_desc *t)
     bzi_out_end(out, box);
 }
 
-/* Sizes are spelled out in the index, as the original tools do. */
+/* Writes the tables of a track. The index has a size for each sample even if all are equal, as with the original
+ * tools. */
 static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
 {
     const int wide = t->offset_bytes == 8;
@@ -12881,15 +13138,18 @@ static void bzi_out_stbl(bzi_out *out, const bzi_track_desc *t)
 
     bzi_out_stsd(out, t);
     BZI_OUT_BOX(out, BZI_FOURCC('s', 't', 't', 's'), "4444", 0, 1, t->count, BZI_WRITER_TIMESCALE);
+
     box = bzi_out_begin(out, BZI_FOURCC('s', 't', 's', 'z'));
     BZI_OUT(out, "444", 0, t->size, t->count);
     if (t->offset_bytes)
         bzi_out_hole(out, &(bzi_hole){ 0, t->table, t->split, 4, 0, t->count });
     bzi_out_end(out, box);
+
     if (t->count)
         BZI_OUT_BOX(out, BZI_FOURCC('s', 't', 's', 'c'), "44444", 0, 1, 1, 1, 1);
-    else                              /* without samples no run of chunks: FFmpeg refuses a file that has one */
+    else                              /* no run of chunks without samples: FFmpeg refuses a file that has one */
         BZI_OUT_BOX(out, BZI_FOURCC('s', 't', 's', 'c'), "44", 0, 0);
+
     box = bzi_out_begin(out, wide ? BZI_FOURCC('c', 'o', '6', '4') : BZI_FOURCC('s', 't', 'c', 'o'));
     BZI_OUT(out, "44", 0, t->count);
     if (t->offset_bytes)
@@ -12910,13 +13170,16 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
     BZI_OUT_BOX(out, BZI_FOURCC('t', 'k', 'h', 'd'), "4tt44t88" BZI_OUT_UPRIGHT_WIDTHS "44",
                 t->version << 24 | t->flags, 0, 0, t->id, 0, duration, 0, 0, BZI_OUT_UPRIGHT, t->width << 16,
                 t->height << 16);
+
     mdia = bzi_out_begin(out, BZI_MDIA);
     BZI_OUT_BOX(out, BZI_FOURCC('m', 'd', 'h', 'd'), "4tt4t22", t->version << 24, 0, 0, BZI_WRITER_TIMESCALE, duration,
                 0x55c4 /* und */, 0);
+
     box = bzi_out_begin(out, BZI_FOURCC('h', 'd', 'l', 'r'));
     BZI_OUT(out, "44484", 0, 0, video ? BZI_FOURCC('v', 'i', 'd', 'e') : BZI_FOURCC('m', 'e', 't', 'a'), 0, 0);
     bzi_out_bytes(out, t->name, strlen(t->name) + 1);
     bzi_out_end(out, box);
+
     box = bzi_out_begin(out, BZI_MINF);
     if (video)
         BZI_OUT_BOX(out, BZI_FOURCC('v', 'm', 'h', 'd'), "48", 1, 0);
@@ -12934,12 +13197,12 @@ static void bzi_out_trak(bzi_out *out, const bzi_track_desc *t)
 
 /* A sample that was handed in. */
 typedef struct bzi_pending {
-    struct bzi_pending *next;         /* in its slot of the queue */
-    uint64_t            index;
-    bzi_record          record;
-    uint64_t            name_at;      /* in the sample */
-    uint32_t            left_out;     /* no sample comes at this index */
-    bzi_out             out;          /* the sample, and behind it the thumbnail's sample entry */
+    struct bzi_pending *next;         /* in the same slot of the queue */
+    uint64_t            index;        /* of the sample in the archive */
+    bzi_index_note          note;
+    uint64_t            name_at;      /* offset of the name in the sample */
+    uint32_t            left_out;     /* 1: no sample comes at this index */
+    bzi_out             out;          /* the sample, then the thumbnail's sample entry */
 } bzi_pending;
 
 static void bzi_pending_free(const bzi_memory *memory, bzi_pending *p)
@@ -12949,7 +13212,7 @@ static void bzi_pending_free(const bzi_memory *memory, bzi_pending *p)
     bzi_release(memory, p, 1, sizeof *p);
 }
 
-/* A track of a sample: a picture's, or with coded NULL one of metadata. */
+/* Writes a track of a sample: of a picture, or of metadata if `coded` is NULL. */
 static void bzi_out_inner_track(bzi_out *out, const char *name, const char *mime, const bzi_coded *coded, uint32_t id,
                                 uint64_t offset, uint64_t size)
 {
@@ -12975,7 +13238,7 @@ static void bzi_out_field(bzi_out *out, uint32_t kind, const char *name, const v
     bzi_out_bytes(out, value, size);
 }
 
-/* The field number i of those that the caller gave. Pre: they were checked. */
+/* Returns the i-th of the fields that the caller gave. Pre: they were checked. */
 static bzna_field_value bzi_sample_field(const bzna_writer_sample *sample, uint32_t i)
 {
     bzna_field_value value;
@@ -12983,6 +13246,7 @@ static bzna_field_value bzi_sample_field(const bzna_writer_sample *sample, uint3
     return value;
 }
 
+/* Checks a field of a sample: its name, its kind, and a value that fits the kind. */
 static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint32_t i, bzna_error *err)
 {
     static const char *const taken[] = { "image", "thumb", "target", "name" };
@@ -12991,8 +13255,8 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
     size_t length;
 
     if (!bzi_struct_in_array(&v, sizeof v, sample->fields, i))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "sample.fields[%u].struct_size: not that of the first one, or not "
-                        "known", i);
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "sample.fields[%u].struct_size: differs from the first one's, or is "
+                        "not known", i);
 
     length = v.name ? strlen(v.name) : 0;
     if (length == 0 || length >= BZNA_NAME_MAX)
@@ -13001,9 +13265,11 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
     for (size_t k = 0; k < sizeof taken / sizeof taken[0]; k++)
         if (!strcmp(v.name, taken[k]))
             wrong = "name: archives have a field of that name";
+
     for (uint32_t k = 0; k < i; k++)
         if (!strcmp(bzi_sample_field(sample, k).name, v.name))
-            wrong = "name: stands there twice";
+            wrong = "name: is given twice";
+
     if (v.kind < BZNA_FIELD_INTEGER || v.kind > BZNA_FIELD_BYTES)
         wrong = "kind: must be BZNA_FIELD_INTEGER, _VECTOR, _TEXT or _BYTES";
     else if ((v.size && !v.data) || v.size > UINT32_MAX)
@@ -13011,7 +13277,7 @@ static bzna_status bzi_sample_check_field(const bzna_writer_sample *sample, uint
     else if (v.kind == BZNA_FIELD_INTEGER ? v.size != 8 : v.kind == BZNA_FIELD_VECTOR && v.size % 4)
         wrong = "size: an integer has 8 bytes, and each number of a vector 4";
     else if (v.kind == BZNA_FIELD_TEXT && v.size && memchr(v.data, 0, (size_t)v.size))
-        wrong = "data: a NUL in a text";
+        wrong = "data: a text must not contain a NUL";
     return wrong ? BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields[%u] \"%s\", %s", i, v.name, wrong) : BZNA_OK;
 }
 
@@ -13024,38 +13290,41 @@ static bzna_status bzi_sample_check(const bzna_writer_sample *sample, bzna_error
     if (sample->name && strlen(sample->name) >= BZI_LIMIT_NAME_BYTES)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.name: longer than 65535 bytes");
     if (sample->field_count > BZI_LIMIT_ARCHIVE_FIELDS || (sample->field_count && !sample->fields))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields: %u fields %s; at most %u", sample->field_count,
-                        sample->fields ? "at an address" : "at NULL", BZI_LIMIT_ARCHIVE_FIELDS);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sample.fields: field_count is %u, and fields is %s; at most %u are "
+                        "allowed", sample->field_count, sample->fields ? "not NULL" : "NULL",
+                        BZI_LIMIT_ARCHIVE_FIELDS);
     for (uint32_t i = 0; i < sample->field_count && status == BZNA_OK; i++)
         status = bzi_sample_check_field(sample, i, err);
     return status;
 }
 
-/* The media of a sample, in its mdat: pictures, target, name. The target lies before the name. */
+/* Writes the mdat of a sample: pictures, target, name. The target comes right before the name, and is found from the
+ * name's place. */
 static void bzi_pending_put_media(bzi_pending *p, const bzna_writer_sample *sample, const bzi_coded *input,
                                   const bzi_coded *thumb, uint64_t *input_size)
 {
     bzi_out *out = &p->out;
     const uint64_t box = bzi_out_begin(out, BZI_FOURCC('m', 'd', 'a', 't'));
 
-    p->record.thumb = out->size;
+    p->note.thumb = out->size;
     input->ops->unit(out, input);
-    *input_size = out->size - p->record.thumb;
+    *input_size = out->size - p->note.thumb;
     if (thumb && thumb != input) {
-        p->record.thumb = out->size;
+        p->note.thumb = out->size;
         thumb->ops->unit(out, thumb);
     }
 
-    p->record.thumb_size = thumb ? out->size - p->record.thumb : 0;
+    p->note.thumb_size = thumb ? out->size - p->note.thumb : 0;
     if (sample->target != BZNA_TARGET_NONE)
         bzi_out_le64(out, (uint64_t)sample->target);
+
     p->name_at = out->size;
-    p->record.name_size = sample->name ? strlen(sample->name) + 1 : 0;
-    bzi_out_bytes(out, sample->name, p->record.name_size);
+    p->note.name_size = sample->name ? strlen(sample->name) + 1 : 0;
+    bzi_out_bytes(out, sample->name, p->note.name_size);
     bzi_out_end(out, box);
 }
 
-/* The whole small mp4 of one sample. */
+/* Writes the whole small mp4 of one sample. */
 static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, const bzi_coded *input,
                             const bzi_coded *thumb)
 {
@@ -13068,15 +13337,16 @@ static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, co
 
     bzi_out_bytes(out, ftyp, sizeof ftyp);
     bzi_pending_put_media(p, sample, input, thumb, &input_size);
+
     box = bzi_out_begin(out, BZI_MOOV);
     bzi_out_mvhd(out, 0, BZI_WRITER_TIMESCALE, 2u + has_name + has_target + (thumb != NULL));
     bzi_out_inner_track(out, "bzna_input", NULL, input, id++, sizeof ftyp + 8, input_size);
     if (has_name)
-        bzi_out_inner_track(out, "bzna_fname", "text/plain", NULL, id++, p->name_at, p->record.name_size);
+        bzi_out_inner_track(out, "bzna_fname", "text/plain", NULL, id++, p->name_at, p->note.name_size);
     if (has_target)
         bzi_out_inner_track(out, "bzna_target", "application/octet-stream", NULL, id++, p->name_at - 8, 8);
     if (thumb)
-        bzi_out_inner_track(out, "bzna_thumb", NULL, thumb, id++, p->record.thumb, p->record.thumb_size);
+        bzi_out_inner_track(out, "bzna_thumb", NULL, thumb, id++, p->note.thumb, p->note.thumb_size);
 
     if (sample->field_count) {
         const uint64_t fields = bzi_out_begin_fields(out, sample->field_count);
@@ -13090,9 +13360,9 @@ static void bzi_pending_put(bzi_pending *p, const bzna_writer_sample *sample, co
     bzi_out_end(out, box);
 }
 
-#define BZI_ENTRY_SIZE_AT 32u         /* where a sample entry says its width and height, 16 bits each */
+#define BZI_ENTRY_SIZE_AT 32u         /* offset of width and height in a sample entry, 16 bits each */
 
-/* Makes the bytes of a sample. No lock is held. */
+/* Makes the bytes of a sample. No lock is held. A picture that is small enough is its own thumbnail. */
 static bzna_status bzi_pending_make(bzi_pending *p, const bzna_writer_sample *sample, bzna_error *err)
 {
     bzi_coded input, given_thumb;
@@ -13113,12 +13383,14 @@ static bzna_status bzi_pending_make(bzi_pending *p, const bzna_writer_sample *sa
     if ((status = bzi_sample_check(sample, err)) != BZNA_OK)
         return status;
 
-    p->record.split = sample->split;
-    p->record.target = bzi_record_target(sample->target);
+    p->note.split = sample->split;
+    p->note.target = bzi_note_target(sample->target);
     bzi_pending_put(p, sample, &input, thumb);
-    p->record.size = p->out.size;
-    if (p->record.size > UINT32_MAX)
+    p->note.size = p->out.size;
+
+    if (p->note.size > UINT32_MAX)
         return BZI_FAIL(err, BZNA_E_LIMIT, "a sample has at most 4 GiB");
+
     if (thumb)
         bzi_out_visual(&p->out, thumb, 0);
     return p->out.failed ? bzi_fail_memory(err, "a sample") : BZNA_OK;
@@ -13126,35 +13398,47 @@ static bzna_status bzi_pending_make(bzi_pending *p, const bzna_writer_sample *sa
 
 /* --- Writers --- */
 
-#define BZI_WRITER_NAMES_BYTES (64u << 10)   /* of names that are kept until they are written */
-#define BZI_WRITER_TAIL_BYTES  (64u << 10)   /* of the index that are written at once */
-#define BZI_QUEUE_SLOTS        4096u
-#define BZI_QUEUE_BYTES        (64u << 20)   /* by default */
+#define BZI_WRITER_NAMES_BYTES (64u << 10)   /* names kept in memory before a box of them is written */
+#define BZI_WRITER_TAIL_BYTES  (64u << 10)   /* bytes of the index written by one call */
+#define BZI_QUEUE_SLOTS        4096u         /* lists of samples in the queue */
+#define BZI_QUEUE_BYTES        (64u << 20)   /* limit of the queue, if the caller sets none */
 
 struct bzna_writer {
-    bzi_host     *host;
-    bzna_sink     sink;               /* write_at NULL: file is ours */
-    bzi_file      file;
-    bzi_out       path;               /* of our file, for messages */
-    bzi_mutex     lock;               /* guards what follows, up to last */
-    bzi_cond      changed;            /* the queue, or that nobody is busy any more */
-    bzna_status   poison;             /* what every later call returns */
-    uint32_t      finished, busy;
-    uint64_t      next, last;         /* the index whose turn it is; one more than the largest that was given */
-    uint64_t      queue_limit, queue_bytes, queue_count;
-    bzi_pending  *queue[BZI_QUEUE_SLOTS];    /* by index */
-    bzi_field     fields[BZI_LIMIT_ARCHIVE_FIELDS];   /* sorted by name */
+    bzi_host     *host;               /* a reference is held */
+    bzna_sink     sink;               /* where to write; if write_at is NULL, to `file` */
+    bzi_file      file;               /* the library's own */
+    bzi_out       path;               /* its path, for messages */
+    bzi_mutex     lock;               /* guards what follows, down to field_count */
+    bzi_cond      changed;            /* the queue has changed, or a thread is no longer busy */
+    bzna_status   poison;             /* an error that every later call returns; BZNA_OK: none */
+    uint32_t      finished;           /* 1: the index is written */
+    uint32_t      busy;               /* 1: a thread is writing */
+    uint64_t      next;               /* the index whose turn it is */
+    uint64_t      last;               /* one more than the largest index that was given */
+    uint64_t      queue_limit;        /* bytes that may wait */
+    uint64_t      queue_bytes;        /* bytes that wait */
+    uint64_t      queue_count;        /* samples that wait */
+    bzi_pending  *queue[BZI_QUEUE_SLOTS];             /* lists, by index modulo BZI_QUEUE_SLOTS */
+    bzi_field     fields[BZI_LIMIT_ARCHIVE_FIELDS];   /* of all samples so far, sorted by name */
     uint32_t      field_count;
-    /* the busy thread's */
-    uint32_t      no_more_targets, thumbs_differ;
-    uint32_t      names, thumbs;      /* samples that have one */
-    uint32_t      counts[4], targets[4];      /* samples of each split, of all; and those whose targets are indexed */
-    uint64_t      position;           /* where the next sample goes, and the next piece of the index */
+    /* The rest belongs to the busy thread. */
+    uint32_t      no_more_targets;    /* 1: a sample had no target, and later ones are not indexed */
+    uint32_t      thumbs_differ;      /* 1: thumbnails have different sample entries, so no track can hold them all */
+    uint32_t      names;              /* samples that have a name */
+    uint32_t      thumbs;             /* samples that have a thumbnail */
+    uint32_t      counts[4];          /* samples by split; [0]: all */
+    uint32_t      targets[4];         /* those of them whose targets are indexed */
+    uint64_t      position;           /* where the next sample goes, and later the next piece of the index */
     bzi_index_log log;
-    bzi_hole      holes[BZI_LIMIT_HOLES];
-    uint32_t      class_count, thumb_width, thumb_height;     /* the largest thumbnail's */
-    bzi_out       name_bytes, class_names;    /* names: of samples, not written yet; of classes */
-    bzi_out       thumb_entry, movie, tail;   /* movie: the index without its tables; tail: what is written next */
+    bzi_hole      holes[BZI_LIMIT_HOLES];             /* of `movie` */
+    uint32_t      class_count;        /* of class_names */
+    uint32_t      thumb_width;        /* of the largest thumbnail, in pixels */
+    uint32_t      thumb_height;
+    bzi_out       name_bytes;         /* names of samples that are not written yet, each with its NUL */
+    bzi_out       class_names;        /* names of classes, each with its NUL */
+    bzi_out       thumb_entry;        /* the first thumbnail's sample entry */
+    bzi_out       movie;              /* the index without its tables */
+    bzi_out       tail;               /* bytes of the index to write next */
 };
 
 static void bzi_writer_free(bzna_writer *writer)
@@ -13181,6 +13465,7 @@ static void bzi_writer_free(bzna_writer *writer)
     bzi_host_drop(host);
 }
 
+/* Writes bytes to the sink or to the file. An error names the place and, if it is known, the file. */
 static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const void *bytes, uint64_t size,
                                     bzna_error *err)
 {
@@ -13205,7 +13490,8 @@ static bzna_status bzi_writer_write(bzna_writer *writer, uint64_t offset, const 
     return writer->path.size ? bzi_error_prefix(err, (const char *)writer->path.buffer.data) : status;
 }
 
-/* So that what was written before does not reach the disk after what is written next, and late errors are seen. */
+/* Waits until all that was written is on the disk, so that it gets there before what is written next, and so that late
+ * errors are seen. */
 static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
 {
     const int error = writer->sink.write_at ? 0 : bzi_os_file_sync(&writer->file);
@@ -13215,7 +13501,7 @@ static bzna_status bzi_writer_sync(bzna_writer *writer, bzna_error *err)
     return bzi_error_prefix(err, (const char *)writer->path.buffer.data);
 }
 
-/* Copies the names of classes, each with its NUL. */
+/* Copies the names of classes, each with its NUL, and the limit of the queue. */
 static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_writer_config *config, bzna_error *err)
 {
     writer->queue_limit = config->queue_bytes ? config->queue_bytes : BZI_QUEUE_BYTES;
@@ -13223,6 +13509,7 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
     if (!config->classes != !config->class_count)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "writer_config.classes: class_count is %u, and classes is%s NULL",
                         config->class_count, config->classes ? " not" : "");
+
     for (uint32_t i = 0; i < config->class_count; i++) {
         const char *name = config->classes[i];
         if (!name || strlen(name) >= BZI_LIMIT_NAME_BYTES)
@@ -13244,18 +13531,18 @@ static bzna_status bzi_writer_name_classes(bzna_writer *writer, const bzna_write
 /* ==== 41. Writer: archives ==========================================================================================
  * Calls: rooms 2-4, 6, 39-40.
  *
- * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in
- * the order of their indices, so that the file does not depend on timing. Names of samples stand behind targets at
- * the end of mdat; where they are many, in boxes 'free' between the samples. The archive's mdat has length 0 until
- * bzna_writer_finish patches it, which marks it unfinished. */
+ * A sample waits in the queue until its turn. One thread at a time, the busy one, writes those whose turn it is, in the
+ * order of their indices, so that the file does not depend on timing. Names of samples come after the targets at the
+ * end of mdat; if they are many, in boxes 'free' between the samples. The archive's mdat has length 0, which marks it
+ * as unfinished, until bzna_writer_finish sets the length. */
 
-#define BZI_INDEX_LAST UINT64_MAX     /* the sample comes behind all that were given */
+#define BZI_INDEX_LAST UINT64_MAX     /* the sample comes after all that were given */
 
 #ifndef BENZINA_NO_WRITER
 
 /* --- Opening --- */
 
-/* Without a file. */
+/* Makes a writer without a file. */
 static bzna_status bzi_writer_alloc(bzi_host *host, const bzna_writer_config *config, bzna_writer **out,
                                     bzna_error *err)
 {
@@ -13326,7 +13613,7 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
     }
 
     if (status != BZNA_OK || (status = bzi_writer_write(writer, 0, head, sizeof head, err)) != BZNA_OK) {
-        writer->sink.close = NULL;    /* on failure, it is the caller's */
+        writer->sink.close = NULL;    /* on failure, the sink still belongs to the caller */
         bzi_writer_close(writer);
         return status;
     }
@@ -13337,13 +13624,13 @@ static bzna_status bzi_writer_make(bzi_host *host, const char *path, const bzna_
 
 /* --- Writing samples --- */
 
-/* The playable track needs one configuration: keeps the first thumbnail's and compares the others'. JPEGs of several
- * sizes share one. Pre: there is room for it. */
+/* Keeps the first thumbnail's configuration and compares the others', since the playable track has only one. JPEGs of
+ * several sizes share one. Pre: there is room for it. */
 static void bzi_writer_note_thumb(bzna_writer *writer, bzi_pending *p)
 {
     bzi_out *first = &writer->thumb_entry;
-    const uint64_t size = p->out.size - p->record.size;
-    uint8_t *entry = p->out.buffer.data + p->record.size, *edges = entry + BZI_ENTRY_SIZE_AT;
+    const uint64_t size = p->out.size - p->note.size;
+    uint8_t *entry = p->out.buffer.data + p->note.size, *edges = entry + BZI_ENTRY_SIZE_AT;
 
     writer->thumb_width = bzi_max32(writer->thumb_width, bzi_be16(edges));
     writer->thumb_height = bzi_max32(writer->thumb_height, bzi_be16(edges + 2));
@@ -13354,8 +13641,8 @@ static void bzi_writer_note_thumb(bzna_writer *writer, bzi_pending *p)
         writer->thumbs_differ |= first->size != size || memcmp(first->buffer.data, entry, (size_t)size) != 0;
 }
 
-/* The sample is in the file. Pre: there is room in the log. */
-static void bzi_writer_note(bzna_writer *writer, const bzi_record *r)
+/* Takes note of a sample that is in the file. Pre: there is room in the log. */
+static void bzi_writer_note(bzna_writer *writer, const bzi_index_note *r)
 {
     writer->no_more_targets |= r->target == 1;
     writer->counts[0]++;
@@ -13369,11 +13656,11 @@ static void bzi_writer_note(bzna_writer *writer, const bzi_record *r)
     writer->position += r->size + r->gap;
 }
 
-/* Writes the sample whose turn it is, and behind it the names kept, once they are many: one call of the sink. */
+/* Writes the sample whose turn it is and, once the names kept are many, a box of them after it. Calls the sink once. */
 static bzna_status bzi_writer_write_sample(bzna_writer *writer, bzi_pending *p, bzna_error *err)
 {
     const bzi_memory *memory = &writer->host->memory;
-    bzi_record *r = &p->record;
+    bzi_index_note *r = &p->note;
     bzi_out *names = &writer->name_bytes;
     const uint64_t name_bytes = names->size + r->name_size;
     bzna_status status;
@@ -13401,7 +13688,7 @@ static bzna_status bzi_writer_write_sample(bzna_writer *writer, bzi_pending *p, 
     return status;
 }
 
-/* --- The queue. All of it under the lock --- */
+/* --- The queue. Under the lock, which bzi_writer_add takes --- */
 
 static bzi_pending **bzi_queue_find(bzna_writer *writer, uint64_t index)
 {
@@ -13432,7 +13719,7 @@ static bzi_pending *bzi_queue_take(bzna_writer *writer, uint64_t index)
     return p;
 }
 
-/* "5, 9 to 12": the indices that were not given, of those below the largest that was; as many as there is room for. */
+/* Lists the indices below the largest that were not given, as "5, 9 to 12", as many as there is room for. */
 static void bzi_queue_name_missing(bzna_writer *writer, char text[160])
 {
     size_t n = 0;
@@ -13454,7 +13741,7 @@ static void bzi_queue_name_missing(bzna_writer *writer, char text[160])
 static bzna_status bzi_writer_check(const bzna_writer *writer, bzna_error *err)
 {
     if (bzi_os_in_callback)
-        return BZI_FAIL(err, BZNA_E_STATE, "not in a callback");
+        return BZI_FAIL(err, BZNA_E_STATE, "must not be called in a callback");
     if (writer->poison)
         return BZI_FAIL(err, writer->poison, "the writer failed before: %s", bzi_status_text(writer->poison));
     if (writer->finished)
@@ -13474,7 +13761,7 @@ static bzna_status bzi_writer_check_index(bzna_writer *writer, uint64_t index, b
     return BZNA_OK;
 }
 
-/* Takes note of a sample's fields, sorted by name. All or, with an error, none. */
+/* Takes note of a sample's fields, sorted by name. On an error, takes note of none. */
 static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_writer_sample *sample, bzna_error *err)
 {
     bzi_field known[BZI_LIMIT_ARCHIVE_FIELDS];
@@ -13503,7 +13790,7 @@ static bzna_status bzi_writer_note_fields(bzna_writer *writer, const bzna_writer
     return BZNA_OK;
 }
 
-/* Unless a thread is busy: writes the samples whose turn it is, without the lock. */
+/* Writes the samples whose turn it is, without holding the lock, unless another thread is busy with that. */
 static bzna_status bzi_writer_drain(bzna_writer *writer, bzna_error *err)
 {
     bzi_pending *p;
@@ -13525,7 +13812,7 @@ static bzna_status bzi_writer_drain(bzna_writer *writer, bzna_error *err)
     return writer->poison;
 }
 
-/* Waits for room in the queue, or its turn; puts p into the queue. */
+/* Waits for room in the queue or for its turn, then puts p into the queue. Returns BZNA_AGAIN at the timeout. */
 static bzna_status bzi_writer_queue(bzna_writer *writer, bzi_pending *p, uint64_t index,
                                     const bzna_writer_sample *sample, int64_t timeout_ns, bzna_error *err)
 {
@@ -13533,7 +13820,7 @@ static bzna_status bzi_writer_queue(bzna_writer *writer, bzi_pending *p, uint64_
     bzna_status status;
 
     while ((status = bzi_writer_check_index(writer, index, err)) == BZNA_OK) {
-        /* where no index below it is missing, its turn will come: somebody is busy with those */
+        /* if no index below it is missing, its turn will come, because a thread is busy with those */
         const int is_last = index == BZI_INDEX_LAST || index == writer->last;
         const int will_come = writer->busy && (index == writer->next ||
                                                (is_last && writer->next + writer->queue_count == writer->last));
@@ -13555,7 +13842,7 @@ static bzna_status bzi_writer_queue(bzna_writer *writer, bzi_pending *p, uint64_
     return BZNA_OK;
 }
 
-/* A sample, or that none comes, at an index. */
+/* Adds a sample or, if `sample` is NULL, says that none comes at this index. */
 static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzna_writer_sample *sample,
                                   int64_t timeout_ns, bzna_error *err)
 {
@@ -13585,7 +13872,7 @@ static bzna_status bzi_writer_add(bzna_writer *writer, uint64_t index, const bzn
 
 /* --- The index --- */
 
-/* Writes what has gathered to the end of the file, if it is so many bytes. */
+/* Appends what has gathered to the file if it has at least so many bytes. */
 static bzna_status bzi_writer_flush(bzna_writer *writer, uint64_t at_least, bzna_error *err)
 {
     bzi_out *tail = &writer->tail;
@@ -13598,8 +13885,8 @@ static bzna_status bzi_writer_flush(bzna_writer *writer, uint64_t at_least, bzna
     return status;
 }
 
-/* A table of the index; or, with a width of 0, the targets themselves, which stand behind the samples, as do the names
- * that no box holds. Pre: tail has its room. */
+/* Writes a table of the index or, if its width is 0, the targets themselves. Targets come after the samples, and after
+ * them the names that are in no box. Pre: tail has room for an entry more than BZI_WRITER_TAIL_BYTES. */
 static bzna_status bzi_writer_put_table(bzna_writer *writer, const bzi_hole *hole, uint64_t targets_at,
                                         uint64_t names_at, bzna_error *err)
 {
@@ -13622,7 +13909,7 @@ static bzna_status bzi_writer_put_table(bzna_writer *writer, const bzi_hole *hol
     return status;
 }
 
-/* bzna_input, bzna_target and bzna_fname, of all the archive (split 0) or one split. Returns the next track's id. */
+/* Adds bzna_input, bzna_target and bzna_fname of all samples (split 0) or of a split. Returns the next track's id. */
 static uint32_t bzi_writer_metadata(bzna_writer *writer, uint32_t split, uint32_t id, uint32_t offset_bytes)
 {
     static const char *const suffixes[4] = { "", "_train", "_validation", "_test" };
@@ -13640,7 +13927,7 @@ static uint32_t bzi_writer_metadata(bzna_writer *writer, uint32_t split, uint32_
     return id;
 }
 
-/* The playable track, last as the format asks. */
+/* Adds the playable track, last, as the format asks. */
 static void bzi_writer_playable(bzna_writer *writer, uint32_t id, uint32_t offset_bytes)
 {
     const bzi_track_desc t = { .name = "bzna_thumb", .entry = &writer->thumb_entry, .id = id, .version = 1, .flags = 3,
@@ -13650,7 +13937,7 @@ static void bzi_writer_playable(bzna_writer *writer, uint32_t id, uint32_t offse
     bzi_out_trak(&writer->movie, &t);
 }
 
-/* Names and kinds of fields, names of classes. */
+/* Adds the names and kinds of fields and the names of classes. */
 static void bzi_writer_names(bzna_writer *writer)
 {
     bzi_out *out = &writer->movie;
@@ -13669,7 +13956,7 @@ static void bzi_writer_names(bzna_writer *writer)
     bzi_out_end(out, box);
 }
 
-/* The outer movie box, with holes for its tables. */
+/* Makes the outer movie box, with holes for its tables. */
 static bzna_status bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes, bzna_error *err)
 {
     bzi_out *out = &writer->movie;
@@ -13691,6 +13978,7 @@ static bzna_status bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes, 
         bzi_writer_playable(writer, id, offset_bytes);
     if (writer->class_count || writer->field_count)
         bzi_writer_names(writer);
+
     bzi_out_end(out, box);
     if (out->too_large)
         return BZI_FAIL(err, BZNA_E_LIMIT, "the index of %u samples would have more than 4 GiB", writer->counts[0]);
@@ -13700,7 +13988,7 @@ static bzna_status bzi_writer_movie(bzna_writer *writer, uint32_t offset_bytes, 
     return BZNA_OK;
 }
 
-/* Targets, names, movie box, length of mdat. */
+/* Writes targets, names and movie box, then the length of mdat, which marks the archive as finished. */
 static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
 {
     const bzi_hole targets = { .table = BZI_TABLE_TARGETS };
@@ -13725,6 +14013,7 @@ static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
         bzi_out_bytes(&writer->tail, out->buffer.data + at, out->size - at);
         status = bzi_writer_flush(writer, 0, err);
     }
+
     bzi_put_be32(length, (uint32_t)((end - 24) >> 32));
     bzi_put_be32(length + 4, (uint32_t)(end - 24));
     if (status == BZNA_OK && (status = bzi_writer_sync(writer, err)) == BZNA_OK &&
@@ -13733,7 +14022,7 @@ static bzna_status bzi_writer_index(bzna_writer *writer, bzna_error *err)
     return status;
 }
 
-/* Nobody is busy, nothing waits. */
+/* Waits until no thread is busy, and checks that no sample waits for one before it. */
 static bzna_status bzi_writer_check_complete(bzna_writer *writer, bzna_error *err)
 {
     char missing[160];
@@ -13776,9 +14065,9 @@ static bzna_status bzi_writer_finish(bzna_writer *writer, bzna_error *err)
 
 #else
 
-/* No writer is ever made. */
+/* In this build no writer is ever made. */
 struct bzna_writer {
-    bzi_host *host;
+    bzi_host *host;                   /* where its messages would go */
 };
 #define bzi_writer_make(host, path, sink, config, out, err)        \
     BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no writer (BENZINA_NO_WRITER)")
@@ -13792,16 +14081,16 @@ struct bzna_writer {
 /* ==== 42. Elementary functions ======================================================================================
  * Calls: nothing.
  *
- * exp, log, sin, cos and tan out of + - x / and rounding to whole numbers, which IEEE 754 fixes: libm's differ in the
- * last bit from one machine to another. All are off by less than 1 ulp. sqrt, floor, fmod and ldexp are exact, or
- * rounded correctly, everywhere. Series: Abramowitz and Stegun 1964, 4.1.27 (log), 4.2.1 (exp), 4.3.65 (sin) and
+ * exp, log, sin, cos and tan from + - x / and rounding to whole numbers, all of which IEEE 754 fixes. libm's results
+ * differ in the last bit between machines. All errors here are below 1 ulp. sqrt, floor, fmod and ldexp are exact or
+ * correctly rounded everywhere. Series: Abramowitz and Stegun 1964, 4.1.27 (log), 4.2.1 (exp), 4.3.65 (sin) and
  * 4.3.66 (cos); numbers in two parts: Dekker 1971, "A floating-point technique for extending the available
  * precision". */
 
 #define BZI_LN2_HIGH 0x1.62e42fefap-1                   /* 36 bits: its product with an exponent is exact */
-#define BZI_LN2_LOW  0x1.cf79abc9e3b3ap-40              /* the rest */
+#define BZI_LN2_LOW  0x1.cf79abc9e3b3ap-40              /* ln 2 less BZI_LN2_HIGH */
 
-/* Of any number. Below the least subnormal it is 0, above the largest infinity. */
+/* Returns exp of any number: 0 below the least subnormal, infinity above the largest number. */
 static double bzi_math_exp(double x)
 {
     if (!(x > -746))
@@ -13809,19 +14098,20 @@ static double bzi_math_exp(double x)
     if (x > 710)
         return HUGE_VAL;
 
-    /* x = k ln 2 + r, and r in two parts */
+    /* x = k ln 2 + r, with r in two parts */
     const double k = floor(x * 1.4426950408889634 + 0.5), high = x - k * BZI_LN2_HIGH, low = k * BZI_LN2_LOW;
     const double r = high - low, rest = (high - r) - low;
 
-    /* r^2/2! + r^3/3! + ...: what follows r^14 is below 2^-62 */
+    /* r^2/2! + r^3/3! + ...: the terms after r^14 are below 2^-62 */
     double sum = 0;
     for (int n = 14; n > 2; n--)
         sum = (sum + 1) * r / n;
     sum = (sum + 1) * r * r / 2;
+
     return ldexp(1 + (r + (sum + rest * (1 + r))), (int)k);
 }
 
-/* Of any number: of 0 it is -infinity, of a negative one NaN. */
+/* Returns the natural logarithm of any number: -infinity of 0, NaN of a negative number. */
 static double bzi_math_log(double x)
 {
     int k;
@@ -13831,13 +14121,12 @@ static double bzi_math_log(double x)
     if (x > DBL_MAX)
         return x;
 
-    /* x = 2^k (1 + f), and 1 + f between the roots of 1/2 and 2 */
+    /* x = 2^k (1 + f), with 1 + f between the square roots of 1/2 and 2 */
     double f = frexp(x, &k);
     if (f < 0.70710678118654752) {
         f *= 2;
         k--;
     }
-
     f -= 1;
 
     /* log(1 + f) = 2 (s + s^3/3 + s^5/5 + ...), s = f / (2 + f); 2 s = f - s f */
@@ -13845,23 +14134,25 @@ static double bzi_math_log(double x)
     double sum = 0;
     for (int n = 25; n > 1; n -= 2)
         sum = (sum + 2.0 / n) * z;
+
     const double whole = k * BZI_LN2_HIGH, high = whole + f, low = f - (high - whole);
     return high + (low - (s * (f - sum) - k * BZI_LN2_LOW));
 }
 
-/* The sum of both, of which low is at most half a unit in the last place of high. */
+/* A number as the sum of two. low is at most half a unit in the last place of high. */
 typedef struct bzi_pair {
-    double high, low;
+    double high;                      /* the number, rounded */
+    double low;                       /* the rest */
 } bzi_pair;
 
-/* Pre: |a| >= |b|, or a = 0. */
+/* Returns a + b. Pre: |a| >= |b|, or a = 0. */
 static bzi_pair bzi_pair_of(double a, double b)
 {
     const double sum = a + b;
     return (bzi_pair){ sum, b - (sum - a) };
 }
 
-/* Exact, if nothing overflows or underflows. */
+/* Returns a b, exact if nothing overflows or underflows. */
 static bzi_pair bzi_pair_product(double a, double b)
 {
     const double split_a = a * 134217729, split_b = b * 134217729;          /* 2^27 + 1 */
@@ -13883,8 +14174,8 @@ static bzi_pair bzi_pair_divide(bzi_pair a, bzi_pair b)
     return bzi_pair_of(q, ((a.high - p.high) - p.low + a.low - q * b.low) / b.high);
 }
 
-/* 1 - z/(n(n+1)) (1 - z/((n+2)(n+3)) (1 - ...)): cos for n = 1; sin, divided by its angle, for n = 2. z is its square,
- * below 0.62. */
+/* Returns 1 - z/(n(n+1)) (1 - z/((n+2)(n+3)) (1 - ...)). For n = 1 that is the cosine, for n = 2 the sine divided by
+ * its angle. z is the square of the angle, below 0.62. */
 static bzi_pair bzi_series(bzi_pair z, int n)
 {
     bzi_pair sum = { 1, 0 };
@@ -13896,7 +14187,7 @@ static bzi_pair bzi_series(bzi_pair z, int n)
     return sum;
 }
 
-/* sin and cos of an angle in degrees, any finite one: multiples of 90 degrees, which are exact, leave at most 45. */
+/* Gives sin and cos of any finite angle in degrees. Multiples of 90 degrees are exact, and leave at most 45. */
 static void bzi_turn(double degrees, bzi_pair *sine, bzi_pair *cosine)
 {
     static const bzi_pair unit = { 0x1.1df46a2529d39p-6, 0x1.5c1d8becdd291p-62 };      /* pi / 180 */
@@ -13934,7 +14225,7 @@ static double bzi_math_cos(double degrees)
     return cosine.high + cosine.low;
 }
 
-/* Not of odd multiples of 90 degrees. */
+/* Pre: the angle is not an odd multiple of 90 degrees. */
 static double bzi_math_tan(double degrees)
 {
     bzi_pair sine, cosine;
@@ -15433,35 +15724,36 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
 /* ==== 48. Software decode ===========================================================================================
  * Calls: rooms 2, 4, 6, 14-15, 18, 47.
  *
- * The only room that knows libavcodec. It also decides who decodes what: libjpeg-turbo the JPEGs, if it is built in,
- * and libavcodec all else. Each thread has one of these; its codec contexts stay open across samples.
+ * The only room that knows libavcodec. It also decides which library decodes what: libjpeg-turbo the JPEGs, if it is
+ * built in, and libavcodec the rest. Each thread has a bzi_software. Its codec contexts stay open across samples.
  *
  * Results must not depend on what was decoded before:
  *   - libavcodec keeps old parameter sets when new ones are damaged. So a context only ever sees one content of
- *     parameter sets: archives share theirs, and a few contexts, least recently used first, serve those that do not.
+ *     parameter sets. The samples of an archive share theirs. For those that do not, there are a few contexts, of which
+ *     the least recently used is replaced.
  *   - A context is flushed between pictures.
- *   - Frame memory is cleared, because H.265 slices that end early leave pixels unwritten, and libavcodec does not say
- *     so. */
+ *   - Frame memory is cleared, because H.265 slices that end early leave pixels unwritten, and libavcodec does not
+ *     report that. */
 
 typedef struct bzi_software {
-    const bzi_memory *memory;
-    uint32_t          max_edge_px;
-    bzi_buffer        stream;         /* Annex B of the picture being decoded */
-    uint32_t          tiles;          /* of a grid, that the last call has decoded */
+    const bzi_memory *memory;         /* the user's */
+    uint32_t          max_edge_px;    /* larger pictures are refused */
+    bzi_buffer        stream;         /* the picture being decoded, as libavcodec takes it */
+    uint32_t          tiles;          /* how many tiles of a grid the last call has decoded; 0: it was not a grid */
     bzi_buffer        canvas;         /* a grid's tiles, put together */
-    bzi_buffer        gathered;       /* an item that lies in pieces, put together */
+    bzi_buffer        gathered;       /* an item of a HEIF file that lies in pieces, put together */
 #ifndef BENZINA_NO_JPEG
-    bzi_turbo         turbo;
+    bzi_turbo         turbo;          /* decodes JPEG */
 #endif
 #ifndef BENZINA_NO_AVCODEC
     bzi_lru           keys;           /* codec and parameter sets of each codec context, as bzi_image_key writes them */
-    /* as many frame sizes or encoders may alternate without opening one anew */
+    /* A slot for each key: so many frame sizes or encoders may alternate, and no context is opened again. */
     AVCodecContext   *codecs[BZI_LRU_SLOTS];
     bzi_buffer        key;            /* of the picture being decoded */
-    bzi_buffer        pixels;         /* of a still that did not come as planes, as planes */
-    uint32_t          fill;           /* the byte that frame memory is cleared with */
+    bzi_buffer        pixels;         /* the planes of a still whose pixels libavcodec gives in another form */
+    uint32_t          fill;           /* byte with which frame memory is cleared */
     AVFrame          *frame;
-    AVPacket         *packet;
+    AVPacket         *packet;         /* points to `stream` */
 #endif
 } bzi_software;
 
@@ -15479,6 +15771,7 @@ static void bzi_av_close(bzi_software *software)
     bzi_buffer_free(software->memory, &software->stream);
 }
 
+/* For libavcodec: takes frame memory as it does by default, and clears it. */
 static int bzi_software_get_buffer(AVCodecContext *codec, AVFrame *frame, int flags)
 {
     const bzi_software *software = codec->opaque;
@@ -15497,6 +15790,7 @@ static const AVCodec *bzi_software_find(const bzna_image *image)
                              avcodec_find_decoder((enum AVCodecID)row->av_id);
 }
 
+/* Opens a codec context whose output does not depend on the processor or on earlier pictures. */
 static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_image *image, AVCodecContext **out,
                                            bzna_error *err)
 {
@@ -15512,14 +15806,14 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
 
     context->thread_count = 1;
     context->flags |= AV_CODEC_FLAG_LOW_DELAY | AV_CODEC_FLAG_UNALIGNED;
-    /* Concealment stays on: without it, H.264 pictures of several slices count as damaged. What was concealed is
-     * flagged, and refused. */
+    /* Concealment stays on, since without it libavcodec takes H.264 pictures of several slices for damaged. What was
+     * concealed is flagged, and bzi_av_run refuses it. */
     context->err_recognition = AV_EF_EXPLODE | AV_EF_BITSTREAM | AV_EF_BUFFER;
     if (image->codec == BZNA_CODEC_STILL)
         context->err_recognition |= AV_EF_CRCCHECK;
     context->get_buffer2 = bzi_software_get_buffer;
     context->opaque = software;
-    context->log_level_offset = 64;                         /* below every level: errors are returned, not printed */
+    context->log_level_offset = 64;                         /* above every level: errors are returned, not printed */
     context->max_pixels = (int64_t)software->max_edge_px * software->max_edge_px;
     context->idct_algo = FF_IDCT_SIMPLE;                    /* the same bits on every processor */
 
@@ -15533,7 +15827,8 @@ static bzna_status bzi_software_open_codec(bzi_software *software, const bzna_im
     return BZNA_OK;
 }
 
-/* The context for a picture's parameter sets: the one that has seen them, or a new one for the least recently used. */
+/* Gives the index of the context that has seen a picture's parameter sets. If there is none, the least recently used
+ * one is replaced by a new one. */
 static bzna_status bzi_software_choose(bzi_software *software, const bzna_image *image, uint32_t *out,
                                        bzna_error *err)
 {
@@ -15567,7 +15862,7 @@ static bzna_status bzi_av_open(bzi_software *software, bzna_error *err)
     return software->frame && software->packet ? BZNA_OK : bzi_fail_memory(err, "a decoder");
 }
 
-/* One access unit in, its frame out. Drains when the decoder would wait for more. */
+/* Decodes one access unit to a frame. Drains a decoder that would wait for more. */
 static int bzi_software_run(AVCodecContext *codec, AVPacket *packet, AVFrame *frame)
 {
     int result = avcodec_send_packet(codec, packet);
@@ -15583,7 +15878,7 @@ static int bzi_software_run(AVCodecContext *codec, AVPacket *packet, AVFrame *fr
     return result;
 }
 
-/* Whether the last row, or the one before it, which interlaced pictures end with, is still as it was cleared. */
+/* Returns 1 if the last row is still as it was cleared, or the row before it, with which interlaced pictures end. */
 static int bzi_frame_lacks_rows(const AVFrame *frame, uint32_t fill)
 {
     int bytes = av_image_get_linesize(frame->format, frame->width, 0), lacks = bytes < 1;
@@ -15596,8 +15891,9 @@ static int bzi_frame_lacks_rows(const AVFrame *frame, uint32_t fill)
     return lacks;
 }
 
-/* One access unit in, its frame out, and nothing of others. Of PNG, libavcodec leaves out rows that are missing and
- * does not say so: rows that are as they were cleared, whatever with, are missing. */
+/* Decodes one access unit to a frame that does not depend on others. libavcodec leaves out missing rows of a PNG and
+ * does not report that. A row may have the value of `fill` by chance. So the picture is decoded again with another
+ * one: rows that are missing have that value, too. */
 static int bzi_software_frame(bzi_software *software, AVCodecContext *codec)
 {
     static const uint32_t fills[2] = { 0x5c, 0xa3 };
@@ -15614,6 +15910,7 @@ static int bzi_software_frame(bzi_software *software, AVCodecContext *codec)
     return AVERROR_INVALIDDATA;
 }
 
+/* Makes an error of libavcodec's. BZNA_E_DECODE means that the picture is at fault. */
 static bzna_status bzi_software_fail(int result, const char *codec, bzna_error *err)
 {
     char text[AV_ERROR_MAX_STRING_SIZE] = "";
@@ -15630,9 +15927,9 @@ static bzna_status bzi_software_fail(int result, const char *codec, bzna_error *
     return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, result, "libavcodec: %s", text);
 }
 
-/* The frame's planes; they belong to the decoder until its next call. H.264's gray comes as 4:2:0 with neutral chroma,
- * which is left out; so is the alpha that CMYK leaves. libavcodec's planes are G, B, R where it takes a picture for
- * R'G'B', by the numbers of a JPEG's components; where JFIF says Y'CbCr, those are Cb, Cr and Y. */
+/* Gives the frame's planes, which belong to the decoder until its next call. H.264's gray comes as 4:2:0 with neutral
+ * chroma, which is left out, as is the alpha that CMYK leaves. By the numbers of its components, libavcodec takes some
+ * JPEGs for R'G'B' and gives planes of G, B, R. If JFIF says that they are Y'CbCr, those planes are Cb, Cr and Y. */
 static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_format, uint32_t rows,
                                        bzna_picture *picture, bzna_error *err)
 {
@@ -15645,10 +15942,11 @@ static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_for
         (!gray &&
          (format->nb_components < 3 || !(format->flags & AV_PIX_FMT_FLAG_PLANAR) ||
           format->log2_chroma_w != picture->chroma_shift_x || format->log2_chroma_h != picture->chroma_shift_y)))
-        return BZI_FAIL(err, BZNA_E_CODEC, "pixel format %s can't be used", format ? format->name : "?");
+        return BZI_FAIL(err, BZNA_E_CODEC, "pixel format %s cannot be used", format ? format->name : "?");
     if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != rows)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width, frame->height,
                         picture->frame_width, rows);
+
     for (int i = 0; i < (gray ? 1 : 3); i++) {
         picture->plane[i] = frame->data[(first + i) % 3];
         picture->pitch[i] = frame->linesize[(first + i) % 3];
@@ -15656,18 +15954,19 @@ static bzna_status bzi_software_planes(const AVFrame *frame, uint32_t chroma_for
     return BZNA_OK;
 }
 
-/* Whether the kernel can read the samples of the first `count` components where libavcodec has put them. */
+/* Returns 1 if the kernel can read the first `count` components where libavcodec has put them, else 0. */
 static int bzi_frame_is_planar(const AVPixFmtDescriptor *format, int count)
 {
     const int is_native = format->comp[0].depth <= 8 || !(format->flags & AV_PIX_FMT_FLAG_BE) == !AV_HAVE_BIGENDIAN;
     int planar = is_native && !(format->flags & (AV_PIX_FMT_FLAG_PAL | AV_PIX_FMT_FLAG_BITSTREAM));
+
     for (int i = 0; i < count; i++)
         planar = planar && format->comp[i].depth >= 8 && format->comp[i].depth == format->comp[0].depth &&
                  format->comp[i].step == (format->comp[0].depth > 8 ? 2 : 1) && !format->comp[i].shift;
     return planar;
 }
 
-/* One row of a component, as samples of one or two bytes. What has less than 8 bits is stretched to 0..255. */
+/* Writes one row of a component as samples of one or two bytes. Fewer than 8 bits are stretched to 0..255. */
 static void bzi_frame_row(const AVFrame *frame, int y, int component, uint16_t *line, uint8_t *dst)
 {
     const AVPixFmtDescriptor *format = av_pix_fmt_desc_get(frame->format);
@@ -15698,7 +15997,8 @@ static void bzi_frame_row(const AVFrame *frame, int y, int component, uint16_t *
         memcpy(dst, line, 2 * (size_t)frame->width);
 }
 
-/* Pixels, indices of a palette or bits become planes of G, B and R, or one of gray. Exact; alpha is left out. */
+/* Splits pixels, indices of a palette or bits into planes of G, B and R, or one of gray. This is exact. Alpha is left
+ * out. */
 static bzna_status bzi_software_split(bzi_software *software, bzna_picture *picture, int count, bzna_error *err)
 {
     static const int components[3] = { 1, 2, 0 };
@@ -15720,8 +16020,9 @@ static bzna_status bzi_software_split(bzi_software *software, bzna_picture *pict
     return BZNA_OK;
 }
 
-/* What a still was coded as is known by its frame. Planes of Y'CbCr, of R'G'B' and of gray are used as they are, 0 to
- * 255 but for WebP's Y'CbCr; all else becomes such planes. Alpha is left out, as by Pillow's convert("RGB"). */
+/* Gives the planes of a still. How it was coded is known from its frame. Planes of Y'CbCr, of R'G'B' and of gray are
+ * used as they are, with the range 0 to 255 except for WebP's Y'CbCr. All else is split into such planes. Alpha is left
+ * out, as by Pillow's convert("RGB"). */
 static bzna_status bzi_software_still(bzi_software *software, const bzna_image *image, bzna_picture *picture,
                                       bzna_error *err)
 {
@@ -15736,7 +16037,7 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
 
     if (!format || (format->flags & (AV_PIX_FMT_FLAG_HWACCEL | AV_PIX_FMT_FLAG_BAYER | AV_PIX_FMT_FLAG_FLOAT)) ||
         (!is_gray && !is_rgb && !is_planar) || !strncmp(format->name, "xyz", 3))
-        return BZI_FAIL(err, BZNA_E_CODEC, "%s: pixel format %s can't be used", bzi_image_codec_name(image),
+        return BZI_FAIL(err, BZNA_E_CODEC, "%s: pixel format %s cannot be used", bzi_image_codec_name(image),
                         format ? format->name : "?");
     if ((uint32_t)frame->width != picture->frame_width || (uint32_t)frame->height != picture->frame_height)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "libavcodec's frame is %dx%d, not %ux%u", frame->width, frame->height,
@@ -15759,7 +16060,7 @@ static bzna_status bzi_software_still(bzi_software *software, const bzna_image *
     return BZNA_OK;
 }
 
-/* The picture as libavcodec takes it: padded, without what cut and strip take out. */
+/* Writes the picture as libavcodec takes it: padded, and without what the codec's `cut` and `strip` remove. */
 static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image, uint32_t rows[2], bzna_error *err)
 {
     const bzi_codec *row = bzi_codec_find(image->codec);
@@ -15769,7 +16070,8 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
     if (status != BZNA_OK)
         return status;
     if (size > INT32_MAX - AV_INPUT_BUFFER_PADDING_SIZE)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "an access unit of %llu bytes", (unsigned long long)size);
+        return BZI_FAIL(err, BZNA_E_LIMIT, "the access unit has %llu bytes, more than libavcodec takes",
+                        (unsigned long long)size);
     if (!bzi_buffer_reserve(software->memory, &software->stream, size + AV_INPUT_BUFFER_PADDING_SIZE, 0))
         return bzi_fail_memory(err, "an access unit");
     if ((status = bzi_image_stream(image, software->stream.data, size, &size, err)) != BZNA_OK ||
@@ -15783,11 +16085,11 @@ static bzna_status bzi_av_stream(bzi_software *software, const bzna_image *image
     memset(software->stream.data + size, 0, AV_INPUT_BUFFER_PADDING_SIZE);
     software->packet->data = software->stream.data;
     software->packet->size = (int)size;
-    software->packet->flags = AV_PKT_FLAG_KEY;              /* else libavcodec adds the picture before to a PNG */
+    software->packet->flags = AV_PKT_FLAG_KEY;              /* without it, a PNG is drawn over the one before */
     return BZNA_OK;
 }
 
-/* The frame of one access unit, if it is whole. */
+/* Decodes one access unit. A frame that is not whole is an error. */
 static bzna_status bzi_av_run(bzi_software *software, const bzna_image *image, AVCodecContext *codec, bzna_error *err)
 {
     const int result = bzi_software_frame(software, codec);
@@ -15798,8 +16100,8 @@ static bzna_status bzi_av_run(bzi_software *software, const bzna_image *image, A
     return BZNA_OK;
 }
 
-/* A context that met damage is not used again: libavcodec's of H.264 without CABAC adds coefficients that it had read
- * of a damaged macroblock to the next picture. */
+/* Decodes a picture with libavcodec. A context that met damage is not used again: for H.264 without CABAC, libavcodec
+ * would add the coefficients of a damaged macroblock to the next picture. */
 static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
                                  bzi_rows wanted, bzna_picture *picture, bzna_error *err)
 {
@@ -15808,10 +16110,12 @@ static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image
 
     if (status != BZNA_OK || (status = bzi_av_stream(software, image, rows, err)) != BZNA_OK)
         return status;
+
     if ((status = bzi_av_run(software, image, software->codecs[index], err)) != BZNA_OK) {
         bzi_lru_forget(&software->keys, index);
         return status;
     }
+
     if (image->codec == BZNA_CODEC_STILL)
         return bzi_software_still(software, image, picture, err);
     return bzi_software_planes(software->frame, format->chroma_format,
@@ -15820,7 +16124,7 @@ static bzna_status bzi_av_decode(bzi_software *software, const bzna_image *image
 
 #endif
 
-/* Who decodes, for people. */
+/* Names the libraries that decode, for people. */
 static void bzi_software_name(char *text, size_t size)
 {
 #ifndef BENZINA_NO_AVCODEC
@@ -15847,9 +16151,9 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
                                      bzna_error *err)
 {
     bzna_status status = BZI_SOFTWARE ? BZNA_OK :
-
                          BZI_FAIL(err, BZNA_E_UNSUPPORTED, "decoder: this build has neither libavcodec nor "
                                   "libjpeg-turbo (BENZINA_NO_AVCODEC, BENZINA_NO_JPEG)");
+
     memset(software, 0, sizeof *software);
     software->memory = memory;
     software->max_edge_px = max_edge_px;
@@ -15860,12 +16164,13 @@ static bzna_status bzi_software_open(bzi_software *software, const bzi_memory *m
     if (status == BZNA_OK)
         status = bzi_av_open(software, err);
 #endif
+
     if (status != BZNA_OK)
         bzi_software_close(software);
     return status;
 }
 
-/* As bzi_software_decode, below, but for a HEIF file. */
+/* Decodes a picture that is not a HEIF file, else as bzi_software_decode does, below. */
 static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_image *image, const bzi_format *format,
                                            bzi_wanted wanted, bzna_picture *picture, bzna_error *err)
 {
@@ -15875,6 +16180,7 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
         row->planes(image, picture);
         return BZNA_OK;
     }
+
 #ifndef BENZINA_NO_JPEG
     if (image->codec == BZNA_CODEC_JPEG)
         return bzi_turbo_decode(&software->turbo, bzi_image_data(image), format, wanted, picture, err);
@@ -15893,28 +16199,32 @@ static bzna_status bzi_software_decode_one(bzi_software *software, const bzna_im
  * Calls: rooms 2, 4, 6, 16-17, 19, 48.
  *
  * Grids, and items that lie in pieces. The tiles of a grid that are wanted are copied to their places in one canvas,
- * which the warp reads as any picture. They share nothing but what is read, and each has its own part of the canvas:
- * any threads may decode them, in any order. */
+ * which the warp reads like any picture. Tiles share nothing but what is read, and each has its own part of the canvas.
+ * Therefore several threads may decode them, in any order. */
 
 #ifndef BENZINA_NO_HEIF
 
-/* The tiles of a grid that are wanted, a rectangle of them, numbered row by row. It points into the picture's bytes. */
+/* The tiles of a grid that are wanted: a rectangle, numbered row by row. It points into the picture's bytes. */
 typedef struct bzi_tiles {
-    bzi_heif      heif;
-    bzi_heif_grid grid;
-    uint32_t      width, height;      /* of each */
-    uint32_t      column, row, columns, count;        /* the first one; how many side by side; how many */
-    bzna_picture  canvas;
+    bzi_heif      heif;               /* the file */
+    bzi_heif_grid grid;               /* its size and the numbers of its tiles */
+    uint32_t      width;              /* of a tile, in pixels */
+    uint32_t      height;
+    uint32_t      column;             /* of the first wanted tile in the grid */
+    uint32_t      row;
+    uint32_t      columns;            /* wanted tiles side by side */
+    uint32_t      count;              /* of wanted tiles */
+    bzna_picture  canvas;             /* in which they are put together */
 } bzi_tiles;
 
-/* A wanted tile's number in the grid. */
+/* Returns a wanted tile's number in the grid. */
 static uint32_t bzi_tiles_place(const bzi_tiles *tiles, uint32_t number)
 {
     return (tiles->row + number / tiles->columns) * tiles->grid.columns + tiles->column + number % tiles->columns;
 }
 
-/* The wanted tiles are decoded from bytes that several may share: encoders write equal tiles once. A file of a few
- * bytes must not cost as much as a large one all the same. */
+/* Limits the bytes of the wanted tiles. Tiles may share bytes, since encoders write equal tiles once. But a file of a
+ * few bytes must not cost as much time as a large one. */
 static bzna_status bzi_tiles_check_bytes(const bzi_tiles *tiles, bzna_error *err)
 {
     const uint64_t pixels = (uint64_t)tiles->width * tiles->height;     /* below 2^64, as each is below 2^32 */
@@ -15931,12 +16241,12 @@ static bzna_status bzi_tiles_check_bytes(const bzi_tiles *tiles, bzna_error *err
     }
 
     return bytes <= most ? BZNA_OK :
-           BZI_FAIL(err, BZNA_E_LIMIT, "the grid's tiles share bytes of the file, and together have more than its "
-                    "%llu bytes and %u for each pixel", (unsigned long long)tiles->heif.file.size,
+           BZI_FAIL(err, BZNA_E_LIMIT, "the grid's tiles share bytes of the file, and their sum is more than the "
+                    "file's %llu bytes and %u for each pixel", (unsigned long long)tiles->heif.file.size,
                     BZI_LIMIT_TILE_RATIO);
 }
 
-/* Of the grid that a picture is, without the canvas. */
+/* Finds the tiles of a grid that a region needs. The canvas is made later. */
 static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi_region wanted, bzna_error *err)
 {
     bzi_heif_grid *const grid = &tiles->grid;
@@ -15947,8 +16257,10 @@ static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi
         bzi_heif_read_grid(&tiles->heif, &item, grid, err) != BZNA_OK ||
         bzi_heif_find_tile(&tiles->heif, grid, 0, &item, &coded, err) != BZNA_OK)
         return err->status;
+
     wanted.x1 = wanted.x1 && wanted.x1 < grid->width ? wanted.x1 : grid->width;
     wanted.y1 = wanted.y1 && wanted.y1 < grid->height ? wanted.y1 : grid->height;
+
     tiles->width = item.width;
     tiles->height = item.height;
     tiles->column = (uint32_t)bzi_min(wanted.x0, wanted.x1 - 1) / item.width;
@@ -15958,7 +16270,7 @@ static bzna_status bzi_tiles_open(bzi_tiles *tiles, const bzna_image *image, bzi
     return bzi_tiles_check_bytes(tiles, err);
 }
 
-/* A tile's planes as they lie in the canvas: clipped at its right and lower edges. */
+/* Copies a tile's planes to their place in the canvas, clipped at its right and lower edges. */
 static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture *tile, uint32_t x, uint32_t y,
                                   bzna_error *err)
 {
@@ -15976,8 +16288,10 @@ static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture
         const uint64_t size = (((uint64_t)width + (1u << shift_x) - 1) >> shift_x) * bytes;
         uint8_t *dst = (uint8_t *)(uintptr_t)canvas->plane[i] + (int64_t)(y >> shift_y) * canvas->pitch[i] +
                        (uint64_t)(x >> shift_x) * bytes;
+
         if (tile->step[i] && tile->step[i] != bytes)
             return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the tile at %u,%u does not come as planes", x, y);
+
         for (uint32_t row = 0; row < (height + (1u << shift_y) - 1) >> shift_y; row++)
             memcpy(dst + (int64_t)row * canvas->pitch[i],
                    (const uint8_t *)tile->plane[i] + (int64_t)row * tile->pitch[i], (size_t)size);
@@ -15985,7 +16299,7 @@ static bzna_status bzi_canvas_put(const bzna_picture *canvas, const bzna_picture
     return BZNA_OK;
 }
 
-/* The canvas for the tiles, which are then to be decoded: *canvas says how large it is, and gets its planes. */
+/* Makes the canvas for tiles that are to be decoded next. *canvas has its sizes, and gets its planes. */
 static bzna_status bzi_software_canvas(bzi_software *software, bzi_tiles *tiles, uint32_t chroma_format,
                                        bzna_picture *canvas, bzna_error *err)
 {
@@ -16010,7 +16324,7 @@ static bzna_status bzi_software_canvas(bzi_software *software, bzi_tiles *tiles,
     return BZNA_OK;
 }
 
-/* One coded item. What lies in pieces is put together first. */
+/* Decodes one coded item. An item in pieces is put together first. */
 static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *heif, const bzi_heif_item *item,
                                         bzna_image *coded, bzna_picture *picture, bzna_error *err)
 {
@@ -16022,6 +16336,7 @@ static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *
     if (!coded->data) {
         if (!bzi_buffer_reserve(software->memory, &software->gathered, coded->data_size, 0))
             return bzi_fail_memory(err, "an item in pieces");
+
         if (bzi_heif_bytes(heif, item->id, &first, &coded->data_size,
                            (bzi_span){ software->gathered.data, coded->data_size }, err) != BZNA_OK)
             return err->status;
@@ -16034,21 +16349,23 @@ static bzna_status bzi_heif_decode_item(bzi_software *software, const bzi_heif *
     return bzi_software_decode_one(software, coded, &format, bzi_picture_all(picture), picture, err);
 }
 
-/* A tile, and where it lies in the canvas. */
+/* Finds a tile, and its place in the canvas as x and y. */
 static bzna_status bzi_tiles_find(const bzi_tiles *tiles, uint32_t number, bzi_heif_item *item, bzna_image *coded,
                                   uint32_t place[2], bzna_error *err)
 {
     const uint32_t at = bzi_tiles_place(tiles, number);
     bzna_status status = bzi_heif_find_tile(&tiles->heif, &tiles->grid, at, item, coded, err);
+
     place[0] = at % tiles->grid.columns * tiles->width;
     place[1] = at / tiles->grid.columns * tiles->height;
+
     if (status == BZNA_OK && (item->width != tiles->width || item->height != tiles->height))
         return BZI_FAIL(err, BZNA_E_MISMATCH, "tile %u is %ux%u, the first one is %ux%u", at, item->width,
                         item->height, tiles->width, tiles->height);
     return status;
 }
 
-/* Says of which tile the error is. */
+/* Adds to an error which tile it is about. */
 static bzna_status bzi_tiles_fail(const bzi_tiles *tiles, uint32_t number, bzna_error *err)
 {
     const uint32_t at = bzi_tiles_place(tiles, number);
@@ -16057,7 +16374,7 @@ static bzna_status bzi_tiles_fail(const bzi_tiles *tiles, uint32_t number, bzna_
     return bzi_error_prefix(err, name);
 }
 
-/* Decodes a tile, and copies it to its place. */
+/* Decodes a tile and copies it to its place. */
 static bzna_status bzi_software_tile(bzi_software *software, const bzi_tiles *tiles, uint32_t number, bzna_error *err)
 {
     bzi_heif_item item;
@@ -16072,12 +16389,13 @@ static bzna_status bzi_software_tile(bzi_software *software, const bzi_tiles *ti
     return bzi_canvas_put(&tiles->canvas, &picture, place[0], place[1], err);
 }
 
-/* A grid, by one thread. */
+/* Decodes a grid on one thread. */
 static bzna_status bzi_software_grid(bzi_software *software, const bzna_image *image, uint32_t chroma_format,
                                      bzi_region wanted, bzna_picture *picture, bzna_error *err)
 {
     bzi_tiles tiles;
     bzna_status status = bzi_tiles_open(&tiles, image, wanted, err);
+
     if (status == BZNA_OK)
         status = bzi_software_canvas(software, &tiles, chroma_format, picture, err);
     for (uint32_t i = 0; status == BZNA_OK && i < tiles.count; i++)
@@ -16085,7 +16403,7 @@ static bzna_status bzi_software_grid(bzi_software *software, const bzna_image *i
     return status;
 }
 
-/* An item that is no grid. */
+/* Decodes an item that is not a grid. */
 static bzna_status bzi_software_item(bzi_software *software, const bzna_image *image, bzna_picture *picture,
                                      bzna_error *err)
 {
@@ -16107,7 +16425,7 @@ static bzna_status bzi_software_item(bzi_software *software, const bzna_image *i
 
 typedef struct bzi_tiles { uint32_t count; } bzi_tiles;
 
-/* No picture is a grid: these are not reached. */
+/* For a build in which no picture is a grid. It is never reached. */
 static bzna_status bzi_software_no_tiles(bzna_error *err, ...)
 {
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build does not read HEIF (BENZINA_NO_HEIF)");
@@ -16119,8 +16437,9 @@ static bzna_status bzi_software_no_tiles(bzna_error *err, ...)
 
 #endif
 
-/* The part of a frame that the warp of a slot may read joins a region, and more beside it: filters reach at most four
- * of the output's pixels to each side, or four of the picture's, twice as far in chroma. Only an affine H bounds it. */
+/* Extends a region by the part of a frame that the warp of a slot may read, and by a margin: filters reach at most four
+ * of the output's pixels to each side, or four of the picture's, twice as far in chroma. If H is not affine, the part
+ * is the whole frame. */
 BZI_MAYBE_UNUSED static void bzi_region_add(bzi_region *region, const bzi_kernel_slot *slot,
                                             const bzi_kernel_output *to)
 {
@@ -16133,24 +16452,28 @@ BZI_MAYBE_UNUSED static void bzi_region_add(bzi_region *region, const bzi_kernel
 
     for (int i = 0; i < 2; i++)
         reach = fmax(reach, fabs(h[3 * i]) + fabs(h[3 * i + 1]));
+
     reach = 8 * reach / fabs(h[8]) + 4;
     for (int i = 0; i < 2; i++) {
         double low = INFINITY, high = -INFINITY;
+
         for (int corner = 0; corner < 4; corner++) {
             const double x = corner & 1 ? to->width - 1 : 0, y = corner & 2 ? to->height - 1 : 0;
             const double v = (h[3 * i] * x + h[3 * i + 1] * y + h[3 * i + 2]) / h[8];
             low = fmin(low, v - reach);
             high = fmax(high, v + reach + 1);
         }
-        low = affine && low > 0 ? fmin(low, size[i]) : 0;   /* NaN is all */
+
+        low = affine && low > 0 ? fmin(low, size[i]) : 0;   /* a NaN gives the whole frame */
         high = affine && high < size[i] ? fmax(high, 1) : size[i];
         *begin[i] = (uint32_t)fmin(*begin[i], origin[i] + low);
         *end[i] = (uint32_t)fmax(*end[i], origin[i] + high);
     }
 }
 
-/* Pre: picture and format are what bzi_picture_describe made of the image. The picture's planes belong to the decoder
- * until its next call; outside what is wanted they may hold anything. Its sizes stay those of the whole picture. */
+/* Decodes any picture. Pre: picture and format are what bzi_picture_describe made of the image. The picture's planes
+ * belong to the decoder until its next call. Outside of what is wanted they may hold anything. Its sizes stay those of
+ * the whole picture. */
 static bzna_status bzi_software_decode(bzi_software *software, const bzna_image *image, const bzi_format *format,
                                        bzi_wanted wanted, bzna_picture *picture, bzna_error *err)
 {
@@ -16164,7 +16487,7 @@ static bzna_status bzi_software_decode(bzi_software *software, const bzna_image 
 }
 
 struct bzna_decoder {
-    bzi_host     *host;
+    bzi_host     *host;               /* a reference is held */
     bzi_software  software;
 };
 
@@ -16172,18 +16495,18 @@ struct bzna_decoder {
 /* ==== 50. CUDA: the driver ==========================================================================================
  * Calls: rooms 3, 6.
  *
- * NVIDIA's driver, opened at run time: only the functions that are used, each named when it is missing; and what its
- * errors mean. Drivers do not survive being unloaded, so their libraries stay open. */
+ * NVIDIA's driver, opened at run time, and the meaning of its errors. Only functions that are used are loaded, and an
+ * error names the one that is missing. Drivers do not survive being unloaded, so their libraries stay open. */
 
 #ifndef BENZINA_NO_CUDA
 
 enum { BZI_CUDA_NO_MEMORY = 2, BZI_CUDA_NO_DEVICE = 100, BZI_CUDA_NOT_SUPPORTED = 801 };
 
-/* The drivers 465, and no others, say CUDA 11.3 (470, from its first release for Linux on, says 11.4). With them,
- * decoders that work at the same time on streams of their own overwrite memory; NVIDIA mended that in 470.21. */
+/* The drivers 465, and no others, report CUDA 11.3 (470 reports 11.4 from its first release for Linux on). With them,
+ * decoders that work at the same time on streams of their own overwrite memory. NVIDIA mended that in 470.21. */
 #define BZI_CUDA_CORRUPTS 11030
 
-/* Types that nv-codec-headers lack. */
+/* Types that nv-codec-headers does not have. */
 typedef CUresult CUDAAPI bzi_cu_driver_version(int *version);
 typedef CUresult CUDAAPI bzi_cu_total_memory(size_t *bytes, CUdevice device);
 typedef CUresult CUDAAPI bzi_cu_memory_info(size_t *unused, size_t *total);
@@ -16195,7 +16518,7 @@ typedef CUresult CUDAAPI bzi_cu_flags(unsigned int *flags);
 typedef CUresult CUDAAPI bzi_cu_stream_priority(CUstream *stream, unsigned int flags, int priority);
 typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
 
-/* The functions that are used: the member of bzi_cuda, the driver's name, the type. */
+/* The functions that are used: the member of bzi_cuda, the driver's name for it, its type. */
 #define BZI_CUDA_SYMBOLS(X) \
     X(init,             "cuInit",                     tcuInit) \
     X(driver_version,   "cuDriverGetVersion",         bzi_cu_driver_version) \
@@ -16246,7 +16569,7 @@ typedef CUresult CUDAAPI bzi_cu_capture_mode(int *mode);
     X(parse,               "cuvidParseVideoData",     tcuvidParseVideoData) \
     X(parser_destroy,      "cuvidDestroyVideoParser", tcuvidDestroyVideoParser)
 
-/* Those that a driver may lack. */
+/* Functions that a driver may lack. Their members are then NULL. */
 #define BZI_CUDA_OPTIONAL(X) \
     X(current,          "cuCtxGetCurrent",            bzi_cu_current) \
     X(flags,            "cuCtxGetFlags",              bzi_cu_flags) \
@@ -16263,13 +16586,15 @@ typedef struct bzi_cuda {
 #undef BZI_CUDA_FIELD
 } bzi_cuda;
 
+/* Stores the address of a function in the function pointer at `pointer`. */
 static bzna_status bzi_cuda_symbol(void *library, const char *library_name, const char *name, void *pointer,
                                    bzna_error *err)
 {
     void *symbol = bzi_os_symbol(library, name);
+
     if (!symbol)
         return BZI_FAIL(err, BZNA_E_DEVICE, "%s lacks %s: the NVIDIA driver is too old", library_name, name);
-    /* ISO C has no cast from an object's to a function's address; that they have one form is POSIX's word. */
+    /* ISO C has no cast from an object's address to a function's. POSIX says that both have one form. */
     memcpy(pointer, &symbol, sizeof symbol);
     return BZNA_OK;
 }
@@ -16309,23 +16634,26 @@ static bzna_status bzi_nvcuvid_load(bzi_cuda *cu, bzna_error *err)
     return status;
 }
 
-/* Errors after which nothing works any more in this CUDA context: CUDA's "sticky" ones, and that of one gone. */
+/* Returns 1 for errors after which nothing works any more in this CUDA context: those that CUDA calls sticky, and those
+ * of a context that is gone. */
 static int bzi_cuda_is_lost(int result)
 {
     static const int lost[] = { 3, 4, 46, 201, 214, 220, 226, 700, 702, 709, 710, 714, 715, 716, 717, 718, 719, 721,
-                                805, 806, 807, 808, 809, 810 };         /* the last: of MPS, whose server is gone */
+                                805, 806, 807, 808, 809, 810 };         /* 805 to 810: of MPS, whose server is gone */
     for (size_t i = 0; i < sizeof lost / sizeof lost[0]; i++)
         if (result == lost[i])
             return 1;
     return 0;
 }
 
+/* Makes an error of the driver's: its name, its number, and the call that failed. */
 static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char *call, bzna_error *err)
 {
     const char *name = NULL;
     int code = (int)result;
     bzna_status status = code == BZI_CUDA_NO_MEMORY ? BZNA_E_MEMORY :
                          bzi_cuda_is_lost(code) ? BZNA_E_DEVICE_LOST : BZNA_E_DEVICE;
+
     if (cu->error_name(result, &name) != CUDA_SUCCESS || !name)
         name = "unknown error";
     return bzi_fail(err, status, BZNA_NO_OFFSET, 0, code, "%s: %s (%d)", call, name, code);
@@ -16333,11 +16661,12 @@ static bzna_status bzi_cuda_fail(const bzi_cuda *cu, CUresult result, const char
 
 static bzna_status bzi_cuda_fail_forked(bzna_error *err)
 {
-    return BZI_FAIL(err, BZNA_E_STATE, "CUDA was started before fork, and a child process cannot use it; with "
-                    "BZNA_DEVICE_CPU it can do without");
+    return BZI_FAIL(err, BZNA_E_STATE, "CUDA was started before fork, and a child process cannot use it; "
+                    "BZNA_DEVICE_CPU works there");
 }
 
-/* Loads and starts the driver. After a fork, the child must not call it: the process that started it is remembered. */
+/* Loads and starts the driver. A child process must not call a driver that was started before fork, so the process that
+ * started it is remembered. */
 static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
 {
     static _Atomic int64_t started;
@@ -16349,16 +16678,18 @@ static bzna_status bzi_cuda_start(bzi_cuda *cu, int *count, bzna_error *err)
         return bzi_cuda_fail_forked(err);
     if ((status = bzi_cuda_load(cu, err)) != BZNA_OK)
         return status;
+
     if ((result = cu->init(0)) == CUDA_SUCCESS && (result = cu->device_count(count)) == CUDA_SUCCESS && *count < 1)
         result = (CUresult)BZI_CUDA_NO_DEVICE;
     if (result != CUDA_SUCCESS)
         return bzi_cuda_fail(cu, result, "cuInit", err);
+
     atomic_store(&started, bzi_os_process());
     return BZNA_OK;
 }
 
-/* The device of the CUDA context that is current on the calling thread, which programs with one process for each GPU
- * select, else the first one. */
+/* Returns the device of the CUDA context that is current on the calling thread, else 0. Programs with one process for
+ * each GPU select the device that way. */
 static int bzi_cuda_current_device(const bzi_cuda *cu)
 {
     CUcontext current = NULL;
@@ -16378,7 +16709,7 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
  * uint64_t, and never a CUresult: a failure comes back as a status, with the driver's code in native_code.
  *
  * A context has at most one bzi_device, made by the first caller that needs it. Calls that need a current CUDA context
- * are made between enter and leave, or on a thread of the library's that entered once.
+ * are made between enter and leave, or on a thread of the library that has entered once.
  *
  *   mark   lock               guards                          order
  *   (D)    device->mutex      the device's counts and lists   a leaf: only slow queries of the driver are made under it
@@ -16386,74 +16717,79 @@ static int bzi_cuda_current_device(const bzi_cuda *cu)
 
 typedef struct bzi_device bzi_device;
 
-/* What a device is opened with. */
+/* The settings with which a device is opened. */
 typedef struct bzi_device_desc {
-    bzi_host             *host;       /* outlives the device */
-    bzna_device           wanted;
-    uint32_t              sessions, sessions_per_engine, session_depth, session_mapped;    /* context_config's */
+    bzi_host             *host;                   /* outlives the device */
+    bzna_device           wanted;                 /* the device that the caller asked for */
+    uint32_t              sessions;               /* this and the next three are context_config's */
+    uint32_t              sessions_per_engine;
+    uint32_t              session_depth;          /* pictures submitted and not mapped, of a session */
+    uint32_t              session_mapped;         /* pictures mapped at once, of a session */
     void                 *cuda_context;           /* the user's; NULL: the device's primary one */
-    uint64_t              decode_memory_bytes;    /* 0: an eighth of the device's */
-    bzna_device_allocator allocator;
+    uint64_t              decode_memory_bytes;    /* for decoders; 0: an eighth of the device's memory */
+    bzna_device_allocator allocator;              /* of device memory */
 } bzi_device_desc;
 
 #ifndef BENZINA_NO_CUDA
 
-#define BZI_CAPS_DEPTHS  3            /* 8, 10, 12 */
-#define BZI_DEVICE_WRONG (-1)         /* the kernel makes wrong pixels */
+#define BZI_CAPS_DEPTHS  3            /* depths of 8, 10 and 12 bits */
+#define BZI_DEVICE_WRONG (-1)         /* of bzi_device.lost: the kernel makes wrong pixels */
 
-/* What drivers may get wrong, and how decoding goes around it: bits, in the order in which they are tried. */
-#define BZI_QUIRK_SURFACE 1u          /* a surface is free when the kernel has read it, not when it is unmapped */
+/* Ways of decoding that avoid what a driver gets wrong. They are bits, in the order in which they are tried. */
+#define BZI_QUIRK_SURFACE 1u          /* a surface is used again once the kernel has read it, not once it is unmapped */
 #define BZI_QUIRK_INTRA   2u          /* decoders are not told that all pictures are intra */
 #define BZI_QUIRK_INDEX   4u          /* the parser chooses the surface of a picture */
-#define BZI_QUIRK_SIZE    8u          /* a decoder is not given another size */
+#define BZI_QUIRK_SIZE    8u          /* a decoder is not reconfigured for another size */
 #define BZI_QUIRK_ALL     15u
 
-/* What the self-check looks at: BENZINA_NVDEC_CHECK in the environment is 0, not there, or "all". */
+/* The extent of the self-check, by BENZINA_NVDEC_CHECK in the environment: nothing ("0"), all that is safe to test (not
+ * set), everything ("all"). */
 enum { BZI_CHECKS_NONE, BZI_CHECKS_SAFE, BZI_CHECKS_ALL };
 
-/* Of a kind of coded pictures: codec, chroma format, depth. */
+/* The properties of a kind of coded pictures, which is a codec, a chroma format and a depth. */
 typedef struct bzi_caps {
-    uint32_t        known;
+    uint32_t        known;            /* 1: `caps` is filled in */
     CUVIDDECODECAPS caps;
-    /* (K) BZNA_CHECK_..., set when what follows is there: BZI_QUIRK_..., and what is to be said about the check */
-    atomic_uint     check;
-    uint32_t        quirks;
-    char            report[sizeof ((bzna_codec_info *)0)->check_message];
+    atomic_uint     check;            /* (K) BZNA_CHECK_...; set after the two members below */
+    uint32_t        quirks;           /* (K) BZI_QUIRK_... */
+    char            report[sizeof ((bzna_codec_info *)0)->check_message];     /* (K) what the check found */
 } bzi_caps;
 
 struct bzi_device {
-    bzi_device_desc  desc;
-    bzi_cuda         cu;
-    CUdevice         handle;
-    CUcontext        cuda;
-    CUmodule         module;
+    bzi_device_desc  desc;            /* as it was opened */
+    bzi_cuda         cu;              /* the driver's functions */
+    CUdevice         handle;          /* the driver's number of the device */
+    CUcontext        cuda;            /* the user's CUDA context, or the primary one */
+    CUmodule         module;          /* the kernel's */
     CUfunction       warp[BZI_KERNEL_COUNT];
-    uint32_t         has_mutex, owns_primary;
-    int64_t          process;         /* after fork, no call may be made */
+    uint32_t         has_mutex;       /* 1: `mutex` was made */
+    uint32_t         owns_primary;    /* 1: the primary CUDA context is retained */
+    int64_t          process;         /* that opened it; after fork, no other may call the driver */
     bzna_device_info info;
     bzna_error       video;           /* status < 0: why NVDEC cannot be used */
     atomic_int       lost;            /* the CUresult that lost the device, or BZI_DEVICE_WRONG; 0: it works */
-    atomic_int       stuck;           /* NVDEC did not end with a picture: no call may wait for it any more */
-    atomic_int       status_is_lazy;  /* the driver says of a picture only once it is mapped that it is done */
-    /* By codec: calls of the driver in a row that failed, of all sessions; a bit a codec that no session decodes any
-     * more because of them. */
-    atomic_uint      failures[BZI_CODECS], given_up;
-    uint32_t         spins;           /* who waits in a call of the driver's keeps a processor busy */
+    atomic_int       stuck;           /* 1: NVDEC did not finish a picture, and no call may wait for it any more */
+    atomic_int       status_is_lazy;  /* 1: the driver reports a picture as done only once it is mapped */
+    atomic_uint      failures[BZI_CODECS];        /* by codec: calls in a row that failed, of all sessions */
+    atomic_uint      given_up;        /* a bit for each codec that no session decodes any more because of failures */
+    uint32_t         spins;           /* 1: a thread that waits in a call of the driver keeps a processor busy */
     uint32_t         checks;          /* BZI_CHECKS_... */
-    uint32_t         has_checking;
+    uint32_t         has_checking;    /* 1: `checking` was made */
     bzi_mutex        checking;        /* (K) */
-    bzi_mutex        mutex;
+    bzi_mutex        mutex;           /* (D) */
     bzi_caps         caps[BZI_CODECS][4][BZI_CAPS_DEPTHS];   /* (D) by codec, chroma format, depth */
-    uint64_t         decoder_budget;  /* of decoder_bytes */
-    atomic_uint_fast64_t decoder_extra;           /* what one takes beyond its surfaces, as measured */
-    /* A decoder of so many bytes could not be made; until when that counts. */
-    atomic_uint_fast64_t decoder_oom_bytes, decoder_oom_until_ns;
-    atomic_uint_fast64_t decoder_bytes;           /* that all decoders take, by estimate */
-    atomic_uint_fast64_t decoders_made, decoders_reconfigured, sessions_lost;
+    uint64_t         decoder_budget;  /* bytes that decoder_bytes may reach */
+    atomic_uint_fast64_t decoder_extra;           /* bytes of a decoder beside its surfaces, as measured */
+    atomic_uint_fast64_t decoder_oom_bytes;       /* a decoder of so many bytes could not be made */
+    atomic_uint_fast64_t decoder_oom_until_ns;    /* until when no such decoder is tried */
+    atomic_uint_fast64_t decoder_bytes;           /* of all decoders, by estimate */
+    atomic_uint_fast64_t decoders_made;
+    atomic_uint_fast64_t decoders_reconfigured;   /* how often one was given another size */
+    atomic_uint_fast64_t sessions_lost;           /* that ended because of failures */
 };
 
-/* The kernel's PTX, a string a line. make writes the file with clang, and make dist puts it in this place. Without it,
- * a checkout compiles as it is, and opens no device. */
+/* The kernel's PTX, a string for each line. make writes the file with clang, and make dist puts it in this place. A
+ * checkout compiles without it, but opens no device. */
 #ifdef __has_include
 #  if !__has_include("benzina_kernels.ptx.h")
 #    define BZI_NO_PTX
@@ -16466,13 +16802,14 @@ static const char *const bzi_kernel_ptx[] = {
     ""
 };
 
+/* Notes that the device is lost. The first reason counts. */
 static void bzi_device_lose(bzi_device *device, CUresult result)
 {
     int none = 0;
     atomic_compare_exchange_strong(&device->lost, &none, (int)result);
 }
 
-/* What every call of the driver's goes through. */
+/* Makes a status of the result of a driver's call. Every result goes through here. */
 static bzna_status bzi_device_check(bzi_device *device, CUresult result, const char *call, bzna_error *err)
 {
     if (result == CUDA_SUCCESS)
@@ -16487,25 +16824,26 @@ static int bzi_device_is_lost(bzi_device *device) { return atomic_load(&device->
 static bzna_status bzi_device_fail_lost(bzi_device *device, bzna_error *err)
 {
     int code = atomic_load(&device->lost);
+
     if (code == BZI_DEVICE_WRONG)
-        return BZI_FAIL(err, BZNA_E_DEVICE_LOST, "%s: the kernel makes other pixels than on the CPU, and is not used "
-                        "any more; if benzina.c was not compiled with -ffp-contract=off, compile it so",
+        return BZI_FAIL(err, BZNA_E_DEVICE_LOST, "%s: the kernel's pixels differ from the CPU's, so the device is no "
+                        "longer used; compile benzina.c with -ffp-contract=off, if it was not",
                         device->info.name);
     return bzi_fail(err, BZNA_E_DEVICE_LOST, BZNA_NO_OFFSET, 0, code, "CUDA device %d was lost (%d)",
                     (int)device->info.device.ordinal, code);
 }
 
-/* Why NVDEC cannot be used, or BZNA_OK. */
+/* Returns BZNA_OK, or the error because of which NVDEC cannot be used. */
 static bzna_status bzi_device_video(bzi_device *device, bzna_error *err)
 {
     if (atomic_load(&device->stuck))
-        return BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC of %s has not ended with a picture in seconds, and is not used any "
-                        "more: restart the process", device->info.name);
+        return BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC of %s has not finished a picture for seconds, and is no longer "
+                        "used: restart the process", device->info.name);
     *err = device->video;
     return err->status;
 }
 
-/* A context that cannot be entered is lost, whatever the reason. */
+/* Makes the device's CUDA context current. A context that cannot be entered is lost, whatever the reason. */
 static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
 {
     CUresult result = device->cu.push(device->cuda);
@@ -16516,7 +16854,8 @@ static bzna_status bzi_device_enter(bzi_device *device, bzna_error *err)
     return err->status = BZNA_E_DEVICE_LOST;
 }
 
-/* For a thread of the library's. The program may be capturing a CUDA graph: allocations here must not end that. */
+/* Enters on a thread of the library, for good. The program may be capturing a CUDA graph, which allocations on this
+ * thread must not end. */
 static bzna_status bzi_device_enter_thread(bzi_device *device, bzna_error *err)
 {
     int relaxed = 2;
@@ -16545,7 +16884,7 @@ static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
         (result = cu->driver_version(&driver)) != CUDA_SUCCESS ||
         (result = cu->device_attribute(&major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, handle)) != CUDA_SUCCESS ||
         (result = cu->device_attribute(&minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, handle)) != CUDA_SUCCESS)
-        return bzi_device_check(device, result, "asking the device what it is", err);
+        return bzi_device_check(device, result, "querying the device", err);
 
     device->info.memory_bytes = bytes;
     device->decoder_budget = device->desc.decode_memory_bytes ? device->desc.decode_memory_bytes : bytes / 8;
@@ -16558,26 +16897,27 @@ static bzna_status bzi_device_describe(bzi_device *device, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Makes threads that wait for the device sleep: in a primary context they spin by default, which a dozen sessions must
- * not. The flags of a context that others use already are left alone. */
+/* Makes threads that wait for the device sleep. In a primary context they spin by default, which is too much work for
+ * a dozen sessions. The flags of a context that is in use already are left alone. */
 static void bzi_device_use_blocking_sync(bzi_device *device)
 {
     const bzi_cuda *cu = &device->cu;
     unsigned flags = 0;
     int active = 1;
+
     if (cu->primary_state && cu->primary_flags && cu->primary_state(device->handle, &flags, &active) == CUDA_SUCCESS &&
         !active)
         cu->primary_flags(device->handle, CU_CTX_SCHED_BLOCKING_SYNC);
 }
 
-/* Whether it comes to that nevertheless: another made the context. In the CUDA context. */
+/* Returns 1 if waiting threads spin nevertheless, as in a context of another library. Pre: in the CUDA context. */
 static int bzi_device_spins(const bzi_device *device)
 {
     unsigned flags = 0;
     return !device->cu.flags || device->cu.flags(&flags) != CUDA_SUCCESS || !(flags & CU_CTX_SCHED_BLOCKING_SYNC);
 }
 
-/* The device of the user's CUDA context. */
+/* Takes the device of the user's CUDA context. */
 static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
 {
     const bzna_device wanted = device->desc.wanted;
@@ -16589,16 +16929,19 @@ static bzna_status bzi_device_use_context(bzi_device *device, bzna_error *err)
         return status;
     result = device->cu.context_device(&device->handle);
     bzi_device_leave(device);
+
     if (result != CUDA_SUCCESS)
         return bzi_device_check(device, result, "cuCtxGetDevice", err);
+
     if (wanted.kind == BZNA_DEVICE_CUDA && device->handle != wanted.ordinal)        /* a CUdevice is its ordinal */
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "the context is of device %d, but device %d was asked for",
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "the CUDA context belongs to device %d, but device %d was requested",
                         device->handle, wanted.ordinal);
+
     device->info.device.ordinal = device->handle;
     return BZNA_OK;
 }
 
-/* The device and its CUDA context: the user's, or the device's primary one. */
+/* Chooses the device and its CUDA context: the user's, or the device's primary one. */
 static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
 {
     bzi_cuda *cu = &device->cu;
@@ -16607,7 +16950,7 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
     bzna_status status;
 
     if (!bzi_kernel_ptx[0][0])
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no PTX: run make, or use the pair of make dist");
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no PTX: run make, or use the files of make dist");
     if ((status = bzi_cuda_start(cu, &count, err)) != BZNA_OK)
         return status;
     if (device->desc.cuda_context)
@@ -16628,14 +16971,14 @@ static bzna_status bzi_device_choose(bzi_device *device, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Where the driver could not compile the PTX, what to do about it. */
+/* Adds a remedy to an error if the driver could not compile the PTX. */
 static void bzi_device_explain_load(bzna_error *err)
 {
     static const struct { int code; const char *text; } reasons[] = {
         { 221, "libnvidia-ptxjitcompiler.so.1 was not found; it is a part of the driver, of libcuda.so.1's version" },
         { 222, "the driver is too old for this kernel" },
         { 223, "unset CUDA_DISABLE_PTX_JIT: the driver must compile the kernel" },
-        { 304, "can ~/.nv/ComputeCache, or CUDA_CACHE_PATH, be written to? CUDA_CACHE_DISABLE=1 does without" },
+        { 304, "~/.nv/ComputeCache, or CUDA_CACHE_PATH, must be writable; or set CUDA_CACHE_DISABLE=1" },
     };
     const size_t length = strlen(err->message);
     for (size_t i = 0; i < sizeof reasons / sizeof reasons[0]; i++)
@@ -16643,6 +16986,7 @@ static void bzi_device_explain_load(bzna_error *err)
             snprintf(err->message + length, sizeof err->message - length, ": %s", reasons[i].text);
 }
 
+/* Puts the lines of the PTX together, and has the driver compile them. */
 static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
 {
 #define BZI_KERNEL_NAME(name, function, bounds) #name,
@@ -16653,6 +16997,7 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
     char *text, *at;
     CUresult result;
     bzna_status status;
+
     for (size_t i = 0; i < lines; i++)
         size += strlen(bzi_kernel_ptx[i]);
     if (!(text = bzi_alloc(memory, size, 1, 16)))
@@ -16673,14 +17018,14 @@ static bzna_status bzi_device_load_kernel(bzi_device *device, bzna_error *err)
     return status;
 }
 
-/* Pre: the codec is NVDEC's; formats and depths are those that there are. */
+/* Returns the entry of a kind. Pre: the codec is NVDEC's, and the format and depth exist. */
 static bzi_caps *bzi_device_kind(bzi_device *device, uint32_t codec, uint32_t chroma, uint32_t depth)
 {
     return &device->caps[bzi_codec_find(codec) - bzi_codecs][chroma][(depth - 8) / 2];
 }
 
-/* What NVDEC can do with pictures of a kind; zeroes for what it cannot. The driver is asked once for each kind, since
- * it is slow. In the CUDA context. */
+/* Tells what NVDEC can do with pictures of a kind: zeros if it cannot decode them. The driver is asked once for each
+ * kind, since it is slow. Pre: in the CUDA context. */
 static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t chroma, uint32_t depth,
                                    CUVIDDECODECAPS *out, bzna_error *err)
 {
@@ -16709,7 +17054,7 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
         caps->nBitDepthMinus8 = depth - 8;
         status = bzi_device_check(device, device->cu.decoder_caps(caps), "cuvidGetDecoderCaps", err);
         cached->known = status == BZNA_OK;
-        if (caps->bIsSupported && !caps->nNumNVDECs)        /* a driver from before it counted them */
+        if (caps->bIsSupported && !caps->nNumNVDECs)        /* old drivers do not count them */
             caps->nNumNVDECs = 1;
     }
 
@@ -16719,15 +17064,16 @@ static bzna_status bzi_device_caps(bzi_device *device, uint32_t codec, uint32_t 
     return status;
 }
 
-/* Whether there is NVDEC at all, and how many engines. Not having it is no failure of the device. */
+/* Finds out whether NVDEC can be used, and how many engines it has. A device without NVDEC is not a failure. */
 static void bzi_device_open_video(bzi_device *device)
 {
     CUVIDDECODECAPS caps;
 
     bzi_error_init(&device->video);
     memset(&caps, 0, sizeof caps);
+
     if (device->info.driver / 10 == BZI_CUDA_CORRUPTS / 10)
-        BZI_FAIL(&device->video, BZNA_E_DEVICE, "the driver, one of CUDA 11.3, corrupts memory when several video "
+        BZI_FAIL(&device->video, BZNA_E_DEVICE, "this driver, of CUDA 11.3, corrupts memory when several video "
                  "decoders work at once: update the driver to 470.21 or later");
     else if (bzi_nvcuvid_load(&device->cu, &device->video) == BZNA_OK &&
         bzi_device_caps(device, BZNA_CODEC_H265, 1, 8, &caps, &device->video) == BZNA_OK &&
@@ -16742,17 +17088,17 @@ static void bzi_device_open_video(bzi_device *device)
     bzi_string_copy(device->info.message, sizeof device->info.message, device->video.message);
 }
 
-/* Pre: the pool on it is closed. */
+/* Closes the device. Pre: the pool on it is closed. */
 static void bzi_device_close(bzi_device *device)
 {
     const bzi_memory memory = device->desc.host->memory;
     bzna_error ignored;
 
-    /* A driver that is stuck may not return from this. */
+    /* a driver that is stuck may not return from these calls */
     if (device->process == bzi_os_process() && !atomic_load(&device->stuck)) {
         int entered = device->module && bzi_device_enter(device, &ignored) == BZNA_OK;
         if (device->module)
-            device->cu.module_unload(device->module);       /* of a lost device, without its context */
+            device->cu.module_unload(device->module);       /* for a lost device, without its context */
         if (entered)
             bzi_device_leave(device);
         if (device->owns_primary)
@@ -16770,9 +17116,9 @@ static void bzi_device_close(bzi_device *device)
 /* ==== 52. CUDA: memory, streams, kernels ============================================================================
  * Calls: rooms 3-4, 6, 45-46, 50-51.
  *
- * Functions say whether they run in the CUDA context. */
+ * Each function says whether it must be called in the CUDA context, or the title of its section does. */
 
-/* Memory on the device, aligned to 256 bytes. In the CUDA context. */
+/* Allocates memory on the device, aligned to 256 bytes. Pre: in the CUDA context. */
 static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *stream, uint64_t *out, bzna_error *err)
 {
     const bzna_device_allocator *allocator = &device->desc.allocator;
@@ -16789,7 +17135,8 @@ static bzna_status bzi_device_alloc(bzi_device *device, uint64_t bytes, void *st
     *out = (uint64_t)(uintptr_t)allocator->alloc(allocator->user, (size_t)bytes, stream);
     bzi_os_in_callback--;
     if (!*out)
-        return BZI_FAIL(err, BZNA_E_MEMORY, "device_allocator.alloc has no %llu bytes", (unsigned long long)bytes);
+        return BZI_FAIL(err, BZNA_E_MEMORY, "device_allocator.alloc returned NULL for %llu bytes",
+                        (unsigned long long)bytes);
     if (*out % 256 == 0)
         return BZNA_OK;
 
@@ -16815,7 +17162,7 @@ static void bzi_device_free(bzi_device *device, uint64_t ptr, uint64_t bytes, vo
     bzi_os_in_callback--;
 }
 
-/* Pinned host memory, which copies from and to the device reach directly. In the CUDA context. */
+/* Allocates pinned host memory, which copies to and from the device use directly. Pre: in the CUDA context. */
 static bzna_status bzi_device_pin(bzi_device *device, uint64_t bytes, void **out, bzna_error *err)
 {
     *out = NULL;
@@ -16828,10 +17175,10 @@ static void bzi_device_unpin(bzi_device *device, void *host)
         device->cu.host_free(host);
 }
 
-/* --- Streams and events: in the CUDA context --- */
+/* --- Streams and events. Pre: in the CUDA context --- */
 
-/* urgent: its kernels run before others'. Decoded pictures wait for them in few surfaces, and while those are full, the
- * video engines do nothing. */
+/* Makes a stream. urgent: its kernels run before those of other streams. Decoded pictures wait for such kernels in few
+ * surfaces, and while all of those are full, the video engines do nothing. */
 static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out, bzna_error *err)
 {
     CUstream stream = NULL;
@@ -16847,7 +17194,7 @@ static bzna_status bzi_device_stream(bzi_device *device, int urgent, void **out,
     return status;
 }
 
-/* Waits for what was enqueued. */
+/* Frees a stream after what was enqueued on it is done. */
 static void bzi_device_stream_free(bzi_device *device, void *stream)
 {
     if (!stream)
@@ -16856,7 +17203,7 @@ static void bzi_device_stream_free(bzi_device *device, void *stream)
     device->cu.stream_destroy(stream);
 }
 
-/* The host waits for all that was enqueued. */
+/* Makes the host wait for all that was enqueued on a stream. */
 static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error *err)
 {
     return stream ? bzi_device_check(device, device->cu.stream_sync(stream), "cuStreamSynchronize", err) : BZNA_OK;
@@ -16864,7 +17211,7 @@ static bzna_status bzi_device_drain(bzi_device *device, void *stream, bzna_error
 
 static void bzi_device_stream_wait(bzi_device *device, void *stream)
 {
-    bzna_error ignored;                                     /* a device that is lost says so at the next call */
+    bzna_error ignored;                                     /* if the device is lost, the next call reports it */
     bzi_device_drain(device, stream, &ignored);
 }
 
@@ -16888,13 +17235,13 @@ static bzna_status bzi_device_record(bzi_device *device, void *event, void *stre
     return bzi_device_check(device, device->cu.event_record(event, stream), "cuEventRecord", err);
 }
 
-/* The stream waits for what the event recorded last. */
+/* Makes the stream wait for what the event recorded last. */
 static bzna_status bzi_device_order(bzi_device *device, void *stream, void *event, bzna_error *err)
 {
     return bzi_device_check(device, device->cu.stream_wait(stream, event, 0), "cuStreamWaitEvent", err);
 }
 
-/* The host waits for what the event recorded last, if that is not done yet. */
+/* Makes the host wait for what the event recorded last, if that is not done yet. */
 static bzna_status bzi_device_await(bzi_device *device, void *event, bzna_error *err)
 {
     CUresult result = device->cu.event_query(event);
@@ -16920,9 +17267,10 @@ static bzna_status bzi_device_zero(bzi_device *device, uint64_t dst, uint64_t by
     return bzi_device_check(device, device->cu.set_bytes(dst, 0, (size_t)bytes, stream), "cuMemsetD8Async", err);
 }
 
-/* Warps slots[0 .. count-1], which are copied at the call, those of each kernel in a launch; in front of all, a launch
- * adds up the lumas of those that need their mean, whose sums are 0. Blocks have 32 x 8 threads: a warp of them covers
- * consecutive pixels of a row; each thread does four rows, since setting up a slot takes as long as a pixel. */
+/* Warps slots[0 .. count-1], which are copied during the call. There is one launch for each kernel that they need.
+ * Before those, a launch adds up the lumas of the slots that need their mean; their sums must be 0. A block has 32 x 8
+ * threads. A warp of them covers consecutive pixels of a row, and each thread does four rows, since setting up a slot
+ * takes as long as a pixel. */
 static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *slots, uint32_t count,
                                    const bzi_kernel_output *out, void *stream, bzna_error *err)
 {
@@ -16937,6 +17285,7 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
 
     for (int kernel = -1; kernel < BZI_KERNEL_COUNT && result == CUDA_SUCCESS; kernel++) {
         unsigned n = 0;
+
         for (uint32_t i = 0; i < count; i++)
             if (kernel < 0 && (slots->slot[i].flags & BZI_KERNEL_MEAN_LUMA))
                 some.slot[n++] = bzi_kernel_summing(&slots->slot[i]);
@@ -16951,7 +17300,7 @@ static bzna_status bzi_device_warp(bzi_device *device, const bzi_kernel_slots *s
     return bzi_device_check(device, result, "cuLaunchKernel", err);
 }
 
-/* The planes of a kernel's slot lie as NVDEC writes them: values of more than 8 bits are in the high bits. */
+/* Sets how planes lie in the surfaces that NVDEC writes: values of more than 8 bits are in the high bits. */
 static void bzi_slot_on_surface(bzi_kernel_slot *slot, uint32_t semi_planar)
 {
     int32_t bytes = slot->depth > 8 ? 2 : 1;
@@ -16960,25 +17309,25 @@ static void bzi_slot_on_surface(bzi_kernel_slot *slot, uint32_t semi_planar)
     slot->low_zeros = slot->depth > 8 ? 16 - slot->depth : 0;
 }
 
-/* --- The kernel, compared with the plain loop on the CPU: in the CUDA context --- */
+/* --- The kernel, compared with the plain loop on the CPU. Pre: in the CUDA context --- */
 
-#define BZI_TRIAL_SIDE   32
-#define BZI_TRIAL_PIXELS (3 * BZI_TRIAL_SIDE * BZI_TRIAL_SIDE)
-#define BZI_TRIAL_BYTES  (2 * BZI_TRIAL_PIXELS * sizeof(float))
+#define BZI_TRIAL_SIDE   32                                 /* width and height of an output, in pixels */
+#define BZI_TRIAL_PIXELS (3 * BZI_TRIAL_SIDE * BZI_TRIAL_SIDE)          /* values of an output, of three channels */
+#define BZI_TRIAL_BYTES  (2 * BZI_TRIAL_PIXELS * sizeof(float))         /* of two outputs */
 
 typedef struct bzi_trial {
-    bzi_device      *device;
-    void            *stream;
-    uint64_t         pixels;          /* BZI_TRIAL_BYTES of device memory */
-    bzi_kernel_slots slots;           /* as they were launched */
+    bzi_device      *device;          /* on which the kernel runs */
+    void            *stream;          /* on which the kernel is launched */
+    uint64_t         pixels;          /* BZI_TRIAL_BYTES of device memory, for the outputs */
+    bzi_kernel_slots slots;           /* as they were launched; two */
 } bzi_trial;
 
 static const bzi_kernel_output bzi_trial_output = {
     .width = BZI_TRIAL_SIDE, .height = BZI_TRIAL_SIDE, .channels = 3, .stride_x = 1, .stride_y = BZI_TRIAL_SIDE,
     .stride_c = BZI_TRIAL_SIDE * BZI_TRIAL_SIDE };
 
-/* Enqueues the kernel for a picture that lies as NVDEC writes it, with an axis-aligned and with a projective matrix,
- * and a copy of what it makes. */
+/* Enqueues the kernel for a picture that lies as NVDEC writes it, once with an axis-aligned and once with a projective
+ * matrix. Then enqueues a copy of the outputs to `made`. */
 static bzna_status bzi_trial_launch(bzi_trial *trial, const bzna_picture *picture, uint32_t semi_planar, float *made,
                                     bzna_error *err)
 {
@@ -16986,12 +17335,13 @@ static bzna_status bzi_trial_launch(bzi_trial *trial, const bzna_picture *pictur
                                         { 1.1, 0.2, 3, -0.15, 0.9, 7, 2e-3, -1e-3, 1 } };
     bzna_status status;
 
+
     for (uint32_t i = 0; i < 2; i++) {
         bzi_kernel_slot *slot = &trial->slots.slot[i];
         bzna_transform transform;
         bzi_transform_init(&transform);
         memcpy(transform.homography, warps[i], sizeof warps[i]);
-        transform.matrix = BZNA_MATRIX_BT709;               /* the picture's own may be one that we do not know */
+        transform.matrix = BZNA_MATRIX_BT709;               /* the picture's own may be one that is not known here */
         if ((status = bzi_slot_make(slot, picture, &transform, BZNA_CHANNELS_RGB, err)) != BZNA_OK)
             return status;
         bzi_slot_on_surface(slot, semi_planar);
@@ -17003,25 +17353,28 @@ static bzna_status bzi_trial_launch(bzi_trial *trial, const bzna_picture *pictur
                                                    err) : status;
 }
 
-/* Compares that with what the plain loop makes of a copy, so many bytes behind the picture. */
+/* Compares the kernel's outputs with those of the plain loop for a copy of the picture in host memory. `behind`: bytes
+ * from the picture to its copy. If they differ, the device is lost. */
 static bzna_status bzi_trial_compare(const bzi_trial *trial, const float *made, uint64_t behind, bzna_error *err)
 {
     float expected[2 * BZI_TRIAL_PIXELS];
 
     for (int i = 0; i < 2; i++) {
         bzi_kernel_slot slot = trial->slots.slot[i];
-        for (int k = 0; k < 3; k++)                         /* 0: gray has one */
+        for (int k = 0; k < 3; k++)                         /* a gray picture has one plane, others are 0 */
             slot.plane[k] += slot.plane[k] ? behind : 0;
         slot.dst = (uint64_t)(uintptr_t)&expected[i * BZI_TRIAL_PIXELS];
         bzi_kernel_warp_plain(&slot, &bzi_trial_output);
     }
+
     if (!memcmp(made, expected, sizeof expected))
         return BZNA_OK;
+
     bzi_device_lose(trial->device, (CUresult)BZI_DEVICE_WRONG);
     return bzi_device_fail_lost(trial->device, err);
 }
 
-/* With a picture that is uploaded, 64 x 48: whatever decodes what the device is to warp. */
+/* Tries the kernel on a picture of 64 x 48 pixels that is uploaded, since it warps what is decoded in software, too. */
 static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
 {
     uint8_t surface[64 * 48 * 3 / 2];
@@ -17034,6 +17387,7 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
 
     for (uint32_t i = 0; i < sizeof surface; i++)
         surface[i] = (uint8_t)(i * i / 37 + i % 64 * 3);
+
     if ((status = bzi_device_stream(device, 0, &trial.stream, err)) == BZNA_OK &&
         (status = bzi_device_alloc(device, bytes, trial.stream, &trial.pixels, err)) == BZNA_OK) {
         const uint64_t planes = trial.pixels + sizeof made;
@@ -17050,6 +17404,8 @@ static bzna_status bzi_trial_run(bzi_device *device, bzna_error *err)
     return status;
 }
 
+/* Opens a device: its CUDA context, the kernel, which is tried unless checks are off, and NVDEC. A device without NVDEC
+ * is opened, too. */
 static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out, bzna_error *err)
 {
     const char *checks = bzi_os_setting("BENZINA_NVDEC_CHECK");
@@ -17088,7 +17444,7 @@ static bzna_status bzi_device_open(const bzi_device_desc *desc, bzi_device **out
     return BZNA_OK;
 }
 
-/* CUDA devices of this machine. */
+/* Counts the CUDA devices of this machine. */
 static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 {
     bzi_cuda cu;
@@ -17098,9 +17454,10 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
     return status;
 }
 
-/* Whether this process is a fork of the one that opened the device. */
+/* Returns 1 if this process is a fork of the one that opened the device, else 0. */
 static int bzi_device_is_foreign(const bzi_device *device) { return device->process != bzi_os_process(); }
 
+/* Fills in what NVDEC can do with the codec, chroma format and depth in *info. */
 static bzna_status bzi_device_codec(bzi_device *device, bzna_codec_info *info, bzna_error *err)
 {
     CUVIDDECODECAPS caps;
@@ -17128,11 +17485,11 @@ static void bzi_device_counts(bzi_device *device, bzna_statistics *stats)
 #else
 
 struct bzi_device {
-    bzna_device_info info;
-    bzna_error       video;
+    bzna_device_info info;            /* all zeros */
+    bzna_error       video;           /* likewise */
 };
 
-/* No device is ever opened, so that no other call of one is reached: two functions stand for all of them. */
+/* In this build no device is ever opened, so no other call of one is reached. Two functions stand for all of them. */
 static bzna_status bzi_device_none(bzna_error *err, ...)
 {
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "this build has no GPU path (BENZINA_NO_CUDA)");
@@ -17185,75 +17542,84 @@ static bzna_status bzi_device_count(uint32_t *count, bzna_error *err)
 /* ==== 53. NVDEC decoders ============================================================================================
  * Calls: rooms 2-3, 6, 18, 51.
  *
- * The decoders of a session: made, given another size, and kept in a cache, which also says what happens when there is
- * no memory for one more. A cache belongs to one thread, which works in the CUDA context.
+ * The decoders of a session: they are made, reconfigured for another size, and kept in a cache. The cache also decides
+ * what happens if there is no memory for one more. A cache belongs to one thread, which works in the CUDA context.
  *
- * A decoder's surface is in use from its submission until it is unmapped. Decoders remember nothing of a picture as
- * long as every picture is intra. */
+ * A surface of a decoder is in use from the submission of a picture until that picture is unmapped. Decoders remember
+ * nothing of a picture as long as every picture is intra. */
 
-/* Surfaces that a decoder may have: NVDEC's limit, and bits of bzi_nvdec.busy. */
+/* Surfaces that a decoder may have. This is NVDEC's limit, and the number of bits of bzi_nvdec.busy. */
 #define BZI_LIMIT_SURFACES        32u
-/* So long a picture may take, and so often its status is asked for where no call of the driver's waits for it. */
+/* The time that a picture may take, and the time between queries of its status. The latter is for pictures that no call
+ * of the driver waits for. */
 #ifndef BZI_NVDEC_DEADLINE_NS
 #  define BZI_NVDEC_DEADLINE_NS   5000000000u
 #endif
 #ifndef BZI_NVDEC_POLL_NS
 #  define BZI_NVDEC_POLL_NS       100000u
 #endif
-/* A picture that is said to be in progress for so long is mapped anyway; a mapped one may be for so long. */
+/* A picture that is reported as in progress for so long is mapped anyway. After that, it may be in progress for so long
+ * until it is given up. */
 #define BZI_NVDEC_MAP_ANYWAY_NS   (BZI_NVDEC_DEADLINE_NS / 5)
 #define BZI_NVDEC_VERDICT_NS      (BZI_NVDEC_DEADLINE_NS / 10)
-/* Making a decoder takes 50 to 100 ms, another size 5 ms: those of sizes that alternate are kept. */
+/* Decoders of a session. Making one takes 50 to 100 ms, another size 5 ms: decoders of alternating sizes are kept. */
 #define BZI_NVDEC_CACHE_SLOTS     8u
-/* A session makes two decoders before it gives one another size. After so many changes, which have taken as long as
- * making a decoder, it may have one more. */
+/* A session makes so many decoders before it gives one another size. After so many changes of size, which have taken as
+ * long as making a decoder, it may have one more. */
 #define BZI_NVDEC_CACHE_FIRST     2u
 #define BZI_NVDEC_CHANGES         12u
-/* After so many pictures, a session that had no memory for more decoders tries again. */
+/* A session that had no memory for more decoders tries again after so many pictures. */
 #define BZI_NVDEC_GROW_INTERVAL   1024u
-/* After a decoder could not be made even alone: for so long, none as large replaces another one. */
+/* If a decoder cannot be made even as the only one, none as large replaces another one for so long. */
 #define BZI_NVDEC_OOM_COOLDOWN_NS 60000000000u
-/* The largest frame that a decoder is made for is rounded up to so many pixels, so that other sizes fit, too. */
+/* The largest frame that a decoder is made for is rounded up to a multiple of so many pixels. Then other sizes
+ * fit, too. */
 #define BZI_NVDEC_SIZE_ALIGNMENT  512u
 
 #ifndef BENZINA_NO_CUDA
 
-/* What the calls of a session come to. */
+/* Results of the calls of a session. */
 typedef enum bzi_nvdec_result {
     BZI_NVDEC_OK,                     /* accepted, queued, mapped */
     BZI_NVDEC_BUSY,                   /* nothing was queued: map or unmap a picture first */
-    BZI_NVDEC_REFUSED,                /* not by NVDEC; another decoder may have it; the error is E_CODEC */
-    BZI_NVDEC_FOREIGN,                /* likewise, of a codec that NVDEC is never asked to decode */
+    BZI_NVDEC_REFUSED,                /* NVDEC does not take it, but another decoder may; the error is E_CODEC */
+    BZI_NVDEC_FOREIGN,                /* likewise, because NVDEC is never used for its codec */
     BZI_NVDEC_NO_MEMORY,              /* there is no memory for its decoder; the error is E_MEMORY */
-    BZI_NVDEC_FAILED                  /* the picture cannot be had; the error says why */
+    BZI_NVDEC_FAILED                  /* the picture cannot be decoded; the error says why */
 } bzi_nvdec_result;
 
-/* What a picture needs of a decoder, as our own reading of its parameter sets has it: it tells decoders apart. */
+/* The properties of a picture that need a decoder of their own, as the library reads them from its parameter sets. */
 typedef struct bzi_nvdec_format {
-    uint32_t codec, chroma, depth, width, height;
+    uint32_t codec;                   /* BZNA_CODEC_... */
+    uint32_t chroma;                  /* chroma_format_idc */
+    uint32_t depth;                   /* bits of a sample */
+    uint32_t width;                   /* of the frame, in pixels */
+    uint32_t height;
 } bzi_nvdec_format;
 
 typedef struct bzi_nvdec {
     CUvideodecoder handle;            /* NULL: the slot is free */
-    bzi_nvdec_format     format;
-    uint32_t       width, height;     /* of its surfaces, as NVIDIA's parser has it */
-    uint32_t       max_width, max_height;     /* that it can be given without being made anew */
+    bzi_nvdec_format format;
+    uint32_t       width;             /* of its surfaces, as NVIDIA's parser sees it */
+    uint32_t       height;
+    uint32_t       max_width;         /* up to which it can be reconfigured */
+    uint32_t       max_height;
     uint32_t       quirks;            /* BZI_QUIRK_..., of its kind */
     uint32_t       surfaces;          /* how many it has: those chosen from, or more if the parser asks for more */
-    uint32_t       busy;              /* a bit a surface: submitted, and not unmapped */
-    uint32_t       lost;              /* a bit a surface that could not be mapped: it never comes free */
-    uint32_t       next;              /* the surface after the last one submitted: all take turns */
+    uint32_t       busy;              /* a bit for each surface that was submitted and is not unmapped */
+    uint32_t       lost;              /* a bit for each surface that could not be mapped, and never comes free */
+    uint32_t       next;              /* the surface after the last one submitted, since all take turns */
     uint64_t       frames;            /* a hash of the format */
-    uint64_t       used;              /* when, by the cache's clock */
+    uint64_t       used;              /* when it was used last, by the cache's clock; 0: left by the self-check */
     uint64_t       bytes;             /* of device memory, by estimate */
 } bzi_nvdec;
 
-/* The decoders of a session, and what happens when memory for one more is out. */
+/* The decoders of a session, and what limits their number. */
 typedef struct bzi_nvdec_cache {
-    bzi_device *device;
-    bzi_nvdec   decoders[BZI_NVDEC_CACHE_SLOTS];
-    uint32_t    max_live;             /* no more are made: lowered when memory is out, raised again from time to time */
-    uint32_t    target;               /* so many are made where one there is could be given another size */
+    bzi_device *device;               /* on which decoders are made */
+    bzi_nvdec   decoders[BZI_NVDEC_CACHE_SLOTS];  /* free slots have no handle */
+    uint32_t    max_live;             /* decoders at most: lowered when memory is out, raised again from time to time */
+    uint32_t    target;               /* up to so many, one is made rather than another reconfigured */
     uint32_t    changes;              /* of size, so far */
     uint64_t    clock;                /* pictures submitted */
 } bzi_nvdec_cache;
@@ -17279,33 +17645,33 @@ static void bzi_nvdec_destroy(bzi_device *device, bzi_nvdec *decoder)
 {
     if (!decoder->handle)
         return;
-    if (!atomic_load(&device->stuck))                       /* else this might not return */
+    if (!atomic_load(&device->stuck))                       /* otherwise this call might not return */
         device->cu.decoder_destroy(decoder->handle);
     atomic_fetch_sub(&device->decoder_bytes, decoder->bytes);
     memset(decoder, 0, sizeof *decoder);
 }
 
-/* How many surfaces a session chooses from: those of pictures submitted and those of pictures mapped. */
+/* Returns how many surfaces a session chooses from: those of pictures submitted and those of pictures mapped. */
 static uint32_t bzi_nvdec_chosen(const bzi_device *device)
 {
     return device->desc.session_depth + device->desc.session_mapped;
 }
 
-/* How many surfaces a decoder has: those that the parser asks for, at least those that we choose from. */
+/* Returns how many surfaces a decoder has: those that the parser asks for, or those chosen from if they are more. */
 static uint32_t bzi_nvdec_surfaces(const bzi_device *device, const CUVIDEOFORMAT *parsed)
 {
     uint32_t asked = parsed->min_num_decode_surfaces, chosen = bzi_nvdec_chosen(device);
     return asked > chosen ? asked : chosen;
 }
 
-/* Whether it is one for such frames, as NVIDIA's parser sees them. */
+/* Returns 1 if a decoder is for such frames already, as NVIDIA's parser sees them, else 0. */
 static int bzi_nvdec_serves(const bzi_nvdec *decoder, const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed)
 {
     return decoder->handle && !memcmp(&decoder->format, want, sizeof *want) && decoder->width == parsed->coded_width &&
            decoder->height == parsed->coded_height && decoder->surfaces >= parsed->min_num_decode_surfaces;
 }
 
-/* Whether it can become one for such frames by being given another size. */
+/* Returns 1 if a decoder can be reconfigured for such frames, else 0. */
 static int bzi_nvdec_fits(const bzi_nvdec *decoder, const bzi_nvdec_format *want)
 {
     const bzi_nvdec_format *has = &decoder->format;
@@ -17314,24 +17680,25 @@ static int bzi_nvdec_fits(const bzi_nvdec *decoder, const bzi_nvdec_format *want
            !(decoder->quirks & BZI_QUIRK_SIZE);
 }
 
-/* The one that has been free for longest; BZI_LIMIT_SURFACES when all that we choose from are in use. */
+/* Returns the surface that has been free for longest, or BZI_LIMIT_SURFACES if all that are chosen from are in use. */
 static uint32_t bzi_nvdec_free_surface(const bzi_device *device, const bzi_nvdec *decoder)
 {
     const uint32_t chosen = bzi_nvdec_chosen(device);
+
     for (uint32_t i = 0; i < chosen; i++)
         if (!(decoder->busy >> (decoder->next + i) % chosen & 1))
             return (decoder->next + i) % chosen;
     return BZI_LIMIT_SURFACES;
 }
 
-/* What a decoder's surfaces, decoded and mapped ones, take of the device's memory. */
+/* Returns the bytes of device memory that a decoder's surfaces take, decoded and mapped ones. */
 static uint64_t bzi_nvdec_bytes(const bzi_nvdec_format *want, uint64_t surfaces, uint64_t width, uint64_t height)
 {
     const uint32_t bytes = want->depth > 8 ? 2 : 1;
     return surfaces * width * height * (want->chroma == 3 ? 6 : 3) / 2 * bytes;
 }
 
-/* The largest width or height that a decoder is made for; had: the one before it. */
+/* Returns the largest width or height that a decoder is made for. had: that of the decoder which it replaces. */
 static uint32_t bzi_nvdec_max_edge(uint32_t edge, uint32_t had, uint32_t limit)
 {
     uint32_t aligned = (edge + BZI_NVDEC_SIZE_ALIGNMENT - 1) / BZI_NVDEC_SIZE_ALIGNMENT * BZI_NVDEC_SIZE_ALIGNMENT;
@@ -17339,12 +17706,13 @@ static uint32_t bzi_nvdec_max_edge(uint32_t edge, uint32_t had, uint32_t limit)
     return max < limit ? max : limit > edge ? limit : edge;
 }
 
-/* What a frame of an odd size is written to: the driver takes even target sizes alone, and scales what does not have a
- * rectangle of its own size in them. Frames of even sizes have none, as with FFmpeg. */
+/* Returns the target size for a frame. The driver only takes even ones, and scales a frame unless it has a rectangle of
+ * its own size in the target. Frames of even sizes need no such rectangle, as with FFmpeg. */
 static unsigned long bzi_nvdec_target(uint32_t edge) { return (edge + 1ul) & ~1ul; }
 static int bzi_nvdec_is_odd(const CUVIDEOFORMAT *parsed) { return (parsed->coded_width | parsed->coded_height) & 1; }
 
-/* All of the frame, nothing scaled. Edges are at most 16384: E_LIMIT and the device's maximum came before. */
+/* Describes a decoder for the whole frame, without scaling. Edges are at most 16384, since the device's maximum and
+ * BZI_LIMIT_EDGE were checked before. */
 static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed,
                                CUVIDDECODECREATEINFO *info)
 {
@@ -17358,6 +17726,7 @@ static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format 
     info->ulTargetHeight = bzi_nvdec_target(parsed->coded_height);
     info->display_area.right = (short)parsed->coded_width;
     info->display_area.bottom = (short)parsed->coded_height;
+
     if (bzi_nvdec_is_odd(parsed)) {
         info->target_rect.right = (short)parsed->coded_width;
         info->target_rect.bottom = (short)parsed->coded_height;
@@ -17371,8 +17740,8 @@ static void bzi_nvdec_describe(const bzi_device *device, const bzi_nvdec_format 
     info->OutputFormat = bzi_nvdec_format_surface(want);
 }
 
-/* Makes a decoder in the place of what there is, for every size that that was for, too. NO_MEMORY, with the bytes that
- * it would take, or FAILED: the slot is free. */
+/* Makes a decoder in the place of what is in the slot, for every size that that was for, too. Returns OK. On NO_MEMORY
+ * and FAILED, the slot is free. *bytes: what the decoder takes or would take. */
 static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                          const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
 {
@@ -17419,7 +17788,7 @@ static bzi_nvdec_result bzi_nvdec_remake(bzi_device *device, bzi_nvdec *decoder,
     return BZI_NVDEC_OK;
 }
 
-/* Gives a decoder another size. Returns 0 when it has to be made anew. */
+/* Gives a decoder another size. Returns 0 if a new decoder has to be made instead, else 1. */
 static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                  const CUVIDEOFORMAT *parsed)
 {
@@ -17447,11 +17816,12 @@ static int bzi_nvdec_reconfigure(bzi_device *device, bzi_nvdec *decoder, const b
     result = device->cu.decoder_reconfigure(decoder->handle, &info);
     if (bzi_device_check(device, result, "cuvidReconfigureDecoder", &ignored) != BZNA_OK)
         return 0;
+
     atomic_fetch_add(&device->decoders_reconfigured, 1);
     return 1;
 }
 
-/* Whether NVIDIA's parser sees the frames that we see; it may round sizes up. */
+/* Checks that NVIDIA's parser and the library see the same frames. The parser may round sizes up. */
 static bzna_status bzi_nvdec_agree(const bzi_nvdec_format *want, const CUVIDEOFORMAT *parsed, bzna_error *err)
 {
     const uint32_t width = parsed->coded_width, height = parsed->coded_height;
@@ -17460,7 +17830,7 @@ static bzna_status bzi_nvdec_agree(const bzi_nvdec_format *want, const CUVIDEOFO
         width >= want->width && width <= want->width + 63 && height >= want->height && height <= want->height + 63)
         return BZNA_OK;
     return BZI_FAIL(err, BZNA_E_CODEC,
-                    "NVIDIA's parser sees a frame of %ux%u, %u bits, chroma format %u; we see %ux%u, %u, %u",
+                    "NVIDIA's parser sees a frame of %ux%u, %u bits, chroma format %u; the library sees %ux%u, %u, %u",
                     width, height, depth, chroma, want->width, want->height, want->depth, want->chroma);
 }
 
@@ -17488,7 +17858,7 @@ static uint32_t bzi_nvdec_cache_live(const bzi_nvdec_cache *cache)
     return live;
 }
 
-/* Makes do with the decoders there are, so that an idle one is replaced. Returns 0 when there is none. */
+/* Lowers the limit to the decoders that there are, so that an idle one is replaced. Returns 0 if there is none. */
 static int bzi_nvdec_cache_cap_to_live(bzi_nvdec_cache *cache)
 {
     uint32_t live = bzi_nvdec_cache_live(cache);
@@ -17497,7 +17867,7 @@ static int bzi_nvdec_cache_cap_to_live(bzi_nvdec_cache *cache)
     return live > 0;
 }
 
-/* Whether a decoder of so many bytes, or a smaller one, could not be made lately, on this device. */
+/* Returns 1 if a decoder of so many bytes or fewer could not be made lately on this device, else 0. */
 static int bzi_nvdec_cache_recently_oom(const bzi_nvdec_cache *cache, uint64_t bytes)
 {
     bzi_device *device = cache->device;
@@ -17511,9 +17881,15 @@ static void bzi_nvdec_cache_start_cooldown(bzi_nvdec_cache *cache, uint64_t byte
     atomic_store(&cache->device->decoder_oom_bytes, bytes);
 }
 
-/* The decoder for such pictures, or the one to turn into it: what the self-check has left; a free slot, up to the
- * target; the least recently used idle one that only needs another size; unless a busy one would need no more, a free
- * slot, if one more may live, or the least recently used idle one. NULL: none until a picture is unmapped. */
+/* Returns the decoder for such pictures, or the slot that is to become it: in this order
+ *
+ *   - a decoder that the self-check has left, and which fits after another size
+ *   - a free slot, if there are fewer decoders than the target
+ *   - the least recently used idle decoder that only needs another size
+ *   - a free slot, if one more decoder may live, unless a busy one would only need another size
+ *   - the least recently used idle decoder, with the same exception
+ *
+ * Returns NULL if there is none until a picture is unmapped. */
 static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_format *want)
 {
     bzi_nvdec *found = NULL;
@@ -17524,14 +17900,17 @@ static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_f
     for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++) {
         bzi_nvdec *d = &cache->decoders[i];
         int worth;
+
         if (d->lost && d->busy == d->lost)
             bzi_nvdec_destroy(cache->device, d);
+
         if (d->handle && !d->lost && !memcmp(&d->format, want, sizeof *want))
             return bzi_nvdec_free_surface(cache->device, d) < BZI_LIMIT_SURFACES ? d : NULL;
         if (d->busy) {
             busy_fits |= bzi_nvdec_fits(d, want);
             continue;
         }
+
         worth = !d->handle ? free_worth : !bzi_nvdec_fits(d, want) ? 1 : d->used ? 3 : 5;
         if (worth > best || (found && worth == best && d->used < found->used)) {
             best = worth;
@@ -17542,14 +17921,14 @@ static bzi_nvdec *bzi_nvdec_cache_find(bzi_nvdec_cache *cache, const bzi_nvdec_f
     return best < 3 && busy_fits ? NULL : found;
 }
 
-/* Turns a decoder into one for such pictures: it may be one already, or is given another size, or is made anew.
- * *bytes: what a new one takes. */
+/* Turns what is in a slot into a decoder for such pictures. It may be one already, is reconfigured, or is made. *bytes:
+ * what a new one takes. */
 static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *decoder, const bzi_nvdec_format *want,
                                             const CUVIDEOFORMAT *parsed, uint64_t *bytes, bzna_error *err)
 {
     if (bzi_nvdec_serves(decoder, want, parsed))
         return BZI_NVDEC_OK;
-    if (decoder->busy)                                      /* with streams for which the parser asks for less */
+    if (decoder->busy)                                      /* with streams for which the parser asks for fewer */
         return BZI_NVDEC_BUSY;
     if (bzi_nvdec_agree(want, parsed, err) != BZNA_OK)
         return BZI_NVDEC_REFUSED;
@@ -17559,14 +17938,17 @@ static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *d
             cache->target++;
     } else {
         bzi_nvdec_result result;
+
         *bytes = bzi_nvdec_bytes(want, bzi_nvdec_surfaces(cache->device, parsed) + cache->device->desc.session_mapped,
                                  bzi_nvdec_max_edge(parsed->coded_width, 0, UINT32_MAX),
                                  bzi_nvdec_max_edge(parsed->coded_height, 0, UINT32_MAX)) +
                  atomic_load(&cache->device->decoder_extra);
+
         if (decoder->handle && bzi_nvdec_cache_recently_oom(cache, *bytes)) {
             bzi_fail_memory(err, "a decoder for frames so large");
             return BZI_NVDEC_NO_MEMORY;
         }
+
         if ((result = bzi_nvdec_remake(cache->device, decoder, want, parsed, bytes, err)) != BZI_NVDEC_OK)
             return result;
     }
@@ -17578,8 +17960,8 @@ static bzi_nvdec_result bzi_nvdec_cache_fit(bzi_nvdec_cache *cache, bzi_nvdec *d
     return BZI_NVDEC_OK;
 }
 
-/* A decoder for such pictures, with a free surface. Where memory is out, idle ones are given up for it, one after the
- * other; with none left it is tried once more, and then not for BZI_NVDEC_OOM_COOLDOWN_NS. */
+/* Finds or makes a decoder for such pictures, with a free surface. If memory is out, idle decoders are given up for it,
+ * one after the other. With none left it is tried once more, and then not for BZI_NVDEC_OOM_COOLDOWN_NS. */
 static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bzi_nvdec_format *want,
                                                 const CUVIDEOFORMAT *parsed, bzi_nvdec **out, bzna_error *err)
 {
@@ -17587,8 +17969,10 @@ static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bz
 
     for (int tried_alone = 0; ; ) {
         bzi_nvdec_result result;
+
         if ((*out = bzi_nvdec_cache_find(cache, want)) == NULL)
             return BZI_NVDEC_BUSY;
+
         result = bzi_nvdec_cache_fit(cache, *out, want, parsed, &bytes, err);
         if (result == BZI_NVDEC_NO_MEMORY && bzi_nvdec_cache_live(cache) < cache->max_live &&
             bzi_nvdec_cache_cap_to_live(cache))
@@ -17604,7 +17988,7 @@ static bzi_nvdec_result bzi_nvdec_cache_acquire(bzi_nvdec_cache *cache, const bz
     }
 }
 
-/* Makes a decoder like another session's. Where that fails, the first sample tries again. */
+/* Makes a decoder like another session's. If that fails, the first sample tries again. */
 static void bzi_nvdec_cache_copy(bzi_nvdec_cache *cache, const bzi_nvdec *from)
 {
     const CUVIDEOFORMAT parsed = {
@@ -17613,11 +17997,12 @@ static void bzi_nvdec_cache_copy(bzi_nvdec_cache *cache, const bzi_nvdec *from)
         .coded_height = from->height, .min_num_decode_surfaces = (unsigned char)from->surfaces };
     bzi_nvdec *made;
     bzna_error ignored;
+
     if (bzi_nvdec_cache_acquire(cache, &from->format, &parsed, &made, &ignored) == BZI_NVDEC_OK)
-        made->used = ++cache->clock;                        /* frames of another size get one of their own */
+        made->used = ++cache->clock;                        /* so that frames of another size get their own */
 }
 
-/* A picture was submitted to this surface. */
+/* Takes note that a picture was submitted to a surface. */
 static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint32_t surface)
 {
     decoder->busy |= 1u << surface;
@@ -17632,39 +18017,40 @@ static void bzi_nvdec_cache_use(bzi_nvdec_cache *cache, bzi_nvdec *decoder, uint
 /* ==== 54. NVDEC sessions ============================================================================================
  * Calls: rooms 4, 6, 15, 18, 51, 53.
  *
- * A session decodes pictures in the order in which they are submitted and keeps several in flight. It has parsers of
- * NVIDIA's, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
+ * A session decodes pictures in the order in which they are submitted, and keeps several in flight. It has NVIDIA's
+ * parsers, a cache of decoders, and a stream on which decoded surfaces are mapped. One thread opens, uses and closes
  * it, in the CUDA context:
  *
  *   accepts -> submit -> map (waits for the oldest) -> the kernel is enqueued on session->stream -> unmap
  *
- * SURFACES. The session chooses the surface of a picture: every picture stands alone, so the index which the parser
- * proposes means nothing. Where the self-check finds that this fails, the parser chooses.
+ * Surfaces. The session chooses the surface of a picture. Every picture stands alone, so the index that the parser
+ * proposes means nothing. If the self-check finds that this fails, the parser chooses.
  *
- * PARSERS. A picture must not depend on those before it.
- *   - A parser only ever sees one content of parameter sets, and is made anew after a failure. A session keeps several,
+ * Parsers. A picture must not depend on those before it.
+ *   - A parser only ever sees one content of parameter sets. After a failure it is replaced. A session keeps several,
  *     since a batch may mix frame sizes.
- *   - A decoder may be given another size only in the sequence callback, which a parser makes for parameter sets that
- *     are new to it. Where the decoder has another size by now, the parser is made anew, too.
- *   - The parser calls back inside submit, and does not tell its caller what a callback returned: that stands in
+ *   - A decoder may be reconfigured only in the sequence callback, which a parser calls for parameter sets that are new
+ *     to it. If the decoder has another size by then, the parser is replaced, too.
+ *   - The parser calls back inside submit, and does not tell its caller what a callback returned. That is kept in
  *     bzi_submission. */
 
 #ifndef BENZINA_NO_CUDA
 
 #define BZI_SESSION_PARSERS BZI_LRU_SLOTS
-/* After so many failed calls of the driver in a row with a codec, a session ends; the codec is given up if they were no
- * other session's successes between them. */
+/* After so many failed calls of the driver in a row with a codec, the session ends if other sessions had success with
+ * that codec in between. Otherwise the codec is given up for all sessions. */
 #define BZI_SESSION_MAX_FAILURES 32u
 
 /* A picture in flight. */
 typedef struct bzi_flight {
     void        *tag;                 /* the caller's */
-    bzna_picture picture;             /* planes are device addresses, once it is mapped */
-    uint32_t     window_x, window_y;  /* where the stream's picture begins in the surface */
-    uint32_t     semi_planar;         /* Cb and Cr alternate in one plane */
+    bzna_picture picture;             /* its planes are device addresses once it is mapped */
+    uint32_t     window_x;            /* where the stream's picture begins in the surface, in pixels */
+    uint32_t     window_y;
+    uint32_t     semi_planar;         /* 1: Cb and Cr alternate in one plane */
     bzi_nvdec   *decoder;
-    uint32_t     surface;
-    uint32_t     is_sound;            /* NVDEC has said, now or of the same bytes before, that it is not damaged */
+    uint32_t     surface;             /* of the decoder */
+    uint32_t     is_sound;            /* 1: NVDEC has reported no damage, now or before for the same bytes */
     CUdeviceptr  address;             /* of the mapped surface */
 } bzi_flight;
 
@@ -17672,47 +18058,47 @@ typedef struct bzi_session bzi_session;
 
 /* One call of bzi_session_submit, as the parser's callbacks need it. */
 typedef struct bzi_submission {
-    bzi_session     *session;
-    bzi_nvdec_format       want;
-    bzi_flight       flight;
-    uint32_t         only_decoder;    /* one is made for such pictures, and this one is not decoded */
-    uint32_t         larger;          /* it is made for frames that are so many pixels wider and higher */
-    uint32_t         queued;          /* the decoder has the picture */
+    bzi_session     *session;         /* that submits */
+    bzi_nvdec_format want;            /* what its decoder must be for */
+    bzi_flight       flight;          /* the picture; it goes to the session when it is queued */
+    uint32_t         only_decoder;    /* 1: a decoder is made for such pictures, and this one is not decoded */
+    uint32_t         larger;          /* the decoder is made for frames so many pixels wider and higher */
+    uint32_t         queued;          /* 1: the decoder has the picture */
     bzi_nvdec_result result;          /* of the callbacks */
-    bzna_error      *err;
+    bzna_error      *err;             /* the caller's */
 } bzi_submission;
 
-/* NVIDIA's parser has one user pointer for its whole life, which is to this. */
+/* One of NVIDIA's parsers. It has one user pointer for its whole life, which points here. */
 typedef struct bzi_parser {
     CUvideoparser   handle;           /* NULL: the slot is free */
     CUVIDEOFORMAT   parsed;           /* what it made of its parameter sets */
-    bzi_submission *submission;       /* while it parses */
+    bzi_submission *submission;       /* while it parses; else NULL */
 } bzi_parser;
 
 struct bzi_session {
-    bzi_device      *device;
-    const bzi_memory *memory;
-    void            *stream;
-    bzi_buffer       bytes;           /* Annex B of the picture being submitted */
+    bzi_device      *device;          /* outlives the session */
+    const bzi_memory *memory;         /* the user's, for buffers */
+    void            *stream;          /* on which surfaces are mapped */
+    bzi_buffer       bytes;           /* the picture being submitted, in Annex B for H.264 and H.265 */
     bzi_buffer       key;             /* its parameter sets */
     bzi_lru          parser_keys;     /* the parameter sets of each parser */
     bzi_parser       parsers[BZI_SESSION_PARSERS];
-    bzi_nvdec_cache  decoders;
-    /* By codec: calls of the driver in a row that failed, and did not lose the device. */
-    uint32_t         failures[BZI_CODECS];
-    uint32_t         failed;          /* there were too many, where other sessions have success: it must end */
-    uint32_t         gave_up;         /* a bit a codec that it has given up for all sessions, until that is logged */
-    uint32_t         mute;            /* a bit a codec of whose pictures the driver has no status */
-    uint32_t         silent;          /* the driver does not say when a picture is done */
-    uint32_t         waits;           /* no picture is mapped before the driver says that it is done, if it ever does */
+    bzi_nvdec_cache  decoders;        /* of this session alone */
+    uint32_t         failures[BZI_CODECS];        /* by codec: calls in a row that failed and did not lose the device */
+    uint32_t         failed;          /* 1: too many failed, while other sessions had success; the session must end */
+    uint32_t         gave_up;         /* a bit for each codec that it has given up for all, until that is logged */
+    uint32_t         mute;            /* a bit for each codec of whose pictures the driver has no status */
+    uint32_t         silent;          /* 1: the driver does not report when a picture is done */
+    uint32_t         waits;           /* 1: a picture is mapped only after the driver reports that it is done */
     bzi_flight       pending[BZI_LIMIT_SESSION_DEPTH];        /* submitted: a ring */
-    uint32_t         pending_first, pending_count;
-    bzi_flight       mapped[BZI_KERNEL_SLOTS];
-    uint32_t         mapped_count;
-    bzi_software     software;        /* what pictures are compared with; memory NULL: it is not open */
+    uint32_t         pending_first;   /* index of the oldest in the ring */
+    uint32_t         pending_count;
+    bzi_flight       mapped[BZI_KERNEL_SLOTS];    /* read by kernels on `stream` */
+    uint32_t         mapped_count;    /* how many of them */
+    bzi_software     software;        /* with which the self-check compares; memory NULL: it is not open */
 };
 
-/* The codec's number, and that of its bit. Pre: there is such a codec. */
+/* Returns the codec's number, which is also that of its bit. Pre: there is such a codec. */
 static uint32_t bzi_session_codec(uint32_t codec) { return (uint32_t)(bzi_codec_find(codec) - bzi_codecs); }
 
 static const char *bzi_chroma_name(uint32_t chroma)
@@ -17720,7 +18106,8 @@ static const char *bzi_chroma_name(uint32_t chroma)
     return chroma == 0 ? "gray" : chroma == 1 ? "4:2:0" : chroma == 2 ? "4:2:2" : "4:4:4";
 }
 
-/* FOREIGN or REFUSED when NVDEC cannot decode such pictures at all, or here, with the limits of the device. */
+/* Returns OK, FOREIGN if NVDEC is never used for the codec, REFUSED if this device's NVDEC cannot decode such pictures,
+ * or FAILED if the device is lost. */
 static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec, const bzi_format *sps,
                                             bzna_error *err)
 {
@@ -17730,11 +18117,13 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
     uint32_t width, height;
     CUVIDDECODECAPS caps;
     bzna_status status;
+
     if (atomic_load(&session->device->stuck)) {
         bzi_device_video(session->device, err);
         err->status = BZNA_E_CODEC;
         return BZI_NVDEC_REFUSED;
     }
+
     if (!unit) {
         BZI_FAIL(err, BZNA_E_CODEC, "%s is decoded in software, not by NVDEC", name);
         return BZI_NVDEC_FOREIGN;
@@ -17744,6 +18133,7 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
                  BZI_SESSION_MAX_FAILURES, name);
         return BZI_NVDEC_REFUSED;
     }
+
     status = bzi_device_caps(session->device, codec, format.chroma, format.depth, &caps, err);
     if (status == BZNA_E_DEVICE_LOST)
         return BZI_NVDEC_FAILED;
@@ -17757,7 +18147,8 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
                  bzi_chroma_name(format.chroma));
         return BZI_NVDEC_REFUSED;
     }
-    /* The driver counts frames as coded, in whole macroblocks; of H.265, too. */
+
+    /* The driver counts frames as coded, in whole macroblocks, for H.265, too. */
     width = (sps->width + unit - 1) / unit * unit;
     height = (sps->height + unit - 1) / unit * unit;
     if (width < caps.nMinWidth || height < caps.nMinHeight || width > caps.nMaxWidth || height > caps.nMaxHeight ||
@@ -17772,6 +18163,8 @@ static bzi_nvdec_result bzi_session_accepts(bzi_session *session, uint32_t codec
 
 /* --- Parsers --- */
 
+/* NVIDIA's parser has read parameter sets: finds the decoder for them. Returns its number of surfaces, or 0 on
+ * failure. */
 static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
 {
     bzi_parser *parser = user;
@@ -17780,7 +18173,7 @@ static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
 
     if (!s || s->result != BZI_NVDEC_OK)
         return 0;
-    if (s->queued)                                          /* the picture's decoder stays as it is */
+    if (s->queued)                                          /* the picture's decoder must stay as it is */
         return (int)bzi_nvdec_surfaces(s->session->device, format);
     asked.coded_width += s->larger;
     asked.coded_height += s->larger;
@@ -17788,7 +18181,7 @@ static int CUDAAPI bzi_parser_on_sequence(void *user, CUVIDEOFORMAT *format)
     return s->result == BZI_NVDEC_OK ? (int)bzi_nvdec_surfaces(s->session->device, format) : 0;
 }
 
-/* Gives the picture to a decoder. */
+/* Gives the picture to a decoder. Returns BUSY if there is no free surface. */
 static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFORMAT *parsed,
                                               CUVIDPICPARAMS *parameters)
 {
@@ -17797,7 +18190,7 @@ static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFO
     CUresult decoded;
 
     if (!bzi_nvdec_serves(flight->decoder, &s->want, parsed)) {
-        BZI_FAIL(s->err, BZNA_E_CODEC, "NVIDIA's parser finds a picture and no parameter sets");
+        BZI_FAIL(s->err, BZNA_E_CODEC, "NVIDIA's parser finds a picture without parameter sets");
         return BZI_NVDEC_REFUSED;
     }
 
@@ -17821,7 +18214,7 @@ static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFO
     if (s->want.codec == BZNA_CODEC_AV1) {
         CUVIDAV1PICPARAMS *av1 = &parameters->CodecSpecific.av1;
         av1->decodePicIdx = (int)flight->surface;
-        if (av1->frame_type == 0)       /* a key frame: the frames that the parser remembers are long overwritten */
+        if (av1->frame_type == 0)       /* a key frame; frames that the parser remembers were overwritten long ago */
             memset(av1->ref_frame_map, 0xff, sizeof av1->ref_frame_map);
     }
 
@@ -17829,11 +18222,12 @@ static bzi_nvdec_result bzi_submission_decode(bzi_submission *s, const CUVIDEOFO
     return bzi_device_check(device, decoded, "cuvidDecodePicture", s->err) == BZNA_OK ? BZI_NVDEC_OK : BZI_NVDEC_FAILED;
 }
 
-/* The first picture of the access unit is the sample; software ignores those after it, too. */
+/* Takes the first picture of the access unit as the sample. Decoding in software ignores those after it, too. */
 static int CUDAAPI bzi_parser_on_picture(void *user, CUVIDPICPARAMS *parameters)
 {
     bzi_parser *parser = user;
     bzi_submission *s = parser->submission;
+
     if (s && s->result == BZI_NVDEC_OK && !s->queued) {
         if (!s->only_decoder)
             s->result = bzi_submission_decode(s, &parser->parsed, parameters);
@@ -17850,7 +18244,7 @@ static void bzi_session_drop_parser(bzi_session *session, bzi_parser *parser)
     bzi_lru_forget(&session->parser_keys, (uint32_t)(parser - session->parsers));
 }
 
-/* A parser that has seen the image's parameter sets alone, for frames that this decoder serves; else a new one. */
+/* Finds a parser that has only seen the image's parameter sets, for frames that this decoder serves, or makes one. */
 static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_image *image,
                                            const bzi_submission *submission, bzi_parser **out, bzna_error *err)
 {
@@ -17892,7 +18286,7 @@ static bzna_status bzi_session_find_parser(bzi_session *session, const bzna_imag
     return status;
 }
 
-/* Gives the parser the bytes of one access unit, which it hands to the callbacks above. */
+/* Gives the parser the bytes of one access unit. It hands them to the callbacks above. */
 static bzi_nvdec_result bzi_session_parse(bzi_session *session, bzi_parser *parser, uint64_t size,
                                           bzi_submission *submission)
 {
@@ -17908,6 +18302,7 @@ static bzi_nvdec_result bzi_session_parse(bzi_session *session, bzi_parser *pars
     parser->submission = submission;
     status = bzi_device_check(device, device->cu.parse(parser->handle, &packet), "cuvidParseVideoData", &err);
     parser->submission = NULL;
+
     if (submission->queued)                                 /* whatever the parser makes of the rest */
         return BZI_NVDEC_OK;
     if (submission->result != BZI_NVDEC_OK)
@@ -17924,8 +18319,8 @@ static bzi_nvdec_result bzi_session_parse(bzi_session *session, bzi_parser *pars
 
 /* --- Submitting --- */
 
-/* A call of the driver has failed. With too many in a row, its codec is at fault if no session has success with it,
- * else this session. */
+/* Counts a failed call of the driver. With too many in a row, the codec is given up if no session has success with it,
+ * else this session must end. */
 static void bzi_session_count_failure(bzi_session *session, uint32_t codec)
 {
     bzi_device *device = session->device;
@@ -17948,8 +18343,8 @@ static void bzi_session_count_success(bzi_session *session, uint32_t codec)
         atomic_store(&session->device->failures[number], 0);
 }
 
-/* What a picture comes to whose error is this. A driver error that does not lose the device is not fatal, it may be
- * the picture's fault or pass: this picture is decoded in software. */
+/* Returns what to do with a picture after an error. A driver error that does not lose the device is not fatal. It
+ * may be the picture's fault, or pass. So this picture is decoded in software. */
 static bzi_nvdec_result bzi_session_fall_back(bzi_session *session, uint32_t codec, bzna_error *err)
 {
     if (err->status == BZNA_E_DEVICE || (err->status == BZNA_E_MEMORY && err->native_code == BZI_CUDA_NO_MEMORY)) {
@@ -17959,7 +18354,7 @@ static bzi_nvdec_result bzi_session_fall_back(bzi_session *session, uint32_t cod
     return err->status == BZNA_E_CODEC ? BZI_NVDEC_REFUSED : BZI_NVDEC_FAILED;
 }
 
-/* Annex B of the picture, in session->bytes. */
+/* Writes the picture's stream to session->bytes. */
 static bzna_status bzi_session_stream(bzi_session *session, const bzna_image *image, uint64_t *size, bzna_error *err)
 {
     bzna_status status = bzi_image_stream(image, NULL, 0, size, err);
@@ -17970,7 +18365,7 @@ static bzna_status bzi_session_stream(bzi_session *session, const bzna_image *im
     return bzi_image_stream(image, session->bytes.data, *size, size, err);
 }
 
-/* Gives a picture to a parser, whose callbacks find its decoder, and submit it there. */
+/* Gives a picture to a parser, whose callbacks find its decoder and submit it there. */
 static bzi_nvdec_result bzi_session_offer(bzi_session *session, const bzna_image *image, const bzi_format *sps,
                                           bzi_submission *submission, bzna_error *err)
 {
@@ -17983,19 +18378,23 @@ static bzi_nvdec_result bzi_session_offer(bzi_session *session, const bzna_image
     submission->want.width += submission->larger;
     submission->want.height += submission->larger;
     submission->err = err;
-    /* Looked for again in the sequence callback: being busy there costs the parser, which has seen the picture. */
+
+    /* The sequence callback looks for it again. If it were busy there, the parser, which has seen the picture, would be
+     * lost. */
     submission->flight.decoder = bzi_nvdec_cache_find(&session->decoders, &submission->want);
     if (!submission->flight.decoder)
         return BZI_NVDEC_BUSY;
+
     if (bzi_session_stream(session, image, &size, err) != BZNA_OK ||
         bzi_session_find_parser(session, image, submission, &parser, err) != BZNA_OK)
         return bzi_session_fall_back(session, image->codec, err);
+
     if ((result = bzi_session_parse(session, parser, size, submission)) != BZI_NVDEC_OK)
         bzi_session_drop_parser(session, parser);
     return result == BZI_NVDEC_FAILED ? bzi_session_fall_back(session, image->codec, err) : result;
 }
 
-/* Queues a picture that bzi_session_accepts. picture, sps: what the image says of itself. */
+/* Queues a picture. Pre: bzi_session_accepts has accepted it. picture, sps: what the image says of itself. */
 static bzi_nvdec_result bzi_session_submit(bzi_session *session, const bzna_image *image, const bzna_picture *picture,
                                            const bzi_format *sps, void *tag, bzna_error *err)
 {
@@ -18008,12 +18407,13 @@ static bzi_nvdec_result bzi_session_submit(bzi_session *session, const bzna_imag
     if (session->pending_count == session->device->desc.session_depth ||
         (result = bzi_session_offer(session, image, sps, &submission, err)) != BZI_NVDEC_OK)
         return result;
+
     bzi_nvdec_cache_use(&session->decoders, flight->decoder, flight->surface);
     session->pending[(session->pending_first + session->pending_count++) % BZI_LIMIT_SESSION_DEPTH] = *flight;
     return BZI_NVDEC_OK;
 }
 
-/* Makes the decoder of such pictures, or of some that are so much larger, with what NVIDIA's parser asks for. */
+/* Makes a decoder for such pictures, or for frames larger by so many pixels, with what NVIDIA's parser asks for. */
 static bzi_nvdec_result bzi_session_prepare(bzi_session *session, const bzna_image *image, const bzi_format *sps,
                                             uint32_t larger, bzna_error *err)
 {
@@ -18029,13 +18429,13 @@ static bzi_nvdec_result bzi_session_prepare(bzi_session *session, const bzna_ima
 /* ==== 55. NVDEC sessions: mapping ===================================================================================
  * Calls: rooms 2-4, 6, 48, 50-54.
  *
- * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks what NVDEC says of the
- * picture, before it is mapped and after that, and where its planes lie. No picture is delivered before the driver
- * has said how it came out, unless the driver says nothing about any. */
+ * A picture that NVDEC has decoded becomes a surface that kernels read. This room asks NVDEC for the status of the
+ * picture, before it is mapped and after that, and finds where its planes lie. A picture is delivered only after the
+ * driver has reported its status, unless the driver reports none for any picture. */
 
 #ifndef BENZINA_NO_CUDA
 
-/* Where the planes lie in a mapped surface of so many rows, or one more: their number is even. */
+/* Sets where the planes lie in a mapped surface of so many rows, or one more if that number is odd. */
 static void bzi_session_planes(bzi_flight *flight, uint32_t height, uint64_t pitch)
 {
     uint64_t rows = (height + 1) & ~1u, bytes = flight->picture.depth > 8 ? 2 : 1;
@@ -18060,13 +18460,14 @@ static void bzi_session_planes(bzi_flight *flight, uint32_t height, uint64_t pit
 
 static void bzi_session_unmap(bzi_session *session, const bzi_flight *flight)
 {
-    if (!atomic_load(&session->device->stuck))              /* else this might not return */
+    if (!atomic_load(&session->device->stuck))              /* otherwise this call might not return */
         session->device->cu.unmap(flight->decoder->handle, flight->address);
+
     flight->decoder->busy &= ~(1u << flight->surface);
 }
 
-/* What NVDEC says of a picture. Invalid, of AV1 and by old drivers: nothing. A codec of which it has no status is not
- * asked for again. */
+/* Asks NVDEC for the status of a picture. Invalid means that it has none, as of AV1 and with old drivers. A codec for
+ * which status is not supported is not asked for again. */
 static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *flight, cuvidDecodeStatus *out,
                                    bzna_error *err)
 {
@@ -18078,16 +18479,19 @@ static bzna_status bzi_session_ask(bzi_session *session, const bzi_flight *fligh
     *out = cuvidDecodeStatus_Invalid;
     if (session->mute & bit)
         return BZNA_OK;
+
     result = device->cu.decode_status(flight->decoder->handle, (int)flight->surface, &decoded);
     if ((int)result == BZI_CUDA_NOT_SUPPORTED)
         session->mute |= bit;
+
     if (result == CUDA_SUCCESS)
         *out = decoded.decodeStatus;
     return bzi_cuda_is_lost((int)result) ? bzi_device_check(device, result, "cuvidGetDecodeStatus", err) : BZNA_OK;
 }
 
-/* Waits until a picture is done, if NVDEC says so: a driver that is silent for half a second is so of all. *out: what
- * it says. Invalid: nothing. InProgress, after a second: it may say so only when the picture is mapped. */
+/* Waits until a picture is done, if NVDEC reports that. A driver that reports nothing for half a second is taken to
+ * report nothing of any picture. *out: the status. Invalid: none. InProgress: it was that for a second, so the driver
+ * may be one that reports more only once the picture is mapped. */
 static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *flight, cuvidDecodeStatus *out,
                                      bzna_error *err)
 {
@@ -18099,11 +18503,13 @@ static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *fli
            flight->decoder->format.codec != BZNA_CODEC_AV1) {
         uint64_t waited;
         bzna_status status;
+
         if (atomic_load(&device->stuck))
             return bzi_device_video(device, err);
         status = bzi_session_ask(session, flight, out, err);
         if (status != BZNA_OK || (*out != cuvidDecodeStatus_Invalid && *out != cuvidDecodeStatus_InProgress))
             return status;
+
         waited = bzi_os_now_ns() - begin;
         if (*out == cuvidDecodeStatus_InProgress && waited > BZI_NVDEC_MAP_ANYWAY_NS)
             return BZNA_OK;
@@ -18117,11 +18523,11 @@ static bzna_status bzi_session_await(bzi_session *session, const bzi_flight *fli
 
 /* A call of cuvidMapVideoFrame64. */
 typedef struct bzi_map_call {
-    CUVIDPROCPARAMS    parameters;
-    CUvideodecoder     decoder;
-    int                surface;
-    unsigned           pitch;
-    unsigned long long address;
+    CUVIDPROCPARAMS    parameters;    /* for the call */
+    CUvideodecoder     decoder;       /* that has the picture */
+    int                surface;       /* of the decoder */
+    unsigned           pitch;         /* result: bytes of a row */
+    unsigned long long address;       /* result: of the mapped surface */
     CUresult           result;
 } bzi_map_call;
 
@@ -18130,19 +18536,21 @@ static void bzi_map_call_make(const bzi_cuda *cu, bzi_map_call *call)
     call->result = cu->map(call->decoder, call->surface, &call->address, &call->pitch, &call->parameters);
 }
 
-/* Such a call that may never return is a thread's of its own, one at a time in the process. If it does not return, its
- * thread and what it reads stay for good, which is why they belong to nobody. */
+/* A call that may never return is made on a thread of its own, one at a time in the process. If it does not return, its
+ * thread and what that reads stay for good. Therefore they belong to no session. */
 static struct bzi_map_trial {
-    atomic_int   taken, done;
+    atomic_int   taken;               /* 1: a session uses it */
+    atomic_int   done;                /* 1: the call has returned */
     bzi_cuda     cu;
-    CUcontext    context;
-    bzi_map_call call;
+    CUcontext    context;             /* in which the call is made */
+    bzi_map_call call;                /* the call and its results */
 } bzi_map_trial;
 
 static void *bzi_map_trial_run(void *argument)
 {
     struct bzi_map_trial *trial = argument;
     CUcontext popped;
+
     if ((trial->call.result = trial->cu.push(trial->context)) == CUDA_SUCCESS) {
         bzi_map_call_make(&trial->cu, &trial->call);
         trial->cu.pop(&popped);
@@ -18151,8 +18559,8 @@ static void *bzi_map_trial_run(void *argument)
     return NULL;
 }
 
-/* Maps a picture that NVDEC has not said to be done for a second. If that works at once, the driver is one that says so
- * only then: it is not waited for any more. If it does not return, NVDEC is stuck. */
+/* Maps a picture that NVDEC has reported as in progress for a second. If that works at once, the driver reports the end
+ * only once a picture is mapped, and is not waited for any more. If the call does not return, NVDEC is stuck. */
 static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *call, bzna_error *err)
 {
     bzi_device *device = session->device;
@@ -18161,7 +18569,7 @@ static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *ca
     uint64_t begin;
     int error;
 
-    while (atomic_exchange(&trial->taken, 1)) {             /* by another session, which finds out */
+    while (atomic_exchange(&trial->taken, 1)) {             /* by another session, which finds out the same */
         if (atomic_load(&device->stuck))
             return bzi_device_video(device, err);
         bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
@@ -18189,15 +18597,16 @@ static bzna_status bzi_session_map_anyway(bzi_session *session, bzi_map_call *ca
 
     if (trial->call.result == CUDA_SUCCESS && bzi_os_now_ns() - begin < BZI_NVDEC_MAP_ANYWAY_NS)
         atomic_store(&device->status_is_lazy, 1);
+
     bzi_os_thread_join(thread);
     *call = trial->call;
     atomic_store(&trial->taken, 0);
     return BZNA_OK;
 }
 
-/* How a mapped picture came out. decoded: what the driver has said of it so far. A verdict may be late: it is asked for
- * until it is final. Of pictures that were sound before only the first one of a flush is asked about, since a call may
- * hold the context's lock for long. E_DECODE: the picture is damaged; E_DEVICE: the driver does not say. */
+/* Decides about a mapped picture. decoded: its status so far, which is asked for until it is final. Returns E_DECODE if
+ * the picture is damaged, E_DEVICE if the driver does not report that. If the same bytes were sound before, only the
+ * first picture of a flush is asked about, since a call may hold the context's lock for long. */
 static bzna_status bzi_session_judge(bzi_session *session, bzi_flight *flight, cuvidDecodeStatus decoded,
                                      bzna_error *err)
 {
@@ -18206,23 +18615,25 @@ static bzna_status bzi_session_judge(bzi_session *session, bzi_flight *flight, c
 
     if (flight->is_sound && session->mapped_count && decoded == cuvidDecodeStatus_Invalid)
         return BZNA_OK;
+
     while (decoded == cuvidDecodeStatus_Invalid || decoded == cuvidDecodeStatus_InProgress) {
         if ((status = bzi_session_ask(session, flight, &decoded, err)) != BZNA_OK)
             return status;
         if (decoded != cuvidDecodeStatus_InProgress)
             break;
         if (bzi_os_now_ns() - begin > BZI_NVDEC_VERDICT_NS)
-            return BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC has mapped a picture and does not say how it came out");
+            return BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC has mapped a picture and does not report whether it is damaged");
         bzi_os_sleep_ns(BZI_NVDEC_POLL_NS);
     }
 
     if (decoded == cuvidDecodeStatus_Error || decoded == cuvidDecodeStatus_Error_Concealed)
         return bzi_fail(err, BZNA_E_DECODE, BZNA_NO_OFFSET, 0, decoded, "NVDEC: the picture is damaged");
+
     flight->is_sound = decoded == cuvidDecodeStatus_Success;
     return BZNA_OK;
 }
 
-/* Waits for the picture, or has the driver do it, and maps it. *decoded: what the driver has said of it. */
+/* Waits for a picture, or has the driver wait for it, and maps it. *decoded: its status so far. */
 static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_flight *flight, bzi_map_call *call,
                                            cuvidDecodeStatus *decoded, bzna_error *err)
 {
@@ -18235,10 +18646,12 @@ static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_fligh
     call->parameters.progressive_frame = 1;
     call->parameters.output_stream = session->stream;
     *decoded = cuvidDecodeStatus_Invalid;
+
     if (atomic_load(&device->stuck))
         status = bzi_device_video(device, err);
     else if (device->spins || session->waits)
         status = bzi_session_await(session, flight, decoded, err);
+
     if (status == BZNA_OK && *decoded == cuvidDecodeStatus_InProgress)
         status = bzi_session_map_anyway(session, call, err);
     else if (status == BZNA_OK)
@@ -18246,8 +18659,8 @@ static bzna_status bzi_session_map_surface(bzi_session *session, const bzi_fligh
     return status == BZNA_OK ? bzi_device_check(device, call->result, "cuvidMapVideoFrame64", err) : status;
 }
 
-/* Maps the oldest picture, for which the driver waits, or we do. Its tag is set in every case; the rest of *out is
- * valid until bzi_session_unmap_all. Pre: pending_count > 0, mapped_count < session_mapped. */
+/* Maps the oldest picture, after it is done. Its tag is set in every case. The rest of *out is valid until
+ * bzi_session_unmap_all. Pre: pending_count > 0, mapped_count < session_mapped. */
 static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, bzna_error *err)
 {
     bzi_map_call call;
@@ -18259,6 +18672,7 @@ static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, b
     session->pending_first = (session->pending_first + 1) % BZI_LIMIT_SESSION_DEPTH;
     session->pending_count--;
     codec = out->decoder->format.codec;
+
     status = bzi_session_map_surface(session, out, &call, &decoded, err);
     if (status != BZNA_OK) {
         out->decoder->lost |= 1u << out->surface;           /* the decoder takes no more pictures */
@@ -18279,20 +18693,24 @@ static bzi_nvdec_result bzi_session_map(bzi_session *session, bzi_flight *out, b
     return BZI_NVDEC_OK;
 }
 
-/* After all that reads the mapped surfaces was enqueued on session->stream: what is mapped next is written after it. */
+/* Unmaps all surfaces. Pre: all that reads them was enqueued on session->stream. What is mapped next is written after
+ * that. With BZI_QUIRK_SURFACE the driver does not see to it, and the host waits. */
 static void bzi_session_unmap_all(bzi_session *session)
 {
     uint32_t quirks = 0;
+
     for (uint32_t i = 0; i < session->mapped_count; i++)
         quirks |= session->mapped[i].decoder->quirks;
+
     if (quirks & BZI_QUIRK_SURFACE)
         bzi_device_stream_wait(session->device, session->stream);
+
     while (session->mapped_count)
         bzi_session_unmap(session, &session->mapped[--session->mapped_count]);
 }
 
-/* Enqueues a copy of a mapped picture to its place in another one, which lies as surfaces do: what of it does not reach
- * beyond the other's edges. */
+/* Enqueues a copy of a mapped picture to its place in another one, which lies as surfaces do. The copy is clipped at
+ * the other's edges. */
 BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const bzi_flight *flight,
                                                      const bzna_picture *to, const uint32_t place[2], bzna_error *err)
 {
@@ -18307,6 +18725,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
         const uint32_t x = i ? from->chroma_shift_x : 0, y = i ? from->chroma_shift_y : 0;
         const uint32_t each = bytes << (i && flight->semi_planar);
         CUDA_MEMCPY2D copy;
+
         memset(&copy, 0, sizeof copy);
         copy.srcMemoryType = copy.dstMemoryType = CU_MEMORYTYPE_DEVICE;
         copy.srcDevice = (CUdeviceptr)(uintptr_t)from->plane[i];
@@ -18323,7 +18742,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_session_copy(bzi_session *session, const
     return status;
 }
 
-/* Pre: nothing is pending. */
+/* Closes a session. Pre: nothing is pending. */
 static void bzi_session_close(bzi_session *session)
 {
     bzi_session_unmap_all(session);
@@ -18354,31 +18773,32 @@ static bzna_status bzi_session_open(bzi_session *session, bzi_device *device, co
 /* ==== 56. NVDEC: self-check =========================================================================================
  * Calls: rooms 2-3, 6, 18-19, 48-49, 51-55.
  *
- * Tries whether NVDEC makes the right pixels before it decodes a kind, by the session that is to decode it, and in the
- * same way: several pictures in flight, read by the kernel, surfaces used again at once.
+ * Before a kind of pictures is decoded by NVDEC, this room tests whether the pixels are right. The session that is to
+ * decode the kind does so in the same way: several pictures in flight, read by the kernel, surfaces used again at once.
  *
- *   - If a try fails, the check tries ways around what drivers may get wrong (BZI_QUIRK_...). The first way that passes
- *     is kept. A kind that has none is decoded in software.
+ *   - If a test fails, the check tries other ways of decoding that avoid what drivers may get wrong (BZI_QUIRK_...).
+ *     The first way that passes is kept. A kind that has none is decoded in software.
  *   - If only the kernel is wrong, the device is lost.
  *   - Built-in pictures serve the commonest kinds. For others, the picture at hand is compared with libavcodec's.
- *   - A picture is mapped when NVDEC says that it is done, because a call that waits for one that never is could not be
- *     ended. If NVDEC never says so, nothing more is asked of it in this process. For AV1 it does not say. */
+ *   - A picture is mapped only once NVDEC reports that it is done: a call that waits for a picture that never is done
+ *     could not be ended. If NVDEC never reports it, nothing more is asked of it in this process. For AV1 it reports
+ *     nothing. */
 
 #ifndef BENZINA_NO_CUDA
 
-/* How many pictures are decoded at most; fewer where all copies would take so many bytes. */
+/* The largest number of pictures that are decoded, and of bytes for copies of them, which may lower that number. */
 #define BZI_CHECK_ROUNDS  (4 * (BZI_LIMIT_SESSION_DEPTH + BZI_KERNEL_SLOTS))
 #define BZI_CHECK_BYTES   (64u << 20)
-/* So often a picture is copied, which keeps the stream behind the decoder, as kernels of large batches do. */
+/* The number of times that a picture is copied. That makes the stream slower than the decoder, as large batches do. */
 #ifndef BZI_CHECK_COPIES
 #  define BZI_CHECK_COPIES 64u
 #endif
-/* Decoders of JPEG round in ways of their own: pictures may differ by so much of 255, and by half of 1 on average. */
+/* By how much of 255 JPEGs may differ, since their decoders round in different ways. On average it is half of 1. */
 #define BZI_CHECK_MAX_DIFFERENCE 4u
-/* Of what is measured of a decoder, more than this is not its own. */
+/* Bytes beside its surfaces that a decoder is believed to take; the rest of what is measured belongs to others. */
 #define BZI_CHECK_MAX_EXTRA (256u << 20)
 
-/* Of so many rows and columns, 4:2:0, with sums of values: made by tests/make/check_pictures.py. */
+/* Pictures of so many rows and columns, 4:2:0, with the sums of their values. tests/make/check_pictures.py makes it. */
 #define BZI_CHECK_SIZE    160
 static const struct { uint32_t codec, depth; uint64_t sums[2]; const char *base64[2]; } bzi_check_pictures[] = {
     { BZNA_CODEC_H264, 8, { 0xd8e379382fd46ec2ull, 0x9ba275147f7d08fcull }, {
@@ -18427,26 +18847,28 @@ static const struct { uint32_t codec, depth; uint64_t sums[2]; const char *base6
         "lTSMgp//2Q" } },
 };
 
+/* The check of one kind. Both pictures have the same format. */
 typedef struct bzi_check {
-    bzi_session     *session;
-    bzi_caps        *kind;
+    bzi_session     *session;         /* that is to decode the kind */
+    bzi_caps        *kind;            /* what is found out */
     bzi_nvdec_format want;
-    bzi_format       format;          /* of both pictures, as is what follows */
-    bzna_picture     picture;
-    bzna_image       images[2];
-    uint64_t         sums[2];
-    uint8_t          bytes[2][768];
-    uint32_t         half, rounds;    /* see bzi_check_plan */
+    bzi_format       format;          /* what the parameter sets say */
+    bzna_picture     picture;         /* sizes and colors */
+    bzna_image       images[2];       /* A and B; the same one twice if it is not built in */
+    uint64_t         sums[2];         /* of their values, as bzi_check_sum makes them */
+    uint8_t          bytes[2][768];   /* of the built-in pictures */
+    uint32_t         half;            /* rounds after which the order of both pictures changes: see bzi_check_plan */
+    uint32_t         rounds;          /* pictures that are decoded */
     bzi_flight       flights[BZI_CHECK_ROUNDS];
     bzi_trial        trial;           /* of the kernel, in the last round */
-    float           *made;            /* pinned: what it made */
-    uint8_t         *copies;          /* behind that: of the surface, one for each round */
-    uint64_t         surface_bytes;
+    float           *made;            /* pinned: the kernel's output */
+    uint8_t         *copies;          /* after that: a copy of the surface for each round */
+    uint64_t         surface_bytes;   /* of a copy */
 } bzi_check;
 
 /* --- Pictures and what NVDEC makes of them --- */
 
-/* FNV-1a over the values of a frame, whatever they lie between. */
+/* Returns FNV-1a over the values of a frame, wherever they lie. low_zeros: bits below the value, which are skipped. */
 static uint64_t bzi_check_sum(const bzna_picture *p, uint32_t low_zeros)
 {
     uint64_t sum = BZI_HASH_START;
@@ -18455,6 +18877,7 @@ static uint64_t bzi_check_sum(const bzna_picture *p, uint32_t low_zeros)
         const uint32_t shift_x = i ? p->chroma_shift_x : 0, shift_y = i ? p->chroma_shift_y : 0;
         const uint32_t width = (p->frame_width + shift_x) >> shift_x, height = (p->frame_height + shift_y) >> shift_y;
         const uint32_t bytes = p->depth > 8 ? 2 : 1, step = p->step[i] ? p->step[i] : bytes;
+
         for (uint32_t y = 0; y < height; y++) {
             const uint8_t *row = (const uint8_t *)p->plane[i] + (int64_t)y * p->pitch[i];
             for (uint32_t x = 0; x < width; x++) {
@@ -18474,7 +18897,7 @@ static uint64_t bzi_check_surface_bytes(const bzi_flight *flight)
     return (uint64_t)flight->picture.pitch[0] * (even + (flight->semi_planar ? (height + 1) / 2 : even + height));
 }
 
-/* The picture in a copy of its surface. */
+/* Returns the picture in a copy of its surface. */
 static bzna_picture bzi_check_in_copy(const bzi_flight *flight, const uint8_t *copy, uint32_t *low_zeros)
 {
     bzna_picture picture = flight->picture;
@@ -18496,7 +18919,7 @@ static uint64_t bzi_check_sum_copy(const bzi_flight *flight, const uint8_t *copy
     return bzi_check_sum(&picture, low_zeros);
 }
 
-/* The built-in pictures of the kind. Returns 0 when there are none. */
+/* Takes the built-in pictures of the kind. Returns 0 if there are none, else 1. */
 static int bzi_check_use_built_in(bzi_check *check)
 {
     const size_t count = sizeof bzi_check_pictures / sizeof bzi_check_pictures[0];
@@ -18511,12 +18934,15 @@ static int bzi_check_use_built_in(bzi_check *check)
         bzna_image *image = &check->images[i];
         bzi_image alone;
         uint32_t bits = 0, left = 0;
+
         memset(image, 0, sizeof *image);
+
         for (const char *digit = bzi_check_pictures[k].base64[i]; *digit; digit++) {
             bits = bits << 6 | (uint32_t)(strchr(digits, *digit) - digits);
             if ((left += 6) >= 8)
                 check->bytes[i][image->data_size++] = (uint8_t)(bits >> (left -= 8));
         }
+
         image->codec = check->want.codec;
         image->width = image->height = image->frame_width = image->frame_height = BZI_CHECK_SIZE;
         image->data = check->bytes[i];
@@ -18529,7 +18955,7 @@ static int bzi_check_use_built_in(bzi_check *check)
     return k < count;
 }
 
-/* What the CPU makes of a picture, until the next one. */
+/* Decodes a picture on the CPU. Its planes are valid until the next one. */
 static bzna_status bzi_check_software(bzi_session *session, const bzna_image *image, const bzi_format *format,
                                       bzna_picture *picture, bzna_error *err)
 {
@@ -18545,7 +18971,7 @@ static bzna_status bzi_check_software(bzi_session *session, const bzna_image *im
 
 /* --- NVDEC --- */
 
-/* Memory for what comes back, once it is known how long a surface is. */
+/* Allocates memory for what comes back. The first surface that is mapped tells how long a copy is. */
 static bzna_status bzi_check_reserve(bzi_check *check, const bzi_flight *flight, bzna_error *err)
 {
     bzi_session *session = check->session;
@@ -18563,7 +18989,7 @@ static bzna_status bzi_check_reserve(bzi_check *check, const bzi_flight *flight,
     return bzi_device_alloc(device, BZI_TRIAL_BYTES, session->stream, &check->trial.pixels, err);
 }
 
-/* Maps the oldest picture; enqueues the kernel, then copies, so that what they find was there for the kernel, too. */
+/* Maps the oldest picture, and enqueues the kernel and after it the copies, so the copies hold what the kernel read. */
 static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *err)
 {
     bzi_session *session = check->session;
@@ -18582,9 +19008,10 @@ static bzna_status bzi_check_map(bzi_check *check, uint32_t round, bzna_error *e
     return status;
 }
 
-/* The order of pictures: A, B, A, B ..., 12 at least, then as many B, A, B, A ...: neighbours that are mixed up are
- * noticed. So is a surface that keeps old pixels: with an even number of surfaces, each has one picture in the first
- * half, and the other one in the second; with an odd one, both in each half, which is then twice as long. */
+/* Plans the order of pictures: A, B, A, B ..., at least 12, then as many B, A, B, A ... That shows neighbors that are
+ * mixed up. It also shows a surface that keeps old pixels: with an even number of surfaces, each has one picture in the
+ * first half and the other one in the second. With an odd number, each has both in each half, which is then twice as
+ * long. */
 static void bzi_check_plan(bzi_check *check)
 {
     const uint32_t surfaces = bzi_nvdec_chosen(check->session->device), use = surfaces << surfaces % 2;
@@ -18597,7 +19024,7 @@ static uint32_t bzi_check_which(const bzi_check *check, uint32_t round)
     return (round + (round >= check->half)) % 2;
 }
 
-/* As an engine does. */
+/* Decodes all rounds as an engine does. */
 static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
 {
     bzi_session *session = check->session;
@@ -18605,6 +19032,7 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
 
     for (uint32_t submitted = 0, mapped = 0; mapped < check->rounds && status == BZNA_OK; mapped++) {
         bzi_nvdec_result result = BZI_NVDEC_OK;
+
         while (submitted < check->rounds && result == BZI_NVDEC_OK) {
             result = bzi_session_submit(session, &check->images[bzi_check_which(check, submitted)], &check->picture,
                                         &check->format, NULL, err);
@@ -18612,6 +19040,7 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
         }
         if (result != BZI_NVDEC_OK && result != BZI_NVDEC_BUSY)
             return err->status;
+
         status = bzi_check_map(check, mapped, err);
         if (session->mapped_count == session->device->desc.session_mapped || !session->pending_count)
             bzi_session_unmap_all(session);
@@ -18619,7 +19048,7 @@ static bzna_status bzi_check_decode(bzi_check *check, bzna_error *err)
     return status;
 }
 
-/* Whether the copy of a round is near enough to what the CPU makes of its JPEG. */
+/* Checks that the copy of a round is near to what the CPU makes of its JPEG. */
 static bzna_status bzi_check_near(bzi_check *check, uint32_t round, bzna_error *err)
 {
     bzna_picture decoded = check->picture, made;
@@ -18648,8 +19077,8 @@ static bzna_status bzi_check_near(bzi_check *check, uint32_t round, bzna_error *
                     "%.2f on average", round + 1, check->rounds, most, (double)sum / (double)count);
 }
 
-/* What a decoder takes beyond its surfaces, by a second one that is made beside it: the first one of a device also
- * takes what the driver needs once for all. All are then taken to take as much. */
+/* Measures what a decoder takes beside its surfaces, by making a second one: the first one of a device also takes what
+ * the driver needs once for all. Every decoder is then taken to need as much. */
 static void bzi_check_measure_extra(bzi_device *device, bzi_nvdec *first)
 {
     const CUVIDEOFORMAT parsed = {
@@ -18673,14 +19102,15 @@ static void bzi_check_measure_extra(bzi_device *device, bzi_nvdec *first)
     }
 
     bzi_nvdec_destroy(device, &second);
-    atomic_fetch_sub(&device->decoders_made, 1);            /* it was no session's */
+    atomic_fetch_sub(&device->decoders_made, 1);            /* that one belonged to no session */
 }
 
-/* A decoder for larger frames, so that it has to be given another size. */
+/* Makes a decoder for larger frames, so that the check has to reconfigure it. */
 static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
 {
     bzi_device *device = check->session->device;
     const int is_first = atomic_load(&device->decoders_made) == 0;
+
     check->session->decoders.target = 1;
     if (bzi_session_prepare(check->session, &check->images[0], &check->format, 64, err) != BZI_NVDEC_OK)
         return err->status;
@@ -18689,7 +19119,7 @@ static bzna_status bzi_check_make_larger(bzi_check *check, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Decodes all rounds and compares them. If something fails, nothing is left in flight, and no decoder. */
+/* Decodes all rounds and compares them. On failure, no picture is left in flight, and no decoder is kept. */
 static bzna_status bzi_check_try(bzi_check *check, bzna_error *err)
 {
     bzi_session *session = check->session;
@@ -18731,7 +19161,7 @@ static bzna_status bzi_check_try(bzi_check *check, bzna_error *err)
     return status;
 }
 
-/* Tries all ways in turn. Any status but BZNA_OK: it could not be tried to the end. */
+/* Tries all ways in turn. Any status but BZNA_OK means that the check could not be finished. */
 static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
 {
     static const struct { uint32_t quirks; const char *text; } ways[] = {
@@ -18748,6 +19178,7 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
 
     for (size_t i = 0; i < sizeof ways / sizeof ways[0] && outcome == BZNA_CHECK_FAILED; i++) {
         bzna_status status;
+
         check->kind->quirks = ways[i].quirks;
         status = bzi_check_try(check, err);
         if (status == BZNA_E_DEVICE_LOST || status == BZNA_E_MEMORY || atomic_load(&device->stuck))
@@ -18760,7 +19191,7 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
     }
 
     if (check->kind->quirks && outcome == BZNA_CHECK_PASSED)
-        bzi_log(device->desc.host, BZNA_LOG_WARNING, BZNA_OK, "NVDEC of %s, %s of %u bits, %s: %s; around that, %s",
+        bzi_log(device->desc.host, BZNA_LOG_WARNING, BZNA_OK, "NVDEC of %s, %s of %u bits, %s: %s; to avoid that, %s",
                 device->info.name, bzi_codec_name(check->want.codec), check->want.depth,
                 bzi_chroma_name(check->want.chroma), why, report);
     atomic_store(&check->kind->check, outcome);
@@ -18769,7 +19200,8 @@ static bzna_status bzi_check_run(bzi_check *check, bzna_error *err)
 
 /* --- What is known of a kind --- */
 
-/* Checks a kind; check->images[0].data NULL: with built-in pictures alone. What cannot be checked is skipped. */
+/* Checks a kind. If check->images[0].data is NULL, only built-in pictures serve. A kind that cannot be checked is noted
+ * as skipped. */
 static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
 {
     const char *skip = "there is no other decoder to compare with";
@@ -18778,12 +19210,13 @@ static bzna_status bzi_check_begin(bzi_check *check, bzna_error *err)
 
     bzi_check_plan(check);
     if (check->want.codec == BZNA_CODEC_AV1 && check->session->device->checks != BZI_CHECKS_ALL) {
-        skip = "NVDEC does not say when AV1 is decoded";
+        skip = "NVDEC does not report when AV1 is decoded";
     } else if (BZI_SOFTWARE || check->want.codec != BZNA_CODEC_JPEG) {
         if (bzi_check_use_built_in(check))
             return bzi_check_run(check, err);
         if (!check->images[0].data)
             return BZNA_OK;
+
         check->images[1] = check->images[0];
         check->rounds = 1 + (uint32_t)bzi_min(check->rounds - 1, BZI_CHECK_BYTES /
                                               (6ull * check->want.width * check->want.height));
@@ -18808,8 +19241,9 @@ static int bzi_check_is_due(bzi_device *device, const bzi_nvdec_format *want)
            atomic_load(&bzi_device_kind(device, want->codec, want->chroma, want->depth)->check) == BZNA_CHECK_NONE;
 }
 
-/* Whether NVDEC may decode pictures of a kind, which is checked first if it was not; meanwhile, other sessions wait.
- * image: NULL, or one of the kind, as bzi_session_submit takes it. Pre: if it is due, nothing is in flight. */
+/* Tells whether NVDEC may decode pictures of a kind. A kind that was not checked is checked first, while other sessions
+ * wait. image: NULL, or one of the kind, as bzi_session_submit takes it. Pre: if the check is due, nothing is in
+ * flight. */
 static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_format *want, const bzna_image *image,
                                        const bzi_format *format, const bzna_picture *picture, bzna_error *err)
 {
@@ -18824,6 +19258,7 @@ static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_for
             check.format = *format;
             check.picture = *picture;
         }
+
         bzi_os_lock(&device->checking);
         if (atomic_load(&device->stuck))
             status = bzi_device_video(device, err);
@@ -18840,11 +19275,11 @@ static bzi_nvdec_result bzi_check_kind(bzi_session *session, const bzi_nvdec_for
     if (status == BZNA_OK)
         BZI_FAIL(err, BZNA_E_CODEC, "NVDEC of %s fails its self-check of %s of %u bits, %s: %s", device->info.name,
                  bzi_codec_name(want->codec), want->depth, bzi_chroma_name(want->chroma), kind->report);
-    err->status = BZNA_E_CODEC;                             /* a damaged picture, too, is libavcodec's to refuse */
+    err->status = BZNA_E_CODEC;                             /* even a damaged picture: libavcodec is to report that */
     return BZI_NVDEC_REFUSED;
 }
 
-/* Makes the decoder for an example's pictures, if they may be decoded. Pre: nothing is in flight. */
+/* Makes the decoder for an example's pictures, if NVDEC may decode them. Pre: nothing is in flight. */
 static int bzi_check_prepare(bzi_session *session, const bzi_example *example)
 {
     const bzi_nvdec_format want = bzi_nvdec_format_of(example->image.codec, &example->format);
@@ -18854,7 +19289,7 @@ static int bzi_check_prepare(bzi_session *session, const bzi_example *example)
            BZI_NVDEC_OK && bzi_session_prepare(session, &example->image, &example->format, 0, &err) == BZI_NVDEC_OK;
 }
 
-/* What is known of a kind that the device decodes; built-in pictures check it now. In the CUDA context. */
+/* Fills in what is known of a kind that NVDEC decodes. Built-in pictures check it now. Pre: in the CUDA context. */
 static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
 {
     const bzi_nvdec_format want = { info->codec, info->chroma_format, info->depth, 0, 0 };
@@ -22896,32 +23331,36 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 /* ==== 69. Configuration =============================================================================================
  * Calls: rooms 2-3, 6, 43, 45-46.
  *
- * Checks what callers ask for, by field; fills in defaults. */
+ * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
 
 static bzna_status bzi_device_check_wanted(const char *field, bzna_device device, bzna_error *err)
 {
     if (device.kind < BZNA_DEVICE_AUTO || device.kind > BZNA_DEVICE_CUDA)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.kind: %d is neither AUTO, CPU nor CUDA", field, (int)device.kind);
     if (device.ordinal < 0 || (device.ordinal && device.kind != BZNA_DEVICE_CUDA))
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.ordinal: %d; it is 0, or counts CUDA devices from 0", field,
-                        (int)device.ordinal);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.ordinal: %d; it must be 0, or a CUDA device's number, from 0 on",
+                        field, (int)device.ordinal);
     return BZNA_OK;
 }
 
+/* Checks a context's config and fills in defaults. */
 static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
 {
     bzna_status status;
 
     if (!c->allocator.alloc != !c->allocator.release)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.allocator: alloc and release go together");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.allocator: set both alloc and release, or neither");
     if ((status = bzi_device_check_wanted("context_config.device", c->device, err)) != BZNA_OK)
         return status;
     if (c->log_level < 0 || c->log_level > BZNA_LOG_DEBUG)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.log_level: %d is not known", c->log_level);
+
     if (c->max_edge_px > 65535)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.max_edge_px: %u is more than 65535", c->max_edge_px);
     if (!c->device_allocator.alloc != !c->device_allocator.release)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.device_allocator: alloc and release go together");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT,
+                        "context_config.device_allocator: set both alloc and release, or neither");
+
     if (c->sessions > BZI_LIMIT_SESSIONS)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.sessions: %u is more than %u", c->sessions,
                         BZI_LIMIT_SESSIONS);
@@ -22934,6 +23373,7 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
     if (c->session_mapped > BZI_KERNEL_SLOTS)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.session_mapped: %u is more than %u", c->session_mapped,
                         BZI_KERNEL_SLOTS);
+
     if (c->cuda_context && c->device.kind == BZNA_DEVICE_CPU)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "context_config.cuda_context: device.kind is BZNA_DEVICE_CPU");
 
@@ -22950,6 +23390,7 @@ static bzna_status bzi_context_check(bzna_context_config *c, bzna_error *err)
     return BZNA_OK;
 }
 
+/* Checks the shape of an output. what: how errors name it. */
 static bzna_status bzi_output_check(const char *what, const bzna_output *o, bzna_error *err)
 {
     if (!o->width || o->width > BZI_LIMIT_EDGE)
@@ -22969,7 +23410,7 @@ static bzna_status bzi_output_check(const char *what, const bzna_output *o, bzna
 
 static uint32_t bzi_default(uint32_t value, uint32_t otherwise) { return value ? value : otherwise; }
 
-/* "group.member", as messages call a setting. */
+/* Writes "group.member", the name of a setting in messages. */
 enum { BZI_SETTING_BYTES = 80 };
 static const char *bzi_setting(char text[BZI_SETTING_BYTES], const char *group, const char *member)
 {
@@ -22977,7 +23418,7 @@ static const char *bzi_setting(char text[BZI_SETTING_BYTES], const char *group, 
     return text;
 }
 
-/* One weight for each sample or for each part of the data set: how many weights, which values, how many draws. */
+/* Checks the weights, of which each sample or each part of the data set has one: number, values, and draws. */
 static bzna_status bzi_loader_check_weights(bzna_loader_config *c, const bzna_dataset *dataset, uint64_t samples,
                                             bzna_error *err)
 {
@@ -22990,7 +23431,7 @@ static bzna_status bzi_loader_check_weights(bzna_loader_config *c, const bzna_da
     if (c->order.weights_by_part && c->order.indices)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights_by_part: not together with indices");
     if (groups > UINT32_MAX)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "loader_config.order.weights: of at most %u samples", UINT32_MAX);
+        return BZI_FAIL(err, BZNA_E_LIMIT, "loader_config.order.weights: at most %u are supported", UINT32_MAX);
     if (!c->order.weights || c->order.weight_count != groups)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.weights, weight_count: %llu weights for %llu %s",
                         (unsigned long long)c->order.weight_count, (unsigned long long)groups,
@@ -23010,17 +23451,18 @@ static bzna_status bzi_loader_check_weights(bzna_loader_config *c, const bzna_da
     if (c->order.weighting == BZNA_WEIGHTING_ONCE && c->order.epoch_samples > positive)
         return BZI_FAIL(
             err, BZNA_E_ARGUMENT,
-            "loader_config.order.epoch_samples: %llu draws without replacement of %llu samples with a weight",
+            "loader_config.order.epoch_samples: %llu draws without replacement from %llu samples with a weight",
             (unsigned long long)c->order.epoch_samples, (unsigned long long)positive);
     if (c->order.epoch_samples > (uint64_t)1 << 63)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.epoch_samples: %llu are more than 2^63",
                         (unsigned long long)c->order.epoch_samples);
+
     if (!c->order.epoch_samples)
         c->order.epoch_samples = c->order.weighting == BZNA_WEIGHTING_ONCE ? positive : samples;
     return BZNA_OK;
 }
 
-/* What an epoch consists of: indices, weights, epoch_samples. */
+/* Checks what an epoch consists of: indices, weights, epoch_samples. */
 static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_dataset *dataset, bzna_error *err)
 {
     const uint64_t samples = c->order.indices ? c->order.index_count : dataset->count;
@@ -23049,6 +23491,7 @@ static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_data
     return bzi_loader_check_weights(c, dataset, samples, err);
 }
 
+/* Checks the policies for errors, retries, processors and slices, and fills in defaults. */
 static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *err)
 {
     if (c->errors.policy > BZNA_ON_ERROR_STOP)
@@ -23069,7 +23512,7 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
 
     for (uint32_t i = 0; i < c->pipeline.cpu_count; i++)
         if (c->pipeline.cpus[i] < 0)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.cpus[%u]: %d is no processor", i,
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.pipeline.cpus[%u]: %d is not a processor", i,
                             (int)c->pipeline.cpus[i]);
 
     c->output.slices = bzi_default(c->output.slices, 1);
@@ -23079,13 +23522,14 @@ static bzna_status bzi_loader_check_services(bzna_loader_config *c, bzna_error *
     return BZNA_OK;
 }
 
-/* Sizes 0 with other fields named: batches without pictures. */
+/* Checks the shape of the first output. Its sizes may be 0 if other fields are named: batches then have no pictures. */
 static bzna_status bzi_loader_check_output(const bzna_loader_config *c, bzna_error *err)
 {
     const bzna_loader_output *o = &c->output;
     const int fields = (c->fields.tensors || c->fields.bytes) && !c->fields.image && !o->buffers && o->views <= 1 &&
                        !c->extra_outputs.count;
     bzna_output output = bzi_output_of(o);
+
     if (fields && !o->width && !o->height)
         output.width = output.height = 1;
     return bzi_output_check("loader_config.output", &output, err);
@@ -23110,6 +23554,7 @@ static bzna_status bzi_loader_check_decode(bzna_loader_config *c, bzna_error *er
     return BZNA_OK;
 }
 
+/* Checks sizes, numbers of threads and the shard, and fills in defaults. An epoch must have at least one batch. */
 static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t samples, bzna_error *err)
 {
     bzi_shard shard = { samples, 0, 0, 0, 0, 0 };
@@ -23154,7 +23599,7 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
     return bzi_device_check_wanted("loader_config.output.device", c->output.device, err);
 }
 
-/* Words that have no meaning yet must be zero, so that they can have one later. */
+/* Checks that words which have no meaning yet are zero, so that they can have one later. */
 static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_error *err)
 {
     const struct { const char *group; const uint64_t *words; uint32_t padding; } groups[] = {
@@ -23177,7 +23622,7 @@ static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_e
     return BZNA_OK;
 }
 
-/* The caller's memory for batches, of data_bytes each. Pre: slices divide batch_size. */
+/* Checks the caller's memory for batches, which need data_bytes each. Pre: slices divide batch_size. */
 static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_t data_bytes, bzna_error *err)
 {
     const bzna_loader_output *o = &c->output;
@@ -23190,8 +23635,8 @@ static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_
                         o->buffer_count, c->pipeline.batches_in_flight, o->slices);
     for (uint32_t i = 0; i < o->buffer_count; i++) {
         if (!o->buffers[i].data || (uintptr_t)o->buffers[i].data % sizeof(float))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.buffers[%u].data: NULL, or not aligned to %u "
-                            "bytes", i, (unsigned)sizeof(float));
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.buffers[%u].data: is NULL, or not aligned to "
+                            "%u bytes", i, (unsigned)sizeof(float));
         if (o->buffers[i].bytes < need)
             return BZI_FAIL(err, BZNA_E_BUFFER, "loader_config.output.buffers[%u].bytes: %llu are fewer than the %llu "
                             "of %u samples", i, (unsigned long long)o->buffers[i].bytes, (unsigned long long)need,
@@ -23200,7 +23645,7 @@ static bzna_status bzi_loader_check_buffers(const bzna_loader_config *c, uint64_
     return BZNA_OK;
 }
 
-/* mean/std or bias/scale: one spelling. where: the group that filter and color stand in. */
+/* Checks filter and colors, and puts them in *t: mean and std become bias and scale. where: their group. */
 static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_filter *filter,
                                            const bzna_loader_color *c, bzna_transform *t, bzna_error *err)
 {
@@ -23248,18 +23693,22 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
-/* What a loader is to do. */
+/* A loader's config, checked, with what follows from it. */
 typedef struct bzi_loader_settings {
-    bzna_loader_config config;
+    bzna_loader_config config;                         /* the caller's, with defaults filled in */
     bzi_output         outputs[BZI_LIMIT_OUTPUTS];
-    const char        *fields[BZI_LIMIT_OUTPUTS];       /* what the loader's picks are called; NULL: by no name */
-    uint32_t           output_count, pick_count, view_count;
-    uint64_t           data_bytes, slot_bytes;
+    const char        *fields[BZI_LIMIT_OUTPUTS];      /* by pick: the name of its field; NULL: no name was given */
+    uint32_t           output_count;
+    uint32_t           pick_count;                     /* different pictures of a sample that are decoded */
+    uint32_t           view_count;                     /* of all outputs */
+    uint64_t           data_bytes;                     /* of a batch, all outputs */
+    uint64_t           slot_bytes;                     /* of a sample's slot, all outputs */
 } bzi_loader_settings;
 
 static int bzi_name_is(const char *a, const char *b) { return a == b || (a && b && strcmp(a, b) == 0); }
 
-/* The mean image is of the output's channels and size, and nothing else is subtracted. */
+/* Takes the mean image. It must have the output's channels and size, and nothing else may be subtracted. own: 1 if the
+ * output has color settings of its own. */
 static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color *c, bzi_output *output, int own,
                                      bzna_error *err)
 {
@@ -23271,6 +23720,7 @@ static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color 
     for (int i = 0; i < 3; i++)
         if (c->mean[i] != 0 || c->bias[i] != 0)
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.color.mean_image: not together with mean or bias", where);
+
     if (!c->mean_image || c->mean_image_bytes != bytes)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: %llu bytes%s, not the %llu of float32 [%u, %u, %u]", where,
                         own ? "color.mean_image_bytes" : "color: the first output's mean image",
@@ -23281,14 +23731,14 @@ static bzna_status bzi_settings_mean(const char *where, const bzna_loader_color 
     return BZNA_OK;
 }
 
-/* Adds an output: what follows from its own settings and those before it. field: the picture that it is made of. */
+/* Completes an output from its own settings and the outputs before it, and adds it. field: its picture. */
 static bzna_status bzi_settings_add(bzi_loader_settings *s, const char *where, const char *field, bzna_error *err)
 {
     bzi_output *output = &s->outputs[s->output_count++];
     const uint64_t bytes = bzi_output_bytes(&output->shape) * output->views;
 
     if (output->views > BZI_LIMIT_VIEWS - s->view_count)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u, and %u of other outputs: more than %u", where,
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.views: %u, and %u of other outputs, are more than %u", where,
                         output->views, s->view_count, BZI_LIMIT_VIEWS);
     if (s->config.decode.jpeg_shrink &&
         (output->transform.antialias || output->transform.filter == BZNA_FILTER_NEAREST))
@@ -23299,6 +23749,7 @@ static bzna_status bzi_settings_add(bzi_loader_settings *s, const char *where, c
         output->picture++;
     if (output->picture == s->pick_count)
         s->fields[s->pick_count++] = field;
+
     output->first = s->view_count;
     output->kernel = bzi_output_make(&output->shape);
     output->picture_bytes = bzi_output_bytes(&output->shape);
@@ -23309,7 +23760,7 @@ static bzna_status bzi_settings_add(bzi_loader_settings *s, const char *where, c
     return BZNA_OK;
 }
 
-/* The first output. */
+/* Makes the first output. */
 static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
 {
     const bzna_loader_config *c = &s->config;
@@ -23317,8 +23768,8 @@ static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
     bzna_status status;
 
     if (c->output.name || c->output.field || c->output.warp || c->output.filter || c->output.color)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output: name, field, warp, filter and color are those of "
-                        "extra_outputs; the first output has fields.image and the config's own groups");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output: name, field, warp, filter and color are only for "
+                        "extra_outputs; for the first output, set fields.image and the config's own groups");
 
     bzi_string_copy(first->name, sizeof first->name, "image");
     first->shape = bzi_output_of(&c->output);
@@ -23336,7 +23787,7 @@ static bzna_status bzi_settings_first(bzi_loader_settings *s, bzna_error *err)
     return bzi_settings_add(s, "loader_config.output", c->fields.image, err);
 }
 
-/* What belongs to the batches, and so to the first output alone, must not be set. */
+/* Refuses settings that belong to the batches, and so only to the first output. */
 static bzna_status bzi_extra_check_alone(const char *where, const bzna_loader_output *e, bzna_error *err)
 {
     const struct { const char *name; int set; } members[] = {
@@ -23349,11 +23800,12 @@ static bzna_status bzi_extra_check_alone(const char *where, const bzna_loader_ou
 
     for (size_t i = 0; i < sizeof members / sizeof members[0]; i++)
         if (members[i].set)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: is the first output's alone", where, members[i].name);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: can only be set for the first output", where,
+                            members[i].name);
     return BZNA_OK;
 }
 
-/* The name and shape of a further output. */
+/* Takes the name and shape of a further output. */
 static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const char *where, const bzna_loader_output *e,
                                          bzi_output *output, bzna_error *err)
 {
@@ -23361,11 +23813,10 @@ static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const cha
     const size_t length = e->name ? strlen(e->name) : 0;
 
     if (length == 0 || length >= sizeof output->name)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.name: an output needs one, of at most %u bytes", where,
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.name: must have 1 to %u bytes", where,
                         (unsigned)sizeof output->name - 1);
 
     memcpy(output->name, e->name, length + 1);
-
     output->shape = bzi_output_of(e);
     output->shape.width = bzi_default(e->width, first->shape.width);
     output->shape.height = bzi_default(e->height, first->shape.height);
@@ -23379,7 +23830,7 @@ static bzna_status bzi_extra_check_shape(const bzi_loader_settings *s, const cha
     return bzi_output_check(where, &output->shape, err);
 }
 
-/* A further output: what is not its own is as the first output is. */
+/* Makes a further output. It shares with the first output what it does not set itself. */
 static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where, const bzna_loader_output *e,
                                       bzna_error *err)
 {
@@ -23392,7 +23843,7 @@ static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where,
     if (e->reserved0 || color->reserved0 || !bzi_is_zero(e->reserved, sizeof e->reserved) ||
         !bzi_is_zero(filter->reserved, sizeof filter->reserved) ||
         !bzi_is_zero(color->reserved, sizeof color->reserved))
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words of it, of its filter or its color are set", where);
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set, in it, its filter or its color", where);
 
     bzi_transform_init(&output->transform);
     output->jitter = color->jitter;
@@ -23409,16 +23860,19 @@ static bzna_status bzi_settings_extra(bzi_loader_settings *s, const char *where,
     return bzi_settings_add(s, where, e->field ? e->field : s->config.fields.image, err);
 }
 
-/* All outputs. */
+/* Makes all outputs. */
 static bzna_status bzi_settings_outputs(bzi_loader_settings *s, bzna_error *err)
 {
     const bzna_loader_outputs *given = &s->config.extra_outputs;
     bzna_status status = bzi_settings_first(s, err);
 
+    if (status != BZNA_OK)
+        return status;
     if (!given->ptr != !given->count || given->count >= BZI_LIMIT_OUTPUTS)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.extra_outputs.ptr, count: %llu outputs %s; at most %u",
-                        (unsigned long long)given->count, given->ptr ? "at an address" : "at NULL",
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.extra_outputs: count is %llu, and ptr is %s; at most %u "
+                        "are allowed", (unsigned long long)given->count, given->ptr ? "not NULL" : "NULL",
                         BZI_LIMIT_OUTPUTS - 1);
+
     for (uint32_t i = 0; i < given->count && status == BZNA_OK; i++) {
         char where[BZI_SETTING_BYTES / 2];
         snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i);
@@ -23427,7 +23881,7 @@ static bzna_status bzi_settings_outputs(bzi_loader_settings *s, bzna_error *err)
     return status;
 }
 
-/* Pre: config is what the caller gave, and the rest is zero. */
+/* Checks and completes a loader's settings. Pre: config is what the caller gave, and the rest is zero. */
 static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_dataset *dataset, bzna_error *err)
 {
     bzna_loader_config *config = &settings->config;
@@ -23446,25 +23900,28 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
 /* ==== 71. Opening ===================================================================================================
  * Calls: rooms 2-4, 6, 36-38, 51-52, 56-59, 66-67.
  *
- * Decides who decodes; opens loaders. */
+ * Chooses the decoder and opens loaders. */
 
-/* What the context's GPU offers to a loader that may use it. */
+/* The parts of the context's GPU that a loader may use. */
 typedef struct bzi_loader_gpu {
-    bzi_device *device;               /* NULL: none, or not asked for */
-    bzi_pool   *pool;                 /* NULL: no decode sessions, or not asked for */
+    bzi_device *device;               /* NULL: there is none, or it was not asked for */
+    bzi_pool   *pool;                 /* NULL: there are no decode sessions, or they were not asked for */
     bzna_error  why;                  /* status < 0: why there is no device, or why it has no sessions */
 } bzi_loader_gpu;
 
-/* Who decodes, where batches lie, and what follows from that. */
+/* The choice of a decoder and of a place for batches, and what follows from that. */
 typedef struct bzi_loader_mode {
-    bzi_device *device;               /* NULL: nothing of the loader is on it */
-    bzi_pool   *pool;                 /* NULL: software decodes */
-    uint32_t    on_device;            /* batches lie there */
-    uint32_t    workers, lanes, reader_threads, read_ahead;
+    bzi_device *device;               /* NULL: the loader does not use it */
+    bzi_pool   *pool;                 /* NULL: all is decoded in software */
+    uint32_t    on_device;            /* 1: batches lie there */
+    uint32_t    workers;              /* threads that decode in software */
+    uint32_t    lanes;                /* one for each session, and for each worker that writes to the device */
+    uint32_t    reader_threads;
+    uint32_t    read_ahead;           /* samples */
     char        reason[sizeof ((bzna_loader_info *)0)->decoder_reason];
 } bzi_loader_mode;
 
-/* Asks the context for what the config may use. That there is no GPU is no failure here. */
+/* Asks the context for what the config may use. It is not an error here if there is no GPU. */
 static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu *gpu, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
@@ -23476,7 +23933,7 @@ static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu
     if (loader->pick_count > 1)
         BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "outputs of several fields are decoded in software");
     if (config->pipeline.picture)
-        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "pipeline.picture draws into what software decodes");
+        BZI_FAIL(&gpu->why, BZNA_E_UNSUPPORTED, "pipeline.picture needs pictures that are decoded in software");
     if (!loader->slot_bytes || (config->output.device.kind == BZNA_DEVICE_CPU && software))
         return BZNA_OK;
 
@@ -23492,25 +23949,27 @@ static bzna_status bzi_loader_find_gpu(const bzna_loader *loader, bzi_loader_gpu
     return bzi_context_pool(loader->context, &gpu->pool, err);
 }
 
-/* The numbers of threads, lanes and items: those of the config, else what suits the mode. */
+/* Sets the numbers of threads, lanes and items: those of the config, else numbers that suit the mode. */
 static void bzi_loader_scale(const bzna_loader_config *config, bzi_loader_mode *mode)
 {
     const uint32_t sessions = mode->pool ? mode->pool->count : 0;
 
     mode->workers = config->decode.threads;
-    if (!BZI_SOFTWARE && mode->pool)                        /* without sessions, opening fails with the reason */
+    if (!BZI_SOFTWARE && mode->pool)                        /* without a pool, opening fails and gives the reason */
         mode->workers = 0;
     mode->lanes = sessions + (mode->on_device ? mode->workers : 0);
+
     mode->reader_threads = config->read.threads;
     if (!mode->reader_threads)
         mode->reader_threads = !mode->pool ? 1 : sessions < 4 ? 2 : (uint32_t)bzi_min(sessions / 2, 8);
+
     mode->read_ahead = config->read.ahead_samples;
     if (!mode->read_ahead)
         mode->read_ahead = 2 * config->decode.threads + 2 + 4 * sessions;
 }
 
-/* Decides, and changes nothing but *mode. Having no GPU is an error only if the config insists on one; having one that
- * cannot be used (after fork, out of memory, lost) always is. */
+/* Decides, and changes only *mode. A missing GPU is an error only if the config insists on one. A GPU that is there but
+ * cannot be used (after fork, out of memory, lost) is always an error. */
 static bzna_status bzi_loader_decide(const bzna_loader_config *config, const bzi_loader_gpu *gpu,
                                      bzi_loader_mode *mode, bzna_error *err)
 {
@@ -23528,8 +23987,8 @@ static bzna_status bzi_loader_decide(const bzna_loader_config *config, const bzi
     mode->on_device = gpu->device && config->output.device.kind != BZNA_DEVICE_CPU;
     if (mode->on_device && config->output.buffers && config->output.device.kind == BZNA_DEVICE_AUTO)
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "loader_config.output.device: with buffers, and a GPU, say whether they lie on the CPU or on "
-                        "CUDA");
+                        "loader_config.output.device: set it to CPU or CUDA, since buffers are given and there is a "
+                        "GPU");
     if (mode->on_device && config->output.device.kind == BZNA_DEVICE_CUDA &&
         config->output.device.ordinal && config->output.device.ordinal != gpu->device->info.device.ordinal)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.output.device.ordinal: %d; the context's device is %d",
@@ -23539,8 +23998,8 @@ static bzna_status bzi_loader_decide(const bzna_loader_config *config, const bzi
     mode->device = mode->on_device || mode->pool ? gpu->device : NULL;
     bzi_error_prefix(&missing, "no NVDEC");
     bzi_string_copy(mode->reason, sizeof mode->reason,
-                    config->decode.decoder == BZNA_DECODER_SOFTWARE ? "software decoding was asked for" :
-                    mode->pool ? "the device decodes; what it cannot, software does" : missing.message);
+                    config->decode.decoder == BZNA_DECODER_SOFTWARE ? "software decoding was requested" :
+                    mode->pool ? "NVDEC decodes; software decodes what NVDEC cannot" : missing.message);
     bzi_loader_scale(config, mode);
     return BZNA_OK;
 }
@@ -23557,8 +24016,8 @@ static void bzi_loader_set_mode(bzna_loader *loader, const bzi_loader_mode *mode
     memcpy(loader->reason, mode->reason, sizeof loader->reason);
 }
 
-/* JPEG by NVDEC was asked for. Whether it can is found out here, by a check with pictures of ours: when a sample comes,
- * it is too late to choose. */
+/* Finds out whether NVDEC can decode JPEG, as the caller asked for, by a check with built-in pictures. Once a sample
+ * comes it would be too late to choose. */
 static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
 {
     bzna_codec_info info = { .codec = BZNA_CODEC_JPEG, .chroma_format = 1, .depth = 8 };
@@ -23568,9 +24027,11 @@ static bzna_status bzi_loader_take_jpeg(bzna_loader *loader, bzna_error *err)
         return BZI_FAIL(err, BZNA_E_DEVICE, "loader_config.decode.jpeg: %s", loader->reason);
     if ((status = bzi_device_enter(loader->device, err)) != BZNA_OK)
         return status;
+
     if ((status = bzi_device_codec(loader->device, &info, err)) == BZNA_OK && info.supported)
         bzi_check_ask(loader->device, &info);
     bzi_device_leave(loader->device);
+
     if (status == BZNA_OK &&
         (!info.supported || (info.check != BZNA_CHECK_PASSED && info.check != BZNA_CHECK_SKIPPED)))
         status = BZI_FAIL(err, BZNA_E_DEVICE, "NVDEC of %s does not decode JPEG%s%s", loader->device->info.name,
@@ -23584,14 +24045,16 @@ static bzna_status bzi_loader_choose(bzna_loader *loader, bzna_error *err)
     bzi_loader_gpu gpu;
     bzi_loader_mode mode;
     bzna_status status;
+
     if ((status = bzi_loader_find_gpu(loader, &gpu, err)) != BZNA_OK ||
         (status = bzi_loader_decide(&loader->config, &gpu, &mode, err)) != BZNA_OK)
         return status;
+
     bzi_loader_set_mode(loader, &mode);
     return loader->config.decode.jpeg == BZNA_DECODER_NVDEC ? bzi_loader_take_jpeg(loader, err) : BZNA_OK;
 }
 
-/* Copies of the caller's mean images. On failure, none of the caller's is left. */
+/* Copies the caller's mean images. On failure, no pointer to the caller's memory is left. */
 static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
@@ -23603,8 +24066,10 @@ static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
         char where[BZI_SETTING_BYTES] = "loader_config";
         if (i)
             snprintf(where, sizeof where, "loader_config.extra_outputs[%u]", i - 1);
+
         output->mean = given && status == BZNA_OK ? bzi_alloc_copy(&loader->host->memory, given, count, sizeof(float)) :
                                                     NULL;
+
         if (given && status == BZNA_OK && !output->mean)
             status = bzi_fail_memory(err, "a mean image");
         for (uint64_t k = 0; output->mean && k < count && status == BZNA_OK; k++)
@@ -23618,7 +24083,7 @@ static bzna_status bzi_loader_copy_means(bzna_loader *loader, bzna_error *err)
     return status;
 }
 
-/* The same on the device. Batches are written after what is enqueued here. In the CUDA context. */
+/* Copies the mean images to the device. Batches are written after what is enqueued here. Pre: in the CUDA context. */
 static bzna_status bzi_loader_upload_means(bzna_loader *loader, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
@@ -23633,7 +24098,7 @@ static bzna_status bzi_loader_upload_means(bzna_loader *loader, bzna_error *err)
     return status;
 }
 
-/* The consumer's stream: the user's, or one of ours. In the CUDA context. */
+/* Takes the consumer's stream, or makes one. Pre: in the CUDA context. */
 static bzna_status bzi_loader_make_stream(bzna_loader *loader, bzna_error *err)
 {
     loader->stream = loader->on_device ? loader->config.output.stream : NULL;
@@ -23641,7 +24106,7 @@ static bzna_status bzi_loader_make_stream(bzna_loader *loader, bzna_error *err)
     return loader->stream ? BZNA_OK : bzi_device_stream(loader->device, 0, &loader->stream, err);
 }
 
-/* What lies on the device, or goes there; then the threads, which need all the rest. */
+/* Makes what lies on the device or goes there, then the threads, which need all the rest. */
 static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
@@ -23658,31 +24123,33 @@ static bzna_status bzi_loader_start(bzna_loader *loader, bzna_error *err)
     return status;
 }
 
-/* A mistyped name is found out here, by the first sample, and not by every sample. One that cannot be read now may be
- * read later. setting: that names it. */
+/* Tries a field's name on the first sample, so that a mistyped name fails now, not with every sample. A sample that
+ * cannot be read now may be readable later, so other errors are ignored. setting: what gave the name, for the error. */
 static bzna_status bzi_loader_check_pick(const bzna_loader *loader, const bzi_pick *pick, const char *setting,
                                          bzna_error *err)
 {
     const bzi_part *part = &loader->dataset->parts[0];
     bzi_image image;
     bzna_status status = bzi_container_describe_image(part->container, part->first, pick, &image, err);
-    if (status != BZNA_E_NOT_FOUND || err->native_code)     /* an errno: it is the file that was not found */
+
+    if (status != BZNA_E_NOT_FOUND || err->native_code)     /* with an errno, the file was not found, not the field */
         return status == BZNA_E_MEMORY ? status : BZNA_OK;
+
     bzi_container_fail(part->container, part->first, err);
     return bzi_error_prefix(err, setting);
 }
 
-/* Each output is found by its name. */
+/* Checks that each output is found by its name, which must not be another tensor's. */
 static bzna_status bzi_loader_check_names(const bzna_loader *loader, bzna_error *err)
 {
     for (uint32_t i = 1; i < loader->output_count; i++)
         if (bzi_loader_output(loader, bzi_loader_find_tensor(loader, loader->outputs[i].name)) != &loader->outputs[i])
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.extra_outputs[%u].name: \"%s\" is another tensor's",
-                            i - 1, loader->outputs[i].name);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.extra_outputs[%u].name: another tensor has the name "
+                            "\"%s\"", i - 1, loader->outputs[i].name);
     return BZNA_OK;
 }
 
-/* Which pictures of each sample: those named, else a thumbnail if none of its outputs is larger than those are. */
+/* Chooses the pictures of each sample: those named, else the thumbnail if no output of it is larger than thumbnails. */
 static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const *fields, bzna_error *err)
 {
     char setting[BZI_SETTING_BYTES] = "loader_config.fields.image";
@@ -23692,6 +24159,7 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const 
         const bzna_output *shape = &loader->outputs[i].shape;
         const char *field = fields[loader->outputs[i].picture];
         bzi_pick *pick = &loader->picks[loader->outputs[i].picture];
+
         pick->whole |= !field && (shape->width > BZI_THUMB_EDGE || shape->height > BZI_THUMB_EDGE);
         if (!field || pick->name)
             continue;
@@ -23704,7 +24172,7 @@ static bzna_status bzi_loader_make_picks(bzna_loader *loader, const char *const 
     return status;
 }
 
-/* Everything that can fail; what was made is freed by the caller. Pre: the arrays of the caller's config are there. */
+/* Does everything that can fail. The caller frees what was made. Pre: the arrays of the caller's config are there. */
 static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fields, bzna_error *err)
 {
     bzna_status status = bzi_loader_copy_means(loader, err);
@@ -23712,12 +24180,14 @@ static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fiel
     if (status != BZNA_OK || (status = bzi_loader_make_locks(loader, err)) != BZNA_OK ||
         (status = bzi_loader_choose(loader, err)) != BZNA_OK)
         return status;
+
     if ((status = bzi_loader_check_names(loader, err)) != BZNA_OK ||
         (status = bzi_loader_make_picks(loader, fields, err)) != BZNA_OK ||
         (status = bzi_loader_make_columns(loader, err)) != BZNA_OK ||
         (status = bzi_loader_make_order(loader, err)) != BZNA_OK ||
         (status = bzi_loader_make_items(loader, err)) != BZNA_OK)
         return status;
+
     loader->fingerprint = bzi_loader_fingerprint(loader);
     loader->stills = bzi_dataset_hash_stills(loader->dataset, BZI_JPEG_DECODER);
 #ifdef BENZINA_NO_AVCODEC
@@ -23727,7 +24197,7 @@ static bzna_status bzi_loader_build(bzna_loader *loader, const char *const *fiel
     return bzi_loader_start(loader, err);
 }
 
-/* What the plan is made from, at its start. */
+/* Sets what the plan starts from. */
 static void bzi_loader_init_plan(bzna_loader *loader)
 {
     const bzna_loader_config *config = &loader->config;
@@ -23742,7 +24212,7 @@ static void bzi_loader_init_plan(bzna_loader *loader)
     bzi_plan_epoch(loader, config->order.first_epoch, 0);
 }
 
-/* settings: checked and complete. */
+/* Makes a loader and starts its threads. settings: checked and complete. */
 static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset, const bzi_loader_settings *settings,
                                    bzna_loader **out, bzna_error *err)
 {
@@ -23759,6 +24229,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->host = context->host;
     loader->dataset = dataset;
     loader->config = *config;
+
     memcpy(loader->outputs, settings->outputs, sizeof loader->outputs);
     loader->output_count = settings->output_count;
     loader->pick_count = settings->pick_count;
@@ -23767,9 +24238,11 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
     loader->references = 1;
     loader->process = bzi_os_process();
     loader->opened_ns = loader->pool_ns = bzi_os_now_ns();
+
     bzi_loader_init_plan(loader);
     status = bzi_loader_build(loader, settings->fields, err);
-    /* the caller's; what is needed of them has been copied */
+
+    /* These point to the caller's memory. What is needed of it has been copied. */
     loader->config.fields.image = loader->config.fields.tensors = loader->config.fields.bytes = NULL;
     loader->config.order.indices = NULL;
     loader->config.order.weights = NULL;
@@ -23789,15 +24262,16 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 
 
 /* ==== 72. Public API: contexts ======================================================================================
- * Validates, delegates, and copies errors to the caller's struct. Nothing below is called by anything above. */
+ * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
-/* Gives the caller its copy of an error, with what its struct has room for. */
+/* Copies an error to the caller's struct, as far as that has room. Returns `status`. */
 static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status status)
 {
     uint32_t room;
 
     if (status >= 0 || !out)
         return status;
+
     room = out->struct_size ? out->struct_size : (uint32_t)sizeof *out;
     err->status = status;
     if (room >= sizeof *err)
@@ -23817,11 +24291,11 @@ static bzna_status bzi_api_error(bzna_error *out, bzna_error *err, bzna_status s
 #define BZI_API_END(status) return bzi_api_error(err, &e, (status))
 #define BZI_API_NEED(argument) if (!(argument)) BZI_API_FAIL(BZNA_E_ARGUMENT, "%s: " #argument " is NULL", __func__)
 
-/* An answer into the caller's struct, as far as that has room. */
+/* Copies an answer to the caller's struct, as far as that has room. */
 static bzna_status bzi_api_out(void *out, size_t given, void *all, size_t known, bzna_error *err)
 {
     if (given < sizeof(uint32_t) || given > UINT32_MAX)
-        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "struct_size: %llu bytes is no struct's size",
+        return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "struct_size: %llu bytes is not the size of a struct",
                         (unsigned long long)given);
     bzi_struct_out(out, given, all, known);
     return BZNA_OK;
@@ -23840,22 +24314,24 @@ BZNA_API uint32_t bzna_version(void) { return BZNA_VERSION; }
 BZNA_API const char *bzna_status_name(bzna_status status) { return bzi_status_name(status); }
 BZNA_API const char *bzna_status_text(bzna_status status) { return bzi_status_text(status); }
 
-/* The caller's struct, whole: over the defaults that are in dst. reserved: where it has a word that must be zero; 0:
- * nowhere. */
+/* Completes the caller's struct over the defaults that are in dst. reserved: offset of a word that must be zero; 0:
+ * there is none. */
 static bzna_status bzi_api_in_over(void *dst, size_t known, const void *given, size_t reserved, const char *name,
                                    bzna_error *err)
 {
     uint32_t size, word = 0;
+
     memcpy(&size, given, sizeof size);
     if (!bzi_struct_in_over(dst, known, given))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s.struct_size: %u, or fields unknown to this version are set", name,
                         size);
+
     if (reserved)
         memcpy(&word, (const uint8_t *)dst + reserved, sizeof word);
     return word ? BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", name) : BZNA_OK;
 }
 
-/* Likewise where all defaults are zeros. */
+/* Does the same if all defaults are zeros. */
 static bzna_status bzi_api_in(void *dst, size_t known, const void *given, size_t reserved, const char *name,
                               bzna_error *err)
 {
@@ -23966,13 +24442,14 @@ BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t cod
     BZI_API_NEED(context);
     BZI_API_NEED(info);
     if (!bzi_codec_find(codec) || chroma_format > 3 || (depth != 8 && depth != 10 && depth != 12))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_codec_info: codec %u, chroma format %u, %u bits", codec,
-                     chroma_format, depth);
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_context_codec_info: no codec %u with chroma format %u and %u bits is known",
+                     codec, chroma_format, depth);
 
     status = bzi_context_gpu(context, &device, &e);
     bzi_log_deliver(context->host);
     if (status == BZNA_OK)
         status = bzi_device_video(device, &e);
+
     memset(&all, 0, sizeof all);
     all.codec = codec;
     all.chroma_format = chroma_format;
@@ -24000,6 +24477,7 @@ BZNA_API void bzna_picture_init(bzna_picture *picture, size_t struct_size)
     bzi_struct_init(picture, struct_size, NULL, sizeof *picture);
 }
 
+/* Checks and completes a picture from the caller. */
 static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzna_error *err)
 {
     bzna_status status;
@@ -24012,6 +24490,7 @@ static bzna_status bzi_api_image(const bzna_image *given, bzna_image *image, bzn
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.orientation: %u is not 0 to 8", image->orientation);
     if (image->palette > BZNA_PALETTE_INDEX)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.palette: %u is not known", image->palette);
+
     if (!image->data || !image->data_size)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.data: no bytes; bzna_dataset_read_image gives them");
     if (image->length_size > 4 || image->length_size == 3)
@@ -24031,6 +24510,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     BZI_API_BEGIN;
     if (needed)
         *needed = 0;
+
     if ((status = bzi_api_image(image, &whole, &e)) != BZNA_OK)
         BZI_API_END(status);
     if (!bzi_codec_find(whole.codec))
@@ -24059,7 +24539,7 @@ BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size)
     bzi_struct_init(records, struct_size, NULL, sizeof *records);
 }
 
-/* The numbers of a config that name something. */
+/* Checks the enumerations, reserved words and classes of a config. */
 static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bzna_error *err)
 {
     const struct { const char *name; uint32_t value, last; } numbers[] = {
@@ -24082,11 +24562,11 @@ static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bz
 
     for (uint32_t i = 0; i < c->class_count; i++)
         if (!c->classes[i])
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes[%u]: NULL", i);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.classes[%u]: is NULL", i);
     return BZNA_OK;
 }
 
-/* The caller's config, whole; records is the room for what it points to. */
+/* Completes the caller's config in *c. `records` is room for what it points to. */
 static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzna_dataset_config *c,
                                           bzna_records *records, bzna_error *err)
 {
@@ -24095,6 +24575,7 @@ static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzn
     memset(c, 0, sizeof *c);
     if (!config)
         return BZNA_OK;
+
     status = bzi_api_in(c, sizeof *c, config, offsetof(bzna_dataset_config, reserved0), "dataset_config", err);
     if (status == BZNA_OK && c->records &&
         (status = bzi_api_in(records, sizeof *records, c->records, offsetof(bzna_records, reserved0),
@@ -24103,13 +24584,14 @@ static bzna_status bzi_api_dataset_config(const bzna_dataset_config *config, bzn
     return status == BZNA_OK ? bzi_api_check_dataset_config(c, err) : status;
 }
 
-/* What paths stand for. */
+/* Opens all that paths stand for. */
 static bzna_status bzi_api_open_paths(bzna_context *context, const char *const *paths, uint32_t count,
                                       const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzna_dataset_config c;
     bzna_records records;
     bzna_status status = bzi_api_dataset_config(config, &c, &records, err);
+
     if (status == BZNA_OK)
         status = bzi_dataset_open_list(context->host, paths, count, &c, out, err);
     bzi_log_deliver(context->host);
@@ -24124,6 +24606,7 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path, 
     *out = NULL;
     BZI_API_NEED(context);
     BZI_API_NEED(path);
+
     BZI_API_END(bzi_api_open_paths(context, &path, 1, config, out, &e));
 }
 
@@ -24135,6 +24618,7 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
     *out = NULL;
     BZI_API_NEED(context);
     BZI_API_NEED(paths);
+
     if (count == 0)
         BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_open_list: there are no paths");
     if (count > BZI_LIMIT_PARTS)
@@ -24145,7 +24629,7 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
     BZI_API_END(bzi_api_open_paths(context, paths, count, config, out, &e));
 }
 
-/* What memory holds, or, if callbacks are given, a user's source. */
+/* Opens what lies in memory or, if callbacks are given, a user's source. */
 static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source, const bzna_source *callbacks,
                                        const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
@@ -24156,6 +24640,7 @@ static bzna_status bzi_api_open_source(bzna_context *context, bzi_source *source
 
     if (status != BZNA_OK)
         return status;
+
     name = c.name ? c.name : callbacks ? "source" : "memory";
     if (callbacks)
         status = bzi_source_open_user(source, callbacks, err);
@@ -24171,11 +24656,13 @@ BZNA_API bzna_status bzna_dataset_open_memory(bzna_context *context, const void 
                                               const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err)
 {
     bzi_source source = { .size = 0 };
+
     BZI_API_BEGIN;
     BZI_API_NEED(out);
     *out = NULL;
     BZI_API_NEED(context);
     BZI_API_NEED(bytes);
+
     bzi_source_open_memory(&source, bytes, size);
     BZI_API_END(bzi_api_open_source(context, &source, NULL, config, out, &e));
 }
@@ -24192,6 +24679,7 @@ BZNA_API bzna_status bzna_dataset_open_source(bzna_context *context, const bzna_
     *out = NULL;
     BZI_API_NEED(context);
     BZI_API_NEED(source);
+
     if ((status = bzi_api_in(&callbacks, sizeof callbacks, source, offsetof(bzna_source, reserved0), "source", &e)) !=
         BZNA_OK)
         BZI_API_END(status);
@@ -24207,6 +24695,7 @@ BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *co
     BZI_API_NEED(out);
     *out = NULL;
     BZI_API_NEED(context);
+
     if (!parts || !part_count)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_concat: there are no parts");
     for (uint32_t i = 0; i < part_count; i++)
@@ -24222,11 +24711,12 @@ BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, u
     BZI_API_NEED(out);
     *out = NULL;
     BZI_API_NEED(dataset);
+
     if (count == 0)
         BZI_API_FAIL(BZNA_E_NO_SAMPLES, "bzna_dataset_range: count is 0");
     if (first > dataset->count || count > dataset->count - first)
-        BZI_API_FAIL(BZNA_E_RANGE, "bzna_dataset_range: %llu samples from %llu on, of %llu", (unsigned long long)count,
-                     (unsigned long long)first, (unsigned long long)dataset->count);
+        BZI_API_FAIL(BZNA_E_RANGE, "bzna_dataset_range: %llu samples from %llu on, but there are %llu",
+                     (unsigned long long)count, (unsigned long long)first, (unsigned long long)dataset->count);
     BZI_API_END(bzi_dataset_range(dataset, first, count, out, &e));
 }
 
@@ -24249,6 +24739,7 @@ BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dat
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(info);
+
     bzi_dataset_describe(dataset, &all);
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
@@ -24262,6 +24753,7 @@ BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(info);
+
     memset(&all, 0, sizeof all);
     if (!(found = bzi_dataset_field(dataset, field)))
         BZI_API_FAIL(BZNA_E_RANGE, "%s: there is no field %u", dataset->parts[0].container->name, field);
@@ -24279,6 +24771,7 @@ BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(info);
+
     memset(&all, 0, sizeof all);
     c = dataset->parts[0].container;
     if (!c->ops->track || c->ops->track(c, track, &all) != BZNA_OK)
@@ -24294,6 +24787,7 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(target);
+
     *target = BZNA_TARGET_NONE;
     if (!(c = bzi_dataset_find(dataset, &index, &e)))
         BZI_API_END(e.status);
@@ -24316,6 +24810,7 @@ BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t in
         *needed = 0;
     BZI_API_NEED(dataset);
     BZI_API_NEED(field);
+
     if (!(c = bzi_dataset_find(dataset, &index, &e)))
         BZI_API_END(e.status);
     if ((status = bzi_container_field(c, index, field, &value, &e)) != BZNA_OK)
@@ -24333,8 +24828,10 @@ BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t tar
 
     BZI_API_BEGIN;
     if (needed)
+
         *needed = 0;
     BZI_API_NEED(dataset);
+
     status = bzi_dataset_class(dataset, (uint64_t)target, &value, &e);
     if (needed)
         *needed = (size_t)value.size;
@@ -24352,6 +24849,7 @@ BZNA_API bzna_status bzna_dataset_sample(const bzna_dataset *dataset, uint64_t i
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(sample);
+
     if (!(c = bzi_dataset_find(dataset, &local, &e)))
         BZI_API_END(e.status);
     if ((status = bzi_container_sample(c, local, &all, &e)) != BZNA_OK)
@@ -24375,6 +24873,7 @@ BZNA_API bzna_status bzna_dataset_read_image(const bzna_dataset *dataset, uint64
     BZI_API_NEED(image);
     if (image->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "image.struct_size: not set");
+
     if (!(c = bzi_dataset_find(dataset, &index, &e)))
         BZI_API_END(e.status);
     if ((status = bzi_container_read_image(c, index, &pick, room, &all, &e)) != BZNA_OK)
@@ -24395,6 +24894,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
     BZI_API_BEGIN;
     BZI_API_NEED(dataset);
     BZI_API_NEED(info);
+
     if (!(c = bzi_dataset_find(dataset, &index, &e)))
         BZI_API_END(e.status);
     if ((status = bzi_container_describe_image(c, index, &pick, &image, &e)) != BZNA_OK)
@@ -24463,8 +24963,10 @@ BZNA_API bzna_status bzna_decoder_decode(bzna_decoder *decoder, const bzna_image
     BZI_API_NEED(picture);
     if (picture->struct_size < sizeof(uint32_t))
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "picture.struct_size: not set");
+
     if ((status = bzi_api_image(image, &whole, &e)) != BZNA_OK)
         BZI_API_END(status);
+
     alone = bzi_image_alone(&whole);
     if ((status = bzi_picture_describe(&alone, decoder->software.max_edge_px, &format, &all, &e)) == BZNA_OK &&
         (status = bzi_software_decode(&decoder->software, &whole, &format, bzi_picture_all(&all), &all, &e)) == BZNA_OK)
@@ -24536,11 +25038,13 @@ BZNA_API bzna_status bzna_jitter_draw(bzna_random *random, const bzna_jitter *ji
     BZI_API_NEED(random);
     BZI_API_NEED(jitter);
     BZI_API_NEED(transform);
+
     if ((fault = bzi_jitter_fault(jitter)) != NULL)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "jitter.%s: out of its range, or not a number", fault);
     bzi_transform_init(&all);
     if ((status = bzi_api_in_over(&all, sizeof all, transform, 0, "transform", &e)) != BZNA_OK)
         BZI_API_END(status);
+
     bzi_transform_resolve(&all);
     bzi_jitter_draw(random, jitter, &all);
     bzi_struct_out(transform, transform->struct_size, &all, sizeof all);
@@ -24566,12 +25070,15 @@ BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homogr
     numbers[4] = a.degrees;
     numbers[5] = a.translate_x;
     numbers[6] = a.translate_y;
+
     if (!a.in_width || !a.in_height || !a.out_width || !a.out_height || !bzi_finite(numbers, 7))
         BZI_API_FAIL(BZNA_E_ARGUMENT, "affine: a size is 0, or a number is not finite");
     if (a.flip_h > 1 || a.flip_v > 1 || a.resize > 1 || a.keep_ratio > 1 || a.has_crop > 1)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "affine.flip_h, flip_v, resize, keep_ratio, has_crop: neither 0 nor 1");
     if (a.has_crop && !(a.crop_width > 0 && a.crop_height > 0))
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "affine.crop_width, crop_height: %g x %g", a.crop_width, a.crop_height);
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "affine.crop_width, crop_height: %g x %g; both must be positive", a.crop_width,
+                     a.crop_height);
+
     bzi_affine_matrix(&a, homography);
     return BZNA_OK;
 }
@@ -24588,14 +25095,14 @@ BZNA_API bzna_status bzna_warp_draw(bzna_random *random, const bzna_warp *warp, 
     BZI_API_NEED(warp);
     BZI_API_NEED(homography);
     if (!in_width || !in_height || !out_width || !out_height)
-        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_warp_draw: from %ux%u to %ux%u", in_width, in_height, out_width,
-                     out_height);
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_warp_draw: a size is 0: from %ux%u to %ux%u", in_width, in_height,
+                     out_width, out_height);
     if ((status = bzi_warp_resolve(warp, "warp", &p, &e)) == BZNA_OK)
         bzi_warp_draw(random, &p, in, out, homography);
     BZI_API_END(status);
 }
 
-/* Fills in what zeros stand for. */
+/* Fills in what zeros of a picture stand for. */
 static void bzi_api_picture_resolve(bzna_picture *p)
 {
     p->depth = bzi_default(p->depth, 8);
@@ -24607,6 +25114,7 @@ static void bzi_api_picture_resolve(bzna_picture *p)
         p->color = bzi_color_of_codecs;
 }
 
+/* Checks the numbers of a picture from the caller. The sizes of its planes in memory are not known. */
 static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
 {
     if (p->depth < 8 || p->depth > 16 || p->chroma_shift_x > 2 || p->chroma_shift_y > 2 || !p->plane[0] ||
@@ -24626,12 +25134,13 @@ static bzna_status bzi_api_picture_check(const bzna_picture *p, bzna_error *err)
 
     for (int i = 0; i < 3; i++)
         if (p->step[i] > 65535 || (p->depth > 8 && p->step[i] % 2))
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.step[%d]: %u; at most 65535, and of two bytes even", i,
-                            p->step[i]);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.step[%d]: %u; must be at most 65535, and even if samples "
+                            "have two bytes", i, p->step[i]);
 
     for (int i = 0; i < 3; i++)
         if (p->pitch[i] > INT32_MAX || p->pitch[i] < INT32_MIN)
-            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.pitch[%d]: %lld", i, (long long)p->pitch[i]);
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "picture.pitch[%d]: %lld does not fit in 32 bits", i,
+                            (long long)p->pitch[i]);
     return BZNA_OK;
 }
 
@@ -24673,7 +25182,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 
     slot.dst = (uint64_t)(uintptr_t)dst;
     const size_t bytes = bzi_kernel_workspace_bytes(&slot, &out);
-    void *workspace = bytes ? bzi_os_alloc(NULL, bytes, 64) : NULL;    /* without it, the same bits in more time */
+    void *workspace = bytes ? bzi_os_alloc(NULL, bytes, 64) : NULL;    /* without it, the bits are the same, but late */
     bzi_kernel_warp(&slot, &out, workspace, bytes);
     bzi_os_release(NULL, workspace, bytes);
     return BZNA_OK;
@@ -24696,24 +25205,27 @@ BZNA_API bzna_status bzna_loader_open(bzna_context *context, bzna_dataset *datas
 
     BZI_API_BEGIN;
     BZI_API_NEED(out);
+
     *out = NULL;
     BZI_API_NEED(context);
     BZI_API_NEED(dataset);
     BZI_API_NEED(config);
+
     memset(&settings, 0, sizeof settings);
     if ((status = bzi_api_in(&settings.config, sizeof settings.config, config,
                              offsetof(bzna_loader_config, reserved0), "loader_config", &e)) != BZNA_OK)
         BZI_API_END(status);
     if ((status = bzi_loader_check(&settings, dataset, &e)) == BZNA_OK)
         status = bzi_loader_make(context, dataset, &settings, out, &e);
+
     bzi_log_deliver(context->host);
     BZI_API_END(status);
 }
 
-/* Where a call may be made: not in a child after fork(); of those that wait, not inside a callback either. */
+/* Fails where a call may not be made: in a child after fork(), and for calls that wait, inside a callback. */
 #define BZI_API_PLACE(loader, waits)                                                                    \
     if (((waits) && bzi_os_in_callback) || bzi_loader_forked(loader))                                   \
-    BZI_API_FAIL(BZNA_E_STATE, "%s: not %s", __func__,                                                  \
+    BZI_API_FAIL(BZNA_E_STATE, "%s: must not be called %s", __func__,                                   \
                  bzi_loader_forked(loader) ? "after fork" : "inside a callback")
 
 BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
@@ -24724,6 +25236,7 @@ BZNA_API bzna_status bzna_loader_close(bzna_loader *loader)
         return BZNA_OK;
     if (bzi_os_in_callback || bzi_loader_forked(loader))
         return BZNA_E_STATE;
+
     context = loader->context;
     bzi_context_retain(context);
     bzi_loader_close(loader);
@@ -24742,8 +25255,9 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
     *batch = NULL;
     BZI_API_NEED(loader);
     BZI_API_PLACE(loader, 1);
+
     context = loader->context;
-    bzi_context_retain(context); /* another thread may close the loader as soon as its lock is free */
+    bzi_context_retain(context);      /* another thread may close the loader as soon as its lock is free */
     status = bzi_loader_next(loader, timeout_ns, batch, &e);
     bzi_log_deliver(context->host);
     bzi_context_drop(context);
@@ -24777,6 +25291,7 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
     if (struct_size < sizeof *state)
         BZI_API_FAIL(BZNA_E_STRUCT_SIZE, "bzna_loader_save: a state has %u bytes, not %llu", (unsigned)sizeof *state,
                      (unsigned long long)struct_size);
+
     bzi_loader_save(loader, state);
     return BZNA_OK;
 }
@@ -24784,10 +25299,12 @@ BZNA_API bzna_status bzna_loader_save(bzna_loader *loader, bzna_loader_state *st
 BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_state *state, bzna_error *err)
 {
     bzna_status status;
+
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
     BZI_API_NEED(state);
     BZI_API_PLACE(loader, 1);
+
     status = bzi_loader_restore(loader, state, &e);
     bzi_log_deliver(loader->host);
     BZI_API_END(status);
@@ -24812,11 +25329,13 @@ static void bzi_api_loader_info(const bzna_loader *loader, bzna_loader_info *inf
     info->batches_per_epoch = bzi_shard_batches(&whole);
     info->samples_per_epoch = c->order.last_batch == BZNA_LAST_DROP ? info->batches_per_epoch * c->output.batch_size :
                               whole.count > whole.rank ? (whole.count - whole.rank + whole.world - 1) / whole.world : 0;
+
     if (loader->pool)
         snprintf(info->decoder_name, sizeof info->decoder_name, "NVDEC of %.50s", loader->device->info.name);
     else
         bzi_software_name(info->decoder_name, sizeof info->decoder_name);
     bzi_string_copy(info->decoder_reason, sizeof info->decoder_reason, loader->reason);
+
     bzi_string_copy(info->image_field, sizeof info->image_field,
                     pick->name  ? pick->name :
                     pick->whole ? "image" :
@@ -24824,16 +25343,18 @@ static void bzi_api_loader_info(const bzna_loader *loader, bzna_loader_info *inf
     bzi_string_copy(info->image_field_reason, sizeof info->image_field_reason,
                     pick->name  ? "loader_config.fields.image" :
                     pick->whole ? "an output is larger than 512 pixels, the largest edge of a thumbnail" :
-                                  "the output has 512 pixels at most; where a thumbnail lacks, the picture");
+                                  "the output has at most 512 pixels; samples without thumbnails give the picture");
 }
 
 BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info *info, size_t struct_size,
                                           bzna_error *err)
 {
     bzna_loader_info all;
+
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
     BZI_API_NEED(info);
+
     bzi_api_loader_info(loader, &all);
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
@@ -24842,10 +25363,12 @@ BZNA_API bzna_status bzna_loader_statistics(bzna_loader *loader, bzna_statistics
                                            bzna_error *err)
 {
     bzna_statistics all;
+
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
     BZI_API_PLACE(loader, 0);
     BZI_API_NEED(stats);
+
     bzi_loader_stats(loader, &all);
     BZI_API_END(bzi_api_out(stats, struct_size, &all, sizeof all, &e));
 }
@@ -24859,6 +25382,7 @@ BZNA_API bzna_status bzna_loader_tensor(bzna_loader *loader, uint32_t number, bz
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
     BZI_API_NEED(tensor);
+
     first = bzi_loader_first_tensor(loader);
     count = bzi_loader_tensors(loader) - first;
     if (number >= count)
@@ -24880,6 +25404,7 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
 
     memset(&all, 0, sizeof all);
     bzi_batch_tensor(batch, 0, &all.image);
+
     all.stream = batch->loader->on_device ? batch->stream : NULL;
     all.layout = batch->loader->config.output.layout;
     all.count = batch->real;
@@ -24893,17 +25418,18 @@ BZNA_API bzna_status bzna_batch_get_info(const bzna_batch *batch, bzna_batch_inf
     all.last_of_epoch = batch->last_of_epoch;
     all.replaced = batch->replaced;
     all.slices = batch->loader->config.output.slices;
+
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
 }
 
-/* A tensor's number, where the batch has it in one piece. */
+/* Gives a tensor's number. A batch in slices does not have its image in one piece, which is an error. */
 static bzna_status bzi_api_find_tensor(const bzna_batch *batch, const char *name, uint32_t *number, bzna_error *err)
 {
     *number = bzi_loader_find_tensor(batch->loader, name);
     if (*number == bzi_loader_tensors(batch->loader))
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the batch has no tensor \"%s\"", name);
     if (*number == 0 && batch->loader->config.output.slices > 1)
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the batch's image lies in %u slices, and is no one tensor",
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "the batch's image is in %u slices, so it is not one tensor",
                         batch->loader->config.output.slices);
     return BZNA_OK;
 }
@@ -24919,6 +25445,7 @@ BZNA_API bzna_status bzna_batch_tensor(const bzna_batch *batch, const char *name
     BZI_API_NEED(batch);
     BZI_API_NEED(name);
     BZI_API_NEED(tensor);
+
     if ((status = bzi_api_find_tensor(batch, name, &number, &e)) != BZNA_OK)
         BZI_API_END(status);
     bzi_batch_tensor(batch, number, &all);
@@ -24936,8 +25463,10 @@ BZNA_API bzna_status bzna_batch_bytes(const bzna_batch *batch, const char *name,
     BZI_API_NEED(name);
     BZI_API_NEED(data);
     BZI_API_NEED(size);
+
     if (slot >= batch->slots)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_bytes: slot %u is not below %u", slot, batch->slots);
+
     column = bzi_loader_find_bytes(batch->loader, name);
     if (column == BZI_NO_FIELD)
         BZI_API_FAIL(BZNA_E_NOT_FOUND, "loader_config.fields.bytes does not name \"%s\"", name);
@@ -24968,6 +25497,7 @@ BZNA_API bzna_status bzna_batch_slice(const bzna_batch *batch, uint32_t slice, v
     BZI_API_NEED(batch);
     BZI_API_NEED(data);
     BZI_API_NEED(count);
+
     output = &batch->loader->config.output;
     if (slice >= output->slices)
         BZI_API_FAIL(BZNA_E_RANGE, "bzna_batch_slice: %u is not below the %u slices", slice, output->slices);
@@ -24989,6 +25519,7 @@ BZNA_API bzna_status bzna_batch_to_dlpack(bzna_batch *batch, const char *name, u
     BZI_API_NEED(name);
     if (version > BZNA_DLPACK_1)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_to_dlpack: version %u is not known", version);
+
     BZI_API_PLACE(batch->loader, 0);
     if ((status = bzi_api_find_tensor(batch, name, &number, &e)) == BZNA_OK)
         status = bzi_batch_export(batch, number, version, tensor, &e);
@@ -25000,6 +25531,7 @@ BZNA_API bzna_status bzna_batch_move(bzna_batch *batch, void *stream, bzna_error
     BZI_API_BEGIN;
     BZI_API_NEED(batch);
     BZI_API_PLACE(batch->loader, 0);
+
     if (!batch->loader->on_device)
         BZI_API_FAIL(BZNA_E_UNSUPPORTED, "bzna_batch_move: the batch is on the host");
     if (!stream)
@@ -25053,6 +25585,7 @@ static bzna_status bzi_api_writer(bzna_context *context, const char *path, const
     if (config && (status = bzi_api_in(&c, sizeof c, config, 0, "writer_config", err)) != BZNA_OK)
         return status;
 
+
     for (size_t i = 0; i < sizeof c.reserved / sizeof c.reserved[0]; i++)
         if (c.reserved[i])
             return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "writer_config: reserved words are set");
@@ -25077,7 +25610,7 @@ BZNA_API bzna_status bzna_writer_open_sink(bzna_context *context, const bzna_sin
     BZI_API_END(bzi_api_writer(context, NULL, sink, config, out, &e));
 }
 
-/* The target of a sample that is to be written; BZNA_TARGET_NONE where it has none. */
+/* Gives the target of a sample that is to be written, or BZNA_TARGET_NONE if it has none. */
 static bzna_status bzi_api_target(const bzna_writer_sample *sample, int64_t *target, bzna_error *err)
 {
     if (sample->has_target > 1)
@@ -25135,9 +25668,11 @@ BZNA_API bzna_status bzna_writer_add_at(bzna_writer *writer, uint64_t index, con
 BZNA_API bzna_status bzna_writer_finish(bzna_writer *writer, bzna_error *err)
 {
     bzna_status status;
+
     BZI_API_BEGIN;
     if (!writer)
         BZI_API_FAIL(BZNA_E_ARGUMENT, "the writer is NULL");
+
     status = bzi_writer_finish(writer, &e);
     bzi_log_deliver(writer->host);
     BZI_API_END(status);

@@ -195,9 +195,10 @@
  *
  * 6. ERRORS
  *
- * A bzna_status is 0 (BZNA_OK), a positive note (BZNA_END, BZNA_AGAIN), or a negative error. Every
- * call that can fail takes a bzna_error as its last argument, which may be NULL. Two kinds of calls
- * take none, because they fail only with E_STATE: X_close and bzna_batch_release.
+ * A bzna_status is 0 (BZNA_OK), a positive note (BZNA_END, BZNA_AGAIN), or a negative error. Calls
+ * that can fail take a bzna_error as their last argument, which may be NULL. Two kinds of calls
+ * take none, because they fail only with E_STATE: X_close and bzna_batch_release. Closing a writer
+ * reports nothing, either: bzna_writer_finish says whether the file is whole.
  *
  * When a call fails, bzna_error holds
  *     - the status
@@ -220,10 +221,11 @@
  * E_CALLBACK, whatever errors.policy is. errors.callback_policy can choose to treat the sample as
  * one that cannot be decoded.
  *
- * The library returns errors, and never prints them. libavcodec's decoders print nothing, either.
- * libavcodec prints a few messages in no decoder's name to stderr, such as "nb_cpb 0 invalid" for
- * some damaged H.265 parameter sets or "Invalid code" for some damaged WebP files. They go through
- * its process-wide log, which belongs to the program: call av_log_set_level to silence them.
+ * The library returns errors and never prints them. It keeps libavcodec's decoders from printing,
+ * too. A few messages that libavcodec logs without naming a decoder reach stderr all the same, such
+ * as "nb_cpb 0 invalid" for some damaged H.265 parameter sets, or "Invalid code" for some damaged
+ * WebP files. They go through libavcodec's process-wide log, whose settings the library leaves to
+ * the program: call av_log_set_level to silence them.
  *
  * 7. COLOR AND COORDINATES
  *
@@ -371,14 +373,14 @@
  *       chroma format, depth), by built-in pictures or by comparing that first picture with
  *       libavcodec's.
  *
- * If a check fails, the library logs it, and then does one of these:
+ * If a check fails, the library reports it to context_config.log, and then does one of these:
  *     - It works around the fault of NVDEC, if it knows a way that passes the check.
  *     - Otherwise it decodes pictures of that kind in software.
- *     - If the kernel itself is wrong, it does not use the device any more. Loaders on the device
- *       end with E_DEVICE_LOST. A loader that is opened later works on the CPU, or fails with
- *       E_DEVICE if it asks for the CUDA device or for NVDEC.
- *     - If NVDEC does not finish a picture within seconds, it does not use NVDEC any more in this
- *       process.
+ *     - If the library's own CUDA kernel gives wrong results, the library stops using the device.
+ *       Loaders on the device end with E_DEVICE_LOST. A loader that is opened later works on the
+ *       CPU, or fails with E_DEVICE if output.device or decode.decoder asks for CUDA or NVDEC.
+ *     - If NVDEC does not finish a picture within five seconds, the library stops using NVDEC in
+ *       this process.
  *
  * The environment variable BENZINA_NVDEC_CHECK controls these checks. 0 skips all of them. The
  * value "all" includes AV1, which is not checked by default, because NVDEC does not say when it has
@@ -402,15 +404,16 @@
  * the release of the last batch on loan after its loader was closed.
  *
  * STREAMS. Rules for the consumer's stream:
- *     - Work enqueued on it after bzna_loader_next reads the finished batch. The host must not read
- *       the batch before it has synchronized with that stream, or has copied the batch on it.
+ *     - Work enqueued on it after bzna_loader_next reads the finished batch. The host does not: the
+ *       batch may be unfinished when bzna_loader_next returns. Before the host reads the batch, or
+ *       a copy of it that was enqueued on the stream, it must synchronize with the stream.
  *     - bzna_batch_release orders everything enqueued on it so far before the memory is written
  *       again. Nothing else is needed, so release a batch right after enqueueing the work that
  *       reads it.
  *     - To use a batch on another stream, call bzna_batch_move first.
  *     - The default streams are BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD, never NULL. A batch
  *       on BZNA_STREAM_PER_THREAD must be released on the thread that used it.
- *     - A stream must live until the last batch on it was released.
+ *     - A stream must live until its loader is closed and the last batch on it has been released.
  *     - While a CUDA graph is captured on the stream, neither open nor close a loader with it, nor
  *       take, move or release batches. A graph must not read batches themselves, since the next
  *       batch lies elsewhere: copy what the graph reads into memory of its own.
@@ -422,9 +425,9 @@
  * THE CUDA CONTEXT is context_config.cuda_context, or the device's primary one. On the caller's
  * threads, the library pushes it around its own calls and pops it again. If nobody has used the
  * primary context before, the library sets it to let waiting threads sleep
- * (CU_CTX_SCHED_BLOCKING_SYNC), since a session's thread waits for most of its life. That holds for
- * the program's own threads, too. To have it otherwise, make the CUDA context before the library
- * does.
+ * (CU_CTX_SCHED_BLOCKING_SYNC), since a session's thread waits for most of its life. The setting
+ * also applies to the program's own threads. To keep other flags, make the primary context current
+ * or retain it before the first bzna_context, loader or query that uses the GPU.
  *
  * The device counts as lost when the driver reports it (ECC error, illegal address, ...), or when
  * the CUDA context cannot be pushed. Every loader on it then ends with E_DEVICE_LOST at once. A
@@ -480,7 +483,7 @@
  *     - if a link in it leads back to a folder above it
  *     - if a class has no pictures
  *     - if the folders in its root cannot be classes, because they hold only folders, because two
- *       of them (or all) are called as splits are (train, val, test2017), or because one holds two
+ *       of them (or all) are named like splits (train, val, test2017), or because one holds two
  *       folders that are. If dataset_config.classes names the classes, this is not asked.
  *
  * With a list (dataset_config.list), samples are the files that the list names, in its order. Its
@@ -532,15 +535,15 @@
  *
  * PICTURES are told apart by their content: JPEG (baseline or progressive, of 8 bits, in gray,
  * Y'CbCr, RGB, CMYK or YCCK), PNG, WebP, GIF (its first picture), BMP, TIFF, PNM, JPEG 2000, HEIF
- * and AVIF. Kinds that libavcodec would decode to wrong pixels are refused by name, for instance
- * TIFF of 16-bit CMYK, or JPEG 2000 part 15.
+ * and AVIF. The library refuses kinds that libavcodec would decode to wrong pixels, for instance
+ * TIFF of 16-bit CMYK or JPEG 2000 part 15. The message names the kind, and chapter 13 lists them.
  *     - Alpha is dropped, as PIL's convert("RGB") does it.
- *     - Pictures are turned as their EXIF data say, or XMP if EXIF data say nothing. HEIF and AVIF
- *       are turned as their properties irot and imir say. Transforms see the size of the turned
- *       picture. torchvision's ImageFolder does not turn pictures: set dataset_config.orientation
- *       to IGNORE for the same.
- *     - ICC profiles are not applied, and colors are taken for sRGB. `bzna verify` counts pictures
- *       with other profiles, and `bzna pack --icc convert` converts them.
+ *     - Pictures are rotated and mirrored as their EXIF data say, or XMP if EXIF data say nothing.
+ *       For HEIF and AVIF, the properties irot and imir say it. Transforms see the size of the
+ *       picture after that. torchvision's ImageFolder does none of it: set
+ *       dataset_config.orientation to IGNORE to have the pictures that it returns.
+ *     - ICC profiles are not applied, and all colors are treated as sRGB. `bzna verify` counts
+ *       pictures with other profiles, and `bzna pack --icc convert` converts them.
  *
  * JPEG. The pixels of a JPEG are those of its decoder: libjpeg-turbo, libavcodec or NVDEC. A JPEG
  * without Huffman tables has those of the standard. Damage fails a picture if it is above the last
@@ -556,20 +559,20 @@
  *
  * 13. WHAT IT DOES NOT DO
  *
- *     - Video is not decoded as video: every sample is a frame of its own. Matrices of tracks that
- *       scale or skew are refused.
- *     - NVDEC does not decode for a loader whose outputs are made of several fields, or that has a
- *       picture callback. Software decodes instead.
+ *     - Video is not decoded as video: every sample is a frame of its own, and one that depends on
+ *       other frames is refused. So are tracks whose matrix scales or skews.
+ *     - NVDEC is not used by a loader whose outputs come from different fields, or that has a
+ *       picture callback. All its pictures are decoded in software.
  *     - ICC profiles, transfer functions and primaries are not applied, so there is no HDR tone
  *       mapping. `bzna pack --icc convert` converts pictures to sRGB before they are coded.
- *     - There is no posterize, solarize, sharpness or equalize. A pipeline.picture callback may
- *       draw such things.
+ *     - There is no posterize, solarize, sharpness or equalize. A pipeline.picture callback may do
+ *       these.
  *     - JPEG XL, animated WebP, lossless JPEG and subsampled RGB JPEG are not read.
- *     - BigTIFF is not read, nor TIFF in tiles, of JPEG data, of floating-point numbers or of
- *       L*a*b*.
+ *     - BigTIFF is not read, nor TIFF that is tiled, compressed as JPEG, floating-point, L*a*b* or
+ *       16-bit CMYK.
  *     - JPEG 2000 part 15 is not read, nor JPEG 2000 of CMYK.
- *     - There is no network access, no compression, no subprocess, and nothing is spooled to disk.
- *       Bytes from elsewhere come through a bzna_source.
+ *     - The library has no network access, unpacks no gzip, zip or zstd, starts no process, and
+ *       writes no temporary files. Bytes from elsewhere come through a bzna_source.
  *     - Windows and macOS have not been tried.
  */
 #ifndef BENZINA_H
@@ -736,9 +739,9 @@ typedef struct bzna_source {
     uint32_t struct_size;             /* sizeof the struct; bzna_source_init sets it */
     uint32_t reserved0;               /* must be 0 */
     void    *user;                    /* passed to the functions; the caller's until close */
-    /* Copies up to size bytes, from byte offset on, to dst. Returns how many it copied; fewer than
-     * size are asked for again from there, and 0 is the end of the data. Several threads call it at
-     * once. Failures:
+    /* Copies up to size bytes, from byte offset on, to dst. Returns how many it copied. After fewer
+     * than size, it is called again for the rest; 0 means the end of the data. Several threads call
+     * it at once. Failures:
      *     a negative number   trouble with the data: E_IO, and the number becomes native_code
      *     more than size      a fault of read_at itself: E_CALLBACK
      * A binding returns INT64_MAX where the user's code is at fault. */
@@ -746,8 +749,8 @@ typedef struct bzna_source {
     /* Returns the number of all bytes. A negative number becomes the native_code of E_IO. Called on
      * the caller's thread, in bzna_dataset_open_source. */
     int64_t (*size)(void *user);
-    /* Ends the source. Called exactly once, on the thread that releases the data set last, and
-     * never if bzna_dataset_open_source failed. May be NULL. */
+    /* Releases what the source holds. Called exactly once, on the thread that releases the data set
+     * last, and never if bzna_dataset_open_source failed. May be NULL. */
     void    (*close)(void *user);
 } bzna_source;
 
@@ -761,16 +764,16 @@ typedef struct bzna_sink {
      * becomes the native_code of E_IO. The writer appends, and at the end goes back to patch 8
      * bytes. */
     bzna_status (*write_at)(void *user, uint64_t offset, const void *src, uint64_t size);
-    /* Ends the sink. Called exactly once, by bzna_writer_close, and never if bzna_writer_open_sink
-     * failed. May be NULL. */
+    /* Releases what the sink holds. Called exactly once, by bzna_writer_close, and never if
+     * bzna_writer_open_sink failed. May be NULL. */
     void        (*close)(void *user);
 } bzna_sink;
 
-/* Clears source and sets its struct_size, in bytes: pass sizeof *source. Set read_at and size then.
- * Any thread. */
+/* Clears source and sets its struct_size, in bytes: pass sizeof *source. After that, set read_at
+ * and size. Any thread. */
 BZNA_API void bzna_source_init(bzna_source *source, size_t struct_size);
 
-/* Clears sink and sets its struct_size, in bytes: pass sizeof *sink. Set write_at then. Any
+/* Clears sink and sets its struct_size, in bytes: pass sizeof *sink. After that, set write_at. Any
  * thread. */
 BZNA_API void bzna_sink_init(bzna_sink *sink, size_t struct_size);
 
@@ -834,18 +837,18 @@ typedef struct bzna_context_config {
      * engine of the device, at most 256 (and 256 in all). Default 2, or 3 where there is a single
      * engine. sessions has precedence */
     uint32_t       sessions_per_engine;
-    /* Advanced, used to tune decoding: pictures of a session that are being decoded, at most 16;
+    /* Advanced, used to tune decoding: how many pictures one session decodes at once, at most 16;
      * default 4 */
     uint32_t       session_depth;
-    /* Advanced, used to tune decoding: decoded pictures of a session that one launch of the kernel
-     * warps, at most 8; default 8 */
+    /* Advanced, used to tune decoding: how many decoded pictures of a session one launch of the
+     * kernel warps, at most 8; default 8 */
     uint32_t       session_mapped;
     /* Advanced, used where a large model shares the GPU: device memory for the decoders of all
      * sessions, in bytes, by estimate. Default: an eighth of the device's memory. With little,
      * there are fewer decoders, and they change frame sizes. With none, a session ends */
     uint64_t       decode_memory_bytes;
-    /* Advanced, used by bindings of frameworks that have an allocator of their own: device memory
-     * for batches and uploads. Default: the driver's */
+    /* Advanced, used where a framework has an allocator of its own: allocates the device memory of
+     * batches and uploads. Default, all zeros: the driver's */
     bzna_device_allocator device_allocator;
     /* Advanced, used by programs that made a CUDA context: the CUcontext to work in, on its device.
      * It is the caller's, and must live until everything made from this context is closed. NULL:
@@ -929,8 +932,8 @@ BZNA_API bzna_status bzna_device_count(uint32_t *count, bzna_error *err);
 BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device_info *info,
     size_t struct_size, bzna_error *err);
 
-/* Says what NVDEC of the context's device can do with one kind of picture, after it has checked
- * that with built-in pictures. Makes the device ready if it was not. Any thread.
+/* Says what NVDEC of the context's device can do with one kind of picture, after NVDEC has decoded
+ * built-in pictures of that kind as a check. Makes the device ready if it was not. Any thread.
  *     context         its device is asked
  *     codec           BZNA_CODEC_..., but not UNKNOWN
  *     chroma_format   0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4
@@ -938,8 +941,8 @@ BZNA_API bzna_status bzna_context_device_info(bzna_context *context, bzna_device
  *     info            filled in, up to struct_size bytes: pass sizeof *info
  *     struct_size     in bytes
  * Statuses: E_ARGUMENT for another codec, chroma_format or depth; those of
- * bzna_context_device_info; or bzna_device_info.video, where NVDEC cannot be used. A kind that
- * the device does not decode is no error: info->supported is 0. */
+ * bzna_context_device_info; where NVDEC cannot be used, the status in bzna_device_info.video. A
+ * kind that the device does not decode is no error: info->supported is 0. */
 BZNA_API bzna_status bzna_context_codec_info(bzna_context *context, uint32_t codec,
     uint32_t chroma_format, uint32_t depth, bzna_codec_info *info, size_t struct_size,
     bzna_error *err);
@@ -1015,16 +1018,17 @@ typedef struct bzna_image {
 /* Clears image and sets its struct_size, in bytes: pass sizeof *image. Any thread. */
 BZNA_API void bzna_image_init(bzna_image *image, size_t struct_size);
 
-/* Copies an image as a stream of its own, which other decoders take. H.264 and H.265 become
- * Annex B: the parameter sets of the config and then the picture, each NAL unit behind 00 00 00 01.
- * AV1 is copied as it is, behind the OBUs of the config. Other kinds are copied as they are. Any
- * thread.
+/* Copies an image as a stream of its own, which other decoders take. H.264 and H.265 become Annex
+ * B: the parameter sets of the config and then the image, each NAL unit preceded by 00 00 00 01.
+ * For AV1, the OBUs of the config are copied and then the image. Other kinds are copied as they
+ * are. Any thread.
  *     image      must have data; unchanged
- *     dst        receives the stream; may be NULL, to ask for the size alone
+ *     dst        receives the stream; NULL asks for the size alone
  *     capacity   bytes at dst
- *     needed     set to the bytes of the whole stream, even if dst is too small; may be NULL
+ *     needed     set to the bytes of the whole stream, also where dst is NULL or too small; may be
+ *                NULL
  * Statuses: E_ARGUMENT; E_CODEC for an unknown codec; E_BOX for a damaged config or access unit;
- * E_BUFFER if capacity is too small, in which case the bytes at dst are of no use. */
+ * E_BUFFER if dst is NULL or too small, in which case the bytes at dst are of no use. */
 BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_t capacity,
     size_t *needed, bzna_error *err);
 
@@ -1061,8 +1065,8 @@ enum {
 typedef struct bzna_records {
     uint32_t struct_size;             /* sizeof the struct; bzna_records_init sets it */
     uint32_t data_type;               /* BZNA_RECORD_..., but not NONE */
-    /* BZNA_LAYOUT_... of a picture's bytes: planes, or pixels of channels. Must be 0 for
-     * vectors */
+    /* BZNA_LAYOUT_... of a picture's bytes: one plane for each channel, or channels interleaved.
+     * Must be 0 for vectors */
     uint32_t layout;
     uint32_t width;                   /* pixels, or a factor of the vector's length; at least 1 */
     uint32_t height;                  /* likewise */
@@ -1207,8 +1211,8 @@ typedef struct bzna_image_info {
  * sizeof *config. Any thread. */
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size);
 
-/* Clears records and sets its struct_size, in bytes: pass sizeof *records. Set data_type, width,
- * height and channels then. Any thread. */
+/* Clears records and sets its struct_size, in bytes: pass sizeof *records. After that, set
+ * data_type, width, height and channels. Any thread. */
 BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
 
 /* Opens what path names, and finds out by its content what it is. Chapter 12 has the kinds, and the
@@ -1277,9 +1281,9 @@ BZNA_API bzna_status bzna_dataset_close(bzna_dataset *dataset);
 BZNA_API bzna_status bzna_dataset_concat(bzna_context *context, bzna_dataset *const *parts,
     uint32_t part_count, bzna_dataset **out, bzna_error *err);
 
-/* Makes a data set of the samples first .. first + count - 1 of dataset, which is kept alive and
- * may be closed by the caller. *out is to be closed with bzna_dataset_close. Any thread. Statuses:
- * E_NO_SAMPLES if count is 0; E_RANGE if there are not so many samples. */
+/* Makes a data set of the samples first .. first + count - 1 of dataset. *out keeps dataset alive,
+ * so the caller may close dataset first. *out is to be closed with bzna_dataset_close. Any thread.
+ * Statuses: E_NO_SAMPLES if count is 0; E_RANGE if the range ends past the last sample. */
 BZNA_API bzna_status bzna_dataset_range(bzna_dataset *dataset, uint64_t first, uint64_t count,
     bzna_dataset **out, bzna_error *err);
 
@@ -1291,15 +1295,14 @@ BZNA_API uint64_t bzna_dataset_count(const bzna_dataset *dataset);
 BZNA_API bzna_status bzna_dataset_get_info(const bzna_dataset *dataset, bzna_dataset_info *info,
     size_t struct_size, bzna_error *err);
 
-/* Says what field number field of the samples of dataset is; fields count from 0. info is filled
- * in, up to struct_size bytes: pass sizeof *info. Returns E_RANGE past the last field. Any
- * thread. */
+/* Describes one field of the samples of dataset. field is its number, from 0. info is filled in, up
+ * to struct_size bytes: pass sizeof *info. Returns E_RANGE past the last field. Any thread. */
 BZNA_API bzna_status bzna_dataset_field_info(const bzna_dataset *dataset, uint32_t field,
     bzna_field_info *info, size_t struct_size, bzna_error *err);
 
-/* Says what track number track of the first file of dataset is; tracks count from 0. info is filled
- * in, up to struct_size bytes: pass sizeof *info. Returns E_RANGE past the last track, and where
- * the file has no tracks. Any thread. */
+/* Describes one track of the first file of dataset. track is its number, from 0. info is filled in,
+ * up to struct_size bytes: pass sizeof *info. Returns E_RANGE past the last track, and where the
+ * file has no tracks. Any thread. */
 BZNA_API bzna_status bzna_dataset_track_info(const bzna_dataset *dataset, uint32_t track,
     bzna_track_info *info, size_t struct_size, bzna_error *err);
 
@@ -1320,11 +1323,11 @@ BZNA_API bzna_status bzna_dataset_target(const bzna_dataset *dataset, uint64_t i
  * that has names answers for all. Any thread.
  *     dataset    the data set
  *     target     the class, as bzna_dataset_target gives it
- *     buffer     receives the name; may be NULL, to ask for the size alone
+ *     buffer     receives the name; NULL asks for the size alone
  *     capacity   bytes at buffer
  *     needed     set to the size of the name with its NUL, in bytes; may be NULL
  * Statuses: E_NOT_FOUND if classes have no names; E_RANGE if there is no such class; E_BUFFER if
- * capacity is too small. */
+ * buffer is NULL or too small. */
 BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t target, void *buffer,
     size_t capacity, size_t *needed, bzna_error *err);
 
@@ -1334,11 +1337,11 @@ BZNA_API bzna_status bzna_dataset_class(const bzna_dataset *dataset, int64_t tar
  *     dataset    the data set
  *     index      the sample
  *     field      the field's name
- *     buffer     receives the value; may be NULL, to ask for the size alone
+ *     buffer     receives the value; NULL asks for the size alone
  *     capacity   bytes at buffer
  *     needed     set to the value's size in bytes, the NUL of text counted; may be NULL
- * Statuses: E_NOT_FOUND if no field has that name, or this sample lacks it; E_BUFFER if capacity is
- * too small; E_RANGE past the last sample; E_IO, E_TRUNCATED, E_BOX, ... */
+ * Statuses: E_NOT_FOUND if no field has that name, or this sample lacks it; E_BUFFER if buffer is
+ * NULL or too small; E_RANGE past the last sample; E_IO, E_TRUNCATED, E_BOX, ... */
 BZNA_API bzna_status bzna_dataset_field(const bzna_dataset *dataset, uint64_t index,
     const char *field, void *buffer, size_t capacity, size_t *needed, bzna_error *err);
 
@@ -1389,11 +1392,12 @@ typedef struct bzna_picture {
     uint32_t    chroma_top;           /* 1: chroma is co-sited with the top row; 0: centered */
     /* the color description that applies: chapter 7. With matrix 0 the planes are G, B, R */
     bzna_color  color;
-    /* Y, Cb, Cr; plane[1] and [2] NULL: gray. Borrowed. Samples of two bytes are aligned */
+    /* Y, Cb, Cr; plane[1] and [2] NULL: gray. Borrowed. Planes and pitches of samples of two bytes
+     * are multiples of 2 */
     const void *plane[3];
     int64_t     pitch[3];             /* bytes from one row of a plane to the next */
-    /* EXIF's number, 1..8; 0 counts as 1. Homographies and outputs refer to the picture that is
-     * turned so */
+    /* EXIF's number, 1..8; 0 counts as 1. All sizes here are those of the planes as they are
+     * stored; homographies and outputs refer to the picture after it was turned */
     uint32_t    orientation;
     /* bytes from one sample of a row to the next; 0: they lie side by side. Planes that are
      * interleaved have more */
@@ -1468,12 +1472,12 @@ BZNA_API void bzna_random_init(bzna_random *random, uint64_t seed, uint64_t epoc
  * (0, 0) leaves the stream as it is. */
 BZNA_API void bzna_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence);
 
-/* Returns the next word of random, uniform in 0..2^32 - 1. One thread at a time may use a
- * stream. */
+/* Returns the next word of random, uniform in 0..2^32 - 1. One thread at a time may use the same
+ * bzna_random. */
 BZNA_API uint32_t bzna_random_u32(bzna_random *random);
 
 /* Returns lo + (hi - lo) * k / 2^53. The next two words of random, the low one first, make 64 bits,
- * and k is the upper 53 of them. One thread at a time may use a stream. */
+ * and k is the upper 53 of them. One thread at a time may use the same bzna_random. */
 BZNA_API double bzna_random_uniform(bzna_random *random, double lo, double hi);
 
 /* Returns the index of the sample at a position of an epoch's shuffled order. For a given seed and
@@ -1521,7 +1525,7 @@ enum {
 /* How channels lie in memory. */
 enum {
     BZNA_LAYOUT_NCHW = 0,             /* planes: all of one channel, then all of the next */
-    BZNA_LAYOUT_NHWC = 1              /* pixels of channels, "channels last" */
+    BZNA_LAYOUT_NHWC = 1              /* channels interleaved, "channels last" */
 };
 
 /* The channels of an output, in order. */
@@ -1646,8 +1650,8 @@ typedef struct bzna_output {
  * sets its struct_size, in bytes: pass sizeof *transform. Any thread. */
 BZNA_API void bzna_transform_init(bzna_transform *transform, size_t struct_size);
 
-/* Clears output and sets its struct_size, in bytes: pass sizeof *output. Set width and height then.
- * Any thread. */
+/* Clears output and sets its struct_size, in bytes: pass sizeof *output. After that, set width and
+ * height. Any thread. */
 BZNA_API void bzna_output_init(bzna_output *output, size_t struct_size);
 
 /* Warps one picture on the caller's thread. Its memory is malloc's. Any thread.
@@ -1684,12 +1688,13 @@ typedef struct bzna_affine {
     uint32_t keep_ratio;              /* 1: resize scales both axes alike */
 } bzna_affine;
 
-/* Clears affine and sets its struct_size, in bytes: pass sizeof *affine. Set the four sizes then.
- * Any thread. */
+/* Clears affine and sets its struct_size, in bytes: pass sizeof *affine. After that, set the four
+ * sizes. Any thread. */
 BZNA_API void bzna_affine_init(bzna_affine *affine, size_t struct_size);
 
-/* Writes the 3x3 matrix of affine to homography, row-major, output to input pixels. Any thread.
- * Returns E_ARGUMENT for a size of 0 or a number that is not finite. */
+/* Computes the homography that affine describes: 3x3, row-major, from pixel coordinates of the
+ * output to those of the input, as in chapter 7 (integers are pixel centers). Any thread. Returns
+ * E_ARGUMENT for a size of 0 or a number that is not finite. */
 BZNA_API bzna_status bzna_affine_matrix(const bzna_affine *affine, double homography[9],
     bzna_error *err);
 
@@ -1924,7 +1929,7 @@ typedef struct bzna_loader_color {
  * In the first output, name, field, warp, filter and color must be NULL: its field is
  * config.fields.image, and the other three are groups of the config. */
 typedef struct bzna_loader_output {
-    /* samples of a batch, 1..65536; the first output's must be given */
+    /* samples of a batch, 1..65536; must be given in the first output, and be 0 in further ones */
     uint32_t                  batch_size;
     /* pixels, 1..16384. The first output's must be given; 0 in a further one: the first one's.
      * Width and height 0 with fields.tensors or fields.bytes stand for batches without pictures, on
@@ -1946,9 +1951,9 @@ typedef struct bzna_loader_output {
      * on the context's device; ordinal is 0 or that device's */
     bzna_device               device;
     /* Advanced, used by programs that have a stream: the consumer's CUstream, for batches on the
-     * device. It is the caller's, and must live until the last batch on it was released. NULL: the
-     * loader makes one, a non-blocking stream, which the default stream does not wait for
-     * (chapter 11) */
+     * device. It is the caller's, and must live until the loader is closed and the last batch on it
+     * has been released. NULL: the loader makes one, a non-blocking stream, which the default
+     * stream does not wait for (chapter 11) */
     void                     *stream;
     /* Advanced, used by programs that own their staging memory: memory for batches instead of the
      * library's, batches_in_flight * slices of them. The array is copied; the memory is borrowed.
@@ -1966,12 +1971,13 @@ typedef struct bzna_loader_output {
      * the first output's */
     const char               *field;
     /* Further outputs: how warps are drawn; copied.
-     *     NULL    view v is warped, filled and colored as view v of the first output is, whatever
-     *             the transform callback made of that. The warp is scaled from the sizes of the
-     *             first output and picture to this one's, so that edges meet edges
-     *     given   by it, with random numbers that are forked with the view numbers after those of
-     *             the outputs before it that have warps of their own. The transform callback is
-     *             asked */
+     *     NULL         view v has the warp, fill and colors of view v of the first output, as the
+     *                  transform callback left them, which is not called for it again. The warp is
+     *                  scaled from the sizes of the first output and its picture to those of this
+     *                  one, so that edges meet edges
+     *     not NULL     warps are drawn by it, and the transform callback is called. The random
+     *                  numbers are forked with view numbers that go on from those of the outputs
+     *                  before it that have warps of their own */
     const bzna_warp          *warp;
     /* Further outputs: how pixels are filtered; copied. NULL: as in the first output */
     const bzna_loader_filter *filter;
@@ -2100,8 +2106,9 @@ typedef struct bzna_loader_pipeline {
      * color gave a view. NULL: none */
     bzna_transform_fn transform;
     void             *transform_user; /* passed to transform; the caller's */
-    /* Advanced, used for augmentation that no warp can do: draws into pictures before they are
-     * warped. Software decodes then. NULL: none */
+    /* Advanced, used for augmentation that no warp can do: is called with each decoded picture, to
+     * change its pixels before they are warped. All pictures are decoded in software then. NULL:
+     * none */
     bzna_picture_fn   picture;
     void             *picture_user;   /* passed to picture; the caller's */
     uint64_t          reserved[8];    /* must be 0 */
@@ -2198,9 +2205,10 @@ typedef struct bzna_batch_info {
     /* the first output.
      *     NCHW               {batch, channels, height, width}
      *     NHWC               {batch, height, width, channels}
-     *     several views      {views, batch, ...}: each view is a batch
+     *     several views      {views, batch, ...}: what stands above, once for each view
      *     several slices     data is the first slice's: bzna_batch_slice has the others
-     *     without pictures   no name and no bytes; the shape says only how many slots there are */
+     *     without pictures   data is NULL, bytes is 0, and there is no name; shape[0] says how many
+     *                        samples a batch has room for */
     bzna_tensor        image;
     uint32_t           layout;        /* BZNA_LAYOUT_... of image */
     uint32_t           last_of_epoch; /* 1: no batch of this epoch comes after it */
@@ -2484,12 +2492,13 @@ enum {
 
 /* Exports one tensor of a batch as a DLPack tensor. Nothing is copied or allocated. Any thread.
  *     batch     stays on loan until the tensor's deleter has run and bzna_batch_release was called,
- *               whichever comes last. The deleter may run on any thread, and after the loader was
- *               closed
+ *               whichever comes last. Work that was enqueued on the batch's stream before that
+ *               still reads it undisturbed. The deleter may run on any thread, and after the loader
+ *               was closed
  *     name      of the tensor, as for bzna_batch_tensor
- *     version   BZNA_DLPACK_...
- *     tensor    set to the DLPack tensor. A call that fails leaves it as it was: a tensor that
- *               stands there still has to be deleted
+ *     version   BZNA_DLPACK_..., which says the type
+ *     tensor    set to a DLManagedTensor * or a DLManagedTensorVersioned *, which the consumer
+ *               deletes. A call that fails leaves the pointer as it was
  * Statuses: E_NOT_FOUND; E_UNSUPPORTED for another version, or if "image" lies in several slices;
  * E_STATE if the batch is not on loan, or is on BZNA_STREAM_PER_THREAD, where the deleter would
  * have to run on that thread. */
@@ -2540,13 +2549,14 @@ typedef struct bzna_writer_sample {
     /* the full image: H.264, H.265, AV1 or JPEG; must be given. Samples may differ in codec
      * and size */
     const bzna_image       *image;
-    /* its thumbnail. NULL: the image itself serves, if its frame is at most 512x512 pixels */
+    /* its thumbnail. NULL: the image itself serves if its frame is at most 512x512 pixels, else the
+     * sample has no thumbnail */
     const bzna_image       *thumb;
     /* the class number, written here and in the index: any but BZNA_TARGET_NONE. Where has_target
      * is 0, it must be 0 or BZNA_TARGET_NONE */
     int64_t                 target;
-    /* 1: the sample has a target. Once a sample has none, the targets of later ones are not
-     * indexed */
+    /* 1: the sample has a target. The index of targets ends at the first sample without one:
+     * readers find no target for that sample, nor for those after it */
     uint32_t                has_target;
     uint32_t                field_count;     /* fields at fields */
     const char             *name;     /* UTF-8, at most 65535 bytes; in folders, a path; or NULL */
@@ -2558,11 +2568,11 @@ typedef struct bzna_writer_sample {
  * sizeof *config. Any thread. */
 BZNA_API void bzna_writer_config_init(bzna_writer_config *config, size_t struct_size);
 
-/* Clears value and sets its struct_size, in bytes: pass sizeof *value. Set name, kind, data and
- * size then. Any thread. */
+/* Clears value and sets its struct_size, in bytes: pass sizeof *value. After that, set name, kind,
+ * data and size. Any thread. */
 BZNA_API void bzna_field_value_init(bzna_field_value *value, size_t struct_size);
 
-/* Clears sample and sets its struct_size, in bytes: pass sizeof *sample. Set image then. Any
+/* Clears sample and sets its struct_size, in bytes: pass sizeof *sample. After that, set image. Any
  * thread. */
 BZNA_API void bzna_writer_sample_init(bzna_writer_sample *sample, size_t struct_size);
 

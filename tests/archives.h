@@ -145,21 +145,21 @@ static bzna_source archive_source(const archive *a)
     return source;
 }
 
-/* A free box behind the sample just added, whose record is at last, and the index entry as long. */
+/* A free box behind the sample just added, whose note is at last, and the index entry as long. */
 static void pad(bzna_writer *writer, archive *a, bzi_index_place last, uint64_t bytes)
 {
     uint8_t box[8] = { 0, 0, 0, 0, 'f', 'r', 'e', 'e' };
     const uint64_t used = last.at;
-    bzi_record record;
+    bzi_index_note note;
     if (bytes < 8)
         return;
     bzi_put_be32(box, (uint32_t)bytes);
     archive_write(a, writer->position + bytes - 1, "", 1);
     archive_write(a, writer->position, box, 8);
-    require(bzi_index_next(&last, &record) ? BZNA_OK : BZNA_E_STATE, "record");
-    record.size += bytes;
+    require(bzi_index_next(&last, &note) ? BZNA_OK : BZNA_E_STATE, "note");
+    note.size += bytes;
     writer->log.last->used = used;
-    bzi_index_put(&writer->log, &record);
+    bzi_index_put(&writer->log, &note);
     writer->position += bytes;
 }
 

@@ -394,7 +394,7 @@ checkout_compiles() { (cd "$T/checkout" && "$1" -std=c11 $WARN -I. $AV_CFLAGS $N
 checkout_says() {
     (cd "$T/checkout" && gcc -std=c11 -I. device.c "$1.o" $AV_LIBS $LIBS -o device) &&
     says "$T/checkout/device" '^count: BZNA_E_DEVICE .*libcuda.so.1' \
-        '^device 0: BZNA_E_UNSUPPORTED context_config.device.*this build has no PTX: run make, or use the pair of make dist' \
+        '^device 0: BZNA_E_UNSUPPORTED context_config.device.*this build has no PTX: run make, or use the files of make dist' \
         '^output CUDA: BZNA_E_UNSUPPORTED loader_config.output.device.*no PTX' '^decoder NVDEC: BZNA_E_UNSUPPORTED loader_config.decode.decoder.*no PTX' \
         '^AUTO: BZNA_OK' '^8 pictures on a device of kind 1, 0 failed, with pixels' '^asked: BZNA_E_UNSUPPORTED .*no PTX'
 }

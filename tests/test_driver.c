@@ -686,7 +686,7 @@ TEST(an_error_that_the_driver_has_no_name_for_is_called_unknown)
     context = context_of(on_auto);
     fake->fail("cuDeviceTotalMem_v2", 1, 12345, 1);
     CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
-    CHECK_STR(e.message, "asking the device what it is: unknown error (12345)");
+    CHECK_STR(e.message, "querying the device: unknown error (12345)");
     CHECK_EQ(e.native_code, 12345);
     bzna_context_close(context);
     finish();
@@ -747,7 +747,7 @@ TEST(why_the_kernel_could_not_be_compiled_is_said_in_words)
         { 221, "libnvidia-ptxjitcompiler.so.1 was not found; it is a part of the driver" },
         { 222, "the driver is too old for this kernel" },
         { 223, "unset CUDA_DISABLE_PTX_JIT: the driver must compile the kernel" },
-        { 304, "can ~/.nv/ComputeCache, or CUDA_CACHE_PATH, be written to?" },
+        { 304, "~/.nv/ComputeCache, or CUDA_CACHE_PATH, must be writable" },
     };
     BEGIN;
     for (size_t i = 0; i < COUNT(ways); i++) {
@@ -917,7 +917,7 @@ TEST(auto_takes_the_device_that_is_current_on_the_thread_and_contexts_of_users_m
     config.device = on_cuda(2);
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(e.message, "context_config.cuda_context");
-    CHECK_CONTAINS(e.message, "the context is of device 1, but device 2 was asked for");
+    CHECK_CONTAINS(e.message, "the CUDA context belongs to device 1, but device 2 was requested");
     config.device.kind = BZNA_DEVICE_CPU;
     CHECK_EQ(bzna_context_open(&config, &context, &e), BZNA_E_ARGUMENT);
     CHECK_EQ(destroy(mine), 0);

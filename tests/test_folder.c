@@ -340,7 +340,7 @@ TEST(classes_are_numbered_by_text_or_by_number)
                   "6 12/x.jpg", "7 013/x.jpg", "8 18446744073709551617/x.jpg");
     CHECK_STR(class_of(dataset, 4), "10");
     bzna_dataset_close(dataset);
-    check_refused("bad", &config, BZNA_E_ARGUMENT, "\"1a\" is no number");
+    check_refused("bad", &config, BZNA_E_ARGUMENT, "\"1a\" is not a number");
 }
 
 TEST(classes_can_be_chosen)
@@ -362,7 +362,7 @@ TEST(classes_can_be_chosen)
     config.classes = unknown;
     check_refused("d", &config, BZNA_E_NOT_FOUND, "classes[1]: there is no folder \"cow\"");
     config.classes = twice;
-    check_refused("d", &config, BZNA_E_ARGUMENT, "\"ant\" stands there twice");
+    check_refused("d", &config, BZNA_E_ARGUMENT, "\"ant\" is named twice");
 }
 
 TEST(a_folder_without_folders_has_no_targets)
@@ -411,19 +411,20 @@ TEST(what_a_folder_cannot_have_is_refused)
     check_refused("d", &config, BZNA_E_ARGUMENT, "this is of kind folder");
     config.split = NULL;
     config.format = "archive";
-    check_refused("d", &config, BZNA_E_FORMAT, "it is a folder, no archive");
+    check_refused("d", &config, BZNA_E_FORMAT, "it is a folder, not \"archive\"");
     config.format = "folder";
-    check_refused("d/a/1.jpg", &config, BZNA_E_FORMAT, "it is no folder");
+    check_refused("d/a/1.jpg", &config, BZNA_E_FORMAT, "the file is not of the format \"folder\"");
     config.class_order = 2;
     check_refused("d", &config, BZNA_E_ARGUMENT, "class_order");
     config.class_order = BZNA_CLASS_ORDER_NUMERIC;
     check_refused("d/a", &config, BZNA_E_ARGUMENT, "dataset_config.class_order: there are no class folders");
     config.list = "none.lst";
-    check_refused("d", &config, BZNA_E_ARGUMENT, "dataset_config.class_order: with a list, its labels say the classes");
+    check_refused("d", &config, BZNA_E_ARGUMENT,
+                  "dataset_config.class_order: the labels of dataset_config.list are the classes");
     config.list = NULL;
     config.classes = (const char *const[]){ "a" };
     config.class_count = 1;
-    check_refused("d", &config, BZNA_E_ARGUMENT, "dataset_config.class_order: dataset_config.classes says the order");
+    check_refused("d", &config, BZNA_E_ARGUMENT, "dataset_config.class_order: dataset_config.classes sets the order");
 }
 
 TEST(folders_that_are_called_as_splits_are_no_classes)
@@ -433,8 +434,8 @@ TEST(folders_that_are_called_as_splits_are_no_classes)
     bzna_dataset *dataset = NULL;
     MAKE("d/train/1.jpg", "d/val/2.jpg", "d/Test/3.jpg", "one/val2017/1.jpg", "more/train/1.jpg", "more/plane/1.jpg");
     check_refused("d", NULL, BZNA_E_FORMAT, 
-                  "its folders are called as splits are, no classes: open one of them (\"Test\"), or");
-    check_refused("one", NULL, BZNA_E_FORMAT, "called as splits are");
+                  "its folders are named like splits, not like classes: open one of them (\"Test\"), or");
+    check_refused("one", NULL, BZNA_E_FORMAT, "named like splits");
     bzna_dataset_config_init(&config, sizeof config);
     config.classes = names;
     config.class_count = 3;
@@ -462,9 +463,9 @@ TEST(a_folder_over_train_and_test_is_no_class)
     MAKE("d/pets/train/cat/1.jpg", "d/pets/test/2.jpg", "d/pets/submission.csv", "two/pets/train/1.jpg",
          "two/pets/val/1.jpg", "two/__MACOSX/pets/1.jpg", "beside/train/1.jpg", "beside/test/1.jpg",
          "beside/images/1.jpg", "plane/train/test/1.jpg", "plane/plane/1.jpg");
-    check_refused("d", NULL, BZNA_E_FORMAT, "its folder \"pets\" is no class, since folders in it are called as");
-    check_refused("two", NULL, BZNA_E_FORMAT, "its folder \"pets\" is no class");
-    check_refused("beside", NULL, BZNA_E_FORMAT, "called as splits are, no classes: open one of them (\"test\")");
+    check_refused("d", NULL, BZNA_E_FORMAT, "its folder \"pets\" is not a class, because it holds folders named like");
+    check_refused("two", NULL, BZNA_E_FORMAT, "its folder \"pets\" is not a class");
+    check_refused("beside", NULL, BZNA_E_FORMAT, "named like splits, not like classes: open one of them (\"test\")");
     bzna_dataset_config_init(&config, sizeof config);
     config.classes = chosen;
     config.class_count = 1;
@@ -489,8 +490,8 @@ TEST(a_folder_without_pictures_says_what_it_holds_instead)
     check_refused("p", NULL, BZNA_E_NO_SAMPLES, "do: \"data/train-00000-of-00001.parquet\" is a parquet file");
     check_refused("p/data", NULL, BZNA_E_NO_SAMPLES, ": \"train-00000-of-00001.parquet\" is a parquet file");
     check_refused("l", NULL, BZNA_E_NO_SAMPLES, "nor folders of them: \"data.mdb\" is an LMDB database");
-    check_refused("t", NULL, BZNA_E_NO_SAMPLES, "nor folders of them: \"a.txt\" is called otherwise");
-    check_refused("n", NULL, BZNA_E_NO_SAMPLES, "as pictures do: \"x/y/notes.md\" is called otherwise");
+    check_refused("t", NULL, BZNA_E_NO_SAMPLES, "nor folders of them: \"a.txt\" has another extension");
+    check_refused("n", NULL, BZNA_E_NO_SAMPLES, "a picture's extension: \"x/y/notes.md\" has another extension");
 }
 
 /* ---- Lists ---- */

@@ -1274,13 +1274,13 @@ static refusal spoil_list(plan *p, int i)
 {
     bzna_loader_config *c = &p->c;
     extra *e = p->extra;
-    BAD(c->extra_outputs.ptr = NULL, E_ARGUMENT, "extra_outputs.ptr, count: 3 outputs at NULL")
-    BAD(c->extra_outputs.count = 0, E_ARGUMENT, "extra_outputs.ptr, count: 0 outputs at an address")
+    BAD(c->extra_outputs.ptr = NULL, E_ARGUMENT, "extra_outputs: count is 3, and ptr is NULL")
+    BAD(c->extra_outputs.count = 0, E_ARGUMENT, "extra_outputs: count is 0, and ptr is not NULL")
     BAD(c->extra_outputs.ptr = too_many; c->extra_outputs.count = COUNT(too_many), E_ARGUMENT,
-        "extra_outputs.ptr, count: 16")
-    BAD(c->extra_outputs.count = UINT64_MAX, E_ARGUMENT, "extra_outputs.ptr, count: 18446744073709551615")
+        "extra_outputs: count is 16")
+    BAD(c->extra_outputs.count = UINT64_MAX, E_ARGUMENT, "extra_outputs: count is 18446744073709551615")
     BAD(c->extra_outputs.reserved[7] = 1, E_STRUCT_SIZE, "extra_outputs: reserved words are set")
-    BAD(e[0].views = 62, E_ARGUMENT, "extra_outputs[1].views: 2, and 64 of other outputs")
+    BAD(e[0].views = 62, E_ARGUMENT, "extra_outputs[1].views: 2, and 64 of other outputs, are more than")
     BAD(e[0].views = UINT32_MAX, E_ARGUMENT, "extra_outputs[0].views: 4294967295")
     BAD(c->output.views = 65, E_ARGUMENT, "output.views: 65")
     BAD(c->output.slices = 3, E_ARGUMENT, "output.slices: not together with views or extra_outputs")
@@ -1297,29 +1297,30 @@ static refusal spoil_output(plan *p, int i)
     BAD(e[1].name = NULL, E_ARGUMENT, "extra_outputs[1].name: ")
     BAD(e[1].name = "", E_ARGUMENT, "extra_outputs[1].name: ")
     BAD(e[1].name = long_name + sizeof long_name - 1 - BZNA_NAME_MAX, E_ARGUMENT, "extra_outputs[1].name: ")
-    BAD(e[1].name = "local", E_ARGUMENT, "extra_outputs[1].name: \"local\" is another tensor's")
-    BAD(e[2].name = "image", E_ARGUMENT, "extra_outputs[2].name: \"image\" is another tensor's")
-    BAD(e[2].name = "target", E_ARGUMENT, "extra_outputs[2].name: \"target\" is another tensor's")
+    BAD(e[1].name = "local", E_ARGUMENT, "extra_outputs[1].name: another tensor has the name \"local\"")
+    BAD(e[2].name = "image", E_ARGUMENT, "extra_outputs[2].name: another tensor has the name \"image\"")
+    BAD(e[2].name = "target", E_ARGUMENT, "extra_outputs[2].name: another tensor has the name \"target\"")
     BAD(e[2].width = 16385, E_ARGUMENT, "extra_outputs[2].width: 16385")
     BAD(e[2].height = 16385, E_ARGUMENT, "extra_outputs[2].height: 16385")
     BAD(e[2].layout = 2, E_UNSUPPORTED, "extra_outputs[2].layout: 2")
     BAD(e[2].channels = 3, E_UNSUPPORTED, "extra_outputs[2].channels: 3")
     BAD(e[2].dtype = 4, E_UNSUPPORTED, "extra_outputs[2].dtype: 4")
     BAD(e[1].views = 3, E_ARGUMENT, "extra_outputs[1].views: 3; it shares the warps")
-    BAD(e[1].first.batch_size = 3, E_ARGUMENT, "extra_outputs[1].batch_size: is the first output's alone")
-    BAD(e[1].first.slices = 1, E_ARGUMENT, "extra_outputs[1].slices: is the first output's alone")
-    BAD(e[1].first.device.kind = 1, E_ARGUMENT, "extra_outputs[1].device: is the first output's alone")
-    BAD(e[1].first.device.ordinal = 1, E_ARGUMENT, "extra_outputs[1].device: is the first output's alone")
-    BAD(e[1].first.stream = p, E_ARGUMENT, "extra_outputs[1].stream: is the first output's alone")
-    BAD(e[1].first.buffers = (bzna_buffer *)p, E_ARGUMENT, "extra_outputs[1].buffers: is the first output's alone")
-    BAD(e[1].first.buffer_count = 3, E_ARGUMENT, "extra_outputs[1].buffers: is the first output's alone")
-    BAD(e[1].first.reserved0 = 3, E_STRUCT_SIZE, "extra_outputs[1]: reserved words of it")
-    BAD(e[1].first.reserved[7] = 3, E_STRUCT_SIZE, "extra_outputs[1]: reserved words of it")
-    BAD(p->c.output.name = "image", E_ARGUMENT, "output: name, field, warp, filter and color are those of")
-    BAD(p->c.output.field = "image", E_ARGUMENT, "output: name, field, warp, filter and color are those of")
-    BAD(p->c.output.warp = &p->c.warp, E_ARGUMENT, "output: name, field, warp, filter and color are those of")
-    BAD(p->c.output.filter = &p->c.filter, E_ARGUMENT, "output: name, field, warp, filter and color are those of")
-    BAD(p->c.output.color = &p->c.color, E_ARGUMENT, "output: name, field, warp, filter and color are those of")
+    BAD(e[1].first.batch_size = 3, E_ARGUMENT, "extra_outputs[1].batch_size: can only be set for the first output")
+    BAD(e[1].first.slices = 1, E_ARGUMENT, "extra_outputs[1].slices: can only be set for the first output")
+    BAD(e[1].first.device.kind = 1, E_ARGUMENT, "extra_outputs[1].device: can only be set for the first output")
+    BAD(e[1].first.device.ordinal = 1, E_ARGUMENT, "extra_outputs[1].device: can only be set for the first output")
+    BAD(e[1].first.stream = p, E_ARGUMENT, "extra_outputs[1].stream: can only be set for the first output")
+    BAD(e[1].first.buffers = (bzna_buffer *)p, E_ARGUMENT,
+        "extra_outputs[1].buffers: can only be set for the first output")
+    BAD(e[1].first.buffer_count = 3, E_ARGUMENT, "extra_outputs[1].buffers: can only be set for the first output")
+    BAD(e[1].first.reserved0 = 3, E_STRUCT_SIZE, "extra_outputs[1]: reserved words are set, in it")
+    BAD(e[1].first.reserved[7] = 3, E_STRUCT_SIZE, "extra_outputs[1]: reserved words are set, in it")
+    BAD(p->c.output.name = "image", E_ARGUMENT, "output: name, field, warp, filter and color are only for")
+    BAD(p->c.output.field = "image", E_ARGUMENT, "output: name, field, warp, filter and color are only for")
+    BAD(p->c.output.warp = &p->c.warp, E_ARGUMENT, "output: name, field, warp, filter and color are only for")
+    BAD(p->c.output.filter = &p->c.filter, E_ARGUMENT, "output: name, field, warp, filter and color are only for")
+    BAD(p->c.output.color = &p->c.color, E_ARGUMENT, "output: name, field, warp, filter and color are only for")
     BAD(e[2].field = "nothing"; p->c.decode.decoder = BZNA_DECODER_SOFTWARE, E_NOT_FOUND, "extra_outputs[2].field: ")
     return (refusal){ BZNA_OK, NULL };
 }
@@ -1337,11 +1338,11 @@ static refusal spoil_groups(plan *p, int i)
     BAD(e[2].color.mean[0] = e[2].color.scale[0] = 1, E_ARGUMENT, "extra_outputs[2].color.mean, std, bias, scale: ")
     BAD(e[2].color.bias[0] = INFINITY, E_ARGUMENT, "extra_outputs[2].color.bias, scale, fill: channel 0")
     BAD(e[2].color.reserved[1] = 1, E_STRUCT_SIZE,
-        "extra_outputs[2]: reserved words of it, of its filter or its color are set")
+        "extra_outputs[2]: reserved words are set, in it, its filter or its color")
     BAD(e[2].color.reserved0 = 1, E_STRUCT_SIZE,
-        "extra_outputs[2]: reserved words of it, of its filter or its color are set")
+        "extra_outputs[2]: reserved words are set, in it, its filter or its color")
     BAD(e[0].filter.reserved[0] = 1, E_STRUCT_SIZE,
-        "extra_outputs[0]: reserved words of it, of its filter or its color are set")
+        "extra_outputs[0]: reserved words are set, in it, its filter or its color")
     BAD(e[0].warp.reserved[3] = 1, E_STRUCT_SIZE, "extra_outputs[0].warp: reserved words are set")
     return (refusal){ BZNA_OK, NULL };
 }
@@ -1469,12 +1470,13 @@ TEST(pictures_that_are_drawn_into_are_not_decoded_by_nvdec)
     p.c.pipeline.picture = invert;
     p.c.decode.decoder = BZNA_DECODER_NVDEC;
     CHECK(bzna_loader_open(context, archives, &p.c, &loader, &e) < 0);
-    CHECK_CONTAINS(e.message, "loader_config.decode.decoder: pipeline.picture draws into what software decodes");
+    CHECK_CONTAINS(e.message,
+                   "loader_config.decode.decoder: pipeline.picture needs pictures that are decoded in software");
     p.c.decode.decoder = BZNA_DECODER_AUTO;
     CHECK_EQ(bzna_loader_open(context, archives, &p.c, &loader, &e), BZNA_OK);
     CHECK_EQ(bzna_loader_get_info(loader, &info, sizeof info, NULL), BZNA_OK);
     CHECK_EQ(info.decoder, BZNA_DECODER_SOFTWARE);
-    CHECK_CONTAINS(info.decoder_reason, "pipeline.picture draws into what software decodes");
+    CHECK_CONTAINS(info.decoder_reason, "pipeline.picture needs pictures that are decoded in software");
     bzna_loader_close(loader);
 }
 #endif

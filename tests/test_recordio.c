@@ -232,7 +232,7 @@ TEST(a_list_gives_labels_and_names_by_id)
     CHECK(target_is(&o, 0, BZNA_TARGET_NONE) && target_is(&o, 1, 5));
     CHECK(field_is(&o, 0, "name", "cats/a.jpg", 11) && integer_is(&o, 0, "id", 40));
     check_fails(&o, 1, "image", BZNA_E_CODEC, f->offsets[1] + 8 + 24 + 12, "begins with 70 69 63 74");
-    check_fails(&o, 2, "label", BZNA_E_NOT_FOUND, f->offsets[2] + 16, "dataset_config.list has no line of its id");
+    check_fails(&o, 2, "label", BZNA_E_NOT_FOUND, f->offsets[2] + 16, "dataset_config.list has no line with its id");
     bzna_dataset_close(o.dataset);
     spill(path, "40\t1\ta\n40\t2\tb\n", 14);
     open_file(&o, f, BY_MEMORY, &config);
@@ -291,8 +291,8 @@ TEST(an_idx_older_than_its_file_must_be_what_a_scan_finds)
     snprintf(text, sizeof text, "0\t0\n1\t%llu\n", (unsigned long long)f->offsets[1]);
     open_with_idx(&o, f, text, 10);
     CHECK_EQ(o.status, BZNA_E_FORMAT);
-    CHECK_CONTAINS(o.err.message, "records.idx: older than the .rec, and of other records");
-    CHECK_CONTAINS(o.err.message, "remove it, or write it anew (bzna index)");
+    CHECK_CONTAINS(o.err.message, "records.idx: older than the .rec and of other records");
+    CHECK_CONTAINS(o.err.message, "remove it, or write it again (bzna index)");
     f->bytes[f->offsets[1]] = 0;                            /* no scan can go on here */
     open_with_idx(&o, f, NULL, 10);
     CHECK_EQ(o.status, BZNA_E_FORMAT);
@@ -319,7 +319,7 @@ TEST(an_idx_of_another_file_is_refused_with_a_hint)
         open_with_idx(&o, f, cases[i].text, 0);
         CHECK_EQ(o.status, BZNA_E_FORMAT);
         CHECK_CONTAINS(o.err.message, cases[i].words);
-        CHECK_CONTAINS(o.err.message, "remove it, or write it anew (bzna index)");
+        CHECK_CONTAINS(o.err.message, "remove it, or write it again (bzna index)");
         CHECK(!o.dataset);
     }
     free(f);

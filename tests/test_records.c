@@ -470,18 +470,18 @@ TEST(a_file_of_no_whole_records_is_refused_at_its_byte)
     opened o;
     uint8_t file[400] = { 0 };
     r.header_bytes = 16;
-    check_refused(&r, 16, BZNA_E_NO_SAMPLES, "nothing comes behind the header of 16 bytes");
+    check_refused(&r, 16, BZNA_E_NO_SAMPLES, "nothing follows the header of 16 bytes");
     check_refused(&r, 5, BZNA_E_NO_SAMPLES, "header of 16 bytes");
-    check_refused(&r, 115, BZNA_E_TRUNCATED, "99 bytes at byte 16 are no whole record of 100");
-    check_refused(&r, 217, BZNA_E_TRUNCATED, "1 bytes at byte 216 are no whole record of 100");
+    check_refused(&r, 115, BZNA_E_TRUNCATED, "99 bytes at byte 16 are not a whole record of 100");
+    check_refused(&r, 217, BZNA_E_TRUNCATED, "1 bytes at byte 216 are not a whole record of 100");
     check_refused(&r, 0, BZNA_E_FORMAT, "empty");
     open_records(&o, file, 217, BY_MEMORY, &r);
     CHECK_EQ(o.err.byte_offset, 216);
     r.header_bytes = UINT64_MAX;
-    check_refused(&r, 217, BZNA_E_NO_SAMPLES, "nothing comes behind");
+    check_refused(&r, 217, BZNA_E_NO_SAMPLES, "nothing follows");
     r.header_bytes = 0;
     r.stride = UINT64_MAX;
-    check_refused(&r, 217, BZNA_E_TRUNCATED, "217 bytes at byte 0 are no whole record");
+    check_refused(&r, 217, BZNA_E_TRUNCATED, "217 bytes at byte 0 are not a whole record");
 }
 
 /* Its bytes may begin like anything; what it is, only the settings say. */
@@ -502,7 +502,7 @@ TEST(records_are_what_the_settings_say_whatever_their_bytes)
     config.format = "records";
     open_config(&o, file, sizeof file, BY_MEMORY, &config);
     CHECK_EQ(o.status, BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(o.err.message, "dataset_config.records: must say what the records are");
+    CHECK_CONTAINS(o.err.message, "dataset_config.records: is needed to describe the records");
     config.records = &r;
     open_config(&o, file, sizeof file, BY_MEMORY, &config);
     CHECK_EQ(o.status, BZNA_OK);

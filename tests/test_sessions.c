@@ -2719,7 +2719,7 @@ TEST(device_memory_that_is_missing_or_misaligned_is_refused_without_loss)
         CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), way < 2 ? BZNA_E_CALLBACK : BZNA_E_MEMORY);
         CHECK(!loader);
         CHECK_CONTAINS(e.message, way < 2 ? "device_allocator.alloc: its memory is not aligned to 256 bytes" :
-                                            "device_allocator.alloc has no ");
+                                            "device_allocator.alloc returned NULL for ");
         l.off = l.refuse_from = 0;
         bzna_dataset_close(dataset);
         bzna_context_close(context);
@@ -4394,7 +4394,8 @@ TEST(a_loader_that_asks_nvdec_for_jpeg_does_not_open_where_that_cannot_be)
         { 2, 5, BZNA_DECODER_AUTO, BZNA_DECODER_NVDEC, BZNA_E_DEVICE, "does not decode JPEG: picture 1 of " },
         { 2, 2, BZNA_DECODER_AUTO, BZNA_DECODER_NVDEC, BZNA_E_DEVICE, " by up to 2 of 255 from " BZI_JPEG_DECODER },
         { 2, 1, BZNA_DECODER_AUTO, BZNA_DECODER_NVDEC, BZNA_OK, "" },
-        { 2, 0, BZNA_DECODER_SOFTWARE, BZNA_DECODER_NVDEC, BZNA_E_DEVICE, "decode.jpeg: software decoding was asked" },
+        { 2, 0, BZNA_DECODER_SOFTWARE, BZNA_DECODER_NVDEC, BZNA_E_DEVICE,
+          "decode.jpeg: software decoding was requested" },
         { 2, 0, BZNA_DECODER_AUTO, 3, BZNA_E_ARGUMENT, "loader_config.decode.jpeg: 3 is not known" },
         { 2, 0, BZNA_DECODER_NVDEC, BZNA_DECODER_NVDEC, BZNA_OK, "" },
     };
@@ -4636,7 +4637,7 @@ TEST(what_a_driver_gets_wrong_is_gone_around_and_said_and_pixels_stay_right)
         CHECK_CONTAINS(info.check_message, ways[way].words);
         CHECK_EQ(m.count, 1);
         CHECK_CONTAINS(m.text[0], ways[way].words);
-        CHECK_CONTAINS(m.text[0], " has wrong pixels; around that, ");
+        CHECK_CONTAINS(m.text[0], " has wrong pixels; to avoid that, ");
         bzna_context_close(context);
         finish();
         archive_free(a);
@@ -4743,10 +4744,10 @@ TEST(a_device_whose_kernel_makes_wrong_pixels_is_not_used)
         CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), on ? BZNA_E_DEVICE : BZNA_OK);
         if (on) {
             bzna_statistics stats;
-            CHECK_CONTAINS(e.message, "the kernel makes other pixels");
+            CHECK_CONTAINS(e.message, "the kernel's pixels differ");
             dataset = archive_open(context, a);
             CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_DEVICE);
-            CHECK_CONTAINS(e.message, "the kernel makes other pixels");
+            CHECK_CONTAINS(e.message, "the kernel's pixels differ");
             bzna_dataset_close(dataset);
             c.decode.decoder = BZNA_DECODER_AUTO;
             CHECK_EQ(walk(context, a, &c, HOST, &stats).failed, 0);
@@ -4785,20 +4786,21 @@ TEST(a_kernel_that_is_wrong_of_nvdecs_surfaces_disables_the_device)
             bzna_batch *none = NULL;
             loader = loader_open(context, dataset, &c);
             CHECK_EQ(bzna_loader_next(loader, BZNA_WAIT_FOREVER, &none, &e), BZNA_E_DEVICE_LOST);
-            CHECK_CONTAINS(e.message, "Fake GPU: the kernel makes other pixels than on the CPU, and is not used");
+            CHECK_CONTAINS(e.message,
+                           "Fake GPU: the kernel's pixels differ from the CPU's, so the device is no longer used");
             bzna_loader_close(loader);
         } else {
             const bzna_codec_info codec = codec_info(context, BZNA_CODEC_H265, 1, 8);
             CHECK(codec.check == BZNA_CHECK_NONE);
-            CHECK_CONTAINS(codec.check_message, "the kernel makes other pixels");
+            CHECK_CONTAINS(codec.check_message, "the kernel's pixels differ");
         }
         bzna_batch_release(batch);
         CHECK_EQ(bzna_loader_reset(uploads, 1, &e), BZNA_OK);
         CHECK_EQ(bzna_loader_next(uploads, BZNA_WAIT_FOREVER, &batch, &e), BZNA_E_DEVICE_LOST);
-        CHECK_CONTAINS(e.message, "the kernel makes other pixels");
+        CHECK_CONTAINS(e.message, "the kernel's pixels differ");
         CHECK_EQ(bzna_context_device_info(context, &info, sizeof info, &e), BZNA_E_DEVICE);
         CHECK_EQ(bzna_loader_open(context, dataset, &c, &refused, &e), BZNA_E_DEVICE);
-        CHECK_CONTAINS(e.message, "the kernel makes other pixels");
+        CHECK_CONTAINS(e.message, "the kernel's pixels differ");
         bzna_loader_close(uploads);
         bzna_dataset_close(dataset);
         c = config_of(6, 0, 0);
@@ -4830,7 +4832,7 @@ TEST(av1_is_checked_on_request_alone_and_with_0_nothing_is)
         CHECK_EQ(info.check, way < 2 ? BZNA_CHECK_SKIPPED : BZNA_CHECK_PASSED);
         CHECK_EQ(control->decodes, way < 2 ? 0 : 24);
         if (way == 1)
-            CHECK_STR(info.check_message, "NVDEC does not say when AV1 is decoded");
+            CHECK_STR(info.check_message, "NVDEC does not report when AV1 is decoded");
         bzna_context_close(context);
         finish();
     }
@@ -4944,7 +4946,7 @@ TEST(where_the_driver_never_says_how_a_mapped_picture_came_out_software_decodes_
         CHECK_EQ(stats.samples_nvdec, 0);
         CHECK_EQ(stats.samples_failed, 4);
         for (int i = 0; i < m.count && i < 16; i++)
-            said |= strstr(m.text[i], "NVDEC has mapped a picture and does not say how it came out") != NULL;
+            said |= strstr(m.text[i], "NVDEC has mapped a picture and does not report whether it is damaged") != NULL;
         CHECK(said);
         CHECK_EQ(control->maps, control->unmaps);
         bzna_context_close(context);
@@ -5169,8 +5171,9 @@ TEST(why_a_picture_is_decoded_in_software_is_said_in_words)
     enum { PICTURES = 80 };
     const int av1 = catalogue_av1();
     const struct { int parser, software, broken; uint64_t memory; const char *text; } ways[] = {
-        { 1, -1, 0, 0, "NVIDIA's parser sees a frame of 240x144, 8 bits, chroma format 1; we see 160x144, 8, 1" },
-        { 2, -1, 0, 0, "NVIDIA's parser finds a picture and no parameter sets" },
+        { 1, -1, 0, 0,
+          "NVIDIA's parser sees a frame of 240x144, 8 bits, chroma format 1; the library sees 160x144, 8, 1" },
+        { 2, -1, 0, 0, "NVIDIA's parser finds a picture without parameter sets" },
         { 3, -1, 0, 0, "the picture is interlaced" },
         { 4, -2, 0, 0, "the picture has film grain, which takes two surfaces" },
         { 0, 0, 0, 0, "NVDEC of Fake GPU does not decode H.265 of 8 bits, 4:2:2" },

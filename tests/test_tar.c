@@ -188,7 +188,7 @@ TEST(targets_are_decimal_numbers_and_others_fail_alone)
     CHECK_EQ(bzna_dataset_target(dataset, COUNT(cases) + 1, &target, &err), BZNA_E_BOX);
     CHECK_EQ(err.byte_offset, last + 512);
     CHECK_CONTAINS(err.message, "memory: sample 25: its cls at byte");
-    CHECK_CONTAINS(err.message, "is no integer: \"two??\"");
+    CHECK_CONTAINS(err.message, "is not an integer: \"two??\"");
     bzna_dataset_close(dataset);
     bzna_context_close(context);
     tar_free(&t);
@@ -558,11 +558,11 @@ TEST(damaged_tars_are_refused_at_the_byte_where_they_are_damaged)
     t = tar_begun();
     tar_text(&t, "1.txt", "one");
     tar_patch(&t, 124, "00000000x00", 11);
-    check_refused(&t, BZNA_E_BOX, 1024, "its size is no number");
+    check_refused(&t, BZNA_E_BOX, 1024, "its size is not a number");
     t = tar_begun();
     tar_text(&t, "1.txt", "one");
     tar_patch(&t, 124, "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 12);
-    check_refused(&t, BZNA_E_BOX, 1024, "its size is no number");
+    check_refused(&t, BZNA_E_BOX, 1024, "its size is not a number");
     t = tar_begun();
     tar_text(&t, "1.txt", "one");
     tar_patch(&t, 124, "\x80\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff", 12);
@@ -575,7 +575,7 @@ TEST(damaged_tars_are_refused_at_the_byte_where_they_are_damaged)
 TEST(pax_records_that_make_no_sense_are_refused)
 {
     static const struct { const char *record; bzna_status status; const char *part; } cases[] = {
-        { "28 size=9223372036854775808\n", BZNA_E_BOX, "its size is no number below 2^63" },
+        { "28 size=9223372036854775808\n", BZNA_E_BOX, "its size is not a number below 2^63" },
         { "28 size=9223372036854775807\n", BZNA_E_TRUNCATED, "9223372036854775807 bytes" },
         { "11 size=-1\n", BZNA_E_BOX, "no number" },
         { "11 size=0x\n", BZNA_E_BOX, "no number" },
@@ -714,7 +714,7 @@ TEST(fields_have_limits)
     }
     bzna_context_close(context);
     CHECK_ALL_FREED(c);
-    check_refused(&t, BZNA_E_LIMIT, 64 * 512 + 512, "the member at byte 32768 is of field \"f64\"");
+    check_refused(&t, BZNA_E_LIMIT, 64 * 512 + 512, "the member at byte 32768 has the field \"f64\"");
 }
 
 /* ---- Limits and costs ---- */
@@ -790,7 +790,7 @@ TEST(a_tar_without_samples_says_so)
     tar t = { 0 };
     for (int i = 0; i < 10000; i++)
         tar_text(&t, i % 2 ? "no_field" : ".hidden", "");
-    check_refused(&t, BZNA_E_NO_SAMPLES, BZNA_NO_OFFSET, "no files that are called KEY.FIELD");
+    check_refused(&t, BZNA_E_NO_SAMPLES, BZNA_NO_OFFSET, "no files that are named KEY.FIELD");
 }
 
 /* ImageNet's ILSVRC2012_img_train.tar: a tar a class. Tars beside other fields are bytes like any. */
@@ -799,10 +799,10 @@ TEST(a_tar_of_tars_says_so)
     tar t = { 0 };
     tar_text(&t, "n01440764.tar", "x");
     tar_text(&t, "n01443537.tar", "x");
-    check_refused(&t, BZNA_E_FORMAT, BZNA_NO_OFFSET, "its 2 files are tars or the like themselves (KEY.tar): ");
+    check_refused(&t, BZNA_E_FORMAT, BZNA_NO_OFFSET, "its 2 files are archives themselves (KEY.tar): ");
     t = (tar){ 0 };
     tar_text(&t, "n01440764.tar.gz", "x");
-    check_refused(&t, BZNA_E_FORMAT, BZNA_NO_OFFSET, "its 1 files are tars or the like themselves (KEY.tar.gz)");
+    check_refused(&t, BZNA_E_FORMAT, BZNA_NO_OFFSET, "its 1 files are archives themselves (KEY.tar.gz)");
     counter c;
     bzna_context *context = context_of(&c);
     bzna_dataset *dataset = NULL;
@@ -1069,7 +1069,7 @@ TEST(a_stale_index_is_refused_with_a_hint)
 {
     static const struct { const char *text; int seconds; const char *part; } cases[] = {
         { "v1.2 1\nbin 512 9 d/000000.bin cls 1536 1 d/000000.cls\n",  /* as written before the tar grew */
-          -1, "(it is older than the tar, and of other members)" },
+          -1, "(it is older than the tar and lists other members)" },
         { "v1.2 2\nbin 512 8 d/000000.bin cls 1536 1 d/000000.cls\nbin 2560 9 d/000001.bin cls 3584 1 d/000001.cls\n",
           1, "(line 2: the tar has something else there)" },
         { "v1.2 2\nbin 512 9 d/000000.bin cls 1536 1 d/000000.cls\nbin 2560 9 d/000002.bin cls 3584 1 d/000001.cls\n",
@@ -1087,7 +1087,7 @@ TEST(a_stale_index_is_refused_with_a_hint)
         { "v1.2 1\nbin 512 9 d/000000.bin cls\n", 1, "(line 2: not the field, offset, size and name of members)" },
         { "v1.2 1\nbin 512 9 d/000000.bin\n\n", 1, "(it has more or fewer lines than its first one says)" },
         { "v1.2 99999999999\nbin 512 9 d/000000.bin\n", 1, "(it has more or fewer lines than its first one says)" },
-        { "v1.2 1\nbin 512 9 d/000000.bin \1\n", 1, "(line 2: it is no text)" },
+        { "v1.2 1\nbin 512 9 d/000000.bin \1\n", 1, "(line 2: it is not text)" },
     };
     counter c;
     bzna_context *context = context_of(&c);
@@ -1165,7 +1165,7 @@ TEST(what_an_index_says_of_a_member_is_checked_when_it_is_used)
     CHECK_EQ(bzna_dataset_open(context, SHARD ".tar", NULL, &dataset, &err), BZNA_OK);
     REQUIRE(dataset);
     CHECK_EQ(bzna_dataset_target(dataset, 4, &target, &err), BZNA_E_BOX);
-    CHECK_CONTAINS(err.message, "sample 4: the header at byte 9216 is not what the .idx file says: remove it");
+    CHECK_CONTAINS(err.message, "sample 4: the header at byte 9216 does not match the .idx file: remove that");
     CHECK_EQ(target_of(dataset, 3), 3);
     CHECK_EQ(target_of(dataset, 19), 19);
     bzna_dataset_close(dataset);
@@ -1205,7 +1205,7 @@ TEST(a_member_that_became_something_else_since_its_index_fails_its_sample)
         if (cases[i].status == BZNA_OK)
             CHECK_EQ(target, 4);
         else
-            CHECK_CONTAINS(err.message, "sample 4: the header at byte 9216 is not what the .idx file says");
+            CHECK_CONTAINS(err.message, "sample 4: the header at byte 9216 does not match the .idx file");
         CHECK_EQ(target_of(dataset, 5), 5);
         bzna_dataset_close(dataset);
         bzna_context_close(context);

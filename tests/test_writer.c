@@ -1456,7 +1456,7 @@ TEST(offsets_are_64_bits_wide_only_when_the_archives_end_needs_it)
         bzna_context *context = context_of(&c);
         bzna_sink sink = { sizeof(bzna_sink), 0, &t, tail_write, NULL };
         bzna_writer *writer = NULL;
-        const bzi_record r = { .size = UINT32_MAX + over - BZI_WRITER_FIRST - 8, .target = bzi_record_target(7) };
+        const bzi_index_note r = { .size = UINT32_MAX + over - BZI_WRITER_FIRST - 8, .target = bzi_note_target(7) };
         size_t begin = 8, at;
         REQUIRE(bzna_writer_open_sink(context, &sink, NULL, &writer, NULL) == BZNA_OK);
         REQUIRE(bzi_index_reserve(&writer->log, &writer->host->memory));

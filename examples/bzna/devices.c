@@ -34,7 +34,7 @@ static const struct advice {
       "-lgip), or turn MIG off; a GPU without NVDEC still warps pictures that the CPU decodes: pack them with --codec "
       "jpeg", NULL },
     { "compute capability", "the GPU is older than Pascal and cannot be used: --device cpu does without it", NULL },
-    { "other pixels than on the CPU",
+    { "pixels differ from the CPU's",
       "do not use this GPU with this driver; please send the report that make gpu-run writes", NULL },
     { "fails its self-check", "update NVIDIA's driver; please send the report that make gpu-run writes", NULL },
     { "(802)", "start nvidia-fabricmanager, which machines with NVSwitch need, and try again", NULL },

@@ -11,6 +11,8 @@ from ._version import __version__
 
 
 class Status(enum.IntEnum):
+    """What calls return, by the names of benzina.h. Below 0 are errors."""
+
     OK = 0
     END = 1
     AGAIN = 2

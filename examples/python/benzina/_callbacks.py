@@ -1,8 +1,11 @@
 """Callbacks of a loader: transforms and pictures, written in Python."""
+from __future__ import annotations
+
 import ctypes
 import itertools
 import math
 import traceback
+from typing import Any, List
 
 from . import _arguments as arg
 from . import _c, _handles
@@ -138,7 +141,7 @@ class Picture:
 
     The arrays are Python's own: they may be kept."""
 
-    def __init__(self, struct, planes):
+    def __init__(self, struct: Any, planes: List[Any]) -> None:
         self.width, self.height, self.depth = struct.width, struct.height, struct.depth
         self.chroma_shift = (struct.chroma_shift_x, struct.chroma_shift_y)
         self.orientation = struct.orientation or 1
@@ -149,7 +152,7 @@ class Picture:
         self._frame = planes                    # of the whole coded frame
         self.planes = self.region(0, 0, self.width, self.height)
 
-    def region(self, left, top, right, bottom):
+    def region(self, left: int, top: int, right: int, bottom: int) -> List[Any]:
         """What planes have of a rectangle, in whole pixels of planes[0]: subsampled chroma that it touches is part of it."""
         left, right = (min(max(edge, 0), self.width) + self._origin[0] for edge in (left, right))
         top, bottom = (min(max(edge, 0), self.height) + self._origin[1] for edge in (top, bottom))

@@ -1,27 +1,46 @@
 """Context: devices, limits and the log."""
+from __future__ import annotations
+
 import ctypes
+import logging
 import os
 import re
 import threading
+from typing import Any, Callable, Optional
 
 from . import _arguments as arg
 from . import _c, _handles
 from ._c import lib
-from ._errors import check, told
+from ._errors import check, in_python, told
+from ._modules import log
+from ._types import Device
 
 
 class Context(_handles.Handled):
-    """Log, limits and device, shared by what is made with it. device: None (a GPU where there is one), "cpu", "cuda",
-    "cuda:0", a CUDA device's number, or (kind, ordinal) by DLPack's numbers, as __dlpack_device__() gives. log: a
-    callable (level, status, message), called on the thread that calls the library, until this is closed. sessions,
-    decode_memory_bytes: of the GPU's decoders; cuda_context: the address of a CUcontext to work in, instead of the
-    device's primary context."""
+    """Log, limits and device, shared by what is made with it.
+
+    device           None (a GPU where there is one), "cpu", "cuda", "cuda:0", a CUDA device's number, or (kind, ordinal) by DLPack's
+                     numbers, as __dlpack_device__() gives
+    log              a callable (level, status, message), called on the thread that calls the library, until this is closed; None: the
+                     logger "benzina" of Python's logging
+    log_level        LOG_ERROR, LOG_WARNING, LOG_INFO or LOG_DEBUG: no more than this is told
+    max_sample_bytes, max_edge_px
+                     what is larger is refused; 0: the library's limits
+    sessions, decode_memory_bytes
+                     of the GPU's decoders
+    cuda_context     the address of a CUcontext to work in, instead of the device's primary context
+
+    >>> context = benzina.Context("cpu", max_edge_px=20000)
+    >>> benzina.Dataset("train.bzna", context=context)
+    <benzina.Dataset: archive, 8 samples>
+    """
 
     _gone = "the context is closed"
     _shared = False
 
-    def __init__(self, device=None, log=None, log_level=_c.LOG_WARNING, max_sample_bytes=0, max_edge_px=0, sessions=0, decode_memory_bytes=0,
-                 cuda_context=None):
+    def __init__(self, device: Device = None, log: Optional[Callable[[int, int, str], Any]] = None, log_level: int = _c.LOG_WARNING,
+                 max_sample_bytes: int = 0, max_edge_px: int = 0, sessions: int = 0, decode_memory_bytes: int = 0,
+                 cuda_context: Optional[int] = None) -> None:
         _handles.dispose_put_off()
         config = _c.new("context_config")
         self._device = config.device.kind, config.device.ordinal = _device_of(device)
@@ -30,6 +49,7 @@ class Context(_handles.Handled):
             arg.put(config, name, value)
         config.cuda_context = None if cuda_context is None else arg.number("cuda_context", cuda_context, ctypes.c_size_t)
         key = None
+        config.log = _logging_thunk
         if log is not None:
             _handles.check_callback("log", log, "level, status, message")
             key = _handles.register(log)
@@ -45,7 +65,12 @@ class Context(_handles.Handled):
                           sessions, decode_memory_bytes)
         self._cuda_context = cuda_context
 
-    def __reduce__(self):
+    def __repr__(self) -> str:
+        kind, ordinal = self._device
+        device = {_c.DEVICE_AUTO: "any device", _c.DEVICE_CPU: "cpu"}.get(kind, "cuda:%d" % ordinal)
+        return "<benzina.Context: %s>" % ("closed" if self._handle is None else device)
+
+    def __reduce__(self) -> Any:
         """Another one with the same settings."""
         if self._shared:
             return _shared_context, (self._device,)
@@ -54,24 +79,24 @@ class Context(_handles.Handled):
         return type(self), self._settings
 
     @property
-    def device(self):
+    def device(self) -> Any:
         """A structs.device_info; an Error that says why the processor works instead, where there is none."""
         return told("device_info", lib.bzna_context_device_info, self.handle)
 
-    def codec(self, codec, chroma_format=1, depth=8):
+    def codec(self, codec: int, chroma_format: int = 1, depth: int = 8) -> Any:
         """A structs.codec_info: what NVDEC can do with _c.CODEC_H264 and so on. chroma_format: 0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4."""
         numbers = [arg.number(name, value, ctypes.c_uint32) for name, value in (("codec", codec), ("chroma_format", chroma_format), ("depth", depth))]
         return told("codec_info", lib.bzna_context_codec_info, self.handle, *numbers)
 
 
-def device_count():
+def device_count() -> int:
     """CUDA devices of this machine; an Error where there is no driver, or the library was built without a GPU path."""
     count, err = ctypes.c_uint32(), _c.new("error")
     check(lib.bzna_device_count(count, err), err)
     return count.value
 
 
-def _device_of(device):
+def _device_of(device: Any) -> Any:
     """(kind, ordinal)"""
     found = re.fullmatch(r"(cpu)|cuda|(?:cuda:)?(\d+)", str(device))
     if device is None:
@@ -88,18 +113,26 @@ def _device_of(device):
     return pair
 
 
+_LEVELS = {_c.LOG_ERROR: logging.ERROR, _c.LOG_WARNING: logging.WARNING, _c.LOG_INFO: logging.INFO, _c.LOG_DEBUG: logging.DEBUG}
+
+
+@_c.callback("log_fn")
+def _logging_thunk(user, level, code, message):
+    log.log(_LEVELS.get(level, logging.WARNING), "%s", in_python(message.decode("utf-8", "replace")))
+
+
 @_c.callback("log_fn")
 def _log_thunk(user, level, code, message):
-    log = _handles.registry.get(user)
-    if log is not None:
-        log(level, code, message.decode("utf-8", "replace"))
+    told_to = _handles.registry.get(user)
+    if told_to is not None:
+        told_to(level, code, in_python(message.decode("utf-8", "replace")))
 
 
-_shared_contexts = {}                           # of each device: the context, and the process that it is of
+_shared_contexts: Any = {}                           # of each device: the context, and the process that it is of
 _shared_contexts_lock = threading.Lock()
 
 
-def _shared_context(device=(_c.DEVICE_AUTO, 0)):
+def _shared_context(device: Any = (_c.DEVICE_AUTO, 0)) -> Context:
     with _shared_contexts_lock:
         context, process = _shared_contexts.get(device, (None, None))
         if process != os.getpid():

@@ -6,7 +6,7 @@ import collections.abc
 import ctypes
 import os
 import weakref
-from typing import Any, Dict, Iterable, Iterator, List, Literal, Mapping, NamedTuple, Optional, Tuple, Union, overload
+from typing import Any, Dict, Iterable, Iterator, List, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple, Union, overload
 
 from . import _arguments as arg
 from . import _c, _handles
@@ -102,11 +102,12 @@ class Sample:
         return self
 
     @property
-    def fields(self):
+    def fields(self) -> Mapping[str, Any]:
         """What the sample holds, by name, each read when it is asked for: see Dataset.field. None where it has none."""
         return _Fields(self._of(), self.index)
 
-    def image(self, field=None, shape=None, box=None, filter="linear", antialias=True):
+    def image(self, field: Optional[str] = None, shape: Any = None, box: Optional[Sequence[float]] = None, filter: str = "linear",
+              antialias: bool = True) -> Any:
         """The decoded picture as a numpy array, H x W x 3 uint8 in RGB: all of it, upright, neither scaled nor normalized.
         field: "image" (or None), "thumb", or one of images. It is decoded in software, on this thread. Where it is damaged,
         an Error names the sample.
@@ -140,13 +141,13 @@ class Sample:
             raise Error(error.status, message, error.byte_offset, error.native_code)
         return pixels
 
-    def image_info(self, field=None):
+    def image_info(self, field: Optional[str] = None) -> Any:
         """A structs.image_info: what the file says of a picture, and where it lies there."""
         dataset = self._of()
         return told("image_info", lib.bzna_dataset_image_info, dataset.handle, self.index, _track(field),
                      source=dataset._source)
 
-    def _of(self):
+    def _of(self) -> Any:
         if self._dataset is None:
             raise ValueError("this Sample was not taken from a Dataset: it has no fields and no picture")
         return self._dataset

@@ -280,6 +280,7 @@ class DataLoader(_handles.Handled):
             raise
         self._epoch = config.order.first_epoch  # of the next batch
         self._inside = False                    # some of that epoch is delivered,
+        self._under_way = False                 # to this iterator,
         self._resumed = False                   # or was, before the state was saved that this loader goes on from
         self._batches_left: Optional[int] = None        # of the epoch that was resumed
         self._held: Any = None                  # a batch of a later epoch, and the state before it
@@ -363,7 +364,8 @@ class DataLoader(_handles.Handled):
         self._handle = handle.value
         self._close = _handles.owned(self, lib.bzna_loader_close, handle.value, self._key)
         info = told("loader_info", lib.bzna_loader_get_info, self._handle)
-        self._samples, self._batches = info.samples_per_epoch, info.batches_per_epoch
+        state = told("loader_state", lib.bzna_loader_save, self._handle)
+        self._samples, self._batches = state.sample_count, info.batches_per_epoch       # of all ranks; of this one
         if self._is_settled:
             self._config = None                 # the library has copied it
 
@@ -427,7 +429,7 @@ class DataLoader(_handles.Handled):
         if self._inside and not self._resumed:  # the last one was broken off
             self._held = None
             self._reset(self._epoch + 1)
-        self._resumed = False
+        self._resumed = self._under_way = False
         self._iterator = weakref.ref(iterator)
 
     def _next_of_epoch(self) -> Optional[Batch]:
@@ -435,12 +437,12 @@ class DataLoader(_handles.Handled):
         if self._held:
             batch, self._held = self._held[0], None
         else:
-            before = self._save()
+            before = None if self._under_way else self._save()
             batch = self._next()
             if batch is not None and batch.epoch != self._epoch:
                 self._held, self._epoch = (batch, before), batch.epoch
                 batch = None
-        self._inside = batch is not None and not batch.last_of_epoch
+        self._inside = self._under_way = batch is not None and not batch.last_of_epoch
         if not self._inside:
             self._batches_left = None
         if batch is not None and batch.last_of_epoch:

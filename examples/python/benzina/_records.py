@@ -1,9 +1,13 @@
 """Data sets of MNIST's, CIFAR's and tables' files."""
+from __future__ import annotations
+
 import array
 import math
 import os
+from typing import Any, Optional, Sequence, Union
 
 from ._dataset import Dataset
+from ._types import Path
 
 
 class _Memory:
@@ -32,7 +36,7 @@ def _idx_of(path, dimensions):
     return shape, data
 
 
-def idx(path, labels=None, **settings):
+def idx(path: Path, labels: Optional[Path] = None, **settings: Any) -> Dataset:
     """MNIST's pictures, and its labels as targets: a Dataset of gray pictures, in memory. Both files may be .gz. settings: of Dataset."""
     (count, height, width), pixels = _idx_of(path, 3)
     size = height * width
@@ -46,7 +50,7 @@ def idx(path, labels=None, **settings):
     return Dataset(_Memory(pixels), name=os.fspath(path), records=records, **settings)
 
 
-def cifar(paths, classes=10, **settings):
+def cifar(paths: Union[Path, Sequence[Path]], classes: int = 10, **settings: Any) -> Dataset:
     """CIFAR's binary files, one or several: a Dataset. classes: 10, or 100, whose coarse labels are left out."""
     if classes not in (10, 100):
         raise ValueError("classes: %r is neither 10 nor 100" % (classes,))
@@ -55,7 +59,7 @@ def cifar(paths, classes=10, **settings):
                                        label_offset=labels - 1, label_type="uint8"), **settings)
 
 
-def csv(path, target=None, **settings):
+def csv(path: Path, target: Optional[int] = None, **settings: Any) -> Dataset:
     """A file of numbers with commas between them: a Dataset of vectors, the field "data", in memory. target: the number of the
     column that holds it. A first line of other words is left out."""
     import csv as reader

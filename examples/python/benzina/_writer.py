@@ -1,4 +1,6 @@
 """Writer: archives."""
+from __future__ import annotations
+
 import array
 import collections
 import collections.abc
@@ -15,11 +17,12 @@ import tempfile
 import threading
 import time
 import weakref
+from typing import Any, Callable, Iterable, Literal, Mapping, Optional, Tuple
 
 from . import _arguments as arg
 from . import _c, _handles
 from ._c import Status, lib, structs
-from ._context import _shared_context
+from ._context import Context, _shared_context
 from ._dataset import Dataset, Sample
 from ._errors import Error, check
 
@@ -59,11 +62,6 @@ def _forget_thunk(user):
 
 _CODECS = {"h265": _c.CODEC_H265, "h264": _c.CODEC_H264, "av1": _c.CODEC_AV1, "jpeg": _c.CODEC_JPEG}
 _SPLITS = {None: 0, "train": 1, "validation": 2, "test": 3}
-
-# Options of `bzna pack`, by which pictures are encoded.
-_ENCODER_OPTIONS = ("encoder", "crf", "preset", "chroma", "lossless", "tune_decode", "quality", "max_edge", "max_short_edge", "frame",
-                    "thumb", "background")
-
 
 def _tool():
     """The path of the program bzna."""
@@ -141,8 +139,6 @@ class _Encoders:
     def __init__(self, codec, options, jobs):
         self._options = ["--codec=" + codec]
         for name, value in options.items():
-            if name not in _ENCODER_OPTIONS:
-                raise TypeError("Writer has no argument %s; pictures are encoded by %s" % (name, ", ".join(_ENCODER_OPTIONS)))
             option = "--" + name.replace("_", "-")
             if value is not None and value is not False:
                 self._options.append(option if value is True else "%s=%s" % (option, value))
@@ -232,9 +228,13 @@ def _flat(numbers):
 class Writer(_handles.Handled):
     """Writes an archive:
 
-        with benzina.Writer("train.bzna", codec="h265", classes=["cat", "dog"]) as writer:
-            writer.add("photos/cat.jpg", target=0)
-            writer.add(pixels, target=1, name="dog", box=(10, 20, 200, 180), caption="a dog")
+        >>> pixels = benzina.Dataset("train/")[1].image()
+        >>> with benzina.Writer("made.bzna", codec="jpeg", classes=["cat", "dog"]) as writer:
+        ...     writer.add("train/gray/a.png", target=0)
+        ...     writer.add(pixels, target="dog", name="dog", box=(10, 20, 200, 180), caption="a dog")
+        >>> made = benzina.Dataset("made.bzna")
+        >>> made, made[1].filename, made[1].fields["caption"]
+        (<benzina.Dataset: archive, 2 samples>, 'dog', 'a dog')
 
     At the end of the block the archive is finished, by finish(). After an exception, or close() alone, it is left
     unfinished, and readers refuse it. The same samples give the same bytes.
@@ -258,12 +258,19 @@ class Writer(_handles.Handled):
     _gone = "the writer is closed"
     _has_failed = False                         # a write did: nothing can be added any more
 
-    def __init__(self, path, codec="h265", context=None, *, classes=None, jobs=None, queue_bytes=0, timeout=60, **options):
+    def __init__(self, path: Any, codec: Literal["h265", "h264", "av1", "jpeg", "copy"] = "h265", context: Optional[Context] = None, *,
+                 classes: Optional[Iterable[str]] = None, jobs: Optional[int] = None, queue_bytes: int = 0, timeout: float = 60,
+                 encoder: Optional[str] = None, crf: Optional[int] = None, preset: Optional[str] = None, chroma: Optional[str] = None,
+                 lossless: bool = False, tune_decode: bool = False, quality: Optional[int] = None, max_edge: Optional[int] = None,
+                 max_short_edge: Optional[int] = None, frame: Optional[str] = None, thumb: Any = None,
+                 background: Optional[str] = None) -> None:
         _handles.dispose_put_off()
         if codec not in _CODECS and codec != "copy":
             raise ValueError("codec: %r is none of %s" % (codec, ", ".join(map(repr, [*_CODECS, "copy"]))))
         self.codec, self.timeout = codec, arg.number("timeout", timeout, ctypes.c_double, 0)
         self.jobs = (os.cpu_count() or 1) if jobs is None else arg.number("jobs", jobs, ctypes.c_uint32, 1)
+        options = dict(encoder=encoder, crf=crf, preset=preset, chroma=chroma, lossless=lossless, tune_decode=tune_decode, quality=quality,
+                       max_edge=max_edge, max_short_edge=max_short_edge, frame=frame, thumb=thumb, background=background)
         self._encoders = _Encoders(codec, options, self.jobs)
         weakref.finalize(self, self._encoders.close)
         config = _c.new("writer_config")
@@ -289,8 +296,13 @@ class Writer(_handles.Handled):
         self._handle = handle.value
         self._close = _handles.owned(self, lib.bzna_writer_close, handle.value)
 
-    def add(self, image, target=None, name=None, thumb=None, split=None, codec=None, size=None, thumb_size=None, *, index=None,
-            fields=None, **more):
+    def __repr__(self) -> str:
+        return "<benzina.Writer: %s>" % ("closed" if self._handle is None else self.codec)
+
+    def add(self, image: Any, target: Any = None, name: Optional[str] = None, thumb: Any = None,
+            split: Optional[Literal["train", "validation", "test"]] = None, codec: Optional[str] = None,
+            size: Optional[Tuple[int, int]] = None, thumb_size: Optional[Tuple[int, int]] = None, *, index: Optional[int] = None,
+            fields: Optional[Mapping[str, Any]] = None, **more: Any) -> None:
         """Adds one sample.
 
         image            a path of a picture file, its bytes, or a binary file; an array of uint8, H x W or H x W x 3 in RGB;
@@ -316,11 +328,12 @@ class Writer(_handles.Handled):
         A sample that is refused raises, and leaves the archive as it was: others can be added."""
         self._write(self._described(image, target, name, thumb, split, codec, size, thumb_size, fields=fields, **more), index)
 
-    def skip(self, index):
+    def skip(self, index: int) -> None:
         """No sample comes at this index: those behind it move up."""
         self._write((None, None), index)
 
-    def add_all(self, samples, on_error=None):
+    def add_all(self, samples: Iterable[Mapping[str, Any]],
+                on_error: Optional[Callable[[Mapping[str, Any], Exception], Any]] = None) -> int:
         """Adds samples, dicts of add's arguments, in their order, jobs of them encoded at once:
 
             writer.add_all({"image": path, "target": target} for path, target in found)
@@ -457,7 +470,7 @@ class Writer(_handles.Handled):
             raise Error(status, "the sample was not taken: samples of smaller indices are missing, and queue_bytes hold no more")
         check(status, err, self._sink and self._sink.failure)
 
-    def finish(self):
+    def finish(self) -> None:
         """Writes the index and closes the file."""
         err = _c.new("error")
         check(lib.bzna_writer_finish(self.handle, err), err, self._sink and self._sink.failure)
@@ -465,12 +478,12 @@ class Writer(_handles.Handled):
             self._sink.file.flush()
         self.close()
 
-    def close(self):
+    def close(self) -> None:
         """Without finish, the archive is left unfinished."""
         super().close()
         self._encoders.close()
 
-    def __exit__(self, kind, *_):
+    def __exit__(self, kind: Any = None, *_: Any) -> None:
         try:
             if kind is None and self._handle is not None:
                 self.finish()
