@@ -1560,6 +1560,8 @@ class Order(unittest.TestCase):
         with self.assertRaises(StopIteration):
             next(fourth)
         fifth = iter(loader)
+        loader.set_epoch(7)                     # before its first batch
+        self.assertEqual(next(fifth) and loader.epoch, 7)
         loader.set_epoch(3)
         with self.assertRaises(Error):
             next(fifth)

@@ -338,7 +338,7 @@ state = made(seed=5, shuffle=True)
 first = next(iter(state))[1].tolist()
 again = made(seed=5, shuffle=True)
 again.load_state_dict(state.state_dict())
-print(len(again), [len(targets) for _, targets in again], len(again))
+print(again.batches_left, [len(targets) for _, targets in again], again.batches_left)
 """ % each(), 2)
         for rank, text in enumerate(said):
             self.assertEqual(text.split("\n")[:-1], [
@@ -433,6 +433,23 @@ for more in (dict(), dict(limit_train_batches=2, limit_val_batches=1), dict(limi
         self.assertEqual(done.returncode, 0, done.stderr[-3000:])
         self.assertEqual(done.stdout.split("\n")[:-1], ["%s True" % counts for counts in
                                                          ("12 14", "6 4", "6 14", "12 16", "12 26", "12 14", "1 1", "12 6")])
+
+    @needs("torch", "numpy", "lightning")
+    def test_a_run_goes_on_in_the_middle_of_an_epoch(self):
+        with tempfile.TemporaryDirectory() as folder:
+            done = python(LIGHTNING + """
+from lightning.pytorch.callbacks import ModelCheckpoint
+def run(epochs, callbacks=[], **more):
+    model = Model()
+    fitting = lightning.Trainer(accelerator="cpu", logger=False, enable_progress_bar=False, enable_model_summary=False, max_epochs=epochs,
+                                default_root_dir=sys.argv[1], enable_checkpointing=bool(callbacks), callbacks=callbacks)
+    fitting.fit(model, loaders(seed=5)[0], **more)
+    return model.seen
+whole = run(3)
+run(2, [ModelCheckpoint(sys.argv[1], every_n_train_steps=6, save_top_k=-1, filename="sixth")])
+print(run(3, ckpt_path=sys.argv[1] + "/sixth.ckpt") == whole[6:], len(whole))
+""", folder)
+        self.assertEqual((done.returncode, done.stdout), (0, "True 12\n"), done.stderr[-3000:])
 
     @needs("torch", "numpy", "lightning")
     def test_fit_on_two_processes_shares_the_samples(self):
@@ -700,17 +717,21 @@ class DataSets(unittest.TestCase):
             self.assertEqual(len(benzina.Dataset(folder).classes), 3)
 
     @needs_decoder
-    def test_the_length_after_resuming_is_what_is_left(self):
+    def test_the_batches_left_after_resuming(self):
         for options, lengths in ((dict(batch_size=3), [3, 2, 1, 3]), (dict(batch_size=3, drop_last=True), [2, 1, 2]),
                                  (dict(batch_size=2, rank=1, world_size=2), [2, 1, 2]), (dict(batch_size=1), [8, 7, 6, 5, 4, 3, 2, 1, 8])):
             loader = loader_of(output="field", shuffle=True, **options)
-            self.assertEqual(len(loader), lengths[0])
-            states = [loader.state_dict()] + [loader.state_dict() for _ in loader]
-            self.assertEqual(len(states), len(lengths))
+            self.assertEqual((len(loader), loader.batches_left, len(iter(loader))), (lengths[0],) * 3)
+            states, left = [loader.state_dict()], [loader.batches_left]
+            for _ in loader:
+                states.append(loader.state_dict())
+                left.append(loader.batches_left)
+            self.assertEqual(left, lengths)
             for state, length in zip(states, lengths):
                 again = loader_of(output="field", shuffle=True, **options)
                 again.load_state_dict(state)
-                self.assertEqual((len(again), sum(1 for _ in again), len(again)), (length, length, lengths[0]), options)
+                self.assertEqual((again.batches_left, len(again), len(iter(again)), sum(1 for _ in again), again.batches_left),
+                                 (length, lengths[0], length, length, lengths[0]), options)
 
 
 @needs_decoder

@@ -4,7 +4,7 @@ from __future__ import annotations
 import logging
 import warnings
 import weakref
-from typing import Any, Callable, Iterator, List
+from typing import Any, Callable, Iterator, List, Optional
 
 from . import _c
 from ._batch import Batch
@@ -16,17 +16,18 @@ from ._frameworks import FRAMEWORKS, found
 
 
 class Epoch(Iterator[Any]):
-    """One way through an epoch."""
+    """One way through an epoch, which begins with its first batch: until then, the loader may be sent elsewhere."""
 
     def __init__(self, loader: Any, read: Callable[[Batch], Any]) -> None:
-        loader._start_epoch(self)
-        self._loader, self._read, self._moves, self._over = loader, read, loader._moves, False
+        self._loader, self._read, self._over = loader, read, False
+        self._moves: Optional[int] = None       # the loader's, when it began
+        loader._iterator = weakref.ref(self)    # in place of the one before it
 
     def __iter__(self) -> Epoch:
         return self
 
     def __len__(self) -> int:
-        return len(self._loader)
+        return int(self._loader.batches_left)
 
     def close(self) -> None:
         """Ends it; what is left of the epoch is left out."""
@@ -36,7 +37,9 @@ class Epoch(Iterator[Any]):
         loader = self._loader
         if self._over:
             raise StopIteration
-        if self._moves != loader._moves:
+        if self._moves is None and loader._is_current(self):
+            self._moves = loader._begin_epoch()
+        if self._moves != loader._moves or not loader._is_current(self):
             self._over = True
             raise Error(Status.E_STATE, "this iterator is over: the loader was iterated anew, or went elsewhere, meanwhile")
         batch = loader._next_of_epoch()

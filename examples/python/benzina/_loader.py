@@ -282,7 +282,7 @@ class DataLoader(_handles.Handled):
         self._inside = False                    # some of that epoch is delivered,
         self._under_way = False                 # to this iterator,
         self._resumed = False                   # or was, before the state was saved that this loader goes on from
-        self._batches_left: Optional[int] = None        # of the epoch that was resumed
+        self._left: Optional[int] = None        # batches of an epoch inside which the loader stands
         self._held: Any = None                  # a batch of a later epoch, and the state before it
         self._moves = 0                         # so that an iterator sees that the loader went elsewhere
         self._lender: Optional[Lender] = None
@@ -379,9 +379,15 @@ class DataLoader(_handles.Handled):
     # -- one epoch after the other
 
     def __len__(self) -> int:
-        """Batches that the next `for` brings: those of an epoch, or what is left of one after load_state_dict."""
+        """Batches of a whole epoch, after load_state_dict, too: trainers count from the batch of their own checkpoint up to it."""
         self._settle()
-        return self._batches if self._batches_left is None else self._batches_left
+        return self._batches
+
+    @property
+    def batches_left(self) -> int:
+        """Batches that the epoch still brings: as many as len() says at its start, fewer inside it and after load_state_dict."""
+        self._settle()
+        return self._batches if self._left is None else self._left
 
     def __iter__(self) -> Iterator[Any]:
         self._settle(True)
@@ -416,21 +422,23 @@ class DataLoader(_handles.Handled):
     def _reset(self, epoch: int) -> None:
         err = _c.new("error")
         check(lib.bzna_loader_reset(self.handle, epoch, err), err)
-        self._epoch, self._inside, self._resumed, self._batches_left = epoch, False, False, None
+        self._epoch, self._inside, self._resumed, self._left = epoch, False, False, None
 
     def _forget(self) -> None:
-        """What iterators there are are over."""
+        """An iterator that has begun is over."""
         self._moves += 1
-        self._iterator = self._held = None
+        self._held, self._under_way = None, False
 
-    def _start_epoch(self, iterator: Epoch) -> None:
-        """A new iterator takes the place of the one before it."""
-        self._moves += 1
+    def _is_current(self, iterator: Epoch) -> bool:
+        """Whether no other iterator came after it."""
+        return self._iterator is not None and self._iterator() is iterator
+
+    def _begin_epoch(self) -> int:
         if self._inside and not self._resumed:  # the last one was broken off
             self._held = None
             self._reset(self._epoch + 1)
         self._resumed = self._under_way = False
-        self._iterator = weakref.ref(iterator)
+        return self._moves
 
     def _next_of_epoch(self) -> Optional[Batch]:
         """The next Batch of the epoch that is under way; None behind its last one."""
@@ -443,8 +451,7 @@ class DataLoader(_handles.Handled):
                 self._held, self._epoch = (batch, before), batch.epoch
                 batch = None
         self._inside = self._under_way = batch is not None and not batch.last_of_epoch
-        if not self._inside:
-            self._batches_left = None
+        self._left = self.batches_left - 1 if self._inside else None
         if batch is not None and batch.last_of_epoch:
             self._epoch += 1
         return batch
@@ -475,7 +482,7 @@ class DataLoader(_handles.Handled):
         self.seed, self._epoch = state.seed, state.epoch
         self._inside = self._resumed = state.position > 0
         left, step = self._samples - state.position, self.batch_size * self.world_size
-        self._batches_left = (left // step if self.drop_last else -(-left // step)) if self._resumed else None
+        self._left = (left // step if self.drop_last else -(-left // step)) if self._resumed else None
 
     def _next(self) -> Optional[Batch]:
         """The next Batch, or None after the last epoch. Waits in steps, so that an interrupt from the keyboard comes through."""
@@ -546,4 +553,5 @@ class DataLoader(_handles.Handled):
     def close(self) -> None:
         """Ends the threads. Arrays and batches that are out stay valid."""
         self._forget()
+        self._iterator = None
         super().close()
