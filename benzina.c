@@ -6,15 +6,15 @@
  *       2  basics            checked arithmetic, big-endian loads, spans, versioned structs
  *       3  OS                files, folders, clock, threads; the only room that a port touches
  *       4  memory            the only caller of the user's allocator
- *       5  blocks            of files, as they were read last; the locks of that cache live here
- *     6-7  host              errors, log, limits; files, of which few are open at a time, and sources
+ *       5  blocks            the cache of file parts that were read last, with its locks
+ *     6-7  host              errors, log, limits; open files, whose number is limited; sources
  *       8  cursor            bounded bytes and bits, sticky overrun
  *    9-15  codecs            NAL units; AV1; TIFF, EXIF, XMP; JPEG; stills; more stills; the table of codecs
- *   16-17  HEIF              the items of a file and what they say, grids
- *   18-19  pictures          which codec; what a picture is
+ *   16-17  HEIF              the items of a file, their properties, grids
+ *   18-19  pictures          finding a codec; a picture as container and stream describe it
  *   20-21  boxes             mp4 boxes by table; fragments
- *      22  sample tables     where a track's samples lie
- *      23  containers        their types: what holds samples is a row of operations
+ *      22  sample tables     the places of a track's samples
+ *      23  containers        their types: a type of container is a row of operations
  *      24  HEIF files        alone, or among other pictures
  *   25-26  mp4               archives, plain video; their samples
  *   27-29  folders           lists of samples; directories; pictures that are files
@@ -45,9 +45,9 @@
 /* ==== 0. Includes ================================================================================================= */
 
 /* Every operation is rounded by itself, so that machines with and without fused multiply-add compute the same bits.
- * Before the first include, whose functions are inlined. clang with -ffp-contract=fast does not look at the pragma. gcc
- * 12 makes vfmaddsub of neighboring a * b - c and a * b + c even with -ffp-contract=off, unless it leaves straight code
- * without vectors. */
+ * This stands before the first include, because that defines inline functions. clang ignores the pragma if
+ * -ffp-contract=fast is given. gcc 12 turns neighboring a * b - c and a * b + c into vfmaddsub even with
+ * -ffp-contract=off, unless it is told not to vectorize straight-line code. */
 #if defined(__FAST_MATH__) || defined(__ASSOCIATIVE_MATH__) || defined(__RECIPROCAL_MATH__) || \
     (defined(__FINITE_MATH_ONLY__) && __FINITE_MATH_ONLY__)
 #  error "compile without -ffast-math (-Ofast) and its parts, with -ffp-contract=off: pixels would not be the same"
@@ -135,76 +135,114 @@ _Static_assert(sizeof(void *) <= sizeof(uint64_t), "addresses travel as uint64_t
 
 #define BZI_LIMIT_DEPTH          16u             /* box nesting; real files reach 8 */
 #define BZI_LIMIT_TRACKS         64u             /* tracks of a movie; archives have 4, with split variants 13 */
-/* boxes at file level, two a fragment, of which a video may have one a frame: bounds the walk over a hostile file */
+/* boxes at file level: a fragment has two, and a video may have a fragment for each frame. Bounds the walk over a
+ * hostile file */
 #define BZI_LIMIT_TOP_BOXES      (1u << 22)
-#define BZI_LIMIT_BOX_CHILDREN   1048576u        /* children of one box, likewise */
-#define BZI_LIMIT_PARAMETER_SETS 16u /* VPS + SPS + PPS that a writer keeps for one picture; encoders send 3 */
-#define BZI_LIMIT_CONFIG_BYTES   65536u /* parameter sets of one picture: each has a 16-bit length in hvcC and avcC */
-/* samples of a data set whose repetitions are looked for, a bit each: 1 GiB */
+#define BZI_LIMIT_BOX_CHILDREN   1048576u        /* children of one box. Bounds the walk over a hostile file */
+/* VPS + SPS + PPS that a writer keeps for one picture; encoders send 3 */
+#define BZI_LIMIT_PARAMETER_SETS 16u
+/* bytes of one picture's parameter sets: hvcC and avcC give each a 16-bit length */
+#define BZI_LIMIT_CONFIG_BYTES   65536u
+
+/* samples of a data set in which repetitions can be looked for, at a bit each: 1 GiB */
 #define BZI_LIMIT_SEEN           (1ull << 33)
-/* samples of a data set of which a loader notes that NVDEC has decoded them without damage, a bit each: 16 MiB */
+/* samples of a data set for which a loader remembers that NVDEC decoded them undamaged, at a bit each: 16 MiB */
 #define BZI_LIMIT_SOUND          (1ull << 27)
-#define BZI_LIMIT_NAME_BYTES     65536u          /* of a sample's file name */
-#define BZI_LIMIT_PATH_BYTES     4096u           /* of a path, its NUL counted: Linux's own limit */
-#define BZI_LIMIT_JPEG_SCANS     500u /* of one picture: encoders make about 10, and each is a pass over the picture */
-/* coefficients that a decoder of progressive JPEGs keeps, 2 bytes each: those of 175 megapixels in 4:2:0 */
+
+#define BZI_LIMIT_NAME_BYTES     65536u          /* bytes of a sample's file name */
+#define BZI_LIMIT_PATH_BYTES     4096u           /* bytes of a path with its NUL: Linux's own limit */
+
+/* scans of one picture: encoders make about 10, and each is a pass over the picture */
+#define BZI_LIMIT_JPEG_SCANS     500u
+/* bytes of the coefficients that a decoder of progressive JPEGs keeps, 2 bytes each: 175 megapixels in 4:2:0 */
 #define BZI_LIMIT_JPEG_BYTES     (512ull << 20)
-/* decoded, of a still in however few bytes: a solid picture of 16 megapixels; larger ones need a coded byte for each
- * BZI_LIMIT_STILL_RATIO */
+
+/* decoded bytes of a still, however few its coded bytes are: a solid picture of 16 megapixels. A larger still needs a
+ * coded byte for each BZI_LIMIT_STILL_RATIO decoded bytes */
 #define BZI_LIMIT_STILL_BYTES    (64u << 20)
-#define BZI_LIMIT_STILL_RATIO    4096u           /* of real pictures, at most about 1000 */
-#define BZI_LIMIT_TEXT_BYTES     16384u          /* of a PNG's text, inflated: orientation stands at its beginning */
-#define BZI_LIMIT_ITEMS          4096u           /* of a HEIF file: phones write up to some 500 */
-#define BZI_LIMIT_PROPERTIES     32u             /* of an item; writers need 10 */
-#define BZI_LIMIT_TILES          1024u           /* of a grid: 16384 x 16384 in tiles of 512 */
+/* decoded bytes for a coded byte; real pictures have at most about 1000 */
+#define BZI_LIMIT_STILL_RATIO    4096u
+/* inflated bytes of a PNG's text: the orientation stands at its beginning */
+#define BZI_LIMIT_TEXT_BYTES     16384u
+
+#define BZI_LIMIT_ITEMS          4096u           /* items of a HEIF file: phones write up to about 500 */
+#define BZI_LIMIT_PROPERTIES     32u             /* properties of an item; writers need 10 */
+#define BZI_LIMIT_TILES          1024u           /* tiles of a grid: 16384 x 16384 pixels in tiles of 512 x 512 */
 /* coded bytes for each pixel of a grid whose tiles share bytes of the file: no picture that is worth coding has more */
 #define BZI_LIMIT_TILE_RATIO     4u
+
 #define BZI_LIMIT_TAR_EXTRA      16u             /* headers in a row that only describe a member; writers need 3 */
-#define BZI_LIMIT_PAX_BYTES      (1u << 20)      /* of one of them; writers need a few kB */
-#define BZI_LIMIT_SLICES         256u            /* of a picture that is decoded in part: of 64 rows each */
-#define BZI_LIMIT_BATCH          65536u
-#define BZI_LIMIT_EDGE           16384u          /* of outputs; also the default for coded frames */
-#define BZI_LIMIT_THREADS        1024u
-#define BZI_LIMIT_READERS        256u
-#define BZI_LIMIT_IN_FLIGHT      64u
-#define BZI_LIMIT_READ_AHEAD     65536u
-#define BZI_LIMIT_SESSIONS       256u /* decode sessions of a context: no device has a tenth of so many engines */
+#define BZI_LIMIT_PAX_BYTES      (1u << 20)      /* bytes of one such header; writers need a few kB */
+
+/* slices of a picture that is decoded in part: 16384 rows in slices of 64 rows */
+#define BZI_LIMIT_SLICES         256u
+
+#define BZI_LIMIT_BATCH          65536u          /* samples of a batch */
+/* pixels of an output's edge; also the default for the edge of coded frames */
+#define BZI_LIMIT_EDGE           16384u
+#define BZI_LIMIT_THREADS        1024u           /* threads that decode in software */
+#define BZI_LIMIT_READERS        256u            /* threads that read samples */
+#define BZI_LIMIT_IN_FLIGHT      64u             /* batches of a loader that exist at the same time */
+#define BZI_LIMIT_READ_AHEAD     65536u          /* samples that a loader reads ahead */
+
+/* decode sessions of a context: no device has a tenth as many engines */
+#define BZI_LIMIT_SESSIONS       256u
 #define BZI_LIMIT_SESSION_DEPTH  16u             /* pictures that a session has submitted and not mapped */
+
 #define BZI_LIMIT_VECTOR         65536u          /* numbers of a vector that is a tensor */
-/* of a tar's members; a data set's samples have one more, the key */
+/* fields of a tar's samples; those of a data set have one more, the key */
 #define BZI_LIMIT_FIELDS         64u
-#define BZI_LIMIT_ARCHIVE_FIELDS 60u             /* that an archive has beside image, thumb, target and name */
-#define BZI_LIMIT_CLASS_BYTES    (256u << 20)    /* of the names of an archive's classes */
-#define BZI_LIMIT_HOLES          26u             /* tables of an archive's index: two a track, of at most 13 */
-#define BZI_LIMIT_COLUMNS        16u             /* fields that a batch carries as tensors, and as bytes */
-#define BZI_LIMIT_OUTPUTS        16u             /* of a loader: a lane keeps the slots of a launch for each */
-#define BZI_LIMIT_VIEWS          64u             /* of a sample, in all outputs: a thread keeps a slot for each */
+#define BZI_LIMIT_ARCHIVE_FIELDS 60u             /* fields that an archive has beside image, thumb, target and name */
+#define BZI_LIMIT_CLASS_BYTES    (256u << 20)    /* bytes of the names of an archive's classes */
+/* tables of an archive's index: two a track, and there are at most 13 tracks */
+#define BZI_LIMIT_HOLES          26u
+/* fields that a batch carries as tensors, and as many again that it carries as bytes */
+#define BZI_LIMIT_COLUMNS        16u
+
+#define BZI_LIMIT_OUTPUTS        16u             /* outputs of a loader: a lane keeps the slots of a launch for each */
+/* views of a sample, in all outputs together: a thread keeps a slot for each */
+#define BZI_LIMIT_VIEWS          64u
+
 #define BZI_LIMIT_PARTS          65536u          /* archives of one data set */
-#define BZI_LIMIT_GROUPS         64u             /* in braces, of a pattern: 16 of two members give as many files */
-#define BZI_LIMIT_OPEN_FILES     64u             /* of data sets, at once; a quarter of what the process may have */
-/* until a read fails because the process has no descriptor left: longer than others take to read a sample */
+/* groups in braces in a pattern: 16 groups of two members already make that many files */
+#define BZI_LIMIT_GROUPS         64u
+/* files of data sets that are open at once, or a quarter of what the process may have, if that is less */
+#define BZI_LIMIT_OPEN_FILES     64u
+/* nanoseconds that a read waits for a free descriptor: longer than other threads take to read a sample */
 #define BZI_DESCRIPTOR_WAIT_NS   1000000000u
-/* of a box that is read whole: all but sample tables. The largest has the names of classes */
+
+/* bytes of a box that is read whole, as all are but sample tables. The largest holds the names of classes */
 #define BZI_LIMIT_BOX_BYTES      (512ull << 20)
-#define BZI_LIMIT_FOLDERS        (1u << 20) /* in a class folder: links can make one folder appear in many places */
-#define BZI_LIMIT_OPEN_THREADS   8u              /* that open files and list folders: more wait for the same disk */
-#define BZI_LIMIT_REPLACEMENTS   64u /* samples tried for one slot: that many bad ones in a row are a bad data set */
-#define BZI_LIMIT_RETRIES        1000u
-#define BZI_LIMIT_SAMPLE_BYTES   (256ull << 20)  /* default: a 16k x 16k picture at 8 bits a pixel */
-#define BZI_LIMIT_READ_BYTES     (1ull << 30)    /* default: what is read ahead */
-#define BZI_THUMB_EDGE           512u            /* thumbnails have at most this edge, as the format asks */
+
+/* folders in a class folder: links can make one folder appear in many places */
+#define BZI_LIMIT_FOLDERS        (1u << 20)
+/* threads that open files and list folders: more would wait for the same disk */
+#define BZI_LIMIT_OPEN_THREADS   8u
+
+/* samples tried for one slot: a data set with more bad ones in a row is bad itself */
+#define BZI_LIMIT_REPLACEMENTS   64u
+#define BZI_LIMIT_RETRIES        1000u           /* times that a failed read is repeated */
+
+/* default limit of a sample's bytes: a 16k x 16k picture at 8 bits a pixel */
+#define BZI_LIMIT_SAMPLE_BYTES   (256ull << 20)
+#define BZI_LIMIT_READ_BYTES     (1ull << 30)    /* default limit of the bytes that are read ahead */
+
+#define BZI_THUMB_EDGE           512u            /* pixels: a thumbnail's edge is at most this, as the format asks */
 #define BZI_LOG_QUEUE            32u             /* messages kept for the caller's next call */
-#define BZI_BATCH_ALIGN          64u             /* a cache line, and what AVX-512 and DLPack consumers like */
+/* bytes: a cache line, and the alignment that AVX-512 and DLPack consumers like */
+#define BZI_BATCH_ALIGN          64u
 
 
 /* ==== 2. Basics =====================================================================================================
  * Pure helpers. Checked arithmetic returns 0 on overflow and leaves *out alone. */
 
+/* A range of memory that belongs to somebody else. */
 typedef struct bzi_span {
-    const uint8_t *data;
-    uint64_t       size;
+    const uint8_t *data;              /* the first byte; not owned */
+    uint64_t       size;              /* bytes */
 } bzi_span;
 
+/* bzi_add and bzi_mul return 1, or 0 if the result exceeds 64 bits. */
 static int bzi_add(uint64_t a, uint64_t b, uint64_t *out)
 {
     if (a > UINT64_MAX - b)
@@ -239,6 +277,7 @@ static uint32_t bzi_le32(const uint8_t *p)
 static uint64_t bzi_le64(const uint8_t *p)
 {
     uint64_t value = 0;
+
     for (int i = 7; i >= 0; i--)
         value = value << 8 | p[i];
     return value;
@@ -246,11 +285,12 @@ static uint64_t bzi_le64(const uint8_t *p)
 
 #define BZI_FOURCC(a, b, c, d) ((uint32_t)(a) << 24 | (uint32_t)(b) << 16 | (uint32_t)(c) << 8 | (uint32_t)(d))
 
-/* A type as text for messages: what cannot be printed becomes '?'. */
+/* A box type as text for messages. A byte that is not printable ASCII becomes '?'. */
 static void bzi_fourcc_text(uint32_t type, char text[5])
 {
     for (int i = 0; i < 4; i++) {
         uint32_t c = type >> (24 - 8 * i) & 255;
+
         text[i] = c > 32 && c < 127 ? (char)c : '?';
     }
     text[4] = 0;
@@ -266,19 +306,23 @@ static void bzi_text_trim(char *text)
         lead--;
     if (!lead)
         return;
+
     c = (unsigned char)text[--lead];
     if (size - lead < (c >= 0xf0 ? 4u : c >= 0xe0 ? 3u : c >= 0xc0 ? 2u : 1u))
         text[lead] = 0;
 }
 
-/* Copies at most capacity - 1 bytes of text that may lack a NUL. */
+/* Copies text of size bytes, which may lack a NUL, and always ends it with one. Copies at most capacity - 1 bytes, and
+ * no part of a UTF-8 sequence that would be cut. */
 static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64_t size)
 {
     size_t n = 0;
+
     while (n + 1 < capacity && n < size && src[n]) {
         dst[n] = (char)src[n];
         n++;
     }
+
     dst[n] = 0;
     if (n < size && src[n])
         bzi_text_trim(dst);
@@ -286,7 +330,7 @@ static void bzi_text_copy(char *dst, size_t capacity, const uint8_t *src, uint64
 
 static int bzi_is_space(uint32_t c) { return c == ' ' || (c >= '\t' && c <= '\r'); }
 
-/* Names from files go into messages: what is not printable ASCII becomes '?'. */
+/* Makes a name from a file fit for a message: each byte that is not printable ASCII becomes '?'. */
 static void bzi_text_printable(char *text)
 {
     for (; *text; text++)
@@ -294,12 +338,14 @@ static void bzi_text_printable(char *text)
             *text = '?';
 }
 
+/* Like bzi_text_copy, for text that ends with a NUL. */
 static void bzi_string_copy(char *dst, size_t capacity, const char *src)
 {
     bzi_text_copy(dst, capacity, (const uint8_t *)src, strlen(src));
 }
 
-/* The smallest i below count with is_past(array, i, value); count: there is none. Pre: it holds for all that follow. */
+/* Returns the smallest i below count for which is_past(array, i, value) holds, or count if there is none. Pre: if it
+ * holds for an i, it holds for all that follow. */
 static uint64_t bzi_search(const void *array, uint64_t count, const void *value,
                            int (*is_past)(const void *array, uint64_t i, const void *value))
 {
@@ -315,7 +361,7 @@ static uint64_t bzi_search(const void *array, uint64_t count, const void *value,
     return low;
 }
 
-/* Moves the element at root down until none below it stands behind it. */
+/* Restores the heap below root: moves the element at root down until no child of it comes after it in the order. */
 static void bzi_sort_sift(uint8_t *a, uint64_t root, uint64_t end, size_t size,
                           int (*is_before)(const void *a, const void *b))
 {
@@ -332,7 +378,8 @@ static void bzi_sort_sift(uint8_t *a, uint64_t root, uint64_t end, size_t size,
     memcpy(a + root * size, moved, size);
 }
 
-/* Heapsort: in place, and n log n steps whatever the order was. Pre: size <= 64. */
+/* Heapsort: in place, and n log n steps whatever the order was. is_before(a, b) says that a comes before b. Pre: size
+ * <= 64. */
 static void bzi_sort(void *array, uint64_t count, size_t size, int (*is_before)(const void *a, const void *b))
 {
     uint8_t *a = array, last[64];
@@ -347,29 +394,36 @@ static void bzi_sort(void *array, uint64_t count, size_t size, int (*is_before)(
     }
 }
 
-/* FNV-1a: fingerprints and check sums of states; not for hostile keys. */
+/* FNV-1a, for fingerprints and for check sums of states. It is not meant for keys that an attacker chooses. Returns the
+ * hash of what `hash` stood for, followed by size bytes of data. */
 static uint64_t bzi_hash(uint64_t hash, const void *data, size_t size)
 {
     const uint8_t *p = data;
+
     for (size_t i = 0; i < size; i++)
         hash = (hash ^ p[i]) * 0x100000001b3ull;
     return hash;
 }
 #define BZI_HASH_START 0xcbf29ce484222325ull
 
-/* Versioned structs. In: copies what both know, over the defaults that are in dst; a larger one must end in zeros. Out:
- * the caller gets what it knows, and struct_size says how much that is. Nothing is written past the known size,
- * whatever size is given. */
-#define BZI_STRUCT_GROWTH 4096u                             /* that a later version may add: more is no struct's size */
+/* Versioned structs: caller and library may know different sizes of the same struct.
+ * - In: the members that both know are copied over the defaults that stand in dst. A struct larger than the library's
+ *   must end in zeros, because the library would ignore anything else there.
+ * - Out: the caller gets the members that it knows, and struct_size says how many bytes that is. Nothing is written
+ *   past the caller's size. */
+#define BZI_STRUCT_GROWTH 4096u               /* bytes that a later version may add; a larger struct_size is an error */
 
+/* Returns 1 if all bytes are zero. */
 static int bzi_is_zero(const void *data, size_t size)
 {
     const uint8_t *bytes = data;
+
     while (size && !bytes[size - 1])
         size--;
     return size == 0;
 }
 
+/* Returns 0 if struct_size makes no sense, or if bytes past the known size are not zero. */
 static int bzi_struct_in_over(void *dst, size_t known, const void *src)
 {
     uint32_t given;
@@ -377,47 +431,58 @@ static int bzi_struct_in_over(void *dst, size_t known, const void *src)
     memcpy(&given, src, sizeof given);
     if (given < sizeof given || given > known + BZI_STRUCT_GROWTH)
         return 0;
+
     for (size_t i = known; i < given; i++)
         if (((const uint8_t *)src)[i])
             return 0;
+
     memcpy(dst, src, given < known ? given : known);
     return 1;
 }
 
-/* Likewise where all defaults are zeros. */
+/* Like bzi_struct_in_over, for a struct whose defaults are all zeros. */
 static int bzi_struct_in(void *dst, size_t known, const void *src)
 {
     memset(dst, 0, known);
     return bzi_struct_in_over(dst, known, src);
 }
 
-/* Likewise element i of an array, whose structs are all of the size that the first one says. */
+/* Like bzi_struct_in, for element i of an array. All elements have the size that the first one states; returns 0 if
+ * element i states another. */
 static int bzi_struct_in_array(void *dst, size_t known, const void *array, uint64_t i)
 {
     uint32_t first, given;
     const uint8_t *at;
+
     memcpy(&first, array, sizeof first);
     at = (const uint8_t *)array + (size_t)i * first;
     memcpy(&given, at, sizeof given);
+
     return bzi_struct_in(dst, known, at) && given == first;
 }
 
+/* Writes src to the caller's dst, as far as the caller's size reaches, and sets struct_size in both. */
 static void bzi_struct_out(void *dst, size_t given, void *src, size_t known)
 {
     uint32_t size = (uint32_t)(given < known ? given : known);
+
     if (given < sizeof size)
         return;
+
     memcpy(src, &size, sizeof size);
     memcpy(dst, src, size);
 }
 
-/* What a caller fills in, with its defaults; NULL: all zeros. struct_size stays what the caller says: what a newer one
- * sets past the known size is then refused when the struct is used, not ignored. */
+/* Fills a caller's config with its defaults, or with zeros if defaults is NULL. struct_size becomes the caller's size,
+ * not the library's. If a newer caller sets a member past the size known here, the call that uses the struct fails: the
+ * member is not silently ignored. */
 static void bzi_struct_init(void *config, size_t given, void *defaults, size_t known)
 {
     uint32_t size = (uint32_t)given;
+
     if (!config || given < sizeof size || given > UINT32_MAX)
         return;
+
     if (defaults)
         bzi_struct_out(config, given, defaults, known);
     else
@@ -429,30 +494,35 @@ static void bzi_struct_init(void *config, size_t given, void *defaults, size_t k
 /* ==== 3. OS =========================================================================================================
  * The only room with system calls. Functions return 0 or an errno. */
 
+/* An open file. */
 typedef struct bzi_file {
-    int      fd;
-    uint64_t size;
-    int64_t  modified_ns;             /* when it was changed last, in nanoseconds since 1970 */
-    uint64_t id[4];                   /* device, inode, time of the last change */
+    int      fd;                      /* the descriptor; -1: it is closed */
+    uint64_t size;                    /* bytes, when it was opened */
+    int64_t  modified_ns;             /* time of the last change, in nanoseconds since 1970 */
+    /* tells the file and its version: device, inode, seconds and nanoseconds of the last change */
+    uint64_t id[4];
 } bzi_file;
 
 typedef pthread_mutex_t bzi_mutex;
 typedef pthread_cond_t  bzi_cond;
 typedef pthread_t       bzi_thread;
 
-/* Nesting of user callbacks on this thread: closing inside one would wait for itself. */
+/* How many user callbacks are under way on this thread, one inside the other. A close inside a callback would wait for
+ * itself, so calls that wait are refused while this is not 0. */
 static _Thread_local int bzi_os_in_callback;
 
-/* Why a file that is open cannot be read at offsets within a known size: ESPIPE, it is a pipe, a socket or a device;
- * EOPNOTSUPP, it tells no size, as those of /proc. 0: it can. */
+/* Returns 0 if the open file can be read at any offset within a known size. Else returns ESPIPE for a pipe, a socket or
+ * a device, or EOPNOTSUPP for a file that states a size of 0 but has bytes, as files in /proc do. */
 static int bzi_os_file_refuse(int fd, const struct stat *info)
 {
     char byte;
+
     if (!S_ISREG(info->st_mode))
         return ESPIPE;
     return info->st_size == 0 && pread(fd, &byte, 1, 0) == 1 ? EOPNOTSUPP : 0;
 }
 
+/* Opens a file for reading, or makes it anew for writing, and notes its size and version. */
 static int bzi_os_file_open(bzi_file *file, const char *path, int write)
 {
     int error;
@@ -462,7 +532,8 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
     if (write)
         file->fd = open(path, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     else
-        file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK); /* a pipe must not block here; files do not care */
+        /* the open of a pipe must not block; for files this changes nothing */
+        file->fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (file->fd < 0)
         return errno;
 
@@ -483,14 +554,14 @@ static int bzi_os_file_open(bzi_file *file, const char *path, int write)
     return 0;
 }
 
-/* Its size now: a file may be shortened while it is open. */
+/* Returns the file's size now: it may have been shortened since it was opened. */
 static uint64_t bzi_os_file_size(const bzi_file *file)
 {
     struct stat info;
     return fstat(file->fd, &info) ? file->size : (uint64_t)info.st_size;
 }
 
-/* How many files the process may have open. */
+/* Returns how many files the process may have open. */
 static uint64_t bzi_os_file_limit(void)
 {
     struct rlimit limit;
@@ -505,25 +576,29 @@ static void bzi_os_file_close(bzi_file *file)
 
 static void bzi_os_descriptor_close(int fd) { close(fd); }
 
-/* Bytes read (0 at the end), or -errno. */
+/* Returns the number of bytes read, 0 at the end of the file, or -errno. */
 static int64_t bzi_os_file_read_at(void *user, uint64_t offset, void *dst, uint64_t size)
 {
     const bzi_file *file = user;
     ssize_t n;
+
     if (offset > INT64_MAX)
         return 0;
+
     do
         n = pread(file->fd, dst, (size_t)bzi_min(size, 1u << 30), (off_t)offset);
     while (n < 0 && errno == EINTR);
     return n < 0 ? -(int64_t)errno : (int64_t)n;
 }
 
+/* Writes all size bytes. */
 BZI_MAYBE_UNUSED static int bzi_os_file_write_at(bzi_file *file, uint64_t offset, const void *src, uint64_t size)
 {
     const uint8_t *p = src;
 
     while (size) {
         ssize_t n = pwrite(file->fd, p, (size_t)bzi_min(size, 1u << 30), (off_t)offset);
+
         if (n < 0 && errno == EINTR)
             continue;
         if (n <= 0)
@@ -535,7 +610,7 @@ BZI_MAYBE_UNUSED static int bzi_os_file_write_at(bzi_file *file, uint64_t offset
     return 0;
 }
 
-/* Waits until what was written is on the disk. A device has none, a pipe neither. */
+/* Waits until all written bytes are on the disk. Devices and pipes cannot do that, which is no error. */
 BZI_MAYBE_UNUSED static int bzi_os_file_sync(bzi_file *file)
 {
     while (fdatasync(file->fd))
@@ -544,12 +619,15 @@ BZI_MAYBE_UNUSED static int bzi_os_file_sync(bzi_file *file)
     return 0;
 }
 
-/* What a path names. A link is what it leads to; NONE: nothing is there, or it cannot be known. */
+/* The kind of thing that a path names. A link counts as what it leads to. NONE: nothing is there, or the system does
+ * not tell. */
 enum { BZI_OS_NONE, BZI_OS_FILE, BZI_OS_FOLDER, BZI_OS_OTHER };
 
+/* Returns the kind of what a path names; a relative path begins in `folder`. */
 static int bzi_os_kind_at(int folder, const char *path)
 {
     struct stat info;
+
     if (fstatat(folder, path, &info, 0))
         return BZI_OS_NONE;
     return S_ISREG(info.st_mode) ? BZI_OS_FILE : S_ISDIR(info.st_mode) ? BZI_OS_FOLDER : BZI_OS_OTHER;
@@ -557,9 +635,10 @@ static int bzi_os_kind_at(int folder, const char *path)
 
 static int bzi_os_kind(const char *path) { return bzi_os_kind_at(AT_FDCWD, path); }
 
+/* A folder that is being listed. */
 typedef struct bzi_os_folder {
-    DIR     *entries;
-    uint64_t id[2];                   /* what tells it from all others: device, inode */
+    DIR     *entries;                 /* the stream that readdir reads */
+    uint64_t id[2];                   /* tells it from all other folders: device, inode */
 } bzi_os_folder;
 
 static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
@@ -569,17 +648,20 @@ static int bzi_os_folder_open(bzi_os_folder *folder, const char *path)
     folder->entries = opendir(path);
     if (!folder->entries)
         return errno;
+
     if (fstat(dirfd(folder->entries), &info)) {
         int error = errno;
         closedir(folder->entries);
         return error;
     }
+
     folder->id[0] = (uint64_t)info.st_dev;
     folder->id[1] = (uint64_t)info.st_ino;
     return 0;
 }
 
-/* The next name, and what it is: as the folder says, without a look at the file if it can. NULL: the end, or *error. */
+/* Returns the next name and its kind. The kind comes from the folder itself if it has that, so that most files need no
+ * system call of their own. Returns NULL at the end with *error 0, or with *error set if the listing failed. */
 static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *error)
 {
     const struct dirent *entry;
@@ -589,6 +671,7 @@ static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *err
     *error = entry ? 0 : errno;
     if (!entry)
         return NULL;
+
     *kind = BZI_OS_OTHER;
     if (entry->d_type == DT_REG)
         *kind = BZI_OS_FILE;
@@ -601,40 +684,46 @@ static const char *bzi_os_folder_next(bzi_os_folder *folder, int *kind, int *err
 
 static void bzi_os_folder_close(bzi_os_folder *folder) { closedir(folder->entries); }
 
-/* The paths that match a pattern of *, ? and [], in no order; what follows a backslash stands for itself. Returns 0,
- * ENOENT (there are none) or ENOMEM; 0: bzi_os_glob_free frees them. */
+/* Finds the paths that match a pattern of *, ? and [], in no order. A character after a backslash stands for itself.
+ * Returns 0, ENOENT if there are none, or ENOMEM. After 0, bzi_os_glob_free frees them. */
 static int bzi_os_glob(const char *pattern, glob_t *matches)
 {
     int error = glob(pattern, GLOB_NOSORT, NULL, matches);
+
     if (error == 0)
         return 0;
+
     globfree(matches);
     return error == GLOB_NOSPACE ? ENOMEM : ENOENT;
 }
 
 static void bzi_os_glob_free(glob_t *matches) { globfree(matches); }
 
-/* The working folder's path, for paths to be kept. Returns 0 where it has none, or a longer one. */
+/* Writes the path of the working folder, so that relative paths can be kept. Returns 0 if there is none, or if it
+ * exceeds capacity. */
 static int bzi_os_here(char *path, size_t capacity) { return getcwd(path, capacity) && path[0] == '/'; }
 
+/* A clock that never steps back, in nanoseconds since any point in time. */
 static uint64_t bzi_os_now_ns(void)
 {
     struct timespec t;
+
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+/* Returns the number of processors, at least 1. */
 static uint32_t bzi_os_processors(void)
 {
     long n = sysconf(_SC_NPROCESSORS_ONLN);
     return n > 0 ? (uint32_t)bzi_min((uint64_t)n, BZI_LIMIT_THREADS) : 1;
 }
 
-/* A shared library that the program need not have; NULL: there is none. */
+/* Opens a shared library that the program can do without. Returns NULL if it is not there. */
 BZI_MAYBE_UNUSED static void *bzi_os_library(const char *name) { return dlopen(name, RTLD_NOW | RTLD_LOCAL); }
 BZI_MAYBE_UNUSED static void *bzi_os_symbol(void *library, const char *name) { return dlsym(library, name); }
 
-/* What the environment says, or NULL. */
+/* Returns the value of an environment variable, or NULL. */
 BZI_MAYBE_UNUSED static const char *bzi_os_setting(const char *name) { return getenv(name); }
 
 BZI_MAYBE_UNUSED static void bzi_os_sleep_ns(uint64_t ns)
@@ -645,14 +734,17 @@ BZI_MAYBE_UNUSED static void bzi_os_sleep_ns(uint64_t ns)
 
 static int64_t bzi_os_process(void) { return (int64_t)getpid(); }
 
+/* Lets threads that are started with these attributes run on one processor only; cpu < 0: on any. */
 static int bzi_os_thread_place(pthread_attr_t *attributes, int32_t cpu)
 {
 #ifdef __linux__
     cpu_set_t set;
+
     if (cpu < 0)
         return 0;
     if (cpu >= CPU_SETSIZE)
         return EINVAL;
+
     CPU_ZERO(&set);
     CPU_SET((size_t)cpu, &set);
     return pthread_attr_setaffinity_np(attributes, sizeof set, &set);
@@ -662,8 +754,9 @@ static int bzi_os_thread_place(pthread_attr_t *attributes, int32_t cpu)
 #endif
 }
 
-/* cpu < 0: anywhere. The library's threads block signals: handlers run on the program's own threads. Not those that a
- * thread causes itself, which a host may want to handle in its callbacks (Julia's garbage collector does). */
+/* Starts a thread that runs run(argument), on any processor if cpu < 0. The library's threads block signals, so that
+ * handlers run on the program's own threads. Signals that a thread causes itself are not blocked: a host may want to
+ * handle them in its callbacks, as Julia's garbage collector does. */
 static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *argument, int32_t cpu)
 {
     static const int own[] = { SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS };
@@ -673,12 +766,15 @@ static int bzi_os_thread_start(bzi_thread *thread, void *(*run)(void *), void *a
 
     if (error)
         return error;
+
     sigfillset(&blocked);
     for (size_t i = 0; i < sizeof own / sizeof own[0]; i++)
         sigdelset(&blocked, own[i]);
+
     pthread_sigmask(SIG_SETMASK, &blocked, &old);
     if ((error = bzi_os_thread_place(&attributes, cpu)) == 0)
         error = pthread_create(thread, &attributes, run, argument);
+
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attributes);
     return error;
@@ -689,16 +785,19 @@ static void bzi_os_thread_join(bzi_thread thread) { pthread_join(thread, NULL); 
 static int bzi_os_mutex_init(bzi_mutex *mutex) { return pthread_mutex_init(mutex, NULL); }
 static void bzi_os_mutex_free(bzi_mutex *mutex) { pthread_mutex_destroy(mutex); }
 static void bzi_os_lock(bzi_mutex *mutex) { pthread_mutex_lock(mutex); }
-/* Returns 1 when it is locked now, 0 when somebody else has it. */
+/* Returns 1 if the caller has locked it, 0 if another thread has it. */
 static int bzi_os_try_lock(bzi_mutex *mutex) { return pthread_mutex_trylock(mutex) == 0; }
 static void bzi_os_unlock(bzi_mutex *mutex) { pthread_mutex_unlock(mutex); }
 
+/* Makes a condition whose deadlines count on the clock of bzi_os_now_ns. */
 static int bzi_os_cond_init(bzi_cond *cond)
 {
     pthread_condattr_t attributes;
     int error = pthread_condattr_init(&attributes);
+
     if (error)
         return error;
+
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     error = pthread_cond_init(cond, &attributes);
     pthread_condattr_destroy(&attributes);
@@ -710,18 +809,22 @@ static void bzi_os_wake_one(bzi_cond *cond) { pthread_cond_signal(cond); }
 static void bzi_os_wake_all(bzi_cond *cond) { pthread_cond_broadcast(cond); }
 static void bzi_os_wait(bzi_cond *cond, bzi_mutex *mutex) { pthread_cond_wait(cond, mutex); }
 
-/* Returns 0 when woken (perhaps for nothing), 1 when deadline_ns has passed. */
+/* Returns 0 when woken, which may happen without a reason, or 1 when deadline_ns has passed. */
 static int bzi_os_wait_until(bzi_cond *cond, bzi_mutex *mutex, uint64_t deadline_ns)
 {
     struct timespec t;
+
     t.tv_sec = (time_t)(deadline_ns / 1000000000u);
     t.tv_nsec = (long)(deadline_ns % 1000000000u);
+
     return pthread_cond_timedwait(cond, mutex, &t) == ETIMEDOUT;
 }
 
+/* The default allocator. */
 static void *bzi_os_alloc(void *user, size_t size, size_t align)
 {
     void *p = NULL;
+
     (void)user;
     return posix_memalign(&p, align < sizeof(void *) ? sizeof(void *) : align, size) ? NULL : p;
 }
@@ -737,38 +840,47 @@ static void bzi_os_release(void *user, void *ptr, size_t size)
 /* ==== 4. Memory =====================================================================================================
  * Calls: rooms 2.
  *
- * The only caller of the user's allocator. Sizes are counted in 64 bits and checked. Who allocates remembers the
- * size, because release gets it back. */
+ * The only caller of the user's allocator. Sizes are counted in 64 bits and checked. The owner of an allocation
+ * remembers its size, because the allocator's release function gets it back. */
 
+/* The allocator that a context uses. */
 typedef struct bzi_memory {
-    bzna_allocator allocator;
+    bzna_allocator allocator;         /* the user's, or the default one */
 } bzi_memory;
 
+/* Returns count * size bytes, or NULL if there is no memory or the product is too large. */
 static void *bzi_alloc(const bzi_memory *memory, uint64_t count, uint64_t size, size_t align)
 {
     uint64_t bytes;
     void *p;
+
     if (!bzi_mul(count, size, &bytes) || bytes > PTRDIFF_MAX)
         return NULL;
+
     bzi_os_in_callback++;
     p = memory->allocator.alloc(memory->allocator.user, bytes ? (size_t)bytes : 1, align);
     bzi_os_in_callback--;
+
     return p;
 }
 
 static void *bzi_alloc_zero(const bzi_memory *memory, uint64_t count, uint64_t size)
 {
     void *p = bzi_alloc(memory, count, size, 16);
+
     if (p)
         memset(p, 0, (size_t)(count * size));
     return p;
 }
 
+/* Releases what bzi_alloc returned for this count and size. NULL is ignored. */
 static void bzi_release(const bzi_memory *memory, void *ptr, uint64_t count, uint64_t size)
 {
     size_t bytes = (size_t)(count * size);
+
     if (!ptr)
         return;
+
     bzi_os_in_callback++;
     memory->allocator.release(memory->allocator.user, ptr, bytes ? bytes : 1);
     bzi_os_in_callback--;
@@ -776,13 +888,14 @@ static void bzi_release(const bzi_memory *memory, void *ptr, uint64_t count, uin
 
 /* A buffer that only grows. */
 typedef struct bzi_buffer {
-    uint8_t *data;
-    uint64_t capacity;
+    uint8_t *data;                    /* NULL: nothing was reserved yet */
+    uint64_t capacity;                /* bytes allocated at data */
 } bzi_buffer;
 
-/* Makes room for size bytes; what was there is kept if keep. Returns 0 when memory is out, and the buffer is as it
- * was. Small ones and those that are kept are aligned as malloc does it: of what is aligned more, glibc before 2.38
- * leaves holes that it cannot use again, so that opening many files would take several times what they keep. */
+/* Makes room for size bytes, and keeps the bytes that were there if keep is set. Returns 0 if there is no memory; the
+ * buffer is then as it was. Small buffers and those that are kept have only malloc's alignment: with more of it, glibc
+ * before 2.38 leaves holes that it cannot use again, and opening many files would take several times the memory that
+ * they keep. */
 static int bzi_buffer_reserve(const bzi_memory *memory, bzi_buffer *buffer, uint64_t size, int keep)
 {
     uint64_t capacity = buffer->capacity ? buffer->capacity : 4096;
@@ -790,12 +903,15 @@ static int bzi_buffer_reserve(const bzi_memory *memory, bzi_buffer *buffer, uint
 
     if (size <= buffer->capacity)
         return 1;
+
     while (capacity < size)
         if (!bzi_mul(capacity, 2, &capacity))
             return 0;
+
     data = bzi_alloc(memory, capacity, 1, keep || capacity <= 8192 ? 16 : BZI_BATCH_ALIGN);
     if (!data)
         return 0;
+
     if (keep && buffer->capacity)
         memcpy(data, buffer->data, (size_t)buffer->capacity);
     bzi_release(memory, buffer->data, buffer->capacity, 1);
@@ -804,10 +920,11 @@ static int bzi_buffer_reserve(const bzi_memory *memory, bzi_buffer *buffer, uint
     return 1;
 }
 
-/* A private copy of count elements; NULL when memory is out. */
+/* Returns a private copy of count elements, or NULL if there is no memory. */
 static void *bzi_alloc_copy(const bzi_memory *memory, const void *from, uint64_t count, uint64_t size)
 {
     void *copy = bzi_alloc(memory, count, size, 16);
+
     if (copy && count)
         memcpy(copy, from, (size_t)(count * size));
     return copy;
@@ -820,32 +937,36 @@ static void bzi_buffer_free(const bzi_memory *memory, bzi_buffer *buffer)
     buffer->capacity = 0;
 }
 
-/* The keys of a small cache: those of the slots used last stay. Its owner keeps what belongs to one. */
+/* The keys of a small cache, in which the slots used last stay. The cache's owner keeps the values that belong to the
+ * slots. */
 #define BZI_LRU_SLOTS 8u
 
 typedef struct bzi_lru_slot {
-    bzi_buffer key;
-    uint64_t   size;                  /* of the key */
-    uint64_t   used;                  /* when, by the clock; 0: the slot is free */
+    bzi_buffer key;                   /* a copy of the key */
+    uint64_t   size;                  /* bytes of the key */
+    uint64_t   used;                  /* the clock at the last use; 0: the slot is free */
 } bzi_lru_slot;
 
 typedef struct bzi_lru {
-    bzi_lru_slot slots[BZI_LRU_SLOTS];
-    uint64_t     clock;
+    bzi_lru_slot slots[BZI_LRU_SLOTS]; /* in no order */
+    uint64_t     clock;               /* counts lookups */
 } bzi_lru;
 
-/* Returns 1, and the slot of this key. Else 0, and the slot to give to it: a free one, else the least recently used. */
+/* Returns 1 and the slot that has this key. Else returns 0 and the slot that should get it: a free one, or the least
+ * recently used. */
 BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint64_t size, uint32_t *index)
 {
     lru->clock++;
     *index = 0;
     for (uint32_t i = 0; i < BZI_LRU_SLOTS; i++) {
         bzi_lru_slot *slot = &lru->slots[i];
+
         if (slot->used && slot->size == size && !memcmp(slot->key.data, key, (size_t)size)) {
             slot->used = lru->clock;
             *index = i;
             return 1;
         }
+
         if (slot->used < lru->slots[*index].used)
             *index = i;
     }
@@ -855,14 +976,16 @@ BZI_MAYBE_UNUSED static int bzi_lru_find(bzi_lru *lru, const uint8_t *key, uint6
 /* Makes a slot free. */
 BZI_MAYBE_UNUSED static void bzi_lru_forget(bzi_lru *lru, uint32_t index) { lru->slots[index].used = 0; }
 
-/* Gives a slot to a key. Returns 0 when memory is out, and the slot is free. */
+/* Gives a slot to a key. Returns 0 if there is no memory; the slot is then free. */
 BZI_MAYBE_UNUSED static int bzi_lru_set(bzi_lru *lru, const bzi_memory *memory, uint32_t index, const uint8_t *key,
                                  uint64_t size)
 {
     bzi_lru_slot *slot = &lru->slots[index];
+
     bzi_lru_forget(lru, index);
     if (!bzi_buffer_reserve(memory, &slot->key, size, 0))
         return 0;
+
     memcpy(slot->key.data, key, (size_t)size);
     slot->size = size;
     slot->used = lru->clock;
@@ -881,31 +1004,35 @@ BZI_MAYBE_UNUSED static void bzi_lru_free(bzi_lru *lru, const bzi_memory *memory
 /* ==== 5. Blocks =====================================================================================================
  * Calls: rooms 3-4.
  *
- * What was read last of files whose index entries are read one by one: small blocks, in sets of which each has its
- * lock, a leaf that is held for a few comparisons and a copy. Nothing is allocated, read or called with it. A file's
- * number is never given again, so that blocks of files that were closed only fade. */
+ * The parts of files that were read last, for files whose index entries are read one by one. Small blocks lie in sets.
+ * Each set has a leaf lock, which is held for a few comparisons and a copy: nothing is allocated, read or called while
+ * it is held. A file's number is never given to another file, so blocks of a closed file need not be removed: others
+ * replace them in time. */
 
-#define BZI_BLOCK_BYTES 512u          /* most entries are asked for alone, and a page takes half as long again */
+#define BZI_BLOCK_BYTES 512u       /* bytes: most entries are read alone, and reading a page takes half as long again */
 #define BZI_BLOCK_WAYS  8u            /* blocks of a set */
-#define BZI_BLOCK_SETS  512u          /* 2 MiB together, of which only what is used becomes resident */
+#define BZI_BLOCK_SETS  512u          /* 2 MiB together, of which only the used part becomes resident */
 
+/* One block. Its bytes lie apart, in bzi_blocks.bytes. */
 typedef struct bzi_block {
-    uint64_t file, number;            /* file 0: it is empty */
-    uint64_t used;                    /* when, by the set's clock */
+    uint64_t file;                    /* the number of the file; 0: the block is empty */
+    uint64_t number;                  /* offset in the file / BZI_BLOCK_BYTES */
+    uint64_t used;                    /* the set's clock at the last use */
 } bzi_block;
 
 typedef struct bzi_block_set {
-    bzi_mutex mutex;
-    uint64_t  clock;
-    bzi_block blocks[BZI_BLOCK_WAYS];
+    bzi_mutex mutex;                  /* leaf lock over the set and its bytes */
+    uint64_t  clock;                  /* counts uses */
+    bzi_block blocks[BZI_BLOCK_WAYS]; /* in no order */
 } bzi_block_set;
 
 typedef struct bzi_blocks {
     _Atomic uint64_t files;           /* numbers given so far */
-    bzi_block_set    sets[BZI_BLOCK_SETS];
-    uint8_t          bytes[BZI_BLOCK_SETS][BZI_BLOCK_WAYS][BZI_BLOCK_BYTES];
+    bzi_block_set    sets[BZI_BLOCK_SETS]; /* a block may lie in one set only, by its file and number */
+    uint8_t          bytes[BZI_BLOCK_SETS][BZI_BLOCK_WAYS][BZI_BLOCK_BYTES]; /* of each block */
 } bzi_blocks;
 
+/* Frees the blocks, and the locks of the first `sets` sets. */
 static void bzi_blocks_free(bzi_blocks *blocks, uint32_t sets, const bzi_memory *memory)
 {
     while (blocks && sets)
@@ -913,14 +1040,14 @@ static void bzi_blocks_free(bzi_blocks *blocks, uint32_t sets, const bzi_memory 
     bzi_release(memory, blocks, 1, sizeof *blocks);
 }
 
-/* NULL: memory or locks are out. */
+/* Returns NULL if there is no memory, or no lock can be made. */
 static bzi_blocks *bzi_blocks_make(const bzi_memory *memory)
 {
     bzi_blocks *blocks = bzi_alloc(memory, 1, sizeof *blocks, BZI_BATCH_ALIGN);
 
     if (!blocks)
         return NULL;
-    memset(blocks, 0, offsetof(bzi_blocks, bytes));         /* not the blocks, which would all become resident */
+    memset(blocks, 0, offsetof(bzi_blocks, bytes));         /* not the bytes: all of them would become resident */
     atomic_init(&blocks->files, 0);
     for (uint32_t i = 0; i < BZI_BLOCK_SETS; i++)
         if (bzi_os_mutex_init(&blocks->sets[i].mutex)) {
@@ -930,21 +1057,23 @@ static bzi_blocks *bzi_blocks_make(const bzi_memory *memory)
     return blocks;
 }
 
+/* Returns the set of a block. Neighboring blocks of a file lie in different sets. */
 static uint32_t bzi_blocks_set(uint64_t file, uint64_t number)
 {
     return (uint32_t)((number + file * 0x9e3779b97f4a7c15ull / BZI_BLOCK_SETS) % BZI_BLOCK_SETS);
 }
 
-/* The block's slot, or the number of slots. With the lock. */
+/* Returns the place of a block in its set, or BZI_BLOCK_WAYS if it is not there. Pre: the set is locked. */
 static uint32_t bzi_blocks_find(const bzi_block_set *set, uint64_t file, uint64_t number)
 {
     uint32_t i = 0;
+
     while (i < BZI_BLOCK_WAYS && (set->blocks[i].number != number || set->blocks[i].file != file))
         i++;
     return i;
 }
 
-/* Copies from a block. Returns 0 when it is not there. */
+/* Copies size bytes of a block, beginning at byte `from` of it. Returns 0 if the block is not there. */
 static int bzi_blocks_get(bzi_blocks *blocks, uint64_t file, uint64_t number, uint64_t from, void *dst, uint64_t size)
 {
     const uint32_t k = bzi_blocks_set(file, number);
@@ -960,8 +1089,8 @@ static int bzi_blocks_get(bzi_blocks *blocks, uint64_t file, uint64_t number, ui
     return i < BZI_BLOCK_WAYS;
 }
 
-/* Keeps a block that was read, in place of the one that was not used for longest. Of the file's last one, size bytes
- * are there, and no more are ever asked for. */
+/* Keeps a block that was read, in place of the least recently used one of its set. The last block of a file has only
+ * size bytes, and callers never ask for more. */
 static void bzi_blocks_put(bzi_blocks *blocks, uint64_t file, uint64_t number, const uint8_t *bytes, uint64_t size)
 {
     const uint32_t k = bzi_blocks_set(file, number);
@@ -969,7 +1098,8 @@ static void bzi_blocks_put(bzi_blocks *blocks, uint64_t file, uint64_t number, c
     uint32_t at;
 
     bzi_os_lock(&set->mutex);
-    if ((at = bzi_blocks_find(set, file, number)) == BZI_BLOCK_WAYS) {     /* not put by another thread meanwhile */
+    /* unless another thread has put it there meanwhile */
+    if ((at = bzi_blocks_find(set, file, number)) == BZI_BLOCK_WAYS) {
         at = 0;
         for (uint32_t i = 1; i < BZI_BLOCK_WAYS; i++)
             at = set->blocks[i].used < set->blocks[at].used ? i : at;
@@ -983,8 +1113,10 @@ static void bzi_blocks_put(bzi_blocks *blocks, uint64_t file, uint64_t number, c
 /* ==== 6. Host =======================================================================================================
  * Calls: rooms 2-5.
  *
- * Inside the library a bzna_error is always there and whole; the API copies it to the caller's. */
+ * Errors, the log, limits, open files: what every room may use. Inside the library, a pointer to a bzna_error is never
+ * NULL, and the struct is complete. The public functions copy it to the caller's, which may be NULL or smaller. */
 
+/* Returns "BZNA_OK", "BZNA_E_MEMORY", ... */
 static const char *bzi_status_name(bzna_status status)
 {
     switch (status) {
@@ -995,6 +1127,7 @@ static const char *bzi_status_name(bzna_status status)
     }
 }
 
+/* Returns a status in words. */
 static const char *bzi_status_text(bzna_status status)
 {
     switch (status) {
@@ -1005,6 +1138,7 @@ static const char *bzi_status_text(bzna_status status)
     }
 }
 
+/* Empties an error. */
 static void bzi_error_init(bzna_error *err)
 {
     memset(err, 0, sizeof *err);
@@ -1012,6 +1146,8 @@ static void bzi_error_init(bzna_error *err)
     err->byte_offset = BZNA_NO_OFFSET;
 }
 
+/* Fills in an error and returns its status. offset: a byte of the file, or BZNA_NO_OFFSET. fourcc: the box type, or 0.
+ * native: an errno or a driver's code, or 0. A code that does not fit into 32 bits becomes -1. */
 BZI_PRINTF(6, 7)
 static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset, uint32_t fourcc, int64_t native,
                             const char *format, ...)
@@ -1023,84 +1159,98 @@ static bzna_status bzi_fail(bzna_error *err, bzna_status status, uint64_t offset
     err->byte_offset = offset;
     err->fourcc = fourcc;
     err->native_code = native < INT32_MIN || native > INT32_MAX ? -1 : (int32_t)native;
+
     va_start(arguments, format);
     if (vsnprintf(err->message, sizeof err->message, format, arguments) >= (int)sizeof err->message)
         bzi_text_trim(err->message);
     va_end(arguments);
+
     return status;
 }
 
 #define BZI_FAIL(err, status, ...) bzi_fail((err), (status), BZNA_NO_OFFSET, 0, 0, __VA_ARGS__)
 
+/* Makes the error for memory that could not be allocated. what: its use, after "out of memory for". */
 static bzna_status bzi_fail_memory(bzna_error *err, const char *what)
 {
     return BZI_FAIL(err, BZNA_E_MEMORY, "out of memory for %s", what);
 }
 
-/* Puts "name: " before the message; of a long name, its end. */
+/* Puts "name: " before the message; only the end of a long name is used. Returns the error's status. */
 static bzna_status bzi_error_prefix(bzna_error *err, const char *name)
 {
     char message[sizeof err->message + 128];
     size_t length = strlen(name);
     const char *end = length > 96 ? name + length - 96 : name;
+
     while (end > name && ((unsigned char)*end & 0xc0) == 0x80)
         end++;                                              /* not in the middle of a character */
+
     snprintf(message, sizeof message, "%s%s: %s", length > 96 ? "..." : "", end, err->message);
     bzi_string_copy(err->message, sizeof err->message, message);
     return err->status;
 }
 
+/* A message that waits for the caller's next call. */
 typedef struct bzi_log_entry {
-    int32_t     level;
-    bzna_status code;
-    char        message[248];
+    int32_t     level;                /* BZNA_LOG_... */
+    bzna_status code;                 /* BZNA_OK if the message is no failure */
+    char        message[248];         /* the text, with its NUL */
 } bzi_log_entry;
 
 /* A file of a data set. It is closed when others need its descriptor, and opened again when it is read. */
 typedef struct bzi_shared_file {
-    struct bzi_files *files;
-    char             *path;           /* absolute: the working folder may change */
-    uint64_t          path_size;
-    bzi_file          file;           /* fd -1: it is closed */
-    uint32_t          was_open;       /* the file is known, and must stay the same */
-    uint32_t          opening;        /* by a thread, without the lock */
+    struct bzi_files *files;          /* the open files that it is among */
+    char             *path;           /* absolute, because the working folder may change */
+    uint64_t          path_size;      /* bytes of path, with its NUL */
+    bzi_file          file;           /* the descriptor and its size; fd -1: it is closed */
+    /* file.size and file.id are known, and must be the same when it is opened again */
+    uint32_t          was_open;
+    uint32_t          opening;        /* a thread is opening it, without holding the lock */
     uint32_t          pins;           /* reads under way: it must not be closed */
-    uint32_t          idle;           /* open and not pinned: in the list */
-    struct bzi_shared_file *newer, *older;
+    uint32_t          idle;           /* it is open and not pinned: it is in the list of idle files */
+    struct bzi_shared_file *newer;    /* in that list: the next one that was read later */
+    struct bzi_shared_file *older;    /* the next one that was read earlier */
 } bzi_shared_file;
 
 /* A context's open files. */
 typedef struct bzi_files {
     bzi_mutex        mutex;           /* leaf lock; not held while files are opened, closed or read */
     bzi_cond         wake;            /* a file was opened or unpinned, or a descriptor is free */
-    uint32_t         waiting;
-    uint32_t         open, limit;
-    bzi_blocks      *blocks;          /* of all files whose index stays in them; made with the first; then it stays */
-    bzi_shared_file *newest, *oldest; /* of the idle ones, by when they were last read */
+    uint32_t         waiting;         /* threads that wait for wake */
+    uint32_t         open;            /* files that are open or being opened */
+    uint32_t         limit;           /* the most that may be */
+    /* of all files that are read by blocks; made with the first such file; kept until the host ends */
+    bzi_blocks      *blocks;
+    bzi_shared_file *newest;          /* the idle file that was read last */
+    bzi_shared_file *oldest;          /* the idle file that was not read for longest: the first to be closed */
 } bzi_files;
 
-/* What every room may use: memory, log, limits, open files. A context owns one; what it makes holds a reference. */
+/* Memory, log, limits, open files. A context owns one; each object that it makes holds a reference. */
 typedef struct bzi_host {
-    bzi_memory   memory;
-    atomic_int   references;
-    uint64_t     max_sample_bytes;
-    uint32_t     max_edge_px;
-    uint32_t     log_any_thread;
-    bzna_log_fn  log;
-    void        *log_user;
-    int32_t      log_level;
-    bzi_mutex    log_mutex;           /* leaf lock over the queue; never held across the user's function */
-    uint32_t     log_count, log_lost;
-    bzi_log_entry log_queue[BZI_LOG_QUEUE];
-    bzi_files    files;
+    bzi_memory    memory;             /* the allocator */
+    atomic_int    references;         /* the context's and those of all that it made; the last one frees the host */
+    uint64_t      max_sample_bytes;   /* limit of a sample's coded bytes */
+    uint32_t      max_edge_px;        /* limit of a coded picture's width and height */
+    uint32_t      log_any_thread;     /* log is called at once, on the thread that has the message */
+    bzna_log_fn   log;                /* the user's function; NULL: nothing is logged */
+    void         *log_user;           /* its first argument */
+    int32_t       log_level;          /* messages of higher levels are dropped */
+    bzi_mutex     log_mutex;          /* leaf lock over the queue; never held while the user's function is called */
+    uint32_t      log_count;          /* messages in log_queue */
+    uint32_t      log_lost;           /* messages dropped since the last delivery, because the queue was full */
+    bzi_log_entry log_queue[BZI_LOG_QUEUE]; /* the oldest first */
+    bzi_files     files;              /* the open files */
 } bzi_host;
 
 static void bzi_host_retain(bzi_host *host) { atomic_fetch_add(&host->references, 1); }
 
+/* Gives back a reference. The last one frees the host. */
 static void bzi_host_drop(bzi_host *host)
 {
     if (atomic_fetch_sub(&host->references, 1) == 1) {
         bzi_memory memory = host->memory;
+
         bzi_blocks_free(host->files.blocks, BZI_BLOCK_SETS, &memory);
         bzi_os_cond_free(&host->files.wake);
         bzi_os_mutex_free(&host->files.mutex);
@@ -1109,7 +1259,7 @@ static void bzi_host_drop(bzi_host *host)
     }
 }
 
-/* The host's locks. Returns 0 where there are none. */
+/* Makes the host's locks. Returns 0 if the system has none left; no lock exists then. */
 static int bzi_host_make_locks(bzi_host *host)
 {
     if (bzi_os_mutex_init(&host->log_mutex))
@@ -1123,7 +1273,7 @@ static int bzi_host_make_locks(bzi_host *host)
     return 0;
 }
 
-/* config is checked and complete. */
+/* Makes a host with one reference. Pre: config is checked and complete. */
 static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **out, bzna_error *err)
 {
     bzi_memory memory = { config->allocator };
@@ -1140,8 +1290,10 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
     host->log_user = config->log_user;
     host->log_level = config->log_level;
     host->log_any_thread = config->log_any_thread;
+
     host->files.limit = (uint32_t)bzi_min(bzi_os_file_limit() / 4, BZI_LIMIT_OPEN_FILES);
     host->files.limit = host->files.limit < 4 ? 4 : host->files.limit;
+
     if (!bzi_host_make_locks(host)) {
         bzi_release(&memory, host, 1, sizeof *host);
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
@@ -1151,6 +1303,7 @@ static bzna_status bzi_host_open(const bzna_context_config *config, bzi_host **o
     return BZNA_OK;
 }
 
+/* Calls the user's function. Pre: no lock is held. */
 static void bzi_log_call(bzi_host *host, int32_t level, bzna_status code, const char *message)
 {
     bzi_os_in_callback++;
@@ -1158,7 +1311,8 @@ static void bzi_log_call(bzi_host *host, int32_t level, bzna_status code, const 
     bzi_os_in_callback--;
 }
 
-/* From any thread: queued for the caller's next call, unless the user wants it at once. */
+/* Logs a message; any thread may call it. The message is queued until the caller's next call, unless the user wants
+ * messages at once. */
 BZI_PRINTF(4, 5)
 static void bzi_log(bzi_host *host, int32_t level, bzna_status code, const char *format, ...)
 {
@@ -1173,6 +1327,7 @@ static void bzi_log(bzi_host *host, int32_t level, bzna_status code, const char 
     va_start(arguments, format);
     vsnprintf(entry.message, sizeof entry.message, format, arguments);
     va_end(arguments);
+
     if (host->log_any_thread) {
         bzi_log_call(host, level, code, entry.message);
         return;
@@ -1182,15 +1337,15 @@ static void bzi_log(bzi_host *host, int32_t level, bzna_status code, const char 
     if (host->log_count < BZI_LOG_QUEUE) {
         host->log_queue[host->log_count++] = entry;
     } else {
-        if (level < host->log_queue[BZI_LOG_QUEUE - 1].level)           /* an error among many warnings */
+        /* it is more severe than the last one */
+        if (level < host->log_queue[BZI_LOG_QUEUE - 1].level)
             host->log_queue[BZI_LOG_QUEUE - 1] = entry;
         host->log_lost++;
     }
-
     bzi_os_unlock(&host->log_mutex);
 }
 
-/* On the caller's thread, with no lock held. */
+/* Hands queued messages to the user's function. Pre: this is the caller's thread, and it holds no lock. */
 static void bzi_log_deliver(bzi_host *host)
 {
     bzi_log_entry entry;
@@ -1207,6 +1362,7 @@ static void bzi_log_deliver(bzi_host *host)
             bzi_os_unlock(&host->log_mutex);
             break;
         }
+
         entry = host->log_queue[0];
         host->log_count--;
         memmove(host->log_queue, host->log_queue + 1, host->log_count * sizeof entry);
@@ -1222,15 +1378,16 @@ static void bzi_log_deliver(bzi_host *host)
 
 /* The same work on many things, shared by threads. */
 typedef struct bzi_crew {
-    bzna_status (*each)(void *user, uint64_t index, bzna_error *err);
-    void            *user;
-    uint64_t         count;
-    _Atomic uint64_t next;
-    _Atomic uint64_t failed;          /* the first index that did; count: none */
-    bzi_mutex        mutex;           /* leaf lock over err and changes of failed */
-    bzna_error       err;
+    bzna_status (*each)(void *user, uint64_t index, bzna_error *err); /* the work on one thing */
+    void            *user;            /* its first argument */
+    uint64_t         count;           /* things */
+    _Atomic uint64_t next;            /* the first index that no thread has taken */
+    _Atomic uint64_t failed;          /* the lowest index that has failed so far; count: none has */
+    bzi_mutex        mutex;           /* leaf lock over err and over changes of failed */
+    bzna_error       err;             /* the error of index failed */
 } bzi_crew;
 
+/* A thread of a crew: takes indices until none is left, or until all below the lowest failed one are taken. */
 static void *bzi_crew_run(void *argument)
 {
     bzi_crew *crew = argument;
@@ -1240,6 +1397,7 @@ static void *bzi_crew_run(void *argument)
     while ((i = atomic_fetch_add(&crew->next, 1)) < crew->failed) {
         if (crew->each(crew->user, i, &err) == BZNA_OK)
             continue;
+
         bzi_os_lock(&crew->mutex);
         if (i < crew->failed) {
             crew->failed = i;
@@ -1250,8 +1408,8 @@ static void *bzi_crew_run(void *argument)
     return NULL;
 }
 
-/* Calls each(user, i) for all i below count, on this thread and others; not for all when one fails. The error is that
- * of the first i that fails, whatever the threads do. */
+/* Calls each(user, i) for all i below count, on this thread and others. After a failure the rest is left out. The error
+ * returned is that of the lowest index that fails, however the threads share the work. */
 static bzna_status bzi_parallel(bzna_status (*each)(void *user, uint64_t index, bzna_error *err), void *user,
                                 uint64_t count, bzna_error *err)
 {
@@ -1263,12 +1421,14 @@ static bzna_status bzi_parallel(bzna_status (*each)(void *user, uint64_t index, 
     atomic_init(&crew.failed, count);
     if (bzi_os_mutex_init(&crew.mutex))
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+
     while (started + 1 < wanted && !bzi_os_thread_start(&threads[started], bzi_crew_run, &crew, -1))
         started++;
     bzi_crew_run(&crew);
     while (started)
         bzi_os_thread_join(threads[--started]);
     bzi_os_mutex_free(&crew.mutex);
+
     if (crew.failed == count)
         return BZNA_OK;
     *err = crew.err;
@@ -1279,8 +1439,8 @@ static bzna_status bzi_parallel(bzna_status (*each)(void *user, uint64_t index, 
 /* ==== 7. Host: files, sources =======================================================================================
  * Calls: rooms 2-6.
  *
- * Where bytes come from. A context has only so many files of its data sets open at once. Files are read, never
- * mapped: one that is shortened while it is open, or a disk that fails, costs a read, not the process. */
+ * Where bytes come from. A context limits how many files of its data sets are open at once. Files are read, never
+ * mapped: if one is shortened while it is open, or a disk fails, a read fails, and the process lives on. */
 
 /* --- Open files --- */
 
@@ -1315,7 +1475,7 @@ static void bzi_files_changed(bzi_files *files)
         bzi_os_wake_all(&files->wake);
 }
 
-/* The descriptor of the file that was not read for longest, which the caller closes; -1: none is idle. */
+/* Returns the descriptor of the least recently read idle file, for the caller to close; -1: no file is idle. */
 static int bzi_files_evict(bzi_files *files)
 {
     bzi_shared_file *f = files->oldest;
@@ -1328,9 +1488,9 @@ static int bzi_files_evict(bzi_files *files)
     return fd;
 }
 
-/* The process has no descriptor left: that of an idle file, in *fd, which the caller closes; or -1, after a short wait
- * for one that others read, or that is not ours. Returns 0 when there was none until *deadline_ns, which is set when it
- * is 0. With the lock, which it gives up meanwhile. */
+/* The process has no descriptor left. Returns 1 to try again: *fd is then an idle file's descriptor, for the caller to
+ * close, or -1 after a short wait for one. Returns 0 if none became free until *deadline_ns, which is set here if it is
+ * 0. Pre: the lock is held; it is released during the wait. */
 static int bzi_files_give_way(bzi_files *files, uint64_t *deadline_ns, int *fd)
 {
     const uint64_t now = bzi_os_now_ns();
@@ -1352,15 +1512,15 @@ static bzna_status bzi_file_fail_open(int error, bzna_error *err)
 {
     if (error == ESPIPE)
         return bzi_fail(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, 0, error, "it is a pipe, a socket or a device, which "
-                        "cannot seek, and samples are read at any place: write what it gives to a file first");
+                        "cannot seek, but samples are read in any order: write its contents to a file first");
     if (error == EOPNOTSUPP)
-        return bzi_fail(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, 0, error, "it has bytes, but tells a size of 0, as "
+        return bzi_fail(err, BZNA_E_UNSUPPORTED, BZNA_NO_OFFSET, 0, error, "it has bytes, but states a size of 0, as "
                         "files in /proc do: copy it to another file first");
     return bzi_fail(err, error == ENOENT || error == ENOTDIR ? BZNA_E_NOT_FOUND : BZNA_E_IO, BZNA_NO_OFFSET, 0, error,
                     "cannot open: %s", strerror(error));
 }
 
-/* Opens it, first or again, in the place of the descriptor fd, if that is one. Without the lock. */
+/* Opens the file, first or again, after closing descriptor fd (-1: none) to make room. Pre: the lock is not held. */
 static bzna_status bzi_file_open(const bzi_shared_file *f, int fd, bzi_file *file, bzna_error *err)
 {
     int error;
@@ -1375,7 +1535,7 @@ static bzna_status bzi_file_open(const bzi_shared_file *f, int fd, bzi_file *fil
     return BZI_FAIL(err, BZNA_E_IO, "the file has changed since it was opened");
 }
 
-/* Has it open. With the lock, which it gives up meanwhile. */
+/* Makes sure that the file is open. Pre: the lock is held; it is released meanwhile. */
 static bzna_status bzi_files_need(bzi_files *files, bzi_shared_file *f, bzna_error *err)
 {
     bzna_status status;
@@ -1390,7 +1550,6 @@ static bzna_status bzi_files_need(bzi_files *files, bzi_shared_file *f, bzna_err
     }
     if (f->file.fd >= 0)
         return BZNA_OK;
-
     if (files->open == files->limit)
         fd = bzi_files_evict(files);
     else
@@ -1413,7 +1572,7 @@ static bzna_status bzi_files_need(bzi_files *files, bzi_shared_file *f, bzna_err
     return status;
 }
 
-/* BZNA_OK: f->file can be read until bzi_file_unpin. */
+/* Opens the file if needed. After BZNA_OK, f->file can be read until bzi_file_unpin. */
 static bzna_status bzi_file_pin(bzi_shared_file *f, bzna_error *err)
 {
     bzi_files *files = f->files;
@@ -1442,14 +1601,14 @@ static void bzi_file_unpin(bzi_shared_file *f)
     bzi_os_unlock(&files->mutex);
 }
 
-/* Pre: nobody reads it. */
+/* Pre: nobody reads the file. */
 static void bzi_shared_file_close(bzi_shared_file *f, const bzi_memory *memory)
 {
     bzi_files *files = f->files;
     bzi_file file;
 
     bzi_os_lock(&files->mutex);
-    file = f->file;                   /* others may have closed it meanwhile, to have its descriptor */
+    file = f->file;                   /* another thread may have closed it meanwhile, to have its descriptor */
     if (f->idle)
         bzi_files_unlink(files, f);
     files->open -= file.fd >= 0;
@@ -1492,29 +1651,31 @@ static bzna_status bzi_shared_file_open(bzi_host *host, const char *path, bzi_sh
 
 /* --- Sources --- */
 
-/* A range of a source that was read, for good. */
+/* A range of a source whose bytes stay in memory. */
 typedef struct bzi_kept {
-    uint64_t       at, size;
-    const uint8_t *data;
+    uint64_t       at;                /* offset in the source */
+    uint64_t       size;              /* bytes */
+    const uint8_t *data;              /* the bytes; owned by the container */
 } bzi_kept;
 
 #define BZI_KEPT 2u                   /* ranges of a source: a movie box, targets */
 
 /* Bytes at offsets: the user's callbacks, a file of our own, or memory of the caller's. */
 typedef struct bzi_source {
-    bzna_source      callbacks;
-    bzi_file         file;            /* callbacks.user points here when owns_file */
-    bzi_shared_file *shared;          /* a file that need not be open */
-    uint32_t         owns_file, in_memory;
-    uint64_t         size;
-    const uint8_t   *map;             /* all of it, where it is in memory; else NULL */
-    bzi_kept         kept[BZI_KEPT];  /* what stays of it in memory, whose owner is the container */
-    bzi_blocks      *blocks;          /* where it is a file, once bzi_source_use_blocks was called */
+    bzna_source      callbacks;       /* how it is read */
+    bzi_file         file;            /* with owns_file: callbacks.user points here */
+    bzi_shared_file *shared;          /* a file that is opened when it is read; or NULL */
+    uint32_t         owns_file;       /* it is a file that stays open */
+    uint32_t         in_memory;       /* it is memory of the caller's */
+    uint64_t         size;            /* bytes */
+    const uint8_t   *map;             /* all of it, if it is in memory; else NULL */
+    bzi_kept         kept[BZI_KEPT];  /* ranges of it that stay in memory */
+    bzi_blocks      *blocks;          /* where blocks of it are kept, after bzi_source_use_blocks; or NULL */
     uint64_t         blocks_file;     /* its number there */
     const char      *path;            /* of a file, while a container opens it; else NULL */
 } bzi_source;
 
-/* As bzi_files_give_way; closes the file. */
+/* Like bzi_files_give_way, but takes the lock and closes the descriptor. Returns 1 to try again. */
 static int bzi_files_close_one(bzi_files *files, uint64_t *deadline_ns)
 {
     int fd, again;
@@ -1527,7 +1688,7 @@ static int bzi_files_close_one(bzi_files *files, uint64_t *deadline_ns)
     return again;
 }
 
-/* A file that stays open, without mapping it. files: they give way where descriptors are used up; or NULL. */
+/* Opens a file that stays open. If descriptors are used up, idle ones of `files` (or NULL) are closed. */
 static bzna_status bzi_source_open_file(bzi_source *source, bzi_files *files, const char *path, bzna_error *err)
 {
     uint64_t deadline_ns = 0;
@@ -1545,7 +1706,7 @@ static bzna_status bzi_source_open_file(bzi_source *source, bzi_files *files, co
     return BZNA_OK;
 }
 
-/* A file that is open when it must be. */
+/* Opens a file that may be closed while others need its descriptor, and is opened again to be read. */
 static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, const char *path, bzna_error *err)
 {
     bzna_status status = bzi_shared_file_open(host, path, &source->shared, err);
@@ -1558,7 +1719,7 @@ static bzna_status bzi_source_open_path(bzi_source *source, bzi_host *host, cons
     return BZNA_OK;
 }
 
-/* When the file of a source that was opened by its path was changed last. */
+/* Returns when the source's file was changed last. Pre: the source was opened by a path. */
 static int64_t bzi_source_modified_ns(const bzi_source *source)
 {
     return source->shared ? source->shared->file.modified_ns : source->file.modified_ns;
@@ -1587,7 +1748,7 @@ static int64_t bzi_source_read_memory(void *user, uint64_t offset, void *dst, ui
     return (int64_t)n;
 }
 
-/* Memory of the caller's, borrowed. */
+/* A source that borrows memory of the caller's. */
 static void bzi_source_open_memory(bzi_source *source, const void *bytes, uint64_t size)
 {
     source->map = bytes;
@@ -1596,7 +1757,7 @@ static void bzi_source_open_memory(bzi_source *source, const void *bytes, uint64
     source->callbacks.read_at = bzi_source_read_memory;
 }
 
-/* After the struct was copied: its callbacks may point to its own members. */
+/* Call this after the struct was copied, because its callbacks may point to its own members. */
 static void bzi_source_moved(bzi_source *source)
 {
     if (source->owns_file)
@@ -1618,7 +1779,7 @@ static void bzi_source_close(bzi_source *source, const bzi_memory *memory)
     }
 }
 
-/* Why a read has failed: n < 0; or the data end, at `at` or before. */
+/* Makes a read's error. n < 0: what it returned. n = 0: the data end at `at`, or before if a file was shortened. */
 static bzna_status bzi_source_fail(const bzi_source *source, int64_t n, uint64_t at, uint64_t left, bzna_error *err)
 {
     const bzi_file *file = source->owns_file || source->shared ? source->callbacks.user : NULL;
@@ -1633,7 +1794,7 @@ static bzna_status bzi_source_fail(const bzi_source *source, int64_t n, uint64_t
                     file && end < file->size ? ": the file was shortened after it was opened" : "");
 }
 
-/* All of it or an error. */
+/* Reads all size bytes, or returns an error. Pre: a shared file is pinned. */
 static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offset, void *dst, uint64_t size,
                                         bzna_error *err)
 {
@@ -1648,7 +1809,7 @@ static bzna_status bzi_source_read_open(const bzi_source *source, uint64_t offse
         if (n <= 0)
             return bzi_source_fail(source, n, offset + done, size - done, err);
         if (n == INT64_MAX)
-            return bzi_fail(err, BZNA_E_CALLBACK, offset + done, 0, 0, "read_at failed, not for want of the data");
+            return bzi_fail(err, BZNA_E_CALLBACK, offset + done, 0, 0, "read_at failed: its code is at fault");
         if ((uint64_t)n > size - done)
             return bzi_fail(err, BZNA_E_CALLBACK, offset + done, 0, 0, "read_at returned %lld for a read of %llu bytes",
                             (long long)n, (unsigned long long)(size - done));
@@ -1668,7 +1829,7 @@ static bzna_status bzi_source_read(const bzi_source *source, uint64_t offset, vo
     return status;
 }
 
-/* A range that is in memory for good; else NULL. */
+/* Returns a range that stays in memory, or NULL. */
 static const uint8_t *bzi_source_at_hand(const bzi_source *source, uint64_t offset, uint64_t size)
 {
     if (source->map)
@@ -1681,7 +1842,7 @@ static const uint8_t *bzi_source_at_hand(const bzi_source *source, uint64_t offs
     return NULL;
 }
 
-/* A range as memory: at hand, or read into buffer. */
+/* Gives a range as memory: one that stays there, or one that is read into buffer. */
 static bzna_status bzi_source_view(const bzi_source *source, const bzi_memory *memory, bzi_buffer *buffer,
                                    uint64_t offset, uint64_t size, const uint8_t **view, bzna_error *err)
 {
@@ -1693,7 +1854,7 @@ static bzna_status bzi_source_view(const bzi_source *source, const bzi_memory *m
     return bzi_source_read(source, offset, buffer->data, size, err);
 }
 
-/* Reads a range in one piece, into buffer, where it stays. number: below BZI_KEPT. */
+/* Reads a range in one piece, into buffer, and keeps it as range number (below BZI_KEPT) of the source. */
 static bzna_status bzi_source_keep(bzi_source *source, uint32_t number, const bzi_memory *memory, bzi_buffer *buffer,
                                    uint64_t offset, uint64_t size, bzna_error *err)
 {
@@ -1704,7 +1865,7 @@ static bzna_status bzi_source_keep(bzi_source *source, uint32_t number, const bz
     return status;
 }
 
-/* From now on, what is picked from a file is read by blocks, which its context keeps. */
+/* After this call, bzi_source_pick reads a file by blocks, which its context keeps. */
 static bzna_status bzi_source_use_blocks(bzi_source *source, bzi_host *host, bzna_error *err)
 {
     bzi_files *files = &host->files;
@@ -1712,7 +1873,6 @@ static bzna_status bzi_source_use_blocks(bzi_source *source, bzi_host *host, bzn
 
     if (!source->shared || source->blocks)
         return BZNA_OK;
-
     bzi_os_lock(&files->mutex);
     source->blocks = files->blocks;
     bzi_os_unlock(&files->mutex);
@@ -1729,7 +1889,7 @@ static bzna_status bzi_source_use_blocks(bzi_source *source, bzi_host *host, bzn
     return BZNA_OK;
 }
 
-/* Part of a block, which is read if it is not there. */
+/* Copies part of one block, which is read if it is not kept. */
 static bzna_status bzi_source_pick_from(const bzi_source *source, uint64_t number, uint64_t from, uint8_t *dst,
                                         uint64_t size, bzna_error *err)
 {
@@ -1746,7 +1906,7 @@ static bzna_status bzi_source_pick_from(const bzi_source *source, uint64_t numbe
     return BZNA_OK;
 }
 
-/* A few bytes, as index entries are. Pre: they lie in the source. */
+/* Reads a few bytes, as index entries are. Pre: they lie in the source. */
 static bzna_status bzi_source_pick(const bzi_source *source, uint64_t offset, void *dst, uint64_t size, bzna_error *err)
 {
     const uint8_t *at_hand = bzi_source_at_hand(source, offset, size);
@@ -1771,30 +1931,32 @@ static bzna_status bzi_source_pick(const bzi_source *source, uint64_t offset, vo
     return BZNA_OK;
 }
 
-/* For walks over a source whose offsets rise. */
+/* A view of a source for walks whose offsets rise. */
 typedef struct bzi_window {
-    const bzi_source *source;
-    const bzi_memory *memory;
-    const uint8_t    *map;            /* all that is walked over, from `at` on; or NULL: then bytes has what was read */
-    uint8_t          *room;           /* BZI_WINDOW_ROOM bytes of the caller's, for what fits; or NULL */
-    uint64_t          end;            /* with room: where in the source the walk ends */
-    bzi_buffer        bytes;
-    uint8_t          *read;           /* what was read last, in one of them: */
-    uint64_t          at, size;       /* where in the source, and how much */
+    const bzi_source *source;         /* what is read */
+    const bzi_memory *memory;         /* for bytes */
+    const uint8_t    *map;            /* all that is walked over, from `at` on; or NULL: it is read */
+    uint8_t          *room;           /* BZI_WINDOW_ROOM bytes of the caller's, for reads that fit; or NULL */
+    uint64_t          end;            /* with room: the offset in the source at which the walk ends */
+    bzi_buffer        bytes;          /* for reads that do not fit into room */
+    uint8_t          *read;           /* the bytes read last, in room or in bytes */
+    uint64_t          at;             /* their offset in the source */
+    uint64_t          size;           /* how many they are */
 } bzi_window;
 
-#define BZI_WINDOW_READ      4096u    /* what is read after a seek: a page */
-#define BZI_WINDOW_FIRST     512u     /* what is read first where there is room: a look at one sample */
-#define BZI_WINDOW_ROOM      8192u    /* boxes behind a sample's coded picture: all that is left is read, if it fits */
-#define BZI_WINDOW_READ_MOST 65536u   /* what is read where a walk looks at nearly all */
+#define BZI_WINDOW_READ      4096u    /* bytes read after a seek: a page */
+#define BZI_WINDOW_FIRST     512u     /* bytes read first where there is room: enough for one sample */
+#define BZI_WINDOW_ROOM      8192u    /* the boxes after a coded picture: a rest that fits is read whole */
+#define BZI_WINDOW_READ_MOST 65536u   /* the most read at once, where a walk looks at nearly all bytes */
 
-/* Bytes of the source. Where the next ones lie close behind the last, more and more is read at once, so that small
- * steps do not cost a read each; after a seek, little. Pre: they lie in the source. */
-static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t size,
-                                                    const uint8_t **view, bzna_error *err)
+/* Gives size bytes at offset as memory. While offsets follow closely, each read is twice as long, so that small steps
+ * do not cost a read each. After a seek, reads are short again. Pre: the bytes lie in the source. */
+static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t size, const uint8_t **view,
+                                   bzna_error *err)
 {
     uint64_t end = window->at + window->size, n = BZI_WINDOW_READ;
     bzna_status status;
+
     if (window->map) {
         *view = window->map + (offset - window->at);
         return BZNA_OK;
@@ -1827,16 +1989,19 @@ static bzna_status bzi_window_view(bzi_window *window, uint64_t offset, uint64_t
 /* ==== 8. Cursor =====================================================================================================
  * Calls: rooms 2.
  *
- * Reading past the end gives zeros and sets overrun, which stays set: check once, at the end. */
+ * Readers of bytes and bits in memory. Reading past the end gives zeros and sets overrun, which stays set: one check at
+ * the end of a structure is enough. */
 
+/* A place in a range of bytes. */
 typedef struct bzi_cursor {
-    const uint8_t *data;
-    uint64_t       size;
-    uint64_t       pos;
+    const uint8_t *data;              /* the first byte; not owned */
+    uint64_t       size;              /* bytes at data */
+    uint64_t       pos;               /* of the next byte to read, from data; at most size */
     uint64_t       base;              /* file offset of data[0], for messages */
-    uint32_t       overrun;
+    uint32_t       overrun;           /* a read went past the end */
 } bzi_cursor;
 
+/* A cursor at the beginning of size bytes. base: their file offset. */
 static bzi_cursor bzi_cursor_make(const uint8_t *data, uint64_t size, uint64_t base)
 {
     bzi_cursor c = { data, size, 0, base, 0 };
@@ -1846,14 +2011,16 @@ static bzi_cursor bzi_cursor_make(const uint8_t *data, uint64_t size, uint64_t b
 static uint64_t bzi_cursor_left(const bzi_cursor *c) { return c->size - c->pos; }
 static uint64_t bzi_cursor_offset(const bzi_cursor *c) { return c->base + c->pos; }
 
-/* The next n bytes, or NULL. */
+/* Takes the next n bytes. Returns NULL, and sets overrun, if there are fewer. */
 static const uint8_t *bzi_cursor_take(bzi_cursor *c, uint64_t n)
 {
     const uint8_t *p;
+
     if (c->overrun || n > bzi_cursor_left(c)) {
         c->overrun = 1;
         return NULL;
     }
+
     p = c->data + c->pos;
     c->pos += n;
     return p;
@@ -1863,15 +2030,16 @@ static uint32_t bzi_cursor_u8(bzi_cursor *c)  { const uint8_t *p = bzi_cursor_ta
 static uint32_t bzi_cursor_u16(bzi_cursor *c) { const uint8_t *p = bzi_cursor_take(c, 2); return p ? bzi_be16(p) : 0; }
 static uint32_t bzi_cursor_u32(bzi_cursor *c) { const uint8_t *p = bzi_cursor_take(c, 4); return p ? bzi_be32(p) : 0; }
 
-/* A number of 0, 1, 2, 4 or 8 bytes. */
+/* Returns a number of 0, 1, 2, 4 or 8 bytes. */
 static uint64_t bzi_cursor_number(bzi_cursor *c, uint32_t bytes)
 {
     uint64_t high = bytes == 8 ? bzi_cursor_u32(c) : 0;
+
     return bytes == 0 ? 0 : bytes == 1 ? bzi_cursor_u8(c) : bytes == 2 ? bzi_cursor_u16(c) :
            high << 32 | bzi_cursor_u32(c);
 }
 
-/* A cursor over the next n bytes. */
+/* Takes the next n bytes as a cursor of their own, which is empty if there are fewer. */
 static bzi_cursor bzi_cursor_sub(bzi_cursor *c, uint64_t n)
 {
     uint64_t base = bzi_cursor_offset(c);
@@ -1879,23 +2047,26 @@ static bzi_cursor bzi_cursor_sub(bzi_cursor *c, uint64_t n)
     return bzi_cursor_make(p, p ? n : 0, base);
 }
 
-/* Bits of a NAL unit's payload: the emulation prevention byte (00 00 03) is skipped. */
+/* A place in the bits of a NAL unit's payload, in which the emulation prevention byte (the 3 of 00 00 03) is
+ * skipped. */
 typedef struct bzi_bits {
-    const uint8_t *data;
-    uint64_t       size;
-    uint64_t       byte;
-    uint32_t       bit;               /* of data[byte], from the top */
+    const uint8_t *data;              /* the first byte; not owned */
+    uint64_t       size;              /* bytes at data */
+    uint64_t       byte;              /* of the next bit, from data */
+    uint32_t       bit;               /* of the next bit in data[byte]; 0: the highest */
     uint32_t       zeros;             /* zero bytes in a row before data[byte] */
-    uint32_t       overrun;
+    uint32_t       overrun;           /* a read went past the end */
     uint32_t       plain;             /* every byte counts: there is no emulation prevention */
 } bzi_bits;
 
+/* The bits of a unit after its header, whose size is in bytes. */
 static bzi_bits bzi_bits_make(bzi_span nal, uint64_t header)
 {
     bzi_bits b = { nal.data, nal.size, header, 0, 0, header > nal.size, 0 };
     return b;
 }
 
+/* The bits of bytes that have no emulation prevention. */
 static bzi_bits bzi_bits_plain(bzi_span bytes)
 {
     bzi_bits b = bzi_bits_make(bytes, 0);
@@ -1903,6 +2074,7 @@ static bzi_bits bzi_bits_plain(bzi_span bytes)
     return b;
 }
 
+/* Returns the next bit. */
 static uint32_t bzi_bits_1(bzi_bits *b)
 {
     uint32_t value;
@@ -1926,9 +2098,11 @@ static uint32_t bzi_bits_1(bzi_bits *b)
     return value;
 }
 
+/* Returns the next n bits as a number. Pre: n <= 32. */
 static uint32_t bzi_bits_u(bzi_bits *b, uint32_t n)
 {
     uint32_t value = 0;
+
     while (n--)
         value = value << 1 | bzi_bits_1(b);
     return value;
@@ -1940,10 +2114,11 @@ static void bzi_bits_skip(bzi_bits *b, uint32_t n)
         bzi_bits_1(b);
 }
 
-/* Unsigned Exp-Golomb; more than 31 leading zeros is an overrun. */
+/* Returns an unsigned Exp-Golomb number. More than 31 leading zeros count as an overrun. */
 static uint32_t bzi_bits_ue(bzi_bits *b)
 {
     uint32_t zeros = 0;
+
     while (!bzi_bits_1(b)) {
         if (b->overrun || ++zeros > 31) {
             b->overrun = 1;
@@ -1953,6 +2128,7 @@ static uint32_t bzi_bits_ue(bzi_bits *b)
     return ((1u << zeros) - 1) + bzi_bits_u(b, zeros);
 }
 
+/* Returns a signed Exp-Golomb number. */
 static int32_t bzi_bits_se(bzi_bits *b)
 {
     uint32_t k = bzi_bits_ue(b);
@@ -1963,8 +2139,8 @@ static int32_t bzi_bits_se(bzi_bits *b)
 /* ==== 9. NAL units ==================================================================================================
  * Calls: rooms 2, 8.
  *
- * What coded pictures of H.264 and H.265 say of themselves: NAL units and parameter sets. Works on memory, without
- * allocating. */
+ * Coded pictures of H.264 and H.265: their NAL units, and what their parameter sets state. This room works on memory
+ * that others own, and allocates nothing. */
 
 #define BZI_HVC1 BZI_FOURCC('h', 'v', 'c', '1')
 #define BZI_HEV1 BZI_FOURCC('h', 'e', 'v', '1')
@@ -1976,11 +2152,14 @@ static int32_t bzi_bits_se(bzi_bits *b)
 
 enum { BZI_NAL_SLICE, BZI_NAL_VPS, BZI_NAL_SPS, BZI_NAL_PPS, BZI_NAL_SEI, BZI_NAL_DISCARDABLE, BZI_NAL_OTHER };
 
-/* Where H.264 (7.3.1, table 7-1) and H.265 (7.3.1.2, table 7-1) differ: the header, and what the types mean. */
+/* The differences between H.264 (7.3.1, table 7-1) and H.265 (7.3.1.2, table 7-1): the header of a NAL unit, and the
+ * meaning of its types. */
 typedef struct bzi_nal_syntax {
-    uint8_t header;                   /* bytes */
-    uint8_t shift, mask;              /* of the type in the header's first byte */
-    uint8_t starts[2]; /* slices that a decoder can start with, first type and end: IDR; in H.265 also CRA and BLA */
+    uint8_t header;                   /* bytes of a unit's header */
+    uint8_t shift;                    /* the type in the header's first byte: shifted down by this, */
+    uint8_t mask;                     /* and then masked with this */
+    /* slices a decoder can start with, first type and end: IDR; in H.265 CRA and BLA, too */
+    uint8_t starts[2];
     uint8_t kinds[BZI_NAL_OTHER][2];  /* by BZI_NAL_..., first type and end */
 } bzi_nal_syntax;
 
@@ -1996,15 +2175,18 @@ static const bzi_nal_syntax *bzi_nal_syntax_of(uint32_t codec)
     return codec == BZNA_CODEC_H265 ? &bzi_nal_h265 : &bzi_nal_h264;
 }
 
+/* Returns nal_unit_type. Pre: the unit is not empty. */
 static uint32_t bzi_nal_type(const bzi_nal_syntax *syntax, bzi_span nal)
 {
     return nal.data[0] >> syntax->shift & syntax->mask;
 }
 
+/* Returns the kind of a unit, BZI_NAL_... Pre: the unit is not empty. */
 static uint32_t bzi_nal_kind(uint32_t codec, bzi_span nal)
 {
     const bzi_nal_syntax *syntax = bzi_nal_syntax_of(codec);
     uint32_t type = bzi_nal_type(syntax, nal), kind = 0;
+
     while (kind < BZI_NAL_OTHER && !(type >= syntax->kinds[kind][0] && type < syntax->kinds[kind][1]))
         kind++;
     return kind;
@@ -2016,7 +2198,8 @@ static int bzi_nal_is_parameter_set(uint32_t codec, bzi_span nal)
     return kind == BZI_NAL_VPS || kind == BZI_NAL_SPS || kind == BZI_NAL_PPS;
 }
 
-/* A picture that a decoder can start with. Whether it stands alone is the decoder's to judge. */
+/* Returns 1 if a decoder can start with the picture of this slice. Only the decoder can tell whether the picture needs
+ * no other. */
 static int bzi_nal_starts_stream(uint32_t codec, bzi_span nal)
 {
     const bzi_nal_syntax *syntax = bzi_nal_syntax_of(codec);
@@ -2024,7 +2207,8 @@ static int bzi_nal_starts_stream(uint32_t codec, bzi_span nal)
     return type >= syntax->starts[0] && type < syntax->starts[1];
 }
 
-/* Units that a decoder has no use for in a picture that stands alone: delimiters, ends, filler, encoders' banners. */
+/* Returns 1 for units that a decoder does not need for a picture that stands alone: delimiters, ends, filler, encoders'
+ * banners. */
 BZI_MAYBE_UNUSED static int bzi_nal_is_discardable(uint32_t codec, bzi_span nal)
 {
     uint32_t kind = bzi_nal_kind(codec, nal), header = bzi_nal_syntax_of(codec)->header;
@@ -2035,24 +2219,29 @@ BZI_MAYBE_UNUSED static int bzi_nal_is_discardable(uint32_t codec, bzi_span nal)
 
 enum { BZI_NALS_LENGTH, BZI_NALS_ANNEXB, BZI_NALS_HVCC, BZI_NALS_AVCC };
 
-/* One iterator for everything that holds NAL units. */
+/* Iterates over NAL units in anything that holds them. */
 typedef struct bzi_nals {
-    bzi_cursor c;
-    uint32_t   kind;
-    uint32_t   length_size;           /* LENGTH */
-    uint32_t   lists, left;           /* HVCC, AVCC: lists to come, units left in this one */
+    bzi_cursor c;                     /* at the next unit */
+    uint32_t   kind;                  /* BZI_NALS_...: what holds the units */
+    uint32_t   length_size;           /* LENGTH: bytes of the length before each unit */
+    uint32_t   lists;                 /* HVCC, AVCC: lists that have not begun */
+    uint32_t   left;                  /* HVCC, AVCC: units left in the list that has */
 } bzi_nals;
 
+/* The units of an access unit. length_size 0: they follow start codes (Annex B). */
 static bzi_nals bzi_nals_of_unit(bzi_span unit, uint32_t length_size)
 {
     bzi_nals n;
+
     memset(&n, 0, sizeof n);
     n.c = bzi_cursor_make(unit.data, unit.size, 0);
     n.kind = length_size ? BZI_NALS_LENGTH : BZI_NALS_ANNEXB;
     n.length_size = length_size;
+
     return n;
 }
 
+/* The parameter sets of a decoder configuration record. */
 static bzi_nals bzi_nals_of_config(bzi_span config, uint32_t codec)
 {
     bzi_nals n;
@@ -2070,11 +2259,13 @@ static bzi_nals bzi_nals_of_config(bzi_span config, uint32_t codec)
     return n;
 }
 
-/* The next start code at or after from: its position, and where the bytes after it begin. size when there is none. */
+/* Finds the next start code at or after `from`. Returns its position, and in *after that of the bytes after it. Both
+ * are size if there is none. */
 static uint64_t bzi_annexb_find(bzi_span s, uint64_t from, uint64_t *after)
 {
     for (uint64_t i = from; i + 3 <= s.size; i++) {
         const uint8_t *one = memchr(s.data + i + 2, 1, (size_t)(s.size - i - 2));
+
         if (!one)
             break;
         i = (uint64_t)(one - s.data) - 2;
@@ -2087,7 +2278,7 @@ static uint64_t bzi_annexb_find(bzi_span s, uint64_t from, uint64_t *after)
     return s.size;
 }
 
-/* The next unit between start codes; empty ones are skipped. */
+/* Finds the next unit between start codes; empty ones are skipped. Returns 0 at the end. */
 static int bzi_nals_next_annexb(bzi_cursor *c, bzi_span *nal)
 {
     bzi_span all = { c->data, c->size };
@@ -2107,18 +2298,20 @@ static int bzi_nals_next_annexb(bzi_cursor *c, bzi_span *nal)
     }
 }
 
-/* The length of the next unit of an access unit. 0: the end. */
+/* Reads the length of the next unit of an access unit. Returns 0 at the end. */
 static int bzi_nals_length(bzi_nals *n, uint64_t *length)
 {
     if (bzi_cursor_left(&n->c) == 0)
         return 0;
+
     *length = 0;
     for (uint32_t i = 0; i < n->length_size; i++)
         *length = *length << 8 | bzi_cursor_u8(&n->c);
     return 1;
 }
 
-/* The length of the next unit of hvcC or avcC, which hold lists of them. 0: the end, or the record ends early. */
+/* Reads the length of the next unit of hvcC or avcC, which hold lists of units. Returns 0 at the end, or if the record
+ * ends early; the cursor then has overrun set. */
 static int bzi_nals_length_in_lists(bzi_nals *n, uint64_t *length)
 {
     bzi_cursor *c = &n->c;
@@ -2131,18 +2324,20 @@ static int bzi_nals_length_in_lists(bzi_nals *n, uint64_t *length)
             bzi_cursor_u8(c);                               /* the type stands in each unit, too */
         n->left = n->kind == BZI_NALS_HVCC ? bzi_cursor_u16(c) : bzi_cursor_u8(c) & (n->lists ? 31u : 255u);
     }
+
     n->left--;
     *length = bzi_cursor_u16(c);
     return 1;
 }
 
-/* 1: *nal is the next unit (never empty); 0: the end; -1: lengths that contradict the data. */
+/* Returns 1 if *nal is the next unit, which is never empty, 0 at the end, or -1 if a length contradicts the data. */
 static int bzi_nals_next(bzi_nals *n, bzi_span *nal)
 {
     uint64_t length;
 
     if (n->kind == BZI_NALS_ANNEXB)
         return bzi_nals_next_annexb(&n->c, nal);
+
     do {
         if (!(n->kind == BZI_NALS_LENGTH ? bzi_nals_length(n, &length) : bzi_nals_length_in_lists(n, &length)))
             return n->c.overrun ? -1 : 0;
@@ -2154,40 +2349,46 @@ static int bzi_nals_next(bzi_nals *n, bzi_span *nal)
     return 1;
 }
 
-/* --- Sequence parameter sets: what container, decoder and kernel must agree on --- */
+/* --- Sequence parameter sets, on which container, decoder and kernel must agree --- */
 
-/* What a coded picture says of itself, whatever its codec. */
+/* The properties of a coded picture that it states itself, for all codecs. */
 typedef struct bzi_format {
-    /* H.265: general profile .. level; H.264: profile, constraints, level; AV1: profile, level, tier; JPEG: 1: it
-     * is baseline, Y'CbCr, in one scan */
-    uint8_t     profile[12];
-    uint32_t    sub_layers, nested;
-    uint32_t    chroma_format;        /* 0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4; JPEG: BZI_CHROMA_... */
-    uint32_t    depth_luma, depth_chroma;
-    uint32_t    width, height;        /* coded, before the conformance window */
-    uint32_t    window[4];            /* left, right, top, bottom, in luma samples */
-    uint32_t    has_chroma_location, chroma_location;
-    bzna_color  color;                /* present when the VUI has video_signal_type */
-    uint32_t    orientation;          /* EXIF's, 1..8; 0: none is said */
-    uint32_t    pixel_bits;           /* of a still, decoded; 0: its size was compared with that of the file */
-    uint32_t    crop[4];              /* a HEIF file's: x, y, width, height of what is seen; all 0: the whole */
-    uint32_t    tiles;                /* of a HEIF grid; 0: it is none */
-    /* H.264: bits of frame_num, 0: its slices' heads are not read; of the picture order count, 0: it is not there */
-    uint32_t    frame_num_bits, order_bits;
+    /* H.265: general profile to level; H.264: profile, constraints, level; AV1: profile, level, tier; JPEG: 1 if it is
+     * baseline, Y'CbCr and in one scan, which NVDEC may decode */
+    uint8_t    profile[12];
+    uint32_t   sub_layers;            /* H.265: temporal sub-layers */
+    uint32_t   nested;                /* H.265: sps_temporal_id_nesting_flag */
+    uint32_t   chroma_format;         /* 0: gray, 1: 4:2:0, 2: 4:2:2, 3: 4:4:4; JPEG: also BZI_CHROMA_... */
+    uint32_t   depth_luma;            /* bits of a luma sample */
+    uint32_t   depth_chroma;          /* bits of a chroma sample */
+    uint32_t   width;                 /* coded pixels in a row, before the conformance window is applied */
+    uint32_t   height;                /* coded rows */
+    uint32_t   window[4];             /* pixels cut off at the left, right, top, bottom, in luma samples */
+    uint32_t   has_chroma_location;   /* chroma_location is stated */
+    uint32_t   chroma_location;       /* the standards' chroma_sample_loc_type: 0: left, 1: center, 2: top left */
+    bzna_color color;                 /* present: the VUI has video_signal_type */
+    uint32_t   orientation;           /* EXIF's number, 1..8; 0: not stated */
+    /* of a decoded pixel of a still; 0: its size was compared with that of the file */
+    uint32_t   pixel_bits;
+    uint32_t   crop[4];               /* HEIF: x, y, width, height of the part that is seen; all 0: the whole picture */
+    uint32_t   tiles;                 /* tiles of a HEIF grid; 0: it is no grid */
+    uint32_t   frame_num_bits;        /* H.264: bits of frame_num; 0: the heads of slices are not read */
+    uint32_t   order_bits;            /* H.264: bits of the picture order count; 0: it is not there */
 } bzi_format;
 
 enum { BZI_CHROMA_440 = 4, BZI_CHROMA_411 = 5 };
 
-/* The code points of a color, which may be left out: unspecified. */
+/* Reads the code points of a color. If they are left out, they are 2, unspecified. */
 static void bzi_format_color(bzi_bits *b, bzi_format *format)
 {
     const uint32_t said = bzi_bits_1(b);
+
     format->color.primaries = (uint16_t)(said ? bzi_bits_u(b, 8) : 2);
     format->color.transfer = (uint16_t)(said ? bzi_bits_u(b, 8) : 2);
     format->color.matrix = (uint16_t)(said ? bzi_bits_u(b, 8) : 2);
 }
 
-/* E.2.1 of both standards begin alike: up to the chroma location. */
+/* E.2.1 of both standards, which agree up to the chroma location. */
 static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
 {
     if (bzi_bits_1(b) && bzi_bits_u(b, 8) == 255)           /* aspect ratio */
@@ -2208,6 +2409,7 @@ static void bzi_sps_vui(bzi_bits *b, bzi_format *sps)
     }
 }
 
+/* Reads the conformance window, which counts in units of unit_x and unit_y luma samples. */
 static void bzi_sps_window(bzi_bits *b, bzi_format *sps, uint32_t unit_x, uint32_t unit_y)
 {
     for (int i = 0; i < 4; i++) {
@@ -2216,10 +2418,11 @@ static void bzi_sps_window(bzi_bits *b, bzi_format *sps, uint32_t unit_x, uint32
     }
 }
 
-/* H.264 7.3.2.1.1.1: only the bits matter here. */
+/* H.264 7.3.2.1.1.1: skips a scaling list. */
 static void bzi_sps_h264_scaling_list(bzi_bits *b, int size)
 {
     int32_t last = 8, next = 8;
+
     for (int i = 0; i < size && !b->overrun; i++) {
         if (next)
             next = (last + bzi_bits_se(b) % 256) & 255;     /* a damaged delta may be as large as an int can be */
@@ -2228,13 +2431,14 @@ static void bzi_sps_h264_scaling_list(bzi_bits *b, int size)
     }
 }
 
-/* H.264 7.3.2.1.1: profiles with the chroma fields. */
+/* H.264 7.3.2.1.1: returns 1 for profiles that have the chroma fields. */
 static int bzi_sps_h264_is_high(uint32_t profile)
 {
     static const uint8_t high[] = { 100, 110, 122, 244, 44, 83, 86, 118, 128, 138, 139, 134, 135 };
     return memchr(high, (int)profile, sizeof high) != NULL;
 }
 
+/* H.264 7.3.2.1.1: the chroma fields. */
 static void bzi_sps_h264_chroma(bzi_bits *b, bzi_format *sps)
 {
     sps->chroma_format = bzi_bits_ue(b);
@@ -2249,6 +2453,8 @@ static void bzi_sps_h264_chroma(bzi_bits *b, bzi_format *sps)
                 bzi_sps_h264_scaling_list(b, i < 6 ? 16 : 64);
 }
 
+/* H.264 7.3.2.1.1. Heads of slices can be read later only without fields and with picture order count type 0 or 2: else
+ * frame_num_bits stays 0. */
 static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
 {
     uint32_t mbs_only, poc, width, height, frame_num_bits, order_bits = 0;
@@ -2256,6 +2462,7 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
     for (int i = 0; i < 3; i++)
         sps->profile[i] = (uint8_t)bzi_bits_u(b, 8);
     bzi_bits_ue(b);
+
     sps->chroma_format = 1;
     sps->depth_luma = sps->depth_chroma = 8;
     if (bzi_sps_h264_is_high(sps->profile[0]))
@@ -2277,11 +2484,14 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
 
     bzi_bits_ue(b);                                         /* reference frames */
     bzi_bits_1(b);
+
     width = bzi_bits_ue(b) + 1;
     height = bzi_bits_ue(b) + 1;
     mbs_only = bzi_bits_1(b);
+
     sps->width = width < 65536 ? width * 16 : 0;
     sps->height = height < 65536 ? height * 16 * (2 - mbs_only) : 0;
+
     if (!mbs_only)
         bzi_bits_1(b);
     if (mbs_only && poc != 1 && frame_num_bits <= 16 && order_bits <= 16) {
@@ -2297,7 +2507,7 @@ static void bzi_sps_h264(bzi_bits *b, bzi_format *sps)
         bzi_sps_vui(b, sps);
 }
 
-/* H.265 7.3.3 */
+/* H.265 7.3.3: the profile, tier and level. */
 static void bzi_sps_h265_profile(bzi_bits *b, bzi_format *sps, uint32_t sub_layers)
 {
     uint32_t present[8] = { 0 };
@@ -2312,7 +2522,7 @@ static void bzi_sps_h265_profile(bzi_bits *b, bzi_format *sps, uint32_t sub_laye
         bzi_bits_skip(b, (present[i] & 2 ? 88u : 0) + (present[i] & 1 ? 8u : 0));
 }
 
-/* H.265 7.3.4 */
+/* H.265 7.3.4: skips the scaling lists. */
 static void bzi_sps_h265_scaling_lists(bzi_bits *b)
 {
     for (int size = 0; size < 4; size++) {
@@ -2330,7 +2540,7 @@ static void bzi_sps_h265_scaling_lists(bzi_bits *b)
     }
 }
 
-/* H.265 7.3.7. counts[i] is NumDeltaPocs of set i; returns that of this set. */
+/* H.265 7.3.7: skips a reference picture set. counts[i] is NumDeltaPocs of set i. Returns that of this set. */
 static uint32_t bzi_sps_h265_reference_set(bzi_bits *b, uint32_t i, const uint32_t *counts)
 {
     uint32_t count = 0, negative, positive;
@@ -2356,11 +2566,10 @@ static uint32_t bzi_sps_h265_reference_set(bzi_bits *b, uint32_t i, const uint32
         bzi_bits_ue(b);
         bzi_bits_1(b);
     }
-
     return negative + positive;
 }
 
-/* H.265 7.3.2.2.1, from the coding block sizes to the VUI. */
+/* H.265 7.3.2.2.1: the part from the coding block sizes to the VUI. */
 static void bzi_sps_h265_tail(bzi_bits *b, bzi_format *sps, uint32_t poc_bits)
 {
     uint32_t counts[65] = { 0 }, sets;
@@ -2394,6 +2603,7 @@ static void bzi_sps_h265_tail(bzi_bits *b, bzi_format *sps, uint32_t poc_bits)
         bzi_sps_vui(b, sps);
 }
 
+/* H.265 7.3.2.2.1 */
 static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
 {
     uint32_t poc_bits, all;
@@ -2403,14 +2613,17 @@ static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
     sps->nested = bzi_bits_1(b);
     bzi_sps_h265_profile(b, sps, sps->sub_layers);
     bzi_bits_ue(b);
+
     sps->chroma_format = bzi_bits_ue(b);
     if (sps->chroma_format == 3)
         bzi_bits_1(b);
+
     sps->width = bzi_bits_ue(b);
     sps->height = bzi_bits_ue(b);
     if (bzi_bits_1(b))
         bzi_sps_window(b, sps, sps->chroma_format == 1 || sps->chroma_format == 2 ? 2 : 1,
                        sps->chroma_format == 1 ? 2 : 1);
+
     sps->depth_luma = bzi_bits_ue(b) + 8;
     sps->depth_chroma = bzi_bits_ue(b) + 8;
     poc_bits = bzi_bits_ue(b) + 4;
@@ -2425,7 +2638,7 @@ static void bzi_sps_h265(bzi_bits *b, bzi_format *sps)
     bzi_sps_h265_tail(b, sps, poc_bits);
 }
 
-/* 1 if the unit is a sequence parameter set that makes sense. */
+/* Returns 1 if the unit is a sequence parameter set that makes sense. */
 static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
 {
     bzi_bits b = bzi_bits_make(nal, bzi_nal_syntax_of(codec)->header);
@@ -2435,6 +2648,7 @@ static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
         bzi_sps_h265(&b, sps);
     else
         bzi_sps_h264(&b, sps);
+
     return !b.overrun && sps->chroma_format <= 3 && sps->depth_luma <= 16 && sps->depth_chroma <= 16 && sps->width &&
            sps->height && sps->width <= 65536 && sps->height <= 65536 &&
            (uint64_t)sps->window[0] + sps->window[1] < sps->width &&
@@ -2445,7 +2659,8 @@ static int bzi_sps_read(uint32_t codec, bzi_span nal, bzi_format *sps)
 /* ==== 10. AV1 =======================================================================================================
  * Calls: rooms 8-9.
  *
- * The same of AV1: open bitstream units; sections are those of "AV1 Bitstream & Decoding Process Specification". */
+ * Coded pictures of AV1: their open bitstream units, and what the sequence header states. Numbers of sections are those
+ * of the "AV1 Bitstream & Decoding Process Specification". */
 
 enum {
     BZI_OBU_SEQUENCE_HEADER = 1,
@@ -2455,7 +2670,8 @@ enum {
     BZI_OBU_PADDING = 15
 };
 
-/* 5.3: 1 and the next unit's type and payload; 0 at the end; -1 if it does not fit. */
+/* 5.3: takes the next unit off `rest`. Returns 1 and the unit's type and payload, 0 at the end, or -1 if it does not
+ * fit. */
 static int bzi_obu_next(bzi_span *rest, uint32_t *type, bzi_span *payload)
 {
     uint64_t at = 1, size = 0;
@@ -2470,6 +2686,7 @@ static int bzi_obu_next(bzi_span *rest, uint32_t *type, bzi_span *payload)
 
     if (rest->data[0] & 2u) {
         uint32_t shift = 0;
+
         do {
             if (at >= rest->size || shift > 49)
                 return -1;
@@ -2490,7 +2707,7 @@ static int bzi_obu_next(bzi_span *rest, uint32_t *type, bzi_span *payload)
     return 1;
 }
 
-/* 5.5.1, the part between the flags and the frame size. */
+/* 5.5.1: the part between the flags and the frame size. */
 static void bzi_av1_operating_points(bzi_bits *b, bzi_format *sps)
 {
     uint32_t model = 0, delay_bits = 0, display, points;
@@ -2509,13 +2726,16 @@ static void bzi_av1_operating_points(bzi_bits *b, bzi_format *sps)
     points = bzi_bits_u(b, 5) + 1;
     for (uint32_t i = 0; i < points && !b->overrun; i++) {
         uint32_t level, tier;
+
         bzi_bits_skip(b, 12);
+
         level = bzi_bits_u(b, 5);
         tier = level > 7 && bzi_bits_1(b);
         if (i == 0) {
             sps->profile[1] = (uint8_t)level;
             sps->profile[2] = (uint8_t)tier;
         }
+
         if (model && bzi_bits_1(b))
             bzi_bits_skip(b, 2 * delay_bits + 1);
         if (display && bzi_bits_1(b))
@@ -2523,7 +2743,7 @@ static void bzi_av1_operating_points(bzi_bits *b, bzi_format *sps)
     }
 }
 
-/* 5.5.1, the tools between the frame size and the color. */
+/* 5.5.1: skips the tools between the frame size and the color. */
 static void bzi_av1_tools(bzi_bits *b, uint32_t reduced)
 {
     uint32_t order_hint, content = 2;
@@ -2546,7 +2766,7 @@ static void bzi_av1_tools(bzi_bits *b, uint32_t reduced)
     bzi_bits_skip(b, 3);
 }
 
-/* 5.5.2 */
+/* 5.5.2: the color. */
 static void bzi_av1_color(bzi_bits *b, uint32_t profile, bzi_format *sps)
 {
     uint32_t high = bzi_bits_1(b), twelve = profile == 2 && high && bzi_bits_1(b), gray = profile != 1 && bzi_bits_1(b),
@@ -2554,10 +2774,11 @@ static void bzi_av1_color(bzi_bits *b, uint32_t profile, bzi_format *sps)
 
     sps->depth_luma = sps->depth_chroma = twelve ? 12 : high ? 10 : 8;
     sps->chroma_format = gray ? 0 : profile == 0 ? 1 : 3;
-    sps->color.present = 1;                                /* for the range is always said */
+    sps->color.present = 1;                                /* because the range is always stated */
     bzi_format_color(b, sps);
+
     if (!gray && sps->color.primaries == 1 && sps->color.transfer == 13 && sps->color.matrix == 0) {
-        sps->color.full_range = 1;                         /* sRGB as it is, 4:4:4 */
+        sps->color.full_range = 1;                         /* sRGB without a matrix is full range and 4:4:4 */
         sps->chroma_format = 3;
         return;
     }
@@ -2567,29 +2788,34 @@ static void bzi_av1_color(bzi_bits *b, uint32_t profile, bzi_format *sps)
         sps->chroma_format = !twelve ? 2 : !bzi_bits_1(b) ? 3 : bzi_bits_1(b) ? 1 : 2;
     if (sps->chroma_format == 1 && (place = bzi_bits_u(b, 2)) != 0) {
         sps->has_chroma_location = 1;
-        sps->chroma_location = place == 2 ? 2 : 0;          /* 6.4.2: 1 is on the left, 2 on the top left */
+        sps->chroma_location = place == 2 ? 2 : 0;          /* 6.4.2: 1 is on the left, 2 at the top left */
     }
 }
 
-/* 1 if the sequence header makes sense. */
+/* 5.5.1: returns 1 if the sequence header makes sense. *reduced: reduced_still_picture_header, as still pictures have
+ * it. */
 static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 {
     bzi_bits b = bzi_bits_plain(unit);
     uint32_t profile, width_bits, height_bits;
 
     memset(sps, 0, sizeof *sps);
+
     profile = bzi_bits_u(&b, 3);
     bzi_bits_1(&b);
     *reduced = bzi_bits_1(&b);
     sps->profile[0] = (uint8_t)profile;
+
     if (*reduced)
         sps->profile[1] = (uint8_t)bzi_bits_u(&b, 5);
     else
         bzi_av1_operating_points(&b, sps);
+
     width_bits = bzi_bits_u(&b, 4) + 1;
     height_bits = bzi_bits_u(&b, 4) + 1;
     sps->width = bzi_bits_u(&b, width_bits) + 1;
     sps->height = bzi_bits_u(&b, height_bits) + 1;
+
     bzi_av1_tools(&b, *reduced);
     bzi_av1_color(&b, profile, sps);
     return !b.overrun && profile <= 2;
@@ -2599,36 +2825,41 @@ static int bzi_av1_read(bzi_span unit, bzi_format *sps, uint32_t *reduced)
 /* ==== 11. TIFF, EXIF, XMP ===========================================================================================
  * Calls: rooms 8.
  *
- * What programs note beside pixels: how the picture is to be turned. EXIF data are TIFF's, and count before XMP's
- * text, as in PIL's ImageOps.exif_transpose. PNG may have either as text, deflated (RFC 1950, 1951), of which the
- * beginning is inflated here: a few kB. Works on memory, without allocating. */
+ * The orientation that programs write beside the pixels: how the picture is to be turned. EXIF data have TIFF's format,
+ * and count before XMP's text, as in PIL's ImageOps.exif_transpose. PNG may have either as deflated text (RFC 1950,
+ * 1951): its first few kB are inflated here. This room works on memory that others own, and allocates nothing. */
 
-/* A little-endian (II) or big-endian (MM) number; 0 where it lies past the end. */
+/* Returns a little-endian (II) or big-endian (MM) number, or 0 if it goes past the end. Pre: bzi_tiff_is(tiff). */
 static uint32_t bzi_tiff_number(bzi_span tiff, uint64_t at, uint32_t bytes)
 {
     uint32_t value = 0;
+
     if (at > tiff.size || bytes > tiff.size - at)
         return 0;
+
     for (uint32_t i = 0; i < bytes; i++)
         value = value << 8 | tiff.data[at + (tiff.data[0] == 'I' ? bytes - 1 - i : i)];
     return value;
 }
 
+/* Returns 1 if this begins as TIFF with 32-bit offsets does. */
 static int bzi_tiff_is(bzi_span tiff)
 {
     return tiff.size >= 8 && (!memcmp(tiff.data, "II*\0", 4) || !memcmp(tiff.data, "MM\0*", 4));
 }
 
-/* The values of a tag in a directory: where they stand, how many, and the bytes of each. */
+/* The values of a tag in a directory. */
 typedef struct bzi_tiff_values {
-    uint64_t at;
-    uint32_t count, bytes;
+    uint64_t at;                      /* offset of the first one in the data */
+    uint32_t count;                   /* how many there are */
+    uint32_t bytes;                   /* of each: 1, 2 or 4 */
 } bzi_tiff_values;
 
-/* Finds a tag of the first directory, if its values are of 1, 2 or 4 bytes. 0: it is not there. */
+/* Finds a tag of the first directory whose values have 1, 2 or 4 bytes. Returns 0 if it is not there. */
 static int bzi_tiff_find(bzi_span tiff, uint32_t tag, bzi_tiff_values *values)
 {
-    static const uint8_t bytes[] = { 0, 1, 0, 2, 4, 0, 0, 1 };              /* of BYTE, SHORT, LONG, UNDEFINED */
+    /* of BYTE, SHORT, LONG, UNDEFINED; 0: the type is not read */
+    static const uint8_t bytes[] = { 0, 1, 0, 2, 4, 0, 0, 1 };
     uint64_t directory;
     uint32_t count;
 
@@ -2640,8 +2871,10 @@ static int bzi_tiff_find(bzi_span tiff, uint32_t tag, bzi_tiff_values *values)
     for (uint32_t i = 0; i < count; i++) {
         const uint64_t at = directory + 2 + 12 * (uint64_t)i;
         const uint32_t type = bzi_tiff_number(tiff, at + 2, 2), size = type < sizeof bytes ? bytes[type] : 0;
+
         if (bzi_tiff_number(tiff, at, 2) != tag || !size)
             continue;
+
         values->count = bzi_tiff_number(tiff, at + 4, 4);
         values->bytes = size;
         values->at = (uint64_t)values->count * size > 4 ? bzi_tiff_number(tiff, at + 8, 4) : at + 8;
@@ -2650,25 +2883,29 @@ static int bzi_tiff_find(bzi_span tiff, uint32_t tag, bzi_tiff_values *values)
     return 0;
 }
 
-/* The first value of a tag; 0: there is none. */
+/* Returns the first value of a tag, or 0 if there is none. */
 static uint32_t bzi_tiff_value(bzi_span tiff, uint32_t tag)
 {
     bzi_tiff_values values;
     return bzi_tiff_find(tiff, tag, &values) ? bzi_tiff_number(tiff, values.at, values.bytes) : 0;
 }
 
-/* EXIF's number, 1 to 8; 0: there is none. What is no such number counts as 1: it is said, and means no turn. */
+/* Returns EXIF's number for the orientation, 1 to 8, or 0 if there is none. A number out of range counts as 1: the tag
+ * is there, and asks for no turn that is known. */
 static uint32_t bzi_tiff_orientation(bzi_span tiff)
 {
     bzi_tiff_values values;
     uint32_t value;
+
     if (!bzi_tiff_find(tiff, 0x0112, &values))
         return 0;
+
     value = bzi_tiff_number(tiff, values.at, values.bytes);
     return value >= 1 && value <= 8 ? value : 1;
 }
 
-/* Of an XMP packet: tiff:Orientation="6", or tiff:Orientation>6<; 0: it has none. */
+/* Returns the orientation of an XMP packet, which says tiff:Orientation="6" or tiff:Orientation>6<, or 0 if it has
+ * none. */
 static uint32_t bzi_xmp_orientation(bzi_span xmp)
 {
     static const char name[] = "tiff:Orientation";
@@ -2676,8 +2913,10 @@ static uint32_t bzi_xmp_orientation(bzi_span xmp)
 
     for (uint64_t i = 0; i + length + 2 <= xmp.size; i++) {
         const uint8_t *text = xmp.data + i, *next = text + length, *end = xmp.data + xmp.size;
+
         if (*text != 't' || memcmp(text, name, (size_t)length))
             continue;
+
         next += *next == '>' ? 1 : end - next > 2 && next[0] == '=' && next[1] == '"' ? 2 : end - next;
         if (next < end && *next >= '0' && *next <= '9')
             return *next >= '1' && *next <= '8' ? *next - '0' : 0;
@@ -2685,21 +2924,26 @@ static uint32_t bzi_xmp_orientation(bzi_span xmp)
     return 0;
 }
 
-/* --- Text that is deflated --- */
+/* --- Deflated text --- */
 
-/* A prefix code (RFC 1951, 3.2.2): how many codes have each length, and the symbols in the order of their codes. */
+/* A prefix code (RFC 1951, 3.2.2). */
 typedef struct bzi_prefixes {
-    uint16_t count[16], symbol[288];
+    uint16_t count[16];               /* how many codes have each length */
+    uint16_t symbol[288];             /* the symbols in the order of their codes */
 } bzi_prefixes;
 
 typedef struct bzi_inflater {
-    bzi_cursor   in;
-    uint32_t     bits, bit_count;     /* read, and not used yet */
-    uint8_t     *out;
-    uint32_t     size, capacity;
-    bzi_prefixes literals, distances;
+    bzi_cursor   in;                  /* the deflated bytes */
+    uint32_t     bits;                /* bits that were read and are not used yet, the next one lowest */
+    uint32_t     bit_count;           /* how many they are */
+    uint8_t     *out;                 /* the inflated bytes */
+    uint32_t     size;                /* bytes written to out */
+    uint32_t     capacity;            /* bytes that fit */
+    bzi_prefixes literals;            /* the block's code of bytes and lengths */
+    bzi_prefixes distances;           /* the block's code of distances */
 } bzi_inflater;
 
+/* Takes the next count bits. */
 static uint32_t bzi_inflate_bits(bzi_inflater *z, uint32_t count)
 {
     uint32_t value;
@@ -2708,12 +2952,14 @@ static uint32_t bzi_inflate_bits(bzi_inflater *z, uint32_t count)
         z->bits |= bzi_cursor_u8(&z->in) << z->bit_count;
         z->bit_count += 8;
     }
+
     value = z->bits & ((1u << count) - 1);
     z->bits >>= count;
     z->bit_count -= count;
     return value;
 }
 
+/* Makes the code in which symbol i has a code of lengths[i] bits; 0: it has none. */
 static void bzi_prefixes_make(bzi_prefixes *p, const uint8_t *lengths, uint32_t count)
 {
     uint16_t next[16] = { 0 };
@@ -2721,17 +2967,19 @@ static void bzi_prefixes_make(bzi_prefixes *p, const uint8_t *lengths, uint32_t 
     memset(p, 0, sizeof *p);
     for (uint32_t i = 0; i < count; i++)
         p->count[lengths[i]]++;
+
     for (int i = 1; i < 15; i++)
         next[i + 1] = (uint16_t)(next[i] + p->count[i]);
+
     for (uint32_t i = 0; i < count; i++)
         if (lengths[i])
             p->symbol[next[lengths[i]]++] = (uint16_t)i;
 }
 
-/* The next symbol. UINT32_MAX: no code begins so. */
+/* Returns the next symbol, or UINT32_MAX if no code begins with the next bits. */
 static uint32_t bzi_inflate_symbol(bzi_inflater *z, const bzi_prefixes *p)
 {
-    uint32_t code = 0, first = 0, place = 0;                /* of the codes of this length, the first; its symbol */
+    uint32_t code = 0, first = 0, place = 0;       /* first: the first code of this length; place: that of its symbol */
 
     for (int length = 1; length < 16; length++) {
         code |= bzi_inflate_bits(z, 1);
@@ -2744,7 +2992,7 @@ static uint32_t bzi_inflate_symbol(bzi_inflater *z, const bzi_prefixes *p)
     return UINT32_MAX;
 }
 
-/* 3.2.7: the codes of a block, which has them before its data. */
+/* 3.2.7: reads the codes that stand before a block's data. Returns 0 if they are damaged. */
 static int bzi_inflate_codes(bzi_inflater *z)
 {
     static const uint8_t order[19] = { 16, 17, 18, 0, 8, 7, 9, 6, 10, 5, 11, 4, 12, 3, 13, 2, 14, 1, 15 };
@@ -2761,6 +3009,7 @@ static int bzi_inflate_codes(bzi_inflater *z)
     while (n < all && !z->in.overrun) {
         const uint32_t symbol = bzi_inflate_symbol(z, &z->literals);
         uint32_t repeat = 1, value = symbol;
+
         if (symbol > 18 || (symbol == 16 && !n))
             return 0;
         if (symbol == 16)
@@ -2779,18 +3028,20 @@ static int bzi_inflate_codes(bzi_inflater *z)
     return literals <= 286 && !z->in.overrun;
 }
 
-/* 3.2.6: the codes that are fixed. */
+/* 3.2.6: makes the fixed codes. */
 static void bzi_inflate_fixed(bzi_inflater *z)
 {
     uint8_t lengths[288];
+
     for (int i = 0; i < 288; i++)
         lengths[i] = i < 144 ? 8 : i < 256 ? 9 : i < 280 ? 7 : 8;
     bzi_prefixes_make(&z->literals, lengths, 288);
+
     memset(lengths, 5, 30);
     bzi_prefixes_make(&z->distances, lengths, 30);
 }
 
-/* 3.2.5: bytes, and repetitions of those before. 0: damaged. */
+/* 3.2.5: inflates a block's data, which are bytes and repetitions of earlier bytes. Returns 0 if they are damaged. */
 static int bzi_inflate_data(bzi_inflater *z)
 {
     static const uint16_t near[30] = { 1, 2, 3, 4, 5, 7, 9, 13, 17, 25, 33, 49, 65, 97, 129, 193, 257, 385, 513, 769,
@@ -2798,6 +3049,7 @@ static int bzi_inflate_data(bzi_inflater *z)
 
     while (z->size < z->capacity && !z->in.overrun) {
         uint32_t symbol = bzi_inflate_symbol(z, &z->literals), more, length, distance;
+
         if (symbol < 256)
             z->out[z->size++] = (uint8_t)symbol;
         if (symbol == 256)
@@ -2806,15 +3058,19 @@ static int bzi_inflate_data(bzi_inflater *z)
             continue;
         if (symbol > 285)
             return 0;
+
         symbol -= 257;
         more = symbol < 4 || symbol == 28 ? 0 : symbol / 4 - 1;
         length = symbol == 28 ? 258 : (symbol < 8 ? symbol : (4 + symbol % 4) << more) + 3 + bzi_inflate_bits(z, more);
+
         symbol = bzi_inflate_symbol(z, &z->distances);
         if (symbol > 29)
             return 0;
+
         distance = near[symbol] + bzi_inflate_bits(z, symbol < 4 ? 0 : symbol / 2 - 1);
         if (distance > z->size)
             return 0;
+
         for (; length && z->size < z->capacity; length--, z->size++)
             z->out[z->size] = z->out[z->size - distance];
     }
@@ -2822,7 +3078,7 @@ static int bzi_inflate_data(bzi_inflater *z)
     return !z->in.overrun;
 }
 
-/* The first bytes of what was deflated (zlib), as many as there is room for; fewer where it ends, or is damaged. */
+/* Inflates zlib's data, up to capacity bytes. Returns how many there are: fewer where the data end or are damaged. */
 static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
 {
     bzi_inflater z = { .in = in, .out = out, .capacity = capacity };
@@ -2830,10 +3086,13 @@ static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
 
     while (sound && !last && z.size < z.capacity && !z.in.overrun) {
         uint32_t kind;
+
         last = bzi_inflate_bits(&z, 1);
         kind = bzi_inflate_bits(&z, 2);
+
         if (kind == 0) {
             uint32_t bytes;
+
             z.bits = z.bit_count = 0;
             bytes = bzi_cursor_u8(&z.in);
             bytes |= bzi_cursor_u8(&z.in) << 8;
@@ -2842,6 +3101,7 @@ static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
                 z.out[z.size++] = (uint8_t)bzi_cursor_u8(&z.in);
             continue;
         }
+
         if (kind == 1)
             bzi_inflate_fixed(&z);
         sound = kind == 1 || (kind == 2 && bzi_inflate_codes(&z));
@@ -2851,7 +3111,8 @@ static uint32_t bzi_inflate(bzi_cursor in, uint8_t *out, uint32_t capacity)
     return z.size;
 }
 
-/* EXIF data as ImageMagick writes them into texts: three lines of words, then hexadecimal digits. */
+/* Returns the orientation in EXIF data as ImageMagick writes them into texts: three lines of words, then hexadecimal
+ * digits. */
 static uint32_t bzi_profile_orientation(bzi_span text)
 {
     uint8_t bytes[BZI_LIMIT_TEXT_BYTES / 2];
@@ -2861,6 +3122,7 @@ static uint32_t bzi_profile_orientation(bzi_span text)
     for (uint64_t i = 0; i < text.size && digits < 2 * sizeof bytes; i++) {
         const uint32_t c = text.data[i], is_number = c >= '0' && c <= '9';
         const uint32_t value = is_number ? c - '0' : (c | 32) - 'a' + 10;
+
         if (lines == 3 && value < 16) {
             bytes[digits / 2] = (uint8_t)(digits % 2 ? bytes[digits / 2] | value : value << 4);
             digits++;
@@ -2878,11 +3140,13 @@ static uint32_t bzi_profile_orientation(bzi_span text)
 /* ==== 12. JPEG ======================================================================================================
  * Calls: rooms 6, 8, 11.
  *
- * What a JPEG says of itself (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP), by its markers. Decoders use tables of an
- * earlier picture, and conceal that scans are missing: so a picture of several scans is walked to its end, and must
- * be whole. Of a single scan, rows above damage are of use; where it is, the decoder says. Works on memory, without
- * allocating. Who decodes them is fixed when the library is built, or for NVDEC when a loader is opened: their pixels
- * depend on it. */
+ * The markers of a JPEG, and what they state (ITU-T T.81, JFIF, Adobe's marker, EXIF, XMP).
+ *
+ * Decoders would use tables of an earlier picture, and conceal that scans are missing. So a picture of several scans is
+ * walked to its end here, and must be complete. A picture of a single scan may be damaged: the decoder says in which
+ * row, and the rows above it can be used. The decoder of JPEGs is chosen when the library is built, or when a loader is
+ * opened if it is NVDEC, because the pixels depend on it. This room works on memory that others own, and allocates
+ * nothing. */
 
 #ifndef BENZINA_NO_JPEG
 #  define BZI_JPEG_DECODER "libjpeg-turbo"
@@ -2907,45 +3171,57 @@ enum { BZI_JPEG_SOF0 = 0xc0, BZI_JPEG_SOF2 = 0xc2, BZI_JPEG_DHT = 0xc4, BZI_JPEG
        BZI_JPEG_COM = 0xfe };
 
 typedef struct bzi_jpeg_component {
-    uint32_t id, h, v;                /* h, v: sampling factors */
-    uint32_t table;                   /* of quantization */
-    uint64_t final;                   /* coefficients of which a scan has the last bit, a bit each */
+    uint32_t id;                      /* its number, by which scans name it */
+    uint32_t h;                       /* horizontal sampling factor */
+    uint32_t v;                       /* vertical sampling factor */
+    uint32_t table;                   /* number of its quantization table */
+    uint64_t final;                   /* a bit for each coefficient whose last bit a scan has given */
 } bzi_jpeg_component;
 
-/* What was said up to here. Sets are a bit each. */
+/* The state of a walk over the markers. Sets have a bit for each member. */
 typedef struct bzi_jpeg {
-    uint32_t            frame;        /* the marker of the frame header; 0: there was none */
-    uint64_t            height_at;    /* where the height stands */
-    uint32_t            width, height, count;
-    bzi_jpeg_component  component[4];
-    uint32_t            quantization, dc, ac;               /* tables that are defined */
-    uint32_t            restart;      /* units between restart markers; 0: there are none */
-    uint32_t            scans, seen;  /* seen: components that a scan began */
-    uint32_t            several;      /* scans, each of a part of the picture's components or coefficients */
-    uint64_t            scan_units;   /* of the scan before, 0: there is none, or it has ended */
-    uint64_t            restarts;     /* restart markers in it */
-    uint32_t            jfif, adobe;  /* adobe: its transform; UINT32_MAX: there is no such marker */
-    uint32_t            orientation;  /* EXIF's; 0: not said */
-    uint32_t            xmp_orientation;      /* likewise */
-    uint32_t            no_tables;    /* there are none for Huffman's codes: the standard's count */
+    uint32_t           frame;         /* the marker of the frame header; 0: there was none */
+    uint64_t           height_at;     /* offset of the height */
+    uint32_t           width;         /* pixels in a row */
+    uint32_t           height;        /* rows */
+    uint32_t           count;         /* components */
+    bzi_jpeg_component component[4];  /* in the order of the frame header */
+    uint32_t           quantization;  /* set of the quantization tables that are defined */
+    uint32_t           dc;            /* set of the Huffman tables for DC coefficients that are defined */
+    uint32_t           ac;            /* set of those for AC coefficients */
+    uint32_t           restart;       /* units between restart markers; 0: there are none */
+    uint32_t           scans;         /* scans that have begun */
+    uint32_t           seen;          /* set of the components that a scan has begun */
+    uint32_t           several;       /* there are several scans, each with a part of the components or coefficients */
+    uint64_t           scan_units;    /* units of the scan under way; 0: none is */
+    uint64_t           restarts;      /* restart markers seen in it */
+    uint32_t           jfif;          /* JFIF's marker is there */
+    uint32_t           adobe;         /* the transform in Adobe's marker; UINT32_MAX: there is no such marker */
+    uint32_t           orientation;   /* EXIF's; 0: not stated */
+    uint32_t           xmp_orientation; /* XMP's; 0: not stated */
+    uint32_t           no_tables;     /* no Huffman tables are defined: the standard's are used */
 } bzi_jpeg;
 
-/* The next marker, and what its segment holds. 0: there is no other. What ends too early has c->overrun set. */
+/* Returns the next marker and its segment, or 0 if there is none. If the segment ends too early, c->overrun is set. */
 static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
 {
     while (bzi_cursor_left(c) > 1) {
         const uint8_t *from = c->data + c->pos, *ff = memchr(from, 0xff, (size_t)(bzi_cursor_left(c) - 1));
         uint32_t marker, size;
+
         if (!ff)
             break;
+
         c->pos += (uint64_t)(ff - from) + 1;
         marker = c->data[c->pos];
-        if (marker == 0 || marker == 0xff)                  /* a byte of coded data; a fill byte */
+        if (marker == 0 || marker == 0xff)                  /* 0: a byte 0xff of coded data; 0xff: a fill byte */
             continue;
+
         c->pos++;
         *segment = bzi_cursor_sub(c, 0);
         if ((marker >= BZI_JPEG_RST0 && marker <= BZI_JPEG_EOI) || marker < BZI_JPEG_SOF0)
-            return marker;                                  /* these have no segment, the last no meaning */
+            return marker;                                 /* these have no segment; those below SOF0 have no meaning */
+
         size = bzi_cursor_u16(c);
         *segment = bzi_cursor_sub(c, size < 2 ? UINT64_MAX : size - 2);
         return marker;
@@ -2956,13 +3232,14 @@ static uint32_t bzi_jpeg_next(bzi_cursor *c, bzi_cursor *segment)
     return 0;
 }
 
+/* Makes an error like "JPEG, byte 20: ...", at the cursor. */
 static bzna_status bzi_jpeg_fail(bzna_error *err, const bzi_cursor *c, const char *what)
 {
     return bzi_fail(err, BZNA_E_DECODE, bzi_cursor_offset(c), 0, 0, "JPEG, byte %llu: %s",
                     (unsigned long long)bzi_cursor_offset(c), what);
 }
 
-/* B.2.4.1 */
+/* B.2.4.1: quantization tables. */
 static bzna_status bzi_jpeg_quantization(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
 {
     while (bzi_cursor_left(c)) {
@@ -2975,7 +3252,7 @@ static bzna_status bzi_jpeg_quantization(bzi_jpeg *j, bzi_cursor *c, bzna_error 
     return BZNA_OK;
 }
 
-/* B.2.4.2 */
+/* B.2.4.2: Huffman tables. */
 static bzna_status bzi_jpeg_huffman(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
 {
     while (bzi_cursor_left(c)) {
@@ -2990,7 +3267,7 @@ static bzna_status bzi_jpeg_huffman(bzi_jpeg *j, bzi_cursor *c, bzna_error *err)
     return BZNA_OK;
 }
 
-/* A frame header that is not read, by its name. */
+/* Refuses a kind of frame header that is not read, by its name. */
 static bzna_status bzi_jpeg_refuse(uint32_t marker, bzna_error *err)
 {
     return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %s coding (marker %02X) is not supported",
@@ -3002,7 +3279,7 @@ static bzna_status bzi_jpeg_refuse(uint32_t marker, bzna_error *err)
                     marker);
 }
 
-/* B.2.2 */
+/* B.2.2: the frame header. */
 static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, bzna_error *err)
 {
     uint32_t bits = bzi_cursor_u8(c), ids[4] = { 0 };
@@ -3022,21 +3299,23 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
     if (bits != 8)
         return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %u bits a sample; only 8 are supported", bits);
     if (!j->height)
-        return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: a height that comes behind the first scan (DNL) is not supported");
+        return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: a height that follows the first scan (DNL) is not supported");
     if (j->count > 4 || j->count == 2)
         return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: %u components; 1, 3 and 4 are supported", j->count);
 
     for (uint32_t i = 0; i < j->count; i++) {
         uint32_t factors;
         bzi_jpeg_component *p = &j->component[i];
+
         p->id = ids[i] = bzi_cursor_u8(c);
         factors = bzi_cursor_u8(c);
         p->h = factors >> 4;
         p->v = factors & 15;
         p->table = bzi_cursor_u8(c);
+
         for (uint32_t k = 0; k < i; k++)
             if (ids[k] == p->id)
-                return bzi_jpeg_fail(err, c, "two components have one number");
+                return bzi_jpeg_fail(err, c, "two components have the same number");
         if (!p->h || p->h > 4 || !p->v || p->v > 4 || p->table > 3)
             return bzi_jpeg_fail(err, c, "the frame header is damaged");
     }
@@ -3048,6 +3327,7 @@ static bzna_status bzi_jpeg_frame(bzi_jpeg *j, uint32_t marker, bzi_cursor *c, b
 
 static uint32_t bzi_jpeg_divide(uint32_t a, uint32_t b) { return (a + b - 1) / b; }
 
+/* Finds the largest sampling factors. */
 static void bzi_jpeg_factors(const bzi_jpeg *j, uint32_t *h, uint32_t *v)
 {
     *h = *v = 1;
@@ -3057,23 +3337,27 @@ static void bzi_jpeg_factors(const bzi_jpeg *j, uint32_t *h, uint32_t *v)
     }
 }
 
-/* Units of a scan (A.2): blocks of the one component that it has; or blocks of all, as the factors say. */
+/* Returns the units of a scan (A.2). With `one`, the scan has only that component, and units are its blocks. Else units
+ * are groups of blocks of all components, as the sampling factors say. */
 static uint64_t bzi_jpeg_units(const bzi_jpeg *j, const bzi_jpeg_component *one)
 {
     uint32_t h, v;
+
     bzi_jpeg_factors(j, &h, &v);
     if (one)
         return (uint64_t)bzi_jpeg_divide(bzi_jpeg_divide(j->width * one->h, h), 8) *
                bzi_jpeg_divide(bzi_jpeg_divide(j->height * one->v, v), 8);
+
     return (uint64_t)bzi_jpeg_divide(j->width, 8 * h) * bzi_jpeg_divide(j->height, 8 * v);
 }
 
-/* Restart markers that a scan must have. More at its end do no harm. */
+/* Returns how many restart markers the scan must have. More of them at its end do no harm. */
 static uint64_t bzi_jpeg_restarts(const bzi_jpeg *j)
 {
     return j->scan_units && j->restart ? (j->scan_units - 1) / j->restart : 0;
 }
 
+/* Ends the scan, which must have had all its restart markers. */
 static bzna_status bzi_jpeg_scan_end(bzi_jpeg *j, const bzi_cursor *c, bzna_error *err)
 {
     if (j->restarts < bzi_jpeg_restarts(j))
@@ -3082,6 +3366,7 @@ static bzna_status bzi_jpeg_scan_end(bzi_jpeg *j, const bzi_cursor *c, bzna_erro
     return BZNA_OK;
 }
 
+/* Counts a restart marker, which must be the next in order. */
 static bzna_status bzi_jpeg_restart(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c, bzna_error *err)
 {
     if (j->restarts < bzi_jpeg_restarts(j) && marker != BZI_JPEG_RST0 + j->restarts % 8)
@@ -3092,7 +3377,7 @@ static bzna_status bzi_jpeg_restart(bzi_jpeg *j, uint32_t marker, const bzi_curs
 
 static int bzi_jpeg_is_progressive(const bzi_jpeg *j) { return (j->frame & 7) == 2; }
 
-/* The coefficients of a scan, and their bits: what the scans have of the components that are in the set. */
+/* Notes which coefficients a scan has, first to last of the components in the set, and which of their bits (Ah, Al). */
 static void bzi_jpeg_coefficients(bzi_jpeg *j, uint32_t set, uint32_t first, uint32_t last, uint32_t bits)
 {
     j->several |= bzi_jpeg_is_progressive(j) || set != (1u << j->count) - 1;
@@ -3102,8 +3387,8 @@ static void bzi_jpeg_coefficients(bzi_jpeg *j, uint32_t set, uint32_t first, uin
             j->component[i].final |= UINT64_MAX >> (63 - last) & UINT64_MAX << (first & 63);
 }
 
-/* B.2.3. Every table that the scan uses must be this picture's: a decoder may have others of pictures before. rows: of
- * a picture of one scan, those that are wanted; 0: all. */
+/* B.2.3: the scan header. Every table that the scan uses must be defined by this picture, because a decoder may still
+ * have those of an earlier one. rows: how many rows are wanted of a picture of one scan; 0: all. */
 static bzna_status bzi_jpeg_scan(bzi_jpeg *j, uint32_t rows, bzi_cursor *c, bzna_error *err)
 {
     uint32_t count = bzi_cursor_u8(c), quantization = 0, dc = 0, ac = 0, seen = 0, first, last, bits;
@@ -3115,6 +3400,7 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, uint32_t rows, bzi_cursor *c, bzna
                         BZI_LIMIT_JPEG_SCANS);
     if (!count || count > j->count || bzi_cursor_left(c) != 2 * count + 3)
         return bzi_jpeg_fail(err, c, "a scan header is damaged");
+
     while (count--) {
         uint32_t id = bzi_cursor_u8(c), tables = bzi_cursor_u8(c), i = 0;
         while (i < j->count && j->component[i].id != id)
@@ -3127,9 +3413,10 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, uint32_t rows, bzi_cursor *c, bzna
         dc |= 1u << (tables >> 4);
         ac |= 1u << (tables & 15);
     }
+
     first = bzi_cursor_u8(c);
     last = bzi_cursor_u8(c);
-    bits = bzi_cursor_u8(c);                                /* where a scan before has left off, and this one does */
+    bits = bzi_cursor_u8(c);                       /* Ah, Al: the bit that an earlier scan stopped at, and this one's */
     if (!bzi_jpeg_is_progressive(j))
         first = bits = 0, last = 63;
     else if (first)
@@ -3137,16 +3424,16 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, uint32_t rows, bzi_cursor *c, bzna
     else
         ac = 0;
     if (j->frame > BZI_JPEG_SOF2)
-        dc = ac = 0;                                        /* arithmetic coding does without */
+        dc = ac = 0;                                        /* arithmetic coding needs no tables */
     j->no_tables |= !j->dc && !j->ac && j->frame < BZI_JPEG_SOF2;
     if (j->no_tables) {
-        dc &= ~3u;                                          /* frames of cameras and AVI: the standard's tables */
+        dc &= ~3u;                                       /* frames of cameras and AVI files use the standard's tables */
         ac &= ~3u;
     }
     if ((quantization & ~j->quantization) || (dc & ~j->dc && !(bits >> 4)) || (ac & ~j->ac))
         return bzi_jpeg_fail(err, c, "a scan uses a table that the picture does not define");
     bzi_jpeg_coefficients(j, seen, first, last, bits);
-    if (!j->several && rows && rows < j->height && j->count < 4)            /* of CMYK, libavcodec blends rows */
+    if (!j->several && rows && rows < j->height && j->count < 4)            /* libavcodec blends rows of CMYK */
         j->height = rows;
     j->scan_units = bzi_jpeg_units(j, one);
     j->restarts = 0;
@@ -3155,7 +3442,7 @@ static bzna_status bzi_jpeg_scan(bzi_jpeg *j, uint32_t rows, bzi_cursor *c, bzna
 
 /* --- The picture --- */
 
-/* What programs note: JFIF, EXIF, XMP, Adobe. */
+/* Reads the markers of JFIF, EXIF, XMP and Adobe. */
 static void bzi_jpeg_note(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c)
 {
     static const char xmp[] = "http://ns.adobe.com/xap/1.0/";
@@ -3174,7 +3461,7 @@ static void bzi_jpeg_note(bzi_jpeg *j, uint32_t marker, const bzi_cursor *c)
     }
 }
 
-/* One marker of the picture and its segment. */
+/* Takes one marker of the picture and its segment. */
 static bzna_status bzi_jpeg_take(bzi_jpeg *j, uint32_t marker, uint32_t rows, bzi_cursor *segment, bzna_error *err)
 {
     bzna_status status;
@@ -3207,17 +3494,18 @@ static bzna_status bzi_jpeg_take(bzi_jpeg *j, uint32_t marker, uint32_t rows, bz
     return BZNA_OK;
 }
 
-/* Whether the scans have every bit of the picture, so that none can be missing. */
+/* Returns 1 if the scans have given every bit of the picture, so that none can be missing. */
 static int bzi_jpeg_is_complete(const bzi_jpeg *j)
 {
     uint64_t final = j->frame ? UINT64_MAX : 0;
+
     for (uint32_t i = 0; i < j->count; i++)
         final &= j->component[i].final;
     return final == UINT64_MAX;
 }
 
-/* All of a picture of several scans. One of a single scan is known when that begins; with rows, as many of its rows are
- * walked as well, and become its height. */
+/* Walks over a picture's markers. A picture of several scans is walked to its end. The walk over a picture of a single
+ * scan ends where that begins, but if rows is not 0, that many rows are walked as well, and become its height. */
 static bzna_status bzi_jpeg_walk(bzi_jpeg *j, bzi_span data, uint32_t rows, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_make(data.data, data.size, 0), segment;
@@ -3227,7 +3515,7 @@ static bzna_status bzi_jpeg_walk(bzi_jpeg *j, bzi_span data, uint32_t rows, bzna
     memset(j, 0, sizeof *j);
     j->adobe = UINT32_MAX;
     if (data.size < 3 || memcmp(data.data, "\xff\xd8\xff", 3))
-        return BZI_FAIL(err, BZNA_E_DECODE, "not a JPEG: it begins otherwise");
+        return BZI_FAIL(err, BZNA_E_DECODE, "not a JPEG: it does not begin like one");
 
     c.pos = 2;
     while ((marker = bzi_jpeg_next(&c, &segment)) != BZI_JPEG_EOI) {
@@ -3250,13 +3538,14 @@ static bzna_status bzi_jpeg_walk(bzi_jpeg *j, bzi_span data, uint32_t rows, bzna
     return BZNA_OK;
 }
 
-/* What the components are, by the rules of libjpeg, which others follow: JFIF's marker means Y'CbCr, else Adobe's says
- * it, else the components' numbers do. 1: R'G'B'. */
+/* Returns 1 if three components are R'G'B', or if four are CMYK rather than YCCK. The rules are libjpeg's, which others
+ * follow. JFIF's marker means Y'CbCr. Without it, Adobe's marker tells; without both, the components' numbers do. */
 static int bzi_jpeg_is_rgb(const bzi_jpeg *j)
 {
     const bzi_jpeg_component *c = j->component;
+
     if (j->count == 4)
-        return j->adobe == 0;                               /* CMYK, multiplied by K */
+        return j->adobe == 0;                               /* CMYK, already multiplied by K */
     if (j->count == 1 || j->jfif)
         return 0;
     if (j->adobe != UINT32_MAX)
@@ -3264,7 +3553,7 @@ static int bzi_jpeg_is_rgb(const bzi_jpeg *j)
     return c[0].id == 'R' && c[1].id == 'G' && c[2].id == 'B';
 }
 
-/* The chroma format; of CMYK and YCCK it is that of 4:4:4, whatever their factors are. */
+/* Finds the chroma format. For CMYK and YCCK it is that of 4:4:4, whatever the sampling factors are. */
 static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, uint32_t *chroma_format, bzna_error *err)
 {
     static const struct { uint8_t x, y, format; } known[] = { { 1, 1, 3 }, { 2, 1, 2 }, { 2, 2, 1 },
@@ -3276,6 +3565,7 @@ static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, uint32_t *chroma_format, b
     *chroma_format = j->count == 4 ? 3 : 0;
     if (j->count != 3)
         return BZNA_OK;
+
     for (size_t i = 0; i < full && alike; i++)
         if (c[0].h == c[1].h * known[i].x && c[0].v == c[1].v * known[i].y) {
             *chroma_format = known[i].format;
@@ -3287,10 +3577,12 @@ static bzna_status bzi_jpeg_chroma(const bzi_jpeg *j, uint32_t *chroma_format, b
                     c[1].v, c[2].h, c[2].v);
 }
 
-/* A decoder of several scans keeps all coefficients: two bytes each, and one a block. */
+/* Checks the memory for several scans, of which a decoder keeps all coefficients: two bytes each, and one more a
+ * block. */
 static bzna_status bzi_jpeg_check_memory(const bzi_jpeg *j, bzna_error *err)
 {
     uint64_t blocks = 0;
+
     for (uint32_t i = 0; i < j->count; i++)
         blocks += bzi_jpeg_units(j, NULL) * j->component[i].h * j->component[i].v;
     if (j->several && blocks * 129 > BZI_LIMIT_JPEG_BYTES)
@@ -3300,6 +3592,7 @@ static bzna_status bzi_jpeg_check_memory(const bzi_jpeg *j, bzna_error *err)
     return BZNA_OK;
 }
 
+/* Reads the format of a JPEG, and refuses what no decoder here can decode. */
 static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_error *err)
 {
     bzi_jpeg j;
@@ -3309,6 +3602,7 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
     if (status != BZNA_OK || (status = bzi_jpeg_chroma(&j, &format->chroma_format, err)) != BZNA_OK ||
         (status = bzi_jpeg_check_memory(&j, err)) != BZNA_OK)
         return status;
+
     if (j.count == 4 && j.adobe != 0 && (j.adobe != 2 || j.component[0].id == 'C'))
         return BZI_FAIL(err, BZNA_E_CODEC, "JPEG: four components that neither Adobe's marker nor their numbers "
                         "explain as CMYK or YCCK are not supported");
@@ -3317,7 +3611,8 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
     format->height = j.height;
     format->depth_luma = format->depth_chroma = 8;
     format->profile[0] = j.frame == BZI_JPEG_SOF0 && j.count == 3 && !j.several && !j.no_tables &&
-                         !bzi_jpeg_is_rgb(&j);              /* which NVDEC may decode */
+                         !bzi_jpeg_is_rgb(&j);              /* NVDEC may decode it */
+
     format->orientation = j.orientation ? j.orientation : j.xmp_orientation;
     format->has_chroma_location = format->chroma_location = 1;              /* centered */
     format->color.primaries = 1;
@@ -3327,21 +3622,24 @@ static bzna_status bzi_jpeg_inspect(bzi_span data, bzi_format *format, bzna_erro
     return BZNA_OK;
 }
 
-/* Whether a Huffman table stands before the first scan. */
+/* Returns 1 if a Huffman table stands before the first scan. */
 static int bzi_jpeg_has_tables(bzi_span data)
 {
     bzi_cursor c = bzi_cursor_make(data.data, data.size, 0), segment;
     uint32_t marker;
+
     bzi_cursor_take(&c, 2);
     while ((marker = bzi_jpeg_next(&c, &segment)) != 0 && marker != BZI_JPEG_SOS)
         if (marker == BZI_JPEG_DHT)
             return 1;
+
     return 0;
 }
 
-/* For libavcodec, which decodes a picture of one scan as far as its header says, and does not look at the numbers of
- * restart markers: makes it one of so many rows, whose markers are in order. One of several scans stays as it is. That
- * data end early, libavcodec sees only where an MCU begins, and it does not say in which row. */
+/* Cuts a picture of one scan, in place, to the rows before rows[1], and checks that the restart markers in them are in
+ * order. libavcodec decodes as many rows as the header states, and does not check the numbers of restart markers. It
+ * notices the end of the data only at the beginning of an MCU, and does not say in which row. A picture of several
+ * scans stays as it is. */
 static bzna_status bzi_jpeg_cut(uint8_t *data, uint64_t *size, uint32_t rows[2], bzna_error *err)
 {
     bzi_span whole = { data, *size };
@@ -3356,13 +3654,13 @@ static bzna_status bzi_jpeg_cut(uint8_t *data, uint64_t *size, uint32_t rows[2],
     return status;
 }
 
-/* Takes out, in place, what libavcodec shall not see: notes, by which libavcodec knows programs that it decodes
- * otherwise, now and later; Adobe's, too, where JFIF's counts. Returns the size that is left. */
+/* Removes, in place, what libavcodec shall not see. By the notes of programs it knows files that it decodes in another
+ * way, now or in later versions. Adobe's marker goes, too, where JFIF's counts. Returns the size that is left. */
 BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
 {
     bzi_span whole = { data, size };
     bzi_cursor c = bzi_cursor_make(data, size, 0), segment;
-    uint64_t begin = 2, out = 2;      /* of what is kept next; and where it goes */
+    uint64_t begin = 2, out = 2;      /* begin: where the next part to keep begins; out: where it goes */
     bzi_jpeg j;
     bzna_error ignored;
     uint32_t marker;
@@ -3376,7 +3674,7 @@ BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
         if ((marker >= BZI_JPEG_APP0 && marker <= BZI_JPEG_APP15 &&
              !(marker == BZI_JPEG_APP14 && (!j.jfif || j.count == 4))) ||
             marker == BZI_JPEG_COM) {
-            uint64_t end = c.pos - segment.size - 4;        /* marker and size */
+            uint64_t end = c.pos - segment.size - 4;        /* also without the marker and the size */
             memmove(data + out, data + begin, (size_t)(end - begin));
             out += end - begin;
             begin = c.pos;
@@ -3391,20 +3689,22 @@ BZI_MAYBE_UNUSED static uint64_t bzi_jpeg_strip(uint8_t *data, uint64_t size)
 /* ==== 13. Stills ====================================================================================================
  * Calls: rooms 2, 6, 8, 11.
  *
- * PNG, WebP and GIF; room 14 has the others, and the list of all. Their headers say sizes and orientation; and their
- * ends are looked for, because decoders conceal what is missing. What components and bits they have is known once
- * they are decoded: a format's are provisional here. */
+ * PNG, WebP and GIF. Room 14 has the other kinds of stills, and the list of all. Sizes and orientation are read from
+ * the headers, and the end of each file is looked for, because decoders conceal missing data. The number of
+ * components and of their bits is known only after decoding: the format's are provisional here. */
 
-/* A little-endian number of the next bytes. */
+/* Reads a little-endian number of some bytes. */
 static uint32_t bzi_cursor_le(bzi_cursor *c, uint32_t bytes)
 {
     const uint8_t *p = bzi_cursor_take(c, bytes);
     uint32_t value = 0;
+
     for (uint32_t i = bytes; p && i; i--)
         value = value << 8 | p[i - 1];
     return value;
 }
 
+/* Makes an error like "PNG, byte 20: ...", at the cursor. */
 static bzna_status bzi_still_fail(bzna_error *err, const bzi_cursor *c, const char *name, const char *what)
 {
     return bzi_fail(err, BZNA_E_DECODE, bzi_cursor_offset(c), 0, 0, "%s, byte %llu: %s", name,
@@ -3418,24 +3718,28 @@ static bzna_status bzi_still_refuse(bzna_error *err, const char *what)
 
 /* --- PNG --- */
 
-enum { BZI_PNG_HEADER = 8 + 8 + 13 + 4 };                   /* signature; IHDR: length and type, data, CRC */
+enum { BZI_PNG_HEADER = 8 + 8 + 13 + 4 };                   /* the signature; then IHDR: length and type, data, CRC */
 
-/* The next chunk: its type and data. 0: there is none, or c->overrun is set. */
+/* Reads the next chunk. Returns its type, or 0 if there is none, or if it goes past the end: c->overrun is set then. */
 static uint32_t bzi_png_next(bzi_cursor *c, bzi_cursor *data)
 {
     uint32_t size = bzi_cursor_u32(c), type = bzi_cursor_u32(c);
+
     *data = bzi_cursor_sub(c, size);
     bzi_cursor_u32(c);
+
     return c->overrun ? 0 : type;
 }
 
-/* Deflated data are at most 1032 times as long as they were: a file of a few bytes is no large picture. */
+/* Returns 0 if a picture of this size cannot come from so few coded bytes: deflated data grow to at most 1032 times
+ * their size. */
 static int bzi_png_can_be(uint32_t width, uint32_t height, uint32_t bits, uint64_t coded)
 {
     return ((uint64_t)width * bits + 7) / 8 * height / 1032 <= coded;
 }
 
-/* What a chunk says of orientation: EXIF data, the same as text, XMP. Each counts before those behind it. */
+/* Reads the orientation of a chunk, if it has one: [0] is that of EXIF data, [1] that of EXIF data as text, [2] that of
+ * XMP. The first chunk of each kind counts. */
 static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
 {
     static const struct { char name[24]; uint32_t size; } known[2] = { { "Raw profile type exif", 22 },
@@ -3461,7 +3765,7 @@ static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
     if (type == BZI_FOURCC('i', 'T', 'X', 't')) {
         is_deflated = bzi_cursor_u8(&c);
         bzi_cursor_u8(&c);
-        for (int skipped = 0; skipped < 2 && !c.overrun;)   /* a language, and the keyword in it */
+        for (int skipped = 0; skipped < 2 && !c.overrun;)   /* a language, and the keyword in that language */
             skipped += !bzi_cursor_u8(&c);
     }
 
@@ -3475,9 +3779,11 @@ static void bzi_png_note(uint32_t type, bzi_cursor c, uint32_t orientation[3])
         orientation[1 + is_xmp] = is_xmp ? bzi_xmp_orientation(text) : bzi_profile_orientation(text);
 }
 
+/* Reads a PNG's header, and looks for its end. */
 static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
-    static const uint8_t samples[8] = { 1, 0, 3, 1, 2, 0, 4, 0 };           /* of a pixel, by color type */
+    /* samples of a pixel, by color type; 0: there is no such type */
+    static const uint8_t samples[8] = { 1, 0, 3, 1, 2, 0, 4, 0 };
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), chunk;
     uint32_t type, depth, colors, has_palette = 0, orientation[3] = { 0 };
     uint64_t coded = 0;
@@ -3511,7 +3817,8 @@ static bzna_status bzi_png_inspect(bzi_span file, bzi_format *format, bzna_error
     return BZNA_OK;
 }
 
-/* Takes out what is no pixel: profiles, which a decoder would inflate to any size, texts, animations. */
+/* Removes, in place, chunks without pixels: texts, animations, and profiles, which a decoder would inflate to any size.
+ * Returns the size that is left. */
 static uint64_t bzi_png_strip(uint8_t *data, uint64_t size)
 {
     bzi_cursor c = bzi_cursor_make(data, size, 0), chunk;
@@ -3521,25 +3828,30 @@ static uint64_t bzi_png_strip(uint8_t *data, uint64_t size)
     bzi_cursor_take(&c, 8);
     do {
         uint64_t begin = c.pos;
+
         type = bzi_png_next(&c, &chunk);
         if (!type || ((type >> 24 & 0x20) && type != BZI_FOURCC('t', 'R', 'N', 'S')))
             continue;
+
         memmove(data + out, data + begin, (size_t)(c.pos - begin));
         out += c.pos - begin;
     } while (type && type != BZI_FOURCC('I', 'E', 'N', 'D'));
+
     return out;
 }
 
 /* --- WebP --- */
 
-/* Whether a VP8 picture has segments and no map of them: libavcodec would take the last picture's. The first four bits
- * of its first partition, as likely 0 as 1, are: color space, clamping, segments, map (RFC 6386, 7.3 and 9.3). */
+/* Returns 1 if a VP8 picture has segments and no map of them, because libavcodec would use the last picture's map. The
+ * first four bits of its first partition, each with an even chance of being 0 or 1, are: color space, clamping,
+ * segments, map (RFC 6386, 7.3 and 9.3). */
 static int bzi_vp8_lacks_map(bzi_cursor partition)
 {
     uint32_t range = 255, value = bzi_cursor_u16(&partition), bits = 0;
 
     for (int i = 0; i < 4; i++) {
         const uint32_t split = (range + 1) / 2, bit = value >= split << 8;
+
         value -= bit ? split << 8 : 0;
         range = bit ? range - split : split;
         bits = bits << 1 | bit;
@@ -3549,16 +3861,19 @@ static int bzi_vp8_lacks_map(bzi_cursor partition)
     return (bits & 3) == 2;
 }
 
-/* Sizes. Of VP8, a macroblock costs more than 2 bits. Returns 0 where it is no picture that stands alone. */
+/* Reads the size of a VP8 or VP8L picture. Returns 0 if the picture does not stand alone, or if it has too few bytes: a
+ * macroblock of VP8 takes more than 2 bits. */
 static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
 {
     uint32_t bits;
 
     if (type == BZI_FOURCC('V', 'P', '8', ' ')) {
         const uint32_t tag = bzi_cursor_le(c, 3), code = bzi_cursor_le(c, 3);
+
         format->width = bzi_cursor_le(c, 2) & 0x3fff;
         format->height = bzi_cursor_le(c, 2) & 0x3fff;
         format->color = (bzna_color){ 1, 13, 5, 0, 1 };
+
         return !(tag & 1) && code == 0x2a019d && !bzi_vp8_lacks_map(*c) && format->width && format->height &&
                (uint64_t)((format->width + 15) / 16) * ((format->height + 15) / 16) / 4 <= bzi_cursor_left(c);
     }
@@ -3571,6 +3886,7 @@ static int bzi_webp_read(uint32_t type, bzi_cursor *c, bzi_format *format)
     return !c->overrun;
 }
 
+/* Reads a WebP's chunks. */
 static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), riff, chunk;
@@ -3584,17 +3900,21 @@ static bzna_status bzi_webp_inspect(bzi_span file, bzi_format *format, bzna_erro
     bzi_cursor_take(&riff, 4);
     while (bzi_cursor_left(&riff) >= 8) {
         uint32_t type = bzi_cursor_u32(&riff), bytes = bzi_cursor_le(&riff, 4);
+
         chunk = bzi_cursor_sub(&riff, bytes);
+
         if (riff.overrun)
             return bzi_still_fail(err, &riff, "WebP", "a chunk is longer than the file");
-        bzi_cursor_take(&riff, bytes & 1 && bzi_cursor_left(&riff));        /* even sizes */
+        bzi_cursor_take(&riff, bytes & 1 && bzi_cursor_left(&riff));        /* chunks are padded to even sizes */
+
         if (type == BZI_FOURCC('V', 'P', '8', 'X') && (bzi_cursor_u8(&chunk) & 2))
             return bzi_still_refuse(err, "animated WebP");
         if ((type == BZI_FOURCC('V', 'P', '8', ' ') || type == BZI_FOURCC('V', 'P', '8', 'L')) && !format->width &&
             !bzi_webp_read(type, &chunk, format))
             return bzi_still_fail(err, &chunk, "WebP", "the header is damaged, or pixels are missing");
+
         if (type == BZI_FOURCC('E', 'X', 'I', 'F') && !format->orientation) {
-            uint32_t skip = bytes >= 6 && !memcmp(chunk.data, "Exif\0", 6) ? 6 : 0;         /* some write that */
+            uint32_t skip = bytes >= 6 && !memcmp(chunk.data, "Exif\0", 6) ? 6 : 0;       /* some programs write that */
             format->orientation = bzi_tiff_orientation((bzi_span){ chunk.data + skip, bytes - skip });
         }
         if (type == BZI_FOURCC('X', 'M', 'P', ' '))
@@ -3614,12 +3934,14 @@ static void bzi_gif_skip_blocks(bzi_cursor *c)
         bzi_cursor_take(c, size);
 }
 
+/* The places of a GIF's parts in its file. */
 typedef struct bzi_gif {
-    uint64_t control;                 /* where the flags are that say of a transparent color; 0: nowhere */
-    uint64_t palettes[2];             /* where they are: that of all pictures, that of the first */
-    uint32_t colors[2];
+    uint64_t control;                 /* offset of the flags that state a transparent color; 0: there are none */
+    uint64_t palettes[2];             /* offsets: of all pictures' palette, of the first picture's */
+    uint32_t colors[2];               /* colors of each; 0: there is no such palette */
 } bzi_gif;
 
+/* Skips a palette, if the flags say that there is one, and notes where it lies. */
 static void bzi_gif_palette(bzi_cursor *c, uint32_t flags, bzi_gif *gif, int own)
 {
     gif->palettes[own] = c->pos;
@@ -3627,7 +3949,7 @@ static void bzi_gif_palette(bzi_cursor *c, uint32_t flags, bzi_gif *gif, int own
     bzi_cursor_take(c, 3 * gif->colors[own]);
 }
 
-/* Goes to the first picture, and past it. */
+/* Reads up to the end of the first picture. Returns 0 if there is none, or if it ends early. */
 static int bzi_gif_first(bzi_cursor *c, bzi_gif *gif)
 {
     uint32_t block, flags;
@@ -3637,6 +3959,7 @@ static int bzi_gif_first(bzi_cursor *c, bzi_gif *gif)
     flags = bzi_cursor_u8(c);
     bzi_cursor_take(c, 2);
     bzi_gif_palette(c, flags, gif, 0);
+
     while ((block = bzi_cursor_u8(c)) == 0x21) {
         if (bzi_cursor_u8(c) == 0xf9)
             gif->control = c->pos + 1;
@@ -3653,6 +3976,7 @@ static int bzi_gif_first(bzi_cursor *c, bzi_gif *gif)
     return !c->overrun;
 }
 
+/* Reads the size of a GIF, and looks for the end of its first picture. */
 static bzna_status bzi_gif_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), all = c;
@@ -3667,25 +3991,30 @@ static bzna_status bzi_gif_inspect(bzi_span file, bzi_format *format, bzna_error
     return BZNA_OK;
 }
 
-/* No color is transparent then: libavcodec would replace it. Nor is there a second picture. */
+/* Removes, in place, the transparent color, which libavcodec would replace, and all pictures but the first. Returns the
+ * size that is left. */
 static uint64_t bzi_gif_strip(uint8_t *data, uint64_t size)
 {
     bzi_cursor c = bzi_cursor_make(data, size, 0);
     bzi_gif gif;
+
     if (!bzi_gif_first(&c, &gif))
         return size;
+
     if (gif.control)
         data[gif.control] &= 0xfe;
     return c.pos;
 }
 
-/* Each color of the palettes becomes its own number, so that what libavcodec decodes are indices. */
+/* Gives each color of the palettes its own number as its value, so that libavcodec decodes the picture to indices. */
 static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
 {
     bzi_cursor c = bzi_cursor_make(data, size, 0);
     bzi_gif gif;
+
     if (!bzi_gif_first(&c, &gif))
         return;
+
     for (int own = 0; own < 2; own++)
         for (uint32_t i = 0; i < 3 * gif.colors[own]; i++)
             data[gif.palettes[own] + i] = (uint8_t)(i / 3);
@@ -3695,22 +4024,25 @@ static void bzi_gif_number_colors(uint8_t *data, uint64_t size)
 /* ==== 14. Stills: BMP, TIFF, PNM, JPEG 2000 =========================================================================
  * Calls: rooms 2, 6, 8, 11, 13.
  *
- * Pictures that are files of their own, told apart by their first bytes: these four, and the list of all. libavcodec
- * decodes some kinds of them to wrong pixels without an error: only those that it is known to decode are let through,
- * and the others refused by name. */
+ * Four more kinds of stills, and the list of all. Stills are pictures that are files of their own, and are told apart
+ * by their first bytes. libavcodec decodes some variants of them to wrong pixels without an error. So only variants
+ * that it is known to decode are accepted, and the others are refused by name. */
 
 /* --- BMP --- */
 
-/* Whether codes fill a picture (RLE8; RLE4 with two pixels a byte), and none goes past its edges: libavcodec leaves out
- * what does, and what is missing. Where the end is marked, pixels of the last row may be. */
+/* Returns 1 if run lengths (RLE8, or RLE4 with two pixels a byte) fill a picture, and none goes past its edges.
+ * libavcodec leaves out runs that do, and pixels that are missing. Pixels of the last row may be missing if the end is
+ * marked. */
 static int bzi_bmp_is_filled(bzi_cursor c, uint32_t width, uint32_t height, int is_rle4)
 {
     uint32_t x = 0, y = 0;
 
     while (y < height) {
         const uint32_t count = bzi_cursor_u8(&c), code = bzi_cursor_u8(&c);
+
         if (c.overrun)
             return y == height - 1 && x == width;
+
         if (count) {
             x += count;
         } else if (code == 0) {
@@ -3725,13 +4057,13 @@ static int bzi_bmp_is_filled(bzi_cursor c, uint32_t width, uint32_t height, int 
             bzi_cursor_take(&c, ((is_rle4 ? (code + 1) / 2 : code) + 1) & ~1u);
             x += code;
         }
+
         if (x > width || y > height || (y == height && x) || c.overrun)
             return 0;
     }
 
     return 1;
 }
-
 
 static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
@@ -3745,17 +4077,18 @@ static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error
     format->width = bzi_cursor_le(&c, header == 12 ? 2 : 4);
     format->height = bzi_cursor_le(&c, header == 12 ? 2 : 4);
     if (header != 12 && format->height > INT32_MAX)
-        format->height = 0 - format->height;                /* negative: rows from the top */
+        format->height = 0 - format->height;                /* a negative height: rows are stored from the top */
     bzi_cursor_take(&c, 2);
     bits = bzi_cursor_le(&c, 2);
     compression = header == 12 ? 0 : bzi_cursor_le(&c, 4);
     format->pixel_bits = compression == RLE8 || compression == RLE4 ? 8 : 0;
+
     if (c.overrun || bits > 32 || pixels > file.size ||
         (compression != RLE8 && compression != RLE4 && format->height &&
          ((uint64_t)format->width * bits + 31) / 32 * 4 > (file.size - pixels) / format->height))
         return bzi_still_fail(err, &c, "BMP", "truncated, or the header is damaged");
     if (format->pixel_bits && bits != (compression == RLE8 ? 8 : 4))
-        return bzi_still_fail(err, &c, "BMP", "run lengths of another number of bits");
+        return bzi_still_fail(err, &c, "BMP", "its run-length code and its bits a pixel do not match");
 
     c.pos = pixels;
     if (format->pixel_bits && !bzi_bmp_is_filled(c, format->width, format->height, compression == RLE4))
@@ -3765,11 +4098,12 @@ static bzna_status bzi_bmp_inspect(bzi_span file, bzi_format *format, bzna_error
 
 /* --- TIFF --- */
 
-/* What a TIFF is of: libavcodec decodes other combinations to wrong pixels, or calls them damaged. */
+/* A kind of TIFF that is accepted: libavcodec decodes other combinations to wrong pixels, or calls them damaged. */
 typedef struct bzi_tiff_kind {
-    uint32_t photometric, samples[2]; /* samples: at least, at most */
-    uint32_t bits;                    /* of a sample: the sum of those that are known, which are powers of two */
-    uint32_t reversed;                /* of them, those whose bits may lie in reverse order (FillOrder 2) */
+    uint32_t photometric;             /* BZI_TIFF_...: the meaning of samples */
+    uint32_t samples[2];              /* samples of a pixel: the fewest, the most */
+    uint32_t bits;                    /* bits of a sample that are accepted, which are powers of two: their sum */
+    uint32_t reversed;                /* those of them for which the order of bits may be reversed (FillOrder 2) */
     uint32_t planes;                  /* samples may lie in planes */
 } bzi_tiff_kind;
 
@@ -3793,7 +4127,7 @@ static const struct { uint32_t number; const char *name; } bzi_tiff_colors[] = {
     { 10, "ITU L*a*b*" }, { 32803, "a camera's raw" }, { 34892, "linear raw" }, { 32844, "LogL" }, { 32845, "LogLuv" },
 };
 
-/* Compressions. Of what is decoded, the number alone is of use. */
+/* Compressions. Names are needed only for those that are refused. */
 static const struct { uint32_t number, is_decoded; const char *name; } bzi_tiff_compressions[] = {
     { 1, 1, "no" }, { 2, 1, "CCITT" }, { 3, 1, "CCITT group 3" }, { 4, 1, "CCITT group 4" }, { 5, 1, "LZW" },
     { 8, 1, "Deflate" }, { 32946, 1, "Deflate" }, { 32773, 1, "PackBits" }, { 34925, 1, "LZMA" },
@@ -3807,16 +4141,18 @@ static const struct { uint32_t number, is_decoded; const char *name; } bzi_tiff_
 static bzna_status bzi_tiff_check_compression(uint32_t compression, bzna_error *err)
 {
     const char *name = "unknown";
+
     for (size_t i = 0; i < sizeof bzi_tiff_compressions / sizeof bzi_tiff_compressions[0]; i++)
         if (bzi_tiff_compressions[i].number == compression) {
             if (bzi_tiff_compressions[i].is_decoded)
                 return BZNA_OK;
             name = bzi_tiff_compressions[i].name;
         }
+
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "TIFF with %s compression (%u) is not supported", name, compression);
 }
 
-/* Bits of each sample; 0: they differ. */
+/* Returns the bits of each sample, or 0 if samples differ in them. */
 static uint32_t bzi_tiff_bits(bzi_span file)
 {
     bzi_tiff_values values;
@@ -3831,7 +4167,7 @@ static uint32_t bzi_tiff_bits(bzi_span file)
     return bits;
 }
 
-/* Whether that is a kind of pictures that libavcodec decodes rightly. */
+/* Refuses kinds of pictures that libavcodec does not decode correctly. */
 static bzna_status bzi_tiff_check_kind(bzi_span file, uint32_t bits, uint32_t samples, uint32_t compression,
                                        bzna_error *err)
 {
@@ -3840,9 +4176,9 @@ static bzna_status bzi_tiff_check_kind(bzi_span file, uint32_t bits, uint32_t sa
     const uint32_t has_planes = bzi_tiff_value(file, PLANES) == 2 && samples > 1;
     bzi_tiff_values values;
     const uint32_t photometric = bzi_tiff_find(file, PHOTOMETRIC, &values) ? bzi_tiff_value(file, PHOTOMETRIC) :
-
                                                                              BZI_TIFF_NONE;
     const char *name = "an unknown kind";
+
     for (size_t i = 0; i < sizeof bzi_tiff_kinds / sizeof bzi_tiff_kinds[0]; i++) {
         const bzi_tiff_kind *kind = &bzi_tiff_kinds[i];
         if (kind->photometric == photometric && samples >= kind->samples[0] && samples <= kind->samples[1] &&
@@ -3862,7 +4198,8 @@ static bzna_status bzi_tiff_check_kind(bzi_span file, uint32_t bits, uint32_t sa
                     is_reversed ? " in reverse order (FillOrder 2)" : "");
 }
 
-/* libavcodec decodes tiles, and JPEG inside, to black without an error. */
+/* Reads the tags of a TIFF. Tiles, and JPEG inside TIFF, are refused, because libavcodec decodes them to black without
+ * an error. */
 static bzna_status bzi_tiff_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     enum { WIDTH = 256, HEIGHT = 257, COMPRESSION = 259, SAMPLES = 277, TILE_WIDTH = 322, SAMPLE_FORMAT = 339,
@@ -3881,6 +4218,7 @@ static bzna_status bzi_tiff_inspect(bzi_span file, bzi_format *format, bzna_erro
     if (!format->orientation && bzi_tiff_find(file, XMP, &xmp) && xmp.bytes == 1 && xmp.at <= file.size &&
         xmp.count <= file.size - xmp.at)
         format->orientation = bzi_xmp_orientation((bzi_span){ file.data + xmp.at, xmp.count });
+
     if ((status = bzi_tiff_check_compression(compression, err)) != BZNA_OK)
         return status;
     if (bzi_tiff_value(file, TILE_WIDTH))
@@ -3898,20 +4236,21 @@ static bzna_status bzi_bigtiff_inspect(bzi_span file, bzi_format *format, bzna_e
     return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "BigTIFF (with 64-bit offsets) is not supported");
 }
 
-/* Leaves the tags that libavcodec needs, because it fails on those that it does not know where errors are to count. */
+/* Removes, in place, all tags but those that libavcodec needs. If it is asked to report errors, it fails on tags that
+ * it does not know. Returns the size, which stays the same. */
 static uint64_t bzi_tiff_strip(uint8_t *data, uint64_t size)
 {
     enum { SAMPLES = 277, PLANES = 284 };
-
     /* sizes, bits, compression, photometric, fill order, strips, samples, planes, fax options, predictor, palette,
      * Y'CbCr */
     static const uint16_t kept[] = { 256, 257, 258, 259, 262, 266, 273, 277, 278, 279, 284, 292, 293, 317, 320, 530 };
     const bzi_span tiff = { data, size };
     const uint64_t directory = bzi_tiff_number(tiff, 4, 4);
     const uint32_t count = bzi_tiff_number(tiff, directory, 2), is_little = data[0] == 'I';
-    const uint32_t samples = bzi_tiff_value(tiff, SAMPLES);         /* a single one lies in no planes */
+    const uint32_t samples = bzi_tiff_value(tiff, SAMPLES);         /* a single sample lies in no planes */
     uint64_t out = directory + 2;
     uint32_t left = 0;
+
     if (out + 12 * (uint64_t)count > size)
         return size;
 
@@ -3926,13 +4265,13 @@ static uint64_t bzi_tiff_strip(uint8_t *data, uint64_t size)
 
     data[directory + is_little] = (uint8_t)(left >> 8);
     data[directory + !is_little] = (uint8_t)left;
-    memset(data + out, 0, (size_t)bzi_min(4, size - out));  /* no second picture */
+    memset(data + out, 0, (size_t)bzi_min(4, size - out));  /* there is no second picture */
     return size;
 }
 
 /* --- PNM --- */
 
-/* The next word of a header, up to 8 characters; comments are skipped. */
+/* Reads the next word of a header, up to 8 characters of it. Comments are skipped. */
 static void bzi_pnm_word(bzi_cursor *c, char word[9])
 {
     uint32_t n = 0, letter = bzi_cursor_u8(c);
@@ -3942,6 +4281,7 @@ static void bzi_pnm_word(bzi_cursor *c, char word[9])
             ;
         letter = bzi_cursor_u8(c);
     }
+
     for (; !c->overrun && !bzi_is_space(letter); letter = bzi_cursor_u8(c))
         if (n < 8)
             word[n++] = (char)letter;
@@ -3952,13 +4292,15 @@ static uint32_t bzi_pnm_number(bzi_cursor *c)
 {
     char word[9];
     uint32_t value = 0;
+
     bzi_pnm_word(c, word);
     for (const char *p = word; *p >= '0' && *p <= '9'; p++)
         value = value * 10 + (uint32_t)(*p - '0');
+
     return value;
 }
 
-/* Portable anymap (P7): words and numbers in any order. */
+/* Reads the header of a portable anymap (P7): words and numbers in any order. */
 static void bzi_pam_header(bzi_cursor *c, bzi_format *format, uint32_t *top, uint32_t *samples)
 {
     char word[9] = "";
@@ -3994,7 +4336,8 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
     format->depth_luma = format->depth_chroma = top > 255 ? 16 : 8;
     row = kind == '4' ? ((uint64_t)format->width + 7) / 8 : (uint64_t)format->width * samples * (top > 255 ? 2 : 1);
     if (kind < '4')
-        row = format->width;                                /* a character for each pixel at least */
+        row = format->width;                                /* a character for each pixel, at least */
+
     if (c.overrun || !top || top > 65535 || !samples || samples > 4 || !format->height ||
         row > bzi_cursor_left(&c) / format->height)
         return bzi_still_fail(err, &c, "PNM", "truncated, or the header is damaged");
@@ -4003,7 +4346,7 @@ static bzna_status bzi_pnm_inspect(bzi_span file, bzi_format *format, bzna_error
 
 /* --- JPEG 2000 --- */
 
-/* The next box: its type and content. 0: there is none, or c->overrun is set. */
+/* Reads the next box. Returns its type, or 0 if there is none, or if it goes past the end: c->overrun is set then. */
 static uint32_t bzi_jp2_next(bzi_cursor *c, bzi_cursor *content)
 {
     uint64_t size, header = 8;
@@ -4011,6 +4354,7 @@ static uint32_t bzi_jp2_next(bzi_cursor *c, bzi_cursor *content)
 
     if (bzi_cursor_left(c) < 8)
         return 0;
+
     size = bzi_cursor_u32(c);
     type = bzi_cursor_u32(c);
     if (size == 1) {
@@ -4018,11 +4362,13 @@ static uint32_t bzi_jp2_next(bzi_cursor *c, bzi_cursor *content)
         size |= bzi_cursor_u32(c);
         header = 16;
     }
+
     *content = bzi_cursor_sub(c, size ? size - header : bzi_cursor_left(c));
     return c->overrun ? 0 : type;
 }
 
-/* The codestream in a file of boxes, or the file itself; *header: the boxes that describe it, in the first one. */
+/* Returns the codestream: that in a file of boxes, or the file itself. *header: the boxes that describe the picture, or
+ * nothing. */
 static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
 {
     bzi_cursor c = bzi_cursor_make(file.data, file.size, 0), box;
@@ -4031,6 +4377,7 @@ static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
     *header = bzi_cursor_make(file.data, 0, 0);
     if (file.data[0])
         return c;
+
     while ((type = bzi_jp2_next(&c, &box)) != 0) {
         if (type == BZI_FOURCC('j', 'p', '2', 'h'))
             *header = box;
@@ -4040,7 +4387,8 @@ static bzi_cursor bzi_j2k_stream(bzi_span file, bzi_cursor *header)
     return c;
 }
 
-/* Whether the boxes call samples sRGB, gray or sYCC, or say nothing of them: libavcodec takes others for RGB. */
+/* Refuses color spaces that libavcodec would take for RGB. Boxes may call samples sRGB, ROMM RGB, gray or sYCC, have an
+ * ICC profile for RGB or gray, or state nothing. */
 static bzna_status bzi_jp2_check_color(bzi_cursor boxes, bzna_error *err)
 {
     enum { ENUMERATED = 1, CMYK = 12, SRGB = 16, GRAY = 17, SYCC = 18, ROMM_RGB = 21, ICC_SPACE_AT = 16 };
@@ -4049,13 +4397,16 @@ static bzna_status bzi_jp2_check_color(bzi_cursor boxes, bzna_error *err)
 
     while ((type = bzi_jp2_next(&boxes, &box)) != 0) {
         uint32_t space, is_icc, is_known;
+
         if (type != BZI_FOURCC('c', 'o', 'l', 'r'))
             continue;
+
         is_icc = bzi_cursor_u8(&box) != ENUMERATED;
         bzi_cursor_take(&box, is_icc ? 2 + ICC_SPACE_AT : 2);
         space = bzi_cursor_u32(&box);
         is_known = is_icc ? space == BZI_FOURCC('R', 'G', 'B', ' ') || space == BZI_FOURCC('G', 'R', 'A', 'Y') :
                             space == SRGB || space == GRAY || space == SYCC || space == ROMM_RGB;
+
         if (!is_known && !box.overrun)
             return BZI_FAIL(err, BZNA_E_CODEC, "JPEG 2000 of %s (%s %u) is not supported",
                             space == CMYK || space == BZI_FOURCC('C', 'M', 'Y', 'K') ? "CMYK" : "this color space",
@@ -4064,7 +4415,8 @@ static bzna_status bzi_jp2_check_color(bzi_cursor boxes, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Whether the header of a codestream, behind its size, has the marker of part 15 (high throughput), before any tile. */
+/* Returns 1 if the rest of a codestream's header, after its size, has the marker of part 15 (high throughput). c: the
+ * codestream after SIZ. */
 static int bzi_j2k_is_part_15(bzi_cursor c)
 {
     enum { CAP = 0xff50, SOT = 0xff90 };
@@ -4079,7 +4431,7 @@ static int bzi_j2k_is_part_15(bzi_cursor c)
     return 0;
 }
 
-/* What comes after the header, libavcodec checks. */
+/* Reads the header of a codestream. libavcodec checks the rest. */
 static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error *err)
 {
     bzi_cursor boxes, c = bzi_j2k_stream(file, &boxes), rest = c;
@@ -4096,7 +4448,7 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
     x = bzi_cursor_u32(&c);
     y = bzi_cursor_u32(&c);
     bzi_cursor_take(&c, 16);
-    format->pixel_bits = (uint32_t)bzi_min(bzi_cursor_u16(&c), 4);          /* components */
+    format->pixel_bits = (uint32_t)bzi_min(bzi_cursor_u16(&c), 4);          /* at most 4 components */
     format->depth_luma = format->depth_chroma = (bzi_cursor_u8(&c) & 127) + 1 > 8 ? 16 : 8;
     format->pixel_bits *= format->depth_luma;
     if (c.overrun || right <= x || bottom <= y)
@@ -4117,16 +4469,16 @@ static bzna_status bzi_j2k_inspect(bzi_span file, bzi_format *format, bzna_error
 #  define BZI_AV_ID(name) 0
 #endif
 
+/* A kind of still. */
 typedef struct bzi_still {
     const char *name;                 /* for messages */
-    const char *signature;            /* its first bytes; a point is any */
-    uint32_t    signature_size;
+    const char *signature;            /* the first bytes of a file; a point stands for any byte */
+    uint32_t    signature_size;       /* how many they are */
     int         av_id;                /* libavcodec's number */
-    bzna_status (*inspect)(bzi_span file, bzi_format *format, bzna_error *err);
-    /* as bzi_codec.strip */
-    uint64_t    (*strip)(uint8_t *data, uint64_t size);
-    /* libavcodec's decoder takes nothing of a picture for the next. Those of the others do: GIF's colors past the end
-     * of a palette; TIFF's palette, planes, subsampling; JPEG 2000's palette and color space */
+    bzna_status (*inspect)(bzi_span file, bzi_format *format, bzna_error *err); /* as bzi_codec.inspect */
+    uint64_t    (*strip)(uint8_t *data, uint64_t size); /* as bzi_codec.strip */
+    /* libavcodec's decoder carries nothing from a picture to the next. Other decoders do: GIF's carries colors past the
+     * end of a palette; TIFF's the palette, planes and subsampling; JPEG 2000's the palette and color space */
     uint32_t    forgets;
 } bzi_still;
 
@@ -4150,22 +4502,24 @@ static const bzi_still bzi_stills[] = {
     { "JPEG 2000", "\xff\x4f\xff\x51", 4, BZI_AV_ID(JPEG2000), bzi_j2k_inspect, NULL, 0 },
 };
 
-/* What kind of still begins so; NULL: none that is known. */
+/* Returns the kind of still that begins with these bytes, or NULL. */
 static const bzi_still *bzi_still_find(bzi_span head)
 {
     for (size_t i = 0; i < sizeof bzi_stills / sizeof bzi_stills[0]; i++) {
         const bzi_still *still = &bzi_stills[i];
         uint32_t n = 0;
+
         while (n < still->signature_size && n < head.size &&
                (still->signature[n] == '.' || (uint8_t)still->signature[n] == head.data[n]))
             n++;
+
         if (n == still->signature_size && (n > 2 || (head.size > 2 && bzi_is_space(head.data[2]))))
             return still;
     }
     return NULL;
 }
 
-/* Its name, by its first bytes: "PNG". */
+/* Returns the name of a still's kind, by its first bytes: "PNG". */
 static const char *bzi_still_name(bzi_span head)
 {
     const bzi_still *still = bzi_still_find(head);
@@ -4180,21 +4534,23 @@ static bzna_status bzi_still_inspect(bzi_span file, bzi_format *format, bzna_err
 
     memset(format, 0, sizeof *format);
     if (!still)
-        return BZI_FAIL(err, BZNA_E_CODEC, "no still that is known: PNG, WebP, GIF, BMP, TIFF, PNM and JPEG 2000 are");
+        return BZI_FAIL(err, BZNA_E_CODEC, "not a known kind of still: PNG, WebP, GIF, BMP, TIFF, PNM, JPEG 2000");
 
     format->depth_luma = format->depth_chroma = 8;
     format->chroma_format = 3;
     format->has_chroma_location = format->chroma_location = 1;              /* centered */
     format->color = (bzna_color){ 1, 13, 0, 1, 1 };
+
     if ((status = still->inspect(file, format, err)) != BZNA_OK)
         return status;
     if (!format->width || !format->height)
         return BZI_FAIL(err, BZNA_E_DECODE, "%s: a picture of %ux%u", still->name, format->width, format->height);
+
     if (!bzi_mul((uint64_t)format->width * format->height, format->pixel_bits, &bytes) ||
         (bytes / 8 > BZI_LIMIT_STILL_BYTES && bytes / 8 / BZI_LIMIT_STILL_RATIO > file.size))
-        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: %ux%u pixels in %llu bytes: a picture of more than %u MiB needs a byte "
-                        "for each %u", still->name, format->width, format->height, (unsigned long long)file.size,
-                        BZI_LIMIT_STILL_BYTES >> 20, BZI_LIMIT_STILL_RATIO);
+        return BZI_FAIL(err, BZNA_E_LIMIT, "%s: %ux%u pixels in %llu bytes: a picture of more than %u MiB needs a "
+                        "coded byte for each %u bytes of it", still->name, format->width, format->height,
+                        (unsigned long long)file.size, BZI_LIMIT_STILL_BYTES >> 20, BZI_LIMIT_STILL_RATIO);
     return BZNA_OK;
 }
 
@@ -4204,7 +4560,7 @@ BZI_MAYBE_UNUSED static uint64_t bzi_still_strip(uint8_t *data, uint64_t size)
     return still && still->strip ? still->strip(data, size) : size;
 }
 
-/* Of a picture with a palette, of which libavcodec gives colors alone. */
+/* Makes colors their numbers, in place, in a still with a palette of which libavcodec gives only the colors (GIF). */
 BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t size)
 {
     const bzi_still *still = bzi_still_find((bzi_span){ data, size });
@@ -4216,11 +4572,12 @@ BZI_MAYBE_UNUSED static void bzi_still_number_colors(uint8_t *data, uint64_t siz
 /* ==== 15. Codecs ====================================================================================================
  * Calls: rooms 2, 6, 8-10, 12, 14.
  *
- * A codec is a row of a table and its functions, and nothing else in the library names one. */
+ * A codec is a row of the table below, with its functions; HEIF's row is in room 17. Other rooms ask the row, and do
+ * not need to know which codec it is. */
 
-/* Their color where neither container nor stream says it. In archives: BT.709 primaries, sRGB curve, BT.601 matrix,
- * full range. Elsewhere what the codecs' standards and FFmpeg take it for: limited range, and BT.601 at any size, as
- * which an unspecified matrix counts here. */
+/* Colors of pictures for which neither container nor stream states one. In archives: BT.709 primaries, sRGB curve,
+ * BT.601 matrix, full range. Elsewhere it is what the codecs' standards and FFmpeg assume: limited range, and an
+ * unspecified matrix, which counts as BT.601 at any size. */
 static const bzna_color bzi_color_of_archives = { 1, 13, 5, 1, 1 }, bzi_color_of_codecs = { 2, 2, 2, 0, 1 };
 
 static bzi_span bzi_image_config(const bzna_image *image)
@@ -4230,9 +4587,9 @@ static bzi_span bzi_image_config(const bzna_image *image)
 }
 static bzi_span bzi_image_data(const bzna_image *image)   { bzi_span s = { image->data, image->data_size }; return s; }
 
-/* Iterates over the units of the config, then over those of the data: one loop for all that look at both. */
+/* Iterates over the units of the config, then over those of the data. */
 typedef struct bzi_image_nals {
-    bzi_nals nals[2];
+    bzi_nals nals[2];                 /* of the config, of the data */
     uint32_t part;                    /* 0: in the config; 1: in the data */
 } bzi_image_nals;
 
@@ -4258,12 +4615,12 @@ static int bzi_image_nals_next(bzi_image_nals *n, bzi_span *nal)
 
 static bzna_status bzi_image_fail_nals(const bzi_image_nals *n, bzna_error *err)
 {
-    return BZI_FAIL(err, BZNA_E_BOX, "%s: a NAL unit is longer than what holds it",
+    return BZI_FAIL(err, BZNA_E_BOX, "%s: a NAL unit is longer than the rest of it",
                     n->part ? "the access unit" : n->nals[0].kind == BZI_NALS_HVCC ? "hvcC" : "avcC");
 }
 
-/* H.264, H.265: the configuration's parameter sets, then the access unit, each after a start code (Annex B). Returns
- * the required size always; writes only what fits. */
+/* H.264, H.265: writes the configuration's parameter sets, then the access unit, each unit after a start code (Annex
+ * B). Returns the required size always; writes only what fits. */
 static bzna_status bzi_image_annexb(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
                                     bzna_error *err)
 {
@@ -4275,12 +4632,12 @@ static bzna_status bzi_image_annexb(const bzna_image *image, uint8_t *dst, uint6
 
     while ((got = bzi_image_nals_next(&n, &nal)) > 0) {
         if (n.part == 0 && !bzi_nal_is_parameter_set(image->codec, nal))
-            continue;                                       /* x265 puts its banner there, 2.4 kB of SEI */
+            continue;                                       /* x265 puts its banner there, an SEI unit of 2.4 kB */
         if (size + 4 + nal.size <= capacity) {
             memcpy(dst + size, start, 4);
             memcpy(dst + size + 4, nal.data, (size_t)nal.size);
         }
-        size += 4 + nal.size; /* cannot overflow: 4 more for each unit that lies in memory */
+        size += 4 + nal.size; /* cannot overflow: 4 more for each unit in memory */
     }
     if (got < 0)
         return bzi_image_fail_nals(&n, err);
@@ -4288,7 +4645,7 @@ static bzna_status bzi_image_annexb(const bzna_image *image, uint8_t *dst, uint6
     return BZNA_OK;
 }
 
-/* The units of an AV1 configuration record. */
+/* Returns the units of an AV1 configuration record. */
 static bzi_span bzi_image_obus(const bzna_image *image)
 {
     bzi_span config = bzi_image_config(image);
@@ -4298,7 +4655,7 @@ static bzi_span bzi_image_obus(const bzna_image *image)
     return config;
 }
 
-/* AV1: the configuration's units, then the sample's. Returns the required size always; writes only what fits. */
+/* AV1: writes the configuration's units, then the sample's. Returns the required size always; writes only what fits. */
 static bzna_status bzi_image_low_overhead(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
                                           bzna_error *err)
 {
@@ -4343,7 +4700,7 @@ static uint64_t bzi_image_key_obus(const bzna_image *image, uint8_t *key, uint64
     return at;
 }
 
-/* The sequence header in force, and whether the first frame is a key frame. */
+/* Reads the sequence header in force, and checks that the first frame is a key frame. */
 static bzna_status bzi_image_av1(const bzna_image *image, bzi_format *sps, bzna_error *err)
 {
     uint32_t type, reduced = 0, found = 0;
@@ -4358,6 +4715,7 @@ static bzna_status bzi_image_av1(const bzna_image *image, bzi_format *sps, bzna_
                     return BZI_FAIL(err, BZNA_E_DECODE, "the sequence header is damaged");
                 found = 1;
             }
+
             if (type != BZI_OBU_FRAME && type != BZI_OBU_FRAME_HEADER)
                 continue;
             if (!found)
@@ -4366,14 +4724,15 @@ static bzna_status bzi_image_av1(const bzna_image *image, bzi_format *sps, bzna_
                 return BZI_FAIL(err, BZNA_E_DECODE, "the picture needs other pictures");
             return BZNA_OK;
         }
+
         if (got < 0)
-            return BZI_FAIL(err, BZNA_E_BOX, "%s: an AV1 unit is longer than what holds it",
+            return BZI_FAIL(err, BZNA_E_BOX, "%s: an AV1 unit is longer than the rest of it",
                             part ? "the access unit" : "av1C");
     }
     return BZI_FAIL(err, BZNA_E_DECODE, "the access unit has no picture");
 }
 
-/* The sequence parameter set in force: the last one before the first slice. */
+/* Reads the sequence parameter set in force: the last one before the first slice. */
 static bzna_status bzi_image_sps(const bzna_image *image, bzi_format *sps, bzna_error *err)
 {
     bzi_image_nals n = bzi_image_nals_make(image);
@@ -4387,6 +4746,7 @@ static bzna_status bzi_image_sps(const bzna_image *image, bzi_format *sps, bzna_
         else if (kind == BZI_NAL_SLICE)
             break;
     }
+
     if (got < 0)
         return bzi_image_fail_nals(&n, err);
     if (got == 0)
@@ -4410,7 +4770,7 @@ static bzna_status bzi_image_still(const bzna_image *image, bzi_format *format, 
     return bzi_still_inspect(bzi_image_data(image), format, err);
 }
 
-/* A file of its own: its bytes as they are. */
+/* Writes the bytes of a picture that is a file of its own, as they are. */
 static bzna_status bzi_image_bytes(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
                                    bzna_error *err)
 {
@@ -4421,8 +4781,8 @@ static bzna_status bzi_image_bytes(const bzna_image *image, uint8_t *dst, uint64
     return BZNA_OK;
 }
 
-/* libavcodec's decoder begins with the standard's tables, and keeps those of pictures: without any, a picture has its
- * own. */
+/* A picture without Huffman tables needs a decoder that has decoded none with tables: libavcodec's begins with the
+ * standard's tables, and keeps those of earlier pictures. So such pictures have a key of their own. */
 static uint64_t bzi_image_key_jpeg(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity)
 {
     static const uint8_t none = 0;
@@ -4439,20 +4799,20 @@ static uint64_t bzi_image_key_still(const bzna_image *image, uint8_t *key, uint6
 
 /* --- Pictures that are not coded --- */
 
-/* Of BZNA_CODEC_RAW: full range, and R'G'B' as it is. */
+/* The color of BZNA_CODEC_RAW: full range, and R'G'B' without a matrix. */
 static const bzna_color bzi_color_of_raw = { 1, 13, 0, 1, 1 };
 
-/* The numbers of pixels, in order. */
+/* Describes a picture that is not coded: its data must be the numbers of all pixels, in order. */
 static bzna_status bzi_image_raw(const bzna_image *image, bzi_format *sps, bzna_error *err)
 {
     const bzi_span config = bzi_image_config(image);
     const uint64_t pixels = (uint64_t)image->frame_width * image->frame_height;
 
     if (config.size != 2 || (config.data[0] != 1 && config.data[0] != 3) || config.data[1] > BZNA_LAYOUT_NHWC)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.config: of raw pictures it is two bytes, channels (1 or 3) and "
-                        "BZNA_LAYOUT_...");
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "image.config: a raw picture needs two bytes here, channels (1 or 3) "
+                        "and BZNA_LAYOUT_...");
     if (!pixels || pixels > UINT64_MAX / 3 || image->data_size != pixels * config.data[0])
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "a raw picture of %ux%u in %u channels has not %llu bytes",
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "a raw picture of %ux%u in %u channels cannot have %llu bytes",
                         image->frame_width, image->frame_height, config.data[0], (unsigned long long)image->data_size);
     memset(sps, 0, sizeof *sps);
     sps->width = image->frame_width;
@@ -4463,7 +4823,7 @@ static bzna_status bzi_image_raw(const bzna_image *image, bzi_format *sps, bzna_
     return BZNA_OK;
 }
 
-/* They need no decoder. G, B and R are Y, Cb and Cr. Pre: it was inspected. */
+/* Sets the planes of a raw picture, which needs no decoder: G, B and R are Y, Cb and Cr. Pre: it was inspected. */
 static void bzi_image_raw_planes(const bzna_image *image, bzna_picture *picture)
 {
     static const uint32_t place[3] = { 1, 2, 0 };
@@ -4480,7 +4840,7 @@ static void bzi_image_raw_planes(const bzna_image *image, bzna_picture *picture)
 
 /* --- Slices of H.264 --- */
 
-/* Whether slices of a picture parameter set (7.3.2.2) lie one below the other, are coded without CABAC, and say
+/* Returns 1 if slices of a picture parameter set (7.3.2.2) lie one below the other, are coded without CABAC, and state
  * whether they are deblocked. */
 static int bzi_pps_has_plain_slices(bzi_span nal)
 {
@@ -4498,7 +4858,8 @@ static int bzi_pps_has_plain_slices(bzi_span nal)
     return (bzi_bits_u(&b, 3) & 5) == 4 && is_plain && !b.overrun;          /* deblocking control, no redundancy */
 }
 
-/* Reads the head of an IDR picture's slice (7.3.3) after first_mb_in_slice. Returns 1 if it is intra, not deblocked. */
+/* Reads the head of an IDR picture's slice (7.3.3) after first_mb_in_slice. Returns 1 if the slice is intra-coded and
+ * not deblocked. */
 static int bzi_slice_head(bzi_bits *b, const bzi_format *sps)
 {
     const uint32_t type = bzi_bits_ue(b);
@@ -4510,9 +4871,9 @@ static int bzi_slice_head(bzi_bits *b, const bzi_format *sps)
     return bzi_bits_ue(b) == 1 && (type == 2 || type == 7) && !b->overrun;
 }
 
-/* Leaves of a slice, in place, its head, which ends with the bits 010, and its macroblocks without what they show:
- * mb_type I_16x16_2_0_0, intra_chroma_pred_mode, mb_qp_delta and coefficients 0 are 8 bits. So no bytes need emulation
- * prevention. Returns its size. One that would grow stays as it is. */
+/* Replaces a slice, in place, by one that shows nothing: its head ends with the bits 010, and then each macroblock has
+ * 8 bits (mb_type I_16x16_2_0_0, intra_chroma_pred_mode, mb_qp_delta, coefficients 0). Such bytes need no emulation
+ * prevention. Returns its size. A slice that would grow stays as it is. */
 static uint64_t bzi_slice_empty(uint8_t *nal, uint64_t size, const bzi_format *sps, uint32_t macroblocks)
 {
     const uint32_t empty = 0x27;
@@ -4527,14 +4888,17 @@ static uint64_t bzi_slice_empty(uint8_t *nal, uint64_t size, const bzi_format *s
     return b.byte + macroblocks + 1;
 }
 
+/* The slices of an H.264 picture. */
 typedef struct bzi_slices {
-    bzi_format sps;
-    uint32_t   sets, count, is_past;  /* parameter sets, slices; whether another unit has followed them */
-    uint32_t   first[BZI_LIMIT_SLICES + 1];   /* macroblock of each; then how many there are */
-    bzi_span   nal[BZI_LIMIT_SLICES];
+    bzi_format sps;                   /* as the sequence parameter set states it */
+    uint32_t   sets;                  /* parameter sets seen */
+    uint32_t   count;                 /* slices seen */
+    uint32_t   is_past;               /* another kind of unit has followed the slices */
+    uint32_t   first[BZI_LIMIT_SLICES + 1]; /* first macroblock of each slice; after the last, how many there are */
+    bzi_span   nal[BZI_LIMIT_SLICES]; /* each slice */
 } bzi_slices;
 
-/* The next unit of a picture. Returns 0 if its slices may need each other, or all of them are wanted. */
+/* Takes the next unit of a picture. Returns 0 if its slices may need each other, or if all rows are wanted. */
 static int bzi_slices_add(bzi_slices *s, bzi_span nal, const uint32_t rows[2])
 {
     const uint32_t kind = bzi_nal_kind(BZNA_CODEC_H264, nal), n = s->count;
@@ -4552,6 +4916,7 @@ static int bzi_slices_add(bzi_slices *s, bzi_span nal, const uint32_t rows[2])
     if (s->sets != 2 || s->is_past || n == BZI_LIMIT_SLICES || !bzi_nal_starts_stream(BZNA_CODEC_H264, nal) ||
         !(nal.data[0] & 0x60))                              /* nal_ref_idc */
         return 0;
+
     s->first[n] = bzi_bits_ue(&b);
     s->first[n + 1] = s->sps.width / 16 * (s->sps.height / 16);
     s->nal[n] = nal;
@@ -4560,8 +4925,8 @@ static int bzi_slices_add(bzi_slices *s, bzi_span nal, const uint32_t rows[2])
            bzi_slice_head(&b, &s->sps);
 }
 
-/* Of a picture (Annex B) whose slices do not need each other, those without any of the rows become empty: gray. For a
- * decoder it stays complete, and damage of what is left is noticed as in whole ones. */
+/* Empties, in place, slices without any of the rows, if no slice of the picture (Annex B) needs another. They become
+ * gray. The picture stays complete for a decoder, which notices damage of the other slices as in whole pictures. */
 static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2], bzna_error *err)
 {
     bzi_nals nals = bzi_nals_of_unit((bzi_span){ data, *size }, 0);
@@ -4573,12 +4938,13 @@ static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2],
     while (bzi_nals_next(&nals, &nal) > 0)
         if (!bzi_slices_add(&s, nal, rows))
             return BZNA_OK;
+
     for (uint32_t i = 0; i < s.count; i++) {
         const uint32_t width = s.sps.width / 16, top = s.sps.window[2];
         const uint32_t first = s.first[i] / width * 16, end = ((s.first[i + 1] - 1) / width + 1) * 16;
         uint64_t length = s.nal[i].size;
         from = (uint64_t)(s.nal[i].data - data);
-        to = i ? to : from - 3;                             /* with a start code each */
+        to = i ? to : from - 3;                             /* each with its start code */
         if (end <= rows[0] + top || first >= rows[1] + top)
             length = bzi_slice_empty(data + from, length, &s.sps, s.first[i + 1] - s.first[i]);
         memmove(data + to, data + from - 3, (size_t)length + 3);
@@ -4590,7 +4956,7 @@ static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2],
     return BZNA_OK;
 }
 
-/* --- The table of codecs: a codec is a row and its functions, and nothing else in the library names one --- */
+/* --- The table of codecs --- */
 
 #ifndef BENZINA_NO_CUDA
 #  define BZI_NV_ID(name) cudaVideoCodec_##name
@@ -4598,62 +4964,57 @@ static bzna_status bzi_h264_cut(uint8_t *data, uint64_t *size, uint32_t rows[2],
 #  define BZI_NV_ID(name) 0
 #endif
 
+/* A codec. */
 typedef struct bzi_codec {
     uint32_t    id;                   /* BZNA_CODEC_... */
     const char *name;                 /* for messages */
     uint32_t    entries[2];           /* types of mp4 sample entries, the writer's first; 0: there are none */
     uint32_t    config;               /* type of the decoder configuration record; 0: there is none */
-    uint32_t    config_bytes;         /* which has so many at least */
-    uint32_t    length_at; /* byte of the record that has the size of NAL units' lengths; 0: there are none */
-    /* E_DECODE: not a picture that stands alone */
+    uint32_t    config_bytes;         /* the fewest bytes that it has */
+    uint32_t    length_at;            /* its byte that has the size of NAL units' lengths; 0: there are none */
+    /* reads the picture's format; BZNA_E_DECODE: it does not stand alone */
     bzna_status (*inspect)(const bzna_image *image, bzi_format *sps, bzna_error *err);
+    /* writes what a decoder is given */
     bzna_status (*stream)(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed, bzna_error *err);
-    /* parameter sets, each after its size. NULL: nothing of a picture stays with its decoder */
+    /* adds parameter sets to a key, each after its size. NULL: a decoder keeps nothing of a picture */
     uint64_t    (*key)(const bzna_image *image, uint8_t *key, uint64_t at, uint64_t capacity);
     int         av_id;                /* libavcodec's number */
-    const char *av_decoder;           /* and decoder; NULL: its own one */
+    const char *av_decoder;           /* libavcodec's decoder; NULL: the default one */
     int         nv_id;                /* NVDEC's number */
-    /* its coded sizes are multiples of this; above 1 its decoders can be made for intra pictures only. 0: NVDEC is not
-     * asked to decode it */
+    /* NVDEC's coded sizes are multiples of this. 0: NVDEC is not used. Above 1: its decoders can be made for intra
+     * pictures only */
     uint32_t    nv_unit;
-    /* takes out of a stream for libavcodec, in place, what rows rows[0] to rows[1] - 1 do not need. NULL: it cannot be
-     * decoded in part. A JPEG has rows[1] rows then, others what they had */
+    /* removes from a stream for libavcodec, in place, what rows rows[0] to rows[1] - 1 do not need. A JPEG then has
+     * rows[1] rows; others keep theirs. NULL: it cannot be decoded in part */
     bzna_status (*cut)(uint8_t *stream, uint64_t *size, uint32_t rows[2], bzna_error *err);
-    /* takes out of a stream, in place, what libavcodec shall not see; returns the size that is left. NULL: nothing */
+    /* removes, in place, what libavcodec shall not see; returns the size that is left. NULL: nothing */
     uint64_t    (*strip)(uint8_t *stream, uint64_t size);
-    uint32_t    is_file;              /* its sizes and colors are in itself: a container may leave them unsaid */
-    /* of pictures that are not coded: their planes, where they lie. NULL: they are */
+    uint32_t    is_file;              /* it states its own sizes and colors: containers need not */
+    /* sets the planes of pictures that are not coded; NULL: they are */
     void        (*planes)(const bzna_image *image, bzna_picture *picture);
 } bzi_codec;
 
 static const bzi_codec bzi_codecs[] = {
-    { .id = BZNA_CODEC_H264,
-      .name = "H.264",
+    { .id = BZNA_CODEC_H264, .name = "H.264",
       .entries = { BZI_AVC1, BZI_AVC3 },
       .config = BZI_FOURCC('a', 'v', 'c', 'C'),
-      .config_bytes = 7,
-      .length_at = 4,
+      .config_bytes = 7, .length_at = 4,
       .inspect = bzi_image_sps,
       .stream = bzi_image_annexb,
       .key = bzi_image_key_nals,
       .av_id = BZI_AV_ID(H264),
-      .nv_id = BZI_NV_ID(H264),
-      .nv_unit = 16,
+      .nv_id = BZI_NV_ID(H264), .nv_unit = 16,
       .cut = bzi_h264_cut },
-    { .id = BZNA_CODEC_H265,
-      .name = "H.265",
+    { .id = BZNA_CODEC_H265, .name = "H.265",
       .entries = { BZI_HVC1, BZI_HEV1 },
       .config = BZI_FOURCC('h', 'v', 'c', 'C'),
-      .config_bytes = 23,
-      .length_at = 21,
+      .config_bytes = 23, .length_at = 21,
       .inspect = bzi_image_sps,
       .stream = bzi_image_annexb,
       .key = bzi_image_key_nals,
       .av_id = BZI_AV_ID(HEVC),
-      .nv_id = BZI_NV_ID(HEVC),
-      .nv_unit = 16 },
-    { .id = BZNA_CODEC_AV1,
-      .name = "AV1",
+      .nv_id = BZI_NV_ID(HEVC), .nv_unit = 16 },
+    { .id = BZNA_CODEC_AV1, .name = "AV1",
       .entries = { BZI_AV01, BZI_AV01 },
       .config = BZI_FOURCC('a', 'v', '1', 'C'),
       .config_bytes = 4,
@@ -4662,16 +5023,14 @@ static const bzi_codec bzi_codecs[] = {
       .key = bzi_image_key_obus,
       .av_id = BZI_AV_ID(AV1),
       .av_decoder = "libdav1d",                 /* libavcodec's own AV1 decoder needs hardware */
-      .nv_id = BZI_NV_ID(AV1),
-      .nv_unit = 1 },
-    { .id = BZNA_CODEC_JPEG,
-      .name = "JPEG",
+      .nv_id = BZI_NV_ID(AV1), .nv_unit = 1 },
+    { .id = BZNA_CODEC_JPEG, .name = "JPEG",
       .entries = { BZI_FOURCC('m', 'j', 'p', 'g'), BZI_FOURCC('j', 'p', 'e', 'g') },        /* HEIF's, QuickTime's */
       .inspect = bzi_image_jpeg,
       .stream = bzi_image_bytes,
       .key = bzi_image_key_jpeg,
       .av_id = BZI_AV_ID(MJPEG),
-      .nv_id = BZI_NV_ID(JPEG),                 /* for loaders that ask for it */
+      .nv_id = BZI_NV_ID(JPEG),                 /* only for loaders that ask for it */
       .nv_unit = 1,
       .cut = bzi_jpeg_cut,
       .strip = bzi_jpeg_strip,
@@ -4683,8 +5042,7 @@ static const bzi_codec bzi_codecs[] = {
       .key = bzi_image_key_still,
       .strip = bzi_still_strip,
       .is_file = 1 },
-    { .id = BZNA_CODEC_RAW,
-      .name = "raw",
+    { .id = BZNA_CODEC_RAW, .name = "raw",
       .inspect = bzi_image_raw,
       .stream = bzi_image_bytes,
       .planes = bzi_image_raw_planes },
@@ -4700,10 +5058,10 @@ static const bzi_codec *bzi_codec_of_entry(uint32_t type)
     return NULL;
 }
 
-/* --- What is seen of a frame --- */
+/* --- Clean apertures, colors, orientations --- */
 
-/* One side of a clean aperture (ISO/IEC 14496-12 12.1.4): center at (frame-1)/2 + offset. In units of 1/(2*d*d') to
- * stay whole. Returns 0 if it does not lie in the frame. */
+/* One side of a clean aperture (ISO/IEC 14496-12 12.1.4), whose center is at (frame-1)/2 + offset. Returns 0 if it does
+ * not lie in the frame. */
 static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *offset, uint32_t *begin, uint32_t *length)
 {
     double extent, middle, first;
@@ -4711,7 +5069,7 @@ static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *off
         return 0;
     extent = floor((double)size[0] / size[1]);
     middle = (frame - 1.0) / 2 + (double)offset[0] / offset[1];
-    first = floor(middle - (extent - 1) / 2);               /* a half-pixel position goes to the pixel before */
+    first = floor(middle - (extent - 1) / 2);               /* a half pixel belongs to the pixel before */
     if (!(extent >= 1) || !(first >= 0) || first + extent > frame)
         return 0;
     *begin = (uint32_t)first;
@@ -4719,7 +5077,7 @@ static int bzi_clap_side(uint32_t frame, const int32_t *size, const int32_t *off
     return 1;
 }
 
-/* colr, of mp4 and HEIF. An ICC profile says nothing about Y'CbCr; QuickTime's nclc ends before the range. */
+/* Reads colr, of mp4 and HEIF. An ICC profile states nothing about Y'CbCr. QuickTime's nclc ends before the range. */
 static void bzi_color_read(bzi_cursor *c, bzna_color *color, uint32_t *has_range)
 {
     const uint32_t type = bzi_cursor_u32(c);
@@ -4733,15 +5091,15 @@ static void bzi_color_read(bzi_cursor *c, bzna_color *color, uint32_t *has_range
     color->present = 1;
 }
 
-/* EXIF's numbers as {a, b, c, d}: what lies at x, y is seen at a x + c y, b x + d y. */
+/* EXIF's numbers as {a, b, c, d}: a pixel stored at x, y is seen at a x + c y, b x + d y. */
 static const int8_t bzi_orientations[9][4] = { { 0 },          { 1, 0, 0, 1 },  { -1, 0, 0, 1 },   { -1, 0, 0, -1 },
                                                { 1, 0, 0, -1 }, { 0, 1, 1, 0 }, { 0, 1, -1, 0 },   { 0, -1, -1, 0 },
                                                { 0, -1, 1, 0 } };
 
-/* The axes of the planes that an orientation mirrors, by EXIF's number. 1: x; 2: y. */
+/* The axes along which an orientation mirrors the planes, by EXIF's number. 1: x; 2: y. */
 static const uint8_t bzi_orientation_mirrors[9] = { 0, 0, 1, 3, 2, 0, 2, 3, 1 };
 
-/* 0: it is no turn by quarters, and no mirror. */
+/* Returns EXIF's number, or 0 if this is no turn by quarters and no mirror. */
 static uint32_t bzi_orientation_of(int32_t a, int32_t b, int32_t c, int32_t d)
 {
     for (uint32_t i = 1; i < 9; i++)
@@ -4751,7 +5109,7 @@ static uint32_t bzi_orientation_of(int32_t a, int32_t b, int32_t c, int32_t d)
     return 0;
 }
 
-/* One after the other. */
+/* Returns the orientation that has the effect of two, one after the other. */
 static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 {
     const int8_t *f = bzi_orientations[first], *t = bzi_orientations[then];
@@ -4764,38 +5122,48 @@ static uint32_t bzi_orientation_then(uint32_t first, uint32_t then)
 /* ==== 16. HEIF: items ===============================================================================================
  * Calls: rooms 2, 6, 8, 15.
  *
- * What a HEIF or AVIF file (ISO/IEC 23008-12) says of its pictures: the items of its meta box, where their bytes lie,
- * what refers to what, and their properties. Works on memory, without allocating: boxes are walked anew for each
- * question, with limits on how many there are. Offsets in messages are base and on. */
+ * The pictures of a HEIF or AVIF file (ISO/IEC 23008-12): the items of its meta box, where their bytes lie, and which
+ * item refers to which. Room 17 has their properties. This room works on memory that others own, and allocates nothing:
+ * boxes are walked anew for each question, and their number is limited. Offsets in messages count from base. */
 
 #define BZI_GRID BZI_FOURCC('g', 'r', 'i', 'd')
 #define BZI_IDEN BZI_FOURCC('i', 'd', 'e', 'n')
 #define BZI_DIMG BZI_FOURCC('d', 'i', 'm', 'g')
 #define BZI_THMB BZI_FOURCC('t', 'h', 'm', 'b')
 
+/* A HEIF file. */
 typedef struct bzi_heif {
-    bzi_span   file;
-    uint64_t   base;                  /* offset of the file in what holds it, for messages */
+    bzi_span   file;                  /* the whole file */
+    uint64_t   base;                  /* offset of the file in the one that holds it, for messages */
     uint32_t   primary;               /* number of the item that is the picture; 0: there is none */
-    uint32_t   has_movie;
-    bzna_color otherwise;             /* the color of what says none */
-    bzi_cursor iloc, iinf, iref, iprp, idat;      /* the payloads of meta's boxes; empty where there is none */
+    uint32_t   has_movie;             /* the file has a moov box, too */
+    bzna_color otherwise;             /* the color of items that state none */
+    /* payload of meta/iloc, the places of items; empty: there is none */
+    bzi_cursor iloc;
+    bzi_cursor iinf;                  /* payload of meta/iinf, the types of items; likewise */
+    bzi_cursor iref;                  /* payload of meta/iref, the references between items; likewise */
+    bzi_cursor iprp;                  /* payload of meta/iprp, the properties of items; likewise */
+    bzi_cursor idat;                  /* payload of meta/idat, bytes of items; likewise */
 } bzi_heif;
 
-/* The picture that an item is, or is made of, as its properties say: a part of the frame, turned. */
+/* The picture that an item is, or is made of, as its properties describe it: a part of the frame, turned. */
 typedef struct bzi_heif_item {
-    uint32_t   id, type;              /* of the item that holds data: what identity items lead to */
-    uint32_t   width, height;         /* of its frame; 0: not said */
+    uint32_t   id;                    /* of the item that has data: identity items lead to it */
+    uint32_t   type;                  /* its type */
+    uint32_t   width;                 /* pixels in a row of its frame; 0: not stated */
+    uint32_t   height;                /* rows of its frame */
     uint32_t   crop[4];               /* x, y, width, height of the part that is seen, as it lies in the frame */
     uint32_t   orientation;           /* EXIF's number */
-    uint32_t   associated;            /* the item, of those on the way to it, whose properties were read last */
+    uint32_t   associated;            /* the item, among those on the way to it, whose properties were read last */
+    /* the clean aperture that was read last, as it stands in the file; all 0: there is none */
     int32_t    clap[8];
-    bzna_color color;
-    bzi_span   config;
-    uint64_t   config_at, size_at;    /* where these stand */
+    bzna_color color;                 /* as colr states it */
+    bzi_span   config;                /* the decoder configuration record */
+    uint64_t   config_at;             /* file offset of config */
+    uint64_t   size_at;               /* file offset of width and height */
 } bzi_heif_item;
 
-/* "meta/iloc at byte 120: ..." */
+/* Makes an error like "meta/iloc at byte 120: ...". box: stands at the place; path: the boxes on the way to it. */
 BZI_PRINTF(5, 6)
 static bzna_status bzi_heif_fail(const bzi_cursor *box, const char *path, bzna_status status, bzna_error *err,
                                  const char *format, ...)
@@ -4812,19 +5180,21 @@ static bzna_status bzi_heif_fail(const bzi_cursor *box, const char *path, bzna_s
                     (unsigned long long)bzi_cursor_offset(box), text);
 }
 
-/* A HEIF file's first bytes: ftyp with one of the brands that stills and sequences have. */
+/* Returns 1 if a file begins as HEIF files do: ftyp with one of the brands of stills and sequences. */
 static int bzi_heif_probe(bzi_span head)
 {
     static const char brands[] = "mif1mif2msf1heicheixheimheishevchevxhevmhevsavcijpegavifavismiaf";
+
     if (head.size < 12 || memcmp(head.data + 4, "ftyp", 4))
         return 0;
+
     for (size_t i = 0; i + 4 < sizeof brands; i += 4)
         if (!memcmp(head.data + 8, brands + i, 4))
             return 1;
     return 0;
 }
 
-/* The next box of c: 1; 0 at the end, -1 where it does not fit. */
+/* Reads the next box. Returns 1, 0 at the end, or -1 if the box does not fit. */
 static int bzi_heif_next_box(bzi_cursor *c, uint32_t *type, bzi_cursor *payload)
 {
     const uint64_t left = bzi_cursor_left(c);
@@ -4832,6 +5202,7 @@ static int bzi_heif_next_box(bzi_cursor *c, uint32_t *type, bzi_cursor *payload)
 
     if (left < 8)
         return 0;
+
     size = bzi_be32(c->data + c->pos);
     *type = bzi_be32(c->data + c->pos + 4);
     if (size == 1 && left >= 16) {
@@ -4847,7 +5218,7 @@ static int bzi_heif_next_box(bzi_cursor *c, uint32_t *type, bzi_cursor *payload)
     return 1;
 }
 
-/* The boxes of meta; of each kind the first. */
+/* Reads the boxes of meta. The first box of each kind counts. */
 static bzna_status bzi_heif_read_meta(bzi_heif *heif, bzi_cursor meta, bzna_error *err)
 {
     const struct { const char *type; bzi_cursor *to; } boxes[] = { { "iloc", &heif->iloc }, { "iinf", &heif->iinf },
@@ -4861,24 +5232,30 @@ static bzna_status bzi_heif_read_meta(bzi_heif *heif, bzi_cursor meta, bzna_erro
     for (uint32_t n = 0; (got = bzi_heif_next_box(&meta, &type, &box)) > 0; n++) {
         if (n == BZI_LIMIT_ITEMS)
             return bzi_heif_fail(&box, "meta", BZNA_E_LIMIT, err, "more than %u boxes", n);
+
         if (type == BZI_FOURCC('p', 'i', 't', 'm'))
             heif->primary = (uint32_t)bzi_cursor_number(&box, bzi_cursor_u32(&box) >> 24 ? 4 : 2);
         for (size_t i = 0; i < sizeof boxes / sizeof boxes[0]; i++)
             if (bzi_be32((const uint8_t *)boxes[i].type) == type && !boxes[i].to->data)
                 *boxes[i].to = box;
     }
-    return got < 0 ? bzi_heif_fail(&meta, "meta", BZNA_E_BOX, err, "a box does not fit in what holds it") : BZNA_OK;
+
+    return got < 0 ? bzi_heif_fail(&meta, "meta", BZNA_E_BOX, err, "a box goes past the end of meta") : BZNA_OK;
 }
 
-/* MIAF (ISO/IEC 23000-22 7.3.6.4) has a color of its own for what says none; elsewhere it is the codecs'. */
+/* Returns the color of items that state none. MIAF (ISO/IEC 23000-22 7.3.6.4) has a color of its own for them; in other
+ * files it is that of the codecs. */
 static bzna_color bzi_heif_default_color(bzi_cursor brands)
 {
     int is_miaf = 0;
+
     while (bzi_cursor_left(&brands) >= 4)
         is_miaf |= bzi_cursor_u32(&brands) == BZI_FOURCC('m', 'i', 'a', 'f');
+
     return is_miaf ? bzi_color_of_archives : bzi_color_of_codecs;
 }
 
+/* Reads the boxes of a file. base: its offset in the file that holds it. */
 static bzna_status bzi_heif_read(bzi_heif *heif, bzi_span file, uint64_t base, bzna_error *err)
 {
     bzi_cursor c = bzi_cursor_make(file.data, file.size, base), box;
@@ -4889,21 +5266,24 @@ static bzna_status bzi_heif_read(bzi_heif *heif, bzi_span file, uint64_t base, b
     heif->file = file;
     heif->base = base;
     heif->otherwise = bzi_color_of_codecs;
+
     for (uint32_t n = 0; (got = bzi_heif_next_box(&c, &type, &box)) > 0; n++) {
         if (n == BZI_LIMIT_TOP_BOXES)
             return bzi_heif_fail(&box, "file", BZNA_E_LIMIT, err, "more than %u boxes", n);
+
         heif->has_movie |= type == BZI_FOURCC('m', 'o', 'o', 'v');
         if (type == BZI_FOURCC('f', 't', 'y', 'p'))
             heif->otherwise = bzi_heif_default_color(box);
         if (type == BZI_FOURCC('m', 'e', 't', 'a') && !has_meta++ && bzi_heif_read_meta(heif, box, err) != BZNA_OK)
             return err->status;
     }
+
     return got < 0 ? bzi_heif_fail(&c, "file", BZNA_E_TRUNCATED, err, "a box goes past the end") : BZNA_OK;
 }
 
-/* --- What items are, and what refers to them --- */
+/* --- Types of items, and references between them --- */
 
-/* An item's type (infe); 0: there is no such item, or it has none. */
+/* Reads an item's type from its infe. It is an error if there is no such item. */
 static bzna_status bzi_heif_type(const bzi_heif *heif, uint32_t id, uint32_t *type, bzna_error *err)
 {
     bzi_cursor c = heif->iinf, box;
@@ -4913,8 +5293,10 @@ static bzna_status bzi_heif_type(const bzi_heif *heif, uint32_t id, uint32_t *ty
     bzi_cursor_number(&c, bzi_cursor_u32(&c) >> 24 ? 4 : 2);
     for (uint32_t n = 0; (got = bzi_heif_next_box(&c, &kind, &box)) > 0; n++) {
         uint32_t version = bzi_cursor_u32(&box) >> 24;
+
         if (n == BZI_LIMIT_ITEMS)
             return bzi_heif_fail(&c, "meta/iinf", BZNA_E_LIMIT, err, "more than %u items", n);
+
         if (version < 2 || bzi_cursor_number(&box, version == 2 ? 2 : 4) != id)
             continue;
         if (bzi_cursor_u16(&box))
@@ -4923,19 +5305,22 @@ static bzna_status bzi_heif_type(const bzi_heif *heif, uint32_t id, uint32_t *ty
         return BZNA_OK;
     }
 
-    return bzi_heif_fail(&heif->iinf, "meta/iinf", BZNA_E_BOX, err, got < 0 ? "a box does not fit in what holds it" :
+    return bzi_heif_fail(&heif->iinf, "meta/iinf", BZNA_E_BOX, err, got < 0 ? "a box goes past the end of iinf" :
                          "there is no item %u", id);
 }
 
-/* References of a kind, one after the other: 1; 0 at the end. ids: of the items that item *from refers to. */
+/* Reads the next reference of a kind. Returns 1, or 0 at the end. ids: the numbers of the items that item *from refers
+ * to. */
 static int bzi_heif_next_reference(bzi_cursor *c, uint32_t id_bytes, uint32_t kind, uint32_t *from, bzi_cursor *ids)
 {
     uint32_t type;
 
     while (bzi_heif_next_box(c, &type, ids) > 0) {
         uint64_t count;
+
         *from = (uint32_t)bzi_cursor_number(ids, id_bytes);
         count = bzi_cursor_u16(ids);
+
         if (type == kind && count && bzi_cursor_left(ids) >= count * id_bytes) {
             *ids = bzi_cursor_sub(ids, count * id_bytes);
             return 1;
@@ -4944,20 +5329,23 @@ static int bzi_heif_next_reference(bzi_cursor *c, uint32_t id_bytes, uint32_t ki
     return 0;
 }
 
-/* What an item refers to so (dimg: is made of): how many items, and their numbers, of *id_bytes each. */
+/* Returns how many items an item refers to in a way (dimg: is made of), and their numbers, of *id_bytes each. */
 static uint64_t bzi_heif_references(const bzi_heif *heif, uint32_t kind, uint32_t id, bzi_cursor *ids,
                                     uint32_t *id_bytes)
 {
     bzi_cursor c = heif->iref;
     uint32_t from;
+
     *id_bytes = bzi_cursor_u32(&c) >> 24 ? 4 : 2;
     for (uint32_t n = 0; n < BZI_LIMIT_ITEMS && bzi_heif_next_reference(&c, *id_bytes, kind, &from, ids); n++)
         if (from == id)
             return bzi_cursor_left(ids) / *id_bytes;
+
     return 0;
 }
 
-/* The first item that refers so to the item; 0: there is none. number, if not NULL: where that stands. */
+/* Returns the first item that refers to this one in a way, or 0. number, if not NULL: the bytes in which the reference
+ * states the number. */
 static uint32_t bzi_heif_referrer(const bzi_heif *heif, uint32_t kind, uint32_t id, bzi_span *number)
 {
     bzi_cursor c = heif->iref, ids;
@@ -4973,18 +5361,22 @@ static uint32_t bzi_heif_referrer(const bzi_heif *heif, uint32_t kind, uint32_t 
     return 0;
 }
 
-/* --- Where their bytes lie --- */
+/* --- Bytes of items --- */
 
-/* The extents of an item, which are read one after the other. */
+/* The extents of an item, which hold its bytes and are read one after the other. */
 typedef struct bzi_heif_extents {
     bzi_cursor c;                     /* at the next extent */
-    uint32_t   left, index_bytes, offset_bytes, length_bytes;
-    uint64_t   base, begin;           /* added to offsets; where bytes of `in` lie in the file */
-    bzi_span   in;
+    uint32_t   left;                  /* extents left */
+    uint32_t   index_bytes;           /* bytes of each extent's index, which is not used */
+    uint32_t   offset_bytes;          /* bytes of its offset */
+    uint32_t   length_bytes;          /* bytes of its length */
+    uint64_t   base;                  /* added to offsets */
+    uint64_t   begin;                 /* file offset of `in` */
+    bzi_span   in;                    /* the bytes that offsets count in: the file or idat */
 } bzi_heif_extents;
 
-/* Reads an entry of iloc, and its number. c stands behind it then, e at its extents. Returns construction_method and
- * data_reference_index, 0 where the extents lie in this file. */
+/* Reads an entry of iloc, and its item's number. Then c stands after it, and e at its extents. Returns
+ * construction_method and data_reference_index, which are 0 if the extents lie in this file. */
 static uint32_t bzi_heif_iloc_entry(bzi_cursor *c, uint32_t version, uint32_t base_bytes, bzi_heif_extents *e,
                                     uint32_t *id)
 {
@@ -5000,6 +5392,7 @@ static uint32_t bzi_heif_iloc_entry(bzi_cursor *c, uint32_t version, uint32_t ba
     return method | reference << 4;
 }
 
+/* Finds the extents of an item, which must lie in this file or in idat. */
 static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_heif_extents *e, bzna_error *err)
 {
     bzi_cursor c = heif->iloc;
@@ -5010,7 +5403,9 @@ static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_he
     memset(e, 0, sizeof *e);
     for (int i = 0; i < 4; i++)
         if (widths[i] != 0 && widths[i] != 4 && widths[i] != 8)
-            return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "numbers of %u bytes", widths[i]);
+            return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "numbers of %u bytes, not of 0, 4 or 8",
+                                 widths[i]);
+
     if (version > 2 || count > BZI_LIMIT_ITEMS)
         return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_LIMIT, err, "version %u, %llu items", version,
                              (unsigned long long)count);
@@ -5018,8 +5413,10 @@ static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_he
     e->offset_bytes = widths[0];
     e->length_bytes = widths[1];
     e->index_bytes = widths[3];
+
     for (uint64_t i = 0; i < count && !c.overrun && (!found || found != id); i++)
         where = bzi_heif_iloc_entry(&c, version, widths[2], e, &found);
+
     if (c.overrun || found != id)
         return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, c.overrun ? "too short for its items" :
                              "it does not say where item %u lies", id);
@@ -5034,7 +5431,8 @@ static bzna_status bzi_heif_extents_of(const bzi_heif *heif, uint32_t id, bzi_he
     return BZNA_OK;
 }
 
-/* The next one's bytes; BZNA_END. A length of 0 is all that follows. */
+/* Gives the bytes of the next extent. Returns BZNA_END after the last. A length of 0 stands for all bytes that
+ * follow. */
 static bzna_status bzi_heif_next_extent(bzi_heif_extents *e, bzi_span *bytes, bzna_error *err)
 {
     const bzi_cursor at = e->c;
@@ -5042,22 +5440,26 @@ static bzna_status bzi_heif_next_extent(bzi_heif_extents *e, bzi_span *bytes, bz
 
     if (!e->left)
         return BZNA_END;
+
     e->left--;
     bzi_cursor_number(&e->c, e->index_bytes);
     offset = bzi_cursor_number(&e->c, e->offset_bytes);
     size = bzi_cursor_number(&e->c, e->length_bytes);
+
     if (!bzi_add(e->base, offset, &offset) || offset > e->in.size || !bzi_add(offset, size, &end) || end > e->in.size)
-        return bzi_heif_fail(&at, "meta/iloc", BZNA_E_BOX, err, "an extent of %llu bytes at %llu of %llu",
+        return bzi_heif_fail(&at, "meta/iloc", BZNA_E_BOX, err,
+                             "an extent of %llu bytes at %llu goes past the end, %llu",
                              (unsigned long long)size, (unsigned long long)offset, (unsigned long long)e->in.size);
+
     *bytes = (bzi_span){ e->in.data + offset, size ? size : e->in.size - offset };
     if (bytes->data < at.data + at.size && at.data < bytes->data + bytes->size)
-        return bzi_heif_fail(&at, "meta/iloc", BZNA_E_BOX, err, "an extent at %llu that lies in iloc itself",
+        return bzi_heif_fail(&at, "meta/iloc", BZNA_E_BOX, err, "an extent at %llu lies in iloc itself",
                              (unsigned long long)offset);
     return BZNA_OK;
 }
 
-/* Where an item's bytes lie: *bytes is the first extent, with those that follow on it; *total the size of all, of which
- * as much goes to dst as there is room for. */
+/* Finds an item's bytes. *bytes: the first extent, with those that follow it directly. *total: the size of all extents;
+ * as many of their bytes as fit are copied to dst. */
 static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *bytes, uint64_t *total, bzi_span dst,
                                   bzna_error *err)
 {
@@ -5067,6 +5469,7 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
 
     *bytes = (bzi_span){ NULL, 0 };
     *total = 0;
+
     while (status == BZNA_OK && (status = bzi_heif_next_extent(&e, &part, err)) == BZNA_OK) {
         if (!*total || bytes->data + bytes->size == part.data)
             *bytes = (bzi_span){ *total ? bytes->data : part.data, bytes->size + part.size };
@@ -5086,10 +5489,10 @@ static bzna_status bzi_heif_bytes(const bzi_heif *heif, uint32_t id, bzi_span *b
 /* ==== 17. HEIF: properties ==========================================================================================
  * Calls: rooms 2, 6, 8-10, 15-16.
  *
- * What of an item's frame is seen, and how it is turned; the tiles of a grid. */
+ * Properties of items: the part of the frame that is seen, and how it is turned. The tiles of a grid. */
 
-/* The transforms come in the order of ipma, each on the picture as those before it left it: the clean aperture of a
- * turned picture is one of the frame. */
+/* Reads the clean aperture. Transforms follow each other in the order of ipma, and each applies to the picture as the
+ * earlier ones left it. So the clean aperture of a turned picture is converted to one of the frame. */
 static bzna_status bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
 {
     const uint32_t turned = item->orientation > 4, *crop = item->crop;
@@ -5100,6 +5503,7 @@ static bzna_status bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c, bzna_error 
     if (!bzi_clap_side(crop[2 + turned], item->clap, item->clap + 4, &at[turned], &size[turned]) ||
         !bzi_clap_side(crop[3 - turned], item->clap + 2, item->clap + 6, &at[!turned], &size[!turned]))
         return bzi_heif_fail(c, "meta/iprp/ipco/clap", BZNA_E_BOX, err, "it does not lie in the picture");
+
     for (int i = 0; i < 2; i++) {
         item->crop[i] += bzi_orientation_mirrors[item->orientation] >> i & 1 ? crop[2 + i] - at[i] - size[i] : at[i];
         item->crop[2 + i] = size[i];
@@ -5107,14 +5511,17 @@ static bzna_status bzi_heif_clap(bzi_heif_item *item, bzi_cursor *c, bzna_error 
     return BZNA_OK;
 }
 
+/* Turns the picture. */
 static bzna_status bzi_heif_irot(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
 {
-    static const uint8_t numbers[4] = { 1, 8, 3, 6 };       /* quarters, anticlockwise */
+    static const uint8_t numbers[4] = { 1, 8, 3, 6 };       /* by quarter turns, anticlockwise */
+
     (void)err;
     item->orientation = bzi_orientation_then(item->orientation, numbers[bzi_cursor_u8(c) & 3]);
     return BZNA_OK;
 }
 
+/* Mirrors the picture. */
 static bzna_status bzi_heif_imir(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
 {
     (void)err;
@@ -5122,14 +5529,17 @@ static bzna_status bzi_heif_imir(bzi_heif_item *item, bzi_cursor *c, bzna_error 
     return BZNA_OK;
 }
 
+/* Reads the size of the frame. */
 static bzna_status bzi_heif_ispe(bzi_heif_item *item, bzi_cursor *c, bzna_error *err)
 {
     bzi_cursor_take(c, 4);
     if (item->width)
-        return BZNA_OK;                                     /* that of an identity item follows from its input's */
+        return BZNA_OK;                                     /* an identity item's size follows from its input's */
+
     item->size_at = bzi_cursor_offset(c);
     item->crop[2] = item->width = bzi_cursor_u32(c);
     item->crop[3] = item->height = bzi_cursor_u32(c);
+
     return item->width && item->height ? BZNA_OK : bzi_heif_fail(c, "meta/iprp/ipco/ispe", BZNA_E_BOX, err,
                                                                  "a picture of %ux%u", item->width, item->height);
 }
@@ -5142,14 +5552,15 @@ static bzna_status bzi_heif_colr(bzi_heif_item *item, bzi_cursor *c, bzna_error 
     return BZNA_OK;
 }
 
-/* A property of an item: ipma says that it must be understood, or that it need not. */
+/* Reads a property of an item. essential: ipma says that a reader must understand it. */
 static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cursor c, uint32_t essential,
                                      bzna_error *err)
 {
     static const struct {
         const char *type;
         bzna_status (*read)(bzi_heif_item *, bzi_cursor *, bzna_error *);
-        uint32_t bytes, all;          /* which of several layers: decoders give the best, so that no other is taken */
+        uint32_t bytes;               /* that select one of several layers; 0: the property selects none */
+        uint32_t all;                 /* the selection of the best layer, which decoders give: others are refused */
     } rules[] = { { "ispe", bzi_heif_ispe, 0, 0 }, { "colr", bzi_heif_colr, 0, 0 }, { "clap", bzi_heif_clap, 0, 0 },
                   { "irot", bzi_heif_irot, 0, 0 }, { "imir", bzi_heif_imir, 0, 0 }, { "lsel", NULL, 2, 0xffff },
                   { "a1op", NULL, 1, 0 }, { "pixi", NULL, 0, 0 }, { "pasp", NULL, 0, 0 }, { "a1lx", NULL, 0, 0 },
@@ -5171,7 +5582,8 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
             status = rules[i].read ? rules[i].read(item, &c, err) : BZNA_OK;
             layer = (uint32_t)bzi_cursor_number(&c, rules[i].bytes);
             if (layer != rules[i].all && !c.overrun)
-                return bzi_heif_fail(&c, path, BZNA_E_UNSUPPORTED, err, "%u selects one of several layers", layer);
+                return bzi_heif_fail(&c, path, BZNA_E_UNSUPPORTED, err, "%u selects one of several layers, which is "
+                                     "not supported", layer);
             return status == BZNA_OK && c.overrun ? bzi_heif_fail(&c, path, BZNA_E_BOX, err, "too short") : status;
         }
 
@@ -5179,21 +5591,23 @@ static bzna_status bzi_heif_property(bzi_heif_item *item, uint32_t type, bzi_cur
            bzi_heif_fail(&c, path, BZNA_E_UNSUPPORTED, err, "item %u needs this property, which is unknown", item->id);
 }
 
-/* The property of that number, from 1. */
+/* Finds the property with a number, which counts from 1. */
 static bzna_status bzi_heif_find_property(const bzi_heif *heif, uint32_t number, uint32_t *type, bzi_cursor *property,
                                           bzna_error *err)
 {
     bzi_cursor c = heif->iprp, ipco;
     uint32_t n = 0;
     int got = bzi_heif_next_box(&c, type, &ipco);
+
     if (got > 0 && *type == BZI_FOURCC('i', 'p', 'c', 'o') && number <= BZI_LIMIT_ITEMS)
         while (n < number && bzi_heif_next_box(&ipco, type, property) > 0)
             n++;
+
     return n == number ? BZNA_OK : bzi_heif_fail(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err,
-                                                 "an item has property %u, ipco has fewer", number);
+                                                 "an item has property %u, but ipco has fewer", number);
 }
 
-/* The properties that one ipma gives an item; c stands behind version and flags. */
+/* Reads the properties that one ipma gives an item; c stands after its version and flags. */
 static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uint32_t version, uint32_t id,
                                          bzi_heif_item *item, bzna_error *err)
 {
@@ -5201,14 +5615,18 @@ static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uin
 
     for (uint32_t i = 0; i < count && !c.overrun; i++) {
         uint32_t of = (uint32_t)bzi_cursor_number(&c, version >> 24 ? 4 : 2), n = bzi_cursor_u8(&c);
+
         if (i == BZI_LIMIT_ITEMS || (of == id && n > BZI_LIMIT_PROPERTIES))
             return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_LIMIT, err, "%u items, %u properties", count, n);
-        if (of == id && item->associated == id)             /* once in all ipma: it would cost time without end */
+        /* only once in all ipma boxes: else a file could make this take any time */
+        if (of == id && item->associated == id)
             return bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "item %u is listed twice", id);
+
         item->associated = of == id ? id : item->associated;
         for (uint32_t k = 0; k < n && of == id && !c.overrun; k++) {
             uint32_t word = is_wide ? bzi_cursor_u16(&c) : bzi_cursor_u8(&c), top = is_wide ? 0x8000 : 0x80, type;
             bzi_cursor property;
+
             if (!(word & (top - 1)))
                 continue;
             if (bzi_heif_find_property(heif, word & (top - 1), &type, &property, err) != BZNA_OK ||
@@ -5222,6 +5640,7 @@ static bzna_status bzi_heif_associations(const bzi_heif *heif, bzi_cursor c, uin
     return c.overrun ? bzi_heif_fail(&c, "meta/iprp/ipma", BZNA_E_BOX, err, "too short for its items") : BZNA_OK;
 }
 
+/* Reads the properties of an item, in all ipma boxes. */
 static bzna_status bzi_heif_properties(const bzi_heif *heif, uint32_t id, bzi_heif_item *item, bzna_error *err)
 {
     bzi_cursor c = heif->iprp, box;
@@ -5239,12 +5658,13 @@ static bzna_status bzi_heif_properties(const bzi_heif *heif, uint32_t id, bzi_he
 static bzna_status bzi_heif_fail_type(const bzi_heif *heif, const bzi_heif_item *item, bzna_error *err)
 {
     char type[5];
+
     bzi_fourcc_text(item->type, type);
     return bzi_heif_fail(&heif->iinf, "meta/iinf", BZNA_E_UNSUPPORTED, err,
                          "the picture, item %u, is of type '%s', which is not read", item->id, type);
 }
 
-/* An item, or what identity items lead to, with the properties of all on the way. */
+/* Finds an item, or the one that identity items lead to, with the properties of all items on the way. */
 static bzna_status bzi_heif_find(const bzi_heif *heif, uint32_t id, bzi_heif_item *item, bzna_error *err)
 {
     uint32_t chain[8], n = 0, id_bytes;
@@ -5259,7 +5679,7 @@ static bzna_status bzi_heif_find(const bzi_heif *heif, uint32_t id, bzi_heif_ite
             break;
         if (n == 8 || bzi_heif_references(heif, BZI_DIMG, id, &ids, &id_bytes) != 1)
             return bzi_heif_fail(&heif->iref, "meta/iref", BZNA_E_BOX, err, n == 8 ? "item %u is the last of too many "
-                                 "identity items" : "identity item %u has not one input", id);
+                                 "identity items" : "identity item %u does not have one input", id);
         id = (uint32_t)bzi_cursor_number(&ids, id_bytes);
     }
 
@@ -5273,7 +5693,8 @@ static bzna_status bzi_heif_find(const bzi_heif *heif, uint32_t id, bzi_heif_ite
     return status;
 }
 
-/* An item that is coded, as a picture: its frame; the item says what is seen of it. data: NULL: it lies in pieces. */
+/* Describes a coded item as a picture: its whole frame, of which the item says what is seen. data is NULL if the bytes
+ * lie in pieces. */
 static bzna_status bzi_heif_coded(const bzi_heif *heif, const bzi_heif_item *item, bzna_image *coded, bzna_error *err)
 {
     const bzi_codec *codec = bzi_codec_of_entry(item->type);
@@ -5286,12 +5707,14 @@ static bzna_status bzi_heif_coded(const bzi_heif *heif, const bzi_heif_item *ite
         return bzi_heif_fail_type(heif, item, err);
     if (item->config.size < codec->config_bytes)
         return bzi_heif_fail(&heif->iprp, "meta/iprp/ipma", BZNA_E_BOX, err,
-                             "item %u (%s) has no decoder configuration, or too short a one", item->id, codec->name);
+                             "the decoder configuration of item %u (%s) is missing or too short", item->id,
+                             codec->name);
 
     coded->codec = codec->id;
     coded->length_size = codec->length_at ? (item->config.data[codec->length_at] & 3u) + 1 : 0;
     if (coded->length_size == 3)
-        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err, "NAL unit lengths of 3 bytes");
+        return bzi_heif_fail(&heif->iprp, "meta/iprp/ipco", BZNA_E_BOX, err,
+                             "NAL unit lengths of 3 bytes are not allowed");
 
     coded->config = item->config.data;
     coded->config_size = item->config.size;
@@ -5305,12 +5728,17 @@ static bzna_status bzi_heif_coded(const bzi_heif *heif, const bzi_heif_item *ite
     return BZNA_OK;
 }
 
+/* A picture that is made of tiles. */
 typedef struct bzi_heif_grid {
-    uint32_t   columns, rows, width, height;
-    bzi_cursor tiles;                 /* their items' numbers, row by row */
-    uint32_t   id_bytes;
+    uint32_t   columns;               /* tiles in a row */
+    uint32_t   rows;                  /* rows of tiles */
+    uint32_t   width;                 /* pixels of the whole picture in a row */
+    uint32_t   height;                /* rows of pixels */
+    bzi_cursor tiles;                 /* the numbers of the tiles' items, row by row */
+    uint32_t   id_bytes;              /* bytes of each number */
 } bzi_heif_grid;
 
+/* Returns the number of a tile's item. */
 static uint32_t bzi_heif_tile(const bzi_heif_grid *grid, uint32_t number)
 {
     bzi_cursor c = grid->tiles;
@@ -5318,7 +5746,7 @@ static uint32_t bzi_heif_tile(const bzi_heif_grid *grid, uint32_t number)
     return (uint32_t)bzi_cursor_number(&c, grid->id_bytes);
 }
 
-/* 6.6.2.3.2 of the standard. */
+/* Reads a grid item (ISO/IEC 23008-12 6.6.2.3.2). */
 static bzna_status bzi_heif_read_grid(const bzi_heif *heif, const bzi_heif_item *item, bzi_heif_grid *grid,
                                       bzna_error *err)
 {
@@ -5331,15 +5759,19 @@ static bzna_status bzi_heif_read_grid(const bzi_heif *heif, const bzi_heif_item 
     memset(grid, 0, sizeof *grid);
     if (bzi_heif_bytes(heif, item->id, &first, &size, (bzi_span){ bytes, sizeof bytes }, err) != BZNA_OK)
         return err->status;
+
     tiles = bzi_heif_references(heif, BZI_DIMG, item->id, &grid->tiles, &grid->id_bytes);
     flags = bzi_cursor_u16(&c);
     grid->rows = bzi_cursor_u8(&c) + 1;
     grid->columns = bzi_cursor_u8(&c) + 1;
     grid->width = (uint32_t)bzi_cursor_number(&c, flags & 1 ? 4 : 2);
     grid->height = (uint32_t)bzi_cursor_number(&c, flags & 1 ? 4 : 2);
+
     if (flags > 1 || size < (flags & 1 ? 12u : 8u))
-        return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err, "grid item %u: version %u in %llu bytes",
+        return bzi_heif_fail(&heif->iloc, "meta/iloc", BZNA_E_BOX, err,
+                             "grid item %u: version %u in %llu bytes is not supported",
                              item->id, flags >> 8, (unsigned long long)size);
+
     if (tiles != (uint64_t)grid->rows * grid->columns || tiles > BZI_LIMIT_TILES)
         return bzi_heif_fail(&heif->iref, "meta/iref", tiles > BZI_LIMIT_TILES ? BZNA_E_LIMIT : BZNA_E_BOX, err,
                              "grid item %u has %u x %u tiles, of which %llu are named (at most %u)", item->id,
@@ -5351,7 +5783,7 @@ static bzna_status bzi_heif_read_grid(const bzi_heif *heif, const bzi_heif_item 
     return BZNA_OK;
 }
 
-/* A tile, which must be of the first one's size and as it is. */
+/* Finds a tile, which must be neither turned nor cut. */
 static bzna_status bzi_heif_find_tile(const bzi_heif *heif, const bzi_heif_grid *grid, uint32_t number,
                                       bzi_heif_item *tile, bzna_image *coded, bzna_error *err)
 {
@@ -5364,9 +5796,10 @@ static bzna_status bzi_heif_find_tile(const bzi_heif *heif, const bzi_heif_grid 
     return BZNA_OK;
 }
 
-/* --- A file as one coded picture: a grid, or an item in pieces. What is direct has its item's codec instead. --- */
+/* --- A file as one coded picture: a grid, or an item in pieces. An item in one piece is read with its own codec.
+ * --- */
 
-/* What the coded item says. Of one in pieces, its configuration, or its first piece, has to say it. */
+/* Inspects a coded item. For an item in pieces, its configuration or its first piece must state the format. */
 static bzna_status bzi_heif_inspect_item(const bzi_heif *heif, const bzi_heif_item *item, bzna_image *coded,
                                          bzi_format *format, bzna_error *err)
 {
@@ -5380,6 +5813,7 @@ static bzna_status bzi_heif_inspect_item(const bzi_heif *heif, const bzi_heif_it
 
     if (bzi_heif_bytes(heif, item->id, &bytes, &size, (bzi_span){ NULL, 0 }, err) != BZNA_OK)
         return err->status;
+
     memset(format, 0, sizeof *format);
     for (int part = 0; coded->codec == BZNA_CODEC_AV1 && part < 2; part++) {
         bzi_span rest = part ? bytes : bzi_image_obus(coded);
@@ -5392,10 +5826,11 @@ static bzna_status bzi_heif_inspect_item(const bzi_heif *heif, const bzi_heif_it
     while (coded->length_size && bzi_nals_next(&n.nals[0], &unit) > 0)
         if (bzi_nal_kind(coded->codec, unit) == BZI_NAL_SPS && bzi_sps_read(coded->codec, unit, format))
             return BZNA_OK;
-    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "item %u lies in pieces, and does not begin with what it is", item->id);
+    return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "item %u lies in pieces, and the first one has no sequence header or "
+                    "parameter set", item->id);
 }
 
-/* Of a grid: the format of the first tile, and the size of all. */
+/* Inspects a grid: its format is that of the first tile, with the size of the whole. */
 static bzna_status bzi_heif_inspect_grid(const bzi_heif *heif, bzi_heif_item *item, bzi_format *format, bzna_error *err)
 {
     bzi_heif_grid grid;
@@ -5419,8 +5854,8 @@ static bzna_status bzi_heif_inspect_grid(const bzi_heif *heif, bzi_heif_item *it
                              "tiles of %ux%u split samples of chroma", tile.width, tile.height);
     if ((uint64_t)grid.width * grid.height > BZI_LIMIT_STILL_BYTES / 2 &&
         (uint64_t)grid.width * grid.height / BZI_LIMIT_STILL_RATIO > heif->file.size)
-        return BZI_FAIL(err, BZNA_E_LIMIT, "a grid of %ux%u in %llu bytes: one of more than %u megapixels needs a byte "
-                        "for each %u pixels", grid.width, grid.height, (unsigned long long)heif->file.size,
+        return BZI_FAIL(err, BZNA_E_LIMIT, "a grid of %ux%u in %llu bytes: a grid of more than %u megapixels needs a "
+                        "byte for each %u pixels", grid.width, grid.height, (unsigned long long)heif->file.size,
                         BZI_LIMIT_STILL_BYTES >> 21, BZI_LIMIT_STILL_RATIO);
 
     item->color = item->color.present ? item->color : tile.color;
@@ -5431,17 +5866,20 @@ static bzna_status bzi_heif_inspect_grid(const bzi_heif *heif, bzi_heif_item *it
     return BZNA_OK;
 }
 
-/* Reads a file, and finds the item that an image's config numbers, else the primary one. */
+/* Reads a file, and finds the item whose number is the image's config, or the primary one if there is no config. */
 static bzna_status bzi_heif_of(const bzna_image *image, bzi_heif *heif, bzi_heif_item *item, bzna_error *err)
 {
     const bzi_span number = bzi_image_config(image);
     bzi_cursor c = bzi_cursor_make(number.data, number.size, 0);
+
     if (bzi_heif_read(heif, bzi_image_data(image), 0, err) != BZNA_OK)
         return err->status;
+
     return bzi_heif_find(heif, number.size ? (uint32_t)bzi_cursor_number(&c, number.size == 2 ? 2 : 4) : heif->primary,
                          item, err);
 }
 
+/* Inspects the picture of a file: its size must be that of ispe, and its color is the item's, else the stream's. */
 static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format, bzna_error *err)
 {
     bzi_heif heif;
@@ -5456,6 +5894,7 @@ static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format,
         status = bzi_heif_inspect_grid(&heif, &item, format, err);
     else if ((status = bzi_heif_coded(&heif, &item, &coded, err)) == BZNA_OK)
         status = bzi_heif_inspect_item(&heif, &item, &coded, format, err);
+
     if (status != BZNA_OK)
         return status;
     if (format->width - format->window[0] - format->window[1] != item.width ||
@@ -5471,6 +5910,7 @@ static bzna_status bzi_heif_inspect(const bzna_image *image, bzi_format *format,
     return BZNA_OK;
 }
 
+/* The codec of HEIF files that are one picture. Its row stands here, because its functions need rooms 16 and 17. */
 static const bzi_codec bzi_codec_heif = {
     .id = BZNA_CODEC_HEIF,
     .name = "HEIF",
@@ -5485,9 +5925,11 @@ static int bzi_heif_probe(bzi_span head) { (void)head; return 0; }
 
 
 /* ==== 18. Codecs: finding them ======================================================================================
- * Calls: rooms 2, 14-15, 17. */
+ * Calls: rooms 2, 14-15, 17.
+ *
+ * Codecs by number and by a file's first bytes; the kinds of files that are known by name, but not read. */
 
-/* NULL: not known. */
+/* Returns the codec with a number, or NULL. */
 static const bzi_codec *bzi_codec_find(uint32_t id)
 {
     for (size_t i = 0; i < BZI_CODECS; i++)
@@ -5500,10 +5942,10 @@ static const bzi_codec *bzi_codec_find(uint32_t id)
     return NULL;
 }
 
-/* Pre: the codec is known, as of every picture that was inspected. */
+/* Returns a codec's name. Pre: the codec is known, as it is for every picture that was inspected. */
 BZI_MAYBE_UNUSED static const char *bzi_codec_name(uint32_t id) { return bzi_codec_find(id)->name; }
 
-/* The codec of a file that begins so: JPEG, STILL or UNKNOWN. */
+/* Returns the codec of a file with these first bytes: JPEG, STILL or UNKNOWN. */
 BZI_MAYBE_UNUSED static uint32_t bzi_codec_recognize(bzi_span head)
 {
     if (head.size >= 3 && !memcmp(head.data, "\xff\xd8\xff", 3))
@@ -5511,14 +5953,16 @@ BZI_MAYBE_UNUSED static uint32_t bzi_codec_recognize(bzi_span head)
     return bzi_still_find(head) ? BZNA_CODEC_STILL : BZNA_CODEC_UNKNOWN;
 }
 
-/* What to do with files of other loaders' formats. */
+/* The end of messages about files in other loaders' formats: what to do with them. */
 #define BZI_UNREAD ", which is not read: its own library reads it; save its pictures as a folder, a tar or an archive"
 
-/* Files of a kind that is met, and not read. as_picture: only where one picture is looked for. */
+/* Kinds of files that users try, and that are not read. */
 static const struct bzi_unread {
-    const char *magic;
-    uint32_t    at, size, as_picture;
-    const char *what;
+    const char *magic;                /* the bytes that tell the kind */
+    uint32_t    at;                   /* their offset in the file */
+    uint32_t    size;                 /* how many they are */
+    uint32_t    as_picture;           /* 1: the row counts only where one picture is looked for */
+    const char *what;                 /* for messages, after "is" */
 } bzi_unread[] = {
     { "\x1f\x8b", 0, 2, 0, "compressed by gzip: decompress it (gunzip), or read it through a source that does" },
     { "(\xb5/\xfd", 0, 4, 0, "compressed by zstd: decompress it (unzstd), or read it through a source that does" },
@@ -5532,7 +5976,7 @@ static const struct bzi_unread {
     { "ARROW1", 0, 6, 0, "an Arrow file" BZI_UNREAD },
     { "\x89HDF\r\n\x1a\n", 0, 8, 0, "an HDF5 file" BZI_UNREAD },
     { "\0\0\x08\0\0\0\0\0\xde\xc0\xef\xbe", 8, 12, 0, "an LMDB database" BZI_UNREAD },
-    { "\x93NUMPY", 0, 6, 0, "a numpy array (.npy): its bytes behind the header are read as dataset_config.records" },
+    { "\x93NUMPY", 0, 6, 0, "a numpy array (.npy): its bytes after the header are read as dataset_config.records" },
 #ifdef BENZINA_NO_HEIF
     { "ftypavi", 4, 7, 0, "an AVIF picture, which this build does not read (BENZINA_NO_HEIF)" },
     { "ftyphe", 4, 6, 0, "a HEIF picture, which this build does not read (BENZINA_NO_HEIF)" },
@@ -5547,17 +5991,17 @@ static const struct bzi_unread {
     { "\x1a\x45\xdf\xa3", 0, 4, 0, "a video (Matroska, WebM), which is not read" },
     { "AVI ", 8, 4, 0, "a video (AVI), which is not read" },
     { "\0\0\1\0", 0, 4, 1, "an icon (ICO), which is not read" },
-    { "ftyp", 4, 4, 1, "an mp4 or QuickTime file, no picture" },
+    { "ftyp", 4, 4, 1, "an mp4 or QuickTime file, not a picture" },
     { "<svg", 0, 4, 1, "an SVG drawing, which is not read" },
-    { "<", 0, 1, 1, "text (SVG, XML or HTML), no picture" },
+    { "<", 0, 1, 1, "text (SVG, XML or HTML), not a picture" },
 #ifdef BENZINA_NO_SHARDS
     { "ustar", 257, 5, 0, "a tar, which this build does not read (BENZINA_NO_SHARDS)" },
     { "\n#\xd7\xce", 0, 4, 0, "a RecordIO file, which this build does not read (BENZINA_NO_SHARDS)" },
 #endif
 };
 
-/* What they are; as one picture among others, what begins as a container may is of such a kind, too. NULL: not known
- * either. */
+/* Returns what a file with these first bytes is, or NULL. as_picture: it should be one picture among others, so that
+ * files which begin like a container are named, too. */
 static const char *bzi_codec_unread(bzi_span head, int as_picture)
 {
     for (size_t i = 0; i < sizeof bzi_unread / sizeof bzi_unread[0]; i++)
@@ -5567,32 +6011,37 @@ static const char *bzi_codec_unread(bzi_span head, int as_picture)
     return NULL;
 }
 
-/* CRC-32C of a record's length, as TensorFlow masks it. */
+/* Returns the CRC-32C of a record's length, as TensorFlow masks it. */
 static uint32_t bzi_tfrecord_check(const uint8_t length[8])
 {
     uint32_t crc = UINT32_MAX;
+
     for (int i = 0; i < 64; i++) {
         crc ^= i % 8 ? 0 : length[i / 8];
         crc = crc >> 1 ^ (crc & 1 ? 0x82f63b78u : 0);
     }
+
     crc = ~crc;
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
-/* MosaicML's MDS: a number of samples, the places of all, a description in JSON, the first sample. */
+/* Returns 1 for MosaicML's MDS: a number of samples, the offsets of all, a description in JSON, the first sample. */
 static int bzi_is_mds(bzi_span head)
 {
     const uint64_t count = bzi_le32(head.data), at = 8 + 4 * count, first = bzi_le32(head.data + 4);
+
     if (count == 0 || first < at + 2 || first > at + 65536)
         return 0;
+
     for (uint64_t i = 8; i < bzi_min(at, head.size & ~(uint64_t)3); i += 4)
         if (bzi_le32(head.data + i) < bzi_le32(head.data + i - 4))
             return 0;
+
     return at >= head.size || head.data[at] == '{';
 }
 
-/* Likewise those that have no magic number: what their first bytes say must hold together. For files that are of no
- * kind that is read. */
+/* Returns what a file without a magic number is, by first bytes that must agree with each other, or NULL. Pre: the file
+ * is of no kind that is read. */
 static const char *bzi_codec_unread_shape(bzi_span head)
 {
     const uint8_t *p = head.data;
@@ -5619,24 +6068,25 @@ static const char *bzi_codec_unread_shape(bzi_span head)
     return NULL;
 }
 
-/* What messages call the picture's codec. Likewise. */
+/* Returns the name of the picture's codec for messages; for stills that of their kind. Pre: the codec is known. */
 BZI_MAYBE_UNUSED static const char *bzi_image_codec_name(const bzna_image *image)
 {
     return image->codec == BZNA_CODEC_STILL ? bzi_still_name(bzi_image_data(image)) : bzi_codec_name(image->codec);
 }
 
-/* What a decoder may be kept for: codec and parameter sets. Returns the required size always; writes only what fits.
- * Pre: the codec is known. */
+/* Writes the key by which decoders are kept: the codec and the parameter sets. Pictures with the same key can share a
+ * decoder. Returns the required size always; writes only what fits. Pre: the codec is known. */
 BZI_MAYBE_UNUSED static uint64_t bzi_image_key(const bzna_image *image, uint8_t *key, uint64_t capacity)
 {
     const bzi_codec *codec = bzi_codec_find(image->codec);
     uint64_t size = sizeof image->codec;
+
     if (size <= capacity)
         memcpy(key, &image->codec, sizeof image->codec);
     return codec->key ? codec->key(image, key, size, capacity) : size;
 }
 
-/* What a decoder is given. Likewise. */
+/* Writes what a decoder is given. Gives the required size always; writes only what fits. Pre: the codec is known. */
 static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint64_t capacity, uint64_t *needed,
                                     bzna_error *err)
 {
@@ -5647,9 +6097,9 @@ static bzna_status bzi_image_stream(const bzna_image *image, uint8_t *dst, uint6
 /* ==== 19. Pictures ==================================================================================================
  * Calls: rooms 2, 6, 18.
  *
- * A picture as container and stream describe it together. */
+ * A picture as its container and its stream describe it together. */
 
-/* Whether a picture of that size at that place lies in its frame. */
+/* Returns 1 if a picture of that size, at that place, lies in its frame. */
 static int bzi_rect_is_inside(uint32_t x, uint32_t y, uint32_t width, uint32_t height, uint32_t frame_width,
                               uint32_t frame_height)
 {
@@ -5657,31 +6107,34 @@ static int bzi_rect_is_inside(uint32_t x, uint32_t y, uint32_t width, uint32_t h
            y <= frame_height - height;
 }
 
-/* A coded picture, where it lies, and what its container says of colors. */
+/* A coded picture, its place in the file, and what its container states about it. */
 typedef struct bzi_image {
-    bzna_image  coded;
-    uint32_t    fourcc;               /* of the sample entry */
-    int32_t     clap[8];              /* the clean aperture as it stands in the file; all 0: none */
-    uint64_t    config_offset, data_offset;
-    uint64_t    size_at;              /* of a HEIF item: where its size stands */
-    uint32_t    beside;               /* BZNA_BESIDE_... */
-    uint32_t    has_range;            /* 0: the container's color has no range (QuickTime's nclc) */
-    bzna_color  otherwise;            /* where neither container nor stream says any */
+    bzna_image coded;                 /* the picture */
+    uint32_t   fourcc;                /* type of the sample entry, or the kind of a file */
+    int32_t    clap[8];               /* the clean aperture as it stands in the file; all 0: there is none */
+    uint64_t   config_offset;         /* file offset of the configuration record */
+    uint64_t   data_offset;           /* file offset of the coded bytes */
+    uint64_t   size_at;               /* HEIF items: file offset of the size */
+    uint32_t   beside;                /* BZNA_BESIDE_... */
+    uint32_t   has_range;             /* the container's color has a range; QuickTime's nclc has none */
+    bzna_color otherwise;             /* the color if neither container nor stream states one */
 } bzi_image;
 
-/* A picture that came without a container. */
+/* Describes a picture that came without a container. */
 static bzi_image bzi_image_alone(const bzna_image *coded)
 {
     bzi_image image;
+
     memset(&image, 0, sizeof image);
     image.coded = *coded;
     image.has_range = 1;
     image.otherwise = bzi_color_of_codecs;
+
     return image;
 }
 
-/* The container's color, else the stream's; the range of a colr without one is the stream's. That planes are of G, B
- * and R, only the stream can say: decoders go by it. */
+/* Returns the container's color, or else the stream's. If colr has no range, the stream's counts. Only the stream can
+ * state that the planes are G, B and R, and decoders go by it, so there the stream's color counts. */
 static bzna_color bzi_image_color(const bzi_image *image, const bzi_format *format)
 {
     const bzna_color *stream = &format->color;
@@ -5696,7 +6149,7 @@ static bzna_color bzi_image_color(const bzi_image *image, const bzi_format *form
     return color;
 }
 
-/* The sizes that container and stream agree on; a file's own, where nothing else is said. */
+/* Finds the sizes, on which container and stream must agree. A picture that is a file of its own states them itself. */
 static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *codec, const bzi_format *sps,
                                     bzna_picture *picture, bzna_error *err)
 {
@@ -5707,7 +6160,7 @@ static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *co
     width = whole && !width ? picture->frame_width : width;
     height = whole && !height ? picture->frame_height : height;
     if (picture->frame_width != width || picture->frame_height != height)
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "the stream's frame is %ux%u, its container says %ux%u",
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "the stream's frame is %ux%u, but its container says %ux%u",
                         picture->frame_width, picture->frame_height, width, height);
 
     picture->width = whole && !image->width && image->crop_x < width ? width - image->crop_x : image->width;
@@ -5728,34 +6181,37 @@ static bzna_status bzi_picture_size(const bzna_image *image, const bzi_codec *co
     return BZNA_OK;
 }
 
-/* Where chroma lies. Unsaid, it is centered as in JPEG when the range is JPEG's, else on the left as in MPEG. 4 and 5
- * (bottom) count as centered vertically. */
+/* Finds where chroma samples lie. If it is not stated, they are centered as in JPEG if the range is JPEG's, else at the
+ * left as in MPEG. Locations 4 and 5 (bottom) count as centered vertically. */
 static void bzi_picture_chroma(const bzi_format *sps, bzna_picture *picture)
 {
     uint32_t format = sps->chroma_format;
     uint32_t location = sps->has_chroma_location ? sps->chroma_location : picture->color.full_range ? 1 : 0;
+
     picture->chroma_shift_x = format == BZI_CHROMA_411 ? 2 : format == 1 || format == 2;
     picture->chroma_shift_y = format == 1 || format == BZI_CHROMA_440;
     picture->chroma_left = location == 0 || location == 2 || location == 4;
     picture->chroma_top = location == 2 || location == 3;
 }
 
-/* Offsets in errors of codecs are the stream's: in the file, they are further on. */
+/* Turns the offset in a codec's error, which counts in the stream, into one in the file. */
 static bzna_status bzi_image_fail_at(const bzi_image *image, bzna_error *err)
 {
     err->byte_offset += err->byte_offset == BZNA_NO_OFFSET ? 0 : image->data_offset;
     return err->status;
 }
 
+/* Puts the place of the size of a HEIF item before an error about it. */
 static bzna_status bzi_image_fail_size(const bzi_image *image, bzna_error *err)
 {
     char place[64];
+
     snprintf(place, sizeof place, "meta/iprp/ipco/ispe at byte %llu", (unsigned long long)image->size_at);
     err->byte_offset = image->size_at;
     return bzi_error_prefix(err, place);
 }
 
-/* What container and stream say together; planes come later. */
+/* Describes a picture as container and stream do together. Its planes are set later, by the decoder. */
 static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edge_px, bzi_format *sps,
                                         bzna_picture *picture, bzna_error *err)
 {
@@ -5766,8 +6222,9 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
     memset(picture, 0, sizeof *picture);
     picture->struct_size = sizeof *picture;
     if (!codec)
-        return BZI_FAIL(err, BZNA_E_CODEC, "codec %u: H.264, H.265, AV1, JPEG, stills and HEIF can be decoded",
-                        image->codec);
+        return BZI_FAIL(err, BZNA_E_CODEC, "codec %u is unknown: H.264, H.265, AV1, JPEG, stills and HEIF can be "
+                        "decoded", image->codec);
+
     if ((status = codec->inspect(image, sps, err)) != BZNA_OK)
         return bzi_image_fail_at(given, err);
     if (sps->width > max_edge_px || sps->height > max_edge_px)
@@ -5775,7 +6232,7 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
                         max_edge_px);
     if (sps->depth_luma < 8 || sps->depth_luma > 16 || (sps->depth_chroma != sps->depth_luma && sps->chroma_format))
         return BZI_FAIL(err, BZNA_E_CODEC,
-                        "%u bits a luma sample, %u a chroma sample: 8 to 16, both alike, can be warped",
+                        "%u bits a luma sample and %u a chroma sample: only 8 to 16, the same for both, can be warped",
                         sps->depth_luma, sps->depth_chroma);
     if ((status = bzi_picture_size(image, codec, sps, picture, err)) != BZNA_OK)
         return given->size_at ? bzi_image_fail_size(given, err) : status;
@@ -5787,7 +6244,7 @@ static bzna_status bzi_picture_describe(const bzi_image *given, uint32_t max_edg
     return BZNA_OK;
 }
 
-/* What is told of a picture without its bytes. */
+/* Returns what the public interface tells about a picture without its bytes. */
 static bzna_image_info bzi_image_info(const bzi_image *image)
 {
     bzna_image_info info;
@@ -5813,8 +6270,8 @@ static bzna_image_info bzi_image_info(const bzi_image *image)
     return info;
 }
 
-/* Puts what the stream says of sizes, orientation and colors, too, into the picture's own, for those who get it without
- * the stream's format. Where the container says the size, what cannot be read of the stream counts as not said. */
+/* Copies sizes, orientation and color from the stream to the picture, for callers that do not have the stream's format.
+ * If the container states the size, a stream that cannot be read is no error here. */
 static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
 {
     const bzi_codec *codec = bzi_codec_find(image->coded.codec);
@@ -5844,19 +6301,21 @@ static bzna_status bzi_image_complete(bzi_image *image, bzna_error *err)
     return BZNA_OK;
 }
 
-/* The kind of a file of one picture: "jpeg", "png ", "jp2 ", as messages call it, in small letters; 0: not known. */
+/* Returns the kind of a file with one picture, in small letters: "jpeg", "png ", "jp2 ". 0: it is not known. */
 static uint32_t bzi_image_kind(const bzna_image *image)
 {
     const char *name = image->codec ? bzi_image_codec_name(image) : "";
     uint8_t text[4] = { ' ', ' ', ' ', ' ' };
+
     if (!strcmp(name, "JPEG 2000"))
         name = "jp2";
     for (size_t i = 0; i < 4 && name[i]; i++)
         text[i] = (uint8_t)(name[i] >= 'A' && name[i] <= 'Z' ? name[i] + 32 : name[i]);
+
     return *name ? bzi_be32(text) : 0;
 }
 
-/* A picture that lies by itself in memory, at offset in its file: what it is, its first bytes say. */
+/* Describes a picture that lies by itself in memory, at offset in its file. Its first bytes tell its kind. */
 BZI_MAYBE_UNUSED static bzna_status bzi_image_found(bzi_span bytes, uint64_t offset, bzi_image *image, bzna_error *err)
 {
     bzna_image coded;
@@ -5869,6 +6328,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_image_found(bzi_span bytes, uint64_t off
     *image = bzi_image_alone(&coded);
     image->data_offset = offset;
     image->fourcc = bzi_image_kind(&coded);
+
     if (bytes.size == 0)
         return bzi_fail(err, BZNA_E_FORMAT, offset, 0, 0, "the picture at byte %llu has no bytes",
                         (unsigned long long)offset);
@@ -5883,45 +6343,50 @@ BZI_MAYBE_UNUSED static bzna_status bzi_image_found(bzi_span bytes, uint64_t off
     return BZNA_OK;
 }
 
-
-/* Rows first to end - 1 of a picture's frame; chroma's are row >> shift. */
+/* Rows of a picture's frame. Those of chroma are row >> shift. */
 typedef struct bzi_rows {
-    int32_t first, end;
+    int32_t first;                    /* the first row */
+    int32_t end;                      /* the row after the last */
 } bzi_rows;
 
-/* A part of a frame, its end excluded; all 0: the whole. */
+/* A part of a frame. All 0: the whole frame. */
 typedef struct bzi_region {
-    uint32_t x0, y0, x1, y1;
+    uint32_t x0;                      /* the first pixel in a row */
+    uint32_t y0;                      /* the first row */
+    uint32_t x1;                      /* the pixel after the last */
+    uint32_t y1;                      /* the row after the last */
 } bzi_region;
 
-/* What is wanted of a picture, at least: rows of its frame at 1/shrink of its size, which a JPEG may be decoded at; of
- * a grid, the tiles of a part of its frame. */
+/* The parts of a picture that a decoder must give; it may give more. */
 typedef struct bzi_wanted {
-    bzi_rows   rows;
-    uint32_t   shrink;
-    bzi_region part;
+    bzi_rows   rows;                  /* rows of the frame, at 1/shrink of its size */
+    uint32_t   shrink;                /* a JPEG may be decoded at 1/shrink of its size */
+    bzi_region part;                  /* the part of a grid whose tiles are wanted */
 } bzi_wanted;
 
-/* With rows that are wanted, too. */
+/* Extends rows, so that they contain more rows. */
 static void bzi_rows_add(bzi_rows *rows, bzi_rows more)
 {
     const bzi_rows had = *rows;
+
     if (more.first >= more.end)
         return;
+
     rows->first = had.first < had.end && had.first < more.first ? had.first : more.first;
     rows->end = had.end > more.end ? had.end : more.end;
 }
 
+/* Asks for the whole picture. */
 static bzi_wanted bzi_picture_all(const bzna_picture *picture)
 {
     return (bzi_wanted){ { 0, (int32_t)picture->frame_height }, 1, { 0, 0, 0, 0 } };
 }
 
-/* A picture like those to come, for which the first session makes its decoder before any of them is read. */
+/* A picture like those to come: the first session makes its decoder for it, before a sample is read. */
 typedef struct bzi_example {
-    bzna_image   image;               /* codec 0: none */
-    bzna_picture picture;
-    bzi_format   format;
+    bzna_image   image;               /* codec 0: there is no example */
+    bzna_picture picture;             /* its description */
+    bzi_format   format;              /* as its stream states it */
     bzi_buffer   bytes;               /* config and data of the image */
 } bzi_example;
 
@@ -5929,88 +6394,109 @@ typedef struct bzi_example {
 /* ==== 20. Boxes =====================================================================================================
  * Calls: rooms 2, 6, 8, 15.
  *
- * mp4 by tables: rules say which box is read where; unknown boxes are skipped. Boxes are read in memory, or through a
- * window over a file, where a track's tables stay where they lie. */
+ * mp4 by tables: rules state which box is read by which function, and unknown boxes are skipped. Boxes are read in
+ * memory, or through a window over a file. There, a track's tables stay in the file. */
 
-/* A track's sample tables: in memory as they lie in the file, big-endian and unaligned, or NULL: in the source. */
+/* A track's sample tables, as they lie in the file: big-endian and unaligned. sizes, chunks and runs are NULL if they
+ * are not in memory: entries are then read from the source. */
 typedef struct bzi_table {
     const bzi_source *source;         /* of tables that are not in memory */
-    const uint8_t *sizes;             /* stsz/stz2 entries, where there is no common_size */
-    const uint8_t *chunks;            /* stco/co64 entries */
-    const uint8_t *runs;              /* stsc entries, 12 bytes */
-    uint64_t      *offsets;           /* one a sample, owned by the dataset; NULL when every sample is its own chunk */
-    uint8_t       *own_sizes;         /* of a fragmented track, 4 bytes a sample: sizes is this; owned likewise */
-    uint32_t       size_bits;         /* of an entry of sizes: 4, 8, 16, 32 */
-    uint32_t       common_size;
-    uint32_t       sample_count;
-    uint16_t       chunk_bytes;       /* of an entry of chunks: 4, 8; 0: no box was seen */
-    uint16_t       is_plain;          /* every sample its own chunk, as archives have it: sample i lies at chunk i */
-    uint32_t       chunk_count;
-    uint32_t       run_count;
-    uint64_t       sizes_at, chunks_at, runs_at;     /* file offsets of the entries */
+    const uint8_t    *sizes;          /* stsz/stz2 entries, if there is no common_size */
+    const uint8_t    *chunks;         /* stco/co64 entries */
+    const uint8_t    *runs;           /* stsc entries, 12 bytes each */
+    /* of each sample, owned by the container; NULL if every sample is its own chunk */
+    uint64_t         *offsets;
+    /* of a fragmented track, 4 bytes a sample: what sizes points to; owned by the container */
+    uint8_t          *own_sizes;
+    uint32_t          size_bits;      /* of an entry of sizes: 4, 8, 16, 32 */
+    uint32_t          common_size;    /* bytes of every sample; 0: sizes has them */
+    uint32_t          sample_count;   /* samples of the track */
+    uint16_t          chunk_bytes;    /* of an entry of chunks: 4, 8; 0: no box was seen */
+    uint16_t          is_plain;       /* every sample is its own chunk, as in archives: sample i lies at chunk i */
+    uint32_t          chunk_count;    /* entries of chunks */
+    uint32_t          run_count;      /* entries of runs */
+    uint64_t          sizes_at;       /* file offset of the entries of sizes */
+    uint64_t          chunks_at;      /* file offset of the entries of chunks */
+    uint64_t          runs_at;        /* file offset of the entries of runs */
 } bzi_table;
 
+/* A track of a movie. */
 typedef struct bzi_track {
-    char        name[BZNA_NAME_MAX];
-    char        mime[64];
-    uint32_t    handler, format, flags;
-    uint32_t    entries;              /* sample entries seen; only the first is kept */
-    uint32_t    frame_width, frame_height;
-    uint32_t    has_clap, has_sync, sync_count;
-    int32_t     clap[8];
-    bzna_color color;
-    uint32_t    has_range;            /* color.full_range was said, too: QuickTime's nclc ends before it */
-    bzi_span    config;               /* hvcC, avcC, av1C payload; NULL: it was not kept */
-    uint64_t    config_at;
-    uint32_t    orientation;          /* EXIF's number of what tkhd's matrix does */
-    uint64_t    turned_at;            /* its file offset, if it does something else; else 0 */
-    uint32_t    id;
-    /* samples in fragments; some need others; the last sample entry that they use */
-    uint32_t    fragment_samples, fragments_depend, fragment_entry;
-    bzi_table   table;
+    char       name[BZNA_NAME_MAX];   /* from hdlr; characters that cannot be printed are '?' */
+    char       mime[64];              /* of mett, likewise */
+    uint32_t   handler;               /* type of hdlr: 'vide', ... */
+    uint32_t   format;                /* type of its first sample entry */
+    uint32_t   flags;                 /* of tkhd */
+    uint32_t   entries;               /* sample entries seen; only the first is kept */
+    uint32_t   frame_width;           /* of the sample entry, pixels */
+    uint32_t   frame_height;          /* of the sample entry, rows */
+    uint32_t   has_clap;              /* clap was seen */
+    uint32_t   has_sync;              /* stss was seen */
+    uint32_t   sync_count;            /* sync samples that it lists */
+    int32_t    clap[8];               /* the clean aperture, as it stands in the file */
+    bzna_color color;                 /* of colr */
+    uint32_t   has_range;             /* color.full_range is stated: QuickTime's nclc ends before it */
+    bzi_span   config;                /* the payload of hvcC, avcC or av1C; data NULL: it was not kept */
+    uint64_t   config_at;             /* its file offset; 0: there is none */
+    uint32_t   orientation;           /* the effect of tkhd's matrix, as EXIF's number; 0: it has another effect */
+    uint64_t   turned_at;             /* file offset of a matrix with another effect; else 0 */
+    uint32_t   id;                    /* by which fragments name the track */
+    uint32_t   fragment_samples;      /* samples in fragments */
+    uint32_t   fragments_depend;      /* some of those need other samples */
+    uint32_t   fragment_entry;        /* the highest number of a sample entry that they use, from 1 */
+    bzi_table  table;                 /* the sample tables in moov */
 } bzi_track;
 
-/* A box moof while it is read: where the runs of samples of a track begin, and what they have in common. */
+/* A moof box while it is read: where a track's runs of samples begin, and what the samples have in common. */
 typedef struct bzi_fragment {
-    bzi_track *track;                 /* NULL: none that is known */
-    uint64_t   begin;                 /* of moof, in the file */
-    uint64_t   base, end;             /* what offsets are relative to; where the run before ended */
-    uint32_t   runs, first;           /* runs of this track; whether it is the first track of the fragment */
-    uint32_t   size, flags, entry;    /* of a sample, where a run does not say; its sample entry, counted from 1 */
+    bzi_track *track;                 /* of the traf being read; NULL: no known one */
+    uint64_t   begin;                 /* file offset of moof */
+    uint64_t   base;                  /* what the offsets of runs are relative to */
+    uint64_t   end;                   /* file offset at which the last run ended */
+    uint32_t   runs;                  /* runs of this track seen so far */
+    uint32_t   first;                 /* no track of this moof was read yet */
+    uint32_t   size;                  /* bytes of a sample, if a run does not state them */
+    uint32_t   flags;                 /* of a sample, if a run does not state them */
+    uint32_t   entry;                 /* number of the sample entry, from 1 */
 } bzi_fragment;
 
-/* Where the samples of a track's fragments go. */
+/* Lists of a track's samples, to which those of its fragments are added. */
 typedef struct bzi_fragment_sink {
-    const bzi_track *track;
-    uint64_t        *offsets;
-    uint8_t         *sizes;
-    uint64_t         at, count;
+    const bzi_track *track;           /* the track; samples of others are not listed */
+    uint64_t        *offsets;         /* of each sample, in the file */
+    uint8_t         *sizes;           /* of each sample: 4 bytes, big-endian */
+    uint64_t         at;              /* samples listed so far */
+    uint64_t         count;           /* samples that the lists have room for */
 } bzi_fragment_sink;
 
+/* The data that were read from a file's boxes. */
 typedef struct bzi_movie {
-    uint32_t  orientation;            /* as in bzi_track, of mvhd's matrix, which holds for all tracks */
-    uint64_t  turned_at;
-    uint64_t  box_at;                 /* file offset of the box being read */
-    uint64_t  unread;                 /* bytes of its table that were left where they lie; 0: it is in memory */
-    uint32_t  trex_count, trex[BZI_LIMIT_TRACKS][4];      /* track; size, flags, entry of samples in its fragments */
-    bzi_fragment       fragment;
-    bzi_fragment_sink *sink;          /* NULL: samples of fragments are only counted */
-    bzi_span  names;                  /* payload of our box 'uuid', behind its id: see room 41 */
-    uint64_t  names_at;
-    uint32_t  brand_count, brands[8];
-    uint32_t  has_moov;
-    uint32_t  track_count;
-    uint32_t  depth;
-    uint32_t  path[BZI_LIMIT_DEPTH];  /* types from the file level down to the box being read */
-    bzi_track tracks[BZI_LIMIT_TRACKS];
+    uint32_t           orientation;   /* the effect of mvhd's matrix, which holds for all tracks; as in bzi_track */
+    uint64_t           turned_at;     /* as in bzi_track */
+    uint64_t           box_at;        /* file offset of the box being read */
+    uint64_t           unread;        /* bytes of its table that are not in memory */
+    uint32_t           trex_count;    /* boxes trex */
+    /* of each: track; size, flags, entry of samples in the track's fragments */
+    uint32_t           trex[BZI_LIMIT_TRACKS][4];
+    bzi_fragment       fragment;      /* the moof being read */
+    bzi_fragment_sink *sink;          /* where samples of fragments are listed; NULL: they are only counted */
+    bzi_span           names;         /* payload of our box 'uuid', after its id: see room 41 */
+    uint64_t           names_at;      /* file offset of names */
+    uint32_t           brand_count;   /* brands in use */
+    uint32_t           brands[8];     /* of ftyp, the major one first */
+    uint32_t           has_moov;      /* moov was seen */
+    uint32_t           track_count;   /* tracks in use */
+    uint32_t           depth;         /* types in path */
+    uint32_t           path[BZI_LIMIT_DEPTH]; /* types from the file level down to the box being read */
+    bzi_track          tracks[BZI_LIMIT_TRACKS]; /* in the order of their trak boxes */
 } bzi_movie;
 
-#define BZI_FILE   0u                             /* parent of top-level boxes */
-#define BZI_VISUAL BZI_FOURCC('v', 'i', 's', 'u') /* parent of what is inside hvc1, avc1, ... */
-#define BZI_ANY    0u                             /* rule for a type that no other rule names */
-#define BZI_SKIP   1                              /* a reader's note: leave the children alone */
+#define BZI_FILE   0u                             /* the parent of top-level boxes */
+#define BZI_VISUAL BZI_FOURCC('v', 'i', 's', 'u') /* the parent of boxes inside hvc1, avc1, ... */
+#define BZI_ANY    0u                             /* the type in a rule for all types that no other rule names */
+#define BZI_SKIP   1                              /* returned by a reader: the box's children are not to be read */
 
-/* "moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..." */
+/* Makes an error like "moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ...". */
 BZI_PRINTF(5, 6)
 static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_status status, uint64_t offset,
                                 const char *format, ...)
@@ -6035,7 +6521,7 @@ static bzna_status bzi_box_fail(const bzi_movie *movie, bzna_error *err, bzna_st
                     (unsigned long long)offset, text);
 }
 
-/* For another file, with the room that it has. */
+/* Prepares a movie for another file. */
 static void bzi_movie_reset(bzi_movie *movie)
 {
     movie->track_count = movie->depth = movie->has_moov = movie->brand_count = 0;
@@ -6065,8 +6551,8 @@ static bzna_status bzi_box_moov(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
-/* What a matrix {a b u, c d v, x y w} does to pictures, which a, b, c and d say: EXIF's number; 0: something else. All
- * zeros say nothing. */
+/* Returns the effect of a matrix {a b u, c d v, x y w} on pictures, which a, b, c and d define, as EXIF's number. If it
+ * has another effect, returns 0 and its offset in *turned_at. A matrix of zeros has no effect. */
 static uint32_t bzi_box_matrix(bzi_cursor *c, uint64_t *turned_at)
 {
     const uint64_t at = bzi_cursor_offset(c);
@@ -6077,8 +6563,10 @@ static uint32_t bzi_box_matrix(bzi_cursor *c, uint64_t *turned_at)
         m[i] = (int32_t)bzi_cursor_u32(c);
     for (int i = 0; i < 5; i++)
         whole &= i == 2 || m[i] % 0x10000 == 0;
+
     number = !m[0] && !m[1] && !m[3] && !m[4] ? 1 :
              whole ? bzi_orientation_of(m[0] / 0x10000, m[1] / 0x10000, m[3] / 0x10000, m[4] / 0x10000) : 0;
+
     *turned_at = number ? 0 : at;
     return number;
 }
@@ -6122,6 +6610,7 @@ static bzna_status bzi_box_hdlr(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     bzi_cursor_take(c, 8);
     track->handler = bzi_cursor_u32(c);
     bzi_cursor_take(c, 12);
+
     if (!c->overrun)
         bzi_text_copy(track->name, sizeof track->name, c->data + c->pos, bzi_cursor_left(c));
     bzi_text_printable(track->name);
@@ -6132,17 +6621,19 @@ static bzna_status bzi_box_stsd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 {
     (void)movie;
     (void)err;
-    bzi_cursor_take(c, 8); /* version, flags, number of entries: they are counted as they come */
+    bzi_cursor_take(c, 8); /* version, flags, number of entries, which are counted as they come */
     return BZNA_OK;
 }
 
-/* Any sample entry: what all of them begin with. */
+/* Reads what all sample entries begin with. Only the first entry of a track is read. */
 static bzna_status bzi_box_entry(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
     (void)err;
+
     if (track->entries++)
         return BZI_SKIP;
+
     track->format = movie->path[movie->depth - 1];
     bzi_cursor_take(c, 8);
     return BZNA_OK;
@@ -6157,13 +6648,14 @@ static bzna_status bzi_box_mett(bzi_movie *movie, bzi_cursor *c, bzna_error *err
         return status;
     while (bzi_cursor_left(c) && bzi_cursor_u8(c))          /* content_encoding */
         ;
+
     if (!c->overrun)
         bzi_text_copy(track->mime, sizeof track->mime, c->data + c->pos, bzi_cursor_left(c));
     bzi_text_printable(track->mime);
     return BZNA_OK;
 }
 
-/* Of the entries that no codec of the table has, nothing more is known. */
+/* Reads a visual sample entry. If no codec of the table has its type, nothing more of it is read. */
 static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
@@ -6173,6 +6665,7 @@ static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c, bzna_error *e
         status = c->overrun ? BZNA_OK : BZI_SKIP;
     if (status != BZNA_OK)
         return status;
+
     bzi_cursor_take(c, 16);
     track->frame_width = bzi_cursor_u16(c);
     track->frame_height = bzi_cursor_u16(c);
@@ -6183,8 +6676,10 @@ static bzna_status bzi_box_visual(bzi_movie *movie, bzi_cursor *c, bzna_error *e
 static bzna_status bzi_box_config(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_track *track = bzi_movie_track(movie);
+
     if (track->config_at)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in one sample entry");
+        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same sample entry");
+
     track->config_at = bzi_cursor_offset(c);
     track->config.size = bzi_cursor_left(c);
     track->config.data = bzi_cursor_take(c, track->config.size);
@@ -6195,6 +6690,7 @@ static bzna_status bzi_box_clap(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 {
     bzi_track *track = bzi_movie_track(movie);
     (void)err;
+
     for (int i = 0; i < 8; i++)
         track->clap[i] = (int32_t)bzi_cursor_u32(c);
     track->has_clap = 1;
@@ -6209,18 +6705,21 @@ static bzna_status bzi_box_colr(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
-/* Takes a table of count entries of bits each, or says where it should have ended. */
+/* Takes a table of count entries of `bits` bits each. Notes its file offset in *at, and if the box is in memory, its
+ * bytes in *entries. */
 static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t count, uint32_t bits,
                                    const uint8_t **entries, uint64_t *at, bzna_error *err)
 {
     const uint64_t bytes = ((uint64_t)count * bits + 7) / 8, left = bzi_cursor_left(c) + movie->unread;
 
     if (*entries || *at)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in one track");
+        return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "a second one in the same track");
+
     *at = bzi_cursor_offset(c);
     if (c->overrun || bytes > left)
-        return bzi_box_fail(movie, err, BZNA_E_BOX, *at, "%u entries need %llu bytes, the box has %llu", count,
+        return bzi_box_fail(movie, err, BZNA_E_BOX, *at, "%u entries need %llu bytes, but the box has %llu", count,
                             (unsigned long long)bytes, (unsigned long long)left);
+
     *entries = count && !movie->unread ? bzi_cursor_take(c, bytes) : NULL;
     return BZNA_OK;
 }
@@ -6228,10 +6727,12 @@ static bzna_status bzi_box_entries(bzi_movie *movie, bzi_cursor *c, uint32_t cou
 static bzna_status bzi_box_stsz(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_table *table = &bzi_movie_track(movie)->table;
+
     bzi_cursor_take(c, 4);
     table->common_size = bzi_cursor_u32(c);
     table->sample_count = bzi_cursor_u32(c);
     table->size_bits = 32;
+
     return bzi_box_entries(movie, c, table->common_size ? 0 : table->sample_count, 32, &table->sizes, &table->sizes_at,
                            err);
 }
@@ -6239,9 +6740,11 @@ static bzna_status bzi_box_stsz(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 static bzna_status bzi_box_stz2(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_table *table = &bzi_movie_track(movie)->table;
+
     bzi_cursor_take(c, 4);
     table->size_bits = bzi_cursor_u32(c) & 255;
     table->sample_count = bzi_cursor_u32(c);
+
     if (table->size_bits != 4 && table->size_bits != 8 && table->size_bits != 16)
         return bzi_box_fail(movie, err, BZNA_E_BOX, bzi_cursor_offset(c), "field size %u is not 4, 8 or 16",
                             table->size_bits);
@@ -6251,6 +6754,7 @@ static bzna_status bzi_box_stz2(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 static bzna_status bzi_box_stsc(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_table *table = &bzi_movie_track(movie)->table;
+
     bzi_cursor_take(c, 4);
     table->run_count = bzi_cursor_u32(c);
     return bzi_box_entries(movie, c, table->run_count, 96, &table->runs, &table->runs_at, err);
@@ -6259,15 +6763,17 @@ static bzna_status bzi_box_stsc(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 static bzna_status bzi_box_stco(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_table *table = &bzi_movie_track(movie)->table;
+
     bzi_cursor_take(c, 4);
     table->chunk_bytes = movie->path[movie->depth - 1] == BZI_FOURCC('c', 'o', '6', '4') ? 8 : 4;
     table->chunk_count = bzi_cursor_u32(c);
+
     return bzi_box_entries(movie, c, table->chunk_count, table->chunk_bytes * 8u, &table->chunks, &table->chunks_at,
                            err);
 }
 
 #define BZI_UUID BZI_FOURCC('u', 'u', 'i', 'd')
-/* 6f2b7f0e-5c1d-4a8e-9d3a-627a6e610001, which tells our box from others of that type. */
+/* 6f2b7f0e-5c1d-4a8e-9d3a-627a6e610001: tells our box from others of that type. */
 static const uint8_t bzi_box_uuid[16] = { 0x6f, 0x2b, 0x7f, 0x0e, 0x5c, 0x1d, 0x4a, 0x8e,
                                           0x9d, 0x3a, 0x62, 0x7a, 0x6e, 0x61, 0x00, 0x01 };
 
@@ -6275,8 +6781,10 @@ static bzna_status bzi_box_names(bzi_movie *movie, bzi_cursor *c, bzna_error *er
 {
     const uint64_t size = bzi_cursor_left(c);
     (void)err;
+
     if (size < sizeof bzi_box_uuid || memcmp(bzi_cursor_take(c, sizeof bzi_box_uuid), bzi_box_uuid, 16))
         return BZNA_OK;
+
     movie->names_at = bzi_cursor_offset(c);
     movie->names.size = bzi_cursor_left(c);
     movie->names.data = bzi_cursor_take(c, movie->names.size);
@@ -6287,6 +6795,7 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 {
     bzi_track *track = bzi_movie_track(movie);
     (void)err;
+
     bzi_cursor_take(c, 4);
     track->sync_count = bzi_cursor_u32(c);
     track->has_sync = 1;
@@ -6297,7 +6806,7 @@ static bzna_status bzi_box_stss(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 /* ==== 21. Boxes: fragments, rules ===================================================================================
  * Calls: rooms 2, 7-8, 20.
  *
- * Samples in fragments (moof), and the table of what is read where. */
+ * Samples in fragments (moof); the table of boxes that are read; the walk over boxes. */
 
 static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
@@ -6305,6 +6814,7 @@ static bzna_status bzi_box_trex(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 
     if (movie->trex_count++ == BZI_LIMIT_TRACKS)
         return bzi_box_fail(movie, err, BZNA_E_LIMIT, bzi_cursor_offset(c), "more than %u tracks", BZI_LIMIT_TRACKS);
+
     bzi_cursor_take(c, 4);
     trex[0] = bzi_cursor_u32(c);
     trex[3] = bzi_cursor_u32(c);
@@ -6318,7 +6828,7 @@ static bzna_status bzi_box_moof(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 {
     if (!movie->has_moov)
         return bzi_box_fail(movie, err, BZNA_E_UNSUPPORTED, bzi_cursor_offset(c), "a fragment before the moov "
-                            "box: segments are read behind their initialisation segment, in one file");
+                            "box: segments must follow their initialisation segment in the same file");
     movie->fragment = (bzi_fragment){ .begin = movie->box_at, .end = movie->box_at, .first = 1 };
     return BZNA_OK;
 }
@@ -6341,6 +6851,7 @@ static bzna_status bzi_box_tfhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     for (uint32_t i = 0; i < movie->track_count; i++)
         if (movie->tracks[i].id == id)
             f->track = &movie->tracks[i];
+
     for (uint32_t i = 0; i < movie->trex_count; i++)
         if (movie->trex[i][0] == id) {
             f->size = movie->trex[i][1];
@@ -6359,25 +6870,28 @@ static bzna_status bzi_box_tfhd(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
-/* One sample of a run, which lies at the end of the one before it. */
+/* Adds a sample of a run, which lies directly after the one before it. */
 static void bzi_fragment_add(bzi_movie *movie, uint32_t size, uint32_t flags)
 {
     bzi_fragment *f = &movie->fragment;
     bzi_fragment_sink *sink = movie->sink;
 
     f->track->fragments_depend |= flags >> 16 & 1;          /* sample_is_non_sync_sample */
+
     if (sink && sink->track == f->track && sink->at < sink->count) {
         sink->offsets[sink->at] = f->end;
         for (int i = 0; i < 4; i++)
             sink->sizes[4 * sink->at + (uint32_t)i] = (uint8_t)(size >> (24 - 8 * i));
         sink->at++;
     }
+
     if (!bzi_add(f->end, size, &f->end))
-        f->end = UINT64_MAX;                                /* fails its own sample, at use */
+        f->end = UINT64_MAX;                                /* the sample itself fails when it is used */
 }
 
-/* Samples that have all in common cost no bytes here: they are counted first, and listed only if they are of the track
- * that is asked for, and the file can hold them. */
+/* A run of samples. Samples that have everything in common take no bytes here, so a small file can claim any number of
+ * them. So they are counted first; they are listed only if they belong to the track that is asked for, after a check
+ * that the file can hold them. */
 static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err)
 {
     bzi_fragment *f = &movie->fragment;
@@ -6388,10 +6902,11 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     uint64_t start = f->runs++ ? f->end : f->base;
 
     if (flags & 1)
-        start = f->base + (uint64_t)(int64_t)(int32_t)bzi_cursor_u32(c);    /* an offset is checked at use */
+        start = f->base + (uint64_t)(int64_t)(int32_t)bzi_cursor_u32(c);    /* offsets are checked when they are used */
     first_flags = flags & 4 ? bzi_cursor_u32(c) : f->flags;
     if (c->overrun || (uint64_t)count * each > bzi_cursor_left(c) || (!(flags & 0x200) && count && !f->size))
         return bzi_box_fail(movie, err, BZNA_E_BOX, at, "%u samples of %u bytes each do not fit in it", count, each);
+
     if (!f->track)
         return BZNA_OK;
     if (count > UINT32_MAX - f->track->table.sample_count - f->track->fragment_samples)
@@ -6409,6 +6924,7 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
 
     for (uint32_t i = 0; i < count; i++) {
         uint32_t size, sample_flags;
+
         bzi_cursor_take(c, flags & 0x100 ? 4 : 0);
         size = flags & 0x200 ? bzi_cursor_u32(c) : f->size;
         sample_flags = flags & 0x400 ? bzi_cursor_u32(c) : i ? f->flags : first_flags;
@@ -6419,10 +6935,13 @@ static bzna_status bzi_box_trun(bzi_movie *movie, bzi_cursor *c, bzna_error *err
     return BZNA_OK;
 }
 
-/* Which boxes are read, and where. children: what their children are looked up under; 0: they have none that matter. */
+/* Which boxes are read, and by which function. */
 typedef struct bzi_box_rule {
-    uint32_t parent, type, children;
-    bzna_status (*read)(bzi_movie *movie, bzi_cursor *c, bzna_error *err);
+    uint32_t parent;                  /* the box around this one: its children value, or BZI_FILE */
+    uint32_t type;                    /* or BZI_ANY */
+    /* the parent under which rules for its children are found; 0: it has none that matter */
+    uint32_t children;
+    bzna_status (*read)(bzi_movie *movie, bzi_cursor *c, bzna_error *err); /* NULL: only its children are read */
 } bzi_box_rule;
 
 #define BZI_BOX(parent, a, b, c, d, children, read) { parent, BZI_FOURCC(a, b, c, d), children, read }
@@ -6461,7 +6980,7 @@ static const bzi_box_rule bzi_box_rules[] = {
     BZI_BOX(BZI_STBL,   'c', 'o', '6', '4', 0,          bzi_box_stco),
     BZI_BOX(BZI_STBL,   's', 't', 's', 's', 0,          bzi_box_stss),
     BZI_BOX(BZI_STSD,   'm', 'e', 't', 't', 0,          bzi_box_mett),
-    { BZI_STSD, BZI_ANY, BZI_VISUAL, bzi_box_visual },      /* but mett */
+    { BZI_STSD, BZI_ANY, BZI_VISUAL, bzi_box_visual },      /* all but mett */
     BZI_BOX(BZI_VISUAL, 'h', 'v', 'c', 'C', 0,          bzi_box_config),
     BZI_BOX(BZI_VISUAL, 'a', 'v', 'c', 'C', 0,          bzi_box_config),
     BZI_BOX(BZI_VISUAL, 'a', 'v', '1', 'C', 0,          bzi_box_config),
@@ -6469,51 +6988,54 @@ static const bzi_box_rule bzi_box_rules[] = {
     BZI_BOX(BZI_VISUAL, 'c', 'o', 'l', 'r', 0,          bzi_box_colr),
 };
 
-/* The first of a parent's rules, which stand together. */
+/* Returns the first of a parent's rules, which stand together in the table. */
 static const bzi_box_rule *bzi_box_first(uint32_t parent)
 {
     const bzi_box_rule *rule = bzi_box_rules;
+
     while (rule->parent != parent)
         rule++;
     return rule;
 }
 
-/* Among a parent's rules, of which first is one. NULL: none is for the type. */
+/* Returns the rule for a type among those of a parent, of which `first` is the first. NULL: there is none. */
 static const bzi_box_rule *bzi_box_find(const bzi_box_rule *first, uint32_t type)
 {
     const bzi_box_rule *end = bzi_box_rules + sizeof bzi_box_rules / sizeof bzi_box_rules[0];
+
     for (const bzi_box_rule *rule = first; rule < end && rule->parent == first->parent; rule++)
         if (rule->type == type || rule->type == BZI_ANY)
             return rule;
     return NULL;
 }
 
+/* A box. */
 typedef struct bzi_box {
     uint64_t at;                      /* file offset of the box */
-    uint64_t size;                    /* whole, header included */
-    uint64_t header;                  /* 8 or 16 */
-    uint32_t type;
-    uint32_t to_end;                  /* its size was written as 0: to the end of the file */
+    uint64_t size;                    /* bytes of the whole box, with its header */
+    uint64_t header;                  /* bytes of its header: 8 or 16 */
+    uint32_t type;                    /* four characters */
+    uint32_t to_end;                  /* the file states its size as 0: it goes to the end of the file */
 } bzi_box;
 
-/* Reads a box header from up to 16 bytes; limit is how many bytes are left for the whole box. */
+/* Reads a box header from up to 16 bytes. limit: bytes that are left for the whole box. */
 static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64_t limit, uint64_t at, bzi_box *box,
                                   bzna_error *err)
 {
     memset(box, 0, sizeof *box);
     box->at = at;
     if (limit < 8)
-        return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "%llu bytes are left, a box header has 8",
+        return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "only %llu bytes are left, but a box header has 8",
                             (unsigned long long)limit);
 
     box->size = bzi_be32(bytes);
     box->type = bzi_be32(bytes + 4);
     box->header = 8;
-    movie->path[movie->depth++] = box->type;                /* so that messages name it */
+    movie->path[movie->depth++] = box->type;                /* so that messages name the box */
 
     if (box->size == 1) {
         if (limit < 16)
-            return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "%llu bytes are left, its header has 16",
+            return bzi_box_fail(movie, err, BZNA_E_TRUNCATED, at, "only %llu bytes are left, but its header has 16",
                                 (unsigned long long)limit);
         box->size = bzi_be64(bytes + 8);
         box->header = 16;
@@ -6536,7 +7058,7 @@ static bzna_status bzi_box_header(bzi_movie *movie, const uint8_t *bytes, uint64
     return BZNA_OK;
 }
 
-/* Trailing zeros are allowed where a box header no longer fits: QuickTime ends lists with them. */
+/* Returns 1 if less than a box header is left, and all of it is zeros: QuickTime ends lists with them. */
 static int bzi_box_padding(const uint8_t *bytes, uint64_t left)
 {
     for (uint64_t i = 0; i < left && left < 8; i++)
@@ -6545,10 +7067,10 @@ static int bzi_box_padding(const uint8_t *bytes, uint64_t left)
     return left < 8;
 }
 
-#define BZI_BOX_HEAD  128u            /* what boxes that hold others begin with: 78 bytes at most */
-#define BZI_BOX_TABLE 16u             /* likewise tables: 12 */
+#define BZI_BOX_HEAD  128u            /* bytes at the beginning of boxes that hold others: 78 at most */
+#define BZI_BOX_TABLE 16u             /* bytes before the entries of tables: 12 at most */
 
-/* How much of a payload its reader needs. Of tables in a file, not the entries. */
+/* Returns how many bytes of a payload its reader needs. Entries of tables stay in the file. */
 static uint64_t bzi_box_part(const bzi_box_rule *rule, const bzi_window *window, uint64_t size)
 {
     if (window->map)
@@ -6558,7 +7080,7 @@ static uint64_t bzi_box_part(const bzi_box_rule *rule, const bzi_window *window,
     return rule->parent == BZI_STBL ? bzi_min(size, BZI_BOX_TABLE) : size;
 }
 
-/* Has a box's payload read by its rule. *children: where the boxes in it begin. */
+/* Reads a box's payload by its rule. *children: where the boxes inside it begin. */
 static bzna_status bzi_box_read(bzi_movie *movie, bzi_window *window, const bzi_box *box, const bzi_box_rule *rule,
                                 uint64_t *children, bzna_error *err)
 {
@@ -6570,6 +7092,7 @@ static bzna_status bzi_box_read(bzi_movie *movie, bzi_window *window, const bzi_
     *children = at;
     if (!rule->read)
         return BZNA_OK;
+
     if (part > BZI_LIMIT_BOX_BYTES && !window->map)
         return bzi_box_fail(movie, err, BZNA_E_LIMIT, box->at, "%llu bytes, more than %llu", (unsigned long long)part,
                             (unsigned long long)BZI_LIMIT_BOX_BYTES);
@@ -6587,7 +7110,7 @@ static bzna_status bzi_box_read(bzi_movie *movie, bzi_window *window, const bzi_
     return status;
 }
 
-/* Reads what the rules name among the boxes from at to end, depth first. */
+/* Reads the boxes from at to end that have a rule, and those inside them, depth first. */
 static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t at, uint64_t end, uint32_t parent,
                                 bzna_error *err)
 {
@@ -6600,6 +7123,7 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
         uint64_t children = 0;
         bzi_box box;
         bzna_status status = bzi_window_view(window, at, bzi_min(left, 16), &header, err);
+
         if (status != BZNA_OK)
             return status;
         if (bzi_box_padding(header, left))
@@ -6608,14 +7132,17 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
             return bzi_box_fail(movie, err, BZNA_E_LIMIT, at, n ? "too many boxes" : "boxes nest too deep");
         if ((status = bzi_box_header(movie, header, left, at, &box, err)) != BZNA_OK)
             return status;
+
         at += box.size;
         if (!(rule = bzi_box_find(rules, box.type)))
             continue;
+
         movie->path[movie->depth++] = box.type;
         movie->box_at = box.at;
         status = bzi_box_read(movie, window, &box, rule, &children, err);
         if (status == BZNA_OK && rule->children)
             status = bzi_box_list(movie, window, children, at, rule->children, err);
+
         if (status < 0)
             return status;
         movie->depth--;
@@ -6624,7 +7151,7 @@ static bzna_status bzi_box_list(bzi_movie *movie, bzi_window *window, uint64_t a
     return BZNA_OK;
 }
 
-/* Likewise of boxes in memory. What movie then points to lies there. */
+/* Like bzi_box_list, for boxes in memory. Pointers in movie then point there. */
 BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c, uint32_t parent, bzna_error *err)
 {
     bzi_window window = { .map = c.data ? c.data + c.pos : NULL, .at = bzi_cursor_offset(&c) };
@@ -6635,9 +7162,10 @@ BZI_MAYBE_UNUSED static bzna_status bzi_box_walk(bzi_movie *movie, bzi_cursor c,
 /* ==== 22. Sample tables =============================================================================================
  * Calls: rooms 2, 6-7, 15.
  *
- * Where the samples of a track lie, and what its pictures are. */
+ * Where the samples of a track lie, and what the track states about its pictures. */
 
-/* One entry of a table, which begins at bytes or, in the source, at `at`. Pre: it is there. */
+/* Reads one entry of a table, `skip` bytes after its beginning, which is in memory at bytes, or if that is NULL, in the
+ * source at `at`. Pre: the entry is there. */
 static bzna_status bzi_table_read(const bzi_table *t, const uint8_t *bytes, uint64_t at, uint64_t skip, uint8_t *dst,
                                   uint32_t size, bzna_error *err)
 {
@@ -6647,7 +7175,7 @@ static bzna_status bzi_table_read(const bzi_table *t, const uint8_t *bytes, uint
     return BZNA_OK;
 }
 
-/* Pre: i < sample_count. */
+/* Finds the size of a sample. Pre: i < sample_count. */
 static bzna_status bzi_table_size(const bzi_table *t, uint32_t i, uint64_t *size, bzna_error *err)
 {
     const uint32_t bits = t->size_bits;
@@ -6657,33 +7185,37 @@ static bzna_status bzi_table_size(const bzi_table *t, uint32_t i, uint64_t *size
     *size = t->common_size;
     if (t->common_size || !bits)
         return BZNA_OK;
+
     status = bzi_table_read(t, t->sizes, t->sizes_at, (uint64_t)i * bits / 8, entry, bits == 4 ? 1 : bits / 8, err);
     *size = bits == 32 ? bzi_be32(entry) : bits == 16 ? bzi_be16(entry) :
             bits == 8 ? entry[0] : (uint32_t)entry[0] >> (i % 2 ? 0 : 4) & 15u;
     return status;
 }
 
-/* Pre: i < chunk_count. */
+/* Finds the offset of a chunk. Pre: i < chunk_count. */
 static bzna_status bzi_table_chunk(const bzi_table *t, uint32_t i, uint64_t *offset, bzna_error *err)
 {
     uint8_t entry[8] = { 0 };
     bzna_status status = bzi_table_read(t, t->chunks, t->chunks_at, (uint64_t)i * t->chunk_bytes, entry, t->chunk_bytes,
                                         err);
+
     *offset = t->chunk_bytes == 8 ? bzi_be64(entry) : bzi_be32(entry);
     return status;
 }
 
-/* A run of chunks that hold as many samples: its first chunk, samples a chunk, sample entry. Pre: i < run_count. */
+/* Reads a run of chunks that hold the same number of samples: its first chunk, samples a chunk, sample entry. Pre: i <
+ * run_count. */
 static bzna_status bzi_table_run(const bzi_table *t, uint32_t i, uint32_t run[3], bzna_error *err)
 {
     uint8_t entry[12] = { 0 };
     bzna_status status = bzi_table_read(t, t->runs, t->runs_at, (uint64_t)i * 12, entry, 12, err);
+
     for (int k = 0; k < 3; k++)
         run[k] = bzi_be32(entry + 4 * k);
     return status;
 }
 
-/* A track must have its tables and they must agree. Costs nothing per sample. */
+/* Checks that a track has its tables, and that they agree. Sets is_plain. Takes no time for each sample. */
 static bzna_status bzi_table_check(bzi_track *of, uint32_t track, bzna_error *err)
 {
     bzi_table *t = &of->table;
@@ -6696,9 +7228,10 @@ static bzna_status bzi_table_check(bzi_track *of, uint32_t track, bzna_error *er
         entry = bzi_max32(entry, run[2]);
     }
 
-    if (of->entries > 1 && entry > 1)                       /* others than the first may be there unused */
-        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u] \"%s\", stsd: its samples are of %u entries, not of "
-                        "one", track, name, of->entries);
+    if (of->entries > 1 && entry > 1)                   /* entries after the first are allowed if no sample uses them */
+        return BZI_FAIL(err, BZNA_E_UNSUPPORTED, "moov/trak[%u] \"%s\", stsd: its samples use other entries than the "
+                        "first of %u, which is not supported", track, name, of->entries);
+
     if (t->sample_count == 0)
         return BZNA_OK;
     if (!t->chunk_bytes || t->chunk_count == 0)
@@ -6707,31 +7240,34 @@ static bzna_status bzi_table_check(bzi_track *of, uint32_t track, bzna_error *er
     if (t->run_count == 0)
         return BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u] \"%s\": %u samples but no stsc entry", track, name,
                         t->sample_count);
+
     if (bzi_table_run(t, 0, run, err) != BZNA_OK)
         return err->status;
     if (t->run_count == 1 && run[1] == 1 && t->chunk_count < t->sample_count)
         return bzi_fail(err, BZNA_E_BOX, t->chunks_at, 0, 0,
                         "moov/trak[%u] \"%s\": %u samples in %u chunks of one sample at byte %llu", track, name,
                         t->sample_count, t->chunk_count, (unsigned long long)t->chunks_at);
+
     t->is_plain = (t->sample_count == 1 && t->chunk_count == 1) || (t->run_count == 1 && run[0] == 1 && run[1] == 1);
     return BZNA_OK;
 }
 
-/* The samples of one chunk, which lie end to end. */
+/* Writes the offsets of one chunk's samples, which lie end to end. */
 static bzna_status bzi_table_expand_chunk(const bzi_table *t, uint32_t chunk, uint32_t each, uint32_t *sample,
                                           uint64_t *offsets, bzna_error *err)
 {
     uint64_t at, size;
     bzna_status status = bzi_table_chunk(t, chunk, &at, err);
+
     for (uint32_t k = 0; status == BZNA_OK && k < each && *sample < t->sample_count; k++) {
         offsets[*sample] = at;
         if ((status = bzi_table_size(t, (*sample)++, &size, err)) == BZNA_OK && !bzi_add(at, size, &at))
-            at = UINT64_MAX;                                /* fails its own sample, at use */
+            at = UINT64_MAX;                                /* the sample itself fails when it is used */
     }
     return status;
 }
 
-/* Writes every sample's offset by walking the chunks; offsets has sample_count entries. */
+/* Writes every sample's offset by a walk over the chunks. offsets has room for sample_count entries. */
 static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t *offsets, bzna_error *err)
 {
     uint32_t sample = 0, run[3] = { 0 }, next[3] = { 0 };
@@ -6739,15 +7275,18 @@ static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t
 
     for (uint32_t i = 0; status == BZNA_OK && i < t->run_count && sample < t->sample_count; i++) {
         const unsigned long long at = t->runs_at + (uint64_t)i * 12;
+
         memcpy(run, next, sizeof run);
         if (i + 1 < t->run_count && (status = bzi_table_run(t, i + 1, next, err)) != BZNA_OK)
             return status;
         next[0] = i + 1 < t->run_count ? next[0] : t->chunk_count + 1;
+
         if (run[0] == 0 || run[0] >= next[0] || next[0] - 1 > t->chunk_count || run[1] == 0 || (i == 0 && run[0] != 1))
             return bzi_fail(
                 err, BZNA_E_BOX, at, BZI_FOURCC('s', 't', 's', 'c'), 0,
                 "moov/trak[%u]/mdia/minf/stbl/stsc at byte %llu: run %u has chunks %u..%u of %u, %u samples each",
                 track, at, i, run[0], next[0] - 1, t->chunk_count, run[1]);
+
         for (uint32_t chunk = run[0] - 1; status == BZNA_OK && chunk < next[0] - 1 && sample < t->sample_count; chunk++)
             status = bzi_table_expand_chunk(t, chunk, run[1], &sample, offsets, err);
     }
@@ -6759,18 +7298,20 @@ static bzna_status bzi_table_expand(const bzi_table *t, uint32_t track, uint64_t
     return status;
 }
 
-/* What the index says of sample i. */
+/* Reads what the index states about sample i, unchecked. */
 static bzna_status bzi_table_place(const bzi_table *t, uint32_t i, uint64_t *offset, uint64_t *size, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
+
     if (t->offsets)
         *offset = t->offsets[i];
     else
         status = bzi_table_chunk(t, i, offset, err);
+
     return status == BZNA_OK ? bzi_table_size(t, i, size, err) : status;
 }
 
-/* Where sample i lies, checked against the size of what holds it. */
+/* Finds where sample i lies, checked against `limit`, the size of what holds it. */
 static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limit, uint64_t *offset, uint64_t *size,
                                    bzna_error *err)
 {
@@ -6788,8 +7329,8 @@ static bzna_status bzi_table_entry(const bzi_table *t, uint32_t i, uint64_t limi
                     (unsigned long long)limit);
 }
 
-/* How a track's pictures are to be turned: by the matrices of track and movie, of which each may be a turn by quarters
- * or a mirror. 0: as they say themselves. */
+/* Finds how a track's pictures are to be turned: by the matrices of track and movie, each of which may be a turn by
+ * quarters or a mirror. *orientation 0: as the pictures state themselves. */
 static bzna_status bzi_track_orientation(const bzi_track *track, uint32_t number, uint64_t movie_turned_at,
                                          uint32_t movie_orientation, uint32_t *orientation, bzna_error *err)
 {
@@ -6809,7 +7350,7 @@ static bzna_status bzi_track_orientation(const bzi_track *track, uint32_t number
                     (unsigned long long)at, track->name);
 }
 
-/* The clean aperture of a track's frames, where it has one. */
+/* Applies the clean aperture of a track's frames, if there is one. */
 static bzna_status bzi_track_clap(const bzi_track *track, bzi_image *image, bzna_error *err)
 {
     const int32_t *c = track->clap;
@@ -6817,6 +7358,7 @@ static bzna_status bzi_track_clap(const bzi_track *track, bzi_image *image, bzna
 
     if (!track->has_clap)
         return BZNA_OK;
+
     memcpy(image->clap, c, sizeof image->clap);
     if (bzi_clap_side(coded->frame_width, c, c + 4, &coded->crop_x, &coded->width) &&
         bzi_clap_side(coded->frame_height, c + 2, c + 6, &coded->crop_y, &coded->height))
@@ -6826,7 +7368,7 @@ static bzna_status bzi_track_clap(const bzi_track *track, bzi_image *image, bzna
                     track->frame_height);
 }
 
-/* What a video track says of its pictures. length_size comes from the configuration record. */
+/* Describes a track's pictures. length_size comes from the configuration record. */
 static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzna_error *err)
 {
     bzna_image *coded = &image->coded;
@@ -6849,17 +7391,18 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
     coded->codec = codec->id;
     if (track->config.size < codec->config_bytes)
         return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0,
-                        "track \"%s\": no decoder configuration (%s), or too short", track->name, type);
+                        "track \"%s\": the decoder configuration (%s) is missing or too short", track->name, type);
 
     if (codec->length_at)
         coded->length_size = (track->config.data[codec->length_at] & 3u) + 1;
     if (coded->length_size == 3)
         return bzi_fail(err, BZNA_E_BOX, track->config_at, track->format, 0,
-                        "track \"%s\": NAL unit lengths of 3 bytes", track->name);
+                        "track \"%s\": NAL unit lengths of 3 bytes are not allowed", track->name);
+
     if (!track->frame_width || !track->frame_height)
-        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": frame size %ux%u", track->name, track->frame_width,
+        return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": the frame size is %ux%u", track->name, track->frame_width,
                         track->frame_height);
-    if (codec->is_file && !track->has_clap)                 /* each says its own, of which the track's is the largest */
+    if (codec->is_file && !track->has_clap)   /* each picture states its own size; the track's is that of the largest */
         coded->frame_width = coded->width = coded->frame_height = coded->height = 0;
     return bzi_track_clap(track, image, err);
 }
@@ -6868,48 +7411,52 @@ static bzna_status bzi_track_image(const bzi_track *track, bzi_image *image, bzn
 /* ==== 23. Containers ================================================================================================
  * Calls: rooms 2, 6.
  *
- * The types only. A container holds samples, and is a row of operations: an archive, a plain mp4 video. Once open it
- * is immutable: any thread may use it. Nothing outside rooms 23 to 38 knows whose a sample is. */
+ * The types of containers only. A container holds samples: an archive, a plain mp4 video, and others. Its type is a
+ * row of operations. An open container is immutable, and any thread may use it. No code outside of rooms 23 to 38
+ * knows which type of container a sample comes from. */
 
-/* Where a sample's bytes lie, in its container's source or in a file of its own. */
+/* The place of a sample's bytes, in its container's source, or in a file of its own. */
 typedef struct bzi_extent {
-    uint64_t offset, size;
+    uint64_t offset;                  /* of the first byte */
+    uint64_t size;                    /* bytes */
 } bzi_extent;
 
-/* A sample; bytes, extent.size of them, are there once it was read. */
+/* A sample. */
 typedef struct bzi_sample {
-    uint64_t       index;
-    bzi_extent     extent;
-    const uint8_t *bytes;
+    uint64_t       index;             /* number of the sample in its container */
+    bzi_extent     extent;            /* where its bytes lie */
+    const uint8_t *bytes;             /* extent.size of them, once it was read; else NULL */
 } bzi_sample;
 
-/* What a thread needs to look into samples: one a thread. */
+/* Memory that a thread needs to look into samples. Each thread has its own. */
 typedef struct bzi_scratch {
-    bzi_movie movie;
+    bzi_movie movie;                  /* the boxes of a sample */
 } bzi_scratch;
 
-/* Which picture of a sample: by name, or the container's choice: a thumbnail where there is one, but for whole. */
+/* Which picture of a sample is wanted: one by name, or the one that the container chooses, which is a thumbnail if
+ * there is one, unless `whole` is set. */
 typedef struct bzi_pick {
-    const char *name;                 /* NULL: none */
-    uint32_t    whole;
+    const char *name;                 /* NULL: the container chooses */
+    uint32_t    whole;                /* with name NULL: not the thumbnail */
 } bzi_pick;
 
 /* A field that samples have. */
 typedef struct bzi_field {
     uint32_t kind;                    /* BZNA_FIELD_... */
     uint32_t inside;                  /* its value is in the sample's bytes, which are read before it is asked for */
-    char     name[BZNA_NAME_MAX];
+    char     name[BZNA_NAME_MAX];     /* by which users name it */
 } bzi_field;
 
-/* Where the value of a field goes: as much of it as there is room for. An integer is an int64_t, a vector is of
- * floats, text has no NUL at its end. */
+/* The place to which the value of a field is written, as much of it as fits. An integer is an int64_t, a vector
+ * consists of floats, and text has no NUL at its end. */
 typedef struct bzi_value {
-    uint8_t *data;
-    uint64_t capacity;
-    uint64_t size;                    /* of the whole value */
-    uint32_t absent;                  /* the sample has none */
+    uint8_t *data;                    /* where it is written */
+    uint64_t capacity;                /* bytes that fit */
+    uint64_t size;                    /* bytes of the whole value */
+    uint32_t absent;                  /* the sample has no such value */
 } bzi_value;
 
+/* Writes a value, if it fits, and its size. */
 static void bzi_value_put(bzi_value *value, const void *data, uint64_t size)
 {
     value->size = size;
@@ -6919,65 +7466,73 @@ static void bzi_value_put(bzi_value *value, const void *data, uint64_t size)
 
 typedef struct bzi_container bzi_container;
 
-/* Errors name place and byte offset; the caller adds the sample and the file. open returns BZNA_AGAIN for a file of
- * another kind that begins alike: the next row that recognizes it has its turn, and finds own, of the same type, as
- * this one left it. Rows may lack what stands after close. */
+/* The operations of a type of containers. Their errors name place and byte offset; the caller adds the sample and the
+ * file. open returns BZNA_AGAIN for a file of another type that begins alike: then the next row that recognizes the
+ * file has its turn, and finds `own`, which has the same type, as this one left it. Operations from `path` on may be
+ * NULL. */
 typedef struct bzi_container_ops {
-    const char *name;
-    uint64_t    own_bytes;            /* of what the row keeps of a file, all zeros before open */
-    uint32_t    names_inside;         /* which pictures a sample has is in its bytes */
-    uint32_t    names_unread;         /* but images reads no more of them than it needs, where they were not read */
+    const char *name;                 /* for messages */
+    uint64_t    own_bytes;            /* bytes of bzi_container.own, all zeros before open */
+    uint32_t    names_inside;         /* only a sample's bytes tell which pictures it has */
+    uint32_t    names_unread;         /* but `images` needs few of them, and can read those itself */
     uint32_t    still;                /* pictures are JPEG or other stills: NVDEC is not asked */
     uint32_t    listed;               /* dataset_config.list may name or label its samples */
-    /* head: the file's first bytes, at most BZI_PROBE_BYTES. NULL: they do not say */
+    /* recognizes a file by its first bytes, at most BZI_PROBE_BYTES. NULL: they do not tell */
     int         (*probe)(const uint8_t *head, uint64_t size);
-    /* sets what stands after source in bzi_container. config is checked */
+    /* sets the members after `source` in bzi_container. Pre: config is checked */
     bzna_status (*open)(bzi_container *c, const bzna_dataset_config *config, bzna_error *err);
+    /* finds a sample's bytes in the source */
     bzna_status (*locate)(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err);
-    /* number: in fields, of any kind but a picture */
+    /* gives a field's value. number: in fields; of any kind but a picture */
     bzna_status (*field)(const bzi_container *c, const bzi_sample *sample, uint32_t number, bzi_value *value,
                          bzna_error *err);
-    /* their names; NULL: those of the picture fields */
+    /* gives the names of a sample's pictures. NULL: they are those of the picture fields */
     bzna_status (*images)(const bzi_container *c, const bzi_sample *sample, bzi_scratch *scratch, bzna_sample_ref *out,
                           bzna_error *err);
+    /* describes a picture; its pointers go into the sample's bytes and the container */
     bzna_status (*image)(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch,
-                         bzi_image *image, bzna_error *err); /* the image's pointers go into bytes and the container */
+                         bzi_image *image, bzna_error *err);
+    /* adds to a hash what tells its samples from those of other files */
     uint64_t    (*fingerprint)(const bzi_container *c, uint64_t hash);
-    void        (*close)(bzi_container *c);                 /* frees what own points to; NULL: nothing */
-    /* where each sample is a file of its own: its path. There is no locate then: opening finds the size */
+    void        (*close)(bzi_container *c); /* frees what own points to; NULL: nothing */
+    /* gives the path of a sample that is a file of its own. There is no locate then: the size is found when it is
+     * opened */
     bzna_status (*path)(const bzi_container *c, uint64_t index, char *path, uint64_t capacity, bzna_error *err);
-    /* the name of a target */
+    /* gives the name of a target's class */
     bzna_status (*class_name)(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err);
-    void        (*describe)(const bzi_container *c, bzna_dataset_info *info);        /* tracks, brands */
+    void        (*describe)(const bzi_container *c, bzna_dataset_info *info); /* tracks, brands */
+    /* describes a track. NULL: there are none */
     bzna_status (*track)(const bzi_container *c, uint32_t track, bzna_track_info *info);
-    /* of a sample that was just read: makes its bytes what the other operations take, in place. writable: its bytes, or
-     * NULL where they must stay as they are; then BZNA_AGAIN says that they would have to change */
+    /* turns the bytes of a sample that was just read, in place, into what the other operations take. writable: its
+     * bytes; NULL: they must not be changed, and BZNA_AGAIN is returned if they would have to be */
     bzna_status (*prepare)(const bzi_container *c, const bzi_sample *sample, uint8_t *writable, bzna_error *err);
 } bzi_container_ops;
 
 #define BZI_NO_FIELD UINT32_MAX
 
+/* A container of samples. */
 struct bzi_container {
-    const bzi_container_ops *ops;
-    bzi_host   *host;                 /* a reference is held */
-    atomic_int  references;
-    char       *name;                 /* for messages */
-    uint64_t    name_size;
-    bzi_source  source;               /* size 0 and nothing to read where samples are files of their own */
-    uint64_t    count;
-    uint64_t    target_count;         /* the first so many samples have a target, or so many of them have */
-    uint64_t    class_count;
+    const bzi_container_ops *ops;     /* its type */
+    bzi_host        *host;            /* a reference is held */
+    atomic_int       references;      /* the last one closes it */
+    char            *name;            /* for messages */
+    uint64_t         name_size;       /* bytes of name, with its NUL */
+    bzi_source       source;          /* empty if samples are files of their own */
+    uint64_t         count;           /* samples */
+    uint64_t         target_count;    /* samples that have a target: the first ones, or any */
+    uint64_t         class_count;     /* classes that have a name */
     const bzi_field *fields;          /* that samples have */
-    uint32_t    field_count;
-    uint32_t    target_field;         /* number of the field that gives a sample's target; BZI_NO_FIELD: none */
-    uint32_t    target_inside;        /* it is in the sample's bytes */
-    uint32_t    orientation, palette; /* BZNA_ORIENTATION_..., BZNA_PALETTE_... */
-    void       *own;                  /* what its operations keep */
+    uint32_t         field_count;     /* how many they are */
+    uint32_t         target_field;    /* number of the field that is a sample's target; BZI_NO_FIELD: there is none */
+    uint32_t         target_inside;   /* the target is in the sample's bytes */
+    uint32_t         orientation;     /* BZNA_ORIENTATION_... */
+    uint32_t         palette;         /* BZNA_PALETTE_... */
+    void            *own;             /* memory of its operations */
 };
 
 #define BZI_PROBE_BYTES 512u
 
-/* Adds a field. own: where the container keeps its fields. */
+/* Adds a field. own: the array in which the container keeps its fields. */
 static void bzi_container_add_field(bzi_container *c, bzi_field *own, uint32_t kind, uint32_t inside, const char *name)
 {
     bzi_field *field = &own[c->field_count++];
@@ -6987,7 +7542,7 @@ static void bzi_container_add_field(bzi_container *c, bzi_field *own, uint32_t k
     bzi_string_copy(field->name, sizeof field->name, name);
 }
 
-/* name: which was asked for; NULL: any. */
+/* Makes the error for a picture that is not there. name: the one that was asked for; NULL: any. */
 static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 {
     return BZI_FAIL(err, BZNA_E_NOT_FOUND, "it has no picture%s%s%s", name ? " \"" : "", name ? name : "",
@@ -6998,12 +7553,12 @@ static bzna_status bzi_container_fail_image(const char *name, bzna_error *err)
 /* ==== 24. HEIF: files ===============================================================================================
  * Calls: rooms 2, 6, 8, 15-17, 19-23.
  *
- * A HEIF or AVIF file, alone or among other pictures, as the picture that it shows: its primary item, else the first
- * picture of its first track of pictures. */
+ * A HEIF or AVIF file, alone or among other pictures. It stands for the picture that it shows: its primary item, or
+ * if it has none, the first picture of its first track of pictures. */
 
 #ifndef BENZINA_NO_HEIF
 
-/* What the file holds beside the picture that is read: BZNA_BESIDE_... */
+/* Returns what the file has beside the picture that is read: BZNA_BESIDE_... */
 static uint32_t bzi_heif_beside(const bzi_heif *heif)
 {
     const uint32_t auxl = BZI_FOURCC('a', 'u', 'x', 'l');
@@ -7013,8 +7568,10 @@ static uint32_t bzi_heif_beside(const bzi_heif *heif)
     bzi_cursor_number(&c, bzi_cursor_u32(&c) >> 24 ? 4 : 2);
     while (n++ < BZI_LIMIT_ITEMS && bzi_heif_next_box(&c, &type, &box) > 0) {
         const uint32_t flags = bzi_cursor_u32(&box), id = (uint32_t)bzi_cursor_number(&box, flags >> 24 == 2 ? 2 : 4);
+
         bzi_cursor_u16(&box);
         type = bzi_cursor_u32(&box);
+
         if (flags >> 24 >= 2 && id != heif->primary && !(flags & 1) &&
             (bzi_codec_of_entry(type) || type == BZI_GRID || type == BZI_IDEN ||
              type == BZI_FOURCC('i', 'o', 'v', 'l')))
@@ -7025,7 +7582,7 @@ static uint32_t bzi_heif_beside(const bzi_heif *heif)
            (bzi_heif_referrer(heif, auxl, heif->primary, NULL) ? BZNA_BESIDE_AUXILIARY : 0);
 }
 
-/* The first picture of the first track of pictures: its sample tables, and what it says of pictures. */
+/* Describes the first picture of the first track of pictures. */
 static bzna_status bzi_heif_sequence(bzi_span bytes, uint64_t offset, bzi_movie *movie, bzi_image *image,
                                      bzna_error *err)
 {
@@ -7038,9 +7595,11 @@ static bzna_status bzi_heif_sequence(bzi_span bytes, uint64_t offset, bzi_movie 
     while (i < movie->track_count && movie->tracks[i].handler != BZI_FOURCC('p', 'i', 'c', 't') &&
            movie->tracks[i].handler != BZI_FOURCC('v', 'i', 'd', 'e'))
         i++;
+
     if (status == BZNA_OK && (i == movie->track_count || !movie->tracks[i].table.sample_count))
         return bzi_fail(err, BZNA_E_NOT_FOUND, offset, 0, 0, "the HEIF file at byte %llu has neither a primary item "
                         "nor a track of pictures", (unsigned long long)offset);
+
     if (status != BZNA_OK || (status = bzi_table_check(&movie->tracks[i], i, err)) != BZNA_OK ||
         (status = bzi_table_entry(&movie->tracks[i].table, 0, bytes.size, &at, &size, err)) != BZNA_OK ||
         (status = bzi_track_image(&movie->tracks[i], image, err)) != BZNA_OK)
@@ -7056,8 +7615,8 @@ static bzna_status bzi_heif_sequence(bzi_span bytes, uint64_t offset, bzi_movie 
     return size ? BZNA_OK : BZI_FAIL(err, BZNA_E_BOX, "moov/trak[%u]: its first picture has no bytes", i);
 }
 
-/* The picture of a file; thumb: its thumbnail. What is coded as one piece is a picture of its item's codec, else of
- * BZNA_CODEC_HEIF. */
+/* Describes the picture of a file, or its thumbnail. A picture that is coded in one piece has its item's codec, any
+ * other BZNA_CODEC_HEIF. */
 static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bzi_scratch *scratch, bzi_image *image,
                                   bzna_error *err)
 {
@@ -7077,9 +7636,11 @@ static bzna_status bzi_heif_image(bzi_span bytes, uint64_t offset, int thumb, bz
         return bzi_container_fail_image("thumb", err);
     if (!id)
         return bzi_heif_sequence(bytes, offset, &scratch->movie, image, err);
+
     if (!thumb && bzi_heif_references(&heif, BZI_THMB, id, &masters, &id_bytes))
         return bzi_heif_fail(&heif.iref, "meta/iref", BZNA_E_UNSUPPORTED, err, "the primary item, %u, is the thumbnail "
                              "of another, and readers differ in which they show", id);
+
     if (bzi_heif_find(&heif, id, &item, err) != BZNA_OK ||
         (item.type != BZI_GRID && bzi_heif_coded(&heif, &item, &image->coded, err) != BZNA_OK))
         return err->status;
@@ -7140,9 +7701,10 @@ static bzna_status bzi_heif_images(const bzi_container *c, const bzi_sample *sam
 
     if (bzi_heif_read(&heif, (bzi_span){ sample->bytes, sample->extent.size }, 0, err) != BZNA_OK)
         return err->status;
+
     bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "image");
     id = heif.primary ? bzi_heif_referrer(&heif, BZI_THMB, heif.primary, NULL) : 0;
-    if (id && bzi_heif_find(&heif, id, &thumb, &ignored) == BZNA_OK)        /* what is wrong with it, reading it says */
+    if (id && bzi_heif_find(&heif, id, &thumb, &ignored) == BZNA_OK)        /* if it is damaged, reading it says how */
         bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "thumb");
     return BZNA_OK;
 }
@@ -7152,6 +7714,7 @@ static bzna_status bzi_heif_row_image(const bzi_container *c, const bzi_sample *
 {
     const int thumb = pick->name && !strcmp(pick->name, "thumb");
     (void)c;
+
     if (pick->name && !thumb && strcmp(pick->name, "image"))
         return bzi_container_fail_image(pick->name, err);
     return bzi_heif_image((bzi_span){ sample->bytes, sample->extent.size }, 0, thumb, scratch, image, err);
@@ -7176,7 +7739,7 @@ static const bzi_container_ops bzi_heif_ops = {
 
 #endif
 
-/* A picture that is a file, at offset in what holds it: what it is, its first bytes say. */
+/* Describes a picture that is a file, at offset in the file that holds it. Its first bytes tell its kind. */
 BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offset, bzi_scratch *scratch,
                                                    bzi_image *image, bzna_error *err)
 {
@@ -7192,21 +7755,21 @@ BZI_MAYBE_UNUSED static bzna_status bzi_file_image(bzi_span bytes, uint64_t offs
 /* ==== 25. Containers: mp4 ===========================================================================================
  * Calls: rooms 2, 4, 6-8, 15, 20-23.
  *
- * Files are opened and indexed here. Archives, whose samples are small mp4 files of their own, and plain videos whose
- * first video track has only sync samples: each frame is then a sample. The tables of the movie box stay where they
- * lie, and their entries are read one by one, by blocks that the context keeps; of a source of callbacks, the movie
- * box is read in one piece. A sample's own boxes are read when the sample is. Nothing is allocated per sample, but
- * for offsets where several samples share a chunk. */
+ * Opening and indexing of archives, whose samples are small mp4 files of their own, and of plain videos, in whose
+ * first video track every sample is a sync sample: each frame is then a sample. The tables of the movie box stay in
+ * the file. Their entries are read one by one, by blocks that the context keeps. From a source of callbacks, the
+ * movie box is read in one piece. A sample's own boxes are read with the sample. Nothing is allocated for a sample,
+ * except for offsets if several samples share a chunk. */
 
-#define BZI_MP4_ROW 64u               /* targets that are looked at together */
-#define BZI_MP4_ROW_UNKNOWN 0u
-#define BZI_MP4_ROW_FOUND   1u        /* of 8 bytes each, where they lie if all lie end to end: no need of the index */
-#define BZI_MP4_ROW_NONE    2u
+#define BZI_MP4_ROW 64u               /* targets that are looked up together */
+#define BZI_MP4_ROW_UNKNOWN 0u        /* not looked up yet */
+#define BZI_MP4_ROW_FOUND   1u        /* 8 bytes each, where they lie if all lie end to end: the index is not needed */
+#define BZI_MP4_ROW_NONE    2u        /* elsewhere: each is looked up in the index */
 
-/* What is known of a file's targets, BZI_MP4_ROW at a time. */
+/* A file's targets in rows of BZI_MP4_ROW, and what is known about each row. */
 typedef struct bzi_mp4_rows {
-    uint64_t        first;            /* where the first target lies */
-    _Atomic uint8_t found[];          /* BZI_MP4_ROW_... */
+    uint64_t        first;            /* file offset of the first target */
+    _Atomic uint8_t found[];          /* of each row: BZI_MP4_ROW_... */
 } bzi_mp4_rows;
 
 static uint64_t bzi_mp4_rows_size(const bzi_table *table)
@@ -7214,25 +7777,32 @@ static uint64_t bzi_mp4_rows_size(const bzi_table *table)
     return sizeof(bzi_mp4_rows) + (table->sample_count + (uint64_t)BZI_MP4_ROW - 1) / BZI_MP4_ROW;
 }
 
+/* The data that the rows of archives and of videos keep of a file. */
 typedef struct bzi_mp4 {
-    bzi_buffer index;                 /* of a source of callbacks: the movie box */
-    bzi_buffer targets;               /* likewise the targets, when they lie together */
-    uint8_t   *own_names;             /* our box of names, where it is not at hand */
-    uint8_t   *own_config;            /* likewise a video's decoder configuration */
-    uint64_t  *ends;                  /* what the index says of samples at both ends: offset, size */
-    uint32_t   end_count;             /* of those samples */
+    bzi_buffer    index;              /* from a source of callbacks: the movie box */
+    bzi_buffer    targets;            /* from a source of callbacks: the targets, if they lie together */
+    uint8_t      *own_names;          /* our box of names, if the source does not keep it */
+    uint8_t      *own_config;         /* a video's decoder configuration, likewise */
+    uint64_t     *ends;               /* offset and size of samples at both ends, as the index states them */
+    uint32_t      end_count;          /* how many samples that are */
     bzi_mp4_rows *rows;               /* of a file with many targets; else NULL */
-    uint64_t   trailing_bytes;        /* after the last box: too few for another */
-    int32_t    input, target, filename;       /* track numbers, -1: there is none */
-    uint64_t   turned_at;             /* as in bzi_movie */
-    uint32_t   movie_orientation, orientation;      /* as there; of a video's frames */
-    uint32_t   brand_count, brands[8];
-    uint32_t   track_count;
-    bzi_track *tracks;
-    bzi_span   names;                 /* as in bzi_movie */
-    uint64_t   names_at, classes_at;  /* classes_at: in names */
-    bzi_field *fields;                /* image, thumb, target, name; of those, what there is; then those of names */
-    uint32_t   field_room, first_own; /* the number of the first of those */
+    uint64_t      trailing_bytes;     /* after the last box: too few for another */
+    int32_t       input;              /* number of the track of pictures; -1: there is none */
+    int32_t       target;             /* number of the track of targets; -1: there is none */
+    int32_t       filename;           /* number of the track of names; -1: there is none */
+    uint64_t      turned_at;          /* as in bzi_movie */
+    uint32_t      movie_orientation;  /* as bzi_movie.orientation */
+    uint32_t      orientation;        /* of a video's frames */
+    uint32_t      brand_count;        /* as in bzi_movie */
+    uint32_t      brands[8];          /* as in bzi_movie */
+    uint32_t      track_count;        /* tracks of the file */
+    bzi_track    *tracks;             /* without what they point to, but a video's config */
+    bzi_span      names;              /* as in bzi_movie */
+    uint64_t      names_at;           /* as in bzi_movie */
+    uint64_t      classes_at;         /* offset of the classes in names */
+    bzi_field    *fields;             /* image, thumb, target and name, if there are such; then those of names */
+    uint32_t      field_room;         /* elements of fields */
+    uint32_t      first_own;          /* number of the first field of names */
 } bzi_mp4;
 
 static bzi_track *bzi_mp4_track(const bzi_container *c, int32_t number)
@@ -7264,13 +7834,12 @@ static void bzi_mp4_close(bzi_container *c)
     bzi_release(memory, mp4->tracks, mp4->track_count, sizeof *mp4->tracks);
 }
 
-/* A file that begins with a box of a kind that files begin with. */
+/* Recognizes a file that begins with a type of box that files begin with. */
 static int bzi_mp4_probe(const uint8_t *head, uint64_t size)
 {
     static const uint32_t first[] = {
-        BZI_FOURCC('f', 't', 'y', 'p'), BZI_FOURCC('m', 'd', 'a', 't'), BZI_MOOV,
-        BZI_FOURCC('w', 'i', 'd', 'e'), BZI_FOURCC('f', 'r', 'e', 'e'), BZI_FOURCC('s', 'k', 'i', 'p'),
-        BZI_FOURCC('s', 't', 'y', 'p'), BZI_MOOF
+        BZI_FOURCC('f', 't', 'y', 'p'), BZI_FOURCC('m', 'd', 'a', 't'), BZI_MOOV, BZI_FOURCC('w', 'i', 'd', 'e'),
+        BZI_FOURCC('f', 'r', 'e', 'e'), BZI_FOURCC('s', 'k', 'i', 'p'), BZI_FOURCC('s', 't', 'y', 'p'), BZI_MOOF
     };
 
     for (size_t i = 0; size >= 8 && i < sizeof first / sizeof first[0]; i++)
@@ -7279,7 +7848,7 @@ static int bzi_mp4_probe(const uint8_t *head, uint64_t size)
     return 0;
 }
 
-/* Reads what the rules name of one box at file level. The movie box of a source of callbacks is kept. */
+/* Reads a box at file level, if it has a rule. From a source of callbacks, the movie box is kept. */
 static bzna_status bzi_mp4_read_box(bzi_container *c, bzi_movie *movie, bzi_window *window, const bzi_box *box,
                                     bzna_error *err)
 {
@@ -7292,7 +7861,8 @@ static bzna_status bzi_mp4_read_box(bzi_container *c, bzi_movie *movie, bzi_wind
     return status == BZNA_OK ? bzi_box_list(movie, window, box->at, box->at + box->size, BZI_FILE, err) : status;
 }
 
-/* The original tools write samples behind an mdat box of no content, and make it hold them when they index the file. */
+/* Recognizes an archive that was not indexed: the original tools write samples after an empty mdat box, and let it
+ * contain them only when they index the file. */
 static bzna_status bzi_mp4_check_indexed(bzi_movie *movie, const bzi_box *last, const bzi_box *box, bzna_error *err)
 {
     if (last->type != BZI_FOURCC('m', 'd', 'a', 't') || last->size != 16 || last->header != 16 ||
@@ -7304,8 +7874,8 @@ static bzna_status bzi_mp4_check_indexed(bzi_movie *movie, const bzi_box *last, 
                         "that wrote it, or pack its pictures again");
 }
 
-/* Walks the boxes of the file: what the rules do not name is skipped unread. A tail too short for a box is left alone.
- * What movie points to is gone afterwards. */
+/* Walks over the boxes of the file. Those without a rule are skipped unread; bytes at the end that are too few for a
+ * box are ignored. Pointers in movie are invalid afterwards. */
 static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie, bzna_error *err)
 {
     const uint64_t end = c->source.size;
@@ -7332,7 +7902,6 @@ static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie, bzna_error *
     bzi_buffer_free(&c->host->memory, &window.bytes);
     if (status != BZNA_OK)
         return status;
-
     ((bzi_mp4 *)c->own)->trailing_bytes = end > at ? end - at : 0;
     if (movie->has_moov)
         return BZNA_OK;
@@ -7340,7 +7909,7 @@ static bzna_status bzi_mp4_scan(bzi_container *c, bzi_movie *movie, bzna_error *
                     (unsigned long long)end);
 }
 
-/* Bytes of the file that stay: at hand, or in memory of that size. */
+/* Keeps bytes of the file: those that the source keeps, or a copy in *own. */
 static bzna_status bzi_mp4_hold(bzi_container *c, uint64_t at, bzi_span *span, uint8_t **own, bzna_error *err)
 {
     if (!span->size || (span->data = bzi_source_at_hand(&c->source, at, span->size)) != NULL)
@@ -7351,11 +7920,10 @@ static bzna_status bzi_mp4_hold(bzi_container *c, uint64_t at, bzi_span *span, u
     return bzi_source_read(&c->source, at, *own, span->size, err);
 }
 
-/* What there is of a movie, into own. Of what its tracks point to, nothing. */
+/* Copies a movie's tracks and the rest into own, without what the tracks point to. */
 static bzna_status bzi_mp4_take(bzi_container *c, const bzi_movie *movie, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
-
     if (!(mp4->tracks = bzi_alloc_copy(&c->host->memory, movie->tracks, movie->track_count, sizeof *movie->tracks)))
         return bzi_fail_memory(err, "the tracks of a data set");
     mp4->track_count = movie->track_count;
@@ -7375,10 +7943,10 @@ static bzna_status bzi_mp4_take(bzi_container *c, const bzi_movie *movie, bzna_e
     return bzi_mp4_hold(c, mp4->names_at, &mp4->names, &mp4->own_names, err);
 }
 
-/* The movie box. A movie has room for all tracks that a file may have; only those that there are stay. */
+/* Reads the movie box. bzi_movie has room for all tracks that a file may have; only those in use are kept. */
 static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
 {
-    bzi_movie movie;                  /* not in the heap, where thousands of files would leave as many holes */
+    bzi_movie movie;                  /* on the stack: in the heap, thousands of files would leave as many holes */
     bzna_status status = bzi_source_use_blocks(&c->source, c->host, err);
     memset(&movie, 0, sizeof movie);
     if (status == BZNA_OK && (status = bzi_mp4_scan(c, &movie, err)) == BZNA_OK)
@@ -7386,7 +7954,7 @@ static bzna_status bzi_mp4_read(bzi_container *c, bzna_error *err)
     return status;
 }
 
-/* The first track of that name, or, without one, the first video track. -1: there is none. */
+/* Returns the first track of that name, or for NULL the first video track; -1: there is none. */
 static int32_t bzi_track_find(const bzi_track *tracks, uint32_t count, const char *name)
 {
     for (uint32_t i = 0; i < count; i++)
@@ -7395,7 +7963,7 @@ static int32_t bzi_track_find(const bzi_track *tracks, uint32_t count, const cha
     return -1;
 }
 
-/* A track of the whole archive, or its variant for a split: "bzna_input", "bzna_input_train". */
+/* Returns a track of the whole archive, or its variant for a split: "bzna_input", "bzna_input_train". */
 static int32_t bzi_mp4_find(const bzi_mp4 *mp4, const char *name, const char *split)
 {
     char variant[BZNA_NAME_MAX];
@@ -7403,7 +7971,7 @@ static int32_t bzi_mp4_find(const bzi_mp4 *mp4, const char *name, const char *sp
     return bzi_track_find(mp4->tracks, mp4->track_count, variant);
 }
 
-/* The samples in moov of a fragmented track. */
+/* Lists the samples that a fragmented track has in moov. */
 static bzna_status bzi_mp4_index_moov(const bzi_table *table, uint32_t number, bzi_fragment_sink *sink, bzna_error *err)
 {
     const uint32_t count = table->sample_count;
@@ -7422,7 +7990,7 @@ static bzna_status bzi_mp4_index_moov(const bzi_table *table, uint32_t number, b
     return status;
 }
 
-/* A fragmented track: its samples in moov, then those of its fragments, are written out as one list. */
+/* Lists all samples of a fragmented track: those in moov, then those of its fragments. */
 static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, uint32_t number, bzna_error *err)
 {
     const bzi_memory *memory = &c->host->memory;
@@ -7464,7 +8032,7 @@ static bzna_status bzi_mp4_index_fragments(bzi_container *c, bzi_track *track, u
     return BZNA_OK;
 }
 
-/* Only tables that are not one sample a chunk are written out; archives never need it. */
+/* Lists the offsets of a track's samples if several share a chunk. Archives never need it. */
 static bzna_status bzi_mp4_index_track(bzi_container *c, int32_t number, bzna_error *err)
 {
     bzi_track *track = bzi_mp4_track(c, number);
@@ -7474,7 +8042,6 @@ static bzna_status bzi_mp4_index_track(bzi_container *c, int32_t number, bzna_er
 
     if (!track)
         return BZNA_OK;
-
     table = &track->table;
     if ((status = bzi_table_check(track, (uint32_t)number, err)) != BZNA_OK ||
         ((table->sample_count == 0 || table->is_plain) && !track->fragment_samples))
@@ -7485,14 +8052,13 @@ static bzna_status bzi_mp4_index_track(bzi_container *c, int32_t number, bzna_er
                         (int)number, (unsigned long long)table->sizes_at, table->sample_count, table->common_size);
     if (track->fragment_samples)
         return bzi_mp4_index_fragments(c, track, (uint32_t)number, err);
-
     table->offsets = bzi_alloc(&c->host->memory, table->sample_count, sizeof *table->offsets, 16);
     if (!table->offsets)
         return bzi_fail_memory(err, "the sample index");
     return bzi_table_expand(table, (uint32_t)number, table->offsets, err);
 }
 
-/* Of a file, room for what is learned of its targets. */
+/* Makes room for what is learned about a file's targets. */
 static bzna_status bzi_mp4_prepare_rows(bzi_container *c, const bzi_table *table, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -7504,7 +8070,7 @@ static bzna_status bzi_mp4_prepare_rows(bzi_container *c, const bzi_table *table
     return bzi_table_place(table, 0, &mp4->rows->first, &size, err);
 }
 
-/* Of a source of callbacks, one read for all targets when they lie together, as archives have them. */
+/* Prepares reading targets. From callbacks, all are read at once if they lie together, as in archives. */
 static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -7520,7 +8086,7 @@ static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
     for (uint32_t i = 0; i < count; i++) {
         bzi_extent e;
         if (bzi_table_entry(&track->table, i, c->source.size, &e.offset, &e.size, err) != BZNA_OK)
-            return BZNA_OK;                                 /* its sample will say so */
+            return BZNA_OK;                                 /* the error is that of its sample */
         first = bzi_min(first, e.offset);
         last = e.offset + e.size > last ? e.offset + e.size : last;
     }
@@ -7529,7 +8095,7 @@ static bzna_status bzi_mp4_load_targets(bzi_container *c, bzna_error *err)
     return bzi_source_keep(&c->source, 1, &c->host->memory, &mp4->targets, first, last - first, err);
 }
 
-/* What the fingerprint needs of the index: no read can fail when that is asked for. */
+/* Notes what the fingerprint needs of the index, so that no read can fail when it is computed. */
 static bzna_status bzi_mp4_note_ends(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -7547,13 +8113,14 @@ static bzna_status bzi_mp4_note_ends(bzi_container *c, bzna_error *err)
     return status;
 }
 
-/* One field in a box of ours: kind, name and value. */
+/* One field in a box of ours. */
 typedef struct bzi_named {
-    uint32_t kind;
-    bzi_span name, value;
+    uint32_t kind;                    /* BZNA_FIELD_... */
+    bzi_span name;                    /* in the box */
+    bzi_span value;                   /* in the box */
 } bzi_named;
 
-/* The fields of a box of ours, and how many there are. Returns 0 where it is of another version, and says nothing. */
+/* Begins to read the fields of a box of ours. Returns 0 if it is of an unknown version, which is then ignored. */
 static int bzi_named_begin(bzi_cursor *c, bzi_span box, uint64_t at, uint32_t *count)
 {
     *c = bzi_cursor_make(box.data, box.size, at);
@@ -7575,11 +8142,11 @@ static bzna_status bzi_named_next(bzi_cursor *c, bzi_named *n, bzna_error *err)
     if (!c->overrun && n->kind >= BZNA_FIELD_INTEGER && n->kind <= BZNA_FIELD_BYTES && n->name.size &&
         n->name.size < BZNA_NAME_MAX)
         return BZNA_OK;
-    return bzi_fail(err, BZNA_E_BOX, at, BZI_UUID, 0, "moov/uuid: the field at byte %llu has no name, or no kind that "
-                    "is known, or does not fit the box", (unsigned long long)at);
+    return bzi_fail(err, BZNA_E_BOX, at, BZI_UUID, 0, "moov/uuid: the field at byte %llu has no name or no known "
+                    "kind, or does not fit the box", (unsigned long long)at);
 }
 
-/* The fields and classes that a box of ours names. Only names of fields are read. */
+/* Reads the names of fields and classes in a box of ours, but no values. */
 static bzna_status bzi_mp4_read_names(bzi_container *c, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -7610,7 +8177,7 @@ static bzna_status bzi_mp4_read_names(bzi_container *c, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Pre: target < class_count. */
+/* Gives the name of a class. Pre: target < class_count. */
 static bzna_status bzi_mp4_class_name(const bzi_container *c, uint64_t target, bzi_value *value, bzna_error *err)
 {
     const bzi_mp4 *mp4 = c->own;
@@ -7623,7 +8190,7 @@ static bzna_status bzi_mp4_class_name(const bzi_container *c, uint64_t target, b
     return BZNA_OK;
 }
 
-/* What both kinds of mp4 need of their tracks. Pre: input is a track. */
+/* Indexes the tracks, and makes the fields, of an archive or a video. Pre: input is a track. */
 static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -7642,7 +8209,6 @@ static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error
     c->count = input->table.sample_count;
     if ((status = bzi_mp4_note_ends(c, err)) != BZNA_OK)
         return status;
-
     mp4->field_room = mp4->names.size ? BZI_LIMIT_ARCHIVE_FIELDS + 4 : 4;
     if (!(mp4->fields = bzi_alloc_zero(&c->host->memory, mp4->field_room, sizeof *mp4->fields)))
         return bzi_fail_memory(err, "the fields of a data set");
@@ -7660,13 +8226,12 @@ static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error
     return status == BZNA_OK ? bzi_mp4_load_targets(c, err) : status;
 }
 
-/* An archive's bzna_input track holds files; one of that name that holds video is a sample of an archive, alone. */
+/* Opens an archive: its bzna_input track holds files. If it holds video, the file is a sample of an archive, alone. */
 static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     const char *split = config->split;
     bzi_mp4 *mp4 = c->own;
     bzna_status status = bzi_mp4_read(c, err);
-
     if (status != BZNA_OK)
         return status;
     mp4->input = bzi_mp4_find(mp4, "bzna_input", split);
@@ -7677,15 +8242,15 @@ static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_con
     return bzi_mp4_index(c, split, err);
 }
 
-/* What is met in mp4 files, and has no row in the table of codecs. */
+/* Returns the name of a codec that mp4 files may have, and that has no row in the table of codecs. */
 static const char *bzi_mp4_codec_name(uint32_t entry)
 {
     static const struct { const char *entry, *name; } known[] = {
         { "mp4v", "MPEG-4 Visual" }, { "vp08", "VP8" }, { "vp09", "VP9" }, { "vvc1", "H.266" }, { "vvi1", "H.266" },
         { "apch", "ProRes" }, { "apcn", "ProRes" }, { "apcs", "ProRes" }, { "apco", "ProRes" }, { "ap4h", "ProRes" },
-        { "ap4x", "ProRes" }, { "AVdn", "DNxHD" }, { "AVdh", "DNxHR" }, 
-        { "mjpa", "Motion JPEG" }, { "mjpb", "Motion JPEG" }, { "mjp2", "JPEG 2000" }, { "png ", "PNG" },
-        { "s263", "H.263" }, { "dvh1", "Dolby Vision" }, { "dvhe", "Dolby Vision" }, { "encv", "encrypted" },
+        { "ap4x", "ProRes" }, { "AVdn", "DNxHD" }, { "AVdh", "DNxHR" }, { "mjpa", "Motion JPEG" },
+        { "mjpb", "Motion JPEG" }, { "mjp2", "JPEG 2000" }, { "png ", "PNG" }, { "s263", "H.263" },
+        { "dvh1", "Dolby Vision" }, { "dvhe", "Dolby Vision" }, { "encv", "encrypted" },
     };
     for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
         if (bzi_be32((const uint8_t *)known[i].entry) == entry)
@@ -7693,7 +8258,7 @@ static const char *bzi_mp4_codec_name(uint32_t entry)
     return "an unknown codec";
 }
 
-/* A video of a codec that nothing here decodes is refused as a whole. */
+/* Refuses a video as a whole if nothing here decodes its codec. */
 static bzna_status bzi_mp4_check_codec(const bzi_track *track, int32_t number, bzna_error *err)
 {
     char type[5];
@@ -7705,7 +8270,7 @@ static bzna_status bzi_mp4_check_codec(const bzi_track *track, int32_t number, b
                     (int)number, type, bzi_mp4_codec_name(track->format));
 }
 
-/* The movie is read by the archive's row, which has its turn first unless the format was named. */
+/* Opens a video. The archive's row has its turn first, and has read the movie, unless the user named the format. */
 static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
@@ -7713,7 +8278,7 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
     bzna_status status = mp4->tracks ? BZNA_AGAIN : bzi_mp4_open_archive(c, config, err);
 
     if (status == BZNA_OK)
-        return BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is an archive, no mp4 video");
+        return BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: the file is an archive, not an mp4 video");
     if (status != BZNA_AGAIN)
         return status;
 
@@ -7738,7 +8303,9 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
 
 
 /* ==== 26. Containers: mp4, samples ==================================================================================
- * Calls: rooms 2, 4, 6-7, 15, 20-23, 25. */
+ * Calls: rooms 2, 4, 6-7, 15, 20-23, 25.
+ *
+ * The samples of archives and plain videos: their places, targets, names, fields and pictures. */
 
 static bzna_status bzi_mp4_locate(const bzi_container *c, uint64_t index, bzi_extent *extent, bzna_error *err)
 {
@@ -7747,7 +8314,8 @@ static bzna_status bzi_mp4_locate(const bzi_container *c, uint64_t index, bzi_ex
                            &extent->size, err);
 }
 
-/* Looks up in the index if targets lie in a row. One that cannot be looked up says so when it is used. */
+/* Looks up in the index whether the targets of a row lie where they are expected. A target that cannot be looked up
+ * fails when it is used. */
 static uint8_t bzi_mp4_look_at_row(const bzi_container *c, const bzi_table *table, uint64_t row)
 {
     const bzi_mp4 *mp4 = c->own;
@@ -7764,7 +8332,8 @@ static uint8_t bzi_mp4_look_at_row(const bzi_container *c, const bzi_table *tabl
     return BZI_MP4_ROW_FOUND;
 }
 
-/* Where a target lies. What the index says of it is read once where that is as everywhere: later the target alone. */
+/* Finds where a target lies. For targets that lie end to end, the index is read once a row, and later only the target
+ * itself is read. */
 static bzna_status bzi_mp4_locate_target(const bzi_container *c, const bzi_table *table, uint64_t index,
                                          uint64_t *offset, uint64_t *size, bzna_error *err)
 {
@@ -7776,11 +8345,13 @@ static bzna_status bzi_mp4_locate_target(const bzi_container *c, const bzi_table
         atomic_store_explicit(row, known = bzi_mp4_look_at_row(c, table, index / BZI_MP4_ROW), memory_order_relaxed);
     if (known != BZI_MP4_ROW_FOUND)
         return bzi_table_entry(table, (uint32_t)index, c->source.size, offset, size, err);
+
     *offset = mp4->rows->first + index * 8;
     *size = 8;
     return BZNA_OK;
 }
 
+/* Gives a sample's target. */
 static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
 {
     const bzi_mp4 *mp4 = c->own;
@@ -7790,7 +8361,7 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
     uint8_t bytes[8];
     bzna_status status;
 
-    value->absent = index >= c->target_count; /* the packer stops at the first sample without a target */
+    value->absent = index >= c->target_count; /* a packer stops writing targets at the first sample without one */
     if (value->absent)
         return BZNA_OK;
 
@@ -7809,6 +8380,7 @@ static bzna_status bzi_mp4_target(const bzi_container *c, uint64_t index, bzi_va
     return BZNA_OK;
 }
 
+/* Gives a sample's name, without its NUL. */
 static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_value *value, bzna_error *err)
 {
     const bzi_track *track = bzi_mp4_track(c, ((const bzi_mp4 *)c->own)->filename);
@@ -7839,17 +8411,18 @@ static bzna_status bzi_mp4_filename(const bzi_container *c, uint64_t index, bzi_
     return status;
 }
 
+/* Returns 1 for a video track that has samples. */
 static int bzi_track_is_picture(const bzi_track *track)
 {
     return track->handler == BZI_FOURCC('v', 'i', 'd', 'e') && track->table.sample_count > 0;
 }
 
-/* Reads the boxes of a sample of an archive, in its bytes. Where those were not read: from the source, and what movie
- * points to is gone afterwards. */
+/* Reads the boxes of an archive's sample in its bytes. If those were not read, the boxes are read from the source, and
+ * pointers in movie are invalid afterwards. */
 static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sample, bzi_movie *movie, bzna_error *err)
 {
     const bzi_extent *e = &sample->extent;
-    uint8_t room[BZI_WINDOW_ROOM];    /* boxes of most samples fit: no memory is needed */
+    uint8_t room[BZI_WINDOW_ROOM];    /* the boxes of most samples fit, and need no other memory */
     bzi_window window = { .source = &c->source, .memory = &c->host->memory, .map = sample->bytes, .room = room,
                           .end = e->offset + e->size, .at = sample->bytes ? e->offset : 0 };
     bzna_status status;
@@ -7857,32 +8430,36 @@ static bzna_status bzi_mp4_parse(const bzi_container *c, const bzi_sample *sampl
     bzi_movie_reset(movie);
     status = bzi_box_list(movie, &window, e->offset, e->offset + e->size, BZI_FILE, err);
     bzi_buffer_free(&c->host->memory, &window.bytes);
+
     if (status == BZNA_OK && !movie->has_moov)
         status = bzi_fail(err, BZNA_E_BOX, e->offset, BZI_MOOV, 0, "no moov box in its %llu bytes at byte %llu",
                           (unsigned long long)e->size, (unsigned long long)e->offset);
     return status;
 }
 
-/* The track of a field; a name that is no field is a track's own. */
+/* Returns the name of a field's track. A name that is not a field's is a track's own. */
 static const char *bzi_mp4_track_of_field(const char *name)
 {
     return strcmp(name, "image") == 0 ? "bzna_input" : strcmp(name, "thumb") == 0 ? "bzna_thumb" : name;
 }
 
-/* The track asked for; without a name, the thumbnail, else the picture, else any other video track. -1: none. */
+/* Returns the track that is asked for, or without a name, the thumbnail, else the picture, else any other video track.
+ * -1: there is none. */
 static int32_t bzi_mp4_choose(const bzi_movie *movie, const bzi_pick *pick)
 {
     static const char *const preferred[] = { "bzna_thumb", "bzna_input", NULL };
     const char *const named = pick->name ? bzi_mp4_track_of_field(pick->name) : NULL;
+
     for (size_t i = pick->whole; i < (named ? pick->whole + 1 : 3); i++) {
         int32_t track = bzi_track_find(movie->tracks, movie->track_count, named ? named : preferred[i]);
         if (track >= 0 && bzi_track_is_picture(&movie->tracks[track]))
             return track;
     }
+
     return -1;
 }
 
-/* One picture: what its track says, and where in the sample its access unit lies. */
+/* Describes a picture by its track and by the place of its access unit in the sample. */
 static bzna_status bzi_mp4_picture(const bzi_track *track, const bzi_sample *sample, const bzi_extent *unit,
                                    bzi_image *image, bzna_error *err)
 {
@@ -7892,6 +8469,7 @@ static bzna_status bzi_mp4_picture(const bzi_track *track, const bzi_sample *sam
         return status;
     if (unit->size == 0)
         return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\": its access unit has no bytes", track->name);
+
     image->coded.config = track->config.data;
     image->coded.data = sample->bytes + unit->offset;
     image->coded.data_size = unit->size;
@@ -7899,6 +8477,7 @@ static bzna_status bzi_mp4_picture(const bzi_track *track, const bzi_sample *sam
     return BZNA_OK;
 }
 
+/* Describes a picture of an archive's sample: the first sample of its track. */
 static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                          bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
@@ -7918,11 +8497,13 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
     if ((status = bzi_track_orientation(track, (uint32_t)number, movie->turned_at, movie->orientation, &orientation,
                                         err)) != BZNA_OK)
         return status;
+
     if (!track->table.chunk_bytes || !track->table.chunk_count)
         return BZI_FAIL(err, BZNA_E_BOX, "track \"%s\" has a sample but no stco or co64 entry", track->name);
     if ((status = bzi_table_entry(&track->table, 0, sample->extent.size, &unit.offset, &unit.size, err)) != BZNA_OK ||
         (status = bzi_mp4_picture(track, sample, &unit, image, err)) != BZNA_OK)
         return status;
+
     image->otherwise = bzi_color_of_archives;
     image->coded.orientation = orientation;
     return BZNA_OK;
@@ -7933,14 +8514,17 @@ static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_samp
 {
     const bzi_movie *movie = &scratch->movie;
     bzna_status status = bzi_mp4_parse(c, sample, &scratch->movie, err);
+
     if (status != BZNA_OK)
         return status;
+
     for (uint32_t i = 0; i < movie->track_count && out->image_count < BZNA_IMAGES_MAX; i++)
         if (bzi_track_is_picture(&movie->tracks[i]))
             bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, movie->tracks[i].name);
     return BZNA_OK;
 }
 
+/* Describes a frame of a video. In tracks that are named bzna_..., colors are those of archives. */
 static bzna_status bzi_mp4_video_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                        bzi_scratch *scratch, bzi_image *image, bzna_error *err)
 {
@@ -7969,11 +8553,12 @@ static bzna_status bzi_mp4_video_images(const bzi_container *c, const bzi_sample
     return BZNA_OK;
 }
 
-/* Tells files apart: sizes, and the index entries at both ends. */
+/* Adds what tells files apart: sizes, and the index entries at both ends. */
 static uint64_t bzi_mp4_fingerprint(const bzi_container *c, uint64_t hash)
 {
     const bzi_mp4 *mp4 = c->own;
     const uint64_t words[2] = { c->source.size, c->count };
+
     hash = bzi_hash(hash, words, sizeof words);
     return bzi_hash(hash, mp4->ends, mp4->end_count * 2 * sizeof *mp4->ends);
 }
@@ -7981,13 +8566,15 @@ static uint64_t bzi_mp4_fingerprint(const bzi_container *c, uint64_t hash)
 static void bzi_mp4_describe(const bzi_container *c, bzna_dataset_info *info)
 {
     const bzi_mp4 *mp4 = c->own;
+
     info->track_count = mp4->track_count;
     info->trailing_bytes = mp4->trailing_bytes;
     info->brand_count = mp4->brand_count;
     memcpy(info->brands, mp4->brands, sizeof info->brands);
 }
 
-/* The value of a field of a box of ours: of the sample, in an archive; of the file, which is a sample by itself. */
+/* Gives the value of a field in a box of ours: the sample's box in an archive; else the file's, because the file is a
+ * sample by itself. */
 static bzna_status bzi_mp4_named(const bzi_container *c, const bzi_sample *sample, const bzi_field *field,
                                  bzi_value *value, bzna_error *err)
 {
@@ -8014,12 +8601,15 @@ static bzna_status bzi_mp4_named(const bzi_container *c, const bzi_sample *sampl
     for (uint32_t i = 0; i < count; i++) {
         if ((status = bzi_named_next(&cursor, &n, err)) != BZNA_OK)
             return status;
+
         if (strlen(field->name) != n.name.size || memcmp(field->name, n.name.data, (size_t)n.name.size))
             continue;
+
         if (n.kind != field->kind || (n.kind == BZNA_FIELD_INTEGER && n.value.size != 8) ||
             (n.kind == BZNA_FIELD_VECTOR && n.value.size % 4))
             return bzi_fail(err, BZNA_E_BOX, at, BZI_UUID, 0, "moov/uuid: its %s is of kind %u, in %llu bytes",
                             field->name, n.kind, (unsigned long long)n.value.size);
+
         value->absent = 0;
         bzi_value_put(value, n.value.data, n.value.size);
         return BZNA_OK;
@@ -8044,6 +8634,7 @@ static bzna_status bzi_mp4_describe_track(const bzi_container *c, uint32_t numbe
 
     if (number >= mp4->track_count)
         return BZNA_E_RANGE;
+
     track = &mp4->tracks[number];
     info->handler = track->handler;
     info->format = track->format;
@@ -8092,54 +8683,66 @@ static const bzi_container_ops bzi_mp4_video = {
 /* ==== 27. Lists =====================================================================================================
  * Calls: rooms 2, 4, 6-8.
  *
- * Text that lists samples, one a line: index, labels and path with tabs between them (MXNet's .lst), path and labels
- * with commas (.csv; the first line may be a header, and a path with commas stands in quotes), or with blanks
- * (Caffe's val.txt: the numbers at the end of a line are labels). Which of them it is, the first line says. The text
- * is kept, since paths lie in it; a line costs 32 bytes more, and 4 a label. */
+ * Text that lists samples, one a line. The first line tells which kind of list it is:
+ * - index, labels and path with tabs between them (MXNet's .lst)
+ * - path and labels with commas between them (.csv); the first line may be a header, and a path with commas stands
+ *   in quotes
+ * - path and labels with blanks between them (Caffe's val.txt); the numbers at the end of a line are labels
+ *
+ * The text is kept, because paths point into it. A line takes 32 bytes more, and each label 4. */
 
+/* A line of a list. */
 typedef struct bzi_list_row {
-    uint64_t index;                   /* as the line says; where it says none, its row, from 0 */
-    uint64_t path_at;                 /* in the text */
-    uint64_t label_at;                /* in labels */
-    uint32_t path_size, label_count;
+    uint64_t index;                   /* as the line states it; if it states none, its row, from 0 */
+    uint64_t path_at;                 /* offset of the path in the text */
+    uint64_t label_at;                /* number of the first label in labels */
+    uint32_t path_size;               /* bytes of the path */
+    uint32_t label_count;             /* labels of the line */
 } bzi_list_row;
 
+/* A list of samples. */
 typedef struct bzi_list {
-    uint8_t      *text;
-    uint64_t      size;
+    uint8_t      *text;               /* the whole file */
+    uint64_t      size;               /* bytes of text */
     bzi_list_row *rows;               /* in the order of lines, until bzi_list_sort; NULL while they are counted */
-    uint64_t      count, row_room;
-    float        *labels;
-    uint64_t      label_count, label_room;
-    uint8_t       separator;          /* of fields */
+    uint64_t      count;              /* lines that name a sample */
+    uint64_t      row_room;           /* elements of rows */
+    float        *labels;             /* of all lines */
+    uint64_t      label_count;        /* how many they are */
+    uint64_t      label_room;         /* elements of labels */
+    uint8_t       separator;          /* of fields: a tab, a comma, a blank; 0: no line was read yet */
 } bzi_list;
 
-/* --- Numbers, whatever the process's locale is --- */
+/* --- Numbers, independent of the process's locale --- */
 
+/* Cuts off blanks at both ends. */
 static bzi_span bzi_span_trim(bzi_span s)
 {
     while (s.size && bzi_is_space(s.data[0])) {
         s.data++;
         s.size--;
     }
+
     while (s.size && bzi_is_space(s.data[s.size - 1]))
         s.size--;
     return s;
 }
 
-/* Digits alone. */
+/* Reads a number of digits only. Returns 0 if it is no such number, or exceeds 64 bits. */
 static int bzi_span_integer(bzi_span s, uint64_t *out)
 {
     uint64_t value = 0;
+
     for (uint64_t i = 0; i < s.size; i++)
         if (s.data[i] < '0' || s.data[i] > '9' || !bzi_mul(value, 10, &value) ||
             !bzi_add(value, (uint64_t)(s.data[i] - '0'), &value))
             return 0;
+
     *out = value;
     return s.size > 0;
 }
 
-/* Digits, with a sign or without, between blanks. */
+/* Reads digits, with a sign or without, between blanks. Returns 0 if they are no such number, or exceed 64 bits. */
 BZI_MAYBE_UNUSED static int bzi_span_signed(bzi_span s, int64_t *out)
 {
     uint64_t value;
@@ -8151,25 +8754,29 @@ BZI_MAYBE_UNUSED static int bzi_span_signed(bzi_span s, int64_t *out)
         s.data++;
         s.size--;
     }
+
     if (!bzi_span_integer(s, &value) || value > (uint64_t)INT64_MAX + (uint64_t)minus)
         return 0;
     *out = minus && value ? -(int64_t)(value - 1) - 1 : (int64_t)value;
     return 1;
 }
 
-/* x * 10^exponent. */
+/* Returns x * 10^exponent. */
 static double bzi_scale_10(double x, int64_t exponent)
 {
     double power = 1, base = 10;
     uint64_t n = (uint64_t)(exponent < 0 ? -exponent : exponent);
+
     for (n = bzi_min(n, 400); n > 22; n -= 22) /* a double holds 10^22 exactly */
         x = exponent < 0 ? x / 1e22 : x * 1e22;
     for (; n; n >>= 1, base *= base)
         power *= n & 1 ? base : 1;
+
     return exponent < 0 ? x / power : x * power;
 }
 
-/* The digits of a decimal number, with a point: 19 of them count, more than a double holds. */
+/* Reads the digits of a decimal number, with a point or without. 19 digits count, more than a double holds. Returns 0
+ * if there are none. */
 static int bzi_span_digits(bzi_cursor *c, double *value)
 {
     uint64_t mantissa = 0, digits = 0;
@@ -8178,12 +8785,15 @@ static int bzi_span_digits(bzi_cursor *c, double *value)
 
     for (; bzi_cursor_left(c); c->pos++) {
         uint8_t d = c->data[c->pos];
+
         if (d == '.' && !point) {
             point = 1;
             continue;
         }
+
         if (d < '0' || d > '9')
             break;
+
         digits++;
         exponent -= point && mantissa < UINT64_MAX / 100;
         exponent += !point && mantissa >= UINT64_MAX / 100;
@@ -8195,7 +8805,7 @@ static int bzi_span_digits(bzi_cursor *c, double *value)
     return digits > 0;
 }
 
-/* A decimal number that a float32 can hold: no "nan", no "inf". */
+/* Reads a decimal number that a float32 can hold, which "nan" and "inf" are not. Returns 0 if it is none. */
 static int bzi_span_number(bzi_span s, float *out)
 {
     bzi_cursor c;
@@ -8212,6 +8822,7 @@ static int bzi_span_number(bzi_span s, float *out)
 
     if (bzi_cursor_left(&c)) {
         bzi_span rest;
+
         if ((bzi_cursor_u8(&c) | 32) != 'e')
             return 0;
         if (bzi_cursor_left(&c) && (c.data[c.pos] == '-' || c.data[c.pos] == '+'))
@@ -8230,7 +8841,7 @@ static int bzi_span_number(bzi_span s, float *out)
     return 1;
 }
 
-/* A label that is one number, and an integer, is a target, too. Returns 0 where it is not. */
+/* Turns a single label that is an integer into a target. Returns 0 if there are several, or it is none. */
 static int bzi_label_target(const float *labels, uint64_t count, int64_t *target)
 {
     if (count != 1 || !(fabsf(labels[0]) < 9e18f) || truncf(labels[0]) != labels[0])
@@ -8241,18 +8852,24 @@ static int bzi_label_target(const float *labels, uint64_t count, int64_t *target
 
 /* --- Lines --- */
 
-/* A line, and where it stands. */
+/* A line, and its place. */
 typedef struct bzi_list_line {
-    bzi_span text;
-    uint64_t at, number;              /* in the file; from 1 */
-    bzi_span index, labels, path;     /* its parts */
+    bzi_span text;                    /* the line without its end */
+    uint64_t at;                      /* its offset in the file */
+    uint64_t number;                  /* from 1 */
+    bzi_span index;                   /* the part that is the index; empty: there is none */
+    bzi_span labels;                  /* the part with the labels */
+    bzi_span path;                    /* the part that is the path */
 } bzi_list_line;
 
+/* Makes an error about a line, and shows the part of it that is text. */
 static bzna_status bzi_list_fail(const bzi_list_line *line, const char *what, bzi_span text, bzna_error *err)
 {
     char shown[32];
+
     bzi_text_copy(shown, sizeof shown, text.data, text.size);
     bzi_text_printable(shown);
+
     return bzi_fail(err, BZNA_E_FORMAT, line->at, 0, 0, "line %llu at byte %llu: %s%s%s%s",
                     (unsigned long long)line->number, (unsigned long long)line->at, what, text.size ? ": \"" : "",
                     shown, text.size ? "\"" : "");
@@ -8264,7 +8881,8 @@ static bzi_span bzi_span_between(const uint8_t *from, const uint8_t *to)
     return s;
 }
 
-/* index TAB labels TAB path: the first field, the last, and what is between. */
+/* Splits index TAB labels TAB path: the first field, the last, and the rest between them. Returns NULL, or why that
+ * fails; so do the next two functions. */
 static const char *bzi_list_split_tabs(bzi_list_line *line)
 {
     const uint8_t *begin = line->text.data, *end = begin + line->text.size, *last = end;
@@ -8274,13 +8892,14 @@ static const char *bzi_list_split_tabs(bzi_list_line *line)
         return "no tab";
     while (*--last != '\t')
         continue;
+
     line->index = bzi_span_between(begin, first);
     line->labels = bzi_span_between(first + 1, last);
     line->path = bzi_span_between(last + 1, end);
     return NULL;
 }
 
-/* path,labels: or "path",labels. */
+/* Splits path,labels or "path",labels. */
 static const char *bzi_list_split_commas(bzi_list_line *line)
 {
     const uint8_t *begin = line->text.data, *end = begin + line->text.size, *stop;
@@ -8292,6 +8911,7 @@ static const char *bzi_list_split_commas(bzi_list_line *line)
         return "a quote without its end";
     if (!stop)
         return "neither a tab, a comma nor a blank before a label";
+
     line->path = bzi_span_between(begin, stop);
     stop += quoted;
     if (stop == end || *stop != ',')
@@ -8300,7 +8920,7 @@ static const char *bzi_list_split_commas(bzi_list_line *line)
     return NULL;
 }
 
-/* path labels: the words at the end that are numbers, behind at least one that is the path. */
+/* Splits path labels: the words at the end that are numbers, after at least one word that is the path. */
 static const char *bzi_list_split_blanks(bzi_list_line *line)
 {
     const bzi_span text = bzi_span_trim(line->text);
@@ -8310,21 +8930,23 @@ static const char *bzi_list_split_blanks(bzi_list_line *line)
     for (const uint8_t *p = end; p > text.data; p = word) {
         while (p > text.data && bzi_is_space(p[-1]))
             p--;
+
         for (word = p; word > text.data && !bzi_is_space(word[-1]); word--)
             continue;
+
         if (word == text.data || !bzi_span_number(bzi_span_between(word, p), &label))
             break;
         labels = word;
     }
 
     if (labels == end)
-        return "no tab, no comma, and no label behind a blank";
+        return "no tab, no comma, and no label after a blank";
     line->path = bzi_span_trim(bzi_span_between(text.data, labels));
     line->labels = bzi_span_between(labels, end);
     return NULL;
 }
 
-/* Reads the labels, and keeps them unless rows are still counted. */
+/* Reads a line's labels, and keeps them, unless rows are still counted. Returns NULL, or why that fails. */
 static const char *bzi_list_labels(bzi_list *list, const bzi_list_line *line, uint64_t *count)
 {
     const uint8_t *at = line->labels.data, *end = at + line->labels.size;
@@ -8333,14 +8955,17 @@ static const char *bzi_list_labels(bzi_list *list, const bzi_list_line *line, ui
     while (at < end) {
         const uint8_t *stop = memchr(at, list->separator, (size_t)(end - at));
         float label;
-        if (stop == at && list->separator == ' ') {         /* blanks may be several */
+
+        if (stop == at && list->separator == ' ') {         /* there may be several blanks */
             at++;
             continue;
         }
+
         stop = stop ? stop : end;
         if (!bzi_span_number(bzi_span_between(at, stop), &label))
-            return "a label is no number that a float32 holds";
-        if (list->label_count + *count < list->label_room)  /* there is none for numbers in a header */
+            return "a label is not a number that fits a float32";
+        /* rows that are counted have no room, and a header's numbers may have none */
+        if (list->label_count + *count < list->label_room)
             list->labels[list->label_count + *count] = label;
         ++*count;
         at = stop + 1;
@@ -8348,14 +8973,16 @@ static const char *bzi_list_labels(bzi_list *list, const bzi_list_line *line, ui
     return NULL;
 }
 
+/* Takes a line: counts its row and labels, and keeps them if there is room. A first line that is no row is a header,
+ * except with tabs. */
 static bzna_status bzi_list_take(bzi_list *list, bzi_list_line *line, bzna_error *err)
 {
     const int tabs = list->separator == '\t';
     uint64_t index = list->count, labels;
     const char *fault = tabs                   ? bzi_list_split_tabs(line) :
-
                         list->separator == ',' ? bzi_list_split_commas(line) :
                                                  bzi_list_split_blanks(line);
+
     if (fault)
         return bzi_list_fail(line, fault, line->text, err);
     if (tabs && !bzi_span_integer(bzi_span_trim(line->index), &index))
@@ -8380,7 +9007,7 @@ static bzna_status bzi_list_take(bzi_list *list, bzi_list_line *line, bzna_error
     return BZNA_OK;
 }
 
-/* Which kind of list begins with this line. A comma, where it is none. */
+/* Returns the separator of a list that begins with this line: a comma, if the line has none. */
 static uint8_t bzi_list_separator(bzi_span line)
 {
     if (memchr(line.data, '\t', (size_t)line.size))
@@ -8388,7 +9015,7 @@ static uint8_t bzi_list_separator(bzi_span line)
     return memchr(line.data, ',', (size_t)line.size) || !memchr(line.data, ' ', (size_t)line.size) ? ',' : ' ';
 }
 
-/* All lines: they are counted first, then kept. */
+/* Reads all lines, to count them (rows NULL), or to keep them. */
 static bzna_status bzi_list_walk(bzi_list *list, bzna_error *err)
 {
     const uint64_t bom = list->size >= 3 && !memcmp(list->text, "\xef\xbb\xbf", 3) ? 3 : 0;
@@ -8400,12 +9027,15 @@ static bzna_status bzi_list_walk(bzi_list *list, bzna_error *err)
         const uint8_t *begin = list->text + line.at, *end = list->text + list->size;
         const uint8_t *stop = memchr(begin, '\n', (size_t)(end - begin));
         const uint8_t *text_end = stop ? stop : end;
+
         text_end -= text_end > begin && text_end[-1] == '\r';
         line.text = bzi_span_between(begin, text_end);
         line.number++;
+
         if (line.text.size && !list->separator)
             list->separator = bzi_list_separator(line.text);
         status = line.text.size ? bzi_list_take(list, &line, err) : BZNA_OK;
+
         line.at = (uint64_t)((stop ? stop + 1 : end) - list->text);
     }
     return status;
@@ -8428,20 +9058,24 @@ static bzna_status bzi_list_parse(bzi_list *list, const bzi_memory *memory, bzna
     bzna_status status;
 
     if (zero)
-        return bzi_fail(err, BZNA_E_FORMAT, (uint64_t)(zero - list->text), 0, 0, "it is no text: byte %llu is zero",
+        return bzi_fail(err, BZNA_E_FORMAT, (uint64_t)(zero - list->text), 0, 0, "it is not text: byte %llu is zero",
                         (unsigned long long)(zero - list->text));
+
     if ((status = bzi_list_walk(list, err)) != BZNA_OK)
         return status;
     if (list->count == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "the list has no lines");
+
     list->rows = bzi_alloc(memory, list->count, sizeof *list->rows, 16);
     list->row_room = list->rows ? list->count : 0;
     list->labels = bzi_alloc(memory, list->label_count, sizeof *list->labels, 16);
     list->label_room = list->labels ? list->label_count : 0;
+
     return list->rows && list->labels ? bzi_list_walk(list, err) : bzi_fail_memory(err, "a list of samples");
 }
 
-/* Reads a list. BZNA_OK: bzi_list_close frees it. Else there is nothing to free. Messages name the list. */
+/* Reads a list. After BZNA_OK, bzi_list_close frees it; after an error there is nothing to free. Errors name the
+ * list. */
 static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const char *path, bzna_error *err)
 {
     bzi_source source;
@@ -8451,12 +9085,14 @@ static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const
     memset(&source, 0, sizeof source);
     if (bzi_source_open_file(&source, NULL, path, err) != BZNA_OK)
         return bzi_error_prefix(err, path);
+
     list->text = bzi_alloc(memory, source.size, 1, 16);
     list->size = source.size;
     status = list->text ? bzi_source_read(&source, 0, list->text, list->size, err) :
                           bzi_fail_memory(err, "a list of samples");
     if (status == BZNA_OK)
         status = bzi_list_parse(list, memory, err);
+
     bzi_source_close(&source, memory);
     if (status == BZNA_OK)
         return BZNA_OK;
@@ -8466,12 +9102,12 @@ static bzna_status bzi_list_open(bzi_list *list, const bzi_memory *memory, const
 
 /* --- The index beside a file --- */
 
-/* bzi_idx_close frees it. */
+/* The text of an index, which bzi_idx_close frees. */
 typedef struct bzi_idx {
-    bzi_span   text;                  /* a line feed stands at its end */
-    bzi_buffer buffer;
-    uint32_t   is_old;                /* older than the file */
-    char       path[BZI_LIMIT_PATH_BYTES];
+    bzi_span   text;                  /* a line feed follows it */
+    bzi_buffer buffer;                /* holds the text */
+    uint32_t   is_old;                /* the index is older than its file */
+    char       path[BZI_LIMIT_PATH_BYTES]; /* of the index */
 } bzi_idx;
 
 BZI_MAYBE_UNUSED static void bzi_idx_close(bzi_idx *idx, bzi_host *host)
@@ -8479,7 +9115,7 @@ BZI_MAYBE_UNUSED static void bzi_idx_close(bzi_idx *idx, bzi_host *host)
     bzi_buffer_free(&host->memory, &idx->buffer);
 }
 
-/* NAME.idx beside NAME and extension, as a source. BZNA_AGAIN: there is none. Messages name the index. */
+/* Reads NAME.idx beside a file NAME.extension. Returns BZNA_AGAIN if there is none. Errors name the index. */
 BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, bzi_host *host, const bzi_source *of,
                                                  const char *extension, bzna_error *err)
 {
@@ -8501,6 +9137,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, bzi_host *host, c
         status = bzi_fail_memory(err, "an index");
     else if ((status = bzi_source_read(&file, 0, idx->buffer.data, file.size, err)) == BZNA_OK)
         idx->buffer.data[file.size] = '\n';
+
     idx->text = (bzi_span){ idx->buffer.data, file.size };
     bzi_source_close(&file, &host->memory);
     if (status == BZNA_OK)
@@ -8509,7 +9146,7 @@ BZI_MAYBE_UNUSED static bzna_status bzi_idx_open(bzi_idx *idx, bzi_host *host, c
     return bzi_error_prefix(err, idx->path);
 }
 
-/* --- Its rows --- */
+/* --- Rows of a list --- */
 
 static bzi_span bzi_list_path(const bzi_list *list, const bzi_list_row *row)
 {
@@ -8517,28 +9154,31 @@ static bzi_span bzi_list_path(const bzi_list *list, const bzi_list_row *row)
     return s;
 }
 
-/* label_count of them. */
+/* Returns the label_count labels of a row. */
 static const float *bzi_list_row_labels(const bzi_list *list, const bzi_list_row *row)
 {
     return list->labels + row->label_at;
 }
 
-/* Equal indices stand in the order of their lines. */
+/* Orders rows by index, and those with equal indices by their lines. */
 static int bzi_list_row_is_before(const void *a, const void *b)
 {
     const bzi_list_row *x = a, *y = b;
     return x->index < y->index || (x->index == y->index && x->path_at < y->path_at);
 }
 
-/* Puts the rows into the order of their indices, for bzi_list_find; two lines of one index are refused. */
+/* Sorts the rows by index, for bzi_list_find. Two lines with the same index are an error. */
 BZI_MAYBE_UNUSED static bzna_status bzi_list_sort(bzi_list *list, const char *name, bzna_error *err)
 {
     bzi_sort(list->rows, list->count, sizeof *list->rows, bzi_list_row_is_before);
+
     for (uint64_t i = 1; i < list->count; i++) {
         const bzi_list_row *row = &list->rows[i];
+
         if (row->index != row[-1].index)
             continue;
-        bzi_fail(err, BZNA_E_FORMAT, row->path_at, 0, 0, "index %llu is in two lines, again before byte %llu",
+
+        bzi_fail(err, BZNA_E_FORMAT, row->path_at, 0, 0, "index %llu is in two lines, the second time before byte %llu",
                  (unsigned long long)row->index, (unsigned long long)row->path_at);
         return bzi_error_prefix(err, name);
     }
@@ -8550,7 +9190,7 @@ static int bzi_list_row_is_past(const void *rows, uint64_t i, const void *index)
     return ((const bzi_list_row *)rows)[i].index >= *(const uint64_t *)index;
 }
 
-/* The row of an index; NULL: there is none. Pre: sorted. */
+/* Returns the row with an index, or NULL. Pre: the list is sorted. */
 BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, uint64_t index)
 {
     uint64_t i = bzi_search(list->rows, list->count, &index, bzi_list_row_is_past);
@@ -8561,10 +9201,11 @@ BZI_MAYBE_UNUSED static const bzi_list_row *bzi_list_find(const bzi_list *list, 
 /* ==== 28. Directories ===============================================================================================
  * Calls: rooms 2-4, 6.
  *
- * The files under a folder that have certain names, in the order in which Python's sorted(os.walk(top,
- * followlinks=True)) gives them: by the path of their folder, then by name, as bytes. Links are followed; names that
- * begin with a dot are left out. No file is opened or looked at. */
+ * The files under a folder whose names have certain extensions, in the order of Python's sorted(os.walk(top,
+ * followlinks=True)): by the path of their folder, then by name, as bytes. Links are followed. Names that begin with
+ * a dot are left out. No file is opened or looked at. */
 
+/* Joins folder and name with a slash. Either may be empty; then there is none. */
 static bzna_status bzi_path_join(char *path, uint64_t capacity, const char *folder, const char *name, bzna_error *err)
 {
     const size_t length = strlen(folder), size = strlen(name) + 1;
@@ -8573,13 +9214,14 @@ static bzna_status bzi_path_join(char *path, uint64_t capacity, const char *fold
     if (length + slash + size > capacity)
         return BZI_FAIL(err, BZNA_E_LIMIT, "%.64s...: a path has at most %u bytes", *name ? name : folder,
                         BZI_LIMIT_PATH_BYTES - 1);
+
     memcpy(path, folder, length);
     path[length] = '/';
     memcpy(path + length + slash, name, size);
     return BZNA_OK;
 }
 
-/* Whether a word is one of a list's, in any case. list: in small letters, between blanks. */
+/* Returns 1 if a word is in a list, in upper or lower case. list: words in small letters, each between blanks. */
 static int bzi_word_is_in(const char *word, const char *list)
 {
     char wanted[16];
@@ -8587,39 +9229,43 @@ static int bzi_word_is_in(const char *word, const char *list)
 
     if (length == 0 || length > sizeof wanted - 3 || strchr(word, ' '))
         return 0;
+
     wanted[0] = ' ';
     for (size_t i = 0; i < length; i++)
         wanted[i + 1] = word[i] >= 'A' && word[i] <= 'Z' ? (char)(word[i] + 32) : word[i];
+
     memcpy(wanted + length + 1, " ", 2);
     return strstr(list, wanted) != NULL;
 }
 
-/* Whether a name ends with one of these extensions. */
+/* Returns 1 if a name has one of these extensions. list: as for bzi_word_is_in. */
 static int bzi_path_has_extension(const char *name, const char *list)
 {
     const char *dot = strrchr(name, '.');
     return dot && bzi_word_is_in(dot + 1, list);
 }
 
-/* Of two things that begin with a text. */
+/* Compares two things that begin with a pointer to a text. */
 static int bzi_path_is_before(const void *a, const void *b)
 {
     return strcmp(*(const char *const *)a, *(const char *const *)b) < 0;
 }
 
-/* Files of a folder. */
+/* The files of one folder. */
 typedef struct bzi_tree_folder {
-    const char *path;                 /* below the root; "": the root */
-    uint64_t    first, count;         /* of names */
+    const char *path;                 /* below the root; "": the root itself */
+    uint64_t    first;                /* number of its first name */
+    uint64_t    count;                /* how many names it has */
 } bzi_tree_folder;
 
+/* The files under a folder, in order. */
 typedef struct bzi_tree {
-    char            *text;            /* what the others point into */
-    uint64_t         text_size;
-    const char     **names;           /* of files */
-    uint64_t         count;
-    bzi_tree_folder *folders;
-    uint64_t         folder_count;
+    char            *text;            /* the texts that the other members point into */
+    uint64_t         text_size;       /* bytes of text */
+    const char     **names;           /* of files, folder by folder */
+    uint64_t         count;           /* files */
+    bzi_tree_folder *folders;         /* that have files, by path */
+    uint64_t         folder_count;    /* how many they are */
 } bzi_tree;
 
 static void bzi_tree_free(bzi_tree *tree, const bzi_memory *memory)
@@ -8630,11 +9276,13 @@ static void bzi_tree_free(bzi_tree *tree, const bzi_memory *memory)
     memset(tree, 0, sizeof *tree);
 }
 
-/* Texts, one after the other. */
+/* Texts, one after the other. Some of them are names, which are counted; the others are paths of folders. */
 typedef struct bzi_names {
-    const bzi_memory *memory;
-    bzi_buffer        text, at;       /* at: where each begins in text */
-    uint64_t          text_size, count;
+    const bzi_memory *memory;         /* for the buffers */
+    bzi_buffer        text;           /* each text with its NUL */
+    bzi_buffer        at;             /* uint64_t: offset of each name in text */
+    uint64_t          text_size;      /* bytes used in text */
+    uint64_t          count;          /* names */
 } bzi_names;
 
 static void bzi_names_free(bzi_names *names)
@@ -8643,12 +9291,14 @@ static void bzi_names_free(bzi_names *names)
     bzi_buffer_free(names->memory, &names->at);
 }
 
-/* A text that is none of the names; returns where it begins. */
+/* Keeps a text that is not a name. *at: its offset. */
 static bzna_status bzi_names_keep(bzi_names *names, const char *text, uint64_t *at, bzna_error *err)
 {
     uint64_t size = strlen(text) + 1;
+
     if (!bzi_buffer_reserve(names->memory, &names->text, names->text_size + size, 1))
         return bzi_fail_memory(err, "names of files");
+
     memcpy(names->text.data + names->text_size, text, (size_t)size);
     *at = names->text_size;
     names->text_size += size;
@@ -8659,45 +9309,53 @@ static bzna_status bzi_names_add(bzi_names *names, const char *name, bzna_error 
 {
     uint64_t at = 0;
     bzna_status status = bzi_names_keep(names, name, &at, err);
+
     if (status != BZNA_OK)
         return status;
+
     if (!bzi_buffer_reserve(names->memory, &names->at, (names->count + 1) * sizeof at, 1))
         return bzi_fail_memory(err, "names of files");
+
     memcpy(names->at.data + names->count++ * sizeof at, &at, sizeof at);
     return BZNA_OK;
 }
 
-/* Valid until another is added. */
+/* Returns a name, which is valid until another text is added. */
 static const char *bzi_names_get(const bzi_names *names, uint64_t i)
 {
     uint64_t at;
+
     memcpy(&at, names->at.data + i * sizeof at, sizeof at);
     return (const char *)names->text.data + at;
 }
 
-/* A folder that a walk has met. */
+/* A folder that a walk has found. */
 typedef struct bzi_walk_folder {
-    uint64_t path;                    /* below the root: where it begins in text */
-    uint64_t parent;
-    uint64_t first, count;            /* of names */
-    uint64_t id[2];
+    uint64_t path;                    /* offset of its path, below the root, in text */
+    uint64_t parent;                  /* number of the folder that holds it */
+    uint64_t first;                   /* number of its first name */
+    uint64_t count;                   /* how many names it has */
+    uint64_t id[2];                   /* as in bzi_os_folder */
 } bzi_walk_folder;
 
+/* A walk over a folder and those below it. */
 typedef struct bzi_walk {
-    const char *root;
-    const char *extensions;
+    const char *root;                 /* the folder at which the walk begins */
+    const char *extensions;           /* of files that count; as for bzi_word_is_in */
     bzi_names   names;                /* of files; the folders' paths are kept there, too */
-    bzi_buffer  folders;
-    uint64_t    folder_count;
-    uint32_t    others;               /* files with other names, too, were met */
-    uint32_t    keeps_other;          /* what follows is asked for */
-    char        other[256];           /* one of them: the first by name, those of other loaders' formats before all */
+    bzi_buffer  folders;              /* bzi_walk_folder of each */
+    uint64_t    folder_count;         /* folders found */
+    uint32_t    others;               /* files with other extensions were found */
+    uint32_t    keeps_other;          /* `other` is wanted */
+    /* path of such a file: the first by name, or one of another loader's format, if there is any */
+    char        other[256];
 } bzi_walk;
 
-/* Of what holds samples and is not read. */
+/* Extensions of files that hold samples, but are not read. */
 #define BZI_UNREAD_EXTENSIONS " parquet arrow tfrecord tfrec beton mds mdb lmdb hdf5 h5 npy npz zip 7z rar gz tgz " \
                               "bz2 xz zst lz4 safetensors pkl pt webm mkv avi "
 
+/* Returns folder number i, until another is added. */
 static bzi_walk_folder *bzi_walk_at(const bzi_walk *walk, uint64_t i)
 {
     return (bzi_walk_folder *)(void *)walk->folders.data + i;
@@ -8709,6 +9367,7 @@ static void bzi_walk_free(bzi_walk *walk)
     bzi_names_free(&walk->names);
 }
 
+/* Adds a folder, which is listed later. */
 static bzna_status bzi_walk_add_folder(bzi_walk *walk, const char *path, uint64_t parent, bzna_error *err)
 {
     bzi_walk_folder folder = { 0, parent, 0, 0, { 0, 0 } };
@@ -8724,20 +9383,23 @@ static bzna_status bzi_walk_add_folder(bzi_walk *walk, const char *path, uint64_
     return BZNA_OK;
 }
 
-/* path: of the folder that the file lies in. */
+/* Notes a file with another extension for messages, if it comes before the one noted so far. path: of the folder that
+ * it lies in. */
 static void bzi_walk_keep_other(bzi_walk *walk, const char *path, const char *name)
 {
     const int is_format = bzi_path_has_extension(name, BZI_UNREAD_EXTENSIONS);
     const int was_format = bzi_path_has_extension(walk->other, BZI_UNREAD_EXTENSIONS);
     char other[sizeof walk->other];
+
     if (is_format < was_format ||
         snprintf(other, sizeof other, "%s%s%s", path, *path ? "/" : "", name) >= (int)sizeof other)
         return;
+
     if (!walk->other[0] || is_format > was_format || strcmp(other, walk->other) < 0)
         memcpy(walk->other, other, sizeof other);
 }
 
-/* One entry of folder number i, whose path is given. A link to nothing counts as the file that it may have been. */
+/* Takes one entry of folder number i, whose path is given. A broken link counts as the file that it may have led to. */
 static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, const char *name, int kind,
                                   bzna_error *err)
 {
@@ -8759,19 +9421,21 @@ static bzna_status bzi_walk_entry(bzi_walk *walk, uint64_t i, const char *path, 
     return status == BZNA_OK ? bzi_walk_add_folder(walk, below, i, err) : status;
 }
 
-/* A folder that links lead back to would be met without end. */
+/* Refuses a link to a folder that holds it: the walk over it would never end. */
 static bzna_status bzi_walk_check_cycle(const bzi_walk *walk, uint64_t i, const char *path, bzna_error *err)
 {
     const bzi_walk_folder *folder = bzi_walk_at(walk, i);
+
     for (uint64_t k = i; k; ) {
         k = bzi_walk_at(walk, k)->parent;
         if (!memcmp(bzi_walk_at(walk, k)->id, folder->id, sizeof folder->id))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: this link leads back to a folder that holds it", path);
     }
+
     return BZNA_OK;
 }
 
-/* What folder number i holds: names; and folders, which are met later. */
+/* Lists folder number i: keeps the names of its files, and adds its folders, which are listed later. */
 static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
 {
     char path[BZI_LIMIT_PATH_BYTES], below[BZI_LIMIT_PATH_BYTES];
@@ -8789,16 +9453,18 @@ static bzna_status bzi_walk_scan(bzi_walk *walk, uint64_t i, bzna_error *err)
     memcpy(bzi_walk_at(walk, i)->id, folder.id, sizeof folder.id);
     bzi_walk_at(walk, i)->first = walk->names.count;
     status = bzi_walk_check_cycle(walk, i, below, err);
+
     while (status == BZNA_OK && (name = bzi_os_folder_next(&folder, &kind, &error)) != NULL)
         status = bzi_walk_entry(walk, i, below, name, kind, err);
     if (status == BZNA_OK && error)
         status = bzi_fail(err, BZNA_E_IO, BZNA_NO_OFFSET, 0, error, "%s: cannot list: %s", below, strerror(error));
+
     bzi_walk_at(walk, i)->count = walk->names.count - bzi_walk_at(walk, i)->first;
     bzi_os_folder_close(&folder);
     return status;
 }
 
-/* Room for what a walk has found: no more. */
+/* Makes room for what a walk has found, and not more. */
 static bzna_status bzi_tree_make(bzi_tree *tree, const bzi_walk *walk, bzna_error *err)
 {
     memset(tree, 0, sizeof *tree);
@@ -8806,16 +9472,18 @@ static bzna_status bzi_tree_make(bzi_tree *tree, const bzi_walk *walk, bzna_erro
     tree->count = walk->names.count;
     tree->text = bzi_alloc_copy(walk->names.memory, walk->names.text.data, walk->names.text_size, 1);
     tree->names = bzi_alloc(walk->names.memory, tree->count, sizeof *tree->names, 16);
+
     for (uint64_t i = 0; i < walk->folder_count; i++)
         tree->folder_count += bzi_walk_at(walk, i)->count > 0;
     tree->folders = bzi_alloc(walk->names.memory, tree->folder_count, sizeof *tree->folders, 16);
+
     if (tree->text && tree->names && tree->folders)
         return BZNA_OK;
     bzi_tree_free(tree, walk->names.memory);
     return bzi_fail_memory(err, "names of files");
 }
 
-/* What a walk has found, in order. */
+/* Puts what a walk has found in order. */
 static bzna_status bzi_walk_finish(const bzi_walk *walk, bzi_tree *tree, bzna_error *err)
 {
     uint64_t n = 0;
@@ -8832,12 +9500,15 @@ static bzna_status bzi_walk_finish(const bzi_walk *walk, bzi_tree *tree, bzna_er
 
     bzi_sort(tree->folders, n, sizeof *tree->folders, bzi_path_is_before);
     n = 0;
+
     for (uint64_t i = 0; i < tree->folder_count; i++) {
         bzi_tree_folder *folder = &tree->folders[i];
+
         for (uint64_t k = 0; k < folder->count; k++) {
             const char *name = bzi_names_get(&walk->names, folder->first + k);
             tree->names[n + k] = tree->text + (name - (const char *)walk->names.text.data);
         }
+
         folder->first = n;
         bzi_sort(tree->names + n, folder->count, sizeof *tree->names, bzi_path_is_before);
         n += folder->count;
@@ -8852,10 +9523,11 @@ static int bzi_tree_is_past(const void *folders, uint64_t i, const void *index)
     return folder->first + folder->count > *(const uint64_t *)index;
 }
 
-/* The path of file number i, below the root. Pre: there is one. */
+/* Gives the path of file number i, below the root. Pre: i < count. */
 static bzna_status bzi_tree_path(const bzi_tree *tree, uint64_t i, char *path, uint64_t capacity, bzna_error *err)
 {
     uint64_t k = bzi_search(tree->folders, tree->folder_count, &i, bzi_tree_is_past);
+
     return bzi_path_join(path, capacity, tree->folders[k].path, tree->names[i], err);
 }
 
@@ -9125,7 +9797,7 @@ static bzna_status bzi_folder_check_classes(const bzi_container *c, const bzna_d
 
     for (uint64_t i = 0; status == BZNA_OK && i < c->class_count; i++)
         if (!folder->classes[i].tree.count) {
-            snprintf(text, sizeof text, "the class folder \"%.64s\" holds no files with a picture's extension",
+            snprintf(text, sizeof text, "the class folder \"%.64s\" has no picture files",
                      folder->classes[i].name);
             status = bzi_folder_fail_empty(folder, folder->classes[i].name, text, err);
         }

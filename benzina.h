@@ -1229,7 +1229,7 @@ BZNA_API void bzna_records_init(bzna_records *records, size_t struct_size);
  *     E_FORMAT, E_TRUNCATED, E_BOX, E_LIMIT, E_UNFINISHED   the file is damaged or of no kind known
  *     E_NO_SAMPLES    it is whole, and empty
  *     E_UNSUPPORTED   a format that is known and not read; a pipe or device, since samples are read
- *                     at any place */
+ *                     at any offset */
 BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
     const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
 

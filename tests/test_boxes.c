@@ -1031,7 +1031,7 @@ TEST(what_stands_behind_the_last_box_inside_another_is_padding_only_if_it_is_zer
                 } else {
                     CHECK_EQ(b.status, bytes < 8 ? BZNA_E_TRUNCATED : BZNA_E_BOX);
                     CHECK_EQ(b.err.byte_offset, r.size);
-                    CHECK(bytes == 8 || strstr(b.err.message, "a box header has 8"));
+                    CHECK(bytes == 8 || strstr(b.err.message, "but a box header has 8"));
                 }
                 if (test_failures != before)
                     printf("  %d bytes behind the last box of %s, number %d is not zero: %s\n", (int)bytes,

@@ -549,16 +549,16 @@ TEST(what_is_missing_or_contradicts_is_named)
         check_fails(decoder, &u, BZNA_E_DECODE, "no sequence parameter set");
         u.image = image;
         u.image.codec = BZNA_CODEC_HEIF + 1;
-        check_fails(decoder, &u, BZNA_E_CODEC, "codec 8: H.264, H.265, AV1, JPEG, stills and HEIF can");
+        check_fails(decoder, &u, BZNA_E_CODEC, "codec 8 is unknown: H.264, H.265, AV1, JPEG, stills and HEIF can");
         u.image = image;
         u.image.codec = 77;
         check_fails(decoder, &u, BZNA_E_CODEC, "codec 77");
         u.image = image;
         u.image.frame_width = 1024;
-        check_fails(decoder, &u, BZNA_E_MISMATCH, "512x512, its container says 1024x512");
+        check_fails(decoder, &u, BZNA_E_MISMATCH, "512x512, but its container says 1024x512");
         u.image = image;
         u.image.frame_height = 510;
-        check_fails(decoder, &u, BZNA_E_MISMATCH, "512x512, its container says 512x510");
+        check_fails(decoder, &u, BZNA_E_MISMATCH, "512x512, but its container says 512x510");
         u.image = image;
         u.image.crop_x = 512 - image.width + 1;
         check_fails(decoder, &u, BZNA_E_ARGUMENT, "does not lie in its frame");
@@ -1619,11 +1619,11 @@ TEST(what_an_av1_picture_lacks_or_contradicts_is_named)
     check_fails(decoder, &u, BZNA_E_DECODE, "no picture");
     u.image = image;
     u.image.frame_width = 71;
-    check_fails(decoder, &u, BZNA_E_MISMATCH, "70x54, its container says 71x54");
+    check_fails(decoder, &u, BZNA_E_MISMATCH, "70x54, but its container says 71x54");
     u.image = image;
     u.image.frame_height = 53;
     u.image.height = 53;
-    check_fails(decoder, &u, BZNA_E_MISMATCH, "70x54, its container says 70x53");
+    check_fails(decoder, &u, BZNA_E_MISMATCH, "70x54, but its container says 70x53");
     u.image = image;
     if ((packet = encode(&inter, 6, 1, &why)) != NULL) {       /* the second of two: predicted from the first */
         unit second;

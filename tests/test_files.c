@@ -989,7 +989,7 @@ TEST(what_cannot_seek_or_tells_no_size_is_refused_for_that)
     CHECK_EQ(open_path("/dev/zero"), BZNA_E_UNSUPPORTED);
     CHECK_CONTAINS(why.message, "cannot seek");
     CHECK_EQ(open_path("/proc/self/status"), BZNA_E_UNSUPPORTED);
-    CHECK_CONTAINS(why.message, "/proc/self/status: it has bytes, but tells a size of 0");
+    CHECK_CONTAINS(why.message, "/proc/self/status: it has bytes, but states a size of 0");
     fclose(fopen(TOP "/empty.tar", "wb"));
     CHECK_EQ(open_path(TOP "/empty.tar"), BZNA_E_FORMAT);
     CHECK_CONTAINS(why.message, "the file is empty");

@@ -232,7 +232,7 @@ TEST(items_that_are_absent_of_other_kinds_or_in_circles_are_refused)
     check_changed("still.avif", "infe", 10, "\0\1", 2, BZNA_E_UNSUPPORTED, "is encrypted");
     check_changed("still.avif", "infe", 12, "hvc2", 4, BZNA_E_UNSUPPORTED, "'hvc2', which is not read");
     check_changed("identity.heic", "dimg", 8, "\0\2", 2, BZNA_E_BOX, "too many identity items");      /* of itself */
-    check_changed("identity.heic", "dimg", 6, "\0\0", 2, BZNA_E_BOX, "has not one input");
+    check_changed("identity.heic", "dimg", 6, "\0\0", 2, BZNA_E_BOX, "does not have one input");
     check_changed("sequence.heics", "pict", 0, "auxv", 4, BZNA_E_NOT_FOUND, "track of pictures");
     check_changed("sequence.heics", "stco", 12, "\x7f\0\0\0", 4, BZNA_E_BOX, "index entry 0");
 }

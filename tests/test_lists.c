@@ -98,9 +98,9 @@ TEST(lines_that_make_no_sense_are_refused_by_number_and_byte)
 {
     bzi_list list;
     bzna_error err;
-    REFUSED("0 1 a.jpg\n", "line 1 at byte 0: no tab, no comma, and no label behind a blank: \"0 1 a.jpg\"");
+    REFUSED("0 1 a.jpg\n", "line 1 at byte 0: no tab, no comma, and no label after a blank: \"0 1 a.jpg\"");
     REFUSED("a.jpg\n", "line 1 at byte 0: neither a tab, a comma nor a blank before a label: \"a.jpg\"");
-    REFUSED("a.jpg 1\nb.jpg\n", "line 2 at byte 8: no tab, no comma, and no label behind a blank: \"b.jpg\"");
+    REFUSED("a.jpg 1\nb.jpg\n", "line 2 at byte 8: no tab, no comma, and no label after a blank: \"b.jpg\"");
     REFUSED("1 2\n3\n", "line 2 at byte 4: no tab, no comma, and no label");
     REFUSED("a.jpg 1\n\t\n", "line 2 at byte 8: no tab, no comma");
     REFUSED("0\t1\ta.jpg\nb.jpg\n", "line 2 at byte 10: no tab: \"b.jpg\"");
@@ -127,7 +127,7 @@ TEST(lines_that_make_no_sense_are_refused_by_number_and_byte)
     check_refused("", 0, BZNA_E_NO_SAMPLES, "no lines");
     REQUIRE(list_of(&list, "3\t1\ta\n4\t1\tb\n3\t2\tc\n", 18, &err) == BZNA_OK);
     CHECK_EQ(bzi_list_sort(&list, "x.lst", &err), BZNA_E_FORMAT);
-    CHECK_CONTAINS(err.message, "x.lst: index 3 is in two lines, again before byte 16");
+    CHECK_CONTAINS(err.message, "x.lst: index 3 is in two lines, the second time before byte 16");
     bzi_list_close(&list, &memory);
 }
 

@@ -449,9 +449,9 @@ TEST(jpeg_headers_that_are_damaged_are_refused_where_they_are)
         { AC, 1, 0xc4, 2, { 0x11, 1 }, 16, BZNA_E_DECODE, "a table that the picture does not define" },
 
         { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 2, 0x11, 0, 1, 0x11, 0 }, 0, BZNA_E_DECODE,
-          "two components have one number" },
+          "two components have the same number" },
         { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 1, 0x11, 0, 3, 0x11, 0 }, 0, BZNA_E_DECODE,
-          "two components have one number" },
+          "two components have the same number" },
         { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 2, 0x11, 4, 3, 0x11, 0 }, 0, BZNA_E_DECODE,
           "frame header " DAMAGED },
         { SOF, 1, 0xc0, 15, { 8, 0, 16, 0, 16, 3, 1, 0x11, 0, 2, 0x11, 3, 3, 0x11, 0 }, 0, BZNA_E_DECODE,
@@ -1325,7 +1325,7 @@ TEST(stills_of_absurd_sizes_are_refused_before_decoding)
     free(b.data);
     b = fixture("gif_87.gif");
     memcpy(b.data + 6, "\1\x40\1\x40", 4);
-    check_refused(BZNA_CODEC_STILL, b, BZNA_E_LIMIT, "more than 64 MiB needs a byte for each 4096");
+    check_refused(BZNA_CODEC_STILL, b, BZNA_E_LIMIT, "more than 64 MiB needs a coded byte for each 4096");
     memcpy(b.data + 6, "\1\x40\1\0", 4);
     check_refused(BZNA_CODEC_STILL, b, BZNA_E_LIMIT, "max_edge_px");
     free(b.data);
@@ -1425,9 +1425,9 @@ TEST(files_that_are_no_pictures_of_ours_are_called_what_they_are)
         { "\0\0\0\x0cJXL \r\n\x87\n", 12, "a JPEG XL picture" }, { "\xff\x0a\x10", 3, "a JPEG XL picture" },
         { "8BPS\0\1", 6, "a Photoshop file" }, { "v/1\x01\2", 5, "an OpenEXR picture" },
         { "\0\0\1\0\1", 5, "an icon (ICO)" }, { "<svg xmlns", 10, "an SVG drawing" },
-        { "<!DOCTYPE html>", 15, "text (SVG, XML or HTML), no picture" }, { "%PDF-1.4", 8, "a PDF document" },
+        { "<!DOCTYPE html>", 15, "text (SVG, XML or HTML), not a picture" }, { "%PDF-1.4", 8, "a PDF document" },
         { "\x1a\x45\xdf\xa3\1", 5, "a video (Matroska, WebM)" }, { "RIFF1234AVI LIST", 16, "a video (AVI)" },
-        { "\0\0\0\x20" "ftypisom", 12, "an mp4 or QuickTime file, no picture" },
+        { "\0\0\0\x20" "ftypisom", 12, "an mp4 or QuickTime file, not a picture" },
         { "\x1f\x8b\x08", 3, "compressed by gzip" }, { "abcdef", 6, "of no known kind: it begins with 61 62 63 64" },
     };
     for (size_t i = 0; i < COUNT(heads); i++) {
@@ -2157,7 +2157,7 @@ TEST(what_an_archive_would_say_otherwise_than_its_jpeg_is_refused)
         { BZNA_CODEC_STILL, 0, 0, 0, 0, BZNA_E_CODEC, "still cannot be written, only H.264, H.265, AV1 and JPEG" },
         { 99, 0, 0, 0, 0, BZNA_E_CODEC, "codec: 99 is not known" },
         { BZNA_CODEC_JPEG, 1, 0, 0, 0, BZNA_E_ARGUMENT, "orientation: 1, but archives keep the one in the picture" },
-        { BZNA_CODEC_JPEG, 5, 0, 0, 0, BZNA_E_ARGUMENT, "itself, 6" },
+        { BZNA_CODEC_JPEG, 5, 0, 0, 0, BZNA_E_ARGUMENT, "the one in the picture, 6" },
         { BZNA_CODEC_JPEG, 0, W + 1, 0, 0, BZNA_E_MISMATCH, "41x0, but the stream is 40x25" },
         { BZNA_CODEC_JPEG, 0, 0, W, 0, BZNA_E_ARGUMENT, "40x0 at 0,0 does not lie in the 40x25 frame" },
         { BZNA_CODEC_JPEG, 0, 0, 0, 100, BZNA_E_DECODE, "sample.image: JPEG" },

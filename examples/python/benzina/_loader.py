@@ -397,7 +397,8 @@ class DataLoader(_handles.Handled):
         return Epoch(self, lambda batch: lender.read(self, batch))
 
     def batches(self) -> Iterator[Batch]:
-        """The Batches of one epoch, with indices, states and errors, each on loan until it is released."""
+        """The Batches of one epoch, with indices, states and errors, each on loan until it is released. Where a remainder is spread over
+        ranks, its Batch is full, and holds padding behind count; so do arrays of output="field" and "memoryview"."""
         self._settle(True)
 
         def read(batch: Batch) -> Batch:
