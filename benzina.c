@@ -20568,6 +20568,7 @@ static void bzi_loader_describe_output(const bzna_loader *loader, const bzi_outp
     const uint32_t channels = bzi_channels(o->channels);
     const int64_t shape[BZI_DIMENSIONS] = { output->views, (int64_t)slots, last ? o->height : channels,
                                             last ? o->width : o->height, last ? channels : o->width };
+
     tensor->dtype = o->dtype;
     tensor->dimensions = several ? BZI_DIMENSIONS : BZI_DIMENSIONS - 1;
     memcpy(tensor->shape, shape + !several, tensor->dimensions * sizeof *shape);
@@ -20605,6 +20606,7 @@ static void bzi_loader_describe_tensor(const bzna_loader *loader, uint32_t numbe
         { "status", BZNA_DTYPE_INT32, 4 },
     };
     const bzi_output *output = bzi_loader_output(loader, number);
+
     memset(tensor, 0, sizeof *tensor);
     tensor->struct_size = sizeof *tensor;
     tensor->device.kind = BZNA_DEVICE_CPU;
@@ -20637,6 +20639,7 @@ static uint32_t bzi_loader_find_tensor(const bzna_loader *loader, const char *na
     const uint32_t count = bzi_loader_tensors(loader);
     bzna_tensor tensor;
     uint32_t number = bzi_loader_first_tensor(loader);
+
     for (; number < count; number++) {
         bzi_loader_describe_tensor(loader, number, 0, &tensor);
         if (strcmp(tensor.name, name) == 0)
@@ -20798,6 +20801,7 @@ static void bzi_loader_wake_reader(bzna_loader *loader)
     const uint32_t idle = loader->idle_readers, waiting = loader->reclaiming + loader->holding;
     const int reading = loader->config.read.threads > idle + waiting;
     const int slow = !loader->pace.read_ns || loader->pace.read_ns > BZI_READ_SLOW_NS;
+
     if (!idle)
         return;
     if (!loader->redo_count && !loader->pool) {
@@ -20822,6 +20826,7 @@ static void bzi_loader_freed(bzna_loader *loader)
 static void bzi_ring_push(bzna_loader *loader, const bzi_run *run)
 {
     bzna_error err;
+
     if (!loader->worker_count) {
         BZI_FAIL(&err, BZNA_E_MEMORY, "no decode session is left, and this build has no libavcodec");
         bzi_loader_break(loader, &err);
@@ -20902,6 +20907,7 @@ static void bzi_batch_to_ready(bzna_batch *batch)
 static void bzi_batch_to_loan(bzna_batch *batch)
 {
     bzna_loader *loader = batch->loader;
+
     batch->state = BZI_BATCH_ON_LOAN;
     batch->owned = batch->references = 1;
     loader->pending_first = (loader->pending_first + 1) % loader->config.pipeline.batches_in_flight;
@@ -20966,10 +20972,12 @@ static int bzi_plan_batch(bzna_loader *loader)
 {
     const bzi_shard *shard = &loader->shard;
     bzna_batch *batch;
+
     if (loader->poison.status != BZNA_OK)                   /* nobody will get it */
         return 0;
     if (!bzi_plan_has_batch(loader) || !loader->free_batches || !bzi_plan_order(loader))
         return 0;
+
     batch = bzi_plan_free_batch(loader);
     batch->epoch = loader->epoch;
     batch->order = loader->order;
@@ -20983,12 +20991,14 @@ static int bzi_plan_batch(bzna_loader *loader)
     batch->next_epoch = loader->epoch + batch->last_of_epoch;
     batch->next_position = batch->last_of_epoch ? 0 : shard->start + loader->next_batch * bzi_shard_step(shard);
     bzi_batch_to_filling(batch);
+
     if (batch->slots) {
         loader->planning = batch;
         loader->next_slot = 0;
     } else {
         bzi_batch_to_ready(batch);                          /* the last samples of the epoch went to other ranks */
     }
+
     return 1;
 }
 
@@ -21008,6 +21018,7 @@ static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
 static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
 {
     const bzi_shard *shard = &loader->shard;
+
     while (!loader->planning)
         if (!bzi_plan_batch(loader))
             return 0;
@@ -21029,6 +21040,7 @@ static void bzi_pool_begin(bzi_pool *pool, const bzi_example *example)
     const bzi_memory *memory = &pool->host->memory;
     bzi_example copy = *example;
     bzna_image *image = &copy.image;
+
     if (image->codec && bzi_buffer_reserve(memory, &copy.bytes, image->config_size + image->data_size, 0)) {
         uint8_t *data = copy.bytes.data + image->config_size;
         if (image->config_size)
@@ -21037,6 +21049,7 @@ static void bzi_pool_begin(bzi_pool *pool, const bzi_example *example)
     } else {
         image->codec = 0;
     }
+
     bzi_os_lock(&pool->mutex);
     if (pool->turn == 0) {
         pool->turn = 1;
@@ -21044,6 +21057,7 @@ static void bzi_pool_begin(bzi_pool *pool, const bzi_example *example)
         memset(&copy, 0, sizeof copy);
         bzi_os_wake_all(&pool->turns);
     }
+
     bzi_os_unlock(&pool->mutex);
     bzi_buffer_free(memory, &copy.bytes);
 }
@@ -21052,6 +21066,7 @@ static void bzi_pool_begin(bzi_pool *pool, const bzi_example *example)
 static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
 {
     int alive, wake;
+
     bzi_os_lock(&pool->mutex);
     alive = pool->live > 0;
     if (alive) {
@@ -21064,6 +21079,7 @@ static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
         pool->last = item;
         pool->queued++;
     }
+
     wake = alive && pool->idle;
     bzi_os_unlock(&pool->mutex);
     if (wake)
@@ -21076,8 +21092,10 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 {
     bzi_pool *pool = loader->pool;
     bzi_item **link, *item, *last = NULL;
+
     if (!pool)
         return;
+
     bzi_os_lock(&pool->mutex);
     for (link = &pool->first; (item = *link) != NULL; ) {
         if (item->batch->loader != loader) {
@@ -21090,6 +21108,7 @@ static void bzi_pool_withdraw(bzna_loader *loader)
         bzi_item_free(item);
         bzi_item_done(item);
     }
+
     pool->last = last;
     bzi_os_unlock(&pool->mutex);
 }
@@ -21540,6 +21559,7 @@ static bzna_batch *bzi_reader_reclaimable(bzna_loader *loader)
     const bzna_loader_config *config = &loader->config;
     const int only_reader = config->read.threads == 1 && config->errors.policy == BZNA_ON_ERROR_REPLACE;
     bzna_batch *found = NULL;
+
     if (loader->reclaiming || loader->planning || loader->free_batches || loader->poison.status != BZNA_OK ||
         bzi_loader_interrupted(loader) || !bzi_plan_has_batch(loader))
         return NULL;
@@ -21559,6 +21579,7 @@ static void bzi_reader_reclaim(bzna_batch *batch)
     bzna_loader *loader = batch->loader;
     bzna_error err;
     bzna_status status;
+
     loader->reclaiming = 1;
     bzi_os_unlock(&loader->mutex);
     status = bzi_batch_drain_reads(batch, &err);
@@ -21579,12 +21600,14 @@ static bzi_run bzi_reader_next(bzna_loader *loader)
 {
     bzi_run run = { NULL, NULL, 0, 0 };
     uint32_t most = loader->pool ? 1 : bzi_loader_run_length(loader);
+
     if (bzi_loader_interrupted(loader))
         return run;
     if (loader->redo_count) {
         bzi_run_add(&run, loader->redo[--loader->redo_count]);
         return run;
     }
+
     if (!loader->pool && bzi_loader_is_ahead(loader, 1))
         return run;
     while (run.count < most && loader->free_item_count &&
@@ -21598,6 +21621,7 @@ static void bzi_reader_idle(bzna_loader *loader)
 {
     uint64_t start = bzi_os_now_ns();
     bzna_batch *batch = bzi_reader_reclaimable(loader);
+
     if (batch) {
         bzi_reader_reclaim(batch);
     } else {
@@ -21613,6 +21637,7 @@ static void bzi_reader_idle(bzna_loader *loader)
 static bzi_run bzi_reader_take(bzna_loader *loader)
 {
     bzi_run run = { NULL, NULL, 0, 0 };
+
     while (!loader->quit) {
         run = bzi_reader_next(loader);
         if (run.count) {
@@ -21652,6 +21677,7 @@ static bzna_status bzi_reader_wait_memory(bzna_loader *loader, uint64_t had, uin
 {
     const uint64_t ceiling = loader->config.read.memory_bytes;
     int fits;
+
     bzi_loader_lock(loader);
     loader->held_bytes -= had;
     loader->holding++;
@@ -21682,6 +21708,7 @@ static int bzi_reader_take_memory(bzna_loader *loader, bzi_item *item, uint64_t 
 {
     const uint64_t had = item->bytes.capacity;
     int fits;
+
     bzi_loader_lock(loader);
     fits = loader->held_bytes - had + want <= loader->config.read.memory_bytes;
     loader->held_bytes += fits ? want - had : 0;
@@ -21698,25 +21725,30 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
     bzna_loader *loader = reader->loader;
     uint64_t ceiling = loader->config.read.memory_bytes, want = 4096;
     bzna_status status;
+
     if (bytes <= item->bytes.capacity)
         return BZNA_OK;
     if (bytes > ceiling)
         return BZI_FAIL(err, BZNA_E_LIMIT, "its %llu bytes are more than loader_config.read.memory_bytes, %llu",
                         (unsigned long long)bytes, (unsigned long long)ceiling);
+
     while (want < bytes)
         want *= 2;
     want = bzi_min(want, ceiling);
+
     if (!bzi_reader_take_memory(loader, item, want)) {
         if (item != reader->first)
             return BZNA_AGAIN;
         if ((status = bzi_reader_wait_memory(loader, bzi_reader_let_go(loader, item), want, err)) != BZNA_OK)
             return status;
     }
+
     item->bytes.data = bzi_alloc(&loader->host->memory, want, 1, BZI_BATCH_ALIGN);
     if (item->bytes.data) {
         item->bytes.capacity = want;
         return BZNA_OK;
     }
+
     bzi_loader_lock(loader);
     loader->held_bytes -= want;
     bzi_os_unlock(&loader->mutex);
@@ -21730,6 +21762,7 @@ static int bzi_reader_back_off(bzna_loader *loader, uint64_t ns)
 {
     uint64_t deadline = bzi_os_now_ns() + bzi_min(ns, INT64_MAX / 2);       /* 146 years: no overflow in what follows */
     int go_on;
+
     bzi_loader_lock(loader);
     loader->holding++;
     bzi_loader_wake_reader(loader);
@@ -21748,15 +21781,18 @@ static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_read
     const bzi_container *container = item->container;
     const bzi_extent *extent = &reading->sample.extent;
     bzna_status status;
+
     if (item->data) {
         reading->sample.bytes = item->data;
         return BZNA_OK;
     }
+
     if (reading->source->map && !container->ops->prepare && extent->size <= reading->source->size &&
         extent->offset <= reading->source->size - extent->size) {
         reading->sample.bytes = item->data = reading->source->map + extent->offset;
         return BZNA_OK;
     }
+
     if ((status = bzi_reader_reserve(reader, item, extent->size, err)) != BZNA_OK ||
         (status = bzi_reading_read(reading, item->bytes.data, err)) != BZNA_OK)
         return status;
@@ -21772,6 +21808,7 @@ static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_erro
     int64_t *target = &item->batch->targets[item->slot];
     bzi_reading reading;
     bzna_status status = BZNA_OK;
+
     *target = BZNA_TARGET_NONE;
     bzi_item_clear_fields(item);
     item->extent.size = 0;
@@ -21793,6 +21830,7 @@ static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_err
     const int pauses = item == reader->first && (item->tried || !item->next);
     uint64_t backoff = loader->config.read.backoff_ns;
     uint32_t retries = 0;
+
     for (;;) {
         bzna_status status = item->tried ? BZNA_E_IO : bzi_reader_read(reader, item, err);
         if (status != BZNA_E_IO || retries == loader->config.read.retries)
@@ -21819,10 +21857,12 @@ static uint32_t bzi_item_neighbors(bzi_item *first, uint64_t *offset, uint64_t *
     uint32_t count = 0;
     bzi_extent extent;
     bzna_error ignored;
+
     if (container->ops->path || container->ops->prepare || !container->source.shared || !first->next ||
         first->next->local != first->local + 1 || first->next->container != container ||
         container->ops->locate(container, first->local, &extent, &ignored) != BZNA_OK)
         return 0;
+
     first->extent = extent;
     *offset = extent.offset;
     *bytes = extent.size;
@@ -21834,6 +21874,7 @@ static uint32_t bzi_item_neighbors(bzi_item *first, uint64_t *offset, uint64_t *
         item->extent = extent;
         count++;
     }
+
     return count;
 }
 
@@ -21872,6 +21913,7 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
 {
     bzi_run done = { NULL, NULL, 0, 0 }, tried = done;
     int is_short = 0;
+
     memset(rest, 0, sizeof *rest);
     reader->first = run.first;
     reader->run_retries = 0;
@@ -21883,6 +21925,7 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
         is_short |= item->status == BZNA_AGAIN && !item->tried;
         bzi_run_add(item->status != BZNA_AGAIN ? &done : item->tried ? &tried : rest, item);
     }
+
     if (rest->last)
         rest->last->next = tried.first;
     else
@@ -21897,6 +21940,7 @@ static void bzi_reader_run_through(bzi_reader *reader, bzi_run run)
 {
     bzna_loader *loader = reader->loader;
     bzna_stage_statistics *stage = &loader->stats.stage[BZNA_STAGE_READ];
+
     for (int is_new = 1; run.count; is_new = 0) {
         bzi_run rest, done;
         uint64_t took = bzi_os_now_ns();
@@ -21917,6 +21961,7 @@ static void bzi_reader_run_through(bzi_reader *reader, bzi_run run)
             return;                                         /* a run of one, which is the pool's now */
         bzi_ring_push(loader, &done);
     }
+
     bzi_loader_done(loader);
 }
 
@@ -21929,9 +21974,11 @@ static void bzi_reader_begin_pool(bzna_loader *loader)
     bzi_look look;
     bzna_error ignored;
     int looked;
+
     memset(&example, 0, sizeof example);
     if (loader->pool->turn)
         return;
+
     looked = bzi_look_begin(&look, part->container, part->first, 1, &ignored) == BZNA_OK;
     if (looked && !bzi_container_image(part->container, &look.reading.sample, &loader->picks[0], &look.scratch, &image,
                                        &ignored) &&
@@ -21950,6 +21997,7 @@ static void *bzi_reader_run(void *argument)
     bzna_error err;
     bzi_run run;
     int entered = loader->device && bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
+
     if (loader->pool && reader == loader->readers)
         bzi_reader_begin_pool(loader);
     bzi_loader_lock(loader);
@@ -22332,6 +22380,7 @@ static bzna_status bzi_worker_make_lane(bzi_worker *worker, uint32_t number, bzn
 static void bzi_worker_free_lane(bzi_worker *worker)
 {
     bzi_lane *lane = &worker->lane;
+
     if (!lane->device)
         return;
     bzi_device_stream_wait(lane->device, lane->stream);
@@ -22354,6 +22403,7 @@ static uint32_t bzi_picture_planes(const bzna_picture *picture, uint32_t shrink,
     uint32_t count = picture->plane[1] ? 3 : 1, sample_bytes = picture->depth > 8 ? 2 : 1;
     const uint64_t width = ((uint64_t)picture->frame_width + shrink - 1) / shrink;
     const uint64_t height = ((uint64_t)picture->frame_height + shrink - 1) / shrink;
+
     *total = 0;
     for (uint32_t i = 0; i < count; i++) {
         uint32_t shift_x = i ? picture->chroma_shift_x : 0, shift_y = i ? picture->chroma_shift_y : 0;
@@ -22372,6 +22422,7 @@ static bzna_status bzi_worker_reserve(bzi_worker *worker, uint64_t bytes, bzna_e
 {
     bzi_device *device = worker->lane.device;
     bzna_status status;
+
     if (bytes <= worker->upload_bytes)
         return BZNA_OK;
     bzi_device_stream_wait(device, worker->lane.stream);
@@ -22416,6 +22467,7 @@ static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, 
     uint64_t total;
     uint32_t count = bzi_picture_planes(picture, shrink, planes, &total);
     bzna_status status;
+
     if ((status = bzi_device_await(device, worker->uploaded, err)) != BZNA_OK ||
         (status = bzi_worker_reserve(worker, total, err)) != BZNA_OK)
         return status;
@@ -22423,6 +22475,7 @@ static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, 
         bzi_picture_copy_plane(picture, i, &planes[i], (uint8_t *)worker->staging + planes[i].offset);
         picture->plane[i] = (const void *)(uintptr_t)(worker->upload + planes[i].offset);
     }
+
     if ((status = bzi_device_upload(device, worker->upload, worker->staging, total, stream, err)) == BZNA_OK)
         status = bzi_device_record(device, worker->uploaded, stream, err);
     return status;
@@ -22447,6 +22500,7 @@ static void bzi_worker_want_rows(bzi_worker *worker, uint32_t number, bzi_wanted
 {
     const bzna_loader *loader = worker->loader;
     bzi_kernel_slot *slots = worker->views.slots;
+
     wanted->rows = (bzi_rows){ 0, 0 };
     wanted->shrink = loader->config.decode.jpeg_shrink && worker->images[number].coded.codec == BZNA_CODEC_JPEG ? 8 : 1;
     for (uint32_t pass = 0; pass < 2; pass++)
@@ -22469,6 +22523,7 @@ static bzna_status bzi_worker_want(bzi_worker *worker, const bzi_item *item, uin
 {
     const int in_rows = bzi_codec_find(worker->images[number].coded.codec)->cut != NULL;
     bzna_status status = BZNA_OK;
+
     *wanted = bzi_picture_all(&worker->pictures[number]);
     if ((!in_rows && !worker->formats[number].tiles) || worker->loader->config.pipeline.picture)
         return BZNA_OK;
@@ -22488,6 +22543,7 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t 
     bzna_loader *loader = worker->loader;
     bzna_picture *picture = &worker->pictures[number];
     bzna_status status;
+
     if ((loader->on_device && (status = bzi_worker_upload(worker, picture, shrink, err)) != BZNA_OK) ||
         (status = bzi_item_slots(item, number, picture, shrink, &worker->views, err)) != BZNA_OK)
         return status;
@@ -22499,6 +22555,7 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t 
             else if ((status = bzi_worker_warp_view(worker, item, output, view, err)) != BZNA_OK)
                 return status;
     }
+
     if (loader->on_device && loader->pick_count > 1)
         bzi_lane_warp_all(&worker->lane, loader);
     return BZNA_OK;
@@ -22540,8 +22597,10 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
     const uint32_t count = bzi_picture_planes(picture, 1, planes, &total);
     const uint64_t capacity = worker->drawn.capacity;
     bzna_status status;
+
     if (!bzi_buffer_reserve(&worker->loader->host->memory, &worker->drawn, total, 0))
         return bzi_fail_memory(err, "a copy of the picture");
+
     if (worker->drawn.capacity != capacity)                 /* rows have padding, which the callback sees, too */
         memset(worker->drawn.data, 0, (size_t)worker->drawn.capacity);
     for (uint32_t i = 0; i < count; i++) {
@@ -22549,6 +22608,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
         bzi_picture_copy_plane(picture, i, &planes[i], drawn[i]);
         picture->plane[i] = drawn[i];
     }
+
     while (output->picture != number)
         output++;
     info = bzi_item_info(item, output, 0, picture);
@@ -22572,8 +22632,10 @@ static int bzi_worker_tile(bzi_worker *worker, bzi_worker *of)
     uint64_t begin;
     bzna_error err;
     bzna_status status;
+
     if (number == of->end_tile)
         return 0;
+
     of->next_tile++;
     of->tiles_begun++;
     bzi_os_unlock(&loader->mutex);
@@ -22587,6 +22649,7 @@ static int bzi_worker_tile(bzi_worker *worker, bzi_worker *of)
         of->tile_error = err;
         of->end_tile = of->next_tile;
     }
+
     if (worker != of && !of->tiles_begun && of->next_tile == of->end_tile)
         bzi_os_wake_all(&loader->tiles_wake);
     return 1;
@@ -22607,6 +22670,7 @@ static bzna_status bzi_worker_grid(bzi_worker *worker, bzi_item *item, bzna_erro
 {
     bzna_loader *loader = worker->loader;
     uint64_t waited;
+
     bzi_loader_lock(loader);
     worker->next_tile = 0;
     worker->end_tile = worker->tiles.count;
@@ -22625,6 +22689,7 @@ static bzna_status bzi_worker_grid(bzi_worker *worker, bzi_item *item, bzna_erro
         *err = worker->tile_error;
         return err->status;
     }
+
     item->tiles += worker->tiles.count;
     return BZNA_OK;
 }
@@ -22635,6 +22700,7 @@ static bzna_status bzi_worker_decode(bzi_worker *worker, bzi_item *item, uint32_
     const bzna_image *coded = &worker->images[number].coded;
     const bzi_format *format = &worker->formats[number];
     bzna_picture *picture = &worker->pictures[number];
+
     if (!format->tiles)
         return bzi_software_decode(&worker->software, coded, format, wanted, picture, err);
     if (bzi_tiles_open(&worker->tiles, coded, wanted.part, err) != BZNA_OK ||
@@ -22651,8 +22717,10 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
     const bzna_loader *loader = worker->loader;
     uint64_t begin = bzi_os_now_ns(), decoded;
     bzna_status status;
+
     if (!loader->slot_bytes)
         return BZNA_OK;                                     /* only fields were asked for */
+
     status = bzi_worker_parse(worker, item, err);
     if (status == BZNA_OK && bzi_loader_is_nvdec_jpeg(loader, worker->images[0].coded.codec, &worker->formats[0]))
         status = bzi_worker_refuse_jpeg(err);
@@ -22668,6 +22736,7 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
         begin = bzi_os_now_ns();
         item->warp_ns += begin - decoded;
     }
+
     if (status != BZNA_OK && loader->on_device && loader->pick_count > 1)    /* another sample may take the slot: */
         bzi_device_stream_wait(worker->lane.device, worker->lane.stream);    /* nothing may be written there later */
     return status;
@@ -22682,6 +22751,7 @@ static bzna_status bzi_worker_try(bzi_worker *worker, bzi_item *item)
 static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
 {
     bzi_lane *lane = &worker->lane;
+
     for (bzi_item *item = run.first, *next; item; item = next) {
         const bzna_status status = bzi_worker_try(worker, item);
         next = item->next;                                  /* the item is another's after this */
@@ -22699,6 +22769,7 @@ static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
 {
     bzna_loader *loader = worker->loader;
     bzi_run failed = { NULL, NULL, 0, 0 };
+
     for (bzi_item *item = run.first; item; item = item->next)
         item->result = bzi_worker_try(worker, item);
     bzi_loader_lock(loader);
@@ -22711,6 +22782,7 @@ static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
         bzi_item_account(item, BZNA_OK);
         bzi_item_put(item, BZNA_OK);
     }
+
     bzi_loader_freed(loader);
     bzi_os_unlock(&loader->mutex);
     for (bzi_item *item = failed.first, *next; item; item = next) {
@@ -22724,6 +22796,7 @@ static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
 {
     bzna_loader *loader = worker->loader;
     uint64_t took = bzi_os_now_ns();
+
     bzi_os_unlock(&loader->mutex);
     if (loader->on_device)
         bzi_worker_launch_run(worker, run);
@@ -22741,6 +22814,7 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
     bzna_loader *loader = worker->loader;
     bzna_stage_statistics *stage = &loader->stats.stage[BZNA_STAGE_DECODE];
     bzi_run run = { NULL, NULL, 0, 0 };
+
     while (!loader->quit) {
         uint64_t start;
         int blocked;
@@ -22761,6 +22835,7 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
         if (!loader->pool)                                  /* with NVDEC, workers are idle by nature */
             *(blocked ? &stage->wait_after_ns : &stage->wait_before_ns) += bzi_os_now_ns() - start;
     }
+
     return run;
 }
 
@@ -22771,6 +22846,7 @@ static void *bzi_worker_run(void *argument)
     bzna_error err;
     bzi_run run;
     int entered = loader->on_device && bzi_device_enter_thread(loader->device, &err) == BZNA_OK;
+
     bzi_loader_lock(loader);
     if (loader->on_device && !entered)
         bzi_loader_break(loader, &err);
@@ -22829,12 +22905,14 @@ static int bzi_engine_suits(const bzi_engine *engine, const bzi_item *item)
 static bzi_item *bzi_pool_pop(bzi_pool *pool, const bzi_engine *engine)
 {
     bzi_item *before = NULL, *item = pool->first;
+
     if (!item)
         return NULL;
     for (uint32_t i = 0; item && !bzi_engine_suits(engine, item); i++) {
         before = item;
         item = i < BZI_POOL_MAX_PASSED && pool->first->passed_over < BZI_POOL_MAX_PASSED ? item->next : NULL;
     }
+
     before = item ? before : NULL;
     item = item ? item : pool->first;
     pool->first->passed_over += before != NULL;
@@ -22852,6 +22930,7 @@ static int bzi_engine_return(bzi_engine *engine, bzi_item *item, const bzi_nvdec
     const bzi_nvdec_cache *decoders = &engine->session.decoders;
     bzi_pool *pool = engine->pool;
     int is_new = !item->frames, given = 0;
+
     item->frames = bzi_hash(BZI_HASH_START, want, sizeof *want);
     if (!is_new || bzi_nvdec_cache_live(decoders) < decoders->target || bzi_engine_suits(engine, item))
         return 0;
@@ -22862,6 +22941,7 @@ static int bzi_engine_return(bzi_engine *engine, bzi_item *item, const bzi_nvdec
         pool->queued++;
         given = 1;
     }
+
     bzi_os_unlock(&pool->mutex);
     if (given)
         bzi_os_wake_one(&pool->wake);
@@ -22874,6 +22954,7 @@ static bzi_item *bzi_pool_take(bzi_engine *engine, int busy)
 {
     bzi_pool *pool = engine->pool;
     bzi_item *item = NULL;
+
     bzi_os_lock(&pool->mutex);
     if (busy && pool->queued > pool->idle)
         item = bzi_pool_pop(pool, engine);
@@ -22893,6 +22974,7 @@ static void bzi_engine_flush(bzi_engine *engine, int may_wait)
     const bzi_session *session = &engine->session;
     bzi_lane *lane = &engine->lane;
     const bzna_batch *last = lane->count ? lane->items[lane->count - 1]->batch : NULL, *more = NULL;
+
     for (uint32_t i = 0; may_wait && i < session->pending_count; i++) {
         const bzi_item *item = session->pending[(session->pending_first + i) % BZI_LIMIT_SESSION_DEPTH].tag;
         more = item->batch == last ? last : more;
@@ -22924,6 +23006,7 @@ static void bzi_engine_fail(bzi_engine *engine, bzi_item *item, bzna_status stat
 static void bzi_engine_pass(bzi_engine *engine, bzi_item *item, bzna_status status)
 {
     bzna_loader *loader = item->batch->loader;
+
     if (!loader->worker_count) {
         bzi_engine_fail(engine, item, status);
         return;
@@ -22942,10 +23025,12 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status st
     uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
     uint32_t i = 0;
     uint32_t was_read = item->status == BZNA_OK;            /* else a worker will say why not */
+
     if (!loader->worker_count) {
         bzi_engine_fail(engine, item, status);
         return;
     }
+
     bzi_loader_lock(loader);
     while (i < 8 && loader->refusals[i] && loader->refusals[i] != hash)
         i++;
@@ -22966,6 +23051,7 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status st
 static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight *flight)
 {
     const bzna_loader *loader = item->batch->loader;
+
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
         for (uint32_t view = 0; view < output->views; view++) {
@@ -23006,6 +23092,7 @@ static void bzi_engine_map(bzi_engine *engine)
     bzi_flight flight;
     bzi_nvdec_result result;
     bzna_status status;
+
     bzi_engine_make_room(engine, item);
     session->pending[session->pending_first].is_sound = sound;
     result = bzi_session_map(session, &flight, err);
@@ -23014,6 +23101,7 @@ static void bzi_engine_map(bzi_engine *engine)
         bzi_engine_refuse(engine, item, err->status);
         return;
     }
+
     status = result == BZI_NVDEC_OK ? BZNA_OK : err->status;
     bzi_item_note(item, sound, status, &flight);
     if (status == BZNA_OK &&
@@ -23046,6 +23134,7 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
     bzi_pool *pool = engine->pool;
     bzi_item *rest = NULL;
     uint32_t left;
+
     engine->retired = 1;
     atomic_fetch_add(&pool->device->sessions_lost, 1);
     bzi_os_lock(&pool->mutex);
@@ -23061,6 +23150,7 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
         bzi_engine_refuse(engine, rest, rest->status == BZNA_OK ? why->status : rest->status);
         rest = next;
     }
+
     while (bzi_engine_busy(engine))
         bzi_engine_advance(engine);
 }
@@ -23070,6 +23160,7 @@ static void bzi_engine_count_failures(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
     bzna_error err;
+
     BZI_FAIL(&err, BZNA_E_DEVICE, "%u calls of the driver in a row failed", BZI_SESSION_MAX_FAILURES);
     for (uint32_t i = 0; i < BZI_CODECS; i++)
         if (session->gave_up >> i & 1)
@@ -23099,6 +23190,7 @@ static int bzi_engine_await_turn(bzi_engine *engine)
 {
     bzi_pool *pool = engine->pool;
     const uint32_t number = engine->lane.number;
+
     bzi_os_lock(&pool->mutex);
     while (pool->turn <= number && !pool->quit)
         bzi_os_wait(&pool->turns, &pool->mutex);
@@ -23112,6 +23204,7 @@ static int bzi_engine_await_turn(bzi_engine *engine)
 static void bzi_engine_pass_turn(bzi_engine *engine)
 {
     bzi_pool *pool = engine->pool;
+
     for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS && !engine->main.handle; i++)
         if (engine->session.decoders.decoders[i].used)      /* not by the self-check alone */
             engine->main = engine->session.decoders.decoders[i];
@@ -23137,6 +23230,7 @@ static void bzi_engine_settle(bzi_engine *engine, const bzi_nvdec_format *want)
 {
     bzi_pool *pool = engine->pool;
     const uint64_t frames = bzi_hash(BZI_HASH_START, want, sizeof *want);
+
     if (engine->settled || !engine->main.handle || frames == engine->main.frames)
         return;
     while (bzi_engine_busy(engine))
@@ -23156,6 +23250,7 @@ static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, co
     bzi_session *session = &engine->session;
     const bzi_nvdec_format want = bzi_nvdec_format_of(image->codec, sps);
     bzi_nvdec_result result = bzi_session_accepts(session, image->codec, sps, err);
+
     if (result == BZI_NVDEC_OK)
         bzi_engine_settle(engine, &want);
     while (result == BZI_NVDEC_OK && bzi_check_is_due(session->device, &want) && bzi_engine_busy(engine))
@@ -23738,6 +23833,7 @@ static int bzi_batch_layout(const bzna_loader *loader, uint64_t data_bytes, uint
     const uint32_t tensors = loader->column_count[0], count = 5 + tensors + loader->column_count[1];
     uint64_t sizes[5] = { 0, sizeof(int64_t), sizeof(uint64_t), sizeof(bzna_status), sizeof(bzna_error) };
     uint64_t at = data_bytes + (BZI_BATCH_ALIGN - data_bytes % BZI_BATCH_ALIGN) % BZI_BATCH_ALIGN;
+
     offsets[0] = 0;
     for (uint32_t i = 1; i < count; i++) {
         uint64_t size = i < 5           ? sizes[i] :
@@ -23749,6 +23845,7 @@ static int bzi_batch_layout(const bzna_loader *loader, uint64_t data_bytes, uint
             return 0;
         at &= ~(uint64_t)(BZI_BATCH_ALIGN - 1);
     }
+
     *total = at;
     return 1;
 }
@@ -23758,6 +23855,7 @@ static void bzi_batch_point(bzna_batch *batch, const uint64_t at[BZI_BATCH_ARRAY
 {
     const bzna_loader *loader = batch->loader;
     const uint32_t tensors = loader->column_count[0], count = tensors + loader->column_count[1];
+
     batch->targets = (int64_t *)(void *)(batch->block + at[1]);
     batch->indices = (uint64_t *)(void *)(batch->block + at[2]);
     batch->status = (bzna_status *)(void *)(batch->block + at[3]);
@@ -23775,6 +23873,7 @@ static bzna_status bzi_batch_make_device(bzna_batch *batch, uint32_t number, bzn
     bzna_loader *loader = batch->loader;
     uint64_t bytes = loader->data_bytes;
     bzna_status status = BZNA_OK;
+
     batch->written = loader->events + (uint64_t)number * loader->lanes;
     batch->touched = loader->touched + (uint64_t)number * loader->lanes;
     if (!loader->on_device || !loader->config.output.buffers)
@@ -23820,16 +23919,19 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, const ui
 {
     bzna_batch *batch = &loader->batches[number];
     bzna_status status;
+
     batch->block = bzi_alloc(&loader->host->memory, loader->block_bytes, 1, BZI_BATCH_ALIGN);
     if (!batch->block)
         return BZI_FAIL(err, BZNA_E_MEMORY,
                         "out of memory for batch %u of %llu bytes (batch_size, width, height, batches_in_flight)",
                         number, (unsigned long long)loader->block_bytes);
+
     batch->loader = loader;
     batch->stream = loader->stream;
     bzi_batch_point(batch, at);
     if (loader->device && (status = bzi_batch_make_device(batch, number, err)) != BZNA_OK)
         return bzi_error_prefix(err, "loader_config.output.batch_size, width, height, pipeline.batches_in_flight");
+
     bzi_batch_place(batch, number, batch->block + at[0]);
     if (batch->has_release)
         bzi_batch_to_retiring(batch);                       /* there are no threads yet: no lock */
@@ -23857,6 +23959,7 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
     const bzi_memory *memory = &loader->host->memory;
     const bzna_loader_config *config = &loader->config;
     const uint64_t in_flight = config->pipeline.batches_in_flight;
+
     loader->item_count = config->read.ahead_samples +
                          (config->decode.threads + config->read.threads) * loader->run_most;
     if (loader->pool)
@@ -23891,6 +23994,7 @@ static bzna_status bzi_loader_copy_order(bzna_loader *loader, bzna_error *err)
     const bzi_memory *memory = &loader->host->memory;
     const bzna_loader_config *c = &loader->config;
     bzi_order *order = &loader->order;
+
     if (c->order.index_count &&
         !(loader->indices = bzi_alloc_copy(memory, c->order.indices, c->order.index_count, sizeof *loader->indices)))
         return bzi_fail_memory(err, "loader_config.order.indices");
@@ -23914,6 +24018,7 @@ static bzna_status bzi_loader_find_repeats(const bzna_loader *loader, uint32_t *
     const bzi_memory *memory = &loader->host->memory;
     const uint64_t count = loader->order.samples, bytes = loader->dataset->count / 8 + 1;
     uint8_t *seen;
+
     *repeats = loader->config.order.weighting == BZNA_WEIGHTING_REPLACE ||
                (loader->indices && loader->dataset->count > BZI_LIMIT_SEEN);
     if (*repeats || !loader->indices)
@@ -23925,6 +24030,7 @@ static bzna_status bzi_loader_find_repeats(const bzna_loader *loader, uint32_t *
         *repeats = (*at & bit) != 0;
         *at |= bit;
     }
+
     bzi_release(memory, seen, bytes, 1);
     return BZNA_OK;
 }
@@ -23937,6 +24043,7 @@ static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
     bzi_order *order = &loader->order;
     double sum = 0;
     bzna_status status;
+
     order->samples = config->order.index_count ? config->order.index_count : dataset->count;
     order->length = config->order.epoch_samples;
     order->shuffle = config->order.kind == BZNA_ORDER_SHUFFLE;
@@ -23944,12 +24051,14 @@ static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
     order->group_count = (uint32_t)config->order.weight_count;
     if ((status = bzi_loader_copy_order(loader, err)) != BZNA_OK)
         return status;
+
     for (uint64_t i = 0; i < config->order.weight_count; i++) {
         sum += loader->weights[i];
         loader->sums[i] = sum;
         if (loader->ends)
             loader->ends[i] = dataset->parts[i].begin + dataset->parts[i].count;
     }
+
     order->indices = loader->indices;
     order->weights = loader->weights;
     order->sums = loader->sums;
@@ -24020,12 +24129,14 @@ static bzna_status bzi_loader_start_workers(bzna_loader *loader, bzna_error *err
                 i, loader->config.decode.threads, cpu, strerror(error));
         worker->started = 1;
     }
+
     return BZNA_OK;
 }
 
 static bzna_status bzi_loader_start_readers(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
+
     for (uint32_t i = 0; i < config->read.threads; i++) {
         bzi_reader *reader = &loader->readers[i];
         int32_t cpu = bzi_loader_cpu(loader, config->decode.threads + i);
@@ -24075,12 +24186,14 @@ static void bzi_loader_free_device(bzna_loader *loader)
 {
     bzna_error ignored;
     uint32_t made = loader->batches ? loader->config.pipeline.batches_in_flight : 0;
+
     /* If the device is lost, that fails, and what is the library's own is freed nevertheless. */
     int entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
     if (made) {
         bzi_loader_drain_writes(loader);
         bzi_loader_drain_reads(loader);
     }
+
     for (uint32_t i = 0; i < made; i++)
         if (loader->batches[i].loader && loader->batches[i].written)
             bzi_batch_free_device(&loader->batches[i]);
@@ -24098,6 +24211,7 @@ static void bzi_loader_free(bzna_loader *loader)
     bzna_context *context = loader->context;
     const bzi_memory *memory = &loader->host->memory;
     uint32_t in_flight = loader->config.pipeline.batches_in_flight;
+
     if (loader->device)
         bzi_loader_free_device(loader);
     for (uint32_t i = 0; i < loader->output_count; i++)
@@ -24107,6 +24221,7 @@ static void bzi_loader_free(bzna_loader *loader)
             bzi_batch_free_bytes(&loader->batches[i]);
         bzi_release(memory, loader->batches[i].block, loader->block_bytes, 1);
     }
+
     bzi_release(memory, loader->events, (uint64_t)in_flight * loader->lanes, sizeof *loader->events);
     bzi_release(memory, loader->touched, (uint64_t)in_flight * loader->lanes, sizeof *loader->touched);
     bzi_release(memory, loader->sound, loader->sound_words, sizeof *loader->sound);
@@ -24130,6 +24245,7 @@ static void bzi_loader_join(bzna_loader *loader)
             bzi_os_wait(&loader->control_wake, &loader->mutex);
         bzi_os_unlock(&loader->mutex);
     }
+
     for (uint32_t i = 0; loader->readers && i < loader->config.read.threads; i++)
         if (loader->readers[i].started)
             bzi_os_thread_join(loader->readers[i].thread);
@@ -24145,9 +24261,11 @@ static void bzi_loader_end(bzna_loader *loader)
     const bzna_loader_config *config = &loader->config;
     bzna_error ignored;
     int entered = 0;
+
     bzi_loader_join(loader);
     if (loader->device)
         entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
+
     for (uint32_t i = 0; loader->workers && i < config->decode.threads; i++) {
         if (loader->workers[i].software.memory)
             bzi_software_close(&loader->workers[i].software);
@@ -24155,6 +24273,7 @@ static void bzi_loader_end(bzna_loader *loader)
         bzi_buffer_free(memory, &loader->workers[i].drawn);
         bzi_worker_free_lane(&loader->workers[i]);
     }
+
     if (entered)
         bzi_device_leave(loader->device);
     for (uint32_t i = 0; loader->items && i < loader->item_count; i++)
