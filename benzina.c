@@ -20231,304 +20231,339 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
  * reads of those that are retiring. A release waits for the consumer's stream only if its event cannot be recorded. */
 
 typedef struct bzi_item {
-    struct bzi_item    *next;         /* of its run; (P) in the pool's queue */
-    bzna_batch         *batch;
-    uint32_t            slot;
+    struct bzi_item    *next;         /* in its run; (P) in the pool's queue */
+    bzna_batch         *batch;        /* that the sample goes into */
+    uint32_t            slot;         /* in the batch */
     uint32_t            replacements; /* samples tried for this slot before this one */
     uint64_t            position;     /* in the epoch's order */
     uint64_t            index;        /* in the data set */
-    const bzi_container *container;   /* and in its container */
-    uint64_t            local;
-    bzi_extent          extent;
+    const bzi_container *container;   /* that holds the sample */
+    uint64_t            local;        /* the sample's index in that container */
+    bzi_extent          extent;       /* where the sample's bytes lie in its source */
     bzna_status         status;       /* of reading */
-    bzna_status         result;       /* of all that was done with it on the host */
-    bzi_buffer          bytes;        /* its memory */
-    const uint8_t      *data;         /* the sample: there, in another item's, or in the source's memory */
-    uint32_t            tried;        /* 1: reading has failed, and is to be tried again */
-    uint64_t            decode_ns, warp_ns;   /* spent on it by workers or engines */
-    uint32_t            tiles;        /* of grids, decoded */
-    uint32_t            by_nvdec;
-    uint32_t            passed_over;  /* (P) so often, as the first of the queue */
-    uint64_t            frames;       /* a hash of what decoder its picture needs; 0: no engine has looked yet */
-    uint32_t            in_pool;      /* (L) with the pool or one of its engines */
+    bzna_status         result;       /* of decoding and warping on the host */
+    bzi_buffer          bytes;        /* the item's own memory */
+    const uint8_t      *data;         /* the sample: in `bytes`, in another item's, or in the source's memory */
+    uint32_t            tried;        /* 1: reading has failed and is to be tried again */
+    uint64_t            decode_ns;    /* that workers or engines spent on decoding it */
+    uint64_t            warp_ns;      /* that they spent on warping it */
+    uint32_t            tiles;        /* decoded tiles, if its picture is a grid */
+    uint32_t            by_nvdec;     /* 1: NVDEC decoded it */
+    uint32_t            passed_over;  /* (P) how often a later item was taken while this was the queue's first */
+    uint64_t            frames;       /* a hash of the decoder format that it needs; 0: no engine has looked yet */
+    uint32_t            in_pool;      /* (L) 1: it is with the pool or one of its engines */
 } bzi_item;
 
-/* Items, by their next. Empty: all 0. */
+/* A list of items, linked by their next. An empty run is all zeros. */
 typedef struct bzi_run {
-    bzi_item *first, *last;
-    uint32_t  count;
-    uint64_t  bytes;                  /* of the samples that were read */
+    bzi_item *first;
+    bzi_item *last;
+    uint32_t  count;                  /* of items */
+    uint64_t  bytes;                  /* of the samples that were read without an error */
 } bzi_run;
 
-/* What a sample takes, on average of those that came last: by it, runs are made long enough, and not too long. */
+/* The cost of a sample, as a moving average. The length of runs is chosen by it. */
 typedef struct bzi_pace {
-    uint64_t read_ns, work_ns;        /* of a reader, of a worker; 0: none was there */
-    uint64_t bytes;
+    uint64_t read_ns;                 /* that a reader needs; 0: not measured yet */
+    uint64_t work_ns;                 /* that a worker needs; 0: not measured yet */
+    uint64_t bytes;                   /* that are read */
 } bzi_pace;
 
-/* One output of a loader: in each batch a tensor of pictures of one size, of one or several views of each sample. */
+/* One output of a loader: a tensor of each batch. Its pictures have one size, and it has one or more views a sample. */
 typedef struct bzi_output {
     char              name[BZNA_NAME_MAX];
     bzna_output       shape;          /* of one picture */
-    uint32_t          views;
-    uint32_t          first;          /* of its views, among those of all outputs */
-    uint32_t          random;         /* what the random numbers of its first view are forked with */
-    uint32_t          picture;        /* of the loader's picks, that it is made of */
-    uint32_t          own_warp, own_filter, own_color;      /* 0: as the first output */
+    uint32_t          views;          /* of each sample */
+    uint32_t          first;          /* number of its first view among the views of all outputs */
+    uint32_t          random;         /* the random numbers of its first view are forked with this */
+    uint32_t          picture;        /* number of the pick that it is made from */
+    uint32_t          own_warp;       /* 1: it has a warp of its own; 0: it uses the first output's */
+    uint32_t          own_filter;     /* likewise, its filter */
+    uint32_t          own_color;      /* likewise, its color */
     bzi_similarity    warp;
-    bzna_transform    transform;      /* what every sample starts with */
+    bzna_transform    transform;      /* that every sample starts with */
     bzna_jitter       jitter;
-    bzi_kernel_output kernel;         /* on the host */
-    uint64_t          picture_bytes;
-    uint64_t          offset;         /* in the data of a batch */
-    void             *mean;           /* the mean image: a copy, and one on the device */
-    uint64_t          mean_bytes, mean_hash, device_mean;
+    bzi_kernel_output kernel;         /* what the kernel on the host is told about it */
+    uint64_t          picture_bytes;  /* of one view of one sample */
+    uint64_t          offset;         /* bytes from the beginning of a batch's data */
+    void             *mean;           /* a copy of the mean image; NULL: none */
+    uint64_t          mean_bytes;
+    uint64_t          mean_hash;      /* for the check of saved states */
+    uint64_t          device_mean;    /* the copy on the device, or 0 */
 } bzi_output;
 
-/* What becomes of a sample: a transform and a slot for each view of each output, in order. One a thread. */
+/* Work memory of a thread: a transform and a slot for each view of each output, in order, for one sample. */
 typedef struct bzi_views {
     bzna_transform  transforms[BZI_LIMIT_VIEWS];
     bzi_kernel_slot slots[BZI_LIMIT_VIEWS];
 } bzi_views;
 
-/* A stream that writes slots of batches, and the launches being gathered, one an output, for items of one loader. */
+/* A stream that writes slots of batches. It gathers one launch an output, for items of one loader. */
 #define BZI_LANE_SUMS (BZI_KERNEL_SLOTS * 2 * sizeof(uint64_t))
 typedef struct bzi_lane {
     bzi_device       *device;
     void             *stream;
     uint32_t          number;         /* of its events in batches: engines first, then the loader's workers */
     uint32_t          count;          /* of items */
-    uint32_t          kept;           /* 1: the first item was launched before, its batch's event is to come */
+    uint32_t          kept;           /* 1: the first item was launched, but its batch has no event for that yet */
     bzi_item         *items[BZI_KERNEL_SLOTS + 1];
-    bzna_status       status[BZI_KERNEL_SLOTS + 1];
-    uint32_t          slot_count[BZI_LIMIT_OUTPUTS];
-    bzi_kernel_slots  slots[BZI_LIMIT_OUTPUTS];
-    uint64_t          sums;           /* on the device, of BZI_LANE_SUMS bytes, for slots with a contrast; or 0 */
-    bzna_error        error;          /* status < 0: of a launch since the last flush */
+    bzna_status       status[BZI_KERNEL_SLOTS + 1];         /* of the items */
+    uint32_t          slot_count[BZI_LIMIT_OUTPUTS];        /* of the launch that each output gathers */
+    bzi_kernel_slots  slots[BZI_LIMIT_OUTPUTS];             /* of that launch */
+    uint64_t          sums;           /* BZI_LANE_SUMS bytes on the device, for slots with a contrast; 0: none yet */
+    bzna_error        error;          /* of a launch since the last flush; status BZNA_OK: none failed */
 } bzi_lane;
 
-/* What waits for the device's engines, of all loaders in the order of reading. */
+/* The queue of samples for the device's engines. It holds samples of all loaders in the order of reading. */
 typedef struct bzi_pool {
     bzi_device        *device;
     bzi_host          *host;
     struct bzi_engine *engines;
     uint32_t           count;         /* of engines; immutable */
-    uint32_t           has_mutex, has_cond, has_turns;
+    uint32_t           has_mutex;     /* 1: mutex was made and is to be freed */
+    uint32_t           has_cond;      /* likewise, wake */
+    uint32_t           has_turns;     /* likewise, turns */
     bzi_mutex          mutex;
-    bzi_cond           wake, turns;
+    bzi_cond           wake;          /* an item was queued, or the pool closes */
+    bzi_cond           turns;         /* turn has changed, or the pool closes */
     bzi_example        example;       /* immutable once turn is 1 */
-    atomic_uint        turn;          /* engines that may start: all but the last have their main decoder */
-    bzi_item          *first, *last;  /* (P) */
+    atomic_uint        turn;          /* engines that may start: all but the last of them have their main decoder */
+    bzi_item          *first;         /* (P) of the queue */
+    bzi_item          *last;          /* (P) of the queue */
     uint32_t           queued;        /* (P) items */
-    uint32_t           idle, live, quit;      /* (P) engines that wait, that have not ended; the pool closes */
+    uint32_t           idle;          /* (P) engines that wait for an item */
+    uint32_t           live;          /* (P) engines that have not ended */
+    uint32_t           quit;          /* (P) 1: the pool closes */
 } bzi_pool;
 
 /* DLPack's structs, as dlpack.h lays them out: unversioned tensors as of 0.2 to 1.x, versioned ones as of 1.0. */
 typedef struct bzi_dl_tensor {
     void    *data;
-    int32_t  device_type, device_id;
+    int32_t  device_type;
+    int32_t  device_id;
     int32_t  dimensions;
-    uint8_t  code, bits;
-    uint16_t lanes;
-    int64_t *shape, *strides;
-    uint64_t byte_offset;
+    uint8_t  code;                    /* the kind of number */
+    uint8_t  bits;                    /* of one number */
+    uint16_t lanes;                   /* numbers of one element: 1 */
+    int64_t *shape;
+    int64_t *strides;                 /* in elements */
+    uint64_t byte_offset;             /* of the first element in data */
 } bzi_dl_tensor;
 
 typedef struct bzi_dl_managed {
     bzi_dl_tensor tensor;
-    void         *manager;
+    void         *manager;            /* the deleter's */
     void        (*deleter)(struct bzi_dl_managed *self);
 } bzi_dl_managed;
 
 typedef struct bzi_dl_versioned {
-    uint32_t      major, minor;
-    void         *manager;
+    uint32_t      major;              /* DLPack's version */
+    uint32_t      minor;
+    void         *manager;            /* the deleter's */
     void        (*deleter)(struct bzi_dl_versioned *self);
     uint64_t      flags;
     bzi_dl_tensor tensor;
 } bzi_dl_versioned;
 
-enum { BZI_CONDS = 6 };               /* of a loader */
+enum { BZI_CONDS = 6 };               /* condition variables of a loader */
 
-/* The tensors that every batch has: bzi_loader_describe_tensor. Then come those of fields, then of further outputs. */
+/* Every batch has the first BZI_TENSORS tensors (bzi_loader_describe_tensor). Those of fields follow, then those of
+ * further outputs. */
 enum { BZI_TENSORS = 4, BZI_TENSORS_MAX = BZI_TENSORS + BZI_LIMIT_COLUMNS + BZI_LIMIT_OUTPUTS - 1, BZI_DIMENSIONS = 5 };
 
-/* A field that batches carry: as a tensor, or as bytes. */
+/* A field that batches carry, as a tensor or as bytes. */
 typedef struct bzi_column {
     char     name[BZNA_NAME_MAX];
     uint32_t kind;                    /* BZNA_FIELD_... */
-    uint32_t length;                  /* of a vector, numbers */
+    uint32_t length;                  /* numbers of a vector */
 } bzi_column;
 
-/* The bytes of a field in one slot. They grow to the largest value met. */
+/* The bytes of a field in one slot. */
 typedef struct bzi_slot_bytes {
-    bzi_buffer buffer;
-    uint64_t   size;
-    uint32_t   present;
-    uint32_t   reserved0;
+    bzi_buffer buffer;                /* grows to the largest value met */
+    uint64_t   size;                  /* of the value, in bytes */
+    uint32_t   present;               /* 1: the sample has the field */
+    uint32_t   reserved0;             /* 0 */
 } bzi_slot_bytes;
 
 enum { BZI_BATCH_NEW, BZI_BATCH_FREE, BZI_BATCH_FILLING, BZI_BATCH_READY, BZI_BATCH_ON_LOAN, BZI_BATCH_RETIRING };
 
 struct bzna_batch {
     bzna_loader *loader;
-    uint32_t     state;               /* (L) changed by bzi_batch_to_free and its four neighbors only */
+    uint32_t     state;               /* (L) only bzi_batch_to_free and the four functions after it change it */
     uint32_t     slots;               /* samples, with padding */
     uint32_t     real;                /* slots that are not padding */
     uint32_t     unfinished;          /* (L) slots */
-    uint32_t     failed, replaced;    /* (L) of the real ones */
-    uint32_t     last_of_epoch;
-    uint32_t     owned;               /* (L) on loan, and bzna_batch_release is to come */
-    uint32_t     references;          /* (L) on loan: the owner's, and one a DLPack tensor */
-    uint64_t     epoch, number, position;
-    uint64_t     next_epoch, next_position;   /* where a run goes on after this batch */
-    bzi_order    order;               /* of its epoch: the plan may be in a later one already */
-    uint8_t     *block;               /* the arrays below, and data on the host that is not the user's */
+    uint32_t     failed;              /* (L) real slots whose sample failed */
+    uint32_t     replaced;            /* (L) real slots that took another sample */
+    uint32_t     last_of_epoch;       /* 1: no batch of its epoch follows */
+    uint32_t     owned;               /* (L) on loan, 1: bzna_batch_release is to come */
+    uint32_t     references;          /* (L) on loan: the owner's, and one for each DLPack tensor */
+    uint64_t     epoch;
+    uint64_t     number;              /* in the epoch */
+    uint64_t     position;            /* of its first slot in the epoch's order */
+    uint64_t     next_epoch;          /* epoch and position where a saved state goes on after this batch */
+    uint64_t     next_position;
+    bzi_order    order;               /* of its epoch, because the plan may be in a later one already */
+    uint8_t     *block;               /* memory of the arrays below, and of data on the host that is the library's */
     uint8_t    **slices;              /* where each slice of the data lies, on host or device */
-    int64_t     *targets;
+    int64_t     *targets;             /* this and the next three: one element for each slot */
     uint64_t    *indices;
     bzna_status *status;
     bzna_error  *errors;
-    void        *columns[2 * BZI_LIMIT_COLUMNS];      /* values of tensors, then bzi_slot_bytes of the others */
-    bzi_dl_managed tensors[BZI_TENSORS_MAX];
-    bzi_dl_versioned versioned[BZI_TENSORS_MAX];
-    int64_t      shape[BZI_TENSORS_MAX][BZI_DIMENSIONS], strides[BZI_TENSORS_MAX][BZI_DIMENSIONS];
-    uint64_t     device_data;         /* the library's, on the device: the data, or what the host gets a copy of */
+    void        *columns[2 * BZI_LIMIT_COLUMNS];      /* values of tensors, then bzi_slot_bytes of other fields */
+    bzi_dl_managed tensors[BZI_TENSORS_MAX];          /* given to consumers of DLPack */
+    bzi_dl_versioned versioned[BZI_TENSORS_MAX];      /* likewise, with a version */
+    int64_t      shape[BZI_TENSORS_MAX][BZI_DIMENSIONS];    /* of each of them */
+    int64_t      strides[BZI_TENSORS_MAX][BZI_DIMENSIONS];  /* in elements */
+    uint64_t     device_data;         /* the library's memory on the device: the data, or what is copied to the host */
     void        *pinned;              /* the library's host memory for data that comes from the device */
     void        *stream;              /* the consumer's */
-    void       **written;             /* an event a lane */
-    /* A flag a lane: it writes to this round of the batch. The lane's alone, until the batch is ready. */
-    uint8_t     *touched;
+    void       **written;             /* an event for each lane, recorded after its last write */
+    uint8_t     *touched;             /* for each lane, 1: it writes this time. Only the lane sets it until ready */
     void        *released;            /* event on the consumer's stream */
-    /* That event is recorded, and nobody has waited for it. (L); on loan, only who drops the last reference sets it. */
-    uint32_t     has_release;
-    uint64_t     retired_number;      /* (L) retiring: those with lower numbers were released before */
+    uint32_t     has_release;         /* 1: it is recorded, not waited for. (L); on loan, the last unref sets it */
+    uint64_t     retired_number;      /* (L) retiring: batches with lower numbers were released before this one */
 };
 
 typedef struct bzi_worker {
     bzna_loader *loader;
     bzi_thread   thread;
-    uint32_t     started;
+    uint32_t     started;             /* 1: the thread is to be joined */
     bzi_software software;
-    bzi_scratch  scratch;
-    bzi_image    images[BZI_LIMIT_OUTPUTS];   /* the sample's, one a pick; what they say; the decoded pictures */
-    bzi_format   formats[BZI_LIMIT_OUTPUTS];
-    bzna_picture pictures[BZI_LIMIT_OUTPUTS];
-    bzi_views    views;
-    bzi_buffer   workspace;
-    bzi_buffer   drawn;               /* what the user's callback draws into */
-    bzi_lane     lane;                /* with batches on the device */
-    void        *staging;             /* likewise: pictures go from here, in pinned memory, */
-    uint64_t     upload, upload_bytes;        /* to here, on the device */
+    bzi_scratch  scratch;             /* for looking a picture up in the sample's bytes */
+    bzi_image    images[BZI_LIMIT_OUTPUTS];   /* the sample's coded pictures, one for each pick */
+    bzi_format   formats[BZI_LIMIT_OUTPUTS];  /* what their streams state */
+    bzna_picture pictures[BZI_LIMIT_OUTPUTS]; /* decoded */
+    bzi_views    views;               /* of the sample at hand */
+    bzi_buffer   workspace;           /* of the warp on the host */
+    bzi_buffer   drawn;               /* the copy of a picture that the user's callback draws into */
+    bzi_lane     lane;                /* used with batches on the device */
+    void        *staging;             /* likewise: pinned memory, from which pictures are uploaded */
+    uint64_t     upload;              /* likewise: memory on the device, to which they are uploaded */
+    uint64_t     upload_bytes;        /* capacity of both */
     void        *uploaded;            /* event: staging may be written again */
-    bzi_tiles    tiles;               /* of the grid at hand: any worker may decode them, */
-    uint32_t     next_tile, end_tile;         /* (L) from next to end - 1, those that nobody has begun */
-    uint32_t     tiles_begun;         /* (L) those that somebody is decoding */
-    uint64_t     helped_ns;           /* (L) spent by others */
-    bzna_error   tile_error;          /* (L) of the first tile, in their order, that failed; */
-    uint32_t     failed_tile;         /* (L) its number, or UINT32_MAX */
+    bzi_tiles    tiles;               /* of the grid at hand; any worker may decode them */
+    uint32_t     next_tile;           /* (L) the first tile that nobody has begun */
+    uint32_t     end_tile;            /* (L) the tile after the last one that is to be decoded */
+    uint32_t     tiles_begun;         /* (L) tiles that are being decoded */
+    uint64_t     helped_ns;           /* (L) that other workers spent on them */
+    bzna_error   tile_error;          /* (L) of the failed tile */
+    uint32_t     failed_tile;         /* (L) number of the first tile, in their order, that failed; or UINT32_MAX */
 } bzi_worker;
 
 typedef struct bzi_reader {
     bzna_loader *loader;
     bzi_thread   thread;
-    uint32_t     started;
+    uint32_t     started;             /* 1: the thread is to be joined */
     bzi_item    *first;               /* of the run at hand */
-    uint32_t     run_retries;         /* of the run */
-    bzi_scratch  scratch;
+    uint32_t     run_retries;         /* of that run */
+    bzi_scratch  scratch;             /* for the fields of a sample */
 } bzi_reader;
 
 struct bzna_loader {
+    /* immutable once open, but for config.order.seed */
     bzna_context      *context;
     bzi_host          *host;          /* the context's */
     bzna_dataset      *dataset;
-    bzna_loader_config config;        /* defaults filled in; immutable once open, but for seed */
+    bzna_loader_config config;        /* with defaults filled in */
     bzi_pick           picks[BZI_LIMIT_OUTPUTS];      /* the pictures of a sample; their names are copies */
     bzi_output         outputs[BZI_LIMIT_OUTPUTS];
-    uint32_t           pick_count, output_count;
-    int64_t            process;
-    uint64_t           opened_ns;
-    uint64_t           fingerprint;
+    uint32_t           pick_count;
+    uint32_t           output_count;
+    int64_t            process;       /* that opened it; see bzi_loader_forked */
+    uint64_t           opened_ns;     /* when, for the rate that statistics report */
+    uint64_t           fingerprint;   /* of the data set and its order; states of others are not restored */
     uint64_t           slot_bytes;    /* of a sample in all outputs; 0: batches have no pictures */
-    uint64_t           data_bytes;    /* of a batch, likewise */
-    uint64_t           block_bytes;
+    uint64_t           data_bytes;    /* of a batch in all outputs; 0: likewise */
+    uint64_t           block_bytes;   /* of bzna_batch.block */
     uint32_t           item_count;
     bzi_device        *device;        /* NULL: nothing of this loader is on a device */
     bzi_pool          *pool;          /* NULL: software decodes */
-    uint32_t           on_device;     /* batches lie there */
-    uint32_t           lanes;
+    uint32_t           on_device;     /* 1: batches lie on the device */
+    uint32_t           lanes;         /* that may write to its batches: the pool's engines, and its workers if needed */
     void              *stream;        /* the consumer's */
-    uint32_t           owns_stream;
+    uint32_t           owns_stream;   /* 1: the library made it */
     uint32_t           worker_count;
-    bzna_codec_info    jpeg;          /* supported: of JPEG, NVDEC decodes what these limits admit; see below */
+    bzna_codec_info    jpeg;          /* supported: NVDEC decodes the JPEGs that bzi_loader_is_nvdec_jpeg admits */
     char               reason[sizeof ((bzna_loader_info *)0)->decoder_reason];
 
     bzi_mutex mutex;
-    bzi_cond  reader_wake, worker_wake, consumer_wake, control_wake;
-    bzi_cond  holder_wake;            /* readers that wait with an item in hand */
-    bzi_cond  tiles_wake;             /* workers whose last tiles others are decoding */
-    uint32_t  cond_count, has_mutex;
+    bzi_cond  reader_wake;            /* readers that have nothing to read */
+    bzi_cond  worker_wake;            /* workers that have no run */
+    bzi_cond  consumer_wake;          /* the thread in next */
+    bzi_cond  control_wake;           /* threads that wait until nothing is active: reset, restore, close */
+    bzi_cond  holder_wake;            /* readers that wait with a run in hand */
+    bzi_cond  tiles_wake;             /* workers that wait for tiles that others are decoding */
+    uint32_t  cond_count;             /* of those that were made */
+    uint32_t  has_mutex;              /* 1: mutex was made */
 
-    uint32_t references;              /* (L) the owner's and one a batch on loan */
-    uint32_t quit, stopped;           /* (L) */
+    uint32_t references;              /* (L) the owner's, and one for each batch on loan */
+    uint32_t quit;                    /* (L) 1: it closes */
+    uint32_t stopped;                 /* (L) 1: stop was called, and no reset or restore since */
     uint32_t paused;                  /* (L) resets and restores at work */
-    uint32_t active;                  /* (L) readers and workers with an item in hand, and items with the pool */
-    uint32_t holding;                 /* (L) of them, readers that wait: for memory, for a retry */
-    uint32_t idle_workers, idle_readers;      /* (L) */
-    uint32_t waiting;                 /* (L) a thread is in next */
-    uint32_t on_loan, free_batches;   /* (L) */
-    uint32_t reclaiming;              /* (L) a reader waits for the GPU work that reads a retiring batch */
-    bzna_error poison;                /* (L) status < 0: what every call of next returns */
+    uint32_t active;                  /* (L) readers and workers with a run in hand, and items with the pool */
+    uint32_t holding;                 /* (L) of these, readers that wait for memory or before a retry */
+    uint32_t idle_workers;            /* (L) that wait for a run */
+    uint32_t idle_readers;            /* (L) that wait for something to read */
+    uint32_t waiting;                 /* (L) 1: a thread is in next */
+    uint32_t on_loan;                 /* (L) batches in that state */
+    uint32_t free_batches;            /* (L) batches in that state */
+    uint32_t reclaiming;              /* (L) 1: a reader waits for the GPU work that reads a retiring batch */
+    bzna_error poison;                /* (L) what every call of next returns, if its status is not BZNA_OK */
 
     bzi_item  *items;
-    bzi_item **free_items;            /* (L) a stack */
-    bzi_item **redo;                  /* (L) a stack: slots that take another sample */
-    bzi_run   *ring;                  /* (L) read, waiting for a worker; capacity item_count, as the two above */
-    uint32_t   free_item_count, redo_count, ring_first, ring_count;      /* (L) */
-    uint32_t   ring_samples;          /* (L) in all its runs, ... */
-    uint64_t   ring_bytes;            /* (L) ... and their bytes */
-    uint32_t   run_most;              /* samples of a run */
+    bzi_item **free_items;            /* (L) a stack; its capacity, and that of the next two, is item_count */
+    bzi_item **redo;                  /* (L) a stack of items whose slots take another sample */
+    bzi_run   *ring;                  /* (L) a ring of runs that were read and wait for a worker */
+    uint32_t   free_item_count;       /* (L) */
+    uint32_t   redo_count;            /* (L) */
+    uint32_t   ring_first;            /* (L) place of the oldest run in the ring */
+    uint32_t   ring_count;            /* (L) of runs in the ring */
+    uint32_t   ring_samples;          /* (L) in all its runs */
+    uint64_t   ring_bytes;            /* (L) of those samples */
+    uint32_t   run_most;              /* samples of a run, at most; immutable, as the next two */
     uint32_t   ahead_least;           /* samples that are read ahead, whatever their bytes */
-    uint64_t   ahead_bytes;           /* enough to be read ahead */
+    uint64_t   ahead_bytes;           /* with at least so many samples, these bytes are enough to be read ahead */
     bzi_pace   pace;                  /* (L) */
-    uint64_t   held_bytes;            /* (L) by all items */
+    uint64_t   held_bytes;            /* (L) of the memory of all items */
 
     bzna_batch  *batches;
-    uint8_t    **slice_data;
-    void       **events;              /* of all batches */
-    uint8_t     *touched;
-    /* (L) Planned and not yet delivered, in order: a ring of batches_in_flight places. */
-    bzna_batch **pending_batches;
-    uint32_t     pending_first, pending_count;
+    uint8_t    **slice_data;          /* memory for bzna_batch.slices */
+    void       **events;              /* memory for bzna_batch.written */
+    uint8_t     *touched;             /* memory for bzna_batch.touched */
+    bzna_batch **pending_batches;     /* (L) planned, not delivered, in order: a ring of batches_in_flight places */
+    uint32_t     pending_first;       /* (L) place of the batch that is delivered next */
+    uint32_t     pending_count;       /* (L) */
 
-    uint64_t  *indices;               /* what order points to */
-    double    *weights, *sums;
+    uint64_t  *indices;               /* this and the next three: arrays that order points to, or NULL */
+    double    *weights;
+    double    *sums;
     uint64_t  *ends;
     bzi_order  order;                 /* (L) of the epoch being planned */
     bzi_shard  shard;                 /* (L) likewise */
-    uint64_t   epoch, end_epoch;      /* (L) */
-    uint64_t   next_batch;            /* (L) number in the epoch */
-    bzna_batch *planning;             /* (L) batch with slots not yet given out */
-    uint32_t   next_slot;             /* (L) */
-    uint64_t   done_epoch, done_position;     /* (L) after the last delivered batch */
-    uint64_t   retired_count;         /* (L) batches that were ever retiring */
+    uint64_t   epoch;                 /* (L) being planned */
+    uint64_t   end_epoch;             /* (L) the one after the last */
+    uint64_t   next_batch;            /* (L) number in the epoch of the batch that is planned next */
+    bzna_batch *planning;             /* (L) has slots not yet given out; NULL: none */
+    uint32_t   next_slot;             /* (L) of it, that is given out next */
+    uint64_t   done_epoch;            /* (L) epoch and position after the last delivered batch */
+    uint64_t   done_position;         /* (L) */
+    uint64_t   retired_count;         /* (L) how often a batch was retiring */
 
-    /* fields of batches: first those that are tensors, then those that are bytes; how many of each */
-    bzi_column        columns[2 * BZI_LIMIT_COLUMNS];
-    uint32_t          column_count[2];
+    bzi_column        columns[2 * BZI_LIMIT_COLUMNS]; /* fields that are tensors, then fields that are bytes */
+    uint32_t          column_count[2];                /* of each of these two kinds */
     uint64_t          stills;         /* bzi_dataset_hash_stills */
     bzi_worker       *workers;
     bzi_reader       *readers;
-    bzna_statistics stats;          /* (L) */
-    uint64_t          refusals[8];    /* (L) hashes of what was logged */
+    bzna_statistics   stats;          /* (L) */
+    uint64_t          refusals[8];    /* (L) hashes of reasons, already logged, why NVDEC does not decode */
     uint32_t          in_pool;        /* (L) items with the pool or its engines */
-    /* A bit a sample that NVDEC has decoded without damage; NULL: none is noted. Whether one of them was damaged later:
-     * the data set changes, and the bits mean nothing. */
-    atomic_uint      *sound;
-    uint64_t          sound_words;
-    atomic_uint       changes;
-    uint64_t          starved_ns;     /* (L) how long sessions had nothing to do, summed over them, ... */
-    uint64_t          pool_ns;        /* (L) ... up to this time */
+    atomic_uint      *sound;          /* a bit for each sample: NVDEC has decoded it without damage; NULL: not kept */
+    uint64_t          sound_words;    /* of sound */
+    atomic_uint       changes;        /* 1: a sound sample came out damaged, so the data changes; ignore sound */
+    uint64_t          starved_ns;     /* (L) how long sessions had nothing to do, summed over sessions */
+    uint64_t          pool_ns;        /* (L) the time up to which starved_ns counts */
 };
 
 /* Of those that are tensors, bytes a slot. */
