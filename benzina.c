@@ -20393,7 +20393,7 @@ struct bzna_batch {
     uint32_t     state;               /* (L) only bzi_batch_to_free and the four functions after it change it */
     uint32_t     slots;               /* samples, with padding */
     uint32_t     real;                /* slots that are not padding */
-    uint32_t     unfinished;          /* (L) slots */
+    uint32_t     unfinished;          /* (L) slots that are not written yet */
     uint32_t     failed;              /* (L) real slots whose sample failed */
     uint32_t     replaced;            /* (L) real slots that took another sample */
     uint32_t     last_of_epoch;       /* 1: no batch of its epoch follows */
@@ -20420,9 +20420,13 @@ struct bzna_batch {
     void        *pinned;              /* the library's host memory for data that comes from the device */
     void        *stream;              /* the consumer's */
     void       **written;             /* an event for each lane, recorded after its last write */
-    uint8_t     *touched;             /* for each lane, 1: it writes this time. Only the lane sets it until ready */
-    void        *released;            /* event on the consumer's stream */
-    uint32_t     has_release;         /* 1: it is recorded, not waited for. (L); on loan, the last unref sets it */
+    /* for each lane, 1: it has enqueued writes since the batch was planned. Until the batch is ready, only the lane's
+     * own thread uses its flag */
+    uint8_t     *touched;
+    void        *released;            /* event on the consumer's stream, recorded by the release */
+    /* (L) 1: that event is recorded, and nobody has waited for it. On loan, only the thread that drops the last
+     * reference sets it, without the lock */
+    uint32_t     has_release;
     uint64_t     retired_number;      /* (L) retiring: batches with lower numbers were released before this one */
 };
 
@@ -20566,26 +20570,27 @@ struct bzna_loader {
     uint64_t          pool_ns;        /* (L) the time up to which starved_ns counts */
 };
 
-/* Of those that are tensors, bytes a slot. */
+/* Returns how many bytes a slot takes in the tensor of a field. */
 static uint64_t bzi_column_bytes(const bzi_column *column)
 {
     return column->kind == BZNA_FIELD_INTEGER ? sizeof(int64_t) : column->length * sizeof(float);
 }
 
-/* Where a view of a slot lies in its output: each view is a batch. */
+/* Returns the offset of a view of a slot in the data of so many slots. In an output, all slots of the first view come
+ * first, then those of the next view. */
 static uint64_t bzi_output_at(const bzi_output *output, uint32_t view, uint32_t slots, uint32_t slot)
 {
     return output->offset + ((uint64_t)view * slots + slot) * output->picture_bytes;
 }
 
-/* Several slices are of one output and one view. */
+/* Returns where a view of a slot lies in a batch. If a batch has several slices, there is one output and one view. */
 static uint8_t *bzi_batch_slot(const bzna_batch *batch, const bzi_output *output, uint32_t view, uint32_t slot)
 {
     uint32_t each = batch->loader->config.output.batch_size / batch->loader->config.output.slices;
     return batch->slices[slot / each] + bzi_output_at(output, view, batch->slots, slot % each);
 }
 
-/* The tensor of a field. */
+/* Describes the tensor of a field. */
 static void bzi_column_describe(const bzi_column *column, uint64_t slots, bzna_tensor *tensor)
 {
     tensor->dtype = column->kind == BZNA_FIELD_INTEGER ? BZNA_DTYPE_INT64 : BZNA_DTYPE_FLOAT32;
@@ -20614,24 +20619,24 @@ static void bzi_loader_describe_output(const bzna_loader *loader, const bzi_outp
         tensor->device = loader->device->info.device;
 }
 
-/* Past the last one. */
+/* Returns the number after that of the last tensor. */
 static uint32_t bzi_loader_tensors(const bzna_loader *loader)
 {
     return BZI_TENSORS + loader->column_count[0] + loader->output_count - 1;
 }
 
-/* The first one: batches without pictures have no image. */
+/* Returns the number of the first tensor: 1 if batches have no pictures, because tensor 0 is the pictures. */
 static uint32_t bzi_loader_first_tensor(const bzna_loader *loader) { return loader->slot_bytes ? 0 : 1; }
 
-/* The output that a tensor is; NULL: it is none. */
+/* Returns the output that a tensor belongs to, or NULL if it is not one of pictures. */
 static const bzi_output *bzi_loader_output(const bzna_loader *loader, uint32_t number)
 {
     const uint32_t others = BZI_TENSORS + loader->column_count[0];
     return number == 0 ? loader->outputs : number >= others ? &loader->outputs[number - others + 1] : NULL;
 }
 
-/* One tensor of a batch of so many slots, without its data. Pre: number < bzi_loader_tensors. Of batches without
- * pictures, the first has no name and no bytes. */
+/* Describes one tensor of a batch of so many slots, but sets no data. Tensor 0 has neither name nor bytes if batches
+ * have no pictures. Pre: number < bzi_loader_tensors. */
 static void bzi_loader_describe_tensor(const bzna_loader *loader, uint32_t number, uint64_t slots, bzna_tensor *tensor)
 {
     static const struct { const char *name; uint32_t dtype, bytes; } tensors[BZI_TENSORS] = {
@@ -20668,7 +20673,7 @@ static void bzi_batch_tensor(const bzna_batch *batch, uint32_t number, bzna_tens
                                           batch->columns[number - BZI_TENSORS];
 }
 
-/* A tensor's number, by its name; that of the next one: there is no such tensor. */
+/* Finds a tensor by its name. Returns its number, or bzi_loader_tensors if there is none. */
 static uint32_t bzi_loader_find_tensor(const bzna_loader *loader, const char *name)
 {
     const uint32_t count = bzi_loader_tensors(loader);
@@ -20683,7 +20688,7 @@ static uint32_t bzi_loader_find_tensor(const bzna_loader *loader, const char *na
     return number;
 }
 
-/* Locks the loader. Where another thread has the lock, it counts how long it waits, for bzna_statistics. */
+/* Locks the loader. If another thread holds the lock, the time until it is free is counted for bzna_statistics. */
 static void bzi_loader_lock(bzna_loader *loader)
 {
     uint64_t start;
@@ -20697,11 +20702,12 @@ static void bzi_loader_lock(bzna_loader *loader)
     loader->stats.lock_wait_ns += bzi_os_now_ns() - start;
 }
 
-/* A loader made before fork() has no threads in the child, and its lock may be held by one that is not there. */
+/* Returns 1 in a child process of the one that opened the loader, else 0. The child has none of the loader's threads,
+ * and the lock may be held by one of them. */
 static int bzi_loader_forked(const bzna_loader *loader) { return loader->process != bzi_os_process(); }
 
-/* Whether a coded picture is a JPEG that NVDEC decodes: by what the loader was opened with and by the file alone, never
- * by how busy, or how well, either decoder is. */
+/* Returns 1 if a coded picture is a JPEG that NVDEC decodes, else 0. This depends only on the file and on what was
+ * known when the loader was opened, not on how busy a decoder is, so that every run gives the same pixels. */
 static int bzi_loader_is_nvdec_jpeg(const bzna_loader *loader, uint32_t codec, const bzi_format *format)
 {
     const bzna_codec_info *limits = &loader->jpeg;
@@ -20715,15 +20721,16 @@ static int bzi_loader_is_nvdec_jpeg(const bzna_loader *loader, uint32_t codec, c
 /* ==== 58. Loader: queues ===========================================================================================
  * Calls: rooms 2-3, 6.
  *
- * What waits for whom: runs of samples, who is woken for them, and when. */
+ * The queues of runs and items, their counts, and the rules for waking threads. */
 
-/* Stop, pause or quit was requested: do not wait with an item in hand. With the lock held. */
+/* Returns 1 if stop, pause or quit was requested, else 0. Then no thread may wait with an item in hand. With the lock
+ * held. */
 static int bzi_loader_interrupted(const bzna_loader *loader)
 {
     return loader->quit || loader->paused || loader->stopped;
 }
 
-/* After quit, paused or stopped has changed. With the lock held. */
+/* Wakes all threads after quit, paused or stopped has changed. With the lock held. */
 static void bzi_loader_wake_all(bzna_loader *loader)
 {
     bzi_os_wake_all(&loader->reader_wake);
@@ -20732,14 +20739,14 @@ static void bzi_loader_wake_all(bzna_loader *loader)
     bzi_os_wake_all(&loader->consumer_wake);
 }
 
-/* More sessions than a loader has slots need not all be busy with it. */
+/* Returns how many sessions the loader can keep busy: not more than it has slots. */
 static uint32_t bzi_loader_sessions(const bzna_loader *loader)
 {
     uint64_t slots = (uint64_t)loader->config.output.batch_size * loader->config.pipeline.batches_in_flight;
     return (uint32_t)bzi_min(loader->pool->count, slots);
 }
 
-/* Brings starved_ns up to date, as before each change of in_pool. With the lock held. */
+/* Brings starved_ns up to date. This is called before each change of in_pool. With the lock held. */
 static void bzi_loader_count_starved(bzna_loader *loader)
 {
     uint64_t now = bzi_os_now_ns();
@@ -20749,7 +20756,7 @@ static void bzi_loader_count_starved(bzna_loader *loader)
     loader->pool_ns = now;
 }
 
-/* The item goes to the pool, and comes from there. With the lock held. */
+/* Counts an item that goes to the pool. With the lock held. */
 static void bzi_item_enter_pool(bzi_item *item)
 {
     bzi_loader_count_starved(item->batch->loader);
@@ -20757,6 +20764,7 @@ static void bzi_item_enter_pool(bzi_item *item)
     item->in_pool = 1;
 }
 
+/* Counts an item that leaves the pool. With the lock held. */
 static void bzi_item_leave_pool(bzi_item *item)
 {
     bzi_loader_count_starved(item->batch->loader);
@@ -20764,7 +20772,8 @@ static void bzi_item_leave_pool(bzi_item *item)
     item->in_pool = 0;
 }
 
-/* What a thread held, a run or an item with the pool, is in a list or in the ring. With the lock held. */
+/* Ends the hold on a run, or on an item with the pool. Its items are now in a list or in the ring. With the lock
+ * held. */
 static void bzi_loader_done(bzna_loader *loader)
 {
     loader->active--;
@@ -20772,7 +20781,8 @@ static void bzi_loader_done(bzna_loader *loader)
         bzi_os_wake_all(&loader->control_wake);
 }
 
-/* An item has left whoever held it. That of a run counts once its run is done. With the lock held. */
+/* Counts an item of the pool as done. Other items belong to runs, and a run is counted as a whole when it is done. With
+ * the lock held. */
 static void bzi_item_done(bzi_item *item)
 {
     if (!item->in_pool)
@@ -20781,7 +20791,7 @@ static void bzi_item_done(bzi_item *item)
     bzi_loader_done(item->batch->loader);
 }
 
-/* Ends a loader that cannot go on: every call of next returns the error. With the lock held. */
+/* Ends a loader that cannot go on. Every call of next returns the first such error. With the lock held. */
 static void bzi_loader_break(bzna_loader *loader, const bzna_error *err)
 {
     if (loader->poison.status == BZNA_OK)
@@ -20791,6 +20801,7 @@ static void bzi_loader_break(bzna_loader *loader, const bzna_error *err)
 
 /* --- Runs --- */
 
+/* Appends an item. Its bytes count only if it was read without an error. */
 static void bzi_run_add(bzi_run *run, bzi_item *item)
 {
     item->next = NULL;
@@ -20803,15 +20814,17 @@ static void bzi_run_add(bzi_run *run, bzi_item *item)
     run->bytes += item->status == BZNA_OK ? item->extent.size : 0;
 }
 
-/* The mean moves by a quarter for a run. */
+/* Returns the new moving average of a value for one sample, where a run of `count` samples has that sum. The newest run
+ * has a weight of one quarter. The result is never 0, since 0 means that nothing was measured. */
 static uint64_t bzi_pace_mean(uint64_t mean, uint64_t sum, uint32_t count)
 {
     const uint64_t now = sum / count + 1;
     return mean ? (3 * mean + now) / 4 : now;
 }
 
-/* How many samples the next run has: as many as make BZI_RUN_BYTES and take BZI_RUN_NS to read, and to work on. So
- * threads wake for that much, and those beside them find work meanwhile. What is not known yet is taken for large. */
+/* Returns how many samples the next run has. A run is about BZI_RUN_BYTES long, or takes about BZI_RUN_NS to read or to
+ * work on, whichever is less. That is enough to wake a thread for, and leaves work for other threads. Until the times
+ * were measured, a run has one sample. */
 static uint32_t bzi_loader_run_length(const bzna_loader *loader)
 {
     const bzi_pace *pace = &loader->pace;
@@ -20821,16 +20834,19 @@ static uint32_t bzi_loader_run_length(const bzna_loader *loader)
     return (uint32_t)bzi_min(loader->run_most, 1 + bzi_min(BZI_RUN_BYTES / (pace->bytes + 1), BZI_RUN_NS / longer));
 }
 
-/* Whether as much is read as should be ahead, or a part of that: 2, half. With the lock held. */
+/* Returns 1 if 1/part of what should be read ahead waits in the ring, else 0. With the lock held. */
 static int bzi_loader_is_ahead(const bzna_loader *loader, uint32_t part)
 {
     return (uint64_t)loader->ring_samples * part >= loader->config.read.ahead_samples ||
            (loader->ring_bytes * part >= loader->ahead_bytes && loader->ring_samples >= loader->ahead_least);
 }
 
-/* Wakes a reader, if one is needed: once half of what is read ahead was taken, so that it wakes for much. One that
- * reads already is enough, unless a read takes longer than a wake-up, or workers have nothing to do. With the lock
- * held. */
+/* Wakes an idle reader if one is needed. With the lock held.
+ *   - A reader is woken for a replacement, and always with a pool.
+ *   - Otherwise it is woken once half of what was read ahead was taken, so that it finds much to do, and only if items
+ *     and a batch are free for what it reads.
+ *   - If another one reads already, that is enough, unless a read takes longer than a wake-up, or workers are idle and
+ *     the ring is empty. */
 static void bzi_loader_wake_reader(bzna_loader *loader)
 {
     const uint32_t idle = loader->idle_readers, waiting = loader->reclaiming + loader->holding;
@@ -20849,15 +20865,15 @@ static void bzi_loader_wake_reader(bzna_loader *loader)
     bzi_os_wake_one(&loader->reader_wake);
 }
 
-/* Items are free, or wait for other samples: readers may go on. With the lock held. */
+/* Lets readers go on after items have become free or were queued for other samples. With the lock held. */
 static void bzi_loader_freed(bzna_loader *loader)
 {
     bzi_loader_wake_reader(loader);
     if (loader->holding)
-        bzi_os_wake_all(&loader->holder_wake);              /* their bytes may be taken now */
+        bzi_os_wake_all(&loader->holder_wake);              /* the items' memory may be freed now */
 }
 
-/* Runs that were read, from a reader, or an engine that cannot decode what it has. With the lock held. */
+/* Queues a run for the workers. It comes from a reader, or from an engine that cannot decode it. With the lock held. */
 static void bzi_ring_push(bzna_loader *loader, const bzi_run *run)
 {
     bzna_error err;
@@ -20873,7 +20889,7 @@ static void bzi_ring_push(bzna_loader *loader, const bzi_run *run)
         bzi_os_wake_one(&loader->worker_wake);
 }
 
-/* Pre: there is one. With the lock held. */
+/* Takes the oldest run from the ring. Pre: the ring is not empty. With the lock held. */
 static bzi_run bzi_ring_pop(bzna_loader *loader)
 {
     const bzi_run run = loader->ring[loader->ring_first];
@@ -20884,14 +20900,14 @@ static bzi_run bzi_ring_pop(bzna_loader *loader)
     return run;
 }
 
-/* With the lock held. */
+/* Puts an item on the stack of free ones. It keeps its memory. With the lock held. */
 static void bzi_item_free(bzi_item *item)
 {
     bzna_loader *loader = item->batch->loader;
     loader->free_items[loader->free_item_count++] = item;
 }
 
-/* An engine's item, which it cannot decode, goes on to the workers. With the lock held. */
+/* Hands an item that an engine cannot decode to the workers, as a run of one. With the lock held. */
 static void bzi_item_to_workers(bzi_item *item)
 {
     bzna_loader *loader = item->batch->loader;
