@@ -20921,11 +20921,13 @@ static void bzi_item_to_workers(bzi_item *item)
 /* ==== 59. Loader: the life of a batch, the plan =====================================================================
  * Calls: rooms 3-4, 38, 43, 58.
  *
- * Each change of a batch's state is one function. The plan says which sample goes into which slot. All with the
- * loader's lock held. */
+ * Each change of a batch's state is one function. The plan says which sample goes into which slot. All functions of
+ * this room are called with the loader's lock held, but for bzi_pool_begin. */
 
-/* The plan may take it. From new or on loan, where nothing on the device reads the batch; from retiring, when nothing
- * does so any more; from filling or ready, when a reset forgets what is planned. */
+/* The plan may take the batch again. The batch comes from one of these states:
+ *   - new or on loan, if nothing on the device reads it;
+ *   - retiring, when nothing reads it any more;
+ *   - filling or ready, when a reset discards what is planned. */
 static void bzi_batch_to_free(bzna_batch *batch)
 {
     bzna_loader *loader = batch->loader;
@@ -20936,7 +20938,7 @@ static void bzi_batch_to_free(bzna_batch *batch)
     bzi_loader_wake_reader(loader);
 }
 
-/* From free: it is planned, and delivered after those that are pending. */
+/* From free: the batch is planned, and will be delivered after those that are pending. */
 static void bzi_batch_to_filling(bzna_batch *batch)
 {
     bzna_loader *loader = batch->loader;
@@ -20946,15 +20948,15 @@ static void bzi_batch_to_filling(bzna_batch *batch)
     loader->pending_batches[last] = batch;
 }
 
-/* From filling: all its slots are written, or their writing is enqueued. */
+/* From filling: all slots of the batch are written, or the writes are enqueued. */
 static void bzi_batch_to_ready(bzna_batch *batch)
 {
     batch->state = BZI_BATCH_READY;
     bzi_os_wake_all(&batch->loader->consumer_wake);
 }
 
-/* From ready: the first of the pending batches becomes the consumer's, and holds the loader. A state that is saved goes
- * on after it. */
+/* From ready: the first pending batch becomes the consumer's, and holds a reference to the loader. A state that is
+ * saved from now on continues after this batch. */
 static void bzi_batch_to_loan(bzna_batch *batch)
 {
     bzna_loader *loader = batch->loader;
@@ -20969,8 +20971,8 @@ static void bzi_batch_to_loan(bzna_batch *batch)
     loader->done_position = batch->next_position;
 }
 
-/* From on loan: released, but GPU work may still read it. From new: whoever had its memory before may still use that,
- * on the consumer's stream. A reader may wait for either. */
+/* From on loan: the batch was released, but GPU work may still read it. From new: work on the consumer's stream may
+ * still use the memory that the batch was given. In either case a reader waits for that work. */
 static void bzi_batch_to_retiring(bzna_batch *batch)
 {
     bzna_loader *loader = batch->loader;
@@ -20980,8 +20982,9 @@ static void bzi_batch_to_retiring(bzna_batch *batch)
     bzi_os_wake_all(&loader->reader_wake);
 }
 
-/* --- Plan: all with the lock held --- */
+/* --- The plan --- */
 
+/* Plans an epoch from a position in its order on. */
 static void bzi_plan_epoch(bzna_loader *loader, uint64_t epoch, uint64_t start)
 {
     loader->epoch = epoch;
@@ -20989,7 +20992,8 @@ static void bzi_plan_epoch(bzna_loader *loader, uint64_t epoch, uint64_t start)
     loader->shard.start = start;
 }
 
-/* Moves past epochs that have no batch left. Only the first can be empty: open refuses a plan without batches. */
+/* Moves past epochs that have no batch left. Returns 1 if a batch is left to plan, else 0. Only the first epoch can be
+ * empty, because open refuses a plan without batches. */
 static int bzi_plan_has_batch(bzna_loader *loader)
 {
     while (loader->epoch < loader->end_epoch && loader->next_batch >= bzi_shard_batches(&loader->shard))
@@ -21005,8 +21009,9 @@ static bzna_batch *bzi_plan_free_batch(bzna_loader *loader)
     return NULL;
 }
 
-/* Makes order that of the epoch being planned. A ranked order is one array, which batches still being filled may need:
- * then not yet. */
+/* Computes the order of the epoch being planned, if that has not been done. Returns 1 if order is valid, else 0. A
+ * ranked order is kept in one array for all epochs. It is not overwritten while a batch is being filled, because that
+ * may need the order of the epoch before. */
 static int bzi_plan_order(bzna_loader *loader)
 {
     if (loader->order.valid && loader->order.epoch == loader->epoch && loader->order.seed == loader->config.order.seed)
@@ -21018,13 +21023,14 @@ static int bzi_plan_order(bzna_loader *loader)
     return 1;
 }
 
-/* Opens the next batch of the plan. Returns 0 when there is none, or no free batch for it. */
+/* Opens the next batch of the plan. Returns 1, or 0 if the plan has no more batches, no batch is free, or the order is
+ * not ready. */
 static int bzi_plan_batch(bzna_loader *loader)
 {
     const bzi_shard *shard = &loader->shard;
     bzna_batch *batch;
 
-    if (loader->poison.status != BZNA_OK)                   /* nobody will get it */
+    if (loader->poison.status != BZNA_OK)                   /* the batch would never be delivered */
         return 0;
     if (!bzi_plan_has_batch(loader) || !loader->free_batches || !bzi_plan_order(loader))
         return 0;
@@ -21053,6 +21059,7 @@ static int bzi_plan_batch(bzna_loader *loader)
     return 1;
 }
 
+/* Finds the sample at the item's position, and clears what an earlier sample has left in the item. */
 static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
 {
     item->index = bzi_order_at(&item->batch->order, item->position);
@@ -21065,7 +21072,7 @@ static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
     item->batch->indices[item->slot] = item->index;
 }
 
-/* Gives the next sample of the plan to an item. Returns 0 when there is none, or no free batch. */
+/* Gives the next sample of the plan to an item. Returns 1, or 0 if there is none now. */
 static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
 {
     const bzi_shard *shard = &loader->shard;
@@ -21085,7 +21092,8 @@ static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
 
 /* --- The pool's queue --- */
 
-/* Lets the engines start, once. Copies the example, if there is one. */
+/* Lets the engines start. Only the first call has an effect. It copies the example, if there is one and memory for it.
+ * Without a lock. */
 static void bzi_pool_begin(bzi_pool *pool, const bzi_example *example)
 {
     const bzi_memory *memory = &pool->host->memory;
@@ -21113,7 +21121,7 @@ static void bzi_pool_begin(bzi_pool *pool, const bzi_example *example)
     bzi_buffer_free(memory, &copy.bytes);
 }
 
-/* Hands an item to the engines. Returns 0 when there are none left. With the loader's lock held. */
+/* Queues an item for the engines. Returns 1, or 0 if no engine is left. With the loader's lock held. */
 static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
 {
     int alive, wake;
@@ -21138,7 +21146,7 @@ static int bzi_pool_submit(bzi_pool *pool, bzi_item *item)
     return alive;
 }
 
-/* Takes a loader's items out of the queue, because they will be thrown away. With the loader's lock held. */
+/* Takes a loader's items out of the queue, because they will be discarded. With the loader's lock held. */
 static void bzi_pool_withdraw(bzna_loader *loader)
 {
     bzi_pool *pool = loader->pool;
@@ -21595,7 +21603,7 @@ BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzna_loader *loader, con
 
 /* --- Reclaiming --- */
 
-/* The host waits until no GPU work of the consumer's reads the batch. In the CUDA context. */
+/* Waits until no GPU work of the consumer reads the batch. In the CUDA context. */
 static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *err)
 {
     bzi_device *device = batch->loader->device;
@@ -21603,8 +21611,9 @@ static bzna_status bzi_batch_drain_reads(const bzna_batch *batch, bzna_error *er
                                 bzi_device_drain(device, batch->stream, err);
 }
 
-/* The retiring batch that was released first, if the plan needs a batch and none is free. One reader reclaims at a
- * time; the only one does not while a batch that is being filled may need a replacement. With the lock held. */
+/* Returns the retiring batch that was released first, if the plan needs a batch and none is free, else NULL. Only one
+ * reader reclaims at a time. If there is only one reader, it does not reclaim while a batch that is being filled may
+ * need a replacement, because nobody else would read that. With the lock held. */
 static bzna_batch *bzi_reader_reclaimable(bzna_loader *loader)
 {
     const bzna_loader_config *config = &loader->config;
@@ -21624,7 +21633,7 @@ static bzna_batch *bzi_reader_reclaimable(bzna_loader *loader)
     return found;
 }
 
-/* Waits until the batch can be written. With the lock held, but not while it waits. */
+/* Waits until nothing reads the batch, and makes it free. With the lock held, but not during the wait. */
 static void bzi_reader_reclaim(bzna_batch *batch)
 {
     bzna_loader *loader = batch->loader;
@@ -21639,14 +21648,14 @@ static void bzi_reader_reclaim(bzna_batch *batch)
     if (status == BZNA_OK)
         bzi_batch_to_free(batch);
     else
-        bzi_loader_break(loader, &err);                     /* nothing may be written where GPU work perhaps reads */
+        bzi_loader_break(loader, &err);                     /* GPU work may still read the batch: never write to it */
     bzi_os_wake_all(&loader->reader_wake);                  /* another reader may reclaim the next */
 }
 
 /* --- Taking items --- */
 
-/* The next samples to read: a slot's replacement, or the plan's next. Empty if there are none now. With the lock
- * held. */
+/* Returns the next samples to read: a slot's replacement, else the next ones of the plan. The run is empty if there is
+ * nothing to read now, or enough has been read ahead. With the lock held. */
 static bzi_run bzi_reader_next(bzna_loader *loader)
 {
     bzi_run run = { NULL, NULL, 0, 0 };
@@ -21667,7 +21676,7 @@ static bzi_run bzi_reader_next(bzna_loader *loader)
     return run;
 }
 
-/* For a reader that has nothing to read: reclaims a batch, or waits. With the lock held. */
+/* Lets a reader that has nothing to read reclaim a batch, or wait. With the lock held, but not during the wait. */
 static void bzi_reader_idle(bzna_loader *loader)
 {
     uint64_t start = bzi_os_now_ns();
@@ -21683,8 +21692,8 @@ static void bzi_reader_idle(bzna_loader *loader)
     loader->stats.stage[BZNA_STAGE_READ].wait_after_ns += bzi_os_now_ns() - start;
 }
 
-/* A run to read; empty when the loader closes. Another reader is woken if there is more to do than one can. With the
- * lock held. */
+/* Waits for a run to read, and returns it. It is empty if the loader closes. Another reader is woken if one more is
+ * needed. With the lock held. */
 static bzi_run bzi_reader_take(bzna_loader *loader)
 {
     bzi_run run = { NULL, NULL, 0, 0 };
@@ -21703,8 +21712,8 @@ static bzi_run bzi_reader_take(bzna_loader *loader)
 
 /* --- Memory for what is read --- */
 
-/* Frees the bytes of one item that nobody uses: free, or waiting for another sample. Returns 0 when there is none. With
- * the lock held, but not around the user's allocator. */
+/* Frees the memory of one item that is free or waits for another sample. Returns 1, or 0 if none of them has any. With
+ * the lock held, but not during the call of the user's allocator. */
 static int bzi_reader_trim(bzna_loader *loader)
 {
     for (uint32_t i = 0; i < loader->free_item_count + loader->redo_count; i++) {
@@ -21723,7 +21732,8 @@ static int bzi_reader_trim(bzna_loader *loader)
     return 0;
 }
 
-/* Exchanges `had` bytes for `want` under the common ceiling: waits until others have freed enough. */
+/* Waits until `want` bytes fit under the common ceiling, and counts them. The caller has freed `had` bytes before.
+ * Returns BZNA_E_STOPPED if the loader was interrupted and they do not fit. Without the lock. */
 static bzna_status bzi_reader_wait_memory(bzna_loader *loader, uint64_t had, uint64_t want, bzna_error *err)
 {
     const uint64_t ceiling = loader->config.read.memory_bytes;
@@ -21742,8 +21752,8 @@ static bzna_status bzi_reader_wait_memory(bzna_loader *loader, uint64_t had, uin
     return fits ? BZNA_OK : BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
 }
 
-/* Gives back the memory of an item, and of those behind it in its run: of two readers that wait, neither may hold any.
- * Returns how much that was. */
+/* Frees the memory of an item and of those after it in its run. Returns how many bytes that were. A reader must not
+ * hold memory while it waits for more: two such readers could wait for each other forever. */
 static uint64_t bzi_reader_let_go(bzna_loader *loader, bzi_item *item)
 {
     uint64_t bytes = 0;
@@ -21754,7 +21764,8 @@ static uint64_t bzi_reader_let_go(bzna_loader *loader, bzi_item *item)
     return bytes;
 }
 
-/* Takes `want` bytes under the common ceiling in place of the item's own, if they can be had at once. */
+/* Counts `want` bytes in place of the item's own memory, and frees that, if they fit under the common ceiling now.
+ * Returns 1 if they do, else 0. */
 static int bzi_reader_take_memory(bzna_loader *loader, bzi_item *item, uint64_t want)
 {
     const uint64_t had = item->bytes.capacity;
@@ -21769,8 +21780,8 @@ static int bzi_reader_take_memory(bzna_loader *loader, bzi_item *item, uint64_t 
     return fits;
 }
 
-/* Memory for so many bytes. BZNA_AGAIN: there is none now, and the samples of the run before this item, which hold
- * some, are to be handed on first. */
+/* Gives an item memory for so many bytes. Returns BZNA_AGAIN if there is none now and this is not the first item of the
+ * run: then the caller hands on the samples before it, which hold memory, and tries again. */
 static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64_t bytes, bzna_error *err)
 {
     bzna_loader *loader = reader->loader;
@@ -21808,7 +21819,7 @@ static bzna_status bzi_reader_reserve(bzi_reader *reader, bzi_item *item, uint64
 
 /* --- Reading --- */
 
-/* Waits before a retry. Returns 0 when the loader was interrupted. */
+/* Waits before a retry. Returns 1, or 0 if the loader was interrupted. */
 static int bzi_reader_back_off(bzna_loader *loader, uint64_t ns)
 {
     uint64_t deadline = bzi_os_now_ns() + bzi_min(ns, INT64_MAX / 2);       /* 146 years: no overflow in what follows */
@@ -21825,8 +21836,8 @@ static int bzi_reader_back_off(bzna_loader *loader, uint64_t ns)
     return go_on;
 }
 
-/* Where a sample's bytes are when it is to be read: in memory, if its source lies there and they need no change; in
- * those of its neighbors, which were read with it; else they are read now. */
+/* Finds or reads a sample's bytes. They are not read if they were read together with those of a neighbor, or if the
+ * source lies in memory and its container does not change them. */
 static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_reading *reading, bzna_error *err)
 {
     const bzi_container *container = item->container;
@@ -21851,7 +21862,7 @@ static bzna_status bzi_reader_bytes(bzi_reader *reader, bzi_item *item, bzi_read
     return BZNA_OK;
 }
 
-/* The item's sample, and its target. */
+/* Reads the item's sample, its target and its fields. */
 static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_error *err)
 {
     const bzi_container *container = item->container;
@@ -21873,8 +21884,9 @@ static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_erro
     return status == BZNA_OK ? bzi_item_fields(reader, item, &reading.sample, err) : status;
 }
 
-/* Reads a sample, and tries again, after pauses. BZNA_AGAIN: memory is short, or a pause is due, which the other
- * samples of the run should not wait for; those that are due for one come last. */
+/* Reads a sample. After an I/O error it pauses and tries again, as often as the config allows. Returns BZNA_AGAIN if
+ * memory is short, or if a pause is due and other samples of the run can be read before it. Such items are marked as
+ * tried, and come last. */
 static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_error *err)
 {
     bzna_loader *loader = reader->loader;
@@ -21899,8 +21911,10 @@ static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_err
     }
 }
 
-/* How many of the samples behind this one lie behind it in its file, too, and with it make no more than a run may have.
- * A source of the user's gets a read for each sample. *bytes: from the first of them to the end of the last. */
+/* Returns how many of the samples that follow in the run also follow in the file, and can be read together with this
+ * one within BZI_RUN_BYTES. Returns 0 for a source of user callbacks, which gets one read for each sample.
+ *   offset   where this sample begins
+ *   bytes    from there to the end of the last of them */
 static uint32_t bzi_item_neighbors(bzi_item *first, uint64_t *offset, uint64_t *bytes)
 {
     const bzi_container *container = first->container;
@@ -21929,8 +21943,8 @@ static uint32_t bzi_item_neighbors(bzi_item *first, uint64_t *offset, uint64_t *
     return count;
 }
 
-/* Samples of a run that lie one behind the other are read at once, into the memory of the first. If that fails, each is
- * read by itself, so that a bad one costs its own slot only. */
+/* Reads samples of a run that follow each other in a file with one read, into the memory of the first of them. If that
+ * fails, each is read by itself later, so that a bad sample costs only its own slot. */
 static void bzi_reader_read_neighbors(bzi_reader *reader, bzi_item *item)
 {
     while (item) {
@@ -21946,7 +21960,8 @@ static void bzi_reader_read_neighbors(bzi_reader *reader, bzi_item *item)
     }
 }
 
-/* Whether what was read goes to the device's engines. With the lock held. */
+/* Submits a sample that was read to the device's engines, if they may be able to decode it. Returns 1 if the pool has
+ * the item now, else 0. With the lock held. */
 static int bzi_reader_submit(bzna_loader *loader, bzi_item *item)
 {
     const bzi_span bytes = { item->data, item->status == BZNA_OK ? item->extent.size : 0 };
@@ -21958,8 +21973,9 @@ static int bzi_reader_submit(bzna_loader *loader, bzi_item *item)
     return 0;
 }
 
-/* Reads a run: up to where memory is short, and without those that wait for a retry. They are *rest, which has fewer
- * samples, or only such as are due for a pause. Without the lock. */
+/* Reads a run, and returns the items that are done. The others go to *rest: those after the point where memory was
+ * short, then those that are to be tried again after a pause. If no item is done, all of *rest are due for a pause, so
+ * that the next call makes progress. Without the lock. */
 static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, bzi_run *rest)
 {
     bzi_run done = { NULL, NULL, 0, 0 }, tried = done;
@@ -21968,7 +21984,8 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
     memset(rest, 0, sizeof *rest);
     reader->first = run.first;
     reader->run_retries = 0;
-    if (is_new && !reader->loader->on_device)               /* there, items of a run are given back one by one */
+    /* On the device, the items of a run are given back one by one, so none may use the memory of another. */
+    if (is_new && !reader->loader->on_device)
         bzi_reader_read_neighbors(reader, run.first);
     for (bzi_item *item = run.first, *next; item; item = next) {
         next = item->next;
@@ -21986,7 +22003,8 @@ static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, 
     return done;
 }
 
-/* Reads a run, and hands it on, in one part if memory allows. Called and returns with the lock held. */
+/* Reads a run and hands it on, in several parts if memory is short or samples are to be tried again. With the lock
+ * held, but not while it reads. */
 static void bzi_reader_run_through(bzi_reader *reader, bzi_run run)
 {
     bzna_loader *loader = reader->loader;
@@ -22009,14 +22027,15 @@ static void bzi_reader_run_through(bzi_reader *reader, bzi_run run)
         loader->pace.read_ns = bzi_pace_mean(loader->pace.read_ns, took, done.count);
         loader->pace.bytes = bzi_pace_mean(loader->pace.bytes, done.bytes, done.count);
         if (loader->pool && bzi_reader_submit(loader, done.first))
-            return;                                         /* a run of one, which is the pool's now */
+            return;                                         /* the run had one item, and the pool has it now */
         bzi_ring_push(loader, &done);
     }
 
     bzi_loader_done(loader);
 }
 
-/* Lets the sessions start; their decoders are for pictures like the data set's first one, if that can be had now. */
+/* Lets the engines start. They make their main decoders for pictures like the first of the data set, if that can be
+ * read now. */
 static void bzi_reader_begin_pool(bzna_loader *loader)
 {
     const bzi_part *part = &loader->dataset->parts[0];
@@ -22041,6 +22060,7 @@ static void bzi_reader_begin_pool(bzna_loader *loader)
         bzi_look_end(&look);
 }
 
+/* The thread of a reader. */
 static void *bzi_reader_run(void *argument)
 {
     bzi_reader *reader = argument;
