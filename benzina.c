@@ -21912,7 +21912,7 @@ static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_err
 }
 
 /* Returns how many of the samples that follow in the run also follow in the file, and can be read together with this
- * one within BZI_RUN_BYTES. Returns 0 for a source of user callbacks, which gets one read for each sample.
+ * one within BZI_RUN_BYTES. Returns 0 where each sample is read by itself, as from a source of the user's callbacks.
  *   offset   where this sample begins
  *   bytes    from there to the end of the last of them */
 static uint32_t bzi_item_neighbors(bzi_item *first, uint64_t *offset, uint64_t *bytes)
@@ -21974,8 +21974,8 @@ static int bzi_reader_submit(bzna_loader *loader, bzi_item *item)
 }
 
 /* Reads a run, and returns the items that are done. The others go to *rest: those after the point where memory was
- * short, then those that are to be tried again after a pause. If no item is done, all of *rest are due for a pause, so
- * that the next call makes progress. Without the lock. */
+ * short, then those that are to be tried again after a pause. Each call finishes an item, or finds one more that is due
+ * for a pause, so repeated calls come to an end. Without the lock. */
 static bzi_run bzi_reader_read_run(bzi_reader *reader, bzi_run run, int is_new, bzi_run *rest)
 {
     bzi_run done = { NULL, NULL, 0, 0 }, tried = done;
@@ -22434,9 +22434,9 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
 /* ==== 64. Decode stages: workers ====================================================================================
  * Calls: rooms 2-4, 6, 18-19, 46, 49, 51-52, 57-58, 61, 63.
  *
- * Threads that decode in software, and warp into a slot, on the host or by a lane. */
+ * Workers are threads that decode in software and warp into slots, on the host or by a lane. */
 
-/* A worker's part of the device: its stream, and the event after its uploads. In the CUDA context. */
+/* Makes what a worker needs on the device: its stream, and the event after its uploads. In the CUDA context. */
 static bzna_status bzi_worker_make_lane(bzi_worker *worker, uint32_t number, bzna_error *err)
 {
     bzi_lane *lane = &worker->lane;
@@ -22448,6 +22448,7 @@ static bzna_status bzi_worker_make_lane(bzi_worker *worker, uint32_t number, bzn
     return bzi_device_event(lane->device, &worker->uploaded, err);
 }
 
+/* Frees that, once the stream has done its work. In the CUDA context. */
 static void bzi_worker_free_lane(bzi_worker *worker)
 {
     bzi_lane *lane = &worker->lane;
@@ -22462,13 +22463,16 @@ static void bzi_worker_free_lane(bzi_worker *worker)
     bzi_device_stream_free(lane->device, lane->stream);
 }
 
-/* A plane of a picture, and where it lies in what goes to the device: rows 256 bytes apart or a multiple of that. */
+/* A plane of a picture in a copy of it. */
 typedef struct bzi_plane {
-    uint64_t row_bytes, rows;
-    uint64_t pitch, offset;
+    uint64_t row_bytes;               /* without padding */
+    uint64_t rows;
+    uint64_t pitch;                   /* bytes from row to row in the copy, a multiple of 256 */
+    uint64_t offset;                  /* bytes from the beginning of the copy */
 } bzi_plane;
 
-/* Of a picture that was decoded at 1/shrink of its size. */
+/* Lays out a copy of a picture that was decoded at 1/shrink of its size. Returns the number of planes. total: the bytes
+ * of the copy. */
 static uint32_t bzi_picture_planes(const bzna_picture *picture, uint32_t shrink, bzi_plane planes[3], uint64_t *total)
 {
     uint32_t count = picture->plane[1] ? 3 : 1, sample_bytes = picture->depth > 8 ? 2 : 1;
@@ -22488,7 +22492,7 @@ static uint32_t bzi_picture_planes(const bzna_picture *picture, uint32_t shrink,
     return count;
 }
 
-/* Memory for an upload, pinned and on the device. Pre: the upload before has ended. */
+/* Makes room for an upload, in pinned memory and on the device. Pre: the upload before has ended. */
 static bzna_status bzi_worker_reserve(bzi_worker *worker, uint64_t bytes, bzna_error *err)
 {
     bzi_device *device = worker->lane.device;
@@ -22507,7 +22511,10 @@ static bzna_status bzi_worker_reserve(bzi_worker *worker, uint64_t bytes, bzna_e
     return BZNA_OK;
 }
 
-/* Samples of `bytes` each, step bytes apart, or 0: side by side, end up side by side. */
+/* Copies a row of samples so that they lie side by side.
+ *   size    of the copy in bytes
+ *   bytes   of one sample
+ *   step    bytes from one sample to the next in src; 0: they lie side by side there, too */
 static void bzi_plane_copy_row(uint8_t *dst, const uint8_t *src, uint64_t size, uint32_t bytes, uint32_t step)
 {
     if (!step || step == bytes) {
@@ -22518,7 +22525,7 @@ static void bzi_plane_copy_row(uint8_t *dst, const uint8_t *src, uint64_t size, 
         dst[i] = src[i / bytes * step + i % bytes];
 }
 
-/* One plane; the picture has its pitch and step then. */
+/* Copies one plane, and sets the picture's pitch and step to those of the copy. */
 static void bzi_picture_copy_plane(bzna_picture *picture, uint32_t i, const bzi_plane *plane, uint8_t *dst)
 {
     const uint8_t *src = picture->plane[i];
@@ -22529,7 +22536,7 @@ static void bzi_picture_copy_plane(bzna_picture *picture, uint32_t i, const bzi_
     picture->pitch[i] = (int64_t)plane->pitch;
 }
 
-/* Copies a picture's planes to the device, where the warp reads them: *picture then has their addresses there. */
+/* Copies a picture's planes to the device, where the warp reads them, and sets *picture to their addresses there. */
 static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, uint32_t shrink, bzna_error *err)
 {
     bzi_device *device = worker->lane.device;
@@ -22552,7 +22559,7 @@ static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, 
     return status;
 }
 
-/* One view, on the host. */
+/* Warps one view into its slot, on the host. */
 static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item, const bzi_output *output,
                                         uint32_t view, bzna_error *err)
 {
@@ -22565,8 +22572,8 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
     return BZNA_OK;
 }
 
-/* What the views need of a picture, whose slots are made: the rows that one of them reads; a JPEG shrunk, if the config
- * allows it, by no more than each of them allows. */
+/* Finds the rows of a picture that its views read. A JPEG is shrunk while it is decoded, if the config allows that, by
+ * as much as all its views allow. Pre: the views' slots are made. They are changed for the shrunk picture. */
 static void bzi_worker_want_rows(bzi_worker *worker, uint32_t number, bzi_wanted *wanted)
 {
     const bzna_loader *loader = worker->loader;
@@ -22588,7 +22595,8 @@ static void bzi_worker_want_rows(bzi_worker *worker, uint32_t number, bzi_wanted
         }
 }
 
-/* What is wanted of a picture that is to be decoded: all of it, if that cannot be in part, or if a callback sees it. */
+/* Finds which part of a picture is to be decoded. That is all of it, if its codec has no other choice, or if the user's
+ * callback draws into it. */
 static bzna_status bzi_worker_want(bzi_worker *worker, const bzi_item *item, uint32_t number, bzi_wanted *wanted,
                                    bzna_error *err)
 {
@@ -22606,8 +22614,9 @@ static bzna_status bzi_worker_want(bzi_worker *worker, const bzi_item *item, uin
     return status;
 }
 
-/* All views of one of the sample's pictures. On the device they are gathered; bzi_worker_item launches, but for a
- * sample of several pictures, which take turns in the memory that they are uploaded to. */
+/* Warps all views of one of the sample's pictures. On the device they are only gathered, and launched with the run. A
+ * sample of several pictures is the exception: these are uploaded to the same memory one after the other, so the views
+ * of each are launched before the next upload. */
 static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t number, uint32_t shrink,
                                    bzna_error *err)
 {
@@ -22632,8 +22641,8 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t 
     return BZNA_OK;
 }
 
-/* What the sample's pictures say of themselves, by which its transforms are drawn: what of the pictures is needed is
- * known before they are decoded. */
+/* Describes the sample's pictures from their headers, and draws its transforms. This comes before decoding, because the
+ * transforms decide which parts of the pictures are needed. */
 static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, bzna_error *err)
 {
     bzna_status status;
@@ -22645,16 +22654,18 @@ static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, bz
     return bzi_item_draw(item, worker->pictures, worker->views.transforms, err);
 }
 
-/* A JPEG that NVDEC was to decode, and did not, for the reason in the error: no other decoder gives its pixels. */
+/* Fails a JPEG that NVDEC should have decoded, but did not, for the reason in *err. It is not decoded in software,
+ * because that would give other pixels. */
 static bzna_status bzi_worker_refuse_jpeg(bzna_error *err)
 {
     const bzna_error why = *err;
     const bzna_status status = why.status == BZNA_OK || why.status == BZNA_E_CODEC ? BZNA_E_DECODE : why.status;
-    return bzi_fail(err, status, BZNA_NO_OFFSET, 0, why.native_code, "loader_config.decode.jpeg: not by NVDEC: %s",
-                    why.message);
+    return bzi_fail(err, status, BZNA_NO_OFFSET, 0, why.native_code,
+                    "loader_config.decode.jpeg: NVDEC did not decode this JPEG: %s", why.message);
 }
 
-/* A picture as the user's callback draws it, in a copy: the planes may be a decoder's or a data set's. */
+/* Lets the user's callback draw into a picture. The callback gets a copy, because the planes may belong to a decoder or
+ * to the data set. */
 static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uint32_t number, bzna_error *err)
 {
     const bzna_loader_pipeline *pipeline = &worker->loader->config.pipeline;
@@ -22672,7 +22683,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
     if (!bzi_buffer_reserve(&worker->loader->host->memory, &worker->drawn, total, 0))
         return bzi_fail_memory(err, "a copy of the picture");
 
-    if (worker->drawn.capacity != capacity)                 /* rows have padding, which the callback sees, too */
+    if (worker->drawn.capacity != capacity)                 /* the callback can see the padding after each row */
         memset(worker->drawn.data, 0, (size_t)worker->drawn.capacity);
     for (uint32_t i = 0; i < count; i++) {
         drawn[i] = (uint8_t *)worker->drawn.data + planes[i].offset;
@@ -22694,8 +22705,10 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
 
 /* --- Grids --- */
 
-/* Decodes one of the tiles that `of` has left; returns 0 if it has none. They are begun in their order, and none after
- * one that failed: which one that is, and so the error, does not depend on who decodes. With the lock held. */
+/* Decodes the next tile of another worker's grid, or of this one's. Returns 1, or 0 if no tile is left to begin. Tiles
+ * are begun in their order, and none after one has failed. The error is that of the first tile that fails, whichever
+ * worker decodes it. With the lock held, but not while it decodes.
+ *   of   the worker whose grid it is */
 static int bzi_worker_tile(bzi_worker *worker, bzi_worker *of)
 {
     bzna_loader *loader = worker->loader;
@@ -22726,7 +22739,8 @@ static int bzi_worker_tile(bzi_worker *worker, bzi_worker *of)
     return 1;
 }
 
-/* A worker that has no sample helps one that has a grid. With the lock held. */
+/* Lets a worker that has no sample decode a tile for one that has a grid. Returns 1, or 0 if there is none. With the
+ * lock held, but not while it decodes. */
 static int bzi_worker_help(bzi_worker *worker)
 {
     bzna_loader *loader = worker->loader;
@@ -22736,7 +22750,7 @@ static int bzi_worker_help(bzi_worker *worker)
     return 0;
 }
 
-/* The tiles of a grid. The worker waits for others only once it has none to begin, for those that they have begun. */
+/* Decodes the tiles of a grid. When no tile is left to begin, the worker waits for those that others have begun. */
 static bzna_status bzi_worker_grid(bzi_worker *worker, bzi_item *item, bzna_error *err)
 {
     bzna_loader *loader = worker->loader;
@@ -22765,6 +22779,7 @@ static bzna_status bzi_worker_grid(bzi_worker *worker, bzi_item *item, bzna_erro
     return BZNA_OK;
 }
 
+/* Decodes one of the sample's pictures, as one or as a grid of tiles. */
 static bzna_status bzi_worker_decode(bzi_worker *worker, bzi_item *item, uint32_t number, bzi_wanted wanted,
                                      bzna_error *err)
 {
@@ -22782,7 +22797,7 @@ static bzna_status bzi_worker_decode(bzi_worker *worker, bzi_item *item, uint32_
 
 /* --- Samples --- */
 
-/* parse -> transforms -> decode -> draw -> warp. */
+/* Takes a sample from its bytes to its slots: parse -> transforms -> decode -> draw -> warp. */
 static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_error *err)
 {
     const bzna_loader *loader = worker->loader;
@@ -22808,24 +22823,27 @@ static bzna_status bzi_worker_sample(bzi_worker *worker, bzi_item *item, bzna_er
         item->warp_ns += begin - decoded;
     }
 
-    if (status != BZNA_OK && loader->on_device && loader->pick_count > 1)    /* another sample may take the slot: */
-        bzi_device_stream_wait(worker->lane.device, worker->lane.stream);    /* nothing may be written there later */
+    /* Another sample may take the slot, and nothing of this one may be written there after that. */
+    if (status != BZNA_OK && loader->on_device && loader->pick_count > 1)
+        bzi_device_stream_wait(worker->lane.device, worker->lane.stream);
     return status;
 }
 
+/* Does that for a sample that was read. Returns the status of reading if that failed. */
 static bzna_status bzi_worker_try(bzi_worker *worker, bzi_item *item)
 {
     return item->status == BZNA_OK ? bzi_worker_sample(worker, item, &item->batch->errors[item->slot]) : item->status;
 }
 
-/* On the device, samples are launched one by one, as they take turns in the memory that they are uploaded to. */
+/* Works on a run with batches on the device. Its samples are launched one by one, because they are uploaded to the same
+ * memory. */
 static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
 {
     bzi_lane *lane = &worker->lane;
 
     for (bzi_item *item = run.first, *next; item; item = next) {
         const bzna_status status = bzi_worker_try(worker, item);
-        next = item->next;                                  /* the item is another's after this */
+        next = item->next;                                  /* another thread may have the item after this */
         if (status != BZNA_OK)
             bzi_item_complete(item, status, lane);
         else
@@ -22835,7 +22853,8 @@ static void bzi_worker_launch_run(bzi_worker *worker, bzi_run run)
     }
 }
 
-/* On the host: samples are finished together, and those that failed then by themselves. */
+/* Works on a run with batches on the host. Samples that succeed are finished together under one lock. Those that fail
+ * follow one by one. */
 static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
 {
     bzna_loader *loader = worker->loader;
@@ -22862,7 +22881,7 @@ static void bzi_worker_warp_run(bzi_worker *worker, bzi_run run)
     }
 }
 
-/* The samples of a run, from their bytes to their slots. Called and returns with the lock held. */
+/* Works on a run, and measures the time for the loader's pace. With the lock held, but not while it works. */
 static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
 {
     bzna_loader *loader = worker->loader;
@@ -22879,7 +22898,8 @@ static void bzi_worker_run_through(bzi_worker *worker, bzi_run run)
     bzi_loader_done(loader);
 }
 
-/* A run that was read; empty when the loader closes. Called and returns with the lock held. */
+/* Waits for a run that was read, and returns it. Meanwhile it helps other workers with their grids. The run is empty if
+ * the loader closes. With the lock held, but not while it waits or helps. */
 static bzi_run bzi_worker_take(bzi_worker *worker)
 {
     bzna_loader *loader = worker->loader;
@@ -22897,19 +22917,20 @@ static bzi_run bzi_worker_take(bzi_worker *worker)
         }
         if (bzi_worker_help(worker))
             continue;
-        blocked = !loader->planning && !loader->free_batches;       /* all batches are filled: back-pressure */
+        blocked = !loader->planning && !loader->free_batches;       /* back-pressure: no batch is left to fill */
         start = bzi_os_now_ns();
         loader->idle_workers++;
-        bzi_loader_wake_reader(loader);                     /* the one at work may be held up */
+        bzi_loader_wake_reader(loader);                     /* the reader at work may be slow */
         bzi_os_wait(&loader->worker_wake, &loader->mutex);
         loader->idle_workers--;
-        if (!loader->pool)                                  /* with NVDEC, workers are idle by nature */
+        if (!loader->pool)                                  /* with NVDEC, idle workers are normal */
             *(blocked ? &stage->wait_after_ns : &stage->wait_before_ns) += bzi_os_now_ns() - start;
     }
 
     return run;
 }
 
+/* The thread of a worker. */
 static void *bzi_worker_run(void *argument)
 {
     bzi_worker *worker = argument;
