@@ -22954,37 +22954,41 @@ static void *bzi_worker_run(void *argument)
 /* ==== 65. Decode stages: engines ====================================================================================
  * Calls: rooms 2-3, 6, 15, 52-58, 61, 63.
  *
- * The pool's engines, a thread and an NVDEC session each. An engine decodes the tiles of a grid one behind the other,
- * several in flight, and copies each to its place in a canvas of its own, which the kernel then reads as it reads a
- * surface: all on the engine's stream, so that the next grid's tiles are copied there after that. Other engines have
- * other grids. Tiles of one that are shared out would need a canvas for each grid in flight, events between streams,
- * and, when one fails, to wait for all that still copy. */
+ * The engines of the pool. Each is a thread with an NVDEC session.
+ *
+ * One engine decodes all tiles of a grid, one after the other, with several in flight. It copies each tile to its place
+ * in a canvas of its own, which the kernel reads as if it were a surface. All of this is on the engine's stream, so the
+ * tiles of the next grid are copied after the kernel has read the canvas. The tiles of a grid are not shared among
+ * engines: that would need a canvas for each grid in flight, events between streams, and after a failed tile a wait for
+ * all copies under way. */
 
-#define BZI_ENGINE_MAX_OOM_STREAK 4u  /* after so many samples in a row without memory, an engine ends */
-#define BZI_POOL_MAX_PASSED       16u /* items of the queue looked at, and how often the first may be passed over */
+#define BZI_ENGINE_MAX_OOM_STREAK 4u  /* samples in a row that found no memory, after which an engine ends */
+#define BZI_POOL_MAX_PASSED       16u /* items an engine looks past, and times that the first may be passed over */
 
 #ifndef BENZINA_NO_CUDA
 
 typedef struct bzi_engine {
     bzi_pool   *pool;
     bzi_thread  thread;
-    uint32_t    started;
-    uint32_t    has_turn, settled;    /* the next engine waits for this one's first decoder; all have theirs */
-    bzi_nvdec   main;                 /* (P) once the turn has passed: a copy; handle NULL: none was made so far */
+    uint32_t    started;              /* 1: the thread is to be joined */
+    uint32_t    has_turn;             /* 1: the next engine waits until this one has its first decoder */
+    uint32_t    settled;              /* 1: all engines have their first decoder */
+    bzi_nvdec   main;                 /* a copy of its first decoder; handle NULL: none yet. (P) after the turn */
     uint32_t    oom_streak;           /* samples in a row for which it found no memory */
-    uint32_t    retired;              /* it ends, other engines go on */
+    uint32_t    retired;              /* 1: this engine ends, while others may continue */
     bzi_session session;
     bzi_lane    lane;
-    bzi_views   views;
-    bzi_scratch scratch;
+    bzi_views   views;                /* of the sample at hand */
+    bzi_scratch scratch;              /* for looking pictures up in a sample's bytes */
     bzi_tiles   tiles;                /* of the grid at hand */
-    bzi_nvdec_format tile_format;
-    uint32_t    tiles_mapped;
-    bzi_flight  canvas;               /* where they are put together, as if it were a surface */
-    uint64_t    canvas_bytes;
+    bzi_nvdec_format tile_format;     /* of all its tiles */
+    uint32_t    tiles_mapped;         /* tiles of it that came out of the session, with success or not */
+    bzi_flight  canvas;               /* where the tiles are put together, as if it were a surface */
+    uint64_t    canvas_bytes;         /* allocated on the device */
 } bzi_engine;
 
-/* Whether an item may come before others: it needs a decoder that the engine has, or no engine has looked yet. */
+/* Returns 1 if an item suits the engine, else 0. An item does if the engine has a decoder for it, or if no engine has
+ * looked at it yet. A retired engine takes any item. */
 static int bzi_engine_suits(const bzi_engine *engine, const bzi_item *item)
 {
     int suits = engine->retired || !item->frames;
@@ -22993,7 +22997,8 @@ static int bzi_engine_suits(const bzi_engine *engine, const bzi_item *item)
     return suits;
 }
 
-/* The first item, or one behind it that suits this engine better. With the pool's lock held. */
+/* Takes the first item from the queue, or a later one that suits this engine better. Returns NULL if the queue is
+ * empty. With the pool's lock held. */
 static bzi_item *bzi_pool_pop(bzi_pool *pool, const bzi_engine *engine)
 {
     bzi_item *before = NULL, *item = pool->first;
@@ -23015,8 +23020,9 @@ static bzi_item *bzi_pool_pop(bzi_pool *pool, const bzi_engine *engine)
     return item;
 }
 
-/* Gives an item back that no decoder of the engine's fits: for another engine, or later. Returns 0 when there is
- * nothing else to do, or one more decoder is to be made anyway. */
+/* Puts an item back at the head of the queue if the engine has no decoder for it, so that another engine can take it.
+ * Returns 1 if it did. Returns 0 if the engine should keep the item: it has a decoder for it, it may make one more, the
+ * queue is empty, or an engine has looked at the item before. */
 static int bzi_engine_return(bzi_engine *engine, bzi_item *item, const bzi_nvdec_format *want)
 {
     const bzi_nvdec_cache *decoders = &engine->session.decoders;
@@ -23040,8 +23046,9 @@ static int bzi_engine_return(bzi_engine *engine, bzi_item *item, const bzi_nvdec
     return given;
 }
 
-/* The next item, or NULL. An engine that has nothing to do waits for one, until the pool closes. A busy one leaves the
- * last items to those that wait: a session keeps one engine of the hardware busy at most. */
+/* Returns the next item, or NULL. An engine that has nothing to do waits for an item until the pool closes. A busy one
+ * does not wait, and leaves the last items to engines that do, because a session uses only one of the GPU's decoder
+ * units at a time. */
 static bzi_item *bzi_pool_take(bzi_engine *engine, int busy)
 {
     bzi_pool *pool = engine->pool;
@@ -23059,8 +23066,8 @@ static bzi_item *bzi_pool_take(bzi_engine *engine, int busy)
     return item;
 }
 
-/* Launches the kernel for the lane's slots, and unmaps the surfaces that it reads. The event of the last slot's batch
- * may wait for pictures of that batch that are in flight. */
+/* Launches the kernel for the lane's slots, and unmaps the surfaces that it reads. If pictures of the last slot's batch
+ * are still in flight, and may_wait is 1, that batch gets its event with a later launch. */
 static void bzi_engine_flush(bzi_engine *engine, int may_wait)
 {
     const bzi_session *session = &engine->session;
@@ -23076,7 +23083,7 @@ static void bzi_engine_flush(bzi_engine *engine, int may_wait)
     bzi_session_unmap_all(&engine->session);
 }
 
-/* Makes room in the lane for an item of this loader. */
+/* Makes room for an item in the lane, which takes items of one loader, and for one more mapped surface. */
 static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
 {
     const bzi_lane *lane = &engine->lane;
@@ -23086,7 +23093,8 @@ static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
         bzi_engine_flush(engine, !other);
 }
 
-/* The sample cannot be had: its slot takes another, or is filled. Pre: mapped surfaces have their slots in the lane. */
+/* Ends a sample that failed. Its slot takes another sample, or is filled. Pre: the slots of all mapped surfaces are in
+ * the lane. */
 static void bzi_engine_fail(bzi_engine *engine, bzi_item *item, bzna_status status)
 {
     item->decode_ns = 0;
@@ -23094,7 +23102,8 @@ static void bzi_engine_fail(bzi_engine *engine, bzi_item *item, bzna_status stat
     bzi_item_complete(item, status, &engine->lane);
 }
 
-/* The codec is none of NVDEC's: libavcodec decodes it, if it is there, and nothing has fallen back. */
+/* Hands an item with a codec that NVDEC does not know to the workers. Without workers it fails. This is not counted as
+ * a fallback. */
 static void bzi_engine_pass(bzi_engine *engine, bzi_item *item, bzna_status status)
 {
     bzna_loader *loader = item->batch->loader;
@@ -23109,14 +23118,15 @@ static void bzi_engine_pass(bzi_engine *engine, bzi_item *item, bzna_status stat
     bzi_os_unlock(&loader->mutex);
 }
 
-/* NVDEC does not decode this one: libavcodec does, if it is there. Each kind of reason is logged once. */
+/* Hands an item that NVDEC does not decode to the workers, and counts a fallback. Without workers it fails. A loader
+ * logs each kind of reason once. Reasons are of one kind if they are equal up to the first digit. */
 static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status status)
 {
     bzna_loader *loader = item->batch->loader;
     bzna_error reason = item->batch->errors[item->slot];
     uint64_t hash = bzi_hash(BZI_HASH_START, reason.message, strcspn(reason.message, "0123456789"));
     uint32_t i = 0;
-    uint32_t was_read = item->status == BZNA_OK;            /* else a worker will say why not */
+    uint32_t was_read = item->status == BZNA_OK;            /* else a worker reports why it was not */
 
     if (!loader->worker_count) {
         bzi_engine_fail(engine, item, status);
@@ -23134,7 +23144,7 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status st
     item->decode_ns = item->by_nvdec = 0;
     bzi_item_to_workers(item);
     bzi_os_unlock(&loader->mutex);
-    /* Through the pool's host: the loader may be gone. */
+    /* The pool's host is used, because the loader may be closed by now. */
     if (i < 8 && was_read)
         bzi_log(engine->pool->host, BZNA_LOG_WARNING, BZNA_OK, "decoding in software: %s", reason.message);
 }
@@ -23155,7 +23165,7 @@ static void bzi_engine_add(bzi_engine *engine, bzi_item *item, const bzi_flight 
     bzi_lane_add(&engine->lane, item, BZNA_OK);
 }
 
-/* Whether NVDEC has decoded this sample before, without damage. */
+/* Returns 1 if NVDEC has decoded this sample before without damage, else 0. */
 static uint32_t bzi_item_is_sound(const bzi_item *item)
 {
     const bzna_loader *loader = item->batch->loader;
@@ -23163,7 +23173,9 @@ static uint32_t bzi_item_is_sound(const bzi_item *item)
            atomic_load_explicit(&loader->sound[item->index / 32], memory_order_relaxed) >> item->index % 32 & 1;
 }
 
-/* Notes how a sample came out that was `sound` before, or not. */
+/* Notes whether a sample is damaged. If one is that was sound before, the data set has changed under the loader, and no
+ * sample is taken for sound from then on.
+ *   sound   what bzi_item_is_sound returned */
 static void bzi_item_note(const bzi_item *item, uint32_t sound, bzna_status status, const bzi_flight *flight)
 {
     bzna_loader *loader = item->batch->loader;
@@ -23205,7 +23217,8 @@ static void bzi_engine_map(bzi_engine *engine)
         bzi_engine_fail(engine, item, status);
 }
 
-/* Takes the oldest picture in flight; launches when the lane is full, or nothing else is in flight. */
+/* Takes the oldest picture in flight. Launches the kernel if no more surfaces can be mapped, or nothing else is in
+ * flight. */
 static void bzi_engine_advance(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
@@ -23215,12 +23228,13 @@ static void bzi_engine_advance(bzi_engine *engine)
         bzi_engine_flush(engine, 1);
 }
 
+/* Returns 1 if pictures are in flight or wait for a launch, else 0. */
 static int bzi_engine_busy(const bzi_engine *engine)
 {
     return engine->session.pending_count || engine->session.mapped_count || engine->lane.count;
 }
 
-/* This engine ends. The last one hands what is queued to the loaders' workers. */
+/* Ends this engine, and logs why. The last engine hands all queued items to the loaders' workers. */
 static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
 {
     bzi_pool *pool = engine->pool;
@@ -23234,7 +23248,8 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
     for (bzi_item **end = &rest; !left && (*end = bzi_pool_pop(pool, engine)) != NULL; end = &(*end)->next)
         ;
     bzi_os_unlock(&pool->mutex);
-    bzi_log(pool->host, BZNA_LOG_WARNING, why->status, "a decode session ends, %u go on: %s", left, why->message);
+    bzi_log(pool->host, BZNA_LOG_WARNING, why->status, "a decode session has ended, %u are left: %s", left,
+            why->message);
     while (rest) {
         bzi_item *next = rest->next;
         if (rest->status == BZNA_OK)
@@ -23247,13 +23262,14 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
         bzi_engine_advance(engine);
 }
 
-/* After failed calls of the driver: says which codecs are given up, and ends a session that is alone with them. */
+/* Acts on driver calls that failed too often. It logs the codecs that were given up, and ends this session if other
+ * sessions have success with the codec. */
 static void bzi_engine_count_failures(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
     bzna_error err;
 
-    BZI_FAIL(&err, BZNA_E_DEVICE, "%u calls of the driver in a row failed", BZI_SESSION_MAX_FAILURES);
+    BZI_FAIL(&err, BZNA_E_DEVICE, "%u driver calls failed in a row", BZI_SESSION_MAX_FAILURES);
     for (uint32_t i = 0; i < BZI_CODECS; i++)
         if (session->gave_up >> i & 1)
             bzi_log(engine->pool->host, BZNA_LOG_WARNING, err.status, "%s is decoded in software from now on: %s",
@@ -23263,7 +23279,8 @@ static void bzi_engine_count_failures(bzi_engine *engine)
         bzi_engine_retire(engine, &err);
 }
 
-/* No memory for the item's decoder: libavcodec decodes it; only a session that can decode nothing is of no use. */
+/* Hands an item to the workers because there is no memory for its decoder. The engine ends only if this happens to
+ * several samples in a row. */
 static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
 {
     bzna_error why = item->batch->errors[item->slot];
@@ -23274,10 +23291,12 @@ static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
 
 /* --- The first decoders --- */
 
-/* Engines start one after the other, since a driver that binds a decoder to one engine of the hardware for good does so
- * in the order of creation. The first one makes its main decoder for the example, as NVIDIA's parser sees it; others
- * make the same one, and none makes another one before all have theirs. Where there is no example, or no decoder could
- * be made for it, a session's first sample takes its place. Returns 0 when the pool closes. */
+/* Waits until it is this engine's turn to make its main decoder. Returns 1, or 0 if the pool closes.
+ *
+ * Engines make these decoders one after the other. If a driver binds a decoder to one of the GPU's decoder units for
+ * good, it does so in the order in which they are made. The first engine makes one for the example, as NVIDIA's parser
+ * sees that. The others make the same decoder. None makes a different one before all have theirs. If there is no
+ * example, or no decoder can be made for it, the engine's first sample takes the example's place. */
 static int bzi_engine_await_turn(bzi_engine *engine)
 {
     bzi_pool *pool = engine->pool;
@@ -23293,12 +23312,13 @@ static int bzi_engine_await_turn(bzi_engine *engine)
     return (int)engine->has_turn;
 }
 
+/* Lets the next engine make its main decoder, which will be like this one's. */
 static void bzi_engine_pass_turn(bzi_engine *engine)
 {
     bzi_pool *pool = engine->pool;
 
     for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS && !engine->main.handle; i++)
-        if (engine->session.decoders.decoders[i].used)      /* not by the self-check alone */
+        if (engine->session.decoders.decoders[i].used)      /* by more than the self-check */
             engine->main = engine->session.decoders.decoders[i];
     engine->has_turn = 0;
     bzi_os_lock(&pool->mutex);
@@ -23307,7 +23327,8 @@ static void bzi_engine_pass_turn(bzi_engine *engine)
     bzi_os_unlock(&pool->mutex);
 }
 
-/* Makes the main decoder, if it is known. What fails here, samples will fail with, and say so. */
+/* Makes the main decoder, if an example or an earlier engine says which. An error is not reported here, because the
+ * first samples will meet it again. */
 static void bzi_engine_prepare(bzi_engine *engine)
 {
     if (!engine->main.handle && !bzi_check_prepare(&engine->session, &engine->pool->example))
@@ -23317,7 +23338,7 @@ static void bzi_engine_prepare(bzi_engine *engine)
     bzi_engine_pass_turn(engine);
 }
 
-/* Before a decoder of another kind or size is made: until all engines have their main one. */
+/* Waits until all engines have their main decoder, if the one to be made is of another kind or size than that. */
 static void bzi_engine_settle(bzi_engine *engine, const bzi_nvdec_format *want)
 {
     bzi_pool *pool = engine->pool;
@@ -23334,8 +23355,8 @@ static void bzi_engine_settle(bzi_engine *engine, const bzi_nvdec_format *want)
     engine->settled = 1;
 }
 
-/* Whether the session can decode a picture of the item's, or one of its tiles: what it says of itself is in sps and
- * picture. BUSY: the item is another engine's now. */
+/* Decides whether the session decodes an image, which is the item's picture or a tile of it. sps and picture describe
+ * it. Returns BZI_NVDEC_BUSY if the item was put back into the queue. The caller must not use the item after that. */
 static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, const bzna_image *image,
                                           const bzi_format *sps, const bzna_picture *picture, bzna_error *err)
 {

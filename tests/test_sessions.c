@@ -5061,7 +5061,7 @@ TEST(a_codec_whose_calls_fail_is_given_up_and_the_others_are_not)
         CHECK(control->calls[FAKE_cuvidCreateDecoder] >= 32 && control->calls[FAKE_cuvidCreateDecoder] <= 34);
         CHECK_EQ(m.count, 3);
         CHECK_CONTAINS(m.text[0], "decoding in software: cuvidCreateDecoder: ");
-        CHECK_CONTAINS(m.text[1], "AV1 is decoded in software from now on: 32 calls of the driver in a row failed");
+        CHECK_CONTAINS(m.text[1], "AV1 is decoded in software from now on: 32 driver calls failed in a row");
         CHECK_CONTAINS(m.text[2], "decoding in software: NVDEC of Fake GPU has failed 32 times in a row with AV1");
         bzna_context_close(context);
         finish();
@@ -5211,8 +5211,8 @@ TEST(why_a_picture_is_decoded_in_software_is_said_in_words)
         CHECK(m.count >= 1 && m.count <= 1 + 2 * (ways[i].memory || ways[i].broken));
         if (ways[i].memory || ways[i].broken) {             /* the session ends; the codec is given up */
             CHECK_EQ(stats.sessions_lost, ways[i].memory != 0);
-            CHECK_CONTAINS(m.text[1], ways[i].broken ? "H.265 is decoded in software from now on: 32 calls of the "
-                           "driver in a row failed" : "a decode session ends, 0 go on: ");
+            CHECK_CONTAINS(m.text[1], ways[i].broken ? "H.265 is decoded in software from now on: 32 driver calls "
+                           "failed in a row" : "a decode session has ended, 0 are left: ");
             CHECK_CONTAINS(m.text[1], ways[i].broken ? "" : ways[i].text);
         }
         fake->fail("cuvidMapVideoFrame64", 0, 0, 0);
