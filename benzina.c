@@ -23932,14 +23932,17 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 /* ==== 68. Parts of a loader, closing ================================================================================
  * Calls: rooms 2-4, 6, 38, 48, 51-53, 57-60, 62, 64, 67.
  *
- * Makes a loader's batches, queues, order, locks and threads, and ends them. */
+ * Makes a loader's batches, queues, order, locks and threads, and frees them. */
 
 /* --- Batches --- */
 
-/* Arrays of a batch's block: data, targets, indices, status, errors, then a field each. */
+/* The arrays in a batch's block: data, targets, indices, status, errors, then one for each field. */
 enum { BZI_BATCH_ARRAYS = 5 + 2 * BZI_LIMIT_COLUMNS };
 
-/* Where they lie. data_bytes: 0 if the data lies elsewhere. Returns 0 on overflow. */
+/* Lays out the arrays of a batch. Returns 1, or 0 on overflow.
+ *   data_bytes   0 if the data does not lie in the block
+ *   offsets      of the arrays in the block
+ *   total        bytes of the block */
 static int bzi_batch_layout(const bzna_loader *loader, uint64_t data_bytes, uint64_t offsets[BZI_BATCH_ARRAYS],
                             uint64_t *total)
 {
@@ -23963,7 +23966,7 @@ static int bzi_batch_layout(const bzna_loader *loader, uint64_t data_bytes, uint
     return 1;
 }
 
-/* The arrays of a batch, in its block. */
+/* Points a batch to the arrays in its block. */
 static void bzi_batch_point(bzna_batch *batch, const uint64_t at[BZI_BATCH_ARRAYS])
 {
     const bzna_loader *loader = batch->loader;
@@ -23980,7 +23983,8 @@ static void bzi_batch_point(bzna_batch *batch, const uint64_t at[BZI_BATCH_ARRAY
     }
 }
 
-/* What a batch needs of the device: memory, pinned memory if data goes to the host, events. In the CUDA context. */
+/* Makes what a batch needs on the device: memory, pinned memory if data goes to the host, and events. In the CUDA
+ * context. */
 static bzna_status bzi_batch_make_device(bzna_batch *batch, uint32_t number, bzna_error *err)
 {
     bzna_loader *loader = batch->loader;
@@ -23997,12 +24001,14 @@ static bzna_status bzi_batch_make_device(bzna_batch *batch, uint32_t number, bzn
         status = bzi_device_event(loader->device, &batch->released, err);
     for (uint32_t i = 0; i < loader->lanes && status == BZNA_OK; i++)
         status = bzi_device_event(loader->device, &batch->written[i], err);
-    if (status == BZNA_OK)                                  /* whoever had the memory may still use it on that stream */
+    /* Work that the consumer enqueued on its stream may still use the memory. */
+    if (status == BZNA_OK)
         status = bzi_device_record(loader->device, batch->released, loader->stream, err);
     batch->has_release = status == BZNA_OK;
     return status;
 }
 
+/* Frees that. In the CUDA context, unless the device is lost. */
 static void bzi_batch_free_device(bzna_batch *batch)
 {
     bzna_loader *loader = batch->loader;
@@ -24013,7 +24019,7 @@ static void bzi_batch_free_device(bzna_batch *batch)
     bzi_device_unpin(loader->device, batch->pinned);
 }
 
-/* Where the slices of a batch lie: the user's buffers, else one after the other in the library's memory. */
+/* Places the slices of a batch: in the user's buffers, or one after the other in the library's memory. */
 static void bzi_batch_place(bzna_batch *batch, uint32_t number, uint8_t *host)
 {
     const bzna_loader *loader = batch->loader;
@@ -24026,7 +24032,8 @@ static void bzi_batch_place(bzna_batch *batch, uint32_t number, uint8_t *host)
         batch->slices[k] = config->output.buffers ? config->output.buffers[first + k].data : data + k * slice_bytes;
 }
 
-/* All there is of one batch. at: where its arrays lie in its block. In the CUDA context, if there is one. */
+/* Makes one batch. In the CUDA context, if the loader has a device.
+ *   at   the offsets of its arrays in its block */
 static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, const uint64_t at[BZI_BATCH_ARRAYS],
                                   bzna_error *err)
 {
@@ -24047,7 +24054,7 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, const ui
 
     bzi_batch_place(batch, number, batch->block + at[0]);
     if (batch->has_release)
-        bzi_batch_to_retiring(batch);                       /* there are no threads yet: no lock */
+        bzi_batch_to_retiring(batch);                       /* no lock, because there are no threads yet */
     else
         bzi_batch_to_free(batch);
     return BZNA_OK;
@@ -24067,6 +24074,8 @@ static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
 
 /* --- The loader's parts --- */
 
+/* Makes items, queues, and the arrays of batches, workers and readers. After an error, they are freed when the loader
+ * ends. */
 static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
 {
     const bzi_memory *memory = &loader->host->memory;
@@ -24101,7 +24110,7 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Copies of the user's arrays, and memory for what follows from weights. */
+/* Copies the user's arrays, and allocates those that are computed from weights. */
 static bzna_status bzi_loader_copy_order(bzna_loader *loader, bzna_error *err)
 {
     const bzi_memory *memory = &loader->host->memory;
@@ -24125,7 +24134,8 @@ static bzna_status bzi_loader_copy_order(bzna_loader *loader, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Whether an epoch of indices holds a sample twice: a bit a sample of the data set. Of one too large, it is assumed. */
+/* Finds out if an epoch may hold a sample twice. Indices are checked with a bit for each sample of the data set. If the
+ * data set is too large for that, repeats is 1. */
 static bzna_status bzi_loader_find_repeats(const bzna_loader *loader, uint32_t *repeats, bzna_error *err)
 {
     const bzi_memory *memory = &loader->host->memory;
@@ -24148,7 +24158,7 @@ static bzna_status bzi_loader_find_repeats(const bzna_loader *loader, uint32_t *
     return BZNA_OK;
 }
 
-/* Pre: the config's counts and values are checked, and its arrays are still there. */
+/* Makes the order of samples. Pre: the config's counts and values are checked, and the user's arrays still exist. */
 static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
@@ -24179,6 +24189,7 @@ static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
     return bzi_loader_find_repeats(loader, &order->repeats, err);
 }
 
+/* Returns a hash of the data set and of what the order of its samples depends on. */
 static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
 {
     uint64_t hash = bzi_dataset_fingerprint(loader->dataset);
@@ -24214,7 +24225,7 @@ static void bzi_loader_free_locks(bzna_loader *loader)
         bzi_os_mutex_free(&loader->mutex);
 }
 
-/* The processor of a thread, or -1: any. */
+/* Returns the processor that a thread runs on, or -1 for any. */
 static int32_t bzi_loader_cpu(const bzna_loader *loader, uint32_t thread)
 {
     return loader->config.pipeline.cpus ? loader->config.pipeline.cpus[thread % loader->config.pipeline.cpu_count] : -1;
@@ -24267,7 +24278,7 @@ static bzna_status bzi_loader_start_readers(bzna_loader *loader, bzna_error *err
 
 /* --- Closing --- */
 
-/* The host waits until no lane writes to the batch. In the CUDA context. */
+/* Waits until no lane writes to the batch. In the CUDA context. */
 static void bzi_batch_drain_writes(bzna_batch *batch)
 {
     bzna_error ignored;
@@ -24278,7 +24289,7 @@ static void bzi_batch_drain_writes(bzna_batch *batch)
         }
 }
 
-/* The host waits until nothing on the device writes to batches that were not delivered. In the CUDA context. */
+/* Waits until nothing on the device writes to batches that are not on loan. In the CUDA context. */
 static void bzi_loader_drain_writes(bzna_loader *loader)
 {
     for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++)
@@ -24286,7 +24297,7 @@ static void bzi_loader_drain_writes(bzna_loader *loader)
             bzi_batch_drain_writes(&loader->batches[i]);
 }
 
-/* The host waits until nothing on the device reads batches that were released. In the CUDA context. */
+/* Waits until nothing on the device reads batches that are retiring. In the CUDA context. */
 static void bzi_loader_drain_reads(bzna_loader *loader)
 {
     bzna_error ignored;
@@ -24295,12 +24306,13 @@ static void bzi_loader_drain_reads(bzna_loader *loader)
             bzi_batch_drain_reads(&loader->batches[i], &ignored);
 }
 
+/* Waits for the device's work on batches, and frees what the loader has there. */
 static void bzi_loader_free_device(bzna_loader *loader)
 {
     bzna_error ignored;
     uint32_t made = loader->batches ? loader->config.pipeline.batches_in_flight : 0;
 
-    /* If the device is lost, that fails, and what is the library's own is freed nevertheless. */
+    /* This fails if the device is lost. The library's own objects are freed nevertheless. */
     int entered = bzi_device_enter(loader->device, &ignored) == BZNA_OK;
     if (made) {
         bzi_loader_drain_writes(loader);
@@ -24318,7 +24330,7 @@ static void bzi_loader_free_device(bzna_loader *loader)
         bzi_device_leave(loader->device);
 }
 
-/* The rest, which batches on loan still need. Pre: bzi_loader_end. */
+/* Frees the rest of a loader, which batches on loan needed until now. Pre: bzi_loader_end. */
 static void bzi_loader_free(bzna_loader *loader)
 {
     bzna_context *context = loader->context;
@@ -24346,7 +24358,7 @@ static void bzi_loader_free(bzna_loader *loader)
     bzi_context_drop(context);
 }
 
-/* Waits until neither a thread of the library nor one in next uses the loader any more. */
+/* Waits until no thread uses the loader any more, neither the library's nor one in next. */
 static void bzi_loader_join(bzna_loader *loader)
 {
     if (loader->cond_count == BZI_CONDS) {
@@ -24409,12 +24421,13 @@ static void bzi_loader_end(bzna_loader *loader)
     bzi_dataset_drop(loader->dataset);
 }
 
+/* Returns the epoch after the last one. */
 static uint64_t bzi_loader_end_epoch(const bzna_loader_config *config, uint64_t first)
 {
     return config->order.epochs > UINT64_MAX - first ? UINT64_MAX : first + config->order.epochs;
 }
 
-/* Drops one reference; the last one frees. Without the lock. */
+/* Drops one reference. The last one frees the loader. Without the lock. */
 static void bzi_loader_unref(bzna_loader *loader)
 {
     uint32_t left;
@@ -24425,6 +24438,7 @@ static void bzi_loader_unref(bzna_loader *loader)
         bzi_loader_free(loader);
 }
 
+/* Ends the threads, and drops the owner's reference. */
 static void bzi_loader_close(bzna_loader *loader)
 {
     bzi_loader_end(loader);
