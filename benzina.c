@@ -20751,6 +20751,7 @@ static void bzi_loader_count_starved(bzna_loader *loader)
 {
     uint64_t now = bzi_os_now_ns();
     uint32_t sessions = bzi_loader_sessions(loader);
+
     if (loader->in_pool < sessions)
         loader->starved_ns += (sessions - loader->in_pool) * (now - loader->pool_ns);
     loader->pool_ns = now;
@@ -20829,6 +20830,7 @@ static uint32_t bzi_loader_run_length(const bzna_loader *loader)
 {
     const bzi_pace *pace = &loader->pace;
     const uint64_t longer = pace->read_ns > pace->work_ns ? pace->read_ns : pace->work_ns;
+
     if (!pace->read_ns || !pace->work_ns)
         return 1;
     return (uint32_t)bzi_min(loader->run_most, 1 + bzi_min(BZI_RUN_BYTES / (pace->bytes + 1), BZI_RUN_NS / longer));
@@ -20893,6 +20895,7 @@ static void bzi_ring_push(bzna_loader *loader, const bzi_run *run)
 static bzi_run bzi_ring_pop(bzna_loader *loader)
 {
     const bzi_run run = loader->ring[loader->ring_first];
+
     loader->ring_first = (loader->ring_first + 1) % loader->item_count;
     loader->ring_count--;
     loader->ring_samples -= run.count;
@@ -20912,6 +20915,7 @@ static void bzi_item_to_workers(bzi_item *item)
 {
     bzna_loader *loader = item->batch->loader;
     bzi_run run = { NULL, NULL, 0, 0 };
+
     bzi_run_add(&run, item);
     bzi_ring_push(loader, &run);
     bzi_item_done(item);
@@ -20931,6 +20935,7 @@ static void bzi_item_to_workers(bzi_item *item)
 static void bzi_batch_to_free(bzna_batch *batch)
 {
     bzna_loader *loader = batch->loader;
+
     loader->on_loan -= batch->state == BZI_BATCH_ON_LOAN;
     batch->state = BZI_BATCH_FREE;
     batch->has_release = 0;
@@ -20943,6 +20948,7 @@ static void bzi_batch_to_filling(bzna_batch *batch)
 {
     bzna_loader *loader = batch->loader;
     uint32_t last = (loader->pending_first + loader->pending_count++) % loader->config.pipeline.batches_in_flight;
+
     batch->state = BZI_BATCH_FILLING;
     loader->free_batches--;
     loader->pending_batches[last] = batch;
@@ -20976,6 +20982,7 @@ static void bzi_batch_to_loan(bzna_batch *batch)
 static void bzi_batch_to_retiring(bzna_batch *batch)
 {
     bzna_loader *loader = batch->loader;
+
     loader->on_loan -= batch->state == BZI_BATCH_ON_LOAN;
     batch->state = BZI_BATCH_RETIRING;
     batch->retired_number = loader->retired_count++;
@@ -21757,6 +21764,7 @@ static bzna_status bzi_reader_wait_memory(bzna_loader *loader, uint64_t had, uin
 static uint64_t bzi_reader_let_go(bzna_loader *loader, bzi_item *item)
 {
     uint64_t bytes = 0;
+
     for (; item; item = item->next) {
         bytes += item->bytes.capacity;
         bzi_buffer_free(&loader->host->memory, &item->bytes);
@@ -21967,6 +21975,7 @@ static int bzi_reader_submit(bzna_loader *loader, bzi_item *item)
     const bzi_span bytes = { item->data, item->status == BZNA_OK ? item->extent.size : 0 };
     const int is_still = item->container->ops->still && !bzi_heif_probe(bytes);
     const int to_pool = loader->pool && !is_still && !bzi_loader_interrupted(loader);
+
     if (to_pool && bzi_pool_submit(loader->pool, item))
         return 1;
     loader->stats.fallbacks += to_pool && item->status == BZNA_OK;
@@ -22441,6 +22450,7 @@ static bzna_status bzi_worker_make_lane(bzi_worker *worker, uint32_t number, bzn
 {
     bzi_lane *lane = &worker->lane;
     bzna_status status;
+
     lane->device = worker->loader->device;
     lane->number = number;
     if ((status = bzi_device_stream(lane->device, 1, &lane->stream, err)) != BZNA_OK)
@@ -22529,6 +22539,7 @@ static void bzi_plane_copy_row(uint8_t *dst, const uint8_t *src, uint64_t size, 
 static void bzi_picture_copy_plane(bzna_picture *picture, uint32_t i, const bzi_plane *plane, uint8_t *dst)
 {
     const uint8_t *src = picture->plane[i];
+
     for (uint64_t y = 0; y < plane->rows; y++)
         bzi_plane_copy_row(dst + y * plane->pitch, src + (int64_t)y * picture->pitch[i], plane->row_bytes,
                            picture->depth > 8 ? 2 : 1, picture->step[i]);
@@ -22564,6 +22575,7 @@ static bzna_status bzi_worker_warp_view(bzi_worker *worker, const bzi_item *item
                                         uint32_t view, bzna_error *err)
 {
     bzi_kernel_slot *slot = &worker->views.slots[output->first + view];
+
     slot->dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, output, view, item->slot);
     if (!bzi_buffer_reserve(&worker->loader->host->memory, &worker->workspace,
                             bzi_kernel_workspace_bytes(slot, &output->kernel), 0))
@@ -22646,6 +22658,7 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t 
 static bzna_status bzi_worker_parse(bzi_worker *worker, const bzi_item *item, bzna_error *err)
 {
     bzna_status status;
+
     for (uint32_t i = 0; i < worker->loader->pick_count; i++)
         if ((status = bzi_item_image(item, i, &worker->scratch, &worker->images[i], err)) != BZNA_OK ||
             (status = bzi_picture_describe(&worker->images[i], worker->software.max_edge_px, &worker->formats[i],
@@ -22744,6 +22757,7 @@ static int bzi_worker_tile(bzi_worker *worker, bzi_worker *of)
 static int bzi_worker_help(bzi_worker *worker)
 {
     bzna_loader *loader = worker->loader;
+
     for (uint32_t i = 0; i < loader->worker_count; i++)
         if (bzi_worker_tile(worker, &loader->workers[i]))
             return 1;
@@ -22992,6 +23006,7 @@ typedef struct bzi_engine {
 static int bzi_engine_suits(const bzi_engine *engine, const bzi_item *item)
 {
     int suits = engine->retired || !item->frames;
+
     for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS; i++)
         suits |= engine->session.decoders.decoders[i].frames == item->frames;
     return suits;
@@ -23088,6 +23103,7 @@ static void bzi_engine_make_room(bzi_engine *engine, const bzi_item *item)
 {
     const bzi_lane *lane = &engine->lane;
     const int other = lane->count && lane->items[0]->batch->loader != item->batch->loader;
+
     if (other || lane->count - lane->kept == BZI_KERNEL_SLOTS ||
         engine->session.mapped_count == engine->pool->device->desc.session_mapped)
         bzi_engine_flush(engine, !other);
@@ -23179,6 +23195,7 @@ static uint32_t bzi_item_is_sound(const bzi_item *item)
 static void bzi_item_note(const bzi_item *item, uint32_t sound, bzna_status status, const bzi_flight *flight)
 {
     bzna_loader *loader = item->batch->loader;
+
     if (sound && status == BZNA_E_DECODE)
         atomic_store(&loader->changes, 1);
     else if (loader->sound && !sound && status == BZNA_OK && flight->is_sound)
@@ -23222,6 +23239,7 @@ static void bzi_engine_map(bzi_engine *engine)
 static void bzi_engine_advance(bzi_engine *engine)
 {
     bzi_session *session = &engine->session;
+
     if (session->pending_count)
         bzi_engine_map(engine);
     if (!session->pending_count || session->mapped_count == session->device->desc.session_mapped)
@@ -23284,6 +23302,7 @@ static void bzi_engine_count_failures(bzi_engine *engine)
 static void bzi_engine_give_up(bzi_engine *engine, bzi_item *item)
 {
     bzna_error why = item->batch->errors[item->slot];
+
     bzi_engine_refuse(engine, item, why.status);
     if (++engine->oom_streak == BZI_ENGINE_MAX_OOM_STREAK)
         bzi_engine_retire(engine, &why);
@@ -24012,6 +24031,7 @@ static bzna_status bzi_batch_make_device(bzna_batch *batch, uint32_t number, bzn
 static void bzi_batch_free_device(bzna_batch *batch)
 {
     bzna_loader *loader = batch->loader;
+
     for (uint32_t i = 0; i < loader->lanes; i++)
         bzi_device_event_free(loader->device, batch->written[i]);
     bzi_device_event_free(loader->device, batch->released);
@@ -24027,6 +24047,7 @@ static void bzi_batch_place(bzna_batch *batch, uint32_t number, uint8_t *host)
     uint64_t slice_bytes = config->output.batch_size / config->output.slices * loader->slot_bytes;
     uint64_t first = (uint64_t)number * config->output.slices;
     uint8_t *data = loader->on_device ? (uint8_t *)(uintptr_t)batch->device_data : batch->pinned ? batch->pinned : host;
+
     batch->slices = loader->slice_data + first;
     for (uint32_t k = 0; k < config->output.slices; k++)
         batch->slices[k] = config->output.buffers ? config->output.buffers[first + k].data : data + k * slice_bytes;
@@ -24065,6 +24086,7 @@ static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
     const bzna_loader_config *config = &loader->config;
     uint64_t at[BZI_BATCH_ARRAYS], data_bytes = config->output.buffers || loader->device ? 0 : loader->data_bytes;
     bzna_status status = BZNA_OK;
+
     if (!bzi_batch_layout(loader, data_bytes, at, &loader->block_bytes))
         return bzi_fail_memory(err, "batches");
     for (uint32_t i = 0; i < config->pipeline.batches_in_flight && status == BZNA_OK; i++)
@@ -24193,6 +24215,7 @@ static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
 static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
 {
     uint64_t hash = bzi_dataset_fingerprint(loader->dataset);
+
     hash = bzi_hash(hash, &loader->order.weighting, sizeof loader->order.weighting);
     if (loader->indices)
         hash = bzi_hash(hash, loader->indices, (size_t)(loader->order.samples * sizeof *loader->indices));
@@ -24282,6 +24305,7 @@ static bzna_status bzi_loader_start_readers(bzna_loader *loader, bzna_error *err
 static void bzi_batch_drain_writes(bzna_batch *batch)
 {
     bzna_error ignored;
+
     for (uint32_t i = 0; batch->touched && i < batch->loader->lanes; i++)
         if (batch->touched[i]) {
             bzi_device_await(batch->loader->device, batch->written[i], &ignored);
@@ -24301,6 +24325,7 @@ static void bzi_loader_drain_writes(bzna_loader *loader)
 static void bzi_loader_drain_reads(bzna_loader *loader)
 {
     bzna_error ignored;
+
     for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++)
         if (loader->batches[i].state == BZI_BATCH_RETIRING)
             bzi_batch_drain_reads(&loader->batches[i], &ignored);
@@ -24431,6 +24456,7 @@ static uint64_t bzi_loader_end_epoch(const bzna_loader_config *config, uint64_t 
 static void bzi_loader_unref(bzna_loader *loader)
 {
     uint32_t left;
+
     bzi_loader_lock(loader);
     left = --loader->references;
     bzi_os_unlock(&loader->mutex);
