@@ -20973,6 +20973,7 @@ static void bzi_batch_to_loan(bzna_batch *batch)
     loader->pending_count--;
     loader->on_loan++;
     loader->references++;
+
     loader->done_epoch = batch->next_epoch;
     loader->done_position = batch->next_position;
 }
@@ -21048,12 +21049,15 @@ static int bzi_plan_batch(bzna_loader *loader)
     batch->number = loader->next_batch++;
     batch->position = bzi_shard_position(shard, batch->number);
     batch->real = bzi_shard_real(shard, batch->number);
+
     batch->slots = shard->last_batch == BZNA_LAST_PAD ? shard->batch : batch->real;
     batch->unfinished = batch->slots;
     batch->failed = batch->replaced = 0;
     batch->last_of_epoch = loader->next_batch == bzi_shard_batches(shard);
+
     batch->next_epoch = loader->epoch + batch->last_of_epoch;
     batch->next_position = batch->last_of_epoch ? 0 : shard->start + loader->next_batch * bzi_shard_step(shard);
+
     bzi_batch_to_filling(batch);
 
     if (batch->slots) {
@@ -21090,6 +21094,7 @@ static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
     item->batch = loader->planning;
     item->slot = loader->next_slot++;
     item->replacements = 0;
+
     item->position = (item->batch->position + (uint64_t)item->slot * shard->world) % shard->count;
     bzi_plan_sample(loader, item);
     if (loader->next_slot == item->batch->slots)
@@ -21652,6 +21657,7 @@ static void bzi_reader_reclaim(bzna_batch *batch)
     status = bzi_batch_drain_reads(batch, &err);
     bzi_loader_lock(loader);
     loader->reclaiming = 0;
+
     if (status == BZNA_OK)
         bzi_batch_to_free(batch);
     else
@@ -21729,6 +21735,7 @@ static int bzi_reader_trim(bzna_loader *loader)
         bzi_buffer bytes = item->bytes;
         if (!bytes.capacity)
             continue;
+
         memset(&item->bytes, 0, sizeof item->bytes);
         bzi_os_unlock(&loader->mutex);
         bzi_release(&loader->host->memory, bytes.data, bytes.capacity, 1);
@@ -21783,6 +21790,7 @@ static int bzi_reader_take_memory(bzna_loader *loader, bzi_item *item, uint64_t 
     fits = loader->held_bytes - had + want <= loader->config.read.memory_bytes;
     loader->held_bytes += fits ? want - had : 0;
     bzi_os_unlock(&loader->mutex);
+
     if (fits)
         bzi_buffer_free(&loader->host->memory, &item->bytes);
     return fits;
@@ -21885,6 +21893,7 @@ static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_erro
     if ((!container->target_inside && (status = bzi_container_target(container, &unread, target, err)) != BZNA_OK) ||
         (status = bzi_reading_begin(&reading, container, item->local, err)) != BZNA_OK)
         return status;
+
     item->extent = reading.sample.extent;
     if ((status = bzi_reader_bytes(reader, item, &reading, err)) == BZNA_OK && container->target_inside)
         status = bzi_container_target(container, &reading.sample, target, err);
@@ -21906,11 +21915,13 @@ static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_err
         bzna_status status = item->tried ? BZNA_E_IO : bzi_reader_read(reader, item, err);
         if (status != BZNA_E_IO || retries == loader->config.read.retries)
             return status;
+
         item->tried = 1;
         if (!pauses)
             return BZNA_AGAIN;
         if (!bzi_reader_back_off(loader, backoff))
             return status;
+
         item->tried = 0;
         item->data = NULL;
         retries++;
@@ -22027,12 +22038,14 @@ static void bzi_reader_run_through(bzi_reader *reader, bzi_run run)
         run = rest;
         took = bzi_os_now_ns() - took;
         bzi_loader_lock(loader);
+
         stage->busy_ns += took;
         stage->count += done.count;
         stage->bytes += done.bytes;
         loader->stats.retries += reader->run_retries;
         if (!done.count)
             continue;
+
         loader->pace.read_ns = bzi_pace_mean(loader->pace.read_ns, took, done.count);
         loader->pace.bytes = bzi_pace_mean(loader->pace.bytes, done.bytes, done.count);
         if (loader->pool && bzi_reader_submit(loader, done.first))
@@ -22510,10 +22523,12 @@ static bzna_status bzi_worker_reserve(bzi_worker *worker, uint64_t bytes, bzna_e
 
     if (bytes <= worker->upload_bytes)
         return BZNA_OK;
+
     bzi_device_stream_wait(device, worker->lane.stream);
     bzi_device_unpin(device, worker->staging);
     bzi_device_free(device, worker->upload, worker->upload_bytes, worker->lane.stream);
     worker->upload = worker->upload_bytes = 0;
+
     if ((status = bzi_device_pin(device, bytes, &worker->staging, err)) != BZNA_OK ||
         (status = bzi_device_alloc(device, bytes, worker->lane.stream, &worker->upload, err)) != BZNA_OK)
         return status;
@@ -22560,6 +22575,7 @@ static bzna_status bzi_worker_upload(bzi_worker *worker, bzna_picture *picture, 
     if ((status = bzi_device_await(device, worker->uploaded, err)) != BZNA_OK ||
         (status = bzi_worker_reserve(worker, total, err)) != BZNA_OK)
         return status;
+
     for (uint32_t i = 0; i < count; i++) {
         bzi_picture_copy_plane(picture, i, &planes[i], (uint8_t *)worker->staging + planes[i].offset);
         picture->plane[i] = (const void *)(uintptr_t)(worker->upload + planes[i].offset);
@@ -22593,6 +22609,8 @@ static void bzi_worker_want_rows(bzi_worker *worker, uint32_t number, bzi_wanted
 
     wanted->rows = (bzi_rows){ 0, 0 };
     wanted->shrink = loader->config.decode.jpeg_shrink && worker->images[number].coded.codec == BZNA_CODEC_JPEG ? 8 : 1;
+
+    /* The first pass finds how far the JPEG is shrunk, because the rows of the second one depend on that. */
     for (uint32_t pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < loader->output_count; i++) {
             const bzi_output *output = &loader->outputs[i];
@@ -22618,6 +22636,7 @@ static bzna_status bzi_worker_want(bzi_worker *worker, const bzi_item *item, uin
     *wanted = bzi_picture_all(&worker->pictures[number]);
     if ((!in_rows && !worker->formats[number].tiles) || worker->loader->config.pipeline.picture)
         return BZNA_OK;
+
     status = bzi_item_slots(item, number, &worker->pictures[number], 1, &worker->views, err);
     if (status == BZNA_OK && in_rows)
         bzi_worker_want_rows(worker, number, wanted);
@@ -22639,6 +22658,7 @@ static bzna_status bzi_worker_warp(bzi_worker *worker, bzi_item *item, uint32_t 
     if ((loader->on_device && (status = bzi_worker_upload(worker, picture, shrink, err)) != BZNA_OK) ||
         (status = bzi_item_slots(item, number, picture, shrink, &worker->views, err)) != BZNA_OK)
         return status;
+
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
         for (uint32_t view = 0; output->picture == number && view < output->views; view++)
@@ -22707,6 +22727,7 @@ static bzna_status bzi_worker_draw(bzi_worker *worker, const bzi_item *item, uin
     while (output->picture != number)
         output++;
     info = bzi_item_info(item, output, 0, picture);
+
     bzi_os_in_callback++;
     status = pipeline->picture(pipeline->picture_user, &info, &random, picture, drawn);
     bzi_os_in_callback--;
@@ -22739,6 +22760,7 @@ static int bzi_worker_tile(bzi_worker *worker, bzi_worker *of)
     begin = bzi_os_now_ns();
     status = bzi_software_tile(&worker->software, &of->tiles, number, &err);
     bzi_loader_lock(loader);
+
     of->tiles_begun--;
     of->helped_ns += worker != of ? bzi_os_now_ns() - begin : 0;
     if (status != BZNA_OK && number < of->failed_tile) {
@@ -22775,10 +22797,12 @@ static bzna_status bzi_worker_grid(bzi_worker *worker, bzi_item *item, bzna_erro
     worker->end_tile = worker->tiles.count;
     worker->failed_tile = UINT32_MAX;
     worker->helped_ns = 0;
+
     if (loader->idle_workers && worker->end_tile > 1)
         bzi_os_wake_all(&loader->worker_wake);
     while (bzi_worker_tile(worker, worker))
         ;
+
     waited = bzi_os_now_ns();
     while (worker->tiles_begun)
         bzi_os_wait(&loader->tiles_wake, &loader->mutex);
@@ -24012,6 +24036,7 @@ static bzna_status bzi_batch_make_device(bzna_batch *batch, uint32_t number, bzn
 
     batch->written = loader->events + (uint64_t)number * loader->lanes;
     batch->touched = loader->touched + (uint64_t)number * loader->lanes;
+
     if (!loader->on_device || !loader->config.output.buffers)
         status = bzi_device_alloc(loader->device, bytes, loader->stream, &batch->device_data, err);
     if (status == BZNA_OK && !loader->on_device && !loader->config.output.buffers)
@@ -24020,6 +24045,7 @@ static bzna_status bzi_batch_make_device(bzna_batch *batch, uint32_t number, bzn
         status = bzi_device_event(loader->device, &batch->released, err);
     for (uint32_t i = 0; i < loader->lanes && status == BZNA_OK; i++)
         status = bzi_device_event(loader->device, &batch->written[i], err);
+
     /* Work that the consumer enqueued on its stream may still use the memory. */
     if (status == BZNA_OK)
         status = bzi_device_record(loader->device, batch->released, loader->stream, err);
@@ -24081,6 +24107,7 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, const ui
     return BZNA_OK;
 }
 
+/* Makes all batches. In the CUDA context, if the loader has a device. */
 static bzna_status bzi_loader_make_batches(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
@@ -24108,17 +24135,21 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
                          (config->decode.threads + config->read.threads) * loader->run_most;
     if (loader->pool)
         loader->item_count += loader->pool->count * bzi_nvdec_chosen(loader->device);
+
     loader->items = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->items);
     loader->free_items = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->free_items);
     loader->redo = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->redo);
     loader->ring = bzi_alloc_zero(memory, loader->item_count, sizeof *loader->ring);
+
     loader->batches = bzi_alloc_zero(memory, in_flight, sizeof *loader->batches);
     loader->slice_data = bzi_alloc_zero(memory, in_flight * config->output.slices, sizeof *loader->slice_data);
     loader->events = bzi_alloc_zero(memory, in_flight * loader->lanes, sizeof *loader->events);
     loader->touched = bzi_alloc_zero(memory, in_flight * loader->lanes, sizeof *loader->touched);
+
     if (loader->pool && loader->dataset->count <= BZI_LIMIT_SOUND)
         loader->sound_words = loader->dataset->count / 32 + 1;
     loader->sound = loader->sound_words ? bzi_alloc_zero(memory, loader->sound_words, sizeof *loader->sound) : NULL;
+
     loader->pending_batches = bzi_alloc_zero(memory, in_flight, sizeof *loader->pending_batches);
     loader->workers = bzi_alloc_zero(memory, config->decode.threads, sizeof *loader->workers);
     loader->readers = bzi_alloc_zero(memory, config->read.threads, sizeof *loader->readers);
@@ -24127,6 +24158,7 @@ static bzna_status bzi_loader_make_items(bzna_loader *loader, bzna_error *err)
         (loader->sound_words && !loader->sound) || !loader->pending_batches || !loader->workers ||
         !loader->readers)
         return bzi_fail_memory(err, "a loader's queues");
+
     for (uint32_t i = 0; i < loader->item_count; i++)
         loader->free_items[loader->free_item_count++] = &loader->items[i];
     return BZNA_OK;
