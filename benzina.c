@@ -20212,8 +20212,8 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
  *
  * INTERRUPTS
  * Stop, reset, restore and close let readers and workers finish the sample at hand and keep them from taking another.
- * A thread that waits with an item in hand (for memory, for a retry) gives up at once, because what is planned is
- * thrown away.
+ * A thread that waits with an item in hand (for memory, for a retry) gives up at once, because everything planned is
+ * discarded.
  *
  * STREAMS
  * On the device, slots are written by lanes: the streams of engines and of workers.
@@ -20227,8 +20227,8 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
  *   - all batches that are not on loan are retiring: until a reader has reclaimed one;
  *   - the driver refuses to let the consumer's stream wait: until nothing writes to that batch any more.
  *
- * Of the other calls, reset, restore and close wait for writes to batches that are thrown away. Close also waits for
- * reads of those that are retiring. A release waits for the consumer's stream only if its event cannot be recorded. */
+ * Reset, restore and close wait for writes to batches that they discard. Close also waits for reads of batches that are
+ * retiring. A release waits for the consumer's stream only if its event cannot be recorded. */
 
 typedef struct bzi_item {
     struct bzi_item    *next;         /* in its run; (P) in the pool's queue */
@@ -20477,7 +20477,7 @@ struct bzna_loader {
     uint32_t           output_count;
     int64_t            process;       /* that opened it; see bzi_loader_forked */
     uint64_t           opened_ns;     /* when, for the rate that statistics report */
-    uint64_t           fingerprint;   /* of the data set and its order; states of others are not restored */
+    uint64_t           fingerprint;   /* bzi_loader_fingerprint; states with another one are not restored */
     uint64_t           slot_bytes;    /* of a sample in all outputs; 0: batches have no pictures */
     uint64_t           data_bytes;    /* of a batch in all outputs; 0: likewise */
     uint64_t           block_bytes;   /* of bzna_batch.block */
@@ -20600,6 +20600,7 @@ static void bzi_column_describe(const bzi_column *column, uint64_t slots, bzna_t
     memcpy(tensor->name, column->name, sizeof tensor->name);
 }
 
+/* Describes the tensor of an output, but sets no data. */
 static void bzi_loader_describe_output(const bzna_loader *loader, const bzi_output *output, uint64_t slots,
                                        bzna_tensor *tensor)
 {
@@ -20663,6 +20664,7 @@ static void bzi_loader_describe_tensor(const bzna_loader *loader, uint32_t numbe
     }
 }
 
+/* Describes one tensor of a batch, with its data. */
 static void bzi_batch_tensor(const bzna_batch *batch, uint32_t number, bzna_tensor *tensor)
 {
     void *const data[BZI_TENSORS] = { NULL, batch->targets, batch->indices, batch->status };
@@ -21009,6 +21011,7 @@ static int bzi_plan_has_batch(bzna_loader *loader)
     return loader->epoch < loader->end_epoch;
 }
 
+/* Returns a free batch, or NULL if there is none. */
 static bzna_batch *bzi_plan_free_batch(bzna_loader *loader)
 {
     for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++)
@@ -23071,6 +23074,7 @@ static int bzi_engine_return(bzi_engine *engine, bzi_item *item, const bzi_nvdec
     item->frames = bzi_hash(BZI_HASH_START, want, sizeof *want);
     if (!is_new || bzi_nvdec_cache_live(decoders) < decoders->target || bzi_engine_suits(engine, item))
         return 0;
+
     bzi_os_lock(&pool->mutex);
     if (pool->first) {
         item->next = pool->first;
@@ -23078,8 +23082,8 @@ static int bzi_engine_return(bzi_engine *engine, bzi_item *item, const bzi_nvdec
         pool->queued++;
         given = 1;
     }
-
     bzi_os_unlock(&pool->mutex);
+
     if (given)
         bzi_os_wake_one(&pool->wake);
     return given;
@@ -23159,7 +23163,8 @@ static void bzi_engine_pass(bzi_engine *engine, bzi_item *item, bzna_status stat
 }
 
 /* Hands an item that NVDEC does not decode to the workers, and counts a fallback. Without workers it fails. A loader
- * logs each kind of reason once. Reasons are of one kind if they are equal up to the first digit. */
+ * logs each kind of reason once, and at most eight kinds. Reasons are of one kind if they are equal up to the first
+ * digit. */
 static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status status)
 {
     bzna_loader *loader = item->batch->loader;
@@ -23180,10 +23185,12 @@ static void bzi_engine_refuse(bzi_engine *engine, bzi_item *item, bzna_status st
         loader->refusals[i] = hash;
     else
         i = 8;
+
     loader->stats.fallbacks += was_read;
     item->decode_ns = item->by_nvdec = 0;
     bzi_item_to_workers(item);
     bzi_os_unlock(&loader->mutex);
+
     /* The pool's host is used, because the loader may be closed by now. */
     if (i < 8 && was_read)
         bzi_log(engine->pool->host, BZNA_LOG_WARNING, BZNA_OK, "decoding in software: %s", reason.message);
@@ -24090,7 +24097,7 @@ static bzna_status bzi_batch_make(bzna_loader *loader, uint32_t number, const ui
     batch->block = bzi_alloc(&loader->host->memory, loader->block_bytes, 1, BZI_BATCH_ALIGN);
     if (!batch->block)
         return BZI_FAIL(err, BZNA_E_MEMORY,
-                        "out of memory for batch %u of %llu bytes (batch_size, width, height, batches_in_flight)",
+                        "out of memory: batch %u needs %llu bytes (batch_size, width, height, batches_in_flight)",
                         number, (unsigned long long)loader->block_bytes);
 
     batch->loader = loader;
@@ -24174,6 +24181,7 @@ static bzna_status bzi_loader_copy_order(bzna_loader *loader, bzna_error *err)
     if (c->order.index_count &&
         !(loader->indices = bzi_alloc_copy(memory, c->order.indices, c->order.index_count, sizeof *loader->indices)))
         return bzi_fail_memory(err, "loader_config.order.indices");
+
     if (c->order.weight_count &&
         (!(loader->weights = bzi_alloc_copy(memory, c->order.weights, c->order.weight_count,
                                             sizeof *loader->weights)) ||
@@ -24182,6 +24190,7 @@ static bzna_status bzi_loader_copy_order(bzna_loader *loader, bzna_error *err)
     if (c->order.weights_by_part &&
         !(loader->ends = bzi_alloc_zero(memory, c->order.weight_count, sizeof *loader->ends)))
         return bzi_fail_memory(err, "loader_config.order.weights");
+
     if (c->order.weighting == BZNA_WEIGHTING_ONCE &&
         !(order->ranked = bzi_alloc_zero(memory, order->samples, sizeof *order->ranked)))
         return bzi_fail_memory(err, "the order of weighted draws");
@@ -24202,6 +24211,7 @@ static bzna_status bzi_loader_find_repeats(const bzna_loader *loader, uint32_t *
         return BZNA_OK;
     if (!(seen = bzi_alloc_zero(memory, bytes, 1)))
         return bzi_fail_memory(err, "loader_config.order.indices");
+
     for (uint64_t i = 0; i < count && !*repeats; i++) {
         uint8_t bit = (uint8_t)(1u << loader->indices[i] % 8), *at = &seen[loader->indices[i] / 8];
         *repeats = (*at & bit) != 0;
@@ -24243,7 +24253,8 @@ static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
     return bzi_loader_find_repeats(loader, &order->repeats, err);
 }
 
-/* Returns a hash of the data set and of what the order of its samples depends on. */
+/* Returns a hash of the data set and of the indices, weights and weighting of its order. A saved state has it, and is
+ * only restored where it is the same. */
 static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
 {
     uint64_t hash = bzi_dataset_fingerprint(loader->dataset);
@@ -24256,6 +24267,7 @@ static uint64_t bzi_loader_fingerprint(const bzna_loader *loader)
     return hash;
 }
 
+/* Returns one of the condition variables, in the order in which they are made. */
 static bzi_cond *bzi_loader_cond(bzna_loader *loader, uint32_t number)
 {
     bzi_cond *conds[BZI_CONDS] = { &loader->reader_wake, &loader->holder_wake, &loader->worker_wake,
@@ -24263,6 +24275,7 @@ static bzi_cond *bzi_loader_cond(bzna_loader *loader, uint32_t number)
     return conds[number];
 }
 
+/* Makes the mutex and the condition variables. */
 static bzna_status bzi_loader_make_locks(bzna_loader *loader, bzna_error *err)
 {
     loader->has_mutex = bzi_os_mutex_init(&loader->mutex) == 0;
@@ -24272,6 +24285,7 @@ static bzna_status bzi_loader_make_locks(bzna_loader *loader, bzna_error *err)
     return loader->cond_count == BZI_CONDS ? BZNA_OK : BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
 }
 
+/* Frees those that were made. */
 static void bzi_loader_free_locks(bzna_loader *loader)
 {
     while (loader->cond_count)
@@ -24286,6 +24300,8 @@ static int32_t bzi_loader_cpu(const bzna_loader *loader, uint32_t thread)
     return loader->config.pipeline.cpus ? loader->config.pipeline.cpus[thread % loader->config.pipeline.cpu_count] : -1;
 }
 
+/* Starts the workers. After an error, those that run are ended with the loader. In the CUDA context, if batches lie on
+ * the device. */
 static bzna_status bzi_loader_start_workers(bzna_loader *loader, bzna_error *err)
 {
     for (uint32_t i = 0; i < loader->worker_count; i++) {
@@ -24312,6 +24328,7 @@ static bzna_status bzi_loader_start_workers(bzna_loader *loader, bzna_error *err
     return BZNA_OK;
 }
 
+/* Starts the readers, likewise. They run on the processors after those of the workers. */
 static bzna_status bzi_loader_start_readers(bzna_loader *loader, bzna_error *err)
 {
     const bzna_loader_config *config = &loader->config;
