@@ -20177,9 +20177,9 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
 /* ==== 57. Loader: state =============================================================================================
  * Calls: rooms 2-3, 46.
  *
- * A loader: readers fetch samples in the planned order, workers decode each and warp it into the slot that the plan
- * gave it, and bzna_loader_next lends out finished batches in order. The order of completion never matters. With NVDEC,
- * readers hand samples to the device's pool, whose engines (a thread and a session each) serve all loaders of the
+ * Readers fetch samples in the planned order. Workers decode each sample, and warp it into the slot that the plan gave
+ * it. bzna_loader_next lends out finished batches in order, whatever the order in which samples are completed. With
+ * NVDEC, readers hand samples to the device's pool. Its engines (a thread and a session each) serve all loaders of the
  * context. A sample that NVDEC cannot decode goes on to the loader's workers.
  *
  * LOCKS
@@ -20191,16 +20191,16 @@ static void bzi_check_ask(bzi_device *device, bzna_codec_info *info)
  * The pool's lock may be taken while a loader's is held, never the other way round.
  *
  * ITEMS AND RUNS
- * An item is a slot of a batch and the sample for it. Items go through the queues in runs: a reader reads a run, and
- * hands it over; a worker takes one. Small samples make runs of many, so that threads wake for a run and not for each
- * sample; a large sample is a run by itself, as is one for the pool. A run belongs to whoever holds it:
+ * An item is a slot of a batch and the sample for it. Items go through the queues in runs. A reader reads a run and
+ * hands it over, and a worker takes it. A run has many small samples, so that threads wake for a run and not for each
+ * sample. A large sample is a run by itself, and so is a sample for the pool. Only one thread holds a run at a time:
  *
  *   free list -> reader -> (pool -> engine ->) ring -> worker -> free list
  *                                                      worker -> redo -> reader, when its slot takes another sample
  *
- * A slot is written by the one worker or engine that holds its item. In steady state nothing is allocated: items,
- * batches and queues are made at open, and an item's bytes grow to the largest sample met, under a common ceiling. A
- * sample's bytes may lie in those of another item of its run, so a worker gives back no item before the run is done.
+ * Only the worker or engine that holds an item writes its slot. In steady state nothing is allocated: items, batches
+ * and queues are made at open, and the memory of an item grows to the largest sample met, under a common ceiling. A
+ * sample may lie in the memory of another item of its run, so a worker gives back no item before the run is done.
  *
  * BATCHES
  *   host     free -> filling -> ready -> on loan -> free
@@ -20576,8 +20576,8 @@ static uint64_t bzi_column_bytes(const bzi_column *column)
     return column->kind == BZNA_FIELD_INTEGER ? sizeof(int64_t) : column->length * sizeof(float);
 }
 
-/* Returns the offset of a view of a slot in the data of so many slots. In an output, all slots of the first view come
- * first, then those of the next view. */
+/* Returns the offset of a view of a slot in the data of a batch with so many slots. In an output, all slots of the
+ * first view come first, then those of the next view. */
 static uint64_t bzi_output_at(const bzi_output *output, uint32_t view, uint32_t slots, uint32_t slot)
 {
     return output->offset + ((uint64_t)view * slots + slot) * output->picture_bytes;
@@ -23292,6 +23292,7 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
 
     engine->retired = 1;
     atomic_fetch_add(&pool->device->sessions_lost, 1);
+
     bzi_os_lock(&pool->mutex);
     left = --pool->live;
     for (bzi_item **end = &rest; !left && (*end = bzi_pool_pop(pool, engine)) != NULL; end = &(*end)->next)
@@ -23299,6 +23300,7 @@ static void bzi_engine_retire(bzi_engine *engine, const bzna_error *why)
     bzi_os_unlock(&pool->mutex);
     bzi_log(pool->host, BZNA_LOG_WARNING, why->status, "a decode session has ended, %u are left: %s", left,
             why->message);
+
     while (rest) {
         bzi_item *next = rest->next;
         if (rest->status == BZNA_OK)
@@ -23370,6 +23372,7 @@ static void bzi_engine_pass_turn(bzi_engine *engine)
     for (uint32_t i = 0; i < BZI_NVDEC_CACHE_SLOTS && !engine->main.handle; i++)
         if (engine->session.decoders.decoders[i].used)      /* by more than the self-check */
             engine->main = engine->session.decoders.decoders[i];
+
     engine->has_turn = 0;
     bzi_os_lock(&pool->mutex);
     pool->turn++;
@@ -23396,8 +23399,10 @@ static void bzi_engine_settle(bzi_engine *engine, const bzi_nvdec_format *want)
 
     if (engine->settled || !engine->main.handle || frames == engine->main.frames)
         return;
+
     while (bzi_engine_busy(engine))
         bzi_engine_advance(engine);
+
     bzi_os_lock(&pool->mutex);
     while (pool->turn <= pool->count)
         bzi_os_wait(&pool->turns, &pool->mutex);
@@ -24310,6 +24315,7 @@ static bzna_status bzi_loader_start_workers(bzna_loader *loader, bzna_error *err
         int32_t cpu = bzi_loader_cpu(loader, i);
         int error;
         bzna_status status = BZNA_OK;
+
         if (loader->slot_bytes)
             status = bzi_software_open(&worker->software, &host->memory, host->max_edge_px, err);
         worker->loader = loader;
@@ -24317,6 +24323,7 @@ static bzna_status bzi_loader_start_workers(bzna_loader *loader, bzna_error *err
             status = bzi_worker_make_lane(worker, (loader->pool ? loader->pool->count : 0) + i, err);
         if (status != BZNA_OK)
             return status;
+
         if ((error = bzi_os_thread_start(&worker->thread, bzi_worker_run, worker, cpu)) != 0)
             return bzi_fail(
                 err, BZNA_E_THREAD, BZNA_NO_OFFSET, 0, error,
@@ -24337,6 +24344,7 @@ static bzna_status bzi_loader_start_readers(bzna_loader *loader, bzna_error *err
         bzi_reader *reader = &loader->readers[i];
         int32_t cpu = bzi_loader_cpu(loader, config->decode.threads + i);
         int error;
+
         reader->loader = loader;
         if ((error = bzi_os_thread_start(&reader->thread, bzi_reader_run, reader, cpu)) != 0)
             return bzi_fail(
