@@ -20283,7 +20283,7 @@ typedef struct bzi_output {
     bzi_similarity    warp;
     bzna_transform    transform;      /* that every sample starts with */
     bzna_jitter       jitter;
-    bzi_kernel_output kernel;         /* what the kernel on the host is told about it */
+    bzi_kernel_output kernel;         /* what the kernel is told about it; its mean is the one on the host */
     uint64_t          picture_bytes;  /* of one view of one sample */
     uint64_t          offset;         /* bytes from the beginning of a batch's data */
     void             *mean;           /* a copy of the mean image; NULL: none */
@@ -20418,9 +20418,9 @@ struct bzna_batch {
     int64_t      strides[BZI_TENSORS_MAX][BZI_DIMENSIONS];  /* in elements */
     uint64_t     device_data;         /* the library's memory on the device: the data, or what is copied to the host */
     void        *pinned;              /* the library's host memory for data that comes from the device */
-    void        *stream;              /* the consumer's */
+    void        *stream;              /* the consumer's; bzna_batch_move changes it */
     void       **written;             /* an event for each lane, recorded after its last write */
-    /* for each lane, 1: it has enqueued writes since the batch was planned. Until the batch is ready, only the lane's
+    /* for each lane, 1: it has enqueued writes that nothing waits for yet. Until the batch is ready, only the lane's
      * own thread uses its flag */
     uint8_t     *touched;
     void        *released;            /* event on the consumer's stream, recorded by the release */
@@ -20438,7 +20438,7 @@ typedef struct bzi_worker {
     bzi_scratch  scratch;             /* for looking a picture up in the sample's bytes */
     bzi_image    images[BZI_LIMIT_OUTPUTS];   /* the sample's coded pictures, one for each pick */
     bzi_format   formats[BZI_LIMIT_OUTPUTS];  /* what their streams state */
-    bzna_picture pictures[BZI_LIMIT_OUTPUTS]; /* decoded */
+    bzna_picture pictures[BZI_LIMIT_OUTPUTS]; /* their descriptions, then the decoded pictures */
     bzi_views    views;               /* of the sample at hand */
     bzi_buffer   workspace;           /* of the warp on the host */
     bzi_buffer   drawn;               /* the copy of a picture that the user's callback draws into */
@@ -20470,7 +20470,7 @@ struct bzna_loader {
     bzna_context      *context;
     bzi_host          *host;          /* the context's */
     bzna_dataset      *dataset;
-    bzna_loader_config config;        /* with defaults filled in */
+    bzna_loader_config config;        /* with defaults filled in, without pointers to the user's arrays */
     bzi_pick           picks[BZI_LIMIT_OUTPUTS];      /* the pictures of a sample; their names are copies */
     bzi_output         outputs[BZI_LIMIT_OUTPUTS];
     uint32_t           pick_count;
@@ -20490,7 +20490,7 @@ struct bzna_loader {
     uint32_t           owns_stream;   /* 1: the library made it */
     uint32_t           worker_count;
     bzna_codec_info    jpeg;          /* supported: NVDEC decodes the JPEGs that bzi_loader_is_nvdec_jpeg admits */
-    char               reason[sizeof ((bzna_loader_info *)0)->decoder_reason];
+    char               reason[sizeof ((bzna_loader_info *)0)->decoder_reason];      /* why this decoder was chosen */
 
     bzi_mutex mutex;
     bzi_cond  reader_wake;            /* readers that have nothing to read */
