@@ -2135,7 +2135,7 @@ TEST(area_is_not_refused_but_without_antialias)
     c.filter.kind = BZNA_FILTER_AREA;
     c.filter.antialias = BZNA_ANTIALIAS_OFF;
     CHECK_EQ(bzna_loader_open(context, dataset, &c, &loader, &e), BZNA_E_ARGUMENT);
-    CHECK_CONTAINS(e.message, "loader_config.filter.antialias: area");
+    CHECK_CONTAINS(e.message, "loader_config.filter.antialias: the area filter");
     c.filter.antialias = BZNA_ANTIALIAS_AUTO;
     loader = open_loader(dataset, &c);
     bzna_loader_close(loader);

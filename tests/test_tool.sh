@@ -582,7 +582,7 @@ batch_tests() {
     refused 2 "nearest|linear|cubic|lanczos|area|cubic-0.75|lanczos4" "a filter that is not known" "$bzna" batch "$t/one.bzna" \
         -o "$t/c" --filter bilinear
     refused 2 "takes no value" "a flag with a value" "$bzna" batch "$t/one.bzna" -o "$t/c" --antialias=1
-    refused 1 "filter.antialias: area" "area without antialias" "$bzna" batch "$t/one.bzna" -o "$t/c" --filter area --no-antialias
+    refused 1 "filter.antialias: the area filter" "area without antialias" "$bzna" batch "$t/one.bzna" -o "$t/c" --filter area --no-antialias
     refused 1 "warp.law: has no effect" "a law without crops" "$bzna" batch "$t/one.bzna" -o "$t/c" --warp none --law torchvision
     refused 1 "one.bzna" "batch into a file that is not a folder" "$bzna" batch "$t/one.bzna" -o "$t/one.bzna"
     expect 1 "batch of damage" "$bzna" batch "$t/payload.bzna" -o "$t/b6" --batch 8 --track bzna_input
