@@ -86,7 +86,7 @@ endif
 
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 
-.PHONY: all deps demo test test-all asan asan-clang tsan fuzz dist size install uninstall clean what
+.PHONY: all bindings deps demo test test-all test-julia asan asan-clang tsan fuzz dist size install uninstall clean what
 .PHONY: bench bench-model bench-peers bench-codecs bench-scaling static-deps
 .PHONY: gpu-run gpu-check gpu-data gpu-bundle nvparser nvparser-packets
 
@@ -156,6 +156,11 @@ test test-all:
 	@$(MAKE) --no-print-directory all
 	@BUILD="$(BUILD)" CC="$(CC)" CXX="$(CXX)" SANITIZE="$(SANITIZE)" TEST="$(TEST)" \
 	    TEST_ALL="$(if $(filter test-all,$@),1,$(TEST_ALL))" sh tests/run.sh
+
+# runtests.jl with the Julia of Debian 11 (1.5.3), gcc 10 and libavcodec 58, in a root of about 1 GB that debootstrap
+# makes once in build/julia.
+test-julia:
+	@nice sh tests/make/julia.sh build/julia
 
 # The same suite under sanitizers. clang's see what gcc's do not, as sums with null pointers: where it is installed,
 # suites of what calculates with pointers and sizes run under them, too.
@@ -295,6 +300,10 @@ gpu-bundle: all $(GPU_RUN)
 # tarball of the sources that builds and tests itself.
 dist: $(PTX) | $(BUILD)
 	@sh tests/make/dist.sh $(BUILD) $(VERSION)
+
+# What examples/rust/src/raw.rs and examples/julia/header.jl declare, from the header.
+bindings:
+	@$(PYTHON) tests/make/bindings.py benzina.h examples
 
 # Tokens of each room, and together: what is held small, as comments and blanks are free.
 size:

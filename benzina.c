@@ -14924,11 +14924,14 @@ static double bzi_math_tan(double degrees)
 /* ==== 43. Random numbers, order =====================================================================================
  * Calls: rooms 2, 42.
  *
- * Pure functions of (seed, epoch, position): no state, so any thread, rank and restart agree. */
+ * Random numbers and orders are pure functions of seed, epoch and position. They keep no state, so every thread, rank
+ * and restarted run gets the same ones. */
 
+/* One block of Philox 4x32-10 (Salmon and others 2011): 128 bits that depend on counter and key alone. */
 static void bzi_philox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
     uint32_t c0 = counter[0], c1 = counter[1], c2 = counter[2], c3 = counter[3], k0 = key[0], k1 = key[1];
+
     for (int round = 0; round < 10; round++) {
         uint64_t p0 = (uint64_t)0xd2511f53u * c0, p1 = (uint64_t)0xcd9e8d57u * c2;
         uint32_t h0 = (uint32_t)(p0 >> 32), h1 = (uint32_t)(p1 >> 32);
@@ -14939,13 +14942,14 @@ static void bzi_philox(const uint32_t counter[4], const uint32_t key[2], uint32_
         k0 += 0x9e3779b9u;
         k1 += 0xbb67ae85u;
     }
+
     out[0] = c0;
     out[1] = c1;
     out[2] = c2;
     out[3] = c3;
 }
 
-/* 128 bits that (seed, epoch) own, by use: 0 keys the samples' numbers, 1 the permutation. */
+/* Makes 128 bits from seed, epoch and use. Use 0 keys the random numbers of samples, use 1 the permutation. */
 static void bzi_random_epoch(uint64_t seed, uint64_t epoch, uint32_t use, uint32_t out[4])
 {
     uint32_t counter[4] = { (uint32_t)epoch, (uint32_t)(epoch >> 32), use, 0 };
@@ -14953,9 +14957,11 @@ static void bzi_random_epoch(uint64_t seed, uint64_t epoch, uint32_t use, uint32
     bzi_philox(counter, key, out);
 }
 
+/* Starts the stream of one operation (BZNA_OPERATION_...) on one sample of an epoch. */
 static void bzi_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, uint64_t sample, uint32_t operation)
 {
     uint32_t key[4];
+
     memset(random, 0, sizeof *random);
     bzi_random_epoch(seed, epoch, 0, key);
     random->key[0] = key[0];
@@ -14966,18 +14972,21 @@ static void bzi_random_init(bzna_random *random, uint64_t seed, uint64_t epoch, 
     random->used = 4;
 }
 
-/* Another stream for another view of a sample, or another occurrence of it in an epoch; (0, 0) is the sample's own.
- * Pre: fresh from bzi_random_init. */
+/* Turns the stream of a sample into that of another view of it, or of another occurrence of it in the epoch. View 0 of
+ * occurrence 0 keeps the sample's own stream. Pre: the stream is fresh from bzi_random_init. */
 static void bzi_random_fork(bzna_random *random, uint32_t view, uint64_t occurrence)
 {
     uint32_t counter[4] = { (uint32_t)occurrence, (uint32_t)(occurrence >> 32), view, 1 }, key[4];
+
     if (!view && !occurrence)
         return;
+
     bzi_philox(counter, random->key, key);
     random->key[0] = key[0];
     random->key[1] = key[1];
 }
 
+/* Returns the next 32 bits of the stream. */
 static uint32_t bzi_random_u32(bzna_random *random)
 {
     if (random->used >= 4) {
@@ -14988,32 +14997,36 @@ static uint32_t bzi_random_u32(bzna_random *random)
     return random->block[random->used++];
 }
 
+/* Returns a number from lo to hi, made from 53 random bits. It can be hi only where the sum is rounded up. */
 static double bzi_random_uniform(bzna_random *random, double lo, double hi)
 {
     uint64_t low = bzi_random_u32(random), high = bzi_random_u32(random);
     return lo + (hi - lo) * ((double)((high << 32 | low) >> 11) * 0x1p-53);
 }
 
-/* A keyed permutation of [0, count): an alternating Feistel network on a grid of rows x columns, both near the square
- * root, that adds instead of xors; walked until it falls inside, which is at once but for one row's worth of chances.
- * Grids smaller than 8 x 8 have too few permutations. */
+/* A keyed permutation of 0..count - 1. It is an alternating Feistel network on a grid of rows x columns, both near the
+ * square root of count, which adds where others xor. The grid can have more places than count. A result past the end is
+ * permuted again until it is below count; in a large grid at most one row's worth of places needs that. The grid has at
+ * least 8 x 8 places, because smaller ones have too few permutations. */
 typedef struct bzi_permutation {
-    uint64_t count;
-    uint64_t key[2];
-    uint64_t rows, columns;           /* rows * columns >= count; each below 2^32 */
+    uint64_t count;                   /* positions that are permuted */
+    uint64_t key[2];                  /* 128 bits that depend on seed and epoch */
+    uint64_t rows;                    /* of the grid; rows * columns >= count */
+    uint64_t columns;                 /* of the grid; both are below 2^32 */
 } bzi_permutation;
 
-#define BZI_PERMUTATION_ROUNDS 6      /* 4 fail the chi-square tests of few samples */
+#define BZI_PERMUTATION_ROUNDS 6      /* with 4, small data sets fail chi-square tests */
 
 static bzi_permutation bzi_permutation_make(uint64_t seed, uint64_t epoch, uint64_t count)
 {
     bzi_permutation p;
     uint32_t words[4];
+
     bzi_random_epoch(seed, epoch, 1, words);
     p.count = count;
     p.key[0] = (uint64_t)words[1] << 32 | words[0];
     p.key[1] = (uint64_t)words[3] << 32 | words[2];
-    p.rows = (uint64_t)sqrt((double)count);                 /* any value near it will do: columns follow */
+    p.rows = (uint64_t)sqrt((double)count);       /* a rounded root will do, because columns are computed from it */
     if (p.rows < 8)
         p.rows = 8;
     p.columns = count / p.rows + 1;
@@ -15022,7 +15035,8 @@ static bzi_permutation bzi_permutation_make(uint64_t seed, uint64_t epoch, uint6
     return p;
 }
 
-/* A number below limit that depends on all bits of x and key. With one multiplication less, chi-square tests fail. */
+/* Returns a number below limit that depends on all bits of x and key. With one multiplication less, chi-square tests
+ * fail. */
 static uint64_t bzi_permutation_mix(uint64_t x, uint64_t key, uint64_t limit)
 {
     x = (x ^ key) * 0x9e3779b97f4a7c15ull;
@@ -15030,10 +15044,12 @@ static uint64_t bzi_permutation_mix(uint64_t x, uint64_t key, uint64_t limit)
     return (x * 0xd6e8feb86659fd93ull >> 32) * limit >> 32;
 }
 
+/* Returns where the permutation sends a position below count. */
 static uint64_t bzi_permutation_at(const bzi_permutation *p, uint64_t position)
 {
     do {
         uint64_t row = position / p->columns, column = position % p->columns, key = p->key[0];
+
         for (int round = 0; round < BZI_PERMUTATION_ROUNDS; round += 2) {
             row += bzi_permutation_mix(column, key, p->rows);
             row -= row >= p->rows ? p->rows : 0;
@@ -15047,27 +15063,32 @@ static uint64_t bzi_permutation_at(const bzi_permutation *p, uint64_t position)
     return position;
 }
 
+/* A sample of a weighted draw without replacement. */
 typedef struct bzi_ranked {
-    double   key;
-    uint64_t sample;
+    double   key;                     /* samples with the smallest keys come first */
+    uint64_t sample;                  /* its index; of equal keys the smaller index comes first */
 } bzi_ranked;
 
-/* What stands at each position of an epoch. The arrays are the loader's. */
+/* Says which sample stands at each position of an epoch. The loader owns the arrays. */
 typedef struct bzi_order {
-    uint64_t        samples;          /* of the data set, or of indices */
+    uint64_t        samples;          /* entries of `indices`; without them, samples of the data set */
     uint64_t        length;           /* positions of an epoch */
-    uint32_t        shuffle, weighting;
-    uint32_t        group_count;      /* weighted draws: samples whose weights are alike and neighbors form a group */
-    const uint64_t *indices;          /* NULL: all samples */
-    const double   *weights, *sums;   /* of the groups; sums are cumulated, which loses the smallest weights */
-    const uint64_t *ends;             /* cumulated sizes of the groups; NULL: one sample each */
-    bzi_ranked     *ranked;           /* drawn once each: all samples, by key; the epoch's order */
-    uint64_t        seed, epoch;
-    uint32_t        repeats;          /* a sample may stand at several positions of an epoch */
-    uint32_t        valid;            /* for that seed and epoch */
-    bzi_permutation permutation;
+    uint32_t        shuffle;          /* 1: unweighted samples are permuted */
+    uint32_t        weighting;        /* BZNA_WEIGHTING_... */
+    uint32_t        group_count;      /* weighted draws: the data set's parts or samples, each of which has a weight */
+    const uint64_t *indices;          /* the samples to deliver; NULL: all */
+    const double   *weights;          /* of each group, all its samples together */
+    const double   *sums;             /* cumulated weights; they are rounded, and lose the smallest weights */
+    const uint64_t *ends;             /* of each group, the index past its last sample; NULL: a group is one sample */
+    bzi_ranked     *ranked;           /* BZNA_WEIGHTING_ONCE: all samples in the order of the epoch */
+    uint64_t        seed;             /* that the epoch's order was made with */
+    uint64_t        epoch;            /* that the order was made for */
+    uint32_t        repeats;          /* 1: a sample may stand at several positions of an epoch */
+    uint32_t        valid;            /* 1: `ranked` and `permutation` are those of seed and epoch */
+    bzi_permutation permutation;      /* of 0..samples - 1 */
 } bzi_order;
 
+/* These three compare for bzi_sort and bzi_search. */
 static int bzi_ranked_is_before(const void *left, const void *right)
 {
     const bzi_ranked *a = left, *b = right;
@@ -15078,43 +15099,51 @@ static int bzi_order_ends_past(const void *ends, uint64_t i, const void *sample)
 {
     return ((const uint64_t *)ends)[i] > *(const uint64_t *)sample;
 }
+
 static int bzi_order_sums_past(const void *sums, uint64_t i, const void *u)
 {
     return ((const double *)sums)[i] > *(const double *)u;
 }
 
+/* Returns the group that a sample belongs to. */
 static uint32_t bzi_order_group(const bzi_order *order, uint64_t sample)
 {
     return (uint32_t)(order->ends ? bzi_search(order->ends, order->group_count - 1, &sample, bzi_order_ends_past) :
                                     sample);
 }
 
+/* Returns the index of a group's first sample. */
 static uint64_t bzi_order_begin(const bzi_order *order, uint32_t group)
 {
     return !group ? 0 : order->ends ? order->ends[group - 1] : group;
 }
+
+/* Returns the number of samples in a group. */
 static uint64_t bzi_order_size(const bzi_order *order, uint32_t group)
 {
     return order->ends ? order->ends[group] - bzi_order_begin(order, group) : 1;
 }
 
-/* Efraimidis and Spirakis 2006: the order of u^(1/w), largest first, is a weighted draw without replacement; here
- * -log(u)/w, smallest first. */
+/* Draws all samples without replacement, by weight. Efraimidis and Spirakis (2006) order samples by u^(1/w), largest
+ * first. Here the key is -log(u)/w, smallest first, which is the same order. Samples without a weight come last. */
 static void bzi_order_rank(bzi_order *order)
 {
     for (uint64_t i = 0; i < order->samples; i++) {
         uint32_t group = bzi_order_group(order, i);
         double weight = order->weights[group] / (double)bzi_order_size(order, group);
         bzna_random random;
+
         bzi_random_init(&random, order->seed, order->epoch, i, BZNA_OPERATION_ORDER);
         order->ranked[i].sample = i;
         order->ranked[i].key = HUGE_VAL;
-        if (weight > 0)                                     /* 1 - u is exact */
+        if (weight > 0)                                     /* 1 - u is exact, and never 0 */
             order->ranked[i].key = fmin(-bzi_math_log(1 - bzi_random_uniform(&random, 0, 1)) / weight, DBL_MAX);
     }
+
     bzi_sort(order->ranked, order->samples, sizeof *order->ranked, bzi_ranked_is_before);
 }
 
+/* Prepares the order of an epoch, so that bzi_order_at can be asked for its positions. */
 static void bzi_order_epoch(bzi_order *order, uint64_t seed, uint64_t epoch)
 {
     order->valid = 1;
@@ -15125,22 +15154,26 @@ static void bzi_order_epoch(bzi_order *order, uint64_t seed, uint64_t epoch)
         bzi_order_rank(order);
 }
 
-/* One weighted draw: the position is the counter, so that any position can be had at any time. */
+/* Draws one sample with replacement, by weight. The position is the counter of the random numbers, so any position can
+ * be drawn at any time. */
 static uint64_t bzi_order_draw(const bzi_order *order, uint64_t position)
 {
     uint32_t low, last = order->group_count - 1;
     bzna_random random;
     double u;
+
     bzi_random_init(&random, order->seed, order->epoch, position, BZNA_OPERATION_ORDER);
     u = bzi_random_uniform(&random, 0, order->sums[last]);
     low = (uint32_t)bzi_search(order->sums, last, &u, bzi_order_sums_past);
+    /* u can be rounded up to the whole sum: then the last group that has a weight is taken */
     while (low && !(order->weights[low] > 0))
-        low--; /* u can round up to the sum: the last group with a weight */
+        low--;
+
     u = bzi_random_uniform(&random, 0, (double)bzi_order_size(order, low));
     return bzi_order_begin(order, low) + bzi_min((uint64_t)u, bzi_order_size(order, low) - 1);
 }
 
-/* The sample at a position below length. */
+/* Returns the sample at a position below length. */
 static uint64_t bzi_order_at(const bzi_order *order, uint64_t position)
 {
     uint64_t sample = order->weighting == BZNA_WEIGHTING_REPLACE ? bzi_order_draw(order, position) :
@@ -15149,27 +15182,34 @@ static uint64_t bzi_order_at(const bzi_order *order, uint64_t position)
     return order->indices ? order->indices[sample] : sample;
 }
 
-/* The global order of one epoch from `start` on, dealt to world ranks in batches: batch j of rank r has the positions
- * start + (j * batch + slot) * world + r. Every rank has the same number of batches. */
+/* One rank's share of an epoch. Batch j of rank r has the positions start + (j * batch + slot) * world + r of the
+ * global order. Every rank has the same number of batches. */
 typedef struct bzi_shard {
-    uint64_t count, start;
-    uint32_t batch, world, rank, last_batch;
+    uint64_t count;                   /* positions of the epoch */
+    uint64_t start;                   /* the first position that is dealt */
+    uint32_t batch;                   /* slots of a batch */
+    uint32_t world;                   /* number of ranks */
+    uint32_t rank;                    /* of this process, from 0 */
+    uint32_t last_batch;              /* BZNA_LAST_... */
 } bzi_shard;
 
+/* Returns how many positions one batch of every rank takes together. */
 static uint64_t bzi_shard_step(const bzi_shard *s) { return (uint64_t)s->batch * s->world; }
 
+/* Returns the number of batches of each rank. */
 static uint64_t bzi_shard_batches(const bzi_shard *s)
 {
     uint64_t left = s->count - s->start, step = bzi_shard_step(s);
     return left / step + (s->last_batch != BZNA_LAST_DROP && left % step != 0);
 }
 
-/* Where slot 0 of batch j stands; positions at or behind count are padding. */
+/* Returns the position of slot 0 of batch j. Positions from count on are padding. */
 static uint64_t bzi_shard_position(const bzi_shard *s, uint64_t j)
 {
     return s->start + j * bzi_shard_step(s) + s->rank;
 }
 
+/* Returns how many slots of batch j have samples; the others are padding. */
 static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
 {
     uint64_t first = bzi_shard_position(s, j);
@@ -15180,8 +15220,10 @@ static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
 /* ==== 44. Transforms ================================================================================================
  * Calls: rooms 2, 6, 42-43.
  *
- * Parameters, random numbers -> homography. Doubles. */
+ * Turns parameters and random numbers into homographies. All arithmetic is done in doubles, except where MXNet's
+ * rounding of floats is wanted. */
 
+/* Returns 1 if all n values are finite, else 0. */
 static int bzi_finite(const double *values, int n)
 {
     for (int i = 0; i < n; i++)
@@ -15190,20 +15232,22 @@ static int bzi_finite(const double *values, int n)
     return 1;
 }
 
-/* H = T_in * T_crop * R * S * T_out, multiplied out. Pre: sizes > 0, numbers finite. Post: H maps output to input,
- * affine. */
+/* Computes H = T_in * T_crop * R * S * T_out, multiplied out. H is affine and maps output to input pixels. Pre: sizes
+ * are above 0, all numbers are finite. */
 static void bzi_affine_matrix(const bzna_affine *a, double h[9])
 {
     double c = bzi_math_cos(a->degrees), s = bzi_math_sin(a->degrees);
     double crop_width = a->has_crop ? a->crop_width : a->in_width,
            crop_height = a->has_crop ? a->crop_height : a->in_height;
     double fx = a->flip_h ? -1 : 1, fy = a->flip_v ? -1 : 1, sx = 1, sy = 1, tx, ty;
+
     if (a->resize) {
         sx = fabs(c * crop_width - s * crop_height) / a->out_width;
         sy = fabs(s * crop_width + c * crop_height) / a->out_height;
         if (a->keep_ratio)
             sx = sy = sx < sy ? sx : sy;
     }
+
     tx = a->translate_x - (a->out_width - 1.0) / 2;
     ty = a->translate_y - (a->out_height - 1.0) / 2;
     h[0] = fx * c * sx;
@@ -15216,18 +15260,19 @@ static void bzi_affine_matrix(const bzna_affine *a, double h[9])
     h[8] = 1;
 }
 
-/* A range of no width takes no random number. */
+/* Draws a number from lo to hi. A range of no width takes no random number. */
 static double bzi_draw(bzna_random *random, double lo, double hi)
 {
     return lo < hi ? bzi_random_uniform(random, lo, hi) : lo;
 }
 
+/* The same, log-uniform. */
 static double bzi_draw_log(bzna_random *random, double lo, double hi)
 {
     return lo < hi ? bzi_math_exp(bzi_random_uniform(random, bzi_math_log(lo), bzi_math_log(hi))) : lo;
 }
 
-/* True with that probability. */
+/* Returns 1 with that probability, else 0. Probabilities of 0 and 1 take no random number. */
 static uint32_t bzi_draw_flip(bzna_random *random, double probability)
 {
     if (probability <= 0 || probability >= 1)
@@ -15235,22 +15280,35 @@ static uint32_t bzi_draw_flip(bzna_random *random, double probability)
     return bzi_random_uniform(random, 0, 1) < probability;
 }
 
-/* A warp with its defaults filled in: MXNet's, or the random similarity that every other kind is a case of; and what
- * distorts its output. */
+/* A warp with its defaults filled in, followed by the distortion of its output. It is MXNet's warp, or a random
+ * similarity, of which every other kind is a case. bzna_warp says what its members mean in full. */
 typedef struct bzi_similarity {
-    uint32_t law;                     /* never AUTO */
-    uint32_t resize, keep_ratio, random_crop;
-    double   edge;                    /* CENTER_RESIZED_CROP: the output's, of the resized picture's; else 0 */
-    double   scale[2];                /* of the crop's area */
-    double   ratio[2];                /* 0, 0: the input's own */
-    double   degrees[2], translate[2];
-    double   flip_h, flip_v;
-    double   rotate[2], shear[4], perspective, perspective_p;
-    double   shear_ratio;
-    uint32_t is_mxnet, canvas_px[2], crop_px[2], pad_px, short_edge_px, has_crop_start, crop_start[2];
+    uint32_t law;                     /* BZNA_LAW_...; never AUTO */
+    uint32_t resize;                  /* 1: the crop is scaled to the output */
+    uint32_t keep_ratio;              /* 1: resize scales both axes alike */
+    uint32_t random_crop;             /* 1: the crop lies anywhere; 0: in the middle */
+    double   edge;                    /* CENTER_RESIZED_CROP: the output's edge / the resized picture's; else 0 */
+    double   scale[2];                /* the crop's share of the picture's area, lo..hi; MXNET: a factor on sizes */
+    double   ratio[2];                /* the crop's width / height, lo..hi; 0, 0: the input's own */
+    double   degrees[2];              /* rotation, counterclockwise, lo..hi */
+    double   translate[2];            /* largest shift in x and y, as fractions of the output's size */
+    double   flip_h;                  /* probability of mirroring left to right */
+    double   flip_v;                  /* probability of mirroring top to bottom */
+    double   rotate[2];               /* of the output: degrees, clockwise, lo..hi */
+    double   shear[4];                /* of the output: degrees, x lo..hi, y lo..hi */
+    double   perspective;             /* of the output: torchvision's distortion_scale; 0: none */
+    double   perspective_p;           /* probability of that perspective */
+    double   shear_ratio;             /* MXNET: max_shear_ratio */
+    uint32_t is_mxnet;                /* 1: the kind is MXNET; the members below are 0 for others */
+    uint32_t canvas_px[2];            /* least and most edge of the scaled picture, in pixels; most 0: any */
+    uint32_t crop_px[2];              /* edge of a square crop, lo..hi, in pixels; 0, 0: the output's size */
+    uint32_t pad_px;                  /* pixels added on each side */
+    uint32_t short_edge_px;           /* the picture's short edge is resized to this before all else; 0: it is not */
+    uint32_t has_crop_start;          /* 1: crop_start counts */
+    uint32_t crop_start[2];           /* where the crop begins, x and y, in pixels */
 } bzi_similarity;
 
-/* The crop of both laws when ten tries found none: the largest centered one within the ratios. */
+/* Both laws fall back on this crop when ten tries found none: the largest centered one within the ratios. */
 static void bzi_crop_central(const double ratio[2], double width, double height, double *crop_width,
                              double *crop_height)
 {
@@ -15264,7 +15322,8 @@ static void bzi_crop_central(const double ratio[2], double width, double height,
         *crop_width = fmax(1, floor(height * ratio[1] + 0.5));
 }
 
-/* torchvision's RandomResizedCrop: area uniform, ratio log-uniform, whole pixels. Returns 0: the central one. */
+/* Draws the crop of torchvision's RandomResizedCrop: its area is uniform, its ratio log-uniform, and its edges are
+ * whole pixels. Returns 1; 0 if ten tries found none, and it is the central crop. */
 static int bzi_crop_torchvision(bzna_random *random, const bzi_similarity *p, double width, double height,
                                 bzna_affine *a)
 {
@@ -15272,6 +15331,7 @@ static int bzi_crop_torchvision(bzna_random *random, const bzi_similarity *p, do
         double area = width * height * bzi_draw(random, p->scale[0], p->scale[1]);
         double ratio = p->ratio[0] > 0 ? bzi_draw_log(random, p->ratio[0], p->ratio[1]) : width / height;
         double w = floor(sqrt(area * ratio) + 0.5), h = floor(sqrt(area / ratio) + 0.5);
+
         if (w > 0 && w <= width && h > 0 && h <= height) {
             double left = p->random_crop ? floor(bzi_draw(random, 0, width - w + 1)) : (width - w) / 2;
             double top = p->random_crop ? floor(bzi_draw(random, 0, height - h + 1)) : (height - h) / 2;
@@ -15282,24 +15342,28 @@ static int bzi_crop_torchvision(bzna_random *random, const bzi_similarity *p, do
             return 1;
         }
     }
+
     bzi_crop_central(p->ratio, width, height, &a->crop_width, &a->crop_height);
     return 0;
 }
 
-/* torchvision's Resize and CenterCrop: the edge that is the shorter one beside the output's becomes output / edge, the
- * other one keeps the ratio, both in whole pixels; then the middle, moved to whole pixels. What is larger than the
- * resized picture has a margin. */
+/* Makes the crop of torchvision's Resize and CenterCrop. Resize makes the edge that is shorter in comparison with the
+ * output's output / edge pixels long. The other edge follows in the picture's ratio. Both are rounded to whole pixels.
+ * CenterCrop takes the middle, beginning at a whole pixel. An output that is larger than the resized picture gets a
+ * margin. */
 static void bzi_crop_resized(double edge, bzna_affine *a)
 {
     const double in[2] = { a->in_width, a->in_height }, out[2] = { a->out_width, a->out_height };
-    const int s = in[0] * out[1] > in[1] * out[0];
+    const int s = in[0] * out[1] > in[1] * out[0];          /* the shorter edge; 0: the width, 1: the height */
     double resized[2], center[2];
+
     resized[s] = fmax(1, floor(out[s] / edge + 0.5));
     resized[!s] = fmax(1, floor(resized[s] * in[!s] / in[s]));
     for (int i = 0; i < 2; i++) {
         double around = (resized[i] - out[i]) / 2, first = around < 0 ? ceil(around) : rint(around);
         center[i] = (first + out[i] / 2 - resized[i] / 2) * (in[i] / resized[i]);
     }
+
     a->crop_x = center[0];
     a->crop_y = center[1];
     a->crop_width = out[0] * (in[0] / resized[0]);
@@ -15307,11 +15371,13 @@ static void bzi_crop_resized(double edge, bzna_affine *a)
     a->keep_ratio = 0;
 }
 
-/* The original's law: area log-uniform, drawn once; then up to ten ratios. Returns 0: the central crop instead. */
+/* Draws a crop by the original's law: its area is log-uniform and drawn once, then up to ten ratios are tried. Returns
+ * 1; 0 if none fitted, and it is the central crop. */
 static int bzi_crop_benzina(bzna_random *random, const bzi_similarity *p, double width, double height, int resize,
                             bzna_affine *a)
 {
     double scale = bzi_draw_log(random, p->scale[0], p->scale[1]);
+
     if (p->ratio[0] > 0) {
         for (int i = 0; i < 10; i++) {
             double ratio = bzi_draw_log(random, p->ratio[0], p->ratio[1]);
@@ -15323,19 +15389,22 @@ static int bzi_crop_benzina(bzna_random *random, const bzi_similarity *p, double
         bzi_crop_central(p->ratio, width, height, &a->crop_width, &a->crop_height);
         return 0;
     }
+
     a->crop_width = resize ? width * sqrt(scale) : a->out_width;
     a->crop_height = resize ? height * sqrt(scale) : a->out_height;
     return 1;
 }
 
-/* Pre: a has sizes > 0, and nothing else. */
+/* Draws a random similarity. Pre: `a` has sizes above 0, and nothing else is set. */
 static void bzi_warp_similarity(bzna_random *random, const bzi_similarity *p, bzna_affine a, double h[9])
 {
     const uint32_t in_width = a.in_width, in_height = a.in_height;
     int resize = p->resize || p->ratio[0] > 0 || p->scale[0] != 1 || p->scale[1] != 1, found;
+
     a.has_crop = 1;
     a.resize = (uint32_t)resize;
     a.keep_ratio = p->keep_ratio;
+
     if (p->law == BZNA_LAW_TORCHVISION && p->edge > 0) {
         bzi_crop_resized(p->edge, &a);
     } else if (p->law == BZNA_LAW_TORCHVISION && resize) {
@@ -15349,6 +15418,7 @@ static void bzi_warp_similarity(bzna_random *random, const bzi_similarity *p, bz
             a.crop_y = bzi_draw(random, -margin_y, margin_y);
         }
     }
+
     a.degrees = bzi_draw(random, p->degrees[0], p->degrees[1]);
     a.translate_x = bzi_draw(random, -p->translate[0] * a.out_width, p->translate[0] * a.out_width);
     a.translate_y = bzi_draw(random, -p->translate[1] * a.out_height, p->translate[1] * a.out_height);
@@ -15357,7 +15427,7 @@ static void bzi_warp_similarity(bzna_random *random, const bzi_similarity *p, bz
     bzi_affine_matrix(&a, h);
 }
 
-/* h = a b; h may be either. */
+/* h = a b. h may be a or b. */
 static void bzi_homography_multiply(const double a[9], const double b[9], double h[9])
 {
     double product[9];
@@ -15368,14 +15438,14 @@ static void bzi_homography_multiply(const double a[9], const double b[9], double
     memcpy(h, product, sizeof product);
 }
 
-/* A whole number of lo..hi. */
+/* Draws a whole number from lo to hi, both included. */
 static double bzi_draw_integer(bzna_random *random, double lo, double hi)
 {
     return fmin(floor(bzi_draw(random, lo, lo < hi ? hi + 1 : hi)), hi);
 }
 
-/* What is smaller than the output is enlarged, with its ratio: first to the output's height, then to its width. Sizes
- * are whole, by MXNet's arithmetic, which is of floats. */
+/* Enlarges a size that is smaller than the output, and keeps its ratio: first to the output's height, then to its
+ * width. Sizes are whole. The arithmetic is done in floats, as MXNet does it. */
 static void bzi_mxnet_enlarge(const double out[2], double size[2])
 {
     for (int i = 1; i >= 0; i--)
@@ -15385,9 +15455,10 @@ static void bzi_mxnet_enlarge(const double out[2], double size[2])
         }
 }
 
-/* MXNet's DefaultImageAugmenter: resize of the short edge, affine transform onto a canvas, pad, enlarge, crop, mirror;
- * its M maps the other way. Rounding is MXNet's, too; a square crop (crop_px) larger than the canvas, which it refuses,
- * is centered. Pre: a has sizes > 0, and nothing else. */
+/* Draws the warp of MXNet's DefaultImageAugmenter, with its rounding: it resizes the short edge, transforms the picture
+ * onto a canvas, pads, enlarges, crops and mirrors. MXNet's matrix m maps input to output, h the other way. MXNet
+ * refuses a square crop (crop_px) that is larger than the canvas; here it is centered. Pre: `a` has sizes above 0, and
+ * nothing else is set. */
 static void bzi_warp_mxnet(bzna_random *random, const bzi_similarity *p, bzna_affine a, double h[9])
 {
     const double out[2] = { a.out_width, a.out_height }, given[2] = { a.in_width, a.in_height };
@@ -15420,7 +15491,7 @@ static void bzi_warp_mxnet(bzna_random *random, const bzi_similarity *p, bzna_af
         origin[i] = shrink * begin - p->pad_px + (step[i] - 1) / 2 -
                     (canvas[i] - (m[2 * i] * in[0] + m[2 * i + 1] * in[1])) / 2;
     }
-    for (int i = 0; i < 2; i++) {                           /* M is applied to centers of pixels, the resize to edges */
+    for (int i = 0; i < 2; i++) {                   /* m maps centers of pixels, the resize of the short edge edges */
         const double grow = given[i] / in[i];
         h[3 * i] = grow * inverse[2 * i] * step[0];
         h[3 * i + 1] = grow * inverse[2 * i + 1] * step[1];
@@ -15436,7 +15507,7 @@ static void bzi_warp_mxnet(bzna_random *random, const bzi_similarity *p, bzna_af
         }
 }
 
-/* torchvision's RandomAffine without its shift and scale, as it maps output to input: about the middle. */
+/* Appends torchvision's RandomAffine without its shift and scale, which turns and shears about the output's middle. */
 static void bzi_distort_affine(double rotate, double shear_x, double shear_y, const double size[2], double h[9])
 {
     const double turn = rotate - shear_y, cos_y = bzi_math_cos(shear_y), tan_x = bzi_math_tan(shear_x);
@@ -15447,17 +15518,20 @@ static void bzi_distort_affine(double rotate, double shear_x, double shear_y, co
     bzi_homography_multiply(h, matrix, h);
 }
 
-/* torchvision's perspective, which moves the corners of the output, from the top left one clockwise, to q; they are
- * whole pixels from 0 to w - 1 there, taken for edges of pixels. The unit square becomes the quadrilateral (Heckbert
- * 1989), whose inverse maps output to input; one without an inverse is not applied. */
+/* Appends torchvision's perspective, which moves the corners of the output to q, clockwise from the top left one. The
+ * corners are whole pixels from 0 to w - 1, which torchvision takes for edges of pixels. The unit square is mapped to
+ * the quadrilateral (Heckbert 1989), and the inverse maps output to input. A quadrilateral whose mapping has no inverse
+ * is not applied. */
 static void bzi_distort_perspective(double q[4][2], const double size[2], double h[9])
 {
     double d1[2], d2[2], sum[2], p[9];
+
     for (int i = 0; i < 2; i++) {
         d1[i] = q[1][i] - q[2][i];
         d2[i] = q[3][i] - q[2][i];
         sum[i] = q[0][i] - q[1][i] + q[2][i] - q[3][i];
     }
+
     const double det = d1[0] * d2[1] - d2[0] * d1[1];
     const double g = (sum[0] * d2[1] - d2[0] * sum[1]) / det, k = (d1[0] * sum[1] - sum[0] * d1[1]) / det;
     const double a = q[1][0] - q[0][0] + g * q[1][0], b = q[3][0] - q[0][0] + k * q[3][0], c = q[0][0];
@@ -15468,6 +15542,7 @@ static void bzi_distort_perspective(double q[4][2], const double size[2], double
     const double centers[9] = { 1, 0, 0.5, 0, 1, 0.5, 0, 0, 1 }, edges[9] = { 1, 0, -0.5, 0, 1, -0.5, 0, 0, 1 };
     if (!(fabs(det) > 0) || !(w > 0) || !(v > 0) || !(fabs(one) > 0))
         return;
+
     bzi_homography_multiply(adjugate, centers, p);
     bzi_homography_multiply(edges, p, p);
     for (int i = 0; i < 9; i++)
@@ -15475,7 +15550,7 @@ static void bzi_distort_perspective(double q[4][2], const double size[2], double
     bzi_homography_multiply(h, p, h);
 }
 
-/* The corners of torchvision's RandomPerspective. */
+/* Draws where torchvision's RandomPerspective moves the corners of the output, clockwise from the top left one. */
 static void bzi_draw_corners(bzna_random *random, double distortion, const double size[2], double q[4][2])
 {
     for (int i = 0; i < 8; i++) {
@@ -15485,32 +15560,40 @@ static void bzi_draw_corners(bzna_random *random, double distortion, const doubl
     }
 }
 
-/* Pre: checked, sizes > 0. */
+/* Draws one warp, and writes its homography from output to input pixels. Pre: the warp was checked, and sizes are above
+ * 0. */
 static void bzi_warp_draw(bzna_random *random, const bzi_similarity *p, const uint32_t in[2], const uint32_t out[2],
                           double h[9])
 {
     const bzna_affine sizes = { .in_width = in[0], .in_height = in[1], .out_width = out[0], .out_height = out[1] };
     const double size[2] = { out[0], out[1] };
     double rotate, shear_x, shear_y, corners[4][2];
+
     if (p->is_mxnet)
         bzi_warp_mxnet(random, p, sizes, h);
     else
         bzi_warp_similarity(random, p, sizes, h);
+
     rotate = bzi_draw(random, p->rotate[0], p->rotate[1]);
     shear_x = bzi_draw(random, p->shear[0], p->shear[1]);
     shear_y = bzi_draw(random, p->shear[2], p->shear[3]);
     if (rotate != 0 || shear_x != 0 || shear_y != 0)
         bzi_distort_affine(rotate, shear_x, shear_y, size, h);
+
     if (p->perspective > 0 && bzi_draw_flip(random, p->perspective_p)) {
         bzi_draw_corners(random, p->perspective, size, corners);
         bzi_distort_perspective(corners, size, h);
     }
 }
 
-/* The fields of each kind of warp; what is set beside them would have no effect. */
+/* Refuses unknown values, and fields that are set but have no effect on the kind of warp. */
 static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, bzna_error *err)
 {
-    const struct { const char *name; int set; uint32_t kinds; } fields[] = {     /* a bit a kind that reads the field */
+    const struct {
+        const char *name;
+        int         set;              /* 1: the caller has set it */
+        uint32_t    kinds;            /* a bit for each kind that reads the field */
+    } fields[] = {
         { "scale", w->scale[0] != 0 || w->scale[1] != 0, 2 | 4 | 8 | 16 },
         { "scale[1]", w->scale[1] != 0, 2 | 8 | 16 },
         { "ratio", w->ratio[0] != 0 || w->ratio[1] != 0, 2 | 8 | 16 },
@@ -15529,23 +15612,32 @@ static bzna_status bzi_warp_check_fields(const bzna_warp *w, const char *where, 
         { "has_crop_start", w->has_crop_start != 0, 16 },
         { "crop_x_start, crop_y_start", w->crop_x_start || w->crop_y_start, w->has_crop_start ? ~0u : 0 },
     };
+
     if (w->reserved0 || w->reserved1 || !bzi_is_zero(w->reserved, sizeof w->reserved))
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "%s: reserved words are set", where);
     if (w->kind > BZNA_WARP_MXNET)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.kind: %u is not known", where, w->kind);
     if (w->resize > 1 || w->keep_ratio > 1 || w->random_crop > 1)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.resize, keep_ratio, random_crop: neither 0 nor 1", where);
+
     for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
         if (fields[i].set && !(fields[i].kinds >> w->kind & 1))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.%s: has no effect on this kind of warp (%u)", where,
                             fields[i].name, w->kind);
+
     return BZNA_OK;
 }
 
-/* What should hold: lo <= hi, both of least..most, and no NaN. */
-typedef struct bzi_range { const char *name; double lo, hi, least, most; } bzi_range;
+/* A range to be checked: least <= lo <= hi <= most must hold, which NaN does not. */
+typedef struct bzi_range {
+    const char *name;                 /* that messages call it by */
+    double      lo;                   /* as the caller gave it; a single number is both lo and hi */
+    double      hi;
+    double      least;                /* the smallest number allowed */
+    double      most;                 /* the largest number allowed */
+} bzi_range;
 
-/* The first that does not; NULL: all do. */
+/* Returns the name of the first range that does not hold, or NULL if all do. */
 static const char *bzi_ranges_fault(const bzi_range *ranges, size_t count)
 {
     for (size_t i = 0; i < count; i++)
@@ -15554,7 +15646,7 @@ static const char *bzi_ranges_fault(const bzi_range *ranges, size_t count)
     return NULL;
 }
 
-/* The first field that is out of its range; NULL: none is. */
+/* Returns the name of the first field that is out of its range, or NULL if none is. */
 static const char *bzi_similarity_fault(const bzi_similarity *p)
 {
     const int has_ratio = p->ratio[0] != 0 || p->ratio[1] != 0;
@@ -15582,10 +15674,11 @@ static const char *bzi_similarity_fault(const bzi_similarity *p)
     return bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
 }
 
-/* What a kind of warp is where nothing else is set. */
+/* Returns the defaults of a kind of warp. */
 static bzi_similarity bzi_similarity_of_kind(uint32_t kind)
 {
     bzi_similarity p;
+
     memset(&p, 0, sizeof p);
     p.scale[0] = p.scale[1] = 1;
     p.law = BZNA_LAW_BENZINA;
@@ -15604,23 +15697,27 @@ static bzi_similarity bzi_similarity_of_kind(uint32_t kind)
     return p;
 }
 
-/* Checks a warp, and fills in its defaults. where: what messages call it. */
+/* Checks a warp, and fills in its defaults. where: what messages call the warp. */
 static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_similarity *p, bzna_error *err)
 {
     const char *fault;
     bzna_status status = bzi_warp_check_fields(w, where, err);
+
     if (status != BZNA_OK)
         return status;
+
     *p = bzi_similarity_of_kind(w->kind);
     if (w->kind == BZNA_WARP_SIMILARITY || p->is_mxnet) {
         p->resize = w->resize;
         p->keep_ratio = w->keep_ratio;
         p->random_crop = w->random_crop;
     }
+
     if (w->kind == BZNA_WARP_CENTER_RESIZED_CROP && !(w->scale[0] >= 0))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s.scale: negative, or not a number", where);
     if (w->kind == BZNA_WARP_CENTER_RESIZED_CROP)
         p->edge = w->scale[0] != 0 ? w->scale[0] : 1;
+
     for (int i = 0; i < 2; i++) {
         p->degrees[i] = w->degrees[i];
         p->translate[i] = w->translate[i];
@@ -15656,8 +15753,9 @@ static bzna_status bzi_warp_resolve(const bzna_warp *w, const char *where, bzi_s
 /* ==== 45. Transforms: color =========================================================================================
  * Calls: rooms 2, 43-44.
  *
- * Jitter -> what a transform does to colors; color description -> coefficients. */
+ * Turns jitter and random numbers into the colors of a transform, and descriptions of colors into coefficients. */
 
+/* Makes the transform that changes nothing. */
 static void bzi_transform_init(bzna_transform *t)
 {
     memset(t, 0, sizeof *t);
@@ -15667,7 +15765,7 @@ static void bzi_transform_init(bzna_transform *t)
     t->scale[0] = t->scale[1] = t->scale[2] = 1;
 }
 
-/* Writes out the identities that zeros stand for. */
+/* Replaces groups of zeros by the identities that they stand for. */
 static void bzi_transform_resolve(bzna_transform *t)
 {
     if (bzi_is_zero(t->homography, sizeof t->homography))
@@ -15679,6 +15777,7 @@ static void bzi_transform_resolve(bzna_transform *t)
             t->scale[i] = 1;
 }
 
+/* Returns 1 if a matrix of 3 rows of 4 changes nothing, else 0. */
 static int bzi_color_is_identity(const float color[12])
 {
     for (int i = 0; i < 12; i++)
@@ -15687,6 +15786,7 @@ static int bzi_color_is_identity(const float color[12])
     return 1;
 }
 
+/* Returns the name of the first field that is out of its range, or NULL if none is. */
 static const char *bzi_jitter_fault(const bzna_jitter *j)
 {
     const float *hls = j->mxnet_hls;
@@ -15707,23 +15807,28 @@ static const char *bzi_jitter_fault(const bzna_jitter *j)
     return bzi_ranges_fault(ranges, sizeof ranges / sizeof ranges[0]);
 }
 
-/* MXNet's H, L, S are integers, and nearer to 0 than uniform ones. Pre: checked. */
+/* Draws the jitter of one sample into t. MXNet's shifts of H, L and S are whole numbers; a sum of two draws makes small
+ * ones more likely. Pre: j was checked. */
 static void bzi_jitter_draw(bzna_random *random, const bzna_jitter *j, bzna_transform *t)
 {
     const float *ranges[4] = { j->brightness, j->contrast, j->saturation, j->hue };
     float *drawn[4] = { &t->brightness, &t->contrast, &t->saturation, &t->hue };
+
     for (int i = 0; i < 4; i++)
         if (ranges[i][0] != 0 || ranges[i][1] != 0) {
             *drawn[i] = (float)bzi_draw(random, ranges[i][0], ranges[i][1]);
             *drawn[i] = *drawn[i] != 0 || i == 3 ? *drawn[i] : FLT_MIN;      /* a factor of 0 stands for 1 */
         }
+
     t->grayscale = bzi_draw_flip(random, j->grayscale) ? 1 : t->grayscale;
     t->clamp_hue = j->mxnet_clamp_hue ? 1 : t->clamp_hue;
+
     for (int i = 0; i < 3; i++)
         if (j->mxnet_hls[i] > 0) {
             const double one = bzi_random_uniform(random, 0, 1), four = bzi_random_uniform(random, 0, 4);
             t->hls[i] = (float)trunc(((one + four) / 5 * 2 - 1) * j->mxnet_hls[i]);
         }
+
     const double contrast = 1 + bzi_draw(random, -j->mxnet_contrast, j->mxnet_contrast);
     const double illumination = bzi_draw(random, -j->mxnet_illumination, j->mxnet_illumination);
     for (int i = 0; i < 3 && (contrast != 1 || illumination != 0); i++) {
@@ -15732,8 +15837,8 @@ static void bzi_jitter_draw(bzna_random *random, const bzna_jitter *j, bzna_tran
     }
 }
 
-/* Luma weights of red and blue for a matrix code point (ISO/IEC 23091-2 table 4); unspecified is BT.601, as in JFIF. 0:
- * not of that kind. */
+/* Finds the luma weights of red and blue for a matrix code point (ISO/IEC 23091-2, table 4). An unspecified matrix is
+ * BT.601, as in JFIF. Returns 1; 0 if the code point is not defined by such weights, or not known. */
 static int bzi_color_weights(uint32_t matrix, double *kr, double *kb)
 {
     switch (matrix) {
@@ -15746,12 +15851,14 @@ static int bzi_color_weights(uint32_t matrix, double *kr, double *kb)
     }
 }
 
-/* What BZNA_MATRIX_... forces: a code point and a range. Pre: matrix is one of them. */
+/* Returns the colors of a stream, with the code point and the range that a setting forces. Pre: matrix is one of
+ * BZNA_MATRIX_... */
 static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 {
     static const struct {
         uint8_t matrix, full;
     } forced[] = { { 0, 0 }, { 5, 1 }, { 5, 0 }, { 1, 0 }, { 9, 0 }, { 1, 1 }, { 9, 1 } };
+
     if (matrix != BZNA_MATRIX_AUTO) {
         stream.matrix = forced[matrix].matrix;
         stream.full_range = forced[matrix].full;
@@ -15763,7 +15870,7 @@ static bzna_color bzi_color_forced(uint32_t matrix, bzna_color stream)
 /* ==== 46. Kernels on the CPU ========================================================================================
  * Calls: rooms 6, 15, 44-45.
  *
- * The arithmetic is benzina_kernels.cu's; here a picture and a transform become its slot. */
+ * benzina_kernels.cu does the arithmetic. This room turns a picture and a transform into the slot that it reads. */
 
 #include "benzina_kernels.cu"
 
@@ -15777,9 +15884,12 @@ _Static_assert((int)BZI_KERNEL_LINEAR == BZNA_FILTER_LINEAR && (int)BZI_KERNEL_N
                    (int)BZI_KERNEL_CUBIC_075 == BZNA_FILTER_CUBIC_075,
                "the kernel's filters are the API's");
 
-/* What messages call a transform's settings: its own members, or those of a loader's config. */
+/* The names by which messages call a transform's settings: its own members, or those of a loader's config. */
 typedef struct bzi_transform_names {
-    const char *filter, *antialias, *matrix, *fill_space;
+    const char *filter;
+    const char *antialias;
+    const char *matrix;
+    const char *fill_space;
 } bzi_transform_names;
 
 static bzna_status bzi_transform_check_settings(const bzna_transform *t, const bzi_transform_names *names,
@@ -15790,8 +15900,8 @@ static bzna_status bzi_transform_check_settings(const bzna_transform *t, const b
     if (t->antialias > BZNA_ANTIALIAS_OFF)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->antialias, t->antialias);
     if (t->antialias && t->filter == BZNA_FILTER_AREA)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: area is the mean of what it covers, and cannot do without",
-                        names->antialias);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: the area filter takes the mean of the pixels that it covers; its "
+                        "antialiasing cannot be switched off", names->antialias);
     if (t->matrix > BZNA_MATRIX_BT2020_FULL)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: %u is not known", names->matrix, t->matrix);
     if (t->fill_space > BZNA_FILL_OUTPUT)
@@ -15803,15 +15913,19 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
 {
     static const bzi_transform_names names = { "transform.filter", "transform.antialias", "transform.matrix",
                                                "transform.fill_space" };
+
     if (!bzi_finite(t->homography, 9))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.homography: not a finite number");
+
     for (int i = 0; i < 3; i++)
         if (!isfinite(t->bias[i]) || !isfinite(t->scale[i]) || !isfinite(t->fill[i]))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.bias, scale or fill: channel %d is not a finite number",
                             i);
+
     for (int i = 0; i < 12; i++)
         if (!isfinite(t->color[i]))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.color[%d]: not a finite number", i);
+
     const bzi_range ranges[] = {
         { "hls", t->hls[0], t->hls[0], -180, 180 }, { "hls", t->hls[1], t->hls[1], -255, 255 },
         { "hls", t->hls[2], t->hls[2], -255, 255 }, { "brightness", 0, t->brightness, 0, 1e6 },
@@ -15825,16 +15939,19 @@ static bzna_status bzi_transform_check(const bzna_transform *t, bzna_error *err)
     return bzi_transform_check_settings(t, &names, err);
 }
 
-/* Colors of a slot: what a failed sample needs as well. bias and scale are of the channels that are delivered, and so
- * is a fill in units of the output; one in R, G, B becomes those channels first. */
+/* Fills in the colors of a slot, which a slot of a failed sample needs as well. bias and scale apply to the channels
+ * that are delivered. A fill in units of the output is taken as it is. A fill in R, G, B is first converted to those
+ * channels, and bias and scale apply to it, too. */
 static void bzi_slot_colors(bzi_kernel_slot *slot, const bzna_transform *t, uint32_t channels)
 {
     static const float luma[3] = { 0.299f, 0.587f, 0.114f };  /* PIL's and torchvision's */
     const int is_gray = channels == BZNA_CHANNELS_GRAY, is_bgr = channels == BZNA_CHANNELS_BGR;
+
     memcpy(slot->color, t->color, sizeof slot->color);
     slot->flags = bzi_color_is_identity(t->color) ? 0 : BZI_KERNEL_COLOR;
     slot->flags |= (is_gray ? BZI_KERNEL_GRAY : 0) | (t->fill_space == BZNA_FILL_RGB ? BZI_KERNEL_FILL_MEAN : 0);
     memcpy(slot->luma, luma, sizeof luma);
+
     for (int i = 0; i < 3; i++) {
         const float fill = is_gray ? bzi_kernel_luma(luma, t->fill) : t->fill[is_bgr ? 2 - i : i];
         slot->bias[i] = t->bias[i];
@@ -15843,8 +15960,9 @@ static void bzi_slot_colors(bzi_kernel_slot *slot, const bzna_transform *t, uint
     }
 }
 
-/* Brightness, saturation and gray alone are matrices: a brightness above 1 goes into rgb, where the kernel then clamps,
- * as torchvision does; one below 1 needs no clamp. All else is BZI_KERNEL_JITTER. Pre: color and rgb are there. */
+/* Fills in the jitter of a slot. Brightness, saturation and gray alone are matrices. A brightness above 1 goes into
+ * slot->rgb, after which the kernel clamps, as torchvision does; one below 1 needs no clamp and goes into slot->color.
+ * Everything else is done step by step (BZI_KERNEL_JITTER). Pre: slot->color and slot->rgb are filled in. */
 static void bzi_slot_jitter(bzi_kernel_slot *slot, const bzna_transform *t)
 {
     const float brightness = t->brightness != 0 ? t->brightness : 1, contrast = t->contrast != 0 ? t->contrast : 1;
@@ -15852,8 +15970,10 @@ static void bzi_slot_jitter(bzi_kernel_slot *slot, const bzna_transform *t)
     const float lit = brightness < 1 ? brightness : 1, blend = t->grayscale ? 0 : saturation;
     const int shifts = t->hls[0] != 0 || t->hls[1] != 0 || t->hls[2] != 0, turns = t->hue != 0;
     const int is_linear = !shifts && !turns && contrast == 1 && !(t->grayscale && saturation > 1);
+
     if (brightness == 1 && saturation == 1 && !t->grayscale && is_linear)
         return;
+
     if (is_linear && !(slot->flags & BZI_KERNEL_COLOR)) {
         for (int i = 0; i < 12; i++) {
             slot->rgb[i] *= brightness / lit;
@@ -15863,6 +15983,7 @@ static void bzi_slot_jitter(bzi_kernel_slot *slot, const bzna_transform *t)
         slot->flags |= BZI_KERNEL_COLOR;
         return;
     }
+
     slot->flags |= BZI_KERNEL_JITTER | (shifts ? BZI_KERNEL_SHIFT : 0) | (turns ? 2 * BZI_KERNEL_SHIFT : 0) |
                    (contrast != 1 ? BZI_KERNEL_MEAN_LUMA : 0);
     slot->hls[0] = t->hls[0] / 30;
@@ -15876,13 +15997,14 @@ static void bzi_slot_jitter(bzi_kernel_slot *slot, const bzna_transform *t)
     slot->vivid = t->grayscale ? 0.0f : 1.0f;
 }
 
-/* B, G, R: the last matrix gives its rows in that order. */
+/* Makes a slot deliver B, G, R. The rows of the last matrix are put into that order; with jitter the kernel swaps. */
 static void bzi_slot_swap(bzi_kernel_slot *slot)
 {
     if (slot->flags & BZI_KERNEL_JITTER) {
         slot->flags |= BZI_KERNEL_SWAP;
         return;
     }
+
     float *matrix = slot->flags & BZI_KERNEL_COLOR ? slot->color : slot->rgb;
     for (int i = 0; i < 4; i++) {
         float red = matrix[i];
@@ -15891,14 +16013,16 @@ static void bzi_slot_swap(bzi_kernel_slot *slot)
     }
 }
 
-/* What turns a picture's planes into R'G'B': a matrix with luma weights, or YCgCo's; or, of G, B and R, and of gray,
- * none, whatever matrix is forced. */
+/* Fills in the matrix that turns a picture's planes into R'G'B': one with luma weights, or YCgCo's. Planes of G, B and
+ * R, and gray, need none, whatever matrix is forced; a forced range applies to gray. Returns E_UNSUPPORTED for a matrix
+ * that is not known. */
 static bzna_status bzi_slot_matrix(bzi_kernel_slot *slot, const bzna_picture *picture, uint32_t forced, bzna_error *err)
 {
     const int is_gray = !picture->plane[1];
     const int is_rgb = !is_gray && picture->color.matrix == 0 && !picture->chroma_shift_x && !picture->chroma_shift_y;
     const bzna_color color = is_rgb ? picture->color : bzi_color_forced(forced, picture->color);
     double kr, kb;
+
     if (is_gray || is_rgb)
         bzi_kernel_identity_matrix(is_gray, color.full_range, slot->depth, slot->rgb);
     else if (color.matrix == 8)
@@ -15910,9 +16034,10 @@ static bzna_status bzi_slot_matrix(bzi_kernel_slot *slot, const bzna_picture *pi
     return BZNA_OK;
 }
 
+/* Returns 1 if width and height of a picture are exchanged when it is seen. */
 static uint32_t bzi_picture_is_turned(const bzna_picture *picture) { return picture->orientation > 4; }
 
-/* The size of a picture as it is seen. */
+/* Return the size of a picture as it is seen. */
 static uint32_t bzi_picture_width(const bzna_picture *picture)
 {
     return bzi_picture_is_turned(picture) ? picture->height : picture->width;
@@ -15923,12 +16048,13 @@ static uint32_t bzi_picture_height(const bzna_picture *picture)
     return bzi_picture_is_turned(picture) ? picture->width : picture->height;
 }
 
-/* From output to the picture as it is seen (given) to the picture as it lies in its planes (h): its first row and
- * column lie where EXIF's number says. Integers are centers of pixels: a mirrored x is last - x. */
+/* `given` maps the output to the picture as it is seen. h becomes the map to the picture as it lies in its planes; by
+ * EXIF's number it is seen turned and mirrored. Integers are centers of pixels, so a mirrored x is last - x. */
 static void bzi_picture_orient(const bzna_picture *picture, const double given[9], double h[9])
 {
     const double last[2] = { picture->width - 1.0, picture->height - 1.0 };
     const uint32_t number = picture->orientation;
+
     memcpy(h, given, 9 * sizeof *h);
     for (int row = 0; row < 2; row++) {
         const double *from = given + 3 * (bzi_picture_is_turned(picture) ? 1 - row : row);
@@ -15937,20 +16063,24 @@ static void bzi_picture_orient(const bzna_picture *picture, const double given[9
     }
 }
 
-/* channels: BZNA_CHANNELS_... */
+/* Makes the slot that warps a picture by a transform. channels: BZNA_CHANNELS_... Returns E_ARGUMENT for a transform
+ * that is out of its ranges, or E_UNSUPPORTED for the picture's color matrix. */
 static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *picture, const bzna_transform *t,
                                  uint32_t channels, bzna_error *err)
 {
     double h[9];
     bzna_status status = bzi_transform_check(t, err);
+
     if (status != BZNA_OK)
         return status;
+
     memset(slot, 0, sizeof *slot);
     for (int i = 0; i < 3; i++) {
         slot->plane[i] = (uint64_t)(uintptr_t)picture->plane[i];
         slot->pitch[i] = (int32_t)picture->pitch[i];
         slot->step[i] = picture->step[i] ? (int32_t)picture->step[i] : picture->depth > 8 ? 2 : 1;
     }
+
     slot->x0 = (int32_t)picture->crop_x;
     slot->y0 = (int32_t)picture->crop_y;
     slot->x1 = (int32_t)(picture->crop_x + picture->width - 1);
@@ -15962,11 +16092,14 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     slot->depth = (int32_t)picture->depth;
     slot->filter = t->filter;
     slot->antialias = t->antialias;
+
     if ((status = bzi_slot_matrix(slot, picture, t->matrix, err)) != BZNA_OK)
         return status;
+
     bzi_picture_orient(picture, t->homography, h);
     for (int i = 0; i < 9; i++)
         slot->h[i] = (float)h[i];
+
     bzi_slot_colors(slot, t, channels);
     bzi_slot_jitter(slot, t);
     if (channels == BZNA_CHANNELS_BGR)
@@ -15974,19 +16107,21 @@ static bzna_status bzi_slot_make(bzi_kernel_slot *slot, const bzna_picture *pict
     return BZNA_OK;
 }
 
-/* The rows of a plane that are read for row v of the picture; p: 0 luma, 1 chroma. */
+/* Returns the rows of a plane that the filter reads for row v of the picture. p: 0 luma, 1 chroma. */
 static bzi_rows bzi_slot_plane_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view, int p, float v)
 {
     if (view->kind == BZI_KERNEL_LERP) {
         const bzi_kernel_tap tap = bzi_kernel_tap_of(view->y[p], bzi_kernel_place(slot->filter, v, view->y[0].last));
         return (bzi_rows){ tap.index, tap.index + tap.next + 1 };
     }
+
     const bzi_kernel_taps taps = bzi_kernel_reach(slot->filter, view->y[p], v, view->shrink[1]);
     return (bzi_rows){ taps.first > 0 ? taps.first : 0, (taps.last < taps.end ? taps.last : taps.end) + 1 };
 }
 
-/* The same of all planes, as rows of the frame's luma: chroma's samples lie in the first row that they are of. Whether
- * there is chroma, nobody knows before the picture is decoded; without subsampling, its rows are luma's. */
+/* Returns the rows that are read of all planes together, as rows of the frame's luma. A row of chroma counts as the
+ * first of the luma rows that share it. Chroma is always counted, because nobody knows before the picture is decoded
+ * that it has none. */
 static bzi_rows bzi_slot_luma_rows(const bzi_kernel_slot *slot, const bzi_kernel_view *view, float v)
 {
     const int32_t first = slot->y0 >> slot->shift_y, each = 1 << slot->shift_y;
@@ -15996,14 +16131,17 @@ static bzi_rows bzi_slot_luma_rows(const bzi_kernel_slot *slot, const bzi_kernel
     return (bzi_rows){ a.first < b.first ? a.first : b.first, a.end > b.end ? a.end : b.end };
 }
 
-/* The rows of the frame that the warp of a slot can read, and of chroma row >> shift_y. Of an axis-aligned H, turned or
- * not, none but those; of another affine one, some around them; else all of the picture. */
+/* Returns the rows of the frame's luma that the warp of a slot can read. Those of chroma are these rows >> shift_y. For
+ * an axis-aligned H, turned by 90 degrees or not, these are the rows that are read and no others. Another affine H adds
+ * some around them. For the rest all rows of the picture are returned. */
 static bzi_rows bzi_slot_rows(const bzi_kernel_slot *given, const bzi_kernel_output *to)
 {
     bzi_kernel_slot slot = *given;
     bzi_kernel_output out = *to;
+
     if (slot.x1 < slot.x0 || slot.y1 < slot.y0)
         return (bzi_rows){ 0, 0 };
+
     bzi_kernel_turn(&slot, &out);
     const bzi_kernel_view view = bzi_kernel_view_of(&slot);
     const int aligned = bzi_kernel_aligned(slot.h), affine = bzi_kernel_affine(slot.h);
@@ -16014,6 +16152,7 @@ static bzi_rows bzi_slot_rows(const bzi_kernel_slot *given, const bzi_kernel_out
         least = bzi_kernel_inside(v, last) && v < least ? v : least;
         most = bzi_kernel_inside(v, last) && v > most ? v : most;
     }
+
     for (int corner = 0; !aligned && corner < 4; corner++) {  /* one more row for rounding; NaN may be any row */
         bzi_kernel_map_affine(slot.h, corner & 1 ? out.width - 1 : 0, corner & 2 ? out.height - 1 : 0, &u, &v);
         const float above = affine && v - 1.0f > 0.0f ? v - 1.0f : -0.5f;
@@ -16021,12 +16160,14 @@ static bzi_rows bzi_slot_rows(const bzi_kernel_slot *given, const bzi_kernel_out
         least = above < least ? above : least;
         most = below > most ? below : most;
     }
+
     if (most < -0.5f || least > last + 0.5f)
         return (bzi_rows){ 0, 0 };
     return (bzi_rows){ bzi_slot_luma_rows(&slot, &view, least).first, bzi_slot_luma_rows(&slot, &view, most).end };
 }
 
-/* Of a decoder that shrinks by k, which need not be whole: position X of the picture lies at (X + 0.5) / k - 0.5. */
+/* Adapts h to an input that a decoder has shrunk by k, which need not be whole. Position X of the input moves to
+ * (X + 0.5) / k - 0.5. */
 static void bzi_homography_shrink(double h[9], double k)
 {
     for (int i = 0; i < 3; i++) {
@@ -16035,56 +16176,64 @@ static void bzi_homography_shrink(double h[9], double k)
     }
 }
 
-/* By how much, 1, 2, 4 or 8, a decoder may shrink the picture of a slot: no more than its antialiasing filter does. */
+/* Returns by how much a decoder may shrink the picture of a slot: 1, 2, 4 or 8, and no more than the antialiasing
+ * filter shrinks it. */
 static uint32_t bzi_slot_may_shrink(const bzi_kernel_slot *slot)
 {
     const bzi_kernel_view view = bzi_kernel_view_of(slot);
     const float least = view.shrink[0] < view.shrink[1] ? view.shrink[0] : view.shrink[1];
     uint32_t k = slot->filter == BZI_KERNEL_NEAREST || slot->antialias || slot->x0 || slot->y0 ||
                  !bzi_kernel_affine(slot->h) ? 1 : 8;
+
     while (k > 1 && !((float)k <= least))
         k /= 2;
     return k;
 }
 
-/* The picture was decoded at 1/k of its size; the last row and column may be of fewer than k. */
+/* Adapts a slot to a picture that was decoded at 1/k of its size. Its last row and column may stand for fewer than k of
+ * the full picture's. */
 static void bzi_slot_shrink(bzi_kernel_slot *slot, uint32_t k)
 {
     double h[9];
+
     for (int i = 0; i < 9; i++)
         h[i] = slot->h[i];
     bzi_homography_shrink(h, k);
     for (int i = 0; i < 9 && k > 1; i++)
         slot->h[i] = (float)h[i];
+
     slot->x1 /= (int32_t)k;
     slot->y1 /= (int32_t)k;
 }
 
+/* Returns how many channels BZNA_CHANNELS_... has. */
 static uint32_t bzi_channels(uint32_t channels) { return channels == BZNA_CHANNELS_GRAY ? 1 : 3; }
 
-/* Strides of a slot that is densely packed. */
+/* Returns an output as the kernel knows it, densely packed. */
 static bzi_kernel_output bzi_output_make(const bzna_output *o)
 {
     bzi_kernel_output out = { .width = (int32_t)o->width, .height = (int32_t)o->height, .dtype = o->dtype,
                               .channels = bzi_channels(o->channels) };
+
     out.stride_c = o->layout == BZNA_LAYOUT_NHWC ? 1 : (int64_t)o->width * o->height;
     out.stride_x = o->layout == BZNA_LAYOUT_NHWC ? out.channels : 1;
     out.stride_y = (int64_t)o->width * out.stride_x;
     return out;
 }
 
+/* Returns the bytes of one element. */
 static uint32_t bzi_dtype_bytes(uint32_t dtype)
 {
     return dtype == BZNA_DTYPE_FLOAT32 ? 4 : dtype == BZNA_DTYPE_UINT8 ? 1 : 2;
 }
 
-/* Of one picture. Pre: checked, so that it does not overflow. */
+/* Returns the bytes of one picture of an output. Pre: the output was checked, so that the product does not overflow. */
 static uint64_t bzi_output_bytes(const bzna_output *o)
 {
     return (uint64_t)bzi_channels(o->channels) * o->width * o->height * bzi_dtype_bytes(o->dtype);
 }
 
-/* The first output of a loader. */
+/* Returns the first output of a loader. */
 static bzna_output bzi_output_of(const bzna_loader_output *o)
 {
     bzna_output output = { .struct_size = sizeof output, .width = o->width, .height = o->height, .dtype = o->dtype,
@@ -16096,17 +16245,19 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 /* ==== 47. JPEG decode ===============================================================================================
  * Calls: rooms 2, 4, 6.
  *
- * The only room that knows libjpeg-turbo. One of these a thread. Components come as planes of their own ("raw data"),
- * neither upsampled nor converted. Of rows above those that are wanted only the entropy coding is decoded, of those
- * below nothing. libjpeg keeps the tables of pictures before; a picture that would use them was refused by
- * bzi_jpeg_walk. What it allocates for a picture it frees after it; coefficients of several scans take most, and
- * bzi_jpeg_check_memory bounds them. */
+ * Only this room knows libjpeg-turbo. Each thread has a bzi_turbo of its own.
+ *
+ * Pixels       libjpeg gives each component as a plane ("raw data"), neither upsampled nor converted. Rows above the
+ *              wanted ones are only read by the entropy decoder. Rows below them are not touched.
+ * Tables       libjpeg keeps the tables of earlier pictures. bzi_jpeg_walk has refused pictures that would use them.
+ * Memory       libjpeg frees what it allocated for a picture when the picture is done. The coefficients of pictures of
+ *              several scans take most of it. bzi_jpeg_check_memory bounds them. */
 
 #ifndef BENZINA_NO_JPEG
 #  define BZI_TEXT_OF(version) #version
 #  define BZI_TEXT(version) BZI_TEXT_OF(version)
 #  define BZI_TURBO "libjpeg-turbo " BZI_TEXT(LIBJPEG_TURBO_VERSION)
-/* The edge of a block of a component, and the least of all of them: 8, unless the picture is shrunk. */
+/* The edge of a decoded block of a component, and the smallest one of all: 8, unless the picture is shrunk. */
 #  if JPEG_LIB_VERSION >= 70
 #    define BZI_TURBO_EDGE(component)  (uint32_t)(component)->DCT_h_scaled_size
 #    define BZI_TURBO_LEAST_EDGE(info) (uint32_t)(info)->min_DCT_h_scaled_size
@@ -16115,25 +16266,28 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
 #    define BZI_TURBO_LEAST_EDGE(info) (uint32_t)(info)->min_DCT_scaled_size
 #  endif
 
+/* One decoder. */
 typedef struct bzi_turbo {
-    struct jpeg_decompress_struct info;
-    struct jpeg_error_mgr         errors;
-    struct jpeg_source_mgr        source;
-    jmp_buf                       jump;       /* where errors go while libjpeg is at work */
-    const bzi_memory             *memory;
-    bzi_span                      data;
-    bzi_wanted                    wanted;
-    uint32_t                      ended;      /* libjpeg has asked for more bytes than there are */
-    uint8_t                      *plane[4];   /* of a component each */
-    int64_t                       pitch[4];
-    bzi_buffer                    pixels;     /* memory of the planes */
-    bzi_buffer                    product;    /* of planes that were multiplied by another */
+    struct jpeg_decompress_struct info;       /* libjpeg's decoder */
+    struct jpeg_error_mgr         errors;     /* libjpeg's last message */
+    struct jpeg_source_mgr        source;     /* where libjpeg is in `data` */
+    jmp_buf                       jump;       /* where bzi_turbo_exit returns to while libjpeg is at work */
+    const bzi_memory             *memory;     /* NULL: never opened */
+    bzi_span                      data;       /* the file that is being decoded */
+    bzi_wanted                    wanted;     /* rows and shrinking that were asked for */
+    uint32_t                      ended;      /* 1: libjpeg has asked for more bytes than there are */
+    uint8_t                      *plane[4];   /* one for each component */
+    int64_t                       pitch[4];   /* bytes from a row of a plane to the next */
+    bzi_buffer                    pixels;     /* memory of `plane` */
+    bzi_buffer                    product;    /* planes of CMYK and YCCK, multiplied by K */
 } bzi_turbo;
 
+/* Leaves libjpeg after an error: it must not return to libjpeg. */
 static void bzi_turbo_exit(j_common_ptr info) { longjmp(((bzi_turbo *)info->client_data)->jump, 1); }
 static void bzi_turbo_be_silent(j_common_ptr info) { (void)info; }
 
-/* Warnings have negative levels. Those that mean damage are errors; the others leave the pixels as they were meant. */
+/* Receives libjpeg's messages. Warnings have negative levels. Those listed here leave the pixels as they were meant.
+ * All others mean damage, and are errors. */
 static void bzi_turbo_message(j_common_ptr info, int level)
 {
     const int code = info->err->msg_code;
@@ -16142,11 +16296,13 @@ static void bzi_turbo_message(j_common_ptr info, int level)
         bzi_turbo_exit(info);
 }
 
-/* Past the end there are end markers: whether something is missing there, is known by what libjpeg needs of it. With
- * arithmetic coding it needs nothing: what is missing are zeros, since encoders may leave them out before a marker. */
+/* Answers when libjpeg needs bytes past the end: it gets an end marker. If that comes too early, libjpeg warns, which
+ * is an error here. With arithmetic coding it would not warn: it takes bytes that are missing before a marker for
+ * zeros, because encoders may leave those out. There a file that ends before its end marker is an error at once. */
 static boolean bzi_turbo_fill(j_decompress_ptr info)
 {
     static const JOCTET end[2] = { 0xff, JPEG_EOI };
+
     ((bzi_turbo *)info->client_data)->ended = 1;
     if (info->arith_code) {
         info->err->msg_code = JWRN_HIT_MARKER;
@@ -16157,6 +16313,7 @@ static boolean bzi_turbo_fill(j_decompress_ptr info)
     return TRUE;
 }
 
+/* Skips bytes, at most to the end of the file. */
 static void bzi_turbo_skip(j_decompress_ptr info, long count)
 {
     const size_t left = info->src->bytes_in_buffer, skipped = count < 0 ? 0 : (size_t)bzi_min((uint64_t)count, left);
@@ -16166,7 +16323,8 @@ static void bzi_turbo_skip(j_decompress_ptr info, long count)
 
 static void bzi_turbo_nothing(j_decompress_ptr info) { (void)info; }
 
-/* The only place that errors of libjpeg return to. 0: there was one. */
+/* Runs a step that calls libjpeg. Errors of libjpeg return to this place alone. Returns the step's result, or 0 if
+ * there was an error. */
 static int bzi_turbo_try(bzi_turbo *turbo, int (*step)(bzi_turbo *turbo))
 {
     if (setjmp(turbo->jump))
@@ -16174,6 +16332,7 @@ static int bzi_turbo_try(bzi_turbo *turbo, int (*step)(bzi_turbo *turbo))
     return step(turbo);
 }
 
+/* A step that makes libjpeg's decoder. */
 static int bzi_turbo_create(bzi_turbo *turbo)
 {
     jpeg_create_decompress(&turbo->info);
@@ -16182,6 +16341,7 @@ static int bzi_turbo_create(bzi_turbo *turbo)
     return 1;
 }
 
+/* Opens a decoder, which bzi_turbo_close must close even if this failed. */
 static bzna_status bzi_turbo_open(bzi_turbo *turbo, const bzi_memory *memory, bzna_error *err)
 {
     memset(turbo, 0, sizeof *turbo);
@@ -16207,10 +16367,11 @@ static void bzi_turbo_close(bzi_turbo *turbo)
     }
 }
 
-/* Huffman tables of the standard: for luminance and chrominance, DC and then AC. How many codes have 1 to 16 bits, and
- * what they stand for. */
+/* A Huffman table. The standard's are below: DC of luminance and chrominance, then AC of both. */
 typedef struct bzi_jpeg_table {
-    uint8_t lengths[16], count, values[162];
+    uint8_t lengths[16];              /* how many codes have 1 to 16 bits */
+    uint8_t count;                    /* of all codes */
+    uint8_t values[162];              /* that the codes stand for, shortest codes first */
 } bzi_jpeg_table;
 
 static const bzi_jpeg_table bzi_jpeg_tables[4] = {
@@ -16240,11 +16401,12 @@ static const bzi_jpeg_table bzi_jpeg_tables[4] = {
         0xe8, 0xe9, 0xea, 0xf2, 0xf3, 0xf4, 0xf5, 0xf6, 0xf7, 0xf8, 0xf9, 0xfa } },
 };
 
-/* Tables of the standard (ITU-T T.81, K.3.3): of a picture that has none, as decoders of films count on. Those of a
- * picture before would be there otherwise. */
+/* Sets the Huffman tables of the standard (ITU-T T.81, K.3.3), which pictures without tables use; frames of Motion JPEG
+ * are such pictures. Otherwise libjpeg would use the tables of an earlier picture. */
 static void bzi_turbo_reset_tables(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
+
     for (int i = 0; i < 4; i++) {
         JHUFF_TBL **table = i < 2 ? &info->dc_huff_tbl_ptrs[i] : &info->ac_huff_tbl_ptrs[i - 2];
         const bzi_jpeg_table *standard = &bzi_jpeg_tables[i];
@@ -16255,10 +16417,11 @@ static void bzi_turbo_reset_tables(bzi_turbo *turbo)
     }
 }
 
-/* Reads the headers; of several scans, all of the picture. */
+/* A step that reads the headers. If the picture has several scans, it reads all of them. */
 static int bzi_turbo_start(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
+
     bzi_turbo_reset_tables(turbo);
     jpeg_read_header(info, TRUE);
     info->raw_data_out = TRUE;
@@ -16269,11 +16432,12 @@ static int bzi_turbo_start(bzi_turbo *turbo)
     return jpeg_start_decompress(info) && info->num_components <= 4;
 }
 
-/* Room for all rows, those that are not decoded, too. */
+/* Reserves memory for all rows of the planes, also for those that will not be decoded. */
 static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, bzna_error *err)
 {
     const struct jpeg_decompress_struct *info = &turbo->info;
     uint64_t offset[4] = { 0 }, size = 0;
+
     for (int i = 0; i < info->num_components; i++) {
         const jpeg_component_info *component = &info->comp_info[i];
         const uint32_t edge = BZI_TURBO_EDGE(component);
@@ -16281,6 +16445,7 @@ static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, bzna_error *err)
         offset[i] = size;
         size += (uint64_t)turbo->pitch[i] * info->total_iMCU_rows * (uint64_t)component->v_samp_factor * edge;
     }
+
     if (!bzi_buffer_reserve(turbo->memory, &turbo->pixels, size, 0))
         return bzi_fail_memory(err, "a picture's planes");
     for (int i = 0; i < info->num_components; i++)
@@ -16288,16 +16453,18 @@ static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Decodes into the planes, a row of MCUs at a time: of those above the wanted ones no component is needed, so that
- * their coefficients are read, and nothing is made of them. */
+/* A step that decodes into the planes, a row of MCUs at a time. In rows above the wanted ones no component is marked as
+ * needed: libjpeg reads their coefficients, but makes no pixels of them. */
 static int bzi_turbo_read(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
     const uint32_t lines = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
     JSAMPROW rows[4][MAX_SAMP_FACTOR * DCTSIZE];
     JSAMPARRAY planes[4] = { rows[0], rows[1], rows[2], rows[3] };
+
     while (info->output_scanline < (uint32_t)turbo->wanted.rows.end && info->output_scanline < info->output_height) {
         const uint32_t n = info->output_scanline / lines;
+
         for (int i = 0; i < info->num_components; i++) {
             jpeg_component_info *component = &info->comp_info[i];
             const uint32_t each = (uint32_t)component->v_samp_factor * BZI_TURBO_EDGE(component);
@@ -16311,7 +16478,7 @@ static int bzi_turbo_read(bzi_turbo *turbo)
     return 1;
 }
 
-/* What libjpeg said last, and where. */
+/* Fails with libjpeg's last message, and says where in the file and in the picture it was. */
 static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
@@ -16319,6 +16486,7 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
     const int ends = turbo->ended || (code == JWRN_HIT_MARKER && info->unread_marker == JPEG_EOI);
     const uint64_t at = turbo->ended ? turbo->data.size : turbo->data.size - turbo->source.bytes_in_buffer;
     char text[JMSG_LENGTH_MAX];
+
     if (code == JERR_OUT_OF_MEMORY)
         return bzi_fail_memory(err, "libjpeg-turbo");
     turbo->errors.format_message((j_common_ptr)info, text);
@@ -16327,15 +16495,17 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
                     info->input_iMCU_row * (uint32_t)info->max_v_samp_factor * DCTSIZE, text);
 }
 
-/* Reads the rows that are wanted into planes. */
+/* Decodes the rows that are wanted into turbo->plane. */
 static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, bzi_wanted wanted, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
+
     turbo->data = data;
     turbo->wanted = wanted;
     turbo->ended = turbo->info.input_iMCU_row = 0;
     turbo->source.next_input_byte = data.data;
     turbo->source.bytes_in_buffer = (size_t)data.size;
+
     if (!bzi_turbo_try(turbo, bzi_turbo_start))
         status = bzi_turbo_fail(turbo, err);
     else if ((status = bzi_turbo_make_planes(turbo, err)) == BZNA_OK && !bzi_turbo_try(turbo, bzi_turbo_read))
@@ -16343,8 +16513,9 @@ static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, bzi_wanted wan
     return status;
 }
 
-/* C, M, Y and K, or Y', Cb, Cr and K, inverted as Adobe's programs write them: what is left when each of the three is
- * multiplied by K, in planes of the picture's size. Of components that are subsampled, samples repeat. */
+/* Removes K from a picture of C, M, Y, K or of Y', Cb, Cr, K, which Adobe's programs write inverted: each of the other
+ * three is multiplied by K. The planes that this makes have the picture's size; the samples of subsampled components
+ * are repeated. */
 static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, int is_cmyk, bzna_picture *picture, bzna_error *err)
 {
     const struct jpeg_decompress_struct *info = &turbo->info;
@@ -16352,8 +16523,10 @@ static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, int is_cmyk, bzna_pictur
     const uint32_t h = (uint32_t)info->max_h_samp_factor * BZI_TURBO_LEAST_EDGE(info), width = info->output_width;
     const uint32_t v = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
     const uint64_t size = (uint64_t)width * info->output_height;
+
     if (!bzi_buffer_reserve(turbo->memory, &turbo->product, 3 * size, 0))
         return bzi_fail_memory(err, "a picture's planes");
+
     for (uint32_t i = 0, end = (uint32_t)bzi_min((uint32_t)turbo->wanted.rows.end, info->output_height); i < 3; i++) {
         uint32_t y = (uint32_t)turbo->wanted.rows.first;
         const uint32_t edge = BZI_TURBO_EDGE(&in[i]), edge_k = BZI_TURBO_EDGE(&in[3]);
@@ -16373,16 +16546,19 @@ static bzna_status bzi_turbo_multiply(bzi_turbo *turbo, int is_cmyk, bzna_pictur
             }
         }
     }
+
     return BZNA_OK;
 }
 
-/* Some rows of a picture that was inspected. Planes stay until the next call. libjpeg may shrink chroma by less. */
+/* Decodes some rows of a picture that was inspected. The planes stay valid until the next call. Where libjpeg shrinks
+ * subsampled chroma by half as much as luma, the picture's chroma shifts are reduced. */
 static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_format *format, bzi_wanted wanted,
                                     bzna_picture *picture, bzna_error *err)
 {
     struct jpeg_decompress_struct *info = &turbo->info;
     const int is_rgb = format->color.matrix == 0;
     bzna_status status = bzi_turbo_run(turbo, data, wanted, err);
+
     if (status == BZNA_OK && (info->image_width != picture->frame_width || info->image_height != picture->frame_height))
         status = BZI_FAIL(err, BZNA_E_MISMATCH, "libjpeg-turbo's picture is %ux%u, not %ux%u", info->image_width,
                           info->image_height, picture->frame_width, picture->frame_height);
@@ -16393,11 +16569,13 @@ static bzna_status bzi_turbo_decode(bzi_turbo *turbo, bzi_span data, const bzi_f
         picture->plane[place] = turbo->plane[i];
         picture->pitch[place] = turbo->pitch[i];
     }
+
     if (status == BZNA_OK && info->num_components == 3 &&
         BZI_TURBO_EDGE(&info->comp_info[1]) > BZI_TURBO_LEAST_EDGE(info)) {
-        picture->chroma_shift_x--;                          /* it doubles both or none */
+        picture->chroma_shift_x--;                          /* libjpeg enlarges both directions or none */
         picture->chroma_shift_y--;
     }
+
     jpeg_abort_decompress(info);
     return status;
 }
@@ -20920,10 +21098,10 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 /* ==== 59. Loader: fields ============================================================================================
  * Calls: rooms 2, 4, 6, 18, 36-37, 57.
  *
- * The fields that batches carry besides picture and target: numbers as tensors, others as bytes, a value a slot. The
- * values of a slot belong to whoever holds its item. */
+ * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
+ * The values of a slot belong to whoever holds its item. */
 
-/* The column of a field whose bytes batches carry; BZI_NO_FIELD: they do not. */
+/* Returns the column of a field whose bytes batches carry, or BZI_NO_FIELD if they do not carry it. */
 static uint32_t bzi_loader_find_bytes(const bzna_loader *loader, const char *name)
 {
     for (uint32_t i = loader->column_count[0]; i < loader->column_count[0] + loader->column_count[1]; i++)
@@ -20934,8 +21112,9 @@ static uint32_t bzi_loader_find_bytes(const bzna_loader *loader, const char *nam
 
 /* --- Opening: which fields --- */
 
-/* The next of the names in a list with commas between them, and the length behind its colon, 0: none. Returns 0 at the
- * end, -1 where *list begins with no name. */
+/* Reads the next name of a list with commas between its names, and the length after the name's colon (0: none is
+ * given), and moves *list past them. Returns 1; 0 at the end of the list; -1 if *list does not begin with a valid name
+ * and length. */
 static int bzi_columns_next(const char **list, bzi_column *column)
 {
     const char *at = *list, *end = strchr(at, ',');
@@ -20943,9 +21122,11 @@ static int bzi_columns_next(const char **list, bzi_column *column)
     const char *colon = memchr(at, ':', size);
     char *after;
     unsigned long length;
+
     memset(column, 0, sizeof *column);
     if (!*at)
         return 0;
+
     if (colon) {
         length = strtoul(colon + 1, &after, 10);
         if (after != at + size || colon[1] < '0' || colon[1] > '9' || length == 0 || length > BZI_LIMIT_VECTOR)
@@ -20953,6 +21134,7 @@ static int bzi_columns_next(const char **list, bzi_column *column)
         column->length = (uint32_t)length;
         size = (size_t)(colon - at);
     }
+
     if (size == 0 || size >= sizeof column->name)
         return -1;
     memcpy(column->name, at, size);
@@ -20960,7 +21142,7 @@ static int bzi_columns_next(const char **list, bzi_column *column)
     return 1;
 }
 
-/* The first part that has the field, and what it is there. */
+/* Returns the first part that has the field, and describes the field there, or returns NULL. */
 static const bzi_part *bzi_dataset_find_field(const bzna_dataset *dataset, const char *name, bzi_field *field)
 {
     for (uint32_t i = 0; i < dataset->part_count; i++)
@@ -20969,11 +21151,12 @@ static const bzi_part *bzi_dataset_find_field(const bzna_dataset *dataset, const
     return NULL;
 }
 
-/* A vector has as many numbers as that of the first sample of its part, unless it was said how many. */
+/* Sets the length of a vector for which none was given to that of the first sample of a part. */
 static bzna_status bzi_column_measure(bzi_column *column, const bzi_part *part, bzna_error *err)
 {
     bzi_value value = { NULL, 0, 0, 0 };
     bzna_status status = bzi_container_field(part->container, part->first, column->name, &value, err);
+
     if (status != BZNA_E_BUFFER && status != BZNA_OK)
         return bzi_container_fail(part->container, part->first, err);
     if (value.size == 0 || value.size / sizeof(float) > BZI_LIMIT_VECTOR)
@@ -20983,19 +21166,22 @@ static bzna_status bzi_column_measure(bzi_column *column, const bzi_part *part, 
     return BZNA_OK;
 }
 
+/* Checks a column that was named, and fills in its kind and length. */
 static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column, int is_tensor, bzna_error *err)
 {
     bzi_field field = { 0, 0, "" };
     const bzi_part *part = bzi_dataset_find_field(loader->dataset, column->name, &field);
+
     if (is_tensor ? bzi_loader_find_tensor(loader, column->name) < bzi_loader_tensors(loader) :
                     bzi_loader_find_bytes(loader, column->name) != BZI_NO_FIELD)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "\"%s\" is a tensor of every batch, or named twice; fields.bytes "
                         "takes a field of that name", column->name);
     if (!part)
         return BZI_FAIL(err, BZNA_E_NOT_FOUND, "the data set has no field \"%s\"", column->name);
+
     column->kind = field.kind;
     if (is_tensor && field.kind != BZNA_FIELD_INTEGER && field.kind != BZNA_FIELD_VECTOR)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "\"%s\" is no number: name it in fields.bytes", column->name);
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "\"%s\" is not a number: name it in fields.bytes", column->name);
     if (column->length && field.kind != BZNA_FIELD_VECTOR)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "\"%s:%u\": only vectors have a length", column->name, column->length);
     if (!is_tensor || column->length || field.kind == BZNA_FIELD_INTEGER)
@@ -21003,13 +21189,14 @@ static bzna_status bzi_column_make(const bzna_loader *loader, bzi_column *column
     return bzi_column_measure(column, part, err);
 }
 
-/* One of the two lists of names. */
+/* Makes the columns of one of the two lists of names. */
 static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list, int is_tensor, bzna_error *err)
 {
     const char *const setting = is_tensor ? "loader_config.fields.tensors" : "loader_config.fields.bytes";
     uint32_t *count = &loader->column_count[!is_tensor];
     bzi_column column;
     int got = 0;
+
     while (list && (got = bzi_columns_next(&list, &column)) > 0) {
         if (*count == BZI_LIMIT_COLUMNS)
             return BZI_FAIL(err, BZNA_E_LIMIT, "%s: more than %u names", setting, BZI_LIMIT_COLUMNS);
@@ -21018,8 +21205,10 @@ static bzna_status bzi_loader_list_columns(bzna_loader *loader, const char *list
         loader->columns[is_tensor ? *count : loader->column_count[0] + *count] = column;
         ++*count;
     }
-    return got < 0 ? BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: names with commas between them, a vector's length behind a "
-                              "colon: \"%.*s\" is none", setting, (int)bzi_min(strcspn(list, ","), 40), list) : BZNA_OK;
+
+    return got < 0 ? BZI_FAIL(err, BZNA_E_ARGUMENT, "%s: \"%.*s\" is neither a field's name nor a vector's name and "
+                              "length, as in \"box:4\"; commas separate them", setting,
+                              (int)bzi_min(strcspn(list, ","), 40), list) : BZNA_OK;
 }
 
 static bzna_status bzi_loader_make_columns(bzna_loader *loader, bzna_error *err)
@@ -21036,11 +21225,12 @@ static bzi_slot_bytes *bzi_batch_bytes(const bzna_batch *batch, uint32_t column,
     return (bzi_slot_bytes *)batch->columns[column] + slot;
 }
 
-/* A slot has no value yet: -1, NaN, no bytes. */
+/* Makes a slot that has no values yet: integers are -1, vectors NaN, and no bytes are present. */
 static void bzi_item_clear_fields(const bzi_item *item)
 {
     const bzna_loader *loader = item->batch->loader;
     uint32_t i = 0;
+
     for (; i < loader->column_count[0]; i++) {
         const bzi_column *column = &loader->columns[i];
         uint8_t *at = (uint8_t *)item->batch->columns[i] + item->slot * bzi_column_bytes(column);
@@ -21049,11 +21239,12 @@ static void bzi_item_clear_fields(const bzi_item *item)
         if (column->kind == BZNA_FIELD_INTEGER)
             memcpy(at, &(int64_t){ BZNA_TARGET_NONE }, sizeof(int64_t));
     }
+
     for (; i < loader->column_count[0] + loader->column_count[1]; i++)
         bzi_batch_bytes(item->batch, i, item->slot)->present = 0;
 }
 
-/* A number or a vector into its place; shorter vectors leave NaN behind them. */
+/* Writes a number or a vector into its place. After a shorter vector the NaN of bzi_item_clear_fields remain. */
 static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *sample, uint32_t i, uint32_t number,
                                        bzna_error *err)
 {
@@ -21061,61 +21252,70 @@ static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *s
     const uint64_t bytes = bzi_column_bytes(column);
     bzi_value value = { (uint8_t *)item->batch->columns[i] + item->slot * bytes, bytes, 0, 0 };
     bzna_status status = bzi_container_value(item->container, sample, number, &value, err);
+
     if (status == BZNA_OK && value.size > bytes)
         return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s has %llu numbers, more than the %u of fields.tensors",
                         column->name, (unsigned long long)(value.size / sizeof(float)), column->length);
     return status;
 }
 
-/* A picture as a stream of its own, as much of it as there is room for. */
+/* Gets a picture as a stream of its own, as much of it as there is room for. value->size is that of all of it. */
 static bzna_status bzi_item_get_picture(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample,
                                         const char *name, bzi_value *value, bzna_error *err)
 {
     const bzi_pick pick = { name, 0 };
     bzi_image image;
     bzna_status status = bzi_container_image(item->container, sample, &pick, &reader->scratch, &image, err);
+
     value->absent = status == BZNA_E_NOT_FOUND;
     if (status != BZNA_OK)
         return value->absent ? BZNA_OK : status;
     return bzi_image_stream(&image.coded, value->data, value->capacity, &value->size, err);
 }
 
-/* Into the slot's memory, which grows. A NUL stands behind them, so that text is a string. number: of the field;
- * BZI_NO_FIELD: it is a picture, asked for by its name. */
+/* Writes the bytes of a field into the slot's memory, which grows with them. A NUL follows them, so that text is a
+ * string. number: of the field; BZI_NO_FIELD: the field is a picture, which is asked for by its name. */
 static bzna_status bzi_item_put_bytes(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample, uint32_t i,
                                       uint32_t number, bzna_error *err)
 {
     const bzi_column *column = &reader->loader->columns[i];
     bzi_slot_bytes *out = bzi_batch_bytes(item->batch, i, item->slot);
+
     for (;;) {
         bzi_value value = { out->buffer.data, out->buffer.capacity ? out->buffer.capacity - 1 : 0, 0, 0 };
         bzna_status status = number == BZI_NO_FIELD ?
                                  bzi_item_get_picture(reader, item, sample, column->name, &value, err) :
                                  bzi_container_value(item->container, sample, number, &value, err);
+
         if (status != BZNA_OK || value.absent)
             return status;
+
         if (out->buffer.capacity > value.size) {
             value.data[value.size] = 0;
             out->size = value.size;
             out->present = 1;
             return BZNA_OK;
         }
+
         if (!bzi_buffer_reserve(&reader->loader->host->memory, &out->buffer, value.size + 1, 0))
             return bzi_fail_memory(err, "the bytes of a field");
     }
 }
 
-/* The fields of a sample that was read. */
+/* Writes the fields of a sample that was read into its slot. */
 static bzna_status bzi_item_fields(bzi_reader *reader, const bzi_item *item, const bzi_sample *sample,
                                    bzna_error *err)
 {
     const bzna_loader *loader = reader->loader;
     bzna_status status = BZNA_OK;
+
     for (uint32_t i = 0; i < loader->column_count[0] + loader->column_count[1] && status == BZNA_OK; i++) {
         bzi_field field = { 0, 0, "" };
         uint32_t number = bzi_container_find_field(item->container, loader->columns[i].name, &field);
+
         if (number == BZI_NO_FIELD)
-            continue;                                       /* other parts of the data set have it */
+            continue;                                       /* only other parts of the data set have it */
+
         if (i >= loader->column_count[0])
             status = bzi_item_put_bytes(reader, item, sample, i,
                                         field.kind == BZNA_FIELD_IMAGE ? BZI_NO_FIELD : number, err);
@@ -21130,6 +21330,7 @@ static bzna_status bzi_item_fields(bzi_reader *reader, const bzi_item *item, con
 static void bzi_batch_free_bytes(bzna_batch *batch)
 {
     const bzna_loader *loader = batch->loader;
+
     for (uint32_t i = loader->column_count[0]; i < loader->column_count[0] + loader->column_count[1]; i++)
         for (uint32_t slot = 0; slot < loader->config.output.batch_size; slot++)
             bzi_buffer_free(&loader->host->memory, &bzi_batch_bytes(batch, i, slot)->buffer);
@@ -21139,36 +21340,40 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 /* ==== 60. Loader: outputs ===========================================================================================
  * Calls: rooms 6, 43-46, 49.
  *
- * What becomes of a sample: the transforms of its views, which are drawn before its pictures are decoded; their
- * slots, once they were. */
+ * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
+ * to know which part is wanted, and at what size. Their slots are made once the pictures are decoded. */
 
-/* The random numbers of a view. A sample that comes again in an epoch has others. */
+/* Returns the random numbers of one operation on a view. A sample that comes again in an epoch gets different ones. */
 static bzna_random bzi_item_random(const bzi_item *item, uint32_t operation, uint32_t view)
 {
     bzna_random random;
+
     bzi_random_init(&random, item->batch->loader->config.order.seed, item->batch->epoch, item->index, operation);
     bzi_random_fork(&random, view, item->batch->order.repeats ? item->position : 0);
     return random;
 }
 
-/* Whether a matrix cannot be told from one without an inverse: rounding alone may leave such a determinant. */
+/* Returns 1 if a matrix has no inverse, or if rounding alone may have given it its small determinant, else 0. */
 static int bzi_is_singular(const double h[9])
 {
     static const uint8_t terms[6][3] = { { 0, 4, 8 }, { 1, 5, 6 }, { 2, 3, 7 }, { 2, 4, 6 }, { 1, 3, 8 }, { 0, 5, 7 } };
     double determinant = 0, largest = 0;
+
     for (int i = 0; i < 6; i++) {
         const double term = h[terms[i][0]] * h[terms[i][1]] * h[terms[i][2]];
         determinant += i < 3 ? term : -term;
         largest = fmax(largest, fabs(term));
     }
+
     return !(fabs(determinant) > 16 * DBL_EPSILON * largest);
 }
 
-/* What callbacks are told of a view, or of a picture whose first view it is. */
+/* Returns what callbacks are told about a view, or about a picture whose first view it is. */
 static bzna_sample_info bzi_item_info(const bzi_item *item, const bzi_output *output, uint32_t view,
                                       const bzna_picture *picture)
 {
     bzna_sample_info info = { .struct_size = sizeof info, .slot = item->slot, .index = item->index };
+
     info.epoch = item->batch->epoch;
     info.target = item->batch->targets[item->slot];
     info.width = bzi_picture_width(picture);
@@ -21181,7 +21386,8 @@ static bzna_sample_info bzi_item_info(const bzi_item *item, const bzi_output *ou
     return info;
 }
 
-/* What the user's callback makes of a view. */
+/* Lets the user's callback change the transform of a view. Returns E_CALLBACK if it fails, or makes one that is not
+ * valid. */
 static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, uint32_t view,
                                 const bzna_picture *picture, bzna_transform *transform, bzna_error *err)
 {
@@ -21190,9 +21396,11 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, 
     bzna_random random = bzi_item_random(item, BZNA_OPERATION_USER, output->random + view);
     bzna_sample_info info = bzi_item_info(item, output, view, picture);
     bzna_status status;
+
     bzi_os_in_callback++;
     status = pipeline->transform(pipeline->transform_user, &info, &random, transform);
     bzi_os_in_callback--;
+
     if (status < 0)
         return bzi_fail(err, BZNA_E_CALLBACK, BZNA_NO_OFFSET, 0, status, "the transform callback returned %d",
                         (int)status);
@@ -21200,15 +21408,17 @@ static bzna_status bzi_view_ask(const bzi_item *item, const bzi_output *output, 
     bzi_transform_resolve(transform);
     if ((status = bzi_transform_check(transform, err)) == BZNA_OK && bzi_is_singular(transform->homography))
         status = BZI_FAIL(err, BZNA_E_ARGUMENT, "transform.homography: it is singular");
-    if (status != BZNA_OK) {                                /* the callback's fault, as what it returns is */
+    if (status != BZNA_OK) {                                /* the callback made that transform: the fault is its own */
         const bzna_error why = *err;
         return BZI_FAIL(err, BZNA_E_CALLBACK, "after the transform callback, %s", why.message);
     }
+
     return BZNA_OK;
 }
 
-/* A view that is warped as the first output's is: from its pixels to those of the first output, from there by that warp
- * to the first picture, and from there to its own. Edges meet edges: x of n pixels is (x + 1/2) * m / n - 1/2 of m. */
+/* Makes the transform of a view that is warped as the first output's view is. Its pixels are mapped to those of the
+ * first output, by that one's warp to its picture, and from there to the view's own picture. Edges of pictures are
+ * mapped to edges: x of n pixels is (x + 1/2) * m / n - 1/2 of m pixels. */
 static void bzi_view_share(const bzi_output *output, const bzi_output *first, const bzna_transform *given,
                            const bzna_picture *pictures, bzna_transform *transform)
 {
@@ -21219,25 +21429,30 @@ static void bzi_view_share(const bzi_output *output, const bzi_output *first, co
     const double out[2] = { (double)first->shape.width / output->shape.width,
                             (double)first->shape.height / output->shape.height };
     double *h = transform->homography;
+
     *transform = output->own_color ? output->transform : *given;
     transform->filter = filter->filter;
     transform->antialias = filter->antialias;
+
     for (int row = 0; row < 9; row += 3) {
         const double *g = given->homography + row;
         h[row] = g[0] * out[0];
         h[row + 1] = g[1] * out[1];
         h[row + 2] = g[0] * (out[0] - 1) / 2 + g[1] * (out[1] - 1) / 2 + g[2];
     }
+
     for (int i = 0; i < 6; i++)
         h[i] = h[i] * in[i / 3] + h[6 + i % 3] * (in[i / 3] - 1) / 2;
 }
 
-/* What the config and the user's callback make of a sample: a transform a view, by the sizes that its pictures say. */
+/* Draws the transforms of all views of a sample, as the config and the user's callback say. The sizes are those that
+ * the sample's pictures state before they are decoded. */
 static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictures, bzna_transform *transforms,
                                  bzna_error *err)
 {
     const bzna_loader *loader = item->batch->loader;
     bzna_status status = BZNA_OK;
+
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
         const bzna_picture *picture = &pictures[output->picture];
@@ -21246,6 +21461,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
         for (uint32_t view = 0; view < output->views && status == BZNA_OK; view++) {
             bzna_transform *transform = &transforms[output->first + view];
             bzna_random random;
+
             if (output->own_warp) {
                 *transform = output->transform;
                 random = bzi_item_random(item, BZNA_OPERATION_WARP, output->random + view);
@@ -21253,6 +21469,7 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
             } else {
                 bzi_view_share(output, loader->outputs, &transforms[view], pictures, transform);
             }
+
             if (output->own_warp || output->own_color) {
                 random = bzi_item_random(item, BZNA_OPERATION_COLOR, output->own_warp ? output->random + view : view);
                 bzi_jitter_draw(&random, &output->jitter, transform);
@@ -21261,15 +21478,18 @@ static bzna_status bzi_item_draw(const bzi_item *item, const bzna_picture *pictu
                 status = bzi_view_ask(item, output, view, picture, transform, err);
         }
     }
+
     return status;
 }
 
-/* The slots of one of the sample's pictures, which was decoded at 1/shrink of its size, but for where they lie. */
+/* Makes the slots of one of the sample's pictures, which was decoded at 1/shrink of its size. Where they are written is
+ * set later. */
 static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const bzna_picture *picture, uint32_t shrink,
                                   bzi_views *views, bzna_error *err)
 {
     const bzna_loader *loader = item->batch->loader;
     bzna_status status = BZNA_OK;
+
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
         const uint32_t end = output->picture == number ? output->first + output->views : 0;
@@ -21278,18 +21498,21 @@ static bzna_status bzi_item_slots(const bzi_item *item, uint32_t number, const b
             bzi_slot_shrink(&views->slots[n], shrink);
         }
     }
+
     return status;
 }
 
-/* Which part of a picture's frame the slots read that were made for it. */
+/* Returns the part of a picture's frame that its slots read. Pre: the slots were made by bzi_item_slots. */
 BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzna_loader *loader, const bzi_views *views, uint32_t number)
 {
     bzi_region part = { UINT32_MAX, UINT32_MAX, 1, 1 };
+
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
         for (uint32_t view = 0; output->picture == number && view < output->views; view++)
             bzi_region_add(&part, &views->slots[output->first + view], &output->kernel);
     }
+
     return part;
 }
 
@@ -21744,23 +21967,25 @@ static void *bzi_reader_run(void *argument)
 /* ==== 62. Decode stages: lanes ======================================================================================
  * Calls: rooms 3, 6, 36-37, 46, 52, 57-58.
  *
- * How a sample ends, warped or failed, and the lanes: streams that write slots on the device. */
+ * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
-/* One of the coded pictures in an item's bytes. */
+/* Finds one of the coded pictures in an item's bytes. */
 static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_scratch *scratch, bzi_image *image,
                                   bzna_error *err)
 {
     bzi_sample sample = { item->local, item->extent, item->data };
+
     return bzi_container_image(item->container, &sample, &item->batch->loader->picks[number], scratch, image, err);
 }
 
-/* --- Bookkeeping for a sample that was tried --- */
+/* --- Bookkeeping for a sample that was decoded or has failed --- */
 
-/* By what was at fault: reading, decoding, the format, anything else. With the lock held. */
+/* Counts a failed sample by what was at fault: reading, decoding, the format, or anything else. With the lock held. */
 static void bzi_item_count_failure(const bzi_item *item, bzna_status status)
 {
     bzna_statistics *stats = &item->batch->loader->stats;
     const int unread = item->status != BZNA_OK;
+
     stats->samples_failed++;
     if (unread && (status == BZNA_E_IO || status == BZNA_E_TRUNCATED || status == BZNA_E_CALLBACK))
         stats->failed_read++;
@@ -21778,15 +22003,18 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
     bzna_loader *loader = item->batch->loader;
     bzna_statistics *stats = &loader->stats;
     bzna_stage_statistics *decode = &stats->stage[BZNA_STAGE_DECODE], *warp = &stats->stage[BZNA_STAGE_WARP];
+
     decode->count += item->decode_ns != 0;
     decode->busy_ns += item->decode_ns;
     decode->bytes += item->decode_ns ? item->extent.size : 0;
     warp->count += item->warp_ns != 0;
     warp->busy_ns += item->warp_ns;
     warp->bytes += item->warp_ns ? loader->slot_bytes : 0;
+
     stats->samples++;
     stats->samples_tiled += item->tiles != 0;
     stats->tiles += item->tiles;
+
     if (status != BZNA_OK)
         bzi_item_count_failure(item, status);
     else if (item->by_nvdec)
@@ -21795,24 +22023,30 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
         stats->samples_software++;
 }
 
-/* Whether a sample that failed so ends the run: by what its data are, or by a callback of the user's. */
+/* Returns 1 if a sample that failed with this status ends the run, else 0. The policy for errors decides that, and for
+ * callbacks of the user's also their own. */
 static int bzi_loader_stops_at(const bzna_loader *loader, bzna_status status)
 {
     const bzna_loader_errors *errors = &loader->config.errors;
+
     return (status == BZNA_E_CALLBACK && errors->callback_policy == BZNA_ON_CALLBACK_ERROR_STOP) ||
            (status != BZNA_OK && errors->policy == BZNA_ON_ERROR_STOP);
 }
 
-/* The slot takes the sample a step of its rank further on, a reader the item. Returns 0: it may not. Under the lock. */
+/* Gives the slot of a failed sample the one that is world_size positions further on, which is of the same rank, and the
+ * item to a reader. Returns 1; 0 if the sample may not be replaced. With the lock held. */
 static int bzi_item_replace(bzi_item *item, bzna_status status)
 {
     bzna_loader *loader = item->batch->loader;
+
     if (loader->config.errors.policy != BZNA_ON_ERROR_REPLACE || bzi_loader_stops_at(loader, status) ||
         item->replacements == BZI_LIMIT_REPLACEMENTS || bzi_loader_interrupted(loader))
         return 0;
+
     item->replacements++;
     item->position = (item->position + loader->config.shard.world_size) % loader->shard.count;
     bzi_plan_sample(loader, item);
+
     loader->stats.replaced++;
     loader->redo[loader->redo_count++] = item;
     bzi_item_done(item);
@@ -21820,22 +22054,25 @@ static int bzi_item_replace(bzi_item *item, bzna_status status)
     return 1;
 }
 
-/* The item's slot is written, or its writing enqueued; bzi_loader_freed is to come. With the lock held. */
+/* Ends an item whose slot is written, or whose writing is enqueued. Its batch may become ready by that. The caller then
+ * calls bzi_loader_freed. With the lock held. */
 static void bzi_item_put(bzi_item *item, bzna_status status)
 {
     bzna_batch *batch = item->batch;
+
     batch->status[item->slot] = status;
     if (item->slot < batch->real) {
         batch->failed += status != BZNA_OK;
         batch->replaced += status == BZNA_OK && item->replacements;
     }
+
     if (--batch->unfinished == 0)
         bzi_batch_to_ready(batch);
     bzi_item_free(item);
     bzi_item_done(item);
 }
 
-/* Both. With the lock held. */
+/* The same, and calls it. With the lock held. */
 static void bzi_item_finish(bzi_item *item, bzna_status status)
 {
     bzi_item_put(item, status);
@@ -21846,27 +22083,32 @@ static void bzi_item_finish(bzi_item *item, bzna_status status)
 static void bzi_item_report_failure(const bzi_item *item)
 {
     bzna_error *err = &item->batch->errors[item->slot];
+
     bzi_container_fail(item->container, item->local, err);
     bzi_log(item->batch->loader->host, BZNA_LOG_WARNING, err->status, "%s", err->message);
 }
 
 /* --- Lanes --- */
 
-/* Where the kernel writes a view of an item. */
+/* Returns the device address to which the kernel writes a view of an item. */
 static uint64_t bzi_lane_target(const bzi_item *item, const bzi_output *output, uint32_t view)
 {
     const bzna_batch *batch = item->batch;
+
     return batch->loader->on_device ? (uint64_t)(uintptr_t)bzi_batch_slot(batch, output, view, item->slot) :
                                       batch->device_data + bzi_output_at(output, view, batch->slots, item->slot);
 }
 
-/* Where slots that have a contrast add up their lumas: launches of a stream come one after the other. */
+/* Gives slots that have a contrast memory in which the kernel adds up their lumas. One memory serves all launches of
+ * the lane, because a stream runs them one after the other. */
 static bzna_status bzi_lane_sums(bzi_lane *lane, bzi_kernel_slot *slots, uint32_t count, bzna_error *err)
 {
     bzna_status status = BZNA_OK;
     uint32_t wanted = 0;
+
     for (uint32_t i = 0; i < count; i++)
         wanted |= slots[i].flags & BZI_KERNEL_MEAN_LUMA;
+
     if (wanted && !lane->sums)
         status = bzi_device_alloc(lane->device, BZI_LANE_SUMS, lane->stream, &lane->sums, err);
     for (uint32_t i = 0; i < count; i++)
@@ -21876,6 +22118,7 @@ static bzna_status bzi_lane_sums(bzi_lane *lane, bzi_kernel_slot *slots, uint32_
     return status;
 }
 
+/* Frees that memory, once no launch uses it. */
 static void bzi_lane_free_sums(bzi_lane *lane)
 {
     if (lane->sums)
@@ -21883,12 +22126,13 @@ static void bzi_lane_free_sums(bzi_lane *lane)
     bzi_device_free(lane->device, lane->sums, BZI_LANE_SUMS, lane->stream);
 }
 
-/* Enqueues the slots of an output that were gathered. What fails is kept until the lane is flushed. */
+/* Enqueues the slots of an output that were gathered. An error is kept in the lane until it is flushed. */
 static void bzi_lane_warp(bzi_lane *lane, const bzna_loader *loader, uint32_t number)
 {
     bzi_kernel_output out = loader->outputs[number].kernel;
     bzi_kernel_slots *slots = &lane->slots[number];
     const uint32_t count = lane->slot_count[number];
+
     out.mean = loader->outputs[number].device_mean;
     if (count && lane->error.status == BZNA_OK && bzi_lane_sums(lane, slots->slot, count, &lane->error) == BZNA_OK)
         bzi_device_warp(lane->device, slots, count, &out, lane->stream, &lane->error);
@@ -21901,13 +22145,14 @@ static void bzi_lane_warp_all(bzi_lane *lane, const bzna_loader *loader)
         bzi_lane_warp(lane, loader, i);
 }
 
-/* The slot of a view joins the launch of its output. Pre: the lane has room for the item, or has it. */
+/* Adds the slot of a view to the launch of its output. Pre: the lane has a place for the item, or has the item. */
 static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_output *output, uint32_t view,
                          const bzi_kernel_slot *slot)
 {
     const bzna_loader *loader = item->batch->loader;
     const uint32_t number = (uint32_t)(output - loader->outputs);
     bzi_kernel_slot *to;
+
     if (lane->slot_count[number] == BZI_KERNEL_SLOTS)
         bzi_lane_warp(lane, loader, number);
     to = &lane->slots[number].slot[lane->slot_count[number]++];
@@ -21915,7 +22160,8 @@ static void bzi_lane_put(bzi_lane *lane, const bzi_item *item, const bzi_output 
     to->dst = bzi_lane_target(item, output, view);
 }
 
-/* All slots of the item are in the lane. Pre: it has room for the item, and all that it has is of the same loader. */
+/* Adds an item, all of whose slots are in the lane. Pre: the lane has a place for the item, and its other items belong
+ * to the same loader. */
 static void bzi_lane_add(bzi_lane *lane, bzi_item *item, bzna_status status)
 {
     lane->items[lane->count] = item;
@@ -21927,6 +22173,7 @@ static bzna_status bzi_lane_download(const bzi_lane *lane, const bzi_item *item,
 {
     const bzna_loader *loader = item->batch->loader;
     bzna_status status = BZNA_OK;
+
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
         for (uint32_t view = 0; view < output->views && status == BZNA_OK; view++)
@@ -21934,36 +22181,44 @@ static bzna_status bzi_lane_download(const bzi_lane *lane, const bzi_item *item,
                                          bzi_lane_target(item, output, view), output->picture_bytes, lane->stream,
                                          err);
     }
+
     return status;
 }
 
-/* Enqueues what was gathered: a launch an output; copies, when batches go to the host; an event a batch, but none of
- * `more`, which the lane will write more of. */
+/* Enqueues what was gathered: a launch for each output, copies if batches go to the host, and an event for each batch.
+ * `more` gets no event yet, because the lane will write more slots of it. */
 static bzna_status bzi_lane_launch(bzi_lane *lane, const bzna_batch *more, bzna_error *err)
 {
     const bzna_loader *loader = lane->items[0]->batch->loader;
     bzna_status status;
+
     for (uint32_t i = lane->kept; i < lane->count; i++)
         lane->items[i]->batch->touched[lane->number] = 1;
+
     bzi_lane_warp_all(lane, loader);
     status = lane->error.status;
     if (status != BZNA_OK)
         *err = lane->error;
     lane->error.status = BZNA_OK;
+
     for (uint32_t i = lane->kept; i < lane->count && status == BZNA_OK && !loader->on_device; i++)
         status = bzi_lane_download(lane, lane->items[i], err);
+
     for (uint32_t i = 0; i < lane->count && status == BZNA_OK; i++) {
         bzna_batch *batch = lane->items[i]->batch;
         if (batch != (i + 1 < lane->count ? lane->items[i + 1]->batch : more))
             status = bzi_device_record(lane->device, batch->written[lane->number], lane->stream, err);
     }
-    if (status != BZNA_OK)                                  /* no event tells when what was enqueued has ended, */
-        bzi_device_stream_wait(lane->device, lane->stream); /* and memory may be freed after this */
+
+    /* no event tells when the work that was enqueued has ended, and its memory may be freed after this */
+    if (status != BZNA_OK)
+        bzi_device_stream_wait(lane->device, lane->stream);
     return status;
 }
 
-/* Launches what was gathered, and gives the slots to their batches: all but the last one of `more`, without which that
- * batch is not ready, nor can it be thrown away. A launch that failed leaves nothing to be kept. */
+/* Launches what was gathered, and ends its items. `more` is the batch that the lane will write more slots of; NULL:
+ * none. The last item of `more` is kept, and without it that batch can neither become ready nor be thrown away before
+ * its event is recorded. After a launch that failed, nothing is kept. */
 static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
 {
     bzna_loader *loader = lane->items[0]->batch->loader;
@@ -21972,19 +22227,24 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
     uint64_t each;
     bzna_error err;
     bzna_status status = bzi_lane_launch(lane, more, &err);
+
     each = (bzi_os_now_ns() - start) / (count > kept ? count - kept : 1);
+
     bzi_loader_lock(loader);
     if (status != BZNA_OK)
-        bzi_loader_break(loader, &err);                     /* slots that nothing was written to cannot be delivered */
+        bzi_loader_break(loader, &err);                     /* slots that were not written cannot be delivered */
+
     lane->count = lane->kept = status == BZNA_OK && more;
     for (uint32_t i = 0; i < count; i++) {
         bzi_item *item = lane->items[i];
+
         item->warp_ns += i < kept ? 0 : each;
         if (lane->status[i] == BZNA_OK && i >= kept)
-            bzi_item_account(item, BZNA_OK);                /* those that failed were counted when they did */
+            bzi_item_account(item, BZNA_OK);                /* failed ones were counted when they failed */
         if (i + 1 < count || !lane->kept)
             bzi_item_finish(item, lane->status[i]);
     }
+
     lane->items[0] = lane->items[count - 1];
     lane->status[0] = lane->status[count - 1];
     bzi_os_unlock(&loader->mutex);
@@ -21992,17 +22252,20 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
 
 /* --- The end of a sample --- */
 
-/* A failed slot gets the out-of-bounds color, and keeps nothing of what was there before: an empty picture is all of
- * that color. lane: as for bzi_item_complete. */
+/* Fills a failed slot with the out-of-bounds color, so that nothing of its earlier contents remains, and ends its item.
+ * The kernel gets an empty picture, which is out of bounds everywhere. lane: as for bzi_item_complete. */
 static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
 {
     bzna_loader *loader = item->batch->loader;
     bzi_kernel_slot slot;
+
     memset(&slot, 0, sizeof slot);
     slot.x1 = slot.y1 = -1;
     slot.depth = 8;
+
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
+
         bzi_slot_colors(&slot, &output->transform, output->shape.channels);
         for (uint32_t view = 0; view < output->views; view++) {
             slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, output, view, item->slot);
@@ -22012,25 +22275,31 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
                 bzi_kernel_fill(&slot, &output->kernel);
         }
     }
+
     if (lane) {
         bzi_lane_add(lane, item, status);
         return;
     }
+
     bzi_loader_lock(loader);
     bzi_item_finish(item, status);
     bzi_os_unlock(&loader->mutex);
 }
 
-/* What becomes of a sample that was tried: it is counted, and its item finished; if it failed, its slot takes another
- * sample, or is filled. lane: NULL when slots are on the host; else the stream that fills the slot, with a place left
- * in its launch, which then finishes the item. Samples that a lane warps come here only if they failed: the launch
- * counts and finishes the others. Without the lock. */
+/* Ends a sample that was warped or has failed: counts it, and finishes its item. If it failed, its slot takes another
+ * sample, or is filled.
+ *     lane   NULL if slots are on the host. Else the lane that fills the slot, with a place left in its launch; the
+ *            launch then finishes the item. Samples that a lane warps come here only if they failed, because the launch
+ *            counts and finishes the others.
+ * Without the lock. */
 static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane)
 {
     bzna_loader *loader = item->batch->loader;
     int replaced = 0;
+
     if (status != BZNA_OK)
         bzi_item_report_failure(item);
+
     bzi_loader_lock(loader);
     bzi_item_account(item, status);
     if (status == BZNA_OK)
@@ -22040,6 +22309,7 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
     else
         replaced = bzi_item_replace(item, status);
     bzi_os_unlock(&loader->mutex);
+
     if (status != BZNA_OK && !replaced)
         bzi_item_fill(item, status, lane);
 }
@@ -22903,8 +23173,8 @@ static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, co
 /* ==== 65. Decode stages: engines, samples ===========================================================================
  * Calls: rooms 2-4, 6, 19, 49, 51-55, 57, 60, 62, 64.
  *
- * What a session's thread does with a sample: it is accepted, its pictures or its tiles are submitted. A pool's
- * threads, from start to end. Locks are those of the rooms above. */
+ * The thread of a session takes samples from the pool, and submits their pictures or tiles. This room also starts and
+ * ends a pool's threads. Its locks are those of the rooms above. */
 
 #ifndef BENZINA_NO_CUDA
 
@@ -22912,12 +23182,13 @@ static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, co
 
 #ifndef BENZINA_NO_HEIF
 
-/* A tile, as a picture by itself, and its place. */
+/* Finds a tile: as a picture by itself, and its place in the grid. */
 static bzi_nvdec_result bzi_engine_tile(const bzi_engine *engine, uint32_t number, bzi_image *image, uint32_t place[2],
                                         bzna_error *err)
 {
     bzi_heif_item item;
     bzna_image coded;
+
     if (bzi_tiles_find(&engine->tiles, number, &item, &coded, place, err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
     *image = bzi_image_alone(&coded);
@@ -22936,10 +23207,12 @@ static bzi_nvdec_result bzi_engine_map_tile(bzi_engine *engine, bzna_error *err)
     uint32_t place[2];
     bzi_nvdec_result result = bzi_session_map(session, &flight, err);
     const uint32_t number = engine->tiles_mapped++;
+
     if (result != BZI_NVDEC_OK) {
         bzi_tiles_fail(&engine->tiles, number, err);
         return result;
     }
+
     result = bzi_engine_tile(engine, number, &image, place, err);
     if (result == BZI_NVDEC_OK && bzi_session_copy(session, &flight, &engine->canvas.picture, place, err) != BZNA_OK)
         result = bzi_session_fall_back(session, engine->tile_format.codec, err);
@@ -22947,6 +23220,7 @@ static bzi_nvdec_result bzi_engine_map_tile(bzi_engine *engine, bzna_error *err)
     return result;
 }
 
+/* Submits a tile. While the session has no room for it, tiles in flight are mapped. */
 static bzi_nvdec_result bzi_engine_submit_tile(bzi_engine *engine, bzi_item *item, uint32_t number, bzna_error *err)
 {
     bzi_session *session = &engine->session;
@@ -22956,21 +23230,25 @@ static bzi_nvdec_result bzi_engine_submit_tile(bzi_engine *engine, bzi_item *ite
     bzi_format sps;
     uint32_t place[2];
     bzi_nvdec_result result = bzi_engine_tile(engine, number, &image, place, err);
+
     if (result != BZI_NVDEC_OK)
         return result;
     if (bzi_picture_describe(&image, item->batch->loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
+
     want = bzi_nvdec_format_of(image.coded.codec, &sps);
     if (memcmp(&want, &engine->tile_format, sizeof want) != 0) {
         BZI_FAIL(err, BZNA_E_CODEC, "tiles of several formats are decoded in software, not by NVDEC");
         return BZI_NVDEC_REFUSED;
     }
+
     while ((result = bzi_session_submit(session, &image.coded, &picture, &sps, item, err)) == BZI_NVDEC_BUSY)
         if ((result = bzi_engine_map_tile(engine, err)) != BZI_NVDEC_OK)
             break;
     return result;
 }
-/* Memory for the canvas, and its planes: as a surface of so many rows. */
+
+/* Makes the canvas of a grid: its memory, which only grows, and its planes, which lie as in a surface of its size. */
 static bzi_nvdec_result bzi_engine_make_canvas(bzi_engine *engine, const bzi_format *sps, const bzna_picture *picture,
                                                bzna_error *err)
 {
@@ -22980,8 +23258,10 @@ static bzi_nvdec_result bzi_engine_make_canvas(bzi_engine *engine, const bzi_for
     const uint64_t rows = (picture->frame_height + 1) & ~1u;
     const uint64_t pitch = (((uint64_t)picture->frame_width + 1) * (picture->depth > 8 ? 2 : 1) + 255) & ~255ull;
     const uint64_t bytes = sps->chroma_format == 3 ? 3 * pitch * rows : pitch * rows * 3 / 2;
+
     if (bytes > engine->canvas_bytes) {
         uint64_t address;
+
         bzi_device_stream_wait(device, stream);
         bzi_device_free(device, canvas->address, engine->canvas_bytes, stream);
         engine->canvas_bytes = canvas->address = 0;
@@ -22990,13 +23270,14 @@ static bzi_nvdec_result bzi_engine_make_canvas(bzi_engine *engine, const bzi_for
         canvas->address = address;
         engine->canvas_bytes = bytes;
     }
+
     canvas->picture = *picture;
     canvas->semi_planar = sps->chroma_format != 3;
     bzi_session_planes(canvas, picture->frame_height, pitch);
     return BZI_NVDEC_OK;
 }
 
-/* Whether the session can decode the tiles, of which the first one says what they are. */
+/* Finds out if the session can decode a grid's tiles. All must have the format of the first one. */
 static bzi_nvdec_result bzi_engine_accept_tiles(bzi_engine *engine, bzi_item *item, const bzna_image *image,
                                                 bzna_error *err)
 {
@@ -23005,6 +23286,7 @@ static bzi_nvdec_result bzi_engine_accept_tiles(bzi_engine *engine, bzi_item *it
     bzi_format sps;
     uint32_t place[2];
     bzi_nvdec_result result;
+
     if (bzi_tiles_open(&engine->tiles, image, (bzi_region){ 0, 0, 1, 1 }, err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
     if ((result = bzi_engine_tile(engine, 0, &first, place, err)) != BZI_NVDEC_OK)
@@ -23015,7 +23297,7 @@ static bzi_nvdec_result bzi_engine_accept_tiles(bzi_engine *engine, bzi_item *it
     return bzi_engine_accept(engine, item, &first.coded, &sps, &picture, err);
 }
 
-/* Decodes what is wanted of a grid, and adds all views of the canvas to the lane. */
+/* Decodes the tiles that the views of a grid read, and adds all views of the canvas to the lane. */
 static bzi_nvdec_result bzi_engine_grid(bzi_engine *engine, bzi_item *item, const bzna_image *image,
                                         const bzi_format *sps, bzna_picture *picture, bzna_error *err)
 {
@@ -23024,23 +23306,27 @@ static bzi_nvdec_result bzi_engine_grid(bzi_engine *engine, bzi_item *item, cons
     bzi_views *views = &engine->views;
     bzna_error other;
     bzi_nvdec_result result = bzi_engine_accept_tiles(engine, item, image, err);
+
     while (result == BZI_NVDEC_OK && bzi_engine_busy(engine))
-        bzi_engine_advance(engine);                         /* what reads the canvas is enqueued then */
+        bzi_engine_advance(engine);                         /* then all work that reads the canvas is enqueued */
     if (result != BZI_NVDEC_OK || (result = bzi_engine_make_canvas(engine, sps, picture, err)) != BZI_NVDEC_OK)
         return result;
     if (bzi_item_draw(item, picture, views->transforms, err) != BZNA_OK ||
         bzi_item_slots(item, 0, &engine->canvas.picture, 1, views, err) != BZNA_OK ||
         bzi_tiles_open(&engine->tiles, image, bzi_views_part(loader, views, 0), err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
+
     engine->tiles_mapped = 0;
     for (uint32_t i = 0; i < engine->tiles.count && result == BZI_NVDEC_OK; i++)
         result = bzi_engine_submit_tile(engine, item, i, err);
-    while (session->pending_count) {
+    while (session->pending_count) {                        /* after an error, too; the first one is kept */
         const bzi_nvdec_result mapped = bzi_engine_map_tile(engine, result == BZI_NVDEC_OK ? err : &other);
         result = result == BZI_NVDEC_OK ? mapped : result;
     }
+
     if (result != BZI_NVDEC_OK)
         return result;
+
     item->by_nvdec = 1;
     item->tiles = engine->tiles.count;
     engine->oom_streak = 0;
@@ -23054,7 +23340,8 @@ static bzi_nvdec_result bzi_engine_grid(bzi_engine *engine, bzi_item *item, cons
 
 /* --- Samples --- */
 
-/* Parses an item that was read, and submits it once the session has room. BUSY: it is another engine's now. */
+/* Parses an item that was read, and submits it once the session has room. Returns BUSY if the item now belongs to
+ * another engine. */
 static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bzna_error *err)
 {
     bzi_session *session = &engine->session;
@@ -23063,35 +23350,43 @@ static bzi_nvdec_result bzi_engine_submit(bzi_engine *engine, bzi_item *item, bz
     bzi_image image;
     bzi_format sps;
     bzi_nvdec_result result;
+
     if (bzi_item_image(item, 0, &engine->scratch, &image, err) != BZNA_OK ||
         bzi_picture_describe(&image, loader->host->max_edge_px, &sps, &picture, err) != BZNA_OK)
         return BZI_NVDEC_FAILED;
+
     if (image.coded.codec == BZNA_CODEC_JPEG && !bzi_loader_is_nvdec_jpeg(loader, BZNA_CODEC_JPEG, &sps)) {
         BZI_FAIL(err, BZNA_E_CODEC, "JPEG is decoded in software, not by NVDEC");
         return BZI_NVDEC_FOREIGN;
     }
+
     if (sps.tiles)
         return bzi_engine_grid(engine, item, &image.coded, &sps, &picture, err);
+
     result = bzi_engine_accept(engine, item, &image.coded, &sps, &picture, err);
     if (result == BZI_NVDEC_OK) {
         item->by_nvdec = 1;
         while ((result = bzi_session_submit(session, &image.coded, &picture, &sps, item, err)) == BZI_NVDEC_BUSY)
             bzi_engine_advance(engine);
     }
+
     if (result == BZI_NVDEC_OK || result == BZI_NVDEC_FAILED)
         engine->oom_streak = 0;
     return result;
 }
 
-/* Takes an item from the pool to the session, or to where its status sends it. */
+/* Brings an item from the pool to the session. If it was not read, or is not decoded here, it goes to where the result
+ * sends it. */
 static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 {
     bzna_error *err = &item->batch->errors[item->slot];
     uint64_t start = bzi_os_now_ns();
+
     if (item->status != BZNA_OK) {
         bzi_engine_fail(engine, item, item->status);
         return;
     }
+
     switch (bzi_engine_submit(engine, item, err)) {
     case BZI_NVDEC_BUSY:
         break;
@@ -23115,19 +23410,23 @@ static void bzi_engine_begin(bzi_engine *engine, bzi_item *item)
 
 /* --- Running --- */
 
+/* Decodes samples until the pool closes, or the engine retires. */
 static void bzi_engine_work(bzi_engine *engine)
 {
     bzi_pool *pool = engine->pool;
+
     while (!engine->retired) {
         int busy = bzi_engine_busy(engine);
         int full = engine->session.pending_count == pool->device->desc.session_depth;
         bzi_item *item = full ? NULL : bzi_pool_take(engine, busy);
+
         if (item)
             bzi_engine_begin(engine, item);
         else if (busy)
             bzi_engine_advance(engine);
         else
             break;                                          /* the pool closes */
+
         if (engine->has_turn)
             bzi_engine_pass_turn(engine);
         if (engine->session.gave_up || engine->session.failed)
@@ -23135,14 +23434,17 @@ static void bzi_engine_work(bzi_engine *engine)
     }
 }
 
+/* The thread of an engine. */
 static void *bzi_engine_run(void *argument)
 {
     bzi_engine *engine = argument;
     bzi_pool *pool = engine->pool;
     bzna_error err;
     int entered;
+
     if (!bzi_engine_await_turn(engine))
         return NULL;
+
     entered = bzi_device_enter_thread(pool->device, &err) == BZNA_OK;
     if (entered && bzi_session_open(&engine->session, pool->device, &pool->host->memory, &err) == BZNA_OK) {
         engine->lane.stream = engine->session.stream;
@@ -23151,6 +23453,7 @@ static void *bzi_engine_run(void *argument)
     } else {
         bzi_engine_retire(engine, &err);
     }
+
     if (engine->has_turn)
         bzi_engine_pass_turn(engine);
     if (entered) {
@@ -23160,15 +23463,17 @@ static void *bzi_engine_run(void *argument)
         bzi_session_close(&engine->session);
         bzi_device_leave(pool->device);
     }
+
     return NULL;
 }
 
-/* Pre: no loader uses it any more. */
+/* Ends the threads of a pool and frees it. Pre: no loader uses it any more. */
 static void bzi_pool_close(bzi_pool *pool)
 {
     const bzi_memory memory = pool->host->memory;
-    /* In a forked child, the pool's threads are not there, and its lock may be held by one of them. */
+    /* 1: in a forked child the pool's threads are not there, and one of them may have held its lock */
     int foreign = bzi_device_is_foreign(pool->device);
+
     if (pool->has_turns && !foreign) {
         bzi_os_lock(&pool->mutex);
         pool->quit = 1;
@@ -23176,6 +23481,7 @@ static void bzi_pool_close(bzi_pool *pool)
         bzi_os_wake_all(&pool->turns);
         bzi_os_unlock(&pool->mutex);
     }
+
     for (uint32_t i = 0; pool->engines && i < pool->count; i++)
         if (pool->engines[i].started && !foreign)
             bzi_os_thread_join(pool->engines[i].thread);
@@ -23185,25 +23491,30 @@ static void bzi_pool_close(bzi_pool *pool)
         bzi_os_cond_free(&pool->turns);
     if (pool->has_mutex && !foreign)
         bzi_os_mutex_free(&pool->mutex);
+
     bzi_buffer_free(&memory, &pool->example.bytes);
     bzi_release(&memory, pool->engines, pool->count, sizeof *pool->engines);
     bzi_release(&memory, pool, 1, sizeof *pool);
 }
 
+/* Makes the locks of a pool, and starts its threads. After an error bzi_pool_close ends those that were started. */
 static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
 {
     pool->engines = bzi_alloc_zero(&pool->host->memory, pool->count, sizeof *pool->engines);
     if (!pool->engines)
         return bzi_fail_memory(err, "decode sessions");
+
     pool->has_mutex = bzi_os_mutex_init(&pool->mutex) == 0;
     pool->has_cond = pool->has_mutex && bzi_os_cond_init(&pool->wake) == 0;
     pool->has_turns = pool->has_cond && bzi_os_cond_init(&pool->turns) == 0;
     if (!pool->has_turns)
         return BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock");
+
     pool->live = pool->count;
     for (uint32_t i = 0; i < pool->count; i++) {
         bzi_engine *engine = &pool->engines[i];
         int error;
+
         engine->pool = pool;
         engine->lane.device = pool->device;
         engine->lane.number = i;
@@ -23213,15 +23524,20 @@ static bzna_status bzi_pool_start(bzi_pool *pool, bzna_error *err)
                             strerror(error));
         engine->started = 1;
     }
+
     return BZNA_OK;
 }
 
+/* Makes the pool of a device. It has as many sessions as the config says. The default is 3 on a GPU that has one
+ * decoding engine, and 2 for each engine on others. */
 static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **out, bzna_error *err)
 {
     bzi_pool *pool = bzi_alloc_zero(&host->memory, 1, sizeof *pool);
     bzna_status status;
+
     if (!pool)
         return bzi_fail_memory(err, "decode sessions");
+
     pool->host = host;
     pool->device = device;
     pool->count = device->desc.sessions;
@@ -23229,10 +23545,12 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
         pool->count = (uint32_t)bzi_min(device->desc.sessions_per_engine * device->info.engines, BZI_LIMIT_SESSIONS);
     if (!pool->count)
         pool->count = device->info.engines == 1 ? 3 : 2 * device->info.engines;
+
     if ((status = bzi_pool_start(pool, err)) != BZNA_OK) {
         bzi_pool_close(pool);
         return status;
     }
+
     *out = pool;
     return BZNA_OK;
 }
@@ -23243,25 +23561,33 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 /* ==== 66. Contexts ==================================================================================================
  * Calls: rooms 3-4, 6, 50-52, 65.
  *
- * A context: the host, the device and its pool, each made by the first loader in need. */
+ * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
+ *
+ * LOCKS
+ *   mark   lock            guards                             held across                     taken while holding
+ *   (C)    context->mutex  who sets device, its error, pool   never a call of the driver's    nothing
+ *                                                             or the user's */
 
 struct bzna_context {
-    bzi_host       *host;
-    atomic_int      references;       /* the owner's, and one a loader */
-    bzi_device_desc device_desc;
-    bzi_mutex       mutex;            /* (C) a leaf; never held across a call of the driver's or the user's */
-    bzi_device     *device;           /* (C) */
+    bzi_host       *host;             /* a reference is held */
+    atomic_int      references;       /* the owner's, and one for each loader */
+    bzi_device_desc device_desc;      /* which device is wanted, and how */
+    bzi_mutex       mutex;            /* (C) no other lock is taken while it is held */
+    bzi_device     *device;           /* (C) NULL: not opened yet, or there is none; once set it stays */
     bzna_error      device_error;     /* (C) status < 0: why there is no device */
-    bzi_pool       *pool;             /* (C) */
+    bzi_pool       *pool;             /* (C) NULL: no loader has decoded on the device yet */
 };
 
 static void bzi_context_retain(bzna_context *context) { atomic_fetch_add(&context->references, 1); }
 
+/* Drops a reference. The last one closes the pool and the device, and frees the context. */
 static void bzi_context_drop(bzna_context *context)
 {
     bzi_host *host = context->host;
+
     if (atomic_fetch_sub(&context->references, 1) != 1)
         return;
+
     if (context->pool)
         bzi_pool_close(context->pool);
     if (context->device)
@@ -23271,14 +23597,16 @@ static void bzi_context_drop(bzna_context *context)
     bzi_host_drop(host);
 }
 
-/* config is checked and complete. */
+/* Makes a context, without a device. Pre: config is checked and complete. */
 static bzna_status bzi_context_make(const bzna_context_config *config, bzna_context **out, bzna_error *err)
 {
     bzi_host *host = NULL;
     bzna_context *context;
     bzna_status status = bzi_host_open(config, &host, err);
+
     if (status != BZNA_OK)
         return status;
+
     context = bzi_alloc_zero(&host->memory, 1, sizeof *context);
     if (!context || bzi_os_mutex_init(&context->mutex)) {
         status = context ? BZI_FAIL(err, BZNA_E_THREAD, "cannot make a lock") : bzi_fail_memory(err, "a context");
@@ -23286,6 +23614,7 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
         bzi_host_drop(host);
         return status;
     }
+
     context->host = host;
     atomic_init(&context->references, 1);
     context->device_desc.host = host;
@@ -23302,7 +23631,10 @@ static bzna_status bzi_context_make(const bzna_context_config *config, bzna_cont
 }
 
 /* Keeps what this thread made without the lock: a device, or the reason why there is none; or a pool. If another thread
- * was faster, its own stays, and this thread's is closed. */
+ * was faster, what that one made stays, and this thread's is closed.
+ *     device      what bzi_device_open made; NULL: it failed, or was not called
+ *     no_device   its error, BZNA_OK if it made a device; NULL: it was not called
+ *     pool        NULL: none was made */
 static void bzi_context_keep(bzna_context *context, bzi_device *device, const bzna_error *no_device, bzi_pool *pool)
 {
     bzi_os_lock(&context->mutex);
@@ -23311,10 +23643,12 @@ static void bzi_context_keep(bzna_context *context, bzi_device *device, const bz
         context->device_error = *no_device;
         device = NULL;
     }
+
     if (!context->pool) {
         context->pool = pool;
         pool = NULL;
     }
+
     bzi_os_unlock(&context->mutex);
     if (pool)
         bzi_pool_close(pool);
@@ -23322,24 +23656,28 @@ static void bzi_context_keep(bzna_context *context, bzi_device *device, const bz
         bzi_device_close(device);
 }
 
-/* The context's device, made by the first that asks. */
+/* Returns the context's device by *out. The first call opens it; if that fails, each later call returns the same error,
+ * except for lack of memory. */
 static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna_error *err)
 {
     bzi_device *made = NULL;
     bzna_error why;
     int known;
+
     *out = NULL;
     if (context->device_desc.wanted.kind == BZNA_DEVICE_CPU)
         return BZI_FAIL(err, BZNA_E_DEVICE, "context_config.device is BZNA_DEVICE_CPU");
+
     bzi_os_lock(&context->mutex);
     known = context->device || context->device_error.status != BZNA_OK;
     bzi_os_unlock(&context->mutex);
+
     if (!known) {
         bzi_error_init(&why);
         if (bzi_device_open(&context->device_desc, &made, &why) != BZNA_OK) {
-            if (why.status == BZNA_E_DEVICE_LOST)           /* nothing of ours was on it: it just cannot be used */
+            if (why.status == BZNA_E_DEVICE_LOST)           /* the library had nothing on it: there is just no device */
                 why.status = BZNA_E_DEVICE;
-            if (why.status == BZNA_E_MEMORY) {              /* not remembered: there may be memory the next time */
+            if (why.status == BZNA_E_MEMORY) {              /* not kept: there may be memory the next time */
                 *err = why;
                 return err->status;
             }
@@ -23347,29 +23685,37 @@ static bzna_status bzi_context_gpu(bzna_context *context, bzi_device **out, bzna
         }
         bzi_context_keep(context, made, &why, NULL);
     }
+
     if (context->device_error.status != BZNA_OK) {
         *err = context->device_error;
         return err->status;
     }
+
     if (bzi_device_is_foreign(context->device))
         return bzi_cuda_fail_forked(err);
+
     *out = context->device;
     if (!bzi_device_is_lost(context->device))
         return BZNA_OK;
-    bzi_device_fail_lost(context->device, err);             /* without a code, for its kernel: there is the CPU */
+
+    /* without a code of the driver's, only the kernel's pixels were wrong, and the CPU can be used instead */
+    bzi_device_fail_lost(context->device, err);
     return err->status = err->native_code ? err->status : BZNA_E_DEVICE;
 }
 
-/* The device's pool, made by the first loader that decodes on it. Pre: bzi_context_gpu returned the device. */
+/* Returns the device's pool by *out. The first loader that decodes on the device makes it. Pre: bzi_context_gpu has
+ * returned the device. */
 static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_error *err)
 {
     bzi_pool *made = NULL;
     bzna_status status;
+
     bzi_os_lock(&context->mutex);
     *out = context->pool;
     bzi_os_unlock(&context->mutex);
     if (*out)
         return BZNA_OK;
+
     if ((status = bzi_pool_open(context->device, context->host, &made, err)) != BZNA_OK)
         return status;
     bzi_context_keep(context, NULL, NULL, made);
@@ -23860,9 +24206,10 @@ static void bzi_loader_close(bzna_loader *loader)
 /* ==== 68. Delivering ================================================================================================
  * Calls: rooms 2-3, 6, 51-52, 57-58, 62, 67.
  *
- * What the consumer's calls do: batches out and back, tensors, resets, states, statistics. */
+ * The consumer's calls: delivering and releasing batches, tensors, resets, states, statistics. */
 
-/* Whether a batch has a sample that ends the run: the first one's error is then that of every call to come. */
+/* Returns 1 if a batch has a sample that ends the run, else 0. The error of the first one is then that of every call to
+ * come. With the lock held. */
 static int bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch)
 {
     for (uint32_t slot = 0; batch->failed && slot < batch->real; slot++)
@@ -23874,13 +24221,16 @@ static int bzi_loader_poison(bzna_loader *loader, const bzna_batch *batch)
     return 0;
 }
 
-/* The next batch with the lock held, or why not. */
+/* Waits for the next batch. timeout_ns: 0 does not wait, less than 0 waits without limit. Returns BZNA_OK with the
+ * batch, BZNA_END, BZNA_AGAIN after the timeout, or an error. With the lock held. */
 static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna_batch **out, bzna_error *err)
 {
     uint64_t deadline = timeout_ns > 0 ? bzi_os_now_ns() + (uint64_t)timeout_ns : 0;
     int expired = timeout_ns == 0;
+
     for (;;) {
         bzna_batch *head = loader->pending_count ? loader->pending_batches[loader->pending_first] : NULL;
+
         if (loader->quit || loader->stopped)
             return BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
         if (loader->poison.status != BZNA_OK ||
@@ -23907,14 +24257,16 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
     }
 }
 
-/* Makes the consumer's stream wait for the lanes that wrote to the batch; for a batch on the host, the host waits. */
+/* Makes the consumer's stream wait for the lanes that wrote to the batch. For a batch on the host, the host waits. */
 static bzna_status bzi_batch_wait_written(bzna_batch *batch, bzna_error *err)
 {
     bzna_loader *loader = batch->loader;
     bzi_device *device = loader->device;
     bzna_status status = bzi_device_enter(device, err);
+
     if (status != BZNA_OK)
         return status;
+
     batch->stream = loader->stream;
     for (uint32_t i = 0; i < loader->lanes && status == BZNA_OK; i++) {
         if (!batch->touched[i])
@@ -23923,17 +24275,19 @@ static bzna_status bzi_batch_wait_written(bzna_batch *batch, bzna_error *err)
                                      bzi_device_await(device, batch->written[i], err);
         batch->touched[i] = status != BZNA_OK;
     }
-    if (status != BZNA_OK)                                  /* nobody gets the batch, which may be free after this */
+
+    if (status != BZNA_OK)                                  /* the batch is not delivered, and may be written again */
         bzi_batch_drain_writes(batch);
     bzi_device_leave(device);
     return status;
 }
 
-/* Records the event after all that the consumer has enqueued; where that fails, the host waits for it. */
+/* Records the release event after all work that the consumer has enqueued. If it cannot, the host waits for that. */
 static bzna_status bzi_batch_record_release(bzna_batch *batch, bzna_error *err)
 {
     bzi_device *device = batch->loader->device;
     bzna_status status = bzi_device_enter(device, err);
+
     if (status != BZNA_OK)
         return status;
     batch->has_release = bzi_device_record(device, batch->released, batch->stream, err) == BZNA_OK;
@@ -23950,11 +24304,13 @@ static void bzi_batch_unref(bzna_batch *batch)
     bzna_status status = BZNA_OK;
     bzna_error err;
     uint32_t left;
+
     bzi_loader_lock(loader);
     left = --batch->references;
     bzi_os_unlock(&loader->mutex);
     if (left)
         return;
+
     if (loader->on_device)
         status = bzi_batch_record_release(batch, &err);     /* nobody else has the batch: no lock */
     bzi_loader_lock(loader);
@@ -23968,11 +24324,12 @@ static void bzi_batch_unref(bzna_batch *batch)
     bzi_loader_unref(loader);
 }
 
-/* A batch that the device did not finish: nobody gets it. The error is its own, or the one that ended the loader
- * meanwhile: what every later call gets. */
+/* Takes back a batch that the device did not finish, and ends the loader. Returns the error that every later call
+ * returns: the batch's own, or one that ended the loader before. Without the lock. */
 static bzna_status bzi_loader_take_back(bzna_batch *batch, bzna_error *err)
 {
     bzna_loader *loader = batch->loader;
+
     bzi_loader_lock(loader);
     bzi_loader_break(loader, err);
     *err = loader->poison;
@@ -23988,25 +24345,30 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
     uint64_t start = bzi_os_now_ns();
     bzna_batch *batch = NULL;
     bzna_status status;
+
     bzi_loader_lock(loader);
     if (loader->waiting) {
         bzi_os_unlock(&loader->mutex);
         return BZI_FAIL(err, BZNA_E_STATE, "another thread is waiting in bzna_loader_next");
     }
+
     loader->waiting = 1;
     status = bzi_loader_wait(loader, timeout_ns, &batch, err);
     loader->waiting = 0;
     if (loader->quit)
         bzi_os_wake_all(&loader->control_wake);
+
     if (batch) {
         bzi_batch_to_loan(batch);
         stage->count++;
         stage->bytes += batch->slots * loader->slot_bytes;
     }
+
     stage->wait_before_ns += bzi_os_now_ns() - start;
     bzi_os_unlock(&loader->mutex);
     if (batch && loader->device && (status = bzi_batch_wait_written(batch, err)) != BZNA_OK)
         return bzi_loader_take_back(batch, err);
+
     if (batch && batch->real && batch->failed == batch->real)
         bzi_log(loader->host, BZNA_LOG_ERROR, batch->status[0], "all %u samples of batch %llu of epoch %llu failed",
                 batch->real, (unsigned long long)batch->number, (unsigned long long)batch->epoch);
@@ -24014,9 +24376,11 @@ static bzna_status bzi_loader_next(bzna_loader *loader, int64_t timeout_ns, bzna
     return status;
 }
 
+/* Releases a batch. Returns BZNA_E_STATE if its owner has released it before. DLPack tensors may keep it on loan. */
 static bzna_status bzi_batch_release(bzna_batch *batch)
 {
     int owned;
+
     bzi_loader_lock(batch->loader);
     owned = batch->state == BZI_BATCH_ON_LOAN && batch->owned;
     batch->owned = 0;
@@ -24027,36 +24391,41 @@ static bzna_status bzi_batch_release(bzna_batch *batch)
     return BZNA_OK;
 }
 
-/* The last to have a tensor lets go of it. In a child after fork() nothing is done: the parent has the batch. */
+/* The deleter of a DLPack tensor drops its reference to the batch. In a child after fork() it does nothing, because the
+ * batch belongs to the parent. */
 static void bzi_batch_delete_tensor(bzna_batch *batch)
 {
     if (!bzi_loader_forked(batch->loader))
         bzi_batch_unref(batch);
 }
+
 static void bzi_batch_delete_managed(bzi_dl_managed *tensor) { bzi_batch_delete_tensor(tensor->manager); }
 static void bzi_batch_delete_versioned(bzi_dl_versioned *tensor) { bzi_batch_delete_tensor(tensor->manager); }
 
-/* A tensor in DLPack's form. Shapes and strides are the batch's. */
+/* Returns a tensor in DLPack's form. Its shape and strides are arrays of the batch. */
 static bzi_dl_tensor bzi_batch_dl_tensor(bzna_batch *batch, uint32_t number)
 {
     static const struct { uint32_t dtype; uint8_t code, bits; } types[] = {
         { BZNA_DTYPE_FLOAT32, 2, 32 }, { BZNA_DTYPE_FLOAT16, 2, 16 }, { BZNA_DTYPE_BFLOAT16, 4, 16 },
         { BZNA_DTYPE_UINT8, 1, 8 }, { BZNA_DTYPE_INT32, 0, 32 }, { BZNA_DTYPE_INT64, 0, 64 },
-        { BZNA_DTYPE_UINT64, 1, 64 },                       /* kDLInt, kDLUInt, kDLFloat, 4: kDLBfloat */
+        { BZNA_DTYPE_UINT64, 1, 64 },             /* codes: 0 kDLInt, 1 kDLUInt, 2 kDLFloat, 4 kDLBfloat */
     };
     bzna_tensor from;
     bzi_dl_tensor to;
+
     bzi_batch_tensor(batch, number, &from);
     memset(&to, 0, sizeof to);
-    to.data = batch->slots ? from.data : NULL;              /* as DLPack asks of empty tensors */
+    to.data = batch->slots ? from.data : NULL;              /* DLPack wants NULL for empty tensors */
     to.device_type = from.device.kind;
     to.device_id = from.device.ordinal;
     to.dimensions = (int32_t)from.dimensions;
+
     for (size_t i = 0; i < sizeof types / sizeof types[0]; i++)
         if (types[i].dtype == from.dtype) {
             to.code = types[i].code;
             to.bits = types[i].bits;
         }
+
     to.lanes = 1;
     to.shape = memcpy(batch->shape[number], from.shape, sizeof batch->shape[number]);
     to.strides = batch->strides[number];
@@ -24066,7 +24435,8 @@ static bzi_dl_tensor bzi_batch_dl_tensor(bzna_batch *batch, uint32_t number)
     return to;
 }
 
-/* All tensors: set when the first is asked for, then only read until the last is gone. With the lock held. */
+/* Sets all tensors of a batch, when the first one is exported. They are only read until the last one is deleted. With
+ * the lock held. */
 static void bzi_batch_tensors(bzna_batch *batch)
 {
     memset(batch->tensors, 0, sizeof batch->tensors);
@@ -24081,7 +24451,7 @@ static void bzi_batch_tensors(bzna_batch *batch)
     }
 }
 
-/* Every export of a tensor is the same struct, and a reference to the batch. */
+/* Exports a tensor to DLPack. Every export of a tensor gets the same struct, and holds a reference to the batch. */
 static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t version, void **out, bzna_error *err)
 {
     bzi_loader_lock(batch->loader);
@@ -24089,12 +24459,14 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t
         bzi_os_unlock(&batch->loader->mutex);
         return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_to_dlpack: the batch is not on loan");
     }
+
     if (batch->loader->on_device && batch->stream == BZNA_STREAM_PER_THREAD) {
         bzi_os_unlock(&batch->loader->mutex);
         return BZI_FAIL(err, BZNA_E_STATE,
-                        "bzna_batch_to_dlpack: on BZNA_STREAM_PER_THREAD; a deleter on another thread would order "
-                        "behind another stream");
+                        "bzna_batch_to_dlpack: the batch is on BZNA_STREAM_PER_THREAD, and a deleter on another "
+                        "thread would record its release on another stream");
     }
+
     if (batch->references++ == batch->owned)                /* no other tensor is out */
         bzi_batch_tensors(batch);
     bzi_os_unlock(&batch->loader->mutex);
@@ -24102,12 +24474,13 @@ static bzna_status bzi_batch_export(bzna_batch *batch, uint32_t number, uint32_t
     return BZNA_OK;
 }
 
-/* To another stream: it waits for what is enqueued on the one before. */
+/* Moves a batch on loan to another stream, which waits for the work that is enqueued on the one before. */
 static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *err)
 {
     bzi_device *device = batch->loader->device;
     bzna_status status;
     uint32_t tensors, owned;
+
     bzi_loader_lock(batch->loader);
     owned = batch->state == BZI_BATCH_ON_LOAN && batch->owned;
     tensors = batch->references - batch->owned;
@@ -24116,10 +24489,11 @@ static bzna_status bzi_batch_move(bzna_batch *batch, void *stream, bzna_error *e
         return BZI_FAIL(err, BZNA_E_STATE, "bzna_batch_move: the batch is not on loan");
     if (tensors && stream == BZNA_STREAM_PER_THREAD)
         return BZI_FAIL(err, BZNA_E_STATE,
-                        "bzna_batch_move: to BZNA_STREAM_PER_THREAD, with %u tensors, whose deleters may run on other "
-                        "threads", tensors);
+                        "bzna_batch_move: cannot move to BZNA_STREAM_PER_THREAD while %u DLPack tensors are out; "
+                        "their deleters may run on other threads", tensors);
     if ((status = bzi_device_enter(device, err)) != BZNA_OK)
         return status;
+
     if ((status = bzi_device_record(device, batch->released, batch->stream, err)) == BZNA_OK &&
         (status = bzi_device_order(device, stream, batch->released, err)) == BZNA_OK)
         batch->stream = stream;
@@ -24135,7 +24509,7 @@ static void bzi_loader_stop(bzna_loader *loader)
     bzi_os_unlock(&loader->mutex);
 }
 
-/* Everything planned and not on loan is forgotten. With the lock held and nobody active. */
+/* Throws away all that is planned and not on loan. With the lock held, while no item is in any thread's hands. */
 static void bzi_loader_clear(bzna_loader *loader)
 {
     while (loader->ring_count)
@@ -24143,6 +24517,7 @@ static void bzi_loader_clear(bzna_loader *loader)
             next = item->next;
             bzi_item_free(item);
         }
+
     while (loader->redo_count)
         loader->free_items[loader->free_item_count++] = loader->redo[--loader->redo_count];
     for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++) {
@@ -24150,23 +24525,26 @@ static void bzi_loader_clear(bzna_loader *loader)
         if (batch->state == BZI_BATCH_FILLING || batch->state == BZI_BATCH_READY)
             bzi_batch_to_free(batch);
     }
+
     loader->pending_count = 0;
     loader->planning = NULL;
     memset(&loader->poison, 0, sizeof loader->poison);
 }
 
-/* Waits until the device writes to nothing that is planned. With the lock held although the host waits: nobody may take
- * what is about to be forgotten. */
+/* Waits until the device no longer writes to any batch that is planned. The lock is held although the host waits, so
+ * that no thread takes a batch that is about to be thrown away. */
 static void bzi_loader_quiesce_device(bzna_loader *loader)
 {
     bzna_error ignored;
+
     if (bzi_device_enter(loader->device, &ignored) != BZNA_OK)
         return;
     bzi_loader_drain_writes(loader);
     bzi_device_leave(loader->device);
 }
 
-/* Moves to a position of an epoch: waits for the samples at hand, forgets what is planned, plans from there. */
+/* Moves to a position of an epoch: waits for the samples at hand, throws away what is planned, and plans from there.
+ * Fails with E_STATE while a thread is in bzna_loader_next. Without the lock. */
 static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t epoch, uint64_t position,
                                    uint64_t end_epoch, bzna_error *err)
 {
@@ -24175,6 +24553,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t 
         bzi_os_unlock(&loader->mutex);
         return BZI_FAIL(err, BZNA_E_STATE, "a thread is waiting in bzna_loader_next: stop the loader first");
     }
+
     loader->paused++;
     bzi_loader_wake_all(loader);
     bzi_pool_withdraw(loader);
@@ -24182,6 +24561,7 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t 
         bzi_os_wait(&loader->control_wake, &loader->mutex);
     if (loader->device)
         bzi_loader_quiesce_device(loader);
+
     bzi_loader_clear(loader);
     loader->config.order.seed = seed;
     loader->end_epoch = end_epoch;
@@ -24195,17 +24575,20 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t 
     return BZNA_OK;
 }
 
+/* Restarts the loader at an epoch, with the seed that it has. */
 static bzna_status bzi_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err)
 {
     uint64_t seed;
+
     bzi_loader_lock(loader);
     seed = loader->config.order.seed;
     bzi_os_unlock(&loader->mutex);
     return bzi_loader_seek(loader, seed, epoch, 0, bzi_loader_end_epoch(&loader->config, epoch), err);
 }
 
-#define BZI_STATE_BYTES_1 64u         /* of version 1, which ended with check */
+#define BZI_STATE_BYTES_1 64u         /* size of a state of version 1, which ended with `check` */
 
+/* Returns the checksum of a state: a hash of the members that its version has. */
 static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
 {
     uint64_t hash = bzi_hash(BZI_HASH_START, state, offsetof(bzna_loader_state, check));
@@ -24214,7 +24597,7 @@ static uint32_t bzi_loader_state_check(const bzna_loader_state *state)
     return (uint32_t)(hash ^ hash >> 32);
 }
 
-/* Of what fixes an output's pixels. Not of dtype and layout, which say how they are stored. */
+/* Continues a hash with all that determines an output's pixels. dtype and layout only say how they are stored. */
 static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *output, uint64_t hash)
 {
     const bzna_transform *t = &output->transform;
@@ -24223,6 +24606,7 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
                                  t->fill_space,       pick->whole,
                                  (loader->config.pipeline.transform != NULL) |
                                      (uint32_t)(loader->config.pipeline.picture != NULL) << 1 };
+
     hash = bzi_hash(hash, numbers, sizeof numbers);
     hash = bzi_hash(hash, &output->warp, sizeof output->warp);
     hash = bzi_hash(hash, t->bias, sizeof t->bias);
@@ -24232,11 +24616,13 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
         hash = bzi_hash(hash, &output->shape.channels, sizeof output->shape.channels);
     if (loader->stills)
         hash = bzi_hash(hash, &loader->stills, sizeof loader->stills);
+
     if (loader->jpeg.supported) {
         const uint32_t limits[] = { BZNA_DECODER_NVDEC, loader->jpeg.min_width, loader->jpeg.min_height,
                                     loader->jpeg.max_width, loader->jpeg.max_height, loader->jpeg.max_macroblocks };
         hash = bzi_hash(hash, limits, sizeof limits);
     }
+
     if (loader->config.decode.jpeg_shrink)
         hash = bzi_hash(hash, "shrink", sizeof "shrink");
     if (!bzi_is_zero(&output->jitter, sizeof output->jitter))
@@ -24246,10 +24632,11 @@ static uint64_t bzi_output_pixels(const bzna_loader *loader, const bzi_output *o
     return bzi_hash(hash, pick->name ? pick->name : "", pick->name ? strlen(pick->name) : 0);
 }
 
-/* Of all outputs. */
+/* Returns that hash of all outputs. A single output of one view has the hash of its pixels alone. */
 static uint64_t bzi_loader_pixels(const bzna_loader *loader)
 {
     uint64_t hash = BZI_HASH_START;
+
     for (uint32_t i = 0; i < loader->output_count; i++) {
         const bzi_output *output = &loader->outputs[i];
         const uint32_t numbers[] = { output->views, output->own_warp, output->own_filter, output->own_color };
@@ -24278,10 +24665,11 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
     state->check = bzi_loader_state_check(state);
 }
 
-/* A state's own bytes, whole: version 1 has fewer. */
+/* Copies a state of any known version. Members that version 1 did not have are 0. */
 static bzna_status bzi_loader_state_in(const bzna_loader_state *given, bzna_loader_state *state, bzna_error *err)
 {
     const uint32_t bytes = given->version == 1 ? BZI_STATE_BYTES_1 : (uint32_t)sizeof *state;
+
     memset(state, 0, sizeof *state);
     if (given->version < 1 || given->version > 2 || given->struct_size != bytes)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.version: %u of %u bytes is not known", given->version,
@@ -24294,6 +24682,7 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
 {
     bzna_loader_state whole, *state = &whole;
     bzna_status status = bzi_loader_state_in(given, state, err);
+
     if (status != BZNA_OK)
         return status;
     if (state->check != bzi_loader_state_check(state))
@@ -24307,30 +24696,31 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.order: the state is of order %u, the loader has %u", state->order,
                         loader->config.order.kind);
     if (state->position > state->sample_count || state->epoch > state->end_epoch)
-        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.position: %llu of %llu in epoch %llu",
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.position: %llu of %llu in epoch %llu is past the end",
                         (unsigned long long)state->position, (unsigned long long)state->sample_count,
                         (unsigned long long)state->epoch);
+
     if (state->version == 1)
         bzi_log(loader->host, BZNA_LOG_WARNING, BZNA_OK,
-                "the state is of version 1, which does not say with what warp and colors its run was made");
+                "the state is of version 1, which does not record its run's warp and colors");
     else if (state->pixels != bzi_loader_pixels(loader) && !loader->config.pipeline.restore_any_pixels)
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
-                        "state.pixels: the run had another size, warp, picture or colors "
-                        "(loader_config.pipeline.restore_any_pixels "
-                        "restores it all the same)");
+                        "state.pixels: the state was saved by a run of another size, warp, picture or colors; "
+                        "loader_config.pipeline.restore_any_pixels restores it anyway");
     return bzi_loader_seek(loader, state->seed, state->epoch, state->position, state->end_epoch, err);
 }
 
-/* A judgement, not a measure: who waits for whom. */
+/* Estimates which stage limits the loader, by which threads wait for which. The thresholds are rules of thumb. */
 static uint32_t bzi_loader_limit(const bzna_loader *loader, const bzna_statistics *stats)
 {
     double elapsed = (double)(bzi_os_now_ns() - loader->opened_ns);
     uint32_t decoders = loader->pool ? bzi_loader_sessions(loader) : loader->config.decode.threads;
+
     if ((double)stats->stage[BZNA_STAGE_DELIVER].wait_before_ns < 0.1 * elapsed)
         return BZNA_STAGE_DELIVER;
     if ((double)stats->stage[BZNA_STAGE_DECODE].wait_before_ns <= 0.25 * elapsed * decoders)
         return BZNA_STAGE_DECODE;
-    /* Readers that are blocked wait for what the consumer has enqueued. */
+    /* readers that are blocked wait for work that the consumer has enqueued */
     return (double)stats->stage[BZNA_STAGE_READ].wait_after_ns > 0.5 * elapsed * loader->config.read.threads ?
            BZNA_STAGE_DELIVER : BZNA_STAGE_READ;
 }
@@ -24352,6 +24742,7 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
         stats->stage[BZNA_STAGE_DECODE].depth += loader->in_pool;
         stats->stage[BZNA_STAGE_DECODE].wait_before_ns = loader->starved_ns;
     }
+
     bzi_os_unlock(&loader->mutex);
     if (loader->pool)
         bzi_device_counts(loader->device, stats);

@@ -149,6 +149,25 @@ check layouts_are_those_of_the_golden_file layouts       # tests/abi.txt; bindin
 check layouts_list_every_field without_gaps
 check layouts_list_every_struct sh -c "[ \$(grep -c '^typedef struct bzna_[a-z_]* {' benzina.h) -eq \$(grep -c '^bzna' '$T/abi.txt') ]"
 
+# What the Rust and Julia bindings declare is made from the header; another header makes something else, and this is noticed.
+current_bindings() { "${PYTHON:-python3}" tests/make/bindings.py benzina.h examples --check; }
+stale_bindings() { # a sed program for the header, what is to be made anew
+    sed "$1" benzina.h > "$T/changed.h"
+    ! cmp -s benzina.h "$T/changed.h" && ! "${PYTHON:-python3}" tests/make/bindings.py "$T/changed.h" examples --check > "$T/stale" && grep -q "$2" "$T/stale"
+}
+unreadable_header() { # a sed program
+    sed "$1" benzina.h > "$T/changed.h"
+    ! "${PYTHON:-python3}" tests/make/bindings.py "$T/changed.h" examples --check 2> "$T/stale" && grep -q 'cannot read' "$T/stale"
+}
+if have "${PYTHON:-python3}"; then
+    check bindings_are_what_the_header_makes current_bindings
+    check bindings_of_another_struct_are_noticed stale_bindings 's/^    int32_t     native_code; /    uint32_t    native_code; /' raw.rs
+    check bindings_of_another_constant_are_noticed stale_bindings 's/BZNA_SPLIT_TEST       = 3/BZNA_SPLIT_TEST       = 4/' header.jl
+    check bindings_of_another_function_are_noticed stale_bindings 's/bzna_dataset_count(const bzna_dataset \*dataset)/bzna_dataset_count(bzna_dataset *dataset)/' raw.rs
+    check bindings_of_another_comment_are_noticed stale_bindings 's/the status that the call returned/the status of the call/' raw.rs
+    check bindings_are_not_made_of_members_that_share_a_line unreadable_header 's/^    uint32_t    fourcc; /    uint32_t fourcc, code; /'
+else skip bindings_are_what_the_header_makes "no python3 here [python3]"; fi
+
 # --- the kernels as PTX ---
 ptx_clang="clang -x cuda --cuda-device-only --cuda-gpu-arch=sm_60 -nocudainc -nocudalib -Wno-unknown-cuda-version -O3 -ffp-contract=off -S"
 with clang kernels_become_ptx_with_clang $ptx_clang benzina_kernels.cu -o "$T/clang.ptx"

@@ -9,6 +9,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 
 /* Libraries and symbols that the library under test does not find. */
@@ -28,9 +29,14 @@ __attribute__((unused)) static void *find_symbol(void *library, const char *name
 }
 
 /* So many threads and locks can be had, the next one cannot; 0: all. */
-static int threads_left, locks_left;
+static _Atomic int threads_left, locks_left;
 
-__attribute__((unused)) static int is_last(int *left) { return *left && --*left == 0; }
+__attribute__((unused)) static int is_last(_Atomic int *left)
+{
+    int seen = *left;
+    while (seen && !atomic_compare_exchange_weak(left, &seen, seen - 1)) {}
+    return seen == 1;
+}
 
 #define dlopen(name, flags) find_library(name, flags)
 #define dlsym(library, name) find_symbol(library, name)

@@ -808,6 +808,35 @@ TEST(a_picture_callback_that_fails_costs_its_sample)
     bzna_loader_close(loader);
 }
 
+static bzna_status refuse_masks(void *user, const bzna_sample_info *s, bzna_random *random, const bzna_picture *picture,
+                                void *const planes[3])
+{
+    (void)user, (void)random, (void)picture, (void)planes;
+    return s->output == 1 && s->index % 3 == 0 ? BZNA_E_DECODE : BZNA_OK;
+}
+
+/* Its first picture may still be on its way to the slot when the second one fails, and another sample takes the slot. */
+TEST(a_sample_whose_second_field_fails_writes_nothing_over_the_sample_that_replaces_it)
+{
+    plan p = plan_of(tars);
+    plan_add(&p, "mask")->field = "seg.png";
+    p.c.pipeline.picture = refuse_masks;
+    p.c.errors.callback_policy = BZNA_ON_CALLBACK_ERROR_SAMPLE;
+    p.c.errors.policy = BZNA_ON_ERROR_REPLACE;
+    p.c.decode.threads = 3;
+#if TEST_NVDEC == 2
+    fake_load()->control->stream_us = 3000;
+#endif
+    for (uint64_t round = 0; round < 4; round++) {
+        p.c.order.seed = 11 + round;
+        p.c.order.epochs = 1;
+        CHECK_EQ(walk(&p), SAMPLES);
+    }
+#if TEST_NVDEC == 2
+    fake_load()->control->stream_us = 0;
+#endif
+}
+
 /* ---- Colors ---- */
 
 TEST(what_is_outside_has_the_fill_color_in_each_outputs_type_and_channels)
@@ -1502,6 +1531,7 @@ int main(int argc, char **argv)
     RUN(what_a_callback_makes_of_a_view_holds_for_the_outputs_that_share_it)
     RUN(a_callback_draws_into_pictures_before_they_are_warped)
     RUN(a_picture_callback_that_fails_costs_its_sample)
+    RUN(a_sample_whose_second_field_fails_writes_nothing_over_the_sample_that_replaces_it)
     RUN(what_is_outside_has_the_fill_color_in_each_outputs_type_and_channels)
     RUN(a_mean_image_is_subtracted_pixel_by_pixel)
     RUN(a_picture_that_cannot_be_decoded_fails_its_sample_in_all_outputs)

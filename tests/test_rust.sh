@@ -78,11 +78,36 @@ TESTS
     if [ "$status" -ne 0 ] || grep -q '^fake' "$t/out"; then fail "rust with the fake driver" "$(grep -vE '^test .* ok$' "$t/out" | tail -n 60)"; fi
 fi
 
+run env RUSTDOCFLAGS="-D warnings" cargo doc --offline --no-deps
+if [ "$status" -eq 0 ]; then pass; else fail "cargo doc has nothing to say" "$(tail -n 40 "$t/out")"; fi
 if cargo clippy --version >/dev/null 2>&1; then
     run cargo clippy --offline --all-targets -- -D warnings
     if [ "$status" -eq 0 ]; then pass; else fail "clippy has nothing to say" "$(tail -n 40 "$t/out")"; fi
 else
     skip clippy "it is not installed"
+fi
+
+# The build script: where no library is, it compiles one. It names what it lacks.
+mkdir -p "$t/tree/examples" && cp benzina.c benzina.h benzina_kernels.cu "$t/tree/" && cp -R "$crate" "$t/tree/examples/"
+alone() { # CC, command...: in a copy of the tree that has no library, while pkg-config knows of none
+    cc=$1; shift; status=0
+    (cd "$t/tree/examples/rust" && unset BENZINA_LIB_DIR && CC=$cc CARGO_TARGET_DIR=$t/alone "$@") >"$t/out" 2>&1 || status=$?
+}
+if pkg-config --exists "benzina >= 0.3" 2>/dev/null; then
+    skip "the build script compiles the library" "a libbenzina is installed, which it would take"
+else
+    alone /no/such/cc cargo check --offline
+    if [ "$status" -ne 0 ] && grep -q 'needs a C compiler' "$t/out"; then pass; else fail "the build script says that there is no C compiler" "$(tail -n 20 "$t/out")"; fi
+    if [ -z "$TEST_ALL" ]; then echo "LEFT test_rust.sh: the build script compiles the library"
+    else
+        mkdir -p "$t/tree/tests" && cp -R tests/data "$t/tree/tests/"
+        alone "${CC:-cc}" cargo test --offline --test host
+        if [ "$status" -eq 0 ] && grep -q '^test result: ok' "$t/out"; then pass; else fail "the build script compiles the library" "$(tail -n 40 "$t/out")"; fi
+    fi
+    BENZINA_LIB_DIR=$t/nothing
+    run cargo check --offline --target-dir "$t/alone"
+    if [ "$status" -ne 0 ] && grep -q 'libbenzina.a is not there' "$t/out"; then pass; else fail "the build script says that BENZINA_LIB_DIR is empty" "$(tail -n 20 "$t/out")"; fi
+    BENZINA_LIB_DIR=$(cd "$build" && pwd)
 fi
 
 # The example: the same pictures, byte for byte, and the same words as the C program's.

@@ -68,7 +68,7 @@ then pass; else fail "the sheet has the pixels of the batch, and a label below e
 
 status=0; "$bzna" view "$t/pictures" -o "$t/page.html" > "$t/out" 2> "$t/err" || status=$?
 same "a page with damaged samples: exit status" "$status" 1
-same "a page says how many cannot be shown" "$(cat "$t/err")" "bzna: 2 of 26 samples cannot be shown"
+same "a page says how many cannot be shown" "$(tail -n 1 "$t/err")" "bzna: 2 of 26 samples cannot be shown"
 same "a page has every sample" "$(grep -c '<figure' "$t/page.html")" 26
 same "pictures stand in the page" "$(grep -c 'src="data:image/jpeg;base64,' "$t/page.html")" 24
 same "the page names nothing outside itself" "$(grep -cE '(src|href)="?(https?:|//|[a-z]+/)' "$t/page.html")" 0

@@ -10,12 +10,15 @@
 #         end
 #     end
 #
-# Julia 1.9 or newer, and libbenzina.so: the one that `make` puts into build/ of this repository, or the one that the environment
-# variable BENZINA_LIBRARY names when this file is read.
+# Julia 1.5 or newer, and libbenzina.so: the one that `make` puts into build/ of this repository, or the one that the environment
+# variable BENZINA_LIBRARY names when this file is read. Loaders over sources that Julia reads need Julia 1.9: see below.
 #
 # A loader is a data loader as MLUtils has them: `length` says how many batches an epoch has, and each `for` runs one epoch, in another
-# order when shuffled; the next epoch is being decoded while the last one is being used. It is also a data provider as MXNet.jl has
-# them: `provide_data`, `provide_label`, `get_batch_size`, `eachbatch`, `count_samples`, `get_data`, `get_label`, `load_data!`, `load_label!`.
+# order when shuffled. The next epoch is being decoded while the last one is being used. It is also a data provider as MXNet.jl has them:
+# `provide_data`, `provide_label`, `get_batch_size`, `eachbatch`, `count_samples`, `get_data`, `get_label`, `load_data!`, `load_label!`.
+#
+# A loader runs one epoch at a time. If a `for` begins while another one over the same loader is not over, the new one takes the next
+# epoch, and the next step of the old one raises a BenzinaError (E_STATE). `restore!` ends a `for` in the same way.
 #
 # Memory. `x` is the library's own memory, not a copy, and is given back when `x` and everything made of it by `reshape` or `vec` has been
 # collected. Only `batches_in_flight` batches exist, so the loader asks the garbage collector for them when few are left. It need not:
@@ -23,21 +26,25 @@
 #     buffer = true         `x` is given back when the next batch is asked for: copy what you want to keep (MLUtils has the same option)
 #     release!(x)           gives `x` back now; it must not be used afterwards
 #
-# Sources. Bytes that are no local file are read through `read_at!` and `total_bytes`, for which methods for your type are written:
+# Bytes that are no local file. A `Vector{UInt8}` is read where it lies, by the library alone: it must not be changed while the data set
+# or a loader over it is open. Anything else is a source, read through `read_at!` and `total_bytes`: any seekable IO, and types of your
+# own with these two methods:
 #
 #     struct Ranged; url::String; bytes::Int; end
 #     Benzina.total_bytes(r::Ranged) = r.bytes
 #     Benzina.read_at!(r::Ranged, buffer::Vector{UInt8}, offset::Int) = ranged_get!(buffer, r.url, offset)     # how many bytes it copied
 #     loader = Benzina.Loader(Ranged("https://...", 1234); batchsize = 256, size = (224, 224))
 #
-# `read_at!` is called on the library's own reader threads, which Julia (1.9 and newer) adopts when they enter it, and several at once
-# where reader_threads is above 1. It may allocate and throw (IOError, SystemError and EOFError cost the sample,
-# all else ends the run), but should not switch tasks: no channels, no `wait`, no sockets of Julia's own. Vector{UInt8} and any seekable IO are sources already. All this needs a library whose threads leave
-# SIGSEGV unblocked, since Julia's safepoints are faults; paths do not, since no Julia runs on the library's threads then.
+# A loader calls `read_at!` on the library's reader threads, several at once where reader_threads is above 1. Julia adopts such threads
+# from version 1.9 on. Older versions open data sets over sources, and read their samples and fields, but refuse loaders over them.
+# `read_at!` may allocate, but should not switch tasks: no channels, no `wait`, no sockets of Julia's own. It may throw: an IOError,
+# SystemError or EOFError costs the sample, and any other exception ends the run. `num_exceptions` counts what was thrown, and
+# `last_exception` returns the last of it. All this needs a library whose threads leave SIGSEGV unblocked, since Julia's safepoints are
+# faults. Paths do not, since no Julia runs on the library's threads then.
 #
 # The callbacks of a loader have no form of Julia's own: `transform = pointer, transform_user = data` and `picture` take a @cfunction of
-# bzna_transform_fn and bzna_picture_fn (benzina.h), or a C library's. They are called on the decoders' threads, several at once, and what
-# is said above holds.
+# bzna_transform_fn and bzna_picture_fn (benzina.h), or a C library's. They are called on the decoders' threads, several at once: a
+# @cfunction needs Julia 1.9 there, and what is said above holds.
 #
 # Samples are counted from 1, as everything in Julia is. Resuming: `save(loader)` gives 128 bytes, `restore!(loader, bytes)` goes on there.
 #
@@ -46,13 +53,14 @@
 #
 # Nothing is exported: write Benzina.Loader, or `using .Benzina: Loader, eachbatch`.
 #
-# tests/test_julia.sh holds every type, constant, call and callback of this file against benzina.h by means of the C compiler.
+# Structs and constants are those of header.jl, which `make bindings` makes from benzina.h. tests/test_julia.sh holds them, and every call
+# and callback of this file, against benzina.h by means of the C compiler.
 module Benzina
 
 # ---- benzina.h, as far as it is used here ------------------------------------------------------------------------------------------
 # Structs that C fills in are mutable, with an empty constructor: `sized` zeroes them and sets struct_size. Those that lie inside them are
-# values, which `changed` makes anew with some of their fields changed. Calls that may wait for
-# callbacks written in Julia are @gcsafe, and take plain pointers.
+# values, which `changed` makes anew with some of their fields changed. Calls that may wait for callbacks written in Julia are @gcsafe,
+# and take plain pointers.
 
 module LibBenzina
 
@@ -61,559 +69,7 @@ const libbenzina = get(ENV, "BENZINA_LIBRARY") do
     isfile(built) ? built : "libbenzina"
 end
 
-const bzna_status = Int32
-
-const BZNA_OK = Int32(0)
-const BZNA_END = Int32(1)
-const BZNA_AGAIN = Int32(2)
-const BZNA_E_RANGE = Int32(-103)
-const BZNA_E_STATE = Int32(-104)
-const BZNA_E_BUFFER = Int32(-105)
-const BZNA_E_NOT_FOUND = Int32(-202)
-const BZNA_NO_OFFSET = typemax(UInt64)
-const BZNA_TARGET_NONE = Int64(-1)
-const BZNA_EPOCHS_ENDLESS = typemax(UInt64)
-const BZNA_DEVICE_AUTO = Int32(0)
-const BZNA_DEVICE_CPU = Int32(1)
-const BZNA_DEVICE_CUDA = Int32(2)
-const BZNA_ORIENTATION_APPLY = UInt32(0)
-const BZNA_ORIENTATION_IGNORE = UInt32(1)
-const BZNA_PALETTE_COLORS = UInt32(0)
-const BZNA_PALETTE_INDEX = UInt32(1)
-const BZNA_CLASS_ORDER_TEXT = UInt32(0)
-const BZNA_CLASS_ORDER_NUMERIC = UInt32(1)
-const BZNA_FILTER_LINEAR = UInt32(0)
-const BZNA_FILTER_NEAREST = UInt32(1)
-const BZNA_FILTER_CUBIC = UInt32(2)
-const BZNA_FILTER_AREA = UInt32(3)
-const BZNA_FILTER_LANCZOS4 = UInt32(4)
-const BZNA_FILTER_LANCZOS3 = UInt32(5)
-const BZNA_FILTER_CUBIC_075 = UInt32(6)
-const BZNA_ANTIALIAS_AUTO = UInt32(0)
-const BZNA_ANTIALIAS_OFF = UInt32(1)
-const BZNA_DTYPE_FLOAT32 = UInt32(0)
-const BZNA_DTYPE_FLOAT16 = UInt32(1)
-const BZNA_DTYPE_BFLOAT16 = UInt32(2)
-const BZNA_DTYPE_UINT8 = UInt32(3)
-const BZNA_DTYPE_INT64 = UInt32(17)
-const BZNA_CHANNELS_RGB = UInt32(0)
-const BZNA_CHANNELS_BGR = UInt32(1)
-const BZNA_CHANNELS_GRAY = UInt32(2)
-const BZNA_ORDER_SEQUENTIAL = UInt32(0)
-const BZNA_ORDER_SHUFFLE = UInt32(1)
-const BZNA_LAST_PARTIAL = UInt32(0)
-const BZNA_LAST_DROP = UInt32(1)
-const BZNA_LAST_PAD = UInt32(2)
-const BZNA_WARP_NONE = UInt32(0)
-const BZNA_WARP_RANDOM_RESIZED_CROP = UInt32(1)
-const BZNA_WARP_CENTER_RESIZED_CROP = UInt32(2)
-const BZNA_WARP_SIMILARITY = UInt32(3)
-const BZNA_WARP_MXNET = UInt32(4)
-const BZNA_LAW_AUTO = UInt32(0)
-const BZNA_LAW_BENZINA = UInt32(1)
-const BZNA_LAW_TORCHVISION = UInt32(2)
-const BZNA_DECODER_AUTO = UInt32(0)
-const BZNA_DECODER_SOFTWARE = UInt32(1)
-const BZNA_DECODER_NVDEC = UInt32(2)
-const BZNA_ON_ERROR_FILL = UInt32(0)
-const BZNA_ON_ERROR_REPLACE = UInt32(1)
-const BZNA_ON_ERROR_STOP = UInt32(2)
-const BZNA_ON_CALLBACK_ERROR_STOP = UInt32(0)
-const BZNA_ON_CALLBACK_ERROR_SAMPLE = UInt32(1)
-const BZNA_CODEC_JPEG = UInt32(4)
-const BZNA_FIELD_INTEGER = UInt32(2)
-const BZNA_FIELD_VECTOR = UInt32(3)
-const BZNA_FIELD_TEXT = UInt32(4)
-const BZNA_FIELD_BYTES = UInt32(5)
-const BZNA_SPLIT_NONE = UInt32(0)
-const BZNA_SPLIT_TRAIN = UInt32(1)
-const BZNA_SPLIT_VALIDATION = UInt32(2)
-const BZNA_SPLIT_TEST = UInt32(3)
-
-mutable struct bzna_context end
-mutable struct bzna_dataset end
-mutable struct bzna_loader end
-mutable struct bzna_batch end
-mutable struct bzna_writer end
-
-mutable struct bzna_error
-    struct_size::UInt32
-    status::bzna_status
-    byte_offset::UInt64
-    native_code::Int32
-    fourcc::UInt32
-    message::NTuple{232,Cchar}
-    bzna_error() = new()
-end
-
-struct bzna_device
-    kind::Int32
-    ordinal::Int32
-end
-
-struct bzna_allocator
-    user::Ptr{Cvoid}
-    alloc::Ptr{Cvoid}
-    release::Ptr{Cvoid}
-end
-
-struct bzna_source
-    struct_size::UInt32
-    reserved0::UInt32
-    user::Ptr{Cvoid}
-    read_at::Ptr{Cvoid}
-    size::Ptr{Cvoid}
-    close::Ptr{Cvoid}
-end
-
-struct bzna_device_allocator
-    user::Ptr{Cvoid}
-    alloc::Ptr{Cvoid}
-    release::Ptr{Cvoid}
-end
-
-mutable struct bzna_context_config
-    struct_size::UInt32
-    log_level::Int32
-    device::bzna_device
-    allocator::bzna_allocator
-    log::Ptr{Cvoid}
-    log_user::Ptr{Cvoid}
-    log_any_thread::UInt32
-    max_edge_px::UInt32
-    max_sample_bytes::UInt64
-    sessions::UInt32
-    sessions_per_engine::UInt32
-    session_depth::UInt32
-    session_mapped::UInt32
-    decode_memory_bytes::UInt64
-    device_allocator::bzna_device_allocator
-    cuda_context::Ptr{Cvoid}
-    bzna_context_config() = new()
-end
-
-mutable struct bzna_device_info
-    struct_size::UInt32
-    driver::UInt32
-    device::bzna_device
-    memory_bytes::UInt64
-    compute_major::UInt32
-    compute_minor::UInt32
-    engines::UInt32
-    sessions::UInt32
-    video::bzna_status
-    reserved0::UInt32
-    name::NTuple{96,Cchar}
-    message::NTuple{232,Cchar}
-    bzna_device_info() = new()
-end
-
-struct bzna_records
-    struct_size::UInt32
-    data_type::UInt32
-    layout::UInt32
-    width::UInt32
-    height::UInt32
-    channels::UInt32
-    header_bytes::UInt64
-    stride::UInt64
-    data_offset::UInt64
-    label_offset::UInt64
-    label_type::UInt32
-    scale::Float32
-    bias::Float32
-    reserved0::UInt32
-end
-
-mutable struct bzna_dataset_config
-    struct_size::UInt32
-    reserved0::UInt32
-    name::Cstring
-    split::Cstring
-    format::Cstring
-    list::Cstring
-    classes::Ptr{Cstring}
-    class_count::UInt32
-    class_order::UInt32
-    orientation::UInt32
-    palette::UInt32
-    records::Ptr{bzna_records}
-    reserved::NTuple{4,UInt64}
-    bzna_dataset_config() = new()
-end
-
-struct bzna_warp
-    kind::UInt32
-    law::UInt32
-    scale::NTuple{2,Float64}
-    ratio::NTuple{2,Float64}
-    degrees::NTuple{2,Float64}
-    translate::NTuple{2,Float64}
-    flip_h::Float64
-    flip_v::Float64
-    rotate::NTuple{2,Float64}
-    shear::NTuple{4,Float64}
-    perspective::Float64
-    perspective_p::Float64
-    resize::UInt32
-    keep_ratio::UInt32
-    random_crop::UInt32
-    reserved0::UInt32
-    shear_ratio::Float64
-    canvas_px::NTuple{2,UInt32}
-    crop_px::NTuple{2,UInt32}
-    pad_px::UInt32
-    short_edge_px::UInt32
-    has_crop_start::UInt32
-    crop_x_start::UInt32
-    crop_y_start::UInt32
-    reserved1::UInt32
-    reserved::NTuple{4,UInt64}
-end
-
-struct bzna_jitter
-    brightness::NTuple{2,Float32}
-    contrast::NTuple{2,Float32}
-    saturation::NTuple{2,Float32}
-    hue::NTuple{2,Float32}
-    grayscale::Float32
-    mxnet_hls::NTuple{3,Float32}
-    mxnet_contrast::Float32
-    mxnet_illumination::Float32
-    mxnet_clamp_hue::UInt32
-    reserved0::UInt32
-    reserved::NTuple{2,UInt64}
-end
-
-struct bzna_buffer
-    data::Ptr{Cvoid}
-    bytes::UInt64
-end
-
-struct bzna_loader_output
-    batch_size::UInt32
-    width::UInt32
-    height::UInt32
-    dtype::UInt32
-    layout::UInt32
-    channels::UInt32
-    views::UInt32
-    slices::UInt32
-    device::bzna_device
-    stream::Ptr{Cvoid}
-    buffers::Ptr{bzna_buffer}
-    buffer_count::UInt32
-    reserved0::UInt32
-    reserved::NTuple{4,UInt64}
-end
-
-struct bzna_loader_order
-    kind::UInt32
-    last_batch::UInt32
-    seed::UInt64
-    epochs::UInt64
-    first_epoch::UInt64
-    indices::Ptr{UInt64}
-    index_count::UInt64
-    weights::Ptr{Float64}
-    weight_count::UInt64
-    weighting::UInt32
-    weights_by_part::UInt32
-    epoch_samples::UInt64
-    reserved::NTuple{4,UInt64}
-end
-
-struct bzna_loader_shard
-    rank::UInt32
-    world_size::UInt32
-    reserved::NTuple{2,UInt64}
-end
-
-struct bzna_loader_filter
-    kind::UInt32
-    antialias::UInt32
-    reserved::NTuple{2,UInt64}
-end
-
-struct bzna_loader_color
-    mean::NTuple{3,Float32}
-    std::NTuple{3,Float32}
-    bias::NTuple{3,Float32}
-    scale::NTuple{3,Float32}
-    fill::NTuple{3,Float32}
-    fill_space::UInt32
-    matrix::UInt32
-    reserved0::UInt32
-    mean_image::Ptr{Cvoid}
-    mean_image_bytes::UInt64
-    jitter::bzna_jitter
-    reserved::NTuple{2,UInt64}
-end
-
-struct bzna_extra_output
-    struct_size::UInt32
-    width::UInt32
-    height::UInt32
-    dtype::UInt32
-    layout::UInt32
-    channels::UInt32
-    views::UInt32
-    own_warp::UInt32
-    own_filter::UInt32
-    own_color::UInt32
-    name::Cstring
-    field::Cstring
-    warp::bzna_warp
-    filter::bzna_loader_filter
-    color::bzna_loader_color
-end
-
-struct bzna_loader_outputs
-    ptr::Ptr{bzna_extra_output}
-    count::UInt64
-end
-
-struct bzna_loader_fields
-    image::Cstring
-    tensors::Cstring
-    bytes::Cstring
-    reserved::NTuple{3,UInt64}
-end
-
-struct bzna_loader_read
-    threads::UInt32
-    ahead_samples::UInt32
-    memory_bytes::UInt64
-    retries::UInt32
-    reserved0::UInt32
-    backoff_ns::UInt64
-    reserved::NTuple{4,UInt64}
-end
-
-struct bzna_loader_decode
-    decoder::UInt32
-    threads::UInt32
-    verify_every::UInt32
-    jpeg::UInt32
-    jpeg_shrink::UInt32
-    reserved0::UInt32
-    reserved::NTuple{2,UInt64}
-end
-
-struct bzna_loader_errors
-    policy::UInt32
-    callback_policy::UInt32
-    reserved::NTuple{2,UInt64}
-end
-
-struct bzna_loader_pipeline
-    batches_in_flight::UInt32
-    restore_any_pixels::UInt32
-    cpus::Ptr{Int32}
-    cpu_count::UInt32
-    reserved0::UInt32
-    transform::Ptr{Cvoid}
-    transform_user::Ptr{Cvoid}
-    picture::Ptr{Cvoid}
-    picture_user::Ptr{Cvoid}
-    reserved::NTuple{2,UInt64}
-end
-
-mutable struct bzna_loader_config
-    struct_size::UInt32
-    reserved0::UInt32
-    output::bzna_loader_output
-    outputs::bzna_loader_outputs
-    order::bzna_loader_order
-    shard::bzna_loader_shard
-    warp::bzna_warp
-    filter::bzna_loader_filter
-    color::bzna_loader_color
-    fields::bzna_loader_fields
-    read::bzna_loader_read
-    decode::bzna_loader_decode
-    errors::bzna_loader_errors
-    pipeline::bzna_loader_pipeline
-    bzna_loader_config() = new()
-end
-
-struct bzna_tensor
-    struct_size::UInt32
-    dtype::UInt32
-    device::bzna_device
-    dimensions::UInt32
-    reserved0::UInt32
-    shape::NTuple{6,Int64}
-    data::Ptr{Cvoid}
-    bytes::UInt64
-    name::NTuple{32,Cchar}
-    reserved::NTuple{4,UInt64}
-end
-
-mutable struct bzna_batch_info
-    struct_size::UInt32
-    count::UInt32
-    failed::UInt32
-    replaced::UInt32
-    image::bzna_tensor
-    layout::UInt32
-    last_of_epoch::UInt32
-    slices::UInt32
-    reserved0::UInt32
-    epoch::UInt64
-    batch::UInt64
-    position::UInt64
-    targets::Ptr{Int64}
-    indices::Ptr{UInt64}
-    status::Ptr{bzna_status}
-    stream::Ptr{Cvoid}
-    bzna_batch_info() = new()
-end
-
-mutable struct bzna_loader_info
-    struct_size::UInt32
-    decoder::UInt32
-    image::bzna_tensor
-    layout::UInt32
-    sessions::UInt32
-    threads::UInt32
-    reader_threads::UInt32
-    batches_in_flight::UInt32
-    read_ahead::UInt32
-    samples_per_epoch::UInt64
-    batches_per_epoch::UInt64
-    decoder_name::NTuple{64,Cchar}
-    decoder_reason::NTuple{128,Cchar}
-    picture::NTuple{32,Cchar}
-    picture_reason::NTuple{96,Cchar}
-    bzna_loader_info() = new()
-end
-
-struct bzna_stage_statistics
-    count::UInt64
-    bytes::UInt64
-    busy_ns::UInt64
-    wait_before_ns::UInt64
-    wait_after_ns::UInt64
-    depth::UInt64
-    capacity::UInt64
-    reserved::NTuple{3,UInt64}
-end
-
-mutable struct bzna_statistics
-    struct_size::UInt32
-    limiting_stage::UInt32
-    stage::NTuple{4,bzna_stage_statistics}
-    samples::UInt64
-    samples_failed::UInt64
-    failed_read::UInt64
-    failed_format::UInt64
-    failed_decode::UInt64
-    failed_other::UInt64
-    replaced::UInt64
-    retries::UInt64
-    read_memory_bytes::UInt64
-    samples_nvdec::UInt64
-    samples_software::UInt64
-    fallbacks::UInt64
-    decoders_made::UInt64
-    decoders_reconfigured::UInt64
-    sessions_lost::UInt64
-    verified::UInt64
-    verify_failed::UInt64
-    samples_tiled::UInt64
-    tiles::UInt64
-    lock_waits::UInt64
-    lock_wait_ns::UInt64
-    bzna_statistics() = new()
-end
-
-mutable struct bzna_loader_state
-    struct_size::UInt32
-    version::UInt32
-    seed::UInt64
-    epoch::UInt64
-    position::UInt64
-    fingerprint::UInt64
-    sample_count::UInt64
-    end_epoch::UInt64
-    order::UInt32
-    check::UInt32
-    pixels::UInt64
-    reserved::NTuple{7,UInt64}
-    bzna_loader_state() = new()
-end
-
-struct bzna_color
-    primaries::UInt16
-    transfer::UInt16
-    matrix::UInt16
-    full_range::UInt8
-    present::UInt8
-end
-
-mutable struct bzna_image
-    struct_size::UInt32
-    codec::UInt32
-    width::UInt32
-    height::UInt32
-    frame_width::UInt32
-    frame_height::UInt32
-    crop_x::UInt32
-    crop_y::UInt32
-    color::bzna_color
-    length_size::UInt32
-    orientation::UInt32
-    config::Ptr{Cvoid}
-    config_size::UInt64
-    data::Ptr{Cvoid}
-    data_size::UInt64
-    palette::UInt32
-    reserved1::UInt32
-    bzna_image() = new()
-end
-
-mutable struct bzna_sample_ref
-    struct_size::UInt32
-    image_count::UInt32
-    index::UInt64
-    offset::UInt64
-    size::UInt64
-    target::Int64
-    image_names::NTuple{4,NTuple{32,Cchar}}
-    bzna_sample_ref() = new()
-end
-
-mutable struct bzna_writer_config
-    struct_size::UInt32
-    class_count::UInt32
-    classes::Ptr{Cstring}
-    queue_bytes::UInt64
-    reserved::NTuple{4,UInt64}
-    bzna_writer_config() = new()
-end
-
-struct bzna_field_value
-    struct_size::UInt32
-    kind::UInt32
-    name::Cstring
-    data::Ptr{Cvoid}
-    size::UInt64
-end
-
-mutable struct bzna_writer_sample
-    struct_size::UInt32
-    split::UInt32
-    image::Ptr{bzna_image}
-    thumb::Ptr{bzna_image}
-    target::Int64
-    name::Cstring
-    fields::Ptr{bzna_field_value}
-    field_count::UInt32
-    reserved0::UInt32
-    reserved::NTuple{2,UInt64}
-    bzna_writer_sample() = new()
-end
+include("header.jl")
 
 # A call during which the garbage collector need not wait for this thread: other threads may be in callbacks and allocate there, and a
 # collection that waited for this one would never begin. Nothing of Julia's may be touched inside, so arguments are plain already.
@@ -641,6 +97,8 @@ bzna_context_device_info(context, info, struct_size, err) =
     @ccall libbenzina.bzna_context_device_info(context::Ptr{bzna_context}, info::Ref{bzna_device_info}, struct_size::Csize_t,
                                                    err::Ref{bzna_error})::bzna_status
 
+bzna_records_init(records, struct_size) =
+    @ccall libbenzina.bzna_records_init(records::Ref{bzna_records}, struct_size::Csize_t)::Cvoid
 bzna_dataset_config_init(config, struct_size) =
     @ccall libbenzina.bzna_dataset_config_init(config::Ref{bzna_dataset_config}, struct_size::Csize_t)::Cvoid
 bzna_dataset_open(context, path, config, out, err) =
@@ -650,6 +108,10 @@ bzna_dataset_open_list(context, paths, count, config, out, err) =
     @ccall libbenzina.bzna_dataset_open_list(context::Ptr{bzna_context}, paths::Ptr{Cstring}, count::UInt32,
                                              config::Ref{bzna_dataset_config}, out::Ref{Ptr{bzna_dataset}},
                                              err::Ref{bzna_error})::bzna_status
+bzna_dataset_open_memory(context, bytes, size, config, out, err) =
+    @ccall libbenzina.bzna_dataset_open_memory(context::Ptr{bzna_context}, bytes::Ptr{Cvoid}, size::Csize_t,
+                                               config::Ref{bzna_dataset_config}, out::Ref{Ptr{bzna_dataset}},
+                                               err::Ref{bzna_error})::bzna_status
 bzna_dataset_open_source(context, source, config, out, err) =
     @ccall libbenzina.bzna_dataset_open_source(context::Ptr{bzna_context}, source::Ref{bzna_source}, config::Ref{bzna_dataset_config},
                                                out::Ref{Ptr{bzna_dataset}}, err::Ref{bzna_error})::bzna_status
@@ -734,16 +196,20 @@ end # module LibBenzina
 using .LibBenzina: bzna_status_name, bzna_context, bzna_dataset, bzna_loader, bzna_batch, bzna_error, bzna_source,
     bzna_context_config, bzna_context_config_init, bzna_context_open, bzna_context_close, bzna_context_device_info,
     bzna_device, bzna_device_info,
-    bzna_dataset_config, bzna_dataset_config_init, bzna_dataset_open, bzna_dataset_open_list, bzna_dataset_open_source, bzna_dataset_close,
+    bzna_dataset_config, bzna_dataset_config_init, bzna_dataset_open, bzna_dataset_open_list, bzna_dataset_open_memory, bzna_dataset_open_source,
+    bzna_dataset_close,
     bzna_dataset_count, bzna_dataset_target, bzna_dataset_class, bzna_dataset_field,
     bzna_loader_config, bzna_loader_config_init, bzna_loader_open, bzna_loader_close, bzna_loader_next,
     bzna_loader_reset, bzna_loader_save, bzna_loader_restore, bzna_loader_get_info, bzna_loader_statistics, bzna_loader_state,
     bzna_loader_info, bzna_statistics, bzna_batch_info, bzna_batch_get_info, bzna_batch_error, bzna_batch_release,
-    bzna_batch_tensor, bzna_batch_bytes, bzna_extra_output, bzna_loader_outputs, bzna_tensor,
+    bzna_batch_tensor, bzna_batch_bytes, bzna_tensor, bzna_records, bzna_records_init, bzna_warp, bzna_loader_filter, bzna_loader_color,
+    bzna_loader_output, bzna_loader_outputs,
     bzna_image, bzna_sample_ref, bzna_dataset_sample, bzna_dataset_read_image, bzna_writer, bzna_writer_config, bzna_writer_config_init,
     bzna_field_value, bzna_writer_sample, bzna_writer_sample_init, bzna_writer_open, bzna_writer_add, bzna_writer_add_at, bzna_writer_finish,
     bzna_writer_close
-using .LibBenzina: BZNA_OK, BZNA_END, BZNA_AGAIN, BZNA_E_RANGE, BZNA_E_STATE, BZNA_E_BUFFER, BZNA_E_NOT_FOUND, BZNA_NO_OFFSET,
+using .LibBenzina: BZNA_OK, BZNA_END, BZNA_AGAIN, BZNA_E_RANGE, BZNA_E_STATE, BZNA_E_BUFFER, BZNA_E_CALLBACK, BZNA_E_NOT_FOUND, BZNA_E_IO,
+    BZNA_NO_OFFSET, BZNA_RECORD_NONE, BZNA_RECORD_UINT8, BZNA_RECORD_INT32, BZNA_RECORD_INT64, BZNA_RECORD_FLOAT32, BZNA_LAYOUT_NCHW,
+    BZNA_LAYOUT_NHWC,
     BZNA_ORIENTATION_APPLY, BZNA_ORIENTATION_IGNORE, BZNA_PALETTE_COLORS, BZNA_PALETTE_INDEX, BZNA_CLASS_ORDER_TEXT,
     BZNA_CLASS_ORDER_NUMERIC, BZNA_DTYPE_FLOAT32, BZNA_DTYPE_INT64, BZNA_DTYPE_UINT8,
     BZNA_TARGET_NONE, BZNA_EPOCHS_ENDLESS, BZNA_DEVICE_AUTO, BZNA_DEVICE_CPU, BZNA_DEVICE_CUDA,
@@ -765,17 +231,29 @@ struct BenzinaError <: Exception
     message::String
     byte_offset::Union{Nothing,UInt64}      # in the file
     native_code::Int32                      # errno, or the decoder's; 0 when there is none
+    cause::Any                              # the last exception of the source's methods, where reading it failed; else nothing
 end
+
+BenzinaError(status, message, byte_offset, native_code) = BenzinaError(status, message, byte_offset, native_code, nothing)
 
 # A NUL-terminated field of a struct as text.
 text(field::NTuple{N,Cchar}) where {N} = String(UInt8[c % UInt8 for c in Iterators.takewhile(!iszero, field)])
 
-BenzinaError(status::Integer, err::bzna_error) =
-    BenzinaError(status, text(err.message), err.byte_offset == BZNA_NO_OFFSET ? nothing : err.byte_offset, err.native_code)
+BenzinaError(status::Integer, err::bzna_error, cause = nothing) =
+    BenzinaError(status, text(err.message), err.byte_offset == BZNA_NO_OFFSET ? nothing : err.byte_offset, err.native_code, cause)
 
-Base.showerror(io::IO, e::BenzinaError) = print(io, "BenzinaError: ", e.message, " (", unsafe_string(bzna_status_name(e.status)), ")")
+function Base.showerror(io::IO, e::BenzinaError)
+    print(io, "BenzinaError: ", e.message, " (", unsafe_string(bzna_status_name(e.status)), ")")
+    if e.cause !== nothing
+        print(io, "\nThe last exception of its source: ")
+        showerror(io, e.cause)
+    end
+end
 
-check(status::Integer, err::bzna_error) = status < 0 ? throw(BenzinaError(status, err)) : status
+check(status::Integer, err::bzna_error, box = nothing) = status < 0 ? throw(BenzinaError(status, err, cause_of(status, box))) : status
+
+# What a source threw, if reading it is what failed.
+cause_of(status, box) = status in (BZNA_E_IO, BZNA_E_CALLBACK) ? last_exception(box) : nothing
 
 # The address of a mutable struct, for @gcsafe calls: inside GC.@preserve only.
 address(x::T) where {T} = Ptr{T}(pointer_from_objref(x))
@@ -839,14 +317,6 @@ The number of bytes of a source.
 """
 function total_bytes end
 
-total_bytes(bytes::Vector{UInt8}) = length(bytes)
-
-function read_at!(bytes::Vector{UInt8}, buffer::Vector{UInt8}, offset::Int)
-    count = clamp(length(bytes) - offset, 0, length(buffer))
-    copyto!(buffer, 1, bytes, offset + 1, count)
-    return count
-end
-
 "A source made of something that can be seeked and read: reads take turns."
 struct IOSource{T<:IO}
     io::T
@@ -867,25 +337,49 @@ end
 # What the library's user pointer points to: it must be a mutable object, and the data set keeps it.
 mutable struct SourceBox
     source::Any
+    lock::Threads.SpinLock
+    thrown::Int                       # exceptions of its methods
+    last::Any                         # of these, the last one
 end
 
-# These are called from C. An exception must not leave them: one that a file or a connection makes becomes EIO, as which it costs its sample; any
-# other is a fault of the program, which ends the run.
+SourceBox(source) = SourceBox(source, Threads.SpinLock(), 0, nothing)
+
+# Bytes in memory, which the library reads by itself: kept as long as a loader may read them.
+struct MemoryBox
+    bytes::Vector{UInt8}
+end
+
+function keep!(box::SourceBox, exception)
+    lock(box.lock)
+    box.thrown, box.last = box.thrown + 1, exception
+    unlock(box.lock)
+    return nothing
+end
+
+last_exception(box::SourceBox) = lock(() -> box.last, box.lock)
+num_exceptions(box::SourceBox) = lock(() -> box.thrown, box.lock)
+last_exception(::Union{Nothing,MemoryBox}) = nothing
+num_exceptions(::Union{Nothing,MemoryBox}) = 0
+
+# These are called from C. An exception must not leave them: one that a file or a connection makes becomes EIO, as which it costs its sample.
+# Any other is a fault of the program, which ends the run. Both are kept.
 function bzna_source_read_at(user::Ptr{Cvoid}, offset::UInt64, dst::Ptr{Cvoid}, size::UInt64)::Int64
+    box = unsafe_pointer_to_objref(user)::SourceBox
     try
-        box = unsafe_pointer_to_objref(user)::SourceBox
         buffer = unsafe_wrap(Array, Ptr{UInt8}(dst), Int(size))
         return Int64(read_at!(box.source, buffer, Int(offset)))
     catch exception
+        keep!(box, exception)
         return exception isa Union{Base.IOError,SystemError,EOFError} ? Int64(-5) : typemax(Int64)
     end
 end
 
 function bzna_source_size(user::Ptr{Cvoid})::Int64
+    box = unsafe_pointer_to_objref(user)::SourceBox
     try
-        box = unsafe_pointer_to_objref(user)::SourceBox
         return Int64(total_bytes(box.source))
-    catch
+    catch exception
+        keep!(box, exception)
         return Int64(-5)
     end
 end
@@ -920,11 +414,13 @@ shared_context(device::bzna_device) = lock(() -> get!(() -> Context(device), CON
 """
     Dataset(path; keywords...)
     Dataset(paths; keywords...)
+    Dataset(bytes; keywords...)
     Dataset(source; keywords...)
 
-The samples of an archive, a folder of pictures, a tar shard, a .rec: a path, a vector of paths, which are laid end to end, or a source of bytes (a
-`Vector{UInt8}`, a seekable `IO`, or any type with methods of `read_at!` and `total_bytes`). `length` says how many samples there are; see `target`,
-`name`, `field` and `classes`.
+The samples of an archive, a folder of pictures, a tar shard, a .rec: a path, a vector of paths, which are laid end to end, a file's bytes
+(a `Vector{UInt8}`, which must not be changed meanwhile), or a source of them (a seekable `IO`, or any type with methods of `read_at!` and
+`total_bytes`). `length` says how many samples there are, `data[index]` is one of them, and `for sample in data` runs over all; see `Sample`,
+`target`, `name`, `field` and `classes`.
 
     device = :auto                        for the loaders over it: a GPU where there is one; :cpu; or a CUDA device's number, counted from 0
     split = nothing                       of an archive: "train", "validation", "test"
@@ -934,14 +430,16 @@ The samples of an archive, a folder of pictures, a tar shard, a .rec: a path, a 
     class_order = :text                   :numeric: "2" comes before "10"
     orientation = :apply                  :ignore: pictures are not turned as their EXIF data says
     palette = :colors                     :index: pictures with a palette give indices as gray
+    records = nothing                     `Records(...)`: the file is records of one size, such as CIFAR or MNIST
     name = nothing                        what error messages call it
 """
 mutable struct Dataset
     handle::Ptr{bzna_dataset}
     context::Context
-    box::Union{Nothing,SourceBox}     # the library calls it as long as a loader runs, and loaders keep their data set
+    # What the library reads as long as a loader runs; loaders keep their data set. nothing: it is a file.
+    box::Union{Nothing,SourceBox,MemoryBox}
 
-    Dataset(handle::Ptr{bzna_dataset}, context::Context, box::Union{Nothing,SourceBox}) = finalizer(close_later, new(handle, context, box))
+    Dataset(handle::Ptr{bzna_dataset}, context::Context, box) = finalizer(close_later, new(handle, context, box))
 end
 
 function Dataset(path::AbstractString; device::Union{Symbol,Integer} = :auto, keywords...)
@@ -960,6 +458,12 @@ function Dataset(paths::AbstractVector{<:AbstractString}; device::Union{Symbol,I
     end
 end
 
+function Dataset(bytes::Vector{UInt8}; device::Union{Symbol,Integer} = :auto, keywords...)
+    return open_dataset(MemoryBox(bytes), context_on(device); keywords...) do context, config, out, err
+        GC.@preserve bytes bzna_dataset_open_memory(context, pointer(bytes), length(bytes), config, out, err)
+    end
+end
+
 function Dataset(source; device::Union{Symbol,Integer} = :auto, keywords...)
     box = SourceBox(source isa IO ? IOSource(source) : source)
     return open_dataset(box, context_on(device); keywords...) do context, config, out, err
@@ -967,8 +471,9 @@ function Dataset(source; device::Union{Symbol,Integer} = :auto, keywords...)
         size = @cfunction(bzna_source_size, Int64, (Ptr{Cvoid},))
         # Nothing is to be closed: the box is collected when nobody can call it any more.
         GC.@preserve box begin
-            source = bzna_source(sizeof(bzna_source), 0, pointer_from_objref(box), read_at, size, C_NULL)
-            bzna_dataset_open_source(context, source, config, out, err)
+            functions = sized(bzna_source)
+            functions.user, functions.read_at, functions.size = pointer_from_objref(box), read_at, size
+            bzna_dataset_open_source(context, functions, config, out, err)
         end
     end
 end
@@ -977,17 +482,47 @@ const CLASS_ORDERS = (text = BZNA_CLASS_ORDER_TEXT, numeric = BZNA_CLASS_ORDER_N
 const ORIENTATIONS = (apply = BZNA_ORIENTATION_APPLY, ignore = BZNA_ORIENTATION_IGNORE)
 const PALETTES = (colors = BZNA_PALETTE_COLORS, index = BZNA_PALETTE_INDEX)
 
+const RECORD_TYPES = (none = BZNA_RECORD_NONE, uint8 = BZNA_RECORD_UINT8, int32 = BZNA_RECORD_INT32, int64 = BZNA_RECORD_INT64,
+                      float32 = BZNA_RECORD_FLOAT32)
+const LAYOUTS = (planes = BZNA_LAYOUT_NCHW, pixels = BZNA_LAYOUT_NHWC)
+
+"""
+    Records(; width, height, channels, keywords...)
+
+How records of one size lie in a file: `Dataset("train.bin"; records = Records(width = 32, height = 32, channels = 3, data_offset = 1, label =
+:uint8))` is CIFAR-10. Bytes of one or three channels are pictures, the field "image"; any other data are the field "data", a vector.
+
+    dtype = :uint8                        of the data: :int32, :int64, :float32
+    layout = :planes                      of a picture's bytes: all of one channel, then the next; :pixels: the channels of one pixel, then the next
+    label = :none                         :uint8, :int32, :int64: the field "target"; :float32: the field "label"
+    data_offset = 0, label_offset = 0     where data and label begin in a record, in bytes
+    header_bytes = 0, stride = 0          before the first record; of a record, where data and label are not all of it
+    scale = 0, bias = 0                   numbers of vectors are x * scale + bias; a scale of 0 counts as 1
+"""
+function Records(; width::Integer, height::Integer, channels::Integer, dtype::Symbol = :uint8, layout::Symbol = :planes,
+                 label::Symbol = :none, data_offset::Integer = 0, label_offset::Integer = 0, header_bytes::Integer = 0,
+                 stride::Integer = 0, scale::Real = 0, bias::Real = 0)
+    records = bzna_records()
+    bzna_records_init(records, sizeof(bzna_records))
+    records.width, records.height, records.channels = width, height, channels
+    records.data_type, records.layout, records.label_type = choice(RECORD_TYPES, dtype), choice(LAYOUTS, layout), choice(RECORD_TYPES, label)
+    records.data_offset, records.label_offset = data_offset, label_offset
+    records.header_bytes, records.stride, records.scale, records.bias = header_bytes, stride, scale, bias
+    return records
+end
+
 choice(names::NamedTuple, name::Symbol) =
     haskey(names, name) ? names[name] : throw(ArgumentError(string(repr(name), " is not one of ", join(repr.(keys(names)), ", "))))
 
 # Calls open(context, config, out, err), and owns what it made.
 function open_dataset(open, box, context; split = nothing, name = nothing, format = nothing, list = nothing, classes = nothing,
-                      class_order::Symbol = :text, orientation::Symbol = :apply, palette::Symbol = :colors)
+                      class_order::Symbol = :text, orientation::Symbol = :apply, palette::Symbol = :colors,
+                      records::Union{Nothing,bzna_records} = nothing)
     config, err, out = bzna_dataset_config(), sized(bzna_error), Ref{Ptr{bzna_dataset}}(C_NULL)
     bzna_dataset_config_init(config, sizeof(bzna_dataset_config))
     strings = map(optional, (split, name, format, list))
     class_strings = classes === nothing ? String[] : String[class for class in classes]
-    GC.@preserve strings class_strings context begin
+    GC.@preserve strings class_strings context records begin
         config.split, config.name, config.format, config.list = map(cstring, strings)
         pointers = Cstring[cstring(class) for class in class_strings]
         if !isempty(pointers)
@@ -995,17 +530,54 @@ function open_dataset(open, box, context; split = nothing, name = nothing, forma
         end
         config.class_order, config.orientation = choice(CLASS_ORDERS, class_order), choice(ORIENTATIONS, orientation)
         config.palette = choice(PALETTES, palette)
-        GC.@preserve pointers check(open(context.handle, config, out, err), err)
+        if records !== nothing
+            config.records = address(records)
+        end
+        GC.@preserve pointers check(open(context.handle, config, out, err), err, box)
     end
     return Dataset(out[], context, box)
 end
 
 Base.length(data::Dataset) = Int(bzna_dataset_count(data.handle))
 
+"""
+    num_exceptions(data)
+    last_exception(data)
+
+How many exceptions the methods of a data set's or loader's source have thrown, and the last one of them; `nothing` where there was none.
+"""
+num_exceptions(data::Dataset) = num_exceptions(data.box)
+
+"See `num_exceptions`."
+last_exception(data::Dataset) = last_exception(data.box)
+
+"One sample of a data set: `data[index]`, counted from 1. `target(sample)`, `name(sample)`, `field(sample, name)` and `coded(sample)` read it."
+struct Sample
+    data::Dataset
+    index::Int
+end
+
+function Base.getindex(data::Dataset, index::Integer)
+    1 <= index <= length(data) || throw(BoundsError(data, index))
+    return Sample(data, index)
+end
+
+Base.iterate(data::Dataset, index::Int = 1) = index > length(data) ? nothing : (Sample(data, index), index + 1)
+Base.eltype(::Type{Dataset}) = Sample
+Base.firstindex(::Dataset) = 1
+Base.lastindex(data::Dataset) = length(data)
+Base.keys(data::Dataset) = Base.OneTo(length(data))
+Base.show(io::IO, data::Dataset) = print(io, "Benzina.Dataset(", isopen(data) ? string(length(data), " samples") : "closed", ")")
+Base.show(io::IO, sample::Sample) = print(io, "Benzina.Sample(", sample.index, " of ", sample.data, ")")
+
+target(sample::Sample) = target(sample.data, sample.index)
+name(sample::Sample) = name(sample.data, sample.index)
+field(sample::Sample, name::AbstractString) = field(sample.data, sample.index, name)
+
 "The class of sample `index`, counted from 1; `nothing` where it has none."
 function target(data::Dataset, index::Integer)
     err, out = sized(bzna_error), Ref{Int64}(BZNA_TARGET_NONE)
-    check(bzna_dataset_target(data.handle, index - 1, out, err), err)
+    check(bzna_dataset_target(data.handle, index - 1, out, err), err, data.box)
     return out[] == BZNA_TARGET_NONE ? nothing : out[]
 end
 
@@ -1022,13 +594,13 @@ One field of sample `index`, counted from 1; `nothing` where it has none. "image
 "target" is an Int64, text such as "name" ends with a NUL.
 """
 function field(data::Dataset, index::Integer, name::AbstractString)
-    return value() do buffer, needed, err
+    return value(data.box) do buffer, needed, err
         bzna_dataset_field(data.handle, index - 1, String(name), buffer, length(buffer), needed, err)
     end
 end
 
 # The bytes that get(buffer, needed, err) gives; nothing where there are none.
-function value(get)
+function value(get, box = nothing)
     err, needed, buffer = sized(bzna_error), Ref{Csize_t}(0), Vector{UInt8}(undef, 256)
     while true
         status = get(buffer, needed, err)
@@ -1037,7 +609,7 @@ function value(get)
         elseif status == BZNA_E_BUFFER && needed[] > length(buffer)
             resize!(buffer, needed[])
         else
-            check(status, err)
+            check(status, err, box)
             return resize!(buffer, needed[])
         end
     end
@@ -1082,31 +654,45 @@ A further output of a loader's samples, from the same decode: other sizes, other
     views = 0, warp = nothing             so many views with warps of their own: :random_resized_crop, ..., with crop_area, crop_ratio, law,
                                           flip and flip_v. nothing: each view is warped as that of the loader's pictures
     uint8 = false, gray = false           instead of Float32, of R, G and B
-    own_color = false                     true: pixels are 0..255, as masks need them, or what bias, scale and fill say
-    nearest = false                       true: pixels are not blended
+    filter = nothing, antialias = nothing as a loader's; nothing, both: the loader's
+    mean, std, bias, scale, fill          as a loader's; none of them: the loader's
+    plain = false                         true: pixels are 0..255, as masks need them
 """
 struct Output
-    raw::bzna_extra_output
+    raw::bzna_loader_output
     name::String
     field::Union{Nothing,String}
+    warp::Union{Nothing,bzna_warp}
+    filter::Union{Nothing,bzna_loader_filter}
+    color::Union{Nothing,bzna_loader_color}
 
     function Output(name::AbstractString; size::Tuple{Integer,Integer} = (0, 0), field::Union{Nothing,AbstractString} = nothing,
                     views::Integer = 0, warp::Union{Nothing,Symbol} = nothing, crop_area = nothing, crop_ratio = nothing,
                     law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, uint8::Bool = false, gray::Bool = false,
-                    own_color::Bool = false, bias = nothing, scale = nothing, fill = nothing, nearest::Bool = false)
+                    filter::Union{Nothing,Symbol} = nothing, antialias::Union{Nothing,Bool} = nothing,
+                    mean = nothing, std = nothing, bias = nothing, scale = nothing, fill = nothing, plain::Bool = false)
         config = bzna_loader_config()
         bzna_loader_config_init(config, sizeof(bzna_loader_config))             # whose groups are zero
-        drawn = warp === nothing ? config.warp :
+        raw = changed(config.output; width = size[1], height = size[2], views = views,
+                      dtype = uint8 ? BZNA_DTYPE_UINT8 : BZNA_DTYPE_FLOAT32, channels = gray ? BZNA_CHANNELS_GRAY : BZNA_CHANNELS_RGB)
+        drawn = warp === nothing ? nothing :
                 changed(config.warp; kind = choice(WARPS, warp), law = choice(LAWS, law), flip_h = flip, flip_v = flip_v,
                         given(scale = crop_area, ratio = crop_ratio)...)
-        filter = changed(config.filter; kind = nearest ? 1 : 0)
-        colors = given(bias = bias, scale = scale, fill = fill)
-        raw = bzna_extra_output(sizeof(bzna_extra_output), size[1], size[2], uint8 ? BZNA_DTYPE_UINT8 : BZNA_DTYPE_FLOAT32, 0, gray ? 2 : 0,
-                                views, warp !== nothing, nearest, own_color, Cstring(C_NULL), Cstring(C_NULL), drawn,
-                                filter, changed(config.color; colors...))
-        return new(raw, String(name), optional(field))
+        filtered = filter === nothing && antialias === nothing ? nothing :
+                   changed(config.filter; kind = choice(FILTERS, something(filter, :linear)), antialias = antialiased(something(antialias, true)))
+        colors = given(mean = mean, std = std, bias = bias, scale = scale, fill = fill)
+        colored = isempty(colors) && !plain ? nothing : changed(config.color; colors...)
+        return new(raw, String(name), optional(field), drawn, filtered, colored)
     end
 end
+
+antialiased(antialias::Bool) = antialias ? BZNA_ANTIALIAS_AUTO : BZNA_ANTIALIAS_OFF
+
+# The address of one of `items`, which is what an output has of its own; or NULL. Inside GC.@preserve of items only.
+address_or_null(items::Vector{T}, i, own) where {T} = own === nothing ? Ptr{T}(C_NULL) : pointer(items, i)
+
+# What each output has of its own, with a place for those that have nothing.
+own_of(items, none) = typeof(none)[item === nothing ? none : item for item in items]
 
 # Width, height, channels and samples of a tensor of pictures, in one view.
 shape_of(tensor::bzna_tensor) = NTuple{4,Int}(tensor.shape[Int(tensor.dimensions) - i] for i in 0:3)
@@ -1124,7 +710,7 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     crop_area, crop_ratio                 pairs: area of a crop lo..hi, its width to its height lo..hi; the defaults depend on the warp.
                                           :center_resized_crop takes the fraction of the short edge as crop_area = (224/256, 0)
     degrees, translate                    pairs, and resize, keep_ratio, random_crop = false: of :similarity
-    law = :auto                           by the warp's name; :benzina, :torchvision draw crops by that law
+    law = :auto                           torchvision's of both resized crops; :benzina, :torchvision draw crops by that law
     flip = 0, flip_v = 0                  probabilities of mirroring
     rotate, shear                         on top of any warp, in degrees: lo, hi clockwise; lo, hi in x, lo, hi in y
     perspective = 0, perspective_p = 0    torchvision's RandomPerspective on top: how far corners go, 0..1; how often, 0: half the time
@@ -1151,7 +737,6 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     epoch = 0                             the first one
     decoder = :auto                       :software, :nvdec; :auto is NVDEC where the device has it, and software for what that cannot
     jpeg_decoder = :auto                  :nvdec: NVDEC decodes baseline JPEG of 4:2:0, too, or opening fails; pixels are near libjpeg-turbo's
-    verify_every = 0                      one picture in so many of NVDEC's is compared with libavcodec's, for the statistics alone
     jpeg_shrink = false                   a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8
     threads, reader_threads, batches_in_flight, read_ahead, read_retries       0: the library's defaults
 """
@@ -1164,8 +749,9 @@ mutable struct Loader
     in_flight::Int
     buffer::Bool
     loans::Threads.Atomic{Int}        # batches that Julia has
-    epoch::UInt64                           # that the last batch was of, and whether there are more of it
+    epoch::UInt64                     # that the last batch was of, and whether there are more of it
     midway::Bool
+    iteration::Int                    # number of the one that is under way: those before it are superseded
 
     function Loader(data::Dataset; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffle::Bool = false, seed::Integer = 0,
                     partial::Bool = true, pad::Bool = false, buffer::Bool = false, warp::Symbol = :none, crop_area = nothing,
@@ -1181,9 +767,10 @@ mutable struct Loader
                     world_size::Integer = 1,
                     epoch::Integer = 0, threads::Integer = 0,
                     reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0,
-                    verify_every::Integer = 0, jpeg_decoder::Symbol = :auto, jpeg_shrink::Bool = false,
+                    jpeg_decoder::Symbol = :auto, jpeg_shrink::Bool = false,
                     transform::Ptr{Cvoid} = C_NULL, transform_user::Ptr{Cvoid} = C_NULL,
                     picture::Ptr{Cvoid} = C_NULL, picture_user::Ptr{Cvoid} = C_NULL)
+        callable_from_threads(data.box)
         config = bzna_loader_config()
         bzna_loader_config_init(config, sizeof(bzna_loader_config))
         config.output = changed(config.output; batch_size = batchsize, width = size[1], height = size[2], views = views,
@@ -1198,13 +785,12 @@ mutable struct Loader
                               perspective = perspective, perspective_p = perspective_p,
                               given(scale = crop_area, ratio = crop_ratio, degrees = degrees, translate = translate, rotate = rotate,
                                     shear = shear)...)
-        config.filter = changed(config.filter; kind = choice(FILTERS, filter), antialias = antialias ? BZNA_ANTIALIAS_AUTO : BZNA_ANTIALIAS_OFF)
+        config.filter = changed(config.filter; kind = choice(FILTERS, filter), antialias = antialiased(antialias))
         jitter = changed(config.color.jitter; grayscale = grayscale, mxnet_contrast = mxnet_contrast, mxnet_illumination = mxnet_illumination,
                          given(brightness = brightness, contrast = contrast, saturation = saturation, hue = hue, mxnet_hls = mxnet_hls)...)
         config.color = changed(config.color; jitter = jitter, given(mean = mean, std = std, bias = bias, scale = scale, fill = fill)...)
         config.read = changed(config.read; threads = reader_threads, ahead_samples = read_ahead, retries = read_retries)
-        config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads, verify_every = verify_every,
-                                jpeg = choice(DECODERS, jpeg_decoder), jpeg_shrink = jpeg_shrink)
+        config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads, jpeg = choice(DECODERS, jpeg_decoder), jpeg_shrink = jpeg_shrink)
         config.errors = changed(config.errors; policy = choice(ON_ERROR, on_error),
                                 callback_policy = choice(ON_CALLBACK_ERROR, on_callback_error))
         config.pipeline = changed(config.pipeline; batches_in_flight = batches_in_flight, transform = transform,
@@ -1216,16 +802,22 @@ mutable struct Loader
         err, out = sized(bzna_error), Ref{Ptr{bzna_loader}}(C_NULL)
         means = mean_image === nothing ? Float32[] : Vector{Float32}(vec(mean_image))
         names, fields = [output.name for output in outputs], [output.field for output in outputs]
-        extras = bzna_extra_output[output.raw for output in outputs]
-        GC.@preserve config chosen numbers others order means names fields extras data out err begin
+        extras = bzna_loader_output[output.raw for output in outputs]
+        warps = own_of([output.warp for output in outputs], config.warp)
+        filters = own_of([output.filter for output in outputs], config.filter)
+        colors = own_of([output.color for output in outputs], config.color)
+        GC.@preserve config chosen numbers others order means names fields extras warps filters colors data out err begin
             if mean_image !== nothing
                 config.color = changed(config.color; mean_image = pointer(means), mean_image_bytes = sizeof(means))
             end
-            for i in eachindex(extras)
-                extras[i] = changed(extras[i]; name = cstring(names[i]), field = cstring(fields[i]))
+            for (i, output) in enumerate(outputs)
+                extras[i] = changed(extras[i]; name = cstring(names[i]), field = cstring(fields[i]),
+                                    warp = address_or_null(warps, i, output.warp),
+                                    filter = address_or_null(filters, i, output.filter),
+                                    color = address_or_null(colors, i, output.color))
             end
             if !isempty(extras)
-                config.outputs = bzna_loader_outputs(pointer(extras), length(extras))
+                config.extra_outputs = changed(config.extra_outputs; ptr = pointer(extras), count = length(extras))
             end
             config.fields = changed(config.fields; image = cstring(chosen), tensors = cstring(numbers), bytes = cstring(others))
             if indices !== nothing
@@ -1233,14 +825,23 @@ mutable struct Loader
             end
             status = bzna_loader_open(data.context.handle, data.handle, address(config), Base.unsafe_convert(Ptr{Ptr{bzna_loader}}, out),
                                       address(err))
-            check(status, err)
+            check(status, err, data.box)
         end
         info = sized(bzna_loader_info)
         check(bzna_loader_get_info(out[], info, sizeof(bzna_loader_info), err), err)
         return finalizer(close_later, new(out[], data, shape_of(info.image), info.samples_per_epoch, info.batches_per_epoch,
-                                          info.batches_in_flight, buffer, Threads.Atomic{Int}(0), epoch, false))
+                                          info.batches_in_flight, buffer, Threads.Atomic{Int}(0), epoch, false, 0))
     end
 end
+
+# Reader threads are the library's own.
+function callable_from_threads(box)
+    box isa SourceBox && VERSION < v"1.9" &&
+        throw(ArgumentError("a loader reads a source on threads of the library, on which Julia runs from 1.9 on, not $VERSION: give a path or the bytes"))
+end
+
+num_exceptions(loader::Loader) = num_exceptions(loader.dataset)
+last_exception(loader::Loader) = last_exception(loader.dataset)
 
 Loader(data; split::Union{Nothing,AbstractString} = nothing, device::Union{Symbol,Integer} = :auto, keywords...) =
     Loader(Dataset(data; split = split, device = device); keywords...)
@@ -1265,12 +866,14 @@ function Coded(bytes::Vector{UInt8})
     return Coded(image, bytes, nothing)
 end
 
+coded(sample::Sample, field::AbstractString = "image") = coded(sample.data, sample.index, field)
+
 "A picture of sample `index`, counted from 1, as it is coded; `field` is \"image\" or \"thumb\"."
 function coded(data::Dataset, index::Integer, field::AbstractString = "image")
     err, sample, image = sized(bzna_error), sized(bzna_sample_ref), sized(bzna_image)
     check(bzna_dataset_sample(data.handle, index - 1, sample, sizeof(bzna_sample_ref), err), err)
     bytes = Vector{UInt8}(undef, sample.size)
-    check(bzna_dataset_read_image(data.handle, index - 1, String(field), bytes, length(bytes), image, err), err)
+    check(bzna_dataset_read_image(data.handle, index - 1, String(field), bytes, length(bytes), image, err), err, data.box)
     return Coded(image, bytes, data)
 end
 
@@ -1341,7 +944,7 @@ function add!(writer::Writer, image::Coded; target::Union{Nothing,Integer} = not
         all = bzna_field_value[bzna_field_value(sizeof(bzna_field_value), kind, cstring(key), pointer(bytes), sizeof(bytes))
                                for (key, (kind, bytes)) in zip(names, contents)]
         sample.image, sample.thumb = address(image.image), thumb === nothing ? C_NULL : address(thumb.image)
-        sample.target = target === nothing ? BZNA_TARGET_NONE : target
+        sample.target, sample.has_target = something(target, 0), target !== nothing
         sample.name, sample.split = cstring(label), choice(SPLITS, split)
         if !isempty(all)
             sample.fields, sample.field_count = pointer(all), length(all)
@@ -1407,7 +1010,9 @@ else
     owner(x::Array) = x
 end
 
-function lend(loader::Loader, handle::Ptr{bzna_batch})
+# Not inlined, and so are the functions below that return a batch. Compiled into their caller, they would leave references to earlier batches
+# in its frame, and the collector could not give those back: a comprehension over a loader then needs up to five batches instead of two.
+@noinline function lend(loader::Loader, handle::Ptr{bzna_batch})
     info, err = sized(bzna_batch_info), sized(bzna_error)
     check(bzna_batch_get_info(handle, info, sizeof(bzna_batch_info), err), err)
     width, height, channels, samples = shape_of(info.image)
@@ -1478,7 +1083,7 @@ function bytes(batch::Batch, name::AbstractString)
 end
 
 # The next batch; nothing after the last epoch.
-function next!(loader::Loader)
+@noinline function next!(loader::Loader)
     err, out, collections = sized(bzna_error), Ref{Ptr{bzna_batch}}(C_NULL), 0
     # With two batches left for the library, one is filled while one is ready.
     loader.loans[] > max(loader.in_flight - 2, 1) && GC.gc(false)
@@ -1498,7 +1103,7 @@ function next!(loader::Loader)
             GC.gc(collections == 1)
             collections += 1
         else
-            check(status, err)
+            check(status, err, loader.dataset.box)
         end
     end
 end
@@ -1521,27 +1126,41 @@ function start!(loader::Loader)
     return nothing
 end
 
-function Base.iterate(each::EachBatch, previous::Union{Nothing,Batch} = nothing)
+# Where an iteration stands: its number, whether the epoch is over, and what is to be given back at the next step. It holds no batch that
+# the caller need not hold, so that the loader gets them back as early as can be.
+struct Step
+    iteration::Int
+    last::Bool
+    batch::Union{Nothing,Batch}
+end
+
+@noinline function Base.iterate(each::EachBatch, previous::Union{Nothing,Step} = nothing)
     loader = each.loader
     loader.handle == C_NULL && throw(BenzinaError(BZNA_E_STATE, "the loader is closed", nothing, 0))
     if previous === nothing
         loader.batches == 0 && return nothing       # fewer samples than a batch, and partial = false
         start!(loader)
+        loader.iteration += 1
     else
-        loader.buffer && release!(previous)
+        previous.iteration == loader.iteration || throw(BenzinaError(BZNA_E_STATE,
+            "this iteration was superseded: another one of the same loader has begun, or a state was restored", nothing, 0))
+        previous.batch === nothing || release!(previous.batch)
         previous.last && return nothing
     end
     batch = next!(loader)
-    return batch === nothing ? nothing : (batch, batch)
+    return batch === nothing ? nothing : (batch, Step(loader.iteration, batch.last, loader.buffer ? batch : nothing))
 end
 
-function Base.iterate(loader::Loader, previous::Union{Nothing,Batch} = nothing)
+@noinline function Base.iterate(loader::Loader, previous::Union{Nothing,Step} = nothing)
     step = iterate(EachBatch(loader), previous)
     step === nothing && return nothing
     batch = step[1]
-    return (batch.data, batch.targets), batch
+    return (batch.data, batch.targets), step[2]
 end
 
+# `length` is that of a whole epoch: after restore!, less may be left of the first one.
+Base.IteratorSize(::Type{Loader}) = Base.SizeUnknown()
+Base.IteratorSize(::Type{EachBatch}) = Base.SizeUnknown()
 Base.length(loader::Loader) = loader.batches
 Base.length(each::EachBatch) = length(each.loader)
 Base.eltype(::Type{Loader}) = Tuple{Array{Float32,4},Vector{Int64}}
@@ -1563,11 +1182,12 @@ function restore!(loader::Loader, bytes::AbstractVector{UInt8})
         check(bzna_loader_restore(loader.handle, address(state), address(err)), err)
     end
     loader.epoch, loader.midway = state.epoch, false
+    loader.iteration += 1                           # an iteration that is under way ends here
     return loader
 end
 
 "Counts and times of the stages since the loader was opened: what limits it, and what failed."
-function stats(loader::Loader)
+function statistics(loader::Loader)
     counts, err = sized(bzna_statistics), sized(bzna_error)
     check(bzna_loader_statistics(loader.handle, counts, sizeof(bzna_statistics), err), err)
     return counts

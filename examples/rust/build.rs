@@ -1,35 +1,116 @@
-//! Links libbenzina.a, which `make` in the repository's root builds, and the libraries that it needs.
+//! Finds libbenzina, or compiles it, and links it with the libraries that it needs. The first of these that there is:
 //!
-//! BENZINA_LIB_DIR is where libbenzina.a lies (default: build/ of this repository); relative paths count from this crate.
+//! 1. BENZINA_LIB_DIR, a folder with libbenzina.a; a relative path counts from this crate
+//! 2. build/libbenzina.a of this repository, which `make` makes
+//! 3. an installed library, of which pkg-config knows
+//! 4. benzina.c of this repository, compiled by CC: the pair of `make dist`, which has the GPU's kernels inside, or else the one in the
+//!    root. Libraries that pkg-config does not find are left out, and a warning names them.
 
-use std::{env, path::PathBuf, process::Command};
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+/// What the library is compiled with where pkg-config has it, the switch that leaves it out, and what is then missing.
+const PARTS: [(&[&str], &str, &str); 3] = [
+    (&["libavcodec", "libavutil"], "BENZINA_NO_AVCODEC", "libavcodec-dev is missing: only JPEG is decoded"),
+    (&["libjpeg"], "BENZINA_NO_JPEG", "libjpeg-dev is missing: libavcodec decodes JPEG, more slowly"),
+    (&["ffnvcodec"], "BENZINA_NO_CUDA", "libffmpeg-nvenc-dev is missing: there is no GPU path"),
+];
 
 fn main() {
     let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets CARGO_MANIFEST_DIR"));
-    let folder = here.join(env::var_os("BENZINA_LIB_DIR").unwrap_or_else(|| "../../build".into()));
-    let library = folder.join("libbenzina.a");
-    println!("cargo:rerun-if-env-changed=BENZINA_LIB_DIR");
-    println!("cargo:rerun-if-env-changed=PKG_CONFIG_PATH");
-    println!("cargo:rerun-if-changed={}", library.display());
+    for name in ["BENZINA_LIB_DIR", "PKG_CONFIG_PATH", "CC", "AR"] {
+        println!("cargo:rerun-if-env-changed={name}");
+    }
     println!("cargo:rerun-if-changed=build.rs");
-    assert!(library.exists(), "{} is not there: run make in the repository's root, or set BENZINA_LIB_DIR", library.display());
 
-    println!("cargo:rustc-link-search=native={}", folder.display());
-    println!("cargo:rustc-link-lib=static=benzina");
-    // What pkg-config does not find, the makefile has built the library without: there is nothing to link then.
-    for packages in [&["libavcodec", "libavutil"][..], &["libjpeg"]] {
-        let Ok(output) = Command::new("pkg-config").arg("--libs").args(packages).output() else { continue };
-        if output.status.success() {
-            for word in String::from_utf8_lossy(&output.stdout).split_whitespace() {
-                if let Some(path) = word.strip_prefix("-L") {
-                    println!("cargo:rustc-link-search=native={path}");
-                } else if let Some(name) = word.strip_prefix("-l") {
-                    println!("cargo:rustc-link-lib={name}");
-                }
-            }
+    let built = here.join("../../build");
+    if let Some(folder) = env::var_os("BENZINA_LIB_DIR") {
+        let folder = here.join(folder);
+        let library = folder.join("libbenzina.a");
+        assert!(library.exists(), "{} is not there: run make in the repository's root, or unset BENZINA_LIB_DIR", library.display());
+        link_static(&folder);
+    } else if built.join("libbenzina.a").exists() {
+        link_static(&built);
+    } else if let Some(flags) = pkg_config("--libs", &["benzina >= 0.3"]) {
+        link(&flags);
+    } else {
+        link_static(&compile(&here));
+    }
+}
+
+/// What pkg-config says of some packages; None where it does not know all of them, or is not there itself.
+fn pkg_config(what: &str, packages: &[&str]) -> Option<String> {
+    let output = Command::new("pkg-config").arg(what).args(packages).output().ok()?;
+    output.status.success().then(|| String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+/// Tells cargo the flags of a linker.
+fn link(flags: &str) {
+    for word in flags.split_whitespace() {
+        if let Some(path) = word.strip_prefix("-L") {
+            println!("cargo:rustc-link-search=native={path}");
+        } else if let Some(name) = word.strip_prefix("-l") {
+            println!("cargo:rustc-link-lib={name}");
         }
     }
-    println!("cargo:rustc-link-lib=m");
-    println!("cargo:rustc-link-lib=pthread");
-    println!("cargo:rustc-link-lib=dl"); // where glibc is old; elsewhere it is empty
+}
+
+fn link_static(folder: &Path) {
+    println!("cargo:rerun-if-changed={}", folder.join("libbenzina.a").display());
+    println!("cargo:rustc-link-search=native={}", folder.display());
+    println!("cargo:rustc-link-lib=static=benzina");
+    // The library was built without what pkg-config does not find: there is nothing to link then.
+    for (packages, ..) in &PARTS[..2] {
+        link(&pkg_config("--libs", packages).unwrap_or_default());
+    }
+    link("-lm -lpthread -ldl"); // dl where glibc is old; elsewhere it is empty
+}
+
+/// Compiles libbenzina.a, and returns its folder.
+fn compile(here: &Path) -> PathBuf {
+    let root = here.join("../..");
+    let pair = root.join("build/dist");
+    let sources = if pair.join("benzina.c").exists() { pair } else { root };
+    let source = sources.join("benzina.c");
+    assert!(
+        source.exists(),
+        "there is no libbenzina: set BENZINA_LIB_DIR to a folder with libbenzina.a, install the library, or keep this crate in its repository"
+    );
+    for name in ["benzina.c", "benzina.h", "benzina_kernels.cu"] {
+        println!("cargo:rerun-if-changed={}", sources.join(name).display());
+    }
+
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    let (object, library) = (out.join("benzina.o"), out.join("libbenzina.a"));
+    let mut cc = command("CC", "cc");
+    cc.args(["-std=c11", "-O3", "-ffp-contract=off", "-fPIC", "-w", "-I"]).arg(&sources);
+    for (packages, switch, missing) in PARTS {
+        match pkg_config("--cflags", packages) {
+            Some(flags) => cc.args(flags.split_whitespace()),
+            None => {
+                println!("cargo:warning={missing}");
+                cc.arg(format!("-D{switch}"))
+            }
+        };
+    }
+    run(cc.arg("-c").arg("-o").arg(&object).arg(&source), "a C compiler (gcc or clang; CC names one)");
+    run(command("AR", "ar").arg("rcs").arg(&library).arg(&object), "ar (of binutils; AR names one)");
+    out
+}
+
+/// The program that a variable names, which may have arguments, or the one that is usual.
+fn command(variable: &str, usual: &str) -> Command {
+    let words = env::var(variable).unwrap_or_else(|_| usual.into());
+    let mut words = words.split_whitespace();
+    let mut command = Command::new(words.next().unwrap_or(usual));
+    command.args(words);
+    command
+}
+
+fn run(command: &mut Command, what: &str) {
+    match command.status() {
+        Ok(status) => assert!(status.success(), "{command:?} ended with {status}"),
+        Err(error) => panic!("compiling libbenzina needs {what}: {command:?}: {error}"),
+    }
 }

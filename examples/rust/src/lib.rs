@@ -39,8 +39,12 @@
 #![warn(missing_debug_implementations)]
 
 mod host;
+#[doc(hidden)]
+#[macro_use]
+pub mod layout;
 mod loader;
 mod picture;
+#[rustfmt::skip] // made by `make bindings`
 pub mod raw;
 
 pub use host::{Seekable, Source};
@@ -56,8 +60,9 @@ pub use raw::bzna_field_info as FieldInfo;
 pub use raw::bzna_image_info as ImageInfo;
 pub use raw::bzna_jitter as Jitter;
 pub use raw::bzna_loader_info as LoaderInfo;
-pub use raw::bzna_statistics as LoaderStats;
 pub use raw::bzna_sample_info as SampleInfo;
+pub use raw::bzna_stage_statistics as StageStatistics;
+pub use raw::bzna_statistics as Statistics;
 pub use raw::bzna_tensor as Tensor;
 pub use raw::bzna_transform as Transform;
 pub use raw::bzna_warp as Warp;
@@ -135,7 +140,7 @@ impl fmt::Debug for Status {
 #[non_exhaustive]
 pub struct Error {
     pub status: Status,
-    /// Names file, box or field: "train.bzna: moov/trak[2]/mdia/minf/stbl/stsz at byte 1945002: ..."
+    /// Names file, box or field: "train.bzna: moov/trak\[2\]/mdia/minf/stbl/stsz at byte 1945002: ..."
     pub message: String,
     /// In the file, of the box or field at fault.
     pub byte_offset: Option<u64>,
@@ -428,12 +433,13 @@ impl LoaderInfo {
     }
 
     /// Which picture of each sample is decoded: "image", "thumb".
-    pub fn picture(&self) -> String {
-        text(&self.picture)
+    pub fn image_field(&self) -> String {
+        text(&self.image_field)
     }
 
-    pub fn picture_reason(&self) -> String {
-        text(&self.picture_reason)
+    /// Why that field.
+    pub fn image_field_reason(&self) -> String {
+        text(&self.image_field_reason)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Loaders and the batches that they lend.
 
 use crate::{
-    call, host, make, raw, slice_of, slice_of_mut, Dataset, Device, Error, Jitter, Law, LoaderInfo, LoaderStats, Matrix, Random, Result,
+    call, host, make, raw, slice_of, slice_of_mut, Dataset, Device, Error, Jitter, Law, LoaderInfo, Matrix, Random, Result, Statistics,
 };
 use crate::{SampleInfo, Status, Tensor, Transform, Warp};
 use std::borrow::Borrow;
@@ -122,32 +122,41 @@ pub enum Weighting {
     Once = raw::BZNA_WEIGHTING_ONCE as isize,
 }
 
-/// A further output of a loader's samples, from the same decode: other sizes, other views, another picture of each
-/// sample. What is not said is as the loader's images are; see [`LoaderBuilder::output`].
+/// A further output of a loader's samples, from the same decode: other sizes, other views, another picture of each sample. Without
+/// a warp, filter or color of its own it has those of the loader's images; see [`LoaderBuilder::extra_output`].
 #[must_use]
 #[derive(Clone, Debug)]
 pub struct Output {
-    raw: raw::bzna_extra_output,
+    raw: raw::bzna_loader_output,
     name: String,
     field: Option<String>,
+    warp: Option<Warp>,
+    filter: Option<raw::bzna_loader_filter>,
+    color: Option<raw::bzna_loader_color>,
     mean_image: Option<Vec<f32>>,
 }
 
 impl Output {
     /// The name that no other tensor has.
     pub fn new(name: &str) -> Self {
-        let mut raw = raw::bzna_extra_output::default();
-        // SAFETY: the struct is as long as it says.
-        unsafe { raw::bzna_extra_output_init(&mut raw, size_of::<raw::bzna_extra_output>()) };
-        Output { raw, name: name.to_owned(), field: None, mean_image: None }
+        Output {
+            raw: raw::bzna_loader_output::default(),
+            name: name.to_owned(),
+            field: None,
+            warp: None,
+            filter: None,
+            color: None,
+            mean_image: None,
+        }
     }
 
+    /// In pixels. Default: the size of the loader's images.
     pub fn size(mut self, width: u32, height: u32) -> Self {
         (self.raw.width, self.raw.height) = (width, height);
         self
     }
 
-    /// The picture that it is made of.
+    /// The picture that it is made of. Default: that of the loader's images.
     pub fn field(mut self, name: &str) -> Self {
         self.field = Some(name.to_owned());
         self
@@ -155,7 +164,7 @@ impl Output {
 
     /// So many views of each sample, with warps of their own.
     pub fn warp(mut self, views: u32, warp: &Warp) -> Self {
-        (self.raw.views, self.raw.own_warp, self.raw.warp) = (views, 1, *warp);
+        (self.raw.views, self.warp) = (views, Some(*warp));
         self
     }
 
@@ -174,28 +183,43 @@ impl Output {
         self
     }
 
-    /// A filter of its own: one of the library's numbers, `raw::BZNA_FILTER_...`.
-    pub fn filter_kind(mut self, kind: u32) -> Self {
-        (self.raw.own_filter, self.raw.filter.kind) = (1, kind);
+    /// A filter of its own, with antialias unless [`antialias`](Output::antialias) says otherwise.
+    pub fn filter(mut self, filter: Filter) -> Self {
+        self.filter.get_or_insert_with(Default::default).kind = filter as u32;
+        self
+    }
+
+    /// The same as [`LoaderBuilder::antialias`], of a filter of its own.
+    pub fn antialias(mut self, antialias: bool) -> Self {
+        self.filter.get_or_insert_with(Default::default).antialias = antialias_of(antialias);
         self
     }
 
     /// Pixels are 0..255, as masks need them, and not y = (x - mean) / std.
     pub fn plain_color(mut self) -> Self {
-        self.raw.own_color = 1;
+        self.color.get_or_insert_with(Default::default);
         self
     }
 
     /// y = (x - bias) * scale, with an out-of-bounds color of its own.
     pub fn color(mut self, bias: [f32; 3], scale: [f32; 3], fill: [f32; 3]) -> Self {
-        (self.raw.own_color, self.raw.color.bias, self.raw.color.scale, self.raw.color.fill) = (1, bias, scale, fill);
+        let color = self.color.get_or_insert_with(Default::default);
+        (color.bias, color.scale, color.fill) = (bias, scale, fill);
         self
     }
 
     /// A mean for each pixel; see [`LoaderBuilder::mean_image`].
     pub fn mean_image(mut self, mean: impl Into<Vec<f32>>) -> Self {
-        (self.raw.own_color, self.mean_image) = (1, Some(mean.into()));
-        self
+        self.mean_image = Some(mean.into());
+        self.plain_color()
+    }
+}
+
+fn antialias_of(antialias: bool) -> u32 {
+    if antialias {
+        raw::BZNA_ANTIALIAS_AUTO
+    } else {
+        raw::BZNA_ANTIALIAS_OFF
     }
 }
 
@@ -557,7 +581,7 @@ impl<'a> LoaderBuilder<'a> {
     }
 
     /// A further output; it is asked for by its name: [`Batch::tensor`], [`Batch::values`].
-    pub fn output(mut self, output: Output) -> Self {
+    pub fn extra_output(mut self, output: Output) -> Self {
         self.outputs.push(output);
         self
     }
@@ -614,7 +638,7 @@ impl<'a> LoaderBuilder<'a> {
 
     /// Whether the filter is widened where a picture shrinks, as in PIL and torchvision (the default), or not, as in OpenCV.
     pub fn antialias(mut self, antialias: bool) -> Self {
-        self.config.filter.antialias = if antialias { raw::BZNA_ANTIALIAS_AUTO } else { raw::BZNA_ANTIALIAS_OFF };
+        self.config.filter.antialias = antialias_of(antialias);
         self
     }
 
@@ -675,12 +699,6 @@ impl<'a> LoaderBuilder<'a> {
     /// Whether a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8 of its size.
     pub fn jpeg_shrink(mut self, jpeg_shrink: bool) -> Self {
         self.config.decode.jpeg_shrink = u32::from(jpeg_shrink);
-        self
-    }
-
-    /// One picture in so many that NVDEC decodes is compared with libavcodec's, for the statistics alone.
-    pub fn verify_every(mut self, pictures: u32) -> Self {
-        self.config.decode.verify_every = pictures;
         self
     }
 
@@ -771,13 +789,22 @@ impl<'a> LoaderBuilder<'a> {
         let names = self.outputs.iter().map(|output| crate::c_string(&output.name)).collect::<Result<Vec<_>>>()?;
         let fields = self.outputs.iter().map(|output| output.field.as_deref().map(crate::c_string).transpose());
         let fields = fields.collect::<Result<Vec<_>>>()?;
+        // First those that own what the others point to; neither moves any more.
+        for output in &mut self.outputs {
+            if let Some(color) = &mut output.color {
+                set_mean_image(color, &output.mean_image);
+            }
+        }
         let mut outputs: Vec<_> = self.outputs.iter().map(|output| output.raw).collect();
         for (i, raw) in outputs.iter_mut().enumerate() {
+            let output = &self.outputs[i];
             (raw.name, raw.field) = (names[i].as_ptr(), pointer(&fields[i]));
-            set_mean_image(&mut raw.color, &self.outputs[i].mean_image);
+            raw.warp = output.warp.as_ref().map_or(ptr::null(), ptr::from_ref);
+            raw.filter = output.filter.as_ref().map_or(ptr::null(), ptr::from_ref);
+            raw.color = output.color.as_ref().map_or(ptr::null(), ptr::from_ref);
         }
         if !outputs.is_empty() {
-            (config.outputs.ptr, config.outputs.count) = (outputs.as_ptr(), count(&outputs));
+            (config.extra_outputs.ptr, config.extra_outputs.count) = (outputs.as_ptr(), count(&outputs));
         }
         if let Some(transformer) = &self.transform {
             config.pipeline.transform = Some(transform);
@@ -916,10 +943,10 @@ impl Loader {
     }
 
     /// Counts and waits since the loader was opened.
-    pub fn stats(&self) -> Result<LoaderStats> {
-        let mut stats = LoaderStats::default();
-        call(|err| unsafe { raw::bzna_loader_statistics(self.as_raw(), &mut stats, size_of::<LoaderStats>(), err) })?;
-        Ok(stats)
+    pub fn statistics(&self) -> Result<Statistics> {
+        let mut statistics = Statistics::default();
+        call(|err| unsafe { raw::bzna_loader_statistics(self.as_raw(), &mut statistics, size_of::<Statistics>(), err) })?;
+        Ok(statistics)
     }
 
     /// The tensors of a full batch: "image", where there are pictures, "target", "index", "status", then the further fields that
@@ -1213,7 +1240,7 @@ impl Batch {
         Ok((unsafe { slice_of(tensor.data.cast(), shape[0] as usize * width) }, width))
     }
 
-    /// The values of one of the loader's [`output`](LoaderBuilder::output)s of [`Dtype::F32`], as [`tensor`](Batch::tensor) has its
+    /// The values of one of the loader's [`output`](LoaderBuilder::extra_output)s of [`Dtype::F32`], as [`tensor`](Batch::tensor) has its
     /// shape.
     pub fn values(&self, name: &str) -> Result<&[f32]> {
         self.numbers(name, raw::BZNA_DTYPE_FLOAT32).map(|(numbers, _)| numbers)

@@ -40,7 +40,7 @@ pub enum Matrix {
 /// The law by which a crop is drawn.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Law {
-    /// torchvision's for random resized crops, else the original's.
+    /// torchvision's for random and for centered resized crops, else the original's.
     #[default]
     Auto = raw::BZNA_LAW_AUTO as isize,
     /// The original's: the area is log-uniform.
@@ -435,12 +435,12 @@ fn described<T>(sample: &Sample<'_>, call: impl FnOnce(*const raw::bzna_writer_s
         split: sample.split as u32,
         image: &sample.image.raw,
         thumb: sample.thumb.map_or(ptr::null(), |thumb| &thumb.raw),
-        target: sample.target.unwrap_or(raw::BZNA_TARGET_NONE),
+        target: sample.target.unwrap_or(0),
+        has_target: sample.target.is_some().into(),
         name: name.as_ref().map_or(ptr::null(), |name| name.as_ptr()),
         fields: if fields.is_empty() { ptr::null() } else { fields.as_ptr() },
         field_count: fields.len() as u32,
-        reserved0: 0,
-        reserved: [0; 2],
+        ..Default::default()
     })
 }
 

@@ -1,976 +1,1888 @@
-//! benzina.h, line by line: types, constants and functions as C has them, written by hand.
-//!
-//! Nothing here is safe; the manual is the header's. tests/abi.rs holds every size, offset, constant and signature of this file
-//! against the header by means of the C compiler, and fails where the header has something that this file has not.
+// Made from benzina.h by `make bindings` (tests/make/bindings.py): change the header, not this file.
+
+//! benzina.h as C has it: structs, constants and functions. Nothing here is safe; the manual is the header's.
 
 #![allow(non_camel_case_types)]
 
 use std::ffi::{c_char, c_void};
 
+/// The result of a call: `BZNA_OK`, a positive note, or a negative error.
 pub type bzna_status = i32;
+
+/// Receives one message. user is context_config.log_user, level is BZNA_LOG_..., code is the status that the message is
+/// about or BZNA_OK, and message is UTF-8, valid until the function returns. It is called on the caller's thread inside
+/// bzna_\* calls, unless log_any_thread is set: then on any thread, concurrently. It must not close any object.
 pub type bzna_log_fn = Option<unsafe extern "C" fn(user: *mut c_void, level: i32, code: bzna_status, message: *const c_char)>;
-pub type bzna_transform_fn = Option<
-    unsafe extern "C" fn(
-        user: *mut c_void,
-        sample: *const bzna_sample_info,
-        random: *mut bzna_random,
-        transform: *mut bzna_transform,
-    ) -> bzna_status,
->;
 
-pub type bzna_picture_fn = Option<
-    unsafe extern "C" fn(
-        user: *mut c_void,
-        sample: *const bzna_sample_info,
-        random: *mut bzna_random,
-        picture: *const bzna_picture,
-        planes: *const *mut c_void,
-    ) -> bzna_status,
->;
+/// Changes how one view of a sample is made. Called on decoder threads, concurrently, once for each view that has a
+/// warp of its own.
+/// ```text
+/// user        pipeline.transform_user
+/// sample      about the sample and the view
+/// random      the view's own numbers, of BZNA_OPERATION_USER
+/// transform   what the config's warp and color gave; may be changed
+/// ```
+/// Returns BZNA_OK, or a negative number, which becomes native_code. The sample fails with E_CALLBACK, and by default
+/// the run with it (errors.callback_policy),
+/// ```text
+/// - if the result is negative,
+/// - if the homography is singular, or
+/// - if a number is not finite.
+/// ```
+/// It must not call functions that take a context, data set or loader.
+pub type bzna_transform_fn = Option<unsafe extern "C" fn(user: *mut c_void, sample: *const bzna_sample_info, random: *mut bzna_random, transform: *mut bzna_transform) -> bzna_status>;
 
+/// Draws into a decoded picture before its views are warped. Called on decoder threads, concurrently, once for each
+/// decoded picture.
+/// ```text
+/// user      pipeline.picture_user
+/// sample    about the sample and the first output that is made of the picture
+/// random    numbers of BZNA_OPERATION_PICTURE for this sample
+/// picture   a copy of the coded frame; its crop_x, crop_y and orientation say which part of it
+///           is seen
+/// planes    the planes of picture, to draw into: planes[i] is picture->plane[i] and has its
+///           pitch. They are the loader's, and not to be used after the callback has returned
+/// ```
+/// Returns BZNA_OK, or a negative number, which becomes native_code and fails the sample as above. It must not call
+/// functions that take a context, data set or loader.
+pub type bzna_picture_fn = Option<unsafe extern "C" fn(user: *mut c_void, sample: *const bzna_sample_info, random: *mut bzna_random, picture: *const bzna_picture, planes: *const *mut c_void) -> bzna_status>;
+
+/// The version of this header. bzna_version returns that of the library.
 pub const BZNA_VERSION_MAJOR: u32 = 0;
 pub const BZNA_VERSION_MINOR: u32 = 3;
 pub const BZNA_VERSION_PATCH: u32 = 0;
-
+/// The version as one number: 300 is 0.3.0, 10203 is 1.2.3.
+pub const BZNA_VERSION: u32 = 300;
+/// Ok
 pub const BZNA_OK: bzna_status = 0;
+/// No more batches
 pub const BZNA_END: bzna_status = 1;
+/// Not ready within the timeout
 pub const BZNA_AGAIN: bzna_status = 2;
+/// An argument or a config field has no meaning
 pub const BZNA_E_ARGUMENT: bzna_status = -101;
+/// struct_size does not fit this library
 pub const BZNA_E_STRUCT_SIZE: bzna_status = -102;
+/// Index out of range
 pub const BZNA_E_RANGE: bzna_status = -103;
+/// Not allowed now, here or in this order
 pub const BZNA_E_STATE: bzna_status = -104;
+/// The buffer is too small
 pub const BZNA_E_BUFFER: bzna_status = -105;
+/// a callback failed
 pub const BZNA_E_CALLBACK: bzna_status = -106;
+/// The loader was stopped
 pub const BZNA_E_STOPPED: bzna_status = -107;
+/// Not supported by this build or version
 pub const BZNA_E_UNSUPPORTED: bzna_status = -108;
+/// Out of memory
 pub const BZNA_E_MEMORY: bzna_status = -201;
+/// No such file, track or field
 pub const BZNA_E_NOT_FOUND: bzna_status = -202;
+/// Reading or writing failed
 pub const BZNA_E_IO: bzna_status = -203;
+/// a thread could not be started
 pub const BZNA_E_THREAD: bzna_status = -204;
+/// Not a file of this kind
 pub const BZNA_E_FORMAT: bzna_status = -301;
+/// The file ends too early
 pub const BZNA_E_TRUNCATED: bzna_status = -302;
+/// a box contradicts the format
 pub const BZNA_E_BOX: bzna_status = -303;
+/// a limit is exceeded
 pub const BZNA_E_LIMIT: bzna_status = -304;
+/// There are no samples
 pub const BZNA_E_NO_SAMPLES: bzna_status = -305;
+/// The archive was never finished
 pub const BZNA_E_UNFINISHED: bzna_status = -306;
+/// No decoder for this codec, depth or chroma format
 pub const BZNA_E_CODEC: bzna_status = -401;
+/// The picture is damaged
 pub const BZNA_E_DECODE: bzna_status = -402;
+/// The picture is not what its container says
 pub const BZNA_E_MISMATCH: bzna_status = -403;
+/// No usable device, or its driver failed
 pub const BZNA_E_DEVICE: bzna_status = -501;
+/// The device was lost
 pub const BZNA_E_DEVICE_LOST: bzna_status = -502;
+/// Never returned
 pub const BZNA_STATUS_RESERVED: bzna_status = -9999;
 
+/// bzna_error.byte_offset of an error that has no place in a file.
 pub const BZNA_NO_OFFSET: u64 = u64::MAX;
-pub const BZNA_TARGET_NONE: i64 = -1;
-pub const BZNA_NAME_MAX: usize = 32;
-pub const BZNA_IMAGES_MAX: usize = 4;
-/// CUDA's handles of the default streams, which in C are BZNA_STREAM_LEGACY and BZNA_STREAM_PER_THREAD.
-pub const STREAM_LEGACY: *mut c_void = 1 as *mut c_void;
-pub const STREAM_PER_THREAD: *mut c_void = 2 as *mut c_void;
-pub const BZNA_WAIT_FOREVER: i64 = -1;
-pub const BZNA_EPOCHS_ENDLESS: u64 = u64::MAX;
 
+// Levels of messages. A call that fails says so in its bzna_error alone, and logs nothing.
+/// All samples of a batch failed
 pub const BZNA_LOG_ERROR: i32 = 1;
+/// a sample that failed; trouble with NVDEC or an index
 pub const BZNA_LOG_WARNING: i32 = 2;
+/// Why there is no GPU
 pub const BZNA_LOG_INFO: i32 = 3;
+/// Nothing uses it yet
 pub const BZNA_LOG_DEBUG: i32 = 4;
 
+/// The legacy default stream
+pub const BZNA_STREAM_LEGACY: *mut c_void = 1 as *mut c_void;
+/// The calling thread's own default stream
+pub const BZNA_STREAM_PER_THREAD: *mut c_void = 2 as *mut c_void;
+
+// Kinds of devices, with DLPack's numbers.
+/// The library chooses
 pub const BZNA_DEVICE_AUTO: i32 = 0;
+/// The host
 pub const BZNA_DEVICE_CPU: i32 = 1;
+/// An NVIDIA GPU
 pub const BZNA_DEVICE_CUDA: i32 = 2;
 
+// Results of NVDEC's check for one kind of picture.
+/// Not checked yet: it waits for a data set's first picture
+pub const BZNA_CHECK_NONE: u32 = 0;
+/// NVDEC decoded a picture to the expected pixels
+pub const BZNA_CHECK_PASSED: u32 = 1;
+/// It did not; the library avoids what failed
+pub const BZNA_CHECK_FAILED: u32 = 2;
+/// Nothing to check with, or the environment forbids it
+pub const BZNA_CHECK_SKIPPED: u32 = 3;
+
+// How an image is coded. NVDEC decodes H264, H265, AV1, the tiles of a HEIF grid and, if decode.jpeg asks for it,
+// JPEG. The rest is decoded in software. A writer takes H264, H265, AV1 and JPEG.
 pub const BZNA_CODEC_UNKNOWN: u32 = 0;
 pub const BZNA_CODEC_H264: u32 = 1;
 pub const BZNA_CODEC_H265: u32 = 2;
 pub const BZNA_CODEC_AV1: u32 = 3;
 pub const BZNA_CODEC_JPEG: u32 = 4;
+/// a file of PNG, WebP, GIF (its first picture), BMP, TIFF, PNM or JPEG 2000, told apart by its content
 pub const BZNA_CODEC_STILL: u32 = 5;
-pub const BZNA_PALETTE_COLORS: u32 = 0;
-pub const BZNA_PALETTE_INDEX: u32 = 1;
+/// Pixels that are not coded: frame_width * frame_height bytes of gray, or three times as many of R, G and B. config is
+/// two bytes: the number of channels (1 or 3) and BZNA_LAYOUT_...
 pub const BZNA_CODEC_RAW: u32 = 6;
+/// a HEIF file whose picture is a grid or an item in pieces. config points to the item's number in data; NULL stands
+/// for the primary item
 pub const BZNA_CODEC_HEIF: u32 = 7;
-pub const BZNA_BESIDE_THUMB: u32 = 1;
-pub const BZNA_BESIDE_AUXILIARY: u32 = 2;
-pub const BZNA_BESIDE_IMAGES: u32 = 4;
-pub const BZNA_BESIDE_SEQUENCE: u32 = 8;
+
+// How a picture with a palette is delivered.
+/// Its colors
+pub const BZNA_PALETTE_COLORS: u32 = 0;
+/// Its indices, as gray: for masks of classes
+pub const BZNA_PALETTE_INDEX: u32 = 1;
+
+/// The target of a sample that has none
+pub const BZNA_TARGET_NONE: i64 = -1;
+/// Bytes of a name in a struct, its NUL counted
+pub const BZNA_NAME_MAX: usize = 32;
+/// Images of a sample in an archive, at most
+pub const BZNA_IMAGES_MAX: usize = 4;
+
+// The treatment of pictures whose EXIF data, XMP or HEIF properties say how to turn them.
+/// They are turned; transforms see the turned size
 pub const BZNA_ORIENTATION_APPLY: u32 = 0;
+/// They are not, as in torchvision's ImageFolder
 pub const BZNA_ORIENTATION_IGNORE: u32 = 1;
+
+// How the class folders of a folder are numbered.
+/// By their names as text: "10" comes before "2"
 pub const BZNA_CLASS_ORDER_TEXT: u32 = 0;
+/// By their names as numbers: "2" comes before "10"
 pub const BZNA_CLASS_ORDER_NUMERIC: u32 = 1;
+
+// Types of numbers in records of one size. They are little-endian.
+/// There is no label
 pub const BZNA_RECORD_NONE: u32 = 0;
 pub const BZNA_RECORD_UINT8: u32 = 1;
 pub const BZNA_RECORD_INT32: u32 = 2;
 pub const BZNA_RECORD_INT64: u32 = 3;
 pub const BZNA_RECORD_FLOAT32: u32 = 4;
 
+// Kinds of fields.
+/// a coded picture: bzna_image
 pub const BZNA_FIELD_IMAGE: u32 = 1;
+/// An int64_t
 pub const BZNA_FIELD_INTEGER: u32 = 2;
+/// float32 numbers
 pub const BZNA_FIELD_VECTOR: u32 = 3;
+/// UTF-8
 pub const BZNA_FIELD_TEXT: u32 = 4;
+/// Bytes without a meaning to the library
 pub const BZNA_FIELD_BYTES: u32 = 5;
 
+// Contents of a HEIF file beside its primary image, as bits. None is delivered with it.
+/// Thumbnails; "thumb" of a file that is opened alone
+pub const BZNA_BESIDE_THUMB: u32 = 1;
+/// Alpha, depth and the like
+pub const BZNA_BESIDE_AUXILIARY: u32 = 2;
+/// Further images
+pub const BZNA_BESIDE_IMAGES: u32 = 4;
+/// An image sequence
+pub const BZNA_BESIDE_SEQUENCE: u32 = 8;
+
+// Operations, which have random numbers of their own for each sample.
+/// a loader's warps
 pub const BZNA_OPERATION_WARP: u32 = 0;
+/// a loader's jitters
 pub const BZNA_OPERATION_COLOR: u32 = 1;
+/// a loader's order
 pub const BZNA_OPERATION_ORDER: u32 = 2;
+/// a loader's picture callback
 pub const BZNA_OPERATION_PICTURE: u32 = 3;
+/// a loader's transform callback; from here on the user's
 pub const BZNA_OPERATION_USER: u32 = 16;
 
+// How pixels between pixels are computed. Chroma that is subsampled is filtered linearly, unless the warp shrinks it.
+/// Two samples an axis
 pub const BZNA_FILTER_LINEAR: u32 = 0;
+/// The nearest sample
 pub const BZNA_FILTER_NEAREST: u32 = 1;
+/// a = -0.5, as in PIL; samples outside the picture have no weight
 pub const BZNA_FILTER_CUBIC: u32 = 2;
+/// The mean of what is covered; LINEAR where it enlarges
 pub const BZNA_FILTER_AREA: u32 = 3;
+/// As in OpenCV; the border is repeated
 pub const BZNA_FILTER_LANCZOS4: u32 = 4;
+/// As in PIL; samples outside the picture have no weight
 pub const BZNA_FILTER_LANCZOS3: u32 = 5;
+/// a = -0.75, as in OpenCV; the border is repeated
 pub const BZNA_FILTER_CUBIC_075: u32 = 6;
+
+// How filters act where a warp shrinks the picture.
+/// All but NEAREST widen by as much, as in PIL, torchvision
 pub const BZNA_ANTIALIAS_AUTO: u32 = 0;
+/// They do not, as in OpenCV; AREA with OFF is refused
 pub const BZNA_ANTIALIAS_OFF: u32 = 1;
+
+// Types of elements. Numbers are rounded to nearest, ties to even. Outputs have one of the first four.
 pub const BZNA_DTYPE_FLOAT32: u32 = 0;
+/// IEEE binary16
 pub const BZNA_DTYPE_FLOAT16: u32 = 1;
 pub const BZNA_DTYPE_BFLOAT16: u32 = 2;
+/// Numbers below 0 give 0, numbers above 255 give 255
 pub const BZNA_DTYPE_UINT8: u32 = 3;
+/// The tensor "status"
 pub const BZNA_DTYPE_INT32: u32 = 16;
+/// The tensor "target", and fields that are integers
 pub const BZNA_DTYPE_INT64: u32 = 17;
+/// The tensor "index"
 pub const BZNA_DTYPE_UINT64: u32 = 18;
+
+// How channels lie in memory.
+/// Planes: all of one channel, then all of the next
 pub const BZNA_LAYOUT_NCHW: u32 = 0;
+/// Channels interleaved, "channels last"
 pub const BZNA_LAYOUT_NHWC: u32 = 1;
+
+// The channels of an output, in order.
 pub const BZNA_CHANNELS_RGB: u32 = 0;
 pub const BZNA_CHANNELS_BGR: u32 = 1;
+/// One: 0.299 R + 0.587 G + 0.114 B
 pub const BZNA_CHANNELS_GRAY: u32 = 2;
+
+// How Y'CbCr becomes R'G'B'. They have no effect on pictures that are coded as RGB.
+/// As the picture says: chapter 7
 pub const BZNA_MATRIX_AUTO: u32 = 0;
+/// Full range
 pub const BZNA_MATRIX_BT601_FULL: u32 = 1;
+/// Limited range
 pub const BZNA_MATRIX_BT601: u32 = 2;
+/// Limited range
 pub const BZNA_MATRIX_BT709: u32 = 3;
+/// Limited range
 pub const BZNA_MATRIX_BT2020: u32 = 4;
+/// Full range
 pub const BZNA_MATRIX_BT709_FULL: u32 = 5;
+/// Full range
 pub const BZNA_MATRIX_BT2020_FULL: u32 = 6;
+
+// Units of the out-of-bounds color.
+/// R, G, B in 0..255, before bias and scale
 pub const BZNA_FILL_RGB: u32 = 0;
+/// The channels delivered, in their units
 pub const BZNA_FILL_OUTPUT: u32 = 1;
+
+// Kinds of warps.
+/// Centered, one output pixel for one input pixel
+pub const BZNA_WARP_NONE: u32 = 0;
+/// a random crop, scaled to the output: training
+pub const BZNA_WARP_RANDOM_RESIZED_CROP: u32 = 1;
+/// The middle, scaled to the output: evaluation
+pub const BZNA_WARP_CENTER_RESIZED_CROP: u32 = 2;
+/// The original's; the kinds above are cases of it
+pub const BZNA_WARP_SIMILARITY: u32 = 3;
+/// Advanced, used to continue runs of MXNet: the affine augmentation of its ImageRecordIter. A picture of w x h, with
+/// its padding, that is smaller than the output of W x H is enlarged before it is cropped: if h < H, w becomes floor(w
+/// H / h), and h becomes H; then, if w < W, h becomes floor(h W / w), and w becomes W. With crop_px it is not enlarged,
+/// and a crop larger than the picture is centered
+pub const BZNA_WARP_MXNET: u32 = 4;
+
+// How crops are drawn.
+/// TORCHVISION for both resized crops, else BENZINA
 pub const BZNA_LAW_AUTO: u32 = 0;
+/// The original's: log-uniform area, parts of pixels
 pub const BZNA_LAW_BENZINA: u32 = 1;
+/// torchvision's. RandomResizedCrop: uniform area, whole pixels. Centered crops: its Resize and CenterCrop
 pub const BZNA_LAW_TORCHVISION: u32 = 2;
 
+// The order of an epoch's samples.
+/// As they lie in the data set, or in order.indices
 pub const BZNA_ORDER_SEQUENTIAL: u32 = 0;
+/// Another permutation each epoch, by order.seed
 pub const BZNA_ORDER_SHUFFLE: u32 = 1;
+
+// How an epoch ends if its last batch is not full. Every rank gets the same number of batches.
+/// It has fewer samples; for some ranks it may have none: count is 0
 pub const BZNA_LAST_PARTIAL: u32 = 0;
+/// It is not delivered; if no other batch is left then, opening fails
 pub const BZNA_LAST_DROP: u32 = 1;
+/// It is filled from the start of the epoch's order; bzna_batch_info.count says how many of its samples are real
 pub const BZNA_LAST_PAD: u32 = 2;
-pub const BZNA_WARP_NONE: u32 = 0;
-pub const BZNA_WARP_RANDOM_RESIZED_CROP: u32 = 1;
-pub const BZNA_WARP_CENTER_RESIZED_CROP: u32 = 2;
-pub const BZNA_WARP_SIMILARITY: u32 = 3;
-pub const BZNA_WARP_MXNET: u32 = 4;
-pub const BZNA_DECODER_AUTO: u32 = 0;
-pub const BZNA_DECODER_SOFTWARE: u32 = 1;
-pub const BZNA_DECODER_NVDEC: u32 = 2;
-pub const BZNA_CHECK_NONE: u32 = 0;
-pub const BZNA_CHECK_PASSED: u32 = 1;
-pub const BZNA_CHECK_FAILED: u32 = 2;
-pub const BZNA_CHECK_SKIPPED: u32 = 3;
+
+// How order.weights are used.
+/// There are no weights
 pub const BZNA_WEIGHTING_NONE: u32 = 0;
+/// Each position is an independent draw
 pub const BZNA_WEIGHTING_REPLACE: u32 = 1;
+/// Draws without replacement (Efraimidis and Spirakis 2006). All samples are sorted when an epoch starts, with 16 bytes
+/// each; order.kind has no effect
 pub const BZNA_WEIGHTING_ONCE: u32 = 2;
+
+// Who decodes.
+/// NVDEC where the context has it; software where it cannot
+pub const BZNA_DECODER_AUTO: u32 = 0;
+/// Software decodes everything
+pub const BZNA_DECODER_SOFTWARE: u32 = 1;
+/// NVDEC, or opening fails; software decodes what it cannot
+pub const BZNA_DECODER_NVDEC: u32 = 2;
+
+// How a loader treats a sample that cannot be read or decoded.
+/// Its slot holds the out-of-bounds color
 pub const BZNA_ON_ERROR_FILL: u32 = 0;
+/// Its slot takes the sample at the position world_size further on in the epoch's order, from the end back to its
+/// start, and so on up to 64 times. That is the same sample in every run, and it is delivered at its own position as
+/// well
 pub const BZNA_ON_ERROR_REPLACE: u32 = 1;
+/// bzna_loader_next returns its error instead of its batch
 pub const BZNA_ON_ERROR_STOP: u32 = 2;
+
+// How a loader treats a sample that fails with E_CALLBACK, because transform, picture or a source's read_at failed.
+/// bzna_loader_next returns its error instead of its batch, whatever errors.policy is
 pub const BZNA_ON_CALLBACK_ERROR_STOP: u32 = 0;
+/// It counts as a sample that cannot be read or decoded: errors.policy
 pub const BZNA_ON_CALLBACK_ERROR_SAMPLE: u32 = 1;
 
-pub const BZNA_DLPACK_0: u32 = 0;
-pub const BZNA_DLPACK_1: u32 = 1;
+/// a timeout of bzna_loader_next
+pub const BZNA_WAIT_FOREVER: i64 = -1;
+/// Order.epochs of a run without an end
+pub const BZNA_EPOCHS_ENDLESS: u64 = u64::MAX;
 
+// The stages of the pipeline, in order.
+/// Samples are read
 pub const BZNA_STAGE_READ: usize = 0;
+/// Pictures are decoded
 pub const BZNA_STAGE_DECODE: usize = 1;
+/// Outputs are made of them
 pub const BZNA_STAGE_WARP: usize = 2;
+/// Batches are lent; waits are those in bzna_loader_next
 pub const BZNA_STAGE_DELIVER: usize = 3;
 
+// Kinds of DLPack tensors (dlpack.h).
+/// DLManagedTensor \*, for "dltensor" capsules
+pub const BZNA_DLPACK_0: u32 = 0;
+/// DLManagedTensorVersioned * of version 1.0, for "dltensor_versioned" capsules
+pub const BZNA_DLPACK_1: u32 = 1;
+
+// A split that a sample belongs to.
 pub const BZNA_SPLIT_NONE: u32 = 0;
 pub const BZNA_SPLIT_TRAIN: u32 = 1;
 pub const BZNA_SPLIT_VALIDATION: u32 = 2;
 pub const BZNA_SPLIT_TEST: u32 = 3;
 
-/// One field of a struct: its name, where it begins and how long it is, in bytes, and its type.
-#[doc(hidden)]
-#[derive(Debug)]
-pub struct Field(pub &'static str, pub usize, pub usize, pub &'static str);
-
-/// The types that C hides.
-macro_rules! opaque {
-    ($($name:ident)*) => { $(#[repr(C)] #[derive(Debug)] pub struct $name { _hidden: [u8; 0] })* };
+opaque! {
+    /// Allocator, log, limits and device
+    bzna_context;
+    /// Immutable samples with named fields
+    bzna_dataset;
+    /// Order, warps and threads over one data set
+    bzna_loader;
+    /// One batch on loan from a loader
+    bzna_batch;
+    /// Decodes single pictures in software
+    bzna_decoder;
+    /// Writes one archive
+    bzna_writer;
 }
-
-/// The types that C shows: the struct itself, a zeroed default (which is what the header asks for before struct_size is set; null
-/// pointers and absent callbacks are zeros too), and a table of its fields for the test.
-macro_rules! structs {
-    ($($(#[$attribute:meta])* struct $name:ident { $($field:ident: $type:ty),* $(,)? })*) => {
-        $(
-            $(#[$attribute])*
-            #[repr(C)]
-            #[derive(Clone, Copy, Debug)]
-            pub struct $name { $(pub $field: $type),* }
-
-            impl Default for $name {
-                fn default() -> Self {
-                    // SAFETY: integers, floats, raw pointers, Option of fn pointers, and arrays and structs of these may be zero.
-                    unsafe { std::mem::zeroed() }
-                }
-            }
-        )*
-        /// Every struct of this file: name, size, alignment, fields.
-        #[doc(hidden)]
-        pub const LAYOUT: &[(&str, usize, usize, &[Field])] = &[$((
-            stringify!($name), std::mem::size_of::<$name>(), std::mem::align_of::<$name>(),
-            &[$(Field(stringify!($field), std::mem::offset_of!($name, $field), std::mem::size_of::<$type>(), stringify!($type))),*],
-        )),*];
-    };
-}
-
-opaque! { bzna_context bzna_dataset bzna_decoder bzna_loader bzna_batch bzna_writer }
 
 structs! {
+    /// Why a call failed. The caller owns the struct. The library writes to it only when the call fails, and only whole
+    /// members for which struct_size has room. A struct_size of 0 stands for the size of the library that runs. A
+    /// struct_size of 1 to 7 leaves room for nothing, and is no error.
     struct bzna_error {
+        /// Set by the caller, in bytes; 0: this version's size
         struct_size: u32,
+        /// The status that the call returned
         status: bzna_status,
+        /// Where the box or field at fault begins, in bytes from the start of the file, or BZNA_NO_OFFSET
         byte_offset: u64,
+        /// Errno, AVERROR or CUresult, as status suggests; 0: none
         native_code: i32,
+        /// The type of the box at fault, or 0
         fourcc: u32,
+        /// Names the file, and the box or field, in UTF-8 with a NUL at its end: "train.bzna:
+        /// moov/trak\[2\]/mdia/minf/stbl/stsz at byte 1945002: ..."
         message: [c_char; 232],
     }
 
+    /// Where the library's memory comes from. Both functions are called on any thread, concurrently. They must not call
+    /// any bzna_\* function. With both NULL the C library's are used; one without the other is E_ARGUMENT.
     struct bzna_allocator {
+        /// Passed to both functions; the caller's
         user: *mut c_void,
+        /// Returns size bytes whose address is a multiple of align (a power of two, at most 64), or NULL if there are
+        /// none
         alloc: Option<unsafe extern "C" fn(user: *mut c_void, size: usize, align: usize) -> *mut c_void>,
+        /// Frees ptr, which alloc returned; size is what alloc was asked for
         release: Option<unsafe extern "C" fn(user: *mut c_void, ptr: *mut c_void, size: usize)>,
     }
 
+    /// Bytes from anywhere, for bzna_dataset_open_source. The callbacks must not close any object.
     struct bzna_source {
+        /// sizeof the struct; bzna_source_init sets it
         struct_size: u32,
+        /// Must be 0
         reserved0: u32,
+        /// Passed to the functions; the caller's until close
         user: *mut c_void,
+        /// Copies up to size bytes, from byte offset on, to dst. Returns how many it copied. After fewer than size, it
+        /// is called again for the rest; 0 means the end of the data. Several threads call it at once. Failures:
+        /// ```text
+        /// a negative number   trouble with the data: E_IO, and the number becomes native_code
+        /// more than size      a fault of read_at itself: E_CALLBACK
+        /// ```
+        /// A binding returns INT64_MAX where the user's code is at fault.
         read_at: Option<unsafe extern "C" fn(user: *mut c_void, offset: u64, dst: *mut c_void, size: u64) -> i64>,
+        /// Returns the number of all bytes. A negative number becomes the native_code of E_IO. Called on the caller's
+        /// thread, in bzna_dataset_open_source.
         size: Option<unsafe extern "C" fn(user: *mut c_void) -> i64>,
+        /// Releases what the source holds. Called exactly once, on the thread that releases the data set last, and
+        /// never if bzna_dataset_open_source failed. May be NULL.
         close: Option<unsafe extern "C" fn(user: *mut c_void)>,
     }
 
+    /// Bytes to anywhere, for bzna_writer_open_sink. The callbacks are never called concurrently. They must not close
+    /// any object.
     struct bzna_sink {
+        /// sizeof the struct; bzna_sink_init sets it
         struct_size: u32,
+        /// Must be 0
         reserved0: u32,
+        /// Passed to the functions; the caller's until close
         user: *mut c_void,
+        /// Writes all size bytes of src at byte offset. Returns BZNA_OK, or a negative number, which becomes the
+        /// native_code of E_IO. The writer appends, and at the end goes back to patch 8 bytes.
         write_at: Option<unsafe extern "C" fn(user: *mut c_void, offset: u64, src: *const c_void, size: u64) -> bzna_status>,
+        /// Releases what the sink holds. Called exactly once, by bzna_writer_close, and never if bzna_writer_open_sink
+        /// failed. May be NULL.
         close: Option<unsafe extern "C" fn(user: *mut c_void)>,
     }
 
+    /// Where device memory comes from, such as a framework's caching allocator. Both functions are called on the
+    /// caller's thread, and for staging memory on a loader's threads. They must not call any bzna_\* function. With
+    /// both NULL cuMemAlloc and cuMemFree are used; one without the other is E_ARGUMENT.
     struct bzna_device_allocator {
+        /// Passed to both functions; the caller's
         user: *mut c_void,
-        alloc: Option<unsafe extern "C" fn(user: *mut c_void, size: usize, stream: *mut c_void) -> u64>,
-        release: Option<unsafe extern "C" fn(user: *mut c_void, ptr: u64, size: usize, stream: *mut c_void)>,
+        /// Returns the device address of size bytes, a multiple of 256, or NULL if there are none. The memory is first
+        /// used on stream, a CUstream
+        alloc: Option<unsafe extern "C" fn(user: *mut c_void, size: usize, stream: *mut c_void) -> *mut c_void>,
+        /// Frees ptr, which alloc returned; size is what alloc was asked for. No stream but stream still uses the
+        /// memory
+        release: Option<unsafe extern "C" fn(user: *mut c_void, ptr: *mut c_void, size: usize, stream: *mut c_void)>,
     }
 
+    /// A device, wherever one appears.
     struct bzna_device {
+        /// BZNA_DEVICE_...
         kind: i32,
+        /// Number of the CUDA device, from 0; else it must be 0
         ordinal: i32,
     }
 
+    /// How a context is to be. Zero is the default of every member.
     struct bzna_context_config {
+        /// sizeof the struct; bzna_context_config_init sets it
         struct_size: u32,
+        /// The most verbose level that log receives, BZNA_LOG_...; default BZNA_LOG_WARNING
         log_level: i32,
+        /// AUTO: a GPU if there is one that this build can use, else the CPU. The GPU is the device that is current on
+        /// the thread that needs it first, or device 0. CUDA: that device, or the call fails. CPU: no GPU is looked for
         device: bzna_device,
+        /// Host memory; default: the C library's
         allocator: bzna_allocator,
+        /// Receives messages; NULL: they are dropped
         log: bzna_log_fn,
+        /// Passed to log; the caller's
         log_user: *mut c_void,
+        /// 0: log is called when a thread of the caller's opens or closes something, takes a batch,
+        /// ```text
+        /// estores a state or asks for the device. Up to 32 messages wait for that, and a message
+        /// ays how many more were dropped
+        /// ```
+        /// 1: log is called at once, from any thread
         log_any_thread: u32,
+        /// The longest edge of a coded frame, in pixels, 1..65535; default 16384
         max_edge_px: u32,
+        /// The largest sample, in bytes; default 256 MiB
         max_sample_bytes: u64,
+        /// Advanced, used to tune decoding on one kind of GPU: NVDEC decode sessions of the context, at most 256.
+        /// Default: sessions_per_engine for each engine
         sessions: u32,
+        /// Advanced, used by configurations for several kinds of GPUs: NVDEC decode sessions for each engine of the
+        /// device, at most 256 (and 256 in all). Default 2, or 3 where there is a single engine. sessions has
+        /// precedence
         sessions_per_engine: u32,
+        /// Advanced, used to tune decoding: how many pictures one session decodes at once, at most 16; default 4
         session_depth: u32,
+        /// Advanced, used to tune decoding: how many decoded pictures of a session one launch of the kernel warps, at
+        /// most 8; default 8
         session_mapped: u32,
+        /// Advanced, used where a large model shares the GPU: device memory for the decoders of all sessions, in bytes,
+        /// by estimate. Default: an eighth of the device's memory. With little, there are fewer decoders, and they
+        /// change frame sizes. With none, a session ends
         decode_memory_bytes: u64,
+        /// Advanced, used where a framework has an allocator of its own: allocates the device memory of batches and
+        /// uploads. Default, all zeros: the driver's
         device_allocator: bzna_device_allocator,
+        /// Advanced, used by programs that made a CUDA context: the CUcontext to work in, on its device. It is the
+        /// caller's, and must live until everything made from this context is closed. NULL: the device's primary
+        /// context
         cuda_context: *mut c_void,
     }
 
     /// A CUDA device, as a context uses it.
     struct bzna_device_info {
+        /// Set by the call: how many bytes were filled
         struct_size: u32,
+        /// The CUDA version that the driver supports, 12040 = 12.4
         driver: u32,
+        /// BZNA_DEVICE_CUDA, and the ordinal
         device: bzna_device,
+        /// Device memory in all, in bytes
         memory_bytes: u64,
+        /// Compute capability, 8 of 8.6
         compute_major: u32,
+        /// Compute capability, 6 of 8.6
         compute_minor: u32,
+        /// NVDEC engines for 8-bit 4:2:0 H.265, else for H.264
         engines: u32,
+        /// Decode sessions that the context's loaders share; 0 before the first loader needs them
         sessions: u32,
+        /// BZNA_OK if NVDEC can be used, else why not
         video: bzna_status,
+        /// 0
         reserved0: u32,
+        /// The device's name, as the driver has it
         name: [c_char; 96],
+        /// More about video, if it is not BZNA_OK
         message: [c_char; 232],
     }
 
-    /// What a device decodes. Sizes are of coded frames, in pixels.
+    /// NVDEC's abilities with one kind of picture: a codec, a chroma format and a depth. Sizes are those of coded
+    /// frames.
     struct bzna_codec_info {
+        /// Set by the call: how many bytes were filled
         struct_size: u32,
+        /// BZNA_CODEC_..., as asked
         codec: u32,
+        /// 0 gray, 1 4:2:0, 2 4:2:2, 3 4:4:4, as asked
         chroma_format: u32,
+        /// Bits a sample: 8, 10 or 12, as asked
         depth: u32,
+        /// 1: the device decodes it; 0: all that follows is 0
         supported: u32,
+        /// NVDEC engines for this kind
         engines: u32,
+        /// Pixels
         min_width: u32,
+        /// Pixels
         min_height: u32,
+        /// Pixels
         max_width: u32,
+        /// Pixels
         max_height: u32,
+        /// Width * height / 256 of a frame is at most this
         max_macroblocks: u32,
+        /// BZNA_CHECK_...
         check: u32,
+        /// Why the check failed or was skipped, and what the library avoids because of it
         check_message: [c_char; 128],
     }
 
+    /// How numbers of a picture stand for colors: code points of ISO/IEC 23091-2, as in colr nclx and in VUI. In each
+    /// of the first three, 2 is "unspecified".
     struct bzna_color {
+        /// Not applied
         primaries: u16,
+        /// Not applied
         transfer: u16,
+        /// 0 to 2 and 4 to 10 are known; 0: the planes are G, B, R
         matrix: u16,
+        /// 1: 0..255; 0: 16..235 for luma, 16..240 for chroma
         full_range: u8,
+        /// 0: nothing is known, and the rest does not count
         present: u8,
     }
 
+    /// One image: a coded picture. bzna_dataset_read_image fills it in; bzna_decoder_decode, bzna_image_annexb and a
+    /// writer take it. It owns nothing.
     struct bzna_image {
+        /// sizeof the struct; bzna_image_init sets it
         struct_size: u32,
+        /// BZNA_CODEC_...
         codec: u32,
+        /// Pixels of the picture without padding
         width: u32,
+        /// Pixels of the picture without padding
         height: u32,
+        /// Pixels of the coded frame; 0: as the stream says (for a writer, for JPEG and STILL)
         frame_width: u32,
+        /// Likewise
         frame_height: u32,
+        /// Where in the frame the picture begins, in pixels
         crop_x: u32,
+        /// Likewise, from the top
         crop_y: u32,
+        /// What the container says of color. present 0: what the stream says counts, else BT.601, limited-range to a
+        /// decoder, full-range to a writer. It has no effect on RGB, nor on a JPEG that is written
         color: bzna_color,
+        /// Bytes of the length before each NAL unit: 1, 2 or 4; 0: start codes of Annex B, or a codec without NAL units
         length_size: u32,
+        /// EXIF's number, 1..8: how the picture is to be turned and mirrored. 0: as the picture itself says; a writer
+        /// takes nothing else
         orientation: u32,
+        /// The payload of hvcC, avcC or av1C; NULL where data has the parameter sets. Borrowed
         config: *const c_void,
+        /// Bytes at config
         config_size: u64,
+        /// The access unit, or the file's bytes. Borrowed
         data: *const c_void,
+        /// Bytes at data
         data_size: u64,
+        /// BZNA_PALETTE_...
         palette: u32,
+        /// Must be 0
         reserved1: u32,
     }
 
-    /// A file of records of one size.
+    /// A file of records of one size, such as CIFAR, MNIST or raw tensors. The file is a header and then whole records;
+    /// bytes after the last whole record are E_TRUNCATED. Data are a picture, the field "image", if data_type is UINT8
+    /// and channels is 1 or 3. Else they are the field "data", a vector of channels * height * width float32.
     struct bzna_records {
+        /// sizeof the struct; bzna_records_init sets it
         struct_size: u32,
+        /// BZNA_RECORD_..., but not NONE
         data_type: u32,
+        /// BZNA_LAYOUT_... of a picture's bytes: one plane for each channel, or channels interleaved. Must be 0 for
+        /// vectors
         layout: u32,
+        /// Pixels, or a factor of the vector's length; at least 1
         width: u32,
+        /// Likewise
         height: u32,
+        /// At least 1
         channels: u32,
+        /// Bytes before the first record
         header_bytes: u64,
+        /// Bytes of a record; 0: what data and label need
         stride: u64,
+        /// Where the data begin in a record, in bytes
         data_offset: u64,
+        /// Where the label begins in a record, in bytes
         label_offset: u64,
+        /// BZNA_RECORD_... An integer is the field "target", a FLOAT32 the field "label", a vector of one number. NONE:
+        /// there is no label
         label_type: u32,
+        /// Numbers of vectors are x * scale + bias; 0 counts as 1
         scale: f32,
+        /// Likewise. Both must be 0 for pictures
         bias: f32,
+        /// Must be 0
         reserved0: u32,
     }
 
+    /// How a data set is to be opened. Everything is copied. A setting that has no effect on the kind of file is
+    /// E_ARGUMENT. Zero is the default of every member.
     struct bzna_dataset_config {
+        /// sizeof the struct; bzna_dataset_config_init sets it
         struct_size: u32,
+        /// Must be 0
         reserved0: u32,
+        /// What error messages call the data set; only where it is one file. Default: the path, "memory" or "source"
         name: *const c_char,
+        /// "train", "validation" or "test": only the samples of that split, which an archive lists in tracks of their
+        /// own (bzna_input_train, bzna_target_train, ...). E_NOT_FOUND where it has none. Default: all samples
         split: *const c_char,
+        /// The kind of container, as bzna_dataset_info.container calls it. Default: found by content
         format: *const c_char,
+        /// Path of a list, which names the samples of a folder or the labels of a .rec. Its first line decides how
+        /// lines are read:
+        /// ```text
+        /// index TAB label TAB ... TAB path   MXNet's .lst
+        /// path,label                         .csv
+        /// path label                         Caffe's val.txt
+        /// ```
+        /// Default: no list
         list: *const c_char,
+        /// Names of a folder's class folders, in the order of their numbers; others are left out. Default: all of them,
+        /// in class_order
         classes: *const *const c_char,
+        /// Names at classes
         class_count: u32,
+        /// BZNA_CLASS_ORDER_...; not together with classes
         class_order: u32,
+        /// BZNA_ORIENTATION_...
         orientation: u32,
+        /// BZNA_PALETTE_...
         palette: u32,
+        /// How records of one size lie; NULL: the file has none
         records: *const bzna_records,
+        /// Must be 0
         reserved: [u64; 4],
     }
 
-    /// What an archive is, as a whole.
+    /// A data set as a whole.
     struct bzna_dataset_info {
+        /// Set by the call: how many bytes were filled
         struct_size: u32,
+        /// Fields of its samples: bzna_dataset_field_info
         field_count: u32,
+        /// Of all its files, whole; 0 for folders
         size_bytes: u64,
+        /// Of the whole data set, as bzna_dataset_count has it
         sample_count: u64,
+        /// Samples that have a target
         target_count: u64,
+        /// Files, or ranges of files, that it is made of
         part_count: u32,
+        /// Of the first file: bzna_dataset_track_info
         track_count: u32,
+        /// Of the first file's ftyp, at most 8
         brand_count: u32,
+        /// The major brand first
         brands: [u32; 8],
+        /// Of the first file: "archive", "mp4 video", "HEIF", "folder", "tar", "RecordIO", "records"
         container: [c_char; 20],
+        /// Of the first file, after its last box: ignored
         trailing_bytes: u64,
     }
 
-    /// One field of a data set's samples.
+    /// One field of a data set's samples. Chapter 12 has the fields of tar and RecordIO.
     struct bzna_field_info {
+        /// Set by the call: how many bytes were filled
         struct_size: u32,
+        /// BZNA_FIELD_...
         kind: u32,
+        /// UTF-8 with a NUL at its end
         name: [c_char; BZNA_NAME_MAX],
     }
 
+    /// One track of an archive or a video.
     struct bzna_track_info {
+        /// Set by the call: how many bytes were filled
         struct_size: u32,
+        /// Four characters, such as "meta" or "vide"
         handler: u32,
+        /// Of the sample entry, such as "mett" or "hvc1"
         format: u32,
+        /// Of tkhd
         flags: u32,
+        /// Of the track
         sample_count: u64,
+        /// Of hdlr, such as "bzna_input"
         name: [c_char; BZNA_NAME_MAX],
+        /// Of the sample entry, or ""
         mime: [c_char; 64],
     }
 
-    /// Where one sample lies, and which pictures it holds.
+    /// Where one sample lies in its file.
     struct bzna_sample_ref {
+        /// Set by the call: how many bytes were filled
         struct_size: u32,
+        /// Names at image_names
         image_count: u32,
+        /// In the data set, as asked
         index: u64,
+        /// Where the sample begins in its file, in bytes
         offset: u64,
+        /// Bytes of the sample
         size: u64,
+        /// BZNA_TARGET_NONE: it has none
         target: i64,
+        /// Tracks of the images in it
         image_names: [[c_char; BZNA_NAME_MAX]; BZNA_IMAGES_MAX],
     }
 
-    /// What the container says of one picture, and where its bytes lie in the file.
+    /// One image of a sample, as its container describes it, and where its bytes lie.
     struct bzna_image_info {
+        /// Set by the call: how many bytes were filled
         struct_size: u32,
+        /// BZNA_CODEC_...
         codec: u32,
+        /// The sample entry, "hvc1" = 0x68766331, or the kind of file, "jpeg"
         fourcc: u32,
+        /// Pixels of the picture without padding
         width: u32,
+        /// Likewise
         height: u32,
+        /// Pixels of the coded frame
         frame_width: u32,
+        /// Likewise
         frame_height: u32,
+        /// Where in the frame the picture begins, in pixels
         crop_x: u32,
+        /// Likewise, from the top
         crop_y: u32,
+        /// The clean aperture as it stands in the file: width, height, horizontal and vertical offset, each a numerator
+        /// and a denominator. All 0: there is none
         clap: [i32; 8],
+        /// As bzna_image has it
         length_size: u32,
+        /// As bzna_image has it
         color: bzna_color,
+        /// Where the config's payload begins in the file, in bytes
         config_offset: u64,
+        /// Bytes of the config's payload
         config_size: u64,
+        /// Where the access unit begins in the file, in bytes
         data_offset: u64,
+        /// Bytes of the access unit
         data_size: u64,
+        /// As bzna_image has it
         orientation: u32,
+        /// BZNA_BESIDE_..., for HEIF files
         beside: u32,
     }
 
+    /// A decoded picture: planes in memory. bzna_decoder_decode fills it in; bzna_picture_render takes it, from any
+    /// source. It owns nothing.
     struct bzna_picture {
+        /// sizeof the struct; bzna_picture_init sets it
         struct_size: u32,
+        /// Bits a sample: 8, or 9 to 16 in two bytes each; 0 counts as 8
         depth: u32,
+        /// Pixels of the picture without padding
         width: u32,
+        /// Likewise
         height: u32,
+        /// Where in the frame the picture begins, in pixels
         crop_x: u32,
+        /// Likewise, from the top
         crop_y: u32,
+        /// Pixels of the coded frame, which the planes show whole; 0: the frame ends where the picture does
         frame_width: u32,
+        /// Likewise
         frame_height: u32,
+        /// log2 of the subsampling, at most 2: 1 for 4:2:0
         chroma_shift_x: u32,
+        /// Likewise: 1 for 4:2:0
         chroma_shift_y: u32,
+        /// 1: chroma is co-sited with the left column; 0: centered
         chroma_left: u32,
+        /// 1: chroma is co-sited with the top row; 0: centered
         chroma_top: u32,
+        /// The color description that applies: chapter 7. With matrix 0 the planes are G, B, R
         color: bzna_color,
+        /// Y, Cb, Cr; plane\[1\] and \[2\] NULL: gray. Borrowed. Planes and pitches of samples of two bytes are
+        /// multiples of 2
         plane: [*const c_void; 3],
+        /// Bytes from one row of a plane to the next
         pitch: [i64; 3],
+        /// EXIF's number, 1..8; 0 counts as 1. All sizes here are those of the planes as they are stored; homographies
+        /// and outputs refer to the picture after it was turned
         orientation: u32,
+        /// Bytes from one sample of a row to the next; 0: they lie side by side. Planes that are interleaved have more
         step: [u32; 3],
     }
 
+    /// A stream of random numbers by a counter-based generator, Philox4x32-10 (Salmon et al. 2011, "Parallel random
+    /// numbers: as easy as 1, 2, 3"). The stream of (seed, epoch, sample, operation) is Words come in order 0..3 of
+    /// block 0, 1, ... Test vectors, the first words of a stream: The struct is a plain value that owns nothing: copy
+    /// it to repeat its numbers.
     struct bzna_random {
+        /// Of the stream
         key: [u32; 2],
+        /// Of the next block
         counter: [u32; 4],
+        /// The words at hand
         block: [u32; 4],
+        /// Words of block already handed out; 4: all
         used: u32,
+        /// 0
         reserved0: u32,
     }
 
-    /// What happens to one sample: all of it is the transform callback's to change. struct_size is left alone.
+    /// How one view of a sample is made. The steps are taken in this order: Zero is the default of every member, and
+    /// stands for a step that changes nothing. A loader writes the identities out: a transform callback finds them as
+    /// numbers that it can multiply and add to. It may change every member but struct_size.
     struct bzna_transform {
+        /// sizeof the struct; bzna_transform_init sets it
         struct_size: u32,
+        /// BZNA_FILTER_...
         filter: u32,
+        /// 3x3, row-major, output to input pixels: chapter 7. Nine zeros count as the identity
         homography: [f64; 9],
+        /// By channel, in the order delivered; \[0\] for GRAY
         bias: [f32; 3],
+        /// Likewise; 0 counts as 1
         scale: [f32; 3],
+        /// The out-of-bounds color, in units of fill_space
         fill: [f32; 3],
+        /// BZNA_FILL_...
         fill_space: u32,
+        /// BZNA_MATRIX_...
         matrix: u32,
+        /// BZNA_ANTIALIAS_...
         antialias: u32,
+        /// What hls does past the ends of H. 0: hues go round; 1: they stop at the end, as in MXNet
         clamp_hue: u32,
+        /// 1: gray, as torchvision's RandomGrayscale makes it
         grayscale: u32,
+        /// Must be 0
         reserved0: u32,
+        /// 3x4, row-major: \[R G B\]' becomes color \[R G B 1\]', with R'G'B' in 0..255. Twelve zeros count as the
+        /// identity
         color: [f32; 12],
+        /// Added to OpenCV's H (0..180), L and S (0..255): -180..180, -255..255, -255..255
         hls: [f32; 3],
+        /// torchvision's factor, at least 0; 0 counts as 1
         brightness: f32,
+        /// torchvision's factor, at least 0, about the mean of the pixels that lie inside; 0 counts as 1
         contrast: f32,
+        /// torchvision's factor, at least 0; 0 counts as 1
         saturation: f32,
+        /// torchvision's, in turns: -0.5..0.5
         hue: f32,
     }
 
-    /// What a transform callback is told.
+    /// The sample, view and output that a transform or picture callback is asked about.
     struct bzna_sample_info {
+        /// Bytes that the library has filled in
         struct_size: u32,
+        /// Of the batch, from 0
         slot: u32,
+        /// Of the sample in the data set
         index: u64,
+        /// From 0
         epoch: u64,
+        /// BZNA_TARGET_NONE: it has none
         target: i64,
+        /// Pixels of the picture without padding, turned
         width: u32,
+        /// Likewise
         height: u32,
+        /// Pixels of the output
         out_width: u32,
+        /// Likewise
         out_height: u32,
+        /// Of the sample in the epoch: bzna_random_fork
         occurrence: u64,
+        /// Number of the view: bzna_random_fork
         view: u32,
+        /// 0 is config.output, i + 1 is config.extra_outputs.ptr\[i\]; in a picture callback, the first output that is
+        /// made of the picture
         output: u32,
     }
 
+    /// The output of bzna_picture_render.
     struct bzna_output {
+        /// sizeof the struct; bzna_output_init sets it
         struct_size: u32,
+        /// Pixels, 1..16384
         width: u32,
+        /// Pixels, 1..16384
         height: u32,
+        /// BZNA_DTYPE_FLOAT32, _FLOAT16, _BFLOAT16 or _UINT8
         dtype: u32,
+        /// BZNA_LAYOUT_...
         layout: u32,
+        /// BZNA_CHANNELS_...
         channels: u32,
     }
 
+    /// Advanced, used by programs that draw their own warps as the original does: the parameters of its
+    /// compute_affine_matrix, H = T_in T_crop R S T_out.
     struct bzna_affine {
+        /// sizeof the struct; bzna_affine_init sets it
         struct_size: u32,
+        /// Pixels of the picture without padding; at least 1
         in_width: u32,
+        /// Likewise
         in_height: u32,
+        /// Pixels of the output; at least 1
         out_width: u32,
+        /// Likewise
         out_height: u32,
+        /// 0: the whole input is taken; 1: crop_... count
         has_crop: u32,
+        /// Center of the crop, in pixels from the input's center
         crop_x: f64,
+        /// Likewise, downwards
         crop_y: f64,
+        /// Input pixels
         crop_width: f64,
+        /// Input pixels
         crop_height: f64,
+        /// Rotation, counterclockwise
         degrees: f64,
+        /// Shift, in output pixels
         translate_x: f64,
+        /// Likewise
         translate_y: f64,
+        /// 1: mirrored left to right
         flip_h: u32,
+        /// 1: mirrored top to bottom
         flip_v: u32,
+        /// 1: the crop is scaled to the output
         resize: u32,
+        /// 1: resize scales both axes alike
         keep_ratio: u32,
     }
 
-    /// A random warp: a kind, and what is set of the rest; zero is the default of the kind.
+    /// How warps are drawn. Zero is the default of every member. A setting that has no effect on the kind is
+    /// E_ARGUMENT. The struct has no struct_size: it grows only into reserved words.
     struct bzna_warp {
+        /// BZNA_WARP_...
         kind: u32,
+        /// BZNA_LAW_...; must be 0 for NONE and MXNET
         law: u32,
+        /// By kind:
+        /// ```text
+        /// RANDOM_RESIZED_CROP   the crop's share of the picture's area, lo..hi; default 0.08..1
+        /// CENTER_RESIZED_CROP   [0] is the output's edge as a fraction of the short edge of the
+        ///                       resized picture; default 1; 224.0 / 256 for "resize to 256, crop
+        ///                       224". [1] is 0
+        /// SIMILARITY            the crop's share of the picture's area, lo..hi; default 1..1
+        /// MXNET                 min_random_scale..max_random_scale; default 1..1
+        /// ```
         scale: [f64; 2],
+        /// The crop's width divided by its height, lo..hi. Default 3/4..4/3 for RANDOM_RESIZED_CROP, the input's own
+        /// for SIMILARITY. MXNET: 1 - max_aspect_ratio..1 + max_aspect_ratio, default 1..1
         ratio: [f64; 2],
+        /// SIMILARITY, MXNET: rotation, counterclockwise, lo..hi. MXNET draws whole degrees:
+        /// -max_rotate_angle..max_rotate_angle, or for its rotate a range of no width
         degrees: [f64; 2],
+        /// SIMILARITY: shift in x and y, at most plus or minus these fractions of the output's size
         translate: [f64; 2],
+        /// Probability of mirroring left to right; every kind
         flip_h: f64,
+        /// Probability of mirroring top to bottom; every kind
         flip_v: f64,
+        /// Advanced: torchvision's RandomAffine and then RandomPerspective, applied to the output of every kind. They
+        /// bring in parts of the input beyond the crop. rotate: degrees, clockwise, lo..hi
         rotate: [f64; 2],
+        /// Advanced: degrees below 90: x lo..hi, y lo..hi
         shear: [f64; 4],
+        /// Advanced: distortion_scale, 0..1; 0: none
         perspective: f64,
+        /// Advanced: probability of perspective; default 0.5
         perspective_p: f64,
+        /// SIMILARITY: 1 scales the crop to the output; implied by scale and ratio
         resize: u32,
+        /// SIMILARITY: 1: resize scales both axes alike
         keep_ratio: u32,
+        /// SIMILARITY: 1 crops anywhere, 0 in the middle. MXNET: rand_crop
         random_crop: u32,
+        /// Must be 0
         reserved0: u32,
+        /// MXNET: max_shear_ratio
         shear_ratio: f64,
+        /// MXNET: min_img_size and max_img_size of the scaled picture, in pixels; 0: any
         canvas_px: [u32; 2],
+        /// MXNET: min_crop_size and max_crop_size of a square crop, which is resized to the output, in pixels; 0: the
+        /// output's size
         crop_px: [u32; 2],
+        /// MXNET: pad, pixels added on each side
         pad_px: u32,
+        /// MXNET: resize of the short edge, in pixels, before all
         short_edge_px: u32,
+        /// MXNET: 1: crop_x_start and crop_y_start count
         has_crop_start: u32,
+        /// MXNET: where the crop begins, in pixels
         crop_x_start: u32,
+        /// MXNET: likewise, from the top
         crop_y_start: u32,
+        /// Must be 0
         reserved1: u32,
-        reserved: [u64; 4],
+        /// Must be 0
+        reserved: [u64; 8],
     }
 
-    /// How colors are drawn; zero is none of them.
+    /// How colors are drawn. The out-of-bounds color is not changed. Zero is "none" for every member. The struct has no
+    /// struct_size: it grows only into reserved words.
     struct bzna_jitter {
+        /// torchvision's ColorJitter: factors, lo..hi; 0, 0: none
         brightness: [f32; 2],
+        /// Likewise
         contrast: [f32; 2],
+        /// Likewise
         saturation: [f32; 2],
+        /// Likewise, in turns: -0.5..0.5
         hue: [f32; 2],
+        /// The probability of torchvision's RandomGrayscale, 0..1
         grayscale: f32,
+        /// Advanced, used to continue runs of MXNet: random_h (at most 180), random_l and random_s (at most 255) of its
+        /// ImageRecordIter
         mxnet_hls: [f32; 3],
+        /// Advanced, used to continue runs of MXNet: its max_random_contrast, below 1, and max_random_illumination.
+        /// With c = 1 + U(-,+) of the one and i = U(-,+) of the other, y = ((x - mean) * c + i) * scale
         mxnet_contrast: f32,
+        /// Advanced: see mxnet_contrast
         mxnet_illumination: f32,
+        /// Advanced: bzna_transform.clamp_hue
         mxnet_clamp_hue: u32,
+        /// Must be 0
         reserved0: u32,
-        reserved: [u64; 2],
+        /// Must be 0
+        reserved: [u64; 8],
     }
 
+    /// A piece of the caller's memory.
     struct bzna_buffer {
+        /// Its address, on the device for outputs that are there
         data: *mut c_void,
+        /// Its size
         bytes: u64,
     }
 
-    struct bzna_loader_output {
-        batch_size: u32,
-        width: u32,
-        height: u32,
-        dtype: u32,
-        layout: u32,
-        channels: u32,
-        views: u32,
-        slices: u32,
-        device: bzna_device,
-        stream: *mut c_void,
-        buffers: *const bzna_buffer,
-        buffer_count: u32,
-        reserved0: u32,
-        reserved: [u64; 4],
-    }
-
-    struct bzna_loader_order {
-        kind: u32,
-        last_batch: u32,
-        seed: u64,
-        epochs: u64,
-        first_epoch: u64,
-        indices: *const u64,
-        index_count: u64,
-        weights: *const f64,
-        weight_count: u64,
-        weighting: u32,
-        weights_by_part: u32,
-        epoch_samples: u64,
-        reserved: [u64; 4],
-    }
-
-    struct bzna_loader_shard {
-        rank: u32,
-        world_size: u32,
-        reserved: [u64; 2],
-    }
-
+    /// How pixels are filtered.
     struct bzna_loader_filter {
+        /// BZNA_FILTER_...
         kind: u32,
+        /// BZNA_ANTIALIAS_...
         antialias: u32,
-        reserved: [u64; 2],
+        /// Must be 0
+        reserved: [u64; 8],
     }
 
+    /// How numbers are made of colors, in the order of the output's channels. Give mean and std, or bias and scale, not
+    /// both.
     struct bzna_loader_color {
+        /// y = (x - mean) / std, for x in 0..255
         mean: [f32; 3],
+        /// 0 counts as 1
         std: [f32; 3],
+        /// y = (x - bias) * scale, for x in 0..255
         bias: [f32; 3],
+        /// 0 counts as 1
         scale: [f32; 3],
+        /// The out-of-bounds color; default black
         fill: [f32; 3],
+        /// BZNA_FILL_... of fill
         fill_space: u32,
+        /// Advanced, used if files say it wrong: BZNA_MATRIX_...
         matrix: u32,
+        /// Must be 0
         reserved0: u32,
+        /// Advanced, used to continue runs of MXNet or Caffe: a mean for each pixel, in place of mean or bias. float32
+        /// \[channels, height, width\] of the output; copied. An output of another size or other channels needs a color
+        /// of its own then
         mean_image: *const c_void,
+        /// Bytes at mean_image
         mean_image_bytes: u64,
+        /// Random colors, by numbers of BZNA_OPERATION_COLOR that are forked with the view. In an output without a warp
+        /// of its own, that is the view of the first output
         jitter: bzna_jitter,
-        reserved: [u64; 2],
+        /// Must be 0
+        reserved: [u64; 8],
     }
 
-    struct bzna_extra_output {
-        struct_size: u32,
+    /// An output of a loader: config.output is the first one, the tensor "image", and the elements of
+    /// config.extra_outputs are further ones, made of the same samples. Zero is the default of every member. The struct
+    /// has no struct_size: it grows only into reserved words.
+    struct bzna_loader_output {
+        /// Samples of a batch, 1..65536; must be given in the first output, and be 0 in further ones
+        batch_size: u32,
+        /// Pixels, 1..16384. The first output's must be given; 0 in a further one: the first one's. Width and height 0
+        /// with fields.tensors or fields.bytes stand for batches without pictures, on the host
         width: u32,
+        /// Likewise
         height: u32,
+        /// BZNA_DTYPE_FLOAT32, _FLOAT16, _BFLOAT16 or _UINT8
         dtype: u32,
+        /// BZNA_LAYOUT_...
         layout: u32,
+        /// BZNA_CHANNELS_...
         channels: u32,
+        /// Advanced, used in contrastive learning: views of each sample, at most 64 in all outputs. Default 1, or in an
+        /// output without a warp of its own as many as the first output has, which is the only other value there. View
+        /// n has the random numbers that are forked with n
         views: u32,
-        own_warp: u32,
-        own_filter: u32,
-        own_color: u32,
+        /// Advanced, used by programs that drive several devices: equal parts that a batch is delivered in, one for
+        /// each consumer. Default 1; must divide batch_size, and be 1 with several views or outputs
+        slices: u32,
+        /// AUTO: on the context's device if it has one, else in host memory. CPU: in host memory. CUDA: on the
+        /// context's device; ordinal is 0 or that device's
+        device: bzna_device,
+        /// Advanced, used by programs that have a stream: the consumer's CUstream, for batches on the device. It is the
+        /// caller's, and must live until the loader is closed and the last batch on it has been released. NULL: the
+        /// loader makes one, a non-blocking stream, which the default stream does not wait for (chapter 11)
+        stream: *mut c_void,
+        /// Advanced, used by programs that own their staging memory: memory for batches instead of the library's,
+        /// batches_in_flight * slices of them. The array is copied; the memory is borrowed.
+        /// ```text
+        /// - buffers[batch * slices + slice] has room for batch_size / slices samples: all outputs
+        ///   in order, each from a multiple of 256 bytes on.
+        /// - It is aligned to 4 bytes.
+        /// - It stays valid until the loader is closed and its batches are released.
+        /// - Where there is a GPU, device must be named: CPU, or CUDA for device addresses
+        /// ```
+        buffers: *const bzna_buffer,
+        /// Buffers at buffers
+        buffer_count: u32,
+        /// Must be 0
+        reserved0: u32,
+        /// Further outputs: the name of the tensor, 1..31 bytes; must be given; copied
         name: *const c_char,
+        /// Further outputs: the image field that it is made of; copied. A field is decoded once. NULL: the first
+        /// output's
         field: *const c_char,
-        warp: bzna_warp,
-        filter: bzna_loader_filter,
-        color: bzna_loader_color,
+        /// Further outputs: how warps are drawn; copied.
+        /// ```text
+        /// NULL         view v has the warp, fill and colors of view v of the first output, as the
+        ///              transform callback left them, which is not called for it again. The warp is
+        ///              scaled from the sizes of the first output and its picture to those of this
+        ///              one, so that edges meet edges
+        /// not NULL     warps are drawn by it, and the transform callback is called. The random
+        ///              numbers are forked with view numbers that go on from those of the outputs
+        ///              before it that have warps of their own
+        /// ```
+        warp: *const bzna_warp,
+        /// Further outputs: how pixels are filtered; copied. NULL: as in the first output
+        filter: *const bzna_loader_filter,
+        /// Further outputs: how numbers are made of colors; copied. NULL: as in the first output
+        color: *const bzna_loader_color,
+        /// Must be 0
+        reserved: [u64; 8],
     }
 
+    /// The outputs beside the first one.
     struct bzna_loader_outputs {
-        ptr: *const bzna_extra_output,
+        /// An array; copied, with what it points to
+        ptr: *const bzna_loader_output,
+        /// Outputs at ptr, at most 15
         count: u64,
+        /// Must be 0
+        reserved: [u64; 8],
     }
 
+    /// The samples of an epoch. Arrays are copied.
+    struct bzna_loader_order {
+        /// BZNA_ORDER_...
+        kind: u32,
+        /// BZNA_LAST_...
+        last_batch: u32,
+        /// Of order, warps and colors
+        seed: u64,
+        /// To deliver, one after the other; default 1
+        epochs: u64,
+        /// The number of the first one
+        first_epoch: u64,
+        /// Advanced, used by programs with their own samplers: the samples of an epoch, by index. They may repeat.
+        /// NULL: all samples of the data set
+        indices: *const u64,
+        /// Indices at indices
+        index_count: u64,
+        /// Advanced, used for unbalanced classes and for mixtures of data sets: how likely a sample is drawn. One
+        /// weight for each sample (of indices, where they are given), finite, at least 0, and one of them above 0
+        weights: *const f64,
+        /// Weights at weights
+        weight_count: u64,
+        /// Advanced: BZNA_WEIGHTING_...; must be given with weights
+        weighting: u32,
+        /// Advanced: 1: weights are one for each part of a concatenation, shared evenly by its samples; not together
+        /// with indices
+        weights_by_part: u32,
+        /// Advanced: draws an epoch, with weighting; at most 2^63. Default: as many as samples, or with ONCE as samples
+        /// that have a weight
+        epoch_samples: u64,
+        /// Must be 0
+        reserved: [u64; 8],
+    }
+
+    /// This process's share of each epoch, for distributed training: chapter 9.
+    struct bzna_loader_shard {
+        /// Of this process, 0 .. world_size - 1
+        rank: u32,
+        /// Processes that share the epoch; default 1
+        world_size: u32,
+        /// Must be 0
+        reserved: [u64; 8],
+    }
+
+    /// The fields that batches are made of. Strings are copied.
     struct bzna_loader_fields {
+        /// Which image of a sample: "image", "thumb", or the name of a track. A name that the first sample does not
+        /// have is refused. Default: the thumbnail where a sample has one, if width and height of all outputs of it are
+        /// at most 512; else the picture
         image: *const c_char,
+        /// Further tensors of each batch: at most 16 fields by name, with commas between them.
+        /// ```text
+        /// integers   [N] int64; -1 where a sample has none
+        /// vectors    [N, k] float32. k is how many numbers the first sample has, or stands behind a
+        ///            colon: "cls,label:16". A shorter vector, or a failed sample, leaves NaN in the
+        ///            rest of its row; a longer one fails its sample with E_MISMATCH
+        /// ```
         tensors: *const c_char,
+        /// At most 16 fields of any kind for bzna_batch_bytes, by name, with commas between them. A field that has the
+        /// name of a tensor of every batch, such as "index", can be had in no other way
         bytes: *const c_char,
-        reserved: [u64; 3],
+        /// Must be 0
+        reserved: [u64; 8],
     }
 
+    /// Advanced, used with slow or failing storage: how samples are read.
     struct bzna_loader_read {
+        /// Threads that read, at most 256; default 1, or with NVDEC one for two sessions, 2 to 8. Raise it where each
+        /// read waits long, as on network storage
         threads: u32,
+        /// Samples read before they are decoded, at most 65536; default 2 for each decoder thread, 4 for each session,
+        /// and 2
         ahead_samples: u32,
+        /// Memory of all samples read ahead, in bytes; default 1 GiB. A sample that is larger fails with E_LIMIT
         memory_bytes: u64,
+        /// How often a sample's read that failed with E_IO is tried again, at most 1000; default 0. Opening a data set
+        /// is not tried again
         retries: u32,
+        /// Must be 0
         reserved0: u32,
+        /// Time before the first retry, in nanoseconds, doubled for each further one; default 10 ms
         backoff_ns: u64,
-        reserved: [u64; 4],
+        /// Must be 0
+        reserved: [u64; 8],
     }
 
+    /// How pictures are decoded.
     struct bzna_loader_decode {
+        /// BZNA_DECODER_...
         decoder: u32,
+        /// Threads that decode in software, or with NVDEC what it cannot; at most 1024; default one for each processor.
+        /// Set it where several processes share a machine
         threads: u32,
-        verify_every: u32,
+        /// Advanced, used where a GPU waits for slow CPUs: with BZNA_DECODER_NVDEC, NVDEC decodes all JPEG that are
+        /// baseline, 4:2:0, and of a size that it takes, or opening fails. It is fastest with pictures of one size.
+        /// Pixels differ by up to 4 of 255. Default: software decodes JPEG
         jpeg: u32,
+        /// Advanced, used with large photographs and small outputs: 1: a JPEG that all views shrink 2-fold (4-,
+        /// 8-fold), with antialias, is decoded at 1/2 (1/4, 1/8) of its size by libjpeg-turbo. Pixels differ
         jpeg_shrink: u32,
-        reserved0: u32,
-        reserved: [u64; 2],
+        /// Must be 0
+        reserved: [u64; 8],
     }
 
+    /// How failures are treated.
     struct bzna_loader_errors {
+        /// BZNA_ON_ERROR_...
         policy: u32,
+        /// BZNA_ON_CALLBACK_ERROR_...
         callback_policy: u32,
-        reserved: [u64; 2],
+        /// Must be 0
+        reserved: [u64; 8],
     }
 
+    /// Batches in flight, threads, callbacks.
     struct bzna_loader_pipeline {
+        /// Batches being filled, ready, on loan, or released and still read on the device; at most 64; default 3
         batches_in_flight: u32,
+        /// Advanced, used to change augmentation during a run: 1: bzna_loader_restore takes states of runs that made
+        /// other pixels, too
         restore_any_pixels: u32,
+        /// Advanced, used on machines with several sockets: thread i (decoders, then readers) runs on processor cpus\[i
+        /// % cpu_count\]. Copied. NULL: anywhere
         cpus: *const i32,
+        /// Processors at cpus
         cpu_count: u32,
+        /// Must be 0
         reserved0: u32,
+        /// Advanced, used by programs with their own augmentation: changes the transform that warp and color gave a
+        /// view. NULL: none
         transform: bzna_transform_fn,
+        /// Passed to transform; the caller's
         transform_user: *mut c_void,
+        /// Advanced, used for augmentation that no warp can do: is called with each decoded picture, to change its
+        /// pixels before they are warped. All pictures are decoded in software then. NULL: none
         picture: bzna_picture_fn,
+        /// Passed to picture; the caller's
         picture_user: *mut c_void,
-        reserved: [u64; 2],
+        /// Must be 0
+        reserved: [u64; 8],
     }
 
+    /// The configuration of a loader. Zero is the default of every member. Only output.batch_size, width and height
+    /// must be given. Three whole configurations follow, in C. C++ before C++20 has no such initialisers: clear the
+    /// struct with {}, and set struct_size and the members.
     struct bzna_loader_config {
+        /// sizeof the struct; bzna_loader_config_init sets it
         struct_size: u32,
+        /// Must be 0
         reserved0: u32,
+        /// The first output: "image"
         output: bzna_loader_output,
-        outputs: bzna_loader_outputs,
+        /// Advanced: the outputs beside it
+        extra_outputs: bzna_loader_outputs,
+        /// The samples of an epoch
         order: bzna_loader_order,
+        /// This process's share of them
         shard: bzna_loader_shard,
+        /// Which part of a picture an output shows
         warp: bzna_warp,
+        /// How pixels are filtered
         filter: bzna_loader_filter,
+        /// How numbers are made of colors
         color: bzna_loader_color,
+        /// The fields that batches are made of
         fields: bzna_loader_fields,
+        /// Advanced: how samples are read
         read: bzna_loader_read,
+        /// Who decodes
         decode: bzna_loader_decode,
+        /// How failures are treated
         errors: bzna_loader_errors,
+        /// Batches in flight, threads, callbacks
         pipeline: bzna_loader_pipeline,
     }
 
-    /// Name, type, shape and place of a tensor: of what a loader yields (without data), or of a batch.
+    /// A tensor: of a batch, or of what a loader yields. Elements are densely packed, the last dimension first in
+    /// memory.
     struct bzna_tensor {
+        /// Set by the call: how many bytes were filled
         struct_size: u32,
+        /// BZNA_DTYPE_...
         dtype: u32,
+        /// CPU or CUDA: where data points to
         device: bzna_device,
+        /// Numbers at shape
         dimensions: u32,
+        /// 0
         reserved0: u32,
+        /// Elements along each dimension, the outermost one first
         shape: [i64; 6],
+        /// The loader's; valid until the batch is released. A device address if device is CUDA: void * as in DLPack, so
+        /// that host code reads host tensors without a cast. NULL in what a loader yields
         data: *mut c_void,
+        /// Bytes at data
         bytes: u64,
+        /// Of the tensor, such as "image"
         name: [c_char; BZNA_NAME_MAX],
+        /// 0
         reserved: [u64; 4],
     }
 
+    /// One batch, as it lies in memory until it is released. Arrays have an element for each slot, and lie on the host.
     struct bzna_batch_info {
+        /// Set by the call: how many bytes were filled
         struct_size: u32,
+        /// Real samples, which are in the first slots
         count: u32,
+        /// Real samples that have a status below 0
         failed: u32,
+        /// Real samples that are another sample than planned (errors.policy); indices says which
         replaced: u32,
+        /// The first output.
+        /// ```text
+        /// NCHW               {batch, channels, height, width}
+        /// NHWC               {batch, height, width, channels}
+        /// several views      {views, batch, ...}: what stands above, once for each view
+        /// several slices     data is the first slice's: bzna_batch_slice has the others
+        /// without pictures   data is NULL, bytes is 0, and there is no name; shape[0] says how many
+        ///                    samples a batch has room for
+        /// ```
         image: bzna_tensor,
+        /// BZNA_LAYOUT_... of image
         layout: u32,
+        /// 1: no batch of this epoch comes after it
         last_of_epoch: u32,
+        /// That image lies in
         slices: u32,
+        /// 0
         reserved0: u32,
+        /// From order.first_epoch on
         epoch: u64,
+        /// Number in the epoch, from 0, or from a restored position
         batch: u64,
+        /// Of this rank's first sample in the epoch's global order
         position: u64,
+        /// BZNA_TARGET_NONE: the sample has none
         targets: *const i64,
+        /// Of the samples in the data set
         indices: *const u64,
+        /// BZNA_OK, or why the slot holds the out-of-bounds color
         status: *const bzna_status,
+        /// The CUstream on which the image is finished (chapter 11); NULL of a batch on the host
         stream: *mut c_void,
     }
 
-    /// What a loader yields, and who decodes.
+    /// The loader's batches, threads and decoder, with defaults filled in.
     struct bzna_loader_info {
+        /// Set by the call: how many bytes were filled
         struct_size: u32,
+        /// BZNA_DECODER_SOFTWARE or BZNA_DECODER_NVDEC
         decoder: u32,
+        /// Of a full batch; data is NULL
         image: bzna_tensor,
+        /// BZNA_LAYOUT_... of image
         layout: u32,
+        /// NVDEC's decode sessions, shared with the context's other loaders; 0: software only
         sessions: u32,
+        /// Decode.threads
         threads: u32,
+        /// Read.threads
         reader_threads: u32,
+        /// Pipeline.batches_in_flight
         batches_in_flight: u32,
+        /// Read.ahead_samples
         read_ahead: u32,
+        /// Of this rank in a whole epoch, from its start; padding is not counted
         samples_per_epoch: u64,
+        /// Of this rank in a whole epoch, from its start
         batches_per_epoch: u64,
+        /// Such as "libavcodec 59.37.100"
         decoder_name: [c_char; 64],
+        /// Why this decoder, and not the other
         decoder_reason: [c_char; 128],
-        picture: [c_char; 32],
-        picture_reason: [c_char; 96],
+        /// What is decoded of each sample: the field's name
+        image_field: [c_char; 32],
+        /// Why that field
+        image_field_reason: [c_char; 96],
     }
 
+    /// One stage of the pipeline. Times are summed over its threads, in nanoseconds.
     struct bzna_stage_statistics {
+        /// Samples that passed; in the last stage batches
         count: u64,
+        /// Of what passed
         bytes: u64,
+        /// Working
         busy_ns: u64,
+        /// Waiting for the stage before it
         wait_before_ns: u64,
+        /// Blocked because the next queue was full (back-pressure)
         wait_after_ns: u64,
+        /// What waits in its queue now
         depth: u64,
+        /// The most that its queue holds
         capacity: u64,
+        /// 0
         reserved: [u64; 3],
     }
 
-    /// Counts since the loader was opened, stage by stage.
+    /// Counts and waits since the loader was opened.
     struct bzna_statistics {
+        /// Set by the call: how many bytes were filled
         struct_size: u32,
+        /// BZNA_STAGE_..., a judgement from the times: the stage that is busy while the one before it is blocked and
+        /// the one after it waits for work. It is the consumer (DELIVER) when readers are blocked, and bzna_loader_next
+        /// never waits or decoders have nothing to do
         limiting_stage: u32,
+        /// By BZNA_STAGE_...
         stage: [bzna_stage_statistics; 4],
+        /// That were finished, well or not
         samples: u64,
+        /// Of these, that failed; by kind below
         samples_failed: u64,
+        /// E_IO, E_TRUNCATED, or E_CALLBACK of a source
         failed_read: u64,
+        /// E_BOX, E_LIMIT, E_NOT_FOUND, ...
         failed_format: u64,
+        /// E_DECODE, E_CODEC, E_MISMATCH
         failed_decode: u64,
+        /// E_CALLBACK of transform or picture, E_MEMORY, ...
         failed_other: u64,
+        /// Attempts at a replacement, by errors.policy
         replaced: u64,
+        /// Reads that were tried again
         retries: u64,
+        /// That samples which are read ahead hold now
         read_memory_bytes: u64,
+        /// That NVDEC decoded
         samples_nvdec: u64,
+        /// That software decoded
         samples_software: u64,
+        /// Of these, that NVDEC was to decode and could not; reasons are logged once
         fallbacks: u64,
+        /// The context's NVDEC decoders; constant in steady state
         decoders_made: u64,
+        /// To another frame size; constant in steady state
         decoders_reconfigured: u64,
+        /// The context's sessions that ended, because there was no memory for their decoders, or because 32 driver
+        /// calls in a row failed while other sessions' succeeded. If no session's calls succeed, software decodes that
+        /// codec from then on, and sessions go on with others
         sessions_lost: u64,
-        verified: u64,
-        verify_failed: u64,
+        /// That were HEIF grids
         samples_tiled: u64,
+        /// Of grids, that were decoded: those that a warp reads
         tiles: u64,
+        /// How often a thread, the consumer's or one of the library's, found the loader's lock taken by another.
+        /// Threads that wait for work do not count
         lock_waits: u64,
+        /// How long they waited for it, together
         lock_wait_ns: u64,
     }
 
+    /// Where a run stands: 128 bytes of plain little-endian data without pointers, to be kept beside a model's
+    /// checkpoint. bzna_loader_save fills it in, and bzna_loader_restore takes it.
     struct bzna_loader_state {
+        /// 128
         struct_size: u32,
+        /// 2; 1 of a state of 0.1, which has 64 bytes
         version: u32,
+        /// Order.seed
         seed: u64,
+        /// That is under way
         epoch: u64,
+        /// Samples of its order already delivered, to all ranks
         position: u64,
+        /// Of data set, indices and weights
         fingerprint: u64,
+        /// Of an epoch, for all ranks together
         sample_count: u64,
+        /// The first epoch that is not delivered
         end_epoch: u64,
+        /// BZNA_ORDER_...
         order: u32,
+        /// a hash of all other members
         check: u32,
+        /// a hash of what fixes pixels: sizes, warp, colors, which picture. Not of dtype, layout, batch size or threads
         pixels: u64,
+        /// 0
         reserved: [u64; 7],
     }
 
+    /// How an archive is to be written. Zero is the default of every member.
     struct bzna_writer_config {
+        /// sizeof the struct; bzna_writer_config_init sets it
         struct_size: u32,
+        /// Names at classes
         class_count: u32,
+        /// Names of the targets 0 .. class_count - 1, for bzna_dataset_class: UTF-8, at most 65535 bytes each; copied.
+        /// NULL: none
         classes: *const *const c_char,
+        /// Advanced, used by packers with many threads: memory for samples that wait for those of smaller indices
+        /// (bzna_writer_add_at), in bytes. Default 64 MiB
         queue_bytes: u64,
+        /// Must be 0
         reserved: [u64; 4],
     }
 
+    /// A further field of a sample. An archive has at most 60 names of them.
     struct bzna_field_value {
+        /// sizeof the struct; bzna_field_value_init sets it
         struct_size: u32,
+        /// BZNA_FIELD_INTEGER, _VECTOR, _TEXT or _BYTES; the same in all samples
         kind: u32,
+        /// 1..31 bytes; not "image", "thumb", "target" or "name"
         name: *const c_char,
+        /// The value in the form that bzna_dataset_field gives, but text has no NUL. Borrowed
         data: *const c_void,
+        /// Bytes at data
         size: u64,
     }
 
+    /// One sample to write. The memory that it points to is read before the call returns, and stays the caller's.
     struct bzna_writer_sample {
+        /// sizeof the struct; bzna_writer_sample_init sets it
         struct_size: u32,
+        /// BZNA_SPLIT_...: the sample is also listed in that split's tracks, which older readers ignore
         split: u32,
+        /// The full image: H.264, H.265, AV1 or JPEG; must be given. Samples may differ in codec and size
         image: *const bzna_image,
+        /// Its thumbnail. NULL: the image itself serves if its frame is at most 512x512 pixels, else the sample has no
+        /// thumbnail
         thumb: *const bzna_image,
+        /// The class number, written here and in the index: any but BZNA_TARGET_NONE. Where has_target is 0, it must be
+        /// 0 or BZNA_TARGET_NONE
         target: i64,
-        name: *const c_char,
-        fields: *const bzna_field_value,
+        /// 1: the sample has a target. The index of targets ends at the first sample without one: readers find no
+        /// target for that sample, nor for those after it
+        has_target: u32,
+        /// Fields at fields
         field_count: u32,
-        reserved0: u32,
+        /// UTF-8, at most 65535 bytes; in folders, a path; or NULL
+        name: *const c_char,
+        /// Further fields; an array
+        fields: *const bzna_field_value,
+        /// Must be 0
         reserved: [u64; 2],
     }
 }
 
-// SAFETY: what data points to is an address to whoever has one; reading there is what is unsafe.
-unsafe impl Send for bzna_tensor {}
-unsafe impl Sync for bzna_tensor {}
-
-#[rustfmt::skip] // one line each: tests/abi.rs reads them
 extern "C" {
+    /// Sets error to "no error". struct_size is the size of the caller's bzna_error in bytes, or 0 for the size of the
+    /// library that runs.
     pub fn bzna_error_init(error: *mut bzna_error, struct_size: usize);
+    /// Returns the name of status, such as "BZNA_E_BOX", or "BZNA_?" for a number that this version does not know.
     pub fn bzna_status_name(status: bzna_status) -> *const c_char;
+    /// Returns what status means in English, such as "a box contradicts the format".
     pub fn bzna_status_text(status: bzna_status) -> *const c_char;
+    /// Returns BZNA_VERSION of the library that runs, which may differ from that of this header.
     pub fn bzna_version() -> u32;
+    /// Clears source and sets its struct_size, in bytes: pass sizeof \*source.
     pub fn bzna_source_init(source: *mut bzna_source, struct_size: usize);
+    /// Clears sink and sets its struct_size, in bytes: pass sizeof \*sink.
     pub fn bzna_sink_init(sink: *mut bzna_sink, struct_size: usize);
-
+    /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_context_config_init(config: *mut bzna_context_config, struct_size: usize);
+    /// Makes a context. config says how it is to be; it is copied, and NULL stands for all defaults. \*out becomes the
+    /// context, to be closed with bzna_context_close.
     pub fn bzna_context_open(config: *const bzna_context_config, out: *mut *mut bzna_context, err: *mut bzna_error) -> bzna_status;
+    /// Closes context; NULL does nothing.
     pub fn bzna_context_close(context: *mut bzna_context) -> bzna_status;
+    /// Sets \*count to the number of CUDA devices of this machine.
     pub fn bzna_device_count(count: *mut u32, err: *mut bzna_error) -> bzna_status;
+    /// Describes the device of context, and makes it ready for work if it was not. info is filled in, up to struct_size
+    /// bytes: pass sizeof \*info.
     pub fn bzna_context_device_info(context: *mut bzna_context, info: *mut bzna_device_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    /// Says what NVDEC of the context's device can do with one kind of picture, after NVDEC has decoded built-in
+    /// pictures of that kind as a check.
     pub fn bzna_context_codec_info(context: *mut bzna_context, codec: u32, chroma_format: u32, depth: u32, info: *mut bzna_codec_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-
+    /// Clears image and sets its struct_size, in bytes: pass sizeof \*image.
     pub fn bzna_image_init(image: *mut bzna_image, struct_size: usize);
+    /// Copies an image as a stream of its own, which other decoders take.
     pub fn bzna_image_annexb(image: *const bzna_image, dst: *mut c_void, capacity: usize, needed: *mut usize, err: *mut bzna_error) -> bzna_status;
-
+    /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_dataset_config_init(config: *mut bzna_dataset_config, struct_size: usize);
+    /// Clears records and sets its struct_size, in bytes: pass sizeof \*records.
     pub fn bzna_records_init(records: *mut bzna_records, struct_size: usize);
+    /// Opens what path names, and finds out by its content what it is.
     pub fn bzna_dataset_open(context: *mut bzna_context, path: *const c_char, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
+    /// Opens several paths as one data set, in which they lie end to end.
     pub fn bzna_dataset_open_list(context: *mut bzna_context, paths: *const *const c_char, count: u32, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
+    /// Opens a file that lies in memory.
     pub fn bzna_dataset_open_memory(context: *mut bzna_context, bytes: *const c_void, size: usize, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
+    /// Opens a file that the caller's functions read.
     pub fn bzna_dataset_open_source(context: *mut bzna_context, source: *const bzna_source, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
+    /// Closes dataset; NULL does nothing.
     pub fn bzna_dataset_close(dataset: *mut bzna_dataset) -> bzna_status;
+    /// Lays data sets end to end as one: index i of the whole is index i - (counts before) of its part.
     pub fn bzna_dataset_concat(context: *mut bzna_context, parts: *const *mut bzna_dataset, part_count: u32, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
+    /// Makes a data set of the samples first .. first + count - 1 of dataset. \*out keeps dataset alive, so the caller
+    /// may close dataset first. \*out is to be closed with bzna_dataset_close.
     pub fn bzna_dataset_range(dataset: *mut bzna_dataset, first: u64, count: u64, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
+    /// Returns how many samples dataset has; 0 for NULL.
     pub fn bzna_dataset_count(dataset: *const bzna_dataset) -> u64;
+    /// Says what dataset is as a whole. info is filled in, up to struct_size bytes: pass sizeof \*info.
     pub fn bzna_dataset_get_info(dataset: *const bzna_dataset, info: *mut bzna_dataset_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    /// Describes one field of the samples of dataset. field is its number, from 0. info is filled in, up to struct_size
+    /// bytes: pass sizeof \*info.
     pub fn bzna_dataset_field_info(dataset: *const bzna_dataset, field: u32, info: *mut bzna_field_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    /// Describes one track of the first file of dataset. track is its number, from 0. info is filled in, up to
+    /// struct_size bytes: pass sizeof \*info.
     pub fn bzna_dataset_track_info(dataset: *const bzna_dataset, track: u32, info: *mut bzna_track_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    /// Says where sample number index of dataset lies, and what it holds.
     pub fn bzna_dataset_sample(dataset: *const bzna_dataset, index: u64, sample: *mut bzna_sample_ref, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    /// Sets \*target to the target of sample number index of dataset, or to BZNA_TARGET_NONE where it has none.
     pub fn bzna_dataset_target(dataset: *const bzna_dataset, index: u64, target: *mut i64, err: *mut bzna_error) -> bzna_status;
+    /// Copies the name of a class as text with a NUL at its end.
     pub fn bzna_dataset_class(dataset: *const bzna_dataset, target: i64, buffer: *mut c_void, capacity: usize, needed: *mut usize, err: *mut bzna_error) -> bzna_status;
+    /// Copies the value of one field of a sample.
     pub fn bzna_dataset_field(dataset: *const bzna_dataset, index: u64, field: *const c_char, buffer: *mut c_void, capacity: usize, needed: *mut usize, err: *mut bzna_error) -> bzna_status;
+    /// Reads a sample and finds one image in it, for bzna_decoder_decode or a writer.
     pub fn bzna_dataset_read_image(dataset: *const bzna_dataset, index: u64, field: *const c_char, buffer: *mut c_void, capacity: usize, image: *mut bzna_image, err: *mut bzna_error) -> bzna_status;
+    /// Says where an image of a sample lies, and what its container says of it.
     pub fn bzna_dataset_image_info(dataset: *const bzna_dataset, index: u64, field: *const c_char, info: *mut bzna_image_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-
+    /// Clears picture and sets its struct_size, in bytes: pass sizeof \*picture.
     pub fn bzna_picture_init(picture: *mut bzna_picture, struct_size: usize);
+    /// Opens a decoder, which works in software. context may be closed before it. \*out becomes the decoder, to be
+    /// closed with bzna_decoder_close.
     pub fn bzna_decoder_open(context: *mut bzna_context, out: *mut *mut bzna_decoder, err: *mut bzna_error) -> bzna_status;
+    /// Closes decoder; NULL does nothing.
     pub fn bzna_decoder_close(decoder: *mut bzna_decoder) -> bzna_status;
+    /// Decodes one coded picture.
     pub fn bzna_decoder_decode(decoder: *mut bzna_decoder, image: *const bzna_image, picture: *mut bzna_picture, err: *mut bzna_error) -> bzna_status;
-
+    /// Computes one block: out becomes philox(counter, key), four words each of counter and out and two of key. out may
+    /// be counter.
     pub fn bzna_random_philox(counter: *const u32, key: *const u32, out: *mut u32);
+    /// Sets random to the start of the stream of (seed, epoch, sample, operation). operation is BZNA_OPERATION_...
     pub fn bzna_random_init(random: *mut bzna_random, seed: u64, epoch: u64, sample: u64, operation: u32);
+    /// Turns a stream that is fresh from bzna_random_init into that of another view of the sample, or of another
+    /// occurrence of it in the epoch.
     pub fn bzna_random_fork(random: *mut bzna_random, view: u32, occurrence: u64);
+    /// Returns the next word of random, uniform in 0..2^32 - 1.
     pub fn bzna_random_u32(random: *mut bzna_random) -> u32;
+    /// Returns lo + (hi - lo) * k / 2^53.
     pub fn bzna_random_uniform(random: *mut bzna_random, lo: f64, hi: f64) -> f64;
+    /// Returns the index of the sample at a position of an epoch's shuffled order.
     pub fn bzna_order_permute(seed: u64, epoch: u64, count: u64, position: u64) -> u64;
-
+    /// Clears transform, writes out the identities that zeros stand for (homography, color, scale), and sets its
+    /// struct_size, in bytes: pass sizeof \*transform.
     pub fn bzna_transform_init(transform: *mut bzna_transform, struct_size: usize);
+    /// Clears output and sets its struct_size, in bytes: pass sizeof \*output.
     pub fn bzna_output_init(output: *mut bzna_output, struct_size: usize);
+    /// Warps one picture on the caller's thread.
     pub fn bzna_picture_render(picture: *const bzna_picture, transform: *const bzna_transform, output: *const bzna_output, dst: *mut c_void, dst_bytes: usize, err: *mut bzna_error) -> bzna_status;
+    /// Clears affine and sets its struct_size, in bytes: pass sizeof \*affine.
     pub fn bzna_affine_init(affine: *mut bzna_affine, struct_size: usize);
+    /// Computes the homography that affine describes: 3x3, row-major, from pixel coordinates of the output to those of
+    /// the input, as in chapter 7 (integers are pixel centers).
     pub fn bzna_affine_matrix(affine: *const bzna_affine, homography: *mut f64, err: *mut bzna_error) -> bzna_status;
+    /// Computes out = a b, 3x3 matrices, row-major: the product applies b first, then a. out may be a or b.
     pub fn bzna_homography_multiply(a: *const f64, b: *const f64, out: *mut f64);
-    pub fn bzna_warp_init(warp: *mut bzna_warp, struct_size: usize);
-    pub fn bzna_warp_draw(random: *mut bzna_random, warp: *const bzna_warp, in_width: u32, in_height: u32, out_width: u32, out_height: u32, homography: *mut f64, err: *mut bzna_error) -> bzna_status;
-    pub fn bzna_jitter_init(jitter: *mut bzna_jitter, struct_size: usize);
+    /// Draws one warp, as a loader does for a view with numbers of BZNA_OPERATION_WARP.
+    pub fn bzna_warp_draw(random: *mut bzna_random, warp: *const bzna_warp, in_width: u32, in_height: u32, out_width: u32, out_height: u32, out: *mut f64, err: *mut bzna_error) -> bzna_status;
+    /// Draws one jitter, as a loader does for a view with numbers of BZNA_OPERATION_COLOR.
     pub fn bzna_jitter_draw(random: *mut bzna_random, jitter: *const bzna_jitter, transform: *mut bzna_transform, err: *mut bzna_error) -> bzna_status;
-
+    /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_loader_config_init(config: *mut bzna_loader_config, struct_size: usize);
-    pub fn bzna_extra_output_init(output: *mut bzna_extra_output, struct_size: usize);
+    /// Checks the config, allocates everything and starts the threads.
     pub fn bzna_loader_open(context: *mut bzna_context, dataset: *mut bzna_dataset, config: *const bzna_loader_config, out: *mut *mut bzna_loader, err: *mut bzna_error) -> bzna_status;
+    /// Stops the threads of loader, and lets go of its data set; NULL does nothing.
     pub fn bzna_loader_close(loader: *mut bzna_loader) -> bzna_status;
+    /// Takes the next batch, in order.
     pub fn bzna_loader_next(loader: *mut bzna_loader, timeout_ns: i64, batch: *mut *mut bzna_batch, err: *mut bzna_error) -> bzna_status;
+    /// Ends all waiting for batches of loader, now and later, with E_STOPPED, until bzna_loader_reset or
+    /// bzna_loader_restore.
     pub fn bzna_loader_stop(loader: *mut bzna_loader, err: *mut bzna_error) -> bzna_status;
+    /// Goes to the start of an epoch (set_epoch elsewhere), whatever is under way.
     pub fn bzna_loader_reset(loader: *mut bzna_loader, epoch: u64, err: *mut bzna_error) -> bzna_status;
+    /// Says where the run of loader stands after the last batch that was delivered. state is filled in; struct_size is
+    /// its size in bytes: pass sizeof \*state.
     pub fn bzna_loader_save(loader: *mut bzna_loader, state: *mut bzna_loader_state, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    /// Goes on from a state.
     pub fn bzna_loader_restore(loader: *mut bzna_loader, state: *const bzna_loader_state, err: *mut bzna_error) -> bzna_status;
+    /// Says what loader yields, and with what. info is filled in, up to struct_size bytes: pass sizeof \*info.
     pub fn bzna_loader_get_info(loader: *mut bzna_loader, info: *mut bzna_loader_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    /// Says what loader has counted since it was opened. stats is filled in, up to struct_size bytes: pass sizeof
+    /// \*stats.
     pub fn bzna_loader_statistics(loader: *mut bzna_loader, stats: *mut bzna_statistics, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    /// Describes one tensor of a full batch; its data is NULL.
     pub fn bzna_loader_tensor(loader: *mut bzna_loader, number: u32, tensor: *mut bzna_tensor, struct_size: usize, err: *mut bzna_error) -> bzna_status;
-
+    /// Describes batch as it lies in memory. info is filled in, up to struct_size bytes: pass sizeof \*info.
     pub fn bzna_batch_get_info(batch: *const bzna_batch, info: *mut bzna_batch_info, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    /// Describes one tensor of a batch.
     pub fn bzna_batch_tensor(batch: *const bzna_batch, name: *const c_char, tensor: *mut bzna_tensor, struct_size: usize, err: *mut bzna_error) -> bzna_status;
+    /// Finds the value of a field in one slot.
     pub fn bzna_batch_bytes(batch: *const bzna_batch, name: *const c_char, slot: u32, data: *mut *const c_void, size: *mut u64, err: *mut bzna_error) -> bzna_status;
+    /// Returns the status of one slot of batch, and its message in err. slot counts from 0.
     pub fn bzna_batch_error(batch: *const bzna_batch, slot: u32, err: *mut bzna_error) -> bzna_status;
+    /// Finds one slice of a batch: output.slices.
     pub fn bzna_batch_slice(batch: *const bzna_batch, slice: u32, data: *mut *mut c_void, count: *mut u32, err: *mut bzna_error) -> bzna_status;
+    /// Returns batch to its loader; NULL does nothing.
     pub fn bzna_batch_release(batch: *mut bzna_batch) -> bzna_status;
+    /// Moves a batch on the device to another stream of its context.
     pub fn bzna_batch_move(batch: *mut bzna_batch, stream: *mut c_void, err: *mut bzna_error) -> bzna_status;
+    /// Exports one tensor of a batch as a DLPack tensor.
     pub fn bzna_batch_to_dlpack(batch: *mut bzna_batch, name: *const c_char, version: u32, tensor: *mut *mut c_void, err: *mut bzna_error) -> bzna_status;
-
+    /// Clears config, which makes every member the default, and sets its struct_size, in bytes: pass sizeof \*config.
     pub fn bzna_writer_config_init(config: *mut bzna_writer_config, struct_size: usize);
+    /// Clears value and sets its struct_size, in bytes: pass sizeof \*value.
     pub fn bzna_field_value_init(value: *mut bzna_field_value, struct_size: usize);
+    /// Clears sample and sets its struct_size, in bytes: pass sizeof \*sample.
     pub fn bzna_writer_sample_init(sample: *mut bzna_writer_sample, struct_size: usize);
+    /// Makes an archive as a file, or empties the file that is there.
     pub fn bzna_writer_open(context: *mut bzna_context, path: *const c_char, config: *const bzna_writer_config, out: *mut *mut bzna_writer, err: *mut bzna_error) -> bzna_status;
+    /// Makes an archive that the caller's functions write.
     pub fn bzna_writer_open_sink(context: *mut bzna_context, sink: *const bzna_sink, config: *const bzna_writer_config, out: *mut *mut bzna_writer, err: *mut bzna_error) -> bzna_status;
+    /// Writes one sample after all that were given before.
     pub fn bzna_writer_add(writer: *mut bzna_writer, sample: *const bzna_writer_sample, err: *mut bzna_error) -> bzna_status;
+    /// Writes one sample at an index, for several threads at once.
     pub fn bzna_writer_add_at(writer: *mut bzna_writer, index: u64, sample: *const bzna_writer_sample, timeout_ns: i64, err: *mut bzna_error) -> bzna_status;
+    /// Writes the index of the archive, and waits until a file is on the disk.
     pub fn bzna_writer_finish(writer: *mut bzna_writer, err: *mut bzna_error) -> bzna_status;
+    /// Closes writer; NULL does nothing.
     pub fn bzna_writer_close(writer: *mut bzna_writer) -> bzna_status;
 }

@@ -108,7 +108,7 @@ fn batches_of_nvdec_have_the_processors_pixels_wherever_they_lie() {
     let host = loader(&data, Dtype::F32).decode_with(DecodeWith::Nvdec).open().unwrap();
     assert!(host.info().unwrap().decoder_name().starts_with("NVDEC"), "{}", host.info().unwrap().decoder_name());
     assert!(collect(&host) == expected);
-    assert_eq!(host.stats().unwrap().samples_software, 0);
+    assert_eq!(host.statistics().unwrap().samples_software, 0);
 
     let driver = Driver::new();
     let mut pixels = Vec::new();

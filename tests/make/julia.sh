@@ -1,0 +1,35 @@
+#!/bin/sh
+# julia.sh - examples/julia/runtests.jl with the Julia of Debian 11, in a root of its own
+#
+#     sh tests/make/julia.sh build/julia        from the repository's root, as root
+#
+# Debian 12 and later have no Julia. Debian 11 has version 1.5.3, the oldest that Benzina.jl works with. debootstrap makes the root once;
+# signatures are checked where gpgv is installed. The library is compiled in it at each call, by gcc 10 and for libavcodec 58. Prints what
+# fails, and "examples/julia/runtests.jl: N passed, N failed" last; ends with status 1 unless all passed.
+folder=${1:?usage: sh tests/make/julia.sh build/julia}
+root=$folder/root
+packages=julia,gcc,libc6-dev,make,pkg-config,libavcodec-dev,libavutil-dev,libjpeg-dev
+
+if [ "$(id -u)" -ne 0 ]; then echo "make test-julia: debootstrap and chroot need root"; exit 1; fi
+if [ ! -e "$root/made" ]; then
+    if ! command -v debootstrap >/dev/null; then echo "make test-julia: there is no debootstrap [debootstrap]"; exit 1; fi
+    echo "making a root of Debian 11 in $root, of about 1 GB"
+    rm -rf "$root" && mkdir -p "$folder" || exit 1
+    if ! debootstrap --variant=minbase --include="$packages" bullseye "$root" >"$folder/debootstrap.log" 2>&1; then
+        tail -n 20 "$folder/debootstrap.log"; exit 1
+    fi
+    touch "$root/made"
+fi
+
+# What is built and run there, and nothing else of this tree; a file that is the same keeps its time, for make. The archive is what Julia's
+# tests read.
+for file in Makefile benzina.c benzina.h benzina_kernels.cu examples/julia/*.jl tests/data/mini_h265.bzna; do
+    cmp -s "$file" "$root/benzina/$file" && continue
+    mkdir -p "$(dirname "$root/benzina/$file")" && cp "$file" "$root/benzina/$file" || exit 1
+done
+cat >"$root/benzina/run.sh" <<'RUN'
+mount -t proc proc /proc || exit 1
+cd /benzina && make -s WARN= build/libbenzina.so && HOME=/tmp julia --startup-file=no examples/julia/runtests.jl tests/data/mini_h265.bzna
+RUN
+# The mount ends with its namespace.
+unshare --mount --pid --fork chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LANG=C.UTF-8 sh /benzina/run.sh
