@@ -300,8 +300,8 @@ static void report_limit(const bench *b)
         printf("limited by   waking threads: decoders wait %.0f %% of the time, readers read %.0f %%; larger batches "
                "(--batch), or more read ahead (read.ahead_samples)\n", starved, reading);
     else if (decode + warp < 50)
-        printf("limited by   who takes the batches, or other programs: decoders were busy %.0f %% of the time, and waited "
-               "for reading %.0f %%\n", decode + warp, starved);
+        printf("limited by   who takes the batches, or other programs: decoders were busy %.0f %% of the time, and "
+               "waited for reading %.0f %%\n", decode + warp, starved);
     else if ((int)info->threads < tool_processor_count())
         printf("limited by   decoder threads, which are busy: --threads %d uses all processors\n",
                tool_processor_count());
@@ -309,8 +309,8 @@ static void report_limit(const bench *b)
         printf("limited by   the warp (%.0f %% of decoders' time, decoding %.0f %%): a smaller --size, or uint8 or "
                "float16 (--dtype)\n", warp, decode);
     else
-        printf("limited by   decoding (%.0f %% of decoders' time, the warp %.0f %%): a codec that is decoded faster%s\n",
-               decode, warp, b->options->jpeg_shrink ? "" : ", or decode.jpeg_shrink where JPEGs are large");
+        printf("limited by   decoding (%.0f %% of decoders' time, the warp %.0f %%): a codec that is decoded "
+               "faster%s\n", decode, warp, b->options->jpeg_shrink ? "" : ", or decode.jpeg_shrink where JPEGs are large");
 }
 
 static void report_text(const bench *b, const bzna_device_info *device, double rate)
