@@ -86,7 +86,8 @@ endif
 
 TOOL     = $(or $(wildcard examples/bzna/*.c),examples/bzna.c)
 
-.PHONY: all bindings deps demo test test-all test-julia asan asan-clang tsan fuzz dist size install uninstall clean what
+.PHONY: all bindings deps demo test test-all test-julia asan asan-clang tsan fuzz dist pair sdist wheel size install
+.PHONY: uninstall clean what
 .PHONY: bench bench-model bench-peers bench-codecs bench-scaling static-deps
 .PHONY: gpu-run gpu-check gpu-data gpu-bundle nvparser nvparser-packets
 
@@ -247,9 +248,9 @@ bench-scaling: all $(BUILD)/bench/bench_scaling
 $(BUILD)/bench/bench_scaling: tests/bench_scaling.c benzina.h $(BUILD)/libbenzina.a
 	@mkdir -p $(BUILD)/bench
 	$(CC) $(BASE_CFLAGS) -D_GNU_SOURCE $(LDFLAGS) -o $@ $< $(BUILD)/libbenzina.a $(LIBS)
-# What tests/make/ffmpeg_static.sh builds a small static FFmpeg with.
+# What tests/make/codecs.sh builds a small FFmpeg with: a static one for gpu-bundle, and a shared one for make wheel.
 static-deps:
-	@sh tests/make/deps.sh nasm meson ninja-build dpkg-dev libjpeg-dev zlib1g-dev
+	@sh tests/make/deps.sh nasm meson ninja-build dpkg-dev cmake python3-venv libjpeg-dev zlib1g-dev libffmpeg-nvenc-dev
 $(BUILD)/bench/open $(BUILD)/bench/sessions $(BUILD)/bench/heif: $(BUILD)/bench/%: tests/bench_%.c \
               tests/null_driver.h benzina.c $(PTX)
 	@mkdir -p $(BUILD)/bench
@@ -300,6 +301,15 @@ gpu-bundle: all $(GPU_RUN)
 # tarball of the sources that builds and tests itself.
 dist: $(PTX) | $(BUILD)
 	@sh tests/make/dist.sh $(BUILD) $(VERSION)
+# The pair and its CMakeLists.txt alone, with PTX where clang is: pip install ./examples/python compiles it.
+pair: $(PTX) | $(BUILD)
+	@sh tests/make/pair.sh $(BUILD)/pair $(PTX)
+
+# Python's source distribution, which has the pair inside, and a wheel of it that bundles FFmpeg (LGPL) and
+# libjpeg-turbo, in build/dist/python. What builds the wheel comes from PyPI, the sources of what it bundles from
+# Debian, and make static-deps installs what these need. The first wheel takes some 10 minutes.
+sdist wheel: $(PTX) | $(BUILD)
+	@PYTHON="$(PYTHON)" sh tests/make/python_dist.sh $@ $(BUILD) $(VERSION)
 
 # What examples/rust/src/raw.rs and examples/julia/header.jl declare, from the header.
 bindings:

@@ -33,15 +33,15 @@
  *   50-52  CUDA              NVIDIA's driver, opened at run time; a device; its memory, streams, kernels
  *   53-56  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
  *      57  loader            its state; the locks live here
- *     57b  queues            runs of samples, and who is woken for them
- *   58-60  loader            the life of a batch, and the plan; fields; outputs
- *      61  readers           threads that read samples in the planned order
- *   62-65  decode stages     lanes: writing slots; workers: software; engines: NVDEC
- *      66  contexts          the host, the device and its pool
- *      67  parts, closing    a loader's batches, queues, order, threads
- *      68  delivering        what the consumer's calls do
- *   69-71  configuration     defaults, checks; outputs; opening
- *   72-75  public API        validate, delegate
+ *      58  queues            runs of samples, and who is woken for them
+ *   59-61  loader            the life of a batch, and the plan; fields; outputs
+ *      62  readers           threads that read samples in the planned order
+ *   63-66  decode stages     lanes: writing slots; workers: software; engines: NVDEC
+ *      67  contexts          the host, the device and its pool
+ *      68  parts, closing    a loader's batches, queues, order, threads
+ *      69  delivering        what the consumer's calls do
+ *   70-72  configuration     defaults, checks; outputs; opening
+ *   73-76  public API        validate, delegate
  */
 
 /* ==== 0. Includes ================================================================================================= */
@@ -20674,8 +20674,8 @@ static int bzi_loader_is_nvdec_jpeg(const bzna_loader *loader, uint32_t codec, c
 }
 
 
-/* ==== 57b. Loader: queues ===========================================================================================
- * Calls: rooms 2-3, 6, 57.
+/* ==== 58. Loader: queues ===========================================================================================
+ * Calls: rooms 2-3, 6.
  *
  * What waits for whom: runs of samples, who is woken for them, and when. */
 
@@ -20862,8 +20862,8 @@ static void bzi_item_to_workers(bzi_item *item)
 }
 
 
-/* ==== 58. Loader: the life of a batch, the plan =====================================================================
- * Calls: rooms 3-4, 38, 43, 57.
+/* ==== 59. Loader: the life of a batch, the plan =====================================================================
+ * Calls: rooms 3-4, 38, 43, 58.
  *
  * Each change of a batch's state is one function. The plan says which sample goes into which slot. All with the
  * loader's lock held. */
@@ -21095,7 +21095,7 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 }
 
 
-/* ==== 59. Loader: fields ============================================================================================
+/* ==== 60. Loader: fields ============================================================================================
  * Calls: rooms 2, 4, 6, 18, 36-37, 57.
  *
  * Batches carry fields besides picture and target: numbers as tensors, others as bytes, with one value for each slot.
@@ -21337,7 +21337,7 @@ static void bzi_batch_free_bytes(bzna_batch *batch)
 }
 
 
-/* ==== 60. Loader: outputs ===========================================================================================
+/* ==== 61. Loader: outputs ===========================================================================================
  * Calls: rooms 6, 43-46, 49.
  *
  * Turns a sample into views. Their transforms are drawn before the sample's pictures are decoded, because decoders need
@@ -21517,8 +21517,8 @@ BZI_MAYBE_UNUSED static bzi_region bzi_views_part(const bzna_loader *loader, con
 }
 
 
-/* ==== 61. Readers ===================================================================================================
- * Calls: rooms 2-4, 6, 16, 19, 37, 51-52, 57-59.
+/* ==== 62. Readers ===================================================================================================
+ * Calls: rooms 2-4, 6-7, 16, 19, 37, 51-52, 57-60.
  *
  * Threads that take samples in the planned order, read their bytes, and hand them on. An idle reader reclaims
  * retiring batches. Functions called with the lock held return with it held, even if they wait meanwhile. */
@@ -21964,8 +21964,8 @@ static void *bzi_reader_run(void *argument)
 }
 
 
-/* ==== 62. Decode stages: lanes ======================================================================================
- * Calls: rooms 3, 6, 36-37, 46, 52, 57-58.
+/* ==== 63. Decode stages: lanes ======================================================================================
+ * Calls: rooms 3, 6, 36-37, 46, 52, 57-59.
  *
  * This room ends samples, which were warped or have failed. Its lanes are streams that write slots on the device. */
 
@@ -22315,8 +22315,8 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
 }
 
 
-/* ==== 63. Decode stages: workers ====================================================================================
- * Calls: rooms 2-4, 6, 18-19, 46, 49, 51-52, 57, 60, 62.
+/* ==== 64. Decode stages: workers ====================================================================================
+ * Calls: rooms 2-4, 6, 18-19, 46, 49, 51-52, 57-58, 61, 63.
  *
  * Threads that decode in software, and warp into a slot, on the host or by a lane. */
 
@@ -22786,8 +22786,8 @@ static void *bzi_worker_run(void *argument)
 }
 
 
-/* ==== 64. Decode stages: engines ====================================================================================
- * Calls: rooms 2-3, 6, 15, 52-57, 60-62.
+/* ==== 65. Decode stages: engines ====================================================================================
+ * Calls: rooms 2-3, 6, 15, 52-58, 61, 63.
  *
  * The pool's engines, a thread and an NVDEC session each. An engine decodes the tiles of a grid one behind the other,
  * several in flight, and copies each to its place in a canvas of its own, which the kernel then reads as it reads a
@@ -23170,8 +23170,8 @@ static bzi_nvdec_result bzi_engine_accept(bzi_engine *engine, bzi_item *item, co
 
 #endif
 
-/* ==== 65. Decode stages: engines, samples ===========================================================================
- * Calls: rooms 2-4, 6, 19, 49, 51-55, 57, 60, 62, 64.
+/* ==== 66. Decode stages: engines, samples ===========================================================================
+ * Calls: rooms 2-4, 6, 19, 49, 51-55, 57, 61, 63, 65.
  *
  * The thread of a session takes samples from the pool, and submits their pictures or tiles. This room also starts and
  * ends a pool's threads. Its locks are those of the rooms above. */
@@ -23558,8 +23558,8 @@ static bzna_status bzi_pool_open(bzi_device *device, bzi_host *host, bzi_pool **
 #endif
 
 
-/* ==== 66. Contexts ==================================================================================================
- * Calls: rooms 3-4, 6, 50-52, 65.
+/* ==== 67. Contexts ==================================================================================================
+ * Calls: rooms 3-4, 6, 50-52, 66.
  *
  * A context has the host, the device and its pool. The first loader that needs the device or the pool makes it.
  *
@@ -23724,8 +23724,8 @@ static bzna_status bzi_context_pool(bzna_context *context, bzi_pool **out, bzna_
 }
 
 
-/* ==== 67. Parts of a loader, closing ================================================================================
- * Calls: rooms 2-4, 6, 38, 48, 51-53, 57-59, 61, 63, 66.
+/* ==== 68. Parts of a loader, closing ================================================================================
+ * Calls: rooms 2-4, 6, 38, 48, 51-53, 57-60, 62, 64, 67.
  *
  * Makes a loader's batches, queues, order, locks and threads, and ends them. */
 
@@ -24203,8 +24203,8 @@ static void bzi_loader_close(bzna_loader *loader)
 }
 
 
-/* ==== 68. Delivering ================================================================================================
- * Calls: rooms 2-3, 6, 51-52, 57-58, 62, 67.
+/* ==== 69. Delivering ================================================================================================
+ * Calls: rooms 2-3, 6, 51-52, 57-59, 63, 68.
  *
  * The consumer's calls: delivering and releasing batches, tensors, resets, states, statistics. */
 
@@ -24750,7 +24750,7 @@ static void bzi_loader_stats(bzna_loader *loader, bzna_statistics *stats)
 }
 
 
-/* ==== 69. Configuration =============================================================================================
+/* ==== 70. Configuration =============================================================================================
  * Calls: rooms 2-3, 6, 43, 45-46.
  *
  * Checks what callers ask for, group by group, and fills in defaults. Errors name the setting. */
@@ -25110,8 +25110,8 @@ static bzna_status bzi_loader_check_colors(const char *where, const bzna_loader_
 }
 
 
-/* ==== 70. Configuration: outputs ====================================================================================
- * Calls: rooms 2, 6, 44-46, 69.
+/* ==== 71. Configuration: outputs ====================================================================================
+ * Calls: rooms 2, 6, 44-46, 70.
  *
  * Checks what outputs callers ask for, and with them a loader's config as a whole. */
 
@@ -25319,8 +25319,8 @@ static bzna_status bzi_loader_check(bzi_loader_settings *settings, const bzna_da
 }
 
 
-/* ==== 71. Opening ===================================================================================================
- * Calls: rooms 2-4, 6, 36-38, 51-52, 56-59, 66-67.
+/* ==== 72. Opening ===================================================================================================
+ * Calls: rooms 2-4, 6, 36-38, 51-52, 56-57, 59-60, 67-68.
  *
  * Chooses the decoder and opens loaders. */
 
@@ -25705,7 +25705,7 @@ static bzna_status bzi_loader_make(bzna_context *context, bzna_dataset *dataset,
 }
 
 
-/* ==== 72. Public API: contexts ======================================================================================
+/* ==== 73. Public API: contexts ======================================================================================
  * Functions of these rooms validate, delegate, and copy errors to the caller's struct. No other room calls them. */
 
 /* Copies an error to the caller's struct, as far as that has room. Returns `status`. */
@@ -25970,7 +25970,7 @@ BZNA_API bzna_status bzna_image_annexb(const bzna_image *image, void *dst, size_
     return BZNA_OK;
 }
 
-/* ==== 73. Public API: data sets =====================================================================================
+/* ==== 74. Public API: data sets =====================================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_dataset_config_init(bzna_dataset_config *config, size_t struct_size)
@@ -26348,7 +26348,7 @@ BZNA_API bzna_status bzna_dataset_image_info(const bzna_dataset *dataset, uint64
 }
 
 
-/* ==== 74. Public API: pictures, numbers, warps ======================================================================
+/* ==== 75. Public API: pictures, numbers, warps ======================================================================
  * Calls: all rooms above. */
 
 BZNA_API bzna_status bzna_decoder_open(bzna_context *context, bzna_decoder **out, bzna_error *err)
@@ -26633,7 +26633,7 @@ BZNA_API bzna_status bzna_picture_render(const bzna_picture *picture, const bzna
 }
 
 
-/* ==== 75. Public API: loaders, batches, writers =====================================================================
+/* ==== 76. Public API: loaders, batches, writers =====================================================================
  * Calls: all rooms above. */
 
 BZNA_API void bzna_loader_config_init(bzna_loader_config *config, size_t struct_size)

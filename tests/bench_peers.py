@@ -176,7 +176,7 @@ def benzina_batches(data, threads, antialias):
     is_archive = isinstance(data, str) and data.endswith(".bzna")
     loader = benzina.DataLoader(data, shape=(SIZE, SIZE), batch_size=BATCH, shuffle=True, seed=1, drop_last=True,
                                 mean=MEAN, std=STD, num_threads=threads,
-                                warp_transform=benzina.ops.RandomResizedCrop(flip_h=0.5),
+                                warp=benzina.ops.RandomResizedCrop(flip_h=0.5),
                                 track="image" if is_archive else None, output="field", antialias=antialias)
     while True:
         for images, _ in loader:

@@ -119,7 +119,7 @@ def compare_raw(benzina, folder, np):
         open(path, "wb").write(head + rows.tobytes())
         dataset = open_records(benzina, path, data_type=1, layout=layout, channels=pixels.shape[1], height=pixels.shape[2],
                                width=pixels.shape[3], header_bytes=len(head), data_offset=labels[0].size, **fields)
-        with benzina.DataLoader(dataset, pixels.shape[2:], batch_size=n, output="numpy") as loader:
+        with benzina.DataLoader(dataset, pixels.shape[2:], batch_size=n, output="numpy", warp=None) as loader:
             images, targets = next(iter(loader))[:2]
             wanted = np.broadcast_to(pixels, (n, 3) + pixels.shape[2:]).astype("float32")
             check(name + ": pixels", images.shape == wanted.shape and (images == wanted).all())

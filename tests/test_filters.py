@@ -150,7 +150,7 @@ def resize_and_center_crop(picture, to, size):
 
 def compare_center_crops(tally, dataset, to, size, kind):
     loader = benzina.DataLoader(dataset, shape=size, batch_size=4, epochs=1, dtype="uint8", layout="NHWC", output="numpy", copy=True,
-                                fields={"image": "image"}, warp_transform=ops.CenterResizedCrop(size / to, law="torchvision"))
+                                fields={"image": "image"}, warp=ops.CenterResizedCrop(size / to, law="torchvision"))
     pixels = numpy.concatenate([images for images, _ in loader])
     for sample, actual in zip(dataset, pixels):
         picture = PIL.Image.fromarray(sample.image())

@@ -219,7 +219,7 @@ if [ -n "$SANITIZE" ]; then finish; fi              # what follows is of scripts
 if [ -e "$BUILD/static/ffmpeg/done" ]; then
     check what_measures_scaling_is_made says "4 photographs, 128 small pictures" env BUILD="$T" STATIC="$PWD/$BUILD/static/ffmpeg" OPT=-O1 sh tests/gpu.sh scaling "$T/pictures"
 else
-    skip "a bundle with scaling" "no static FFmpeg here: tests/make/ffmpeg_static.sh $BUILD/static/ffmpeg makes it [nasm meson ninja-build dpkg-dev]"
+    skip "a bundle with scaling" "no static FFmpeg here: tests/make/codecs.sh $BUILD/static/ffmpeg makes it [nasm meson ninja-build dpkg-dev]"
 fi
 mkdir -p "$T/bare/gpu" "$T/tools_only"
 for tool in awk basename cat dirname find rm sed sh; do ln -sf "$(command -v $tool)" "$T/tools_only/"; done

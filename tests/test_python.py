@@ -35,6 +35,7 @@ sys.dont_write_bytecode = True
 import benzina  # noqa: E402
 import tool_pictures  # noqa: E402
 from benzina import Error, Field, Status, lib, ops, structs  # noqa: E402
+from benzina import _arguments, _c, _context, _dlpack, _errors, _handles, _writer  # noqa: E402
 
 BZNA = sys.argv[1] if len(sys.argv) > 1 else "build/bzna"
 ARCHIVE = "tests/data/mini_h265.bzna"
@@ -69,8 +70,13 @@ def needs(name):
 
 
 def loader_of(dataset=None, **options):
-    options = {"shape": 24, "batch_size": 3, "seed": 1234, "output": "field", **options}
+    options = {"shape": 24, "batch_size": 3, "seed": 1234, "output": "field", "warp": None, **options}
     return benzina.DataLoader(dataset if dataset is not None else benzina.Dataset(ARCHIVE), **options)
+
+
+def unowned(sample):
+    """The same sample of no dataset."""
+    return benzina.Sample(sample.index, sample.target, sample.filename, sample.offset, sample.size, sample.images)
 
 
 def pixels(field):
@@ -96,7 +102,7 @@ def order(loader):
 
 
 def run_python(code, timeout=60, **options):
-    prelude = "import sys; sys.path.insert(0, 'examples/python'); sys.dont_write_bytecode = True; import benzina, os, gc, time, threading\n"
+    prelude = "import sys; sys.path.insert(0, 'examples/python'); sys.dont_write_bytecode = True; import benzina, ctypes, os, gc, time, threading; from benzina import _arguments, _c, _context, _dlpack, _errors, _handles, _writer\n"
     return subprocess.run([sys.executable, "-c", prelude + code], capture_output=True, text=True, timeout=timeout, **options)
 
 
@@ -197,7 +203,7 @@ class Interface(unittest.TestCase):
     def test_every_function_is_declared_with_its_types(self):
         declared = Header.functions()
         self.assertGreater(len(declared), 50)
-        self.assertEqual(set(declared), {line.split(":")[0] for line in benzina._FUNCTIONS.split("\n") if line})
+        self.assertEqual(set(declared), {line.split(":")[0] for line in _c._FUNCTIONS.split("\n") if line})
         for name, (result, arguments) in declared.items():
             function = getattr(lib, "bzna_" + name)
             self.assertIn(function.restype, ctypes_of(result), name)
@@ -219,17 +225,17 @@ class Interface(unittest.TestCase):
     def test_structs_that_are_filled_in_are_prepared_by_the_library(self):
         prepared = {name[:-len("_init")] for name, (_, arguments) in Header.functions().items()
                     if name.endswith("_init") and len(arguments) == 2}
-        self.assertEqual(set(benzina._inits), prepared)
-        self.assertEqual(benzina._new("sample_desc").target, benzina.TARGET_NONE)
-        self.assertEqual(benzina._new("error").byte_offset, benzina.NO_OFFSET)
-        self.assertEqual(tuple(benzina._new("transform").homography), (1, 0, 0, 0, 1, 0, 0, 0, 1))
+        self.assertEqual(set(_c.inits), prepared)
+        self.assertEqual(_c.new("writer_sample").has_target, 0)
+        self.assertEqual(_c.new("error").byte_offset, benzina.NO_OFFSET)
+        self.assertEqual(tuple(_c.new("transform").homography), (1, 0, 0, 0, 1, 0, 0, 0, 1))
 
     def test_every_argument_of_a_loader_has_a_field_of_its_own(self):
-        for field in benzina._FIELDS.values():
+        for field in _arguments.FIELDS.values():
             group, member = field.split(".")
             self.assertTrue(hasattr(getattr(structs.loader_config(), group), member), field)
-        self.assertEqual(len(set(benzina._FIELDS.values())), len(benzina._FIELDS))
-        self.assertLessEqual(set(benzina._CHOICES), set(benzina._FIELDS))
+        self.assertEqual(len(set(_arguments.FIELDS.values())), len(_arguments.FIELDS))
+        self.assertLessEqual(set(_arguments.CHOICES), set(_arguments.FIELDS))
 
     def test_the_stored_orders_are_what_their_program_writes(self):
         run = subprocess.run([sys.executable, "-B", "tests/orders.py"], check=True, capture_output=True, timeout=60)
@@ -265,7 +271,7 @@ class Errors(unittest.TestCase):
     def test_a_missing_file(self):
         error = self.fails(Status.E_NOT_FOUND, benzina.Dataset, "nowhere/missing.bzna")
         self.assertIn("missing.bzna", error.message)
-        self.assertIn("BZNA_E_NOT_FOUND", str(error))
+        self.assertIn("(E_NOT_FOUND)", str(error))
         self.assertEqual((error.byte_offset, error.native_code), (None, errno.ENOENT))
 
     def test_a_cut_file_has_an_offset(self):
@@ -289,8 +295,8 @@ class Errors(unittest.TestCase):
         self.assertEqual(str(pickle.loads(pickle.dumps(error))), str(error))
         made = Error(Status.E_BOX, "broken", 7, 3)
         again = type(made)(str(made))
-        self.assertIn("broken (BZNA_E_BOX)", str(again))
-        self.assertEqual(str(Error(Status.E_BOX)), "a box contradicts the format (BZNA_E_BOX)")
+        self.assertIn("broken (E_BOX)", str(again))
+        self.assertEqual(str(Error(Status.E_BOX)), "a box contradicts the format (E_BOX)")
 
     def test_arguments_of_torchs_loader_name_their_counterparts(self):
         for name, counterpart in (("num_workers", "num_threads"), ("pin_memory", "output"), ("sampler", "indices"),
@@ -308,12 +314,10 @@ class Errors(unittest.TestCase):
 
     @needs_decoder
     def test_slips_of_who_comes_from_torch_say_what_to_write(self):
-        for kind, word, options in ((ValueError, "height, width", dict(shape=(3, 24, 24))), (TypeError, "warp_transform has it", dict(flip_h=0.5)),
+        for kind, word, options in ((ValueError, "height, width", dict(shape=(3, 24, 24))), (TypeError, "warp has it", dict(flip_h=0.5)),
                                     (ValueError, "dtype: .* 'float16'", dict(dtype=float))):
             with self.assertRaisesRegex(kind, word):
                 loader_of(**options)
-        with self.assertRaisesRegex(TypeError, "indices="):
-            benzina.Dataset(ARCHIVE)[[1, 2]]
         with self.assertRaisesRegex(Error, r"^(?!.*_config).*split"):
             benzina.Dataset("tests/data/pictures", split="train")
         for module, kind in (("numpy", "float16"), ("torch", "float16")):
@@ -348,7 +352,7 @@ class Errors(unittest.TestCase):
 
     @needs_decoder
     def test_a_bad_setting_is_named(self):
-        for name, options in (("batch_size", dict(batch_size=0)), ("rank", dict(rank=3, world_size=2)),
+        for name, options in (("batch_size", dict(batch_size=0)),
                               ("num_threads", dict(num_threads=9999)), ("multibuffering", dict(multibuffering=99)),
                               ("reader_threads", dict(reader_threads=999)), ("read_ahead", dict(read_ahead=99999)),
                               ("shape", dict(shape=0)), ("epoch_samples", dict(epoch_samples=3)),
@@ -357,12 +361,12 @@ class Errors(unittest.TestCase):
             self.assertRegex(said, r"^[\w, ]*\b%s\b" % name)
             self.assertNotIn("loader_config", said)
         self.assertRegex(self.fails(Status.E_NOT_FOUND, loader_of, track="sketch").message, "^track: ")
-        self.assertEqual(benzina._registry, {})
+        self.assertEqual(_handles.registry, {})
 
     def test_arguments_that_contradict_each_other(self):
-        for options in (dict(mean=1, bias_transform=1), dict(std=1, norm_transform=ops.ConstantNormTransform(2)), dict(std=(1, 0, 1)),
+        for options in (dict(mean=1, bias=1), dict(std=1, norm=ops.ConstantNormTransform(2)), dict(std=(1, 0, 1)),
                         dict(drop_last=True, last_batch="pad"), dict(on_error="explode"), dict(seed=None, world_size=2), dict(output="xml"),
-                        dict(bias_transform=(1, 2)), dict(indices=[]), dict(epochs=0), dict(path="x"),
+                        dict(bias=(1, 2)), dict(indices=[]), dict(epochs=0), dict(rank=0), dict(rank=3, world_size=2), dict(rank=1, world_size=2, shard=False),
                         dict(memory="attic"), dict(memory="device", output="numpy"), dict(dtype="float64"), dict(decoder="abacus")):
             with self.assertRaises(ValueError, msg=options):
                 loader_of(**options)
@@ -373,8 +377,7 @@ class Errors(unittest.TestCase):
                      lambda: benzina.Context((3, 0)), lambda: benzina.Context((2, 0, 0)),
                      lambda: benzina.Context((2, -1)), lambda: benzina.Context("cuda:4294967296"),
                      lambda: loader_of(device="abacus"),
-                     lambda: ops.RandomResizedCrop(law="moore"),
-                     lambda: loader_of(warp_transform=ops.RandomResizedCrop(law="benzina"), warp_law="torchvision")):
+                     lambda: ops.RandomResizedCrop(law="moore")):
             with self.assertRaises(ValueError):
                 make()
 
@@ -389,7 +392,7 @@ class Errors(unittest.TestCase):
         names = dict(batch_size="batch_size", num_threads="num_threads", reader_threads="reader_threads", read_ahead="read_ahead",
                      multibuffering="multibuffering", rank="rank", world_size="world_size", views="views", seed="seed", first_epoch="first_epoch",
                      epochs="epochs", epoch_samples="epoch_samples", read_retries="read_retries", read_backoff_ns="read_backoff_ns",
-                     read_memory_bytes="read_memory_bytes", verify_every="verify_every", restore_any_pixels="restore_any_pixels",
+                     read_memory_bytes="read_memory_bytes", restore_any_pixels="restore_any_pixels",
                      weights_by_part="weights_by_part", shape="shape", matrix="matrix", fill_space="fill_space")
         for name in names:
             large = 2**64 + 1 if name in ("seed", "first_epoch", "epochs", "epoch_samples", "read_backoff_ns", "read_memory_bytes") else 2**33 + 4
@@ -439,8 +442,8 @@ class Errors(unittest.TestCase):
             self.refuses(ValueError, "^queue_bytes: -1 ", benzina.Writer, file, queue_bytes=-1)
             self.refuses(ValueError, "^jobs: 0 is not within 1", benzina.Writer, file, jobs=0)
             self.refuses(ValueError, "^timeout: -1 ", benzina.Writer, file, timeout=-1)
-        self.refuses(TypeError, "^stream: 0.5 " + whole, benzina._stream_number, 0.5)
-        self.refuses(ValueError, "^stream: -1 ", benzina._stream_number, -1)
+        self.refuses(TypeError, "^stream: 0.5 " + whole, _arguments.stream_number, 0.5)
+        self.refuses(ValueError, "^stream: -1 ", _arguments.stream_number, -1)
         with tempfile.NamedTemporaryFile("w", suffix=".csv") as file:
             file.write("1,2\n2.5,3\n")
             file.flush()
@@ -449,7 +452,7 @@ class Errors(unittest.TestCase):
     @needs_decoder
     def test_real_numbers_are_finite_and_fit(self):
         nan, huge = float("nan"), 1e39
-        for name in ("mean", "std", "bias_transform", "norm_transform", "oob_transform"):
+        for name in ("mean", "std", "bias", "norm", "oob"):
             for value in (nan, math.inf, huge, (1, nan, 1), [1, 1, -huge]):
                 self.refuses(ValueError, "(is not finite|is not within)", loader_of, **{name: value})
             self.refuses(TypeError, "'a' is no number", loader_of, **{name: ["a", 1, 1]})
@@ -601,8 +604,7 @@ class Datasets(unittest.TestCase):
         del dataset
         gc.collect()
         self.assertEqual(whole[3].filename, "00_plasma_land.JPEG")
-        with self.assertRaises(ValueError):
-            whole[::2]
+        self.assertEqual(list(whole[::2].targets), [74, 148])
 
     def test_fields_are_read_by_name(self):
         dataset = benzina.Dataset(ARCHIVE)
@@ -623,7 +625,7 @@ class Datasets(unittest.TestCase):
         with self.assertRaises(IndexError):
             dataset.field(8, "target")
         with self.assertRaises(ValueError):
-            benzina.Sample(*sample).fields
+            unowned(sample).fields
         dataset.close()
         with self.assertRaises(Error):
             sample.fields["target"]
@@ -771,7 +773,7 @@ class Copies(unittest.TestCase):
     def test_transforms_are_of_a_module_that_another_process_finds(self):
         crop = ops.RandomResizedCrop(scale=(0.25, 1), flip_h=0.5)
         self.assertEqual((ops.__name__, type(crop).__module__, sys.modules["benzina.ops"]), ("benzina.ops", "benzina.ops", ops))
-        self.assertEqual(ops.__doc__, benzina._Ops.__doc__)
+        self.assertEqual(ops.__doc__, benzina.ops.__doc__)
         done = run_python("import pickle\ncrop = pickle.loads(%r)\nprint(crop.scale, crop.flip_h, type(crop) is benzina.ops.RandomResizedCrop)"
                           % pickle.dumps(crop))
         self.assertEqual((done.stdout, done.stderr), ("(0.25, 1.0) 0.5 True\n", ""))
@@ -787,7 +789,7 @@ def annexb(sample, track=None):
     """A sample's picture as a stream."""
     image, kept = sample._coded(track or "image")
     buffer, needed = ctypes.create_string_buffer(sample.size + 10000), ctypes.c_size_t()
-    benzina._check(lib.bzna_image_annexb(image, buffer, len(buffer), needed, None))
+    _errors.check(lib.bzna_image_annexb(image, buffer, len(buffer), needed, None))
     return buffer.raw[:needed.value], (image.width, image.height)
 
 
@@ -855,7 +857,7 @@ class Pictures(unittest.TestCase):
             sample.image("bzna_sketch")
         self.assertEqual(caught.exception.status, Status.E_NOT_FOUND)
         with self.assertRaises(ValueError):
-            benzina.Sample(*sample).image()
+            unowned(sample).image()
         dataset.close()
         with self.assertRaises(Error) as caught:
             sample.image()
@@ -870,8 +872,8 @@ class Writers(unittest.TestCase):
 
     def tearDown(self):
         gc.collect()
-        benzina._dispose_put_off()
-        self.assertEqual(benzina._registry, {})
+        _handles.dispose_put_off()
+        self.assertEqual(_handles.registry, {})
 
     def test_samples_of_another_archive(self):
         dataset = benzina.Dataset(ARCHIVE)
@@ -1228,9 +1230,9 @@ class Encoding(unittest.TestCase):
         status, out, _ = run("-", "-o", "-", "--codec=jpeg", "--max-edge=20", named=self.jpeg.encode() + b"\0no\n such\0")
         head, picture, rest = out.split(b"\n", 2)
         self.assertEqual((status, head), (0, b'{"codec":"jpeg"}'))
-        size = benzina._json.loads(picture)["size"]
-        self.assertEqual((benzina._json.loads(picture)["width"], rest[:2], rest[size - 2:size]), (20, b"\xff\xd8", b"\xff\xd9"))
-        self.assertEqual(benzina._json.loads(rest[size:]), {"reason": "cannot be opened: No such file or directory"})
+        size = _writer.json.loads(picture)["size"]
+        self.assertEqual((_writer.json.loads(picture)["width"], rest[:2], rest[size - 2:size]), (20, b"\xff\xd8", b"\xff\xd9"))
+        self.assertEqual(_writer.json.loads(rest[size:]), {"reason": "cannot be opened: No such file or directory"})
         for options in (("-", "-o", self.path), ("tests/data", "-o", "-"), ("-", "-o", "-", "--list=a.csv"), ("-", "-o", "-", "--resume")):
             self.assertEqual(run(*options)[:2], (2, b""), options)
 
@@ -1493,7 +1495,7 @@ class Order(unittest.TestCase):
 
     def test_pixels_and_order_do_not_depend_on_threads_or_batch_size(self):
         def options(**more):
-            return dict(shuffle=True, warp_transform=ops.SimilarityTransform(scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), flip_h=0.5, degrees=20,
+            return dict(shuffle=True, warp=ops.SimilarityTransform(scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), flip_h=0.5, degrees=20,
                                                                             random_crop=True), **more)
         first = digest(loader_of(**options(num_threads=1)))
         for more in (dict(num_threads=2), dict(num_threads=4, reader_threads=2), dict(num_threads=3, batch_size=1, multibuffering=8)):
@@ -1535,23 +1537,46 @@ class Order(unittest.TestCase):
         drawn = order(loader_of(weights=[0, 0, 1, 0, 0, 0, 1, 0], weighting="replace", epoch_samples=50))
         self.assertEqual((len(drawn), set(drawn)), (50, {2, 6}))
 
-    def test_iterating_twice_at_once_is_an_error(self):
+    def test_a_new_iterator_takes_the_place_of_the_one_before_it(self):
         loader = loader_of()
         first = iter(loader)
         next(first)
-        with self.assertRaises(Error) as caught:
-            iter(loader)
+        self.assertEqual([batch.epoch for batch in loader.batches()], [1] * 3)
+        with self.assertRaisesRegex(Error, "iterator is over") as caught:
+            next(first)
         self.assertEqual(caught.exception.status, Status.E_STATE)
-        next(first)
-        first.close()
         with self.assertRaises(StopIteration):
             next(first)
         second = iter(loader)
-        loader.set_epoch(3)
+        third = iter(loader)                    # nothing was taken from the second: the same epoch
+        self.assertEqual((loader.epoch, len(list(third)), loader.epoch), (2, 3, 3))
         with self.assertRaises(Error):
             next(second)
+        with self.assertRaises(StopIteration):  # it is at its end, whatever came afterwards
+            next(third)
+        fourth = iter(loader)
+        next(fourth)
+        fourth.close()
+        with self.assertRaises(StopIteration):
+            next(fourth)
+        fifth = iter(loader)
+        loader.set_epoch(7)                     # before its first batch
+        self.assertEqual(next(fifth) and loader.epoch, 7)
+        loader.set_epoch(3)
+        with self.assertRaises(Error):
+            next(fifth)
         for batch in loader.batches():
             self.assertEqual(batch.epoch, 3)
+
+    def test_a_batch_before_the_loop_and_loops_broken_off_are_no_trouble(self):
+        loader = loader_of()
+        peek = iter(loader)
+        next(peek)
+        for epoch in range(1, 4):
+            for i, _ in enumerate(loader):
+                self.assertEqual(loader.epoch, epoch)
+                if i == 1:
+                    break
 
     def test_too_many_batches_kept_is_an_error_that_says_so(self):
         loader = loader_of(batch_size=1, multibuffering=2)
@@ -1568,15 +1593,15 @@ class Order(unittest.TestCase):
 
     def test_ranks_share_an_epoch(self):
         whole = order(loader_of(shuffle=True))
-        shares = [order(loader_of(shuffle=True, rank=r, world_size=3, batch_size=2)) for r in range(3)]
+        shares = [order(loader_of(shuffle=True, rank=r, world_size=3, batch_size=2, last_batch="partial")) for r in range(3)]
         self.assertEqual(shares, [whole[r::3] for r in range(3)])
-        lengths = [[len(b) for b in loader_of(rank=r, world_size=3, batch_size=1).batches()] for r in range(3)]
+        lengths = [[len(b) for b in loader_of(rank=r, world_size=3, batch_size=1, last_batch="partial").batches()] for r in range(3)]
         self.assertEqual(lengths, [[1, 1, 1], [1, 1, 1], [1, 1, 0]])
         padded = [[len(b) for b in loader_of(rank=r, world_size=3, batch_size=1, last_batch="pad").batches()] for r in range(3)]
         self.assertEqual(padded, [[1, 1, 1]] * 3)
 
     def test_a_run_goes_on_from_its_state_with_the_same_pixels(self):
-        options = dict(shuffle=True, warp_transform=ops.RandomResizedCrop())
+        options = dict(shuffle=True, warp=ops.RandomResizedCrop())
         loader = loader_of(batch_size=2, **options)
         rest = hashlib.sha256()
         for i, batch in enumerate(loader.batches()):
@@ -1641,19 +1666,19 @@ class Order(unittest.TestCase):
 
 def rendered(dataset, index, shape, matrix, bias=(0, 0, 0), scale=(1, 1, 1)):
     """One sample as bzna_picture_render makes it, apart from any loader."""
-    image, picture = benzina._new("image"), benzina._new("picture")
+    image, picture = _c.new("image"), _c.new("picture")
     buffer = ctypes.create_string_buffer(dataset[index].size)
-    benzina._check(lib.bzna_dataset_read_image(dataset.handle, index, None, buffer, len(buffer), image, None))
+    _errors.check(lib.bzna_dataset_read_image(dataset.handle, index, None, buffer, len(buffer), image, None))
     decoder = ctypes.c_void_p()
-    benzina._check(lib.bzna_decoder_open(dataset._context.handle, decoder, None))
+    _errors.check(lib.bzna_decoder_open(dataset._context.handle, decoder, None))
     try:
-        benzina._check(lib.bzna_decoder_decode(decoder, image, picture, None))
-        transform, output = benzina._new("transform"), benzina._new("output")
+        _errors.check(lib.bzna_decoder_decode(decoder, image, picture, None))
+        transform, output = _c.new("transform"), _c.new("output")
         transform.homography[:] = matrix((picture.width, picture.height))
         transform.bias[:], transform.scale[:] = bias, scale
         output.height, output.width = shape
         result = (ctypes.c_float * (3 * shape[0] * shape[1]))()
-        benzina._check(lib.bzna_picture_render(picture, transform, output, result, ctypes.sizeof(result), None))
+        _errors.check(lib.bzna_picture_render(picture, transform, output, result, ctypes.sizeof(result), None))
     finally:
         lib.bzna_decoder_close(decoder)
     return bytes(result)
@@ -1669,7 +1694,7 @@ class Pixels(unittest.TestCase):
                      ops.CenterResizedCrop(0.7, keep_ratio=False), ops.ConstantWarpTransform((2, 0, 5, 0.25, 2, 6, 0, 0, 1)),
                      ops.SimilarityTransform(scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), flip_h=0.5, flip_v=0.25, random_crop=True),
                      ops.SimilarityTransform(scale=0.5, degrees=30, translate=(0.1, 0.2), keep_ratio=True), ops.SimilarityTransform()):
-            loader = loader_of(dataset, shape=shape, warp_transform=warp, mean=(100, 110, 120), std=(50, 60, 70), batch_size=8)
+            loader = loader_of(dataset, shape=shape, warp=warp, mean=(100, 110, 120), std=(50, 60, 70), batch_size=8)
             loader.set_epoch(2)
             with next(loader.batches()) as batch:
                 self.assertEqual(batch.shape, (8, 3) + shape)
@@ -1681,13 +1706,12 @@ class Pixels(unittest.TestCase):
 
     def test_flips_and_laws_of_resized_crops_have_an_effect(self):
         for crop, scale, own, another in ((ops.RandomResizedCrop, (0.3, 0.9), "torchvision", "benzina"),
-                                          (ops.CenterResizedCrop, 0.77, "benzina", "torchvision")):
-            plain = digest(loader_of(warp_transform=crop(scale)))
-            self.assertEqual(digest(loader_of(warp_transform=crop(scale, law=own))), plain)
-            self.assertNotEqual(digest(loader_of(warp_transform=crop(scale, flip_h=1))), plain)
-            other = digest(loader_of(warp_transform=crop(scale, law=another)))
+                                          (ops.CenterResizedCrop, 0.77, "torchvision", "benzina")):
+            plain = digest(loader_of(warp=crop(scale)))
+            self.assertEqual(digest(loader_of(warp=crop(scale, law=own))), plain)
+            self.assertNotEqual(digest(loader_of(warp=crop(scale, flip_h=1))), plain)
+            other = digest(loader_of(warp=crop(scale, law=another)))
             self.assertNotEqual(other, plain)
-            self.assertEqual(digest(loader_of(warp_transform=crop(scale), warp_law=another)), other)
 
     def test_a_batch_equals_the_tools_pictures(self):
         if not os.path.exists(BZNA):
@@ -1696,7 +1720,7 @@ class Pixels(unittest.TestCase):
             with tempfile.TemporaryDirectory() as folder:
                 subprocess.run([BZNA, "batch", ARCHIVE, "-o", folder, "--batch", "8", "--size", "48", "--seed", "5", "--shuffle", "--warp", word],
                                check=True, capture_output=True)
-                with next(loader_of(shape=48, batch_size=8, seed=5, shuffle=True, warp_transform=warp).batches()) as batch:
+                with next(loader_of(shape=48, batch_size=8, seed=5, shuffle=True, warp=warp).batches()) as batch:
                     values = floats(batch.images)
                     for slot in range(8):
                         with open(os.path.join(folder, "%05d.ppm" % slot), "rb") as file:
@@ -1707,10 +1731,10 @@ class Pixels(unittest.TestCase):
 
     def test_norm_multiplies_and_std_divides(self):
         raw = floats(next(loader_of(batch_size=1).batches()).images)
-        constant = dict(bias_transform=ops.ConstantBiasTransform(10), norm_transform=ops.ConstantNormTransform((2, 2, 2)))
+        constant = dict(bias=ops.ConstantBiasTransform(10), norm=ops.ConstantNormTransform((2, 2, 2)))
         for options, f in ((constant, lambda x: (x - 10) * 2),
-                           (dict(bias_transform=10, norm_transform=2), lambda x: (x - 10) * 2),
-                           (dict(bias_transform=lambda *_: (10, 10, 10), norm_transform=lambda *_: 2), lambda x: (x - 10) * 2),
+                           (dict(bias=10, norm=2), lambda x: (x - 10) * 2),
+                           (dict(bias=lambda *_: (10, 10, 10), norm=lambda *_: 2), lambda x: (x - 10) * 2),
                            (dict(mean=10, std=2), lambda x: (x - 10) / 2)):
             made = floats(next(loader_of(batch_size=1, **options).batches()).images)
             self.assertEqual(max(abs(a - f(b)) for a, b in zip(made, raw)), 0, options)
@@ -1718,11 +1742,11 @@ class Pixels(unittest.TestCase):
     def test_color_and_fill(self):
         def first(**options):
             return pixels(next(loader_of(batch_size=1, **options).batches()).images)
-        self.assertEqual(first(color_transform=2), first(color_transform=lambda *_: 2))
-        self.assertNotEqual(first(color_transform=2), first(color_transform=0))
+        self.assertEqual(first(color=2), first(color=lambda *_: 2))
+        self.assertNotEqual(first(color=2), first(color=0))
         away = ops.ConstantWarpTransform((1, 0, -1000, 0, 1, 0, 0, 0, 1))
-        self.assertEqual(set(array.array("f", first(warp_transform=away, oob_transform=(7, 7, 7)))), {7.0})
-        self.assertEqual(set(array.array("f", first(warp_transform=away, oob_transform=lambda *_: 9))), {9.0})
+        self.assertEqual(set(array.array("f", first(warp=away, oob=(7, 7, 7)))), {7.0})
+        self.assertEqual(set(array.array("f", first(warp=away, oob=lambda *_: 9))), {9.0})
 
     def test_half_precision_is_single_precision_rounded(self):
         halves = next(loader_of(dtype="float16", mean=100, std=60).batches()).images
@@ -1787,8 +1811,8 @@ capsule_name = ctypes.PYFUNCTYPE(ctypes.c_char_p, ctypes.py_object)(("PyCapsule_
 capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
 capsule_rename = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.c_char_p)(("PyCapsule_SetName", ctypes.pythonapi))
 DLPACKS = {                                     # by max_version: a capsule's name, its name once taken, its struct
-    None: (b"dltensor", b"used_dltensor", benzina._DLManagedTensor),
-    (1, 0): (b"dltensor_versioned", b"used_dltensor_versioned", benzina._DLManagedTensorVersioned),
+    None: (b"dltensor", b"used_dltensor", _dlpack._DLManagedTensor),
+    (1, 0): (b"dltensor_versioned", b"used_dltensor_versioned", _dlpack._DLManagedTensorVersioned),
 }
 
 
@@ -1810,11 +1834,11 @@ class Words(unittest.TestCase):
     FILTERS = {"linear": 0, "nearest": 1, "cubic": 2, "area": 3, "lanczos4": 4, "lanczos": 5, "cubic-0.75": 6}
 
     def images(self, **options):
-        with next(loader_of(warp_transform=ops.CenterResizedCrop(), **options).batches()) as batch:
+        with next(loader_of(warp=ops.CenterResizedCrop(), **options).batches()) as batch:
             return batch.shape, pixels(batch.images)
 
     def test_filters_and_antialias_are_told_to_the_library(self):
-        self.assertEqual(set(benzina._CHOICES["filter"]), set(self.FILTERS))
+        self.assertEqual(set(_arguments.CHOICES["filter"]), set(self.FILTERS))
         for name, number in self.FILTERS.items():
             for antialias in (True, False)[:1 if name == "area" else 2]:
                 seen = set()
@@ -1827,11 +1851,11 @@ class Words(unittest.TestCase):
         self.assertEqual(self.images(filter="nearest"), self.images(filter="nearest", antialias=False))
 
     def test_words_that_are_not_known_are_named_with_those_that_are(self):
-        for name, value, known in (("filter", "bilinear", "'cubic-0.75'"), ("filter", 2, "'nearest'"), ("filter", None, "'area'"),
+        for name, value, known in (("filter", "bilinear", "'cubic-0.75'"), ("filter", 2, "'nearest'"), ("filter", "none", "'area'"),
                                    ("antialias", 2, "True, False"), ("antialias", "yes", "True, False"), ("antialias", [], "True, False"),
                                    ("dtype", "float64", "'bfloat16'"), ("dtype", 3, "'uint8'"), ("layout", "CHW", "'NHWC'"),
                                    ("channels", "RGBA", "'BGR'"), ("channels", 1, "'gray'"), ("inter_method", 5, "0, 1, 2, 3, 4, 9, 10"),
-                                   ("inter_method", "cubic", "0, 1, 2, 3, 4, 9, 10"), ("warp_law", "moore", "'torchvision'")):
+                                   ("inter_method", "cubic", "0, 1, 2, 3, 4, 9, 10")):
             with self.assertRaises(ValueError, msg=name) as caught:
                 loader_of(**{name: value})
             self.assertTrue(str(caught.exception).startswith("%s: %r is none of " % (name, value)), caught.exception)
@@ -1849,7 +1873,7 @@ class Words(unittest.TestCase):
             self.assertEqual(self.images(inter_method=number), self.images(filter=name, antialias=name == "area"), number)
         for warp, number in (((0.5, 0, 3, 0, 0.5, 3, 0, 0, 1), 2), ((2, 0, 0, 0, 2, 0, 0, 0, 1), 3), ((2, 0, 0, 0, 0.5, 0, 0, 0, 1), 1),
                              ((0, -1.5, 60, 1.5, 0, 0, 0, 0, 1), 3), ((0.8, 0.8, 0, 0, 0.5, 3, 0, 0, 1), 2), ((1, 0, 0, 0, 1, 0, 0, 0, 1), 1)):
-            made = [digest(loader_of(inter_method=n, warp_transform=warp)) for n in (9, number)]
+            made = [digest(loader_of(inter_method=n, warp=warp)) for n in (9, number)]
             self.assertEqual(made[0], made[1], warp)
         seen = []
         every = loader_of(inter_method=10, num_threads=2, epochs=4, transform=lambda info, rng, t: seen.append((t.filter, t.antialias)))
@@ -1893,8 +1917,8 @@ class Words(unittest.TestCase):
         for dtype, code, rounded in (("float32", "f", lambda v: v), ("float16", "e", half), ("bfloat16", "H", brain),
                                      ("uint8", "B", lambda v: min(max(round(v), 0), 255))):
             for space in (0, 1):
-                loader = loader_of(shape=2, batch_size=1, dtype=dtype, fill_space=space, warp_transform=outside, oob_transform=(200, 31, 300),
-                                   bias_transform=(12, 40, -20), norm_transform=(0.25, 2, 1))
+                loader = loader_of(shape=2, batch_size=1, dtype=dtype, fill_space=space, warp=outside, oob=(200, 31, 300),
+                                   bias=(12, 40, -20), norm=(0.25, 2, 1))
                 with next(loader.batches()) as batch:
                     values = struct.unpack("<12" + code, pixels(batch.images))
                 if code == "H":
@@ -1914,7 +1938,7 @@ class Words(unittest.TestCase):
         x, y = (box[2] - box[0]) / size[0], (box[3] - box[1]) / size[1]
         warp = (x, 0, box[0] + x / 2 - 0.5, 0, y, box[1] + y / 2 - 0.5, 0, 0, 1)
         for settings in (dict(filter="lanczos"), dict(antialias=False), dict()):
-            loader = loader_of(batch_size=1, indices=[1], track="image", warp_transform=warp, layout="NHWC", **settings)
+            loader = loader_of(batch_size=1, indices=[1], track="image", warp=warp, layout="NHWC", **settings)
             with next(loader.batches()) as batch:
                 expected = bytes(min(255, int(v + 0.5)) for v in floats(batch.images))
             self.assertEqual(sample.image(shape=size, box=box, **settings).tobytes(), expected, settings)
@@ -1933,8 +1957,8 @@ class Outputs(unittest.TestCase):
 
     def test_views_are_batches_of_which_the_first_is_that_of_one_view(self):
         crop = ops.RandomResizedCrop(flip_h=0.5)
-        one = self.batches(warp_transform=crop, shuffle=True)
-        three = self.batches(warp_transform=crop, shuffle=True, views=3)
+        one = self.batches(warp=crop, shuffle=True)
+        three = self.batches(warp=crop, shuffle=True, views=3)
         self.assertEqual([len(batch) for batch in three], [len(batch) for batch in one])
         for a, b in zip(one, three):
             self.assertEqual(b.images.shape, (3, len(a), 3, 24, 24))
@@ -1943,12 +1967,12 @@ class Outputs(unittest.TestCase):
             self.assertNotEqual(pixels(b.images)[view:2 * view], pixels(b.images)[2 * view:])
 
     def test_geometry_and_jitter_are_drawn_anew_for_each_view_and_the_same_on_any_thread(self):
-        plain = [pixels(batch.images) for batch in self.batches(warp_transform=ops.CenterResizedCrop())]
+        plain = [pixels(batch.images) for batch in self.batches(warp=ops.CenterResizedCrop())]
         for options in (dict(rotate=20), dict(shear=(-20, 20, 5, 10)), dict(perspective=(0.5, 1)), dict(brightness=0.5), dict(saturation=(0, 0.5)),
                         dict(contrast=0.5), dict(hue=(-0.5, 0.25)), dict(jitter=ops.ColorJitter(random_h=90, random_l=40, random_s=60)),
                         dict(jitter=ops.ColorJitter(max_random_contrast=0.5, max_random_illumination=30, clamp_hue=True)),
                         dict(grayscale=1.0)):
-            views = [[pixels(batch.images) for batch in self.batches(warp_transform=ops.CenterResizedCrop(), views=2, num_threads=threads, **options)]
+            views = [[pixels(batch.images) for batch in self.batches(warp=ops.CenterResizedCrop(), views=2, num_threads=threads, **options)]
                      for threads in (1, 4)]
             self.assertEqual(views[0], views[1])
             for batch, alone in zip(views[0], plain):
@@ -1976,7 +2000,7 @@ class Outputs(unittest.TestCase):
         self.assertEqual((tuple(warp._struct.degrees), tuple(warp._struct.ratio), tuple(warp._struct.crop_px), tuple(warp._struct.canvas_px)),
                          ((-10, 10), (0.75, 1.25), (30, 30), (0, 0)))
         self.assertEqual(tuple(ops.MXNetAffine(max_rotate_angle=10, rotate=7)._struct.degrees), (7, 7))
-        by_library = [pixels(batch.images) for batch in self.batches(warp_transform=warp)]
+        by_library = [pixels(batch.images) for batch in self.batches(warp=warp)]
         self.assertEqual(len(set(by_library)), len(by_library))
         middle = ops.MXNetAffine()(0, (100, 80), (40, 20), benzina.Random(1))
         self.assertEqual(middle, (1, 0, 30, 0, 1, 30, 0, 0, 1))
@@ -1984,7 +2008,7 @@ class Outputs(unittest.TestCase):
     def test_augmentation_without_meaning_is_refused(self):
         for options in (dict(perspective=1.5), dict(perspective=(0.5, 2)), dict(brightness=-1), dict(saturation=(2, 1)), dict(rotate=(1, 2, 3)),
                         dict(contrast=-0.5), dict(hue=0.6), dict(hue=(0.2, 0.1)), dict(hue=0.1, jitter=ops.ColorJitter()),
-                        dict(shear=(1, 2, 3)), dict(rotate=5, warp_transform=lambda *about: (1, 0, 0, 0, 1, 0, 0, 0, 1))):
+                        dict(shear=(1, 2, 3)), dict(rotate=5, warp=lambda *about: (1, 0, 0, 0, 1, 0, 0, 0, 1))):
             with self.assertRaises(ValueError, msg=options):
                 loader_of(**options)
         for options in (dict(grayscale=2), dict(shear=95), dict(rotate=(5, 1))):
@@ -1995,7 +2019,7 @@ class Outputs(unittest.TestCase):
 
     def test_outputs_come_in_the_loop_by_their_names(self):
         local = benzina.Output("local", shape=(8, 10), views=4, dtype="uint8", layout="NHWC", channels="gray", mean_image=None,
-                               warp_transform=ops.RandomResizedCrop(scale=(0.05, 0.3)), filter="cubic")
+                               warp=ops.RandomResizedCrop(scale=(0.05, 0.3)), filter="cubic")
         for images, targets, fields in loader_of(epochs=1, views=2, outputs=[local, benzina.Output("twin", dtype="float16")]):
             self.assertEqual(set(fields), {"local", "twin"})
             self.assertEqual((fields["local"].shape, fields["local"].dtype), ((4, len(targets), 8, 10, 1), "uint8"))
@@ -2016,7 +2040,7 @@ class Outputs(unittest.TestCase):
             outputs = [benzina.Output("mask", field="mask.pgm", dtype="uint8", channels="gray", own_color=True, filter="nearest"),
                        benzina.Output("soft", field="mask.pgm", dtype="uint8", channels="gray", own_color=True, filter="linear")]
             loader = loader_of(path, epochs=1, mean=(100, 100, 100), std=(50, 50, 50), outputs=outputs, track="image.ppm",
-                               warp_transform=ops.RandomResizedCrop(scale=(0.2, 0.9), flip_h=0.5), filter="nearest")
+                               warp=ops.RandomResizedCrop(scale=(0.2, 0.9), flip_h=0.5), filter="nearest")
             met = set()
             for images, targets, fields in loader:
                 mask, plane = pixels(fields["mask"]), 24 * 24
@@ -2030,10 +2054,10 @@ class Outputs(unittest.TestCase):
 
     def test_callables_know_output_and_view(self):
         met = set()
-        local = benzina.Output("local", shape=8, views=2, warp_transform=ops.CenterResizedCrop())
-        plain = benzina.Output("plain", shape=8, warp_transform=ops.CenterResizedCrop(), own_color=True)
+        local = benzina.Output("local", shape=8, views=2, warp=ops.CenterResizedCrop())
+        plain = benzina.Output("plain", shape=8, warp=ops.CenterResizedCrop(), own_color=True)
         loader = loader_of(epochs=1, num_threads=1, views=2, outputs=[local, plain, benzina.Output("twin")],
-                           bias_transform=lambda *about: (1, 1, 1),
+                           bias=lambda *about: (1, 1, 1),
                            transform=lambda info, rng, transform: met.add((info.output, info.view, transform.bias[0])))
         for _ in loader:
             pass
@@ -2055,8 +2079,8 @@ class Outputs(unittest.TestCase):
                 loader_of(**options)
         with self.assertRaisesRegex(TypeError, "mean_image: float32"):
             loader_of(mean_image=array.array("d", [0] * 1728))
-        with self.assertRaisesRegex(TypeError, "warp_transform: one of ops"):
-            benzina.Output("x", warp_transform=lambda *about: None)
+        with self.assertRaisesRegex(TypeError, "warp: one of ops"):
+            benzina.Output("x", warp=lambda *about: None)
 
 
 class Consumer:
@@ -2096,7 +2120,7 @@ class Lifetimes(unittest.TestCase):
         loader, steps, batch = self.one(shape=(6, 10))
         capsule = batch.images.__dlpack__()
         self.assertEqual(capsule_name(capsule), b"dltensor")
-        tensor = benzina._DLManagedTensor.from_address(capsule_pointer(capsule, b"dltensor")).tensor
+        tensor = _dlpack._DLManagedTensor.from_address(capsule_pointer(capsule, b"dltensor")).tensor
         self.assertEqual((tensor.data, tensor.byte_offset), (batch.info.image.data, 0))
         self.assertEqual((tensor.device_type, tensor.device_id), (1, 0))
         self.assertEqual((tensor.code, tensor.bits, tensor.lanes), (2, 32, 1))
@@ -2105,7 +2129,7 @@ class Lifetimes(unittest.TestCase):
         for field, dtype, kind in ((batch.targets, "int64", (0, 64)), (batch.indices, "uint64", (1, 64)), (batch.status, "int32", (0, 32))):
             self.assertEqual((field.dtype, field.shape), (dtype, (4,)))
             capsule = field.__dlpack__(stream=None, max_version=(0, 8), dl_device=(1, 0), copy=False)
-            tensor = benzina._DLManagedTensor.from_address(capsule_pointer(capsule, b"dltensor")).tensor
+            tensor = _dlpack._DLManagedTensor.from_address(capsule_pointer(capsule, b"dltensor")).tensor
             self.assertEqual((tensor.code, tensor.bits), kind)
         self.assertEqual(batch.__dlpack_device__(), (1, 0))
         self.assertEqual(capsule_name(batch.__dlpack__()), b"dltensor")
@@ -2113,12 +2137,12 @@ class Lifetimes(unittest.TestCase):
     def test_who_takes_dlpack_1_gets_a_versioned_capsule(self):
         loader, steps, batch = self.one(shape=(6, 10))
         for field in (batch.images, batch.targets, batch.indices, batch.status):
-            plain = benzina._DLManagedTensor.from_address(capsule_pointer(field.__dlpack__(), b"dltensor")).tensor
+            plain = _dlpack._DLManagedTensor.from_address(capsule_pointer(field.__dlpack__(), b"dltensor")).tensor
             for max_version in ((1, 0), [1, 1], (2, 0)):
                 capsule = field.__dlpack__(stream=None, max_version=max_version, dl_device=(1, 0), copy=False)
                 self.assertEqual(capsule_name(capsule), b"dltensor_versioned")
                 address = capsule_pointer(capsule, b"dltensor_versioned")
-                managed = benzina._DLManagedTensorVersioned.from_address(address)
+                managed = _dlpack._DLManagedTensorVersioned.from_address(address)
                 self.assertEqual((managed.major, managed.flags), (1, 0))        # may be written to, is no copy
                 self.assertEqual(bytes(managed.tensor), bytes(plain))
         for max_version in (None, (0, 8), (0, 99)):
@@ -2209,7 +2233,7 @@ class Lifetimes(unittest.TestCase):
             gc.enable()
 
     def test_an_empty_batch_has_views(self):
-        *_, last = loader_of(rank=2, world_size=3, batch_size=1).batches()
+        *_, last = loader_of(rank=2, world_size=3, batch_size=1, last_batch="partial").batches()
         self.assertEqual((last.shape[0], last.images.memoryview().nbytes, Consumer(last.images).bytes()), (0, 0, b""))
 
     def test_statistics_and_info(self):
@@ -2226,8 +2250,8 @@ class Lifetimes(unittest.TestCase):
 class Callbacks(unittest.TestCase):
     def tearDown(self):
         gc.collect()
-        benzina._dispose_put_off()
-        self.assertEqual(benzina._registry, {})
+        _handles.dispose_put_off()
+        self.assertEqual(_handles.registry, {})
 
     def test_a_warp_in_python_is_told_the_sample(self):
         seen = {}
@@ -2237,11 +2261,11 @@ class Callbacks(unittest.TestCase):
             seen[index] = (in_size, out_size)
             threads.add(threading.get_ident())
             return [[2, 0, 0], [0, 2, 0], [0, 0, 1]]
-        made = digest(loader_of(shape=(10, 20), warp_transform=warp, num_threads=2))
+        made = digest(loader_of(shape=(10, 20), warp=warp, num_threads=2))
         self.assertEqual(seen[2], ((512, 384), (20, 10)))
         self.assertEqual(set(seen), set(range(COUNT)))
         self.assertNotIn(threading.get_ident(), threads)
-        self.assertEqual(made, digest(loader_of(shape=(10, 20), warp_transform=(2, 0, 0, 0, 2, 0, 0, 0, 1))))
+        self.assertEqual(made, digest(loader_of(shape=(10, 20), warp=(2, 0, 0, 0, 2, 0, 0, 0, 1))))
 
     def test_a_warp_in_python_may_call_those_of_ops_and_is_the_same_on_any_thread(self):
         crop = ops.RandomResizedCrop()
@@ -2250,7 +2274,7 @@ class Callbacks(unittest.TestCase):
             matrix = list(crop(index, in_size, out_size, rng))
             matrix[2] += rng.uniform(-3, 3)
             return matrix
-        self.assertEqual(digest(loader_of(warp_transform=warp, num_threads=1)), digest(loader_of(warp_transform=warp, num_threads=4, batch_size=2)))
+        self.assertEqual(digest(loader_of(warp=warp, num_threads=1)), digest(loader_of(warp=warp, num_threads=4, batch_size=2)))
 
     def test_a_transform_may_change_everything(self):
         def transform(sample, rng, t):
@@ -2282,8 +2306,8 @@ class Callbacks(unittest.TestCase):
             if index == 1:
                 raise KeyError("no such luck")
             return (1, 0, 0, 0, 1, 0, 0, 0, 1) if index != 4 else (1, 2, 3)
-        good = [pixels(b.images) for b in loader_of(warp_transform=ops.ConstantWarpTransform()).batches()]
-        loader = loader_of(warp_transform=warp, epochs=1, on_callback_error="sample")
+        good = [pixels(b.images) for b in loader_of(warp=ops.ConstantWarpTransform()).batches()]
+        loader = loader_of(warp=warp, epochs=1, on_callback_error="sample")
         batches = loader.batches()
         first, second = next(batches), next(batches)
         self.assertEqual((first.failed, list(first.status.memoryview())), (1, [0, Status.E_CALLBACK, 0]))
@@ -2302,7 +2326,7 @@ class Callbacks(unittest.TestCase):
             raise KeyError("no such luck")
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
-            for _ in loader_of(warp_transform=warp, epochs=1, on_callback_error="sample"):
+            for _ in loader_of(warp=warp, epochs=1, on_callback_error="sample"):
                 pass
         self.assertEqual(len(said), 3)
         self.assertIn("3 of 3 samples failed", str(said[0].message))
@@ -2313,7 +2337,7 @@ class Callbacks(unittest.TestCase):
             if index == 1:
                 raise KeyError("no such luck")
             return (1, 0, 0, 0, 1, 0, 0, 0, 1)
-        first = next(loader_of(warp_transform=warp, on_error="replace", on_callback_error="sample").batches())
+        first = next(loader_of(warp=warp, on_error="replace", on_callback_error="sample").batches())
         self.assertEqual((first.failed, first.replaced, list(first.indices.memoryview())), (0, 1, [0, 2, 2]))
 
     @staticmethod
@@ -2337,7 +2361,7 @@ class Callbacks(unittest.TestCase):
 
         def draw(sample, rng, picture):
             warp(sample.index)
-        for name, function in (("warp_transform", warp), ("transform", whole), *([("picture", draw)] if importable("numpy") else [])):
+        for name, function in (("warp", warp), ("transform", whole), *([("picture", draw)] if importable("numpy") else [])):
             for threads, on_error in ((1, "fill"), (4, "replace"), (3, "stop")):
                 loader = loader_of(num_threads=threads, on_error=on_error, batch_size=2, **{name: function})
                 batches = loader.batches()
@@ -2365,9 +2389,9 @@ class Callbacks(unittest.TestCase):
             except KeyError as error:
                 raise ValueError("b") from error
         with self.assertRaises(KeyboardInterrupt):
-            next(loader_of(warp_transform=interrupted).batches())
+            next(loader_of(warp=interrupted).batches())
         with self.assertRaises(ValueError) as caught:
-            next(loader_of(warp_transform=chained).batches())
+            next(loader_of(warp=chained).batches())
         self.assertIsInstance(caught.exception.__cause__, KeyError)
         with self.assertRaises(RuntimeError) as caught:                 # not the end of the loop
             for _ in loader_of(transform=lambda sample, rng, transform: next(iter(()))):
@@ -2376,13 +2400,15 @@ class Callbacks(unittest.TestCase):
 
     def test_what_a_callback_gives_wrongly_is_raised(self):
         nan = float("nan")
-        for kind, said, options in ((ValueError, "bias_transform: 2 numbers, not 3", dict(bias_transform=lambda *_: (1, 2))),
-                                    (ValueError, "norm_transform: nan is not finite", dict(norm_transform=lambda *_: (1, nan, 1))),
-                                    (TypeError, "oob_transform: None is no number", dict(oob_transform=lambda *_: None)),
-                                    (ValueError, "color_transform: 7 is not within 0..3", dict(color_transform=lambda *_: 7)),
-                                    (TypeError, "warp_transform: 'a' is no number", dict(warp_transform=lambda *_: "abcdefghi" and ["a"] * 9)),
-                                    (ValueError, "norm_transform: 1e+39 is not within", dict(norm_transform=lambda *_: 1e39)),
-                                    (Error, "transform.homography: it is singular", dict(warp_transform=lambda *_: [0] * 9)),
+        for kind, said, options in ((ValueError, "bias: 2 numbers, not 3", dict(bias=lambda *_: (1, 2))),
+                                    (ValueError, "norm: nan is not finite", dict(norm=lambda *_: (1, nan, 1))),
+                                    (TypeError, "oob: None is no number", dict(oob=lambda *_: None)),
+                                    (ValueError, "color: 7 is not within 0..3", dict(color=lambda *_: 7)),
+                                    (TypeError, "warp: 'a' is no number", dict(warp=lambda *_: "abcdefghi" and ["a"] * 9)),
+                                    (ValueError, "norm: 1e+39 is not within", dict(norm=lambda *_: 1e39)),
+                                    (Error, "transform.homography: it is singular", dict(warp=lambda *_: [1] * 9)),
+                                    (ValueError, "warp: (0.0, 0.0", dict(warp=lambda *_: [0] * 9)),
+                                    (ValueError, "norm: (1.0, 0.0", dict(norm=lambda *_: (1, 0, 1))),
                                     (Error, "transform.bias", dict(transform=lambda sample, rng, t: t.bias.__setitem__(0, nan)))):
             with self.assertRaises(kind) as caught:
                 next(loader_of(**options).batches())
@@ -2409,26 +2435,26 @@ class Callbacks(unittest.TestCase):
                               ("transform: .*sample, rng, transform", dict(transform=lambda sample: None)),
                               ("picture: .*too many", dict(picture=Module())), ("transform: Normalize is a transform of torchvision's",
                                                                                 dict(transform=torchvisions())),
-                              ("warp_transform: RandomResizedCrop is a class", dict(warp_transform=crop)),
-                              ("warp_transform: warp: 3 is not nine", dict(warp_transform=3)), ("warp_transform: .*'crop'", dict(warp_transform="crop")),
-                              ("warp_transform: .*rng", dict(warp_transform=ops.ColorJitter(0.5))),
-                              ("bias_transform: ConstantNormTransform is no BiasTransform", dict(bias_transform=ops.ConstantNormTransform(2))),
-                              ("warp_transform: ConstantOOBTransform is no WarpTransform", dict(warp_transform=ops.ConstantOOBTransform())),
-                              ("oob_transform: oob: 'red'", dict(oob_transform="red")), ("color_transform: index", dict(color_transform=1.5)),
-                              ("norm_transform: .*called with", dict(norm_transform=lambda: 1)), ("bias_transform: .*class", dict(bias_transform=dict)),
+                              ("warp: RandomResizedCrop is a class", dict(warp=crop)),
+                              ("warp: warp: 3 is not nine", dict(warp=3)), ("warp: .*'crop'", dict(warp="crop")),
+                              ("warp: .*rng", dict(warp=ops.ColorJitter(0.5))),
+                              ("bias: ConstantNormTransform is no BiasTransform", dict(bias=ops.ConstantNormTransform(2))),
+                              ("warp: ConstantOOBTransform is no WarpTransform", dict(warp=ops.ConstantOOBTransform())),
+                              ("oob: oob: 'red'", dict(oob="red")), ("color: index", dict(color=1.5)),
+                              ("norm: .*called with", dict(norm=lambda: 1)), ("bias: .*class", dict(bias=dict)),
                               ("jitter: 0.5 is no ops.ColorJitter", dict(jitter=0.5)), ("outputs: 'mask' is no Output", dict(outputs=["mask"])),
                               ("outputs: 3 is no Output", dict(outputs=3))):
             with self.assertRaisesRegex(TypeError, said, msg=options):
                 loader_of(**options)
         with self.assertRaisesRegex(ValueError, "singular"):
-            loader_of(warp_transform=[1, 0, 0, 2, 0, 0, 0, 0, 1])
+            loader_of(warp=[1, 0, 0, 2, 0, 0, 0, 0, 1])
         with self.assertRaisesRegex(TypeError, "log: .*cannot be called"):
             benzina.Context("cpu", log=1)
         with self.assertRaisesRegex(TypeError, "log: .*level, status, message"):
             benzina.Context("cpu", log=[].append)
-        loader_of(transform=fine, warp_transform=lambda index, in_size, out_size, rng, more=1: (1, 0, 0, 0, 1, 0, 0, 0, 1)).close()
-        loader_of(transform=fine, warp_transform=crop()).close()
-        self.assertEqual(benzina._registry, {})
+        loader_of(transform=fine, warp=lambda index, in_size, out_size, rng, more=1: (1, 0, 0, 0, 1, 0, 0, 0, 1)).close()
+        loader_of(transform=fine, warp=crop()).close()
+        self.assertEqual(_handles.registry, {})
 
     def test_transform_and_rng_that_are_kept_are_pythons_own(self):
         kept = []
@@ -2440,7 +2466,7 @@ class Callbacks(unittest.TestCase):
         def expected(sample, rng, t):
             t.bias[0] = sample.index
         self.assertEqual(digest(loader_of(transform=transform, epochs=1, num_threads=3)), digest(loader_of(transform=expected, epochs=1)))
-        digest(loader_of(transform=expected, epochs=1, warp_transform=(2, 0, 0, 0, 2, 0, 0, 0, 1)))
+        digest(loader_of(transform=expected, epochs=1, warp=(2, 0, 0, 0, 2, 0, 0, 0, 1)))
         gc.collect()
         self.assertEqual(sorted(sample.index for sample, *_ in kept), list(range(COUNT)))
         for sample, rng, t, homography, word in kept:
@@ -2453,7 +2479,7 @@ class Callbacks(unittest.TestCase):
     def test_a_loader_that_its_own_callback_refers_to_is_collected(self):
         class Trainer:
             def __init__(self):
-                self.loader = loader_of(warp_transform=self.warp)
+                self.loader = loader_of(warp=self.warp)
 
             def warp(self, index, in_size, out_size, rng):
                 return (1, 0, 0, 0, 1, 0, 0, 0, 1)
@@ -2473,18 +2499,18 @@ class Callbacks(unittest.TestCase):
                 doomed.clear()
                 gc.collect()
             return (1, 0, 0, 0, 1, 0, 0, 0, 1)
-        loader = loader_of(warp_transform=warp, epochs=1, num_threads=1)
+        loader = loader_of(warp=warp, epochs=1, num_threads=1)
         self.assertEqual(len(order(loader)), COUNT)
         self.assertEqual([r() for r in gone], [None, None])
-        benzina._dispose_put_off()
-        self.assertEqual(len(benzina._put_off), 0)
+        _handles.dispose_put_off()
+        self.assertEqual(len(_handles.put_off), 0)
 
     def test_a_loader_dropped_with_callbacks_under_way_ends(self):
         def warp(*_):
             threading.Event().wait(0.01)
             return (1, 0, 0, 0, 1, 0, 0, 0, 1)
         for _ in range(5):
-            next(iter(loader_of(warp_transform=warp, num_threads=2, batch_size=1)))
+            next(iter(loader_of(warp=warp, num_threads=2, batch_size=1)))
 
     def test_log(self):
         said = []
@@ -2506,7 +2532,7 @@ class Source:
 def warp(index, in_size, out_size, rng):
     time.sleep(0.002)
     return (1, 0, 0, 0, 1, 0, 0, 0, 1)
-loader = benzina.DataLoader(benzina.Dataset(Source()), shape=32, batch_size=2, seed=1, warp_transform=warp, num_threads=3, output="field")
+loader = benzina.DataLoader(benzina.Dataset(Source()), shape=32, batch_size=2, seed=1, warp=warp, num_threads=3, output="field")
 steps = loader.batches()
 batch = next(steps)
 view = batch.images.memoryview()
@@ -2522,7 +2548,7 @@ go = threading.Event()
 def warp(index, in_size, out_size, rng):
     go.wait(30)
     return (1, 0, 0, 0, 1, 0, 0, 0, 1)
-loader = benzina.DataLoader(benzina.Dataset(%r), shape=32, batch_size=2, seed=1, warp_transform=warp, output="field")
+loader = benzina.DataLoader(benzina.Dataset(%r), shape=32, batch_size=2, seed=1, warp=warp, output="field")
 threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGINT)).start()
 start = time.monotonic()
 try:
@@ -2540,7 +2566,7 @@ go.set()
         def warp(*_):
             go.wait(30)
             return (1, 0, 0, 0, 1, 0, 0, 0, 1)
-        loader = loader_of(warp_transform=warp, timeout=0.3)
+        loader = loader_of(warp=warp, timeout=0.3)
         try:
             with self.assertRaises(Error) as caught:
                 next(iter(loader))
@@ -2572,12 +2598,12 @@ print(os.waitpid(child, 0)[1], sum(len(b) for b in loader.batches()))
 class Drawing(unittest.TestCase):
     """The picture callback."""
 
-    identity = dict(warp_transform=(1, 0, 0, 0, 1, 0, 0, 0, 1), shape=(384, 512), batch_size=4)
+    identity = dict(warp=(1, 0, 0, 0, 1, 0, 0, 0, 1), shape=(384, 512), batch_size=4)
 
     def tearDown(self):
         gc.collect()
-        benzina._dispose_put_off()
-        self.assertEqual(benzina._registry, {})
+        _handles.dispose_put_off()
+        self.assertEqual(_handles.registry, {})
 
     def arrays(self, **options):
         loader = loader_of(**{**self.identity, "output": "numpy", "epochs": 1, **options})
@@ -2677,7 +2703,7 @@ class Drawing(unittest.TestCase):
             trace = trace.tb_next
         self.assertIn("draw", [frame.f_code.co_name for frame in frames])
         for frame in frames:
-            if frame.f_code.co_filename == benzina.__file__:
+            if frame.f_code.co_filename.startswith(os.path.dirname(benzina.__file__)):
                 for name, value in frame.f_locals.items():
                     self.assertFalse(type(value).__module__ == "numpy" or isinstance(value, ctypes.Array), (frame.f_code.co_name, name))
 
@@ -2724,8 +2750,8 @@ class Ranged:
 class Sources(unittest.TestCase):
     def tearDown(self):
         gc.collect()
-        benzina._dispose_put_off()
-        self.assertEqual(benzina._registry, {})
+        _handles.dispose_put_off()
+        self.assertEqual(_handles.registry, {})
 
     def same(self, source, **options):
         dataset = benzina.Dataset(source, **options)
@@ -2877,7 +2903,7 @@ class Devices(unittest.TestCase):
         cuda = benzina.DEVICE_CUDA
         for device, pair in ((None, (0, 0)), ("cpu", (1, 0)), ("cuda", (cuda, 0)), ("cuda:0", (cuda, 0)),
                              ("cuda:12", (cuda, 12)), (3, (cuda, 3)), ((1, 0), (1, 0)), ([2, 5], (cuda, 5))):
-            self.assertEqual(benzina._device_of(device), pair)
+            self.assertEqual(_context._device_of(device), pair)
 
     @needs_decoder
     def test_a_loader_works_on_the_device_that_it_names_else_on_its_datasets(self):
@@ -2887,9 +2913,9 @@ class Devices(unittest.TestCase):
         for device in ("cpu", (1, 0)):
             self.assertIs(loader_of(dataset, device=device)._context, mine)     # which may have limits, a log
             elsewhere = loader_of(plain, device=device)
-            self.assertIs(elsewhere._context, benzina._shared_context((1, 0)))
+            self.assertIs(elsewhere._context, _context._shared_context((1, 0)))
             self.assertEqual(digest(elsewhere), expected)
-            opened = benzina.DataLoader(None, path=ARCHIVE, shape=8, seed=1, device=device)
+            opened = benzina.DataLoader(ARCHIVE, shape=8, seed=1, device=device)
             self.assertIs(opened.dataset._context, elsewhere._context)
         self.assertIs(loader_of(plain)._context, plain._context)
         self.assertIs(pickle.loads(pickle.dumps(elsewhere._context)), elsewhere._context)
@@ -2912,7 +2938,7 @@ def refused(make):
 refusals = [refused(make) for make in (benzina.device_count, lambda: benzina.Context("cuda:0"), lambda: benzina.Context().device,
                                        lambda: benzina.Context("cpu").device, lambda: benzina.Context().codec(benzina.CODEC_H265))]
 dataset = benzina.Dataset(%r)
-decodes = benzina.lib.bzna_decoder_open(dataset._context.handle, benzina._c.c_void_p(), None) == 0
+decodes = benzina.lib.bzna_decoder_open(dataset._context.handle, ctypes.c_void_p(), None) == 0
 if decodes:
     refusals += [refused(lambda: benzina.DataLoader(dataset, shape=8, seed=1, **more)) for more in (dict(memory="device"), dict(decoder="nvdec"))]
     loader = benzina.DataLoader(dataset, shape=8, seed=1, batch_size=8, output="field")
@@ -2969,7 +2995,7 @@ def read(batch):
     return ctypes.string_at(batch.images.address, batch.images.nbytes)
 def loader_of(device="cuda:0", **more):
     return benzina.DataLoader(benzina.Dataset(%r, context=benzina.Context(device)), **{**dict(
-        shape=(24, 40), batch_size=3, seed=1234, shuffle=True, output="field", warp_transform=benzina.ops.RandomResizedCrop()), **more})
+        shape=(24, 40), batch_size=3, seed=1234, shuffle=True, output="field", warp=benzina.ops.RandomResizedCrop()), **more})
 def refused(kind, make, *arguments, **named):
     try:
         make(*arguments, **named)
@@ -3037,7 +3063,7 @@ class Protocol:
     def __init__(self): self.mine = new_stream()
     def __cuda_stream__(self): return (0, self.mine)
 expected = next(loader_of("cpu").batches()).images.memoryview().tobytes()
-for stream, number in ((s, benzina._stream_number(s)) for s in (new_stream(), Torchs(), Cupys(), Protocol())):
+for stream, number in ((s, _arguments.stream_number(s)) for s in (new_stream(), Torchs(), Cupys(), Protocol())):
     with next(loader_of(memory="device", stream=stream).batches()) as batch:
         assert batch.stream == number and read(batch) == expected
 print("done")
@@ -3080,22 +3106,46 @@ print("done")
         self.assertEqual(self.run_on_device("""
 import types                                    # in place of torch, what of it is used
 has_cuda, took = [True], []
+class Tensor:
+    def __init__(self, of, is_cuda):
+        self.of, self.is_cuda = of, is_cuda
+    view = lambda self, shape: self
+    clone = lambda self: self
+    untyped_storage = lambda self: self
 def from_dlpack(field):
     took.append((field.__dlpack_device__(), field.__dlpack__(stream=1) and field._batch.stream))
-    return field
-sys.modules["torch"] = types.ModuleType("torch")
-sys.modules["torch"].cuda, sys.modules["torch"].from_dlpack = types.SimpleNamespace(is_available=lambda: has_cuda[0]), from_dlpack
+    return Tensor(field, True)
+class StorageWeakRef:
+    def __init__(self, tensor):
+        self.tensor = weakref.ref(tensor)
+    expired = lambda self: self.tensor() is None
+import weakref
+for name in ("torch", "torch.multiprocessing", "torch.multiprocessing.reductions"):
+    sys.modules[name] = types.ModuleType(name)
+torch = sys.modules["torch"]
+torch.cuda, torch.from_dlpack = types.SimpleNamespace(is_available=lambda: has_cuda[0]), from_dlpack
+torch.frombuffer, torch.float32, torch.int64 = lambda memory, dtype: Tensor(memory, False), "f", "q"
+sys.modules["torch.multiprocessing.reductions"].StorageWeakRef = StorageWeakRef
 def taken(**more):
     took.clear()
-    next(iter(loader_of(**more)))
-    return took
+    pair = next(iter(loader_of(**more)))
+    return took, [type(one) is Tensor and one.is_cuda for one in pair]
+on_device, on_host = ([((2, 0), 1)], [True, False]), ([], [False, False])
 for more in (dict(output=None), dict(output="torch"), dict(output=None, memory="device")):
-    assert taken(**more) == [((2, 0), 1), ((1, 0), 1)], took
+    assert taken(**more) == on_device, took
 for more in (dict(output=None, memory="host"), dict(output="torch", device="cpu"), dict(output="torch", memory="host")):
-    assert taken(**more) == [((1, 0), None)] * 2, took
+    assert taken(**more) == on_host, took
 has_cuda[0] = False
-assert taken(output=None) == taken(output="torch") == [((1, 0), None)] * 2, took
-assert taken(output=None, memory="device") == []            # a Field: nothing else here reads a device
+assert taken(output=None) == taken(output="torch") == on_host, took
+assert taken(output=None, memory="device") == on_host       # a Field: nothing else here reads a device
+has_cuda[0] = True
+loader = loader_of(output=None, multibuffering=3, epochs=None)
+kept = [images for images, _ in loader]                     # of more batches than there are buffers
+assert loader.statistics.batches_copied == len(kept) - 2, loader.statistics.batches_copied
+kept.clear()
+for images, _ in loader:
+    pass
+assert loader.statistics.batches_copied == len(took) - 2 - len(loader), (loader.statistics.batches_copied, took)
 print("done")
 """), "done\n")
 
@@ -3189,7 +3239,7 @@ class Numpy(unittest.TestCase):
         self.assertEqual([int(t[0]) for _, t in kept], [0, 37, 74, 111, 148, 185, -1, -1])
 
     def test_an_empty_batch(self):
-        *_, last = loader_of(rank=2, world_size=3, batch_size=1, output="numpy")
+        *_, last = loader_of(rank=2, world_size=3, batch_size=1, output="numpy", last_batch="partial")
         self.assertEqual((last[0].shape, last[1].shape), ((0, 3, 24, 24), (0,)))
 
     def test_a_consumer_that_fails_gives_the_batch_back(self):
@@ -3204,7 +3254,7 @@ class Numpy(unittest.TestCase):
 
             def __dlpack__(self, **_):
                 capsule = batch.images.__dlpack__()
-                benzina._DLManagedTensor.from_address(capsule_pointer(capsule, b"dltensor")).tensor.lanes = 2
+                _dlpack._DLManagedTensor.from_address(capsule_pointer(capsule, b"dltensor")).tensor.lanes = 2
                 return capsule
         stderr, sys.stderr = sys.stderr, io.StringIO()
         hook, sys.unraisablehook = sys.unraisablehook, lambda *_: None
@@ -3220,7 +3270,7 @@ class Numpy(unittest.TestCase):
     def test_a_warp_may_return_an_array_and_use_a_generator(self):
         def warp(index, in_size, out_size, rng):
             return self.numpy.eye(3) + rng.generator().uniform(0, 0.01, (3, 3)) * (1, 1, 0)
-        self.assertEqual(digest(loader_of(warp_transform=warp, num_threads=1)), digest(loader_of(warp_transform=warp, num_threads=4)))
+        self.assertEqual(digest(loader_of(warp=warp, num_threads=1)), digest(loader_of(warp=warp, num_threads=4)))
 
     def test_targets_become_an_array(self):
         self.assertEqual(self.numpy.asarray(benzina.Dataset(ARCHIVE).targets).dtype.name, "int64")
@@ -3341,8 +3391,13 @@ class Result(unittest.TestResult):
         self.said("SKIP", test, ": " + reason)
 
 
-if __name__ == "__main__":
+def run_tests(module):
+    """Runs a module's tests, and ends the program."""
     result = Result()
-    unittest.defaultTestLoader.loadTestsFromModule(sys.modules["__main__"]).run(result)
+    unittest.defaultTestLoader.loadTestsFromModule(module).run(result)
     print("tests/test_python.sh: %d passed, %d failed, %d skipped" % (result.passed, len(result.failures), len(result.skipped)), flush=True)
     sys.exit(1 if result.failures else 0)
+
+
+if __name__ == "__main__":
+    run_tests(sys.modules["__main__"])

@@ -19,11 +19,23 @@ if ! "$python" -c 'import ctypes, sys; sys.exit(sys.version_info < (3, 8))' 2>/d
 fi
 if [ ! -e "$build/libbenzina.so" ]; then fail_all "$build/libbenzina.so is not there"; fi
 
+# Prints what a program of tests says, and adds its counts.
+passed=0; failed=0; skipped=0
+run_tests() {
+    status=0
+    BENZINA_LIBRARY=$library "$python" -X faulthandler "$1" "$bzna" >"$out" 2>&1 || status=$?
+    sed '$ { /^tests\/test_python.sh: /d; }' "$out"
+    counts=$(sed -n '$ s/^tests\/test_python.sh: \([0-9]*\) passed, \([0-9]*\) failed, \([0-9]*\) skipped$/\1 \2 \3/p' "$out")
+    if [ -z "$counts" ]; then echo "FAIL $1 ended with status $status"; counts="0 1 0"; fi
+    set -- $counts
+    passed=$((passed + $1)); failed=$((failed + $2)); skipped=$((skipped + $3))
+}
+
+library=$(cd "$build" && pwd)/libbenzina.so
 out=$(mktemp "${TMPDIR:-/tmp}/test_python.XXXXXX") || exit 1
 trap 'rm -f "$out"' EXIT
 trap 'exit 1' HUP INT TERM
-status=0
-BENZINA_LIBRARY=$(cd "$build" && pwd)/libbenzina.so "$python" -X faulthandler tests/test_python.py "$bzna" >"$out" 2>&1 || status=$?
-cat "$out"
-if ! tail -n 1 "$out" | grep -q '^tests/test_python.sh: [0-9]* passed'; then fail_all "tests/test_python.py ended with status $status"; fi
-exit $status
+run_tests tests/test_python.py
+run_tests tests/test_python_loops.py
+echo "tests/test_python.sh: $passed passed, $failed failed, $skipped skipped"
+[ "$failed" -eq 0 ]

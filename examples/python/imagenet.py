@@ -7,6 +7,9 @@
 Without --val, validation takes the archive's validation split where it has one, else every tenth picture. Under torchrun or srun every
 process takes its share. --checkpoint FILE is written after each epoch, and every --save-every batches; --resume FILE goes on from there,
 in the middle of an epoch too, with the batches that were still to come. Where torch has CUDA, its GPU also decodes, and pictures stay there.
+
+Pictures are cropped as in torchvision's reference: RandomResizedCrop and a flip for training, Resize(256) and CenterCrop(224) for validation.
+Unlike there, they are turned first as their EXIF orientation says; Dataset(orientation="ignore") leaves that out.
 """
 import argparse
 import os
@@ -18,7 +21,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import benzina  # noqa: E402
 from benzina import ops  # noqa: E402
 
-# ImageNet's, on the 0..255 that pictures are decoded to. std divides; whoever has a factor instead gives norm_transform, which multiplies.
+# ImageNet's, on the 0..255 that pictures are decoded to. std divides; whoever has a factor instead gives norm, which multiplies.
 MEAN = (0.485 * 255, 0.456 * 255, 0.406 * 255)
 STD = (0.229 * 255, 0.224 * 255, 0.225 * 255)
 
@@ -267,9 +270,8 @@ def main(argv=None):
     common = dict(shape=(args.size, args.size), batch_size=args.batch_size, seed=args.seed, mean=MEAN, std=STD, num_threads=args.threads,
                   output="numpy" if args.arch == "linear" else "torch")
     train_loader = benzina.DataLoader(train_data, indices=train_indices, shuffle=True, epochs=args.epochs, rank=where.rank,
-                                      world_size=where.world_size, last_batch="pad", warp_transform=ops.SimilarityTransform(
-                                          scale=(0.08, 1.0), ratio=(3 / 4, 4 / 3), flip_h=0.5, random_crop=True), **common)
-    val_loader = benzina.DataLoader(val_data, indices=val_indices, warp_transform=ops.CenterResizedCrop(224 / 256), **common)
+                                      world_size=where.world_size, warp=ops.RandomResizedCrop(flip_h=0.5), **common)
+    val_loader = benzina.DataLoader(val_data, indices=val_indices, shard=False, **common)      # every process judges all
     model = LinearModel(classes, args) if args.arch == "linear" else TorchModel(classes, args, where)
 
     best = 0.0

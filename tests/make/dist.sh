@@ -6,12 +6,7 @@ build=$1; version=$2; out=$build/dist; name=benzina-$version
 ptx=$build/benzina_kernels.ptx.h
 [ -s "$ptx" ] || { echo "dist needs clang and libffmpeg-nvenc-dev: the pair has the GPU's kernel inside"; exit 1; }
 mkdir -p "$out" && rm -f "$out"/benzina-*.tar.gz
-cp benzina.h examples/vendoring/CMakeLists.txt "$out/"
-awk -v ptx="$ptx" 'function insert(file,  line) { while ((getline line < file) > 0) print line }
-    /^#include "benzina_kernels.cu"/    { insert("benzina_kernels.cu"); next }
-    /__has_include\("benzina_kernels.ptx.h"\)/ { print "#  if 0"; next }
-    /^#include "benzina_kernels.ptx.h"/ { insert(ptx); next }
-    { print }' benzina.c > "$out/benzina.c"
+sh tests/make/pair.sh "$out" "$ptx"
 awk '/^ \*     BENZINA_[A-Z_]+ /{ on = 1 } /^ \*$/{ on = 0 } on { sub(/^ \* */, ""); print }' benzina.h > "$out/SWITCHES"
 rm -rf "${build:?}/$name"
 mkdir "$build/$name"

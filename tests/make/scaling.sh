@@ -53,7 +53,7 @@ bundle() {
     done
     [ -e "$jpeg" ] || missing="$missing libjpeg-dev"
     [ -z "$missing" ] || { echo "SKIP scaling: no static FFmpeg or libjpeg can be had: make static-deps installs what is missing [${missing# }]"; exit 3; }
-    sh tests/make/ffmpeg_static.sh "$libs" || { echo "SKIP scaling: the static FFmpeg cannot be built here"; exit 3; }
+    sh tests/make/codecs.sh "$libs" || { echo "SKIP scaling: the static FFmpeg cannot be built here"; exit 3; }
     PKG_CONFIG_PATH=$libs/lib/pkgconfig; export PKG_CONFIG_PATH
     flags="-std=c11 ${OPT:--O3} -ffp-contract=off -D_GNU_SOURCE -DBENZINA_NO_CUDA -I. $(pkg-config --cflags libavcodec libavformat libswscale libavutil)"
     needs="$(pkg-config --static --libs libavformat libavcodec libswscale libavutil) $jpeg -lm -lpthread -ldl"

@@ -1341,10 +1341,12 @@ structs! {
         /// Threads that read, at most 256; default 1, or with NVDEC one for two sessions, 2 to 8. Raise it where each
         /// read waits long, as on network storage
         threads: u32,
-        /// Samples read before they are decoded, at most 65536; default 2 for each decoder thread, 4 for each session,
-        /// and 2
+        /// Samples read before they are decoded, at most 65536. Default: 2 for each decoder thread, 4 for each session,
+        /// and 2; where software decodes, more while they are small: up to 1 MiB for each decoder thread, a quarter of
+        /// memory_bytes, and the slots of batches in flight
         ahead_samples: u32,
-        /// Memory of all samples read ahead, in bytes; default 1 GiB. A sample that is larger fails with E_LIMIT
+        /// Memory of all samples read ahead, in bytes; default 1 GiB. A sample that is larger fails with E_LIMIT. Those
+        /// that lie in memory that the caller lent take none
         memory_bytes: u64,
         /// How often a sample's read that failed with E_IO is tried again, at most 1000; default 0. Opening a data set
         /// is not tried again
@@ -1535,7 +1537,7 @@ structs! {
         reader_threads: u32,
         /// Pipeline.batches_in_flight
         batches_in_flight: u32,
-        /// Read.ahead_samples
+        /// Read.ahead_samples; by default, as many as may be
         read_ahead: u32,
         /// Of this rank in a whole epoch, from its start; padding is not counted
         samples_per_epoch: u64,

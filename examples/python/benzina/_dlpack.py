@@ -1,0 +1,71 @@
+"""DLPack: arrays of batches, handed to other libraries."""
+import ctypes
+import os
+
+from . import _c
+from ._c import lib
+from ._errors import check
+
+
+class _DLTensor(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32), ("dimensions", ctypes.c_int32),
+                ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16), ("shape", ctypes.POINTER(ctypes.c_int64)),
+                ("strides", ctypes.POINTER(ctypes.c_int64)), ("byte_offset", ctypes.c_uint64)]
+
+
+class _DLManagedTensor(ctypes.Structure):
+    _fields_ = [("tensor", _DLTensor), ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+class _DLManagedTensorVersioned(ctypes.Structure):
+    _fields_ = [("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("manager", ctypes.c_void_p), ("deleter", ctypes.c_void_p),
+                ("flags", ctypes.c_uint64), ("tensor", _DLTensor)]
+
+
+_DL_CODES = {0: "i", 1: "u", 2: "f", 4: "bf"}
+_DTYPES = {"f4": "float32", "f2": "float16", "bf2": "bfloat16", "u1": "uint8", "i4": "int32", "i8": "int64", "u8": "uint64"}
+_FORMATS = {"f4": "f", "f2": "H", "bf2": "H", "u1": "B", "i4": "i", "i8": "q", "u8": "Q"}      # as in struct and memoryview; which has float16 from Python 3.12 on only
+
+# Prototypes of our own: ctypes.pythonapi is shared with everybody else in the process.
+_capsule_new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(("PyCapsule_New", ctypes.pythonapi))
+_capsule_is = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)(("PyCapsule_IsValid", ctypes.pythonapi))
+_capsule_pointer = ctypes.PYFUNCTYPE(ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(("PyCapsule_GetPointer", ctypes.pythonapi))
+_delete_fn = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+
+
+def _delete_managed(address, process=None, managed=_DLManagedTensor):
+    if process is None or process == os.getpid():
+        _delete_fn(managed.from_address(address).deleter)(address)
+
+
+def _capsules(text, managed):
+    """(name, destructor, struct) of one kind of capsule; capsules point to the first two for ever."""
+    label = ctypes.create_string_buffer(text)
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+    def destructor(capsule, is_named=_capsule_is, pointer=_capsule_pointer, name=ctypes.addressof(label),
+                   delete=_delete_managed):
+        # A number, not an object: the capsule has no references left, and must not get one. Whoever took the tensor has
+        # renamed the capsule. C code that failed may drop the capsule with its exception set; the first call then
+        # raises that one: it is said once more on stderr, and the tensor is given back all the same.
+        pending = None
+        try:
+            ours = is_named(capsule, name)
+        except BaseException as exception:
+            pending, ours = exception, is_named(capsule, name)
+        if ours:
+            delete(pointer(capsule, name), managed=managed)
+        if pending is not None:
+            raise pending
+    return label, destructor, managed
+
+
+_CAPSULES = {_c.DLPACK_0: _capsules(b"dltensor", _DLManagedTensor),
+             _c.DLPACK_1: _capsules(b"dltensor_versioned", _DLManagedTensorVersioned)}
+
+
+def _export(batch, name, version=_c.DLPACK_0):
+    """The address of a DLManagedTensor(Versioned), which keeps the batch on loan until its deleter has run."""
+    tensor, err = ctypes.c_void_p(), _c.new("error")
+    check(lib.bzna_batch_to_dlpack(batch, name, version, tensor, err), err)
+    return tensor.value

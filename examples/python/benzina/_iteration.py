@@ -1,0 +1,134 @@
+"""One way through an epoch, and how batches are handed out."""
+from __future__ import annotations
+
+import logging
+import warnings
+import weakref
+from typing import Any, Callable, Iterator, List, Optional
+
+from . import _c
+from ._batch import Batch
+from ._c import Status
+from ._dataset import FIELD_VALUES
+from ._distributed import say_once
+from ._errors import Error
+from ._frameworks import FRAMEWORKS, found
+
+
+class Epoch(Iterator[Any]):
+    """One way through an epoch, which begins with its first batch: until then, the loader may be sent elsewhere."""
+
+    def __init__(self, loader: Any, read: Callable[[Batch], Any]) -> None:
+        self._loader, self._read, self._over = loader, read, False
+        self._moves: Optional[int] = None       # the loader's, when it began
+        loader._iterator = weakref.ref(self)    # in place of the one before it
+
+    def __iter__(self) -> Epoch:
+        return self
+
+    def __len__(self) -> int:
+        return int(self._loader.batches_left)
+
+    def close(self) -> None:
+        """Ends it; what is left of the epoch is left out."""
+        self._over = True
+
+    def __next__(self) -> Any:
+        loader = self._loader
+        if self._over:
+            raise StopIteration
+        if self._moves is None and loader._is_current(self):
+            self._moves = loader._begin_epoch()
+        if self._moves != loader._moves or not loader._is_current(self):
+            self._over = True
+            raise Error(Status.E_STATE, "this iterator is over: the loader was iterated anew, or went elsewhere, meanwhile")
+        batch = loader._next_of_epoch()
+        if batch is None or batch.last_of_epoch:
+            self._over = True
+        if batch is None:
+            raise StopIteration
+        return self._read(batch)
+
+
+class Lender:
+    """Makes (images, targets) of Batches. Arrays are views of a batch as long as another buffer stays free for the loader to fill, and
+    copies else, so that as many can be kept as memory holds."""
+
+    def __init__(self, loader: Any, framework: str) -> None:
+        self._framework = FRAMEWORKS[framework]
+        self._always_copies = loader.copy
+        info = loader.info
+        self._buffers, self._views = info.batches_in_flight, int(info.image.dimensions) > 4
+        self._out: List[Callable[[], bool]] = []        # of each batch that may be on loan: whether it is
+        self.copied = 0                                 # batches, for want of a free buffer
+
+    def note(self, batch: Batch) -> None:
+        """A Batch that is handed out itself."""
+        batch_or_none = weakref.ref(batch)
+
+        def is_out() -> bool:
+            batch = batch_or_none()
+            return batch is not None and batch.is_out
+        self._out.append(is_out)
+
+    def _must_copy(self, held: int) -> bool:
+        """Whether this batch is in the last buffer."""
+        self._out = [is_out for is_out in self._out if is_out()]
+        if self._always_copies:
+            return True
+        if len(self._out) + held + 1 < self._buffers:
+            return False
+        self.copied += 1
+        say_once("copied", logging.INFO, "batches are copied: all %d buffers of a DataLoader are in use (multibuffering=%d); a larger "
+                 "multibuffering makes no copies", self._buffers, self._buffers)
+        return True
+
+    def read(self, loader: Any, batch: Batch) -> Any:
+        if batch.failed:
+            _warn_of_failures(batch)
+        framework, copies = self._framework, self._must_copy(loader._held is not None)
+        slots = loader._slots_of(batch) if framework.cuts else len(batch)
+
+        def large(name: str) -> Any:
+            field = batch.tensor(name)
+            array = framework.copy(field) if copies else framework.view(field)
+            if not copies:
+                is_out = framework.holder(array)
+                if is_out:
+                    self._out.append(is_out)
+                elif not noted:
+                    self.note(batch)
+                    noted.append(1)
+            return array if slots == len(batch) else framework.first(array, slots, int(self._views))
+
+        noted: List[int] = []
+        images = large("image") if loader._has_pictures else None
+        pair = images, self._small(batch, "target", slots)
+        if not loader._tensors and not loader._bytes and not loader._outputs:
+            batch.close()
+            return pair
+        fields = {name: self._small(batch, name, slots) for name in loader._tensors}
+        fields.update((name, large(name)) for name in loader._outputs)
+        for name, kind in loader._bytes.items():
+            value_of = FIELD_VALUES[kind]
+            fields[name] = [None if data is None else value_of(data) for data in batch.bytes(name)[:slots]]
+        batch.close()
+        return (*pair, fields)
+
+    def _small(self, batch: Batch, name: str, slots: int) -> Any:
+        array = self._framework.copy(batch.tensor(name))
+        return array if slots == len(batch) else self._framework.first(array, slots, 0)
+
+
+def lender_of(loader: Any) -> Lender:
+    if loader.output is None:                   # found out now: what an import leaves behind must not hold a batch
+        info = loader.info
+        on_host = info.image.device.kind == _c.DEVICE_CPU
+        loader.output = found(on_host, "bfloat16" if info.image.dtype == _c.DTYPE_BFLOAT16 else "")
+    return Lender(loader, loader.output)
+
+
+def _warn_of_failures(batch: Batch) -> None:
+    slot, error = next(iter(batch.errors().items()))
+    reason = "" if error.__cause__ is None else ": %r" % error.__cause__
+    warnings.warn("%d of %d samples failed; slot %d: %s%s" % (batch.failed, batch.count, slot, error, reason), RuntimeWarning, stacklevel=5)

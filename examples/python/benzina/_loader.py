@@ -1,0 +1,558 @@
+"""DataLoader."""
+from __future__ import annotations
+
+import ctypes
+import gc
+import random
+import time
+import weakref
+from typing import Any, Callable, Dict, Iterator, List, Literal, Mapping, NoReturn, Optional, Sequence, Union
+
+from . import _arguments as arg
+from . import _c, _handles, ops
+from ._batch import Batch
+from ._c import Status, lib, structs
+from ._callbacks import INTER_METHODS, Failures, picture_thunk, transform_thunk
+from ._context import _device_of, _shared_context
+from ._dataset import Dataset
+from ._distributed import Distributed, say_once, share_of_group, warn_of_variables
+from ._errors import Error, check, error_of, raise_of_callback, told
+from ._frameworks import FRAMEWORKS
+from ._iteration import Epoch, Lender, lender_of
+from ._modules import installed, torch_with_cuda
+from ._output import Output
+from ._settings import (field_names, refuse_unknown, set_colors, set_distortion, set_mean_image, set_samples, set_transforms,
+                        warn_of_colors)
+from ._types import Channels, Device, Dtype, Filter, Indices, Layout, Names, Numbers, Range, Shape, Transform
+
+_bytes = bytes                                  # which is an argument's name here
+_DEFAULT_WARP = ops.CenterResizedCrop(224 / 256)
+_AUTO_SEED = 0                                  # where torch.distributed shards a loader without a seed: torch's samplers have it, too
+
+
+class DataLoader(_handles.Handled):
+    """Batches of a data set: (images, targets), or (images, targets, fields) where tensors, bytes or outputs name some.
+
+        >>> loader = benzina.DataLoader("train/", shape=224, batch_size=4, shuffle=True, seed=1, output="numpy",
+        ...                             mean=(123.675, 116.28, 103.53), std=(58.395, 57.12, 57.375),
+        ...                             warp=benzina.ops.RandomResizedCrop(flip_h=0.5))
+        >>> for images, targets in loader:
+        ...     print(images.shape, images.dtype, targets.shape, targets.dtype)
+        (4, 3, 224, 224) float32 (4,) int64
+        (4, 3, 224, 224) float32 (4,) int64
+
+    images: N x C x H x W; targets: N int64, -1 where a sample has none. Every `for` goes through one epoch, the first one through
+    first_epoch, the next one through the one after it, also if the last one was broken off. A new iter() ends the iterators before it.
+
+    Arrays may be kept in any number. They lie in the loader's own buffers as long as another one stays free, and are copies else
+    (statistics.batches_copied counts them).
+
+    Samples
+    dataset          a Dataset, or what makes one (a path, several in a list, a file); torch's Subset and torchvision's ImageFolder, too
+    shape            (height, width) in pixels of the pictures that come out, or one number for both. None, where tensors or bytes
+                     are named: no pictures, images is None
+    batch_size       samples of a batch, for each rank
+    shuffle, seed    the order and the random warps of epoch e follow from (seed, e). None: another seed in every run
+    drop_last        no partial last batch
+    last_batch       "partial": it has what is left. "drop". "pad": it is filled from the epoch's start. None: "partial"; with several
+                     ranks the remainder is spread evenly over them, and the epoch's first samples fill up so that all ranks
+                     have the same number: at least one, and less than world_size samples come twice
+    indices          the samples of an epoch, by number, instead of all
+    weights          how likely each is, with weighting "replace" or "once"; weights_by_part: weights are those of a sum's parts
+    epoch_samples    draws of an epoch, with weighting
+    epochs           how many there are; None: no end, and the first batches of the next epoch are decoded while this one is used up
+    first_epoch      the number of the first one
+    rank, world_size this process's share. None: those of torch.distributed, where that is initialized when the loader is first
+                     used and indices are not given; else all samples. Variables of torchrun, Slurm or MPI alone are not applied
+                     (see distributed_from_env). The seed is then 0 where none is given, since all ranks need the same one
+    shard            False: this process loads all samples, whatever torch.distributed says
+
+    Pictures
+    warp             one of ops; nine numbers; or a callable (index, in_size, out_size, rng) -> 3x3 from output to input pixels,
+                     sizes being (width, height) and rng a Random. By default torchvision's Resize and CenterCrop in the proportion
+                     of 256 to 224, except for files of records that have the size of shape already, which come as they are.
+                     None: no scaling, pixels of the picture's middle
+    rotate, shear    degrees, drawn for each view, on top of the warp, as torchvision's RandomAffine draws them: a number d means
+                     (-d, d); shear may have four, of x and y
+    perspective      distortion_scale of torchvision's RandomPerspective, on top of that, or (distortion_scale, p); p is 0.5
+    views            so many views of each sample, each with its own random warp: images is V x N x C x H x W then
+    outputs          further Outputs of the same decode, which are in the loop's fields
+    filter           "linear" (the default), "nearest", "cubic" (a = -0.5), "lanczos" (a = 3): PIL's; "cubic-0.75", "lanczos4",
+                     "area": OpenCV's
+    antialias        True (the default): where a picture shrinks, the filter is widened by as much, as in PIL and torchvision
+                     ("nearest" is not; "area" always is); False: it is not, as in OpenCV
+    inter_method     MXNet's number instead of the two: 0 nearest, 1 linear, 2 cubic, 3 area, 4 lanczos4; 9: for each sample 2 where
+                     both sides grow, 3 where both shrink, else 1; 10: for each sample any of 0 to 4. 9 and 10 run in Python
+    jpeg_shrink      True: a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8
+    transform        a callable (sample_info, rng, structs.transform) that may change all of it
+    picture          a callable (sample_info, rng, Picture) that draws into decoded pictures before they are warped, once a sample
+                     whatever the views; in software alone. Random erasing, of up to half of each edge:
+
+                         def erase(sample, rng, picture):
+                             width, height = (int(edge * rng.uniform(0.1, 0.5)) for edge in (picture.width, picture.height))
+                             left, top = rng.randrange(picture.width - width + 1), rng.randrange(picture.height - height + 1)
+                             for plane in picture.region(left, top, left + width, top + height):
+                                 plane[...] = picture.gray
+
+    Colors, of x in 0..255
+    mean, std        y = (x - mean) / std: three numbers, or one
+    bias, norm       y = (x - bias) * norm: three numbers, one, an ops.Constant..., or a callable. norm multiplies
+    mean_image       a mean for each pixel: an array of float32, C x H x W, in place of mean
+    oob              the color outside the picture, 0..255: three numbers, one, or a callable
+    color, matrix, fill_space
+                     the conversion to RGB (see ops.ColorTransform; None: what the file says)
+    brightness, contrast, saturation
+                     factors as of torchvision's ColorJitter: a number b means (max(0, 1 - b), 1 + b)
+    hue              its turns of the hue: a number h, at most 0.5, means (-h, h). The four come in this order
+    grayscale        the probability of torchvision's RandomGrayscale
+    jitter           an ops.ColorJitter instead of the five, which has MXNet's random_h, max_random_contrast, ... as well
+
+    Arrays
+    dtype            "float32", "float16", "bfloat16" (which numpy does not have: torch, or its bits by memoryview), "uint8" (rounded
+                     to nearest, ties to even, saturated)
+    channels         "RGB", "BGR", "gray" or "grey" (one channel, the luma); mean and std, bias and norm are in that order
+    layout           "NCHW", "NHWC" (channels last; torch: images.permute(0, 3, 1, 2) is then NCHW in torch.channels_last)
+    output           "torch", "numpy", "jax", "field", "memoryview"; None: the first of torch, numpy, field that is there
+    copy             True: always copies, never views of the loader's buffers
+    memory           "host", "device"; None: the device for output="torch" where torch has CUDA and the context a GPU, else the host
+    stream           the CUDA stream to which batches on the device are delivered: a number, or torch's or cupy's object; None: one of
+                     the loader's own. What takes a batch by DLPack names its own stream all the same
+    track            the picture of each sample: "image", "thumb", or one of Sample.images; None: the thumbnail where
+                     shape is at most 512 and there is one
+    tensors          names of numeric fields: N int64, -1 where a sample has none, or N x k float32; k is how many numbers the
+                     first sample has, or stands behind a colon: ["id", "label:5"]. What is missing is NaN
+    bytes            names of any fields: lists with a text, bytes, a number, an array or None for each sample
+    fields           all three in a dict: {"image": "jpg", "tensors": ["id"], "bytes": ["txt"]}
+
+    Work
+    device           that decodes and warps: "cpu", "cuda:0", ... (see Context); None: the dataset's
+    decoder          "auto": NVDEC where the device has it, and software for what that cannot; "software", "nvdec"
+    jpeg_decoder     "nvdec": NVDEC decodes baseline JPEG of 4:2:0, too (best of one size), or opening fails; its pixels are near
+                     libjpeg-turbo's, not equal. "auto", "software": never
+    num_threads      that decode; 0: one a processor
+    multibuffering   batches being filled, ready or in use
+    reader_threads, read_ahead, read_memory_bytes, read_retries, read_backoff_ns
+                     threads that read, samples and bytes read ahead, how often a read that failed is tried again, and after how
+                     many nanoseconds; 0: the library's defaults
+    timeout          seconds to wait for a batch at most, a TimeoutError after that; 0: no limit
+    on_error         "fill": the slot of a sample that fails holds the color outside, and a warning tells; "replace"; "stop"
+    on_callback_error
+                     "stop": an exception of a callback is raised where the next batch is asked for, whatever on_error is; "sample": its
+                     sample counts as one that fails (Batch.errors() has the exceptions)
+    restore_any_pixels
+                     True: load_state_dict takes states of other pixels (another shape, warp or color), too
+    """
+
+    __reduce__ = _handles.uncopied("its threads and batches are this process's. Make one in each process, from a Dataset, "
+                                   "which can be pickled, and give it this one's state_dict()")
+    _gone = "the loader is closed"
+
+    def __init__(
+            self, dataset: Any, shape: Optional[Shape] = None, batch_size: int = 1, shuffle: bool = False, *,
+            seed: Optional[int] = None, drop_last: bool = False, last_batch: Optional[Literal["partial", "drop", "pad"]] = None,
+            indices: Optional[Indices] = None, weights: Optional[Sequence[float]] = None,
+            weighting: Optional[Literal["replace", "once"]] = None, weights_by_part: bool = False, epoch_samples: int = 0,
+            epochs: Optional[int] = None, first_epoch: int = 0,
+            rank: Optional[int] = None, world_size: Optional[int] = None, shard: bool = True,
+            warp: Any = _DEFAULT_WARP, rotate: Range = 0, shear: Range = 0, perspective: Range = 0,
+            views: int = 0, outputs: Union[Output, Sequence[Output]] = (), filter: Optional[Filter] = None,
+            antialias: Optional[bool] = None, inter_method: Optional[int] = None, jpeg_shrink: bool = False,
+            transform: Optional[Callable[[Any, Any, Any], Any]] = None,
+            picture: Optional[Callable[[Any, Any, Any], Any]] = None,
+            mean: Optional[Numbers] = None, std: Optional[Numbers] = None,
+            bias: Union[None, Numbers, Transform] = None, norm: Union[None, Numbers, Transform] = None, mean_image: Any = None,
+            oob: Union[None, Numbers, Transform] = None, color: Union[None, int, Transform] = None, matrix: Optional[int] = None,
+            fill_space: Optional[int] = None, brightness: Range = 0, contrast: Range = 0, saturation: Range = 0, hue: Range = 0,
+            grayscale: float = 0, jitter: Optional[ops.ColorJitter] = None,
+            dtype: Dtype = "float32", channels: Channels = "RGB", layout: Layout = "NCHW",
+            output: Optional[Literal["torch", "numpy", "jax", "field", "memoryview"]] = None, copy: bool = False,
+            memory: Optional[Literal["host", "device"]] = None, stream: Any = None, track: Optional[str] = None,
+            tensors: Optional[Names] = None, bytes: Optional[Names] = None, fields: Optional[Mapping[str, Any]] = None,
+            device: Device = None, decoder: Any = "auto", jpeg_decoder: Literal["auto", "software", "nvdec"] = "auto",
+            num_threads: int = 0, multibuffering: int = 3, reader_threads: int = 0, read_ahead: int = 0,
+            read_memory_bytes: int = 0, read_retries: int = 0, read_backoff_ns: int = 0, timeout: Optional[float] = 0,
+            on_error: Literal["fill", "replace", "stop"] = "fill", on_callback_error: Literal["stop", "sample"] = "stop",
+            restore_any_pixels: bool = False, **of_torch: NoReturn) -> None:
+        _handles.dispose_put_off()
+        refuse_unknown(of_torch)                # before anything else: who writes torch's arguments is told so
+        track, numeric, others = field_names(fields, track=track, tensors=tensors, bytes=bytes)
+        if shape is None and not (numeric or others):
+            raise TypeError("shape: (height, width) of the pictures that come out must be given")
+        self._has_pictures = shape is not None
+        context = None if device is None else _shared_context(_device_of(device))
+        dataset = Dataset._of(dataset, context)
+        if context is None or context._device == dataset._context._device:
+            context = dataset._context
+        height, width = (0, 0) if shape is None else arg.height_width(shape)
+        timeout = 0 if timeout is None else arg.number("timeout", timeout, ctypes.c_double, 0)
+        drop_last, copy = arg.flag("drop_last", drop_last), arg.flag("copy", copy)
+        self._bytes = {name: dataset._kind(name) for name in others}
+        self._tensors = [name.partition(":")[0] for name in numeric]
+        if drop_last and last_batch not in (None, "drop"):
+            raise ValueError("drop_last, last_batch: they contradict each other")
+        if (mean is not None or std is not None) and (bias is not None or norm is not None):
+            raise ValueError("mean, std, bias, norm: give (mean, std), which divides, or (bias, norm), which multiplies")
+        if output not in (None, *FRAMEWORKS):
+            raise ValueError("output: %r is none of %s" % (output, ", ".join(map(repr, FRAMEWORKS))))
+        if arg.choice("dtype", dtype) == _c.DTYPE_BFLOAT16 and output in ("numpy", "jax"):
+            raise ValueError("dtype, output: bfloat16 is no type of numpy's")
+        if memory == "device" and output in ("numpy", "memoryview"):
+            raise ValueError("memory: %s reads host memory" % output)
+        if inter_method is not None and (filter, antialias) != (None, None):
+            raise ValueError("inter_method, filter, antialias: give MXNet's number, or the other two")
+
+        config = _c.new("loader_config")
+        config.output.width, config.output.height = width, height
+        where = self._memory(context, output, memory if self._has_pictures else "host")
+        config.output.device, config.output.stream = where, arg.stream_number(stream)
+        config.order.kind = _c.ORDER_SHUFFLE if arg.flag("shuffle", shuffle) else _c.ORDER_SEQUENTIAL
+        config.order.epochs = _c.EPOCHS_ENDLESS if epochs is None else arg.number("epochs", epochs, ctypes.c_uint64, 1)
+        kept: List[Any] = set_samples(config.order, dataset._chosen, indices, weights)
+        self._take_share(rank, world_size, shard, seed, indices)
+        self._spreads = not drop_last and last_batch is None
+        last_batch = "drop" if drop_last else last_batch or ("pad" if self.world_size > 1 else "partial")
+        set_colors(config.color, mean, std, None, None, None)
+        warn_of_colors(mean, std, bias, norm)
+        kept.append(set_mean_image(config.color, mean_image))
+        if warp is _DEFAULT_WARP and (not self._has_pictures or dataset._records_size() == (height, width)):
+            warp = None
+        hooks = set_transforms(config, dict(warp=warp, bias=bias, norm=norm, oob=oob, color=color), transform)
+        if picture is not None:
+            _handles.check_callback("picture", picture, "sample, rng, picture")
+            if installed("numpy") is None:
+                raise ImportError("picture: it is given numpy arrays, and numpy is not installed")
+        hooks.picture, self._failures = picture, Failures()
+        hooks._failures = weakref.ref(self._failures)
+        if (rotate, shear, perspective) != (0, 0, 0):
+            if hooks.warp:
+                raise ValueError("rotate, shear, perspective: they go on top of a warp of ops that the library draws, not of %r" % (warp,))
+            set_distortion(config.warp, rotate, shear, perspective)
+        drawn = brightness, contrast, saturation, hue, grayscale
+        if jitter is not None and drawn != (0, 0, 0, 0, 0):
+            raise ValueError("jitter, brightness, contrast, saturation, hue, grayscale: give an ops.ColorJitter, or its numbers")
+        if jitter is not None and not isinstance(jitter, ops.ColorJitter):
+            raise TypeError("jitter: %r is no ops.ColorJitter" % (jitter,))
+        config.color.jitter = (ops.ColorJitter(*drawn) if jitter is None else jitter)._struct
+        if inter_method is not None:
+            method = arg.choice("inter_method", inter_method, {"inter_method": INTER_METHODS})
+            if callable(method):
+                hooks.filter = method
+            else:
+                config.filter.kind, config.filter.antialias = method
+        for name, value in dict(
+                batch_size=batch_size, dtype=dtype, last_batch=last_batch, seed=self.seed, weighting=weighting,
+                rank=self.rank, world_size=self.world_size, num_threads=num_threads, decoder=decoder, on_error=on_error,
+                multibuffering=multibuffering, layout=layout, channels=channels, views=views, first_epoch=first_epoch,
+                epoch_samples=epoch_samples, weights_by_part=weights_by_part, filter=filter, antialias=antialias, matrix=matrix,
+                fill_space=fill_space, track=track, tensors=",".join(numeric) or None, bytes=",".join(others) or None,
+                reader_threads=reader_threads, read_ahead=read_ahead, read_memory_bytes=read_memory_bytes,
+                read_retries=read_retries, read_backoff_ns=read_backoff_ns, on_callback_error=on_callback_error,
+                jpeg_decoder=jpeg_decoder, jpeg_shrink=jpeg_shrink, restore_any_pixels=restore_any_pixels).items():
+            if value is not None:
+                arg.configure(config, name, value)
+
+        outputs = list(outputs) if arg.is_list(outputs) else [outputs]
+        for output_given in outputs:
+            if not isinstance(output_given, Output):
+                raise TypeError("outputs: %r is no Output" % (output_given,))
+        self._outputs = [extra.name for extra in outputs]
+        extras = (structs.loader_output * len(outputs))(*(extra._struct for extra in outputs))
+        if outputs:
+            _c.set_extra_outputs(config, extras)
+            hooks.own_colors = [i for i, extra in enumerate(extras, 1) if extra.color]
+        kept += [extras, outputs]
+
+        self.dataset, self.batch_size, self.shape = dataset, config.output.batch_size, (height, width)
+        self.drop_last, self.copy, self.output, self.timeout = drop_last, copy, output, timeout
+        self._context, self._stream = context, stream           # which must live as long as the loader
+        self._hooks, self._key = hooks, None
+        if hooks.needed() or picture:
+            self._key = _handles.register(weakref.ref(hooks))
+        if hooks.needed():
+            config.pipeline.transform, config.pipeline.transform_user = transform_thunk, self._key
+        if picture:
+            config.pipeline.picture, config.pipeline.picture_user = picture_thunk, self._key
+        self._config = config, kept             # until it is settled which share of the samples this process has
+        try:
+            self._open()
+        except BaseException:
+            _handles.registry.pop(self._key, None)
+            raise
+        self._epoch = config.order.first_epoch  # of the next batch
+        self._inside = False                    # some of that epoch is delivered,
+        self._under_way = False                 # to this iterator,
+        self._resumed = False                   # or was, before the state was saved that this loader goes on from
+        self._left: Optional[int] = None        # batches of an epoch inside which the loader stands
+        self._held: Any = None                  # a batch of a later epoch, and the state before it
+        self._moves = 0                         # so that an iterator sees that the loader went elsewhere
+        self._lender: Optional[Lender] = None
+        self._iterator: Any = None
+
+    @staticmethod
+    def _memory(context: Any, output: Optional[str], memory: Optional[str]) -> Any:
+        """Where batches are to lie."""
+        if memory not in (None, "host", "device"):
+            raise ValueError("memory: %r is none of None, 'host', 'device'" % (memory,))
+        if memory == "device":
+            return context.device.device
+        if memory is None and output in (None, "torch"):
+            info = _c.new("device_info")
+            status = lib.bzna_context_device_info(context.handle, info, ctypes.sizeof(info), None)
+            if status == Status.OK and torch_with_cuda():
+                return info.device
+        return structs.device(_c.DEVICE_CPU)
+
+    # -- which share of the samples
+
+    def _take_share(self, rank: Any, world_size: Any, shard: Any, seed: Any, indices: Any) -> None:
+        """Of the arguments, or of a process group that is there already."""
+        shard = arg.flag("shard", shard)
+        self.world_size = 1 if world_size is None else arg.number("world_size", world_size, ctypes.c_uint32, 1)
+        self.rank = 0 if rank is None else arg.number("rank", rank, ctypes.c_uint32)
+        if (rank is None) != (world_size is None):
+            raise ValueError("rank, world_size: give both, or neither")
+        if rank is not None and not shard:
+            raise ValueError("rank, world_size, shard: shard=False leaves no place for them")
+        if self.rank >= self.world_size:
+            raise ValueError("rank: %d is not below world_size, %d" % (self.rank, self.world_size))
+        if seed is None and self.world_size > 1:
+            raise ValueError("seed: all ranks need the same one")
+        self._seed_is_given = seed is not None
+        self.seed = random.SystemRandom().getrandbits(63) if seed is None else arg.number("seed", seed, ctypes.c_uint64)
+        self._is_settled = rank is not None or indices is not None or not shard
+        found = None if self._is_settled else share_of_group()
+        if found:
+            self._settle_on(found)
+
+    def _settle_on(self, found: Distributed) -> None:
+        self.rank, self.world_size, self._is_settled = found.rank, found.world_size, True
+        if not self._seed_is_given:
+            self.seed = _AUTO_SEED
+        say_once("share", 20, "torch.distributed has %d processes: this one, rank %d, loads its share of the samples (shard=False: all)",
+                 found.world_size, found.rank)
+
+    def _settle(self, is_last_chance: bool = False) -> None:
+        """Looks for a process group, until the first batch is asked for."""
+        if self._is_settled:
+            return
+        found = share_of_group()
+        if found:
+            state = self._save_here() if self._resumed else None
+            self._settle_on(found)
+            config, _ = self._config
+            config.shard.rank, config.shard.world_size, config.order.seed = self.rank, self.world_size, self.seed
+            if self._spreads:
+                config.order.last_batch = _c.LAST_PAD
+            self._close.detach()
+            lib.bzna_loader_close(self._handle)
+            self._handle = None
+            self._open()
+            if state is not None:
+                self._restore(state)
+            elif self._epoch != config.order.first_epoch:
+                self._reset(self._epoch)
+        elif is_last_chance:
+            self._is_settled = True
+            warn_of_variables()
+        if self._is_settled:
+            self._config = None
+
+    def _open(self) -> None:
+        config, _ = self._config
+        handle, err = ctypes.c_void_p(), _c.new("error")
+        check(lib.bzna_loader_open(self._context.handle, self.dataset.handle, config, handle, err), err)
+        self._handle = handle.value
+        self._close = _handles.owned(self, lib.bzna_loader_close, handle.value, self._key)
+        info = told("loader_info", lib.bzna_loader_get_info, self._handle)
+        state = told("loader_state", lib.bzna_loader_save, self._handle)
+        self._samples, self._batches = state.sample_count, info.batches_per_epoch       # of all ranks; of this one
+        if self._is_settled:
+            self._config = None                 # the library has copied it
+
+    def _slots_of(self, batch: Batch) -> int:
+        """How many slots of a batch are handed out: where a remainder is spread, as many for each rank."""
+        if not self._spreads or self.world_size == 1:
+            return len(batch)
+        left = self._samples - (batch.position - self.rank)
+        return min(len(batch), -(-left // self.world_size))
+
+    # -- one epoch after the other
+
+    def __len__(self) -> int:
+        """Batches of a whole epoch, after load_state_dict, too: trainers count from the batch of their own checkpoint up to it."""
+        self._settle()
+        return self._batches
+
+    @property
+    def batches_left(self) -> int:
+        """Batches that the epoch still brings: as many as len() says at its start, fewer inside it and after load_state_dict."""
+        self._settle()
+        return self._batches if self._left is None else self._left
+
+    def __iter__(self) -> Iterator[Any]:
+        self._settle(True)
+        if self._lender is None:
+            self._lender = lender_of(self)
+        lender = self._lender
+        return Epoch(self, lambda batch: lender.read(self, batch))
+
+    def batches(self) -> Iterator[Batch]:
+        """The Batches of one epoch, with indices, states and errors, each on loan until it is released. Where a remainder is spread over
+        ranks, its Batch is full, and holds padding behind count; so do arrays of output="field" and "memoryview"."""
+        self._settle(True)
+
+        def read(batch: Batch) -> Batch:
+            if self._lender is not None:
+                self._lender.note(batch)
+            return batch
+        return Epoch(self, read)
+
+    @property
+    def epoch(self) -> int:
+        """Of the next batch."""
+        return self._epoch
+
+    def set_epoch(self, epoch: int) -> None:
+        """Goes to the start of an epoch, unless the loader stands there, or inside it after load_state_dict."""
+        epoch = arg.number("epoch", epoch, ctypes.c_uint64)
+        if epoch == self._epoch and (self._resumed or not self._inside):
+            return
+        self._forget()
+        self._reset(epoch)
+
+    def _reset(self, epoch: int) -> None:
+        err = _c.new("error")
+        check(lib.bzna_loader_reset(self.handle, epoch, err), err)
+        self._epoch, self._inside, self._resumed, self._left = epoch, False, False, None
+
+    def _forget(self) -> None:
+        """An iterator that has begun is over."""
+        self._moves += 1
+        self._held, self._under_way = None, False
+
+    def _is_current(self, iterator: Epoch) -> bool:
+        """Whether no other iterator came after it."""
+        return self._iterator is not None and self._iterator() is iterator
+
+    def _begin_epoch(self) -> int:
+        if self._inside and not self._resumed:  # the last one was broken off
+            self._held = None
+            self._reset(self._epoch + 1)
+        self._resumed = self._under_way = False
+        return self._moves
+
+    def _next_of_epoch(self) -> Optional[Batch]:
+        """The next Batch of the epoch that is under way; None behind its last one."""
+        if self._held:
+            batch, self._held = self._held[0], None
+        else:
+            before = None if self._under_way else self._save()
+            batch = self._next()
+            if batch is not None and batch.epoch != self._epoch:
+                self._held, self._epoch = (batch, before), batch.epoch
+                batch = None
+        self._inside = self._under_way = batch is not None and not batch.last_of_epoch
+        self._left = self.batches_left - 1 if self._inside else None
+        if batch is not None and batch.last_of_epoch:
+            self._epoch += 1
+        return batch
+
+    def state_dict(self) -> Dict[str, Any]:
+        """Where the run stands, after the last batch that was delivered: 128 bytes, to be kept beside the model's checkpoint."""
+        self._settle()
+        return {"state": self._save_here()}
+
+    def _save_here(self) -> Any:
+        return self._held[1] if self._held else self._save()
+
+    def _save(self) -> Any:
+        return _bytes(told("loader_state", lib.bzna_loader_save, self.handle))
+
+    def load_state_dict(self, state_dict: Any) -> None:
+        """Goes on from a state, whatever the batch size, threads and world size were. The `for` that follows ends with its epoch."""
+        self._settle()
+        self._restore(state_dict["state"] if isinstance(state_dict, dict) else state_dict)
+
+    def _restore(self, data: Any) -> None:
+        state, err = structs.loader_state(), _c.new("error")
+        if len(data) != ctypes.sizeof(state):
+            raise ValueError("state: %d bytes, not %d" % (len(data), ctypes.sizeof(state)))
+        ctypes.memmove(ctypes.addressof(state), _bytes(data), len(data))
+        check(lib.bzna_loader_restore(self.handle, state, err), err)
+        self._forget()
+        self.seed, self._epoch = state.seed, state.epoch
+        self._inside = self._resumed = state.position > 0
+        left, step = self._samples - state.position, self.batch_size * self.world_size
+        self._left = (left // step if self.drop_last else -(-left // step)) if self._resumed else None
+
+    def _next(self) -> Optional[Batch]:
+        """The next Batch, or None after the last epoch. Waits in steps, so that an interrupt from the keyboard comes through."""
+        _handles.dispose_put_off()
+        handle, err, end = ctypes.c_void_p(), _c.new("error"), time.monotonic() + self.timeout if self.timeout else None
+        has_collected = False
+        while True:
+            step = 0.1 if end is None else max(0.0, min(0.1, end - time.monotonic()))
+            status = lib.bzna_loader_next(self.handle, int(step * 1e9), handle, err)
+            if status == Status.OK:
+                return Batch(handle.value, self._failures)
+            if status == Status.END:
+                return None
+            if status == Status.AGAIN:
+                if end is not None and time.monotonic() >= end:
+                    raise Error(Status.AGAIN, "no batch within %g s" % self.timeout)
+            elif status == Status.E_STATE and not has_collected:
+                gc.collect()                    # batches may be out in cycles
+                has_collected = True
+            else:
+                self._fail(error_of(status, err))
+
+    def _fail(self, error: Error) -> NoReturn:
+        """Raises what a callback raised, or else the error."""
+        current = self._iterator() if self._iterator else None
+        if error.status != Status.E_STATE:      # it stays, until the loader goes elsewhere
+            self._inside = True
+            if current is not None:
+                current.close()
+        of_source = self.dataset.last_exception
+        exception = self._failures.exception_of(error)
+        if error.status == Status.E_CALLBACK and not error.native_code:
+            exception = of_source
+        if exception is not None:
+            raise_of_callback(exception, error)
+        raise error from (of_source if error.status == Status.E_IO else None)
+
+    # -- about it
+
+    def __repr__(self) -> str:
+        if self._handle is None:
+            return "<benzina.DataLoader: closed>"
+        share = ", rank %d of %d" % (self.rank, self.world_size) if self.world_size > 1 else ""
+        size = "%d x %d" % self.shape if self._has_pictures else "no pictures"
+        return "<benzina.DataLoader: %d samples, %d batches of %d, %s, epoch %d%s>" % (
+            self._samples, self._batches, self.batch_size, size, self._epoch, share)
+
+    @property
+    def info(self) -> Any:
+        """A structs.loader_info: the decoder, threads, and sizes."""
+        self._settle()
+        return told("loader_info", lib.bzna_loader_get_info, self.handle)
+
+    @property
+    def statistics(self) -> Any:
+        """A structs.statistics: counts and waits since the loader was opened. batches_copied: those that were copied since all
+        buffers were in use."""
+        found = told("statistics", lib.bzna_loader_statistics, self.handle)
+        found.batches_copied = 0 if self._lender is None else self._lender.copied
+        return found
+
+    @property
+    def last_exception(self) -> Optional[BaseException]:
+        """The last exception that a transform or the dataset's source raised, on whatever thread."""
+        last = self._failures.last
+        return self.dataset.last_exception if last is None else last
+
+    def close(self) -> None:
+        """Ends the threads. Arrays and batches that are out stay valid."""
+        self._forget()
+        self._iterator = None
+        super().close()

@@ -1,0 +1,74 @@
+"""Output: a further output of a DataLoader."""
+from __future__ import annotations
+
+import ctypes
+from typing import Any, List, Optional
+
+from . import _arguments as arg
+from ._c import structs
+from ._settings import LIBRARY_WARPS, set_colors, set_mean_image
+from ._types import Channels, Dtype, Filter, Layout, Numbers, Shape
+
+
+class Output:
+    """A further output of a DataLoader's samples, from the same decode: other sizes, other views, another picture of each
+    sample. It is fields[name] in the loop, and Batch.tensor(name). Its arrays are shaped as the loader's images are, in its own sizes.
+
+    name             none that another tensor has
+    shape            (height, width), or one number for both; None: the DataLoader's
+    field            the picture that it is made of, by name; None: the one that the DataLoader's images are made of
+    warp             one of ops.RandomResizedCrop, CenterResizedCrop, Resize, SimilarityTransform: warps of its own, of as many views
+                     as views says. None: each view is warped as that of the DataLoader's images, scaled to its own sizes
+    dtype, layout, channels
+                     as the DataLoader's
+    own_color        True: pixels are 0..255 (masks, indices of palettes), or what mean, std, bias, norm, oob, mean_image,
+                     matrix and fill_space say here, any of which says True. False: as the DataLoader's images
+    filter, antialias
+                     as the DataLoader's; None: as its images
+
+    >>> small = benzina.Output("small", shape=64)
+    >>> loader = benzina.DataLoader("train.bzna", shape=128, batch_size=4, output="numpy", outputs=[small])
+    >>> images, targets, fields = next(iter(loader))
+    >>> images.shape, fields["small"].shape
+    ((4, 3, 128, 128), (4, 3, 64, 64))
+    """
+
+    def __init__(self, name: str, shape: Optional[Shape] = None, field: Optional[str] = None, warp: Any = None, views: int = 0,
+                 dtype: Dtype = "float32", layout: Layout = "NCHW", channels: Channels = "RGB", own_color: bool = False,
+                 mean: Optional[Numbers] = None, std: Optional[Numbers] = None, bias: Optional[Numbers] = None,
+                 norm: Optional[Numbers] = None, oob: Optional[Numbers] = None, mean_image: Any = None,
+                 matrix: Optional[int] = None, fill_space: Optional[int] = None, filter: Optional[Filter] = None,
+                 antialias: Optional[bool] = None) -> None:
+        if warp is not None and type(warp) not in LIBRARY_WARPS:
+            raise TypeError("warp: one of ops.RandomResizedCrop, CenterResizedCrop, Resize and SimilarityTransform, or None")
+        self.name, self.field, self.warp = name, field, warp
+        self._struct = e = structs.loader_output()
+        e.height, e.width = (0, 0) if shape is None else arg.height_width(shape)
+        e.dtype, e.layout, e.channels = arg.choice("dtype", dtype), arg.choice("layout", layout), arg.choice("channels", channels)
+        arg.put(e, "views", views)
+        e.name, e.field = arg.text("name", name), None if field is None else arg.text("field", field)
+        self._kept: List[Any] = []              # what the struct points to lives as long as this
+        colors = (mean, std, bias, norm, oob, mean_image, matrix, fill_space)
+        if arg.flag("own_color", own_color) or any(given is not None for given in colors):
+            own = structs.loader_color()
+            set_colors(own, mean, std, bias, norm, oob)
+            self._kept.append(set_mean_image(own, mean_image))
+            for what, value in (("matrix", matrix), ("fill_space", fill_space)):
+                if value is not None:
+                    arg.put(own, what, value)
+            e.color = self._at(own)
+        if (filter, antialias) != (None, None):
+            kind = structs.loader_filter()
+            kind.kind = 0 if filter is None else arg.choice("filter", filter)
+            kind.antialias = 0 if antialias is None else arg.choice("antialias", antialias)
+            e.filter = self._at(kind)
+        if warp is not None:
+            e.warp = self._at(warp._warp())
+
+    def _at(self, struct: Any) -> int:
+        self._kept.append(struct)
+        return ctypes.addressof(struct)
+
+    def __repr__(self) -> str:
+        size = " %d x %d" % (self._struct.height, self._struct.width) if self._struct.width else ""
+        return "<benzina.Output %r%s%s>" % (self.name, size, " of " + repr(self.field) if self.field else "")

@@ -1,0 +1,186 @@
+"""Arguments of DataLoader and Output, on their way into the library's configuration."""
+from __future__ import annotations
+
+import array
+import ctypes
+import warnings
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Tuple
+
+from . import _arguments as arg
+from . import _handles, ops
+from ._callbacks import Hooks
+
+LIBRARY_WARPS = ops.SimilarityTransform, ops.RandomResizedCrop, ops.CenterResizedCrop, ops.Resize, ops.MXNetAffine
+
+# What torch.utils.data.DataLoader has and this one has not, and what does that here.
+_TORCHS = {
+    "num_workers": "num_threads, the decoder's threads, and reader_threads: no processes are needed",
+    "pin_memory": "memory and output, which say where batches lie: on the GPU, or in host memory, which is pinned then",
+    "pin_memory_device": "memory and device",
+    "sampler": "shuffle; indices; weights and weighting; rank and world_size",
+    "batch_sampler": "batch_size; shuffle; indices; weights and weighting",
+    "collate_fn": "output, and warp and its like, or transform, for each sample",
+    "generator": "seed",
+    "worker_init_fn": "seed",
+    "prefetch_factor": "multibuffering, in batches, and read_ahead, in samples",
+    "persistent_workers": "nothing: threads live as long as the loader",
+    "multiprocessing_context": "nothing: threads do the work",
+    "in_order": "nothing: batches come in order",
+}
+_WARPS = {"scale", "ratio", "degrees", "translate", "flip_h", "flip_v", "random_crop", "keep_ratio", "resize"}
+_FORMER = {"warp_transform": "warp", "bias_transform": "bias", "norm_transform": "norm", "oob_transform": "oob",
+           "color_transform": "color", "warp_law": "law of the warp", "path": "dataset"}
+
+
+def refuse_unknown(settings: Mapping[str, Any]) -> None:
+    """torch's are taken where they are None."""
+    def about(name: str) -> str:
+        if name in _TORCHS:
+            return "%s (torch's; here: %s)" % (name, _TORCHS[name])
+        if name in _WARPS:
+            return "%s (warp has it: ops.RandomResizedCrop, CenterResizedCrop, SimilarityTransform)" % name
+        return "%s (it is called %s)" % (name, _FORMER[name]) if name in _FORMER else name
+    unknown = sorted(name for name, value in settings.items() if value is not None or name not in _TORCHS)
+    if unknown:
+        raise TypeError("DataLoader has no argument " + "; ".join(map(about, unknown)))
+
+
+def field_names(fields: Optional[Mapping[str, Any]], **given: Any) -> Tuple[Any, List[str], List[str]]:
+    """(track, tensors, bytes), of fields or of arguments of these names."""
+    for name, value in (fields or {}).items():
+        name = {"image": "track"}.get(name, name)
+        if name not in given:
+            raise ValueError("fields: %r is none of 'image', 'tensors', 'bytes'" % (name,))
+        if given[name] is not None:
+            raise ValueError("fields, %s: give one of the two" % name)
+        given[name] = value
+
+    def names(value: Any) -> List[str]:
+        return value.split(",") if isinstance(value, str) else list(value or ())
+    return given["track"], names(given["tensors"]), names(given["bytes"])
+
+
+def warn_of_colors(mean: Any, std: Any, bias: Any, norm: Any) -> None:
+    """Numbers that are for pictures in 0..1, and a deviation where a factor is meant."""
+    def times_255(numbers: Iterable[float]) -> str:
+        return "(%s)" % ", ".join("%.6g * 255" % n for n in numbers)
+    if mean is not None and 0 < max(arg.floats("mean", mean, 3)) < 1:
+        advice = "mean=" + times_255(arg.floats("mean", mean, 3))
+        if std is not None and max(arg.floats("std", std, 3)) < 1:
+            advice += ", std=" + times_255(arg.floats("std", std, 3))
+        warnings.warn("mean: below 1, but pictures are in 0..255 here, not in 0..1: write " + advice, stacklevel=3)
+    norm = getattr(norm, "norm", norm)
+    if norm is not None and not callable(norm) and min(arg.floats("norm", norm, 3)) > 2:
+        numbers = ", ".join("%.6g" % n for n in arg.floats("norm", norm, 3))
+        warnings.warn("norm: (%s) looks like a standard deviation, but norm multiplies: write std=(%s), which divides, and mean= "
+                      "instead of bias=, or norm=(%s)" % (numbers, numbers, ", ".join("1 / %.6g" % n for n in arg.floats("norm", norm, 3))),
+                      stacklevel=3)
+
+
+def set_distortion(warp: Any, rotate: Any, shear: Any, perspective: Any) -> None:
+    """What torchvision's RandomAffine and RandomPerspective call degrees, shear, distortion_scale and p."""
+    def around(d: float) -> Tuple[float, float]:
+        return (-abs(d), abs(d))
+    warp.rotate[:] = arg.pair("rotate", rotate, around)
+    shear = tuple(shear) if arg.is_list(shear) else around(arg.number("shear", shear, ctypes.c_double))
+    warp.shear[:] = arg.floats("shear", shear if len(shear) == 4 else shear + (0.0, 0.0), 4, ctypes.c_double)
+    distortion, p = arg.pair("perspective", perspective, lambda d: (d, 0.5), 0, 1)
+    if distortion and p:
+        warp.perspective, warp.perspective_p = distortion, p
+
+
+def set_mean_image(color: Any, image: Any) -> Any:
+    """Returns what must live until the loader is open."""
+    if image is None:
+        return None
+    view = memoryview(image.detach().cpu().numpy() if hasattr(image, "detach") else image)
+    if view.format != "f":
+        raise TypeError("mean_image: float32 is needed, not numbers of format %r" % view.format)
+    kept = ctypes.create_string_buffer(view.tobytes(), view.nbytes)
+    color.mean_image, color.mean_image_bytes = ctypes.addressof(kept), view.nbytes
+    return kept
+
+
+def set_colors(color: Any, mean: Any, std: Any, bias: Any, norm: Any, oob: Any) -> None:
+    for what, member, values in (("mean", "mean", mean), ("std", "std", std), ("bias", "bias", bias), ("norm", "scale", norm),
+                                 ("oob", "fill", oob)):
+        if values is not None:
+            getattr(color, member)[:] = arg.floats(what, values, 3)
+    if std is not None and 0 in color.std[:]:
+        raise ValueError("std: nothing can be divided by 0")
+
+
+def set_samples(order: Any, chosen: Any, indices: Any, weights: Any) -> List[Any]:
+    """Returns what must live until the loader is open. chosen: of the data set, where it is a selection."""
+    kept: List[Any] = []
+    if indices is not None:
+        indices = arg.many("indices", indices, ctypes.c_uint64)
+        if not indices:
+            raise ValueError("indices: there are none")
+    if chosen is not None:
+        count = len(chosen)
+        for i, index in enumerate(indices if indices is not None else ()):
+            if index >= count:
+                raise ValueError("indices[%d]: %d is not below the %d samples" % (i, index, count))
+        indices = chosen if indices is None else array.array("Q", (chosen[i] for i in indices))
+    if indices is not None:
+        kept.append(indices)
+        order.indices, order.index_count = indices.buffer_info()[0], len(indices)
+    if weights is not None:
+        weights = arg.many("weights", weights, ctypes.c_double)
+        if not weights:
+            raise ValueError("weights: there are none")
+        kept.append(weights)
+        order.weights, order.weight_count = weights.buffer_info()[0], len(weights)
+    return kept
+
+
+def _constant(name: str, kind: Any, value: Any) -> Any:
+    """One of ops for a constant, whose errors name the argument."""
+    try:
+        return kind(value)
+    except (TypeError, ValueError) as error:
+        raise type(error)("%s: %s; a callable or one of ops will do, too" % (name, error)) from None
+
+
+def set_transforms(config: Any, given: Dict[str, Any], whole: Any) -> Hooks:
+    """Constants and the known warps go to the library; what is left is called."""
+    hooks = Hooks()
+    hooks.whole = whole
+    if whole is not None:
+        _handles.check_callback("transform", whole, "sample, rng, transform")
+    bases = {"warp": ops.WarpTransform, "bias": ops.BiasTransform, "norm": ops.NormTransform, "oob": ops.OOBTransform,
+             "color": ops.ColorTransform}
+    for name, base in bases.items():
+        if callable(given[name]):
+            _handles.check_callback(name, given[name], "index, in_size, out_size, rng")
+            if type(given[name]).__module__ == base.__module__ and not isinstance(given[name], base):
+                raise TypeError("%s: %s is no %s" % (name, type(given[name]).__name__, base.__name__))
+
+    warp = given["warp"]
+    if type(warp) in LIBRARY_WARPS:
+        config.warp = warp._warp()
+    elif warp is not None:
+        hooks.warp = warp if callable(warp) else _constant("warp", ops.ConstantWarpTransform, warp)
+
+    constants: Tuple[Any, ...] = (("bias", ops.ConstantBiasTransform, "bias"), ("norm", ops.ConstantNormTransform, "scale"),
+                                  ("oob", ops.ConstantOOBTransform, "fill"))
+    for name, kind, member in constants:
+        value = given[name]
+        if value is None:
+            continue
+        if not callable(value):
+            value = _constant(name, kind, value)
+        if type(value) is kind:
+            getattr(config.color, member)[:] = getattr(value, name)
+        else:
+            setattr(hooks, name, value)
+
+    color = given["color"]
+    if color is not None and not callable(color):
+        color = _constant("color", ops.ConstantColorTransform, color)
+    if type(color) is ops.ConstantColorTransform:
+        config.color.matrix = color.index + 1
+    else:
+        hooks.color = color
+    return hooks

@@ -1,0 +1,344 @@
+"""Transforms, by the original's names. A DataLoader takes them for warp, bias, norm, oob, color and jitter:
+
+    >>> from benzina import ops
+    >>> ops.RandomResizedCrop(flip_h=0.5)
+    RandomResizedCrop(flip_h=0.5)
+
+Each warp can also be called in a callback of one's own, (index, in_size, out_size, rng), sizes being (width, height) in pixels and rng
+a Random: it gives nine numbers, a 3x3 matrix row by row that takes output pixels to input pixels:
+
+    >>> [round(x, 3) + 0.0 for x in ops.Resize()(0, (640, 480), (320, 240), benzina.Random(seed=1))]
+    [2.0, 0.0, 0.5, 0.0, 2.0, 0.5, 0.0, 0.0, 1.0]
+
+Where parity with torchvision is said here, it is on pictures without an EXIF orientation, or with Dataset(orientation="ignore"):
+a Dataset turns pictures as their orientation says, torchvision's ImageFolder does not.
+"""
+from __future__ import annotations
+
+import ctypes
+import inspect
+from typing import Any, Optional, Sequence, Tuple
+
+from . import _arguments as arg
+from . import _c
+from ._c import lib, structs
+from ._errors import check
+from ._types import Law, Numbers, Range, Size
+
+Matrix = Tuple[float, ...]                      # nine numbers
+
+
+def compute_affine_matrix(in_size: Size, out_size: Size, crop: Optional[Sequence[float]] = None, degrees: float = 0.0,
+                          translate: Tuple[float, float] = (0.0, 0.0), flip_h: bool = False, flip_v: bool = False,
+                          resize: bool = False, keep_ratio: bool = False) -> Matrix:
+    """The warp that these make together, nine numbers, row by row. Sizes are (width, height) in pixels; crop: offset of its center,
+    x and y, and width and height.
+
+    >>> [round(x, 3) + 0.0 for x in benzina.compute_affine_matrix((100, 100), (50, 50), resize=True)]
+    [2.0, 0.0, 0.5, 0.0, 2.0, 0.5, 0.0, 0.0, 1.0]
+    """
+    affine = _c.new("affine")
+    affine.in_width, affine.in_height = arg.size("in_size", in_size)
+    affine.out_width, affine.out_height = arg.size("out_size", out_size)
+    if crop is not None:
+        affine.has_crop = 1
+        affine.crop_x, affine.crop_y, affine.crop_width, affine.crop_height = arg.floats("crop", crop, 4, ctypes.c_double)
+    arg.put(affine, "degrees", degrees)
+    affine.translate_x, affine.translate_y = arg.floats("translate", translate, 2, ctypes.c_double)
+    for name, value in dict(flip_h=flip_h, flip_v=flip_v, resize=resize, keep_ratio=keep_ratio).items():
+        setattr(affine, name, arg.flag(name, value))
+    matrix, err = (ctypes.c_double * 9)(), _c.new("error")
+    check(lib.bzna_affine_matrix(affine, matrix, err), err)
+    return tuple(matrix)
+
+
+def _sensible_scale(scale: Any, meaning: str) -> None:
+    """torchvision's transforms of these names begin with a size."""
+    for number in scale if arg.is_list(scale) else [scale]:
+        if not (hasattr(number, "__float__") and 0 < float(number) <= 10):
+            raise ValueError("scale: %r: it is %s. The size of what comes out is DataLoader's shape" % (scale, meaning))
+
+
+class _Shown:
+    """A repr that names the arguments that are not the defaults."""
+
+    def __repr__(self) -> str:
+        names = [name for name in inspect.signature(type(self).__init__).parameters if hasattr(self, name)]
+        try:
+            plain = type(self)()
+        except TypeError:                       # of a class of the user's
+            plain = None
+        shown = ["%s=%r" % (name, getattr(self, name)) for name in names if getattr(plain, name, None) != getattr(self, name)]
+        return "%s(%s)" % (type(self).__name__, ", ".join(shown))
+
+
+class BiasTransform(_Shown):
+    """Base of what gives three numbers to subtract from R, G, B."""
+
+
+class NormTransform(_Shown):
+    """Base of what gives three numbers to multiply R, G, B by."""
+
+
+class WarpTransform(_Shown):
+    """Base of what gives a 3x3 matrix from output pixels to input pixels."""
+
+
+class OOBTransform(_Shown):
+    """Base of what gives the color of what lies outside the picture."""
+
+
+class ColorTransform(_Shown):
+    """Base of what gives the conversion to RGB: 0 BT.601 full range, 1 BT.601, 2 BT.709, 3 BT.2020."""
+
+
+class ConstantBiasTransform(BiasTransform):
+    """The same three numbers for every sample, or one number for the three."""
+
+    def __init__(self, bias: Numbers = (0.0, 0.0, 0.0)) -> None:
+        self.bias = arg.floats("bias", bias, 3)
+
+    def __call__(self, index: int, in_size: Size, out_size: Size, rng: Any) -> Tuple[float, ...]:
+        return self.bias
+
+
+class ConstantNormTransform(NormTransform):
+    """The same three factors for every sample. They multiply: the reciprocal of a standard deviation, not the deviation itself
+    (see std= of DataLoader)."""
+
+    def __init__(self, norm: Numbers = (1.0, 1.0, 1.0)) -> None:
+        self.norm = arg.floats("norm", norm, 3)
+        if 0 in self.norm:
+            raise ValueError("norm: 0 would leave nothing of the picture")
+
+    def __call__(self, index: int, in_size: Size, out_size: Size, rng: Any) -> Tuple[float, ...]:
+        return self.norm
+
+
+class ConstantOOBTransform(OOBTransform):
+    """The same color, in 0..255, for every sample."""
+
+    def __init__(self, oob: Numbers = (0.0, 0.0, 0.0)) -> None:
+        self.oob = arg.floats("oob", oob, 3)
+
+    def __call__(self, index: int, in_size: Size, out_size: Size, rng: Any) -> Tuple[float, ...]:
+        return self.oob
+
+
+class ConstantColorTransform(ColorTransform):
+    """The same conversion for every sample, by its number (see ColorTransform)."""
+
+    def __init__(self, index: int = 0) -> None:
+        self.index = arg.number("index", index, ctypes.c_uint32, 0, 3)
+
+    def __call__(self, index: int, in_size: Size, out_size: Size, rng: Any) -> int:
+        return self.index
+
+
+class ConstantWarpTransform(WarpTransform):
+    """One matrix for every sample; by default the identity: the picture's top left corner, unscaled."""
+
+    def __init__(self, warp: Sequence[float] = (1.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 1.0)) -> None:
+        if not arg.is_list(warp):
+            raise TypeError("warp: %r is not nine numbers" % (warp,))
+        self.warp = arg.floats("warp", warp, 9, ctypes.c_double)
+        a, b, c, d, e, f, g, h, i = self.warp
+        if a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g) == 0:
+            raise ValueError("warp: %r is singular: it maps all pixels to a line" % (warp,))
+
+    def __call__(self, index: int, in_size: Size, out_size: Size, rng: Any) -> Matrix:
+        return self.warp
+
+
+class SimilarityTransform(WarpTransform):
+    """A random crop, turned, moved, mirrored and resized.
+
+    scale            of the crop's area, (lo, hi), as fractions of the picture's; a number s means between s and 1/s
+    ratio            of the crop's width to its height, likewise; None: the picture's own
+    degrees          of the turn, (lo, hi); a number d means (-d, d)
+    translate        at most these fractions of the output's width and height
+    flip_h, flip_v   probabilities
+    resize           True: the crop is scaled to the output; scale and ratio force it
+    keep_ratio       True: by one factor both ways
+    random_crop      True: anywhere, instead of centered
+    law              how the crop is drawn: "benzina", the original's (area log-uniform), or "torchvision" (area uniform, whole pixels)
+
+    >>> ops.SimilarityTransform(degrees=15, resize=True)
+    SimilarityTransform(degrees=(-15.0, 15.0), resize=True)
+    """
+
+    def __init__(self, scale: Range = (1.0, 1.0), ratio: Optional[Range] = None, degrees: Range = 0.0, translate: Range = (0.0, 0.0),
+                 flip_h: float = 0.0, flip_v: float = 0.0, resize: bool = False, keep_ratio: bool = False,
+                 random_crop: bool = False, law: Optional[Law] = "benzina") -> None:
+        def between(x: float) -> Tuple[float, float]:
+            return (min(x, 1 / x), max(x, 1 / x)) if x > 0 else (x, x)
+        self.scale: Any = arg.pair("scale", scale, between)
+        self.ratio = None if ratio is None else tuple(sorted(arg.pair("ratio", ratio, between)))
+        self.degrees = arg.pair("degrees", degrees, lambda d: (-abs(d), abs(d)))
+        self.translate = arg.pair("translate", translate, lambda t: (t, t))
+        self.flip_h = arg.number("flip_h", flip_h, ctypes.c_double, 0, 1)
+        self.flip_v = arg.number("flip_v", flip_v, ctypes.c_double, 0, 1)
+        self.resize = arg.flag("resize", resize) or self.scale != (1.0, 1.0) or ratio is not None
+        self.keep_ratio, self.random_crop = arg.flag("keep_ratio", keep_ratio), arg.flag("random_crop", random_crop)
+        if law not in (None, *arg.LAWS):
+            raise ValueError("law: %r is none of %s" % (law, ", ".join(map(repr, arg.LAWS))))
+        self.law = law or "benzina"
+        for what, values in (("scale", self.scale), ("ratio", self.ratio or (1,))):
+            if min(values) <= 0 or list(values) != sorted(values):
+                raise ValueError("%s: %r is not two positive numbers, the smaller one first" % (what, values))
+
+    def _warp(self) -> Any:
+        """The structs.warp of these parameters."""
+        warp = self._flipped(_c.WARP_SIMILARITY)
+        warp.scale[:], warp.ratio[:] = self.scale, self.ratio or (0, 0)
+        warp.degrees[:], warp.translate[:] = self.degrees, self.translate
+        warp.resize, warp.keep_ratio, warp.random_crop = self.resize, self.keep_ratio, self.random_crop
+        return warp
+
+    def _flipped(self, kind: int) -> Any:
+        """What every kind has."""
+        warp = _c.new("warp")
+        warp.kind, warp.law = kind, arg.LAWS[self.law]
+        warp.flip_h, warp.flip_v = self.flip_h, self.flip_v
+        return warp
+
+    def __call__(self, index: int, in_size: Size, out_size: Size, rng: Any) -> Matrix:
+        matrix, err = (ctypes.c_double * 9)(), _c.new("error")
+        check(lib.bzna_warp_draw(rng.struct, self._warp(), *in_size, *out_size, matrix, err), err)
+        return tuple(matrix)
+
+
+class RandomResizedCrop(SimilarityTransform):
+    """A random part of the picture, resized to the output: training.
+
+    scale            the part's area as a fraction of the picture's, (lo, hi)
+    ratio            of its width to its height, (lo, hi)
+    flip_h           the probability of mirroring it
+    law              "torchvision", its RandomResizedCrop's, or "benzina", the original's (area log-uniform, parts of pixels)
+
+    >>> ops.RandomResizedCrop(scale=(0.2, 1.0))
+    RandomResizedCrop(scale=(0.2, 1.0))
+    """
+
+    def __init__(self, scale: Range = (0.08, 1.0), ratio: Range = (3 / 4, 4 / 3), flip_h: float = 0.0,
+                 law: Optional[Law] = "torchvision") -> None:
+        _sensible_scale(scale, "the crop's area as a fraction of the picture's, (0.08, 1.0) by default")
+        SimilarityTransform.__init__(self, scale=scale, ratio=ratio, flip_h=flip_h, resize=True, random_crop=True,
+                                     law=law or "torchvision")
+
+    def _warp(self) -> Any:
+        warp = self._flipped(_c.WARP_RANDOM_RESIZED_CROP)
+        warp.scale[:], warp.ratio[:] = self.scale, self.ratio
+        return warp
+
+
+class CenterResizedCrop(SimilarityTransform):
+    """The middle of the picture, resized to the output: evaluation.
+
+    scale            the output's edge as a fraction of the resized picture's short edge: 224/256 resizes the short edge to 256 and
+                     takes the middle 224 x 224, as torchvision's Resize(256) and CenterCrop(224) do; above 1, there is a margin
+    keep_ratio       False: width and height are scaled by factors of their own, so that the middle of each is shown
+    flip_h           the probability of mirroring it
+    law              "torchvision" (sizes and places in whole pixels) or "benzina", the original's (parts of pixels)
+
+    >>> ops.CenterResizedCrop(224 / 256)
+    CenterResizedCrop(scale=0.875)
+    """
+
+    def __init__(self, scale: float = 1.0, keep_ratio: bool = True, flip_h: float = 0.0, law: Optional[Law] = "torchvision") -> None:
+        _sensible_scale(scale, "the fraction of the picture's short edge that is shown, such as 224/256")
+        edge = arg.number("scale", scale, ctypes.c_double)
+        SimilarityTransform.__init__(self, scale=(edge ** 2, edge ** 2), flip_h=flip_h, resize=True, keep_ratio=keep_ratio,
+                                     law=law or "torchvision")
+        self.scale = edge
+
+    def _warp(self) -> Any:
+        warp = self._flipped(_c.WARP_CENTER_RESIZED_CROP if self.keep_ratio else _c.WARP_SIMILARITY)
+        if self.keep_ratio:
+            warp.scale[0] = self.scale
+        else:
+            warp.scale[:], warp.resize = (self.scale ** 2, self.scale ** 2), 1
+        return warp
+
+
+class Resize(CenterResizedCrop):
+    """The whole picture, width and height each scaled to the output's, as torchvision's Resize((height, width)) does.
+
+    >>> ops.Resize(flip_h=0.5)
+    Resize(flip_h=0.5)
+    """
+
+    def __init__(self, flip_h: float = 0.0) -> None:
+        CenterResizedCrop.__init__(self, keep_ratio=False, flip_h=flip_h)
+
+
+class MXNetAffine(WarpTransform):
+    """The affine augmentation of MXNet's ImageRecordIter, by its parameters' names. Integers, fractions and pixels are as there; a
+    min_aspect_ratio is not: the ratio is drawn between 1 - max_aspect_ratio and 1 + max_aspect_ratio. fill_value is DataLoader's
+    oob, inter_method its inter_method."""
+
+    def __init__(self, max_rotate_angle: float = 0, rotate: float = -1, max_shear_ratio: float = 0.0, min_random_scale: float = 1.0,
+                 max_random_scale: float = 1.0, max_aspect_ratio: float = 0.0, min_img_size: float = 0, max_img_size: float = 0,
+                 min_crop_size: int = -1, max_crop_size: int = -1, pad: int = 0, resize: int = -1, rand_crop: bool = False,
+                 crop_x_start: int = -1, crop_y_start: int = -1, mirror: bool = False, rand_mirror: bool = False) -> None:
+        warp = self._struct = _c.new("warp")
+        warp.kind = _c.WARP_MXNET
+        real, whole = {}, {}
+        for name, value in dict(max_rotate_angle=max_rotate_angle, rotate=rotate, max_aspect_ratio=max_aspect_ratio, min_img_size=min_img_size,
+                                max_img_size=max_img_size, min_random_scale=min_random_scale, max_random_scale=max_random_scale).items():
+            real[name] = arg.number(name, value, ctypes.c_double)
+        for name, value in dict(min_crop_size=min_crop_size, max_crop_size=max_crop_size, resize=resize, crop_x_start=crop_x_start,
+                                crop_y_start=crop_y_start).items():
+            whole[name] = arg.number(name, value, ctypes.c_int32, -1)
+        angle = abs(real["max_rotate_angle"])
+        warp.degrees[:] = (rotate, rotate) if real["rotate"] > 0 else (-angle, angle)
+        arg.put(warp, "shear_ratio", max_shear_ratio, "max_shear_ratio")
+        warp.scale[:] = real["min_random_scale"], real["max_random_scale"]
+        warp.ratio[:] = 1 - real["max_aspect_ratio"], 1 + real["max_aspect_ratio"]
+        warp.canvas_px[:] = [arg.number(name, 0 if real[name] >= 1e6 else int(real[name]), ctypes.c_uint32) for name in ("min_img_size", "max_img_size")]
+        sizes = [size for size in (whole["min_crop_size"], whole["max_crop_size"]) if size > 0]
+        warp.crop_px[:] = (min(sizes), max(sizes)) if sizes else (0, 0)
+        arg.put(warp, "pad_px", pad, "pad")
+        warp.short_edge_px, warp.random_crop = max(0, whole["resize"]), arg.flag("rand_crop", rand_crop)
+        if crop_x_start >= 0 or crop_y_start >= 0:
+            warp.has_crop_start, warp.crop_x_start, warp.crop_y_start = 1, max(0, crop_x_start), max(0, crop_y_start)
+        warp.flip_h = 1.0 if arg.flag("mirror", mirror) else 0.5 if arg.flag("rand_mirror", rand_mirror) else 0.0
+
+    def _warp(self) -> Any:
+        return structs.warp.from_buffer_copy(self._struct)
+
+    def __call__(self, index: int, in_size: Size, out_size: Size, rng: Any) -> Matrix:
+        matrix, err = (ctypes.c_double * 9)(), _c.new("error")
+        check(lib.bzna_warp_draw(rng.struct, self._struct, *in_size, *out_size, matrix, err), err)
+        return tuple(matrix)
+
+
+class ColorJitter:
+    """Random colors, for DataLoader's jitter: torchvision's ColorJitter (a number b means factors of (max(0, 1 - b), 1 + b), hue of (-h,
+    h) turns; in this order, in which torchvision's is random) and the probability of its RandomGrayscale. Before them MXNet's random_h,
+    random_l, random_s, after them its max_random_contrast and max_random_illumination. clamp_hue: random_h stops at red, as there."""
+
+    def __init__(self, brightness: Range = 0, contrast: Range = 0, saturation: Range = 0, hue: Range = 0, grayscale: float = 0,
+                 random_h: float = 0, random_l: float = 0, random_s: float = 0, max_random_contrast: float = 0,
+                 max_random_illumination: float = 0, clamp_hue: bool = False) -> None:
+        jitter = self._struct = _c.new("jitter")
+        for name, value in (("brightness", brightness), ("contrast", contrast), ("saturation", saturation)):
+            factors = arg.pair(name, value, lambda b: (max(0.0, 1 - b), 1 + b) if b >= 0 else (b, b))
+            if not 0 <= factors[0] <= factors[1]:
+                raise ValueError("%s: %r is neither a number from 0 on nor two, the smaller one first" % (name, value))
+            if factors != (1, 1):
+                getattr(jitter, name)[:] = factors
+        jitter.hue[:] = arg.pair("hue", hue, lambda h: (-h, h))
+        if not -0.5 <= jitter.hue[0] <= jitter.hue[1] <= 0.5:
+            raise ValueError("hue: %r is neither a number from 0 to 0.5 nor two from -0.5, the smaller one first" % (hue,))
+        arg.put(jitter, "grayscale", grayscale)
+        jitter.mxnet_hls[:] = [arg.number(name, value, ctypes.c_float) for name, value in
+                               (("random_h", random_h), ("random_l", random_l), ("random_s", random_s))]
+        arg.put(jitter, "mxnet_contrast", max_random_contrast, "max_random_contrast")
+        arg.put(jitter, "mxnet_illumination", max_random_illumination, "max_random_illumination")
+        jitter.mxnet_clamp_hue = arg.flag("clamp_hue", clamp_hue)
+
+    def __call__(self, rng: Any, transform: Any) -> None:
+        """Draws one jitter on top of the transform's, in a transform callback of one's own."""
+        err = _c.new("error")
+        check(lib.bzna_jitter_draw(rng.struct, self._struct, transform, err), err)

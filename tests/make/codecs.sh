@@ -1,0 +1,133 @@
+#!/bin/sh
+# Builds the libraries that decode pictures from Debian's sources: a small FFmpeg with the decoders that the library
+# calls, and dav1d. Nothing in them is GPL.
+#     sh tests/make/codecs.sh FOLDER          static libraries: FOLDER/lib/pkgconfig has libavcodec, libavformat,
+#                                             libswscale, libavutil, dav1d
+#     sh tests/make/codecs.sh FOLDER wheel    what a wheel bundles: libavcodec and libavutil as shared libraries, which
+#                                             whoever has the wheel can replace, with dav1d and zlib inside; a static
+#                                             libjpeg-turbo; and the headers of this system's libffmpeg-nvenc-dev
+# H.264, H.265 and the stills are FFmpeg's own decoders, AV1 is dav1d's. The sources come by apt, as the packages of
+# this system's release: its lists are read into FOLDER, so that nothing of the system's settings changes.
+# CC: the compiler. JOBS: how many of it at a time. Needs nasm, meson, ninja-build, dpkg-dev, and cmake for a wheel
+# (make static-deps). It takes some 5 minutes of one core.
+# FOLDER/licences has the licences. For a wheel, FOLDER/sources keeps the sources, which the LGPL wants to be offered
+# with it, and FOLDER/SOURCES.txt says how they were built.
+set -eu
+folder=${1:?usage: codecs.sh FOLDER [wheel]}
+kind=${2:-static}
+mkdir -p "$folder"
+folder=$(cd "$folder" && pwd)
+jobs=${JOBS:-$(getconf _NPROCESSORS_ONLN)}
+CC=${CC:-cc}
+export CC
+[ ! -e "$folder/done" ] || { echo "codecs: $folder is complete"; exit 0; }
+
+failed() { tail -n 30 "$1" >&2; exit 1; }
+missing() { echo "codecs: $1 is missing: make static-deps installs it" >&2; exit 1; }
+
+packages="dav1d ffmpeg"
+for program in nasm meson ninja dpkg-source pkg-config; do
+    command -v "$program" >/dev/null || missing "$program"
+done
+if [ "$kind" = wheel ]; then
+    command -v cmake >/dev/null || missing cmake
+    pkg-config --exists ffnvcodec || missing libffmpeg-nvenc-dev
+    packages="$packages zlib libjpeg-turbo"
+fi
+
+# --- the sources: Debian's own entries of the system's lists, as entries of sources ---
+src="$folder/src"; lists="$folder/apt"
+rm -rf "$src" "$lists"
+mkdir -p "$src" "$lists/parts" "$lists/lists/partial" "$lists/cache" "$folder/licences"
+number=0
+for file in /etc/apt/sources.list /etc/apt/sources.list.d/*.list /etc/apt/sources.list.d/*.sources; do
+    grep -q debian "$file" 2>/dev/null || continue
+    number=$((number + 1))
+    case $file in
+    *.sources) sed 's/^Types:.*/Types: deb-src/' "$file" > "$lists/parts/$number.sources" ;;
+    *)         sed -n '/debian/s/^deb /deb-src /p' "$file" > "$lists/parts/$number.list" ;;
+    esac
+done
+options="-o Dir::Etc::sourcelist=/dev/null -o Dir::Etc::sourceparts=$lists/parts"
+options="$options -o Dir::State::lists=$lists/lists -o Dir::Cache=$lists/cache"
+# shellcheck disable=SC2086
+apt-get -qq $options update || echo "codecs: some lists could not be read" >&2
+# shellcheck disable=SC2086
+(cd "$src" && apt-get -qq $options source $packages > apt.log 2>&1) ||
+    { tail "$src/apt.log" >&2; echo "codecs: no sources of $packages" >&2; exit 1; }
+
+# --- dav1d ---
+export PKG_CONFIG_PATH="$folder/lib/pkgconfig"
+log="$src/dav1d.log"
+meson setup "$src/build_dav1d" "$src"/dav1d-*/ --prefix="$folder" --libdir=lib --buildtype=release \
+    --default-library=static -Denable_tools=false -Denable_tests=false > "$log" || failed "$log"
+ninja -C "$src/build_dav1d" -j "$jobs" install >> "$log" || failed "$log"
+cp "$src"/dav1d-*/COPYING "$folder/licences/dav1d.txt"
+
+# --- zlib, libjpeg-turbo and NVIDIA's headers ---
+if [ "$kind" = wheel ]; then
+    log="$src/zlib.log"
+    (cd "$src"/zlib-*/ && CFLAGS="-O3 -fPIC" ./configure --static --prefix="$folder" &&
+        make -j "$jobs" libz.a && make install) > "$log" 2>&1 || failed "$log"
+    sed -n "/^Copyright notice/,\$p" "$src"/zlib-*/README > "$folder/licences/zlib.txt"
+
+    log="$src/jpeg.log"
+    (cmake -S "$src"/libjpeg-turbo-*/ -B "$src/build_jpeg" -DCMAKE_BUILD_TYPE=Release -DCMAKE_INSTALL_PREFIX="$folder" \
+        -DCMAKE_INSTALL_LIBDIR:PATH="$folder/lib" -DENABLE_SHARED=OFF -DWITH_TURBOJPEG=OFF -DREQUIRE_SIMD=ON \
+        -DCMAKE_POSITION_INDEPENDENT_CODE=ON &&
+        cmake --build "$src/build_jpeg" -j "$jobs" && cmake --install "$src/build_jpeg") > "$log" 2>&1 || failed "$log"
+    cat "$src"/libjpeg-turbo-*/LICENSE.md "$src"/libjpeg-turbo-*/README.ijg > "$folder/licences/libjpeg-turbo.txt"
+
+    headers=$(pkg-config --variable=includedir ffnvcodec)
+    mkdir -p "$folder/include" && cp -R "$headers/ffnvcodec" "$folder/include/"
+    printf 'Name: ffnvcodec\nDescription: headers\nVersion: %s\nCflags: -I%s/include\n' \
+        "$(pkg-config --modversion ffnvcodec)" "$folder" > "$folder/lib/pkgconfig/ffnvcodec.pc"
+fi
+
+# --- FFmpeg: LGPL 2.1, since neither --enable-gpl nor --enable-nonfree is given ---
+if [ "$kind" = wheel ]; then
+    export PKG_CONFIG_LIBDIR="$folder/lib/pkgconfig"                   # nothing of the system's
+    set -- --disable-static --enable-shared --disable-avformat --disable-swscale \
+        --extra-cflags="-I$folder/include" --extra-ldflags="-L$folder/lib"
+else
+    set -- --enable-static --disable-shared --enable-decoder=targa,pcx,sunrast --enable-encoder=png,mjpeg,ppm \
+        --enable-parser=h264,hevc,av1,mjpeg,png --enable-demuxer=image2,image2pipe,gif,mov,matroska,apng,webp_pipe \
+        --enable-demuxer='image_*_pipe' --enable-protocol=file,pipe
+fi
+set -- --cc="$CC" --pkg-config-flags=--static --enable-pic --disable-autodetect --disable-programs --disable-doc \
+    --disable-debug --disable-network --disable-avdevice --disable-avfilter --disable-swresample --disable-postproc \
+    --disable-everything --enable-zlib --enable-libdav1d \
+    --enable-decoder=h264,hevc,libdav1d,mjpeg,png,webp,vp8,gif,bmp,tiff,pbm,pgm,ppm,pam,jpeg2000 \
+    --enable-bsf=null,av1_frame_split "$@"
+mkdir -p "$src/build_ffmpeg"
+cd "$src/build_ffmpeg"
+sh "$src"/ffmpeg-*/configure --prefix="$folder" "$@" > configure.log 2>&1 || failed configure.log
+# glibc still has sysctl, and no longer its header.
+echo '#include <sys/sysctl.h>' | "$CC" -fsyntax-only -x c - 2>/dev/null ||
+    sed -i 's/^#define HAVE_SYSCTL 1/#define HAVE_SYSCTL 0/' config.h
+# The options are kept in the library, where the paths of this machine are of no use.
+sed -i "/FFMPEG_CONFIGURATION/{ s|--prefix=[^ ]* --cc=[^ ]* ||; s|$folder|PREFIX|g; }" config.h
+make -s -j "$jobs" > make.log 2>&1 || failed make.log
+make -s install > install.log 2>&1 || failed install.log
+cp "$src"/ffmpeg-*/COPYING.LGPLv2.1 "$folder/licences/ffmpeg.txt"
+cd "$folder"
+
+if [ "$kind" = wheel ]; then
+    rm -rf sources && mkdir sources && mv "$src"/*.dsc "$src"/*.tar.* sources/
+    {
+        cat <<'END'
+This wheel bundles libavcodec and libavutil of FFmpeg (LGPL 2.1 or later), built without any part that is GPL or
+non-free. They are shared libraries, which you may replace by others with the same interface. Inside libavcodec are
+dav1d (BSD, 2 clauses) and zlib (zlib's license). Inside libbenzina.so is libjpeg-turbo (IJG; BSD, 3 clauses; zlib's
+license). Their licenses stand beside this file.
+
+All are built from Debian's source packages, with Debian's patches and no others:
+
+END
+        (cd sources && for file in *.dsc; do echo "    ${file%.dsc}"; done)
+        printf '\nThe compiler was %s. Options of FFmpeg'"'"'s configure:\n\n' "$("$CC" --version | head -n 1)"
+        printf '%s\n' "$@" | sed "s|$folder|PREFIX|g; /^--cc=/d; s/^/    /"
+    } > SOURCES.txt
+fi
+rm -rf "$src" "$lists" && touch "$folder/done"
+echo "codecs: $folder"
