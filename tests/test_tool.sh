@@ -599,6 +599,8 @@ bench_tests() {
     same "bench used the threads it was given" "$(field threads <"$t/out")" 1
     same "bench measured something" "$(field decode_only_images_per_second <"$t/out" | awk '{ print ($1 > 0) }')" 1
     expect 0 "plain bench" "$bzna" bench --seconds 0.4 --batch 4 --threads 1 --decoder software "$t/one.bzna"
+    same "plain bench says in one line what limits, and which setting would change it" \
+        "$(grep -c '^limited by   .*[:;] ' "$t/out")" 1
     if command -v ffmpeg >/dev/null 2>&1; then
         # The rows of a JPEG above and below a crop cost little: the loader is faster than its decoder.
         mkdir "$t/rows"
