@@ -492,7 +492,7 @@ TEST(a_folder_without_pictures_says_what_it_holds_instead)
     check_refused("p/data", NULL, BZNA_E_NO_SAMPLES, ": \"train-00000-of-00001.parquet\" is a parquet file");
     check_refused("l", NULL, BZNA_E_NO_SAMPLES, "nor folders of them: \"data.mdb\" is an LMDB database");
     check_refused("t", NULL, BZNA_E_NO_SAMPLES, "nor folders of them: \"a.txt\" has another extension");
-    check_refused("n", NULL, BZNA_E_NO_SAMPLES, "a picture's extension: \"x/y/notes.md\" has another extension");
+    check_refused("n", NULL, BZNA_E_NO_SAMPLES, "has no picture files: \"x/y/notes.md\" has another extension");
 }
 
 /* ---- Lists ---- */
