@@ -350,7 +350,7 @@ TEST(classes_can_be_chosen)
     bzna_dataset_config config;
     bzna_dataset *dataset = NULL;
     MAKE("d/ant/x.jpg", "d/cat/x.jpg", "d/dog/x.jpg", "d/empty/", "flat/x.jpg");
-    check_refused("d", NULL, BZNA_E_NO_SAMPLES, "\"empty\" holds no files");
+    check_refused("d", NULL, BZNA_E_NO_SAMPLES, "\"empty\" has no picture files");
     bzna_dataset_config_init(&config, sizeof config);
     config.classes = chosen;
     config.class_count = 2;
