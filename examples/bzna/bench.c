@@ -310,7 +310,8 @@ static void report_limit(const bench *b)
                "float16 (--dtype)\n", warp, decode);
     else
         printf("limited by   decoding (%.0f %% of decoders' time, the warp %.0f %%): a codec that is decoded "
-               "faster%s\n", decode, warp, b->options->jpeg_shrink ? "" : ", or decode.jpeg_shrink where JPEGs are large");
+               "faster%s\n", decode, warp,
+               b->options->jpeg_shrink ? "" : ", or --jpeg-shrink where JPEG files are large");
 }
 
 static void report_text(const bench *b, const bzna_device_info *device, double rate)
