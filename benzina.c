@@ -22118,6 +22118,7 @@ static bzna_status bzi_item_image(const bzi_item *item, uint32_t number, bzi_scr
                                   bzna_error *err)
 {
     bzi_sample sample = { item->local, item->extent, item->data };
+
     return bzi_container_image(item->container, &sample, &item->batch->loader->picks[number], scratch, image, err);
 }
 
@@ -22197,10 +22198,12 @@ static int bzi_item_replace(bzi_item *item, bzna_status status)
     return 1;
 }
 
-/* The item's slot is written, or its writing enqueued; bzi_loader_freed is to come. With the lock held. */
+/* Ends an item whose slot is written, or whose writing is enqueued. Its batch may become ready by that. The caller then
+ * calls bzi_loader_freed. With the lock held. */
 static void bzi_item_put(bzi_item *item, bzna_status status)
 {
     bzna_batch *batch = item->batch;
+
     batch->status[item->slot] = status;
     if (item->slot < batch->real) {
         batch->failed += status != BZNA_OK;
@@ -22213,7 +22216,7 @@ static void bzi_item_put(bzi_item *item, bzna_status status)
     bzi_item_done(item);
 }
 
-/* Both. With the lock held. */
+/* The same, and calls it. With the lock held. */
 static void bzi_item_finish(bzi_item *item, bzna_status status)
 {
     bzi_item_put(item, status);
@@ -24843,6 +24846,7 @@ static void bzi_loader_clear(bzna_loader *loader)
             next = item->next;
             bzi_item_free(item);
         }
+
     while (loader->redo_count)
         loader->free_items[loader->free_item_count++] = loader->redo[--loader->redo_count];
     for (uint32_t i = 0; i < loader->config.pipeline.batches_in_flight; i++) {

@@ -1816,7 +1816,9 @@ TEST(a_track_whose_samples_are_of_several_entries_is_refused)
             CHECK_EQ(open_now(&o, &err), BZNA_OK);
         } else {
             err = open_fails(&o, BZNA_E_UNSUPPORTED);
-            CHECK_CONTAINS(err.message, "moov/trak[0] \"bzna_input\", stsd: its samples use other entries than the first of 2, which is not supported");
+            CHECK_CONTAINS(err.message,
+                           "moov/trak[0] \"bzna_input\", stsd: its samples use other entries than the first of 2, "
+                           "which is not supported");
         }
         close_all(&o);
     }

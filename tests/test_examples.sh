@@ -164,7 +164,7 @@ reads_back_what_was_written() {
 }
 leaves_out_by_name() { # pictures that are no JPEG: the others are written
     "$T/write" "$T/most.bzna" 2 "$T/jpegs" "$T/pictures" >"$T/most.out" 2>&1; [ $? -eq 1 ] && cat "$T/most.out" &&
-        grep -qx '4 samples, 65 left out, 2 classes' "$T/most.out" && grep -q '^sample 9 is left out: .*: still is not written' "$T/most.out" &&
+        grep -qx '4 samples, 65 left out, 2 classes' "$T/most.out" && grep -q '^sample 9 is left out: .*: still cannot be written' "$T/most.out" &&
         "$BZNA" verify "$T/most.bzna"
 }
 # Killed at 30 moments. What is there is how the whole archive begins, but for the length that is written last, and `bzna index` makes an archive
@@ -229,7 +229,7 @@ test_views_c() {
     check views_c_builds ${CC:-cc} -std=c11 -O2 $WARN examples/views.c $LIBS -o "$T/views" || return
     check views_c_makes_crops_of_two_sizes has_views
     check views_c_keeps_class_numbers has_masks
-    check views_c_names_an_absent_mask refuses 'loader_config.outputs\[0\].field' "$T/views" "$T/masks.tar" seg.png
+    check views_c_names_an_absent_mask refuses 'loader_config.extra_outputs\[0\].field' "$T/views" "$T/masks.tar" seg.png
 }
 if ! have "${CC:-cc}"; then skip views_c "no C compiler [gcc]"; elif ! have tar; then skip views_c "no tar [tar]"; else test_views_c; fi
 

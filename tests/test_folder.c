@@ -350,7 +350,7 @@ TEST(classes_can_be_chosen)
     bzna_dataset_config config;
     bzna_dataset *dataset = NULL;
     MAKE("d/ant/x.jpg", "d/cat/x.jpg", "d/dog/x.jpg", "d/empty/", "flat/x.jpg");
-    check_refused("d", NULL, BZNA_E_NO_SAMPLES, "\"empty\" holds no files");
+    check_refused("d", NULL, BZNA_E_NO_SAMPLES, "\"empty\" has no picture files");
     bzna_dataset_config_init(&config, sizeof config);
     config.classes = chosen;
     config.class_count = 2;
@@ -492,7 +492,7 @@ TEST(a_folder_without_pictures_says_what_it_holds_instead)
     check_refused("p/data", NULL, BZNA_E_NO_SAMPLES, ": \"train-00000-of-00001.parquet\" is a parquet file");
     check_refused("l", NULL, BZNA_E_NO_SAMPLES, "nor folders of them: \"data.mdb\" is an LMDB database");
     check_refused("t", NULL, BZNA_E_NO_SAMPLES, "nor folders of them: \"a.txt\" has another extension");
-    check_refused("n", NULL, BZNA_E_NO_SAMPLES, "a picture's extension: \"x/y/notes.md\" has another extension");
+    check_refused("n", NULL, BZNA_E_NO_SAMPLES, "has no picture files: \"x/y/notes.md\" has another extension");
 }
 
 /* ---- Lists ---- */

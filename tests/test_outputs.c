@@ -815,7 +815,7 @@ static bzna_status refuse_masks(void *user, const bzna_sample_info *s, bzna_rand
     return s->output == 1 && s->index % 3 == 0 ? BZNA_E_DECODE : BZNA_OK;
 }
 
-/* Its first picture may still be on its way to the slot when the second one fails, and another sample takes the slot. */
+/* Its first picture may still be on its way to the slot when the second one fails and another sample takes the slot. */
 TEST(a_sample_whose_second_field_fails_writes_nothing_over_the_sample_that_replaces_it)
 {
     plan p = plan_of(tars);

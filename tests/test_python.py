@@ -1865,7 +1865,7 @@ class Words(unittest.TestCase):
                 loader_of(**options)
         with self.assertRaises(benzina.Error) as caught:
             loader_of(filter="area", antialias=False)
-        self.assertRegex(str(caught.exception), "antialias: area")
+        self.assertRegex(str(caught.exception), "antialias: the area filter")
         self.assertNotIn("loader_config", str(caught.exception))
 
     def test_inter_method_is_mxnets_number(self):

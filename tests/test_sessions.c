@@ -2381,6 +2381,29 @@ TEST(frames_of_many_sizes_share_a_bounded_number_of_decoders)
     archive_free(a);
 }
 
+/* What is not closed, finish() reports. */
+TEST(a_session_that_fills_all_places_for_decoders_closes_all_of_them)
+{
+    int ten[10];
+    archive *a;
+    bzna_statistics stats;
+    bzna_context *context;
+    bzna_loader_config c = config_of(12, 0, 0);
+    BEGIN;
+    if (!has_encoders)
+        SKIP("this libavcodec has no libx264 and libx265");
+    for (int i = 0; i < 10; i++)
+        ten[i] = i < 6 ? sizes[i] : i < 8 ? more[i - 6] : i < 9 ? plain[0] : formats[0];
+    a = archive_make(60, ten, 10);
+    context = gpu_context(1);
+    c.order.epochs = 12;
+    CHECK_EQ(walk(context, a, &c, HOST, &stats).failed, 0);
+    CHECK_EQ(stats.decoders_made, BZI_NVDEC_CACHE_SLOTS);
+    bzna_context_close(context);
+    finish();
+    archive_free(a);
+}
+
 /* Of AV1, it may. */
 TEST(a_parser_that_asks_for_more_surfaces_than_are_chosen_from_gets_them)
 {
@@ -5308,6 +5331,7 @@ TEST_MAIN(setup();
     RUN(the_queue_passes_over_its_first_item_so_often_and_keeps_the_order_of_others)
     RUN(what_a_decoder_takes_beside_its_surfaces_counts_for_all)
     RUN(frames_of_many_sizes_share_a_bounded_number_of_decoders)
+    RUN(a_session_that_fills_all_places_for_decoders_closes_all_of_them)
     RUN(a_parser_that_asks_for_more_surfaces_than_are_chosen_from_gets_them)
     RUN(streams_that_ask_for_more_surfaces_than_those_before_them_wait_for_a_decoder_that_has_them)
     RUN(large_and_small_frames_mix_in_a_batch)

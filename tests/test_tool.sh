@@ -582,7 +582,7 @@ batch_tests() {
     refused 2 "nearest|linear|cubic|lanczos|area|cubic-0.75|lanczos4" "a filter that is not known" "$bzna" batch "$t/one.bzna" \
         -o "$t/c" --filter bilinear
     refused 2 "takes no value" "a flag with a value" "$bzna" batch "$t/one.bzna" -o "$t/c" --antialias=1
-    refused 1 "filter.antialias: area" "area without antialias" "$bzna" batch "$t/one.bzna" -o "$t/c" --filter area --no-antialias
+    refused 1 "filter.antialias: the area filter" "area without antialias" "$bzna" batch "$t/one.bzna" -o "$t/c" --filter area --no-antialias
     refused 1 "warp.law: has no effect" "a law without crops" "$bzna" batch "$t/one.bzna" -o "$t/c" --warp none --law torchvision
     refused 1 "one.bzna" "batch into a file that is not a folder" "$bzna" batch "$t/one.bzna" -o "$t/one.bzna"
     expect 1 "batch of damage" "$bzna" batch "$t/payload.bzna" -o "$t/b6" --batch 8 --track bzna_input
@@ -599,6 +599,8 @@ bench_tests() {
     same "bench used the threads it was given" "$(field threads <"$t/out")" 1
     same "bench measured something" "$(field decode_only_images_per_second <"$t/out" | awk '{ print ($1 > 0) }')" 1
     expect 0 "plain bench" "$bzna" bench --seconds 0.4 --batch 4 --threads 1 --decoder software "$t/one.bzna"
+    same "plain bench says in one line what limits, and which setting would change it" \
+        "$(grep -c '^limited by   .*[:;] ' "$t/out")" 1
     if command -v ffmpeg >/dev/null 2>&1; then
         # The rows of a JPEG above and below a crop cost little: the loader is faster than its decoder.
         mkdir "$t/rows"

@@ -42,6 +42,7 @@ typedef struct bench {
     bzna_statistics   loader_stats;           /* at the end */
     uint64_t            loader_pictures, loader_failed;
     int64_t             loader_ns;
+    uint64_t            starved_ns, decode_ns, warp_ns, read_ns;    /* of all threads together, in loader_ns */
 
     struct bench_thread *threads;               /* of decoders alone */
     uint32_t            thread_count, started;
@@ -182,23 +183,37 @@ static int take_batch(bench *b, int counted)
     return EXIT_OK;
 }
 
+static void loader_stats_read(bench *b)
+{
+    b->loader_stats.struct_size = sizeof b->loader_stats;
+    bzna_loader_statistics(b->loader, &b->loader_stats, sizeof b->loader_stats, NULL);
+}
+
+/* What the stages did in a slice is added, or taken away at its beginning. */
+static void loader_stats_count(bench *b, int is_end)
+{
+    const bzna_stage_statistics *stage = b->loader_stats.stage;
+    const uint64_t sign = is_end ? 1 : UINT64_MAX;
+    loader_stats_read(b);
+    b->starved_ns += sign * stage[BZNA_STAGE_DECODE].wait_before_ns;
+    b->decode_ns += sign * stage[BZNA_STAGE_DECODE].busy_ns;
+    b->warp_ns += sign * stage[BZNA_STAGE_WARP].busy_ns;
+    b->read_ns += sign * stage[BZNA_STAGE_READ].busy_ns;
+}
+
 static int loader_slice(bench *b, int64_t duration_ns)
 {
     for (uint32_t i = 0; i <= b->loader_info.batches_in_flight; i++)
         if (take_batch(b, 0)) return EXIT_INPUT;
+    loader_stats_count(b, 0);
     int64_t start_ns = tool_now_ns(), now_ns;
     do {
         if (take_batch(b, 1)) return EXIT_INPUT;
         now_ns = tool_now_ns();
     } while (now_ns - start_ns < duration_ns);
     b->loader_ns += now_ns - start_ns;
+    loader_stats_count(b, 1);
     return EXIT_OK;
-}
-
-static void loader_stats_read(bench *b)
-{
-    b->loader_stats.struct_size = sizeof b->loader_stats;
-    bzna_loader_statistics(b->loader, &b->loader_stats, sizeof b->loader_stats, NULL);
 }
 
 /* Waits until the loader has filled all its batches: until no sample is finished for 0.2 s, or for 10 s. */
@@ -270,6 +285,35 @@ static void report_stages(const bzna_statistics *s)
            s->samples_failed, s->failed_read, s->failed_format, s->failed_decode, s->failed_other, s->retries);
 }
 
+/* What keeps software from being faster, and which setting would change that: one line. */
+static void report_limit(const bench *b)
+{
+    const bzna_loader_info *info = &b->loader_info;
+    const double ns = (double)b->loader_ns, starved = 100 * (double)b->starved_ns / (ns * info->threads + 1);
+    const double reading = 100 * (double)b->read_ns / (ns * info->reader_threads + 1);
+    const double decode = 100 * (double)b->decode_ns / (ns * info->threads + 1);
+    const double warp = 100 * (double)b->warp_ns / (ns * info->threads + 1);
+    if (starved > 25 && reading > 50)
+        printf("limited by   reading: decoders wait for it %.0f %% of the time; faster storage, or more reader threads "
+               "(read.threads)\n", starved);
+    else if (starved > 25)
+        printf("limited by   waking threads: decoders wait %.0f %% of the time, readers read %.0f %%; larger batches "
+               "(--batch), or more read ahead (read.ahead_samples)\n", starved, reading);
+    else if (decode + warp < 50)
+        printf("limited by   who takes the batches, or other programs: decoders were busy %.0f %% of the time, and "
+               "waited for reading %.0f %%\n", decode + warp, starved);
+    else if ((int)info->threads < tool_processor_count())
+        printf("limited by   decoder threads, which are busy: --threads %d uses all processors\n",
+               tool_processor_count());
+    else if (warp > decode)
+        printf("limited by   the warp (%.0f %% of decoders' time, decoding %.0f %%): a smaller --size, or uint8 or "
+               "float16 (--dtype)\n", warp, decode);
+    else
+        printf("limited by   decoding (%.0f %% of decoders' time, the warp %.0f %%): a codec that is decoded "
+               "faster%s\n", decode, warp,
+               b->options->jpeg_shrink ? "" : ", or --jpeg-shrink where JPEG files are large");
+}
+
 static void report_text(const bench *b, const bzna_device_info *device, double rate)
 {
     const bzna_loader_info *info = &b->loader_info;
@@ -298,6 +342,7 @@ static void report_text(const bench *b, const bzna_device_info *device, double r
     if (s->samples_tiled)
         printf("grids        %" PRIu64 ", of which %.2f tiles each were decoded\n", s->samples_tiled,
                (double)s->tiles / (double)s->samples_tiled);
+    if (info->decoder == BZNA_DECODER_SOFTWARE) report_limit(b);
     report_stages(s);
 }
 
