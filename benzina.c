@@ -463,7 +463,7 @@ static int bzi_struct_in(void *dst, size_t known, const void *src)
 
 /* Like bzi_struct_in, for element i of an array. All elements have the size that the first one states; returns 0 if
  * element i states another. */
-static int bzi_struct_in_array(void *dst, size_t known, const void *array, uint64_t i)
+BZI_MAYBE_UNUSED static int bzi_struct_in_array(void *dst, size_t known, const void *array, uint64_t i)
 {
     uint32_t first, given;
     const uint8_t *at;
@@ -20913,7 +20913,7 @@ static void bzi_item_free(bzi_item *item)
 }
 
 /* Hands an item that an engine cannot decode to the workers, as a run of one. With the lock held. */
-static void bzi_item_to_workers(bzi_item *item)
+BZI_MAYBE_UNUSED static void bzi_item_to_workers(bzi_item *item)
 {
     bzna_loader *loader = item->batch->loader;
     bzi_run run = { NULL, NULL, 0, 0 };

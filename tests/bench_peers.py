@@ -340,7 +340,7 @@ def benzina_records(data, threads, antialias):
 
     loader = benzina.DataLoader(benzina.cifar(data), shape=(32, 32), batch_size=512, shuffle=True, seed=1,
                                 drop_last=True, mean=MEAN, std=STD, num_threads=threads,
-                                warp_transform=benzina.ops.MXNetAffine(pad=2, rand_crop=True, rand_mirror=True))
+                                warp=benzina.ops.MXNetAffine(pad=2, rand_crop=True, rand_mirror=True))
     while True:
         for images, _ in loader:
             yield images.shape[0]
