@@ -487,7 +487,8 @@ else
 fi
 
 # --- make takes what packagers set, keeps what the results depend on, and treats warnings as errors only for tests ---
-made() { env -u WERROR -u MAKEFLAGS make --no-print-directory -n BUILD="$T/made" CC=mycc "$@" > "$T/made.txt" && grep '^mycc' "$T/made.txt" > "$T/made.cc"; }
+made() { env -u WERROR -u MAKEFLAGS make --no-print-directory -n BUILD="$T/made" CC=mycc "$@" |
+    sed -e ':more' -e '/\\$/{N; s/\\\n[[:space:]]*/ /; b more' -e '}' > "$T/made.txt" && grep '^mycc' "$T/made.txt" > "$T/made.cc"; }
 all_have() { for word; do ! grep -vqF -e "$word" "$T/made.cc" || { echo "not everywhere: $word"; grep -vF -e "$word" "$T/made.cc"; return 1; }; done; }
 compiling() { grep -v -e -shared "$T/made.cc" > "$T/made.of" && mv "$T/made.of" "$T/made.cc"; }
 linking() { grep -v -e ' -c ' "$T/made.cc" > "$T/made.of" && mv "$T/made.of" "$T/made.cc"; }
@@ -632,7 +633,14 @@ check whole_configurations_of_the_header_open_loaders configurations
 # --- README's links and picture lead somewhere ---
 links_lead() {
     grep -oE '\]\([^):]+\)' README.md tests/BENCHMARKS.md | sed -E 's/^(.*):\]\((.*)\)$/\1 \2/' > "$T/links" && [ "$(wc -l < "$T/links")" -gt 8 ] &&
-        while read -r page target; do [ -e "$(dirname "$page")/$target" ] || { echo "$page: $target is not there"; return 1; }; done < "$T/links"; }
+        while read -r page target; do
+            file=$(dirname "$page")/${target%%#*}
+            [ -e "$file" ] || { echo "$page: $target is not there"; return 1; }
+            case $target in *#*)
+                sed -n 's/^##* //p' "$file" | tr 'A-Z ' 'a-z-' | tr -cd 'a-z0-9\n-' | grep -qx -e "${target#*#}" ||
+                    { echo "$page: $target: the page has no such heading"; return 1; };;
+            esac
+        done < "$T/links"; }
 commands_exist() { # every command of the tool that README names
     awk '/^## / { on = $0 == "## The tool" } on && sub(/^    build\/bzna /, "") { sub(/  .*/, ""); for (i = 1; i <= NF; i++) if ($i ~ /^[a-z]+$/) print $i }' README.md | sort > "$T/named" && [ -s "$T/named" ] &&
         "$BZNA" help | sed -n 's/^  bzna \([a-z]*\) .*/\1/p' | sort | diff "$T/named" -; }
