@@ -21769,8 +21769,9 @@ static bzna_status bzi_reader_wait_memory(bzna_loader *loader, uint64_t had, uin
     return fits ? BZNA_OK : BZI_FAIL(err, BZNA_E_STOPPED, "the loader was stopped");
 }
 
-/* Frees the memory of an item and of those after it in its run. Returns how many bytes that were. A reader must not
- * hold memory while it waits for more: two such readers could wait for each other forever. */
+/* Frees the memory of an item and of those after it in its run, and with it the bytes that were read for them. Returns
+ * how many bytes of memory that were. A reader must not hold memory while it waits for more: two such readers could
+ * wait for each other forever. */
 static uint64_t bzi_reader_let_go(bzna_loader *loader, bzi_item *item)
 {
     uint64_t bytes = 0;
@@ -21778,6 +21779,7 @@ static uint64_t bzi_reader_let_go(bzna_loader *loader, bzi_item *item)
     for (; item; item = item->next) {
         bytes += item->bytes.capacity;
         bzi_buffer_free(&loader->host->memory, &item->bytes);
+        item->data = NULL;                                  /* it may lie in the memory of an item before it */
     }
     return bytes;
 }
