@@ -22702,7 +22702,7 @@ static bzna_status bzi_worker_refuse_jpeg(bzna_error *err)
     const bzna_error why = *err;
     const bzna_status status = why.status == BZNA_OK || why.status == BZNA_E_CODEC ? BZNA_E_DECODE : why.status;
     return bzi_fail(err, status, BZNA_NO_OFFSET, 0, why.native_code,
-                    "loader_config.decode.jpeg: NVDEC did not decode this JPEG: %s", why.message);
+                    "loader_config.decode.jpeg: not by NVDEC: %s", why.message);
 }
 
 /* Lets the user's callback draw into a picture. The callback gets a copy, because the planes may belong to a decoder or
