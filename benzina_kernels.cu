@@ -2272,6 +2272,7 @@ BZI_KERNEL_CPU void bzi_kernel_copy_pixels(const bzi_kernel_slot *slot, bzi_kern
     const int packed = copy->level && out->stride_x == 3 && out->stride_c == 1 && out->channels == 3;
     uint8_t rows[3][4 * BZI_KERNEL_COPIED];
     const uint8_t *const from[3] = { rows[0], rows[1], rows[2] };
+    (void)from;                                             /* not every processor's copies use it */
     for (int32_t first = 0, end; first < out->width; first = end) {
         end = first + BZI_KERNEL_COPIED < out->width ? first + BZI_KERNEL_COPIED : out->width;
         const int64_t count = end - first, at = y * out->stride_y + first * out->stride_x;
