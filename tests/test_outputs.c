@@ -783,6 +783,36 @@ TEST(a_callback_draws_into_pictures_before_they_are_warped)
     invert_known(known[0], FIELDS * SAMPLES);
 }
 
+/* A callback that clears a transform asks for steps that change nothing, as one does that writes the identities. */
+static bzna_status clear_transform(void *user, const bzna_sample_info *s, bzna_random *random, bzna_transform *t)
+{
+    static const double one[9] = { 1, 0, 0, 0, 1, 0, 0, 0, 1 };
+    static const float color[12] = { 1, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0 };
+    const int writes = *(const int *)user;
+    (void)s, (void)random;
+    memset(t->homography, 0, sizeof t->homography);
+    memset(t->color, 0, sizeof t->color);
+    memset(t->scale, 0, sizeof t->scale);
+    if (writes) {
+        memcpy(t->homography, one, sizeof one);
+        memcpy(t->color, color, sizeof color);
+        t->scale[0] = t->scale[1] = t->scale[2] = 1;
+    }
+    return BZNA_OK;
+}
+
+TEST(zeros_that_a_callback_leaves_are_identities)
+{
+    uint64_t hashes[2];
+    for (int writes = 0; writes < 2; writes++) {
+        plan p = plan_of(archives);
+        p.c.pipeline.transform = clear_transform;
+        p.c.pipeline.transform_user = &writes;
+        hashes[writes] = hash_of(&p);
+    }
+    CHECK_EQ(hashes[0], hashes[1]);
+}
+
 TEST(a_picture_callback_that_fails_costs_its_sample)
 {
     plan p = plan_of(archives);
@@ -1530,6 +1560,7 @@ int main(int argc, char **argv)
     RUN(a_callback_is_told_output_and_view_and_what_it_breaks_costs_the_sample_alone)
     RUN(what_a_callback_makes_of_a_view_holds_for_the_outputs_that_share_it)
     RUN(a_callback_draws_into_pictures_before_they_are_warped)
+    RUN(zeros_that_a_callback_leaves_are_identities)
     RUN(a_picture_callback_that_fails_costs_its_sample)
     RUN(a_sample_whose_second_field_fails_writes_nothing_over_the_sample_that_replaces_it)
     RUN(what_is_outside_has_the_fill_color_in_each_outputs_type_and_channels)
