@@ -21457,7 +21457,7 @@ static bzna_status bzi_loader_check_list(const bzna_loader *loader, const bzi_se
     if (list->epoch == done->epoch && done->position) {
         const uint64_t batch = bzi_search(list->ends, list->batch_count, &done->position, bzi_order_ends_past);
         if (list->hash != done->list || list->count != done->count ||
-            (batch && list->ends[batch - 1] != done->position))
+            (list->batch_count && (!batch || list->ends[batch - 1] != done->position)))
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "the list of epoch %llu, of %llu samples, is not the one that "
                             "state.list is the hash of, of %llu: the run was restored inside this epoch", epoch,
                             (unsigned long long)list->count, (unsigned long long)done->count);
