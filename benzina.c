@@ -11974,7 +11974,7 @@ static bzna_status bzi_provider_check_field(const bzi_container *c, bzi_provider
         return bzi_provider_fail_field(number, "located", f->located, "it must be 0 or 1", err);
     if (f->reserved0 || f->reserved[0] || f->reserved[1])
         return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "provider.fields[%u]: reserved words are set", number);
-    if (f->located ? !own->c.locate : !own->c.read)
+    if (f->located ? !own->c.locate && !own->c.places : !own->c.read)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.%s: is NULL, but provider.fields[%u] needs it",
                         f->located ? "locate" : "read", number);
 
@@ -12073,6 +12073,8 @@ static bzna_status bzi_provider_open(bzi_container *c, const bzna_provider *prov
     if (provider->count > (uint64_t)1 << 63)
         return BZI_FAIL(err, BZNA_E_LIMIT, "provider.count: %llu are more than 2^63 samples",
                         (unsigned long long)provider->count);
+    if (provider->places && provider->locate)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "provider.places: has no effect beside locate");
 
     c->count = provider->count;
     own->limit = bzi_min(c->host->max_sample_bytes, SIZE_MAX);
@@ -12114,7 +12116,7 @@ static bzna_status bzi_provider_judge(const bzi_provider *own, uint32_t number, 
         return BZNA_OK;
     return bzi_fail(err, status == BZNA_E_IO || status == BZNA_E_NOT_FOUND ? status : BZNA_E_CALLBACK,
                     BZNA_NO_OFFSET, 0, status, "the provider's %s returned %d (%s) for \"%s\"",
-                    own->given[number].located ? "locate" : "read", status, bzi_status_text(status),
+                    !own->given[number].located ? "read" : own->c.places ? "table" : "locate", status, bzi_status_text(status),
                     own->fields[number].name);
 }
 
@@ -12142,18 +12144,30 @@ static bzna_status bzi_provider_check_size(const bzi_provider *own, uint32_t num
     return BZNA_OK;
 }
 
-/* Asks where a value lies. */
+/* Looks or asks where a value lies. */
+static bzna_status bzi_provider_place(const bzi_provider *own, uint64_t index, uint32_t number, bzna_place *place)
+{
+    bzna_status status;
+
+    if (own->c.places) {
+        *place = own->c.places[index * own->c.field_count + number];
+        return place->size == BZNA_NO_VALUE ? BZNA_E_NOT_FOUND : BZNA_OK;
+    }
+
+    memset(place, 0, sizeof *place);
+    place->size = BZI_PROVIDER_NONE;
+    bzi_os_in_callback++;
+    status = own->c.locate(own->c.user, index, number, place);
+    bzi_os_in_callback--;
+    return status;
+}
+
+/* Finds where a value lies, and checks it. */
 static bzna_status bzi_provider_locate_field(const bzi_provider *own, uint64_t index, uint32_t number,
                                              bzi_extent *extent, bzna_error *err)
 {
     bzna_place place;
-    bzna_status status;
-
-    memset(&place, 0, sizeof place);
-    place.size = BZI_PROVIDER_NONE;
-    bzi_os_in_callback++;
-    status = own->c.locate(own->c.user, index, number, &place);
-    bzi_os_in_callback--;
+    bzna_status status = bzi_provider_place(own, index, number, &place);
 
     if ((status = bzi_provider_judge(own, number, status, err)) != BZNA_OK ||
         (status = bzi_provider_check_size(own, number, place.size, err)) != BZNA_OK)

@@ -793,7 +793,8 @@ typedef struct bzna_provider_field {
      *     TEXT      UTF-8 without a NUL
      *     BYTES     any bytes */
     uint32_t    kind;
-    uint32_t    located;              /* 1: locate says where values lie; 0: read gives them */
+    /* 1: places or locate say where values lie; 0: read gives them */
+    uint32_t    located;
     /* of an IMAGE:
      *     BZNA_CODEC_UNKNOWN           a file of JPEG, PNG, HEIF, ..., told apart by its content
      *     BZNA_CODEC_H264, H265, AV1   one picture with its parameter sets, in Annex B or OBUs, as
@@ -813,11 +814,36 @@ typedef struct bzna_place {
     /* its bytes in memory, which must stay as they are until provider.close: nothing is copied.
      * NULL: it lies in a file */
     const void *data;
-    uint32_t    file;                 /* number of the file in provider.files */
-    uint32_t    reserved0;            /* 0 */
     uint64_t    offset;               /* of its first byte in the file */
     uint64_t    size;                 /* bytes; must be set */
+    uint32_t    file;                 /* number of the file in provider.files */
+    uint32_t    reserved0;            /* must be 0 */
 } bzna_place;
+
+/* In provider.places, the size of a value that a sample does not have. */
+#define BZNA_NO_VALUE UINT64_MAX
+
+/* Gives a value of a provider's sample: sets *size to its bytes, and writes it to buffer if it has
+ * no more than capacity bytes. If it has more, nothing need be written, and the function is called
+ * again with a larger buffer. bzna_provider says what it returns, and on which threads it runs.
+ *     user       bzna_provider.user
+ *     index      of the sample, 0..count - 1
+ *     field      number of the field in bzna_provider.fields
+ *     buffer     capacity bytes without alignment; NULL if capacity is 0, to ask for the size alone
+ *     capacity   bytes at buffer
+ *     size       must be set, in bytes */
+typedef bzna_status (*bzna_provider_read_fn)(void *user, uint64_t index, uint32_t field,
+    void *buffer, uint64_t capacity, uint64_t *size);
+
+/* Says where a value of a provider's sample lies. The library reads files as it reads its own kinds
+ * of data sets: neighbors at once, and with few descriptors. bzna_provider says what the function
+ * returns, and on which threads it runs.
+ *     user    bzna_provider.user
+ *     index   of the sample, 0..count - 1
+ *     field   number of the field in bzna_provider.fields
+ *     place   all zeros, except size: set data, or file and offset; and set size */
+typedef bzna_status (*bzna_provider_locate_fn)(void *user, uint64_t index, uint32_t field,
+    bzna_place *place);
 
 /* Samples from the caller's functions, for bzna_dataset_open_provider. read and locate are called
  * by several threads at once: the reader threads of loaders, and threads in bzna_dataset_* calls
@@ -844,18 +870,12 @@ typedef struct bzna_provider {
     const bzna_provider_field *fields;          /* of the samples; copied */
     /* bytes of a value, at most; default context_config.max_sample_bytes, which always holds */
     uint64_t    max_bytes;
-    /* Sets *size to the bytes of a value, and writes the value to buffer if it has no more than
-     * capacity bytes. If it has more, nothing need be written, and read is called again with a
-     * larger buffer. NULL if every field is located.
-     *     index   of the sample, 0..count - 1
-     *     field   number of the field in fields
-     *     buffer  capacity bytes without alignment; NULL if capacity is 0, to ask for the size */
-    bzna_status (*read)(void *user, uint64_t index, uint32_t field, void *buffer, uint64_t capacity,
-                        uint64_t *size);
-    /* Says where a value lies. *place is all zeros before, except size. The library reads files as
-     * it reads its own kinds of data sets: neighbors at once, and with few descriptors. NULL if no
-     * field is located */
-    bzna_status (*locate)(void *user, uint64_t index, uint32_t field, bzna_place *place);
+    bzna_provider_read_fn   read;     /* gives values; NULL if every field is located */
+    bzna_provider_locate_fn locate;   /* says where values lie; NULL if places says it */
+    /* instead of locate, where all values lie, so that nothing is called: field f of sample i is at
+     * places[i * field_count + f]. Those of fields that are not located are not looked at. It must
+     * stay as it is until close. NULL: locate says it */
+    const bzna_place *places;
     const char *const *files;         /* paths of the files in which values lie; copied */
     uint32_t    file_count;           /* paths at files, at most 65536 */
     uint32_t    class_count;          /* names at class_names */

@@ -20,6 +20,7 @@ typedef struct model {
     int          as_ppm;              /* pictures are files of PPM */
     uint8_t     *memory;              /* located values lie there, SLOT bytes for each; NULL: in files */
     bzna_dataset *other;              /* is looked into by each read */
+    int          as_table;            /* places stand in a table */
 } model;
 
 static bzna_context *context;
@@ -180,6 +181,16 @@ static void describe(described *d, model *m, uint32_t located)
     d->provider.locate = located ? model_locate : NULL;
     d->provider.files = located ? files : NULL;
     d->provider.file_count = located ? FILES : 0;
+    if (located && m->as_table) {
+        static bzna_place places[SAMPLES * FIELDS];
+        memset(places, 0, sizeof places);
+        for (uint64_t i = 0; i < SAMPLES * FIELDS; i++)
+            if (model_locate(m, i / FIELDS, (uint32_t)(i % FIELDS), &places[i]) != BZNA_OK)
+                places[i].size = BZNA_NO_VALUE;
+        m->locates = 0;
+        d->provider.locate = NULL;
+        d->provider.places = places;
+    }
     d->provider.close = model_close;
     d->provider.fingerprint = 77;
 }
@@ -305,15 +316,16 @@ static void check_epoch(bzna_dataset *dataset)
 TEST(values_of_every_kind_arrive_as_they_are_read_or_located)
 {
     static const uint32_t located[] = { 0, 1 << FIELDS, 1, 3, 2, (1 << FIELDS) - 1, (1 << FIELDS) - 2 };
-    for (size_t i = 0; i < 2 * COUNT(located); i++) {
-        model m = { .memory = NULL };
+    for (size_t i = 0; i < 4 * COUNT(located); i++) {
+        model m = { .as_table = i / 2 % 2 };
         bzna_dataset *dataset;
         static uint8_t memory[SAMPLES * FIELDS * SLOT];
         for (uint64_t k = 0; i % 2 && k < SAMPLES * FIELDS; k++)
             value_of(&m, k / FIELDS, (uint32_t)(k % FIELDS), memory + k * SLOT);
         m.memory = i % 2 ? memory : NULL;
-        dataset = open_model(&m, located[i / 2] & ((1 << FIELDS) - 1));
+        dataset = open_model(&m, located[i / 4] & ((1 << FIELDS) - 1));
         check_epoch(dataset);
+        CHECK(!m.as_table || m.locates == 0);
         CHECK_EQ(m.closes, 0);
         bzna_dataset_close(dataset);
         CHECK_EQ(m.closes, 1);
@@ -621,6 +633,7 @@ static void refuse(const described *d, bzna_status status, const char *words)
 TEST(a_provider_that_cannot_be_is_refused_by_the_name_of_its_member)
 {
     static const char *const none[] = { NULL }, *const lost[] = { TEST_BUILD "/tests/no_such_file" };
+    static const bzna_place place;
     model m = { .mode = NOTHING };
     described d;
     files_write(&m);
@@ -632,6 +645,7 @@ TEST(a_provider_that_cannot_be_is_refused_by_the_name_of_its_member)
     REFUSE(d.provider.field_count = 65, BZNA_E_ARGUMENT, "provider.fields");
     REFUSE(d.provider.read = NULL, BZNA_E_ARGUMENT, "provider.read: is NULL, but provider.fields[1]");
     REFUSE(d.provider.locate = NULL, BZNA_E_ARGUMENT, "provider.locate: is NULL, but provider.fields[0]");
+    REFUSE(d.provider.places = &place, BZNA_E_ARGUMENT, "provider.places: has no effect beside locate");
     REFUSE(d.provider.files = NULL, BZNA_E_ARGUMENT, "provider.files");
     REFUSE(d.provider.files = none; d.provider.file_count = 1, BZNA_E_ARGUMENT, "provider.files[0]: is NULL");
     REFUSE(d.provider.files = lost; d.provider.file_count = 1, BZNA_E_NOT_FOUND, "no_such_file");

@@ -46,6 +46,8 @@ const BZNA_LOG_WARNING = Int32(2)
 const BZNA_LOG_INFO = Int32(3)
 const BZNA_LOG_DEBUG = Int32(4)
 
+const BZNA_NO_VALUE = typemax(UInt64)
+
 const BZNA_STREAM_LEGACY = Ptr{Cvoid}(1)
 const BZNA_STREAM_PER_THREAD = Ptr{Cvoid}(2)
 
@@ -285,10 +287,10 @@ end
 # Where a value of a provider lies.
 struct bzna_place
     data::Ptr{Cvoid}
-    file::UInt32
-    reserved0::UInt32
     offset::UInt64
     size::UInt64
+    file::UInt32
+    reserved0::UInt32
 end
 
 # Samples from the caller's functions, for bzna_dataset_open_provider. read and locate are called by several threads
@@ -305,6 +307,7 @@ mutable struct bzna_provider
     max_bytes::UInt64
     read::Ptr{Cvoid}
     locate::Ptr{Cvoid}
+    places::Ptr{bzna_place}
     files::Ptr{Cstring}
     file_count::UInt32
     class_count::UInt32

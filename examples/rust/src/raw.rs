@@ -14,6 +14,30 @@ pub type bzna_status = i32;
 /// bzna_\* calls, unless log_any_thread is set: then on any thread, concurrently. It must not close any object.
 pub type bzna_log_fn = Option<unsafe extern "C" fn(user: *mut c_void, level: i32, code: bzna_status, message: *const c_char)>;
 
+/// Gives a value of a provider's sample: sets \*size to its bytes, and writes it to buffer if it has no more than
+/// capacity bytes. If it has more, nothing need be written, and the function is called again with a larger buffer.
+/// bzna_provider says what it returns, and on which threads it runs.
+/// ```text
+/// user       bzna_provider.user
+/// index      of the sample, 0..count - 1
+/// field      number of the field in bzna_provider.fields
+/// buffer     capacity bytes without alignment; NULL if capacity is 0, to ask for the size alone
+/// capacity   bytes at buffer
+/// size       must be set, in bytes
+/// ```
+pub type bzna_provider_read_fn = Option<unsafe extern "C" fn(user: *mut c_void, index: u64, field: u32, buffer: *mut c_void, capacity: u64, size: *mut u64) -> bzna_status>;
+
+/// Says where a value of a provider's sample lies. The library reads files as it reads its own kinds of data sets:
+/// neighbors at once, and with few descriptors. bzna_provider says what the function returns, and on which threads it
+/// runs.
+/// ```text
+/// user    bzna_provider.user
+/// index   of the sample, 0..count - 1
+/// field   number of the field in bzna_provider.fields
+/// place   all zeros, except size: set data, or file and offset; and set size
+/// ```
+pub type bzna_provider_locate_fn = Option<unsafe extern "C" fn(user: *mut c_void, index: u64, field: u32, place: *mut bzna_place) -> bzna_status>;
+
 /// Changes how one view of a sample is made. Called on decoder threads, concurrently, once for each view that has a
 /// warp of its own.
 /// ```text
@@ -120,6 +144,9 @@ pub const BZNA_LOG_WARNING: i32 = 2;
 pub const BZNA_LOG_INFO: i32 = 3;
 /// Nothing uses it yet
 pub const BZNA_LOG_DEBUG: i32 = 4;
+
+/// In provider.places, the size of a value that a sample does not have.
+pub const BZNA_NO_VALUE: u64 = u64::MAX;
 
 /// The legacy default stream
 pub const BZNA_STREAM_LEGACY: *mut c_void = 1 as *mut c_void;
@@ -498,7 +525,7 @@ structs! {
         /// BYTES     any bytes
         /// ```
         kind: u32,
-        /// 1: locate says where values lie; 0: read gives them
+        /// 1: places or locate say where values lie; 0: read gives them
         located: u32,
         /// Of an IMAGE:
         /// ```text
@@ -527,14 +554,14 @@ structs! {
         /// Its bytes in memory, which must stay as they are until provider.close: nothing is copied. NULL: it lies in a
         /// file
         data: *const c_void,
-        /// Number of the file in provider.files
-        file: u32,
-        /// 0
-        reserved0: u32,
         /// Of its first byte in the file
         offset: u64,
         /// Bytes; must be set
         size: u64,
+        /// Number of the file in provider.files
+        file: u32,
+        /// Must be 0
+        reserved0: u32,
     }
 
     /// Samples from the caller's functions, for bzna_dataset_open_provider. read and locate are called by several
@@ -555,18 +582,14 @@ structs! {
         fields: *const bzna_provider_field,
         /// Bytes of a value, at most; default context_config.max_sample_bytes, which always holds
         max_bytes: u64,
-        /// Sets \*size to the bytes of a value, and writes the value to buffer if it has no more than capacity bytes.
-        /// If it has more, nothing need be written, and read is called again with a larger buffer. NULL if every field
-        /// is located.
-        /// ```text
-        /// index   of the sample, 0..count - 1
-        /// field   number of the field in fields
-        /// buffer  capacity bytes without alignment; NULL if capacity is 0, to ask for the size
-        /// ```
-        read: Option<unsafe extern "C" fn(user: *mut c_void, index: u64, field: u32, buffer: *mut c_void, capacity: u64, size: *mut u64) -> bzna_status>,
-        /// Says where a value lies. \*place is all zeros before, except size. The library reads files as it reads its
-        /// own kinds of data sets: neighbors at once, and with few descriptors. NULL if no field is located
-        locate: Option<unsafe extern "C" fn(user: *mut c_void, index: u64, field: u32, place: *mut bzna_place) -> bzna_status>,
+        /// Gives values; NULL if every field is located
+        read: bzna_provider_read_fn,
+        /// Says where values lie; NULL if places says it
+        locate: bzna_provider_locate_fn,
+        /// Instead of locate, where all values lie, so that nothing is called: field f of sample i is at places\[i *
+        /// field_count + f\]. Those of fields that are not located are not looked at. It must stay as it is until
+        /// close. NULL: locate says it
+        places: *const bzna_place,
         /// Paths of the files in which values lie; copied
         files: *const *const c_char,
         /// Paths at files, at most 65536
