@@ -17,7 +17,7 @@ SOVERSION = $(word 1,$(subst ., ,$(VERSION))).$(word 2,$(subst ., ,$(VERSION)))
 comma    := ,
 
 DEPS      = gcc make pkg-config libjpeg-dev libavcodec-dev libavformat-dev libswscale-dev libavutil-dev ffmpeg \
-              libffmpeg-nvenc-dev liblcms2-dev clang
+              libffmpeg-nvenc-dev liblcms2-dev zlib1g-dev libzstd-dev clang
 # Not nginx, which Debian starts as a service when it is installed: without it the HTTP example's test is skipped, and
 # says so.
 DEPS_TEST = g++ cmake libbz2-dev openmpi-bin libopenmpi-dev libcurl4-openssl-dev libturbojpeg0 python3-numpy \
@@ -30,6 +30,8 @@ HAVE_JPEG     := $(shell pkg-config --exists libjpeg 2>/dev/null && printf '$(JP
                    $(CC) $$(pkg-config --cflags libjpeg) -x c -fsyntax-only - 2>/dev/null && echo yes)
 HAVE_AVFORMAT := $(shell pkg-config --exists libavformat libswscale 2>/dev/null && echo yes)
 HAVE_LCMS2    := $(shell pkg-config --exists lcms2 2>/dev/null && echo yes)
+HAVE_ZLIB     := $(shell pkg-config --exists zlib 2>/dev/null && echo yes)
+HAVE_ZSTD     := $(shell pkg-config --exists libzstd 2>/dev/null && echo yes)
 
 # sm_60 and PTX ISA 5.0: loads on Pascal and everything later, with every driver since CUDA 9. From 16 on, clang must
 # be told so; before, it cannot be.
@@ -76,10 +78,23 @@ ifeq ($(HAVE_LCMS2),yes)
 TOOL_CFLAGS += -DBZNA_LCMS2 $(shell pkg-config --cflags lcms2)
 TOOL_LIBS   += $(shell pkg-config --libs lcms2)
 endif
+# Streams unpack what these libraries know; without one, a shard that it packed is refused by name.
+ifeq ($(HAVE_ZLIB),yes)
+STREAM_CFLAGS += $(shell pkg-config --cflags zlib)
+STREAM_LIBS   += $(shell pkg-config --libs zlib)
+else
+STREAM_CFLAGS += -DBZNA_STREAM_NO_ZLIB
+endif
+ifeq ($(HAVE_ZSTD),yes)
+STREAM_CFLAGS += $(shell pkg-config --cflags libzstd)
+STREAM_LIBS   += $(shell pkg-config --libs libzstd)
+else
+STREAM_CFLAGS += -DBZNA_STREAM_NO_ZSTD
+endif
 LIBS         = $(AV_LIBS) -lm -lpthread -ldl
 
-LIB      = $(BUILD)/libbenzina.a $(BUILD)/libbenzina.so
-PROGRAMS = $(BUILD)/decode_batch $(BUILD)/draw_pictures
+LIB      = $(BUILD)/libbenzina.a $(BUILD)/libbenzina.so $(BUILD)/libbenzina_stream.so
+PROGRAMS = $(BUILD)/decode_batch $(BUILD)/draw_pictures $(BUILD)/stream
 ifeq ($(HAVE_AVFORMAT)$(HAVE_AVCODEC),yesyes)
 PROGRAMS += $(BUILD)/bzna
 endif
@@ -100,9 +115,12 @@ WHAT_TOOL  = $(if $(findstring bzna,$(PROGRAMS)),build/bzna$(WHAT_ICC),$\
                 none (libavformat-dev or libswscale-dev is missing))
 WHAT_GPU   = $(if $(HAVE_CUDA),NVDEC and CUDA where the driver is found at run time,$\
                 none (clang or libffmpeg-nvenc-dev is missing))
+WHAT_STREAM = $(if $(HAVE_ZLIB)$(HAVE_ZSTD),$(if $(HAVE_ZLIB),gzip$(if $(HAVE_ZSTD), and zstd, without zstd \
+                (libzstd-dev is missing)),zstd$(comma) without gzip (zlib1g-dev is missing)),neither gzip nor zstd \
+                (zlib1g-dev and libzstd-dev are missing))
 what:
 	@echo "benzina $(VERSION): software decoders: $(WHAT_VIDEO); JPEG: $(WHAT_JPEG);" \
-	    "tool: $(WHAT_TOOL); GPU path: $(WHAT_GPU)"
+	    "tool: $(WHAT_TOOL); streams unpack: $(WHAT_STREAM); GPU path: $(WHAT_GPU)"
 
 $(BUILD):
 	@mkdir -p $@
@@ -132,6 +150,20 @@ $(BUILD)/bzna: $(TOOL) $(wildcard examples/bzna/*.h) benzina.h $(BUILD)/libbenzi
 
 $(BUILD)/decode_batch: examples/decode_batch.c benzina.h $(BUILD)/libbenzina.a
 	$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ examples/decode_batch.c $(BUILD)/libbenzina.a $(LIBS)
+
+# Shards that cannot seek: the program, and the library that the bindings load beside libbenzina.so.
+STREAM = examples/stream.c examples/stream_source.c
+$(BUILD)/stream: examples/stream_main.c $(STREAM) examples/stream.h examples/stream_source.h benzina.h \
+              $(BUILD)/libbenzina.a
+	$(CC) $(BASE_CFLAGS) $(STREAM_CFLAGS) $(LDFLAGS) -o $@ examples/stream_main.c $(STREAM) $(BUILD)/libbenzina.a \
+	    $(STREAM_LIBS) $(LIBS)
+
+$(BUILD)/libbenzina_stream.so: $(STREAM) examples/stream.h examples/stream_source.h benzina.h $(BUILD)/libbenzina.so
+	@printf 'BENZINA_STREAM_$(SOVERSION) { global: bzna_stream_*; local: *; };\n' > $(BUILD)/stream.map
+	$(CC) $(BASE_CFLAGS) -fPIC $(STREAM_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libbenzina_stream.so.$(SOVERSION) \
+	    $(subst benzina.map,stream.map,$(VERSIONED)) -Wl,-rpath,'$$ORIGIN' -o $@.$(VERSION) $(STREAM) -L$(BUILD) \
+	    -lbenzina $(STREAM_LIBS) -lpthread
+	ln -sf libbenzina_stream.so.$(VERSION) $@.$(SOVERSION) && ln -sf libbenzina_stream.so.$(SOVERSION) $@
 
 $(BUILD)/draw_pictures: examples/draw_pictures.c | $(BUILD)
 	$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ examples/draw_pictures.c -lm
