@@ -185,6 +185,17 @@ static void shard_let_go(bzna_stream *stream, shard *s)
         shard_free(s);
 }
 
+/* Whether a tar that was read ends as tars do: with a block of zeros. One that was cut short need not be noticed
+ * otherwise, as it may end between two files. */
+static int tar_is_whole(const bzns_reader *r, const bzna_dataset *dataset)
+{
+    static const uint8_t zeros[512];
+    bzna_dataset_info info = { .struct_size = sizeof info };
+
+    return bzna_dataset_get_info(dataset, &info, sizeof info, NULL) != BZNA_OK || strcmp(info.container, "tar") ||
+           (r->size % sizeof zeros == 0 && !memcmp(r->out + r->size - sizeof zeros, zeros, sizeof zeros));
+}
+
 /* Opens what the reader has read, and takes its memory. */
 static bzna_status shard_open(bzna_stream *stream, bzns_reader *r, uint32_t number, shard **out, bzna_error *err)
 {
@@ -202,6 +213,11 @@ static bzna_status shard_open(bzna_stream *stream, bzns_reader *r, uint32_t numb
     }
     s->number = number;
     s->count = bzna_dataset_count(s->dataset);
+    if (!tar_is_whole(r, s->dataset)) {
+        shard_free(s);
+        return bzns_fail(err, BZNA_E_TRUNCATED, r->size, 0, "%s: the tar was cut short at byte %zu: it has no "
+                         "end-of-archive marker", r->name, r->size);
+    }
     s->size = r->size;
     s->bytes = r->out;
     r->out = NULL;

@@ -51,8 +51,9 @@
  *     pipe:COMMAND  the output of sh -c COMMAND. A status other than 0 is an error, which names command and status
  *
  * gzip and zstd are found by their first bytes, and decompressed by zlib and libzstd. Several gzip members or zstd
- * frames one after the other are one shard. A tar ends at its end-of-archive marker: of tars that cat puts one behind
- * the other, only the first is read. Give each its own source.
+ * frames one after the other are one shard. A tar must end with its end-of-archive marker, so that one that was cut
+ * short is noticed. It ends at the first one: of tars that cat puts one behind the other, the first alone is read. Give
+ * each its own source.
  *
  * WINDOWS. A thread reads shards until a third of memory_bytes is full: a window. Batches are drawn from it while the
  * next window is read. The windows that are read do not depend on timing, but on memory_bytes and the shards' sizes.
@@ -62,6 +63,8 @@
  *     - The first batch comes when the first window is full. With a smaller memory_bytes it comes earlier, and samples
  *       are mixed less.
  *     - There is one loader for the whole run, which makes its decoders once.
+ *     - Shards of fewer than batch_size samples are carried over several windows, until there are enough. Those that a
+ *       batch needs must fit into a third of memory_bytes, too.
  *     - memory_bytes bounds the shards, unpacked. The loader's own memory comes on top: loader->read.memory_bytes and
  *       its batches. So do up to 128 MiB that a zstd frame may ask for.
  *

@@ -1,0 +1,376 @@
+"""test_stream.py - streams, from outside: shards of Python's tarfile and gzip, zstd, pipes, FIFOs, descriptors
+
+    python3 tests/test_stream.py build                from the repository's root
+
+It runs build/stream, and looks at the samples that it prints. Prints FAIL and SKIP lines, and a count last.
+"""
+import gzip
+import io
+import os
+import random
+import re
+import shutil
+import struct
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import unittest
+
+BUILD = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
+STREAM = os.path.join(BUILD, "stream")
+COUNTS = [17, 5, 30, 9, 12, 21, 3, 23]              # samples of the shards
+SMALL = 400000                                      # memory_bytes that has several windows
+TIMEOUT = 300
+
+
+def picture(number):
+    """A PPM of noise that no other number has."""
+    rng = random.Random(number)
+    width, height = rng.randrange(20, 30), rng.randrange(16, 24)
+    return b"P6 %d %d 255\n" % (width, height) + rng.randbytes(width * height * 3)
+
+
+def tar_of(samples):
+    """The bytes of a shard: samples are numbers, which are their targets."""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as tar:
+        for number in samples:
+            for field, data in (("ppm", picture(number)), ("cls", b"%d" % number)):
+                member = tarfile.TarInfo("%06d.%s" % (number, field))
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+    return out.getvalue()
+
+
+class Result:
+    def __init__(self, run):
+        self.status, self.text = run.returncode, run.stderr.decode()
+        self.lines = run.stdout.decode().splitlines()
+        self.samples, self.batches, batch = [], [], []
+        for line in self.lines:
+            words = line.split(" ")
+            if words[0] == "--":
+                self.batches.append((int(words[1]), "last" in words, batch))
+                batch = []
+            else:                                   # epoch, window, source, number, target, hash, status
+                source = " ".join(words[2:-4])
+                batch.append((int(words[0]), int(words[1]), source, int(words[-4]), int(words[-3]), words[-2], words[-1]))
+                self.samples.append(batch[-1])
+
+    def pixels(self):
+        """What does not depend on how shards are called."""
+        return [(s[0], s[3], s[4], s[5]) for s in self.samples]
+
+    def targets(self):
+        return [s[4] for s in self.samples]
+
+
+def stream(*arguments, **options):
+    options.setdefault("batch", 16)
+    words = [STREAM] + list(arguments) + ["size=16", "list=1"]
+    words += ["%s=%s" % item for item in options.items() if item[0] not in ("stdin", "pass_fds")]
+    return Result(subprocess.run(words, capture_output=True, timeout=TIMEOUT, stdin=options.get("stdin", subprocess.DEVNULL),
+                                 pass_fds=options.get("pass_fds", ())))
+
+
+class Streams(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = tempfile.mkdtemp(prefix="test_stream.")
+        os.chdir(cls.folder)
+        first = 0
+        for shard, count in enumerate(COUNTS):
+            data = tar_of(range(first, first + count))
+            first += count
+            with open("s-%03d.tar" % shard, "wb") as file:
+                file.write(data)
+            with gzip.open("s-%03d.tar.gz" % shard, "wb") as file:
+                file.write(data)
+        cls.total = first
+        cls.paths = "s-{000..%03d}.tar" % (len(COUNTS) - 1)
+        cls.whole = stream(cls.paths, shuffle=1)
+
+    @classmethod
+    def tearDownClass(cls):
+        os.chdir("/")
+        shutil.rmtree(cls.folder)
+
+    def ok(self, result):
+        self.assertEqual(result.status, 0, result.text)
+        return result
+
+    def fails(self, result, *texts):
+        self.assertEqual(result.status, 1, result.text)
+        for text in texts:
+            self.assertIn(text, result.text)
+        return result
+
+    # -- sources
+
+    def test_each_sample_comes_once_an_epoch(self):
+        self.ok(self.whole)
+        self.assertEqual(sorted(self.whole.targets()), list(range(self.total)))
+        self.assertNotEqual(self.whole.targets(), list(range(self.total)))
+        self.assertTrue(all(s[6] == "BZNA_OK" for s in self.whole.samples))
+
+    def test_without_shuffling_samples_come_in_the_order_of_the_shards(self):
+        for memory in (SMALL, 1 << 30):
+            self.assertEqual(self.ok(stream(self.paths, memory=memory)).targets(), list(range(self.total)))
+
+    def test_commands_give_the_pixels_of_files(self):
+        result = self.ok(stream("pipe:cat " + self.paths, shuffle=1))
+        self.assertEqual(result.pixels(), self.whole.pixels())
+        self.assertEqual(result.samples[0][2], "pipe:cat " + self.whole.samples[0][2])
+
+    def test_gzip_gives_the_same_pixels(self):
+        self.assertEqual(self.ok(stream(self.paths + ".gz", shuffle=1)).pixels(), self.whole.pixels())
+        self.assertEqual(self.ok(stream("pipe:gzip -c " + self.paths, shuffle=1)).pixels(), self.whole.pixels())
+
+    def test_gzip_members_one_after_the_other_are_one_shard(self):
+        for shard in range(len(COUNTS)):
+            with open("s-%03d.tar" % shard, "rb") as file:
+                data = file.read()
+            cut = len(data) // 3 + shard
+            with open("m-%03d.tgz" % shard, "wb") as file:
+                file.write(gzip.compress(data[:cut]) + gzip.compress(b"") + gzip.compress(data[cut:]) + b"\0" * 512)
+        self.assertEqual(self.ok(stream("m-{000..007}.tgz", shuffle=1)).pixels(), self.whole.pixels())
+
+    @unittest.skipUnless(shutil.which("zstd"), "no zstd [zstd]")
+    def test_zstd_and_its_frames_give_the_same_pixels(self):
+        self.assertEqual(self.ok(stream("pipe:zstd -c " + self.paths, shuffle=1)).pixels(), self.whole.pixels())
+        for shard in range(len(COUNTS)):
+            with open("s-%03d.tar" % shard, "rb") as file:
+                data = file.read()
+            cut = len(data) // 2 + 1
+            with open("z-%03d.tar.zst" % shard, "wb") as file:
+                file.write(struct.pack("<II", 0x184D2A50, 3) + b"abc")          # a frame to skip
+                for part in (data[:cut], data[cut:]):
+                    file.write(subprocess.run(["zstd", "-c"], input=part, stdout=subprocess.PIPE, check=True).stdout)
+        self.assertEqual(self.ok(stream("z-{000..007}.tar.zst", shuffle=1)).pixels(), self.whole.pixels())
+
+    def test_fifos_and_descriptors_and_standard_input_give_the_same_samples(self):
+        with open("s-002.tar", "rb") as file:
+            data = file.read()
+        expected = self.ok(stream("s-002.tar")).pixels()
+        os.mkfifo("fifo")
+
+        def write():
+            with open("fifo", "wb") as out:
+                for begin in range(0, len(data), 1000):
+                    out.write(data[begin:begin + 1000])
+                    out.flush()
+        writer = threading.Thread(target=write)
+        writer.start()
+        self.assertEqual(self.ok(stream("fifo")).pixels(), expected)
+        writer.join()
+        with open("s-002.tar", "rb") as file:
+            self.assertEqual(self.ok(stream("-", stdin=file)).pixels(), expected)
+        run = subprocess.run(["bash", "-c", "%s <(sleep 0.2; cat s-002.tar) size=16 batch=16 list=1; "
+                              "cat s-002.tar | %s - size=16 batch=16 list=1" % (STREAM, STREAM)], capture_output=True)
+        self.assertEqual(Result(run).pixels(), expected * 2, run.stderr)
+
+    def test_shards_lie_behind_one_another_in_any_mixture(self):
+        mixture = ["s-000.tar", "pipe:cat s-001.tar", "s-002.tar.gz", "pipe:gzip -c s-003.tar", "s-{004..007}.tar"]
+        self.assertEqual(self.ok(stream(*mixture, shuffle=1)).pixels(), self.whole.pixels())
+
+    # -- the same batches
+
+    def test_threads_do_not_change_batches(self):
+        for memory in (SMALL, 1 << 30):
+            expected = self.ok(stream(self.paths, shuffle=1, memory=memory, epochs=2, threads=1)).lines
+            for options in ({"threads": 2}, {"threads": 4}, {"no_threads": 1}):
+                result = self.ok(stream(self.paths, shuffle=1, memory=memory, epochs=2, **options))
+                self.assertEqual(result.lines, expected, options)
+            self.assertEqual(self.ok(stream("pipe:sleep 0.01; cat " + self.paths, shuffle=1, memory=memory, epochs=2)).pixels(),
+                             [(s[0], s[3], s[4], s[5]) for s in self.ok(stream(self.paths, shuffle=1, memory=memory,
+                                                                              epochs=2)).samples])
+
+    def test_batches_stay_full_over_windows(self):
+        for options in ({}, {"shuffle": 1}, {"shuffle": 1, "seed": 2}, {"no_threads": 1}):
+            result = self.ok(stream(self.paths, memory=SMALL, epochs=3, **options))
+            self.assertGreater(len({s[1] for s in result.samples}), 6)              # windows
+            full, left = divmod(self.total, 16)
+            self.assertEqual([(b[0], b[1]) for b in result.batches], ([(16, False)] * full + [(left, True)]) * 3)
+            for epoch in range(3):
+                self.assertEqual(sorted(s[4] for s in result.samples if s[0] == epoch), list(range(self.total)))
+
+    def test_epochs_differ(self):
+        result = self.ok(stream(self.paths, shuffle=1, epochs=2))
+        first, second = ([s for s in result.samples if s[0] == epoch] for epoch in range(2))
+        self.assertNotEqual([s[4] for s in first], [s[4] for s in second])
+        self.assertNotEqual(sorted(s[5] for s in first), sorted(s[5] for s in second))
+
+    def test_the_last_batch_is_dropped_or_padded(self):
+        full = self.total // 16
+        for memory in (SMALL, 1 << 30):
+            result = self.ok(stream(self.paths, shuffle=1, memory=memory, epochs=2, drop=1))
+            self.assertEqual([b[0] for b in result.batches], [16] * full * 2)
+            self.assertEqual(len(set(s[4] for s in result.samples if s[0] == 1)), full * 16)
+            result = self.ok(stream(self.paths, shuffle=1, memory=memory, pad=1))
+            self.assertEqual([b[0] for b in result.batches], [16] * full + [self.total % 16])
+
+    def test_the_ceiling_holds(self):
+        result = self.ok(stream(self.paths, memory=SMALL, epochs=3, shuffle=1))
+        peak = float(re.search(r"at most ([0-9.]+) MB", result.text)[1]) * 1e6
+        self.assertLessEqual(peak, SMALL + 50000)                                   # which it prints in 0.1 MB
+        self.fails(stream(self.paths, memory=150000), "memory_bytes", "s-000.tar")
+
+    # -- resuming
+
+    def resumed_everywhere(self, **options):
+        expected = self.ok(stream(self.paths, **options)).lines
+        batches = sum(line.startswith("--") for line in expected)
+        for first in range(1, batches, 2 if batches > 20 else 1):
+            if os.path.exists("state"):
+                os.remove("state")
+            lines = self.ok(stream(self.paths, state="state", batches=first, **options)).lines
+            lines += self.ok(stream(self.paths, state="state", **dict(options, threads=3))).lines
+            self.assertEqual(lines, expected, "after batch %d" % first)
+
+    def test_a_run_goes_on_exactly_after_any_batch(self):
+        self.resumed_everywhere(shuffle=1, memory=SMALL, epochs=2)
+        self.resumed_everywhere(shuffle=1)
+
+    def test_a_run_with_equal_epochs_goes_on_exactly(self):
+        self.resumed_everywhere(shuffle=1, memory=SMALL, epochs=4, samples=70, rank=1, world=2)
+        self.resumed_everywhere(memory=SMALL, epochs=3, samples=100, drop=1)
+
+    def test_the_shards_of_a_batch_must_fit(self):
+        self.fails(stream("s-00{1,3,6,1,3,6}.tar", batch=64, memory=200000), "batch_size", "memory_bytes")
+
+    def test_states_of_other_streams_are_refused(self):
+        self.ok(stream(self.paths, state="other", batches=3, shuffle=1))
+        for change in ({"seed": 5}, {"shuffle": 0}, {"memory": SMALL}, {"samples": 50}, {"rank": 1, "world": 2}):
+            self.fails(stream(self.paths, state="other", **dict({"shuffle": 1}, **change)), "state")
+        self.fails(stream("s-{000..006}.tar", state="other", shuffle=1), "sources")
+
+    def test_a_shard_that_changed_is_found_when_a_run_goes_on(self):
+        shutil.copy("s-005.tar", "kept")
+        try:
+            self.ok(stream(self.paths, state="changed", batches=3, shuffle=1))
+            with open("s-005.tar", "wb") as file:
+                file.write(tar_of(range(500, 512)))
+            self.fails(stream(self.paths, state="changed", shuffle=1), "list")
+        finally:
+            shutil.move("kept", "s-005.tar")
+
+    # -- ranks
+
+    def test_ranks_share_the_shards_of_an_epoch(self):
+        for world in (2, 3, 8):
+            for epoch_options in ({"epochs": 1}, {"epochs": 3, "memory": SMALL}):
+                results = [self.ok(stream(self.paths, shuffle=1, rank=rank, world=world, **epoch_options)) for rank in range(world)]
+                for epoch in range(epoch_options["epochs"]):
+                    targets = sorted(s[4] for r in results for s in r.samples if s[0] == epoch)
+                    self.assertEqual(targets, list(range(self.total)))
+        self.fails(stream(self.paths, rank=8, world=9), "rank 8")
+
+    def test_ranks_have_equally_many_batches_with_samples_per_epoch(self):
+        for samples in (50, 100, 300):
+            results = [self.ok(stream(self.paths, shuffle=1, rank=rank, world=3, epochs=5, samples=samples, memory=memory))
+                       for rank, memory in enumerate((600000, 700000, 1 << 30))]
+            shapes = [[(b[0], b[1]) for b in r.batches] for r in results]
+            self.assertEqual(shapes[0], shapes[1])
+            self.assertEqual(shapes[0], shapes[2])
+            each = -(-samples // 3)
+            self.assertEqual(shapes[0], ([(16, False)] * (each // 16) + [(each % 16, True)] * (each % 16 > 0)) * 5 if each % 16
+                             else ([(16, False)] * (each // 16 - 1) + [(16, True)]) * 5)
+            shards = [{s[2] for s in r.samples if s[0] == 0} for r in results]      # the first permutation is shared
+            self.assertTrue(samples > 50 or not shards[0] & shards[1])
+
+    def test_a_rank_goes_on_with_its_next_permutation(self):
+        result = self.ok(stream(self.paths, shuffle=1, samples=2 * self.total, memory=SMALL))
+        counts = [result.targets().count(number) for number in range(self.total)]
+        self.assertEqual(sum(counts), 2 * self.total)
+        self.assertEqual(set(counts), {2})
+
+    # -- failures
+
+    def damaged(self, name, data):
+        with open(name, "wb") as file:
+            file.write(data)
+        return name
+
+    def test_failing_commands_are_errors_with_their_status(self):
+        self.fails(stream("s-000.tar", "pipe:cat s-001.tar; exit 3", memory=SMALL), "ended with status 3", "pipe:cat s-001.tar; exit 3")
+        self.fails(stream("pipe:cat s-001.tar; kill -9 $$"), "ended by signal 9")
+        self.fails(stream("pipe:no-such-command-at-all"), "status 127", "no-such-command-at-all")
+
+    def test_truncated_and_damaged_shards_name_the_shard_and_the_byte(self):
+        with open("s-002.tar", "rb") as file:
+            data = file.read()
+        packed = gzip.compress(data)
+        self.fails(stream(self.damaged("short.gz", packed[:len(packed) // 2])), "short.gz", "gzip at byte %d" % (len(packed) // 2),
+                   "too early")
+        bad = bytearray(packed)
+        bad[len(bad) // 2] ^= 0xff
+        bad[-6] ^= 0xff
+        self.fails(stream(self.damaged("bad.gz", bytes(bad))), "bad.gz", "gzip at byte ")
+        self.fails(stream(self.damaged("tail.gz", packed + b"no gzip")), "tail.gz", "gzip at byte %d" % (len(packed) + 2))
+        self.fails(stream(self.damaged("short.tar", data[:5000])), "short.tar", "cut short at byte 5000")
+        self.fails(stream(self.damaged("middle.tar", data[:20000])), "middle.tar", "byte")
+        self.fails(stream("pipe:head -c 5000 s-002.tar"), "pipe:head -c 5000 s-002.tar", "byte")
+        self.fails(stream(self.damaged("none.tar", b"")), "none.tar", "nothing to read")
+        self.fails(stream("absent.tar"), "absent.tar", "No such file")
+        self.fails(stream("."), "Is a directory")
+        self.fails(stream("pipe:echo this is no tar at all"), "pipe:echo this is no tar at all")
+
+    @unittest.skipUnless(shutil.which("zstd"), "no zstd [zstd]")
+    def test_truncated_zstd_names_the_shard_and_the_byte(self):
+        packed = subprocess.run(["zstd", "-c", "s-002.tar"], stdout=subprocess.PIPE, check=True).stdout
+        self.fails(stream(self.damaged("short.zst", packed[:-9])), "short.zst", "zstd at byte %d" % (len(packed) - 9), "too early")
+        bad = bytearray(packed)
+        bad[6:60] = b"\xff" * 54
+        self.fails(stream(self.damaged("bad.zst", bytes(bad))), "bad.zst", "zstd at byte")
+
+    def test_bombs_are_refused_by_the_ceiling(self):
+        bomb = gzip.compress(b"\0" * (1 << 26))
+        self.assertLess(len(bomb), 1 << 17)
+        self.fails(stream(self.damaged("bomb.tar.gz", bomb), memory=6000000), "bomb.tar.gz", "2000000 bytes, unpacked", "memory_bytes")
+        if shutil.which("zstd"):
+            bomb = subprocess.run(["zstd", "-c"], input=b"\0" * (1 << 26), stdout=subprocess.PIPE, check=True).stdout
+            self.fails(stream(self.damaged("bomb.tar.zst", bomb), memory=6000000), "bomb.tar.zst", "memory_bytes")
+
+    def test_shards_that_fail_can_be_left_out(self):
+        sources = ["s-000.tar", "pipe:exit 7", "s-001.tar", "absent.tar", "s-002.tar"]
+        result = self.ok(stream(*sources, leave=1))
+        self.assertEqual(result.targets(), list(range(sum(COUNTS[:3]))))
+        self.assertIn("left out: the command ended with status 7", result.text)
+        self.assertIn("left out: absent.tar", result.text)
+        self.assertIn("2 left out", result.text)
+        self.fails(stream("absent.tar", "pipe:exit 7", leave=1, epochs=100), "status 7")
+        self.fails(stream(*sources), "status 7")
+
+    def test_a_picture_that_is_damaged_costs_its_slot(self):
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w") as tar:
+            for number, data in enumerate([picture(1), b"no picture", picture(2)]):
+                member = tarfile.TarInfo("%d.ppm" % number)
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+        result = self.ok(stream(self.damaged("slot.tar", out.getvalue())))
+        self.assertEqual([s[6] == "BZNA_OK" for s in result.samples], [True, False, True])
+
+    def test_braces_in_a_command_of_one_word_stand_for_themselves(self):
+        result = self.ok(stream("pipe:awk 'BEGIN { system(\"cat s-001.tar\") }'"))
+        self.assertEqual(result.targets(), list(range(17, 22)))
+
+
+if __name__ == "__main__":
+    if not os.path.exists(STREAM):
+        sys.exit("%s is not there: run make" % STREAM)
+    suite = unittest.defaultTestLoader.loadTestsFromTestCase(Streams)
+    if len(sys.argv) > 2:
+        suite = unittest.TestSuite(test for test in suite if any(word in test.id() for word in sys.argv[2:]))
+    result = unittest.TestResult()
+    suite.run(result)
+    for test, text in result.failures + result.errors:
+        print("FAIL %s\n%s" % (test.id(), "".join("  %s\n" % line for line in text.splitlines()[-12:])), end="")
+    for test, reason in result.skipped:
+        print("SKIP %s: %s" % (test.id(), reason))
+    bad = len(result.failures) + len(result.errors)
+    print("tests/test_stream.py: %d passed, %d failed, %d skipped" % (result.testsRun - bad - len(result.skipped), bad,
+                                                                      len(result.skipped)))
+    sys.exit(bad > 0)
