@@ -145,20 +145,22 @@ $(BUILD)/libbenzina.so: $(BUILD)/benzina.o
 	    -o $@.$(VERSION) $< $(LIBS)
 	ln -sf libbenzina.so.$(VERSION) $@.$(SOVERSION) && ln -sf libbenzina.so.$(SOVERSION) $@
 
-$(BUILD)/bzna: $(TOOL) $(wildcard examples/bzna/*.h) benzina.h $(BUILD)/libbenzina.a
-	$(CC) $(BASE_CFLAGS) $(TOOL_CFLAGS) $(LDFLAGS) -o $@ $(TOOL) $(BUILD)/libbenzina.a $(TOOL_LIBS) $(LIBS)
+# Shards that cannot seek.
+STREAM   = examples/stream.c examples/stream_source.c
+STREAM_H = examples/stream.h examples/stream_source.h
+$(BUILD)/bzna: $(TOOL) $(wildcard examples/bzna/*.h) $(STREAM) $(STREAM_H) benzina.h $(BUILD)/libbenzina.a
+	$(CC) $(BASE_CFLAGS) $(TOOL_CFLAGS) $(STREAM_CFLAGS) $(LDFLAGS) -o $@ $(TOOL) $(STREAM) $(BUILD)/libbenzina.a \
+	    $(TOOL_LIBS) $(STREAM_LIBS) $(LIBS)
 
 $(BUILD)/decode_batch: examples/decode_batch.c benzina.h $(BUILD)/libbenzina.a
 	$(CC) $(BASE_CFLAGS) $(LDFLAGS) -o $@ examples/decode_batch.c $(BUILD)/libbenzina.a $(LIBS)
 
-# Shards that cannot seek: the program, and the library that the bindings load beside libbenzina.so.
-STREAM = examples/stream.c examples/stream_source.c
-$(BUILD)/stream: examples/stream_main.c $(STREAM) examples/stream.h examples/stream_source.h benzina.h \
-              $(BUILD)/libbenzina.a
+# libbenzina_stream.so: what the bindings load beside libbenzina.so.
+$(BUILD)/stream: examples/stream_main.c $(STREAM) $(STREAM_H) benzina.h $(BUILD)/libbenzina.a
 	$(CC) $(BASE_CFLAGS) $(STREAM_CFLAGS) $(LDFLAGS) -o $@ examples/stream_main.c $(STREAM) $(BUILD)/libbenzina.a \
 	    $(STREAM_LIBS) $(LIBS)
 
-$(BUILD)/libbenzina_stream.so: $(STREAM) examples/stream.h examples/stream_source.h benzina.h $(BUILD)/libbenzina.so
+$(BUILD)/libbenzina_stream.so: $(STREAM) $(STREAM_H) benzina.h $(BUILD)/libbenzina.so
 	@printf 'BENZINA_STREAM_$(SOVERSION) { global: bzna_stream_*; local: *; };\n' > $(BUILD)/stream.map
 	$(CC) $(BASE_CFLAGS) -fPIC $(STREAM_CFLAGS) $(LDFLAGS) -shared -Wl,-soname,libbenzina_stream.so.$(SOVERSION) \
 	    $(subst benzina.map,stream.map,$(VERSIONED)) -Wl,-rpath,'$$ORIGIN' -o $@.$(VERSION) $(STREAM) -L$(BUILD) \

@@ -79,6 +79,7 @@ static char *list_beside(const char *path)
 static bzna_status open_source(archive *a, const char *path, bzna_dataset_config *config, const bzna_source *source,
                                bzna_error *err)
 {
+    if (!source->read_at && streamed_is(path)) return streamed_open(a, path, config, err);
     if (!source->read_at) return bzna_dataset_open(a->context, path, config, &a->dataset, err);
     config->name = path;
     bzna_status status = bzna_dataset_open_source(a->context, source, config, &a->dataset, err);
@@ -154,6 +155,7 @@ static int open_on_device(archive *a, const tool_options *o, bzna_device device,
     memset(a, 0, sizeof *a);
     if (archive_open_context(device, sessions, &a->context, &err) < 0 || archive_try_open(a, o, &err) < 0) {
         bzna_context_close(a->context);
+        tool_names_free(&a->memory);
         const char *path = o->operand[0], *dot = strrchr(path, '.'), *hint = records_hint(&err);
         if (hint) return tool_error("%s: %s", err.message, hint);
         if (err.status != BZNA_E_TRUNCATED || !dot || strcmp(dot, ".bzna")) return tool_gpu_error(err.message);
@@ -180,6 +182,7 @@ void archive_close(archive *a)
     free(a->fields.list);
     tool_names_free(&a->classes);
     for (size_t i = 0; i < LENGTH(a->split_offsets); i++) free(a->split_offsets[i]);
+    tool_names_free(&a->memory);
 }
 
 static const option_value decoders[] = {
@@ -240,40 +243,45 @@ static void set_augmentation(const tool_options *o, bzna_warp *warp, bzna_jitter
     jitter->mxnet_illumination = (float)o->max_illumination;
 }
 
+void archive_loader_config(const tool_options *o, const archive_loading *loading, bzna_loader_config *config)
+{
+    bzna_loader_config_init(config, sizeof *config);
+    config->output.batch_size = (uint32_t)o->batch;
+    config->output.width = config->output.height = (uint32_t)o->size;
+    config->output.dtype = option_value_of(o->dtype, dtypes);
+    config->output.layout = option_value_of(o->layout, layouts);
+    config->output.channels = option_value_of(o->channels, channels);
+    config->output.views = (uint32_t)o->views;
+    config->order.kind = o->shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL;
+    config->order.seed = (uint64_t)o->seed;
+    config->order.epochs = loading->epochs;
+    config->order.indices = loading->indices;
+    config->order.index_count = loading->index_count;
+    config->pipeline.transform = loading->transform;
+    config->pipeline.transform_user = loading->user;
+    config->decode.threads = (uint32_t)o->threads;
+    config->pipeline.batches_in_flight = loading->batches_in_flight;
+    config->decode.decoder = option_value_of(o->decoder, decoders);
+    config->decode.jpeg = option_value_of(o->jpeg_decoder, decoders);
+    config->warp.kind = option_value_of(o->warp, warps);
+    config->warp.law = option_value_of(o->law, laws);
+    set_augmentation(o, &config->warp, &config->color.jitter);
+    config->filter.kind = option_value_of(o->filter, filters);
+    config->filter.antialias = o->antialias < 0 ? BZNA_ANTIALIAS_OFF : BZNA_ANTIALIAS_AUTO;
+    config->decode.jpeg_shrink = o->jpeg_shrink != 0;
+    config->pipeline.no_threads = o->no_threads != 0;
+    config->fields.image = o->track;
+    config->output.device.kind = (int32_t)option_value_of(o->output, outputs);
+    /* What software decodes stays on the host unless the device was asked for. */
+    if (config->output.device.kind == BZNA_DEVICE_AUTO && config->decode.decoder == BZNA_DECODER_SOFTWARE)
+        config->output.device.kind = BZNA_DEVICE_CPU;
+}
+
 int archive_open_loader(const archive *a, const tool_options *o, const archive_loading *loading, bzna_loader **loader)
 {
     bzna_error err = tool_empty_error();
     bzna_loader_config config;
-    bzna_loader_config_init(&config, sizeof config);
-    config.output.batch_size = (uint32_t)o->batch;
-    config.output.width = config.output.height = (uint32_t)o->size;
-    config.output.dtype = option_value_of(o->dtype, dtypes);
-    config.output.layout = option_value_of(o->layout, layouts);
-    config.output.channels = option_value_of(o->channels, channels);
-    config.output.views = (uint32_t)o->views;
-    config.order.kind = o->shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL;
-    config.order.seed = (uint64_t)o->seed;
-    config.order.epochs = loading->epochs;
-    config.order.indices = loading->indices;
-    config.order.index_count = loading->index_count;
-    config.pipeline.transform = loading->transform;
-    config.pipeline.transform_user = loading->user;
-    config.decode.threads = (uint32_t)o->threads;
-    config.pipeline.batches_in_flight = loading->batches_in_flight;
-    config.decode.decoder = option_value_of(o->decoder, decoders);
-    config.decode.jpeg = option_value_of(o->jpeg_decoder, decoders);
-    config.warp.kind = option_value_of(o->warp, warps);
-    config.warp.law = option_value_of(o->law, laws);
-    set_augmentation(o, &config.warp, &config.color.jitter);
-    config.filter.kind = option_value_of(o->filter, filters);
-    config.filter.antialias = o->antialias < 0 ? BZNA_ANTIALIAS_OFF : BZNA_ANTIALIAS_AUTO;
-    config.decode.jpeg_shrink = o->jpeg_shrink != 0;
-    config.pipeline.no_threads = o->no_threads != 0;
-    config.fields.image = o->track;
-    config.output.device.kind = (int32_t)option_value_of(o->output, outputs);
-    /* What software decodes stays on the host unless the device was asked for. */
-    if (config.output.device.kind == BZNA_DEVICE_AUTO && config.decode.decoder == BZNA_DECODER_SOFTWARE)
-        config.output.device.kind = BZNA_DEVICE_CPU;
+    archive_loader_config(o, loading, &config);
     if (bzna_loader_open(a->context, a->dataset, &config, loader, &err) < 0) return tool_gpu_error(err.message);
     return EXIT_OK;
 }

@@ -409,6 +409,7 @@ int tool_run_bench(const tool_options *o)
 {
     archive a;
     bench b = { .options = o, .archive = &a, .loader_info.struct_size = sizeof b.loader_info };
+    if (streamed_is(o->operand[0])) return streamed_bench(o);
     if (archive_open_with(&a, o)) return EXIT_INPUT;
     pthread_mutex_init(&b.lock, NULL);
     pthread_cond_init(&b.changed, NULL);

@@ -243,6 +243,7 @@ typedef struct archive {
     tool_names     classes;           /* in the order of their numbers; none where they have no names */
     uint64_t      *split_offsets[4];  /* where the samples of each split lie, sorted: archive_read_splits */
     size_t         split_counts[4];
+    tool_names     memory;            /* blocks in which data sets lie that cannot seek */
 } archive;
 
 /* device, sessions: of bzna_context_config. */
@@ -291,7 +292,10 @@ typedef struct archive_loading {
     void             *user;           /* of transform */
 } archive_loading;
 
-/* Opens a loader as the options of batch, bench and sheet say. */
+/* How a loader is to be as the options of batch, bench and sheet say. */
+void archive_loader_config(const tool_options *o, const archive_loading *loading, bzna_loader_config *config);
+
+/* Opens it. */
 int archive_open_loader(const archive *a, const tool_options *o, const archive_loading *loading, bzna_loader **loader);
 
 /* The name of a sample, in buffer; *name is NULL when the sample has none. */
@@ -316,6 +320,19 @@ archive_codec_text archive_codec(const bzna_image_info *info);
 
 /* Drops SEI, which is no part of a picture, from an Annex B stream of H.265 or H.264. Returns the size that is left. */
 size_t archive_drop_sei(uint8_t *data, size_t size, uint32_t codec);
+
+
+/* ---- streamed.c: data sets that cannot seek ---- */
+
+/* Whether a path, or a pattern of several, is a pipe, standard input, a command (pipe:COMMAND), or packed by gzip or
+ * zstd. */
+int streamed_is(const char *pattern);
+
+/* Reads all of them into memory, up to a ceiling, and opens them as a->dataset. */
+bzna_status streamed_open(archive *a, const char *pattern, bzna_dataset_config *config, bzna_error *err);
+
+/* bzna bench of them, by a stream. */
+int streamed_bench(const tool_options *o);
 
 
 /* ---- fields.c: fields of samples beside their pictures ---- */
