@@ -451,6 +451,28 @@ static void warn(bzna_stream *stream, const bzna_error *error)
     pthread_mutex_unlock(&stream->mutex);
 }
 
+/* Returns the bytes that the window's next shard may have. A window's own shards have at most a third of memory_bytes,
+ * and two thirds together with those that were carried into it; so the shards of two windows have no more than all. */
+static uint64_t window_room(const bzna_stream *stream, const filling *f, int is_own)
+{
+    const uint64_t both = 2 * stream->window_bytes - f->carried;
+    const uint64_t own = stream->window_bytes - f->own;
+    return is_own && own < both - f->own ? own : both - f->own;
+}
+
+static bzna_status fail_large(const bzna_stream *stream, const filling *f, bzna_error *err)
+{
+    const bzns_reader *r = &f->reader;
+
+    if (f->carried > stream->window_bytes)
+        return bzns_fail(err, BZNA_E_LIMIT, r->taken, 0, "%s: there is no room for this shard beside those before it, "
+                         "which have %" PRIu64 " bytes and fewer samples than a batch: memory_bytes has to be larger",
+                         r->name, f->carried);
+    return bzns_fail(err, BZNA_E_LIMIT, r->taken, 0, "%s: a shard of more than %" PRIu64 " bytes%s, a third of "
+                     "memory_bytes, which has to be larger", r->name, stream->window_bytes,
+                     r->kind == BZNS_KIND_PLAIN ? "" : ", unpacked,");
+}
+
 /* Reads the next shard into the window. Returns BZNA_AGAIN if it does not fit any more. */
 static bzna_status fill_shard(bzna_stream *stream, filling *f, bzna_error *err)
 {
@@ -465,13 +487,11 @@ static bzna_status fill_shard(bzna_stream *stream, filling *f, bzna_error *err)
         status = bzns_reader_open(r, stream->sources[number], stream->wake[0], err);
     f->is_reading = 1;
     if (status == BZNA_OK)
-        status = bzns_reader_read(r, stream->window_bytes - *bytes, err);
-    if (status == BZNA_AGAIN && *bytes)
+        status = bzns_reader_read(r, window_room(stream, f, is_own), err);
+    if (status == BZNA_AGAIN && is_own && f->own)
         return BZNA_AGAIN;
     if (status == BZNA_AGAIN)
-        status = bzns_fail(err, BZNA_E_LIMIT, r->taken, 0, "%s: a shard of more than %" PRIu64 " bytes%s, a third of "
-                           "memory_bytes, which has to be larger", r->name, stream->window_bytes,
-                           r->kind == BZNS_KIND_PLAIN ? "" : ", unpacked,");
+        status = fail_large(stream, f, err);
     if (status == BZNA_OK)
         status = shard_open(stream, r, number, &s, err);
     bzns_reader_close(r);
@@ -672,10 +692,6 @@ static bzna_status window_make(bzna_stream *stream, filling *f, bzna_error *err)
     c.end = &c.first;
     if (f->epoch >= stream->end_epoch)
         return BZNA_END;
-    if (f->carried > stream->window_bytes)
-        return bzns_fail(err, BZNA_E_LIMIT, BZNA_NO_OFFSET, 0, "the shards of fewer than batch_size samples, %" PRIu32
-                         ", have %" PRIu64 " bytes, more than a third of memory_bytes, which has to be larger",
-                         stream->batch_size, f->carried);
     pthread_mutex_lock(&stream->mutex);
     stream->windows++;
     pthread_mutex_unlock(&stream->mutex);
@@ -994,12 +1010,13 @@ void bzna_stream_stop(bzna_stream *stream)
         bzna_loader_stop(loader, NULL);
 }
 
-void bzna_stream_close(bzna_stream *stream)
+bzna_status bzna_stream_close(bzna_stream *stream)
 {
     if (!stream)
-        return;
-    bzna_stream_stop(stream);
-    bzna_loader_close(stream->loader);
+        return BZNA_OK;
+    if (bzna_loader_close(stream->loader) == BZNA_E_STATE)  /* inside a callback; it reads the shards on */
+        return BZNA_E_STATE;
+    stream->loader = NULL;
     filler_end(stream);
     bzna_dataset_close(stream->dataset);
     pthread_cond_destroy(&stream->changed);
@@ -1008,6 +1025,7 @@ void bzna_stream_close(bzna_stream *stream)
     close(stream->wake[1]);
     free(stream->sources);
     free(stream);
+    return BZNA_OK;
 }
 
 /* ---- Batches ------------------------------------------------------------------------------ */
@@ -1222,6 +1240,9 @@ bzna_status bzna_stream_save(bzna_stream *stream, bzna_stream_state *state, size
     state->version = 1;
     state->fingerprint = stream->fingerprint;
     state->mark = stream->mark;
+    pthread_mutex_lock(&stream->mutex);
+    state->epoch = stream->lists ? stream->lists->epoch : stream->mark.epoch;
+    pthread_mutex_unlock(&stream->mutex);
     return bzna_loader_save(stream->loader, &state->loader, sizeof state->loader, err);
 }
 

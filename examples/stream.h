@@ -63,8 +63,8 @@
  *     - The first batch comes when the first window is full. With a smaller memory_bytes it comes earlier, and samples
  *       are mixed less.
  *     - There is one loader for the whole run, which makes its decoders once.
- *     - Shards of fewer than batch_size samples are carried over several windows, until there are enough. Those that a
- *       batch needs must fit into a third of memory_bytes, too.
+ *     - Shards of fewer than batch_size samples may be carried over several windows, until there are enough. Those that
+ *       one batch needs must fit into two thirds of memory_bytes.
  *     - memory_bytes bounds the shards, unpacked. The loader's own memory comes on top: loader->read.memory_bytes and
  *       its batches. So do up to 128 MiB that a zstd frame may ask for.
  *
@@ -153,6 +153,7 @@ typedef struct bzna_stream_state {
     uint32_t          struct_size;    /* of this struct */
     uint32_t          version;        /* 1 */
     uint64_t          fingerprint;    /* of sources and settings */
+    uint64_t          epoch;          /* of the next batch */
     bzna_stream_mark  mark;           /* the window of the next batch */
     bzna_loader_state loader;         /* the place in it */
 } bzna_stream_state;
@@ -210,9 +211,10 @@ BZNA_API bzna_status bzna_stream_restore(bzna_stream *stream, const bzna_stream_
 /* Ends all waiting and reading, now and later, with E_STOPPED, until bzna_stream_restore. Does not wait. Any thread. */
 BZNA_API void bzna_stream_stop(bzna_stream *stream);
 
-/* Closes stream; NULL does nothing. Ends reading, and kills its command. Batches on loan stay valid. Once, while no
- * other thread uses it: call bzna_stream_stop first, and wait until the others have returned. */
-BZNA_API void bzna_stream_close(bzna_stream *stream);
+/* Closes stream; NULL does nothing. Ends reading, and kills its command. Batches on loan stay valid. Returns E_STATE inside
+ * callbacks, and does nothing then. Once, while no other thread uses it: call bzna_stream_stop first, and wait until the
+ * others have returned. */
+BZNA_API bzna_status bzna_stream_close(bzna_stream *stream);
 
 /* Reads one source into memory, unpacked, without a stream: for tools. Braces in source stand for themselves.
  *     max_bytes   E_LIMIT if there are more

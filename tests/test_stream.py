@@ -238,7 +238,7 @@ class Streams(unittest.TestCase):
         self.resumed_everywhere(memory=SMALL, epochs=3, samples=100, drop=1)
 
     def test_the_shards_of_a_batch_must_fit(self):
-        self.fails(stream("s-00{1,3,6,1,3,6}.tar", batch=64, memory=200000), "batch_size", "memory_bytes")
+        self.fails(stream("s-00{1,3,6,1,3,6}.tar", batch=64, memory=110000), "fewer samples than a batch", "memory_bytes")
 
     def test_states_of_other_streams_are_refused(self):
         self.ok(stream(self.paths, state="other", batches=3, shuffle=1))

@@ -1,0 +1,294 @@
+"""Stream: batches from shards that cannot seek."""
+from __future__ import annotations
+
+import ctypes
+import logging
+import os
+import time
+from typing import Any, Dict, List, Literal, Optional, Sequence, Union
+
+from . import _arguments as arg
+from . import _c, _handles
+from ._batch import Batch
+from ._c import Status, lib, structs, types_by_name
+from ._context import _device_of, _shared_context
+from ._dataset import _DATASET_CHOICES, Dataset
+from ._errors import Error, check, error_of, told
+from ._loader import DataLoader
+
+_u32, _u64, _ptr = ctypes.c_uint32, ctypes.c_uint64, ctypes.c_void_p
+
+
+class _Config(ctypes.Structure):
+    _fields_ = [("struct_size", _u32), ("source_count", _u32), ("sources", _ptr), ("literal", _u32), ("on_error", _u32),
+                ("loader", ctypes.POINTER(structs.loader_config)), ("dataset", ctypes.POINTER(structs.dataset_config)),
+                ("memory_bytes", _u64), ("samples_per_epoch", _u64), ("log", types_by_name["log_fn"]), ("log_user", _ptr),
+                ("reserved", _u64 * 4)]
+
+
+class _Info(ctypes.Structure):
+    """What Stream.stream_info gives."""
+
+    _fields_ = [("struct_size", _u32), ("shard_count", _u32), ("epoch", _u64), ("window", _u64), ("last_of_epoch", _u32),
+                ("shards_left_out", _u32), ("shards_read", _u64), ("bytes_read", _u64), ("memory_bytes", _u64),
+                ("peak_bytes", _u64), ("samples", _u64)]
+
+
+class _State(ctypes.Structure):
+    _fields_ = [("struct_size", _u32), ("version", _u32), ("fingerprint", _u64), ("epoch", _u64), ("mark", _u64 * 9),
+                ("loader", structs.loader_state)]
+
+
+_FUNCTIONS: Dict[str, Any] = {
+    "open": (ctypes.c_int32, _ptr, ctypes.POINTER(_Config), ctypes.POINTER(_ptr), ctypes.POINTER(structs.error)),
+    "wait": (ctypes.c_int32, _ptr, ctypes.c_int64, ctypes.POINTER(structs.error)),
+    "next": (ctypes.c_int32, _ptr, ctypes.c_int64, ctypes.POINTER(_ptr), ctypes.POINTER(structs.error)),
+    "get_info": (ctypes.c_int32, _ptr, ctypes.POINTER(_Info), ctypes.c_size_t, ctypes.POINTER(structs.error)),
+    "source": (ctypes.c_char_p, _ptr, _u64),
+    "loader": (_ptr, _ptr),
+    "dataset": (_ptr, _ptr),
+    "save": (ctypes.c_int32, _ptr, ctypes.POINTER(_State), ctypes.c_size_t, ctypes.POINTER(structs.error)),
+    "restore": (ctypes.c_int32, _ptr, ctypes.POINTER(_State), ctypes.POINTER(structs.error)),
+    "close": (ctypes.c_int32, _ptr),
+}
+_loaded: Any = None
+
+
+def _library() -> Any:
+    """libbenzina_stream.so, which lies beside libbenzina.so."""
+    global _loaded
+    if _loaded is None:
+        path = os.path.join(os.path.dirname(lib._name), "libbenzina_stream.so")
+        try:
+            found = ctypes.CDLL(path)
+        except OSError as error:
+            raise ImportError("Stream: %s (it is built where zlib and libzstd are: Debian's zlib1g-dev and libzstd-dev)" % error) from None
+        for name, (result, *arguments) in _FUNCTIONS.items():
+            function = getattr(found, "bzna_stream_" + name)
+            function.restype, function.argtypes = result, arguments
+        _loaded = found
+    return _loaded
+
+
+@_c.callback("log_fn")
+def _log(user: Any, level: int, status: int, message: bytes) -> None:
+    logging.getLogger("benzina").warning("%s", message.decode("utf-8", "replace"))
+
+
+class _Shards(Dataset):
+    """The data set of a stream, which is known when its first shard is."""
+
+    def __init__(self, context: Any) -> None:
+        self._context, self._handle, self._source = context, None, None
+
+    last_exception = None
+
+    def _kind(self, name: Any) -> Any:
+        return None if self._handle is None else super()._kind(name)
+
+    def _records_size(self) -> Any:
+        return None
+
+
+class Stream(DataLoader):
+    """Batches of tar shards that cannot seek: pipes, standard input, commands, gzip and zstd. It iterates as a DataLoader does.
+
+        >>> stream = benzina.Stream("pipe:cat shard-{000..002}.tar", 64, batch_size=4, shuffle=True, seed=1, output="numpy")
+        >>> for images, targets in stream:
+        ...     print(images.shape, targets.shape)
+        (4, 3, 64, 64) (4,)
+
+    Shards are read into memory, window by window, and samples are shuffled within a window. stream.h says more: which shards ranks
+    have, and what is the same in each run.
+
+    sources           a text, or several in a list: a path, "-", a FIFO, "pipe:COMMAND". Braces stand for several: {000..146}, {a,b}
+    memory_bytes      of all shards in memory, unpacked; 0: 1 GiB. A shard may have a third of it
+    samples_per_epoch of all ranks together, so that each rank has the same number of batches; 0: an epoch has each shard once,
+                      and len() is not known
+    on_shard_error    "stop"; "leave": a shard that cannot be read is left out, and the log tells
+    literal           True: braces stand for themselves
+    format, orientation, palette
+                      as of a Dataset
+
+    The rest is a DataLoader's, without indices, weights and samplers. Of a last batch that is not full, there is what is left, also
+    with several ranks. set_epoch, and leaving a loop in the middle of an epoch, begin to read anew."""
+
+    _gone = "the stream is closed"
+
+    def __init__(self, sources: Union[str, Sequence[str]], shape: Any = None, batch_size: int = 1, shuffle: bool = False, *,
+                 memory_bytes: int = 0, samples_per_epoch: int = 0, on_shard_error: Literal["stop", "leave"] = "stop",
+                 literal: bool = False, format: Optional[str] = None, orientation: Literal["apply", "ignore"] = "apply",
+                 palette: Literal["colors", "index"] = "colors", device: Any = None, last_batch: Any = None,
+                 drop_last: bool = False, **options: Any) -> None:
+        _library()
+        for name in ("indices", "weights", "weighting", "weights_by_part", "epoch_samples", "sampler", "batch_sampler"):
+            if options.get(name):
+                raise TypeError("%s: a Stream has all samples of its shards" % name)
+        if on_shard_error not in ("stop", "leave"):
+            raise ValueError("on_shard_error: %r is neither 'stop' nor 'leave'" % (on_shard_error,))
+        given: List[Any] = [sources] if isinstance(sources, (str, bytes, os.PathLike)) else list(sources)
+        names = [os.fsencode(source) for source in given]
+        self._sources = (ctypes.c_char_p * len(names))(*names)
+        self._of_shards = _c.new("dataset_config")
+        self._of_shards.format = None if format is None else format.encode()
+        self._of_shards.orientation = arg.choice("orientation", orientation, _DATASET_CHOICES)
+        self._of_shards.palette = arg.choice("palette", palette, _DATASET_CHOICES)
+        self._of_stream = dict(
+            memory_bytes=arg.number("memory_bytes", memory_bytes, _u64), on_error=int(on_shard_error == "leave"),
+            samples_per_epoch=arg.number("samples_per_epoch", samples_per_epoch, _u64), literal=arg.flag("literal", literal))
+        context = _shared_context() if device is None else _shared_context(_device_of(device))
+        if last_batch is None and not drop_last:
+            last_batch = "partial"
+        super().__init__(_Shards(context), shape, batch_size, shuffle, device=device, last_batch=last_batch, drop_last=drop_last,
+                         **options)
+
+    # -- opening
+
+    def _open(self) -> None:
+        config, _ = self._config
+        made = _Config(struct_size=ctypes.sizeof(_Config), source_count=len(self._sources),
+                       sources=ctypes.addressof(self._sources), loader=ctypes.pointer(config),
+                       dataset=ctypes.pointer(self._of_shards), log=_log, **self._of_stream)
+        handle, err = ctypes.c_void_p(), _c.new("error")
+        check(_library().bzna_stream_open(self._context.handle, made, handle, err), err)
+        self._handle, self._is_waited = handle.value, False
+        self._close = _handles.owned(self, _library().bzna_stream_close, handle.value, self._key)
+        each = -(-self._of_stream["samples_per_epoch"] // self.world_size)
+        batch_size = config.output.batch_size
+        self._samples, self._batches = each, each // batch_size if config.order.last_batch == _c.LAST_DROP else -(-each // batch_size)
+        self._is_settled = True
+
+    def _settle(self, is_last_chance: bool = False) -> None:
+        """Its share is that of a process group that was there when it was made."""
+
+    def _ready(self) -> bool:
+        """Waits for the first window. False: there is none. An interrupt from the keyboard comes through."""
+        err, end = _c.new("error"), time.monotonic() + self.timeout if self.timeout else None
+        while not self._is_waited:
+            status = _library().bzna_stream_wait(self.handle, 100000000, err)
+            if status == Status.END:
+                return False
+            if status == Status.AGAIN:
+                if end is not None and time.monotonic() >= end:
+                    raise Error(Status.AGAIN, "no shard within %g s" % self.timeout)
+            elif status < 0:
+                self._fail(error_of(status, err))
+            else:
+                self.dataset._handle = _library().bzna_stream_dataset(self.handle)
+                self._bytes = {name: self.dataset._kind(name) for name in self._bytes}
+                self._is_waited = True
+        return True
+
+    # -- batches
+
+    def _slots_of(self, batch: Batch) -> int:
+        return len(batch)
+
+    def _next(self) -> Optional[Batch]:
+        _handles.dispose_put_off()
+        if not self._ready():
+            return None
+        handle, err, end = ctypes.c_void_p(), _c.new("error"), time.monotonic() + self.timeout if self.timeout else None
+        while True:
+            status = _library().bzna_stream_next(self.handle, 100000000, handle, err)
+            if status == Status.OK:
+                batch, info = Batch(handle.value, self._failures), self.stream_info
+                batch.epoch, batch.last_of_epoch = info.epoch, bool(info.last_of_epoch)
+                return batch
+            if status == Status.END:
+                return None
+            if status != Status.AGAIN:
+                self._fail(error_of(status, err))
+            if end is not None and time.monotonic() >= end:
+                raise Error(Status.AGAIN, "no batch within %g s" % self.timeout)
+
+    def _next_of_epoch(self) -> Optional[Batch]:
+        if self._held:
+            batch, self._held = self._held[0], None
+        else:
+            before = self._save()
+            batch = self._next()
+            if batch is not None and batch.epoch != self._epoch:
+                self._held, self._epoch = (batch, before), batch.epoch
+                batch = None
+        self._inside = self._under_way = batch is not None and not batch.last_of_epoch
+        if batch is not None and batch.last_of_epoch:
+            self._epoch += 1
+        return batch
+
+    def __len__(self) -> int:
+        """Batches of an epoch, with samples_per_epoch."""
+        if not self._samples:
+            raise TypeError("a Stream has a length only with samples_per_epoch")
+        return self._batches
+
+    @property
+    def batches_left(self) -> int:
+        """Batches of an epoch: how many are left of it is not counted."""
+        return len(self)
+
+    def source_of(self, index: int) -> str:
+        """The source of a sample, by its index in Batch.indices; the low 32 bits of that are its number in the shard."""
+        found = _library().bzna_stream_source(self.handle, index)
+        if found is None:
+            raise IndexError("index: %d is of no shard" % index)
+        return os.fsdecode(found)
+
+    # -- going elsewhere
+
+    def _reset(self, epoch: int) -> None:
+        self._close.detach()
+        _library().bzna_stream_close(self._handle)
+        self._handle = self.dataset._handle = None
+        self._config[0].order.first_epoch = epoch
+        self._open()
+        self._epoch, self._inside, self._resumed, self._left = epoch, False, False, None
+
+    def _save(self) -> Any:
+        if not self._ready():
+            return None
+        state, err = _State(), _c.new("error")
+        check(_library().bzna_stream_save(self.handle, state, ctypes.sizeof(state), err), err)
+        return bytes(state)
+
+    def _restore(self, data: Any) -> None:
+        state, err = _State(), _c.new("error")
+        if len(data) != ctypes.sizeof(state):
+            raise ValueError("state: %d bytes, not %d" % (len(data), ctypes.sizeof(state)))
+        ctypes.memmove(ctypes.addressof(state), bytes(data), len(data))
+        check(_library().bzna_stream_restore(self.handle, state, err), err)
+        self._forget()
+        self._epoch, self._inside, self._resumed = state.epoch, True, True
+
+    # -- about it
+
+    def __repr__(self) -> str:
+        if self._handle is None:
+            return "<benzina.Stream: closed>"
+        return "<benzina.Stream: %d shards, batches of %d, epoch %d>" % (self.stream_info.shard_count, self.batch_size, self._epoch)
+
+    @property
+    def stream_info(self) -> Any:
+        """Shards and bytes that were read, memory, the window: bzna_stream_info of stream.h."""
+        info, err = _Info(), _c.new("error")
+        check(_library().bzna_stream_get_info(self.handle, info, ctypes.sizeof(info), err), err)
+        return info
+
+    def _loader_handle(self) -> Any:
+        if not self._ready():
+            raise Error(Status.END, "the stream has no samples")
+        return _library().bzna_stream_loader(self.handle)
+
+    @property
+    def info(self) -> Any:
+        return told("loader_info", lib.bzna_loader_get_info, self._loader_handle())
+
+    @property
+    def statistics(self) -> Any:
+        found = told("statistics", lib.bzna_loader_statistics, self._loader_handle())
+        found.batches_copied = 0 if self._lender is None else self._lender.copied
+        return found
+
+    def close(self) -> None:
+        super().close()
+        self.dataset._handle = None
