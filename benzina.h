@@ -610,7 +610,8 @@
  *       16-bit CMYK.
  *     - JPEG 2000 part 15 is not read, nor JPEG 2000 of CMYK.
  *     - The library has no network access, unpacks no gzip, zip or zstd, starts no process, and
- *       writes no temporary files. Bytes from elsewhere come through a bzna_source.
+ *       writes no temporary files. Bytes from elsewhere come through a bzna_source. Shards from
+ *       pipes, commands, gzip and zstd come through examples/stream.h.
  *     - Windows and macOS have not been tried.
  */
 #ifndef BENZINA_H

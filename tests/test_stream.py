@@ -6,6 +6,7 @@ It runs build/stream, and looks at the samples that it prints. Prints FAIL and S
 """
 import gzip
 import io
+import json
 import os
 import random
 import re
@@ -19,7 +20,7 @@ import threading
 import unittest
 
 BUILD = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
-STREAM = os.path.join(BUILD, "stream")
+STREAM, BZNA = os.path.join(BUILD, "stream"), os.path.join(BUILD, "bzna")
 COUNTS = [17, 5, 30, 9, 12, 21, 3, 23]              # samples of the shards
 SMALL = 400000                                      # memory_bytes that has several windows
 TIMEOUT = 300
@@ -356,6 +357,55 @@ class Streams(unittest.TestCase):
     def test_braces_in_a_command_of_one_word_stand_for_themselves(self):
         result = self.ok(stream("pipe:awk 'BEGIN { system(\"cat s-001.tar\") }'"))
         self.assertEqual(result.targets(), list(range(17, 22)))
+
+    # -- the tool
+
+    def tool(self, *arguments, **options):
+        if not os.path.exists(BZNA):
+            self.skipTest("there is no bzna")
+        return subprocess.run([BZNA] + list(arguments), capture_output=True, text=True, timeout=TIMEOUT, **options)
+
+    def test_the_tool_lists_what_cannot_seek(self):
+        expected = self.tool("list", "s-001.tar")
+        self.assertEqual(len(expected.stdout.splitlines()), 1 + COUNTS[1])
+        with open("s-001.tar", "rb") as file:
+            self.assertEqual(self.tool("list", "-", stdin=file).stdout, expected.stdout)
+        self.assertEqual(self.tool("list", "s-001.tar.gz").stdout, expected.stdout)
+        self.assertEqual(self.tool("list", "pipe:cat s-001.tar").stdout, expected.stdout)
+        run = subprocess.run(["bash", "-c", "%s list <(sleep 0.1; cat s-001.tar)" % BZNA], capture_output=True, text=True)
+        self.assertEqual(run.stdout, expected.stdout)
+        os.mkfifo("tool_fifo")
+        writer = threading.Thread(target=lambda: shutil.copyfileobj(open("s-001.tar", "rb"), open("tool_fifo", "wb")))
+        writer.start()
+        self.assertEqual(self.tool("list", "tool_fifo").stdout, expected.stdout)
+        writer.join()
+        if shutil.which("zstd"):
+            subprocess.run(["zstd", "-q", "-f", "s-001.tar"], check=True)
+            self.assertEqual(self.tool("list", "s-001.tar.zst").stdout, expected.stdout)
+        whole = self.tool("list", "s-{000..002}.tar").stdout
+        self.assertEqual(self.tool("list", "pipe:cat s-{000..002}.tar").stdout, whole)
+        self.assertEqual(self.tool("list", "s-{000..002}.tar.gz").stdout, whole)
+
+    def test_the_tool_extracts_and_verifies_and_batches_what_cannot_seek(self):
+        self.assertEqual(self.tool("extract", "s-001.tar", "2", "-o", "plain.ppm").returncode, 0)
+        self.assertEqual(self.tool("extract", "s-001.tar.gz", "2", "-o", "packed.ppm").returncode, 0)
+        with open("plain.ppm", "rb") as one, open("packed.ppm", "rb") as other:
+            self.assertEqual(one.read(), other.read())
+        run = self.tool("verify", "--decode", "pipe:cat s-{000..007}.tar")
+        self.assertIn("%d samples, all decoded" % self.total, run.stdout)
+        self.assertIn("samples    %d" % COUNTS[0], self.tool("info", "s-000.tar.gz").stdout)
+        self.assertEqual(self.tool("batch", "pipe:cat s-000.tar", "-o", "batch_of", "--batch", "4").returncode, 0)
+        for arguments in (("list", "pipe:exit 3"), ("bench", "pipe:exit 3", "--seconds", "1")):
+            run = self.tool(*arguments)
+            self.assertEqual(run.returncode, 1)
+            self.assertIn("status 3", run.stderr)
+
+    def test_the_tool_times_a_stream(self):
+        run = self.tool("bench", "pipe:cat s-{000..007}.tar", "--seconds", "0.5", "--json")
+        self.assertEqual(run.returncode, 0, run.stderr)
+        told = json.loads(run.stdout)
+        self.assertGreater(told["images_per_second"], 0)
+        self.assertGreaterEqual(told["shards"], len(COUNTS))
 
 
 if __name__ == "__main__":
