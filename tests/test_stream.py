@@ -19,6 +19,7 @@ import tempfile
 import threading
 import unittest
 
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 BUILD = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build")
 STREAM, BZNA = os.path.join(BUILD, "stream"), os.path.join(BUILD, "bzna")
 COUNTS = [17, 5, 30, 9, 12, 21, 3, 23]              # samples of the shards
@@ -408,10 +409,110 @@ class Streams(unittest.TestCase):
         self.assertGreaterEqual(told["shards"], len(COUNTS))
 
 
+class Python(Streams):
+    """benzina.Stream, over the same shards."""
+
+    @classmethod
+    def setUpClass(cls):
+        if os.environ.get("SANITIZE"):
+            raise unittest.SkipTest("the interpreter is not built with a sanitizer")
+        os.environ["BENZINA_LIBRARY"] = os.path.join(BUILD, "libbenzina.so")
+        sys.path.insert(0, os.path.join(ROOT, "examples", "python"))
+        sys.dont_write_bytecode = True
+        global benzina
+        import benzina
+        super().setUpClass()
+
+    @staticmethod
+    def stream(*sources, **options):
+        options = dict(dict(shape=16, batch_size=16, shuffle=True, seed=1, output="memoryview", epochs=1, mean=0, std=1), **options)
+        return benzina.Stream(sources[0] if len(sources) == 1 else list(sources), **options)
+
+    @staticmethod
+    def batches(stream):
+        return [(hash(bytes(images)), targets.tolist()) for images, targets in stream]
+
+    def test_python_iterates_epochs_of_full_batches(self):
+        with self.stream("pipe:cat " + self.paths, epochs=2, memory_bytes=SMALL) as stream:
+            epochs = [self.batches(stream) for _ in range(3)]
+            self.assertEqual([len(e) for e in epochs], [8, 8, 0])
+            for epoch in epochs[:2]:
+                self.assertEqual(sorted(t for _, targets in epoch for t in targets), list(range(self.total)))
+                self.assertEqual([len(targets) for _, targets in epoch], [16] * 7 + [8])
+            self.assertNotEqual(epochs[0], epochs[1])
+            self.assertEqual(stream.stream_info.shards_read, 2 * len(COUNTS))
+            self.assertLessEqual(stream.stream_info.peak_bytes, SMALL)
+            with self.assertRaises(TypeError):
+                len(stream)
+        self.assertIn("closed", repr(stream))
+
+    def test_python_goes_on_from_a_state(self):
+        options = dict(epochs=3, memory_bytes=SMALL)
+        with self.stream(self.paths, **options) as stream:
+            expected = [self.batches(stream) for _ in range(3)]
+        for first in (0, 1, 5, 8):
+            with self.stream(self.paths, **options) as stream:
+                taken = []
+                for images, targets in stream:
+                    taken.append((hash(bytes(images)), targets.tolist()))
+                    if len(taken) > first:
+                        break
+                state = stream.state_dict() if first < 8 else None
+                if first == 8:
+                    self.batches(stream)
+                    continue
+            with self.stream(self.paths, num_threads=1, **options) as stream:
+                stream.load_state_dict(state)
+                self.assertEqual(taken + self.batches(stream), expected[0])
+                self.assertEqual(self.batches(stream), expected[1])
+
+    def test_python_says_which_shard_and_field(self):
+        with self.stream(self.paths, bytes=["ppm", "name"], tensors=["cls"]) as stream:
+            for images, targets, fields in stream:
+                self.assertEqual(fields["cls"].tolist(), targets.tolist())
+                self.assertEqual(fields["ppm"], [picture(t) for t in targets.tolist()])
+                self.assertEqual(fields["name"], ["%06d" % t for t in targets.tolist()])
+        with self.stream(self.paths) as stream:
+            batch = next(iter(stream.batches()))
+            first = batch.indices.memoryview().tolist()[0]
+            self.assertEqual(stream.source_of(first), "s-%03d.tar" % (first >> 32))
+
+    def test_python_raises_what_shards_fail_with(self):
+        for source, error, text in (("pipe:exit 9", benzina.InputOutputError, "status 9"), ("absent", benzina.NotFoundError, "absent"),
+                                    ("pipe:echo no tar", benzina.Error, "pipe:echo no tar")):
+            with self.assertRaisesRegex(error, text):
+                self.batches(self.stream(source))
+        with self.assertRaises(TimeoutError):
+            self.batches(self.stream("pipe:sleep 1000", timeout=0.05))
+        with self.assertRaises(TypeError):
+            self.stream(self.paths, indices=[1, 2])
+        with self.assertLogs("benzina", "WARNING") as logs, self.stream("s-001.tar", "pipe:exit 2", on_shard_error="leave") as stream:
+            self.assertEqual(len(self.batches(stream)), 1)
+        self.assertIn("status 2", logs.output[0])
+
+    def test_python_gives_ranks_equally_many_batches(self):
+        counts = []
+        for rank in range(3):
+            with self.stream(self.paths, rank=rank, world_size=3, samples_per_epoch=130, epochs=4) as stream:
+                self.assertEqual(len(stream), 3)
+                counts.append([[len(t) for _, t in self.batches(stream)] for _ in range(4)])
+        self.assertEqual(counts, [[[16, 16, 12]] * 4] * 3)
+
+    def test_python_begins_anew_where_a_loop_was_left(self):
+        with self.stream(self.paths, epochs=5) as stream:
+            next(iter(stream))
+            self.assertEqual(stream.epoch, 0)
+            self.assertEqual(len(self.batches(stream)), 8)
+            self.assertEqual(stream.epoch, 2)
+            stream.set_epoch(4)
+            self.assertEqual(len(self.batches(stream)), 8)
+
+
 if __name__ == "__main__":
     if not os.path.exists(STREAM):
         sys.exit("%s is not there: run make" % STREAM)
     suite = unittest.defaultTestLoader.loadTestsFromTestCase(Streams)
+    suite.addTests(unittest.TestSuite([Python(name) for name in dir(Python) if name.startswith("test_python")]))
     if len(sys.argv) > 2:
         suite = unittest.TestSuite(test for test in suite if any(word in test.id() for word in sys.argv[2:]))
     result = unittest.TestResult()
