@@ -158,6 +158,12 @@ test test-all:
 	@BUILD="$(BUILD)" CC="$(CC)" CXX="$(CXX)" SANITIZE="$(SANITIZE)" TEST="$(TEST)" \
 	    TEST_ALL="$(if $(filter test-all,$@),1,$(TEST_ALL))" sh tests/run.sh
 
+# Where people compile C besides Linux with glibc, and on other processors: what is installed of the compilers and
+# emulators is used, the rest says SKIP.
+test-ports: $(BUILD)/bzna
+	@nice sh tests/test_variants.sh $(BUILD)/bzna $(BUILD) musl windows windows_arm64 macos_arm64 macos_x86_64 freebsd \
+	    aarch64 arm s390x
+
 # runtests.jl with the Julia of Debian 11 (1.5.3), gcc 10 and libavcodec 58, in a root of about 1 GB that debootstrap
 # makes once in build/julia.
 test-julia:
