@@ -253,7 +253,8 @@ static bzna_status next_status(bzna_loader *loader, int64_t timeout_ns, bzna_err
 
 TEST(a_given_permutation_gives_the_bytes_of_a_shuffle)
 {
-    static const struct { uint32_t threads, readers; } ways[] = { { 1, 1 }, { 4, 1 }, { 2, 4 } };
+    static const struct { uint32_t threads, readers, no_threads; } ways[] = { { 1, 1, 0 }, { 4, 1, 0 }, { 2, 4, 0 },
+                                                                              { 0, 0, 1 } };
     for (size_t way = 0; way < COUNT(ways); way++) {
         bzna_loader_config c = config_of(7, BZNA_ORDER_SHUFFLE);
         bzna_loader *loaders[2];
@@ -264,10 +265,12 @@ TEST(a_given_permutation_gives_the_bytes_of_a_shuffle)
         c.order.epochs = 3;
         c.decode.threads = ways[way].threads;
         c.read.threads = ways[way].readers;
+        c.pipeline.no_threads = ways[way].no_threads;
         dataset = open_records(context, &m);
         loaders[0] = open_loader(dataset, &c);
         c.order.kind = BZNA_ORDER_GIVEN;
         loaders[1] = open_loader(dataset, &c);
+        CHECK_EQ(next_status(loaders[1], BZNA_WAIT_FOREVER, NULL), BZNA_E_STATE);
         for (uint64_t epoch = 0; epoch < 3; epoch++) {
             uint64_t indices[SAMPLES];
             for (uint64_t i = 0; i < SAMPLES; i++)
