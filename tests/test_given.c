@@ -463,6 +463,31 @@ TEST(a_sample_that_a_list_repeats_is_augmented_anew)
     bzna_dataset_close(dataset);
 }
 
+/* order.indices, the oracle above, asks the same function. */
+TEST(indices_that_repeat_are_found)
+{
+    bzna_loader_config c = config_of(12, BZNA_ORDER_GIVEN);
+    uint64_t indices[SAMPLES + 1];
+    bzna_error e = { .struct_size = sizeof e };
+    bzna_dataset *dataset;
+    bzna_loader *loader;
+    uint32_t repeats = 7;
+    memory m;
+    dataset = open_records(context, &m);
+    loader = open_loader(dataset, &c);
+    for (uint64_t i = 0; i < SAMPLES; i++)
+        indices[i] = i * 7 % SAMPLES;
+    CHECK_EQ(bzi_indices_repeat(loader, indices, SAMPLES, &repeats, &e), BZNA_OK);
+    CHECK_EQ(repeats, 0);
+    for (uint64_t i = 0; i < SAMPLES; i++) {
+        indices[SAMPLES] = i;
+        CHECK_EQ(bzi_indices_repeat(loader, indices, SAMPLES + 1, &repeats, &e), BZNA_OK);
+        CHECK_EQ(repeats, 1);
+    }
+    bzna_loader_close(loader);
+    bzna_dataset_close(dataset);
+}
+
 /* ---- What is refused --------------------------------------------------------------------------------------------- */
 
 TEST(an_epochs_list_is_given_once)
@@ -515,6 +540,7 @@ TEST(lists_are_checked_at_once_and_a_refused_one_changes_nothing)
     loader = open_loader(dataset, &c);
     CHECK_EQ(bzna_loader_set_indices(loader, 0, indices, 6, &e), BZNA_E_RANGE);
     CHECK_CONTAINS(e.message, "bzna_loader_set_indices: indices[3] of epoch 0: 50 is not below the 50 samples");
+    CHECK_EQ(bzna_loader_set_indices(loader, 0, indices, 4, &e), BZNA_E_RANGE);
     CHECK_EQ(bzna_loader_set_indices(loader, 0, indices, 0, &e), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(e.message, "empty");
     CHECK_EQ(bzna_loader_set_indices(loader, 0, NULL, 6, &e), BZNA_E_ARGUMENT);
@@ -973,6 +999,8 @@ TEST(an_epoch_allocates_only_its_list_and_frees_the_one_before)
         for (uint64_t j = hands_of(&l, &c, 0); j; j--)
             CHECK_EQ(next_status(loader, BZNA_WAIT_FOREVER, NULL), BZNA_OK);
         CHECK_EQ(own_calls, calls);
+        CHECK_EQ(give(loader, &l, NULL), epoch + 1 < EPOCHS ? BZNA_E_STATE : BZNA_E_RANGE);   /* it is over, and frees it */
+        CHECK_EQ(lists_of(loader), 0);
     }
     CHECK_EQ(next_status(loader, BZNA_WAIT_FOREVER, NULL), BZNA_END);
     bzna_loader_close(loader);
@@ -1240,6 +1268,7 @@ TEST_MAIN(
     RUN(padding_comes_from_the_epochs_own_list)
     RUN(ranks_share_lists_and_whole_batches_evenly)
     RUN(a_sample_that_a_list_repeats_is_augmented_anew)
+    RUN(indices_that_repeat_are_found)
     RUN(an_epochs_list_is_given_once)
     RUN(lists_are_checked_at_once_and_a_refused_one_changes_nothing)
     RUN(other_orders_take_no_lists_and_a_given_one_no_other_choice_of_samples)
