@@ -34,7 +34,7 @@
  *   53-56  NVDEC             a session's decoders; sessions; mapping; their self-check; nothing else touches it
  *      57  loader            its state; the locks live here
  *      58  queues            runs of samples, and who is woken for them
- *   59-61  loader            the life of a batch, and the plan; fields; outputs
+ *   59-61  loader            the life of a batch, and the plan; given orders; fields; outputs
  *      62  readers           threads that read samples in the planned order
  *   63-66  decode stages     lanes: writing slots; workers: software; engines: NVDEC
  *      67  contexts          the host, the device and its pool
@@ -15759,8 +15759,31 @@ typedef struct bzi_ranked {
     uint64_t sample;                  /* its index; of equal keys the smaller index comes first */
 } bzi_ranked;
 
+/* The samples of one epoch as the caller gave them (BZNA_ORDER_GIVEN), in one allocation with its arrays. */
+typedef struct bzi_sequence {
+    struct bzi_sequence *next;            /* another list of the loader */
+    uint64_t         bytes;           /* of the allocation */
+    uint64_t         epoch;
+    uint64_t         count;           /* of indices */
+    uint64_t         batch_count;     /* of ends; 0: batches are as large as those of other orders */
+    uint64_t         hash;            /* of indices and ends; not 0 */
+    uint32_t         repeats;         /* 1: a sample may be in it more than once */
+    uint32_t         reserved0;       /* 0 */
+    uint64_t        *indices;
+    uint64_t        *ends;            /* of each batch, the position past its last sample; NULL: batch_count is 0 */
+} bzi_sequence;
+
+/* Where a run stands. */
+typedef struct bzi_place {
+    uint64_t epoch;
+    uint64_t position;                /* in the epoch's order */
+    uint64_t count;                   /* positions of that; 0: its list was not begun */
+    uint64_t list;                    /* the hash of the epoch's list; 0: there is none, or it was not begun */
+} bzi_place;
+
 /* Says which sample stands at each position of an epoch. The loader owns the arrays. */
 typedef struct bzi_order {
+    const bzi_sequence *list;             /* BZNA_ORDER_GIVEN: of the epoch, with `indices`; else NULL */
     uint64_t        samples;          /* entries of `indices`; without them, samples of the data set */
     uint64_t        length;           /* positions of an epoch */
     uint32_t        shuffle;          /* 1: unweighted samples are permuted */
@@ -15873,37 +15896,76 @@ static uint64_t bzi_order_at(const bzi_order *order, uint64_t position)
 }
 
 /* One rank's share of an epoch. Batch j of rank r has the positions start + (j * batch + slot) * world + r of the
- * global order. Every rank has the same number of batches. */
+ * global order. If the caller gave the batches, they are dealt whole: batch j of rank r is batch first + j * world + r
+ * of the order, and its positions follow each other. Every rank has the same number of batches. */
 typedef struct bzi_shard {
-    uint64_t count;                   /* positions of the epoch */
-    uint64_t start;                   /* the first position that is dealt */
-    uint32_t batch;                   /* slots of a batch */
-    uint32_t world;                   /* number of ranks */
-    uint32_t rank;                    /* of this process, from 0 */
-    uint32_t last_batch;              /* BZNA_LAST_... */
+    uint64_t        count;            /* positions of the epoch */
+    uint64_t        start;            /* the first position that is dealt */
+    uint32_t        batch;            /* slots of a batch */
+    uint32_t        world;            /* number of ranks */
+    uint32_t        rank;             /* of this process, from 0 */
+    uint32_t        last_batch;       /* BZNA_LAST_... */
+    uint64_t        first;            /* given batches: the one that begins at `start` */
+    uint64_t        given;            /* given batches; 0: each has `batch` slots */
+    const uint64_t *ends;             /* of each given batch, the position past its last sample */
 } bzi_shard;
 
-/* Returns how many positions one batch of every rank takes together. */
-static uint64_t bzi_shard_step(const bzi_shard *s) { return (uint64_t)s->batch * s->world; }
+/* Returns how many positions one batch of every rank takes together, or how many given batches. */
+static uint64_t bzi_shard_step(const bzi_shard *s) { return s->given ? s->world : (uint64_t)s->batch * s->world; }
 
 /* Returns the number of batches of each rank. */
 static uint64_t bzi_shard_batches(const bzi_shard *s)
 {
-    uint64_t left = s->count - s->start, step = bzi_shard_step(s);
+    uint64_t left = s->given ? s->given - s->first : s->count - s->start, step = bzi_shard_step(s);
     return left / step + (s->last_batch != BZNA_LAST_DROP && left % step != 0);
+}
+
+/* Returns the position at which a given batch begins; for one past the last, the end of the epoch. */
+static uint64_t bzi_shard_begin(const bzi_shard *s, uint64_t number)
+{
+    return number >= s->given ? s->count : number ? s->ends[number - 1] : 0;
 }
 
 /* Returns the position of slot 0 of batch j. Positions from count on are padding. */
 static uint64_t bzi_shard_position(const bzi_shard *s, uint64_t j)
 {
-    return s->start + j * bzi_shard_step(s) + s->rank;
+    return s->given ? bzi_shard_begin(s, s->first + j * s->world + s->rank) :
+                      s->start + j * bzi_shard_step(s) + s->rank;
+}
+
+/* Returns how far the positions of neighboring slots are from each other. */
+static uint32_t bzi_shard_stride(const bzi_shard *s) { return s->given ? 1 : s->world; }
+
+/* Returns the position after batch j of all ranks. Pre: it is not their last batch. */
+static uint64_t bzi_shard_after(const bzi_shard *s, uint64_t j)
+{
+    return s->given ? bzi_shard_begin(s, s->first + (j + 1) * s->world) : s->start + (j + 1) * bzi_shard_step(s);
 }
 
 /* Returns how many slots of batch j have samples; the others are padding. */
 static uint32_t bzi_shard_real(const bzi_shard *s, uint64_t j)
 {
-    uint64_t first = bzi_shard_position(s, j);
-    return first >= s->count ? 0 : (uint32_t)bzi_min(s->batch, (s->count - first + s->world - 1) / s->world);
+    const uint64_t first = bzi_shard_position(s, j);
+
+    if (first >= s->count)
+        return 0;
+    if (s->given)
+        return (uint32_t)(s->ends[s->first + j * s->world + s->rank] - first);
+    return (uint32_t)bzi_min(s->batch, (s->count - first + s->world - 1) / s->world);
+}
+
+/* Returns how many samples all batches of the rank have, without padding. Pre: the epoch is dealt from its start. */
+static uint64_t bzi_shard_samples(const bzi_shard *s)
+{
+    const uint64_t batches = bzi_shard_batches(s);
+    uint64_t samples = 0;
+
+    if (!s->given)
+        return s->last_batch == BZNA_LAST_DROP ? batches * s->batch :
+               s->count > s->rank ? (s->count - s->rank + s->world - 1) / s->world : 0;
+    for (uint64_t j = 0; j < batches; j++)
+        samples += bzi_shard_real(s, j);
+    return samples;
 }
 
 
@@ -21096,6 +21158,7 @@ struct bzna_batch {
     uint64_t     epoch;
     uint64_t     number;              /* in the epoch */
     uint64_t     position;            /* of its first slot in the epoch's order */
+    uint32_t     stride;              /* from the position of a slot to that of the next */
     uint64_t     next_epoch;          /* epoch and position where a saved state goes on after this batch */
     uint64_t     next_position;
     bzi_order    order;               /* of its epoch, because the plan may be in a later one already */
@@ -21246,8 +21309,8 @@ struct bzna_loader {
     uint64_t   next_batch;            /* (L) number in the epoch of the batch that is planned next */
     bzna_batch *planning;             /* (L) has slots not yet given out; NULL: none */
     uint32_t   next_slot;             /* (L) of it, that is given out next */
-    uint64_t   done_epoch;            /* (L) epoch and position after the last delivered batch */
-    uint64_t   done_position;         /* (L) */
+    bzi_place  done;                  /* (L) where the run stands after the last delivered batch */
+    bzi_sequence  *lists;                 /* (L) given for epochs; those before done.epoch are of no use any more */
     uint64_t   retired_count;         /* (L) how often a batch was retiring */
 
     bzi_column        columns[2 * BZI_LIMIT_COLUMNS]; /* fields that are tensors, then fields that are bytes */
@@ -21680,8 +21743,10 @@ static void bzi_batch_to_loan(bzna_batch *batch)
     loader->on_loan++;
     loader->references++;
 
-    loader->done_epoch = batch->next_epoch;
-    loader->done_position = batch->next_position;
+    loader->done.epoch = batch->next_epoch;
+    loader->done.position = batch->next_position;
+    loader->done.count = batch->order.list && batch->last_of_epoch ? 0 : batch->order.length;
+    loader->done.list = batch->order.list && !batch->last_of_epoch ? batch->order.list->hash : 0;
 }
 
 /* From on loan: the batch was released, but GPU work may still read it. From new: work on the consumer's stream may
@@ -21704,15 +21769,54 @@ static void bzi_plan_epoch(bzna_loader *loader, uint64_t epoch, uint64_t start)
     loader->epoch = epoch;
     loader->next_batch = 0;
     loader->shard.start = start;
+    loader->order.list = NULL;
 }
 
-/* Moves past epochs that have no batch left. Returns 1 if a batch is left to plan, else 0. Only the first epoch can be
- * empty, because open refuses a plan without batches. */
+/* Returns the list that was given for an epoch, or NULL. */
+static const bzi_sequence *bzi_plan_find_list(const bzna_loader *loader, uint64_t epoch)
+{
+    const bzi_sequence *list = loader->lists;
+
+    while (list && list->epoch != epoch)
+        list = list->next;
+    return list;
+}
+
+/* Makes a list the order of what a shard shares. Pre: `start` is where a batch of the list begins. */
+static void bzi_plan_share_list(bzi_shard *shard, const bzi_sequence *list)
+{
+    shard->count = list->count;
+    shard->given = list->batch_count;
+    shard->ends = list->ends;
+    shard->first = bzi_search(list->ends, list->batch_count, &shard->start, bzi_order_ends_past);
+}
+
+/* Finds the list of the epoch being planned, if the caller gives those. Returns 1, or 0 if it was not given yet. */
+static int bzi_plan_list(bzna_loader *loader)
+{
+    bzi_order *order = &loader->order;
+
+    if (loader->config.order.kind != BZNA_ORDER_GIVEN || order->list)
+        return 1;
+    if (!(order->list = bzi_plan_find_list(loader, loader->epoch)))
+        return 0;
+
+    order->valid = 0;
+    order->indices = order->list->indices;
+    order->samples = order->length = order->list->count;
+    order->repeats = order->list->repeats;
+    bzi_plan_share_list(&loader->shard, order->list);
+    return 1;
+}
+
+/* Moves past epochs that have no batch left. Returns 1 if a batch is left to plan. Returns 0 if none is, or if the next
+ * epoch waits for its list. Only the first epoch can be empty, because a plan or a list without batches is refused. */
 static int bzi_plan_has_batch(bzna_loader *loader)
 {
-    while (loader->epoch < loader->end_epoch && loader->next_batch >= bzi_shard_batches(&loader->shard))
+    while (loader->epoch < loader->end_epoch && bzi_plan_list(loader) &&
+           loader->next_batch >= bzi_shard_batches(&loader->shard))
         bzi_plan_epoch(loader, loader->epoch + 1, 0);
-    return loader->epoch < loader->end_epoch;
+    return loader->epoch < loader->end_epoch && bzi_plan_list(loader);
 }
 
 /* Returns a free batch, or NULL if there is none. */
@@ -21755,6 +21859,7 @@ static int bzi_plan_batch(bzna_loader *loader)
     batch->order = loader->order;
     batch->number = loader->next_batch++;
     batch->position = bzi_shard_position(shard, batch->number);
+    batch->stride = bzi_shard_stride(shard);
     batch->real = bzi_shard_real(shard, batch->number);
 
     batch->slots = shard->last_batch == BZNA_LAST_PAD ? shard->batch : batch->real;
@@ -21763,7 +21868,7 @@ static int bzi_plan_batch(bzna_loader *loader)
     batch->last_of_epoch = loader->next_batch == bzi_shard_batches(shard);
 
     batch->next_epoch = loader->epoch + batch->last_of_epoch;
-    batch->next_position = batch->last_of_epoch ? 0 : shard->start + loader->next_batch * bzi_shard_step(shard);
+    batch->next_position = batch->last_of_epoch ? 0 : bzi_shard_after(shard, batch->number);
 
     bzi_batch_to_filling(batch);
 
@@ -21793,7 +21898,7 @@ static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
 /* Gives the next sample of the plan to an item. Returns 1, or 0 if there is none now. */
 static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
 {
-    const bzi_shard *shard = &loader->shard;
+    const bzna_batch *batch;
 
     while (!loader->planning)
         if (!bzi_plan_batch(loader))
@@ -21802,9 +21907,10 @@ static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
     item->slot = loader->next_slot++;
     item->replacements = 0;
 
-    item->position = (item->batch->position + (uint64_t)item->slot * shard->world) % shard->count;
+    batch = item->batch;
+    item->position = (batch->position + (uint64_t)item->slot * batch->stride) % batch->order.length;
     bzi_plan_sample(loader, item);
-    if (loader->next_slot == item->batch->slots)
+    if (loader->next_slot == batch->slots)
         loader->planning = NULL;
     return 1;
 }
@@ -21889,6 +21995,262 @@ static void bzi_pool_withdraw(bzna_loader *loader)
 
     pool->last = last;
     bzi_os_unlock(&pool->mutex);
+}
+
+
+/* ==== 59b. Loader: given orders =====================================================================================
+ * Calls: rooms 2, 4, 6, 38, 43, 57, 59.
+ *
+ * Lists of samples that the caller gave for epochs (BZNA_ORDER_GIVEN). A list is made and freed without the lock. Once
+ * the loader has it, it is only read. It stays until the last batch of its epoch was delivered, since no sample of that
+ * epoch is then in any thread's hands, or until a reset or restore, which wait until none is. */
+
+/* Finds out if a sample stands among indices twice, with a bit for each sample of the data set. If the data set is too
+ * large for that, repeats is 1. Pre: indices are below the number of samples. */
+static bzna_status bzi_indices_repeat(const bzna_loader *loader, const uint64_t *indices, uint64_t count,
+                                      uint32_t *repeats, bzna_error *err)
+{
+    const bzi_memory *memory = &loader->host->memory;
+    const uint64_t bytes = loader->dataset->count / 8 + 1;
+    uint8_t *seen;
+
+    *repeats = loader->dataset->count > BZI_LIMIT_SEEN;
+    if (*repeats)
+        return BZNA_OK;
+    if (!(seen = bzi_alloc_zero(memory, bytes, 1)))
+        return bzi_fail_memory(err, "looking for indices that repeat");
+
+    for (uint64_t i = 0; i < count && !*repeats; i++) {
+        uint8_t bit = (uint8_t)(1u << indices[i] % 8), *at = &seen[indices[i] / 8];
+        *repeats = (*at & bit) != 0;
+        *at |= bit;
+    }
+
+    bzi_release(memory, seen, bytes, 1);
+    return BZNA_OK;
+}
+
+/* Frees lists that the loader no longer has. */
+static void bzi_sequence_free_all(const bzi_memory *memory, bzi_sequence *list)
+{
+    while (list) {
+        bzi_sequence *next = list->next;
+        bzi_release(memory, list, list->bytes, 1);
+        list = next;
+    }
+}
+
+/* What a caller gives for an epoch. */
+typedef struct bzi_given {
+    uint64_t        epoch;
+    const uint64_t *indices;
+    uint64_t        count;            /* of indices */
+    const uint32_t *sizes;            /* of batches; NULL: they are as large as those of other orders */
+    uint64_t        batch_count;      /* of sizes */
+} bzi_given;
+
+/* Allocates a list. Its arrays are not set yet. */
+static bzi_sequence *bzi_sequence_new(const bzi_memory *memory, const bzi_given *given)
+{
+    const uint64_t count = given->count, batches = given->batch_count;
+    uint64_t numbers, bytes;
+    bzi_sequence *list;
+
+    if (!bzi_add(count, batches, &numbers) || !bzi_mul(numbers, sizeof(uint64_t), &bytes) ||
+        !bzi_add(bytes, sizeof *list, &bytes) || !(list = bzi_alloc(memory, bytes, 1, 16)))
+        return NULL;
+
+    memset(list, 0, sizeof *list);
+    list->bytes = bytes;
+    list->epoch = given->epoch;
+    list->count = count;
+    list->batch_count = batches;
+    list->indices = (uint64_t *)(void *)(list + 1);
+    list->ends = batches ? list->indices + count : NULL;
+    return list;
+}
+
+/* Copies and checks indices. */
+static bzna_status bzi_sequence_set_indices(const bzna_loader *loader, bzi_sequence *list, const uint64_t *indices,
+                                            bzna_error *err)
+{
+    const uint64_t samples = loader->dataset->count;
+
+    memcpy(list->indices, indices, (size_t)(list->count * sizeof *indices));
+    for (uint64_t i = 0; i < list->count; i++)
+        if (list->indices[i] >= samples)
+            return BZI_FAIL(err, BZNA_E_RANGE, "indices[%llu] of epoch %llu: %llu is not below the %llu samples",
+                            (unsigned long long)i, (unsigned long long)list->epoch,
+                            (unsigned long long)list->indices[i], (unsigned long long)samples);
+    return bzi_indices_repeat(loader, list->indices, list->count, &list->repeats, err);
+}
+
+/* Adds up and checks the sizes of batches. */
+static bzna_status bzi_sequence_set_sizes(const bzna_loader *loader, bzi_sequence *list, const uint32_t *sizes,
+                                          bzna_error *err)
+{
+    const uint32_t most = loader->config.output.batch_size;
+    uint64_t end = 0;
+
+    for (uint64_t i = 0; i < list->batch_count; i++) {
+        if (!sizes[i] || sizes[i] > most)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "sizes[%llu] of epoch %llu: %u is not in 1..%u (batch_size)",
+                            (unsigned long long)i, (unsigned long long)list->epoch, sizes[i], most);
+        list->ends[i] = end += sizes[i];
+    }
+    if (list->batch_count && end != list->count)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "sizes of epoch %llu: their sum is %llu, but there are %llu indices",
+                        (unsigned long long)list->epoch, (unsigned long long)end, (unsigned long long)list->count);
+    return BZNA_OK;
+}
+
+/* Returns what the loader's rank has of an epoch, from its start. list: NULL for orders that are not given. */
+static bzi_shard bzi_loader_share(const bzna_loader *loader, const bzi_sequence *list)
+{
+    const bzna_loader_config *c = &loader->config;
+    bzi_shard shard = { c->order.epoch_samples, 0, c->output.batch_size, c->shard.world_size, c->shard.rank,
+                        c->order.last_batch, 0, 0, NULL };
+
+    if (list)
+        bzi_plan_share_list(&shard, list);
+    return shard;
+}
+
+/* Copies and checks what the caller gave, and hashes it. */
+static bzna_status bzi_sequence_fill(const bzna_loader *loader, bzi_sequence *list, const bzi_given *given,
+                                     bzna_error *err)
+{
+    const uint64_t numbers = list->count + list->batch_count;
+    bzna_status status;
+    bzi_shard shard;
+
+    if ((status = bzi_sequence_set_sizes(loader, list, given->sizes, err)) != BZNA_OK ||
+        (status = bzi_sequence_set_indices(loader, list, given->indices, err)) != BZNA_OK)
+        return status;
+
+    shard = bzi_loader_share(loader, list);
+    if (bzi_shard_batches(&shard) == 0)
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "the list of epoch %llu leaves no batch, since last_batch is DROP: %llu "
+                        "%s for %u ranks", (unsigned long long)list->epoch,
+                        (unsigned long long)(list->batch_count ? list->batch_count : list->count),
+                        list->batch_count ? "batches" : "samples", shard.world);
+
+    list->hash = bzi_hash(BZI_HASH_START, &list->batch_count, sizeof list->batch_count);
+    list->hash = bzi_hash(list->hash, list->indices, (size_t)(numbers * sizeof *list->indices));
+    list->hash += !list->hash;                              /* 0 stands for no list */
+    return BZNA_OK;
+}
+
+/* Checks that a list may become that of its epoch. If the loader was restored inside that epoch, it must be the list of
+ * the run that was saved. With the lock held. */
+static bzna_status bzi_loader_check_list(const bzna_loader *loader, const bzi_sequence *list, bzna_error *err)
+{
+    const unsigned long long epoch = list->epoch;
+    const bzi_place *done = &loader->done;
+
+    if (list->epoch >= loader->end_epoch)
+        return BZI_FAIL(err, BZNA_E_RANGE, "epoch %llu is not below %llu, where the run ends (order.epochs)", epoch,
+                        (unsigned long long)loader->end_epoch);
+    if (list->epoch < done->epoch)
+        return BZI_FAIL(err, BZNA_E_STATE, "epoch %llu is over: the next batch is of epoch %llu", epoch,
+                        (unsigned long long)done->epoch);
+    if (bzi_plan_find_list(loader, list->epoch))
+        return BZI_FAIL(err, BZNA_E_STATE, "epoch %llu has its list already, which cannot change until "
+                        "bzna_loader_reset or bzna_loader_restore", epoch);
+
+    if (list->epoch == done->epoch && done->position) {
+        const uint64_t batch = bzi_search(list->ends, list->batch_count, &done->position, bzi_order_ends_past);
+        if (list->hash != done->list || list->count != done->count ||
+            (list->batch_count && (!batch || list->ends[batch - 1] != done->position)))
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "the list of epoch %llu, of %llu samples, is not the one that "
+                            "state.list is the hash of, of %llu: the run was restored inside this epoch", epoch,
+                            (unsigned long long)list->count, (unsigned long long)done->count);
+    }
+    return BZNA_OK;
+}
+
+/* Takes the lists of epochs before this one out of the loader, and returns them. With the lock held. */
+static bzi_sequence *bzi_loader_take_lists(bzna_loader *loader, uint64_t epoch)
+{
+    bzi_sequence **link = &loader->lists, *taken = NULL, *list;
+
+    while ((list = *link) != NULL) {
+        if (list->epoch >= epoch) {
+            link = &list->next;
+            continue;
+        }
+        *link = list->next;
+        list->next = taken;
+        taken = list;
+    }
+    return taken;
+}
+
+/* Plans from a place on, without lists. Returns those that the loader had. seed: NULL leaves it as it is. With the lock
+ * held, while no batch is planned. */
+static bzi_sequence *bzi_loader_plan_from(bzna_loader *loader, const uint64_t *seed, const bzi_place *place,
+                                          uint64_t end_epoch)
+{
+    loader->config.order.seed = seed ? *seed : loader->config.order.seed;
+    loader->end_epoch = end_epoch;
+    loader->done = *place;
+    bzi_plan_epoch(loader, place->epoch, place->position);
+    return bzi_loader_take_lists(loader, UINT64_MAX);
+}
+
+/* Gives the loader the list of an epoch, and frees those of epochs that are over. */
+static bzna_status bzi_loader_give(bzna_loader *loader, const bzi_given *given, bzna_error *err)
+{
+    const bzi_memory *memory = &loader->host->memory;
+    bzi_sequence *list = bzi_sequence_new(memory, given), *old;
+    bzna_status status;
+
+    if (!list)
+        return bzi_fail_memory(err, "the list of an epoch");
+    if ((status = bzi_sequence_fill(loader, list, given, err)) != BZNA_OK) {
+        bzi_sequence_free_all(memory, list);
+        return status;
+    }
+
+    bzi_loader_lock(loader);
+    old = bzi_loader_take_lists(loader, loader->done.epoch);
+    if ((status = bzi_loader_check_list(loader, list, err)) == BZNA_OK) {
+        list->next = loader->lists;
+        loader->lists = list;
+        bzi_os_wake_all(&loader->reader_wake);              /* they may wait for it */
+    } else {
+        list->next = old;
+        old = list;
+    }
+    bzi_os_unlock(&loader->mutex);
+
+    bzi_sequence_free_all(memory, old);
+    return status;
+}
+
+/* Counts samples and batches of this rank in a whole epoch: with lists, in the one under way, or 0 without its list. */
+static void bzi_loader_count_epoch(bzna_loader *loader, uint64_t *samples, uint64_t *batches)
+{
+    const int is_given = loader->config.order.kind == BZNA_ORDER_GIVEN;
+    bzi_shard shard;
+
+    if (is_given)
+        bzi_loader_lock(loader);
+    shard = bzi_loader_share(loader, is_given ? bzi_plan_find_list(loader, loader->done.epoch) : NULL);
+    *samples = bzi_shard_samples(&shard);
+    *batches = bzi_shard_batches(&shard);
+    if (is_given)
+        bzi_os_unlock(&loader->mutex);
+}
+
+/* Says why the plan has no batch. Returns BZNA_END after the last epoch; before it, the next one lacks its list. With
+ * the lock held. */
+static bzna_status bzi_loader_no_batch(const bzna_loader *loader, bzna_error *err)
+{
+    if (loader->epoch >= loader->end_epoch)
+        return BZNA_END;
+    return BZI_FAIL(err, BZNA_E_STATE, "the list of epoch %llu was not given: call bzna_loader_set_indices or "
+                    "bzna_loader_set_batches first", (unsigned long long)loader->epoch);
 }
 
 
@@ -22891,8 +23253,8 @@ static int bzi_loader_stops_at(const bzna_loader *loader, bzna_status status)
            (status != BZNA_OK && errors->policy == BZNA_ON_ERROR_STOP);
 }
 
-/* Gives the slot of a failed sample the one that is world_size positions further on, which is of the same rank, and the
- * item to a reader. Returns 1; 0 if the sample may not be replaced. With the lock held. */
+/* Gives the slot of a failed sample the one at the position that a next slot would have, and the item to a reader.
+ * Returns 1; 0 if the sample may not be replaced. With the lock held. */
 static int bzi_item_replace(bzi_item *item, bzna_status status)
 {
     bzna_loader *loader = item->batch->loader;
@@ -22902,7 +23264,7 @@ static int bzi_item_replace(bzi_item *item, bzna_status status)
         return 0;
 
     item->replacements++;
-    item->position = (item->position + loader->config.shard.world_size) % loader->shard.count;
+    item->position = (item->position + item->batch->stride) % item->batch->order.length;
     bzi_plan_sample(loader, item);
 
     loader->stats.replaced++;
@@ -24919,31 +25281,6 @@ static bzna_status bzi_loader_copy_order(bzna_loader *loader, bzna_error *err)
     return BZNA_OK;
 }
 
-/* Finds out if an epoch may hold a sample twice. Indices are checked with a bit for each sample of the data set. If the
- * data set is too large for that, repeats is 1. */
-static bzna_status bzi_loader_find_repeats(const bzna_loader *loader, uint32_t *repeats, bzna_error *err)
-{
-    const bzi_memory *memory = &loader->host->memory;
-    const uint64_t count = loader->order.samples, bytes = loader->dataset->count / 8 + 1;
-    uint8_t *seen;
-
-    *repeats = loader->config.order.weighting == BZNA_WEIGHTING_REPLACE ||
-               (loader->indices && loader->dataset->count > BZI_LIMIT_SEEN);
-    if (*repeats || !loader->indices)
-        return BZNA_OK;
-    if (!(seen = bzi_alloc_zero(memory, bytes, 1)))
-        return bzi_fail_memory(err, "loader_config.order.indices");
-
-    for (uint64_t i = 0; i < count && !*repeats; i++) {
-        uint8_t bit = (uint8_t)(1u << loader->indices[i] % 8), *at = &seen[loader->indices[i] / 8];
-        *repeats = (*at & bit) != 0;
-        *at |= bit;
-    }
-
-    bzi_release(memory, seen, bytes, 1);
-    return BZNA_OK;
-}
-
 /* Makes the order of samples. Pre: the config's counts and values are checked, and the user's arrays still exist. */
 static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
 {
@@ -24972,7 +25309,9 @@ static bzna_status bzi_loader_make_order(bzna_loader *loader, bzna_error *err)
     order->weights = loader->weights;
     order->sums = loader->sums;
     order->ends = loader->ends;
-    return bzi_loader_find_repeats(loader, &order->repeats, err);
+    order->repeats = config->order.weighting == BZNA_WEIGHTING_REPLACE;
+    return !order->indices || order->repeats ? BZNA_OK :
+           bzi_indices_repeat(loader, order->indices, order->samples, &order->repeats, err);
 }
 
 /* Returns a hash of the data set and of the indices, weights and weighting of its order. A saved state has it, and is
@@ -25218,6 +25557,7 @@ static void bzi_loader_end(bzna_loader *loader)
     bzi_release(memory, loader->sums, loader->order.group_count, sizeof *loader->sums);
     bzi_release(memory, loader->ends, loader->order.group_count, sizeof *loader->ends);
     bzi_release(memory, loader->order.ranked, loader->order.samples, sizeof *loader->order.ranked);
+    bzi_sequence_free_all(memory, loader->lists);
     for (uint32_t i = 0; i < loader->pick_count; i++)
         if (loader->picks[i].name)
             bzi_release(memory, (void *)(uintptr_t)loader->picks[i].name, strlen(loader->picks[i].name) + 1, 1);
@@ -25348,7 +25688,7 @@ static bzna_status bzi_loader_wait(bzna_loader *loader, int64_t timeout_ns, bzna
             return BZNA_OK;
         }
         if (!head && !bzi_plan_has_batch(loader))
-            return BZNA_END;
+            return bzi_loader_no_batch(loader, err);
         if (!head && loader->on_loan == loader->config.pipeline.batches_in_flight)
             return BZI_FAIL(err, BZNA_E_STATE,
                             "all %u batches are on loan: release one first, or raise batches_in_flight",
@@ -25659,11 +25999,13 @@ static void bzi_loader_quiesce_device(bzna_loader *loader)
     bzi_device_leave(loader->device);
 }
 
-/* Moves to a position of an epoch: waits for the samples at hand, throws away what is planned, and plans from there.
+/* Moves to a place: waits for the samples at hand, throws away what is planned, and all lists, and plans from there.
  * Fails with E_STATE while a thread is in bzna_loader_next. Without the lock. */
-static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t epoch, uint64_t position,
+static bzna_status bzi_loader_seek(bzna_loader *loader, const uint64_t *seed, const bzi_place *place,
                                    uint64_t end_epoch, bzna_error *err)
 {
+    bzi_sequence *lists;
+
     bzi_loader_lock(loader);
     if (loader->waiting) {
         bzi_os_unlock(&loader->mutex);
@@ -25679,27 +26021,20 @@ static bzna_status bzi_loader_seek(bzna_loader *loader, uint64_t seed, uint64_t 
         bzi_loader_quiesce_device(loader);
 
     bzi_loader_clear(loader);
-    loader->config.order.seed = seed;
-    loader->end_epoch = end_epoch;
-    loader->done_epoch = epoch;
-    loader->done_position = position;
-    bzi_plan_epoch(loader, epoch, position);
+    lists = bzi_loader_plan_from(loader, seed, place, end_epoch);
     loader->paused--;
     loader->stopped = 0;
     bzi_loader_wake_all(loader);                            /* a thread that came to next meanwhile may be at the end */
     bzi_os_unlock(&loader->mutex);
+    bzi_sequence_free_all(&loader->host->memory, lists);
     return BZNA_OK;
 }
 
 /* Restarts the loader at an epoch, with the seed that it has. */
 static bzna_status bzi_loader_reset(bzna_loader *loader, uint64_t epoch, bzna_error *err)
 {
-    uint64_t seed;
-
-    bzi_loader_lock(loader);
-    seed = loader->config.order.seed;
-    bzi_os_unlock(&loader->mutex);
-    return bzi_loader_seek(loader, seed, epoch, 0, bzi_loader_end_epoch(&loader->config, epoch), err);
+    const bzi_place place = { epoch, 0, loader->config.order.epoch_samples, 0 };
+    return bzi_loader_seek(loader, NULL, &place, bzi_loader_end_epoch(&loader->config, epoch), err);
 }
 
 #define BZI_STATE_BYTES_1 64u         /* size of a state of version 1, which ended with `check` */
@@ -25770,10 +26105,11 @@ static void bzi_loader_save(bzna_loader *loader, bzna_loader_state *state)
     state->struct_size = sizeof *state;
     state->version = 2;
     state->seed = loader->config.order.seed;
-    state->epoch = loader->done_epoch;
-    state->position = loader->done_position;
+    state->epoch = loader->done.epoch;
+    state->position = loader->done.position;
     state->fingerprint = loader->fingerprint;
-    state->sample_count = loader->shard.count;
+    state->sample_count = loader->done.count;
+    state->list = loader->done.list;
     state->end_epoch = loader->end_epoch;
     state->order = loader->config.order.kind;
     state->pixels = bzi_loader_pixels(loader);
@@ -25797,17 +26133,18 @@ static bzna_status bzi_loader_state_in(const bzna_loader_state *given, bzna_load
 static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_state *given, bzna_error *err)
 {
     bzna_loader_state whole, *state = &whole;
+    const uint64_t samples = loader->config.order.epoch_samples;      /* 0 where lists are given */
     bzna_status status = bzi_loader_state_in(given, state, err);
 
     if (status != BZNA_OK)
         return status;
     if (state->check != bzi_loader_state_check(state))
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.check: the state is damaged");
-    if (state->fingerprint != loader->fingerprint || state->sample_count != loader->shard.count)
+    if (state->fingerprint != loader->fingerprint || (state->sample_count != samples && samples))
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
                         "state.fingerprint: the state is of another data set, of %llu samples an epoch; this one has "
-                        "%llu%s", (unsigned long long)state->sample_count, (unsigned long long)loader->shard.count,
-                        state->sample_count == loader->shard.count ? ", but not the same" : "");
+                        "%llu%s", (unsigned long long)state->sample_count, (unsigned long long)samples,
+                        state->sample_count == samples ? ", but not the same" : "");
     if (state->order != loader->config.order.kind)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "state.order: the state is of order %u, the loader has %u", state->order,
                         loader->config.order.kind);
@@ -25823,7 +26160,9 @@ static bzna_status bzi_loader_restore(bzna_loader *loader, const bzna_loader_sta
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
                         "state.pixels: the state was saved by a run of another size, warp, picture or colors; "
                         "loader_config.pipeline.restore_any_pixels restores it anyway");
-    return bzi_loader_seek(loader, state->seed, state->epoch, state->position, state->end_epoch, err);
+    return bzi_loader_seek(loader, &state->seed,
+                           &(bzi_place){ state->epoch, state->position, state->sample_count, state->list },
+                           state->end_epoch, err);
 }
 
 /* Estimates which stage limits the loader, by which threads wait for which. The thresholds are rules of thumb. */
@@ -26007,6 +26346,13 @@ static bzna_status bzi_loader_check_order(bzna_loader_config *c, const bzna_data
 {
     const uint64_t samples = c->order.indices ? c->order.index_count : dataset->count;
 
+    if (c->order.kind == BZNA_ORDER_GIVEN) {
+        if (c->order.indices || c->order.index_count || c->order.weights || c->order.weight_count ||
+            c->order.weighting || c->order.weights_by_part || c->order.epoch_samples)
+            return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.indices, weights, weighting, epoch_samples: not "
+                            "with BZNA_ORDER_GIVEN, where bzna_loader_set_indices gives each epoch's samples");
+        return BZNA_OK;
+    }
     if (!c->order.indices != !c->order.index_count)
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
                         "loader_config.order.indices, index_count: one is given without the other");
@@ -26102,7 +26448,7 @@ static bzna_status bzi_loader_check_decode(bzna_loader_config *c, bzna_error *er
 /* Checks sizes, numbers of threads and the shard, and fills in defaults. An epoch must have at least one batch. */
 static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t samples, bzna_error *err)
 {
-    bzi_shard shard = { samples, 0, 0, 0, 0, 0 };
+    bzi_shard shard = { .count = samples };
     bzna_status status;
 
     if (!c->output.batch_size || c->output.batch_size > BZI_LIMIT_BATCH)
@@ -26110,7 +26456,7 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
                         c->output.batch_size, BZI_LIMIT_BATCH);
     if ((status = bzi_loader_check_output(c, err)) != BZNA_OK)
         return status;
-    if (c->order.kind > BZNA_ORDER_SHUFFLE)
+    if (c->order.kind > BZNA_ORDER_GIVEN)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.kind: %u is not known", c->order.kind);
     if (c->order.last_batch > BZNA_LAST_PAD)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.last_batch: %u is not known", c->order.last_batch);
@@ -26137,7 +26483,7 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
     shard.batch = c->output.batch_size;
     shard.world = c->shard.world_size;
     shard.last_batch = c->order.last_batch;
-    if (bzi_shard_batches(&shard) == 0)
+    if (c->order.kind != BZNA_ORDER_GIVEN && bzi_shard_batches(&shard) == 0)
         return BZI_FAIL(err, BZNA_E_ARGUMENT,
                         "loader_config.order.last_batch: DROP leaves no batch: %llu samples, %u x %u a step",
                         (unsigned long long)samples, c->output.batch_size, c->shard.world_size);
@@ -26777,7 +27123,8 @@ static void bzi_loader_init_plan(bzna_loader *loader)
     loader->shard.rank = config->shard.rank;
     loader->shard.last_batch = config->order.last_batch;
     loader->end_epoch = bzi_loader_end_epoch(config, config->order.first_epoch);
-    loader->done_epoch = config->order.first_epoch;
+    loader->done.epoch = config->order.first_epoch;
+    loader->done.count = config->order.epoch_samples;
     bzi_plan_epoch(loader, config->order.first_epoch, 0);
 }
 
@@ -27836,6 +28183,48 @@ BZNA_API bzna_status bzna_loader_next(bzna_loader *loader, int64_t timeout_ns, b
     BZI_API_END(status);
 }
 
+/* Gives an epoch its samples. call: how messages name the function. */
+static bzna_status bzi_api_give(bzna_loader *loader, const char *call, const bzi_given *given, bzna_error *err)
+{
+    bzna_status status = BZNA_OK;
+
+    if (loader->config.order.kind != BZNA_ORDER_GIVEN)
+        status = BZI_FAIL(err, BZNA_E_STATE, "loader_config.order.kind is not BZNA_ORDER_GIVEN");
+    else if (!given->count)
+        status = BZI_FAIL(err, BZNA_E_ARGUMENT, "the list of epoch %llu is empty", (unsigned long long)given->epoch);
+    else
+        status = bzi_loader_give(loader, given, err);
+    return status == BZNA_OK ? status : bzi_error_prefix(err, call);
+}
+
+BZNA_API bzna_status bzna_loader_set_indices(bzna_loader *loader, uint64_t epoch, const uint64_t *indices,
+                                             uint64_t count, bzna_error *err)
+{
+    const bzi_given given = { .epoch = epoch, .indices = indices, .count = count };
+
+    BZI_API_BEGIN;
+    BZI_API_NEED(loader);
+    BZI_API_NEED(indices);
+    BZI_API_PLACE(loader, 0);
+    BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
+}
+
+BZNA_API bzna_status bzna_loader_set_batches(bzna_loader *loader, uint64_t epoch, const uint64_t *indices,
+                                             uint64_t count, const uint32_t *sizes, uint64_t batch_count,
+                                             bzna_error *err)
+{
+    const bzi_given given = { epoch, indices, count, sizes, batch_count };
+
+    BZI_API_BEGIN;
+    BZI_API_NEED(loader);
+    BZI_API_NEED(indices);
+    BZI_API_NEED(sizes);
+    BZI_API_PLACE(loader, 0);
+    if (!batch_count)
+        BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_loader_set_batches: epoch %llu has no batches", (unsigned long long)epoch);
+    BZI_API_END(bzi_api_give(loader, __func__, &given, &e));
+}
+
 BZNA_API bzna_status bzna_loader_stop(bzna_loader *loader, bzna_error *err)
 {
     BZI_API_BEGIN;
@@ -27882,12 +28271,10 @@ BZNA_API bzna_status bzna_loader_restore(bzna_loader *loader, const bzna_loader_
     BZI_API_END(status);
 }
 
-static void bzi_api_loader_info(const bzna_loader *loader, bzna_loader_info *info)
+static void bzi_api_loader_info(bzna_loader *loader, bzna_loader_info *info)
 {
     const bzna_loader_config *c = &loader->config;
     const bzi_pick *pick = &loader->picks[0];
-    const bzi_shard whole = { c->order.epoch_samples, 0, c->output.batch_size, c->shard.world_size, c->shard.rank,
-                              c->order.last_batch };        /* an epoch from its start */
 
     memset(info, 0, sizeof *info);
     info->decoder = loader->pool ? BZNA_DECODER_NVDEC : BZNA_DECODER_SOFTWARE;
@@ -27898,9 +28285,7 @@ static void bzi_api_loader_info(const bzna_loader *loader, bzna_loader_info *inf
     info->reader_threads = c->read.threads;
     info->batches_in_flight = c->pipeline.batches_in_flight;
     info->read_ahead = c->read.ahead_samples;
-    info->batches_per_epoch = bzi_shard_batches(&whole);
-    info->samples_per_epoch = c->order.last_batch == BZNA_LAST_DROP ? info->batches_per_epoch * c->output.batch_size :
-                              whole.count > whole.rank ? (whole.count - whole.rank + whole.world - 1) / whole.world : 0;
+    bzi_loader_count_epoch(loader, &info->samples_per_epoch, &info->batches_per_epoch);
 
     if (loader->pool)
         snprintf(info->decoder_name, sizeof info->decoder_name, "NVDEC of %.50s", loader->device->info.name);
@@ -27926,6 +28311,8 @@ BZNA_API bzna_status bzna_loader_get_info(bzna_loader *loader, bzna_loader_info 
     BZI_API_BEGIN;
     BZI_API_NEED(loader);
     BZI_API_NEED(info);
+    if (loader->config.order.kind == BZNA_ORDER_GIVEN)      /* it takes the lock */
+        BZI_API_PLACE(loader, 0);
 
     bzi_api_loader_info(loader, &all);
     BZI_API_END(bzi_api_out(info, struct_size, &all, sizeof all, &e));
