@@ -133,6 +133,7 @@ int streamed_bench(const tool_options *o)
     bzna_error err = tool_empty_error();
     stream_bench b = { .info.struct_size = sizeof b.info };
     tool_options settings = *o;
+    if (o->indices) return tool_error("--indices: samples of a stream have no numbers");
     settings.shuffle = 1;
     settings.flip = 0.5;
     archive_loader_config(&settings, &loading, &loader);
