@@ -369,6 +369,9 @@ install: all
 	install -m 755 $(BUILD)/libbenzina.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/
 	ln -sf libbenzina.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libbenzina.so.$(SOVERSION)
 	ln -sf libbenzina.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libbenzina.so
+	install -m 755 $(BUILD)/libbenzina_stream.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/
+	ln -sf libbenzina_stream.so.$(VERSION) $(DESTDIR)$(PREFIX)/lib/libbenzina_stream.so.$(SOVERSION)
+	ln -sf libbenzina_stream.so.$(SOVERSION) $(DESTDIR)$(PREFIX)/lib/libbenzina_stream.so
 	if [ -e $(BUILD)/bzna ]; then install -m 755 $(BUILD)/bzna $(DESTDIR)$(PREFIX)/bin/ && \
 	    install -m 644 examples/bzna.1 $(DESTDIR)$(PREFIX)/share/man/man1/; fi
 	sh tests/make/pkgconfig.sh '$(PREFIX)' '$(VERSION)' $(LIBS) > $(DESTDIR)$(PREFIX)/lib/pkgconfig/benzina.pc
@@ -381,6 +384,7 @@ install: all
 uninstall:
 	rm -f $(addprefix $(DESTDIR)$(PREFIX)/,include/benzina.h lib/libbenzina.a lib/libbenzina.so \
 	    lib/libbenzina.so.$(SOVERSION) lib/libbenzina.so.$(VERSION) lib/pkgconfig/benzina.pc \
+	    lib/libbenzina_stream.so lib/libbenzina_stream.so.$(SOVERSION) lib/libbenzina_stream.so.$(VERSION) \
 	    lib/cmake/benzina/benzinaConfig.cmake lib/cmake/benzina/benzinaConfigVersion.cmake bin/bzna \
 	    share/man/man1/bzna.1)
 	-rmdir $(DESTDIR)$(PREFIX)/lib/cmake/benzina 2>/dev/null || true
