@@ -9,7 +9,7 @@ import weakref
 from typing import Any, Dict, Iterable, Iterator, List, Literal, Mapping, NamedTuple, Optional, Sequence, Tuple, Union, overload
 
 from . import _arguments as arg
-from . import _c, _handles
+from . import _c, _handles, _provider
 from ._c import Status, lib
 from ._context import Context, _shared_context
 from ._errors import Error, check, error_of, told
@@ -290,6 +290,12 @@ class Dataset(_handles.Handled):
     that the system opened, only its bytes count: its position stays, it may be closed. Any other file-like object is read under a lock,
     and must stay open.
 
+    Or an object with __len__ and __getitem__, as torch's data sets are. What __getitem__(index) gives is a sample: a picture, or a pair of
+    picture and target, or a dict of fields. Pictures are bytes of files, PIL.Images, or arrays of uint8; other fields are numbers, rows of
+    numbers, text and bytes, as the first sample has them, and may be None in others. It is called by several threads, one at a time, since
+    each holds the interpreter's lock, and must give the same sample for the same index. An exception costs its sample only; OSError and
+    EOFError are tried again (read_retries). last_exception is the last one.
+
     split            of an archive: "train", "validation" or "test"
     format           "archive", "folder", "tar", "RecordIO", ... (see info.container): other kinds are refused
     fields           names of fields: dataset.fields and dataset[i].fields show these alone; None: all. A DataLoader
@@ -330,6 +336,16 @@ class Dataset(_handles.Handled):
             check(lib.bzna_dataset_open_list(context.handle, array, len(paths), config, handle, err), err)
         elif arg.is_path(source):
             check(lib.bzna_dataset_open(context.handle, arg.path_bytes(source), config, handle, err), err)
+        elif isinstance(source, (_provider.Arrays, _provider.Items)) or _provider.is_items(source):
+            samples = source if isinstance(source, (_provider.Arrays, _provider.Items)) else _provider.Items(source)
+            self._source = _Failure()
+            samples.kept = weakref.ref(self._source)
+            callbacks, key, pointed = _provider.callbacks_of(samples)
+            status = lib.bzna_dataset_open_provider(context.handle, callbacks, config, handle, err)
+            del pointed                         # the library has copied it
+            if status < 0:
+                _close_thunk(key)
+            check(status, err)
         else:
             over, self._source = _source_over(source), _Failure()
             over.kept = weakref.ref(self._source)

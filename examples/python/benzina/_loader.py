@@ -515,7 +515,7 @@ class DataLoader(_handles.Handled):
                 current.close()
         of_source = self.dataset.last_exception
         exception = self._failures.exception_of(error)
-        if error.status == Status.E_CALLBACK and not error.native_code:
+        if exception is None and error.status == Status.E_CALLBACK and error.native_code in (0, Status.E_CALLBACK):
             exception = of_source
         if exception is not None:
             raise_of_callback(exception, error)
