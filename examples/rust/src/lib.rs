@@ -32,7 +32,7 @@
 //! Objects keep alive what they were made from, so that they may be dropped in any order: a batch outlives its loader, a loader its
 //! data set. What a batch or a decoder lends out is borrowed from it, and the compiler holds the borrower to that.
 //!
-//! Callbacks may panic: the panic ends at the border to C and fails what was under way. That of a loader's closure goes on where the
+//! Callbacks may panic: the panic ends at the border to C and fails what was under way. That of a [`Provider`] costs one sample. That of a loader's closure goes on where the
 //! loader is asked for the batch: such a fault ends the run, unless [`LoaderBuilder::on_callback_error`] says otherwise. Objects of this
 //! crate that are dropped inside a callback cannot be closed there (the library refuses), and are leaked.
 
@@ -44,6 +44,7 @@ mod host;
 pub mod layout;
 mod loader;
 mod picture;
+mod provider;
 #[rustfmt::skip] // made by `make bindings`
 pub mod raw;
 
@@ -53,6 +54,7 @@ pub use loader::{
     Output, Plane, State, Weighting,
 };
 pub use picture::{Codec, Decoder, Image, Law, Matrix, Picture, Random, Sample, Split, Value, Writer, WriterOptions};
+pub use provider::{Kind, Provider, ProviderField, ValueWriter};
 pub use raw::bzna_codec_info as CodecInfo;
 pub use raw::bzna_dataset_info as DatasetInfo;
 pub use raw::bzna_device_info as DeviceInfo;
@@ -474,7 +476,7 @@ impl Drop for ContextInner {
 /// What a data set is opened with, where the path is not enough.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct DatasetOptions<'a> {
-    /// What error messages call it; default: the path, or "source".
+    /// What error messages call it; default: the path, "source" or "provider".
     pub name: Option<&'a str>,
     /// "train", "validation", "test": only the samples of that split. Default: all.
     pub split: Option<&'a str>,
@@ -557,6 +559,17 @@ impl Context {
     /// Opens an archive behind a reader with one position, such as a [`std::io::Cursor`]: reads take turns.
     pub fn open_reader(&self, reader: impl Read + Seek + Send + 'static) -> Result<Dataset> {
         self.open_source(Seekable::new(reader), DatasetOptions::default())
+    }
+
+    /// Opens samples that a program gives by itself.
+    pub fn open_provider(&self, provider: impl Provider + 'static, options: DatasetOptions<'_>) -> Result<Dataset> {
+        provider::open(provider, |provider| {
+            with_options(options, |config| {
+                // SAFETY: the callbacks fit the user pointer; the library copies the struct and what it points to.
+                make(|out, err| unsafe { raw::bzna_dataset_open_provider(self.as_raw(), provider, config, out, err) })
+            })
+        })
+        .map(|raw| Dataset { raw, context: self.clone() })
     }
 
     /// Lays data sets end to end: the whole keeps its parts alive. All must be of this context.
