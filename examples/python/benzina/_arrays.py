@@ -86,7 +86,7 @@ def from_arrays(images: Any, labels: Optional[Any] = None, names: Optional[Seque
                 classes: Optional[Sequence[str]] = None, **settings: Any) -> Dataset:
     """Pictures in memory as a Dataset, which the library reads where they lie, without calling Python.
 
-        >>> dataset = benzina.from_arrays([open(name, "rb").read() for name in ("train/color/a.png", "train/gray/e.png")], [0, 1])
+        >>> dataset = benzina.from_arrays([open("train/color/a.png", "rb").read()] * 2, [0, 1])
         >>> dataset, dataset[1].target
         (<benzina.Dataset: provider, 2 samples>, 1)
 
