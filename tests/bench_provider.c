@@ -97,7 +97,7 @@ static void pictures_find(pictures *p, const bzna_dataset *tar, const char *path
 
 static bzna_dataset *open_way(bzna_context *context, pictures *p, int way, const char *path, bzna_error *err)
 {
-    const int located = way >= PLACES_FILE;
+    const uint32_t located = way >= PLACES_FILE;
     const bzna_provider_field fields[] = {
         { .name = "image", .kind = BZNA_FIELD_IMAGE, .located = located },
         { .name = "target", .kind = BZNA_FIELD_INTEGER, .located = located } };
