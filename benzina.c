@@ -20936,6 +20936,7 @@ typedef struct bzi_item {
     uint32_t            passed_over;  /* (P) how often a later item was taken while this was the queue's first */
     uint64_t            frames;       /* a hash of the decoder format that it needs; 0: no engine has looked yet */
     uint32_t            in_pool;      /* (L) 1: it is with the pool or one of its engines */
+    uint32_t            is_padding;   /* 1: there is no sample; its slot gets order.pad_value */
 } bzi_item;
 
 /* A list of items, linked by their next. An empty run is all zeros. */
@@ -21749,7 +21750,7 @@ static int bzi_plan_batch(bzna_loader *loader)
     batch->position = bzi_shard_position(shard, batch->number);
     batch->real = bzi_shard_real(shard, batch->number);
 
-    batch->slots = shard->last_batch == BZNA_LAST_PAD ? shard->batch : batch->real;
+    batch->slots = shard->last_batch >= BZNA_LAST_PAD ? shard->batch : batch->real;
     batch->unfinished = batch->slots;
     batch->failed = batch->replaced = 0;
     batch->stop_slot = UINT32_MAX;
@@ -21783,6 +21784,19 @@ static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
     item->batch->indices[item->slot] = item->index;
 }
 
+/* Locates an item's sample. Returns 1 if it lies in a file, else 0. */
+static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
+{
+    const bzi_container *container = item->container;
+    bzna_error ignored;
+
+    memset(extent, 0, sizeof *extent);
+    if (item->is_padding || container->ops->locate(container, item->local, extent, &ignored) != BZNA_OK || extent->data)
+        return 0;
+    extent->source = extent->source ? extent->source : &container->source;
+    return extent->source->shared != NULL;
+}
+
 /* Gives the next sample of the plan to an item. Returns 1, or 0 if there is none now. */
 static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
 {
@@ -21797,6 +21811,9 @@ static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
 
     item->position = (item->batch->position + (uint64_t)item->slot * shard->world) % shard->count;
     bzi_plan_sample(loader, item);
+    item->is_padding = shard->last_batch == BZNA_LAST_FILL && item->slot >= item->batch->real;
+    if (item->is_padding)
+        item->batch->indices[item->slot] = UINT64_MAX;
     if (loader->next_slot == item->batch->slots)
         loader->planning = NULL;
     return 1;
@@ -22640,13 +22657,19 @@ static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_erro
 
 /* Reads a sample. After an I/O error it pauses and tries again, as often as the config allows. Returns BZNA_AGAIN if
  * memory is short, or if a pause is due and other samples of the run can be read before it. Such items are marked as
- * tried, and come last. */
+ * tried, and come last. Returns BZNA_END for padding. */
 static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_error *err)
 {
     bzna_loader *loader = reader->loader;
     const int pauses = item == reader->first && (item->tried || !item->next);
     uint64_t backoff = loader->config.read.backoff_ns;
     uint32_t retries = 0;
+
+    if (item->is_padding) {
+        item->batch->targets[item->slot] = loader->config.order.pad_target;
+        bzi_item_clear_fields(item);
+        return BZNA_END;                                    /* no sample, so that nobody decodes it */
+    }
 
     for (;;) {
         bzna_status status = item->tried ? BZNA_E_IO : bzi_reader_read(reader, item, err);
@@ -22665,19 +22688,6 @@ static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_err
         reader->run_retries++;
         backoff = backoff > UINT64_MAX / 2 ? backoff : backoff * 2;
     }
-}
-
-/* Locates an item's sample. Returns 1 if it lies in a file, else 0. */
-static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
-{
-    const bzi_container *container = item->container;
-    bzna_error ignored;
-
-    memset(extent, 0, sizeof *extent);
-    if (container->ops->locate(container, item->local, extent, &ignored) != BZNA_OK || extent->data)
-        return 0;
-    extent->source = extent->source ? extent->source : &container->source;
-    return extent->source->shared != NULL;
 }
 
 /* Returns how many of the samples that follow in the run also follow in the file, and can be read together with this
@@ -22899,6 +22909,9 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
     bzna_loader *loader = item->batch->loader;
     bzna_statistics *stats = &loader->stats;
     bzna_stage_statistics *decode = &stats->stage[BZNA_STAGE_DECODE], *warp = &stats->stage[BZNA_STAGE_WARP];
+
+    if (item->is_padding)
+        return;
 
     decode->count += item->decode_ns != 0;
     decode->busy_ns += item->decode_ns;
@@ -23151,8 +23164,17 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
 
 /* --- The end of a sample --- */
 
-/* Fills a failed slot with the out-of-bounds color, so that nothing of its earlier contents remains, and ends its item.
- * The kernel gets an empty picture, which is out of bounds everywhere. lane: as for bzi_item_complete. */
+/* Makes every number of a slot the value of padding. */
+static void bzi_slot_pad(bzi_kernel_slot *slot, double value)
+{
+    for (int i = 0; i < 3; i++)
+        slot->fill[i] = (float)value;
+    slot->flags &= ~BZI_KERNEL_FILL_MEAN;
+}
+
+/* Fills a failed slot with the out-of-bounds color, so that nothing of its earlier contents remains, and one of padding
+ * with its value. Ends its item. The kernel gets an empty picture, which is out of bounds everywhere. lane: as for
+ * bzi_item_complete. */
 static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
 {
     bzna_loader *loader = item->batch->loader;
@@ -23166,6 +23188,8 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
         const bzi_output *output = &loader->outputs[i];
 
         bzi_slot_colors(&slot, &output->transform, output->shape.channels);
+        if (item->is_padding)
+            bzi_slot_pad(&slot, loader->config.order.pad_value);
         for (uint32_t view = 0; view < output->views; view++) {
             slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, output, view, item->slot);
             if (lane)
@@ -23195,6 +23219,11 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
 {
     bzna_loader *loader = item->batch->loader;
     int replaced = 0;
+
+    if (item->is_padding) {
+        bzi_item_fill(item, BZNA_OK, lane);
+        return;
+    }
 
     if (status != BZNA_OK)
         bzi_item_report_failure(item);
@@ -26154,8 +26183,14 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
         return status;
     if (c->order.kind > BZNA_ORDER_SHUFFLE)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.kind: %u is not known", c->order.kind);
-    if (c->order.last_batch > BZNA_LAST_PAD)
+    if (c->order.last_batch > BZNA_LAST_FILL)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.last_batch: %u is not known", c->order.last_batch);
+    if (c->order.last_batch != BZNA_LAST_FILL && (c->order.pad_value != 0 || c->order.pad_target))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.pad_value, pad_target: they have an effect on "
+                        "BZNA_LAST_FILL only");
+    if (!isfinite((float)c->order.pad_value))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.pad_value: %g is not a finite float32",
+                        c->order.pad_value);
 
     c->order.epochs = c->order.epochs ? c->order.epochs : 1;
     c->shard.world_size = bzi_default(c->shard.world_size, 1);
@@ -26189,22 +26224,24 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
 /* Checks that words which have no meaning yet are zero, so that they can have one later. */
 static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_error *err)
 {
-    const struct { const char *group; const uint64_t *words; uint32_t padding; } groups[] = {
-        { "output", c->output.reserved, c->output.reserved0 },
-        { "extra_outputs", c->extra_outputs.reserved, 0 },
-        { "order", c->order.reserved, 0 },
-        { "shard", c->shard.reserved, 0 },
-        { "filter", c->filter.reserved, 0 },
-        { "color", c->color.reserved, c->color.reserved0 },
-        { "fields", c->fields.reserved, 0 },
-        { "read", c->read.reserved, c->read.reserved0 },
-        { "decode", c->decode.reserved, 0 },
-        { "errors", c->errors.reserved, 0 },
-        { "pipeline", c->pipeline.reserved, 0 },
+#define BZI_GROUP(name, padding) { #name, c->name.reserved, sizeof c->name.reserved, padding }
+    const struct { const char *group; const uint64_t *words; uint64_t bytes; uint32_t padding; } groups[] = {
+        BZI_GROUP(output, c->output.reserved0),
+        BZI_GROUP(extra_outputs, 0),
+        BZI_GROUP(order, 0),
+        BZI_GROUP(shard, 0),
+        BZI_GROUP(filter, 0),
+        BZI_GROUP(color, c->color.reserved0),
+        BZI_GROUP(fields, 0),
+        BZI_GROUP(read, c->read.reserved0),
+        BZI_GROUP(decode, 0),
+        BZI_GROUP(errors, 0),
+        BZI_GROUP(pipeline, 0),
     };
+#undef BZI_GROUP
 
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
-        if (groups[i].padding || !bzi_is_zero(groups[i].words, sizeof c->output.reserved))
+        if (groups[i].padding || !bzi_is_zero(groups[i].words, groups[i].bytes))
             return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "loader_config.%s: reserved words are set", groups[i].group);
     return BZNA_OK;
 }

@@ -2000,7 +2000,10 @@ enum {
     BZNA_LAST_DROP    = 1,
     /* it is filled from the start of the epoch's order; bzna_batch_info.count says how many of its
      * samples are real */
-    BZNA_LAST_PAD     = 2
+    BZNA_LAST_PAD     = 2,
+    /* it is filled with order.pad_value and order.pad_target; bzna_batch_info.count says how many
+     * of its samples are real. The slots after them have the index UINT64_MAX and no fields */
+    BZNA_LAST_FILL    = 3
 };
 
 /* How order.weights are used. */
@@ -2172,7 +2175,11 @@ typedef struct bzna_loader_order {
     /* Advanced: draws an epoch, with weighting; at most 2^63. Default: as many as samples, or with
      * ONCE as samples that have a weight */
     uint64_t        epoch_samples;
-    uint64_t        reserved[8];      /* must be 0 */
+    /* with BZNA_LAST_FILL: every number of the pictures that fill the last batch, as it stands in
+     * the tensor */
+    double          pad_value;
+    int64_t         pad_target;       /* with BZNA_LAST_FILL: their targets */
+    uint64_t        reserved[6];      /* must be 0 */
 } bzna_loader_order;
 
 /* This process's share of each epoch, for distributed training: chapter 9. */

@@ -1524,6 +1524,9 @@ class Order(unittest.TestCase):
         self.assertEqual(sizes(), [(3, 3), (3, 3), (2, 2)])
         self.assertEqual(sizes(drop_last=True), [(3, 3), (3, 3)])
         self.assertEqual(sizes(last_batch="pad"), [(3, 3), (3, 3), (3, 2)])
+        *_, last = loader_of(batch_size=3, last_batch="fill", pad_value=-1.5, pad_target=-7).batches()
+        self.assertEqual((len(last.images.memoryview().tobytes()), last.count, last.targets.memoryview()[2]), (3 * 3 * 24 * 24 * 4, 2, -7))
+        self.assertEqual(set(floats(last.images)[2 * 3 * 24 * 24:]), {-1.5})
         self.assertEqual(len(loader_of(drop_last=True)), 2)
 
     def test_epochs_end(self):

@@ -123,7 +123,8 @@ loader_output:  u32 batch_size, width, height, dtype, layout, channels, views, s
                 buffers; u32 buffer_count, reserved0; str name, field; ptr warp, filter, color; u64 reserved[8]
 loader_outputs: ptr ptr; u64 count, reserved[8]
 loader_order:   u32 kind, last_batch; u64 seed, epochs, first_epoch; ptr indices; u64 index_count; ptr weights;
-                u64 weight_count; u32 weighting, weights_by_part; u64 epoch_samples, reserved[8]
+                u64 weight_count; u32 weighting, weights_by_part; u64 epoch_samples; f64 pad_value; i64 pad_target;
+                u64 reserved[6]
 loader_shard:   u32 rank, world_size; u64 reserved[8]
 loader_fields:  str image, tensors, bytes; u64 reserved[8]
 loader_read:    u32 threads, ahead_samples; u64 memory_bytes; u32 retries, reserved0; u64 backoff_ns, reserved[8]

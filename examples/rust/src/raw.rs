@@ -360,6 +360,9 @@ pub const BZNA_LAST_PARTIAL: u32 = 0;
 pub const BZNA_LAST_DROP: u32 = 1;
 /// It is filled from the start of the epoch's order; bzna_batch_info.count says how many of its samples are real
 pub const BZNA_LAST_PAD: u32 = 2;
+/// It is filled with order.pad_value and order.pad_target; bzna_batch_info.count says how many of its samples are real.
+/// The slots after them have the index UINT64_MAX and no fields
+pub const BZNA_LAST_FILL: u32 = 3;
 
 // How order.weights are used.
 /// There are no weights
@@ -1434,8 +1437,12 @@ structs! {
         /// Advanced: draws an epoch, with weighting; at most 2^63. Default: as many as samples, or with ONCE as samples
         /// that have a weight
         epoch_samples: u64,
+        /// With BZNA_LAST_FILL: every number of the pictures that fill the last batch, as it stands in the tensor
+        pad_value: f64,
+        /// With BZNA_LAST_FILL: their targets
+        pad_target: i64,
         /// Must be 0
-        reserved: [u64; 8],
+        reserved: [u64; 6],
     }
 
     /// This process's share of each epoch, for distributed training: chapter 9.

@@ -383,6 +383,16 @@ fn a_provider_gives_samples_field_by_field() {
 }
 
 #[test]
+fn padding_has_values_of_its_own() {
+    let ctx = Context::new(ContextConfig::default()).unwrap();
+    let data = ctx.open_provider(Drawn { fault: || Ok(()), dropped: Default::default() }, Default::default()).unwrap();
+    let loader = data.loader().batch_size(5).size(4, 4).padding(-1.5, -7).open().unwrap();
+    let last = loader.iter().last().unwrap().unwrap();
+    assert_eq!((last.count(), last.targets()[3..].to_vec()), (3, vec![-7, -7]));
+    assert!(last.image()[3 * 48..].iter().all(|value| *value == -1.5) && last.image()[48 * 2] == 70.0);
+}
+
+#[test]
 fn a_provider_that_fails_or_panics_costs_its_slot() {
     quiet();
     let ctx = Context::new(ContextConfig::default()).unwrap();
