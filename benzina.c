@@ -6080,6 +6080,22 @@ static const char *bzi_codec_unread(bzi_span head, int as_picture)
     return NULL;
 }
 
+/* Returns the name of a codec that mp4 files may have, and that has no row in the table of codecs. */
+static const char *bzi_codec_unread_entry(uint32_t entry)
+{
+    static const struct { const char *entry, *name; } known[] = {
+        { "mp4v", "MPEG-4 Visual" }, { "vp08", "VP8" }, { "vp09", "VP9" }, { "vvc1", "H.266" }, { "vvi1", "H.266" },
+        { "apch", "ProRes" }, { "apcn", "ProRes" }, { "apcs", "ProRes" }, { "apco", "ProRes" }, { "ap4h", "ProRes" },
+        { "ap4x", "ProRes" }, { "AVdn", "DNxHD" }, { "AVdh", "DNxHR" }, { "mjpa", "Motion JPEG" },
+        { "mjpb", "Motion JPEG" }, { "mjp2", "JPEG 2000" }, { "png ", "PNG" }, { "s263", "H.263" },
+        { "dvh1", "Dolby Vision" }, { "dvhe", "Dolby Vision" }, { "encv", "encrypted" },
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (bzi_be32((const uint8_t *)known[i].entry) == entry)
+            return known[i].name;
+    return "an unknown codec";
+}
+
 /* Returns the CRC-32C of a record's length, as TensorFlow masks it. */
 static uint32_t bzi_tfrecord_check(const uint8_t length[8])
 {
@@ -8266,14 +8282,15 @@ static bzna_status bzi_mp4_class_name(const bzi_container *c, uint64_t target, b
 }
 
 /* Indexes the tracks, and makes the fields, of an archive or a video. Pre: input is a track. */
-static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error *err)
+static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
     const bzi_track *input = bzi_mp4_track(c, mp4->input);
     bzna_status status;
 
-    mp4->target = bzi_mp4_find(mp4, "bzna_target", split);
-    mp4->filename = bzi_mp4_find(mp4, "bzna_fname", split);
+    mp4->target = config->target ? bzi_mp4_find(mp4, config->target, config->split) : -1;
+    mp4->target = mp4->target >= 0 ? mp4->target : bzi_mp4_find(mp4, "bzna_target", config->split);
+    mp4->filename = bzi_mp4_find(mp4, "bzna_fname", config->split);
     if (input->table.sample_count + input->fragment_samples == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov/trak[%d] \"%s\" has no samples", (int)mp4->input, input->name);
     if ((status = bzi_mp4_index_track(c, mp4->input, err)) != BZNA_OK ||
@@ -8304,33 +8321,17 @@ static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error
 /* Opens an archive: its bzna_input track holds files. If it holds video, the file is a sample of an archive, alone. */
 static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
-    const char *split = config->split;
     bzi_mp4 *mp4 = c->own;
     bzna_status status = bzi_mp4_read(c, err);
     if (status != BZNA_OK)
         return status;
-    mp4->input = bzi_mp4_find(mp4, "bzna_input", split);
-    if (mp4->input < 0 && split)
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.split: moov has no track \"bzna_input_%s\"", split);
+    mp4->input = bzi_mp4_find(mp4, "bzna_input", config->split);
+    if (mp4->input < 0 && config->split)
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.split: moov has no track \"bzna_input_%s\"",
+                        config->split);
     if (mp4->input < 0 || bzi_mp4_track(c, mp4->input)->handler == BZI_FOURCC('v', 'i', 'd', 'e'))
         return BZNA_AGAIN;
-    return bzi_mp4_index(c, split, err);
-}
-
-/* Returns the name of a codec that mp4 files may have, and that has no row in the table of codecs. */
-static const char *bzi_mp4_codec_name(uint32_t entry)
-{
-    static const struct { const char *entry, *name; } known[] = {
-        { "mp4v", "MPEG-4 Visual" }, { "vp08", "VP8" }, { "vp09", "VP9" }, { "vvc1", "H.266" }, { "vvi1", "H.266" },
-        { "apch", "ProRes" }, { "apcn", "ProRes" }, { "apcs", "ProRes" }, { "apco", "ProRes" }, { "ap4h", "ProRes" },
-        { "ap4x", "ProRes" }, { "AVdn", "DNxHD" }, { "AVdh", "DNxHR" }, { "mjpa", "Motion JPEG" },
-        { "mjpb", "Motion JPEG" }, { "mjp2", "JPEG 2000" }, { "png ", "PNG" }, { "s263", "H.263" },
-        { "dvh1", "Dolby Vision" }, { "dvhe", "Dolby Vision" }, { "encv", "encrypted" },
-    };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (bzi_be32((const uint8_t *)known[i].entry) == entry)
-            return known[i].name;
-    return "an unknown codec";
+    return bzi_mp4_index(c, config, err);
 }
 
 /* Refuses a video as a whole if nothing here decodes its codec. */
@@ -8342,7 +8343,7 @@ static bzna_status bzi_mp4_check_codec(const bzi_track *track, int32_t number, b
     bzi_fourcc_text(track->format, type);
     return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, track->format, 0,
                     "moov/trak[%d]/mdia/minf/stbl/stsd: its frames are coded as '%s' (%s), which is not decoded",
-                    (int)number, type, bzi_mp4_codec_name(track->format));
+                    (int)number, type, bzi_codec_unread_entry(track->format));
 }
 
 /* Opens a video. The archive's row has its turn first, and has read the movie, unless the user named the format. */
@@ -8373,7 +8374,7 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
     if ((status = bzi_track_orientation(input, (uint32_t)mp4->input, mp4->turned_at, mp4->movie_orientation,
                                         &mp4->orientation, err)) != BZNA_OK)
         return status;
-    return bzi_mp4_index(c, config->split, err);
+    return bzi_mp4_index(c, config, err);
 }
 
 
@@ -12115,7 +12116,7 @@ static bzna_status bzi_provider_open_lists(bzi_container *c, bzi_provider *own, 
     return BZNA_OK;
 }
 
-/* Takes a provider. On failure it still belongs to the caller. */
+/* Opens a provider, which still belongs to the caller. */
 static bzna_status bzi_provider_open(bzi_container *c, const bzna_provider *provider, bzna_error *err)
 {
     bzi_provider *own = c->own;
@@ -12139,9 +12140,11 @@ static bzna_status bzi_provider_open(bzi_container *c, const bzna_provider *prov
 
     c->class_count = provider->class_count;
     own->c.files = own->c.class_names = NULL;
-    own->taken = 1;
     return BZNA_OK;
 }
+
+/* From now on the container closes the provider: opening has succeeded. */
+static void bzi_provider_take(bzi_container *c) { ((bzi_provider *)c->own)->taken = 1; }
 
 static void bzi_provider_close(bzi_container *c)
 {
@@ -12170,8 +12173,8 @@ static bzna_status bzi_provider_judge(const bzi_provider *own, uint32_t number, 
         return BZNA_OK;
     return bzi_fail(err, status == BZNA_E_IO || status == BZNA_E_NOT_FOUND ? status : BZNA_E_CALLBACK,
                     BZNA_NO_OFFSET, 0, status, "the provider's %s returned %d (%s) for \"%s\"",
-                    !own->given[number].located ? "read" : own->c.places ? "table" : "locate", status, bzi_status_text(status),
-                    own->fields[number].name);
+                    !own->given[number].located ? "read" : own->c.places ? "table" : "locate", status,
+                    bzi_status_text(status), own->fields[number].name);
 }
 
 /* Checks the size that a value has, by the caller's word. */
@@ -12915,6 +12918,39 @@ static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_
     return config->records ? ops == &bzi_records_ops : ops->probe && ops->probe(head, size);
 }
 
+/* Returns 1 if the container has a track of that name, or its variant for a split, else 0. */
+static int bzi_container_has_track(const bzi_container *c, const char *name, const char *split)
+{
+    char variant[BZNA_NAME_MAX];
+    bzna_track_info info;
+
+    snprintf(variant, sizeof variant, "%s%s%.12s", name, split ? "_" : "", split ? split : "");
+    for (uint32_t i = 0; c->ops->track && c->ops->track(c, i, &info) == BZNA_OK; i++)
+        if (!strcmp(info.name, variant))
+            return 1;
+    return 0;
+}
+
+/* Makes the field that the caller names the target. A track was taken when the file was opened. */
+static bzna_status bzi_container_choose_target(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
+{
+    const char *name = config->target;
+
+    for (uint32_t i = 0; name && i < c->field_count; i++)
+        if (c->fields[i].kind == BZNA_FIELD_INTEGER && !strcmp(c->fields[i].name, name)) {
+            if (c->target_field == i)
+                return BZNA_OK;
+            c->target_field = i;
+            c->target_inside = c->fields[i].inside;
+            c->target_count = c->count;
+            return BZNA_OK;
+        }
+
+    if (!name || (c->target_field != BZI_NO_FIELD && bzi_container_has_track(c, name, config->split)))
+        return BZNA_OK;
+    return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.target: there is no field of integers \"%.64s\"", name);
+}
+
 /* Finds the row for a file by its first bytes and has it build the index. A row that returns BZNA_AGAIN declines. */
 static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
@@ -12935,6 +12971,8 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
             continue;
         if ((status = bzi_container_become(c, ops, err)) == BZNA_OK)
             status = ops->open(c, config, err);
+        if (status == BZNA_OK)
+            status = bzi_container_choose_target(c, config, err);
         if (status != BZNA_AGAIN && bzi_container_check_config(c, config, err) != BZNA_OK)
             status = err->status;
     }
@@ -13003,8 +13041,9 @@ static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, c
     if (config->format && strcmp(config->format, bzi_folder_ops.name))
         status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a folder, not \"%s\"", config->format);
     else if ((status = bzi_container_become(c, &bzi_folder_ops, err)) == BZNA_OK &&
-             (status = bzi_container_check_config(c, config, err)) == BZNA_OK)
-        status = bzi_folder_open_path(c, path, config, err);
+             (status = bzi_container_check_config(c, config, err)) == BZNA_OK &&
+             (status = bzi_folder_open_path(c, path, config, err)) == BZNA_OK)
+        status = bzi_container_choose_target(c, config, err);
     if (status != BZNA_OK) {
         bzi_container_free(c);
         return status;
@@ -13029,12 +13068,15 @@ static bzna_status bzi_container_open_provider(bzi_host *host, const bzna_provid
     if (config->format && strcmp(config->format, ops->name))
         status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a provider, not \"%s\"", config->format);
     else if ((status = bzi_container_become(c, ops, err)) == BZNA_OK &&
-             (status = bzi_container_check_config(c, config, err)) == BZNA_OK)
-        status = bzi_provider_open(c, provider, err);
+             (status = bzi_container_check_config(c, config, err)) == BZNA_OK &&
+             (status = bzi_provider_open(c, provider, err)) == BZNA_OK)
+        status = bzi_container_choose_target(c, config, err);
     if (status != BZNA_OK) {
         bzi_container_free(c);
         return status;
     }
+
+    bzi_provider_take(c);
 
     *out = c;
     return BZNA_OK;
@@ -27207,7 +27249,7 @@ static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bz
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: %u is not known", numbers[i].name,
                             numbers[i].value);
 
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < sizeof c->reserved / sizeof c->reserved[0]; i++)
         if (c->reserved[i])
             return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "dataset_config: reserved words are set");
     if (!c->classes != !c->class_count)

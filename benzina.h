@@ -1251,7 +1251,11 @@ typedef struct bzna_dataset_config {
     uint32_t            orientation;  /* BZNA_ORIENTATION_... */
     uint32_t            palette;      /* BZNA_PALETTE_... */
     const bzna_records *records;      /* how records of one size lie; NULL: the file has none */
-    uint64_t            reserved[4];  /* must be 0 */
+    /* which field of integers is the target, by its name, such as "cls2" of a tar. In mp4 files
+     * also a track of integers, by its name, such as "bzna_target"; with a split, its variant for
+     * that. E_NOT_FOUND if there is none. Default: chapter 12 says which */
+    const char         *target;
+    uint64_t            reserved[3];  /* must be 0 */
 } bzna_dataset_config;
 
 /* A data set as a whole. */

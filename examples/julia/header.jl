@@ -461,7 +461,8 @@ mutable struct bzna_dataset_config
     orientation::UInt32
     palette::UInt32
     records::Ptr{bzna_records}
-    reserved::NTuple{4,UInt64}
+    target::Cstring
+    reserved::NTuple{3,UInt64}
     bzna_dataset_config() = new()
 end
 

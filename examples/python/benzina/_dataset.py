@@ -300,6 +300,7 @@ class Dataset(_handles.Handled):
     format           "archive", "folder", "tar", "RecordIO", ... (see info.container): other kinds are refused
     fields           names of fields: dataset.fields and dataset[i].fields show these alone; None: all. A DataLoader
                      delivers picture and target, and whatever else its tensors and bytes name
+    target           the field of integers that is the target: "cls2" of a tar, "bzna_target_b" of an mp4's tracks; None: the usual one
     list             path of a list of samples (.lst, .csv): which files of a folder, or what labels of a .rec
     classes          of a folder: its class folders, in the order of their numbers; None: all, in class_order. A folder of pictures
                      beside one of masks is no data set of two classes, and refused unless they are named here
@@ -317,7 +318,8 @@ class Dataset(_handles.Handled):
                  context: Optional[Context] = None, *, format: Optional[str] = None, fields: Optional[Names] = None,
                  list: Optional[Path] = None, classes: Optional[Iterable[str]] = None,
                  class_order: Literal["text", "numeric"] = "text", orientation: Literal["apply", "ignore"] = "apply",
-                 palette: Literal["colors", "index"] = "colors", records: Optional[Mapping[str, Any]] = None) -> None:
+                 palette: Literal["colors", "index"] = "colors", records: Optional[Mapping[str, Any]] = None,
+                 target: Optional[str] = None) -> None:
         _handles.dispose_put_off()
         context = context or _shared_context()
         if records is None and format is None and arg.is_path(source):
@@ -326,7 +328,7 @@ class Dataset(_handles.Handled):
             raise TypeError("classes: a list of names is needed, not one name")
         settings: Dict[str, Any] = dict(split=split, name=name, format=format, list=list, classes=classes and tuple(classes),
                                         class_order=class_order, orientation=orientation, palette=palette,
-                                        records=records and dict(records))
+                                        records=records and dict(records), target=target)
         (config, kept), handle, err = _dataset_config(settings), ctypes.c_void_p(), _c.new("error")
         paths = source if isinstance(source, (tuple, _list)) else None
         self._source: Optional[_Failure] = None

@@ -488,6 +488,8 @@ pub struct DatasetOptions<'a> {
     pub split: Option<&'a str>,
     /// "archive", "folder", "tar", ...: the kind that it must be. Default: any.
     pub format: Option<&'a str>,
+    /// The field of integers, or an mp4's track of them, that is the target. Default: the usual one.
+    pub target: Option<&'a str>,
     /// The path of a list of samples: which files of a folder, or what labels of a .rec.
     pub list: Option<&'a str>,
     /// A folder's class folders, in the order of their numbers. Default: all.
@@ -641,11 +643,11 @@ impl Context {
 }
 
 fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bzna_dataset_config) -> Result<T>) -> Result<T> {
-    let [name, split, format, list] =
-        [options.name, options.split, options.format, options.list].map(|text| text.map(c_string).transpose());
+    let [name, split, format, list, target] =
+        [options.name, options.split, options.format, options.list, options.target].map(|text| text.map(c_string).transpose());
     let classes = options.classes.iter().map(|class| c_string(class)).collect::<Result<Vec<_>>>()?;
     let classes: Vec<_> = classes.iter().map(|class| class.as_ptr()).collect();
-    let (name, split, format, list) = (name?, split?, format?, list?);
+    let (name, split, format, list, target) = (name?, split?, format?, list?, target?);
     let pointer = |text: &Option<CString>| text.as_ref().map_or(ptr::null(), |text| text.as_ptr());
     // The caller's struct_size is nobody's word: C would read as many bytes as it says.
     let records = options.records.map(|records| raw::bzna_records { struct_size: size_of::<raw::bzna_records>() as u32, ..*records });
@@ -655,6 +657,7 @@ fn with_options<T>(options: DatasetOptions<'_>, open: impl FnOnce(*const raw::bz
         split: pointer(&split),
         format: pointer(&format),
         list: pointer(&list),
+        target: pointer(&target),
         classes: if classes.is_empty() { ptr::null() } else { classes.as_ptr() },
         class_count: classes.len() as u32,
         class_order: options.numeric_classes.into(),

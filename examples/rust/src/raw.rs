@@ -878,8 +878,12 @@ structs! {
         palette: u32,
         /// How records of one size lie; NULL: the file has none
         records: *const bzna_records,
+        /// Which field of integers is the target, by its name, such as "cls2" of a tar. In mp4 files also a track of
+        /// integers, by its name, such as "bzna_target"; with a split, its variant for that. E_NOT_FOUND if there is
+        /// none. Default: chapter 12 says which
+        target: *const c_char,
         /// Must be 0
-        reserved: [u64; 4],
+        reserved: [u64; 3],
     }
 
     /// A data set as a whole.
