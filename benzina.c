@@ -8553,6 +8553,29 @@ static bzna_status bzi_mp4_picture(const bzi_track *track, const bzi_sample *sam
     return BZNA_OK;
 }
 
+/* Returns 1 if a sample of an archive is no file of boxes, but a picture by itself, as its first bytes say; else 0. */
+static int bzi_mp4_is_picture(const bzi_container *c, const bzi_sample *sample)
+{
+    uint8_t head[16] = { 0 };
+    const uint64_t size = bzi_min(sample->extent.size, sizeof head);
+    bzna_error ignored;
+
+    if (sample->bytes)
+        memcpy(head, sample->bytes, (size_t)size);
+    else if (bzi_source_read(&c->source, sample->extent.offset, head, size, &ignored) != BZNA_OK)
+        return 0;
+    return bzi_codec_recognize((bzi_span){ head, size }) != BZNA_CODEC_UNKNOWN;
+}
+
+/* Describes such a picture. It has no thumbnail. */
+static bzna_status bzi_mp4_raw_image(const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch,
+                                     bzi_image *image, bzna_error *err)
+{
+    if (pick->name && strcmp(pick->name, "image") && strcmp(pick->name, "bzna_input"))
+        return bzi_container_fail_image(pick->name, err);
+    return bzi_file_image((bzi_span){ sample->bytes, sample->extent.size }, sample->extent.offset, scratch, image, err);
+}
+
 /* Describes a picture of an archive's sample: the first sample of its track. */
 static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                          bzi_scratch *scratch, bzi_image *image, bzna_error *err)
@@ -8562,9 +8585,11 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
     bzi_extent unit;
     int32_t number;
     uint32_t orientation;
-    bzna_status status = bzi_mp4_parse(c, sample, movie, err);
+    bzna_status status;
 
-    if (status != BZNA_OK)
+    if (bzi_mp4_is_picture(c, sample))
+        return bzi_mp4_raw_image(sample, pick, scratch, image, err);
+    if ((status = bzi_mp4_parse(c, sample, movie, err)) != BZNA_OK)
         return status;
     if ((number = bzi_mp4_choose(movie, pick)) < 0)
         return bzi_container_fail_image(pick->name, err);
@@ -8591,6 +8616,10 @@ static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_samp
     const bzi_movie *movie = &scratch->movie;
     bzna_status status = bzi_mp4_parse(c, sample, &scratch->movie, err);
 
+    if (status != BZNA_OK && bzi_mp4_is_picture(c, sample)) {
+        bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "bzna_input");
+        return BZNA_OK;
+    }
     if (status != BZNA_OK)
         return status;
 
@@ -14628,7 +14657,8 @@ static void bzi_out_inner_track(bzi_out *out, const char *name, const char *mime
                                 uint64_t offset, uint64_t size)
 {
     const bzi_track_desc t = { .name = name, .mime = mime, .coded = coded, .id = id, .count = 1, .offset = offset,
-                               .flags = strcmp(name, "bzna_thumb") ? 0 : 3, .size = size,
+                               .flags = !strcmp(name, "bzna_thumb") || !strcmp(name, "bzna_fname") ? 3 : 0,
+                               .size = size,
                                .width = coded ? coded->image.width : 0, .height = coded ? coded->image.height : 0 };
     bzi_out_trak(out, &t);
 }
@@ -22103,8 +22133,10 @@ static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *s
     bzna_status status = bzi_container_value(item->container, sample, number, &value, err);
 
     if (status == BZNA_OK && value.size > bytes)
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s has %llu numbers, more than the %u of fields.tensors",
-                        column->name, (unsigned long long)(value.size / sizeof(float)), column->length);
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s has %llu numbers, more than the %u of fields.tensors: name it as "
+                        "\"%s:%llu\" there, with the length of the longest", column->name,
+                        (unsigned long long)(value.size / sizeof(float)), column->length, column->name,
+                        (unsigned long long)(value.size / sizeof(float)));
     return status;
 }
 
@@ -27323,6 +27355,51 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
         if (!paths[i])
             BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open_list: paths[%u] is NULL", i);
     BZI_API_END(bzi_api_open_paths(context, paths, count, config, out, &e));
+}
+
+/* Lays texts end to end, each with its NUL and without backslashes before characters. Returns their size always; writes
+ * only what fits. */
+static uint64_t bzi_api_join(const bzi_names *texts, char *dst, uint64_t capacity)
+{
+    uint64_t size = 0;
+
+    for (uint64_t i = 0; i < texts->count; i++)
+        for (const char *p = bzi_names_get(texts, i);; p++) {
+            p += *p == '\\' && p[1];
+            if (size++ < capacity)
+                dst[size - 1] = *p;
+            if (!*p)
+                break;
+        }
+    return size;
+}
+
+BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t capacity, size_t *needed,
+                                        uint32_t *count, bzna_error *err)
+{
+    const bzi_memory memory = { { NULL, bzi_os_alloc, bzi_os_release } };
+    bzi_names texts = { .memory = &memory };
+    bzna_status status;
+    uint64_t size;
+
+    BZI_API_BEGIN;
+    BZI_API_NEED(pattern);
+
+    if (strlen(pattern) >= BZI_LIMIT_PATH_BYTES)
+        BZI_API_FAIL(BZNA_E_LIMIT, "the pattern has more than %u bytes", BZI_LIMIT_PATH_BYTES - 1);
+    if ((status = bzi_brace_check(pattern, &e)) == BZNA_OK)
+        status = bzi_brace_expand(&texts, pattern, 0, 0, &e);
+
+    size = status == BZNA_OK ? bzi_api_join(&texts, dst, dst ? capacity : 0) : 0;
+    if (needed)
+        *needed = (size_t)size;
+    if (count)
+        *count = status == BZNA_OK ? (uint32_t)texts.count : 0;
+    if (status == BZNA_OK && size > (dst ? capacity : 0))
+        status = BZI_FAIL(&e, BZNA_E_BUFFER, "the texts need %llu bytes, the buffer has %llu", (unsigned long long)size,
+                          (unsigned long long)(dst ? capacity : 0));
+    bzi_names_free(&texts);
+    BZI_API_END(status);
 }
 
 /* Opens what lies in memory or, if callbacks are given, a user's source. */

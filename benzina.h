@@ -472,7 +472,9 @@
  *
  * ARCHIVES (.bzna) are mp4 files. They hold frames of H.265, H.264 or AV1, or JPEG files as they
  * are, with their EXIF orientation. The sample entry of JPEG is mjpg, as in HEIF, and QuickTime's
- * jpeg is read, too. The original Benzina tools refuse both.
+ * jpeg is read, too. The original Benzina tools refuse both. A sample that is no mp4 file of its
+ * own, but a JPEG or another still, is read as that. examples/FORMAT.md describes archives byte by
+ * byte.
  *
  *     to decode on      pack                  because
  *     GPUs              H.265                 it is small, and GPUs decode it since Pascal
@@ -1389,6 +1391,20 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
  * E_LIMIT for more than 65536 files. */
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths,
     uint32_t count, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
+
+/* Gives the texts that the braces of a pattern stand for, as bzna_dataset_open expands them: see
+ * chapter 12. Files are not looked for: * ? [] and "::" stay as they are. Any thread.
+ *     pattern    UTF-8, of at most 4095 bytes
+ *     dst        receives the texts one after the other, each with a NUL at its end; NULL asks for
+ *                the size alone
+ *     capacity   bytes at dst
+ *     needed     set to the bytes of all texts with their NULs; may be NULL
+ *     count      set to the number of texts; may be NULL
+ * Statuses: E_ARGUMENT for braces that do not close; E_LIMIT for more than 65536 texts, or braces
+ * that nest too deep; E_BUFFER if dst is NULL or too small, in which case the bytes at dst are of
+ * no use. */
+BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t capacity,
+    size_t *needed, uint32_t *count, bzna_error *err);
 
 /* Opens a file that lies in memory. Any thread.
  *     context   may be closed before the data set

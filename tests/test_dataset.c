@@ -1167,6 +1167,58 @@ TEST(no_more_pictures_are_named_than_there_is_room_for)
     close_all(&o);
 }
 
+/* One sample is a JPEG by itself, with zeros after it up to the size that the index states. */
+TEST(a_sample_of_an_archive_may_be_a_picture_by_itself)
+{
+#ifdef BENZINA_NO_JPEG
+    SKIP("built without libjpeg-turbo [libjpeg-dev]");
+#endif
+    const fact_sample *s = &known[0].samples[2];
+    bzna_sample_ref ref = { .struct_size = sizeof ref };
+    bzna_image image = { .struct_size = sizeof image }, alone = { .struct_size = sizeof alone };
+    bzna_picture mine = { .struct_size = sizeof mine }, theirs = { .struct_size = sizeof theirs };
+    bzna_decoder *decoders[2] = { NULL, NULL };
+    bzna_error err = fresh_error();
+    size_t size;
+    uint8_t *jpeg = slurp("tests/data/pictures/jpeg_422_restarts.jpg", &size), *buffer;
+    int64_t target;
+    char name[64];
+    opened o;
+    open_copy(&o, 0);
+    REQUIRE((uint64_t)s->size > size);
+    memset(o.file + s->offset, 0, (size_t)s->size);
+    memcpy(o.file + s->offset, jpeg, size);
+    REQUIRE(open_now(&o, NULL) == BZNA_OK);
+    CHECK_EQ(bzna_dataset_sample(o.dataset, 2, &ref, sizeof ref, NULL), BZNA_OK);
+    CHECK_EQ(ref.image_count, 1);
+    CHECK_STR(ref.image_names[0], "bzna_input");
+    CHECK(bzna_dataset_target(o.dataset, 2, &target, NULL) == BZNA_OK && target == s->target);
+    CHECK(bzna_dataset_field(o.dataset, 2, "name", name, sizeof name, NULL, NULL) == BZNA_OK);
+    CHECK_STR(name, s->filename);
+    buffer = malloc((size_t)ref.size);
+    CHECK_EQ(bzna_dataset_read_image(o.dataset, 2, "thumb", buffer, (size_t)ref.size, &image, &err), BZNA_E_NOT_FOUND);
+    REQUIRE(bzna_dataset_read_image(o.dataset, 2, NULL, buffer, (size_t)ref.size, &image, NULL) == BZNA_OK);
+    CHECK_EQ(image.codec, BZNA_CODEC_JPEG);
+    alone.codec = BZNA_CODEC_JPEG;
+    alone.data = jpeg;
+    alone.data_size = size;
+    REQUIRE(bzna_decoder_open(o.context, &decoders[0], NULL) == BZNA_OK);
+    REQUIRE(bzna_decoder_open(o.context, &decoders[1], NULL) == BZNA_OK);
+    CHECK_EQ(bzna_decoder_decode(decoders[0], &image, &mine, NULL), BZNA_OK);
+    CHECK_EQ(bzna_decoder_decode(decoders[1], &alone, &theirs, NULL), BZNA_OK);
+    CHECK(mine.width == theirs.width && mine.height == theirs.height);
+    for (uint32_t y = 0; y < mine.height; y++)
+        CHECK(!memcmp((const uint8_t *)mine.plane[0] + (int64_t)y * mine.pitch[0],
+                      (const uint8_t *)theirs.plane[0] + (int64_t)y * theirs.pitch[0], mine.width));
+    CHECK_EQ(bzna_dataset_sample(o.dataset, 3, &ref, sizeof ref, NULL), BZNA_OK);
+    CHECK_EQ(ref.image_count, 2);
+    for (int i = 0; i < 2; i++)
+        bzna_decoder_close(decoders[i]);
+    free(buffer);
+    free(jpeg);
+    close_all(&o);
+}
+
 /* A path that exists is opened as it stands, whatever is in it. */
 TEST(a_path_with_the_characters_of_patterns_is_opened_literally)
 {
@@ -2220,6 +2272,7 @@ TEST_MAIN(
     RUN(targets_outside_the_file_or_of_a_wrong_size_fail_alone)
     RUN(a_damaged_sample_names_box_and_offset_and_its_neighbors_stand)
     RUN(samples_give_their_fields_by_name)
+    RUN(a_sample_of_an_archive_may_be_a_picture_by_itself)
     RUN(no_more_pictures_are_named_than_there_is_room_for)
     RUN(a_path_with_the_characters_of_patterns_is_opened_literally)
     RUN(bytes_past_the_last_box_are_ignored_when_they_are_too_few_for_one)

@@ -194,6 +194,7 @@ dataset_config_init: void &dataset_config size
 records_init: void &records size
 dataset_open: i32 ptr str &dataset_config out &error
 dataset_open_list: i32 ptr ptr u32 &dataset_config out &error
+braces_expand: i32 str ptr size &size &u32 &error
 dataset_open_memory: i32 ptr ptr size &dataset_config out &error
 dataset_open_source: i32 ptr &source &dataset_config out &error
 dataset_open_provider: i32 ptr &provider &dataset_config out &error

@@ -1902,6 +1902,8 @@ extern "C" {
     pub fn bzna_dataset_open(context: *mut bzna_context, path: *const c_char, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Opens several paths as one data set, in which they lie end to end.
     pub fn bzna_dataset_open_list(context: *mut bzna_context, paths: *const *const c_char, count: u32, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
+    /// Gives the texts that the braces of a pattern stand for, as bzna_dataset_open expands them: see chapter 12.
+    pub fn bzna_braces_expand(pattern: *const c_char, dst: *mut c_char, capacity: usize, needed: *mut usize, count: *mut u32, err: *mut bzna_error) -> bzna_status;
     /// Opens a file that lies in memory.
     pub fn bzna_dataset_open_memory(context: *mut bzna_context, bytes: *const c_void, size: usize, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Opens a file that the caller's functions read.
