@@ -6713,6 +6713,22 @@ static const char *bzi_codec_unread(bzi_span head, int as_picture)
     return NULL;
 }
 
+/* Returns the name of a codec that mp4 files may have, and that has no row in the table of codecs. */
+static const char *bzi_codec_unread_entry(uint32_t entry)
+{
+    static const struct { const char *entry, *name; } known[] = {
+        { "mp4v", "MPEG-4 Visual" }, { "vp08", "VP8" }, { "vp09", "VP9" }, { "vvc1", "H.266" }, { "vvi1", "H.266" },
+        { "apch", "ProRes" }, { "apcn", "ProRes" }, { "apcs", "ProRes" }, { "apco", "ProRes" }, { "ap4h", "ProRes" },
+        { "ap4x", "ProRes" }, { "AVdn", "DNxHD" }, { "AVdh", "DNxHR" }, { "mjpa", "Motion JPEG" },
+        { "mjpb", "Motion JPEG" }, { "mjp2", "JPEG 2000" }, { "png ", "PNG" }, { "s263", "H.263" },
+        { "dvh1", "Dolby Vision" }, { "dvhe", "Dolby Vision" }, { "encv", "encrypted" },
+    };
+    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+        if (bzi_be32((const uint8_t *)known[i].entry) == entry)
+            return known[i].name;
+    return "an unknown codec";
+}
+
 /* Returns the CRC-32C of a record's length, as TensorFlow masks it. */
 static uint32_t bzi_tfrecord_check(const uint8_t length[8])
 {
@@ -8899,14 +8915,15 @@ static bzna_status bzi_mp4_class_name(const bzi_container *c, uint64_t target, b
 }
 
 /* Indexes the tracks, and makes the fields, of an archive or a video. Pre: input is a track. */
-static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error *err)
+static bzna_status bzi_mp4_index(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
     bzi_mp4 *mp4 = c->own;
     const bzi_track *input = bzi_mp4_track(c, mp4->input);
     bzna_status status;
 
-    mp4->target = bzi_mp4_find(mp4, "bzna_target", split);
-    mp4->filename = bzi_mp4_find(mp4, "bzna_fname", split);
+    mp4->target = config->target ? bzi_mp4_find(mp4, config->target, config->split) : -1;
+    mp4->target = mp4->target >= 0 ? mp4->target : bzi_mp4_find(mp4, "bzna_target", config->split);
+    mp4->filename = bzi_mp4_find(mp4, "bzna_fname", config->split);
     if (input->table.sample_count + input->fragment_samples == 0)
         return BZI_FAIL(err, BZNA_E_NO_SAMPLES, "moov/trak[%d] \"%s\" has no samples", (int)mp4->input, input->name);
     if ((status = bzi_mp4_index_track(c, mp4->input, err)) != BZNA_OK ||
@@ -8937,33 +8954,17 @@ static bzna_status bzi_mp4_index(bzi_container *c, const char *split, bzna_error
 /* Opens an archive: its bzna_input track holds files. If it holds video, the file is a sample of an archive, alone. */
 static bzna_status bzi_mp4_open_archive(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
-    const char *split = config->split;
     bzi_mp4 *mp4 = c->own;
     bzna_status status = bzi_mp4_read(c, err);
     if (status != BZNA_OK)
         return status;
-    mp4->input = bzi_mp4_find(mp4, "bzna_input", split);
-    if (mp4->input < 0 && split)
-        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.split: moov has no track \"bzna_input_%s\"", split);
+    mp4->input = bzi_mp4_find(mp4, "bzna_input", config->split);
+    if (mp4->input < 0 && config->split)
+        return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.split: moov has no track \"bzna_input_%s\"",
+                        config->split);
     if (mp4->input < 0 || bzi_mp4_track(c, mp4->input)->handler == BZI_FOURCC('v', 'i', 'd', 'e'))
         return BZNA_AGAIN;
-    return bzi_mp4_index(c, split, err);
-}
-
-/* Returns the name of a codec that mp4 files may have, and that has no row in the table of codecs. */
-static const char *bzi_mp4_codec_name(uint32_t entry)
-{
-    static const struct { const char *entry, *name; } known[] = {
-        { "mp4v", "MPEG-4 Visual" }, { "vp08", "VP8" }, { "vp09", "VP9" }, { "vvc1", "H.266" }, { "vvi1", "H.266" },
-        { "apch", "ProRes" }, { "apcn", "ProRes" }, { "apcs", "ProRes" }, { "apco", "ProRes" }, { "ap4h", "ProRes" },
-        { "ap4x", "ProRes" }, { "AVdn", "DNxHD" }, { "AVdh", "DNxHR" }, { "mjpa", "Motion JPEG" },
-        { "mjpb", "Motion JPEG" }, { "mjp2", "JPEG 2000" }, { "png ", "PNG" }, { "s263", "H.263" },
-        { "dvh1", "Dolby Vision" }, { "dvhe", "Dolby Vision" }, { "encv", "encrypted" },
-    };
-    for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
-        if (bzi_be32((const uint8_t *)known[i].entry) == entry)
-            return known[i].name;
-    return "an unknown codec";
+    return bzi_mp4_index(c, config, err);
 }
 
 /* Refuses a video as a whole if nothing here decodes its codec. */
@@ -8975,7 +8976,7 @@ static bzna_status bzi_mp4_check_codec(const bzi_track *track, int32_t number, b
     bzi_fourcc_text(track->format, type);
     return bzi_fail(err, BZNA_E_CODEC, BZNA_NO_OFFSET, track->format, 0,
                     "moov/trak[%d]/mdia/minf/stbl/stsd: its frames are coded as '%s' (%s), which is not decoded",
-                    (int)number, type, bzi_mp4_codec_name(track->format));
+                    (int)number, type, bzi_codec_unread_entry(track->format));
 }
 
 /* Opens a video. The archive's row has its turn first, and has read the movie, unless the user named the format. */
@@ -9006,7 +9007,7 @@ static bzna_status bzi_mp4_open_video(bzi_container *c, const bzna_dataset_confi
     if ((status = bzi_track_orientation(input, (uint32_t)mp4->input, mp4->turned_at, mp4->movie_orientation,
                                         &mp4->orientation, err)) != BZNA_OK)
         return status;
-    return bzi_mp4_index(c, config->split, err);
+    return bzi_mp4_index(c, config, err);
 }
 
 
@@ -9185,6 +9186,29 @@ static bzna_status bzi_mp4_picture(const bzi_track *track, const bzi_sample *sam
     return BZNA_OK;
 }
 
+/* Returns 1 if a sample of an archive is no file of boxes, but a picture by itself, as its first bytes say; else 0. */
+static int bzi_mp4_is_picture(const bzi_container *c, const bzi_sample *sample)
+{
+    uint8_t head[16] = { 0 };
+    const uint64_t size = bzi_min(sample->extent.size, sizeof head);
+    bzna_error ignored;
+
+    if (sample->bytes)
+        memcpy(head, sample->bytes, (size_t)size);
+    else if (bzi_source_read(&c->source, sample->extent.offset, head, size, &ignored) != BZNA_OK)
+        return 0;
+    return bzi_codec_recognize((bzi_span){ head, size }) != BZNA_CODEC_UNKNOWN;
+}
+
+/* Describes such a picture. It has no thumbnail. */
+static bzna_status bzi_mp4_raw_image(const bzi_sample *sample, const bzi_pick *pick, bzi_scratch *scratch,
+                                     bzi_image *image, bzna_error *err)
+{
+    if (pick->name && strcmp(pick->name, "image") && strcmp(pick->name, "bzna_input"))
+        return bzi_container_fail_image(pick->name, err);
+    return bzi_file_image((bzi_span){ sample->bytes, sample->extent.size }, sample->extent.offset, scratch, image, err);
+}
+
 /* Describes a picture of an archive's sample: the first sample of its track. */
 static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sample *sample, const bzi_pick *pick,
                                          bzi_scratch *scratch, bzi_image *image, bzna_error *err)
@@ -9194,9 +9218,11 @@ static bzna_status bzi_mp4_archive_image(const bzi_container *c, const bzi_sampl
     bzi_extent unit;
     int32_t number;
     uint32_t orientation;
-    bzna_status status = bzi_mp4_parse(c, sample, movie, err);
+    bzna_status status;
 
-    if (status != BZNA_OK)
+    if (bzi_mp4_is_picture(c, sample))
+        return bzi_mp4_raw_image(sample, pick, scratch, image, err);
+    if ((status = bzi_mp4_parse(c, sample, movie, err)) != BZNA_OK)
         return status;
     if ((number = bzi_mp4_choose(movie, pick)) < 0)
         return bzi_container_fail_image(pick->name, err);
@@ -9223,6 +9249,10 @@ static bzna_status bzi_mp4_archive_images(const bzi_container *c, const bzi_samp
     const bzi_movie *movie = &scratch->movie;
     bzna_status status = bzi_mp4_parse(c, sample, &scratch->movie, err);
 
+    if (status != BZNA_OK && bzi_mp4_is_picture(c, sample)) {
+        bzi_string_copy(out->image_names[out->image_count++], BZNA_NAME_MAX, "bzna_input");
+        return BZNA_OK;
+    }
     if (status != BZNA_OK)
         return status;
 
@@ -12750,7 +12780,7 @@ static bzna_status bzi_provider_open_lists(bzi_container *c, bzi_provider *own, 
     return BZNA_OK;
 }
 
-/* Takes a provider. On failure it still belongs to the caller. */
+/* Opens a provider, which still belongs to the caller. */
 static bzna_status bzi_provider_open(bzi_container *c, const bzna_provider *provider, bzna_error *err)
 {
     bzi_provider *own = c->own;
@@ -12774,9 +12804,11 @@ static bzna_status bzi_provider_open(bzi_container *c, const bzna_provider *prov
 
     c->class_count = provider->class_count;
     own->c.files = own->c.class_names = NULL;
-    own->taken = 1;
     return BZNA_OK;
 }
+
+/* From now on the container closes the provider: opening has succeeded. */
+static void bzi_provider_take(bzi_container *c) { ((bzi_provider *)c->own)->taken = 1; }
 
 static void bzi_provider_close(bzi_container *c)
 {
@@ -12805,8 +12837,8 @@ static bzna_status bzi_provider_judge(const bzi_provider *own, uint32_t number, 
         return BZNA_OK;
     return bzi_fail(err, status == BZNA_E_IO || status == BZNA_E_NOT_FOUND ? status : BZNA_E_CALLBACK,
                     BZNA_NO_OFFSET, 0, status, "the provider's %s returned %d (%s) for \"%s\"",
-                    !own->given[number].located ? "read" : own->c.places ? "table" : "locate", status, bzi_status_text(status),
-                    own->fields[number].name);
+                    !own->given[number].located ? "read" : own->c.places ? "table" : "locate", status,
+                    bzi_status_text(status), own->fields[number].name);
 }
 
 /* Checks the size that a value has, by the caller's word. */
@@ -13551,6 +13583,39 @@ static int bzi_container_suits(const bzi_container_ops *ops, const bzna_dataset_
     return config->records ? ops == &bzi_records_ops : ops->probe && ops->probe(head, size);
 }
 
+/* Returns 1 if the container has a track of that name, or its variant for a split, else 0. */
+static int bzi_container_has_track(const bzi_container *c, const char *name, const char *split)
+{
+    char variant[BZNA_NAME_MAX];
+    bzna_track_info info;
+
+    snprintf(variant, sizeof variant, "%s%s%.12s", name, split ? "_" : "", split ? split : "");
+    for (uint32_t i = 0; c->ops->track && c->ops->track(c, i, &info) == BZNA_OK; i++)
+        if (!strcmp(info.name, variant))
+            return 1;
+    return 0;
+}
+
+/* Makes the field that the caller names the target. A track was taken when the file was opened. */
+static bzna_status bzi_container_choose_target(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
+{
+    const char *name = config->target;
+
+    for (uint32_t i = 0; name && i < c->field_count; i++)
+        if (c->fields[i].kind == BZNA_FIELD_INTEGER && !strcmp(c->fields[i].name, name)) {
+            if (c->target_field == i)
+                return BZNA_OK;
+            c->target_field = i;
+            c->target_inside = c->fields[i].inside;
+            c->target_count = c->count;
+            return BZNA_OK;
+        }
+
+    if (!name || (c->target_field != BZI_NO_FIELD && bzi_container_has_track(c, name, config->split)))
+        return BZNA_OK;
+    return BZI_FAIL(err, BZNA_E_NOT_FOUND, "dataset_config.target: there is no field of integers \"%.64s\"", name);
+}
+
 /* Finds the row for a file by its first bytes and has it build the index. A row that returns BZNA_AGAIN declines. */
 static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_config *config, bzna_error *err)
 {
@@ -13571,6 +13636,8 @@ static bzna_status bzi_container_recognize(bzi_container *c, const bzna_dataset_
             continue;
         if ((status = bzi_container_become(c, ops, err)) == BZNA_OK)
             status = ops->open(c, config, err);
+        if (status == BZNA_OK)
+            status = bzi_container_choose_target(c, config, err);
         if (status != BZNA_AGAIN && bzi_container_check_config(c, config, err) != BZNA_OK)
             status = err->status;
     }
@@ -13639,8 +13706,9 @@ static bzna_status bzi_container_open_folder(bzi_host *host, const char *path, c
     if (config->format && strcmp(config->format, bzi_folder_ops.name))
         status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a folder, not \"%s\"", config->format);
     else if ((status = bzi_container_become(c, &bzi_folder_ops, err)) == BZNA_OK &&
-             (status = bzi_container_check_config(c, config, err)) == BZNA_OK)
-        status = bzi_folder_open_path(c, path, config, err);
+             (status = bzi_container_check_config(c, config, err)) == BZNA_OK &&
+             (status = bzi_folder_open_path(c, path, config, err)) == BZNA_OK)
+        status = bzi_container_choose_target(c, config, err);
     if (status != BZNA_OK) {
         bzi_container_free(c);
         return status;
@@ -13665,12 +13733,15 @@ static bzna_status bzi_container_open_provider(bzi_host *host, const bzna_provid
     if (config->format && strcmp(config->format, ops->name))
         status = BZI_FAIL(err, BZNA_E_FORMAT, "dataset_config.format: it is a provider, not \"%s\"", config->format);
     else if ((status = bzi_container_become(c, ops, err)) == BZNA_OK &&
-             (status = bzi_container_check_config(c, config, err)) == BZNA_OK)
-        status = bzi_provider_open(c, provider, err);
+             (status = bzi_container_check_config(c, config, err)) == BZNA_OK &&
+             (status = bzi_provider_open(c, provider, err)) == BZNA_OK)
+        status = bzi_container_choose_target(c, config, err);
     if (status != BZNA_OK) {
         bzi_container_free(c);
         return status;
     }
+
+    bzi_provider_take(c);
 
     *out = c;
     return BZNA_OK;
@@ -15222,7 +15293,8 @@ static void bzi_out_inner_track(bzi_out *out, const char *name, const char *mime
                                 uint64_t offset, uint64_t size)
 {
     const bzi_track_desc t = { .name = name, .mime = mime, .coded = coded, .id = id, .count = 1, .offset = offset,
-                               .flags = strcmp(name, "bzna_thumb") ? 0 : 3, .size = size,
+                               .flags = !strcmp(name, "bzna_thumb") || !strcmp(name, "bzna_fname") ? 3 : 0,
+                               .size = size,
                                .width = coded ? coded->image.width : 0, .height = coded ? coded->image.height : 0 };
     bzi_out_trak(out, &t);
 }
@@ -21637,6 +21709,7 @@ typedef struct bzi_item {
     uint32_t            passed_over;  /* (P) how often a later item was taken while this was the queue's first */
     uint64_t            frames;       /* a hash of the decoder format that it needs; 0: no engine has looked yet */
     uint32_t            in_pool;      /* (L) 1: it is with the pool or one of its engines */
+    uint32_t            is_padding;   /* 1: there is no sample; its slot gets order.pad_value */
 } bzi_item;
 
 /* A list of items, linked by their next. An empty run is all zeros. */
@@ -22493,7 +22566,7 @@ static int bzi_plan_batch(bzna_loader *loader)
     batch->stride = bzi_shard_stride(shard);
     batch->real = bzi_shard_real(shard, batch->number);
 
-    batch->slots = shard->last_batch == BZNA_LAST_PAD ? shard->batch : batch->real;
+    batch->slots = shard->last_batch >= BZNA_LAST_PAD ? shard->batch : batch->real;
     batch->unfinished = batch->slots;
     batch->failed = batch->replaced = 0;
     batch->stop_slot = UINT32_MAX;
@@ -22527,6 +22600,19 @@ static void bzi_plan_sample(const bzna_loader *loader, bzi_item *item)
     item->batch->indices[item->slot] = item->index;
 }
 
+/* Locates an item's sample. Returns 1 if it lies in a file, else 0. */
+static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
+{
+    const bzi_container *container = item->container;
+    bzna_error ignored;
+
+    memset(extent, 0, sizeof *extent);
+    if (item->is_padding || container->ops->locate(container, item->local, extent, &ignored) != BZNA_OK || extent->data)
+        return 0;
+    extent->source = extent->source ? extent->source : &container->source;
+    return extent->source->shared != NULL;
+}
+
 /* Gives the next sample of the plan to an item. Returns 1, or 0 if there is none now. */
 static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
 {
@@ -22542,6 +22628,9 @@ static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
     batch = item->batch;
     item->position = (batch->position + (uint64_t)item->slot * batch->stride) % batch->order.length;
     bzi_plan_sample(loader, item);
+    item->is_padding = shard->last_batch == BZNA_LAST_FILL && item->slot >= batch->real;
+    if (item->is_padding)
+        batch->indices[item->slot] = UINT64_MAX;
     if (loader->next_slot == batch->slots)
         loader->planning = NULL;
     return 1;
@@ -23045,8 +23134,10 @@ static bzna_status bzi_item_put_number(const bzi_item *item, const bzi_sample *s
     bzna_status status = bzi_container_value(item->container, sample, number, &value, err);
 
     if (status == BZNA_OK && value.size > bytes)
-        return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s has %llu numbers, more than the %u of fields.tensors",
-                        column->name, (unsigned long long)(value.size / sizeof(float)), column->length);
+        return BZI_FAIL(err, BZNA_E_MISMATCH, "its %s has %llu numbers, more than the %u of fields.tensors: name it as "
+                        "\"%s:%llu\" there, with the length of the longest", column->name,
+                        (unsigned long long)(value.size / sizeof(float)), column->length, column->name,
+                        (unsigned long long)(value.size / sizeof(float)));
     return status;
 }
 
@@ -23641,13 +23732,19 @@ static bzna_status bzi_reader_read(bzi_reader *reader, bzi_item *item, bzna_erro
 
 /* Reads a sample. After an I/O error it pauses and tries again, as often as the config allows. Returns BZNA_AGAIN if
  * memory is short, or if a pause is due and other samples of the run can be read before it. Such items are marked as
- * tried, and come last. */
+ * tried, and come last. Returns BZNA_END for padding. */
 static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_error *err)
 {
     bzna_loader *loader = reader->loader;
     const int pauses = item == reader->first && (item->tried || !item->next);
     uint64_t backoff = loader->config.read.backoff_ns;
     uint32_t retries = 0;
+
+    if (item->is_padding) {
+        item->batch->targets[item->slot] = loader->config.order.pad_target;
+        bzi_item_clear_fields(item);
+        return BZNA_END;                                    /* no sample, so that nobody decodes it */
+    }
 
     for (;;) {
         bzna_status status = item->tried ? BZNA_E_IO : bzi_reader_read(reader, item, err);
@@ -23666,19 +23763,6 @@ static bzna_status bzi_reader_fetch(bzi_reader *reader, bzi_item *item, bzna_err
         reader->run_retries++;
         backoff = backoff > UINT64_MAX / 2 ? backoff : backoff * 2;
     }
-}
-
-/* Locates an item's sample. Returns 1 if it lies in a file, else 0. */
-static int bzi_item_locate(const bzi_item *item, bzi_extent *extent)
-{
-    const bzi_container *container = item->container;
-    bzna_error ignored;
-
-    memset(extent, 0, sizeof *extent);
-    if (container->ops->locate(container, item->local, extent, &ignored) != BZNA_OK || extent->data)
-        return 0;
-    extent->source = extent->source ? extent->source : &container->source;
-    return extent->source->shared != NULL;
 }
 
 /* Returns how many of the samples that follow in the run also follow in the file, and can be read together with this
@@ -23900,6 +23984,9 @@ static void bzi_item_account(const bzi_item *item, bzna_status status)
     bzna_loader *loader = item->batch->loader;
     bzna_statistics *stats = &loader->stats;
     bzna_stage_statistics *decode = &stats->stage[BZNA_STAGE_DECODE], *warp = &stats->stage[BZNA_STAGE_WARP];
+
+    if (item->is_padding)
+        return;
 
     decode->count += item->decode_ns != 0;
     decode->busy_ns += item->decode_ns;
@@ -24152,8 +24239,17 @@ static void bzi_lane_flush(bzi_lane *lane, const bzna_batch *more)
 
 /* --- The end of a sample --- */
 
-/* Fills a failed slot with the out-of-bounds color, so that nothing of its earlier contents remains, and ends its item.
- * The kernel gets an empty picture, which is out of bounds everywhere. lane: as for bzi_item_complete. */
+/* Makes every number of a slot the value of padding. */
+static void bzi_slot_pad(bzi_kernel_slot *slot, double value)
+{
+    for (int i = 0; i < 3; i++)
+        slot->fill[i] = (float)value;
+    slot->flags &= ~BZI_KERNEL_FILL_MEAN;
+}
+
+/* Fills a failed slot with the out-of-bounds color, so that nothing of its earlier contents remains, and one of padding
+ * with its value. Ends its item. The kernel gets an empty picture, which is out of bounds everywhere. lane: as for
+ * bzi_item_complete. */
 static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
 {
     bzna_loader *loader = item->batch->loader;
@@ -24167,6 +24263,8 @@ static void bzi_item_fill(bzi_item *item, bzna_status status, bzi_lane *lane)
         const bzi_output *output = &loader->outputs[i];
 
         bzi_slot_colors(&slot, &output->transform, output->shape.channels);
+        if (item->is_padding)
+            bzi_slot_pad(&slot, loader->config.order.pad_value);
         for (uint32_t view = 0; view < output->views; view++) {
             slot.dst = (uint64_t)(uintptr_t)bzi_batch_slot(item->batch, output, view, item->slot);
             if (lane)
@@ -24196,6 +24294,11 @@ static void bzi_item_complete(bzi_item *item, bzna_status status, bzi_lane *lane
 {
     bzna_loader *loader = item->batch->loader;
     int replaced = 0;
+
+    if (item->is_padding) {
+        bzi_item_fill(item, BZNA_OK, lane);
+        return;
+    }
 
     if (status != BZNA_OK)
         bzi_item_report_failure(item);
@@ -27139,8 +27242,14 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
         return status;
     if (c->order.kind > BZNA_ORDER_GIVEN)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.kind: %u is not known", c->order.kind);
-    if (c->order.last_batch > BZNA_LAST_PAD)
+    if (c->order.last_batch > BZNA_LAST_FILL)
         return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.last_batch: %u is not known", c->order.last_batch);
+    if (c->order.last_batch != BZNA_LAST_FILL && (c->order.pad_value != 0 || c->order.pad_target))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.pad_value, pad_target: they have an effect on "
+                        "BZNA_LAST_FILL only");
+    if (!isfinite((float)c->order.pad_value))
+        return BZI_FAIL(err, BZNA_E_ARGUMENT, "loader_config.order.pad_value: %g is not a finite float32",
+                        c->order.pad_value);
 
     c->order.epochs = c->order.epochs ? c->order.epochs : 1;
     c->shard.world_size = bzi_default(c->shard.world_size, 1);
@@ -27174,22 +27283,24 @@ static bzna_status bzi_loader_check_counts(bzna_loader_config *c, uint64_t sampl
 /* Checks that words which have no meaning yet are zero, so that they can have one later. */
 static bzna_status bzi_loader_check_reserved(const bzna_loader_config *c, bzna_error *err)
 {
-    const struct { const char *group; const uint64_t *words; uint32_t padding; } groups[] = {
-        { "output", c->output.reserved, c->output.reserved0 },
-        { "extra_outputs", c->extra_outputs.reserved, 0 },
-        { "order", c->order.reserved, 0 },
-        { "shard", c->shard.reserved, 0 },
-        { "filter", c->filter.reserved, 0 },
-        { "color", c->color.reserved, c->color.reserved0 },
-        { "fields", c->fields.reserved, 0 },
-        { "read", c->read.reserved, c->read.reserved0 },
-        { "decode", c->decode.reserved, 0 },
-        { "errors", c->errors.reserved, 0 },
-        { "pipeline", c->pipeline.reserved, 0 },
+#define BZI_GROUP(name, padding) { #name, c->name.reserved, sizeof c->name.reserved, padding }
+    const struct { const char *group; const uint64_t *words; uint64_t bytes; uint32_t padding; } groups[] = {
+        BZI_GROUP(output, c->output.reserved0),
+        BZI_GROUP(extra_outputs, 0),
+        BZI_GROUP(order, 0),
+        BZI_GROUP(shard, 0),
+        BZI_GROUP(filter, 0),
+        BZI_GROUP(color, c->color.reserved0),
+        BZI_GROUP(fields, 0),
+        BZI_GROUP(read, c->read.reserved0),
+        BZI_GROUP(decode, 0),
+        BZI_GROUP(errors, 0),
+        BZI_GROUP(pipeline, 0),
     };
+#undef BZI_GROUP
 
     for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++)
-        if (groups[i].padding || !bzi_is_zero(groups[i].words, sizeof c->output.reserved))
+        if (groups[i].padding || !bzi_is_zero(groups[i].words, groups[i].bytes))
             return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "loader_config.%s: reserved words are set", groups[i].group);
     return BZNA_OK;
 }
@@ -28156,7 +28267,7 @@ static bzna_status bzi_api_check_dataset_config(const bzna_dataset_config *c, bz
             return BZI_FAIL(err, BZNA_E_ARGUMENT, "dataset_config.%s: %u is not known", numbers[i].name,
                             numbers[i].value);
 
-    for (size_t i = 0; i < 4; i++)
+    for (size_t i = 0; i < sizeof c->reserved / sizeof c->reserved[0]; i++)
         if (c->reserved[i])
             return BZI_FAIL(err, BZNA_E_STRUCT_SIZE, "dataset_config: reserved words are set");
     if (!c->classes != !c->class_count)
@@ -28230,6 +28341,51 @@ BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *c
         if (!paths[i])
             BZI_API_FAIL(BZNA_E_ARGUMENT, "bzna_dataset_open_list: paths[%u] is NULL", i);
     BZI_API_END(bzi_api_open_paths(context, paths, count, config, out, &e));
+}
+
+/* Lays texts end to end, each with its NUL and without backslashes before characters. Returns their size always; writes
+ * only what fits. */
+static uint64_t bzi_api_join(const bzi_names *texts, char *dst, uint64_t capacity)
+{
+    uint64_t size = 0;
+
+    for (uint64_t i = 0; i < texts->count; i++)
+        for (const char *p = bzi_names_get(texts, i);; p++) {
+            p += *p == '\\' && p[1];
+            if (size++ < capacity)
+                dst[size - 1] = *p;
+            if (!*p)
+                break;
+        }
+    return size;
+}
+
+BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t capacity, size_t *needed,
+                                        uint32_t *count, bzna_error *err)
+{
+    const bzi_memory memory = { { NULL, bzi_os_alloc, bzi_os_release } };
+    bzi_names texts = { .memory = &memory };
+    bzna_status status;
+    uint64_t size;
+
+    BZI_API_BEGIN;
+    BZI_API_NEED(pattern);
+
+    if (strlen(pattern) >= BZI_LIMIT_PATH_BYTES)
+        BZI_API_FAIL(BZNA_E_LIMIT, "the pattern has more than %u bytes", BZI_LIMIT_PATH_BYTES - 1);
+    if ((status = bzi_brace_check(pattern, &e)) == BZNA_OK)
+        status = bzi_brace_expand(&texts, pattern, 0, 0, &e);
+
+    size = status == BZNA_OK ? bzi_api_join(&texts, dst, dst ? capacity : 0) : 0;
+    if (needed)
+        *needed = (size_t)size;
+    if (count)
+        *count = status == BZNA_OK ? (uint32_t)texts.count : 0;
+    if (status == BZNA_OK && size > (dst ? capacity : 0))
+        status = BZI_FAIL(&e, BZNA_E_BUFFER, "the texts need %llu bytes, the buffer has %llu", (unsigned long long)size,
+                          (unsigned long long)(dst ? capacity : 0));
+    bzi_names_free(&texts);
+    BZI_API_END(status);
 }
 
 /* Opens what lies in memory or, if callbacks are given, a user's source. */

@@ -491,7 +491,9 @@
  *
  * ARCHIVES (.bzna) are mp4 files. They hold frames of H.265, H.264 or AV1, or JPEG files as they
  * are, with their EXIF orientation. The sample entry of JPEG is mjpg, as in HEIF, and QuickTime's
- * jpeg is read, too. The original Benzina tools refuse both.
+ * jpeg is read, too. The original Benzina tools refuse both. A sample that is no mp4 file of its
+ * own, but a JPEG or another still, is read as that. examples/FORMAT.md describes archives byte by
+ * byte.
  *
  *     to decode on      pack                  because
  *     GPUs              H.265                 it is small, and GPUs decode it since Pascal
@@ -1271,7 +1273,11 @@ typedef struct bzna_dataset_config {
     uint32_t            orientation;  /* BZNA_ORIENTATION_... */
     uint32_t            palette;      /* BZNA_PALETTE_... */
     const bzna_records *records;      /* how records of one size lie; NULL: the file has none */
-    uint64_t            reserved[4];  /* must be 0 */
+    /* which field of integers is the target, by its name, such as "cls2" of a tar. In mp4 files
+     * also a track of integers, by its name, such as "bzna_target"; with a split, its variant for
+     * that. E_NOT_FOUND if there is none. Default: chapter 12 says which */
+    const char         *target;
+    uint64_t            reserved[3];  /* must be 0 */
 } bzna_dataset_config;
 
 /* A data set as a whole. */
@@ -1405,6 +1411,20 @@ BZNA_API bzna_status bzna_dataset_open(bzna_context *context, const char *path,
  * E_LIMIT for more than 65536 files. */
 BZNA_API bzna_status bzna_dataset_open_list(bzna_context *context, const char *const *paths,
     uint32_t count, const bzna_dataset_config *config, bzna_dataset **out, bzna_error *err);
+
+/* Gives the texts that the braces of a pattern stand for, as bzna_dataset_open expands them: see
+ * chapter 12. Files are not looked for: * ? [] and "::" stay as they are. Any thread.
+ *     pattern    UTF-8, of at most 4095 bytes
+ *     dst        receives the texts one after the other, each with a NUL at its end; NULL asks for
+ *                the size alone
+ *     capacity   bytes at dst
+ *     needed     set to the bytes of all texts with their NULs; may be NULL
+ *     count      set to the number of texts; may be NULL
+ * Statuses: E_ARGUMENT for braces that do not close; E_LIMIT for more than 65536 texts, or braces
+ * that nest too deep; E_BUFFER if dst is NULL or too small, in which case the bytes at dst are of
+ * no use. */
+BZNA_API bzna_status bzna_braces_expand(const char *pattern, char *dst, size_t capacity,
+    size_t *needed, uint32_t *count, bzna_error *err);
 
 /* Opens a file that lies in memory. Any thread.
  *     context   may be closed before the data set
@@ -2024,7 +2044,10 @@ enum {
     BZNA_LAST_DROP    = 1,
     /* it is filled from the start of the epoch's order; bzna_batch_info.count says how many of its
      * samples are real */
-    BZNA_LAST_PAD     = 2
+    BZNA_LAST_PAD     = 2,
+    /* it is filled with order.pad_value and order.pad_target; bzna_batch_info.count says how many
+     * of its samples are real. The slots after them have the index UINT64_MAX and no fields */
+    BZNA_LAST_FILL    = 3
 };
 
 /* How order.weights are used. */
@@ -2197,7 +2220,11 @@ typedef struct bzna_loader_order {
     /* Advanced: draws an epoch, with weighting; at most 2^63. Default: as many as samples, or with
      * ONCE as samples that have a weight */
     uint64_t        epoch_samples;
-    uint64_t        reserved[8];      /* must be 0 */
+    /* with BZNA_LAST_FILL: every number of the pictures that fill the last batch, as it stands in
+     * the tensor */
+    double          pad_value;
+    int64_t         pad_target;       /* with BZNA_LAST_FILL: their targets */
+    uint64_t        reserved[6];      /* must be 0 */
 } bzna_loader_order;
 
 /* This process's share of each epoch, for distributed training: chapter 9. */

@@ -835,20 +835,15 @@ static bzna_status fail_argument(bzna_error *err, const char *what)
 static bzna_status open_sources(bzna_stream *stream, const bzna_stream_config *config, bzna_error *err)
 {
     bzns_texts t = { 0 };
-    bzna_status status;
+    bzna_status status = BZNA_OK;
 
-    for (uint32_t i = 0; i < config->source_count; i++) {
+    for (uint32_t i = 0; status == BZNA_OK && i < config->source_count; i++) {
         const char *source = config->sources[i];
-        if (!source || !*source) {
-            free(t.bytes);
-            return bzns_fail(err, BZNA_E_ARGUMENT, BZNA_NO_OFFSET, 0, "stream_config.sources[%" PRIu32 "] is empty", i);
-        }
-        if (config->literal)
-            bzns_texts_add(&t, source, strlen(source));
-        else
-            bzns_braces_expand(&t, source, 0, source);
+        status = source && *source ? bzns_texts_add(&t, source, (int)config->literal, err) :
+                 bzns_fail(err, BZNA_E_ARGUMENT, BZNA_NO_OFFSET, 0, "stream_config.sources[%" PRIu32 "] is empty", i);
     }
-    status = bzns_texts_list(&t, !config->literal, &stream->sources, &stream->source_count, err);
+    if (status == BZNA_OK)
+        status = bzns_texts_list(&t, &stream->sources, &stream->source_count, err);
     free(t.bytes);
     return status;
 }

@@ -43,8 +43,8 @@
  *     cc -std=c11 program.c stream.c benzina.o $(pkg-config --libs zlib libzstd libavcodec libavutil libjpeg) \
  *        -lm -lpthread -ldl
  *
- * SOURCES. A source is one of these. Braces stand for several: {000..146}, {a,b}, nested, the leftmost varying slowest.
- * A backslash takes the meaning from the next character.
+ * SOURCES. A source is one of these. Braces stand for several, as in paths of data sets (bzna_braces_expand): {000..146},
+ * {a,b}. A source without braces is taken as it is, with its backslashes. For a command that needs braces, set literal.
  *
  *     path          a file, a FIFO, or /dev/fd/N
  *     -             standard input, once
@@ -224,8 +224,8 @@ BZNA_API bzna_status bzna_stream_close(bzna_stream *stream);
 BZNA_API bzna_status bzna_stream_read(const char *source, uint64_t max_bytes, void **bytes, size_t *size,
                                       bzna_error *err);
 
-/* Expands braces: *list becomes an array of *count texts in one block, to be freed by free(). Statuses: E_ARGUMENT for
- * more than 65536 texts; E_MEMORY. Braces without a comma or two dots stand for themselves. */
+/* Expands the braces of one source: *list becomes an array of *count texts in one block, to be freed by free(). Statuses:
+ * those of bzna_braces_expand. */
 BZNA_API bzna_status bzna_stream_expand(const char *pattern, char ***list, uint32_t *count, bzna_error *err);
 
 #ifdef __cplusplus

@@ -1,6 +1,6 @@
 /* stream_source.c - reads one source of a stream, whatever it is, into memory: see stream.h
  *
- * From top to bottom: errors, braces, commands, reading and unpacking. Every wait is a poll that also looks at a
+ * From top to bottom: errors, lists of sources, commands, reading and unpacking. Every wait is a poll that also looks at a
  * wake-up pipe, so that another thread can end it. */
 #define _POSIX_C_SOURCE 200809L
 #include "stream_source.h"
@@ -57,180 +57,63 @@ bzna_status bzns_fail_memory(bzna_error *err, const char *what)
     return bzns_fail(err, BZNA_E_MEMORY, BZNA_NO_OFFSET, 0, "out of memory: %s", what);
 }
 
-/* ---- Braces ------------------------------------------------------------------------------- */
+/* ---- Lists of sources --------------------------------------------------------------------- */
 
-void bzns_texts_add(bzns_texts *t, const char *text, size_t size)
+static bzna_status fail_many(bzna_error *err)
 {
-    if (t->failed)
-        return;
-    if (t->count == SOURCES_MAX) {
-        t->failed = BZNA_E_ARGUMENT;
-        return;
-    }
-    if (t->room - t->size <= size) {
-        const size_t room = 2 * t->room + size + 256;
-        char *bytes = realloc(t->bytes, room);
-        if (!bytes) {
-            t->failed = BZNA_E_MEMORY;
-            return;
-        }
-        t->bytes = bytes;
-        t->room = room;
-    }
-    memcpy(t->bytes + t->size, text, size);
-    t->bytes[t->size + size] = 0;
-    t->size += size + 1;
-    t->count++;
+    return bzns_fail(err, BZNA_E_LIMIT, BZNA_NO_OFFSET, 0, "sources: there are more than %d", (int)SOURCES_MAX);
 }
 
-/* Returns the brace that closes the one at text, or NULL. *comma becomes 1 if there is a comma of its own level. */
-static const char *brace_end(const char *text, int *comma)
+/* Makes room for size more bytes. */
+static bzna_status texts_reserve(bzns_texts *t, size_t size, bzna_error *err)
 {
-    int depth = 0;
+    const size_t room = 2 * t->room + size + 256;
+    char *bytes;
 
-    *comma = 0;
-    for (; *text; text++) {
-        if (*text == '\\' && text[1])
-            text++;
-        else if (*text == '{')
-            depth++;
-        else if (*text == ',' && depth == 1)
-            *comma = 1;
-        else if (*text == '}' && --depth == 0)
-            return text;
-    }
-    return NULL;
+    if (t->room - t->size >= size)
+        return BZNA_OK;
+    if (!(bytes = realloc(t->bytes, room)))
+        return bzns_fail_memory(err, "sources");
+    t->bytes = bytes;
+    t->room = room;
+    return BZNA_OK;
 }
 
-/* Reads {A..B} or {A..B..STEP}: numbers. Returns 0 if it is something else. */
-static int brace_range(const char *open, const char *end, long long range[3], int *width)
+/* A text without braces is added as it is, backslashes and all: most commands are such. */
+bzna_status bzns_texts_add(bzns_texts *t, const char *pattern, int is_literal, bzna_error *err)
 {
-    char *at;
-    const char *first = open + 1, *second;
+    size_t size = strlen(pattern) + 1;
+    uint32_t count = 1;
+    bzna_status status = BZNA_OK;
 
-    range[2] = 0;
-    range[0] = strtoll(first, &at, 10);
-    if (at == first || at[0] != '.' || at[1] != '.')
-        return 0;
-    second = at + 2;
-    *width = first[first[0] == '-'] == '0' && at - first > 1 ? (int)(at - first) : 0;
-    range[1] = strtoll(second, &at, 10);
-    if (at == second)
-        return 0;
-    if (second[second[0] == '-'] == '0' && at - second > 1 && at - second > *width)
-        *width = (int)(at - second);
-    else if (*width && at - second > *width)
-        *width = (int)(at - second);
-    if (at[0] == '.' && at[1] == '.')
-        range[2] = strtoll(at + 2, &at, 10);
-    if (range[2] < 0)
-        range[2] = -range[2];
-    return at == end && llabs(range[0]) < 1000000000 && llabs(range[1]) < 1000000000;
-}
-
-/* Expands what is left behind done and one choice. */
-static void braces_choose(bzns_texts *t, const char *done, size_t done_size, const char *choice, size_t size,
-                          const char *rest)
-{
-    const size_t rest_size = strlen(rest);
-    char *text = malloc(done_size + size + rest_size + 1);
-
-    if (!text) {
-        t->failed = BZNA_E_MEMORY;
-        return;
+    is_literal |= !strchr(pattern, '{');
+    if (!is_literal) {
+        status = bzna_braces_expand(pattern, NULL, 0, &size, &count, err);
+        status = status == BZNA_E_BUFFER ? BZNA_OK : status;
     }
-    memcpy(text, done, done_size);
-    memcpy(text + done_size, choice, size);
-    memcpy(text + done_size + size, rest, rest_size + 1);
-    bzns_braces_expand(t, text, done_size, text + done_size);    /* a choice may have braces of its own */
-    free(text);
-}
-
-static void braces_list(bzns_texts *t, const char *done, size_t done_size, const char *open, const char *end)
-{
-    const char *begin = open + 1;
-    int depth = 0;
-
-    for (const char *at = begin; at <= end && !t->failed; at++) {
-        if (*at == '\\' && at < end)
-            at++;
-        else if (*at == '{')
-            depth++;
-        else if (at == end || (*at == ',' && depth == 0)) {
-            braces_choose(t, done, done_size, begin, (size_t)(at - begin), end + 1);
-            begin = at + 1;
-        } else if (*at == '}')
-            depth--;
-    }
-}
-
-/* Adds all texts that begin with the bytes at done, which are done with, and go on as rest says. */
-void bzns_braces_expand(bzns_texts *t, const char *done, size_t done_size, const char *rest)
-{
-    long long range[3];
-    int comma, width = 0;
-
-    for (const char *at = rest; *at && !t->failed; at++) {
-        const char *end;
-        size_t before = done_size + (size_t)(at - rest);
-
-        if (*at == '\\' && at[1]) {
-            at++;
-            continue;
-        }
-        if (*at != '{' || !(end = brace_end(at, &comma)))
-            continue;
-        if (comma) {
-            braces_list(t, done, before, at, end);
-            return;
-        }
-        if (!brace_range(at, end, range, &width))
-            continue;
-        for (long long i = range[0], step = range[2] ? range[2] : 1; !t->failed; ) {
-            char number[64];
-            const int size = snprintf(number, sizeof number, "%0*lld", width > 40 ? 40 : width, i);
-            braces_choose(t, done, before, number, (size_t)size, end + 1);
-            if (llabs(range[1] - i) < step)
-                return;
-            i += range[0] <= range[1] ? step : -step;
-        }
-        return;
-    }
-    bzns_texts_add(t, done, done_size + strlen(rest));
-}
-
-/* Takes the backslashes out of a text, in place. */
-static void text_unescape(char *text)
-{
-    char *to = text;
-
-    for (; *text; text++) {
-        if (*text == '\\' && text[1])
-            text++;
-        *to++ = *text;
-    }
-    *to = 0;
+    if (status != BZNA_OK || (status = texts_reserve(t, size, err)) != BZNA_OK)
+        return status;
+    if (count > SOURCES_MAX - t->count)
+        return fail_many(err);
+    if (is_literal)
+        memcpy(t->bytes + t->size, pattern, size);
+    else
+        status = bzna_braces_expand(pattern, t->bytes + t->size, size, &size, &count, err);
+    t->size += size;
+    t->count += count;
+    return status;
 }
 
 /* One block: the pointers, then the texts. */
-bzna_status bzns_texts_list(bzns_texts *t, int is_escaped, char ***list, uint32_t *count, bzna_error *err)
+bzna_status bzns_texts_list(const bzns_texts *t, char ***list, uint32_t *count, bzna_error *err)
 {
-    char **block, *at;
+    char **block = malloc(t->count * sizeof *block + t->size), *at;
 
-    if (t->failed == BZNA_E_ARGUMENT)
-        return bzns_fail(err, BZNA_E_ARGUMENT, BZNA_NO_OFFSET, 0, "sources: there are more than %d", (int)SOURCES_MAX);
-    if (t->failed || !(block = malloc(t->count * sizeof *block + t->size)))
+    if (!block)
         return bzns_fail_memory(err, "sources");
-
-    at = (char *)(block + t->count);
-    memcpy(at, t->bytes, t->size);
-    for (uint32_t i = 0; i < t->count; i++) {
-        const size_t size = strlen(at) + 1;
+    at = memcpy(block + t->count, t->bytes, t->size);
+    for (uint32_t i = 0; i < t->count; i++, at += strlen(at) + 1)
         block[i] = at;
-        if (is_escaped)
-            text_unescape(at);
-        at += size;
-    }
     *list = block;
     *count = t->count;
     return BZNA_OK;
@@ -239,10 +122,10 @@ bzna_status bzns_texts_list(bzns_texts *t, int is_escaped, char ***list, uint32_
 bzna_status bzna_stream_expand(const char *pattern, char ***list, uint32_t *count, bzna_error *err)
 {
     bzns_texts t = { 0 };
-    bzna_status status;
+    bzna_status status = bzns_texts_add(&t, pattern, 0, err);
 
-    bzns_braces_expand(&t, pattern, 0, pattern);
-    status = bzns_texts_list(&t, 1, list, count, err);
+    if (status == BZNA_OK)
+        status = bzns_texts_list(&t, list, count, err);
     free(t.bytes);
     return status;
 }

@@ -32,22 +32,18 @@ int bzns_open_pipe(int ends[2]);
 /* Returns 1 if the wake-up pipe says so within so many milliseconds. */
 int bzns_is_woken(int wake, int timeout_ms);
 
-/* Texts that were expanded: behind each other in one block, each with a NUL. */
+/* Texts, one after the other, each with a NUL behind it. bytes is to be freed. */
 typedef struct bzns_texts {
     char    *bytes;
     size_t   size, room;
     uint32_t count;
-    int      failed;                  /* a status */
 } bzns_texts;
 
-/* Adds size bytes of text as they are. */
-void bzns_texts_add(bzns_texts *t, const char *text, size_t size);
+/* Adds the texts that the braces of a pattern stand for, or the pattern itself if it is literal. */
+bzna_status bzns_texts_add(bzns_texts *t, const char *pattern, int is_literal, bzna_error *err);
 
-/* Adds all texts that begin with the bytes at done, which are done with, and go on as rest says. */
-void bzns_braces_expand(bzns_texts *t, const char *done, size_t done_size, const char *rest);
-
-/* Makes a list in one block, to be freed by free(). is_escaped: backslashes are taken out. */
-bzna_status bzns_texts_list(bzns_texts *t, int is_escaped, char ***list, uint32_t *count, bzna_error *err);
+/* Makes a list in one block, to be freed by free(). */
+bzna_status bzns_texts_list(const bzns_texts *t, char ***list, uint32_t *count, bzna_error *err);
 
 enum { BZNS_KIND_UNKNOWN, BZNS_KIND_PLAIN, BZNS_KIND_GZIP, BZNS_KIND_ZSTD };
 

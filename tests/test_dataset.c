@@ -484,6 +484,36 @@ TEST(a_missing_target_track_means_no_targets)
     close_all(&o);
 }
 
+/* The track of targets is called otherwise: without its name there are none. */
+TEST(another_track_can_have_the_targets)
+{
+    static const char *const names[] = { NULL, "bzna_labels", "bzna_nothing" };
+    for (size_t way = 0; way < COUNT(names); way++) {
+        bzna_dataset_config config = { .struct_size = sizeof config, .target = names[way] };
+        bzna_error err = fresh_error();
+        bzna_source source;
+        bzna_status status;
+        opened o;
+        size_t at;
+        open_copy(&o, 0);
+        at = box_find(o.file, o.size, "moov/trak.1/mdia/hdlr");
+        while (at && memcmp(o.file + at, "bzna_target", 11))
+            at++;
+        memcpy(o.file + at, "bzna_labels", 11);
+        source = source_of(&o.m, o.file, o.size);
+        status = bzna_dataset_open_source(o.context, &source, &config, &o.dataset, &err);
+        CHECK_EQ(status, way == 2 ? BZNA_E_NOT_FOUND : BZNA_OK);
+        for (uint64_t i = 0; i < 8 && o.dataset; i++) {
+            int64_t target = 5;
+            CHECK_EQ(bzna_dataset_target(o.dataset, i, &target, NULL), BZNA_OK);
+            CHECK_EQ(target, way == 1 ? known[0].samples[i].target : BZNA_TARGET_NONE);
+        }
+        if (way == 2)
+            CHECK_CONTAINS(err.message, "dataset_config.target: there is no field of integers \"bzna_nothing\"");
+        close_all(&o);
+    }
+}
+
 TEST(a_missing_file_name_track_is_not_found)
 {
     opened o;
@@ -1121,7 +1151,7 @@ TEST(no_more_pictures_are_named_than_there_is_room_for)
     trak = malloc(length);
     memcpy(trak, bytes + at, length);
     for (uint32_t pictures = 2; pictures <= 6; pictures++) {
-        const bzi_sample sample = { 2, { 0, size }, bytes };
+        const bzi_sample sample = { 2, { .offset = 0, .size = size }, bytes };
         bzna_error err = fresh_error();
         memset(&out, 0, sizeof out);
         CHECK_EQ(o.dataset->parts[0].container->ops->images(o.dataset->parts[0].container, &sample, &scratch,
@@ -1134,6 +1164,58 @@ TEST(no_more_pictures_are_named_than_there_is_room_for)
     }
     free(trak);
     free(bytes);
+    close_all(&o);
+}
+
+/* One sample is a JPEG by itself, with zeros after it up to the size that the index states. */
+TEST(a_sample_of_an_archive_may_be_a_picture_by_itself)
+{
+#ifdef BENZINA_NO_JPEG
+    SKIP("built without libjpeg-turbo [libjpeg-dev]");
+#endif
+    const fact_sample *s = &known[0].samples[2];
+    bzna_sample_ref ref = { .struct_size = sizeof ref };
+    bzna_image image = { .struct_size = sizeof image }, alone = { .struct_size = sizeof alone };
+    bzna_picture mine = { .struct_size = sizeof mine }, theirs = { .struct_size = sizeof theirs };
+    bzna_decoder *decoders[2] = { NULL, NULL };
+    bzna_error err = fresh_error();
+    size_t size;
+    uint8_t *jpeg = slurp("tests/data/pictures/jpeg_422_restarts.jpg", &size), *buffer;
+    int64_t target;
+    char name[64];
+    opened o;
+    open_copy(&o, 0);
+    REQUIRE((uint64_t)s->size > size);
+    memset(o.file + s->offset, 0, (size_t)s->size);
+    memcpy(o.file + s->offset, jpeg, size);
+    REQUIRE(open_now(&o, NULL) == BZNA_OK);
+    CHECK_EQ(bzna_dataset_sample(o.dataset, 2, &ref, sizeof ref, NULL), BZNA_OK);
+    CHECK_EQ(ref.image_count, 1);
+    CHECK_STR(ref.image_names[0], "bzna_input");
+    CHECK(bzna_dataset_target(o.dataset, 2, &target, NULL) == BZNA_OK && target == s->target);
+    CHECK(bzna_dataset_field(o.dataset, 2, "name", name, sizeof name, NULL, NULL) == BZNA_OK);
+    CHECK_STR(name, s->filename);
+    buffer = malloc((size_t)ref.size);
+    CHECK_EQ(bzna_dataset_read_image(o.dataset, 2, "thumb", buffer, (size_t)ref.size, &image, &err), BZNA_E_NOT_FOUND);
+    REQUIRE(bzna_dataset_read_image(o.dataset, 2, NULL, buffer, (size_t)ref.size, &image, NULL) == BZNA_OK);
+    CHECK_EQ(image.codec, BZNA_CODEC_JPEG);
+    alone.codec = BZNA_CODEC_JPEG;
+    alone.data = jpeg;
+    alone.data_size = size;
+    REQUIRE(bzna_decoder_open(o.context, &decoders[0], NULL) == BZNA_OK);
+    REQUIRE(bzna_decoder_open(o.context, &decoders[1], NULL) == BZNA_OK);
+    CHECK_EQ(bzna_decoder_decode(decoders[0], &image, &mine, NULL), BZNA_OK);
+    CHECK_EQ(bzna_decoder_decode(decoders[1], &alone, &theirs, NULL), BZNA_OK);
+    CHECK(mine.width == theirs.width && mine.height == theirs.height);
+    for (uint32_t y = 0; y < mine.height; y++)
+        CHECK(!memcmp((const uint8_t *)mine.plane[0] + (int64_t)y * mine.pitch[0],
+                      (const uint8_t *)theirs.plane[0] + (int64_t)y * theirs.pitch[0], mine.width));
+    CHECK_EQ(bzna_dataset_sample(o.dataset, 3, &ref, sizeof ref, NULL), BZNA_OK);
+    CHECK_EQ(ref.image_count, 2);
+    for (int i = 0; i < 2; i++)
+        bzna_decoder_close(decoders[i]);
+    free(buffer);
+    free(jpeg);
     close_all(&o);
 }
 
@@ -1976,7 +2058,8 @@ TEST(nothing_of_a_turned_sample_is_left_for_the_next_one)
     REQUIRE(open_now(&o, NULL) == BZNA_OK);
     for (int i = 2; i < 5; i++) {
         const fact_sample *s = &known[0].samples[i];
-        bzi_sample sample = { (uint64_t)i, { (uint64_t)s->offset, (uint64_t)s->size }, o.file + s->offset };
+        bzi_sample sample = { (uint64_t)i, { .offset = (uint64_t)s->offset, .size = (uint64_t)s->size },
+                              o.file + s->offset };
         const bzi_container *c = o.dataset->parts[0].container;
         bzi_pick pick = { NULL, 0 };
         bzi_image image;
@@ -2171,6 +2254,7 @@ TEST_MAIN(
     RUN(a_dataset_outlives_its_context)
     RUN(messages_call_a_dataset_what_its_config_says)
     RUN(a_missing_target_track_means_no_targets)
+    RUN(another_track_can_have_the_targets)
     RUN(a_missing_file_name_track_is_not_found)
     RUN(a_plain_mp4_of_sync_samples_has_a_frame_a_sample)
     RUN(a_video_with_frames_that_need_others_is_refused)
@@ -2190,6 +2274,7 @@ TEST_MAIN(
     RUN(targets_outside_the_file_or_of_a_wrong_size_fail_alone)
     RUN(a_damaged_sample_names_box_and_offset_and_its_neighbors_stand)
     RUN(samples_give_their_fields_by_name)
+    RUN(a_sample_of_an_archive_may_be_a_picture_by_itself)
     RUN(no_more_pictures_are_named_than_there_is_room_for)
     RUN(a_path_with_the_characters_of_patterns_is_opened_literally)
     RUN(bytes_past_the_last_box_are_ignored_when_they_are_too_few_for_one)

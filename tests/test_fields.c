@@ -311,6 +311,7 @@ TEST(without_a_length_a_vector_is_as_long_as_the_first_and_longer_ones_fail)
             }
             CHECK_EQ(bzna_batch_error(batch, slot, &e), BZNA_E_MISMATCH);
             CHECK_CONTAINS(e.message, "its label has 4 numbers, more than the 3 of fields.tensors");
+            CHECK_CONTAINS(e.message, "name it as \"label:4\" there");
             failed++;
         }
         bzna_batch_release(batch);

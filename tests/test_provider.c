@@ -675,6 +675,30 @@ TEST(a_provider_that_cannot_be_is_refused_by_the_name_of_its_member)
     CHECK(m.reads == 0 && m.locates == 0);
 }
 
+TEST(another_field_of_integers_can_be_the_target)
+{
+    static const struct { const char *target; bzna_status status; } ways[] = {
+        { "other", BZNA_OK }, { "target", BZNA_OK }, { "box", BZNA_E_NOT_FOUND }, { "none", BZNA_E_NOT_FOUND } };
+    for (size_t i = 0; i < COUNT(ways); i++) {
+        model m = { .mode = NOTHING };
+        bzna_dataset_config config = { .struct_size = sizeof config, .target = ways[i].target };
+        bzna_error err = fresh_error();
+        bzna_dataset *dataset = NULL;
+        int64_t target = 0;
+        described d;
+        describe(&d, &m, 0);
+        d.fields[TARGET].name = i == 1 ? "target" : "other";
+        CHECK_EQ(bzna_dataset_open_provider(context, &d.provider, &config, &dataset, &err), ways[i].status);
+        CHECK(!dataset == !!ways[i].status);
+        if (dataset)
+            CHECK(bzna_dataset_target(dataset, 5, &target, NULL) == BZNA_OK && target == 16);
+        else
+            CHECK_CONTAINS(err.message, "dataset_config.target: there is no field of integers");
+        bzna_dataset_close(dataset);
+        CHECK_EQ(m.closes, ways[i].status == BZNA_OK);
+    }
+}
+
 TEST(classes_have_the_names_that_a_provider_gives)
 {
     const char *const names[] = { "ant", "bee" };
@@ -799,6 +823,7 @@ TEST_MAIN(
     RUN(samples_of_any_size_fit_under_the_ceiling_of_memory)
     RUN(no_lock_is_held_while_a_provider_runs)
     RUN(a_provider_that_cannot_be_is_refused_by_the_name_of_its_member)
+    RUN(another_field_of_integers_can_be_the_target)
     RUN(classes_have_the_names_that_a_provider_gives)
     RUN(a_state_is_restored_only_with_the_same_fingerprint_and_fields)
     RUN(streams_of_frames_decode_as_in_their_archive)

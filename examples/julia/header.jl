@@ -181,6 +181,7 @@ const BZNA_ORDER_GIVEN = UInt32(2)
 const BZNA_LAST_PARTIAL = UInt32(0)
 const BZNA_LAST_DROP = UInt32(1)
 const BZNA_LAST_PAD = UInt32(2)
+const BZNA_LAST_FILL = UInt32(3)
 
 # How order.weights are used.
 const BZNA_WEIGHTING_NONE = UInt32(0)
@@ -461,7 +462,8 @@ mutable struct bzna_dataset_config
     orientation::UInt32
     palette::UInt32
     records::Ptr{bzna_records}
-    reserved::NTuple{4,UInt64}
+    target::Cstring
+    reserved::NTuple{3,UInt64}
     bzna_dataset_config() = new()
 end
 
@@ -770,7 +772,9 @@ struct bzna_loader_order
     weighting::UInt32
     weights_by_part::UInt32
     epoch_samples::UInt64
-    reserved::NTuple{8,UInt64}
+    pad_value::Float64
+    pad_target::Int64
+    reserved::NTuple{6,UInt64}
 end
 
 # This process's share of each epoch, for distributed training: chapter 9.

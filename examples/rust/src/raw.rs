@@ -363,6 +363,9 @@ pub const BZNA_LAST_PARTIAL: u32 = 0;
 pub const BZNA_LAST_DROP: u32 = 1;
 /// It is filled from the start of the epoch's order; bzna_batch_info.count says how many of its samples are real
 pub const BZNA_LAST_PAD: u32 = 2;
+/// It is filled with order.pad_value and order.pad_target; bzna_batch_info.count says how many of its samples are real.
+/// The slots after them have the index UINT64_MAX and no fields
+pub const BZNA_LAST_FILL: u32 = 3;
 
 // How order.weights are used.
 /// There are no weights
@@ -878,8 +881,12 @@ structs! {
         palette: u32,
         /// How records of one size lie; NULL: the file has none
         records: *const bzna_records,
+        /// Which field of integers is the target, by its name, such as "cls2" of a tar. In mp4 files also a track of
+        /// integers, by its name, such as "bzna_target"; with a split, its variant for that. E_NOT_FOUND if there is
+        /// none. Default: chapter 12 says which
+        target: *const c_char,
         /// Must be 0
-        reserved: [u64; 4],
+        reserved: [u64; 3],
     }
 
     /// A data set as a whole.
@@ -1437,8 +1444,12 @@ structs! {
         /// Advanced: draws an epoch, with weighting; at most 2^63. Default: as many as samples, or with ONCE as samples
         /// that have a weight
         epoch_samples: u64,
+        /// With BZNA_LAST_FILL: every number of the pictures that fill the last batch, as it stands in the tensor
+        pad_value: f64,
+        /// With BZNA_LAST_FILL: their targets
+        pad_target: i64,
         /// Must be 0
-        reserved: [u64; 8],
+        reserved: [u64; 6],
     }
 
     /// This process's share of each epoch, for distributed training: chapter 9.
@@ -1898,6 +1909,8 @@ extern "C" {
     pub fn bzna_dataset_open(context: *mut bzna_context, path: *const c_char, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Opens several paths as one data set, in which they lie end to end.
     pub fn bzna_dataset_open_list(context: *mut bzna_context, paths: *const *const c_char, count: u32, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
+    /// Gives the texts that the braces of a pattern stand for, as bzna_dataset_open expands them: see chapter 12.
+    pub fn bzna_braces_expand(pattern: *const c_char, dst: *mut c_char, capacity: usize, needed: *mut usize, count: *mut u32, err: *mut bzna_error) -> bzna_status;
     /// Opens a file that lies in memory.
     pub fn bzna_dataset_open_memory(context: *mut bzna_context, bytes: *const c_void, size: usize, config: *const bzna_dataset_config, out: *mut *mut bzna_dataset, err: *mut bzna_error) -> bzna_status;
     /// Opens a file that the caller's functions read.
