@@ -295,8 +295,7 @@ typedef struct archive_loading {
  * caller frees *indices. path: "-" is standard input. */
 int archive_read_indices(const archive *a, const char *path, uint64_t **indices, uint64_t *count);
 
-/* Opens a loader as the options of batch, bench and sheet say. Those of --indices are its samples, where the command has
- * not chosen others. */
+/* Opens a loader as the options of batch, bench and sheet say. Its samples are those of --indices, if that is given. */
 int archive_open_loader(const archive *a, const tool_options *o, const archive_loading *loading, bzna_loader **loader);
 
 /* The name of a sample, in buffer; *name is NULL when the sample has none. */
