@@ -2620,8 +2620,8 @@ BZNA_API bzna_status bzna_loader_set_indices(bzna_loader *loader, uint64_t epoch
 /* Gives the samples of one epoch, as bzna_loader_set_indices does, and the size of each of its
  * batches. Ranks share whole batches: rank r of w takes the batches r, r + w, r + 2w, ... If their
  * number does not divide by w, order.last_batch says what happens at the end: ranks without a batch
- * get an empty one (PARTIAL), the rest is not delivered (DROP), or they get padding (PAD, which
- * also fills each batch to output.batch_size). Any thread, also while another one waits in
+ * get an empty one (PARTIAL), the rest is not delivered (DROP), or they get padding (PAD and FILL,
+ * which also fill each batch to output.batch_size). Any thread, also while another one waits in
  * bzna_loader_next. Does not wait.
  *     loader        makes the epoch's batches from now on
  *     epoch         the one under way, if it has no list yet, or a later one

@@ -43,8 +43,9 @@
  *     cc -std=c11 program.c stream.c benzina.o $(pkg-config --libs zlib libzstd libavcodec libavutil libjpeg) \
  *        -lm -lpthread -ldl
  *
- * SOURCES. A source is one of these. Braces stand for several, as in paths of data sets (bzna_braces_expand): {000..146},
- * {a,b}. A source without braces is taken as it is, with its backslashes. For a command that needs braces, set literal.
+ * SOURCES. A source is one of these. Braces stand for several, as in paths of data sets (bzna_braces_expand):
+ * {000..146}, {a,b}. A source without braces is taken as it is, with its backslashes. For a command that needs braces,
+ * set literal.
  *
  *     path          a file, a FIFO, or /dev/fd/N
  *     -             standard input, once
@@ -211,9 +212,9 @@ BZNA_API bzna_status bzna_stream_restore(bzna_stream *stream, const bzna_stream_
 /* Ends all waiting and reading, now and later, with E_STOPPED, until bzna_stream_restore. Does not wait. Any thread. */
 BZNA_API void bzna_stream_stop(bzna_stream *stream);
 
-/* Closes stream; NULL does nothing. Ends reading, and kills its command. Batches on loan stay valid. Returns E_STATE inside
- * callbacks, and does nothing then. Once, while no other thread uses it: call bzna_stream_stop first, and wait until the
- * others have returned. */
+/* Closes stream; NULL does nothing. Ends reading, and kills its command. Batches on loan stay valid. Returns E_STATE
+ * inside callbacks, and does nothing then. Once, while no other thread uses it: call bzna_stream_stop first, and wait
+ * until the others have returned. */
 BZNA_API bzna_status bzna_stream_close(bzna_stream *stream);
 
 /* Reads one source into memory, unpacked, without a stream: for tools. Braces in source stand for themselves.
@@ -224,8 +225,8 @@ BZNA_API bzna_status bzna_stream_close(bzna_stream *stream);
 BZNA_API bzna_status bzna_stream_read(const char *source, uint64_t max_bytes, void **bytes, size_t *size,
                                       bzna_error *err);
 
-/* Expands the braces of one source: *list becomes an array of *count texts in one block, to be freed by free(). Statuses:
- * those of bzna_braces_expand. */
+/* Expands the braces of one source: *list becomes an array of *count texts in one block, to be freed by free(). Returns
+ * the statuses of bzna_braces_expand. */
 BZNA_API bzna_status bzna_stream_expand(const char *pattern, char ***list, uint32_t *count, bzna_error *err);
 
 #ifdef __cplusplus

@@ -1409,7 +1409,7 @@ TEST(ranks_share_an_epoch_in_equally_many_batches)
 
 /* ---- Orders that are given --------------------------------------------------------------------------------------- */
 
-/* Gives epochs 0 and 1 their lists, each of which has all samples, backwards; in batches of so many, if size is not 0. */
+/* Gives epochs 0 and 1 their lists, each of which has all samples, backwards. size: of batches; 0: none are given. */
 static void give(bzna_loader *loader, const plan *p, uint32_t size)
 {
     const uint64_t count = row_count(p->row), batches = size ? (count + size - 1) / size : 0;

@@ -42,7 +42,8 @@
 #define OPTION_SEED(what) INTEGER("seed", seed, 0, 9.2e18, "N", "1", what)
 #define OPTION_INDICES \
     TEXT("indices", indices, "FILE", \
-      "the samples of an epoch and their order: a file of their numbers,\nfrom 0, which may repeat; - is standard input")
+      "the samples of an epoch and their order: a file of their numbers,\n" \
+      "from 0, which may repeat; - is standard input")
 #define OPTION_BATCH(highest, preset, help) INTEGER("batch", batch, 1, highest, "N", preset, help)
 #define OPTION_END { NULL, 0, KIND_FLAG, 0, 0, 0, NULL, NULL, NULL }
 

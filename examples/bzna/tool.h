@@ -299,7 +299,7 @@ int archive_read_indices(const archive *a, const char *path, uint64_t **indices,
 /* How a loader is to be as the options of batch, bench and sheet say. */
 void archive_loader_config(const tool_options *o, const archive_loading *loading, bzna_loader_config *config);
 
-/* Opens it. The samples of --indices are its own, where the command has not chosen others. */
+/* Opens it. Its samples are those of --indices, if that is given. */
 int archive_open_loader(const archive *a, const tool_options *o, const archive_loading *loading, bzna_loader **loader);
 
 /* The name of a sample, in buffer; *name is NULL when the sample has none. */

@@ -90,8 +90,8 @@ from ._writer import Writer
 from .ops import compute_affine_matrix
 
 __all__ = ["Batch", "Context", "DataLoader", "Dataset", "Distributed", "Error", "Field", "Output", "Picture", "Random", "Sample", "Status",
-           "Stream", "Track", "Writer", "__version__", "cifar", "compute_affine_matrix", "csv", "device_count", "distributed_from_env", "from_arrays", "idx",
-           "lib", "ops", "structs", "version", "ArgumentError", "InputOutputError", "NotFoundError", "OutOfMemoryError", "TimeLimitError"]
+           "Stream", "Track", "Writer", "__version__", "cifar", "compute_affine_matrix", "csv", "device_count", "distributed_from_env",
+           "from_arrays", "idx", "lib", "ops", "structs", "version", "ArgumentError", "InputOutputError", "NotFoundError", "OutOfMemoryError", "TimeLimitError"]
 __all__ += _numbers.__all__
 
 for _public in (ArgumentError, Batch, Context, DataLoader, Dataset, Distributed, Error, Field, InputOutputError, NotFoundError,

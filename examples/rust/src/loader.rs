@@ -455,7 +455,7 @@ impl<'a> LoaderBuilder<'a> {
     ///
     /// ```no_run
     /// # fn main() -> benzina::Result<()> {
-    /// # let data = benzina::Context::new()?.open("train.bzna")?;
+    /// # let data = benzina::Context::new(Default::default())?.open("train.bzna")?;
     /// # fn hardest_first() -> Vec<u64> { vec![3, 1, 2] }
     /// let loader = data.loader().batch_size(256).size(224, 224).given().epochs(90).seed(7).open()?;
     /// for epoch in 0..90 {
