@@ -112,8 +112,8 @@ typedef struct bzna_stream_config {
     uint32_t           literal;       /* 1: braces and backslashes in sources stand for themselves */
     uint32_t           on_error;      /* BZNA_STREAM_ON_ERROR_... */
     /* the loader; must be given. order.kind is SEQUENTIAL or SHUFFLE. order's epochs, first_epoch, seed and last_batch
-     * are those of the stream, and so is shard. The other members of order must be 0. The struct is copied. What it points to
-     * must stay as it is until bzna_stream_wait or bzna_stream_next has returned BZNA_OK */
+     * are those of the stream, and so is shard. The other members of order must be 0. The struct is copied. The memory
+     * that it points to must stay as it is until bzna_stream_wait or bzna_stream_next has returned BZNA_OK */
     const bzna_loader_config  *loader;
     /* how each shard is opened; its name must be NULL. What it points to must stay as it is until the stream is closed.
      * NULL: all defaults */

@@ -1,7 +1,7 @@
 /* stream_source.c - reads one source of a stream, whatever it is, into memory: see stream.h
  *
- * From top to bottom: errors, lists of sources, commands, reading and unpacking. Every wait is a poll that also looks at
- * a wake-up pipe, so that another thread can end it. */
+ * From top to bottom: errors, lists of sources, commands, reading and unpacking. Every wait is a poll that looks at a
+ * wake-up pipe, too, so that another thread can end it. */
 #define _POSIX_C_SOURCE 200809L
 #include "stream_source.h"
 
