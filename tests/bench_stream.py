@@ -69,15 +69,16 @@ def main():
     seconds, rounds = float(os.environ.get("DURATION", 5)), int(os.environ.get("ROUNDS", 7))
     files = bench_peers.listed(bench_peers.pictures_of(build, build + "/bzna"))
     urls = make_shards(build + "/bench_stream", files)
+    binding = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "examples", "python")
     environment = dict(os.environ, BENZINA_LIBRARY=build + "/libbenzina.so", CUDA_VISIBLE_DEVICES="",
-                       PYTHONPATH=os.pathsep.join(filter(None, ["examples/python", os.environ.get("PYTHONPATH")])))
+                       PYTHONPATH=os.pathsep.join(filter(None, [binding, os.environ.get("PYTHONPATH")])))
     print("%d shards of %.1f MB, %d pictures a shard; medians of %d rounds of %g s; load %.1f" %
           (SHARDS, os.path.getsize(urls[0][9:]) / 1e6, EACH, rounds, seconds, os.getloadavg()[0]))
     for threads in map(int, os.environ.get("THREADS", "1,2").split(",")):
         rates = {"benzina": [], "WebDataset": []}
         for _ in range(rounds):
             for peer in rates:
-                done = subprocess.run([sys.executable, __file__, "--one", peer, str(threads), str(seconds), *urls],
+                done = subprocess.run([sys.executable, os.path.abspath(__file__), "--one", peer, str(threads), str(seconds), *urls],
                                       env=environment, stdout=subprocess.PIPE, check=True, text=True)
                 rates[peer].append(float(done.stdout))
         ratio = statistics.median(b / w for b, w in zip(rates["benzina"], rates["WebDataset"]))

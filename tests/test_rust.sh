@@ -55,6 +55,10 @@ elif [ ! -s "$t/tests" ]; then
     fail "cargo test runs tests"
 fi
 
+# The feature "stream" compiles examples/stream.c, with what unpacks gzip and zstd where that is.
+run cargo test --offline --features stream --test stream
+if [ "$status" -eq 0 ] && ! grep -q '^warning' "$t/out"; then pass; else fail "the feature stream" "$(tail -n 40 "$t/out")"; fi
+
 # The tests that need a GPU: with the fakes of NVIDIA's driver, where the library looks for one.
 fakes() {
     if ! grep -q bzi_kernel_warp_any "$build/libbenzina.a"; then why="the library has no GPU path"; return 1; fi

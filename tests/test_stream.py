@@ -359,6 +359,28 @@ class Streams(unittest.TestCase):
         self.assertEqual(self.ok(stream("pipe:cat $(echo s-001xtar | sed 's/x/\\./')")).targets(), list(range(17, 22)))
         self.assertEqual(self.ok(stream("pipe:cat s-00{1,4}.tar")).targets(), list(range(17, 22)) + list(range(61, 73)))
 
+    # -- the manual
+
+    @unittest.skipIf(os.environ.get("SANITIZE"), "it links the library without a sanitizer")
+    def test_the_first_program_of_the_manual_runs(self):
+        with open(os.path.join(ROOT, "examples", "stream.h")) as file:
+            lines = file.read().split(" * WINDOWS.")[0].split("\n")
+        first = next(i for i, line in enumerate(lines) if line.startswith(" *     #include"))
+        last = next(i for i, line in enumerate(lines) if i > first and line == " *     }")
+        text = "\n".join(line[7:] for line in lines[first:last + 1])
+        text = text.replace("curl -sf https://host/train-{000..146}.tar", "cat " + self.paths).replace("= 90", "= 1").replace("= 256", "= 16")
+        text = text.replace("bzna_batch_release(batch);", "{ printf(\"batch\\n\"); bzna_batch_release(batch); }")
+        with open("program.c", "w") as file:
+            file.write(text)
+        flags = subprocess.run(["pkg-config", "--cflags", "--libs", "zlib", "libzstd"], capture_output=True, text=True)
+        if flags.returncode:
+            self.skipTest("no zlib and libzstd [zlib1g-dev libzstd-dev]")
+        sources = [os.path.join(ROOT, "examples", name) for name in ("stream.c", "stream_source.c")]
+        subprocess.run([os.environ.get("CC", "cc"), "-std=c11", "-I", os.path.join(ROOT, "examples"), "-o", "program", "program.c", *sources,
+                        "-L" + BUILD, "-lbenzina", *flags.stdout.split(), "-lpthread"], check=True)
+        run = subprocess.run(["./program"], capture_output=True, text=True, env=dict(os.environ, LD_LIBRARY_PATH=BUILD))
+        self.assertEqual((run.returncode, run.stdout.count("batch")), (0, -(-self.total // 16)), run.stderr)
+
     # -- the tool
 
     def tool(self, *arguments, **options):

@@ -24,6 +24,9 @@ fn main() {
     }
     println!("cargo:rerun-if-changed=build.rs");
 
+    if env::var_os("CARGO_FEATURE_STREAM").is_some() {
+        compile_stream(&here);
+    }
     let built = here.join("../../build");
     if let Some(folder) = env::var_os("BENZINA_LIB_DIR") {
         let folder = here.join(folder);
@@ -97,6 +100,36 @@ fn compile(here: &Path) -> PathBuf {
     run(cc.arg("-c").arg("-o").arg(&object).arg(&source), "a C compiler (gcc or clang; CC names one)");
     run(command("AR", "ar").arg("rcs").arg(&library).arg(&object), "ar (of binutils; AR names one)");
     out
+}
+
+/// Compiles libbenzina_stream.a, and links it with what unpacks gzip and zstd. It comes before the library that it calls.
+fn compile_stream(here: &Path) {
+    let (examples, out) = (here.join(".."), PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR")));
+    let mut flags = vec!["-std=c11".to_string(), "-O2".into(), "-fPIC".into()];
+    let mut libraries = String::new();
+    for (package, switch) in [("zlib", "-DBZNA_STREAM_NO_ZLIB"), ("libzstd", "-DBZNA_STREAM_NO_ZSTD")] {
+        match (pkg_config("--cflags", &[package]), pkg_config("--libs", &[package])) {
+            (Some(cflags), Some(libs)) => {
+                flags.extend(cflags.split_whitespace().map(String::from));
+                libraries += &libs;
+            }
+            _ => flags.push(switch.into()),
+        }
+    }
+    let mut archive = command("AR", "ar");
+    archive.arg("rcs").arg(out.join("libbenzina_stream.a"));
+    for name in ["stream", "stream_source"] {
+        println!("cargo:rerun-if-changed={}", examples.join(name).with_extension("c").display());
+        println!("cargo:rerun-if-changed={}", examples.join(name).with_extension("h").display());
+        let object = out.join(name).with_extension("o");
+        let source = examples.join(name).with_extension("c");
+        run(command("CC", "cc").args(&flags).arg("-c").arg("-o").arg(&object).arg(source), "a C compiler (gcc or clang; CC names one)");
+        archive.arg(object);
+    }
+    run(&mut archive, "ar (of binutils; AR names one)");
+    println!("cargo:rustc-link-search=native={}", out.display());
+    println!("cargo:rustc-link-lib=static=benzina_stream");
+    link(&libraries);
 }
 
 /// The program that a variable names, which may have arguments, or the one that is usual.

@@ -48,6 +48,9 @@ mod provider;
 #[rustfmt::skip] // made by `make bindings`
 pub mod raw;
 
+#[cfg(feature = "stream")]
+pub mod stream;
+
 pub use host::{Seekable, Source};
 pub use loader::{
     Batch, Batches, Channels, DecodeWith, Drawing, Dtype, Filter, LastBatch, Layout, Loader, LoaderBuilder, Next, OnCallbackError, OnError,
@@ -809,7 +812,7 @@ impl Dataset {
 
     /// A loader over these samples, to be configured.
     pub fn loader(&self) -> LoaderBuilder<'_> {
-        LoaderBuilder::new(self)
+        LoaderBuilder::new(Some(self))
     }
 
     pub fn context(&self) -> &Context {

@@ -228,7 +228,7 @@ fn antialias_of(antialias: bool) -> u32 {
 type TransformFn = dyn Fn(&SampleInfo, &mut Random, &mut Transform) -> Result<(), Status> + Send + Sync;
 
 /// The closure behind a thin pointer, for `transform_user`.
-struct Transformer(Box<TransformFn>, Arc<host::Panics>);
+pub(crate) struct Transformer(Box<TransformFn>, Arc<host::Panics>);
 
 unsafe extern "C" fn transform(
     user: *mut c_void,
@@ -354,7 +354,7 @@ impl fmt::Debug for Drawing<'_> {
 type PictureFn = dyn Fn(&SampleInfo, &mut Random, &mut Drawing<'_>) -> Result<(), Status> + Send + Sync;
 
 /// The closure behind a thin pointer, for `picture_user`.
-struct Drawer(Box<PictureFn>, Arc<host::Panics>);
+pub(crate) struct Drawer(Box<PictureFn>, Arc<host::Panics>);
 
 unsafe extern "C" fn draw(
     user: *mut c_void,
@@ -383,7 +383,8 @@ fn result_of(result: Result<(), Status>) -> raw::bzna_status {
 /// [`device`](LoaderBuilder::device) says otherwise. Everything is checked by [`open`](LoaderBuilder::open).
 #[must_use]
 pub struct LoaderBuilder<'a> {
-    data: &'a Dataset,
+    /// None: of a stream, which has its own
+    data: Option<&'a Dataset>,
     config: raw::bzna_loader_config,
     image: Option<String>,
     tensors: Option<String>,
@@ -405,7 +406,7 @@ impl fmt::Debug for LoaderBuilder<'_> {
 }
 
 impl<'a> LoaderBuilder<'a> {
-    pub(crate) fn new(data: &'a Dataset) -> Self {
+    pub(crate) fn new(data: Option<&'a Dataset>) -> Self {
         let mut config = raw::bzna_loader_config::default();
         // SAFETY: the struct is as long as it says.
         unsafe { raw::bzna_loader_config_init(&mut config, size_of::<raw::bzna_loader_config>()) };
@@ -801,7 +802,19 @@ impl<'a> LoaderBuilder<'a> {
     }
 
     /// Checks the configuration, allocates, and starts the threads: decoding begins at once. The loader keeps the data set alive.
-    pub fn open(mut self) -> Result<Loader> {
+    pub fn open(self) -> Result<Loader> {
+        let Some(data) = self.data else {
+            return Err(Error::new(raw::BZNA_E_ARGUMENT, "these settings are for Stream::open: a loader is made by Dataset::loader"));
+        };
+        let context = data.context().clone();
+        // SAFETY: what the config points to lives for the call, and is copied; the closures live until the loader is closed.
+        let (raw, hooks) =
+            self.configured(|config| make(|out, err| unsafe { raw::bzna_loader_open(context.as_raw(), data.as_raw(), config, out, err) }))?;
+        Ok(Loader { raw, transform: hooks.transform, picture: hooks.picture, panics: hooks.panics, context })
+    }
+
+    /// Calls open with the finished config, which points to what lives for that call. The closures must live as long as the loader.
+    pub(crate) fn configured<T>(mut self, open: impl FnOnce(&raw::bzna_loader_config) -> Result<T>) -> Result<(T, Hooks)> {
         fn count<T>(items: &[T]) -> u64 {
             items.len() as u64
         }
@@ -853,11 +866,17 @@ impl<'a> LoaderBuilder<'a> {
             config.pipeline.picture = Some(draw);
             config.pipeline.picture_user = Arc::as_ptr(drawer).cast_mut().cast();
         }
-        let context = self.data.context().clone();
-        // SAFETY: what the config points to lives for the call, and is copied; the closures live until the loader is closed.
-        let raw = make(|out, err| unsafe { raw::bzna_loader_open(context.as_raw(), self.data.as_raw(), config, out, err) })?;
-        Ok(Loader { raw, transform: self.transform, picture: self.picture, panics: self.panics, context })
+        let made = open(config)?;
+        Ok((made, Hooks { transform: self.transform, picture: self.picture, panics: self.panics }))
     }
+}
+
+/// The closures of a loader, and where their panics are kept.
+#[cfg_attr(not(feature = "stream"), allow(dead_code))]
+pub(crate) struct Hooks {
+    pub(crate) transform: Option<Arc<Transformer>>,
+    pub(crate) picture: Option<Arc<Drawer>>,
+    pub(crate) panics: Arc<host::Panics>,
 }
 
 fn set_mean_image(color: &mut raw::bzna_loader_color, mean: &Option<Vec<f32>>) {
@@ -1135,7 +1154,7 @@ impl fmt::Debug for Batch {
 }
 
 impl Batch {
-    fn new(raw: NonNull<raw::bzna_batch>, context: crate::Context) -> Result<Self> {
+    pub(crate) fn new(raw: NonNull<raw::bzna_batch>, context: crate::Context) -> Result<Self> {
         let mut batch = Batch { raw, info: raw::bzna_batch_info::default(), context };
         // SAFETY: a live batch; nothing of what is written changes until it is released.
         call(|err| unsafe { raw::bzna_batch_get_info(raw.as_ptr(), &mut batch.info, size_of::<raw::bzna_batch_info>(), err) })?;
