@@ -16499,6 +16499,7 @@ typedef struct bzi_order {
     uint64_t        epoch;            /* that the order was made for */
     uint32_t        repeats;          /* 1: a sample may stand at several positions of an epoch */
     uint32_t        valid;            /* 1: `ranked` and `permutation` are those of seed and epoch */
+    uint32_t        stride;           /* in a batch: from the position of a slot to that of the next */
     bzi_permutation permutation;      /* of 0..samples - 1 */
 } bzi_order;
 
@@ -21861,7 +21862,6 @@ struct bzna_batch {
     uint64_t     epoch;
     uint64_t     number;              /* in the epoch */
     uint64_t     position;            /* of its first slot in the epoch's order */
-    uint32_t     stride;              /* from the position of a slot to that of the next */
     uint64_t     next_epoch;          /* epoch and position where a saved state goes on after this batch */
     uint64_t     next_position;
     bzi_order    order;               /* of its epoch, because the plan may be in a later one already */
@@ -22563,7 +22563,7 @@ static int bzi_plan_batch(bzna_loader *loader)
     batch->order = loader->order;
     batch->number = loader->next_batch++;
     batch->position = bzi_shard_position(shard, batch->number);
-    batch->stride = bzi_shard_stride(shard);
+    batch->order.stride = bzi_shard_stride(shard);
     batch->real = bzi_shard_real(shard, batch->number);
 
     batch->slots = shard->last_batch >= BZNA_LAST_PAD ? shard->batch : batch->real;
@@ -22626,7 +22626,7 @@ static int bzi_plan_item(bzna_loader *loader, bzi_item *item)
     item->replacements = 0;
 
     batch = item->batch;
-    item->position = (batch->position + (uint64_t)item->slot * batch->stride) % batch->order.length;
+    item->position = (batch->position + (uint64_t)item->slot * batch->order.stride) % batch->order.length;
     bzi_plan_sample(loader, item);
     item->is_padding = loader->shard.last_batch == BZNA_LAST_FILL && item->slot >= batch->real;
     if (item->is_padding)
@@ -24029,7 +24029,7 @@ static int bzi_item_replace(bzi_item *item, bzna_status status)
         return 0;
 
     item->replacements++;
-    item->position = (item->position + item->batch->stride) % item->batch->order.length;
+    item->position = (item->position + item->batch->order.stride) % item->batch->order.length;
     bzi_plan_sample(loader, item);
 
     loader->stats.replaced++;
