@@ -48,6 +48,9 @@ __getitem__, as torch's data sets are: what __getitem__ gives is a sample. from_
 csv make data sets of MNIST's, CIFAR's and tables' files. DataLoader(..., tensors=["label:5"], bytes=["txt"]) delivers further fields:
 `for images, targets, fields in loader`.
 
+Shards that cannot seek. Stream iterates over tars from pipes, standard input and commands, and over those packed by gzip or zstd, as a
+DataLoader does: Stream("pipe:curl -sf https://host/train-{000..146}.tar", 224, 64, shuffle=True).
+
 Processes. A Dataset opened from a path, and a Context, can be pickled and copied: each copy opens the file again, by its absolute path. A
 Dataset over a source, a DataLoader, a Batch and a Writer cannot, and say so.
 
