@@ -158,7 +158,7 @@ test test-all:
 	@BUILD="$(BUILD)" CC="$(CC)" CXX="$(CXX)" SANITIZE="$(SANITIZE)" TEST="$(TEST)" \
 	    TEST_ALL="$(if $(filter test-all,$@),1,$(TEST_ALL))" sh tests/run.sh
 
-# runtests.jl with the Julia of Debian 11 (1.5.3), gcc 10 and libavcodec 58, in a root of about 1 GB that debootstrap
+# The tests of examples/julia with the Julia of Debian 11 (1.5.3), gcc 10 and libavcodec 58, in a root of about 1 GB that debootstrap
 # makes once in build/julia.
 test-julia:
 	@nice sh tests/make/julia.sh build/julia
@@ -311,7 +311,7 @@ pair: $(PTX) | $(BUILD)
 sdist wheel: $(PTX) | $(BUILD)
 	@PYTHON="$(PYTHON)" sh tests/make/python_dist.sh $@ $(BUILD) $(VERSION)
 
-# What examples/rust/src/raw.rs and examples/julia/header.jl declare, from the header.
+# What examples/rust/src/raw.rs and examples/julia/src/header.jl declare, from the header.
 bindings:
 	@$(PYTHON) tests/make/bindings.py benzina.h examples
 

@@ -8,7 +8,7 @@
 # whether they are the header's. The mutations at the end prove that it would notice. Prints FAIL and SKIP lines, and a count last.
 # shellcheck disable=SC2016
 build=${2:?usage: sh tests/test_julia.sh build/bzna build}
-module=examples/julia/Benzina.jl structs=examples/julia/header.jl
+package=examples/julia module=examples/julia/src/Benzina.jl
 passed=0 failed=0 skipped=0 agrees=
 LC_ALL=C
 export LC_ALL
@@ -114,7 +114,7 @@ function arguments(text,   i, c, d, count) {       # of "f(...", up to its closi
 }
 FNR == 1 { pass++ }
 /^module LibBenzina/ { inside = 1 }
-/^using \.LibBenzina:/ { inside = 0 }                # its own end looks like any other
+/^using \.LibBenzina$/ { inside = 0 }                 # its own end looks like any other
 {
     rest = $0
     if (inside && match(rest, /^(mutable )?struct bzna_[a-z0-9_]+/)) { name = substr(rest, 1, RLENGTH); sub(/.* /, "", name); defined[name] = 1 }
@@ -132,14 +132,11 @@ FNR == 1 { pass++ }
     if (!inside && match(rest, /^function bzna_[a-z0-9_]+/)) { name = substr(rest, 10, RLENGTH - 9); local[name] = 1 }
     if (pass == 1) next
     if (!inside) {
-        using = rest ~ /^using \.LibBenzina:/
         text = rest
         while (match(text, /(bzna|BZNA)_[A-Za-z0-9_]+/)) {
             name = substr(text, RSTART, RLENGTH); after = substr(text, RSTART + RLENGTH); text = after
-            if (using && !(name in defined)) wrong(name " is not in LibBenzina")
-            if (using) taken[name] = 1
-            else if (!(name in local) && !(name in taken)) wrong(name " is used, but not taken from LibBenzina")
-            if (!using && (name in arity) && after ~ /^\(/ && (count = arguments(after)) != arity[name])
+            if (!(name in local) && !(name in defined)) wrong(name " is not in LibBenzina")
+            if ((name in arity) && after ~ /^\(/ && (count = arguments(after)) != arity[name])
                 wrong(name " takes " arity[name] " arguments, not " count)
         }
         text = rest
@@ -302,8 +299,16 @@ END {
 }
 AWK
 
-# whole FILE: a module with the structs and constants that it includes
-whole() { awk -v structs="$structs" '$0 == "include(\"header.jl\")" { while ((getline line < structs) > 0) print line; next } { print }' "$1"; }
+# whole FILE: a module with the files that it includes, and with those that these include
+whole() {
+    awk -v folder="$(dirname "$1")" '
+        function put(path,   line, name) {
+            while ((getline line < path) > 0)
+                if (match(line, /^include\("[^"]*"\)/)) { name = substr(line, 10, RLENGTH - 11); put(folder "/" name) } else print line
+            close(path)
+        }
+        BEGIN { put(ARGV[1]) }' "$1"
+}
 
 # examine FILE: everything that can be said about a module without Julia, to $t/said; status 0 where there is nothing to say
 examine() {
@@ -377,7 +382,7 @@ s/info.last_of_epoch == 0/info.is_last == 0/
 s/bzna_batch_release(handle)/bzna_batch_release(handle, err)/
 s/bzna_loader_save(loader.handle, state, /bzna_loader_save(loader.handle, /
 s/^    check(bzna_loader_statistics(loader.handle, counts, sizeof(bzna_statistics), err), err)/    check(bzna_loader_statistics(loader.handle, counts, sizeof(bzna_statistics)), err)/
-s/BZNA_E_NOT_FOUND, BZNA_E_IO,$/BZNA_E_IO,/
+s/status == BZNA_E_NOT_FOUND$/status == BZNA_E_FOUND/
 s/^end # module LibBenzina/# module LibBenzina/
 s/loader.buffer ? batch : nothing))$/loader.buffer ? batch : nothing)/
 s/^    finalizer(owner(data)) do _/    finalizer(owner(data))/
@@ -388,28 +393,28 @@ MUTATIONS
 
 # count: adds the closing line of runtests.jl in $t/out to this suite's
 count() {
-    line=$(grep -E '^examples/julia/runtests.jl: [0-9]+ passed, [0-9]+ failed$' "$t/out" | tail -n 1)
+    line=$(grep -E '^examples/julia/test/runtests.jl: [0-9]+ passed, [0-9]+ failed$' "$t/out" | tail -n 1)
     if [ -z "$line" ]; then fail "$1 ends with a count" "$(tail -n 40 "$t/out")"; return; fi
     passed=$((passed + $(echo "$line" | sed 's/.*: \([0-9]*\) passed.*/\1/')))
     left=$(echo "$line" | sed 's/.*, \([0-9]*\) failed/\1/')
     if [ "$left" -gt 0 ]; then failed=$((failed + left)); echo "FAIL $1"; grep -v '^examples/julia' "$t/out" | tail -n 60; fi
 }
 if [ -n "$SANITIZE" ]; then
-    skip "examples/julia/runtests.jl" "the library was built with a sanitizer, which Julia would have to be started with"
+    skip "examples/julia/test/runtests.jl" "the library was built with a sanitizer, which Julia would have to be started with"
 else
     if command -v julia >/dev/null 2>&1; then
-        BENZINA_LIBRARY=$(cd "$build" && pwd)/libbenzina.so julia --startup-file=no examples/julia/runtests.jl tests/data/mini_h265.bzna >"$t/out" 2>&1
-        count "examples/julia/runtests.jl"
+        BENZINA_LIBRARY=$(cd "$build" && pwd)/libbenzina.so julia --startup-file=no --project=$package $package/test/runtests.jl >"$t/out" 2>&1
+        count "examples/julia/test/runtests.jl"
     else
-        skip "examples/julia/runtests.jl" "there is no julia [julia]"
+        skip "examples/julia/test/runtests.jl" "there is no julia [julia]"
     fi
     # The Julia of Debian 11, in a root of its own, with the libraries of that time.
     if [ -z "$TEST_ALL" ]; then echo "LEFT runtests.jl with Julia 1.5"
     elif [ -e build/julia/root/made ]; then
         sh tests/make/julia.sh build/julia >"$t/out" 2>&1
-        count "examples/julia/runtests.jl with Julia 1.5"
+        count "examples/julia/test/runtests.jl with Julia 1.5"
     else
-        skip "examples/julia/runtests.jl with Julia 1.5" "build/julia is not there: \`make test-julia\` makes it"
+        skip "examples/julia/test/runtests.jl with Julia 1.5" "build/julia is not there: \`make test-julia\` makes it"
     fi
 fi
 echo "tests/test_julia.sh: $passed passed, $failed failed, $skipped skipped"

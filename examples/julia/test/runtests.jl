@@ -1,15 +1,13 @@
-# runtests.jl - what Benzina.jl promises, tried on an archive
+# runtests.jl - what the package promises
 #
-#     julia --startup-file=no examples/julia/runtests.jl tests/data/mini_h265.bzna
+#     julia --project=examples/julia examples/julia/test/runtests.jl         or `test Benzina` of Pkg
 #
-# Prints "examples/julia/runtests.jl: N passed, N failed" last, and ends with status 1 where something failed.
-
-include(joinpath(@__DIR__, "Benzina.jl"))
+# Reads an archive of this repository, tests/data/mini_h265.bzna; makes all other files. Prints "examples/julia/test/runtests.jl: N passed, N failed" last, and ends with status 1 where something failed.
 
 using Test
-using .Benzina: Benzina, BenzinaError, Dataset, Loader
+using Benzina: Benzina, BenzinaError, Dataset, Loader
 
-const ARCHIVE = ARGS[1]
+const ARCHIVE = normpath(joinpath(@__DIR__, "..", "..", "..", "tests", "data", "mini_h265.bzna"))
 
 collected(loader) = [(copy(x), y) for (x, y) in loader]
 
@@ -400,5 +398,5 @@ catch exception
     exception.pass, exception.fail + exception.error
 end
 
-println("examples/julia/runtests.jl: ", passed, " passed, ", failed, " failed")
+println("examples/julia/test/runtests.jl: ", passed, " passed, ", failed, " failed")
 exit(failed > 0)
