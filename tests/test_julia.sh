@@ -281,11 +281,13 @@ wanted && call ~ /\)::[A-Za-z_0-9{}]+ *$/ {
     result = substr(text, length(name) + 2); sub(/,.*/, "", result)
     n = split_top(inner, parts); args = ""
     for (k = 1; k <= n; k++) args = args (k > 1 ? ", " : "") ctype(parts[k])
-    field = name; sub(/^bzna_source_/, "", field)
-    assert("SAME(FIELD(bzna_source, " field "), " ctype(result) " (*)(" args "))", name " is not what bzna_source." field " calls")
+    # bzna_STRUCT_FIELD is what that field calls.
+    field = name; owner = "bzna_source"
+    if (sub(/^bzna_context_/, "", field)) owner = "bzna_context_config"; else sub(/^bzna_source_/, "", field)
+    assert("SAME(FIELD(" owner ", " field "), " ctype(result) " (*)(" args "))", name " is not what " owner "." field " calls")
     callbacks[name] = ctype(result) "(" args ")"
 }
-/^function bzna_source_/ {
+/^function bzna_(source|context)_/ {
     name = $2; sub(/\(.*/, "", name); text = $0; sub(/^[^(]*\(/, "", text); result = text; sub(/.*\)::/, "", result); sub(/\).*/, "", text)
     n = split_top(text, parts); args = ""
     for (k = 1; k <= n; k++) { type = parts[k]; sub(/^.*::/, "", type); args = args (k > 1 ? ", " : "") ctype(type) }
@@ -370,6 +372,7 @@ s/transform_user = transform_user, picture = picture/transform_data = transform_
 s/BZNA_LAST_PAD = UInt32(2)/BZNA_LAST_PADDED = UInt32(2)/
 s/const bzna_status = Int32/const bzna_status = Int64/
 s/@cfunction(bzna_source_read_at, Int64/@cfunction(bzna_source_read_at, Int32/
+s/@cfunction(bzna_context_log, Cvoid, (Ptr{Cvoid}, Int32, /@cfunction(bzna_context_log, Cvoid, (Ptr{Cvoid}, /
 s/@cfunction(bzna_source_size, Int64, (Ptr{Cvoid},))/@cfunction(bzna_source_size, Int64, (Ptr{Cvoid}, UInt64))/
 s/bzna_source_read_at(user::Ptr{Cvoid}, offset::UInt64, dst/bzna_source_read_at(user::Ptr{Cvoid}, offset::Int64, dst/
 s/batch_size = batchsize/batchsize = batchsize/

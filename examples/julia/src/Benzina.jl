@@ -58,15 +58,28 @@
 # and callback of these files, against benzina.h by means of the C compiler.
 module Benzina
 
+using Random: MersenneTwister, randperm
+
+export AbstractDataBatch, AbstractDataProvider, ArrayDataProvider, Batch, BenzinaError, CSVProvider, Coded, DataBatch, Dataset, Decoder,
+       ImageRecordProvider, Loader, MNISTProvider, Output, Pictures, Records, Sample, SlicedNDArray, WebDataset, Writer,
+       add!, classes, coded, count_samples, decode, eachbatch, epoch!, failure, finish!, from_dlpack, get_batch_size, get_data, get_label,
+       last_exception, load_data!, load_label!, num_exceptions, provide_data, provide_label, read_at!, release!, restore!, skip!, statistics,
+       target, tensor, total_bytes
+
 include("LibBenzina.jl")        # benzina.h: structs, constants and calls
 using .LibBenzina
 
 include("errors.jl")            # BenzinaError, and how structs cross over
+include("logs.jl")              # messages of the library
 include("sources.jl")           # bytes that Julia reads: read_at!, total_bytes
 include("datasets.jl")          # Dataset, Records, Sample, fields of samples
+include("mxnet.jl")             # data providers, as MXNet.jl has them: AbstractDataProvider, ArrayDataProvider, CSVProvider, MNISTProvider
 include("loaders.jl")           # Loader, Output: settings
 include("writers.jl")           # Writer, Coded
+include("pictures.jl")          # Decoder, decode, Pictures
 include("batches.jl")           # Batch, iteration, states, statistics
-include("mxnet.jl")             # data providers, as MXNet.jl has them
+include("dlpack.jl")            # arrays of other packages over a batch's memory
+include("mxnet_loaders.jl")     # loaders as data providers; ImageRecordProvider
+include("webdataset.jl")        # WebDataset: tar shards as streams, as WebDataset.jl has them
 
 end # module Benzina

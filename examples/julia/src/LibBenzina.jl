@@ -91,6 +91,24 @@ bzna_dataset_read_image(dataset, index, field, buffer, capacity, image, err) =
     @ccall libbenzina.bzna_dataset_read_image(dataset::Ptr{bzna_dataset}, index::UInt64, field::Cstring, buffer::Ptr{Cvoid},
                                               capacity::Csize_t, image::Ref{bzna_image}, err::Ref{bzna_error})::bzna_status
 
+bzna_decoder_open(context, out, err) =
+    @ccall libbenzina.bzna_decoder_open(context::Ptr{bzna_context}, out::Ref{Ptr{bzna_decoder}}, err::Ref{bzna_error})::bzna_status
+bzna_decoder_close(decoder) =
+    @ccall libbenzina.bzna_decoder_close(decoder::Ptr{bzna_decoder})::bzna_status
+bzna_decoder_decode(decoder, image, picture, err) =
+    @ccall libbenzina.bzna_decoder_decode(decoder::Ptr{bzna_decoder}, image::Ref{bzna_image}, picture::Ref{bzna_picture},
+                                          err::Ref{bzna_error})::bzna_status
+bzna_random_init(random, seed, epoch, sample, operation) =
+    @ccall libbenzina.bzna_random_init(random::Ref{bzna_random}, seed::UInt64, epoch::UInt64, sample::UInt64, operation::UInt32)::Cvoid
+bzna_transform_init(transform, struct_size) =
+    @ccall libbenzina.bzna_transform_init(transform::Ref{bzna_transform}, struct_size::Csize_t)::Cvoid
+bzna_picture_render(picture, transform, output, dst, dst_bytes, err) =
+    @ccall libbenzina.bzna_picture_render(picture::Ref{bzna_picture}, transform::Ref{bzna_transform}, output::Ref{bzna_output},
+                                          dst::Ptr{Cvoid}, dst_bytes::Csize_t, err::Ref{bzna_error})::bzna_status
+bzna_warp_draw(random, warp, in_width, in_height, out_width, out_height, out, err) =
+    @ccall libbenzina.bzna_warp_draw(random::Ref{bzna_random}, warp::Ref{bzna_warp}, in_width::UInt32, in_height::UInt32,
+                                     out_width::UInt32, out_height::UInt32, out::Ptr{Float64}, err::Ref{bzna_error})::bzna_status
+
 bzna_writer_config_init(config, struct_size) =
     @ccall libbenzina.bzna_writer_config_init(config::Ref{bzna_writer_config}, struct_size::Csize_t)::Cvoid
 bzna_writer_sample_init(sample, struct_size) =
@@ -144,6 +162,9 @@ bzna_batch_bytes(batch, name, slot, data, size, err) =
                                        size::Ref{UInt64}, err::Ref{bzna_error})::bzna_status
 bzna_batch_error(batch, slot, err) =
     @ccall libbenzina.bzna_batch_error(batch::Ptr{bzna_batch}, slot::UInt32, err::Ref{bzna_error})::bzna_status
+bzna_batch_to_dlpack(batch, name, version, tensor, err) =
+    @ccall libbenzina.bzna_batch_to_dlpack(batch::Ptr{bzna_batch}, name::Cstring, version::UInt32, tensor::Ref{Ptr{Cvoid}},
+                                           err::Ref{bzna_error})::bzna_status
 bzna_batch_release(batch) =
     @ccall libbenzina.bzna_batch_release(batch::Ptr{bzna_batch})::bzna_status
 

@@ -1,10 +1,12 @@
-"Closes a data set, a loader or a writer now, instead of when it is collected. Batches stay valid."
-function Base.close(object::Union{Dataset,Loader,Writer})
+# ---- Batches, and what yields them -----------------------------------------------------------------------------------------------------
+
+"Closes a data set, a loader, a writer or a decoder now, instead of when it is collected. Batches stay valid."
+function Base.close(object::Union{Dataset,Loader,Writer,Decoder})
     try_close(object) || throw(BenzinaError(BZNA_E_STATE, "not closed inside a callback", nothing, 0))
     return nothing
 end
 
-Base.isopen(object::Union{Dataset,Loader,Writer}) = object.handle != C_NULL
+Base.isopen(object::Union{Dataset,Loader,Writer,Decoder}) = object.handle != C_NULL
 
 function Base.show(io::IO, loader::Loader)
     width, height, _, samples = loader.shape
@@ -15,9 +17,9 @@ end
 One batch: `data` (width x height x channels x samples), `targets` (-1 where a sample has none), `indices` (counted from 1), `status` (0, or why a
 slot holds the out-of-bounds color), `count` (how many are real, when the last batch is padded), `epoch`, and whether it is the `last` of it.
 """
-struct Batch
+struct Batch{A} <: AbstractDataBatch
     handle::Ptr{bzna_batch}                 # as long as `data` is there
-    data::Array{Float32,4}
+    data::A                                 # an Array, or what `wrap` makes
     targets::Vector{Int64}
     indices::Vector{Int}
     status::Vector{Int32}
@@ -33,6 +35,8 @@ else
     owner(x::Array) = x
 end
 
+owner(x) = x                                # of a type of others, which `wrap` made
+
 # Not inlined, and so are the functions below that return a batch. Compiled into their caller, they would leave references to earlier batches
 # in its frame, and the collector could not give those back: a comprehension over a loader then needs up to five batches instead of two.
 @noinline function lend(loader::Loader, handle::Ptr{bzna_batch})
@@ -41,8 +45,13 @@ end
     width, height, channels, samples = shape_of(info.image)
     views = info.image.dimensions == 5 ? Int(info.image.shape[1]) : 1
     # C is row-major, with the width last: the same memory is Julia's column-major, with the width first.
-    data = unsafe_wrap(Array, Ptr{Float32}(info.image.data), (width, height, channels, samples * views))
-    loans = loader.loans
+    pointer, dims, loans = Ptr{Float32}(info.image.data), (width, height, channels, samples * views), loader.loans
+    data = try
+        loader.wrap === nothing ? unsafe_wrap(Array, pointer, dims) : loader.wrap(pointer, dims)
+    catch
+        bzna_batch_release(handle)
+        rethrow()
+    end
     Threads.atomic_add!(loans, 1)
     finalizer(owner(data)) do _
         bzna_batch_release(handle)              # does not wait
@@ -56,7 +65,7 @@ end
 end
 
 "Gives the memory of a batch back to its loader now; neither `x` nor anything made of it may be used afterwards."
-release!(x::Array{Float32,4}) = finalize(owner(x))
+release!(x::AbstractArray) = finalize(owner(x))
 release!(batch::Batch) = release!(batch.data)
 
 "Why slot `slot` (counted from 1) of a batch holds the out-of-bounds color: a `BenzinaError`, or `nothing` where all is well."
@@ -115,6 +124,7 @@ end
         status = GC.@preserve loader out err begin
             bzna_loader_next(loader.handle, Int64(20_000_000), Base.unsafe_convert(Ptr{Ptr{bzna_batch}}, out), address(err))
         end
+        forward_messages(loader.dataset.context.log)
         if status == BZNA_OK
             return lend(loader, out[])
         elseif status == BZNA_END
@@ -186,7 +196,7 @@ Base.IteratorSize(::Type{Loader}) = Base.SizeUnknown()
 Base.IteratorSize(::Type{EachBatch}) = Base.SizeUnknown()
 Base.length(loader::Loader) = loader.batches
 Base.length(each::EachBatch) = length(each.loader)
-Base.eltype(::Type{Loader}) = Tuple{Array{Float32,4},Vector{Int64}}
+Base.eltype(::Type{Loader}) = Tuple{AbstractArray{Float32},Vector{Int64}}
 Base.eltype(::Type{EachBatch}) = Batch
 
 "Where a run stands, after the last batch that was delivered: 128 bytes, to be kept beside a model's checkpoint."

@@ -2,28 +2,38 @@
 
 mutable struct Context
     handle::Ptr{bzna_context}
+    log::Union{Nothing,LogBox}
 
-    function Context(device::bzna_device)
+    function Context(device::bzna_device, level::Int32)
         config, err, out = bzna_context_config(), sized(bzna_error), Ref{Ptr{bzna_context}}(C_NULL)
         bzna_context_config_init(config, sizeof(bzna_context_config))
         config.device = device
+        box = level == LOG_LEVELS.none ? nothing : LogBox()
+        if box !== nothing
+            log = @cfunction(bzna_context_log, Cvoid, (Ptr{Cvoid}, Int32, Int32, Ptr{Cchar}))
+            config.log, config.log_user, config.log_level = log, pointer_from_objref(box), level
+        end
         check(bzna_context_open(config, out, err), err)
-        return finalizer(close_later, new(out[]))
+        return finalizer(close_later, new(out[], box))
     end
 end
 
-# One for each device, shared by all data sets there, as a GPU's decoders are.
-const CONTEXTS = Dict{bzna_device,Context}()
+# One for each device and level of messages, shared by all data sets there, as a GPU's decoders are. None is closed before Julia ends: the
+# library holds the address of its box.
+const CONTEXTS = Dict{Tuple{bzna_device,Int32},Context}()
 const CONTEXTS_LOCK = ReentrantLock()
 
-function context_on(device::Symbol)
+function context_on(device::Symbol, log::Symbol = :warning)
     device in (:auto, :cpu) || throw(ArgumentError(string("device: ", repr(device), " is not :auto, :cpu or the number of a CUDA device")))
-    return shared_context(bzna_device(device === :cpu ? BZNA_DEVICE_CPU : BZNA_DEVICE_AUTO, 0))
+    return shared_context(bzna_device(device === :cpu ? BZNA_DEVICE_CPU : BZNA_DEVICE_AUTO, 0), log)
 end
 
-context_on(device::Integer) = shared_context(bzna_device(BZNA_DEVICE_CUDA, device))
+context_on(device::Integer, log::Symbol = :warning) = shared_context(bzna_device(BZNA_DEVICE_CUDA, device), log)
 
-shared_context(device::bzna_device) = lock(() -> get!(() -> Context(device), CONTEXTS, device), CONTEXTS_LOCK)
+function shared_context(device::bzna_device, log::Symbol)
+    level = choice(LOG_LEVELS, log)
+    return lock(() -> get!(() -> Context(device, level), CONTEXTS, (device, level)), CONTEXTS_LOCK)
+end
 
 """
     Dataset(path; keywords...)
@@ -46,6 +56,7 @@ The samples of an archive, a folder of pictures, a tar shard, a .rec: a path, a 
     palette = :colors                     :index: pictures with a palette give indices as gray
     records = nothing                     `Records(...)`: the file is records of one size, such as CIFAR or MNIST
     name = nothing                        what error messages call it
+    log = :warning                        messages of the library that Julia's logger receives: :none, :error, :warning, :info, :debug
 """
 mutable struct Dataset
     handle::Ptr{bzna_dataset}
@@ -56,15 +67,15 @@ mutable struct Dataset
     Dataset(handle::Ptr{bzna_dataset}, context::Context, box) = finalizer(close_later, new(handle, context, box))
 end
 
-function Dataset(path::AbstractString; device::Union{Symbol,Integer} = :auto, keywords...)
-    return open_dataset(nothing, context_on(device); keywords...) do context, config, out, err
+function Dataset(path::AbstractString; device::Union{Symbol,Integer} = :auto, log::Symbol = :warning, keywords...)
+    return open_dataset(nothing, context_on(device, log); keywords...) do context, config, out, err
         bzna_dataset_open(context, path, config, out, err)
     end
 end
 
-function Dataset(paths::AbstractVector{<:AbstractString}; device::Union{Symbol,Integer} = :auto, keywords...)
+function Dataset(paths::AbstractVector{<:AbstractString}; device::Union{Symbol,Integer} = :auto, log::Symbol = :warning, keywords...)
     strings = String[path for path in paths]
-    return open_dataset(nothing, context_on(device); keywords...) do context, config, out, err
+    return open_dataset(nothing, context_on(device, log); keywords...) do context, config, out, err
         GC.@preserve strings begin
             pointers = Cstring[cstring(string) for string in strings]
             bzna_dataset_open_list(context, pointers, length(pointers), config, out, err)
@@ -72,15 +83,15 @@ function Dataset(paths::AbstractVector{<:AbstractString}; device::Union{Symbol,I
     end
 end
 
-function Dataset(bytes::Vector{UInt8}; device::Union{Symbol,Integer} = :auto, keywords...)
-    return open_dataset(MemoryBox(bytes), context_on(device); keywords...) do context, config, out, err
+function Dataset(bytes::Vector{UInt8}; device::Union{Symbol,Integer} = :auto, log::Symbol = :warning, keywords...)
+    return open_dataset(MemoryBox(bytes), context_on(device, log); keywords...) do context, config, out, err
         GC.@preserve bytes bzna_dataset_open_memory(context, pointer(bytes), length(bytes), config, out, err)
     end
 end
 
-function Dataset(source; device::Union{Symbol,Integer} = :auto, keywords...)
+function Dataset(source; device::Union{Symbol,Integer} = :auto, log::Symbol = :warning, keywords...)
     box = SourceBox(source isa IO ? IOSource(source) : source)
-    return open_dataset(box, context_on(device); keywords...) do context, config, out, err
+    return open_dataset(box, context_on(device, log); keywords...) do context, config, out, err
         read_at = @cfunction(bzna_source_read_at, Int64, (Ptr{Cvoid}, UInt64, Ptr{Cvoid}, UInt64))
         size = @cfunction(bzna_source_size, Int64, (Ptr{Cvoid},))
         # Nothing is to be closed: the box is collected when nobody can call it any more.
@@ -125,9 +136,6 @@ function Records(; width::Integer, height::Integer, channels::Integer, dtype::Sy
     return records
 end
 
-choice(names::NamedTuple, name::Symbol) =
-    haskey(names, name) ? names[name] : throw(ArgumentError(string(repr(name), " is not one of ", join(repr.(keys(names)), ", "))))
-
 # Calls open(context, config, out, err), and owns what it made.
 function open_dataset(open, box, context; split = nothing, name = nothing, format = nothing, list = nothing, classes = nothing,
                       class_order::Symbol = :text, orientation::Symbol = :apply, palette::Symbol = :colors,
@@ -147,7 +155,9 @@ function open_dataset(open, box, context; split = nothing, name = nothing, forma
         if records !== nothing
             config.records = address(records)
         end
-        GC.@preserve pointers check(open(context.handle, config, out, err), err, box)
+        status = GC.@preserve pointers open(context.handle, config, out, err)
+        forward_messages(context.log)
+        check(status, err, box)
     end
     return Dataset(out[], context, box)
 end
@@ -170,6 +180,8 @@ struct Sample
     data::Dataset
     index::Int
 end
+
+Base.getindex(data::Dataset, indices::AbstractVector{<:Integer}) = [data[index] for index in indices]
 
 function Base.getindex(data::Dataset, index::Integer)
     1 <= index <= length(data) || throw(BoundsError(data, index))

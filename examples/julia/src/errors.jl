@@ -73,3 +73,8 @@ close_handle(handle::Ptr{bzna_context}) = bzna_context_close(handle)
 close_handle(handle::Ptr{bzna_dataset}) = bzna_dataset_close(handle)
 close_handle(handle::Ptr{bzna_loader}) = bzna_loader_close(handle)
 close_handle(handle::Ptr{bzna_writer}) = bzna_writer_close(handle)
+close_handle(handle::Ptr{bzna_decoder}) = bzna_decoder_close(handle)
+
+# One of the constants that settings stand for.
+choice(names::NamedTuple, name::Symbol) =
+    haskey(names, name) ? names[name] : throw(ArgumentError(string(repr(name), " is not one of ", join(repr.(keys(names)), ", "))))

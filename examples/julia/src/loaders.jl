@@ -41,9 +41,7 @@ struct Output
         bzna_loader_config_init(config, sizeof(bzna_loader_config))             # whose groups are zero
         raw = changed(config.output; width = size[1], height = size[2], views = views,
                       dtype = uint8 ? BZNA_DTYPE_UINT8 : BZNA_DTYPE_FLOAT32, channels = gray ? BZNA_CHANNELS_GRAY : BZNA_CHANNELS_RGB)
-        drawn = warp === nothing ? nothing :
-                changed(config.warp; kind = choice(WARPS, warp), law = choice(LAWS, law), flip_h = flip, flip_v = flip_v,
-                        given(scale = crop_area, ratio = crop_ratio)...)
+        drawn = warp === nothing ? nothing : drawn_warp(config.warp, warp, crop_area, crop_ratio, law, flip, flip_v)
         filtered = filter === nothing && antialias === nothing ? nothing :
                    changed(config.filter; kind = choice(FILTERS, something(filter, :linear)), antialias = antialiased(something(antialias, true)))
         colors = given(mean = mean, std = std, bias = bias, scale = scale, fill = fill)
@@ -53,6 +51,11 @@ struct Output
 end
 
 antialiased(antialias::Bool) = antialias ? BZNA_ANTIALIAS_AUTO : BZNA_ANTIALIAS_OFF
+
+# A warp that Output and decode take: none of it is nothing.
+drawn_warp(none::bzna_warp, warp, crop_area, crop_ratio, law, flip, flip_v) =
+    changed(none; kind = choice(WARPS, warp), law = choice(LAWS, law), flip_h = flip, flip_v = flip_v,
+            given(scale = crop_area, ratio = crop_ratio)...)
 
 # The address of one of `items`, which is what an output has of its own; or NULL. Inside GC.@preserve of items only.
 address_or_null(items::Vector{T}, i, own) where {T} = own === nothing ? Ptr{T}(C_NULL) : pointer(items, i)
@@ -82,8 +85,10 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     perspective = 0, perspective_p = 0    torchvision's RandomPerspective on top: how far corners go, 0..1; how often, 0: half the time
     brightness, contrast, saturation, hue random colors, as torchvision's ColorJitter: factors lo, hi; turns -h, h
     grayscale = 0                         the probability of its RandomGrayscale
-    mxnet_hls, mxnet_contrast = 0, mxnet_illumination = 0
+    mxnet_hls, mxnet_contrast = 0, mxnet_illumination = 0, mxnet_clamp_hue = false
                                           MXNet's random_h, _l, _s (a triple), and its max_random_...
+    shear_ratio = 0, canvas_px, crop_px, pad_px = 0, short_edge_px = 0, crop_start
+                                          of :mxnet: what ImageRecordProvider makes of MXNet's parameters
     filter = :linear                      :nearest, :cubic, :lanczos (PIL's); :cubic_075, :lanczos4, :area (OpenCV's)
     antialias = true                      whether the filter is widened where a picture shrinks, as in PIL; false: as in OpenCV
     channels = :RGB                       :BGR, :gray (one channel, the luma); mean, std, bias, scale are in that order
@@ -105,8 +110,15 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     jpeg_decoder = :auto                  :nvdec: NVDEC decodes baseline JPEG of 4:2:0, too, or opening fails; pixels are near libjpeg-turbo's
     jpeg_shrink = false                   a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8
     threads, reader_threads, batches_in_flight, read_ahead, read_retries       0: the library's defaults
+    cuda = nothing                        number of the CUDA device that batches stay on; nothing: they come to host memory
+    stream = C_NULL                       the CUstream that reads them there
+    wrap = nothing                        what makes x of a batch's memory: wrap(pointer, dims), such as (p, dims) -> unsafe_wrap(CuArray,
+                                          CuPtr{Float32}(UInt(p)), dims); it must make a mutable object. nothing: an Array, in host memory
+    data_name = :data, label_name = :softmax_label
+                                          what a data provider calls them; label_name = nothing: there are none
+    label = nothing                       the tensor that a data provider's labels are, of `tensors`; nothing: the targets
 """
-mutable struct Loader
+mutable struct Loader <: AbstractDataProvider
     handle::Ptr{bzna_loader}
     dataset::Dataset
     shape::NTuple{4,Int}              # of a full batch: width, height, channels, samples
@@ -118,6 +130,9 @@ mutable struct Loader
     epoch::UInt64                     # that the last batch was of, and whether there are more of it
     midway::Bool
     iteration::Int                    # number of the one that is under way: those before it are superseded
+    wrap::Any                         # makes x of a batch's memory; nothing: an Array
+    provides::Vector{Tuple{Symbol,String,Tuple}}    # of each array: its name, the tensor's, its shape
+    labels::Vector{Tuple{Symbol,String,Tuple}}
 
     function Loader(data::Dataset; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffle::Bool = false, seed::Integer = 0,
                     partial::Bool = true, pad::Bool = false, buffer::Bool = false, warp::Symbol = :none, crop_area = nothing,
@@ -125,7 +140,8 @@ mutable struct Loader
                     random_crop::Bool = false, law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, rotate = nothing, shear = nothing,
                     perspective::Real = 0, perspective_p::Real = 0, brightness = nothing, contrast = nothing, saturation = nothing,
                     hue = nothing, grayscale::Real = 0, mxnet_hls = nothing, mxnet_contrast::Real = 0, mxnet_illumination::Real = 0,
-                    mean = nothing, std = nothing,
+                    mxnet_clamp_hue::Bool = false, shear_ratio::Real = 0, canvas_px = nothing, crop_px = nothing, pad_px::Integer = 0,
+                    short_edge_px::Integer = 0, crop_start = nothing, mean = nothing, std = nothing,
                     bias = nothing, scale = nothing, fill = nothing, image::Union{Nothing,AbstractString} = nothing, indices = nothing,
                      tensors = nothing, bytes = nothing, views::Integer = 1, outputs = (), mean_image = nothing,
                      filter::Symbol = :linear, antialias::Bool = true, channels::Symbol = :RGB,
@@ -135,13 +151,17 @@ mutable struct Loader
                     reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0,
                     jpeg_decoder::Symbol = :auto, jpeg_shrink::Bool = false,
                     transform::Ptr{Cvoid} = C_NULL, transform_user::Ptr{Cvoid} = C_NULL,
-                    picture::Ptr{Cvoid} = C_NULL, picture_user::Ptr{Cvoid} = C_NULL)
+                    picture::Ptr{Cvoid} = C_NULL, picture_user::Ptr{Cvoid} = C_NULL,
+                    cuda::Union{Nothing,Integer} = nothing, stream::Ptr{Cvoid} = C_NULL, wrap = nothing, data_name::Symbol = :data,
+                    label_name::Union{Nothing,Symbol} = :softmax_label, label::Union{Nothing,AbstractString} = nothing)
+        cuda === nothing || wrap !== nothing || throw(ArgumentError("cuda: an Array cannot be on a device; give wrap, too"))
         callable_from_threads(data.box)
         config = bzna_loader_config()
         bzna_loader_config_init(config, sizeof(bzna_loader_config))
         config.output = changed(config.output; batch_size = batchsize, width = size[1], height = size[2], views = views,
                                 channels = choice(CHANNELS, channels),
-                                device = bzna_device(BZNA_DEVICE_CPU, 0))       # where an Array can be
+                                device = cuda === nothing ? bzna_device(BZNA_DEVICE_CPU, 0) : bzna_device(BZNA_DEVICE_CUDA, cuda),
+                                stream = stream)
         config.order = changed(config.order; kind = shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL, seed = seed,
                                last_batch = pad ? BZNA_LAST_PAD : partial ? BZNA_LAST_PARTIAL : BZNA_LAST_DROP,
                                epochs = BZNA_EPOCHS_ENDLESS, first_epoch = epoch)
@@ -149,11 +169,15 @@ mutable struct Loader
         config.warp = changed(config.warp; kind = choice(WARPS, warp), law = choice(LAWS, law), flip_h = flip, flip_v = flip_v,
                               resize = resize, keep_ratio = keep_ratio, random_crop = random_crop,
                               perspective = perspective, perspective_p = perspective_p,
+                              shear_ratio = shear_ratio, pad_px = pad_px, short_edge_px = short_edge_px,
+                              has_crop_start = crop_start !== nothing, crop_x_start = crop_start === nothing ? 0 : crop_start[1],
+                              crop_y_start = crop_start === nothing ? 0 : crop_start[2],
+                              given(canvas_px = canvas_px, crop_px = crop_px)...,
                               given(scale = crop_area, ratio = crop_ratio, degrees = degrees, translate = translate, rotate = rotate,
                                     shear = shear)...)
         config.filter = changed(config.filter; kind = choice(FILTERS, filter), antialias = antialiased(antialias))
         jitter = changed(config.color.jitter; grayscale = grayscale, mxnet_contrast = mxnet_contrast, mxnet_illumination = mxnet_illumination,
-                         given(brightness = brightness, contrast = contrast, saturation = saturation, hue = hue, mxnet_hls = mxnet_hls)...)
+                         mxnet_clamp_hue = mxnet_clamp_hue, given(brightness = brightness, contrast = contrast, saturation = saturation, hue = hue, mxnet_hls = mxnet_hls)...)
         config.color = changed(config.color; jitter = jitter, given(mean = mean, std = std, bias = bias, scale = scale, fill = fill)...)
         config.read = changed(config.read; threads = reader_threads, ahead_samples = read_ahead, retries = read_retries)
         config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads, jpeg = choice(DECODERS, jpeg_decoder), jpeg_shrink = jpeg_shrink)
@@ -191,12 +215,15 @@ mutable struct Loader
             end
             status = bzna_loader_open(data.context.handle, data.handle, address(config), Base.unsafe_convert(Ptr{Ptr{bzna_loader}}, out),
                                       address(err))
+            forward_messages(data.context.log)
             check(status, err, data.box)
         end
         info = sized(bzna_loader_info)
         check(bzna_loader_get_info(out[], info, sizeof(bzna_loader_info), err), err)
-        return finalizer(close_later, new(out[], data, shape_of(info.image), info.samples_per_epoch, info.batches_per_epoch,
-                                          info.batches_in_flight, buffer, Threads.Atomic{Int}(0), epoch, false, 0))
+        shape = shape_of(info.image)
+        return finalizer(close_later, new(out[], data, shape, info.samples_per_epoch, info.batches_per_epoch,
+                                          info.batches_in_flight, buffer, Threads.Atomic{Int}(0), epoch, false, 0, wrap,
+                                          provided(data_name, shape, views, outputs), provided_labels(label_name, label, shape[4])))
     end
 end
 

@@ -61,8 +61,10 @@ last_exception(::Union{Nothing,MemoryBox}) = nothing
 num_exceptions(::Union{Nothing,MemoryBox}) = 0
 
 # These are called from C. An exception must not leave them: one that a file or a connection makes becomes EIO, as which it costs its sample.
-# Any other is a fault of the program, which ends the run. Both are kept.
+# Any other is a fault of the program, which ends the run. Both are kept. A thread that waits in the library may have said that the collector
+# need not wait for it (@gcsafe): that is undone while Julia runs.
 function bzna_source_read_at(user::Ptr{Cvoid}, offset::UInt64, dst::Ptr{Cvoid}, size::UInt64)::Int64
+    state = ccall(:jl_gc_unsafe_enter, Int8, ())
     box = unsafe_pointer_to_objref(user)::SourceBox
     try
         buffer = unsafe_wrap(Array, Ptr{UInt8}(dst), Int(size))
@@ -70,15 +72,20 @@ function bzna_source_read_at(user::Ptr{Cvoid}, offset::UInt64, dst::Ptr{Cvoid}, 
     catch exception
         keep!(box, exception)
         return exception isa Union{Base.IOError,SystemError,EOFError} ? Int64(-5) : typemax(Int64)
+    finally
+        ccall(:jl_gc_unsafe_leave, Cvoid, (Int8,), state)
     end
 end
 
 function bzna_source_size(user::Ptr{Cvoid})::Int64
+    state = ccall(:jl_gc_unsafe_enter, Int8, ())
     box = unsafe_pointer_to_objref(user)::SourceBox
     try
         return Int64(total_bytes(box.source))
     catch exception
         keep!(box, exception)
         return Int64(-5)
+    finally
+        ccall(:jl_gc_unsafe_leave, Cvoid, (Int8,), state)
     end
 end

@@ -1,6 +1,6 @@
 # ---- Writers -------------------------------------------------------------------------------------------------------------------------
 
-"A coded picture: `coded(data, index)`, or the bytes of a JPEG file."
+"A coded picture: `coded(data, index)`, or `Coded(bytes)` of a picture file's bytes, of which a `Writer` takes JPEG, and `decode` all kinds."
 struct Coded
     image::bzna_image
     bytes::Vector{UInt8}              # what it points into
@@ -9,9 +9,13 @@ end
 
 function Coded(bytes::Vector{UInt8})
     image = sized(bzna_image)
-    image.codec, image.data, image.data_size = BZNA_CODEC_JPEG, pointer(bytes), length(bytes)
+    image.codec, image.data, image.data_size = codec_of(bytes), pointer(bytes), length(bytes)
     return Coded(image, bytes, nothing)
 end
+
+# Other kinds than JPEG and HEIF are told apart by the library.
+codec_of(bytes::Vector{UInt8}) = length(bytes) > 1 && bytes[1:2] == [0xff, 0xd8] ? BZNA_CODEC_JPEG :
+    length(bytes) > 7 && bytes[5:8] == b"ftyp" ? BZNA_CODEC_HEIF : BZNA_CODEC_STILL
 
 coded(sample::Sample, field::AbstractString = "image") = coded(sample.data, sample.index, field)
 
