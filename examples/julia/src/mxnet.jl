@@ -155,10 +155,12 @@ function ArrayDataProvider(data, label = Pair{Symbol,Array{Float32}}[]; batch_si
     return ArrayDataProvider(arrays, labels, batch_size, samples, shuffle, data_padding, label_padding, last, 0)
 end
 
-named_arrays(name::Symbol, array::AbstractArray{<:Real}) = named_arrays(name, name => array)
-named_arrays(::Symbol, named::Pair{Symbol,<:AbstractArray}) = [named.first => Array{Float32}(named.second)]
-named_arrays(::Symbol, list::Union{Tuple,AbstractVector}) = Pair{Symbol,Array{Float32}}[one for named in list for one in named_arrays(:data, named)]
-named_arrays(::Symbol, other) = throw(ArgumentError("neither an array, nor a pair of a name and an array, nor a list of pairs: $(typeof(other))"))
+function named_arrays(name::Symbol, given)
+    pairs = given isa AbstractArray{<:Real} ? [name => given] : given isa Pair ? [given] : given
+    pairs isa Union{Tuple,AbstractVector} && all(pair -> pair isa Pair{Symbol,<:AbstractArray{<:Real}}, pairs) ||
+        throw(ArgumentError("neither an array, nor a pair of a name and an array, nor a list of pairs: $(typeof(given))"))
+    return Pair{Symbol,Array{Float32}}[name => Array{Float32}(array) for (name, array) in pairs]
+end
 
 "A batch of an `ArrayDataProvider`: which samples it has."
 struct ArrayDataBatch <: AbstractDataBatch

@@ -2,12 +2,14 @@
 #
 #     julia --project=examples/julia examples/julia/test/runtests.jl         or `test Benzina` of Pkg
 #
-# Reads an archive of this repository, tests/data/mini_h265.bzna; makes all other files. Prints "examples/julia/test/runtests.jl: N passed, N failed" last, and ends with status 1 where something failed.
+# Reads an archive and pictures of this repository, in tests/data; makes all other files. Prints "examples/julia/test/runtests.jl: N passed, N failed" last, and ends with status 1 where something failed.
 
 using Test
-using Benzina: Benzina, BenzinaError, Dataset, Loader
+using Benzina
 
 const ARCHIVE = normpath(joinpath(@__DIR__, "..", "..", "..", "tests", "data", "mini_h265.bzna"))
+
+include("files.jl")
 
 collected(loader) = [(copy(x), y) for (x, y) in loader]
 
@@ -391,6 +393,11 @@ passed, failed = try
                 @test_throws BenzinaError Dataset(other)
             end
         end
+
+        include("mxnet.jl")
+        include("pictures.jl")
+        include("webdataset.jl")
+        include("names.jl")
     end
     passes(set), 0
 catch exception
