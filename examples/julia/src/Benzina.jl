@@ -12,7 +12,7 @@
 #     end
 #
 # Julia 1.5 or newer, and libbenzina.so: the one that `make` puts into build/ of this repository, or the one that the environment
-# variable BENZINA_LIBRARY names when the package is loaded. Loaders over sources that Julia reads need Julia 1.9: see below.
+# variable BENZINA_LIBRARY names when the package is loaded. Loaders over sources that Julia reads need Julia 1.9, or no_threads: see below.
 #
 # A loader is a data loader as MLUtils has them: `length` says how many batches an epoch has, and each `for` runs one epoch, in another
 # order when shuffled. The next epoch is being decoded while the last one is being used. It is also a data provider as MXNet.jl has them:
@@ -37,7 +37,8 @@
 #     loader = Benzina.Loader(Ranged("https://...", 1234); batchsize = 256, size = (224, 224))
 #
 # A loader calls `read_at!` on the library's reader threads, several at once where reader_threads is above 1. Julia adopts such threads
-# from version 1.9 on. Older versions open data sets over sources, and read their samples and fields, but refuse loaders over them.
+# from version 1.9 on. Older versions open data sets over sources, and read their samples and fields; their loaders need no_threads = true,
+# by which everything is done on the thread that asks for a batch.
 # `read_at!` may allocate, but should not switch tasks: no channels, no `wait`, no sockets of Julia's own. It may throw: an IOError,
 # SystemError or EOFError costs the sample, and any other exception ends the run. `num_exceptions` counts what was thrown, and
 # `last_exception` returns the last of it. All this needs a library whose threads leave SIGSEGV unblocked, since Julia's safepoints are
@@ -45,7 +46,7 @@
 #
 # The callbacks of a loader have no form of Julia's own: `transform = pointer, transform_user = data` and `picture` take a @cfunction of
 # bzna_transform_fn and bzna_picture_fn (benzina.h), or a C library's. They are called on the decoders' threads, several at once: a
-# @cfunction needs Julia 1.9 there, and what is said above holds.
+# @cfunction needs Julia 1.9 there, or no_threads, and what is said above holds.
 #
 # Samples are counted from 1, as everything in Julia is. Resuming: `save(loader)` gives 128 bytes, `restore!(loader, bytes)` goes on there.
 #
