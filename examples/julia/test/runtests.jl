@@ -410,6 +410,7 @@ passed, failed = try
         include("mxnet.jl")
         include("pictures.jl")
         include("webdataset.jl")
+        include("examples.jl")
         include("names.jl")
     end
     passes(set), 0
