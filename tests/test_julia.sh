@@ -283,11 +283,13 @@ wanted && call ~ /\)::[A-Za-z_0-9{}]+ *$/ {
     for (k = 1; k <= n; k++) args = args (k > 1 ? ", " : "") ctype(parts[k])
     # bzna_STRUCT_FIELD is what that field calls.
     field = name; owner = "bzna_source"
-    if (sub(/^bzna_context_/, "", field)) owner = "bzna_context_config"; else sub(/^bzna_source_/, "", field)
+    if (sub(/^bzna_context_/, "", field)) owner = "bzna_context_config"
+    else if (sub(/^bzna_pipeline_/, "", field)) owner = "bzna_loader_pipeline"
+    else sub(/^bzna_source_/, "", field)
     assert("SAME(FIELD(" owner ", " field "), " ctype(result) " (*)(" args "))", name " is not what " owner "." field " calls")
     callbacks[name] = ctype(result) "(" args ")"
 }
-/^function bzna_(source|context)_/ {
+/^function bzna_(source|context|pipeline)_/ {
     name = $2; sub(/\(.*/, "", name); text = $0; sub(/^[^(]*\(/, "", text); result = text; sub(/.*\)::/, "", result); sub(/\).*/, "", text)
     n = split_top(text, parts); args = ""
     for (k = 1; k <= n; k++) { type = parts[k]; sub(/^.*::/, "", type); args = args (k > 1 ? ", " : "") ctype(type) }
@@ -368,7 +370,8 @@ s/BZNA_AGAIN = Int32(2)/BZNA_AGAIN = Int32(3)/
 s/BZNA_SPLIT_TEST = UInt32(3)/BZNA_SPLIT_TEST = UInt32(4)/
 s/index::UInt64, sample::Ptr{bzna_writer_sample}, timeout_ns::Int64,$/index::UInt64, sample::Ptr{bzna_writer_sample}, timeout_ns::Float64,/
 s/^    thumb::Ptr{bzna_image}/    thumb::Ptr{bzna_sample_ref}/
-s/transform_user = transform_user, picture = picture/transform_data = transform_user, picture = picture/
+s/transform_user = transform_user)/transform_data = transform_user)/
+s/^function bzna_pipeline_transform(user::Ptr{Cvoid}, sample::Ptr{bzna_sample_info}/function bzna_pipeline_transform(user::Ptr{Cvoid}, sample::Ptr{bzna_random}/
 s/BZNA_LAST_PAD = UInt32(2)/BZNA_LAST_PADDED = UInt32(2)/
 s/const bzna_status = Int32/const bzna_status = Int64/
 s/@cfunction(bzna_source_read_at, Int64/@cfunction(bzna_source_read_at, Int32/

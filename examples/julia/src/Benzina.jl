@@ -44,9 +44,11 @@
 # `last_exception` returns the last of it. All this needs a library whose threads leave SIGSEGV unblocked, since Julia's safepoints are
 # faults. Paths do not, since no Julia runs on the library's threads then.
 #
-# The callbacks of a loader have no form of Julia's own: `transform = pointer, transform_user = data` and `picture` take a @cfunction of
-# bzna_transform_fn and bzna_picture_fn (benzina.h), or a C library's. They are called on the decoders' threads, several at once: a
-# @cfunction needs Julia 1.9 there, or no_threads, and what is said above holds.
+# Callbacks of a loader change how samples are made: `transform(sample, random, t)` may change each view's `t`, a bzna_transform of
+# benzina.h (t.homography, t.brightness, ...), and `picture(sample, random, described, planes)` may draw into each decoded picture before that.
+# They are called on the decoders' threads, several at once, which needs Julia 1.9, or no_threads; all that is said of `read_at!` above holds.
+# What they throw fails the sample, and by default the run with it (on_callback_error). A C library's functions are given as pointers:
+# `transform = pointer, transform_user = data`.
 #
 # Samples are counted from 1, as everything in Julia is. Resuming: `save(loader)` gives 128 bytes, `restore!(loader, bytes)` goes on there.
 #
@@ -62,10 +64,10 @@ module Benzina
 using Random: MersenneTwister, randperm
 
 export AbstractDataBatch, AbstractDataProvider, ArrayDataProvider, Batch, BenzinaError, CSVProvider, Coded, DataBatch, Dataset, Decoder,
-       ImageRecordProvider, Loader, MNISTProvider, Output, Pictures, Records, Sample, SlicedNDArray, WebDataset, Writer,
+       ImageRecordProvider, Loader, MNISTProvider, Output, Pictures, Records, Sample, SampleInfo, SlicedNDArray, WebDataset, Writer,
        add!, classes, coded, count_samples, decode, eachbatch, epoch!, failure, finish!, from_dlpack, get_batch_size, get_data, get_label,
        last_exception, load_data!, load_label!, num_exceptions, provide_data, provide_label, read_at!, release!, restore!, skip!, statistics,
-       target, tensor, total_bytes
+       target, tensor, total_bytes, uniform!
 
 include("LibBenzina.jl")        # benzina.h: structs, constants and calls
 using .LibBenzina
@@ -74,6 +76,7 @@ include("errors.jl")            # BenzinaError, and how structs cross over
 include("logs.jl")              # messages of the library
 include("sources.jl")           # bytes that Julia reads: read_at!, total_bytes
 include("datasets.jl")          # Dataset, Records, Sample, fields of samples
+include("callbacks.jl")         # what loaders call: transform, picture
 include("mxnet.jl")             # data providers, as MXNet.jl has them: AbstractDataProvider, ArrayDataProvider, CSVProvider, MNISTProvider
 include("loaders.jl")           # Loader, Output: settings
 include("writers.jl")           # Writer, Coded

@@ -100,6 +100,8 @@ bzna_decoder_decode(decoder, image, picture, err) =
                                           err::Ref{bzna_error})::bzna_status
 bzna_random_init(random, seed, epoch, sample, operation) =
     @ccall libbenzina.bzna_random_init(random::Ref{bzna_random}, seed::UInt64, epoch::UInt64, sample::UInt64, operation::UInt32)::Cvoid
+bzna_random_uniform(random, lo, hi) =
+    @ccall libbenzina.bzna_random_uniform(random::Ptr{bzna_random}, lo::Float64, hi::Float64)::Float64
 bzna_transform_init(transform, struct_size) =
     @ccall libbenzina.bzna_transform_init(transform::Ref{bzna_transform}, struct_size::Csize_t)::Cvoid
 bzna_picture_render(picture, transform, output, dst, dst_bytes, err) =

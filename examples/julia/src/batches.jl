@@ -136,7 +136,7 @@ end
             GC.gc(collections == 1)
             collections += 1
         else
-            check(status, err, loader.dataset.box)
+            check(status, err, loader)
         end
     end
 end

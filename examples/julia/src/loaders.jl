@@ -69,7 +69,8 @@ shape_of(tensor::bzna_tensor) = NTuple{4,Int}(tensor.shape[Int(tensor.dimensions
 """
     Loader(data; batchsize, size, keywords...)
 
-Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `for (x, y) in loader` runs one epoch.
+Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of (then `split`, `device`, `log` are its). `for (x, y) in loader` runs one
+epoch.
 
     batchsize = 1, size                   samples in a batch; (width, height) of the output, which must be given
     shuffle = false, seed = 0             another order in each epoch; the seed of the order and of all random numbers
@@ -110,6 +111,8 @@ Batches of an archive: `data` is a `Dataset`, or what a `Dataset` is made of. `f
     jpeg_decoder = :auto                  :nvdec: NVDEC decodes baseline JPEG of 4:2:0, too, or opening fails; pixels are near libjpeg-turbo's
     jpeg_shrink = false                   a JPEG that all its views shrink, with antialias, two-, four- or eightfold is decoded at 1/2, 1/4 or 1/8
     threads, reader_threads, batches_in_flight, read_ahead, read_retries       0: the library's defaults
+    transform = nothing                   transform(sample::SampleInfo, random, t) changes how a view of a sample is made: see the top of Benzina.jl
+    picture = nothing                     picture(sample, random, described, planes) draws into a decoded picture
     no_threads = false                    true: `iterate` reads and decodes on its own task's thread, and callbacks run there
     cuda = nothing                        number of the CUDA device that batches stay on; nothing: they come to host memory
     stream = C_NULL                       the CUstream that reads them there
@@ -132,6 +135,7 @@ mutable struct Loader <: AbstractDataProvider
     midway::Bool
     iteration::Int                    # number of the one that is under way: those before it are superseded
     wrap::Any                         # makes x of a batch's memory; nothing: an Array
+    callbacks::CallbackBox
     provides::Vector{Tuple{Symbol,String,Tuple}}    # of each array: its name, the tensor's, its shape
     labels::Vector{Tuple{Symbol,String,Tuple}}
 
@@ -151,12 +155,12 @@ mutable struct Loader <: AbstractDataProvider
                     epoch::Integer = 0, threads::Integer = 0,
                     reader_threads::Integer = 0, batches_in_flight::Integer = 0, read_ahead::Integer = 0, read_retries::Integer = 0,
                     jpeg_decoder::Symbol = :auto, jpeg_shrink::Bool = false, no_threads::Bool = false,
-                    transform::Ptr{Cvoid} = C_NULL, transform_user::Ptr{Cvoid} = C_NULL,
-                    picture::Ptr{Cvoid} = C_NULL, picture_user::Ptr{Cvoid} = C_NULL,
+                    transform = nothing, transform_user::Ptr{Cvoid} = C_NULL, picture = nothing, picture_user::Ptr{Cvoid} = C_NULL,
                     cuda::Union{Nothing,Integer} = nothing, stream::Ptr{Cvoid} = C_NULL, wrap = nothing, data_name::Symbol = :data,
                     label_name::Union{Nothing,Symbol} = :softmax_label, label::Union{Nothing,AbstractString} = nothing)
         cuda === nothing || wrap !== nothing || throw(ArgumentError("cuda: an Array cannot be on a device; give wrap, too"))
-        no_threads || callable_from_threads(data.box)
+        callbacks = CallbackBox(transform, picture)
+        no_threads || foreach(callable_from_threads, (data.box, transform, picture))
         config = bzna_loader_config()
         bzna_loader_config_init(config, sizeof(bzna_loader_config))
         config.output = changed(config.output; batch_size = batchsize, width = size[1], height = size[2], views = views,
@@ -184,8 +188,19 @@ mutable struct Loader <: AbstractDataProvider
         config.decode = changed(config.decode; decoder = choice(DECODERS, decoder), threads = threads, jpeg = choice(DECODERS, jpeg_decoder), jpeg_shrink = jpeg_shrink)
         config.errors = changed(config.errors; policy = choice(ON_ERROR, on_error),
                                 callback_policy = choice(ON_CALLBACK_ERROR, on_callback_error))
-        config.pipeline = changed(config.pipeline; batches_in_flight = batches_in_flight, no_threads = no_threads, transform = transform,
-                                  transform_user = transform_user, picture = picture, picture_user = picture_user)
+        config.pipeline = changed(config.pipeline; batches_in_flight = batches_in_flight, no_threads = no_threads)
+        if transform isa Ptr
+            config.pipeline = changed(config.pipeline; transform = transform, transform_user = transform_user)
+        elseif transform !== nothing
+            called = @cfunction(bzna_pipeline_transform, Int32, (Ptr{Cvoid}, Ptr{bzna_sample_info}, Ptr{bzna_random}, Ptr{bzna_transform}))
+            config.pipeline = changed(config.pipeline; transform = called, transform_user = pointer_from_objref(callbacks))
+        end
+        if picture isa Ptr
+            config.pipeline = changed(config.pipeline; picture = picture, picture_user = picture_user)
+        elseif picture !== nothing
+            called = @cfunction(bzna_pipeline_picture, Int32, (Ptr{Cvoid}, Ptr{bzna_sample_info}, Ptr{bzna_random}, Ptr{bzna_picture}, Ptr{Ptr{Cvoid}}))
+            config.pipeline = changed(config.pipeline; picture = called, picture_user = pointer_from_objref(callbacks))
+        end
 
         chosen, numbers, others = optional(image), names_of(tensors), names_of(bytes)
         order = indices === nothing ? UInt64[] : UInt64[i - 1 for i in indices]
@@ -197,7 +212,7 @@ mutable struct Loader <: AbstractDataProvider
         warps = own_of([output.warp for output in outputs], config.warp)
         filters = own_of([output.filter for output in outputs], config.filter)
         colors = own_of([output.color for output in outputs], config.color)
-        GC.@preserve config chosen numbers others order means names fields extras warps filters colors data out err begin
+        GC.@preserve callbacks config chosen numbers others order means names fields extras warps filters colors data out err begin
             if mean_image !== nothing
                 config.color = changed(config.color; mean_image = pointer(means), mean_image_bytes = sizeof(means))
             end
@@ -223,22 +238,25 @@ mutable struct Loader <: AbstractDataProvider
         check(bzna_loader_get_info(out[], info, sizeof(bzna_loader_info), err), err)
         shape = shape_of(info.image)
         return finalizer(close_later, new(out[], data, shape, info.samples_per_epoch, info.batches_per_epoch,
-                                          info.batches_in_flight, buffer, Threads.Atomic{Int}(0), epoch, false, 0, wrap,
+                                          info.batches_in_flight, buffer, Threads.Atomic{Int}(0), epoch, false, 0, wrap, callbacks,
                                           provided(data_name, shape, views, outputs), provided_labels(label_name, label, shape[4])))
     end
 end
 
-# Reader threads are the library's own.
-function callable_from_threads(box)
-    box isa SourceBox && VERSION < v"1.9" &&
-        throw(ArgumentError("a loader reads a source on threads of the library, on which Julia runs from 1.9 on, not $VERSION: give no_threads = true, a path, or the bytes"))
+# What the library calls on threads of its own: a source, or a callback.
+callable_from_threads(::Union{Nothing,MemoryBox,Ptr}) = nothing
+
+function callable_from_threads(called)
+    VERSION < v"1.9" || return nothing
+    throw(ArgumentError(string("a loader ", called isa SourceBox ? "reads a source" : "calls transform and picture",
+                               " on threads of the library, on which Julia runs from 1.9 on, not ", VERSION, ": give no_threads = true")))
 end
 
-num_exceptions(loader::Loader) = num_exceptions(loader.dataset)
-last_exception(loader::Loader) = last_exception(loader.dataset)
+num_exceptions(loader::Loader) = num_exceptions(loader.dataset) + num_exceptions(loader.callbacks)
+last_exception(loader::Loader) = something(last_exception(loader.callbacks), Some(last_exception(loader.dataset)))
 
-Loader(data; split::Union{Nothing,AbstractString} = nothing, device::Union{Symbol,Integer} = :auto, keywords...) =
-    Loader(Dataset(data; split = split, device = device); keywords...)
+Loader(data; split::Union{Nothing,AbstractString} = nothing, device::Union{Symbol,Integer} = :auto, log::Symbol = :warning, keywords...) =
+    Loader(Dataset(data; split = split, device = device, log = log); keywords...)
 
 # Names with commas between them.
 names_of(::Nothing) = nothing

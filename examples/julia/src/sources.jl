@@ -48,15 +48,15 @@ struct MemoryBox
     bytes::Vector{UInt8}
 end
 
-function keep!(box::SourceBox, exception)
+function keep!(box, exception)
     lock(box.lock)
     box.thrown, box.last = box.thrown + 1, exception
     unlock(box.lock)
     return nothing
 end
 
-last_exception(box::SourceBox) = lock(() -> box.last, box.lock)
-num_exceptions(box::SourceBox) = lock(() -> box.thrown, box.lock)
+last_exception(box) = lock(() -> box.last, box.lock)
+num_exceptions(box) = lock(() -> box.thrown, box.lock)
 last_exception(::Union{Nothing,MemoryBox}) = nothing
 num_exceptions(::Union{Nothing,MemoryBox}) = 0
 

@@ -407,6 +407,7 @@ passed, failed = try
             end
         end
 
+        include("callbacks.jl")
         include("mxnet.jl")
         include("pictures.jl")
         include("webdataset.jl")
