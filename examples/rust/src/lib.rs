@@ -367,7 +367,7 @@ impl ContextConfig {
         self
     }
 
-    /// Lets no call with this context start a thread: as [`LoaderOptions::no_threads`] in all of its loaders.
+    /// Lets no call with this context start a thread: as [`LoaderBuilder::no_threads`] in all of its loaders.
     pub fn no_threads(mut self) -> Self {
         self.config.no_threads = 1;
         self

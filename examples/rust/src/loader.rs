@@ -477,7 +477,7 @@ impl<'a> LoaderBuilder<'a> {
         self
     }
 
-    /// Starts no thread: [`Loader::next`] reads, decodes and warps on the thread that calls it, and callbacks run there.
+    /// Starts no thread: [`Loader::next_batch`] reads, decodes and warps on the thread that calls it, and callbacks run there.
     /// Batches are the same.
     pub fn no_threads(mut self) -> Self {
         self.config.pipeline.no_threads = 1;
