@@ -47,6 +47,7 @@
 # Callbacks of a loader change how samples are made: `transform(sample, random, t)` may change each view's `t`, a bzna_transform of
 # benzina.h (t.homography, t.brightness, ...), and `picture(sample, random, described, planes)` may draw into each decoded picture before that.
 # They are called on the decoders' threads, several at once, which needs Julia 1.9, or no_threads; all that is said of `read_at!` above holds.
+# The same would hold for the functions of a bzna_provider, which this package does not wrap: below 1.9, a provider can have a table of places only.
 # What they throw fails the sample, and by default the run with it (on_callback_error). A C library's functions are given as pointers:
 # `transform = pointer, transform_user = data`.
 #
@@ -66,7 +67,7 @@ using Random: MersenneTwister, randperm
 export AbstractDataBatch, AbstractDataProvider, ArrayDataProvider, Batch, BenzinaError, CSVProvider, Coded, DataBatch, Dataset, Decoder,
        ImageRecordProvider, Loader, MNISTProvider, Output, Pictures, Records, Sample, SampleInfo, SlicedNDArray, WebDataset, Writer,
        add!, classes, coded, count_samples, decode, eachbatch, epoch!, failure, finish!, from_dlpack, get_batch_size, get_data, get_label,
-       last_exception, load_data!, load_label!, num_exceptions, provide_data, provide_label, read_at!, release!, restore!, skip!, statistics,
+       last_exception, load_data!, load_label!, num_exceptions, provide_data, provide_label, read_at!, release!, restore!, set_batches!, set_indices!, skip!, statistics,
        target, tensor, total_bytes, uniform!
 
 include("LibBenzina.jl")        # benzina.h: structs, constants and calls

@@ -139,6 +139,12 @@ bzna_loader_close(loader::Ptr{bzna_loader}) =
 bzna_loader_next(loader::Ptr{bzna_loader}, timeout_ns::Int64, batch::Ptr{Ptr{bzna_batch}}, err::Ptr{bzna_error}) =
     @gcsafe @ccall libbenzina.bzna_loader_next(loader::Ptr{bzna_loader}, timeout_ns::Int64, batch::Ptr{Ptr{bzna_batch}},
                                                err::Ptr{bzna_error})::bzna_status
+bzna_loader_set_indices(loader, epoch, indices, count, err) =
+    @ccall libbenzina.bzna_loader_set_indices(loader::Ptr{bzna_loader}, epoch::UInt64, indices::Ptr{UInt64}, count::UInt64,
+                                              err::Ref{bzna_error})::bzna_status
+bzna_loader_set_batches(loader, epoch, indices, count, sizes, batch_count, err) =
+    @ccall libbenzina.bzna_loader_set_batches(loader::Ptr{bzna_loader}, epoch::UInt64, indices::Ptr{UInt64}, count::UInt64,
+                                              sizes::Ptr{UInt32}, batch_count::UInt64, err::Ref{bzna_error})::bzna_status
 bzna_loader_reset(loader::Ptr{bzna_loader}, epoch::UInt64, err::Ptr{bzna_error}) =
     @gcsafe @ccall libbenzina.bzna_loader_reset(loader::Ptr{bzna_loader}, epoch::UInt64, err::Ptr{bzna_error})::bzna_status
 bzna_loader_save(loader, state, struct_size, err) =

@@ -155,8 +155,41 @@ function start!(loader::Loader)
         GC.@preserve loader err check(bzna_loader_reset(loader.handle, loader.epoch + 1, address(err)), err)
         loader.epoch += 1
         loader.midway = false
+        if loader.lists !== nothing                 # the library has forgotten them
+            lists = filter(pair -> pair.first >= loader.epoch, loader.lists)
+            empty!(loader.lists)
+            foreach(epoch -> give!(loader, epoch, lists[epoch]...), sort!(collect(keys(lists))))
+        end
     end
     return nothing
+end
+
+# Gives an epoch its list, in batches if there are sizes.
+function give!(loader::Loader, epoch::UInt64, indices::Vector{UInt64}, sizes::Vector{UInt32})
+    loader.lists === nothing && throw(ArgumentError("the loader draws its own order: indices = :given makes one that is given"))
+    err = sized(bzna_error)
+    status = GC.@preserve loader indices sizes begin
+        isempty(sizes) ? bzna_loader_set_indices(loader.handle, epoch, pointer(indices), length(indices), err) :
+                         bzna_loader_set_batches(loader.handle, epoch, pointer(indices), length(indices), pointer(sizes), length(sizes), err)
+    end
+    check(status, err)
+    filter!(pair -> pair.first >= loader.epoch, loader.lists)
+    loader.lists[epoch] = (indices, sizes)
+    return loader
+end
+
+"""
+    set_indices!(loader, epoch, indices)
+
+Gives the samples of an epoch, counted from 1, to a loader with `indices = :given`: of all ranks together, in order. They may repeat. Epochs
+count from `Loader`'s `epoch`, 0 by default, and lists of later ones can be given early. An epoch is given its list once. `restore!` forgets all.
+"""
+set_indices!(loader::Loader, epoch::Integer, indices) = give!(loader, UInt64(epoch), UInt64[i - 1 for i in indices], UInt32[])
+
+"The same, by a collection of batches, each of which holds the samples of one: at most `batchsize`. Ranks share whole batches."
+function set_batches!(loader::Loader, epoch::Integer, batches)
+    isempty(batches) && throw(ArgumentError("batches: there are none"))
+    return give!(loader, UInt64(epoch), UInt64[i - 1 for batch in batches for i in batch], UInt32[length(batch) for batch in batches])
 end
 
 # Where an iteration stands: its number, whether the epoch is over, and what is to be given back at the next step. It holds no batch that
@@ -171,7 +204,7 @@ end
     loader = each.loader
     loader.handle == C_NULL && throw(BenzinaError(BZNA_E_STATE, "the loader is closed", nothing, 0))
     if previous === nothing
-        loader.batches == 0 && return nothing       # fewer samples than a batch, and partial = false
+        loader.lists === nothing && loader.batches == 0 && return nothing       # fewer samples than a batch, and partial = false
         start!(loader)
         loader.iteration += 1
     else
@@ -194,7 +227,12 @@ end
 # `length` is that of a whole epoch: after restore!, less may be left of the first one.
 Base.IteratorSize(::Type{Loader}) = Base.SizeUnknown()
 Base.IteratorSize(::Type{EachBatch}) = Base.SizeUnknown()
-Base.length(loader::Loader) = loader.batches
+function Base.length(loader::Loader)
+    loader.lists === nothing && return loader.batches
+    info, err = sized(bzna_loader_info), sized(bzna_error)          # of the epoch that the next batch is of; 0 without its list
+    check(bzna_loader_get_info(loader.handle, info, sizeof(bzna_loader_info), err), err)
+    return Int(info.batches_per_epoch)
+end
 Base.length(each::EachBatch) = length(each.loader)
 Base.eltype(::Type{Loader}) = Tuple{AbstractArray{Float32},Vector{Int64}}
 Base.eltype(::Type{EachBatch}) = Batch
@@ -215,6 +253,7 @@ function restore!(loader::Loader, bytes::AbstractVector{UInt8})
         check(bzna_loader_restore(loader.handle, address(state), address(err)), err)
     end
     loader.epoch, loader.midway = state.epoch, false
+    loader.lists === nothing || empty!(loader.lists)
     loader.iteration += 1                           # an iteration that is under way ends here
     return loader
 end

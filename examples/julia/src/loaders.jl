@@ -75,6 +75,7 @@ epoch.
     batchsize = 1, size                   samples in a batch; (width, height) of the output, which must be given
     shuffle = false, seed = 0             another order in each epoch; the seed of the order and of all random numbers
     partial = true, pad = false           the last batch when it is not full: shorter; with partial = false left out; with pad = true filled up
+    data_padding, label_padding           the last batch is filled with pictures and targets of these numbers, as MXNet.jl's ArrayDataProvider does
     buffer = false                        true: a batch is given back when the next one is asked for
     warp = :none                          :random_resized_crop, :center_resized_crop, :similarity, :mxnet
     crop_area, crop_ratio                 pairs: area of a crop lo..hi, its width to its height lo..hi; the defaults depend on the warp.
@@ -102,7 +103,8 @@ epoch.
     outputs = ()                          further `Output`s of the same decode, for `tensor`
     mean_image = nothing                  width x height x channels, a mean for each pixel in place of mean or bias
     image = nothing                       which picture: "image" or "thumb"; default: the thumbnail, unless the output is larger than 512
-    indices = nothing                     the samples of an epoch, counted from 1, instead of all
+    indices = nothing                     the samples of an epoch, counted from 1, instead of all; :given: `set_indices!` or `set_batches!`
+                                          gives those of each epoch
     on_error = :fill                      what a damaged sample does: :fill, :replace, :stop
     on_callback_error = :stop             what a sample does that a callback failed: :stop, whatever on_error is; :sample: as on_error says
     rank = 0, world_size = 1              this process's share
@@ -134,13 +136,14 @@ mutable struct Loader <: AbstractDataProvider
     epoch::UInt64                     # that the last batch was of, and whether there are more of it
     midway::Bool
     iteration::Int                    # number of the one that is under way: those before it are superseded
+    lists::Union{Nothing,Dict{UInt64,Tuple{Vector{UInt64},Vector{UInt32}}}}      # by epoch, what was given; nothing: another order
     wrap::Any                         # makes x of a batch's memory; nothing: an Array
     callbacks::CallbackBox
     provides::Vector{Tuple{Symbol,String,Tuple}}    # of each array: its name, the tensor's, its shape
     labels::Vector{Tuple{Symbol,String,Tuple}}
 
     function Loader(data::Dataset; batchsize::Integer = 1, size::Tuple{Integer,Integer}, shuffle::Bool = false, seed::Integer = 0,
-                    partial::Bool = true, pad::Bool = false, buffer::Bool = false, warp::Symbol = :none, crop_area = nothing,
+                    partial::Bool = true, pad::Bool = false, data_padding = nothing, label_padding = nothing, buffer::Bool = false, warp::Symbol = :none, crop_area = nothing,
                     crop_ratio = nothing, degrees = nothing, translate = nothing, resize::Bool = false, keep_ratio::Bool = false,
                     random_crop::Bool = false, law::Symbol = :auto, flip::Real = 0, flip_v::Real = 0, rotate = nothing, shear = nothing,
                     perspective::Real = 0, perspective_p::Real = 0, brightness = nothing, contrast = nothing, saturation = nothing,
@@ -161,15 +164,21 @@ mutable struct Loader <: AbstractDataProvider
         cuda === nothing || wrap !== nothing || throw(ArgumentError("cuda: an Array cannot be on a device; give wrap, too"))
         callbacks = CallbackBox(transform, picture)
         no_threads || foreach(callable_from_threads, (data.box, transform, picture))
+        is_given = indices === :given
+        indices isa Symbol && !is_given && throw(ArgumentError("indices: :$indices is neither :given nor numbers"))
+        is_given && shuffle && throw(ArgumentError("indices, shuffle: both order the samples of an epoch"))
+        indices = is_given ? nothing : indices
         config = bzna_loader_config()
         bzna_loader_config_init(config, sizeof(bzna_loader_config))
         config.output = changed(config.output; batch_size = batchsize, width = size[1], height = size[2], views = views,
                                 channels = choice(CHANNELS, channels),
                                 device = cuda === nothing ? bzna_device(BZNA_DEVICE_CPU, 0) : bzna_device(BZNA_DEVICE_CUDA, cuda),
                                 stream = stream)
-        config.order = changed(config.order; kind = shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL, seed = seed,
-                               last_batch = pad ? BZNA_LAST_PAD : partial ? BZNA_LAST_PARTIAL : BZNA_LAST_DROP,
-                               epochs = BZNA_EPOCHS_ENDLESS, first_epoch = epoch)
+        config.order = changed(config.order; kind = is_given ? BZNA_ORDER_GIVEN : shuffle ? BZNA_ORDER_SHUFFLE : BZNA_ORDER_SEQUENTIAL, seed = seed,
+                               last_batch = data_padding !== nothing || label_padding !== nothing ? BZNA_LAST_FILL :
+                                            pad ? BZNA_LAST_PAD : partial ? BZNA_LAST_PARTIAL : BZNA_LAST_DROP,
+                               epochs = BZNA_EPOCHS_ENDLESS, first_epoch = epoch,
+                               pad_value = something(data_padding, 0), pad_target = something(label_padding, 0))
         config.shard = changed(config.shard; rank = rank, world_size = world_size)
         config.warp = changed(config.warp; kind = choice(WARPS, warp), law = choice(LAWS, law), flip_h = flip, flip_v = flip_v,
                               resize = resize, keep_ratio = keep_ratio, random_crop = random_crop,
@@ -238,7 +247,8 @@ mutable struct Loader <: AbstractDataProvider
         check(bzna_loader_get_info(out[], info, sizeof(bzna_loader_info), err), err)
         shape = shape_of(info.image)
         return finalizer(close_later, new(out[], data, shape, info.samples_per_epoch, info.batches_per_epoch,
-                                          info.batches_in_flight, buffer, Threads.Atomic{Int}(0), epoch, false, 0, wrap, callbacks,
+                                          info.batches_in_flight, buffer, Threads.Atomic{Int}(0), epoch, false, 0,
+                                          is_given ? Dict{UInt64,Tuple{Vector{UInt64},Vector{UInt32}}}() : nothing, wrap, callbacks,
                                           provided(data_name, shape, views, outputs), provided_labels(label_name, label, shape[4])))
     end
 end
