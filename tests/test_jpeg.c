@@ -305,7 +305,7 @@ TEST(a_warp_of_the_rows_that_it_needs_is_that_of_the_whole_picture)
             some.orientation = 1 + n % 8;
             memset(some.plane, 0, sizeof some.plane);       /* as a loader asks: planes come later */
             slot = slot_of(&some, &t, 1);
-            wanted.shrink = n % 3 ? bzi_slot_may_shrink(&slot) : 1;
+            wanted.shrink = n % 3 ? bzi_slot_may_shrink(&slot, 1) : 1;
             if (wanted.shrink > 1)
                 CHECK_EQ(decode_wanted(&decoders[0], b, wanted, &all), BZNA_OK);
             bzi_slot_shrink(&slot, wanted.shrink);
@@ -428,7 +428,7 @@ TEST(a_shrunk_picture_lies_where_the_whole_one_does)
                 CHECK_EQ(decode_wanted(&decoders[0], b, wanted, &picture), BZNA_OK);
                 picture.orientation = orientation;
                 bzi_kernel_slot slot = slot_of(&picture, &t, 1);
-                CHECK_EQ(bzi_slot_may_shrink(&slot), k);
+                CHECK_EQ(bzi_slot_may_shrink(&slot, 1), k);
                 warp(&picture, &t, wanted.shrink, &to, pixels[j]);
             }
             for (int at = 0; at < 3 * OUT_W * OUT_H; at++) {
@@ -467,10 +467,12 @@ TEST(a_picture_is_shrunk_by_no_more_than_its_warp_does)
         t.filter = cases[i].filter;
         t.antialias = cases[i].antialias;
         const bzi_kernel_slot slot = slot_of(&picture, &t, 1);
-        CHECK_EQ(bzi_slot_may_shrink(&slot), cases[i].shrink);
+        CHECK_EQ(bzi_slot_may_shrink(&slot, 1), cases[i].shrink);
+        CHECK(cases[i].shrink == 8 || bzi_slot_may_shrink(&slot, 2) == (cases[i].shrink > 1 ? cases[i].shrink / 2 : 1));
+        CHECK_EQ(bzi_slot_may_shrink(&slot, 64), 1);
         picture.crop_x = 1;
         const bzi_kernel_slot cropped = slot_of(&picture, &t, 1);
-        CHECK_EQ(bzi_slot_may_shrink(&cropped), 1);
+        CHECK_EQ(bzi_slot_may_shrink(&cropped, 1), 1);
         picture.crop_x = 0;
     }
 }
@@ -837,6 +839,7 @@ enum { SMALL = 3 * 16 * 12, OTHER = 3 * 60 * 60 };
 
 /* What a loader is asked for beside the first output: 16x12 pixels of the whole picture, which shrinks it by 5.8. */
 typedef struct asked {
+    float    margin;
     uint32_t jpeg_shrink, edge, antialias;                  /* edge: of another output; 0: there is none */
     uint32_t own_warp, warp, views;                         /* own_warp 0: the other output has the first one's warp */
     int32_t  device_kind;
@@ -860,6 +863,7 @@ static bzna_status load_small(bzna_context *context, bzna_dataset *dataset, cons
     config.warp.kind = BZNA_WARP_CENTER_RESIZED_CROP;
     config.filter.antialias = a->antialias;
     config.decode.jpeg_shrink = a->jpeg_shrink;
+    config.decode.jpeg_shrink_margin = a->margin;
     config.extra_outputs.ptr = a->edge ? &extra : NULL;
     config.extra_outputs.count = a->edge != 0;
     if ((status = bzna_loader_open(context, dataset, &config, &loader, &last)) != BZNA_OK)
@@ -906,6 +910,11 @@ TEST(a_loader_shrinks_by_what_all_views_of_a_picture_allow)
         { { .jpeg_shrink = 1, .edge = 30, .own_warp = 1, .warp = BZNA_WARP_NONE }, 0 },         /* does not resize */
         { { .jpeg_shrink = 1, .edge = 40, .own_warp = 1, .warp = BZNA_WARP_RANDOM_RESIZED_CROP, .views = 2 }, 0 },
     };
+    static const struct { float margin; uint32_t shrink; } margins[] = { { 1, 4 }, { 1.4f, 4 }, { 1.5f, 2 }, { 2.8f, 2 },
+                                                                         { 3, 1 }, { 64, 1 } };
+    static const asked wrong[] = { { .margin = 2 }, { .jpeg_shrink = 1, .margin = 0.5f },
+                                   { .jpeg_shrink = 1, .margin = -1 }, { .jpeg_shrink = 1, .margin = 65 },
+                                   { .jpeg_shrink = 1, .margin = NAN }, { .margin = NAN } };
     bytes b = encoded(kind_of("4:2:0"));
     bzna_context *context = NULL;
     bzna_dataset *dataset = NULL;
@@ -924,6 +933,16 @@ TEST(a_loader_shrinks_by_what_all_views_of_a_picture_allow)
         a.jpeg_shrink = 0;
         CHECK_EQ(load_twice(context, dataset, a, other, views[1]), BZNA_OK);
         CHECK(!memcmp(views[0], views[1], sizeof views[0]) == !with_others[i].is_shrunk);
+    }
+    for (size_t i = 0; i < COUNT(margins); i++) {           /* the views shrink by 5.8: by 4, and 1.45 more */
+        const asked a = { .jpeg_shrink = 1, .margin = margins[i].margin };
+        CHECK_EQ(load_twice(context, dataset, a, other, NULL), BZNA_OK);
+        CHECK(!memcmp(shrunk, other, sizeof other) == (margins[i].shrink == 4));
+        CHECK(!memcmp(whole, other, sizeof other) == (margins[i].shrink == 1));
+    }
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        CHECK_EQ(load_twice(context, dataset, wrong[i], other, NULL), BZNA_E_ARGUMENT);
+        CHECK_CONTAINS(last.message, "loader_config.decode.jpeg_shrink_margin: ");
     }
     CHECK_EQ(load_twice(context, dataset, sharp, other, NULL), BZNA_E_ARGUMENT);
     CHECK_CONTAINS(last.message, "decode.jpeg_shrink: loader_config.output has a filter without antialias");

@@ -171,6 +171,7 @@ FIELDS = {
     "reader_threads": "read.threads", "read_ahead": "read.ahead_samples", "read_memory_bytes": "read.memory_bytes",
     "read_retries": "read.retries", "read_backoff_ns": "read.backoff_ns", "on_callback_error": "errors.callback_policy",
     "jpeg_decoder": "decode.jpeg", "jpeg_shrink": "decode.jpeg_shrink",
+    "jpeg_shrink_margin": "decode.jpeg_shrink_margin",
     "restore_any_pixels": "pipeline.restore_any_pixels",
 }
 KEYWORDS = {field: name for name, field in FIELDS.items()}            # messages name them as the caller knows them
@@ -186,7 +187,7 @@ def configure(config, name, value):
     if name in CHOICES and not (name == "decoder" and isinstance(value, int)):
         value = choice(name, value)
     group = getattr(config, group)
-    if dict(group._fields_)[member] in WHOLE:
+    if dict(group._fields_)[member] in (*WHOLE, *REAL):
         put(group, member, value, name)
     else:
         setattr(group, member, None if value is None else text(name, value))
