@@ -16250,6 +16250,8 @@ static bzna_output bzi_output_of(const bzna_loader_output *o)
  *
  * Pixels       libjpeg gives each component as a plane ("raw data"), neither upsampled nor converted. Rows above the
  *              wanted ones are only read by the entropy decoder. Rows below them are not touched.
+ * Restarts     If a restart marker stands where a row of MCUs begins, above the wanted rows, decoding begins behind it.
+ *              libjpeg then takes that row for the first one.
  * Tables       libjpeg keeps the tables of earlier pictures. bzi_jpeg_walk has refused pictures that would use them.
  * Memory       libjpeg frees what it allocated for a picture when the picture is done. The coefficients of pictures of
  *              several scans take most of it. bzi_jpeg_check_memory bounds them. */
@@ -16276,6 +16278,8 @@ typedef struct bzi_turbo {
     const bzi_memory             *memory;     /* NULL: never opened */
     bzi_span                      data;       /* the file that is being decoded */
     bzi_wanted                    wanted;     /* rows and shrinking that were asked for */
+    uint32_t                      skipped;    /* rows of MCUs before the one that libjpeg takes for the first */
+    uint32_t                      restarts;   /* restart markers in them */
     uint32_t                      ended;      /* 1: libjpeg has asked for more bytes than there are */
     uint8_t                      *plane[4];   /* one for each component */
     int64_t                       pitch[4];   /* bytes from a row of a plane to the next */
@@ -16324,6 +16328,17 @@ static void bzi_turbo_skip(j_decompress_ptr info, long count)
 
 static void bzi_turbo_nothing(j_decompress_ptr info) { (void)info; }
 
+/* Answers when a restart marker has another number than libjpeg expects, which counts from where decoding began. */
+static boolean bzi_turbo_resync(j_decompress_ptr info, int expected)
+{
+    const uint32_t restarts = ((bzi_turbo *)info->client_data)->restarts;
+
+    if (info->unread_marker != (int)(JPEG_RST0 + ((uint32_t)expected + restarts) % 8))
+        return jpeg_resync_to_restart(info, expected);
+    info->unread_marker = 0;                                /* it is the next one */
+    return TRUE;
+}
+
 /* Runs a step that calls libjpeg. Errors of libjpeg return to this place alone. Returns the step's result, or 0 if
  * there was an error. */
 static int bzi_turbo_try(bzi_turbo *turbo, int (*step)(bzi_turbo *turbo))
@@ -16355,7 +16370,7 @@ static bzna_status bzi_turbo_open(bzi_turbo *turbo, const bzi_memory *memory, bz
     turbo->source.init_source = turbo->source.term_source = bzi_turbo_nothing;
     turbo->source.fill_input_buffer = bzi_turbo_fill;
     turbo->source.skip_input_data = bzi_turbo_skip;
-    turbo->source.resync_to_restart = jpeg_resync_to_restart;
+    turbo->source.resync_to_restart = bzi_turbo_resync;
     return bzi_turbo_try(turbo, bzi_turbo_create) ? BZNA_OK : bzi_fail_memory(err, "libjpeg-turbo's decoder");
 }
 
@@ -16433,6 +16448,59 @@ static int bzi_turbo_start(bzi_turbo *turbo)
     return jpeg_start_decompress(info) && info->num_components <= 4;
 }
 
+/* Returns the bytes after the restart marker of a number, counted from 0, if the markers up to that of number `last` are
+ * there and in order. Otherwise returns NULL. */
+static const uint8_t *bzi_turbo_find_restart(bzi_span data, uint64_t number, uint64_t last)
+{
+    const uint8_t *at = data.data, *const end = data.data + data.size, *found = NULL;
+    uint64_t count = 0;
+
+    while (count <= last) {
+        at = at < end ? memchr(at, 0xff, (size_t)(end - at)) : NULL;
+        if (!at || end - at < 2)
+            return NULL;
+        at++;
+        if (*at == 0xff)                                    /* a fill byte: the next one is looked at again */
+            continue;
+        if (*at != 0 && *at != JPEG_RST0 + count % 8)
+            return NULL;
+        if (*at++ != 0 && count++ == number)
+            found = at;
+    }
+    return found;
+}
+
+/* Goes to the last restart marker at which a row of MCUs begins, of those above the wanted rows. All markers down to the
+ * first one below the wanted rows must be in order. Otherwise decoding begins at the top, and says where the damage is. */
+static void bzi_turbo_skip_rows(bzi_turbo *turbo)
+{
+    struct jpeg_decompress_struct *info = &turbo->info;
+    const uint32_t lines = (uint32_t)info->max_v_samp_factor * BZI_TURBO_LEAST_EDGE(info);
+    const uint64_t each = info->MCUs_per_row, interval = info->restart_interval;
+    const uint64_t rows = info->total_iMCU_rows;
+    const uint64_t end = bzi_min(((uint64_t)turbo->wanted.rows.end + lines - 1) / lines, rows);
+    const bzi_span data = { turbo->source.next_input_byte, turbo->source.bytes_in_buffer };
+    uint64_t skipped = (uint64_t)turbo->wanted.rows.first / lines;
+    const uint8_t *from;
+
+    /* An MCU of a single component is a block, of which there may be several rows in a row of MCUs. */
+    if (!interval || jpeg_has_multiple_scans(info) || (info->num_components == 1 && info->max_v_samp_factor > 1))
+        return;
+    while (skipped && skipped * each % interval)
+        skipped--;
+    if (!skipped || skipped >= end)
+        return;
+
+    from = bzi_turbo_find_restart(data, skipped * each / interval - 1,
+                                  bzi_min((end * each - 1) / interval, (rows * each - 1) / interval - 1));
+    if (!from)
+        return;
+    turbo->skipped = (uint32_t)skipped;
+    turbo->restarts = (uint32_t)(skipped * each / interval % 8);
+    turbo->source.bytes_in_buffer -= (size_t)(from - data.data);
+    turbo->source.next_input_byte = from;
+}
+
 /* Reserves memory for all rows of the planes, also for those that will not be decoded. */
 static bzna_status bzi_turbo_make_planes(bzi_turbo *turbo, bzna_error *err)
 {
@@ -16463,9 +16531,12 @@ static int bzi_turbo_read(bzi_turbo *turbo)
     JSAMPROW rows[4][MAX_SAMP_FACTOR * DCTSIZE];
     JSAMPARRAY planes[4] = { rows[0], rows[1], rows[2], rows[3] };
 
-    while (info->output_scanline < (uint32_t)turbo->wanted.rows.end && info->output_scanline < info->output_height) {
-        const uint32_t n = info->output_scanline / lines;
+    bzi_turbo_skip_rows(turbo);
+    for (;;) {
+        const uint32_t n = info->output_scanline / lines + turbo->skipped;
 
+        if (n * lines >= (uint32_t)turbo->wanted.rows.end || n * lines >= info->output_height)
+            break;
         for (int i = 0; i < info->num_components; i++) {
             jpeg_component_info *component = &info->comp_info[i];
             const uint32_t each = (uint32_t)component->v_samp_factor * BZI_TURBO_EDGE(component);
@@ -16493,7 +16564,7 @@ static bzna_status bzi_turbo_fail(bzi_turbo *turbo, bzna_error *err)
     turbo->errors.format_message((j_common_ptr)info, text);
     return bzi_fail(err, BZNA_E_DECODE, at, 0, code, "JPEG, byte %llu: %s row %u (libjpeg-turbo: %s)",
                     (unsigned long long)at, ends ? "truncated after" : "damaged near",
-                    info->input_iMCU_row * (uint32_t)info->max_v_samp_factor * DCTSIZE, text);
+                    (info->input_iMCU_row + turbo->skipped) * (uint32_t)info->max_v_samp_factor * DCTSIZE, text);
 }
 
 /* Decodes the rows that are wanted into turbo->plane. */
@@ -16503,7 +16574,7 @@ static bzna_status bzi_turbo_run(bzi_turbo *turbo, bzi_span data, bzi_wanted wan
 
     turbo->data = data;
     turbo->wanted = wanted;
-    turbo->ended = turbo->info.input_iMCU_row = 0;
+    turbo->ended = turbo->info.input_iMCU_row = turbo->skipped = turbo->restarts = 0;
     turbo->source.next_input_byte = data.data;
     turbo->source.bytes_in_buffer = (size_t)data.size;
 

@@ -34,7 +34,7 @@ enum { BASELINE, PROGRESSIVE, SCANS };        /* SCANS: one a component */
 typedef struct kind {
     const char *name;
     int         h, v, components, rgb;        /* h, v: luma's sampling factors */
-    int         coding, restart, arithmetic;  /* restart: rows of MCUs */
+    int         coding, restart, arithmetic;  /* restart: rows of MCUs; less than 0: so many MCUs */
 } kind;
 
 static const kind kinds[] = {
@@ -86,7 +86,8 @@ static bytes encode(const kind *k, double (*picture)(int x, int y, int channel))
     jpeg_set_quality(&info, 85, TRUE);
     info.comp_info[0].h_samp_factor = k->h;
     info.comp_info[0].v_samp_factor = k->v;
-    info.restart_in_rows = k->restart;
+    info.restart_in_rows = k->restart > 0 ? k->restart : 0;
+    info.restart_interval = k->restart < 0 ? (unsigned)-k->restart : 0;
     info.arith_code = k->arithmetic;
     if (k->coding == PROGRESSIVE)
         jpeg_simple_progression(&info);
@@ -547,6 +548,137 @@ TEST(damage_is_of_no_matter_above_it)
     CHECK(same_rows(&all, &some, 16));
     CHECK_EQ(decode(&decoders[1], b, H, &some), BZNA_E_DECODE);
     CHECK_CONTAINS(last.message, "damaged near row 32");
+    free(b.data);
+    free(whole.data);
+}
+
+/* ---- Restart markers --------------------------------------------------------------------------------------------- */
+
+/* Whether two pictures of some width are the same from one row of luma to another. */
+static int same_between(const bzna_picture *a, const bzna_picture *b, bzi_rows rows, uint32_t width)
+{
+    for (int p = 0; p < 3 && a->plane[p]; p++) {
+        const uint32_t sx = p ? a->chroma_shift_x : 0, sy = p ? a->chroma_shift_y : 0;
+        for (int32_t y = rows.first >> sy; y <= (rows.end - 1) >> sy; y++)
+            if (memcmp((const uint8_t *)a->plane[p] + y * a->pitch[p], (const uint8_t *)b->plane[p] + y * b->pitch[p],
+                       (width + (1u << sx) - 1) >> sx))
+                return 0;
+    }
+    return 1;
+}
+
+static const kind with_restarts[] = {
+    { "4:2:0", 2, 2, 3, 0, BASELINE, 0, 0 }, { "4:2:2", 2, 1, 3, 0, BASELINE, 0, 0 },
+    { "4:4:4", 1, 1, 3, 0, BASELINE, 0, 0 }, { "4:4:0", 1, 2, 3, 0, BASELINE, 0, 0 },
+    { "4:1:1", 4, 1, 3, 0, BASELINE, 0, 0 }, { "gray", 1, 1, 1, 0, BASELINE, 0, 0 },
+    { "RGB", 1, 1, 3, 1, BASELINE, 0, 0 },   { "4:2:0 arithmetic", 2, 2, 3, 0, BASELINE, 0, 1 },
+    { "CMYK", 1, 1, 4, 1, BASELINE, 0, 0 },
+};
+
+/* Intervals of a row, of several, and of MCUs that make up whole rows or do not. */
+TEST(decoding_begins_at_the_last_restart_marker_that_begins_a_row_above_the_wanted_rows)
+{
+    static const int intervals[] = { 1, 2, 3, -1, -2, -3, -5, -8, -9, -1000 };
+    uint32_t skipped = 0;
+    for (size_t k = 0; k < COUNT(with_restarts); k++)
+        for (size_t i = 0; i < COUNT(intervals); i++)
+            for (uint32_t shrink = 1; shrink <= 2; shrink++) {
+                kind one = with_restarts[k];
+                const int line = 8 * one.v / (int)shrink, width = 8 * one.h, each = (W + width - 1) / width;
+                const int interval = intervals[i] > 0 ? intervals[i] * each : -intervals[i];
+                const int height = (H + (int)shrink - 1) / (int)shrink;
+                bzna_picture all, some;
+                one.restart = intervals[i];
+                const bytes b = encoded(&one);
+                const bzi_wanted whole = { .rows = { 0, height }, .shrink = shrink };
+                CHECK_EQ(decode_wanted(&decoders[0], b, whole, &all), BZNA_OK);
+                CHECK_EQ(decoders[0].turbo.skipped, 0);
+                for (int first = 0; first < height - 1; first += 3 + first % 4) {
+                    const int lengths[] = { 1, 9, height - first };
+                    int expected = first / line;
+                    while (expected * each % interval)
+                        expected--;
+                    for (size_t n = 0; n < COUNT(lengths) && first + lengths[n] <= height; n++) {
+                        const bzi_wanted wanted = { .rows = { first, first + lengths[n] }, .shrink = shrink };
+                        CHECK_EQ(decode_wanted(&decoders[1], b, wanted, &some), BZNA_OK);
+                        CHECK_EQ(decoders[1].turbo.skipped, expected);
+                        CHECK(same_between(&all, &some, wanted.rows, (W + shrink - 1) / shrink));
+                        skipped += expected > 0;
+                    }
+                }
+                free(b.data);
+            }
+    CHECK(skipped > 500);
+}
+
+/* Markers that libjpeg would go on from with other pixels: then decoding begins at the top, and fails as it always did.
+ * Coded data above the wanted rows may be anything else. */
+TEST(where_restart_markers_are_damaged_nothing_is_skipped)
+{
+    kind one = *kind_of("4:2:0 restarts");
+    enum { ROWS = (H + 15) / 16, MARKERS = ROWS - 1 };
+    const bytes whole = encoded(&one);
+    const bzi_wanted last_row = { .rows = { 64, H }, .shrink = 1 }, middle = { .rows = { 32, 48 }, .shrink = 1 };
+    size_t at[MARKERS];
+    bzna_picture all, some;
+    for (size_t i = 0, from = find(whole, 0, "\xff\xda", 2) + 14; i < MARKERS; i++)
+        from = at[i] = find(whole, from, (char[]){ (char)0xff, (char)(0xd0 + i) }, 2);
+    CHECK_EQ(decode(&decoders[0], whole, H, &all), BZNA_OK);
+    CHECK_EQ(decode_wanted(&decoders[1], whole, last_row, &some), BZNA_OK);
+    CHECK_EQ(decoders[1].turbo.skipped, 4);
+    for (size_t i = 0; i < MARKERS; i++)
+        for (int number = 0; number < 16; number++) {       /* other markers, and none */
+            bytes b = bytes_make(whole.data, whole.size);
+            b.data[at[i] + 1] = (uint8_t)(number < 8 ? 0xd0 + number : number == 8 ? 0 : 0xd6 + number);
+            if (number != (int)i) {
+                CHECK_EQ(decode_wanted(&decoders[1], b, last_row, &some), BZNA_E_DECODE);
+                CHECK_EQ(decoders[1].turbo.skipped, 0);
+                CHECK_EQ(decode_wanted(&decoders[1], b, middle, &some), i < 2 ? BZNA_E_DECODE : BZNA_OK);
+                CHECK(i < 2 || same_between(&all, &some, middle.rows, W));
+            }
+            free(b.data);
+        }
+    for (size_t i = 0; i < MARKERS; i++) {                  /* one that is there twice, or missing */
+        const uint8_t marker[2] = { 0xff, (uint8_t)(0xd0 + i) };
+        bytes b = spliced(whole, at[i] - 9, marker, 2, at[i] - 9);
+        CHECK_EQ(decode_wanted(&decoders[1], b, last_row, &some), BZNA_E_DECODE);
+        CHECK(decode_wanted(&decoders[1], b, middle, &some) == BZNA_E_DECODE || i >= 2);
+        free(b.data);
+        b = spliced(whole, at[i], NULL, 0, at[i] + 2);
+        CHECK_EQ(decode_wanted(&decoders[1], b, last_row, &some), BZNA_E_DECODE);
+        free(b.data);
+    }
+    for (size_t i = 0; i < MARKERS; i++) {                  /* coded data above, fill bytes before markers */
+        static const uint8_t fill[3] = { 0xff, 0xff, 0xff };
+        bytes b = bytes_make(whole.data, whole.size), filled;
+        memset(b.data + at[i] - 30, 0x55, 30);
+        CHECK(decode(&decoders[1], b, H, &some) == BZNA_E_DECODE || !same_rows(&all, &some, H));
+        CHECK_EQ(decode_wanted(&decoders[1], b, last_row, &some), BZNA_OK);
+        CHECK(same_between(&all, &some, last_row.rows, W));
+        filled = spliced(b, at[i], fill, sizeof fill, at[i]);
+        CHECK_EQ(decode_wanted(&decoders[1], filled, last_row, &some), BZNA_OK);
+        CHECK(same_between(&all, &some, last_row.rows, W));
+        CHECK_EQ(decoders[1].turbo.skipped, 4);
+        free(b.data);
+        free(filled.data);
+    }
+    free(whole.data);
+}
+
+/* The row and the byte that a message names are those of the file. */
+TEST(damage_below_rows_that_were_skipped_is_said_where_it_is)
+{
+    kind one = *kind_of("4:2:0 restarts");
+    const bytes whole = encoded(&one);
+    const size_t fourth = find(whole, find(whole, 0, "\xff\xda", 2) + 14, "\xff\xd3", 2);
+    const bzi_wanted wanted = { .rows = { 48, H }, .shrink = 1 };
+    bytes b = bytes_make(whole.data, whole.size);
+    bzna_picture some;
+    memset(b.data + fourth + 20, 0, b.size - fourth - 22);
+    CHECK_EQ(decode_wanted(&decoders[1], b, wanted, &some), BZNA_E_DECODE);
+    CHECK_EQ(decoders[1].turbo.skipped, 3);
+    CHECK_EQ(row_said(), 64);
+    CHECK(last.byte_offset > fourth && last.byte_offset <= b.size);
     free(b.data);
     free(whole.data);
 }
@@ -1065,6 +1197,9 @@ TEST_MAIN(RUN(planes_are_those_of_turbojpeg)
           RUN(a_picture_is_shrunk_by_no_more_than_its_warp_does)
           RUN(what_ends_early_is_good_down_to_the_row_that_is_named)
           RUN(damage_is_of_no_matter_above_it)
+          RUN(decoding_begins_at_the_last_restart_marker_that_begins_a_row_above_the_wanted_rows)
+          RUN(where_restart_markers_are_damaged_nothing_is_skipped)
+          RUN(damage_below_rows_that_were_skipped_is_said_where_it_is)
           RUN(of_several_scans_all_must_be_whole)
           RUN(scans_that_are_left_out_are_damage_whatever_the_picture_ends_with)
           RUN(what_is_not_damage_changes_nothing)

@@ -2249,11 +2249,9 @@ class Lifetimes(unittest.TestCase):
             time.sleep(0.02)
 
         loader = loader_of(num_threads=1, epochs=None, picture=slowly)
-        batches = loader.batches()
-        next(batches)
+        order(loader)
         before = loader.statistics
-        for _ in range(3):
-            next(batches)
+        order(loader)
         since = loader.statistics_since(before)
         self.assertEqual(since.limiting_stage, 1)
         self.assertRegex(since.limit, "^decoding: .*")
