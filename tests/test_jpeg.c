@@ -600,7 +600,7 @@ TEST(decoding_begins_at_the_last_restart_marker_that_begins_a_row_above_the_want
                         expected--;
                     for (size_t n = 0; n < COUNT(lengths) && first + lengths[n] <= height; n++) {
                         const bzi_wanted wanted = { .rows = { first, first + lengths[n] }, .shrink = shrink };
-                        CHECK_EQ(decode_wanted(&decoders[1], b, wanted, &some), BZNA_OK);
+                        REQUIRE(decode_wanted(&decoders[1], b, wanted, &some) == BZNA_OK);
                         CHECK_EQ(decoders[1].turbo.skipped, expected);
                         CHECK(same_between(&all, &some, wanted.rows, (W + shrink - 1) / shrink));
                         skipped += expected > 0;
