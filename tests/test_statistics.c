@@ -15,20 +15,20 @@ static bzna_context *context;
 /* Of a second of a loader with one reader thread: shares of the time, in percent. */
 typedef struct shares {
     int consumer, starved, blocked, decode, warp, reading, full;
-    int threads, nvdec, shrinkable;
+    int threads, nvdec, shrinkable;           /* threads 0: pipeline.no_threads */
 } shares;
 
 static bzna_statistics counted(const shares *s, uint64_t seconds)
 {
-    const uint64_t percent = 10000000 * seconds, threads = (uint64_t)s->threads;
+    const uint64_t percent = 10000000 * seconds, threads = s->threads ? (uint64_t)s->threads : 1;
     bzna_statistics stats;
     memset(&stats, 0, sizeof stats);
     stats.struct_size = sizeof stats;
     stats.elapsed_ns = 100 * percent;
-    stats.stage[BZNA_STAGE_READ].threads = 1;
+    stats.stage[BZNA_STAGE_READ].threads = s->threads != 0;
     stats.stage[BZNA_STAGE_READ].busy_ns = (uint64_t)s->reading * percent;
     stats.stage[BZNA_STAGE_READ].wait_after_ns = (uint64_t)s->full * percent;
-    stats.stage[BZNA_STAGE_DECODE].threads = threads;
+    stats.stage[BZNA_STAGE_DECODE].threads = (uint64_t)s->threads;
     stats.stage[BZNA_STAGE_DECODE].busy_ns = (uint64_t)s->decode * percent * threads;
     stats.stage[BZNA_STAGE_DECODE].wait_before_ns = (uint64_t)s->starved * percent * threads;
     stats.stage[BZNA_STAGE_DECODE].wait_after_ns = (uint64_t)s->blocked * percent * threads;
@@ -64,6 +64,12 @@ TEST(what_limits_is_told_from_who_waits_for_whom)
           { "decoders wait for samples 70 % of the time, and readers read 30 %", "read.ahead_samples" } },
         { { .consumer = 70, .blocked = 70, .decode = 20, .reading = 3, .threads = 900 }, BZNA_STAGE_NONE,
           { "waking threads: decoders wait 70 %", "output.batch_size" } },
+        { { .consumer = 60, .decode = 20, .warp = 10, .reading = 30 }, BZNA_STAGE_READ,
+          { "work in bzna_loader_next: of the time, reading takes 30 %", "pipeline.no_threads" } },
+        { { .consumer = 60, .decode = 30, .warp = 20, .reading = 10 }, BZNA_STAGE_DECODE,
+          { "work in bzna_loader_next", "decoding 30 %" } },
+        { { .consumer = 40, .decode = 20, .warp = 10, .reading = 5 }, BZNA_STAGE_DELIVER,
+          { "the consumer: it waits for batches only 40 %", "no setting" } },
         { { .consumer = 70, .starved = 10, .decode = 5, .nvdec = 1, .threads = 14 }, BZNA_STAGE_DECODE,
           { "NVDEC: its sessions have samples 90 %", "fewer bytes" } },
         { { .consumer = 70, .starved = 60, .full = 80, .nvdec = 1, .threads = 14 }, BZNA_STAGE_DELIVER,
@@ -254,6 +260,15 @@ TEST(a_warp_that_is_slow_is_what_limits)
     expect(&c, 0, 4, 0, BZNA_STAGE_WARP, "the warp: ");
 }
 
+/* The sleeps of the source are in the consumer's own thread. */
+TEST(without_threads_what_limits_is_said_of_the_thread_that_does_it)
+{
+    bzna_loader_config c = config_of(4);
+    c.pipeline.no_threads = 1;
+    expect(&c, 2000, 4, 0, BZNA_STAGE_READ, "work in bzna_loader_next: of the time, reading takes ");
+    expect(&c, 0, 4, 10000, BZNA_STAGE_DELIVER, "the consumer: ");
+}
+
 TEST(tiny_batches_are_limited_by_waking_threads)
 {
     const bzna_loader_config c = config_of(1);
@@ -275,6 +290,7 @@ int main(int argc, char **argv)
     RUN(a_consumer_that_is_slow_is_what_limits)
     RUN(decoding_that_is_slow_is_what_limits)
     RUN(a_warp_that_is_slow_is_what_limits)
+    RUN(without_threads_what_limits_is_said_of_the_thread_that_does_it)
     RUN(tiny_batches_are_limited_by_waking_threads)
     bzna_context_close(context);
     printf("%s: %d passed, %d failed, %d skipped\n", __FILE__, test_passed, test_failed, test_skipped);

@@ -173,6 +173,7 @@ FIELDS = {
     "jpeg_decoder": "decode.jpeg", "jpeg_shrink": "decode.jpeg_shrink",
     "jpeg_shrink_margin": "decode.jpeg_shrink_margin",
     "restore_any_pixels": "pipeline.restore_any_pixels",
+    "no_threads": "pipeline.no_threads",
 }
 KEYWORDS = {field: name for name, field in FIELDS.items()}            # messages name them as the caller knows them
 KEYWORDS.update({"output": "shape, dtype, layout, channels, views", "output.width": "shape", "output.height": "shape", "output.device": "memory", "order.kind": "shuffle",
