@@ -16502,8 +16502,8 @@ static int bzi_turbo_start(bzi_turbo *turbo)
     return jpeg_start_decompress(info) && info->num_components <= 4;
 }
 
-/* Returns the bytes after the restart marker of a number, counted from 0, if the markers up to that of number `last` are
- * there and in order. Otherwise returns NULL. */
+/* Returns the bytes after the restart marker of a number, counted from 0, if the markers up to number `last` are there
+ * and in order. Otherwise returns NULL. */
 static const uint8_t *bzi_turbo_find_restart(bzi_span data, uint64_t number, uint64_t last)
 {
     const uint8_t *at = data.data, *const end = data.data + data.size, *found = NULL;
@@ -16524,8 +16524,9 @@ static const uint8_t *bzi_turbo_find_restart(bzi_span data, uint64_t number, uin
     return found;
 }
 
-/* Goes to the last restart marker at which a row of MCUs begins, of those above the wanted rows. All markers down to the
- * first one below the wanted rows must be in order. Otherwise decoding begins at the top, and says where the damage is. */
+/* Goes to the last restart marker at which a row of MCUs begins, of those above the wanted rows. All markers down to
+ * the first one below the wanted rows must be in order. Otherwise decoding begins at the top, and says where the damage
+ * is. */
 static void bzi_turbo_skip_rows(bzi_turbo *turbo)
 {
     struct jpeg_decompress_struct *info = &turbo->info;

@@ -1042,8 +1042,8 @@ TEST(a_loader_shrinks_by_what_all_views_of_a_picture_allow)
         { { .jpeg_shrink = 1, .edge = 30, .own_warp = 1, .warp = BZNA_WARP_NONE }, 0 },         /* does not resize */
         { { .jpeg_shrink = 1, .edge = 40, .own_warp = 1, .warp = BZNA_WARP_RANDOM_RESIZED_CROP, .views = 2 }, 0 },
     };
-    static const struct { float margin; uint32_t shrink; } margins[] = { { 1, 4 }, { 1.4f, 4 }, { 1.5f, 2 }, { 2.8f, 2 },
-                                                                         { 3, 1 }, { 64, 1 } };
+    static const struct { float margin; uint32_t shrink; } margins[] = {
+        { 1, 4 }, { 1.4f, 4 }, { 1.5f, 2 }, { 2.8f, 2 }, { 3, 1 }, { 64, 1 } };
     static const asked wrong[] = { { .margin = 2 }, { .jpeg_shrink = 1, .margin = 0.5f },
                                    { .jpeg_shrink = 1, .margin = -1 }, { .jpeg_shrink = 1, .margin = 65 },
                                    { .jpeg_shrink = 1, .margin = NAN }, { .margin = NAN } };

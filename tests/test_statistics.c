@@ -123,7 +123,7 @@ TEST(a_later_time_is_judged_without_the_earlier_one)
     CHECK_EQ(wrong, 0);
     CHECK_EQ(bzna_statistics_since(&later, &earlier, &later, sizeof later, NULL), BZNA_OK);
     CHECK_EQ(later.samples, 1000);
-    CHECK_EQ(bzna_statistics_since(&earlier, &small, &since, sizeof since, NULL), BZNA_OK);      /* of a shorter struct */
+    CHECK_EQ(bzna_statistics_since(&earlier, &small, &since, sizeof since, NULL), BZNA_OK); /* of a shorter struct */
     CHECK_EQ(since.samples, 10000);
     CHECK_EQ(bzna_statistics_since(NULL, &small, &since, sizeof since, NULL), BZNA_E_ARGUMENT);
     CHECK_EQ(bzna_statistics_since(&small, NULL, &since, sizeof since, NULL), BZNA_E_ARGUMENT);
@@ -198,7 +198,8 @@ static bzna_statistics take(bzna_loader *loader, int batches, int pause_us)
 }
 
 /* Other work on the machine may disturb one time, but not a hundred: one of them must be judged as expected. */
-static void expect(const bzna_loader_config *c, int read_us, int batches, int pause_us, uint32_t stage, const char *said)
+static void expect(const bzna_loader_config *c, int read_us, int batches, int pause_us, uint32_t stage,
+                   const char *said)
 {
     int us = 0, tries = 0;
     bzna_dataset *dataset = open_records(&us);
